@@ -3,19 +3,28 @@
 use crate::spaces::rwlock::{Number, config, limits};
 use crate::spaces::space::{Apply, Fork, HEAP, Space, Thread};
 use samara_mm::{
-    Access, AddressSpace, Caps, Errno, Faulter, Layout, MapRequest, Membarrier, Plan, Prot, SharedAddressSpace, Sleep,
+    Access, AddressSpace, Caller, Caps, Errno, Faulter, Layout, MapRequest, Membarrier, Plan, Prot, SharedAddressSpace,
+    Sleep,
 };
+use std::cell::Cell;
 use std::fmt;
 use std::hint::black_box;
+use std::rc::Rc;
 
 /// A shared space.
 #[derive(Debug)]
 pub struct Samara(SharedAddressSpace<Number>);
 
-/// A thread's access to a shared space.
+/// What is done with each plan.
+type Applies<'s> = Box<dyn FnMut(&Plan) -> Result<(), Errno> + 's>;
+
+/// A thread's access to a shared space: its registrations.
 pub struct SamaraThread<'s> {
     space: &'s SharedAddressSpace<Number>,
     faulter: Faulter<'s, Number, Membarrier, Sleep>,
+    caller: Caller<'s, Number, Membarrier, Sleep, Applies<'s>>,
+    /// What the caller does with plans.
+    apply: Rc<Cell<Apply>>,
 }
 
 impl fmt::Debug for SamaraThread<'_> {
@@ -36,7 +45,13 @@ impl Space for Samara {
         Samara(SharedAddressSpace::from_space(space, Membarrier::new()).expect("writes are told"))
     }
     fn thread(&self) -> SamaraThread<'_> {
-        SamaraThread { space: &self.0, faulter: self.0.faulter() }
+        let apply = Rc::new(Cell::new(Apply::NOTHING));
+        let applied = apply.clone();
+        let applies: Applies<'_> = Box::new(move |_| {
+            applied.get().run();
+            Ok(())
+        });
+        SamaraThread { space: &self.0, faulter: self.0.faulter(), caller: self.0.caller_with(applies), apply }
     }
     fn fork(&self, how: Fork) -> Self {
         let child = if how == Fork::Snapshot { self.0.fork() } else { self.0.fork_eager() };
@@ -47,13 +62,6 @@ impl Space for Samara {
     }
 }
 
-fn applied(apply: Apply) -> impl FnMut(&Plan) -> Result<(), Errno> {
-    move |_| {
-        apply.run();
-        Ok(())
-    }
-}
-
 impl Thread for SamaraThread<'_> {
     #[inline]
     fn fault(&mut self, addr: u64, write: bool) -> u64 {
@@ -61,14 +69,17 @@ impl Thread for SamaraThread<'_> {
         self.faulter.fault(addr, access).map_or(0, |guard| black_box(guard.start()))
     }
     fn map_fixed(&mut self, start: u64, len: u64, apply: Apply) -> bool {
-        self.space.caller_with(applied(apply)).map(&MapRequest::anonymous(start, len, Prot::RW)).is_ok()
+        self.apply.set(apply);
+        self.caller.map(&MapRequest::anonymous(start, len, Prot::RW)).is_ok()
     }
     fn unmap(&mut self, start: u64, len: u64, apply: Apply) -> bool {
-        self.space.caller_with(applied(apply)).unmap(start, len).is_ok()
+        self.apply.set(apply);
+        self.caller.unmap(start, len).is_ok()
     }
     fn brk(&mut self, to: u64) -> u64 {
+        self.apply.set(Apply::NOTHING);
         // The system call answers with the break; one that was moved is where it was moved to.
-        if self.space.brk(to).is_ok() { to } else { self.space.snapshot().map_or(0, |space| space.layout().brk) }
+        if self.caller.brk(to).is_ok() { to } else { self.space.snapshot().map_or(0, |space| space.layout().brk) }
     }
     fn read_all(&mut self, mut visit: impl FnMut(u64, u64)) {
         self.space.maps().areas_in(0, u64::MAX).for_each(|(start, end, _)| visit(start, end));

@@ -161,6 +161,7 @@ where
     /// # Errors
     /// ENOMEM: out of memory, or 2^19 threads are registered.
     pub fn try_faulter(&self) -> Result<Faulter<'_, B, R, W>, Errno> {
+        let reader = self.map.try_reader()?;
         let record = loop {
             if let Some(record) = self.faults.iter().find(|record| record.take()) {
                 break record;
@@ -170,7 +171,7 @@ where
             self.faults.grow(|_| FaultRecord::new())?;
             drop(state);
         };
-        Ok(Faulter { space: self, reader: self.map.reader(), record, thread: Registration::new(self) })
+        Ok(Faulter { space: self, reader, record, thread: Registration::new(self) })
     }
 
     /// [`try_faulter`](Self::try_faulter), which ends the program where there is no memory, as

@@ -15,7 +15,7 @@ use crate::files::{FileArea, LinkChange, Links, needed};
 use crate::shared::fault_gate::Changing;
 use crate::shared::record::Work;
 use crate::shared::sync::{AtomicBool, AtomicU64, Ordering};
-use crate::shared::window::Entry;
+use crate::shared::window::{Entry, Op};
 use alloc::vec::Vec;
 use core::fmt;
 use core::ops::{Deref, Range};
@@ -192,13 +192,24 @@ pub(crate) fn find_in<'a, B: Backing>(
 }
 
 impl<B: Backing> Work<B> {
-    /// What the call changed in these ranges, for the reverse maps; sets memory aside for it.
+    /// What the call changed in these ranges, for the reverse maps; sets memory aside for it. `op` is
+    /// the store that makes the change, if it is one.
     ///
     /// # Errors
     /// ENOMEM.
-    pub(crate) fn plan_links(&mut self, space: u64, ranges: &[Option<Changing>]) -> Result<(), Errno> {
+    pub(crate) fn plan_links(
+        &mut self,
+        space: u64,
+        ranges: &[Option<Changing>],
+        op: Option<&Op<Area<B>>>,
+    ) -> Result<(), Errno> {
         let is_of_file = |area: &Area<B>| matches!(area.object, Object::File(_));
-        if !self.old.iter().any(|entry| is_of_file(&entry.2)) && !self.space.areas.values().any(is_of_file) {
+        let comes = match op {
+            Some(Op::Clear(_)) => false,
+            Some(Op::Put(_, area)) => is_of_file(area),
+            None => self.space.areas.values().any(is_of_file),
+        };
+        if !comes && !self.old.iter().any(|entry| is_of_file(&entry.2)) {
             return Ok(());
         }
         let page_size = self.space.config().page_size.bytes();

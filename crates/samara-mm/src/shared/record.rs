@@ -26,6 +26,9 @@ use alloc::vec::Vec;
 use core::fmt;
 use samara::{PinHere, Reclaim, SharedWriter};
 
+/// A thread's writer of the tree.
+pub(crate) type Writer<'s, B, R> = SharedWriter<'s, u64, Area<B>, R>;
+
 /// Number of identities that a thread sets aside at once.
 const IDENTITIES: u64 = 1 << 20;
 /// More identities than one update gives.
@@ -179,7 +182,7 @@ impl<B: Backing> Work<B> {
 pub(crate) struct Registration<'s, B: Backing + Send + Sync, R: Reclaim + PinHere, W: Wait> {
     pub(crate) space: &'s SharedAddressSpace<B, R, W>,
     record: Option<&'s CallRecord<B, W>>,
-    writer: Option<SharedWriter<'s, u64, Area<B>, R>>,
+    writer: Option<Writer<'s, B, R>>,
 }
 
 impl<'s, B, R, W> Registration<'s, B, R, W>
@@ -210,9 +213,7 @@ where
     /// # Errors
     /// ENOMEM.
     #[inline]
-    pub(crate) fn with_writer(
-        &mut self,
-    ) -> Result<(&'s CallRecord<B, W>, &mut SharedWriter<'s, u64, Area<B>, R>), Errno> {
+    pub(crate) fn with_writer(&mut self) -> Result<(&'s CallRecord<B, W>, &mut Writer<'s, B, R>), Errno> {
         let record = self.record()?;
         let writer = match self.writer.take() {
             Some(writer) => writer,

@@ -27,7 +27,7 @@ use crate::shared::credit::Growth;
 use crate::shared::fault_gate::Changing;
 use crate::shared::held::Held;
 use crate::shared::range_lock::{Mode, Spans};
-use crate::shared::record::{Registration, Work};
+use crate::shared::record::{Registration, Work, Writer};
 use crate::shared::sync::Ordering;
 use crate::shared::wait::Wait;
 use crate::shared::window::{self, Change, Op};
@@ -36,7 +36,7 @@ use crate::space::error::Error;
 use crate::space::limits::Counters;
 use crate::space::plan::{Plan, StepKind};
 use core::time::Duration;
-use samara::{PinHere, Reclaim, SharedWriter, Span, WriterUpdate};
+use samara::{PinHere, Reclaim, Span, WriterUpdate};
 
 /// The most areas that a change of several stores puts in place. One with more takes the whole
 /// space.
@@ -201,7 +201,7 @@ where
     pub(crate) fn attempt<T: Planned>(
         &self,
         mut held: Held<'_, B, R, W>,
-        writer: &mut SharedWriter<'_, u64, Area<B>, R>,
+        writer: &mut Writer<'_, B, R>,
         windows: [(u64, u64); 2],
         reach: &Reach,
         apply: &mut impl FnMut(&Plan) -> Result<(), Errno>,
@@ -231,7 +231,7 @@ where
         if stores > SEVERAL {
             return Attempt::NeedsWhole;
         }
-        if let Err(short) = work.plan_links(self.map.number, &ranges) {
+        if let Err(short) = work.plan_links(self.map.number, &ranges, op.as_ref()) {
             return fail(short);
         }
         let entries = work.old.len() + stores;

@@ -42,7 +42,10 @@
 //! must not hide that the earlier guard is gone.
 
 use crate::sync::{AtomicBool, AtomicPtr, AtomicUsize, Cell, Ordering};
+use alloc::alloc::handle_alloc_error;
 use alloc::boxed::Box;
+use alloc::vec::Vec;
+use core::alloc::Layout;
 use core::marker::PhantomData;
 use core::ptr;
 
@@ -135,25 +138,29 @@ impl<B> Domain<B> {
         })
     }
 
-    /// Takes a free record, or makes a new one.
-    fn take(&self) -> &Record {
+    /// Takes a free record, or makes a new one. `None`: there is no memory for it.
+    fn take(&self) -> Option<&Record> {
         for record in self.records() {
             // Relaxed: only a hint. Acquire: pairs with the Release in `release`.
             if !record.taken.load(Ordering::Relaxed)
                 && record.taken.compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed).is_ok()
             {
                 record.ended.set(false);
-                return record;
+                return Some(record);
             }
         }
         let mut head = self.records.load(Ordering::Relaxed);
-        let record = Box::into_raw(Box::new(Record {
+        let mut fresh = Vec::new();
+        fresh.try_reserve_exact(1).ok()?;
+        fresh.push(Record {
             active: AtomicUsize::new(0),
             pins: Cell::new(0),
             ended: Cell::new(false),
             taken: AtomicBool::new(true),
             next: Cell::new(head),
-        }));
+        });
+        // A boxed slice of one record has the layout of a boxed record.
+        let record: *mut Record = Box::into_raw(fresh.into_boxed_slice()).cast();
         // SAFETY: EPOCH-3: the record lives as long as the domain.
         let fresh = unsafe { &*record };
         // Release: pairs with the Acquire in `records`. Relaxed: what the head points to is not
@@ -162,12 +169,20 @@ impl<B> Domain<B> {
             head = now;
             fresh.next.set(head);
         }
-        fresh
+        Some(fresh)
     }
 
-    /// Registers another reader.
+    /// Registers another reader. `None`: there is no memory for it.
+    pub(crate) fn try_register(&self) -> Option<Registration<'_, B>> {
+        Some(Registration { domain: self, record: self.take()?, here: PhantomData })
+    }
+
+    /// Registers another reader. Without memory the program ends.
     pub(crate) fn register(&self) -> Registration<'_, B> {
-        Registration { domain: self, record: self.take(), here: PhantomData }
+        match self.try_register() {
+            Some(registration) => registration,
+            None => handle_alloc_error(Layout::new::<Record>()),
+        }
     }
 }
 

@@ -25,6 +25,7 @@ use crate::reclaim::PinHere;
 use crate::reclaim::Reclaim;
 use crate::reclaim::epoch_domain::{Barriers, Domain, Pin, Registration, Stamp};
 use crate::sync::{AtomicBool, Ordering, compiler_fence, fence};
+use crate::types::error::AllocError;
 use core::fmt;
 
 /// Reclaims by epochs, with the readers' fence moved to the writer where Linux has membarrier(2),
@@ -171,6 +172,10 @@ unsafe impl Reclaim for Membarrier {
 
     fn reader(&self) -> MembarrierReader {
         MembarrierReader(self.domain.register())
+    }
+
+    fn try_reader(&self) -> Result<MembarrierReader, AllocError> {
+        self.domain.try_register().map(MembarrierReader).ok_or(AllocError)
     }
 
     #[inline]

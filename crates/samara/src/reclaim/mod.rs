@@ -31,6 +31,8 @@ pub use crate::reclaim::crossbeam::{Epoch, EpochGuard, EpochReader, EpochStamp};
 pub use crate::reclaim::membarrier::{Membarrier, MembarrierGuard, MembarrierReader, MembarrierStamp};
 pub use crate::reclaim::quiescent::Quiescent;
 
+use crate::types::error::AllocError;
+
 /// Knows when no reader can see any more what a writer has taken out.
 ///
 /// A reader holds a guard while it reads. A writer first *unlinks*: it stores, with release
@@ -63,16 +65,23 @@ pub unsafe trait Reclaim {
     /// The least number of nodes that a writer takes out before it asks for a stamp. As many stores
     /// share the cost of a stamp.
     const BATCH: usize = 128;
-    /// A registration, of one thread or of one reader. Making it may allocate; if that fails, the
-    /// program ends.
+    /// A registration, of one thread or of one reader.
     type Reader;
     /// Keeps what its thread may see from being reclaimed. The thread that made it drops it: it is
     /// not `Send`, unless any thread may drop it.
     type Guard;
     /// A moment of the writer.
     type Stamp;
-    /// Registers a reader.
+    /// Registers a reader. It may allocate; if that fails, the program ends.
     fn reader(&self) -> Self::Reader;
+    /// [`reader`](Self::reader) that tells of a lack of memory, where the reclaimer can:
+    /// [`Membarrier`] and [`Quiescent`] do. By default, and with [`Epoch`], the program ends.
+    ///
+    /// # Errors
+    /// [`AllocError`].
+    fn try_reader(&self) -> Result<Self::Reader, AllocError> {
+        Ok(self.reader())
+    }
     /// Lets the thread read until the guard is dropped. Guards may be nested.
     fn pin(&self, reader: &Self::Reader) -> Self::Guard;
     /// Returns the moment from which on new guards cannot see what the writer has unlinked. The

@@ -344,6 +344,15 @@ impl<K: Key, V, R: Reclaim, S: Shape> SharedRangeMap<K, V, R, S> {
         SharedReader { map: self, reader: self.reclaim.reader() }
     }
 
+    /// [`reader`](Self::reader) that tells of a lack of memory, where the reclaimer can
+    /// ([`Reclaim::try_reader`]).
+    ///
+    /// # Errors
+    /// [`AllocError`].
+    pub fn try_reader(&self) -> Result<SharedReader<'_, K, V, R, S>, AllocError> {
+        Ok(SharedReader { map: self, reader: self.reclaim.try_reader()? })
+    }
+
     /// Lets the calling thread read until the guard is dropped. Bind the guard:
     /// `map.pin().get(key)` borrows from a temporary.
     ///

@@ -4,9 +4,9 @@
 //! A program of its own, because its global allocator fails on purpose.
 
 #[allow(dead_code)]
-#[path = "support/rng.rs"]
+#[path = "../support/rng.rs"]
 mod rng;
-
+#[cfg(feature = "std")]
 use rng::Rng;
 use samara_mm::*;
 use std::alloc::{GlobalAlloc, Layout as Block, System};
