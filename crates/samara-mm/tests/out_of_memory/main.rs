@@ -7,6 +7,8 @@
 #[path = "../support/rng.rs"]
 mod rng;
 #[cfg(feature = "std")]
+mod shared_spaces;
+
 use rng::Rng;
 use samara_mm::*;
 use std::alloc::{GlobalAlloc, Layout as Block, System};

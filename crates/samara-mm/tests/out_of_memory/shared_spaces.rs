@@ -1,0 +1,160 @@
+//! Spaces that threads share, where the n-th allocation of a call, a fault or a fork fails: it is
+//! done as a whole or leaves the space and the reverse maps of its files as they were.
+
+use crate::rng::Rng;
+use crate::{LEFT, LIVE, PAGE, REFUSED};
+use samara_mm::files::{Links, ReverseMap};
+use samara_mm::*;
+use std::sync::Arc;
+
+#[derive(Clone, Debug)]
+struct File(Arc<ReverseMap>);
+
+impl PartialEq for File {
+    fn eq(&self, other: &File) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+impl Eq for File {}
+
+impl Backing for File {
+    fn dev(&self) -> (u32, u32) {
+        (8, 1)
+    }
+    fn inode(&self) -> u64 {
+        42
+    }
+    fn name(&self) -> &str {
+        "/file"
+    }
+    fn links(&self) -> Option<&dyn Links> {
+        Some(&*self.0)
+    }
+}
+
+const HEAP: u64 = 1000 * PAGE;
+type Space = SharedAddressSpace<File>;
+
+fn space() -> Space {
+    let mut space = AddressSpace::new(Config::default());
+    space.set_layout(Layout { start_brk: HEAP, brk: HEAP, ..Layout::default() });
+    SharedAddressSpace::from_space(space, Membarrier::new()).unwrap()
+}
+
+fn program(file: &File, start: u64) -> Image<File> {
+    let segment =
+        |(page, prot)| ImageSegment { addr: page * PAGE, len: PAGE, offset: page * PAGE, file_len: PAGE, prot };
+    let segments = [(0, Prot::READ), (1, Prot::EXEC)].map(segment).to_vec();
+    Image { start, fixed: true, backing: file.clone(), mode: FileMode::READ, segments }
+}
+
+/// What is tried: whether it was done, and whether it says that memory was short.
+#[allow(clippy::too_many_arguments)] // numbers that were drawn
+fn call(
+    space: &Space,
+    file: &File,
+    image: &Image<File>,
+    kind: u64,
+    at: u64,
+    len: u64,
+    to: u64,
+) -> Result<(), Option<Errno>> {
+    let plain = |done: Result<Plan, Error>| {
+        // ENOMEM with something done tells of a hole, after all else.
+        done.map(|_| ()).map_err(|error| {
+            assert!(error.done.is_empty() || !REFUSED.get(), "a part is done");
+            error.done.is_empty().then_some(error.errno)
+        })
+    };
+    let placed = |done: Result<(u64, Plan), Error>| plain(done.map(|(_, plan)| plan));
+    let faulted = |error| match error {
+        FaultError::Memory => Some(Errno::ENOMEM),
+        _ => None,
+    };
+    let prot = if to & PAGE == 0 { Prot::RW } else { Prot::READ };
+    match kind {
+        0 | 1 => plain(space.map(&MapRequest::anonymous(at, len, prot))),
+        2 => plain(space.map(&MapRequest::file(at, len, prot, MapFlags::SHARED, file.clone(), to & !PAGE))),
+        3 | 4 => plain(space.unmap(at, len)),
+        5 | 6 => plain(space.protect(at, len, prot, None)),
+        7 => placed(space.mmap(&MapRequest::anonymous(0, len, prot), &mut Linux)),
+        8 => placed(space.mremap((at, PAGE), len, RemapFlags::MAYMOVE, 0, &mut Linux)),
+        9 => placed(space.mremap((at, len), len, RemapFlags::MAYMOVE | RemapFlags::FIXED, to, &mut Linux)),
+        10 => plain(space.brk(HEAP + to % (24 * PAGE))),
+        11 => plain(space.advise(at, len, Advice::DontFork)),
+        12 => plain(space.lock(at, len, LockKind::OnFault)),
+        13 => placed(space.map_image(image, &mut Linux)),
+        14 => space.fork().map(drop).map_err(Some),
+        15 => space.fork_eager().map(drop).map_err(Some),
+        16 => {
+            let mut faulter = space.try_faulter().map_err(Some)?;
+            faulter.fault(at, Access::Write).map(drop).map_err(faulted)
+        }
+        17 => {
+            let mut faulter = space.try_faulter().map_err(Some)?;
+            faulter.fault_range(at, len, Access::Write).map(drop).map_err(|error| faulted(error.error))
+        }
+        18 => plain(space.unlock_all()),
+        _ => space.snapshot().map(drop).map_err(Some),
+    }
+}
+
+#[test]
+fn shared_calls_happen_whole_or_not_at_all() {
+    const STEPS: u64 = 3000;
+    let live = LIVE.get();
+    let (mut refused, mut done) = (0, 0);
+    {
+        let mut r = Rng(5);
+        let file = File(Arc::new(ReverseMap::try_new().unwrap()));
+        let mut space = space();
+        for step in 0..STEPS {
+            if step % 100 == 0 {
+                // So that records and writers are made anew: of a child, which inherits.
+                space = if step % 300 == 0 { self::space() } else { space.fork().unwrap() };
+            }
+            let (kind, at, len) = (r.below(20), r.below(900) * PAGE, (1 + r.below(40)) * PAGE);
+            let to = r.below(900) * PAGE;
+            let shown = || -> Vec<_> {
+                let maps = space.maps();
+                let areas = maps.areas_in(0, u64::MAX);
+                areas.map(|(start, end, area)| (start, end, area.into_owned())).collect()
+            };
+            for allowed in 0.. {
+                let before = shown();
+                let image = program(&file, at);
+                LEFT.set(Some(allowed));
+                let answer = call(&space, &file, &image, kind, at, len, to);
+                let short = REFUSED.replace(false);
+                LEFT.set(None);
+                let what = || format!("step {step}, call {kind}, {allowed} allocations: {answer:?}");
+                match answer {
+                    Err(errno)
+                        if short && errno.is_some_and(|errno| matches!(errno, Errno::ENOMEM | Errno::EAGAIN)) =>
+                    {
+                        // Faults over a range give identities area by area.
+                        let same = |(a, b): (&(u64, u64, Area<File>), &(u64, u64, Area<File>))| {
+                            (a.0, a.1, a.2.flags, a.2.bias) == (b.0, b.1, b.2.flags, b.2.bias)
+                        };
+                        let now = shown();
+                        assert!(now == before || (kind == 17 && now.iter().zip(&before).all(same)), "{}", what());
+                        refused += 1;
+                    }
+                    _ => {
+                        done += 1;
+                        break;
+                    }
+                }
+            }
+            if step % 10 == 0 {
+                space.check().unwrap_or_else(|violation| panic!("step {step}, call {kind}: {violation}"));
+            }
+        }
+        drop(space);
+        assert!(file.0.is_empty(), "areas of spaces that are gone are linked");
+    }
+    assert!(refused > 500 && done == STEPS, "{refused} refused for want of memory, {done} got through");
+    // What a thread keeps for itself stays: little.
+    assert!(LIVE.get() - live < 1 << 16, "{} bytes are left", LIVE.get() - live);
+}
