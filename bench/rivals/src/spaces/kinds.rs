@@ -28,6 +28,9 @@ pub enum Kind {
     Links,
     /// The same with one acquisition for each area.
     LinksEachArea,
+    /// As `links`, where a library is mapped by a call for each segment: what there is without an
+    /// interface for images.
+    LinksBySegments,
     /// One lock for each file's reverse map, and an acquisition for each area: the published design
     /// of Linux's `i_mmap`.
     LinksOneLock,
@@ -41,7 +44,7 @@ macro_rules! with_space {
             Kind::Samara => with_space!(@ $type, samara::Samara, $space),
             Kind::Rwlock => with_space!(@ $type, rwlock::Locked, $space),
             Kind::AreaLocks => with_space!(@ $type, area_locks::AreaLocks, $space),
-            Kind::SamaraMap | Kind::Links | Kind::LinksEachArea | Kind::LinksOneLock => $yardstick,
+            Kind::SamaraMap | Kind::Links | Kind::LinksEachArea | Kind::LinksBySegments | Kind::LinksOneLock => $yardstick,
         }
     };
     (@ $type:ident, $of:ty, $body:expr) => {{
@@ -54,10 +57,11 @@ impl Kind {
     /// How it links areas, if it does.
     fn links(self) -> Option<How> {
         let sharded = ReverseMap::<Sleep>::SHARDS;
-        let how = |shards, batched| Some(How { shards, batched });
+        let how = |shards, batched| Some(How { shards, batched, images: true });
         match self {
             Kind::Links => how(sharded, true),
             Kind::LinksEachArea => how(sharded, false),
+            Kind::LinksBySegments => Some(How { shards: sharded, batched: true, images: false }),
             Kind::LinksOneLock => how(1, false),
             _ => None,
         }
@@ -66,8 +70,12 @@ impl Kind {
     /// Whether the subject can do this.
     pub fn does(self, case: Case) -> bool {
         if case.links() || self.links().is_some() {
-            // By itself, a map does not know whose areas it links.
-            let twice = case == Case::RmapScaling && self == Kind::LinksEachArea;
+            // By itself, a map does not know whose areas it links. Only `image_map` maps.
+            let twice = match self {
+                Kind::LinksEachArea => case == Case::RmapScaling,
+                Kind::LinksBySegments => case != Case::ImageMap,
+                _ => false,
+            };
             return case.links() && self.links().is_some() && !twice;
         }
         let can_fork = |forks: &[_]| case.fork().is_none_or(|fork| forks.contains(&fork));

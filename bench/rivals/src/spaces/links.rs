@@ -14,8 +14,8 @@ use crate::spaces::rwlock::{config, limits};
 use samara_bench::data::{BASE, Data, PAGE};
 use samara_mm::files::{FileArea, ReverseMap};
 use samara_mm::{
-    AddressSpace, Area, Backing, Caps, FileMode, Image, ImageSegment, Linux, Membarrier, Object, Prot,
-    SharedAddressSpace,
+    AddressSpace, Area, Backing, Caps, FileMode, Image, ImageSegment, Linux, MapFlags, MapRequest, Membarrier, Object,
+    Prot, SharedAddressSpace,
 };
 use std::fmt;
 use std::sync::Arc;
@@ -39,6 +39,8 @@ pub struct How {
     /// One acquisition for each file that a call changes: what shared spaces do. Else one for each
     /// area, made by the embedder.
     pub batched: bool,
+    /// A library is mapped as one image. Else by a call for each segment, as loaders do.
+    pub images: bool,
 }
 
 /// A file with its reverse map.
@@ -100,6 +102,20 @@ fn library(file: &File, at: u64) -> Image<File> {
     Image { start: at, fixed: true, backing: file.clone(), mode: FileMode::READ, segments }
 }
 
+/// Maps a library as a loader does: each segment by a call, and its zeros by one more.
+fn map_segments(space: &Space, image: &Image<File>) {
+    for segment in &image.segments {
+        let (at, file) = (image.start + segment.addr, image.backing.clone());
+        let request = MapRequest::file(at, segment.file_len, segment.prot, MapFlags::PRIVATE, file, segment.offset);
+        space.map(&request).expect("a place of its own");
+        let zeros = segment.len - segment.file_len;
+        if zeros > 0 {
+            let request = MapRequest::anonymous(at + segment.file_len, zeros, segment.prot);
+            space.map(&request).expect("a place of its own");
+        }
+    }
+}
+
 /// What is linked for an area.
 fn linked(start: u64, end: u64, area: &Area<File>) -> Option<(&ReverseMap, FileArea)> {
     let Object::File(file) = &area.object else { return None };
@@ -149,7 +165,11 @@ impl Links {
 
     fn map_all(&self, space: &Space) {
         for image in &self.images {
-            space.map_image(image, &mut Linux).expect("a place of its own");
+            if self.how.images {
+                space.map_image(image, &mut Linux).expect("a place of its own");
+            } else {
+                map_segments(space, image);
+            }
             self.by_hand(space, (image.start, image.start + APART), true);
         }
     }
