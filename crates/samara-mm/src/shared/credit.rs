@@ -45,17 +45,17 @@ pub(crate) struct Credit {
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Since {
     sums: Counters,
-    areas: usize,
+    areas: u64,
 }
 
 impl Since {
     /// Counts a change of the sums and of the number of areas, which is within `growth`.
     #[inline]
-    pub(crate) fn count(&mut self, before: &Counters, after: &Counters, areas: usize, growth: &Growth) {
+    pub(crate) fn count(&mut self, before: &Counters, after: &Counters, areas: u64, growth: &Growth) {
         let is_within = |before: u64, after: u64| added(after.wrapping_sub(before)) <= growth.bytes;
         debug_assert!(is_within(before.total, after.total) && is_within(before.data, after.data), "CREDIT-1");
         debug_assert!(is_within(before.committed, after.committed), "CREDIT-1");
-        debug_assert!(added(areas as u64) <= (AREAS + growth.areas) as u64, "CREDIT-1");
+        debug_assert!(added(areas) <= (AREAS + growth.areas) as u64, "CREDIT-1");
         self.sums.shift(before, after);
         self.areas = self.areas.wrapping_add(areas);
     }
@@ -63,7 +63,7 @@ impl Since {
     /// Brings `base` up to date.
     pub(crate) fn settle<B>(&mut self, base: &mut AddressSpace<B>) {
         base.counters.shift(&Counters::default(), &self.sums);
-        base.outside = base.outside.wrapping_add(self.areas);
+        base.outside = base.outside.wrapping_add(self.areas as usize);
         *self = Since::default();
     }
 }
@@ -73,7 +73,7 @@ impl Credit {
     #[inline]
     pub(crate) fn covers<B>(&self, space: &AddressSpace<B>, since: &Since, growth: &Growth) -> bool {
         let fits = |sum: u64, credit: u64| added(sum).saturating_add(growth.bytes) <= credit;
-        let areas = added(since.areas as u64).saturating_add((AREAS + growth.areas) as u64);
+        let areas = added(since.areas).saturating_add((AREAS + growth.areas) as u64);
         fits(since.sums.total, self.bytes)
             && fits(since.sums.data, self.bytes)
             && fits(since.sums.committed, self.bytes)
@@ -102,9 +102,10 @@ impl Credit {
         let space = left(limits.address_space.soft, sums.total, lent.bytes);
         let data = left(limits.data.soft, sums.data, lent.bytes);
         let bytes = part(space.min(data).min(promised))?;
-        let locked =
-            if is_limited(base, growth) { part(left(limits.locked.soft, base.locked(), lent.locked))? } else { 0 };
-        let count = added(base.count() as u64) as usize;
+        let locked = sums.locked.wrapping_add(base.stray_locked);
+        let locked = if is_limited(base, growth) { part(left(limits.locked.soft, locked, lent.locked))? } else { 0 };
+        // Modulo the width of a usize, like `outside`.
+        let count = usize::try_from(base.count() as isize).unwrap_or(0);
         let free = base.config.max_map_count.saturating_sub(count).saturating_sub(lent.areas);
         let needed = AREAS + growth.areas;
         let areas = (free >= needed).then(|| needed.max((free / 4).min(1 << 20)))?;

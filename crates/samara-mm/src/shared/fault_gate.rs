@@ -105,8 +105,11 @@ impl FaultRecord {
         !self.taken.swap(true, Ordering::Acquire)
     }
 
-    /// Gives the record to the next thread. Nothing is announced.
+    /// Gives the record to the next thread. What is still announced is of a guard that was leaked.
     pub(crate) fn give_back(&self) {
+        self.pages.iter().filter(|page| page.0.load(Ordering::Relaxed) != 0).for_each(|page| {
+            page.0.store(0, Ordering::Release); // as where an announcement is dropped
+        });
         self.taken.store(false, Ordering::Release); // with the Acquire of `take`
     }
 

@@ -166,10 +166,12 @@ where
             if let Some(record) = self.faults.iter().find(|record| record.take()) {
                 break record;
             }
-            let state = self.state.lock();
-            // Another thread may have made some meanwhile: then there are more than are needed.
+            let _state = self.state.lock();
+            // Another thread may have made some meanwhile.
+            if let Some(record) = self.faults.iter().find(|record| record.take()) {
+                break record;
+            }
             self.faults.grow(|_| FaultRecord::new())?;
-            drop(state);
         };
         Ok(Faulter { space: self, reader, record, thread: Registration::new(self) })
     }

@@ -14,10 +14,10 @@ use crate::shared::fault_gate::{Changing, FaultRecord};
 use crate::shared::range_lock::{Mode, Request, Spans, Standing, Turn};
 use crate::shared::record::{CallRecord, Work};
 use crate::shared::wait::{Event, Wait};
+use alloc::vec::Vec;
 use core::hint;
 use core::mem;
 use core::time::Duration;
-use lock_api::MutexGuard;
 use samara::{PinHere, Reclaim, Span};
 
 /// Number of looks at a range lock before the thread sleeps: some microseconds.
@@ -30,8 +30,8 @@ pub(crate) struct Held<'s, B: Backing + Send + Sync, R: Reclaim + PinHere, W: Wa
     /// When it stops waiting for faults.
     deadline: Option<Duration>,
     marked: [Option<Changing>; 2],
-    /// RECORD-2.
-    pub(crate) work: Option<MutexGuard<'s, W::Lock, Work<B>>>,
+    /// What the record has of it, if it was taken out (RECORD-2).
+    work: Vec<Work<B>>,
 }
 
 impl<'s, B: Backing + Send + Sync, R: Reclaim + PinHere, W: Wait> Held<'s, B, R, W> {
@@ -47,9 +47,10 @@ impl<'s, B: Backing + Send + Sync, R: Reclaim + PinHere, W: Wait> Held<'s, B, R,
         mode: Mode,
         deadline: Option<Duration>,
     ) -> Result<Self, Errno> {
+        shared.leave_leaked(record);
         let requests = || shared.calls.iter().map(|other| &other.request);
-        let turn = record.request.ask(record.rank, spans, mode, requests());
-        let held = Held { shared, record, deadline, marked: [None; 2], work: None };
+        let turn = record.request.ask(record.rank, spans, mode, requests);
+        let held = Held { shared, record, deadline, marked: [None; 2], work: Vec::new() };
         let mut has_waited = false;
         for (rank, other) in requests().enumerate() {
             if rank != record.rank {
@@ -120,14 +121,26 @@ impl<'s, B: Backing + Send + Sync, R: Reclaim + PinHere, W: Wait> Held<'s, B, R,
         self.in_time()
     }
 
-    /// Makes sure that the settings of `work` are current, and that it may add `growth`. `false`: a
-    /// limit is too close.
+    /// Takes the thread's work out of its record, and makes sure that its settings are current, and
+    /// that it may add `growth`. `false`: a limit is too close.
+    ///
+    /// # Errors
+    /// ENOMEM.
     #[inline]
-    pub(crate) fn admit(&mut self, growth: &Growth) -> bool {
-        let mut work = self.record.work.lock();
-        let admitted = work.admit::<W>(&self.shared.state, growth);
-        self.work = Some(work);
-        admitted
+    pub(crate) fn admit(&mut self, growth: &Growth) -> Result<bool, Errno> {
+        self.work = mem::take(&mut *self.record.work.lock());
+        if self.work.is_empty() {
+            self.work.try_reserve_exact(1).map_err(|_| Errno::ENOMEM)?;
+            self.work.push(Work::new(&self.shared.config));
+        }
+        let [work] = &mut *self.work else { return Ok(false) };
+        Ok(work.admit::<W>(&self.shared.state, growth))
+    }
+
+    /// The thread's work, if it was admitted.
+    #[inline]
+    pub(crate) fn work(&mut self) -> Option<&mut Work<B>> {
+        self.work.first_mut()
     }
 
     /// Marks what is about to change, one range or two, and waits for the faults there until its
@@ -153,8 +166,9 @@ impl<'s, B: Backing + Send + Sync, R: Reclaim + PinHere, W: Wait> Held<'s, B, R,
 
     #[inline]
     fn end(&mut self) {
-        if let Some(mut work) = self.work.take() {
-            work.cancel_links(self.shared.map.number);
+        if let Some(work) = self.work.first_mut() {
+            work.end(self.shared.map.number);
+            *self.record.work.lock() = mem::take(&mut self.work);
         }
         for (range, marked) in self.record.changes().into_iter().zip(mem::take(&mut self.marked)) {
             if let Some(marked) = marked {
@@ -189,12 +203,23 @@ where
     ) -> Result<Held<'s, B, R, W>, Errno> {
         let held = Held::wait(self, record, Spans::one(Span::FULL), Mode::Change, deadline)?;
         let mut state = self.state.lock();
-        // RECORD-2: nobody else has a range lock, so nobody has locked these.
-        self.calls.iter().for_each(|record| record.work.lock().settle(&mut state.base));
+        // RECORD-2: nobody else has a range lock, so each record has its work.
+        self.calls.iter().for_each(|record| {
+            record.work.lock().iter_mut().for_each(|work| work.settle(&mut state.base));
+        });
         state.lent = Default::default();
         state.base.layout.brk = self.current_break();
         drop(state);
         Ok(held)
+    }
+
+    /// Takes back the range lock of a guard that was leaked, whose thread asks for another one or
+    /// gives its record back.
+    #[inline]
+    pub(crate) fn leave_leaked(&self, record: &CallRecord<B, W>) {
+        if record.request.is_active() && record.request.leave() {
+            self.wake(record.rank);
+        }
     }
 
     /// Wakes those that sleep until the thread of this rank leaves its range lock.

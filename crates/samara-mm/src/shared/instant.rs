@@ -9,8 +9,10 @@
 //!   the tree, then the reads see exactly the publications that the instant counts. So they see one
 //!   tree.
 //! - **INSTANT-3** A publication that happened before another one is counted by each confirmed
-//!   instant that counts the other one. So all publications have an order in which a confirmed
-//!   instant lies between two of them: it sees those before it, and none after it.
+//!   instant that counts the other one. Where each reader has a SeqCst fence between [`now`] and
+//!   [`is_still`], no two confirmed instants count each a publication that the other one does not.
+//!   So all publications have an order in which a confirmed instant lies between two of them: it
+//!   sees those before it, and none after it.
 //!
 //! Why: a count is odd while a publication is under way, and [`now`] gives no instant then. It
 //! loads with Acquire, so what the counted ones stored is seen. A reader that sees a store of
@@ -18,7 +20,8 @@
 //! after it made its count odd. So the reader then finds a count that has grown, and counts never
 //! shrink: their sum has grown too. If a publication is counted and an earlier one of another
 //! thread is not, the second look finds the earlier one's count grown, because it happened before
-//! what the first look has loaded.
+//! what the first look has loaded. Of two readers with fences, one has the later fence; what the
+//! other one counted before its fence, this one finds when it confirms.
 
 use crate::shared::sync::{AtomicU64, Ordering, fence};
 

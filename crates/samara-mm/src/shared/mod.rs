@@ -23,7 +23,9 @@
 //!   for its window (INSTANT-2), has found the window as it is.
 //! - **SHARED-5** While one thread waits for another inside this module, the one that is waited for
 //!   never waits for the first: a request waits for earlier ones only (RANGE-2); one that is
-//!   granted waits for faults only; and a fault that is announced waits for nobody.
+//!   granted waits for faults only; and a fault that is announced waits for nobody. This holds for
+//!   threads that have one record of each kind, and no guard while they make a call: what
+//!   embedders are told.
 
 pub(crate) mod calls;
 pub(crate) mod check;
@@ -43,6 +45,8 @@ pub(crate) mod moves;
 pub(crate) mod range_faults;
 pub(crate) mod range_lock;
 pub(crate) mod record;
+#[cfg(all(test, feature = "std"))]
+mod record_tests;
 pub(crate) mod records;
 pub(crate) mod search;
 pub(crate) mod sleepers;
@@ -114,6 +118,9 @@ macro_rules! shared_address_space {
             pub(crate) unsettled: AtomicBool,
             /// Whether an area may be MADV_DONTFORK. Set under the range lock of that area.
             pub(crate) leaves_out: AtomicBool,
+            /// Moves that search for a place and are under way, from before their last search until
+            /// they are published or given up (PLACE-6).
+            pub(crate) moving: AtomicU64,
             /// The break. Changes under a range lock that meets those of all calls that need it.
             pub(crate) brk: AtomicU64,
             /// The records of threads that make calls, and of those that fault.
@@ -139,28 +146,30 @@ shared_address_space! {
     /// - [`snapshot`](Self::snapshot) is the whole space at one moment; [`maps`](Self::maps) reads
     ///   it area by area while others change it.
     ///
-    /// # Consistency Calls and faults that threads make at the same time have an order, one after
-    /// the other, in which [`AddressSpace`] gives the same answers and plans and ends with the same
-    /// areas; a call that ended before another one began comes before it. (Numbers of anonymous
-    /// identities may differ; which areas share one does not. A fault that grew a stack or gave an
-    /// identity, and then found its page changed again, is two faults.)
+    /// # Consistency
+    /// Calls and faults that threads make at the same time have an order, one after the other, in
+    /// which [`AddressSpace`] gives the same answers and plans and ends with the same areas; a call
+    /// that ended before another one began comes before it. (Numbers of anonymous identities may
+    /// differ; which areas share one does not. A fault that grew a stack or gave an identity, and
+    /// then found its page changed again, is two faults.)
     ///
-    /// A fault's guard keeps changes of that page waiting. **So a thread that has a guard must not
-    /// make a call that changes the same page**: it would wait for itself, unless it has a
-    /// [`timeout`](crate::Caller::timeout).
+    /// A fault's guard keeps changes of that page waiting. **So a thread that has a guard makes no
+    /// call that changes the space, and no fault by another faulter**: it might wait for itself, or
+    /// for a call that waits for the guard, unless it has a [`timeout`](crate::Caller::timeout).
     ///
     /// # Which calls overlap
     /// A call locks its range, the areas that touch it, and those that touch these. It takes the
     /// whole space instead, so that it waits for all other calls under way and no new one begins,
-    /// where its answer may depend on more: moves (`mremap`), `mlockall`, settings, fork; calls
-    /// close to a limit; calls about areas with [`Extras`](crate::Extras) or huge pages; calls that
-    /// make an area that grows down; and calls whose change is not one store of the tree. Faults go
-    /// on in all cases.
+    /// where its answer may depend on more: `mlockall`, settings, fork; calls close to a limit;
+    /// calls about areas with [`Extras`](crate::Extras) or huge pages; calls that make an area that
+    /// grows down; and calls that change many areas. A move (`mremap`) locks the range that it
+    /// leaves and the one that it goes to. Faults go on in all cases.
     ///
     /// `mmap` that searches locks the range around the place that it found, if the placement can
     /// search areas that threads share ([`Placement::place_among`](crate::Placement::place_among);
     /// [`Linux`](crate::Linux) can). Where no place is free, where another thread takes the place
-    /// that it finds several times in a row, and just below a stack, it takes the whole space.
+    /// that it finds several times in a row, while a move that searches too is under way, and just
+    /// below a stack, it takes the whole space.
     ///
     /// # Files
     /// Where [`Backing::links`] names a file's [`ReverseMap`](crate::files::ReverseMap), the space
@@ -304,6 +313,7 @@ where
             inherited,
             unsettled: AtomicBool::new(unsettled),
             leaves_out: AtomicBool::new(false),
+            moving: AtomicU64::new(0),
             brk: AtomicU64::new(base.layout.brk),
             calls: Records::new(),
             faults: Records::new(),

@@ -5,8 +5,8 @@
 //! `AddressSpace`'s. The steps are those of `search`, with two ranges.
 //!
 //! - **MOVES-1** What moves here neither grows down nor keeps a guard range, so PLACE-3 and PLACE-4
-//!   hold for the new place. Calls that duplicate memory, or leave the old range mapped, take the
-//!   whole space: they count what stays.
+//!   hold for the new place; PLACE-6 is about the old one. Calls that duplicate memory, or leave
+//!   the old range mapped, take the whole space: they count what stays.
 //! - **MOVES-2** The window of the old range has what is behind it up to the new length, so a call
 //!   that may stay in place finds out.
 
@@ -18,7 +18,7 @@ use crate::shared::credit::Growth;
 use crate::shared::held::Held;
 use crate::shared::range_lock::{Mode, Spans};
 use crate::shared::record::Registration;
-use crate::shared::search::{At, LOCKS, Look, keeps_guard};
+use crate::shared::search::{At, LOCKS, Look, Moving, keeps_guard};
 use crate::shared::update::{Attempt, NONE, Reach};
 use crate::shared::wait::Wait;
 use crate::space::error::Error;
@@ -79,8 +79,10 @@ where
             };
             // What arrives is there before the source is gone.
             let growth = Growth { bytes: want.len, areas: 0, locks: true };
-            if !held.admit(&growth) {
-                return None;
+            match held.admit(&growth) {
+                Ok(true) => {}
+                Ok(false) => return None,
+                Err(short) => return Some(Err(short.into())),
             }
             // Under the lock the source does not change any more.
             let now_wanted = self.want_of(&request)?;
@@ -90,7 +92,7 @@ where
                 continue;
             }
             if !fixed {
-                look = self.look_again(look, placement, &want)?;
+                look = self.look_again(look, placement, &want, 0)?;
             }
             let place = look.place?;
             let now = self.around_move(&source, place, &want, fixed)?;
@@ -101,15 +103,18 @@ where
             let call = &mut |space: &mut crate::space::AddressSpace<B>| {
                 Some(space.mremap((old, old_len), new_len, flags, request.to, &mut At(place)))
             };
+            let moving = (!fixed).then(|| Moving::begin(&self.moving));
             let mut last = None;
             let confirm = || {
                 if fixed {
                     return true;
                 }
-                last = self.look_again(look, placement, &want);
+                last = self.look_again(look, placement, &want, 1);
                 last.is_some_and(|look| look.place == Some(place))
             };
-            match self.attempt(held, writer, now.windows, &reach, apply, call, confirm) {
+            let done = self.attempt(held, writer, now.windows, &reach, apply, call, confirm);
+            drop(moving);
+            match done {
                 Attempt::Done(done) => return Some(done),
                 Attempt::Outdated => look = last?,
                 Attempt::NeedsWhole => return None,

@@ -3,7 +3,8 @@
 //!
 //! Knows the range lock and the tree; what a fault changes (an identity, the growth of a stack) is
 //! `faults`'. A range is too long to be announced page by page, so its guard is a range lock that
-//! others of its kind share (RANGE-1). Single faults go on beside it.
+//! others of its kind share (RANGE-1). Single faults go on beside it, but for those that are calls
+//! (`faults`): first writes and the growth of a stack.
 
 use crate::area::{Anon, Area, Backing};
 use crate::calls::fault::Access;

@@ -12,7 +12,7 @@
 //!   granted in the order in which they took their numbers, and one that meets no other waits for
 //!   nobody.
 //! - **RANGE-2** A request waits only for requests that come before it, so no cycle of waiting
-//!   requests exists. A thread has at most one request.
+//!   requests exists. A record has at most one request.
 //! - **RANGE-3** Ranges are stored before the request says that it is choosing its number, and not
 //!   changed before it has left. A number is never used twice in a record. So whoever loads a
 //!   record's word, then its ranges, and then the same word again, has the ranges of that request.
@@ -96,14 +96,15 @@ pub(crate) enum Standing {
 }
 
 impl Request {
-    /// Asks for these ranges. `all` are the requests of the list, this one at `rank`.
+    /// Asks for these ranges. `all` gives the requests of the list, this one at `rank`. It is called
+    /// when this one can be seen: the list may grow until then (RECORDS-1).
     #[inline]
-    pub(crate) fn ask<'a>(
+    pub(crate) fn ask<'a, I: Iterator<Item = &'a Request>>(
         &self,
         rank: usize,
         spans: Spans,
         mode: Mode,
-        all: impl Iterator<Item = &'a Request>,
+        all: impl FnOnce() -> I,
     ) -> Turn {
         let idle = self.word.load(Ordering::Relaxed);
         // Release: with the Acquire fence in `spans` (RANGE-3).
@@ -116,7 +117,7 @@ impl Request {
         fence(Ordering::Release);
         store_fenced(&self.word, idle | CHOOSING);
         // SeqCst, with `store_fenced` of the others (RANGE-1).
-        let highest = all.fold(idle >> BITS, |most, other| most.max(other.word.load(Ordering::SeqCst) >> BITS));
+        let highest = all().fold(idle >> BITS, |most, other| most.max(other.word.load(Ordering::SeqCst) >> BITS));
         let bits = if mode == Mode::Read { ACTIVE | READ } else { ACTIVE };
         let word = (highest + 1) << BITS | bits;
         store_fenced(&self.word, word);
@@ -166,6 +167,13 @@ impl Request {
             Ok(_) => true,
             Err(now) => now == word | WATCHED,
         }
+    }
+
+    /// Whether there is a request: where the thread that has the record asks for nothing, a guard of
+    /// it was leaked (`mem::forget`).
+    #[inline]
+    pub(crate) fn is_active(&self) -> bool {
+        self.word.load(Ordering::Relaxed) & ACTIVE != 0
     }
 
     /// Takes the request back, granted or not. Whether somebody sleeps until it leaves.

@@ -4,10 +4,11 @@
 //! Knows what is kept and by whom; knows no step of a call.
 //!
 //! - **RECORD-1** Only the thread that has taken a record writes its first line, except that
-//!   another one may ask to be woken (`Request::watch`). So an update of disjoint ranges writes no
-//!   line of another thread's record.
-//! - **RECORD-2** `work` is locked by the record's thread while it holds a range lock, and by the
-//!   holder of the whole space, and by nobody else. So nobody waits for it.
+//!   another one may ask to be woken (`Request::watch`), or take the record when it is free. So an
+//!   update of disjoint ranges writes no line of another thread's record.
+//! - **RECORD-2** The record's thread takes `work` out when it has a range lock, and puts it back
+//!   before it leaves that. So the holder of the whole space finds it in each record, and nobody
+//!   waits for the lock around it.
 
 use crate::area::{Area, Backing};
 use crate::errno::Errno;
@@ -49,7 +50,8 @@ pub(crate) struct CallRecord<B, W: Wait> {
     /// What the thread sleeps on while it waits for a range lock.
     pub(crate) event: W::Event,
     pub(crate) counts: Counts,
-    pub(crate) work: lock_api::Mutex<W::Lock, Work<B>>,
+    /// None before the first update, and while it is taken out; else one.
+    pub(crate) work: lock_api::Mutex<W::Lock, Vec<Work<B>>>,
 }
 
 /// [`Statistics`] of one record. Each is added to by the thread that has the record; Relaxed:
@@ -90,16 +92,7 @@ pub(crate) struct Work<B> {
 }
 
 impl<B: Backing, W: Wait> CallRecord<B, W> {
-    pub(crate) fn new(rank: usize, config: &Config) -> Self {
-        let work = Work {
-            space: AddressSpace::new(config.clone()),
-            old: Vec::new(),
-            links: LinkPlan::default(),
-            since: Since::default(),
-            credit: Credit::default(),
-            identities_end: 0,
-            is_current: false,
-        };
+    pub(crate) fn new(rank: usize) -> Self {
         CallRecord {
             request: Request::default(),
             change: ChangeRange::default(),
@@ -109,7 +102,7 @@ impl<B: Backing, W: Wait> CallRecord<B, W> {
             also: ChangeRange::default(),
             event: W::Event::default(),
             counts: Counts::default(),
-            work: lock_api::Mutex::new(work),
+            work: lock_api::Mutex::new(Vec::new()),
         }
     }
 
@@ -121,7 +114,7 @@ impl<B: Backing, W: Wait> CallRecord<B, W> {
     }
 
     /// Gives the record to the next thread. It asks for nothing.
-    fn give_back(&self) {
+    pub(crate) fn give_back(&self) {
         self.taken.store(false, Ordering::Release); // with the Acquire of `take`
     }
 
@@ -141,6 +134,26 @@ impl<B: Backing, W: Wait> CallRecord<B, W> {
 }
 
 impl<B: Backing> Work<B> {
+    pub(crate) fn new(config: &Config) -> Self {
+        Work {
+            space: AddressSpace::new(config.clone()),
+            old: Vec::new(),
+            links: LinkPlan::default(),
+            since: Since::default(),
+            credit: Credit::default(),
+            identities_end: 0,
+            is_current: false,
+        }
+    }
+
+    /// Ends an update: gives back what it has set aside, and keeps no area, whose file might wait
+    /// for that.
+    pub(crate) fn end(&mut self, space: u64) {
+        self.cancel_links(space);
+        self.old.clear();
+        self.space.areas.clear();
+    }
+
     /// Makes sure that the settings are current, and that the thread may add `growth`. `false`: a
     /// limit is too close. Called with a range lock held.
     #[inline]
@@ -226,6 +239,7 @@ where
 impl<B: Backing + Send + Sync, R: Reclaim + PinHere, W: Wait> Drop for Registration<'_, B, R, W> {
     fn drop(&mut self) {
         if let Some(record) = self.record {
+            self.space.leave_leaked(record);
             record.give_back();
         }
     }
@@ -241,16 +255,18 @@ impl<B: Backing, R: Reclaim, W: Wait> SharedAddressSpace<B, R, W> {
     /// Takes a record that nobody has.
     ///
     /// # Errors
-    /// ENOMEM.
+    /// ENOMEM: out of memory, or 2^19 threads have one.
     pub(crate) fn record(&self) -> Result<&CallRecord<B, W>, Errno> {
         loop {
             if let Some(record) = self.calls.iter().find(|record| record.take()) {
                 return Ok(record);
             }
-            let state = self.state.lock();
-            // Another thread may have made some meanwhile: then there are more than are needed.
-            self.calls.grow(|rank| CallRecord::new(rank, &self.config))?;
-            drop(state);
+            let _state = self.state.lock();
+            // Another thread may have made some meanwhile.
+            if let Some(record) = self.calls.iter().find(|record| record.take()) {
+                return Ok(record);
+            }
+            self.calls.grow(CallRecord::new)?;
         }
     }
 }

@@ -30,6 +30,11 @@
 //!   than before; and calls that make a new one take the whole space.
 //! - **PLACE-5** A call that finds no place takes the whole space. A call under way may be refused,
 //!   or free a place.
+//! - **PLACE-6** A move that searches (`moves`) comes at its last search, but what it leaves becomes
+//!   free when it publishes. So it counts itself in `moving` from before that search until it is
+//!   done. A search looks at the count after it has read the tree, and before it confirms the
+//!   instant. If another move is counted, the call takes the whole space, and so waits for it.
+//!   If none is, each move was published before the instant, or comes after this call.
 
 use crate::area::Backing;
 use crate::area::flags::Flags;
@@ -40,6 +45,7 @@ use crate::shared::held::Held;
 use crate::shared::instant::Instant;
 use crate::shared::range_lock::{Mode, Spans};
 use crate::shared::record::Registration;
+use crate::shared::sync::{AtomicU64, Ordering, fence};
 use crate::shared::update::{Attempt, NONE, Reach};
 use crate::shared::views::Maps;
 use crate::shared::wait::Wait;
@@ -68,6 +74,22 @@ impl Look {
     /// A place that is given.
     pub(crate) fn at(place: u64) -> Self {
         Look { instant: None, place: Some(place) }
+    }
+}
+
+/// A move that searches, and is under way until this is dropped (PLACE-6).
+pub(crate) struct Moving<'s>(&'s AtomicU64);
+
+impl<'s> Moving<'s> {
+    pub(crate) fn begin(moving: &'s AtomicU64) -> Self {
+        moving.fetch_add(1, Ordering::SeqCst); // with the load in `look_again`
+        Moving(moving)
+    }
+}
+
+impl Drop for Moving<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::SeqCst); // with the load in `look_again`
     }
 }
 
@@ -144,10 +166,10 @@ where
             }
             let span = widened(around.span, want.len, round);
             let mut held = Held::wait(self, record, Spans::one(span), Mode::Change, deadline)?;
-            if !held.admit(&around.reach.growth) {
+            if !held.admit(&around.reach.growth)? {
                 break;
             }
-            let Some(now) = self.look_again(look, placement, &want) else { break };
+            let Some(now) = self.look_again(look, placement, &want, 0) else { break };
             let as_seen = now.instant == look.instant;
             look = now;
             let Some(at) = look.place else { break };
@@ -160,7 +182,7 @@ where
             // A fault at the place sees the mark from here on (PLACE-1).
             let mut last = None;
             let confirm = || {
-                last = self.look_again(look, placement, &want);
+                last = self.look_again(look, placement, &want, 0);
                 last.is_some_and(|look| look.place == Some(at))
             };
             match self.attempt(held, writer, [around.window, NONE], &around.reach, apply, &mut call, confirm) {
@@ -193,12 +215,24 @@ where
     }
 
     /// A search of one instant from now on, under the range lock around its answer: `last`, if
-    /// nothing was published since. `None`: there is none, or what it found breaks PLACE-4.
-    pub(crate) fn look_again(&self, last: Look, placement: &mut impl Placement<B>, want: &Want) -> Option<Look> {
+    /// nothing was published since. `None`: there is none, or what it found breaks PLACE-4, or more
+    /// than `own_moves`, which are the caller's, may free a place (PLACE-6).
+    pub(crate) fn look_again(
+        &self,
+        last: Look,
+        placement: &mut impl Placement<B>,
+        want: &Want,
+        own_moves: u64,
+    ) -> Option<Look> {
         let mut look = last;
         for round in 0..LOOKS {
             if let Some(instant) = look.instant {
                 let near = look.place.is_some_and(|at| self.has_stack_above(at.saturating_add(want.len)));
+                // SeqCst, with `Moving`.
+                if self.moving.load(Ordering::SeqCst) > own_moves {
+                    return None; // PLACE-6
+                }
+                fence(Ordering::SeqCst); // INSTANT-3
                 if self.is_still(instant) {
                     return (!near).then_some(look);
                 }

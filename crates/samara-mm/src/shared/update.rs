@@ -166,8 +166,10 @@ where
                 Ok(held) => held,
                 Err(errno) => return Some(Err(errno.into())),
             };
-            if !held.admit(&first.growth) {
-                break;
+            match held.admit(&first.growth) {
+                Ok(true) => {}
+                Ok(false) => break,
+                Err(short) => return Some(Err(short.into())),
             }
             // Under the lock, what it was computed from does not change any more.
             let as_seen = instant.is_some_and(|instant| self.is_still(instant));
@@ -209,7 +211,7 @@ where
         confirm: impl FnOnce() -> bool,
     ) -> Attempt<T> {
         let fail = |errno: Errno| Attempt::Done(Err(errno.into()));
-        let Some(work) = held.work.as_deref_mut() else { return Attempt::NeedsWhole };
+        let Some(work) = held.work() else { return Attempt::NeedsWhole };
         match self.fill(work, windows) {
             Ok(true) => {}
             Ok(false) => return Attempt::NeedsWhole,
@@ -252,10 +254,11 @@ where
         {
             return fail(refused);
         }
-        let Some(work) = held.work.as_deref_mut() else { return Attempt::NeedsWhole };
+        let record = held.record;
+        let Some(work) = held.work() else { return Attempt::NeedsWhole };
         work.make_links(&self.map);
         if let Some(reserved) = &mut reserved {
-            let _publication = held.record.published.publish(); // INSTANT-1
+            let _publication = record.published.publish(); // INSTANT-1
             let stored = match op {
                 Some(Op::Clear(span)) => reserved.clear_range(span, |_| ()),
                 Some(Op::Put(span, area)) => reserved.insert(span, self.stamped(area)),
@@ -278,13 +281,13 @@ where
                 return fail(Errno::ENOMEM);
             }
         }
-        let areas = work.space.len().wrapping_sub(work.old.len());
+        let areas = (work.space.len() as u64).wrapping_sub(work.old.len() as u64);
         work.since.count(&before, &work.space.counters, areas, &reach.growth);
         if reach.brk.is_some() {
             // Relaxed: whoever needs the break has a range lock that meets this one.
             self.brk.store(work.space.layout.brk, Ordering::Relaxed);
         }
-        held.record.counts.ranged.add_one();
+        record.counts.ranged.add_one();
         Attempt::Done(outcome)
     }
 

@@ -112,7 +112,7 @@ where
 
     /// Takes down what `fork` must know of an area that is about to be stored.
     fn note(&self, area: &Area<B>) {
-        if area.flags.contains(Flags::DONTCOPY) {
+        if area.flags.contains(Flags::DONTCOPY) && !self.leaves_out.load(Ordering::Relaxed) {
             // Relaxed: fork reads it when it has the range lock of the whole space.
             self.leaves_out.store(true, Ordering::Relaxed);
         }

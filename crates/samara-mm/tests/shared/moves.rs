@@ -128,3 +128,33 @@ fn between_the_ranges_nobody_waits() {
     assert_eq!(areas(&space), [(BETWEEN, BETWEEN + 2 * PAGE), (TO, TO + 4 * PAGE)]);
     space.check().unwrap();
 }
+
+/// What a move leaves becomes free when it is published. It chose its place before. So a search
+/// that begins meanwhile comes after the move.
+#[test]
+fn a_search_beside_a_move_waits_for_what_the_move_frees() {
+    let space = shared();
+    let source = TOP - 4 * PAGE;
+    let blocker = source - 4 * PAGE;
+    let freed = blocker - 7 * PAGE;
+    let below = freed - 4 * PAGE;
+    for (at, pages) in [(source, 4), (freed, 4)] {
+        space.map(&rw(at, pages)).unwrap();
+        space.faulter().fault(at, Access::Write).unwrap();
+    }
+    for at in [TOP, blocker, below] {
+        space.map(&MapRequest { prot: Prot::READ, ..rw(at, 1) }).unwrap();
+    }
+    let search = |caller: &mut Caller<'_, _, _, _, Ignore>| caller.mmap(&rw(0, 4), &mut Linux).map(|(at, _)| at);
+    let mut beside = None;
+    let mut mover = space.caller_with(|_| {
+        space.unmap(freed, 4 * PAGE).unwrap();
+        beside = Some(search(&mut space.caller().timeout(SOON)).unwrap_err().errno);
+        Ok(())
+    });
+    let (to, _) = mover.mremap((source, 4 * PAGE), 8 * PAGE, RemapFlags::MAYMOVE, 0, &mut Linux).unwrap();
+    drop(mover);
+    assert_eq!((to, beside), (below - 8 * PAGE, Some(Errno::ETIMEDOUT)));
+    assert_eq!(search(&mut space.caller()).unwrap(), source);
+    space.check().unwrap();
+}

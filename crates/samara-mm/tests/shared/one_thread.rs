@@ -34,6 +34,33 @@ fn answers_are_those_of_a_space_with_one_owner() {
     assert!(refused * 20 > calls && refused * 2 < calls, "calls are refused, and most are not");
 }
 
+/// Callers that one thread uses in turn have each their own credit and sums, and seldom settle.
+#[test]
+fn answers_do_not_depend_on_who_calls() {
+    let seed = seed();
+    let (mut calls, mut refused, mut ranged) = (0, 0, 0);
+    for round in 0..times(600) {
+        let mut r = Rng(seed.wrapping_add(round) ^ 0xca11);
+        let mut one = space(&mut r);
+        let shared = SharedAddressSpace::from_space(space_like(&one), Membarrier::new()).unwrap();
+        let mut faulter = shared.faulter();
+        let mut callers: [_; 3] = std::array::from_fn(|_| shared.caller());
+        for step in 0..80 {
+            let call = Call::random(&mut r, 24);
+            let caller = &mut callers[r.below(3) as usize];
+            let (a, b) = (call.on_space(&mut one), call.on_shared(caller, &mut faulter));
+            assert_eq!(b, a, "seed {} step {step} {call:x?}\n{one}", seed.wrapping_add(round));
+            calls += 1;
+            refused += u64::from(matches!(a, crate::world::Answer::Done(Err(_))));
+        }
+        assert_eq!(shown(&shared.snapshot().unwrap()), shown(&one), "seed {}", seed.wrapping_add(round));
+        shared.check().unwrap();
+        ranged += shared.statistics().ranged;
+    }
+    println!("{calls} calls, {refused} refused, {ranged} under a range lock, seed {seed}");
+    assert!(ranged * 3 > calls && refused * 20 > calls, "credit is used, and limits are met");
+}
+
 /// Odd arguments get the answers of a space with one owner, and break nothing.
 #[test]
 fn odd_arguments_are_answered_alike() {
