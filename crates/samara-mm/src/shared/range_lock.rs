@@ -24,7 +24,7 @@
 //! choosing when the first one looked, which waits until it has chosen (unless their ranges do not
 //! meet).
 
-use crate::shared::sync::{AtomicU64, Ordering, fence, store_fenced};
+use crate::shared::sync::{AtomicU64, Ordering, fence, load_own, store_fenced};
 use samara::Span;
 
 /// What a request is for.
@@ -96,7 +96,8 @@ pub(crate) enum Standing {
 }
 
 impl Request {
-    /// Asks for these ranges. `all` are the requests of the list, this one at `rank`.
+    /// Asks for these ranges. `all` are the requests of the list, this one at `rank`; whether this
+    /// one is among them makes no difference.
     #[inline]
     pub(crate) fn ask<'a>(
         &self,
@@ -105,7 +106,7 @@ impl Request {
         mode: Mode,
         all: impl Iterator<Item = &'a Request>,
     ) -> Turn {
-        let idle = self.word.load(Ordering::Relaxed);
+        let idle = load_own(&self.word);
         // Release: with the Acquire fence in `spans` (RANGE-3).
         fence(Ordering::Release);
         let none = Span { first: 1, last: 0 };
@@ -171,7 +172,7 @@ impl Request {
     /// Takes the request back, granted or not. Whether somebody sleeps until it leaves.
     #[inline]
     pub(crate) fn leave(&self) -> bool {
-        let idle = self.word.load(Ordering::Relaxed) >> BITS << BITS;
+        let idle = load_own(&self.word) >> BITS << BITS;
         // Release, with the Acquire in `standing` and `watch`; Acquire, with `watch`.
         self.word.swap(idle, Ordering::AcqRel) & WATCHED != 0
     }

@@ -10,12 +10,11 @@
 //!   their records find each other, also where one of the records is new.
 
 use crate::errno::Errno;
-use crate::shared::sync::{AtomicUsize, Ordering};
+use crate::shared::sync::{AtomicUsize, OnceBox, Ordering};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::fmt;
 use core::slice;
-use once_cell::race::OnceBox;
 
 /// Blocks at most: 2^19 records.
 const BLOCKS: usize = 20;
