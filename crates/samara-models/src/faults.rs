@@ -2,10 +2,17 @@
 //! gate is that of samara-mm. While a fault is announced, the page does not change; and a fault
 //! after a change sees it.
 //!
-//! Fails with: no fence in `announce`, or none in `raise` (neither sees the other); withdrawing, or
-//! lowering a mark, with Relaxed (what was done to the page is not ordered with what follows); a
-//! range that is not stored before its marks are raised, or whose end is stored before its start (a
-//! fault beside the change goes on in it).
+//! Fails with: no fence in `announce`, or none in `raise` (neither sees the other); withdrawing,
+//! lowering a mark, or taking a range back, with Relaxed (what was done to the page is not ordered
+//! with what follows); no Release fence before a range is stored, or no Acquire fence in `may_meet`
+//! (a fault that takes the start of the next range with the end of this one is not ordered after
+//! this change); a range that is stored after its marks are raised and without a fence (a fault
+//! finds no range and goes on in the change).
+//!
+//! Not seen to fail: a range that is stored after its marks are raised, or without a fence, but not
+//! both; and a range whose end is stored before its start, or not ordered after it. A fence comes
+//! between the range and the look at the announcements in each case, so a fault that finds half of
+//! a range is found by the change.
 
 use crate::explore::model;
 use crate::fault_gate::{Announced, ChangeRange, Changing, FaultRecord, Marks, may_stay};
@@ -101,17 +108,31 @@ fn fault_beside_a_change() {
     run("fault_beside_a_change", Changing { start: 2 * PAGE, end: 3 * PAGE });
 }
 
-/// One thread changes another page in the same block, and then the page: its range is used again.
-#[test]
-fn fault_beside_two_changes() {
-    model("fault_beside_two_changes", Some(3), || {
+/// Two changes of one thread, whose range is used again, beside a fault: one of the page, and one
+/// of another page in the same block.
+fn run_two(name: &str, first: Changing, second: Changing) {
+    model(name, Some(3), move || {
         let shared = Shared::new();
         let other = shared.clone();
         let fault = thread::spawn(move || other.fault());
-        shared.change(1, Changing { start: 2 * PAGE, end: 3 * PAGE }, || shared.beside.set(1));
-        shared.change(1, Changing { start: PAGE, end: 3 * PAGE }, || shared.page.set(1));
+        for change in [first, second] {
+            let changed = if change.meets(PAGE, PAGE + 1) { &shared.page } else { &shared.beside };
+            shared.change(1, change, || changed.set(1));
+        }
         let seen = fault.join().unwrap();
         assert!(matches!(seen, None | Some(0 | 1)), "{seen:?}");
         assert_eq!(shared.fault(), Some(1));
     });
+}
+
+#[test]
+fn fault_beside_two_changes() {
+    let [beside, both] = [2 * PAGE, PAGE].map(|start| Changing { start, end: 3 * PAGE });
+    run_two("fault_beside_two_changes", beside, both);
+}
+
+#[test]
+fn fault_after_a_change() {
+    let [page, beside] = [PAGE, 2 * PAGE].map(|start| Changing { start, end: start + PAGE });
+    run_two("fault_after_a_change", page, beside);
 }

@@ -34,7 +34,7 @@ impl Shared {
 
 #[test]
 fn reads_of_one_instant() {
-    model("reads_of_one_instant", Some(3), || {
+    model("reads_of_one_instant", Some(2), || {
         let shared = Arc::new(Shared::default());
         let writers = [(0, &[0, 1][..]), (1, &[2])].map(|(thread, words)| {
             let shared = shared.clone();

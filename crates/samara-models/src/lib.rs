@@ -10,8 +10,10 @@
 //!   `reclaimers` when memory is reused.
 //! - `epoch_domain` and `writer_gate` are the real files too, with loom's atomics. `retired_nodes`
 //!   and `gate` use them without a map, which allows more preemptions. So are these of samara-mm:
-//!   `fault_gate`, which `faults` uses; `instant`, which `instants` uses; and `range_lock` and
-//!   `sleepers`, which `range_locks` uses.
+//!   `fault_gate` (for `faults` and `forks`), `instant` (`instants`), `range_lock` (`range_locks`,
+//!   `forks` and `reverse_maps`), `sleepers` (`range_locks`), `wait`, `link_plan` and all of
+//!   `files` (`reverse_maps`). `loom_wait` has the locks that these ask for, and `held_range` waits
+//!   for a range lock.
 //! - `cursor_restart` and `retired_nodes` have an abstract tree of two levels (`tree`); `snapshot`
 //!   and `gap_words` have nodes of their own. They model which pointer is stored when, and which
 //!   thread frees a node. The nodes lie in an arena: a wrong protocol frees a node of the model,
@@ -21,11 +23,13 @@
 //! LOOM_MAX_PREEMPTIONS raises the number of preemptions of all models that have a lower limit.
 //! SAMARA_MODEL_SHAPES sets how many shapes `thin_nodes` draws, SAMARA_SEED the first of them.
 //!
-//! Limits: loom has no membarrier(2) and no compiler fences, so both barriers of the domain are
-//! SeqCst fences here. A fence is stronger than a light barrier: no model shows that the reader's
-//! load of the epoch must be an Acquire, since the fence after it is one too. The models run the
-//! real map as it builds without std, in shapes of three, five and seven slots. The head of
-//! `shadow` says what that module cannot see.
+//! Limits: loom remembers only the last access to each word. Where a thread loads a word and then
+//! stores to it, loom misses orders in which the store comes before an earlier load of another
+//! thread; `sync::load_own` goes around that. Loom has no membarrier(2) and no compiler fences, so
+//! both barriers of the domain are SeqCst fences here. A fence is stronger than a light barrier: no
+//! model shows that the reader's load of the epoch must be an Acquire, since the fence after it is
+//! one too. The models run the real map as it builds without std, in shapes of three, five and
+//! seven slots. The head of `shadow` says what that module cannot see.
 #![cfg_attr(not(loom), no_std)]
 // The crate's files test for its features.
 #![allow(unexpected_cfgs)]
@@ -48,13 +52,27 @@ mod fault_gate;
 #[cfg(all(loom, test))]
 mod faults;
 #[cfg(all(loom, test))]
+#[allow(dead_code, unreachable_pub, unused_imports)]
+#[path = "../../samara-mm/src/files/mod.rs"]
+mod files;
+#[cfg(all(loom, test))]
+mod forks;
+#[cfg(all(loom, test))]
 mod gate;
+#[cfg(all(loom, test))]
+mod held_range;
 #[cfg(all(loom, test))]
 #[allow(dead_code, unreachable_pub)]
 #[path = "../../samara-mm/src/shared/instant.rs"]
 mod instant;
 #[cfg(all(loom, test))]
 mod instants;
+#[cfg(all(loom, test))]
+#[allow(dead_code, unreachable_pub)]
+#[path = "../../samara-mm/src/shared/link_plan.rs"]
+mod link_plan;
+#[cfg(all(loom, test))]
+mod loom_wait;
 #[cfg(all(loom, test))]
 mod node_body;
 #[cfg(all(loom, test))]
@@ -74,6 +92,8 @@ mod reentry;
 #[cfg(all(loom, test))]
 mod retired_nodes;
 #[cfg(all(loom, test))]
+mod reverse_maps;
+#[cfg(all(loom, test))]
 mod scene;
 #[cfg(all(loom, test))]
 mod several_writers;
@@ -84,7 +104,7 @@ mod sleepers;
 /// The paths by which the crates' files name these modules.
 #[cfg(all(loom, test))]
 mod shared {
-    pub(crate) use crate::{range_lock, reentry, sync};
+    pub(crate) use crate::{range_lock, reentry, sync, wait};
 }
 #[cfg(all(loom, test))]
 mod gap_words;
@@ -100,6 +120,10 @@ mod sync;
 mod thin_nodes;
 #[cfg(all(loom, test))]
 mod tree;
+#[cfg(all(loom, test))]
+#[allow(dead_code, unreachable_pub)]
+#[path = "../../samara-mm/src/shared/wait.rs"]
+mod wait;
 #[cfg(all(loom, test))]
 #[allow(dead_code, unreachable_pub)]
 #[path = "../../samara/src/shared/writer_gate.rs"]

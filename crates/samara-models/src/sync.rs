@@ -1,4 +1,4 @@
-//! What `epoch_domain`, `writer_gate` and `fault_gate` use of their crates' `sync`, from loom.
+//! What the real files use of their crates' `sync`, from loom.
 
 pub(crate) use core::cell::UnsafeCell;
 pub(crate) use loom::cell::Cell;
@@ -28,4 +28,55 @@ pub(crate) fn store_fenced(word: &AtomicU64, value: u64) {
 pub(crate) fn add_fenced(word: &AtomicU64, more: u64) {
     word.fetch_add(more, Ordering::Relaxed);
     fence(Ordering::SeqCst);
+}
+
+/// Loom tries other orders of an access and of the last access before it to the same word. Where a
+/// thread loads its own word and then stores to it, the last access is that load. Loads of other
+/// threads before it are not found, and loom never lets the store come first. A read-modify-write
+/// finds them, and reads the last value, as a load of an own word does.
+pub(crate) fn load_own(word: &AtomicU64) -> u64 {
+    word.fetch_add(0, Ordering::Relaxed)
+}
+
+/// A cell that is filled once, as that of `once_cell::race`.
+pub(crate) struct OnceBox<T>(AtomicPtr<T>);
+
+impl<T> OnceBox<T> {
+    pub(crate) fn new() -> Self {
+        OnceBox(AtomicPtr::default())
+    }
+
+    pub(crate) fn get(&self) -> Option<&T> {
+        // SAFETY: null, or a box that lives as long as this. Acquire, with the Release below.
+        unsafe { self.0.load(Ordering::Acquire).as_ref() }
+    }
+
+    pub(crate) fn get_or_try_init<E>(&self, make: impl FnOnce() -> Result<Box<T>, E>) -> Result<&T, E> {
+        if let Some(made) = self.get() {
+            return Ok(made);
+        }
+        let new = Box::into_raw(make()?);
+        let is_first = self.0.compare_exchange(core::ptr::null_mut(), new, Ordering::AcqRel, Ordering::Acquire);
+        // SAFETY: as in `get`. The box that came too late was seen by nobody.
+        unsafe {
+            Ok(match is_first {
+                Ok(_) => &*new,
+                Err(first) => {
+                    drop(Box::from_raw(new));
+                    &*first
+                }
+            })
+        }
+    }
+}
+
+impl<T> Drop for OnceBox<T> {
+    fn drop(&mut self) {
+        // A run that has failed is over: loom's atomics are gone.
+        let at = if std::thread::panicking() { return } else { self.0.with_mut(|at| *at) };
+        if !at.is_null() {
+            // SAFETY: the box is this one's, and nobody has a reference.
+            drop(unsafe { Box::from_raw(at) });
+        }
+    }
 }

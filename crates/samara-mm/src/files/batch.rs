@@ -8,9 +8,9 @@ use super::area::{FileArea, Key, Mapping};
 use super::error::LinkError;
 use super::shard::{Kept, Shard};
 use super::stats::{NoStats, Purpose, Stats};
+use crate::shared::sync::Ordering::Relaxed;
 use crate::shared::wait::Wait;
 use core::fmt;
-use core::sync::atomic::Ordering::Relaxed;
 use lock_api::MutexGuard;
 use samara::AllocError;
 

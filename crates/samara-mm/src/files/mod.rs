@@ -20,7 +20,7 @@ mod shard;
 mod stats;
 mod tree;
 
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tree_tests;
 
 pub use area::{FileArea, Mapped, Mapping};
@@ -31,14 +31,13 @@ pub use links::Links;
 pub(crate) use links::{LinkChange, needed};
 pub use stats::{Counted, LockStats, NoStats, Stats};
 
+use crate::shared::sync::{AtomicUsize, OnceBox};
 #[cfg(feature = "std")]
 use crate::shared::wait::Sleep;
 use crate::shared::wait::Wait;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::fmt;
-use core::sync::atomic::AtomicUsize;
-use once_cell::race::OnceBox;
 use samara::AllocError;
 use shard::Shard;
 

@@ -5,9 +5,9 @@ use super::area::{FileArea, Mapped, Mapping, PAGE};
 use super::shard::Shard;
 use super::stats::{LockStats, Purpose, Stats};
 use super::tree::Tree;
+use crate::shared::sync::Ordering::Relaxed;
 use crate::shared::wait::Wait;
 use alloc::vec::Vec;
-use core::sync::atomic::Ordering::Relaxed;
 use samara::{AllocError, Span};
 
 /// # Ask

@@ -8,10 +8,10 @@
 
 use super::stats::{Purpose, Stats};
 use super::tree::Tree;
+use crate::shared::sync::{AtomicUsize, Ordering::Relaxed};
 use crate::shared::wait::Wait;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
-use core::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use lock_api::{Mutex, MutexGuard};
 use samara::AllocError;
 

@@ -23,7 +23,7 @@
 //! what the first look has loaded. Of two readers with fences, one has the later fence; what the
 //! other one counted before its fence, this one finds when it confirms.
 
-use crate::shared::sync::{AtomicU64, Ordering, fence};
+use crate::shared::sync::{AtomicU64, Ordering, fence, load_own};
 
 /// The number of a thread's publications that are done, twice; odd while one is under way.
 #[derive(Debug, Default)]
@@ -59,7 +59,7 @@ impl Published {
     /// Begins a publication of the thread whose count this is.
     #[inline]
     pub(crate) fn publish(&self) -> Publication<'_> {
-        let count = self.0.load(Ordering::Relaxed);
+        let count = load_own(&self.0);
         self.0.store(count.wrapping_add(1), Ordering::Relaxed);
         // Release, with the fence in `is_still`: whoever sees a store that follows finds the count
         // changed.
@@ -71,7 +71,7 @@ impl Published {
 impl Drop for Publication<'_> {
     #[inline]
     fn drop(&mut self) {
-        let count = self.0.0.load(Ordering::Relaxed);
+        let count = load_own(&self.0.0);
         self.0.0.store(count.wrapping_add(1), Ordering::Release); // with the Acquire in `now`
     }
 }

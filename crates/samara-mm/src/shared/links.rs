@@ -1,18 +1,18 @@
 //! What spaces do with the reverse maps of their files: link the areas that come, unlink those that
 //! go, with one acquisition of a lock for each file that a call changes.
 //!
-//! Knows areas and reverse maps; knows no call, no lock of a space and no plan.
+//! Knows areas and reverse maps; knows no call, no lock of a space and no plan. `link_plan` has the
+//! changes of one update.
 //!
 //! - **LINKS-1** Between updates, the areas of a space that are linked are those that
 //!   [`linked_area`] names, each in the map of its file. An update changes the links after the
 //!   embedder has applied its plan, and before anybody sees its areas.
-//! - **LINKS-2** The memory for an update's links is set aside before anything else of it can be
-//!   seen. It is used by `make`, or given back by `cancel`.
 
 use crate::area::{Area, Backing, Object};
 use crate::errno::Errno;
-use crate::files::{FileArea, LinkChange, Links, needed};
+use crate::files::{FileArea, LinkChange, Links};
 use crate::shared::fault_gate::Changing;
+use crate::shared::link_plan::{LinkPlan, address};
 use crate::shared::record::Work;
 use crate::shared::sync::{AtomicBool, AtomicU64, Ordering};
 use crate::shared::window::{Entry, Op};
@@ -23,8 +23,6 @@ use samara::{PinHere, RangeMap, Reclaim, SharedGuard, SharedRangeMap, Span};
 
 /// Bytes of a page, as reverse maps count them.
 const PAGE: u64 = 4096;
-/// The most changes for which an update keeps its memory.
-const KEPT: usize = 256;
 
 /// The areas of a shared space by address.
 pub(crate) type Areas<B, R> = SharedRangeMap<u64, Area<B>, R>;
@@ -46,11 +44,6 @@ fn map_of<B: Backing>(area: &Area<B>) -> Option<&dyn Links> {
     (!area.is_anonymous()).then_some(map)
 }
 
-/// What tells reverse maps apart.
-fn address(map: &dyn Links) -> usize {
-    core::ptr::from_ref(map).cast::<()>() as usize
-}
-
 /// What is linked for an area, in the map of its file. `None`: nothing, because the file has no
 /// map, or the map takes no such area ([`FileArea::pages`]).
 fn linked_area<B: Backing>(span: Span, area: &Area<B>, page_size: u64) -> Option<(&dyn Links, FileArea)> {
@@ -62,17 +55,8 @@ fn linked_area<B: Backing>(span: Span, area: &Area<B>, page_size: u64) -> Option
     area.pages().map(|_| (map, area))
 }
 
-/// The changes of reverse maps that an update makes.
-#[derive(Debug, Default)]
-pub(crate) struct LinkPlan {
-    /// By map, then address; what goes before what comes.
-    changes: Vec<LinkChange>,
-    /// How many of them memory was set aside for: those of the first maps.
-    aside: usize,
-}
-
 impl LinkPlan {
-    /// Adds an area that comes or goes.
+    /// Adds an area that comes or goes, if it is linked.
     ///
     /// # Errors
     /// ENOMEM.
@@ -83,100 +67,8 @@ impl LinkPlan {
         area: &Area<B>,
         page_size: u64,
     ) -> Result<(), Errno> {
-        if let Some((map, area)) = linked_area(span, area, page_size) {
-            self.changes.try_reserve(1).map_err(|_| Errno::ENOMEM)?;
-            self.changes.push(LinkChange { map: address(map), comes, area });
-        }
-        Ok(())
-    }
-
-    /// Orders the changes, and drops those that change nothing.
-    fn sort(&mut self) {
-        let key = |change: &LinkChange| (change.map, change.area.start, change.comes);
-        if !self.changes.is_sorted_by_key(key) {
-            self.changes.sort_unstable_by_key(key);
-        }
-        // An area that goes and comes back is next to itself.
-        let same = |a: &LinkChange, b: &LinkChange| !a.comes && b.comes && (a.map, a.area) == (b.map, b.area);
-        let is_idle = |n: usize| self.changes.get(n).zip(self.changes.get(n + 1)).is_some_and(|(a, b)| same(a, b));
-        if (0..self.changes.len()).any(is_idle) {
-            let mut kept = 0;
-            let mut n = 0;
-            while let Some(change) = self.changes.get(n).copied() {
-                if self.changes.get(n + 1).is_some_and(|next| same(&change, next)) {
-                    n += 2;
-                    continue;
-                }
-                if let Some(place) = self.changes.get_mut(kept) {
-                    *place = change;
-                }
-                (kept, n) = (kept + 1, n + 1);
-            }
-            self.changes.truncate(kept);
-        }
-    }
-
-    /// The changes of each map, with the map. `find` gives the map of an area that is changed.
-    fn by_map<'a, 's>(
-        changes: &'s [LinkChange],
-        find: impl Fn(&LinkChange) -> Option<&'a dyn Links>,
-    ) -> impl Iterator<Item = (&'a dyn Links, &'s [LinkChange])> {
-        changes.chunk_by(|a, b| a.map == b.map).filter_map(move |changes| {
-            let first = changes.first()?;
-            Some((find(first).filter(|map| address(*map) == first.map)?, changes))
-        })
-    }
-
-    /// Sets memory aside for the changes of the space of this number.
-    ///
-    /// # Errors
-    /// ENOMEM. What was set aside is given back.
-    pub(crate) fn reserve<'a>(
-        &mut self,
-        space: u64,
-        find: impl Fn(&LinkChange) -> Option<&'a dyn Links>,
-    ) -> Result<(), Errno> {
-        self.sort();
-        let mut aside = 0;
-        let went = Self::by_map(&self.changes, &find).try_for_each(|(map, changes)| {
-            map.set_aside(space, needed(changes))?;
-            aside += changes.len();
-            Ok(())
-        });
-        self.aside = aside;
-        went.inspect_err(|_| self.cancel(space, find))
-    }
-
-    /// Gives back what was set aside, and forgets the changes.
-    pub(crate) fn cancel<'a>(&mut self, space: u64, find: impl Fn(&LinkChange) -> Option<&'a dyn Links>) {
-        let mut aside = core::mem::take(&mut self.aside);
-        for (map, changes) in Self::by_map(&self.changes, find) {
-            if aside == 0 {
-                break;
-            }
-            map.give_back(space, needed(changes));
-            aside = aside.saturating_sub(changes.len());
-        }
-        self.clear();
-    }
-
-    /// Makes the changes: for each map under one acquisition.
-    pub(crate) fn make<'a>(&mut self, space: u64, find: impl Fn(&LinkChange) -> Option<&'a dyn Links>) {
-        self.aside = 0;
-        Self::by_map(&self.changes, find).for_each(|(map, changes)| map.change(space, needed(changes), changes));
-        self.clear();
-    }
-
-    /// Whether nothing changes.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.changes.is_empty()
-    }
-
-    fn clear(&mut self) {
-        self.changes.clear();
-        if self.changes.capacity() > KEPT {
-            self.changes = Vec::new();
-        }
+        let linked = linked_area(span, area, page_size);
+        Ok(linked.map_or(Ok(()), |(map, area)| self.push(comes, map, area))?)
     }
 }
 
@@ -192,8 +84,8 @@ pub(crate) fn find_in<'a, B: Backing>(
 }
 
 impl<B: Backing> Work<B> {
-    /// What the call changed in these ranges, for the reverse maps; sets memory aside for it. `op` is
-    /// the store that makes the change, if it is one.
+    /// What the call changed in these ranges, for the reverse maps; sets memory aside for it. `op`
+    /// is the store that makes the change, if it is one.
     ///
     /// # Errors
     /// ENOMEM.
@@ -222,7 +114,7 @@ impl<B: Backing> Work<B> {
             }
         }
         let find = find_in_window(&self.old, &self.space.areas);
-        self.links.reserve(space, find)
+        Ok(self.links.reserve(space, find)?)
     }
 
     /// Gives back what `plan_links` has set aside.
@@ -462,7 +354,7 @@ where
             plan.add(true, span, area, self.page_size)?;
         }
         plan.sort();
-        for (map, changes) in LinkPlan::by_map(&plan.changes, find_in(areas, areas)) {
+        for (map, changes) in plan.by_map(find_in(areas, areas)) {
             let mut found = map.areas_of(self.number).map_err(Errno::from)?;
             found.sort_unstable_by_key(|area| area.start);
             let want = changes.iter().map(|change| change.area);

@@ -40,6 +40,7 @@ pub(crate) mod inherited;
 pub(crate) mod instant;
 #[cfg(test)]
 mod instant_tests;
+pub(crate) mod link_plan;
 pub(crate) mod links;
 pub(crate) mod moves;
 pub(crate) mod range_faults;

@@ -24,7 +24,7 @@
 //! choosing when the first one looked, which waits until it has chosen (unless their ranges do not
 //! meet).
 
-use crate::shared::sync::{AtomicU64, Ordering, fence, store_fenced};
+use crate::shared::sync::{AtomicU64, Ordering, fence, load_own, store_fenced};
 use samara::Span;
 
 /// What a request is for.
@@ -96,8 +96,9 @@ pub(crate) enum Standing {
 }
 
 impl Request {
-    /// Asks for these ranges. `all` gives the requests of the list, this one at `rank`. It is called
-    /// when this one can be seen: the list may grow until then (RECORDS-1).
+    /// Asks for these ranges. `all` gives the requests of the list, this one at `rank`; whether this
+    /// one is among them makes no difference. It is called when this one can be seen: the list may
+    /// grow until then (RECORDS-1).
     #[inline]
     pub(crate) fn ask<'a, I: Iterator<Item = &'a Request>>(
         &self,
@@ -106,7 +107,7 @@ impl Request {
         mode: Mode,
         all: impl FnOnce() -> I,
     ) -> Turn {
-        let idle = self.word.load(Ordering::Relaxed);
+        let idle = load_own(&self.word);
         // Release: with the Acquire fence in `spans` (RANGE-3).
         fence(Ordering::Release);
         let none = Span { first: 1, last: 0 };
@@ -179,7 +180,7 @@ impl Request {
     /// Takes the request back, granted or not. Whether somebody sleeps until it leaves.
     #[inline]
     pub(crate) fn leave(&self) -> bool {
-        let idle = self.word.load(Ordering::Relaxed) >> BITS << BITS;
+        let idle = load_own(&self.word) >> BITS << BITS;
         // Release, with the Acquire in `standing` and `watch`; Acquire, with `watch`.
         self.word.swap(idle, Ordering::AcqRel) & WATCHED != 0
     }

@@ -16,7 +16,7 @@ use crate::shared::SharedAddressSpace;
 use crate::shared::credit::{Credit, Growth, Since};
 use crate::shared::fault_gate::ChangeRange;
 use crate::shared::instant::Published;
-use crate::shared::links::LinkPlan;
+use crate::shared::link_plan::LinkPlan;
 use crate::shared::range_lock::Request;
 use crate::shared::sync::{AtomicBool, AtomicU64, Ordering};
 use crate::shared::wait::Wait;

@@ -11,12 +11,11 @@
 //!   records is new, if each stores first and begins to look afterwards.
 
 use crate::errno::Errno;
-use crate::shared::sync::{AtomicUsize, Ordering};
+use crate::shared::sync::{AtomicUsize, OnceBox, Ordering};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::fmt;
 use core::slice;
-use once_cell::race::OnceBox;
 
 /// Blocks at most: 2^19 records.
 const BLOCKS: usize = 20;

@@ -1,6 +1,8 @@
-//! The only module of `shared` that imports atomics from outside, so that models can replace them.
+//! The only module of `shared` and `files` that imports atomics from outside, so that models can
+//! replace them.
 
 pub(crate) use core::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering, fence};
+pub(crate) use once_cell::race::OnceBox;
 
 /// Stores `value`, before all SeqCst loads that follow, in the one order of all SeqCst accesses: its
 /// partners are SeqCst too.
@@ -15,4 +17,11 @@ pub(crate) fn store_fenced(word: &AtomicU64, value: u64) {
 #[inline]
 pub(crate) fn add_fenced(word: &AtomicU64, more: u64) {
     word.fetch_add(more, Ordering::SeqCst);
+}
+
+/// Loads a word that this thread alone stores to, or that others change only in bits that the
+/// caller does not look at. (Models do this in another way.)
+#[inline]
+pub(crate) fn load_own(word: &AtomicU64) -> u64 {
+    word.load(Ordering::Relaxed)
 }
