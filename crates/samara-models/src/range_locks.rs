@@ -151,7 +151,7 @@ fn a_record_that_is_used_again() {
 /// The list grows while the first request takes its number.
 #[test]
 fn a_record_that_appears() {
-    model("a_record_that_appears", None, || {
+    model("a_record_that_appears", Some(2), || {
         let shared = Shared::new(Some(1));
         let other = shared.clone();
         let thread = thread::spawn(move || {
