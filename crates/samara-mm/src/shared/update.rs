@@ -28,7 +28,6 @@ use crate::shared::fault_gate::Changing;
 use crate::shared::held::Held;
 use crate::shared::range_lock::{Mode, Spans};
 use crate::shared::record::{Registration, Work, Writer};
-use crate::shared::sync::Ordering;
 use crate::shared::wait::Wait;
 use crate::shared::window::{self, Change, Op};
 use crate::space::AddressSpace;
@@ -254,6 +253,10 @@ where
         }
         let Some(work) = held.work.as_deref_mut() else { return Attempt::NeedsWhole };
         work.make_links(&self.map);
+        let brk = work.space.layout.brk;
+        // Whoever needs the break has a range lock that meets this one.
+        let moves_break = reach.brk.is_some() && brk != self.current_break();
+        let layout = moves_break.then(|| self.layout.publish()); // LAYOUT-1
         if let Some(reserved) = &mut reserved {
             let _publication = held.record.published.publish(); // INSTANT-1
             let stored = match op {
@@ -280,10 +283,10 @@ where
         }
         let areas = work.space.len().wrapping_sub(work.old.len());
         work.since.count(&before, &work.space.counters, areas, &reach.growth);
-        if reach.brk.is_some() {
-            // Relaxed: whoever needs the break has a range lock that meets this one.
-            self.brk.store(work.space.layout.brk, Ordering::Relaxed);
+        if moves_break {
+            self.layout.set_brk(brk);
         }
+        drop(layout);
         held.record.counts.ranged.add_one();
         Attempt::Done(outcome)
     }

@@ -8,6 +8,7 @@ mod images;
 mod moves;
 mod one_thread;
 mod range_faults;
+mod readers;
 #[path = "../support/rng.rs"]
 mod rng;
 mod search;
