@@ -125,6 +125,18 @@ fn texts_are_those_of_a_snapshot() {
     assert!(cfg!(miri) || (forks > 50 && named > 100));
 }
 
+/// A line that begins within its area has the name of the area.
+#[test]
+fn the_rest_of_the_heap_is_the_heap() {
+    let space = busy();
+    space.brk(HEAP + 2 * PAGE).unwrap();
+    space.map(&MapRequest::anonymous(HEAP + 2 * PAGE, 2 * PAGE, Prot::RW)).unwrap();
+    let maps = space.maps();
+    let rest = maps.lines(HEAP + 3 * PAGE).next().unwrap();
+    assert_eq!(rest.to_string(), format!("{:<73}[heap]", "50003000-50004000 rw-p 00000000 00:00 0"));
+    assert_eq!(maps.lines(HEAP).next().unwrap().end(), rest.end());
+}
+
 const UFFD: Uffd = Uffd { id: 1, fork_events: false, remap_events: false };
 
 // The regions of the tests beside writers. Each writer has its own.
