@@ -11,8 +11,8 @@ use std::time::Duration;
 const PAGE: u64 = 0x1000;
 const BASE: u64 = 0x1000_0000;
 const FAR: u64 = 0x2000_0000;
-/// Between two areas of the file.
-const HEAP: u64 = BASE + 20 * PAGE;
+/// Between areas of the file.
+const HEAP: u64 = BASE + 0x40_0000;
 
 thread_local! {
     /// Clones until one panics; `None`: none does.
@@ -67,7 +67,9 @@ fn filled(file: &Fragile) -> Space {
     for n in 0..40 {
         space.map(&private(file, BASE + n * 8 * PAGE, 4, n * 8 * PAGE)).unwrap();
     }
-    space.map(&private(file, FAR, 4, 0)).unwrap();
+    for n in [0, 8, 16, 24, 32] {
+        space.map(&private(file, FAR + n * PAGE, 4, 0)).unwrap();
+    }
     let layout = Layout { start_brk: HEAP, brk: HEAP, ..Layout::default() };
     space
         .exclusive(|space| {
@@ -75,6 +77,11 @@ fn filled(file: &Fragile) -> Space {
             Ok(((), Plan::default()))
         })
         .unwrap();
+    // A heap of many areas.
+    space.brk(HEAP + 61 * PAGE).unwrap();
+    for n in 0..30 {
+        space.protect(HEAP + 2 * n * PAGE, PAGE, Prot::READ, None).unwrap();
+    }
     space
 }
 
@@ -153,7 +160,8 @@ fn a_clone_that_panics_leaves_the_space_as_it_was() {
             let flags = RemapFlags::MAYMOVE | RemapFlags::DONTUNMAP;
             drop(space.mremap((BASE, 4 * PAGE), 4 * PAGE, flags, 0, &mut Linux));
         }),
-        ("brk", |space, _| drop(space.brk(HEAP + 2 * PAGE))),
+        ("brk", |space, _| drop(space.brk(HEAP + 63 * PAGE))),
+        ("brk back", |space, _| drop(space.brk(HEAP))),
         ("grow", |space, _| drop(space.mremap((BASE, 4 * PAGE), 6 * PAGE, RemapFlags::empty(), 0, &mut Linux))),
         ("fault", |space, _| assert!(space.faulter().fault(BASE, Access::Write).is_ok())),
         ("area", |space, _| {
