@@ -143,7 +143,7 @@ pub use errno::Errno;
 pub use proc::maps::Line;
 pub use proc::name::Name;
 pub use proc::procmap_query::{Answer, Query, QueryFlags};
-pub use proc::smaps::{Smaps, Usage};
+pub use proc::smaps::{Smaps, SmapsRecord, Usage};
 #[cfg(feature = "std")]
 pub use shared::wait::{Sleep, SleepEvent};
 #[cfg(feature = "shared")]

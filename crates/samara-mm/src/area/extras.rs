@@ -36,7 +36,8 @@ pub struct Extras {
     pub opened: Option<u64>,
 }
 
-static NONE: Extras = Extras { policy: None, uffd: None, name: None, opened: None };
+/// Those of most areas.
+pub(crate) static NONE: Extras = Extras { policy: None, uffd: None, name: None, opened: None };
 
 /// Number of slots below which the table is never swept.
 const FEW: usize = 64;

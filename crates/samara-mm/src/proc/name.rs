@@ -5,26 +5,27 @@
 //! heap is `[heap]`, an area that holds the start of the stack is `[stack]`.
 
 use crate::area::{Backing, Object};
-use crate::space::{AddressSpace, Placed};
+use crate::proc::maps::Line;
+use alloc::sync::Arc;
 use core::fmt::{self, Write};
 
 /// The name of an area: a path, `[heap]`, `[stack]`, `[vdso]`, `[anon:NAME]`, ... Displays without
 /// escaping, newlines included.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Name<'a>(Kind<'a>);
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 enum Kind<'a> {
     Plain(&'a str),
     Path(&'a str),
-    Tagged(&'static str, &'a str),
+    Tagged(&'static str, Arc<str>),
 }
 
 impl Name<'_> {
     /// The length in bytes.
     #[expect(clippy::len_without_is_empty, reason = "an area without a name has none at all")]
     pub fn len(&self) -> usize {
-        match self.0 {
+        match &self.0 {
             Kind::Plain(s) | Kind::Path(s) => s.len(),
             Kind::Tagged(tag, s) => tag.len() + s.len() + "[:]".len(),
         }
@@ -42,20 +43,19 @@ impl Name<'_> {
 
 impl fmt::Display for Name<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0 {
+        match &self.0 {
             Kind::Plain(s) | Kind::Path(s) => f.write_str(s),
             Kind::Tagged(tag, s) => write!(f, "[{tag}:{s}]"),
         }
     }
 }
 
-impl<B: Backing> AddressSpace<B> {
-    /// The name of an area of this space; `None` if it has none.
-    pub(crate) fn name_of<'a>(&self, at: &Placed<'a, B>) -> Option<Name<'a>> {
-        let Placed { start, end, area, .. } = *at;
-        let layout = self.layout;
-        let kind = match (&area.object, &at.extras().name) {
-            (Object::File(_), Some(n)) => Kind::Tagged("anon_shmem", n),
+impl<'a, B: Backing> Line<'a, B> {
+    /// The name of the area; `None` if it has none.
+    pub fn name(&self) -> Option<Name<'a>> {
+        let Line { area_start: start, end, layout, .. } = *self;
+        let kind = match (&self.stored.object, &self.extras.name) {
+            (Object::File(_), Some(n)) => Kind::Tagged("anon_shmem", n.clone()),
             (Object::File(b), None) if b.name().is_empty() => return None,
             (Object::File(b), None) => Kind::Path(b.name()),
             (Object::Special(n), _) => Kind::Plain(n),
@@ -63,7 +63,7 @@ impl<B: Backing> AddressSpace<B> {
             _ if start <= layout.start_stack && end >= layout.start_stack && layout.start_stack != 0 => {
                 Kind::Plain("[stack]")
             }
-            (Object::Anonymous, Some(n)) => Kind::Tagged("anon", n),
+            (Object::Anonymous, Some(n)) => Kind::Tagged("anon", n.clone()),
             (Object::Anonymous, None) => return None,
         };
         Some(Name(kind))

@@ -8,6 +8,7 @@ use crate::area::flags::Flags;
 use crate::area::page_size::PageSize;
 use crate::area::{Backing, Object};
 use crate::errno::Errno;
+use crate::proc::maps::Line;
 use crate::proc::name::Name;
 use crate::space::{AddressSpace, Placed};
 use bitflags::bitflags;
@@ -54,7 +55,7 @@ pub struct Query {
 }
 
 /// An area that a query found.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Answer<'a> {
     /// First address.
     pub start: u64,
@@ -128,7 +129,7 @@ impl Answer<'_> {
     /// the name (0 if there is none) but not the name itself, and no build ID.
     pub fn to_bytes(&self, bytes: &mut [u8]) {
         let pair = |a: u32, b: u32| u64::from(a) | u64::from(b) << 32;
-        let name = self.name.map_or(0, |n| n.len() as u32 + 1);
+        let name = self.name.as_ref().map_or(0, |n| n.len() as u32 + 1);
         let out = [
             self.start,
             self.end,
@@ -165,31 +166,44 @@ impl<B: Backing> AddressSpace<B> {
     /// assert_eq!(space.query(&query).map(|a| (a.start, a.end)), Ok((0x20000, 0x21000)));
     /// ```
     pub fn query(&self, query: &Query) -> Result<Answer<'_>, Errno> {
-        if !QueryFlags::KNOWN.contains(query.flags) {
+        query.answer(|from| self.areas_in(from, u64::MAX).map(|at| self.line_of(at)))
+    }
+}
+
+impl Query {
+    /// The answer, of the areas that end after an address, ascending, as `lines` gives them.
+    pub(crate) fn answer<'a, B: Backing + 'a, I: Iterator<Item = Line<'a, B>>>(
+        &self,
+        lines: impl FnOnce(u64) -> I,
+    ) -> Result<Answer<'a>, Errno> {
+        if !QueryFlags::KNOWN.contains(self.flags) {
             return Err(Errno::EINVAL);
         }
-        let mut from = self.areas_in(query.addr, u64::MAX);
-        let found = if query.flags.contains(QueryFlags::COVERING_OR_NEXT) {
-            from.find(|a| holds(a, query.flags))
+        let mut lines = lines(self.addr);
+        let found = if self.flags.contains(QueryFlags::COVERING_OR_NEXT) {
+            lines.find(|line| holds(&line.placed(), self.flags))
         } else {
-            from.next().filter(|a| a.start <= query.addr && holds(a, query.flags))
+            lines.next().filter(|line| line.start <= self.addr && holds(&line.placed(), self.flags))
         };
-        let at = found.ok_or(Errno::ENOENT)?;
-        let name = if query.name_size == 0 { None } else { self.name_of(&at) };
-        if name.is_some_and(|n| n.len() as u64 >= LONGEST.min(query.name_size.into())) {
+        let line = found.ok_or(Errno::ENOENT)?;
+        let name = if self.name_size == 0 { None } else { line.name() };
+        if name.as_ref().is_some_and(|n| n.len() as u64 >= LONGEST.min(self.name_size.into())) {
             return Err(Errno::ENAMETOOLONG);
         }
+        let at = line.placed();
         let (offset, inode, dev) = match &at.area.object {
-            Object::File(b) => (at.offset(self.config.page_size), b.inode(), b.dev()),
+            Object::File(b) => (at.offset(line.config.page_size), b.inode(), b.dev()),
             _ => (0, 0, (0, 0)),
         };
-        let flags = access(at.area.flags);
-        Ok(Answer { start: at.start, end: at.end, flags, page_size: self.page_size_of(&at), offset, inode, dev, name })
+        let (flags, page_size) = (access(at.area.flags), line.page_size());
+        Ok(Answer { start: at.start, end: at.end, flags, page_size, offset, inode, dev, name })
     }
+}
 
-    /// Size of this area's pages in bytes.
-    pub(crate) fn page_size_of(&self, at: &Placed<'_, B>) -> u64 {
-        at.area.huge_page().map_or(self.page(), |huge| huge.bytes())
+impl<B: Backing> Line<'_, B> {
+    /// Size of the area's pages in bytes.
+    pub(crate) fn page_size(&self) -> u64 {
+        self.stored.huge_page().unwrap_or(self.config.page_size).bytes()
     }
 }
 

@@ -4,7 +4,7 @@
 use crate::area::Backing;
 use crate::area::flags::Flags;
 use crate::proc::maps::{Line, VSYSCALL};
-use crate::space::{AddressSpace, Placed};
+use crate::space::{AddressSpace, Config, Placed};
 use core::fmt;
 
 /// What only an area's page tables tell, in kB, each under the name of its line. All zero means
@@ -62,11 +62,19 @@ impl Usage {
     }
 }
 
-/// Displays all of `/proc/PID/smaps`; made by [`AddressSpace::smaps`].
+/// Displays all of `/proc/PID/smaps`; made by [`AddressSpace::smaps`], and for spaces that threads
+/// share by [`SharedAddressSpace::smaps`](crate::SharedAddressSpace::smaps).
 #[derive(Clone, Debug)]
-pub struct Smaps<'a, B, F> {
-    space: &'a AddressSpace<B>,
-    usage: F,
+pub struct Smaps<'a, S, F> {
+    pub(crate) space: &'a S,
+    pub(crate) usage: F,
+}
+
+/// Displays what `/proc/PID/smaps` says of one area; made by [`Line::with_usage`].
+#[derive(Clone, Debug)]
+pub struct SmapsRecord<'a, B> {
+    line: Line<'a, B>,
+    usage: Usage,
 }
 
 impl<B: Backing> AddressSpace<B> {
@@ -82,40 +90,78 @@ impl<B: Backing> AddressSpace<B> {
     /// assert_eq!(lines[..3], ["00010000-00013000 r--p 00000000 00:00 0 ", "Size:                 12 kB", "KernelPageSize:        4 kB"]);
     /// assert_eq!(lines.last(), Some(&"VmFlags: rd mr mw me "));
     /// ```
-    pub fn smaps<F: Fn(&Placed<'_, B>) -> Usage>(&self, usage: F) -> Smaps<'_, B, F> {
+    pub fn smaps<F: Fn(&Placed<'_, B>) -> Usage>(&self, usage: F) -> Smaps<'_, Self, F> {
         Smaps { space: self, usage }
     }
 }
 
-impl<B: Backing, F: Fn(&Placed<'_, B>) -> Usage> fmt::Display for Smaps<'_, B, F> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for at in self.space.areas() {
-            let (size, page) = (at.end - at.start, self.space.page_size_of(&at));
-            writeln!(f, "{}", Line { space: self.space, at })?;
-            self.fields(f, size, page, &(self.usage)(&at), at.area.flags)?;
-        }
-        if self.space.config.vsyscall {
-            let page = self.space.page();
-            f.write_str(VSYSCALL)?;
-            self.fields(f, page, page, &Usage::default(), Flags::EXEC)?;
-        }
-        Ok(())
+impl<'a, B: Backing> Line<'a, B> {
+    /// The area as `/proc/PID/smaps` shows it, where its page tables hold this.
+    ///
+    /// ```
+    /// use samara_mm::{AddressSpace, Config, FileId, MapRequest, Prot, Usage};
+    /// let mut space = AddressSpace::<FileId>::new(Config::default());
+    /// space.map(&MapRequest::anonymous(0x10000, 0x3000, Prot::READ)).unwrap();
+    /// let text = space.line(0x10000).unwrap().with_usage(Usage::default()).to_string();
+    /// assert_eq!(text, space.smaps(|_area| Usage::default()).to_string());
+    /// ```
+    pub fn with_usage(self, usage: Usage) -> SmapsRecord<'a, B> {
+        SmapsRecord { line: self, usage }
     }
 }
 
-impl<B, F> Smaps<'_, B, F> {
-    /// Writes all lines of an area but the first.
-    fn fields(&self, f: &mut fmt::Formatter<'_>, size: u64, page: u64, usage: &Usage, flags: Flags) -> fmt::Result {
-        let sizes = [("Size:", size >> 10), ("KernelPageSize:", page >> 10), ("MMUPageSize:", page >> 10)];
-        for (name, kb) in sizes.into_iter().chain(usage.lines()) {
-            writeln!(f, "{name:16}{kb:8} kB")?;
-        }
-        writeln!(f, "{:16}{:8}", "THPeligible:", u8::from(usage.thp_eligible))?;
-        if self.space.config.protection_keys {
-            writeln!(f, "{:16}{:8}", "ProtectionKey:", (flags & Flags::PKEY).bits() >> 32)?;
-        }
-        // A space follows each word. Without words, the space after the colon stays alone.
-        let end = if (flags - Flags::PKEY).is_empty() { "" } else { " " };
-        writeln!(f, "VmFlags: {}{end}", flags.letters())
+impl<B: Backing, F: Fn(&Placed<'_, B>) -> Usage> fmt::Display for Smaps<'_, AddressSpace<B>, F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.space.lines().try_for_each(|line| write_record(f, line, &self.usage))?;
+        write_end(f, &self.space.config)
     }
+}
+
+/// Writes the record of an area.
+pub(crate) fn write_record<B: Backing>(
+    f: &mut fmt::Formatter<'_>,
+    line: Line<'_, B>,
+    usage: impl Fn(&Placed<'_, B>) -> Usage,
+) -> fmt::Result {
+    let usage = usage(&line.placed());
+    write!(f, "{}", line.with_usage(usage))
+}
+
+/// Writes what follows the records of areas.
+pub(crate) fn write_end(f: &mut fmt::Formatter<'_>, config: &Config) -> fmt::Result {
+    if !config.vsyscall {
+        return Ok(());
+    }
+    let page = config.page_size.bytes();
+    f.write_str(VSYSCALL)?;
+    write_fields(f, config, (page, page), &Usage::default(), Flags::EXEC)
+}
+
+impl<B: Backing> fmt::Display for SmapsRecord<'_, B> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (line, at) = (&self.line, self.line.placed());
+        writeln!(f, "{line}")?;
+        write_fields(f, line.config, (at.end - at.start, line.page_size()), &self.usage, at.area.flags)
+    }
+}
+
+/// Writes all lines of an area but the first.
+fn write_fields(
+    f: &mut fmt::Formatter<'_>,
+    config: &Config,
+    (size, page): (u64, u64),
+    usage: &Usage,
+    flags: Flags,
+) -> fmt::Result {
+    let sizes = [("Size:", size >> 10), ("KernelPageSize:", page >> 10), ("MMUPageSize:", page >> 10)];
+    for (name, kb) in sizes.into_iter().chain(usage.lines()) {
+        writeln!(f, "{name:16}{kb:8} kB")?;
+    }
+    writeln!(f, "{:16}{:8}", "THPeligible:", u8::from(usage.thp_eligible))?;
+    if config.protection_keys {
+        writeln!(f, "{:16}{:8}", "ProtectionKey:", (flags & Flags::PKEY).bits() >> 32)?;
+    }
+    // A space follows each word. Without words, the space after the colon stays alone.
+    let end = if (flags - Flags::PKEY).is_empty() { "" } else { " " };
+    writeln!(f, "VmFlags: {}{end}", flags.letters())
 }

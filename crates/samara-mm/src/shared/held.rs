@@ -4,7 +4,8 @@
 //! (`fault_gate`); knows no call.
 //!
 //! - **HELD-1** `Held` takes back its range lock, its marks and what it has set aside when it is
-//!   dropped, also while a panic unwinds.
+//!   dropped, also while a panic unwinds. If that was in the stores, it first does what UPDATE-3
+//!   says.
 
 use crate::area::Backing;
 use crate::errno::Errno;
@@ -167,6 +168,9 @@ impl<'s, B: Backing + Send + Sync, R: Reclaim + PinHere, W: Wait> Held<'s, B, R,
     #[inline]
     fn end(&mut self) {
         if let Some(work) = self.work.first_mut() {
+            if let Some(storing) = work.storing.take() {
+                self.shared.reconcile(work, storing);
+            }
             work.end(self.shared.map.number);
             *self.record.work.lock() = mem::take(&mut self.work);
         }

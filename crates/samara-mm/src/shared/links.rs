@@ -83,6 +83,18 @@ pub(crate) fn find_in<'a, B: Backing>(
     }
 }
 
+/// The map of an area that comes, from the areas that are there, or that goes, from `gone`.
+pub(crate) fn find_after<'a, B: Backing, R: Reclaim>(
+    now: &'a Guard<'_, B, R>,
+    gone: &'a RangeMap<u64, Area<B>>,
+) -> impl Fn(&LinkChange) -> Option<&'a dyn Links> {
+    move |change| {
+        let start = change.area.start;
+        let found = if change.comes { now.get(start) } else { gone.get(start) };
+        found.and_then(|(_, area)| map_of(area))
+    }
+}
+
 impl<B: Backing> Work<B> {
     /// What the call changed in these ranges, for the reverse maps; sets memory aside for it. `op`
     /// is the store that makes the change, if it is one.

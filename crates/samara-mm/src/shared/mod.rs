@@ -14,7 +14,7 @@
 //!   what touches that, from before it looks at them until they are published.
 //! - **SHARED-2** `state.base` is the space without its areas: settings, sums, the number of areas,
 //!   extras. What calls have changed of the sums since their threads settled is in the threads'
-//!   records (`credit`), and the break is in `brk`. The holder of the whole space puts them
+//!   records (`credit`), and the break is in `layout`. The holder of the whole space puts them
 //!   together; then `base` belongs to the areas in the tree.
 //! - **SHARED-3** An update that holds less than the whole space gives the same answer for every
 //!   outcome of the other updates under way: its thread has credit for what it adds (CREDIT-1), and
@@ -25,7 +25,8 @@
 //!   never waits for the first: a request waits for earlier ones only (RANGE-2); one that is
 //!   granted waits for faults only; and a fault that is announced waits for nobody. This holds for
 //!   threads that have one record of each kind, and no guard while they make a call: what
-//!   embedders are told.
+//!   embedders are told. A reader that shows names waits for a change of `layout`, whose thread
+//!   waits for nobody (LAYOUT-1).
 
 pub(crate) mod calls;
 pub(crate) mod check;
@@ -40,9 +41,11 @@ pub(crate) mod inherited;
 pub(crate) mod instant;
 #[cfg(test)]
 mod instant_tests;
+pub(crate) mod layout;
 pub(crate) mod link_plan;
 pub(crate) mod links;
 pub(crate) mod moves;
+pub(crate) mod proc;
 pub(crate) mod range_faults;
 pub(crate) mod range_lock;
 pub(crate) mod record;
@@ -66,6 +69,7 @@ use crate::shared::credit::Credit;
 use crate::shared::fault_gate::{FaultRecord, Marks};
 use crate::shared::inherited::Inherited;
 use crate::shared::instant::Instant;
+use crate::shared::layout::SharedLayout;
 use crate::shared::links::LinkedAreas;
 use crate::shared::record::{CallRecord, Registration};
 use crate::shared::records::Records;
@@ -122,8 +126,9 @@ macro_rules! shared_address_space {
             /// Moves that search for a place and are under way, from before their last search until
             /// they are published or given up (PLACE-6).
             pub(crate) moving: AtomicU64,
-            /// The break. Changes under a range lock that meets those of all calls that need it.
-            pub(crate) brk: AtomicU64,
+            /// Where heap and stack are. The break changes under a range lock that meets those of
+            /// all calls that need it, the rest under that of the whole space.
+            pub(crate) layout: SharedLayout,
             /// The records of threads that make calls, and of those that fault.
             pub(crate) calls: Records<CallRecord<B, W>>,
             pub(crate) faults: Records<FaultRecord>,
@@ -145,7 +150,8 @@ shared_address_space! {
     ///   with the [`Plan`] of a call while the range is locked (page tables, a real `mmap`), and
     ///   how long a call waits.
     /// - [`snapshot`](Self::snapshot) is the whole space at one moment; [`maps`](Self::maps) reads
-    ///   it area by area while others change it.
+    ///   it area by area while others change it. The space itself displays as `/proc/PID/maps` that
+    ///   way, and [`smaps`](Self::smaps) as `/proc/PID/smaps`.
     ///
     /// # Consistency
     /// Calls and faults that threads make at the same time have an order, one after the other, in
@@ -315,7 +321,7 @@ where
             unsettled: AtomicBool::new(unsettled),
             leaves_out: AtomicBool::new(false),
             moving: AtomicU64::new(0),
-            brk: AtomicU64::new(base.layout.brk),
+            layout: SharedLayout::new(&base.layout),
             calls: Records::new(),
             faults: Records::new(),
             state: lock_api::Mutex::new(State { base, lent: Credit::default(), sleepers: Sleepers::new() }),
@@ -361,9 +367,9 @@ where
     /// The break (SHARED-2).
     #[inline]
     pub(crate) fn current_break(&self) -> u64 {
-        // Relaxed: whoever changes it had a range lock that meets the caller's, or the answer is
+        // Whoever changes it had a range lock that meets the caller's, or the answer is
         // asked again under one.
-        self.brk.load(Ordering::Relaxed)
+        self.layout.brk()
     }
 
     /// The instant, if no publication is under way (INSTANT-2).

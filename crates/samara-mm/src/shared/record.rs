@@ -19,6 +19,7 @@ use crate::shared::instant::Published;
 use crate::shared::link_plan::LinkPlan;
 use crate::shared::range_lock::Request;
 use crate::shared::sync::{AtomicBool, AtomicU64, Ordering};
+use crate::shared::update::Storing;
 use crate::shared::wait::Wait;
 use crate::shared::window::{self, Entry};
 use crate::shared::{State, Statistics};
@@ -83,6 +84,8 @@ pub(crate) struct Work<B> {
     pub(crate) old: Vec<Entry<B>>,
     /// What changes in the reverse maps of files.
     pub(crate) links: LinkPlan,
+    /// UPDATE-3.
+    pub(crate) storing: Option<Storing>,
     pub(crate) since: Since,
     credit: Credit,
     /// The identities that are set aside end here.
@@ -139,6 +142,7 @@ impl<B: Backing> Work<B> {
             space: AddressSpace::new(config.clone()),
             old: Vec::new(),
             links: LinkPlan::default(),
+            storing: None,
             since: Since::default(),
             credit: Credit::default(),
             identities_end: 0,

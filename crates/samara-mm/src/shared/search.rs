@@ -117,7 +117,7 @@ impl<B> Placement<B> for At {
     }
 }
 
-impl<B: Backing, R: Reclaim> Occupied for Maps<'_, B, R> {
+impl<B: Backing, R: Reclaim, W: Wait> Occupied for Maps<'_, B, R, W> {
     fn taken_at_or_after(&self, addr: u64) -> Option<(u64, u64, Flags)> {
         self.area_at_or_after(addr).map(|(start, end, area)| (start, end, area.flags))
     }

@@ -19,6 +19,9 @@
 //! - **UPDATE-1** Until step 6 nothing that others can see has changed, but for the range lock and
 //!   the marks (HELD-1).
 //! - **UPDATE-2** Step 6 does not fail.
+//! - **UPDATE-3** If a `clone` of the embedder panics in the stores of step 6, one store has
+//!   happened as a whole or not at all; of several, some may have. The end of the range lock makes
+//!   links, sums and break agree with what is in the tree. Without memory, links are left.
 
 use crate::area::{Area, Backing};
 use crate::errno::Errno;
@@ -26,9 +29,10 @@ use crate::shared::SharedAddressSpace;
 use crate::shared::credit::Growth;
 use crate::shared::fault_gate::Changing;
 use crate::shared::held::Held;
+use crate::shared::link_plan::LinkPlan;
+use crate::shared::links::find_after;
 use crate::shared::range_lock::{Mode, Spans};
 use crate::shared::record::{Registration, Work, Writer};
-use crate::shared::sync::Ordering;
 use crate::shared::wait::Wait;
 use crate::shared::window::{self, Change, Op};
 use crate::space::AddressSpace;
@@ -111,6 +115,16 @@ pub(crate) enum Attempt<T> {
     Outdated,
     /// The answer depends on the whole space.
     NeedsWhole,
+}
+
+/// A change whose stores are under way, and what follows them.
+pub(crate) struct Storing {
+    windows: [(u64, u64); 2],
+    /// The sums of the windows before the call.
+    before: Counters,
+    growth: Growth,
+    /// The break, if it moves.
+    brk: Option<u64>,
 }
 
 impl<B, R, W> SharedAddressSpace<B, R, W>
@@ -257,6 +271,11 @@ where
         let record = held.record;
         let Some(work) = held.work() else { return Attempt::NeedsWhole };
         work.make_links(&self.map);
+        let brk = work.space.layout.brk;
+        // Whoever needs the break has a range lock that meets this one.
+        let brk = (reach.brk.is_some() && brk != self.current_break()).then_some(brk);
+        let layout = brk.map(|_| self.layout.publish()); // LAYOUT-1
+        work.storing = Some(Storing { windows, before, growth: reach.growth, brk });
         if let Some(reserved) = &mut reserved {
             let _publication = record.published.publish(); // INSTANT-1
             let stored = match op {
@@ -278,17 +297,50 @@ where
             // UPDATE-2: the memory is there, and the spans are not empty.
             debug_assert!(stored.is_ok(), "{stored:?}");
             if stored.is_err() {
+                work.storing = None;
                 return fail(Errno::ENOMEM);
             }
         }
+        work.storing = None;
         let areas = (work.space.len() as u64).wrapping_sub(work.old.len() as u64);
         work.since.count(&before, &work.space.counters, areas, &reach.growth);
-        if reach.brk.is_some() {
-            // Relaxed: whoever needs the break has a range lock that meets this one.
-            self.brk.store(work.space.layout.brk, Ordering::Relaxed);
+        if let Some(brk) = brk {
+            self.layout.set_brk(brk);
         }
+        drop(layout);
         record.counts.ranged.add_one();
         Attempt::Done(outcome)
+    }
+
+    /// Makes links, sums and break agree with the tree, after a panic in the stores of an update
+    /// (UPDATE-3).
+    #[cold]
+    pub(crate) fn reconcile(&self, work: &mut Work<B>, storing: Storing) {
+        let Storing { windows, before, growth, brk } = storing;
+        let (guard, page_size) = (self.map.pin(), self.config.page_size.bytes());
+        let (mut links, mut sums, mut count) = (LinkPlan::default(), Counters::default(), 0);
+        let mut planned = work.space.areas.iter().try_for_each(|(span, area)| links.add(false, span, area, page_size));
+        for (low, high) in windows.into_iter().filter(|(low, high)| low < high) {
+            for (span, area) in guard.range(Span::new(low, high - 1)) {
+                let inherited = self.inherited.is_inherited(area);
+                let flags = if inherited { self.inherited.flags(area) } else { area.flags };
+                sums.add(&Counters::of(flags, span.last - span.first + 1));
+                count += 1;
+                planned = planned.and_then(|()| links.add(true, span, area, page_size));
+            }
+        }
+        let number = self.map.number;
+        let find = find_after(&guard, &work.space.areas);
+        if planned.is_ok() && links.reserve(number, &find).is_ok() {
+            links.make(number, &find);
+        }
+        let has_happened = (sums, count) == (work.space.counters, work.space.len() as u64);
+        work.since.count(&before, &sums, count.wrapping_sub(work.old.len() as u64), &growth);
+        if let Some(brk) = brk.filter(|_| has_happened) {
+            let layout = self.layout.publish(); // LAYOUT-1
+            self.layout.set_brk(brk);
+            drop(layout);
+        }
     }
 
     /// Copies the windows to the thread's memory. `false`: the call cannot run in them.

@@ -3,7 +3,6 @@
 use crate::area::{Area, Backing};
 use crate::errno::Errno;
 use crate::shared::SharedAddressSpace;
-use crate::shared::inherited::Inherited;
 use crate::shared::wait::Wait;
 use crate::space::AddressSpace;
 use alloc::borrow::Cow;
@@ -11,12 +10,12 @@ use core::fmt;
 use samara::{GapQuery, PinHere, Reclaim, SharedGuard, Span};
 
 /// A view of the areas while other threads change the space: see [`SharedAddressSpace::maps`].
-pub struct Maps<'s, B, R: Reclaim> {
-    guard: SharedGuard<'s, u64, Area<B>, R>,
-    inherited: &'s Inherited<B>,
+pub struct Maps<'s, B, R: Reclaim, W: Wait> {
+    pub(crate) guard: SharedGuard<'s, u64, Area<B>, R>,
+    pub(crate) space: &'s SharedAddressSpace<B, R, W>,
 }
 
-impl<B: Backing, R: Reclaim> Maps<'_, B, R> {
+impl<B: Backing, R: Reclaim, W: Wait> Maps<'_, B, R, W> {
     /// The areas that meet `[start, end)`, ascending, each with its first address and the first one
     /// after it.
     pub fn areas_in(&self, start: u64, end: u64) -> impl DoubleEndedIterator<Item = (u64, u64, Cow<'_, Area<B>>)> {
@@ -41,11 +40,11 @@ impl<B: Backing, R: Reclaim> Maps<'_, B, R> {
     }
 
     fn placed<'a>(&self, (span, area): (Span, &'a Area<B>)) -> (u64, u64, Cow<'a, Area<B>>) {
-        (span.first, span.last.saturating_add(1), self.inherited.of(span.first, area))
+        (span.first, span.last.saturating_add(1), self.space.inherited.of(span.first, area))
     }
 }
 
-impl<B, R: Reclaim> fmt::Debug for Maps<'_, B, R> {
+impl<B, R: Reclaim, W: Wait> fmt::Debug for Maps<'_, B, R, W> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Maps").finish_non_exhaustive()
     }
@@ -69,18 +68,31 @@ where
     }
 
     /// The areas while other threads change the space, as a reader of `/proc/PID/maps` sees them.
-    /// Takes no lock.
+    /// Takes no lock, unless it meets an area with [`Extras`](crate::Extras) while it makes a text.
     ///
     /// Areas ascend and do not overlap. Bounds and attributes of an area are of one moment. An area
-    /// that is there all the time is shown. A view that is kept keeps memory waiting that is taken
-    /// out meanwhile.
-    pub fn maps(&self) -> Maps<'_, B, R> {
-        Maps { guard: self.map.pin(), inherited: &self.inherited }
+    /// that is there all the time is shown. [`Maps::lines`] says what lines of text show. (All
+    /// areas of one moment are a [`snapshot`](Self::snapshot), which waits for the calls under
+    /// way.)
+    ///
+    /// A view that is kept keeps memory waiting that is taken out meanwhile. Whoever serves a long
+    /// text in pieces makes a new view for each, and goes on at the [`end`](crate::Line::end) of
+    /// the last line. The space's own text and [`smaps`](Self::smaps) do so.
+    ///
+    /// With [`Membarrier`](crate::Membarrier), the first view of a thread takes memory for the
+    /// thread, and ends the program if there is none, as `Box::new` does. (A thread that has made a
+    /// call on any such space has it.) Nothing else of a view takes memory, but for the `clone` of
+    /// a [`Backing`] that takes some.
+    pub fn maps(&self) -> Maps<'_, B, R, W> {
+        Maps { guard: self.map.pin(), space: self }
     }
 
     /// The whole space at one moment, as a space of its own. Waits for the calls that are under
-    /// way; faults go on. O(1), plus the extras of areas that have some. Afterwards either space
-    /// copies what it changes.
+    /// way; faults go on. ([`maps`](Self::maps) waits for no call. There, each area is of a moment
+    /// of its own.)
+    ///
+    /// O(1), plus the extras of areas that have some. Afterwards either space copies what it
+    /// changes.
     ///
     /// # Errors
     /// ENOMEM: out of memory.

@@ -77,11 +77,14 @@ where
         space.outside = areas.len();
         // Also where no area differs: areas do not compare their extras.
         let mut handle = self.map.write();
+        let layout = self.layout.publish(); // LAYOUT-1
         let publication = record.published.publish(); // INSTANT-1
         handle.set(areas).map_err(Errno::from)?;
-        drop((publication, handle));
-        self.brk.store(space.layout.brk, Ordering::Relaxed); // as in `attempt`
-        self.state.lock().base = space;
+        drop(publication);
+        self.layout.set(&space.layout);
+        let base = mem::replace(&mut self.state.lock().base, space);
+        drop(layout);
+        drop((handle, base));
         record.counts.whole.add_one();
         drop(held);
         outcome

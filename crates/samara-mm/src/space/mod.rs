@@ -136,7 +136,7 @@ pub struct Placed<'a, B> {
     pub end: u64,
     /// Its attributes.
     pub area: &'a Area<B>,
-    pub(crate) extras: &'a Table,
+    pub(crate) extras: &'a Extras,
 }
 
 impl<B> Clone for Placed<'_, B> {
@@ -167,7 +167,7 @@ impl<'a, B> Placed<'a, B> {
     /// The attributes that only few areas have: policy, registration, name.
     #[inline]
     pub fn extras(&self) -> &'a Extras {
-        self.extras.get(self.area.extra)
+        self.extras
     }
 
     /// Offset of the first page into the object, in bytes. For anonymous memory: the address where
@@ -453,7 +453,7 @@ impl<B: Backing> AddressSpace<B> {
 
     #[inline]
     pub(crate) fn placed<'a>(&'a self, (span, area): (Span, &'a Area<B>)) -> Placed<'a, B> {
-        Placed { start: span.first, end: span.last.saturating_add(1), area, extras: &self.extras }
+        Placed { start: span.first, end: span.last.saturating_add(1), area, extras: self.extras.get(area.extra) }
     }
 
     pub(crate) fn page(&self) -> u64 {

@@ -314,3 +314,52 @@ fn many_areas_move_whole_or_not_at_all() {
     }
     assert!(refused > 400, "{refused} calls were refused for want of memory");
 }
+
+/// Text that is compared and not kept.
+#[cfg(feature = "std")]
+struct Compared<'a>(&'a str);
+
+#[cfg(feature = "std")]
+impl std::fmt::Write for Compared<'_> {
+    fn write_str(&mut self, text: &str) -> std::fmt::Result {
+        self.0 = self.0.strip_prefix(text).ok_or(std::fmt::Error)?;
+        Ok(())
+    }
+}
+
+/// What readers of a shared space show takes no memory: neither names, nor what a child inherits,
+/// nor a new view.
+#[test]
+#[cfg(feature = "std")]
+fn readers_take_no_memory() {
+    use std::fmt::Write;
+    let mut space = AddressSpace::<FileId>::new(Config::default());
+    space.set_layout(Layout { start_brk: HEAP, brk: HEAP, start_stack: 300 * PAGE, data: 0 });
+    space.brk(HEAP + PAGE).unwrap();
+    for n in 0..200 {
+        let prot = if n % 2 == 0 { Prot::RW } else { Prot::READ };
+        space.map(&MapRequest::anonymous((100 + n) * PAGE, PAGE, prot)).unwrap();
+    }
+    space.set_anon_name(110 * PAGE, 20 * PAGE, Some("named".into())).unwrap();
+    let file = FileId { dev: (8, 1), inode: 1, open: 1, name: "/file".into() };
+    space.map(&MapRequest::file(PAGE, PAGE, Prot::READ, MapFlags::PRIVATE, file, 0)).unwrap();
+    space.touch(100 * PAGE, 200 * PAGE);
+    let parent = SharedAddressSpace::<FileId>::from_space(space, Membarrier::new()).unwrap();
+    let child = parent.fork().unwrap();
+    for space in [&parent, &child] {
+        let usage = |_: &Placed<'_, FileId>| Usage::default();
+        let (maps, smaps) = (space.to_string(), space.smaps(usage).to_string());
+        assert!(maps.contains("[heap]") && maps.contains("[anon:named]") && maps.contains("[stack]"));
+        let query = |addr| Query { addr, flags: QueryFlags::COVERING_OR_NEXT, name_size: 4096 };
+        let (mut lines, mut records) = (Compared(&maps), Compared(&smaps));
+        LEFT.set(Some(0));
+        let written = write!(lines, "{space}").and_then(|()| write!(records, "{}", space.smaps(usage)));
+        let view = space.maps();
+        let named = view.query(&query(110 * PAGE)).map(|answer| answer.name.map(|name| name.len()));
+        let none = view.query(&query(u64::MAX)).map(|answer| answer.start);
+        LEFT.set(None);
+        assert!(!REFUSED.get());
+        assert_eq!((written, lines.0, records.0), (Ok(()), "", ""));
+        assert_eq!((named, none), (Ok(Some("[anon:named]".len())), Err(Errno::ENOENT)));
+    }
+}

@@ -84,11 +84,11 @@ impl Window {
         let size = u64::from_le_bytes(*bytes.first_chunk().expect("a size"));
         let query = Query::from_bytes(bytes, PageSize::K4);
         let answer = query.and_then(|q| self.space.query(&q));
-        let errno = answer.map_or_else(
+        let errno = answer.as_ref().map_or_else(
             |e| e.raw(),
             |a| {
                 a.to_bytes(&mut model[..size as usize]);
-                if let Some(n) = a.name {
+                if let Some(n) = &a.name {
                     let text = format!("{n}\0");
                     assert_eq!(n.len() + 1, text.len());
                     name[..text.len()].copy_from_slice(text.as_bytes());

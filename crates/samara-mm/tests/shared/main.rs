@@ -7,7 +7,9 @@ mod histories;
 mod images;
 mod moves;
 mod one_thread;
+mod panics;
 mod range_faults;
+mod readers;
 #[path = "../support/rng.rs"]
 mod rng;
 mod search;
