@@ -192,8 +192,8 @@ pub(crate) fn find_in<'a, B: Backing>(
 }
 
 impl<B: Backing> Work<B> {
-    /// What the call changed in these ranges, for the reverse maps; sets memory aside for it. `op` is
-    /// the store that makes the change, if it is one.
+    /// What the call changed in these ranges, for the reverse maps; sets memory aside for it. `op`
+    /// is the store that makes the change, if it is one.
     ///
     /// # Errors
     /// ENOMEM.
