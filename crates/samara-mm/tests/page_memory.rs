@@ -1,6 +1,7 @@
 //! What an embedder does to plain memory, ordered by nothing but the space: `apply` writes the
 //! pages of its plan, and a fault reads its page while its guard lives. ThreadSanitizer sees a race
 //! here if an announcement or a mark does not order what it must.
+//!
 //! A program of its own, which builds fast.
 #![cfg(feature = "std")]
 
