@@ -6,7 +6,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-all=(tree calls races models fuzz miri tsan aarch64 rivals msrv)
+all=(tree calls races stress models fuzz miri tsan aarch64 rivals msrv)
 seed=${SAMARA_SEED:-$(date +%s)}
 export SAMARA_SEED=$seed CI=true
 log=$(mktemp)
@@ -60,6 +60,13 @@ races() {
     export SAMARA_RACES=${SAMARA_RACES:-738}
     logged cargo test --locked --package samara-trace --test traced_programs -- --exact races --nocapture
     counts programs "$SAMARA_RACES" calls "$(sed -nE 's/.*races: [0-9]+ programs twice, ([0-9]+) calls.*/\1/p' "$log")"
+}
+
+# Threads that call, fault and fork on shared spaces while something fails in every step.
+stress() {
+    export SAMARA_ROUNDS=${SAMARA_ROUNDS:-20000}
+    logged cargo test --locked --package samara-mm --test failing_steps -- --nocapture
+    counts rounds "$SAMARA_ROUNDS" calls "$(sed -nE 's/.*failing steps: [0-9]+ rounds, ([0-9]+) calls.*/\1/p' "$log")"
 }
 
 # The models of threads, with more preemptions than in CI, and more trees.

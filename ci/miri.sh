@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Tests under Miri, which finds undefined behaviour and leaks; the tests shrink themselves. A few
-# tests that reach every kind of unsafe code of the tree and of the shared map; `full`: all tests of
+# tests that reach every kind of unsafe code of the tree and of the shared map, and a shared space; `full`: all tests of
 # samara and of its test kit, and samara-mm's tables. MIRI_SEED=N draws other orders of the threads.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -26,6 +26,7 @@ few() {
 --package samara --test shared_writers -- panics seats
 --package samara --test writer_reservations -- meanwhile_tiny refused
 --package samara --test shared_family -- random_calls_tiny threads_tiny
+--package samara-mm --test page_memory
 +--package samara --lib -- reclaim
 LIST
 }
@@ -54,6 +55,7 @@ all() {
     echo "+--package samara --lib --test shared_stress --test linearizability --test shared_writers --test maps -- reclaim epoch order destructors"
     echo "--package samara-testkit --lib --tests"
     echo "--package samara-mm --test tables"
+    echo "--package samara-mm --test page_memory"
     echo "--package samara-mm --test model -- learn::"
 }
 

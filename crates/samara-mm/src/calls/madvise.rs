@@ -54,6 +54,9 @@ impl<B: Backing> AddressSpace<B> {
         }
         let features = self.config.features;
         let mut plan = self.begin_walk(start, end)?;
+        if matches!(advice, Advice::PopulateWrite | Advice::GuardInstall) {
+            self.set_aside(start, end, 0)?; // for identities and marks, where a snapshot shares the areas
+        }
         let holes = if advice.populates() { Holes::Stop } else { Holes::Pass };
         let mut reached = start;
         let went = self.walk(start, end, holes, &mut plan, |space, a, s, e| {

@@ -61,6 +61,9 @@ impl<B: Backing> AddressSpace<B> {
                 return Err(Errno::ENOMEM.into());
             }
         }
+        if start < end && kind == LockKind::Now {
+            self.set_aside(start, end, 0)?; // for identities, where a snapshot shares the areas
+        }
         let plan = self.set_lock(start, end, kind.flags())?;
         if end > start && self.populate(start, end).is_err() {
             return Err(Error { errno: Errno::ENOMEM, done: plan });
@@ -95,6 +98,9 @@ impl<B: Backing> AddressSpace<B> {
         }
         if current && !self.locks_within(self.counters.total) {
             return Err(Errno::ENOMEM.into());
+        }
+        if current {
+            self.set_aside(0, u64::MAX, 0)?; // for identities, where a snapshot shares the areas
         }
         let plan = if current { self.set_lock_all(kind.flags())? } else { Plan::new() };
         self.def_flags = if future { kind.flags() } else { Flags::empty() };

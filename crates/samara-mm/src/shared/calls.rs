@@ -397,6 +397,9 @@ where
             ..space.reach(start, end.saturating_sub(start))
         };
         let touch = |space: &mut AddressSpace<B>| {
+            if start < end {
+                space.set_aside(start, end, 0)?; // the whole space is shared with a snapshot of it
+            }
             space.touch(start, end);
             Ok(Plan::new())
         };

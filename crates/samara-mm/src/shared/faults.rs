@@ -214,6 +214,9 @@ where
             }
         };
         let fault = |space: &mut AddressSpace<B>| {
+            if let Some((start, end)) = space.area_at_or_after(addr).map(|area| (area.start, area.end)) {
+                space.set_aside(start, end, 0)?; // the whole space is shared with a snapshot of it
+            }
             let answer = space.fault(addr, access).map(|_| ());
             Ok(Answer(answer, Plan::new()))
         };

@@ -230,6 +230,7 @@ where
     /// # Errors
     /// ENOMEM.
     #[inline]
+    #[allow(clippy::type_complexity)] // a record and a writer
     pub(crate) fn with_writer(&mut self) -> Result<(&'s CallRecord<B, W>, &mut Writer<'s, B, R>), Errno> {
         let record = self.record()?;
         let writer = match self.writer.take() {

@@ -9,6 +9,7 @@ mod random;
 mod spaces;
 mod threads;
 
+#[allow(dead_code)]
 #[path = "../support/failing_alloc.rs"]
 mod failing_alloc;
 #[allow(dead_code)]

@@ -153,6 +153,10 @@ fn call(
         31 => space.unregister_uffd(at, len),
         32 => space.mremap((at, 0), len, RemapFlags::MAYMOVE, 0, &mut Linux).map(|(_, plan)| plan),
         33 => space.mremap((at, len), 2 * len, RemapFlags::MAYMOVE, 0, &mut Linux).map(|(_, plan)| plan),
+        // What writes to areas that it stores nowhere.
+        34 => space.lock(at, len, LockKind::Now),
+        35 => space.lock_all(true, false, LockKind::Now),
+        36 => space.advise(at, len, if to & PAGE == 0 { Advice::PopulateWrite } else { Advice::GuardInstall }),
         _ => space.process_advise(&[(at, len)], Advice::DontDump, true).map(|(_, plan)| plan),
     };
     done.map(|_| ()).map_err(whole)
@@ -172,7 +176,7 @@ fn whole_or_not_at_all() {
         space.set_layout(Layout { start_brk: HEAP, brk: HEAP, ..Layout::default() });
         space.set_huge_pages([(PageSize::M2, 2)]);
         for i in 0..6000 {
-            let (kind, at, len) = (r.below(35), r.below(900) * PAGE, (1 + r.below(40)) * PAGE);
+            let (kind, at, len) = (r.below(38), r.below(900) * PAGE, (1 + r.below(40)) * PAGE);
             let to = r.below(900) * PAGE;
             let before = space.to_string();
             let (bytes, layout) = (space.counters(), space.layout());

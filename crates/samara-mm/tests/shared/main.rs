@@ -5,6 +5,7 @@ mod forks;
 mod guards;
 mod histories;
 mod images;
+mod limits;
 mod moves;
 mod one_thread;
 mod panics;
@@ -20,7 +21,16 @@ fn seed() -> u64 {
     std::env::var("SAMARA_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(1)
 }
 
-/// How often a random test repeats: fewer times where each one is slow.
+/// Whether random tests repeat fewer times, because each one is slow: too few for what they count.
+const FEW: bool = cfg!(any(miri, samara_few));
+
+/// How often a random test repeats.
 fn times(n: u64) -> u64 {
-    if cfg!(miri) { n.div_ceil(200) } else { n }
+    if cfg!(miri) {
+        n.div_ceil(200)
+    } else if FEW {
+        n.div_ceil(10)
+    } else {
+        n
+    }
 }

@@ -2,6 +2,7 @@
 
 use crate::rng::Rng;
 use samara_mm::*;
+use std::sync::Arc;
 
 pub(crate) const PAGE: u64 = 4096;
 /// Where the calls are.
@@ -11,10 +12,21 @@ pub(crate) const HEAP: u64 = 0x5000_0000;
 /// The size of a huge page where searches are narrow.
 const HUGE: u64 = 4 * PAGE;
 
+/// The files that random calls map.
+pub(crate) trait Numbered: Backing + Send + Sync {
+    fn numbered(n: u64) -> Self;
+}
+
+impl Numbered for FileId {
+    fn numbered(n: u64) -> Self {
+        FileId { dev: (8, 1), inode: n, open: n, name: "/file".into() }
+    }
+}
+
 #[derive(Clone, Debug)]
-pub(crate) enum Call {
-    Map(MapRequest<FileId>),
-    Mmap(MapRequest<FileId>),
+pub(crate) enum Call<B = FileId> {
+    Map(MapRequest<B>),
+    Mmap(MapRequest<B>),
     Unmap(u64, u64),
     Protect(u64, u64, Prot),
     Advise(u64, u64, Advice),
@@ -26,7 +38,7 @@ pub(crate) enum Call {
     Brk(u64),
     Remap(RemapRequest),
     Mremap((u64, u64), u64, RemapFlags, u64),
-    Name(u64, u64, Option<&'static str>),
+    Name(u64, u64, Option<Arc<str>>),
     Touch(u64, u64),
     Fault(u64, Access),
 }
@@ -35,16 +47,12 @@ pub(crate) enum Call {
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Answer {
     Done(Result<(u64, Plan), Error>),
-    Fault(Result<(u64, u64, Flags), Refused>),
+    Fault(Result<(u64, u64, Flags), FaultError>),
 }
 
-fn file(n: u64) -> FileId {
-    FileId { dev: (8, 1), inode: n, open: n, name: "/file".into() }
-}
-
-impl Call {
+impl<B: Numbered> Call<B> {
     /// A call in the first `pages` pages of the arena.
-    pub(crate) fn random(r: &mut Rng, pages: u64) -> Call {
+    pub(crate) fn random(r: &mut Rng, pages: u64) -> Self {
         let at = ARENA + r.below(pages) * PAGE;
         let len = (1 + r.below(6)) * PAGE;
         let prot = r.pick(&[Prot::empty(), Prot::READ, Prot::RW, Prot::RW, Prot::READ | Prot::EXEC]);
@@ -75,7 +83,7 @@ impl Call {
                 Call::Remap(RemapRequest { old: at, old_len: len, new_len, mode, dontunmap: r.below(6) == 0 })
             }
             33 => Call::mremap(r, at, len),
-            30 if r.below(4) == 0 => Call::Name(at, len, [None, Some("a"), Some("b")][r.below(3) as usize]),
+            30 if r.below(4) == 0 => Call::Name(at, len, r.pick(&[None, Some("a"), Some("b")]).map(Arc::from)),
             31 => Call::Touch(at, at + len),
             _ => {
                 let access = [Access::Read, Access::Write, Access::Write, Access::Execute][r.below(4) as usize];
@@ -86,7 +94,7 @@ impl Call {
 
     /// A call in the first `pages` pages of the arena: mostly maps that search for a place there,
     /// and what frees places.
-    pub(crate) fn searching(r: &mut Rng, pages: u64) -> Call {
+    pub(crate) fn searching(r: &mut Rng, pages: u64) -> Self {
         let at = ARENA + r.below(pages) * PAGE;
         let len = (1 + r.below(3)) * PAGE;
         match r.below(16) {
@@ -100,24 +108,24 @@ impl Call {
     }
 
     /// A map that is not fixed, sometimes with a hint, sometimes of whole huge pages.
-    fn mmap(r: &mut Rng, at: u64, len: u64, prot: Prot) -> Call {
+    fn mmap(r: &mut Rng, at: u64, len: u64, prot: Prot) -> Self {
         let len = if r.one_in(4) { len.next_multiple_of(HUGE) } else { len };
         let hint = if r.one_in(3) { at } else { 0 };
         let request = Call::request(r, hint, len, prot);
         Call::Mmap(MapRequest { flags: request.flags - MapFlags::FIXED_NOREPLACE, ..request })
     }
 
-    fn mremap(r: &mut Rng, at: u64, len: u64) -> Call {
+    fn mremap(r: &mut Rng, at: u64, len: u64) -> Self {
         let flags = [RemapFlags::empty(), RemapFlags::MAYMOVE, RemapFlags::MAYMOVE, RemapFlags::DONTUNMAP];
         Call::Mremap((at, len), (1 + r.below(6)) * PAGE, r.pick(&flags), r.pick(&[0, 0, 0, at]))
     }
 
-    fn request(r: &mut Rng, at: u64, len: u64, prot: Prot) -> MapRequest<FileId> {
+    fn request(r: &mut Rng, at: u64, len: u64, prot: Prot) -> MapRequest<B> {
         let mut request = MapRequest::anonymous(at, len, prot);
         match r.below(8) {
             0 => {
                 let kind = if r.below(2) == 0 { MapFlags::SHARED } else { MapFlags::PRIVATE };
-                request = MapRequest::file(at, len, prot, kind, file(1 + r.below(2)), at - at.min(ARENA));
+                request = MapRequest::file(at, len, prot, kind, B::numbered(1 + r.below(2)), at - at.min(ARENA));
             }
             1 => request.flags |= MapFlags::GROWSDOWN,
             2 => request.flags |= MapFlags::NORESERVE,
@@ -129,7 +137,7 @@ impl Call {
         request
     }
 
-    pub(crate) fn on_space(&self, space: &mut AddressSpace<FileId>) -> Answer {
+    pub(crate) fn on_space(&self, space: &mut AddressSpace<B>) -> Answer {
         let plain = |done: Result<Plan, Error>| Answer::Done(done.map(|plan| (0, plan)));
         match self.clone() {
             Call::Map(request) => plain(space.map(&request)),
@@ -145,21 +153,22 @@ impl Call {
             Call::Brk(to) => plain(space.brk(to)),
             Call::Remap(request) => plain(space.remap(&request)),
             Call::Mremap(old, len, flags, to) => Answer::Done(space.mremap(old, len, flags, to, &mut Linux)),
-            Call::Name(at, len, name) => plain(space.set_anon_name(at, len, name.map(Into::into))),
+            Call::Name(at, len, name) => plain(space.set_anon_name(at, len, name)),
             Call::Touch(at, end) => {
                 space.touch(at, end);
                 plain(Ok(Plan::default()))
             }
             Call::Fault(at, access) => {
-                Answer::Fault(space.fault(at, access).map(|f| (f.at.start, f.at.end, f.at.area.flags)))
+                let done = space.fault(at, access).map(|f| (f.at.start, f.at.end, f.at.area.flags));
+                Answer::Fault(done.map_err(FaultError::Refused))
             }
         }
     }
 
     pub(crate) fn on_shared<F: FnMut(&Plan) -> Result<(), Errno>>(
         &self,
-        caller: &mut Caller<'_, FileId, Membarrier, Sleep, F>,
-        faulter: &mut Faulter<'_, FileId, Membarrier, Sleep>,
+        caller: &mut Caller<'_, B, Membarrier, Sleep, F>,
+        faulter: &mut Faulter<'_, B, Membarrier, Sleep>,
     ) -> Answer {
         let plain = |done: Result<Plan, Error>| Answer::Done(done.map(|plan| (0, plan)));
         match self.clone() {
@@ -176,19 +185,17 @@ impl Call {
             Call::Brk(to) => plain(caller.brk(to)),
             Call::Remap(request) => plain(caller.remap(&request)),
             Call::Mremap(old, len, flags, to) => Answer::Done(caller.mremap(old, len, flags, to, &mut Linux)),
-            Call::Name(at, len, name) => plain(caller.set_anon_name(at, len, name.map(Into::into))),
+            Call::Name(at, len, name) => plain(caller.set_anon_name(at, len, name)),
             Call::Touch(at, end) => plain(caller.touch(at, end).map(|()| Plan::default())),
-            Call::Fault(at, access) => Answer::Fault(match faulter.fault(at, access) {
-                Ok(guard) => Ok((guard.start(), guard.end(), guard.flags())),
-                Err(FaultError::Refused(refused)) => Err(refused),
-                Err(other) => panic!("{other}"),
-            }),
+            Call::Fault(at, access) => {
+                Answer::Fault(faulter.fault(at, access).map(|guard| (guard.start(), guard.end(), guard.flags())))
+            }
         }
     }
 }
 
 /// Everything that a space shows, with identities numbered in the order in which they appear.
-pub(crate) fn shown(space: &AddressSpace<FileId>) -> Vec<String> {
+pub(crate) fn shown<B: Backing>(space: &AddressSpace<B>) -> Vec<String> {
     let mut ids = Vec::new();
     let mut number = |id| {
         let at = ids.iter().position(|i| *i == id).unwrap_or_else(|| {
@@ -228,7 +235,7 @@ pub(crate) fn narrow(r: &mut Rng, pages: u64) -> Bases {
 }
 
 /// Settings that make limits near or far, with these places.
-pub(crate) fn space_with(r: &mut Rng, bases: Bases) -> AddressSpace<FileId> {
+pub(crate) fn space_with<B: Backing>(r: &mut Rng, bases: Bases) -> AddressSpace<B> {
     let max_map_count = if r.below(3) == 0 { 12 } else { 65530 };
     let overcommit = match r.below(3) {
         0 => Overcommit::Never { limit: 60 * PAGE, admin_reserve: PAGE, user_reserve: 2 * PAGE },

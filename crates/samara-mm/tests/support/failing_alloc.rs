@@ -1,7 +1,8 @@
-//! An allocator that fails where it is told to, and counts what its thread holds.
+//! An allocator that fails where it is told to, and counts what threads hold.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
+use std::sync::atomic::{AtomicI64, Ordering};
 
 thread_local! {
     /// Allocations that this thread may still make; `None`: as many as it likes.
@@ -11,6 +12,9 @@ thread_local! {
     /// Bytes that this thread has taken, less those that it gave back.
     static LIVE: Cell<i64> = const { Cell::new(0) };
 }
+
+/// Bytes that all threads have taken, less those that they gave back.
+static LIVE_OF_ALL: AtomicI64 = AtomicI64::new(0);
 
 pub(crate) struct Failing;
 
@@ -24,9 +28,25 @@ pub(crate) fn fail_after<T>(n: u32, act: impl FnOnce() -> T) -> (T, u32) {
     (got, ASKED.get())
 }
 
+/// From here on, the allocations of this `fail_after` succeed.
+pub(crate) fn fail_no_more() {
+    LEFT.set(None);
+}
+
 /// Bytes that this thread has taken, less those that it gave back.
 pub(crate) fn live() -> i64 {
     LIVE.get()
+}
+
+/// Bytes that all threads have taken, less those that they gave back.
+pub(crate) fn live_of_all() -> i64 {
+    LIVE_OF_ALL.load(Ordering::Relaxed)
+}
+
+fn count(bytes: i64) {
+    // Where a thread ends, its cells are gone already.
+    let _ = LIVE.try_with(|live| live.set(live.get() + bytes));
+    LIVE_OF_ALL.fetch_add(bytes, Ordering::Relaxed);
 }
 
 // SAFETY: everything is passed on to the system's allocator; null is a valid answer to a request
@@ -42,12 +62,12 @@ unsafe impl GlobalAlloc for Failing {
         if left == Some(0) {
             return std::ptr::null_mut();
         }
-        let _ = LIVE.try_with(|live| live.set(live.get() + block.size() as i64));
+        count(block.size() as i64);
         // SAFETY: the caller's promises are passed on.
         unsafe { System.alloc(block) }
     }
     unsafe fn dealloc(&self, at: *mut u8, block: Layout) {
-        let _ = LIVE.try_with(|live| live.set(live.get() - block.size() as i64));
+        count(-(block.size() as i64));
         // SAFETY: the caller's promises are passed on.
         unsafe { System.dealloc(at, block) }
     }
