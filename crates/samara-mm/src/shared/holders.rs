@@ -77,10 +77,14 @@ struct Pages<'a, B> {
 }
 
 impl<B: Backing> Pages<'_, B> {
+    /// The distance from the pages to where an area shows their indices, modulo 2^64.
+    fn distance(&self, area: &Area<B>) -> u64 {
+        self.bias.wrapping_sub(area.bias) << self.page_shift
+    }
+
     /// Which addresses of the area at `span` may hold some of the pages.
     fn in_area(&self, inherited: &Inherited<B>, span: Span, area: &Area<B>) -> Option<(u64, u64)> {
-        // The distance between two places of one index, modulo 2^64.
-        let distance = self.bias.wrapping_sub(area.bias) << self.page_shift;
+        let distance = self.distance(area);
         let (start, end) = (self.start.wrapping_add(distance), self.end.wrapping_add(distance));
         let (start, end) = (start.max(span.first), end.min(span.last.saturating_add(1)));
         if start >= end {
@@ -106,7 +110,9 @@ impl<B: Backing> Pages<'_, B> {
         if let Some(home) = self.home.filter(|_| !member.tree.has_moved()) {
             let before = found.len();
             let guard = member.tree.areas.pin();
-            guard.range(home).try_for_each(|entry| add(found, entry))?;
+            let mut at_home =
+                guard.range(home).filter(|(_, area)| self.start.wrapping_add(self.distance(area)) == home.first);
+            at_home.try_for_each(|entry| add(found, entry))?;
             // Asked again when the areas were read: they might just have moved away.
             if !member.tree.has_moved() {
                 return Ok(());
