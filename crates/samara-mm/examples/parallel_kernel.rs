@@ -26,7 +26,8 @@
 //!
 //! What is checked: every load returns what its thread stored last, or zero in new memory; every
 //! refused access is refused as it should be; a child has the memory of one moment, and keeps it;
-//! in the end the frames in use are those of the pages that were written and are still mapped.
+//! a child that has a frame of its parent is named as a holder of the page; in the end the frames
+//! in use are those of the pages that were written and are still mapped.
 
 #[path = "parallel_kernel/guests.rs"]
 mod guests;
@@ -204,6 +205,17 @@ impl Process {
             Ok((pages.keys().all(|page| space.area_at(*page).is_some()), Plan::default()))
         });
         assert!(is_sound.unwrap(), "a page without an area");
+    }
+
+    /// If the child has this process's frame at `page`, the space names it. A kernel that wants the
+    /// frame back finds its page table so.
+    fn check_holder(&self, child: &Process, page: u64) {
+        let (own, other) = (self.pages.lock().unwrap(), child.pages.lock().unwrap());
+        let (Some(own), Some(other)) = (own.get(&page), other.get(&page)) else { return };
+        if Arc::ptr_eq(own, other) {
+            let holders = self.space.holders(page).expect("it is private");
+            assert!(holders.iter().any(|holder| (holder.space, holder.start) == (child.space.number(), page)));
+        }
     }
 
     /// How many pages of this range have a frame.

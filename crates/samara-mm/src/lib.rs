@@ -102,6 +102,7 @@
 //! [`SharedAddressSpace`] (feature `shared`, on with `std`) has the same calls with `&self`: faults
 //! take no lock, and calls of disjoint ranges run at the same time. [`files::ReverseMap`] says who
 //! maps a range of a file; [`Backing::links`] makes shared spaces keep it up to date.
+//! [`SharedAddressSpace::holders`] says who may hold a page of private memory after forks.
 //!
 //! # Consistency An [`AddressSpace`] has one owner and no interior mutability: while a
 //! `&AddressSpace` lives, the space does not change.
@@ -152,6 +153,7 @@ pub use shared::{
     calls::Caller,
     check::SharedViolation,
     faults::{FaultError, FaultGuard, Faulter},
+    holders::{Holder, HoldersError},
     range_faults::{RangeFaultError, RangeGuard},
     views::Maps,
     wait::{Event, Wait},

@@ -197,6 +197,8 @@ pub use types::key::Key;
 #[doc(hidden)]
 pub use types::key::sealed as __sealed;
 pub use types::span::Span;
+#[cfg(feature = "shared")]
+pub use types::try_arc::TryArc;
 
 /// Support for the crate's own tests and benchmarks. May change in any release.
 #[cfg(feature = "testing")]

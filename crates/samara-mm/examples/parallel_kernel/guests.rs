@@ -228,6 +228,7 @@ pub(crate) fn one_child(parent: &Process, steps: &Steps) {
     let child = parent.fork().expect("there is memory");
     let most = steps.begun.load(Ordering::Acquire); // with the Release in `keep_ledger`
     child.check();
+    ledger().for_each(|(.., page)| parent.check_holder(&child, page));
 
     let mut guest = Guest::new(&child);
     let mut found: Vec<_> = ledger().map(|(.., page)| guest.load(page)).collect();

@@ -438,6 +438,13 @@ impl<B: Backing> Area<B> {
         !self.flags.contains(Flags::SHARED) && (self.is_private() || self.is_anonymous())
     }
 
+    /// Whether it is anonymous memory that was written and has moved, so that its pages are not at
+    /// the addresses that their indices name.
+    #[cfg(feature = "shared")]
+    pub(crate) fn is_away(&self) -> bool {
+        self.bias != 0 && self.anon != AnonKind::Untouched && matches!(self.object, Object::Anonymous)
+    }
+
     /// Whether it may be cut in two at `addr`, an address within it.
     pub(crate) fn can_split(&self, addr: u64) -> bool {
         match self.huge_page() {

@@ -23,6 +23,10 @@ pub enum SharedViolation {
     Links(u64),
     /// The area at this address counts as inherited, and is not.
     Generation(u64),
+    /// The written memory at this address has moved, and the space does not say so to its family.
+    Moved(u64),
+    /// Its family does not have the space, or has one that is gone.
+    Family,
     /// No memory for the check.
     Memory,
 }
@@ -35,6 +39,8 @@ impl core::fmt::Display for SharedViolation {
             SharedViolation::Marks => f.write_str("a call that is over has left a mark for faults"),
             SharedViolation::Links(at) => write!(f, "the links of files differ from the areas at {at:x}"),
             SharedViolation::Generation(at) => write!(f, "the area at {at:x} counts as inherited"),
+            SharedViolation::Moved(at) => write!(f, "the memory at {at:x} has moved, and the family does not know"),
+            SharedViolation::Family => f.write_str("the family lacks the space, or has one that is gone"),
             SharedViolation::Memory => f.write_str("no memory for the check"),
         }
     }
@@ -49,10 +55,10 @@ where
     W: Wait,
 {
     /// Checks everything, while no call is under way: the areas, their sums, their number, the
-    /// marks for faults, and that exactly these areas are linked in the reverse maps of their
-    /// files.
+    /// marks for faults, that exactly these areas are linked in the reverse maps of their files,
+    /// and the family: that it has this space, and no space that is gone.
     /// (Areas that are linked in the map of a file that the space does not map are not found.)
-    /// O(n), and of all areas in the same shards of the reverse maps.
+    /// O(n), and of all areas in the same shards of the reverse maps, and of all members.
     ///
     /// # Errors
     /// The first violation found.
@@ -71,6 +77,15 @@ where
             // INHERIT-1: everything that is inherited was stored anew.
             if let Some((span, _)) = space.areas.iter().find(|(_, area)| self.inherited.is_inherited(area)) {
                 return Err(SharedViolation::Generation(span.first));
+            }
+            // FAMILY-2.
+            if !self.map.tree().has_moved()
+                && let Some((span, _)) = space.areas.iter().find(|(_, area)| area.is_away())
+            {
+                return Err(SharedViolation::Moved(span.first));
+            }
+            if !self.family.check(self.map.tree(), &self.inherited) {
+                return Err(SharedViolation::Family);
             }
             match self.map.check_links(&space.areas) {
                 Ok(None) => Ok(()),

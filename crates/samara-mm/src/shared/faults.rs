@@ -303,7 +303,7 @@ where
     if let Some(refused) = area.refuses(access, &space.config) {
         return Err(Miss::Refused(refused));
     }
-    let (bias, inherited) = (area.bias, &space.inherited);
+    let (bias, inherited) = (area.bias, &*space.inherited);
     let (flags, anon, inherited) = match inherited.is_inherited(area) {
         false => (area.flags, area.anon(), None),
         true => (inherited.flags(area), inherited.kind(area), Some(inherited)),

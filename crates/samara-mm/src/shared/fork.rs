@@ -5,6 +5,7 @@ use crate::area::flags::Flags;
 use crate::area::{Area, Backing};
 use crate::errno::Errno;
 use crate::shared::SharedAddressSpace;
+use crate::shared::family::MemberTree;
 use crate::shared::inherited::Inherited;
 use crate::shared::links::LinkedAreas;
 use crate::shared::record::Registration;
@@ -33,7 +34,7 @@ where
     /// it must look at every area: if areas may be left out (MADV_DONTFORK), if all areas together
     /// are more than the overcommit mode would promise for one, if a space that inherits areas also
     /// has extras, and at each 255th fork in a row of children of children. A child keeps the tree
-    /// of this moment for as long as it lives.
+    /// of this moment for as long as it or a descendant lives, of 254 forks in a row at most.
     ///
     /// In the child, a call that takes the whole space (see [`SharedAddressSpace`]), a snapshot and
     /// [`check`](Self::check) store everything that is inherited: the first of them takes O(n).
@@ -77,7 +78,7 @@ where
         // that finds the parent finds the child too.
         let child = match generation {
             Some(generation) => self.child_of(parent, areas, generation)?,
-            None => Self::from_space(AddressSpace { areas, outside: 0, ..parent }.fork()?, R::default())?,
+            None => Self::of_space(AddressSpace { areas, outside: 0, ..parent }.fork()?, R::default(), Some(self))?,
         };
         let also = also()?;
         drop(held);
@@ -110,10 +111,12 @@ where
         let first_id = child.next_id;
         let page_shift = self.config.page_size.bytes().trailing_zeros();
         child.next_id = first_id.wrapping_add((self.config.task_size >> page_shift).saturating_add(1));
-        let inherited = Inherited { generation, at_fork: areas, extras: parent.extras, first_id, page_shift };
-        let own = SharedRangeMap::from_map(own, R::default())?;
+        let (depth, parents) = Inherited::below(&self.inherited);
+        let (at_fork, extras) = (areas, parent.extras);
+        let inherited = Inherited { generation, at_fork, extras, first_id, page_shift, depth, parents };
+        let own = MemberTree::new(SharedRangeMap::from_map(own, R::default())?, self.map.tree().has_moved());
         let own = LinkedAreas::link(own, self.config.page_size.bytes(), self.map.may_have_links())?;
-        Ok(Self::of_parts(child, own, inherited, true))
+        Self::of_parts(child, own, inherited, true, Some(self))
     }
 
     /// [`fork`](Self::fork) that makes the child's areas at once: O(n), and its tree shares nothing
@@ -122,6 +125,6 @@ where
     /// # Errors
     /// ENOMEM: as there. Neither space is changed.
     pub fn fork_eager(&self) -> Result<Self, Errno> {
-        self.with_whole(None, |space, _| Self::from_space(space.fork()?, R::default()))?
+        self.with_whole(None, |space, _| Self::of_space(space.fork()?, R::default(), Some(self)))?
     }
 }

@@ -20,7 +20,10 @@ use crate::area::{Anon, AnonId, Area, Backing};
 use crate::calls::fork::{child_anon, child_flags};
 use crate::shared::window::Entry;
 use alloc::borrow::Cow;
-use samara::RangeMap;
+use samara::{RangeMap, TryArc};
+
+/// Number of forks in a row of which an ancestor's areas at its fork are kept.
+const KEPT: u64 = 255;
 
 /// What a space has from the fork that made it.
 pub(crate) struct Inherited<B> {
@@ -34,13 +37,32 @@ pub(crate) struct Inherited<B> {
     pub(crate) first_id: AnonId,
     /// Log2 of the page size.
     pub(crate) page_shift: u32,
+    /// Number of forks between the first space of the family and this one.
+    pub(crate) depth: u64,
+    /// What the parent has from the fork that made it, also when the parent is gone. `None`: there
+    /// is no parent, or `depth` is a multiple of 255, so that what is kept of ancestors is bounded.
+    pub(crate) parents: Option<TryArc<Inherited<B>>>,
 }
 
 impl<B: Backing> Inherited<B> {
     /// Of a space that no fork made, and whose areas have the generation 0.
     pub(crate) fn nothing() -> Self {
         let (at_fork, extras) = (RangeMap::default(), Table::default());
-        Inherited { generation: 0, at_fork, extras, first_id: 0, page_shift: 0 }
+        Inherited { generation: 0, at_fork, extras, first_id: 0, page_shift: 0, depth: 0, parents: None }
+    }
+
+    /// Of a child with a tree of its own, whose areas have the generation 0. Which areas of the
+    /// parent they were is not known.
+    pub(crate) fn as_copy(parents: &TryArc<Self>) -> Self {
+        let mut own = Self::nothing();
+        (own.depth, own.parents) = Self::below(parents);
+        own
+    }
+
+    /// `depth` and `parents` of a child of the space that has `parents`.
+    pub(crate) fn below(parents: &TryArc<Self>) -> (u64, Option<TryArc<Self>>) {
+        let depth = parents.depth + 1;
+        (depth, (!depth.is_multiple_of(KEPT)).then(|| parents.clone()))
     }
 
     /// Whether an area of the space's tree is inherited.
@@ -72,6 +94,18 @@ impl<B: Backing> Inherited<B> {
         }
     }
 
+    /// The identity of an area of the space's tree, which holds `at`. O(log n) if it is inherited.
+    pub(crate) fn anon(&self, at: u64, area: &Area<B>) -> Anon {
+        if self.is_inherited(area) { self.numbered(at, self.kind(area)) } else { area.anon() }
+    }
+
+    /// The parent's area at its fork that gave the space the inherited identity `id`.
+    pub(crate) fn area_of(&self, id: AnonId) -> Option<(u64, &Area<B>)> {
+        let page = id.wrapping_sub(self.first_id);
+        let (span, area) = self.at_fork.get(page.checked_mul(1 << self.page_shift)?)?;
+        Some((span.first, area))
+    }
+
     /// An area of the space's tree, which holds `at`, as it is in the space.
     pub(crate) fn of<'a>(&self, at: u64, area: &'a Area<B>) -> Cow<'a, Area<B>> {
         if !self.is_inherited(area) {
@@ -86,5 +120,16 @@ impl<B: Backing> Inherited<B> {
     /// An entry of the space's tree, as it is in the space.
     pub(crate) fn entry(&self, (start, end, area): (u64, u64, &Area<B>)) -> Entry<B> {
         (start, end, self.of(start, area).into_owned())
+    }
+}
+
+impl<B> Drop for Inherited<B> {
+    /// Drops what only this space kept of its ancestors, one after the other: a long line needs no
+    /// deep stack.
+    fn drop(&mut self) {
+        let mut next = self.parents.take();
+        while let Some(mut last) = next.and_then(TryArc::into_inner) {
+            next = last.parents.take();
+        }
     }
 }

@@ -11,6 +11,7 @@
 use crate::area::{Area, Backing, Object};
 use crate::errno::Errno;
 use crate::files::{FileArea, LinkChange, Links};
+use crate::shared::family::MemberTree;
 use crate::shared::fault_gate::Changing;
 use crate::shared::link_plan::{LinkPlan, address};
 use crate::shared::record::Work;
@@ -19,7 +20,7 @@ use crate::shared::window::{Entry, Op};
 use alloc::vec::Vec;
 use core::fmt;
 use core::ops::{Deref, Range};
-use samara::{PinHere, RangeMap, Reclaim, SharedGuard, SharedRangeMap, Span};
+use samara::{PinHere, RangeMap, Reclaim, SharedGuard, SharedRangeMap, Span, TryArc};
 
 /// Bytes of a page, as reverse maps count them.
 const PAGE: u64 = 4096;
@@ -288,8 +289,8 @@ impl<'a> Runs<'a> {
 
 /// The areas of a shared space. What is linked of them is unlinked when they go.
 pub(crate) struct LinkedAreas<B, R: Reclaim> {
-    /// `None` when they were taken out.
-    areas: Option<Areas<B, R>>,
+    /// The family reads it too. `None` when it was taken out.
+    tree: Option<TryArc<MemberTree<B, R>>>,
     /// The number of the space.
     pub(crate) number: u64,
     page_size: u64,
@@ -310,9 +311,9 @@ where
     ///
     /// # Errors
     /// ENOMEM. Nothing is linked.
-    pub(crate) fn link(areas: Areas<B, R>, page_size: u64, any: bool) -> Result<Self, Errno> {
-        let (areas, number) = (Some(areas), next_number());
-        let mut linked = LinkedAreas { areas, number, page_size, any: AtomicBool::new(false), unlink: None };
+    pub(crate) fn link(tree: MemberTree<B, R>, page_size: u64, any: bool) -> Result<Self, Errno> {
+        let (tree, number) = (Some(TryArc::try_new(tree)?), next_number());
+        let mut linked = LinkedAreas { tree, number, page_size, any: AtomicBool::new(false), unlink: None };
         if any {
             let guard = linked.pin();
             let runs = Runs::collect(&linked, &guard, page_size)?;
@@ -382,12 +383,26 @@ where
         Ok(None)
     }
 
-    /// Unlinks all areas and takes them out.
+    /// Unlinks all areas and takes them out. The space has left its family.
     pub(crate) fn into_map(mut self) -> RangeMap<u64, Area<B>> {
         if let Some(unlink) = self.unlink.take() {
             unlink(&self);
         }
-        self.areas.take().map_or_else(RangeMap::new, Areas::into_map)
+        match self.tree.take().and_then(TryArc::into_inner) {
+            Some(tree) => tree.areas.into_map(),
+            None => unreachable!("only a space and its family own the tree (FAMILY-1)"),
+        }
+    }
+}
+
+impl<B, R: Reclaim> LinkedAreas<B, R> {
+    /// The tree that holds the areas.
+    #[inline]
+    pub(crate) fn tree(&self) -> &TryArc<MemberTree<B, R>> {
+        match &self.tree {
+            Some(tree) => tree,
+            None => unreachable!("`into_map` takes the tree, and consumes this"),
+        }
     }
 }
 
@@ -396,10 +411,7 @@ impl<B, R: Reclaim> Deref for LinkedAreas<B, R> {
 
     #[inline]
     fn deref(&self) -> &Areas<B, R> {
-        match &self.areas {
-            Some(areas) => areas,
-            None => unreachable!("`into_map` takes the areas, and consumes this"),
-        }
+        &self.tree().areas
     }
 }
 

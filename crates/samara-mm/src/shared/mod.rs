@@ -8,7 +8,9 @@
 //! `credit` keeps limits without a word that all threads write; `range_faults` keeps the areas of a
 //! buffer as they are by a range lock that others share.
 //! `calls` says how far each call reaches. `fork` makes a child that shares the tree, and
-//! `inherited` says what the areas that it has from its parent are in the child.
+//! `inherited` says what the areas that it has from its parent are in the child. `family` knows all
+//! spaces that come from one by forks, `lineage` which of their identities are one, and `holders`
+//! who may hold a page.
 //!
 //! - **SHARED-1** Whoever changes areas holds a range lock on them, on what touches them and on
 //!   what touches that, from before it looks at them until they are published.
@@ -32,16 +34,21 @@ pub(crate) mod calls;
 pub(crate) mod check;
 pub(crate) mod credit;
 pub(crate) mod exit;
+pub(crate) mod family;
+#[cfg(test)]
+mod family_tests;
 pub(crate) mod fault_gate;
 pub(crate) mod faults;
 pub(crate) mod fork;
 pub(crate) mod held;
+pub(crate) mod holders;
 pub(crate) mod image;
 pub(crate) mod inherited;
 pub(crate) mod instant;
 #[cfg(test)]
 mod instant_tests;
 pub(crate) mod layout;
+pub(crate) mod lineage;
 pub(crate) mod link_plan;
 pub(crate) mod links;
 pub(crate) mod moves;
@@ -66,6 +73,7 @@ use crate::area::{Area, Backing};
 use crate::errno::Errno;
 use crate::shared::calls::Caller;
 use crate::shared::credit::Credit;
+use crate::shared::family::{MemberTree, Membership};
 use crate::shared::fault_gate::{FaultRecord, Marks};
 use crate::shared::inherited::Inherited;
 use crate::shared::instant::Instant;
@@ -80,7 +88,7 @@ use crate::space::plan::Plan;
 use crate::space::{AddressSpace, Config, Touches};
 use core::fmt;
 use core::mem;
-use samara::{BuildError, PinHere, RangeMap, Reclaim, SharedRangeMap, Span};
+use samara::{BuildError, PinHere, RangeMap, Reclaim, SharedRangeMap, Span, TryArc};
 
 #[cfg(feature = "std")]
 use {crate::shared::wait::Sleep, samara::Membarrier};
@@ -113,11 +121,13 @@ macro_rules! shared_address_space {
     ($(#[$doc:meta])* <$($default:tt)*) => {
         $(#[$doc])*
         pub struct SharedAddressSpace<B, $($default)* {
+            /// Dropped before the areas: FAMILY-1.
+            pub(crate) family: Membership<B, R, W>,
             pub(crate) map: LinkedAreas<B, R>,
             pub(crate) config: Config,
             pub(crate) marks: Marks,
             /// What it has from the fork that made it.
-            pub(crate) inherited: Inherited<B>,
+            pub(crate) inherited: TryArc<Inherited<B>>,
             /// Whether its tree may hold inherited areas. Changes under the range lock of the whole
             /// space.
             pub(crate) unsettled: AtomicBool,
@@ -187,6 +197,10 @@ shared_address_space! {
     /// acts on an area of an answer makes a call on its space, and asks again when that has its
     /// range. [`fork`](Self::fork) links the child's areas; [`exit`](Self::exit),
     /// [`into_space`](Self::into_space) and dropping the space unlink all.
+    ///
+    /// # Private memory
+    /// [`holders`](Self::holders) says which areas, of this space and of those that forks connect
+    /// it with, may hold a page that was written.
     ///
     /// # Fairness
     /// Range locks are granted in the order in which they were asked for, as far as they meet.
@@ -284,7 +298,12 @@ where
     ///
     /// # Errors
     /// EINVAL: as for [`SharedAddressSpace::new`]. ENOMEM: out of memory.
-    pub fn from_space(mut space: AddressSpace<B>, reclaim: R) -> Result<Self, Errno> {
+    pub fn from_space(space: AddressSpace<B>, reclaim: R) -> Result<Self, Errno> {
+        Self::of_space(space, reclaim, None)
+    }
+
+    /// [`from_space`](Self::from_space), as a child of `parent` with a tree of its own.
+    pub(crate) fn of_space(mut space: AddressSpace<B>, reclaim: R, parent: Option<&Self>) -> Result<Self, Errno> {
         if space.config.touches == Touches::Unseen {
             return Err(Errno::EINVAL);
         }
@@ -299,21 +318,31 @@ where
             }))?;
         }
         let page_size = space.config.page_size.bytes();
-        let map = LinkedAreas::link(SharedRangeMap::from_map(areas, reclaim)?, page_size, true)?;
-        let space = Self::of_parts(space, map, Inherited::nothing(), false);
+        let has_moved = parent.is_some_and(|parent| parent.map.tree().has_moved()) || areas.values().any(Area::is_away);
+        let tree = MemberTree::new(SharedRangeMap::from_map(areas, reclaim)?, has_moved);
+        let map = LinkedAreas::link(tree, page_size, true)?;
+        let inherited = parent.map_or_else(Inherited::nothing, |parent| Inherited::as_copy(&parent.inherited));
+        let space = Self::of_parts(space, map, inherited, false, parent)?;
         space.leaves_out.store(leaves_out, Ordering::Relaxed);
         Ok(space)
     }
 
     /// A space of these parts: `base` without its areas (SHARED-2), and `map`, which may hold
-    /// inherited areas if it is `unsettled`.
+    /// inherited areas if it is `unsettled`. It joins the family of `parent`, or begins one.
+    ///
+    /// # Errors
+    /// ENOMEM.
     pub(crate) fn of_parts(
         base: AddressSpace<B>,
         map: LinkedAreas<B, R>,
         inherited: Inherited<B>,
         unsettled: bool,
-    ) -> Self {
-        SharedAddressSpace {
+        parent: Option<&Self>,
+    ) -> Result<Self, Errno> {
+        let inherited = TryArc::try_new(inherited)?;
+        let family = Membership::join(parent.map(|parent| &parent.family), map.number, map.tree(), &inherited)?;
+        Ok(SharedAddressSpace {
+            family,
             map,
             config: base.config.clone(),
             marks: Marks::new(),
@@ -325,7 +354,7 @@ where
             calls: Records::new(),
             faults: Records::new(),
             state: lock_api::Mutex::new(State { base, lent: Credit::default(), sleepers: Sleepers::new() }),
-        }
+        })
     }
 
     /// The space, no longer shared; its areas are unlinked. O(nodes of its tree), as for
@@ -346,6 +375,7 @@ where
             return Err(self);
         }
         let mut space = self.state.into_inner().base;
+        drop(self.family); // FAMILY-1
         space.areas = self.map.into_map();
         space.outside = 0;
         Ok(space)

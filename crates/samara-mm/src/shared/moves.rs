@@ -10,7 +10,7 @@
 //! - **MOVES-2** The window of the old range has what is behind it up to the new length, so a call
 //!   that may stay in place finds out.
 
-use crate::area::Backing;
+use crate::area::{Anon, Area, Backing, Object};
 use crate::calls::mremap::RemapFlags;
 use crate::errno::Errno;
 use crate::shared::SharedAddressSpace;
@@ -99,6 +99,9 @@ where
             if !covers(around.spans, now.spans) {
                 continue;
             }
+            if self.holds_pages_of_files(old, old_len) {
+                self.map.tree().note_move(); // FAMILY-2
+            }
             let reach = Reach { growth, ..source };
             let call = &mut |space: &mut crate::space::AddressSpace<B>| {
                 Some(space.mremap((old, old_len), new_len, flags, request.to, &mut At(place)))
@@ -134,6 +137,12 @@ where
         let page = self.config.page_size.bytes();
         let new_len = request.new_len.checked_add(page - 1)? & !(page - 1);
         Some(self.config.want_of_move(area, span.first, request.old, new_len, 0, Backing::huge_places))
+    }
+
+    /// Whether an area of a file in this range may have pages of its own.
+    fn holds_pages_of_files(&self, old: u64, old_len: u64) -> bool {
+        let may_hold = |area: &Area<B>| matches!(area.object, Object::File(_)) && area.anon() != Anon::Untouched;
+        self.map.pin().range(Span::new(old, old.saturating_add(old_len - 1))).any(|(_, area)| may_hold(area))
     }
 
     fn look_for(&self, request: &Move, placement: &mut impl Placement<B>, want: &Want) -> Look {

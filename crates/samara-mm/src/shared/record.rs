@@ -30,6 +30,8 @@ use samara::{PinHere, Reclaim, SharedWriter};
 
 /// A thread's writer of the tree.
 pub(crate) type Writer<'s, B, R> = SharedWriter<'s, u64, Area<B>, R>;
+/// A thread's record, and its writer.
+type Taken<'s, 'r, B, R, W> = (&'s CallRecord<B, W>, &'r mut Writer<'s, B, R>);
 
 /// Number of identities that a thread sets aside at once.
 const IDENTITIES: u64 = 1 << 20;
@@ -230,8 +232,7 @@ where
     /// # Errors
     /// ENOMEM.
     #[inline]
-    #[allow(clippy::type_complexity)] // a record and a writer
-    pub(crate) fn with_writer(&mut self) -> Result<(&'s CallRecord<B, W>, &mut Writer<'s, B, R>), Errno> {
+    pub(crate) fn with_writer(&mut self) -> Result<Taken<'s, '_, B, R, W>, Errno> {
         let record = self.record()?;
         let writer = match self.writer.take() {
             Some(writer) => writer,

@@ -16,7 +16,7 @@ use crate::shared::wait::Wait;
 use crate::shared::{SharedAddressSpace, sorted};
 use crate::space::AddressSpace;
 use crate::space::error::Error;
-use crate::space::plan::Plan;
+use crate::space::plan::{Plan, StepKind};
 use alloc::vec::Vec;
 use core::mem;
 use core::time::Duration;
@@ -71,6 +71,9 @@ where
         if !links.is_empty() {
             self.map.note();
         }
+        if plan.iter().any(|step| step.kind == StepKind::Moved) {
+            self.map.tree().note_move(); // FAMILY-2
+        }
         links.make();
         drop(before);
         let areas = mem::take(&mut space.areas);
@@ -114,11 +117,14 @@ where
         area
     }
 
-    /// Takes down what `fork` must know of an area that is about to be stored.
+    /// Takes down what `fork` and the family must know of an area that is about to be stored.
     fn note(&self, area: &Area<B>) {
         if area.flags.contains(Flags::DONTCOPY) && !self.leaves_out.load(Ordering::Relaxed) {
             // Relaxed: fork reads it when it has the range lock of the whole space.
             self.leaves_out.store(true, Ordering::Relaxed);
+        }
+        if area.is_away() {
+            self.map.tree().note_move(); // FAMILY-2
         }
     }
 

@@ -4,6 +4,7 @@ mod between_steps;
 mod forks;
 mod guards;
 mod histories;
+mod holders;
 mod images;
 mod limits;
 mod moves;

@@ -7,3 +7,5 @@ pub(crate) mod gap;
 pub(crate) mod key;
 pub(crate) mod newtype;
 pub(crate) mod span;
+#[cfg(feature = "shared")]
+pub(crate) mod try_arc;
