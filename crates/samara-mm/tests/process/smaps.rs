@@ -34,7 +34,8 @@ fn of_what_calls_made() {
     let hugetlb = FileId { dev: (0, 0), inode: 0, open: 2, name: Arc::from("/anon_hugepage (deleted)") };
     let at = |page: u64| BASE + page * PAGE;
     let mut calls = Vec::new();
-    let mut space = AddressSpace::<FileId>::new(Config::default());
+    let config = Config { protection_keys: samara_oracle::harness::has_protection_keys(), ..Config::default() };
+    let mut space = AddressSpace::<FileId>::new(config);
     let mut map = |at: u64, pages: u64, prot: u32, flags: MapFlags, backing: Option<&FileId>| {
         let flags = flags | MapFlags::FIXED;
         let fd = if flags.contains(MapFlags::ANONYMOUS) { u64::MAX } else { fd };
