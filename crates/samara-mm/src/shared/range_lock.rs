@@ -96,9 +96,9 @@ pub(crate) enum Standing {
 }
 
 impl Request {
-    /// Asks for these ranges. `all` gives the requests of the list, this one at `rank`; whether this
-    /// one is among them makes no difference. It is called when this one can be seen: the list may
-    /// grow until then (RECORDS-1).
+    /// Asks for these ranges. `all` gives the requests of the list, this one at `rank`; whether
+    /// this one is among them makes no difference. It is called when this one can be seen: the list
+    /// may grow until then (RECORDS-1).
     #[inline]
     pub(crate) fn ask<'a, I: Iterator<Item = &'a Request>>(
         &self,
@@ -170,8 +170,8 @@ impl Request {
         }
     }
 
-    /// Whether there is a request: where the thread that has the record asks for nothing, a guard of
-    /// it was leaked (`mem::forget`).
+    /// Whether there is a request: where the thread that has the record asks for nothing, a guard
+    /// of it was leaked (`mem::forget`).
     #[inline]
     pub(crate) fn is_active(&self) -> bool {
         self.word.load(Ordering::Relaxed) & ACTIVE != 0

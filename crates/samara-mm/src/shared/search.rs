@@ -30,9 +30,9 @@
 //!   than before; and calls that make a new one take the whole space.
 //! - **PLACE-5** A call that finds no place takes the whole space. A call under way may be refused,
 //!   or free a place.
-//! - **PLACE-6** A move that searches (`moves`) comes at its last search, but what it leaves becomes
-//!   free when it publishes. So it counts itself in `moving` from before that search until it is
-//!   done. A search looks at the count after it has read the tree, and before it confirms the
+//! - **PLACE-6** A move that searches (`moves`) comes at its last search, but what it leaves
+//!   becomes free when it publishes. So it counts itself in `moving` from before that search until
+//!   it is done. A search looks at the count after it has read the tree, and before it confirms the
 //!   instant. If another move is counted, the call takes the whole space, and so waits for it.
 //!   If none is, each move was published before the instant, or comes after this call.
 

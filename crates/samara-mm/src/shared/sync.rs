@@ -4,8 +4,8 @@
 pub(crate) use core::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering, fence};
 pub(crate) use once_cell::race::OnceBox;
 
-/// Stores `value`, before all SeqCst loads that follow, in the one order of all SeqCst accesses: its
-/// partners are SeqCst too.
+/// Stores `value`, before all SeqCst loads that follow, in the one order of all SeqCst accesses:
+/// its partners are SeqCst too.
 ///
 /// A SeqCst exchange takes less time than a store and a fence on x86-64.
 #[inline]

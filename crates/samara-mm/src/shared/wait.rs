@@ -11,7 +11,8 @@ use core::time::Duration;
 /// event on which one thread sleeps.
 pub trait Wait: 'static {
     /// The lock of short critical sections. No foreign code runs while it is held, except the
-    /// `clone` and `drop` of a [`Backing`](crate::Backing), and [`Event::clear`] and [`Event::set`].
+    /// `clone` and `drop` of a [`Backing`](crate::Backing), and [`Event::clear`] and
+    /// [`Event::set`].
     type Lock: lock_api::RawMutex + Send + Sync;
     /// What one waiting thread sleeps on.
     type Event: Event;

@@ -35,6 +35,8 @@ impl Backing for File {
 
 const HEAP: u64 = 1000 * PAGE;
 type Space = SharedAddressSpace<File>;
+/// An area, with its first address and the first one after it.
+type Placed = (u64, u64, Area<File>);
 
 fn space() -> Space {
     let mut space = AddressSpace::new(Config::default());
@@ -134,7 +136,7 @@ fn shared_calls_happen_whole_or_not_at_all() {
                         if short && errno.is_some_and(|errno| matches!(errno, Errno::ENOMEM | Errno::EAGAIN)) =>
                     {
                         // Faults over a range give identities area by area.
-                        let same = |(a, b): (&(u64, u64, Area<File>), &(u64, u64, Area<File>))| {
+                        let same = |(a, b): (&Placed, &Placed)| {
                             (a.0, a.1, a.2.flags, a.2.bias) == (b.0, b.1, b.2.flags, b.2.bias)
                         };
                         let now = shown();

@@ -292,8 +292,11 @@ fn split() -> MapRequest<FileId> {
     MapRequest::file(SPLIT, SPLIT_PAGES * PAGE, Prot::READ, MapFlags::PRIVATE, file(2, "/split"), 0)
 }
 
+/// Reads once.
+type Reader<'r> = dyn Fn(&Space, &Was) + Sync + 'r;
+
 /// One writer of each region, and `readers` beside them, each until the writers are done.
-fn beside_writers(readers: [&(dyn Fn(&Space, &Was) + Sync); 2]) {
+fn beside_writers(readers: [&Reader<'_>; 2]) {
     let (space, was, seed) = (busy(), Was::default(), seed());
     let mut model = AddressSpace::new(Config::default());
     model.map(&split()).unwrap();
