@@ -40,7 +40,8 @@ where
 {
     /// Puts the content and the settings of `space` in the place of what is there, as exec does:
     /// for everybody at one instant, and with one acquisition for each file of the old or the new
-    /// content. `apply` gets a plan that unmaps each old area and maps each new one.
+    /// content. `apply` gets a plan that unmaps each old area and maps each new one. What the space
+    /// keeps of its ancestors ([`fork`](SharedAddressSpace::fork)) it keeps.
     ///
     /// # Errors
     /// EINVAL: its [`Config`](crate::Config) is another one. (Make a new space where exec draws

@@ -86,6 +86,13 @@ impl<B: Backing> Pages<'_, B> {
     fn in_area(&self, inherited: &Inherited<B>, span: Span, area: &Area<B>) -> Option<(u64, u64)> {
         let distance = self.distance(area);
         let (start, end) = (self.start.wrapping_add(distance), self.end.wrapping_add(distance));
+        // Where pages of a low address are asked for with others before them, the range has an end
+        // below 0.
+        let (start, end) = match start < end {
+            true => (start, end),
+            false if span.first < end => (0, end),
+            false => (start, u64::MAX),
+        };
         let (start, end) = (start.max(span.first), end.min(span.last.saturating_add(1)));
         if start >= end {
             return None;
@@ -157,15 +164,18 @@ where
     /// # Consistency
     /// Takes no range lock: it can be asked with a range locked (by `apply` of a
     /// [`Caller`](crate::Caller)) or with the guard of a fault. Waits for spaces that join or leave
-    /// the family, and keeps others from it meanwhile. An area that shows the page all the time is
+    /// the family, and keeps others from it meanwhile: a [`Backing`] that is dropped then must not
+    /// wait for them. An area that shows the page all the time is
     /// named; of one that changes meanwhile, what was or what will be. Whoever acts on an answer
     /// makes a call on the space that it names, which keeps forks of it out, and asks again when it
     /// has its range.
     ///
     /// Writes count from when the space is told: by a fault, [`touch`](Self::touch) or a call that
     /// populates. The identity of an area that came by [`import`](Self::import) is taken as it is;
-    /// [`Anon::Unknown`](crate::Anon::Unknown) counts as written, until the area merges with
-    /// another one. A change by [`exclusive`](Self::exclusive) tells by its plan what it moved.
+    /// [`Anon::Unknown`](crate::Anon::Unknown) and
+    /// [`Anon::UnknownInherited`](crate::Anon::UnknownInherited) count as written, until the area
+    /// merges with another one. A change by [`exclusive`](Self::exclusive) tells by its plan what it
+    /// moved.
     ///
     /// # Complexity
     /// O(m d log n) for m spaces in the family with n areas each, and d forks between two of them.

@@ -41,7 +41,8 @@ impl<B: Backing, R: Reclaim, W: Wait> Maps<'_, B, R, W> {
     /// Each line is of one moment: bounds, attributes, offset and name (`[heap]` and `[stack]`
     /// too). Lines ascend and do not overlap. An area that is there all the time is shown, and an
     /// address that is mapped all the time is in a line. Where an area was merged with the one that
-    /// the line before shows, or with one before `from`, its line begins after that.
+    /// the line before shows, or with one before `from`, its line begins after that: `from` is 0,
+    /// or where a line ended.
     ///
     /// A line takes no lock and no memory, with two exceptions. For an area with
     /// [`Extras`](crate::Extras) it takes the lock of the space for as long as copying them takes.

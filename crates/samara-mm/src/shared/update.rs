@@ -297,7 +297,6 @@ where
             // UPDATE-2: the memory is there, and the spans are not empty.
             debug_assert!(stored.is_ok(), "{stored:?}");
             if stored.is_err() {
-                work.storing = None;
                 return fail(Errno::ENOMEM);
             }
         }

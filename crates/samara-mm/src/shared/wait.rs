@@ -11,7 +11,7 @@ use core::time::Duration;
 /// event on which one thread sleeps.
 pub trait Wait: 'static {
     /// The lock of short critical sections. No foreign code runs while it is held, except the
-    /// `clone` and `drop` of a [`Backing`](crate::Backing), and [`Event::clear`] and
+    /// `clone` and `drop` of a [`Backing`](crate::Backing), and `default`, [`Event::clear`] and
     /// [`Event::set`].
     type Lock: lock_api::RawMutex + Send + Sync;
     /// What one waiting thread sleeps on.

@@ -399,6 +399,20 @@ fn a_long_line_of_children() {
     last.check().unwrap();
 }
 
+/// A page that moved down, asked for together with more pages before it than lie below its place.
+#[test]
+fn a_page_that_moved_near_the_start_is_named_for_a_range() {
+    let (parent, low) = (family(), 2 * PAGE);
+    let end = HELD + 4 * PAGE;
+    parent.touch(HELD, end).unwrap();
+    let child = parent.fork().unwrap();
+    let flags = RemapFlags::MAYMOVE | RemapFlags::FIXED;
+    parent.mremap((end - PAGE, PAGE), PAGE, flags, low, &mut Linux).unwrap();
+    let moved = Holder { space: parent.number(), start: low, end: low + PAGE };
+    assert!(child.holders(end - PAGE).unwrap().contains(&moved));
+    assert!(child.holders_in(HELD, end).unwrap().contains(&moved));
+}
+
 #[test]
 fn what_is_refused_and_what_has_no_holder() {
     let file = FileId { dev: (8, 1), inode: 1, open: 1, name: "/file".into() };
