@@ -174,8 +174,8 @@ where
     /// populates. The identity of an area that came by [`import`](Self::import) is taken as it is;
     /// [`Anon::Unknown`](crate::Anon::Unknown) and
     /// [`Anon::UnknownInherited`](crate::Anon::UnknownInherited) count as written, until the area
-    /// merges with another one. A change by [`exclusive`](Self::exclusive) tells by its plan what it
-    /// moved.
+    /// merges with another one. A change by [`exclusive`](Self::exclusive) tells by its plan what
+    /// it moved.
     ///
     /// # Complexity
     /// O(m d log n) for m spaces in the family with n areas each, and d forks between two of them.
