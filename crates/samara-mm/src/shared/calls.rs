@@ -32,8 +32,13 @@ use samara::{PinHere, Reclaim};
 /// returns an error, the call fails with it and has not happened; `apply` has then undone what it
 /// did. (Where a call is refused with a partial effect, `apply` gets the [`Error::done`].)
 ///
-/// `apply` must not make calls on the same space, nor keep a fault's guard of it: it would wait for
-/// itself.
+/// `apply` must not make calls on the same space, nor fault in it or keep a guard of it: it would
+/// wait for itself. It may use [`maps`](SharedAddressSpace::maps) and
+/// [`holders`](SharedAddressSpace::holders). `snapshot`, `fork` and `check` are calls in this
+/// sense.
+///
+/// Keep a `Caller` for a thread's calls: it has a record in the space, and memory that is used
+/// again.
 ///
 /// ```
 /// use samara_mm::{Config, Errno, FileId, MapRequest, Prot, SharedAddressSpace, StepKind};

@@ -165,10 +165,9 @@ where
     /// Takes no range lock: it can be asked with a range locked (by `apply` of a
     /// [`Caller`](crate::Caller)) or with the guard of a fault. Waits for spaces that join or leave
     /// the family, and keeps others from it meanwhile: a [`Backing`] that is dropped then must not
-    /// wait for them. An area that shows the page all the time is
-    /// named; of one that changes meanwhile, what was or what will be. Whoever acts on an answer
-    /// makes a call on the space that it names, which keeps forks of it out, and asks again when it
-    /// has its range.
+    /// wait for them. An area that shows the page all the time is named; one that changes meanwhile
+    /// is given as it was or as it will be. Whoever acts on an answer makes a call on the space
+    /// that it names, which keeps forks of it out, and asks again when it has its range.
     ///
     /// Writes count from when the space is told: by a fault, [`touch`](Self::touch) or a call that
     /// populates. The identity of an area that came by [`import`](Self::import) is taken as it is;

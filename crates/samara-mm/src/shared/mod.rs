@@ -171,8 +171,10 @@ shared_address_space! {
     /// then found its page changed again, is two faults.)
     ///
     /// A fault's guard keeps changes of that page waiting. **So a thread that has a guard makes no
-    /// call that changes the space, and no fault by another faulter**: it might wait for itself, or
-    /// for a call that waits for the guard, unless it has a [`timeout`](crate::Caller::timeout).
+    /// call on the space but [`maps`](Self::maps), [`holders`](Self::holders) and those that only
+    /// ask for a number or the settings, and no fault by another faulter**: it might wait for
+    /// itself, or for a call that waits for the guard. `snapshot`, `check` and `fork` wait too.
+    /// Only a [`Caller`](crate::Caller) can have a [`timeout`](crate::Caller::timeout).
     ///
     /// # Which calls overlap
     /// A call locks its range, the areas that touch it, and those that touch these. It takes the

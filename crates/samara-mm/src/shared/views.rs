@@ -68,7 +68,7 @@ where
     }
 
     /// The areas while other threads change the space, as a reader of `/proc/PID/maps` sees them.
-    /// Takes no lock, unless it meets an area with [`Extras`](crate::Extras) while it makes a text.
+    /// Takes no lock and waits for nobody. ([`Maps::lines`] says when a text does, for a moment.)
     ///
     /// Areas ascend and do not overlap. Bounds and attributes of an area are of one moment. An area
     /// that is there all the time is shown. [`Maps::lines`] says what lines of text show. (All
@@ -88,8 +88,7 @@ where
     }
 
     /// The whole space at one moment, as a space of its own. Waits for the calls that are under
-    /// way; faults go on. ([`maps`](Self::maps) waits for no call. There, each area is of a moment
-    /// of its own.)
+    /// way; faults go on. (In [`maps`](Self::maps), each area is of a moment of its own.)
     ///
     /// O(1), plus the extras of areas that have some. Afterwards either space copies what it
     /// changes.
