@@ -282,10 +282,10 @@ fn the_program_prints_one_object_a_line() {
         assert_eq!([count(beside, threads), count(&format!("{beside}_alone"), 1)], [3, 3], "{beside}");
     }
     assert_eq!(["fork_insert_writes", "fork_dup", "fork_snapshot"].map(|case| count(case, 1)), [2, 3, 2]);
-    for (case, subjects) in [("exec_unlink", 3), ("fork_link", 3), ("image_map", 3), ("rmap_scaling", 2)] {
+    for (case, subjects) in [("exec_unlink", 3), ("fork_link", 3), ("image_map", 4), ("rmap_scaling", 2)] {
         assert_eq!([1, 2].map(|threads| count(case, threads)), [subjects, subjects], "{case}");
     }
-    assert_eq!(lines.len(), 4 + 5 * 6 + 2 * 24 + 15 + 14 + 2 * 11);
+    assert_eq!(lines.len(), 4 + 5 * 6 + 2 * 24 + 15 + 14 + 2 * 12);
     let whole = |line: &serde_json::Value| {
         line["suite"] == "spaces" && line["unit"] == "ns" && line["rounds"] == 1 && line["value"].is_number()
     };
