@@ -141,6 +141,8 @@ pub use calls::mremap::{RemapFlags, RemapMode, RemapRequest};
 pub use calls::msync::SyncFlags;
 pub use calls::shm::{Segment, ShmFlags};
 pub use errno::Errno;
+#[cfg(feature = "shared")]
+pub use files::space_range::SpaceRange;
 pub use proc::maps::Line;
 pub use proc::name::Name;
 pub use proc::procmap_query::{Answer, Query, QueryFlags};
@@ -153,7 +155,7 @@ pub use shared::{
     calls::Caller,
     check::SharedViolation,
     faults::{FaultError, FaultGuard, Faulter},
-    holders::{Holder, HoldersError},
+    holders::HoldersError,
     range_faults::{RangeFaultError, RangeGuard},
     views::Maps,
     wait::{Event, Wait},

@@ -16,7 +16,8 @@
 //! range lock is left. In a fork: links after the lock is left. A revocation that asks once.
 
 use crate::explore::model;
-use crate::files::{FileArea, Mapped, Mapping, NoStats, ReverseMap};
+use crate::files::space_range::SpaceRange;
+use crate::files::{FileArea, Mapping, NoStats, ReverseMap};
 use crate::held_range::hold;
 use crate::link_plan::LinkPlan;
 use crate::loom_wait::{LoomWait, Signal};
@@ -127,7 +128,7 @@ fn areas_that_stay() {
 #[test]
 fn addresses_that_stay() {
     Scene::run("addresses_that_stay", 3, |scene| {
-        let range = |Mapping { space, area }: Mapping| Mapped { space, start: area.start, end: area.end };
+        let range = |Mapping { space, area }: Mapping| SpaceRange { space, start: area.start, end: area.end };
         let found = scene.file.mapped(0..=0).unwrap();
         assert!(scene.moves.iter().any(|moved| found == [range(scene.stays), range(*moved)]), "{found:?}");
         assert!(scene.file.is_mapped(0..=0));
@@ -239,7 +240,7 @@ impl Space {
     }
 
     /// Takes out what is in a range.
-    fn unmap(&self, file: &File, rank: usize, range: Mapped) {
+    fn unmap(&self, file: &File, rank: usize, range: SpaceRange) {
         self.call(file, rank, |area| area.filter(|area| area.start >= range.end || area.end <= range.start));
     }
 }

@@ -70,17 +70,6 @@ impl Ord for Mapping {
     }
 }
 
-/// Addresses of a space that show pages of a file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Mapped {
-    /// The number of the space.
-    pub space: u64,
-    /// The first address.
-    pub start: u64,
-    /// The address behind the last one.
-    pub end: u64,
-}
-
 /// What tells areas apart, and orders them: the order of the fields counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Key {

@@ -17,13 +17,14 @@ mod links;
 mod nodes;
 mod query;
 mod shard;
+pub(crate) mod space_range;
 mod stats;
 mod tree;
 
 #[cfg(all(test, not(loom)))]
 mod tree_tests;
 
-pub use area::{FileArea, Mapped, Mapping};
+pub use area::{FileArea, Mapping};
 pub use batch::{Batch, Reservation};
 pub use check::Violation;
 pub use error::LinkError;

@@ -1,8 +1,9 @@
 //! Questions to a reverse map: who maps a range of the file, and where. Changes nothing.
 
 use super::ReverseMap;
-use super::area::{FileArea, Mapped, Mapping, PAGE};
+use super::area::{FileArea, Mapping, PAGE};
 use super::shard::Shard;
+use super::space_range::{self, SpaceRange};
 use super::stats::{LockStats, Purpose, Stats};
 use super::tree::Tree;
 use crate::shared::sync::Ordering::Relaxed;
@@ -83,32 +84,24 @@ impl<W: Wait, S: Stats> ReverseMap<W, S> {
     ///
     /// # Examples
     /// ```
-    /// use samara_mm::files::{FileArea, Mapped, ReverseMap};
+    /// use samara_mm::SpaceRange;
+    /// use samara_mm::files::{FileArea, ReverseMap};
     /// let map = ReverseMap::try_new()?;
     /// map.batch(7, 1)?.link(FileArea { start: 0x40_0000, end: 0x40_8000, page: 0, shared_writable: true })?;
     /// // ftruncate(file, 0x5000)
-    /// assert_eq!(map.mapped(5..)?, [Mapped { space: 7, start: 0x40_5000, end: 0x40_8000 }]);
+    /// assert_eq!(map.mapped(5..)?, [SpaceRange { space: 7, start: 0x40_5000, end: 0x40_8000 }]);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn mapped(&self, pages: impl Into<Span<u64>>) -> Result<Vec<Mapped>, AllocError> {
+    pub fn mapped(&self, pages: impl Into<Span<u64>>) -> Result<Vec<SpaceRange>, AllocError> {
         let pages = pages.into();
-        let mut found: Vec<Mapped> = Vec::new();
+        let mut found = Vec::new();
         self.collect(pages, |Mapping { space, area }| {
             let before = pages.first.saturating_sub(area.page) * PAGE;
             // The page of an area's last address is not below the first asked for.
             let behind = area.pages().map_or(0, |own| own.last.saturating_sub(pages.last)) * PAGE;
-            found.try_reserve(1).map_err(|_| AllocError)?;
-            found.push(Mapped { space, start: area.start + before, end: area.end - behind });
-            Ok(())
+            SpaceRange { space, start: area.start + before, end: area.end - behind }.add_to(&mut found)
         })?;
-        found.sort_unstable();
-        found.dedup_by(|next, range| {
-            let joins = next.space == range.space && next.start <= range.end;
-            if joins {
-                range.end = range.end.max(next.end);
-            }
-            joins
-        });
+        space_range::join(&mut found);
         Ok(found)
     }
 

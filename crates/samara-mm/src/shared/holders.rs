@@ -14,6 +14,7 @@
 
 use crate::area::{Area, Backing, Object};
 use crate::errno::Errno;
+use crate::files::space_range::{self, SpaceRange};
 use crate::shared::SharedAddressSpace;
 use crate::shared::family::Member;
 use crate::shared::inherited::Inherited;
@@ -22,17 +23,6 @@ use crate::shared::wait::Wait;
 use alloc::vec::Vec;
 use core::fmt;
 use samara::{PinHere, Reclaim, Span};
-
-/// Addresses of a space that may hold pages that were asked for. Ordered by space, then address.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Holder {
-    /// The [number](SharedAddressSpace::number) of the space.
-    pub space: u64,
-    /// The first address.
-    pub start: u64,
-    /// The address behind the last one.
-    pub end: u64,
-}
 
 /// Why nobody can say who holds a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -102,15 +92,14 @@ impl<B: Backing> Pages<'_, B> {
     }
 
     /// Adds the addresses of a member that may hold some of the pages.
-    fn find<R>(&self, space: u64, member: &Member<B, R>, found: &mut Vec<Holder>) -> Result<(), Errno>
+    fn find<R>(&self, space: u64, member: &Member<B, R>, found: &mut Vec<SpaceRange>) -> Result<(), Errno>
     where
         B: Send + Sync,
         R: Reclaim + PinHere,
     {
-        let add = |found: &mut Vec<Holder>, (span, area): (Span, &Area<B>)| {
+        let add = |found: &mut Vec<SpaceRange>, (span, area): (Span, &Area<B>)| {
             if let Some((start, end)) = self.in_area(&member.inherited, span, area) {
-                found.try_reserve(1).map_err(|_| Errno::ENOMEM)?;
-                found.push(Holder { space, start, end });
+                SpaceRange { space, start, end }.add_to(found)?;
             }
             Ok(())
         };
@@ -185,14 +174,14 @@ where
     /// [`HoldersError`].
     ///
     /// ```
-    /// use samara_mm::{Access, Config, FileId, Holder, Linux, MapRequest, Prot, RemapFlags, SharedAddressSpace};
+    /// use samara_mm::{Access, Config, FileId, Linux, MapRequest, Prot, RemapFlags, SharedAddressSpace, SpaceRange};
     /// let parent = SharedAddressSpace::<FileId>::new(Config::default())?;
     /// parent.map(&MapRequest::anonymous(0x10000, 0x4000, Prot::RW))?;
     /// parent.faulter().fault(0x12000, Access::Write).expect("it is mapped");
     /// let child = parent.fork()?;
     /// let flags = RemapFlags::MAYMOVE | RemapFlags::FIXED;
     /// child.mremap((0x12000, 0x2000), 0x2000, flags, 0x80000, &mut Linux)?;
-    /// let at = |space: &SharedAddressSpace<FileId>, start| Holder { space: space.number(), start, end: start + 0x1000 };
+    /// let at = |space: &SharedAddressSpace<FileId>, start| SpaceRange { space: space.number(), start, end: start + 0x1000 };
     /// assert_eq!(parent.holders(0x12345)?, [at(&parent, 0x12000), at(&child, 0x80000)]);
     /// // What the child maps anew holds pages of its own.
     /// child.unmap(0x10000, 0x2000)?;
@@ -204,7 +193,7 @@ where
     /// assert_eq!(parent.holders(0x12345)?, [at(&parent, 0x12000)]);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn holders(&self, addr: u64) -> Result<Vec<Holder>, HoldersError> {
+    pub fn holders(&self, addr: u64) -> Result<Vec<SpaceRange>, HoldersError> {
         self.holders_in(addr, addr.saturating_add(1))
     }
 
@@ -218,18 +207,18 @@ where
     /// [`HoldersError`]. The address is the first shared one of the range.
     ///
     /// ```
-    /// use samara_mm::{Config, FileId, Holder, MapRequest, Prot, SharedAddressSpace};
+    /// use samara_mm::{Config, FileId, MapRequest, Prot, SharedAddressSpace, SpaceRange};
     /// let parent = SharedAddressSpace::<FileId>::new(Config::default())?;
     /// parent.map(&MapRequest::anonymous(0x10000, 0x4000, Prot::RW))?;
     /// parent.touch(0x10000, 0x14000)?;
     /// let child = parent.fork()?;
     /// child.unmap(0x11000, 0x2000)?;
     /// let answer = parent.holders_in(0x12000, 0x14000)?;
-    /// let holder = |space: &SharedAddressSpace<FileId>, start| Holder { space: space.number(), start, end: 0x14000 };
+    /// let holder = |space: &SharedAddressSpace<FileId>, start| SpaceRange { space: space.number(), start, end: 0x14000 };
     /// assert_eq!(answer, [holder(&parent, 0x12000), holder(&child, 0x13000)]);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn holders_in(&self, start: u64, end: u64) -> Result<Vec<Holder>, HoldersError> {
+    pub fn holders_in(&self, start: u64, end: u64) -> Result<Vec<SpaceRange>, HoldersError> {
         let page_size = self.config.page_size.bytes();
         let (start, end) = (start & !(page_size - 1), end.checked_next_multiple_of(page_size).unwrap_or(u64::MAX));
         let mut found = Vec::new();
@@ -255,14 +244,7 @@ where
                 members.iter().try_for_each(|(number, member)| pages.find(number.first, member, &mut found))
             })?;
         }
-        found.sort_unstable();
-        found.dedup_by(|next, range| {
-            let joins = next.space == range.space && next.start <= range.end;
-            if joins {
-                range.end = range.end.max(next.end);
-            }
-            joins
-        });
+        space_range::join(&mut found);
         Ok(found)
     }
 

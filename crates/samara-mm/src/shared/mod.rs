@@ -225,8 +225,8 @@ shared_address_space! {
     ///
     /// A file that knows who maps it:
     /// ```
-    /// use samara_mm::files::{Links, Mapped, ReverseMap};
-    /// use samara_mm::{Backing, Config, MapFlags, MapRequest, Prot, SharedAddressSpace};
+    /// use samara_mm::files::{Links, ReverseMap};
+    /// use samara_mm::{Backing, Config, MapFlags, MapRequest, Prot, SharedAddressSpace, SpaceRange};
     /// use std::sync::Arc;
     ///
     /// #[derive(Clone, Debug)]
@@ -258,7 +258,7 @@ shared_address_space! {
     /// let child = parent.fork()?;
     /// parent.unmap(0x11000, 0x1000)?;
     /// let who = libc.0.mapped(1..=1)?;
-    /// assert_eq!(who, [Mapped { space: child.number(), start: 0x11000, end: 0x12000 }]);
+    /// assert_eq!(who, [SpaceRange { space: child.number(), start: 0x11000, end: 0x12000 }]);
     /// child.exit();
     /// assert!(!libc.0.is_mapped(1..=1) && libc.0.is_mapped(2..=2));
     /// # Ok::<(), Box<dyn std::error::Error>>(())

@@ -1,7 +1,8 @@
 //! A family of shared spaces that map the same files: what threads do to it, and what must hold
 //! when they have ended.
 
-use crate::of_spaces::{File, Space, check};
+use crate::file::File;
+use crate::of_spaces::{Space, check};
 use crate::rng::Rng;
 use crate::world::{Call, Numbered, narrow, shown, space_with};
 use samara_mm::{AddressSpace, Bases, Errno, Membarrier, Plan, SharedAddressSpace};

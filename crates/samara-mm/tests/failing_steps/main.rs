@@ -10,6 +10,8 @@
 #[path = "../support/failing_alloc.rs"]
 mod failing_alloc;
 mod family;
+#[path = "../support/file.rs"]
+mod file;
 #[allow(dead_code)]
 #[path = "../files/of_spaces.rs"]
 mod of_spaces;

@@ -2,7 +2,8 @@
 
 use crate::failing_alloc::{fail_after, fail_no_more};
 use crate::family::{Family, PAGES};
-use crate::of_spaces::{File, Space};
+use crate::file::File;
+use crate::of_spaces::Space;
 use crate::rng::Rng;
 use crate::world::{ARENA, Answer, Call, PAGE};
 use samara_mm::{

@@ -12,6 +12,8 @@ mod threads;
 #[allow(dead_code)]
 #[path = "../support/failing_alloc.rs"]
 mod failing_alloc;
+#[path = "../support/file.rs"]
+mod file;
 #[allow(dead_code)]
 #[path = "../support/rng.rs"]
 mod rng;

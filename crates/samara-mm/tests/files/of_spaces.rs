@@ -1,50 +1,16 @@
 //! Files with reverse maps, and what the maps must hold for some spaces.
 
 use crate::PAGE;
-use samara_mm::files::{Counted, FileArea, Links, Mapping, ReverseMap};
+use crate::file::File;
+use samara_mm::files::{FileArea, Mapping};
 use samara_mm::{
-    AddressSpace, Backing, FileMode, Flags, Image, ImageSegment, MapFlags, MapRequest, Object, Prot,
-    SharedAddressSpace, Sleep,
+    AddressSpace, FileMode, Flags, Image, ImageSegment, MapFlags, MapRequest, Object, Prot, SharedAddressSpace,
 };
 use std::sync::Arc;
 
-pub(crate) type Map = ReverseMap<Sleep, Counted>;
 pub(crate) type Space = SharedAddressSpace<File>;
 
-/// An open file, and the reverse map of its inode.
-#[derive(Clone, Debug)]
-pub(crate) struct File {
-    pub(crate) open: u64,
-    pub(crate) map: Arc<Map>,
-}
-
-impl PartialEq for File {
-    fn eq(&self, other: &File) -> bool {
-        self.open == other.open && Arc::ptr_eq(&self.map, &other.map)
-    }
-}
-impl Eq for File {}
-
-impl Backing for File {
-    fn dev(&self) -> (u32, u32) {
-        (8, 1)
-    }
-    fn inode(&self) -> u64 {
-        7
-    }
-    fn name(&self) -> &str {
-        "/file"
-    }
-    fn links(&self) -> Option<&dyn Links> {
-        Some(&*self.map)
-    }
-}
-
 impl File {
-    pub(crate) fn new(shards: usize) -> File {
-        File { open: 0, map: Arc::new(Map::with_shards(shards).unwrap()) }
-    }
-
     /// Some pages of it from `page` on, at a page of the space.
     pub(crate) fn at(&self, at: u64, pages: u64, page: u64, prot: Prot, flags: MapFlags) -> MapRequest<File> {
         MapRequest::file(at * PAGE, pages * PAGE, prot, flags, self.clone(), page * PAGE)

@@ -2,8 +2,8 @@
 
 use crate::rng::Rng;
 use crate::{PAGE, seed};
-use samara_mm::files::{Counted, FileArea, LinkError, Mapped, Mapping, NoStats, ReverseMap, Stats};
-use samara_mm::{Sleep, Span};
+use samara_mm::files::{Counted, FileArea, LinkError, Mapping, NoStats, ReverseMap, Stats};
+use samara_mm::{Sleep, SpaceRange, Span};
 
 /// The list, and what it says.
 #[derive(Default)]
@@ -21,18 +21,18 @@ impl Model {
         found
     }
     /// Page by page.
-    fn mapped(&self, pages: Span<u64>) -> Vec<Mapped> {
+    fn mapped(&self, pages: Span<u64>) -> Vec<SpaceRange> {
         let mut shown = std::collections::BTreeSet::new();
         for Mapping { space, area } in &self.0 {
             let page_of = |at: u64| area.page + (at - area.start) / PAGE;
             let at = (area.start..area.end).step_by(PAGE as usize);
             shown.extend(at.filter(|at| pages.contains(page_of(*at))).map(|at| (*space, at)));
         }
-        let mut ranges: Vec<Mapped> = Vec::new();
+        let mut ranges: Vec<SpaceRange> = Vec::new();
         for (space, at) in shown {
             match ranges.last_mut() {
                 Some(range) if range.space == space && range.end == at => range.end += PAGE,
-                _ => ranges.push(Mapped { space, start: at, end: at + PAGE }),
+                _ => ranges.push(SpaceRange { space, start: at, end: at + PAGE }),
             }
         }
         ranges

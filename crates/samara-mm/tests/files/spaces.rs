@@ -1,7 +1,8 @@
 //! Shared spaces keep the reverse maps of their files.
 
 use crate::failing_alloc::fail_after;
-use crate::of_spaces::{File, Space, check};
+use crate::file::File;
+use crate::of_spaces::{Space, check};
 use crate::rng::Rng;
 use crate::{PAGE, seed};
 use samara_mm::*;

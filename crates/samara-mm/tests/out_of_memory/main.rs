@@ -3,6 +3,9 @@
 //!
 //! A program of its own, because its global allocator fails on purpose.
 
+#[cfg(feature = "std")]
+#[path = "../support/file.rs"]
+mod file;
 #[allow(dead_code)]
 #[path = "../support/rng.rs"]
 mod rng;

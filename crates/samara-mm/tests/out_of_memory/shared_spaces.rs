@@ -1,37 +1,10 @@
 //! Spaces that threads share, where the n-th allocation of a call, a fault or a fork fails: it is
 //! done as a whole or leaves the space and the reverse maps of its files as they were.
 
+use crate::file::File;
 use crate::rng::Rng;
 use crate::{LEFT, LIVE, PAGE, REFUSED};
-use samara_mm::files::{Links, ReverseMap};
 use samara_mm::*;
-use std::sync::Arc;
-
-#[derive(Clone, Debug)]
-struct File(Arc<ReverseMap>);
-
-impl PartialEq for File {
-    fn eq(&self, other: &File) -> bool {
-        Arc::ptr_eq(&self.0, &other.0)
-    }
-}
-
-impl Eq for File {}
-
-impl Backing for File {
-    fn dev(&self) -> (u32, u32) {
-        (8, 1)
-    }
-    fn inode(&self) -> u64 {
-        42
-    }
-    fn name(&self) -> &str {
-        "/file"
-    }
-    fn links(&self) -> Option<&dyn Links> {
-        Some(&*self.0)
-    }
-}
 
 const HEAP: u64 = 1000 * PAGE;
 type Space = SharedAddressSpace<File>;
@@ -109,7 +82,7 @@ fn shared_calls_happen_whole_or_not_at_all() {
     let (mut refused, mut done) = (0, 0);
     {
         let mut r = Rng(5);
-        let file = File(Arc::new(ReverseMap::try_new().unwrap()));
+        let file = File::new(4);
         let mut space = space();
         for step in 0..STEPS {
             if step % 100 == 0 {
@@ -154,7 +127,7 @@ fn shared_calls_happen_whole_or_not_at_all() {
             }
         }
         drop(space);
-        assert!(file.0.is_empty(), "areas of spaces that are gone are linked");
+        assert!(file.map.is_empty(), "areas of spaces that are gone are linked");
     }
     assert!(refused > 500 && done == STEPS, "{refused} refused for want of memory, {done} got through");
     // What a thread keeps for itself stays: little.

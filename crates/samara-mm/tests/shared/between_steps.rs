@@ -1,87 +1,26 @@
 //! What other threads do between the steps of a call: the file of an area tells when it is asked
 //! for its reverse map, which is in the middle of a call.
 
+use crate::file::{File, ON_LINKS};
 use crate::world::PAGE;
-use samara_mm::files::{Links, ReverseMap};
-use samara_mm::{Access, Backing, Config, FaultError, Linux, MapFlags, MapRequest, Prot, Refused, SharedAddressSpace};
-use std::cell::Cell;
-use std::sync::{Arc, Mutex, mpsc};
+use samara_mm::{Access, Config, FaultError, Linux, MapFlags, MapRequest, Prot, Refused, SharedAddressSpace};
+use std::sync::{Arc, mpsc};
 
-type Hook = Box<dyn FnOnce() + Send>;
-
-#[derive(Default)]
-struct Inode {
-    map: Option<ReverseMap>,
-    /// What the armed thread does when it asks next.
-    hook: Mutex<Option<Hook>>,
+fn request(file: &File, at: u64, pages: u64) -> MapRequest<File> {
+    MapRequest::file(at, pages * PAGE, Prot::READ, MapFlags::SHARED, file.clone(), 0)
 }
 
-#[derive(Clone)]
-struct File(Arc<Inode>);
-
-thread_local! {
-    static ARMED: Cell<bool> = const { Cell::new(false) };
-}
-
-impl File {
-    fn new() -> File {
-        File(Arc::new(Inode { map: Some(ReverseMap::try_new().unwrap()), hook: Mutex::default() }))
-    }
-
-    /// This thread runs `hook` when it asks next.
-    fn arm(&self, hook: impl FnOnce() + Send + 'static) {
-        *self.0.hook.lock().unwrap() = Some(Box::new(hook));
-        ARMED.set(true);
-    }
-
-    fn request(&self, at: u64, pages: u64) -> MapRequest<File> {
-        MapRequest::file(at, pages * PAGE, Prot::READ, MapFlags::SHARED, self.clone(), 0)
-    }
-
-    fn map(&self) -> &ReverseMap {
-        self.0.map.as_ref().unwrap()
-    }
-}
-
-impl PartialEq for File {
-    fn eq(&self, other: &File) -> bool {
-        Arc::ptr_eq(&self.0, &other.0)
-    }
-}
-
-impl Eq for File {}
-
-impl std::fmt::Debug for File {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("File")
-    }
-}
-
-impl Backing for File {
-    fn dev(&self) -> (u32, u32) {
-        (8, 1)
-    }
-    fn inode(&self) -> u64 {
-        42
-    }
-    fn name(&self) -> &str {
-        "/file"
-    }
-    fn links(&self) -> Option<&dyn Links> {
-        if ARMED.take() {
-            let hook = self.0.hook.lock().unwrap().take();
-            hook.into_iter().for_each(|hook| hook());
-        }
-        self.0.map.as_ref().map(|map| map as &dyn Links)
-    }
+/// This thread runs `hook` when it next asks a file for its map.
+fn arm(hook: impl FnOnce() + 'static) {
+    ON_LINKS.set(Some(Box::new(hook)));
 }
 
 /// A file is revoked while a space that maps it is forked: the child loses it as well.
 #[test]
 fn a_fork_beside_a_revocation() {
-    let file = File::new();
+    let file = File::new(4);
     let parent = Arc::new(SharedAddressSpace::<File>::new(Config::default()).unwrap());
-    parent.map(&file.request(0x10000, 4)).unwrap();
+    parent.map(&request(&file, 0x10000, 4)).unwrap();
     let (hands_over, child) = mpsc::channel::<Arc<SharedAddressSpace<File>>>();
     let (began, begins) = mpsc::channel();
     let revoke = {
@@ -90,7 +29,7 @@ fn a_fork_beside_a_revocation() {
             begins.recv().unwrap();
             let mut child_is = None;
             loop {
-                let mapped = file.map().mapped(..).unwrap();
+                let mapped = file.map.mapped(..).unwrap();
                 if mapped.is_empty() {
                     return;
                 }
@@ -106,7 +45,7 @@ fn a_fork_beside_a_revocation() {
             }
         })
     };
-    file.arm(move || began.send(()).unwrap());
+    arm(move || began.send(()).unwrap());
     let child = Arc::new(parent.fork().unwrap());
     hands_over.send(Arc::clone(&child)).unwrap();
     revoke.join().unwrap();
@@ -119,7 +58,7 @@ fn a_fork_beside_a_revocation() {
 #[test]
 fn a_place_that_a_fault_has_found_empty() {
     const TOP: u64 = 0x7fff_f7ff_f000;
-    let file = File::new();
+    let file = File::new(4);
     let space = Arc::new(SharedAddressSpace::<File>::new(Config::default()).unwrap());
     for page in 1..=32 {
         let prot = if page % 2 == 0 { Prot::READ } else { Prot::RW };
@@ -127,7 +66,7 @@ fn a_place_that_a_fault_has_found_empty() {
     }
     let (tells, told) = mpsc::channel();
     let other = Arc::clone(&space);
-    file.arm(move || {
+    arm(move || {
         let beside = std::thread::spawn(move || {
             other.unmap(TOP - PAGE, PAGE).unwrap();
             let found = other.faulter().fault(TOP - 33 * PAGE, Access::Read).map(drop);
@@ -135,7 +74,7 @@ fn a_place_that_a_fault_has_found_empty() {
         });
         beside.join().unwrap();
     });
-    let (at, _) = space.mmap(&file.request(0, 1), &mut Linux).unwrap();
+    let (at, _) = space.mmap(&request(&file, 0, 1), &mut Linux).unwrap();
     assert_eq!(told.recv().unwrap(), Err(FaultError::Refused(Refused::NotMapped)));
     assert_eq!(at, TOP - PAGE, "free before the fault, which was before the map");
     assert_eq!(space.statistics().whole, 0);

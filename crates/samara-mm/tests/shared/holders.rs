@@ -30,8 +30,8 @@ struct World {
 }
 
 /// Addresses to which a named range may be compared: one page each.
-fn pages(answer: &[Holder]) -> BTreeSet<(u64, u64)> {
-    let of = |holder: &Holder| (holder.start..holder.end).step_by(PAGE as usize);
+fn pages(answer: &[SpaceRange]) -> BTreeSet<(u64, u64)> {
+    let of = |holder: &SpaceRange| (holder.start..holder.end).step_by(PAGE as usize);
     answer.iter().flat_map(|holder| of(holder).map(|at| (holder.space, at))).collect()
 }
 
@@ -218,7 +218,7 @@ fn compare_range(world: &World, at: usize, start: u64, pages_asked: u64, why: &d
     let one_by_one: Result<BTreeSet<_>, _> =
         one_by_one.try_fold(BTreeSet::new(), |all, answer| Ok(&all | &pages(&answer?)));
     let answer = space.holders_in(start, end);
-    let touching = |pair: &[Holder]| pair[0].space == pair[1].space && pair[0].end >= pair[1].start;
+    let touching = |pair: &[SpaceRange]| pair[0].space == pair[1].space && pair[0].end >= pair[1].start;
     assert!(answer.iter().all(|answer| !answer.windows(2).any(touching)), "{}", why());
     assert_eq!(answer.map(|answer| pages(&answer)), one_by_one, "{}", why());
 }
@@ -273,7 +273,7 @@ fn move_to(space: &Space, old: u64, to: u64) {
     space.mremap((old, 4 * PAGE), 4 * PAGE, flags, to, &mut Linux).unwrap();
 }
 
-fn spaces_of(answer: &[Holder]) -> Vec<u64> {
+fn spaces_of(answer: &[SpaceRange]) -> Vec<u64> {
     answer.iter().map(|holder| holder.space).collect()
 }
 
@@ -408,7 +408,7 @@ fn a_page_that_moved_near_the_start_is_named_for_a_range() {
     let child = parent.fork().unwrap();
     let flags = RemapFlags::MAYMOVE | RemapFlags::FIXED;
     parent.mremap((end - PAGE, PAGE), PAGE, flags, low, &mut Linux).unwrap();
-    let moved = Holder { space: parent.number(), start: low, end: low + PAGE };
+    let moved = SpaceRange { space: parent.number(), start: low, end: low + PAGE };
     assert!(child.holders(end - PAGE).unwrap().contains(&moved));
     assert!(child.holders_in(HELD, end).unwrap().contains(&moved));
 }
@@ -426,5 +426,5 @@ fn what_is_refused_and_what_has_no_holder() {
     assert_eq!(space.holders_in(HELD, u64::MAX), Err(HoldersError::Shared(shared)));
     assert_eq!(space.holders(u64::MAX), Ok(vec![]));
     let all = space.holders_in(0, shared).unwrap();
-    assert_eq!(all, [Holder { space: space.number(), start: HELD, end: HELD + 4 * PAGE }]);
+    assert_eq!(all, [SpaceRange { space: space.number(), start: HELD, end: HELD + 4 * PAGE }]);
 }

@@ -1,6 +1,8 @@
 //! Address spaces that threads share.
 
 mod between_steps;
+#[path = "../support/file.rs"]
+mod file;
 mod forks;
 mod guards;
 mod histories;

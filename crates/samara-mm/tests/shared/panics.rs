@@ -1,11 +1,10 @@
 //! A backing whose `clone` panics, at each place of each call where it is cloned: the call has
 //! happened as a whole or not at all (but for those of several stores), and the space stays usable.
 
-use samara_mm::files::ReverseMap;
+use crate::file::{File, ON_CLONE};
 use samara_mm::*;
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::sync::Arc;
 use std::time::Duration;
 
 const PAGE: u64 = 0x1000;
@@ -19,50 +18,23 @@ thread_local! {
     static LEFT: Cell<Option<u32>> = const { Cell::new(None) };
 }
 
-/// A file whose clones may panic.
-#[derive(Debug)]
-struct Fragile(Arc<ReverseMap>);
-
-impl Clone for Fragile {
-    fn clone(&self) -> Self {
-        if LEFT.get() == Some(0) {
-            // What unwinds may clone.
-            LEFT.set(None);
-            resume_unwind(Box::new("clone"));
-        }
-        LEFT.set(LEFT.get().map(|left| left - 1));
-        Fragile(Arc::clone(&self.0))
+fn count_down() {
+    if LEFT.get() == Some(0) {
+        // What unwinds may clone.
+        LEFT.set(None);
+        resume_unwind(Box::new("clone"));
     }
-}
-impl PartialEq for Fragile {
-    fn eq(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.0, &other.0)
-    }
-}
-impl Eq for Fragile {}
-impl Backing for Fragile {
-    fn dev(&self) -> (u32, u32) {
-        (8, 1)
-    }
-    fn inode(&self) -> u64 {
-        7
-    }
-    fn name(&self) -> &str {
-        "/fragile"
-    }
-    fn links(&self) -> Option<&dyn samara_mm::files::Links> {
-        Some(&*self.0)
-    }
+    LEFT.set(LEFT.get().map(|left| left - 1));
 }
 
-type Space = SharedAddressSpace<Fragile>;
+type Space = SharedAddressSpace<File>;
 
-fn private(file: &Fragile, at: u64, pages: u64, offset: u64) -> MapRequest<Fragile> {
+fn private(file: &File, at: u64, pages: u64, offset: u64) -> MapRequest<File> {
     MapRequest::file(at, pages * PAGE, Prot::RW, MapFlags::PRIVATE, file.clone(), offset)
 }
 
 /// A space with areas of the file around [`BASE`], and one far away.
-fn filled(file: &Fragile) -> Space {
+fn filled(file: &File) -> Space {
     let space = Space::new(Config::default()).unwrap();
     for n in 0..40 {
         space.map(&private(file, BASE + n * 8 * PAGE, 4, n * 8 * PAGE)).unwrap();
@@ -89,13 +61,14 @@ fn filled(file: &Fragile) -> Space {
 const SEVERAL: [&str; 2] = ["mremap", "map_image"];
 
 /// Makes `call` with each of its clones panicking once. Returns how many that were.
-fn each_clone_panics(name: &str, family: bool, call: impl Fn(&Space, &Fragile)) -> u32 {
+fn each_clone_panics(name: &str, family: bool, call: impl Fn(&Space, &File)) -> u32 {
     let mut outcome = String::new();
     for n in (0..).map(|n: u32| n.checked_sub(1)) {
-        let file = Fragile(Arc::new(ReverseMap::try_new().unwrap()));
+        let file = File::new(4);
         let parent = filled(&file);
         let space = if family { parent.fork().unwrap() } else { filled(&file) };
         let before = space.to_string();
+        ON_CLONE.set(Some(count_down));
         LEFT.set(n);
         let done = catch_unwind(AssertUnwindSafe(|| call(&space, &file))).is_ok();
         LEFT.set(None);
@@ -127,11 +100,11 @@ fn each_clone_panics(name: &str, family: bool, call: impl Fn(&Space, &Fragile)) 
         assert_eq!(after.contains("[heap]"), brk > HEAP, "{name}: clone {n:?}");
         // A child that did not come to be has left nothing.
         let numbers = [space.number(), parent.number()];
-        let mapped = file.0.mapped(0..=u64::MAX).unwrap();
+        let mapped = file.map.mapped(0..=u64::MAX).unwrap();
         assert!(mapped.iter().all(|mapped| numbers.contains(&mapped.space)), "{name}: clone {n:?}");
         drop(space);
         drop(parent);
-        assert!(!file.0.is_mapped(0..=u64::MAX), "{name}: clone {n:?}");
+        assert!(!file.map.is_mapped(0..=u64::MAX), "{name}: clone {n:?}");
         if let Some(n) = n.filter(|_| done) {
             return n;
         }
@@ -139,7 +112,7 @@ fn each_clone_panics(name: &str, family: bool, call: impl Fn(&Space, &Fragile)) 
     unreachable!("a call ends")
 }
 
-type Call = (&'static str, fn(&Space, &Fragile));
+type Call = (&'static str, fn(&Space, &File));
 
 #[test]
 fn a_clone_that_panics_leaves_the_space_as_it_was() {
