@@ -14,7 +14,7 @@ use crate::shared::credit::Growth;
 use crate::shared::moves::Move;
 use crate::shared::record::Registration;
 use crate::shared::search::keeps_guard;
-use crate::shared::update::{Planned, Reach};
+use crate::shared::update::{Kept, Planned, Reach};
 use crate::shared::wait::Wait;
 use crate::space::error::Error;
 use crate::space::place::{Placement, Want};
@@ -94,10 +94,12 @@ where
 
     pub(crate) fn whole<T: Planned>(
         &mut self,
-        call: impl FnMut(&mut AddressSpace<B>) -> Result<T, Error>,
+        mut call: impl FnMut(&mut AddressSpace<B>) -> Result<T, Error>,
     ) -> Result<T, Error> {
         let deadline = self.deadline();
-        self.thread.space.update_whole(&mut self.thread, deadline, &mut self.apply, call)
+        let mut call = Kept::new(|space: &mut AddressSpace<B>| Some(call(space)));
+        let done = self.thread.space.update_whole(&mut self.thread, deadline, &mut self.apply, &mut call);
+        call.after(done)
     }
 
     fn deadline(&self) -> Option<Duration> {
@@ -109,8 +111,11 @@ where
     /// that `change` returns. What `change` leaves is published as one change, also where it
     /// returns an error: a refused call may leave partial effects.
     ///
+    /// Other content is put in place by [`replace`](Self::replace), which keeps identities apart.
+    ///
     /// # Errors
-    /// Those of `change`, and of `apply`, which leaves the space as it was.
+    /// Those of `change`, and of `apply`, which leaves the space as it was. EINVAL: `change` left a
+    /// space of another [`Config`](crate::Config).
     pub fn exclusive<T>(
         &mut self,
         mut change: impl FnMut(&mut AddressSpace<B>) -> Result<(T, Plan), Error>,
@@ -374,22 +379,21 @@ where
         let (space, deadline) = (self.thread.space, self.deadline());
         let moves = RemapFlags::FIXED | RemapFlags::DONTUNMAP;
         if !flags.intersects(moves) {
-            let mut stay = |space: &mut AddressSpace<B>| {
+            let mut stay = Kept::new(|space: &mut AddressSpace<B>| {
                 let mut never = Never { asked: false };
                 let done = space.mremap((old, old_len), new_len, flags, to, &mut never);
                 (!never.asked).then_some(done)
-            };
+            });
             let reach = |space: &SharedAddressSpace<B, R, W>| space.reach_of_remap(old, old_len, new_len);
-            if let Some(done) = space.update_range(&mut self.thread, reach, deadline, &mut self.apply, &mut stay) {
-                return done;
+            if let Some(done) = space.update_range(&mut self.thread, &reach, deadline, &mut self.apply, &mut stay) {
+                return stay.after(done);
             }
         }
         let request = Move { old, old_len, new_len, flags, to };
         if let Some(done) = space.update_move(&mut self.thread, request, placement, deadline, &mut self.apply) {
             return done;
         }
-        let call = |space: &mut AddressSpace<B>| space.mremap((old, old_len), new_len, flags, to, placement);
-        space.update_whole(&mut self.thread, deadline, &mut self.apply, call)
+        self.whole(|space| space.mremap((old, old_len), new_len, flags, to, placement))
     }
 
     /// [`AddressSpace::touch`]: reports writes that no fault of this space told.

@@ -2,15 +2,15 @@
 //!
 //! Knows no rule of calls: what was there goes, whatever it is.
 
-use crate::area::Backing;
+use crate::area::{Anon, AnonId, Area, Backing};
 use crate::errno::Errno;
-use crate::shared::SharedAddressSpace;
 use crate::shared::calls::Caller;
 use crate::shared::wait::Wait;
+use crate::shared::{SharedAddressSpace, sorted};
 use crate::space::AddressSpace;
 use crate::space::error::Error;
 use crate::space::plan::{Plan, StepKind};
-use samara::{PinHere, Reclaim};
+use samara::{PinHere, Reclaim, Span};
 
 impl<B, R: Reclaim, W: Wait> SharedAddressSpace<B, R, W> {
     /// The number under which its areas are linked in the reverse maps of their files
@@ -31,6 +31,27 @@ impl<B, R: Reclaim, W: Wait> SharedAddressSpace<B, R, W> {
     }
 }
 
+impl<B: Backing> AddressSpace<B> {
+    /// Adds `first` to the numbers of all identities: they are none of those below it.
+    fn number_from(&mut self, first: AnonId) -> Result<(), Errno> {
+        self.next_id = self.next_id.wrapping_add(first);
+        if self.areas.values().all(|area| matches!(area.anon(), Anon::Untouched | Anon::Unknown)) {
+            return Ok(());
+        }
+        let numbered = |(span, area): (Span, &Area<B>)| {
+            let mut area = area.clone();
+            area.set_anon(match area.anon() {
+                Anon::Identity { id, inherited } => Anon::Identity { id: id.wrapping_add(first), inherited },
+                Anon::UnknownInherited { id } => Anon::UnknownInherited { id: id.wrapping_add(first) },
+                Anon::Untouched | Anon::Unknown => area.anon(),
+            });
+            (span, area)
+        };
+        self.areas = sorted(self.areas.iter().map(numbered))?;
+        Ok(())
+    }
+}
+
 impl<B, R, W, F> Caller<'_, B, R, W, F>
 where
     B: Backing + Send + Sync,
@@ -40,8 +61,9 @@ where
 {
     /// Puts the content and the settings of `space` in the place of what is there, as exec does:
     /// for everybody at one instant, and with one acquisition for each file of the old or the new
-    /// content. `apply` gets a plan that unmaps each old area and maps each new one. What the space
-    /// keeps of its ancestors ([`fork`](SharedAddressSpace::fork)) it keeps.
+    /// content. `apply` gets a plan that unmaps each old area and maps each new one. The new content
+    /// holds no page that the space or its family held before: its identities get new numbers. What
+    /// the space keeps of its ancestors ([`fork`](SharedAddressSpace::fork)) it keeps.
     ///
     /// # Errors
     /// EINVAL: its [`Config`](crate::Config) is another one. (Make a new space where exec draws
@@ -49,9 +71,10 @@ where
     pub fn replace(&mut self, space: AddressSpace<B>) -> Result<(), Error> {
         let mut next = Some(space);
         self.exclusive(|space| {
-            let Some(next) = next.take().filter(|next| next.config == space.config) else {
+            let Some(mut next) = next.take().filter(|next| next.config == space.config) else {
                 return Err(Errno::EINVAL.into());
             };
+            next.number_from(space.next_id)?;
             let mut plan = Plan::new();
             plan.reserve(space.len().saturating_add(next.len()))?;
             space.areas().for_each(|area| plan.push(StepKind::Unmapped, area.start, area.end));

@@ -213,6 +213,11 @@ pub(crate) fn may_stay<'r, 'c>(
     (!changes.any(|change| change.may_meet(page))).then_some(announced)
 }
 
+/// Whether a change may be under way at `page`, for a thread that has not announced it.
+pub(crate) fn is_changing<'c>(marks: &Marks, mut changes: impl Iterator<Item = &'c ChangeRange>, page: u64) -> bool {
+    marks.may_change(page) && changes.any(|change| change.may_meet(page))
+}
+
 /// How many changes are under way: for each hash of blocks, and of wide ones.
 #[derive(Debug)]
 pub(crate) struct Marks {
@@ -225,7 +230,8 @@ impl Marks {
         Marks { blocks: lines(), wide: Line::default() }
     }
 
-    /// Whether a change may be under way at `page`. Called with the page announced.
+    /// Whether a change may be under way at `page`. With the page announced, one that begins later
+    /// waits (FAULT-1).
     #[inline]
     fn may_change(&self, page: u64) -> bool {
         // SeqCst, with `raise` (FAULT-1); they are Acquire too, with `lower` (FAULT-4).

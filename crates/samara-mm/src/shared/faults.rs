@@ -9,7 +9,7 @@ use crate::calls::fault::{Access, Refused};
 use crate::errno::Errno;
 use crate::shared::SharedAddressSpace;
 use crate::shared::credit::Growth;
-use crate::shared::fault_gate::{Announced, FaultRecord, may_stay};
+use crate::shared::fault_gate::{Announced, ChangeRange, FaultRecord, is_changing, may_stay};
 use crate::shared::inherited::Inherited;
 use crate::shared::record::{CallRecord, Registration};
 use crate::shared::update::{Planned, Reach};
@@ -60,6 +60,9 @@ pub struct Faulter<'s, B: Backing + Send + Sync, R: Reclaim + PinHere, W: Wait> 
     pub(crate) space: &'s SharedAddressSpace<B, R, W>,
     pub(crate) reader: SharedReader<'s, u64, Area<B>, R>,
     record: &'s FaultRecord,
+    /// Whether the last `try_fault` gave way to a change. Then the next one does not announce its
+    /// page before that is over: threads that try again and again would keep the change waiting.
+    gave_way: bool,
     /// For faults that become calls.
     pub(crate) thread: Registration<'s, B, R, W>,
 }
@@ -173,7 +176,7 @@ where
             }
             self.faults.grow(|_| FaultRecord::new())?;
         };
-        Ok(Faulter { space: self, reader, record, thread: Registration::new(self) })
+        Ok(Faulter { space: self, reader, record, gave_way: false, thread: Registration::new(self) })
     }
 
     /// [`try_faulter`](Self::try_faulter), which ends the program where there is no memory, as
@@ -183,6 +186,15 @@ where
             Ok(faulter) => faulter,
             Err(_) => handle_alloc_error(Layout::new::<FaultRecord>()),
         }
+    }
+
+    fn page_of(&self, addr: u64) -> u64 {
+        addr & !(self.config.page_size.bytes() - 1)
+    }
+
+    /// What all threads are changing.
+    fn changes(&self) -> impl Iterator<Item = &ChangeRange> {
+        self.calls.iter().flat_map(CallRecord::changes)
     }
 
     /// The fault as a call: the area grows for it, or gets its identity.
@@ -199,7 +211,7 @@ where
                 &self.1
             }
         }
-        let page = addr & !(self.config.page_size.bytes() - 1);
+        let page = self.page_of(addr);
         let reach = |space: &Self| {
             let next = space.map.pin().at_or_after(addr).map(|(span, _)| span.first);
             match next {
@@ -266,13 +278,22 @@ where
     /// # Errors
     /// [`FaultError`].
     pub fn try_fault(&mut self, addr: u64, access: Access) -> Result<FaultGuard<'_, B, R>, FaultError> {
-        if let Err(Miss::Update) = attempt(self.space, &self.reader, self.record, addr, access) {
-            self.space.fault_by_update(&mut self.thread, addr, access)?;
+        if self.gave_way && is_changing(&self.space.marks, self.space.changes(), self.space.page_of(addr)) {
+            return Err(FaultError::Changing);
         }
-        attempt(self.space, &self.reader, self.record, addr, access).map_err(|miss| match miss {
-            Miss::Refused(refused) => FaultError::Refused(refused),
-            Miss::Changing | Miss::Update => FaultError::Changing,
-        })
+        self.gave_way = false;
+        for _ in 0..2 {
+            match attempt(self.space, &self.reader, self.record, addr, access) {
+                Ok(guard) => return Ok(guard),
+                Err(Miss::Refused(refused)) => return Err(refused.into()),
+                Err(Miss::Update) => self.space.fault_by_update(&mut self.thread, addr, access)?,
+                Err(Miss::Changing) => {
+                    self.gave_way = true;
+                    break;
+                }
+            }
+        }
+        Err(FaultError::Changing)
     }
 }
 
@@ -290,13 +311,10 @@ where
     R: Reclaim + PinHere,
     W: Wait,
 {
-    let page = addr & !(space.config.page_size.bytes() - 1);
+    let page = space.page_of(addr);
     let announced = match record.enter(&space.marks, page) {
         Ok(announced) => announced,
-        Err(announced) => {
-            let changes = space.calls.iter().flat_map(CallRecord::changes);
-            may_stay(announced, changes, page).ok_or(Miss::Changing)?
-        }
+        Err(announced) => may_stay(announced, space.changes(), page).ok_or(Miss::Changing)?,
     };
     let guard = reader.pin();
     let Some((span, area)) = guard.get(addr) else { return Err(miss(&guard, addr)) };

@@ -113,7 +113,8 @@ where
         child.next_id = first_id.wrapping_add((self.config.task_size >> page_shift).saturating_add(1));
         let (depth, parents) = Inherited::below(&self.inherited);
         let (at_fork, extras) = (areas, parent.extras);
-        let inherited = Inherited { generation, at_fork, extras, first_id, page_shift, depth, parents };
+        let inherited =
+            Inherited { generation, at_fork, extras, first_id, ids_end: child.next_id, page_shift, depth, parents };
         let own = MemberTree::new(SharedRangeMap::from_map(own, R::default())?, self.map.tree().has_moved());
         let own = LinkedAreas::link(own, self.config.page_size.bytes(), self.map.may_have_links())?;
         Self::of_parts(child, own, inherited, true, Some(self))

@@ -155,12 +155,16 @@ impl<'s, B: Backing + Send + Sync, R: Reclaim + PinHere, W: Wait> Held<'s, B, R,
                 self.shared.marks.raise(change);
             }
         }
-        let mut round = 0;
+        // Each record once: what is announced there later gives way (FAULT-1). So threads that try
+        // again and again keep nobody waiting.
         let is_free = |record: &FaultRecord| changes.iter().flatten().all(|change| record.is_free(*change));
-        while !self.shared.faults.iter().all(is_free) {
-            self.in_time()?;
-            W::pause(round);
-            round = round.saturating_add(1);
+        for record in self.shared.faults.iter() {
+            let mut round = 0;
+            while !is_free(record) {
+                self.in_time()?;
+                W::pause(round);
+                round = round.saturating_add(1);
+            }
         }
         Ok(())
     }

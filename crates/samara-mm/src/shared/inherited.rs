@@ -13,6 +13,8 @@
 //!   The start of that area gives it an identity which each part of it has, whoever asks first.
 //! - **INHERIT-3** No area of a tree that a fork shares must be missing in the child
 //!   (MADV_DONTFORK), other than those that `fork` takes out.
+//! - **INHERIT-4** The inherited identities of a child are below `ids_end`, and all that it gives or
+//!   that `replace` brings are not.
 
 use crate::area::extras::Table;
 use crate::area::flags::Flags;
@@ -35,6 +37,8 @@ pub(crate) struct Inherited<B> {
     pub(crate) extras: Table,
     /// The identity of the area that began at address 0. Those of others follow, one for each page.
     pub(crate) first_id: AnonId,
+    /// The first identity that did not come from the parent (INHERIT-4).
+    pub(crate) ids_end: AnonId,
     /// Log2 of the page size.
     pub(crate) page_shift: u32,
     /// Number of forks between the first space of the family and this one.
@@ -48,14 +52,15 @@ impl<B: Backing> Inherited<B> {
     /// Of a space that no fork made, and whose areas have the generation 0.
     pub(crate) fn nothing() -> Self {
         let (at_fork, extras) = (RangeMap::default(), Table::default());
-        Inherited { generation: 0, at_fork, extras, first_id: 0, page_shift: 0, depth: 0, parents: None }
+        Inherited { generation: 0, at_fork, extras, first_id: 0, ids_end: 0, page_shift: 0, depth: 0, parents: None }
     }
 
-    /// Of a child with a tree of its own, whose areas have the generation 0. Which areas of the
-    /// parent they were is not known.
-    pub(crate) fn as_copy(parents: &TryArc<Self>) -> Self {
+    /// Of a child with a tree of its own, whose areas have the generation 0, and identities below
+    /// `ids_end`. Which areas of the parent they were is not known.
+    pub(crate) fn as_copy(parents: &TryArc<Self>, ids_end: AnonId) -> Self {
+        let (depth, parents) = Self::below(parents);
         let mut own = Self::nothing();
-        (own.depth, own.parents) = Self::below(parents);
+        (own.ids_end, own.depth, own.parents) = (ids_end, depth, parents);
         own
     }
 

@@ -323,7 +323,8 @@ where
         let has_moved = parent.is_some_and(|parent| parent.map.tree().has_moved()) || areas.values().any(Area::is_away);
         let tree = MemberTree::new(SharedRangeMap::from_map(areas, reclaim)?, has_moved);
         let map = LinkedAreas::link(tree, page_size, true)?;
-        let inherited = parent.map_or_else(Inherited::nothing, |parent| Inherited::as_copy(&parent.inherited));
+        let as_copy = |parent: &Self| Inherited::as_copy(&parent.inherited, space.next_id);
+        let inherited = parent.map_or_else(Inherited::nothing, as_copy);
         let space = Self::of_parts(space, map, inherited, false, parent)?;
         space.leaves_out.store(leaves_out, Ordering::Relaxed);
         Ok(space)

@@ -12,15 +12,15 @@
 
 use crate::area::{Anon, Area, Backing, Object};
 use crate::calls::mremap::RemapFlags;
-use crate::errno::Errno;
 use crate::shared::SharedAddressSpace;
 use crate::shared::credit::Growth;
 use crate::shared::held::Held;
 use crate::shared::range_lock::{Mode, Spans};
 use crate::shared::record::Registration;
 use crate::shared::search::{At, LOCKS, Look, Moving, keeps_guard};
-use crate::shared::update::{Attempt, NONE, Reach};
+use crate::shared::update::{Apply, Attempt, Kept, NONE, Reach};
 use crate::shared::wait::Wait;
+use crate::space::AddressSpace;
 use crate::space::error::Error;
 use crate::space::place::{Placement, Want};
 use crate::space::plan::Plan;
@@ -57,7 +57,7 @@ where
         request: Move,
         placement: &mut impl Placement<B>,
         deadline: Option<Duration>,
-        apply: &mut impl FnMut(&Plan) -> Result<(), Errno>,
+        apply: &mut Apply<'_>,
     ) -> Option<Result<(u64, Plan), Error>> {
         let Move { old, old_len, new_len, flags, .. } = request;
         let fixed = flags.contains(RemapFlags::FIXED);
@@ -103,22 +103,23 @@ where
                 self.map.tree().note_move(); // FAMILY-2
             }
             let reach = Reach { growth, ..source };
-            let call = &mut |space: &mut crate::space::AddressSpace<B>| {
+            let mut call = Kept::new(|space: &mut AddressSpace<B>| {
                 Some(space.mremap((old, old_len), new_len, flags, request.to, &mut At(place)))
-            };
+            });
             let moving = (!fixed).then(|| Moving::begin(&self.moving));
             let mut last = None;
-            let confirm = || {
+            let mut confirm = || {
                 if fixed {
                     return true;
                 }
                 last = self.look_again(look, placement, &want, 1);
                 last.is_some_and(|look| look.place == Some(place))
             };
-            let done = self.attempt(held, writer, now.windows, &reach, apply, call, confirm);
+            let done = self.attempt(held, writer, now.windows, &reach, apply, &mut call, &mut confirm);
             drop(moving);
             match done {
-                Attempt::Done(done) => return Some(done),
+                Attempt::Done => return Some(call.after(Ok(()))),
+                Attempt::Failed(errno) => return Some(Err(errno.into())),
                 Attempt::Outdated => look = last?,
                 Attempt::NeedsWhole => return None,
             }

@@ -39,14 +39,13 @@
 use crate::area::Backing;
 use crate::area::flags::Flags;
 use crate::calls::mmap::MapRequest;
-use crate::errno::Errno;
 use crate::shared::SharedAddressSpace;
 use crate::shared::held::Held;
 use crate::shared::instant::Instant;
 use crate::shared::range_lock::{Mode, Spans};
 use crate::shared::record::Registration;
 use crate::shared::sync::{AtomicU64, Ordering, fence};
-use crate::shared::update::{Attempt, NONE, Reach};
+use crate::shared::update::{Apply, Attempt, Kept, NONE, Reach};
 use crate::shared::views::Maps;
 use crate::shared::wait::Wait;
 use crate::space::error::Error;
@@ -153,7 +152,7 @@ where
         reach: impl Fn(u64) -> Reach,
         placement: &mut impl Placement<B>,
         deadline: Option<Duration>,
-        apply: &mut impl FnMut(&Plan) -> Result<(), Errno>,
+        apply: &mut Apply<'_>,
     ) -> Result<(u64, Plan), Error> {
         let want = self.config.want(request, Backing::huge_places)?;
         let (record, writer) = thread.with_writer()?;
@@ -178,15 +177,16 @@ where
             if around.span.first < span.first || span.last < around.span.last {
                 continue;
             }
-            let mut call = |space: &mut AddressSpace<B>| Some(space.mmap(request, &mut At(at)));
+            let mut call = Kept::new(|space: &mut AddressSpace<B>| Some(space.mmap(request, &mut At(at))));
             // A fault at the place sees the mark from here on (PLACE-1).
             let mut last = None;
-            let confirm = || {
+            let mut confirm = || {
                 last = self.look_again(look, placement, &want, 0);
                 last.is_some_and(|look| look.place == Some(at))
             };
-            match self.attempt(held, writer, [around.window, NONE], &around.reach, apply, &mut call, confirm) {
-                Attempt::Done(done) => return done,
+            match self.attempt(held, writer, [around.window, NONE], &around.reach, apply, &mut call, &mut confirm) {
+                Attempt::Done => return call.after(Ok(())),
+                Attempt::Failed(errno) => return Err(errno.into()),
                 Attempt::Outdated => match last {
                     Some(last) => look = last,
                     None => break,
@@ -194,7 +194,9 @@ where
                 Attempt::NeedsWhole => break,
             }
         }
-        self.update_whole(thread, deadline, apply, |space| space.mmap(request, placement))
+        let mut call = Kept::new(|space: &mut AddressSpace<B>| Some(space.mmap(request, placement)));
+        let done = self.update_whole(thread, deadline, apply, &mut call);
+        call.after(done)
     }
 
     /// What is around a place from which the call reaches this far.

@@ -108,9 +108,58 @@ pub(crate) fn touched(plan: &Plan) -> impl Iterator<Item = Changing> {
     ranges.filter(|step| step.start < step.end).map(|step| Changing { start: step.start, end: step.end })
 }
 
+/// What the embedder does with a plan.
+pub(crate) type Apply<'a> = dyn FnMut(&Plan) -> Result<(), Errno> + 'a;
+
+/// A call on areas. The steps of an update know no more of it, so that there is one copy of them
+/// for all calls.
+pub(crate) trait Call<B> {
+    /// Makes the call, perhaps again, and keeps its answer. `None`: that depends on the whole
+    /// space.
+    fn run(&mut self, space: &mut AddressSpace<B>) -> Option<&Plan>;
+}
+
+/// A call, and what it answered last.
+pub(crate) struct Kept<C, T> {
+    call: C,
+    answer: Result<T, Error>,
+}
+
+impl<C, T> Kept<C, T> {
+    pub(crate) fn new<B>(call: C) -> Self
+    where
+        C: FnMut(&mut AddressSpace<B>) -> Option<Result<T, Error>>,
+    {
+        Kept { call, answer: Err(Errno::EAGAIN.into()) }
+    }
+
+    /// What the call answered in the update that `done` is the end of.
+    pub(crate) fn after(self, done: Result<(), Errno>) -> Result<T, Error> {
+        done?;
+        self.answer
+    }
+}
+
+impl<B, T, C> Call<B> for Kept<C, T>
+where
+    T: Planned,
+    C: FnMut(&mut AddressSpace<B>) -> Option<Result<T, Error>>,
+{
+    fn run(&mut self, space: &mut AddressSpace<B>) -> Option<&Plan> {
+        self.answer = (self.call)(space)?;
+        Some(match &self.answer {
+            Ok(done) => done.plan(),
+            Err(error) => &error.done,
+        })
+    }
+}
+
 /// How an attempt ended.
-pub(crate) enum Attempt<T> {
-    Done(Result<T, Error>),
+pub(crate) enum Attempt {
+    /// The call has its answer, and is made.
+    Done,
+    /// Nothing has happened.
+    Failed(Errno),
     /// `confirm` says that the answer is not right any more. Nothing has happened.
     Outdated,
     /// The answer depends on the whole space.
@@ -141,29 +190,31 @@ where
         thread: &mut Registration<'s, B, R, W>,
         reach: impl Fn(&Self) -> Reach,
         timeout: Option<Duration>,
-        apply: &mut impl FnMut(&Plan) -> Result<(), Errno>,
+        apply: &mut Apply<'_>,
         mut call: impl FnMut(&mut AddressSpace<B>) -> Result<T, Error>,
     ) -> Result<T, Error> {
         let deadline = timeout.map(|timeout| W::now().saturating_add(timeout));
-        match self.update_range(thread, reach, deadline, apply, &mut |space| Some(call(space))) {
+        let mut call = Kept::new(|space: &mut AddressSpace<B>| Some(call(space)));
+        let done = match self.update_range(thread, &reach, deadline, apply, &mut call) {
             Some(done) => done,
-            None => self.update_whole(thread, deadline, apply, call),
-        }
+            None => self.update_whole(thread, deadline, apply, &mut call),
+        };
+        call.after(done)
     }
 
     /// [`update`](Self::update) that does not take the whole space. `None`: it is needed, or `call`
     /// says so by `None`; nothing has happened.
-    pub(crate) fn update_range<'s, T: Planned>(
+    pub(crate) fn update_range<'s>(
         &'s self,
         thread: &mut Registration<'s, B, R, W>,
-        reach: impl Fn(&Self) -> Reach,
+        reach: &dyn Fn(&Self) -> Reach,
         deadline: Option<Duration>,
-        apply: &mut impl FnMut(&Plan) -> Result<(), Errno>,
-        call: &mut impl FnMut(&mut AddressSpace<B>) -> Option<Result<T, Error>>,
-    ) -> Option<Result<T, Error>> {
+        apply: &mut Apply<'_>,
+        call: &mut dyn Call<B>,
+    ) -> Option<Result<(), Errno>> {
         let (record, writer) = match thread.with_writer() {
             Ok(taken) => taken,
-            Err(short) => return Some(Err(short.into())),
+            Err(short) => return Some(Err(short)),
         };
         for round in 0..RETRIES {
             let instant = self.instant(); // SHARED-4
@@ -178,12 +229,12 @@ where
             let span = Span::new(window.0.saturating_sub(more), window.1.saturating_add(more) - 1);
             let mut held = match Held::wait(self, record, Spans::one(span), Mode::Change, deadline) {
                 Ok(held) => held,
-                Err(errno) => return Some(Err(errno.into())),
+                Err(errno) => return Some(Err(errno)),
             };
             match held.admit(&first.growth) {
                 Ok(true) => {}
                 Ok(false) => break,
-                Err(short) => return Some(Err(short.into())),
+                Err(short) => return Some(Err(short)),
             }
             // Under the lock, what it was computed from does not change any more.
             let as_seen = instant.is_some_and(|instant| self.is_still(instant));
@@ -197,8 +248,9 @@ where
             if low < span.first || span.last < high {
                 continue;
             }
-            match self.attempt(held, writer, [window, NONE], &reach, apply, call, || true) {
-                Attempt::Done(done) => return Some(done),
+            match self.attempt(held, writer, [window, NONE], &reach, apply, call, &mut || true) {
+                Attempt::Done => return Some(Ok(())),
+                Attempt::Failed(errno) => return Some(Err(errno)),
                 Attempt::Outdated => {}
                 Attempt::NeedsWhole => break,
             }
@@ -214,17 +266,17 @@ where
     /// Runs the call in these windows, which are locked and do not meet, and makes its change.
     /// `confirm` is asked when what changes is marked, before anything is applied.
     #[allow(clippy::too_many_arguments)] // each is a step of its own
-    pub(crate) fn attempt<T: Planned>(
+    pub(crate) fn attempt(
         &self,
         mut held: Held<'_, B, R, W>,
         writer: &mut Writer<'_, B, R>,
         windows: [(u64, u64); 2],
         reach: &Reach,
-        apply: &mut impl FnMut(&Plan) -> Result<(), Errno>,
-        call: &mut impl FnMut(&mut AddressSpace<B>) -> Option<Result<T, Error>>,
-        confirm: impl FnOnce() -> bool,
-    ) -> Attempt<T> {
-        let fail = |errno: Errno| Attempt::Done(Err(errno.into()));
+        apply: &mut Apply<'_>,
+        call: &mut dyn Call<B>,
+        confirm: &mut dyn FnMut() -> bool,
+    ) -> Attempt {
+        let fail = Attempt::Failed;
         let Some(work) = held.work() else { return Attempt::NeedsWhole };
         match self.fill(work, windows) {
             Ok(true) => {}
@@ -232,14 +284,10 @@ where
             Err(errno) => return fail(errno),
         }
         let before = work.space.counters;
-        let Some(outcome) = call(&mut work.space) else { return Attempt::NeedsWhole };
+        let Some(plan) = call.run(&mut work.space) else { return Attempt::NeedsWhole };
         let change = match work.change(windows) {
             Ok(change) => change,
             Err(short) => return fail(short),
-        };
-        let plan = match &outcome {
-            Ok(done) => done.plan(),
-            Err(error) => &error.done,
         };
         let ranges = change.ranges();
         let op = if let Change::One { op, .. } = change { Some(op) } else { None };
@@ -308,7 +356,7 @@ where
         }
         drop(layout);
         record.counts.ranged.add_one();
-        Attempt::Done(outcome)
+        Attempt::Done
     }
 
     /// Makes links, sums and break agree with the tree, after a panic in the stores of an update

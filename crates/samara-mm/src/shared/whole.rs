@@ -11,12 +11,11 @@ use crate::shared::link_plan::LinkPlan;
 use crate::shared::links::WholePlan;
 use crate::shared::record::{CallRecord, Registration};
 use crate::shared::sync::Ordering;
-use crate::shared::update::{Planned, touched};
+use crate::shared::update::{Apply, Call, touched};
 use crate::shared::wait::Wait;
 use crate::shared::{SharedAddressSpace, sorted};
 use crate::space::AddressSpace;
-use crate::space::error::Error;
-use crate::space::plan::{Plan, StepKind};
+use crate::space::plan::StepKind;
 use alloc::vec::Vec;
 use core::mem;
 use core::time::Duration;
@@ -29,24 +28,23 @@ where
     W: Wait,
 {
     /// Makes a call that needs the whole space: waits until no other call is under way.
-    pub(crate) fn update_whole<'s, T: Planned>(
+    pub(crate) fn update_whole<'s>(
         &'s self,
         thread: &mut Registration<'s, B, R, W>,
         deadline: Option<Duration>,
-        apply: &mut impl FnMut(&Plan) -> Result<(), Errno>,
-        mut call: impl FnMut(&mut AddressSpace<B>) -> Result<T, Error>,
-    ) -> Result<T, Error> {
+        apply: &mut Apply<'_>,
+        call: &mut dyn Call<B>,
+    ) -> Result<(), Errno> {
         let record = thread.record()?;
         let mut held = self.hold_whole(record, deadline)?;
         self.settle(record)?;
         let before = self.map.try_snapshot().map_err(Errno::from)?;
         let mut space = self.copy_of_base()?;
         (space.areas, space.outside) = (before.try_snapshot().map_err(Errno::from)?, 0);
-        let outcome = call(&mut space);
-        let plan = match &outcome {
-            Ok(done) => done.plan(),
-            Err(error) => &error.done,
-        };
+        let Some(plan) = call.run(&mut space) else { return Err(Errno::EAGAIN) };
+        if space.config != self.config {
+            return Err(Errno::EINVAL); // another space was put in its place
+        }
         let mut links = LinkPlan::default();
         let mut all = touched(plan).reduce(Changing::and);
         for change in space.areas.changes_since(&before) {
@@ -90,7 +88,7 @@ where
         drop((handle, base));
         record.counts.whole.add_one();
         drop(held);
-        outcome
+        Ok(())
     }
 
     /// Stores everything that is inherited as what it is. The caller has the whole space to itself,

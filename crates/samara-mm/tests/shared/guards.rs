@@ -25,6 +25,45 @@ fn errno<T: std::fmt::Debug>(done: Result<T, Error>) -> Errno {
     done.unwrap_err().errno
 }
 
+/// Threads that try to fault at a page again and again keep no change of it waiting. (Each of 30
+/// seconds would be needed for a thousand turns of all threads.)
+#[test]
+fn a_change_among_many_attempts() {
+    let space = shared();
+    space.map(&rw(BASE, 1)).unwrap();
+    let stop = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        for _ in 0..if crate::FEW { 3 } else { 32 } {
+            scope.spawn(|| {
+                let mut faulter = space.faulter();
+                while !stop.load(Ordering::Relaxed) {
+                    drop(faulter.try_fault(BASE, Access::Read));
+                }
+            });
+        }
+        let mut caller = space.caller().timeout(Duration::from_secs(30));
+        let mut changes = (0..20).map(|round| [Prot::READ, Prot::RW][round % 2]);
+        let done = changes.try_for_each(|prot| caller.protect(BASE, PAGE, prot, None).map(drop));
+        stop.store(true, Ordering::Relaxed);
+        done.expect("each change comes to its end");
+    });
+}
+
+/// A call that leaves a space of other settings has not happened.
+#[test]
+fn a_space_of_other_settings_is_refused() {
+    let space = shared();
+    space.map(&rw(BASE, 1)).unwrap();
+    let config = Config { max_map_count: 7, ..Config::default() };
+    let other = |space: &mut AddressSpace<FileId>| {
+        *space = AddressSpace::new(config.clone());
+        Ok(((), Plan::default()))
+    };
+    assert_eq!(errno(space.exclusive(other)), Errno::EINVAL);
+    assert_eq!(space.snapshot().unwrap().len(), 1);
+    space.check().unwrap();
+}
+
 /// While a guard lives, everybody sees its area with the bounds and the flags that it says.
 #[test]
 fn a_guard_keeps_its_area() {

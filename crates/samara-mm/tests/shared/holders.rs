@@ -63,11 +63,11 @@ impl World {
         self.note_identities(at);
     }
 
-    /// Takes down the identities that began in a space.
+    /// Takes down the identities that began in a space: all that are new there after a call.
     fn note_identities(&mut self, at: usize) {
         let space = &self.members[at].space;
         for (_, _, area) in space.maps().areas_in(0, u64::MAX) {
-            if let Anon::Identity { id, inherited: false } = area.anon() {
+            if let Some(id) = identity(&area) {
                 self.lines.entry((space.number(), id)).or_insert_with(|| vec![(space.number(), id)]);
             }
         }
@@ -106,6 +106,23 @@ impl World {
         drop(maps);
         self.copied |= eager;
         self.members.push(Member { space: child, frames });
+    }
+
+    /// Another program begins, whose memory was partly written before: perhaps by a parent that is
+    /// no member.
+    fn replace(&mut self, r: &mut Rng, at: usize, span: u64) {
+        let mut program = AddressSpace::<FileId>::new(Config::default());
+        for _ in 0..4 {
+            let (page, len) = (ARENA + r.below(span) * PAGE, (1 + r.below(6)) * PAGE);
+            program.map(&MapRequest::anonymous(page, len, Prot::RW)).unwrap();
+            program.touch(page, page + r.below(2) * PAGE);
+        }
+        let program = if r.one_in(2) { program.fork().unwrap() } else { program };
+        let Member { space, frames } = &mut self.members[at];
+        if space.replace(program).is_ok() {
+            frames.clear();
+        }
+        self.note_identities(at);
     }
 
     /// Makes some call in one of the spaces.
@@ -240,6 +257,7 @@ fn all_that_hold_a_page_are_named() {
                 0..=2 if world.members.len() < 7 => world.fork(at, eager && r.one_in(3)),
                 3 if world.members.len() > 1 => drop(world.members.swap_remove(at)),
                 4 => world.members[at].space.check().unwrap(),
+                5 if r.one_in(4) => world.replace(&mut r, at, span),
                 _ => world.call(&mut r, at, span),
             }
             let at = r.below(world.members.len() as u64) as usize;
@@ -256,6 +274,23 @@ fn all_that_hold_a_page_are_named() {
     let Counts { asked, shared, named, held } = counts;
     println!("{asked} pages, {shared} of them shared; {named} places named, {held} held the page; seed {seed}");
     assert!(cfg!(miri) || shared > 5000);
+}
+
+/// A program that another one replaces has no page of it, nor of its family.
+#[test]
+fn a_program_that_begins_holds_nothing_of_its_family() {
+    let first = family();
+    let child = first.fork().unwrap();
+    let mut program = AddressSpace::new(Config::default());
+    program.map(&MapRequest::anonymous(HELD, 4 * PAGE, Prot::RW)).unwrap();
+    program.touch(HELD, HELD + 4 * PAGE);
+    for program in [program.snapshot(Config::default()).unwrap(), program.fork().unwrap()] {
+        child.replace(program).unwrap();
+        assert_eq!(spaces_of(&first.holders(HELD).unwrap()), [first.number()]);
+        assert_eq!(spaces_of(&child.holders(HELD).unwrap()), [child.number()]);
+        let grandchild = child.fork().unwrap();
+        assert_eq!(spaces_of(&grandchild.holders(HELD).unwrap()), [child.number(), grandchild.number()]);
+    }
 }
 
 /// What is asked of in the tests below: written in the first space of a family.
