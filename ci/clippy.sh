@@ -8,3 +8,6 @@ cargo clippy --locked --workspace --all-targets -- -D warnings
 cargo clippy --locked --package samara --lib -- -D warnings
 cargo clippy --locked --package samara --lib --no-default-features -- -D warnings
 cargo clippy --locked --package samara --lib --no-default-features --features shared -- -D warnings
+cargo clippy --locked --package samara-mm --lib -- -D warnings
+cargo clippy --locked --package samara-mm --lib --no-default-features -- -D warnings
+cargo clippy --locked --package samara-mm --lib --no-default-features --features shared -- -D warnings

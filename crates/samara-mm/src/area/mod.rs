@@ -302,6 +302,7 @@ pub struct Area<B> {
     anon: AnonKind,
     pub(crate) unsure: Unsure,
     /// AREA-3.
+    #[cfg(feature = "shared")]
     pub(crate) generation: u8,
 }
 
@@ -339,6 +340,7 @@ impl<B> Area<B> {
             extra: 0,
             anon: AnonKind::Untouched,
             unsure: Unsure::default(),
+            #[cfg(feature = "shared")]
             generation: 0,
         }
     }
