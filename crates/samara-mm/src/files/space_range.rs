@@ -1,4 +1,4 @@
-//! Ranges of addresses that say which space they are of: what questions about several spaces answer.
+//! Ranges of addresses that say which space they are of: answers to questions about several spaces.
 
 use alloc::vec::Vec;
 use samara::AllocError;

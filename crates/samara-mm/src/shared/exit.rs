@@ -61,9 +61,10 @@ where
 {
     /// Puts the content and the settings of `space` in the place of what is there, as exec does:
     /// for everybody at one instant, and with one acquisition for each file of the old or the new
-    /// content. `apply` gets a plan that unmaps each old area and maps each new one. The new content
-    /// holds no page that the space or its family held before: its identities get new numbers. What
-    /// the space keeps of its ancestors ([`fork`](SharedAddressSpace::fork)) it keeps.
+    /// content. `apply` gets a plan that unmaps each old area and maps each new one. The new
+    /// content holds no page that the space or its family held before: its identities get new
+    /// numbers. What the space keeps of its ancestors ([`fork`](SharedAddressSpace::fork)) it
+    /// keeps.
     ///
     /// # Errors
     /// EINVAL: its [`Config`](crate::Config) is another one. (Make a new space where exec draws

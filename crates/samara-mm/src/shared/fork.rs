@@ -36,6 +36,10 @@ where
     /// has extras, and at each 255th fork in a row of children of children. A child keeps the tree
     /// of this moment for as long as it or a descendant lives, of 254 forks in a row at most.
     ///
+    /// A question to a reverse map may name the child before this returns, by a
+    /// [`number`](Self::number) that the embedder does not know yet. Who must act on it waits until
+    /// the fork is over.
+    ///
     /// In the child, a call that takes the whole space (see [`SharedAddressSpace`]), a snapshot and
     /// [`check`](Self::check) store everything that is inherited: the first of them takes O(n).
     ///

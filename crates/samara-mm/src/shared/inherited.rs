@@ -13,8 +13,8 @@
 //!   The start of that area gives it an identity which each part of it has, whoever asks first.
 //! - **INHERIT-3** No area of a tree that a fork shares must be missing in the child
 //!   (MADV_DONTFORK), other than those that `fork` takes out.
-//! - **INHERIT-4** The inherited identities of a child are below `ids_end`, and all that it gives or
-//!   that `replace` brings are not.
+//! - **INHERIT-4** The inherited identities of a child are below `ids_end`, and all that it gives
+//!   or that `replace` brings are not.
 
 use crate::area::extras::Table;
 use crate::area::flags::Flags;

@@ -204,8 +204,22 @@ shared_address_space! {
     /// [`holders`](Self::holders) says which areas, of this space and of those that forks connect
     /// it with, may hold a page that was written.
     ///
+    /// # Who waits for whom
+    ///
+    /// | who | waits for |
+    /// |---|---|
+    /// | a fault | a call that is changing this very page, until it is published |
+    /// | the first write to an area, a stack that grows | as a call |
+    /// | [`fault_range`](crate::Faulter::fault_range) | earlier calls whose ranges meet it |
+    /// | a call | earlier calls and `fault_range`s whose ranges meet its own; then the guards in what it changes |
+    /// | a call of the whole space, `fork`, `snapshot`, `check` | all earlier calls; only what changes areas waits for guards |
+    /// | `maps`, and what displays the space | nobody; where names are shown, the moment in which a call moves the break |
+    /// | `holders` | spaces of the family that begin or end |
+    /// | a question to a reverse map | the moment in which a call changes it |
+    ///
     /// # Fairness
-    /// Range locks are granted in the order in which they were asked for, as far as they meet.
+    /// Range locks are granted in the order in which they were asked for, as far as they meet. A
+    /// change waits for the faults that were there before it: later ones give way.
     ///
     /// ```
     /// use samara_mm::{Access, Config, FileId, MapRequest, Prot, SharedAddressSpace};
