@@ -95,6 +95,7 @@ impl<W: Wait, S: Stats> sealed::Keeper for ReverseMap<W, S> {
             come.is_in_place_of(gone).then_some((gone, come))
         };
         // A refusal means that somebody else links under the number of this space: his areas stay.
+        // Or a backing named another map when memory was set aside: then there may be none here.
         for (n, change) in changes.iter().enumerate().filter(|(_, change)| !change.comes) {
             let _refused = match pair(n) {
                 Some((gone, come)) => batch.replace(gone.area, come.area),

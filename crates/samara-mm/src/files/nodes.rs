@@ -90,20 +90,21 @@ impl<T: Chain> Nodes<T> {
         before - self.capacity()
     }
 
-    /// A number for `node`. There is memory for it.
-    pub(super) fn take(&mut self, node: T) -> u32 {
+    /// A number for `node`. `None`: no memory was set aside for it.
+    pub(super) fn take(&mut self, node: T) -> Option<u32> {
         if self.free != NONE {
             let number = self.free;
             self.free = self[number].next();
             self[number] = node;
-            return number;
+            return Some(number);
         }
         let number = self.made;
         let (block, at) = place(number);
-        debug_assert_eq!(self.blocks[block].len(), at, "NODES-1");
-        self.blocks[block].push(node);
+        let block = self.blocks.get_mut(block)?;
+        debug_assert_eq!(block.len(), at, "NODES-1");
+        block.push(node);
         self.made += 1;
-        number
+        Some(number)
     }
 
     pub(super) fn give_back(&mut self, number: u32) {

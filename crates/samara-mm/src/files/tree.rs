@@ -151,15 +151,15 @@ impl Tree {
         at != NONE && self.nodes[at].mapping().area == *area
     }
 
-    /// Adds an area with the last page `last`, and says so; unless there is one with this key.
-    /// There is memory for a node.
+    /// Adds an area with the last page `last`, and says so; unless there is one with this key, or
+    /// no memory was set aside.
     pub(super) fn insert(&mut self, key: Key, last: u64, shared_writable: bool) -> bool {
         let (path, at) = self.descend(&key);
         if at != NONE {
             return false;
         }
         let new = Node { key, last, greatest: last, child: [NONE; 2], height: 1, shared_writable };
-        let new = self.nodes.take(new);
+        let Some(new) = self.nodes.take(new) else { return false };
         self.hang(&path, new);
         self.retrace(path, 0);
         self.len += 1;

@@ -5,9 +5,11 @@ use crate::file::File;
 use crate::of_spaces::{Space, check};
 use crate::rng::Rng;
 use crate::{PAGE, seed};
+use samara_mm::files::{Links, ReverseMap};
 use samara_mm::*;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Mutex, RwLock};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, RwLock};
 
 const RX: Prot = Prot::READ.union(Prot::EXEC);
 
@@ -267,4 +269,56 @@ fn exit_needs_no_memory() {
     let ((), _) = fail_after(0, || space.exit());
     check(&files, &[]);
     assert_eq!(files[0].batches() - batches, 5, "one for each area");
+}
+
+/// A backing that breaks its promise: it names one map, then the other.
+#[derive(Clone, Debug)]
+struct Inconstant {
+    maps: [Arc<ReverseMap>; 2],
+    asked: Arc<AtomicUsize>,
+}
+
+impl PartialEq for Inconstant {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.asked, &other.asked)
+    }
+}
+impl Eq for Inconstant {}
+
+impl Backing for Inconstant {
+    fn dev(&self) -> (u32, u32) {
+        (8, 1)
+    }
+    fn inode(&self) -> u64 {
+        7
+    }
+    fn name(&self) -> &str {
+        "/file"
+    }
+    fn links(&self) -> Option<&dyn Links> {
+        Some(&*self.maps[self.asked.fetch_add(1, Ordering::Relaxed) % 2])
+    }
+}
+
+/// Its links are of no use, and memory is set aside in the wrong map; but no call panics.
+#[test]
+fn a_backing_that_breaks_its_promise() {
+    let seed = seed(1);
+    for round in 0..50 {
+        let mut r = Rng(seed.wrapping_add(round));
+        let maps = [(); 2].map(|()| Arc::new(ReverseMap::try_new().unwrap()));
+        let file = Inconstant { maps, asked: Arc::default() };
+        let mut space = SharedAddressSpace::<Inconstant>::new(Config::default()).unwrap();
+        for _ in 0..100 {
+            let (start, len) = ((16 + r.below(40)) * PAGE, (1 + r.below(6)) * PAGE);
+            let kind = r.pick(&[MapFlags::PRIVATE, MapFlags::SHARED]);
+            let _refused = match r.below(6) {
+                0..=2 => space.map(&MapRequest::file(start, len, Prot::RW, kind, file.clone(), 0)).map(drop),
+                3 => space.unmap(start, len).map(drop),
+                4 => space.protect(start, len, Prot::READ, None).map(drop),
+                _ => space.fork().map(|child| drop(std::mem::replace(&mut space, child))).map_err(Error::from),
+            };
+        }
+        drop(space);
+    }
 }
