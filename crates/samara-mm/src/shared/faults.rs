@@ -60,9 +60,6 @@ pub struct Faulter<'s, B: Backing + Send + Sync, R: Reclaim + PinHere, W: Wait> 
     pub(crate) space: &'s SharedAddressSpace<B, R, W>,
     pub(crate) reader: SharedReader<'s, u64, Area<B>, R>,
     record: &'s FaultRecord,
-    /// Whether the last `try_fault` gave way to a change. Then the next one does not announce its
-    /// page before that is over: threads that try again and again would keep the change waiting.
-    gave_way: bool,
     /// For faults that become calls.
     pub(crate) thread: Registration<'s, B, R, W>,
 }
@@ -176,7 +173,7 @@ where
             }
             self.faults.grow(|_| FaultRecord::new())?;
         };
-        Ok(Faulter { space: self, reader, record, gave_way: false, thread: Registration::new(self) })
+        Ok(Faulter { space: self, reader, record, thread: Registration::new(self) })
     }
 
     /// [`try_faulter`](Self::try_faulter), which ends the program where there is no memory, as
@@ -278,19 +275,17 @@ where
     /// # Errors
     /// [`FaultError`].
     pub fn try_fault(&mut self, addr: u64, access: Access) -> Result<FaultGuard<'_, B, R>, FaultError> {
-        if self.gave_way && is_changing(&self.space.marks, self.space.changes(), self.space.page_of(addr)) {
+        // Asked before the page is announced: threads that try again and again would keep the
+        // change waiting.
+        if is_changing(&self.space.marks, self.space.changes(), self.space.page_of(addr)) {
             return Err(FaultError::Changing);
         }
-        self.gave_way = false;
         for _ in 0..2 {
             match attempt(self.space, &self.reader, self.record, addr, access) {
                 Ok(guard) => return Ok(guard),
                 Err(Miss::Refused(refused)) => return Err(refused.into()),
                 Err(Miss::Update) => self.space.fault_by_update(&mut self.thread, addr, access)?,
-                Err(Miss::Changing) => {
-                    self.gave_way = true;
-                    break;
-                }
+                Err(Miss::Changing) => break,
             }
         }
         Err(FaultError::Changing)

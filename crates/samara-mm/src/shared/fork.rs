@@ -82,7 +82,11 @@ where
         // that finds the parent finds the child too.
         let child = match generation {
             Some(generation) => self.child_of(parent, areas, generation)?,
-            None => Self::of_space(AddressSpace { areas, outside: 0, ..parent }.fork()?, R::default(), Some(self))?,
+            None => {
+                let first_id = parent.next_id;
+                let child = AddressSpace { areas, outside: 0, ..parent }.fork()?;
+                Self::of_space(child, R::default(), Some((self, first_id)))?
+            }
         };
         let also = also()?;
         drop(held);
@@ -130,6 +134,6 @@ where
     /// # Errors
     /// ENOMEM: as there. Neither space is changed.
     pub fn fork_eager(&self) -> Result<Self, Errno> {
-        self.with_whole(None, |space, _| Self::of_space(space.fork()?, R::default(), Some(self)))?
+        self.with_whole(None, |space, _| Self::of_space(space.fork()?, R::default(), Some((self, space.next_id))))?
     }
 }

@@ -13,8 +13,8 @@
 //!   The start of that area gives it an identity which each part of it has, whoever asks first.
 //! - **INHERIT-3** No area of a tree that a fork shares must be missing in the child
 //!   (MADV_DONTFORK), other than those that `fork` takes out.
-//! - **INHERIT-4** The inherited identities of a child are below `ids_end`, and all that it gives
-//!   or that `replace` brings are not.
+//! - **INHERIT-4** The identities that a fork gave the child are those from `first_id` up to
+//!   `ids_end`, and what the child gives later or `replace` brings has others.
 
 use crate::area::extras::Table;
 use crate::area::flags::Flags;
@@ -55,13 +55,18 @@ impl<B: Backing> Inherited<B> {
         Inherited { generation: 0, at_fork, extras, first_id: 0, ids_end: 0, page_shift: 0, depth: 0, parents: None }
     }
 
-    /// Of a child with a tree of its own, whose areas have the generation 0, and identities below
-    /// `ids_end`. Which areas of the parent they were is not known.
-    pub(crate) fn as_copy(parents: &TryArc<Self>, ids_end: AnonId) -> Self {
+    /// Of a child with a tree of its own, whose areas have the generation 0, and identities from
+    /// `first_id` up to `ids_end`. Which areas of the parent they were is not known.
+    pub(crate) fn as_copy(parents: &TryArc<Self>, first_id: AnonId, ids_end: AnonId) -> Self {
         let (depth, parents) = Self::below(parents);
         let mut own = Self::nothing();
-        (own.ids_end, own.depth, own.parents) = (ids_end, depth, parents);
+        (own.first_id, own.ids_end, own.depth, own.parents) = (first_id, ids_end, depth, parents);
         own
+    }
+
+    /// Whether the fork gave the space the identity `id` (INHERIT-4). Numbers may pass 2^64.
+    pub(crate) fn is_of_fork(&self, id: AnonId) -> bool {
+        id.wrapping_sub(self.first_id) < self.ids_end.wrapping_sub(self.first_id)
     }
 
     /// `depth` and `parents` of a child of the space that has `parents`.

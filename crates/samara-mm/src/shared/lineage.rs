@@ -44,9 +44,9 @@ impl<'a, B: Backing> Line<'a, B> {
     pub(crate) fn new(space: &'a Inherited<B>, anon: Anon) -> Option<Self> {
         let (id, is_inherited) = match anon {
             Anon::Untouched => return None,
-            Anon::Identity { id, inherited } => (Some(id), inherited && id < space.ids_end),
+            Anon::Identity { id, inherited } => (Some(id), inherited && space.is_of_fork(id)),
             Anon::Unknown => (None, false),
-            Anon::UnknownInherited { id } => (None, id < space.ids_end), // INHERIT-4
+            Anon::UnknownInherited { id } => (None, space.is_of_fork(id)),
         };
         Some(Line { space, id, is_inherited })
     }

@@ -293,6 +293,27 @@ fn a_program_that_begins_holds_nothing_of_its_family() {
     }
 }
 
+/// Numbers of identities pass 2^64 after few forks where pages are small and addresses have 64
+/// bits: those who hold a page are named all the same.
+#[test]
+fn numbers_pass_the_end() {
+    let page_size = PageSize::new(256).unwrap();
+    let config = Config { page_size, task_size: !255, ..Config::default() };
+    let mut line = vec![Space::new(config).unwrap()];
+    line[0].map(&MapRequest::anonymous(HELD, 256, Prot::RW)).unwrap();
+    line[0].touch(HELD, HELD + 256).unwrap();
+    for forks in 1..600 {
+        let youngest = line.last().unwrap();
+        let child = if forks % 50 == 49 { youngest.fork_eager() } else { youngest.fork() };
+        line.push(child.unwrap());
+        if line.len() > 3 {
+            line.remove(1);
+        }
+        let named = spaces_of(&line.last().unwrap().holders(HELD).unwrap());
+        assert_eq!(named, line.iter().map(Space::number).collect::<Vec<_>>(), "{forks} forks");
+    }
+}
+
 /// What is asked of in the tests below: written in the first space of a family.
 const HELD: u64 = ARENA;
 
