@@ -30,12 +30,31 @@ pub(crate) fn add_fenced(word: &AtomicU64, more: u64) {
     fence(Ordering::SeqCst);
 }
 
+/// Loom would load first, and then exchange: see [`load_own`].
+pub(crate) fn count_up(word: &AtomicUsize, order: Ordering) -> usize {
+    word.fetch_add(1, order)
+}
+
 /// Loom tries other orders of an access and of the last access before it to the same word. Where a
 /// thread loads its own word and then stores to it, the last access is that load. Loads of other
 /// threads before it are not found, and loom never lets the store come first. A read-modify-write
 /// finds them, and reads the last value, as a load of an own word does.
 pub(crate) fn load_own(word: &AtomicU64) -> u64 {
     word.fetch_add(0, Ordering::Relaxed)
+}
+
+/// What [`load_own`] is for samara's files.
+pub(crate) trait LoadOwn {
+    type Value;
+    fn load_own(&self, order: Ordering) -> Self::Value;
+}
+
+impl<T> LoadOwn for AtomicPtr<T> {
+    type Value = *mut T;
+    fn load_own(&self, order: Ordering) -> *mut T {
+        let null = core::ptr::null_mut();
+        self.compare_exchange(null, null, order, order).unwrap_or_else(|at| at)
+    }
 }
 
 /// A cell that is filled once, as that of `once_cell::race`.

@@ -315,6 +315,22 @@ macro_rules! atomics {
             }
         }
 
+        #[cfg(feature = "shared")]
+        impl $(<$t>)? crate::sync::LoadOwn for $name $(<$t>)? {
+            type Value = $value;
+            #[track_caller]
+            fn load_own(&self, order: Ordering) -> $value {
+                match self.word() {
+                    None => self.plain.load(order),
+                    Some(word) => {
+                        let moved = word.moved.fetch_add(0, order); // why: see `sync` of samara-models
+                        self.is_there(&word);
+                        Value::of(word.value(moved))
+                    }
+                }
+            }
+        }
+
         impl $(<$t>)? Drop for $name $(<$t>)? {
             fn drop(&mut self) {
                 let at = ptr::from_ref(self).addr();
@@ -393,6 +409,12 @@ macro_rules! counts {
     )*};
 }
 counts! { AtomicU32: u32; AtomicUsize: usize; }
+
+/// As its namesake.
+#[cfg(feature = "shared")]
+pub(crate) fn count_up(word: &AtomicUsize, order: Ordering) -> usize {
+    word.fetch_add(1, order)
+}
 
 fn threads_run() -> bool {
     TABLE.with_borrow(|table| table.phase == Phase::Threads && !table.is_off())
