@@ -77,6 +77,10 @@ mod loom_wait;
 mod node_body;
 #[cfg(all(loom, test))]
 #[allow(dead_code, unreachable_pub)]
+#[path = "../../samara/src/tree/owners.rs"]
+mod owners;
+#[cfg(all(loom, test))]
+#[allow(dead_code, unreachable_pub)]
 #[path = "../../samara-mm/src/shared/range_lock.rs"]
 mod range_lock;
 #[cfg(all(loom, test))]
@@ -105,6 +109,13 @@ mod sleepers;
 #[cfg(all(loom, test))]
 mod shared {
     pub(crate) use crate::{range_lock, reentry, sync, wait};
+}
+#[cfg(all(loom, test))]
+mod types {
+    pub(crate) mod error {
+        #[derive(Debug)]
+        pub(crate) struct AllocError;
+    }
 }
 #[cfg(all(loom, test))]
 mod gap_words;

@@ -2,7 +2,10 @@
 
 pub(crate) use core::cell::UnsafeCell;
 pub(crate) use loom::cell::Cell;
-pub(crate) use loom::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering, fence};
+pub(crate) use loom::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
+
+/// As in the crate.
+pub(crate) const PUBLISHED: u32 = 1 << 31;
 
 /// Loom's threads are not distinguished: a model in which one waits for itself does not end.
 pub(crate) fn here() -> usize {

@@ -217,7 +217,8 @@ impl<B: Barriers> Domain<B> {
 
 impl<B> Drop for Domain<B> {
     fn drop(&mut self) {
-        let mut at = self.records.load(Ordering::Acquire);
+        // Relaxed: nobody else is left.
+        let mut at = self.records.load(Ordering::Relaxed);
         while !at.is_null() {
             // SAFETY: EPOCH-3: the domain owns its records, and each is in the list once.
             // Registrations and pins borrow the domain, so there is none.

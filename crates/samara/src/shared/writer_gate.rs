@@ -80,8 +80,8 @@ impl<T> WriterGate<T> {
 
     /// Whether there is no record.
     pub(crate) fn is_empty(&self) -> bool {
-        // Acquire: as in `iter`.
-        self.head.load(Ordering::Acquire).is_null()
+        // Relaxed: nothing is read through it.
+        self.head.load(Ordering::Relaxed).is_null()
     }
 
     /// All records, newest first.

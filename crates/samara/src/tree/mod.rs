@@ -29,6 +29,7 @@ pub(crate) mod cow;
 pub(crate) mod diff;
 pub(crate) mod find_gap;
 pub(crate) mod free;
+pub(crate) mod owners;
 pub(crate) mod rebalance;
 pub(crate) mod refill;
 pub(crate) mod remove;
