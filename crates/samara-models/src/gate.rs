@@ -4,7 +4,7 @@
 //!
 //! Fails with: no fence in `enter`, or none in `close` (neither sees the other); leaving, or
 //! opening the gate again, with Relaxed (what was done inside is not ordered with the exclusive
-//! access).
+//! access); a record that is taken, given back, pushed or found (`counted_meanwhile`) with Relaxed.
 
 use crate::explore::model;
 use crate::node_body::Body;

@@ -143,7 +143,7 @@ fn run<const N: usize>(again: bool, others: [fn(&Shared); N]) {
 
 #[test]
 fn snapshot_and_reader() {
-    model("snapshot_and_reader", Some(4), || run(false, [Shared::snapshot, Shared::reader]));
+    model("snapshot_and_reader", Some(3), || run(false, [Shared::snapshot, Shared::reader]));
 }
 
 #[test]

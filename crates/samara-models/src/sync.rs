@@ -52,6 +52,13 @@ pub(crate) trait LoadOwn {
     fn load_own(&self, order: Ordering) -> Self::Value;
 }
 
+impl LoadOwn for AtomicU32 {
+    type Value = u32;
+    fn load_own(&self, order: Ordering) -> u32 {
+        self.fetch_add(0, order)
+    }
+}
+
 impl<T> LoadOwn for AtomicPtr<T> {
     type Value = *mut T;
     fn load_own(&self, order: Ordering) -> *mut T {

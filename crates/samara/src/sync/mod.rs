@@ -30,15 +30,14 @@ pub(crate) use shadow::*;
 pub(crate) use here::{here, is_here};
 
 /// An atomic word, loaded by a thread that then stores to it.
-#[cfg(feature = "shared")]
 pub(crate) trait LoadOwn {
     type Value;
-    /// Loads what nobody else stores to meanwhile, or what the exchange that follows checks.
-    /// (Models do this in another way.)
+    /// Loads what nobody else stores to meanwhile, or what the next exchange checks or changes.
+    /// (Models load the last value in any case.)
     fn load_own(&self, order: Ordering) -> Self::Value;
 }
 
-#[cfg(all(feature = "shared", not(loom)))]
+#[cfg(not(loom))]
 macro_rules! load_own {
     ($($word:ident $(<$t:ident>)?: $value:ty;)*) => {$(
         impl $(<$t>)? LoadOwn for $word $(<$t>)? {
@@ -50,12 +49,14 @@ macro_rules! load_own {
         }
     )*};
 }
-#[cfg(all(feature = "shared", not(loom)))]
+#[cfg(not(loom))]
 load_own! {
-    AtomicBool: bool;
+    AtomicU32: u32;
     AtomicUsize: usize;
     AtomicPtr<T>: *mut T;
 }
+#[cfg(all(feature = "shared", not(loom)))]
+load_own! { AtomicBool: bool; }
 
 /// Adds one, unless the word has its highest value. Returns the value before. (Models do it in one
 /// step.)

@@ -42,7 +42,7 @@ use crate::sync::plain::AtomicPtr;
 use crate::sync::{AtomicU32, Ordering};
 use crate::tree::clone::clone_leaf;
 use crate::tree::free::Subtree;
-use crate::tree::owners::{add_owner, has_others, is_own, remove_owner};
+use crate::tree::owners::{add_owner, has_others, is_own};
 use crate::tree::retired::{Fate, Log};
 use crate::tree::{Path, Step, Tree};
 use crate::types::error::AllocError;

@@ -4,7 +4,7 @@
 //! Orderings: lowering a count is a Release, finding it 0 an Acquire. So everything that other
 //! owners read happens before the last owner writes or frees.
 
-use crate::sync::{AtomicU32, Ordering, PUBLISHED};
+use crate::sync::{AtomicU32, LoadOwn, Ordering, PUBLISHED};
 use crate::types::error::AllocError;
 
 /// Maximum number of owners: more are refused, long before the count could overflow.
@@ -30,7 +30,7 @@ pub(crate) fn add_owner(refs: &AtomicU32) -> Result<(), AllocError> {
 /// Removes an owner. Returns whether it was the last one, who is to free the node.
 pub(crate) fn remove_owner(refs: &AtomicU32) -> bool {
     // The last owner needs no atomic write: nobody else can reach the node any more.
-    if refs.load(Ordering::Acquire) & !PUBLISHED == 0 {
+    if refs.load_own(Ordering::Acquire) & !PUBLISHED == 0 {
         return true;
     }
     let last = refs.fetch_sub(1, Ordering::Release) & !PUBLISHED == 0;
