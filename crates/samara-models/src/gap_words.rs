@@ -30,7 +30,8 @@ struct Tree {
     leaves: [AtomicU32; 2],
 }
 
-/// Loads a word of which the caller has a lock: loom fails the model if others store to it meanwhile.
+/// Loads a word of which the caller has a lock: loom fails the model if others store to it
+/// meanwhile.
 fn load_own(word: &AtomicU32) -> u32 {
     // SAFETY: as above.
     unsafe { word.unsync_load() }

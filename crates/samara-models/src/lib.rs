@@ -27,7 +27,7 @@
 //! Limits: loom remembers only the last access to each word. Where a thread loads a word and then
 //! stores to it, loom misses orders in which the store comes before an earlier load of another
 //! thread; `load_own`, `count_up` and the crate's `own_child` go around that. What is left: the
-//! owner counts of the real map, the hint in `epoch_domain::take`, `OnceBox`, the room of a `Shard`,
+//! owner counts of the real map, the hint in `epoch_domain::take`, `OnceBox`, the room of `Shard`,
 //! and loads of another thread that came before the store by way of other words. (All models passed
 //! in a loom that remembers each thread's last load.) The memory of a slab's head is not watched,
 //! so the orderings of `slab` are not tried. Loom has no membarrier(2) and no compiler fences, so

@@ -105,7 +105,7 @@ impl<T> WriterGate<T> {
     /// Takes a free record, or makes a new one. `None`: there is no memory for it.
     ///
     /// # Safety
-    /// While it runs, nobody else calls it or closes the gate: who does so happens before, or after.
+    /// Whoever else calls it or closes the gate does so before it, or after it.
     pub(crate) unsafe fn take(&self, work: impl FnOnce() -> T) -> Option<&WriterRecord<T>> {
         // Relaxed: whoever was here before comes before the caller.
         let head = self.head.load_own(Ordering::Relaxed);

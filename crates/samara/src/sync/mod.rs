@@ -60,9 +60,12 @@ load_own! { AtomicBool: bool; }
 
 /// Adds one, unless the word has its highest value. Returns the value before. (Models do it in one
 /// step.)
-#[cfg(all(feature = "shared", not(loom)))]
+#[cfg(feature = "shared")]
 #[inline]
 pub(crate) fn count_up(word: &AtomicUsize, order: Ordering) -> usize {
+    if cfg!(loom) {
+        return word.fetch_add(1, order);
+    }
     word.fetch_update(order, Ordering::Relaxed, |n| n.checked_add(1)).unwrap_or_else(|highest| highest)
 }
 

@@ -320,14 +320,10 @@ macro_rules! atomics {
             #[track_caller]
             fn load_own(&self, order: Ordering) -> $value {
                 match self.word() {
-                    None => self.plain.load(order),
-                    // Owner counts: too many interleavings. `snapshot` of samara-models has them.
-                    Some(_) if size_of::<Self>() == 4 => self.load(order),
-                    Some(word) => {
-                        let moved = word.moved.fetch_add(0, order); // why: see `sync` of samara-models
-                        self.is_there(&word);
-                        Value::of(word.value(moved))
-                    }
+                    // Why: see `sync` of samara-models. Owner counts would have too many
+                    // interleavings; `snapshot` there has them.
+                    Some(word) if size_of::<Self>() != 4 => Value::of(word.value(word.moved.fetch_add(0, order))),
+                    _ => self.load(order),
                 }
             }
         }
@@ -410,12 +406,6 @@ macro_rules! counts {
     )*};
 }
 counts! { AtomicU32: u32; AtomicUsize: usize; }
-
-/// As its namesake.
-#[cfg(feature = "shared")]
-pub(crate) fn count_up(word: &AtomicUsize, order: Ordering) -> usize {
-    word.fetch_add(1, order)
-}
 
 fn threads_run() -> bool {
     TABLE.with_borrow(|table| table.phase == Phase::Threads && !table.is_off())
