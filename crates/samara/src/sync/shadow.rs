@@ -320,8 +320,7 @@ macro_rules! atomics {
             #[track_caller]
             fn load_own(&self, order: Ordering) -> $value {
                 match self.word() {
-                    // Why: see `sync` of samara-models. Owner counts would have too many
-                    // interleavings; `snapshot` there has them.
+                    // Why: `sync` of samara-models. Its `snapshot` has the owner counts instead.
                     Some(word) if size_of::<Self>() != 4 => Value::of(word.value(word.moved.fetch_add(0, order))),
                     _ => self.load(order),
                 }
