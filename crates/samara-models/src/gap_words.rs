@@ -30,10 +30,17 @@ struct Tree {
     leaves: [AtomicU32; 2],
 }
 
+/// Loads a word of which the caller has a lock: loom fails the model if others store to it
+/// meanwhile.
+fn load_own(word: &AtomicU32) -> u32 {
+    // SAFETY: as above.
+    unsafe { word.unsync_load() }
+}
+
 impl Tree {
     fn widest(&self) -> u32 {
         // Under the lock of `upper`.
-        self.upper.words.iter().map(|word| word.load(Ordering::Relaxed)).max().unwrap_or(0)
+        self.upper.words.iter().map(load_own).max().unwrap_or(0)
     }
 
     /// Stores `gap` in the leaf.
@@ -41,19 +48,19 @@ impl Tree {
         let _own = self.locks[leaf].lock().unwrap();
         let mut upper: Option<MutexGuard<'_, ()>> = None;
         let word = &self.upper.words[leaf];
-        if gap > word.load(Ordering::Relaxed) {
+        if gap > load_own(word) {
             upper.get_or_insert_with(|| self.upper.lock.lock().unwrap());
             word.store(gap, Ordering::Release);
-            if gap > self.top.load(Ordering::Relaxed) {
+            if gap > load_own(&self.top) {
                 self.top.store(gap, Ordering::Release);
             }
         }
         self.leaves[leaf].store(gap, Ordering::Release);
-        if word.load(Ordering::Relaxed) != gap {
+        if load_own(word) != gap {
             upper.get_or_insert_with(|| self.upper.lock.lock().unwrap());
             word.store(gap, Ordering::Release);
             let widest = self.widest();
-            if self.top.load(Ordering::Relaxed) != widest {
+            if load_own(&self.top) != widest {
                 self.top.store(widest, Ordering::Release);
             }
         }

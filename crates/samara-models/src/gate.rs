@@ -4,10 +4,11 @@
 //!
 //! Fails with: no fence in `enter`, or none in `close` (neither sees the other); leaving, or
 //! opening the gate again, with Relaxed (what was done inside is not ordered with the exclusive
-//! access).
+//! access); a record that is taken, given back, pushed or found (`counted_meanwhile`) with Relaxed.
 
 use crate::explore::model;
 use crate::node_body::Body;
+use crate::sync::Ordering;
 use crate::writer_gate::{WriterGate, WriterRecord};
 use loom::sync::Arc;
 use loom::thread;
@@ -83,5 +84,26 @@ fn first_record() {
             whole.set(whole.read() + 1);
         }
         thread.join().unwrap();
+    });
+}
+
+/// A thread counts while records are taken: only the list itself orders the two.
+#[test]
+fn counted_meanwhile() {
+    model("counted_meanwhile", None, || {
+        let gate = Arc::new(WriterGate::new());
+        let other = gate.clone();
+        let thread = thread::spawn(move || {
+            for len in 1..=2 {
+                // SAFETY: nobody else takes a record or closes the gate.
+                let record = unsafe { other.take(|| ()).expect("memory") };
+                record.len.store(len, Ordering::Relaxed);
+            }
+        });
+        for _ in 0..2 {
+            assert!([0, 1, 3].contains(&gate.len()));
+        }
+        thread.join().unwrap();
+        assert_eq!(gate.len(), 3);
     });
 }

@@ -8,8 +8,9 @@
 //!   public interface: all files of the crate samara, with the atomics of its `shadow`, which also
 //!   watches the nodes' memory. `scene` has the threads, `history` what they may see, and
 //!   `reclaimers` when memory is reused.
-//! - `epoch_domain` and `writer_gate` are the real files too, with loom's atomics. `retired_nodes`
-//!   and `gate` use them without a map, which allows more preemptions. So are these of samara-mm:
+//! - `epoch_domain`, `writer_gate` and `owners` are the real files too, with loom's atomics.
+//!   `retired_nodes`, `gate` and `snapshot` use them without a map, which allows more preemptions.
+//!   So are these of samara-mm:
 //!   `fault_gate` (for `faults` and `forks`), `instant` (`instants`), `range_lock` (`range_locks`,
 //!   `forks` and `reverse_maps`), `sleepers` (`range_locks`), `wait`, `link_plan` and all of
 //!   `files` (`reverse_maps`). `loom_wait` has the locks that these ask for, and `held_range` waits
@@ -25,7 +26,11 @@
 //!
 //! Limits: loom remembers only the last access to each word. Where a thread loads a word and then
 //! stores to it, loom misses orders in which the store comes before an earlier load of another
-//! thread; `sync::load_own` goes around that. Loom has no membarrier(2) and no compiler fences, so
+//! thread; `load_own`, `count_up` and the crate's `own_child` go around that. What is left: the
+//! owner counts of the real map, the hint in `epoch_domain::take`, `OnceBox`, the room of `Shard`,
+//! and loads of another thread that came before the store by way of other words. (All models passed
+//! in a loom that remembers each thread's last load.) The memory of a slab's head is not watched,
+//! so the orderings of `slab` are not tried. Loom has no membarrier(2) and no compiler fences, so
 //! both barriers of the domain are SeqCst fences here. A fence is stronger than a light barrier: no
 //! model shows that the reader's load of the epoch must be an Acquire, since the fence after it is
 //! one too. The models run the real map as it builds without std, in shapes of three, five and
@@ -77,6 +82,10 @@ mod loom_wait;
 mod node_body;
 #[cfg(all(loom, test))]
 #[allow(dead_code, unreachable_pub)]
+#[path = "../../samara/src/tree/owners.rs"]
+mod owners;
+#[cfg(all(loom, test))]
+#[allow(dead_code, unreachable_pub)]
 #[path = "../../samara-mm/src/shared/range_lock.rs"]
 mod range_lock;
 #[cfg(all(loom, test))]
@@ -105,6 +114,13 @@ mod sleepers;
 #[cfg(all(loom, test))]
 mod shared {
     pub(crate) use crate::{range_lock, reentry, sync, wait};
+}
+#[cfg(all(loom, test))]
+mod types {
+    pub(crate) mod error {
+        #[derive(Debug)]
+        pub(crate) struct AllocError;
+    }
 }
 #[cfg(all(loom, test))]
 mod gap_words;

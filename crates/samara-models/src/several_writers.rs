@@ -5,7 +5,8 @@
 //! left out (`two_apart`: a gap word is read while another one stores it); a snapshot without
 //! `storing`, or without closing the gate; looking at the leaf's parent alone to find whether a
 //! snapshot owns a subtree; Relaxed where `storing` or the write guard's lock is released, or in
-//! `let_go`'s subtraction; the weakenings of `one_writer`.
+//! `remove_owner`'s subtraction or `has_others`; a node's lock taken or released with Relaxed; the
+//! weakenings of `one_writer`.
 
 use crate::explore::report;
 use crate::history::{Look, Op};

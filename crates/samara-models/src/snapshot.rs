@@ -10,20 +10,19 @@
 //! and not yet dropped.
 //!
 //! Fails with: a snapshot without the lock (it adds itself to a node without owners); dropping
-//! a node before its stamp has passed (freed during a read); Relaxed in `let_go`, for any of
-//! its three accesses (not ordered with what others read); the mark not masked (never freed); a map
-//! that clears the mark when it drops a node (a node that it got back is written to in place).
+//! a node before its stamp has passed (freed during a read); Relaxed in `remove_owner`, for any of
+//! its three accesses (not ordered with what others read), in `is_own` (`written_by_two_maps`) or
+//! in `has_others` (`copied_path`); the mark not masked (never freed); a map that clears the mark
+//! when it drops a node (a node that it got back is written to in place). The counts are those of
+//! the crate's `owners`.
 
 use crate::epoch_domain::{Domain, Stamp};
 use crate::explore::{Fences, domain, model};
 use crate::node_body::Body;
-use crate::sync::{AtomicUsize, Ordering};
-use loom::sync::atomic::AtomicU32;
+use crate::owners::{has_others, is_own, remove_owner};
+use crate::sync::{AtomicU32, AtomicUsize, Ordering, PUBLISHED};
 use loom::sync::{Arc, Mutex};
 use loom::thread;
-
-/// Readers may reach it.
-const PUBLISHED: u32 = 1 << 31;
 
 struct Node {
     body: Body<u32>,
@@ -37,27 +36,6 @@ struct Shared {
     nodes: [Node; 2],
 }
 
-/// Subtracts an owner. Returns whether it was the last one, which frees the node. As in the crate's
-/// `cow`.
-fn let_go(owners: &AtomicU32) -> bool {
-    // Acquire: pairs with the Release below; there is no other owner left.
-    if owners.load(Ordering::Acquire) & !PUBLISHED == 0 {
-        return true;
-    }
-    // Release: what this owner read, or its readers did, is before the free.
-    let last = owners.fetch_sub(1, Ordering::Release) & !PUBLISHED == 0;
-    if last {
-        // Acquire: pairs with the Release of the others.
-        owners.load(Ordering::Acquire);
-    }
-    last
-}
-
-/// Whether it may be written to in place.
-fn is_own(owners: &AtomicU32) -> bool {
-    owners.load(Ordering::Acquire) == 0
-}
-
 impl Shared {
     fn new() -> Self {
         let node = |body| Node { body, owners: AtomicU32::new(PUBLISHED) };
@@ -66,7 +44,7 @@ impl Shared {
     }
 
     fn drop_node(&self, at: usize) {
-        if let_go(&self.nodes[at].owners) {
+        if remove_owner(&self.nodes[at].owners) {
             self.nodes[at].body.free();
         }
     }
@@ -165,7 +143,7 @@ fn run<const N: usize>(again: bool, others: [fn(&Shared); N]) {
 
 #[test]
 fn snapshot_and_reader() {
-    model("snapshot_and_reader", Some(4), || run(false, [Shared::snapshot, Shared::reader]));
+    model("snapshot_and_reader", Some(3), || run(false, [Shared::snapshot, Shared::reader]));
 }
 
 #[test]
@@ -204,10 +182,58 @@ fn copied_path() {
                 assert_eq!(other.nodes[lower].body.read(), 1);
             })
         });
-        let others = |at: usize| shared.nodes[at].owners.load(Ordering::Acquire) & !PUBLISHED != 0;
+        let others = |at: usize| has_others(&shared.nodes[at].owners);
         if !others(upper) && !others(lower) {
             shared.nodes[lower].body.set(2);
         }
         snapshots.into_iter().for_each(|thread| thread.join().unwrap());
+    });
+}
+
+/// Two maps without readers own a node. Each writes to it in place if it is the only owner, and
+/// else to a copy. In the end nobody owns it.
+#[test]
+fn written_by_two_maps() {
+    model("written_by_two_maps", None, || {
+        let node = Arc::new(Node { body: Body::of(0), owners: AtomicU32::new(1) });
+        let write = |node: &Node| {
+            if is_own(&node.owners) {
+                node.body.set(1);
+            } else {
+                node.body.read();
+            }
+            if remove_owner(&node.owners) {
+                node.body.free();
+            }
+        };
+        let other = node.clone();
+        let thread = thread::spawn(move || write(&other));
+        write(&node);
+        thread.join().unwrap();
+        assert!(node.body.is_free(), "never freed");
+    });
+}
+
+/// Two maps of one snapshot mark the nodes that they share, as in the crate's `mark`. When either
+/// is done, both nodes have the mark (COW-5).
+///
+/// Fails with: Relaxed for the load or for the mark; the upper node marked first.
+#[test]
+fn marked_by_two_maps() {
+    model("marked_by_two_maps", None, || {
+        let counts = Arc::new([AtomicU32::new(1), AtomicU32::new(0)]);
+        let mark = |[upper, lower]: &[AtomicU32; 2]| {
+            if upper.load(Ordering::Acquire) & PUBLISHED == 0 {
+                if lower.load(Ordering::Acquire) & PUBLISHED == 0 {
+                    lower.fetch_or(PUBLISHED, Ordering::Release);
+                }
+                upper.fetch_or(PUBLISHED, Ordering::Release);
+            }
+            assert!(lower.load(Ordering::Relaxed) & PUBLISHED != 0, "not marked");
+        };
+        let other = counts.clone();
+        let thread = thread::spawn(move || mark(&other));
+        mark(&counts);
+        thread.join().unwrap();
     });
 }

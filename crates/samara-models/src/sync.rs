@@ -2,7 +2,10 @@
 
 pub(crate) use core::cell::UnsafeCell;
 pub(crate) use loom::cell::Cell;
-pub(crate) use loom::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering, fence};
+pub(crate) use loom::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
+
+/// As in the crate.
+pub(crate) const PUBLISHED: u32 = 1 << 31;
 
 /// Loom's threads are not distinguished: a model in which one waits for itself does not end.
 pub(crate) fn here() -> usize {
@@ -30,12 +33,38 @@ pub(crate) fn add_fenced(word: &AtomicU64, more: u64) {
     fence(Ordering::SeqCst);
 }
 
+/// Loom would load first, and then exchange: see [`load_own`].
+pub(crate) fn count_up(word: &AtomicUsize, order: Ordering) -> usize {
+    word.fetch_add(1, order)
+}
+
 /// Loom tries other orders of an access and of the last access before it to the same word. Where a
 /// thread loads its own word and then stores to it, the last access is that load. Loads of other
 /// threads before it are not found, and loom never lets the store come first. A read-modify-write
 /// finds them, and reads the last value, as a load of an own word does.
 pub(crate) fn load_own(word: &AtomicU64) -> u64 {
     word.fetch_add(0, Ordering::Relaxed)
+}
+
+/// What [`load_own`] is for samara's files.
+pub(crate) trait LoadOwn {
+    type Value;
+    fn load_own(&self, order: Ordering) -> Self::Value;
+}
+
+impl LoadOwn for AtomicU32 {
+    type Value = u32;
+    fn load_own(&self, order: Ordering) -> u32 {
+        self.fetch_add(0, order)
+    }
+}
+
+impl<T> LoadOwn for AtomicPtr<T> {
+    type Value = *mut T;
+    fn load_own(&self, order: Ordering) -> *mut T {
+        let null = core::ptr::null_mut();
+        self.compare_exchange(null, null, order, order).unwrap_or_else(|at| at)
+    }
 }
 
 /// A cell that is filled once, as that of `once_cell::race`.

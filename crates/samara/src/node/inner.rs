@@ -381,6 +381,20 @@ impl<K: Key, S: Shape> Inner<K, S> {
         unsafe { Raw::new_unchecked((*self.items().add(i).cast::<AtomicPtr<u8>>()).load(Ordering::Acquire)) }
     }
 
+    /// [`Inner::child`], for whoever keeps others from storing to it.
+    ///
+    /// # Safety
+    /// As for [`Inner::child`]. Nobody stores to this child pointer meanwhile.
+    #[inline(always)]
+    pub(crate) unsafe fn own_child(self, i: usize) -> Raw {
+        // SAFETY: as in `child`; nobody stores to the pointer, as the caller promises.
+        unsafe {
+            debug_assert!(i < self.len());
+            sync::words_read(self.items().add(i), 1);
+            *self.items().add(i)
+        }
+    }
+
     /// Replaces child `i` by `child` while readers may be looking. A reader comes to the old or to
     /// the new child, and sees all of it.
     ///

@@ -41,7 +41,7 @@
 //! R2 is a Release store only because of this last case: a reader that already has its next guard
 //! must not hide that the earlier guard is gone.
 
-use crate::sync::{AtomicBool, AtomicPtr, AtomicUsize, Cell, Ordering};
+use crate::sync::{AtomicBool, AtomicPtr, AtomicUsize, Cell, LoadOwn, Ordering, count_up};
 use alloc::alloc::handle_alloc_error;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -129,7 +129,12 @@ impl<B> Domain<B> {
     fn records(&self) -> impl Iterator<Item = &Record> {
         // Acquire: pairs with the Release of the push: of this record, and by its release sequence
         // of those after it.
-        let mut at: *const Record = self.records.load(Ordering::Acquire);
+        self.from(self.records.load(Ordering::Acquire))
+    }
+
+    /// This record of the list, and those after it.
+    fn from(&self, first: *const Record) -> impl Iterator<Item = &Record> {
+        let mut at = first;
         core::iter::from_fn(move || {
             // SAFETY: EPOCH-3: records live as long as the domain, which is borrowed.
             let record = unsafe { at.as_ref() }?;
@@ -140,7 +145,9 @@ impl<B> Domain<B> {
 
     /// Takes a free record, or makes a new one. `None`: there is no memory for it.
     fn take(&self) -> Option<&Record> {
-        for record in self.records() {
+        // Acquire: as in `records`.
+        let mut head = self.records.load_own(Ordering::Acquire);
+        for record in self.from(head) {
             // Relaxed: only a hint. Acquire: pairs with the Release in `release`.
             if !record.taken.load(Ordering::Relaxed)
                 && record.taken.compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed).is_ok()
@@ -149,7 +156,6 @@ impl<B> Domain<B> {
                 return Some(record);
             }
         }
-        let mut head = self.records.load(Ordering::Relaxed);
         let mut fresh = Vec::new();
         fresh.try_reserve_exact(1).ok()?;
         fresh.push(Record {
@@ -191,8 +197,7 @@ impl<B: Barriers> Domain<B> {
     pub(crate) fn stamp(&self) -> Stamp {
         // Release: W2, pairs with R1. Otherwise Relaxed: nothing is read through the epoch here.
         // EPOCH-4: at its highest value it stays.
-        let added = self.epoch.fetch_update(Ordering::Release, Ordering::Relaxed, |epoch| epoch.checked_add(1));
-        let epoch = added.unwrap_or_else(|highest| highest);
+        let epoch = count_up(&self.epoch, Ordering::Release);
         Stamp { epoch, fenced: self.barriers.heavy() }
     }
 
@@ -212,7 +217,8 @@ impl<B: Barriers> Domain<B> {
 
 impl<B> Drop for Domain<B> {
     fn drop(&mut self) {
-        let mut at = self.records.load(Ordering::Acquire);
+        // Relaxed: nobody else is left.
+        let mut at = self.records.load(Ordering::Relaxed);
         while !at.is_null() {
             // SAFETY: EPOCH-3: the domain owns its records, and each is in the list once.
             // Registrations and pins borrow the domain, so there is none.

@@ -9,7 +9,7 @@ use crate::node::search::{Job, Search};
 use crate::node::shape::Shape;
 use crate::shared::root::Published;
 use crate::sync::Ordering;
-use crate::tree::cow::has_others;
+use crate::tree::owners::has_others;
 use crate::tree::{Path, Step, Tree};
 use crate::types::key::Key;
 use crate::types::span::Span;

@@ -18,9 +18,9 @@ use crate::node::pool::NodePool;
 use crate::node::shape::Shape;
 use crate::node::{Raw, Unit};
 use crate::shared::workspace::max_kept;
-use crate::sync::{AtomicPtr, AtomicUsize, Ordering, freed};
-use crate::tree::cow::remove_owner;
+use crate::sync::{AtomicPtr, AtomicUsize, LoadOwn, Ordering, freed};
 use crate::tree::free::Subtree;
+use crate::tree::owners::remove_owner;
 use crate::tree::retired::{Fate, Retired};
 use crate::types::error::AllocError;
 use crate::types::key::Key;
@@ -152,7 +152,7 @@ impl<K: Key, V, S: Shape> Returned<K, V, S> {
             }
             freed(leaf.raw(), Leaf::<K, V, S>::BYTES);
             // Relaxed: what the head points to is not read here.
-            let mut head = self.head.load(Ordering::Relaxed);
+            let mut head = self.head.load_own(Ordering::Relaxed);
             loop {
                 leaf.link().write_unaligned(Raw::new(head));
                 // Release: pairs with the Acquire in `take`.
@@ -167,7 +167,7 @@ impl<K: Key, V, S: Shape> Returned<K, V, S> {
     /// Gives all leaves to `to`, which keeps them or frees them.
     #[inline]
     pub(crate) fn take(&self, to: &mut NodePool<Leaf<K, V, S>>) {
-        if self.head.load(Ordering::Relaxed).is_null() {
+        if self.head.load_own(Ordering::Relaxed).is_null() {
             return;
         }
         // Acquire: pairs with the Release in `put`.

@@ -32,8 +32,9 @@ use crate::shared::mark::mark;
 use crate::shared::publish::{copy_leaf, last_key, misfit, put};
 use crate::shared::root::Published;
 use crate::shared::workspace::Workspace;
-use crate::sync::{AtomicU8, AtomicUsize, Ordering, spin};
-use crate::tree::cow::{Cloner, has_others};
+use crate::sync::{AtomicU8, AtomicUsize, LoadOwn, Ordering, spin};
+use crate::tree::cow::Cloner;
+use crate::tree::owners::has_others;
 use crate::tree::retired::Fate;
 use crate::tree::{FAR, Path, Tree};
 use crate::types::error::AllocError;
@@ -147,7 +148,7 @@ impl<K: Key, V, S: Shape, R: Reclaim> Drop for Swap<'_, K, V, S, R> {
                 let locks = &mut self.locks;
                 put::<K, S>(self.height, locks.path, 0, new, gap, |level| locks.take(level));
                 limbo.log.note(self.old.raw(), 0, Fate::GivenUp);
-                let len = self.len.load(Ordering::Relaxed).wrapping_add(part.len).wrapping_sub(self.old.len());
+                let len = self.len.load_own(Ordering::Relaxed).wrapping_add(part.len).wrapping_sub(self.old.len());
                 self.len.store(len, Ordering::Relaxed);
             }
         }
@@ -225,7 +226,7 @@ impl<K: Key, V, S: Shape> Job<K> for Descend<'_, K, V, S> {
             let slot = parent.rank::<F>(key).min(parent.len() - 1);
             path.set(1, at, slot);
             acquire(parent.lock());
-            let leaf = Leaf::<K, V, S>::from_raw(parent.child(slot));
+            let leaf = Leaf::<K, V, S>::from_raw(parent.own_child(slot));
             if far {
                 leaf.prefetch();
             }

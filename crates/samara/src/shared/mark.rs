@@ -9,7 +9,8 @@ use crate::node::leaf::Leaf;
 use crate::node::search::prefetch_write;
 use crate::node::shape::Shape;
 use crate::sync::Ordering;
-use crate::tree::cow::{has_others, refs};
+use crate::tree::cow::refs;
+use crate::tree::owners::has_others;
 use crate::types::key::Key;
 use core::ptr;
 

@@ -74,7 +74,7 @@ use crate::shared::change::{Change, Choose};
 use crate::shared::mark::mark;
 use crate::shared::root::{Published, Tally, join};
 use crate::shared::workspace::Workspace;
-use crate::sync::Ordering;
+use crate::sync::{LoadOwn, Ordering};
 use crate::tree::clone::clone_leaf;
 use crate::tree::cow::Cloner;
 use crate::tree::retired::Fate;
@@ -103,7 +103,7 @@ impl<K: Key, V, S: Shape, R: Reclaim> Writer<K, V, S, R> {
     /// Publishes the number of entries, and whether TREE-5 holds, for snapshots.
     fn publish_tally(&self, shared: &Published) {
         let Tally { thinned, .. } = &shared.tally.0;
-        if thinned.load(Ordering::Relaxed) != self.map.tree.thinned {
+        if thinned.load_own(Ordering::Relaxed) != self.map.tree.thinned {
             thinned.store(self.map.tree.thinned, Ordering::Relaxed);
         }
         shared.tally.0.len.store(self.map.tree.len.wrapping_sub(self.added), Ordering::Relaxed);

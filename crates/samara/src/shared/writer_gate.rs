@@ -17,7 +17,9 @@
 //! vice versa.
 
 use crate::shared::reentry::Reentry;
-use crate::sync::{AtomicBool, AtomicPtr, AtomicUsize, Cell, Ordering, UnsafeCell, fence, here, is_here, spin};
+use crate::sync::{
+    AtomicBool, AtomicPtr, AtomicUsize, Cell, LoadOwn, Ordering, UnsafeCell, fence, here, is_here, spin,
+};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::marker::PhantomData;
@@ -78,15 +80,20 @@ impl<T> WriterGate<T> {
 
     /// Whether there is no record.
     pub(crate) fn is_empty(&self) -> bool {
-        // Acquire: as in `iter`.
-        self.head.load(Ordering::Acquire).is_null()
+        // Relaxed: nothing is read through it.
+        self.head.load(Ordering::Relaxed).is_null()
     }
 
     /// All records, newest first.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &WriterRecord<T>> {
         // Acquire: pairs with the Release in `take` for the newest record. For the records after it
         // too: the thread that pushed it had acquired them.
-        let mut at: *const WriterRecord<T> = self.head.load(Ordering::Acquire);
+        self.from(self.head.load(Ordering::Acquire))
+    }
+
+    /// This record of the list, and those after it.
+    fn from(&self, first: *const WriterRecord<T>) -> impl Iterator<Item = &WriterRecord<T>> {
+        let mut at = first;
         core::iter::from_fn(move || {
             // SAFETY: GATE-2: records live as long as the list, which is borrowed.
             let record = unsafe { at.as_ref() }?;
@@ -98,9 +105,11 @@ impl<T> WriterGate<T> {
     /// Takes a free record, or makes a new one. `None`: there is no memory for it.
     ///
     /// # Safety
-    /// While it runs, nobody else calls it or closes the gate.
+    /// Whoever else calls it or closes the gate does so before it, or after it.
     pub(crate) unsafe fn take(&self, work: impl FnOnce() -> T) -> Option<&WriterRecord<T>> {
-        for record in self.iter() {
+        // Relaxed: whoever was here before comes before the caller.
+        let head = self.head.load_own(Ordering::Relaxed);
+        for record in self.from(head) {
             // Acquire: pairs with the Release in `give_back`.
             if !record.taken.swap(true, Ordering::Acquire) {
                 return Some(record);
@@ -111,7 +120,7 @@ impl<T> WriterGate<T> {
         fresh.push(WriterRecord {
             inside: AtomicUsize::new(0),
             taken: AtomicBool::new(true),
-            next: Cell::new(self.head.load(Ordering::Relaxed)),
+            next: Cell::new(head),
             len: AtomicUsize::new(0),
             pending: AtomicUsize::new(0),
             reserved: AtomicBool::new(false),

@@ -29,6 +29,46 @@ pub(crate) use shadow::*;
 #[cfg(feature = "shared")]
 pub(crate) use here::{here, is_here};
 
+/// An atomic word, loaded by a thread that then stores to it.
+pub(crate) trait LoadOwn {
+    type Value;
+    /// Loads what nobody else stores to meanwhile, or what the next exchange checks or changes.
+    /// (Models load the last value in any case.)
+    fn load_own(&self, order: Ordering) -> Self::Value;
+}
+
+#[cfg(not(loom))]
+macro_rules! load_own {
+    ($($word:ident $(<$t:ident>)?: $value:ty;)*) => {$(
+        impl $(<$t>)? LoadOwn for $word $(<$t>)? {
+            type Value = $value;
+            #[inline(always)]
+            fn load_own(&self, order: Ordering) -> $value {
+                self.load(order)
+            }
+        }
+    )*};
+}
+#[cfg(not(loom))]
+load_own! {
+    AtomicU32: u32;
+    AtomicUsize: usize;
+    AtomicPtr<T>: *mut T;
+}
+#[cfg(all(feature = "shared", not(loom)))]
+load_own! { AtomicBool: bool; }
+
+/// Adds one, unless the word has its highest value. Returns the value before. (Models do it in one
+/// step.)
+#[cfg(feature = "shared")]
+#[inline]
+pub(crate) fn count_up(word: &AtomicUsize, order: Ordering) -> usize {
+    if cfg!(loom) {
+        return word.fetch_add(1, order);
+    }
+    word.fetch_update(order, Ordering::Relaxed, |n| n.checked_add(1)).unwrap_or_else(|highest| highest)
+}
+
 /// The running thread, as a word that is not 0. A thread leaves its word in what it takes, and so
 /// recognises itself when it comes again.
 #[cfg(all(feature = "shared", feature = "std", not(loom)))]

@@ -315,6 +315,18 @@ macro_rules! atomics {
             }
         }
 
+        impl $(<$t>)? crate::sync::LoadOwn for $name $(<$t>)? {
+            type Value = $value;
+            #[track_caller]
+            fn load_own(&self, order: Ordering) -> $value {
+                match self.word() {
+                    // Why: `sync` of samara-models. Its `snapshot` has the owner counts instead.
+                    Some(word) if size_of::<Self>() != 4 => Value::of(word.value(word.moved.fetch_add(0, order))),
+                    _ => self.load(order),
+                }
+            }
+        }
+
         impl $(<$t>)? Drop for $name $(<$t>)? {
             fn drop(&mut self) {
                 let at = ptr::from_ref(self).addr();

@@ -16,7 +16,7 @@
 //!   snapshots.
 //! - **COW-3** `cloner` is set in every tree that may share a node with another tree. It copies a
 //!   `V`.
-//! - **COW-4** A node that shared maps show to readers is marked ([`PUBLISHED`]) in its count. The
+//! - **COW-4** A node that shared maps show to readers is marked (`PUBLISHED`) in its count. The
 //!   maps are among its owners. A map gives the node up when its readers cannot reach it any more.
 //!   So a map that is the only owner may change it, as `publish` and `leaf_store` say.
 //!   A store in a shared map runs in a tree of its own that has a `log`: it copies every marked
@@ -29,11 +29,9 @@
 //!   Only a map that ends takes marks off, from nodes that it alone owns. The mark costs a tree
 //!   that is not shared one copy of the node, and nothing else.
 //!
-//! Orderings: lowering a count is a Release, finding it 0 an Acquire. So everything that other
-//! owners read happens before the last owner writes or frees.
+//! `owners` counts.
 
 use crate::fault::refused;
-use crate::node::PUBLISHED;
 use crate::node::Raw;
 use crate::node::inner::Inner;
 use crate::node::leaf::Leaf;
@@ -44,6 +42,7 @@ use crate::sync::plain::AtomicPtr;
 use crate::sync::{AtomicU32, Ordering};
 use crate::tree::clone::clone_leaf;
 use crate::tree::free::Subtree;
+use crate::tree::owners::{add_owner, has_others, is_own};
 use crate::tree::retired::{Fate, Log};
 use crate::tree::{Path, Step, Tree};
 use crate::types::error::AllocError;
@@ -52,46 +51,6 @@ use crate::types::span::Span;
 use core::marker::PhantomData;
 use core::mem;
 use core::ptr;
-
-/// Maximum number of owners: more are refused, long before the count could overflow.
-const MAX_OWNERS: u32 = PUBLISHED / 2;
-
-/// Whether the caller is the node's only owner and may write to it: it has no other owner and no
-/// mark.
-#[inline]
-pub(crate) fn is_own(refs: &AtomicU32) -> bool {
-    refs.load(Ordering::Acquire) == 0
-}
-
-/// Adds an owner.
-pub(crate) fn add_owner(refs: &AtomicU32) -> Result<(), AllocError> {
-    // Relaxed: the caller got the node from an owner, who keeps it alive meanwhile.
-    if refs.fetch_add(1, Ordering::Relaxed) & !PUBLISHED > MAX_OWNERS {
-        refs.fetch_sub(1, Ordering::Relaxed);
-        return Err(AllocError);
-    }
-    Ok(())
-}
-
-/// Removes an owner. Returns whether it was the last one, who is to free the node.
-pub(crate) fn remove_owner(refs: &AtomicU32) -> bool {
-    // The last owner needs no atomic write: nobody else can reach the node any more.
-    if refs.load(Ordering::Acquire) & !PUBLISHED == 0 {
-        return true;
-    }
-    let last = refs.fetch_sub(1, Ordering::Release) & !PUBLISHED == 0;
-    if last {
-        // A fence would be enough, but race detectors understand a load.
-        refs.load(Ordering::Acquire);
-    }
-    last
-}
-
-/// Whether a marked node has owners besides the shared map.
-#[inline]
-pub(crate) fn has_others(refs: &AtomicU32) -> bool {
-    refs.load(Ordering::Acquire) & !PUBLISHED != 0
-}
 
 /// The function that copies values, an `fn(&V) -> V` (COW-3), or null while nothing has been
 /// shared.

@@ -29,6 +29,7 @@ pub(crate) mod cow;
 pub(crate) mod diff;
 pub(crate) mod find_gap;
 pub(crate) mod free;
+pub(crate) mod owners;
 pub(crate) mod rebalance;
 pub(crate) mod refill;
 pub(crate) mod remove;
@@ -183,7 +184,7 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
                 }
                 let slot = node.rank::<F>(key);
                 path.set(level, at, slot);
-                at = node.child(slot);
+                at = node.own_child(slot);
                 level -= 1;
             }
             let leaf = Leaf::<K, V, S>::from_raw(at);
@@ -228,7 +229,7 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
                 let node = Inner::<K, S>::from_raw(at);
                 let slot = node.len() - 1;
                 path.set(level, at, slot);
-                at = node.child(slot);
+                at = node.own_child(slot);
             }
             let leaf = Leaf::<K, V, S>::from_raw(at);
             path.set(0, at, leaf.len());

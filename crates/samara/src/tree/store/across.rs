@@ -6,7 +6,7 @@
 use crate::node::Raw;
 use crate::node::leaf::Leaf;
 use crate::node::shape::Shape;
-use crate::tree::cow::is_own;
+use crate::tree::owners::is_own;
 use crate::tree::retired::Fate;
 use crate::tree::store::Cut;
 use crate::tree::store::finish::{Displacement, Finish, Parked, park};

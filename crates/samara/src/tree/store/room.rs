@@ -5,7 +5,8 @@
 
 use crate::node::leaf::Leaf;
 use crate::node::shape::Shape;
-use crate::tree::cow::{is_own, refs};
+use crate::tree::cow::refs;
+use crate::tree::owners::is_own;
 use crate::tree::{Path, Tree};
 use crate::types::error::{AllocError, StoreError};
 use crate::types::key::Key;
