@@ -281,42 +281,86 @@ fn from_environment(name: &str, otherwise: u64) -> u64 {
     std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(otherwise)
 }
 
+/// What a campaign has found.
+#[derive(Default)]
+struct Found {
+    calls: usize,
+    overlapped: usize,
+    unsure: u64,
+}
+
+/// Records one racing program. False: it has differences, unsure calls that overlapped none, or did
+/// not come to its end.
+fn race(args: &[String], charge: bool, patience: Option<u64>, found: &mut Found) -> Result<bool, Failed> {
+    let mut options = Options::new(std::env::current_exe()?).args(["--program", "racing"]).args(args);
+    options.engine = charge.then(Engine::default);
+    options.patience = patience;
+    let mut events: Vec<Event> = Vec::new();
+    let outcome = record(&options, &mut events)?;
+    found.calls += events.iter().filter(|e| e.kind == EventKind::Call).count();
+    found.overlapped += events.iter().filter(|e| e.overlapped).count();
+    found.unsure += outcome.counters.unsure;
+    let wrong = |e: &&Event| e.kind == EventKind::Difference || (e.kind == EventKind::Checked && e.result != 0);
+    let what: Vec<&str> = events.iter().filter(wrong).map(|e| &*e.text).collect();
+    let lonely = events.iter().any(|e| e.text == samara_trace::event::UNSURE && !e.overlapped);
+    let good = what.is_empty() && outcome.status.code() == Some(0) && !lonely;
+    if !good {
+        let how = if charge { "decided" } else { "recorded" };
+        let waits = patience.map_or("", |_| ", all calls overlapped");
+        println!("{how}{waits} {args:?} {}: {} differences: {:?}", outcome.status, what.len(), what.first());
+        if let Some(first) = events.iter().position(|e| wrong(&e)) && std::env::var_os("SAMARA_RACES_DUMP").is_some() {
+            let from = first.saturating_sub(60);
+            events[from..=first].iter().for_each(|e| println!("{}", line(e)));
+        }
+    }
+    Ok(good)
+}
+
+fn line(e: &Event) -> String {
+    let (mut areas, mut plan) = (String::new(), String::new());
+    for a in &e.areas {
+        areas += &format!(" {:x}-{:x}/{}{}", a.start, a.end, a.perms, if a.apart.is_empty() { String::new() } else { format!("({})", a.apart) });
+    }
+    for s in &e.plan {
+        plan += &format!(" {:?}@{:x}-{:x}", s.kind, s.start, s.end);
+    }
+    format!(
+        "{} {:?} tid {} {}..{} nr {:?} {:x?} = {:x}{} {:?}\n      plan{plan}\n      areas{areas}",
+        e.seq, e.kind, e.tid, e.entry_ns, e.exit_ns, e.nr, e.args, e.result, if e.overlapped { " OVER" } else { "" }, e.text
+    )
+}
+
 /// Random programs, each recorded with and without the engine in charge.
 pub(crate) fn races() -> Result<(), Failed> {
     let seed = from_environment("SAMARA_SEED", 1);
     let programs = from_environment("SAMARA_RACES", 12);
     println!("races: SAMARA_SEED={seed} SAMARA_RACES={programs}");
     let only = std::env::var("SAMARA_RACES_VERBS").ok();
-    let (mut calls, mut overlapped, mut unsure, mut failed) = (0, 0, 0, Vec::new());
+    let one: Option<Vec<String>> =
+        std::env::var("SAMARA_RACES_ARGS").ok().map(|args| args.split_whitespace().map(String::from).collect());
+    let patience = std::env::var("SAMARA_RACES_PATIENCE").ok().and_then(|text| text.parse().ok());
+    let (mut found, mut failed) = (Found::default(), Vec::new());
     for i in 0..programs {
         let mut numbers = Numbers(seed.wrapping_add(i << 32));
         let threads = 2 + numbers.below(MOST_THREADS - 1);
         let ops = 20 + numbers.below(100);
         let all: Vec<char> = only.as_deref().unwrap_or(VERBS).chars().collect();
         let verbs: String = (0..1 + numbers.below(7)).map(|_| all[numbers.below(all.len() as u64) as usize]).collect();
-        let args = [(seed + i).to_string(), threads.to_string(), ops.to_string(), verbs];
+        let random = [(seed + i).to_string(), threads.to_string(), ops.to_string(), verbs];
+        let args = one.as_deref().unwrap_or(&random);
         for charge in [false, true] {
-            let mut options = Options::new(std::env::current_exe()?).args(["--program", "racing"]).args(&args);
-            options.engine = charge.then(Engine::default);
-            let mut events: Vec<Event> = Vec::new();
-            let outcome = record(&options, &mut events)?;
-            calls += events.iter().filter(|e| e.kind == EventKind::Call).count();
-            overlapped += events.iter().filter(|e| e.overlapped).count();
-            unsure += outcome.counters.unsure;
-            let wrong = |e: &&Event| e.kind == EventKind::Difference || (e.kind == EventKind::Checked && e.result != 0);
-            let what: Vec<&str> = events.iter().filter(wrong).map(|e| &*e.text).collect();
-            let lonely = events.iter().any(|e| e.text == samara_trace::event::UNSURE && !e.overlapped);
-            if !what.is_empty() || outcome.status.code() != Some(0) || lonely {
-                let how = if charge { "decided" } else { "recorded" };
-                println!("{how} {args:?} {}: {} differences: {:?}", outcome.status, what.len(), what.first());
+            if !race(args, charge, patience, &mut found)? {
                 failed.push(i);
             }
         }
     }
     println!(
-        "races: {programs} programs twice, {calls} calls, {overlapped} overlapped, {unsure} unsure, {} with differences",
+        "races: {programs} programs twice, {} calls, {} overlapped, {} unsure, {} with differences",
+        found.calls,
+        found.overlapped,
+        found.unsure,
         failed.len()
     );
-    expect("calls overlapped", overlapped > 0)?;
+    expect("calls overlapped", found.overlapped > 0)?;
     expect(&format!("programs {failed:?} have differences, or unsure calls that overlapped none"), failed.is_empty())
 }
