@@ -415,8 +415,9 @@ impl Tracer<'_> {
                 continue;
             }
             let all = space.unsettled();
-            let blocked =
-                |t: &Tid| self.tasks.get(t).and_then(|t| t.flight.as_ref()).is_some_and(|f| f.blocks(*t, now, all, patience));
+            let blocked = |t: &Tid| {
+                self.tasks.get(t).and_then(|t| t.flight.as_ref()).is_some_and(|f| f.blocks(*t, now, all, patience))
+            };
             if traffic.flying.iter().any(blocked) {
                 break;
             }

@@ -308,7 +308,9 @@ fn race(args: &[String], charge: bool, patience: Option<u64>, found: &mut Found)
         let how = if charge { "decided" } else { "recorded" };
         let waits = patience.map_or("", |_| ", all calls overlapped");
         println!("{how}{waits} {args:?} {}: {} differences: {:?}", outcome.status, what.len(), what.first());
-        if let Some(first) = events.iter().position(|e| wrong(&e)) && std::env::var_os("SAMARA_RACES_DUMP").is_some() {
+        if let Some(first) = events.iter().position(|e| wrong(&e))
+            && std::env::var_os("SAMARA_RACES_DUMP").is_some()
+        {
             let from = first.saturating_sub(60);
             events[from..=first].iter().for_each(|e| println!("{}", line(e)));
         }
@@ -319,14 +321,29 @@ fn race(args: &[String], charge: bool, patience: Option<u64>, found: &mut Found)
 fn line(e: &Event) -> String {
     let (mut areas, mut plan) = (String::new(), String::new());
     for a in &e.areas {
-        areas += &format!(" {:x}-{:x}/{}{}", a.start, a.end, a.perms, if a.apart.is_empty() { String::new() } else { format!("({})", a.apart) });
+        areas += &format!(
+            " {:x}-{:x}/{}{}",
+            a.start,
+            a.end,
+            a.perms,
+            if a.apart.is_empty() { String::new() } else { format!("({})", a.apart) }
+        );
     }
     for s in &e.plan {
         plan += &format!(" {:?}@{:x}-{:x}", s.kind, s.start, s.end);
     }
     format!(
         "{} {:?} tid {} {}..{} nr {:?} {:x?} = {:x}{} {:?}\n      plan{plan}\n      areas{areas}",
-        e.seq, e.kind, e.tid, e.entry_ns, e.exit_ns, e.nr, e.args, e.result, if e.overlapped { " OVER" } else { "" }, e.text
+        e.seq,
+        e.kind,
+        e.tid,
+        e.entry_ns,
+        e.exit_ns,
+        e.nr,
+        e.args,
+        e.result,
+        if e.overlapped { " OVER" } else { "" },
+        e.text
     )
 }
 
