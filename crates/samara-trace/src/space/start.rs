@@ -32,6 +32,7 @@ impl Space {
     pub(crate) fn orphan(id: SpaceId, who: Who, query: bool, journal: &mut Journal<'_>) -> Space {
         let mut space = Space::new(id, who.tid, false, query);
         space.fill(who.tid, journal);
+        space.forked = true;
         space.inherit();
         let mut event = journal.blank(EventKind::Fork, id, who);
         event.text = "its parent was killed while it forked".into();
@@ -42,6 +43,7 @@ impl Space {
     /// The space of a forked child, `who`. `quiet`: no call of the parent's space is in flight.
     pub(crate) fn fork(&mut self, id: SpaceId, who: Who, quiet: bool, journal: &mut Journal<'_>) -> Space {
         let mut child = Space::new(id, who.tid, false, self.maps.queries());
+        child.forked = true;
         child.bases = self.bases;
         child.hidden = self.hidden;
         child.forgets = self.forgets;
@@ -79,6 +81,9 @@ impl Space {
         if before.is_some() {
             child.inherit();
         }
+        if !quiet {
+            let _ = child.model.unlearn(reach::ALL.0, reach::ALL.1, child.moved, true);
+        }
         let mut event = journal.blank(EventKind::Fork, id, who);
         event.args[0] = self.id;
         event.overlapped = !quiet;
@@ -113,6 +118,7 @@ impl Space {
             future_locks: Vec::new(),
             foggy: Vec::new(),
             moved: false,
+            forked: false,
             bound: false,
             forgets: None,
             trial: false,
