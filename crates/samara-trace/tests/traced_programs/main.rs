@@ -123,6 +123,8 @@ fn trials() -> Vec<Trial> {
         ("advice", advice),
         ("locks_later", |m| overlapped(m, "locks-later")),
         ("charged", |m| overlapped(m, "charged")),
+        ("locked_apart", |m| overlapped(m, "locked-apart")),
+        ("moved_beside", |m| overlapped(m, "moved-beside")),
         ("ring", |m| decided(m, "ring", &[])),
         ("half_way", |m| decided(m, "half-way", &["mmap", "mprotect", "mremap", "remap_file_pages"])),
         ("no_stack", |m| decided(m, "no-stack", &["madvise", "mprotect"])),

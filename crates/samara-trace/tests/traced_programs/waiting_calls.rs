@@ -6,12 +6,15 @@
 use crate::syscalls::*;
 
 const PAGE: u64 = 4096;
+const POPULATE_READ: u64 = libc::MADV_POPULATE_READ as u64;
 
 /// Runs the program of this name, if it is one of these.
 pub(crate) fn run(name: &str) -> bool {
     match name {
         "locks-later" => locks_later(),
         "charged" => charged(),
+        "locked-apart" => locked_apart(),
+        "moved-beside" => moved_beside(),
         _ => return false,
     }
     true
@@ -23,24 +26,34 @@ struct Awaited {
     at: u64,
 }
 
+/// A userfaultfd that tells of these events, and has these pages registered.
+fn registered(features: u64, at: u64, pages: u64) -> u64 {
+    let fd = call(libc::SYS_userfaultfd, [libc::O_CLOEXEC as u64, 0, 0, 0, 0, 0]);
+    let api = [0xaau64, features, 0]; // UFFD_API
+    if fd < 0 || call(libc::SYS_ioctl, [fd as u64, 0xc018_aa3f, api.as_ptr() as u64, 0, 0, 0]) != 0 {
+        exit(7);
+    }
+    let range = [at, pages * PAGE, 1, 0]; // missing pages
+    assert_eq!(call(libc::SYS_ioctl, [fd as u64, 0xc020_aa00, range.as_ptr() as u64, 0, 0, 0]), 0);
+    fd as u64
+}
+
+/// Waits for a message of a userfaultfd.
+fn message(uffd: u64) -> [u64; 4] {
+    let mut message = [0u64; 4];
+    assert_eq!(call(libc::SYS_read, [uffd, message.as_mut_ptr() as u64, 32, 0, 0, 0]), 32);
+    message
+}
+
 impl Awaited {
     fn new() -> Awaited {
-        let fd = call(libc::SYS_userfaultfd, [libc::O_CLOEXEC as u64, 0, 0, 0, 0, 0]);
-        let api = [0xaau64, 0, 0]; // UFFD_API, no features
-        if fd < 0 || call(libc::SYS_ioctl, [fd as u64, 0xc018_aa3f, api.as_ptr() as u64, 0, 0, 0]) != 0 {
-            exit(7);
-        }
-        let page = Awaited { uffd: fd as u64, at: anon(6 * PAGE) + 4 * PAGE };
-        let range = [page.at, PAGE, 1, 0]; // missing pages
-        assert_eq!(call(libc::SYS_ioctl, [page.uffd, 0xc020_aa00, range.as_ptr() as u64, 0, 0, 0]), 0);
-        page
+        let at = anon(12 * PAGE) + 4 * PAGE;
+        Awaited { uffd: registered(0, at, 1), at }
     }
 
     /// Waits until somebody waits for the page.
     fn wanted(&self) {
-        let mut message = [0u64; 4];
-        assert_eq!(call(libc::SYS_read, [self.uffd, message.as_mut_ptr() as u64, 32, 0, 0, 0]), 32);
-        assert_eq!(message[2] & !(PAGE - 1), self.at);
+        assert_eq!(message(self.uffd)[2] & !(PAGE - 1), self.at);
     }
 
     /// Lets those go on who wait for the page.
@@ -48,6 +61,11 @@ impl Awaited {
         let page = [self.at, PAGE, 0, 0];
         assert_eq!(call(libc::SYS_ioctl, [self.uffd, 0xc020_aa04, page.as_ptr() as u64, 0, 0, 0]), 0);
     }
+}
+
+/// Maps a page.
+fn map(at: u64, prot: i32) {
+    assert_eq!(mmap(at, PAGE, prot, FIXED, -1, 0) as u64, at);
 }
 
 fn lock_all(flags: i32) -> i64 {
@@ -93,8 +111,7 @@ fn locks_later() {
 fn charged() {
     let page = Awaited::new();
     let at = page.at - PAGE;
-    let new = |at: u64, prot: i32| assert_eq!(mmap(at, PAGE, prot, FIXED, -1, 0) as u64, at);
-    new(at, R);
+    map(at, R);
     let first = std::thread::spawn(move || call(libc::SYS_madvise, [at, 2 * PAGE, POPULATE_READ, 0, 0, 0]));
     page.wanted();
     assert_eq!(mprotect(at, PAGE, RW), 0);
@@ -102,7 +119,46 @@ fn charged() {
     (0..20).for_each(|_| assert_eq!(mprotect(at, PAGE, R), 0));
     page.serve();
     first.join().unwrap();
-    new(at - PAGE, R);
+    map(at - PAGE, R);
 }
 
-const POPULATE_READ: u64 = libc::MADV_POPULATE_READ as u64;
+/// Two calls that overlap: one locks a page, the other one takes away the right to write from the
+/// next page, which was written. Their order shows nowhere. In one of the two orders the pages are
+/// one area for a moment; what would follow from that for the charge of the next page is wrong.
+fn locked_apart() {
+    let page = Awaited::new();
+    let (locked, next) = (page.at + PAGE, page.at + 2 * PAGE);
+    map(locked, R);
+    touch(next, PAGE);
+    let range = [page.at, 2 * PAGE, 0, 0, 0, 0];
+    let first = std::thread::spawn(move || call(libc::SYS_mlock, range));
+    page.wanted();
+    assert_eq!(mprotect(next, PAGE, R), 0);
+    page.serve();
+    if first.join().unwrap() != 0 {
+        exit(7);
+    }
+    map(next + PAGE, R);
+}
+
+/// A call that has moved memory and has not returned, while so many calls wait for it that the
+/// kernel's view is taken over, with the move. The recorder decides how many those are; with one of
+/// these numbers none is left that waits when the move returns.
+fn moved_beside() {
+    const MOVE: i32 = libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED;
+    for others in 12..20 {
+        let from = anon(20 * PAGE);
+        let to = anon(20 * PAGE);
+        let uffd = registered(1 << 2, from, 8); // UFFD_FEATURE_EVENT_REMAP: a move waits for the reader
+        let first = std::thread::spawn(move || mremap(from, PAGE, PAGE, MOVE, to + 4 * PAGE));
+        // It has moved when its page is gone.
+        let mut resident = [0u8; 1];
+        while call(libc::SYS_mincore, [from, PAGE, resident.as_mut_ptr() as u64, 0, 0, 0]) == 0 {
+            std::thread::yield_now();
+        }
+        (0..others).for_each(|_| assert_eq!(call(libc::SYS_madvise, [from + 6 * PAGE, PAGE, 0, 0, 0, 0]), 0));
+        message(uffd);
+        assert_eq!(first.join().unwrap() as u64, to + 4 * PAGE);
+        map(from + PAGE, RW);
+    }
+}
