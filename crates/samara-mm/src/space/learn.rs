@@ -23,8 +23,8 @@
 //! If two answers explain a boundary, the model takes the one that keeps more areas apart:
 //! `learn_join` can correct it later, but `learn_cut` could not correct the other.
 //!
-//! After calls whose order is not known, `unlearn` makes doubtful again what the wrong order may have
-//! settled: joins between two of them, which no comparison has seen, for one.
+//! After calls whose order is not known, `unlearn` makes doubtful again what the wrong order may
+//! have settled: joins between two of them, which no comparison has seen, for one.
 //!
 //! - **LEARN-1** `seams` holds the joins of the last call in order, each with both sides as they
 //!   were before it. Everything else that changes an area (`import`, `forget`, `grow_down`,

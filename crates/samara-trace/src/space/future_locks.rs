@@ -3,9 +3,9 @@
 //!
 //! It does not know how locks change areas. Neighbours: `overlap` says which calls may be the last.
 //!
-//! - **FUTURE-LOCKS-1** an answer is settled only by memory that a call has made (a break that moves
-//!   within its page makes none), where the call entered the kernel after all calls that may be the
-//!   last were back, and no other call may have locked that memory.
+//! - **FUTURE-LOCKS-1** an answer is settled only by memory that a call has made (a break that
+//!   moves within its page makes none), where the call entered the kernel after all calls that may
+//!   be the last were back, and no other call may have locked that memory.
 
 use samara_mm::LockKind;
 
@@ -99,7 +99,8 @@ impl Space {
         if beside || self.raced(call, &self.ranges(call)) {
             return;
         }
-        let plain = libc::MAP_ANONYMOUS | libc::MAP_LOCKED | libc::MAP_HUGETLB;
+        // Droppable memory and huge pages are never locked.
+        let plain = libc::MAP_ANONYMOUS | libc::MAP_LOCKED | libc::MAP_HUGETLB | libc::MAP_DROPPABLE;
         let at = match call.decoded.call {
             Call::Mmap if call.decoded.args[3] as i32 & plain == libc::MAP_ANONYMOUS => call.result as u64,
             Call::Shmat => call.result as u64,

@@ -184,9 +184,6 @@ impl Space {
         let Some(shown) = self.look(who.tid, &[place]) else { return };
         let steps = self.adopt_shown(&shown);
         if !steps.is_empty() {
-            // It may be the work of a call that has not returned.
-            let reach: Vec<Range> = steps.iter().map(|s| (s.start, s.end)).collect();
-            self.recent.push_back((who.exit_ns, reach));
             self.report_learnt(who, "an area that no call made".into(), &steps, journal);
         }
     }

@@ -334,8 +334,8 @@ impl Space {
         }
     }
 
-    /// Makes doubtful what the order of these calls may have decided and no file shows, in all areas
-    /// that they touched (OVERLAP-3).
+    /// Makes doubtful what the order of these calls may have decided and no file shows, in all
+    /// areas that they touched (OVERLAP-3).
     pub(crate) fn unlearn(&mut self, calls: &[Returned]) {
         let some = calls.iter().filter(|c| !matches!(c.decoded.call.row().reach, Reach::Everything));
         let ranges: Vec<Range> = some.flat_map(|c| self.ranges(c)).collect();

@@ -315,46 +315,23 @@ fn race(args: &[String], charge: bool, patience: Option<u64>, found: &mut Found)
         let how = if charge { "decided" } else { "recorded" };
         let waits = patience.map_or("", |_| ", all calls overlapped");
         println!("{how}{waits} {args:?} {}: {} differences: {:?}", outcome.status, what.len(), what.first());
-        if let Some(first) = events.iter().position(|e| wrong(&e))
-            && std::env::var_os("SAMARA_RACES_DUMP").is_some()
-        {
-            let from = first.saturating_sub(60);
-            events[from..=first].iter().for_each(|e| println!("{}", line(e)));
-        }
+        // The events around it, without which a fault that is rare cannot be understood.
+        let end = events.iter().position(|e| wrong(&e)).map_or(events.len(), |first| first + 1);
+        events[end.saturating_sub(60)..end].iter().for_each(print);
     }
     Ok(good)
 }
 
-fn line(e: &Event) -> String {
-    let (mut areas, mut plan) = (String::new(), String::new());
-    for a in &e.areas {
-        areas += &format!(
-            " {:x}-{:x}/{}{}",
-            a.start,
-            a.end,
-            a.perms,
-            if a.apart.is_empty() { String::new() } else { format!("({})", a.apart) }
-        );
-    }
-    for s in &e.plan {
-        plan += &format!(" {:?}@{:x}-{:x}", s.kind, s.start, s.end);
-    }
-    format!(
-        "{} {:?} tid {} {}..{} nr {:?} {:x?} = {:x}{} {:?}\n      plan{plan}\n      areas{areas}",
-        e.seq,
-        e.kind,
-        e.tid,
-        e.entry_ns,
-        e.exit_ns,
-        e.nr,
-        e.args,
-        e.result,
-        if e.overlapped { " OVER" } else { "" },
-        e.text
-    )
+fn print(e: &Event) {
+    let overlapped = if e.overlapped { ", overlapped" } else { "" };
+    println!("  {} {:?} of {}: {:?}{:x?} = {:x}{overlapped} {}", e.seq, e.kind, e.tid, e.nr, e.args, e.result, e.text);
+    println!("    from {} to {} ns", e.entry_ns, e.exit_ns);
+    e.plan.iter().for_each(|s| println!("    {:?} {:x}-{:x}", s.kind, s.start, s.end));
+    e.areas.iter().for_each(|a| println!("    area {:x}-{:x} {:x} {}", a.start, a.end, a.perms, a.apart));
 }
 
-/// Random programs, each recorded with and without the engine in charge.
+/// Random programs, each recorded with and without the engine in charge. `SAMARA_RACES_ARGS`: one
+/// program instead, time and again.
 pub(crate) fn races() -> Result<(), Failed> {
     let seed = from_environment("SAMARA_SEED", 1);
     let programs = from_environment("SAMARA_RACES", 12);

@@ -73,7 +73,8 @@ fn lock_all(flags: i32) -> i64 {
 }
 
 /// Two calls that overlap say different things of later maps. What shows which one counts is new
-/// memory, not a break that moves within its page, whose page is locked otherwise.
+/// memory that can be locked: not a break that moves within its page, whose page is locked
+/// otherwise.
 fn locks_later() {
     let brk = |at: u64| call(libc::SYS_brk, [at, 0, 0, 0, 0, 0]) as u64;
     let heap = brk(0).next_multiple_of(PAGE) + 64 * PAGE;
@@ -97,6 +98,8 @@ fn locks_later() {
             page.serve();
             assert_eq!(first.join().unwrap(), 0);
             assert_eq!(call(libc::SYS_munlock, [heap, PAGE, 0, 0, 0, 0]), 0);
+            // New memory that is never locked, where the kernel has it.
+            mmap(0, PAGE, RW, libc::MAP_ANONYMOUS | libc::MAP_DROPPABLE, -1, 0);
         }
         assert_eq!(brk(heap + 16), heap + 16);
         assert_eq!(brk(heap + 3 * PAGE), heap + 3 * PAGE);
