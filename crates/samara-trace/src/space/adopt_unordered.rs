@@ -45,6 +45,11 @@ impl Shown {
         self.heap.iter().all(|(start, end, named)| *named == (*start < brk && *end > start_brk))
     }
 
+    /// The last area of the heap.
+    pub(crate) fn last_of_heap(&self) -> Option<Range> {
+        self.heap.iter().rev().find(|(_, _, named)| *named).map(|(start, end, _)| (*start, *end))
+    }
+
     fn policy(&self, k: &KernelArea) -> Option<Option<Policy>> {
         // For shared memory and private maps of it, the kernel shows the file's policy, not the
         // area's.

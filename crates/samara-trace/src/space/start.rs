@@ -12,6 +12,7 @@ use crate::file::name_text;
 use crate::journal::{Journal, Lack, Size, Who};
 use crate::os::proc::{self, Maps};
 use crate::os::sys::{self, Tid};
+use crate::space::adopt_unordered::Shown;
 use crate::space::compare::{self, Found, Unknown};
 use crate::space::{Space, SpaceId, model, reach};
 
@@ -76,7 +77,11 @@ impl Space {
             misfit.is_some().then(|| child.adopt(who.tid)).flatten()
         } else {
             let shown = child.look(who.tid, &[reach::ALL]);
-            shown.map(|shown| child.adopt_shown(&shown)).filter(|steps| !steps.is_empty() || misfit.is_some())
+            let adopt = |shown: Shown| {
+                child.adopt_break(shown.last_of_heap());
+                child.adopt_shown(&shown)
+            };
+            shown.map(adopt).filter(|steps| !steps.is_empty() || misfit.is_some())
         };
         if before.is_some() {
             child.inherit();

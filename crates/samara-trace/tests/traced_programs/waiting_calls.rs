@@ -15,6 +15,7 @@ pub(crate) fn run(name: &str) -> bool {
         "charged" => charged(),
         "locked-apart" => locked_apart(),
         "moved-beside" => moved_beside(),
+        "heap-of-a-child" => heap_of_a_child(),
         _ => return false,
     }
     true
@@ -163,5 +164,28 @@ fn moved_beside() {
         message(uffd);
         assert_eq!(first.join().unwrap() as u64, to + 4 * PAGE);
         map(from + PAGE, RW);
+    }
+}
+
+/// A child that is made while a call that moved the break waits for another call to return: it has
+/// the new break.
+fn heap_of_a_child() {
+    let brk = |at: u64| call(libc::SYS_brk, [at, 0, 0, 0, 0, 0]) as u64;
+    let heap = brk(0).next_multiple_of(PAGE) + 64 * PAGE;
+    assert_eq!(brk(heap), heap);
+    let page = Awaited::new();
+    let first = std::thread::spawn(|| lock_all(libc::MCL_CURRENT));
+    page.wanted();
+    assert_eq!(brk(heap + 4 * PAGE), heap + 4 * PAGE);
+    // An area of its own, which shows by its name that it is the heap's.
+    assert_eq!(mprotect(heap + 2 * PAGE, 2 * PAGE, R), 0);
+    let child = fork();
+    if child == 0 {
+        exit(0);
+    }
+    assert_eq!(wait(child, 0), 0);
+    page.serve();
+    if first.join().unwrap() != 0 {
+        exit(7);
     }
 }
