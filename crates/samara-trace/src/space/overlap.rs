@@ -268,19 +268,23 @@ impl Space {
     /// a policy.
     pub(crate) fn fog(&mut self, calls: &[Returned], reach: &[Range]) {
         if calls.iter().any(|c| c.decoded.call == Call::Mbind) || reach.iter().any(|r| meets(&self.foggy, *r)) {
-            let filed = |a: &samara_mm::Placed<'_, crate::space::model::Inode>| {
-                matches!(a.area.object, samara_mm::Object::File(_))
-            };
-            let areas = reach.iter().flat_map(|(start, end)| self.model.areas_in(*start, *end)).filter(filed);
-            let new: Vec<Range> = areas.map(|a| (a.start, a.end)).filter(|r| !self.foggy.contains(r)).collect();
-            self.foggy.extend(new);
-            self.foggy.sort_unstable();
-            self.foggy.dedup_by(|b, a| {
-                let meet = b.0 <= a.1;
-                a.1 = if meet { a.1.max(b.1) } else { a.1 };
-                meet
-            });
+            self.fog_files(reach);
         }
+    }
+
+    /// Notes that the policies of files' areas in these ranges are not known.
+    pub(crate) fn fog_files(&mut self, reach: &[Range]) {
+        let filed =
+            |a: &samara_mm::Placed<'_, crate::space::model::Inode>| matches!(a.area.object, samara_mm::Object::File(_));
+        let areas = reach.iter().flat_map(|(start, end)| self.model.areas_in(*start, *end)).filter(filed);
+        let new: Vec<Range> = areas.map(|a| (a.start, a.end)).filter(|r| !self.foggy.contains(r)).collect();
+        self.foggy.extend(new);
+        self.foggy.sort_unstable();
+        self.foggy.dedup_by(|b, a| {
+            let meet = b.0 <= a.1;
+            a.1 = if meet { a.1.max(b.1) } else { a.1 };
+            meet
+        });
     }
 
     /// Whether policies of files' areas are unknown in or next to these ranges.

@@ -88,6 +88,7 @@ impl Space {
         }
         if !quiet {
             let _ = child.model.unlearn(reach::ALL.0, reach::ALL.1, child.moved, true);
+            child.fog_files(&[reach::ALL]);
         }
         let mut event = journal.blank(EventKind::Fork, id, who);
         event.args[0] = self.id;

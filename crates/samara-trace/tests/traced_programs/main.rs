@@ -126,6 +126,7 @@ fn trials() -> Vec<Trial> {
         ("locked_apart", |m| overlapped(m, "locked-apart")),
         ("moved_beside", |m| overlapped(m, "moved-beside")),
         ("heap_of_a_child", |m| overlapped(m, "heap-of-a-child")),
+        ("policy_of_a_child", |m| overlapped(m, "policy-of-a-child")),
         ("ring", |m| decided(m, "ring", &[])),
         ("half_way", |m| decided(m, "half-way", &["mmap", "mprotect", "mremap", "remap_file_pages"])),
         ("no_stack", |m| decided(m, "no-stack", &["madvise", "mprotect"])),

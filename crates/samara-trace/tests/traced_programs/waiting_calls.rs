@@ -16,6 +16,7 @@ pub(crate) fn run(name: &str) -> bool {
         "locked-apart" => locked_apart(),
         "moved-beside" => moved_beside(),
         "heap-of-a-child" => heap_of_a_child(),
+        "policy-of-a-child" => policy_of_a_child(),
         _ => return false,
     }
     true
@@ -181,6 +182,34 @@ fn heap_of_a_child() {
     assert_eq!(mprotect(heap + 2 * PAGE, 2 * PAGE, R), 0);
     let child = fork();
     if child == 0 {
+        exit(0);
+    }
+    assert_eq!(wait(child, 0), 0);
+    page.serve();
+    if first.join().unwrap() != 0 {
+        exit(7);
+    }
+}
+
+/// A child that is made while a call that set the policy of a file's pages waits for another call
+/// to return. What the kernel shows for such pages is the file's policy, not the area's.
+fn policy_of_a_child() {
+    let page = Awaited::new();
+    let file = memfd(4 * PAGE);
+    let at = anon(8 * PAGE);
+    let mask = 1u64;
+    let bind = |at: u64| call(libc::SYS_mbind, [at, 2 * PAGE, 2, &raw const mask as u64, 2, 0]); // MPOL_BIND
+    assert_eq!(mmap(at, 4 * PAGE, R, libc::MAP_SHARED | libc::MAP_FIXED, file, 0) as u64, at);
+    // A kernel without memory nodes has none.
+    let bound = bind(at + 2 * PAGE) == 0;
+    let first = std::thread::spawn(|| lock_all(libc::MCL_CURRENT));
+    page.wanted();
+    assert_eq!(bind(at) == 0, bound);
+    assert_eq!(mprotect(at + PAGE, PAGE, libc::PROT_NONE), 0);
+    let child = fork();
+    if child == 0 {
+        // All have one policy: one area.
+        assert_eq!(mprotect(at + PAGE, PAGE, R), 0);
         exit(0);
     }
     assert_eq!(wait(child, 0), 0);
