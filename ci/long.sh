@@ -59,7 +59,7 @@ calls() {
 races() {
     export SAMARA_RACES=${SAMARA_RACES:-738}
     logged cargo test --locked --package samara-trace --test traced_programs -- --exact races --nocapture
-    counts programs "$SAMARA_RACES" calls "$(sed -nE 's/.*races: [0-9]+ programs twice, ([0-9]+) calls.*/\1/p' "$log")"
+    counts programs "$SAMARA_RACES" calls "$(sed -nE 's/.*races: [0-9]+ programs four times, ([0-9]+) calls.*/\1/p' "$log")"
 }
 
 # Threads that call, fault and fork on shared spaces while something fails in every step.

@@ -29,6 +29,10 @@ pub struct Options {
     /// as a difference.
     #[doc(hidden)]
     pub forgets: Option<u32>,
+    /// For tests: how long a call waits for another one to return, in nanoseconds, whatever that
+    /// call is. With 0 calls overlap as on a machine that is so busy that each of them takes long.
+    #[doc(hidden)]
+    pub patience: Option<u64>,
 }
 
 impl Options {
@@ -41,6 +45,7 @@ impl Options {
             procmap_query: true,
             engine: None,
             forgets: None,
+            patience: None,
         }
     }
 

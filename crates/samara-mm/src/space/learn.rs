@@ -23,9 +23,12 @@
 //! If two answers explain a boundary, the model takes the one that keeps more areas apart:
 //! `learn_join` can correct it later, but `learn_cut` could not correct the other.
 //!
+//! After calls whose order is not known, `unlearn` makes doubtful again what the wrong order may
+//! have settled: joins between two of them, which no comparison has seen, for one.
+//!
 //! - **LEARN-1** `seams` holds the joins of the last call in order, each with both sides as they
 //!   were before it. Everything else that changes an area (`import`, `forget`, `grow_down`,
-//!   `learn_apart`, `merge_pages`) empties it; `edit_objects` edits it.
+//!   `learn_apart`, `unlearn`, `merge_pages`) empties it; `edit_objects` edits it.
 //! - **LEARN-2** Only `mremap` empties a range in which it may have joined areas before
 //!   (`unmap_joined`). What is left there can no longer show whether the kernel made those joins.
 //!   So each part takes the attributes that its own side had before the join, and `seams` keeps
@@ -41,6 +44,7 @@ use crate::area::flags::Flags;
 use crate::area::merge;
 use crate::area::reasons::{Reason, Reasons};
 use crate::area::{Anon, Area, Backing, Doubt, Object};
+use crate::calls::mmap::accountable;
 use crate::calls::mremap::emptied;
 use crate::errno::Errno;
 use crate::space::features::Features;
@@ -197,6 +201,50 @@ impl<B: Backing> AddressSpace<B> {
             self.store(start, end, side)?;
         }
         Ok(Reason::Offset)
+    }
+
+    /// For a driver that has made calls in an order that may be wrong, and has compared the areas
+    /// only after the last of them: forgets what their order decides and no comparison shows, in
+    /// all areas that meet `[start, end)`. That is whether private memory was written, whether
+    /// read-only memory is charged, and, if memory was `moved` in this space at any time, the
+    /// offset of anonymous memory. `forked`: the space is that of a forked child, so that the
+    /// memory may be inherited. All of it can be learnt again.
+    ///
+    /// # Errors
+    /// ENOMEM: out of memory. The areas stay as they were.
+    ///
+    /// ```
+    /// use samara_mm::{AddressSpace, Config, FileId, MapRequest, Prot, Reason, Touches};
+    /// let mut space = AddressSpace::<FileId>::new(Config { touches: Touches::Unseen, ..Config::default() });
+    /// space.map(&MapRequest::anonymous(0x10000, 0x1000, Prot::READ)).unwrap();
+    /// // Another thread may have made it writable for a while, and written: then it is charged.
+    /// space.unlearn(0x10000, 0x11000, false, false).unwrap();
+    /// space.map(&MapRequest::anonymous(0x11000, 0x1000, Prot::READ)).unwrap();
+    /// assert_eq!(space.learn_cut(0x11000), Ok(Reason::Accounting));
+    /// ```
+    pub fn unlearn(&mut self, start: u64, end: u64, moved: bool, forked: bool) -> Result<(), Errno> {
+        self.set_aside(start, end, 1)?;
+        self.forget_last_call();
+        let mut at = start;
+        while let Some(a) = self.area_at_or_after(at).filter(|a| a.start < end && at < end) {
+            let (from, to, mut area) = (a.start, a.end, a.area.clone());
+            at = to;
+            if !area.has_own_pages() || area.is_special() {
+                continue;
+            }
+            let id = match area.anon() {
+                Anon::Identity { id, inherited: true } | Anon::UnknownInherited { id } => Some(id),
+                _ => forked.then(|| self.fresh_id()),
+            };
+            area.set_anon(id.map_or(Anon::Unknown, |id| Anon::UnknownInherited { id }));
+            area.unsure.account |= accountable(area.flags | Flags::WRITE) && !area.flags.contains(Flags::WRITE);
+            if moved && area.is_anonymous() {
+                area.unsure.bias = Doubt::Any;
+            }
+            // Replaces one whole entry.
+            self.store(from, to, area)?;
+        }
+        Ok(())
     }
 
     /// Forgets what [`AddressSpace::learn_cut`] and [`AddressSpace::learn_join`] know of the last

@@ -66,7 +66,7 @@ fn step(space: &mut AddressSpace<FileId>, before: &mut String, r: &mut Rng) -> R
         14 => space.lock_all(r.one_in(2), r.one_in(2), LockKind::Now),
         15 => {
             space.touch(a, b);
-            let _ = (space.learn_cut(c), space.learn_join(a), space.why_not_merged(a));
+            let _ = (space.learn_cut(c), space.unlearn(a, b, true, true), space.learn_join(a), space.why_not_merged(a));
             let _ = space.grow_down(a, c);
             *before = space.to_string();
             space.set_policy(a, b, r.one_in(2).then(|| Policy { mode: 1, nodes: [r.below(3); Policy::WORDS] }))

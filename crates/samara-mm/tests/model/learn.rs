@@ -376,3 +376,43 @@ fn other_locks_keep_apart_after_a_move() {
     space.remap(&request).unwrap();
     assert!(certain(&mut space, 22), "the copy joined no source");
 }
+
+/// What was concluded from a join that may never have been is open again, and no more than that.
+#[test]
+fn what_an_unknown_order_decided_is_unlearnt() {
+    let read = |space: &mut Space, from: u64| {
+        space.map(&MapRequest::anonymous(from * PAGE, PAGE, Prot::READ)).unwrap();
+    };
+    let cut = |space: &mut Space, at: u64| space.learn_cut(at * PAGE);
+    // The charge: page 11 was writable once, and takes over from page 10 that it is not charged.
+    let mut space = unseen();
+    read(&mut space, 10);
+    rw(&mut space, 11, 12);
+    space.protect(11 * PAGE, PAGE, Prot::READ, None).unwrap();
+    assert_eq!(areas(&space), [(10, 12)]);
+    space.lock(10 * PAGE, PAGE, LockKind::OnFault).unwrap();
+    let mut other = space.snapshot(space.config().clone()).unwrap();
+    read(&mut other, 12);
+    assert_eq!(cut(&mut other, 12), Err(NotLearnable::NothingUnknown));
+    space.unlearn(11 * PAGE, 12 * PAGE, false, false).unwrap();
+    assert_eq!(areas(&space), [(10, 11), (11, 12)], "no area changes");
+    read(&mut space, 12);
+    assert_eq!(cut(&mut space, 12), Ok(Reason::Accounting));
+    // Where it was mapped first, if memory was moved.
+    for moved in [false, true] {
+        let mut space = unseen();
+        rw(&mut space, 10, 11);
+        space.unlearn(10 * PAGE, 11 * PAGE, moved, false).unwrap();
+        rw(&mut space, 11, 12);
+        assert_eq!(cut(&mut space, 11), if moved { Ok(Reason::Offset) } else { Err(NotLearnable::NothingUnknown) });
+    }
+    // Whether it was inherited, in a child.
+    for forked in [false, true] {
+        let mut space = unseen();
+        rw(&mut space, 10, 11);
+        space.unlearn(0, 100 * PAGE, false, forked).unwrap();
+        rw(&mut space, 11, 12);
+        let inherited = Ok(Reason::AnonymousIdentity);
+        assert_eq!(cut(&mut space, 11), if forked { inherited } else { Err(NotLearnable::NothingUnknown) });
+    }
+}

@@ -43,16 +43,21 @@ impl Space {
     pub(crate) fn adopt_with(&mut self, tid: Tid, made: &[Range]) -> Option<Vec<Step>> {
         let areas = proc::smaps(tid).ok().filter(|a| !a.is_empty())?;
         let steps = take_over(&mut self.model, &areas, made);
-        // Calls that were not applied may have moved the break.
         let heap = areas.iter().rev().find(|a| a.name.as_deref() == Some("[heap]"));
+        self.adopt_break(heap.map(|a| (a.start, a.end)));
+        Some(steps)
+    }
+
+    /// Moves the break to where the last area of the heap allows it: calls that were not applied
+    /// may have moved it.
+    pub(crate) fn adopt_break(&mut self, heap: Option<Range>) {
         let mut layout = self.model.layout();
         match heap {
-            Some(heap) if !(heap.start < layout.brk && layout.brk <= heap.end) => layout.brk = heap.end,
+            Some((start, end)) if !(start < layout.brk && layout.brk <= end) => layout.brk = end,
             None if layout.brk > layout.start_brk => layout.brk = layout.start_brk,
             _ => {}
         }
         self.model.set_layout(layout);
-        Some(steps)
     }
 }
 

@@ -24,6 +24,8 @@ use crate::space::{Returned, Space};
 
 /// What the kernel shows of a part of a space.
 pub(crate) struct Shown {
+    /// When it had been read.
+    ns: u64,
     ranges: Vec<Range>,
     areas: Vec<KernelArea>,
     /// Anonymous areas of the whole space, and whether each is named `[heap]`: that tells where the
@@ -41,6 +43,11 @@ impl Shown {
     /// Whether the names of areas allow the heap to end at `brk`.
     pub(crate) fn ends_at(&self, brk: u64, start_brk: u64) -> bool {
         self.heap.iter().all(|(start, end, named)| *named == (*start < brk && *end > start_brk))
+    }
+
+    /// The last area of the heap.
+    pub(crate) fn last_of_heap(&self) -> Option<Range> {
+        self.heap.iter().rev().find(|(_, _, named)| *named).map(|(start, end, _)| (*start, *end))
     }
 
     fn policy(&self, k: &KernelArea) -> Option<Option<Policy>> {
@@ -77,7 +84,7 @@ impl Space {
         let heap = heap.collect();
         let areas: Vec<KernelArea> = all.into_iter().filter(|k| meets(&ranges, (k.start, k.end))).collect();
         let policies = if self.bound { policies(tid) } else { None };
-        Some(Shown { ranges, areas, heap, policies, fresh: Vec::new(), uffd: None })
+        Some(Shown { ns: sys::now_ns(), ranges, areas, heap, policies, fresh: Vec::new(), uffd: None })
     }
 
     /// As [`Space::look`], after these calls.
@@ -150,6 +157,7 @@ impl Space {
     /// Takes over what the kernel shows, where the model has it otherwise.
     pub(crate) fn adopt_shown(&mut self, shown: &Shown) -> Vec<Step> {
         let page = sys::page_size();
+        self.remember_at(shown.ns, shown.ranges.clone());
         let (news, olds) = self.unlike(shown);
         // What no file shows is kept: the userfaultfd of an area, and its policy where none is
         // shown.

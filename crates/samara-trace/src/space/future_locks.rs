@@ -3,13 +3,15 @@
 //!
 //! It does not know how locks change areas. Neighbours: `overlap` says which calls may be the last.
 //!
-//! - **FUTURE-LOCKS-1** an answer is settled only by memory of a call that entered the kernel after
-//!   all calls that may be the last were back, and whose memory no other call may have locked.
+//! - **FUTURE-LOCKS-1** an answer is settled only by memory that a call has made (a break that
+//!   moves within its page makes none), where the call entered the kernel after all calls that may
+//!   be the last were back, and no other call may have locked that memory.
 
 use samara_mm::LockKind;
 
 use crate::calls::Call;
 use crate::os::proc;
+use crate::os::sys;
 use crate::space::overlap::last_of;
 use crate::space::reach::meets;
 use crate::space::{Returned, Space};
@@ -97,11 +99,12 @@ impl Space {
         if beside || self.raced(call, &self.ranges(call)) {
             return;
         }
-        let plain = libc::MAP_ANONYMOUS | libc::MAP_LOCKED | libc::MAP_HUGETLB;
+        // Droppable memory and huge pages are never locked.
+        let plain = libc::MAP_ANONYMOUS | libc::MAP_LOCKED | libc::MAP_HUGETLB | libc::MAP_DROPPABLE;
         let at = match call.decoded.call {
             Call::Mmap if call.decoded.args[3] as i32 & plain == libc::MAP_ANONYMOUS => call.result as u64,
             Call::Shmat => call.result as u64,
-            Call::Brk if self.model.layout().brk < call.result as u64 => call.result as u64 - 1,
+            Call::Brk if self.heap_page_end() < call.result as u64 => call.result as u64 - 1,
             _ => return,
         };
         let areas = proc::smaps(call.who.tid).unwrap_or_default();
@@ -118,5 +121,11 @@ impl Space {
             self.model.set_future_locks(shown);
             self.future_locks.retain(|said| said.kind == shown);
         }
+    }
+
+    /// The end of the last page that the heap may have had.
+    fn heap_page_end(&self) -> u64 {
+        let brk = self.breaks.iter().copied().fold(self.model.layout().brk, u64::max);
+        brk.next_multiple_of(sys::page_size())
     }
 }

@@ -110,6 +110,8 @@ pub(crate) struct Space {
     pub(crate) foggy: Vec<Range>,
     /// A call moved memory: where imported memory was mapped first is not known.
     pub(crate) moved: bool,
+    /// It is a forked child's: its memory may be inherited.
+    pub(crate) forked: bool,
     /// A call set a memory policy: from now on the kernel is asked for policies too.
     pub(crate) bound: bool,
     /// For tests: the number of a call that the model ignores.
@@ -118,7 +120,8 @@ pub(crate) struct Space {
     pub(crate) trial: bool,
     /// Other calls are in the kernel: changes beyond the reach of the current call may be theirs.
     pub(crate) others_in_kernel: bool,
-    /// Overlapped calls that were reported: when they returned, and what they reached.
+    /// Overlapped calls that were reported: when they returned, and what they reached. And when the
+    /// kernel's view was taken over, and where.
     pub(crate) recent: VecDeque<(u64, Vec<Range>)>,
     /// The last comparison was made, or the reason why not was reported.
     finished: bool,
@@ -181,9 +184,6 @@ impl Space {
         let Some(shown) = self.look(who.tid, &[place]) else { return };
         let steps = self.adopt_shown(&shown);
         if !steps.is_empty() {
-            // It may be the work of a call that has not returned.
-            let reach: Vec<Range> = steps.iter().map(|s| (s.start, s.end)).collect();
-            self.recent.push_back((who.exit_ns, reach));
             self.report_learnt(who, "an area that no call made".into(), &steps, journal);
         }
     }

@@ -25,6 +25,10 @@
 //!   by itself.
 //! - **OVERLAP-2** a call that touched no call that was in the kernel at the same time is never
 //!   unsure.
+//! - **OVERLAP-3** after overlapped calls that touch, the model does not rely on what their order
+//!   may have decided and no file shows: what was written, what is charged, and from where memory
+//!   was moved. That holds also where a single order fits, because joins that a later call of the
+//!   same group undid were compared with nothing.
 
 use samara_mm::RemapFlags;
 
@@ -40,8 +44,9 @@ use crate::space::{Attempt, Returned, Space};
 
 /// Maximum number of overlapped calls that wait for one another.
 const PENDING_LIMIT: usize = 16;
-/// Number of overlapped calls that are remembered after they were reported.
-const RECENT_LIMIT: usize = 64;
+/// Number of overlapped calls, and of moments at which the kernel's view was taken over, that are
+/// remembered.
+const RECENT_LIMIT: usize = 256;
 /// Maximum number of orders that are tried.
 const ORDERS_LIMIT: usize = 120;
 
@@ -170,6 +175,7 @@ impl Space {
             let brk_fits = |s: &Shown| brks.is_empty() || s.ends_at(self.model.layout().brk, start);
             if sure || shown.as_ref().is_some_and(|s| self.is_as_shown(s) && brk_fits(s)) {
                 done.iter().for_each(|(call, _)| self.move_fog(call));
+                self.unlearn(calls);
                 if let Some(shown) = &shown {
                     self.find_break(&brks, shown);
                     self.fog(calls, &reach);
@@ -193,6 +199,7 @@ impl Space {
         attempts.into_iter().for_each(|(call, attempt)| self.report_call(&call, attempt, journal));
         let Some(shown) = self.look_after(calls, reach) else { return };
         let steps = self.adopt_shown(&shown);
+        self.unlearn(calls);
         self.fog(calls, reach);
         self.find_break(&self.last_breaks(calls), &shown);
         self.find_future_locks(calls);
@@ -261,19 +268,23 @@ impl Space {
     /// a policy.
     pub(crate) fn fog(&mut self, calls: &[Returned], reach: &[Range]) {
         if calls.iter().any(|c| c.decoded.call == Call::Mbind) || reach.iter().any(|r| meets(&self.foggy, *r)) {
-            let filed = |a: &samara_mm::Placed<'_, crate::space::model::Inode>| {
-                matches!(a.area.object, samara_mm::Object::File(_))
-            };
-            let areas = reach.iter().flat_map(|(start, end)| self.model.areas_in(*start, *end)).filter(filed);
-            let new: Vec<Range> = areas.map(|a| (a.start, a.end)).filter(|r| !self.foggy.contains(r)).collect();
-            self.foggy.extend(new);
-            self.foggy.sort_unstable();
-            self.foggy.dedup_by(|b, a| {
-                let meet = b.0 <= a.1;
-                a.1 = if meet { a.1.max(b.1) } else { a.1 };
-                meet
-            });
+            self.fog_files(reach);
         }
+    }
+
+    /// Notes that the policies of files' areas in these ranges are not known.
+    pub(crate) fn fog_files(&mut self, reach: &[Range]) {
+        let filed =
+            |a: &samara_mm::Placed<'_, crate::space::model::Inode>| matches!(a.area.object, samara_mm::Object::File(_));
+        let areas = reach.iter().flat_map(|(start, end)| self.model.areas_in(*start, *end)).filter(filed);
+        let new: Vec<Range> = areas.map(|a| (a.start, a.end)).filter(|r| !self.foggy.contains(r)).collect();
+        self.foggy.extend(new);
+        self.foggy.sort_unstable();
+        self.foggy.dedup_by(|b, a| {
+            let meet = b.0 <= a.1;
+            a.1 = if meet { a.1.max(b.1) } else { a.1 };
+            meet
+        });
     }
 
     /// Whether policies of files' areas are unknown in or next to these ranges.
@@ -304,6 +315,7 @@ impl Space {
         let reach: Vec<Range> = calls.iter().flat_map(|c| self.reaches(c)).collect();
         let shown = self.look_after(calls, &self.span(&reach, sys::page_size()));
         let steps = shown.as_ref().map(|shown| self.adopt_shown(shown)).unwrap_or_default();
+        self.unlearn(calls);
         self.fog(calls, &reach);
         if let Some(shown) = &shown {
             self.find_break(&self.last_breaks(calls), shown);
@@ -323,6 +335,17 @@ impl Space {
                 _ => format!("the order of {} overlapped calls is not known: taken from the kernel", calls.len()),
             };
             self.report_learnt(last, text, &steps, journal);
+        }
+    }
+
+    /// Makes doubtful what the order of these calls may have decided and no file shows, in all
+    /// areas that they touched (OVERLAP-3).
+    pub(crate) fn unlearn(&mut self, calls: &[Returned]) {
+        let some = calls.iter().filter(|c| !matches!(c.decoded.call.row().reach, Reach::Everything));
+        let ranges: Vec<Range> = some.flat_map(|c| self.ranges(c)).collect();
+        for (start, end) in self.span(&ranges, sys::page_size()) {
+            // Without memory for it, what is known stays.
+            let _ = self.model.unlearn(start, end, self.moved, self.forked);
         }
     }
 
@@ -357,14 +380,21 @@ impl Space {
     /// Remembers an overlapped call that is reported now: a call that is still in the kernel may
     /// get a place that this one reached.
     pub(crate) fn remember(&mut self, call: &Returned, reach: &[Range]) {
+        self.remember_at(call.who.exit_ns, reach.to_vec());
+    }
+
+    /// Remembers that the model has what the kernel showed in these ranges at this time. A call
+    /// that was in the kernel then may have had its effect already.
+    pub(crate) fn remember_at(&mut self, ns: u64, ranges: Vec<Range>) {
         if self.recent.len() == RECENT_LIMIT {
             self.recent.pop_front();
         }
-        self.recent.push_back((call.who.exit_ns, reach.to_vec()));
+        self.recent.push_back((ns, ranges));
     }
 
     /// Whether a call that was reported before this one was in the kernel at the same time and
-    /// reached the same place. This one reaches `ours`.
+    /// reached the same place, or the kernel's view was taken over there while this one was in the
+    /// kernel. This one reaches `ours`.
     pub(crate) fn raced(&self, call: &Returned, ours: &[Range]) -> bool {
         let page = sys::page_size();
         let meet = |a: &Range, b: &Range| a.0.saturating_sub(page) < b.1 && b.0.saturating_sub(page) < a.1;

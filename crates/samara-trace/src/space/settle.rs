@@ -121,6 +121,7 @@ impl Space {
     fn report_after_race(&mut self, call: &Returned, mut attempt: Attempt, journal: &mut Journal<'_>) {
         let shown = self.look_after(std::slice::from_ref(call), &attempt.reach);
         let steps = shown.map(|shown| self.adopt_shown(&shown)).unwrap_or_default();
+        self.unlearn(std::slice::from_ref(call));
         self.fog(std::slice::from_ref(call), &attempt.reach);
         attempt.unsure = !steps.is_empty();
         self.report_call(call, attempt, journal);

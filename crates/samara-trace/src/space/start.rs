@@ -12,6 +12,7 @@ use crate::file::name_text;
 use crate::journal::{Journal, Lack, Size, Who};
 use crate::os::proc::{self, Maps};
 use crate::os::sys::{self, Tid};
+use crate::space::adopt_unordered::Shown;
 use crate::space::compare::{self, Found, Unknown};
 use crate::space::{Space, SpaceId, model, reach};
 
@@ -32,6 +33,7 @@ impl Space {
     pub(crate) fn orphan(id: SpaceId, who: Who, query: bool, journal: &mut Journal<'_>) -> Space {
         let mut space = Space::new(id, who.tid, false, query);
         space.fill(who.tid, journal);
+        space.forked = true;
         space.inherit();
         let mut event = journal.blank(EventKind::Fork, id, who);
         event.text = "its parent was killed while it forked".into();
@@ -42,6 +44,7 @@ impl Space {
     /// The space of a forked child, `who`. `quiet`: no call of the parent's space is in flight.
     pub(crate) fn fork(&mut self, id: SpaceId, who: Who, quiet: bool, journal: &mut Journal<'_>) -> Space {
         let mut child = Space::new(id, who.tid, false, self.maps.queries());
+        child.forked = true;
         child.bases = self.bases;
         child.hidden = self.hidden;
         child.forgets = self.forgets;
@@ -74,10 +77,18 @@ impl Space {
             misfit.is_some().then(|| child.adopt(who.tid)).flatten()
         } else {
             let shown = child.look(who.tid, &[reach::ALL]);
-            shown.map(|shown| child.adopt_shown(&shown)).filter(|steps| !steps.is_empty() || misfit.is_some())
+            let adopt = |shown: Shown| {
+                child.adopt_break(shown.last_of_heap());
+                child.adopt_shown(&shown)
+            };
+            shown.map(adopt).filter(|steps| !steps.is_empty() || misfit.is_some())
         };
         if before.is_some() {
             child.inherit();
+        }
+        if !quiet {
+            let _ = child.model.unlearn(reach::ALL.0, reach::ALL.1, child.moved, true);
+            child.fog_files(&[reach::ALL]);
         }
         let mut event = journal.blank(EventKind::Fork, id, who);
         event.args[0] = self.id;
@@ -113,6 +124,7 @@ impl Space {
             future_locks: Vec::new(),
             foggy: Vec::new(),
             moved: false,
+            forked: false,
             bound: false,
             forgets: None,
             trial: false,

@@ -84,9 +84,10 @@ struct Flight {
 impl Flight {
     /// Whether other calls must wait for this one: it is in the kernel and short. If `all`, they
     /// wait for any call, also for one that may block. In both cases the wait is limited in time.
-    fn blocks(&self, tid: Tid, now: u64, all: bool) -> bool {
+    fn blocks(&self, tid: Tid, now: u64, all: bool, patience: Option<u64>) -> bool {
         let since = now.saturating_sub(self.go_ns);
-        let soon = since < HOLD_LIMIT_NS || (since < BUSY_LIMIT_NS && !proc::sleeps(tid));
+        let (hold, busy) = patience.map_or((HOLD_LIMIT_NS, BUSY_LIMIT_NS), |limit| (limit, limit));
+        let soon = since < hold || (since < busy && !proc::sleeps(tid));
         !self.held && (all || !self.decoded.may_block()) && soon
     }
 }
@@ -168,6 +169,8 @@ pub(crate) struct Tracer<'a> {
     /// Whether every call stops, because there is no filter.
     every_call: bool,
     query: bool,
+    /// [`Options::patience`].
+    patience: Option<u64>,
     charge: Option<Charge>,
     next_space: SpaceId,
     journal: Journal<'a>,
@@ -197,6 +200,7 @@ pub(crate) fn run(options: &Options, sink: &mut dyn Sink) -> Result<Outcome, Rec
         root_end_ns: start_ns,
         every_call: !options.seccomp,
         query: options.procmap_query,
+        patience: options.patience,
         charge: options.engine.as_ref().map(Charge::new),
         next_space: 1,
         journal: Journal::new(sink, start_ns),
@@ -398,6 +402,7 @@ impl Tracer<'_> {
     /// Lets held tasks into the kernel, in order, until one finds another call in its way.
     fn release(&mut self, id: SpaceId) {
         let now = sys::now_ns();
+        let patience = self.patience;
         let Some((space, traffic)) = self.spaces.get_mut(&id) else { return };
         let mut go = Vec::new();
         while let Some(tid) = traffic.held.front().copied() {
@@ -410,8 +415,9 @@ impl Tracer<'_> {
                 continue;
             }
             let all = space.unsettled();
-            let blocked =
-                |t: &Tid| self.tasks.get(t).and_then(|t| t.flight.as_ref()).is_some_and(|f| f.blocks(*t, now, all));
+            let blocked = |t: &Tid| {
+                self.tasks.get(t).and_then(|t| t.flight.as_ref()).is_some_and(|f| f.blocks(*t, now, all, patience))
+            };
             if traffic.flying.iter().any(blocked) {
                 break;
             }

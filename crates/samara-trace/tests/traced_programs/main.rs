@@ -18,6 +18,7 @@ mod rare_calls;
 mod recorder;
 mod scheduling;
 mod syscalls;
+mod waiting_calls;
 
 use std::collections::BTreeMap;
 use std::os::unix::process::ExitStatusExt;
@@ -120,6 +121,12 @@ fn trials() -> Vec<Trial> {
         ("file_pages", |m| decided(m, "file-pages", &["remap_file_pages"])),
         ("policies", |m| decided(m, "policies", &["mbind"])),
         ("advice", advice),
+        ("locks_later", |m| overlapped(m, "locks-later")),
+        ("charged", |m| overlapped(m, "charged")),
+        ("locked_apart", |m| overlapped(m, "locked-apart")),
+        ("moved_beside", |m| overlapped(m, "moved-beside")),
+        ("heap_of_a_child", |m| overlapped(m, "heap-of-a-child")),
+        ("policy_of_a_child", |m| overlapped(m, "policy-of-a-child")),
         ("ring", |m| decided(m, "ring", &[])),
         ("half_way", |m| decided(m, "half-way", &["mmap", "mprotect", "mremap", "remap_file_pages"])),
         ("no_stack", |m| decided(m, "no-stack", &["madvise", "mprotect"])),
@@ -228,6 +235,17 @@ fn decided(mode: Mode, name: &str, calls: &[&str]) -> Result<(), Failed> {
     let Some(done) = &r.outcome.counters.decisions else { return expect("recorded only", mode != Mode::InCharge) };
     let left: Vec<_> = calls.iter().filter(|call| done.left.contains_key(*call)).collect();
     expect(&format!("left to the kernel: {left:?}"), left.is_empty())
+}
+
+/// A program whose calls overlap, with nothing that the model cannot follow.
+fn overlapped(mode: Mode, name: &str) -> Result<(), Failed> {
+    let r = trace(mode, name, &[])?;
+    if r.outcome.status.code() == Some(7) {
+        println!("skipped: {name}: no userfaultfd that holds calls, or no leave to lock memory");
+        return Ok(());
+    }
+    exited(&r, 0)?;
+    expect("calls overlapped", r.of(EventKind::Call).any(|e| e.overlapped))
 }
 
 /// Advice that is not known, or not for others, is the kernel's.

@@ -74,7 +74,8 @@ pub(crate) fn run(name: &str, args: &[String]) {
             let known = known
                 || crate::hidden_state::run(other)
                 || crate::placement::run(other, args)
-                || crate::scheduling::run(other);
+                || crate::scheduling::run(other)
+                || crate::waiting_calls::run(other);
             assert!(known, "no program {other}");
         }
     }

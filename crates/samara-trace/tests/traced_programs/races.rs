@@ -19,6 +19,10 @@ const MOST_THREADS: u64 = 8;
 /// Pages between the arena and where moves go.
 const AWAY: u64 = SHARED_PAGES + MOST_THREADS * OWN_PAGES + 8;
 
+/// How long no thread may come to its next act, in seconds. With the least priority beside busy
+/// processes, half a minute was seen.
+const PATIENCE_S: u64 = 240;
+
 /// What threads do, each a letter.
 const VERBS: &str = "mMzgupalkoLnNbBrRdfvwhsceqU";
 
@@ -53,8 +57,10 @@ struct World {
 pub(crate) fn run(args: &[String]) {
     let number = |i: usize| args[i].parse::<u64>().unwrap();
     let (seed, threads, ops, verbs) = (number(0), number(1), number(2), args[3].clone());
-    // A program that hangs is a fault too: it dies.
-    call(libc::SYS_alarm, [120, 0, 0, 0, 0, 0]);
+    // A program that hangs is a fault too: it dies. One that gets little time is none, so each act
+    // puts the end off.
+    let alarm = || call(libc::SYS_alarm, [PATIENCE_S, 0, 0, 0, 0, 0]);
+    alarm();
     let arena = mmap(0, 4 * AWAY * PAGE, 0, ANON, -1, 0) as u64 + 16 * PAGE;
     let heap = call(libc::SYS_brk, [0; 6]) as u64 + 256 * PAGE;
     call(libc::SYS_brk, [heap, 0, 0, 0, 0, 0]);
@@ -70,6 +76,7 @@ pub(crate) fn run(args: &[String]) {
         std::thread::spawn(move || {
             go.wait();
             for _ in 0..ops {
+                alarm();
                 let verb = verbs.as_bytes()[numbers.below(verbs.len() as u64) as usize];
                 act(&world, verb, thread, &mut numbers);
             }
@@ -281,42 +288,80 @@ fn from_environment(name: &str, otherwise: u64) -> u64 {
     std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(otherwise)
 }
 
-/// Random programs, each recorded with and without the engine in charge.
+/// What a campaign has found.
+#[derive(Default)]
+struct Found {
+    calls: usize,
+    overlapped: usize,
+    unsure: u64,
+}
+
+/// Records one racing program. False: it has differences, unsure calls that overlapped none, or did
+/// not come to its end.
+fn race(args: &[String], charge: bool, patience: Option<u64>, found: &mut Found) -> Result<bool, Failed> {
+    let mut options = Options::new(std::env::current_exe()?).args(["--program", "racing"]).args(args);
+    options.engine = charge.then(Engine::default);
+    options.patience = patience;
+    let mut events: Vec<Event> = Vec::new();
+    let outcome = record(&options, &mut events)?;
+    found.calls += events.iter().filter(|e| e.kind == EventKind::Call).count();
+    found.overlapped += events.iter().filter(|e| e.overlapped).count();
+    found.unsure += outcome.counters.unsure;
+    let wrong = |e: &&Event| e.kind == EventKind::Difference || (e.kind == EventKind::Checked && e.result != 0);
+    let what: Vec<&str> = events.iter().filter(wrong).map(|e| &*e.text).collect();
+    let lonely = events.iter().any(|e| e.text == samara_trace::event::UNSURE && !e.overlapped);
+    let good = what.is_empty() && outcome.status.code() == Some(0) && !lonely;
+    if !good {
+        let how = if charge { "decided" } else { "recorded" };
+        let waits = patience.map_or("", |_| ", all calls overlapped");
+        println!("{how}{waits} {args:?} {}: {} differences: {:?}", outcome.status, what.len(), what.first());
+        // The events around it, without which a fault that is rare cannot be understood.
+        let end = events.iter().position(|e| wrong(&e)).map_or(events.len(), |first| first + 1);
+        events[end.saturating_sub(60)..end].iter().for_each(print);
+    }
+    Ok(good)
+}
+
+fn print(e: &Event) {
+    let overlapped = if e.overlapped { ", overlapped" } else { "" };
+    println!("  {} {:?} of {}: {:?}{:x?} = {:x}{overlapped} {}", e.seq, e.kind, e.tid, e.nr, e.args, e.result, e.text);
+    println!("    from {} to {} ns", e.entry_ns, e.exit_ns);
+    e.plan.iter().for_each(|s| println!("    {:?} {:x}-{:x}", s.kind, s.start, s.end));
+    e.areas.iter().for_each(|a| println!("    area {:x}-{:x} {:x} {}", a.start, a.end, a.perms, a.apart));
+}
+
+/// Random programs, each recorded with and without the engine in charge. `SAMARA_RACES_ARGS`: one
+/// program instead, time and again.
 pub(crate) fn races() -> Result<(), Failed> {
     let seed = from_environment("SAMARA_SEED", 1);
     let programs = from_environment("SAMARA_RACES", 12);
     println!("races: SAMARA_SEED={seed} SAMARA_RACES={programs}");
     let only = std::env::var("SAMARA_RACES_VERBS").ok();
-    let (mut calls, mut overlapped, mut unsure, mut failed) = (0, 0, 0, Vec::new());
+    let one: Option<Vec<String>> =
+        std::env::var("SAMARA_RACES_ARGS").ok().map(|args| args.split_whitespace().map(String::from).collect());
+    let (mut found, mut failed) = (Found::default(), Vec::new());
     for i in 0..programs {
         let mut numbers = Numbers(seed.wrapping_add(i << 32));
         let threads = 2 + numbers.below(MOST_THREADS - 1);
         let ops = 20 + numbers.below(100);
         let all: Vec<char> = only.as_deref().unwrap_or(VERBS).chars().collect();
         let verbs: String = (0..1 + numbers.below(7)).map(|_| all[numbers.below(all.len() as u64) as usize]).collect();
-        let args = [(seed + i).to_string(), threads.to_string(), ops.to_string(), verbs];
-        for charge in [false, true] {
-            let mut options = Options::new(std::env::current_exe()?).args(["--program", "racing"]).args(&args);
-            options.engine = charge.then(Engine::default);
-            let mut events: Vec<Event> = Vec::new();
-            let outcome = record(&options, &mut events)?;
-            calls += events.iter().filter(|e| e.kind == EventKind::Call).count();
-            overlapped += events.iter().filter(|e| e.overlapped).count();
-            unsure += outcome.counters.unsure;
-            let wrong = |e: &&Event| e.kind == EventKind::Difference || (e.kind == EventKind::Checked && e.result != 0);
-            let what: Vec<&str> = events.iter().filter(wrong).map(|e| &*e.text).collect();
-            let lonely = events.iter().any(|e| e.text == samara_trace::event::UNSURE && !e.overlapped);
-            if !what.is_empty() || outcome.status.code() != Some(0) || lonely {
-                let how = if charge { "decided" } else { "recorded" };
-                println!("{how} {args:?} {}: {} differences: {:?}", outcome.status, what.len(), what.first());
+        let random = [(seed + i).to_string(), threads.to_string(), ops.to_string(), verbs];
+        let args = one.as_deref().unwrap_or(&random);
+        // Also as on a machine that is so busy that no call waits for another one.
+        for (charge, patience) in [(false, None), (true, None), (false, Some(0)), (true, Some(0))] {
+            if !race(args, charge, patience, &mut found)? {
                 failed.push(i);
             }
         }
     }
     println!(
-        "races: {programs} programs twice, {calls} calls, {overlapped} overlapped, {unsure} unsure, {} with differences",
+        "races: {programs} programs four times, {} calls, {} overlapped, {} unsure, {} with differences",
+        found.calls,
+        found.overlapped,
+        found.unsure,
         failed.len()
     );
-    expect("calls overlapped", overlapped > 0)?;
+    expect("calls overlapped", found.overlapped > 0)?;
     expect(&format!("programs {failed:?} have differences, or unsure calls that overlapped none"), failed.is_empty())
 }
