@@ -163,6 +163,7 @@ pub use shared::{
 pub use space::check::Violation;
 pub use space::error::Error;
 pub use space::features::Features;
+pub use space::index::{AreaIndex, IndexEntry, gap_by_walk};
 pub use space::learn::NotLearnable;
 pub use space::limits::{Caps, Counters, Limit, Limits, Overcommit};
 pub use space::mdwe::Mdwe;
@@ -174,7 +175,7 @@ pub use space::{AddressSpace, Config, ImportError, Layout, Placed, Touches};
 
 #[cfg(feature = "std")]
 pub use samara::Membarrier;
-pub use samara::{AllocError, End, GapQuery, Span, StoreError, Violation as TreeViolation};
+pub use samara::{AllocError, End, GapQuery, Revision, Span, StoreError, Violation as TreeViolation};
 #[cfg(feature = "shared")]
 pub use samara::{PinHere, Reclaim};
 

@@ -5,12 +5,13 @@ use crate::area::{Area, Backing, Object};
 use crate::errno::Errno;
 use crate::space::edit::{Around, Side, Store, side};
 use crate::space::error::Error;
+use crate::space::index::AreaIndex;
 use crate::space::limits::Counters;
 use crate::space::plan::{Plan, StepKind};
 use crate::space::{AddressSpace, Touches};
 use samara::{Revision, Span};
 
-impl<B: Backing> AddressSpace<B> {
+impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
     /// Moves the break to `new` (a byte address). After success [`Layout::brk`](crate::Layout::brk)
     /// is `new`.
     ///

@@ -6,6 +6,7 @@
 
 use crate::area::flags::Flags;
 use crate::area::{Area, Backing};
+use crate::space::index::AreaIndex;
 use crate::space::{AddressSpace, Config, Placed};
 
 /// An access to memory by the program.
@@ -65,7 +66,7 @@ impl<B> Area<B> {
     }
 }
 
-impl<B: Backing> AddressSpace<B> {
+impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
     /// The program does `access` to the byte at `addr`. A write to private memory touches it. Below
     /// an area that grows down, with nothing in between, that area grows to the page of `addr`.
     ///

@@ -5,13 +5,13 @@ use crate::area::extras::Table;
 use crate::area::flags::Flags;
 use crate::area::{Anon, AnonId, Area, Backing};
 use crate::errno::Errno;
+use crate::space::index::AreaIndex;
 use crate::space::limits::{Counters, Overcommit};
 use crate::space::plan::{FlagChange, Plan, StepKind};
 use crate::space::{AddressSpace, Touches};
 use alloc::vec::Vec;
-use samara::{BuildError, RangeMap};
 
-impl<B: Backing> AddressSpace<B> {
+impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
     /// The space of a forked child: all areas except those that are not copied (MADV_DONTFORK),
     /// unlocked. Written memory gets an inherited identity, which merges only with the same
     /// identity. [`AddressSpace::fork_plan`] tells what the child does not have. For exec, begin
@@ -44,19 +44,14 @@ impl<B: Backing> AddressSpace<B> {
             counters.add(&of);
             (span, a)
         });
-        let areas = RangeMap::from_sorted(copies).map_err(|e| match e {
-            BuildError::Alloc => Errno::ENOMEM,
-            // The parent's areas are in order and not empty.
-            _ => Errno::EINVAL,
-        })?;
-        child.areas = areas;
+        child.areas = I::from_sorted(copies)?;
         child.promise(counters, most)?;
         Ok(child)
     }
 
     /// The child of a fork, before its areas come. Nothing is promised for them yet.
     pub(crate) fn child_without_areas(&self) -> Result<Self, Errno> {
-        let mut child = AddressSpace::new(self.config.clone());
+        let mut child = AddressSpace::with_index(self.config.clone());
         (child.layout, child.next_id) = (self.layout, self.next_id);
         child.extras = self.extras.for_child()?;
         (child.limits, child.caps, child.personality) = (self.limits, self.caps, self.personality);
@@ -80,7 +75,7 @@ impl<B: Backing> AddressSpace<B> {
     }
 }
 
-impl<B: Backing> AddressSpace<B> {
+impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
     /// The differences that [`AddressSpace::fork`] makes in the child. The parent stays as it is.
     /// The steps are:
     ///

@@ -14,6 +14,7 @@ use crate::calls::mmap::{FileMode, MapRequest};
 use crate::errno::Errno;
 use crate::space::AddressSpace;
 use crate::space::error::Error;
+use crate::space::index::AreaIndex;
 use crate::space::place::Placement;
 use crate::space::plan::{Plan, StepKind};
 use alloc::vec::Vec;
@@ -113,7 +114,7 @@ impl<B: Backing> Image<B> {
     }
 }
 
-impl<B: Backing> AddressSpace<B> {
+impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
     /// Maps a program or a library: all its segments, or nothing. Returns the address of its start.
     /// What it leaves is what these calls leave, one after the other:
     ///
@@ -147,14 +148,14 @@ impl<B: Backing> AddressSpace<B> {
     /// assert!(space.to_string().contains("7ffff7ffb000-7ffff7ffd000 rw-p 00003000 08:01 42 "));
     /// # Ok::<(), samara_mm::Error>(())
     /// ```
-    pub fn map_image(&mut self, image: &Image<B>, placement: &mut impl Placement<B>) -> Result<(u64, Plan), Error> {
+    pub fn map_image(&mut self, image: &Image<B>, placement: &mut impl Placement<B, I>) -> Result<(u64, Plan), Error> {
         Plan::of(|plan| self.map_image_at(image, placement, plan))
     }
 
     fn map_image_at(
         &mut self,
         image: &Image<B>,
-        placement: &mut impl Placement<B>,
+        placement: &mut impl Placement<B, I>,
         plan: &mut Plan,
     ) -> Result<u64, Errno> {
         let len = image.len(self.page()).ok_or(Errno::EINVAL)?;
@@ -181,10 +182,10 @@ impl<B: Backing> AddressSpace<B> {
         let before = |at: u64| self.area_at(at.checked_sub(1)?);
         let left = before(start).map(|near| before(near.start).map_or(near.start, |far| far.start));
         let right = self.area_at(end).map(|near| self.area_at(near.end).map_or(near.end, |far| far.end));
-        let mut near = AddressSpace::new(self.config.clone());
+        let mut near = AddressSpace::with_index(self.config.clone());
         near.take_settings(self);
         for at in self.areas_in(left.unwrap_or(start), right.unwrap_or(end)) {
-            near.areas.insert(Span::new(at.start, at.end - 1), at.area.clone())?;
+            near.areas.replace(Span::new(at.start, at.end - 1), at.area.clone())?;
             if at.area.extra != 0 && near.extras.is_empty() {
                 near.extras = self.extras.copy()?;
             }
@@ -201,7 +202,7 @@ impl<B: Backing> AddressSpace<B> {
         self.set_aside(start, end, pieces)?;
         for at in from.areas_in(start, end) {
             plan.push(StepKind::Mapped, at.start.max(start), at.end.min(end));
-            let stored = self.areas.insert(Span::new(at.start, at.end - 1), at.area.clone());
+            let stored = self.areas.replace(Span::new(at.start, at.end - 1), at.area.clone());
             debug_assert!(stored.is_ok(), "IMAGE-1: the memory was set aside");
             stored?;
         }

@@ -9,9 +9,10 @@ use crate::space::AddressSpace;
 use crate::space::edit::Holes;
 use crate::space::error::Error;
 use crate::space::features::Features;
+use crate::space::index::AreaIndex;
 use crate::space::plan::{FlagChange, Plan, StepKind};
 
-impl<B: Backing> AddressSpace<B> {
+impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
     /// Advises on `[start, start + len)`. The plan, also that of an error, tells which memory was
     /// discarded ([`StepKind::Discarded`]).
     ///

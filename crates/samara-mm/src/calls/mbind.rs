@@ -5,10 +5,11 @@ use crate::errno::Errno;
 use crate::space::AddressSpace;
 use crate::space::edit::Holes;
 use crate::space::error::Error;
+use crate::space::index::AreaIndex;
 use crate::space::plan::Plan;
 use alloc::sync::Arc;
 
-impl<B: Backing> AddressSpace<B> {
+impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
     /// Sets the memory policy of `[start, start + len)`; `None` is the default policy
     /// (`MPOL_DEFAULT`).
     ///

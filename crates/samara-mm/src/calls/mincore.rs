@@ -3,6 +3,7 @@
 use crate::area::Backing;
 use crate::errno::Errno;
 use crate::space::AddressSpace;
+use crate::space::index::AreaIndex;
 
 /// The part of the vector that `mincore` fills.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -14,7 +15,7 @@ pub struct Incore {
     pub hole: bool,
 }
 
-impl<B: Backing> AddressSpace<B> {
+impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
     /// How much `mincore` fills of the vector at `vec` for `[start, start + len)`.
     ///
     /// O(log n + areas in the range).

@@ -6,6 +6,7 @@ use crate::errno::Errno;
 use crate::space::AddressSpace;
 use crate::space::edit::Holes;
 use crate::space::error::Error;
+use crate::space::index::AreaIndex;
 use crate::space::plan::Plan;
 
 /// How to lock.
@@ -26,7 +27,7 @@ impl LockKind {
     }
 }
 
-impl<B: Backing> AddressSpace<B> {
+impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
     /// Locks the pages that meet `[start, start + len)`. Skips special areas, secret memory,
     /// hugetlbfs and droppable memory.
     ///

@@ -8,6 +8,7 @@ use crate::errno::Errno;
 use crate::space::edit::Store;
 use crate::space::error::Error;
 use crate::space::features::Features;
+use crate::space::index::AreaIndex;
 use crate::space::learn::Seam;
 use crate::space::limits::{Caps, Counters, Overcommit};
 use crate::space::plan::Plan;
@@ -98,7 +99,7 @@ impl<B> MapRequest<B> {
     }
 }
 
-impl<B: Backing> AddressSpace<B> {
+impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
     /// Maps an area, and merges it with its neighbours where the rules allow. The same store unmaps
     /// whatever was there.
     ///

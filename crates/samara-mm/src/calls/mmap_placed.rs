@@ -6,11 +6,12 @@ use crate::area::huge_places::HugePlaces;
 use crate::calls::mmap::MapRequest;
 use crate::errno::Errno;
 use crate::space::error::Error;
+use crate::space::index::AreaIndex;
 use crate::space::place::{Placement, Want, of_zeros};
 use crate::space::plan::Plan;
 use crate::space::{AddressSpace, Config};
 
-impl<B: Backing> AddressSpace<B> {
+impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
     /// Maps at an address that `placement` chooses, with `request.start` as a hint; with FIXED or
     /// FIXED_NOREPLACE, at `request.start`. Also returns the address.
     ///
@@ -26,7 +27,11 @@ impl<B: Backing> AddressSpace<B> {
     /// assert_eq!((below, plan.to_string().as_str()), (0x7fff_f7ff_d000, "mapped 7ffff7ffd000-7ffff7ffe000, merged at 7ffff7ffe000"));
     /// # Ok::<(), samara_mm::Error>(())
     /// ```
-    pub fn mmap(&mut self, request: &MapRequest<B>, placement: &mut impl Placement<B>) -> Result<(u64, Plan), Error> {
+    pub fn mmap(
+        &mut self,
+        request: &MapRequest<B>,
+        placement: &mut impl Placement<B, I>,
+    ) -> Result<(u64, Plan), Error> {
         Plan::of(|plan| self.mmap_at(request, Backing::huge_places, placement, plan))
     }
 
@@ -37,7 +42,7 @@ impl<B: Backing> AddressSpace<B> {
         &mut self,
         request: &MapRequest<B>,
         places: impl FnOnce(&B) -> HugePlaces,
-        placement: &mut impl Placement<B>,
+        placement: &mut impl Placement<B, I>,
         plan: &mut Plan,
     ) -> Result<u64, Errno> {
         let fixed = request.flags.intersects(MapFlags::FIXED | MapFlags::FIXED_NOREPLACE);
@@ -50,7 +55,7 @@ impl<B: Backing> AddressSpace<B> {
     ///
     /// # Errors
     /// EINVAL and ENOMEM as there; EEXIST where `placement` chooses a range that is not free.
-    pub fn choose(&self, request: &MapRequest<B>, placement: &mut impl Placement<B>) -> Result<u64, Errno> {
+    pub fn choose(&self, request: &MapRequest<B>, placement: &mut impl Placement<B, I>) -> Result<u64, Errno> {
         self.choose_for(request, Backing::huge_places, placement)
     }
 
@@ -59,7 +64,7 @@ impl<B: Backing> AddressSpace<B> {
         &self,
         request: &MapRequest<B>,
         places: impl FnOnce(&B) -> HugePlaces,
-        placement: &mut impl Placement<B>,
+        placement: &mut impl Placement<B, I>,
     ) -> Result<u64, Errno> {
         let want = self.config.want(request, places)?;
         if self.count() > self.config.max_map_count {

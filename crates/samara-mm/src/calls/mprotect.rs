@@ -7,9 +7,10 @@ use crate::errno::Errno;
 use crate::space::AddressSpace;
 use crate::space::edit::Holes;
 use crate::space::error::Error;
+use crate::space::index::AreaIndex;
 use crate::space::plan::Plan;
 
-impl<B: Backing> AddressSpace<B> {
+impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
     /// Sets the protection of `[start, start + len)`, and the protection key with `pkey`.
     ///
     /// Whether a key is allocated is for the caller to check.
@@ -71,7 +72,7 @@ impl<B: Backing> AddressSpace<B> {
     }
 }
 
-impl<B: Backing> AddressSpace<B> {
+impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
     /// The key of new memory with this protection.
     pub(crate) fn key_of(&self, access: Flags) -> Flags {
         let execute_only = self.config.protection_keys && access & Flags::ACCESS == Flags::EXEC;

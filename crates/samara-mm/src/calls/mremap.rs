@@ -11,6 +11,7 @@ use crate::errno::Errno;
 use crate::space::edit::{Around, Side};
 use crate::space::error::Error;
 use crate::space::features::Features;
+use crate::space::index::AreaIndex;
 use crate::space::learn::Emptied;
 use crate::space::limits::{Caps, Counters};
 use crate::space::place::{Placement, Want, of_zeros};
@@ -58,7 +59,7 @@ pub struct RemapRequest {
     pub dontunmap: bool,
 }
 
-impl<B: Backing> AddressSpace<B> {
+impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
     /// Remaps memory.
     ///
     /// `Fixed` with equal lengths moves several areas at once and keeps the holes between them.
@@ -153,7 +154,7 @@ impl<B: Backing> AddressSpace<B> {
         new_len: u64,
         flags: RemapFlags,
         to: u64,
-        placement: &mut impl Placement<B>,
+        placement: &mut impl Placement<B, I>,
     ) -> Result<(u64, Plan), Error> {
         self.mremap_for((old, old_len), new_len, flags, to, Backing::huge_places, placement)
     }
@@ -166,7 +167,7 @@ impl<B: Backing> AddressSpace<B> {
         flags: RemapFlags,
         to: u64,
         places: impl FnOnce(&B) -> HugePlaces,
-        placement: &mut impl Placement<B>,
+        placement: &mut impl Placement<B, I>,
     ) -> Result<(u64, Plan), Error> {
         let (dontunmap, fixed) = (flags.contains(RemapFlags::DONTUNMAP), flags.contains(RemapFlags::FIXED));
         let known = RemapFlags::MAYMOVE | RemapFlags::FIXED | RemapFlags::DONTUNMAP;

@@ -6,9 +6,10 @@ use crate::errno::Errno;
 use crate::space::AddressSpace;
 use crate::space::edit::Holes;
 use crate::space::error::Error;
+use crate::space::index::AreaIndex;
 use crate::space::plan::Plan;
 
-impl<B: Backing> AddressSpace<B> {
+impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
     /// Seals `[start, start + len)` for good: it can no longer be unmapped, moved, protected
     /// differently or mapped over.
     ///

@@ -4,6 +4,7 @@ use crate::area::Backing;
 use crate::area::flags::Flags;
 use crate::errno::Errno;
 use crate::space::AddressSpace;
+use crate::space::index::AreaIndex;
 use bitflags::bitflags;
 
 bitflags! {
@@ -20,7 +21,7 @@ bitflags! {
     }
 }
 
-impl<B: Backing> AddressSpace<B> {
+impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
     /// Whether `msync` accepts `[start, start + len)`. Changes nothing. With [`SyncFlags::SYNC`]
     /// the caller writes back the shared files in everything that is mapped there, up to a locked
     /// area that is refused.

@@ -6,11 +6,12 @@ use crate::errno::Errno;
 use crate::space::AddressSpace;
 use crate::space::edit::Side;
 use crate::space::error::Error;
+use crate::space::index::AreaIndex;
 use crate::space::limits::Counters;
 use crate::space::plan::{Plan, StepKind};
 use samara::{Revision, Span};
 
-impl<B: Backing> AddressSpace<B> {
+impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
     /// Unmaps `[start, start + len)`. A range with nothing mapped is not an error.
     ///
     /// # Errors

@@ -6,6 +6,7 @@ use crate::area::advice::Advice;
 use crate::errno::Errno;
 use crate::space::AddressSpace;
 use crate::space::error::Error;
+use crate::space::index::AreaIndex;
 use crate::space::plan::Plan;
 
 /// Maximum number of bytes per call. The rest is ignored.
@@ -19,7 +20,7 @@ impl Advice {
     }
 }
 
-impl<B: Backing> AddressSpace<B> {
+impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
     /// Advises on each of `ranges` (start and length) in turn, and stops at the first refusal.
     /// Returns the sum of the lengths before it, as they were asked for. The refused range may be
     /// done in part. `own` says that the process advises on its own memory.

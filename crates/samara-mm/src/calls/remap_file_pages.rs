@@ -6,10 +6,11 @@ use crate::area::{Backing, Object};
 use crate::calls::mmap::{FileMode, MapRequest};
 use crate::errno::Errno;
 use crate::space::error::Error;
+use crate::space::index::AreaIndex;
 use crate::space::plan::Plan;
 use crate::space::{AddressSpace, Placed};
 
-impl<B: Backing> AddressSpace<B> {
+impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
     /// Maps the file of the shared area at `start` there again: `size` bytes from its page
     /// `page_offset` on. The new map has the area's protection, is locked if the area is, and has
     /// none of its other flags. Start and size are rounded down to pages. The call's flags are

@@ -7,6 +7,7 @@ use crate::area::{Area, Backing, Object, is_segment};
 use crate::calls::mmap::{FileMode, MapRequest};
 use crate::errno::Errno;
 use crate::space::error::Error;
+use crate::space::index::AreaIndex;
 use crate::space::place::Placement;
 use crate::space::plan::Plan;
 use crate::space::{AddressSpace, Placed};
@@ -47,7 +48,7 @@ pub struct Segment<B> {
     pub bytes: u64,
 }
 
-impl<B: Backing> AddressSpace<B> {
+impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
     /// Attaches a segment at `addr`, or where `placement` chooses if `addr` is 0. Also returns the
     /// address.
     ///
@@ -73,7 +74,7 @@ impl<B: Backing> AddressSpace<B> {
         segment: Segment<B>,
         addr: u64,
         flags: ShmFlags,
-        placement: &mut impl Placement<B>,
+        placement: &mut impl Placement<B, I>,
     ) -> Result<(u64, Plan), Error> {
         self.shmat_for(segment, addr, flags, Backing::huge_places, placement)
     }
@@ -85,7 +86,7 @@ impl<B: Backing> AddressSpace<B> {
         addr: u64,
         flags: ShmFlags,
         places: impl FnOnce(&B) -> HugePlaces,
-        placement: &mut impl Placement<B>,
+        placement: &mut impl Placement<B, I>,
     ) -> Result<(u64, Plan), Error> {
         let start = self.attach_at(addr, flags)?;
         let len = self.segment_len(&segment.backing, segment.bytes);

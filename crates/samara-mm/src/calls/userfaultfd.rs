@@ -7,9 +7,10 @@ use crate::errno::Errno;
 use crate::space::AddressSpace;
 use crate::space::edit::Holes;
 use crate::space::error::Error;
+use crate::space::index::AreaIndex;
 use crate::space::plan::Plan;
 
-impl<B: Backing> AddressSpace<B> {
+impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
     /// Registers `[start, start + len)` with `uffd` in `modes` (of [`Flags::UFFD`]). They replace
     /// the modes of an earlier registration; but an area that already has all of `modes` keeps what
     /// it has.

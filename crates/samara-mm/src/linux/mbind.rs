@@ -6,6 +6,7 @@ use super::host::Host;
 use super::request::{Did, Request};
 use crate::area::{Backing, Policy};
 use crate::errno::Errno;
+use crate::space::index::AreaIndex;
 use crate::space::limits::Caps;
 use crate::space::place::Placement;
 
@@ -24,7 +25,7 @@ const STATIC: u32 = 1 << 15;
 const FLAGS: u32 = 7;
 const MOVE_ALL: u32 = 4;
 
-impl<B: Backing, H: Host<B>, P: Placement<B>> Request<'_, B, H, P> {
+impl<B: Backing, I: AreaIndex<B>, H: Host<B>, P: Placement<B, I>> Request<'_, B, I, H, P> {
     pub(super) fn mbind(&mut self) -> Did {
         let [start, len, mode, mask, bits, flags] = *self.args;
         let modifiers = mode as u32 & (NUMA_BALANCING | RELATIVE | STATIC);

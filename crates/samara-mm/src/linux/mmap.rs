@@ -9,6 +9,7 @@ use crate::area::flags::{MapFlags, Prot};
 use crate::area::page_size::PageSize;
 use crate::calls::mmap::{FileMode, MapRequest};
 use crate::errno::Errno;
+use crate::space::index::AreaIndex;
 use crate::space::place::Placement;
 
 /// Where the size of huge pages stands in the flags of `mmap` (MAP_HUGE_SHIFT).
@@ -19,7 +20,7 @@ fn huge_size(log: u32) -> Result<Option<PageSize>, Errno> {
     if log == 0 { Ok(None) } else { PageSize::new(1 << log).map(Some).ok_or(Errno::EINVAL) }
 }
 
-impl<B: Backing, H: Host<B>, P: Placement<B>> Request<'_, B, H, P> {
+impl<B: Backing, I: AreaIndex<B>, H: Host<B>, P: Placement<B, I>> Request<'_, B, I, H, P> {
     pub(super) fn mmap(&mut self) -> Result<u64, Errno> {
         let [start, len, prot, flags, fd, offset] = *self.args;
         let (space, host) = (&mut *self.space, &mut *self.host);

@@ -34,6 +34,7 @@ pub use table::*;
 
 use crate::area::Backing;
 use crate::space::AddressSpace;
+use crate::space::index::AreaIndex;
 use crate::space::place::Placement;
 use crate::space::plan::Plan;
 use request::{Refusal, Request};
@@ -51,10 +52,10 @@ pub struct Called {
 /// Makes system call `nr` of x86-64 on `space`. `None`: this module does not know the call (its
 /// calls are the constants above), or the call is about another process. `placement` chooses places
 /// that the call leaves open.
-pub fn call<B: Backing>(
-    space: &mut AddressSpace<B>,
+pub fn call<B: Backing, I: AreaIndex<B>>(
+    space: &mut AddressSpace<B, I>,
     host: &mut impl Host<B>,
-    placement: &mut impl Placement<B>,
+    placement: &mut impl Placement<B, I>,
     nr: u64,
     args: [u64; 6],
 ) -> Option<Called> {
@@ -66,10 +67,10 @@ pub fn call<B: Backing>(
 
 /// Makes a call that programs make often. The plan is made where it is returned, and never copied.
 #[inline(never)]
-fn frequent<B: Backing>(
-    space: &mut AddressSpace<B>,
+fn frequent<B: Backing, I: AreaIndex<B>>(
+    space: &mut AddressSpace<B, I>,
     host: &mut impl Host<B>,
-    placement: &mut impl Placement<B>,
+    placement: &mut impl Placement<B, I>,
     call: Often,
     args: &[u64; 6],
 ) -> Called {
@@ -80,10 +81,10 @@ fn frequent<B: Backing>(
 }
 
 /// Makes one of the other calls.
-fn other<B: Backing>(
-    space: &mut AddressSpace<B>,
+fn other<B: Backing, I: AreaIndex<B>>(
+    space: &mut AddressSpace<B, I>,
     host: &mut impl Host<B>,
-    placement: &mut impl Placement<B>,
+    placement: &mut impl Placement<B, I>,
     nr: u64,
     args: &[u64; 6],
 ) -> Option<Called> {

@@ -6,10 +6,11 @@ use super::host::Host;
 use super::request::{Did, Refusal, Request};
 use crate::area::Backing;
 use crate::errno::Errno;
+use crate::space::index::AreaIndex;
 use crate::space::mdwe::Mdwe;
 use crate::space::place::Placement;
 
-impl<B: Backing, H: Host<B>, P: Placement<B>> Request<'_, B, H, P> {
+impl<B: Backing, I: AreaIndex<B>, H: Host<B>, P: Placement<B, I>> Request<'_, B, I, H, P> {
     pub(super) fn prctl(&mut self) -> Did {
         self.prctl_option(self.args[0] as u32).unwrap_or(Err(Refusal::NotOurs))
     }

@@ -10,9 +10,10 @@ use crate::area::Backing;
 use crate::area::advice::Advice;
 use crate::calls::process_madvise;
 use crate::errno::Errno;
+use crate::space::index::AreaIndex;
 use crate::space::place::Placement;
 
-impl<B: Backing, H: Host<B>, P: Placement<B>> Request<'_, B, H, P> {
+impl<B: Backing, I: AreaIndex<B>, H: Host<B>, P: Placement<B, I>> Request<'_, B, I, H, P> {
     /// Advice on another process's memory is no call of this space's.
     pub(super) fn process_madvise(&mut self) -> Did {
         let [pidfd, vector, count, advice, flags, _] = *self.args;

@@ -8,8 +8,8 @@ use crate::space::error::Error;
 use crate::space::plan::Plan;
 
 /// A call that is being made on a space.
-pub(super) struct Request<'a, B, H, P> {
-    pub(super) space: &'a mut AddressSpace<B>,
+pub(super) struct Request<'a, B, I, H, P> {
+    pub(super) space: &'a mut AddressSpace<B, I>,
     pub(super) host: &'a mut H,
     pub(super) placement: &'a mut P,
     pub(super) args: &'a [u64; 6],
@@ -35,7 +35,7 @@ impl From<Errno> for Refusal {
     }
 }
 
-impl<B, H, P> Request<'_, B, H, P> {
+impl<B, I, H, P> Request<'_, B, I, H, P> {
     /// Keeps the plan of a verb of the space, which has no value.
     pub(super) fn done(&mut self, done: Result<Plan, Error>) -> Did {
         self.value(done.map(|plan| (0, plan)))

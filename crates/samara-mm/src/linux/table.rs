@@ -13,6 +13,7 @@ use super::host::Host;
 use super::request::{Did, Request};
 use crate::area::Backing;
 use crate::errno::Errno;
+use crate::space::index::AreaIndex;
 use crate::space::place::Placement;
 
 /// Expands rows of calls into the constants, [`CALLS`] and a dispatch for each of the two groups.
@@ -39,7 +40,7 @@ macro_rules! calls {
             }
         }
 
-        impl<B: Backing, H: Host<B>, P: Placement<B>> Request<'_, B, H, P> {
+        impl<B: Backing, I: AreaIndex<B>, H: Host<B>, P: Placement<B, I>> Request<'_, B, I, H, P> {
             /// Makes a call that programs make often.
             #[inline(always)]
             pub(super) fn often(&mut self, call: Often) -> Result<u64, Errno> {
@@ -64,7 +65,7 @@ macro_rules! prctl_options {
         #[doc(hidden)]
         pub const PRCTL_OPTIONS: &[(u32, &str)] = &[$(($constant, stringify!($constant))),*];
 
-        impl<B: Backing, H: Host<B>, P: Placement<B>> Request<'_, B, H, P> {
+        impl<B: Backing, I: AreaIndex<B>, H: Host<B>, P: Placement<B, I>> Request<'_, B, I, H, P> {
             /// Makes a `prctl` with this option; `None` for an option that has no row.
             pub(super) fn prctl_option(&mut self, option: u32) -> Option<Did> {
                 Some(match option { $($constant => self.$verb(),)* _ => return None })

@@ -13,6 +13,7 @@ use crate::calls::mremap::RemapFlags;
 use crate::calls::msync::SyncFlags;
 use crate::calls::shm::ShmFlags;
 use crate::errno::Errno;
+use crate::space::index::AreaIndex;
 use crate::space::personality::Personality;
 use crate::space::place::Placement;
 
@@ -27,7 +28,7 @@ fn prot(raw: u64) -> Prot {
     Prot::from_bits_retain(raw as u32 | unknown)
 }
 
-impl<B: Backing, H: Host<B>, P: Placement<B>> Request<'_, B, H, P> {
+impl<B: Backing, I: AreaIndex<B>, H: Host<B>, P: Placement<B, I>> Request<'_, B, I, H, P> {
     pub(super) fn munmap(&mut self) -> Result<u64, Errno> {
         self.space.unmap_at(self.args[0], self.args[1], self.plan).map(|()| 0)
     }

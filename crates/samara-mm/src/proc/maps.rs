@@ -4,6 +4,7 @@
 use crate::area::extras::Extras;
 use crate::area::flags::Flags;
 use crate::area::{Area, Backing, Object};
+use crate::space::index::AreaIndex;
 use crate::space::{AddressSpace, Config, Layout, Placed};
 use alloc::borrow::Cow;
 use core::fmt::{self, Write};
@@ -50,7 +51,7 @@ impl<B> Line<'_, B> {
     }
 }
 
-impl<B: Backing> AddressSpace<B> {
+impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
     /// The line of the area that holds `addr`. O(log n).
     pub fn line(&self, addr: u64) -> Option<Line<'_, B>> {
         self.area_at(addr).map(|at| self.line_of(at))
@@ -79,7 +80,7 @@ impl<B: Backing> AddressSpace<B> {
     }
 }
 
-impl<B: Backing> fmt::Display for AddressSpace<B> {
+impl<B: Backing, I: AreaIndex<B>> fmt::Display for AddressSpace<B, I> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.lines().try_for_each(|line| writeln!(f, "{line}"))?;
         write_end(f, &self.config)

@@ -10,6 +10,7 @@ use crate::area::{Backing, Object};
 use crate::errno::Errno;
 use crate::proc::maps::Line;
 use crate::proc::name::Name;
+use crate::space::index::AreaIndex;
 use crate::space::{AddressSpace, Placed};
 use bitflags::bitflags;
 
@@ -145,7 +146,7 @@ impl Answer<'_> {
     }
 }
 
-impl<B: Backing> AddressSpace<B> {
+impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
     /// Finds the area that `query` asks for. `[vsyscall]` is not seen.
     ///
     /// O(log n), and one step for each area that is skipped.

@@ -4,6 +4,7 @@
 use crate::area::Backing;
 use crate::area::flags::Flags;
 use crate::proc::maps::{Line, VSYSCALL};
+use crate::space::index::AreaIndex;
 use crate::space::{AddressSpace, Config, Placed};
 use core::fmt;
 
@@ -77,7 +78,7 @@ pub struct SmapsRecord<'a, B> {
     usage: Usage,
 }
 
-impl<B: Backing> AddressSpace<B> {
+impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
     /// Displays the space as `/proc/PID/smaps`. `usage` returns what an area's page tables hold.
     /// With [`protection_keys`](crate::Config::protection_keys) each area's key is shown.
     ///
@@ -110,7 +111,7 @@ impl<'a, B: Backing> Line<'a, B> {
     }
 }
 
-impl<B: Backing, F: Fn(&Placed<'_, B>) -> Usage> fmt::Display for Smaps<'_, AddressSpace<B>, F> {
+impl<B: Backing, I: AreaIndex<B>, F: Fn(&Placed<'_, B>) -> Usage> fmt::Display for Smaps<'_, AddressSpace<B, I>, F> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.space.lines().try_for_each(|line| write_record(f, line, &self.usage))?;
         write_end(f, &self.space.config)

@@ -3,6 +3,7 @@
 use crate::area::Backing;
 use crate::area::flags::Flags;
 use crate::space::AddressSpace;
+use crate::space::index::AreaIndex;
 use crate::space::limits::Counters;
 use core::fmt;
 
@@ -43,7 +44,7 @@ impl fmt::Display for Violation {
 
 impl core::error::Error for Violation {}
 
-impl<B: Backing> AddressSpace<B> {
+impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
     /// Checks everything: alignment, order, sums, and the tree itself. O(n).
     ///
     /// # Errors

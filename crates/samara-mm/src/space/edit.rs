@@ -16,6 +16,7 @@ use crate::area::merge;
 use crate::area::{Anon, Area, Backing};
 use crate::errno::Errno;
 use crate::space::error::Error;
+use crate::space::index::AreaIndex;
 use crate::space::learn::Seam;
 use crate::space::limits::Counters;
 use crate::space::plan::{FlagChange, Plan, StepKind};
@@ -99,7 +100,7 @@ impl<B> Store<B> {
     }
 }
 
-impl<B: Backing> AddressSpace<B> {
+impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
     /// Begins a call of one store, which happens whole or not at all. The steps of the plan are
     /// reserved as they come.
     #[inline]
@@ -271,7 +272,7 @@ impl<B: Backing> AddressSpace<B> {
     #[inline(always)]
     pub(crate) fn commit(&mut self, store: Store<B>) -> Result<(), Errno> {
         let is = Counters::of(store.one.flags, store.to - store.from);
-        self.areas.replace(Span::new(store.from, store.to - 1), store.one, |_| ())?;
+        self.areas.replace(Span::new(store.from, store.to - 1), store.one)?;
         self.counters.take(&store.was);
         self.counters.add(&is);
         Ok(())
@@ -279,7 +280,7 @@ impl<B: Backing> AddressSpace<B> {
 
     /// Empties `[start, end)`. `was` are the sums over it.
     pub(crate) fn empty(&mut self, start: u64, end: u64, was: &Counters) -> Result<(), Errno> {
-        self.areas.clear_range(Span::new(start, end - 1), |_| ())?;
+        self.areas.clear_range(Span::new(start, end - 1))?;
         self.counters.take(was);
         Ok(())
     }
@@ -340,7 +341,7 @@ impl<B: Backing> AddressSpace<B> {
 
     /// Reserves memory for `stores` stores in `[start, end)`, joins with what touches it included.
     pub(crate) fn set_aside(&mut self, start: u64, end: u64, stores: usize) -> Result<(), Errno> {
-        Ok(self.areas.reserve_within(Span::new(start.saturating_sub(1), end), stores)?)
+        Ok(self.areas.reserve(Span::new(start.saturating_sub(1), end), stores)?)
     }
 
     /// Begins a call that may change every area in `[start, end)` by `walk`.
@@ -369,7 +370,7 @@ impl<B: Backing> AddressSpace<B> {
     /// Stores `area` over whatever is there, and updates the sums.
     pub(crate) fn store(&mut self, start: u64, end: u64, area: Area<B>) -> Result<(), Errno> {
         let (was, is) = (self.sums(start, end), Counters::of(area.flags, end - start));
-        self.areas.replace(Span::new(start, end - 1), area, |_| ())?;
+        self.areas.replace(Span::new(start, end - 1), area)?;
         self.counters.take(&was);
         self.counters.add(&is);
         Ok(())
@@ -377,7 +378,7 @@ impl<B: Backing> AddressSpace<B> {
 
     pub(crate) fn erase(&mut self, start: u64, end: u64) -> Result<(), Errno> {
         let was = self.sums(start, end);
-        self.areas.clear_range(Span::new(start, end - 1), |_| ())?;
+        self.areas.clear_range(Span::new(start, end - 1))?;
         self.counters.take(&was);
         Ok(())
     }

@@ -4,9 +4,10 @@ use crate::area::Area;
 use crate::area::extras::Extras;
 use crate::errno::Errno;
 use crate::space::AddressSpace;
+use crate::space::index::AreaIndex;
 use samara::Span;
 
-impl<B> AddressSpace<B> {
+impl<B, I: AreaIndex<B>> AddressSpace<B, I> {
     /// Begins a call that needs slots for extras: sweeps the table if that is due.
     pub(crate) fn sweep_extras(&mut self) {
         if !self.extras.is_full() {

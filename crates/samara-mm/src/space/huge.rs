@@ -8,10 +8,11 @@ use crate::area::flags::Flags;
 use crate::area::page_size::PageSize;
 use crate::area::{Area, Backing};
 use crate::errno::Errno;
+use crate::space::index::AreaIndex;
 use crate::space::{AddressSpace, Config};
 use alloc::sync::Arc;
 
-impl<B: Backing> AddressSpace<B> {
+impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
     /// Sets how many huge pages are free, by size. A size without an entry has none, and a new
     /// space has none at all. Processes share huge pages, and touching memory uses them, so the
     /// space does not count them down. The caller sets the numbers again before each call that may

@@ -48,6 +48,7 @@ use crate::calls::mmap::accountable;
 use crate::calls::mremap::emptied;
 use crate::errno::Errno;
 use crate::space::features::Features;
+use crate::space::index::AreaIndex;
 use crate::space::plan::Plan;
 use crate::space::{AddressSpace, Placed};
 use core::fmt;
@@ -100,7 +101,7 @@ impl From<Errno> for NotLearnable {
     }
 }
 
-impl<B: Backing> AddressSpace<B> {
+impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
     /// The kernel has a boundary at `addr` where the model has one area. Cuts the area there, and
     /// settles what was unknown so that the two sides stay apart. Returns the reason.
     ///

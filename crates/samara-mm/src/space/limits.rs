@@ -8,6 +8,7 @@ use crate::area::Backing;
 use crate::area::flags::Flags;
 use crate::errno::Errno;
 use crate::space::AddressSpace;
+use crate::space::index::AreaIndex;
 use bitflags::bitflags;
 
 /// A resource limit in bytes; `u64::MAX` means no limit.
@@ -175,7 +176,7 @@ fn is_data(flags: Flags) -> bool {
     flags & (Flags::WRITE | Flags::SHARED | STACK) == Flags::WRITE
 }
 
-impl<B: Backing> AddressSpace<B> {
+impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
     /// The sums over all areas. O(1).
     pub fn counters(&self) -> Counters {
         Counters { locked: self.locked(), ..self.counters }

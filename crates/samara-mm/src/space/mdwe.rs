@@ -4,6 +4,7 @@ use crate::area::Backing;
 use crate::area::flags::Flags;
 use crate::errno::Errno;
 use crate::space::AddressSpace;
+use crate::space::index::AreaIndex;
 
 /// Memory-deny-write-execute: no map is both writable and executable, and memory that was not
 /// executable does not become so.
@@ -33,7 +34,7 @@ impl Mdwe {
     }
 }
 
-impl<B: Backing> AddressSpace<B> {
+impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
     /// The switch; `None` if it is off.
     pub fn mdwe(&self) -> Option<Mdwe> {
         self.mdwe

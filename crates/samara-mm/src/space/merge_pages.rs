@@ -5,8 +5,9 @@ use crate::area::flags::Flags;
 use crate::area::mergeable;
 use crate::area::{Area, Backing};
 use crate::space::AddressSpace;
+use crate::space::index::AreaIndex;
 
-impl<B: Backing> AddressSpace<B> {
+impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
     /// Whether memory becomes mergeable by itself.
     pub fn merges_pages(&self) -> bool {
         self.merges_pages
@@ -29,7 +30,11 @@ impl<B: Backing> AddressSpace<B> {
         }
         self.merges_pages = on;
         self.forget_last_call();
-        self.areas.iter_mut().filter(|(_, a)| mergeable(a)).for_each(|(_, a)| a.flags.set(Flags::MERGEABLE, on));
+        self.areas.for_each_mut(|area| {
+            if mergeable(area) {
+                area.flags.set(Flags::MERGEABLE, on);
+            }
+        });
     }
 
     /// Marks new memory if the switch is on.

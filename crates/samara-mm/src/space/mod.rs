@@ -12,6 +12,7 @@ pub(crate) mod error;
 pub(crate) mod extras;
 pub(crate) mod features;
 pub(crate) mod huge;
+pub(crate) mod index;
 pub(crate) mod learn;
 pub(crate) mod limits;
 pub(crate) mod mdwe;
@@ -32,6 +33,7 @@ use crate::area::reasons::Reasons;
 use crate::area::{Area, Backing, Object};
 use crate::errno::Errno;
 use crate::space::features::Features;
+use crate::space::index::AreaIndex;
 use crate::space::learn::{Emptied, Seam};
 use crate::space::limits::{Caps, Counters, Limits, Overcommit};
 use crate::space::mdwe::Mdwe;
@@ -205,11 +207,13 @@ impl core::error::Error for ImportError {}
 
 /// An address space: its areas, and Linux's rules for changing them.
 ///
+/// `I` keeps the areas in order ([`AreaIndex`]): Samara's tree, or an embedder's own.
+///
 /// Where memory is short, a call happens whole or not at all. A call that concerns k of n areas
 /// takes O(k + log n).
 #[derive(Debug)]
-pub struct AddressSpace<B> {
-    pub(crate) areas: RangeMap<u64, Area<B>>,
+pub struct AddressSpace<B, I = RangeMap<u64, Area<B>>> {
+    pub(crate) areas: I,
     /// Number of areas that the space has besides `areas`: where this is a window of a shared
     /// space, or what such a space keeps besides its areas. Else 0.
     pub(crate) outside: usize,
@@ -242,8 +246,27 @@ impl<B: Backing> AddressSpace<B> {
     /// An empty space without limits and with all capabilities ([`AddressSpace::set_limits`] and
     /// [`AddressSpace::set_caps`] change them).
     pub fn new(config: Config) -> Self {
+        Self::with_index(config)
+    }
+}
+
+impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
+    /// [`AddressSpace::new`] with an index of the caller's choice.
+    ///
+    /// ```
+    /// use samara_mm::{AddressSpace, Area, AreaIndex, Config, FileId, MapRequest, Prot};
+    /// /// Works on a space with any index.
+    /// fn map_a_page<I: AreaIndex<FileId>>(space: &mut AddressSpace<FileId, I>) {
+    ///     space.map(&MapRequest::anonymous(0x10000, 0x1000, Prot::RW)).unwrap();
+    /// }
+    /// type Tree = samara::RangeMap<u64, Area<FileId>>; // the default
+    /// let mut space = AddressSpace::<FileId, Tree>::with_index(Config::default());
+    /// map_a_page(&mut space);
+    /// assert_eq!(space.len(), 1);
+    /// ```
+    pub fn with_index(config: Config) -> Self {
         AddressSpace {
-            areas: RangeMap::new(),
+            areas: I::default(),
             outside: 0,
             extras: Table::default(),
             config,
@@ -362,7 +385,7 @@ impl<B: Backing> AddressSpace<B> {
     /// name shows differently. (Includes the objects of what the last call joined, which
     /// [`AddressSpace::learn_cut`] may bring back; so some objects come more than once.)
     pub fn edit_objects(&mut self, mut edit: impl FnMut(&mut Object<B>)) {
-        self.areas.iter_mut().for_each(|(_, a)| edit(&mut a.object));
+        self.areas.for_each_mut(|area| edit(&mut area.object));
         self.seams.iter_mut().for_each(|s| {
             edit(&mut s.left.object);
             edit(&mut s.right.object);

@@ -12,6 +12,7 @@
 use crate::area::Backing;
 use crate::area::flags::Flags;
 use crate::area::page_size::PageSize;
+use crate::space::index::AreaIndex;
 use crate::space::place::Want;
 use crate::space::{AddressSpace, Config};
 use samara::{End, GapQuery, Span};
@@ -27,7 +28,7 @@ pub trait Occupied {
     fn find_gap(&self, query: &GapQuery) -> Option<Span>;
 }
 
-impl<B: Backing> Occupied for AddressSpace<B> {
+impl<B: Backing, I: AreaIndex<B>> Occupied for AddressSpace<B, I> {
     #[inline]
     fn taken_at_or_after(&self, addr: u64) -> Option<(u64, u64, Flags)> {
         self.areas.at_or_after(addr).map(|(span, area)| (span.first, span.last.saturating_add(1), area.flags))
@@ -84,7 +85,7 @@ pub(crate) fn free_place<A: Occupied + ?Sized>(
     }
 }
 
-impl<B: Backing> AddressSpace<B> {
+impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
     /// The hint of `want`, if it has one that is free and within `window`. The range kept free
     /// below an area that grows down counts as taken.
     pub fn hinted(&self, want: &Want, window: (u64, u64)) -> Option<u64> {

@@ -4,6 +4,7 @@
 use crate::area::Backing;
 use crate::area::flags::Prot;
 use crate::space::AddressSpace;
+use crate::space::index::AreaIndex;
 use bitflags::bitflags;
 
 bitflags! {
@@ -17,7 +18,7 @@ bitflags! {
     }
 }
 
-impl<B: Backing> AddressSpace<B> {
+impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
     /// The personality of the calling task.
     pub fn personality(&self) -> Personality {
         self.personality

@@ -5,14 +5,15 @@
 //! paging, and from the running kernel (6.18). tests/placement.rs predicts each address,
 //! tests/process/exec.rs the bases of a new program.
 
-use crate::area::Backing;
 use crate::area::flags::MapFlags;
 use crate::area::huge_places::HugePlaces;
 use crate::area::page_size::PageSize;
+use crate::area::{Area, Backing};
 use crate::space::features::Features;
+use crate::space::index::AreaIndex;
 use crate::space::occupied::{Occupied, free_place, hinted};
 use crate::space::{AddressSpace, Config};
-use samara::End;
+use samara::{End, RangeMap};
 
 /// Where searches for free address space begin and end, in bytes. Linux fixes them when a program
 /// starts.
@@ -154,9 +155,9 @@ pub struct Want {
 /// assert_eq!((first, second), (0x10_0000, 0x10_3000));
 /// # Ok::<(), samara_mm::Error>(())
 /// ```
-pub trait Placement<B> {
+pub trait Placement<B, I = RangeMap<u64, Area<B>>> {
     /// A place for `want`; `None` if there is none (ENOMEM).
-    fn place(&mut self, space: &AddressSpace<B>, want: &Want) -> Option<u64>;
+    fn place(&mut self, space: &AddressSpace<B, I>, want: &Want) -> Option<u64>;
 
     /// The place that [`place`](Self::place) would choose in a space with these areas and this
     /// configuration, which threads share: [`Caller::mmap`](crate::Caller::mmap) then locks the
@@ -192,8 +193,8 @@ pub struct FirstFit;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BestFit;
 
-impl<B: Backing> Placement<B> for Linux {
-    fn place(&mut self, space: &AddressSpace<B>, want: &Want) -> Option<u64> {
+impl<B: Backing, I: AreaIndex<B>> Placement<B, I> for Linux {
+    fn place(&mut self, space: &AddressSpace<B, I>, want: &Want) -> Option<u64> {
         linux(space, space.config(), want)
     }
 
@@ -310,8 +311,8 @@ impl Want {
     }
 }
 
-impl<B: Backing> Placement<B> for FirstFit {
-    fn place(&mut self, space: &AddressSpace<B>, want: &Want) -> Option<u64> {
+impl<B: Backing, I: AreaIndex<B>> Placement<B, I> for FirstFit {
+    fn place(&mut self, space: &AddressSpace<B, I>, want: &Want) -> Option<u64> {
         first_fit(space, space.config(), want)
     }
 
@@ -330,7 +331,11 @@ fn first_fit<A: Occupied + ?Sized>(areas: &A, config: &Config, want: &Want) -> O
 }
 
 /// The lowest place in the narrowest gap in this window that is wide enough.
-fn narrowest<B: Backing>(space: &AddressSpace<B>, want: &Want, (least, end): (u64, u64)) -> Option<u64> {
+fn narrowest<B: Backing, I: AreaIndex<B>>(
+    space: &AddressSpace<B, I>,
+    want: &Want,
+    (least, end): (u64, u64),
+) -> Option<u64> {
     let (mut from, mut best) = (least, None);
     // The end of the window ends the last gap.
     let ends = space.areas().filter(|a| a.end > least).map(|a| (space.config.guarded(a.start, a.area.flags), a.end));
@@ -345,8 +350,8 @@ fn narrowest<B: Backing>(space: &AddressSpace<B>, want: &Want, (least, end): (u6
     best.map(|(_, at)| at)
 }
 
-impl<B: Backing> Placement<B> for BestFit {
-    fn place(&mut self, space: &AddressSpace<B>, want: &Want) -> Option<u64> {
+impl<B: Backing, I: AreaIndex<B>> Placement<B, I> for BestFit {
+    fn place(&mut self, space: &AddressSpace<B, I>, want: &Want) -> Option<u64> {
         let (least, task) = want.window(space.config());
         let high = space.config().bases.top_down.min(task);
         let place = |end| narrowest(space, want, (least, end));

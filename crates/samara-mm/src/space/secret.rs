@@ -5,11 +5,12 @@ use crate::area::flags::Flags;
 use crate::area::{Area, Backing, is_secret};
 use crate::errno::Errno;
 use crate::space::AddressSpace;
+use crate::space::index::AreaIndex;
 
 /// The flags that secret memory adds to every area.
 pub(crate) const FLAGS: Flags = Flags::LOCKED.union(Flags::DONTDUMP);
 
-impl<B: Backing> AddressSpace<B> {
+impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
     /// Whether `len` bytes of secret memory may be mapped. Checked when the range has been cleared:
     /// EINVAL for a private map, EAGAIN if too much would be locked.
     pub(crate) fn may_map_secret(&self, area: &Area<B>, len: u64) -> Result<(), Errno> {

@@ -2,10 +2,11 @@
 
 use crate::area::Backing;
 use crate::errno::Errno;
+use crate::space::index::AreaIndex;
 use crate::space::{AddressSpace, Config};
 use alloc::vec::Vec;
 
-impl<B: Backing + Send + Sync> AddressSpace<B> {
+impl<B: Backing + Send + Sync, I: AreaIndex<B>> AddressSpace<B, I> {
     /// A copy of the space with its own settings, to see what a call would do, here or with another
     /// limit. Neither space changes the other.
     ///
@@ -37,15 +38,20 @@ impl<B: Backing + Send + Sync> AddressSpace<B> {
         if config.page_size != self.config.page_size {
             return Err(Errno::EINVAL);
         }
-        let (areas, extras) = (self.areas.try_snapshot()?, self.extras.copy()?);
-        let mut copy =
-            AddressSpace { areas, extras, outside: self.outside, seams: Vec::new(), ..AddressSpace::new(config) };
+        let (areas, extras) = (self.areas.duplicate()?, self.extras.copy()?);
+        let mut copy = AddressSpace {
+            areas,
+            extras,
+            outside: self.outside,
+            seams: Vec::new(),
+            ..AddressSpace::with_index(config)
+        };
         copy.take_settings(self);
         Ok(copy)
     }
 }
 
-impl<B: Backing> AddressSpace<B> {
+impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
     /// Takes over everything of another space but its areas, its extras and its [`Config`].
     #[inline]
     pub(crate) fn take_settings(&mut self, of: &Self) {

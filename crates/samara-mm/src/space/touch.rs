@@ -6,6 +6,7 @@
 use crate::area::flags::Flags;
 use crate::area::is_secret;
 use crate::area::{Anon, Area, Backing};
+use crate::space::index::AreaIndex;
 use crate::space::{AddressSpace, Placed};
 
 /// Why pages could not be populated: the area that ends here allows no access, is secret, or has no
@@ -14,7 +15,7 @@ pub(crate) struct NoAccess {
     pub(crate) end: u64,
 }
 
-impl<B: Backing> AddressSpace<B> {
+impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
     /// Reports that pages of every area that meets `[start, end)` were written, by the program or
     /// through a debugger.
     ///

@@ -137,7 +137,7 @@ impl<B: Numbered> Call<B> {
         request
     }
 
-    pub(crate) fn on_space(&self, space: &mut AddressSpace<B>) -> Answer {
+    pub(crate) fn on_space<I: AreaIndex<B>>(&self, space: &mut AddressSpace<B, I>) -> Answer {
         let plain = |done: Result<Plan, Error>| Answer::Done(done.map(|plan| (0, plan)));
         match self.clone() {
             Call::Map(request) => plain(space.map(&request)),
@@ -195,7 +195,7 @@ impl<B: Numbered> Call<B> {
 }
 
 /// Everything that a space shows, with identities numbered in the order in which they appear.
-pub(crate) fn shown<B: Backing>(space: &AddressSpace<B>) -> Vec<String> {
+pub(crate) fn shown<B: Backing, I: AreaIndex<B>>(space: &AddressSpace<B, I>) -> Vec<String> {
     let mut ids = Vec::new();
     let mut number = |id| {
         let at = ids.iter().position(|i| *i == id).unwrap_or_else(|| {
@@ -235,15 +235,20 @@ pub(crate) fn narrow(r: &mut Rng, pages: u64) -> Bases {
 }
 
 /// Settings that make limits near or far, with these places.
-pub(crate) fn space_with<B: Backing>(r: &mut Rng, bases: Bases) -> AddressSpace<B> {
+pub(crate) fn space_with<B: Backing, I: AreaIndex<B>>(r: &mut Rng, bases: Bases) -> AddressSpace<B, I> {
     let max_map_count = if r.below(3) == 0 { 12 } else { 65530 };
     let overcommit = match r.below(3) {
         0 => Overcommit::Never { limit: 60 * PAGE, admin_reserve: PAGE, user_reserve: 2 * PAGE },
         1 => Overcommit::Always,
         _ => Overcommit::Guess { total: 5 * PAGE },
     };
-    let mut space =
-        AddressSpace::new(Config { max_map_count, overcommit, stack_guard_pages: 3, bases, ..Config::default() });
+    let mut space = AddressSpace::with_index(Config {
+        max_map_count,
+        overcommit,
+        stack_guard_pages: 3,
+        bases,
+        ..Config::default()
+    });
     let limit = |r: &mut Rng, pages: u64| if r.below(2) == 0 { Limit::bytes(pages * PAGE) } else { Limit::NONE };
     space.set_limits(Limits {
         address_space: limit(r, 40),

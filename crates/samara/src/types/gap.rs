@@ -102,8 +102,18 @@ impl<K: Key> GapQuery<K> {
         self.end
     }
 
-    /// The fit inside the free run `gap` that is nearest to the wanted end.
-    pub(crate) fn fit(&self, gap: Span<K>) -> Option<Span<K>> {
+    /// The answer within the free range `gap`, the nearest to the wanted end; `None` if it does not
+    /// fit there. For collections that search their gaps by themselves. O(1).
+    ///
+    /// ```
+    /// use samara::{End, GapQuery, Span};
+    /// let query = GapQuery::<u64>::new(16).aligned(16)?.from(End::Highest);
+    /// assert_eq!(query.fit(Span::new(5, 50)), Some(Span::new(32, 47)));
+    /// assert_eq!(query.fit(Span::new(5, 30)), None);
+    /// # Ok::<(), samara::AlignError<u64>>(())
+    /// ```
+    #[must_use]
+    pub fn fit(&self, gap: Span<K>) -> Option<Span<K>> {
         let room = gap.intersect(&self.window)?;
         let mask = self.align.wrapping_sub(K::ONE);
         let span = match self.end {
