@@ -9,6 +9,7 @@
 pub mod byte_counts;
 pub mod cases;
 pub mod churn;
+pub mod designs;
 pub mod gap;
 pub mod index;
 pub mod kinds;

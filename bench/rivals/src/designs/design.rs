@@ -1,0 +1,198 @@
+//! An index made of a design: stores as removals, moved bounds and insertions of entries, as
+//! `munmap` and `mmap` of a kernel make them. Knows no design.
+
+use crate::designs::entries::Entries;
+use samara_mm::{AllocError, Area, AreaIndex, GapQuery, IndexEntry, Revision, Span};
+use std::fmt;
+use std::marker::PhantomData;
+
+/// The index of an address space by a design.
+#[derive(Clone)]
+pub struct Design<E, B>(E, PhantomData<fn() -> B>);
+
+impl<E: Default, B> Default for Design<E, B> {
+    fn default() -> Self {
+        Design(E::default(), PhantomData)
+    }
+}
+
+impl<E: Entries<B>, B> fmt::Debug for Design<E, B> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} entries", self.0.len())
+    }
+}
+
+/// Goes over the entries from `low` to `high`, both included.
+pub struct Walk<'a, E: Entries<B>, B> {
+    entries: &'a E,
+    ends: Option<(E::At, E::At)>,
+}
+
+impl<E: Entries<B>, B> Clone for Walk<'_, E, B> {
+    fn clone(&self) -> Self {
+        Walk { entries: self.entries, ends: self.ends }
+    }
+}
+
+impl<'a, E: Entries<B>, B: 'a> Iterator for Walk<'a, E, B> {
+    type Item = IndexEntry<'a, B>;
+
+    #[inline]
+    fn next(&mut self) -> Option<Self::Item> {
+        let (low, high) = self.ends?;
+        self.ends = if low == high { None } else { self.entries.next(low).map(|next| (next, high)) };
+        Some((self.entries.span(low), self.entries.area(low)))
+    }
+}
+
+impl<'a, E: Entries<B>, B: 'a> DoubleEndedIterator for Walk<'a, E, B> {
+    #[inline]
+    fn next_back(&mut self) -> Option<Self::Item> {
+        let (low, high) = self.ends?;
+        self.ends = if low == high { None } else { self.entries.prev(high).map(|prev| (low, prev)) };
+        Some((self.entries.span(high), self.entries.area(high)))
+    }
+}
+
+/// Goes over the entries upwards from one.
+pub struct Ascend<'a, E: Entries<B>, B> {
+    entries: &'a E,
+    at: Option<E::At>,
+}
+
+impl<'a, E: Entries<B>, B: 'a> Iterator for Ascend<'a, E, B> {
+    type Item = IndexEntry<'a, B>;
+
+    #[inline]
+    fn next(&mut self) -> Option<Self::Item> {
+        let at = self.at?;
+        self.at = self.entries.next(at);
+        Some((self.entries.span(at), self.entries.area(at)))
+    }
+}
+
+impl<E: Entries<B>, B: Clone> AreaIndex<B> for Design<E, B> {
+    type Iter<'a>
+        = Walk<'a, E, B>
+    where
+        E: 'a,
+        B: 'a;
+    type Ascend<'a>
+        = Ascend<'a, E, B>
+    where
+        E: 'a,
+        B: 'a;
+
+    fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    fn range(&self, span: Span) -> Walk<'_, E, B> {
+        let low = self.0.find(span.first).filter(|at| self.0.span(*at).first <= span.last);
+        let ends = low.and_then(|low| Some((low, self.0.find_before(span.last)?)));
+        Walk { entries: &self.0, ends }
+    }
+
+    fn range_from(&self, addr: u64) -> Ascend<'_, E, B> {
+        Ascend { entries: &self.0, at: self.0.find(addr) }
+    }
+
+    fn find_gap(&self, query: &GapQuery) -> Option<Span> {
+        self.0.find_gap(query)
+    }
+
+    fn replace(&mut self, span: Span, area: Area<B>) -> Result<(), AllocError> {
+        let entries = &mut self.0;
+        // The entry that has this place already, or lies within it, is changed where it is.
+        match entries.find(span.first) {
+            Some(at) if entries.span(at) == span => {
+                *entries.area_mut(at) = area;
+                return Ok(());
+            }
+            _ => {}
+        }
+        self.clear_range(span)?;
+        self.0.insert(span, area);
+        Ok(())
+    }
+
+    fn clear_range(&mut self, span: Span) -> Result<(), AllocError> {
+        let entries = &mut self.0;
+        let mut at = entries.find(span.first);
+        while let Some(entry) = at {
+            let own = entries.span(entry);
+            if own.first > span.last {
+                break;
+            }
+            at = entries.next(entry);
+            match (own.first < span.first, span.last < own.last) {
+                (true, true) => {
+                    let upper = entries.area(entry).clone();
+                    entries.set_span(entry, Span::new(own.first, span.first - 1));
+                    entries.insert(Span::new(span.last + 1, own.last), upper);
+                    break;
+                }
+                (true, false) => entries.set_span(entry, Span::new(own.first, span.first - 1)),
+                (false, true) => entries.set_span(entry, Span::new(span.last + 1, own.last)),
+                (false, false) => {
+                    drop(entries.remove(entry));
+                    // What was the next entry may be kept elsewhere now.
+                    at = entries.find(span.first);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn split_at(&mut self, at: u64) -> Result<bool, AllocError> {
+        let entries = &mut self.0;
+        let Some(entry) = entries.find(at).filter(|entry| entries.span(*entry).first < at) else { return Ok(false) };
+        let (own, upper) = (entries.span(entry), entries.area(entry).clone());
+        entries.set_span(entry, Span::new(own.first, at - 1));
+        entries.insert(Span::new(at, own.last), upper);
+        Ok(true)
+    }
+
+    fn get_mut(&mut self, addr: u64) -> Option<(Span, &mut Area<B>)> {
+        let at = self.0.find(addr).filter(|at| self.0.span(*at).first <= addr)?;
+        Some((self.0.span(at), self.0.area_mut(at)))
+    }
+
+    fn for_each_mut(&mut self, mut change: impl FnMut(&mut Area<B>)) {
+        let mut at = self.0.find(0);
+        while let Some(entry) = at {
+            change(self.0.area_mut(entry));
+            at = self.0.next(entry);
+        }
+    }
+
+    fn revise(
+        &mut self,
+        addr: u64,
+        mut decide: impl FnMut(IndexEntry<'_, B>, Option<IndexEntry<'_, B>>) -> Revision,
+    ) -> Result<(), AllocError> {
+        let entries = &mut self.0;
+        let Some(at) = entries.find(addr) else { return Ok(()) };
+        let next = entries.next(at).map(|next| (entries.span(next), entries.area(next)));
+        match decide((entries.span(at), entries.area(at)), next) {
+            Revision::Keep => {}
+            Revision::Resize(span) => entries.set_span(at, span),
+            Revision::Remove => drop(entries.remove(at)),
+        }
+        Ok(())
+    }
+
+    fn reserve(&mut self, _span: Span, stores: usize) -> Result<(), AllocError> {
+        self.0.reserve(stores)
+    }
+
+    fn duplicate(&self) -> Result<Self, AllocError> {
+        Ok(Design(self.0.clone(), PhantomData))
+    }
+
+    fn from_sorted(all: impl Iterator<Item = (Span, Area<B>)>) -> Result<Self, AllocError> {
+        let mut entries = E::default();
+        all.for_each(|(span, area)| entries.insert(span, area));
+        Ok(Design(entries, PhantomData))
+    }
+}

@@ -1,0 +1,14 @@
+//! The published designs for the index of an address space, each written by us from the literature
+//! and from man pages, under one engine: `AddressSpace<B, Design<...>>`.
+//!
+//! [`entries`] says what a design does: find, neighbours, insert, remove, move a bound, find a gap.
+//! [`design`] makes an index of that. So all designs split and trim alike, and differ where they
+//! are known to differ.
+
+pub mod btreemap;
+pub mod design;
+pub mod entries;
+pub mod list;
+pub mod rbtree;
+#[cfg(test)]
+mod rbtree_tests;
