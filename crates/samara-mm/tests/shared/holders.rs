@@ -273,7 +273,7 @@ fn all_that_hold_a_page_are_named() {
     }
     let Counts { asked, shared, named, held } = counts;
     println!("{asked} pages, {shared} of them shared; {named} places named, {held} held the page; seed {seed}");
-    assert!(cfg!(miri) || shared > 5000);
+    assert!(crate::FEW || shared > 5000);
 }
 
 /// A program that another one replaces has no page of it, nor of its family.
