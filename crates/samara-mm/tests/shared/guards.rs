@@ -25,8 +25,9 @@ fn errno<T: std::fmt::Debug>(done: Result<T, Error>) -> Errno {
     done.unwrap_err().errno
 }
 
-/// Threads that try to fault at a page again and again keep no change of it waiting. (Each of 30
-/// seconds would be needed for a thousand turns of all threads.)
+/// Threads that try to fault at a page again and again keep no change of it waiting. (When a change
+/// waited until it saw all of them away at once, 32 threads kept it waiting for more than these 30
+/// seconds. Now it takes milliseconds.)
 #[test]
 fn a_change_among_many_attempts() {
     let space = shared();

@@ -15,6 +15,19 @@ type Space = SharedAddressSpace<FileId>;
 struct Member {
     space: Space,
     frames: BTreeMap<u64, u64>,
+    /// Programs that ran in it before this one. Each has memory of its own.
+    before: u64,
+}
+
+impl Member {
+    fn new(space: Space, frames: BTreeMap<u64, u64>) -> Self {
+        Member { space, frames, before: 0 }
+    }
+
+    /// A number of this program in this space, which no other one has.
+    fn program(&self) -> u64 {
+        self.space.number() + (self.before << 32)
+    }
 }
 
 /// A family, as a naive kernel keeps it.
@@ -22,8 +35,8 @@ struct Member {
 struct World {
     members: Vec<Member>,
     next_frame: u64,
-    /// What the identity of this number, in this space, was in the spaces before it, up to the one
-    /// where it began.
+    /// What the identity of this number, in this space, was in the programs before it, up to the
+    /// one where it began.
     lines: HashMap<(u64, AnonId), Vec<(u64, AnonId)>>,
     /// Whether a child has a tree of its own, so that the space does not know that.
     copied: bool,
@@ -65,10 +78,10 @@ impl World {
 
     /// Takes down the identities that began in a space: all that are new there after a call.
     fn note_identities(&mut self, at: usize) {
-        let space = &self.members[at].space;
+        let (space, program) = (&self.members[at].space, self.members[at].program());
         for (_, _, area) in space.maps().areas_in(0, u64::MAX) {
             if let Some(id) = identity(&area) {
-                self.lines.entry((space.number(), id)).or_insert_with(|| vec![(space.number(), id)]);
+                self.lines.entry((space.number(), id)).or_insert_with(|| vec![(program, id)]);
             }
         }
     }
@@ -105,23 +118,24 @@ impl World {
         }
         drop(maps);
         self.copied |= eager;
-        self.members.push(Member { space: child, frames });
+        self.members.push(Member::new(child, frames));
     }
 
     /// Another program begins, whose memory was partly written before: perhaps by a parent that is
     /// no member.
     fn replace(&mut self, r: &mut Rng, at: usize, span: u64) {
-        let mut program = AddressSpace::<FileId>::new(Config::default());
+        let Member { space, frames, before } = &mut self.members[at];
+        let mut program = AddressSpace::new(space.snapshot().unwrap().config().clone());
         for _ in 0..4 {
             let (page, len) = (ARENA + r.below(span) * PAGE, (1 + r.below(6)) * PAGE);
-            program.map(&MapRequest::anonymous(page, len, Prot::RW)).unwrap();
+            let _refused = program.map(&MapRequest::anonymous(page, len, Prot::RW));
             program.touch(page, page + r.below(2) * PAGE);
         }
-        let program = if r.one_in(2) { program.fork().unwrap() } else { program };
-        let Member { space, frames } = &mut self.members[at];
-        if space.replace(program).is_ok() {
-            frames.clear();
-        }
+        let child = if r.one_in(2) { program.fork().ok() } else { None };
+        space.replace(child.unwrap_or(program)).unwrap();
+        frames.clear();
+        *before += 1;
+        self.lines.retain(|line, _| line.0 != space.number());
         self.note_identities(at);
     }
 
@@ -249,7 +263,7 @@ fn all_that_hold_a_page_are_named() {
         let span = r.pick(&[6, 24]);
         let eager = r.one_in(4);
         let first = Space::from_space(space(&mut r), Membarrier::new()).unwrap();
-        let mut world = World { members: vec![Member { space: first, frames: BTreeMap::new() }], ..World::default() };
+        let mut world = World { members: vec![Member::new(first, BTreeMap::new())], ..World::default() };
         for step in 0..150 {
             let why = || format!("SAMARA_SEED={} step {step}", seed.wrapping_add(round));
             let at = r.below(world.members.len() as u64) as usize;
