@@ -1,7 +1,7 @@
 //! An index made of a design: stores as removals, moved bounds and insertions of entries, as
 //! `munmap` and `mmap` of a kernel make them. Knows no design.
 
-use crate::designs::entries::Entries;
+use crate::designs::entries::{Entries, Walk};
 use samara_mm::{AllocError, Area, AreaIndex, GapQuery, IndexEntry, Revision, Span};
 use std::fmt;
 use std::marker::PhantomData;
@@ -19,38 +19,6 @@ impl<E: Default, B> Default for Design<E, B> {
 impl<E: Entries<B>, B> fmt::Debug for Design<E, B> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} entries", self.0.len())
-    }
-}
-
-/// Goes over the entries from `low` to `high`, both included.
-pub struct Walk<'a, E: Entries<B>, B> {
-    entries: &'a E,
-    ends: Option<(E::At, E::At)>,
-}
-
-impl<E: Entries<B>, B> Clone for Walk<'_, E, B> {
-    fn clone(&self) -> Self {
-        Walk { entries: self.entries, ends: self.ends }
-    }
-}
-
-impl<'a, E: Entries<B>, B: 'a> Iterator for Walk<'a, E, B> {
-    type Item = IndexEntry<'a, B>;
-
-    #[inline]
-    fn next(&mut self) -> Option<Self::Item> {
-        let (low, high) = self.ends?;
-        self.ends = if low == high { None } else { self.entries.next(low).map(|next| (next, high)) };
-        Some((self.entries.span(low), self.entries.area(low)))
-    }
-}
-
-impl<'a, E: Entries<B>, B: 'a> DoubleEndedIterator for Walk<'a, E, B> {
-    #[inline]
-    fn next_back(&mut self) -> Option<Self::Item> {
-        let (low, high) = self.ends?;
-        self.ends = if low == high { None } else { self.entries.prev(high).map(|prev| (low, prev)) };
-        Some((self.entries.span(high), self.entries.area(high)))
     }
 }
 
@@ -88,9 +56,7 @@ impl<E: Entries<B>, B: Clone> AreaIndex<B> for Design<E, B> {
     }
 
     fn range(&self, span: Span) -> Walk<'_, E, B> {
-        let low = self.0.find(span.first).filter(|at| self.0.span(*at).first <= span.last);
-        let ends = low.and_then(|low| Some((low, self.0.find_before(span.last)?)));
-        Walk { entries: &self.0, ends }
+        self.0.range(span)
     }
 
     fn range_from(&self, addr: u64) -> Ascend<'_, E, B> {
@@ -103,13 +69,10 @@ impl<E: Entries<B>, B: Clone> AreaIndex<B> for Design<E, B> {
 
     fn replace(&mut self, span: Span, area: Area<B>) -> Result<(), AllocError> {
         let entries = &mut self.0;
-        // The entry that has this place already, or lies within it, is changed where it is.
-        match entries.find(span.first) {
-            Some(at) if entries.span(at) == span => {
-                *entries.area_mut(at) = area;
-                return Ok(());
-            }
-            _ => {}
+        // The entry that has this place already is changed where it is.
+        if let Some(at) = entries.find(span.first).filter(|at| entries.span(*at) == span) {
+            *entries.area_mut(at) = area;
+            return Ok(());
         }
         self.clear_range(span)?;
         self.0.insert(span, area);

@@ -1,6 +1,6 @@
 //! What a design does with the entries of an address space. Knows no rule of a store.
 
-use samara_mm::{AllocError, Area, End, GapQuery, Span};
+use samara_mm::{AllocError, Area, GapQuery, IndexEntry, Span, gap_by_walk};
 
 /// Entries by address, none of which overlap. A design finds an entry, and goes from it to the next
 /// and to the one before.
@@ -61,40 +61,47 @@ pub trait Entries<B>: Clone + Default {
     /// [`AllocError`].
     fn reserve(&mut self, more: usize) -> Result<(), AllocError>;
 
+    /// The entries that meet `span`.
+    fn range(&self, span: Span) -> Walk<'_, Self, B> {
+        let low = self.find(span.first).filter(|at| self.span(*at).first <= span.last);
+        let ends = low.and_then(|low| Some((low, self.find_before(span.last)?)));
+        Walk { entries: self, ends }
+    }
+
     /// The gap that the query asks for: a walk from one end of its window.
     fn find_gap(&self, query: &GapQuery) -> Option<Span> {
-        let window = query.window();
-        match query.end() {
-            End::Lowest => {
-                let mut low = window.first;
-                let mut at = self.find(low);
-                while let Some(entry) = at.filter(|entry| self.span(*entry).first <= window.last) {
-                    let span = self.span(entry);
-                    if span.first > low
-                        && let found @ Some(_) = query.fit(Span::new(low, span.first - 1))
-                    {
-                        return found;
-                    }
-                    low = span.last.checked_add(1)?;
-                    at = self.next(entry);
-                }
-                if low <= window.last { query.fit(Span::new(low, window.last)) } else { None }
-            }
-            End::Highest => {
-                let mut high = window.last;
-                let mut at = self.find_before(high);
-                while let Some(entry) = at.filter(|entry| self.span(*entry).last >= window.first) {
-                    let span = self.span(entry);
-                    if span.last < high
-                        && let found @ Some(_) = query.fit(Span::new(span.last + 1, high))
-                    {
-                        return found;
-                    }
-                    high = span.first.checked_sub(1)?;
-                    at = self.prev(entry);
-                }
-                if window.first <= high { query.fit(Span::new(window.first, high)) } else { None }
-            }
-        }
+        gap_by_walk(self.range(query.window()), query)
+    }
+}
+
+/// Goes over the entries from `low` to `high`, both included.
+pub struct Walk<'a, E: Entries<B>, B> {
+    entries: &'a E,
+    ends: Option<(E::At, E::At)>,
+}
+
+impl<E: Entries<B>, B> Clone for Walk<'_, E, B> {
+    fn clone(&self) -> Self {
+        Walk { entries: self.entries, ends: self.ends }
+    }
+}
+
+impl<'a, E: Entries<B>, B: 'a> Iterator for Walk<'a, E, B> {
+    type Item = IndexEntry<'a, B>;
+
+    #[inline]
+    fn next(&mut self) -> Option<Self::Item> {
+        let (low, high) = self.ends?;
+        self.ends = if low == high { None } else { self.entries.next(low).map(|next| (next, high)) };
+        Some((self.entries.span(low), self.entries.area(low)))
+    }
+}
+
+impl<'a, E: Entries<B>, B: 'a> DoubleEndedIterator for Walk<'a, E, B> {
+    #[inline]
+    fn next_back(&mut self) -> Option<Self::Item> {
+        let (low, high) = self.ends?;
+        self.ends = if low == high { None } else { self.entries.prev(high).map(|prev| (low, prev)) };
+        Some((self.entries.span(high), self.entries.area(high)))
     }
 }

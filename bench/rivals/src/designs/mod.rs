@@ -6,6 +6,7 @@
 //! are known to differ.
 
 pub mod btreemap;
+mod chain;
 pub mod design;
 pub mod entries;
 pub mod list;

@@ -7,68 +7,54 @@
 //! - **RBTREE-2** A red node has no red child, and each way down from a node passes as many black
 //!   ones.
 
+use crate::designs::chain::{Chain, NIL, some};
 use crate::designs::entries::Entries;
 use samara_mm::{AllocError, Area, End, GapQuery, Span};
 use std::cell::Cell;
 
-/// The number of no node. Node 0 stands for it, and is black.
-const NIL: u32 = 0;
 /// Entries in the cache of those found last.
 const CACHED: usize = 4;
 
-#[derive(Clone)]
-struct Node<B> {
-    span: Span,
-    /// `None`: the node is free.
-    area: Option<Area<B>>,
+/// Where a node hangs. That of NIL is black, and has no gap.
+#[derive(Clone, Copy, Default)]
+struct Links {
     child: [u32; 2],
     parent: u32,
     red: bool,
-    next: u32,
-    prev: u32,
     /// RBTREE-1.
     gap: u64,
     most: u64,
 }
 
-/// The tree, its list and its cache. Nodes are kept by number, as a kernel keeps them in a slab.
+/// The tree, its list and its cache.
 #[derive(Clone)]
 pub struct RbTree<B> {
-    nodes: Vec<Node<B>>,
-    free: Vec<u32>,
+    chain: Chain<B, Links>,
     root: u32,
-    last: u32,
     cache: Cell<[u32; CACHED]>,
 }
 
 impl<B> Default for RbTree<B> {
     fn default() -> Self {
-        let nil = Node {
-            span: Span::new(0, 0),
-            area: None,
-            child: [NIL; 2],
-            parent: NIL,
-            red: false,
-            next: NIL,
-            prev: NIL,
-            gap: 0,
-            most: 0,
-        };
-        RbTree { nodes: vec![nil], free: Vec::new(), root: NIL, last: NIL, cache: Cell::new([NIL; CACHED]) }
+        RbTree { chain: Chain::default(), root: NIL, cache: Cell::new([NIL; CACHED]) }
     }
 }
 
 impl<B> RbTree<B> {
-    fn at(&self, node: u32) -> &Node<B> {
-        &self.nodes[node as usize]
+    fn at(&self, node: u32) -> &Links {
+        self.chain.links(node)
     }
 
-    fn at_mut(&mut self, node: u32) -> &mut Node<B> {
-        &mut self.nodes[node as usize]
+    fn at_mut(&mut self, node: u32) -> &mut Links {
+        self.chain.links_mut(node)
     }
 
-    fn some(node: u32) -> Option<u32> {
-        (node != NIL).then_some(node)
+    /// The first address behind the entry before this one; behind the last one for NIL.
+    fn free_from(&self, node: u32) -> u64 {
+        match self.chain.prev(node) {
+            NIL => 0,
+            prev => self.chain.span(prev).last.wrapping_add(1),
+        }
     }
 
     /// The cache's place for an address: by its page, as Linux's was.
@@ -87,14 +73,12 @@ impl<B> RbTree<B> {
         if node == NIL {
             return;
         }
-        let prev = self.at(node).prev;
-        let from = if prev == NIL { 0 } else { self.at(prev).span.last.wrapping_add(1) };
-        self.at_mut(node).gap = self.at(node).span.first - from;
+        self.at_mut(node).gap = self.chain.span(node).first - self.free_from(node);
         self.propagate(node);
     }
 
     fn most_of(&self, node: u32) -> u64 {
-        let Node { child: [low, high], gap, .. } = *self.at(node);
+        let Links { child: [low, high], gap, .. } = *self.at(node);
         gap.max(self.at(low).most).max(self.at(high).most)
     }
 
@@ -208,63 +192,53 @@ impl<B> RbTree<B> {
         self.at_mut(node).red = false;
     }
 
-    /// The lowest answer in the subtree of `node`: only gaps before its nodes.
-    fn lowest(&self, node: u32, query: &GapQuery) -> Option<Span> {
+    /// The answer in the subtree of `node` that is nearest to the wanted end: in gaps before its
+    /// nodes.
+    fn gap_below(&self, node: u32, query: &GapQuery) -> Option<Span> {
         if node == NIL || self.at(node).most < query.len() {
             return None;
         }
-        let Node { span, child: [low, high], gap, .. } = self.at(node);
-        let window = query.window();
-        let begin = span.first - gap;
-        // What ends before the window has no answer.
-        let below = if begin > window.first { self.lowest(*low, query) } else { None };
-        below
-            .or_else(|| (*gap > 0).then(|| query.fit(Span::new(begin, span.first - 1))).flatten())
-            .or_else(|| if span.last < window.last { self.lowest(*high, query) } else { None })
-    }
-
-    fn highest(&self, node: u32, query: &GapQuery) -> Option<Span> {
-        if node == NIL || self.at(node).most < query.len() {
-            return None;
+        let (span, Links { child: [low, high], gap, .. }) = (self.chain.span(node), *self.at(node));
+        let (begin, window) = (span.first - gap, query.window());
+        // What ends before the window, or begins behind it, has no answer.
+        let lower = || if begin > window.first { self.gap_below(low, query) } else { None };
+        let own = || if gap > 0 { query.fit(Span::new(begin, span.first - 1)) } else { None };
+        let upper = || if span.last < window.last { self.gap_below(high, query) } else { None };
+        match query.end() {
+            End::Lowest => lower().or_else(own).or_else(upper),
+            End::Highest => upper().or_else(own).or_else(lower),
         }
-        let Node { span, child: [low, high], gap, .. } = self.at(node);
-        let window = query.window();
-        let begin = span.first - gap;
-        let above = if span.last < window.last { self.highest(*high, query) } else { None };
-        above
-            .or_else(|| (*gap > 0).then(|| query.fit(Span::new(begin, span.first - 1))).flatten())
-            .or_else(|| if begin > window.first { self.highest(*low, query) } else { None })
     }
 
     /// The answer behind the last entry.
-    fn behind(&self, query: &GapQuery) -> Option<Span> {
-        let first = match self.last {
-            NIL => 0,
-            last => self.at(last).span.last.checked_add(1)?,
-        };
-        query.fit(Span::new(first, u64::MAX))
+    fn gap_behind(&self, query: &GapQuery) -> Option<Span> {
+        match self.free_from(NIL) {
+            0 if self.chain.len() > 0 => None,
+            first => query.fit(Span::new(first, u64::MAX)),
+        }
     }
 
-    /// The number of black nodes on each way down, if RBTREE-1 and RBTREE-2 hold.
+    /// Checks RBTREE-1 and RBTREE-2 below `node`. Returns the number of black nodes on each way
+    /// down.
     #[cfg(test)]
-    pub(crate) fn check(&self, node: u32) -> usize {
+    fn check_below(&self, node: u32) -> usize {
         if node == NIL {
             return 1;
         }
-        let Node { child: [low, high], red, gap, most, prev, span, .. } = *self.at(node);
+        let Links { child: [low, high], red, gap, most, .. } = *self.at(node);
         assert!(!red || (!self.at(low).red && !self.at(high).red), "RBTREE-2");
-        let from = if prev == NIL { 0 } else { self.at(prev).span.last + 1 };
-        assert_eq!((gap, most), (span.first - from, self.most_of(node)), "RBTREE-1");
-        let (left, right) = (self.check(low), self.check(high));
+        let free = self.chain.span(node).first - self.free_from(node);
+        assert_eq!((gap, most), (free, self.most_of(node)), "RBTREE-1");
+        let (left, right) = (self.check_below(low), self.check_below(high));
         assert_eq!(left, right, "RBTREE-2");
         left + usize::from(!red)
     }
 
     /// Checks the whole tree.
     #[cfg(test)]
-    pub(crate) fn check_all(&self) {
+    pub(crate) fn check(&self) {
         assert!(!self.at(self.root).red && !self.at(NIL).red && self.at(NIL).most == 0);
-        self.check(self.root);
+        self.check_below(self.root);
     }
 }
 
@@ -272,91 +246,71 @@ impl<B: Clone> Entries<B> for RbTree<B> {
     type At = u32;
 
     fn len(&self) -> usize {
-        self.nodes.len() - 1 - self.free.len()
+        self.chain.len()
     }
 
     fn find(&self, addr: u64) -> Option<u32> {
         let cached = self.cache.get()[Self::cached(addr)];
-        if cached != NIL && self.at(cached).span.first <= addr && addr <= self.at(cached).span.last {
+        if cached != NIL && self.span(cached).first <= addr && addr <= self.span(cached).last {
             return Some(cached);
         }
         let (mut node, mut found) = (self.root, NIL);
         while node != NIL {
-            let Node { span, child: [low, high], .. } = self.at(node);
+            let (span, [low, high]) = (self.span(node), self.at(node).child);
             if addr <= span.last {
                 found = node;
                 if span.first <= addr {
                     self.note(addr, node);
                     break;
                 }
-                node = *low;
+                node = low;
             } else {
-                node = *high;
+                node = high;
             }
         }
-        Self::some(found)
+        some(found)
     }
 
     fn last(&self) -> Option<u32> {
-        Self::some(self.last)
+        some(self.chain.prev(NIL))
     }
 
     fn next(&self, at: u32) -> Option<u32> {
-        Self::some(self.at(at).next)
+        some(self.chain.next(at))
     }
 
     fn prev(&self, at: u32) -> Option<u32> {
-        Self::some(self.at(at).prev)
+        some(self.chain.prev(at))
     }
 
     fn span(&self, at: u32) -> Span {
-        self.at(at).span
+        self.chain.span(at)
     }
 
     fn area(&self, at: u32) -> &Area<B> {
-        self.at(at).area.as_ref().expect("an entry is there")
+        self.chain.area(at)
     }
 
     fn area_mut(&mut self, at: u32) -> &mut Area<B> {
-        self.at_mut(at).area.as_mut().expect("an entry is there")
+        self.chain.area_mut(at)
     }
 
     fn insert(&mut self, span: Span, area: Area<B>) {
-        let (mut parent, mut node, mut side) = (NIL, self.root, 0);
-        let (mut prev, mut next) = (NIL, NIL);
+        let (mut parent, mut node, mut next, mut side) = (NIL, self.root, NIL, 0);
         while node != NIL {
             parent = node;
-            side = usize::from(self.at(node).span.first < span.first);
-            if side == 1 {
-                prev = node
-            } else {
-                next = node
+            side = usize::from(self.span(node).first < span.first);
+            if side == 0 {
+                next = node;
             }
             node = self.at(node).child[side];
         }
-        let new = Node { span, area: Some(area), child: [NIL; 2], parent, red: true, next, prev, gap: 0, most: 0 };
-        let at = match self.free.pop() {
-            Some(at) => {
-                *self.at_mut(at) = new;
-                at
-            }
-            None => {
-                self.nodes.push(new);
-                self.nodes.len() as u32 - 1
-            }
-        };
+        let at = self.chain.insert(span, area, next);
+        *self.at_mut(at) = Links { parent, red: true, ..Links::default() };
         if parent == NIL {
             self.root = at
         } else {
             self.at_mut(parent).child[side] = at
-        }
-        if prev != NIL {
-            self.at_mut(prev).next = at;
-        }
-        if next == NIL {
-            self.last = at
-        } else {
-            self.at_mut(next).prev = at
         }
         self.measure(at);
         self.measure(next);
@@ -364,15 +318,7 @@ impl<B: Clone> Entries<B> for RbTree<B> {
     }
 
     fn remove(&mut self, at: u32) -> Area<B> {
-        let Node { child: [low, high], parent, red, next, prev, .. } = *self.at(at);
-        if prev != NIL {
-            self.at_mut(prev).next = next;
-        }
-        if next == NIL {
-            self.last = prev
-        } else {
-            self.at_mut(next).prev = prev
-        }
+        let (Links { child: [low, high], parent, red, .. }, next) = (*self.at(at), self.chain.next(at));
         // Who loses a black node, and below whom.
         let (gone_red, child, above) = if low == NIL || high == NIL {
             let child = if low == NIL { high } else { low };
@@ -381,7 +327,7 @@ impl<B: Clone> Entries<B> for RbTree<B> {
         } else {
             // The next entry is the lowest above, and has no lower child. It takes the place.
             let up = next;
-            let Node { child: [_, child], red: up_red, parent: up_parent, .. } = *self.at(up);
+            let Links { child: [_, child], red: up_red, parent: up_parent, .. } = *self.at(up);
             let above = if up_parent == at {
                 up
             } else {
@@ -403,6 +349,7 @@ impl<B: Clone> Entries<B> for RbTree<B> {
             self.at_mut(from).most = most;
             from = self.at(from).parent;
         }
+        let area = self.chain.remove(at);
         self.measure(next);
         if !gone_red {
             self.balance_after_remove(child, above);
@@ -410,26 +357,23 @@ impl<B: Clone> Entries<B> for RbTree<B> {
         let mut cache = self.cache.get();
         cache.iter_mut().filter(|cached| **cached == at).for_each(|cached| *cached = NIL);
         self.cache.set(cache);
-        self.free.push(at);
-        self.at_mut(at).area.take().expect("an entry is there")
+        area
     }
 
     fn set_span(&mut self, at: u32, span: Span) {
-        self.at_mut(at).span = span;
+        self.chain.set_span(at, span);
         self.measure(at);
-        self.measure(self.at(at).next);
+        self.measure(self.chain.next(at));
     }
 
     fn reserve(&mut self, more: usize) -> Result<(), AllocError> {
-        let more = more.saturating_sub(self.free.len());
-        self.nodes.try_reserve(more).map_err(|_| AllocError)?;
-        self.free.try_reserve(self.nodes.capacity() - self.free.len()).map_err(|_| AllocError)
+        self.chain.reserve(more)
     }
 
     fn find_gap(&self, query: &GapQuery) -> Option<Span> {
         match query.end() {
-            End::Lowest => self.lowest(self.root, query).or_else(|| self.behind(query)),
-            End::Highest => self.behind(query).or_else(|| self.highest(self.root, query)),
+            End::Lowest => self.gap_below(self.root, query).or_else(|| self.gap_behind(query)),
+            End::Highest => self.gap_behind(query).or_else(|| self.gap_below(self.root, query)),
         }
     }
 }

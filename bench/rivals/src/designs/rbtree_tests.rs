@@ -21,7 +21,7 @@ fn random_entries() {
                 }
             }
             if step % 8 == 0 {
-                tree.check_all();
+                tree.check();
             }
         }
         assert!(tree.len() > 50, "seed {seed}");
