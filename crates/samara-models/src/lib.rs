@@ -28,13 +28,13 @@
 //! stores to it, loom misses orders in which the store comes before an earlier load of another
 //! thread; `load_own`, `count_up` and the crate's `own_child` go around that. What is left: the
 //! owner counts of the real map, the hint in `epoch_domain::take`, `OnceBox`, the room of `Shard`,
-//! and loads of another thread that came before the store by way of other words. (All models passed
-//! in a loom that remembers each thread's last load.) The memory of a slab's head is not watched,
-//! so the orderings of `slab` are not tried. Loom has no membarrier(2) and no compiler fences, so
-//! both barriers of the domain are SeqCst fences here. A fence is stronger than a light barrier: no
-//! model shows that the reader's load of the epoch must be an Acquire, since the fence after it is
-//! one too. The models run the real map as it builds without std, in shapes of three, five and
-//! seven slots. The head of `shadow` says what that module cannot see.
+//! and loads of another thread that came before the store by way of other words. The memory of a
+//! slab's head is not watched, so the orderings of `slab` are not tried. Loom has no membarrier(2)
+//! and no compiler fences, so both barriers of the domain are SeqCst fences here. A fence is
+//! stronger than a light barrier: no model shows that the reader's load of the epoch must be an
+//! Acquire, since the fence after it is one too. The models run the real map as it builds without
+//! std, in shapes of three, five and seven slots. The head of `shadow` says what that module cannot
+//! see.
 #![cfg_attr(not(loom), no_std)]
 // The crate's files test for its features.
 #![allow(unexpected_cfgs)]

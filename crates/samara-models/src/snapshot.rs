@@ -217,7 +217,7 @@ fn written_by_two_maps() {
 /// Two maps of one snapshot mark the nodes that they share, as in the crate's `mark`. When either
 /// is done, both nodes have the mark (COW-5).
 ///
-/// Fails with: Relaxed for the load or for the mark; the upper node marked first.
+/// Fails with: Relaxed for the load or for the mark of the upper node; the upper node marked first.
 #[test]
 fn marked_by_two_maps() {
     model("marked_by_two_maps", None, || {

@@ -218,8 +218,8 @@ shared_address_space! {
     /// | a question to a reverse map | the moment in which a call changes it |
     ///
     /// # Memory
-    /// A new space takes some 3 KB, and what its areas take. The first call adds about 90 KB, which
-    /// other threads' calls add to by little; a faulter takes 1 KB.
+    /// A new space takes at most 4 KiB, and what its areas take. The first call adds up to 100 KiB,
+    /// which the space keeps for later calls; a faulter takes up to 2 KiB.
     ///
     /// # Fairness
     /// Range locks are granted in the order in which they were asked for, as far as they meet. A

@@ -20,8 +20,8 @@ pub type IndexEntry<'a, B> = (Span, &'a Area<B>);
 /// - Entries ascend and do not overlap. Entries that touch stay apart, also if their areas are
 ///   equal: the engine joins what is to be one.
 /// - An operation that returns [`AllocError`] has changed nothing.
-/// - A store that adds no entry needs no memory after [`reserve`](Self::reserve), nor does any of
-///   as many stores as were reserved.
+/// - A store that adds no entry does not run out of memory: one that overwrites, trims or removes
+///   whole entries. After [`reserve`](Self::reserve), as many stores that add one do not either.
 ///
 /// # Complexity
 /// The engine's documentation assumes O(log n) for a look, a gap and a store, and O(1) for the next

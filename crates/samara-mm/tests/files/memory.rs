@@ -3,7 +3,7 @@
 use crate::failing_alloc::{fail_after, live};
 use crate::{PAGE, area};
 use samara_mm::files::{FileArea, ReverseMap};
-use samara_mm::{AllocError, Sleep};
+use samara_mm::{AllocError, Config, FileId, MapRequest, Prot, SharedAddressSpace, Sleep};
 
 fn kept(map: &ReverseMap) -> (Vec<samara_mm::files::Mapping>, usize, usize) {
     (map.areas(..).unwrap(), map.len(), map.shared_writable())
@@ -109,4 +109,21 @@ fn little_memory_for_few_areas() {
     assert!(live() < few + PAGE as i64 / 8);
     drop(map);
     assert_eq!(live(), before);
+}
+
+/// What the documentation of `SharedAddressSpace` says of its memory.
+#[test]
+fn a_shared_space_of_few_areas() {
+    let before = live();
+    let since = || live() - before;
+    let space = SharedAddressSpace::<FileId>::new(Config::default()).unwrap();
+    let new = since();
+    space.map(&MapRequest::anonymous(0x10000, 0x1000, Prot::RW)).unwrap();
+    let called = since() - new;
+    let faulter = space.faulter();
+    let faults = since() - new - called;
+    drop(faulter);
+    drop(space);
+    println!("a space {new} bytes, its first call {called} more, a faulter {faults}");
+    assert!(new < 4 << 10 && called < 100 << 10 && faults < 2 << 10);
 }
