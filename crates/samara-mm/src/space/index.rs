@@ -20,8 +20,9 @@ pub type IndexEntry<'a, B> = (Span, &'a Area<B>);
 /// - Entries ascend and do not overlap. Entries that touch stay apart, also if their areas are
 ///   equal: the engine joins what is to be one.
 /// - An operation that returns [`AllocError`] has changed nothing.
-/// - A store that adds no entry does not run out of memory: one that overwrites, trims or removes
-///   whole entries. After [`reserve`](Self::reserve), as many stores that add one do not either.
+/// - After [`reserve`](Self::reserve), stores in its span do not run out of memory: as many as it
+///   says that add an entry, and any number that overwrite, trim or remove entries. That holds also
+///   where the index shares memory with a duplicate.
 ///
 /// # Complexity
 /// The engine's documentation assumes O(log n) for a look, a gap and a store, and O(1) for the next
@@ -120,7 +121,7 @@ pub trait AreaIndex<B>: Default {
         decide: impl FnMut(IndexEntry<'_, B>, Option<IndexEntry<'_, B>>) -> Revision,
     ) -> Result<(), AllocError>;
 
-    /// Sets memory aside for `stores` stores that add an entry, in `span`.
+    /// Sets memory aside for stores in `span`, `stores` of which add an entry.
     ///
     /// # Errors
     /// [`AllocError`].
