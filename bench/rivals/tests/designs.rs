@@ -12,7 +12,10 @@ use samara_mm::{AddressSpace, AreaIndex, FileId};
 use samara_rivals::designs::btreemap::ByFirst;
 use samara_rivals::designs::design::Design;
 use samara_rivals::designs::list::List;
-use samara_rivals::designs::rbtree::RbTree;
+use samara_rivals::designs::maple::Maple;
+use samara_rivals::designs::rangemap::ByRange;
+use samara_rivals::designs::rbtree::{ByPage, Hint, RbTree};
+use samara_rivals::designs::splay::Splay;
 use world::{Call, narrow, shown, space_with};
 
 fn answers_as_samara<I: AreaIndex<FileId>>() {
@@ -45,5 +48,25 @@ fn a_list() {
 
 #[test]
 fn a_red_black_tree() {
-    answers_as_samara::<Design<RbTree<FileId>, FileId>>();
+    answers_as_samara::<Design<RbTree<FileId, ByPage>, FileId>>();
+}
+
+#[test]
+fn a_list_and_a_red_black_tree() {
+    answers_as_samara::<Design<RbTree<FileId, Hint>, FileId>>();
+}
+
+#[test]
+fn a_splay_tree() {
+    answers_as_samara::<Design<Splay<FileId>, FileId>>();
+}
+
+#[test]
+fn a_maple_tree() {
+    answers_as_samara::<Maple<FileId>>();
+}
+
+#[test]
+fn a_rangemap() {
+    answers_as_samara::<Design<ByRange<FileId>, FileId>>();
 }

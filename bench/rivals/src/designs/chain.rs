@@ -87,10 +87,6 @@ impl<B, L: Default> Chain<B, L> {
         &self.node(at).links
     }
 
-    pub(super) fn links_mut(&mut self, at: u32) -> &mut L {
-        &mut self.node_mut(at).links
-    }
-
     /// Adds an entry before `next`; before NIL is at the end.
     pub(super) fn insert(&mut self, span: Span, area: Area<B>, next: u32) -> u32 {
         let prev = self.prev(next);

@@ -9,7 +9,12 @@ pub mod btreemap;
 mod chain;
 pub mod design;
 pub mod entries;
-pub mod list;
-pub mod rbtree;
+mod gap_tree;
 #[cfg(test)]
-mod rbtree_tests;
+mod gap_tree_tests;
+pub mod list;
+pub mod maple;
+mod maple_node;
+pub mod rangemap;
+pub mod rbtree;
+pub mod splay;
