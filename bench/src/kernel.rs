@@ -84,12 +84,13 @@ pub fn heap_up_and_down(times: u64) -> bool {
     }
 }
 
-/// Forks, and waits for the child, which exits at once. False where that failed.
-pub fn fork_and_wait() -> bool {
-    // SAFETY: the child makes one call, which ends it.
+/// Forks, and waits for the child, which moves its break up and down so many times and exits. False
+/// where that failed.
+pub fn fork_and_wait(brks: u64) -> bool {
+    // SAFETY: the child makes system calls only, the last of which ends it.
     unsafe {
         match libc::fork() {
-            0 => libc::_exit(0),
+            0 => libc::_exit(i32::from(!heap_up_and_down(brks))),
             child if child > 0 => {
                 let mut status = 0;
                 libc::waitpid(child, &raw mut status, 0) == child && status == 0

@@ -19,3 +19,4 @@ pub mod overhead;
 pub mod progress;
 pub mod rivals;
 pub mod stats;
+pub mod workloads;

@@ -22,6 +22,9 @@ enum Command {
     Shared(rivals::Args),
     /// Address spaces that threads share: medians of interleaved rounds in one process.
     Spaces(rivals::Args),
+    /// The workloads of published figures, on one engine with one index after the other, and on the
+    /// running kernel.
+    Figures(rivals::Args),
     /// Address spaces of samara-mm against the running kernel, call by call (x86-64 Linux).
     #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
     Mm(mm::Args),
@@ -43,6 +46,7 @@ fn main() -> ExitCode {
         Command::Index(args) => rivals::run("index", &args),
         Command::Shared(args) => rivals::run("shared", &args),
         Command::Spaces(args) => rivals::run("spaces", &args),
+        Command::Figures(args) => rivals::run("figures", &args),
         #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
         Command::Mm(args) => mm::run(&args).map(|()| ExitCode::SUCCESS),
         Command::Plot(args) => rivals::run("plot", &args),

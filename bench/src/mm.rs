@@ -94,7 +94,7 @@ impl Subject<'_> {
         match self {
             Subject::Model(space) => space.fork().is_ok_and(|child| child.len() == space.len()),
             Subject::FileIds(space) => space.fork().is_ok_and(|child| child.len() == space.len()),
-            Subject::Kernel(_) => kernel::fork_and_wait(),
+            Subject::Kernel(_) => kernel::fork_and_wait(0),
         }
     }
 }

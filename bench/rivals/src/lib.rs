@@ -1,15 +1,18 @@
 //! samara's maps against those that one would use instead: what `samara-bench index`, `shared`,
-//! `spaces` and `plot` run.
+//! `spaces`, `figures` and `plot` run.
 //!
 //! [`map`] is the trait of a measured map, [`subjects`] has one file for each map. [`cases`] names
 //! what is measured, [`loaded`] measures it, [`index`] runs all cases for all maps. [`mod@shared`]
 //! is the same for maps that threads share, [`mod@spaces`] for address spaces that threads share.
+//! [`mod@figures`] runs the workloads of published figures on one engine with each of the
+//! [`designs`].
 //! [`suite_args`] chooses sizes, cases and maps. docs/benchmarks.md says how, and has the figures.
 
 pub mod byte_counts;
 pub mod cases;
 pub mod churn;
 pub mod designs;
+pub mod figures;
 pub mod gap;
 pub mod index;
 pub mod kinds;

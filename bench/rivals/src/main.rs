@@ -1,6 +1,7 @@
 //! The command line of this package; `samara-bench` passes its arguments on to it.
 
 use clap::{Parser, Subcommand};
+use samara_rivals::figures::suite as figures;
 use samara_rivals::shared::suite;
 use samara_rivals::spaces::suite as spaces;
 use samara_rivals::{index, plot};
@@ -25,6 +26,12 @@ enum Command {
     Shared(suite::Args),
     /// Address spaces that threads share: medians of interleaved rounds in one process.
     Spaces(spaces::Args),
+    /// The workloads of published figures, on one engine with one index after the other, and on the
+    /// running kernel.
+    Figures(figures::Args),
+    /// The kernel's side of one workload, which `figures` runs in a process of its own.
+    #[command(hide = true)]
+    Kernel(figures::KernelArgs),
     /// Draws cost against size, or against threads, from the JSON lines of `index --json` and
     /// `shared --json`.
     Plot(plot::Args),
@@ -35,6 +42,8 @@ fn main() -> ExitCode {
         Command::Index(args) => index::run(&args),
         Command::Shared(args) => suite::run(&args),
         Command::Spaces(args) => spaces::run(&args),
+        Command::Figures(args) => figures::run(&args),
+        Command::Kernel(args) => figures::run_kernel(&args),
         Command::Plot(args) => plot::run(&args),
     };
     match done {

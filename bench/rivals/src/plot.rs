@@ -26,13 +26,13 @@ pub struct Args {
 
 /// The fields of a JSON line that are drawn.
 #[derive(Clone, Debug, Deserialize)]
-struct Line {
-    case: String,
-    n: u64,
-    subject: String,
-    value: f64,
-    unit: String,
-    threads: Option<u64>,
+pub(crate) struct Line {
+    pub(crate) case: String,
+    pub(crate) n: u64,
+    pub(crate) subject: String,
+    pub(crate) value: f64,
+    pub(crate) unit: String,
+    pub(crate) threads: Option<u64>,
 }
 
 /// The lines of one panel.
@@ -106,7 +106,7 @@ fn read(text: &str) -> Result<Vec<Line>, String> {
 }
 
 /// The values of a field, in the order in which they first come.
-fn distinct<'a>(lines: &'a [Line], field: impl Fn(&'a Line) -> &'a String) -> Vec<&'a str> {
+pub(crate) fn distinct<'a>(lines: &'a [Line], field: impl Fn(&'a Line) -> &'a String) -> Vec<&'a str> {
     let mut all: Vec<&str> = Vec::new();
     for line in lines {
         let value = field(line).as_str();
@@ -120,7 +120,13 @@ fn distinct<'a>(lines: &'a [Line], field: impl Fn(&'a Line) -> &'a String) -> Ve
 const PANEL: (u32, u32) = (520, 380);
 const LEGEND: u32 = 170;
 
-fn draw(path: &Path, lines: &[Line], cases: &[&str], subjects: &[&str]) -> Result<(), Box<dyn std::error::Error>> {
+/// Draws these cases of these subjects.
+pub(crate) fn draw(
+    path: &Path,
+    lines: &[Line],
+    cases: &[&str],
+    subjects: &[&str],
+) -> Result<(), Box<dyn std::error::Error>> {
     let panels: Vec<Panel<'_>> = cases.iter().flat_map(|case| Panel::of(lines, case)).collect();
     let columns = panels.len().min(2);
     let rows = panels.len().div_ceil(columns);

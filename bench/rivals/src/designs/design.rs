@@ -39,6 +39,35 @@ impl<'a, E: Entries<B>, B: 'a> Iterator for Ascend<'a, E, B> {
     }
 }
 
+impl<E: Entries<B>, B: Clone> Design<E, B> {
+    /// Empties `span`. With `keep`, the first entry within it stays and is returned: a store takes
+    /// it over, as a kernel extends an area, instead of removing one and adding another.
+    fn empty(&mut self, span: Span, keep: bool) -> Option<E::At> {
+        let (entries, mut kept) = (&mut self.0, None);
+        let mut at = entries.find(span.first);
+        while let Some(entry) = at {
+            let own = entries.span(entry);
+            if own.first > span.last {
+                break;
+            }
+            at = entries.next(entry);
+            match (own.first < span.first, span.last < own.last) {
+                (true, true) => {
+                    let upper = entries.area(entry).clone();
+                    entries.set_span(entry, Span::new(own.first, span.first - 1));
+                    entries.insert(Span::new(span.last + 1, own.last), upper);
+                    break;
+                }
+                (true, false) => entries.set_span(entry, Span::new(own.first, span.first - 1)),
+                (false, true) => entries.set_span(entry, Span::new(span.last + 1, own.last)),
+                (false, false) if keep && kept.is_none() => kept = Some(entry),
+                (false, false) => drop(entries.remove(entry)),
+            }
+        }
+        kept
+    }
+}
+
 impl<E: Entries<B>, B: Clone> AreaIndex<B> for Design<E, B> {
     type Iter<'a>
         = Walk<'a, E, B>
@@ -74,36 +103,18 @@ impl<E: Entries<B>, B: Clone> AreaIndex<B> for Design<E, B> {
             *entries.area_mut(at) = area;
             return Ok(());
         }
-        self.clear_range(span)?;
-        self.0.insert(span, area);
+        match self.empty(span, true) {
+            Some(at) => {
+                *self.0.area_mut(at) = area;
+                self.0.set_span(at, span);
+            }
+            None => self.0.insert(span, area),
+        }
         Ok(())
     }
 
     fn clear_range(&mut self, span: Span) -> Result<(), AllocError> {
-        let entries = &mut self.0;
-        let mut at = entries.find(span.first);
-        while let Some(entry) = at {
-            let own = entries.span(entry);
-            if own.first > span.last {
-                break;
-            }
-            at = entries.next(entry);
-            match (own.first < span.first, span.last < own.last) {
-                (true, true) => {
-                    let upper = entries.area(entry).clone();
-                    entries.set_span(entry, Span::new(own.first, span.first - 1));
-                    entries.insert(Span::new(span.last + 1, own.last), upper);
-                    break;
-                }
-                (true, false) => entries.set_span(entry, Span::new(own.first, span.first - 1)),
-                (false, true) => entries.set_span(entry, Span::new(span.last + 1, own.last)),
-                (false, false) => {
-                    drop(entries.remove(entry));
-                    // What was the next entry may be kept elsewhere now.
-                    at = entries.find(span.first);
-                }
-            }
-        }
+        self.empty(span, false);
         Ok(())
     }
 

@@ -76,28 +76,24 @@ fn push(slots: &mut Slots, slot: Slot) {
 
 /// Where to cut slots into nodes: each of about as many, none of which but the last ends with a
 /// gap.
-fn cuts<N: Node>(slots: &[Slot]) -> ArrayVec<usize, 4> {
-    let mut cuts = ArrayVec::new();
-    if slots.len() > N::MOST {
-        let parts = slots.len().div_ceil(N::MOST - 1);
-        for part in 1..parts {
-            let at = slots.len() * part / parts;
-            cuts.push(if slots[at - 1].what == NONE { at - 1 } else { at });
-        }
-    }
-    cuts.push(slots.len());
-    cuts
+fn cuts<N: Node>(slots: &[Slot]) -> impl Iterator<Item = usize> {
+    let parts = if slots.len() > N::MOST { slots.len().div_ceil(N::MOST - 1) } else { 1 };
+    (1..=parts).map(move |part| {
+        let at = slots.len() * part / parts;
+        if part < parts && slots[at - 1].what == NONE { at - 1 } else { at }
+    })
 }
 
 /// Makes nodes of slots, the first of which begins at `first`.
-fn make<N: Node>(pool: &mut Pool<N>, slots: &[Slot], mut first: u64) -> Nodes {
-    let (mut nodes, mut from) = (Nodes::new(), 0);
-    for to in cuts::<N>(slots) {
+fn make<N: Node, T: Default + Extend<Slot>>(pool: &mut Pool<N>, slots: &[Slot], mut first: u64) -> T {
+    let (mut nodes, mut from) = (T::default(), 0);
+    nodes.extend(cuts::<N>(slots).map(|to| {
         let (own, last) = (&slots[from..to], slots[to - 1].last);
         let what = pool.make(own);
-        nodes.push(Slot { last, what, gap: longest(pool.get(what), (first, last)) });
+        let gap = longest(pool.get(what), (first, last));
         (from, first) = (to, last.wrapping_add(1));
-    }
+        Slot { last, what, gap }
+    }));
     nodes
 }
 
@@ -388,9 +384,8 @@ impl<B> Maple<B> {
             assert!(slots.is_sorted_by(|a, b| a.last < b.last) && slots[len - 1].last == keys.1, "MAPLE-NODE-1");
             assert!(slots.windows(2).all(|pair| pair[0].what != NONE || pair[1].what != NONE), "MAPLE-NODE-2");
             assert!(slots[len - 1].what != NONE || keys.1 == u64::MAX, "MAPLE-NODE-2");
-            let areas =
-                slots.iter().filter(|slot| slot.what != NONE).inspect(|slot| drop(self.area(slot.what))).count();
-            return (longest(self.leaves.get(node), keys), areas);
+            let areas = slots.iter().filter(|slot| slot.what != NONE).map(|slot| self.area(slot.what));
+            return (longest(self.leaves.get(node), keys), areas.count());
         }
         let (inner, mut most, mut areas) = (self.inners.get(node), 0, 0);
         for slot in 0..len {
@@ -576,12 +571,27 @@ impl<B: Clone> AreaIndex<B> for Maple<B> {
         Ok(self.clone())
     }
 
+    /// Builds the tree level by level, with full nodes; so a fork does not store areas one by one.
     fn from_sorted(entries: impl Iterator<Item = (Span, Area<B>)>) -> Result<Self, AllocError> {
         let mut tree = Self::default();
+        let (mut slots, mut first) = (Vec::new(), 0);
         for (span, area) in entries {
-            let what = tree.add(area);
-            tree.store(span.first, span.last, what);
+            if first < span.first {
+                slots.push(Slot { last: span.first - 1, what: NONE, gap: 0 });
+            }
+            slots.push(Slot { last: span.last, what: tree.add(area), gap: 0 });
+            first = span.last.wrapping_add(1);
         }
+        if first > 0 || slots.is_empty() {
+            slots.push(Slot { last: u64::MAX, what: NONE, gap: 0 });
+        }
+        tree.leaves.free(tree.root);
+        let mut nodes: Vec<Slot> = make(&mut tree.leaves, &slots, 0);
+        while nodes.len() > 1 {
+            nodes = make(&mut tree.inners, &nodes, 0);
+            tree.height += 1;
+        }
+        tree.root = nodes[0].what;
         Ok(tree)
     }
 }

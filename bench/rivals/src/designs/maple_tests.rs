@@ -70,6 +70,13 @@ impl Pair {
         assert!(self.tree.range_from(0).map(|(span, _)| span).eq(spans(&self.tree)));
     }
 
+    /// A tree that is built at once holds the same.
+    fn rebuild(&mut self) {
+        let entries = self.tree.iter().map(|(span, area)| (span, area.clone()));
+        self.tree = Maple::from_sorted(entries).unwrap();
+        self.compare();
+    }
+
     fn search(&self, query: &GapQuery) {
         assert_eq!(self.tree.find_gap(query), gap_by_walk(self.tree.range(query.window()), query), "{query:?}");
     }
@@ -85,6 +92,7 @@ fn random_stores() {
     for seed in 0..60 {
         let mut random = fastrand::Rng::with_seed(seed);
         let mut pair = Pair { keys: vec![None; KEYS as usize], ..Pair::default() };
+        pair.rebuild();
         let longest = [3, 12, 800][seed as usize % 3];
         for step in 0..4_000 {
             let first = random.u64(0..KEYS);
@@ -100,6 +108,9 @@ fn random_stores() {
             }
             pair.tree.release();
             deepest = deepest.max(pair.tree.height);
+            if step % 500 == 0 {
+                pair.rebuild();
+            }
             if step % 16 == 0 {
                 pair.compare();
                 let window = Span::new(first / 2, first / 2 + random.u64(0..KEYS));

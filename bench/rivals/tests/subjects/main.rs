@@ -1,6 +1,7 @@
 //! Every map of the benchmarks gives right answers, in every case that it has, at small sizes; and
 //! wrong answers are detected.
 
+mod figures_cases;
 mod index_cases;
 mod programs;
 mod reference_list;

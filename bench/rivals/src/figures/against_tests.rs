@@ -1,0 +1,25 @@
+//! Differences are told where rounds do not overlap, and only there.
+
+use super::differences;
+use crate::figures::design::Design;
+use crate::figures::figure::Figure;
+use crate::figures::line::Line;
+use samara_bench::stats::Sample;
+use samara_bench::workloads::Case;
+
+fn line(design: Design, rounds: [f64; 3]) -> Line {
+    Line::new(Figure::RandomMaps, Case::MunmapMmap, (1_024, 1), design, &Sample::new(rounds.to_vec()))
+}
+
+#[test]
+fn beyond_the_noise() {
+    let old = [line(Design::Samara, [10.0, 11.0, 12.0]), line(Design::List, [10.0, 20.0, 30.0])];
+    let same = [line(Design::Samara, [12.0, 13.0, 14.0]), line(Design::List, [25.0, 26.0, 27.0])];
+    assert_eq!(differences(&old, &same), "0 of 2 results differ beyond their noise\n");
+    let slower = [line(Design::Samara, [13.0, 22.0, 23.0]), line(Design::Maple, [1.0, 1.0, 1.0])];
+    assert_eq!(
+        differences(&old, &slower),
+        "slower: F1 munmap_mmap, n 1024, threads 1, samara: 22.00 ns, was 11.00 (2.00 times)\n\
+         1 of 1 results differ beyond their noise\n1 results have none to compare with\n"
+    );
+}

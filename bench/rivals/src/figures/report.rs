@@ -1,0 +1,159 @@
+//! Tables and plots of results, for a document: what stands between `<!-- F1 -->` and
+//! `<!-- end F1 -->` is written anew, the rest is left as it is. Knows lines, and what was
+//! published.
+
+use crate::figures::design::Design;
+use crate::figures::figure::Figure;
+use crate::figures::line::Line;
+use crate::figures::published::published;
+use crate::plot;
+use crate::suite_args::{Named, chosen};
+use samara_bench::workloads::Case;
+use std::fmt::Write;
+use std::path::Path;
+
+/// Writes the results of each figure into the document, and its plot beside it: `figures/F1.svg`.
+///
+/// # Errors
+/// Where a file cannot be read or written, or the document has no place for a figure.
+pub fn write(document: &Path, lines: &[Line]) -> Result<(), String> {
+    let at = |path: &Path, why: &dyn std::fmt::Display| format!("{}: {why}", path.display());
+    let mut text = std::fs::read_to_string(document).map_err(|error| at(document, &error))?;
+    let plots = document.with_extension("");
+    std::fs::create_dir_all(&plots).map_err(|error| at(&plots, &error))?;
+    for figure in chosen::<Figure>(&[]) {
+        let name = figure.name();
+        let own: Vec<&Line> = lines.iter().filter(|line| line.figure == name).collect();
+        if own.is_empty() {
+            continue;
+        }
+        let plot = plots.join(format!("{name}.svg"));
+        draw(&plot, &own).map_err(|error| at(&plot, &error))?;
+        let folder = plots.file_name().unwrap_or_default().to_string_lossy();
+        let block =
+            format!("\n![{name}: cost against the number of areas]({folder}/{name}.svg)\n{}\n", tables(figure, &own));
+        text = with_block(&text, &name, &block).ok_or_else(|| {
+            at(
+                document,
+                &format!("no place for {name}: it needs the lines `<!-- {name} -->` and `<!-- end {name} -->`"),
+            )
+        })?;
+    }
+    std::fs::write(document, text).map_err(|error| at(document, &error))
+}
+
+/// The text with another block of this name.
+fn with_block(text: &str, name: &str, block: &str) -> Option<String> {
+    let (begin, end) = (format!("<!-- {name} -->\n"), format!("<!-- end {name} -->"));
+    let from = text.find(&begin)? + begin.len();
+    let to = from + text[from..].find(&end)?;
+    Some(format!("{}{block}{}", &text[..from], &text[to..]))
+}
+
+fn draw(path: &Path, lines: &[&Line]) -> Result<(), Box<dyn std::error::Error>> {
+    let drawn: Vec<plot::Line> = lines
+        .iter()
+        .map(|line| plot::Line {
+            case: line.case.clone(),
+            n: line.n as u64,
+            subject: line.design.clone(),
+            value: line.value,
+            unit: "ns".into(),
+            threads: (line.threads > 1 || lines.iter().any(|other| other.threads > 1)).then_some(line.threads as u64),
+        })
+        .collect();
+    let cases = plot::distinct(&drawn, |line| &line.case);
+    let designs = plot::distinct(&drawn, |line| &line.subject);
+    plot::draw(path, &drawn, &cases, &designs)
+}
+
+/// A table for each workload and number of workers, and what was published beside what is here.
+fn tables(figure: Figure, lines: &[&Line]) -> String {
+    let mut out = String::new();
+    let mut parts: Vec<(&str, usize)> = Vec::new();
+    for line in lines {
+        if !parts.contains(&(&line.case, line.threads)) {
+            parts.push((&line.case, line.threads));
+        }
+    }
+    for (case, threads) in parts {
+        let own: Vec<&Line> =
+            lines.iter().copied().filter(|line| line.case == case && line.threads == threads).collect();
+        let designs: Vec<String> =
+            chosen::<Design>(&[]).map(Named::name).filter(|name| own.iter().any(|line| line.design == *name)).collect();
+        let mut sizes: Vec<usize> = own.iter().map(|line| line.n).collect();
+        sizes.sort_unstable();
+        sizes.dedup();
+        let by = if threads > 1 { format!(", {threads} workers") } else { String::new() };
+        let _ = write!(out, "\n`{case}`{by}, nanoseconds:\n\n| areas | {} |", designs.join(" | "));
+        let _ = write!(out, " samara / rbtree | samara / the best other |\n|{}", "---|".repeat(designs.len() + 3));
+        for n in sizes {
+            let value =
+                |design: &str| own.iter().find(|line| line.n == n && line.design == design).map(|line| line.value);
+            let others = designs.iter().filter(|design| *design != "samara");
+            let best = others.filter_map(|design| value(design)).reduce(f64::min);
+            let ratio = |base: Option<f64>| value("samara").zip(base).map(|(own, base)| format!("{:.2}", own / base));
+            let cells =
+                designs.iter().map(|design| value(design).map(short)).chain([ratio(value("rbtree")), ratio(best)]);
+            let cells: Vec<String> = cells.map(Option::unwrap_or_default).collect();
+            let _ = write!(out, "\n| {} | {} |", grouped(n as f64), cells.join(" | "));
+        }
+        out.push('\n');
+    }
+    out.push_str(&changes(figure, lines));
+    out
+}
+
+/// What was published, and the same change here.
+fn changes(figure: Figure, lines: &[&Line]) -> String {
+    let mut out = String::new();
+    for change in published(figure) {
+        let value = |(case, design): (Case, Design)| {
+            let here = |line: &&&Line| {
+                line.case == case.name() && line.design == design.name() && change.at.is_none_or(|at| at == line.n)
+            };
+            lines.iter().find(here).map(|line| line.value)
+        };
+        let percent = |before: Option<f64>, after: Option<f64>| match before.zip(after) {
+            Some((before, after)) => format!("{:+.0} %", 100.0 * (before / after - 1.0)),
+            None => String::new(),
+        };
+        let (before, after) = (change.before, change.after);
+        let here = percent(value(before), value(after));
+        // Samara in the place of what came after.
+        let samara = percent(value(before), value((after.0, Design::Samara)));
+        if out.is_empty() {
+            out.push_str("\nSpeed (operations in the same time), in percent of what was before:\n\n");
+            out.push_str("| published | areas | there | here | samara here |\n|---|---|---|---|---|\n");
+        }
+        let at = change.at.map_or(String::new(), |at| grouped(at as f64));
+        let _ = writeln!(out, "| {} | {at} | {:+.0} % | {here} | {samara} |", change.what, change.percent);
+    }
+    out
+}
+
+/// A number with three significant digits, or whole.
+fn short(x: f64) -> String {
+    match x {
+        x if x < 10.0 => format!("{x:.2}"),
+        x if x < 100.0 => format!("{x:.1}"),
+        x => grouped(x),
+    }
+}
+
+/// A whole number with commas between thousands.
+fn grouped(x: f64) -> String {
+    let digits = format!("{x:.0}");
+    let mut out = String::new();
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    out
+}
+
+#[cfg(test)]
+#[path = "report_tests.rs"]
+mod tests;

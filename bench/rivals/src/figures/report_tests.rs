@@ -1,0 +1,42 @@
+//! A document keeps its words and gets its tables; a figure without a place is refused.
+
+use super::write;
+use crate::figures::design::Design;
+use crate::figures::figure::Figure;
+use crate::figures::line::Line;
+use samara_bench::stats::Sample;
+use samara_bench::workloads::Case;
+
+fn line(design: Design, nanos: f64) -> Line {
+    Line::new(Figure::RandomMaps, Case::MunmapMmap, (1_024, 1), design, &Sample::new(vec![nanos]))
+}
+
+#[test]
+fn a_document() {
+    let dir = std::env::temp_dir().join(format!("samara-figures-{}", std::process::id()));
+    std::fs::create_dir_all(&dir).unwrap();
+    let document = dir.join("figures.md");
+    std::fs::write(&document, "Before.\n\n<!-- F1 -->\nold\n<!-- end F1 -->\n\nAfter.\n").unwrap();
+    let lines = [
+        line(Design::Rbtree, 200.0),
+        line(Design::Maple, 400.0),
+        line(Design::Samara, 100.0),
+        line(Design::Kernel, 5_000.0),
+    ];
+    write(&document, &lines).unwrap();
+    let text = std::fs::read_to_string(&document).unwrap();
+    assert!(text.starts_with("Before.\n\n<!-- F1 -->\n") && text.ends_with("\n<!-- end F1 -->\n\nAfter.\n"), "{text}");
+    assert!(!text.contains("old"));
+    assert!(text.contains("| areas | rbtree | maple | samara | kernel | samara / rbtree | samara / the best other |"));
+    assert!(text.contains("| 1,024 | 200 | 400 | 100 | 5,000 | 0.50 | 0.50 |"), "{text}");
+    assert!(text.contains("| Linux 6.1 against 6.0: 56 s for 20 s |  | -64 % | -50 % | +100 % |"), "{text}");
+    assert!(std::fs::read_to_string(dir.join("figures/F1.svg")).unwrap().contains("<svg"));
+
+    // Writing the same again changes nothing.
+    write(&document, &lines).unwrap();
+    assert_eq!(std::fs::read_to_string(&document).unwrap(), text);
+
+    std::fs::write(&document, "No place.\n").unwrap();
+    assert!(write(&document, &lines).unwrap_err().contains("<!-- F1 -->"));
+    std::fs::remove_dir_all(&dir).unwrap();
+}

@@ -1,0 +1,256 @@
+//! Runs the figures, and prints their results.
+
+use crate::figures::design::{Design, with_index};
+use crate::figures::figure::{Figure, Part};
+use crate::figures::line::{Line, read};
+use crate::figures::model::Model;
+use crate::figures::{against, report};
+use crate::rounds::interleaved;
+use crate::spaces::rwlock::Number;
+use crate::suite_args::{Named, chosen};
+use crate::table::table;
+use indicatif::ProgressBar;
+use samara_bench::progress::progress;
+use samara_bench::stats::{Row, Sample};
+use samara_bench::workloads::{self, Case, Effort};
+use samara_mm::{AddressSpace, AreaIndex};
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+
+/// Arguments of `figures`.
+#[derive(Clone, Debug, clap::Args)]
+pub struct Args {
+    /// Only these figures.
+    #[arg(value_enum)]
+    figures: Vec<Figure>,
+    /// Only these designs.
+    #[arg(long, value_enum, value_delimiter = ',')]
+    design: Vec<Design>,
+    /// Only these workloads.
+    #[arg(long, value_enum, value_delimiter = ',')]
+    case: Vec<Case>,
+    /// Only these numbers of areas, of those that the figures have.
+    #[arg(long, value_delimiter = ',')]
+    n: Vec<usize>,
+    /// How many rounds count.
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..))]
+    rounds: Option<u32>,
+    /// Three rounds, each of a tenth.
+    #[arg(long)]
+    quick: bool,
+    /// One JSON object a line, as soon as it is known.
+    #[arg(long)]
+    json: bool,
+    /// Tell what differs from an earlier run, whose JSON lines these are.
+    #[arg(long, value_name = "OLD.jsonl")]
+    against: Option<PathBuf>,
+    /// Measure nothing: take these JSON lines of an earlier run.
+    #[arg(long, value_name = "LINES.jsonl")]
+    from: Option<PathBuf>,
+    /// Write the tables into this document, between `<!-- F1 -->` and `<!-- end F1 -->` and so on,
+    /// and a plot of each figure into the folder of its name: `figures/F1.svg`.
+    #[arg(long, value_name = "figures.md")]
+    write: Option<PathBuf>,
+}
+
+/// Arguments of `kernel`, by which a run starts a process for the kernel's side.
+#[derive(Clone, Debug, clap::Args)]
+pub struct KernelArgs {
+    #[arg(value_enum)]
+    case: Case,
+    n: usize,
+    count: usize,
+    seed: u64,
+}
+
+/// Measures, prints, compares and writes what is asked for.
+///
+/// # Errors
+/// Where nothing is left to measure, a file cannot be read or written, or the kernel's side fails.
+pub fn run(args: &Args) -> Result<(), String> {
+    let lines = match &args.from {
+        Some(path) => read(path)?,
+        None => Suite { args, bar: progress(0) }.run()?,
+    };
+    if let Some(old) = &args.against {
+        print!("{}", against::differences(&read(old)?, &lines));
+    }
+    if let Some(document) = &args.write {
+        report::write(document, &lines)?;
+    }
+    Ok(())
+}
+
+/// The kernel's side: prints what one operation took.
+///
+/// # Errors
+/// Where the kernel does not do that.
+pub fn run_kernel(args: &KernelArgs) -> Result<(), String> {
+    let effort = Effort { count: args.count, seed: args.seed };
+    let nanos = workloads::kernel::run(args.case, args.n, effort).ok_or("the kernel does not do that")?;
+    println!("{nanos}");
+    Ok(())
+}
+
+/// One part of a figure at one size.
+#[derive(Clone, Copy)]
+struct Step {
+    figure: Figure,
+    part: Part,
+    n: usize,
+    workers: usize,
+}
+
+impl Step {
+    /// Whether a design does this, in bearable time.
+    fn is_done_by(self, design: Design) -> bool {
+        let case = self.part.case;
+        match design {
+            Design::Kernel => {
+                let areas = self.n * if case == Case::Stacks { 2 } else { 1 };
+                !matches!(case, Case::ForkInsert | Case::ForkSnapshot | Case::Walk) && areas <= most_areas()
+            }
+            Design::Samara => true,
+            _ => case != Case::ForkSnapshot && !(design.is_linear() && self.n > self.part.linear),
+        }
+    }
+}
+
+/// The areas that the kernel allows a process, without those that any program has.
+fn most_areas() -> usize {
+    let text = std::fs::read_to_string("/proc/sys/vm/max_map_count").unwrap_or_default();
+    text.trim().parse().unwrap_or(65_530_usize).saturating_sub(200)
+}
+
+struct Suite<'a> {
+    args: &'a Args,
+    bar: ProgressBar,
+}
+
+impl Suite<'_> {
+    fn run(&self) -> Result<Vec<Line>, String> {
+        let (args, designs) = (self.args, chosen(&self.args.design).collect::<Vec<_>>());
+        let steps: Vec<Step> = chosen(&args.figures).flat_map(|figure| self.steps(figure)).collect();
+        let (warm, counted) = self.rounds();
+        let turns = |step: &Step| designs.iter().filter(|design| step.is_done_by(**design)).count() * (warm + counted);
+        self.bar.set_length(steps.iter().map(turns).sum::<usize>() as u64);
+        if self.bar.length() == Some(0) {
+            return Err("nothing is left to measure: see --help for the figures, their workloads and sizes".into());
+        }
+        let (mut lines, mut rows, mut last) = (Vec::new(), Vec::new(), None);
+        for step in steps {
+            let here = (step.figure, step.part.case, step.workers);
+            if last.replace(here).is_some_and(|last| last != here) {
+                self.show(&std::mem::take(&mut rows));
+            }
+            self.measure(step, &designs, &mut lines, &mut rows)?;
+        }
+        self.show(&rows);
+        self.bar.finish_and_clear();
+        Ok(lines)
+    }
+
+    fn steps(&self, figure: Figure) -> Vec<Step> {
+        let args = self.args;
+        let wanted = |part: &Part| args.case.is_empty() || args.case.contains(&part.case);
+        let parts = figure.parts().into_iter().filter(wanted);
+        let sizes = |part: Part| part.sizes.iter().filter(|n| args.n.is_empty() || args.n.contains(n));
+        parts
+            .flat_map(|part| {
+                part.workers.iter().flat_map(move |workers| sizes(part).map(move |n| (part, *n, *workers)))
+            })
+            .map(|(part, n, workers)| Step { figure, part, n, workers })
+            .collect()
+    }
+
+    fn rounds(&self) -> (usize, usize) {
+        (1, self.args.rounds.map_or(if self.args.quick { 3 } else { 7 }, |rounds| rounds as usize))
+    }
+
+    fn measure(
+        &self,
+        step: Step,
+        designs: &[Design],
+        lines: &mut Vec<Line>,
+        rows: &mut Vec<Row>,
+    ) -> Result<(), String> {
+        let Step { figure, part, n, workers } = step;
+        let mut designs: Vec<Design> = designs.iter().copied().filter(|design| step.is_done_by(*design)).collect();
+        let count = if self.args.quick { part.count.div_ceil(10) } else { part.count };
+        let results = interleaved(&mut designs, self.rounds(), |design, seed| {
+            self.bar.set_message(format!("{} {} {} {n}", figure.name(), part.case.name(), design.name()));
+            let nanos = by_workers(*design, part.case, n, Effort { count, seed }, workers);
+            self.bar.inc(1);
+            nanos
+        });
+        for (design, rounds) in designs.into_iter().zip(results) {
+            let sample = Sample::new(rounds.into_iter().collect::<Result<_, _>>()?);
+            let line = Line::new(figure, part.case, (n, workers), design, &sample);
+            if self.args.json {
+                self.bar.suspend(|| println!("{}", line.json()));
+            }
+            lines.push(line);
+            rows.push(Row {
+                suite: "figures",
+                case: format!("{} {}", figure.name(), part.case.name()),
+                n,
+                subject: design.name(),
+                sample,
+                unit: "ns",
+                threads: Some(workers),
+            });
+        }
+        Ok(())
+    }
+
+    /// Prints the table of a part.
+    fn show(&self, rows: &[Row]) {
+        if !self.args.json {
+            let designs: Vec<String> = chosen::<Design>(&[]).map(Named::name).collect();
+            self.bar.suspend(|| print!("{}", table(rows, &Design::Rbtree.name(), &designs)));
+        }
+    }
+}
+
+/// What an operation takes where so many workers do the same, each with an address space of its
+/// own: their mean, divided by their number.
+fn by_workers(design: Design, case: Case, n: usize, effort: Effort, workers: usize) -> Result<f64, String> {
+    let all: Result<Vec<f64>, String> = std::thread::scope(|scope| {
+        let started: Vec<_> = (0..workers).map(|_| scope.spawn(|| once(design, case, n, effort))).collect();
+        started.into_iter().map(|worker| worker.join().map_err(|_| "a worker panicked".to_owned())?).collect()
+    });
+    Ok(all?.iter().sum::<f64>() / (workers * workers) as f64)
+}
+
+fn once(design: Design, case: Case, n: usize, effort: Effort) -> Result<f64, String> {
+    with_index!(design, Number, I => by_model::<I>(design, case, n, effort).map(|(nanos, _)| nanos), by_kernel(case, n, effort))
+}
+
+/// On the model: what an operation took, and the areas that are there afterwards.
+fn by_model<I: AreaIndex<Number>>(
+    design: Design,
+    case: Case,
+    n: usize,
+    effort: Effort,
+) -> Result<(f64, AddressSpace<Number, I>), String> {
+    let mut model = Model::new(design == Design::Samara);
+    let nanos = workloads::run(case, &mut model, n, effort);
+    nanos.map(|nanos| (nanos, model.into_space())).ok_or_else(|| format!("{} does not do that", design.name()))
+}
+
+/// In a process of its own, so that it has few areas besides.
+fn by_kernel(case: Case, n: usize, effort: Effort) -> Result<f64, String> {
+    let program = std::env::current_exe().map_err(|error| format!("where is this program? {error}"))?;
+    let args = [case.name(), n.to_string(), effort.count.to_string(), effort.seed.to_string()];
+    let output = Command::new(program).arg("kernel").args(args).stderr(Stdio::inherit()).output();
+    let output = output.map_err(|error| format!("the kernel's side cannot be started: {error}"))?;
+    if !output.status.success() {
+        return Err(format!("the kernel's side of {} with {n} areas failed: {}", case.name(), output.status));
+    }
+    let text = String::from_utf8_lossy(&output.stdout);
+    text.trim().parse().map_err(|_| format!("the kernel's side printed no number: {text}"))
+}
+
+#[cfg(test)]
+#[path = "suite_tests.rs"]
+mod tests;

@@ -1,0 +1,42 @@
+//! Every design does every workload that it has, and leaves the areas that samara leaves.
+
+use super::by_model;
+use crate::figures::design::{Design, with_index};
+use crate::figures::figure::Figure;
+use crate::spaces::rwlock::Number;
+use crate::suite_args::{Named, chosen};
+use samara_bench::workloads::{Case, Effort};
+
+/// The bounds of all areas, and how they are shown.
+fn left_by(design: Design, case: Case, n: usize, effort: Effort) -> Option<String> {
+    with_index!(design, Number, I => {
+        by_model::<I>(design, case, n, effort).ok().map(|(nanos, space)| {
+            assert!(nanos > 0.0, "{} took no time", case.name());
+            space.check().unwrap();
+            space.to_string()
+        })
+    }, None)
+}
+
+#[test]
+fn all_leave_the_same() {
+    for case in chosen::<Case>(&[]) {
+        for n in [1, 2, 40, 700] {
+            let effort = Effort { count: 300, seed: n as u64 };
+            let expected = left_by(Design::Samara, case, n, effort).expect("samara does everything");
+            for design in chosen::<Design>(&[]).filter(|design| !matches!(design, Design::Samara | Design::Kernel)) {
+                match left_by(design, case, n, effort) {
+                    Some(left) => assert_eq!(left, expected, "{} {n} {}", case.name(), design.name()),
+                    None => assert_eq!(case, Case::ForkSnapshot, "{} does not do {}", design.name(), case.name()),
+                }
+            }
+        }
+    }
+}
+
+/// Each workload belongs to a figure.
+#[test]
+fn each_case_is_run() {
+    let run: Vec<Case> = chosen::<Figure>(&[]).flat_map(Figure::parts).map(|part| part.case).collect();
+    assert!(chosen::<Case>(&[]).all(|case| run.contains(&case)));
+}

@@ -1,0 +1,44 @@
+//! `figures` as a user types it: a line for each design that does the workload, the kernel too.
+
+use crate::programs::{objects, rivals};
+
+fn designs(lines: &[serde_json::Value], figure: &str, case: &str, threads: u64) -> Vec<String> {
+    let here =
+        lines.iter().filter(|line| line["figure"] == figure && line["case"] == case && line["threads"] == threads);
+    here.map(|line| {
+        assert_eq!((&line["suite"], &line["unit"], &line["rounds"]), (&"figures".into(), &"ns".into(), &1.into()));
+        assert!(
+            line["min"].as_f64() > Some(0.0) && line["min"] == line["max"] && line["value"] == line["min"],
+            "{line}"
+        );
+        line["design"].as_str().expect("a name").to_owned()
+    })
+    .collect()
+}
+
+#[test]
+fn each_design_has_its_lines() {
+    let lines = objects("figures --quick --rounds 1 --n 1024,21,16,10 --json");
+    let models = ["rbtree", "list", "splay", "list_rbtree", "maple", "btreemap", "rangemap", "samara"];
+    let all = models.iter().copied().chain(["kernel"]).map(str::to_owned).collect::<Vec<_>>();
+    assert_eq!(designs(&lines, "F1", "munmap_mmap", 1), all);
+    for threads in [1, 2] {
+        assert_eq!(designs(&lines, "F2", "brk", threads), all);
+    }
+    assert_eq!(designs(&lines, "F3", "fork_insert", 1), models);
+    assert_eq!(designs(&lines, "F3", "fork_dup", 1), all);
+    assert_eq!(designs(&lines, "F3", "fork_snapshot", 1), ["samara"]);
+    for case in ["map", "touch", "map_files", "map_merging", "map_alternating", "stacks", "fork_dup"] {
+        assert_eq!(designs(&lines, "F5", case, 1), all, "{case}");
+    }
+    assert_eq!(designs(&lines, "F5", "walk", 1), models);
+    assert_eq!(designs(&lines, "F10", "fork_brk", 1), all);
+}
+
+#[test]
+fn what_cannot_be_run_is_said() {
+    assert!(rivals("figures F1 --n 7").unwrap_err().contains("nothing is left to measure"));
+    assert!(rivals("figures F4711").unwrap_err().contains("F10"));
+    assert!(rivals("figures --from no-such-file").unwrap_err().contains("no-such-file"));
+    assert!(rivals("figures F3 --rounds 0").unwrap_err().contains("--rounds"));
+}

@@ -1,0 +1,82 @@
+//! The workloads of published measurements of address spaces, each over any [`Engine`]: the running
+//! kernel ([`kernel`]), or a model with one index or another.
+//!
+//! [`Case`] names them; [`run`] runs one. [`munmap_mmap`], [`forks`] and [`maps`] say what is
+//! timed. Knows no design, and no published figure.
+
+pub mod engine;
+pub mod forks;
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+#[allow(unsafe_code)]
+pub mod kernel;
+pub mod maps;
+pub mod munmap_mmap;
+
+use crate::workloads::engine::{Engine, Fork, timed};
+use clap::ValueEnum;
+use std::time::Duration;
+
+/// A workload.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, ValueEnum)]
+#[value(rename_all = "snake_case")]
+pub enum Case {
+    /// Unmaps one of n random maps, and maps another one of random length; of each pair.
+    MunmapMmap,
+    /// Moves the break a page up and back down, beside n maps; of each pair.
+    Brk,
+    /// Forks a space of n areas, by inserting each into the child's index.
+    ForkInsert,
+    /// The same by duplicating the index.
+    ForkDup,
+    /// The same by sharing the index.
+    ForkSnapshot,
+    /// The same as `ForkDup`, and the child moves its break up and down ten times.
+    ForkBrk,
+    /// Maps every other page of a file, as the map number n comes; of each map.
+    Map,
+    /// The first access to each of n such maps.
+    Touch,
+    /// Maps the first page of another file each time, as the map number n comes.
+    MapFiles,
+    /// Maps one page of zeros, which joins its neighbour, as the page number n comes.
+    MapMerging,
+    /// Maps one page of zeros of another protection each time, as the map number n comes.
+    MapAlternating,
+    /// Goes over n areas; of each area.
+    Walk,
+    /// Makes the stack and guard page of a thread, as thread number n comes, and frees them; of
+    /// each thread.
+    Stacks,
+}
+
+/// How much a round does.
+#[derive(Clone, Copy, Debug)]
+pub struct Effort {
+    /// Of operations, at most so many.
+    pub count: usize,
+    /// Chooses the random numbers.
+    pub seed: u64,
+}
+
+/// What one operation took, in nanoseconds; `None` where the engine does not do it.
+pub fn run(case: Case, engine: &mut dyn Engine, n: usize, effort: Effort) -> Option<f64> {
+    let (took, count): (Duration, usize) = match case {
+        Case::MunmapMmap => munmap_mmap::run(engine, n, effort),
+        Case::Brk => {
+            engine.fill(n);
+            (timed(|| engine.brk(effort.count)).1, effort.count)
+        }
+        Case::ForkInsert => forks::run(engine, n, effort, Fork::Insert, 0)?,
+        Case::ForkDup => forks::run(engine, n, effort, Fork::Duplicate, 0)?,
+        Case::ForkSnapshot => forks::run(engine, n, effort, Fork::Snapshot, 0)?,
+        Case::ForkBrk => forks::run(engine, n, effort, Fork::Duplicate, 10)?,
+        Case::Map => maps::map(engine, n, effort),
+        Case::Touch => maps::touch(engine, n),
+        Case::MapFiles => maps::map_files(engine, n, effort),
+        Case::MapMerging => maps::map_merging(engine, n, effort),
+        Case::MapAlternating => maps::map_alternating(engine, n, effort),
+        Case::Walk => maps::walk(engine, n)?,
+        Case::Stacks => maps::stacks(engine, n, effort),
+    };
+    Some(took.as_nanos() as f64 / count as f64)
+}
