@@ -22,8 +22,16 @@ report() {
 }
 trap report EXIT
 
-# Runs a command; its output goes to the log, whose end is shown where the command fails.
-logged() { "$@" >"$log" 2>&1 || { tail -n 200 "$log"; echo "long: failed: SAMARA_SEED=$seed $*"; exit 1; }; }
+# Runs a command; its output goes to the log. Where the command fails, the end of the log is shown, and
+# all of it kept: a fault may be too rare to be seen twice.
+logged() {
+    "$@" >"$log" 2>&1 && return
+    tail -n 200 "$log"
+    mkdir -p target
+    cp "$log" "target/long-$campaign-$seed.log"
+    echo "long: failed: SAMARA_SEED=$seed $*: all of its output is in target/long-$campaign-$seed.log"
+    exit 1
+}
 # How many lines of the log match a pattern.
 lines() { grep -cE "$1" "$log" || true; }
 # The tests that the log says have passed.

@@ -314,10 +314,10 @@ fn race(args: &[String], charge: bool, patience: Option<u64>, found: &mut Found)
     if !good {
         let how = if charge { "decided" } else { "recorded" };
         let waits = patience.map_or("", |_| ", all calls overlapped");
-        println!("{how}{waits} {args:?} {}: {} differences: {:?}", outcome.status, what.len(), what.first());
         // The events around it, without which a fault that is rare cannot be understood.
         let end = events.iter().position(|e| wrong(&e)).map_or(events.len(), |first| first + 1);
         events[end.saturating_sub(60)..end].iter().for_each(print);
+        println!("{how}{waits} {args:?} {}: {} differences: {:?}", outcome.status, what.len(), what.first());
     }
     Ok(good)
 }
