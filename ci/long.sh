@@ -47,7 +47,7 @@ counts() {
 tree() {
     local operations
     logged cargo test --locked --package samara --test properties --test maps -- --nocapture real_ tiny_ small_ wide_ epoch_both \
-        portable_search
+        other_searches
     # The runner's own words may come before ours on a line.
     operations=$(grep -oE 'samara-ops [0-9]+' "$log" | awk '{ sum += $2 } END { print sum + 0 }')
     counts operations "$operations" tests "$(passed)"

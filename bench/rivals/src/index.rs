@@ -10,22 +10,69 @@ use crate::loaded::{Scene, Subject};
 use crate::rounds::{groups, interleaved, rounds};
 use crate::suite_args::{Named, SuiteArgs};
 use crate::table::table;
+use clap::ValueEnum;
 use indicatif::ProgressBar;
+use samara::search::{Level, force};
 use samara_bench::progress::progress;
 use samara_bench::stats::{Row, Sample};
 
 /// Arguments of `index`.
-pub type Args = SuiteArgs<Case, Kind>;
+#[derive(Clone, Debug, clap::Args)]
+pub struct Args {
+    #[command(flatten)]
+    suite: SuiteArgs<Case, Kind>,
+    /// Samara also with these searches of a node, each in a column of its own: `samara_avx2`.
+    #[arg(long, value_enum, value_delimiter = ',')]
+    search: Vec<Search>,
+}
+
+/// A search of a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Search {
+    /// Without vectors.
+    Portable,
+    /// With 256-bit vectors.
+    Avx2,
+    /// With 512-bit vectors.
+    Avx512,
+}
+
+impl Search {
+    fn kind(self) -> Kind {
+        match self {
+            Search::Portable => Kind::SamaraPortable,
+            Search::Avx2 => Kind::SamaraAvx2,
+            Search::Avx512 => Kind::SamaraAvx512,
+        }
+    }
+}
+
+impl Args {
+    /// The maps that are measured.
+    fn kinds(&self) -> Result<Vec<Kind>, String> {
+        let asked = |kind: &Kind| self.search.iter().any(|search| search.kind() == *kind);
+        let kinds = self.suite.kinds().filter(|kind| kind.search().is_none());
+        let kinds: Vec<Kind> = kinds.chain(Kind::value_variants().iter().copied().filter(asked)).collect();
+        let lacking = kinds.iter().find(|kind| kind.search().is_some_and(|level| force(level) != level));
+        force(Level::Avx512);
+        match lacking {
+            Some(kind) => Err(format!("--search: this processor cannot do {}", kind.name())),
+            None => Ok(kinds),
+        }
+    }
+}
 
 /// Runs the suite and prints its rows.
 ///
 /// # Errors
 /// Where a size is 0, or the program that counts bytes cannot be run.
 pub fn run(args: &Args) -> Result<(), String> {
+    let kinds = args.kinds()?;
+    let args = &args.suite;
     if args.n.contains(&0) {
         return Err("--n 0: there is nothing to measure in an empty map".into());
     }
-    let suite = Suite::new(args);
+    let suite = Suite::new(args, kinds);
     let mut rows: Vec<Row> = Vec::new();
     for &n in &args.n {
         let scene = Scene::new(n);
@@ -44,15 +91,15 @@ pub fn run(args: &Args) -> Result<(), String> {
 
 /// What is run.
 struct Suite<'a> {
-    args: &'a Args,
+    args: &'a SuiteArgs<Case, Kind>,
     cases: Vec<Case>,
     kinds: Vec<Kind>,
     bar: ProgressBar,
 }
 
 impl<'a> Suite<'a> {
-    fn new(args: &'a Args) -> Self {
-        let (cases, kinds): (Vec<Case>, Vec<Kind>) = (args.cases().collect(), args.kinds().collect());
+    fn new(args: &'a SuiteArgs<Case, Kind>, kinds: Vec<Kind>) -> Self {
+        let cases: Vec<Case> = args.cases().collect();
         // A step is a subject's load, wear, count, or round of a case.
         let steps = |kind: &Kind, n: usize| {
             let timed = cases.iter().filter(|case| kind.does(**case) && case.stage() != Stage::Counted).count();

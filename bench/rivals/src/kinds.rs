@@ -5,6 +5,7 @@ use crate::loaded::{Built, Loaded, Scene, Subject};
 use crate::map::Map;
 use crate::{churn, subjects};
 use clap::ValueEnum;
+use samara::search::{Level, force};
 
 /// A map, and how it is built.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -14,6 +15,12 @@ pub enum Kind {
     Samara,
     /// `samara::RangeMap`, bulk built.
     SamaraBulk,
+    /// As `samara`, with the search that needs no vectors.
+    SamaraPortable,
+    /// As `samara`, with 256-bit vectors at most.
+    SamaraAvx2,
+    /// As `samara`, with 512-bit vectors.
+    SamaraAvx512,
     /// std's `BTreeMap`, built by insert.
     Btreemap,
     /// std's `BTreeMap`, bulk built.
@@ -42,11 +49,37 @@ pub enum Kind {
     Congee,
 }
 
+/// A map whose nodes are searched in one way.
+struct Searched {
+    level: Level,
+    subject: Box<dyn Subject>,
+}
+
+impl Subject for Searched {
+    fn time(&mut self, case: Case, scene: &Scene, round: u64, effort: usize) -> f64 {
+        with_search(self.level, || self.subject.time(case, scene, round, effort))
+    }
+    fn churn(&mut self, scene: &Scene, replaces: usize) {
+        with_search(self.level, || self.subject.churn(scene, replaces));
+    }
+    fn rest(&mut self) {
+        self.subject.rest();
+    }
+}
+
+/// Does something with this search, or the best one below it that the processor has.
+fn with_search<T>(level: Level, work: impl FnOnce() -> T) -> T {
+    force(level);
+    let done = work();
+    force(Level::Avx512);
+    done
+}
+
 /// Runs `$body` with `$map` as the map's type.
 macro_rules! with_map {
     ($kind:expr, $map:ident => $body:expr) => {
         match $kind {
-            Kind::Samara | Kind::SamaraBulk => with_map!(@ $map, samara::RangeMap<u64, u64>, $body),
+            Kind::Samara | Kind::SamaraBulk | Kind::SamaraPortable | Kind::SamaraAvx2 | Kind::SamaraAvx512 => with_map!(@ $map, samara::RangeMap<u64, u64>, $body),
             Kind::Btreemap | Kind::BtreemapBulk => with_map!(@ $map, subjects::btreemap::Tree, $body),
             Kind::Rangemap => with_map!(@ $map, rangemap::RangeMap<u64, u64>, $body),
             Kind::RangemapInclusive => with_map!(@ $map, rangemap::RangeInclusiveMap<u64, u64>, $body),
@@ -73,12 +106,23 @@ impl Kind {
         if matches!(self, Kind::SamaraBulk | Kind::BtreemapBulk) { Built::Bulk } else { Built::Insert }
     }
 
+    /// The search that its nodes are searched with, where it is not the best one.
+    pub fn search(self) -> Option<Level> {
+        match self {
+            Kind::SamaraPortable => Some(Level::Portable),
+            Kind::SamaraAvx2 => Some(Level::Avx2),
+            Kind::SamaraAvx512 => Some(Level::Avx512),
+            _ => None,
+        }
+    }
+
     /// Whether the map has the operation, and is not measured as another subject already: where the
     /// case builds the map or churns it, it does not matter how the subject's was built.
     pub fn does(self, case: Case) -> bool {
         let worn = case.stage() == Stage::Churned || case == Case::BytesPerRangeChurned;
         let builds = matches!(case, Case::Append | Case::RandomFill | Case::BulkBuild);
-        if self.built() == Built::Bulk && (worn || builds) {
+        let counts = matches!(case, Case::BytesPerRange | Case::BytesPerRangeChurned);
+        if self.built() == Built::Bulk && (worn || builds) || self.search().is_some() && counts {
             return false;
         }
         with_map!(self, M => !M::LACKS.contains(&case))
@@ -86,7 +130,11 @@ impl Kind {
 
     /// Its map, filled.
     pub fn load(self, scene: &Scene) -> Box<dyn Subject> {
-        with_map!(self, M => Box::new(Loaded::<M>::new(scene, self.built())))
+        let load = || -> Box<dyn Subject> { with_map!(self, M => Box::new(Loaded::<M>::new(scene, self.built()))) };
+        match self.search() {
+            None => load(),
+            Some(level) => Box::new(Searched { level, subject: with_search(level, load) }),
+        }
     }
 
     /// The bytes that filling the map, and then `churns` random replaces, ask of the allocator and

@@ -200,22 +200,29 @@ pub use types::span::Span;
 #[cfg(feature = "shared")]
 pub use types::try_arc::TryArc;
 
-/// Support for the crate's own tests and benchmarks. May change in any release.
-#[cfg(feature = "testing")]
+/// The search path, for benchmarks and the crate's own tests. May change in any release.
+#[cfg(feature = "search")]
 #[doc(hidden)]
-pub mod testing {
-    pub use crate::fault::{Point, set_hook, set_refusal};
+pub mod search {
     pub use crate::node::search::Level;
-    pub use crate::node::shape::{Small, Tiny};
-
-    /// A map whose nodes have three and five slots.
-    pub type TinyMap<K, V> = crate::RangeMap<K, V, Tiny>;
 
     /// Selects the search path of the whole process: `level`, or the best one below it that the
     /// processor supports. Returns the selected one.
     pub fn force(level: Level) -> Level {
         crate::node::search::force(level)
     }
+}
+
+/// Support for the crate's own tests. May change in any release.
+#[cfg(feature = "testing")]
+#[doc(hidden)]
+pub mod testing {
+    pub use crate::fault::{Point, set_hook, set_refusal};
+    pub use crate::node::shape::{Small, Tiny};
+    pub use crate::search::{Level, force};
+
+    /// A map whose nodes have three and five slots.
+    pub type TinyMap<K, V> = crate::RangeMap<K, V, Tiny>;
 
     /// Selects the portable search (`true`) or the best one that the processor supports (`false`).
     pub fn force_portable(portable: bool) {

@@ -19,12 +19,12 @@
 //!
 //! Other pairs are met by the fuzz target. Leaves of `u64` keys that are wide come of themselves,
 //! in the universes that have both ends or a border of packed leaves. The search path in force is
-//! the processor's best; `portable_search` does all of the tests with 64-bit keys over again, in a
+//! the processor's best; `other_searches` does all of the tests with 64-bit keys over again, in a
 //! process of its own, with the other one.
 //!
 //! Each test prints its first seed and how many operations it did. `SAMARA_SEED=N` repeats a run,
-//! `SAMARA_OPS=N` sets how many operations each test does, `SAMARA_SEARCH=portable` (or `avx512`)
-//! which search it uses.
+//! `SAMARA_OPS=N` sets how many operations each test does, `SAMARA_SEARCH=portable` (or `avx2`,
+//! `avx512`) which search it uses.
 
 use std::process::Command;
 
@@ -40,8 +40,9 @@ fn force_wanted() {
     let wanted = match std::env::var(SEARCH).as_deref() {
         Err(_) => return,
         Ok("portable") => Level::Portable,
+        Ok("avx2") => Level::Avx2,
         Ok("avx512") => Level::Avx512,
-        Ok(other) => panic!("{SEARCH} must be `portable` or `avx512`, is {other:?}"),
+        Ok(other) => panic!("{SEARCH} must be `portable`, `avx2` or `avx512`, is {other:?}"),
     };
     assert_eq!(force(wanted), wanted, "this processor, or this build, has no such search: unset {SEARCH}");
 }
@@ -105,10 +106,10 @@ properties! {
     tiny_u16_whole: Tiny, u32, u16, Universe::Whole, 100_000, 2_000;
 }
 
-/// The search path that this processor would not choose: the tests with 64-bit keys once more, in a
-/// process of their own, for the choice holds for a whole process.
+/// The search paths that this processor would not choose: the tests with 64-bit keys once more, in
+/// processes of their own, for the choice holds for a whole process.
 #[test]
-fn portable_search() {
+fn other_searches() {
     if cfg!(miri) || cfg!(not(target_arch = "x86_64")) {
         println!("skipped: there is the portable search only, and the other tests run it");
         return;
@@ -118,21 +119,30 @@ fn portable_search() {
         return;
     }
     // The best one there is, which is in force already.
-    if force(Level::Avx512) == Level::Portable {
-        println!("skipped: this processor, or this build, has the portable search only, and the other tests run it");
-        return;
+    let best = force(Level::Avx512);
+    for (level, name) in [(Level::Portable, "portable"), (Level::Avx2, "avx2")] {
+        if (level as u8) < best as u8 {
+            with_search(name);
+        } else {
+            println!(
+                "skipped: {name} is the best search of this processor, or it has none: the other tests run the best"
+            );
+        }
     }
+}
+
+fn with_search(name: &str) {
     let kinds = ["real_u64", "real_dropped", "real_large", "tiny_u64", "tiny_dropped"];
     let done = Command::new(std::env::current_exe().unwrap())
         .args(kinds)
         .args(["--nocapture", "--test-threads=1"])
-        .env(SEARCH, "portable")
+        .env(SEARCH, name)
         .env("SAMARA_OPS", ops_wanted(50_000).to_string())
         .output()
         .unwrap();
     let (said, why) = (String::from_utf8_lossy(&done.stdout), String::from_utf8_lossy(&done.stderr));
-    println!("with the portable search:\n{said}");
-    assert!(done.status.success(), "with the portable search: {}\n{said}\n{why}", done.status);
+    println!("with the {name} search:\n{said}");
+    assert!(done.status.success(), "with the {name} search: {}\n{said}\n{why}", done.status);
     // A filter that no test answers to would succeed too.
     for kind in kinds {
         assert!(said.contains(&format!(" {kind}")), "no test of the kind {kind} ran:\n{said}");

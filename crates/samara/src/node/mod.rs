@@ -5,6 +5,8 @@
 //! the memory, `search` compares keys, `shape` fixes the number of slots.
 
 #[cfg(all(target_arch = "x86_64", not(miri)))]
+pub(crate) mod avx2;
+#[cfg(all(target_arch = "x86_64", not(miri)))]
 pub(crate) mod avx512;
 pub(crate) mod inner;
 pub(crate) mod leaf;

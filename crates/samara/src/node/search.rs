@@ -12,7 +12,7 @@
 
 use crate::node::Raw;
 #[cfg(all(target_arch = "x86_64", not(miri)))]
-use crate::node::avx512;
+use crate::node::{avx2, avx512};
 use crate::sync::Ordering;
 use crate::sync::plain::AtomicU8;
 use crate::types::key::Key;
@@ -150,7 +150,8 @@ pub(crate) trait Search: Copy {
         unsafe { ptr::copy(values.add(at), values.add(at + 1), len - at) }
     }
 
-    /// Moves the values `at + 1..len` down by one slot, within `slots` slots.
+    /// Moves the values `at + 1..len` down by one slot, within `slots` slots. What is behind them
+    /// there may change.
     ///
     /// # Safety
     /// As for [`Search::open_value`]; `at < len <= slots`.
@@ -202,12 +203,14 @@ impl Search for Portable {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 #[doc(hidden)]
-#[cfg_attr(not(feature = "testing"), allow(unreachable_pub, dead_code))]
+#[cfg_attr(not(feature = "search"), allow(unreachable_pub, dead_code))]
 pub enum Level {
     /// The portable search.
     Portable = 1,
+    /// Search with 256-bit vectors.
+    Avx2 = 2,
     /// Search with 512-bit vectors.
-    Avx512 = 2,
+    Avx512 = 3,
 }
 
 /// The level in force, or 0 before the first use. Relaxed: the word publishes nothing else.
@@ -219,7 +222,8 @@ static LEVEL: AtomicU8 = AtomicU8::new(0);
 pub(crate) fn level() -> Level {
     match LEVEL.load(Ordering::Relaxed) {
         1 => Level::Portable,
-        2 => Level::Avx512,
+        2 => Level::Avx2,
+        3 => Level::Avx512,
         _ => detect(),
     }
 }
@@ -234,7 +238,7 @@ fn detect() -> Level {
 
 /// Sets the level for the whole process to `wanted`, or to the best that the processor supports if
 /// that is lower. Returns the level set.
-#[cfg_attr(not(feature = "testing"), allow(dead_code))]
+#[cfg_attr(not(feature = "search"), allow(dead_code))]
 pub(crate) fn force(wanted: Level) -> Level {
     let set = if (wanted as u8) < best() as u8 { wanted } else { best() };
     LEVEL.store(set as u8, Ordering::Relaxed);
@@ -251,7 +255,12 @@ fn best() -> Level {
     cpufeatures::new!(
         has_avx512, "avx512f", "avx512bw", "avx512dq", "avx512vl", "avx2", "fma", "popcnt", "bmi1", "bmi2"
     );
-    if has_avx512::get() { Level::Avx512 } else { Level::Portable }
+    cpufeatures::new!(has_avx2, "avx2", "popcnt", "bmi1", "bmi2");
+    match (has_avx512::get(), has_avx2::get()) {
+        (true, _) => Level::Avx512,
+        (false, true) => Level::Avx2,
+        (false, false) => Level::Portable,
+    }
 }
 
 /// Work that is generic over the search. A whole descent runs inside one function compiled for the
@@ -271,9 +280,12 @@ pub(crate) fn dispatch<K: Key, J: Job<K>>(job: J) -> J::Out {
         return unsafe { job.run::<Portable>() };
     }
     #[cfg(all(target_arch = "x86_64", not(miri)))]
-    if level() == Level::Avx512 {
+    match level() {
         // SAFETY: `level` has found that the processor supports AVX-512.
-        return unsafe { avx512::run(job) };
+        Level::Avx512 => return unsafe { avx512::run(job) },
+        // SAFETY: `level` has found that the processor supports AVX2.
+        Level::Avx2 => return unsafe { avx2::run(job) },
+        Level::Portable => {}
     }
     run_portable(job)
 }
