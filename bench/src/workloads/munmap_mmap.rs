@@ -1,6 +1,6 @@
-//! Random pairs of munmap and mmap, as a report of 2023 has them: n maps of 1 to 32 KiB; one of them
-//! goes, and another one of random length comes, wherever the address space has room. Maps that
-//! touch become one area, so most unmaps split one.
+//! Random pairs of munmap and mmap, as a report of 2023 has them: n maps of 1 to 32 KiB; one of
+//! them goes, and another one of random length comes, wherever the address space has room. Maps
+//! that touch become one area, so most unmaps split one.
 
 use crate::workloads::Effort;
 use crate::workloads::engine::{Engine, What, timed};

@@ -5,7 +5,7 @@ use samara_mm::{AllocError, Area, GapQuery, IndexEntry, Span, gap_by_walk};
 /// Entries by address, none of which overlap. A design finds an entry, and goes from it to the next
 /// and to the one before.
 pub trait Entries<B>: Clone + Default {
-    /// Where an entry is kept, until it is removed or its bounds change, whatever happens to others.
+    /// Where an entry is kept until it is removed or its bounds change, whatever happens to others.
     type At: Copy + PartialEq;
 
     /// Number of entries.

@@ -1,4 +1,4 @@
-//! `rangemap`: the crate of that name, whose maps join neighbours that have equal values and give no
+//! `rangemap`: the crate of that name, whose maps join neighbours with equal values and give no
 //! value to change. So its values are numbers, each used once, of areas that are kept beside it.
 
 use crate::designs::entries::Entries;

@@ -49,10 +49,3 @@ macro_rules! with_index {
     }};
 }
 pub(crate) use with_index;
-
-impl Design {
-    /// Whether a search for a gap, or every lookup, goes over the areas one by one.
-    pub fn is_linear(self) -> bool {
-        matches!(self, Design::List | Design::Btreemap | Design::Rangemap)
-    }
-}

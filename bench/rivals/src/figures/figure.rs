@@ -37,27 +37,30 @@ pub struct Part {
     pub count: usize,
     /// The most areas at which a design that goes over all areas is measured.
     pub linear: usize,
+    /// The same for one that also searches for each of them.
+    pub searching: usize,
 }
 
 impl Part {
     const fn new(case: Case, sizes: &'static [usize], count: usize) -> Self {
-        Part { case, sizes, workers: &[1], count, linear: usize::MAX }
+        Part { case, sizes, workers: &[1], count, linear: usize::MAX, searching: usize::MAX }
     }
 }
 
 /// The counts of the published figure on fork.
 const FORKS: &[usize] = &[21, 121, 221, 421, 821, 1621, 3221, 6421, 12821, 25621, 51221];
-const SERIES: &[usize] = &[1, 16, 256, 4_096, 65_536];
+/// As far as the kernel allows a process to have areas.
+const SERIES: &[usize] = &[1, 16, 256, 4_096, 65_000];
 
 impl Figure {
     /// Its parts.
     pub fn parts(self) -> Vec<Part> {
-        let series = |case, sizes| Part { linear: 4_096, ..Part::new(case, sizes, 4_096) };
+        let series = |case, sizes| Part { linear: 4_096, searching: 256, ..Part::new(case, sizes, 4_096) };
         match self {
             Figure::RandomMaps => vec![Part::new(Case::MunmapMmap, &[1_024], 50_000)],
             Figure::Brk => vec![Part { workers: &[1, 2], ..Part::new(Case::Brk, &[21], 50_000) }],
             Figure::Fork => [Case::ForkInsert, Case::ForkDup, Case::ForkSnapshot]
-                .map(|case| Part { linear: 25_621, ..Part::new(case, FORKS, 1_000) })
+                .map(|case| Part { linear: 25_621, searching: 25_621, ..Part::new(case, FORKS, 1_000) })
                 .to_vec(),
             Figure::Maps => vec![
                 series(Case::Map, SERIES),

@@ -2,9 +2,9 @@
 //! after the other, and on the running kernel.
 //!
 //! `samara_bench::workloads` has the workloads, [`designs`](crate::designs) the indexes.
-//! [`mod@design`] names them, [`figure`] says which workload belongs to which figure, [`model`] makes
-//! an engine of an index, [`suite`] runs all of it. [`line`] is one result, [`published`] what was
-//! published, [`report`] writes tables and plots of them, [`against`] compares two runs.
+//! [`mod@design`] names them, [`figure`] says which workload belongs to which figure, [`model`]
+//! makes an engine of an index, [`suite`] runs all of it. [`line`] is one result, [`published`]
+//! what was published, [`report`] writes tables and plots of them, [`against`] compares two runs.
 
 pub mod against;
 pub mod design;

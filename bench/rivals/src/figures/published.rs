@@ -8,8 +8,10 @@ use samara_bench::workloads::Case;
 /// A change of speed that was published.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Change {
-    /// Of how many areas or workers, where the figure has several.
+    /// Of how many areas, where the figure has several sizes.
     pub at: Option<usize>,
+    /// By how many workers.
+    pub workers: usize,
     /// What was before.
     pub before: (Case, Design),
     /// What came after it.
@@ -39,6 +41,7 @@ const FORKS: [(usize, f64); 11] = [
 pub fn published(figure: Figure) -> Vec<Change> {
     let between = |case, at, percent, what| Change {
         at,
+        workers: 1,
         before: (case, Design::Rbtree),
         after: (case, Design::Maple),
         percent,
@@ -49,10 +52,14 @@ pub fn published(figure: Figure) -> Vec<Change> {
             between(Case::MunmapMmap, None, 100.0 * (20.0 / 56.0 - 1.0), "Linux 6.1 against 6.0: 56 s for 20 s"),
             between(Case::MunmapMmap, None, 100.0 * (20.0 / 70.0 - 1.0), "Linux 6.7 against 6.0: 70 s for 20 s"),
         ],
-        Figure::Brk => vec![between(Case::Brk, None, -33.73, "two processes, v5.17-rc3 with the maple tree")],
+        Figure::Brk => vec![Change {
+            workers: 2,
+            ..between(Case::Brk, None, -33.73, "two processes, v5.17-rc3 with the maple tree")
+        }],
         Figure::Fork => FORKS
             .map(|(areas, percent)| Change {
                 at: Some(areas),
+                workers: 1,
                 before: (Case::ForkInsert, Design::Maple),
                 after: (Case::ForkDup, Design::Maple),
                 percent,
@@ -61,6 +68,7 @@ pub fn published(figure: Figure) -> Vec<Change> {
             .to_vec(),
         Figure::ForkBrk => vec![Change {
             at: None,
+            workers: 1,
             before: (Case::ForkInsert, Design::Maple),
             after: (Case::ForkBrk, Design::Maple),
             percent: 94.7,

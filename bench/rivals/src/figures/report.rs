@@ -110,7 +110,8 @@ fn changes(figure: Figure, lines: &[&Line]) -> String {
     for change in published(figure) {
         let value = |(case, design): (Case, Design)| {
             let here = |line: &&&Line| {
-                line.case == case.name() && line.design == design.name() && change.at.is_none_or(|at| at == line.n)
+                let this = line.case == case.name() && line.design == design.name();
+                this && line.threads == change.workers && change.at.is_none_or(|at| at == line.n)
             };
             lines.iter().find(here).map(|line| line.value)
         };

@@ -111,7 +111,10 @@ impl Step {
                 !matches!(case, Case::ForkInsert | Case::ForkSnapshot | Case::Walk) && areas <= most_areas()
             }
             Design::Samara => true,
-            _ => case != Case::ForkSnapshot && !(design.is_linear() && self.n > self.part.linear),
+            _ if case == Case::ForkSnapshot => false,
+            Design::List => self.n <= self.part.linear,
+            Design::Btreemap | Design::Rangemap => self.n <= self.part.searching,
+            _ => true,
         }
     }
 }

@@ -98,9 +98,9 @@ unsafe fn eight(words: *const u32, slots: usize, k: usize) -> __m256i {
     }
 }
 
-/// Puts vector `k` of `slots` words where [`eight`] has it from, in stores of the same sizes: a load
-/// is served at once from a store that has all of it, and begins with it. Nothing behind the words
-/// is written, for the next array begins there.
+/// Puts vector `k` of `slots` words where [`eight`] has it from, in stores of the same sizes: a
+/// load is served at once from a store that has all of it, and begins with it. Nothing behind the
+/// words is written, for the next array begins there.
 ///
 /// # Safety
 /// `slots` words are writable, and the processor has AVX2.
@@ -165,8 +165,8 @@ impl Search for Avx2 {
             // feature.
             return unsafe { Portable::rank(keys, slots, key) };
         }
-        // SAFETY: `rank + n` never grows beyond `slots`, and `n` not below 8, so only readable keys
-        // are read; the caller promises AVX2.
+        // SAFETY: SEARCH-1: `slots` keys are readable, and each vector ends within them: `rank + n`
+        // never grows beyond `slots`, and `n` is never less than 8; the caller promises AVX2.
         unsafe {
             let sought = _mm256_set1_epi64x(bits(key) ^ i64::MIN);
             if (29..=32).contains(&slots) {
@@ -324,8 +324,8 @@ impl Search for Avx2 {
             // portable search needs no feature.
             return unsafe { Portable::insert_word(words, slots, at, word) };
         }
-        // SAFETY: there are `slots` words, as the caller promises, who also promises AVX2. The lanes
-        // from `at + 1` on change to the word one lane below, and lane `at` to the new one.
+        // SAFETY: there are `slots` words, as the caller promises, who also promises AVX2. The
+        // lanes from `at + 1` on change to the word one lane below, and lane `at` to the new one.
         unsafe {
             let (place, word) = (_mm256_set1_epi32(at as i32), _mm256_set1_epi32(word as i32));
             let up = _mm256_setr_epi32(7, 0, 1, 2, 3, 4, 5, 6);
@@ -349,8 +349,9 @@ impl Search for Avx2 {
             // portable search needs no feature.
             return unsafe { Portable::remove_word(words, slots, len, at) };
         }
-        // SAFETY: LEAF-5: whole vectors of 16 are readable and writable; only the lanes
-        // `at..len - 1` change to the word one lane above, and lane `len - 1` to the highest word.
+        // SAFETY: there are `slots` words, as the caller promises, who also promises AVX2. The
+        // lanes `at..len - 1` change to the word one lane above, and lane `len - 1` to the highest
+        // word.
         unsafe {
             let (before, end) = (_mm256_set1_epi32(at as i32 - 1), _mm256_set1_epi32(len as i32 - 1));
             let down = _mm256_setr_epi32(1, 2, 3, 4, 5, 6, 7, 0);
