@@ -16,7 +16,7 @@ trap 'rm -f "$lines" "$lines.svg" "$figures"' EXIT
 cargo run --locked --quiet --release --package samara-bench -- index --quick --n 1000 --json >"$lines"
 cargo run --locked --quiet --release --package samara-bench -- shared --quick --n 1000 --json >>"$lines"
 cargo run --locked --quiet --release --package samara-bench -- spaces --quick --rounds 1 --n 1000 --json >>"$lines"
-cargo run --locked --quiet --release --package samara-bench -- figures --quick --rounds 1 --n 1024,421,16,21 --json >"$figures"
+cargo run --locked --quiet --release --package samara-bench -- figures --quick --rounds 1 --n 1024,421,16,21,50,6000 --json >"$figures"
 cargo run --locked --quiet --release --package samara-bench -- figures --from "$figures" --against "$figures" | grep -q '^0 of'
 cargo run --locked --quiet --release --package samara-bench -- plot "$lines" --case lookup,replace,read_scaling --output "$lines.svg"
 test "$(grep -c '"case":"lookup"' "$lines")" -ge 14

@@ -2,15 +2,22 @@
 //! kernel ([`kernel`]), or a model with one index or another.
 //!
 //! [`Case`] names them; [`run`] runs one. [`munmap_mmap`], [`forks`] and [`maps`] say what is
-//! timed. Knows no design, and no published figure.
+//! timed. Workloads of threads that share an address space are named in [`threads`], and run on the
+//! kernel by [`kernel_threads`]; those on reverse maps are named in [`mod@files`]. Knows no design,
+//! and no published figure.
 
 pub mod engine;
+pub mod files;
 pub mod forks;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 #[allow(unsafe_code)]
 pub mod kernel;
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+#[allow(unsafe_code)]
+pub mod kernel_threads;
 pub mod maps;
 pub mod munmap_mmap;
+pub mod threads;
 
 use crate::workloads::engine::{Engine, Fork, timed};
 use clap::ValueEnum;
@@ -32,6 +39,8 @@ pub enum Case {
     ForkSnapshot,
     /// The same as `ForkDup`, and the child moves its break up and down ten times.
     ForkBrk,
+    /// The same as `ForkInsert`, and the child moves its break up and down ten times.
+    ForkInsertBrk,
     /// Maps every other page of a file, as the map number n comes; of each map.
     Map,
     /// The first access to each of n such maps.
@@ -70,6 +79,7 @@ pub fn run(case: Case, engine: &mut dyn Engine, n: usize, effort: Effort) -> Opt
         Case::ForkDup => forks::run(engine, n, effort, Fork::Duplicate, 0)?,
         Case::ForkSnapshot => forks::run(engine, n, effort, Fork::Snapshot, 0)?,
         Case::ForkBrk => forks::run(engine, n, effort, Fork::Duplicate, 10)?,
+        Case::ForkInsertBrk => forks::run(engine, n, effort, Fork::Insert, 10)?,
         Case::Map => maps::map(engine, n, effort),
         Case::Touch => maps::touch(engine, n),
         Case::MapFiles => maps::map_files(engine, n, effort),

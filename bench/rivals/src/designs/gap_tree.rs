@@ -7,19 +7,19 @@
 //!   before the first one); `most` is the largest `gap` in its subtree.
 
 use crate::designs::chain::{Chain, NIL};
+use crate::designs::field::{Flag, Number32, Number64};
 use samara_mm::{Area, End, GapQuery, Span};
-use std::cell::Cell;
 
 /// Where a node hangs. That of NIL is black, and has no gap.
 #[derive(Clone, Default)]
 pub(super) struct Links {
-    child: [Cell<u32>; 2],
-    parent: Cell<u32>,
+    child: [Number32; 2],
+    parent: Number32,
     /// For designs that colour nodes.
-    pub(super) red: Cell<bool>,
+    pub(super) red: Flag,
     /// GAP-TREE-1.
-    gap: Cell<u64>,
-    most: Cell<u64>,
+    gap: Number64,
+    most: Number64,
 }
 
 impl Links {
@@ -36,12 +36,12 @@ impl Links {
 #[derive(Clone)]
 pub(super) struct GapTree<B> {
     pub(super) chain: Chain<B, Links>,
-    root: Cell<u32>,
+    root: Number32,
 }
 
 impl<B> Default for GapTree<B> {
     fn default() -> Self {
-        GapTree { chain: Chain::default(), root: Cell::new(NIL) }
+        GapTree { chain: Chain::default(), root: Number32::new(NIL) }
     }
 }
 
@@ -140,7 +140,9 @@ impl<B> GapTree<B> {
 
     /// Computes `most` of a node anew. Whether it was another one.
     pub(super) fn sum(&self, node: u32) -> bool {
-        self.at(node).most.replace(self.most_of(node)) != self.at(node).most.get()
+        let (before, now) = (self.at(node).most.get(), self.most_of(node));
+        self.at(node).most.set(now);
+        before != now
     }
 
     /// Computes `gap` of a node anew, and `most` from there to the root, as far as it changes.

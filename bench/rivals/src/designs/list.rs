@@ -4,20 +4,20 @@
 
 use crate::designs::chain::{Chain, NIL, some};
 use crate::designs::entries::Entries;
+use crate::designs::field::Number32;
 use samara_mm::{AllocError, Area, Span};
-use std::cell::Cell;
 
 /// The list.
 #[derive(Clone)]
 pub struct List<B> {
     chain: Chain<B, ()>,
     /// The entry found last.
-    hint: Cell<u32>,
+    hint: Number32,
 }
 
 impl<B> Default for List<B> {
     fn default() -> Self {
-        List { chain: Chain::default(), hint: Cell::new(NIL) }
+        List { chain: Chain::default(), hint: Number32::new(NIL) }
     }
 }
 

@@ -9,6 +9,7 @@ pub mod btreemap;
 mod chain;
 pub mod design;
 pub mod entries;
+mod field;
 mod gap_tree;
 #[cfg(test)]
 mod gap_tree_tests;

@@ -9,9 +9,9 @@
 
 use crate::designs::chain::{NIL, some};
 use crate::designs::entries::Entries;
+use crate::designs::field::Number32;
 use crate::designs::gap_tree::GapTree;
 use samara_mm::{AllocError, Area, End, GapQuery, Span};
-use std::cell::Cell;
 
 /// The entries found last.
 pub trait Lately: Clone + Default {
@@ -25,10 +25,10 @@ pub trait Lately: Clone + Default {
 
 /// As Linux had it: four of them, by page.
 #[derive(Clone, Default)]
-pub struct ByPage([Cell<u32>; 4]);
+pub struct ByPage([Number32; 4]);
 
 impl ByPage {
-    fn of(&self, addr: u64) -> &Cell<u32> {
+    fn of(&self, addr: u64) -> &Number32 {
         &self.0[(addr >> 12) as usize % self.0.len()]
     }
 }
@@ -49,7 +49,7 @@ impl Lately for ByPage {
 
 /// As NetBSD has it: the last one.
 #[derive(Clone, Default)]
-pub struct Hint(Cell<u32>);
+pub struct Hint(Number32);
 
 impl Lately for Hint {
     fn guess(&self, _: u64) -> u32 {

@@ -4,11 +4,18 @@ use super::differences;
 use crate::figures::design::Design;
 use crate::figures::figure::Figure;
 use crate::figures::line::Line;
+use crate::figures::work::Work;
 use samara_bench::stats::Sample;
 use samara_bench::workloads::Case;
 
 fn line(design: Design, rounds: [f64; 3]) -> Line {
-    Line::new(Figure::RandomMaps, Case::MunmapMmap, (1_024, 1), design, &Sample::new(rounds.to_vec()))
+    Line::new(
+        Figure::RandomMaps,
+        &Work::Alone(Case::MunmapMmap).rows()[0],
+        (1_024, 1),
+        design,
+        &Sample::new(rounds.to_vec()),
+    )
 }
 
 #[test]

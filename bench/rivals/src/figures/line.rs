@@ -2,9 +2,9 @@
 
 use crate::figures::design::Design;
 use crate::figures::figure::Figure;
+use crate::figures::work::Row;
 use crate::suite_args::Named;
 use samara_bench::stats::{Sample, number};
-use samara_bench::workloads::Case;
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 
@@ -14,7 +14,7 @@ pub struct Line {
     suite: String,
     /// Which figure: `F1`.
     pub figure: String,
-    /// Which workload.
+    /// Which workload, or which row of one that has several.
     pub case: String,
     /// How many areas.
     pub n: usize,
@@ -28,26 +28,27 @@ pub struct Line {
     pub min: f64,
     /// The greatest.
     pub max: f64,
-    unit: String,
+    /// `ns`, or `times` of what is counted.
+    pub unit: String,
     /// How many rounds.
     pub rounds: usize,
 }
 
 impl Line {
-    /// The line of these rounds, in nanoseconds.
-    pub fn new(figure: Figure, case: Case, (n, threads): (usize, usize), design: Design, sample: &Sample) -> Self {
+    /// The line of these rounds.
+    pub fn new(figure: Figure, row: &Row, (n, threads): (usize, usize), design: Design, sample: &Sample) -> Self {
         let round = |x: f64| number(x).parse().unwrap_or(x);
         Line {
             suite: "figures".into(),
             figure: figure.name(),
-            case: case.name(),
-            n,
+            case: row.case.clone(),
+            n: row.n.unwrap_or(n),
             threads,
             design: design.name(),
             value: round(sample.median()),
             min: round(sample.min()),
             max: round(sample.max()),
-            unit: "ns".into(),
+            unit: row.unit.into(),
             rounds: sample.rounds(),
         }
     }
@@ -75,7 +76,9 @@ pub fn read(path: &Path) -> Result<Vec<Line>, String> {
         .map(|(number, line)| {
             let line: Line =
                 serde_json::from_str(line).map_err(|error| at(&format!("line {}: {error}", number + 1)))?;
-            let is_figure = line.suite == "figures" && line.value > 0.0 && line.min > 0.0 && line.max.is_finite();
+            let is_figure = line.suite == "figures"
+                && (line.value > 0.0 && line.min > 0.0 || line.unit == "times")
+                && line.max.is_finite();
             if is_figure { Ok(line) } else { Err(at(&format!("line {}: no line of `figures`", number + 1))) }
         })
         .collect()

@@ -8,7 +8,6 @@ use crate::figures::line::Line;
 use crate::figures::published::published;
 use crate::plot;
 use crate::suite_args::{Named, chosen};
-use samara_bench::workloads::Case;
 use std::fmt::Write;
 use std::path::Path;
 
@@ -53,12 +52,13 @@ fn with_block(text: &str, name: &str, block: &str) -> Option<String> {
 fn draw(path: &Path, lines: &[&Line]) -> Result<(), Box<dyn std::error::Error>> {
     let drawn: Vec<plot::Line> = lines
         .iter()
+        .filter(|line| line.unit == "ns")
         .map(|line| plot::Line {
             case: line.case.clone(),
             n: line.n as u64,
             subject: line.design.clone(),
             value: line.value,
-            unit: "ns".into(),
+            unit: line.unit.clone(),
             threads: (line.threads > 1 || lines.iter().any(|other| other.threads > 1)).then_some(line.threads as u64),
         })
         .collect();
@@ -85,7 +85,8 @@ fn tables(figure: Figure, lines: &[&Line]) -> String {
         sizes.sort_unstable();
         sizes.dedup();
         let by = if threads > 1 { format!(", {threads} workers") } else { String::new() };
-        let _ = write!(out, "\n`{case}`{by}, nanoseconds:\n\n| areas | {} |", designs.join(" | "));
+        let unit = if own[0].unit == "ns" { "nanoseconds" } else { &own[0].unit };
+        let _ = write!(out, "\n`{case}`{by}, {unit}:\n\n| areas | {} |", designs.join(" | "));
         let _ = write!(out, " samara / rbtree | samara / the best other |\n|{}", "---|".repeat(designs.len() + 3));
         for n in sizes {
             let value =
@@ -108,9 +109,9 @@ fn tables(figure: Figure, lines: &[&Line]) -> String {
 fn changes(figure: Figure, lines: &[&Line]) -> String {
     let mut out = String::new();
     for change in published(figure) {
-        let value = |(case, design): (Case, Design)| {
+        let value = |(row, design): (&str, Design)| {
             let here = |line: &&&Line| {
-                let this = line.case == case.name() && line.design == design.name();
+                let this = line.case == row && line.design == design.name();
                 this && line.threads == change.workers && change.at.is_none_or(|at| at == line.n)
             };
             lines.iter().find(here).map(|line| line.value)

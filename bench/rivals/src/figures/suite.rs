@@ -4,7 +4,8 @@ use crate::figures::design::{Design, with_index};
 use crate::figures::figure::{Figure, Part};
 use crate::figures::line::{Line, read};
 use crate::figures::model::Model;
-use crate::figures::{against, report};
+use crate::figures::work::Work;
+use crate::figures::{against, files, report, threads};
 use crate::rounds::interleaved;
 use crate::spaces::rwlock::Number;
 use crate::suite_args::{Named, chosen};
@@ -12,6 +13,8 @@ use crate::table::table;
 use indicatif::ProgressBar;
 use samara_bench::progress::progress;
 use samara_bench::stats::{Row, Sample};
+use samara_bench::workloads::files::Case as OfFiles;
+use samara_bench::workloads::threads::Case as OfThreads;
 use samara_bench::workloads::{self, Case, Effort};
 use samara_mm::{AddressSpace, AreaIndex};
 use std::path::PathBuf;
@@ -28,7 +31,7 @@ pub struct Args {
     design: Vec<Design>,
     /// Only these workloads.
     #[arg(long, value_enum, value_delimiter = ',')]
-    case: Vec<Case>,
+    case: Vec<Work>,
     /// Only these numbers of areas, of those that the figures have.
     #[arg(long, value_delimiter = ',')]
     n: Vec<usize>,
@@ -57,8 +60,9 @@ pub struct Args {
 #[derive(Clone, Debug, clap::Args)]
 pub struct KernelArgs {
     #[arg(value_enum)]
-    case: Case,
+    work: Work,
     n: usize,
+    threads: usize,
     count: usize,
     seed: u64,
 }
@@ -81,14 +85,18 @@ pub fn run(args: &Args) -> Result<(), String> {
     Ok(())
 }
 
-/// The kernel's side: prints what one operation took.
+/// The kernel's side: prints the rows of a round.
 ///
 /// # Errors
 /// Where the kernel does not do that.
 pub fn run_kernel(args: &KernelArgs) -> Result<(), String> {
     let effort = Effort { count: args.count, seed: args.seed };
-    let nanos = workloads::kernel::run(args.case, args.n, effort).ok_or("the kernel does not do that")?;
-    println!("{nanos}");
+    let rows = match args.work {
+        Work::Alone(case) => workloads::kernel::run(case, args.n, effort).map(|nanos| vec![nanos]),
+        Work::Threads(case) => workloads::kernel_threads::run(case, args.n, args.threads, effort),
+        Work::Files(_) => None,
+    };
+    rows.ok_or("the kernel does not do that")?.iter().for_each(|row| println!("{row}"));
     Ok(())
 }
 
@@ -104,14 +112,20 @@ struct Step {
 impl Step {
     /// Whether a design does this, in bearable time.
     fn is_done_by(self, design: Design) -> bool {
-        let case = self.part.case;
+        let work = self.part.work;
+        // These do not depend on the index: one design has shards, the others one lock.
+        let alike = [OfFiles::Rmap, OfFiles::Batches].map(Work::Files);
         match design {
+            _ if alike.contains(&work) => matches!(design, Design::Maple | Design::Samara),
             Design::Kernel => {
-                let areas = self.n * if case == Case::Stacks { 2 } else { 1 };
-                !matches!(case, Case::ForkInsert | Case::ForkSnapshot | Case::Walk) && areas <= most_areas()
+                let cannot = [Case::ForkInsert, Case::ForkInsertBrk, Case::ForkSnapshot, Case::Walk].map(Work::Alone);
+                let areas = self.n * if work == Work::Alone(Case::Stacks) { 2 } else { 1 };
+                let is_called = !cannot.contains(&work) && !matches!(work, Work::Files(_));
+                is_called && work != Work::Threads(OfThreads::Query) && areas <= most_areas()
             }
             Design::Samara => true,
-            _ if case == Case::ForkSnapshot => false,
+            Design::RangeLockedSkiplist => matches!(work, Work::Threads(_)),
+            _ if work == Work::Alone(Case::ForkSnapshot) => false,
             Design::List => self.n <= self.part.linear,
             Design::Btreemap | Design::Rangemap => self.n <= self.part.searching,
             _ => true,
@@ -142,7 +156,7 @@ impl Suite<'_> {
         }
         let (mut lines, mut rows, mut last) = (Vec::new(), Vec::new(), None);
         for step in steps {
-            let here = (step.figure, step.part.case, step.workers);
+            let here = (step.figure, step.part.work, step.workers);
             if last.replace(here).is_some_and(|last| last != here) {
                 self.show(&std::mem::take(&mut rows));
             }
@@ -155,12 +169,15 @@ impl Suite<'_> {
 
     fn steps(&self, figure: Figure) -> Vec<Step> {
         let args = self.args;
-        let wanted = |part: &Part| args.case.is_empty() || args.case.contains(&part.case);
+        let wanted = |part: &Part| args.case.is_empty() || args.case.contains(&part.work);
         let parts = figure.parts().into_iter().filter(wanted);
         let sizes = |part: Part| part.sizes.iter().filter(|n| args.n.is_empty() || args.n.contains(n));
         parts
             .flat_map(|part| {
-                part.workers.iter().flat_map(move |workers| sizes(part).map(move |n| (part, *n, *workers)))
+                part.workers
+                    .numbers()
+                    .into_iter()
+                    .flat_map(move |workers| sizes(part).map(move |n| (part, *n, workers)))
             })
             .map(|(part, n, workers)| Step { figure, part, n, workers })
             .collect()
@@ -181,27 +198,24 @@ impl Suite<'_> {
         let mut designs: Vec<Design> = designs.iter().copied().filter(|design| step.is_done_by(*design)).collect();
         let count = if self.args.quick { part.count.div_ceil(10) } else { part.count };
         let results = interleaved(&mut designs, self.rounds(), |design, seed| {
-            self.bar.set_message(format!("{} {} {} {n}", figure.name(), part.case.name(), design.name()));
-            let nanos = by_workers(*design, part.case, n, Effort { count, seed }, workers);
+            self.bar.set_message(format!("{} {} {} {n}", figure.name(), part.work.name(), design.name()));
+            let round = once(*design, part.work, n, workers, Effort { count, seed });
             self.bar.inc(1);
-            nanos
+            round
         });
         for (design, rounds) in designs.into_iter().zip(results) {
-            let sample = Sample::new(rounds.into_iter().collect::<Result<_, _>>()?);
-            let line = Line::new(figure, part.case, (n, workers), design, &sample);
-            if self.args.json {
-                self.bar.suspend(|| println!("{}", line.json()));
+            let rounds: Vec<Vec<f64>> = rounds.into_iter().collect::<Result<_, _>>()?;
+            for (at, row) in part.work.rows().into_iter().enumerate() {
+                let sample = Sample::new(rounds.iter().map(|round| round[at]).collect());
+                let line = Line::new(figure, &row, (n, workers), design, &sample);
+                if self.args.json {
+                    self.bar.suspend(|| println!("{}", line.json()));
+                }
+                let (case, subject) = (format!("{} {}", figure.name(), row.case), design.name());
+                let (n, unit) = (line.n, row.unit);
+                rows.push(Row { suite: "figures", case, n, subject, sample, unit, threads: Some(workers) });
+                lines.push(line);
             }
-            lines.push(line);
-            rows.push(Row {
-                suite: "figures",
-                case: format!("{} {}", figure.name(), part.case.name()),
-                n,
-                subject: design.name(),
-                sample,
-                unit: "ns",
-                threads: Some(workers),
-            });
         }
         Ok(())
     }
@@ -215,18 +229,33 @@ impl Suite<'_> {
     }
 }
 
+/// The rows of one round.
+fn once(design: Design, work: Work, n: usize, workers: usize, effort: Effort) -> Result<Vec<f64>, String> {
+    match work {
+        Work::Alone(case) => by_workers(design, case, n, effort, workers).map(|nanos| vec![nanos]),
+        Work::Threads(case) => {
+            threads::run(design, case, n, workers, effort).map_or_else(|| by_kernel(work, n, workers, effort), Ok)
+        }
+        Work::Files(case) => Ok(files::run(design, case, n, workers, effort)),
+    }
+}
+
 /// What an operation takes where so many workers do the same, each with an address space of its
 /// own: their mean, divided by their number.
 fn by_workers(design: Design, case: Case, n: usize, effort: Effort, workers: usize) -> Result<f64, String> {
+    let one = || {
+        with_index!(
+            design,
+            Number,
+            I => by_model::<I>(design, case, n, effort).map(|(nanos, _)| nanos),
+            by_kernel(Work::Alone(case), n, 1, effort).map(|rows| rows[0])
+        )
+    };
     let all: Result<Vec<f64>, String> = std::thread::scope(|scope| {
-        let started: Vec<_> = (0..workers).map(|_| scope.spawn(|| once(design, case, n, effort))).collect();
+        let started: Vec<_> = (0..workers).map(|_| scope.spawn(one)).collect();
         started.into_iter().map(|worker| worker.join().map_err(|_| "a worker panicked".to_owned())?).collect()
     });
     Ok(all?.iter().sum::<f64>() / (workers * workers) as f64)
-}
-
-fn once(design: Design, case: Case, n: usize, effort: Effort) -> Result<f64, String> {
-    with_index!(design, Number, I => by_model::<I>(design, case, n, effort).map(|(nanos, _)| nanos), by_kernel(case, n, effort))
 }
 
 /// On the model: what an operation took, and the areas that are there afterwards.
@@ -242,16 +271,18 @@ fn by_model<I: AreaIndex<Number>>(
 }
 
 /// In a process of its own, so that it has few areas besides.
-fn by_kernel(case: Case, n: usize, effort: Effort) -> Result<f64, String> {
+fn by_kernel(work: Work, n: usize, threads: usize, effort: Effort) -> Result<Vec<f64>, String> {
     let program = std::env::current_exe().map_err(|error| format!("where is this program? {error}"))?;
-    let args = [case.name(), n.to_string(), effort.count.to_string(), effort.seed.to_string()];
-    let output = Command::new(program).arg("kernel").args(args).stderr(Stdio::inherit()).output();
-    let output = output.map_err(|error| format!("the kernel's side cannot be started: {error}"))?;
+    let numbers = [n.to_string(), threads.to_string(), effort.count.to_string(), effort.seed.to_string()];
+    let command = Command::new(program).arg("kernel").arg(work.name()).args(numbers).stderr(Stdio::inherit()).output();
+    let output = command.map_err(|error| format!("the kernel's side cannot be started: {error}"))?;
     if !output.status.success() {
-        return Err(format!("the kernel's side of {} with {n} areas failed: {}", case.name(), output.status));
+        return Err(format!("the kernel's side of {} with {n} areas failed: {}", work.name(), output.status));
     }
     let text = String::from_utf8_lossy(&output.stdout);
-    text.trim().parse().map_err(|_| format!("the kernel's side printed no number: {text}"))
+    let rows: Option<Vec<f64>> = text.lines().map(|line| line.parse().ok()).collect();
+    let rows = rows.filter(|rows| rows.len() == work.rows().len());
+    rows.ok_or_else(|| format!("the kernel's side printed other rows than {:?}: {text}", work.rows()))
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@ use crate::spaces::space::{Apply, Space};
 use crate::spaces::updates::{Plan, part};
 use crate::spaces::{breaks, faults, forks, maps_readers, updates};
 use samara_bench::data::Data;
+use samara_bench::workloads::threads::READERS;
 use std::time::{Duration, Instant};
 
 /// One number of a round, in nanoseconds.
@@ -116,7 +117,7 @@ impl<S: Space> Loaded<S> {
             Case::ForkSnapshot => fork(["fork_snapshot", "fork_snapshot_writes"]),
             Case::MapsReaders => {
                 let found = maps_readers::time(space, data, round, effort, limit);
-                let threads = 1 + maps_readers::READERS;
+                let threads = 1 + READERS;
                 vec![
                     ("maps_readers", found.beside.mean, threads),
                     ("maps_readers_longest", found.beside.longest, threads),

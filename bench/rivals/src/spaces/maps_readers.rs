@@ -8,14 +8,11 @@ use crate::latency::Singles;
 use crate::spaces::beside::beside;
 use crate::spaces::space::{Apply, HEAP, Space, Thread};
 use samara_bench::data::{Data, PAGE};
+use samara_bench::workloads::threads::{READERS, WINDOW};
 use std::time::{Duration, Instant};
 
 /// Where the window is.
-const WINDOW: u64 = 0x6000_0000_0000;
-/// Bytes of the window.
-const BYTES: u64 = 128 << 20;
-/// How many threads read.
-pub const READERS: usize = 2;
+const START: u64 = 0x6000_0000_0000;
 
 /// What a round has found, in nanoseconds.
 #[derive(Clone, Copy, Debug)]
@@ -32,8 +29,8 @@ pub struct Found {
 /// allows, without readers and with them.
 pub fn time<S: Space>(space: &S, data: &Data, seed: u64, effort: usize, limit: Duration) -> Found {
     let mut thread = space.thread();
-    assert!(thread.map_fixed(WINDOW, BYTES, Apply::NOTHING), "a window");
-    assert_eq!(thread.fault(WINDOW, true), WINDOW, "a window");
+    assert!(thread.map_fixed(START, WINDOW, Apply::NOTHING), "a window");
+    assert_eq!(thread.fault(START, true), START, "a window");
     let update = || pages(&mut space.thread(), seed, effort, limit);
     let alone = update();
     let read = |_| {
@@ -41,7 +38,7 @@ pub fn time<S: Space>(space: &S, data: &Data, seed: u64, effort: usize, limit: D
         move || walk(&mut thread, data)
     };
     let (beside, walks) = beside(READERS, read, update);
-    assert!(thread.unmap(WINDOW, BYTES, Apply::NOTHING), "a window");
+    assert!(thread.unmap(START, WINDOW, Apply::NOTHING), "a window");
     let walk = walks.iter().map(|done| done.nanos()).sum::<f64>() / walks.len() as f64;
     Found { alone: Singles::of(alone), beside: Singles::of(beside), walk }
 }
@@ -51,7 +48,7 @@ fn pages<T: Thread>(thread: &mut T, seed: u64, effort: usize, limit: Duration) -
     let mut rng = fastrand::Rng::with_seed(0x9a6e + seed);
     let (begin, mut times) = (Instant::now(), Vec::with_capacity(2 * effort));
     for _ in 0..effort {
-        let page = WINDOW + rng.u64(0..BYTES / PAGE) * PAGE;
+        let page = START + rng.u64(0..WINDOW / PAGE) * PAGE;
         let start = Instant::now();
         let unmapped = thread.unmap(page, PAGE, Apply::NOTHING);
         let between = Instant::now();

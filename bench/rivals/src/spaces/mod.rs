@@ -1,12 +1,13 @@
 //! `spaces`: address spaces that threads share, which serve faults while others change them.
 //!
-//! [`space`] is the trait of a measured space; [`samara`], [`rwlock`] and
-//! [`area_locks`] have it. [`cases`]
-//! names what is measured; [`faults`], [`updates`], [`forks`], [`maps_readers`] and [`breaks`]
-//! measure it, with other threads [`mod@beside`]. [`lookup_pinned`] is the yardstick. [`loaded`]
-//! chooses among them. [`links`] has the cases of reverse maps, with subjects of its own. [`suite`]
-//! runs all cases for all spaces. docs/benchmarks.md says how.
+//! [`space`] is the trait of a measured space; [`samara`], [`rwlock`], [`area_locks`] and
+//! [`skiplist`] have it. [`cases`] names what is measured; [`faults`], [`updates`], [`forks`],
+//! [`maps_readers`], [`breaks`] and [`allocations`] measure it, with other threads [`mod@beside`].
+//! [`lookup_pinned`] is the yardstick. [`loaded`] chooses among them. [`links`] has the cases of
+//! reverse maps, with subjects of its own. [`suite`] runs all cases for all spaces.
+//! docs/benchmarks.md says how.
 
+pub mod allocations;
 pub mod area_arena;
 pub mod area_lock;
 pub mod area_locks;
@@ -22,6 +23,7 @@ pub mod lookup_pinned;
 pub mod maps_readers;
 pub mod rwlock;
 pub mod samara;
+pub mod skiplist;
 pub mod space;
 pub mod suite;
 pub mod updates;

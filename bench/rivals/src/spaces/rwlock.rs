@@ -7,13 +7,17 @@
 //! everybody, because all pages change to copy-on-write at one moment. A walk lets go of the lock
 //! after [`CHUNK`] areas, about as many as fit into a page of `/proc/PID/maps`.
 
-use crate::spaces::space::{Apply, Fork, HEAP, Space, Thread};
-use parking_lot::{RwLock, RwLockWriteGuard};
+use crate::spaces::space::{Allocate, Apply, Fork, HEAP, Space, Thread};
+use parking_lot::{RwLock, RwLockReadGuard, RwLockWriteGuard};
+use samara::RangeMap;
 use samara_bench::data::PAGE;
 use samara_mm::{
-    Access, AddressSpace, Anon, Backing, Caps, Config, Flags, Layout, Limit, Limits, MapRequest, Overcommit, Prot,
+    Access, AddressSpace, Anon, Area, AreaIndex, Backing, Caps, Config, Flags, Layout, Limit, Limits, Linux,
+    MapRequest, Overcommit, Prot,
 };
+use std::fmt;
 use std::hint::black_box;
+use std::ops::Deref;
 
 /// Areas that a walk shows before it lets other threads in.
 pub const CHUNK: usize = 50;
@@ -46,16 +50,46 @@ pub fn limits() -> Limits {
     Limits { address_space: limit, data: limit, stack: Limit::bytes(8 << 20), locked: limit }
 }
 
-/// A space behind a lock.
-#[derive(Debug)]
-pub struct Locked(RwLock<AddressSpace<Number>>);
+/// A space behind a lock, with this index of its areas. `EXCLUSIVE`: who looks takes the lock for
+/// writing, because a look changes the index.
+pub struct Locked<I = RangeMap<u64, Area<Number>>, const EXCLUSIVE: bool = false>(RwLock<AddressSpace<Number, I>>);
 
-impl Space for Locked {
+impl<I: AreaIndex<Number>, const EXCLUSIVE: bool> fmt::Debug for Locked<I, EXCLUSIVE> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} areas", self.look().len())
+    }
+}
+
+/// The lock, held by who looks.
+enum Looking<'a, I> {
+    Among(RwLockReadGuard<'a, AddressSpace<Number, I>>),
+    Alone(RwLockWriteGuard<'a, AddressSpace<Number, I>>),
+}
+
+impl<I> Deref for Looking<'_, I> {
+    type Target = AddressSpace<Number, I>;
+
+    #[inline]
+    fn deref(&self) -> &Self::Target {
+        match self {
+            Looking::Among(space) => space,
+            Looking::Alone(space) => space,
+        }
+    }
+}
+
+impl<I: AreaIndex<Number>, const EXCLUSIVE: bool> Locked<I, EXCLUSIVE> {
+    fn look(&self) -> Looking<'_, I> {
+        if EXCLUSIVE { Looking::Alone(self.0.write()) } else { Looking::Among(self.0.read()) }
+    }
+}
+
+impl<I: AreaIndex<Number> + Send + Sync + 'static, const EXCLUSIVE: bool> Space for Locked<I, EXCLUSIVE> {
     const FORKS: &'static [Fork] = &[Fork::Dup, Fork::Insert, Fork::Snapshot];
-    type Thread<'a> = &'a Locked;
+    type Thread<'a> = &'a Self;
 
     fn empty() -> Self {
-        let mut space = AddressSpace::new(config());
+        let mut space = AddressSpace::with_index(config());
         space.set_limits(limits());
         space.set_caps(Caps::empty());
         space.set_layout(Layout { start_brk: HEAP, brk: HEAP, start_stack: 0, data: 0 });
@@ -71,7 +105,7 @@ impl Space for Locked {
             Fork::Dup => space.fork().expect("memory for a child"),
             Fork::Snapshot => space.snapshot(space.config().clone()).expect("memory for a snapshot"),
             Fork::Insert => {
-                let mut child = AddressSpace::new(space.config().clone());
+                let mut child = AddressSpace::with_index(space.config().clone());
                 child.set_layout(space.layout());
                 for at in space.areas() {
                     child.import(at.start, at.end, at.area.clone()).expect("memory for an area");
@@ -83,14 +117,14 @@ impl Space for Locked {
         Locked(RwLock::new(child))
     }
     fn check(&self) {
-        self.0.read().check().expect("a space as it should be");
+        self.look().check().expect("a space as it should be");
     }
 }
 
-impl Thread for &Locked {
+impl<I: AreaIndex<Number> + Send + Sync + 'static, const EXCLUSIVE: bool> Thread for &Locked<I, EXCLUSIVE> {
     #[inline]
     fn fault(&mut self, addr: u64, write: bool) -> u64 {
-        let space = self.0.read();
+        let space = self.look();
         let served = space.area_at(addr).filter(|at| {
             let asked = if write { Flags::WRITE } else { Flags::ACCESS };
             at.area.flags.intersects(asked) && !(write && at.area.anon() == Anon::Untouched)
@@ -124,7 +158,7 @@ impl Thread for &Locked {
     fn read_all(&mut self, mut visit: impl FnMut(u64, u64)) {
         let mut from = 0;
         loop {
-            let (space, mut shown) = (self.0.read(), 0);
+            let (space, mut shown) = (self.look(), 0);
             for at in space.areas_in(from, u64::MAX - PAGE).take(CHUNK) {
                 visit(at.start, at.end);
                 (from, shown) = (at.end, shown + 1);
@@ -133,5 +167,14 @@ impl Thread for &Locked {
                 return;
             }
         }
+    }
+}
+
+impl<I: AreaIndex<Number> + Send + Sync + 'static, const EXCLUSIVE: bool> Allocate for &Locked<I, EXCLUSIVE> {
+    fn allocate(&mut self, len: u64) -> u64 {
+        self.0.write().mmap(&MapRequest::anonymous(0, len, Prot::RW), &mut Linux).expect("room for a map").0
+    }
+    fn make_read_only(&mut self, start: u64, len: u64) {
+        self.0.write().protect(start, len, Prot::READ, None).expect("an area to protect");
     }
 }

@@ -1,10 +1,10 @@
 //! samara-mm's `SharedAddressSpace`.
 
 use crate::spaces::rwlock::{Number, config, limits};
-use crate::spaces::space::{Apply, Fork, HEAP, Space, Thread};
+use crate::spaces::space::{Allocate, Apply, Fork, HEAP, Space, Thread};
 use samara_mm::{
-    Access, AddressSpace, Caller, Caps, Errno, Faulter, Layout, MapRequest, Membarrier, Plan, Prot, SharedAddressSpace,
-    Sleep,
+    Access, AddressSpace, Caller, Caps, Errno, Faulter, Layout, Linux, MapRequest, Membarrier, Plan, Prot,
+    SharedAddressSpace, Sleep,
 };
 use std::cell::Cell;
 use std::fmt;
@@ -83,5 +83,16 @@ impl Thread for SamaraThread<'_> {
     }
     fn read_all(&mut self, mut visit: impl FnMut(u64, u64)) {
         self.space.maps().areas_in(0, u64::MAX).for_each(|(start, end, _)| visit(start, end));
+    }
+}
+
+impl Allocate for SamaraThread<'_> {
+    fn allocate(&mut self, len: u64) -> u64 {
+        self.apply.set(Apply::NOTHING);
+        self.caller.mmap(&MapRequest::anonymous(0, len, Prot::RW), &mut Linux).expect("room for a map").0
+    }
+    fn make_read_only(&mut self, start: u64, len: u64) {
+        self.apply.set(Apply::NOTHING);
+        self.caller.protect(start, len, Prot::READ, None).expect("an area to protect");
     }
 }

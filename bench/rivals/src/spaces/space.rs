@@ -97,3 +97,12 @@ pub trait Thread {
     /// throughout is passed once.
     fn read_all(&mut self, visit: impl FnMut(u64, u64));
 }
+
+/// A thread's access to a space that maps wherever there is room.
+pub trait Allocate: Thread {
+    /// Maps so many bytes; returns the address.
+    fn allocate(&mut self, len: u64) -> u64;
+
+    /// Takes the right to write from what was mapped.
+    fn make_read_only(&mut self, start: u64, len: u64);
+}

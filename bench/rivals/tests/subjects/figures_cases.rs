@@ -18,7 +18,7 @@ fn designs(lines: &[serde_json::Value], figure: &str, case: &str, threads: u64) 
 
 #[test]
 fn each_design_has_its_lines() {
-    let lines = objects("figures --quick --rounds 1 --n 1024,21,16,10 --json");
+    let lines = objects("figures --quick --rounds 1 --n 1024,21,16,10,50,6000 --json");
     let models = ["rbtree", "list", "splay", "list_rbtree", "maple", "btreemap", "rangemap", "samara"];
     let all = models.iter().copied().chain(["kernel"]).map(str::to_owned).collect::<Vec<_>>();
     assert_eq!(designs(&lines, "F1", "munmap_mmap", 1), all);
@@ -33,6 +33,31 @@ fn each_design_has_its_lines() {
     }
     assert_eq!(designs(&lines, "F5", "walk", 1), models);
     assert_eq!(designs(&lines, "F10", "fork_brk", 1), all);
+    assert_eq!(designs(&lines, "F10", "fork_insert_brk", 1), models);
+
+    let files: Vec<String> = ["exit", "fork", "exec", "split"]
+        .iter()
+        .flat_map(|case| ["each", "eights", "whole"].map(|batch| format!("{case}_{batch}")))
+        .filter(|row| !["exec_eights", "split_eights"].contains(&row.as_str()))
+        .collect();
+    for (row, figure) in files.iter().zip(["F4", "F4", "F4", "F6", "F6", "F6", "F8", "F8", "F8", "F8"]) {
+        assert_eq!([1, 2].map(|workers| designs(&lines, figure, row, workers)), [models, models], "{row}");
+    }
+    let batches: Vec<_> = lines.iter().filter(|line| line["case"] == "exit_eights_batches").collect();
+    assert!(batches.iter().all(|line| line["unit"] == "times") && batches.len() == 16, "{batches:?}");
+    assert_eq!([1, 2].map(|workers| designs(&lines, "F7", "rmap", workers)), [["maple", "samara"]; 2]);
+
+    let mut shared = all.clone();
+    shared.insert(models.len() - 1, "range_locked_skiplist".into());
+    for threads in [1, 2] {
+        assert_eq!(designs(&lines, "F2", "brk_threads", threads), shared);
+        assert_eq!(designs(&lines, "F11", "query", threads), shared[..shared.len() - 1]);
+        assert_eq!(designs(&lines, "F11", "allocate", threads), shared);
+        assert_eq!(designs(&lines, "F11", "allocate_fault_modify", threads), shared);
+    }
+    for row in ["maps_readers", "maps_readers_longest", "maps_readers_alone", "maps_readers_alone_longest"] {
+        assert_eq!(designs(&lines, "F9", row, 3), shared, "{row}");
+    }
 }
 
 #[test]

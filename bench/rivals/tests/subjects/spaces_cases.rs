@@ -10,7 +10,8 @@ use samara_rivals::spaces::kinds::Kind;
 use samara_rivals::spaces::loaded::{Loaded, Subject, Turn};
 use samara_rivals::spaces::rwlock::Locked;
 use samara_rivals::spaces::samara::Samara;
-use samara_rivals::spaces::space::{Apply, Fork, HEAP, Space, Thread};
+use samara_rivals::spaces::skiplist::Skiplist;
+use samara_rivals::spaces::space::{Allocate, Apply, Fork, HEAP, Space, Thread};
 use samara_rivals::suite_args::Named;
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -66,6 +67,7 @@ fn areas<S: Space>(space: &S) -> Vec<(u64, u64)> {
 fn the_spaces_agree() {
     agree::<AreaLocks>();
     agree::<Samara>();
+    agree::<Skiplist>();
 }
 
 /// Compares a space with [`Locked`], call by call.
@@ -75,7 +77,7 @@ fn agree<S: Space>() {
         std::env::var("SAMARA_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or_else(|| fastrand::u64(..));
     println!("SAMARA_SEED={seed}");
     let mut rng = fastrand::Rng::with_seed(seed);
-    let (one, other) = (Locked::empty(), S::empty());
+    let (one, other) = (<Locked>::empty(), S::empty());
     let (mut cut, mut hits) = (0, 0);
     for _ in 0..5_000 {
         let mut threads = (one.thread(), other.thread());
@@ -116,8 +118,12 @@ fn agree<S: Space>() {
 
 #[test]
 fn faults_meanwhile_are_served_by_areas_that_are_there() {
-    // One thread cuts a hole into an area and closes it; the other faults on both sides of it.
-    let space = AreaLocks::empty();
+    fault_beside_cuts(&AreaLocks::empty());
+    fault_beside_cuts(&Skiplist::empty());
+}
+
+/// One thread cuts a hole into an area and closes it; the other faults on both sides of it.
+fn fault_beside_cuts<S: Space>(space: &S) {
     let (start, len) = (64 * PAGE, 9 * PAGE);
     assert!(space.thread().map_fixed(start, len, Apply::NOTHING));
     let (low, high, hole) = (start, start + len - PAGE, start + 4 * PAGE);
@@ -144,7 +150,41 @@ fn faults_meanwhile_are_served_by_areas_that_are_there() {
         updates.join().expect("updates");
     });
     space.check();
-    assert_eq!(areas(&space), [(start, start + len)]);
+    assert_eq!(areas(space), [(start, start + len)]);
+}
+
+#[test]
+fn places_cover_all_addresses_whatever_threads_do() {
+    let space = Skiplist::empty();
+    std::thread::scope(|scope| {
+        for seed in 0..4 {
+            let space = &space;
+            scope.spawn(move || {
+                let (mut rng, mut thread) = (fastrand::Rng::with_seed(seed), space.thread());
+                for _ in 0..5_000 {
+                    let (start, len) = (rng.u64(0..40) * PAGE, rng.u64(1..9) * PAGE);
+                    match rng.u32(0..6) {
+                        0 | 1 => assert!(thread.map_fixed(start, len, Apply::NOTHING)),
+                        2 | 3 => assert!(thread.unmap(start, len, Apply::NOTHING)),
+                        4 => {
+                            let at = thread.allocate(len);
+                            assert_ne!(thread.fault(at + len - 1, true), 0, "what this thread has mapped");
+                            thread.make_read_only(at, len);
+                            assert_eq!(thread.fault(at, true), 0, "what this thread has protected");
+                            assert!(thread.unmap(at, len, Apply::NOTHING));
+                        }
+                        _ => {
+                            let at = thread.fault(start, false);
+                            assert!(at <= start, "an area that holds {start:#x}: {at:#x}");
+                            thread.read_all(|start, end| assert!(start < end));
+                        }
+                    }
+                }
+            });
+        }
+    });
+    space.check();
+    assert!(areas(&space).iter().all(|(_, end)| *end <= 49 * PAGE), "each allocation was unmapped");
 }
 
 /// Which operation is wrong.
@@ -175,11 +215,11 @@ struct WrongThread<'a, const FAULT: u8> {
 }
 
 impl<const FAULT: u8> Space for Wrong<FAULT> {
-    const FORKS: &'static [Fork] = Locked::FORKS;
+    const FORKS: &'static [Fork] = <Locked>::FORKS;
     type Thread<'a> = WrongThread<'a, FAULT>;
 
     fn empty() -> Self {
-        Wrong(Locked::empty())
+        Wrong(<Locked>::empty())
     }
     fn thread(&self) -> Self::Thread<'_> {
         WrongThread { thread: &self.0, faults: Cell::new(0) }
@@ -193,7 +233,7 @@ impl<const FAULT: u8> Space for Wrong<FAULT> {
         Wrong(child)
     }
     fn filled(data: &Data) -> Self {
-        Wrong(Locked::filled(data))
+        Wrong(<Locked>::filled(data))
     }
 }
 
