@@ -28,6 +28,13 @@ pub enum Design {
     Kernel,
 }
 
+impl Design {
+    /// Whether it is the index of an address space.
+    pub fn is_index(self) -> bool {
+        !matches!(self, Design::RangeLockedSkiplist | Design::Kernel)
+    }
+}
+
 /// Runs `$body` with `$index` as the index's type, or `$other` for what is no index.
 macro_rules! with_index {
     ($design:expr, $backing:ty, $index:ident => $body:expr, $other:expr) => {{

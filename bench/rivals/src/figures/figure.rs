@@ -41,6 +41,8 @@ pub enum Figure {
     /// Faults and maps by threads, with range locks (2025).
     #[value(name = "F11")]
     Threads,
+    /// Recorded programs, replayed: those of `--trace`.
+    Traces,
 }
 
 /// How many workers a workload has: with a space each, or threads of one space.
@@ -153,6 +155,7 @@ impl Figure {
                 Part::threads(threads::Case::Allocate, THREADS, 50_000),
                 Part::threads(threads::Case::AllocateFaultModify, THREADS, 50_000),
             ],
+            Figure::Traces => Vec::new(),
         }
     }
 }

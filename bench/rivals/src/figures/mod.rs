@@ -18,4 +18,5 @@ pub mod published;
 pub mod report;
 pub mod suite;
 pub mod threads;
+pub mod traces;
 pub mod work;

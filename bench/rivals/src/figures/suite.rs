@@ -4,7 +4,8 @@ use crate::figures::design::{Design, with_index};
 use crate::figures::figure::{Figure, Part};
 use crate::figures::line::{Line, read};
 use crate::figures::model::Model;
-use crate::figures::work::Work;
+use crate::figures::traces::Trace;
+use crate::figures::work::{Row as WorkRow, Work};
 use crate::figures::{against, files, report, threads};
 use crate::rounds::interleaved;
 use crate::spaces::rwlock::Number;
@@ -35,6 +36,9 @@ pub struct Args {
     /// Only these numbers of areas, of those that the figures have.
     #[arg(long, value_delimiter = ',')]
     n: Vec<usize>,
+    /// Replay this trace of a program too, as `samara events FILE --json` prints it.
+    #[arg(long, value_name = "EVENTS.jsonl")]
+    trace: Vec<PathBuf>,
     /// How many rounds count.
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..))]
     rounds: Option<u32>,
@@ -139,6 +143,14 @@ fn most_areas() -> usize {
     text.trim().parse().unwrap_or(65_530_usize).saturating_sub(200)
 }
 
+/// What is known so far.
+#[derive(Default)]
+struct Results {
+    lines: Vec<Line>,
+    /// Those of the table that is not printed yet.
+    rows: Vec<Row>,
+}
+
 struct Suite<'a> {
     args: &'a Args,
     bar: ProgressBar,
@@ -148,23 +160,48 @@ impl Suite<'_> {
     fn run(&self) -> Result<Vec<Line>, String> {
         let (args, designs) = (self.args, chosen(&self.args.design).collect::<Vec<_>>());
         let steps: Vec<Step> = chosen(&args.figures).flat_map(|figure| self.steps(figure)).collect();
+        let traces = if chosen(&args.figures).any(|figure| figure == Figure::Traces) { &args.trace[..] } else { &[] };
+        let traces: Vec<Trace> = traces.iter().map(|path| Trace::read(path)).collect::<Result<_, _>>()?;
         let (warm, counted) = self.rounds();
         let turns = |step: &Step| designs.iter().filter(|design| step.is_done_by(**design)).count() * (warm + counted);
-        self.bar.set_length(steps.iter().map(turns).sum::<usize>() as u64);
+        let replays = traces.len() * designs.iter().filter(|design| design.is_index()).count() * (warm + counted);
+        self.bar.set_length((steps.iter().map(turns).sum::<usize>() + replays) as u64);
         if self.bar.length() == Some(0) {
-            return Err("nothing is left to measure: see --help for the figures, their workloads and sizes".into());
+            let why = "nothing is left to measure: see --help for the figures, their workloads and sizes; traces need \
+                       --trace";
+            return Err(why.into());
         }
-        let (mut lines, mut rows, mut last) = (Vec::new(), Vec::new(), None);
+        let (mut results, mut last) = (Results::default(), None);
         for step in steps {
             let here = (step.figure, step.part.work, step.workers);
             if last.replace(here).is_some_and(|last| last != here) {
-                self.show(&std::mem::take(&mut rows));
+                self.show(&std::mem::take(&mut results.rows));
             }
-            self.measure(step, &designs, &mut lines, &mut rows)?;
+            self.measure(step, &designs, &mut results)?;
         }
-        self.show(&rows);
+        for trace in &traces {
+            self.show(&std::mem::take(&mut results.rows));
+            self.replay(trace, &designs, &mut results)?;
+        }
+        self.show(&results.rows);
         self.bar.finish_and_clear();
-        Ok(lines)
+        Ok(results.lines)
+    }
+
+    /// A trace on each design.
+    fn replay(&self, trace: &Trace, designs: &[Design], results: &mut Results) -> Result<(), String> {
+        let mut designs: Vec<Design> = designs.iter().copied().filter(|design| design.is_index()).collect();
+        let measured = interleaved(&mut designs, self.rounds(), |design, _| {
+            self.bar.set_message(format!("{} {}", trace.name, design.name()));
+            let nanos = trace.time(*design);
+            self.bar.inc(1);
+            nanos
+        });
+        for (design, rounds) in designs.into_iter().zip(measured) {
+            let sample = Sample::new(rounds.into_iter().collect::<Result<_, _>>()?);
+            self.report(Figure::Traces, &WorkRow::nanos(&trace.name), (trace.areas, 1), design, sample, results);
+        }
+        Ok(())
     }
 
     fn steps(&self, figure: Figure) -> Vec<Step> {
@@ -187,37 +224,44 @@ impl Suite<'_> {
         (1, self.args.rounds.map_or(if self.args.quick { 3 } else { 7 }, |rounds| rounds as usize))
     }
 
-    fn measure(
-        &self,
-        step: Step,
-        designs: &[Design],
-        lines: &mut Vec<Line>,
-        rows: &mut Vec<Row>,
-    ) -> Result<(), String> {
+    fn measure(&self, step: Step, designs: &[Design], results: &mut Results) -> Result<(), String> {
         let Step { figure, part, n, workers } = step;
         let mut designs: Vec<Design> = designs.iter().copied().filter(|design| step.is_done_by(*design)).collect();
         let count = if self.args.quick { part.count.div_ceil(10) } else { part.count };
-        let results = interleaved(&mut designs, self.rounds(), |design, seed| {
+        let measured = interleaved(&mut designs, self.rounds(), |design, seed| {
             self.bar.set_message(format!("{} {} {} {n}", figure.name(), part.work.name(), design.name()));
             let round = once(*design, part.work, n, workers, Effort { count, seed });
             self.bar.inc(1);
             round
         });
-        for (design, rounds) in designs.into_iter().zip(results) {
+        for (design, rounds) in designs.into_iter().zip(measured) {
             let rounds: Vec<Vec<f64>> = rounds.into_iter().collect::<Result<_, _>>()?;
             for (at, row) in part.work.rows().into_iter().enumerate() {
                 let sample = Sample::new(rounds.iter().map(|round| round[at]).collect());
-                let line = Line::new(figure, &row, (n, workers), design, &sample);
-                if self.args.json {
-                    self.bar.suspend(|| println!("{}", line.json()));
-                }
-                let (case, subject) = (format!("{} {}", figure.name(), row.case), design.name());
-                let (n, unit) = (line.n, row.unit);
-                rows.push(Row { suite: "figures", case, n, subject, sample, unit, threads: Some(workers) });
-                lines.push(line);
+                self.report(figure, &row, (n, workers), design, sample, results);
             }
         }
         Ok(())
+    }
+
+    /// One result.
+    fn report(
+        &self,
+        figure: Figure,
+        row: &WorkRow,
+        (n, workers): (usize, usize),
+        design: Design,
+        sample: Sample,
+        results: &mut Results,
+    ) {
+        let line = Line::new(figure, row, (n, workers), design, &sample);
+        if self.args.json {
+            self.bar.suspend(|| println!("{}", line.json()));
+        }
+        let (case, subject) = (format!("{} {}", figure.name(), row.case), design.name());
+        let (n, unit) = (line.n, row.unit);
+        results.rows.push(Row { suite: "figures", case, n, subject, sample, unit, threads: Some(workers) });
+        results.lines.push(line);
     }
 
     /// Prints the table of a part.

@@ -30,7 +30,8 @@ pub struct Row {
 }
 
 impl Row {
-    fn nanos(case: impl Into<String>) -> Row {
+    /// A row in nanoseconds.
+    pub fn nanos(case: impl Into<String>) -> Row {
         Row { case: case.into(), n: None, unit: "ns" }
     }
 }
