@@ -66,20 +66,28 @@ impl Looks {
     }
 }
 
+/// LOOM_MAX_PREEMPTIONS.
+fn raised() -> usize {
+    loom::model::Builder::new().preemption_bound.unwrap_or(0)
+}
+
 /// The limit of preemptions: the model's, or LOOM_MAX_PREEMPTIONS where that is more.
 fn bound(preemptions: Option<usize>) -> Option<usize> {
-    let raised = loom::model::Builder::new().preemption_bound.unwrap_or(0);
-    preemptions.map(|most| most.max(raised))
+    preemptions.map(|few| few.max(raised()))
 }
 
 /// Runs the model in all interleavings with at most this many preemptions, or in all. Returns their
 /// number.
 pub(crate) fn explore(preemptions: impl Into<Option<usize>>, run: impl Fn() + Sync + Send + 'static) -> usize {
+    explore_within(bound(preemptions.into()), run)
+}
+
+fn explore_within(limit: Option<usize>, run: impl Fn() + Sync + Send + 'static) -> usize {
     // A counter of the test's, not one of loom's atomics.
     let interleavings = Arc::new(Count::new(0));
     let count = interleavings.clone();
     let mut builder = loom::model::Builder::new();
-    builder.preemption_bound = bound(preemptions.into());
+    builder.preemption_bound = limit;
     builder.max_branches = builder.max_branches.max(20_000);
     let start = Instant::now();
     builder.check(move || {
@@ -93,8 +101,12 @@ pub(crate) fn explore(preemptions: impl Into<Option<usize>>, run: impl Fn() + Sy
 
 /// Prints how many interleavings a model had; `ci/models.sh` reads that.
 pub(crate) fn report(name: &str, interleavings: usize, preemptions: Option<usize>) {
+    report_within(name, interleavings, bound(preemptions));
+}
+
+fn report_within(name: &str, interleavings: usize, limit: Option<usize>) {
     let (seconds, cut) = (SPENT.take().as_secs_f32(), CUT.take());
-    let limit = bound(preemptions).map_or("which are all".into(), |most| format!("with {most} preemptions at most"));
+    let limit = limit.map_or("which are all".into(), |most| format!("with {most} preemptions at most"));
     let whole = interleavings - cut; // see `Looks`
     let and_cut = if cut > 0 { format!(", and {cut} cut short") } else { String::new() };
     println!("model {name}: {whole} interleavings, {limit}{and_cut}, in {seconds:.1} s");
@@ -105,4 +117,11 @@ pub(crate) fn report(name: &str, interleavings: usize, preemptions: Option<usize
 /// their number.
 pub(crate) fn model(name: &str, preemptions: Option<usize>, run: impl Fn() + Sync + Send + 'static) {
     report(name, explore(preemptions, run), preemptions);
+}
+
+/// As [`model`], but LOOM_MAX_PREEMPTIONS raises the number to `most` and no further: for a model
+/// of which a long campaign would not see the end with more.
+pub(crate) fn model_up_to(name: &str, preemptions: usize, most: usize, run: impl Fn() + Sync + Send + 'static) {
+    let limit = Some(preemptions.max(raised().min(most)));
+    report_within(name, explore_within(limit, run), limit);
 }

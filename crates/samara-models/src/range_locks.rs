@@ -16,7 +16,7 @@
 //! Not seen to fail: no Release fence between the ranges and the word that says that a request is
 //! choosing. The full fence that follows comes before the number, and orders what excludes others.
 
-use crate::explore::{Looks, model};
+use crate::explore::{Looks, model, model_up_to};
 use crate::loom_wait::Signal;
 use crate::node_body::Body;
 use crate::range_lock::{Mode, Request, Spans, Standing};
@@ -108,9 +108,10 @@ impl Shared {
     }
 }
 
-/// Runs a request in each thread, the last of them in this one, which is perhaps not patient.
+/// Runs a request in each thread, the last of them in this one, which is perhaps not patient. Two
+/// preemptions at most, also in a long campaign: these take minutes already.
 fn requests(name: &str, preemptions: usize, requests: [(Pages, Mode); THREADS], patient: bool) {
-    model(name, Some(preemptions), move || {
+    model_up_to(name, preemptions, 2, move || {
         let shared = Shared::new(None);
         let [first, second, last] = requests;
         let others = [(0, first), (1, second)].map(|(rank, (pages, mode))| {
