@@ -17,7 +17,7 @@
 //! the whole space (an update is lost), or in two steps; an update that stores the generation of
 //! the area that it found.
 
-use crate::explore::model;
+use crate::explore::{Looks, model};
 use crate::fault_gate::{Announced, ChangeRange, Changing, FaultRecord, Marks, may_stay};
 use crate::held_range::hold;
 use crate::node_body::Body;
@@ -92,8 +92,9 @@ impl Space {
             range.set(change_of(*page));
             self.marks.raise(change_of(*page));
         }
+        let mut looks = Looks::default();
         while !pages.iter().all(|page| self.record.is_free(change_of(*page))) {
-            thread::yield_now();
+            looks.look_again();
         }
         pages.iter().for_each(|page| self.shown[*page].set(1));
         for page in pages {

@@ -21,7 +21,8 @@
 //!   not memory of the test.
 //! - Each model says which weakenings make it fail. All were tried.
 //!
-//! LOOM_MAX_PREEMPTIONS raises the number of preemptions of all models that have a lower limit.
+//! LOOM_MAX_PREEMPTIONS raises the number of preemptions of all models that have a lower limit; of
+//! range locks of three threads (`model_up_to`) to two at most.
 //! SAMARA_MODEL_SHAPES sets how many shapes `thin_nodes` draws, SAMARA_SEED the first of them.
 //!
 //! Limits: loom remembers only the last access to each word. Where a thread loads a word and then

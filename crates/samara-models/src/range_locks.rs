@@ -16,7 +16,7 @@
 //! Not seen to fail: no Release fence between the ranges and the word that says that a request is
 //! choosing. The full fence that follows comes before the number, and orders what excludes others.
 
-use crate::explore::model;
+use crate::explore::{Looks, model, model_up_to};
 use crate::loom_wait::Signal;
 use crate::node_body::Body;
 use crate::range_lock::{Mode, Request, Spans, Standing};
@@ -65,10 +65,11 @@ impl Shared {
         };
         let turn = request.ask(rank, spans, mode, || others().map(|(_, other)| other)); // see `load_own`
         for (other, requested) in others() {
+            let mut looks = Looks::default();
             loop {
                 match requested.standing(other, &turn) {
                     Standing::Passed => break,
-                    Standing::Choosing => thread::yield_now(),
+                    Standing::Choosing => looks.look_again(),
                     Standing::Before(_) if !patient => {
                         self.leave(rank);
                         return false;
@@ -107,9 +108,10 @@ impl Shared {
     }
 }
 
-/// Runs a request in each thread, the last of them in this one, which is perhaps not patient.
+/// Runs a request in each thread, the last of them in this one, which is perhaps not patient. Two
+/// preemptions at most, also in a long campaign: these take minutes already.
 fn requests(name: &str, preemptions: usize, requests: [(Pages, Mode); THREADS], patient: bool) {
-    model(name, Some(preemptions), move || {
+    model_up_to(name, preemptions, 2, move || {
         let shared = Shared::new(None);
         let [first, second, last] = requests;
         let others = [(0, first), (1, second)].map(|(rank, (pages, mode))| {
