@@ -2,6 +2,7 @@
 
 use crate::node::Raw;
 use crate::node::search::{Job, Level, Portable};
+use crate::node::shape::Shape;
 use crate::types::key::Key;
 
 /// The best level that the processor supports.
@@ -10,7 +11,7 @@ pub(crate) fn best() -> Level {
 }
 
 /// Runs `job` with the portable search.
-pub(crate) fn dispatch<K: Key, J: Job<K>>(job: J) -> J::Out {
+pub(crate) fn dispatch<K: Key, S: Shape, J: Job<K>>(job: J) -> J::Out {
     // SAFETY: the portable search needs no processor feature.
     unsafe { job.run::<Portable>() }
 }

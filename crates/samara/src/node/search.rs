@@ -7,8 +7,9 @@
 //! - **SEARCH-2** The rank is the number of keys below the sought key, over all `slots` keys.
 //!   Unused keys are the highest key (or word) and never count.
 //!
-//! The vector paths are for 64-bit keys. The processor is asked once which path to use; `force`
-//! sets it for tests.
+//! The vector paths are for 64-bit keys, in nodes of the shape that users have: the small ones for
+//! tests would hardly fill a vector. The processor is asked once which path to use; `force` sets it
+//! for tests.
 
 use crate::node::vectors::best;
 use crate::sync::Ordering;

@@ -4,6 +4,7 @@
 //! `no_vectors` is for all other processors.
 
 use crate::node::search::{Job, LEVEL, Level, Portable};
+use crate::node::shape::Shape;
 use crate::node::{Raw, avx2, avx512};
 use crate::sync::Ordering;
 use crate::types::key::Key;
@@ -44,12 +45,16 @@ pub(crate) fn best() -> Level {
     }
 }
 
-/// Runs `job` with the search in force.
+/// Runs `job`, on nodes of shape `S`, with the search in force.
 #[inline(always)]
-pub(crate) fn dispatch<K: Key, J: Job<K>>(job: J) -> J::Out {
+pub(crate) fn dispatch<K: Key, S: Shape, J: Job<K>>(job: J) -> J::Out {
     if !K::IS_U64 {
         // SAFETY: the portable search needs no processor feature.
         return unsafe { job.run::<Portable>() };
+    }
+    // The small nodes for tests have slots too few for vectors: nothing else is compiled for them.
+    if S::INNER < 8 {
+        return run_portable(job);
     }
     match level() {
         // SAFETY: `level` has found that the processor supports AVX-512.
