@@ -8,7 +8,8 @@
 //! counted; and where 64-bit words do not fill whole vectors, the last vector overlaps the one
 //! before it, and the words that it has in common with it are left out.
 
-use crate::node::search::{Job, Portable, Search, bits, word};
+use crate::node::search::{Job, Portable, Search};
+use crate::node::vectors::{bits, word};
 use crate::types::key::Key;
 use core::arch::x86_64::*;
 use core::mem::size_of;

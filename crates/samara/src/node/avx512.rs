@@ -3,7 +3,8 @@
 //! Shifts keep their words in registers: a load that overlaps a store just made one slot further on
 //! would wait for the cache.
 
-use crate::node::search::{Job, Portable, SHIFTED, Search, bits, word};
+use crate::node::search::{Job, Portable, SHIFTED, Search};
+use crate::node::vectors::{bits, word};
 use crate::types::key::Key;
 use core::arch::x86_64::*;
 use core::mem::size_of;

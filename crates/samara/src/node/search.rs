@@ -15,7 +15,6 @@ use crate::node::vectors::best;
 use crate::sync::Ordering;
 use crate::sync::plain::AtomicU8;
 use crate::types::key::Key;
-use core::mem::transmute_copy;
 use core::ptr;
 
 pub(crate) use crate::node::vectors::{dispatch, prefetch, prefetch_write};
@@ -201,20 +200,6 @@ impl Search for Portable {
         // SAFETY: SEARCH-1: `slots` words are readable.
         unsafe { halve(words, slots, word) }
     }
-}
-
-/// The bits of `key`, for 64-bit key types.
-#[inline(always)]
-pub(super) fn bits<K: Key>(key: K) -> u64 {
-    // SAFETY: callers have checked `K::IS_U64`, so the type has the representation of `u64`.
-    unsafe { transmute_copy::<K, u64>(&key) }
-}
-
-/// The key with these bits, for 64-bit key types.
-#[inline(always)]
-pub(super) fn word<K: Key>(bits: u64) -> K {
-    // SAFETY: callers have checked `K::IS_U64`, so the type has the representation of `u64`.
-    unsafe { transmute_copy::<u64, K>(&bits) }
 }
 
 /// The choice of search implementation.

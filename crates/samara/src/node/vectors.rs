@@ -1,5 +1,6 @@
 //! The choice among the searches on a processor that may have vectors: what it supports, and the
-//! function compiled for it in which a search runs. Knows nothing of how a search is done.
+//! function compiled for it in which a search runs; and keys as the bits that the vectors hold.
+//! Knows nothing of how a search is done.
 //!
 //! `no_vectors` is for all other processors.
 
@@ -9,6 +10,21 @@ use crate::node::{Raw, avx2, avx512};
 use crate::sync::Ordering;
 use crate::types::key::Key;
 use core::arch::x86_64::{_MM_HINT_ET0, _MM_HINT_T0, _mm_prefetch};
+use core::mem::transmute_copy;
+
+/// The bits of `key`, for 64-bit key types.
+#[inline(always)]
+pub(super) fn bits<K: Key>(key: K) -> u64 {
+    // SAFETY: callers have checked `K::IS_U64`, so the type has the representation of `u64`.
+    unsafe { transmute_copy::<K, u64>(&key) }
+}
+
+/// The key with these bits, for 64-bit key types.
+#[inline(always)]
+pub(super) fn word<K: Key>(bits: u64) -> K {
+    // SAFETY: callers have checked `K::IS_U64`, so the type has the representation of `u64`.
+    unsafe { transmute_copy::<u64, K>(&bits) }
+}
 
 /// The level in force.
 #[inline(always)]
