@@ -2,10 +2,12 @@
 //! callgrind, against the record in `bench/instructions.txt`. Counts do not depend on how busy the
 //! machine is.
 //!
-//! The record has a case and its count in each line. Each case runs in a process of its own
+//! The record has a case and its count in each line, and in its head the search of a node that was
+//! in force: counts of another search are not comparable. Each case runs in a process of its own
 //! ([`CountArgs`]); callgrind counts only within the functions called `counted_*`.
 
 use crate::data::{BASE, Data, Item, SLOT};
+use samara::search::{Level, force};
 use samara::{End, GapQuery, RangeMap};
 use std::fmt::Write;
 use std::hint::black_box;
@@ -34,6 +36,9 @@ pub struct CountArgs {
 const N: usize = 20_000;
 /// Repetitions of the cases that do one operation at a time.
 const OPS: usize = 20_000;
+
+/// In the head of the record, before the name of the search.
+const SEARCH: &str = "; search of a node: ";
 
 type Tree = RangeMap<u64, u64>;
 /// What is counted, and how many operations or entries that was.
@@ -149,22 +154,37 @@ pub fn count(args: &CountArgs) -> Result<(), String> {
     let data = Data::new(N);
     let mut tree = Tree::new();
     data.shuffled.iter().for_each(|item| store(&mut tree, *item));
-    println!("{}", case(&data, &mut tree));
+    let ops = case(&data, &mut tree);
+    // The best search there is, which is in force: valgrind may have less than the processor.
+    println!("{ops} {:?}", force(Level::Avx512));
     Ok(())
 }
 
 /// Counts every case and compares with the record, or writes it.
 ///
 /// # Errors
-/// Where valgrind cannot be run, or a count is above the record by more than the tolerance.
+/// Where valgrind cannot be run, the record is of another search of a node, or a count is above the
+/// record by more than the tolerance.
 pub fn run(args: &Args) -> Result<(), String> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("instructions.txt");
     let record = if args.update { String::new() } else { read(&path)? };
-    let mut text =
-        format!("# Instructions of an operation (or of an entry) at {N} ranges: samara-bench instructions --update\n");
+    let of = record.lines().next().and_then(|head| head.split_once(SEARCH)).map(|(_, of)| of);
+    let mut text = String::new();
     let mut worse = Vec::new();
     for (name, _) in CASES {
-        let counted = callgrind(name)?;
+        let (counted, search) = callgrind(name)?;
+        if text.is_empty() {
+            text = format!(
+                "# Instructions of an operation (or of an entry) at {N} ranges: samara-bench instructions --update{SEARCH}{search}\n"
+            );
+        }
+        if !args.update && of != Some(&search) {
+            return Err(format!(
+                "{} was recorded with the search {}, and valgrind here has {search}: nothing to compare with",
+                path.display(),
+                of.unwrap_or("of nobody knows what")
+            ));
+        }
         let _ = writeln!(text, "{name} {counted:.1}");
         if args.update {
             println!("{name:<12} {counted:>10.1}");
@@ -199,8 +219,8 @@ fn read(path: &Path) -> Result<String, String> {
     std::fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))
 }
 
-/// Instructions of one operation of `case`.
-fn callgrind(case: &str) -> Result<f64, String> {
+/// Instructions of one operation of `case`, and the search of a node that did it.
+fn callgrind(case: &str) -> Result<(f64, String), String> {
     let this = std::env::current_exe().map_err(|error| format!("where is this program? {error}"))?;
     let output = Command::new("valgrind")
         .args(["--tool=callgrind", "--callgrind-out-file=/dev/null", "--collect-atstart=no"])
@@ -214,10 +234,11 @@ fn callgrind(case: &str) -> Result<f64, String> {
     if !output.status.success() {
         return Err(format!("{case} under valgrind ended with {}: {stderr}", output.status));
     }
-    let ops: f64 = stdout.trim().parse().map_err(|_| format!("{case} printed {stdout:?}"))?;
+    let (ops, search) = stdout.trim().split_once(' ').ok_or_else(|| format!("{case} printed {stdout:?}"))?;
+    let ops: f64 = ops.parse().map_err(|_| format!("{case} printed {stdout:?}"))?;
     let collected = stderr.lines().find_map(|line| line.split_once("Collected :")?.1.trim().parse::<f64>().ok());
     match collected {
-        Some(count) if count > 0.0 => Ok(count / ops),
+        Some(count) if count > 0.0 => Ok((count / ops, search.to_owned())),
         _ => Err(format!("callgrind counted nothing of {case}: {stderr}")),
     }
 }

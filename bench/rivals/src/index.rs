@@ -50,13 +50,15 @@ impl Search {
 impl Args {
     /// The maps that are measured.
     fn kinds(&self) -> Result<Vec<Kind>, String> {
-        let asked = |kind: &Kind| self.search.iter().any(|search| search.kind() == *kind);
+        // A search has a column of its own only where it is asked for, in either way.
+        let asked = |kind: &Kind| self.suite.names(*kind) || self.search.iter().any(|search| search.kind() == *kind);
         let kinds = self.suite.kinds().filter(|kind| kind.search().is_none());
-        let kinds: Vec<Kind> = kinds.chain(Kind::value_variants().iter().copied().filter(asked)).collect();
+        let searches = Kind::value_variants().iter().copied().filter(|kind| kind.search().is_some() && asked(kind));
+        let kinds: Vec<Kind> = kinds.chain(searches).collect();
         let lacking = kinds.iter().find(|kind| kind.search().is_some_and(|level| force(level) != level));
         force(Level::Avx512);
         match lacking {
-            Some(kind) => Err(format!("--search: this processor cannot do {}", kind.name())),
+            Some(kind) => Err(format!("this processor cannot do {}", kind.name())),
             None => Ok(kinds),
         }
     }

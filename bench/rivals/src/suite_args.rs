@@ -38,6 +38,11 @@ impl<C: Named, K: Named> SuiteArgs<C, K> {
         chosen(&self.case)
     }
 
+    /// Whether a map is asked for by its name.
+    pub fn names(&self, kind: K) -> bool {
+        self.subject.contains(&kind)
+    }
+
     /// The maps that are asked for.
     pub fn kinds(&self) -> impl Iterator<Item = K> {
         chosen(&self.subject)

@@ -6,6 +6,21 @@ use crate::node::leaf::Leaf;
 use crate::node::search::{Portable, Search};
 use crate::node::shape::{Normal, Shape, Tiny};
 use crate::types::key::Key;
+use alloc::vec::Vec;
+
+/// Slots of arrays of keys: of inner nodes, of wide leaves, and others.
+const SLOTS: &[usize] = if cfg!(miri) { &[3, 5, 7, 20, 31] } else { &[3, 5, 7, 8, 9, 13, 15, 16, 20, 22, 29, 31, 63] };
+
+/// Slots of arrays of words: of packed leaves, and the most there can be.
+const WORDS: &[usize] = if cfg!(miri) { &[5, 13, 29] } else { &[5, 13, 29, 32] };
+
+/// Of what there is to try, one of so many.
+const STEP: usize = if cfg!(miri) { 13 } else { 1 };
+
+/// How full an array of so many slots can be: Miri is too slow for all of it.
+fn fills(slots: usize) -> impl Iterator<Item = usize> {
+    (0..=slots).filter(move |len| !cfg!(miri) || [slots / 2, slots].contains(len))
+}
 
 #[test]
 fn node_sizes_are_pinned() {
@@ -43,31 +58,25 @@ fn a_log_has_room_for_roots() {
 /// key range.
 fn ranks<F: Search>(search: F) {
     let _ = search;
-    let all: &[usize] = if cfg!(miri) { &[3, 5, 7] } else { &[3, 5, 7, 13, 15, 16, 20, 29, 31, 63] };
-    for &slots in all {
-        for len in 0..=slots {
+    for &slots in SLOTS {
+        for len in fills(slots) {
             for base in [0u64, 1 << 63, u64::MAX - 3 * slots as u64 + 1] {
                 // The words behind the slots may be anything.
                 let mut keys = [5; 80];
                 for (i, key) in keys.iter_mut().enumerate().take(slots) {
                     *key = if i < len { base + 3 * i as u64 + 1 } else { u64::MAX };
                 }
-                for sought in (0..=3 * len as u64 + 2).map(|i| base.saturating_add(i)).chain([0, u64::MAX]) {
+                for sought in
+                    (0..=3 * len as u64 + 2).step_by(STEP).map(|i| base.saturating_add(i)).chain([0, u64::MAX])
+                {
                     let expected = keys[..slots].iter().filter(|&&key| key < sought).count();
                     // SAFETY: SEARCH-1 holds for these arrays; the callers have checked for the
                     // instructions.
                     assert_eq!(unsafe { F::rank(keys.as_ptr(), slots, sought) }, expected, "{slots} {len} {sought:#x}");
                 }
-                let (first, last) = ([7u64; 80].map(|x| x.wrapping_add(base)), keys);
-                let gap = |i: usize| first[i].wrapping_sub(last[i - 1]).wrapping_sub(1);
-                let expected = (1..len).map(gap).max().unwrap_or(0);
-                // SAFETY: there are 80 words in each array.
-                assert_eq!(unsafe { F::widest(first.as_ptr(), last.as_ptr(), len) }, expected);
-                // SAFETY: as above.
-                assert_eq!(unsafe { F::greatest(keys.as_ptr(), len) }, keys[..len].iter().copied().max().unwrap_or(0));
                 for least in [0, base, base + len as u64, base + 3 * len as u64 / 2, u64::MAX] {
                     let expected = (0..len).fold(0, |bits, i| bits | u64::from(keys[i] >= least) << i);
-                    // SAFETY: as above.
+                    // SAFETY: there are 80 words.
                     assert_eq!(unsafe { F::at_least(keys.as_ptr(), len, least) }, expected, "{len} {least:#x}");
                 }
             }
@@ -75,12 +84,11 @@ fn ranks<F: Search>(search: F) {
     }
 }
 
-/// The same for 32-bit words, and every shift of them and of values.
+/// The same for 32-bit words.
 fn words<F: Search>(search: F) {
     let _ = search;
-    let all: &[usize] = if cfg!(miri) { &[5] } else { &[5, 13, 29, 32] };
-    for &slots in all {
-        for len in 0..=slots {
+    for &slots in WORDS {
+        for len in fills(slots) {
             for base in [0u32, 1 << 31, u32::MAX - 3 * slots as u32 - 1] {
                 // As a node does, it has readable words before the slots.
                 let mut all = [5u32; 80];
@@ -88,64 +96,174 @@ fn words<F: Search>(search: F) {
                     all[16 + i] = if i < len { base + 3 * i as u32 + 1 } else { u32::MAX };
                 }
                 let keys = &all[16..];
-                for sought in (0..=3 * len as u32 + 2).map(|i| base.saturating_add(i)).chain([0, u32::MAX]) {
+                for sought in
+                    (0..=3 * len as u32 + 2).step_by(STEP).map(|i| base.saturating_add(i)).chain([0, u32::MAX])
+                {
                     let expected = keys[..slots].iter().filter(|&&key| key < sought).count();
                     // SAFETY: SEARCH-1 holds for these arrays; the callers have checked for the
                     // instructions.
                     let rank = unsafe { F::rank_words(keys.as_ptr(), slots, sought) };
                     assert_eq!(rank, expected, "{slots} {len} {sought:#x}");
                 }
-                let first: [u32; 64] = core::array::from_fn(|i| match i {
-                    0 => base,
-                    // Behind the last key before it, as in a leaf.
-                    _ => keys[i - 1].wrapping_add(1 + i as u32 % 3),
-                });
-                let gap = |i: usize| first[i].wrapping_sub(keys[i - 1]).wrapping_sub(1);
-                // SAFETY: there are 64 words in each array.
-                let widest = unsafe { F::widest_words(first.as_ptr(), keys.as_ptr(), slots, len) };
-                assert_eq!(widest, (1..len).map(gap).max().unwrap_or(0));
-                for least in 1..4 {
-                    // SAFETY: as above.
-                    let wide = unsafe { F::wide_words(first.as_ptr(), keys.as_ptr(), slots, len, least) };
-                    assert_eq!(wide, (1..len).fold(0, |bits, i| bits | u64::from(gap(i) >= least) << i));
+            }
+        }
+    }
+}
+
+/// Every shift of words and of values in every fill, with other words behind the entries too.
+fn shifts<F: Search>(search: F) {
+    let _ = search;
+    let all: [u32; 80] = core::array::from_fn(|i| 0x0102_0305 * (i as u32 + 1));
+    let values: [u64; 80] = core::array::from_fn(|i| 0x0001_0203_0405_0607 * (i as u64 + 1));
+    for &slots in WORDS {
+        for len in fills(slots) {
+            for at in (0..len).step_by(STEP) {
+                let (mut words, mut moved) = (all, values);
+                // SAFETY: all accesses are within the arrays.
+                unsafe { F::remove_word(words[16..].as_mut_ptr(), slots, len, at) };
+                let mut expected = all[16..16 + slots].to_vec();
+                expected.remove(at);
+                expected.insert(len - 1, u32::MAX);
+                assert_eq!(words[16..16 + slots], expected);
+                assert_eq!((&words[..16], &words[16 + slots..]), (&all[..16], &all[16 + slots..]));
+                // SAFETY: as above.
+                unsafe { F::close_value(moved[16..].as_mut_ptr(), slots, len, at) };
+                let mut closed = values[16..16 + slots].to_vec();
+                closed.remove(at);
+                // What is behind them may be anything.
+                assert_eq!(moved[16..16 + len - 1], closed[..len - 1]);
+                assert_eq!((&moved[..16], &moved[16 + slots..]), (&values[..16], &values[16 + slots..]));
+            }
+            for at in (0..=len.min(slots - 1)).step_by(STEP) {
+                if len == slots {
+                    break;
                 }
-                let values = all.map(u64::from);
-                for at in 0..len {
-                    let (mut words, mut moved) = (all, values);
-                    // SAFETY: all accesses are within the arrays.
-                    unsafe { F::remove_word(words[16..].as_mut_ptr(), slots, len, at) };
-                    let mut expected = all[16..16 + slots].to_vec();
-                    expected.remove(at);
-                    expected.insert(len - 1, u32::MAX);
-                    assert_eq!(words[16..16 + slots], expected);
-                    assert_eq!((&words[..16], &words[16 + slots..]), (&all[..16], &all[16 + slots..]));
+                let (mut words, mut moved) = (all, values);
+                // SAFETY: all accesses are within the arrays.
+                unsafe { F::insert_word(words[16..].as_mut_ptr(), slots, at, 0x1234) };
+                let mut expected = all[16..16 + slots].to_vec();
+                expected.insert(at, 0x1234);
+                expected.pop();
+                assert_eq!(words[16..16 + slots], expected);
+                assert_eq!((&words[..16], &words[16 + slots..]), (&all[..16], &all[16 + slots..]));
+                // SAFETY: as above.
+                unsafe { F::open_value(moved[16..].as_mut_ptr(), slots, len, at) };
+                let mut opened = values[16..16 + slots].to_vec();
+                opened.insert(at, moved[16 + at]); // anything
+                assert_eq!(moved[16..16 + len + 1], opened[..len + 1]);
+                assert_eq!((&moved[..16], &moved[16 + slots..]), (&values[..16], &values[16 + slots..]));
+            }
+        }
+    }
+}
+
+/// A word above all others, or a gap wider than all others, at each place, on both sides of the
+/// words where signs turn.
+fn lone<F: Search>(search: F) {
+    let _ = search;
+    let borders = [(0, 1), (0, u64::MAX), ((1 << 63) - 1, 1 << 63), (1 << 63, u64::MAX), (u64::MAX - 1, u64::MAX)];
+    for n in fills(31).filter(|&n| n > 0) {
+        for (at, (low, high)) in (0..n).flat_map(|at| borders.map(|border| (at, border))).step_by(STEP) {
+            let word = |i| if i == at { high } else { low };
+            let words: Vec<u64> = (0..n).map(word).collect();
+            let last: Vec<u64> = (0..n).map(|i| word(i) ^ i as u64).collect();
+            let behind = |i: usize| last[i - 1].wrapping_add(1).wrapping_add(word(i));
+            let first: Vec<u64> = (0..n).map(|i| if i == 0 { 0 } else { behind(i) }).collect();
+            let (gap, all) = (if at == 0 && n == 1 { 0 } else { word(at.max(1)) }, (1 << n) - 1);
+            // SAFETY: there are `n` words in each array; the callers have checked for the
+            // instructions.
+            unsafe {
+                assert_eq!(F::greatest(words.as_ptr(), n), high, "{n} {at} {low:#x} {high:#x}");
+                assert_eq!(F::widest(first.as_ptr(), last.as_ptr(), n), gap, "{n} {at} {low:#x} {high:#x}");
+                assert_eq!(F::at_least(words.as_ptr(), n, high), 1 << at, "{n} {at} {low:#x} {high:#x}");
+                assert_eq!(F::at_least(words.as_ptr(), n, low), all, "{n} {at} {low:#x} {high:#x}");
+            }
+        }
+    }
+    // No gap has as many keys as there are.
+    let borders = [(0, 1), (2, 1000), (0, 1 << 31), ((1 << 31) - 1, 1 << 31), (1 << 31, (1 << 31) + 1)];
+    let borders = borders.into_iter().chain([(1, u32::MAX - 1), (u32::MAX - 2, u32::MAX - 1)]);
+    for &slots in WORDS {
+        for n in fills(slots).filter(|&n| n > 1) {
+            for (at, (narrow, wide)) in
+                (1..n).flat_map(|at| borders.clone().map(move |border| (at, border))).step_by(STEP)
+            {
+                let gap = |i| if i == at { wide } else { narrow };
+                // Behind the entries is what was there before.
+                let last: Vec<u32> =
+                    (0..slots).map(|i| if i < n { (i as u32).wrapping_mul(0x1234_5678) } else { u32::MAX }).collect();
+                let behind = |i: usize| last[i - 1].wrapping_add(1).wrapping_add(gap(i));
+                let first: Vec<u32> = (0..slots).map(|i| if i == 0 || i >= n { 5 } else { behind(i) }).collect();
+                // SAFETY: there are `slots` words in each array; as above.
+                let widest = unsafe { F::widest_words(first.as_ptr(), last.as_ptr(), slots, n) };
+                assert_eq!(widest, wide, "{slots} {n} {at} {narrow:#x}");
+                for least in [0, 1, 2, 3, 1 << 31, (1 << 31) + 1, u32::MAX, narrow, wide, wide + 1] {
                     // SAFETY: as above.
-                    unsafe { F::close_value(moved[16..].as_mut_ptr(), slots, len, at) };
-                    // What is behind them may be anything.
-                    assert_eq!(
-                        moved[16..16 + len - 1],
-                        expected[..len - 1].iter().map(|&x| u64::from(x)).collect::<alloc::vec::Vec<_>>()
-                    );
-                    assert_eq!((&moved[..16], &moved[16 + slots..]), (&values[..16], &values[16 + slots..]));
+                    let found = unsafe { F::wide_words(first.as_ptr(), last.as_ptr(), slots, n, least) };
+                    let expected = (1..n).fold(0, |bits, i| bits | u64::from(gap(i) >= least) << i);
+                    assert_eq!(found, expected, "{slots} {n} {at} {narrow:#x} {wide:#x} {least:#x}");
                 }
-                for at in 0..=len.min(slots - 1) {
-                    if len == slots {
-                        break;
-                    }
-                    let (mut words, mut moved) = (all, values);
-                    // SAFETY: all accesses are within the arrays.
-                    unsafe { F::insert_word(words[16..].as_mut_ptr(), slots, at, 0x1234) };
-                    let mut expected = all[16..16 + slots].to_vec();
-                    expected.insert(at, 0x1234);
-                    expected.pop();
-                    assert_eq!(words[16..16 + slots], expected);
-                    assert_eq!((&words[..16], &words[16 + slots..]), (&all[..16], &all[16 + slots..]));
-                    // SAFETY: as above.
-                    unsafe { F::open_value(moved[16..].as_mut_ptr(), slots, len, at) };
-                    let mut opened = values[16..16 + slots].to_vec();
-                    opened.insert(at, moved[16 + at]); // anything
-                    assert_eq!(moved[16..16 + len + 1], opened[..len + 1]);
-                    assert_eq!((&moved[..16], &moved[16 + slots..]), (&values[..16], &values[16 + slots..]));
+            }
+        }
+    }
+}
+
+/// Random words, most of them close to an end of the key range, to its middle, or to each other:
+/// every search finds what the portable one finds.
+fn random<F: Search>(search: F) {
+    let _ = search;
+    let mut rng = fastrand::Rng::with_seed(7);
+    for round in 0..if cfg!(miri) { 2 } else { 2000 } {
+        let common = rng.u64(..);
+        let mut near = |bits: u32| -> u64 {
+            let at = [0, 1 << (bits - 1), u64::MAX, common, common ^ 1 << (bits - 1), rng.u64(..)][rng.usize(..6)];
+            at.wrapping_add(rng.u64(..5)).wrapping_sub(2) & (u64::MAX >> (64 - bits))
+        };
+        for &slots in SLOTS {
+            let len = near(64) as usize % (slots + 1);
+            let words: Vec<u64> = (0..slots).map(|_| near(64)).collect();
+            let mut keys: Vec<u64> = (0..slots).map(|i| if i < len { words[i] } else { u64::MAX }).collect();
+            keys.sort_unstable();
+            // A vector more, of anything.
+            keys.resize(slots + 8, 5);
+            let last: Vec<u64> = (0..slots).map(|_| near(64)).collect();
+            let sought = [near(64), keys[near(64) as usize % slots], words[0], words[0].wrapping_add(1)];
+            // SAFETY: SEARCH-1 holds for the keys, and the other arrays have `slots` words; the
+            // callers have checked for the instructions.
+            unsafe {
+                let (at, words) = (keys.as_ptr(), words.as_ptr());
+                assert_eq!(F::greatest(words, len), Portable::greatest(words, len), "{round} {slots} {len}");
+                let widest =
+                    |found: u64| assert_eq!(found, Portable::widest(words, last.as_ptr(), len), "{round} {slots}");
+                widest(F::widest(words, last.as_ptr(), len));
+                for word in sought {
+                    assert_eq!(F::rank(at, slots, word), Portable::rank(at, slots, word), "{round} {slots} {word:#x}");
+                    let wide = Portable::at_least(words, len, word);
+                    assert_eq!(F::at_least(words, len, word), wide, "{round} {slots} {len} {word:#x}");
+                }
+            }
+        }
+        for &slots in WORDS {
+            let len = near(32) as usize % (slots + 1);
+            let last: Vec<u32> = (0..slots).map(|_| near(32) as u32).collect();
+            let gap: Vec<u32> = (0..slots).map(|_| near(32) as u32).collect();
+            // An entry starts behind the one before it: there is one gap that no two entries leave.
+            let behind = |i: usize| last[i - 1].wrapping_add(1).wrapping_add(gap[i].min(u32::MAX - 1));
+            let first: Vec<u32> = (0..slots).map(|i| if i == 0 { last[0] } else { behind(i) }).collect();
+            let mut keys: Vec<u32> = (0..slots).map(|i| if i < len { last[i] } else { u32::MAX }).collect();
+            keys.sort_unstable();
+            keys.resize(slots + 16, 5);
+            let sought = [near(32) as u32, last[0], gap[0], gap[slots - 1].wrapping_add(1)];
+            // SAFETY: as above, with words of 32 bits.
+            unsafe {
+                let (at, first, last) = (keys.as_ptr(), first.as_ptr(), last.as_ptr());
+                let widest = Portable::widest_words(first, last, slots, len);
+                assert_eq!(F::widest_words(first, last, slots, len), widest, "{round} {slots} {len}");
+                for word in sought {
+                    let rank = Portable::rank_words(at, slots, word);
+                    assert_eq!(F::rank_words(at, slots, word), rank, "{round} {slots} {word:#x}");
+                    let wide = Portable::wide_words(first, last, slots, len, word);
+                    assert_eq!(F::wide_words(first, last, slots, len, word), wide, "{round} {slots} {len} {word:#x}");
                 }
             }
         }
@@ -156,24 +274,31 @@ fn words<F: Search>(search: F) {
 fn portable_search_is_the_definition() {
     ranks(Portable);
     words(Portable);
+    shifts(Portable);
+    lone(Portable);
 }
 
-#[cfg(all(target_arch = "x86_64", not(miri)))]
+#[cfg(all(target_arch = "x86_64", target_pointer_width = "64", any(not(miri), samara_miri_avx2)))]
 #[test]
 fn vector_searches_are_the_definition() {
     extern crate std;
     use crate::node::search::{Level, force};
+    fn all<F: Search>(search: F) {
+        ranks(search);
+        words(search);
+        shifts(search);
+        lone(search);
+        random(search);
+    }
     let best = force(Level::Avx512);
     if best == Level::Avx512 {
-        ranks(crate::node::avx512::Avx512);
-        words(crate::node::avx512::Avx512);
+        all(crate::node::avx512::Avx512);
     } else {
         std::eprintln!("skipped: no AVX-512");
     }
     if best == Level::Portable {
         std::eprintln!("skipped: no AVX2");
     } else {
-        ranks(crate::node::avx2::Avx2);
-        words(crate::node::avx2::Avx2);
+        all(crate::node::avx2::Avx2);
     }
 }

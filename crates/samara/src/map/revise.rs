@@ -57,7 +57,7 @@ impl<K: Key, V, S: Shape> RangeMap<K, V, S> {
         if self.tree.may_share() {
             return self.revise_shared(key, decide);
         }
-        dispatch::<K, _>(Revise { tree: &mut self.tree, key, decide: &mut decide })
+        dispatch::<K, S, _>(Revise { tree: &mut self.tree, key, decide: &mut decide })
     }
 
     /// [`RangeMap::revise`] on a map that may share nodes. Copies nothing if the entry is kept.

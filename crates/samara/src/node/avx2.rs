@@ -9,6 +9,7 @@
 //! before it, and the words that it has in common with it are left out.
 
 use crate::node::search::{Job, Portable, Search};
+use crate::node::vectors::{bits, word};
 use crate::types::key::Key;
 use core::arch::x86_64::*;
 use core::mem::size_of;
@@ -21,20 +22,6 @@ use core::mem::size_of;
 pub(crate) unsafe fn run<K, J: Job<K>>(job: J) -> J::Out {
     // SAFETY: the processor has what `Avx2` uses, as the caller promises.
     unsafe { job.run::<Avx2>() }
-}
-
-/// The bits of `key`, for 64-bit key types.
-#[inline(always)]
-fn bits<K: Key>(key: K) -> i64 {
-    // SAFETY: callers have checked `K::IS_U64`, so the type has the representation of `u64`.
-    unsafe { core::mem::transmute_copy::<K, i64>(&key) }
-}
-
-/// The key with these bits, for 64-bit key types.
-#[inline(always)]
-fn word<K: Key>(bits: i64) -> K {
-    // SAFETY: callers have checked `K::IS_U64`, so the type has the representation of `u64`.
-    unsafe { core::mem::transmute_copy::<i64, K>(&bits) }
 }
 
 /// Four 64-bit words, as signed words in the same order.
@@ -84,6 +71,7 @@ unsafe fn words_below(words: *const u32, slots: usize, k: usize, sought: __m256i
 /// `slots` words are readable, and the processor has AVX2.
 #[inline(always)]
 unsafe fn eight(words: *const u32, slots: usize, k: usize) -> __m256i {
+    debug_assert!(whole(slots) && 8 * k < slots);
     // SAFETY: as the caller promises.
     unsafe {
         let words = words.add(8 * k);
@@ -106,6 +94,7 @@ unsafe fn eight(words: *const u32, slots: usize, k: usize) -> __m256i {
 /// `slots` words are writable, and the processor has AVX2.
 #[inline(always)]
 unsafe fn put_eight(words: *mut u32, slots: usize, k: usize, vector: __m256i) {
+    debug_assert!(whole(slots) && 8 * k < slots);
     // SAFETY: as the caller promises.
     unsafe {
         let words = words.add(8 * k);
@@ -119,10 +108,10 @@ unsafe fn put_eight(words: *mut u32, slots: usize, k: usize, vector: __m256i) {
     }
 }
 
-/// Whether so many words fill vectors, or lack three words of them.
+/// Whether packed leaves have so many slots, and their words lack three of filling their vectors.
 #[inline(always)]
 fn whole(slots: usize) -> bool {
-    matches!(slots, 13 | 16 | 29 | 32)
+    matches!(slots, 13 | 29)
 }
 
 /// The gaps before entries 8k to 8k + 7 of a leaf, each one too much: their first words without the
@@ -168,11 +157,11 @@ impl Search for Avx2 {
         // SAFETY: SEARCH-1: `slots` keys are readable, and each vector ends within them: `rank + n`
         // never grows beyond `slots`, and `n` is never less than 8; the caller promises AVX2.
         unsafe {
-            let sought = _mm256_set1_epi64x(bits(key) ^ i64::MIN);
-            if (29..=32).contains(&slots) {
-                // What the last vector has in common with the one before it.
-                let common = (32 - slots) as i64;
-                let fresh = _mm256_cmpgt_epi64(_mm256_setr_epi64x(0, 1, 2, 3), _mm256_set1_epi64x(common - 1));
+            let sought = _mm256_set1_epi64x(bits(key) as i64 ^ i64::MIN);
+            // An inner node.
+            if slots == 31 {
+                // All lanes of the last vector but the first, which the one before it has too.
+                let fresh = _mm256_setr_epi64x(0, -1, -1, -1);
                 let low = _mm256_packs_epi16(below(keys, sought), below(keys.add(8), sought));
                 let last = _mm256_and_si256(_mm256_cmpgt_epi64(sought, turned(keys.add(slots - 4))), fresh);
                 let last = _mm256_packs_epi32(_mm256_cmpgt_epi64(sought, turned(keys.add(24))), last);
@@ -196,7 +185,7 @@ impl Search for Avx2 {
 
     #[inline(always)]
     unsafe fn rank_words(words: *const u32, slots: usize, word: u32) -> usize {
-        if !whole(slots) || slots < 25 {
+        if slots != 29 {
             // SAFETY: SEARCH-1 holds, as the caller promises, and the portable search needs no
             // feature.
             return unsafe { Portable::rank_words(words, slots, word) };
@@ -214,7 +203,7 @@ impl Search for Avx2 {
 
     #[inline(always)]
     unsafe fn widest_words(first: *const u32, last: *const u32, slots: usize, n: usize) -> u32 {
-        if !whole(slots) || slots < 25 {
+        if slots != 29 {
             // SAFETY: `slots` words are readable, as the caller promises, and the portable search
             // needs no feature.
             return unsafe { Portable::widest_words(first, last, slots, n) };
@@ -239,7 +228,7 @@ impl Search for Avx2 {
 
     #[inline(always)]
     unsafe fn wide_words(first: *const u32, last: *const u32, slots: usize, n: usize, least: u32) -> u64 {
-        if !whole(slots) || slots < 25 {
+        if slots != 29 {
             // SAFETY: `slots` words are readable, as the caller promises, and the portable search
             // needs no feature.
             return unsafe { Portable::wide_words(first, last, slots, n, least) };
@@ -267,7 +256,7 @@ impl Search for Avx2 {
         // SAFETY: `n` words are readable, at least 4, as the caller promises, and the last vector
         // ends with them; the caller promises AVX2.
         unsafe {
-            let least = _mm256_set1_epi64x(bits(least) ^ i64::MIN);
+            let least = _mm256_set1_epi64x(bits(least) as i64 ^ i64::MIN);
             let (mut less, mut at) = (0, 0);
             loop {
                 at = at.min(n - 4);
@@ -372,7 +361,7 @@ impl Search for Avx2 {
 
     #[inline(always)]
     unsafe fn open_value<V>(values: *mut V, slots: usize, len: usize, at: usize) {
-        if size_of::<V>() != 8 || slots != 29 {
+        if cfg!(miri) || size_of::<V>() != 8 || slots != 29 {
             // SAFETY: there are `slots` places and `at <= len < slots`, as the caller promises; the
             // portable search needs no feature.
             return unsafe { Portable::open_value(values, slots, len, at) };
@@ -388,7 +377,7 @@ impl Search for Avx2 {
 
     #[inline(always)]
     unsafe fn close_value<V>(values: *mut V, slots: usize, len: usize, at: usize) {
-        if size_of::<V>() != 8 || slots != 29 {
+        if cfg!(miri) || size_of::<V>() != 8 || slots != 29 {
             // SAFETY: there are `slots` places and `at < len <= slots`, as the caller promises; the
             // portable search needs no feature.
             return unsafe { Portable::close_value(values, slots, len, at) };
@@ -433,7 +422,7 @@ unsafe fn greatest_lane<K: Key>(words: __m256i) -> K {
     unsafe {
         let two = greater(words, _mm256_permute4x64_epi64::<0b01_00_11_10>(words));
         let one = greater(two, _mm256_permute4x64_epi64::<0b10_11_00_01>(two));
-        word(_mm256_extract_epi64::<0>(one) ^ i64::MIN)
+        word((_mm256_extract_epi64::<0>(one) ^ i64::MIN) as u64)
     }
 }
 
@@ -452,7 +441,7 @@ static MASKS: [u64; 56] = {
 /// below.
 ///
 /// This is assembly and not intrinsics because values have any type: some of their bytes may be
-/// uninitialised, which an integer vector type does not allow.
+/// uninitialised, which an integer vector type does not allow. Miri runs no assembly.
 ///
 /// # Safety
 /// 28 values of 8 bytes are readable and writable, 28 masks are readable, the first of them empty,

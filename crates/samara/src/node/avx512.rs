@@ -4,6 +4,7 @@
 //! would wait for the cache.
 
 use crate::node::search::{Job, Portable, SHIFTED, Search};
+use crate::node::vectors::{bits, word};
 use crate::types::key::Key;
 use core::arch::x86_64::*;
 use core::mem::size_of;
@@ -16,13 +17,6 @@ use core::mem::size_of;
 pub(crate) unsafe fn run<K, J: Job<K>>(job: J) -> J::Out {
     // SAFETY: the processor has what `Avx512` uses, as the caller promises.
     unsafe { job.run::<Avx512>() }
-}
-
-/// The bits of `key`, for 64-bit key types.
-#[inline(always)]
-fn bits<K: Key>(key: K) -> i64 {
-    // SAFETY: callers have checked `K::IS_U64`, so the type has the representation of `u64`.
-    unsafe { core::mem::transmute_copy::<K, i64>(&key) }
 }
 
 /// Search that compares eight keys, or sixteen words, at a time.
@@ -40,7 +34,7 @@ impl Search for Avx512 {
         // SAFETY: SEARCH-1: whole vectors of eight 64-bit keys are readable; the caller promises
         // AVX-512.
         unsafe {
-            let sought = _mm512_set1_epi64(bits(key));
+            let sought = _mm512_set1_epi64(bits(key) as i64);
             let mut below = 0u64;
             let mut at = 0;
             while at < slots {
@@ -105,7 +99,7 @@ impl Search for Avx512 {
         // SAFETY: every load masks out lanes at or beyond `n`; the caller promises `n` readable
         // words and AVX-512.
         unsafe {
-            let (mut wide, least) = (0, _mm512_set1_epi64(bits(least)));
+            let (mut wide, least) = (0, _mm512_set1_epi64(bits(least) as i64));
             let mut at = 0;
             while at < n {
                 let lanes = lanes(n - at);
@@ -343,11 +337,4 @@ fn below(n: usize) -> u64 {
 #[inline(always)]
 fn lanes(n: usize) -> u8 {
     if n < 8 { (1 << n) - 1 } else { u8::MAX }
-}
-
-/// The key with these bits, for 64-bit key types.
-#[inline(always)]
-fn word<K: Key>(bits: u64) -> K {
-    // SAFETY: callers have checked `K::IS_U64`, so the type has the representation of `u64`.
-    unsafe { core::mem::transmute_copy::<u64, K>(&bits) }
 }

@@ -487,7 +487,7 @@ impl<K: Key, S: Shape> Inner<K, S> {
             }
         }
         sync::words_read(self.gaps(), Self::SLOTS);
-        dispatch::<K, _>(Greatest(self.gaps().cast_const(), Self::SLOTS))
+        dispatch::<K, S, _>(Greatest(self.gaps().cast_const(), Self::SLOTS))
     }
 }
 

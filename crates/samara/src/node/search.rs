@@ -7,16 +7,17 @@
 //! - **SEARCH-2** The rank is the number of keys below the sought key, over all `slots` keys.
 //!   Unused keys are the highest key (or word) and never count.
 //!
-//! The vector paths are for 64-bit keys. The processor is asked once which path to use; `force`
-//! sets it for tests.
+//! The vector paths are for 64-bit keys, in nodes of the shape that users have: the small ones for
+//! tests would hardly fill a vector. The processor is asked once which path to use; `force` sets it
+//! for tests.
 
-use crate::node::Raw;
-#[cfg(all(target_arch = "x86_64", not(miri)))]
-use crate::node::{avx2, avx512};
+use crate::node::vectors::best;
 use crate::sync::Ordering;
 use crate::sync::plain::AtomicU8;
 use crate::types::key::Key;
 use core::ptr;
+
+pub(crate) use crate::node::vectors::{dispatch, prefetch, prefetch_write};
 
 /// The lowest and the highest slot count at which words are shifted in one or two vectors of 16
 /// (LEAF-5).
@@ -138,11 +139,13 @@ pub(crate) trait Search: Copy {
         }
     }
 
-    /// Moves the values `at..len` up by one slot, within `slots` slots.
+    /// Moves the values `at..len` up by one slot. Afterwards slot `at`, and every slot behind the
+    /// moved values, holds no value; any bytes may be there.
     ///
     /// # Safety
     /// There are `slots` places for values (if values have 8 bytes, in whole writable vectors of 8,
-    /// LEAF-5), `at <= len < slots`, and the processor supports the implementation.
+    /// LEAF-5), which nobody else reads or writes. `at <= len < slots`, no value is in the places
+    /// from `len` on, and the processor supports the implementation.
     #[inline(always)]
     unsafe fn open_value<V>(values: *mut V, _slots: usize, len: usize, at: usize) {
         // SAFETY: `at <= len < slots`, as the caller promises, so both ranges end within the
@@ -150,8 +153,8 @@ pub(crate) trait Search: Copy {
         unsafe { ptr::copy(values.add(at), values.add(at + 1), len - at) }
     }
 
-    /// Moves the values `at + 1..len` down by one slot, within `slots` slots. What is behind them
-    /// there may change.
+    /// Moves the values `at + 1..len` down by one slot. The value that was in slot `at` has been
+    /// moved out. Afterwards no slot from `len - 1` on holds a value; any bytes may be there.
     ///
     /// # Safety
     /// As for [`Search::open_value`]; `at < len <= slots`.
@@ -214,27 +217,7 @@ pub enum Level {
 }
 
 /// The level in force, or 0 before the first use. Relaxed: the word publishes nothing else.
-static LEVEL: AtomicU8 = AtomicU8::new(0);
-
-/// The level in force.
-#[cfg(all(target_arch = "x86_64", not(miri)))]
-#[inline(always)]
-pub(crate) fn level() -> Level {
-    match LEVEL.load(Ordering::Relaxed) {
-        1 => Level::Portable,
-        2 => Level::Avx2,
-        3 => Level::Avx512,
-        _ => detect(),
-    }
-}
-
-#[cfg(all(target_arch = "x86_64", not(miri)))]
-#[cold]
-fn detect() -> Level {
-    let found = best();
-    LEVEL.store(found as u8, Ordering::Relaxed);
-    found
-}
+pub(super) static LEVEL: AtomicU8 = AtomicU8::new(0);
 
 /// Sets the level for the whole process to `wanted`, or to the best that the processor supports if
 /// that is lower. Returns the level set.
@@ -245,24 +228,6 @@ pub(crate) fn force(wanted: Level) -> Level {
     set
 }
 
-#[cfg(not(all(target_arch = "x86_64", not(miri))))]
-fn best() -> Level {
-    Level::Portable
-}
-
-#[cfg(all(target_arch = "x86_64", not(miri)))]
-fn best() -> Level {
-    cpufeatures::new!(
-        has_avx512, "avx512f", "avx512bw", "avx512dq", "avx512vl", "avx2", "fma", "popcnt", "bmi1", "bmi2"
-    );
-    cpufeatures::new!(has_avx2, "avx2", "popcnt", "bmi1", "bmi2");
-    match (has_avx512::get(), has_avx2::get()) {
-        (true, _) => Level::Avx512,
-        (false, true) => Level::Avx2,
-        (false, false) => Level::Portable,
-    }
-}
-
 /// Work that is generic over the search. A whole descent runs inside one function compiled for the
 /// search in force, so that the search is inlined.
 pub(crate) trait Job<K> {
@@ -270,58 +235,4 @@ pub(crate) trait Job<K> {
     /// # Safety
     /// The processor supports `F`.
     unsafe fn run<F: Search>(self) -> Self::Out;
-}
-
-/// Runs `job` with the search in force.
-#[inline(always)]
-pub(crate) fn dispatch<K: Key, J: Job<K>>(job: J) -> J::Out {
-    if !K::IS_U64 {
-        // SAFETY: the portable search needs no processor feature.
-        return unsafe { job.run::<Portable>() };
-    }
-    #[cfg(all(target_arch = "x86_64", not(miri)))]
-    match level() {
-        // SAFETY: `level` has found that the processor supports AVX-512.
-        Level::Avx512 => return unsafe { avx512::run(job) },
-        // SAFETY: `level` has found that the processor supports AVX2.
-        Level::Avx2 => return unsafe { avx2::run(job) },
-        Level::Portable => {}
-    }
-    run_portable(job)
-}
-
-/// [`dispatch`] without vectors, in a function of its own to keep callers small.
-#[cfg_attr(all(target_arch = "x86_64", not(miri)), inline(never))]
-fn run_portable<K, J: Job<K>>(job: J) -> J::Out {
-    // SAFETY: the portable search needs no processor feature.
-    unsafe { job.run::<Portable>() }
-}
-
-/// Prefetches the cache line of a word for writing.
-#[inline(always)]
-pub(crate) fn prefetch_write(word: *const u8) {
-    #[cfg(all(target_arch = "x86_64", not(miri)))]
-    // SAFETY: a prefetch is a hint that accesses no memory.
-    unsafe {
-        use core::arch::x86_64::{_MM_HINT_ET0, _mm_prefetch};
-        _mm_prefetch::<_MM_HINT_ET0>(word.cast());
-    }
-    #[cfg(not(all(target_arch = "x86_64", not(miri))))]
-    let _ = word;
-}
-
-/// Prefetches the cache lines of a node of `bytes` bytes, at most 16, before a search tells which
-/// of them are needed.
-#[inline(always)]
-pub(crate) fn prefetch(node: Raw, bytes: usize) {
-    #[cfg(all(target_arch = "x86_64", not(miri)))]
-    // SAFETY: a prefetch is a hint that accesses no memory.
-    unsafe {
-        use core::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        for line in 0..if bytes < 1024 { bytes.div_ceil(64) } else { 16 } {
-            _mm_prefetch::<_MM_HINT_T0>(node.as_ptr().wrapping_add(line * 64).cast());
-        }
-    }
-    #[cfg(not(all(target_arch = "x86_64", not(miri))))]
-    let _ = (node, bytes);
 }

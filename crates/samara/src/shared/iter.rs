@@ -67,7 +67,7 @@ pub(crate) unsafe fn descend<K: Key, V, S: Shape>(
     visit: impl FnMut(usize, usize),
 ) -> Option<Spot<K, V, S>> {
     let (root, height) = published.load()?;
-    Some(dispatch::<K, _>(Descend { root, height, key, visit, kind: PhantomData::<(V, S)> }))
+    Some(dispatch::<K, S, _>(Descend { root, height, key, visit, kind: PhantomData::<(V, S)> }))
 }
 
 /// Descends to the first entry that does not end before `key`, or after the last entry.

@@ -75,7 +75,7 @@ pub(crate) unsafe fn store<K: Key, V: Clone, S: Shape, R: Reclaim, T, F: FnOnce(
     }
     let mut path = Path::new();
     let snapshots = tree.may_share() || shared.tally.0.snapshots.load(Ordering::Relaxed);
-    let (leaf, slot) = dispatch::<K, _>(Descend { tree, key: change.keys().first, path: &mut path });
+    let (leaf, slot) = dispatch::<K, S, _>(Descend { tree, key: change.keys().first, path: &mut path });
     let locks = Locks::<K, S> { path: &path, upto: 1, kind: PhantomData };
     // SAFETY: LEAF-STORE-3: the path stays a path of the tree, and the leaf stays in the tree,
     // because its parent's lock is held until `locks` is dropped.

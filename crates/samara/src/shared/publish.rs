@@ -131,7 +131,7 @@ impl<K: Key, V: Clone, S: Shape, R: Reclaim> Writer<K, V, S, R> {
         // outstanding.
         limbo.log.outstanding = 0;
         limbo.log.reserve()?;
-        let level = dispatch::<K, _>(Choose { tree, shared, change, path: &mut path });
+        let level = dispatch::<K, S, _>(Choose { tree, shared, change, path: &mut path });
         let old = tree.root.map(|_| {
             // SAFETY: `Choose` has just set the path down to `level`, and the tree has not changed
             // since.

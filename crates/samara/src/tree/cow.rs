@@ -304,7 +304,7 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
 
     #[cold]
     fn own_shared(&mut self, span: Span<K>, clone: fn(&V) -> V, replaced: bool) -> Result<(), AllocError> {
-        if dispatch::<K, _>(Within { tree: self, span }) {
+        if dispatch::<K, S, _>(Within { tree: self, span }) {
             return Ok(());
         }
         if let Some(root) = self.root.as_mut().filter(|_| !span.is_empty()) {

@@ -42,8 +42,8 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
     /// Searches the gaps before the last entry.
     fn find_inside<const NOW: bool>(&self, query: &GapQuery<K>) -> Option<Span<K>> {
         match query.end {
-            End::Lowest => dispatch::<K, _>(FindGap::<_, _, _, true, NOW> { tree: self, query }),
-            End::Highest => dispatch::<K, _>(FindGap::<_, _, _, false, NOW> { tree: self, query }),
+            End::Lowest => dispatch::<K, S, _>(FindGap::<_, _, _, true, NOW> { tree: self, query }),
+            End::Highest => dispatch::<K, S, _>(FindGap::<_, _, _, false, NOW> { tree: self, query }),
         }
     }
 }

@@ -159,7 +159,7 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
     /// `None` if the tree is empty.
     #[inline]
     pub(crate) fn seek(&self, key: K, path: &mut Path) -> Option<(Leaf<K, V, S>, usize)> {
-        dispatch::<K, _>(Seek { tree: self, key, path })
+        dispatch::<K, S, _>(Seek { tree: self, key, path })
     }
 
     /// [`Tree::seek`] with a given search.
@@ -488,7 +488,7 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
 #[inline]
 pub(crate) unsafe fn find<K: Key, V, S: Shape>(root: Raw, height: usize, key: K) -> Option<(Leaf<K, V, S>, usize)> {
     point(Point::Rooted);
-    dispatch::<K, _>(Find { root, height, key, kind: PhantomData::<(V, S)> })
+    dispatch::<K, S, _>(Find { root, height, key, kind: PhantomData::<(V, S)> })
 }
 
 /// The value that [`find`] found for `key` if that entry contains it, else `default`, chosen

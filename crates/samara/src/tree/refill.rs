@@ -119,7 +119,7 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
     #[inline(always)]
     pub(crate) unsafe fn refill(&mut self, span: Span<K>, value: V) {
         debug_assert!(self.fills(span) && !span.is_empty());
-        dispatch::<K, _>(Fill { tree: self, span, value });
+        dispatch::<K, S, _>(Fill { tree: self, span, value });
     }
 
     /// Stores an entry in the hole.

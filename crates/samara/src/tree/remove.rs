@@ -20,7 +20,7 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
         if !self.own_overlapping(Span::new(key, key))? {
             return Ok(None);
         }
-        Ok(dispatch::<K, _>(Remove { tree: self, key }))
+        Ok(dispatch::<K, S, _>(Remove { tree: self, key }))
     }
 
     /// [`Tree::try_remove`] that ends the program if memory is lacking, which only a tree that
@@ -31,7 +31,7 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
         if !or_abort(self.own_overlapping(Span::new(key, key))) {
             return None;
         }
-        dispatch::<K, _>(Remove { tree: self, key })
+        dispatch::<K, S, _>(Remove { tree: self, key })
     }
 }
 

@@ -43,7 +43,7 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
     /// [`Tree::resize`] where the tree is the only owner of the nodes that change.
     pub(crate) fn resize_own(&mut self, key: K, to: Span<K>) -> Result<Span<K>, BoundError<K>> {
         self.hole.forget();
-        dispatch::<K, _>(Resize { tree: self, key, to })
+        dispatch::<K, S, _>(Resize { tree: self, key, to })
     }
 
     /// [`Tree::resize_own`] with a given search.

@@ -420,7 +420,7 @@ impl<K: Key, V, S: Shape> Leaf<K, V, S> {
                 unsafe { self.0.widest_by::<F>(self.1) }
             }
         }
-        dispatch::<K, _>(Widest(self, start))
+        dispatch::<K, S, _>(Widest(self, start))
     }
 
     /// Prefetches all cache lines of the leaf.

@@ -209,7 +209,7 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
         } else if !self.own_overlapping_replaced(span)? {
             return Ok(());
         }
-        dispatch::<K, _>(Store::<K, V, S, C, O> { tree: self, span, value, observe, cut: PhantomData })
+        dispatch::<K, S, _>(Store::<K, V, S, C, O> { tree: self, span, value, observe, cut: PhantomData })
     }
 
     /// [`Tree::store`] with a given search. `span` is not empty.

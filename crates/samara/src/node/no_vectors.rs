@@ -1,0 +1,25 @@
+//! [`vectors`](super::vectors) for processors without vector searches: there is the portable one.
+
+use crate::node::Raw;
+use crate::node::search::{Job, Level, Portable};
+use crate::node::shape::Shape;
+use crate::types::key::Key;
+
+/// The best level that the processor supports.
+pub(crate) fn best() -> Level {
+    Level::Portable
+}
+
+/// Runs `job` with the portable search.
+pub(crate) fn dispatch<K: Key, S: Shape, J: Job<K>>(job: J) -> J::Out {
+    // SAFETY: the portable search needs no processor feature.
+    unsafe { job.run::<Portable>() }
+}
+
+/// Nothing: this processor has no hint that is worth it.
+#[inline(always)]
+pub(crate) fn prefetch_write(_word: *const u8) {}
+
+/// Nothing, as above.
+#[inline(always)]
+pub(crate) fn prefetch(_node: Raw, _bytes: usize) {}
