@@ -34,7 +34,8 @@ pub(crate) fn screen(title: &str, s: &Summary, r: &Recorded<'_>) -> String {
         row(if i == 0 { "calls" } else { "" }, list(name, c.count, c.failed, c.total_ns) + scope);
     }
     if let Some(rest) = calls.get(CALLS..).filter(|rest| !rest.is_empty()) {
-        let sum = |f: fn(&samara_trace::file::CallTotals) -> u64| rest.iter().map(|(_, c)| f(c)).sum();
+        let sum =
+            |f: fn(&samara_trace::file::CallTotals) -> u64| rest.iter().map(|(_, c)| f(c)).fold(0, u64::saturating_add);
         let name = format!("{} more", rest.len());
         row("", list(&name, sum(|c| c.count), sum(|c| c.failed), sum(|c| c.total_ns)));
     }

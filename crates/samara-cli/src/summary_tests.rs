@@ -79,6 +79,17 @@ fn much_is_wrong() {
     insta::assert_snapshot!(anstream::adapter::strip_str(&screen("prog ended by SIGKILL after 3 ms", &s, &recorded)));
 }
 
+/// The calls that share a row are summed up, whatever each of them claims.
+#[test]
+fn totals_of_any_size_are_printed() {
+    let mut s = summary();
+    let most = CallTotals { count: u64::MAX, failed: u64::MAX, total_ns: u64::MAX };
+    s.calls.values_mut().for_each(|totals| *totals = most);
+    let screen = screen("prog", &s, &Recorded::default());
+    let row = screen.lines().find(|line| line.contains("2 more")).unwrap();
+    assert_eq!(row.matches(&count(u64::MAX)).count(), 2, "{row}");
+}
+
 #[test]
 fn processes_that_go_on_are_named() {
     assert_eq!(lasted(36_800_000, 37_100_000), "after 36.8 ms");

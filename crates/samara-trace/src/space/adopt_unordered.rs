@@ -5,6 +5,9 @@
 //!
 //! - **ADOPT-UNORDERED-1** what is taken over is closed: no area of the model or of the kernel
 //!   extends beyond it.
+//! - **ADOPT-UNORDERED-2** the areas are read before the policies. Of a call in the kernel that
+//!   took effect in between, an area may get the policy that only a part of it has. That is put
+//!   right when the call has returned: what it reached is looked at again, with what touches it.
 //!
 //! Neighbours: `adopt` takes the whole space over, where the order is known; `overlap`, `settle`
 //! and `start` ask for this one.
@@ -256,7 +259,64 @@ fn policy(text: &str) -> Option<Policy> {
 
 #[cfg(test)]
 mod tests {
+    use std::io::{Read, Write};
+    use std::process::{Command, Stdio};
+
     use super::*;
+    use crate::arch::{AUDIT_NATIVE, decode};
+    use crate::event::Event;
+    use crate::journal::{Journal, Who};
+    use crate::space::memory::Memory;
+
+    /// A view is taken over while a call is in the kernel that sets a policy: of the area that it
+    /// cuts, the part that it does not reach is taken for one with that policy.
+    #[test]
+    fn a_policy_that_only_a_part_has_is_put_right_when_the_call_is_back() {
+        // It has echoed a byte and waits for more: its areas stay as they are.
+        let mut cat = Command::new("cat").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        cat.stdin.as_mut().unwrap().write_all(b"x").unwrap();
+        cat.stdout.as_mut().unwrap().read_exact(&mut [0]).unwrap();
+        let tid = cat.id() as Tid;
+        let page = sys::page_size();
+        let mut events: Vec<Event> = Vec::new();
+        let mut journal = Journal::new(&mut events, 0);
+        let who = Who { pid: tid, tid, entry_ns: 1, exit_ns: 1 };
+        let mut space = Space::load(0, who, true, true, &mut journal);
+        space.bound = true;
+        let all = proc::smaps(tid).unwrap();
+        let plain =
+            |k: &&KernelArea| k.inode == 0 && k.dev == (0, 0) && matches!(k.name.as_deref(), Some("" | "[heap]"));
+        let next_is_free = |k: &&KernelArea| k.end - k.start > page && !all.iter().any(|other| other.start == k.end);
+        let part = all.iter().filter(plain).find(next_is_free).unwrap();
+        let returned = |nr: i64, args: [u64; 6], go_ns, overlapped| Returned {
+            decoded: decode(AUDIT_NATIVE, nr as u64, args, |_, _| false).unwrap(),
+            result: 0,
+            who: Who { exit_ns: sys::now_ns(), ..who },
+            memory: Memory::now(tid),
+            overlapped,
+            go_ns,
+            unsure: false,
+            personality: 0,
+            cause: None,
+        };
+
+        let mut shown = space.look(tid, &[(part.start, part.end)]).unwrap();
+        let Some(policies) = &mut shown.policies else { return eprintln!("skipped: this kernel has no numa_maps") };
+        let mut nodes = [0; Policy::WORDS];
+        nodes[0] = 1;
+        policies.insert(part.start, Some(Policy { mode: 1, nodes }));
+        space.adopt_shown(&shown);
+        assert!(space.model.area_at(part.start).unwrap().extras().policy.is_some());
+        // The call is back. It reached only what is next to the part.
+        space.returned(returned(libc::SYS_munmap, [part.end, page, 0, 0, 0, 0], 1, true), &[], &mut journal);
+        assert_eq!(space.model.area_at(part.start).unwrap().extras().policy, None);
+        // A later call that sets no policy, where there is none, changes nothing.
+        let later = returned(libc::SYS_mbind, [part.end - page, page, 0, 0, 0, 0], sys::now_ns(), false);
+        space.returned(later, &[], &mut journal);
+        assert_eq!(journal.counters.differences, 0);
+        cat.kill().unwrap();
+        cat.wait().unwrap();
+    }
 
     #[test]
     fn policies_are_read() {

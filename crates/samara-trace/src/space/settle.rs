@@ -119,7 +119,9 @@ impl Space {
     /// Reports a call whose place another call reached at the same time. The other call was
     /// reported first; `maps` does not show whether that was the order.
     fn report_after_race(&mut self, call: &Returned, mut attempt: Attempt, journal: &mut Journal<'_>) {
-        let shown = self.look_after(std::slice::from_ref(call), &attempt.reach);
+        // With its neighbours: see ADOPT-UNORDERED-2.
+        let around = self.span(&attempt.reach, sys::page_size());
+        let shown = self.look_after(std::slice::from_ref(call), &around);
         let steps = shown.map(|shown| self.adopt_shown(&shown)).unwrap_or_default();
         self.unlearn(std::slice::from_ref(call));
         self.fog(std::slice::from_ref(call), &attempt.reach);

@@ -10,6 +10,9 @@ use crate::space::{apply, reach};
 /// Number of attempts to choose a place, if areas are found there that no call made.
 const LOOKS: usize = 3;
 
+/// Number of times that a call is repeated although nothing stands in its place any more.
+const REPEATS: u8 = 8;
+
 /// A replaced register: its offset in the user area and its former value.
 pub(super) type Former = (usize, u64);
 
@@ -83,7 +86,7 @@ impl Tracer<'_> {
             x32: flight.x32,
             filtered: task.filtered,
             hidden: task.filtered && self.every_call,
-            again: task.again,
+            again: task.again > 0,
             of: task.tgid,
             foreign: false,
         };
@@ -126,7 +129,7 @@ impl Tracer<'_> {
     /// the call will be made again.
     pub(super) fn dismiss(&mut self, tid: Tid, result: i64) -> Option<i64> {
         let Some(task) = self.tasks.get_mut(&tid) else { return Some(result) };
-        task.again = false;
+        let before = std::mem::take(&mut task.again);
         let Some(flight) = task.flight else { return Some(result) };
         for (offset, value) in flight.former.into_iter().flatten() {
             let _ = sys::set_word(tid, Word::Register(offset), value);
@@ -138,20 +141,22 @@ impl Tracer<'_> {
         // `shmat` has another error for a place that is taken.
         let taken = if flight.decoded.call == Call::Shmat { libc::EINVAL } else { libc::EEXIST };
         let refused = flight.decision.place.filter(|_| result == -i64::from(taken));
-        if refused.is_some_and(|place| self.make_again(tid, &flight, place)) {
+        if refused.is_some_and(|place| self.make_again(tid, &flight, place, before)) {
             return None;
         }
         Some(result)
     }
 
     /// Learns what stands in the chosen place and was not known when it was chosen, and makes the
-    /// task repeat the call. Returns false if nothing stands there, or if the task was killed.
-    fn make_again(&mut self, tid: Tid, flight: &Flight, (start, end): (u64, u64)) -> bool {
+    /// task repeat the call. Where another thread has mapped the place and unmapped it by now,
+    /// nothing stands there: then the call is repeated too, unless it was so `before` already,
+    /// [`REPEATS`] times in a row. Returns false if it is not repeated, or if the task was killed.
+    fn make_again(&mut self, tid: Tid, flight: &Flight, (start, end): (u64, u64), before: u8) -> bool {
         let Some(task) = self.tasks.get(&tid) else { return false };
         let Some((space, _)) = task.space.and_then(|id| self.spaces.get_mut(&id)) else { return false };
         let who = Who { pid: task.tgid, tid, entry_ns: flight.entry_ns, exit_ns: sys::now_ns() };
         space.learn_at((start, end), who, &mut self.journal);
-        if space.model.areas_in(start, end).next().is_none() {
+        if space.model.areas_in(start, end).next().is_none() && before >= REPEATS {
             return false;
         }
         let again = sys::register(tid, arch::PLACE_OFFSET).is_ok_and(|at| {
@@ -161,7 +166,7 @@ impl Tracer<'_> {
         if again {
             self.forget_flight(tid);
             if let Some(task) = self.tasks.get_mut(&tid) {
-                task.again = true;
+                task.again = before.saturating_add(1);
             }
         }
         again

@@ -107,8 +107,8 @@ struct Task {
     dying: bool,
     /// A seccomp filter of the program looks at the task's calls.
     filtered: bool,
-    /// The task's next call is a repetition of one that was decided already.
-    again: bool,
+    /// How often the task's next call was decided and made already: it is a repetition.
+    again: u8,
     /// For the first task of a process: the process has had other threads.
     threaded: bool,
     /// For the first task of a process: it was detached at its exit event while other threads of
@@ -128,7 +128,7 @@ impl Task {
             undo: None,
             dying: false,
             filtered: false,
-            again: false,
+            again: 0,
             threaded: false,
             let_go: None,
         }

@@ -128,14 +128,16 @@ proptest! {
 
     #[test]
     fn any_numbers_do_no_harm(
-        numbers in prop::collection::vec((any::<(u64, u64, u64, u64)>(), any::<(u64, u64, u64)>()), 1..20)
+        numbers in prop::collection::vec((any::<(u64, u64, u64, u64)>(), any::<(u64, u64, u64, i64)>()), 1..20)
     ) {
         let mut replay = Replay::default();
         let mut tally = Tally::default();
-        for ((start, end, offset, inode), (space, window, ns)) in numbers {
+        for ((start, end, offset, inode), (space, window, ns, result)) in numbers {
             let record = AreaRecord { offset, inode, ..area(start, end, "x") };
             let event = Event {
                 exit_ns: ns,
+                nr: Some(9 + (space % 3) as u32),
+                result,
                 window: Some((window, u64::MAX)),
                 areas: vec![record],
                 plan: vec![Step { kind: StepKind::Mapped, start, end }],
@@ -226,6 +228,24 @@ fn a_summary_counts() {
     assert_eq!((group.areas, group.runs, group.longest, group.start, group.end), (7, 2, 4, 10 * PAGE, 14 * PAGE));
     // It lasts to the end, and the end of the last space is no fall.
     assert_eq!(s.timeline.columns(40), [7; 40]);
+}
+
+/// A file may claim calls that took any time: a sum of times ends at the largest number.
+#[test]
+fn times_without_end_sum_up_to_the_largest_number() {
+    let call = |seq, entry_ns, exit_ns| Event {
+        nr: Some(9),
+        entry_ns,
+        exit_ns,
+        overlapped: true,
+        ..event(seq, EventKind::Call, 1, 0)
+    };
+    let mut tally = Tally::default();
+    for e in [call(0, 0, u64::MAX - 1), call(1, 5, 6), call(2, 0, 2), call(3, u64::MAX, 0), call(4, 0, u64::MAX)] {
+        tally.add(&e);
+    }
+    let s = tally.summary();
+    assert_eq!((s.calls["mmap"].count, s.calls["mmap"].total_ns, s.wall_ns), (5, u64::MAX, u64::MAX));
 }
 
 /// A file may claim spaces without end.

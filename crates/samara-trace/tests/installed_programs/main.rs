@@ -181,20 +181,24 @@ fn pipelines() {
 fn interactive_shell_with_job_control() {
     if installed(&["script"]) {
         let dir = dir();
-        // Each is typed once what it needs is on the terminal, however slow the machine is.
-        let seen = "seen() { for i in $(seq 600); do \
-                    [ \"$(grep -c -e \"$2\" typed 2>/dev/null)\" -ge $1 ] && break; sleep 0.1; done; sleep 0.5; }";
-        // Until the shell has given the terminal to the job, a key such as ^C goes to the shell.
-        // The fields of `stat` are name, state, group, and the terminal's foreground group.
-        let front = "front() { for i in $(seq 600); do \
-                     awk '$2 == \"(sleep)\" && $3 == \"S\" && $5 == $8' /proc/[0-9]*/stat 2>/dev/null | grep -q . && break; \
-                     sleep 0.1; done; sleep 0.5; }";
-        let keys = "sleep 1; printf 'sleep 100\\n'; seen 1 'sleep 100'; front; printf '\\032'; seen 1 Stopped; \
-                    printf 'jobs\\n'; seen 2 Stopped; printf 'fg\\n'; seen 4 'sleep 100'; front; printf '\\003'; \
-                    sleep 0.5; printf 'echo was $?\\n'; seen 1 'was 1'; printf 'sleep 0.3 & wait; echo waited\\n'; \
-                    seen 2 waited; printf 'exit 5\\n'; sleep 1";
+        // Each is typed once what it needs is there, however slow the machine is: a text on the
+        // terminal, or a group in its foreground. A key such as ^C goes to that group.
+        let until = "until_() { for i in $(seq 600); do \"$@\" 2>/dev/null && break; sleep 0.1; done; }";
+        let seen = "has() { [ \"$(grep -c -e \"$2\" typed)\" -ge $1 ]; }; seen() { until_ has \"$@\"; }";
+        // The fields of `stat` are name, state, group, terminal, and the terminal's foreground
+        // group. Other shells on the machine have other terminals.
+        let front = "job() { awk 'NR == 1 { own = $7 } $2 == \"(sleep)\" && $3 == \"S\" && $5 == $8 && $7 == own' \
+                     /proc/$(cat shell)/stat /proc/[0-9]*/stat | grep -q .; }; \
+                     shell() { awk '$5 == $8' /proc/$(cat shell)/stat | grep -q .; }; \
+                     over() { ! [ -d /proc/$(cat shell) ]; }";
+        let keys = "seen 1 'bash-[0-9]'; until_ shell; printf 'sleep 100\\n'; seen 1 'sleep 100'; until_ job; \
+                    printf '\\032'; seen 1 Stopped; until_ shell; printf 'jobs\\n'; seen 2 Stopped; printf 'fg\\n'; \
+                    seen 4 'sleep 100'; until_ job; printf '\\003'; until_ shell; printf 'echo was $?\\n'; \
+                    seen 1 'was 1'; printf 'sleep 0.3 & wait; echo waited\\n'; seen 2 waited; printf 'exit 5\\n'; \
+                    until_ over";
         let script = format!(
-            "{seen}; {front}; ( {keys} ) | TERM=dumb script -qefc 'bash --norc --noprofile -i' typed; echo left $?"
+            "{until}; {seen}; {front}; ( {keys} ) | TERM=dumb script -qefc \
+             'echo $$ > shell; exec bash --norc --noprofile -i' typed; echo left $?"
         );
         let (outcome, _, out) = trace(dir.path(), &script);
         assert!(outcome.status.success(), "{out}");

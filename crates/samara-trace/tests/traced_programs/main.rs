@@ -152,6 +152,7 @@ fn trials() -> Vec<Trial> {
     }
     trials.push(Trial::test("races", races::races));
     trials.push(Trial::test("faults_are_found", races::faults_are_found));
+    trials.push(Trial::test("places_are_taken_for_a_moment", races::places_are_taken_for_a_moment));
     trials.push(Trial::test("sink_fails", sink_fails));
     trials.push(Trial::test("events_lead_to_the_final_maps", replayed));
     trials

@@ -65,7 +65,7 @@ pub(crate) fn run(args: &[String]) {
     let heap = call(libc::SYS_brk, [0; 6]) as u64 + 256 * PAGE;
     call(libc::SYS_brk, [heap, 0, 0, 0, 0, 0]);
     let segment =
-        if verbs.contains('s') { call(libc::SYS_shmget, [0, 3 * PAGE, 0o1600, 0, 0, 0]).max(0) as u64 } else { 0 };
+        if verbs.contains('s') { call(libc::SYS_shmget, [0, 3 * PAGE, 0o1600, 0, 0, 0]) as u64 } else { u64::MAX };
     let uffd = if verbs.contains('U') { userfaultfd() } else { -1 };
     let world = World { arena, heap, file: memfd(64 * PAGE), segment, uffd };
     // Threads are made before anything changes: their stacks must not come to lie in the arena.
@@ -90,9 +90,9 @@ pub(crate) fn run(args: &[String]) {
             serve_faults(uffd as i32);
         });
     }
-    workers.into_iter().for_each(|w| drop(w.join()));
+    let panics = workers.into_iter().filter_map(|w| w.join().err()).count();
     call(libc::SYS_shmctl, [world.segment, libc::IPC_RMID as u64, 0, 0, 0, 0]);
-    exit(0);
+    exit(if panics == 0 { 0 } else { 8 });
 }
 
 /// One call, or two that belong together.
@@ -114,6 +114,11 @@ fn act(w: &World, verb: u8, thread: u64, numbers: &mut Numbers) {
         b'M' => drop(mmap(at, len, prot, FIXED | populate, -1, 0)),
         b'z' | b'g' => {
             let place = mmap(0, len, RW, if verb == b'z' { ANON | populate } else { ANON }, -1, 0);
+            // It left its place open: no answer says that the place is taken.
+            if place == -i64::from(libc::EEXIST) {
+                eprintln!("racing: mmap left its place open and got EEXIST");
+                exit(9);
+            }
             if pick > 0 && place > 0 {
                 munmap(place as u64, len);
             }
@@ -328,6 +333,17 @@ fn print(e: &Event) {
     println!("    from {} to {} ns", e.entry_ns, e.exit_ns);
     e.plan.iter().for_each(|s| println!("    {:?} {:x}-{:x}", s.kind, s.start, s.end));
     e.areas.iter().for_each(|a| println!("    area {:x}-{:x} {:x} {}", a.start, a.end, a.perms, a.apart));
+}
+
+/// Threads that map memory anywhere and unmap it: the place that the engine chose for one may be
+/// taken by another one at that moment, and free when the engine looks. No program sees that.
+pub(crate) fn places_are_taken_for_a_moment() -> Result<(), Failed> {
+    for args in ["7 6 60 g", "9 4 60 zg"] {
+        let args: Vec<String> = args.split_whitespace().map(String::from).collect();
+        let good = race(&args, true, Some(0), &mut Found::default())?;
+        expect(&format!("{args:?}"), good)?;
+    }
+    Ok(())
 }
 
 /// Random programs, each recorded with and without the engine in charge. `SAMARA_RACES_ARGS`: one
