@@ -126,7 +126,7 @@ impl Figure {
                 .to_vec(),
             Figure::Exit => vec![
                 Part::files(files::Case::Exit, 2_000),
-                Part { workers: Workers::Always(1), ..Part::files(files::Case::Batches, 1) },
+                Part { workers: Workers::Always(1), sizes: &[50], ..Part::files(files::Case::Batches, 1) },
             ],
             Figure::Maps => vec![
                 series(Case::Map, SERIES),

@@ -26,11 +26,15 @@ pub fn write(document: &Path, lines: &[Line]) -> Result<(), String> {
         if own.is_empty() {
             continue;
         }
-        let plot = plots.join(format!("{name}.svg"));
-        draw(&plot, &own).map_err(|error| at(&plot, &error))?;
-        let folder = plots.file_name().unwrap_or_default().to_string_lossy();
-        let block =
-            format!("\n![{name}: cost against the number of areas]({folder}/{name}.svg)\n{}\n", tables(figure, &own));
+        // A trace has one number of areas.
+        let mut block = String::from("\n");
+        if figure != Figure::Traces {
+            let plot = plots.join(format!("{name}.svg"));
+            draw(&plot, &own).map_err(|error| at(&plot, &error))?;
+            let folder = plots.file_name().unwrap_or_default().to_string_lossy();
+            let _ = writeln!(block, "![{name}: cost against the number of areas]({folder}/{name}.svg)");
+        }
+        let _ = writeln!(block, "{}", tables(figure, &own));
         text = with_block(&text, &name, &block).ok_or_else(|| {
             at(
                 document,
@@ -71,7 +75,7 @@ fn draw(path: &Path, lines: &[&Line]) -> Result<(), Box<dyn std::error::Error>> 
 fn tables(figure: Figure, lines: &[&Line]) -> String {
     let mut out = String::new();
     let mut parts: Vec<(&str, usize)> = Vec::new();
-    for line in lines {
+    for line in lines.iter().filter(|line| line.unit == "ns") {
         if !parts.contains(&(&line.case, line.threads)) {
             parts.push((&line.case, line.threads));
         }
@@ -85,8 +89,7 @@ fn tables(figure: Figure, lines: &[&Line]) -> String {
         sizes.sort_unstable();
         sizes.dedup();
         let by = if threads > 1 { format!(", {threads} workers") } else { String::new() };
-        let unit = if own[0].unit == "ns" { "nanoseconds" } else { &own[0].unit };
-        let _ = write!(out, "\n`{case}`{by}, {unit}:\n\n| areas | {} |", designs.join(" | "));
+        let _ = write!(out, "\n`{case}`{by}, nanoseconds:\n\n| areas | {} |", designs.join(" | "));
         let _ = write!(out, " samara / rbtree | samara / the best other |\n|{}", "---|".repeat(designs.len() + 3));
         for n in sizes {
             let value =
@@ -101,7 +104,38 @@ fn tables(figure: Figure, lines: &[&Line]) -> String {
         }
         out.push('\n');
     }
+    out.push_str(&batches(lines));
     out.push_str(&changes(figure, lines));
+    out
+}
+
+/// How many acquisitions there were, by the areas that they were for.
+fn batches(lines: &[&Line]) -> String {
+    let counted: Vec<&Line> = lines.iter().copied().filter(|line| line.unit == "times").collect();
+    let mut ways: Vec<&str> = Vec::new();
+    let mut sizes: Vec<usize> = Vec::new();
+    for line in &counted {
+        if !ways.contains(&line.case.as_str()) {
+            ways.push(&line.case);
+        }
+        if line.value > 0.0 && !sizes.contains(&line.n) {
+            sizes.push(line.n);
+        }
+    }
+    if ways.is_empty() {
+        return String::new();
+    }
+    sizes.sort_unstable();
+    let named: Vec<String> = ways.iter().map(|way| format!("`{way}`")).collect();
+    let mut out = format!("\nAcquisitions, by areas (more than half as many):\n\n| areas | {} |", named.join(" | "));
+    let _ = write!(out, "\n|{}", "---|".repeat(ways.len() + 1));
+    for n in sizes {
+        let value =
+            |way: &&str| counted.iter().find(|line| line.n == n && line.case == **way).map_or(0.0, |of| of.value);
+        let cells: Vec<String> = ways.iter().map(|way| grouped(value(way))).collect();
+        let _ = write!(out, "\n| {n} | {} |", cells.join(" | "));
+    }
+    out.push('\n');
     out
 }
 

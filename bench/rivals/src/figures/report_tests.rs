@@ -6,7 +6,7 @@ use crate::figures::figure::Figure;
 use crate::figures::line::Line;
 use crate::figures::work::Work;
 use samara_bench::stats::Sample;
-use samara_bench::workloads::Case;
+use samara_bench::workloads::{Case, files};
 
 fn line(design: Design, nanos: f64) -> Line {
     Line::new(
@@ -38,6 +38,21 @@ fn a_document() {
     assert!(text.contains("| 1,024 | 200 | 400 | 100 | 5,000 | 0.50 | 0.50 |"), "{text}");
     assert!(text.contains("| Linux 6.1 against 6.0: 56 s for 20 s |  | -64 % | -50 % | +100 % |"), "{text}");
     assert!(std::fs::read_to_string(dir.join("figures/F1.svg")).unwrap().contains("<svg"));
+
+    // Counts have a table of their own, without what did not happen.
+    let rows = Work::Files(files::Case::Batches).rows();
+    let counts = |way: usize, at: usize, count: f64| {
+        Line::new(Figure::Exit, &rows[8 * way + at], (50, 1), Design::Samara, &Sample::new(vec![count]))
+    };
+    let counted = [counts(0, 0, 50.0), counts(0, 3, 0.0), counts(1, 3, 9.0), counts(1, 5, 0.0)];
+    let place = "<!-- F4 -->\n<!-- end F4 -->\n";
+    std::fs::write(&document, format!("{text}{place}")).unwrap();
+    write(&document, &counted).unwrap();
+    let with_counts = std::fs::read_to_string(&document).unwrap();
+    assert!(with_counts.contains("| areas | `exit_each_batches` | `exit_eights_batches` |"), "{with_counts}");
+    assert!(with_counts.contains("| 1 | 50 | 0 |\n| 8 | 0 | 9 |\n"), "{with_counts}");
+    assert!(!with_counts.contains("| 32 |"), "{with_counts}");
+    std::fs::write(&document, &text).unwrap();
 
     // Writing the same again changes nothing.
     write(&document, &lines).unwrap();

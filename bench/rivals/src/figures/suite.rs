@@ -117,10 +117,10 @@ impl Step {
     /// Whether a design does this, in bearable time.
     fn is_done_by(self, design: Design) -> bool {
         let work = self.part.work;
-        // These do not depend on the index: one design has shards, the others one lock.
-        let alike = [OfFiles::Rmap, OfFiles::Batches].map(Work::Files);
         match design {
-            _ if alike.contains(&work) => matches!(design, Design::Maple | Design::Samara),
+            // These do not depend on the index. One design has shards, the others one lock.
+            _ if work == Work::Files(OfFiles::Rmap) => matches!(design, Design::Maple | Design::Samara),
+            _ if work == Work::Files(OfFiles::Batches) => design == Design::Samara,
             Design::Kernel => {
                 let cannot = [Case::ForkInsert, Case::ForkInsertBrk, Case::ForkSnapshot, Case::Walk].map(Work::Alone);
                 let areas = self.n * if work == Work::Alone(Case::Stacks) { 2 } else { 1 };

@@ -44,7 +44,7 @@ fn each_design_has_its_lines() {
         assert_eq!([1, 2].map(|workers| designs(&lines, figure, row, workers)), [models, models], "{row}");
     }
     let batches: Vec<_> = lines.iter().filter(|line| line["case"] == "exit_eights_batches").collect();
-    assert!(batches.iter().all(|line| line["unit"] == "times") && batches.len() == 16, "{batches:?}");
+    assert!(batches.iter().all(|line| line["unit"] == "times") && batches.len() == 8, "{batches:?}");
     assert_eq!([1, 2].map(|workers| designs(&lines, "F7", "rmap", workers)), [["maple", "samara"]; 2]);
 
     let mut shared = all.clone();

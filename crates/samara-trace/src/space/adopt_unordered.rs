@@ -301,7 +301,11 @@ mod tests {
         };
 
         let mut shown = space.look(tid, &[(part.start, part.end)]).unwrap();
-        let Some(policies) = &mut shown.policies else { return eprintln!("skipped: this kernel has no numa_maps") };
+        let Some(policies) = &mut shown.policies else {
+            cat.kill().unwrap();
+            cat.wait().unwrap();
+            return eprintln!("skipped: this kernel has no numa_maps");
+        };
         let mut nodes = [0; Policy::WORDS];
         nodes[0] = 1;
         policies.insert(part.start, Some(Policy { mode: 1, nodes }));
