@@ -26,9 +26,9 @@ pub fn write(document: &Path, lines: &[Line]) -> Result<(), String> {
         if own.is_empty() {
             continue;
         }
-        // A trace has one number of areas.
+        // A trace has one number of areas, and counts are for their table.
         let mut block = String::from("\n");
-        if figure != Figure::Traces {
+        if figure != Figure::Traces && own.iter().any(|line| line.unit == "ns") {
             let plot = plots.join(format!("{name}.svg"));
             draw(&plot, &own).map_err(|error| at(&plot, &error))?;
             let folder = plots.file_name().unwrap_or_default().to_string_lossy();
