@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Tests under Miri, which finds undefined behaviour and leaks; the tests shrink themselves. A few
-# tests that reach every kind of unsafe code of the tree and of the shared map, and a shared space; `full`: all tests of
-# samara and of its test kit, and samara-mm's tables. MIRI_SEED=N draws other orders of the threads.
+# tests that reach every kind of unsafe code of the tree and of the shared map, and a shared space;
+# `full`: all tests of samara and of its test kit, and samara-mm's tables. MIRI_SEED=N draws other
+# orders of the threads.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . ci/lib.sh
@@ -15,9 +16,11 @@ logs=$(mktemp -d)
 trap 'rm -rf "$logs"' EXIT
 
 # What is run: arguments of `cargo miri test`, one run a line. A `+` runs it with Tree Borrows, a `^`
-# with the AVX2 search, whatever the processor: all of it but its two functions of assembly.
+# with the AVX2 search, whatever the processor: all of it but its two functions of assembly. What
+# takes longest begins first.
 few() {
     cat <<'LIST'
+--package samara --test shared_family -- random_calls_tiny threads_tiny
 --package samara --lib
 --package samara --test shared_stress -- tiny_nodes_membarrier an_update_is_one_instant
 --package samara --test maps -- cursor_edits::tiny shared_cursor::steps_tiny shared_properties::tiny_whole shared_properties::small_pages a_clone_drops
@@ -26,7 +29,6 @@ few() {
 --package samara --test panics -- verbs::tiny
 --package samara --test shared_writers -- panics seats
 --package samara --test writer_reservations -- meanwhile_tiny refused
---package samara --test shared_family -- random_calls_tiny threads_tiny
 --package samara-mm --test page_memory
 +--package samara --lib -- reclaim
 ^--package samara --lib --test properties -- vector_searches real_u64_middle
@@ -72,6 +74,8 @@ one() { # RUN
             export MIRIFLAGS="$MIRIFLAGS -Zmiri-tree-borrows -Zmiri-ignore-leaks -Zmiri-permissive-provenance"
         fi
         if [ "${1:0:1}" = ^ ]; then
+            # A folder of its own: what is built there differs from all else.
+            export CARGO_TARGET_DIR=$CARGO_TARGET_DIR-avx2
             export RUSTFLAGS="${RUSTFLAGS:-} --cfg samara_miri_avx2 -Ctarget-feature=+avx2,+popcnt,+bmi1,+bmi2"
         fi
         # shellcheck disable=SC2086
