@@ -6,7 +6,8 @@
 use clap::ValueEnum;
 
 /// How often the lock of a file is taken.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, ValueEnum)]
+#[value(rename_all = "snake_case")]
 pub enum Batch {
     /// For each area.
     Each,
@@ -14,17 +15,6 @@ pub enum Batch {
     Eights,
     /// Once for all areas of a file.
     Whole,
-}
-
-impl Batch {
-    /// As rows are called.
-    pub fn name(self) -> &'static str {
-        match self {
-            Batch::Each => "each",
-            Batch::Eights => "eights",
-            Batch::Whole => "whole",
-        }
-    }
 }
 
 /// A workload on the files that processes map. Each is measured in each way of [`Batch`], but

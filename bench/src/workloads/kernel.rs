@@ -1,5 +1,6 @@
 //! The running kernel as an engine. A process that runs it runs nothing else.
 
+use crate::workloads::calls::{self, must};
 use crate::workloads::engine::{Engine, Fork, PAGE, What, timed};
 use crate::workloads::{Case, Effort};
 use samara_mm::Prot;
@@ -7,7 +8,6 @@ use std::fs::File;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::PathBuf;
 use std::time::Duration;
-use std::{io, ptr};
 
 /// Runs a workload by system calls of this process, which should have no other threads: what one
 /// operation took, in nanoseconds.
@@ -17,9 +17,6 @@ pub fn run(case: Case, n: usize, effort: Effort) -> Option<f64> {
 }
 
 /// The kernel's areas of this process.
-///
-/// It is sound because it does not leave this module, and workloads unmap, protect and touch only
-/// what [`map`](Engine::map) gave them.
 struct Kernel {
     /// One file for each number.
     files: Option<tempfile::TempDir>,
@@ -31,10 +28,6 @@ impl Kernel {
     fn path(&self, number: u64) -> PathBuf {
         self.files.as_ref().expect("files were prepared").path().join(number.to_string())
     }
-}
-
-fn must(done: bool, call: &str) {
-    assert!(done, "{call}: {}", io::Error::last_os_error());
 }
 
 impl Engine for Kernel {
@@ -51,8 +44,8 @@ impl Engine for Kernel {
 
     fn map(&mut self, len: u64, prot: Prot, what: What) -> u64 {
         let opened;
-        let (fd, offset, flags) = match what {
-            What::Anonymous => (-1, 0, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS),
+        let file = match what {
+            What::Anonymous => None,
             What::File { number, page } => {
                 let fd = match &self.opened {
                     Some(fd) => fd.as_raw_fd(),
@@ -61,28 +54,22 @@ impl Engine for Kernel {
                         opened.as_raw_fd()
                     }
                 };
-                (fd, page * PAGE, libc::MAP_PRIVATE)
+                Some((fd, page * PAGE))
             }
         };
-        // SAFETY: a new map where the kernel likes.
-        let at = unsafe { libc::mmap(ptr::null_mut(), len as usize, prot.bits() as i32, flags, fd, offset as i64) };
-        must(at != libc::MAP_FAILED, "mmap");
-        at as u64
+        calls::map(len, prot.bits() as i32, file)
     }
 
     fn unmap(&mut self, start: u64, len: u64) {
-        // SAFETY: a workload's own map (see `Kernel`).
-        must(unsafe { libc::munmap(start as *mut libc::c_void, len as usize) } == 0, "munmap");
+        calls::unmap(start, len);
     }
 
     fn protect(&mut self, start: u64, len: u64, prot: Prot) {
-        // SAFETY: a workload's own map (see `Kernel`).
-        let done = unsafe { libc::mprotect(start as *mut libc::c_void, len as usize, prot.bits() as i32) };
-        must(done == 0, "mprotect");
+        calls::protect(start, len, prot.bits() as i32);
     }
 
     fn read(&mut self, addr: u64) {
-        // SAFETY: a byte of a workload's own map (see `Kernel`), which is readable.
+        // SAFETY: WORKLOAD-CALLS-1: a byte of a workload's own map, which is readable.
         unsafe { (addr as *const u8).read_volatile() };
     }
 

@@ -5,6 +5,7 @@
 //!   another before and after. The break stays above where it was.
 
 use crate::workloads::Effort;
+use crate::workloads::calls::{map, must, protect, unmap};
 use crate::workloads::engine::{PAGE, alternating};
 use crate::workloads::threads::{ALLOCATION, Case, READERS, WINDOW};
 use std::fs::File;
@@ -12,53 +13,35 @@ use std::io::Read;
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::time::{Duration, Instant};
-use std::{io, ptr};
 
 /// The rows of a round beside n areas, or `None` where the kernel does not do that.
 pub fn run(case: Case, n: usize, threads: usize, effort: Effort) -> Option<Vec<f64>> {
+    // Other threads would wait for one that panicked.
+    let hook = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |why| {
+        hook(why);
+        std::process::exit(101);
+    }));
     for i in 0..n {
-        map(PAGE, alternating(i).bits() as i32);
+        map(PAGE, alternating(i).bits() as i32, None);
     }
     Some(match case {
         Case::BrkThreads => vec![brk(threads, effort.count)],
         Case::MapsReaders => maps_readers(effort),
         // What is there takes no fault.
         Case::Query => return None,
-        Case::Allocate => vec![each(threads, effort.count, || unmap(map(ALLOCATION, RW), ALLOCATION))],
+        Case::Allocate => vec![each(threads, effort.count, || unmap(map(ALLOCATION, RW, None), ALLOCATION))],
         Case::AllocateFaultModify => vec![each(threads, effort.count, || {
-            let at = map(ALLOCATION, RW);
+            let at = map(ALLOCATION, RW, None);
             // SAFETY: a writable page that was mapped just now.
             unsafe { (at as *mut u8).write_volatile(1) };
-            // SAFETY: what this thread has mapped, and nobody else knows.
-            must(unsafe { libc::mprotect(at as *mut libc::c_void, ALLOCATION as usize, libc::PROT_READ) } == 0);
+            protect(at, ALLOCATION, libc::PROT_READ);
             unmap(at, ALLOCATION);
         })],
     })
 }
 
 const RW: i32 = libc::PROT_READ | libc::PROT_WRITE;
-
-/// Ends the process where the kernel refuses: other threads wait for the one that has met it.
-fn must(done: bool) {
-    if !done {
-        eprintln!("the kernel refuses: {}", io::Error::last_os_error());
-        std::process::exit(1);
-    }
-}
-
-fn map(len: u64, prot: i32) -> u64 {
-    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
-    // SAFETY: a new map where the kernel likes.
-    let at = unsafe { libc::mmap(ptr::null_mut(), len as usize, prot, flags, -1, 0) };
-    must(at != libc::MAP_FAILED);
-    at as u64
-}
-
-/// Unmaps what [`map`] gave, or a part of it, to which nobody has a reference.
-fn unmap(at: u64, len: u64) {
-    // SAFETY: private to this module, whose functions unmap only what they have mapped.
-    must(unsafe { libc::munmap(at as *mut libc::c_void, len as usize) } == 0);
-}
 
 /// Wall nanoseconds of one operation, where so many threads do `count` each.
 fn each(threads: usize, count: usize, act: impl Fn() + Sync) -> f64 {
@@ -90,7 +73,7 @@ fn brk(threads: usize, count: usize) -> f64 {
     let end = unsafe { libc::syscall(libc::SYS_brk, 0) } as u64;
     let brk = |to: u64| {
         // SAFETY: what it adds above `end` is nobody's (KERNEL-THREADS-1).
-        must(unsafe { libc::syscall(libc::SYS_brk, to) } as u64 == to);
+        must(unsafe { libc::syscall(libc::SYS_brk, to) } as u64 == to, "brk");
     };
     let took = by_threads(threads, |number| {
         let low = end + PAGE * (1 + 2 * number as u64);
@@ -104,7 +87,7 @@ fn brk(threads: usize, count: usize) -> f64 {
 
 /// Updates beside readers and alone: of each the mean and the longest, clock included.
 fn maps_readers(effort: Effort) -> Vec<f64> {
-    let window = map(WINDOW, RW);
+    let window = map(WINDOW, RW, None);
     let update = || {
         let mut rng = fastrand::Rng::with_seed(effort.seed);
         let mut times = Vec::with_capacity(2 * effort.count);
@@ -117,7 +100,7 @@ fn maps_readers(effort: Effort) -> Vec<f64> {
             // SAFETY: a page of the window, which holds no Rust object.
             let at = unsafe { libc::mmap(page as *mut libc::c_void, PAGE as usize, RW, flags, -1, 0) };
             times.extend([between - start, between.elapsed()].map(|time| time.as_nanos() as u64));
-            must(at as u64 == page);
+            must(at as u64 == page, "mmap");
         }
         times
     };

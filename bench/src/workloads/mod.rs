@@ -2,10 +2,13 @@
 //! kernel ([`kernel`]), or a model with one index or another.
 //!
 //! [`Case`] names them; [`run`] runs one. [`munmap_mmap`], [`forks`] and [`maps`] say what is
-//! timed. Workloads of threads that share an address space are named in [`threads`], and run on the
-//! kernel by [`kernel_threads`]; those on reverse maps are named in [`mod@files`]. Knows no design,
-//! and no published figure.
+//! timed. Workloads of threads that share an address space are named in [`threads`], and run on
+//! the kernel by [`kernel_threads`]; those on reverse maps are named in [`mod@files`]. `calls`
+//! makes the system calls. Knows no design, and no published figure.
 
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+#[allow(unsafe_code)]
+mod calls;
 pub mod engine;
 pub mod files;
 pub mod forks;

@@ -29,9 +29,6 @@ pub const WINDOW: u64 = 128 << 20;
 /// Bytes of what [`Case::Allocate`] maps.
 pub const ALLOCATION: u64 = 4 * super::engine::PAGE;
 
-/// A number of a round: which row, and nanoseconds.
-pub type Row = (String, f64);
-
 impl Case {
     /// The rows of a round, in order.
     pub fn rows(self) -> &'static [&'static str] {

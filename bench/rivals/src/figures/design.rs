@@ -58,31 +58,3 @@ macro_rules! with_index {
     }};
 }
 pub(crate) use with_index;
-
-/// Runs `$body` with `$space` as the type of a space that threads share, or `$kernel`.
-macro_rules! with_space {
-    ($design:expr, $space:ident => $body:expr, $kernel:expr) => {{
-        use $crate::designs::{btreemap, design, list, maple, rangemap, rbtree, splay};
-        use $crate::figures::design::Design;
-        use $crate::spaces::rwlock::{Locked, Number};
-        use $crate::spaces::{samara, skiplist};
-        type By<E> = Locked<design::Design<E, Number>>;
-        match $design {
-            Design::Rbtree => with_space!(@ $space, By<rbtree::RbTree<Number, rbtree::ByPage>>, $body),
-            Design::List => with_space!(@ $space, By<list::List<Number>>, $body),
-            Design::Splay => with_space!(@ $space, Locked<design::Design<splay::Splay<Number>, Number>, true>, $body),
-            Design::ListRbtree => with_space!(@ $space, By<rbtree::RbTree<Number, rbtree::Hint>>, $body),
-            Design::Maple => with_space!(@ $space, Locked<maple::Maple<Number>>, $body),
-            Design::Btreemap => with_space!(@ $space, By<btreemap::ByFirst<Number>>, $body),
-            Design::Rangemap => with_space!(@ $space, By<rangemap::ByRange<Number>>, $body),
-            Design::RangeLockedSkiplist => with_space!(@ $space, skiplist::Skiplist, $body),
-            Design::Samara => with_space!(@ $space, samara::Samara, $body),
-            Design::Kernel => $kernel,
-        }
-    }};
-    (@ $space:ident, $type:ty, $body:expr) => {{
-        type $space = $type;
-        $body
-    }};
-}
-pub(crate) use with_space;

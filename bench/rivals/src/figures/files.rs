@@ -6,37 +6,24 @@
 use crate::figures::design::{Design, with_index};
 use crate::loaded::each;
 use crate::shared::in_parallel::in_parallel;
+use crate::spaces::links::{APART, FILE_AREAS, library, scaling};
+use crate::spaces::loaded::Turn;
 use crate::spaces::rwlock::{Number, config, limits};
 use samara_bench::data::{BASE, PAGE};
 use samara_bench::workloads::Effort;
 use samara_bench::workloads::engine::timed;
 use samara_bench::workloads::files::{Batch, Case, SIZES};
 use samara_mm::files::{Batch as Locked, Counted, FileArea, LockStats, NoStats, ReverseMap, Stats};
-use samara_mm::{
-    AddressSpace, AreaIndex, Caps, FileMode, Image, ImageSegment, Linux, MapFlags, MapRequest, Object, Prot, Sleep,
-};
+use samara_mm::{AddressSpace, AreaIndex, Caps, Image, Linux, MapFlags, MapRequest, Object, Prot, Sleep};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-/// Areas of a library.
-const LIBRARY: usize = 5;
-/// Bytes from one library to the next.
-const APART: u64 = 64 * PAGE;
 /// Where the pieces of the archive begin; above the libraries.
 const ARCHIVE: u64 = 1 << 40;
-/// Pages of a library: first page, pages, page of the file, pages of the file, protection. Headers,
-/// text, constants, what is constant after relocation, and data with zeros behind it.
-const SEGMENTS: [(u64, u64, u64, u64, Prot); LIBRARY] = [
-    (0, 2, 0, 2, Prot::READ),
-    (2, 4, 2, 4, Prot::READ.union(Prot::EXEC)),
-    (6, 2, 6, 2, Prot::READ),
-    (8, 1, 9, 1, Prot::READ),
-    (9, 3, 11, 1, Prot::RW),
-];
 /// When a round ends, whatever is left of it.
 const LIMIT: Duration = Duration::from_millis(250);
 
-/// The rows of a round ([`Case::rows`]).
+/// The rows of a round ([`Work::rows`](crate::figures::work::Work::rows)).
 pub fn run(design: Design, case: Case, n: usize, workers: usize, effort: Effort) -> Vec<f64> {
     let empty: Box<dyn Fn() -> Box<dyn Process> + Sync> =
         with_index!(design, Number, I => Box::new(empty::<I>), unreachable!("a design with an index"));
@@ -44,7 +31,14 @@ pub fn run(design: Design, case: Case, n: usize, workers: usize, effort: Effort)
     let shards = if design == Design::Samara { ReverseMap::<Sleep>::SHARDS } else { 1 };
     let ways = case.batches();
     match case {
-        Case::Rmap => vec![rmap(n, workers, shards, effort)],
+        Case::Rmap => {
+            let map = ReverseMap::with_shards(shards).expect("memory for a map");
+            let turn = Turn { round: effort.seed, effort: effort.count, limit: LIMIT, threads: workers };
+            // A pair is two changes.
+            let nanos = 2.0 * scaling(&map, n, turn);
+            map.check().expect("a map as it should be");
+            vec![nanos]
+        }
         Case::Batches => ways.iter().flat_map(|batch| acquisitions(n, *batch, &*empty)).collect(),
         _ => {
             let files = |batch: &Batch| Files::<NoStats>::new(n, shards, *batch);
@@ -117,11 +111,11 @@ struct Files<S: Stats> {
 impl<S: Stats> Files<S> {
     /// For processes of about n areas of files, a fifth of which are pieces of the archive.
     fn new(n: usize, shards: usize, batch: Batch) -> Self {
-        let libraries = (n * 4 / 5 / LIBRARY).max(1);
+        let libraries = (n * 4 / 5 / FILE_AREAS).max(1);
         let map = |_| ReverseMap::with_shards(shards).expect("memory for a map");
         Files {
             maps: (0..=libraries).map(map).collect(),
-            libraries: (0..libraries as u64).map(library).collect(),
+            libraries: (0..libraries as u64).map(|at| library(Number(1 + at), BASE + at * APART)).collect(),
             pieces: (n as u64 / 5).max(1),
             batch,
         }
@@ -161,13 +155,14 @@ impl<S: Stats> Files<S> {
                 self.tell(number, process.linked(image.start, image.start + APART), Batch::Whole, true);
                 continue;
             }
-            for (first, pages, page, of_file, prot) in SEGMENTS {
-                let start = image.start + first * PAGE;
-                process.map_file(start, of_file, prot, Number(1 + at as u64), page);
-                let area = FileArea { start, end: start + of_file * PAGE, page, shared_writable: false };
+            for segment in &image.segments {
+                let (start, page) = (image.start + segment.addr, segment.offset / PAGE);
+                let end = start + segment.file_len;
+                process.map_file(start, segment.file_len / PAGE, segment.prot, image.backing.clone(), page);
+                let area = FileArea { start, end, page, shared_writable: false };
                 self.tell(number, vec![(1 + at, area)], Batch::Each, true);
-                if pages > of_file {
-                    process.map_zeros(start + of_file * PAGE, pages - of_file, prot);
+                if segment.len > segment.file_len {
+                    process.map_zeros(end, (segment.len - segment.file_len) / PAGE, segment.prot);
                 }
             }
         }
@@ -252,7 +247,7 @@ impl<S: Stats> Files<S> {
                     self.map_libraries(&mut *child, number, self.batch == Batch::Whole);
                     child
                 });
-                assert_eq!(child.linked(0, u64::MAX).len(), LIBRARY * self.libraries.len(), "all libraries");
+                assert_eq!(child.linked(0, u64::MAX).len(), FILE_AREAS * self.libraries.len(), "all libraries");
                 self.exit(child, number, Batch::Whole);
                 took
             }
@@ -307,19 +302,6 @@ impl<S: Stats> Files<S> {
     }
 }
 
-/// Library number `at`, whose file has the number above.
-fn library(at: u64) -> Image<Number> {
-    let segments = SEGMENTS.map(|(first, pages, page, of_file, prot)| ImageSegment {
-        addr: first * PAGE,
-        len: pages * PAGE,
-        offset: page * PAGE,
-        file_len: of_file * PAGE,
-        prot,
-    });
-    let (start, backing) = (BASE + at * APART, Number(1 + at));
-    Image { start, fixed: true, backing, mode: FileMode::READ, segments: segments.to_vec() }
-}
-
 /// How many acquisitions of an exit were for areas of each of the [`SIZES`].
 fn acquisitions(n: usize, batch: Batch, empty: &dyn Fn() -> Box<dyn Process>) -> Vec<f64> {
     let files: Files<Counted> = Files::new(n, 1, batch);
@@ -332,48 +314,6 @@ fn acquisitions(n: usize, batch: Batch, empty: &dyn Fn() -> Box<dyn Process>) ->
     let before = counts();
     files.exit(process, 1, batch);
     counts().iter().zip(before).map(|(after, before)| (after - before) as f64).collect()
-}
-
-/// Areas of one space in the reverse map of one file.
-const OF_SPACE: usize = 100;
-
-/// Unlinks and links in the map of one file, which has n areas, by workers with spaces of their
-/// own: wall nanoseconds of a pair, divided by the workers.
-fn rmap(n: usize, workers: usize, shards: usize, Effort { count, seed }: Effort) -> f64 {
-    let map = ReverseMap::<Sleep, NoStats>::with_shards(shards).expect("memory for a map");
-    let spaces = n.div_ceil(OF_SPACE).next_multiple_of(workers) as u64;
-    let areas = n.div_ceil(spaces as usize) as u64;
-    let area = |number: u64| {
-        let start = number * 16 * PAGE;
-        FileArea { start, end: start + 4 * PAGE, page: number * 7 % 1_000, shared_writable: false }
-    };
-    for space in 0..spaces {
-        let mut batch = map.batch(space, areas as usize).expect("memory for links");
-        (0..areas).for_each(|number| batch.link(area(number)).expect("an area that is not linked"));
-    }
-    let (done, elapsed) = in_parallel(workers, |worker| {
-        let mut rng = fastrand::Rng::with_seed(seed * workers as u64 + worker as u64);
-        let (map, area) = (&map, &area);
-        move || {
-            let (begin, mut done) = (Instant::now(), 0);
-            while done < count {
-                for _ in 0..16 {
-                    let own = rng.u64(0..spaces / workers as u64) * workers as u64 + worker as u64;
-                    let area = area(rng.u64(0..areas));
-                    map.batch(own, 0).expect("no memory is needed").unlink(area).expect("it is linked");
-                    map.batch(own, 1).expect("memory for a link").link(area).expect("it is not linked");
-                }
-                done += 16;
-                if begin.elapsed() >= LIMIT {
-                    break;
-                }
-            }
-            done
-        }
-    });
-    map.check().expect("a map as it should be");
-    assert_eq!(map.len() as u64, spaces * areas, "an area was lost");
-    each(elapsed, done.into_iter().sum())
 }
 
 #[cfg(test)]

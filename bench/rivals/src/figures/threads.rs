@@ -1,9 +1,14 @@
 //! Workloads of threads on a space of each design. The tree of a design that knows no threads is
 //! behind one lock, as kernels had it. Knows no figure.
 
-use crate::figures::design::{Design, with_space};
+use crate::designs::design as index;
+use crate::designs::splay::Splay;
+use crate::figures::design::{Design, with_index};
 use crate::loaded::each;
 use crate::shared::in_parallel::in_parallel;
+use crate::spaces::rwlock::{Locked, Number};
+use crate::spaces::samara::Samara;
+use crate::spaces::skiplist::Skiplist;
 use crate::spaces::space::{Allocate, Space};
 use crate::spaces::{allocations, breaks, faults, maps_readers, updates};
 use samara_bench::data::Data;
@@ -17,10 +22,17 @@ const LIMIT: Duration = Duration::from_millis(250);
 /// The rows of one round ([`Case::rows`]) on a new space of n areas; `None` for the kernel, which
 /// has a process of its own.
 pub fn run(design: Design, case: Case, n: usize, threads: usize, effort: Effort) -> Option<Vec<f64>> {
-    with_space!(design, S => Some(on::<S>(case, n, threads, effort)), None)
+    let round = (case, n, threads, effort);
+    match design {
+        Design::Samara => Some(on::<Samara>(round)),
+        Design::RangeLockedSkiplist => Some(on::<Skiplist>(round)),
+        // A look changes the tree.
+        Design::Splay => Some(on::<Locked<index::Design<Splay<Number>, Number>, true>>(round)),
+        _ => with_index!(design, Number, I => Some(on::<Locked<I>>(round)), None),
+    }
 }
 
-fn on<S: Space>(case: Case, n: usize, threads: usize, Effort { count, seed }: Effort) -> Vec<f64>
+fn on<S: Space>((case, n, threads, Effort { count, seed }): (Case, usize, usize, Effort)) -> Vec<f64>
 where
     for<'a> S::Thread<'a>: Allocate,
 {

@@ -23,9 +23,9 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 /// Areas of a library that are linked.
-const FILE_AREAS: usize = 5;
+pub const FILE_AREAS: usize = 5;
 /// Bytes from one library to the next.
-const APART: u64 = 64 * PAGE;
+pub const APART: u64 = 64 * PAGE;
 /// Areas of one space in the reverse map that is measured by itself.
 const AREAS_OF_SPACE: usize = 100;
 /// The numbers of those spaces begin here, above those of shared spaces.
@@ -84,7 +84,7 @@ type Space = SharedAddressSpace<File>;
 
 /// A library: headers, text, constants, what is constant after relocation, and data with zeros
 /// behind it.
-fn library(file: &File, at: u64) -> Image<File> {
+pub fn library<B>(backing: B, start: u64) -> Image<B> {
     let segment = |addr: u64, pages: u64, offset: u64, of_file: u64, prot| ImageSegment {
         addr: addr * PAGE,
         len: pages * PAGE,
@@ -99,7 +99,7 @@ fn library(file: &File, at: u64) -> Image<File> {
         segment(8, 1, 9, 1, Prot::READ),
         segment(9, 3, 11, 1, Prot::RW),
     ];
-    Image { start: at, fixed: true, backing: file.clone(), mode: FileMode::READ, segments }
+    Image { start, fixed: true, backing, mode: FileMode::READ, segments }
 }
 
 /// Maps a library as a loader does: each segment by a call, and its zeros by one more.
@@ -138,7 +138,7 @@ impl Links {
         let map = || ReverseMap::with_shards(how.shards).expect("memory for a map");
         let files = 0..data.n().div_ceil(FILE_AREAS) as u64;
         let files: Vec<_> = files.map(|number| File(Arc::new(Inner { number, how, map: map() }))).collect();
-        let images = files.iter().zip(0..).map(|(file, at)| library(file, BASE + at * APART)).collect();
+        let images = files.iter().zip(0..).map(|(file, at)| library(file.clone(), BASE + at * APART)).collect();
         Links { how, files, images }
     }
 
@@ -212,50 +212,6 @@ impl Links {
         each(Duration::from_nanos(nanos.into_inner()), done.into_iter().sum())
     }
 
-    /// Links and unlinks in the map of one file, which has `n` areas of spaces with
-    /// [`AREAS_OF_SPACE`] each. Nanoseconds of the wall for each change.
-    fn scaling(&self, n: usize, Turn { round, effort, limit, threads }: Turn) -> f64 {
-        let map = &self.files[0].0.map;
-        let spaces = n.div_ceil(AREAS_OF_SPACE).next_multiple_of(threads) as u64;
-        let area = |number: u64| {
-            let page = number * 7 % 1000;
-            let start = number * 16 * PAGE;
-            FileArea { start, end: start + 4 * PAGE, page, shared_writable: false }
-        };
-        let areas = n.div_ceil(spaces as usize) as u64;
-        let each_area = |comes: bool| {
-            for space in SPACES..SPACES + spaces {
-                let mut batch = map.batch(space, areas as usize).expect("memory for links");
-                (0..areas).map(area).for_each(|area| {
-                    if comes { batch.link(area) } else { batch.unlink(area) }.expect("an area as it is");
-                });
-            }
-        };
-        each_area(true);
-        let (done, elapsed) = in_parallel(threads, |thread| {
-            let mut rng = fastrand::Rng::with_seed(round * threads as u64 + thread as u64);
-            move || {
-                let (start, mut changes) = (Instant::now(), 0);
-                while changes < effort {
-                    for _ in 0..16 {
-                        let own = rng.u64(0..spaces / threads as u64) * threads as u64 + thread as u64;
-                        let area = area(rng.u64(0..areas));
-                        map.batch(SPACES + own, 0).expect("no memory is needed").unlink(area).expect("it is linked");
-                        map.batch(SPACES + own, 1).expect("memory for a link").link(area).expect("it is not linked");
-                    }
-                    changes += 32;
-                    if start.elapsed() >= limit {
-                        break;
-                    }
-                }
-                changes
-            }
-        });
-        assert_eq!(map.len() as u64, spaces * areas, "an area was lost");
-        each_area(false);
-        each(elapsed, done.into_iter().sum())
-    }
-
     /// Panics unless all maps are empty and as they should be.
     fn check(&self) {
         for file in &self.files {
@@ -263,6 +219,49 @@ impl Links {
             assert!(file.0.map.is_empty(), "an area of {file:?} is still linked");
         }
     }
+}
+
+/// Links and unlinks in the map of one file, which has `n` areas of spaces with [`AREAS_OF_SPACE`]
+/// each, and none when it is over. Nanoseconds of the wall for each change.
+pub fn scaling(map: &ReverseMap, n: usize, Turn { round, effort, limit, threads }: Turn) -> f64 {
+    let spaces = n.div_ceil(AREAS_OF_SPACE).next_multiple_of(threads) as u64;
+    let area = |number: u64| {
+        let page = number * 7 % 1000;
+        let start = number * 16 * PAGE;
+        FileArea { start, end: start + 4 * PAGE, page, shared_writable: false }
+    };
+    let areas = n.div_ceil(spaces as usize) as u64;
+    let each_area = |comes: bool| {
+        for space in SPACES..SPACES + spaces {
+            let mut batch = map.batch(space, areas as usize).expect("memory for links");
+            (0..areas).map(area).for_each(|area| {
+                if comes { batch.link(area) } else { batch.unlink(area) }.expect("an area as it is");
+            });
+        }
+    };
+    each_area(true);
+    let (done, elapsed) = in_parallel(threads, |thread| {
+        let mut rng = fastrand::Rng::with_seed(round * threads as u64 + thread as u64);
+        move || {
+            let (start, mut changes) = (Instant::now(), 0);
+            while changes < effort {
+                for _ in 0..16 {
+                    let own = rng.u64(0..spaces / threads as u64) * threads as u64 + thread as u64;
+                    let area = area(rng.u64(0..areas));
+                    map.batch(SPACES + own, 0).expect("no memory is needed").unlink(area).expect("it is linked");
+                    map.batch(SPACES + own, 1).expect("memory for a link").link(area).expect("it is not linked");
+                }
+                changes += 32;
+                if start.elapsed() >= limit {
+                    break;
+                }
+            }
+            changes
+        }
+    });
+    assert_eq!(map.len() as u64, spaces * areas, "an area was lost");
+    each_area(false);
+    each(elapsed, done.into_iter().sum())
 }
 
 impl Subject for Links {
@@ -303,7 +302,7 @@ impl Subject for Links {
                 };
                 ("image_map", self.repeat(turn, false, map) / libraries as f64)
             }
-            _ => ("rmap_scaling", self.scaling(data.n(), turn)),
+            _ => ("rmap_scaling", scaling(&self.files[0].0.map, data.n(), turn)),
         };
         self.check();
         vec![Figure { row, value, threads: turn.threads }]

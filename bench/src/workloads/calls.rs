@@ -1,0 +1,33 @@
+//! The system calls on maps that workloads make. They panic where the kernel refuses.
+//!
+//! - **WORKLOAD-CALLS-1** They are sound because they do not leave `workloads`, whose modules
+//!   unmap, protect and touch only what [`map`] gave them.
+
+use std::os::fd::RawFd;
+use std::{io, ptr};
+
+pub(super) fn must(done: bool, call: &str) {
+    assert!(done, "{call}: {}", io::Error::last_os_error());
+}
+
+/// Maps `len` bytes of a file from an offset, or of zeros, private, where the kernel likes.
+pub(super) fn map(len: u64, prot: i32, file: Option<(RawFd, u64)>) -> u64 {
+    let (fd, offset) = file.unwrap_or((-1, 0));
+    let flags = libc::MAP_PRIVATE | if file.is_none() { libc::MAP_ANONYMOUS } else { 0 };
+    // SAFETY: a new map where the kernel likes.
+    let at = unsafe { libc::mmap(ptr::null_mut(), len as usize, prot, flags, fd, offset as i64) };
+    must(at != libc::MAP_FAILED, "mmap");
+    at as u64
+}
+
+/// Unmaps what [`map`] gave, or a part of it.
+pub(super) fn unmap(start: u64, len: u64) {
+    // SAFETY: WORKLOAD-CALLS-1.
+    must(unsafe { libc::munmap(start as *mut libc::c_void, len as usize) } == 0, "munmap");
+}
+
+/// Changes the protection of what [`map`] gave.
+pub(super) fn protect(start: u64, len: u64, prot: i32) {
+    // SAFETY: WORKLOAD-CALLS-1.
+    must(unsafe { libc::mprotect(start as *mut libc::c_void, len as usize, prot) } == 0, "mprotect");
+}
