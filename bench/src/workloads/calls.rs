@@ -1,7 +1,7 @@
 //! The system calls on maps that workloads make. They panic where the kernel refuses.
 //!
 //! - **WORKLOAD-CALLS-1** They are sound because they do not leave `workloads`, whose modules
-//!   unmap, protect and touch only what [`map`] gave them.
+//!   unmap, protect, move and touch only what [`map`] gave them.
 
 use std::os::fd::RawFd;
 use std::{io, ptr};
@@ -30,4 +30,13 @@ pub(super) fn unmap(start: u64, len: u64) {
 pub(super) fn protect(start: u64, len: u64, prot: i32) {
     // SAFETY: WORKLOAD-CALLS-1.
     must(unsafe { libc::mprotect(start as *mut libc::c_void, len as usize, prot) } == 0, "mprotect");
+}
+
+/// Gives what [`map`] gave another length, and another place where it has no room.
+pub(super) fn remap(start: u64, len: u64, new_len: u64) -> u64 {
+    let (old, flags) = (start as *mut libc::c_void, libc::MREMAP_MAYMOVE);
+    // SAFETY: WORKLOAD-CALLS-1.
+    let at = unsafe { libc::mremap(old, len as usize, new_len as usize, flags) };
+    must(at != libc::MAP_FAILED, "mremap");
+    at as u64
 }

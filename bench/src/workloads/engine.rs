@@ -55,6 +55,10 @@ pub trait Engine {
     /// Changes the protection of what was mapped.
     fn protect(&mut self, start: u64, len: u64, prot: Prot);
 
+    /// Gives what was mapped another length, and another place where it has no room; returns the
+    /// address.
+    fn remap(&mut self, start: u64, len: u64, new_len: u64) -> u64;
+
     /// Reads a byte of what was mapped, for the first time.
     fn read(&mut self, addr: u64);
 

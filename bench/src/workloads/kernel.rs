@@ -68,6 +68,10 @@ impl Engine for Kernel {
         calls::protect(start, len, prot.bits() as i32);
     }
 
+    fn remap(&mut self, start: u64, len: u64, new_len: u64) -> u64 {
+        calls::remap(start, len, new_len)
+    }
+
     fn read(&mut self, addr: u64) {
         // SAFETY: WORKLOAD-CALLS-1: a byte of a workload's own map, which is readable.
         unsafe { (addr as *const u8).read_volatile() };

@@ -1,11 +1,13 @@
 //! The workloads of published measurements of address spaces, each over any [`Engine`]: the running
 //! kernel ([`kernel`]), or a model with one index or another.
 //!
-//! [`Case`] names them; [`run`] runs one. [`munmap_mmap`], [`forks`] and [`maps`] say what is
-//! timed. Workloads of threads that share an address space are named in [`threads`], and run on
-//! the kernel by [`kernel_threads`]; those on reverse maps are named in [`mod@files`]. `calls`
-//! makes the system calls. Knows no design, and no published figure.
+//! [`Case`] names them; [`run`] runs one. [`munmap_mmap`], [`forks`], [`maps`] and [`beyond`] say
+//! what is timed; what [`beyond`] has was not published. Workloads of threads that share an address
+//! space are named in [`threads`], and run on the kernel by [`kernel_threads`]; those on reverse
+//! maps are named in [`mod@files`]. `calls` makes the system calls. Knows no design, and no
+//! published figure.
 
+pub mod beyond;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 #[allow(unsafe_code)]
 mod calls;
@@ -59,6 +61,16 @@ pub enum Case {
     /// Makes the stack and guard page of a thread, as thread number n comes, and frees them; of
     /// each thread.
     Stacks,
+    /// Maps a huge page and unmaps it, beside n holes of its size that lie badly; of each pair.
+    HugeGaps,
+    /// Ends one of n threads, and begins another: their stacks, each with a guard page.
+    Guards,
+    /// Makes one of n pages of code writable, and executable again.
+    Flips,
+    /// Doubles one of n arenas by mremap, or shrinks it to a page.
+    Arenas,
+    /// Ends one of n sandboxes that reserve 4 GiB each, and begins another.
+    Reservations,
 }
 
 /// How much a round does.
@@ -90,6 +102,11 @@ pub fn run(case: Case, engine: &mut dyn Engine, n: usize, effort: Effort) -> Opt
         Case::MapAlternating => maps::map_alternating(engine, n, effort),
         Case::Walk => maps::walk(engine, n)?,
         Case::Stacks => maps::stacks(engine, n, effort),
+        Case::HugeGaps => beyond::huge_gaps(engine, n, effort),
+        Case::Guards => beyond::guards(engine, n, effort),
+        Case::Flips => beyond::flips(engine, n, effort),
+        Case::Arenas => beyond::arenas(engine, n, effort),
+        Case::Reservations => beyond::reservations(engine, n, effort),
     };
     Some(took.as_nanos() as f64 / count as f64)
 }

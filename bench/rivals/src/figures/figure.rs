@@ -41,6 +41,9 @@ pub enum Figure {
     /// Faults and maps by threads, with range locks (2025).
     #[value(name = "F11")]
     Threads,
+    /// What programs do and no published figure has: huge pages, guard pages, code that changes,
+    /// arenas, reservations.
+    Beyond,
     /// Recorded programs, replayed: those of `--trace`.
     Traces,
 }
@@ -110,13 +113,18 @@ const SERIES: &[usize] = &[1, 16, 256, 4_096, 65_000];
 const FILES: &[usize] = &[50, 500];
 /// Few areas, and about as many as the kernel allows.
 const THREADS: &[usize] = &[1_024, 50_000];
+/// Few, as many as the kernel allows, and a million.
+const BEYOND: &[usize] = &[1_024, 30_000, 1_000_000];
 
 impl Figure {
     /// Its parts.
     pub fn parts(self) -> Vec<Part> {
         let series = |case, sizes| Part { linear: 4_096, searching: 256, ..Part::new(case, sizes, 4_096) };
         match self {
-            Figure::RandomMaps => vec![Part::new(Case::MunmapMmap, &[1_024], 50_000)],
+            Figure::RandomMaps => {
+                let steps = Part { work: Work::Steps, ..Part::new(Case::MunmapMmap, &[1_024], 50_000) };
+                vec![Part::new(Case::MunmapMmap, &[1_024], 50_000), steps]
+            }
             Figure::Brk => vec![
                 Part { workers: Workers::Scale, ..Part::new(Case::Brk, &[21], 50_000) },
                 Part::threads(threads::Case::BrkThreads, &[21], 50_000),
@@ -155,6 +163,17 @@ impl Figure {
                 Part::threads(threads::Case::Allocate, THREADS, 50_000),
                 Part::threads(threads::Case::AllocateFaultModify, THREADS, 50_000),
             ],
+            Figure::Beyond => {
+                // A walk for each gap takes milliseconds.
+                let part = |case, sizes| Part { linear: 1_024, searching: 0, ..Part::new(case, sizes, 20_000) };
+                vec![
+                    part(Case::HugeGaps, BEYOND),
+                    part(Case::Guards, BEYOND),
+                    Part { searching: 1_024, ..part(Case::Flips, BEYOND) },
+                    part(Case::Arenas, BEYOND),
+                    part(Case::Reservations, &[1_024, 10_000]),
+                ]
+            }
             Figure::Traces => Vec::new(),
         }
     }

@@ -28,7 +28,7 @@ pub struct Line {
     pub min: f64,
     /// The greatest.
     pub max: f64,
-    /// `ns`, or `times` of what is counted.
+    /// `ns`, `times` of what is counted, or `%` of a whole.
     pub unit: String,
     /// How many rounds.
     pub rounds: usize,
@@ -77,7 +77,7 @@ pub fn read(path: &Path) -> Result<Vec<Line>, String> {
             let line: Line =
                 serde_json::from_str(line).map_err(|error| at(&format!("line {}: {error}", number + 1)))?;
             let is_figure = line.suite == "figures"
-                && (line.value > 0.0 && line.min > 0.0 || line.unit == "times")
+                && (line.value > 0.0 && line.min > 0.0 || line.unit != "ns")
                 && line.max.is_finite();
             if is_figure { Ok(line) } else { Err(at(&format!("line {}: no line of `figures`", number + 1))) }
         })

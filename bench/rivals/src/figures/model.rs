@@ -3,7 +3,7 @@
 use crate::spaces::rwlock::{Number, config, limits};
 use crate::spaces::space::HEAP;
 use samara_bench::workloads::engine::{Engine, Fork, PAGE, What, alternating, timed};
-use samara_mm::{Access, AddressSpace, AreaIndex, Caps, Layout, Linux, MapFlags, MapRequest, Prot};
+use samara_mm::{Access, AddressSpace, AreaIndex, Caps, Layout, Linux, MapFlags, MapRequest, Prot, RemapFlags};
 use std::hint::black_box;
 use std::time::Duration;
 
@@ -79,6 +79,10 @@ impl<I: AreaIndex<Number>> Engine for Model<I> {
 
     fn protect(&mut self, start: u64, len: u64, prot: Prot) {
         self.space.protect(start, len, prot, None).expect("a protection");
+    }
+
+    fn remap(&mut self, start: u64, len: u64, new_len: u64) -> u64 {
+        self.space.mremap((start, len), new_len, RemapFlags::MAYMOVE, 0, &mut Linux).expect("a move").0
     }
 
     fn read(&mut self, addr: u64) {

@@ -94,6 +94,6 @@ pub fn published(figure: Figure) -> Vec<Change> {
                 "48 processors, range locks in a skip list against Linux 6.8: up to 13 times",
             )
         }],
-        Figure::Maps | Figure::Exec | Figure::Readers | Figure::Traces => Vec::new(),
+        Figure::Maps | Figure::Exec | Figure::Readers | Figure::Beyond | Figure::Traces => Vec::new(),
     }
 }

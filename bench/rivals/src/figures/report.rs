@@ -104,8 +104,37 @@ fn tables(figure: Figure, lines: &[&Line]) -> String {
         }
         out.push('\n');
     }
+    out.push_str(&shares(lines));
     out.push_str(&batches(lines));
     out.push_str(&changes(figure, lines));
+    out
+}
+
+/// How much each step takes of the whole.
+fn shares(lines: &[&Line]) -> String {
+    let shares: Vec<&Line> = lines.iter().copied().filter(|line| line.unit == "%").collect();
+    let mut steps: Vec<&str> = Vec::new();
+    for line in &shares {
+        if !steps.contains(&line.case.as_str()) && shares.iter().any(|of| of.case == line.case && of.value > 0.0) {
+            steps.push(&line.case);
+        }
+    }
+    if steps.is_empty() {
+        return String::new();
+    }
+    let designs: Vec<String> =
+        chosen::<Design>(&[]).map(Named::name).filter(|name| shares.iter().any(|line| line.design == *name)).collect();
+    let mut out = format!("\nShares of the time, in percent:\n\n| step | {} |", designs.join(" | "));
+    let _ = write!(out, "\n|{}", "---|".repeat(designs.len() + 1));
+    for step in steps {
+        let value = |design: &String| shares.iter().find(|line| line.case == step && line.design == *design);
+        let cells: Vec<String> = designs
+            .iter()
+            .map(|design| value(design).map_or(String::new(), |line| format!("{:.0}", line.value)))
+            .collect();
+        let _ = write!(out, "\n| {step} | {} |", cells.join(" | "));
+    }
+    out.push('\n');
     out
 }
 

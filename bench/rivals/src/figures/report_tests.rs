@@ -54,6 +54,17 @@ fn a_document() {
     assert!(!with_counts.contains("| 32 |"), "{with_counts}");
     std::fs::write(&document, &text).unwrap();
 
+    // So do shares, without the steps that nobody takes.
+    let share = |row: usize, percent: f64| {
+        let row = &Work::Steps.rows()[row];
+        Line::new(Figure::RandomMaps, row, (1_024, 1), Design::Samara, &Sample::new(vec![percent]))
+    };
+    write(&document, &[share(0, 30.0), share(1, 4.6), share(2, 0.0)]).unwrap();
+    let with_shares = std::fs::read_to_string(&document).unwrap();
+    let table = "| step | samara |\n|---|---|\n| munmap | 30 |\n| munmap find | 5 |\n\n";
+    assert!(with_shares.contains(table), "{with_shares}");
+    std::fs::write(&document, &text).unwrap();
+
     // Writing the same again changes nothing.
     write(&document, &lines).unwrap();
     assert_eq!(std::fs::read_to_string(&document).unwrap(), text);

@@ -6,7 +6,7 @@ use crate::figures::line::{Line, read};
 use crate::figures::model::Model;
 use crate::figures::traces::Trace;
 use crate::figures::work::{Row as WorkRow, Work};
-use crate::figures::{against, files, report, threads};
+use crate::figures::{against, files, report, steps, threads};
 use crate::rounds::interleaved;
 use crate::spaces::rwlock::Number;
 use crate::suite_args::{Named, chosen};
@@ -42,7 +42,7 @@ pub struct Args {
     /// How many rounds count.
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..))]
     rounds: Option<u32>,
-    /// Three rounds, each of a tenth.
+    /// Three rounds, each of a tenth, of at most 100,000 areas.
     #[arg(long)]
     quick: bool,
     /// One JSON object a line, as soon as it is known.
@@ -98,7 +98,7 @@ pub fn run_kernel(args: &KernelArgs) -> Result<(), String> {
     let rows = match args.work {
         Work::Alone(case) => workloads::kernel::run(case, args.n, effort).map(|nanos| vec![nanos]),
         Work::Threads(case) => workloads::kernel_threads::run(case, args.n, args.threads, effort),
-        Work::Files(_) => None,
+        Work::Steps | Work::Files(_) => None,
     };
     rows.ok_or("the kernel does not do that")?.iter().for_each(|row| println!("{row}"));
     Ok(())
@@ -121,9 +121,10 @@ impl Step {
             // These do not depend on the index. One design has shards, the others one lock.
             _ if work == Work::Files(OfFiles::Rmap) => matches!(design, Design::Maple | Design::Samara),
             _ if work == Work::Files(OfFiles::Batches) => design == Design::Samara,
+            _ if work == Work::Steps => design.is_index(),
             Design::Kernel => {
                 let cannot = [Case::ForkInsert, Case::ForkInsertBrk, Case::ForkSnapshot, Case::Walk].map(Work::Alone);
-                let areas = self.n * if work == Work::Alone(Case::Stacks) { 2 } else { 1 };
+                let areas = self.n * areas_of_each(work);
                 let is_called = !cannot.contains(&work) && !matches!(work, Work::Files(_));
                 is_called && work != Work::Threads(OfThreads::Query) && areas <= most_areas()
             }
@@ -134,6 +135,14 @@ impl Step {
             Design::Btreemap | Design::Rangemap => self.n <= self.part.searching,
             _ => true,
         }
+    }
+}
+
+/// Areas that a kernel has for each of the n things of a workload.
+fn areas_of_each(work: Work) -> usize {
+    match work {
+        Work::Alone(Case::Stacks | Case::Guards | Case::Reservations) => 2,
+        _ => 1,
     }
 }
 
@@ -208,7 +217,9 @@ impl Suite<'_> {
         let args = self.args;
         let wanted = |part: &Part| args.case.is_empty() || args.case.contains(&part.work);
         let parts = figure.parts().into_iter().filter(wanted);
-        let sizes = |part: Part| part.sizes.iter().filter(|n| args.n.is_empty() || args.n.contains(n));
+        let most = if args.quick { 100_000 } else { usize::MAX };
+        let is_wanted = |n: &usize| if args.n.is_empty() { *n <= most } else { args.n.contains(n) };
+        let sizes = |part: Part| part.sizes.iter().filter(move |n| is_wanted(n));
         parts
             .flat_map(|part| {
                 part.workers
@@ -277,6 +288,9 @@ impl Suite<'_> {
 fn once(design: Design, work: Work, n: usize, workers: usize, effort: Effort) -> Result<Vec<f64>, String> {
     match work {
         Work::Alone(case) => by_workers(design, case, n, effort, workers).map(|nanos| vec![nanos]),
+        Work::Steps => {
+            Ok(with_index!(design, Number, I => steps::shares::<I>(n, effort), unreachable!("no index has no steps")))
+        }
         Work::Threads(case) => {
             threads::run(design, case, n, workers, effort).map_or_else(|| by_kernel(work, n, workers, effort), Ok)
         }

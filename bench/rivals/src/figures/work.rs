@@ -1,6 +1,8 @@
-//! What is timed, by name: workloads of one thread on a space of its own, of threads that share
-//! one, and of processes that map the same files. Runs nothing.
+//! What is timed, by name: workloads of one thread on a space of its own and the steps of one of
+//! them, workloads of threads that share a space, and of processes that map the same files. Runs
+//! nothing.
 
+use crate::figures::steps;
 use crate::suite_args::Named;
 use clap::ValueEnum;
 use clap::builder::PossibleValue;
@@ -12,6 +14,8 @@ use std::sync::LazyLock;
 pub enum Work {
     /// One thread; several workers have a space each.
     Alone(Case),
+    /// The steps of [`Case::MunmapMmap`].
+    Steps,
     /// Threads that share a space.
     Threads(threads::Case),
     /// Processes that map the same files.
@@ -41,6 +45,7 @@ impl Work {
     pub fn rows(self) -> Vec<Row> {
         match self {
             Work::Alone(case) => vec![Row::nanos(case.name())],
+            Work::Steps => steps::rows().into_iter().map(|case| Row { case, n: None, unit: "%" }).collect(),
             Work::Threads(case) => case.rows().iter().copied().map(Row::nanos).collect(),
             Work::Files(files::Case::Rmap) => vec![Row::nanos("rmap")],
             Work::Files(files::Case::Batches) => {
@@ -62,13 +67,14 @@ impl ValueEnum for Work {
             let alone = Case::value_variants().iter().copied().map(Work::Alone);
             let threads = threads::Case::value_variants().iter().copied().map(Work::Threads);
             let files = files::Case::value_variants().iter().copied().map(Work::Files);
-            alone.chain(threads).chain(files).collect()
+            alone.chain([Work::Steps]).chain(threads).chain(files).collect()
         });
         &ALL
     }
     fn to_possible_value(&self) -> Option<PossibleValue> {
         match self {
             Work::Alone(case) => case.to_possible_value(),
+            Work::Steps => Some(PossibleValue::new("steps").help("The share of each step of an unmap and a map")),
             Work::Threads(case) => case.to_possible_value(),
             Work::Files(case) => case.to_possible_value(),
         }

@@ -3,13 +3,16 @@
 //! - **SPACES-1** All memory is private, anonymous, readable and writable. So areas that touch are
 //!   one area, in every subject.
 //! - **SPACES-2** A filled space has an area for each range of the data (which never touch,
-//!   DATA-1), each of which was written, and one page of heap at [`HEAP`].
+//!   DATA-1), each of which was written, one page of heap at [`HEAP`], and one of stack at
+//!   [`STACK`].
 
 use samara_bench::data::{Data, PAGE};
 use std::time::{Duration, Instant};
 
 /// Where the heap begins; above all ranges of the data.
 pub const HEAP: u64 = 0x5555_0000_0000;
+/// The stack, far above the heap, as in a process.
+pub const STACK: u64 = 0x7ffc_0000_0000;
 
 /// How a child gets its areas.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,6 +76,7 @@ pub trait Space: Sync + Sized {
                 assert_eq!(thread.fault(first, true), first, "the first write to {first:#x}");
             }
             assert_eq!(thread.brk(HEAP + PAGE), HEAP + PAGE, "a heap");
+            assert!(thread.map_fixed(STACK, PAGE, Apply::NOTHING), "a stack");
         }
         space
     }

@@ -6,7 +6,7 @@
 use crate::loaded::each;
 use crate::shared::in_parallel::in_parallel;
 use crate::shared::writes::Done;
-use crate::spaces::space::{Apply, HEAP, Space, Thread};
+use crate::spaces::space::{Apply, HEAP, STACK, Space, Thread};
 use samara_bench::data::{Data, Item, PAGE};
 use std::time::{Duration, Instant};
 
@@ -86,10 +86,11 @@ pub fn disjoint<S: Space>(
 pub fn check<S: Space>(space: &S, data: &Data) {
     space.check();
     let mut thread = space.thread();
-    let mut found = Vec::with_capacity(data.n() + 1);
+    let mut found = Vec::with_capacity(data.n() + 2);
     thread.read_all(|start, end| found.push((start, end)));
     let ranges = data.items.iter().map(|(first, last, _)| (*first, last + 1));
-    assert!(found.into_iter().eq(ranges.chain([(HEAP, HEAP + PAGE)])), "the areas are not those that should be there");
+    let rest = [HEAP, STACK].map(|start| (start, start + PAGE));
+    assert!(found.into_iter().eq(ranges.chain(rest)), "the areas are not those that should be there");
     for (first, last, _) in [0, data.n() / 2, data.n() - 1].map(|at| data.items[at]) {
         let len = last - first + 1;
         assert!(thread.unmap(first, len, Apply::NOTHING), "an unmap at {first:#x}");
