@@ -44,6 +44,8 @@ pub enum Case {
     GapAligned,
     /// The lowest aligned gap that fits; two of three are wide enough, but only the highest fits.
     GapMisaligned,
+    /// The same, where only free ranges count that hold an aligned one wherever they begin.
+    GapPadded,
     /// Erase a random range, find the highest gap that fits another, store it.
     MunmapMmap,
     /// Bytes asked of the allocator, of each range.
@@ -86,7 +88,8 @@ impl Case {
             | Case::GapLow
             | Case::GapHigh
             | Case::GapAligned
-            | Case::GapMisaligned => Stage::Filled,
+            | Case::GapMisaligned
+            | Case::GapPadded => Stage::Filled,
             Case::Append | Case::RandomFill | Case::BulkBuild | Case::MunmapMmap => Stage::Apart,
             Case::Replace | Case::Overwrite | Case::Split => Stage::Written,
             Case::IterateChurned | Case::CloneChurned => Stage::Churned,

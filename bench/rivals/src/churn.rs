@@ -94,7 +94,7 @@ impl<M: Map> Churn<M> {
             let old = self.live[index];
             assert_eq!(self.map.erase(old), Some(old.2), "an erased range had a wrong value");
             let len = size(&mut self.rng);
-            let gap = Gap { len, align: 1, low: PAGE, high: TOP - 1, end: End::Highest };
+            let gap = Gap { len, align: 1, padded: false, low: PAGE, high: TOP - 1, end: End::Highest };
             let first = self.map.gap(&gap).expect("there is room below the ranges");
             let new = (first, first + len - 1, self.next);
             self.next += 1;

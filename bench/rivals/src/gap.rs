@@ -11,6 +11,8 @@ pub struct Gap {
     pub len: u64,
     /// The first key is a multiple of this power of two.
     pub align: u64,
+    /// Whether only free ranges count that hold an aligned gap wherever they begin.
+    pub padded: bool,
     /// The gap starts here or later.
     pub low: u64,
     /// The gap ends here or before; below the largest key.
@@ -24,7 +26,8 @@ impl Gap {
     #[inline]
     pub fn fit(&self, from: u64, to: u64) -> Option<u64> {
         let (from, to) = (from.max(self.low), to.min(self.high));
-        if from > to || to - from < self.len - 1 {
+        let least = self.len - 1 + if self.padded { self.align - 1 } else { 0 };
+        if from > to || to - from < least {
             return None;
         }
         match self.end {

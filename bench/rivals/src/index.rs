@@ -38,6 +38,17 @@ pub enum Search {
 }
 
 impl Search {
+    /// Has samara search nodes so from now on.
+    ///
+    /// # Errors
+    /// Where the processor cannot.
+    pub fn choose(self) -> Result<(), String> {
+        match self.kind().search() {
+            Some(level) if force(level) != level => Err(format!("--search: this processor cannot do {}", self.name())),
+            _ => Ok(()),
+        }
+    }
+
     fn kind(self) -> Kind {
         match self {
             Search::Portable => Kind::SamaraPortable,

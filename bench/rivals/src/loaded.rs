@@ -231,15 +231,21 @@ impl<M: Map> Loaded<M> {
         let end_of_ranges = data.items[data.n() - 1].1 + 1;
         let up = |len: u64, align: u64| {
             let want = end_of_ranges.next_multiple_of(align);
-            (Gap { len, align, low: BASE, high: want + len - 1, end: End::Lowest }, want)
+            let gap = Gap { len, align, padded: false, low: BASE, high: want + len - 1, end: End::Lowest };
+            (gap, want)
         };
         let (gap, want) = match case {
             Case::GapHigh => {
                 let low = BASE - SLOT;
-                (Gap { len: SLOT, align: 1, low, high: end_of_ranges - 1, end: End::Highest }, low)
+                let high = end_of_ranges - 1;
+                (Gap { len: SLOT, align: 1, padded: false, low, high, end: End::Highest }, low)
             }
             Case::GapAligned => up(4 * SLOT, 4 * SLOT),
             Case::GapMisaligned => up(SLOT / 2, SLOT),
+            Case::GapPadded => {
+                let (gap, want) = up(SLOT / 2, SLOT);
+                (Gap { padded: true, high: end_of_ranges + SLOT / 2 + SLOT, ..gap }, want)
+            }
             _ => up(SLOT, 1),
         };
         let map = &self.map;
@@ -299,7 +305,9 @@ impl<M: Map> Subject for Loaded<M> {
             Case::Clone | Case::CloneChurned => self.clone(data, passes),
             Case::Snapshot => self.snapshot(data, effort),
             Case::FirstWriteAfterSnapshot => self.first_write(data, round, effort),
-            Case::GapLow | Case::GapHigh | Case::GapAligned | Case::GapMisaligned => self.gap(case, data),
+            Case::GapLow | Case::GapHigh | Case::GapAligned | Case::GapMisaligned | Case::GapPadded => {
+                self.gap(case, data)
+            }
             Case::MunmapMmap => self.munmap_mmap(scene),
             Case::BytesPerRange | Case::BytesPerRangeChurned => {
                 unreachable!("bytes are counted by a program of their own")

@@ -354,7 +354,8 @@ fn gap_query<K: TestKey>(u: &mut Unstructured<'_>, universe: &Universe) -> Resul
     let offset = if u.arbitrary()? { K::ZERO } else { universe.key(u)? };
     let end = if u.arbitrary()? { End::Lowest } else { End::Highest };
     let query = GapQuery::new(len).within(window).from(end);
-    Ok(query.aligned_at(align, offset).unwrap_or(query))
+    let query = query.aligned_at(align, offset).unwrap_or(query);
+    Ok(if u.ratio(1, 4)? { query.padded() } else { query })
 }
 
 /// How an operation is made: [`Op::arbitrary`] or [`Op::arbitrary_shared`].

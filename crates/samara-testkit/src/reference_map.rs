@@ -159,6 +159,10 @@ fn fit<K: TestKey>(query: &GapQuery<K>, gap: Span<K>) -> Option<Span<K>> {
     if len == 0 || align.count_ones() != 1 || high - low < len - 1 {
         return None;
     }
+    // At one of `align` places that follow one another a run is aligned.
+    if query.is_padded() && high - low - (len - 1) < align - 1 {
+        return None;
+    }
     let first = match query.end() {
         End::Lowest => low.checked_add(offset.wrapping_sub(low) % align)?,
         End::Highest => {

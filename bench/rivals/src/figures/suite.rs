@@ -7,6 +7,7 @@ use crate::figures::model::Model;
 use crate::figures::traces::Trace;
 use crate::figures::work::{Row as WorkRow, Work};
 use crate::figures::{against, files, report, steps, threads};
+use crate::index::Search;
 use crate::rounds::interleaved;
 use crate::spaces::rwlock::Number;
 use crate::suite_args::{Named, chosen};
@@ -39,6 +40,9 @@ pub struct Args {
     /// Replay this trace of a program too, as `samara events FILE --json` prints it.
     #[arg(long, value_name = "EVENTS.jsonl")]
     trace: Vec<PathBuf>,
+    /// Have samara search its nodes so. Without it, by the best way that the processor has.
+    #[arg(long, value_enum)]
+    search: Option<Search>,
     /// How many rounds count.
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..))]
     rounds: Option<u32>,
@@ -76,6 +80,7 @@ pub struct KernelArgs {
 /// # Errors
 /// Where nothing is left to measure, a file cannot be read or written, or the kernel's side fails.
 pub fn run(args: &Args) -> Result<(), String> {
+    args.search.map_or(Ok(()), Search::choose)?;
     let lines = match &args.from {
         Some(path) => read(path)?,
         None => Suite { args, bar: progress(0) }.run()?,

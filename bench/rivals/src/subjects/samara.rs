@@ -47,6 +47,7 @@ impl Map for RangeMap<u64, u64> {
     #[inline]
     fn gap(&self, want: &Gap) -> Option<u64> {
         let query = GapQuery::new(want.len).within(want.low..=want.high).aligned(want.align).ok()?.from(want.end);
+        let query = if want.padded { query.padded() } else { query };
         self.find_gap(&query).map(|span| span.first)
     }
     fn snapshot(&self) -> Option<Self> {

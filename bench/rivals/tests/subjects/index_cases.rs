@@ -175,7 +175,7 @@ fn wrong_answers_are_detected() {
     assert!(both(&[Iterate, IterateChurned, Clone, Snapshot, Append, BulkBuild, Replace], &walked), "{walked:?}");
     assert_eq!(detected::<{ Fault::EachRev as u8 }>(Built::Insert), [IterateRev]);
     let gap = detected::<{ Fault::Gap as u8 }>(Built::Insert);
-    assert!(both(&[GapLow, GapHigh, GapAligned, GapMisaligned, MunmapMmap], &gap), "{gap:?}");
+    assert!(both(&[GapLow, GapHigh, GapAligned, GapMisaligned, GapPadded, MunmapMmap], &gap), "{gap:?}");
     assert!(both(&[Clone, CloneChurned], &detected::<{ Fault::Copy as u8 }>(Built::Insert)));
     assert!(both(&[Snapshot], &detected::<{ Fault::Snapshot as u8 }>(Built::Insert)));
     assert!(both(&[BulkBuild], &detected::<{ Fault::Bulk as u8 }>(Built::Insert)));

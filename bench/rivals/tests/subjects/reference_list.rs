@@ -39,7 +39,16 @@ impl List {
 
     fn gap(&self, want: &Gap) -> Option<u64> {
         let free = |key: u64| !self.0.iter().any(|(first, last, _)| (first..=last).contains(&&key));
-        let fits = |first: &u64| first.is_multiple_of(want.align) && (*first..*first + want.len).all(free);
+        // All free keys of the window that touch this one.
+        let run = |at: u64| {
+            let up = (at..=want.high).take_while(|key| free(*key)).count();
+            up + (want.low..at).rev().take_while(|key| free(*key)).count()
+        };
+        let least = want.len + if want.padded { want.align - 1 } else { 0 };
+        let fits = |first: &u64| {
+            let is_free = (*first..*first + want.len).all(free);
+            first.is_multiple_of(want.align) && is_free && run(*first) as u64 >= least
+        };
         let mut starts = want.low..=(want.high + 1).saturating_sub(want.len);
         match want.end {
             End::Lowest => starts.find(fits),
@@ -73,7 +82,8 @@ fn agrees<M: Map>(name: &str) {
             assert_eq!(map.lookups(&keys), want, "{name}: lookups of {keys:?}");
             for end in [End::Lowest, End::Highest] {
                 let (low, high) = (rng.u64(1..150), rng.u64(150..300));
-                let want = Gap { len: rng.u64(1..12), align: 1 << rng.u8(0..5), low, high, end };
+                let (len, align, padded) = (rng.u64(1..12), 1 << rng.u8(0..5), rng.u8(0..4) == 0);
+                let want = Gap { len, align, padded, low, high, end };
                 assert_eq!(map.gap(&want), list.gap(&want), "{name}: {want:?} in {:?}", list.0);
             }
             if !M::LACKS.contains(&Case::IterateRev) {

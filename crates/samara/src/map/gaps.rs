@@ -19,7 +19,8 @@ impl<K: Key, V, S: Shape> RangeMap<K, V, S> {
     }
 
     /// Finds the run of free keys that `query` asks for: see [`GapQuery`]. O(log n). An alignment
-    /// adds one step for each gap on the way that is wide enough but holds no aligned run.
+    /// adds one step for each gap on the way that is wide enough but holds no aligned run, unless
+    /// the query is [`padded`](GapQuery::padded).
     #[must_use]
     pub fn find_gap(&self, query: &GapQuery<K>) -> Option<Span<K>> {
         self.tree.find_gap(query)

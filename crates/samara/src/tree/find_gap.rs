@@ -2,8 +2,9 @@
 //! window.
 //!
 //! Gap words are exact, so a descent fails only in the two regions that the window cuts, and in
-//! gaps that are wide enough but hold no aligned run. Without alignment the search takes O(log n);
-//! with alignment, each gap that holds no aligned run costs one more step.
+//! gaps that are wide enough but hold no aligned run. Without alignment, or if only gaps count that
+//! have room for any (`GapQuery::padded`), the search takes O(log n); else each gap that holds no
+//! aligned run costs one more step.
 //!
 //! Does not know what fits in a gap: [`GapQuery::fit`] does.
 
@@ -28,15 +29,30 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
     /// than its old and its new value.
     pub(crate) fn find_gap_by<const NOW: bool>(&self, query: &GapQuery<K>) -> Option<Span<K>> {
         debug_assert!(query.align.is_power_of_two());
+        if query.is_padded() {
+            return self.find_padded_gap::<NOW>(query);
+        }
         if query.len == K::ZERO || query.window.is_empty() {
             return None;
         }
-        let Some(max) = self.max() else { return query.fit(Span::FULL) };
-        let behind = || max.succ().and_then(|first| query.fit(Span::new(first, K::MAX)));
+        let Some(max) = self.max() else { return query.fit_unpadded(Span::FULL) };
+        let behind = || max.succ().and_then(|first| query.fit_unpadded(Span::new(first, K::MAX)));
         match query.end {
             End::Lowest => self.find_inside::<NOW>(query).or_else(behind),
             End::Highest => behind().or_else(|| self.find_inside::<NOW>(query)),
         }
+    }
+
+    /// Searches for a gap with room for the padding, and takes the aligned run in it.
+    #[cold]
+    fn find_padded_gap<const NOW: bool>(&self, query: &GapQuery<K>) -> Option<Span<K>> {
+        let (plain, distance) = query.unpadded()?;
+        let room = match distance.succ() {
+            Some(len) => self.find_gap_by::<NOW>(&GapQuery { len, align: K::ONE, ..plain })?,
+            // More keys than a key can say: so many are free only where nothing is.
+            None => query.fit(Span::FULL).filter(|_| self.root.is_none()).and(Some(Span::FULL))?,
+        };
+        plain.fit_unpadded(room)
     }
 
     /// Searches the gaps before the last entry.
@@ -175,7 +191,7 @@ impl<K: Key, V, S: Shape, const UP: bool, const NOW: bool> FindGap<'_, K, V, S, 
             while let Some(i) = end(wide, UP) {
                 // The gap is at least one key wide, so its last key is right before the entry.
                 let first = if i == 0 { start } else { leaf.key(i - 1).wrapping_add(K::ONE) };
-                if let Some(fit) = self.query.fit(Span::new(first, leaf.first(i).wrapping_sub(K::ONE))) {
+                if let Some(fit) = self.query.fit_unpadded(Span::new(first, leaf.first(i).wrapping_sub(K::ONE))) {
                     return Some(fit);
                 }
                 wide &= !(1 << i);

@@ -35,13 +35,14 @@ pub struct GapQuery<K = u64> {
     pub(crate) offset: K,
     pub(crate) window: Span<K>,
     pub(crate) end: End,
+    pub(crate) padded: bool,
 }
 
 impl<K: Key> GapQuery<K> {
     /// A query for the lowest run of `len` free keys, anywhere, at any alignment. A query for zero
     /// keys finds nothing.
     pub fn new(len: K) -> Self {
-        GapQuery { len, align: K::ONE, offset: K::ZERO, window: Span::FULL, end: End::Lowest }
+        GapQuery { len, align: K::ONE, offset: K::ZERO, window: Span::FULL, end: End::Lowest, padded: false }
     }
     /// Limits the answer to `window`. In a window that holds no key the query finds nothing.
     #[must_use]
@@ -68,6 +69,26 @@ impl<K: Key> GapQuery<K> {
     /// [`AlignError`]: `align` is not a power of two.
     pub fn aligned_at(self, align: K, offset: K) -> Result<Self, AlignError<K>> {
         if align.is_power_of_two() { Ok(GapQuery { align, offset, ..self }) } else { Err(AlignError { align }) }
+    }
+
+    /// Takes only gaps of `len + align - 1` keys or more within the window: there an aligned run
+    /// fits wherever the gap begins, so that the search takes O(log n) whatever the alignment. It
+    /// passes over smaller gaps also where they hold an aligned run, and so may find a place
+    /// further away, or none. (Linux searches so for huge pages.) Without an alignment it changes
+    /// nothing.
+    ///
+    /// ```
+    /// use samara::{GapQuery, RangeMap, Span};
+    /// let map: RangeMap<u64, char> = [(0..=15, 'a'), (32..=99, 'b'), (140..=149, 'c')].into_iter().collect();
+    /// let query = GapQuery::new(16).aligned(16)?;
+    /// assert_eq!(map.find_gap(&query), Some(Span::new(16, 31)));
+    /// assert_eq!(map.find_gap(&query.padded()), Some(Span::new(112, 127)), "the gap from 100 to 139");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn padded(mut self) -> Self {
+        self.padded = true;
+        self
     }
 
     /// The number of keys.
@@ -102,6 +123,18 @@ impl<K: Key> GapQuery<K> {
         self.end
     }
 
+    /// Whether only gaps count that hold an aligned run wherever they begin.
+    #[must_use]
+    pub fn is_padded(&self) -> bool {
+        self.padded
+    }
+    /// This query without padding, and the distance between the first and the last key of the
+    /// smallest gap that counts for it; `None` if none does.
+    pub(crate) fn unpadded(&self) -> Option<(Self, K)> {
+        let distance = self.len.checked_sub(K::ONE)?.checked_add(self.align.wrapping_sub(K::ONE))?;
+        Some((GapQuery { padded: false, ..*self }, distance))
+    }
+
     /// The answer within the free range `gap`, the nearest to the wanted end; `None` if it does not
     /// fit there. For collections that search their gaps by themselves. O(1).
     ///
@@ -114,6 +147,17 @@ impl<K: Key> GapQuery<K> {
     /// ```
     #[must_use]
     pub fn fit(&self, gap: Span<K>) -> Option<Span<K>> {
+        if self.padded {
+            let room = gap.intersect(&self.window)?;
+            let (plain, distance) = self.unpadded()?;
+            return if room.first.checked_add(distance)? <= room.last { plain.fit_unpadded(room) } else { None };
+        }
+        self.fit_unpadded(gap)
+    }
+
+    /// [`fit`](Self::fit), without padding.
+    #[inline]
+    pub(crate) fn fit_unpadded(&self, gap: Span<K>) -> Option<Span<K>> {
         let room = gap.intersect(&self.window)?;
         let mask = self.align.wrapping_sub(K::ONE);
         let span = match self.end {
