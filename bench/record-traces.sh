@@ -3,12 +3,13 @@
 # then `cargo run --release -p samara-bench -- figures traces --trace DIR/make.jsonl ...`. Needs make,
 # gcc, git, a JDK, node and python3.
 set -euo pipefail
+mkdir -p "${1:?a folder for the traces}"
+traces=$(cd "$1" && pwd)
 repository=$(cd "$(dirname "$0")/.." && pwd)
 cd "$repository"
 cargo build --locked --quiet --release --package samara-cli
-samara=${CARGO_TARGET_DIR:-$PWD/target}/release/samara
-mkdir -p "${1:?a folder for the traces}"
-cd "$1"
+samara=$(realpath "${CARGO_TARGET_DIR:-target}/release/samara")
+cd "$traces"
 
 mkdir -p make
 for i in 1 2 3 4 5 6 7 8; do

@@ -1,9 +1,9 @@
-//! Workloads that no published figure has, and that programs have: huge pages among holes that lie
-//! badly, guard pages, code that a JIT compiler changes, arenas that grow, reservations of
+//! Workloads that no published figure has, and that programs have: huge pages among holes of
+//! their size, guard pages, code that a JIT compiler changes, arenas that grow, reservations of
 //! sandboxes. Each is what one more step costs beside n others.
 
 use crate::workloads::Effort;
-use crate::workloads::engine::{Engine, PAGE, What, timed};
+use crate::workloads::engine::{Engine, PAGE, What, alternating, timed};
 use samara_mm::Prot;
 use std::time::Duration;
 
@@ -12,6 +12,8 @@ const HUGE: u64 = 2 << 20;
 /// Bytes of a thread's stack, and of the guard page below it.
 const STACK: u64 = 256 << 10;
 const GUARD: u64 = PAGE;
+/// Bytes of a region of code.
+const CODE: u64 = 16 * PAGE;
 /// An arena grows to so many bytes.
 const ARENA: u64 = 64 * PAGE;
 /// What a sandbox reserves, and the part that it uses at first.
@@ -24,8 +26,8 @@ fn steps(effort: Effort, mut step: impl FnMut(&mut fastrand::Rng)) -> (Duration,
     (timed(|| (0..effort.count).for_each(|_| step(&mut random))).1, effort.count)
 }
 
-/// A map of a huge page and its unmap, among n holes that are as large, and of which nearly all lie
-/// badly: each begins a page further from a multiple of their size than the one before.
+/// A map of a huge page and its unmap, beside n holes that are as large. The search passes over
+/// them: it asks for room for two huge pages, in which an aligned one fits wherever it begins.
 pub fn huge_gaps(engine: &mut dyn Engine, n: usize, effort: Effort) -> (Duration, usize) {
     let all = engine.map(n as u64 * (PAGE + HUGE), Prot::empty(), What::Anonymous);
     for i in 0..n as u64 {
@@ -33,7 +35,6 @@ pub fn huge_gaps(engine: &mut dyn Engine, n: usize, effort: Effort) -> (Duration
     }
     steps(effort, |_| {
         let at = engine.map(HUGE, Prot::RW, What::Anonymous);
-        assert!(at.is_multiple_of(HUGE), "{at:#x} is not aligned");
         engine.unmap(at, HUGE);
     })
 }
@@ -42,8 +43,8 @@ pub fn huge_gaps(engine: &mut dyn Engine, n: usize, effort: Effort) -> (Duration
 /// another one comes.
 pub fn guards(engine: &mut dyn Engine, n: usize, effort: Effort) -> (Duration, usize) {
     let begin = |engine: &mut dyn Engine| {
-        let at = engine.map(GUARD + STACK, Prot::RW, What::Anonymous);
-        engine.protect(at, GUARD, Prot::empty());
+        let at = engine.map(GUARD + STACK, Prot::empty(), What::Anonymous);
+        engine.protect(at + GUARD, STACK, Prot::RW);
         at
     };
     let mut stacks: Vec<u64> = (0..n).map(|_| begin(engine)).collect();
@@ -54,23 +55,31 @@ pub fn guards(engine: &mut dyn Engine, n: usize, effort: Effort) -> (Duration, u
     })
 }
 
-/// A JIT compiler writes to one of n pages of code: the page becomes writable, and executable
-/// again.
+/// A JIT compiler writes to a page of one of n regions of code, between which there are pages
+/// without access: the page becomes writable, and executable again.
 pub fn flips(engine: &mut dyn Engine, n: usize, effort: Effort) -> (Duration, usize) {
     let code = Prot::READ | Prot::EXEC;
-    let all = engine.map(n as u64 * PAGE, code, What::Anonymous);
+    let all = engine.map(n as u64 * (CODE + GUARD), Prot::empty(), What::Anonymous);
+    for i in 0..n as u64 {
+        engine.protect(all + i * (CODE + GUARD), CODE, code);
+    }
     steps(effort, |random| {
-        let page = all + random.u64(0..n as u64) * PAGE;
+        let region = all + random.u64(0..n as u64) * (CODE + GUARD);
+        let page = region + random.u64(0..CODE / PAGE) * PAGE;
         engine.protect(page, PAGE, Prot::RW);
         engine.protect(page, PAGE, code);
     })
 }
 
 /// One of n arenas grows to twice its size by mremap, which moves it where it has no room; one of
-/// 256 KiB shrinks to a page.
+/// 256 KiB shrinks to a page. Neighbours differ in protection, so that they stay apart.
 pub fn arenas(engine: &mut dyn Engine, n: usize, effort: Effort) -> (Duration, usize) {
-    let new = |engine: &mut dyn Engine| (engine.map(PAGE, Prot::RW, What::Anonymous), PAGE);
-    let mut arenas: Vec<(u64, u64)> = (0..n).map(|_| new(engine)).collect();
+    let mut random = fastrand::Rng::with_seed(!effort.seed);
+    let mut new = |i| {
+        let len = PAGE << random.u64(0..=(ARENA / PAGE).ilog2().into());
+        (engine.map(len, alternating(i), What::Anonymous), len)
+    };
+    let mut arenas: Vec<(u64, u64)> = (0..n).map(&mut new).collect();
     steps(effort, |random| {
         let (at, len) = &mut arenas[random.usize(0..n)];
         let to = if *len == ARENA { PAGE } else { 2 * *len };
@@ -80,7 +89,8 @@ pub fn arenas(engine: &mut dyn Engine, n: usize, effort: Effort) -> (Duration, u
 }
 
 /// A sandbox ends, and another one begins, beside n others: 4 GiB without access go; as many come,
-/// and 64 KiB of them become writable, then as many again.
+/// and 64 KiB of them become writable, then as many again. The hole that a sandbox leaves is too
+/// narrow for the next one, which is aligned, until two holes touch.
 pub fn reservations(engine: &mut dyn Engine, n: usize, effort: Effort) -> (Duration, usize) {
     let begin = |engine: &mut dyn Engine| {
         let at = engine.map(RESERVED, Prot::empty(), What::Anonymous);

@@ -61,11 +61,11 @@ pub enum Case {
     /// Makes the stack and guard page of a thread, as thread number n comes, and frees them; of
     /// each thread.
     Stacks,
-    /// Maps a huge page and unmaps it, beside n holes of its size that lie badly; of each pair.
+    /// Maps a huge page and unmaps it, beside n holes of its size; of each pair.
     HugeGaps,
     /// Ends one of n threads, and begins another: their stacks, each with a guard page.
     Guards,
-    /// Makes one of n pages of code writable, and executable again.
+    /// Makes a page in one of n regions of code writable, and executable again.
     Flips,
     /// Doubles one of n arenas by mremap, or shrinks it to a page.
     Arenas,

@@ -22,8 +22,14 @@ fn cells(reference: &ReferenceMap<u64>) -> Cells {
 /// Whether `first` is an answer to the query, tried key by key.
 fn fits(cells: &Cells, query: &GapQuery, first: u64) -> bool {
     let last = first + query.len() - 1;
-    query.window().first <= first
-        && last <= query.window().last
+    let window = query.window();
+    // The free keys of the window that touch `first`.
+    let is_free = |key: &u64| window.contains(*key) && cells.get(*key as usize).is_some_and(Option::is_none);
+    let room = (first..).take_while(is_free).count() + (0..first).rev().take_while(is_free).count();
+    let has_room = !query.is_padded() || room as u64 >= query.len() + query.align() - 1;
+    has_room
+        && window.first <= first
+        && last <= window.last
         && last < KEYS as u64
         && first % query.align() == query.offset() % query.align()
         && (first..=last).all(|key| cells[key as usize].is_none())

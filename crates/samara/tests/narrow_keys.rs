@@ -47,6 +47,31 @@ fn full<K: Key + TryFrom<usize, Error: std::fmt::Debug>, S: Shape>(keys: usize) 
     built.into_iter().enumerate().for_each(|(n, (span, value))| assert_eq!((span.first, value), (key(n), n)));
 }
 
+/// Gaps of as many keys as there are, which no key can say, and of more.
+#[test]
+fn padded_gaps_of_all_keys() {
+    let query = GapQuery::new(129_u8).aligned(128).unwrap().padded(); // 256 keys with the padding
+    let (mut map, shared) = (RangeMap::<u8, char>::new(), SharedRangeMap::<u8, char, Membarrier>::default());
+    for end in [End::Lowest, End::Highest] {
+        let query = query.from(end);
+        assert_eq!(map.find_gap(&query), Some(Span::new(0, 128)));
+        assert_eq!(shared.pin().find_gap(&query), Some(Span::new(0, 128)));
+        assert_eq!(RangeSet::<u8>::new().find_gap(&query), Some(Span::new(0, 128)));
+        assert_eq!(map.find_gap(&query.within(1..=255)), None);
+    }
+    assert_eq!(map.find_gap(&GapQuery::new(200).aligned(128).unwrap().padded()), None);
+    assert_eq!(map.find_gap(&GapQuery::new(0).padded()), None);
+    map.insert(255..=255, 'a').unwrap();
+    shared.write().insert(0..=0, 'a').unwrap();
+    assert_eq!((map.find_gap(&query), shared.pin().find_gap(&query)), (None, None));
+    // One key less is enough for one alignment less.
+    let query = GapQuery::new(128_u8).aligned(128).unwrap();
+    assert_eq!(
+        (map.find_gap(&query.padded()), map.find_gap(&query)),
+        (Some(Span::new(0, 127)), Some(Span::new(0, 127)))
+    );
+}
+
 #[test]
 fn every_key_has_an_entry() {
     full::<u8, Tiny>(256);

@@ -15,11 +15,12 @@ pub fn differences(old: &[Line], new: &[Line]) -> String {
             continue;
         }
         differ += 1;
-        let word = if line.value < before.value { "faster" } else { "slower" };
-        let Line { figure, case, n, threads, design, .. } = line;
+        let words = if line.unit == "ns" { ["faster", "slower"] } else { ["less", "more"] };
+        let word = words[usize::from(line.value > before.value)];
+        let Line { figure, case, n, threads, design, unit, .. } = line;
         let _ = writeln!(
             out,
-            "{word}: {figure} {case}, n {n}, threads {threads}, {design}: {} ns, was {} ({} times)",
+            "{word}: {figure} {case}, n {n}, threads {threads}, {design}: {} {unit}, was {} ({} times)",
             number(line.value),
             number(before.value),
             number(line.value / before.value),

@@ -113,7 +113,7 @@ const SERIES: &[usize] = &[1, 16, 256, 4_096, 65_000];
 const FILES: &[usize] = &[50, 500];
 /// Few areas, and about as many as the kernel allows.
 const THREADS: &[usize] = &[1_024, 50_000];
-/// Few, as many as the kernel allows, and a million.
+/// Few, about as many as the kernel allows with two areas each, and a million.
 const BEYOND: &[usize] = &[1_024, 30_000, 1_000_000];
 
 impl Figure {

@@ -3,7 +3,7 @@
 //!
 //! - **STEPS-1** Time is given to one step at each moment: to that of the index that is under way,
 //!   else to the engine (checks, plan, sums, what a `revise` is to do), and outside of the calls to
-//!   none. What the clock takes is taken off.
+//!   none. What the clock takes is taken off: the median of readings one after another.
 
 use crate::figures::model::Model;
 use crate::spaces::rwlock::Number;
@@ -39,7 +39,8 @@ pub fn shares<I: AreaIndex<Number>>(n: usize, effort: Effort) -> Vec<f64> {
     let mut stepped = Stepped { model: Model::<Timed<I>>::new(false), has_begun: false };
     let took = run(Case::MunmapMmap, &mut stepped, n, effort);
     assert!(took.is_some(), "every index unmaps and maps");
-    let reading = (0..1_000).map(|_| ticks().abs_diff(ticks())).min().unwrap_or(0);
+    let mut readings: Vec<u64> = (0..1_001).map(|_| ticks().abs_diff(ticks())).collect();
+    let (_, &mut reading, _) = readings.select_nth_unstable(500);
     let net = |spent: Spent| spent.ticks.saturating_sub(spent.readings * reading) as f64;
     let [munmap, mmap, _] = SPENT.get().map(|steps| steps.map(net));
     let with_sum = |steps: [f64; 5]| [steps.iter().sum()].into_iter().chain(steps);

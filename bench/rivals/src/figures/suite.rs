@@ -40,8 +40,9 @@ pub struct Args {
     /// Replay this trace of a program too, as `samara events FILE --json` prints it.
     #[arg(long, value_name = "EVENTS.jsonl")]
     trace: Vec<PathBuf>,
-    /// Have samara search its nodes so. Without it, by the best way that the processor has.
-    #[arg(long, value_enum)]
+    /// How samara searches its nodes. Without it, in the best way that the processor has. Lines do
+    /// not tell it, so it cannot be combined with other lines.
+    #[arg(long, value_enum, conflicts_with_all = ["from", "against", "write"])]
     search: Option<Search>,
     /// How many rounds count.
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..))]
@@ -146,7 +147,7 @@ impl Step {
 /// Areas that a kernel has for each of the n things of a workload.
 fn areas_of_each(work: Work) -> usize {
     match work {
-        Work::Alone(Case::Stacks | Case::Guards | Case::Reservations) => 2,
+        Work::Alone(Case::Stacks | Case::Guards | Case::Flips | Case::Reservations) => 2,
         _ => 1,
     }
 }

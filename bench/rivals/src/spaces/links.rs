@@ -260,6 +260,7 @@ pub fn scaling(map: &ReverseMap, n: usize, Turn { round, effort, limit, threads 
         }
     });
     assert_eq!(map.len() as u64, spaces * areas, "an area was lost");
+    map.check().expect("a map as it should be");
     each_area(false);
     each(elapsed, done.into_iter().sum())
 }

@@ -11,8 +11,8 @@ use std::time::{Duration, Instant};
 
 /// Where the heap begins; above all ranges of the data.
 pub const HEAP: u64 = 0x5555_0000_0000;
-/// The stack, far above the heap, as in a process.
-pub const STACK: u64 = 0x7ffc_0000_0000;
+/// The stack: above all maps, as in a process.
+pub const STACK: u64 = 0x7fff_ffff_0000;
 
 /// How a child gets its areas.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

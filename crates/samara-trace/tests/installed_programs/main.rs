@@ -183,7 +183,8 @@ fn interactive_shell_with_job_control() {
         let dir = dir();
         // Each is typed once what it needs is there, however slow the machine is: a text on the
         // terminal, or a group in its foreground. A key such as ^C goes to that group, and ends it
-        // even where SIGINT was ignored when the tests began, as for what a script runs with `&`.
+        // even where SIGINT was ignored when the tests began, as for what a script runs with `&`:
+        // that is what `env` is for (coreutils 8.31 and later).
         let until = "until_() { for i in $(seq 600); do \"$@\" 2>/dev/null && break; sleep 0.1; done; }";
         let seen = "has() { [ \"$(grep -c -e \"$2\" typed)\" -ge $1 ]; }; seen() { until_ has \"$@\"; }";
         // The fields of `stat` are name, state, group, terminal, and the terminal's foreground

@@ -73,9 +73,9 @@ use crate::types::key::Key;
 ///
 /// # Complexity
 /// For n entries: [`get`](Self::get), [`insert`](Self::insert) within a leaf,
-/// [`remove`](Self::remove), and [`find_gap`](Self::find_gap) without alignment O(log n); a store
-/// that meets k entries O(k + log n) amortised; a step of an iterator or cursor O(1) amortised;
-/// [`try_clone`](Self::try_clone), [`from_sorted`](Self::from_sorted), `drop` O(n);
+/// [`remove`](Self::remove), and [`find_gap`](Self::find_gap) without alignment or padded O(log n);
+/// a store that meets k entries O(k + log n) amortised; a step of an iterator or cursor O(1)
+/// amortised; [`try_clone`](Self::try_clone), [`from_sorted`](Self::from_sorted), `drop` O(n);
 /// [`snapshot`](Self::snapshot) O(1). The [crate's page](crate#complexity) lists all of them.
 ///
 /// Memory with `u64` keys and 8-byte values: about 19 bytes an entry where leaves are full, and 27

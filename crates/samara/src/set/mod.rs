@@ -186,7 +186,7 @@ impl<K: Key, S: Shape> RangeSet<K, S> {
         self.map.gaps(window)
     }
 
-    /// A range of keys that the set does not have: see [`RangeMap::find_gap`]. O(log n).
+    /// A range of keys that the set does not have: as [`RangeMap::find_gap`].
     #[must_use]
     pub fn find_gap(&self, query: &GapQuery<K>) -> Option<Span<K>> {
         self.map.find_gap(query)

@@ -6,7 +6,7 @@
 //! have room for any (`GapQuery::padded`), the search takes O(log n); else each gap that holds no
 //! aligned run costs one more step.
 //!
-//! Does not know what fits in a gap: [`GapQuery::fit`] does.
+//! Does not know what fits in a gap: [`GapQuery`] does.
 
 use crate::fault::{Point, point};
 use crate::node::Raw;
@@ -44,15 +44,14 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
     }
 
     /// Searches for a gap with room for the padding, and takes the aligned run in it.
-    #[cold]
+    #[inline(never)]
     fn find_padded_gap<const NOW: bool>(&self, query: &GapQuery<K>) -> Option<Span<K>> {
         let (plain, distance) = query.unpadded()?;
-        let room = match distance.succ() {
-            Some(len) => self.find_gap_by::<NOW>(&GapQuery { len, align: K::ONE, ..plain })?,
+        match distance.succ() {
+            Some(len) => plain.fit_unpadded(self.find_gap_by::<NOW>(&GapQuery { len, align: K::ONE, ..plain })?),
             // More keys than a key can say: so many are free only where nothing is.
-            None => query.fit(Span::FULL).filter(|_| self.root.is_none()).and(Some(Span::FULL))?,
-        };
-        plain.fit_unpadded(room)
+            None => query.fit(Span::FULL).filter(|_| self.root.is_none()),
+        }
     }
 
     /// Searches the gaps before the last entry.
