@@ -106,7 +106,10 @@ fn read(text: &str) -> Result<Vec<Line>, String> {
 }
 
 /// The values of a field, in the order in which they first come.
-pub(crate) fn distinct<'a>(lines: &'a [Line], field: impl Fn(&'a Line) -> &'a String) -> Vec<&'a str> {
+pub(crate) fn distinct<'a, L: 'a>(
+    lines: impl IntoIterator<Item = &'a L>,
+    field: impl Fn(&'a L) -> &'a String,
+) -> Vec<&'a str> {
     let mut all: Vec<&str> = Vec::new();
     for line in lines {
         let value = field(line).as_str();

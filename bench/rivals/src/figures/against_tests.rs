@@ -29,4 +29,13 @@ fn beyond_the_noise() {
         "slower: F1 munmap_mmap, n 1024, threads 1, samara: 22.00 ns, was 11.00 (2.00 times)\n\
          1 of 1 results differ beyond their noise\n1 results have none to compare with\n"
     );
+    // A share is neither fast nor slow.
+    let share = |percent| {
+        [Line::new(Figure::RandomMaps, &Work::Steps.rows()[1], (64, 1), Design::List, &Sample::new(vec![percent]))]
+    };
+    assert_eq!(
+        differences(&share(10.0), &share(5.0)),
+        "less: F1 munmap find, n 64, threads 1, list: 5.00 %, was 10.00 (0.50 times)\n\
+         1 of 1 results differ beyond their noise\n"
+    );
 }

@@ -83,8 +83,7 @@ fn tables(figure: Figure, lines: &[&Line]) -> String {
     for (case, threads) in parts {
         let own: Vec<&Line> =
             lines.iter().copied().filter(|line| line.case == case && line.threads == threads).collect();
-        let designs: Vec<String> =
-            chosen::<Design>(&[]).map(Named::name).filter(|name| own.iter().any(|line| line.design == *name)).collect();
+        let designs = designs(&own);
         let mut sizes: Vec<usize> = own.iter().map(|line| line.n).collect();
         sizes.sort_unstable();
         sizes.dedup();
@@ -110,20 +109,19 @@ fn tables(figure: Figure, lines: &[&Line]) -> String {
     out
 }
 
+/// The designs that these lines are of, in the order in which they are shown.
+fn designs(lines: &[&Line]) -> Vec<String> {
+    chosen::<Design>(&[]).map(Named::name).filter(|name| lines.iter().any(|line| line.design == *name)).collect()
+}
+
 /// How much each step takes of the whole.
 fn shares(lines: &[&Line]) -> String {
     let shares: Vec<&Line> = lines.iter().copied().filter(|line| line.unit == "%").collect();
-    let mut steps: Vec<&str> = Vec::new();
-    for line in &shares {
-        if !steps.contains(&line.case.as_str()) && shares.iter().any(|of| of.case == line.case && of.value > 0.0) {
-            steps.push(&line.case);
-        }
-    }
+    let steps = plot::distinct(shares.iter().copied().filter(|line| line.value > 0.0), |line| &line.case);
     if steps.is_empty() {
         return String::new();
     }
-    let designs: Vec<String> =
-        chosen::<Design>(&[]).map(Named::name).filter(|name| shares.iter().any(|line| line.design == *name)).collect();
+    let designs = designs(&shares);
     let mut out = format!("\nShares of the time, in percent:\n\n| step | {} |", designs.join(" | "));
     let _ = write!(out, "\n|{}", "---|".repeat(designs.len() + 1));
     for step in steps {
@@ -141,12 +139,9 @@ fn shares(lines: &[&Line]) -> String {
 /// How many acquisitions there were, by the areas that they were for.
 fn batches(lines: &[&Line]) -> String {
     let counted: Vec<&Line> = lines.iter().copied().filter(|line| line.unit == "times").collect();
-    let mut ways: Vec<&str> = Vec::new();
+    let ways = plot::distinct(counted.iter().copied(), |line| &line.case);
     let mut sizes: Vec<usize> = Vec::new();
     for line in &counted {
-        if !ways.contains(&line.case.as_str()) {
-            ways.push(&line.case);
-        }
         if line.value > 0.0 && !sizes.contains(&line.n) {
             sizes.push(line.n);
         }

@@ -35,7 +35,6 @@ pub fn rows() -> Vec<String> {
 /// The share of each call and of each of its steps, in percent of all pairs of a munmap and an
 /// mmap; in the order of [`rows`].
 pub fn shares<I: AreaIndex<Number>>(n: usize, effort: Effort) -> Vec<f64> {
-    SPENT.set([[Spent::default(); 5]; 3]);
     let mut stepped = Stepped { model: Model::<Timed<I>>::new(false), has_begun: false };
     let took = run(Case::MunmapMmap, &mut stepped, n, effort);
     assert!(took.is_some(), "every index unmaps and maps");

@@ -1,13 +1,16 @@
 //! Every design does every workload that it has, and leaves the areas that samara leaves.
 
-use super::by_model;
+use super::{areas_of_each, by_model};
 use crate::figures::design::{Design, with_index};
 use crate::figures::figure::Figure;
+use crate::figures::model::Model;
 use crate::figures::published::{Change, published};
 use crate::figures::work::Work;
 use crate::spaces::rwlock::Number;
 use crate::suite_args::{Named, chosen};
-use samara_bench::workloads::{Case, Effort};
+use samara::RangeMap;
+use samara_bench::workloads::{self, Case, Effort};
+use samara_mm::Area;
 
 /// The bounds of all areas, and how they are shown.
 fn left_by(design: Design, case: Case, n: usize, effort: Effort) -> Option<String> {
@@ -33,6 +36,19 @@ fn all_leave_the_same() {
                 }
             }
         }
+    }
+}
+
+/// A size of a workload beyond is a number of areas: its things do not join.
+#[test]
+fn sizes_beyond_are_areas() {
+    for part in Figure::Beyond.parts() {
+        let Work::Alone(case) = part.work else { panic!("{:?} is no workload of one space", part.work) };
+        let mut model = Model::<RangeMap<u64, Area<Number>>>::new(true);
+        assert!(workloads::run(case, &mut model, 400, Effort { count: 1, seed: 3 }).is_some());
+        let areas = model.into_space().len();
+        let of_each = areas_of_each(part.work);
+        assert!((350 * of_each..450 * of_each).contains(&areas), "{}: {areas} areas of 400", case.name());
     }
 }
 

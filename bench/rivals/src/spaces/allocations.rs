@@ -2,7 +2,7 @@
 
 use crate::loaded::each;
 use crate::shared::in_parallel::in_parallel;
-use crate::spaces::space::{Allocate, Apply, Space, Thread};
+use crate::spaces::space::{Allocate, Apply, STACK, Space, Thread};
 use samara_bench::workloads::threads::ALLOCATION;
 use std::time::{Duration, Instant};
 
@@ -19,6 +19,7 @@ where
     let (done, elapsed) = in_parallel(threads, |_| {
         let mut thread = space.thread();
         let at = thread.allocate(ALLOCATION);
+        assert!(at < STACK, "{at:#x} is above the stack, as no map of a process is");
         write(&mut thread, at);
         assert_eq!(thread.fault(at, true), 0, "a write to what nobody may write to");
         assert!(thread.unmap(at, ALLOCATION, Apply::NOTHING), "an unmap");

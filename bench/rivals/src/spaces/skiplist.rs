@@ -142,15 +142,17 @@ impl Skiplist {
 
     /// Maps so many bytes at the first free place from `hint` on, or from the start.
     fn allocate(&self, len: u64, hint: u64) -> u64 {
+        let _guard = crossbeam_epoch::pin();
         for from in [hint, PAGE] {
-            let mut entry = self.places.upper_bound(Included(&from));
-            while let Some(own) = entry {
-                let at = (*own.key()).max(from);
-                let fits = {
-                    let place = own.value().read();
-                    !place.gone && place.kind == Kind::Free && place.end.saturating_sub(at) >= len
-                };
-                if fits {
+            let mut at = from;
+            while at < TOP {
+                let entry = self.places.upper_bound(Included(&at)).expect("places cover all addresses");
+                let place = *entry.value().read();
+                if place.gone || place.end <= at {
+                    // As in `lock`: what follows it in the list may not be what follows `at`.
+                    continue;
+                }
+                if place.kind == Kind::Free && place.end - at >= len {
                     let held = self.lock(at - 1, (at + len + 1).min(TOP));
                     // Somebody else may have taken it meanwhile.
                     let free =
@@ -160,7 +162,7 @@ impl Skiplist {
                         return at;
                     }
                 }
-                entry = own.next();
+                at = place.end;
             }
         }
         panic!("no room for {len} bytes");

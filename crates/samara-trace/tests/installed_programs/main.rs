@@ -182,9 +182,9 @@ fn interactive_shell_with_job_control() {
     if installed(&["script"]) {
         let dir = dir();
         // Each is typed once what it needs is there, however slow the machine is: a text on the
-        // terminal, or a group in its foreground. A key such as ^C goes to that group, and ends it
-        // even where SIGINT was ignored when the tests began, as for what a script runs with `&`:
-        // that is what `env` is for (coreutils 8.31 and later).
+        // terminal, or a group in its foreground. A key such as ^C goes to that group. It ends it
+        // only where SIGINT is not ignored from the start, as for what a script runs with `&`; so
+        // it is ignored here, and `env` (coreutils 8.31 and later) puts it back.
         let until = "until_() { for i in $(seq 600); do \"$@\" 2>/dev/null && break; sleep 0.1; done; }";
         let seen = "has() { [ \"$(grep -c -e \"$2\" typed)\" -ge $1 ]; }; seen() { until_ has \"$@\"; }";
         // The fields of `stat` are name, state, group, terminal, and the terminal's foreground
@@ -199,7 +199,7 @@ fn interactive_shell_with_job_control() {
                     seen 1 'was 1'; printf 'sleep 0.3 & wait; echo waited\\n'; seen 2 waited; printf 'exit 5\\n'; \
                     until_ over";
         let script = format!(
-            "{until}; {seen}; {front}; ( {keys} ) | TERM=dumb script -qefc \
+            "trap '' INT; {until}; {seen}; {front}; ( {keys} ) | TERM=dumb script -qefc \
              'echo $$ > shell; exec env --default-signal=INT bash --norc --noprofile -i' typed; echo left $?"
         );
         let (outcome, _, out) = trace(dir.path(), &script);
