@@ -46,7 +46,7 @@ counts() {
 # At least ten million random operations on the tree, and some on shared maps, against the reference map.
 tree() {
     local operations
-    logged cargo test --locked --package samara --test properties --test maps -- --nocapture real_ tiny_ small_ wide_ epoch_both \
+    logged cargo test --locked --package samara --test properties --test maps -- --nocapture real_ tiny_ compact_ wide_ epoch_both \
         other_searches
     # The runner's own words may come before ours on a line.
     operations=$(grep -oE 'samara-ops [0-9]+' "$log" | awk '{ sum += $2 } END { print sum + 0 }')

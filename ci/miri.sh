@@ -23,9 +23,9 @@ few() {
 --package samara --test shared_family -- random_calls_tiny threads_tiny
 --package samara --lib
 --package samara --test shared_stress -- tiny_nodes_membarrier an_update_is_one_instant
---package samara --test maps -- cursor_edits::tiny shared_cursor::steps_tiny shared_properties::tiny_whole shared_properties::small_pages a_clone_drops
+--package samara --test maps -- cursor_edits::tiny shared_cursor::steps_tiny shared_properties::tiny_whole shared_properties::compact_pages a_clone_drops
 --package samara --test out_of_memory -- shared_map::
---package samara --test properties -- real_u64_middle real_dropped_low real_huge_whole tiny_dropped_low
+--package samara --test properties -- real_u64_middle real_dropped_low real_huge_whole tiny_dropped_low compact_u64_low
 --package samara --test panics -- verbs::tiny
 --package samara --test shared_writers -- panics seats
 --package samara --test writer_reservations -- meanwhile_tiny refused
@@ -45,12 +45,12 @@ all() {
         # They count bytes of large maps, or fork.
         shared_map_bytes | slab_bytes | fork_and_seccomp) ;;
         # Of the random ones, a few.
-        properties) echo "--package samara --test properties -- real_u64_middle real_dropped real_large_both real_huge_whole real_u128_high tiny_u64_pages tiny_dropped tiny_u32_low" ;;
+        properties) echo "--package samara --test properties -- real_u64_middle real_dropped real_large_both real_huge_whole real_u128_high tiny_u64_pages tiny_dropped tiny_u32_low compact_u64" ;;
         thin_nodes) echo "--package samara --test thin_nodes -- tiny" ;;
         panics) echo "--package samara --test panics -- tiny unfinished compound_verbs" ;;
         maps)
             echo "--package samara --test maps -- --skip shared_properties"
-            echo "--package samara --test maps -- shared_properties::tiny_whole shared_properties::tiny_fill small_pages real_low real_tall_fill wide_fill"
+            echo "--package samara --test maps -- shared_properties::tiny_whole shared_properties::tiny_fill compact_pages real_low real_tall_fill wide_fill"
             ;;
         *) echo "--package samara --test $name" ;;
         esac

@@ -61,11 +61,11 @@ impl Search {
 impl Args {
     /// The maps that are measured.
     fn kinds(&self) -> Result<Vec<Kind>, String> {
-        // A search has a column of its own only where it is asked for, in either way.
+        // A variant has a column of its own only where it is asked for, a search in either way.
         let asked = |kind: &Kind| self.suite.names(*kind) || self.search.iter().any(|search| search.kind() == *kind);
-        let kinds = self.suite.kinds().filter(|kind| kind.search().is_none());
-        let searches = Kind::value_variants().iter().copied().filter(|kind| kind.search().is_some() && asked(kind));
-        let kinds: Vec<Kind> = kinds.chain(searches).collect();
+        let kinds = self.suite.kinds().filter(|kind| !kind.is_variant());
+        let variants = Kind::value_variants().iter().copied().filter(|kind| kind.is_variant() && asked(kind));
+        let kinds: Vec<Kind> = kinds.chain(variants).collect();
         let lacking = kinds.iter().find(|kind| kind.search().is_some_and(|level| force(level) != level));
         force(Level::Avx512);
         match lacking {

@@ -15,6 +15,8 @@ pub enum Kind {
     Samara,
     /// `samara::RangeMap`, bulk built.
     SamaraBulk,
+    /// As `samara`, with small nodes (`samara::Compact`).
+    SamaraCompact,
     /// As `samara`, with the search that needs no vectors.
     SamaraPortable,
     /// As `samara`, with 256-bit vectors at most.
@@ -80,6 +82,7 @@ macro_rules! with_map {
     ($kind:expr, $map:ident => $body:expr) => {
         match $kind {
             Kind::Samara | Kind::SamaraBulk | Kind::SamaraPortable | Kind::SamaraAvx2 | Kind::SamaraAvx512 => with_map!(@ $map, samara::RangeMap<u64, u64>, $body),
+            Kind::SamaraCompact => with_map!(@ $map, samara::RangeMap<u64, u64, samara::Compact>, $body),
             Kind::Btreemap | Kind::BtreemapBulk => with_map!(@ $map, subjects::btreemap::Tree, $body),
             Kind::Rangemap => with_map!(@ $map, rangemap::RangeMap<u64, u64>, $body),
             Kind::RangemapInclusive => with_map!(@ $map, rangemap::RangeInclusiveMap<u64, u64>, $body),
@@ -114,6 +117,11 @@ impl Kind {
             Kind::SamaraAvx512 => Some(Level::Avx512),
             _ => None,
         }
+    }
+
+    /// Whether it is samara in another form: measured where it is asked for.
+    pub fn is_variant(self) -> bool {
+        self.search().is_some() || self == Kind::SamaraCompact
     }
 
     /// Whether the map has the operation, and is not measured as another subject already: where the

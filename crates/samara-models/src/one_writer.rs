@@ -14,8 +14,9 @@ use crate::explore::report;
 use crate::history::{Look, Op};
 use crate::reclaimers::Never;
 use crate::scene::{Role, Scene, full, thin_by_snapshots};
+use samara::Compact;
 use samara::Shape;
-use samara::testing::{Small, Tiny};
+use samara::testing::Tiny;
 
 /// Stores and concurrent readers, in a map of this many entries.
 fn with_readers<S: Shape + Send + Sync + 'static>(
@@ -39,7 +40,7 @@ fn within_a_leaf() {
 #[test]
 fn within_a_part() {
     let looks: [&[Look]; 2] = [&[Look::Get(62), Look::Get(87), Look::Walk(40, 120)], &[Look::WalkBack(40, 120)]];
-    with_readers::<Small>("within_a_part", Some(3), 60, &[Op::Insert(85, 115), Op::Clear(95, 105)], &looks);
+    with_readers::<Compact>("within_a_part", Some(3), 60, &[Op::Insert(85, 115), Op::Clear(95, 105)], &looks);
 }
 
 /// The border between two leaves moves up, and back.
@@ -92,7 +93,7 @@ fn it_grows() {
 /// A subtree that is no leaf splits a leaf.
 #[test]
 fn a_part_grows() {
-    let mut before = full::<Small>(70);
+    let mut before = full::<Compact>(70);
     thin_by_snapshots(&mut before, |i| (i / 5) % 7 < 4);
     let looks = Role::Reader(vec![Look::Get(422), Look::Gap(8, 700), Look::Get(422), Look::Walk(390, 500)]);
     let roles = vec![Role::WriteGuard(vec![Op::Insert(421, 423), Op::Insert(421, 463)]), looks];

@@ -10,8 +10,9 @@ use crate::explore::report;
 use crate::history::{Look, Op};
 use crate::reclaimers::{Counted, Fenced};
 use crate::scene::{Role, Scene, full};
+use samara::Compact;
 use samara::Reclaim;
-use samara::testing::{Small, Tiny};
+use samara::testing::Tiny;
 
 fn reclaimed<R: Reclaim<Stamp: Send> + Default + Send + Sync + 'static>(name: &str, most: usize, ops: &[Op]) {
     let looks = Role::Reader(vec![Look::Get(12), Look::Again, Look::Walk(40, 60)]);
@@ -34,7 +35,7 @@ fn reclaimed_by_epoch() {
 fn reclaimed_parts() {
     let ops = vec![Op::Insert(85, 115), Op::Clear(95, 105), Op::Insert(85, 86)];
     let looks = Role::Reader(vec![Look::Get(87), Look::Walk(80, 120), Look::Again, Look::Get(100)]);
-    let scene = Scene::<Small> { before: full(60), roles: vec![Role::WriteGuard(ops), looks] };
+    let scene = Scene::<Compact> { before: full(60), roles: vec![Role::WriteGuard(ops), looks] };
     report("reclaimed_parts", scene.play::<Counted>(Some(2)), Some(2));
 }
 

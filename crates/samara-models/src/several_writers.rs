@@ -12,8 +12,9 @@ use crate::explore::report;
 use crate::history::{Look, Op};
 use crate::reclaimers::Never;
 use crate::scene::{Role, Scene, full};
+use samara::Compact;
 use samara::Shape;
-use samara::testing::{Small, Tiny};
+use samara::testing::Tiny;
 
 fn several<S: Shape + Send + Sync + 'static>(name: &str, most: Option<usize>, entries: u64, roles: Vec<Role>) {
     report(name, Scene::<S> { before: full(entries), roles }.play::<Never>(most), most);
@@ -46,7 +47,7 @@ fn a_writer_and_the_write_guard() {
         Role::Writer(vec![Op::Insert(12, 13), Op::Remove(30)]),
         Role::Reader(vec![Look::Get(12)]),
     ];
-    several::<Small>("a_writer_and_the_write_guard", Some(2), 40, roles);
+    several::<Compact>("a_writer_and_the_write_guard", Some(2), 40, roles);
 }
 
 #[test]

@@ -15,8 +15,9 @@ use crate::explore::report;
 use crate::history::{Look, Op};
 use crate::reclaimers::Never;
 use crate::scene::{Role, Scene, full, thin_by_snapshots, thin_by_updates};
+use samara::Compact;
 use samara::Shape;
-use samara::testing::{Small, Tiny};
+use samara::testing::Tiny;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 /// Marsaglia's xorshift.
@@ -85,7 +86,7 @@ fn shapes<S: Shape + Send + Sync + 'static>(name: &str) {
 
 #[test]
 fn thin_shapes() {
-    shapes::<Small>("thin_shapes");
+    shapes::<Compact>("thin_shapes");
 }
 
 #[test]
@@ -99,7 +100,7 @@ fn thin_tiny_shapes() {
 fn a_part_of_one_leaf() {
     let keep = |i: u64| i % 5 == 4 && (i / 5) % 7 < 4;
     for update in [false, true] {
-        let mut before = full::<Small>(70);
+        let mut before = full::<Compact>(70);
         if update {
             before = thin_by_updates(before, keep)
         } else {

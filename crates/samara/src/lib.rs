@@ -166,7 +166,7 @@ pub use map::range_from::RangeFrom;
 pub use map::reservation::Reservation;
 pub use map::retain::ExtractIf;
 pub use map::revise::Revision;
-pub use node::shape::{Normal, Shape};
+pub use node::shape::{Compact, Normal, Shape};
 #[cfg(feature = "shared")]
 pub use reclaim::{Epoch, Membarrier, PinHere, Quiescent, Reclaim};
 pub use set::RangeSet;
@@ -218,7 +218,7 @@ pub mod search {
 #[doc(hidden)]
 pub mod testing {
     pub use crate::fault::{Point, set_hook, set_refusal};
-    pub use crate::node::shape::{Small, Tiny};
+    pub use crate::node::shape::Tiny;
     pub use crate::search::{Level, force};
 
     /// A map whose nodes have three and five slots.

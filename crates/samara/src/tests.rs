@@ -4,7 +4,7 @@
 use crate::node::inner::Inner;
 use crate::node::leaf::Leaf;
 use crate::node::search::{Portable, Search};
-use crate::node::shape::{Normal, Shape, Tiny};
+use crate::node::shape::{Compact, Normal, Shape, Tiny};
 use crate::types::key::Key;
 use alloc::vec::Vec;
 
@@ -33,7 +33,10 @@ fn node_sizes_are_pinned() {
     assert_eq!(leaf::<u64, [u64; 2], Normal>(), (768, 29, 20));
     assert_eq!(leaf::<u64, [u64; 5], Normal>(), (680, 13, 11));
     assert_eq!((leaf::<u32, u64, Normal>(), leaf::<u128, u64, Normal>()), ((480, 29, 29), (1176, 29, 29)));
-    assert_eq!(core::mem::size_of::<crate::RangeMap<u64, u64>>(), 376); // as its documentation says
+    assert_eq!(core::mem::size_of::<crate::RangeMap<u64, u64>>(), 64); // as its documentation says
+    // A map of four entries takes no more than 192 bytes, near or far from one another.
+    assert_eq!(leaf::<u64, u64, Compact>(), (128, 5, 4));
+    assert_eq!(core::mem::size_of::<crate::RangeMap<u64, u64, Compact>>(), 64);
     assert_eq!((leaf::<u64, u64, Tiny>(), Inner::<u64, Tiny>::SLOTS), ((128, 5, 4), 3));
 }
 

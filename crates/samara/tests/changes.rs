@@ -3,7 +3,8 @@
 
 use std::cell::Cell;
 
-use samara::testing::{Small, Tiny};
+use samara::Compact;
+use samara::testing::Tiny;
 use samara::{Change, Key, Normal, RangeMap, Shape, Span};
 
 thread_local!(static COMPARED: Cell<u64> = const { Cell::new(0) });
@@ -86,7 +87,7 @@ fn random<S: Shape>(seed: u64, most: u64, rounds: usize) {
 fn changes_of_snapshots() {
     let rounds = if cfg!(miri) { 2 } else { 200 };
     random::<Tiny>(1, if cfg!(miri) { 20 } else { 200 }, rounds);
-    random::<Small>(2, if cfg!(miri) { 20 } else { 300 }, rounds);
+    random::<Compact>(2, if cfg!(miri) { 20 } else { 300 }, rounds);
     random::<Normal>(3, if cfg!(miri) { 60 } else { 2_000 }, rounds / 4);
 }
 

@@ -1,7 +1,8 @@
 //! Maps of so few keys that each of them can have an entry: `u8` and `u16`.
 #![forbid(unsafe_code)]
 
-use samara::testing::{Small, Tiny};
+use samara::Compact;
+use samara::testing::Tiny;
 use samara::{
     End, GapQuery, Key, Membarrier, Normal, RangeMap, RangeSet, Shape, SharedRangeMap, Span, StoreError, key_newtype,
 };
@@ -75,7 +76,7 @@ fn padded_gaps_of_all_keys() {
 #[test]
 fn every_key_has_an_entry() {
     full::<u8, Tiny>(256);
-    full::<u8, Small>(256);
+    full::<u8, Compact>(256);
     full::<u8, Normal>(256);
     if !cfg!(miri) {
         full::<u16, Tiny>(65536);

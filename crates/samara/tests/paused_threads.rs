@@ -2,13 +2,14 @@
 //! each of its steps while readers read: neither waits for the other, and what each sees is as
 //! promised.
 
-use samara::testing::{Point, Small, set_hook};
+use samara::Compact;
+use samara::testing::{Point, set_hook};
 use samara::{GapQuery, Membarrier, Span};
 use std::cell::Cell;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
-type Map = samara::SharedRangeMap<u64, u64, Membarrier, Small>;
+type Map = samara::SharedRangeMap<u64, u64, Membarrier, Compact>;
 
 thread_local! { static SLEEPS_AT: Cell<Option<(Point, usize)>> = const { Cell::new(None) }; }
 

@@ -1,8 +1,8 @@
 //! Random scripts against the oracle.
 //!
-//! Each set of nodes, value and key takes seconds to compile, so there are ten, chosen so that
-//! every key type, every kind of value and both shapes of nodes are met, and the pairs whose code
-//! differs most. Universes cost nothing:
+//! Each set of nodes, value and key takes seconds to compile, so there are eleven, chosen so
+//! that every key type, every kind of value and all shapes of nodes are met, and the pairs whose
+//! code differs most. Universes cost nothing:
 //!
 //! | nodes  | value                        | key               | what it stands for                                       |
 //! |--------|------------------------------|-------------------|----------------------------------------------------------|
@@ -14,6 +14,7 @@
 //! | tiny   | `u32`                        | `u64`             | tall trees of packed leaves, 4-byte values               |
 //! | tiny   | `Tracked`                    | `usize`           | tall trees, values that are dropped, each counted        |
 //! | tiny   | `()`                         | `u32`             | tall trees of leaves that are never packed, no value     |
+//! | compact | `u32`                       | `u64`             | small nodes of programs with many maps                   |
 //! | real   | `u32`                        | `u8`              | few keys: all of them, and all of them with entries      |
 //! | tiny   | `u32`                        | `u16`             | tall trees of narrow keys                                |
 //!
@@ -29,7 +30,7 @@
 use std::process::Command;
 
 use samara::testing::{Level, Tiny, force};
-use samara::{Normal, Shape};
+use samara::{Compact, Normal, Shape};
 use samara_testkit::{Campaign, Frame, Ledger, Small, TestKey, Tracked, Universe, Value, campaign, ops_wanted};
 
 /// The variable that asks for a search path.
@@ -100,6 +101,9 @@ properties! {
     tiny_dropped_whole: Tiny, Tracked, usize, Universe::Whole, 200_000, 2_000;
     tiny_u32_low: Tiny, (), u32, Universe::Low(100), 300_000, 2_000;
     tiny_u32_both: Tiny, (), u32, Universe::Both(100), 200_000, 2_000;
+    compact_u64_low: Compact, u32, u64, Universe::Low(255), 200_000, 2_000;
+    compact_u64_pages: Compact, u32, u64, Universe::Pages(32768), 200_000, 20_000;
+    compact_u64_whole: Compact, u32, u64, Universe::Whole, 200_000, 2_000;
     real_u8_low: Normal, u32, u8, Universe::Low(255), 100_000, 2_000;
     real_u8_whole: Normal, u32, u8, Universe::Whole, 100_000, 2_000;
     tiny_u16_high: Tiny, u32, u16, Universe::High(255), 100_000, 2_000;

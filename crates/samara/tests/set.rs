@@ -1,7 +1,8 @@
 //! Sets of keys, against a bit for each key.
 #![forbid(unsafe_code)]
 
-use samara::testing::{Small, Tiny};
+use samara::Compact;
+use samara::testing::Tiny;
 use samara::{GapQuery, Normal, RangeSet, Shape, Span, StoreError};
 
 const KEYS: usize = if cfg!(miri) { 100 } else { 600 };
@@ -68,7 +69,7 @@ fn sets<S: Shape>() {
 #[test]
 fn against_bits() {
     sets::<Tiny>();
-    sets::<Small>();
+    sets::<Compact>();
     sets::<Normal>();
 }
 

@@ -1,7 +1,8 @@
 //! Families of shared maps that share nodes: made of each other's snapshots, each changed by its
 //! own writers. Each shows what was stored in it, and every value is dropped once.
 
-use samara::testing::{Small, Tiny};
+use samara::Compact;
+use samara::testing::Tiny;
 use samara::{Membarrier, Shape, SharedRangeMap, Span};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -149,7 +150,7 @@ fn random_calls_tiny() {
 
 #[test]
 fn random_calls_small() {
-    random_calls::<Small>(if cfg!(miri) { 80 } else { 30_000 });
+    random_calls::<Compact>(if cfg!(miri) { 80 } else { 30_000 });
 }
 
 /// Threads change a map, its children, and make more children, while others read each of them. A
@@ -228,5 +229,5 @@ fn threads_tiny() {
 
 #[test]
 fn threads_small() {
-    threads::<Small>(if cfg!(miri) { 100 } else { 20_000 });
+    threads::<Compact>(if cfg!(miri) { 100 } else { 20_000 });
 }

@@ -306,7 +306,7 @@ fn normal_nodes_epoch() {
 #[test]
 fn small_nodes_membarrier() {
     static LIVE: AtomicI64 = AtomicI64::new(0);
-    run::<_, samara::testing::Small>(Membarrier::new(), &LIVE);
+    run::<_, samara::Compact>(Membarrier::new(), &LIVE);
 }
 
 #[test]

@@ -2,7 +2,8 @@
 //! others, and a model of them. What each call returns and tells must be what the model says, and
 //! in the end the map must be all models together.
 
-use samara::testing::{Small, Tiny, set_hook};
+use samara::Compact;
+use samara::testing::{Tiny, set_hook};
 use samara::{
     Epoch, GapQuery, Membarrier, Quiescent, RangeMap, Reclaim, Shape, SharedRangeMap, SharedWriter, Span, WriteGuard,
 };
@@ -180,7 +181,7 @@ fn beside_membarrier_tiny() {
 #[test]
 fn counts() {
     set_hook(yield_at_random);
-    let map: SharedRangeMap<u64, u64, Membarrier, Small> = (0..40_u64).map(|i| (i * 8..=i * 8 + 3, 0)).collect();
+    let map: SharedRangeMap<u64, u64, Membarrier, Compact> = (0..40_u64).map(|i| (i * 8..=i * 8 + 3, 0)).collect();
     thread::scope(|scope| {
         for thread in 0..THREADS {
             let map = &map;
@@ -214,7 +215,7 @@ fn panics() {
         }
     }
     let when = Arc::new(AtomicUsize::new(0));
-    let map: SharedRangeMap<u64, Loud, Quiescent, Small> = SharedRangeMap::from_map(
+    let map: SharedRangeMap<u64, Loud, Quiescent, Compact> = SharedRangeMap::from_map(
         (0..40_u32).map(|i| (u64::from(i) * 8..=u64::from(i) * 8 + 3, Loud(i, when.clone()))).collect(),
         // SAFETY: one thread, and no guard while it stores.
         unsafe { Quiescent::new() },

@@ -5,7 +5,8 @@
 //! draw such trees, of every height at which a part is less than the whole, and store into them by
 //! every way there is; each answer is a plain map's, which shares nothing.
 
-use samara::testing::{Small, Tiny, set_refusal};
+use samara::Compact;
+use samara::testing::{Tiny, set_refusal};
 use samara::{Key, Membarrier, Normal, PinHere, RangeMap, Reclaim, Shape, SharedRangeMap, Span, Stats, StoreError};
 use samara_testkit::{TestKey, seed_wanted};
 use std::cell::Cell;
@@ -221,9 +222,9 @@ macro_rules! campaigns {
 
 campaigns! {
     tiny: u64, Tiny, Keys::Near, Membarrier::fenced;
-    small: u64, Small, Keys::Near, Membarrier::fenced;
-    small_far: u64, Small, Keys::Far, Membarrier::fenced;
-    small_u128: u128, Small, Keys::Near, Membarrier::fenced;
+    compact: u64, Compact, Keys::Near, Membarrier::fenced;
+    compact_far: u64, Compact, Keys::Far, Membarrier::fenced;
+    compact_u128: u128, Compact, Keys::Near, Membarrier::fenced;
     real: u64, Normal, Keys::Near, Membarrier::fenced;
     real_far: u64, Normal, Keys::Far, Membarrier::fenced;
 }
@@ -363,7 +364,7 @@ fn families_of_tiny_nodes() {
 
 #[test]
 fn families_of_small_nodes() {
-    families::<Small>();
+    families::<Compact>();
 }
 
 #[test]

@@ -4,7 +4,8 @@
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use samara::testing::{Small, Tiny};
+use samara::Compact;
+use samara::testing::Tiny;
 use samara::{Membarrier, Normal, RangeMap, Shape, SharedRangeMap, Span, StoreError};
 
 #[path = "support/alloc.rs"]
@@ -72,7 +73,7 @@ fn coalesces<S: Shape>() {
 #[test]
 fn coalesce() {
     coalesces::<Tiny>();
-    coalesces::<Small>();
+    coalesces::<Compact>();
     coalesces::<Normal>();
     let mut map = drawn::<Normal>(&mut fastrand::Rng::with_seed(2));
     assert_eq!(map.coalesce(Span::new(5, 4), |_, _| unreachable!()), 0);
@@ -137,7 +138,7 @@ fn rewrites<S: Shape>() {
 #[test]
 fn rewrite() {
     rewrites::<Tiny>();
-    rewrites::<Small>();
+    rewrites::<Compact>();
     rewrites::<Normal>();
     let mut map = drawn::<Normal>(&mut fastrand::Rng::with_seed(2));
     assert_eq!(map.rewrite(Span::new(5, 4), |_, _| unreachable!()), Err(StoreError::EmptyRange(Span::new(5, 4))));

@@ -3,15 +3,15 @@
 use crate::cases::Case;
 use crate::gap::Gap;
 use crate::map::Map;
-use samara::{GapQuery, RangeMap, Span};
+use samara::{GapQuery, RangeMap, Shape, Span};
 use samara_bench::data::Item;
 use std::hint::black_box;
 
-impl Map for RangeMap<u64, u64> {
+impl<S: Shape> Map for RangeMap<u64, u64, S> {
     const LACKS: &'static [Case] = &[];
 
     fn empty() -> Self {
-        Self::new()
+        Self::default()
     }
     fn bulk(items: &[Item]) -> Option<Self> {
         Self::from_sorted(items.iter().map(|&(first, last, value)| (first..=last, value))).ok()

@@ -80,7 +80,7 @@ use crate::types::key::Key;
 ///
 /// Memory with `u64` keys and 8-byte values: about 19 bytes an entry where leaves are full, and 27
 /// after random stores. Where neighbours lie so far apart that their keys differ in the upper 32
-/// bits, it is 34 and 49. An empty map takes 376 bytes and allocates nothing. After any history of
+/// bits, it is 34 and 49. An empty map takes 64 bytes and allocates nothing. After any history of
 /// stores, removals and snapshots there are at most `4 * n / 29 + 2` leaves: each but the two at
 /// the ends is at least a quarter full, except where a shared neighbour could not be copied because
 /// an allocation failed or a value's `clone` panicked.

@@ -8,6 +8,7 @@
 pub(crate) mod avx2;
 #[cfg(all(target_arch = "x86_64", target_pointer_width = "64", any(not(miri), samara_miri_avx2)))]
 pub(crate) mod avx512;
+pub(crate) mod bulk;
 pub(crate) mod inner;
 pub(crate) mod leaf;
 pub(crate) mod pool;

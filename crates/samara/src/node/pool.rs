@@ -1,164 +1,226 @@
-//! Node pools: where new nodes come from, and nodes set aside so that a commit need not allocate.
-//! Knows the kinds of node and nothing of trees.
+//! Node pools: free nodes of one kind for the next stores, and nodes set aside so that a commit
+//! need not allocate. Knows the kinds of node and nothing of trees.
 //!
-//! Most nodes have memory of their own. Copies and bulk builds make many nodes at once and take
-//! slabs: each slab is an eighth of what has been made so far, up to [`MAX_SLAB_BYTES`] bytes. A
-//! slab is freed when its last node is, so freed nodes of slabs are kept for later stores. This
-//! holds back no more than was made at once. A shared map's pool is different: one kept node there
-//! would hold a whole slab, so it keeps no nodes of slabs.
+//! Most maps set nothing aside, and many are small. So a pool is one word: the chain, or a box with
+//! the chain, its length, and what is promised of it.
+//!
+//! Freed nodes of slabs are kept for later stores, because a slab is freed when its last node is:
+//! this holds back no more than was made at once (`bulk`). The pool of a shared map's writer is
+//! different: one kept node there would hold a whole slab, so it keeps no nodes of slabs.
 //!
 //! - **POOL-1** A chained node is live, has its place number, and holds no item. Its link leads to
 //!   the next node of the chain. Its other bytes are arbitrary.
-//! - **POOL-2** The last `left` places of `slab` have not been handed out.
+//! - **POOL-2** A pool's word without its lowest two bits is null or the address of the chain's
+//!   first node, or, if bit [`BOX`] is set, that of a [`Spare`] that the pool owns. A writer's pool
+//!   without a box is empty.
 
-use crate::node::slab::Slab;
-use crate::node::{LINE, Raw, Unit};
+use crate::node::{ALIGN, Raw, Unit, max};
 use crate::types::error::AllocError;
+use crate::types::try_box::try_box;
+use alloc::boxed::Box;
 use core::marker::PhantomData;
 use core::mem;
+use core::ptr;
 
-/// Minimum number of places of a slab.
-const MIN_PLACES: usize = 4;
+/// Set in a pool's word if it has a box.
+const BOX: usize = 1;
+/// Set in the word of a writer's pool: freed nodes with memory of their own are kept, up to
+/// [`NodePool::LIMIT`], and none of slabs. In other pools freed nodes of slabs are kept, and no
+/// others.
+const WRITER: usize = 2;
 
-/// Maximum size of a slab in bytes.
-const MAX_SLAB_BYTES: usize = 1 << 16;
+/// Limit of the nodes of each kind that writers keep for the next stores: their number, and their
+/// bytes.
+const KEPT: (usize, usize) = (1024, 1 << 20);
 
-/// A chain of free nodes of one kind, and a slab for more.
-pub(crate) struct NodePool<N: Unit> {
+/// A chain of free nodes, and what is promised of them.
+struct Spare {
     head: Option<Raw>,
     len: usize,
-    slab: Option<Slab>,
-    left: usize,
-    /// Number of nodes made since `begin_bulk`; `None` outside of a bulk build.
-    bulk: Option<usize>,
     /// Whether all freed nodes are kept: set by a reservation, cleared by `release`.
     reserved: bool,
-    /// If not 0, up to this many freed nodes with memory of their own are kept, and none of slabs.
-    /// If 0, freed nodes of slabs are kept, and no others.
-    limit: u32,
     /// Whether nodes of the chain are promised to stores, so that rebalancing takes only those that
     /// are for it (`promise`).
     promised: bool,
     /// Number of reserved or promised nodes that are for rebalancing.
     rebalancing: usize,
+}
+
+/// Free nodes of one kind.
+pub(crate) struct NodePool<N: Unit> {
+    /// POOL-2.
+    word: *mut u8,
     kind: PhantomData<*const N>,
 }
 
 impl<N: Unit> NodePool<N> {
+    /// How many nodes a writer's pool keeps at most.
+    pub(crate) const LIMIT: usize = {
+        let fit = KEPT.1 / max(N::BYTES, 1);
+        if fit < KEPT.0 { fit } else { KEPT.0 }
+    };
+
     pub(crate) const fn new() -> Self {
-        NodePool {
-            head: None,
-            len: 0,
-            slab: None,
-            left: 0,
-            bulk: None,
-            reserved: false,
-            limit: 0,
-            promised: false,
-            rebalancing: 0,
-            kind: PhantomData,
+        NodePool { word: ptr::null_mut(), kind: PhantomData }
+    }
+
+    /// The pool of a shared map's writer.
+    pub(crate) const fn of_writer() -> Self {
+        NodePool { word: ptr::without_provenance_mut(WRITER), kind: PhantomData }
+    }
+
+    #[inline(always)]
+    fn is_writers(&self) -> bool {
+        self.word.addr() & WRITER != 0
+    }
+
+    #[inline(always)]
+    fn has_box(&self) -> bool {
+        self.word.addr() & BOX != 0
+    }
+
+    /// What the word points to.
+    #[inline(always)]
+    fn target(&self) -> *mut u8 {
+        const { assert!(align_of::<Spare>() > BOX | WRITER && ALIGN > BOX | WRITER) };
+        self.word.map_addr(|word| word & !(BOX | WRITER))
+    }
+
+    #[inline(always)]
+    fn spare(&self) -> Option<&Spare> {
+        // SAFETY: POOL-2: the pool owns this box.
+        self.has_box().then(|| unsafe { &*self.target().cast() })
+    }
+
+    #[inline(always)]
+    fn spare_mut(&mut self) -> Option<&mut Spare> {
+        // SAFETY: POOL-2: the pool owns this box.
+        self.has_box().then(|| unsafe { &mut *self.target().cast() })
+    }
+
+    /// Makes the word point to `target`.
+    #[inline(always)]
+    fn point_to(&mut self, target: *mut u8, of_box: usize) {
+        let writer = self.word.addr() & WRITER;
+        self.word = target.map_addr(|at| at | writer | of_box);
+    }
+
+    /// The first node of the chain.
+    #[inline(always)]
+    fn head(&self) -> Option<Raw> {
+        match self.spare() {
+            Some(spare) => spare.head,
+            None => Raw::new(self.target()),
         }
     }
 
-    pub(crate) fn len(&self) -> usize {
-        self.len
-    }
-
-    /// Number of freed nodes that are kept for reuse without a reservation.
-    pub(crate) fn limit(&self) -> usize {
-        self.limit as usize
+    /// How many nodes the chain has, counted up to `n`.
+    #[inline(always)]
+    fn len_up_to(&self, n: usize) -> usize {
+        if let Some(spare) = self.spare() {
+            return spare.len;
+        }
+        let (mut len, mut at) = (0, self.head());
+        while let Some(node) = at.filter(|_| len < n) {
+            // SAFETY: POOL-1: a chained node is live and its link is set.
+            at = unsafe { N::from_raw(node).link().read_unaligned() };
+            len += 1;
+        }
+        len
     }
 
     /// Whether there is a reservation.
     pub(crate) fn is_reserved(&self) -> bool {
-        self.reserved
+        self.spare().is_some_and(|spare| spare.reserved)
     }
 
-    /// Grows the chain to at least `n` nodes. On failure the chain is as long as before.
-    pub(crate) fn ensure(&mut self, n: usize) -> Result<(), AllocError> {
+    /// Makes the box, if there is none. O(length of the chain).
+    pub(crate) fn expand(&mut self) -> Result<(), AllocError> {
+        if self.has_box() {
+            return Ok(());
+        }
+        let (head, len) = (self.head(), self.len_up_to(usize::MAX));
+        let spare = try_box(Spare { head, len, reserved: false, promised: false, rebalancing: 0 })?;
+        self.point_to(Box::into_raw(spare).cast(), BOX);
+        Ok(())
+    }
+
+    /// Grows the chain to at least `n` nodes. Returns how many were added; on failure none.
+    #[inline]
+    pub(crate) fn ensure(&mut self, n: usize) -> Result<usize, AllocError> {
+        self.ensure_by(n, N::alloc)
+    }
+
+    /// [`NodePool::ensure`] with nodes that `make` makes: live, with their numbers, and without
+    /// items.
+    #[inline]
+    pub(crate) fn ensure_by(
+        &mut self,
+        n: usize,
+        make: impl FnMut() -> Result<N, AllocError>,
+    ) -> Result<usize, AllocError> {
+        match n.saturating_sub(self.len_up_to(n)) {
+            0 => Ok(0),
+            lacking => self.grow(n, lacking, make).map(|()| lacking),
+        }
+    }
+
+    /// Adds `lacking` nodes to a chain that is to have `n`. On failure it is as long as before.
+    fn grow(
+        &mut self,
+        n: usize,
+        lacking: usize,
+        mut make: impl FnMut() -> Result<N, AllocError>,
+    ) -> Result<(), AllocError> {
         // Refuses an impossible size before it allocates anything.
         if n.checked_mul(N::BYTES).is_none_or(|bytes| bytes > isize::MAX as usize) {
             return Err(AllocError);
         }
-        let had = self.len;
-        while self.len < n {
-            match self.make() {
-                // SAFETY: POOL-1: the node is fresh, so it is live, has its number, and holds no
-                // item.
-                Ok(node) => unsafe { self.put(node) },
-                Err(error) => {
-                    self.shrink(had);
-                    return Err(error);
-                }
-            }
+        if self.is_writers() {
+            self.expand()?;
+        }
+        for added in 0..lacking {
+            // SAFETY: POOL-1: the node is fresh, so it is live, has its number, and holds no item.
+            let put = make().map(|node| unsafe { self.put(node) });
+            put.inspect_err(|_| self.free_first(added))?;
         }
         Ok(())
+    }
+
+    /// Frees the first `n` nodes of the chain.
+    pub(crate) fn free_first(&mut self, n: usize) {
+        for _ in 0..n {
+            let Some(node) = self.pop() else { return };
+            // SAFETY: POOL-1: the node is live, and it is off the chain, so nobody else has it.
+            unsafe { node.free() };
+        }
     }
 
     /// Live memory for a node, with its place number; the caller makes it a node. Reserved nodes
     /// are not taken.
     pub(crate) fn fresh(&mut self) -> Result<N, AllocError> {
-        if !self.reserved
+        if !self.is_reserved()
             && let Some(node) = self.pop()
         {
             return Ok(node);
         }
-        self.make()
+        if self.is_writers() {
+            self.expand()?; // `give` may keep it later
+        }
+        N::alloc()
     }
 
     /// [`NodePool::fresh`], where `for_rebalancing` tells whether the node is for rebalancing.
     /// Under a reservation, or where nodes are promised, rebalancing takes only the nodes that are
     /// for it: it neither allocates nor takes nodes that stores need.
     pub(crate) fn fresh_for(&mut self, for_rebalancing: bool) -> Result<N, AllocError> {
-        if !(for_rebalancing && (self.reserved || self.promised)) {
-            return self.fresh();
-        }
-        self.rebalancing = self.rebalancing.checked_sub(1).ok_or(AllocError)?;
-        self.pop().ok_or(AllocError)
-    }
-
-    /// Begins a bulk build: nodes come from slabs until [`NodePool::end_bulk`].
-    pub(crate) fn begin_bulk(&mut self) {
-        self.bulk = Some(0);
-    }
-
-    /// Ends a bulk build.
-    pub(crate) fn end_bulk(&mut self) {
-        self.leave_slab();
-        self.bulk = None;
-    }
-
-    fn make(&mut self) -> Result<N, AllocError> {
-        let Some(made) = self.bulk else { return N::alloc() };
-        self.bulk = Some(made + 1);
-        if self.left == 0 {
-            let places = (made / 8).max(MIN_PLACES).min(MAX_SLAB_BYTES / N::BYTES.max(1));
-            if made < MIN_PLACES || places < MIN_PLACES || N::ALIGN > LINE {
-                return N::alloc();
+        match self.spare_mut() {
+            Some(spare) if for_rebalancing && (spare.reserved || spare.promised) => {
+                spare.rebalancing = spare.rebalancing.checked_sub(1).ok_or(AllocError)?;
+                self.pop().ok_or(AllocError)
             }
-            let slab = Slab::new(N::BYTES, places)?;
-            (self.slab, self.left) = (Some(slab), places);
+            _ => self.fresh(),
         }
-        let Some(slab) = self.slab else { return Err(AllocError) };
-        // SAFETY: POOL-2: the place has not been handed out, so it is nobody else's; it is as large
-        // as a node.
-        let node = unsafe {
-            let number = slab.count() - self.left + 1;
-            let node = N::from_raw(slab.place(number));
-            node.number().write(number as u16); // at most MAX_SLAB_BYTES / LINE
-            node
-        };
-        self.left -= 1;
-        Ok(node)
-    }
-
-    /// Gives up the places of the slab that have not been handed out.
-    fn leave_slab(&mut self) {
-        if let Some(slab) = self.slab.take().filter(|_| self.left > 0) {
-            // SAFETY: POOL-2: these places are this pool's alone, and it forgets the slab.
-            unsafe { slab.give_up(self.left) };
-        }
-        self.left = 0;
     }
 
     /// Swaps the nodes and settings of this pool with those of a pool for another kind of node.
@@ -168,34 +230,27 @@ impl<N: Unit> NodePool<N> {
     /// link.
     pub(crate) unsafe fn swap<M: Unit>(&mut self, other: &mut NodePool<M>) {
         debug_assert!(N::BYTES == M::BYTES && N::ALIGN == M::ALIGN);
-        mem::swap(&mut self.head, &mut other.head);
-        mem::swap(&mut self.len, &mut other.len);
-        mem::swap(&mut self.slab, &mut other.slab);
-        mem::swap(&mut self.left, &mut other.left);
-        mem::swap(&mut self.bulk, &mut other.bulk);
-        mem::swap(&mut self.reserved, &mut other.reserved);
-        mem::swap(&mut self.limit, &mut other.limit);
-        mem::swap(&mut self.promised, &mut other.promised);
-        mem::swap(&mut self.rebalancing, &mut other.rebalancing);
-    }
-
-    /// Sets how many freed nodes are kept for reuse without a reservation.
-    pub(crate) const fn set_limit(&mut self, nodes: u32) {
-        self.limit = nodes;
+        mem::swap(&mut self.word, &mut other.word);
     }
 
     /// Keeps all freed nodes from now on. Of the nodes in the chain, at least `rebalancing` are for
-    /// rebalancing.
+    /// rebalancing. The pool has been expanded.
     pub(crate) fn keep(&mut self, rebalancing: usize) {
-        self.reserved = true;
-        self.rebalancing = self.rebalancing.max(rebalancing);
+        debug_assert!(self.has_box(), "a reservation expands its pools first");
+        if let Some(spare) = self.spare_mut() {
+            spare.reserved = true;
+            spare.rebalancing = spare.rebalancing.max(rebalancing);
+        }
     }
 
     /// Promises the nodes of the chain to stores, which take them with [`NodePool::fresh`] and
-    /// [`NodePool::take`]. Rebalancing gets `rebalancing` of them, and no more.
+    /// [`NodePool::take`]. Rebalancing gets `rebalancing` of them, and no more. The pool has been
+    /// expanded.
     pub(crate) fn promise(&mut self, rebalancing: usize) {
-        self.promised = true;
-        self.rebalancing = rebalancing;
+        debug_assert!(self.has_box(), "a promise expands its pools first");
+        if let Some(spare) = self.spare_mut() {
+            (spare.promised, spare.rebalancing) = (true, rebalancing);
+        }
     }
 
     /// Takes a freed node: keeps it or frees its memory.
@@ -207,29 +262,38 @@ impl<N: Unit> NodePool<N> {
         // chained or freed.
         unsafe {
             let in_slab = node.number().read() != 0;
-            let kept = if self.limit > 0 { !in_slab && self.len < self.limit as usize } else { in_slab };
-            if self.reserved || kept { self.put(node) } else { node.free() }
+            let kept = match self.spare() {
+                Some(spare) if spare.reserved => true,
+                Some(spare) if self.is_writers() => !in_slab && spare.len < Self::LIMIT,
+                _ => in_slab && !self.is_writers(),
+            };
+            if kept { self.put(node) } else { node.free() }
         }
     }
 
     /// # Safety
-    /// As for [`NodePool::give`].
+    /// As for [`NodePool::give`]; a writer's pool has a box.
     unsafe fn put(&mut self, node: N) {
         // SAFETY: POOL-1: the node is live and its content unused, so the link may overwrite it.
         unsafe {
             node.wipe();
-            node.link().write_unaligned(self.head);
+            node.link().write_unaligned(self.head());
         }
-        self.head = Some(node.raw());
-        self.len += 1;
+        match self.spare_mut() {
+            Some(spare) => (spare.head, spare.len) = (Some(node.raw()), spare.len + 1),
+            None => self.point_to(node.raw().as_ptr(), 0),
+        }
     }
 
     /// Takes the first node off the chain without initialising it.
     fn pop(&mut self) -> Option<N> {
-        let node = N::from_raw(self.head?);
+        let node = N::from_raw(self.head()?);
         // SAFETY: POOL-1: a chained node is live and its link is set.
-        self.head = unsafe { node.link().read_unaligned() };
-        self.len -= 1;
+        let next = unsafe { node.link().read_unaligned() };
+        match self.spare_mut() {
+            Some(spare) => (spare.head, spare.len) = (next, spare.len - 1),
+            None => self.point_to(next.map_or(ptr::null_mut(), Raw::as_ptr), 0),
+        }
         Some(node)
     }
 
@@ -245,37 +309,32 @@ impl<N: Unit> NodePool<N> {
         node
     }
 
-    /// Frees chained nodes beyond the first `n`.
-    pub(crate) fn shrink(&mut self, n: usize) {
-        while self.len > n {
-            let Some(node) = self.pop() else { return };
-            // SAFETY: POOL-1: the node is live, and it is off the chain, so nobody else has it.
-            unsafe { node.free() };
-        }
-    }
-
     /// Frees chained nodes beyond those that are kept without a reservation.
     pub(crate) fn trim(&mut self) {
-        self.shrink(self.limit as usize);
+        let kept = if self.is_writers() { Self::LIMIT } else { 0 };
+        self.free_first(self.len_up_to(usize::MAX).saturating_sub(kept));
     }
 
     /// Frees all chained nodes, unless they are reserved.
     pub(crate) fn forget(&mut self) {
-        if !self.reserved {
-            self.shrink(0);
+        if !self.is_reserved() {
+            self.free_first(usize::MAX);
         }
     }
 
     /// Frees all chained nodes and ends the reservation.
     pub(crate) fn release(&mut self) {
-        self.shrink(0);
-        (self.reserved, self.promised, self.rebalancing) = (false, false, 0);
+        self.free_first(usize::MAX);
+        if self.has_box() {
+            // SAFETY: POOL-2: the pool owns this box, and its word forgets it.
+            drop(unsafe { Box::<Spare>::from_raw(self.target().cast()) });
+            self.point_to(ptr::null_mut(), 0);
+        }
     }
 }
 
 impl<N: Unit> Drop for NodePool<N> {
     fn drop(&mut self) {
-        self.shrink(0);
-        self.leave_slab();
+        self.release();
     }
 }

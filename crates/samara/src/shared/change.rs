@@ -66,12 +66,12 @@ impl<K: Key, V, S: Shape> Job<K> for Choose<'_, K, V, S> {
             let mut least = 0;
             if tree.may_share() || shared.tally.0.snapshots.load(Ordering::Relaxed) {
                 let others = |level: &usize| has_others(Inner::<K, S>::from_raw(path.at(*level).node).refs());
-                least = (1..=tree.height).rev().find(others).unwrap_or(0);
+                least = (1..=tree.height()).rev().find(others).unwrap_or(0);
             }
-            if tree.height == 0 || (least == 0 && fits(leaf, slot, change)) {
+            if tree.height() == 0 || (least == 0 && fits(leaf, slot, change)) {
                 return 0;
             }
-            for level in least.max(1)..tree.height {
+            for level in least.max(1)..tree.height() {
                 let Step { node, slot } = path.at(level);
                 let node = Inner::<K, S>::from_raw(node);
                 let (len, to) = (node.len(), node.rank::<F>(keys.last));
@@ -82,7 +82,7 @@ impl<K: Key, V, S: Shape> Job<K> for Choose<'_, K, V, S> {
                     return level;
                 }
             }
-            tree.height
+            tree.height()
         }
     }
 }

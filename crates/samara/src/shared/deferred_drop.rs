@@ -17,7 +17,6 @@ use crate::node::leaf::Leaf;
 use crate::node::pool::NodePool;
 use crate::node::shape::Shape;
 use crate::node::{Raw, Unit};
-use crate::shared::workspace::max_kept;
 use crate::sync::{AtomicPtr, AtomicUsize, LoadOwn, Ordering, freed};
 use crate::tree::free::Subtree;
 use crate::tree::owners::remove_owner;
@@ -146,7 +145,7 @@ impl<K: Key, V, S: Shape> Returned<K, V, S> {
                 return leaf.free();
             }
             // Relaxed: a count, which orders nothing.
-            if self.len.fetch_add(1, Ordering::Relaxed) >= max_kept(Leaf::<K, V, S>::BYTES) {
+            if self.len.fetch_add(1, Ordering::Relaxed) >= NodePool::<Leaf<K, V, S>>::LIMIT {
                 self.len.fetch_sub(1, Ordering::Relaxed);
                 return leaf.free();
             }
@@ -186,8 +185,6 @@ impl<K: Key, V, S: Shape> Returned<K, V, S> {
 
 impl<K: Key, V, S: Shape> Drop for Returned<K, V, S> {
     fn drop(&mut self) {
-        let mut last = NodePool::new();
-        last.set_limit(u32::MAX);
-        self.take(&mut last);
+        self.take(&mut NodePool::new()); // which frees them: they have memory of their own
     }
 }

@@ -128,7 +128,7 @@ impl<K: Key, V, R: Reclaim, S: Shape> SharedGuard<'_, K, V, R, S> {
         // Not dropped: the map owns the nodes.
         let mut tree = ManuallyDrop::new(Tree::<K, V, S>::new());
         if let Some((root, height)) = self.map.published.load() {
-            (tree.root, tree.height) = (Some(root), height);
+            (tree.root, tree.levels) = (Some(root), height as u8);
         }
         tree.find_gap_by::<true>(query)
     }

@@ -70,7 +70,7 @@ pub(crate) unsafe fn store<K: Key, V: Clone, S: Shape, R: Reclaim, T, F: FnOnce(
     change: Change<K>,
     verb: F,
 ) -> Result<Attempt<T, F>, AllocError> {
-    if tree.height == 0 {
+    if tree.height() == 0 {
         return Ok(Attempt::Exclusive(verb));
     }
     let mut path = Path::new();
@@ -85,7 +85,7 @@ pub(crate) unsafe fn store<K: Key, V: Clone, S: Shape, R: Reclaim, T, F: FnOnce(
             has_others(Inner::<K, S>::from_raw(path.at(level).node).refs())
         };
         // From the root downwards: PUBLISH-4.
-        if snapshots && (1..=tree.height).rev().any(others) {
+        if snapshots && (1..=tree.height()).rev().any(others) {
             return Ok(Attempt::Exclusive(verb));
         }
         let there = |upto| slot < leaf.len() && leaf.first(slot) <= upto;
@@ -102,10 +102,10 @@ pub(crate) unsafe fn store<K: Key, V: Clone, S: Shape, R: Reclaim, T, F: FnOnce(
         limbo.log.reserve()?;
         (limbo.log.base, limbo.log.whole) = (tree.region_start(&path, 0), false);
         part.root = Some(copy_leaf(part, leaf)?.raw());
-        (part.height, part.len) = (0, leaf.len());
+        (part.levels, part.len) = (0, leaf.len());
         part.hole.forget();
         point(Point::Chosen);
-        let swap = Swap { workspace, len, height: tree.height, old: leaf, locks };
+        let swap = Swap { workspace, len, height: tree.height(), old: leaf, locks };
         let Workspace { part, limbo } = &mut *swap.workspace;
         // Until `swap` is dropped, the log is used only through the part.
         part.log = Some(NonNull::from(&mut limbo.log));
@@ -139,7 +139,7 @@ impl<K: Key, V, S: Shape, R: Reclaim> Drop for Swap<'_, K, V, S, R> {
             let last = self.old.key(self.old.len() - 1);
             // PUBLISH-6: the new leaf is not empty and ends where the old one does. Nothing is in
             // the log yet, so nothing is struck out.
-            if part.height > 0 || root.and_then(|new| last_key::<K, V, S>(new, 0)) != Some(last) {
+            if part.height() > 0 || root.and_then(|new| last_key::<K, V, S>(new, 0)) != Some(last) {
                 misfit();
             }
             if let Some(new) = root {
@@ -212,14 +212,14 @@ impl<K: Key, V, S: Shape> Job<K> for Descend<'_, K, V, S> {
         // nodes, none of them empty. The leaf is read only once its parent's lock is held.
         unsafe {
             let mut at = tree.root.unwrap_unchecked();
-            for level in (2..=tree.height).rev() {
+            for level in (2..=tree.height()).rev() {
                 let node = Inner::<K, S>::from_raw(at);
                 let slot = node.rank::<F>(key).min(node.len() - 1);
                 path.set(level, at, slot);
                 at = node.child(slot);
             }
             let parent = Inner::<K, S>::from_raw(at);
-            let far = tree.height >= FAR;
+            let far = tree.height() >= FAR;
             if far {
                 parent.prefetch();
             }

@@ -313,7 +313,7 @@ impl<K: Key, V, R: Reclaim, S: Shape> SharedRangeMap<K, V, R, S> {
         if let Some(root) = map.tree.root {
             // SAFETY: TREE-4: the root is live, at its height. `self` is owned, so no reader has
             // the map.
-            unsafe { unmark::<K, V, S>(root, map.tree.height) };
+            unsafe { unmark::<K, V, S>(root, map.tree.height()) };
         }
         map.tree.len = len;
         map.tree.cloner.set(V::clone); // snapshots may still share nodes
@@ -494,7 +494,7 @@ impl<K: Key, V, R: Reclaim, S: Shape> SharedRangeMap<K, V, R, S> {
             add_owner(unsafe { refs::<K, V, S>(root, height) })?;
             self.published.tally.0.snapshots.store(true, Ordering::Relaxed);
             tree.cloner.set(V::clone);
-            (tree.root, tree.height, tree.len) = (Some(root), height, self.len());
+            (tree.root, tree.levels, tree.len) = (Some(root), height as u8, self.len());
             tree.thinned = self.published.tally.0.thinned.load(Ordering::Relaxed);
         }
         Ok(RangeMap { tree })

@@ -147,9 +147,9 @@ impl<K: Key, V: Clone, S: Shape, R: Reclaim> Writer<K, V, S, R> {
             };
             limbo.log.base = if old.is_some() { tree.region_start(&path, level) } else { K::MIN };
         }
-        limbo.log.whole = level == tree.height;
+        limbo.log.whole = level == tree.height();
         let noted = limbo.log.retired.len();
-        (part.height, part.len, part.thinned) = (level, tree.len, tree.thinned);
+        (part.levels, part.len, part.thinned) = (level as u8, tree.len, tree.thinned);
         part.hole.forget();
         if level > 0 {
             part.cloner.set(V::clone);
@@ -169,7 +169,7 @@ impl<K: Key, V: Clone, S: Shape, R: Reclaim> Writer<K, V, S, R> {
     /// # Errors
     /// [`AllocError`]; the map is as before.
     pub(crate) fn set(&mut self, shared: &Published, mut map: RangeMap<K, V, S>) -> Result<(), AllocError> {
-        if map.tree.height > SHARED_HEIGHT {
+        if map.tree.height() > SHARED_HEIGHT {
             return Err(AllocError);
         }
         let _storing = shared.enter();
@@ -181,15 +181,15 @@ impl<K: Key, V: Clone, S: Shape, R: Reclaim> Writer<K, V, S, R> {
             return Ok(()); // `map` is another owner of the same root, and is dropped
         }
         // SAFETY: TREE-4: the root is live, at its height.
-        let sound = new.root.is_none_or(|root| unsafe { mark::<K, V, S>(root, new.height, false) });
+        let sound = new.root.is_none_or(|root| unsafe { mark::<K, V, S>(root, new.height(), false) });
         if !sound {
             misfit();
         }
-        shared.root.0.store(join(new.root, new.height), Ordering::Release);
+        shared.root.0.store(join(new.root, new.height()), Ordering::Release);
         if let Some(old) = mem::replace(&mut tree.root, new.root.take()) {
-            log.note(old, tree.height, Fate::GivenUp);
+            log.note(old, tree.height(), Fate::GivenUp);
         }
-        (tree.height, tree.len, tree.thinned) = (mem::take(&mut new.height), mem::take(&mut new.len), new.thinned);
+        (tree.levels, tree.len, tree.thinned) = (mem::take(&mut new.levels), mem::take(&mut new.len), new.thinned);
         if new.may_share() {
             tree.cloner.set(V::clone); // stores ask who else owns a node
         }
@@ -227,8 +227,8 @@ impl<K: Key, V, S: Shape, R: Reclaim> Publish<'_, K, V, S, R> {
         // node below the root has its parent on the path.
         let fits = unsafe {
             match new {
-                None => self.level == map.tree.height && height == 0,
-                Some(_) if self.level == map.tree.height => height <= SHARED_HEIGHT,
+                None => self.level == map.tree.height() && height == 0,
+                Some(_) if self.level == map.tree.height() => height <= SHARED_HEIGHT,
                 Some(_) if height != self.level => false,
                 Some(new) => {
                     let Step { node, slot } = self.path.at(self.level + 1);
@@ -275,7 +275,7 @@ impl<K: Key, V, S: Shape, R: Reclaim> Drop for Publish<'_, K, V, S, R> {
     fn drop(&mut self) {
         point(Point::Worked);
         let Workspace { part, .. } = &mut self.writer.workspace;
-        let (new, height) = (part.root.take(), mem::take(&mut part.height));
+        let (new, height) = (part.root.take(), usize::from(mem::take(&mut part.levels)));
         let (len, thinned) = (mem::take(&mut part.len), part.thinned);
         (part.log, part.cloner) = (None, Cloner::none());
         // SAFETY: `storing` is held, so the path is still of the published tree. What the part
@@ -293,9 +293,9 @@ impl<K: Key, V, S: Shape, R: Reclaim> Drop for Publish<'_, K, V, S, R> {
             }
             (tree.len, tree.thinned) = (len, tree.thinned | thinned);
             let base = limbo.log.base;
-            if self.level == tree.height {
+            if self.level == tree.height() {
                 if new != self.old {
-                    (tree.root, tree.height) = (new, height);
+                    (tree.root, tree.levels) = (new, height as u8);
                     self.shared.root.0.store(join(new, height), Ordering::Release);
                     point(Point::Swapped);
                 }
@@ -305,7 +305,7 @@ impl<K: Key, V, S: Shape, R: Reclaim> Drop for Publish<'_, K, V, S, R> {
                 } else {
                     Inner::<K, S>::from_raw(new).widest()
                 };
-                put::<K, S>(tree.height, self.path, self.level, new, gap, |_| ());
+                put::<K, S>(tree.height(), self.path, self.level, new, gap, |_| ());
             }
             if self.level == 0
                 && let Some(old) = self.old

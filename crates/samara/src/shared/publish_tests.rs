@@ -1,23 +1,23 @@
 //! Tests of PUBLISH-6: what must not be published is not. The verbs here leave in the part what
 //! does not fit there. The nodes of such a store are leaked, so Miri does not run these tests.
 
+use crate::Compact;
 use crate::node::PUBLISHED;
 use crate::node::inner::Inner;
 use crate::node::leaf::Leaf;
 use crate::shared::change::Change;
 use crate::sync::Ordering;
-use crate::testing::Small;
 use crate::tree::Tree;
 use crate::{Membarrier, RangeMap, SharedRangeMap, Span};
 use alloc::vec::Vec;
 use core::panic::AssertUnwindSafe;
 use std::panic::catch_unwind;
 
-type Map = SharedRangeMap<u64, u64, Membarrier, Small>;
+type Map = SharedRangeMap<u64, u64, Membarrier, Compact>;
 
 fn map() -> Map {
     // In an order that leaves room in most nodes.
-    let plain: RangeMap<u64, u64, Small> =
+    let plain: RangeMap<u64, u64, Compact> =
         (0..200u64).map(|i| i * 77 % 200).map(|i| (i * 10..=i * 10 + 4, i)).collect();
     SharedRangeMap::from_map(plain, Membarrier::fenced()).unwrap()
 }
@@ -25,7 +25,7 @@ fn map() -> Map {
 /// Checks that a store panics whose verb ruins the part, and that readers see nothing of it.
 /// `change` says where the store works. Checks the same for a concurrent store, where the change
 /// allows one.
-fn is_refused(change: Change<u64>, ruin: impl Fn(&mut Tree<u64, u64, Small>)) {
+fn is_refused(change: Change<u64>, ruin: impl Fn(&mut Tree<u64, u64, Compact>)) {
     is_refused_by(|map| map.write().change(change, &ruin).unwrap());
     is_refused_by(|map| assert!(map.writer().unwrap().store(change, &ruin).unwrap().is_some()));
 }
@@ -62,7 +62,7 @@ fn across() -> (Change<u64>, Span) {
     let spans = (0..180).map(|i| Span::new(i * 10, i * 10 + 44));
     let is_part = |span: &Span| {
         let change = Change::Replace { span: *span, stores: false };
-        map.write().change(change, |part| part.height == 1).unwrap()
+        map.write().change(change, |part| part.height() == 1).unwrap()
     };
     let span = { spans }.find(is_part).expect("there is a part");
     (Change::Replace { span, stores: false }, span)
@@ -71,18 +71,18 @@ fn across() -> (Change<u64>, Span) {
 #[test]
 fn a_part_of_another_level() {
     is_refused(across().0, |part| {
-        assert_eq!(part.height, 1, "a part below the root");
+        assert_eq!(part.height(), 1, "a part below the root");
         let root = part.root.expect("a part");
         // SAFETY: the part's root is an inner node, as its height says.
-        part.root = Some(unsafe { Inner::<u64, Small>::from_raw(root).child(0) });
-        part.height = 0;
+        part.root = Some(unsafe { Inner::<u64, Compact>::from_raw(root).child(0) });
+        part.levels = 0;
     });
 }
 
 #[test]
 fn a_part_that_ends_elsewhere() {
     is_refused(Change::Modify { key: 400 }, |part| {
-        let mut other = Tree::<u64, u64, Small>::new();
+        let mut other = Tree::<u64, u64, Compact>::new();
         other.store(Span::new(405, 406), Some(1), crate::types::displaced::unobserved).unwrap();
         part.root = other.root.take();
     });
@@ -90,9 +90,9 @@ fn a_part_that_ends_elsewhere() {
 
 #[test]
 fn a_part_that_is_gone() {
-    is_refused(across().0, |part| (part.root, part.height) = (None, 0));
+    is_refused(across().0, |part| (part.root, part.levels) = (None, 0));
     is_refused(Change::Modify { key: 400 }, |part| {
-        assert_eq!(part.height, 0, "a leaf");
+        assert_eq!(part.height(), 0, "a leaf");
         part.root = None;
     });
 }
@@ -101,7 +101,7 @@ fn a_part_that_is_gone() {
 fn an_empty_leaf() {
     is_refused(Change::Modify { key: 400 }, |part| {
         // SAFETY: the part's root is a leaf of `u64`s, which need no drop.
-        unsafe { Leaf::<u64, u64, Small>::from_raw(part.root.expect("a leaf")).set_len(0) };
+        unsafe { Leaf::<u64, u64, Compact>::from_raw(part.root.expect("a leaf")).set_len(0) };
     });
 }
 
@@ -110,11 +110,11 @@ fn an_empty_leaf_below() {
     let (change, span) = across();
     is_refused(change, |part| {
         part.store(span, Some(1), crate::types::displaced::unobserved).unwrap();
-        let root = Inner::<u64, Small>::from_raw(part.root.expect("a part"));
+        let root = Inner::<u64, Compact>::from_raw(part.root.expect("a part"));
         // SAFETY: the part's root is an inner node above leaves of `u64`s, which need no drop. A
         // leaf that is not marked is the part's own.
         unsafe {
-            let mut leaves = (0..root.len()).map(|i| Leaf::<u64, u64, Small>::from_raw(root.child(i)));
+            let mut leaves = (0..root.len()).map(|i| Leaf::<u64, u64, Compact>::from_raw(root.child(i)));
             let own = leaves.find(|leaf| leaf.refs().load(Ordering::Relaxed) & PUBLISHED == 0).expect("a new leaf");
             own.set_len(0);
         }

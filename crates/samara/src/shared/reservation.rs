@@ -33,9 +33,9 @@ impl<K: Key, V: Clone, S: Shape, R: Reclaim> Writer<K, V, S, R> {
         let (mut inners, mut leaves) = (0, 0);
         if let Some(root) = tree.root {
             // SAFETY: TREE-4: the root is live, at its height.
-            unsafe { count::<K, S>(root, tree.height, &mut inners, &mut leaves) };
+            unsafe { count::<K, S>(root, tree.height(), &mut inners, &mut leaves) };
         }
-        let levels = tree.height + 1;
+        let levels = tree.height() + 1;
         let each = stores.checked_mul(12).ok_or(AllocError)?;
         let each_inner = each.checked_mul(levels).ok_or(AllocError)?;
         let all = inners.checked_add(each_inner).ok_or(AllocError)?;

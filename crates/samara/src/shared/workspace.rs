@@ -5,6 +5,7 @@
 use crate::fault::{Point, point};
 use crate::node::inner::Inner;
 use crate::node::leaf::Leaf;
+use crate::node::pool::NodePool;
 use crate::node::shape::Shape;
 use crate::reclaim::Reclaim;
 use crate::shared::deferred_drop::Freed;
@@ -21,21 +22,9 @@ pub(crate) struct Workspace<K: Key, V, S: Shape, R: Reclaim> {
     pub(crate) limbo: Limbo<K, R>,
 }
 
-/// Limit of the nodes of each kind that are kept for the next stores: their number, and their
-/// bytes.
-const KEPT: (usize, usize) = (1024, 1 << 20);
-
-/// How many nodes of `bytes` bytes are kept at most.
-pub(crate) const fn max_kept(bytes: usize) -> usize {
-    let fit = KEPT.1 / crate::node::max(bytes, 1);
-    if fit < KEPT.0 { fit } else { KEPT.0 }
-}
-
 impl<K: Key, V, S: Shape, R: Reclaim> Workspace<K, V, S, R> {
     pub(crate) const fn new() -> Self {
-        let mut part = Tree::new();
-        part.leaves.set_limit(max_kept(Leaf::<K, V, S>::BYTES) as u32);
-        part.inners.set_limit(max_kept(Inner::<K, S>::BYTES) as u32);
+        let part = Tree::with_pools(NodePool::of_writer(), NodePool::of_writer());
         Workspace { part, limbo: Limbo::new(Leaf::<K, V, S>::BYTES, Inner::<K, S>::BYTES) }
     }
 

@@ -20,8 +20,8 @@ use crate::shared::reentry::Reentry;
 use crate::sync::{
     AtomicBool, AtomicPtr, AtomicUsize, Cell, LoadOwn, Ordering, UnsafeCell, fence, here, is_here, spin,
 };
+use crate::types::try_box::try_box;
 use alloc::boxed::Box;
-use alloc::vec::Vec;
 use core::marker::PhantomData;
 use core::mem;
 use core::panic::{RefUnwindSafe, UnwindSafe};
@@ -115,9 +115,7 @@ impl<T> WriterGate<T> {
                 return Some(record);
             }
         }
-        let mut fresh = Vec::new();
-        fresh.try_reserve_exact(1).ok()?;
-        fresh.push(WriterRecord {
+        let fresh = try_box(WriterRecord {
             inside: AtomicUsize::new(0),
             taken: AtomicBool::new(true),
             next: Cell::new(head),
@@ -125,9 +123,9 @@ impl<T> WriterGate<T> {
             pending: AtomicUsize::new(0),
             reserved: AtomicBool::new(false),
             work: UnsafeCell::new(work()),
-        });
-        // A boxed slice of one record has the layout of a boxed record.
-        let record: *mut WriterRecord<T> = Box::into_raw(fresh.into_boxed_slice()).cast();
+        })
+        .ok()?;
+        let record = Box::into_raw(fresh);
         // Release: pairs with the Acquire in `iter`.
         self.head.store(record, Ordering::Release);
         // SAFETY: GATE-2: the record lives as long as the list.

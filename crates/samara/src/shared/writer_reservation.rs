@@ -32,6 +32,7 @@
 
 use crate::node::inner::Inner;
 use crate::node::leaf::Leaf;
+use crate::node::pool::NodePool;
 use crate::node::shape::{Normal, Shape};
 use crate::reclaim::Reclaim;
 use crate::reclaim::crossbeam::Epoch;
@@ -83,7 +84,7 @@ impl Need {
             }
             all
         };
-        let each = REBALANCED * (tree.height + 1);
+        let each = REBALANCED * (tree.height() + 1);
         let inners = (EACH * (SHARED_HEIGHT + 1) + each).saturating_add(within);
         let leaves = EACH + REBALANCED;
         // Each leaf that is met is noted, and each node that was copied; roots may go at the end.
@@ -98,9 +99,10 @@ impl Need {
     }
 
     /// Whether this is more than a workspace keeps in any case.
-    fn is_large<K: Key, V, S: Shape, R: Reclaim>(self, workspace: &Workspace<K, V, S, R>) -> bool {
-        let part = &workspace.part;
-        self.leaves > part.leaves.limit() || self.inners > part.inners.limit() || self.notes > NOTES
+    fn is_large<K: Key, V, S: Shape>(self) -> bool {
+        self.leaves > NodePool::<Leaf<K, V, S>>::LIMIT
+            || self.inners > NodePool::<Inner<K, S>>::LIMIT
+            || self.notes > NOTES
     }
 }
 
@@ -110,7 +112,7 @@ impl<K: Key, V, S: Shape, R: Reclaim> Workspace<K, V, S, R> {
     fn set_aside(&mut self, need: Need) -> Result<(), AllocError> {
         let Workspace { part, limbo } = self;
         limbo.log.retired.try_reserve(need.notes).map_err(|_| AllocError)?;
-        part.ensure(need.leaves, need.inners)?;
+        part.set_aside(need.leaves, need.inners)?;
         part.leaves.promise(need.rebalancing.0);
         part.inners.promise(need.rebalancing.1);
         Ok(())
@@ -174,7 +176,7 @@ impl<'m, K: Key, V, R: Reclaim, S: Shape> SharedWriter<'m, K, V, R, S> {
             let need = Need::new(tree, stores, most);
             workspace.set_aside(need)?;
             record.reserved.store(true, Ordering::Relaxed);
-            Ok(need.is_large(workspace))
+            Ok(need.is_large::<K, V, S>())
         };
         let (mut spins, mut done) = (0, None);
         while spins < MAX_ATTEMPTS {

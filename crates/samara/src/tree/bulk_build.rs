@@ -4,6 +4,7 @@
 //! Does not check that entries ascend and are disjoint: callers do.
 
 use crate::node::Raw;
+use crate::node::bulk::Bulk;
 use crate::node::inner::Inner;
 use crate::node::leaf::Leaf;
 use crate::node::shape::Shape;
@@ -20,6 +21,8 @@ use core::mem;
 pub(crate) struct Builder<K: Key, V, S: Shape> {
     /// Counts the entries and holds the reserved nodes.
     tree: Tree<K, V, S>,
+    leaves: Bulk<Leaf<K, V, S>>,
+    inners: Bulk<Inner<K, S>>,
     open: [Option<Raw>; MAX_HEIGHT],
     /// The first key of the open leaf's region.
     start: K,
@@ -31,10 +34,15 @@ pub(crate) struct Builder<K: Key, V, S: Shape> {
 
 impl<K: Key, V, S: Shape> Builder<K, V, S> {
     pub(crate) fn new() -> Self {
-        let mut tree = Tree::new();
-        tree.leaves.begin_bulk();
-        tree.inners.begin_bulk();
-        Builder { tree, open: [None; MAX_HEIGHT], start: K::MIN, packed: None, filled: 0 }
+        Builder {
+            tree: Tree::new(),
+            leaves: Bulk::new(),
+            inners: Bulk::new(),
+            open: [None; MAX_HEIGHT],
+            start: K::MIN,
+            packed: None,
+            filled: 0,
+        }
     }
 
     /// Appends an entry behind all others. The caller has checked that it belongs there.
@@ -108,11 +116,18 @@ impl<K: Key, V, S: Shape> Builder<K, V, S> {
             match open.map(Inner::<K, S>::from_raw) {
                 // SAFETY: INNER-1: an open node is live.
                 Some(node) if unsafe { node.len() } == Inner::<K, S>::SLOTS => {}
-                Some(_) => return self.tree.ensure(1, inners - 1),
-                None => return self.tree.ensure(1, inners),
+                Some(_) => return self.reserve(1, inners - 1),
+                None => return self.reserve(1, inners),
             }
         }
         Err(AllocError) // all MAX_HEIGHT levels are full
+    }
+
+    /// Grows the reserve to so many nodes.
+    fn reserve(&mut self, leaves: usize, inners: usize) -> Result<(), AllocError> {
+        self.tree.leaves.ensure_by(leaves, || self.leaves.make())?;
+        self.tree.inners.ensure_by(inners, || self.inners.make())?;
+        Ok(())
     }
 
     /// Appends a finished node to the open node at `level`. The nodes for this are reserved.
@@ -146,10 +161,13 @@ impl<K: Key, V, S: Shape> Builder<K, V, S> {
             // Each append may find the open node full, so reserve one node for every open level and
             // one above.
             let levels = self.open[1..].iter().flatten().count();
+            if levels > 0 {
+                self.tree.hole.make()?;
+            }
             if levels + 2 >= MAX_HEIGHT {
                 return Err(AllocError);
             }
-            self.tree.ensure(0, levels + usize::from(levels > 0))?;
+            self.reserve(0, levels + usize::from(levels > 0))?;
             // SAFETY: TREE-4: open nodes are live and not empty, and each is appended to the level
             // above while there is one.
             unsafe {
@@ -163,12 +181,10 @@ impl<K: Key, V, S: Shape> Builder<K, V, S> {
                         (pivot, gap, child) = (node.key(node.len() - 1), node.widest(), node.raw());
                     }
                 }
-                (self.tree.root, self.tree.height) = (Some(child), height);
+                (self.tree.root, self.tree.levels) = (Some(child), height as u8);
             }
         }
         self.tree.release();
-        self.tree.leaves.end_bulk();
-        self.tree.inners.end_bulk();
         Ok(mem::replace(&mut self.tree, Tree::new()))
     }
 }

@@ -19,7 +19,7 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
     pub(crate) unsafe fn move_into<W>(&mut self, to: &mut Tree<K, W, S>) {
         const { assert!(size_of::<V>() == size_of::<W>() && align_of::<V>() == align_of::<W>()) };
         debug_assert!(to.root.is_none());
-        (to.root, to.height, to.len) = (self.root.take(), mem::take(&mut self.height), mem::take(&mut self.len));
+        (to.root, to.levels, to.len) = (self.root.take(), mem::take(&mut self.levels), mem::take(&mut self.len));
         to.thinned = self.thinned;
         self.hole.forget();
         mem::swap(&mut to.inners, &mut self.inners);

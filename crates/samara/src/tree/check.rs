@@ -93,7 +93,7 @@ impl<K: Key, V, S: Shape> Checker<'_, K, V, S> {
                     fail("INNER-2", "a slot behind the length is not blank", level)?;
                 }
             }
-            if len < if level == self.tree.height { 2 } else { 1 } {
+            if len < if level == self.tree.height() { 2 } else { 1 } {
                 fail("TREE-4", "an inner node has too few children", level)?;
             }
             if len < Inner::<K, S>::MIN && !first && !last && !self.tree.thinned {
@@ -189,15 +189,15 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
         let stats = Stats {
             leaf_slots: Leaf::<K, V, S>::PACKED,
             inner_slots: Inner::<K, S>::SLOTS,
-            levels: self.root.map_or(0, |_| self.height + 1),
+            levels: self.root.map_or(0, |_| self.height() + 1),
             ..Stats::default()
         };
         let mut checker = Checker { tree: self, stats };
         if let Some(root) = self.root {
             // SAFETY: TREE-4: the root is a live node at level `height`.
-            unsafe { checker.node(root, self.height, K::MIN, true, true)? };
-        } else if self.height != 0 {
-            fail("TREE-4", "an empty tree has a height", self.height)?;
+            unsafe { checker.node(root, self.height(), K::MIN, true, true)? };
+        } else if self.height() != 0 {
+            fail("TREE-4", "an empty tree has a height", self.height())?;
         }
         self.check_hole()?;
         if checker.stats.entries != self.len {

@@ -3,6 +3,7 @@
 //! Does not know of sharing: the copy has all nodes to itself (`cow` has snapshots).
 
 use crate::node::Raw;
+use crate::node::bulk::Bulk;
 use crate::node::inner::Inner;
 use crate::node::leaf::Leaf;
 use crate::node::shape::Shape;
@@ -18,27 +19,33 @@ impl<K: Key, V: Clone, S: Shape> Tree<K, V, S> {
     pub(crate) fn try_clone(&self) -> Result<Self, AllocError> {
         let mut copy = Tree::new();
         if let Some(root) = self.root {
-            copy.leaves.begin_bulk();
-            copy.inners.begin_bulk();
+            if self.levels > 0 {
+                copy.hole.make()?;
+            }
+            let mut nodes = Nodes::<K, V, S> { leaves: Bulk::new(), inners: Bulk::new() };
             // SAFETY: TREE-4: the root is a live node at level `height`.
-            copy.root = Some(unsafe { copy_node(&mut copy, root, self.height, None)? });
-            (copy.height, copy.len) = (self.height, self.len);
+            copy.root = Some(unsafe { copy_node(&mut nodes, root, self.height(), None)? });
+            (copy.levels, copy.len) = (self.levels, self.len);
             copy.thinned = self.thinned;
-            copy.leaves.end_bulk();
-            copy.inners.end_bulk();
         }
         Ok(copy)
     }
 }
 
-/// Copies the subtree at `at` into nodes of `copy`. If it fails, or a value's clone panics, what
+/// Where the nodes of a copy come from.
+struct Nodes<K: Key, V, S: Shape> {
+    leaves: Bulk<Leaf<K, V, S>>,
+    inners: Bulk<Inner<K, S>>,
+}
+
+/// Copies the subtree at `at` into new nodes. If it fails, or a value's clone panics, what
 /// was copied is dropped. `next` is the node to be copied after this one; its first leaves are
 /// prefetched.
 ///
 /// # Safety
 /// `at` and `next` are live nodes at `level` of a tree.
 unsafe fn copy_node<K: Key, V: Clone, S: Shape>(
-    copy: &mut Tree<K, V, S>,
+    nodes: &mut Nodes<K, V, S>,
     at: Raw,
     level: usize,
     next: Option<Raw>,
@@ -47,11 +54,11 @@ unsafe fn copy_node<K: Key, V: Clone, S: Shape>(
     // length counts the items copied so far, so its guard drops exactly these.
     unsafe {
         if level == 0 {
-            let to = copy.leaves.fresh()?;
+            let to = nodes.leaves.make()?;
             clone_leaf(to, Leaf::from_raw(at), V::clone);
             return Ok(to.raw());
         }
-        let (from, to) = (Inner::<K, S>::from_raw(at), copy.inners.fresh()?);
+        let (from, to) = (Inner::<K, S>::from_raw(at), nodes.inners.make()?);
         to.init_as(from);
         let partial = Subtree::<K, V, S>::new(to.raw(), level);
         let next = next.map(Inner::<K, S>::from_raw);
@@ -66,7 +73,7 @@ unsafe fn copy_node<K: Key, V: Clone, S: Shape>(
                 }
             }
             let after = from.get(i + 1).or_else(|| next?.get(0));
-            ptr::write(to.items().add(i), copy_node(copy, from.child(i), level - 1, after)?);
+            ptr::write(to.items().add(i), copy_node(nodes, from.child(i), level - 1, after)?);
             to.set_len(i + 1);
         }
         mem::forget(partial);

@@ -43,6 +43,7 @@ use crate::sync::{AtomicU32, Ordering};
 use crate::tree::clone::clone_leaf;
 use crate::tree::free::Subtree;
 use crate::tree::owners::{add_owner, has_others, is_own};
+use crate::tree::refill::Hole;
 use crate::tree::retired::{Fate, Log};
 use crate::tree::{Path, Step, Tree};
 use crate::types::error::AllocError;
@@ -73,6 +74,10 @@ impl<V> Cloner<V> {
         (!at.is_null()).then(|| unsafe { mem::transmute::<*mut (), fn(&V) -> V>(at) })
     }
 
+    fn of(clone: fn(&V) -> V) -> Self {
+        Cloner { at: AtomicPtr::new(clone as *mut ()), kind: PhantomData }
+    }
+
     pub(crate) fn set(&self, clone: fn(&V) -> V) {
         self.at.store(clone as *mut (), Ordering::Relaxed);
     }
@@ -84,16 +89,26 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
     where
         V: Clone + Send + Sync,
     {
-        let mut other = Tree::new();
-        if let Some(root) = self.root {
-            // SAFETY: TREE-4: the root is live. COW-2: the bounds above allow sharing.
-            add_owner(unsafe { refs::<K, V, S>(root, self.height) })?;
+        let Some(root) = self.root else { return Ok(Tree::new()) };
+        // SAFETY: TREE-4: the root is live. COW-2: the bounds above allow sharing.
+        add_owner(unsafe { refs::<K, V, S>(root, self.height()) })?;
+        // A word that is there is not written again: other threads may be reading it.
+        if self.cloner.get().is_none() {
             self.cloner.set(V::clone);
-            other.cloner.set(V::clone);
-            (other.root, other.height, other.len) = (Some(root), self.height, self.len);
-            other.thinned = self.thinned;
         }
-        Ok(other)
+        // In one piece: a tree that is changed on its way out is copied field by field.
+        Ok(Tree {
+            root: Some(root),
+            levels: self.levels,
+            len: self.len,
+            leaves: NodePool::new(),
+            inners: NodePool::new(),
+            hole: Hole::none(),
+            cloner: Cloner::of(V::clone),
+            thinned: self.thinned,
+            log: None,
+            owns: PhantomData,
+        })
     }
 
     /// Whether the tree may share nodes with another one.
@@ -216,7 +231,7 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
         if self.seek(key, &mut path).is_none() {
             return Ok(());
         }
-        for level in 1..=self.height {
+        for level in 1..=self.height() {
             // SAFETY: TREE-4: the path stays current, because its inner nodes are exclusively this
             // tree's, as the caller promises, and so none of them is copied. Pivots are read below
             // the lengths.
@@ -249,8 +264,8 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
             let node = Inner::<K, S>::from_raw(root);
             let child = node.child(0);
             self.root = Some(child);
-            let level = self.height;
-            self.height -= 1;
+            let level = self.height();
+            self.levels -= 1;
             if !self.may_share() || is_own(node.refs()) {
                 self.inners.give(node);
                 return;
@@ -279,7 +294,7 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
     pub(crate) unsafe fn owns(&self, path: &Path) -> bool {
         // SAFETY: TREE-4: the nodes of a current path are live.
         !self.may_share()
-            || (1..=self.height).all(|level| unsafe { is_own(refs::<K, V, S>(path.at(level).node, level)) })
+            || (1..=self.height()).all(|level| unsafe { is_own(refs::<K, V, S>(path.at(level).node, level)) })
     }
 
     /// [`Tree::own`], extended to everything that changes in `span` may touch: the neighbours with
@@ -307,6 +322,7 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
         if dispatch::<K, S, _>(Within { tree: self, span }) {
             return Ok(());
         }
+        let height = self.height();
         if let Some(root) = self.root.as_mut().filter(|_| !span.is_empty()) {
             // SAFETY: COW-4: the log lives as long as the store, which has it to itself.
             let mut log = self.log.map(|mut log| unsafe { log.as_mut() });
@@ -324,7 +340,7 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
             };
             // SAFETY: TREE-4: the root is a live node at level `height`, and the tree, which holds
             // it, is borrowed mutably.
-            unsafe { own.below(root, self.height, span, true)? };
+            unsafe { own.below(root, height, span, true)? };
         }
         if span == Span::FULL && self.log.is_none() {
             self.cloner = Cloner::none(); // no node is shared any more
@@ -350,7 +366,7 @@ impl<K: Key, V, S: Shape> Job<K> for Within<'_, K, V, S> {
         // SAFETY: TREE-4: nodes from the root down are live, and a rank that is no child's slot
         // ends the descent.
         unsafe {
-            for _ in 0..self.tree.height {
+            for _ in 0..self.tree.height() {
                 let node = Inner::<K, S>::from_raw(at);
                 let slot = node.rank::<F>(self.span.first);
                 if slot >= node.len() || !is_own(node.refs()) {

@@ -66,7 +66,7 @@ impl<K: Key, V, S: Shape> Clone for Diff<'_, K, V, S> {
 
 impl<'a, K: Key, V, S: Shape> Side<'a, K, V, S> {
     fn new(tree: &'a Tree<K, V, S>) -> Self {
-        let at = tree.root.map(|node| At::Node { node, level: tree.height });
+        let at = tree.root.map(|node| At::Node { node, level: tree.height() });
         Side { tree, path: Path::new(), at }
     }
 
@@ -97,7 +97,7 @@ impl<'a, K: Key, V, S: Shape> Side<'a, K, V, S> {
             Some(At::Slot { .. }) => 0,
         };
         self.at = None;
-        for level in below + 1..=self.tree.height {
+        for level in below + 1..=self.tree.height() {
             // SAFETY: DIFF-2: there is a step for each of these levels. DIFF-1: its node is live.
             unsafe {
                 let Step { node, slot } = self.path.at(level);

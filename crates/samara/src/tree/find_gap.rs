@@ -102,7 +102,7 @@ impl<K: Key, V, S: Shape, const UP: bool, const NOW: bool> Job<K> for FindGap<'_
         let tree = self.tree;
         let from = if UP { self.query.window.first } else { self.query.window.last };
         let mut path = Path::new();
-        let (mut at, mut level) = (tree.root?, tree.height);
+        let (mut at, mut level) = (tree.root?, tree.height());
         // Whether `from` may lie within the node at `at`, so that only part of the node is
         // searched.
         let mut edge = true;
@@ -208,7 +208,7 @@ impl<K: Key, V, S: Shape, const UP: bool, const NOW: bool> FindGap<'_, K, V, S, 
     #[inline(always)]
     unsafe fn next_subtree<F: Search>(&self, path: &mut Path, level: usize) -> Option<(Raw, usize)> {
         let mut level = level + 1;
-        while level <= self.tree.height {
+        while level <= self.tree.height() {
             // SAFETY: TREE-4: the nodes of the path are live inner nodes, as the caller promises.
             unsafe {
                 let Step { node, slot } = path.at(level);

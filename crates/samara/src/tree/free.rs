@@ -153,7 +153,7 @@ impl<K: Key, V, S: Shape> Drop for Subtree<K, V, S> {
 impl<K: Key, V, S: Shape> Tree<K, V, S> {
     /// Drops every entry. Reserved nodes stay.
     pub(crate) fn clear(&mut self) {
-        let (root, level) = (self.root.take(), mem::take(&mut self.height));
+        let (root, level) = (self.root.take(), usize::from(mem::take(&mut self.levels)));
         self.len = 0;
         self.hole.forget();
         if let Some(at) = root {

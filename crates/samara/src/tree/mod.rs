@@ -66,7 +66,8 @@ pub(crate) const SHARED_HEIGHT: usize = crate::node::ALIGN - 1;
 
 pub(crate) struct Tree<K: Key, V, S: Shape> {
     pub(crate) root: Option<Raw>,
-    pub(crate) height: usize,
+    /// Levels above the leaves: [`Tree::height`].
+    pub(crate) levels: u8,
     pub(crate) len: usize,
     pub(crate) leaves: NodePool<Leaf<K, V, S>>,
     pub(crate) inners: NodePool<Inner<K, S>>,
@@ -133,12 +134,16 @@ impl Path {
 
 impl<K: Key, V, S: Shape> Tree<K, V, S> {
     pub(crate) const fn new() -> Self {
+        Self::with_pools(NodePool::new(), NodePool::new())
+    }
+
+    pub(crate) const fn with_pools(leaves: NodePool<Leaf<K, V, S>>, inners: NodePool<Inner<K, S>>) -> Self {
         Tree {
             root: None,
-            height: 0,
+            levels: 0,
             len: 0,
-            leaves: NodePool::new(),
-            inners: NodePool::new(),
+            leaves,
+            inners,
             hole: Hole::none(),
             cloner: Cloner::none(),
             thinned: false,
@@ -147,11 +152,17 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
         }
     }
 
+    /// The level of the root (TREE-4): at most [`MAX_HEIGHT`].
+    #[inline(always)]
+    pub(crate) fn height(&self) -> usize {
+        usize::from(self.levels)
+    }
+
     /// Finds the first entry whose last key is not below `key`. Returns its leaf and slot.
     #[inline]
     pub(crate) fn find(&self, key: K) -> Option<(Leaf<K, V, S>, usize)> {
         // SAFETY: TREE-4: the root is a live node at level `height`.
-        unsafe { find(self.root?, self.height, key) }
+        unsafe { find(self.root?, self.height(), key) }
     }
 
     /// Descends to the first entry whose last key is not below `key`, or to the slot behind the
@@ -175,8 +186,8 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
             if self.is_above(at, key) {
                 return Some(self.seek_end(at, path));
             }
-            let far = self.height >= FAR;
-            let mut level = self.height;
+            let far = self.height() >= FAR;
+            let mut level = self.height();
             while level > 0 {
                 let node = Inner::<K, S>::from_raw(at);
                 if far && level == 1 {
@@ -206,7 +217,7 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
         // SAFETY: TREE-4: the root is live, and not empty except for a leaf during a store, which
         // is checked.
         unsafe {
-            if self.height > 0 {
+            if self.height() > 0 {
                 let node = Inner::<K, S>::from_raw(root);
                 node.key(node.len() - 1) < key
             } else {
@@ -225,7 +236,7 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
         let mut at = root;
         // SAFETY: TREE-4: nodes above level 0 are live inner nodes, and none is empty.
         unsafe {
-            for level in (1..=self.height).rev() {
+            for level in (1..=self.height()).rev() {
                 let node = Inner::<K, S>::from_raw(at);
                 let slot = node.len() - 1;
                 path.set(level, at, slot);
@@ -243,7 +254,7 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
         // SAFETY: TREE-4: the nodes from the root down are live, inner nodes above level 0, and
         // none is empty.
         unsafe {
-            for _ in 0..self.height {
+            for _ in 0..self.height() {
                 let node = Inner::<K, S>::from_raw(at);
                 at = node.child(if last { node.len() - 1 } else { 0 });
             }
@@ -258,7 +269,7 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
         let root = self.root?;
         // SAFETY: TREE-4: the root is live and not empty; by TREE-2 its last pivot is that key.
         Some(unsafe {
-            if self.height > 0 {
+            if self.height() > 0 {
                 let node = Inner::<K, S>::from_raw(root);
                 node.key(node.len() - 1)
             } else {
@@ -274,7 +285,7 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
     /// `path` is a path of this tree, which has not changed above `level` since.
     #[inline]
     pub(crate) unsafe fn region_start(&self, path: &Path, level: usize) -> K {
-        for above in level + 1..=self.height {
+        for above in level + 1..=self.height() {
             // SAFETY: TREE-4: the path is valid above `level`, as the caller promises, so its nodes
             // are live inner nodes.
             unsafe {
@@ -298,7 +309,7 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
     /// and the gap word of that leaf obeys TREE-2 and TREE-3.
     #[inline(always)]
     pub(crate) unsafe fn refresh<F: Search>(&mut self, path: &Path) {
-        if self.height == 0 {
+        if self.height() == 0 {
             return;
         }
         // SAFETY: TREE-4: the nodes of a current path are live, and its leaf is not empty, as the
@@ -333,7 +344,7 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
     pub(crate) unsafe fn regap<F: Search>(&mut self, path: &Path, vanished: K, appeared: K) {
         let (mut vanished, mut appeared) = (vanished, appeared);
         let mut level = 1;
-        while level <= self.height {
+        while level <= self.height() {
             // SAFETY: TREE-4: the nodes of a current path are live, and its leaf is not empty, as
             // the caller promises.
             unsafe {
@@ -367,7 +378,7 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
     /// # Safety
     /// As for [`Tree::regap`], except that all gap words on `path` may be wrong.
     pub(crate) unsafe fn rewrite(&mut self, path: &Path) {
-        for level in 1..=self.height {
+        for level in 1..=self.height() {
             // SAFETY: TREE-4: the nodes of a current path are live, and its leaf is not empty, as
             // the caller promises.
             unsafe {
@@ -389,7 +400,7 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
     /// As for [`Tree::regap`]; `path` leads to the last leaf.
     #[inline]
     pub(crate) unsafe fn extend(&mut self, path: &Path, pivot: K, gap: K) {
-        for level in 1..=self.height {
+        for level in 1..=self.height() {
             // SAFETY: TREE-4: the nodes of a current path are live inner nodes above level 0.
             unsafe {
                 let Step { node, slot } = path.at(level);
@@ -407,7 +418,7 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
     /// As for [`Tree::refresh`]; the node's own words are right, and it is not empty.
     #[inline(always)]
     pub(crate) unsafe fn refresh_above<F: Search>(&mut self, path: &Path, level: usize) {
-        for below in level..self.height {
+        for below in level..self.height() {
             // SAFETY: TREE-4: the nodes of a current path are live, and this one is not empty, as
             // the caller promises.
             unsafe {
@@ -471,12 +482,19 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
         self.inners.release();
     }
 
+    /// [`Tree::ensure`] for nodes that are to be kept or promised.
+    pub(crate) fn set_aside(&mut self, leaves: usize, inners: usize) -> Result<(), AllocError> {
+        self.leaves.expand()?;
+        self.inners.expand()?;
+        self.ensure(leaves, inners)
+    }
+
     /// Grows the pools to at least `leaves` leaves and `inners` inner nodes. On failure the pools
     /// are as they were.
     pub(crate) fn ensure(&mut self, leaves: usize, inners: usize) -> Result<(), AllocError> {
-        let had = self.leaves.len();
-        self.leaves.ensure(leaves)?;
-        self.inners.ensure(inners).inspect_err(|_| self.leaves.shrink(had))
+        let added = self.leaves.ensure(leaves)?;
+        self.inners.ensure(inners).inspect_err(|_| self.leaves.free_first(added))?;
+        Ok(())
     }
 }
 

@@ -112,7 +112,7 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
         // items were moved out. The leaf is taken from its parent, because the one of the path may
         // be gone.
         unsafe {
-            if self.height == 0 {
+            if self.height() == 0 {
                 let leaf = Leaf::<K, V, S>::from_raw(path.at(0).node);
                 if leaf.len() == 0 {
                     self.leaves.give(leaf);
@@ -271,7 +271,7 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
         // children were moved out.
         unsafe {
             let inner = Inner::<K, S>::from_raw(path.at(level).node);
-            if level == self.height {
+            if level == self.height() {
                 self.lower();
                 return;
             }
@@ -318,7 +318,7 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
             if self.log.is_some_and(|log| !log.as_ref().whole) {
                 return;
             }
-            while self.height > 0
+            while self.height() > 0
                 && let Some(root) = self.root
                 && Inner::<K, S>::from_raw(root).len() == 1
             {
@@ -350,11 +350,11 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
                 if !self.owns(&path) {
                     return;
                 }
-                if self.height == 0 {
+                if self.height() == 0 {
                     self.rebalance_leaf(&path);
                     return;
                 }
-                match (0..self.height).rev().find(|&level| self.is_thin(&path, level)) {
+                match (0..self.height()).rev().find(|&level| self.is_thin(&path, level)) {
                     None => return,
                     Some(0) => self.rebalance_leaf(&path),
                     Some(level) => self.rebalance_inner(&path, level),

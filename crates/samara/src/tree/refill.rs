@@ -20,14 +20,23 @@ use crate::node::search::{Job, Search, dispatch};
 use crate::node::shape::Shape;
 use crate::tree::check::Violation;
 use crate::tree::{Path, Step, Tree};
+use crate::types::error::AllocError;
 use crate::types::key::Key;
 use crate::types::span::Span;
-use core::mem::MaybeUninit;
+use crate::types::try_box::try_box;
+use alloc::boxed::Box;
+use core::mem::{self, MaybeUninit};
 
 /// Maximum number of levels of the remembered path. Taller trees have more than 10^7 entries.
 const LEVELS: usize = 6;
 
+/// What is remembered, in a box that is made when a tree gets its second leaf: removals ask for no
+/// memory, and many maps have few entries. A tree without the box remembers nothing.
 pub(crate) struct Hole<K> {
+    at: Option<Box<Place<K>>>,
+}
+
+struct Place<K> {
     gap: Span<K>,
     slot: usize,
     steps: [MaybeUninit<Step>; LEVELS],
@@ -38,25 +47,37 @@ pub(crate) struct Hole<K> {
 
 impl<K: Key> Hole<K> {
     pub(crate) const fn none() -> Self {
-        Hole {
-            gap: Span { first: K::MAX, last: K::MIN },
-            slot: 0,
-            steps: [const { MaybeUninit::uninit() }; LEVELS],
-            words: [const { MaybeUninit::uninit() }; LEVELS],
-            within: K::ZERO,
-            raised: 0,
-        }
+        Hole { at: None }
     }
 
     #[inline(always)]
     pub(crate) fn forget(&mut self) {
-        self.gap = Span { first: K::MAX, last: K::MIN };
+        if let Some(place) = &mut self.at {
+            place.gap = Span { first: K::MAX, last: K::MIN };
+        }
     }
 
-    /// Whether `span` lies within the hole.
+    /// The place, if there is one that `span` lies within.
     #[inline(always)]
-    pub(crate) fn holds(&self, span: Span<K>) -> bool {
-        self.gap.first <= span.first && span.last <= self.gap.last
+    fn around(&self, span: Span<K>) -> Option<&Place<K>> {
+        self.at.as_deref().filter(|place| place.gap.first <= span.first && span.last <= place.gap.last)
+    }
+
+    /// Makes the box, if there is none.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn make(&mut self) -> Result<(), AllocError> {
+        if self.at.is_none() {
+            self.at = Some(try_box(Place {
+                gap: Span { first: K::MAX, last: K::MIN },
+                slot: 0,
+                steps: [const { MaybeUninit::uninit() }; LEVELS],
+                words: [const { MaybeUninit::uninit() }; LEVELS],
+                within: K::ZERO,
+                raised: 0,
+            })?);
+        }
+        Ok(())
     }
 }
 
@@ -71,12 +92,13 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
     #[inline(always)]
     pub(crate) unsafe fn remember_hole(&mut self, path: &Path, slot: usize, gap: Span<K>, was: Span<K>) {
         let width = gap.last.wrapping_sub(gap.first).wrapping_add(K::ONE);
-        let kept = self.height < LEVELS && !self.may_share();
+        let height = self.height();
+        let mut kept = if height < LEVELS && !self.may_share() { self.hole.at.as_deref_mut() } else { None };
         let mut level = 1;
         // SAFETY: TREE-4: the nodes of a current path are live; `steps` and `words` have a place
         // for each level if `kept`.
         unsafe {
-            while level <= self.height {
+            while level <= height {
                 let Step { node, slot } = path.at(level);
                 let node = Inner::<K, S>::from_raw(node);
                 let word = node.gap(slot);
@@ -84,18 +106,18 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
                     break;
                 }
                 node.set_gap(slot, width);
-                if kept {
-                    self.hole.steps.get_unchecked_mut(level).write(Step { node: node.raw(), slot });
-                    self.hole.words.get_unchecked_mut(level).write(word);
+                if let Some(place) = &mut kept {
+                    place.steps.get_unchecked_mut(level).write(Step { node: node.raw(), slot });
+                    place.words.get_unchecked_mut(level).write(word);
                 }
                 level += 1;
             }
-            if kept {
-                self.hole.gap = gap;
-                self.hole.slot = slot;
-                self.hole.steps[0].write(path.at(0));
-                self.hole.within = was.first.wrapping_sub(gap.first).max(gap.last.wrapping_sub(was.last));
-                self.hole.raised = level - 1;
+            if let Some(place) = kept {
+                place.gap = gap;
+                place.slot = slot;
+                place.steps[0].write(path.at(0));
+                place.within = was.first.wrapping_sub(gap.first).max(gap.last.wrapping_sub(was.last));
+                place.raised = level - 1;
             }
         }
     }
@@ -105,10 +127,9 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
     /// region may contain keys with another upper half.
     #[inline(always)]
     pub(crate) fn fills(&self, span: Span<K>) -> bool {
+        let Some(place) = self.hole.around(span).filter(|_| !self.may_share()) else { return false };
         // SAFETY: REFILL-1: a hole that contains a key has a live leaf, the first of its steps.
-        self.hole.holds(span)
-            && !self.may_share()
-            && unsafe { Leaf::<K, V, S>::from_raw(self.hole.steps[0].assume_init().node).admits(span.first, span.last) }
+        unsafe { Leaf::<K, V, S>::from_raw(place.steps[0].assume_init().node).admits(span.first, span.last) }
     }
 
     /// Stores an entry in the hole.
@@ -131,19 +152,19 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
         // SAFETY: REFILL-1, REFILL-2: the steps up to `raised` are initialised and live; the packed
         // leaf has a free slot, because the removal freed one, and admits the keys.
         unsafe {
-            let leaf = Leaf::<K, V, S>::from_raw(self.hole.steps[0].assume_init().node);
-            let gap = self.hole.gap;
-            self.hole.forget();
-            leaf.insert_words::<F>(self.hole.slot, span, value);
+            let Some(place) = self.hole.at.as_deref_mut() else { return };
+            let leaf = Leaf::<K, V, S>::from_raw(place.steps[0].assume_init().node);
+            let gap = mem::replace(&mut place.gap, Span { first: K::MAX, last: K::MIN });
+            leaf.insert_words::<F>(place.slot, span, value);
             self.len += 1;
             let appeared = span.first.wrapping_sub(gap.first).max(gap.last.wrapping_sub(span.last));
             let mut level = 1;
-            while level <= self.hole.raised {
-                let Step { node, slot } = self.hole.steps.get_unchecked(level).assume_init();
-                let word = self.hole.words.get_unchecked(level).assume_init();
+            while level <= place.raised {
+                let Step { node, slot } = place.steps.get_unchecked(level).assume_init();
+                let word = place.words.get_unchecked(level).assume_init();
                 // If one of the two old gaps was the widest, the widths of the others are not
                 // known: unless a new gap is as wide, recompute.
-                if word <= self.hole.within && appeared < word {
+                if word <= place.within && appeared < word {
                     self.refresh_behind_gap(span.first);
                     break;
                 }
@@ -156,17 +177,16 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
     /// [`Tree::find`] for a key in the hole: returns the entry behind it.
     #[inline]
     pub(crate) fn behind_hole(&self, key: K) -> Option<(Leaf<K, V, S>, usize)> {
-        if !self.hole.holds(Span::new(key, key)) || self.may_share() {
-            return None;
-        }
+        let place = self.hole.around(Span::new(key, key)).filter(|_| !self.may_share())?;
         // SAFETY: REFILL-1: a hole that contains a key has a live leaf, the first of its steps.
-        Some(unsafe { (Leaf::from_raw(self.hole.steps[0].assume_init().node), self.hole.slot) })
+        Some(unsafe { (Leaf::from_raw(place.steps[0].assume_init().node), place.slot) })
     }
 
     /// Checks REFILL-1 and REFILL-2 in a tree that is otherwise valid.
     pub(crate) fn check_hole(&self) -> Result<(), Violation> {
         let fail = |invariant, what, level| Err(Violation { invariant, what, level });
-        let (gap, mut path) = (self.hole.gap, Path::new());
+        let Some(place) = self.hole.at.as_deref() else { return Ok(()) };
+        let (gap, mut path) = (place.gap, Path::new());
         // The hole is not used while nodes may be shared.
         if gap.is_empty() || self.may_share() {
             return Ok(());
@@ -178,20 +198,20 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
         // holds an entry.
         unsafe {
             let here = |level: usize| {
-                let (step, found) = (self.hole.steps[level].assume_init(), path.at(level));
+                let (step, found) = (place.steps[level].assume_init(), path.at(level));
                 (step.node, step.slot) == (found.node, found.slot)
             };
             let start = if slot > 0 { leaf.key(slot - 1).succ() } else { Some(self.region_start(&path, 0)) };
             let packed = slot < leaf.len() && leaf.len() < leaf.slots() && leaf.packed().is_some();
             if !packed
                 || !here(0)
-                || slot != self.hole.slot
+                || slot != place.slot
                 || Some(gap.first) != start
                 || gap.last.succ() != Some(leaf.first(slot))
             {
                 return fail("REFILL-1", "the hole is not there", 0);
             }
-            for level in 1..=self.hole.raised {
+            for level in 1..=place.raised {
                 let Step { node, slot } = path.at(level);
                 let width = gap.last.wrapping_sub(gap.first).wrapping_add(K::ONE);
                 if !here(level) || Inner::<K, S>::from_raw(node).gap(slot) != width {

@@ -135,7 +135,7 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
                 self.regap::<F>(path, below[0].max(above[0]), below[1].max(above[1]));
                 return;
             }
-            for level in 1..=self.height {
+            for level in 1..=self.height() {
                 let Step { node, slot } = path.at(level);
                 let node = Inner::<K, S>::from_raw(node);
                 node.set_key(slot, bounds[1].last);
@@ -261,7 +261,7 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
     /// and nothing grows.
     fn own_for_rebalancing(&mut self, key: K) {
         let mut path = Path::new();
-        if !self.may_share() || self.height == 0 {
+        if !self.may_share() || self.height() == 0 {
             return;
         }
         let Some((leaf, _)) = self.seek(key, &mut path) else { return };

@@ -43,7 +43,7 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
     #[cold]
     pub(crate) unsafe fn plan_split(&mut self, path: &Path) -> Result<(), AllocError> {
         let mut inners = 0;
-        for level in 1..=self.height {
+        for level in 1..=self.height() {
             // SAFETY: TREE-4: the nodes of a current path are live inner nodes above level 0.
             if unsafe { Inner::<K, S>::from_raw(path.at(level).node).len() } < Inner::<K, S>::SLOTS {
                 return self.ensure(1, inners);
@@ -51,8 +51,11 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
             inners += 1;
         }
         // Every node of the path is full, so there will be a new root.
-        if self.height + 1 == MAX_HEIGHT || (self.log.is_some() && self.height == SHARED_HEIGHT) {
+        if self.height() + 1 == MAX_HEIGHT || (self.log.is_some() && self.height() == SHARED_HEIGHT) {
             return Err(AllocError);
+        }
+        if self.log.is_none() {
+            self.hole.make()?;
         }
         self.ensure(1, inners + 1)
     }
@@ -81,23 +84,24 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
         let mut inners = 0usize;
         let mut fill = slots - 1;
         for level in 1..MAX_HEIGHT {
-            if level > self.height + 1 {
+            if level > self.height() + 1 {
                 if stores < fill {
                     break;
                 }
                 fill = fill.saturating_mul((min / 2).max(1));
             }
-            let there = self.height.checked_sub(level).map_or(1, |up| slots.saturating_pow(up as u32));
+            let there = self.height().checked_sub(level).map_or(1, |up| slots.saturating_pow(up as u32));
             inners = inners.saturating_add(stores.min(there.saturating_add(again).saturating_add(3)));
         }
         let (mut leaves, mut rebalancing) = (stores, (0, 0));
         if self.may_share() {
             let paths = stores.saturating_mul(2);
-            rebalancing = (paths, paths.saturating_mul(self.height));
+            rebalancing = (paths, paths.saturating_mul(self.height()));
             leaves = leaves.saturating_add(rebalancing.0);
             inners = inners.saturating_add(rebalancing.1);
         }
-        self.ensure(leaves, inners.saturating_add(1))?;
+        self.hole.make()?;
+        self.set_aside(leaves, inners.saturating_add(1))?;
         self.leaves.keep(rebalancing.0);
         self.inners.keep(rebalancing.1);
         Ok(())
@@ -109,7 +113,7 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
     /// `path` is a current path of this tree.
     pub(crate) unsafe fn edges(&self, path: &Path, level: usize) -> (bool, bool) {
         let (mut first, mut last) = (true, true);
-        for above in level + 1..=self.height {
+        for above in level + 1..=self.height() {
             // SAFETY: TREE-4: the nodes of a current path are live inner nodes above level 0.
             unsafe {
                 let Step { node, slot } = path.at(above);
@@ -200,7 +204,7 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
             let right_widest = right.widest(pivot.wrapping_add(K::ONE));
             let right_pivot = right.key(right.len() - 1);
             // If the last key of the leaf changed, the next region starts elsewhere.
-            let moved = self.height > 0 && {
+            let moved = self.height() > 0 && {
                 let Step { node, slot } = path.at(1);
                 Inner::<K, S>::from_raw(node).key(slot) != right_pivot
             };
@@ -222,14 +226,14 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
         // SAFETY: TREE-4: the nodes of a current path are live, and the nodes taken are reserved,
         // as the caller promises.
         unsafe {
-            if level == self.height {
+            if level == self.height() {
                 let root = self.inners.take();
                 root.open(0, 2);
                 root.fill(0, left.0, left.1, path.at(level).node);
                 root.fill(1, pivot, gap, child);
                 self.root = Some(root.raw());
-                self.height += 1;
-                path.set(self.height, root.raw(), 0);
+                self.levels += 1;
+                path.set(self.height(), root.raw(), 0);
                 return;
             }
             let Step { node, slot } = path.at(level + 1);

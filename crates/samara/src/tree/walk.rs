@@ -63,8 +63,8 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
         Place {
             leaf,
             slot,
-            parent: (self.height > 0).then(|| step_at(1)),
-            above: (self.height > 1).then(|| step_at(2)),
+            parent: (self.height() > 0).then(|| step_at(1)),
+            above: (self.height() > 1).then(|| step_at(2)),
         }
     }
 
@@ -112,7 +112,7 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
         // it.
         unsafe {
             self.seek(place.leaf.key(0), &mut path)?;
-            for level in 1..=self.height {
+            for level in 1..=self.height() {
                 let Step { node, slot } = path.at(level);
                 let slot = next_slot(slot, forwards);
                 if slot < Inner::<K, S>::from_raw(node).len() {

@@ -9,3 +9,4 @@ pub(crate) mod newtype;
 pub(crate) mod span;
 #[cfg(feature = "shared")]
 pub(crate) mod try_arc;
+pub(crate) mod try_box;

@@ -7,8 +7,8 @@
 
 use crate::sync::{AtomicUsize, Ordering, fence};
 use crate::types::error::{AllocError, or_abort};
+use crate::types::try_box::try_box;
 use alloc::boxed::Box;
-use alloc::vec::Vec;
 use core::fmt;
 use core::marker::PhantomData;
 use core::mem;
@@ -57,12 +57,9 @@ impl<T> TryArc<T> {
     /// # Errors
     /// [`AllocError`]: out of memory. The value is dropped.
     pub fn try_new(value: T) -> Result<Self, AllocError> {
-        // A vector, because a box cannot be allocated fallibly.
-        let mut one = Vec::new();
-        one.try_reserve_exact(1).map_err(|_| AllocError)?;
-        one.push(Inner { owners: AtomicUsize::new(1), value });
-        // SAFETY: a box is not null. Its slice begins with the only element.
-        let inner = unsafe { NonNull::new_unchecked(Box::into_raw(one.into_boxed_slice()).cast()) };
+        let inner = try_box(Inner { owners: AtomicUsize::new(1), value })?;
+        // SAFETY: a box is not null.
+        let inner = unsafe { NonNull::new_unchecked(Box::into_raw(inner)) };
         Ok(TryArc { inner, _owned: PhantomData })
     }
 
@@ -152,6 +149,7 @@ impl<T: fmt::Debug> fmt::Debug for TryArc<T> {
 mod tests {
     use super::*;
     use alloc::sync::Arc;
+    use alloc::vec::Vec;
     use std::thread;
 
     #[test]

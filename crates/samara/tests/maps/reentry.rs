@@ -2,7 +2,7 @@
 //! that would wait for itself is told. And writers that keep one another waiting each come to their
 //! turn.
 
-use samara::testing::Small;
+use samara::Compact;
 use samara::{AllocError, Epoch, Membarrier, Reclaim, Shape, SharedRangeMap, SharedWriter, Span, StoreError};
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -101,7 +101,7 @@ macro_rules! values_that_store {
 values_that_store!(values_that_store_epoch, Epoch, Epoch::new());
 values_that_store!(values_that_store_fenced, Membarrier, Membarrier::fenced());
 
-type Map = SharedRangeMap<u64, u64, Membarrier, Small>;
+type Map = SharedRangeMap<u64, u64, Membarrier, Compact>;
 
 fn filled() -> Map {
     let map = Map::with_reclaim(Membarrier::fenced());
@@ -277,7 +277,7 @@ fn progress<R: Reclaim<Stamp: Send> + Sync + Send, S: Shape>(reclaim: R) {
 
 #[test]
 fn progress_membarrier() {
-    progress::<_, Small>(Membarrier::new());
+    progress::<_, Compact>(Membarrier::new());
 }
 
 #[test]

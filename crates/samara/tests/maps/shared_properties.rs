@@ -20,7 +20,8 @@
 //!
 //! `SAMARA_SEED=N` repeats a run, `SAMARA_OPS=N` sets how many operations each test does.
 
-use samara::testing::{Small, Tiny};
+use samara::Compact;
+use samara::testing::Tiny;
 use samara::{Epoch, Membarrier, Normal, Quiescent, Reclaim, Shape};
 use samara_testkit::{Campaign, Ledger, SharedOptions, TestKey, Tracked, Universe, Value, campaign_shared, ops_wanted};
 
@@ -84,12 +85,12 @@ properties! {
     tiny_few_keys: Tiny, Tracked, u64, Membarrier::fenced, BOTH, Universe::Low(9), 20_000, 500;
     tiny_pages: Tiny, Tracked, u64, Membarrier::fenced, BOTH, Universe::Pages(4096), 40_000, 10_000;
     tiny_fill: Tiny, Tracked, u64, Membarrier::fenced, FILL, Universe::Pages(4096), 40_000, 10_000;
-    small_thin: Small, u32, u64, Membarrier::fenced, THIN, Universe::Pages(4096), 40_000, 10_000;
+    compact_thin: Compact, u32, u64, Membarrier::fenced, THIN, Universe::Pages(4096), 40_000, 10_000;
     real_thin: Normal, Tracked, u64, Membarrier::new, THIN, TALL, 20_000, 1_000;
     tiny_thin: Tiny, Tracked, u64, Membarrier::fenced, THIN, Universe::Low(255), 100_000, 1_000;
-    small_low: Small, u32, u64, Membarrier::fenced, BOTH, Universe::Low(255), 100_000, 1_000;
-    small_pages: Small, u32, u64, Membarrier::fenced, BOTH, Universe::Pages(4096), 40_000, 10_000;
-    small_fill: Small, u32, u64, Membarrier::fenced, FILL, Universe::Pages(4096), 40_000, 10_000;
+    compact_low: Compact, u32, u64, Membarrier::fenced, BOTH, Universe::Low(255), 100_000, 1_000;
+    compact_pages: Compact, u32, u64, Membarrier::fenced, BOTH, Universe::Pages(4096), 40_000, 10_000;
+    compact_fill: Compact, u32, u64, Membarrier::fenced, FILL, Universe::Pages(4096), 40_000, 10_000;
     real_low: Normal, Tracked, u64, Membarrier::new, BOTH, Universe::Low(255), 100_000, 1_000;
     real_middle: Normal, Tracked, u64, Membarrier::new, BOTH, Universe::Middle(400), 100_000, 1_000;
     real_pages: Normal, Tracked, u64, Membarrier::new, BOTH, Universe::Pages(32768), 30_000, 30_000;

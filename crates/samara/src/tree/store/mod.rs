@@ -512,7 +512,7 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
             leaf.open(0, 1);
             leaf.fill(0, span.last, span.first, value);
         }
-        (self.root, self.height, self.len) = (Some(leaf.raw()), 0, 1);
+        (self.root, self.levels, self.len) = (Some(leaf.raw()), 0, 1);
         Ok(())
     }
 

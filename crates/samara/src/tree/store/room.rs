@@ -114,7 +114,7 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
             let mut found = Path::new();
             let Some((leaf, _)) = self.seek(last, &mut found) else { return Ok(None) };
             let own = !self.may_share()
-                || (0..=self.height).all(|level| is_own(refs::<K, V, S>(found.at(level).node, level)));
+                || (0..=self.height()).all(|level| is_own(refs::<K, V, S>(found.at(level).node, level)));
             if !own || !leaf.pack_with(span.last) {
                 return Ok(None);
             }

@@ -1,0 +1,20 @@
+//! Boxes whose allocation may fail, which that of `Box::new` may not. Knows nothing of what they
+//! hold.
+
+use crate::types::error::AllocError;
+use alloc::alloc::alloc;
+use alloc::boxed::Box;
+use core::alloc::Layout;
+use core::ptr::NonNull;
+
+/// A box that holds `value`.
+pub(crate) fn try_box<T>(value: T) -> Result<Box<T>, AllocError> {
+    const { assert!(size_of::<T>() > 0) };
+    // SAFETY: the size is not zero.
+    let at = NonNull::new(unsafe { alloc(Layout::new::<T>()) }).ok_or(AllocError)?.cast::<T>();
+    // SAFETY: this is fresh memory with the layout of a `T`, from the allocator that boxes use.
+    unsafe {
+        at.write(value);
+        Ok(Box::from_raw(at.as_ptr()))
+    }
+}
