@@ -118,6 +118,7 @@ mod shared {
 }
 #[cfg(all(loom, test))]
 mod types {
+    pub(crate) use crate::try_box;
     pub(crate) mod error {
         #[derive(Debug)]
         pub(crate) struct AllocError;
@@ -137,6 +138,10 @@ mod sync;
 mod thin_nodes;
 #[cfg(all(loom, test))]
 mod tree;
+#[cfg(all(loom, test))]
+#[allow(dead_code, unreachable_pub)]
+#[path = "../../samara/src/types/try_box.rs"]
+mod try_box;
 #[cfg(all(loom, test))]
 #[allow(dead_code, unreachable_pub)]
 #[path = "../../samara-mm/src/shared/wait.rs"]
