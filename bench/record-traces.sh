@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Records the programs that docs/figures.md replays, into a folder: `bench/record-traces.sh DIR`,
 # then `cargo run --release -p samara-bench -- figures traces --trace DIR/make.jsonl ...`. Needs make,
-# gcc, git, a JDK, node and python3.
+# gcc, git, a JDK, node, python3 and chromium.
 set -euo pipefail
 mkdir -p "${1:?a folder for the traces}"
 traces=$(cd "$1" && pwd)
@@ -42,6 +42,23 @@ public class Hello {
 }
 JAVA
 javac Hello.java
+cat >page.html <<'HTML'
+<!doctype html><meta charset="utf-8"><body><canvas id="canvas" width="300" height="200"></canvas><script>
+const items = [];
+for (let i = 0; i < 200000; i++) items.push({i, s: "x" + i});
+for (let i = 0; i < 3000; i++) {
+    const line = document.createElement("p");
+    line.textContent = "line " + i + " " + JSON.stringify(items[i]);
+    document.body.append(line);
+}
+const pen = document.getElementById("canvas").getContext("2d");
+for (let i = 0; i < 500; i++) {
+    pen.fillStyle = `hsl(${i}, 80%, 50%)`;
+    pen.fillRect(i % 300, i % 200, 20, 20);
+}
+document.title = JSON.stringify(items).length;
+</script>
+HTML
 
 record() { # NAME PROGRAM...
     local name=$1
@@ -56,3 +73,6 @@ record java java -cp . Hello
 record node node -e 'const a = []; for (let i = 0; i < 2e5; i++) a.push({i, s: "x" + i}); console.log(JSON.stringify(a).length)'
 record python python3 -c 'import json, ssl, sqlite3, asyncio, email, http.client
 print(len(json.dumps({i: str(i) * 5 for i in range(200000)})))'
+# Its processes, without the sandbox that it refuses to root, as users run it for tests.
+record browser chromium --headless --no-sandbox --disable-gpu --user-data-dir="$traces/profile" \
+    --dump-dom "file://$traces/page.html" 2>/dev/null

@@ -7,7 +7,7 @@ use arbitrary::Unstructured;
 use libfuzzer_sys::fuzz_target;
 use samara::testing::Tiny;
 #[cfg(not(samara_few))]
-use samara::{Epoch, Normal, Quiescent, testing::Small};
+use samara::{Compact, Epoch, Normal, Quiescent};
 use samara::{Membarrier, Reclaim, Shape};
 use samara_testkit::{Ledger, SharedOptions, TestKey, Tracked, Value, run_shared, script_shared_from_bytes};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -57,7 +57,7 @@ fuzz_target!(|bytes: &[u8]| {
         #[cfg(not(samara_few))]
         2 => attempt::<u64, Tracked, _, Tiny>(u, quiet),
         #[cfg(not(samara_few))]
-        3..=4 => attempt::<u64, u32, _, Small>(u, fenced),
+        3..=4 => attempt::<u64, u32, _, Compact>(u, fenced),
         #[cfg(not(samara_few))]
         5..=6 => attempt::<u64, Box<Tracked>, _, Normal>(u, epoch),
         #[cfg(not(samara_few))]

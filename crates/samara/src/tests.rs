@@ -305,3 +305,96 @@ fn vector_searches_are_the_definition() {
         all(crate::node::avx2::Avx2);
     }
 }
+
+/// However a map of many leaves came to be, a removal remembers the hole; a map of one leaf has no
+/// memory for it.
+#[test]
+fn maps_of_many_leaves_remember_holes() {
+    type Map = crate::RangeMap<u64, u64>;
+    fn remembers(mut map: Map, what: &str) {
+        assert!(map.len() > 100, "{what}");
+        let (span, value) = map.iter().nth(50).map(|(span, value)| (span, *value)).unwrap();
+        map.remove(span.first).unwrap();
+        assert!(map.tree.fills(span), "{what} forgets the hole");
+        map.insert(span, value).unwrap();
+        map.check().unwrap();
+    }
+    let items = || (0..1000_u64).map(|i| (10 * i..=10 * i + 4, i));
+    let built = || Map::from_sorted(items()).unwrap();
+    remembers(items().collect(), "a map of inserts");
+    remembers(built(), "a bulk build");
+    remembers(built().try_clone().unwrap(), "a clone");
+    let mut map = built();
+    map.shrink_to_fit().unwrap();
+    let upper = map.split_off(5000).unwrap();
+    remembers(upper, "the upper half");
+    remembers(map, "the lower half");
+    let mut map = built();
+    map.drain(2000..=2999).unwrap().for_each(drop);
+    remembers(map, "a drained map");
+    let (mut map, mut snapshot) = {
+        let map = built();
+        let snapshot = map.snapshot();
+        (map, snapshot)
+    };
+    map.unshare(crate::Span::FULL).unwrap();
+    snapshot.unshare(crate::Span::FULL).unwrap();
+    remembers(map, "a map that no longer shares");
+    remembers(snapshot, "a snapshot that no longer shares");
+
+    let mut small: Map = items().take(4).collect();
+    assert!(!small.tree.hole.is_made());
+    small.rewrite(0..=3, |_, value| value.map(|value| value + 1)).unwrap();
+    assert!(!small.tree.hole.is_made(), "a reservation is over");
+    let mut large = built();
+    large.clear();
+    assert!(!large.tree.hole.is_made(), "an empty map");
+}
+
+/// What a pool does with its word: a chain alone, a chain in a box, and a writer's.
+#[test]
+fn pools_of_one_word() {
+    use crate::node::bulk::Bulk;
+    use crate::node::pool::NodePool;
+    use crate::types::error::AllocError;
+    type Pool = NodePool<Leaf<u64, u64, Normal>>;
+    // SAFETY: in each call the node comes from a pool and is nobody else's, and holds no item.
+    let give = |pool: &mut Pool, node| unsafe { pool.give(node) };
+
+    let (mut pool, mut bulk) = (Pool::new(), Bulk::new());
+    assert_eq!(pool.ensure_by(12, || bulk.make()), Ok(12));
+    drop(bulk);
+    // The thirteenth may be had, the fourteenth not.
+    let mut left = 1;
+    let failing = pool.ensure_by(14, || {
+        left -= 1;
+        if left < 0 { Err(AllocError) } else { crate::node::Unit::alloc() }
+    });
+    assert_eq!((failing, pool.ensure(12)), (Err(AllocError), Ok(0)), "what was added is freed again");
+    pool.expand().unwrap();
+    assert_eq!(pool.ensure(13), Ok(1), "the box counts the chain");
+    pool.fold();
+    assert_eq!(pool.ensure(13), Ok(0), "the chain stays without its box");
+    pool.expand().unwrap();
+    pool.keep(0);
+    pool.fold();
+    let node = pool.fresh().unwrap();
+    give(&mut pool, node);
+    assert_eq!(pool.ensure(14), Ok(0), "a reservation keeps what it is given");
+    let mut other = Pool::new();
+    // SAFETY: the kinds are the same.
+    unsafe { other.swap(&mut pool) };
+    assert!(other.is_reserved() && !pool.is_reserved());
+    other.release();
+    assert_eq!((other.is_reserved(), other.ensure(1)), (false, Ok(1)));
+    assert_eq!(other.ensure(usize::MAX), Err(AllocError));
+
+    let mut writers = Pool::of_writer();
+    let node = writers.fresh().unwrap();
+    give(&mut writers, node);
+    assert_eq!(writers.ensure(1), Ok(0), "a writer keeps nodes with memory of their own");
+    writers.release();
+    assert_eq!(writers.ensure(1), Ok(1));
+    writers.trim();
+    assert_eq!(writers.ensure(1), Ok(0));
+}

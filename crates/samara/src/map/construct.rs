@@ -26,6 +26,21 @@ impl<K: Key, V> RangeMap<K, V> {
     }
 }
 
+impl<K: Key, V, S: Shape> RangeMap<K, V, S> {
+    /// An empty map with nodes of any shape: [`new`](RangeMap::new) is for the default one. Allocates
+    /// nothing.
+    ///
+    /// ```
+    /// use samara::{Compact, RangeMap};
+    /// static TABLE: [RangeMap<u64, u32, Compact>; 256] = [const { RangeMap::with_shape() }; 256];
+    /// assert!(TABLE.iter().all(RangeMap::is_empty));
+    /// ```
+    #[must_use]
+    pub const fn with_shape() -> Self {
+        RangeMap { tree: Tree::new() }
+    }
+}
+
 impl<K: Key, V, S: Shape> Default for RangeMap<K, V, S> {
     /// An empty map. Allocates nothing.
     fn default() -> Self {

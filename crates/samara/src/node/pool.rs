@@ -25,8 +25,8 @@ use core::ptr;
 /// Set in a pool's word if it has a box.
 const BOX: usize = 1;
 /// Set in the word of a writer's pool: freed nodes with memory of their own are kept, up to
-/// [`NodePool::LIMIT`], and none of slabs. In other pools freed nodes of slabs are kept, and no
-/// others.
+/// [`NodePool::LIMIT`], once it has a box, and none of slabs. In other pools freed nodes of slabs
+/// are kept, and no others.
 const WRITER: usize = 2;
 
 /// Limit of the nodes of each kind that writers keep for the next stores: their number, and their
@@ -134,6 +134,11 @@ impl<N: Unit> NodePool<N> {
         self.spare().is_some_and(|spare| spare.reserved)
     }
 
+    /// Whether there could be memory for so many nodes.
+    pub(crate) fn could_hold(n: usize) -> bool {
+        n.checked_mul(N::BYTES).is_some_and(|bytes| bytes <= isize::MAX as usize)
+    }
+
     /// Makes the box, if there is none. O(length of the chain).
     pub(crate) fn expand(&mut self) -> Result<(), AllocError> {
         if self.has_box() {
@@ -143,6 +148,23 @@ impl<N: Unit> NodePool<N> {
         let spare = try_box(Spare { head, len, reserved: false, promised: false, rebalancing: 0 })?;
         self.point_to(Box::into_raw(spare).cast(), BOX);
         Ok(())
+    }
+
+    /// Frees the box, if nothing is reserved or promised. The chain stays. A writer keeps its box.
+    pub(crate) fn fold(&mut self) {
+        if let Some(spare) = self.spare()
+            && !(spare.reserved || spare.promised || self.is_writers())
+        {
+            let head = spare.head;
+            self.free_box(head);
+        }
+    }
+
+    /// Frees the box, which there is. The chain begins with `head`.
+    fn free_box(&mut self, head: Option<Raw>) {
+        // SAFETY: POOL-2: the pool owns this box, and its word forgets it.
+        drop(unsafe { Box::<Spare>::from_raw(self.target().cast()) });
+        self.point_to(head.map_or(ptr::null_mut(), Raw::as_ptr), 0);
     }
 
     /// Grows the chain to at least `n` nodes. Returns how many were added; on failure none.
@@ -173,7 +195,7 @@ impl<N: Unit> NodePool<N> {
         mut make: impl FnMut() -> Result<N, AllocError>,
     ) -> Result<(), AllocError> {
         // Refuses an impossible size before it allocates anything.
-        if n.checked_mul(N::BYTES).is_none_or(|bytes| bytes > isize::MAX as usize) {
+        if !Self::could_hold(n) {
             return Err(AllocError);
         }
         if self.is_writers() {
@@ -326,9 +348,7 @@ impl<N: Unit> NodePool<N> {
     pub(crate) fn release(&mut self) {
         self.free_first(usize::MAX);
         if self.has_box() {
-            // SAFETY: POOL-2: the pool owns this box, and its word forgets it.
-            drop(unsafe { Box::<Spare>::from_raw(self.target().cast()) });
-            self.point_to(ptr::null_mut(), 0);
+            self.free_box(None);
         }
     }
 }

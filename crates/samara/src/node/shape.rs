@@ -38,18 +38,21 @@ pub enum Normal {}
 pub enum Tiny {}
 
 /// Small nodes, for programs that hold many maps of few entries: inner nodes of 7 slots and leaves
-/// of 5, which take 128 bytes with `u64` keys and 8-byte values. So a map of up to four entries
-/// takes 192 bytes in all, where one of [`Normal`] nodes takes 576.
+/// of 5, which take 128 bytes with `u64` keys and 8-byte values. So a map that never had more than
+/// four entries takes 192 bytes in all, where one of [`Normal`] nodes takes 576. With the second
+/// leaf there come 184 bytes more, as with normal nodes.
 ///
 /// Everything works as with normal nodes, at a price: a map of many entries is taller. With a
 /// thousand ranges a lookup or a replacement takes twice as long, with a hundred thousand three to
-/// four times, and each range takes 1.7 times the memory.
+/// four times, and each range takes 1.7 times the memory. A shared map has at most 16 levels: from
+/// some 30,000 leaves on a store may be refused as if there were no memory, if earlier ones could
+/// not keep the nodes full for want of it.
 ///
 /// # Examples
 /// ```
 /// use samara::{Compact, RangeMap};
 /// let mut holders: Vec<RangeMap<u64, u32, Compact>> = Vec::new();
-/// holders.resize_with(10_000, RangeMap::default); // allocates nothing for the maps
+/// holders.resize_with(10_000, RangeMap::with_shape); // no allocation for a map
 /// holders[17].insert(0x1000..=0x1fff, 3)?;
 /// assert_eq!(holders[17].get(0x1800).map(|(_, value)| *value), Some(3));
 /// # Ok::<(), samara::StoreError>(())

@@ -65,6 +65,13 @@ impl<K: Key> RangeSet<K> {
 }
 
 impl<K: Key, S: Shape> RangeSet<K, S> {
+    /// An empty set with nodes of any shape: [`new`](RangeSet::new) is for the default one. Allocates
+    /// nothing.
+    #[must_use]
+    pub const fn with_shape() -> Self {
+        RangeSet { map: RangeMap::with_shape() }
+    }
+
     /// Builds a set from ranges that ascend and do not overlap. Ranges that touch become one. O(n).
     ///
     /// # Errors

@@ -411,7 +411,7 @@ impl<K: Key, V, R: Reclaim, S: Shape> SharedRangeMap<K, V, R, S> {
     /// Makes one of several writers that store at the same time. Waits for the holder of the
     /// handle.
     ///
-    /// Takes about 500 bytes, which stay until the map is dropped and are reused once the writer is
+    /// Takes about 300 bytes, which stay until the map is dropped and are reused once the writer is
     /// dropped. Taking the handle, snapshots, [`len`](Self::len) and [`pending`](Self::pending)
     /// take time linear in the highest number of writers that ever existed at once.
     ///

@@ -22,6 +22,7 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
         (to.root, to.levels, to.len) = (self.root.take(), mem::take(&mut self.levels), mem::take(&mut self.len));
         to.thinned = self.thinned;
         self.hole.forget();
+        mem::swap(&mut to.hole, &mut self.hole);
         mem::swap(&mut to.inners, &mut self.inners);
         // SAFETY: LEAF-1: leaves of `V` and of `W` have the same layout, because the values have
         // the same size and alignment.

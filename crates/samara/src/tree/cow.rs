@@ -343,6 +343,9 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
             unsafe { own.below(root, height, span, true)? };
         }
         if span == Span::FULL && self.log.is_none() {
+            if self.levels > 0 {
+                self.hole.make()?;
+            }
             self.cloner = Cloner::none(); // no node is shared any more
         }
         Ok(())

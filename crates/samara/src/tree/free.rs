@@ -14,6 +14,7 @@ use crate::node::{Raw, Unit};
 use crate::tree::Tree;
 use crate::tree::cow::refs;
 use crate::tree::owners::remove_owner;
+use crate::tree::refill::Hole;
 use crate::tree::walk::AHEAD;
 use crate::types::key::Key;
 use core::marker::PhantomData;
@@ -156,6 +157,9 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
         let (root, level) = (self.root.take(), usize::from(mem::take(&mut self.levels)));
         self.len = 0;
         self.hole.forget();
+        if !self.leaves.is_reserved() {
+            self.hole = Hole::none();
+        }
         if let Some(at) = root {
             // SAFETY: TREE-4: the root is a live node at level `height`; the tree has just given it
             // up.

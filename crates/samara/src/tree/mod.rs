@@ -152,7 +152,7 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
         }
     }
 
-    /// The level of the root (TREE-4): at most [`MAX_HEIGHT`].
+    /// The level of the root (TREE-4): below [`MAX_HEIGHT`].
     #[inline(always)]
     pub(crate) fn height(&self) -> usize {
         usize::from(self.levels)
@@ -480,6 +480,9 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
     pub(crate) fn release(&mut self) {
         self.leaves.release();
         self.inners.release();
+        if self.levels == 0 {
+            self.hole = Hole::none();
+        }
     }
 
     /// [`Tree::ensure`] for nodes that are to be kept or promised.

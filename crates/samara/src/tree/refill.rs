@@ -30,8 +30,9 @@ use core::mem::{self, MaybeUninit};
 /// Maximum number of levels of the remembered path. Taller trees have more than 10^7 entries.
 const LEVELS: usize = 6;
 
-/// What is remembered, in a box that is made when a tree gets its second leaf: removals ask for no
-/// memory, and many maps have few entries. A tree without the box remembers nothing.
+/// What is remembered, in a box that comes with a tree's second leaf, with a reservation, or when
+/// sharing ends: removals ask for no memory, and many maps have few entries. A tree without the box
+/// remembers nothing.
 pub(crate) struct Hole<K> {
     at: Option<Box<Place<K>>>,
 }
@@ -63,11 +64,17 @@ impl<K: Key> Hole<K> {
         self.at.as_deref().filter(|place| place.gap.first <= span.first && span.last <= place.gap.last)
     }
 
+    /// Whether there is a box.
+    pub(crate) fn is_made(&self) -> bool {
+        self.at.is_some()
+    }
+
     /// Makes the box, if there is none.
     #[cold]
     #[inline(never)]
     pub(crate) fn make(&mut self) -> Result<(), AllocError> {
-        if self.at.is_none() {
+        // Leaves of other keys are never packed (REFILL-1).
+        if self.at.is_none() && K::IS_U64 {
             self.at = Some(try_box(Place {
                 gap: Span { first: K::MAX, last: K::MIN },
                 slot: 0,

@@ -10,7 +10,9 @@
 use crate::node::Raw;
 use crate::node::inner::Inner;
 use crate::node::leaf::Leaf;
+use crate::node::pool::NodePool;
 use crate::node::shape::Shape;
+use crate::tree::refill::Hole;
 use crate::tree::{MAX_HEIGHT, Path, SHARED_HEIGHT, Step, Tree};
 use crate::types::error::AllocError;
 use crate::types::key::Key;
@@ -100,11 +102,28 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
             leaves = leaves.saturating_add(rebalancing.0);
             inners = inners.saturating_add(rebalancing.1);
         }
-        self.hole.make()?;
-        self.set_aside(leaves, inners.saturating_add(1))?;
+        self.set_aside_all(leaves, inners.saturating_add(1))?;
         self.leaves.keep(rebalancing.0);
         self.inners.keep(rebalancing.1);
         Ok(())
+    }
+
+    /// [`Tree::set_aside`], with the box of the hole. On failure nothing more is set aside than
+    /// before.
+    fn set_aside_all(&mut self, leaves: usize, inners: usize) -> Result<(), AllocError> {
+        if !(NodePool::<Leaf<K, V, S>>::could_hold(leaves) && NodePool::<Inner<K, S>>::could_hold(inners)) {
+            return Err(AllocError);
+        }
+        let had_hole = self.hole.is_made();
+        let done = self.hole.make().and_then(|()| self.set_aside(leaves, inners));
+        if done.is_err() {
+            self.leaves.fold();
+            self.inners.fold();
+            if !had_hole {
+                self.hole = Hole::none();
+            }
+        }
+        done
     }
 
     /// Whether the node at `level` of `path` is the first of its level, and whether it is the last.
