@@ -65,8 +65,8 @@ impl<K: Key> RangeSet<K> {
 }
 
 impl<K: Key, S: Shape> RangeSet<K, S> {
-    /// An empty set with nodes of any shape: [`new`](RangeSet::new) is for the default one. Allocates
-    /// nothing.
+    /// An empty set with nodes of any shape, where [`new`](RangeSet::new) makes one of the default
+    /// shape. Allocates nothing.
     #[must_use]
     pub const fn with_shape() -> Self {
         RangeSet { map: RangeMap::with_shape() }
