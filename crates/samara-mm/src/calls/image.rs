@@ -6,7 +6,8 @@
 //!   documentation leave, one after the other. If one of them is refused, the space is as it was.
 //! - **IMAGE-2** The calls run on a space of their own, with the areas that touch the range, and
 //!   those that touch these. They look at nothing else, and change nothing but what meets the range
-//!   in the end: the range was free, and what it joins is an area that touches it.
+//!   or touches it in the end: the range was free, and what it joins is an area that touches it.
+//!   One that was joined for a while may have another identity of its memory afterwards.
 
 use crate::area::Backing;
 use crate::area::flags::{MapFlags, Prot};
@@ -194,14 +195,20 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
         Ok(near)
     }
 
-    /// Takes over what meets `[start, end)` in `from`, and its sums. Appends the steps to `plan`,
-    /// which is empty.
+    /// Takes over what meets `[start, end)` in `from` or touches it, and its sums. Appends the
+    /// steps to `plan`, which is empty.
     fn take_image(&mut self, (start, end): (u64, u64), from: &mut Self, plan: &mut Plan) -> Result<(), Errno> {
-        let pieces = from.areas_in(start, end).count();
+        let near = || from.areas_in(start.saturating_sub(1), end.saturating_add(1));
+        let pieces = near().count();
+        let (low, high) = near().fold((start, end), |(low, high), at| (low.min(at.start), high.max(at.end)));
         plan.reserve(pieces.saturating_add(2))?;
-        self.set_aside(start, end, pieces)?;
-        for at in from.areas_in(start, end) {
-            plan.push(StepKind::Mapped, at.start.max(start), at.end.min(end));
+        self.set_aside(low, high, pieces)?;
+        for at in near() {
+            if at.start < end && at.end > start {
+                plan.push(StepKind::Mapped, at.start.max(start), at.end.min(end));
+            } else if self.area_at(at.start).is_some_and(|own| own.area == at.area) {
+                continue;
+            }
             let stored = self.areas.replace(Span::new(at.start, at.end - 1), at.area.clone());
             debug_assert!(stored.is_ok(), "IMAGE-1: the memory was set aside");
             stored?;

@@ -121,3 +121,31 @@ fn an_image_is_what_the_calls_of_a_loader_leave() {
     println!("{mapped} images, {refused} refused, {merged} joins, {ranged} under a range lock, seed {seed}");
     assert!(FEW || (mapped > 500 && refused > 500 && merged > 50 && ranged > 300));
 }
+
+/// The range that is reserved first joins both neighbours, and what is mapped over it parts them
+/// again: the right one, to which nobody has written, then has the identity of the left one.
+#[test]
+fn neighbours_that_were_joined_for_a_while() {
+    let mut one = AddressSpace::<FileId>::new(Config::default());
+    // What may be written to is charged, and would not be joined.
+    one.map(&MapRequest::anonymous(ARENA + 2 * PAGE, PAGE, Prot::READ)).unwrap();
+    one.touch(ARENA + 2 * PAGE, ARENA + 3 * PAGE);
+    one.protect(ARENA + 2 * PAGE, PAGE, Prot::NONE, None).unwrap();
+    one.map(&MapRequest::anonymous(ARENA + 6 * PAGE, 3 * PAGE, Prot::NONE)).unwrap();
+    let backing = FileId { dev: (8, 1), inode: 1, open: 1, name: "/file".into() };
+    let text = ImageSegment { addr: PAGE, len: 2 * PAGE, offset: 0, file_len: 2 * PAGE, prot: Prot::READ };
+    let image = Image { start: ARENA + 3 * PAGE, fixed: true, backing, mode: FileMode::READ, segments: vec![text] };
+
+    let copy = |space: &AddressSpace<FileId>| space.snapshot(space.config().clone()).unwrap();
+    let shared: SharedAddressSpace<FileId> = SharedAddressSpace::from_space(copy(&one), Membarrier::new()).unwrap();
+    let mut calls = copy(&one);
+    load(&mut calls, &image).unwrap();
+    let with_identity = shown(&calls).iter().filter(|area| area.contains("Identity")).count();
+    assert_eq!(with_identity, 2, "both neighbours");
+    one.map_image(&image, &mut Linux).unwrap();
+    shared.map_image(&image, &mut Linux).unwrap();
+    assert_eq!(shown(&one), shown(&calls));
+    assert_eq!(shown(&shared.snapshot().unwrap()), shown(&calls));
+    one.check().unwrap();
+    shared.check().unwrap();
+}
