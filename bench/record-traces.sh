@@ -73,6 +73,7 @@ record java java -cp . Hello
 record node node -e 'const a = []; for (let i = 0; i < 2e5; i++) a.push({i, s: "x" + i}); console.log(JSON.stringify(a).length)'
 record python python3 -c 'import json, ssl, sqlite3, asyncio, email, http.client
 print(len(json.dumps({i: str(i) * 5 for i in range(200000)})))'
-# Its processes, without the sandbox that it refuses to root, as users run it for tests.
-record browser chromium --headless --no-sandbox --disable-gpu --user-data-dir="$traces/profile" \
-    --dump-dom "file://$traces/page.html" 2>/dev/null
+# Without its sandbox, which it refuses to root, and with a new profile.
+rm -rf profile
+record browser chromium --headless --no-sandbox --disable-gpu --log-level=3 --user-data-dir="$traces/profile" \
+    --dump-dom "file://$traces/page.html"

@@ -8,9 +8,9 @@
 //!   public interface: all files of the crate samara, with the atomics of its `shadow`, which also
 //!   watches the nodes' memory. `scene` has the threads, `history` what they may see, and
 //!   `reclaimers` when memory is reused.
-//! - `epoch_domain`, `writer_gate` and `owners` are the real files too, with loom's atomics.
-//!   `retired_nodes`, `gate` and `snapshot` use them without a map, which allows more preemptions.
-//!   So are these of samara-mm:
+//! - `epoch_domain`, `writer_gate` (both with `try_box`) and `owners` are the real files too, with
+//!   loom's atomics. `retired_nodes`, `gate` and `snapshot` use them without a map, which allows
+//!   more preemptions. So are these of samara-mm:
 //!   `fault_gate` (for `faults` and `forks`), `instant` (`instants`), `range_lock` (`range_locks`,
 //!   `forks` and `reverse_maps`), `sleepers` (`range_locks`), `wait`, `link_plan` and all of
 //!   `files` (`reverse_maps`). `loom_wait` has the locks that these ask for, and `held_range` waits

@@ -333,11 +333,8 @@ fn maps_of_many_leaves_remember_holes() {
     let mut map = built();
     map.drain(2 * n..=3 * n).unwrap().for_each(drop);
     remembers(map, "a drained map");
-    let (mut map, mut snapshot) = {
-        let map = built();
-        let snapshot = map.snapshot();
-        (map, snapshot)
-    };
+    let mut map = built();
+    let mut snapshot = map.snapshot();
     map.unshare(crate::Span::FULL).unwrap();
     snapshot.unshare(crate::Span::FULL).unwrap();
     remembers(map, "a map that no longer shares");

@@ -199,8 +199,8 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
     /// steps to `plan`, which is empty.
     fn take_image(&mut self, (start, end): (u64, u64), from: &mut Self, plan: &mut Plan) -> Result<(), Errno> {
         let near = || from.areas_in(start.saturating_sub(1), end.saturating_add(1));
-        let pieces = near().count();
-        let (low, high) = near().fold((start, end), |(low, high), at| (low.min(at.start), high.max(at.end)));
+        let (pieces, low, high) =
+            near().fold((0_usize, start, end), |(n, low, high), at| (n + 1, low.min(at.start), high.max(at.end)));
         plan.reserve(pieces.saturating_add(2))?;
         self.set_aside(low, high, pieces)?;
         for at in near() {

@@ -62,6 +62,17 @@ fn load(space: &mut AddressSpace<FileId>, image: &Image<FileId>) -> Result<u64, 
     Ok(start)
 }
 
+/// The calls that map one page. Where it has been written to it has an identity, which joins pass
+/// on.
+fn neighbour(at: u64, prot: Prot, written: bool) -> Vec<Call> {
+    if written {
+        let map = Call::Map(MapRequest::anonymous(at, PAGE, Prot::READ));
+        vec![map, Call::Touch(at, at + PAGE), Call::Protect(at, PAGE, prot)]
+    } else {
+        vec![Call::Map(MapRequest::anonymous(at, PAGE, prot))]
+    }
+}
+
 #[test]
 fn an_image_is_what_the_calls_of_a_loader_leave() {
     let seed = seed();
@@ -83,11 +94,16 @@ fn an_image_is_what_the_calls_of_a_loader_leave() {
                 // Something to join at an end.
                 let end = image.segments.iter().map(|s| s.addr + s.len).max().unwrap_or(0).div_ceil(PAGE) * PAGE;
                 let first = image.start.saturating_sub(PAGE) & !(PAGE - 1);
-                let at = first + if r.one_in(2) { end + PAGE } else { 0 };
                 let last = image.segments.last().map_or(Prot::NONE, |s| s.prot);
-                let neighbour = Call::Map(MapRequest::anonymous(at, PAGE, r.pick(&[Prot::NONE, last])));
-                neighbour.on_space(&mut one);
-                neighbour.on_shared(&mut shared.caller(), &mut shared.faulter());
+                let sides = 1 + r.below(3); // below it, above it, or both
+                for (side, at) in [(1, first), (2, first + end + PAGE)] {
+                    if sides & side != 0 {
+                        for call in neighbour(at, r.pick(&[Prot::NONE, last]), r.one_in(3)) {
+                            call.on_space(&mut one);
+                            call.on_shared(&mut shared.caller(), &mut shared.faulter());
+                        }
+                    }
+                }
             }
             let what = || format!("seed {seed} round {round} step {step} {image:x?}");
             let (before, total, mut calls) = (shown(&one), one.counters().total, copy(&one));

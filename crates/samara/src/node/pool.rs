@@ -114,7 +114,7 @@ impl<N: Unit> NodePool<N> {
         }
     }
 
-    /// How many nodes the chain has, counted up to `n`.
+    /// How many nodes the chain has; without a box they are counted, up to `n`.
     #[inline(always)]
     fn len_up_to(&self, n: usize) -> usize {
         if let Some(spare) = self.spare() {
@@ -331,10 +331,10 @@ impl<N: Unit> NodePool<N> {
         node
     }
 
-    /// Frees chained nodes beyond those that are kept without a reservation.
+    /// Frees the nodes of a writer's pool beyond those that it keeps without a reservation.
     pub(crate) fn trim(&mut self) {
-        let kept = if self.is_writers() { Self::LIMIT } else { 0 };
-        self.free_first(self.len_up_to(usize::MAX).saturating_sub(kept));
+        debug_assert!(self.is_writers(), "other pools keep what they are given");
+        self.free_first(self.len_up_to(0).saturating_sub(Self::LIMIT));
     }
 
     /// Frees all chained nodes, unless they are reserved.

@@ -42,9 +42,9 @@
 //! must not hide that the earlier guard is gone.
 
 use crate::sync::{AtomicBool, AtomicPtr, AtomicUsize, Cell, LoadOwn, Ordering, count_up};
+use crate::types::try_box::try_box;
 use alloc::alloc::handle_alloc_error;
 use alloc::boxed::Box;
-use alloc::vec::Vec;
 use core::alloc::Layout;
 use core::marker::PhantomData;
 use core::ptr;
@@ -156,17 +156,14 @@ impl<B> Domain<B> {
                 return Some(record);
             }
         }
-        let mut fresh = Vec::new();
-        fresh.try_reserve_exact(1).ok()?;
-        fresh.push(Record {
+        let fresh = try_box(Record {
             active: AtomicUsize::new(0),
             pins: Cell::new(0),
             ended: Cell::new(false),
             taken: AtomicBool::new(true),
             next: Cell::new(head),
         });
-        // A boxed slice of one record has the layout of a boxed record.
-        let record: *mut Record = Box::into_raw(fresh.into_boxed_slice()).cast();
+        let record = Box::into_raw(fresh.ok()?);
         // SAFETY: EPOCH-3: the record lives as long as the domain.
         let fresh = unsafe { &*record };
         // Release: pairs with the Acquire in `records`. Relaxed: what the head points to is not

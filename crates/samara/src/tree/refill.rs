@@ -46,6 +46,11 @@ struct Place<K> {
     raised: usize,
 }
 
+impl<K: Key> Place<K> {
+    /// The gap that holds no key: nothing is remembered.
+    const NOWHERE: Span<K> = Span { first: K::MAX, last: K::MIN };
+}
+
 impl<K: Key> Hole<K> {
     pub(crate) const fn none() -> Self {
         Hole { at: None }
@@ -54,7 +59,7 @@ impl<K: Key> Hole<K> {
     #[inline(always)]
     pub(crate) fn forget(&mut self) {
         if let Some(place) = &mut self.at {
-            place.gap = Span { first: K::MAX, last: K::MIN };
+            place.gap = Place::NOWHERE;
         }
     }
 
@@ -76,7 +81,7 @@ impl<K: Key> Hole<K> {
         // Leaves of other keys are never packed (REFILL-1).
         if self.at.is_none() && K::IS_U64 {
             self.at = Some(try_box(Place {
-                gap: Span { first: K::MAX, last: K::MIN },
+                gap: Place::NOWHERE,
                 slot: 0,
                 steps: [const { MaybeUninit::uninit() }; LEVELS],
                 words: [const { MaybeUninit::uninit() }; LEVELS],
@@ -161,7 +166,7 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
         unsafe {
             let Some(place) = self.hole.at.as_deref_mut() else { return };
             let leaf = Leaf::<K, V, S>::from_raw(place.steps[0].assume_init().node);
-            let gap = mem::replace(&mut place.gap, Span { first: K::MAX, last: K::MIN });
+            let gap = mem::replace(&mut place.gap, Place::NOWHERE);
             leaf.insert_words::<F>(place.slot, span, value);
             self.len += 1;
             let appeared = span.first.wrapping_sub(gap.first).max(gap.last.wrapping_sub(span.last));
