@@ -43,7 +43,7 @@ pub enum Tiny {}
 /// leaves, of either shape, has 184 bytes more, in which it remembers its last removal.
 ///
 /// Everything works as with normal nodes, at a price: a map of many entries is taller. With a
-/// thousand ranges a lookup or a replacement takes twice as long, with a hundred thousand three to
+/// thousand ranges a lookup or a replacement takes twice as long, with a hundred thousand two to
 /// four times, and each range takes 1.7 times the memory. A shared map has at most 16 levels: from
 /// some 30,000 leaves on a store may be refused as if there were no memory, if earlier ones could
 /// not keep the nodes full for want of it.
