@@ -8,6 +8,10 @@
 //! - **ADOPT-UNORDERED-2** the areas are read before the policies. Of a call in the kernel that
 //!   took effect in between, an area may get the policy that only a part of it has. That is put
 //!   right when the call has returned: what it reached is looked at again, with what touches it.
+//! - **ADOPT-UNORDERED-3** no file shows with which userfaultfd an area is registered. It is that
+//!   of a part of the area that the model knows, of the calls after which the view is taken, or the
+//!   only one that there is. Where even that is not known (the first registration is still in the
+//!   kernel), the area has none until a call registers memory in it ([`model::own`]).
 //!
 //! Neighbours: `adopt` takes the whole space over, where the order is known; `overlap`, `settle`
 //! and `start` ask for this one.
@@ -167,7 +171,10 @@ impl Space {
         let is_fresh = |at: u64| shown.fresh.iter().any(|(start, end)| *start <= at && at < *end);
         let kept = |k: &KernelArea, flags: Flags| {
             let old = self.model.area_at(k.start);
-            let uffd = old.and_then(|m| m.extras().uffd).or(shown.uffd).filter(|_| flags.intersects(Flags::UFFD));
+            let uffd = model::owner(&self.model, k)
+                .or(shown.uffd)
+                .or(self.only_userfaultfd())
+                .filter(|_| flags.intersects(Flags::UFFD));
             let same = |m: &Placed<'_, Inode>| {
                 model::backing(&self.model, m).1 == k.dev && model::backing(&self.model, m).2 == k.inode
             };
@@ -320,6 +327,74 @@ mod tests {
         assert_eq!(journal.counters.differences, 0);
         cat.kill().unwrap();
         cat.wait().unwrap();
+    }
+
+    /// A view shows a registration whose call is still in the kernel: its userfaultfd is not known
+    /// yet. When it is, a later call for fewer modes leaves the area whole, as in the kernel.
+    #[test]
+    fn the_userfaultfd_of_an_area_is_learnt() {
+        let tid = std::process::id() as Tid;
+        let page = sys::page_size();
+        let mut events: Vec<Event> = Vec::new();
+        let mut journal = Journal::new(&mut events, 0);
+        let who = Who { pid: tid, tid, entry_ns: 1, exit_ns: 1 };
+        let mut space = Space::load(0, who, true, true, &mut journal);
+        let mut maps = proc::Maps::open(tid, true);
+        // Four pages of which nothing is known; the kernel shows the first three registered.
+        let at = 16 * page;
+        space.model.forget(at, at + 4 * page).unwrap();
+        let kernel = |flags: &str| KernelArea {
+            start: at,
+            end: at + 3 * page,
+            perms: proc::READ | proc::WRITE,
+            offset: 0,
+            dev: (0, 0),
+            inode: 0,
+            name: Some(String::new()),
+            flags: Some(format!("rd wr mr mw me ac {flags}")),
+            page,
+        };
+        let shown = |flags: &str| Shown {
+            ns: 1,
+            ranges: vec![(at, at + 4 * page)],
+            areas: vec![kernel(flags)],
+            heap: Vec::new(),
+            policies: None,
+            fresh: Vec::new(),
+            uffd: None,
+        };
+        let mut register = |space: &mut Space, start: u64, mode: u64| {
+            let range = [start, page, mode, 0];
+            let args = [u64::MAX, 0xc020_aa00, range.as_ptr() as u64, 0, 0, 0];
+            let d = decode(AUDIT_NATIVE, libc::SYS_ioctl as u64, args, |_, _| false).unwrap();
+            match apply::apply(&mut space.model, &mut maps, &Memory::now(tid), &d, 0, 0) {
+                apply::Applied::Done(steps) => steps.len(),
+                _ => panic!("the model refuses a registration"),
+            }
+        };
+        let area = |space: &Space, at: u64| {
+            space.model.area_at(at).map(|m| (m.start, m.end, m.extras().uffd.map(|u| u.id))).unwrap()
+        };
+
+        space.adopt_shown(&shown("um uw"));
+        assert_eq!(area(&space, at), (at, at + 3 * page, None));
+        assert_eq!(register(&mut space, at + page, 1), 0, "an area that has these modes stays as it is");
+        assert_eq!(area(&space, at), (at, at + 3 * page, Some(u64::MAX)));
+        // What a view joins to a part that is known has its userfaultfd.
+        space.adopt_shown(&shown(""));
+        assert_eq!(area(&space, at).2, None);
+        assert!(register(&mut space, at + 2 * page, 3) > 0);
+        assert_eq!(area(&space, at), (at, at + 2 * page, None));
+        space.adopt_shown(&shown("um uw"));
+        assert_eq!(area(&space, at), (at, at + 3 * page, Some(u64::MAX)));
+        // The only one that there is.
+        let uffd = |id| Uffd { id, fork_events: false, remap_events: false };
+        for (all, owner) in [(vec![uffd(7)], Some(7)), (vec![uffd(7), uffd(8)], None)] {
+            space.userfaultfds = all;
+            space.adopt_shown(&shown(""));
+            space.adopt_shown(&shown("um"));
+            assert_eq!(area(&space, at), (at, at + 3 * page, owner));
+        }
     }
 
     #[test]

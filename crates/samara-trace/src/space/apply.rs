@@ -156,7 +156,9 @@ fn do_call(m: &mut Model, maps: &mut Maps, memory: &Memory, d: &Decoded, result:
             let (start, len, mode) = uffd_range(memory, a[2])?;
             let modes = [(1, Flags::UFFD_MISSING), (2, Flags::UFFD_WP), (4, Flags::UFFD_MINOR)];
             let modes = modes.iter().filter(|(bit, _)| mode & bit != 0).fold(Flags::empty(), |f, (_, v)| f | *v);
-            Some(m.register_uffd(start, len, uffd_of(memory, d), modes))
+            let uffd = uffd_of(memory, d);
+            model::own(m, (start, start.saturating_add(len)), uffd);
+            Some(m.register_uffd(start, len, uffd, modes))
         }
         Call::UffdUnregister => {
             let (start, len, _) = uffd_range(memory, a[2])?;

@@ -67,7 +67,7 @@ fn grown(model: &mut Model, maps: &mut Maps, range: Range, old: u64) -> Option<L
 /// next, in `ranges`, may have changed that.
 fn closed(model: &mut Model, ranges: &[Range], tid: Tid) -> Vec<Learnt> {
     let registered: Vec<Range> =
-        model.areas().filter(|a| a.extras().uffd.is_some()).map(|a| (a.start, a.end)).collect();
+        model.areas().filter(|a| a.area.flags.intersects(Flags::UFFD)).map(|a| (a.start, a.end)).collect();
     if registered.is_empty() {
         return Vec::new();
     }

@@ -33,7 +33,7 @@ mod start;
 
 use std::collections::VecDeque;
 
-use samara_mm::Bases;
+use samara_mm::{Bases, Uffd};
 
 use crate::arch::Decoded;
 use crate::calls::{Call, Reach};
@@ -96,8 +96,9 @@ pub(crate) struct Space {
     pub(crate) pending: Vec<Returned>,
     /// Calls whose tasks were killed before the calls returned. They may have had an effect or not.
     pub(crate) lost: Vec<Decoded>,
-    /// A userfaultfd has been registered here. Closing it changes areas without a call.
-    pub(crate) registered: bool,
+    /// The userfaultfds with which memory was registered here. Closing one changes areas without a
+    /// call.
+    pub(crate) userfaultfds: Vec<Uffd>,
     pub(crate) window: Vec<KernelArea>,
     /// The places where the break may be, if overlapped calls left more than one. The next `brk`
     /// settles it.
@@ -188,6 +189,11 @@ impl Space {
         }
     }
 
+    /// The userfaultfd with which memory was registered here, if it is a single one.
+    pub(crate) fn only_userfaultfd(&self) -> Option<Uffd> {
+        self.userfaultfds.first().copied().filter(|_| self.userfaultfds.len() == 1)
+    }
+
     /// Whether an area that grows down begins in these ranges or is the next above one of them. It
     /// may have grown without a call.
     pub(crate) fn below_stack(&self, ranges: &[Range]) -> bool {
@@ -211,7 +217,12 @@ impl Space {
         }
         self.bound |= call.decoded.call == Call::Mbind;
         self.moved |= matches!(call.decoded.call.row().reach, Reach::Moves(_));
-        self.registered |= call.decoded.call == Call::UffdRegister;
+        if call.decoded.call == Call::UffdRegister && !call.failed() {
+            let uffd = apply::uffd_of(&call.memory, &call.decoded);
+            if !self.userfaultfds.contains(&uffd) {
+                self.userfaultfds.push(uffd);
+            }
+        }
         let saved = call.failed().then(|| self.save(std::slice::from_ref(call)));
         let d = &call.decoded;
         // A call that a limit refused may have been done in part.

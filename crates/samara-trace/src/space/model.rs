@@ -6,13 +6,15 @@
 use std::sync::Arc;
 
 use samara_mm::{
-    AddressSpace, Anon, Area, Backing, Config, Extras, Flags, HugePlaces, Object, Overcommit, PageSize, Placed, Touches,
+    AddressSpace, Anon, Area, Backing, Config, Extras, Flags, HugePlaces, Object, Overcommit, PageSize, Placed,
+    Touches, Uffd,
 };
 
 use crate::event::{AreaRecord, Step};
 use crate::file::recorded;
 use crate::os::proc::{EXEC, KernelArea, READ, SHARED, WRITE};
 use crate::os::sys;
+use crate::space::reach::Range;
 
 /// The file behind an area, as far as `/proc` shows it: the inode. That one inode was opened twice
 /// is learnt.
@@ -111,6 +113,23 @@ pub(crate) fn import(k: &KernelArea, page: u64) -> (Area<Inode>, Extras) {
         area.set_anon(Anon::Unknown);
     }
     (area, Extras { name: tag, ..Extras::default() })
+}
+
+/// The userfaultfd with which this area is registered, as far as the model knows it for a part.
+pub(crate) fn owner(model: &Model, k: &KernelArea) -> Option<Uffd> {
+    model.areas_in(k.start, k.end).find_map(|m| m.extras().uffd)
+}
+
+/// What the kernel showed to be registered in this range, with a userfaultfd that is not known, is
+/// registered with this one: the kernel registers nothing over memory of another one.
+pub(crate) fn own(model: &mut Model, (start, end): Range, uffd: Uffd) {
+    let unowned = |m: &Placed<'_, Inode>| m.area.flags.intersects(Flags::UFFD) && m.extras().uffd.is_none();
+    let areas = model.areas_in(start, end).filter(unowned);
+    let areas: Vec<_> = areas.map(|m| (m.start, m.end, m.area.clone(), m.extras().clone())).collect();
+    for (start, end, area, extras) in areas {
+        let _ = model.forget(start, end);
+        let _ = model.import_with(start, end, area, Extras { uffd: Some(uffd), ..extras });
+    }
 }
 
 fn object(k: &KernelArea, name: &str) -> (Object<Inode>, Option<Arc<str>>) {

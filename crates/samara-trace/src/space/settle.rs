@@ -45,7 +45,8 @@ impl Space {
         let future_locks = self.save_future_locks();
         self.settle_future_locks(&call);
         // What is needed to undo the call is saved only where it may be needed.
-        let careful = open || self.registered || !self.breaks.is_empty() || self.below_stack(&self.ranges(&call));
+        let careful =
+            open || !self.userfaultfds.is_empty() || !self.breaks.is_empty() || self.below_stack(&self.ranges(&call));
         let mut saved = careful.then(|| self.save(std::slice::from_ref(&call)));
         let mut attempt = self.attempt(&call, journal);
         if attempt.misfit.is_some()

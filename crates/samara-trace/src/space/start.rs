@@ -118,7 +118,7 @@ impl Space {
             size: Size::default(),
             pending: Vec::new(),
             lost: Vec::new(),
-            registered: false,
+            userfaultfds: Vec::new(),
             window: Vec::new(),
             breaks: Vec::new(),
             future_locks: Vec::new(),
