@@ -1,7 +1,7 @@
 //! Merge rules: whether two touching areas can be one, and the area that they become. Knows nothing
 //! of trees, addresses or calls.
 //!
-//! - **MERGE-1** `join(l, r)` is `Ok` exactly if `reasons(l, r)` is empty.
+//! - **MERGE-1** `join(l, r)` is `Some` exactly if `reasons(l, r)` is empty.
 
 use crate::area::extras::Table;
 use crate::area::flags::Flags;
@@ -43,11 +43,12 @@ pub(crate) fn reasons<B: Eq>(l: &Area<B>, r: &Area<B>, table: &Table) -> Reasons
     why
 }
 
-/// The one area that `l` and `r` become, or the reasons why they stay two.
-pub(crate) fn join<B: Eq + Clone>(l: &Area<B>, r: &Area<B>, table: &Table) -> Result<Area<B>, Reasons> {
-    let why = reasons(l, r, table);
-    if !why.is_empty() {
-        return Err(why);
+/// The one area that `l` and `r` become, if they can be one.
+pub(crate) fn join<B: Eq + Clone>(l: &Area<B>, r: &Area<B>, table: &Table) -> Option<Area<B>> {
+    // Most areas that touch differ by a flag: that is seen at once. Each flag but these is a reason.
+    let differ = (l.flags ^ r.flags).difference(Flags::STICKY | Flags::ACCOUNT);
+    if !differ.is_empty() || !reasons(l, r, table).is_empty() {
+        return None;
     }
     let known = if l.unsure.account { r } else { l };
     let mut one = l.clone();
@@ -66,7 +67,7 @@ pub(crate) fn join<B: Eq + Clone>(l: &Area<B>, r: &Area<B>, table: &Table) -> Re
         (Doubt::OrZero, _) if l.bias != r.bias => (0, Doubt::Known),
         (a, _) => (l.bias, a),
     };
-    Ok(one)
+    Some(one)
 }
 
 /// Whether some bias is possible for both.

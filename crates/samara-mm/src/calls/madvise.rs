@@ -54,13 +54,12 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
             return Ok(Plan::new());
         }
         let features = self.config.features;
-        let mut plan = self.begin_walk(start, end)?;
         if matches!(advice, Advice::PopulateWrite | Advice::GuardInstall) {
             self.set_aside(start, end, 0)?; // for identities and marks, where a snapshot shares the areas
         }
         let holes = if advice.populates() { Holes::Stop } else { Holes::Pass };
         let mut reached = start;
-        let went = self.walk(start, end, holes, &mut plan, |space, a, s, e| {
+        let (mut plan, went) = self.walk(start, end, holes, |space, a, s, e| {
             let new = advised(a, advice, features)?;
             if a.flags.contains(Flags::HUGETLB) {
                 space.takes_in_huge_pages(a, advice, s)?;
@@ -70,7 +69,7 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
             }
             reached = e;
             Ok(new)
-        });
+        })?;
         // Advice that writes took effect up to the refusal.
         match advice {
             Advice::PopulateWrite => self.touch(start, reached),

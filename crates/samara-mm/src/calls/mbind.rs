@@ -34,8 +34,7 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
             return Err(Errno::EFAULT.into());
         }
         self.derive_extras(&[(start, end - 1)], |extras| extras.policy = policy)?;
-        let mut plan = self.begin_walk(start, end)?;
-        let went = self.walk(start, end, Holes::Pass, &mut plan, |space, a, _, _| Ok(Some(space.with_derived(a))));
+        let (plan, went) = self.walk(start, end, Holes::Pass, |space, a, _, _| Ok(Some(space.with_derived(a))))?;
         self.finish(went.map(|_| ()), plan)
     }
 
@@ -61,13 +60,12 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
             return Ok(Plan::new());
         }
         self.derive_extras(&[(start, end - 1)], |extras| extras.name.clone_from(&name))?;
-        let mut plan = self.begin_walk(start, end)?;
-        let went = self.walk(start, end, Holes::Pass, &mut plan, |space, a, _, _| {
+        let (plan, went) = self.walk(start, end, Holes::Pass, |space, a, _, _| {
             if !matches!(a.object, Object::Anonymous) {
                 return Err(Errno::EBADF);
             }
             Ok(Some(space.with_derived(a)))
-        });
+        })?;
         self.finish(crate::calls::madvise::advice_answer(went), plan)
     }
 }

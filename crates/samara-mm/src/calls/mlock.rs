@@ -156,17 +156,12 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
         if end < start {
             return Err(Errno::EINVAL.into());
         }
-        if self.area_at(start).is_none() {
-            return Err(Errno::ENOMEM.into());
-        }
-        let mut plan = self.begin_walk(start, end)?;
-        let went = self.walk(start, end, Holes::Stop, &mut plan, |_, a, _, _| Ok(Some(locked(a, flags))));
+        let (plan, went) = self.walk(start, end, Holes::Stop, |_, a, _, _| Ok(Some(locked(a, flags))))?;
         self.finish(went.and_then(|hole| if hole { Err(Errno::ENOMEM) } else { Ok(()) }), plan)
     }
 
     fn set_lock_all(&mut self, flags: Flags) -> Result<Plan, Error> {
-        let mut plan = self.begin_walk(0, u64::MAX)?;
-        let went = self.walk(0, u64::MAX, Holes::Pass, &mut plan, |_, a, _, _| Ok(Some(locked(a, flags))));
+        let (plan, went) = self.walk(0, u64::MAX, Holes::Pass, |_, a, _, _| Ok(Some(locked(a, flags))))?;
         self.finish(went.map(|_| ()), plan)
     }
 }

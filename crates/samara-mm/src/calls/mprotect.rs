@@ -44,22 +44,7 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
         if !(Prot::RW | Prot::EXEC | Prot::SEM).contains(prot) || pkey.is_some_and(|k| k > 15) {
             return Err(Errno::EINVAL.into());
         }
-        let first = self.area_at_or_after(start).ok_or(Errno::ENOMEM)?;
-        let mut from = start;
-        if grows == Prot::GROWSDOWN {
-            if first.start >= end {
-                return Err(Errno::ENOMEM.into());
-            }
-            if !first.area.flags.contains(Flags::GROWSDOWN) {
-                return Err(Errno::EINVAL.into());
-            }
-            from = first.start;
-        } else if first.start > start {
-            return Err(Errno::ENOMEM.into());
-        } else if grows == Prot::GROWSUP {
-            return Err(Errno::EINVAL.into());
-        }
-        let mut plan = self.begin_walk(from, end)?;
+        let from = if grows.is_empty() { start } else { self.from_where(start, end, grows)? };
         let edit = |space: &Self, a: &Area<B>, start, end| {
             let prot = space.implied(prot, a.flags.contains(Flags::MAYEXEC));
             space.deny_execution(Some(a.flags), prot.access())?;
@@ -67,12 +52,28 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
             space.affords(a, &new, end - start)?;
             Ok(Some(new))
         };
-        let went = self.walk(from, end, Holes::Stop, &mut plan, edit);
+        let (plan, went) = self.walk(from, end, Holes::Stop, edit)?;
         self.finish(went.and_then(|hole| if hole { Err(Errno::ENOMEM) } else { Ok(()) }), plan)
     }
 }
 
 impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
+    /// Where a change of `[start, end)` begins that asks for memory that grows.
+    #[cold]
+    fn from_where(&self, start: u64, end: u64, grows: Prot) -> Result<u64, Errno> {
+        let first = self.area_at_or_after(start).ok_or(Errno::ENOMEM)?;
+        if grows == Prot::GROWSUP {
+            return Err(if first.start > start { Errno::ENOMEM } else { Errno::EINVAL });
+        }
+        if first.start >= end {
+            return Err(Errno::ENOMEM);
+        }
+        if !first.area.flags.contains(Flags::GROWSDOWN) {
+            return Err(Errno::EINVAL);
+        }
+        Ok(first.start)
+    }
+
     /// The key of new memory with this protection.
     pub(crate) fn key_of(&self, access: Flags) -> Flags {
         let execute_only = self.config.protection_keys && access & Flags::ACCESS == Flags::EXEC;

@@ -34,12 +34,11 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
         if self.covered(start, end) < end {
             return Err(Errno::ENOMEM.into());
         }
-        let mut plan = self.begin_walk(start, end)?;
-        let went = self.walk(start, end, Holes::Stop, &mut plan, |_, a, _, _| {
+        let (plan, went) = self.walk(start, end, Holes::Stop, |_, a, _, _| {
             let mut new = a.clone();
             new.flags |= Flags::SEALED;
             Ok(Some(new))
-        });
+        })?;
         self.finish(went.map(|_| ()), plan)
     }
 }

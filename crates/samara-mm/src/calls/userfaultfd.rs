@@ -76,11 +76,10 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
     /// ENOMEM: out of memory.
     pub fn close_uffd(&mut self, id: u64) -> Result<Plan, Error> {
         self.derive_extras(&[(0, u64::MAX)], |extras| extras.uffd = extras.uffd.filter(|u| u.id != id))?;
-        let mut plan = self.begin_walk(0, u64::MAX)?;
-        let went = self.walk(0, u64::MAX, Holes::Pass, &mut plan, |space, a, _, _| {
+        let (plan, went) = self.walk(0, u64::MAX, Holes::Pass, |space, a, _, _| {
             let registered = space.extras.get(a.extra).uffd.is_some_and(|u| u.id == id);
             Ok(registered.then(|| with(space.with_derived(a), Flags::empty())))
-        });
+        })?;
         self.finish(went.map(|_| ()), plan)
     }
 
@@ -99,12 +98,11 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
 
     fn set_uffd(&mut self, start: u64, end: u64, uffd: Option<Uffd>, modes: Flags) -> Result<Plan, Error> {
         self.derive_extras(&[(start, end - 1)], |extras| extras.uffd = uffd)?;
-        let mut plan = self.begin_walk(start, end)?;
-        let went = self.walk(start, end, Holes::Pass, &mut plan, |space, a, _, _| {
+        let (plan, went) = self.walk(start, end, Holes::Pass, |space, a, _, _| {
             // An area that has all of these modes stays as it is, even if it has more.
             let has = !modes.is_empty() && a.flags.contains(modes) && space.extras.get(a.extra).uffd == uffd;
             Ok((!has).then(|| with(space.with_derived(a), modes)))
-        });
+        })?;
         self.finish(went.map(|_| ()), plan)
     }
 }

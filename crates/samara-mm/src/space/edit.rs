@@ -28,6 +28,10 @@ use samara::Span;
 /// Number of steps from which a call counts as large. It may then have reserved memory that is
 /// worth giving back.
 const LARGE: usize = 200;
+/// Steps of a change of one piece: two cuts or joins, the change, and what advice discards.
+const PIECE_STEPS: usize = 4;
+/// Joins of a change of one piece.
+const PIECE_JOINS: usize = 2;
 
 /// How a walk treats a hole.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -74,6 +78,26 @@ impl<'a, B> Around<'a, B> {
     pub(crate) fn new(left: Option<Side<'a, B>>, right: Option<Side<'a, B>>, was: Counters) -> Self {
         Around { left, right, was, refused: None }
     }
+}
+
+/// The area that holds a whole range, and what touches the range.
+struct Piece<'a, B> {
+    left: Option<Side<'a, B>>,
+    whole: Side<'a, B>,
+    right: Option<Side<'a, B>>,
+}
+
+/// The steps of a walk, and whether there was a hole, or why it stopped.
+type Walked = (Plan, Result<bool, Errno>);
+
+/// What it takes to change a piece.
+enum Change<B> {
+    /// It is so already.
+    Nothing,
+    /// It is refused; a first cut stays.
+    Refused { cut: Option<u64>, why: Errno },
+    /// A store; `eager`: then the memory is populated.
+    Stores { store: Store<B>, eager: bool },
 }
 
 /// A store to make: the range, the area that goes there, and the sums over what is there now.
@@ -234,7 +258,7 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
             }
         };
         if let Some(l) = around.left
-            && let Ok(one) = merge::join(l.area, &store.one, &self.extras)
+            && let Some(one) = merge::join(l.area, &store.one, &self.extras)
         {
             seam(start, l.area, &store.one);
             store.was.add(&Counters::of(l.area.flags, start - l.start));
@@ -244,7 +268,7 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
         // No merge may remove an area of a segment: the left one has grown, so the right one stays.
         let one_only = store.from < start && is_segment(&store.one);
         if let Some(r) = around.right.filter(|_| !one_only)
-            && let Ok(one) = merge::join(&store.one, r.area, &self.extras)
+            && let Some(one) = merge::join(&store.one, r.area, &self.extras)
         {
             seam(end, &store.one, r.area);
             store.was.add(&Counters::of(r.area.flags, r.end - end));
@@ -344,19 +368,6 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
         Ok(self.areas.reserve(Span::new(start.saturating_sub(1), end), stores)?)
     }
 
-    /// Begins a call that may change every area in `[start, end)` by `walk`.
-    ///
-    /// At most two stores add an entry, however many areas there are. A piece between the ends is a
-    /// whole area, which `change` overwrites, alone or with neighbours that it joins whole. An area
-    /// can only be cut at `start` and at `end`. (If a piece was joined with the next one, `walk`
-    /// meets that one again with its attributes changed already; `edit` then changes nothing and
-    /// makes no cut.) Each boundary is joined at most once, the two at the ends included.
-    pub(crate) fn begin_walk(&mut self, start: u64, end: u64) -> Result<Plan, Errno> {
-        let (pieces, wide) = self.pieces(start, end);
-        // One piece is one store, which happens whole or not at all.
-        self.begin_with((start, end), pieces, if pieces > 1 { wide + 2 } else { 0 }, pieces + 1)
-    }
-
     /// Ends a call and makes its answer. An error carries the steps that were done before it. A
     /// large call gives its reserved memory back.
     pub(crate) fn finish(&mut self, went: Result<(), Errno>, plan: Plan) -> Result<Plan, Error> {
@@ -441,23 +452,40 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
         new: Area<B>,
         plan: &mut Plan,
     ) -> Result<(), Errno> {
-        let (mut left, mut old, mut right) = (None, None, None);
-        for a in self.areas.range_from(start.saturating_sub(1)).map(side) {
-            match (a.end <= start, a.start >= end) {
-                (true, _) => left = Some(a),
-                (_, true) => {
-                    right = Some(a).filter(|a| a.start == end);
-                    break;
-                }
-                _ => old = Some(a),
-            }
-            if a.end > end {
-                break;
-            }
+        let Some(piece) = self.piece(start, end) else { return Err(Errno::EFAULT) };
+        let steps = plan.len();
+        let change = self.changed(piece, (start, end), new, seams, plan);
+        self.make(change, (start, end), steps, plan)
+    }
+
+    /// The area that holds all of `[start, end)`, and what touches the range. `None`: no area holds
+    /// all of it.
+    #[inline(always)]
+    fn piece(&self, start: u64, end: u64) -> Option<Piece<'_, B>> {
+        let mut areas = self.areas.range_from(start.saturating_sub(1)).map(side);
+        let first = areas.next()?;
+        let (left, whole) = if first.end <= start { (Some(first), areas.next()?) } else { (None, first) };
+        if whole.start > start || whole.end < end {
+            return None;
         }
-        let Some(old) = old else { return Err(Errno::EFAULT) };
+        let right = if whole.end > end { None } else { areas.next().filter(|a| a.start == end) };
+        Some(Piece { left, whole, right })
+    }
+
+    /// What it takes to give `[start, end)`, looked at as `piece`, the attributes `new`. Appends
+    /// the steps to `plan`.
+    #[inline(always)]
+    fn changed(
+        &self,
+        piece: Piece<'_, B>,
+        (start, end): (u64, u64),
+        new: Area<B>,
+        seams: &mut Vec<Seam<B>>,
+        plan: &mut Plan,
+    ) -> Change<B> {
+        let Piece { mut left, whole: old, mut right } = piece;
         if old.area.extra == new.extra && *old.area == new {
-            return Ok(());
+            return Change::Nothing;
         }
         let gains = |f: Flags| new.flags.contains(f) && !old.area.flags.contains(f);
         // Locked memory is populated as soon as it becomes writable.
@@ -479,22 +507,41 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
             false => Some((made, Errno::ENOMEM)),
         };
         if let Some((made, why)) = wanted().enumerate().find_map(refused) {
-            for (at, _) in wanted().take(made) {
-                self.cut(at, plan)?;
-            }
-            return Err(why);
+            return Change::Refused { cut: wanted().take(made).next().map(|(at, _)| at), why };
         }
-        // The store below makes the cuts.
-        let steps = plan.len();
+        // The store makes the cuts.
         wanted().for_each(|(at, _)| plan.push(StepKind::Split, at, at));
         plan.push(changed, start, end);
         joins.iter().for_each(|step| plan.push(step.kind, step.start, step.end));
-        if let Err(short) = self.commit(store) {
-            plan.truncate(steps);
-            return Err(short);
-        }
-        if eager {
-            self.populate_all(start, end);
+        Change::Stores { store, eager }
+    }
+
+    /// Makes a change of `[start, end)`; `plan` had `steps` steps before it.
+    #[inline(always)]
+    fn make(
+        &mut self,
+        change: Change<B>,
+        (start, end): (u64, u64),
+        steps: usize,
+        plan: &mut Plan,
+    ) -> Result<(), Errno> {
+        match change {
+            Change::Nothing => {}
+            Change::Refused { cut, why } => {
+                if let Some(at) = cut {
+                    self.cut(at, plan)?;
+                }
+                return Err(why);
+            }
+            Change::Stores { store, eager } => {
+                if let Err(short) = self.commit(store) {
+                    plan.truncate(steps);
+                    return Err(short);
+                }
+                if eager {
+                    self.populate_all(start, end);
+                }
+            }
         }
         Ok(())
     }
@@ -502,8 +549,60 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
     /// Changes each area's part of `[start, end)` to what `edit` returns; `None` leaves it as it
     /// is. `edit` gets the space, the area, and the bounds of the part.
     ///
-    /// Returns whether there was a hole.
+    /// Returns the steps, and whether there was a hole, or why it stopped; `finish` makes the
+    /// answer of both.
+    ///
+    /// # Errors
+    /// ENOMEM: out of memory before anything was changed.
+    ///
+    /// Where one area holds the whole range, one look at the tree finds all, and one store changes
+    /// it, whole or not at all. Of several areas each is looked at by itself, after memory has been
+    /// reserved: at most two stores add an entry, however many areas there are. A piece between the
+    /// ends is a whole area, which is overwritten, alone or with neighbours that it joins whole. An
+    /// area can only be cut at `start` and at `end`. (If a piece was joined with the next one, the
+    /// walk meets that one again with its attributes changed already; `edit` then changes nothing
+    /// and makes no cut.) Each boundary is joined at most once, the two at the ends included.
     pub(crate) fn walk(
+        &mut self,
+        start: u64,
+        end: u64,
+        holes: Holes,
+        mut edit: impl FnMut(&Self, &Area<B>, u64, u64) -> Result<Option<Area<B>>, Errno>,
+    ) -> Result<Walked, Errno> {
+        let mut plan = Plan::new();
+        plan.reserve(PIECE_STEPS)?;
+        self.forget_joins(PIECE_JOINS)?;
+        let mut seams = self.lend_seams();
+        let went = match self.piece(start, end) {
+            Some(piece) => Some(match edit(self, piece.whole.area, start, end) {
+                Ok(Some(new)) => {
+                    let change = self.changed(piece, (start, end), new, &mut seams, &mut plan);
+                    self.make(change, (start, end), 0, &mut plan)
+                }
+                Ok(None) => Ok(()),
+                Err(refused) => Err(refused),
+            }),
+            None => None,
+        };
+        let went = match went {
+            Some(went) => self.return_seams(seams, 0, went).map(|()| false),
+            None => {
+                let _ = self.return_seams(seams, 0, Ok(()));
+                if holes == Holes::Stop && self.area_at(start).is_none() {
+                    return Ok((plan, Ok(true)));
+                }
+                let (pieces, wide) = self.pieces(start, end);
+                // One piece is one store, which happens whole or not at all.
+                let stores = if pieces > 1 { wide.saturating_add(2) } else { 0 };
+                plan = self.begin_with((start, end), pieces, stores, pieces.saturating_add(1))?;
+                self.walk_many(start, end, holes, &mut plan, edit)
+            }
+        };
+        Ok((plan, went))
+    }
+
+    /// [`AddressSpace::walk`] over any number of areas, after memory has been reserved.
+    fn walk_many(
         &mut self,
         start: u64,
         end: u64,
