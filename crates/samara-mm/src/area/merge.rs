@@ -45,7 +45,8 @@ pub(crate) fn reasons<B: Eq>(l: &Area<B>, r: &Area<B>, table: &Table) -> Reasons
 
 /// The one area that `l` and `r` become, if they can be one.
 pub(crate) fn join<B: Eq + Clone>(l: &Area<B>, r: &Area<B>, table: &Table) -> Option<Area<B>> {
-    // Most areas that touch differ by a flag: that is seen at once. Each flag but these is a reason.
+    // Most areas that touch differ by a flag: that is seen at once. Every flag but these is a
+    // reason.
     let differ = (l.flags ^ r.flags).difference(Flags::STICKY | Flags::ACCOUNT);
     if !differ.is_empty() || !reasons(l, r, table).is_empty() {
         return None;

@@ -4,20 +4,27 @@
 //!
 //! - **IMAGE-1** What an image leaves is what the calls of [`AddressSpace::map_image`]'s
 //!   documentation leave, one after the other. If one of them is refused, the space is as it was.
-//! - **IMAGE-2** The calls run on a space of their own, with the areas that touch the range, and
-//!   those that touch these. They look at nothing else, and change nothing but what meets the range
-//!   or touches it in the end: the range was free, and what it joins is an area that touches it.
-//!   One that was joined for a while may have another identity of its memory afterwards.
+//! - **IMAGE-2** What a plain image leaves is known without its calls (`plain_image`): one whose
+//!   segments follow one another, that no limit is near to, and that joins nothing around it. Its
+//!   areas are stored as they will be.
+//! - **IMAGE-3** The calls of any other one run on a space of their own, with the areas that touch
+//!   the range, and those that touch these. They look at nothing else, and change nothing but what
+//!   meets the range or touches it in the end: the range was free, and what it joins is an area
+//!   that touches it. One that was joined for a while may have another identity of its memory
+//!   afterwards.
 
-use crate::area::Backing;
-use crate::area::flags::{MapFlags, Prot};
+use crate::area::flags::{Flags, MapFlags, Prot};
+use crate::area::merge;
+use crate::area::{Area, Backing, Object};
 use crate::calls::mmap::{FileMode, MapRequest};
 use crate::errno::Errno;
-use crate::space::AddressSpace;
+use crate::space::edit::Store;
 use crate::space::error::Error;
 use crate::space::index::AreaIndex;
+use crate::space::limits::Overcommit;
 use crate::space::place::Placement;
 use crate::space::plan::{Plan, StepKind};
+use crate::space::{AddressSpace, Touches};
 use alloc::vec::Vec;
 use core::mem;
 use samara::Span;
@@ -87,7 +94,6 @@ impl<B: Backing> Image<B> {
     }
 
     /// The most areas that its calls add.
-    #[cfg(feature = "shared")]
     pub(crate) fn most_areas(&self) -> usize {
         self.segments.len().saturating_mul(4)
     }
@@ -162,7 +168,11 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
         let len = image.len(self.page()).ok_or(Errno::EINVAL)?;
         let reserve = image.reserve(image.start, len);
         let start = if image.fixed { image.start } else { self.choose(&reserve, placement)? };
-        let (end, ..) = self.check_map(start, &reserve)?;
+        let (end, flags, _) = self.check_map(start, &reserve)?;
+        if let Some(areas) = self.plain_image((start, end), flags, image) {
+            self.store_image((start, end), areas, plan)?;
+            return Ok(start);
+        }
         let mut trial = self.around_image(start, end)?;
         trial.map_alone(start, &reserve)?;
         for map in image.segments.iter().flat_map(|segment| image.maps(start, segment, self.page())).flatten() {
@@ -170,6 +180,64 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
         }
         self.take_image((start, end), &mut trial, plan)?;
         Ok(start)
+    }
+
+    /// The areas that a plain image in `[start, end)` comes to, ascending, with gaps that have
+    /// these flags (IMAGE-2). `None`: it is not plain, or a call may be refused.
+    fn plain_image(&self, (start, end): (u64, u64), gap: Flags, image: &Image<B>) -> Option<Vec<Store<B>>> {
+        let (backing, len) = (&image.backing, end - start);
+        let odd_file = backing.is_segment() || backing.is_secret() || image.mode.contains(FileMode::ZERO);
+        let odd_space = self.config.touches != Touches::Told || !self.def_flags.is_empty() || self.merges_pages;
+        let is_counted = matches!(self.config.overcommit, Overcommit::Never { .. });
+        let room = self.config.max_map_count.saturating_sub(self.count());
+        if odd_file || odd_space || is_counted || room <= image.most_areas() {
+            return None;
+        }
+        // As if all of it became data, and were charged.
+        self.may_expand(Flags::WRITE, len).and_then(|()| self.may_charge(len)).ok()?;
+        let gap = |from, to| Store::new((from, to), Area::new(gap, Object::Anonymous, 0));
+        let (mut all, mut at): (Vec<Store<B>>, _) = (Vec::new(), start);
+        all.try_reserve(image.most_areas()).ok()?;
+        let add = |all: &mut Vec<Store<B>>, next: Store<B>| {
+            let apart = match all.last_mut() {
+                Some(last) => last.append(next, &self.extras),
+                None => Some(next),
+            };
+            all.extend(apart);
+        };
+        for map in image.segments.iter().flat_map(|segment| image.maps(start, segment, self.page())).flatten() {
+            if map.start < at {
+                return None; // it takes the place of a part of another one
+            }
+            if map.start > at {
+                add(&mut all, gap(at, map.start));
+            }
+            let (to, flags, offset) = self.check_map(map.start, &map).ok()?;
+            add(&mut all, Store::new((map.start, to), self.new_area(map.start, &map, flags, offset)));
+            at = to;
+        }
+        let (first, last, whole) = (all.first()?, all.last()?, gap(start, end));
+        let joins = |l: &Area<B>, r: &Area<B>| merge::join(l, r, &self.extras).is_some();
+        let below = start.checked_sub(1).and_then(|at| self.area_at(at));
+        let joins_below = below.is_some_and(|l| joins(l.area, whole.area()) || joins(l.area, first.area()));
+        let above = self.area_at(end);
+        let joins_above = above.is_some_and(|r| joins(whole.area(), r.area) || joins(last.area(), r.area));
+        (at == end && !joins_below && !joins_above).then_some(all)
+    }
+
+    /// Stores the areas of a plain image.
+    fn store_image(&mut self, (start, end): (u64, u64), areas: Vec<Store<B>>, plan: &mut Plan) -> Result<(), Errno> {
+        plan.reserve(areas.len())?;
+        self.set_aside(start, end, areas.len())?;
+        for area in areas {
+            let (from, to) = area.bounds();
+            plan.push(StepKind::Mapped, from, to);
+            let stored = self.commit(area);
+            debug_assert!(stored.is_ok(), "EDIT-1: the memory was set aside");
+            stored?;
+        }
+        self.end_store(plan);
+        Ok(())
     }
 
     /// One of the calls.
@@ -210,7 +278,7 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
                 continue;
             }
             let stored = self.areas.replace(Span::new(at.start, at.end - 1), at.area.clone());
-            debug_assert!(stored.is_ok(), "IMAGE-1: the memory was set aside");
+            debug_assert!(stored.is_ok(), "EDIT-1: the memory was set aside");
             stored?;
         }
         let ends = [start, end].into_iter().filter(|end| self.area_at(*end).is_some_and(|at| at.start < *end));

@@ -6,11 +6,11 @@ use crate::area::is_secret;
 use crate::area::{Anon, Area, Backing, Object, mergeable};
 use crate::errno::Errno;
 use crate::space::AddressSpace;
-use crate::space::edit::Holes;
 use crate::space::error::Error;
 use crate::space::features::Features;
 use crate::space::index::AreaIndex;
 use crate::space::plan::{FlagChange, Plan, StepKind};
+use crate::space::walk::Holes;
 
 impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
     /// Advises on `[start, start + len)`. The plan, also that of an error, tells which memory was

@@ -3,10 +3,10 @@
 use crate::area::{Backing, Object, Policy};
 use crate::errno::Errno;
 use crate::space::AddressSpace;
-use crate::space::edit::Holes;
 use crate::space::error::Error;
 use crate::space::index::AreaIndex;
 use crate::space::plan::Plan;
+use crate::space::walk::Holes;
 use alloc::sync::Arc;
 
 impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {

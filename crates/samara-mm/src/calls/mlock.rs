@@ -4,10 +4,10 @@ use crate::area::flags::Flags;
 use crate::area::{Area, Backing};
 use crate::errno::Errno;
 use crate::space::AddressSpace;
-use crate::space::edit::Holes;
 use crate::space::error::Error;
 use crate::space::index::AreaIndex;
 use crate::space::plan::Plan;
+use crate::space::walk::Holes;
 
 /// How to lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

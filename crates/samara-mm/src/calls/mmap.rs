@@ -145,13 +145,9 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
     /// `map` at another address than the request's. Appends its steps to `plan`, which is empty.
     pub(crate) fn map_at(&mut self, start: u64, request: &MapRequest<B>, plan: &mut Plan) -> Result<(), Errno> {
         let (end, flags, offset) = self.check_map(start, request)?;
-        let (object, bias) = match &request.backing {
-            Some(b) => (Object::File(b.clone()), Area::<B>::bias_of(start, offset, self.page())),
-            None => (Object::Anonymous, 0),
-        };
         // Built where it is stored from: a copy right after the writes of its fields would wait for
         // them.
-        let mut store = Store::new((start, end), Area::new(flags, object, bias));
+        let mut store = Store::new((start, end), self.new_area(start, request, flags, offset));
         let late = request.mode.contains(FileMode::ZERO) || !self.config.features.contains(Features::MERGEABLE_FIRST);
         if !late {
             self.mark_new(store.area_mut());
@@ -181,6 +177,16 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
         }
         self.end_store(plan);
         went
+    }
+
+    /// The area that a request makes at `start`, as `check_map` found it.
+    #[inline(always)]
+    pub(crate) fn new_area(&self, start: u64, r: &MapRequest<B>, flags: Flags, offset: u64) -> Area<B> {
+        let (object, bias) = match &r.backing {
+            Some(b) => (Object::File(b.clone()), Area::<B>::bias_of(start, offset, self.page())),
+            None => (Object::Anonymous, 0),
+        };
+        Area::new(flags, object, bias)
     }
 
     /// Checks everything that is refused before the call changes anything. Returns the end, the

@@ -5,10 +5,10 @@ use crate::area::{Anon, Area, Backing};
 use crate::calls::mmap::accountable;
 use crate::errno::Errno;
 use crate::space::AddressSpace;
-use crate::space::edit::Holes;
 use crate::space::error::Error;
 use crate::space::index::AreaIndex;
 use crate::space::plan::Plan;
+use crate::space::walk::Holes;
 
 impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
     /// Sets the protection of `[start, start + len)`, and the protection key with `pkey`.
@@ -44,7 +44,7 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
         if !(Prot::RW | Prot::EXEC | Prot::SEM).contains(prot) || pkey.is_some_and(|k| k > 15) {
             return Err(Errno::EINVAL.into());
         }
-        let from = if grows.is_empty() { start } else { self.from_where(start, end, grows)? };
+        let from = if grows.is_empty() { start } else { self.grown_start(start, end, grows)? };
         let edit = |space: &Self, a: &Area<B>, start, end| {
             let prot = space.implied(prot, a.flags.contains(Flags::MAYEXEC));
             space.deny_execution(Some(a.flags), prot.access())?;
@@ -60,7 +60,7 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
 impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
     /// Where a change of `[start, end)` begins that asks for memory that grows.
     #[cold]
-    fn from_where(&self, start: u64, end: u64, grows: Prot) -> Result<u64, Errno> {
+    fn grown_start(&self, start: u64, end: u64, grows: Prot) -> Result<u64, Errno> {
         let first = self.area_at_or_after(start).ok_or(Errno::ENOMEM)?;
         if grows == Prot::GROWSUP {
             return Err(if first.start > start { Errno::ENOMEM } else { Errno::EINVAL });

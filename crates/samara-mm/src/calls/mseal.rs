@@ -4,10 +4,10 @@ use crate::area::Backing;
 use crate::area::flags::Flags;
 use crate::errno::Errno;
 use crate::space::AddressSpace;
-use crate::space::edit::Holes;
 use crate::space::error::Error;
 use crate::space::index::AreaIndex;
 use crate::space::plan::Plan;
+use crate::space::walk::Holes;
 
 impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
     /// Seals `[start, start + len)` for good: it can no longer be unmapped, moved, protected

@@ -5,10 +5,10 @@ use crate::area::is_segment;
 use crate::area::{Area, Backing, Uffd};
 use crate::errno::Errno;
 use crate::space::AddressSpace;
-use crate::space::edit::Holes;
 use crate::space::error::Error;
 use crate::space::index::AreaIndex;
 use crate::space::plan::Plan;
+use crate::space::walk::Holes;
 
 impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
     /// Registers `[start, start + len)` with `uffd` in `modes` (of [`Flags::UFFD`]). They replace

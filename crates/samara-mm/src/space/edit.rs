@@ -10,7 +10,7 @@
 //! - **EDIT-2** A change of one piece is one store, whatever it trims, cuts and joins, after one
 //!   look at the tree (`around`). Neighbours, limits and sums follow from that look.
 
-use crate::area::flags::Flags;
+use crate::area::extras::Table;
 use crate::area::is_segment;
 use crate::area::merge;
 use crate::area::{Anon, Area, Backing};
@@ -19,7 +19,7 @@ use crate::space::error::Error;
 use crate::space::index::AreaIndex;
 use crate::space::learn::Seam;
 use crate::space::limits::Counters;
-use crate::space::plan::{FlagChange, Plan, StepKind};
+use crate::space::plan::{Plan, StepKind};
 use crate::space::{AddressSpace, Touches};
 use alloc::vec::Vec;
 use core::mem;
@@ -28,20 +28,6 @@ use samara::Span;
 /// Number of steps from which a call counts as large. It may then have reserved memory that is
 /// worth giving back.
 const LARGE: usize = 200;
-/// Steps of a change of one piece: two cuts or joins, the change, and what advice discards.
-const PIECE_STEPS: usize = 4;
-/// Joins of a change of one piece.
-const PIECE_JOINS: usize = 2;
-
-/// How a walk treats a hole.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Holes {
-    /// Stops: everything after the hole stays as it was.
-    Stop,
-    /// Continues after the hole, and reports it at the end.
-    Pass,
-}
-
 /// An area next to a range.
 pub(crate) struct Side<'a, B> {
     pub(crate) start: u64,
@@ -80,26 +66,6 @@ impl<'a, B> Around<'a, B> {
     }
 }
 
-/// The area that holds a whole range, and what touches the range.
-struct Piece<'a, B> {
-    left: Option<Side<'a, B>>,
-    whole: Side<'a, B>,
-    right: Option<Side<'a, B>>,
-}
-
-/// The steps of a walk, and whether there was a hole, or why it stopped.
-type Walked = (Plan, Result<bool, Errno>);
-
-/// What it takes to change a piece.
-enum Change<B> {
-    /// It is so already.
-    Nothing,
-    /// It is refused; a first cut stays.
-    Refused { cut: Option<u64>, why: Errno },
-    /// A store; `eager`: then the memory is populated.
-    Stores { store: Store<B>, eager: bool },
-}
-
 /// A store to make: the range, the area that goes there, and the sums over what is there now.
 pub(crate) struct Store<B> {
     from: u64,
@@ -119,8 +85,22 @@ impl<B> Store<B> {
         &self.one
     }
 
+    pub(crate) fn bounds(&self) -> (u64, u64) {
+        (self.from, self.to)
+    }
+
     pub(crate) fn area_mut(&mut self) -> &mut Area<B> {
         &mut self.one
+    }
+}
+
+impl<B: Eq + Clone> Store<B> {
+    /// Takes in a store that begins where this one ends, where the two areas can be one; gives it
+    /// back where not.
+    pub(crate) fn append(&mut self, next: Store<B>, extras: &Table) -> Option<Store<B>> {
+        let Some(one) = merge::join(&self.one, &next.one, extras) else { return Some(next) };
+        (self.to, self.one) = (next.to, one);
+        None
     }
 }
 
@@ -317,7 +297,7 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
         self.begin_with((start, end), pieces, stores.saturating_add(wide), joins)
     }
 
-    fn begin_with(
+    pub(crate) fn begin_with(
         &mut self,
         (start, end): (u64, u64),
         pieces: usize,
@@ -336,7 +316,7 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
 
     /// How many areas meet `[start, end)`, and how many of them lie across a multiple of 4 GiB. A
     /// join with one of the latter may need a leaf of another form.
-    fn pieces(&self, start: u64, end: u64) -> (usize, usize) {
+    pub(crate) fn pieces(&self, start: u64, end: u64) -> (usize, usize) {
         self.overlapping(start, end)
             .fold((0, 0), |(n, wide), a| (n + 1, wide + usize::from(a.start >> 32 != a.end >> 32)))
     }
@@ -355,7 +335,7 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
 
     /// Forgets the joins of the last call, and makes room for `joins` new ones.
     #[inline]
-    fn forget_joins(&mut self, joins: usize) -> Result<(), Errno> {
+    pub(crate) fn forget_joins(&mut self, joins: usize) -> Result<(), Errno> {
         if self.config.touches == Touches::Told {
             return Ok(());
         }
@@ -433,199 +413,5 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
         if self.config.touches == Touches::Unseen && area.anon() == Anon::Untouched && area.has_own_pages() {
             area.set_anon(Anon::Unknown);
         }
-    }
-
-    /// Gives the piece `[start, end)` of one area the attributes `new`. Joins, cuts or changes it
-    /// in place, as Linux does.
-    ///
-    /// # Errors
-    /// ENOMEM at the count limit; EINVAL where the area cannot be cut. A first cut stays if the
-    /// second is refused.
-    pub(crate) fn change(&mut self, start: u64, end: u64, new: Area<B>, plan: &mut Plan) -> Result<(), Errno> {
-        self.with_seams(|space, seams| space.change_with(seams, (start, end), new, plan))
-    }
-
-    fn change_with(
-        &mut self,
-        seams: &mut Vec<Seam<B>>,
-        (start, end): (u64, u64),
-        new: Area<B>,
-        plan: &mut Plan,
-    ) -> Result<(), Errno> {
-        let Some(piece) = self.piece(start, end) else { return Err(Errno::EFAULT) };
-        let steps = plan.len();
-        let change = self.changed(piece, (start, end), new, seams, plan);
-        self.make(change, (start, end), steps, plan)
-    }
-
-    /// The area that holds all of `[start, end)`, and what touches the range. `None`: no area holds
-    /// all of it.
-    #[inline(always)]
-    fn piece(&self, start: u64, end: u64) -> Option<Piece<'_, B>> {
-        let mut areas = self.areas.range_from(start.saturating_sub(1)).map(side);
-        let first = areas.next()?;
-        let (left, whole) = if first.end <= start { (Some(first), areas.next()?) } else { (None, first) };
-        if whole.start > start || whole.end < end {
-            return None;
-        }
-        let right = if whole.end > end { None } else { areas.next().filter(|a| a.start == end) };
-        Some(Piece { left, whole, right })
-    }
-
-    /// What it takes to give `[start, end)`, looked at as `piece`, the attributes `new`. Appends
-    /// the steps to `plan`.
-    #[inline(always)]
-    fn changed(
-        &self,
-        piece: Piece<'_, B>,
-        (start, end): (u64, u64),
-        new: Area<B>,
-        seams: &mut Vec<Seam<B>>,
-        plan: &mut Plan,
-    ) -> Change<B> {
-        let Piece { mut left, whole: old, mut right } = piece;
-        if old.area.extra == new.extra && *old.area == new {
-            return Change::Nothing;
-        }
-        let gains = |f: Flags| new.flags.contains(f) && !old.area.flags.contains(f);
-        // Locked memory is populated as soon as it becomes writable.
-        let eager = gains(Flags::WRITE) && old.area.flags & Flags::LOCK == Flags::LOCKED;
-        let cuts = [(start, start > old.start), (end, end < old.end)];
-        if is_segment(old.area) && cuts.iter().all(|c| !c.1) {
-            (left, right) = (None, None);
-        }
-        let was = Counters::of(old.area.flags, end - start);
-        let changed = StepKind::Changed(FlagChange::new(old.area.flags, new.flags));
-        let around = Around::new(left, right, was);
-        let mut joins = Plan::new();
-        let store = self.joined((start, end), new, &around, seams, &mut joins);
-        let wanted = || cuts.into_iter().filter(|c| c.1);
-        // With a join at most one side is cut and the count does not grow: no limit to check.
-        let room = if joins.is_empty() { self.config.max_map_count.saturating_sub(self.count()) } else { 2 };
-        let refused = |(made, (at, _))| match made < room {
-            true => (!old.area.can_split(at)).then_some((made, Errno::EINVAL)),
-            false => Some((made, Errno::ENOMEM)),
-        };
-        if let Some((made, why)) = wanted().enumerate().find_map(refused) {
-            return Change::Refused { cut: wanted().take(made).next().map(|(at, _)| at), why };
-        }
-        // The store makes the cuts.
-        wanted().for_each(|(at, _)| plan.push(StepKind::Split, at, at));
-        plan.push(changed, start, end);
-        joins.iter().for_each(|step| plan.push(step.kind, step.start, step.end));
-        Change::Stores { store, eager }
-    }
-
-    /// Makes a change of `[start, end)`; `plan` had `steps` steps before it.
-    #[inline(always)]
-    fn make(
-        &mut self,
-        change: Change<B>,
-        (start, end): (u64, u64),
-        steps: usize,
-        plan: &mut Plan,
-    ) -> Result<(), Errno> {
-        match change {
-            Change::Nothing => {}
-            Change::Refused { cut, why } => {
-                if let Some(at) = cut {
-                    self.cut(at, plan)?;
-                }
-                return Err(why);
-            }
-            Change::Stores { store, eager } => {
-                if let Err(short) = self.commit(store) {
-                    plan.truncate(steps);
-                    return Err(short);
-                }
-                if eager {
-                    self.populate_all(start, end);
-                }
-            }
-        }
-        Ok(())
-    }
-
-    /// Changes each area's part of `[start, end)` to what `edit` returns; `None` leaves it as it
-    /// is. `edit` gets the space, the area, and the bounds of the part.
-    ///
-    /// Returns the steps, and whether there was a hole, or why it stopped; `finish` makes the
-    /// answer of both.
-    ///
-    /// # Errors
-    /// ENOMEM: out of memory before anything was changed.
-    ///
-    /// Where one area holds the whole range, one look at the tree finds all, and one store changes
-    /// it, whole or not at all. Of several areas each is looked at by itself, after memory has been
-    /// reserved: at most two stores add an entry, however many areas there are. A piece between the
-    /// ends is a whole area, which is overwritten, alone or with neighbours that it joins whole. An
-    /// area can only be cut at `start` and at `end`. (If a piece was joined with the next one, the
-    /// walk meets that one again with its attributes changed already; `edit` then changes nothing
-    /// and makes no cut.) Each boundary is joined at most once, the two at the ends included.
-    pub(crate) fn walk(
-        &mut self,
-        start: u64,
-        end: u64,
-        holes: Holes,
-        mut edit: impl FnMut(&Self, &Area<B>, u64, u64) -> Result<Option<Area<B>>, Errno>,
-    ) -> Result<Walked, Errno> {
-        let mut plan = Plan::new();
-        plan.reserve(PIECE_STEPS)?;
-        self.forget_joins(PIECE_JOINS)?;
-        let mut seams = self.lend_seams();
-        let went = match self.piece(start, end) {
-            Some(piece) => Some(match edit(self, piece.whole.area, start, end) {
-                Ok(Some(new)) => {
-                    let change = self.changed(piece, (start, end), new, &mut seams, &mut plan);
-                    self.make(change, (start, end), 0, &mut plan)
-                }
-                Ok(None) => Ok(()),
-                Err(refused) => Err(refused),
-            }),
-            None => None,
-        };
-        let went = match went {
-            Some(went) => self.return_seams(seams, 0, went).map(|()| false),
-            None => {
-                let _ = self.return_seams(seams, 0, Ok(()));
-                if holes == Holes::Stop && self.area_at(start).is_none() {
-                    return Ok((plan, Ok(true)));
-                }
-                let (pieces, wide) = self.pieces(start, end);
-                // One piece is one store, which happens whole or not at all.
-                let stores = if pieces > 1 { wide.saturating_add(2) } else { 0 };
-                plan = self.begin_with((start, end), pieces, stores, pieces.saturating_add(1))?;
-                self.walk_many(start, end, holes, &mut plan, edit)
-            }
-        };
-        Ok((plan, went))
-    }
-
-    /// [`AddressSpace::walk`] over any number of areas, after memory has been reserved.
-    fn walk_many(
-        &mut self,
-        start: u64,
-        end: u64,
-        holes: Holes,
-        plan: &mut Plan,
-        mut edit: impl FnMut(&Self, &Area<B>, u64, u64) -> Result<Option<Area<B>>, Errno>,
-    ) -> Result<bool, Errno> {
-        let (mut at, mut hole) = (start, false);
-        while at < end {
-            let next = self.area_at_or_after(at).filter(|a| a.start < end);
-            if next.is_none_or(|a| a.start > at) {
-                hole = true;
-                if holes == Holes::Stop {
-                    break;
-                }
-            }
-            let Some(a) = next else { break };
-            let (s, e) = (a.start.max(at), a.end.min(end));
-            if let Some(new) = edit(self, a.area, s, e)? {
-                self.change(s, e, new, plan)?;
-            }
-            at = e;
-        }
-        Ok(hole)
     }
 }

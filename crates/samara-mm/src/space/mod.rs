@@ -24,6 +24,7 @@ pub(crate) mod plan;
 pub(crate) mod secret;
 pub(crate) mod snapshot;
 pub(crate) mod touch;
+pub(crate) mod walk;
 
 use crate::area::extras::{Extras, Table};
 use crate::area::flags::Flags;

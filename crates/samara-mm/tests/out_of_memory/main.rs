@@ -68,12 +68,26 @@ struct Given {
     names: [Arc<str>; 3],
     /// Secret memory, memory in huge pages, and a segment.
     files: [FileId; 3],
+    /// With hints far apart.
+    images: [Image<FileId>; 9],
 }
 
 impl Given {
     fn new() -> Given {
         let file = |name: &str| FileId { dev: (0, 1), inode: 1, open: 1, name: name.into() };
+        let segment = |first: u64, pages: u64, prot| {
+            let bytes = pages * PAGE;
+            ImageSegment { addr: first * PAGE, len: bytes + PAGE, offset: first * PAGE, file_len: bytes, prot }
+        };
+        let image = |i| Image {
+            start: i * 100 * PAGE,
+            fixed: false,
+            backing: file("/lib"),
+            mode: FileMode::READ,
+            segments: vec![segment(1, 3, Prot::READ), segment(6, 2, Prot::RW), segment(9, 1, Prot::READ)],
+        };
         Given {
+            images: std::array::from_fn(|i| image(i as u64)),
             policy: Policy { mode: 1, nodes: [1; Policy::WORDS] },
             names: ["a", "b", "c"].map(Arc::from),
             files: ["/secretmem (deleted)", "/anon_hugepage (deleted)", "/SYSV1 (deleted)"].map(file),
@@ -159,6 +173,13 @@ fn call(
         // What writes to areas that it stores nowhere.
         34 => space.lock(at, len, LockKind::Now),
         35 => space.lock_all(true, false, LockKind::Now),
+        37 => {
+            let mapped = space.map_image(&given.images[(to / PAGE % 9) as usize], &mut Linux);
+            if let (Ok((start, _)), Some(_)) = (&mapped, LEFT.replace(None)) {
+                space.unmap(*start, 11 * PAGE).unwrap();
+            }
+            mapped.map(|(_, plan)| plan)
+        }
         36 => space.advise(at, len, if to & PAGE == 0 { Advice::PopulateWrite } else { Advice::GuardInstall }),
         _ => space.process_advise(&[(at, len)], Advice::DontDump, true).map(|(_, plan)| plan),
     };
@@ -179,7 +200,7 @@ fn whole_or_not_at_all() {
         space.set_layout(Layout { start_brk: HEAP, brk: HEAP, ..Layout::default() });
         space.set_huge_pages([(PageSize::M2, 2)]);
         for i in 0..6000 {
-            let (kind, at, len) = (r.below(38), r.below(900) * PAGE, (1 + r.below(40)) * PAGE);
+            let (kind, at, len) = (r.below(39), r.below(900) * PAGE, (1 + r.below(40)) * PAGE);
             let to = r.below(900) * PAGE;
             let before = space.to_string();
             let (bytes, layout) = (space.counters(), space.layout());
