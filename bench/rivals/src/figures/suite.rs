@@ -47,7 +47,7 @@ pub struct Args {
     /// How many rounds count.
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..))]
     rounds: Option<u32>,
-    /// Three rounds, each of a tenth, of at most 100,000 areas.
+    /// Three rounds, each of a tenth, of at most 30,000 areas.
     #[arg(long)]
     quick: bool,
     /// One JSON object a line, as soon as it is known.
@@ -223,7 +223,7 @@ impl Suite<'_> {
         let args = self.args;
         let wanted = |part: &Part| args.case.is_empty() || args.case.contains(&part.work);
         let parts = figure.parts().into_iter().filter(wanted);
-        let most = if args.quick { 100_000 } else { usize::MAX };
+        let most = if args.quick { 30_000 } else { usize::MAX };
         let is_wanted = |n: &usize| if args.n.is_empty() { *n <= most } else { args.n.contains(n) };
         let sizes = |part: Part| part.sizes.iter().filter(move |n| is_wanted(n));
         parts
