@@ -1,6 +1,6 @@
 //! The primitives that edit the tree and its sums. Every call is made of these.
 //!
-//! Knows merging (through `merge`), cutting and the count limit; knows no call.
+//! Knows merging (through `merge`) and cutting; knows no call.
 //!
 //! - **EDIT-1** Lack of memory stops a call before its first store or not at all: `begin` reserves
 //!   for the whole call. A call of one store needs no reservation, because the store happens whole
@@ -8,7 +8,7 @@
 //!   overwrites, joins or trims whole entries never does. So a reservation counts the stores that
 //!   add an entry.
 //! - **EDIT-2** A change of one piece is one store, whatever it trims, cuts and joins, after one
-//!   look at the tree (`around`). Neighbours, limits and sums follow from that look.
+//!   look at the tree (`around`, `piece`). Neighbours, limits and sums follow from that look.
 
 use crate::area::extras::Table;
 use crate::area::is_segment;

@@ -1,6 +1,6 @@
 //! Changes what lies in a range, area by area: the calls that map and unmap nothing.
 //!
-//! Knows what such a change cuts, joins and costs; knows no call.
+//! Knows what such a change cuts, joins and costs, and the count limit; knows no call.
 //!
 //! Neighbours: `edit` stores.
 

@@ -21,7 +21,7 @@ use crate::os::sys::{self, Tid};
 use crate::space::Space;
 use crate::space::apply::is_zero;
 use crate::space::model::{self, Inode, Model};
-use crate::space::reach::{self, Range, meets};
+use crate::space::reach::{Range, meets};
 
 /// Flags that never change while an area exists.
 const FIXED: Flags = Flags::SHARED
@@ -43,9 +43,6 @@ impl Space {
     pub(crate) fn adopt_with(&mut self, tid: Tid, made: &[Range]) -> Option<Vec<Step>> {
         let areas = proc::smaps(tid).ok().filter(|a| !a.is_empty())?;
         let steps = take_over(&mut self.model, &areas, made);
-        if let Some(uffd) = self.only_userfaultfd() {
-            model::own(&mut self.model, reach::ALL, uffd);
-        }
         let heap = areas.iter().rev().find(|a| a.name.as_deref() == Some("[heap]"));
         self.adopt_break(heap.map(|a| (a.start, a.end)));
         Some(steps)
@@ -121,14 +118,15 @@ struct Piece {
 /// anew.
 fn kept(model: &Model, k: &KernelArea, made: &[Range], page: u64) -> Vec<Piece> {
     let (shown, extras) = model::import(k, page);
-    let owner = model::owner(model, k);
+    let parts = || model.areas_in(k.start, k.end).filter(|m| still(m, &shown));
+    let owner = model::owner(parts());
     let mut kept = Vec::new();
-    for m in model.areas_in(k.start, k.end).filter(|m| still(m, &shown)) {
+    for m in parts() {
         let mut area = m.area.clone().with_shown_flags(shown.flags);
         if is_zero(&m) && k.offset != 0 {
             area.bias = shown.bias;
         }
-        let uffd = owner.filter(|_| shown.flags.intersects(Flags::UFFD));
+        let uffd = owner.or(m.extras().uffd).filter(|_| shown.flags.intersects(Flags::UFFD));
         let extras = Extras { name: extras.name.clone(), uffd, ..m.extras().clone() };
         let flags = (m.area.flags ^ area.flags) - Flags::ACCOUNT - Flags::STICKY;
         let changed = !flags.is_empty() || extras != *m.extras();

@@ -9,9 +9,9 @@
 //!   took effect in between, an area may get the policy that only a part of it has. That is put
 //!   right when the call has returned: what it reached is looked at again, with what touches it.
 //! - **ADOPT-UNORDERED-3** no file shows with which userfaultfd an area is registered. It is that
-//!   of a part of the area that the model knows, of the calls after which the view is taken, or the
-//!   only one that there is. Where even that is not known (the first registration is still in the
-//!   kernel), the area has none until a call registers memory in it ([`model::own`]).
+//!   of the calls after which the view is taken, where they registered memory; else that of the
+//!   parts of the area that the model knows. Where even that is not known (the registration is
+//!   still in the kernel), the area has none until the call is back ([`model::own`]).
 //!
 //! Neighbours: `adopt` takes the whole space over, where the order is known; `overlap`, `settle`
 //! and `start` ask for this one.
@@ -20,11 +20,9 @@ use std::collections::HashMap;
 
 use samara_mm::{Anon, Area, Extras, FlagChange, Flags, Object, Placed, Policy, Uffd};
 
-use crate::calls::Call;
 use crate::event::{Step, StepKind};
 use crate::os::proc::{self, KernelArea};
 use crate::os::sys::{self, Tid};
-use crate::space::apply;
 use crate::space::model::{self, Inode};
 use crate::space::reach::{Range, meets};
 use crate::space::{Returned, Space};
@@ -42,7 +40,9 @@ pub(crate) struct Shown {
     policies: Option<HashMap<u64, Option<Policy>>>,
     /// What the calls have mapped anew: it has no policy yet.
     fresh: Vec<Range>,
-    /// The userfaultfd with which they registered memory, if it is a single one.
+    /// What they have registered.
+    registered: Vec<Range>,
+    /// The userfaultfd of these registrations, if it is a single one.
     uffd: Option<Uffd>,
 }
 
@@ -91,16 +91,26 @@ impl Space {
         let heap = heap.collect();
         let areas: Vec<KernelArea> = all.into_iter().filter(|k| meets(&ranges, (k.start, k.end))).collect();
         let policies = if self.bound { policies(tid) } else { None };
-        Some(Shown { ns: sys::now_ns(), ranges, areas, heap, policies, fresh: Vec::new(), uffd: None })
+        Some(Shown {
+            ns: sys::now_ns(),
+            ranges,
+            areas,
+            heap,
+            policies,
+            fresh: Vec::new(),
+            registered: Vec::new(),
+            uffd: None,
+        })
     }
 
     /// As [`Space::look`], after these calls.
     pub(crate) fn look_after(&mut self, calls: &[Returned], ranges: &[Range]) -> Option<Shown> {
         let mut shown = self.look(calls.last()?.who.tid, ranges)?;
         shown.fresh = self.made(calls);
-        let registers = calls.iter().filter(|c| c.decoded.call == Call::UffdRegister && !c.failed());
-        let mut all: Vec<Uffd> = registers.map(|c| apply::uffd_of(&c.memory, &c.decoded)).collect();
+        let mut all: Vec<Uffd>;
+        (shown.registered, all) = calls.iter().filter_map(|call| self.registration(call)).unzip();
         all.dedup();
+        self.registered |= !all.is_empty();
         shown.uffd = all.pop().filter(|_| all.is_empty());
         Some(shown)
     }
@@ -171,10 +181,8 @@ impl Space {
         let is_fresh = |at: u64| shown.fresh.iter().any(|(start, end)| *start <= at && at < *end);
         let kept = |k: &KernelArea, flags: Flags| {
             let old = self.model.area_at(k.start);
-            let uffd = model::owner(&self.model, k)
-                .or(shown.uffd)
-                .or(self.only_userfaultfd())
-                .filter(|_| flags.intersects(Flags::UFFD));
+            let parts = self.model.areas_in(k.start, k.end);
+            let uffd = model::owner(parts).filter(|_| flags.intersects(Flags::UFFD));
             let same = |m: &Placed<'_, Inode>| {
                 model::backing(&self.model, m).1 == k.dev && model::backing(&self.model, m).2 == k.inode
             };
@@ -211,6 +219,11 @@ impl Space {
             let kind =
                 if olds.contains(&(start, end)) { StepKind::Changed(FlagChange::default()) } else { StepKind::Mapped };
             steps.push(Step { kind, start, end });
+        }
+        for range in &shown.registered {
+            if let Some(uffd) = shown.uffd {
+                model::own(&mut self.model, *range, uffd, true);
+            }
         }
         steps
     }
@@ -273,6 +286,7 @@ mod tests {
     use crate::arch::{AUDIT_NATIVE, decode};
     use crate::event::Event;
     use crate::journal::{Journal, Who};
+    use crate::space::apply;
     use crate::space::memory::Memory;
 
     /// A view is taken over while a call is in the kernel that sets a policy: of the area that it
@@ -361,6 +375,7 @@ mod tests {
             heap: Vec::new(),
             policies: None,
             fresh: Vec::new(),
+            registered: Vec::new(),
             uffd: None,
         };
         let mut register = |space: &mut Space, start: u64, mode: u64| {
@@ -387,14 +402,23 @@ mod tests {
         assert_eq!(area(&space, at), (at, at + 2 * page, None));
         space.adopt_shown(&shown("um uw"));
         assert_eq!(area(&space, at), (at, at + 3 * page, Some(u64::MAX)));
-        // The only one that there is.
+        // Where the model has parts of two, it is known only if a call has registered it.
         let uffd = |id| Uffd { id, fork_events: false, remap_events: false };
-        for (all, owner) in [(vec![uffd(7)], Some(7)), (vec![uffd(7), uffd(8)], None)] {
-            space.userfaultfds = all;
-            space.adopt_shown(&shown(""));
-            space.adopt_shown(&shown("um"));
+        let part = |space: &mut Space, first: u64, id: u64| {
+            let (area, extras) = model::import(&kernel("um uw"), page);
+            space.model.forget(first, first + page).unwrap();
+            let extras = Extras { uffd: Some(uffd(id)), ..extras };
+            space.model.import_with(first, first + page, area, extras).unwrap();
+        };
+        for (registered, owner) in [(vec![], None), (vec![(at + page, at + 2 * page)], Some(9))] {
+            part(&mut space, at, 7);
+            part(&mut space, at + page, 8);
+            space.adopt_shown(&Shown { registered, uffd: Some(uffd(9)), ..shown("um uw") });
             assert_eq!(area(&space, at), (at, at + 3 * page, owner));
         }
+        // That of the call also replaces one that was closed meanwhile, as nothing shows.
+        space.adopt_shown(&Shown { registered: vec![(at, at + page)], uffd: Some(uffd(10)), ..shown("um uw") });
+        assert_eq!(area(&space, at), (at, at + 3 * page, Some(10)));
     }
 
     #[test]

@@ -157,7 +157,8 @@ fn do_call(m: &mut Model, maps: &mut Maps, memory: &Memory, d: &Decoded, result:
             let modes = [(1, Flags::UFFD_MISSING), (2, Flags::UFFD_WP), (4, Flags::UFFD_MINOR)];
             let modes = modes.iter().filter(|(bit, _)| mode & bit != 0).fold(Flags::empty(), |f, (_, v)| f | *v);
             let uffd = uffd_of(memory, d);
-            model::own(m, (start, start.saturating_add(len)), uffd);
+            // The kernel registers nothing over memory of another one.
+            model::own(m, (start, start.saturating_add(len)), uffd, false);
             Some(m.register_uffd(start, len, uffd, modes))
         }
         Call::UffdUnregister => {

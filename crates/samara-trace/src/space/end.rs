@@ -28,7 +28,7 @@ impl Space {
         let mut reported = 0;
         if self.model.to_string() != text {
             let areas = proc::parse(&text);
-            let learnt = explain::explain(&mut self.model, &mut self.maps, &[], who.tid);
+            let learnt = explain::explain(&mut self.model, &mut self.maps, &[], None, who.tid);
             learnt.into_iter().for_each(|(text, steps)| self.report_learnt(who, text, &steps, journal));
             let mut attempt = Attempt::default();
             let unknown = Unknown { foggy: &self.foggy, order: false };

@@ -3,25 +3,34 @@
 //! It is asked when a call does not agree with the kernel, before the call is applied again; for
 //! stacks also before the engine decides a call, and at the end of a process. It knows no calls.
 
-use samara_mm::Flags;
+use samara_mm::{Flags, Placed, Uffd};
 
 use crate::event::{Step, StepKind};
 use crate::os::proc::{self, KernelArea, Maps};
 use crate::os::sys::Tid;
-use crate::space::model::{self, Model};
+use crate::space::model::{self, Inode, Model};
 use crate::space::reach::Range;
 
 /// What was learnt: a text, and the steps that the model took.
 pub(crate) type Learnt = (String, Vec<Step>);
 
 /// Brings the model up to date with changes that no call made before a call that reached `ranges`.
-pub(crate) fn explain(model: &mut Model, maps: &mut Maps, ranges: &[Range], tid: Tid) -> Vec<Learnt> {
+///
+/// `registration`: the range that the call registered, and the userfaultfd. What another one had
+/// registered there was closed: the kernel registers nothing over it.
+pub(crate) fn explain(
+    model: &mut Model,
+    maps: &mut Maps,
+    ranges: &[Range],
+    registration: Option<(Range, Uffd)>,
+    tid: Tid,
+) -> Vec<Learnt> {
     let mut learnt = Vec::new();
     for range in ranges {
         let stacks: Vec<u64> = stacks(model, *range).collect();
         learnt.extend(stacks.into_iter().filter_map(|stack| grown(model, maps, *range, stack)));
     }
-    learnt.extend(closed(model, ranges, tid));
+    learnt.extend(closed(model, ranges, registration, tid));
     learnt
 }
 
@@ -65,9 +74,14 @@ fn grown(model: &mut Model, maps: &mut Maps, range: Range, old: u64) -> Option<L
 /// Removes registrations that the kernel no longer has: their userfaultfd was closed. Areas that
 /// touch there become one only where the kernel shows one area, unless the call that is applied
 /// next, in `ranges`, may have changed that.
-fn closed(model: &mut Model, ranges: &[Range], tid: Tid) -> Vec<Learnt> {
-    let registered: Vec<Range> =
-        model.areas().filter(|a| a.area.flags.intersects(Flags::UFFD)).map(|a| (a.start, a.end)).collect();
+fn closed(model: &mut Model, ranges: &[Range], registration: Option<(Range, Uffd)>, tid: Tid) -> Vec<Learnt> {
+    let others = |a: &Placed<'_, Inode>| {
+        registration.is_some_and(|(range, uffd)| {
+            a.start < range.1 && range.0 < a.end && a.extras().uffd.is_some_and(|owner| owner != uffd)
+        })
+    };
+    let registered = model.areas().filter(|a| a.area.flags.intersects(Flags::UFFD));
+    let registered: Vec<(Range, bool)> = registered.map(|a| ((a.start, a.end), others(&a))).collect();
     if registered.is_empty() {
         return Vec::new();
     }
@@ -82,7 +96,7 @@ fn closed(model: &mut Model, ranges: &[Range], tid: Tid) -> Vec<Learnt> {
             && areas.iter().any(|k| k.end == at)
     };
     let mut steps = Vec::new();
-    for (start, end) in registered.into_iter().filter(|(start, _)| !still(*start)) {
+    for ((start, end), _) in registered.into_iter().filter(|(range, others)| *others || !still(range.0)) {
         let Ok(plan) = model.unregister_uffd(start, end - start) else { continue };
         for step in model::steps(plan.steps()) {
             if step.kind == StepKind::Merged && parted(step.start) && model.learn_cut(step.start).is_ok() {

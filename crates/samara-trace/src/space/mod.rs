@@ -96,9 +96,8 @@ pub(crate) struct Space {
     pub(crate) pending: Vec<Returned>,
     /// Calls whose tasks were killed before the calls returned. They may have had an effect or not.
     pub(crate) lost: Vec<Decoded>,
-    /// The userfaultfds with which memory was registered here. Closing one changes areas without a
-    /// call.
-    pub(crate) userfaultfds: Vec<Uffd>,
+    /// A userfaultfd has been registered here. Closing it changes areas without a call.
+    pub(crate) registered: bool,
     pub(crate) window: Vec<KernelArea>,
     /// The places where the break may be, if overlapped calls left more than one. The next `brk`
     /// settles it.
@@ -176,7 +175,7 @@ impl Space {
         if ranges.is_empty() {
             return;
         }
-        let learnt = explain::explain(&mut self.model, &mut self.maps, &ranges, who.tid);
+        let learnt = explain::explain(&mut self.model, &mut self.maps, &ranges, None, who.tid);
         learnt.into_iter().for_each(|(text, steps)| self.report_learnt(who, text, &steps, journal));
     }
 
@@ -187,11 +186,6 @@ impl Space {
         if !steps.is_empty() {
             self.report_learnt(who, "an area that no call made".into(), &steps, journal);
         }
-    }
-
-    /// The userfaultfd with which memory was registered here, if it is a single one.
-    pub(crate) fn only_userfaultfd(&self) -> Option<Uffd> {
-        self.userfaultfds.first().copied().filter(|_| self.userfaultfds.len() == 1)
     }
 
     /// Whether an area that grows down begins in these ranges or is the next above one of them. It
@@ -217,12 +211,7 @@ impl Space {
         }
         self.bound |= call.decoded.call == Call::Mbind;
         self.moved |= matches!(call.decoded.call.row().reach, Reach::Moves(_));
-        if call.decoded.call == Call::UffdRegister && !call.failed() {
-            let uffd = apply::uffd_of(&call.memory, &call.decoded);
-            if !self.userfaultfds.contains(&uffd) {
-                self.userfaultfds.push(uffd);
-            }
-        }
+        self.registered |= call.decoded.call == Call::UffdRegister;
         let saved = call.failed().then(|| self.save(std::slice::from_ref(call)));
         let d = &call.decoded;
         // A call that a limit refused may have been done in part.
@@ -261,6 +250,13 @@ impl Space {
             },
         }
         attempt
+    }
+
+    /// The range that a call has registered, and the userfaultfd.
+    pub(crate) fn registration(&self, call: &Returned) -> Option<(Range, Uffd)> {
+        let is = call.decoded.call == Call::UffdRegister && !call.failed();
+        let range = is.then(|| self.ranges(call)).and_then(|ranges| ranges.first().copied());
+        range.map(|range| (range, apply::uffd_of(&call.memory, &call.decoded)))
     }
 
     pub(crate) fn ranges(&self, call: &Returned) -> Vec<Range> {

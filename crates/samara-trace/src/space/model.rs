@@ -115,16 +115,20 @@ pub(crate) fn import(k: &KernelArea, page: u64) -> (Area<Inode>, Extras) {
     (area, Extras { name: tag, ..Extras::default() })
 }
 
-/// The userfaultfd with which this area is registered, as far as the model knows it for a part.
-pub(crate) fn owner(model: &Model, k: &KernelArea) -> Option<Uffd> {
-    model.areas_in(k.start, k.end).find_map(|m| m.extras().uffd)
+/// The userfaultfd with which these parts of one area are registered, as far as the model knows it:
+/// none where they disagree.
+pub(crate) fn owner<'a>(parts: impl Iterator<Item = Placed<'a, Inode>>) -> Option<Uffd> {
+    let mut known = parts.filter_map(|m| m.extras().uffd);
+    let first = known.next()?;
+    known.all(|other| other == first).then_some(first)
 }
 
-/// What the kernel showed to be registered in this range, with a userfaultfd that is not known, is
-/// registered with this one: the kernel registers nothing over memory of another one.
-pub(crate) fn own(model: &mut Model, (start, end): Range, uffd: Uffd) {
-    let unowned = |m: &Placed<'_, Inode>| m.area.flags.intersects(Flags::UFFD) && m.extras().uffd.is_none();
-    let areas = model.areas_in(start, end).filter(unowned);
+/// Notes that the areas that are registered in this range are registered with `uffd`: those whose
+/// userfaultfd is not known, or all of them (`known_too`).
+pub(crate) fn own(model: &mut Model, (start, end): Range, uffd: Uffd, known_too: bool) {
+    let other = |owner: Option<Uffd>| if known_too { owner != Some(uffd) } else { owner.is_none() };
+    let changes = |m: &Placed<'_, Inode>| m.area.flags.intersects(Flags::UFFD) && other(m.extras().uffd);
+    let areas = model.areas_in(start, end).filter(changes);
     let areas: Vec<_> = areas.map(|m| (m.start, m.end, m.area.clone(), m.extras().clone())).collect();
     for (start, end, area, extras) in areas {
         let _ = model.forget(start, end);

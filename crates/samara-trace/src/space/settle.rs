@@ -45,8 +45,7 @@ impl Space {
         let future_locks = self.save_future_locks();
         self.settle_future_locks(&call);
         // What is needed to undo the call is saved only where it may be needed.
-        let careful =
-            open || !self.userfaultfds.is_empty() || !self.breaks.is_empty() || self.below_stack(&self.ranges(&call));
+        let careful = open || self.registered || !self.breaks.is_empty() || self.below_stack(&self.ranges(&call));
         let mut saved = careful.then(|| self.save(std::slice::from_ref(&call)));
         let mut attempt = self.attempt(&call, journal);
         if attempt.misfit.is_some()
@@ -54,7 +53,8 @@ impl Space {
         {
             self.put_back(before);
             let ranges = self.ranges(&call);
-            let learnt = explain::explain(&mut self.model, &mut self.maps, &ranges, call.who.tid);
+            let registration = self.registration(&call);
+            let learnt = explain::explain(&mut self.model, &mut self.maps, &ranges, registration, call.who.tid);
             if !learnt.is_empty() {
                 learnt.into_iter().for_each(|(text, steps)| self.report_learnt(call.who, text, &steps, journal));
                 saved = open.then(|| self.save(std::slice::from_ref(&call)));

@@ -118,7 +118,7 @@ impl Space {
             size: Size::default(),
             pending: Vec::new(),
             lost: Vec::new(),
-            userfaultfds: Vec::new(),
+            registered: false,
             window: Vec::new(),
             breaks: Vec::new(),
             future_locks: Vec::new(),

@@ -167,8 +167,8 @@ fn keep(property: &str, cut: &str, w: u64) {
 /// Registrations that come and go where areas touch that were written each by itself. Exit code 7:
 /// there is no userfaultfd for us.
 fn registered() {
-    let w = window(400);
-    for way in 0..6 {
+    let w = window(480);
+    for way in 0..8 {
         let p = |n: u64| w + (way * 40 + n) * PAGE;
         let Some(fd) = userfaultfd() else { exit(7) };
         map(p(8), 4);
@@ -188,6 +188,14 @@ fn registered() {
                 assert_eq!(again, fd);
                 assert_eq!(register(again, p(if way == 2 { 12 } else { 20 }), 4), if way == 2 { 0 } else { EINVAL });
             }
+            // It registers the same, or a part of it.
+            6 | 7 => {
+                assert_eq!(call(libc::SYS_close, [fd, 0, 0, 0, 0, 0]), 0);
+                let again = userfaultfd().unwrap_or(fd);
+                let (at, pages) = if way == 6 { (p(8), 4) } else { (p(9), 2) };
+                assert_eq!(register(again, at, pages), 0);
+                assert_eq!(register(again, p(9), 1), 0);
+            }
             4 => assert_eq!(unregister(fd, p(8), 8), 0),
             _ => assert_eq!(call(libc::SYS_close, [fd, 0, 0, 0, 0, 0]), 0),
         }
@@ -196,7 +204,7 @@ fn registered() {
         map(p(16), 1);
     }
     // A second one next to the first: the two never merge.
-    let p = |n: u64| w + (300 + n) * PAGE;
+    let p = |n: u64| w + (380 + n) * PAGE;
     let (Some(one), Some(two)) = (userfaultfd(), userfaultfd()) else { exit(7) };
     map(p(0), 4);
     assert_eq!(register(one, p(0), 2), 0);
