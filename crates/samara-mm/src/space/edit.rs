@@ -28,6 +28,7 @@ use samara::Span;
 /// Number of steps from which a call counts as large. It may then have reserved memory that is
 /// worth giving back.
 const LARGE: usize = 200;
+
 /// An area next to a range.
 pub(crate) struct Side<'a, B> {
     pub(crate) start: u64,

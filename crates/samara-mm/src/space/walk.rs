@@ -160,9 +160,6 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
     /// Returns the steps, and whether there was a hole, or why it stopped; `finish` makes the
     /// answer of both.
     ///
-    /// # Errors
-    /// ENOMEM: out of memory before anything was changed.
-    ///
     /// Where one area holds the whole range, one look at the tree finds all, and one store changes
     /// it, whole or not at all. Of several areas each is looked at by itself, after memory has been
     /// reserved: at most two stores add an entry, however many areas there are. A piece between the
@@ -170,6 +167,9 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
     /// area can only be cut at `start` and at `end`. (If a piece was joined with the next one, the
     /// walk meets that one again with its attributes changed already; `edit` then changes nothing
     /// and makes no cut.) Each boundary is joined at most once, the two at the ends included.
+    ///
+    /// # Errors
+    /// ENOMEM: out of memory before anything was changed.
     pub(crate) fn walk(
         &mut self,
         start: u64,

@@ -173,14 +173,16 @@ fn call(
         // What writes to areas that it stores nowhere.
         34 => space.lock(at, len, LockKind::Now),
         35 => space.lock_all(true, false, LockKind::Now),
+        36 => space.advise(at, len, if to & PAGE == 0 { Advice::PopulateWrite } else { Advice::GuardInstall }),
         37 => {
             let mapped = space.map_image(&given.images[(to / PAGE % 9) as usize], &mut Linux);
-            if let (Ok((start, _)), Some(_)) = (&mapped, LEFT.replace(None)) {
+            if let Ok((start, _)) = &mapped {
+                // It goes again, or areas would pile up where nothing else is mapped.
+                LEFT.set(None);
                 space.unmap(*start, 11 * PAGE).unwrap();
             }
             mapped.map(|(_, plan)| plan)
         }
-        36 => space.advise(at, len, if to & PAGE == 0 { Advice::PopulateWrite } else { Advice::GuardInstall }),
         _ => space.process_advise(&[(at, len)], Advice::DontDump, true).map(|(_, plan)| plan),
     };
     done.map(|_| ()).map_err(whole)

@@ -9,9 +9,10 @@
 //!   took effect in between, an area may get the policy that only a part of it has. That is put
 //!   right when the call has returned: what it reached is looked at again, with what touches it.
 //! - **ADOPT-UNORDERED-3** no file shows with which userfaultfd an area is registered. It is that
-//!   of the calls after which the view is taken, where they registered memory; else that of the
-//!   parts of the area that the model knows. Where even that is not known (the registration is
-//!   still in the kernel), the area has none until the call is back ([`model::own`]).
+//!   of the calls after which the view is taken, where they registered memory, all with the same
+//!   one; else that of the parts of the area that the model knows, if these agree. Where even that
+//!   is not known (the registration is still in the kernel), the model has none for the area until
+//!   the call is back ([`model::own`]).
 //!
 //! Neighbours: `adopt` takes the whole space over, where the order is known; `overlap`, `settle`
 //! and `start` ask for this one.
@@ -40,10 +41,8 @@ pub(crate) struct Shown {
     policies: Option<HashMap<u64, Option<Policy>>>,
     /// What the calls have mapped anew: it has no policy yet.
     fresh: Vec<Range>,
-    /// What they have registered.
-    registered: Vec<Range>,
-    /// The userfaultfd of these registrations, if it is a single one.
-    uffd: Option<Uffd>,
+    /// What they have registered, if all of it is with a single userfaultfd.
+    registered: Vec<(Range, Uffd)>,
 }
 
 impl Shown {
@@ -91,27 +90,18 @@ impl Space {
         let heap = heap.collect();
         let areas: Vec<KernelArea> = all.into_iter().filter(|k| meets(&ranges, (k.start, k.end))).collect();
         let policies = if self.bound { policies(tid) } else { None };
-        Some(Shown {
-            ns: sys::now_ns(),
-            ranges,
-            areas,
-            heap,
-            policies,
-            fresh: Vec::new(),
-            registered: Vec::new(),
-            uffd: None,
-        })
+        Some(Shown { ns: sys::now_ns(), ranges, areas, heap, policies, fresh: Vec::new(), registered: Vec::new() })
     }
 
     /// As [`Space::look`], after these calls.
     pub(crate) fn look_after(&mut self, calls: &[Returned], ranges: &[Range]) -> Option<Shown> {
         let mut shown = self.look(calls.last()?.who.tid, ranges)?;
         shown.fresh = self.made(calls);
-        let mut all: Vec<Uffd>;
-        (shown.registered, all) = calls.iter().filter_map(|call| self.registration(call)).unzip();
-        all.dedup();
-        self.registered |= !all.is_empty();
-        shown.uffd = all.pop().filter(|_| all.is_empty());
+        let registered: Vec<(Range, Uffd)> = calls.iter().filter_map(|call| self.registration(call)).collect();
+        self.registered |= !registered.is_empty();
+        if registered.windows(2).all(|pair| pair[0].1 == pair[1].1) {
+            shown.registered = registered;
+        }
         Some(shown)
     }
 
@@ -220,10 +210,8 @@ impl Space {
                 if olds.contains(&(start, end)) { StepKind::Changed(FlagChange::default()) } else { StepKind::Mapped };
             steps.push(Step { kind, start, end });
         }
-        for range in &shown.registered {
-            if let Some(uffd) = shown.uffd {
-                model::own(&mut self.model, *range, uffd, true);
-            }
+        for (range, uffd) in &shown.registered {
+            model::own(&mut self.model, *range, *uffd, true);
         }
         steps
     }
@@ -376,7 +364,6 @@ mod tests {
             policies: None,
             fresh: Vec::new(),
             registered: Vec::new(),
-            uffd: None,
         };
         let mut register = |space: &mut Space, start: u64, mode: u64| {
             let range = [start, page, mode, 0];
@@ -410,14 +397,14 @@ mod tests {
             let extras = Extras { uffd: Some(uffd(id)), ..extras };
             space.model.import_with(first, first + page, area, extras).unwrap();
         };
-        for (registered, owner) in [(vec![], None), (vec![(at + page, at + 2 * page)], Some(9))] {
+        for (registered, owner) in [(vec![], None), (vec![((at + page, at + 2 * page), uffd(9))], Some(9))] {
             part(&mut space, at, 7);
             part(&mut space, at + page, 8);
-            space.adopt_shown(&Shown { registered, uffd: Some(uffd(9)), ..shown("um uw") });
+            space.adopt_shown(&Shown { registered, ..shown("um uw") });
             assert_eq!(area(&space, at), (at, at + 3 * page, owner));
         }
         // That of the call also replaces one that was closed meanwhile, as nothing shows.
-        space.adopt_shown(&Shown { registered: vec![(at, at + page)], uffd: Some(uffd(10)), ..shown("um uw") });
+        space.adopt_shown(&Shown { registered: vec![((at, at + page), uffd(10))], ..shown("um uw") });
         assert_eq!(area(&space, at), (at, at + 3 * page, Some(10)));
     }
 

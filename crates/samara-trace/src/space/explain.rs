@@ -3,13 +3,13 @@
 //! It is asked when a call does not agree with the kernel, before the call is applied again; for
 //! stacks also before the engine decides a call, and at the end of a process. It knows no calls.
 
-use samara_mm::{Flags, Placed, Uffd};
+use samara_mm::{Flags, Uffd};
 
 use crate::event::{Step, StepKind};
 use crate::os::proc::{self, KernelArea, Maps};
 use crate::os::sys::Tid;
-use crate::space::model::{self, Inode, Model};
-use crate::space::reach::Range;
+use crate::space::model::{self, Model};
+use crate::space::reach::{Range, meets};
 
 /// What was learnt: a text, and the steps that the model took.
 pub(crate) type Learnt = (String, Vec<Step>);
@@ -75,28 +75,17 @@ fn grown(model: &mut Model, maps: &mut Maps, range: Range, old: u64) -> Option<L
 /// touch there become one only where the kernel shows one area, unless the call that is applied
 /// next, in `ranges`, may have changed that.
 fn closed(model: &mut Model, ranges: &[Range], registration: Option<(Range, Uffd)>, tid: Tid) -> Vec<Learnt> {
-    let others = |a: &Placed<'_, Inode>| {
-        registration.is_some_and(|(range, uffd)| {
-            a.start < range.1 && range.0 < a.end && a.extras().uffd.is_some_and(|owner| owner != uffd)
-        })
-    };
-    let registered = model.areas().filter(|a| a.area.flags.intersects(Flags::UFFD));
-    let registered: Vec<(Range, bool)> = registered.map(|a| ((a.start, a.end), others(&a))).collect();
-    if registered.is_empty() {
+    if !model.areas().any(|a| a.area.flags.intersects(Flags::UFFD)) {
         return Vec::new();
     }
     let Ok(areas) = proc::smaps(tid) else { return Vec::new() };
-    let still = |at: u64| {
-        let there = areas.iter().find(|k| k.start <= at && at < k.end).and_then(|k| k.flags.as_deref());
-        there.is_some_and(|letters| Flags::from_letters(letters).intersects(Flags::UFFD))
-    };
     let parted = |at: u64| {
         !ranges.iter().any(|r| r.0 <= at && at <= r.1)
             && areas.iter().any(|k| k.start == at)
             && areas.iter().any(|k| k.end == at)
     };
     let mut steps = Vec::new();
-    for ((start, end), _) in registered.into_iter().filter(|(range, others)| *others || !still(range.0)) {
+    for (start, end) in no_longer_registered(model, &areas, registration) {
         let Ok(plan) = model.unregister_uffd(start, end - start) else { continue };
         for step in model::steps(plan.steps()) {
             if step.kind == StepKind::Merged && parted(step.start) && model.learn_cut(step.start).is_ok() {
@@ -107,4 +96,67 @@ fn closed(model: &mut Model, ranges: &[Range], registration: Option<(Range, Uffd
     }
     let text = "a userfaultfd was closed, and its registrations went with it";
     if steps.is_empty() { Vec::new() } else { vec![(text.into(), steps)] }
+}
+
+/// The parts of the model's registered areas that are not registered in the kernel, or with another
+/// userfaultfd. An area may be registered there only in part: a call that has not returned may have
+/// unregistered the rest.
+fn no_longer_registered(model: &Model, areas: &[KernelArea], registration: Option<(Range, Uffd)>) -> Vec<Range> {
+    let is_still = |k: &&KernelArea| {
+        k.flags.as_deref().is_some_and(|letters| Flags::from_letters(letters).intersects(Flags::UFFD))
+    };
+    let mut gone = Vec::new();
+    for a in model.areas().filter(|a| a.area.flags.intersects(Flags::UFFD)) {
+        let other = registration.is_some_and(|(range, uffd)| {
+            meets(&[range], (a.start, a.end)) && a.extras().uffd.is_some_and(|owner| owner != uffd)
+        });
+        if other {
+            gone.push((a.start, a.end));
+            continue;
+        }
+        let there = areas.iter().filter(|k| k.start < a.end && a.start < k.end);
+        gone.extend(there.filter(|k| !is_still(k)).map(|k| (k.start.max(a.start), k.end.min(a.end))));
+    }
+    gone
+}
+
+#[cfg(test)]
+mod tests {
+    use samara_mm::{MapRequest, Prot};
+
+    use super::*;
+
+    /// The first half has been unregistered by a call that has not returned: the other half stays.
+    #[test]
+    fn what_is_registered_in_part_is_unregistered_in_part() {
+        const PAGE: u64 = 4096;
+        let area = |start: u64, end: u64, flags: &str| KernelArea {
+            start: start * PAGE,
+            end: end * PAGE,
+            perms: 0,
+            offset: 0,
+            dev: (0, 0),
+            inode: 0,
+            name: None,
+            flags: Some(flags.to_owned()),
+            page: PAGE,
+        };
+        let uffd = |id| Uffd { id, fork_events: false, remap_events: false };
+        let mut model = model::empty();
+        model.map(&MapRequest::anonymous(16 * PAGE, 8 * PAGE, Prot::NONE)).unwrap();
+        model.register_uffd(18 * PAGE, 4 * PAGE, uffd(1), Flags::UFFD_MISSING).unwrap();
+        let gone = |areas: &[KernelArea], registration| {
+            let gone = no_longer_registered(&model, areas, registration);
+            gone.into_iter().map(|(start, end)| (start / PAGE, end / PAGE)).collect::<Vec<_>>()
+        };
+        let half = [area(16, 20, "mr mw me"), area(20, 22, "mr mw me um"), area(22, 24, "mr mw me")];
+        assert_eq!(gone(&half, None), [(18, 20)]);
+        let all = [area(16, 18, "mr mw me"), area(18, 22, "mr mw me um"), area(22, 24, "mr mw me")];
+        assert_eq!(gone(&all, None), []);
+        assert_eq!(gone(&[area(16, 24, "mr mw me")], None), [(18, 22)]);
+        // Another one has registered a part: all of the first one's is gone.
+        let range = (20 * PAGE, 21 * PAGE);
+        assert_eq!(gone(&all, Some((range, uffd(2)))), [(18, 22)]);
+        assert_eq!(gone(&all, Some((range, uffd(1)))), []);
+    }
 }

@@ -24,7 +24,7 @@ const AWAY: u64 = SHARED_PAGES + MOST_THREADS * OWN_PAGES + 8;
 const PATIENCE_S: u64 = 240;
 
 /// What threads do, each a letter.
-const VERBS: &str = "mMzgupalkoLnNbBrRdfvwhsceqU";
+const VERBS: &str = "mMzgupalkoLnNbBrRdfvwhsceqUV";
 
 /// A sequence of numbers that look random (splitmix64).
 struct Numbers(u64);
@@ -50,7 +50,8 @@ struct World {
     heap: u64,
     file: i32,
     segment: u64,
-    uffd: i64,
+    /// Two userfaultfds; -1 where there is none.
+    uffds: [i64; 2],
 }
 
 /// `racing SEED THREADS OPS VERBS`.
@@ -66,10 +67,11 @@ pub(crate) fn run(args: &[String]) {
     call(libc::SYS_brk, [heap, 0, 0, 0, 0, 0]);
     let segment =
         if verbs.contains('s') { call(libc::SYS_shmget, [0, 3 * PAGE, 0o1600, 0, 0, 0]) as u64 } else { u64::MAX };
-    let uffd = if verbs.contains('U') { userfaultfd() } else { -1 };
-    let world = World { arena, heap, file: memfd(64 * PAGE), segment, uffd };
+    let uffds = ['U', 'V'].map(|verb| if verbs.contains(verb) { userfaultfd() } else { -1 });
+    let served: Vec<i64> = uffds.into_iter().filter(|uffd| *uffd >= 0).collect();
+    let world = World { arena, heap, file: memfd(64 * PAGE), segment, uffds };
     // Threads are made before anything changes: their stacks must not come to lie in the arena.
-    let go = Arc::new(Barrier::new(threads as usize + usize::from(uffd >= 0)));
+    let go = Arc::new(Barrier::new(threads as usize + served.len()));
     let start = |thread: u64| {
         let (verbs, go) = (verbs.clone(), go.clone());
         let mut numbers = Numbers(seed.wrapping_mul(1_000_003).wrapping_add(thread));
@@ -83,7 +85,7 @@ pub(crate) fn run(args: &[String]) {
         })
     };
     let workers: Vec<_> = (0..threads).map(start).collect();
-    if uffd >= 0 {
+    for uffd in served {
         let go = go.clone();
         std::thread::spawn(move || {
             go.wait();
@@ -171,11 +173,12 @@ fn act(w: &World, verb: u8, thread: u64, numbers: &mut Numbers) {
             wait(child, 0);
         }
         b'k' => {}
-        b'U' if w.uffd >= 0 => {
+        b'U' | b'V' if w.uffds[usize::from(verb == b'V')] >= 0 => {
+            let uffd = w.uffds[usize::from(verb == b'V')] as u64;
             // struct uffdio_register, or the range at its beginning.
             let arg = [at, len, [1, 2, 3, 1][pick as usize], 0];
             let request: u64 = if numbers.below(2) == 0 { 0xc020_aa00 } else { 0x8010_aa01 };
-            call(libc::SYS_ioctl, [w.uffd as u64, request, arg.as_ptr() as u64, 0, 0, 0]);
+            call(libc::SYS_ioctl, [uffd, request, arg.as_ptr() as u64, 0, 0, 0]);
         }
         b'c' => {
             let spans = [at, len, w.arena + numbers.below(SHARED_PAGES) * PAGE, PAGE];
@@ -230,7 +233,7 @@ pub(crate) fn lonely() {
     };
     let arena = mmap(0, 4 * AWAY * PAGE, 0, ANON, -1, 0) as u64 + 16 * PAGE;
     let own = mmap(0, 64 * PAGE, RW, ANON, -1, 0) as u64 / PAGE + 32;
-    let world = World { arena, heap: 0, file: -1, segment: 0, uffd: -1 };
+    let world = World { arena, heap: 0, file: -1, segment: 0, uffds: [-1; 2] };
     let meet = Arc::new(Barrier::new(5));
     let start = |thread: u64| {
         let meet = meet.clone();
