@@ -135,17 +135,30 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
                 self.regap::<F>(path, below[0].max(above[0]), below[1].max(above[1]));
                 return;
             }
-            for level in 1..=self.height() {
-                let Step { node, slot } = path.at(level);
-                let node = Inner::<K, S>::from_raw(node);
-                node.set_key(slot, bounds[1].last);
-                if slot + 1 < node.len() {
-                    break;
-                }
-            }
+            self.set_pivot(path, bounds[1].last);
             self.regap::<F>(path, below[0], below[1]);
             if next.is_some() {
                 self.regap::<F>(behind, above[0], above[1]);
+            }
+        }
+    }
+
+    /// Sets the pivots of the leaf of `path`, and of the nodes above whose last one it is.
+    ///
+    /// # Safety
+    /// `path` is a current path of this tree, which is the only owner of its nodes.
+    #[inline(always)]
+    pub(super) unsafe fn set_pivot(&mut self, path: &Path, pivot: K) {
+        for level in 1..=self.height() {
+            // SAFETY: TREE-4: the nodes of a current path are live, and those above level 0 are
+            // inner nodes.
+            unsafe {
+                let Step { node, slot } = path.at(level);
+                let node = Inner::<K, S>::from_raw(node);
+                node.set_key(slot, pivot);
+                if slot + 1 < node.len() {
+                    break;
+                }
             }
         }
     }

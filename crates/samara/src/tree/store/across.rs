@@ -1,10 +1,13 @@
 //! A store over a range that meets entries of several leaves.
 //!
 //! The first leaf takes the new entry. The leaves behind it are taken out, except for a last one
-//! that keeps entries. Does not know how a range within one leaf is stored (`store`).
+//! that keeps entries. Where only the border between two entries moves, as that of a heap which
+//! grows page by page, no leaf becomes thinner, and nothing is rebalanced. Does not know how a
+//! range within one leaf is stored (`store`).
 
 use crate::node::Raw;
 use crate::node::leaf::Leaf;
+use crate::node::search::Portable;
 use crate::node::shape::Shape;
 use crate::tree::owners::is_own;
 use crate::tree::retired::Fate;
@@ -20,10 +23,10 @@ use core::ptr;
 
 impl<K: Key, V, S: Shape> Tree<K, V, S> {
     /// [`Tree::store`] of a range that meets entries of several leaves. `path` leads to the first
-    /// of them.
+    /// of them, and `behind` to the first one in the next leaf.
     ///
     /// # Safety
-    /// `path` is a current path of this tree, and nothing is parked.
+    /// Both are current paths of this tree, and nothing is parked.
     #[cold]
     pub(super) unsafe fn store_across<C, O>(
         &mut self,
@@ -31,6 +34,7 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
         value: Option<V>,
         mut observe: O,
         path: &mut Path,
+        behind: &Path,
     ) -> Result<(), StoreError<K>>
     where
         C: Cut<V>,
@@ -45,6 +49,7 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
             let (from, len) = (path.at(0).slot, leaf.len());
             let head = leaf.first(from) < span.first;
             let at = from + usize::from(head);
+            let keeps = len - at <= 1 && Leaf::<K, V, S>::from_raw(behind.at(0).node).key(0) > span.last;
             // Reserve. The leaf may be full and lose no entry, only the end of its last one.
             let room = self.make_room(path, span, value.is_some(), usize::from(value.is_some()), len - at)?;
             if room == Room::Retry {
@@ -56,6 +61,15 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
                 observe(Displaced { span: lost, entry, value });
             }
             // Commit.
+            if keeps
+                && room == Room::Fits
+                && !self.may_share()
+                && let Some(value) = value
+            {
+                // The map is whole. If the drop panics, there is nothing left to do.
+                drop(self.commit_border(path, behind, at, span, value));
+                return Ok(());
+            }
             let pivot = leaf.key(len - 1);
             let (leaves, parked_behind) = self.commit_behind(pivot.wrapping_add(K::ONE), span.last);
             if head {
@@ -70,6 +84,49 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
             Finish::new(self, displaced, rebalance).run();
         }
         Ok(())
+    }
+
+    /// Commits a new entry that takes the last place in the leaf of `path`, of the entry in slot
+    /// `at` if there is one, and the beginning of the entry of `behind`, the first one of the next
+    /// leaf. Returns the value that it displaces.
+    ///
+    /// # Safety
+    /// Both are current paths of this tree, which shares no node. The entry of `behind` meets
+    /// `span` and ends behind it. Slot `at` holds the last entry of its leaf, which lies within
+    /// `span`, or is the first free one behind an entry that `span` meets. The leaf's form holds
+    /// `span`. Nothing is parked.
+    unsafe fn commit_border(&mut self, path: &Path, behind: &Path, at: usize, span: Span<K>, value: V) -> Option<V> {
+        // SAFETY: LEAF-3: the nodes of both paths are live, and the slots hold entries or are free,
+        // as the caller promises. TREE-2, TREE-3: the words that change are the pivots of the first
+        // leaf, and the gap words for the free runs below the new entry and behind the old one.
+        unsafe {
+            let leaf = Leaf::<K, V, S>::from_raw(path.at(0).node);
+            let next = Leaf::<K, V, S>::from_raw(behind.at(0).node);
+            debug_assert!(self.log.is_none(), "a tree with a log may share nodes");
+            let len = leaf.len();
+            let above = next.first(0).wrapping_sub(leaf.key(len - 1)).wrapping_sub(K::ONE);
+            let start = if at > 0 { leaf.key(at - 1).wrapping_add(K::ONE) } else { self.region_start(path, 0) };
+            // The entry before keeps its beginning, if it meets the range.
+            let trims = start > span.first;
+            if trims {
+                leaf.set_key(at - 1, span.first.wrapping_sub(K::ONE));
+            }
+            let (mut below, mut old) = ([K::ZERO; 2], None);
+            if at < len {
+                let new = if trims { K::ZERO } else { span.first.wrapping_sub(start) };
+                below = [leaf.first(at).wrapping_sub(start), new];
+                old = Some(ptr::read(leaf.value(at)));
+            } else {
+                leaf.open(at, 1);
+                self.len += 1;
+            }
+            leaf.fill(at, span.last, span.first, value);
+            next.set_first(0, span.last.wrapping_add(K::ONE));
+            self.set_pivot(path, span.last);
+            self.regap::<Portable>(path, below[0], below[1]);
+            self.regap::<Portable>(behind, above, K::ZERO);
+            old
+        }
     }
 
     /// Commits the removal of the entries that start between `behind` and `last`. Leaves that lose

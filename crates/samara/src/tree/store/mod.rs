@@ -227,7 +227,7 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
         C: Cut<V>,
         O: FnMut(Displaced<'_, K, V>),
     {
-        let mut path = Path::new();
+        let (mut path, mut behind) = (Path::new(), Path::new());
         // SAFETY: the processor supports `F`, as the caller promises.
         let Some((leaf, from)) = (unsafe { self.seek_by::<F>(span.first, &mut path) }) else {
             return self.store_first(span, value);
@@ -244,9 +244,12 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
                 return Ok(());
             }
             let to = end_of_overlap(leaf, from, span.last);
-            if from < to && to == leaf.len() && span.last > leaf.key(to - 1) && self.reaches_next_leaf(&path, span.last)
+            if from < to
+                && to == leaf.len()
+                && span.last > leaf.key(to - 1)
+                && self.reaches_next_leaf(&path, span.last, &mut behind)
             {
-                return self.store_across::<C, O>(span, value, observe, &mut path);
+                return self.store_across::<C, O>(span, value, observe, &mut path, &behind);
             }
             if from == to {
                 return match value {

@@ -160,19 +160,19 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
         Ok(())
     }
 
-    /// Whether an entry behind the leaf of `path` starts at or before `last`.
+    /// Whether an entry behind the leaf of `path` starts at or before `last`. Then `behind` leads
+    /// to the first one behind that leaf.
     ///
     /// # Safety
     /// `path` is a current path of this tree.
     #[cold]
-    pub(super) unsafe fn reaches_next_leaf(&self, path: &Path, last: K) -> bool {
+    pub(super) unsafe fn reaches_next_leaf(&self, path: &Path, last: K, behind: &mut Path) -> bool {
         // SAFETY: TREE-4: the leaf is live and not empty, and in the leaf behind it only slots
         // below the length are read.
         unsafe {
             let leaf = Leaf::<K, V, S>::from_raw(path.at(0).node);
-            let mut behind = Path::new();
             match leaf.key(leaf.len() - 1).succ() {
-                Some(key) => match self.seek(key, &mut behind) {
+                Some(key) => match self.seek(key, behind) {
                     Some((next, slot)) => slot < next.len() && next.first(slot) <= last,
                     None => false,
                 },
