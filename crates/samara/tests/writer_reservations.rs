@@ -5,7 +5,7 @@
 use samara::testing::Tiny;
 use samara::{
     AllocError, BoundError, Error, Membarrier, Normal, RangeMap, ReservedError, Shape, SharedRangeMap, SharedWriter,
-    Span, WriterReservation,
+    Span, WriterReservation, WriterUpdate,
 };
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -254,6 +254,55 @@ fn others_may_do_anything_meanwhile_tiny() {
 #[test]
 fn others_may_do_anything_meanwhile_normal() {
     reserved::<Normal>(keys(false), if cfg!(miri) { 4 } else { 300 });
+}
+
+/// One update that makes many stores, in maps that begin with few entries: its part of the tree,
+/// which may begin as a single leaf or as nothing, grows and shrinks by whole leaves meanwhile.
+fn many_in_one_update<S: Shape>(rounds: u64) {
+    for round in 0..rounds {
+        let (mut rng, alive) = (fastrand::Rng::with_seed(round), Arc::new(()));
+        let map: Map<S> = filled(rng.u64(0..40), &alive);
+        let mut model: Model = entries(&map).into_iter().collect();
+        let mut writer = map.writer().unwrap();
+        let mut commit = writer.reserve(300, 400).unwrap();
+        let keys = 100 << rng.u32(0..5);
+        let stores = |map: &mut WriterUpdate<'_, u64, Value, S>| {
+            for id in 0..300 {
+                let mut span = Span::new(rng.u64(0..keys), 0);
+                span.last = span.first + rng.u64(0..9);
+                // Often one that grows into the next.
+                if let Some((old, _)) = model.get(span.first).filter(|_| rng.u32(0..3) > 0) {
+                    span = Span::new(if rng.bool() { old.first } else { span.first }, old.last + rng.u64(1..4));
+                }
+                let (mut told, mut want) = (Vec::new(), Vec::new());
+                if rng.u32(0..8) == 0 {
+                    map.clear_range(span, |gone| told.push(gone.span)).unwrap();
+                    model.clear_range(span, |gone| want.push(gone.span)).unwrap();
+                } else {
+                    map.replace(span, Value(id, alive.clone()), |gone| told.push(gone.span)).unwrap();
+                    model.replace(span, id, |gone| want.push(gone.span)).unwrap();
+                }
+                assert_eq!(told, want, "round {round}: {span}");
+            }
+        };
+        commit.update(stores).unwrap();
+        drop(commit);
+        map.write().check().unwrap_or_else(|v| panic!("round {round}: {v:?}"));
+        assert!(entries(&map).into_iter().eq(model.iter().map(|(span, value)| (span, *value))), "round {round}");
+        drop(writer);
+        drop(map);
+        assert_eq!(Arc::strong_count(&alive), 1, "round {round}: values were lost, or dropped twice");
+    }
+}
+
+#[test]
+fn one_update_makes_many_stores_tiny() {
+    many_in_one_update::<Tiny>(if cfg!(miri) { 2 } else { 400 });
+}
+
+#[test]
+fn one_update_makes_many_stores_normal() {
+    many_in_one_update::<Normal>(if cfg!(miri) { 1 } else { 400 });
 }
 
 const THREADS: u64 = 3;

@@ -71,8 +71,8 @@ fn grown(model: &mut Model, maps: &mut Maps, range: Range, old: u64) -> Option<L
     Some((format!("a stack grew from {old:x} down to {start:x}"), vec![step]))
 }
 
-/// Removes registrations that the kernel no longer has: their userfaultfd was closed. Areas that
-/// touch there become one only where the kernel shows one area, unless the call that is applied
+/// Removes registrations that the kernel no longer has: their userfaultfd was closed, or a call that
+/// has not returned ended them. Areas that touch there become one only where the kernel shows one area, unless the call that is applied
 /// next, in `ranges`, may have changed that.
 fn closed(model: &mut Model, ranges: &[Range], registration: Option<(Range, Uffd)>, tid: Tid) -> Vec<Learnt> {
     if !model.areas().any(|a| a.area.flags.intersects(Flags::UFFD)) {
@@ -94,13 +94,14 @@ fn closed(model: &mut Model, ranges: &[Range], registration: Option<(Range, Uffd
             steps.push(step);
         }
     }
-    let text = "a userfaultfd was closed, and its registrations went with it";
+    let text = "registrations with a userfaultfd are gone: it was closed, or a call that has not returned ended them";
     if steps.is_empty() { Vec::new() } else { vec![(text.into(), steps)] }
 }
 
-/// The parts of the model's registered areas that are not registered in the kernel, or with another
-/// userfaultfd. An area may be registered there only in part: a call that has not returned may have
-/// unregistered the rest.
+/// The parts of the model's registered areas that the kernel has mapped and not registered, or that
+/// are registered with another userfaultfd. An area may be registered there only in part: a call
+/// that has not returned may have unregistered the rest. (What is not mapped any more is left for
+/// that call.)
 fn no_longer_registered(model: &Model, areas: &[KernelArea], registration: Option<(Range, Uffd)>) -> Vec<Range> {
     let is_still = |k: &&KernelArea| {
         k.flags.as_deref().is_some_and(|letters| Flags::from_letters(letters).intersects(Flags::UFFD))
@@ -154,6 +155,8 @@ mod tests {
         let all = [area(16, 18, "mr mw me"), area(18, 22, "mr mw me um"), area(22, 24, "mr mw me")];
         assert_eq!(gone(&all, None), []);
         assert_eq!(gone(&[area(16, 24, "mr mw me")], None), [(18, 22)]);
+        let hole = [area(16, 18, "mr mw me"), area(18, 19, "mr mw me um"), area(20, 22, "mr mw me um")];
+        assert_eq!(gone(&hole, None), []);
         // Another one has registered a part: all of the first one's is gone.
         let range = (20 * PAGE, 21 * PAGE);
         assert_eq!(gone(&all, Some((range, uffd(2)))), [(18, 22)]);

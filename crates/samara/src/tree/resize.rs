@@ -146,7 +146,7 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
     /// Sets the pivots of the leaf of `path`, and of the nodes above whose last one it is.
     ///
     /// # Safety
-    /// `path` is a current path of this tree, which is the only owner of its nodes.
+    /// `path` is a current path of this tree, and the tree is the only owner of the nodes on it.
     #[inline(always)]
     pub(super) unsafe fn set_pivot(&mut self, path: &Path, pivot: K) {
         for level in 1..=self.height() {

@@ -1,9 +1,9 @@
 //! A store over a range that meets entries of several leaves.
 //!
 //! The first leaf takes the new entry. The leaves behind it are taken out, except for a last one
-//! that keeps entries. Where only the border between two entries moves, as that of a heap which
-//! grows page by page, no leaf becomes thinner, and nothing is rebalanced. Does not know how a
-//! range within one leaf is stored (`store`).
+//! that keeps entries. Where no leaf loses an entry, because only the border between two of them
+//! moves (a heap that grows page by page), nothing is rebalanced, in a tree that shares no nodes.
+//! Does not know how a range within one leaf is stored (`store`).
 
 use crate::node::Raw;
 use crate::node::leaf::Leaf;
@@ -64,9 +64,12 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
             if keeps
                 && room == Room::Fits
                 && !self.may_share()
+                && self.log.is_none()
                 && let Some(value) = value
             {
-                // The map is whole. If the drop panics, there is nothing left to do.
+                // `Fits` means that the form holds `span`, with a free slot if one is needed, and that
+                // nothing but that form has changed. The map is whole afterwards: if the drop panics,
+                // there is nothing left to do.
                 drop(self.commit_border(path, behind, at, span, value));
                 return Ok(());
             }
@@ -91,18 +94,21 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
     /// leaf. Returns the value that it displaces.
     ///
     /// # Safety
-    /// Both are current paths of this tree, which shares no node. The entry of `behind` meets
-    /// `span` and ends behind it. Slot `at` holds the last entry of its leaf, which lies within
-    /// `span`, or is the first free one behind an entry that `span` meets. The leaf's form holds
-    /// `span`. Nothing is parked.
+    /// Both are current paths of this tree, which shares no node and has no log. The entry of
+    /// `behind` meets `span` and ends behind it. Slot `at` holds the last entry of its leaf, which
+    /// lies within `span`, or is the first free one. If the entry before `at` meets `span`, it
+    /// begins before it, and no other entry of the leaf meets it. There is an entry that `span`
+    /// meets in the leaf, so it begins in the leaf's region. The leaf's form holds `span`. Nothing
+    /// is parked.
     unsafe fn commit_border(&mut self, path: &Path, behind: &Path, at: usize, span: Span<K>, value: V) -> Option<V> {
         // SAFETY: LEAF-3: the nodes of both paths are live, and the slots hold entries or are free,
-        // as the caller promises. TREE-2, TREE-3: the words that change are the pivots of the first
-        // leaf, and the gap words for the free runs below the new entry and behind the old one.
+        // as the caller promises. LEAF-4: an entry that is trimmed keeps a bound and has the other
+        // between its own, so its leaf's form holds it. TREE-2, TREE-3: the words that change are
+        // the pivots of the first leaf, and the gap words for the free runs below the new entry and
+        // behind the old one.
         unsafe {
             let leaf = Leaf::<K, V, S>::from_raw(path.at(0).node);
             let next = Leaf::<K, V, S>::from_raw(behind.at(0).node);
-            debug_assert!(self.log.is_none(), "a tree with a log may share nodes");
             let len = leaf.len();
             let above = next.first(0).wrapping_sub(leaf.key(len - 1)).wrapping_sub(K::ONE);
             let start = if at > 0 { leaf.key(at - 1).wrapping_add(K::ONE) } else { self.region_start(path, 0) };
