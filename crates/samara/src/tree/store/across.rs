@@ -67,9 +67,9 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
                 && self.log.is_none()
                 && let Some(value) = value
             {
-                // `Fits` means that the form holds `span`, with a free slot if one is needed, and that
-                // nothing but that form has changed. The map is whole afterwards: if the drop panics,
-                // there is nothing left to do.
+                // `Fits` means that the form holds `span`, with a free slot if one is needed, and
+                // that nothing but that form has changed. The map is whole afterwards: if the drop
+                // panics, there is nothing left to do.
                 drop(self.commit_border(path, behind, at, span, value));
                 return Ok(());
             }
