@@ -71,9 +71,9 @@ fn grown(model: &mut Model, maps: &mut Maps, range: Range, old: u64) -> Option<L
     Some((format!("a stack grew from {old:x} down to {start:x}"), vec![step]))
 }
 
-/// Removes registrations that the kernel no longer has: their userfaultfd was closed, or a call that
-/// has not returned ended them. Areas that touch there become one only where the kernel shows one area, unless the call that is applied
-/// next, in `ranges`, may have changed that.
+/// Removes registrations that the kernel no longer has: their userfaultfd was closed, or a call
+/// that has not returned ended them. Areas that touch there become one only where the kernel shows
+/// one area, unless the call that is applied next, in `ranges`, may have changed that.
 fn closed(model: &mut Model, ranges: &[Range], registration: Option<(Range, Uffd)>, tid: Tid) -> Vec<Learnt> {
     if !model.areas().any(|a| a.area.flags.intersects(Flags::UFFD)) {
         return Vec::new();
