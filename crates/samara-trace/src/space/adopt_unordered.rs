@@ -331,6 +331,52 @@ mod tests {
         cat.wait().unwrap();
     }
 
+    /// A `brk` is settled after another one that was in the kernel at the same time and may have come
+    /// later: the heap's end tells which is likelier, and the other one stays possible.
+    #[test]
+    fn a_break_that_another_may_have_moved_later_stays_in_doubt() {
+        let tid = std::process::id() as Tid;
+        let mut events: Vec<Event> = Vec::new();
+        let mut journal = Journal::new(&mut events, 0);
+        let who = Who { pid: tid, tid, entry_ns: 1, exit_ns: 1 };
+        let mut space = Space::load(0, who, true, true, &mut journal);
+        let layout = space.model.layout();
+        let page = sys::page_size();
+        let (start, end) = (layout.start_brk, space.model.area_at(layout.brk - 1).unwrap().end);
+        let shown = Shown {
+            ns: 1,
+            ranges: Vec::new(),
+            areas: Vec::new(),
+            heap: vec![(start, end, true)],
+            policies: None,
+            fresh: Vec::new(),
+            registered: Vec::new(),
+        };
+        let brk = |result: u64| {
+            let args = [result, 0, 0, 0, 0, 0];
+            let decoded = decode(AUDIT_NATIVE, libc::SYS_brk as u64, args, |_, _| false).unwrap();
+            Returned {
+                decoded,
+                result: result as i64,
+                who,
+                memory: Memory::now(tid),
+                overlapped: true,
+                go_ns: 0,
+                unsure: false,
+                personality: 0,
+                cause: None,
+            }
+        };
+        let found = |space: &Space| (space.model.layout().brk, space.possible_breaks());
+        // The model has applied it; the kernel shows the heap where it was before.
+        space.model.set_layout(samara_mm::Layout { brk: end + page, ..layout });
+        space.find_break_after(&[brk(end + page)], vec![end], Some(&shown));
+        assert_eq!(found(&space), (end, vec![end, end, end + page]));
+        // Nothing else was in the kernel: there is no doubt, whatever the heap shows.
+        space.find_break_after(&[brk(end + page)], Vec::new(), Some(&shown));
+        assert_eq!(found(&space), (end + page, vec![end + page]));
+    }
+
     /// A view shows a registration whose call is still in the kernel: its userfaultfd is not known
     /// yet. When it is, a later call for fewer modes leaves the area whole, as in the kernel.
     #[test]

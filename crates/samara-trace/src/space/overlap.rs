@@ -91,7 +91,7 @@ impl Space {
             match group.as_slice() {
                 [] => {}
                 _ if open && !crowded => self.pending.extend(group),
-                _ if open => self.take_over(&group, journal),
+                _ if open => self.take_over(&group, self.possible_breaks(), journal),
                 [one] => self.settle_single(one.clone(), flying, journal),
                 _ => self.settle_group(&group, flying, journal),
             }
@@ -123,13 +123,14 @@ impl Space {
     fn settle_group(&mut self, calls: &[Returned], flying: &[Flying], journal: &mut Journal<'_>) {
         let page = sys::page_size();
         let reach: Vec<Range> = calls.iter().flat_map(|c| self.span(&self.reaches(c), page)).collect();
-        let Some(orders) = orders(calls) else { return self.take_over(calls, journal) };
+        let breaks = self.possible_breaks();
+        let Some(orders) = orders(calls) else { return self.take_over(calls, breaks, journal) };
         self.settle_future_locks_by(calls);
         let all = orders.len() < ORDERS_LIMIT;
         let mut tried = Vec::new();
         for order in orders {
             let Ok(before) = self.model.snapshot(self.model.config().clone()) else {
-                return self.take_over(calls, journal);
+                return self.take_over(calls, breaks, journal);
             };
             let checks = journal.counters.checks;
             let (made, fits) = match self.try_order(calls, &order, &reach, journal) {
@@ -153,7 +154,7 @@ impl Space {
             let Some(first) =
                 first.filter(|_| calls.iter().all(|c| c.decoded.call.is_one_step() && !c.stopped_half_way()))
             else {
-                return self.take_over(calls, journal);
+                return self.take_over(calls, breaks, journal);
             };
             return self.report_difference(calls, &first.order, &reach, journal);
         }
@@ -177,7 +178,8 @@ impl Space {
                 done.iter().for_each(|(call, _)| self.move_fog(call));
                 self.unlearn(calls);
                 if let Some(shown) = &shown {
-                    self.find_break(&brks, shown);
+                    let before = if raced { breaks } else { Vec::new() };
+                    self.find_break_after(calls, before, Some(shown));
                     self.fog(calls, &reach);
                 }
                 self.find_future_locks(calls);
@@ -188,7 +190,7 @@ impl Space {
             }
             self.model = before;
         }
-        self.take_over(calls, journal);
+        self.take_over(calls, breaks, journal);
     }
 
     /// Reports a difference: all orders give one result, and the kernel has another.
@@ -310,16 +312,15 @@ impl Space {
     }
 
     /// Takes over what the kernel has where these calls reached: their effect is not known.
-    pub(crate) fn take_over(&mut self, calls: &[Returned], journal: &mut Journal<'_>) {
+    /// `breaks` is where the break may have been before them.
+    pub(crate) fn take_over(&mut self, calls: &[Returned], breaks: Vec<u64>, journal: &mut Journal<'_>) {
         let Some(last) = calls.last().map(|c| c.who) else { return };
         let reach: Vec<Range> = calls.iter().flat_map(|c| self.reaches(c)).collect();
         let shown = self.look_after(calls, &self.span(&reach, sys::page_size()));
         let steps = shown.as_ref().map(|shown| self.adopt_shown(shown)).unwrap_or_default();
         self.unlearn(calls);
         self.fog(calls, &reach);
-        if let Some(shown) = &shown {
-            self.find_break(&self.last_breaks(calls), shown);
-        }
+        self.find_break_after(calls, breaks, shown.as_ref());
         self.find_future_locks(calls);
         // Where nothing is to be taken over, the calls undid one another, or a call that was
         // reported before them came after them and undid them.
@@ -358,6 +359,21 @@ impl Space {
         found
     }
 
+    /// Where the break may be now.
+    pub(crate) fn possible_breaks(&self) -> Vec<u64> {
+        [self.model.layout().brk].into_iter().chain(self.breaks.iter().copied()).collect()
+    }
+
+    /// As [`Space::find_break`], after calls that may have come before others that were reported
+    /// earlier: these may have moved the break last, to one of `breaks`.
+    pub(crate) fn find_break_after(&mut self, calls: &[Returned], breaks: Vec<u64>, shown: Option<&Shown>) {
+        let mut found = self.last_breaks(calls);
+        if let Some(shown) = shown.filter(|_| !found.is_empty()) {
+            found.extend(breaks);
+            self.find_break(&found, shown);
+        }
+    }
+
     /// Sets the break to one of the places where it may be. All places that agree with the names of
     /// areas are kept for the next `brk` if there are several.
     fn find_break(&mut self, found: &[u64], shown: &Shown) {
@@ -370,8 +386,14 @@ impl Space {
         let ends = |at: u64| {
             at.checked_sub(1).and_then(|l| self.model.area_at(l)).is_some_and(|a| a.end == at.next_multiple_of(page))
         };
-        found.sort_by_key(|at| !ends(*at));
-        found.dedup_by_key(|at| at.next_multiple_of(page));
+        let mut pages = Vec::new();
+        found.retain(|at| {
+            let page = at.next_multiple_of(page);
+            let new = !pages.contains(&page);
+            pages.push(page);
+            new
+        });
+        found.sort_by_key(|at| !ends(*at)); // stable: the likeliest of each stays first
         let Some(brk) = found.first().copied() else { return };
         self.model.set_layout(samara_mm::Layout { brk, ..layout });
         self.breaks = if found.len() > 1 { found } else { Vec::new() };

@@ -42,6 +42,7 @@ impl Space {
     pub(crate) fn settle_single(&mut self, call: Returned, flying: &[Flying], journal: &mut Journal<'_>) {
         let open = self.some_place_is_open(flying);
         self.others_in_kernel = !flying.is_empty();
+        let breaks = self.possible_breaks();
         let future_locks = self.save_future_locks();
         self.settle_future_locks(&call);
         // What is needed to undo the call is saved only where it may be needed.
@@ -75,7 +76,7 @@ impl Space {
         }
         let raced = self.raced(&call, &attempt.reach);
         match attempt.misfit.take() {
-            None if raced => self.report_after_race(&call, attempt, journal),
+            None if raced => return self.report_after_race(&call, attempt, breaks, journal),
             None => {
                 let reach = if self.future_locks_are_known() { Vec::new() } else { attempt.reach.clone() };
                 self.report_call(&call, attempt, journal);
@@ -86,7 +87,7 @@ impl Space {
                 self.put_back_future_locks(future_locks);
                 return self.pending.push(call);
             }
-            Some(_) if raced => self.take_over(std::slice::from_ref(&call), journal),
+            Some(_) if raced => return self.take_over(std::slice::from_ref(&call), breaks, journal),
             Some(how) => {
                 let steps = self.adopt_reached(&call, &attempt.reach);
                 attempt.steps.extend(steps.iter().flatten());
@@ -118,14 +119,23 @@ impl Space {
     }
 
     /// Reports a call whose place another call reached at the same time. The other call was
-    /// reported first; `maps` does not show whether that was the order.
-    fn report_after_race(&mut self, call: &Returned, mut attempt: Attempt, journal: &mut Journal<'_>) {
+    /// reported first; `maps` does not show whether that was the order. `breaks` is where the break
+    /// may have been before it.
+    fn report_after_race(
+        &mut self,
+        call: &Returned,
+        mut attempt: Attempt,
+        breaks: Vec<u64>,
+        journal: &mut Journal<'_>,
+    ) {
         // With its neighbours: see ADOPT-UNORDERED-2.
         let around = self.span(&attempt.reach, sys::page_size());
         let shown = self.look_after(std::slice::from_ref(call), &around);
-        let steps = shown.map(|shown| self.adopt_shown(&shown)).unwrap_or_default();
+        let steps = shown.as_ref().map(|shown| self.adopt_shown(shown)).unwrap_or_default();
         self.unlearn(std::slice::from_ref(call));
         self.fog(std::slice::from_ref(call), &attempt.reach);
+        self.find_break_after(std::slice::from_ref(call), breaks, shown.as_ref());
+        self.find_future_locks(std::slice::from_ref(call));
         attempt.unsure = !steps.is_empty();
         self.report_call(call, attempt, journal);
         if !steps.is_empty() {
