@@ -2,6 +2,7 @@
 
 use std::ffi::OsString;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
 
@@ -24,6 +25,7 @@ Examples:
   samara trace -- python3 -c 'import json'     run a program, then see what it did
   samara show python3-4711.samara --reasons    its areas at the end, and why neighbours were not merged
   samara events python3-4711.samara            every event, readable
+  samara inspect 4711                          what the areas of a process that runs are
   samara run --fail mmap:ENOMEM@17 -- ./app    run a program and make its 17th mmap fail
   samara check                                 compare the model with this kernel
 
@@ -37,6 +39,7 @@ pub(crate) enum Command {
     Run(Run),
     Show(Show),
     Events(Events),
+    Inspect(Inspect),
     Check(Check),
     Completions(Completions),
 }
@@ -196,6 +199,43 @@ pub(crate) struct Events {
     /// Print one JSON object per line
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+/// Say what the areas of a running process are, and why they are not fewer
+///
+/// Reads /proc/PID/smaps: no tracing, no stop. Shows how many areas there are against the limit,
+/// what they are by backing and protection, what they look like (guard pages, thread stacks, ...),
+/// why areas that touch are not one, and the free gaps between them.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  samara inspect 4711                          process 4711 as it is now
+  samara inspect 4711 --every 5s               and every 5 seconds what has changed, until it ends
+  samara inspect saved-smaps.txt               a copy of its maps or smaps file
+  ssh host cat /proc/4711/smaps | samara inspect -
+  samara inspect 4711 --json | jq .boundaries
+
+What is only inferred is marked so: the kernel does not show when memory was written, how often a file was opened, or
+policies. What areas look like is recognised by their shape alone, and may be wrong.")]
+pub(crate) struct Inspect {
+    /// A process, a copy of its maps or smaps file, or - for standard input. (A file whose name is
+    /// a number: ./4711)
+    #[arg(value_name = "PID|FILE|-")]
+    pub(crate) target: PathBuf,
+    /// Look again after each DURATION (5s, 1m, 500ms), until the process ends, and print what has
+    /// changed
+    #[arg(long, value_name = "DURATION", value_parser = interval)]
+    pub(crate) every: Option<Duration>,
+    /// Print one JSON object, or one on a line for each look
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+fn interval(text: &str) -> Result<Duration, String> {
+    match humantime::parse_duration(text) {
+        Ok(duration) if !duration.is_zero() => Ok(duration),
+        _ => Err("give a duration with a unit, such as 5s, 1m or 500ms".to_owned()),
+    }
 }
 
 /// Compare the model with the running kernel by random calls

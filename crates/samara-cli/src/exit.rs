@@ -5,7 +5,7 @@ use std::process::{ExitCode, ExitStatus};
 
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 
-/// `show`, `events`, `check`: the command failed (no such file, no such process).
+/// `show`, `events`, `inspect`, `check`: the command failed (no such file, no such process).
 pub(crate) const FAILED: u8 = 1;
 /// All commands: wrong usage.
 pub(crate) const USAGE: u8 = 2;

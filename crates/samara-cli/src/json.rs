@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use samara_oracle::{MixReport, Report};
 use samara_trace::event::{AreaRecord, Event, Step};
-use samara_trace::file::{Summary, kind_name, reasons, step_name};
+use samara_trace::file::{Summary, kind_name, perms_name, reasons, step_name};
 use samara_trace::{Outcome, Refusal};
 use serde::Serialize;
 use serde::ser::SerializeMap;
@@ -79,11 +79,10 @@ fn step(s: &Step) -> Value {
 }
 
 fn area(a: &AreaRecord) -> Value {
-    let flag = |bit: u8, c: char, none: char| if a.perms >> bit & 1 == 1 { c } else { none };
     json!({
         "start": a.start,
         "end": a.end,
-        "perms": String::from_iter([flag(0, 'r', '-'), flag(1, 'w', '-'), flag(2, 'x', '-'), flag(3, 's', 'p')]),
+        "perms": perms_name(a.perms),
         "offset": a.offset,
         "dev": format!("{:02x}:{:02x}", a.dev.0, a.dev.1),
         "inode": a.inode,

@@ -12,6 +12,7 @@ mod line;
 mod moment;
 mod output;
 mod summary;
+mod survey;
 mod target;
 
 pub use commands::{run, testing};

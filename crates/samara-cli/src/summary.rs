@@ -107,7 +107,7 @@ fn could_be_one(group: &Group) -> String {
 }
 
 /// The explanation of a reason, in brackets; empty for an unknown reason.
-fn gloss(reason: &str) -> &'static str {
+pub(crate) fn gloss(reason: &str) -> &'static str {
     match reason {
         "protection" => " (protection keys differ)",
         "flags" => " (madvise or mmap flags differ)",

@@ -31,6 +31,8 @@
 
 pub mod event;
 pub mod file;
+pub mod inspect;
+pub mod survey;
 
 mod api;
 mod arch;

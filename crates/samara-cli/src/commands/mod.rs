@@ -4,6 +4,7 @@ mod check;
 mod completions;
 mod events;
 mod files;
+mod inspect;
 mod run;
 mod show;
 pub mod testing;
@@ -33,6 +34,7 @@ pub fn run() -> ExitCode {
         Command::Run(args) => run::run(&args),
         Command::Show(args) => show::run(&args),
         Command::Events(args) => events::run(&args),
+        Command::Inspect(args) => inspect::run(&args),
         Command::Check(args) => check::run(&args),
         Command::Completions(args) => completions::run(&args),
     }

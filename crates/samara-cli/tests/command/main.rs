@@ -3,6 +3,7 @@
 mod check;
 mod help_and_usage;
 mod hostile_names;
+mod inspect;
 mod outputs;
 mod run;
 mod samples;

@@ -48,7 +48,7 @@ pub use error::{Fault, FileError};
 pub use groups::Group;
 pub use maps::MapsLine;
 pub(crate) use names::recorded;
-pub use names::{call_name, kind_name, reasons, step_name};
+pub use names::{call_name, kind_name, perms_name, reasons, step_name};
 pub use reader::TraceReader;
 pub use replay::{Process, Replay, ReplayError, Space};
 pub use schema::{FORMAT, Header};

@@ -96,7 +96,8 @@ const PERMS: [&str; 16] = [
     "-wxs", "rwxs",
 ];
 
-pub(crate) fn perms_name(perms: u8) -> &'static str {
+/// Permissions as a maps line shows them: `rw-p`.
+pub fn perms_name(perms: u8) -> &'static str {
     PERMS[usize::from(perms & 15)]
 }
 

@@ -34,10 +34,15 @@ pub fn name_text(bytes: &[u8]) -> String {
     let byte =
         |byte: &u8| char::from_u32(FIRST as u32 - 0x80 + u32::from(*byte)).unwrap_or(char::REPLACEMENT_CHARACTER);
     for chunk in bytes.utf8_chunks() {
-        for c in chunk.valid().chars() {
-            match c {
-                FIRST.. => text.extend(c.encode_utf8(&mut [0; 4]).as_bytes().iter().map(byte)),
-                c => text.push(c),
+        let valid = chunk.valid();
+        if !valid.as_bytes().contains(&LEAD) {
+            text.push_str(valid);
+        } else {
+            for c in valid.chars() {
+                match c {
+                    FIRST.. => text.extend(c.encode_utf8(&mut [0; 4]).as_bytes().iter().map(byte)),
+                    c => text.push(c),
+                }
             }
         }
         text.extend(chunk.invalid().iter().map(byte));

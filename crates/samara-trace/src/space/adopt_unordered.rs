@@ -331,8 +331,8 @@ mod tests {
         cat.wait().unwrap();
     }
 
-    /// A `brk` is settled after another one that was in the kernel at the same time and may have come
-    /// later: the heap's end tells which is likelier, and the other one stays possible.
+    /// A `brk` is settled after another one that was in the kernel at the same time and may have
+    /// come later: the heap's end tells which is likelier, and the other one stays possible.
     #[test]
     fn a_break_that_another_may_have_moved_later_stays_in_doubt() {
         let tid = std::process::id() as Tid;

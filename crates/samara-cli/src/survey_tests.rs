@@ -1,0 +1,40 @@
+//! Tests: what a survey looks like on a screen, where the command's tests do not reach.
+
+use super::*;
+use samara_trace::event::AreaRecord;
+use samara_trace::survey::Known;
+
+fn area(start: u64, pages: u64, perms: u8) -> AreaRecord {
+    AreaRecord {
+        start: start << 12,
+        end: (start + pages) << 12,
+        perms,
+        offset: 0,
+        dev: (0, 0),
+        inode: 0,
+        name: String::new(),
+        apart: String::new(),
+    }
+}
+
+#[test]
+fn the_limit_is_told() {
+    let survey = |n: u64| Survey::of(&(0..n).map(|i| area(16 + 2 * i, 1, 3)).collect::<Vec<_>>(), Known::All);
+    let row = |n, limit| anstream::adapter::strip_str(&areas(&survey(n), limit)).to_string();
+    assert_eq!(row(10, None), "10, 40 KiB mapped");
+    assert_eq!(row(10, Some(100)), "10, 90 more until vm.max_map_count (100), 40 KiB mapped");
+    let full = "the limit is reached: every call that adds an area fails with ENOMEM";
+    assert_eq!(row(100, Some(100)), format!("100, {full}, 400 KiB mapped"));
+    assert_eq!(row(101, Some(100)), format!("101, {full}, 404 KiB mapped"));
+}
+
+#[test]
+fn changes_are_those_of_groups() {
+    let before = Survey::of(&[area(16, 1, 3), area(20, 1, 1), area(30, 1, 0)], Known::All);
+    let now = Survey::of(&[area(16, 1, 3), area(20, 2, 1), area(40, 1, 3), area(50, 4, 3)], Known::All);
+    assert_eq!(
+        changes(&before, &now),
+        ["     +2 rw-p  anonymous: +20 KiB", "     -1 ---p  anonymous: -4 KiB", "      0 r--p  anonymous: +4 KiB"]
+    );
+    assert!(changes(&now, &now).is_empty());
+}

@@ -1,0 +1,65 @@
+//! Why areas that touch are not one, by reason.
+
+use std::collections::BTreeMap;
+
+use super::{Known, alike, is_anonymous};
+use crate::event::AreaRecord;
+use crate::file::reasons;
+
+/// The boundaries that a reason keeps.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Boundary {
+    /// The name of a [`Reason`](samara_mm::Reason). Empty: nothing keeps them apart.
+    pub reason: String,
+    /// Whether the reason is only inferred: nothing that the kernel shows keeps the two apart, so
+    /// it must be one that it does not show, and this is the likely one.
+    pub inferred: bool,
+    /// Number of boundaries with this reason, alone or with others.
+    pub boundaries: u64,
+    /// Number of those with this reason alone. So many areas would go if the reason went.
+    pub alone: u64,
+    /// Where the first of them is: of those with this reason alone, if there is one.
+    pub first: u64,
+}
+
+pub(super) fn boundaries(areas: &[AreaRecord], known: Known) -> Vec<Boundary> {
+    let mut found: BTreeMap<(&str, bool), Boundary> = BTreeMap::new();
+    for pair in areas.windows(2) {
+        let (a, b) = (&pair[0], &pair[1]);
+        if a.end != b.start {
+            continue;
+        }
+        let mut add = |reason, inferred, alone: bool| {
+            let at = found.entry((reason, inferred)).or_insert_with(|| Boundary {
+                reason: reason.to_owned(),
+                inferred,
+                boundaries: 0,
+                alone: 0,
+                first: b.start,
+            });
+            at.boundaries += 1;
+            if alone {
+                at.alone += 1;
+                if at.alone == 1 {
+                    at.first = b.start;
+                }
+            }
+        };
+        let mut named = reasons(&b.apart).peekable();
+        if named.peek().is_none() {
+            match known {
+                Known::All => add("", false, true),
+                _ if is_anonymous(b) => add("anonymous-identity", true, true),
+                _ if alike(a, b) => add("open-file", true, true),
+                _ => add("", true, true),
+            }
+            continue;
+        }
+        let alone = reasons(&b.apart).count() == 1;
+        named.for_each(|reason| add(reason, false, alone));
+    }
+    let mut all: Vec<Boundary> = found.into_values().collect();
+    all.sort_by_key(|b| std::cmp::Reverse((b.boundaries, b.alone)));
+    all
+}

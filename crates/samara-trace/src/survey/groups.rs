@@ -1,0 +1,90 @@
+//! Areas by backing and protection. The files of a directory count as one backing where there are
+//! many of them.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::{is_anonymous, size};
+use crate::event::AreaRecord;
+
+/// From this number of files on, those of a directory are one backing.
+const MANY: usize = 8;
+
+/// The mark that Linux puts behind the name of a file that has been removed.
+pub(super) const DELETED: &str = " (deleted)";
+
+/// Areas of the same backing and protection.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct AreaGroup {
+    /// What is behind the areas: `anonymous`, a name as the maps line shows it, or `DIRECTORY/*`
+    /// for eight or more files of a directory. Those that have been removed are apart from the
+    /// others, with ` (deleted)`.
+    pub backing: String,
+    /// Number of files.
+    pub files: u64,
+    /// As in [`AreaRecord::perms`].
+    pub perms: u8,
+    /// Number of areas.
+    pub areas: u64,
+    /// Their bytes, together.
+    pub bytes: u64,
+    /// Bytes of the smallest and of the largest.
+    pub sizes: (u64, u64),
+    /// The size that most of them have, in bytes, and how many have it.
+    pub common: (u64, u64),
+}
+
+/// A directory, and whether its files have been removed.
+type Directory<'a> = (&'a str, bool);
+
+pub(super) fn groups(areas: &[AreaRecord]) -> Vec<AreaGroup> {
+    let mut files: BTreeMap<Directory<'_>, BTreeSet<&str>> = BTreeMap::new();
+    for area in areas {
+        if let Some((directory, name)) = file(area) {
+            files.entry(directory).or_default().insert(name);
+        }
+    }
+    // The names of the files and the sizes of the areas.
+    type Found<'a> = (BTreeSet<&'a str>, Vec<u64>);
+    let mut found: BTreeMap<(String, u8), Found<'_>> = BTreeMap::new();
+    for area in areas {
+        let (backing, name) = match file(area) {
+            Some((directory, name)) if files[&directory].len() >= MANY => {
+                (format!("{}/*{}", directory.0, if directory.1 { DELETED } else { "" }), Some(name))
+            }
+            Some((_, name)) => (area.name.clone(), Some(name)),
+            None if is_anonymous(area) && area.name.is_empty() => ("anonymous".to_owned(), None),
+            None if area.name.is_empty() => ("without a name".to_owned(), None),
+            None => (area.name.clone(), None),
+        };
+        let (names, sizes) = found.entry((backing, area.perms)).or_default();
+        names.extend(name);
+        sizes.push(size(area));
+    }
+    let mut all: Vec<AreaGroup> =
+        found.into_iter().map(|(key, (names, sizes))| group(key, names.len(), sizes)).collect();
+    all.sort_by_key(|group| std::cmp::Reverse((group.areas, group.bytes)));
+    all
+}
+
+fn group((backing, perms): (String, u8), files: usize, mut sizes: Vec<u64>) -> AreaGroup {
+    sizes.sort_unstable();
+    let runs = sizes.chunk_by(|a, b| a == b).map(|run| (run[0], run.len() as u64));
+    let common = runs.max_by_key(|(size, n)| (*n, *size)).unwrap_or_default();
+    AreaGroup {
+        backing,
+        files: files as u64,
+        perms,
+        areas: sizes.len() as u64,
+        bytes: sizes.iter().copied().fold(0, u64::saturating_add),
+        sizes: (sizes.first().copied().unwrap_or(0), sizes.last().copied().unwrap_or(0)),
+        common,
+    }
+}
+
+/// The directory and the name of the file behind an area, if there is one that has a path.
+fn file(area: &AreaRecord) -> Option<(Directory<'_>, &str)> {
+    let path = area.name.strip_suffix(DELETED).unwrap_or(&area.name);
+    let (directory, name) = path.rsplit_once('/').filter(|_| path.starts_with('/'))?;
+    Some(((directory, path.len() < area.name.len()), name))
+}

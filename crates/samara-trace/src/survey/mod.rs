@@ -1,0 +1,114 @@
+//! What the areas of one space are: groups of the same kind, patterns that programs are known for,
+//! boundaries by reason, and the free gaps between them.
+//!
+//! Pure: it takes areas and knows neither `/proc` nor traces, so that it answers for a process that
+//! runs as well as for a moment of a trace. The parts, one file each: `groups`, `patterns`,
+//! `boundaries`, `gaps`. All of them take O(n log n) for n areas.
+//!
+//! A pattern is recognised by the shape of areas alone. It says what they look like, and may be
+//! wrong.
+
+#![forbid(unsafe_code)]
+
+mod boundaries;
+mod gaps;
+mod groups;
+mod patterns;
+#[cfg(test)]
+mod tests;
+
+pub use boundaries::Boundary;
+pub use gaps::{Gaps, SIZES};
+pub use groups::AreaGroup;
+pub use patterns::{Pattern, PatternKind};
+
+use crate::event::AreaRecord;
+
+/// How much is known of why two areas that touch are apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Known {
+    /// All of it: the areas come from a trace.
+    All,
+    /// What `/proc/PID/smaps` shows: neither when memory was written, nor how often a file was
+    /// opened, nor memory policies.
+    Flags,
+    /// What `/proc/PID/maps` shows: no flags either.
+    Lines,
+}
+
+/// What the areas of a space are.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Survey {
+    /// Number of areas.
+    pub areas: u64,
+    /// Mapped bytes.
+    pub bytes: u64,
+    /// All areas by backing and protection, those with the most areas first.
+    pub groups: Vec<AreaGroup>,
+    /// What some of the areas look like, the pattern with the most areas first. An area may be in
+    /// several patterns.
+    pub patterns: Vec<Pattern>,
+    /// Why areas that touch are not one, the reason of the most boundaries first.
+    pub boundaries: Vec<Boundary>,
+    /// Free addresses between the areas.
+    pub gaps: Gaps,
+}
+
+impl Survey {
+    /// Surveys areas, which ascend and do not overlap.
+    ///
+    /// ```
+    /// use samara_trace::event::AreaRecord;
+    /// use samara_trace::survey::{Known, PatternKind, Survey};
+    /// let area = |start: u64, end: u64, perms: u8| AreaRecord {
+    ///     start: start << 12, end: end << 12, perms, offset: 0, dev: (0, 0), inode: 0,
+    ///     name: String::new(), apart: "protection".into(),
+    /// };
+    /// // Memory with a guard page in its middle.
+    /// let survey = Survey::of(&[area(16, 32, 3), area(32, 33, 0), area(33, 40, 3)], Known::All);
+    /// assert_eq!(survey.areas, 3);
+    /// assert_eq!(survey.patterns[0].kind, PatternKind::GuardPages);
+    /// assert_eq!(survey.patterns[0].would_go, 2, "without it there would be one area");
+    /// ```
+    pub fn of(areas: &[AreaRecord], known: Known) -> Survey {
+        Survey {
+            areas: areas.len() as u64,
+            bytes: areas.iter().map(size).fold(0, u64::saturating_add),
+            groups: groups::groups(areas),
+            patterns: patterns::patterns(areas),
+            boundaries: boundaries::boundaries(areas, known),
+            gaps: gaps::gaps(areas),
+        }
+    }
+}
+
+const READ: u8 = 1;
+const WRITE: u8 = 2;
+const EXEC: u8 = 4;
+const SHARED: u8 = 8;
+/// Readable, writable or executable.
+const ACCESS: u8 = READ | WRITE | EXEC;
+
+fn size(area: &AreaRecord) -> u64 {
+    area.end.saturating_sub(area.start)
+}
+
+/// Whether an area is private memory without a file behind it, and not the kernel's own.
+fn is_anonymous(area: &AreaRecord) -> bool {
+    area.inode == 0
+        && area.perms & SHARED == 0
+        && (matches!(&*area.name, "" | "[heap]" | "[stack]") || area.name.starts_with("[anon:"))
+}
+
+/// Whether two areas continue one another, if what keeps them apart is left aside: the same
+/// protection and the same backing.
+fn alike(a: &AreaRecord, b: &AreaRecord) -> bool {
+    a.perms == b.perms
+        && if is_anonymous(a) || is_anonymous(b) { is_anonymous(a) && is_anonymous(b) } else { continues(a, b) }
+}
+
+/// Whether `b` goes on in the file of `a` where `a` ends.
+fn continues(a: &AreaRecord, b: &AreaRecord) -> bool {
+    a.inode != 0 && (a.dev, a.inode, &a.name) == (b.dev, b.inode, &b.name) && a.offset.wrapping_add(size(a)) == b.offset
+}

@@ -1,0 +1,202 @@
+//! Patterns that programs are known for, recognised by the shape of areas.
+
+use std::collections::{BTreeMap, HashMap};
+
+use super::groups::DELETED;
+use super::{ACCESS, EXEC, READ, SHARED, WRITE, alike, continues, is_anonymous, size};
+use crate::event::AreaRecord;
+
+/// What areas look like.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
+pub enum PatternKind {
+    /// At most 1 MiB without access, beside memory with access.
+    GuardPages,
+    /// 64 KiB or more of writable memory with a guard below, whose size, with the guard or without,
+    /// is a multiple of 64 KiB.
+    ThreadStacks,
+    /// Writable memory at a multiple of 64 MiB, and memory without access up to the next one:
+    /// arenas of glibc's malloc.
+    Arenas,
+    /// More than 1 MiB without access, and in no arena.
+    Reservations,
+    /// Executable memory without a file.
+    Jit,
+    /// A file or memfd of which the same bytes are mapped executable in one place and writable in
+    /// another.
+    DoubleMapped,
+    /// Files that have been removed and are still mapped. Shared memory that never had a name does
+    /// not count.
+    DeletedFiles,
+    /// The part of a program or a library that was made read-only after relocation.
+    Relro,
+}
+
+impl PatternKind {
+    /// Its name in machine-readable output.
+    pub fn name(self) -> &'static str {
+        match self {
+            PatternKind::GuardPages => "guard-pages",
+            PatternKind::ThreadStacks => "thread-stacks",
+            PatternKind::Arenas => "malloc-arenas",
+            PatternKind::Reservations => "reservations",
+            PatternKind::Jit => "jit",
+            PatternKind::DoubleMapped => "double-mapped",
+            PatternKind::DeletedFiles => "deleted-files",
+            PatternKind::Relro => "relro",
+        }
+    }
+}
+
+/// Areas that look like a pattern.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Pattern {
+    /// What they look like.
+    pub kind: PatternKind,
+    /// How often the pattern is there: stacks, arenas, files.
+    pub times: u64,
+    /// Number of areas, in all instances together.
+    pub areas: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// How many areas fewer there would be without it, as far as that is known: two for each guard
+    /// between areas that are otherwise alike.
+    pub would_go: u64,
+    /// First address and end of the first instance.
+    pub first: (u64, u64),
+}
+
+/// Most bytes of a guard.
+const GUARD: u64 = 1 << 20;
+/// Least bytes of a thread's stack, and what its size is a multiple of.
+const STACK: u64 = 64 << 10;
+/// Bytes of an arena.
+const ARENA: u64 = 64 << 20;
+
+#[derive(Default)]
+struct Found(BTreeMap<PatternKind, Pattern>);
+
+impl Found {
+    fn add(&mut self, kind: PatternKind, areas: &[&AreaRecord], would_go: u64) {
+        let (Some(low), Some(high)) = (areas.first(), areas.last()) else { return };
+        let first = (low.start, high.end);
+        let new = Pattern { kind, times: 0, areas: 0, bytes: 0, would_go: 0, first };
+        let at = self.0.entry(kind).or_insert(new);
+        at.times += 1;
+        at.areas += areas.len() as u64;
+        at.bytes = areas.iter().map(|a| size(a)).fold(at.bytes, u64::saturating_add);
+        at.would_go += would_go;
+    }
+}
+
+pub(super) fn patterns(areas: &[AreaRecord]) -> Vec<Pattern> {
+    let mut found = Found::default();
+    let mut at = 0;
+    while let Some(area) = areas.get(at) {
+        let above = areas.get(at + 1).filter(|next| next.start == area.end);
+        let below = at.checked_sub(1).map(|i| &areas[i]).filter(|last| last.end == area.start);
+        at += 1;
+        lone(area, below, &mut found);
+        if !is_anonymous(area) {
+            continue;
+        }
+        let closed = area.perms & ACCESS == 0;
+        let opens = |a: &&AreaRecord| is_anonymous(a) && a.perms & ACCESS != 0;
+        if let Some(rest) = above.filter(|rest| is_arena(area, rest)) {
+            found.add(PatternKind::Arenas, &[area, rest], 0);
+            at += 1;
+        } else if let Some(stack) = above.filter(|stack| closed && size(area) <= GUARD && is_stack(area, stack)) {
+            found.add(PatternKind::ThreadStacks, &[area, stack], 0);
+            at += 1;
+        } else if closed && size(area) > GUARD {
+            found.add(PatternKind::Reservations, &[area], 0);
+        } else if closed && (below.filter(opens).is_some() || above.filter(opens).is_some()) {
+            let one = below.zip(above).is_some_and(|(below, above)| opens(&below) && alike(below, above));
+            found.add(PatternKind::GuardPages, &[area], if one { 2 } else { 0 });
+        }
+    }
+    double_mapped(areas, &mut found);
+    deleted(areas, &mut found);
+    let mut all: Vec<Pattern> = found.0.into_values().collect();
+    all.sort_by_key(|p| std::cmp::Reverse((p.areas, p.bytes)));
+    all
+}
+
+/// The patterns of one area and the one that ends where it starts.
+fn lone(area: &AreaRecord, below: Option<&AreaRecord>, found: &mut Found) {
+    if is_anonymous(area) && area.perms & EXEC != 0 && area.name != "[stack]" {
+        found.add(PatternKind::Jit, &[area], 0);
+    }
+    if area.perms == READ && below.is_some_and(|below| below.perms == READ && continues(below, area)) {
+        found.add(PatternKind::Relro, &[area], 0);
+    }
+}
+
+fn is_arena(area: &AreaRecord, rest: &AreaRecord) -> bool {
+    is_anonymous(rest)
+        && area.perms == READ | WRITE
+        && rest.perms & ACCESS == 0
+        && area.start.is_multiple_of(ARENA)
+        && rest.end.is_multiple_of(ARENA)
+        && rest.end - area.start == ARENA
+}
+
+fn is_stack(guard: &AreaRecord, stack: &AreaRecord) -> bool {
+    let whole = size(stack).is_multiple_of(STACK) || (size(guard) + size(stack)).is_multiple_of(STACK);
+    is_anonymous(stack) && stack.perms & !EXEC == READ | WRITE && size(stack) + size(guard) >= STACK && whole
+}
+
+/// Files of which the same bytes are executable in one area and writable in another one.
+fn double_mapped(areas: &[AreaRecord], found: &mut Found) {
+    let mut files: HashMap<_, (Vec<&AreaRecord>, Vec<&AreaRecord>)> = HashMap::new();
+    for area in areas.iter().filter(|a| a.inode != 0 && a.perms & SHARED != 0) {
+        let (runs, writes) = files.entry((area.dev, area.inode)).or_default();
+        if area.perms & EXEC != 0 && area.perms & WRITE == 0 {
+            runs.push(area);
+        } else if area.perms & WRITE != 0 {
+            writes.push(area);
+        }
+    }
+    let mut files: Vec<_> = files.into_values().filter(|(runs, writes)| meet(runs, writes)).collect();
+    files.sort_by_key(|(runs, _)| runs[0].start);
+    for (runs, writes) in files {
+        let mut all: Vec<&AreaRecord> = runs.into_iter().chain(writes).collect();
+        all.sort_by_key(|a| a.start);
+        found.add(PatternKind::DoubleMapped, &all, 0);
+        if let Some(one) = found.0.get_mut(&PatternKind::DoubleMapped).filter(|p| p.times == 1) {
+            one.first = (all[0].start, all[0].end);
+        }
+    }
+}
+
+/// Whether some area of `a` maps bytes of the file that one of `b` maps too.
+fn meet(a: &[&AreaRecord], b: &[&AreaRecord]) -> bool {
+    let mut ends: Vec<(u64, u64)> = b.iter().map(|b| (b.offset, b.offset.saturating_add(size(b)))).collect();
+    ends.sort_unstable();
+    // The furthest end of all that begin up to here.
+    let mut furthest = 0;
+    for end in &mut ends {
+        furthest = furthest.max(end.1);
+        end.1 = furthest;
+    }
+    a.iter().any(|a| {
+        let before = ends.partition_point(|b| b.0 < a.offset.saturating_add(size(a)));
+        before > 0 && ends[before - 1].1 > a.offset
+    })
+}
+
+fn deleted(areas: &[AreaRecord], found: &mut Found) {
+    let unnamed = ["/memfd:", "/dev/zero", "/SYSV", "/dev/shm/", "/anon_hugepage", "/secretmem", "/[aio]"];
+    let mut last: Option<&str> = None;
+    for area in areas.iter().filter(|a| a.inode != 0 && a.name.ends_with(DELETED)) {
+        if unnamed.iter().any(|name| area.name.starts_with(name)) {
+            continue;
+        }
+        found.add(PatternKind::DeletedFiles, &[area], 0);
+        if let Some(all) = found.0.get_mut(&PatternKind::DeletedFiles).filter(|_| last == Some(&area.name)) {
+            all.times -= 1;
+        }
+        last = Some(&area.name);
+    }
+}

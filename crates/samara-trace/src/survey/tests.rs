@@ -1,0 +1,178 @@
+use super::*;
+use crate::event::AreaRecord;
+
+const PAGE: u64 = 4096;
+const NONE: u8 = 0;
+const RW: u8 = 3;
+const RX: u8 = 5;
+
+/// An anonymous area of these pages.
+fn anonymous(start: u64, pages: u64, perms: u8) -> AreaRecord {
+    AreaRecord {
+        start: start * PAGE,
+        end: (start + pages) * PAGE,
+        perms,
+        offset: 0,
+        dev: (0, 0),
+        inode: 0,
+        name: String::new(),
+        apart: String::new(),
+    }
+}
+
+/// An area of a file from this page of it on.
+fn file(start: u64, pages: u64, perms: u8, name: &str, offset: u64) -> AreaRecord {
+    let inode = name.bytes().map(u64::from).sum();
+    AreaRecord { offset: offset * PAGE, dev: (8, 1), inode, name: name.into(), ..anonymous(start, pages, perms) }
+}
+
+fn apart(area: AreaRecord, why: &str) -> AreaRecord {
+    AreaRecord { apart: why.into(), ..area }
+}
+
+/// How often each pattern is there, its areas, and how many would go.
+fn patterns(areas: &[AreaRecord]) -> Vec<(PatternKind, u64, u64, u64)> {
+    let found = Survey::of(areas, Known::All).patterns;
+    let mut found: Vec<_> = found.iter().map(|p| (p.kind, p.times, p.areas, p.would_go)).collect();
+    found.sort_unstable();
+    found
+}
+
+#[test]
+fn nothing_is_surveyed() {
+    let survey = Survey::of(&[], Known::All);
+    assert_eq!((survey.areas, survey.bytes), (0, 0));
+    assert!(survey.groups.is_empty() && survey.patterns.is_empty() && survey.boundaries.is_empty());
+    assert_eq!(survey.gaps, Gaps::default());
+}
+
+#[test]
+fn guard_pages_between_what_is_alike_would_take_two_areas_with_them() {
+    // A guard in memory, one at its end, one between memory of different protection, and one alone.
+    let areas = [
+        anonymous(100, 3, RW),
+        anonymous(103, 1, NONE),
+        anonymous(104, 3, RW),
+        anonymous(107, 1, NONE),
+        anonymous(200, 3, RW),
+        anonymous(203, 1, NONE),
+        anonymous(204, 1, 1),
+        anonymous(300, 1, NONE),
+    ];
+    assert_eq!(patterns(&areas), [(PatternKind::GuardPages, 3, 3, 2)]);
+}
+
+#[test]
+fn a_guard_below_a_large_area_is_that_of_a_stack() {
+    let stack = |at, guard, pages| [anonymous(at, guard, NONE), anonymous(at + guard, pages, RW)];
+    // glibc, musl, a JVM: the size with the guard, or without it, is a multiple of 64 KiB.
+    let areas: Vec<_> = [stack(1000, 1, 2047), stack(3048, 1, 2048), stack(6000, 4, 252)].concat();
+    assert_eq!(patterns(&areas), [(PatternKind::ThreadStacks, 3, 6, 0)]);
+    // An allocator's guard.
+    assert_eq!(patterns(&stack(1000, 1, 5)), [(PatternKind::GuardPages, 1, 1, 0)]);
+}
+
+#[test]
+fn arenas_and_reservations_are_told_apart() {
+    let arena = (64 << 20) / PAGE;
+    let areas = [
+        anonymous(arena, 33, RW),
+        anonymous(arena + 33, arena - 33, NONE),
+        anonymous(3 * arena + 1, 33, RW),
+        anonymous(3 * arena + 34, 5000, NONE),
+    ];
+    assert_eq!(patterns(&areas), [(PatternKind::Arenas, 1, 2, 0), (PatternKind::Reservations, 1, 1, 0)]);
+}
+
+#[test]
+fn code_without_a_file_and_code_that_is_mapped_twice() {
+    let areas = [
+        anonymous(100, 16, 7),
+        AreaRecord { name: "[vdso]".into(), ..anonymous(200, 2, RX) },
+        file(300, 16, RX | 8, "/memfd:jit (deleted)", 4),
+        // The same bytes in part.
+        file(400, 16, RW | 8, "/memfd:jit (deleted)", 19),
+        // Other bytes of another one.
+        file(500, 16, RX | 8, "/memfd:other (deleted)", 0),
+        file(600, 16, RW | 8, "/memfd:other (deleted)", 16),
+        file(700, 16, RX, "/usr/bin/true", 0),
+        file(800, 16, RW, "/usr/bin/true", 0),
+    ];
+    assert_eq!(patterns(&areas), [(PatternKind::Jit, 1, 1, 0), (PatternKind::DoubleMapped, 1, 2, 0)]);
+}
+
+#[test]
+fn removed_files_count_once_each() {
+    let areas = [
+        file(100, 1, 1, "/data/a (deleted)", 0),
+        file(102, 1, 1, "/data/a (deleted)", 5),
+        file(104, 1, 1, "/data/b (deleted)", 0),
+        file(106, 1, RW | 8, "/dev/zero (deleted)", 0),
+        file(108, 1, 1, "/data/c", 0),
+    ];
+    assert_eq!(patterns(&areas), [(PatternKind::DeletedFiles, 2, 3, 0)]);
+}
+
+#[test]
+fn a_library_has_a_part_that_was_relocated() {
+    let library = |start, pages, perms, offset| file(start, pages, perms, "/usr/lib/x.so", offset);
+    let areas = [
+        library(100, 2, 1, 0),
+        library(102, 9, RX, 2),
+        library(111, 3, 1, 11),
+        library(114, 1, 1, 14),
+        library(115, 1, RW, 15),
+    ];
+    assert_eq!(patterns(&areas), [(PatternKind::Relro, 1, 1, 0)]);
+}
+
+#[test]
+fn groups_have_the_size_that_most_areas_have() {
+    let mut areas: Vec<_> = (0..4).map(|i| anonymous(100 + 10 * i, if i == 0 { 5 } else { 2 }, RW)).collect();
+    areas.push(anonymous(200, 1, NONE));
+    areas.extend((0..9).map(|i| file(300 + 10 * i, 1, 1, &format!("/data/x{i} (deleted)"), 0)));
+    areas.extend((0..3).map(|i| file(400 + 10 * i, 1, 1, &format!("/lib/y{i}"), 0)));
+    let groups = Survey::of(&areas, Known::All).groups;
+    let shown: Vec<_> = groups.iter().map(|g| (&*g.backing, g.perms, g.areas, g.files)).collect();
+    assert_eq!(
+        shown,
+        [
+            ("/data/* (deleted)", 1, 9, 9),
+            ("anonymous", RW, 4, 0),
+            ("/lib/y0", 1, 1, 1),
+            ("/lib/y1", 1, 1, 1),
+            ("/lib/y2", 1, 1, 1),
+            ("anonymous", NONE, 1, 0),
+        ]
+    );
+    assert_eq!((groups[1].sizes, groups[1].common, groups[1].bytes), ((2 * PAGE, 5 * PAGE), (2 * PAGE, 3), 11 * PAGE));
+}
+
+#[test]
+fn boundaries_are_counted_by_reason() {
+    let areas = [
+        anonymous(100, 1, RW),
+        apart(anonymous(101, 1, 1), "protection"),
+        apart(anonymous(102, 1, RW), "protection+accounting"),
+        anonymous(103, 1, RW),
+        anonymous(200, 1, RW),
+    ];
+    let of = |known| {
+        let found = Survey::of(&areas, known).boundaries;
+        found.into_iter().map(|b| (b.reason, b.inferred, b.boundaries, b.alone, b.first / PAGE)).collect::<Vec<_>>()
+    };
+    let seen = [("protection".to_owned(), false, 2, 1, 101), ("accounting".to_owned(), false, 1, 0, 102)];
+    let mut all = seen.to_vec();
+    all.insert(1, (String::new(), false, 1, 1, 103));
+    assert_eq!(of(Known::All), all);
+    all[1] = ("anonymous-identity".to_owned(), true, 1, 1, 103);
+    assert_eq!(of(Known::Flags), all);
+}
+
+#[test]
+fn gaps_are_counted_by_size() {
+    let areas = [anonymous(100, 1, RW), anonymous(101, 1, 1), anonymous(103, 1, RW), anonymous(1000, 1, RW)];
+    let gaps = Survey::of(&areas, Known::All).gaps;
+    assert_eq!(gaps.by_size, [(1, PAGE), (0, 0), (1, 896 * PAGE), (0, 0)]);
+    assert_eq!(gaps.largest, [(104 * PAGE, 1000 * PAGE), (102 * PAGE, 103 * PAGE)]);
+}
