@@ -90,13 +90,16 @@ pub fn run(args: &Args) -> Result<(), String> {
     draw(&args.output, &lines, &cases, &subjects).map_err(|error| format!("{}: {error}", args.output.display()))
 }
 
+/// Values above this are none of a measurement, and beyond any axis.
+const MOST: f64 = 1e15;
+
 fn read(text: &str) -> Result<Vec<Line>, String> {
     let lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
     lines
         .map(|(at, line)| {
             let line: Line = serde_json::from_str(line).map_err(|error| format!("line {}: {error}", at + 1))?;
             // A logarithmic axis has no place for others.
-            if line.n > 0 && line.threads != Some(0) && line.value.is_finite() {
+            if line.n > 0 && line.threads != Some(0) && line.value.abs() <= MOST {
                 Ok(line)
             } else {
                 Err(format!("line {}: nothing to draw", at + 1))

@@ -26,7 +26,18 @@ pub fn differences(old: &[Line], new: &[Line]) -> String {
             number(line.value / before.value),
         );
     }
-    let _ = writeln!(out, "{differ} of {both} results differ beyond their noise");
+    let _ = writeln!(
+        out,
+        "{differ} of {both} results differ beyond their noise (no round of one is as fast as one of the other)"
+    );
+    let rounds = |lines: &[Line]| lines.iter().map(|line| line.rounds).min().unwrap_or(0);
+    let (before, now) = (rounds(old), rounds(new));
+    if before != now || now < 5 {
+        let _ = writeln!(
+            out,
+            "the runs have {before} and {now} rounds: with few of them, noise alone makes results differ"
+        );
+    }
     if both < new.len() {
         let _ = writeln!(out, "{} results have none to compare with", new.len() - both);
     }

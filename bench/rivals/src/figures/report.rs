@@ -12,45 +12,74 @@ use std::fmt::Write;
 use std::path::Path;
 
 /// Writes the results of each figure into the document, and its plot beside it: `figures/F1.svg`.
+/// The document is replaced whole, after everything else has been written.
 ///
 /// # Errors
-/// Where a file cannot be read or written, or the document has no place for a figure.
+/// Where a file cannot be read or written, or the document has no place for a figure. Nothing has
+/// been written then, except where a write failed.
 pub fn write(document: &Path, lines: &[Line]) -> Result<(), String> {
     let at = |path: &Path, why: &dyn std::fmt::Display| format!("{}: {why}", path.display());
-    let mut text = std::fs::read_to_string(document).map_err(|error| at(document, &error))?;
+    let own = |name: &str| lines.iter().filter(|line| line.figure == name).collect::<Vec<_>>();
+    let figures: Vec<Figure> = chosen::<Figure>(&[]).filter(|figure| !own(&figure.name()).is_empty()).collect();
+    let mut text = check(document, &figures)?;
     let plots = document.with_extension("");
     std::fs::create_dir_all(&plots).map_err(|error| at(&plots, &error))?;
-    for figure in chosen::<Figure>(&[]) {
+    for figure in figures {
         let name = figure.name();
-        let own: Vec<&Line> = lines.iter().filter(|line| line.figure == name).collect();
-        if own.is_empty() {
-            continue;
-        }
+        let own = own(&name);
         // A trace has one number of areas, and counts are for their table.
         let mut block = String::from("\n");
         if figure != Figure::Traces && own.iter().any(|line| line.unit == "ns") {
             let plot = plots.join(format!("{name}.svg"));
             draw(&plot, &own).map_err(|error| at(&plot, &error))?;
             let folder = plots.file_name().unwrap_or_default().to_string_lossy();
-            let _ = writeln!(block, "![{name}: cost against the number of areas]({folder}/{name}.svg)");
+            let along = if own.iter().any(|line| line.threads > 1) { "workers" } else { "areas" };
+            let _ = writeln!(block, "![{name}: cost against the number of {along}]({folder}/{name}.svg)");
         }
         let _ = writeln!(block, "{}", tables(figure, &own));
-        text = with_block(&text, &name, &block).ok_or_else(|| {
-            at(
-                document,
-                &format!("no place for {name}: it needs the lines `<!-- {name} -->` and `<!-- end {name} -->`"),
-            )
-        })?;
+        text = with_block(&text, &name, &block).map_err(|why| at(document, &why))?;
     }
-    std::fs::write(document, text).map_err(|error| at(document, &error))
+    // Followed, so that a link stays one.
+    let document = document.canonicalize().map_err(|error| at(document, &error))?;
+    let new = document.with_extension(format!("new-{}", std::process::id()));
+    let written = std::fs::write(&new, text).and_then(|()| std::fs::rename(&new, &document));
+    written.map_err(|error| {
+        let _ = std::fs::remove_file(&new);
+        at(&document, &error)
+    })
+}
+
+/// The text of the document, if it has a place for each of these figures.
+///
+/// # Errors
+/// Where it cannot be read, has no ending, or has no place for a figure.
+pub fn check(document: &Path, figures: &[Figure]) -> Result<String, String> {
+    let at = |why: &dyn std::fmt::Display| format!("{}: {why}", document.display());
+    if document.extension().is_none() {
+        return Err(at(&"give a document with an ending, such as .md: its plots go to the folder of that name"));
+    }
+    if document.metadata().is_ok_and(|meta| !meta.is_file()) {
+        return Err(at(&"this is no file"));
+    }
+    let text = std::fs::read_to_string(document).map_err(|error| at(&error))?;
+    for figure in figures {
+        with_block(&text, &figure.name(), "").map_err(|why| at(&why))?;
+    }
+    Ok(text)
 }
 
 /// The text with another block of this name.
-fn with_block(text: &str, name: &str, block: &str) -> Option<String> {
+fn with_block(text: &str, name: &str, block: &str) -> Result<String, String> {
     let (begin, end) = (format!("<!-- {name} -->\n"), format!("<!-- end {name} -->"));
-    let from = text.find(&begin)? + begin.len();
-    let to = from + text[from..].find(&end)?;
-    Some(format!("{}{block}{}", &text[..from], &text[to..]))
+    let places: Vec<usize> = text.match_indices(&begin).map(|(at, _)| at + begin.len()).collect();
+    let need = "it needs the lines `<!-- {name} -->` and `<!-- end {name} -->`, once".replace("{name}", name);
+    let [from] = places[..] else { return Err(format!("{} places for {name}: {need}", places.len())) };
+    let Some(len) = text[from..].find(&end) else { return Err(format!("the place for {name} has no end: {need}")) };
+    let to = from + len;
+    if text[from..to].contains("<!-- ") {
+        return Err(format!("there is another mark in the place for {name}, which would go: {need}"));
+    }
+    Ok(format!("{}{block}{}", &text[..from], &text[to..]))
 }
 
 fn draw(path: &Path, lines: &[&Line]) -> Result<(), Box<dyn std::error::Error>> {
@@ -151,13 +180,17 @@ fn batches(lines: &[&Line]) -> String {
     }
     sizes.sort_unstable();
     let named: Vec<String> = ways.iter().map(|way| format!("`{way}`")).collect();
-    let mut out = format!("\nAcquisitions, by areas (more than half as many):\n\n| areas | {} |", named.join(" | "));
+    let mut out =
+        format!("\nAcquisitions of samara's, by the areas that each was for:\n\n| areas | {} |", named.join(" | "));
     let _ = write!(out, "\n|{}", "---|".repeat(ways.len() + 1));
     for n in sizes {
         let value =
             |way: &&str| counted.iter().find(|line| line.n == n && line.case == **way).map_or(0.0, |of| of.value);
         let cells: Vec<String> = ways.iter().map(|way| grouped(value(way))).collect();
-        let _ = write!(out, "\n| {n} | {} |", cells.join(" | "));
+        // A row is for that number, and those down to half of it.
+        let from = n / 2 + 1;
+        let areas = if from < n { format!("{from} to {n}") } else { n.to_string() };
+        let _ = write!(out, "\n| {areas} | {} |", cells.join(" | "));
     }
     out.push('\n');
     out
@@ -183,11 +216,21 @@ fn changes(figure: Figure, lines: &[&Line]) -> String {
         // Samara in the place of what came after.
         let samara = percent(value(before), value((after.0, Design::Samara)));
         if out.is_empty() {
-            out.push_str("\nSpeed (operations in the same time), in percent of what was before:\n\n");
-            out.push_str("| published | areas | there | here | samara here |\n|---|---|---|---|---|\n");
+            out.push_str(
+                "\nChange of speed (operations in the same time), in percent, from one design or way to another:\n\n",
+            );
+            out.push_str(
+                "| published | from | to | areas | there | here | to samara here |\n|---|---|---|---|---|---|---|\n",
+            );
         }
         let at = change.at.map_or(String::new(), |at| grouped(at as f64));
-        let _ = writeln!(out, "| {} | {at} | {:+.0} % | {here} | {samara} |", change.what, change.percent);
+        let way = |(row, design): (&str, Design)| match before.0 == after.0 {
+            true => format!("`{}`", design.name()),
+            false => format!("`{row}` of `{}`", design.name()),
+        };
+        let (from, to) = (way(before), way(after));
+        let percent = change.percent;
+        let _ = writeln!(out, "| {} | {from} | {to} | {at} | {percent:+.0} % | {here} | {samara} |", change.what);
     }
     out
 }

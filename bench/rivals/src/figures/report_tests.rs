@@ -36,7 +36,10 @@ fn a_document() {
     assert!(!text.contains("old"));
     assert!(text.contains("| areas | rbtree | maple | samara | kernel | samara / rbtree | samara / the best other |"));
     assert!(text.contains("| 1,024 | 200 | 400 | 100 | 5,000 | 0.50 | 0.50 |"), "{text}");
-    assert!(text.contains("| Linux 6.1 against 6.0: 56 s for 20 s |  | -64 % | -50 % | +100 % |"), "{text}");
+    assert!(
+        text.contains("| Linux 6.1 against 6.0: 56 s for 20 s | `rbtree` | `maple` |  | -64 % | -50 % | +100 % |"),
+        "{text}"
+    );
     assert!(std::fs::read_to_string(dir.join("figures/F1.svg")).unwrap().contains("<svg"));
 
     // Counts have a table of their own, without what did not happen.
@@ -50,7 +53,7 @@ fn a_document() {
     write(&document, &counted).unwrap();
     let with_counts = std::fs::read_to_string(&document).unwrap();
     assert!(with_counts.contains("| areas | `exit_each_batches` | `exit_eights_batches` |"), "{with_counts}");
-    assert!(with_counts.contains("| 1 | 50 | 0 |\n| 8 | 0 | 9 |\n"), "{with_counts}");
+    assert!(with_counts.contains("| 1 | 50 | 0 |\n| 5 to 8 | 0 | 9 |\n"), "{with_counts}");
     assert!(!with_counts.contains("| 32 |"), "{with_counts}");
     std::fs::write(&document, &text).unwrap();
 
@@ -69,7 +72,21 @@ fn a_document() {
     write(&document, &lines).unwrap();
     assert_eq!(std::fs::read_to_string(&document).unwrap(), text);
 
-    std::fs::write(&document, "No place.\n").unwrap();
-    assert!(write(&document, &lines).unwrap_err().contains("<!-- F1 -->"));
+    // What is refused is left as it was, and nothing is written beside it.
+    std::fs::remove_dir_all(dir.join("figures")).unwrap();
+    let place = "<!-- F1 -->\n<!-- end F1 -->\n";
+    for (text, why) in [
+        ("No place.\n", "0 places for F1"),
+        (&format!("{place}{place}"), "2 places for F1"),
+        ("<!-- F1 -->\n", "has no end"),
+        ("<!-- F1 -->\n<!-- F3 -->\nwords\n<!-- end F3 -->\n<!-- end F1 -->\n", "another mark"),
+    ] {
+        std::fs::write(&document, text).unwrap();
+        let said = write(&document, &lines).unwrap_err();
+        assert!(said.contains(why) && said.contains("`<!-- F1 -->`"), "{said}");
+        assert_eq!(std::fs::read_to_string(&document).unwrap(), text);
+        assert!(!dir.join("figures").exists());
+    }
+    assert!(write(&dir, &lines).unwrap_err().contains("ending"));
     std::fs::remove_dir_all(&dir).unwrap();
 }

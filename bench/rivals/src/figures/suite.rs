@@ -19,6 +19,7 @@ use samara_bench::workloads::files::Case as OfFiles;
 use samara_bench::workloads::threads::Case as OfThreads;
 use samara_bench::workloads::{self, Case, Effort};
 use samara_mm::{AddressSpace, AreaIndex};
+use std::io::Write;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
@@ -37,7 +38,7 @@ pub struct Args {
     /// Only these numbers of areas, of those that the figures have.
     #[arg(long, value_delimiter = ',')]
     n: Vec<usize>,
-    /// Replay this trace of a program too, as `samara events FILE --json` prints it.
+    /// Replay this trace of a whole program too, as `samara events FILE --json` prints it.
     #[arg(long, value_name = "EVENTS.jsonl")]
     trace: Vec<PathBuf>,
     /// How samara searches its nodes. Without it, in the best way that the processor has. Lines do
@@ -45,7 +46,7 @@ pub struct Args {
     #[arg(long, value_enum, conflicts_with_all = ["from", "against", "write"])]
     search: Option<Search>,
     /// How many rounds count.
-    #[arg(long, value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     rounds: Option<u32>,
     /// Three rounds, each of a tenth, of at most 30,000 areas.
     #[arg(long)]
@@ -53,16 +54,29 @@ pub struct Args {
     /// One JSON object a line, as soon as it is known.
     #[arg(long)]
     json: bool,
-    /// Tell what differs from an earlier run, whose JSON lines these are.
+    /// Tell which results differ from an earlier run, whose JSON lines these are: those of which no
+    /// round is as fast as one of the other run. With --json on standard error.
     #[arg(long, value_name = "OLD.jsonl")]
     against: Option<PathBuf>,
-    /// Measure nothing: take these JSON lines of an earlier run.
-    #[arg(long, value_name = "LINES.jsonl")]
+    /// Measure nothing: take all of these JSON lines of an earlier run, for --against or --write.
+    #[arg(
+        long,
+        value_name = "LINES.jsonl",
+        conflicts_with_all = ["figures", "design", "case", "n", "trace", "rounds", "quick", "json"]
+    )]
     from: Option<PathBuf>,
     /// Write the tables into this document, between `<!-- F1 -->` and `<!-- end F1 -->` and so on,
-    /// and a plot of each figure into the folder of its name: `figures/F1.svg`.
+    /// and a plot of each figure into the folder of its name: `figures/F1.svg`. Figures that were
+    /// not measured stay as they are.
     #[arg(long, value_name = "figures.md")]
     write: Option<PathBuf>,
+}
+
+/// Prints to standard output.
+fn say(text: &str) -> Result<(), String> {
+    let mut out = std::io::stdout().lock();
+    let said = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+    said.map_err(|error| format!("standard output cannot be written: {error}"))
 }
 
 /// Arguments of `kernel`, by which a run starts a process for the kernel's side.
@@ -82,12 +96,21 @@ pub struct KernelArgs {
 /// Where nothing is left to measure, a file cannot be read or written, or the kernel's side fails.
 pub fn run(args: &Args) -> Result<(), String> {
     args.search.map_or(Ok(()), Search::choose)?;
+    // What is wrong with the other files is told before anything is measured.
+    let old = args.against.as_deref().map(read).transpose()?;
+    if let Some(document) = &args.write {
+        report::check(document, &[])?;
+    }
     let lines = match &args.from {
+        Some(_) if old.is_none() && args.write.is_none() => {
+            return Err("--from measures nothing: say what to do with the lines, --against or --write".into());
+        }
         Some(path) => read(path)?,
         None => Suite { args, bar: progress(0) }.run()?,
     };
-    if let Some(old) = &args.against {
-        print!("{}", against::differences(&read(old)?, &lines));
+    if let Some(old) = old {
+        let differences = against::differences(&old, &lines);
+        if args.json { eprint!("{differences}") } else { say(&differences)? }
     }
     if let Some(document) = &args.write {
         report::write(document, &lines)?;
@@ -106,8 +129,8 @@ pub fn run_kernel(args: &KernelArgs) -> Result<(), String> {
         Work::Threads(case) => workloads::kernel_threads::run(case, args.n, args.threads, effort),
         Work::Steps | Work::Files(_) => None,
     };
-    rows.ok_or("the kernel does not do that")?.iter().for_each(|row| println!("{row}"));
-    Ok(())
+    let rows: Vec<String> = rows.ok_or("the kernel does not do that")?.iter().map(|row| format!("{row}\n")).collect();
+    say(&rows.concat())
 }
 
 /// One part of a figure at one size.
@@ -175,8 +198,26 @@ impl Suite<'_> {
     fn run(&self) -> Result<Vec<Line>, String> {
         let (args, designs) = (self.args, chosen(&self.args.design).collect::<Vec<_>>());
         let steps: Vec<Step> = chosen(&args.figures).flat_map(|figure| self.steps(figure)).collect();
-        let traces = if chosen(&args.figures).any(|figure| figure == Figure::Traces) { &args.trace[..] } else { &[] };
-        let traces: Vec<Trace> = traces.iter().map(|path| Trace::read(path)).collect::<Result<_, _>>()?;
+        let replays = chosen(&args.figures).any(|figure| figure == Figure::Traces);
+        if !replays && !args.trace.is_empty() {
+            return Err("--trace is for the figure traces, which is not asked for".into());
+        }
+        if let Some(n) = args.n.iter().find(|n| !steps.iter().any(|step| step.n == **n)) {
+            return Err(format!("nothing that is asked for has the size {n}: see docs/figures.md for the sizes"));
+        }
+        if let Some(document) = &args.write {
+            let own = |figure: &Figure| steps.iter().any(|step| step.figure == *figure);
+            let traces = Some(Figure::Traces).filter(|_| !args.trace.is_empty());
+            report::check(document, &chosen(&args.figures).filter(own).chain(traces).collect::<Vec<_>>())?;
+        }
+        let traces: Vec<Trace> = args.trace.iter().map(|path| Trace::read(path)).collect::<Result<_, _>>()?;
+        for (at, trace) in traces.iter().enumerate() {
+            if traces[..at].iter().any(|other| other.name == trace.name) {
+                return Err(format!("there are two traces named {}: results are told by it", trace.name));
+            }
+            let Trace { name, put, steps, .. } = trace;
+            self.bar.suspend(|| eprintln!("samara-bench: {name}: {put} of {steps} steps put what no call explains"));
+        }
         let (warm, counted) = self.rounds();
         let turns = |step: &Step| designs.iter().filter(|design| step.is_done_by(**design)).count() * (warm + counted);
         let replays = traces.len() * designs.iter().filter(|design| design.is_index()).count() * (warm + counted);
@@ -190,15 +231,15 @@ impl Suite<'_> {
         for step in steps {
             let here = (step.figure, step.part.work, step.workers);
             if last.replace(here).is_some_and(|last| last != here) {
-                self.show(&std::mem::take(&mut results.rows));
+                self.show(&std::mem::take(&mut results.rows))?;
             }
             self.measure(step, &designs, &mut results)?;
         }
         for trace in &traces {
-            self.show(&std::mem::take(&mut results.rows));
+            self.show(&std::mem::take(&mut results.rows))?;
             self.replay(trace, &designs, &mut results)?;
         }
-        self.show(&results.rows);
+        self.show(&results.rows)?;
         self.bar.finish_and_clear();
         Ok(results.lines)
     }
@@ -214,7 +255,7 @@ impl Suite<'_> {
         });
         for (design, rounds) in designs.into_iter().zip(measured) {
             let sample = Sample::new(rounds.into_iter().collect::<Result<_, _>>()?);
-            self.report(Figure::Traces, &WorkRow::nanos(&trace.name), (trace.areas, 1), design, sample, results);
+            self.report(Figure::Traces, &WorkRow::nanos(&trace.name), (trace.areas, 1), design, sample, results)?;
         }
         Ok(())
     }
@@ -255,7 +296,7 @@ impl Suite<'_> {
             let rounds: Vec<Vec<f64>> = rounds.into_iter().collect::<Result<_, _>>()?;
             for (at, row) in part.work.rows().into_iter().enumerate() {
                 let sample = Sample::new(rounds.iter().map(|round| round[at]).collect());
-                self.report(figure, &row, (n, workers), design, sample, results);
+                self.report(figure, &row, (n, workers), design, sample, results)?;
             }
         }
         Ok(())
@@ -270,23 +311,25 @@ impl Suite<'_> {
         design: Design,
         sample: Sample,
         results: &mut Results,
-    ) {
+    ) -> Result<(), String> {
         let line = Line::new(figure, row, (n, workers), design, &sample);
         if self.args.json {
-            self.bar.suspend(|| println!("{}", line.json()));
+            self.bar.suspend(|| say(&format!("{}\n", line.json())))?;
         }
         let (case, subject) = (format!("{} {}", figure.name(), row.case), design.name());
         let (n, unit) = (line.n, row.unit);
         results.rows.push(Row { suite: "figures", case, n, subject, sample, unit, threads: Some(workers) });
         results.lines.push(line);
+        Ok(())
     }
 
     /// Prints the table of a part.
-    fn show(&self, rows: &[Row]) {
-        if !self.args.json {
-            let designs: Vec<String> = chosen::<Design>(&[]).map(Named::name).collect();
-            self.bar.suspend(|| print!("{}", table(rows, &Design::Rbtree.name(), &designs)));
+    fn show(&self, rows: &[Row]) -> Result<(), String> {
+        if self.args.json {
+            return Ok(());
         }
+        let designs: Vec<String> = chosen::<Design>(&[]).map(Named::name).collect();
+        self.bar.suspend(|| say(&table(rows, &Design::Rbtree.name(), &designs).to_string()))
     }
 }
 

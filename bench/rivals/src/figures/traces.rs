@@ -3,7 +3,8 @@
 //!
 //! - **TRACES-1** While a trace is read, its calls are made on samara's own index, and what is
 //!   mapped afterwards is compared with what was recorded. Where that differs (faults are not
-//!   recorded, and some calls are not made here), the recorded areas are put there instead.
+//!   recorded, and some calls are not made here), the recorded areas are put there instead. A trace
+//!   of which that is not possible is refused, and so is one that is not whole.
 //! - **TRACES-2** After each step the number of areas is the same on every design.
 
 use crate::figures::design::{Design, with_index};
@@ -22,6 +23,7 @@ use std::time::{Duration, Instant};
 /// An event of a trace, as far as it is replayed.
 #[derive(Clone, Debug, Deserialize)]
 struct Event {
+    seq: u64,
     kind: String,
     call: Option<String>,
     space: u64,
@@ -41,6 +43,32 @@ struct Recorded {
     offset: u64,
     inode: u64,
     name: String,
+}
+
+impl Event {
+    /// Whether its areas and its window can be.
+    fn check(&self) -> Result<(), &'static str> {
+        let is_range = |start: u64, end: u64| start < end && (start | end).is_multiple_of(PAGE);
+        if self.window.is_some_and(|(start, end)| start >= end) {
+            return Err("its window ends before it starts");
+        }
+        let mut before = 0;
+        for area in &self.areas {
+            let letters = [(b'r', b'-'), (b'w', b'-'), (b'x', b'-'), (b's', b'p')];
+            let perms = area.perms.as_bytes();
+            if perms.len() != 4 || perms.iter().zip(letters).any(|(own, (yes, no))| *own != yes && *own != no) {
+                return Err("an area has other permissions than `rwxs` or `---p` can say");
+            }
+            if !is_range(area.start, area.end) || area.start < before {
+                return Err("its areas are no pages, or do not ascend");
+            }
+            if area.end > TOP + PAGE && area.name != "[vsyscall]" {
+                return Err("an area is above 2^47, which is not replayed");
+            }
+            before = area.end;
+        }
+        Ok(())
+    }
 }
 
 /// A map at its place.
@@ -192,18 +220,29 @@ impl Trace {
             })
             .collect::<Result<_, _>>()?;
         let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-        Trace::of(name, &events).ok_or_else(|| at(&"no program begins in this trace"))
+        if name.contains(['|', '<', '`']) || name.contains(char::is_control) {
+            return Err(at(&"its name is to stand in a table: give it one without `|`, `<`, and the like"));
+        }
+        Trace::of(name, &events).map_err(|why| at(&why))
     }
 
-    fn of(name: String, events: &[Event]) -> Option<Trace> {
+    fn of(name: String, events: &[Event]) -> Result<Trace, String> {
         let mut reading = Reading::default();
         for (number, event) in events.iter().enumerate() {
-            reading.take(event, &events[number + 1..]);
+            let at = |why: &str| format!("event {}: {why}", event.seq);
+            if event.seq != number as u64 {
+                return Err(at(&format!("event {number} is missing, or the lines are in another order")));
+            }
+            event.check().map_err(at)?;
+            reading.take(event, &events[number + 1..]).map_err(at)?;
+        }
+        if let Some(pid) = reading.of.keys().next() {
+            return Err(format!("the trace ends before process {pid} does"));
         }
         let Reading { steps: all, spaces, areas, put, .. } = reading;
         let mut trace = Trace { name, areas, steps: all.len(), put, spaces: spaces.len(), all, counts: 0 };
         trace.counts = trace.replay::<samara::RangeMap<u64, samara_mm::Area<Number>>>().1;
-        (trace.steps > 0).then_some(trace)
+        if trace.steps > 0 { Ok(trace) } else { Err("no program begins in this trace".into()) }
     }
 
     /// Nanoseconds of a step.
@@ -244,7 +283,7 @@ struct Reading {
 }
 
 impl Reading {
-    fn take(&mut self, event: &Event, later: &[Event]) {
+    fn take(&mut self, event: &Event, later: &[Event]) -> Result<(), &'static str> {
         let next = self.spaces.len();
         let at = *self.numbers.entry(event.space).or_insert(next);
         if at == next {
@@ -258,27 +297,30 @@ impl Reading {
                 // The first call of brk says where the heap begins.
                 let is_brk = |later: &&Event| later.space == event.space && later.call.as_deref() == Some("brk");
                 let heap = later.iter().find(is_brk).map_or(0, |brk| brk.result as u64);
-                self.step(at, Step::Exec(base.unwrap_or(TOP), heap, maps), (0, TOP), event);
+                self.step(at, Step::Exec(base.unwrap_or(TOP), heap, maps), (0, TOP), event)?;
             }
             "fork" => {
                 self.moves(event.pid, Some(at));
-                let Some(parent) = self.numbers.get(&event.args[0]).copied() else { return };
-                self.step(at, Step::Fork(parent), (0, TOP), event);
+                let Some(parent) = self.numbers.get(&event.args[0]).copied() else {
+                    return Err("the space that is forked does not exist");
+                };
+                self.step(at, Step::Fork(parent), (0, TOP), event)?;
             }
             "share" => self.moves(event.pid, Some(at)),
             "exit" => self.moves(event.pid, None),
             _ if self.spaces[at].is_none() => {}
             "call" => match (self.step_of(event), event.window) {
-                (Some(step), window) => self.step(at, step, window.unwrap_or((0, 0)), event),
-                (None, Some(window)) => self.put(at, window, event),
+                (Some(step), window) => self.step(at, step, window.unwrap_or((0, 0)), event)?,
+                (None, Some(window)) => self.see(at, window, event)?,
                 (None, None) => {}
             },
             _ => {
                 if let Some(window) = event.window {
-                    self.put(at, window, event);
+                    self.see(at, window, event)?;
                 }
             }
         }
+        Ok(())
     }
 
     /// A process has another space now, or ends. A space goes with its last process.
@@ -299,20 +341,27 @@ impl Reading {
         made
     }
 
-    /// Makes a step, and sees to TRACES-1.
-    fn step(&mut self, at: usize, step: Step, window: (u64, u64), event: &Event) {
+    /// Makes a step, and sees to TRACES-1 where the event tells what is mapped.
+    fn step(&mut self, at: usize, step: Step, window: (u64, u64), event: &Event) -> Result<(), &'static str> {
         let made = self.push(at, step);
-        if event.window.is_none() && event.areas.is_empty() {
-            return;
-        }
-        if !made || self.is_other(at, window, event) {
-            self.put(at, window, event);
+        match event.window.is_some() || !event.areas.is_empty() {
+            true if !made => self.put(at, window, event),
+            true => self.see(at, window, event),
+            false => Ok(()),
         }
     }
 
-    fn put(&mut self, at: usize, window: (u64, u64), event: &Event) {
+    /// Sees to TRACES-1.
+    fn see(&mut self, at: usize, window: (u64, u64), event: &Event) -> Result<(), &'static str> {
+        if self.is_other(at, window, event) { self.put(at, window, event) } else { Ok(()) }
+    }
+
+    fn put(&mut self, at: usize, window: (u64, u64), event: &Event) -> Result<(), &'static str> {
         self.put += 1;
-        self.push(at, Step::Put(window.0, window.1, maps_of(event, window)));
+        // A window of everything ends above what can be mapped.
+        let window = (window.0, window.1.min(TOP));
+        let made = self.push(at, Step::Put(window.0, window.1, maps_of(event, window)));
+        if made && !self.is_other(at, window, event) { Ok(()) } else { Err("its areas cannot be put there") }
     }
 
     /// Whether what is mapped in the window differs from what was recorded.

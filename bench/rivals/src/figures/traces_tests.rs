@@ -45,7 +45,7 @@ fn lines() -> Vec<String> {
     let both = format!("{HEAD},{LINKER}");
     let protected = format!("{},{}", area(MAP, MAP + 4096, "r--p"), area(MAP + 4096, MAP + 16_384, "rw-p"));
     let in_child = format!("{HEAD},{},{},{LINKER}", area(HEAP, HEAP + 8192, "rw-p"), protected);
-    vec![
+    let all = vec![
         event("exec", "", own, "0,0,0,0,0,0", 0, Some((0, 1 << 47, &both))),
         event("call", "brk", own, "0,0,0,0,0,0", HEAP, None),
         call("mmap", "0,16384,3,34,18446744073709551615,0", MAP, &map(MAP, MAP + 16_384, "rw-p")),
@@ -57,7 +57,9 @@ fn lines() -> Vec<String> {
         event("learnt", "", own, "0,0,0,0,0,0", 0, Some((65_536, 69_632, &area(65_536, 69_632, "rw-p")))),
         event("exit", "", (2, 11), "0,0,0,0,0,0", 0, None),
         event("exit", "", own, "0,0,0,0,0,0", 0, None),
-    ]
+    ];
+    let numbered = |(number, line): (usize, String)| line.replacen("\"seq\":0", &format!("\"seq\":{number}"), 1);
+    all.into_iter().enumerate().map(numbered).collect()
 }
 
 #[test]
@@ -78,6 +80,24 @@ fn each_design_replays_a_trace() {
     }
     let other = Trace { counts: trace.counts + 1, ..trace };
     assert!(other.time(Design::List).unwrap_err().contains("other areas"));
+
+    // A trace that is damaged is not replayed in part.
+    let refused = |change: &dyn Fn(&mut Vec<String>), why: &str| {
+        let mut lines = lines();
+        change(&mut lines);
+        std::fs::write(&path, lines.join("\n")).unwrap();
+        let said = Trace::read(&path).unwrap_err();
+        assert!(said.contains(why), "{said}: {why}");
+    };
+    refused(&|lines| drop(lines.pop()), "the trace ends before process 10 does");
+    refused(&|lines| drop(lines.remove(3)), "event 4: event 3 is missing");
+    refused(&|lines| lines.swap(2, 3), "event 3: event 2 is missing");
+    refused(&|lines| lines.extend(self::lines()), "event 0: event 10 is missing");
+    refused(&|lines| lines[7] = lines[7].replace("rw-p", "zw-p"), "event 7: an area has other permissions");
+    refused(&|lines| lines[7] = lines[7].replace("\"end\":69632", "\"end\":69633"), "event 7: its areas are no pages");
+    refused(&|lines| lines[7] = lines[7].replace("[65536,", "[75536,"), "event 7: its window ends before");
+    refused(&|lines| lines[7] = lines[7].replace("69632", "144115188075855872"), "event 7: an area is above 2^47");
+    refused(&|lines| lines[5] = lines[5].replace("[1,0,", "[9,0,"), "event 5: the space that is forked");
 
     std::fs::write(&path, "{}\n").unwrap();
     assert!(Trace::read(&path).unwrap_err().contains("samara events --json"));
