@@ -62,8 +62,19 @@ fn each_design_has_its_lines() {
 
 #[test]
 fn what_cannot_be_run_is_said() {
-    assert!(rivals("figures F1 --n 7").unwrap_err().contains("nothing is left to measure"));
-    assert!(rivals("figures F4711").unwrap_err().contains("F10"));
-    assert!(rivals("figures --from no-such-file").unwrap_err().contains("no-such-file"));
+    let says = |args: &str, why: &str| {
+        let said = rivals(args).unwrap_err();
+        assert!(said.contains(why), "{args}: {said}");
+    };
+    says("figures F1 --n 7", "has the size 7");
+    says("figures traces", "nothing is left to measure");
+    says("figures F1 --trace no-such-file", "--trace is for the figure traces");
+    says("figures F4711", "F10");
+    says("figures --from no-such-file --write no-such-file.md", "no-such-file");
+    says("figures --from no-such-file", "--against or --write");
+    says("figures F1 --from no-such-file", "cannot be used with");
+    // Before anything is measured.
+    says("figures --against no-such-file", "no-such-file");
+    says("figures --write no-such-file.md", "no-such-file.md");
     assert!(rivals("figures F3 --rounds 0").unwrap_err().contains("--rounds"));
 }
