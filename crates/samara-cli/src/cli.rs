@@ -25,6 +25,7 @@ Examples:
   samara trace -- python3 -c 'import json'     run a program, then see what it did
   samara show python3-4711.samara --reasons    its areas at the end, and why neighbours were not merged
   samara events python3-4711.samara            every event, readable
+  samara summary python3-4711.samara           its summary again
   samara inspect 4711                          what the areas of a process that runs are
   samara run --fail mmap:ENOMEM@17 -- ./app    run a program and make its 17th mmap fail
   samara check                                 compare the model with this kernel
@@ -39,6 +40,7 @@ pub(crate) enum Command {
     Run(Run),
     Show(Show),
     Events(Events),
+    Summary(SummaryOf),
     Inspect(Inspect),
     Check(Check),
     Completions(Completions),
@@ -197,6 +199,23 @@ pub(crate) struct Events {
     /// The trace file
     pub(crate) file: PathBuf,
     /// Print one JSON object per line
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Print the summary of a recording again
+///
+/// It is that of `samara trace`, without the recorder's own notes and the number of its checks,
+/// which are not in the file.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  samara summary t.samara
+  samara summary t.samara --json | jq .failures")]
+pub(crate) struct SummaryOf {
+    /// The trace file
+    pub(crate) file: PathBuf,
+    /// Print one JSON object, as `trace --summary-json` writes it
     #[arg(long)]
     pub(crate) json: bool,
 }

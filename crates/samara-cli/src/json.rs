@@ -15,6 +15,10 @@ use crate::args::errno;
 use crate::exit;
 use crate::line::name;
 use crate::output::clean_json;
+use crate::survey;
+
+/// Most groups of the largest space in a summary.
+const GROUPS: usize = 64;
 
 /// Writes an event as one object. It may be large, so areas and steps are written one by one.
 pub(crate) fn event(out: &mut dyn Write, event: &Event) -> io::Result<()> {
@@ -163,8 +167,10 @@ fn refusal(r: &Refusal) -> Value {
 pub(crate) struct Recorded<'a> {
     /// What the user types to run samara again.
     pub(crate) command: &'a str,
-    /// Comparisons of a model with the kernel.
-    pub(crate) checks: u64,
+    /// Comparisons of a model with the kernel, if they were counted.
+    pub(crate) checks: Option<u64>,
+    /// `vm.max_map_count` of the recording, if it is known.
+    pub(crate) limit: Option<u64>,
     /// Wall time of the recording, in nanoseconds.
     pub(crate) wall_ns: u64,
     /// The exit code as a shell reports it: 128 + the signal's number after death by a signal.
@@ -224,6 +230,16 @@ pub(crate) fn summary(s: &Summary, r: &Recorded<'_>) -> Value {
         "spaces_equal": s.compared.1,
         "areas_over_time": s.timeline.columns(64),
         "could_be_one": groups,
+        "largest_space": s.largest.as_ref().map(|l| {
+            let mut all = json!({"pid": l.pid, "program": l.program, "ns": l.ns});
+            survey::extend(&mut all, survey::parts(&l.survey, GROUPS));
+            all
+        }),
+        "failures": s.failures.iter().map(|f| json!({
+            "call": name(f.nr), "error": errno(-i64::from(f.errno)).map(|error| error.0), "count": f.count, "pid": f.pid,
+            "areas": f.areas, "ns": f.ns,
+        })).collect::<Vec<_>>(),
+        "max_map_count": r.limit,
         "notes": r.notes,
         "file": r.file,
         "file_bytes": r.file_bytes,

@@ -2,14 +2,25 @@
 
 use std::fmt::Write;
 
-use samara_trace::file::{Group, Printable, Summary, reasons};
+use samara_trace::file::{Failure, Group, Largest, Printable, Summary, reasons};
 
 use crate::format::{bytes, count, plural, sparkline, time};
 use crate::json::Recorded;
-use crate::output::{BOLD, DIM, GREEN, RED, clean, styled};
+use crate::output::{BOLD, DIM, GREEN, RED, clean, short, styled};
+use crate::{args, line, survey};
 
 /// Kinds of calls with a row of their own; the others are summed up in one row.
 const CALLS: usize = 8;
+/// Kinds of failures with a row.
+const FAILURES: usize = 4;
+/// From this number of areas on it is told what the largest space is.
+const LARGE: u64 = 200;
+/// Groups, and patterns, of the largest space with a row.
+const KINDS: usize = 3;
+/// A pattern is told if it has one part in so many of the areas.
+const SMALL_PART: u64 = 20;
+/// What vm.max_map_count is where nobody has set it.
+const DEFAULT_LIMIT: u64 = 65_530;
 /// Columns of the sparkline.
 const COLUMNS: usize = 40;
 
@@ -48,6 +59,12 @@ pub(crate) fn screen(title: &str, s: &Summary, r: &Recorded<'_>) -> String {
         row("mapped", format!("{} {most}, {} {end}", bytes(s.mapped_bytes_peak), bytes(s.mapped_bytes_final)));
         row("changes", format!("{}, {}", plural(s.splits, "split"), plural(s.merges, "merge")));
     }
+    for (i, text) in largest(s).into_iter().enumerate() {
+        row(if i == 0 { "largest" } else { "" }, text);
+    }
+    for (i, failure) in s.failures.iter().take(FAILURES).enumerate() {
+        row(if i == 0 { "failed" } else { "" }, failed(failure, r.limit));
+    }
     for (i, group) in s.groups.iter().enumerate() {
         row(if i == 0 { "not merged" } else { "" }, could_be_one(group));
     }
@@ -59,7 +76,8 @@ pub(crate) fn screen(title: &str, s: &Summary, r: &Recorded<'_>) -> String {
     let unsure = if s.unsure == 0 { String::new() } else { format!("; {} unsure (calls overlapped)", count(s.unsure)) };
     let compared = plural(s.compared.0, "space");
     let equal = format!("{} of {compared} equal to /proc/PID/maps at the end", count(s.compared.1));
-    let checks = format!("{} against the kernel, {differences}{unsure}; {equal}", count(r.checks));
+    let made = r.checks.map_or_else(String::new, |checks| format!("{} against the kernel, ", count(checks)));
+    let checks = format!("{made}{differences}{unsure}; {equal}");
     row("checks", if known { checks } else { "none: nothing could be compared".to_owned() });
     if let Some(why) = &s.lost {
         row("note", format!("the figures about areas are incomplete: {}", clean(why)));
@@ -76,6 +94,34 @@ pub(crate) fn screen(title: &str, s: &Summary, r: &Recorded<'_>) -> String {
     row("next", format!("{} show {file} --reasons", r.command));
     row("", format!("{} events {file} | less", r.command));
     format!("{} {title}\n{out}", styled(BOLD, "samara:"))
+}
+
+/// What the space with the most areas is: the groups with most areas, and what they look like.
+fn largest(s: &Summary) -> Vec<String> {
+    let Some(Largest { pid, program, ns, survey, .. }) = &s.largest else { return Vec::new() };
+    // A program that maps little has nothing to tell but its libraries.
+    if survey.areas < LARGE {
+        return Vec::new();
+    }
+    let name = short(&clean(program));
+    let mut rows = vec![format!("{} areas of process {pid} ({name}), after {}", count(survey.areas), time(*ns))];
+    rows.extend(survey.groups.iter().take(KINDS).map(survey::group));
+    let alike = survey.patterns.iter().filter(|p| p.areas * SMALL_PART >= survey.areas || p.would_go > 0);
+    rows.extend(alike.take(KINDS).map(|p| format!("look like {}", survey::pattern(p))));
+    rows
+}
+
+fn failed(failure: &Failure, limit: Option<u64>) -> String {
+    let call = line::name(failure.nr);
+    let (error, text) = args::errno(-i64::from(failure.errno)).unwrap_or_default();
+    let at_limit = error == "ENOMEM" && failure.areas + 1 >= limit.unwrap_or(DEFAULT_LIMIT);
+    let why = match limit {
+        Some(limit) if at_limit => styled(RED, format!(": vm.max_map_count is {}", count(limit))),
+        None if at_limit => styled(RED, format!(": vm.max_map_count is {} by default", count(DEFAULT_LIMIT))),
+        _ => String::new(),
+    };
+    let (times, areas) = (plural(failure.count, "time"), plural(failure.areas, "area"));
+    format!("{call} {times} with {error} ({text}), first by process {} with {areas}{why}", failure.pid)
 }
 
 /// How long the program ran. If processes that it left behind ran longer, also how long the

@@ -1,7 +1,8 @@
 //! Tests: the summary's screen as text.
 
 use super::*;
-use samara_trace::file::{CallTotals, Timeline};
+use samara_trace::event::{AreaRecord, Event, EventKind};
+use samara_trace::file::{CallTotals, Tally, Timeline};
 
 fn summary() -> Summary {
     let mut s = Summary::default();
@@ -46,7 +47,7 @@ fn summary() -> Summary {
 fn all_is_well() {
     let recorded = Recorded {
         command: "samara",
-        checks: 2345,
+        checks: Some(2345),
         wall_ns: 1_234_567_890,
         file: "my trace.samara",
         file_bytes: 98_765,
@@ -69,7 +70,7 @@ fn much_is_wrong() {
     let notes = ["PROCMAP_QUERY is not there: \x1b[31mslower".to_owned()];
     let recorded = Recorded {
         command: "'target dir/samara'",
-        checks: 7,
+        checks: Some(7),
         notes: &notes,
         file: "-t",
         events_in_file: 9,
@@ -77,6 +78,54 @@ fn much_is_wrong() {
         ..Recorded::default()
     };
     insta::assert_snapshot!(anstream::adapter::strip_str(&screen("prog ended by SIGKILL after 3 ms", &s, &recorded)));
+}
+
+/// A program with a guard page after every other one, up to the limit: the first screen says so.
+#[test]
+fn the_cause_is_on_the_screen() {
+    let area = |at: u64, perms: u8| AreaRecord {
+        start: at << 12,
+        end: (at + 1) << 12,
+        perms,
+        offset: 0,
+        dev: (0, 0),
+        inode: 0,
+        name: String::new(),
+        apart: "protection".into(),
+    };
+    let event = |seq: u64, kind, result| Event {
+        seq,
+        kind,
+        entry_ns: seq,
+        exit_ns: 1_000_000 * seq,
+        space: 1,
+        pid: 4711,
+        tid: 4711,
+        nr: Some(10),
+        args: [0; 6],
+        result,
+        overlapped: false,
+        plan: Vec::new(),
+        window: None,
+        areas: Vec::new(),
+        text: String::new(),
+    };
+    let areas = (0..301).map(|i| area(16 + i, if i % 2 == 0 { 3 } else { 0 })).collect();
+    let load =
+        Event { nr: None, window: Some((0, 1 << 47)), areas, text: "/bin/p".into(), ..event(0, EventKind::Exec, 0) };
+    let mut tally = Tally::default();
+    tally.add(&load);
+    (1..4).for_each(|seq| tally.add(&event(seq, EventKind::Call, if seq < 3 { -12 } else { -22 })));
+    tally.add(&Event { nr: None, ..event(4, EventKind::Exit, 0) });
+    let summary = tally.summary();
+    let rows = |limit| {
+        let screen = screen("p", &summary, &Recorded { limit, ..Recorded::default() });
+        let screen = anstream::adapter::strip_str(&screen).to_string();
+        screen.lines().skip_while(|line| !line.contains("largest")).take(6).collect::<Vec<_>>().join("\n")
+    };
+    insta::assert_snapshot!(rows(Some(300)));
+    // Far from the limit, ENOMEM has another cause.
+    assert!(!rows(Some(65_530)).contains("max_map_count"));
 }
 
 /// The calls that share a row are summed up, whatever each of them claims.

@@ -73,7 +73,8 @@ fn groups(all: &[AreaGroup]) -> Vec<String> {
     rows
 }
 
-fn group(g: &AreaGroup) -> String {
+/// A group as a row.
+pub(crate) fn group(g: &AreaGroup) -> String {
     let files = if g.files > 1 { format!(" ({})", plural(g.files, "file")) } else { String::new() };
     let (least, most) = g.sizes;
     let each = match g.common {
@@ -85,7 +86,8 @@ fn group(g: &AreaGroup) -> String {
     format!("{:>7} {}  {}{files}: {each}", count(g.areas), perms_name(g.perms), clean(&short(&g.backing)))
 }
 
-fn pattern(p: &Pattern) -> String {
+/// A pattern as a row.
+pub(crate) fn pattern(p: &Pattern) -> String {
     let n = |word| plural(p.times, word);
     let what = match p.kind {
         PatternKind::GuardPages => n("guard"),
@@ -186,11 +188,11 @@ pub(crate) fn change(before: u64, now: u64, show: fn(u64) -> String) -> String {
     format!("{sign}{}", show(now.abs_diff(before)))
 }
 
-/// The survey as one object.
+/// The survey of a look as one object.
 pub(crate) fn json(survey: &Survey, look: &Look, elapsed_ns: u64) -> Value {
     let process = look.process.as_ref();
     let limit = process.and_then(|p| p.limit);
-    json!({
+    let mut all = json!({
         "format": FORMAT,
         "elapsed_ns": elapsed_ns,
         "pid": process.map(|p| p.pid),
@@ -198,9 +200,25 @@ pub(crate) fn json(survey: &Survey, look: &Look, elapsed_ns: u64) -> Value {
         "threads": process.map(|p| p.threads),
         "limit": limit,
         "headroom": limit.map(|limit| limit.saturating_sub(survey.areas)),
+    });
+    extend(&mut all, parts(survey, usize::MAX));
+    extend(&mut all, json!({"notes": look.notes}));
+    all
+}
+
+/// Adds the fields of an object to another one.
+pub(crate) fn extend(all: &mut Value, more: Value) {
+    if let (Value::Object(all), Value::Object(more)) = (all, more) {
+        all.extend(more);
+    }
+}
+
+/// The survey as one object, with at most so many groups.
+pub(crate) fn parts(survey: &Survey, groups: usize) -> Value {
+    json!({
         "areas": survey.areas,
         "bytes": survey.bytes,
-        "groups": survey.groups.iter().map(|g| json!({
+        "groups": survey.groups.iter().take(groups).map(|g| json!({
             "backing": g.backing, "files": g.files, "perms": perms_name(g.perms), "areas": g.areas, "bytes": g.bytes,
             "smallest": g.sizes.0, "largest": g.sizes.1, "common_size": g.common.0, "common_areas": g.common.1,
         })).collect::<Vec<_>>(),
@@ -218,7 +236,6 @@ pub(crate) fn json(survey: &Survey, look: &Look, elapsed_ns: u64) -> Value {
             })).collect::<Vec<_>>(),
             "largest": survey.gaps.largest.iter().map(|(start, end)| json!({"start": start, "end": end})).collect::<Vec<_>>(),
         },
-        "notes": look.notes,
     })
 }
 

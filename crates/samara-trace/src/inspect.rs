@@ -122,7 +122,7 @@ impl Look {
             pid,
             name: proc::name(pid as sys::Tid),
             threads: std::fs::read_dir(format!("/proc/{pid}/task")).map_or(1, |tasks| tasks.count() as u64).max(1),
-            limit: std::fs::read_to_string("/proc/sys/vm/max_map_count").ok().and_then(|n| n.trim().parse().ok()),
+            limit: max_map_count(),
         };
         Ok(Look { areas, known, process: Some(process), notes })
     }
@@ -172,6 +172,12 @@ impl Look {
         let known = if flags { Known::Flags } else { Known::Lines };
         Ok(Look { areas: records(&areas, known, &mut notes), known, process: None, notes })
     }
+}
+
+/// The number of areas that `vm.max_map_count` allows a process on this machine, if that can be
+/// read.
+pub fn max_map_count() -> Option<u64> {
+    std::fs::read_to_string("/proc/sys/vm/max_map_count").ok()?.trim().parse().ok()
 }
 
 /// The text of a file of `/proc/PID` that shows the areas.

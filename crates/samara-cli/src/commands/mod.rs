@@ -7,6 +7,7 @@ mod files;
 mod inspect;
 mod run;
 mod show;
+mod summary;
 pub mod testing;
 mod trace;
 
@@ -34,6 +35,7 @@ pub fn run() -> ExitCode {
         Command::Run(args) => run::run(&args),
         Command::Show(args) => show::run(&args),
         Command::Events(args) => events::run(&args),
+        Command::Summary(args) => summary::run(&args),
         Command::Inspect(args) => inspect::run(&args),
         Command::Check(args) => check::run(&args),
         Command::Completions(args) => completions::run(&args),

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use samara_trace::file::{Written, name_text};
+use samara_trace::inspect::max_map_count;
 use samara_trace::{Options, Outcome, RecordError, record};
 
 use super::files;
@@ -60,7 +61,8 @@ fn report(args: &Program, path: &Path, outcome: &Outcome, written: Written, json
     let command = own_name();
     let recorded = Recorded {
         command: &command,
-        checks: counters.checks,
+        checks: Some(counters.checks),
+        limit: max_map_count(),
         wall_ns: counters.wall_ns,
         program_ns: outcome.program_ns,
         exit_code: exit::code(outcome.status),
@@ -94,7 +96,7 @@ pub(super) fn shown(words: &[OsString]) -> String {
 }
 
 /// What the user types to run samara again: its path, if it was run by a path.
-fn own_name() -> String {
+pub(super) fn own_name() -> String {
     match std::env::args_os().next() {
         Some(name) if name.as_bytes().contains(&b'/') => summary::quoted(&name_text(name.as_bytes())),
         _ => "samara".to_owned(),

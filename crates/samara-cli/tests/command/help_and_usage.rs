@@ -16,6 +16,7 @@ fn help_texts() {
         &["run", "--help"],
         &["show", "--help"],
         &["events", "--help"],
+        &["summary", "--help"],
         &["inspect", "--help"],
         &["check", "--help"],
         &["completions", "--help"],
@@ -63,7 +64,18 @@ fn completions_name_every_command() {
     for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
         let output = here(&["completions", shell]);
         assert!(output.status.success(), "{}", said(&output));
-        for word in ["trace", "run", "max-map-count", "show", "events", "inspect", "check", "reasons", "summary-json"] {
+        for word in [
+            "trace",
+            "run",
+            "max-map-count",
+            "show",
+            "events",
+            "summary",
+            "inspect",
+            "check",
+            "reasons",
+            "summary-json",
+        ] {
             assert!(stdout(&output).contains(word), "{shell}: {word}");
         }
     }

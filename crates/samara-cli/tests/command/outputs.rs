@@ -97,6 +97,10 @@ fn a_full_output_is_an_error_of_every_command() {
         &["show", "t.samara", "--reasons"],
         &["events", "t.samara"],
         &["events", "t.samara", "--json"],
+        &["summary", "t.samara"],
+        &["summary", "t.samara", "--json"],
+        &["inspect", "/proc/self/maps"],
+        &["inspect", "/proc/self/maps", "--json"],
         &["check", "--ops", "1"],
         &["check", "--ops", "1", "--json"],
     ] {

@@ -245,3 +245,18 @@ fn a_terminal_gets_colours_and_no_commands() {
         assert!(stdout(&output).contains(shown) && !stdout(&output).contains('\x1b'), "{}", said(&output));
     }
 }
+
+#[test]
+fn the_summary_again() {
+    let dir = tempfile::tempdir().unwrap();
+    trace(dir.path());
+    insta::assert_snapshot!(
+        said(&run(dir.path(), &["summary", "t.samara"])).replace(env!("CARGO_BIN_EXE_samara"), "samara")
+    );
+    // A trace that ends early.
+    let whole = std::fs::read(dir.path().join("t.samara")).unwrap();
+    std::fs::write(dir.path().join("cut.samara"), &whole[..whole.len() - 20]).unwrap();
+    let output = run(dir.path(), &["summary", "cut.samara"]);
+    assert_eq!(output.status.code(), Some(3));
+    assert!(stdout(&output).contains("the trace ends early"), "{}", said(&output));
+}

@@ -60,6 +60,26 @@ fn death_by_a_signal_is_the_program_s() {
 }
 
 #[test]
+fn the_summary_of_the_file_is_that_of_the_recording() {
+    let dir = tempfile::tempdir().unwrap();
+    let output = traced(dir.path(), "cat /proc/self/maps >/dev/null; exit 3");
+    let mut recorded = json(dir.path());
+    let again = run(dir.path(), &["summary", "--json", "t.samara"]);
+    let mut read: serde_json::Value = serde_json::from_str(&stdout(&again)).unwrap();
+    // Not in the file, or measured a moment later.
+    for field in ["checks", "notes", "max_map_count", "wall_ns", "program_ns"] {
+        for value in [&mut recorded, &mut read] {
+            assert!(value.as_object_mut().unwrap().remove(field).is_some(), "{field}");
+        }
+    }
+    assert_eq!(read, recorded, "{}", said(&output));
+    let docs = include_str!("../../../../docs/cli.md");
+    for field in read.as_object().unwrap().keys() {
+        assert!(docs.contains(&format!("`{field}`")), "docs/cli.md does not tell of {field}");
+    }
+}
+
+#[test]
 fn programs_that_cannot_run() {
     let dir = tempfile::tempdir().unwrap();
     std::fs::write(dir.path().join("text"), "no program").unwrap();

@@ -53,7 +53,7 @@ pub use reader::TraceReader;
 pub use replay::{Process, Replay, ReplayError, Space};
 pub use schema::{FORMAT, Header};
 pub use sink::{FileSink, Written};
-pub use summary::{CallTotals, Summary, Tally};
+pub use summary::{CallTotals, Failure, Largest, Summary, Tally};
 pub use text::{Printable, name_bytes, name_text};
 pub use timeline::Timeline;
 pub use writer::{TraceWriter, WriteError};

@@ -6,10 +6,17 @@ use super::groups::{Group, groups};
 use super::names::call_name;
 use super::replay::Replay;
 use super::timeline::Timeline;
-use crate::event::{Event, EventKind, StepKind, UNSURE};
+use crate::event::{AreaRecord, Event, EventKind, StepKind, UNSURE};
+use crate::survey::{Known, Survey};
 
 /// Number of groups that a summary names.
 const GROUPS: usize = 5;
+/// Number of kinds of failures that are counted. There are far fewer, but a file may claim any
+/// number.
+const FAILURES: usize = 256;
+/// Most memory that the areas of the largest space may take while they are surveyed: some hundred
+/// thousand areas. A file may claim more, or long names.
+const SURVEY_BYTES: usize = 128 << 20;
 
 /// Sums events up.
 #[derive(Debug, Default)]
@@ -61,11 +68,48 @@ pub struct Summary {
     /// Areas that could be one and are kept apart: for each reason, the space with the most of
     /// them, at its end or near its peak.
     pub groups: Vec<Group>,
+    /// The space that had the most areas, if they take at most 128 MiB as records.
+    pub largest: Option<Largest>,
+    /// Calls that failed, by call and error, in the order in which each first failed.
+    pub failures: Vec<Failure>,
     /// Time of the last event, in nanoseconds since the recording began.
     pub wall_ns: u64,
     /// Why the spaces could not be followed to the end, if so. Figures about areas then cover the
     /// time before.
     pub lost: Option<String>,
+}
+
+/// The space that had the most areas, at its end or near its peak: when it had last grown by a
+/// quarter.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Largest {
+    /// A process that uses the space.
+    pub pid: u32,
+    /// The program that it runs.
+    pub program: String,
+    /// When the space had these areas, in nanoseconds since the recording began.
+    pub ns: u64,
+    /// What the areas are.
+    pub survey: Survey,
+}
+
+/// Calls of one kind that failed with one error.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Failure {
+    /// The call's number.
+    pub nr: u32,
+    /// The error's number.
+    pub errno: i32,
+    /// How many failed so.
+    pub count: u64,
+    /// The process that made the first of them.
+    pub pid: u32,
+    /// Number of areas of that process then.
+    pub areas: u64,
+    /// When that was, in nanoseconds since the recording began.
+    pub ns: u64,
 }
 
 /// Totals of one kind of call.
@@ -98,7 +142,7 @@ impl Tally {
             _ => None,
         };
         if let Some(space) = ends {
-            self.look(space, event.pid);
+            self.look(space, event);
         }
         if first_ends {
             self.settle(event.pid);
@@ -116,7 +160,7 @@ impl Tally {
         }
         // Near a peak too: each time a space has grown by a quarter.
         if self.replay.has_grown(event.space) {
-            self.look(event.space, event.pid);
+            self.look(event.space, event);
         }
     }
 
@@ -154,6 +198,10 @@ impl Tally {
             EventKind::Call | EventKind::Fork | EventKind::Share | EventKind::Exit => {}
         }
         if let Some(nr) = event.nr {
+            if event.kind == EventKind::Call && (-4095..0).contains(&event.result) {
+                self.fail(event, nr);
+            }
+            let t = &mut self.totals;
             // A file may claim any number of calls that do not exist.
             let name = call_name(nr).unwrap_or("other");
             if !t.calls.contains_key(name) {
@@ -175,9 +223,30 @@ impl Tally {
         }
     }
 
-    /// Keeps the largest group of each reason.
-    fn look(&mut self, space: u64, pid: u32) {
+    /// Counts a call that failed.
+    fn fail(&mut self, event: &Event, nr: u32) {
+        let all = &mut self.totals.failures;
+        let errno = -event.result as i32;
+        if let Some(failure) = all.iter_mut().find(|failure| (failure.nr, failure.errno) == (nr, errno)) {
+            failure.count += 1;
+        } else if all.len() < FAILURES {
+            let areas = self.replay.space(event.space).map_or(0, |space| space.len() as u64);
+            all.push(Failure { nr, errno, count: 1, pid: event.pid, areas, ns: event.exit_ns });
+        }
+    }
+
+    /// Keeps the largest group of each reason, and what the largest space is.
+    fn look(&mut self, space: u64, event: &Event) {
+        let pid = event.pid;
         let Some(space) = self.replay.space(space) else { return };
+        let most = self.totals.largest.as_ref().map_or(0, |largest| largest.survey.areas);
+        if space.len() as u64 > most
+            && let Some(areas) = within(SURVEY_BYTES, space.areas())
+        {
+            let program = self.replay.process(pid).map_or_else(String::new, |process| process.program.to_string());
+            let survey = Survey::of(&areas, Known::All);
+            self.totals.largest = Some(Largest { pid, program, ns: event.exit_ns, survey });
+        }
         let kept = &mut self.totals.groups;
         for group in groups(pid, space.areas()) {
             match kept.iter_mut().find(|k| k.apart == group.apart) {
@@ -188,5 +257,38 @@ impl Tally {
         }
         kept.sort_by_key(|k| std::cmp::Reverse(k.areas - k.runs));
         kept.truncate(GROUPS);
+    }
+}
+
+/// The areas, if they take at most so many bytes.
+fn within(bytes: usize, areas: impl Iterator<Item = AreaRecord>) -> Option<Vec<AreaRecord>> {
+    let (mut all, mut left) = (Vec::new(), bytes);
+    for area in areas {
+        left = left.checked_sub(size_of::<AreaRecord>() + area.name.len() + area.apart.len())?;
+        all.push(area);
+    }
+    Some(all)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn areas_are_collected_within_a_limit() {
+        let area = AreaRecord {
+            start: 0,
+            end: 4096,
+            perms: 0,
+            offset: 0,
+            dev: (0, 0),
+            inode: 0,
+            name: "n".repeat(1000),
+            apart: String::new(),
+        };
+        let areas = || std::iter::repeat_n(area.clone(), 100);
+        let each = size_of::<AreaRecord>() + 1000;
+        assert_eq!(within(100 * each, areas()).map(|all| all.len()), Some(100));
+        assert_eq!(within(100 * each - 1, areas()), None);
     }
 }

@@ -1,0 +1,91 @@
+//! `samara summary TRACE`: prints the summary of a recording again, from its file.
+
+use std::ffi::OsString;
+use std::io::Read;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::process::ExitStatusExt;
+use std::process::{ExitCode, ExitStatus};
+
+use samara_trace::event::EventKind;
+use samara_trace::file::{FileError, Header, Summary, Tally, TraceReader, name_bytes, name_text};
+
+use crate::cli::SummaryOf;
+use crate::json::{self, Recorded};
+use crate::output::{self, clean_json};
+use crate::{exit, line, summary};
+
+pub(crate) fn run(args: &SummaryOf) -> ExitCode {
+    let reader = match super::open(&args.file) {
+        Ok(reader) => reader,
+        Err(code) => return code,
+    };
+    let header = reader.header().clone();
+    let read = read(reader);
+    let name = name_text(args.file.as_os_str().as_bytes());
+    let early = read.damage.as_ref().map(ToString::to_string);
+    let command = super::trace::own_name();
+    let recorded = Recorded {
+        command: &command,
+        checks: None,
+        limit: None,
+        wall_ns: read.summary.wall_ns,
+        program_ns: read.ended.map_or(read.summary.wall_ns, |(_, ns)| ns),
+        exit_code: read.ended.map_or(0, |(status, _)| exit::code(status)),
+        notes: &[],
+        file: &name,
+        events_in_file: read.summary.events,
+        file_bytes: std::fs::metadata(&args.file).map_or(0, |file| file.len()),
+        early: early.as_deref(),
+    };
+    let title = title(&header, &read);
+    let printed = output::styled_stdout(|out| match args.json {
+        true => writeln!(out, "{}", clean_json(&format!("{:#}", json::summary(&read.summary, &recorded)))),
+        false => write!(out, "{}", summary::screen(&title, &read.summary, &recorded)),
+    });
+    match (printed, read.damage) {
+        (Err(error), _) => super::failed(format!("cannot write to standard output: {error}")),
+        (Ok(()), Some(damage)) => super::unreadable(&args.file, &damage),
+        (Ok(()), None) => ExitCode::SUCCESS,
+    }
+}
+
+/// What a trace says.
+struct Told {
+    summary: Summary,
+    /// How the first process ended, and when.
+    ended: Option<(ExitStatus, u64)>,
+    damage: Option<FileError>,
+}
+
+/// Sums up the events, as far as they can be read.
+fn read<R: Read>(mut reader: TraceReader<R>) -> Told {
+    let (mut tally, mut first, mut ended, mut damage) = (Tally::default(), None, None, None);
+    for event in &mut reader {
+        match event {
+            Ok(event) => {
+                let is_first = *first.get_or_insert(event.pid) == event.pid;
+                if is_first && event.kind == EventKind::Exit && ended.is_none() {
+                    ended = Some((ExitStatus::from_raw(event.result as i32), event.exit_ns));
+                }
+                tally.add(&event);
+            }
+            Err(error) => {
+                damage = Some(error);
+                break;
+            }
+        }
+    }
+    Told { summary: tally.summary(), ended, damage }
+}
+
+/// The program, how it ended, and when it was recorded.
+fn title(header: &Header, read: &Told) -> String {
+    let words = std::iter::once(&header.program).chain(&header.args);
+    let words: Vec<OsString> = words.map(|word| std::ffi::OsStr::from_bytes(&name_bytes(word)).to_owned()).collect();
+    let program = super::trace::shown(&words);
+    let ended = match read.ended {
+        Some((status, ns)) => format!("ended {} {}", line::how(status), summary::lasted(ns, read.summary.wall_ns)),
+        None => "did not end in this trace".to_owned(),
+    };
+    format!("{program} {ended}; recorded at {}", output::clean(&header.start_time))
+}
