@@ -26,6 +26,7 @@ Examples:
   samara show python3-4711.samara --reasons    its areas at the end, and why neighbours were not merged
   samara events python3-4711.samara            every event, readable
   samara summary python3-4711.samara           its summary again
+  samara who python3-4711.samara 7f8a398c3000  the history of an address
   samara inspect 4711                          what the areas of a process that runs are
   samara run --fail mmap:ENOMEM@17 -- ./app    run a program and make its 17th mmap fail
   samara check                                 compare the model with this kernel
@@ -41,6 +42,7 @@ pub(crate) enum Command {
     Show(Show),
     Events(Events),
     Summary(SummaryOf),
+    Who(Who),
     Inspect(Inspect),
     Check(Check),
     Completions(Completions),
@@ -218,6 +220,40 @@ pub(crate) struct SummaryOf {
     /// Print one JSON object, as `trace --summary-json` writes it
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+/// Tell the history of one address: every area that held it, and the events that changed it
+///
+/// Prints each event after which another area holds the address: who mapped it, cut it, joined it,
+/// changed its protection, moved or unmapped it; and the area, as a line of /proc/PID/maps.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  samara who t.samara 7f8a398c3000             the first process, to its end
+  samara who t.samara 0x7f8a398c3000 --at 2s   up to two seconds after the recording began
+  samara who t.samara 601000 --pid 4712 --json | jq .event.call")]
+pub(crate) struct Who {
+    /// The trace file
+    pub(crate) file: PathBuf,
+    /// The address, hexadecimal as in /proc/PID/maps, with or without 0x
+    #[arg(value_parser = address)]
+    pub(crate) address: u64,
+    /// Stop after the event with this number (300), or before the first event that finished later
+    /// than this time (1.5s, 20ms, 300us, 7000ns) [default: the end]
+    #[arg(long, value_name = "TIME|EVENT")]
+    pub(crate) at: Option<Moment>,
+    /// The process [default: the first]
+    #[arg(long)]
+    pub(crate) pid: Option<u32>,
+    /// Print one JSON object per line
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+fn address(text: &str) -> Result<u64, String> {
+    let digits = text.strip_prefix("0x").unwrap_or(text);
+    let number = digits.bytes().all(|c| c.is_ascii_hexdigit()).then(|| u64::from_str_radix(digits, 16).ok());
+    number.flatten().ok_or_else(|| "give a hexadecimal address, such as 7f8a398c3000 or 0x7f8a398c3000".to_owned())
 }
 
 /// Say what the areas of a running process are, and why they are not fewer

@@ -5,12 +5,12 @@ use std::process::{ExitCode, ExitStatus};
 
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 
-/// `show`, `events`, `summary`, `inspect`, `check`: the command failed (no such file, no such
-/// process).
+/// `show`, `events`, `summary`, `who`, `inspect`, `check`: the command failed (no such file, no
+/// such process).
 pub(crate) const FAILED: u8 = 1;
 /// All commands: wrong usage.
 pub(crate) const USAGE: u8 = 2;
-/// `show`, `events`, `summary`: the trace ends early or is damaged. Its whole batches were used.
+/// `show`, `events`, `summary`, `who`: the trace ends early or is damaged. Its whole batches were used.
 pub(crate) const DAMAGED: u8 = 3;
 /// `check`: the model and the kernel differ.
 pub(crate) const DIFFERS: u8 = 4;

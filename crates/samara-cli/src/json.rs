@@ -82,7 +82,8 @@ fn step(s: &Step) -> Value {
     json!({"kind": step_name(s.kind), "start": s.start, "end": s.end})
 }
 
-fn area(a: &AreaRecord) -> Value {
+/// An area as one object.
+pub(crate) fn area(a: &AreaRecord) -> Value {
     json!({
         "start": a.start,
         "end": a.end,

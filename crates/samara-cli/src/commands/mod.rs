@@ -10,6 +10,7 @@ mod show;
 mod summary;
 pub mod testing;
 mod trace;
+mod who;
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -36,6 +37,7 @@ pub fn run() -> ExitCode {
         Command::Show(args) => show::run(&args),
         Command::Events(args) => events::run(&args),
         Command::Summary(args) => summary::run(&args),
+        Command::Who(args) => who::run(&args),
         Command::Inspect(args) => inspect::run(&args),
         Command::Check(args) => check::run(&args),
         Command::Completions(args) => completions::run(&args),

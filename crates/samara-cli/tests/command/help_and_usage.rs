@@ -17,6 +17,7 @@ fn help_texts() {
         &["show", "--help"],
         &["events", "--help"],
         &["summary", "--help"],
+        &["who", "--help"],
         &["inspect", "--help"],
         &["check", "--help"],
         &["completions", "--help"],

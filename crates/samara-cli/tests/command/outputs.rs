@@ -99,6 +99,7 @@ fn a_full_output_is_an_error_of_every_command() {
         &["events", "t.samara", "--json"],
         &["summary", "t.samara"],
         &["summary", "t.samara", "--json"],
+        &["who", "t.samara", "600000"],
         &["inspect", "/proc/self/maps"],
         &["inspect", "/proc/self/maps", "--json"],
         &["check", "--ops", "1"],

@@ -260,3 +260,33 @@ fn the_summary_again() {
     assert_eq!(output.status.code(), Some(3));
     assert!(stdout(&output).contains("the trace ends early"), "{}", said(&output));
 }
+
+#[test]
+fn who_had_an_address() {
+    let dir = tempfile::tempdir().unwrap();
+    trace(dir.path());
+    let mut all = String::new();
+    for args in [
+        &["who", "t.samara", "7f0000001000"][..],
+        &["who", "t.samara", "0x7f0000001000", "--at", "1"],
+        &["who", "t.samara", "620000", "--pid", "101"],
+        &["who", "t.samara", "1000"],
+        &["who", "t.samara", "620000", "--pid", "7"],
+        &["who", "t.samara", "g"],
+    ] {
+        all += &format!("$ samara {}\n{}\n", args.join(" "), said(&run(dir.path(), args)));
+    }
+    insta::assert_snapshot!(all);
+    let output = run(dir.path(), &["who", "t.samara", "7f0000001000", "--json"]);
+    let lines: Vec<serde_json::Value> =
+        stdout(&output).lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(
+        (&lines[0]["event"]["call"], &lines[0]["area"]["start"]),
+        (&"mmap".into(), &0x7f00_0000_0000_u64.into())
+    );
+    assert_eq!(lines[1]["area"]["perms"], "r--p");
+    // A trace that ends early.
+    let whole = std::fs::read(dir.path().join("t.samara")).unwrap();
+    std::fs::write(dir.path().join("cut.samara"), &whole[..whole.len() - 20]).unwrap();
+    assert_eq!(run(dir.path(), &["who", "cut.samara", "7f0000001000"]).status.code(), Some(3));
+}

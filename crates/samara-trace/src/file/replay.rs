@@ -336,6 +336,11 @@ impl Space {
         self.map.iter().map(|(span, laid)| laid.record(span))
     }
 
+    /// The area that holds an address. O(log n).
+    pub fn at(&self, address: u64) -> Option<AreaRecord> {
+        self.map.get(address).map(|(span, laid)| laid.record(span))
+    }
+
     /// Number of areas.
     pub fn len(&self) -> usize {
         self.map.len()

@@ -1,0 +1,112 @@
+//! `samara who TRACE ADDRESS`: the history of one address of a process.
+
+use std::io::{self, Read, Write};
+use std::process::ExitCode;
+
+use samara_trace::event::{AreaRecord, Event};
+use samara_trace::file::{FileError, MapsLine, Printable, Replay, TraceReader, name_text};
+use serde_json::json;
+
+use crate::cli::Who;
+use crate::output::{self, BOLD, DIM, clean, clean_json, styled};
+use crate::{json, line};
+
+pub(crate) fn run(args: &Who) -> ExitCode {
+    let reader = match super::open(&args.file) {
+        Ok(reader) => reader,
+        Err(code) => return code,
+    };
+    let mut end = Ok(End::default());
+    let printed = output::styled_stdout(|out| {
+        end = history(reader, args, out)?;
+        Ok(())
+    });
+    let end = match (printed, end) {
+        (Err(error), _) => return super::failed(format!("cannot write to standard output: {error}")),
+        (Ok(()), Err(why)) => return super::failed(format!("{}: {why}", output::shown(&args.file))),
+        (Ok(()), Ok(end)) => end,
+    };
+    if let Some(damage) = end.damage {
+        return super::unreadable(&args.file, &damage);
+    }
+    if end.told == 0 {
+        let name = output::shown(&args.file);
+        let process = end.pid.map_or_else(|| "any process".to_owned(), |pid| format!("process {pid}"));
+        return super::failed(format!(
+            "{name}: nothing was ever mapped at {:x} in {process}: give another address, or another process (--pid)",
+            args.address
+        ));
+    }
+    ExitCode::SUCCESS
+}
+
+/// How far it went.
+#[derive(Default)]
+struct End {
+    /// Number of events that were printed.
+    told: u64,
+    /// The process.
+    pid: Option<u32>,
+    damage: Option<FileError>,
+}
+
+/// Prints each event after which another area, or none, holds the address. The inner error says why
+/// the trace cannot be followed.
+fn history<R: Read>(mut reader: TraceReader<R>, args: &Who, out: &mut dyn Write) -> io::Result<Result<End, String>> {
+    let (mut replay, mut end, mut before) = (Replay::default(), End { pid: args.pid, ..End::default() }, None);
+    for event in &mut reader {
+        let event = match event {
+            Ok(event) => event,
+            Err(error) => {
+                end.damage = Some(error);
+                break;
+            }
+        };
+        if args.at.is_some_and(|at| !at.includes(&event)) {
+            break;
+        }
+        let pid = *end.pid.get_or_insert(event.pid);
+        if let Err(error) = replay.apply(&event) {
+            return Ok(Err(format!("event {}: {error}: give an earlier moment (--at)", event.seq)));
+        }
+        let now = replay.space_of(pid).and_then(|space| space.at(args.address));
+        if before.as_ref().map(shape) != now.as_ref().map(shape) {
+            end.told += 1;
+            tell(out, &event, now.as_ref(), args.json)?;
+            before = now;
+        }
+    }
+    Ok(Ok(end))
+}
+
+/// What makes an area another one: everything but why it is apart from the one before it.
+fn shape(area: &AreaRecord) -> (u64, u64, u8, u64, (u32, u32), u64, &str) {
+    (area.start, area.end, area.perms, area.offset, area.dev, area.inode, &area.name)
+}
+
+fn tell(out: &mut dyn Write, event: &Event, now: Option<&AreaRecord>, as_json: bool) -> io::Result<()> {
+    if as_json {
+        write!(out, "{{\"area\":")?;
+        write!(out, "{}", clean_json(&now.map_or_else(|| json!(null), json::area).to_string()))?;
+        write!(out, ",\"event\":")?;
+        json::event(out, event)?;
+        return out.write_all(b"}\n");
+    }
+    line::line(out, event)?;
+    match now {
+        Some(area) => {
+            let text = name_text(&MapsLine(area).to_bytes());
+            writeln!(out, "\n    {}", styled(BOLD, Printable(&text)))?;
+            let apart: Vec<&str> = samara_trace::file::reasons(&area.apart).collect();
+            if !apart.is_empty() {
+                writeln!(
+                    out,
+                    "    {}",
+                    styled(DIM, format!("apart from the one before it: {}", clean(&apart.join(", "))))
+                )?;
+            }
+            Ok(())
+        }
+        None => writeln!(out, "\n    {}", styled(DIM, "nothing is mapped there")),
+    }
+}
