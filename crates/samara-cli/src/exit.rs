@@ -10,7 +10,8 @@ use nix::sys::resource::{Resource, getrlimit, setrlimit};
 pub(crate) const FAILED: u8 = 1;
 /// All commands: wrong usage.
 pub(crate) const USAGE: u8 = 2;
-/// `show`, `events`, `summary`, `who`: the trace ends early or is damaged. Its whole batches were used.
+/// `show`, `events`, `summary`, `who`: the trace ends early or is damaged. Its whole batches were
+/// used.
 pub(crate) const DAMAGED: u8 = 3;
 /// `check`: the model and the kernel differ.
 pub(crate) const DIFFERS: u8 = 4;

@@ -3,6 +3,7 @@
 use std::fmt::Write;
 
 use samara_trace::file::{Failure, Group, Largest, Printable, Summary, reasons};
+use samara_trace::survey::SIZES;
 
 use crate::format::{bytes, count, plural, sparkline, time};
 use crate::json::Recorded;
@@ -17,7 +18,7 @@ const FAILURES: usize = 4;
 const LARGE: u64 = 200;
 /// Groups, and patterns, of the largest space with a row.
 const KINDS: usize = 3;
-/// A pattern is told if it has one part in so many of the areas.
+/// What is no more than one part in so many of the largest space's areas is not told of it.
 const SMALL_PART: u64 = 20;
 /// What vm.max_map_count is where nobody has set it.
 const DEFAULT_LIMIT: u64 = 65_530;
@@ -65,7 +66,10 @@ pub(crate) fn screen(title: &str, s: &Summary, r: &Recorded<'_>) -> String {
     for (i, failure) in s.failures.iter().take(FAILURES).enumerate() {
         row(if i == 0 { "failed" } else { "" }, failed(failure, r.limit));
     }
-    for (i, group) in s.groups.iter().enumerate() {
+    // Where there are many areas, the few that every library has are not why.
+    let many = s.largest.as_ref().map_or(0, |largest| largest.survey.areas);
+    let tells = |group: &&Group| many < LARGE || (group.areas - group.runs) * SMALL_PART >= many;
+    for (i, group) in s.groups.iter().filter(tells).enumerate() {
         row(if i == 0 { "not merged" } else { "" }, could_be_one(group));
     }
     let differences = if s.differences == 0 {
@@ -105,9 +109,15 @@ fn largest(s: &Summary) -> Vec<String> {
     }
     let name = short(&clean(program));
     let mut rows = vec![format!("{} areas of process {pid} ({name}), after {}", count(survey.areas), time(*ns))];
-    rows.extend(survey.groups.iter().take(KINDS).map(survey::group));
+    let groups = survey.groups.iter().filter(|g| g.areas * SMALL_PART >= survey.areas);
+    rows.extend(groups.take(KINDS).map(survey::group));
     let alike = survey.patterns.iter().filter(|p| p.areas * SMALL_PART >= survey.areas || p.would_go > 0);
     rows.extend(alike.take(KINDS).map(|p| format!("look like {}", survey::pattern(p))));
+    // Gaps that few later maps can use.
+    let (small, size) = survey.gaps.by_size[0];
+    if small * SMALL_PART >= survey.areas {
+        rows.push(format!("between them {} under {} ({})", plural(small, "gap"), bytes(SIZES[0]), bytes(size)));
+    }
     rows
 }
 
