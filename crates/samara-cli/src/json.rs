@@ -175,9 +175,10 @@ pub(crate) struct Recorded<'a> {
     /// Wall time of the recording, in nanoseconds.
     pub(crate) wall_ns: u64,
     /// The exit code as a shell reports it: 128 + the signal's number after death by a signal.
-    pub(crate) exit_code: i32,
+    /// `None`: it has not ended.
+    pub(crate) exit_code: Option<i32>,
     /// Time to the end of the first process, in nanoseconds.
-    pub(crate) program_ns: u64,
+    pub(crate) program_ns: Option<u64>,
     /// Notes of the recorder.
     pub(crate) notes: &'a [String],
     /// The name of the trace file, in the form of [`name_text`](samara_trace::file::name_text).

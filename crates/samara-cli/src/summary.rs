@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use samara_trace::file::{Failure, Group, Largest, Printable, Summary, reasons};
-use samara_trace::survey::SIZES;
+use samara_trace::survey::{Known, SIZES};
 
 use crate::format::{bytes, count, plural, sparkline, time};
 use crate::json::Recorded;
@@ -112,7 +112,7 @@ fn largest(s: &Summary) -> Vec<String> {
     let groups = survey.groups.iter().filter(|g| g.areas * SMALL_PART >= survey.areas);
     rows.extend(groups.take(KINDS).map(survey::group));
     let alike = survey.patterns.iter().filter(|p| p.areas * SMALL_PART >= survey.areas || p.would_go > 0);
-    rows.extend(alike.take(KINDS).map(|p| format!("look like {}", survey::pattern(p))));
+    rows.extend(alike.take(KINDS).map(|p| format!("look like {}", survey::pattern(p, Known::All))));
     // Gaps that few later maps can use.
     let (small, size) = survey.gaps.by_size[0];
     if small * SMALL_PART >= survey.areas {

@@ -33,7 +33,8 @@ pub(crate) fn screen(title: &str, survey: &Survey, look: &Look) -> String {
     };
     rows("areas", vec![areas(survey, look.process.as_ref().and_then(|p| p.limit))]);
     rows("groups", groups(&survey.groups));
-    rows("look like", survey.patterns.iter().map(pattern).collect());
+    let threads = look.process.as_ref().map(|p| p.threads);
+    rows("look like", survey.patterns.iter().map(|p| pattern(p, look.known) + &doubt(p, threads)).collect());
     rows("apart", boundaries(&survey.boundaries, look.known));
     rows("gaps", gaps(&survey.gaps));
     rows("note", look.notes.iter().map(|note| clean(note)).collect());
@@ -54,7 +55,10 @@ fn areas(survey: &Survey, limit: Option<u64>) -> String {
         return format!("{}, {mapped}", count(survey.areas));
     };
     let free = match limit.checked_sub(survey.areas) {
-        None | Some(0) => styled(RED, "the limit is reached: every call that adds an area fails with ENOMEM"),
+        None => styled(RED, "the limit is reached: every call that adds an area fails with ENOMEM"),
+        Some(0) => {
+            styled(RED, "the limit is reached: calls that cut an area fail with ENOMEM, and a map after the next")
+        }
         Some(free) => {
             let free = format!("{} more until vm.max_map_count ({})", count(free), count(limit));
             if survey.areas / NEAR.0 >= limit / NEAR.1 { styled(RED, free) } else { free }
@@ -87,7 +91,7 @@ pub(crate) fn group(g: &AreaGroup) -> String {
 }
 
 /// A pattern as a row.
-pub(crate) fn pattern(p: &Pattern) -> String {
+pub(crate) fn pattern(p: &Pattern, known: Known) -> String {
     let n = |word| plural(p.times, word);
     let what = match p.kind {
         PatternKind::GuardPages => n("guard"),
@@ -100,13 +104,24 @@ pub(crate) fn pattern(p: &Pattern) -> String {
         PatternKind::Relro => format!("{} of libraries, read-only after relocation (RELRO)", n("part")),
         _ => format!("{} ({})", n("instance"), p.kind.name()),
     };
+    let most = if known == Known::All { "" } else { "at most " };
     let gone = match p.would_go {
         0 => String::new(),
-        n => styled(BOLD, format!("; without them there would be {} fewer", plural(n, "area"))),
+        n => styled(BOLD, format!("; without the guards there would be {most}{} fewer", plural(n, "area"))),
     };
     let of = if p.areas == p.times { String::new() } else { format!("{}, ", plural(p.areas, "area")) };
     let (start, end) = p.first;
     format!("{what}: {of}{}; first {start:x}-{end:x}{gone}", bytes(p.bytes))
+}
+
+/// What speaks against a pattern.
+fn doubt(p: &Pattern, threads: Option<u64>) -> String {
+    match threads {
+        Some(threads) if p.kind == PatternKind::ThreadStacks && p.times > threads => {
+            format!(" (there are only {}: memory with guards?)", plural(threads, "thread"))
+        }
+        _ => String::new(),
+    }
 }
 
 fn boundaries(all: &[Boundary], known: Known) -> Vec<String> {
@@ -135,8 +150,8 @@ fn boundary(b: &Boundary, known: Known) -> String {
     let (first, fewer) = match b.alone {
         0 => ("one", String::new()),
         n => {
-            // Without flags there may be more that keeps them apart.
-            let most = if known == Known::Lines { "at most " } else { "" };
+            // There may be more that keeps them apart, and is not shown.
+            let most = if known == Known::All { "" } else { "at most " };
             ("first", format!("; without it {most}{} fewer", plural(n, "area")))
         }
     };

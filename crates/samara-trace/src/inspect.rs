@@ -39,6 +39,9 @@ pub struct Process {
     pub pid: u32,
     /// Its name (`/proc/PID/comm`).
     pub name: String,
+    /// When it began, in clock ticks since the machine did: tells it from a later process of the
+    /// same number.
+    pub started: u64,
     /// Number of its threads.
     pub threads: u64,
     /// The number of areas that `vm.max_map_count` allows, if that can be read. A call is refused
@@ -54,6 +57,8 @@ pub enum InspectError {
     NoProcess(u32),
     /// The process has no address space: it is a thread of the kernel, or it is ending.
     NoSpace(u32),
+    /// The process ended while it was read.
+    Ended(u32),
     /// The process may not be read.
     Refused(u32),
     /// The text is no maps or smaps file; what is wrong.
@@ -71,9 +76,10 @@ impl fmt::Display for InspectError {
             }
             InspectError::Refused(pid) => write!(
                 f,
-                "process {pid} may not be read: run samara as the user of that process, or as root (a process that changed its \
-                 user, or runs a program that may not be read, can only be read by root)"
+                "process {pid} may not be read: run samara as the user of that process, or as root with CAP_SYS_PTRACE (a \
+                 process that changed its user, or runs a program that may not be read, can be read in no other way)"
             ),
+            InspectError::Ended(pid) => write!(f, "process {pid} ended while it was read"),
             InspectError::NotMaps(why) => {
                 write!(f, "this is no copy of /proc/PID/maps or /proc/PID/smaps: {why}")
             }
@@ -108,7 +114,9 @@ impl Look {
     /// ```
     pub fn at_process(pid: u32) -> Result<Look, InspectError> {
         let mut notes = Vec::new();
-        let (text, known) = match text(pid, "smaps") {
+        let pid = proc::thread_group(pid as sys::Tid).map_or(pid, |process| process as u32);
+        let started = proc::started(pid as sys::Tid);
+        let ((text, task), known) = match text(pid, "smaps") {
             // A kernel may be built without it.
             Err(InspectError::NoProcess(_)) if text(pid, "maps").is_ok() => {
                 notes.push("this kernel has no /proc/PID/smaps, so the flags of areas are not known".to_owned());
@@ -116,10 +124,17 @@ impl Look {
             }
             other => (other?, Known::Flags),
         };
+        // The text of a process that ends meanwhile is cut.
+        let pages = proc::contents(&format!("/proc/{task}/statm")).unwrap_or_default();
+        let has_space = pages.first().is_some_and(|digit| (b'1'..=b'9').contains(digit));
+        if !has_space || proc::started(pid as sys::Tid) != started {
+            return Err(InspectError::Ended(pid));
+        }
         let areas = proc::parse(&name_text(&text));
         let areas = records(&areas, known, &mut notes);
         let process = Process {
             pid,
+            started,
             name: proc::name(pid as sys::Tid),
             threads: std::fs::read_dir(format!("/proc/{pid}/task")).map_or(1, |tasks| tasks.count() as u64).max(1),
             limit: max_map_count(),
@@ -145,9 +160,14 @@ impl Look {
         if bytes.len() as u64 > MAX_TEXT_BYTES {
             return Err(InspectError::NotMaps("it has more than 1 GiB".to_owned()));
         }
-        let text = name_text(&bytes);
+        let mut text = name_text(&bytes);
         drop(bytes);
         let mut notes = Vec::new();
+        // Something on the way has changed the ends of lines. (Linux ends none but of names so.)
+        if text.contains("\r\n") && text.lines().count() == text.matches("\r\n").count() {
+            text = text.replace("\r\n", "\n");
+            notes.push("its lines ended in a carriage return, which was left out".to_owned());
+        }
         let mut strange = text.split('\n').enumerate().filter(|(_, line)| !is_understood(line));
         if let Some((number, _)) = strange.next() {
             let more = strange.count() + 1;
@@ -159,13 +179,26 @@ impl Look {
                 "no line of it has the form START-END rwxp OFFSET DEVICE INODE".to_owned(),
             ));
         }
+        if let Some(area) = areas.iter().find(|area| area.start >= area.end) {
+            return Err(InspectError::NotMaps(format!("the area at {:x} ends before it starts", area.start)));
+        }
+        if areas[0].name.as_deref() == Some("[rollup]") {
+            return Err(InspectError::NotMaps("it is a copy of smaps_rollup, which has no areas".to_owned()));
+        }
         if let Some(pair) = areas.windows(2).find(|pair| pair[1].start < pair[0].end) {
             return Err(InspectError::NotMaps(format!(
                 "the area at {:x} begins before the end of the one before it",
                 pair[1].start
             )));
         }
-        let flags = areas.iter().all(|area| area.flags.is_some());
+        let with_flags = areas.iter().filter(|area| area.flags.is_some()).count();
+        let is_cut = !text.ends_with('\n') || (with_flags > 0 && areas.last().is_some_and(|last| last.flags.is_none()));
+        if is_cut {
+            notes.push(
+                "the copy ends early: areas are missing, and what is said of the last one may be wrong".to_owned(),
+            );
+        }
+        let flags = with_flags > 0 && with_flags + usize::from(is_cut) >= areas.len();
         if !flags {
             notes.push("it has no VmFlags (it is a maps file), so the flags of areas are not known".to_owned());
         }
@@ -180,17 +213,17 @@ pub fn max_map_count() -> Option<u64> {
     std::fs::read_to_string("/proc/sys/vm/max_map_count").ok()?.trim().parse().ok()
 }
 
-/// The text of a file of `/proc/PID` that shows the areas.
-fn text(pid: u32, file: &str) -> Result<Vec<u8>, InspectError> {
-    let of = |task: &str| proc::contents(&format!("/proc/{task}/{file}"));
-    let text = of(&pid.to_string()).map_err(|error| refused(pid, error))?;
-    if !text.is_empty() {
-        return Ok(text);
+/// The text of a file of `/proc/PID` that shows the areas, and the task by which it was read.
+fn text(pid: u32, file: &str) -> Result<(Vec<u8>, String), InspectError> {
+    let of = |task: String| proc::contents(&format!("/proc/{task}/{file}")).map(|text| (text, task));
+    let first = of(pid.to_string()).map_err(|error| refused(pid, error))?;
+    if !first.0.is_empty() {
+        return Ok(first);
     }
     // The first thread may have ended before the others.
     let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
-    let others = tasks.filter_map(|task| of(task.file_name().to_str()?).ok());
-    others.into_iter().find(|text| !text.is_empty()).ok_or(InspectError::NoSpace(pid))
+    let mut others = tasks.filter_map(|task| of(task.file_name().into_string().ok()?).ok());
+    others.find(|(text, _)| !text.is_empty()).ok_or(InspectError::NoSpace(pid))
 }
 
 /// Whether a line is one of a maps or smaps file: an area, `Name: value`, or nothing.
@@ -214,34 +247,45 @@ fn refused(pid: u32, error: io::Error) -> InspectError {
 fn records(areas: &[KernelArea], known: Known, notes: &mut Vec<String>) -> Vec<AreaRecord> {
     let mut model = model::empty();
     let page = sys::page_size();
-    let mut lost = 0_u64;
-    for k in areas {
+    let taken = |k: &&KernelArea| {
         let (area, extras) = model::import(k, page);
-        lost += u64::from(model.import_with(k.start, k.end, area, extras).is_err());
-    }
+        model.import_with(k.start, k.end, area, extras).is_ok()
+    };
+    let shown: Vec<&KernelArea> = areas.iter().filter(taken).collect();
+    let lost = areas.len() - shown.len();
     if lost > 0 {
-        notes.push(format!(
-            "{lost} areas are left out: they have no pages of {page} bytes, or lie beyond all addresses"
-        ));
+        let why = format!("they have no pages of {page} bytes, or lie beyond all addresses");
+        notes.push(format!("areas that are left out, because {why}: {lost}"));
     }
     let shows = |reason: &&str| known != Known::Lines || !matches!(*reason, "accounting" | "lock" | "uffd" | "seal");
-    let apart = |start| {
-        let all = model.why_not_merged(start).map(|reasons| reasons.to_string()).unwrap_or_default();
-        reasons(&all).filter(shows).collect::<Vec<_>>().join("+")
+    let apart = |before: Option<&KernelArea>, k: &KernelArea| {
+        let all = model.why_not_merged(k.start).map(|reasons| reasons.to_string()).unwrap_or_default();
+        let all = reasons(&all).filter(shows).collect::<Vec<_>>().join("+");
+        // Letters that the rules do not know: of another processor, or a later kernel.
+        let differ = before.is_some_and(|before| before.end == k.start && letters(before) != letters(k));
+        if all.is_empty() && differ { "flags".to_owned() } else { all }
     };
-    let shown = areas.iter().filter(|k| model.area_at(k.start).is_some());
-    shown
-        .map(|k| AreaRecord {
-            start: k.start,
-            end: k.end,
-            perms: k.perms,
-            offset: k.offset,
-            dev: k.dev,
-            inode: k.inode,
-            name: k.name.clone().unwrap_or_default(),
-            apart: apart(k.start),
-        })
-        .collect()
+    let before = std::iter::once(None).chain(shown.iter().copied().map(Some));
+    let record = |(before, k): (Option<&KernelArea>, &&KernelArea)| AreaRecord {
+        start: k.start,
+        end: k.end,
+        perms: k.perms,
+        offset: k.offset,
+        dev: k.dev,
+        inode: k.inode,
+        name: k.name.clone().unwrap_or_default(),
+        apart: apart(before, k),
+    };
+    before.zip(&shown).map(record).collect()
+}
+
+/// The flags of an area, in some order; without the one that says that pages were written, which
+/// keeps nothing apart.
+fn letters(area: &KernelArea) -> Vec<&str> {
+    let mut all: Vec<&str> = area.flags.iter().flat_map(|flags| flags.split_ascii_whitespace()).collect();
+    all.retain(|letters| *letters != "sd");
+    all.sort_unstable();
+    all
 }
 
 #[cfg(test)]
@@ -264,10 +308,29 @@ mod tests {
         assert!(why(&overlap).contains("the area at 2000 begins before the end"));
         let odd = line(0x1000, 0x2000) + "what is this\n" + &line(0x2000, 0x3000);
         assert!(why(&odd).starts_with("1 of its lines were not understood, the first is line 2"), "{}", why(&odd));
-        assert!(why(&line(0x1000, 0x1800)).contains("1 areas are left out"), "{}", why(&line(0x1000, 0x1800)));
+        assert!(why(&line(0x1000, 0x1800)).contains("left out"), "{}", why(&line(0x1000, 0x1800)));
         let backwards = line(0x3000, 0x4000) + &line(0x1000, 0x2000);
         assert!(why(&backwards).contains("the area at 1000 begins before"));
-        assert!(why(&line(0x2000, 0x1000)).contains("left out"));
+        assert!(why(&line(0x2000, 0x1000)).contains("the area at 2000 ends before it starts"));
+        let back = line(0x1000, 0x2000) + &line(0x2000, 0) + &line(0x2000, 0x3000);
+        assert!(why(&back).contains("the area at 2000 ends before it starts"));
+        assert!(why(&line(0x1000, 0x2000).replace('\n', "[rollup]\n")).contains("smaps_rollup"));
+    }
+
+    #[test]
+    fn what_copies_do_to_a_file_is_said() {
+        let line = |start: u64| format!("{start:08x}-{:08x} rw-p 00000000 00:00 0 \n", start + 0x1000);
+        let flags = |at: u64, letters: &str| line(at) + &format!("VmFlags: {letters} \n");
+        let carriage = line(0x1000).replace('\n', "\r\n");
+        assert!(why(&carriage).contains("carriage return"), "{}", why(&carriage));
+        assert_eq!(Look::at_text(carriage.as_bytes()).unwrap().areas[0].name, "");
+        let cut = flags(0x1000, "rd wr mr mw me ac") + &line(0x2000);
+        let look = Look::at_text(cut.as_bytes()).unwrap();
+        assert_eq!((look.known, look.notes.len()), (Known::Flags, 1));
+        assert!(look.notes[0].contains("the copy ends early"));
+        // A flag that the rules do not know.
+        let other = flags(0x1000, "rd wr mr mw me ac") + &flags(0x2000, "rd wr mr mw me ac zz");
+        assert_eq!(Look::at_text(other.as_bytes()).unwrap().areas[1].apart, "flags");
     }
 
     #[test]

@@ -15,7 +15,8 @@ use crate::output::{self, BOLD, clean_json, shown, styled};
 use crate::{exit, survey};
 
 pub(crate) fn run(args: &Inspect) -> ExitCode {
-    let pid = args.target.to_str().and_then(|text| text.parse::<u32>().ok());
+    let number = args.target.to_str().filter(|text| text.bytes().all(|c| c.is_ascii_digit()) && !text.starts_with('0'));
+    let pid = number.and_then(|text| text.parse::<u32>().ok());
     let look = match pid {
         Some(pid) => Look::at_process(pid),
         None if args.every.is_some() => {
@@ -31,7 +32,7 @@ pub(crate) fn run(args: &Inspect) -> ExitCode {
         Ok(look) => look,
         // The message names the process.
         Err(error) if pid.is_some() => return super::failed(error.to_string()),
-        Err(error) => return super::failed(format!("{}: {error}", shown(&args.target))),
+        Err(error) => return super::failed(format!("{}: {error}", name(args))),
     };
     match report(args, pid.zip(args.every), look) {
         Ok(()) => ExitCode::SUCCESS,
@@ -39,22 +40,28 @@ pub(crate) fn run(args: &Inspect) -> ExitCode {
     }
 }
 
+/// What is looked at.
+fn name(args: &Inspect) -> String {
+    if args.target == Path::new("-") { "standard input".to_owned() } else { shown(&args.target) }
+}
+
 /// Prints the first look, and what changes after it.
 fn report(args: &Inspect, again: Option<(u32, Duration)>, look: Look) -> io::Result<()> {
     let began = Instant::now();
+    let started = look.process.as_ref().map(|p| p.started);
     let mut before = Survey::of(&look.areas, look.known);
-    let name = if args.target == Path::new("-") { "standard input".to_owned() } else { shown(&args.target) };
     let first = |out: &mut dyn Write, survey: &Survey| match args.json {
         true => json(out, survey, &look, Duration::ZERO),
-        false => write!(out, "{}", survey::screen(&survey::title(&look, &name), survey, &look)),
+        false => write!(out, "{}", survey::screen(&survey::title(&look, &name(args)), survey, &look)),
     };
     let mut open = print(|out| first(out, &before))?;
     let Some((pid, every)) = again else { return Ok(()) };
     while open {
         std::thread::sleep(every);
         let look = match Look::at_process(pid) {
-            Ok(look) => look,
-            Err(InspectError::NoProcess(_) | InspectError::NoSpace(_)) => {
+            Ok(look) if look.process.as_ref().map(|p| p.started) == started => look,
+            // Another process may have its number by now.
+            Ok(_) | Err(InspectError::NoProcess(_) | InspectError::NoSpace(_) | InspectError::Ended(_)) => {
                 if !args.json {
                     print(|out| writeln!(out, "process {pid} has ended"))?;
                 }

@@ -8,6 +8,8 @@ use samara_trace::file::{FileError, MapsLine, Printable, Replay, TraceReader, na
 use serde_json::json;
 
 use crate::cli::Who;
+use crate::format::plural;
+use crate::moment::Moment;
 use crate::output::{self, BOLD, DIM, clean, clean_json, styled};
 use crate::{json, line};
 
@@ -30,12 +32,18 @@ pub(crate) fn run(args: &Who) -> ExitCode {
         return super::unreadable(&args.file, &damage);
     }
     if end.told == 0 {
-        let name = output::shown(&args.file);
-        let process = end.pid.map_or_else(|| "any process".to_owned(), |pid| format!("process {pid}"));
-        return super::failed(format!(
-            "{name}: nothing was ever mapped at {:x} in {process}: give another address, or another process (--pid)",
-            args.address
-        ));
+        let (name, until) = (output::shown(&args.file), if args.at.is_some() { " up to that moment" } else { "" });
+        let why = match end.pid {
+            None => "the trace has no events".to_owned(),
+            Some(pid) if !end.known => {
+                format!("there was no process {pid}{until}: samara show FILE --pid {pid} lists those that there were")
+            }
+            Some(pid) => format!(
+                "nothing was mapped at {:x} in process {pid}{until}: give another address, or another process (--pid)",
+                args.address
+            ),
+        };
+        return super::failed(format!("{name}: {why}"));
     }
     ExitCode::SUCCESS
 }
@@ -45,8 +53,9 @@ pub(crate) fn run(args: &Who) -> ExitCode {
 struct End {
     /// Number of events that were printed.
     told: u64,
-    /// The process.
+    /// The process, and whether there was one of this number.
     pid: Option<u32>,
+    known: bool,
     damage: Option<FileError>,
 }
 
@@ -54,6 +63,7 @@ struct End {
 /// the trace cannot be followed.
 fn history<R: Read>(mut reader: TraceReader<R>, args: &Who, out: &mut dyn Write) -> io::Result<Result<End, String>> {
     let (mut replay, mut end, mut before) = (Replay::default(), End { pid: args.pid, ..End::default() }, None);
+    let mut reached = !matches!(args.at, Some(Moment::Event(_)));
     for event in &mut reader {
         let event = match event {
             Ok(event) => event,
@@ -63,19 +73,27 @@ fn history<R: Read>(mut reader: TraceReader<R>, args: &Who, out: &mut dyn Write)
             }
         };
         if args.at.is_some_and(|at| !at.includes(&event)) {
+            reached = true;
             break;
         }
         let pid = *end.pid.get_or_insert(event.pid);
         if let Err(error) = replay.apply(&event) {
             return Ok(Err(format!("event {}: {error}: give an earlier moment (--at)", event.seq)));
         }
-        let now = replay.space_of(pid).and_then(|space| space.at(args.address));
+        reached |= args.at == Some(Moment::Event(event.seq));
+        let lives = replay.process(pid).is_some_and(|process| process.ended_ns.is_none());
+        let now = replay.space_of(pid).filter(|_| lives).and_then(|space| space.at(args.address));
         if before.as_ref().map(shape) != now.as_ref().map(shape) {
             end.told += 1;
             tell(out, &event, now.as_ref(), args.json)?;
             before = now;
         }
     }
+    if !reached && end.damage.is_none() {
+        let has = plural(reader.events(), "event");
+        return Ok(Err(format!("it has only {has}, numbered from 0: give a lower number or a time (--at)")));
+    }
+    end.known = end.pid.is_some_and(|pid| replay.process(pid).is_some());
     Ok(Ok(end))
 }
 

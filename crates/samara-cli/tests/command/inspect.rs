@@ -15,7 +15,8 @@ fn smaps() -> String {
     let mut text = String::new();
     let mut area = |start: u64, pages: u64, perms: &str, file: &str, flags: &str| {
         let (start, end) = (start << 12, (start + pages) << 12);
-        let at = if file.starts_with('/') { "fe:00 4711" } else { "00:00 0" };
+        let inode: u32 = file.bytes().map(u32::from).sum();
+        let at = if file.starts_with('/') { format!("fe:00 {inode}") } else { "00:00 0".to_owned() };
         // Writing to a string cannot fail.
         let _ = writeln!(text, "{start:08x}-{end:08x} {perms} 00000000 {at}                       {file}");
         let _ = writeln!(text, "Size:           {:>8} kB\nVmFlags: {flags} ", pages * 4);

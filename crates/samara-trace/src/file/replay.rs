@@ -312,6 +312,11 @@ impl Replay {
         }
     }
 
+    /// Whether a space has a single user left.
+    pub(crate) fn is_last_user(&self, space: u64) -> bool {
+        self.spaces.get(&space).is_some_and(|space| space.users == 1)
+    }
+
     /// Whether a space has more than 64 areas, and a quarter more than when this was last true.
     pub(crate) fn has_grown(&mut self, space: u64) -> bool {
         let Some(space) = self.spaces.get_mut(&space) else { return false };

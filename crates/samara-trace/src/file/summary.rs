@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::groups::{Group, groups};
 use super::names::call_name;
-use super::replay::Replay;
+use super::replay::{Replay, Space};
 use super::timeline::Timeline;
 use crate::event::{AreaRecord, Event, EventKind, StepKind, UNSURE};
 use crate::survey::{Known, Survey};
@@ -141,8 +141,9 @@ impl Tally {
             EventKind::Exec => before.filter(|space| *space != event.space),
             _ => None,
         };
-        if let Some(space) = ends {
-            self.look(space, event);
+        // Those that share it go on with it.
+        if let Some(space) = ends.filter(|space| self.replay.is_last_user(*space)) {
+            self.look(space, event.pid, event.exit_ns);
         }
         if first_ends {
             self.settle(event.pid);
@@ -160,7 +161,7 @@ impl Tally {
         }
         // Near a peak too: each time a space has grown by a quarter.
         if self.replay.has_grown(event.space) {
-            self.look(event.space, event);
+            self.look(event.space, event.pid, event.exit_ns);
         }
     }
 
@@ -168,6 +169,13 @@ impl Tally {
     pub fn summary(mut self) -> Summary {
         if let Some((first, false)) = self.first {
             self.settle(first);
+        }
+        // Of spaces that the trace leaves alive, only the largest can be the largest of all.
+        let live = self.replay.processes().filter(|(_, process)| process.ended_ns.is_none());
+        let sizes =
+            live.map(|(pid, process)| (self.replay.space(process.space).map_or(0, Space::len), pid, process.space));
+        if let Some((_, pid, space)) = sizes.max() {
+            self.look(space, pid, self.totals.wall_ns);
         }
         self.totals
     }
@@ -236,8 +244,7 @@ impl Tally {
     }
 
     /// Keeps the largest group of each reason, and what the largest space is.
-    fn look(&mut self, space: u64, event: &Event) {
-        let pid = event.pid;
+    fn look(&mut self, space: u64, pid: u32, ns: u64) {
         let Some(space) = self.replay.space(space) else { return };
         let most = self.totals.largest.as_ref().map_or(0, |largest| largest.survey.areas);
         if space.len() as u64 > most
@@ -245,7 +252,7 @@ impl Tally {
         {
             let program = self.replay.process(pid).map_or_else(String::new, |process| process.program.to_string());
             let survey = Survey::of(&areas, Known::All);
-            self.totals.largest = Some(Largest { pid, program, ns: event.exit_ns, survey });
+            self.totals.largest = Some(Largest { pid, program, ns, survey });
         }
         let kept = &mut self.totals.groups;
         for group in groups(pid, space.areas()) {

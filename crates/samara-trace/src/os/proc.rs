@@ -153,6 +153,14 @@ pub(crate) fn layout(tid: Tid) -> Layout {
     Layout { start_brk: field(47), start_stack: field(28), data: field(46).saturating_sub(field(45)) }
 }
 
+/// When a process began, in clock ticks since the machine did; 0 if that cannot be read.
+pub(crate) fn started(pid: Tid) -> u64 {
+    let text = contents(&format!("/proc/{pid}/stat")).unwrap_or_default();
+    let text = String::from_utf8_lossy(&text);
+    let tail = text.rsplit_once(')').map_or("", |(_, tail)| tail);
+    tail.split_ascii_whitespace().nth(22 - 3).and_then(|field| field.parse().ok()).unwrap_or(0)
+}
+
 /// The name of a task, which its program or the task itself has set.
 pub(crate) fn name(tid: Tid) -> String {
     let bytes = std::fs::read(format!("/proc/{tid}/comm")).unwrap_or_default();

@@ -17,7 +17,8 @@ pub struct Boundary {
     pub inferred: bool,
     /// Number of boundaries with this reason, alone or with others.
     pub boundaries: u64,
-    /// Number of those with this reason alone. So many areas would go if the reason went.
+    /// Number of those with this reason alone. So many areas would go if the reason went; at most
+    /// so many, where not all reasons are known ([`Known`]).
     pub alone: u64,
     /// Where the first of them is: of those with this reason alone, if there is one.
     pub first: u64,

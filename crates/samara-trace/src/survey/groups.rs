@@ -34,31 +34,33 @@ pub struct AreaGroup {
     pub common: (u64, u64),
 }
 
-/// A directory, and whether its files have been removed.
-type Directory<'a> = (&'a str, bool);
+/// What the names of several files begin with, and whether they have been removed.
+type Prefix<'a> = (&'a str, bool);
+/// A file: its device, its inode and its name. A name may be used again.
+type File<'a> = ((u32, u32), u64, &'a str);
 
 pub(super) fn groups(areas: &[AreaRecord]) -> Vec<AreaGroup> {
-    let mut files: BTreeMap<Directory<'_>, BTreeSet<&str>> = BTreeMap::new();
+    let mut names: BTreeMap<Prefix<'_>, BTreeSet<&str>> = BTreeMap::new();
     for area in areas {
-        if let Some((directory, name)) = file(area) {
-            files.entry(directory).or_default().insert(name);
+        if let Some((prefix, file)) = file(area) {
+            names.entry(prefix).or_default().insert(file.2);
         }
     }
     // The names of the files and the sizes of the areas.
-    type Found<'a> = (BTreeSet<&'a str>, Vec<u64>);
+    type Found<'a> = (BTreeSet<File<'a>>, Vec<u64>);
     let mut found: BTreeMap<(String, u8), Found<'_>> = BTreeMap::new();
     for area in areas {
         let (backing, name) = match file(area) {
-            Some((directory, name)) if files[&directory].len() >= MANY => {
-                (format!("{}/*{}", directory.0, if directory.1 { DELETED } else { "" }), Some(name))
+            Some((prefix, file)) if names[&prefix].len() >= MANY => {
+                (format!("{}*{}", prefix.0, if prefix.1 { DELETED } else { "" }), Some(file))
             }
-            Some((_, name)) => (area.name.clone(), Some(name)),
+            Some((_, file)) => (area.name.clone(), Some(file)),
             None if is_anonymous(area) && area.name.is_empty() => ("anonymous".to_owned(), None),
             None if area.name.is_empty() => ("without a name".to_owned(), None),
             None => (area.name.clone(), None),
         };
-        let (names, sizes) = found.entry((backing, area.perms)).or_default();
-        names.extend(name);
+        let (files, sizes) = found.entry((backing, area.perms)).or_default();
+        files.extend(name);
         sizes.push(size(area));
     }
     let mut all: Vec<AreaGroup> =
@@ -82,9 +84,12 @@ fn group((backing, perms): (String, u8), files: usize, mut sizes: Vec<u64>) -> A
     }
 }
 
-/// The directory and the name of the file behind an area, if there is one that has a path.
-fn file(area: &AreaRecord) -> Option<(Directory<'_>, &str)> {
+/// The file behind an area, if it has a path or a name like one, and what stands before its own
+/// name: its directory, or the kind of a memfd or a segment.
+fn file(area: &AreaRecord) -> Option<(Prefix<'_>, File<'_>)> {
     let path = area.name.strip_suffix(DELETED).unwrap_or(&area.name);
-    let (directory, name) = path.rsplit_once('/').filter(|_| path.starts_with('/'))?;
-    Some(((directory, path.len() < area.name.len()), name))
+    let kind = ["/memfd:", "/SYSV"].into_iter().find(|kind| path.starts_with(kind));
+    let directory = || path.rfind('/').filter(|_| path.starts_with('/')).map(|at| at + 1);
+    let (prefix, name) = path.split_at(kind.map(str::len).or_else(directory)?);
+    Some(((prefix, path.len() < area.name.len()), (area.dev, area.inode, name)))
 }

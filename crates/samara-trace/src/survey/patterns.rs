@@ -1,10 +1,14 @@
 //! Patterns that programs are known for, recognised by the shape of areas.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use super::groups::DELETED;
 use super::{ACCESS, EXEC, READ, SHARED, WRITE, alike, continues, is_anonymous, size};
 use crate::event::AreaRecord;
+use crate::file::reasons;
+
+/// A file: its device and its inode.
+type File = ((u32, u32), u64);
 
 /// What areas look like.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -28,7 +32,8 @@ pub enum PatternKind {
     /// Files that have been removed and are still mapped. Shared memory that never had a name does
     /// not count.
     DeletedFiles,
-    /// The part of a program or a library that was made read-only after relocation.
+    /// The part of a program or a library that was made read-only after relocation: it goes on
+    /// where a read-only part ends, and is charged like memory that was writable once.
     Relro,
 }
 
@@ -60,8 +65,9 @@ pub struct Pattern {
     pub areas: u64,
     /// Their bytes.
     pub bytes: u64,
-    /// How many areas fewer there would be without it, as far as that is known: two for each guard
-    /// between areas that are otherwise alike.
+    /// How many areas fewer there would be without the guards: two for each between areas that are
+    /// otherwise alike, or one, where more than the protection keeps it apart from only one of
+    /// them. At most that, where not all reasons are known.
     pub would_go: u64,
     /// First address and end of the first instance.
     pub first: (u64, u64),
@@ -92,12 +98,14 @@ impl Found {
 
 pub(super) fn patterns(areas: &[AreaRecord]) -> Vec<Pattern> {
     let mut found = Found::default();
+    let code = areas.iter().filter(|a| a.inode != 0 && a.perms & EXEC != 0).map(|a| (a.dev, a.inode));
+    let code: HashSet<File> = code.collect();
     let mut at = 0;
     while let Some(area) = areas.get(at) {
         let above = areas.get(at + 1).filter(|next| next.start == area.end);
         let below = at.checked_sub(1).map(|i| &areas[i]).filter(|last| last.end == area.start);
         at += 1;
-        lone(area, below, &mut found);
+        lone(area, below, &code, &mut found);
         if !is_anonymous(area) {
             continue;
         }
@@ -107,13 +115,13 @@ pub(super) fn patterns(areas: &[AreaRecord]) -> Vec<Pattern> {
             found.add(PatternKind::Arenas, &[area, rest], 0);
             at += 1;
         } else if let Some(stack) = above.filter(|stack| closed && size(area) <= GUARD && is_stack(area, stack)) {
-            found.add(PatternKind::ThreadStacks, &[area, stack], 0);
+            found.add(PatternKind::ThreadStacks, &[area, stack], without(below, area, stack));
             at += 1;
         } else if closed && size(area) > GUARD {
             found.add(PatternKind::Reservations, &[area], 0);
         } else if closed && (below.filter(opens).is_some() || above.filter(opens).is_some()) {
-            let one = below.zip(above).is_some_and(|(below, above)| opens(&below) && alike(below, above));
-            found.add(PatternKind::GuardPages, &[area], if one { 2 } else { 0 });
+            let fewer = above.map_or(0, |above| without(below, area, above));
+            found.add(PatternKind::GuardPages, &[area], fewer);
         }
     }
     double_mapped(areas, &mut found);
@@ -123,12 +131,30 @@ pub(super) fn patterns(areas: &[AreaRecord]) -> Vec<Pattern> {
     all
 }
 
+/// How many areas fewer there would be without a guard between two areas that are otherwise alike.
+/// What keeps the guard apart from the one, and not from the other, keeps these two apart: then the
+/// guard would be part of one of them.
+fn without(below: Option<&AreaRecord>, guard: &AreaRecord, above: &AreaRecord) -> u64 {
+    let opens = |a: &&AreaRecord| is_anonymous(a) && a.perms & ACCESS != 0;
+    let is_one = |below: &&AreaRecord| alike(below, above) && below.name == above.name && guard.end == above.start;
+    if below.filter(opens).filter(is_one).is_none() {
+        return 0;
+    }
+    let why = |area: &AreaRecord| reasons(&area.apart).map(str::to_owned).collect::<BTreeSet<_>>();
+    if why(guard) == why(above) { 2 } else { 1 }
+}
+
 /// The patterns of one area and the one that ends where it starts.
-fn lone(area: &AreaRecord, below: Option<&AreaRecord>, found: &mut Found) {
+fn lone(area: &AreaRecord, below: Option<&AreaRecord>, code: &HashSet<File>, found: &mut Found) {
     if is_anonymous(area) && area.perms & EXEC != 0 && area.name != "[stack]" {
         found.add(PatternKind::Jit, &[area], 0);
     }
-    if area.perms == READ && below.is_some_and(|below| below.perms == READ && continues(below, area)) {
+    let charged = area.apart.is_empty() || reasons(&area.apart).any(|reason| reason == "accounting");
+    if area.perms == READ
+        && charged
+        && code.contains(&(area.dev, area.inode))
+        && below.is_some_and(|below| below.perms == READ && continues(below, area))
+    {
         found.add(PatternKind::Relro, &[area], 0);
     }
 }
@@ -139,7 +165,7 @@ fn is_arena(area: &AreaRecord, rest: &AreaRecord) -> bool {
         && rest.perms & ACCESS == 0
         && area.start.is_multiple_of(ARENA)
         && rest.end.is_multiple_of(ARENA)
-        && rest.end - area.start == ARENA
+        && rest.end.saturating_sub(area.start) == ARENA
 }
 
 fn is_stack(guard: &AreaRecord, stack: &AreaRecord) -> bool {
@@ -188,15 +214,15 @@ fn meet(a: &[&AreaRecord], b: &[&AreaRecord]) -> bool {
 
 fn deleted(areas: &[AreaRecord], found: &mut Found) {
     let unnamed = ["/memfd:", "/dev/zero", "/SYSV", "/dev/shm/", "/anon_hugepage", "/secretmem", "/[aio]"];
-    let mut last: Option<&str> = None;
+    let mut files: HashSet<File> = HashSet::new();
     for area in areas.iter().filter(|a| a.inode != 0 && a.name.ends_with(DELETED)) {
         if unnamed.iter().any(|name| area.name.starts_with(name)) {
             continue;
         }
         found.add(PatternKind::DeletedFiles, &[area], 0);
-        if let Some(all) = found.0.get_mut(&PatternKind::DeletedFiles).filter(|_| last == Some(&area.name)) {
+        let new = files.insert((area.dev, area.inode));
+        if let Some(all) = found.0.get_mut(&PatternKind::DeletedFiles).filter(|_| !new) {
             all.times -= 1;
         }
-        last = Some(&area.name);
     }
 }

@@ -62,12 +62,29 @@ fn guard_pages_between_what_is_alike_would_take_two_areas_with_them() {
     assert_eq!(patterns(&areas), [(PatternKind::GuardPages, 3, 3, 2)]);
 }
 
+/// A guard takes no more with it than what would be one without it.
+#[test]
+fn guards_between_what_differs_take_less_with_them() {
+    let guarded = |below: AreaRecord, guard: &str, above: &str| {
+        let areas = [below, apart(anonymous(103, 1, NONE), guard), apart(anonymous(104, 3, RW), above)];
+        patterns(&areas)[0].3
+    };
+    let plain = || anonymous(100, 3, RW);
+    assert_eq!(guarded(plain(), "protection+accounting", "protection+accounting"), 2);
+    // The area above, or the one below, has other flags than the other two.
+    assert_eq!(guarded(plain(), "protection", "protection+flags"), 1);
+    assert_eq!(guarded(plain(), "protection+flags", "protection"), 1);
+    assert_eq!(guarded(AreaRecord { name: "[anon:a]".into(), ..plain() }, "protection+name", "protection+name"), 0);
+    assert_eq!(guarded(anonymous(90, 3, RW), "", "protection"), 0, "it touches only the area above");
+}
+
 #[test]
 fn a_guard_below_a_large_area_is_that_of_a_stack() {
     let stack = |at, guard, pages| [anonymous(at, guard, NONE), anonymous(at + guard, pages, RW)];
     // glibc, musl, a JVM: the size with the guard, or without it, is a multiple of 64 KiB.
     let areas: Vec<_> = [stack(1000, 1, 2047), stack(3048, 1, 2048), stack(6000, 4, 252)].concat();
-    assert_eq!(patterns(&areas), [(PatternKind::ThreadStacks, 3, 6, 0)]);
+    // The second guard lies between two stacks.
+    assert_eq!(patterns(&areas), [(PatternKind::ThreadStacks, 3, 6, 2)]);
     // An allocator's guard.
     assert_eq!(patterns(&stack(1000, 1, 5)), [(PatternKind::GuardPages, 1, 1, 0)]);
 }
@@ -107,10 +124,13 @@ fn removed_files_count_once_each() {
         file(100, 1, 1, "/data/a (deleted)", 0),
         file(102, 1, 1, "/data/a (deleted)", 5),
         file(104, 1, 1, "/data/b (deleted)", 0),
-        file(106, 1, RW | 8, "/dev/zero (deleted)", 0),
-        file(108, 1, 1, "/data/c", 0),
+        // Mapped again after another one, and another file of the same name.
+        file(105, 1, 1, "/data/a (deleted)", 9),
+        AreaRecord { inode: 7, ..file(107, 1, 1, "/data/a (deleted)", 0) },
+        file(109, 1, RW | 8, "/dev/zero (deleted)", 0),
+        file(111, 1, 1, "/data/c", 0),
     ];
-    assert_eq!(patterns(&areas), [(PatternKind::DeletedFiles, 2, 3, 0)]);
+    assert_eq!(patterns(&areas), [(PatternKind::DeletedFiles, 3, 5, 0)]);
 }
 
 #[test]
@@ -124,6 +144,16 @@ fn a_library_has_a_part_that_was_relocated() {
         library(115, 1, RW, 15),
     ];
     assert_eq!(patterns(&areas), [(PatternKind::Relro, 1, 1, 0)]);
+    // Data, of which a part has other flags.
+    let data = |start, offset| apart(file(start, 2, 1, "/data/index", offset), "flags");
+    assert_eq!(patterns(&[data(100, 0), data(102, 2), data(104, 4)]), []);
+}
+
+#[test]
+fn memory_without_a_file_is_no_directory() {
+    let areas: Vec<_> = (0..9).map(|i| file(100 + 10 * i, 1, RW | 8, &format!("/memfd:m{i} (deleted)"), 0)).collect();
+    let groups = Survey::of(&areas, Known::All).groups;
+    assert_eq!((&*groups[0].backing, groups[0].files, groups.len()), ("/memfd:* (deleted)", 9, 1));
 }
 
 #[test]
