@@ -10,6 +10,7 @@ use bytesize::ByteSize;
 use samara_oracle::{Mix, NoSuchMix};
 use samara_trace::{Fault, Policy};
 
+use crate::fail_if::FailIf;
 use crate::moment::Moment;
 
 /// See what a program does to its address space
@@ -61,12 +62,18 @@ Examples:
   samara trace -- python3 -c 'import json, ssl, sqlite3'
   samara trace -o build.samara -- make -j8
   samara trace --quiet --summary-json s.json -- ./server --port 8080
+  samara trace --quiet --fail-if 'areas_peak > 1000' -- ./test-suite
 
-The exit status is that of the program. If a signal kills the program, samara dies by the same signal (a shell reports
+The exit status is that of the program, or 123 if it was 0 and a --fail-if holds. If a signal kills the program, samara dies by the same signal (a shell reports
 128 + its number). 127: the program was not found. 126: it cannot be run. 125: samara cannot trace it, or cannot write
 FILE."
 )]
 pub(crate) struct Trace {
+    /// End with 123, and say why, if this holds of the summary: a field of --summary-json, compared
+    /// with a number ("areas_peak > 1000", "calls.mprotect.failed > 0"). May be given several
+    /// times. A program that fails ends as ever
+    #[arg(long, value_name = "CONDITION")]
+    pub(crate) fail_if: Vec<FailIf>,
     #[command(flatten)]
     pub(crate) program: Program,
 }
@@ -220,6 +227,9 @@ pub(crate) struct SummaryOf {
     /// Print one JSON object, as `trace --summary-json` writes it
     #[arg(long)]
     pub(crate) json: bool,
+    /// End with 123, and say why, if this holds of the summary, as for `trace`
+    #[arg(long, value_name = "CONDITION")]
+    pub(crate) fail_if: Vec<FailIf>,
 }
 
 /// Tell the history of one address: every area that held it, and the events that changed it

@@ -6,6 +6,7 @@ mod args;
 mod cli;
 mod commands;
 mod exit;
+mod fail_if;
 mod format;
 mod json;
 mod line;

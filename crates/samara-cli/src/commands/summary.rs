@@ -12,7 +12,7 @@ use samara_trace::file::{FileError, Header, Summary, Tally, TraceReader, name_by
 use crate::cli::SummaryOf;
 use crate::json::{self, Recorded};
 use crate::output::{self, clean_json};
-use crate::{exit, line, summary};
+use crate::{exit, line};
 
 pub(crate) fn run(args: &SummaryOf) -> ExitCode {
     let reader = match super::open(&args.file) {
@@ -38,13 +38,15 @@ pub(crate) fn run(args: &SummaryOf) -> ExitCode {
         early: early.as_deref(),
     };
     let title = title(&header, &read);
+    let summary = json::summary(&read.summary, &recorded);
     let printed = output::styled_stdout(|out| match args.json {
-        true => writeln!(out, "{}", clean_json(&format!("{:#}", json::summary(&read.summary, &recorded)))),
-        false => write!(out, "{}", summary::screen(&title, &read.summary, &recorded)),
+        true => writeln!(out, "{}", clean_json(&format!("{summary:#}"))),
+        false => write!(out, "{}", crate::summary::screen(&title, &read.summary, &recorded)),
     });
     match (printed, read.damage) {
         (Err(error), _) => super::failed(format!("cannot write to standard output: {error}")),
         (Ok(()), Some(damage)) => super::unreadable(&args.file, &damage),
+        (Ok(()), None) if super::trace::says_failure(&args.fail_if, &summary) => exit::CONDITION.into(),
         (Ok(()), None) => ExitCode::SUCCESS,
     }
 }
@@ -84,7 +86,9 @@ fn title(header: &Header, read: &Told) -> String {
     let words: Vec<OsString> = words.map(|word| std::ffi::OsStr::from_bytes(&name_bytes(word)).to_owned()).collect();
     let program = super::trace::shown(&words);
     let ended = match read.ended {
-        Some((status, ns)) => format!("ended {} {}", line::how(status), summary::lasted(ns, read.summary.wall_ns)),
+        Some((status, ns)) => {
+            format!("ended {} {}", line::how(status), crate::summary::lasted(ns, read.summary.wall_ns))
+        }
         None => "did not end in this trace".to_owned(),
     };
     format!("{program} {ended}; recorded at {}", output::clean(&header.start_time))

@@ -12,12 +12,14 @@ use samara_trace::{Options, Outcome, RecordError, record};
 
 use super::files;
 use crate::cli::{Program, Trace};
+use crate::fail_if::FailIf;
 use crate::json::{self, Recorded};
 use crate::output::{clean, error, short};
 use crate::target::Target;
 use crate::{exit, line, summary};
 
 pub(crate) fn run(args: &Trace) -> ExitCode {
+    let fail_if = &args.fail_if;
     // clap requires at least one word.
     let args = &args.program;
     let Some((program, rest)) = args.words.split_first() else { return exit::USAGE.into() };
@@ -36,12 +38,22 @@ pub(crate) fn run(args: &Trace) -> ExitCode {
         }
     };
     let written = sink.finish();
-    report(args, &path, &outcome, written, json);
+    let fails = report(args, fail_if, &path, &outcome, written, json);
+    if fails && outcome.status.success() {
+        return exit::CONDITION.into();
+    }
     exit::like(outcome.status)
 }
 
-/// Prints the summary. Nothing in here changes the exit status, which is the program's.
-fn report(args: &Program, path: &Path, outcome: &Outcome, written: Written, json: Option<Target>) {
+/// Prints the summary. Returns whether a condition holds by which the recording fails.
+fn report(
+    args: &Program,
+    fail_if: &[FailIf],
+    path: &Path,
+    outcome: &Outcome,
+    written: Written,
+    json: Option<Target>,
+) -> bool {
     let counters = &outcome.counters;
     let complete = written.error.is_none() && !counters.ended_early;
     let why = written.error.as_ref().map_or_else(|| "the recorder stopped".to_owned(), ToString::to_string);
@@ -86,7 +98,22 @@ fn report(args: &Program, path: &Path, outcome: &Outcome, written: Written, json
         let events = written.events;
         error(format!("{name}: the trace ends early, after {events} events: {why}; the program was not disturbed"));
     }
-    files::write(json, &json::summary(&totals, &recorded));
+    let summary = json::summary(&totals, &recorded);
+    let fails = says_failure(fail_if, &summary);
+    files::write(json, &summary);
+    fails
+}
+
+/// Says which conditions hold. Returns whether one does.
+pub(super) fn says_failure(fail_if: &[FailIf], summary: &serde_json::Value) -> bool {
+    let mut fails = false;
+    for condition in fail_if {
+        if let Some(value) = condition.holds(summary) {
+            fails = true;
+            error(format!("--fail-if '{condition}' holds: it is {value}"));
+        }
+    }
+    fails
 }
 
 /// The program's words as a line, cut if it is long.

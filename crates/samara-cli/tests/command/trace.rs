@@ -60,6 +60,31 @@ fn death_by_a_signal_is_the_program_s() {
 }
 
 #[test]
+fn a_condition_fails_a_program_that_did_not() {
+    let dir = tempfile::tempdir().unwrap();
+    let fails = |conditions: &[&str], script: &str| {
+        let conditions: Vec<&str> = conditions.iter().flat_map(|condition| ["--fail-if", condition]).collect();
+        run(dir.path(), &[&["trace", "-q", "-o", "t.samara"], &conditions[..], &["--", "sh", "-c", script]].concat())
+    };
+    let output = fails(&["calls.mmap.count == 0", "areas_peak > 3"], "exit 0");
+    assert_eq!(output.status.code(), Some(123), "{}", said(&output));
+    assert!(stderr(&output).starts_with("samara: --fail-if 'areas_peak > 3' holds: it is "), "{}", said(&output));
+    assert_eq!(fails(&["areas_peak > 100000"], "exit 0").status.code(), Some(0));
+    // A program that fails ends as ever.
+    let output = fails(&["areas_peak > 3"], "exit 7");
+    assert_eq!((output.status.code(), stderr(&output).contains("holds")), (Some(7), true));
+    let output = fails(&["areas_peak > 3"], "kill -TERM $$");
+    assert_eq!((output.status.signal(), stderr(&output).contains("holds")), (Some(15), true));
+    // From the file.
+    let output = run(dir.path(), &["summary", "t.samara", "--fail-if", "processes >= 1", "--json"]);
+    assert_eq!(output.status.code(), Some(123), "{}", said(&output));
+    assert_eq!(run(dir.path(), &["summary", "t.samara", "--fail-if", "processes > 1"]).status.code(), Some(0));
+    // Before anything runs.
+    let output = run(dir.path(), &["trace", "--fail-if", "areas > 3", "touch", "ran"]);
+    assert_eq!((output.status.code(), dir.path().join("ran").exists()), (Some(2), false), "{}", said(&output));
+}
+
+#[test]
 fn the_summary_of_the_file_is_that_of_the_recording() {
     let dir = tempfile::tempdir().unwrap();
     let output = traced(dir.path(), "cat /proc/self/maps >/dev/null; exit 3");

@@ -1,0 +1,157 @@
+//! Conditions on a summary, such as `areas_peak > 1000`, by which a recording fails. Knows nothing
+//! of how a summary is made.
+
+use std::fmt;
+use std::str::FromStr;
+
+use bytesize::ByteSize;
+use samara_trace::file::Summary;
+use serde_json::Value;
+
+use crate::json::{self, Recorded};
+
+/// A comparison of one field of the summary's JSON with a number.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct FailIf {
+    /// The names that lead to the field: `calls`, `mmap`, `count`.
+    path: Vec<String>,
+    is: Is,
+    limit: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Is {
+    Less,
+    LessOrEqual,
+    Equal,
+    Unequal,
+    GreaterOrEqual,
+    Greater,
+}
+
+/// The longer ones first: `>=` begins as `>` does.
+const WORDS: [(&str, Is); 6] = [
+    ("<=", Is::LessOrEqual),
+    (">=", Is::GreaterOrEqual),
+    ("==", Is::Equal),
+    ("!=", Is::Unequal),
+    ("<", Is::Less),
+    (">", Is::Greater),
+];
+
+impl FailIf {
+    /// The value of the field, if the condition holds. What the summary does not have (a call that
+    /// was never made) is 0.
+    pub(crate) fn holds(&self, summary: &Value) -> Option<u64> {
+        let value =
+            self.path.iter().try_fold(summary, |value, name| value.get(name)).and_then(Value::as_u64).unwrap_or(0);
+        let (left, right) = (value, self.limit);
+        let holds = match self.is {
+            Is::Less => left < right,
+            Is::LessOrEqual => left <= right,
+            Is::Equal => left == right,
+            Is::Unequal => left != right,
+            Is::GreaterOrEqual => left >= right,
+            Is::Greater => left > right,
+        };
+        holds.then_some(value)
+    }
+}
+
+impl fmt::Display for FailIf {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let word = WORDS.iter().find(|word| word.1 == self.is).map_or("", |word| word.0);
+        write!(f, "{} {word} {}", self.path.join("."), self.limit)
+    }
+}
+
+impl FromStr for FailIf {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let word = WORDS.iter().filter_map(|(word, is)| Some((text.find(word)?, word.len(), *is)));
+        let Some((at, len, is)) = word.min_by_key(|(at, len, _)| (*at, std::cmp::Reverse(*len))) else {
+            return Err("give a field, a comparison and a number, such as \"areas_peak > 1000\"".to_owned());
+        };
+        let (field, number) = (text[..at].trim(), text[at + len..].trim());
+        let path: Vec<String> = field.split('.').map(str::to_owned).collect();
+        if !is_known(&path) {
+            return Err(format!(
+                "there is no number \"{field}\" in a summary: give a field of --summary-json, such as areas_peak, splits, \
+                 calls.mmap.count, calls.mprotect.failed or largest_space.areas"
+            ));
+        }
+        let limit = match number.replace('_', "").parse::<ByteSize>() {
+            Ok(ByteSize(limit)) if limit < u64::MAX => limit,
+            _ => return Err(format!("\"{number}\" is no number: give a whole one, or one with a unit, such as 64MiB")),
+        };
+        Ok(FailIf { path, is, limit })
+    }
+}
+
+/// Whether a summary has a number there.
+fn is_known(path: &[String]) -> bool {
+    let names: Vec<&str> = path.iter().map(String::as_str).collect();
+    match names[..] {
+        ["calls", name, "count" | "failed" | "total_ns"] => !name.is_empty(),
+        ["largest_space", "areas" | "bytes"] => true,
+        [name] => {
+            let recorded = Recorded {
+                checks: Some(0),
+                limit: Some(0),
+                exit_code: Some(0),
+                program_ns: Some(0),
+                ..Recorded::default()
+            };
+            json::summary(&Summary::default(), &recorded).get(name).is_some_and(Value::is_number)
+        }
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn conditions_are_read_and_hold() {
+        let summary = json!({"areas_peak": 1000, "calls": {"mmap": {"count": 7}}, "mapped_bytes_peak": 1 << 30});
+        for (text, holds) in [
+            ("areas_peak > 999", Some(1000)),
+            ("areas_peak>1000", None),
+            ("areas_peak >= 1_000", Some(1000)),
+            ("areas_peak < 1000", None),
+            ("areas_peak <= 1000", Some(1000)),
+            ("areas_peak == 1000", Some(1000)),
+            ("areas_peak != 1000", None),
+            ("calls.mmap.count > 6", Some(7)),
+            ("calls.munmap.count == 0", Some(0)),
+            ("largest_space.areas < 1", Some(0)),
+            ("mapped_bytes_peak > 1023MiB", Some(1 << 30)),
+            ("mapped_bytes_peak > 1GiB", None),
+        ] {
+            let condition: FailIf = text.parse().unwrap();
+            assert_eq!(condition.holds(&summary), holds, "{text}");
+        }
+        assert_eq!("splits>=3".parse::<FailIf>().unwrap().to_string(), "splits >= 3");
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_said() {
+        for (text, why) in [
+            ("areas_peak", "a field, a comparison and a number"),
+            ("areas_peak > many", "\"many\" is no number"),
+            ("areas_peak > ", "\"\" is no number"),
+            ("areas_peak > -1", "\"-1\" is no number"),
+            ("areas > 1", "no number \"areas\""),
+            ("notes > 1", "no number \"notes\""),
+            ("calls.mmap > 1", "no number \"calls.mmap\""),
+            ("calls..count > 1", "no number"),
+            ("> 1", "no number \"\""),
+        ] {
+            let said = text.parse::<FailIf>().unwrap_err();
+            assert!(said.contains(why), "{text}: {said}");
+        }
+    }
+}
