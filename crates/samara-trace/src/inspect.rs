@@ -14,7 +14,7 @@ use crate::os::sys;
 use crate::space::model;
 use crate::survey::Known;
 
-/// Most bytes of a maps or smaps file that are read (1 GiB). Linux writes 80 MiB for 65,530 areas.
+/// Most bytes of a maps or smaps file that are read (1 GiB). Linux writes 45 MB for 65,530 areas.
 pub const MAX_TEXT_BYTES: u64 = 1 << 30;
 
 /// The areas of a space at one moment.
@@ -118,9 +118,10 @@ impl Look {
         let started = proc::started(pid as sys::Tid);
         let ((text, task), known) = match text(pid, "smaps") {
             // A kernel may be built without it.
-            Err(InspectError::NoProcess(_)) if text(pid, "maps").is_ok() => {
+            Err(InspectError::NoProcess(_)) => {
+                let lines = text(pid, "maps")?;
                 notes.push("this kernel has no /proc/PID/smaps, so the flags of areas are not known".to_owned());
-                (text(pid, "maps")?, Known::Lines)
+                (lines, Known::Lines)
             }
             other => (other?, Known::Flags),
         };
@@ -230,7 +231,7 @@ fn text(pid: u32, file: &str) -> Result<(Vec<u8>, String), InspectError> {
 fn is_understood(line: &str) -> bool {
     let key =
         || line.split_once(':').is_some_and(|(key, _)| key.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_'));
-    line.is_empty() || proc::is_pseudo(line) || !proc::parse(line).is_empty() || key()
+    line.is_empty() || key() || proc::is_pseudo(line) || !proc::parse(line).is_empty()
 }
 
 fn refused(pid: u32, error: io::Error) -> InspectError {

@@ -154,6 +154,11 @@ pub(crate) fn events() -> Vec<Event> {
 
 /// Writes a trace of [`events`], two a batch, and gives its path and its bytes.
 pub(crate) fn trace(dir: &Path) -> (PathBuf, Vec<u8>) {
+    trace_of(dir, &events())
+}
+
+/// [`trace`] of these events.
+pub(crate) fn trace_of(dir: &Path, events: &[Event]) -> (PathBuf, Vec<u8>) {
     let header = Header {
         program: "prog".into(),
         args: vec![],
@@ -167,7 +172,7 @@ pub(crate) fn trace(dir: &Path) -> (PathBuf, Vec<u8>) {
     };
     let mut bytes = Vec::new();
     let mut writer = TraceWriter::new(&mut bytes, &header).unwrap();
-    for batch in events().chunks(2) {
+    for batch in events.chunks(2) {
         writer.write(batch).unwrap();
     }
     writer.finish().unwrap();

@@ -4,7 +4,9 @@
 use std::io::Read;
 use std::process::Stdio;
 
-use crate::samples::{events, run, said, samara, stderr, stdout, trace};
+use samara_trace::event::{Event, EventKind};
+
+use crate::samples::{events, run, said, samara, stderr, stdout, trace, trace_of};
 use crate::skip::skipped;
 
 #[test]
@@ -289,4 +291,20 @@ fn who_had_an_address() {
     let whole = std::fs::read(dir.path().join("t.samara")).unwrap();
     std::fs::write(dir.path().join("cut.samara"), &whole[..whole.len() - 20]).unwrap();
     assert_eq!(run(dir.path(), &["who", "cut.samara", "7f0000001000"]).status.code(), Some(3));
+}
+
+/// A child that shares its parent's areas has no history after its end, whatever the parent does.
+#[test]
+fn a_child_s_history_ends_with_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let [load, map] = [0, 1].map(|i| events()[i].clone());
+    let child =
+        |kind| Event { kind, pid: 200, tid: 200, window: None, areas: vec![], text: String::new(), ..load.clone() };
+    let all = [load.clone(), child(EventKind::Share), child(EventKind::Exit), map];
+    let all: Vec<Event> = (0..).zip(all).map(|(seq, event)| Event { seq, ..event }).collect();
+    trace_of(dir.path(), &all);
+    let output = run(dir.path(), &["who", "t.samara", "7f0000001000", "--pid", "200"]);
+    assert_eq!(output.status.code(), Some(1), "{}", said(&output));
+    let parent = run(dir.path(), &["who", "t.samara", "7f0000001000"]);
+    assert_eq!(stdout(&parent).matches("mmap(").count(), 1, "{}", said(&parent));
 }

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 
 use crate::event::AreaRecord;
+use crate::survey::continues;
 
 /// Touching areas of one space that look alike in `/proc/PID/maps` and are kept apart by one
 /// reason.
@@ -79,13 +80,7 @@ fn alike(a: &AreaRecord, b: &AreaRecord) -> bool {
         |r: &AreaRecord| r.inode == 0 && (matches!(&*r.name, "" | "[heap]") || r.name.starts_with("[anon:"));
     a.end == b.start
         && a.perms == b.perms
-        && if anonymous(a) || anonymous(b) {
-            anonymous(a) && anonymous(b)
-        } else {
-            a.inode != 0
-                && (a.dev, a.inode, &a.name) == (b.dev, b.inode, &b.name)
-                && a.offset.wrapping_add(a.end - a.start) == b.offset
-        }
+        && if anonymous(a) || anonymous(b) { anonymous(a) && anonymous(b) } else { continues(a, b) }
 }
 
 #[cfg(test)]

@@ -146,19 +146,22 @@ pub(crate) struct Layout {
 pub(crate) fn layout(tid: Tid) -> Layout {
     let text = contents(&format!("/proc/{tid}/stat")).unwrap_or_default();
     let text = String::from_utf8_lossy(&text);
-    // The program's name stands in brackets and may contain anything: count from the last bracket,
-    // which field 3 follows.
-    let tail = text.rsplit_once(')').map_or("", |(_, tail)| tail);
-    let field = |n: usize| tail.split_ascii_whitespace().nth(n - 3).and_then(|f| f.parse().ok()).unwrap_or(0);
+    let field = |n| stat_field(&text, n);
     Layout { start_brk: field(47), start_stack: field(28), data: field(46).saturating_sub(field(45)) }
 }
 
 /// When a process began, in clock ticks since the machine did; 0 if that cannot be read.
 pub(crate) fn started(pid: Tid) -> u64 {
     let text = contents(&format!("/proc/{pid}/stat")).unwrap_or_default();
-    let text = String::from_utf8_lossy(&text);
-    let tail = text.rsplit_once(')').map_or("", |(_, tail)| tail);
-    tail.split_ascii_whitespace().nth(22 - 3).and_then(|field| field.parse().ok()).unwrap_or(0)
+    stat_field(&String::from_utf8_lossy(&text), 22)
+}
+
+/// Field `n`, 3 or a later one, of a `stat` file; 0 if it is not there or no number.
+fn stat_field(stat: &str, n: usize) -> u64 {
+    // The program's name stands in brackets and may contain anything: count from the last bracket,
+    // which field 3 follows.
+    let tail = stat.rsplit_once(')').map_or("", |(_, tail)| tail);
+    tail.split_ascii_whitespace().nth(n - 3).and_then(|field| field.parse().ok()).unwrap_or(0)
 }
 
 /// The name of a task, which its program or the task itself has set.

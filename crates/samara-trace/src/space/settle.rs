@@ -42,7 +42,7 @@ impl Space {
     pub(crate) fn settle_single(&mut self, call: Returned, flying: &[Flying], journal: &mut Journal<'_>) {
         let open = self.some_place_is_open(flying);
         self.others_in_kernel = !flying.is_empty();
-        let breaks = self.possible_breaks();
+        let breaks = if call.decoded.call == Call::Brk { self.possible_breaks() } else { Vec::new() };
         let future_locks = self.save_future_locks();
         self.settle_future_locks(&call);
         // What is needed to undo the call is saved only where it may be needed.

@@ -109,6 +109,6 @@ fn alike(a: &AreaRecord, b: &AreaRecord) -> bool {
 }
 
 /// Whether `b` goes on in the file of `a` where `a` ends.
-fn continues(a: &AreaRecord, b: &AreaRecord) -> bool {
+pub(crate) fn continues(a: &AreaRecord, b: &AreaRecord) -> bool {
     a.inode != 0 && (a.dev, a.inode, &a.name) == (b.dev, b.inode, &b.name) && a.offset.wrapping_add(size(a)) == b.offset
 }
