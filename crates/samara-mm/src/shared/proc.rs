@@ -6,8 +6,8 @@
 //! - **SHARED-PROC-1** A listing goes on by address: the next line is that of the area which, at
 //!   that time, holds the first address after the last line, or else is the first one above it. So
 //!   lines ascend and do not overlap, a listing may go on in another view, and an address that is
-//!   mapped all the time is in some line. Where the area has grown down over what was shown
-//!   already, its line begins after that.
+//!   mapped all the time is in some line. Where the area holds addresses that were shown already (it
+//!   was merged with the area before it, or took its place), its line begins after those.
 //! - **SHARED-PROC-2** Whether an area is the heap or the stack depends on the layout, and its
 //!   extras are in a table: both are of the moment of its lookup (LAYOUT-2).
 
@@ -41,8 +41,8 @@ impl<B: Backing, R: Reclaim, W: Wait> Maps<'_, B, R, W> {
     /// Each line is of one moment: bounds, attributes, offset and name (`[heap]` and `[stack]`
     /// too). Lines ascend and do not overlap. An area that is there all the time is shown, and an
     /// address that is mapped all the time is in a line. Where an area was merged with the one that
-    /// the line before shows, or with one before `from`, its line begins after that: `from` is 0,
-    /// or where a line ended.
+    /// the line before shows, or took its place, its line begins where that line ended; and so at
+    /// `from`, which is 0 or where a line ended.
     ///
     /// A line takes no lock and no memory, with two exceptions. For an area with
     /// [`Extras`](crate::Extras) it takes the lock of the space for as long as copying them takes.

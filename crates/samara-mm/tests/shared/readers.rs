@@ -137,6 +137,24 @@ fn the_rest_of_the_heap_is_the_heap() {
     assert_eq!(maps.lines(HEAP).next().unwrap().end(), rest.end());
 }
 
+/// An area that took the place of one that is shown already is shown from where that one ended.
+#[test]
+fn an_area_in_place_of_a_shown_one_begins_after_it() {
+    let space = busy();
+    let at = |page, pages, inode| {
+        MapRequest::file(TAGGED + page * PAGE, pages * PAGE, Prot::READ, MapFlags::PRIVATE, file(inode, "/tagged"), 0)
+    };
+    space.map(&at(4, 4, 7)).unwrap();
+    let maps = space.maps();
+    let mut lines = maps.lines(TAGGED);
+    assert_eq!(read(&lines.next().unwrap().to_string()).end, TAGGED + 8 * PAGE);
+    space.unmap(TAGGED, 64 * PAGE).unwrap();
+    space.map(&at(2, 10, 8)).unwrap();
+    let rest = read(&lines.next().unwrap().to_string());
+    assert_eq!((rest.start, rest.end), (TAGGED + 8 * PAGE, TAGGED + 12 * PAGE));
+    assert_eq!((rest.inode, rest.offset), (8, 6 * PAGE));
+}
+
 const UFFD: Uffd = Uffd { id: 1, fork_events: false, remap_events: false };
 
 // The regions of the tests beside writers. Each writer has its own.
@@ -233,7 +251,10 @@ fn assert_was(line: &Seen, was: &Was, goes_on: bool) {
             let letter = |of, c| if prot.contains(of) { c } else { '-' };
             let prot = format!("{}{}{}p", letter(Prot::READ, 'r'), letter(Prot::WRITE, 'w'), letter(Prot::EXEC, 'x'));
             let (inode, name) = (line.inode, "/tagged".into());
-            assert_eq!(*line, Seen { start, end: start + len, prot, offset, inode, name });
+            // What another area showed, before this one was there, is not shown again.
+            let shown = if goes_on { line.start.saturating_sub(start) } else { 0 };
+            let (from, offset) = (start + shown, offset + shown);
+            assert_eq!(*line, Seen { start: from, end: start + len, prot, offset, inode, name }, "{goes_on}");
         }
         0x4_0000_0000..NAMED => {
             assert!(MOVED.contains(&line.start), "{line:?}");
