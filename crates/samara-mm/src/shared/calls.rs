@@ -11,6 +11,7 @@ use crate::calls::mremap::{RemapFlags, RemapMode, RemapRequest};
 use crate::errno::Errno;
 use crate::shared::SharedAddressSpace;
 use crate::shared::credit::Growth;
+use crate::shared::held::IN_LINE;
 use crate::shared::moves::Move;
 use crate::shared::record::Registration;
 use crate::shared::search::keeps_guard;
@@ -98,7 +99,7 @@ where
     ) -> Result<T, Error> {
         let deadline = self.deadline();
         let mut call = Kept::new(|space: &mut AddressSpace<B>| Some(call(space)));
-        let done = self.thread.space.update_whole(&mut self.thread, deadline, &mut self.apply, &mut call);
+        let done = self.thread.space.update_whole(&mut self.thread, deadline, IN_LINE, &mut self.apply, &mut call);
         call.after(done)
     }
 

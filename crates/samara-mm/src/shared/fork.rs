@@ -6,6 +6,7 @@ use crate::area::{Area, Backing};
 use crate::errno::Errno;
 use crate::shared::SharedAddressSpace;
 use crate::shared::family::MemberTree;
+use crate::shared::held::IN_LINE;
 use crate::shared::inherited::Inherited;
 use crate::shared::links::LinkedAreas;
 use crate::shared::record::Registration;
@@ -70,7 +71,7 @@ where
     pub fn fork_with<T>(&self, also: impl FnOnce() -> Result<T, Errno>) -> Result<(Self, T), Errno> {
         let mut thread = Registration::new(self);
         let record = thread.record()?;
-        let held = self.hold_whole(record, None)?;
+        let held = self.hold_whole(record, None, IN_LINE)?;
         let parent = self.copy_of_base()?;
         let generation = self.inherited.generation.checked_add(1);
         // A registration that an inherited area had is in no table of this space.

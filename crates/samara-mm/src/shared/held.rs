@@ -6,13 +6,20 @@
 //! - **HELD-1** `Held` takes back its range lock, its marks and what it has set aside when it is
 //!   dropped, also while a panic unwinds. If that was in the stores, it first does what UPDATE-3
 //!   says.
+//! - **HELD-2** A thread that finds a request before its own takes its own back and stands aside:
+//!   then it has no request, and holds nothing. It asks again when it sees the record of the other
+//!   one free. So a thread that makes one call after the other goes on, with what it needs in its
+//!   cache, and few wait in line behind one that has to wake up first. For one range lock a thread
+//!   stands aside and naps as often as its patience says ([`Wait::PATIENCE`] at most); without a
+//!   nap it is over in some microseconds. Then the request stays, and is granted as RANGE-1 says:
+//!   nobody waits for ever. With a deadline there is no patience.
 
 use crate::area::Backing;
 use crate::errno::Errno;
 use crate::shared::SharedAddressSpace;
 use crate::shared::credit::Growth;
 use crate::shared::fault_gate::{Changing, FaultRecord};
-use crate::shared::range_lock::{Mode, Request, Spans, Standing, Turn};
+use crate::shared::range_lock::{self, Before, Mode, Request, Spans, Turn};
 use crate::shared::record::{CallRecord, Work};
 use crate::shared::wait::{Event, Wait};
 use alloc::vec::Vec;
@@ -21,8 +28,16 @@ use core::mem;
 use core::time::Duration;
 use samara::{PinHere, Reclaim, Span};
 
-/// Number of looks at a range lock before the thread sleeps: some microseconds.
+/// Number of looks at a request in line before the thread sleeps: some microseconds.
 const LOOKS: u32 = 256;
+/// Number of looks, each later than the one before, until a thread that stands aside naps: some
+/// microseconds.
+const GLANCES: u32 = 8;
+/// The patience of who asks for the whole space, and would see one of many that keep it busy go
+/// away and come back.
+pub(crate) const IN_LINE: u32 = 0;
+/// The round of a pause that is a nap.
+const NAP: u32 = 128;
 
 /// A range lock.
 pub(crate) struct Held<'s, B: Backing + Send + Sync, R: Reclaim + PinHere, W: Wait> {
@@ -36,7 +51,7 @@ pub(crate) struct Held<'s, B: Backing + Send + Sync, R: Reclaim + PinHere, W: Wa
 }
 
 impl<'s, B: Backing + Send + Sync, R: Reclaim + PinHere, W: Wait> Held<'s, B, R, W> {
-    /// Waits for a range lock.
+    /// Waits for a range lock, and stands aside `patience` times at most (HELD-2).
     ///
     /// # Errors
     /// ETIMEDOUT.
@@ -47,68 +62,76 @@ impl<'s, B: Backing + Send + Sync, R: Reclaim + PinHere, W: Wait> Held<'s, B, R,
         spans: Spans,
         mode: Mode,
         deadline: Option<Duration>,
+        patience: u32,
     ) -> Result<Self, Errno> {
         shared.leave_leaked(record);
-        let requests = || shared.calls.iter().map(|other| &other.request);
-        let turn = record.request.ask(record.rank, spans, mode, requests);
-        let held = Held { shared, record, deadline, marked: [None; 2], work: Vec::new() };
+        // Who has little time would use it up aside, without a place.
+        let mut patience = if deadline.is_some() { IN_LINE } else { patience };
         let mut has_waited = false;
-        for (rank, other) in requests().enumerate() {
-            if rank != record.rank {
-                held.wait_for(rank, other, &turn, &mut has_waited)?;
-            }
-        }
-        Ok(held)
-    }
-
-    /// Waits until the turn need not wait for this request.
-    #[inline]
-    fn wait_for(&self, rank: usize, other: &Request, turn: &Turn, has_waited: &mut bool) -> Result<(), Errno> {
-        let mut round = 0;
         loop {
-            let standing = other.standing(rank, turn);
-            if standing == Standing::Passed {
-                return Ok(());
+            let turn = record.request.ask(record.rank, spans, mode, || shared.requests());
+            let held = Held { shared, record, deadline, marked: [None; 2], work: Vec::new() };
+            let Some(before) = held.last_before(&turn) else { return Ok(held) };
+            if !mem::replace(&mut has_waited, true) {
+                record.counts.waited.add_one();
             }
-            self.wait_more(rank, other, standing, round, has_waited)?;
-            round += 1;
+            if patience == 0 {
+                held.wait_in_line(&turn, before)?;
+                return Ok(held);
+            }
+            held.stand_aside(&turn, before, &mut patience);
         }
     }
 
+    #[inline]
+    fn last_before(&self, turn: &Turn) -> Option<Before<'s>> {
+        let others = self.shared.requests().enumerate().filter(|(rank, _)| *rank != self.record.rank);
+        range_lock::last_before(turn, others, W::pause)
+    }
+
+    /// Takes the request back, and waits until the other one is gone, or the patience (HELD-2).
     #[cold]
-    fn wait_more(
-        &self,
-        rank: usize,
-        other: &Request,
-        standing: Standing,
-        round: u32,
-        has_waited: &mut bool,
-    ) -> Result<(), Errno> {
-        if let Standing::Before(_) = standing
-            && !*has_waited
-        {
-            *has_waited = true;
-            self.record.counts.waited.add_one();
+    fn stand_aside(self, turn: &Turn, before: Before<'s>, patience: &mut u32) {
+        drop(self);
+        *patience -= 1;
+        let mut round = 0;
+        while *patience > 0 && before.is_in_the_way(turn) {
+            if round < GLANCES {
+                W::pause(round);
+                round += 1;
+            } else {
+                W::pause(NAP);
+                *patience -= 1;
+            }
         }
-        match standing {
-            Standing::Before(word) if round >= LOOKS => return self.sleep(rank, other, word),
-            // The next look at a number that is being taken may be much later, where its thread
-            // does not run.
-            _ if round >= LOOKS => W::pause(round - LOOKS),
-            _ => hint::spin_loop(),
-        }
-        if round >= LOOKS { self.in_time() } else { Ok(()) }
     }
 
-    fn in_time(&self) -> Result<(), Errno> {
-        if self.deadline.is_some_and(|deadline| W::now() >= deadline) { Err(Errno::ETIMEDOUT) } else { Ok(()) }
+    /// Waits until nothing that meets the turn is before it.
+    #[cold]
+    fn wait_in_line(&self, turn: &Turn, before: Before<'s>) -> Result<(), Errno> {
+        self.record.counts.queued.add_one();
+        let mut next = Some(before);
+        while let Some(before) = next {
+            let mut round = 0;
+            while before.is_before(turn) {
+                if round < LOOKS {
+                    hint::spin_loop();
+                    round += 1;
+                } else {
+                    self.sleep(turn, &before)?;
+                }
+            }
+            next = self.last_before(turn);
+        }
+        Ok(())
     }
 
-    /// Sleeps until the request that had this word leaves.
-    fn sleep(&self, rank: usize, other: &Request, word: u64) -> Result<(), Errno> {
+    /// Sleeps until a request leaves.
+    fn sleep(&self, turn: &Turn, before: &Before<'_>) -> Result<(), Errno> {
+        let Before { rank, request, word } = *before;
         let mut state = self.shared.state.lock();
         self.record.event.clear();
-        let is_added = state.sleepers.add(self.record.rank, rank, other, word); // SLEEPERS-1
+        let is_added = state.sleepers.add(self.record.rank, rank, request, word); // SLEEPERS-1
         drop(state);
         if is_added {
             let left = self.deadline.map(|deadline| deadline.saturating_sub(W::now()));
@@ -116,10 +139,10 @@ impl<'s, B: Backing + Send + Sync, R: Reclaim + PinHere, W: Wait> Held<'s, B, R,
                 return Ok(());
             }
             self.shared.state.lock().sleepers.remove(self.record.rank);
-        } else {
-            W::pause(LOOKS);
+        } else if before.is_before(turn) {
+            W::pause(LOOKS); // no memory
         }
-        self.in_time()
+        in_time::<W>(self.deadline)
     }
 
     /// Takes the thread's work out of its record, and makes sure that its settings are current, and
@@ -161,7 +184,7 @@ impl<'s, B: Backing + Send + Sync, R: Reclaim + PinHere, W: Wait> Held<'s, B, R,
         for record in self.shared.faults.iter() {
             let mut round = 0;
             while !is_free(record) {
-                self.in_time()?;
+                in_time::<W>(self.deadline)?;
                 W::pause(round);
                 round = round.saturating_add(1);
             }
@@ -190,6 +213,10 @@ impl<'s, B: Backing + Send + Sync, R: Reclaim + PinHere, W: Wait> Held<'s, B, R,
     }
 }
 
+fn in_time<W: Wait>(deadline: Option<Duration>) -> Result<(), Errno> {
+    if deadline.is_some_and(|deadline| W::now() >= deadline) { Err(Errno::ETIMEDOUT) } else { Ok(()) }
+}
+
 impl<B: Backing + Send + Sync, R: Reclaim + PinHere, W: Wait> Drop for Held<'_, B, R, W> {
     #[inline]
     fn drop(&mut self) {
@@ -203,13 +230,19 @@ where
     R: Reclaim + PinHere,
     W: Wait,
 {
+    /// The requests of all threads, in the order of their ranks.
+    fn requests(&self) -> impl Iterator<Item = &Request> {
+        self.calls.iter().map(|record| &record.request)
+    }
+
     /// Waits until nobody else holds any range lock, and brings `base` up to date (SHARED-2).
     pub(crate) fn hold_whole<'s>(
         &'s self,
         record: &'s CallRecord<B, W>,
         deadline: Option<Duration>,
+        patience: u32,
     ) -> Result<Held<'s, B, R, W>, Errno> {
-        let held = Held::wait(self, record, Spans::one(Span::FULL), Mode::Change, deadline)?;
+        let held = Held::wait(self, record, Spans::one(Span::FULL), Mode::Change, deadline, patience)?;
         let mut state = self.state.lock();
         // RECORD-2: nobody else has a range lock, so each record has its work.
         self.calls.iter().for_each(|record| {

@@ -24,9 +24,10 @@
 //! - **SHARED-4** An update that has its range lock, and confirms the instant from before it looked
 //!   for its window (INSTANT-2), has found the window as it is.
 //! - **SHARED-5** While one thread waits for another inside this module, the one that is waited for
-//!   never waits for the first: a request waits for earlier ones only (RANGE-2); one that is
-//!   granted waits for faults only; and a fault that is announced waits for nobody. This holds for
-//!   threads that have one record of each kind, and no guard while they make a call: what
+//!   never waits for the first: a request waits for earlier ones only (RANGE-2), and a thread that
+//!   stands aside, which waits for later ones too, has no request and holds nothing (HELD-2); one
+//!   that is granted waits for faults only; and a fault that is announced waits for nobody. This
+//!   holds for threads that have one record of each kind, and no guard while they make a call: what
 //!   embedders are told. A reader that shows names waits for a change of `layout`, whose thread
 //!   waits for nobody (LAYOUT-1).
 
@@ -75,6 +76,7 @@ use crate::shared::calls::Caller;
 use crate::shared::credit::Credit;
 use crate::shared::family::{MemberTree, Membership};
 use crate::shared::fault_gate::{FaultRecord, Marks};
+use crate::shared::held::IN_LINE;
 use crate::shared::inherited::Inherited;
 use crate::shared::instant::Instant;
 use crate::shared::layout::SharedLayout;
@@ -115,6 +117,9 @@ pub struct Statistics {
     pub whole: u64,
     /// Calls that had to wait for a range lock.
     pub waited: u64,
+    /// Times that a call waited in line for one: at once, or after it had [stood
+    /// aside](Wait::PATIENCE).
+    pub queued: u64,
 }
 
 macro_rules! shared_address_space {
@@ -210,8 +215,8 @@ shared_address_space! {
     /// |---|---|
     /// | a fault | a call that is changing this very page, until it is published |
     /// | the first write to an area, a stack that grows | as a call |
-    /// | [`fault_range`](crate::Faulter::fault_range) | earlier calls whose ranges meet it |
-    /// | a call | earlier calls and `fault_range`s whose ranges meet its own; then the guards in what it changes |
+    /// | [`fault_range`](crate::Faulter::fault_range) | calls whose ranges meet it |
+    /// | a call | calls and `fault_range`s whose ranges meet its own; then the guards in what it changes |
     /// | a call of the whole space, `fork`, `snapshot`, `check` | all earlier calls; only what changes areas waits for guards |
     /// | `maps`, and what displays the space | nobody; where names are shown, the moment in which a call moves the break |
     /// | `holders` | spaces of the family that begin or end |
@@ -222,8 +227,13 @@ shared_address_space! {
     /// which the space keeps for later calls; a faulter takes up to 2 KiB.
     ///
     /// # Fairness
-    /// Range locks are granted in the order in which they were asked for, as far as they meet. A
-    /// change waits for the faults that were there before it: later ones give way.
+    /// Calls whose ranges meet are not made in the order in which they came. One that would have to
+    /// wait [stands aside](Wait::PATIENCE) for some milliseconds at most, while others that came
+    /// later may pass; then it waits in line, in order. So a thread whose calls take long gets its
+    /// turn more seldom than threads with short ones. A call with a
+    /// [timeout](crate::Caller::timeout), a fork, a snapshot and whatever else needs the whole space
+    /// wait in line at once. A change waits for the faults that were there before it: later ones
+    /// give way.
     ///
     /// ```
     /// use samara_mm::{Access, Config, FileId, MapRequest, Prot, SharedAddressSpace};
@@ -270,14 +280,11 @@ shared_address_space! {
     ///     }
     /// }
     ///
-    /// let libc = Inode(Arc::new(ReverseMap::try_new()?));
-    /// let parent = SharedAddressSpace::<Inode>::new(Config::default())?;
-    /// parent.map(&MapRequest::file(0x10000, 0x4000, Prot::READ, MapFlags::PRIVATE, libc.clone(), 0))?;
-    /// let child = parent.fork()?;
-    /// parent.unmap(0x11000, 0x1000)?;
-    /// let who = libc.0.mapped(1..=1)?;
-    /// assert_eq!(who, [SpaceRange { space: child.number(), start: 0x11000, end: 0x12000 }]);
-    /// child.exit();
+    /// let libc = Inode(Arc::new(ReverseMap::try_new()?)); let parent =
+    /// SharedAddressSpace::<Inode>::new(Config::default())?; parent.map(&MapRequest::file(0x10000,
+    /// 0x4000, Prot::READ, MapFlags::PRIVATE, libc.clone(), 0))?; let child = parent.fork()?;
+    /// parent.unmap(0x11000, 0x1000)?; let who = libc.0.mapped(1..=1)?; assert_eq!(who, [SpaceRange
+    /// { space: child.number(), start: 0x11000, end: 0x12000 }]); child.exit();
     /// assert!(!libc.0.is_mapped(1..=1) && libc.0.is_mapped(2..=2));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
@@ -395,7 +402,7 @@ where
     pub fn into_space(self) -> Result<AddressSpace<B>, Self> {
         let mut thread = Registration::new(&self);
         let settled = thread.record().and_then(|record| {
-            let _held = self.hold_whole(record, None)?;
+            let _held = self.hold_whole(record, None, IN_LINE)?;
             self.settle(record)
         });
         drop(thread);

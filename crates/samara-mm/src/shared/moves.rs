@@ -73,7 +73,7 @@ where
         let mut look = self.look_for(&request, placement, &want);
         for _ in 0..LOCKS {
             let around = self.around_move(&source, look.place?, &want, fixed)?;
-            let mut held = match Held::wait(self, record, around.spans, Mode::Change, deadline) {
+            let mut held = match Held::wait(self, record, around.spans, Mode::Change, deadline, W::PATIENCE) {
                 Ok(held) => held,
                 Err(late) => return Some(Err(late.into())),
             };

@@ -6,8 +6,8 @@
 //! - **SHARED-PROC-1** A listing goes on by address: the next line is that of the area which, at
 //!   that time, holds the first address after the last line, or else is the first one above it. So
 //!   lines ascend and do not overlap, a listing may go on in another view, and an address that is
-//!   mapped all the time is in some line. Where the area holds addresses that were shown already (it
-//!   was merged with the area before it, or took its place), its line begins after those.
+//!   mapped all the time is in some line. Where the area holds addresses that were shown already
+//!   (it was merged with the area before it, or took its place), its line begins after those.
 //! - **SHARED-PROC-2** Whether an area is the heap or the stack depends on the layout, and its
 //!   extras are in a table: both are of the moment of its lookup (LAYOUT-2).
 

@@ -116,7 +116,7 @@ where
         let span = Span::new(start & !(page - 1), start.saturating_add(more) | (page - 1));
         loop {
             let Ok(record) = self.thread.record() else { return failed(start, FaultError::Memory) };
-            let Ok(held) = Held::wait(self.space, record, Spans::one(span), Mode::Read, None) else {
+            let Ok(held) = Held::wait(self.space, record, Spans::one(span), Mode::Read, None, W::PATIENCE) else {
                 return failed(start, FaultError::Changing);
             };
             let guard = self.reader.pin();

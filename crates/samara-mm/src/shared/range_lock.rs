@@ -1,5 +1,5 @@
-//! Range locks: who may change which addresses, first come, first served, and without a line that
-//! all threads write.
+//! Range locks: who may change which addresses, in the order of the requests that stay, and without
+//! a line that all threads write.
 //!
 //! Each thread has a [`Request`] of its own, in a list. This is Lamport's bakery with ranges: a
 //! thread takes a number greater than all that it sees, and then waits for those requests that meet
@@ -84,9 +84,62 @@ pub(crate) struct Turn {
     spans: Spans,
 }
 
+/// A request that another one's turn waits for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Before<'a> {
+    pub(crate) request: &'a Request,
+    /// The place of its record in the list.
+    pub(crate) rank: usize,
+    /// Its word, not watched.
+    pub(crate) word: u64,
+}
+
+impl Before<'_> {
+    /// Whether the turn still waits for it.
+    pub(crate) fn is_before(&self, turn: &Turn) -> bool {
+        self.request.standing(self.rank, turn) == Standing::Before(self.word)
+    }
+
+    /// Whether its record has this request, or a later one, that meets the turn.
+    pub(crate) fn is_in_the_way(&self, turn: &Turn) -> bool {
+        let last = Turn { word: turn.word | u64::MAX << BITS, rank: usize::MAX, ..*turn };
+        self.request.standing(self.rank, &last) != Standing::Passed
+    }
+}
+
+/// Of the requests that come before the turn and meet it, the one that comes last: where all meet,
+/// each turn waits for another one, and whoever leaves lets one go on. `others` gives all requests
+/// but that of the turn, with their ranks. `pause` passes time while a request takes its number; it
+/// gets how often that one was looked at.
+#[inline]
+pub(crate) fn last_before<'a>(
+    turn: &Turn,
+    others: impl Iterator<Item = (usize, &'a Request)>,
+    mut pause: impl FnMut(u32),
+) -> Option<Before<'a>> {
+    let mut last: Option<Before<'a>> = None;
+    for (rank, request) in others {
+        let mut round = 0;
+        let word = loop {
+            match request.standing(rank, turn) {
+                Standing::Passed => break None,
+                Standing::Before(word) => break Some(word),
+                Standing::Choosing => pause(round),
+            }
+            round = round.saturating_add(1);
+        };
+        if let Some(word) = word
+            && last.is_none_or(|last| (last.word >> BITS, last.rank) < (word >> BITS, rank))
+        {
+            last = Some(Before { request, rank, word });
+        }
+    }
+    last
+}
+
 /// What another request means for one that waits for its turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Standing {
+enum Standing {
     /// The turn need not wait for it.
     Passed,
     /// It is taking its number, which takes a moment.
@@ -127,7 +180,7 @@ impl Request {
 
     /// What this request, at `rank` in the list, means for `turn`, which is another one's.
     #[inline]
-    pub(crate) fn standing(&self, rank: usize, turn: &Turn) -> Standing {
+    fn standing(&self, rank: usize, turn: &Turn) -> Standing {
         loop {
             // SeqCst, with `store_fenced` of this request (RANGE-1). Acquire, with the Release of
             // `leave`: what was done under the lock is seen by the next one.

@@ -64,6 +64,7 @@ pub(crate) struct Counts {
     pub(crate) ranged: Count,
     pub(crate) whole: Count,
     pub(crate) waited: Count,
+    pub(crate) queued: Count,
 }
 
 /// A number that one thread at a time adds to.
@@ -131,10 +132,11 @@ impl<B: Backing, W: Wait> CallRecord<B, W> {
 
     /// Adds its statistics to those of others.
     pub(crate) fn count_to(&self, all: &mut Statistics) {
-        let Counts { ranged, whole, waited } = &self.counts;
+        let Counts { ranged, whole, waited, queued } = &self.counts;
         all.ranged = all.ranged.wrapping_add(ranged.get());
         all.whole = all.whole.wrapping_add(whole.get());
         all.waited = all.waited.wrapping_add(waited.get());
+        all.queued = all.queued.wrapping_add(queued.get());
     }
 }
 

@@ -40,7 +40,7 @@ use crate::area::Backing;
 use crate::area::flags::Flags;
 use crate::calls::mmap::MapRequest;
 use crate::shared::SharedAddressSpace;
-use crate::shared::held::Held;
+use crate::shared::held::{Held, IN_LINE};
 use crate::shared::instant::Instant;
 use crate::shared::range_lock::{Mode, Spans};
 use crate::shared::record::Registration;
@@ -157,14 +157,17 @@ where
         let want = self.config.want(request, Backing::huge_places)?;
         let (record, writer) = thread.with_writer()?;
         let mut look = self.look(placement, &want);
+        // Threads that all search meet again in the whole space.
+        let mut patience = W::PATIENCE;
         for round in 0..LOCKS {
             let Some(at) = look.place else { break };
             let around = self.around(reach(at), &want);
             if around.reach.whole {
+                patience = IN_LINE;
                 break;
             }
             let span = widened(around.span, want.len, round);
-            let mut held = Held::wait(self, record, Spans::one(span), Mode::Change, deadline)?;
+            let mut held = Held::wait(self, record, Spans::one(span), Mode::Change, deadline, W::PATIENCE)?;
             if !held.admit(&around.reach.growth)? {
                 break;
             }
@@ -195,7 +198,7 @@ where
             }
         }
         let mut call = Kept::new(|space: &mut AddressSpace<B>| Some(space.mmap(request, placement)));
-        let done = self.update_whole(thread, deadline, apply, &mut call);
+        let done = self.update_whole(thread, deadline, patience, apply, &mut call);
         call.after(done)
     }
 

@@ -28,7 +28,7 @@ use crate::errno::Errno;
 use crate::shared::SharedAddressSpace;
 use crate::shared::credit::Growth;
 use crate::shared::fault_gate::Changing;
-use crate::shared::held::Held;
+use crate::shared::held::{Held, IN_LINE};
 use crate::shared::link_plan::LinkPlan;
 use crate::shared::links::find_after;
 use crate::shared::range_lock::{Mode, Spans};
@@ -197,7 +197,7 @@ where
         let mut call = Kept::new(|space: &mut AddressSpace<B>| Some(call(space)));
         let done = match self.update_range(thread, &reach, deadline, apply, &mut call) {
             Some(done) => done,
-            None => self.update_whole(thread, deadline, apply, &mut call),
+            None => self.update_whole(thread, deadline, IN_LINE, apply, &mut call),
         };
         call.after(done)
     }
@@ -227,7 +227,7 @@ where
             // What would touch the window's ends, if it was there, is part of the window.
             let more = if first.brk.is_some() { page.saturating_add(page * SLACK * u64::from(round)) } else { page };
             let span = Span::new(window.0.saturating_sub(more), window.1.saturating_add(more) - 1);
-            let mut held = match Held::wait(self, record, Spans::one(span), Mode::Change, deadline) {
+            let mut held = match Held::wait(self, record, Spans::one(span), Mode::Change, deadline, W::PATIENCE) {
                 Ok(held) => held,
                 Err(errno) => return Some(Err(errno)),
             };

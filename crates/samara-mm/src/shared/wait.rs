@@ -17,8 +17,22 @@ pub trait Wait: 'static {
     /// What one waiting thread sleeps on.
     type Event: Event;
 
+    /// How often a call stands aside, naps included, before it waits in line for a range lock.
+    ///
+    /// A thread that stands aside has no place: it looks again after a [`pause`](Self::pause), some
+    /// times after short ones, then after naps, and who makes call after call goes on meanwhile,
+    /// with what it needs in its cache. In line, calls are made in the order in which they came,
+    /// and each sleeps until the one before it ends. A nap of [`Sleep`] takes 0.1 ms and more, so
+    /// with 16 a call stands aside for 2 to 3 ms where processors are free. (A call may take more
+    /// than one range lock after the other: five at most.) With 0, whoever comes first is first;
+    /// threads that make calls on the same addresses all the time then pass their turn on by waking
+    /// one another up, which takes many times as long as a call. Calls with a timeout, and those
+    /// that need the whole space, always wait in line.
+    const PATIENCE: u32 = 16;
+
     /// Passes time before the next look at something that another thread will change soon, without
-    /// an event for it. `round` counts the looks so far.
+    /// an event for it. `round` counts the looks so far, or says with 128 and above that it may be
+    /// a long time.
     fn pause(round: u32);
 
     /// The time since some moment, which never goes back. For timeouts only.
@@ -50,8 +64,8 @@ impl Wait for Sleep {
 
     fn pause(round: u32) {
         match round {
-            0..64 => core::hint::spin_loop(),
-            64..128 => std::thread::yield_now(),
+            0..7 => (0..1 << round).for_each(|_| core::hint::spin_loop()),
+            7..128 => std::thread::yield_now(),
             _ => std::thread::sleep(Duration::from_micros(50)),
         }
     }

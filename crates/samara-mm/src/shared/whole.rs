@@ -7,6 +7,7 @@ use crate::area::flags::Flags;
 use crate::area::{Area, Backing};
 use crate::errno::Errno;
 use crate::shared::fault_gate::Changing;
+use crate::shared::held::IN_LINE;
 use crate::shared::link_plan::LinkPlan;
 use crate::shared::links::WholePlan;
 use crate::shared::record::{CallRecord, Registration};
@@ -32,11 +33,12 @@ where
         &'s self,
         thread: &mut Registration<'s, B, R, W>,
         deadline: Option<Duration>,
+        patience: u32,
         apply: &mut Apply<'_>,
         call: &mut dyn Call<B>,
     ) -> Result<(), Errno> {
         let record = thread.record()?;
-        let mut held = self.hold_whole(record, deadline)?;
+        let mut held = self.hold_whole(record, deadline, patience)?;
         self.settle(record)?;
         let before = self.map.try_snapshot().map_err(Errno::from)?;
         let mut space = self.copy_of_base()?;
@@ -156,7 +158,7 @@ where
         let deadline = timeout.map(|timeout| W::now().saturating_add(timeout));
         let mut thread = Registration::new(self);
         let record = thread.record()?;
-        let held = self.hold_whole(record, deadline)?;
+        let held = self.hold_whole(record, deadline, IN_LINE)?;
         self.settle(record)?;
         let areas = self.map.try_snapshot()?;
         let mut space = self.copy_of_base()?;

@@ -1,6 +1,7 @@
 //! Guards, range locks and what they wait for.
 
 use crate::rng::Rng;
+use crate::world::{Aside, InLine};
 use crate::{seed, times};
 use samara_mm::*;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -218,10 +219,11 @@ fn what_is_being_changed_is_kept_from_faults_and_calls() {
     space.check().unwrap();
 }
 
-/// Whoever asked first is first, as far as ranges meet; others do not wait.
+/// In line, whoever asked first is first, as far as ranges meet; others do not wait.
 #[test]
 fn range_locks_are_granted_in_order() {
-    let space = shared();
+    let space: SharedAddressSpace<_, _, InLine> =
+        SharedAddressSpace::from_space(AddressSpace::<FileId>::new(Config::default()), Membarrier::new()).unwrap();
     let ((applying, is_applying), (go, may_go)) = (channel(), channel::<()>());
     let order = std::sync::Mutex::new(Vec::new());
     std::thread::scope(|scope| {
@@ -255,6 +257,53 @@ fn range_locks_are_granted_in_order() {
     });
     assert_eq!(order.into_inner().unwrap(), ['a', 'b', 'c', 'd']);
     space.check().unwrap();
+}
+
+/// Makes `wait` wait for a call that is not over, until it waits in line.
+fn until_it_waits_in_line<const PATIENCE: u32>(
+    wait: impl Fn(&SharedAddressSpace<FileId, Membarrier, Aside<PATIENCE>>) + Sync,
+) {
+    let one = AddressSpace::new(Config::default());
+    let space: SharedAddressSpace<_, _, Aside<PATIENCE>> =
+        SharedAddressSpace::from_space(one, Membarrier::new()).unwrap();
+    let ((applying, is_applying), (go, may_go)) = (channel(), channel::<()>());
+    std::thread::scope(|scope| {
+        let (space, wait) = (&space, &wait);
+        scope.spawn(move || {
+            let apply = |_: &Plan| {
+                applying.send(()).unwrap();
+                may_go.recv().map_err(|_| Errno::EBUSY)
+            };
+            space.caller_with(apply).map(&rw(BASE, 1)).unwrap();
+        });
+        is_applying.recv().unwrap();
+        scope.spawn(move || wait(space));
+        let end = std::time::Instant::now() + Duration::from_secs(60);
+        while space.statistics().queued == 0 && std::time::Instant::now() < end {
+            std::thread::yield_now();
+        }
+        go.send(()).unwrap();
+    });
+    let statistics = space.statistics();
+    assert_eq!((statistics.waited, statistics.queued), (1, 1));
+}
+
+/// A call stands aside as often as it may, and then waits in line. One that has a deadline or needs
+/// the whole space does so at once, however patient it might be.
+#[test]
+fn patience_ends() {
+    until_it_waits_in_line::<3>(|space| drop(space.protect(BASE, PAGE, Prot::READ, None).unwrap()));
+    const FOR_EVER: u32 = u32::MAX;
+    until_it_waits_in_line::<FOR_EVER>(|space| drop(space.fork().unwrap()));
+    until_it_waits_in_line::<FOR_EVER>(|space| drop(space.snapshot().unwrap()));
+    until_it_waits_in_line::<FOR_EVER>(|space| {
+        let mut caller = space.caller().timeout(Duration::from_secs(100));
+        caller.protect(BASE, PAGE, Prot::READ, None).unwrap();
+    });
+    until_it_waits_in_line::<FOR_EVER>(|space| {
+        let stack = MapRequest { flags: MapFlags::GROWSDOWN | rw(BASE, 4).flags, ..rw(BASE + 64 * PAGE, 4) };
+        space.map(&stack).unwrap();
+    });
 }
 
 /// A fault below a stack that has shrunk while the fault waited grows the stack as it is then.

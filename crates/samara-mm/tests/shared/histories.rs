@@ -2,9 +2,9 @@
 //! other, gives the same answers and the same areas on a space with one owner.
 
 use crate::rng::Rng;
-use crate::world::{Answer, Call, narrow, shown, space, space_with};
+use crate::world::{Answer, Call, InLine, narrow, shown, space, space_with};
 use crate::{FEW, seed, times};
-use samara_mm::{AddressSpace, Errno, Error, FileId, Membarrier, Plan, SharedAddressSpace, Statistics};
+use samara_mm::{AddressSpace, Errno, Error, FileId, Membarrier, Plan, SharedAddressSpace, Sleep, Statistics, Wait};
 use samara_oracle::order::{self, Event, Found, Rules};
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -73,9 +73,24 @@ struct Met {
     statistics: Statistics,
 }
 
-/// Records histories, and finds an order for each. `world` makes a space, and says how many pages
-/// the calls are about; `draw` draws a call about so many.
+/// Records histories, half of them of calls that only wait in line, and finds an order for each.
+/// `world` makes a space, and says how many pages the calls are about; `draw` draws a call about so
+/// many.
 fn histories(
+    rounds: u64,
+    mut world: impl FnMut(&mut Rng) -> (AddressSpace<FileId>, u64),
+    draw: fn(&mut Rng, u64) -> Call,
+) -> [Met; 2] {
+    let aside = histories_of::<Sleep>(rounds.div_ceil(2), &mut world, draw);
+    let in_line = histories_of::<InLine>(rounds / 2, &mut world, draw);
+    let queued = |met: &Met| (met.statistics.queued, met.statistics.waited);
+    assert!(FEW || queued(&aside).0 < queued(&aside).1 / 2, "most stand aside, and get it then: {aside:?}");
+    assert_eq!(queued(&in_line).0, queued(&in_line).1, "nobody stands aside");
+    [aside, in_line]
+}
+
+/// Histories of spaces whose threads wait like this.
+fn histories_of<W: Wait>(
     rounds: u64,
     mut world: impl FnMut(&mut Rng) -> (AddressSpace<FileId>, u64),
     draw: fn(&mut Rng, u64) -> Call,
@@ -90,7 +105,7 @@ fn histories(
             draw(&mut r, pages).on_space(&mut begin);
         }
         let copy = begin.snapshot(begin.config().clone()).unwrap();
-        let shared = SharedAddressSpace::from_space(copy, Membarrier::new()).unwrap();
+        let shared = SharedAddressSpace::<_, _, W>::from_space(copy, Membarrier::new()).unwrap();
         let (clock, go) = (AtomicU64::new(0), Barrier::new(3));
         let mut scripts = Vec::new();
         for _ in 0..3 {
@@ -118,7 +133,8 @@ fn histories(
             threads.into_iter().map(|thread| thread.join().unwrap()).collect()
         });
         shared.check().unwrap();
-        let Statistics { ranged, whole, waited } = shared.statistics();
+        let Statistics { ranged, whole, waited, queued } = shared.statistics();
+        met.statistics.queued += queued;
         met.statistics.ranged += ranged;
         met.statistics.whole += whole;
         met.statistics.waited += waited;
@@ -142,8 +158,9 @@ fn histories(
 #[test]
 fn every_history_has_an_order() {
     let world = |r: &mut Rng| (space(r), 3 + r.below(8));
-    let met = histories(times(1500), world, Call::random);
-    assert!(FEW || (met.overlapped > 100 && met.undone > 10 && met.statistics.waited > 10), "calls met");
+    for met in histories(times(1500), world, Call::random) {
+        assert!(FEW || (met.overlapped > 100 && met.undone > 10 && met.statistics.waited > 10), "calls met");
+    }
 }
 
 /// Maps that search for a place in a few pages, where others map and unmap.
@@ -154,7 +171,8 @@ fn every_history_of_searches_has_an_order() {
         let bases = narrow(r, pages);
         (space_with(r, bases), pages)
     };
-    let met = histories(times(2500), world, Call::searching);
-    let Statistics { ranged, whole, waited } = met.statistics;
-    assert!(FEW || (met.overlapped > 100 && waited > 100 && ranged > whole), "calls met");
+    for met in histories(times(2500), world, Call::searching) {
+        let Statistics { ranged, whole, waited, .. } = met.statistics;
+        assert!(FEW || (met.overlapped > 100 && waited > 100 && ranged > whole), "calls met");
+    }
 }

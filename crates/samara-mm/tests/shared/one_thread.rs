@@ -12,7 +12,7 @@ fn answers_are_those_of_a_space_with_one_owner() {
     for round in 0..times(400) {
         let mut r = Rng(seed.wrapping_add(round));
         let mut one = space(&mut r);
-        let shared = SharedAddressSpace::from_space(space_like(&one), Membarrier::new()).unwrap();
+        let shared = SharedAddressSpace::<_>::from_space(space_like(&one), Membarrier::new()).unwrap();
         let mut faulter = shared.faulter();
         for step in 0..60 {
             let call = if r.one_in(3) { Call::searching(&mut r, 24) } else { Call::random(&mut r, 24) };
@@ -42,7 +42,7 @@ fn answers_do_not_depend_on_who_calls() {
     for round in 0..times(600) {
         let mut r = Rng(seed.wrapping_add(round) ^ 0xca11);
         let mut one = space(&mut r);
-        let shared = SharedAddressSpace::from_space(space_like(&one), Membarrier::new()).unwrap();
+        let shared = SharedAddressSpace::<_>::from_space(space_like(&one), Membarrier::new()).unwrap();
         let mut faulter = shared.faulter();
         let mut callers: [_; 3] = std::array::from_fn(|_| shared.caller());
         for step in 0..80 {
@@ -78,7 +78,7 @@ fn odd_arguments_are_answered_alike() {
     for round in 0..times(300) {
         let mut r = Rng(seed.wrapping_add(round) ^ 0x0dd);
         let mut one = space(&mut r);
-        let shared = SharedAddressSpace::from_space(space_like(&one), Membarrier::new()).unwrap();
+        let shared = SharedAddressSpace::<_>::from_space(space_like(&one), Membarrier::new()).unwrap();
         let mut faulter = shared.faulter();
         for step in 0..40 {
             let (at, len) = (odd(&mut r), odd(&mut r));

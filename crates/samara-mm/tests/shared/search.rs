@@ -224,7 +224,7 @@ fn no_page_is_given_twice() {
     });
     space.check().unwrap();
     let pages = owners.iter().filter(|owner| owner.load(Ordering::Relaxed) != 0).count() as u64;
-    let Statistics { ranged, whole, waited } = space.statistics();
+    let Statistics { ranged, whole, waited, .. } = space.statistics();
     println!("{} places, {ranged} ranged, {whole} whole, {waited} waited, seed {seed}", found.into_inner());
     assert_eq!(pages * PAGE, space.snapshot().unwrap().counters().total);
     assert!(ranged > whole, "searches lock ranges");

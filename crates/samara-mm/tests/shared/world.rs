@@ -3,6 +3,7 @@
 use crate::rng::Rng;
 use samara_mm::*;
 use std::sync::Arc;
+use std::time::Duration;
 
 pub(crate) const PAGE: u64 = 4096;
 /// Where the calls are.
@@ -165,10 +166,10 @@ impl<B: Numbered> Call<B> {
         }
     }
 
-    pub(crate) fn on_shared<F: FnMut(&Plan) -> Result<(), Errno>>(
+    pub(crate) fn on_shared<W: Wait, F: FnMut(&Plan) -> Result<(), Errno>>(
         &self,
-        caller: &mut Caller<'_, B, Membarrier, Sleep, F>,
-        faulter: &mut Faulter<'_, B, Membarrier, Sleep>,
+        caller: &mut Caller<'_, B, Membarrier, W, F>,
+        faulter: &mut Faulter<'_, B, Membarrier, W>,
     ) -> Answer {
         let plain = |done: Result<Plan, Error>| Answer::Done(done.map(|plan| (0, plan)));
         match self.clone() {
@@ -261,4 +262,25 @@ pub(crate) fn space_with<B: Backing, I: AreaIndex<B>>(r: &mut Rng, bases: Bases)
     }
     space.set_layout(Layout { start_brk: HEAP, brk: HEAP, start_stack: 0, data: 0 });
     space
+}
+
+/// Waits as [`Sleep`] does, and stands aside `PATIENCE` times.
+pub(crate) struct Aside<const PATIENCE: u32>;
+
+/// Whoever comes first is first.
+pub(crate) type InLine = Aside<0>;
+
+impl<const PATIENCE: u32> Wait for Aside<PATIENCE> {
+    type Lock = <Sleep as Wait>::Lock;
+    type Event = <Sleep as Wait>::Event;
+
+    const PATIENCE: u32 = PATIENCE;
+
+    fn pause(round: u32) {
+        Sleep::pause(round);
+    }
+
+    fn now() -> Duration {
+        Sleep::now()
+    }
 }
