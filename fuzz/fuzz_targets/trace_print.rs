@@ -84,6 +84,7 @@ fn events(u: &mut Unstructured<'_>) -> Result<Vec<Event>> {
             window: Some((start, start.saturating_add(number(u)?))),
             areas: (0..many).map(moved).filter(|area| area.start < area.end).collect(),
             text: text(u, 1 << 20)?,
+            stack: u.arbitrary::<Option<u8>>()?.map(u32::from),
         };
         // Many of a kind: processes and spaces that are new each time, or the same ones.
         let (times, fresh) = if u.ratio(1, 8)? { (u.int_in_range(1..=2000_u64)?, u.arbitrary()?) } else { (1, false) };
@@ -99,10 +100,49 @@ fn events(u: &mut Unstructured<'_>) -> Result<Vec<Event>> {
     Ok(events)
 }
 
+/// Modules, stacks and symbols, and perhaps one that is wrong.
+fn definitions(u: &mut Unstructured<'_>) -> Result<Vec<Event>> {
+    let mut defined: Vec<Event> = Vec::new();
+    let modules = u.int_in_range(1..=3_u64)?;
+    let define = |kind, args: [u64; 2], text: String| Event {
+        kind,
+        args: [args[0], args[1], 0, 0, 0, 0],
+        text,
+        ..file_samples::event(0)
+    };
+    for number in 0..modules {
+        defined.push(define(EventKind::Module, [number, 0], format!("- {}", text(u, 1 << 12)?)));
+    }
+    for number in 0..u.int_in_range(0..=20_u64)? {
+        let mut frames = Vec::new();
+        for _ in 0..u.int_in_range(1..=9)? {
+            let guess = if u.arbitrary()? { "?" } else { "" };
+            frames.push(format!("{guess}{}+{:x}", u.int_in_range(0..=modules - 1)?, number64(u)?));
+        }
+        defined.push(define(EventKind::Stack, [number, u.int_in_range(0..=2)?], frames.join(" ")));
+    }
+    for _ in 0..u.int_in_range(0..=20)? {
+        let at = number64(u)?;
+        defined.push(define(EventKind::Symbol, [u.int_in_range(0..=modules - 1)?, at], text(u, 1 << 12)?));
+    }
+    if u.ratio(1, 8)? {
+        let kind = *u.choose(&[EventKind::Module, EventKind::Stack, EventKind::Symbol])?;
+        defined.push(define(kind, [u.int_in_range(0..=9)?, u.int_in_range(0..=9)?], text(u, 1 << 12)?));
+    }
+    Ok(defined)
+}
+
+/// One of a few addresses, so that symbols are those of frames.
+fn number64(u: &mut Unstructured<'_>) -> Result<u64> {
+    if u.ratio(1, 4)? { u.arbitrary() } else { u.int_in_range(0..=5) }
+}
+
 fn file(u: &mut Unstructured<'_>) -> Result<Vec<u8>> {
     let header = Header { gate: text(u, 1 << 16)?, ..file_samples::header() };
     let size = u.int_in_range(1..=500_usize)?;
-    let events = events(u)?;
+    let mut events = if u.arbitrary()? { definitions(u)? } else { Vec::new() };
+    events.extend(self::events(u)?);
+    (0..).zip(&mut events).for_each(|(seq, event)| event.seq = seq);
     let mut file = Vec::new();
     let Ok(mut writer) = TraceWriter::new(&mut file, &header) else { return Ok(file) };
     for batch in events.chunks(size) {
@@ -175,6 +215,9 @@ fn all(bytes: &[u8]) {
         harmless(&anstream::adapter::strip_bytes(&out).into_vec());
         drop(said);
     }
+    let mut out = Vec::new();
+    drop(testing::stacks(bytes, &mut out));
+    harmless(&anstream::adapter::strip_bytes(&out).into_vec());
 }
 
 fuzz_target!(|bytes: &[u8]| {

@@ -74,6 +74,10 @@ pub(crate) struct Trace {
     /// times. A program that fails ends as ever
     #[arg(long, value_name = "CONDITION")]
     pub(crate) fail_if: Vec<FailIf>,
+    /// Record the call stack of each call, with the names of its functions: samara events FILE
+    /// --stacks. The program runs slower
+    #[arg(long)]
+    pub(crate) stacks: bool,
     #[command(flatten)]
     pub(crate) program: Program,
 }
@@ -199,6 +203,8 @@ pub(crate) struct Show {
 Examples:
   samara events t.samara | less
   samara events t.samara --json | jq -r 'select(.call == \"mmap\") | .args[1]'
+  samara events t.samara --stacks              after samara trace --stacks
+  samara events t.samara --folded | inferno-flamegraph > calls.svg
 
 Each line has the event's number, the seconds since the start, the process (and the thread), the call with its result and
 duration (including the stops of tracing), and after `;` what the call did. `~` after the duration: another call of the
@@ -210,6 +216,13 @@ pub(crate) struct Events {
     /// Print one JSON object per line
     #[arg(long)]
     pub(crate) json: bool,
+    /// Print the call stack of each call, the innermost function first. FILE is read twice
+    #[arg(long)]
+    pub(crate) stacks: bool,
+    /// Print each call stack once, as a line for flame graphs: functions parted by `;`, the
+    /// outermost first and the call last, then how many calls it made. FILE is read twice
+    #[arg(long, conflicts_with_all = ["json", "stacks"])]
+    pub(crate) folded: bool,
 }
 
 /// Print the summary of a recording again

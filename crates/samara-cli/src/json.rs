@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use samara_oracle::{MixReport, Report};
 use samara_trace::event::{AreaRecord, Event, Step};
-use samara_trace::file::{Summary, kind_name, perms_name, reasons, step_name};
+use samara_trace::file::{Frame, Function, Stack, Stacks, Summary, kind_name, perms_name, reasons, step_name};
 use samara_trace::{Outcome, Refusal};
 use serde::Serialize;
 use serde::ser::SerializeMap;
@@ -21,8 +21,10 @@ use crate::survey;
 const GROUPS: usize = 64;
 
 /// Writes an event as one object. It may be large, so areas and steps are written one by one.
-pub(crate) fn event(out: &mut dyn Write, event: &Event) -> io::Result<()> {
-    Ok(One(event).serialize(&mut Serializer::with_formatter(out, Escaping))?)
+///
+/// With `stacks` it has the frames of its stack.
+pub(crate) fn event(out: &mut dyn Write, event: &Event, stacks: Option<&Stacks>) -> io::Result<()> {
+    Ok(One(event, stacks).serialize(&mut Serializer::with_formatter(out, Escaping))?)
 }
 
 /// Writes compact JSON, and escapes the characters that [`clean_json`] escapes.
@@ -42,7 +44,7 @@ impl Formatter for Escaping {
     }
 }
 
-struct One<'a>(&'a Event);
+struct One<'a>(&'a Event, Option<&'a Stacks>);
 
 impl Serialize for One<'_> {
     fn serialize<S: serde::Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
@@ -65,8 +67,27 @@ impl Serialize for One<'_> {
         map.serialize_entry("window", &e.window.map(|(start, end)| [start, end]))?;
         map.serialize_entry("areas", &Each(&e.areas, area))?;
         map.serialize_entry("text", &e.text)?;
+        map.serialize_entry("stack", &e.stack)?;
+        if let Some(stacks) = self.1 {
+            let stack = e.stack.and_then(|number| stacks.stack(number));
+            map.serialize_entry("frames", &stack.map(|stack| frames(stacks, stack)))?;
+        }
         map.end()
     }
+}
+
+/// The frames of a stack, the innermost first.
+pub(crate) fn frames(stacks: &Stacks, stack: &Stack) -> Value {
+    let function = |f: &Function| json!({"name": f.name, "place": f.place});
+    let frame = |frame: &Frame| {
+        json!({
+            "module": stacks.module(frame).map(|module| &module.name),
+            "address": frame.at,
+            "guessed": frame.guessed,
+            "functions": stacks.functions(frame).iter().map(function).collect::<Vec<_>>(),
+        })
+    };
+    stack.frames.iter().map(frame).collect()
 }
 
 /// An array of values, each of which is created when it is written.

@@ -5,11 +5,11 @@ use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
 
 use samara_trace::event::{Event, EventKind, Step, StepKind, UNSURE};
-use samara_trace::file::{Printable, call_name};
+use samara_trace::file::{Printable, Stack, StackEnd, Stacks, call_name};
 
 use crate::args;
 use crate::format::{bytes, plural, time};
-use crate::output::{BOLD, CYAN, DIM, GREEN, RED, styled};
+use crate::output::{BOLD, CYAN, DIM, GREEN, RED, clean, styled};
 
 /// Marks a call or a fork whose effect is not known.
 const UNSURE_MARK: &str = " [unsure: calls overlapped]";
@@ -72,6 +72,18 @@ fn call(out: &mut dyn Write, event: &Event) -> io::Result<()> {
         "" => Ok(()),
         UNSURE => write!(out, "{UNSURE_MARK}"),
         why => write!(out, " [refused by samara: {}]", Printable(why)),
+    }
+}
+
+/// Writes the frames of a stack, each on a line of its own that begins with a newline.
+pub(crate) fn stack(out: &mut dyn Write, stacks: &Stacks, stack: &Stack) -> io::Result<()> {
+    for frame in &stack.frames {
+        write!(out, "\n{:20}{}", "", clean(&stacks.shown(frame).to_string()))?;
+    }
+    match stack.end {
+        StackEnd::First => Ok(()),
+        StackEnd::Cut => write!(out, "\n{:20}{}", "", styled(DIM, "(more functions than are kept)")),
+        StackEnd::Lost => write!(out, "\n{:20}{}", "", styled(DIM, "(its callers are not known)")),
     }
 }
 

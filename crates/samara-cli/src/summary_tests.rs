@@ -109,6 +109,7 @@ fn the_cause_is_on_the_screen() {
         window: None,
         areas: Vec::new(),
         text: String::new(),
+        stack: None,
     };
     let areas = (0..301).map(|i| area(16 + i, if i % 2 == 0 { 3 } else { 0 })).collect();
     let load =

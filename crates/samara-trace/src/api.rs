@@ -23,6 +23,9 @@ pub struct Options {
     /// Whether single areas are read by the `PROCMAP_QUERY` ioctl (default). Without it the maps
     /// file is read.
     pub procmap_query: bool,
+    /// Whether the stack of each call that can change areas is recorded, and its symbols after the
+    /// program (default: no).
+    pub stacks: bool,
     /// Puts the engine in charge: it decides what the program's memory calls get.
     pub engine: Option<Engine>,
     /// For tests: the model ignores calls with this number, so that each of them must be reported
@@ -43,6 +46,7 @@ impl Options {
             args: Vec::new(),
             seccomp: true,
             procmap_query: true,
+            stacks: false,
             engine: None,
             forgets: None,
             patience: None,

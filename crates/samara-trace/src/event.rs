@@ -40,6 +40,27 @@ pub enum EventKind {
     /// The model was compared with the whole of `/proc/PID/maps` at a process's end. `result` 0
     /// means that they are equal to the byte.
     Checked,
+    /// A file with code, or code without a file, that stacks refer to by the number `args[0]`.
+    /// Numbers count from 0. `text` is the build id in hexadecimal, or `-`, a space, and the name
+    /// as the maps line shows it; `[anon]` for code without a file, which each process (`pid`) has
+    /// of its own.
+    Module,
+    /// A call stack that later events refer to by the number `args[0]`. Numbers count from 0.
+    /// `text` lists its frames, the innermost first, as [`crate::file::Stacks`] reads them.
+    /// `args[1]` says how it ends: 0 with the thread's first function, 1 with more frames than are
+    /// kept, 2 where it could not be followed further.
+    Stack,
+    /// What is at the address `args[1]` of the module `args[0]`. `text` has a line for each
+    /// function there, the innermost first: its name, a tab, and the place in the source, if it is
+    /// known (`dir/file.c:12`).
+    Symbol,
+}
+
+impl EventKind {
+    /// Whether an event of this kind only says what others refer to: nothing happened.
+    pub fn defines(self) -> bool {
+        matches!(self, EventKind::Module | EventKind::Stack | EventKind::Symbol)
+    }
 }
 
 /// One event of a trace.
@@ -82,6 +103,9 @@ pub struct Event {
     /// its [cause](crate::Cause::word); for a call whose effect cannot be known, [`UNSURE`];
     /// otherwise empty.
     pub text: String,
+    /// The stack from which a call was made: the number of an [`EventKind::Stack`] before this
+    /// event. `None` if stacks are not recorded, or this one could not be read.
+    pub stack: Option<u32>,
 }
 
 /// An area as a trace keeps it: a line of `/proc/PID/maps`, and why the area was not merged with

@@ -125,6 +125,7 @@ impl<'a> Journal<'a> {
             window: None,
             areas: Vec::new(),
             text: String::new(),
+            stack: None,
         }
     }
 

@@ -44,6 +44,7 @@ mod sync;
 mod engine;
 mod os;
 mod space;
+mod stacks;
 mod tracer;
 
 pub use api::{Counters, Options, Outcome, RecordError, Sink, SinkError};

@@ -19,7 +19,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use clap::Parser;
-use samara_trace::file::{Fault, FileError, Printable, TraceReader, name_text};
+use samara_trace::file::{Fault, FileError, Printable, Stacks, TraceReader, name_text};
 
 use crate::cli::{Cli, Command};
 use crate::output::{self, error, shown, waiting};
@@ -77,6 +77,25 @@ fn open(path: &Path) -> Result<TraceReader<File>, ExitCode> {
     let file = waiting(path, "a writer", || File::open(path));
     let file = file.map_err(|e| failed(format!("cannot open {}: {e}", shown(path))))?;
     TraceReader::new(file).map_err(|e| unreadable(path, &e))
+}
+
+/// The stacks of a trace, which is opened again afterwards. Prints why if that fails.
+fn stacks_of(path: &Path) -> Result<Stacks, ExitCode> {
+    if path.metadata().is_ok_and(|file| !file.is_file()) {
+        return Err(failed(format!("{}: --stacks reads the trace twice: give a file", shown(path))));
+    }
+    let mut stacks = Stacks::default();
+    // What follows damage is missing. Whoever reads the events meets it again, and says so.
+    for event in open(path)?.map_while(Result::ok) {
+        if let Err(why) = stacks.note(&event) {
+            error(format!("{}: {why}", shown(path)));
+            return Err(exit::DAMAGED.into());
+        }
+    }
+    if stacks.is_empty() {
+        return Err(failed(format!("{} has no stacks: record it with samara trace --stacks", shown(path))));
+    }
+    Ok(stacks)
 }
 
 /// Prints why a trace cannot be read further, and returns the exit code for it.

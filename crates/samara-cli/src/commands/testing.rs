@@ -2,9 +2,9 @@
 //! Not a public interface.
 #![doc(hidden)]
 
-use std::io::{Read, Write};
+use std::io::{self, Read, Write};
 
-use samara_trace::file::TraceReader;
+use samara_trace::file::{FileError, Stacks, TraceReader};
 
 use super::show::{Stop, Wanted};
 use super::{events, show};
@@ -36,11 +36,31 @@ pub fn show(
 /// The trace cannot be read.
 pub fn events(input: impl Read, json: bool, out: &mut dyn Write) -> Result<(), String> {
     let reader = TraceReader::new(input).map_err(|error| error.to_string())?;
-    match events::print(reader, json, out) {
+    match events::print(reader, json, None, out) {
         Ok(Ok(())) => Ok(()),
         Ok(Err(error)) => Err(error.to_string()),
         Err(error) => Err(error.to_string()),
     }
+}
+
+/// Writes what `samara events --stacks` and `samara events --folded` print, as far as the trace
+/// defines its stacks.
+///
+/// # Errors
+/// The trace cannot be read.
+pub fn stacks(input: impl Read + Clone, out: &mut dyn Write) -> Result<(), String> {
+    let open = || TraceReader::new(input.clone()).map_err(|error| error.to_string());
+    let mut stacks = Stacks::default();
+    for event in open()?.map_while(Result::ok) {
+        stacks.note(&event).map_err(|error| error.to_string())?;
+    }
+    let said = |printed: io::Result<Result<(), FileError>>| match printed {
+        Ok(Ok(())) => Ok(()),
+        Ok(Err(error)) => Err(error.to_string()),
+        Err(error) => Err(error.to_string()),
+    };
+    said(events::print(open()?, false, Some(&stacks), out))?;
+    said(events::fold(open()?, &stacks, out))
 }
 
 /// The line that `trace` prints for a program's words, and the words as file names in its messages.

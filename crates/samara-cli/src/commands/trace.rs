@@ -19,7 +19,7 @@ use crate::target::Target;
 use crate::{exit, line, summary};
 
 pub(crate) fn run(args: &Trace) -> ExitCode {
-    let fail_if = &args.fail_if;
+    let (fail_if, stacks) = (&args.fail_if, args.stacks);
     // clap requires at least one word.
     let args = &args.program;
     let Some((program, rest)) = args.words.split_first() else { return exit::USAGE.into() };
@@ -29,7 +29,9 @@ pub(crate) fn run(args: &Trace) -> ExitCode {
         Err(code) => return code,
     };
     let Some(mut sink) = sink else { return exit::USAGE.into() };
-    let outcome = match record(&Options::new(program).args(rest.iter().cloned()), &mut sink) {
+    let mut options = Options::new(program).args(rest.iter().cloned());
+    options.stacks = stacks;
+    let outcome = match record(&options, &mut sink) {
         Ok(outcome) => outcome,
         Err(why) => {
             sink.discard();

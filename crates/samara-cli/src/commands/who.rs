@@ -107,7 +107,7 @@ fn tell(out: &mut dyn Write, event: &Event, now: Option<&AreaRecord>, as_json: b
         write!(out, "{{\"area\":")?;
         write!(out, "{}", clean_json(&now.map_or_else(|| json!(null), json::area).to_string()))?;
         write!(out, ",\"event\":")?;
-        json::event(out, event)?;
+        json::event(out, event, None)?;
         return out.write_all(b"}\n");
     }
     line::line(out, event)?;

@@ -11,6 +11,7 @@ mod samples;
 #[path = "../../../samara-trace/tests/file/seal.rs"]
 mod seal;
 mod show_and_events;
+mod stacks;
 mod trace;
 
 #[allow(unreachable_pub)] // It is public in the test kit.

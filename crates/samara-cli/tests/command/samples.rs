@@ -62,6 +62,7 @@ pub(crate) fn events() -> Vec<Event> {
         window: None,
         areas: vec![],
         text: String::new(),
+        stack: None,
     };
     let text = || area(0x40_0000, 0x40_2000, 0b101, "/bin/prog", "");
     let heap = |end| area(0x60_0000, end, 0b011, "[heap]", "");

@@ -23,6 +23,12 @@ pub(crate) const NUMBER_OFFSET: usize = std::mem::offset_of!(libc::user_regs_str
 /// Offset of the instruction pointer.
 pub(crate) const PLACE_OFFSET: usize = std::mem::offset_of!(libc::user_regs_struct, rip);
 
+/// Offset of the stack pointer.
+pub(crate) const STACK_OFFSET: usize = std::mem::offset_of!(libc::user_regs_struct, rsp);
+
+/// Offset of the frame pointer.
+pub(crate) const FRAME_OFFSET: usize = std::mem::offset_of!(libc::user_regs_struct, rbp);
+
 /// Length of the instruction that makes an x86-64 call.
 pub(crate) const CALL_LEN: u64 = 2;
 

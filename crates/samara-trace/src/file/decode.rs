@@ -39,6 +39,8 @@ pub(crate) struct Batch {
     area_ends: Column<u32>,
     areas: Areas,
     text: Texts,
+    /// Empty where the file has no stacks.
+    stack: Option<Nullable<u32>>,
 }
 
 /// Numbers in little endian, as stored.
@@ -117,7 +119,7 @@ impl Batch {
     }
 
     /// Decodes and checks a batch whose first event must have the number `first_seq`.
-    pub(crate) fn decode(batch: RecordBatch<'_>, body: &[u8], first_seq: u64) -> Result<Self, Fault> {
+    pub(crate) fn decode(batch: RecordBatch<'_>, body: &[u8], first_seq: u64, stacks: bool) -> Result<Self, Fault> {
         let compressed = match batch.compression() {
             None => false,
             Some(c) if c.method() == BodyCompressionMethod::BUFFER && c.codec() == CompressionType::LZ4_FRAME => true,
@@ -167,6 +169,7 @@ impl Batch {
         let (area_ends, count) = w.list("areas", rows, (MAX_AREAS, "areas of an event"))?;
         let areas = w.areas(count)?;
         let text = w.texts("text", rows, false, ANY)?;
+        let stack = if stacks { Some(w.nullable("stack", rows, true)?) } else { None };
         if w.nodes.next().is_some() || w.buffers.next().is_some() {
             return damaged("a batch with more columns than the header says");
         }
@@ -188,6 +191,7 @@ impl Batch {
             area_ends,
             areas,
             text,
+            stack,
         })
     }
 
@@ -211,6 +215,7 @@ impl Batch {
             window: self.window[0].get(row).zip(self.window[1].get(row)),
             areas: (areas_start..areas_end).map(|i| self.areas.get(i)).collect(),
             text: self.text.get(row).to_owned(),
+            stack: self.stack.as_ref().and_then(|stack| stack.get(row)),
         }
     }
 

@@ -68,6 +68,7 @@ pub(crate) fn batch(schema: &SchemaRef, events: &[Event]) -> Result<RecordBatch,
         ends(|w| w.1),
         list(events, |e| e.areas.len(), area_fields(), areas(events))?,
         texts(|e| Some(&e.text)),
+        u32s(|e| e.stack),
     ];
     RecordBatch::try_new(Arc::clone(schema), columns)
 }

@@ -7,7 +7,7 @@
 //! - `encode`, `frame`, [`TraceWriter`]: events to bytes; [`FileSink`] does this on its own thread;
 //! - `message`, `decode`, [`TraceReader`]: bytes to events; the input is not trusted;
 //! - [`Replay`]: events to address spaces; [`MapsLine`]: an area as `/proc/PID/maps` shows it;
-//! - [`Tally`], [`Summary`]: events to totals;
+//! - [`Tally`], [`Summary`]: events to totals; [`Stacks`]: the call stacks that events define;
 //! - [`name_text`], [`name_bytes`], [`Printable`]: names as bytes, as UTF-8, and for a person.
 //!
 //! Knows nothing of ptrace and prints nothing.
@@ -39,6 +39,7 @@ mod reader;
 mod replay;
 mod schema;
 mod sink;
+mod stacks;
 mod summary;
 mod text;
 mod timeline;
@@ -53,6 +54,7 @@ pub use reader::TraceReader;
 pub use replay::{Process, Replay, ReplayError, Space};
 pub use schema::{FORMAT, Header};
 pub use sink::{FileSink, Written};
+pub use stacks::{Frame, Function, Module, Stack, StackEnd, StackError, Stacks};
 pub use summary::{CallTotals, Failure, Largest, Summary, Tally};
 pub use text::{Printable, name_bytes, name_text};
 pub use timeline::Timeline;

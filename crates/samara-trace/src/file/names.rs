@@ -13,7 +13,7 @@ pub fn call_name(nr: u32) -> Option<&'static str> {
     crate::calls::name(nr)
 }
 
-const KINDS: [(EventKind, &str); 8] = [
+const KINDS: [(EventKind, &str); 11] = [
     (EventKind::Call, "call"),
     (EventKind::Exec, "exec"),
     (EventKind::Fork, "fork"),
@@ -22,6 +22,9 @@ const KINDS: [(EventKind, &str); 8] = [
     (EventKind::Learnt, "learnt"),
     (EventKind::Difference, "difference"),
     (EventKind::Checked, "checked"),
+    (EventKind::Module, "module"),
+    (EventKind::Stack, "stack"),
+    (EventKind::Symbol, "symbol"),
 ];
 
 /// The name of a kind of event: `call`, `exec`, ...
@@ -37,6 +40,9 @@ pub fn kind_name(kind: EventKind) -> &'static str {
         EventKind::Learnt => 5,
         EventKind::Difference => 6,
         EventKind::Checked => 7,
+        EventKind::Module => 8,
+        EventKind::Stack => 9,
+        EventKind::Symbol => 10,
     };
     KINDS[i].1
 }

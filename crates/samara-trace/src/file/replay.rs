@@ -47,7 +47,7 @@ const PATH: usize = 16 << 10;
 /// let event = Event {
 ///     seq: 0, kind: EventKind::Exec, entry_ns: 0, exit_ns: 0, space: 0, pid: 7, tid: 7, nr: None,
 ///     args: [0; 6], result: 0, overlapped: false, plan: vec![], window: Some((0, u64::MAX)),
-///     areas: vec![area], text: "/bin/true".into(),
+///     areas: vec![area], text: "/bin/true".into(), stack: None,
 /// };
 /// let mut replay = Replay::default();
 /// replay.apply(&event)?;
@@ -153,6 +153,9 @@ impl Replay {
     /// # Errors
     /// See [`ReplayError`].
     pub fn apply(&mut self, event: &Event) -> Result<(), ReplayError> {
+        if event.kind.defines() {
+            return Ok(());
+        }
         self.attach(event);
         if let Some(space) = self.spaces.get_mut(&event.space) {
             let before = (space.map.len() as u64, space.bytes, space.weight);

@@ -13,8 +13,14 @@ use serde::de::{Deserialize, Deserializer, IgnoredAny, SeqAccess, Visitor};
 use super::error::shown;
 use super::{Fault, name_text};
 
-/// The version of the format that this crate writes and reads.
-pub const FORMAT: &str = "1";
+/// The version of the format that this crate writes. It reads version 1 too.
+pub const FORMAT: &str = "2";
+
+/// The key of the version.
+pub(crate) const FORMAT_KEY: &str = "samara.format";
+
+/// The version without stacks.
+pub(crate) const WITHOUT_STACKS: &str = "1";
 
 /// Most bytes of JSON for the program's arguments.
 const MAX_ARGS_BYTES: usize = 1 << 20;
@@ -71,7 +77,7 @@ impl Header {
         let left_out = self.args_left_out.saturating_add((self.args.len() - args.len()) as u64);
         let args = serde_json::Value::from(args).to_string();
         [
-            ("samara.format", FORMAT.to_owned()),
+            (FORMAT_KEY, FORMAT.to_owned()),
             ("samara.program", self.program.clone()),
             ("samara.args", args),
             ("samara.args_left_out", left_out.to_string()),
@@ -90,8 +96,8 @@ impl Header {
     /// Parses a header from metadata; `find` looks up a key.
     pub(crate) fn read<'a>(find: impl Fn(&str) -> Option<&'a str>) -> Result<Self, Fault> {
         let get = |key: &str| find(key).ok_or_else(|| Fault::NotATrace(format!("its metadata has no `{key}`")));
-        let format = get("samara.format")?;
-        if format != FORMAT {
+        let format = get(FORMAT_KEY)?;
+        if format != FORMAT && format != WITHOUT_STACKS {
             return Err(Fault::Format(shown(format)));
         }
         let wrong = |key: &str| Fault::NotATrace(format!("`{key}` in its metadata is invalid"));
@@ -207,7 +213,10 @@ pub(crate) fn item(fields: Fields) -> Arc<Field> {
     Arc::new(Field::new("item", DataType::Struct(fields), false))
 }
 
-/// The columns, in order.
+/// The column that version 1 does not have.
+pub(crate) const STACK: &str = "stack";
+
+/// The columns, in order. Version 1 has all but the last, [`STACK`].
 pub(crate) fn columns() -> Vec<Field> {
     let mut fields = vec![
         Field::new("seq", DataType::UInt64, false),
@@ -229,6 +238,7 @@ pub(crate) fn columns() -> Vec<Field> {
         Field::new("window_end", DataType::UInt64, true),
         Field::new("areas", DataType::List(item(area_fields())), false),
         Field::new("text", DataType::Utf8, false),
+        Field::new(STACK, DataType::UInt32, true),
     ]);
     fields
 }

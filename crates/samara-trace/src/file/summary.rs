@@ -127,6 +127,10 @@ pub struct CallTotals {
 impl Tally {
     /// Adds an event. Events must come in the order of their numbers.
     pub fn add(&mut self, event: &Event) {
+        if event.kind.defines() {
+            self.totals.events += 1;
+            return;
+        }
         let first = self.first.get_or_insert((event.pid, false));
         let first_ends = *first == (event.pid, false) && event.kind == EventKind::Exit;
         first.1 |= first_ends;
@@ -204,6 +208,7 @@ impl Tally {
                 t.compared.1 += u64::from(event.result == 0);
             }
             EventKind::Call | EventKind::Fork | EventKind::Share | EventKind::Exit => {}
+            EventKind::Module | EventKind::Stack | EventKind::Symbol => {}
         }
         if let Some(nr) = event.nr {
             if event.kind == EventKind::Call && (-4095..0).contains(&event.result) {

@@ -305,6 +305,7 @@ mod tests {
             overlapped,
             go_ns,
             unsure: false,
+            stack: None,
             personality: 0,
             cause: None,
         };
@@ -363,6 +364,7 @@ mod tests {
                 overlapped: true,
                 go_ns: 0,
                 unsure: false,
+                stack: None,
                 personality: 0,
                 cause: None,
             }

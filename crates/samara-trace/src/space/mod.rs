@@ -67,6 +67,8 @@ pub(crate) struct Returned {
     pub(crate) go_ns: u64,
     /// The kernel answered otherwise than the engine in charge, while other calls overlapped it.
     pub(crate) unsure: bool,
+    /// The number of its stack.
+    pub(crate) stack: Option<u32>,
     pub(crate) personality: u32,
     /// Why the engine in charge refused it, if the engine did.
     pub(crate) cause: Option<&'static str>,

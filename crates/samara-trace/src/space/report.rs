@@ -21,6 +21,7 @@ impl Space {
         event.args = call.decoded.args;
         event.result = call.result;
         event.overlapped = call.overlapped;
+        event.stack = call.stack;
         let unsure = if attempt.unsure || call.unsure { UNSURE } else { "" };
         event.text = call.cause.unwrap_or(unsure).to_owned();
         self.show(&mut event, attempt.steps);

@@ -42,7 +42,14 @@ impl Space {
     }
 
     /// The space of a forked child, `who`. `quiet`: no call of the parent's space is in flight.
-    pub(crate) fn fork(&mut self, id: SpaceId, who: Who, quiet: bool, journal: &mut Journal<'_>) -> Space {
+    pub(crate) fn fork(
+        &mut self,
+        id: SpaceId,
+        who: Who,
+        quiet: bool,
+        stack: Option<u32>,
+        journal: &mut Journal<'_>,
+    ) -> Space {
         let mut child = Space::new(id, who.tid, false, self.maps.queries());
         child.forked = true;
         child.bases = self.bases;
@@ -93,6 +100,7 @@ impl Space {
         let mut event = journal.blank(EventKind::Fork, id, who);
         event.args[0] = self.id;
         event.overlapped = !quiet;
+        event.stack = stack;
         if before.is_some() && !quiet {
             event.text = UNSURE.into();
         }

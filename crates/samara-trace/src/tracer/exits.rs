@@ -231,6 +231,9 @@ impl Tracer<'_> {
             && let Some((space, _)) = self.spaces.remove(&id)
         {
             space.close(ends, &mut self.journal);
+            if let Some(stacks) = &mut self.stacks {
+                stacks.forget(id);
+            }
         }
     }
 

@@ -22,6 +22,7 @@ mod affinity;
 mod exits;
 mod job_control;
 mod launch;
+mod loads;
 mod new_tasks;
 mod seccomp;
 mod turns;
@@ -43,6 +44,7 @@ use crate::os::sys::{self, Go, Signals, SyscallInfo, Tid, Waited, Word};
 use crate::space::memory::Memory;
 use crate::space::overlap::Flying;
 use crate::space::{Returned, Space, SpaceId};
+use crate::stacks::{Asked, Stacks};
 use crate::tracer::affinity::{IDLE_NS, Pair};
 use crate::tracer::job_control::{Due, Job};
 use crate::tracer::launch::{Report, Started};
@@ -79,6 +81,8 @@ struct Flight {
     decision: Decision,
     /// Registers that hold other values while the call is made.
     former: [Option<admit::Former>; 2],
+    /// The number of the stack from which it was made.
+    stack: Option<u32>,
 }
 
 impl Flight {
@@ -172,6 +176,7 @@ pub(crate) struct Tracer<'a> {
     /// [`Options::patience`].
     patience: Option<u64>,
     charge: Option<Charge>,
+    stacks: Option<Stacks>,
     next_space: SpaceId,
     journal: Journal<'a>,
     signals: Signals,
@@ -202,6 +207,7 @@ pub(crate) fn run(options: &Options, sink: &mut dyn Sink) -> Result<Outcome, Rec
         query: options.procmap_query,
         patience: options.patience,
         charge: options.engine.as_ref().map(Charge::new),
+        stacks: options.stacks.then(Stacks::default),
         next_space: 1,
         journal: Journal::new(sink, start_ns),
         signals: Signals::install(),
@@ -216,7 +222,11 @@ pub(crate) fn run(options: &Options, sink: &mut dyn Sink) -> Result<Outcome, Rec
     tracer.tasks.insert(root, task);
     tracer.journal.counters.processes = 1;
     tracer.watch()?;
-    tracer.journal.counters.wall_ns = sys::now_ns() - start_ns;
+    let now = sys::now_ns();
+    tracer.journal.counters.wall_ns = now - start_ns;
+    if let Some(stacks) = &tracer.stacks {
+        stacks.write_symbols(Who { pid: root, tid: root, entry_ns: now, exit_ns: now }, &mut tracer.journal);
+    }
     match (tracer.failed, tracer.status) {
         (Some(error), _) => Err(error),
         (None, Some(status)) => {
@@ -371,6 +381,7 @@ impl Tracer<'_> {
             x32: arch != arch::AUDIT_COMPAT && nr as u32 & arch::X32_BIT != 0,
             decision: Decision::default(),
             former: [None; 2],
+            stack: None,
         };
         if decoded.call.makes_task() {
             flight.creation = new_tasks::prepare(tid, arch, &decoded);
@@ -380,7 +391,12 @@ impl Tracer<'_> {
             task.flight = Some(flight);
             return self.resume(tid, 0);
         };
-        let Some((_, traffic)) = self.spaces.get_mut(&id) else { return self.resume(tid, 0) };
+        let Some((space, traffic)) = self.spaces.get_mut(&id) else { return self.resume(tid, 0) };
+        if let Some(stacks) = &mut self.stacks {
+            let who = Who { pid: tgid, tid, entry_ns: now, exit_ns: now };
+            let asked = Asked { who, space: id, model: &space.model, compat: decoded.compat };
+            flight.stack = stacks.number(&asked, &mut self.journal);
+        }
         if traffic.flying.is_empty() && traffic.held.is_empty() {
             task.flight = Some(flight);
             traffic.flying.push(tid);
@@ -496,6 +512,7 @@ impl Tracer<'_> {
                 memory: Memory::now(tid),
                 go_ns: flight.go_ns,
                 unsure: false,
+                stack: flight.stack,
                 personality: task.personality,
                 cause: flight.decision.cause.map(Cause::word),
             };
@@ -517,75 +534,6 @@ impl Tracer<'_> {
     fn settle_pending(&mut self, id: SpaceId) {
         if let Some((space, traffic)) = self.spaces.get_mut(&id).filter(|(space, _)| space.unsettled()) {
             space.settle_pending(&flying(&self.tasks, traffic), &mut self.journal);
-        }
-    }
-
-    /// Handles a loaded program. `tid` is the process's id by now, whichever of its threads made
-    /// the call.
-    fn loaded(&mut self, tid: Tid) {
-        // If the caller was killed meanwhile, the event does not name it: take the task that is
-        // known to be loading a program.
-        let loads = |(t, task): (&Tid, &Task)| {
-            (task.tgid == tid && task.flight.is_some_and(|f| f.decoded.call.execs())).then_some(*t)
-        };
-        let former = sys::event_message(tid, libc::PTRACE_EVENT_EXEC).map(|t| t as Tid);
-        let former = former.unwrap_or_else(|_| self.tasks.iter().find_map(loads).unwrap_or(tid));
-        let now = sys::now_ns();
-        if former != tid
-            && let Some(caller) = self.tasks.remove(&former)
-        {
-            // The leader has ended, and the caller has taken its id.
-            self.leave(tid, false);
-            self.ending.retain(|(t, _)| *t != tid);
-            self.tasks.insert(tid, caller);
-        }
-        // Checked before the program's first instruction: without this request recording is
-        // impossible.
-        if self.tasks.get(&tid).is_some_and(|task| tid == self.root && task.last_space == 0)
-            && let Err(error) = sys::syscall_info(tid)
-            && !launch::gone(&error)
-        {
-            self.failed = Some(RecordError::KernelTooOld(error));
-            return sys::kill(tid, libc::SIGKILL);
-        }
-        if tid == self.root
-            && let Some(Report::NoFilter(errno)) = self.started.report().into_iter().next()
-        {
-            self.every_call = true;
-            // A filter from before this process; it answers after the recorder has seen the call.
-            let filtered = proc::is_filtered();
-            self.tasks.values_mut().for_each(|t| t.filtered |= filtered);
-            let error = io::Error::from_raw_os_error(errno);
-            self.journal.note(format!("no seccomp filter ({error}): every system call stops (slower)"));
-        }
-        if let Some(path) = launch::set_id(tid) {
-            self.journal.lacks(Lack::SetId, path.display().to_string());
-        } else if let Some(path) = launch::file_caps(tid) {
-            self.journal.lacks(Lack::FileCaps, path.display().to_string());
-        }
-        let entry_ns = self.tasks.get(&tid).and_then(|t| t.flight.as_ref()).map_or(now, |f| f.entry_ns);
-        let before = self.tasks.get(&tid).and_then(|t| self.spaces.get(&t.space?));
-        let mdwe =
-            before.map_or_else(|| samara_mm::Mdwe::from_bits(sys::mdwe()).ok().flatten(), |(s, _)| s.model.mdwe());
-        let merges_pages = before.map_or_else(sys::merges_pages, |(s, _)| s.model.merges_pages());
-        self.leave(tid, false);
-        let id = self.next_space;
-        self.next_space += 1;
-        let who = Who { pid: tid, tid, entry_ns, exit_ns: now };
-        let mut space = Space::load(id, who, tid == self.root, self.query, &mut self.journal);
-        let personality = proc::personality(tid);
-        space.model.merge_pages(merges_pages);
-        if let Some(charge) = &mut self.charge {
-            space.bases = charge.bases(tid, personality, &space.model);
-            let _ = space.model.set_mdwe(mdwe.filter(|m| m.inherited)); // a new space has none
-        }
-        self.spaces.insert(id, (space, Traffic { users: 1, ..Traffic::default() }));
-        if let Some(task) = self.tasks.get_mut(&tid) {
-            task.space = Some(id);
-            task.last_space = id;
-            task.flight = None;
-            task.dying = false;
-            task.personality = personality;
         }
     }
 }

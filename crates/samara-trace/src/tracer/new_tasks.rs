@@ -80,6 +80,7 @@ impl Tracer<'_> {
         };
         let tgid = if thread { parent_tgid } else { child };
         let entry_ns = flight.as_ref().map_or(now, |f| f.entry_ns);
+        let stack = flight.as_ref().and_then(|f| f.stack);
         let mut space = None;
         if let Some(id) = parent_space
             && let Some((of_parent, traffic)) = self.spaces.get_mut(&id)
@@ -93,13 +94,14 @@ impl Tracer<'_> {
                     let mut event = self.journal.blank(EventKind::Share, id, who);
                     event.args[0] = id;
                     event.args[1] = parent_tgid as u64;
+                    event.stack = stack;
                     self.journal.write(event);
                 }
             } else {
                 // Calls that were admitted because this one took long may have returned by now, so
                 // `overlapped` counts too.
                 let quiet = traffic.flying.is_empty() && flight.is_none_or(|f| !f.overlapped);
-                let new = of_parent.fork(self.next_space, who, quiet, &mut self.journal);
+                let new = of_parent.fork(self.next_space, who, quiet, stack, &mut self.journal);
                 space = Some(self.next_space);
                 self.spaces.insert(self.next_space, (new, Traffic { users: 1, ..Traffic::default() }));
                 self.next_space += 1;

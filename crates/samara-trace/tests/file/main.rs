@@ -7,3 +7,4 @@ mod replay;
 mod samples;
 mod seal;
 mod sink;
+mod stacks;

@@ -31,6 +31,7 @@ fn event(seq: u64, kind: EventKind, pid: u32, space: u64) -> Event {
         window: None,
         areas: vec![],
         text: "prog".into(),
+        stack: None,
     }
 }
 

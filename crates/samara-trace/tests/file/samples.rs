@@ -36,7 +36,20 @@ pub(crate) fn area(start: u64, end: u64, name: &str) -> AreaRecord {
 /// Event `seq` of a trace that uses every column, and every kind in turn.
 pub(crate) fn event(seq: u64) -> Event {
     use EventKind as K;
-    let kinds = [K::Exec, K::Call, K::Call, K::Learnt, K::Fork, K::Share, K::Difference, K::Checked, K::Exit];
+    let kinds = [
+        K::Exec,
+        K::Call,
+        K::Call,
+        K::Learnt,
+        K::Fork,
+        K::Share,
+        K::Difference,
+        K::Checked,
+        K::Exit,
+        K::Module,
+        K::Stack,
+        K::Symbol,
+    ];
     let kind = kinds[seq as usize % kinds.len()];
     let base = 0x10000 + seq * 0x1000;
     Event {
@@ -63,6 +76,7 @@ pub(crate) fn event(seq: u64) -> Event {
             })
             .collect(),
         text: if seq.is_multiple_of(2) { "/bin/π".into() } else { String::new() },
+        stack: (seq % 3 == 1).then_some(seq as u32),
     }
 }
 

@@ -18,6 +18,7 @@ mod races;
 mod rare_calls;
 mod recorder;
 mod scheduling;
+mod stacks;
 mod syscalls;
 mod waiting_calls;
 
@@ -149,7 +150,7 @@ fn trials() -> Vec<Trial> {
     trials.push(Trial::test("not_found", not_found));
     trials.push(Trial::test("not_executable", not_executable));
     trials.push(Trial::test("script_without_interpreter_line", script));
-    for (name, body) in engine::TRIALS.iter().chain(placement::TRIALS).chain(recorder::TRIALS) {
+    for (name, body) in engine::TRIALS.iter().chain(placement::TRIALS).chain(recorder::TRIALS).chain(stacks::TRIALS) {
         trials.push(Trial::test(*name, body));
     }
     trials.push(Trial::test("races", races::races));

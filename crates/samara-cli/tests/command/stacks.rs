@@ -1,0 +1,100 @@
+//! `samara trace --stacks`, and what `samara events` prints of them.
+
+use std::process::Command;
+
+use crate::samples::{events, run, said, stderr, stdout, trace, trace_of};
+use crate::skip::skipped;
+use samara_trace::event::EventKind;
+
+const PROGRAM: &str = "
+#include <sys/mman.h>
+__attribute__((noinline)) static void *arena_grow(int n) {
+    return mmap(0, n * 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+}
+__attribute__((noinline)) static int work(int n) { return arena_grow(n) != 0; }
+int main(void) { return work(2) + work(3) - 2; }
+";
+
+#[test]
+fn each_call_has_its_stack() {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("a.c"), PROGRAM).unwrap();
+    let made = Command::new("cc").args(["-g", "-O1", "-o", "a", "a.c"]).current_dir(dir.path()).status();
+    if !made.is_ok_and(|made| made.success()) {
+        return skipped(format_args!("each_call_has_its_stack: no C compiler (cc)"));
+    }
+    let output = run(dir.path(), &["trace", "--stacks", "-o", "t.samara", "--", "./a"]);
+    assert!(output.status.success(), "{}", said(&output));
+    // Its functions are named from the trace alone.
+    std::fs::remove_file(dir.path().join("a")).unwrap();
+    let lines = stdout(&run(dir.path(), &["events", "t.samara", "--stacks"]));
+    let place = format!("arena_grow at {}/a.c:4", dir.path().display());
+    let at = lines.find(&place).unwrap_or_else(|| panic!("{place}: {lines}"));
+    let callers: Vec<&str> = lines[at..].lines().skip(1).take(2).map(str::trim).collect();
+    assert!(callers[0].starts_with("work at ") && callers[1].starts_with("main at "), "{callers:?}");
+    assert_eq!(lines.matches(&place).count(), 2, "{lines}");
+
+    let folded = stdout(&run(dir.path(), &["events", "t.samara", "--folded"]));
+    let ours: Vec<&str> = folded.lines().filter(|line| line.contains(";main;work;arena_grow;")).collect();
+    assert!(matches!(ours[..], [line] if line.ends_with(";mmap 2")), "{folded}");
+
+    let json = stdout(&run(dir.path(), &["events", "t.samara", "--stacks", "--json"]));
+    let grows = |line: &str| {
+        let event: serde_json::Value = serde_json::from_str(line).unwrap();
+        let names = |frame: &serde_json::Value| frame["functions"][0]["name"].as_str().map(str::to_owned);
+        event["frames"].as_array().is_some_and(|frames| {
+            event["stack"].is_u64() && frames.iter().any(|frame| names(frame).as_deref() == Some("arena_grow"))
+        })
+    };
+    assert_eq!(json.lines().filter(|line| grows(line)).count(), 2);
+    // What others refer to is no line for people, and no process.
+    let lines = stdout(&run(dir.path(), &["events", "t.samara"]));
+    assert!(!lines.contains("arena_grow") && !lines.contains("Stack"), "{lines}");
+    let summary = stdout(&run(dir.path(), &["summary", "t.samara"]));
+    assert!(summary.contains("1, 1 program"), "{summary}");
+}
+
+#[test]
+fn what_has_no_stacks_says_so() {
+    let dir = tempfile::tempdir().unwrap();
+    trace(dir.path());
+    let output = run(dir.path(), &["events", "t.samara", "--folded"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(stderr(&output).contains("record it with samara trace --stacks"), "{}", said(&output));
+    assert_eq!(stdout(&output), "");
+
+    let mut broken = events();
+    (broken[0].kind, broken[0].text) = (EventKind::Stack, "0+1".into());
+    trace_of(dir.path(), &broken);
+    let output = run(dir.path(), &["events", "t.samara", "--stacks"]);
+    assert_eq!(output.status.code(), Some(3));
+    assert!(stderr(&output).contains("event 0: "), "{}", said(&output));
+}
+
+/// A text that a program chose does no harm, and does not break a line for flame graphs.
+#[test]
+fn hostile_names_are_escaped() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut all = events();
+    let first = all[0].clone();
+    let of = |kind, args, text: &str| samara_trace::event::Event { kind, args, text: text.into(), ..first.clone() };
+    let mut defined = vec![
+        of(EventKind::Module, [0; 6], "- /a\u{1b}[31m"),
+        of(EventKind::Stack, [0; 6], "0+1 0+2"),
+        of(EventKind::Symbol, [0, 1, 0, 0, 0, 0], "f;\u{1b}[31m 7\tx"),
+    ];
+    let call = all.iter_mut().find(|event| event.kind == EventKind::Call).unwrap();
+    call.stack = Some(0);
+    defined.extend(all);
+    for (seq, event) in (0..).zip(&mut defined) {
+        event.seq = seq;
+    }
+    trace_of(dir.path(), &defined);
+    let folded = run(dir.path(), &["events", "t.samara", "--folded"]);
+    assert!(folded.status.success(), "{}", said(&folded));
+    let folded = stdout(&folded);
+    assert!(!folded.contains('\u{1b}') && folded.lines().count() == 1, "{folded:?}");
+    assert!(folded.starts_with("a\\033[31m+0x2;f:\\033[31m 7;"), "{folded:?}");
+    let lines = stdout(&run(dir.path(), &["events", "t.samara", "--stacks"]));
+    assert!(!lines.contains('\u{1b}') && lines.contains("a\\033[31m+0x2"), "{lines:?}");
+}

@@ -1,0 +1,260 @@
+//! The call stacks of a trace: collects what its events define, and says what a frame is. Trusts
+//! nothing in them.
+
+use std::collections::HashMap;
+use std::fmt;
+
+use crate::event::{Event, EventKind};
+
+/// Most frames of all stacks together.
+const MAX_FRAMES: usize = 1 << 23;
+
+/// Most modules, stacks and symbols, each.
+const MAX_NUMBER: usize = 1 << 22;
+
+/// The call stacks that the events of a trace define.
+///
+/// Symbols are at the end of a trace. So whoever wants to name the functions of a stack reads all
+/// events first.
+///
+/// ```
+/// use samara_trace::event::{Event, EventKind};
+/// use samara_trace::file::{Stacks, TraceReader};
+///
+/// # let header = samara_trace::file::Header::now("true".as_ref(), &[]);
+/// # let mut trace = Vec::new();
+/// # let mut writer = samara_trace::file::TraceWriter::new(&mut trace, &header)?;
+/// # let blank = Event {
+/// #     seq: 0, kind: EventKind::Module, entry_ns: 0, exit_ns: 0, space: 1, pid: 7, tid: 7, nr: None,
+/// #     args: [0; 6], result: 0, overlapped: false, plan: vec![], window: None, areas: vec![],
+/// #     text: "- /bin/true".into(), stack: None,
+/// # };
+/// # let stack = Event { seq: 1, kind: EventKind::Stack, text: "0+1a20 ?0+9c".into(), ..blank.clone() };
+/// # let symbol = Event {
+/// #     seq: 2, kind: EventKind::Symbol, args: [0, 0x1a20, 0, 0, 0, 0],
+/// #     text: "grow\talloc.c:311".into(), ..blank.clone()
+/// # };
+/// # writer.write(&[blank, stack, symbol])?;
+/// # writer.finish()?;
+/// let mut stacks = Stacks::default();
+/// for event in TraceReader::new(trace.as_slice())? {
+///     stacks.note(&event?)?;
+/// } let stack = stacks.stack(0).expect("it is defined"); let frames: Vec<String> =
+/// stack.frames.iter().map(|frame| stacks.shown(frame).to_string()).collect(); assert_eq!(frames,
+/// ["grow at alloc.c:311", "? true+0x9c"]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug, Default)]
+pub struct Stacks {
+    modules: Vec<Module>,
+    stacks: Vec<Stack>,
+    frames: usize,
+    symbols: HashMap<(u32, u64), Vec<Function>>,
+}
+
+/// A file with code, or code without a file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Module {
+    /// The name as the maps line shows it; `[anon]` for code without a file.
+    pub name: String,
+    /// The build id in hexadecimal, if the file has one and could be read.
+    pub build_id: Option<String>,
+    /// The process that was the first to have it; of code without a file, the only one.
+    pub pid: u32,
+}
+
+/// A call stack.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Stack {
+    /// Its frames, the innermost first.
+    pub frames: Vec<Frame>,
+    /// How it ends.
+    pub end: StackEnd,
+}
+
+/// How a stack ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StackEnd {
+    /// With the first function of its thread.
+    First,
+    /// With more frames than a trace keeps.
+    Cut,
+    /// Where it could not be followed further: a frame of code that has neither unwind tables nor
+    /// frame pointers, or that is not known.
+    Lost,
+}
+
+/// A frame of a stack: a call that has not returned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Frame {
+    /// The number of its module.
+    pub module: u32,
+    /// The address in the module, as its symbols count it. Of code without a file, in memory. Of a
+    /// frame that is not the innermost, an address in the call.
+    pub at: u64,
+    /// It was found by a frame pointer that nothing promises to be there.
+    pub guessed: bool,
+}
+
+/// A function at an address.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Function {
+    /// Its name, demangled. Empty if only the place is known.
+    pub name: String,
+    /// The place in its source: `dir/file.c:12`. Empty if it is not known.
+    pub place: String,
+}
+
+/// What is wrong with an event that defines something: its number, and what.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StackError(u64, &'static str);
+
+impl fmt::Display for StackError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "event {}: {}: the file is damaged", self.0, self.1)
+    }
+}
+
+impl std::error::Error for StackError {}
+
+impl Stacks {
+    /// Takes what an event defines. Others are passed over.
+    ///
+    /// # Errors
+    /// A number that does not follow the last one, a frame of a module that is not defined, a text
+    /// that cannot be read, or more than the reader keeps (8 Mi frames, 4 Mi of the others).
+    pub fn note(&mut self, event: &Event) -> Result<(), StackError> {
+        let wrong = |what| StackError(event.seq, what);
+        let due = |number: usize| event.args[0] == number as u64 && number < MAX_NUMBER;
+        match event.kind {
+            EventKind::Module => {
+                let (id, name) = event.text.split_once(' ').ok_or(wrong("a module without a name"))?;
+                if !due(self.modules.len()) {
+                    return Err(wrong("a module's number is not the next one"));
+                }
+                let build_id = (id != "-").then(|| id.to_owned());
+                self.modules.push(Module { name: name.to_owned(), build_id, pid: event.pid });
+            }
+            EventKind::Stack => {
+                if !due(self.stacks.len()) {
+                    return Err(wrong("a stack's number is not the next one"));
+                }
+                let end = match event.args[1] {
+                    0 => StackEnd::First,
+                    1 => StackEnd::Cut,
+                    2 => StackEnd::Lost,
+                    _ => return Err(wrong("a stack with an unknown end")),
+                };
+                let known = |frame: &Frame| (frame.module as usize) < self.modules.len();
+                let frames: Option<Vec<Frame>> = event.text.split(' ').map(|text| parse(text).filter(known)).collect();
+                let frames = frames.ok_or(wrong("a stack's frame cannot be read"))?;
+                self.frames += frames.len();
+                if self.frames > MAX_FRAMES {
+                    return Err(wrong("more frames than the reader keeps"));
+                }
+                self.stacks.push(Stack { frames, end });
+            }
+            EventKind::Symbol => {
+                let module = u32::try_from(event.args[0]).ok().filter(|module| (*module as usize) < self.modules.len());
+                let module = module.ok_or(wrong("a symbol of a module that is not defined"))?;
+                if self.symbols.len() >= MAX_NUMBER {
+                    return Err(wrong("more symbols than the reader keeps"));
+                }
+                let function = |line: &str| {
+                    let (name, place) = line.split_once('\t').unwrap_or((line, ""));
+                    Function { name: name.to_owned(), place: place.to_owned() }
+                };
+                self.symbols.insert((module, event.args[1]), event.text.split('\n').map(function).collect());
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// The stack with this number.
+    pub fn stack(&self, number: u32) -> Option<&Stack> {
+        self.stacks.get(number as usize)
+    }
+
+    /// Number of stacks. They are numbered from 0.
+    pub fn len(&self) -> usize {
+        self.stacks.len()
+    }
+
+    /// Whether there is no stack.
+    pub fn is_empty(&self) -> bool {
+        self.stacks.is_empty()
+    }
+
+    /// The module of a frame.
+    pub fn module(&self, frame: &Frame) -> Option<&Module> {
+        self.modules.get(frame.module as usize)
+    }
+
+    /// The functions at a frame's address, the innermost inlined one first. Empty if none is known.
+    pub fn functions(&self, frame: &Frame) -> &[Function] {
+        self.symbols.get(&(frame.module, frame.at)).map_or(&[], Vec::as_slice)
+    }
+
+    /// A frame for a person: its function and place, or else its module and address, after a `?`
+    /// if it is guessed. Inlined functions come first, parted by ` < `. Text of the traced program
+    /// is not escaped.
+    pub fn shown<'s>(&'s self, frame: &'s Frame) -> impl fmt::Display + 's {
+        Shown { stacks: self, frame }
+    }
+
+    /// The name of a frame's outermost function, or its module and address.
+    pub fn name(&self, frame: &Frame) -> String {
+        match self.functions(frame).last().filter(|function| !function.name.is_empty()) {
+            Some(function) => function.name.clone(),
+            None => self.address(frame),
+        }
+    }
+
+    /// The names of all functions at a frame's address, the outermost first, or its module and
+    /// address.
+    pub fn names(&self, frame: &Frame) -> Vec<String> {
+        let functions = self.functions(frame).iter().rev().filter(|function| !function.name.is_empty());
+        let names: Vec<String> = functions.map(|function| function.name.clone()).collect();
+        if names.is_empty() { vec![self.address(frame)] } else { names }
+    }
+
+    fn address(&self, frame: &Frame) -> String {
+        let name = self.module(frame).map_or("", |module| &module.name);
+        let base = name.rsplit_once('/').map_or(name, |(_, base)| base);
+        format!("{base}+{:#x}", frame.at)
+    }
+}
+
+/// A frame in the way that a trace has it: `3+1f20`, or `?3+1f20`.
+fn parse(text: &str) -> Option<Frame> {
+    let (guessed, text) = text.strip_prefix('?').map_or((false, text), |text| (true, text));
+    let (module, at) = text.split_once('+')?;
+    Some(Frame { module: module.parse().ok()?, at: u64::from_str_radix(at, 16).ok()?, guessed })
+}
+
+struct Shown<'s> {
+    stacks: &'s Stacks,
+    frame: &'s Frame,
+}
+
+impl fmt::Display for Shown<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.frame.guessed {
+            f.write_str("? ")?;
+        }
+        let functions = self.stacks.functions(self.frame);
+        for (i, Function { name, place }) in functions.iter().enumerate() {
+            f.write_str(if i > 0 { " < " } else { "" })?;
+            match (name.is_empty(), place.is_empty()) {
+                (false, true) => f.write_str(name)?,
+                (false, false) => write!(f, "{name} at {place}")?,
+                (true, _) => write!(f, "{} at {place}", self.stacks.address(self.frame))?,
+            }
+        }
+        if functions.is_empty() {
+            f.write_str(&self.stacks.address(self.frame))?;
+        }
+        Ok(())
+    }
+}

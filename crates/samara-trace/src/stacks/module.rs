@@ -1,0 +1,158 @@
+//! A module of a stack: what of an ELF file the unwinder and the symbols need. Knows nothing of
+//! processes but where their files are.
+
+use std::ffi::OsStr;
+use std::fs::File;
+use std::ops::Range;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use framehop::ExplicitModuleSectionInfo;
+use object::{Object, ObjectSection, ObjectSegment, ReadCache};
+
+use crate::file::name_bytes;
+use crate::os::sys::Tid;
+
+/// Most bytes of one section.
+const MAX_SECTION_BYTES: u64 = 256 << 20;
+
+/// A file with code, or code without a file.
+#[derive(Debug, Default)]
+pub(crate) struct Module {
+    /// As the maps line shows it.
+    pub(crate) name: String,
+    pub(crate) build_id: Option<String>,
+    /// Open as long as the recording, so that its symbols can be read at the end, whatever becomes
+    /// of it.
+    pub(crate) file: Option<File>,
+    /// The process whose code it is, if it has no file.
+    pub(crate) process: Option<Tid>,
+    pub(crate) sections: Sections,
+    segments: Vec<Segment>,
+}
+
+/// A part of the file that is mapped.
+#[derive(Debug)]
+struct Segment {
+    offsets: Range<u64>,
+    address: u64,
+}
+
+/// A section: its addresses, and its content.
+type Section = Option<(Range<u64>, Arc<[u8]>)>;
+
+/// The sections that the unwinder needs.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Sections {
+    text: Option<Range<u64>>,
+    got: Option<Range<u64>>,
+    eh_frame: Section,
+    eh_frame_hdr: Section,
+    debug_frame: Section,
+}
+
+impl Sections {
+    /// Whether there is a table that says where the return address is.
+    pub(crate) fn has_tables(&self) -> bool {
+        self.eh_frame.is_some() || self.debug_frame.is_some()
+    }
+
+    /// The sections as the unwinder takes them.
+    pub(crate) fn info(self) -> ExplicitModuleSectionInfo<Arc<[u8]>> {
+        let addresses = |section: &Section| section.as_ref().map(|(addresses, _)| addresses.clone());
+        let content = |section: Section| section.map(|(_, content)| content);
+        ExplicitModuleSectionInfo {
+            base_svma: 0,
+            text_svma: self.text,
+            text: None,
+            stubs_svma: None,
+            stub_helper_svma: None,
+            got_svma: self.got,
+            unwind_info: None,
+            eh_frame_svma: addresses(&self.eh_frame),
+            eh_frame: content(self.eh_frame),
+            eh_frame_hdr_svma: addresses(&self.eh_frame_hdr),
+            eh_frame_hdr: content(self.eh_frame_hdr),
+            debug_frame: content(self.debug_frame),
+            text_segment_svma: None,
+            text_segment: None,
+        }
+    }
+}
+
+impl Module {
+    /// Code without a file.
+    pub(crate) fn without_file(name: &str, process: Option<Tid>) -> Self {
+        Module { name: name.to_owned(), process, ..Module::default() }
+    }
+
+    /// The file that a task has mapped at these addresses. Without what cannot be read of it.
+    pub(crate) fn of_file(tid: Tid, (start, end): (u64, u64), name: &str) -> Self {
+        let mut module = Module { name: name.to_owned(), ..Module::default() };
+        // The link leads to the very file, and needs a capability. The name may lead to another one
+        // by now, which is seen by its build id where symbols are looked for.
+        let link = PathBuf::from(format!("/proc/{tid}/map_files/{start:x}-{end:x}"));
+        let bytes = name_bytes(name);
+        let inside = Path::new(OsStr::from_bytes(&bytes));
+        let named = PathBuf::from(format!("/proc/{tid}/root")).join(inside.strip_prefix("/").unwrap_or(inside));
+        module.file = File::open(link).or_else(|_| File::open(named)).ok().filter(is_regular);
+        if let Some(file) = &module.file {
+            let cache = ReadCache::new(file);
+            if let Ok(elf) = object::File::parse(&cache) {
+                module.build_id = elf.build_id().ok().flatten().map(hex);
+                module.segments = segments(&elf);
+                module.sections = sections(&elf);
+            }
+        }
+        module
+    }
+
+    /// What is added to an address of the module in memory, where the byte of the file at `offset`
+    /// is at `start`. `None`: no segment has it.
+    pub(crate) fn bias(&self, start: u64, offset: u64) -> Option<u64> {
+        // An area begins at a page, a segment perhaps within it.
+        let holds = |segment: &&Segment| offset < segment.offsets.end && segment.offsets.start < offset + 4096;
+        let segment = self.segments.iter().filter(holds).max_by_key(|segment| segment.offsets.start)?;
+        Some(start.wrapping_sub(offset).wrapping_add(segment.offsets.start).wrapping_sub(segment.address))
+    }
+}
+
+fn is_regular(file: &File) -> bool {
+    file.metadata().is_ok_and(|metadata| metadata.is_file())
+}
+
+pub(super) fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn segments<'d>(elf: &impl Object<'d>) -> Vec<Segment> {
+    elf.segments()
+        .map(|segment| {
+            let (offset, len) = segment.file_range();
+            Segment { offsets: offset..offset.saturating_add(len), address: segment.address() }
+        })
+        .collect()
+}
+
+fn sections<'d>(elf: &impl Object<'d>) -> Sections {
+    let addresses = |name: &str| {
+        let section = elf.section_by_name(name)?;
+        Some(section.address()..section.address().saturating_add(section.size()))
+    };
+    let section = |name: &str| {
+        let section = elf.section_by_name(name).filter(|section| section.size() <= MAX_SECTION_BYTES)?;
+        let content = section.uncompressed_data().ok().filter(|content| !content.is_empty())?;
+        Some((section.address()..section.address().saturating_add(section.size()), Arc::from(&*content)))
+    };
+    let mut eh_frame = section(".eh_frame");
+    // Without a file's content, as in a file of debug information alone, it is empty.
+    eh_frame = eh_frame.filter(|(_, content): &(Range<u64>, Arc<[u8]>)| content.iter().any(|byte| *byte != 0));
+    Sections {
+        text: addresses(".text"),
+        got: addresses(".got"),
+        eh_frame,
+        eh_frame_hdr: section(".eh_frame_hdr"),
+        debug_frame: section(".debug_frame"),
+    }
+}

@@ -1,0 +1,118 @@
+//! Names what is at addresses of a module: functions, inlined ones too, and places in the source.
+//! Reads debug files by their build ids, and what a JIT compiler leaves behind for `perf`.
+//!
+//! Called once, after the program.
+
+use std::collections::BTreeSet;
+use std::os::fd::AsRawFd;
+use std::path::{Path, PathBuf};
+
+use addr2line::{Loader, demangle_auto};
+use object::{Object, ReadCache};
+
+use super::module::{Module, hex};
+use crate::os::sys::Tid;
+
+/// Most bytes of a name, of a function or of a file, that are kept.
+const NAME_BYTES: usize = 1024;
+
+/// Most bytes of a file of JIT-compiled code's names that are read.
+const PERF_MAP_BYTES: u64 = 256 << 20;
+
+/// Passes the text of each address about which something is known to `found`.
+pub(crate) fn each(module: &Module, addresses: &BTreeSet<u64>, mut found: impl FnMut(u64, String)) {
+    if addresses.is_empty() {
+        return;
+    }
+    match (module.process, &module.file) {
+        (Some(process), _) => {
+            let compiled = perf_map(process);
+            for at in addresses {
+                let before = compiled.partition_point(|(start, _, _)| start <= at);
+                if let Some((_, _, name)) =
+                    before.checked_sub(1).and_then(|i| compiled.get(i)).filter(|(_, end, _)| at < end)
+                {
+                    found(*at, name.clone());
+                }
+            }
+        }
+        (None, Some(file)) => {
+            // A file that has no name any more still has this one.
+            let opened = PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()));
+            let debug = module.build_id.as_deref().and_then(debug_file);
+            let loaders: Vec<Loader> =
+                debug.into_iter().chain([opened]).filter_map(|path| Loader::new(path).ok()).collect();
+            for at in addresses {
+                if let Some(text) = loaders.iter().find_map(|loader| text(loader, *at)) {
+                    found(*at, text);
+                }
+            }
+        }
+        (None, None) => {}
+    }
+}
+
+/// The file with the debug information of the module that has this build id.
+fn debug_file(build_id: &str) -> Option<PathBuf> {
+    let (first, rest) = build_id.split_at_checked(2)?;
+    let path = Path::new("/usr/lib/debug/.build-id").join(first).join(format!("{rest}.debug"));
+    let file = std::fs::File::open(&path).ok()?;
+    let cache = ReadCache::new(file);
+    let is_it = object::File::parse(&cache).ok()?.build_id().ok()??;
+    (hex(is_it) == build_id).then_some(path)
+}
+
+/// The functions at an address, the innermost first.
+fn text(loader: &Loader, at: u64) -> Option<String> {
+    let mut lines: Vec<String> = Vec::new();
+    if let Ok(mut frames) = loader.find_frames(at) {
+        while let Ok(Some(frame)) = frames.next() {
+            let name = frame.function.and_then(|function| Some(function.demangle().ok()?.into_owned()));
+            let place = frame.location.and_then(|at| {
+                let file = at.file?;
+                Some(at.line.map_or_else(|| file.to_owned(), |line| format!("{file}:{line}")))
+            });
+            if name.is_some() || place.is_some() {
+                lines.push(line(&name.unwrap_or_default(), place.as_deref()));
+            }
+        }
+    }
+    // The table of symbols knows less: no inlined functions, and no places.
+    let is_named = lines.last().is_some_and(|line| !line.starts_with('\t'));
+    if !is_named && let Some(name) = loader.find_symbol(at) {
+        let name = demangle_auto(name.into(), None);
+        let place = lines.pop().and_then(|line| Some(line.strip_prefix('\t')?.to_owned()));
+        lines.push(line(&name, place.as_deref()));
+    }
+    (!lines.is_empty()).then(|| lines.join("\n"))
+}
+
+fn line(name: &str, place: Option<&str>) -> String {
+    let kept = |text: &str| -> String {
+        let end = text.char_indices().map(|(i, c)| i + c.len_utf8()).take_while(|end| *end <= NAME_BYTES).last();
+        text.get(..end.unwrap_or(0)).unwrap_or_default().replace(|c: char| c.is_control(), " ")
+    };
+    match place {
+        Some(place) => format!("{}\t{}", kept(name), kept(place)),
+        None => kept(name),
+    }
+}
+
+/// What a JIT compiler says of its code, by address: first address, end, name. Of code that was
+/// replaced, the last.
+fn perf_map(process: Tid) -> Vec<(u64, u64, String)> {
+    use std::io::{BufRead, BufReader, Read};
+    let Ok(file) = std::fs::File::open(format!("/tmp/perf-{process}.map")) else { return Vec::new() };
+    let mut code = std::collections::BTreeMap::new();
+    for text in BufReader::new(file.take(PERF_MAP_BYTES)).split(b'\n').map_while(Result::ok) {
+        let text = String::from_utf8_lossy(&text);
+        let mut words = text.splitn(3, ' ');
+        let mut number = || u64::from_str_radix(words.next()?, 16).ok();
+        if let (Some(start), Some(len)) = (number(), number())
+            && let Some(name) = words.next()
+        {
+            code.insert(start, (start.saturating_add(len), line(name, None)));
+        }
+    }
+    code.into_iter().map(|(start, (end, name))| (start, end, name)).collect()
+}

@@ -1,0 +1,140 @@
+//! Call stacks: those of a program are the ones that the program itself sees. gcc builds programs
+//! of each kind from `stacks.c`, which asks `backtrace()` before each of its calls.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::Command;
+
+use libtest_mimic::Failed;
+use samara_trace::event::{Event, EventKind};
+use samara_trace::file::{Stack, StackEnd, Stacks};
+use samara_trace::{Options, record};
+
+use crate::expect;
+use crate::recorder::Body;
+
+pub(crate) const TRIALS: &[(&str, Body)] =
+    &[("stacks_are_those_of_backtrace", as_backtrace_sees), ("stacks_of_what_is_not_there", odd)];
+
+/// Arguments of gcc, by a name.
+const KINDS: &[(&str, &[&str])] = &[
+    ("optimised", &["-O2", "-g"]),
+    ("with frame pointers", &["-O2", "-g", "-fno-omit-frame-pointer"]),
+    ("not optimised", &["-O0", "-g"]),
+    ("at a fixed place", &["-O2", "-g", "-no-pie"]),
+    ("stripped", &["-O2", "-s"]),
+    ("static", &["-O2", "-g", "-static"]),
+    (
+        "with functions in sections",
+        &["-O2", "-g", "-ffunction-sections", "-Wl,-z,separate-code", "-Wl,-z,relro,-z,now"],
+    ),
+];
+
+/// The events of a program, and the stacks that they define.
+fn recorded(program: &Path, out: &Path) -> Result<(Vec<Event>, Stacks), Failed> {
+    // Its output goes to a file: this program's own output is the harness's.
+    let script = format!("exec {} > {}", program.display(), out.display());
+    let mut options = Options::new("/bin/sh").args(["-c", &script]);
+    options.stacks = true;
+    with_stacks(&options)
+}
+
+fn with_stacks(options: &Options) -> Result<(Vec<Event>, Stacks), Failed> {
+    let mut events: Vec<Event> = Vec::new();
+    let outcome = record(options, &mut events)?;
+    expect("no difference", outcome.counters.differences == 0)?;
+    let mut stacks = Stacks::default();
+    events.iter().try_for_each(|event| stacks.note(event))?;
+    Ok((events, stacks))
+}
+
+fn build(dir: &Path, options: &[&str]) -> bool {
+    let source = dir.join("stacks.c");
+    std::fs::write(&source, include_str!("stacks.c")).is_ok_and(|()| {
+        let made =
+            Command::new("gcc").args(options).args(["-pthread", "-o"]).arg(dir.join("program")).arg(&source).output();
+        made.is_ok_and(|made| made.status.success())
+    })
+}
+
+/// The frames from the caller of the function that made the call, as the program writes them.
+fn outer(stacks: &Stacks, stack: &Stack) -> String {
+    let frame = |frame: &samara_trace::file::Frame| {
+        let name = stacks.module(frame).map_or("", |module| module.name.as_str());
+        format!("{}+{:x}", name.rsplit('/').next().unwrap_or(name), frame.at)
+    };
+    stack.frames.iter().skip(2).map(frame).collect::<Vec<_>>().join(" ")
+}
+
+fn as_backtrace_sees() -> Result<(), Failed> {
+    let dir = tempfile::tempdir()?;
+    let mut compared = 0;
+    for (kind, options) in KINDS {
+        if !build(dir.path(), options) {
+            expect("gcc is required", std::env::var_os("SAMARA_REQUIRE_PROGRAMS").is_none_or(|v| v != "1"))?;
+            println!("skipped: {kind}: no gcc that makes such a program");
+            continue;
+        }
+        let out = dir.path().join("out");
+        let (events, stacks) = recorded(&dir.path().join("program"), &out)?;
+        let calls: BTreeMap<u64, &Event> = events
+            .iter()
+            .filter(|e| e.kind == EventKind::Call && e.nr == Some(libc::SYS_mmap as u32) && e.args[1] == 4096)
+            .map(|e| (e.result as u64, e))
+            .collect();
+        let written = std::fs::read_to_string(&out)?;
+        for line in written.lines() {
+            let mut words = line.splitn(3, ' ');
+            let (page, caller, frames) = (words.next(), words.next(), words.next());
+            let page = page.and_then(|page| u64::from_str_radix(page, 16).ok()).unwrap_or(0);
+            let stack = calls.get(&page).and_then(|call| stacks.stack(call.stack?));
+            let stack = stack.ok_or_else(|| Failed::from(format!("{kind}: no stack of the call for {page:x}")))?;
+            let (seen, is) = (outer(&stacks, stack), frames.unwrap_or_default());
+            expect(&format!("{kind}: the stack is\n{is}\nseen as\n{seen}"), seen == is)?;
+            expect(&format!("{kind}: {stack:?} is whole"), stack.end == StackEnd::First)?;
+            expect(&format!("{kind}: {stack:?} has no guess"), stack.frames.iter().all(|frame| !frame.guessed))?;
+            let names: Vec<String> = stack.frames.iter().map(|frame| stacks.name(frame)).collect();
+            if *kind != "stripped" {
+                let named =
+                    names.get(1).is_some_and(|name| name == "leaf") && names.get(2).map(String::as_str) == caller;
+                expect(&format!("{kind}: {names:?}"), named && names.contains(&"run".to_owned()))?;
+            }
+            compared += 1;
+        }
+        expect(&format!("{kind}: 200 calls in {written}"), written.lines().count() == 200)?;
+    }
+    println!("{compared} stacks");
+    Ok(())
+}
+
+/// A program that is gone when its symbols are looked up, and one of 32 bits.
+fn odd() -> Result<(), Failed> {
+    let dir = tempfile::tempdir()?;
+    let (program, out) = (dir.path().join("program"), dir.path().join("out"));
+    if build(dir.path(), &["-O2", "-g"]) {
+        let script = dir.path().join("script");
+        std::fs::write(&script, format!("{} > {} & sleep 0.3; rm {0}; wait", program.display(), out.display()))?;
+        let mut options = Options::new("/bin/sh").args([script.as_os_str()]);
+        options.stacks = true;
+        let (_, stacks) = with_stacks(&options)?;
+        let named = |number: u32| {
+            stacks.stack(number).is_some_and(|stack| stack.frames.iter().any(|frame| stacks.name(frame) == "leaf"))
+        };
+        expect("its functions have names", (0..stacks.len() as u32).any(named))?;
+    } else {
+        println!("skipped: no gcc");
+    }
+    if let Some(program) = crate::placement::build(dir.path(), "static-32", &["-m32", "-static", "-fno-pie"]) {
+        let file = dir.path().join("file");
+        std::fs::File::create(&file)?.set_len(64 << 20)?;
+        let mut options =
+            Options::new(program).args(["places".as_ref(), out.as_os_str(), file.as_os_str(), "0".as_ref()]);
+        options.stacks = true;
+        let (events, stacks) = with_stacks(&options)?;
+        let of = |e: &Event| e.stack.and_then(|number| stacks.stack(number));
+        let calls = events.iter().filter(|e| e.kind == EventKind::Call && e.text.is_empty());
+        let lost = |stack: &Stack| stack.end == StackEnd::Lost && stack.frames.len() == 1;
+        expect("a call of 32 bits has its caller", calls.filter_map(of).filter(|stack| lost(stack)).count() > 0)?;
+    }
+    Ok(())
+}
