@@ -4,7 +4,9 @@
 use std::ffi::OsStr;
 use std::fs::File;
 use std::ops::Range;
+use std::os::fd::AsRawFd;
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -28,6 +30,8 @@ pub(crate) struct Module {
     pub(crate) file: Option<File>,
     /// The process whose code it is, if it has no file.
     pub(crate) process: Option<Tid>,
+    /// The user that the process belonged to.
+    pub(crate) owner: Option<u32>,
     pub(crate) sections: Sections,
     segments: Vec<Segment>,
 }
@@ -84,7 +88,8 @@ impl Sections {
 impl Module {
     /// Code without a file.
     pub(crate) fn without_file(name: &str, process: Option<Tid>) -> Self {
-        Module { name: name.to_owned(), process, ..Module::default() }
+        let owner = process.and_then(|tid| std::fs::metadata(format!("/proc/{tid}")).ok()).map(|of| of.uid());
+        Module { name: name.to_owned(), process, owner, ..Module::default() }
     }
 
     /// The file that a task has mapped at these addresses. Without what cannot be read of it.
@@ -96,7 +101,7 @@ impl Module {
         let bytes = name_bytes(name);
         let inside = Path::new(OsStr::from_bytes(&bytes));
         let named = PathBuf::from(format!("/proc/{tid}/root")).join(inside.strip_prefix("/").unwrap_or(inside));
-        module.file = File::open(link).or_else(|_| File::open(named)).ok().filter(is_regular);
+        module.file = open_regular(&link).or_else(|| open_regular(&named));
         if let Some(file) = &module.file {
             let cache = ReadCache::new(file);
             if let Ok(elf) = object::File::parse(&cache) {
@@ -118,8 +123,12 @@ impl Module {
     }
 }
 
-fn is_regular(file: &File) -> bool {
-    file.metadata().is_ok_and(|metadata| metadata.is_file())
+/// Opens a file to read it, if it is a regular one. Nothing else is opened: a FIFO would wait for a
+/// writer, and a device may do whatever it does when it is opened.
+pub(super) fn open_regular(path: &Path) -> Option<File> {
+    let found = File::options().read(true).custom_flags(libc::O_PATH | libc::O_CLOEXEC).open(path).ok()?;
+    let opened = || File::open(format!("/proc/self/fd/{}", found.as_raw_fd())).ok();
+    found.metadata().is_ok_and(|file| file.is_file()).then(opened)?
 }
 
 pub(super) fn hex(bytes: &[u8]) -> String {

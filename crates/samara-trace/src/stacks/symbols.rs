@@ -5,12 +5,13 @@
 
 use std::collections::BTreeSet;
 use std::os::fd::AsRawFd;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use addr2line::{Loader, demangle_auto};
 use object::{Object, ReadCache};
 
-use super::module::{Module, hex};
+use super::module::{Module, hex, open_regular};
 use crate::os::sys::Tid;
 
 /// Most bytes of a name, of a function or of a file, that are kept.
@@ -26,7 +27,7 @@ pub(crate) fn each(module: &Module, addresses: &BTreeSet<u64>, mut found: impl F
     }
     match (module.process, &module.file) {
         (Some(process), _) => {
-            let compiled = perf_map(process);
+            let compiled = perf_map(process, module.owner);
             for at in addresses {
                 let before = compiled.partition_point(|(start, _, _)| start <= at);
                 if let Some((_, _, name)) =
@@ -56,7 +57,7 @@ pub(crate) fn each(module: &Module, addresses: &BTreeSet<u64>, mut found: impl F
 fn debug_file(build_id: &str) -> Option<PathBuf> {
     let (first, rest) = build_id.split_at_checked(2)?;
     let path = Path::new("/usr/lib/debug/.build-id").join(first).join(format!("{rest}.debug"));
-    let file = std::fs::File::open(&path).ok()?;
+    let file = open_regular(&path)?;
     let cache = ReadCache::new(file);
     let is_it = object::File::parse(&cache).ok()?.build_id().ok()??;
     (hex(is_it) == build_id).then_some(path)
@@ -99,10 +100,16 @@ fn line(name: &str, place: Option<&str>) -> String {
 }
 
 /// What a JIT compiler says of its code, by address: first address, end, name. Of code that was
-/// replaced, the last.
-fn perf_map(process: Tid) -> Vec<(u64, u64, String)> {
+/// replaced, the last. Everybody may write to that folder, so the file must be the process's own.
+fn perf_map(process: Tid, owner: Option<u32>) -> Vec<(u64, u64, String)> {
     use std::io::{BufRead, BufReader, Read};
-    let Ok(file) = std::fs::File::open(format!("/tmp/perf-{process}.map")) else { return Vec::new() };
+    let path = PathBuf::from(format!("/tmp/perf-{process}.map"));
+    let is_own = |file: &std::fs::Metadata| file.is_file() && Some(file.uid()) == owner;
+    if !path.symlink_metadata().is_ok_and(|file| is_own(&file)) {
+        return Vec::new();
+    }
+    let file = open_regular(&path).filter(|file| file.metadata().is_ok_and(|file| is_own(&file)));
+    let Some(file) = file else { return Vec::new() };
     let mut code = std::collections::BTreeMap::new();
     for text in BufReader::new(file.take(PERF_MAP_BYTES)).split(b'\n').map_while(Result::ok) {
         let text = String::from_utf8_lossy(&text);

@@ -13,8 +13,11 @@ use samara_trace::{Options, record};
 use crate::expect;
 use crate::recorder::Body;
 
-pub(crate) const TRIALS: &[(&str, Body)] =
-    &[("stacks_are_those_of_backtrace", as_backtrace_sees), ("stacks_of_what_is_not_there", odd)];
+pub(crate) const TRIALS: &[(&str, Body)] = &[
+    ("stacks_are_those_of_backtrace", as_backtrace_sees),
+    ("stacks_of_compiled_code", compiled),
+    ("stacks_of_what_is_not_there", odd),
+];
 
 /// Arguments of gcc, by a name.
 const KINDS: &[(&str, &[&str])] = &[
@@ -49,8 +52,12 @@ fn with_stacks(options: &Options) -> Result<(Vec<Event>, Stacks), Failed> {
 }
 
 fn build(dir: &Path, options: &[&str]) -> bool {
-    let source = dir.join("stacks.c");
-    std::fs::write(&source, include_str!("stacks.c")).is_ok_and(|()| {
+    build_from(dir, include_str!("stacks.c"), options)
+}
+
+fn build_from(dir: &Path, text: &str, options: &[&str]) -> bool {
+    let source = dir.join("source.c");
+    std::fs::write(&source, text).is_ok_and(|()| {
         let made =
             Command::new("gcc").args(options).args(["-pthread", "-o"]).arg(dir.join("program")).arg(&source).output();
         made.is_ok_and(|made| made.status.success())
@@ -104,6 +111,34 @@ fn as_backtrace_sees() -> Result<(), Failed> {
         expect(&format!("{kind}: 200 calls in {written}"), written.lines().count() == 200)?;
     }
     println!("{compared} stacks");
+    Ok(())
+}
+
+/// Code of a JIT compiler: by its frame pointer, which is a guess, and with the name that it has for
+/// perf. What is no file of the process is not opened.
+fn compiled() -> Result<(), Failed> {
+    let dir = tempfile::tempdir()?;
+    if !build_from(dir.path(), include_str!("compiled.c"), &["-O1", "-g"]) {
+        println!("skipped: no gcc");
+        return Ok(());
+    }
+    for (argument, name) in [("", "compiled here"), (" fifo", "[anon]+")] {
+        let out = dir.path().join("out");
+        let script = format!("{}{argument} > {}", dir.path().join("program").display(), out.display());
+        let mut options = Options::new("/bin/sh").args(["-c", &script]);
+        options.stacks = true;
+        let recorded = with_stacks(&options);
+        std::fs::remove_file(std::fs::read_to_string(&out)?.trim())?;
+        let (events, stacks) = recorded?;
+        let call = events.iter().rfind(|e| e.nr == Some(libc::SYS_mmap as u32) && e.args[1] == 4096);
+        let stack = call.and_then(|call| stacks.stack(call.stack?)).ok_or("no stack of the call")?;
+        let frames: Vec<(String, bool)> =
+            stack.frames.iter().map(|frame| (stacks.name(frame), frame.guessed)).take(3).collect();
+        let [(first, false), (second, true), (third, false)] = &frames[..] else {
+            return Err(format!("{frames:?}").into());
+        };
+        expect(&format!("{frames:?}"), first.starts_with(name) && second == "outer" && third == "main")?;
+    }
     Ok(())
 }
 
