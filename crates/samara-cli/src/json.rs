@@ -247,6 +247,12 @@ pub(crate) fn summary(s: &Summary, r: &Recorded<'_>) -> Value {
         "calls": calls,
         "overlapped": s.overlapped,
         "learnt": s.learnt,
+        "stacks": (s.stacks.distinct > 0).then(|| json!({
+            "distinct": s.stacks.distinct,
+            "calls": s.stacks.calls,
+            "whole": s.stacks.whole,
+            "guessed": s.stacks.guessed,
+        })),
         "splits": s.splits,
         "merges": s.merges,
         "spaces_compared": s.compared.0,

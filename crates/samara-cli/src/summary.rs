@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use samara_trace::file::{Failure, Group, Largest, Printable, Summary, reasons};
+use samara_trace::file::{Failure, Group, Largest, Printable, StackTotals, Summary, reasons};
 use samara_trace::survey::{Known, SIZES};
 
 use crate::format::{bytes, count, plural, sparkline, time};
@@ -72,6 +72,9 @@ pub(crate) fn screen(title: &str, s: &Summary, r: &Recorded<'_>) -> String {
     for (i, group) in s.groups.iter().filter(tells).enumerate() {
         row(if i == 0 { "not merged" } else { "" }, could_be_one(group));
     }
+    if s.stacks.distinct > 0 {
+        row("stacks", stacks(&s.stacks));
+    }
     let differences = if s.differences == 0 {
         styled(GREEN, "no difference")
     } else {
@@ -96,8 +99,21 @@ pub(crate) fn screen(title: &str, s: &Summary, r: &Recorded<'_>) -> String {
     }
     let file = file_name(r.file);
     row("next", format!("{} show {file} --reasons", r.command));
-    row("", format!("{} events {file} | less", r.command));
+    let stacks = if s.stacks.distinct > 0 { " --stacks" } else { "" };
+    row("", format!("{} events {file}{stacks} | less", r.command));
     format!("{} {title}\n{out}", styled(BOLD, "samara:"))
+}
+
+/// How many calls have a stack, and how good it is.
+fn stacks(s: &StackTotals) -> String {
+    let missing = |n: u64, what: &str| if n == 0 { String::new() } else { format!(", {} {what}", count(n)) };
+    format!(
+        "{} of {}{}{}",
+        plural(s.distinct, "stack"),
+        plural(s.calls, "call"),
+        missing(s.calls.saturating_sub(s.whole), "not followed to the first function"),
+        missing(s.guessed, "partly guessed (?)"),
+    )
 }
 
 /// What the space with the most areas is: the groups with most areas, and what they look like.

@@ -52,6 +52,11 @@ fn each_call_has_its_stack() {
     assert!(!lines.contains("arena_grow") && !lines.contains("Stack"), "{lines}");
     let summary = stdout(&run(dir.path(), &["summary", "t.samara"]));
     assert!(summary.contains("1, 1 program"), "{summary}");
+    let row = summary.lines().find(|line| line.trim_start().starts_with("stacks ")).unwrap();
+    assert!(row.contains(" stacks of ") && row.ends_with(" calls"), "all are whole: {row}");
+    assert!(summary.contains("events t.samara --stacks | less"), "{summary}");
+    let recorded = stderr(&output);
+    assert!(recorded.contains(row), "the same when it is recorded: {recorded}");
 }
 
 #[test]

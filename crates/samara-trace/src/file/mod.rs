@@ -55,7 +55,7 @@ pub use replay::{Process, Replay, ReplayError, Space};
 pub use schema::{FORMAT, Header};
 pub use sink::{FileSink, Written};
 pub use stacks::{Frame, Function, Module, Stack, StackEnd, StackError, Stacks};
-pub use summary::{CallTotals, Failure, Largest, Summary, Tally};
+pub use summary::{CallTotals, Failure, Largest, StackTotals, Summary, Tally};
 pub use text::{Printable, name_bytes, name_text};
 pub use timeline::Timeline;
 pub use writer::{TraceWriter, WriteError};

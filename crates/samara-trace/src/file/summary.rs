@@ -18,6 +18,9 @@ const FAILURES: usize = 256;
 /// thousand areas. A file may claim more, or long names.
 const SURVEY_BYTES: usize = 128 << 20;
 
+/// Most stacks that are counted.
+const STACKS: usize = 1 << 22;
+
 /// Sums events up.
 #[derive(Debug, Default)]
 pub struct Tally {
@@ -25,6 +28,8 @@ pub struct Tally {
     replay: Replay,
     /// The first process, and whether it has ended.
     first: Option<(u32, bool)>,
+    /// For each stack by its number: whether it is whole, and has no guess.
+    stacks: Vec<(bool, bool)>,
 }
 
 /// Totals of a trace.
@@ -72,11 +77,26 @@ pub struct Summary {
     pub largest: Option<Largest>,
     /// Calls that failed, by call and error, in the order in which each first failed.
     pub failures: Vec<Failure>,
+    /// The stacks from which calls were made.
+    pub stacks: StackTotals,
     /// Time of the last event, in nanoseconds since the recording began.
     pub wall_ns: u64,
     /// Why the spaces could not be followed to the end, if so. Figures about areas then cover the
     /// time before.
     pub lost: Option<String>,
+}
+
+/// How many calls and forks have a stack, and how good it is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct StackTotals {
+    /// Stacks that differ.
+    pub distinct: u64,
+    /// Calls and forks with a stack.
+    pub calls: u64,
+    /// Those whose stack was followed to the first function of its thread.
+    pub whole: u64,
+    /// Those of which some function was found by a frame pointer that nothing promises.
+    pub guessed: u64,
 }
 
 /// The space that had the most areas, at its end or near its peak: when it had last grown by a
@@ -129,6 +149,11 @@ impl Tally {
     pub fn add(&mut self, event: &Event) {
         if event.kind.defines() {
             self.totals.events += 1;
+            // A file may claim any number of stacks.
+            if event.kind == EventKind::Stack && self.stacks.len() < STACKS {
+                self.totals.stacks.distinct += 1;
+                self.stacks.push((event.args[1] == 0, !event.text.contains('?')));
+            }
             return;
         }
         let first = self.first.get_or_insert((event.pid, false));
@@ -189,6 +214,11 @@ impl Tally {
         t.events += 1;
         t.wall_ns = t.wall_ns.max(event.exit_ns);
         t.overlapped += u64::from(event.overlapped);
+        if let Some((is_whole, is_certain)) = event.stack.and_then(|number| self.stacks.get(number as usize)) {
+            t.stacks.calls += 1;
+            t.stacks.whole += u64::from(*is_whole);
+            t.stacks.guessed += u64::from(!is_certain);
+        }
         t.unsure += u64::from(matches!(event.kind, EventKind::Call | EventKind::Fork) && event.text == UNSURE);
         for step in &event.plan {
             match step.kind {
