@@ -41,7 +41,7 @@ fn number(u: &mut Unstructured<'_>) -> Result<u64> {
 fn events(u: &mut Unstructured<'_>) -> Result<Vec<Event>> {
     use EventKind as K;
     let mut events: Vec<Event> = Vec::new();
-    let kinds = [K::Exec, K::Call, K::Learnt, K::Fork, K::Share, K::Difference, K::Checked, K::Exit];
+    let kinds = [K::Exec, K::Call, K::Learnt, K::Fork, K::Share, K::Thread, K::Difference, K::Checked, K::Exit];
     // A few mebibytes in all, which take little time.
     let mut weight = 0;
     while !u.is_empty() && weight < 4 << 20 {

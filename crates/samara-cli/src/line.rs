@@ -43,6 +43,7 @@ fn what(out: &mut dyn Write, event: &Event) -> io::Result<()> {
             write!(out, "{} process {}: {}{unsure}", styled(BOLD, "fork"), event.pid, space())
         }
         EventKind::Share => write!(out, "{} process {} shares its parent's areas", styled(BOLD, "vfork"), event.pid),
+        EventKind::Thread => write!(out, "{} {}", styled(BOLD, "thread"), event.tid),
         EventKind::Exit => write!(out, "{} {}", styled(BOLD, "exit"), ended(event.result)),
         EventKind::Learnt => write!(out, "{} {text}", styled(BOLD, "learnt")),
         EventKind::Difference => write!(out, "{} {text}", styled(RED, "DIFFERENCE")),

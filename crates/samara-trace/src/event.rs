@@ -28,6 +28,9 @@ pub enum EventKind {
     /// A process was created that shares its parent's space (`vfork`, `CLONE_VM` without
     /// `CLONE_THREAD`).
     Share,
+    /// A thread was created in a process (`CLONE_THREAD`): `tid`. `args[0]` is the thread that
+    /// created it.
+    Thread,
     /// A process ended. `result` is its wait status as `waitpid` gives it. The space ends with its
     /// last user.
     Exit,
@@ -103,7 +106,7 @@ pub struct Event {
     /// its [cause](crate::Cause::word); for a call whose effect cannot be known, [`UNSURE`];
     /// otherwise empty.
     pub text: String,
-    /// The stack from which a call was made: the number of an [`EventKind::Stack`] before this
+    /// The stack from which a call, a fork or a thread was made: the number of an [`EventKind::Stack`] before this
     /// event. `None` if stacks are not recorded, or this one could not be read.
     pub stack: Option<u32>,
 }

@@ -13,7 +13,7 @@ pub fn call_name(nr: u32) -> Option<&'static str> {
     crate::calls::name(nr)
 }
 
-const KINDS: [(EventKind, &str); 11] = [
+const KINDS: [(EventKind, &str); 12] = [
     (EventKind::Call, "call"),
     (EventKind::Exec, "exec"),
     (EventKind::Fork, "fork"),
@@ -25,6 +25,7 @@ const KINDS: [(EventKind, &str); 11] = [
     (EventKind::Module, "module"),
     (EventKind::Stack, "stack"),
     (EventKind::Symbol, "symbol"),
+    (EventKind::Thread, "thread"),
 ];
 
 /// The name of a kind of event: `call`, `exec`, ...
@@ -43,6 +44,7 @@ pub fn kind_name(kind: EventKind) -> &'static str {
         EventKind::Module => 8,
         EventKind::Stack => 9,
         EventKind::Symbol => 10,
+        EventKind::Thread => 11,
     };
     KINDS[i].1
 }

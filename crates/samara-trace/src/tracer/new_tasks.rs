@@ -90,13 +90,17 @@ impl Tracer<'_> {
             if shares {
                 traffic.users += 1;
                 space = Some(id);
-                if !thread {
+                let mut event = if thread {
+                    let mut event = self.journal.blank(EventKind::Thread, id, Who { pid: tgid, ..who });
+                    event.args[0] = tid as u64;
+                    event
+                } else {
                     let mut event = self.journal.blank(EventKind::Share, id, who);
-                    event.args[0] = id;
-                    event.args[1] = parent_tgid as u64;
-                    event.stack = stack;
-                    self.journal.write(event);
-                }
+                    (event.args[0], event.args[1]) = (id, parent_tgid as u64);
+                    event
+                };
+                event.stack = stack;
+                self.journal.write(event);
             } else {
                 // Calls that were admitted because this one took long may have returned by now, so
                 // `overlapped` counts too.

@@ -49,6 +49,7 @@ pub(crate) fn event(seq: u64) -> Event {
         K::Module,
         K::Stack,
         K::Symbol,
+        K::Thread,
     ];
     let kind = kinds[seq as usize % kinds.len()];
     let base = 0x10000 + seq * 0x1000;

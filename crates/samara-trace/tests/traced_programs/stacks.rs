@@ -108,14 +108,21 @@ fn as_backtrace_sees() -> Result<(), Failed> {
             }
             compared += 1;
         }
+        let starts = events.iter().filter(|e| e.kind == EventKind::Thread);
+        let starts: Vec<&Stack> = starts.filter_map(|start| stacks.stack(start.stack?)).collect();
+        let by_main = |stack: &&Stack| stack.frames.iter().any(|frame| stacks.name(frame) == "main");
+        expect(
+            &format!("{kind}: {starts:?}"),
+            starts.len() == 1 && (*kind == "stripped" || starts.iter().all(by_main)),
+        )?;
         expect(&format!("{kind}: 200 calls in {written}"), written.lines().count() == 200)?;
     }
     println!("{compared} stacks");
     Ok(())
 }
 
-/// Code of a JIT compiler: by its frame pointer, which is a guess, and with the name that it has for
-/// perf. What is no file of the process is not opened.
+/// Code of a JIT compiler: by its frame pointer, which is a guess, and with the name that it has
+/// for perf. What is no file of the process is not opened.
 fn compiled() -> Result<(), Failed> {
     let dir = tempfile::tempdir()?;
     if !build_from(dir.path(), include_str!("compiled.c"), &["-O1", "-g"]) {
