@@ -4,7 +4,9 @@ use std::io::{self, Write};
 
 use samara_oracle::{MixReport, Report};
 use samara_trace::event::{AreaRecord, Event, Step};
-use samara_trace::file::{Frame, Function, Stack, Stacks, Summary, kind_name, perms_name, reasons, step_name};
+use samara_trace::file::{
+    Frame, Function, Stack, StackEnd, Stacks, Summary, kind_name, perms_name, reasons, step_name,
+};
 use samara_trace::{Outcome, Refusal};
 use serde::Serialize;
 use serde::ser::SerializeMap;
@@ -70,6 +72,12 @@ impl Serialize for One<'_> {
         map.serialize_entry("stack", &e.stack)?;
         if let Some(stacks) = self.1 {
             let stack = e.stack.and_then(|number| stacks.stack(number));
+            let end = stack.map(|stack| match stack.end {
+                StackEnd::First => "first",
+                StackEnd::Cut => "cut",
+                StackEnd::Lost => "lost",
+            });
+            map.serialize_entry("stack_end", &end)?;
             map.serialize_entry("frames", &stack.map(|stack| frames(stacks, stack)))?;
         }
         map.end()

@@ -106,8 +106,9 @@ pub struct Event {
     /// its [cause](crate::Cause::word); for a call whose effect cannot be known, [`UNSURE`];
     /// otherwise empty.
     pub text: String,
-    /// The stack from which a call, a fork or a thread was made: the number of an [`EventKind::Stack`] before this
-    /// event. `None` if stacks are not recorded, or this one could not be read.
+    /// The stack from which a call, a fork or a thread was made: the number of an
+    /// [`EventKind::Stack`] before this event. `None` if stacks are not recorded, or this one could
+    /// not be read.
     pub stack: Option<u32>,
 }
 

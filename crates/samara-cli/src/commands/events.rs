@@ -5,7 +5,7 @@ use std::io::{self, Read, Write};
 use std::process::ExitCode;
 
 use samara_trace::event::Event;
-use samara_trace::file::{FileError, Stacks, TraceReader};
+use samara_trace::file::{FileError, StackEnd, Stacks, TraceReader};
 
 use crate::cli::Events;
 use crate::output::clean;
@@ -82,9 +82,19 @@ pub(crate) fn fold<R: Read>(
     // Stacks that differ only within their functions are one.
     let mut lines = BTreeMap::new();
     for ((stack, nr), count) in calls {
-        let frames = stacks.stack(stack).map_or(&[][..], |stack| &stack.frames);
-        let names = frames.iter().rev().flat_map(|frame| stacks.names(frame));
-        let names: String = names.map(|name| format!("{};", clean(&name.replace(';', ":")))).collect();
+        let Some(stack) = stacks.stack(stack) else { continue };
+        let mut names = String::from(match stack.end {
+            StackEnd::First => "",
+            StackEnd::Cut => "[more];",
+            StackEnd::Lost => "[unknown];",
+        });
+        for frame in stack.frames.iter().rev() {
+            for name in stacks.names(frame) {
+                names.push_str(if frame.guessed { "? " } else { "" });
+                names.push_str(&clean(&name.replace(';', ":")));
+                names.push(';');
+            }
+        }
         *lines.entry(names + &line::name(nr)).or_insert(0) += count;
     }
     for (line, count) in lines {

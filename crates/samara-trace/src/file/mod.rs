@@ -54,6 +54,7 @@ pub use reader::TraceReader;
 pub use replay::{Process, Replay, ReplayError, Space};
 pub use schema::{FORMAT, Header};
 pub use sink::{FileSink, Written};
+pub(crate) use stacks::{FRAMES, FUNCTIONS, MAX_FRAMES};
 pub use stacks::{Frame, Function, Module, Stack, StackEnd, StackError, Stacks};
 pub use summary::{CallTotals, Failure, Largest, StackTotals, Summary, Tally};
 pub use text::{Printable, name_bytes, name_text};

@@ -7,10 +7,22 @@ use std::fmt;
 use crate::event::{Event, EventKind};
 
 /// Most frames of all stacks together.
-const MAX_FRAMES: usize = 1 << 23;
+pub(crate) const MAX_FRAMES: usize = 1 << 23;
 
 /// Most modules, stacks and symbols, each.
 const MAX_NUMBER: usize = 1 << 22;
+
+/// Most frames of a stack, as the recorder keeps them.
+pub(crate) const FRAMES: usize = 512;
+
+/// Most bytes of a name, of a function or of a place.
+const NAME_BYTES: usize = 4096;
+
+/// Most functions at one address.
+pub(crate) const FUNCTIONS: usize = 64;
+
+/// Most bytes of all names and places together.
+const MAX_TEXT: usize = 256 << 20;
 
 /// The call stacks that the events of a trace define.
 ///
@@ -49,6 +61,7 @@ pub struct Stacks {
     modules: Vec<Module>,
     stacks: Vec<Stack>,
     frames: usize,
+    text: usize,
     symbols: HashMap<(u32, u64), Vec<Function>>,
 }
 
@@ -111,7 +124,7 @@ pub struct StackError(u64, &'static str);
 
 impl fmt::Display for StackError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "event {}: {}: the file is damaged", self.0, self.1)
+        write!(f, "event {}: {}", self.0, self.1)
     }
 }
 
@@ -126,6 +139,12 @@ impl Stacks {
     pub fn note(&mut self, event: &Event) -> Result<(), StackError> {
         let wrong = |what| StackError(event.seq, what);
         let due = |number: usize| event.args[0] == number as u64 && number < MAX_NUMBER;
+        if matches!(event.kind, EventKind::Module | EventKind::Symbol) {
+            self.text = self.text.saturating_add(event.text.len());
+            if self.text > MAX_TEXT {
+                return Err(wrong("more names than the reader keeps"));
+            }
+        }
         match event.kind {
             EventKind::Module => {
                 let (id, name) = event.text.split_once(' ').ok_or(wrong("a module without a name"))?;
@@ -145,13 +164,17 @@ impl Stacks {
                     2 => StackEnd::Lost,
                     _ => return Err(wrong("a stack with an unknown end")),
                 };
-                let known = |frame: &Frame| (frame.module as usize) < self.modules.len();
-                let frames: Option<Vec<Frame>> = event.text.split(' ').map(|text| parse(text).filter(known)).collect();
-                let frames = frames.ok_or(wrong("a stack's frame cannot be read"))?;
-                self.frames += frames.len();
+                let count = event.text.split(' ').take(FRAMES + 1).count();
+                if count > FRAMES {
+                    return Err(wrong("a stack with more frames than a recorder keeps"));
+                }
+                self.frames += count;
                 if self.frames > MAX_FRAMES {
                     return Err(wrong("more frames than the reader keeps"));
                 }
+                let known = |frame: &Frame| (frame.module as usize) < self.modules.len();
+                let frames: Option<Vec<Frame>> = event.text.split(' ').map(|text| parse(text).filter(known)).collect();
+                let frames = frames.ok_or(wrong("a stack's frame cannot be read"))?;
                 self.stacks.push(Stack { frames, end });
             }
             EventKind::Symbol => {
@@ -160,11 +183,15 @@ impl Stacks {
                 if self.symbols.len() >= MAX_NUMBER {
                     return Err(wrong("more symbols than the reader keeps"));
                 }
+                if event.text.split(['\n', '\t']).any(|name| name.len() > NAME_BYTES) {
+                    return Err(wrong("a longer name than a recorder keeps"));
+                }
                 let function = |line: &str| {
                     let (name, place) = line.split_once('\t').unwrap_or((line, ""));
                     Function { name: name.to_owned(), place: place.to_owned() }
                 };
-                self.symbols.insert((module, event.args[1]), event.text.split('\n').map(function).collect());
+                self.symbols
+                    .insert((module, event.args[1]), event.text.split('\n').take(FUNCTIONS).map(function).collect());
             }
             _ => {}
         }

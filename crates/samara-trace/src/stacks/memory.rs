@@ -20,8 +20,8 @@ impl StackMemory {
     /// The word at an address. `None`: it cannot be read.
     pub(crate) fn word(&mut self, at: u64) -> Option<u64> {
         let mut bytes = [0; 8];
-        for (i, byte) in (at..).zip(&mut bytes) {
-            *byte = self.byte(i)?;
+        for (i, byte) in (0..).zip(&mut bytes) {
+            *byte = self.byte(at.checked_add(i)?)?;
         }
         Some(u64::from_le_bytes(bytes))
     }

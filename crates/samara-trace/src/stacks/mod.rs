@@ -11,6 +11,7 @@
 
 mod memory;
 mod module;
+mod rule;
 mod symbols;
 
 use std::collections::HashMap;
@@ -23,15 +24,19 @@ use samara_mm::{Flags, Object};
 
 use crate::arch;
 use crate::event::EventKind;
+use crate::file::{FRAMES, MAX_FRAMES};
 use crate::journal::{Journal, Who};
 use crate::os::sys::{self, Tid};
 use crate::space::SpaceId;
 use crate::space::model::Model;
 use crate::stacks::memory::StackMemory;
 use crate::stacks::module::Module;
+use crate::stacks::rule::Rule;
 
-/// Most frames of a stack that are kept.
-const FRAMES: usize = 512;
+/// Where the registers are that a signal has saved, from its frame's stack pointer on:
+/// `uc_mcontext` of the `ucontext_t` there. The frame pointer is the 10th of them, then come the
+/// stack pointer (15) and the instruction pointer (16).
+const CONTEXT: u64 = 40;
 
 /// Most bytes between the first function's stack pointer and where the kernel put the arguments.
 const BOTTOM: u64 = 256;
@@ -95,6 +100,12 @@ pub(crate) struct Stacks {
     modules: Vec<Module>,
     by_key: HashMap<Key, u32>,
     by_frames: HashMap<(Box<[Frame]>, End), u32>,
+    /// By module and address.
+    rules: HashMap<(u32, u64), Rule>,
+    /// Files whose functions will not be named, because too many are open.
+    unnamed: u64,
+    /// Frames of all stacks.
+    frames: usize,
     spaces: HashMap<SpaceId, Unwinding>,
 }
 
@@ -112,8 +123,8 @@ pub(crate) struct Asked<'a> {
 struct Place {
     module: u32,
     at: u64,
-    /// The module has tables for the unwinder.
-    has_tables: bool,
+    /// How to go on from there.
+    rule: Rule,
 }
 
 impl Stacks {
@@ -126,9 +137,14 @@ impl Stacks {
             self.write_module(number, asked, journal);
         }
         let number = u32::try_from(self.by_frames.len()).ok()?;
+        if self.frames + frames.len() > MAX_FRAMES && !self.by_frames.contains_key(&(frames.as_slice().into(), end)) {
+            journal.note("the stacks that differ have more than 8 Mi functions: later ones are not kept".into());
+            return None;
+        }
         let text = match self.by_frames.entry((frames.into_boxed_slice(), end)) {
             std::collections::hash_map::Entry::Occupied(known) => return Some(*known.get()),
             std::collections::hash_map::Entry::Vacant(new) => {
+                self.frames += new.key().0.len();
                 let text = new.key().0.iter().map(Frame::to_string).collect::<Vec<_>>().join(" ");
                 new.insert(number);
                 text
@@ -147,6 +163,13 @@ impl Stacks {
 
     /// Writes what is at the addresses of all frames, as far as files say it.
     pub(crate) fn write_symbols(&self, who: Who, journal: &mut Journal<'_>) {
+        if self.unnamed > 0 {
+            journal.note(format!(
+                "stacks: the functions of {} files are not named: {} are kept open at most",
+                self.unnamed,
+                module::OPEN
+            ));
+        }
         let mut addresses = vec![std::collections::BTreeSet::new(); self.modules.len()];
         for frame in self.by_frames.keys().flat_map(|(frames, _)| frames) {
             if let Some(of_module) = addresses.get_mut(frame.module as usize) {
@@ -192,18 +215,32 @@ impl Stacks {
             if asked.compat {
                 break End::Lost; // no unwinder for 32-bit code
             }
+            match place.rule {
+                Rule::Refused => break End::Lost,
+                Rule::Signal => {
+                    let mut saved = |register: u64| read(regs.sp().wrapping_add(CONTEXT + 8 * register)).ok();
+                    let (Some(bp), Some(sp), Some(ip)) = (saved(10), saved(15), saved(16)) else { break End::Lost };
+                    regs = UnwindRegsX86_64::new(ip, sp, bp);
+                    (address, guessed) = (FrameAddress::from_instruction_pointer(ip), false);
+                    continue;
+                }
+                Rule::Told | Rule::Guess => {}
+            }
             let next = unwinding.unwinder.unwind_frame(address, &mut regs, &mut unwinding.cache, &mut read);
             match next.map(|next| next.and_then(NonZeroU64::new)) {
-                Ok(Some(next)) => (address, guessed) = (FrameAddress::ReturnAddress(next), !place.has_tables),
-                Ok(None) => break End::First,
-                Err(_) => break End::Lost,
+                Ok(Some(next)) => {
+                    (address, guessed) = (FrameAddress::ReturnAddress(next), place.rule == Rule::Guess);
+                }
+                Ok(None) if place.rule == Rule::Told => break End::First,
+                Ok(None) | Err(_) => break End::Lost,
             }
         };
         self.spaces.insert(asked.space, unwinding);
         // The loader's first function has no caller, and no table that says so. Its frame is where
         // the kernel put the arguments.
         let bottom = asked.model.layout().start_stack;
-        let at_bottom = bottom != 0 && (bottom.saturating_sub(BOTTOM)..=bottom + BOTTOM).contains(&regs.sp());
+        let at_bottom =
+            bottom != 0 && (bottom.saturating_sub(BOTTOM)..=bottom.saturating_add(BOTTOM)).contains(&regs.sp());
         let end = if end == End::Lost && at_bottom && !asked.compat { End::First } else { end };
         (!frames.is_empty()).then_some((frames, end))
     }
@@ -225,7 +262,14 @@ impl Stacks {
             None => {
                 let number = u32::try_from(self.modules.len()).ok()?;
                 self.modules.push(match &key {
-                    Key::File { name, .. } => Module::of_file(asked.who.tid, (start, end), name),
+                    Key::File { name, .. } => {
+                        let mut module = Module::of_file(asked.who.tid, (start, end), name);
+                        if self.modules.len() >= module::OPEN {
+                            module.file = None;
+                            self.unnamed += 1;
+                        }
+                        module
+                    }
                     Key::Special(name) => Module::without_file(name, None),
                     Key::Anonymous(pid) => Module::without_file("[anon]", Some(*pid)),
                 });
@@ -235,7 +279,9 @@ impl Stacks {
         };
         let module = self.modules.get(number as usize)?;
         let Some(bias) = offset.and_then(|offset| module.bias(start, offset)) else {
-            return Some(Place { module: number, at: address, has_tables: false });
+            // In a file that cannot be read, where in the file it is.
+            let at = offset.map_or(address, |offset| address - start + offset);
+            return Some(Place { module: number, at, rule: Rule::Guess });
         };
         let part = Part { end, module: number, bias };
         if unwinding.parts.get(&start) != Some(&part) {
@@ -245,10 +291,17 @@ impl Stacks {
                 unwinding.parts.remove(&other);
             }
             let sections = module.sections.clone();
-            unwinding.unwinder.add_module(framehop::Module::new(String::new(), start..end, bias, sections.info()));
+            unwinding.unwinder.add_module(framehop::Module::new(
+                String::new(),
+                start..end,
+                bias.wrapping_add(sections.lowest),
+                sections.info(),
+            ));
             unwinding.parts.insert(start, part);
         }
-        Some(Place { module: number, at: address.wrapping_sub(bias), has_tables: module.sections.has_tables() })
+        let at = address.wrapping_sub(bias);
+        let rule = *self.rules.entry((number, at)).or_insert_with(|| rule::rule(&module.sections, at));
+        Some(Place { module: number, at, rule })
     }
 }
 

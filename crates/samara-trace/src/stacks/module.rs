@@ -16,8 +16,11 @@ use object::{Object, ObjectSection, ObjectSegment, ReadCache};
 use crate::file::name_bytes;
 use crate::os::sys::Tid;
 
+/// Most files that are kept open. The recorder has one for each process too.
+pub(super) const OPEN: usize = 256;
+
 /// Most bytes of one section.
-const MAX_SECTION_BYTES: u64 = 256 << 20;
+const MAX_SECTION_BYTES: u64 = 64 << 20;
 
 /// A file with code, or code without a file.
 #[derive(Debug, Default)]
@@ -44,30 +47,27 @@ struct Segment {
 }
 
 /// A section: its addresses, and its content.
-type Section = Option<(Range<u64>, Arc<[u8]>)>;
+pub(super) type Section = Option<(Range<u64>, Arc<[u8]>)>;
 
 /// The sections that the unwinder needs.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Sections {
-    text: Option<Range<u64>>,
-    got: Option<Range<u64>>,
-    eh_frame: Section,
-    eh_frame_hdr: Section,
-    debug_frame: Section,
+    pub(super) text: Option<Range<u64>>,
+    pub(super) got: Option<Range<u64>>,
+    pub(super) eh_frame: Section,
+    pub(super) eh_frame_hdr: Section,
+    pub(super) debug_frame: Section,
+    /// The lowest address of the module.
+    pub(crate) lowest: u64,
 }
 
 impl Sections {
-    /// Whether there is a table that says where the return address is.
-    pub(crate) fn has_tables(&self) -> bool {
-        self.eh_frame.is_some() || self.debug_frame.is_some()
-    }
-
     /// The sections as the unwinder takes them.
     pub(crate) fn info(self) -> ExplicitModuleSectionInfo<Arc<[u8]>> {
         let addresses = |section: &Section| section.as_ref().map(|(addresses, _)| addresses.clone());
         let content = |section: Section| section.map(|(_, content)| content);
         ExplicitModuleSectionInfo {
-            base_svma: 0,
+            base_svma: self.lowest,
             text_svma: self.text,
             text: None,
             stubs_svma: None,
@@ -150,18 +150,26 @@ fn sections<'d>(elf: &impl Object<'d>) -> Sections {
         Some(section.address()..section.address().saturating_add(section.size()))
     };
     let section = |name: &str| {
-        let section = elf.section_by_name(name).filter(|section| section.size() <= MAX_SECTION_BYTES)?;
-        let content = section.uncompressed_data().ok().filter(|content| !content.is_empty())?;
-        Some((section.address()..section.address().saturating_add(section.size()), Arc::from(&*content)))
+        let section = elf.section_by_name(name)?;
+        let content = content(&section, &mut MAX_SECTION_BYTES.clone()).filter(|content| !content.is_empty())?;
+        Some((section.address()..section.address().saturating_add(section.size()), content))
     };
-    let mut eh_frame = section(".eh_frame");
-    // Without a file's content, as in a file of debug information alone, it is empty.
-    eh_frame = eh_frame.filter(|(_, content): &(Range<u64>, Arc<[u8]>)| content.iter().any(|byte| *byte != 0));
+    // In a file of debug information alone it has no content.
+    let eh_frame = section(".eh_frame").filter(|(_, content)| content.iter().any(|byte| *byte != 0));
+    let debug_frame = if eh_frame.is_none() { section(".debug_frame") } else { None };
     Sections {
         text: addresses(".text"),
         got: addresses(".got"),
         eh_frame,
         eh_frame_hdr: section(".eh_frame_hdr"),
-        debug_frame: section(".debug_frame"),
+        debug_frame,
+        lowest: elf.segments().map(|segment| segment.address()).min().unwrap_or(0),
     }
+}
+
+/// The content of a section, decompressed, if it has no more bytes than are `left`.
+pub(super) fn content<'d>(section: &impl ObjectSection<'d>, left: &mut u64) -> Option<Arc<[u8]>> {
+    let compressed = section.compressed_data().ok()?;
+    *left = left.checked_sub(compressed.uncompressed_size)?;
+    Some(Arc::from(&*compressed.decompress().ok()?))
 }

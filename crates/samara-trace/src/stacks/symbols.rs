@@ -4,21 +4,28 @@
 //! Called once, after the program.
 
 use std::collections::BTreeSet;
-use std::os::fd::AsRawFd;
+use std::fs::File;
+use std::io::{Read, Seek, SeekFrom};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use addr2line::{Loader, demangle_auto};
-use object::{Object, ReadCache};
+use addr2line::{Context, demangle_auto};
+use gimli::{Dwarf, EndianArcSlice, LittleEndian, SectionId};
+use object::{Object, ObjectSymbol, ReadCache};
 
-use super::module::{Module, hex, open_regular};
+use super::module::{Module, content, hex, open_regular};
+use crate::file::FUNCTIONS;
 use crate::os::sys::Tid;
 
 /// Most bytes of a name, of a function or of a file, that are kept.
 const NAME_BYTES: usize = 1024;
 
 /// Most bytes of a file of JIT-compiled code's names that are read.
-const PERF_MAP_BYTES: u64 = 256 << 20;
+const PERF_MAP_BYTES: u64 = 32 << 20;
+
+/// Most bytes of a file that are read, and of its sections after decompression.
+const FILE_BYTES: u64 = 1 << 30;
 
 /// Passes the text of each address about which something is known to `found`.
 pub(crate) fn each(module: &Module, addresses: &BTreeSet<u64>, mut found: impl FnMut(u64, String)) {
@@ -38,13 +45,10 @@ pub(crate) fn each(module: &Module, addresses: &BTreeSet<u64>, mut found: impl F
             }
         }
         (None, Some(file)) => {
-            // A file that has no name any more still has this one.
-            let opened = PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()));
             let debug = module.build_id.as_deref().and_then(debug_file);
-            let loaders: Vec<Loader> =
-                debug.into_iter().chain([opened]).filter_map(|path| Loader::new(path).ok()).collect();
+            let files: Vec<Named> = debug.as_ref().into_iter().chain([file]).filter_map(Named::new).collect();
             for at in addresses {
-                if let Some(text) = loaders.iter().find_map(|loader| text(loader, *at)) {
+                if let Some(text) = files.iter().find_map(|file| file.text(*at)) {
                     found(*at, text);
                 }
             }
@@ -54,38 +58,82 @@ pub(crate) fn each(module: &Module, addresses: &BTreeSet<u64>, mut found: impl F
 }
 
 /// The file with the debug information of the module that has this build id.
-fn debug_file(build_id: &str) -> Option<PathBuf> {
+fn debug_file(build_id: &str) -> Option<File> {
     let (first, rest) = build_id.split_at_checked(2)?;
     let path = Path::new("/usr/lib/debug/.build-id").join(first).join(format!("{rest}.debug"));
     let file = open_regular(&path)?;
-    let cache = ReadCache::new(file);
+    let cache = ReadCache::new(&file);
     let is_it = object::File::parse(&cache).ok()?.build_id().ok()??;
-    (hex(is_it) == build_id).then_some(path)
+    (hex(is_it) == build_id).then_some(file)
 }
 
-/// The functions at an address, the innermost first.
-fn text(loader: &Loader, at: u64) -> Option<String> {
-    let mut lines: Vec<String> = Vec::new();
-    if let Ok(mut frames) = loader.find_frames(at) {
-        while let Ok(Some(frame)) = frames.next() {
-            let name = frame.function.and_then(|function| Some(function.demangle().ok()?.into_owned()));
-            let place = frame.location.and_then(|at| {
-                let file = at.file?;
-                Some(at.line.map_or_else(|| file.to_owned(), |line| format!("{file}:{line}")))
-            });
-            if name.is_some() || place.is_some() {
-                lines.push(line(&name.unwrap_or_default(), place.as_deref()));
+type Reader = EndianArcSlice<LittleEndian>;
+
+/// What a file says of its addresses. All of it is read at once: a file that is mapped may be cut
+/// meanwhile, and no other file is looked for.
+struct Named {
+    functions: Option<Context<Reader>>,
+    /// The table of symbols, ascending: address, size, name.
+    symbols: Vec<(u64, u64, String)>,
+}
+
+impl Named {
+    fn new(mut file: &File) -> Option<Self> {
+        let mut bytes = Vec::new();
+        file.seek(SeekFrom::Start(0)).ok()?;
+        file.take(FILE_BYTES).read_to_end(&mut bytes).ok()?;
+        let elf = object::File::parse(&*bytes).ok().filter(|elf| elf.format() == object::BinaryFormat::Elf)?;
+        let mut left = FILE_BYTES;
+        let mut section = |id: SectionId| -> Result<Reader, gimli::Error> {
+            let content = elf.section_by_name(id.name()).and_then(|section| content(&section, &mut left));
+            Ok(Reader::new(content.unwrap_or_else(|| Arc::from([])), LittleEndian))
+        };
+        let functions = Dwarf::load(&mut section).and_then(Context::from_dwarf).ok();
+        let mut symbols: Vec<_> = elf
+            .symbols()
+            .chain(elf.dynamic_symbols())
+            .filter(|symbol| symbol.is_definition() && symbol.kind() != object::SymbolKind::Data)
+            .filter_map(|symbol| Some((symbol.address(), symbol.size(), symbol.name().ok()?.to_owned())))
+            .collect();
+        symbols.sort_by_key(|symbol| symbol.0);
+        Some(Named { functions, symbols })
+    }
+
+    /// The symbol that an address is in.
+    fn symbol(&self, at: u64) -> Option<&str> {
+        let before = self.symbols.partition_point(|(start, _, _)| *start <= at);
+        let (start, size, name) = self.symbols.get(before.checked_sub(1)?)?;
+        (*size == 0 || at - start < *size).then_some(name)
+    }
+
+    /// The functions at an address, the innermost first.
+    fn text(&self, at: u64) -> Option<String> {
+        let mut lines: Vec<String> = Vec::new();
+        let frames = self.functions.as_ref().and_then(|functions| functions.find_frames(at).skip_all_loads().ok());
+        if let Some(mut frames) = frames {
+            while let Ok(Some(frame)) = frames.next() {
+                let name = frame.function.and_then(|function| Some(function.demangle().ok()?.into_owned()));
+                let place = frame.location.and_then(|at| {
+                    let file = at.file?;
+                    Some(at.line.map_or_else(|| file.to_owned(), |line| format!("{file}:{line}")))
+                });
+                if name.is_some() || place.is_some() {
+                    lines.push(line(&name.unwrap_or_default(), place.as_deref()));
+                }
+                if lines.len() == FUNCTIONS {
+                    break;
+                }
             }
         }
+        // The table of symbols knows less: no inlined functions, and no places.
+        let is_named = lines.last().is_some_and(|line| !line.starts_with('\t'));
+        if !is_named && let Some(name) = self.symbol(at) {
+            let name = demangle_auto(name.into(), None);
+            let place = lines.pop().and_then(|line| Some(line.strip_prefix('\t')?.to_owned()));
+            lines.push(line(&name, place.as_deref()));
+        }
+        (!lines.is_empty()).then(|| lines.join("\n"))
     }
-    // The table of symbols knows less: no inlined functions, and no places.
-    let is_named = lines.last().is_some_and(|line| !line.starts_with('\t'));
-    if !is_named && let Some(name) = loader.find_symbol(at) {
-        let name = demangle_auto(name.into(), None);
-        let place = lines.pop().and_then(|line| Some(line.strip_prefix('\t')?.to_owned()));
-        lines.push(line(&name, place.as_deref()));
-    }
-    (!lines.is_empty()).then(|| lines.join("\n"))
 }
 
 fn line(name: &str, place: Option<&str>) -> String {
@@ -102,7 +150,7 @@ fn line(name: &str, place: Option<&str>) -> String {
 /// What a JIT compiler says of its code, by address: first address, end, name. Of code that was
 /// replaced, the last. Everybody may write to that folder, so the file must be the process's own.
 fn perf_map(process: Tid, owner: Option<u32>) -> Vec<(u64, u64, String)> {
-    use std::io::{BufRead, BufReader, Read};
+    use std::io::{BufRead, BufReader};
     let path = PathBuf::from(format!("/tmp/perf-{process}.map"));
     let is_own = |file: &std::fs::Metadata| file.is_file() && Some(file.uid()) == owner;
     if !path.symlink_metadata().is_ok_and(|file| is_own(&file)) {

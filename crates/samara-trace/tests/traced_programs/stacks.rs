@@ -16,6 +16,8 @@ use crate::recorder::Body;
 pub(crate) const TRIALS: &[(&str, Body)] = &[
     ("stacks_are_those_of_backtrace", as_backtrace_sees),
     ("stacks_of_compiled_code", compiled),
+    ("stacks_of_signal_handlers", signalled),
+    ("stacks_of_tables_that_mislead", misled),
     ("stacks_of_what_is_not_there", odd),
 ];
 
@@ -147,6 +149,76 @@ fn compiled() -> Result<(), Failed> {
         expect(&format!("{frames:?}"), first.starts_with(name) && second == "outer" && third == "main")?;
     }
     Ok(())
+}
+
+type LastMap = (Vec<(String, bool)>, Stack);
+
+/// The names of the functions of the last map of a page, whether each is guessed, and the stack.
+fn last_map(dir: &Path, source: &str, options: &[&str]) -> Result<Option<LastMap>, Failed> {
+    if !build_from(dir, source, options) {
+        println!("skipped: no gcc that makes such a program");
+        return Ok(None);
+    }
+    let (events, stacks) = recorded(&dir.join("program"), &dir.join("out"))?;
+    let call = events.iter().rfind(|e| e.nr == Some(libc::SYS_mmap as u32) && e.args[1] == 4096);
+    let stack = call.and_then(|call| stacks.stack(call.stack?)).ok_or("no stack of the call")?;
+    let names = stack.frames.iter().map(|frame| (stacks.name(frame), frame.guessed)).collect();
+    Ok(Some((names, stack.clone())))
+}
+
+/// A signal handler, and the function that the signal interrupted.
+fn signalled() -> Result<(), Failed> {
+    const SOURCE: &str = "
+        #include <signal.h>
+        #include <sys/mman.h>
+        #include <unistd.h>
+        __attribute__((noinline)) void handler(int n) {
+            if (mmap(0, 4096, n ? PROT_READ : 0, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) == MAP_FAILED) _exit(1);
+        }
+        __attribute__((noinline)) int interrupted(int n) {
+            volatile int *nowhere = 0;
+            return *nowhere + n;
+        }
+        void leave(int n) { handler(n); _exit(0); }
+        int main(void) { signal(SIGSEGV, leave); return interrupted(getpid()) == 0; }";
+    let dir = tempfile::tempdir()?;
+    for optimised in ["-O0", "-O2"] {
+        let options = [optimised, "-g", "-fno-delete-null-pointer-checks"];
+        let Some((names, stack)) = last_map(dir.path(), SOURCE, &options)? else { return Ok(()) };
+        let is_at = |name: &str| names.iter().position(|(is, guessed)| is == name && !guessed);
+        let handler = is_at("handler").ok_or_else(|| format!("{names:?}"))?;
+        let right = is_at("interrupted") == Some(handler + 3) && is_at("main") == Some(handler + 4);
+        expect(&format!("{names:?} {:?}", stack.end), right && stack.end == StackEnd::First)?;
+    }
+    Ok(())
+}
+
+/// Functions without tables, beside others that have some: what the frame pointer says is a guess.
+/// A table that never ends is not followed.
+fn misled() -> Result<(), Failed> {
+    const SOURCE: &str = r#"
+        #include <sys/mman.h>
+        #include <unistd.h>
+        __attribute__((noinline)) void map(void) {
+            if (mmap(0, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) == MAP_FAILED) _exit(1);
+        }
+        void without_table(void);
+        __asm__(".text; .type without_table, @function; without_table: TABLE push %rbp; mov %rsp, %rbp;"
+                "call map; pop %rbp; ret; END .size without_table, . - without_table");
+        __attribute__((noinline)) int caller(int n) { without_table(); return n; }
+        int main(void) { return caller(0); }"#;
+    let dir = tempfile::tempdir()?;
+    let options = ["-O1", "-g", "-fno-omit-frame-pointer", "-no-pie", "-fno-pic"];
+    let without = SOURCE.replace("TABLE", "").replace("END", "");
+    let Some((names, stack)) = last_map(dir.path(), &without, &options)? else { return Ok(()) };
+    let at = names.iter().position(|(name, _)| name == "map").ok_or_else(|| format!("{names:?}"))?;
+    let guessed = names.get(at + 2) == Some(&("caller".to_owned(), true));
+    expect(&format!("{names:?} {:?}", stack.end), guessed && stack.end == StackEnd::First)?;
+    let endless = ".cfi_startproc; .cfi_escape 0x0f,0x03,0x2f,0xfd,0xff;";
+    let endless = SOURCE.replace("TABLE", endless).replace("END", ".cfi_endproc;");
+    let Some((names, stack)) = last_map(dir.path(), &endless, &options)? else { return Ok(()) };
+    let last = names.last().map(|(name, _)| name.as_str()) == Some("without_table");
+    expect(&format!("{names:?} {:?}", stack.end), last && stack.end == StackEnd::Lost)
 }
 
 /// A program that is gone when its symbols are looked up, and one of 32 bits.
