@@ -36,11 +36,11 @@ pub fn show(
 /// The trace cannot be read.
 pub fn events(input: impl Read, json: bool, out: &mut dyn Write) -> Result<(), String> {
     let reader = TraceReader::new(input).map_err(|error| error.to_string())?;
-    match events::print(reader, json, None, out) {
-        Ok(Ok(())) => Ok(()),
-        Ok(Err(error)) => Err(error.to_string()),
-        Err(error) => Err(error.to_string()),
-    }
+    said(events::print(reader, json, None, out))
+}
+
+fn said(printed: io::Result<Result<(), FileError>>) -> Result<(), String> {
+    printed.map_err(|error| error.to_string())?.map_err(|error| error.to_string())
 }
 
 /// Writes what `samara events --stacks` and `samara events --folded` print, as far as the trace
@@ -54,11 +54,6 @@ pub fn stacks(input: impl Read + Clone, out: &mut dyn Write) -> Result<(), Strin
     for event in open()?.map_while(Result::ok) {
         stacks.note(&event).map_err(|error| error.to_string())?;
     }
-    let said = |printed: io::Result<Result<(), FileError>>| match printed {
-        Ok(Ok(())) => Ok(()),
-        Ok(Err(error)) => Err(error.to_string()),
-        Err(error) => Err(error.to_string()),
-    };
     said(events::print(open()?, false, Some(&stacks), out))?;
     said(events::fold(open()?, &stacks, out))
 }

@@ -33,8 +33,8 @@ const LOOKS: u32 = 256;
 /// Number of looks, each later than the one before, until a thread that stands aside naps: some
 /// microseconds.
 const GLANCES: u32 = 8;
-/// The patience of who asks for the whole space, and would see one of many that keep it busy go
-/// away and come back.
+/// No patience. For who asks for the whole space: it would see one of the threads that keep the
+/// space busy go away, and meet the next.
 pub(crate) const IN_LINE: u32 = 0;
 /// The round of a pause that is a nap.
 const NAP: u32 = 128;

@@ -231,8 +231,8 @@ shared_address_space! {
     /// wait [stands aside](Wait::PATIENCE) for some milliseconds at most, while others that came
     /// later may pass; then it waits in line, in order. So a thread whose calls take long gets its
     /// turn more seldom than threads with short ones. A call with a timeout, a fork, a snapshot and
-    /// whatever else needs the whole space wait in line at once. A change waits for the faults that
-    /// were there before it: later ones give way.
+    /// whatever else needs the whole space from the start wait in line at once. A change waits for
+    /// the faults that were there before it: later ones give way.
     ///
     /// ```
     /// use samara_mm::{Access, Config, FileId, MapRequest, Prot, SharedAddressSpace};

@@ -7,7 +7,7 @@ use samara_mm::*;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::mpsc::channel;
+use std::sync::mpsc::{Sender, channel};
 use std::time::Duration;
 
 const PAGE: u64 = 0x1000;
@@ -219,23 +219,35 @@ fn what_is_being_changed_is_kept_from_faults_and_calls() {
     space.check().unwrap();
 }
 
+/// Begins a call that maps the page at [`BASE`], and is over when the channel is sent something.
+fn begin<'scope, W: Wait>(
+    scope: &'scope std::thread::Scope<'scope, '_>,
+    space: &'scope SharedAddressSpace<FileId, Membarrier, W>,
+) -> Sender<()>
+where
+    SharedAddressSpace<FileId, Membarrier, W>: Sync,
+{
+    let ((applying, is_applying), (go, may_go)) = (channel(), channel::<()>());
+    scope.spawn(move || {
+        let apply = |_: &Plan| {
+            applying.send(()).unwrap();
+            may_go.recv().map_err(|_| Errno::EBUSY)
+        };
+        space.caller_with(apply).map(&rw(BASE, 1)).unwrap();
+    });
+    is_applying.recv().unwrap();
+    go
+}
+
 /// In line, whoever asked first is first, as far as ranges meet; others do not wait.
 #[test]
 fn range_locks_are_granted_in_order() {
     let space: SharedAddressSpace<_, _, InLine> =
         SharedAddressSpace::from_space(AddressSpace::<FileId>::new(Config::default()), Membarrier::new()).unwrap();
-    let ((applying, is_applying), (go, may_go)) = (channel(), channel::<()>());
     let order = std::sync::Mutex::new(Vec::new());
     std::thread::scope(|scope| {
         let (space, order) = (&space, &order);
-        scope.spawn(move || {
-            let apply = |_: &Plan| {
-                applying.send(()).unwrap();
-                may_go.recv().map_err(|_| Errno::EBUSY)
-            };
-            space.caller_with(apply).map(&rw(BASE, 1)).unwrap();
-        });
-        is_applying.recv().unwrap();
+        let go = begin(scope, space);
         let mut waiting = 0;
         // Each changes something when its turn comes.
         for (name, prot) in [('a', Prot::READ), ('b', Prot::RW), ('c', Prot::empty()), ('d', Prot::READ)] {
@@ -266,17 +278,9 @@ fn until_it_waits_in_line<const PATIENCE: u32>(
     let one = AddressSpace::new(Config::default());
     let space: SharedAddressSpace<_, _, Aside<PATIENCE>> =
         SharedAddressSpace::from_space(one, Membarrier::new()).unwrap();
-    let ((applying, is_applying), (go, may_go)) = (channel(), channel::<()>());
     std::thread::scope(|scope| {
         let (space, wait) = (&space, &wait);
-        scope.spawn(move || {
-            let apply = |_: &Plan| {
-                applying.send(()).unwrap();
-                may_go.recv().map_err(|_| Errno::EBUSY)
-            };
-            space.caller_with(apply).map(&rw(BASE, 1)).unwrap();
-        });
-        is_applying.recv().unwrap();
+        let go = begin(scope, space);
         scope.spawn(move || wait(space));
         let end = std::time::Instant::now() + Duration::from_secs(60);
         while space.statistics().queued == 0 && std::time::Instant::now() < end {

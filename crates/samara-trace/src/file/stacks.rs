@@ -230,14 +230,6 @@ impl Stacks {
         Shown { stacks: self, frame }
     }
 
-    /// The name of a frame's outermost function, or its module and address.
-    pub fn name(&self, frame: &Frame) -> String {
-        match self.functions(frame).last().filter(|function| !function.name.is_empty()) {
-            Some(function) => function.name.clone(),
-            None => self.address(frame),
-        }
-    }
-
     /// The names of all functions at a frame's address, the outermost first, or its module and
     /// address.
     pub fn names(&self, frame: &Frame) -> Vec<String> {

@@ -86,12 +86,12 @@ pub struct Summary {
     pub lost: Option<String>,
 }
 
-/// How many calls and forks have a stack, and how good it is.
+/// How many calls have a stack, and how good it is. Forks and starts of threads are calls too.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StackTotals {
     /// Stacks that differ.
     pub distinct: u64,
-    /// Calls and forks with a stack.
+    /// Calls with a stack.
     pub calls: u64,
     /// Those whose stack was followed to the first function of its thread.
     pub whole: u64,

@@ -302,6 +302,11 @@ fn find_mount(tid: Tid, is: impl Fn(&Mount) -> bool) -> Option<Mount> {
     find(&tid.to_string()).or_else(|| find("self"))
 }
 
+/// Whether a read of a file on this device may wait for a process (FUSE): one that may wait for us.
+pub(crate) fn may_wait(tid: Tid, dev: (u32, u32)) -> bool {
+    find_mount(tid, |m| m.dev == dev).is_some_and(|m| m.kind.starts_with("fuse"))
+}
+
 fn named(meta: &Metadata, places: HugePlaces) -> Inode {
     let dev = (libc::major(meta.dev()), libc::minor(meta.dev()));
     Inode { dev, inode: meta.ino(), name: "".into(), places, huge: None }

@@ -8,7 +8,7 @@ const PIECE: u64 = 4096;
 /// Memory of a task.
 pub(crate) struct StackMemory {
     tid: Tid,
-    /// By address of the piece, the last one that was used at the end.
+    /// Each with its address.
     pieces: Vec<(u64, Box<[u8]>)>,
 }
 
@@ -19,30 +19,30 @@ impl StackMemory {
 
     /// The word at an address. `None`: it cannot be read.
     pub(crate) fn word(&mut self, at: u64) -> Option<u64> {
-        let mut bytes = [0; 8];
-        for (i, byte) in (0..).zip(&mut bytes) {
-            *byte = self.byte(at.checked_add(i)?)?;
+        let (start, within) = (at & !(PIECE - 1), (at & (PIECE - 1)) as usize);
+        let mut word = [0; 8];
+        match self.piece(start)?.get(within..within + word.len()) {
+            Some(bytes) => word.copy_from_slice(bytes),
+            // In two pieces: no stack that is as it should be.
+            None => sys::read_memory(self.tid, at, &mut word).then_some(())?,
         }
-        Some(u64::from_le_bytes(bytes))
+        Some(u64::from_le_bytes(word))
     }
 
-    fn byte(&mut self, at: u64) -> Option<u8> {
-        let (start, within) = (at & !(PIECE - 1), (at & (PIECE - 1)) as usize);
-        if self.pieces.last().is_none_or(|(piece, _)| *piece != start) {
-            match self.pieces.iter().position(|(piece, _)| *piece == start) {
-                Some(i) => {
-                    let last = self.pieces.len() - 1;
-                    self.pieces.swap(i, last);
+    fn piece(&mut self, start: u64) -> Option<&[u8]> {
+        let known = self.pieces.iter().position(|(piece, _)| *piece == start);
+        let at = match known {
+            Some(at) => at,
+            None => {
+                let mut bytes = vec![0; PIECE as usize].into_boxed_slice();
+                if !sys::read_memory(self.tid, start, &mut bytes) {
+                    return None;
                 }
-                None => {
-                    let mut bytes = vec![0; PIECE as usize].into_boxed_slice();
-                    if !sys::read_memory(self.tid, start, &mut bytes) {
-                        return None;
-                    }
-                    self.pieces.push((start, bytes));
-                }
+                self.pieces.push((start, bytes));
+                self.pieces.len() - 1
             }
-        }
-        self.pieces.last()?.1.get(within).copied()
+        };
+        let (_, bytes) = self.pieces.get(at)?;
+        Some(bytes)
     }
 }

@@ -8,6 +8,7 @@
 //!   not with calls.
 //! - **STACKS-2** A module is read from the file that is mapped, by the kernel's link to it where
 //!   that can be followed. So it may have been deleted, replaced, or be in another mount namespace.
+//!   It is not read where that may wait for a process, which may be stopped.
 
 mod memory;
 mod module;
@@ -27,8 +28,8 @@ use crate::event::EventKind;
 use crate::file::{FRAMES, MAX_FRAMES};
 use crate::journal::{Journal, Who};
 use crate::os::sys::{self, Tid};
-use crate::space::SpaceId;
 use crate::space::model::Model;
+use crate::space::{SpaceId, host};
 use crate::stacks::memory::StackMemory;
 use crate::stacks::module::Module;
 use crate::stacks::rule::Rule;
@@ -102,6 +103,8 @@ pub(crate) struct Stacks {
     by_frames: HashMap<(Box<[Frame]>, End), u32>,
     /// By module and address.
     rules: HashMap<(u32, u64), Rule>,
+    /// Modules whose files are kept open.
+    open: usize,
     /// Files whose functions will not be named, because too many are open.
     unnamed: u64,
     /// Frames of all stacks.
@@ -262,10 +265,14 @@ impl Stacks {
             None => {
                 let number = u32::try_from(self.modules.len()).ok()?;
                 self.modules.push(match &key {
+                    Key::File { dev, name, .. } if host::may_wait(asked.who.tid, *dev) => {
+                        Module::without_file(name, None)
+                    }
                     Key::File { name, .. } => {
                         let mut module = Module::of_file(asked.who.tid, (start, end), name);
-                        if self.modules.len() >= module::OPEN {
-                            module.file = None;
+                        if self.open < module::OPEN {
+                            self.open += usize::from(module.file.is_some());
+                        } else if module.file.take().is_some() {
                             self.unnamed += 1;
                         }
                         module

@@ -38,7 +38,7 @@ fn stacks_are_read() {
     assert_eq!(stacks.shown(&frames[0]).to_string(), "lib a.so+0xffffffffffffffff");
     assert_eq!(stacks.shown(&frames[1]).to_string(), "? inlined at b.c:3 < outer");
     assert_eq!(stacks.names(&frames[1]), ["outer", "inlined"]);
-    assert_eq!(frames.map(|frame| stacks.name(&frame)), ["lib a.so+0xffffffffffffffff", "outer"]);
+    assert_eq!(frames.map(|frame| stacks.names(&frame).swap_remove(0)), ["lib a.so+0xffffffffffffffff", "outer"]);
 }
 
 #[test]

@@ -7,7 +7,7 @@ use std::process::Command;
 
 use libtest_mimic::Failed;
 use samara_trace::event::{Event, EventKind};
-use samara_trace::file::{Stack, StackEnd, Stacks};
+use samara_trace::file::{Frame, Stack, StackEnd, Stacks};
 use samara_trace::{Options, record};
 
 use crate::expect;
@@ -29,11 +29,17 @@ const KINDS: &[(&str, &[&str])] = &[
     ("at a fixed place", &["-O2", "-g", "-no-pie"]),
     ("stripped", &["-O2", "-s"]),
     ("static", &["-O2", "-g", "-static"]),
+    ("above 4 GiB", &["-O2", "-g", "-fPIE", "-pie", "-Wl,-Ttext-segment=0x200000000"]),
     (
         "with functions in sections",
         &["-O2", "-g", "-ffunction-sections", "-Wl,-z,separate-code", "-Wl,-z,relro,-z,now"],
     ),
 ];
+
+/// The function that a frame is in.
+fn name(stacks: &Stacks, frame: &Frame) -> String {
+    stacks.names(frame).swap_remove(0)
+}
 
 /// The events of a program, and the stacks that they define.
 fn recorded(program: &Path, out: &Path) -> Result<(Vec<Event>, Stacks), Failed> {
@@ -66,9 +72,16 @@ fn build_from(dir: &Path, text: &str, options: &[&str]) -> bool {
     })
 }
 
+/// Links the object in this file to a program in its place.
+fn link(object: &Path) -> bool {
+    let linked = object.with_extension("linked");
+    let made = Command::new("gcc").args(["-pthread", "-x", "none", "-o"]).arg(&linked).arg(object).status();
+    made.is_ok_and(|made| made.success()) && std::fs::rename(linked, object).is_ok()
+}
+
 /// The frames from the caller of the function that made the call, as the program writes them.
 fn outer(stacks: &Stacks, stack: &Stack) -> String {
-    let frame = |frame: &samara_trace::file::Frame| {
+    let frame = |frame: &Frame| {
         let name = stacks.module(frame).map_or("", |module| module.name.as_str());
         format!("{}+{:x}", name.rsplit('/').next().unwrap_or(name), frame.at)
     };
@@ -102,7 +115,7 @@ fn as_backtrace_sees() -> Result<(), Failed> {
             expect(&format!("{kind}: the stack is\n{is}\nseen as\n{seen}"), seen == is)?;
             expect(&format!("{kind}: {stack:?} is whole"), stack.end == StackEnd::First)?;
             expect(&format!("{kind}: {stack:?} has no guess"), stack.frames.iter().all(|frame| !frame.guessed))?;
-            let names: Vec<String> = stack.frames.iter().map(|frame| stacks.name(frame)).collect();
+            let names: Vec<String> = stack.frames.iter().map(|frame| name(&stacks, frame)).collect();
             if *kind != "stripped" {
                 let named =
                     names.get(1).is_some_and(|name| name == "leaf") && names.get(2).map(String::as_str) == caller;
@@ -112,7 +125,7 @@ fn as_backtrace_sees() -> Result<(), Failed> {
         }
         let starts = events.iter().filter(|e| e.kind == EventKind::Thread);
         let starts: Vec<&Stack> = starts.filter_map(|start| stacks.stack(start.stack?)).collect();
-        let by_main = |stack: &&Stack| stack.frames.iter().any(|frame| stacks.name(frame) == "main");
+        let by_main = |stack: &&Stack| stack.frames.iter().any(|frame| name(&stacks, frame) == "main");
         expect(
             &format!("{kind}: {starts:?}"),
             starts.len() == 1 && (*kind == "stripped" || starts.iter().all(by_main)),
@@ -131,7 +144,7 @@ fn compiled() -> Result<(), Failed> {
         println!("skipped: no gcc");
         return Ok(());
     }
-    for (argument, name) in [("", "compiled here"), (" fifo", "[anon]+")] {
+    for (argument, first_name) in [("", "compiled here"), (" fifo", "[anon]+")] {
         let out = dir.path().join("out");
         let script = format!("{}{argument} > {}", dir.path().join("program").display(), out.display());
         let mut options = Options::new("/bin/sh").args(["-c", &script]);
@@ -142,11 +155,11 @@ fn compiled() -> Result<(), Failed> {
         let call = events.iter().rfind(|e| e.nr == Some(libc::SYS_mmap as u32) && e.args[1] == 4096);
         let stack = call.and_then(|call| stacks.stack(call.stack?)).ok_or("no stack of the call")?;
         let frames: Vec<(String, bool)> =
-            stack.frames.iter().map(|frame| (stacks.name(frame), frame.guessed)).take(3).collect();
+            stack.frames.iter().map(|frame| (name(&stacks, frame), frame.guessed)).take(3).collect();
         let [(first, false), (second, true), (third, false)] = &frames[..] else {
             return Err(format!("{frames:?}").into());
         };
-        expect(&format!("{frames:?}"), first.starts_with(name) && second == "outer" && third == "main")?;
+        expect(&format!("{frames:?}"), first.starts_with(first_name) && second == "outer" && third == "main")?;
     }
     Ok(())
 }
@@ -162,7 +175,7 @@ fn last_map(dir: &Path, source: &str, options: &[&str]) -> Result<Option<LastMap
     let (events, stacks) = recorded(&dir.join("program"), &dir.join("out"))?;
     let call = events.iter().rfind(|e| e.nr == Some(libc::SYS_mmap as u32) && e.args[1] == 4096);
     let stack = call.and_then(|call| stacks.stack(call.stack?)).ok_or("no stack of the call")?;
-    let names = stack.frames.iter().map(|frame| (stacks.name(frame), frame.guessed)).collect();
+    let names = stack.frames.iter().map(|frame| (name(&stacks, frame), frame.guessed)).collect();
     Ok(Some((names, stack.clone())))
 }
 
@@ -221,7 +234,8 @@ fn misled() -> Result<(), Failed> {
     expect(&format!("{names:?} {:?}", stack.end), last && stack.end == StackEnd::Lost)
 }
 
-/// A program that is gone when its symbols are looked up, and one of 32 bits.
+/// A program that is gone when its symbols are looked up, one whose debug information names a FIFO,
+/// and one of 32 bits.
 fn odd() -> Result<(), Failed> {
     let dir = tempfile::tempdir()?;
     let (program, out) = (dir.path().join("program"), dir.path().join("out"));
@@ -232,11 +246,25 @@ fn odd() -> Result<(), Failed> {
         options.stacks = true;
         let (_, stacks) = with_stacks(&options)?;
         let named = |number: u32| {
-            stacks.stack(number).is_some_and(|stack| stack.frames.iter().any(|frame| stacks.name(frame) == "leaf"))
+            stacks.stack(number).is_some_and(|stack| stack.frames.iter().any(|frame| name(&stacks, frame) == "leaf"))
         };
         expect("its functions have names", (0..stacks.len() as u32).any(named))?;
     } else {
         println!("skipped: no gcc");
+    }
+    if build(dir.path(), &["-O2", "-gsplit-dwarf", "-c"]) {
+        let mut files = std::fs::read_dir(dir.path())?.flatten();
+        let dwo = files.find(|file| file.path().extension() == Some("dwo".as_ref())).ok_or("no .dwo")?;
+        std::fs::remove_file(dwo.path())?;
+        expect("it is linked", link(&program))?;
+        // Nobody writes to it, so whoever opened it would wait for ever.
+        let made = Command::new("mkfifo").arg(dwo.path()).status()?;
+        expect("a FIFO", made.success())?;
+        let (_, stacks) = recorded(&program, &out)?;
+        let named = |number: u32| {
+            stacks.stack(number).is_some_and(|stack| stack.frames.iter().any(|frame| name(&stacks, frame) == "leaf"))
+        };
+        expect("its functions have the names of its symbols", (0..stacks.len() as u32).any(named))?;
     }
     if let Some(program) = crate::placement::build(dir.path(), "static-32", &["-m32", "-static", "-fno-pie"]) {
         let file = dir.path().join("file");
