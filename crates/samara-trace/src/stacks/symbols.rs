@@ -5,7 +5,7 @@
 
 use std::collections::BTreeSet;
 use std::fs::File;
-use std::io::{Read, Seek, SeekFrom};
+use std::io::Read;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -24,7 +24,7 @@ const NAME_BYTES: usize = 1024;
 /// Most bytes of a file of JIT-compiled code's names that are read.
 const PERF_MAP_BYTES: u64 = 32 << 20;
 
-/// Most bytes of a file that are read, and of its sections after decompression.
+/// The largest file that is read, and most bytes of its sections after decompression.
 const FILE_BYTES: u64 = 1 << 30;
 
 /// Passes the text of each address about which something is known to `found`.
@@ -46,7 +46,9 @@ pub(crate) fn each(module: &Module, addresses: &BTreeSet<u64>, mut found: impl F
         }
         (None, Some(file)) => {
             let debug = module.build_id.as_deref().and_then(debug_file);
-            let files: Vec<Named> = debug.as_ref().into_iter().chain([file]).filter_map(Named::new).collect();
+            let caches: Vec<Cache> = debug.iter().chain([file]).filter_map(cache).collect();
+            let elves: Vec<_> = caches.iter().filter_map(elf).collect();
+            let files: Vec<Named> = elves.iter().map(Named::new).collect();
             for at in addresses {
                 if let Some(text) = files.iter().find_map(|file| file.text(*at)) {
                     found(*at, text);
@@ -67,22 +69,30 @@ fn debug_file(build_id: &str) -> Option<File> {
     (hex(is_it) == build_id).then_some(file)
 }
 
-type Reader = EndianArcSlice<LittleEndian>;
+/// What was read of a file. Not mapped, since it may be cut meanwhile.
+type Cache<'f> = ReadCache<&'f File>;
 
-/// What a file says of its addresses. All of it is read at once: a file that is mapped may be cut
-/// meanwhile, and no other file is looked for.
-struct Named {
-    functions: Option<Context<Reader>>,
-    /// The table of symbols, ascending: address, size, name.
-    symbols: Vec<(u64, u64, String)>,
+fn cache(file: &File) -> Option<Cache<'_>> {
+    (file.metadata().ok()?.len() <= FILE_BYTES).then(|| ReadCache::new(file))
 }
 
-impl Named {
-    fn new(mut file: &File) -> Option<Self> {
-        let mut bytes = Vec::new();
-        file.seek(SeekFrom::Start(0)).ok()?;
-        file.take(FILE_BYTES).read_to_end(&mut bytes).ok()?;
-        let elf = object::File::parse(&*bytes).ok().filter(|elf| elf.format() == object::BinaryFormat::Elf)?;
+type Elf<'f> = object::File<'f, &'f Cache<'f>>;
+
+fn elf<'f>(cache: &'f Cache<'f>) -> Option<Elf<'f>> {
+    object::File::parse(cache).ok().filter(|elf| elf.format() == object::BinaryFormat::Elf)
+}
+
+type Reader = EndianArcSlice<LittleEndian>;
+
+/// What a file says of its addresses. No other file is looked for.
+struct Named<'f> {
+    functions: Option<Context<Reader>>,
+    /// The tables of symbols, ascending by address. A name is read when it is asked for: few are.
+    symbols: Vec<object::Symbol<'f, 'f, &'f Cache<'f>>>,
+}
+
+impl<'f> Named<'f> {
+    fn new(elf: &'f Elf<'f>) -> Self {
         let mut left = FILE_BYTES;
         let mut section = |id: SectionId| -> Result<Reader, gimli::Error> {
             let content = elf.section_by_name(id.name()).and_then(|section| content(&section, &mut left));
@@ -93,17 +103,17 @@ impl Named {
             .symbols()
             .chain(elf.dynamic_symbols())
             .filter(|symbol| symbol.is_definition() && symbol.kind() != object::SymbolKind::Data)
-            .filter_map(|symbol| Some((symbol.address(), symbol.size(), symbol.name().ok()?.to_owned())))
             .collect();
-        symbols.sort_by_key(|symbol| symbol.0);
-        Some(Named { functions, symbols })
+        symbols.sort_by_key(ObjectSymbol::address);
+        Named { functions, symbols }
     }
 
     /// The symbol that an address is in.
     fn symbol(&self, at: u64) -> Option<&str> {
-        let before = self.symbols.partition_point(|(start, _, _)| *start <= at);
-        let (start, size, name) = self.symbols.get(before.checked_sub(1)?)?;
-        (*size == 0 || at - start < *size).then_some(name)
+        let before = self.symbols.partition_point(|symbol| symbol.address() <= at);
+        let symbol = self.symbols.get(before.checked_sub(1)?)?;
+        let is_in = symbol.size() == 0 || at - symbol.address() < symbol.size();
+        is_in.then(|| symbol.name().ok()).flatten()
     }
 
     /// The functions at an address, the innermost first.
