@@ -51,9 +51,10 @@ const MAX_TEXT: usize = 256 << 20;
 /// let mut stacks = Stacks::default();
 /// for event in TraceReader::new(trace.as_slice())? {
 ///     stacks.note(&event?)?;
-/// } let stack = stacks.stack(0).expect("it is defined"); let frames: Vec<String> =
-/// stack.frames.iter().map(|frame| stacks.shown(frame).to_string()).collect(); assert_eq!(frames,
-/// ["grow at alloc.c:311", "? true+0x9c"]);
+/// }
+/// let stack = stacks.stack(0).expect("it is defined");
+/// let frames: Vec<String> = stack.frames.iter().map(|frame| stacks.shown(frame).to_string()).collect();
+/// assert_eq!(frames, ["grow at alloc.c:311", "? true+0x9c"]);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Debug, Default)]
