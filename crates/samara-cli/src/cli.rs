@@ -28,6 +28,7 @@ Examples:
   samara events python3-4711.samara            every event, readable
   samara summary python3-4711.samara           its summary again
   samara who python3-4711.samara 7f8a398c3000  the history of an address
+  samara why python3-4711.samara               why there are so many areas, and which calls made them
   samara inspect 4711                          what the areas of a process that runs are
   samara run --fail mmap:ENOMEM@17 -- ./app    run a program and make its 17th mmap fail
   samara check                                 compare the model with this kernel
@@ -44,6 +45,7 @@ pub(crate) enum Command {
     Events(Events),
     Summary(SummaryOf),
     Who(Who),
+    Why(WhyOf),
     Inspect(Inspect),
     Check(Check),
     Completions(Completions),
@@ -271,6 +273,54 @@ pub(crate) struct Who {
     /// Print one JSON object per line
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+/// Say why a process has as many areas as it has, and which calls made them
+///
+/// Verdicts, each with its evidence: never unmapped, fragmented, kept apart, at once by design,
+/// reserved. With the calls behind them, and, of a trace with --stacks, the functions.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  samara why t.samara                          the process with the most areas, when it had them
+  samara why t.samara --at 2s --pid 4712
+  samara why t.samara --folded --by splits | inferno-flamegraph > splits.svg
+  samara why t.samara --json | jq '.verdicts[0]'
+
+A verdict says what areas and calls show. Whether memory that is never unmapped is a leak, and whether guards are worth
+their areas, only the program's authors know.")]
+pub(crate) struct WhyOf {
+    /// The trace file
+    pub(crate) file: PathBuf,
+    /// The moment: after the event with this number (300), or just before the first event that
+    /// finished later than this time (1.5s, 20ms, 300us, 7000ns) [default: near the most areas]
+    #[arg(long, value_name = "TIME|EVENT")]
+    pub(crate) at: Option<Moment>,
+    /// The process [default: the one with the most areas]
+    #[arg(long)]
+    pub(crate) pid: Option<u32>,
+    /// Print one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Print each call stack once, as a line for flame graphs: functions parted by `;`, the
+    /// outermost first and the call last, then its weight
+    #[arg(long, conflicts_with = "json")]
+    pub(crate) folded: bool,
+    /// What --folded weighs: areas and bytes that are there; all mappings made, splits, time in
+    /// calls (ns) and calls up to the moment, in all processes
+    #[arg(long, value_name = "WEIGHT", default_value = "areas", requires = "folded")]
+    pub(crate) by: Weight,
+}
+
+/// What a flame graph weighs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Weight {
+    Areas,
+    Bytes,
+    Made,
+    Splits,
+    Time,
+    Calls,
 }
 
 fn address(text: &str) -> Result<u64, String> {

@@ -18,6 +18,7 @@ use crate::exit;
 use crate::line::name;
 use crate::output::clean_json;
 use crate::survey;
+use crate::why::{self, Sites};
 
 /// Most groups of the largest space in a summary.
 const GROUPS: usize = 64;
@@ -270,6 +271,7 @@ pub(crate) fn summary(s: &Summary, r: &Recorded<'_>) -> Value {
         "largest_space": s.largest.as_ref().map(|l| {
             let mut all = json!({"pid": l.pid, "program": l.program, "ns": l.ns});
             survey::extend(&mut all, survey::parts(&l.survey, GROUPS));
+            survey::extend(&mut all, json!({"why": l.why.as_ref().map(|found| why::parts(found, Sites::of(s)))}));
             all
         }),
         "failures": s.failures.iter().map(|f| json!({

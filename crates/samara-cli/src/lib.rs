@@ -15,6 +15,7 @@ mod output;
 mod summary;
 mod survey;
 mod target;
+mod why;
 
 pub use commands::{run, testing};
 

@@ -88,6 +88,23 @@ pub(crate) fn stack(out: &mut dyn Write, stacks: &Stacks, stack: &Stack) -> io::
     }
 }
 
+/// The functions of a stack in one line, the outermost first, a `;` after each.
+pub(crate) fn folded(stacks: &Stacks, stack: &Stack) -> String {
+    let mut names = String::from(match stack.end {
+        StackEnd::First => "",
+        StackEnd::Cut => "[more];",
+        StackEnd::Lost => "[unknown];",
+    });
+    for frame in stack.frames.iter().rev() {
+        for name in stacks.names(frame) {
+            names.push_str(if frame.guessed { "? " } else { "" });
+            names.push_str(&clean(&name.replace(';', ":")));
+            names.push(';');
+        }
+    }
+    names
+}
+
 /// The name of a call, or its number.
 pub(crate) fn name(nr: u32) -> String {
     call_name(nr).map_or_else(|| format!("call {nr}"), str::to_owned)

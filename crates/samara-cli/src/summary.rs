@@ -3,11 +3,12 @@
 use std::fmt::Write;
 
 use samara_trace::file::{Failure, Group, Largest, Printable, StackTotals, Summary, reasons};
-use samara_trace::survey::{Known, SIZES};
+use samara_trace::survey::Known;
 
 use crate::format::{bytes, count, plural, sparkline, time};
 use crate::json::Recorded;
 use crate::output::{BOLD, DIM, GREEN, RED, clean, short, styled};
+use crate::why::{self, Sites};
 use crate::{args, line, survey};
 
 /// Kinds of calls with a row of their own; the others are summed up in one row.
@@ -63,12 +64,15 @@ pub(crate) fn screen(title: &str, s: &Summary, r: &Recorded<'_>) -> String {
     for (i, text) in largest(s).into_iter().enumerate() {
         row(if i == 0 { "largest" } else { "" }, text);
     }
+    for (i, text) in reasons_why(s).into_iter().enumerate() {
+        row(if i == 0 { "why" } else { "" }, text);
+    }
     for (i, failure) in s.failures.iter().take(FAILURES).enumerate() {
         row(if i == 0 { "failed" } else { "" }, failed(failure, r.limit));
     }
-    // Where there are many areas, the few that every library has are not why.
-    let many = s.largest.as_ref().map_or(0, |largest| largest.survey.areas);
-    let tells = |group: &&Group| many < LARGE || (group.areas - group.runs) * SMALL_PART >= many;
+    // Where there are many areas, the verdicts say it, with the calls that did it.
+    let largest = s.largest.as_ref();
+    let tells = |_: &&Group| largest.is_none_or(|largest| largest.survey.areas < LARGE || largest.why.is_none());
     for (i, group) in s.groups.iter().filter(tells).enumerate() {
         row(if i == 0 { "not merged" } else { "" }, could_be_one(group));
     }
@@ -98,7 +102,8 @@ pub(crate) fn screen(title: &str, s: &Summary, r: &Recorded<'_>) -> String {
         row("", format!("{}: {}; the program was not disturbed", styled(RED, early), clean(why)));
     }
     let file = file_name(r.file);
-    row("next", format!("{} show {file} --reasons", r.command));
+    row("next", format!("{} why {file}", r.command));
+    row("", format!("{} show {file} --reasons", r.command));
     let stacks = if s.stacks.distinct > 0 { " --stacks" } else { "" };
     row("", format!("{} events {file}{stacks} | less", r.command));
     format!("{} {title}\n{out}", styled(BOLD, "samara:"))
@@ -118,7 +123,7 @@ fn stacks(s: &StackTotals) -> String {
 
 /// What the space with the most areas is: the groups with most areas, and what they look like.
 fn largest(s: &Summary) -> Vec<String> {
-    let Some(Largest { pid, program, ns, survey, .. }) = &s.largest else { return Vec::new() };
+    let Some(Largest { pid, program, ns, survey, why, .. }) = &s.largest else { return Vec::new() };
     // A program that maps little has nothing to tell but its libraries.
     if survey.areas < LARGE {
         return Vec::new();
@@ -127,12 +132,26 @@ fn largest(s: &Summary) -> Vec<String> {
     let mut rows = vec![format!("{} areas of process {pid} ({name}), after {}", count(survey.areas), time(*ns))];
     let groups = survey.groups.iter().filter(|g| g.areas * SMALL_PART >= survey.areas);
     rows.extend(groups.take(KINDS).map(survey::group));
-    let alike = survey.patterns.iter().filter(|p| p.areas * SMALL_PART >= survey.areas || p.would_go > 0);
+    // What a verdict says need not be said twice.
+    let verdicts = why.as_ref().map_or(&[][..], |why| &why.verdicts);
+    let is_said = |kind| verdicts.iter().any(|v| v.pattern == Some(kind) && v.areas * SMALL_PART >= survey.areas);
+    let alike = survey.patterns.iter().filter(|p| p.areas * SMALL_PART >= survey.areas && !is_said(p.kind));
     rows.extend(alike.take(KINDS).map(|p| format!("look like {}", survey::pattern(p, Known::All))));
-    // Gaps that few later maps can use.
-    let (small, size) = survey.gaps.by_size[0];
-    if small * SMALL_PART >= survey.areas {
-        rows.push(format!("between them {} under {} ({})", plural(small, "gap"), bytes(SIZES[0]), bytes(size)));
+    rows
+}
+
+/// Why the largest space has so many areas, and which calls made them.
+fn reasons_why(s: &Summary) -> Vec<String> {
+    let Some(Largest { survey, why: Some(why), .. }) = &s.largest else { return Vec::new() };
+    if survey.areas < LARGE {
+        return Vec::new();
+    }
+    let large = why.verdicts.iter().filter(|v| v.areas * SMALL_PART >= survey.areas);
+    let mut rows = Vec::new();
+    for verdict in large.take(KINDS) {
+        let text = format!("{}: {}", why::word(verdict.kind), why::sentence(verdict));
+        rows.push(styled(BOLD, text));
+        rows.extend(why::behind(verdict, Sites::of(s)).map(|call| format!("  by {call}")));
     }
     rows
 }

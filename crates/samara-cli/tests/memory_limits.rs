@@ -16,12 +16,15 @@ use peak_memory::peak;
 use samara_cli::testing;
 use samara_trace::event::{AreaRecord, Event, EventKind, Step, StepKind};
 use samara_trace::file::{
-    Fault, Header, MAX_READER_MEMORY, MAX_REPLAY_MEMORY, Replay, ReplayError, Tally, TraceReader, TraceWriter,
+    Fault, Header, MAX_ORIGINS_MEMORY, MAX_READER_MEMORY, MAX_REPLAY_MEMORY, MAX_STACKS_MEMORY, Replay, ReplayError,
+    Tally, TraceReader, TraceWriter,
 };
 
 const MIB: usize = 1 << 20;
 const READER: usize = MAX_READER_MEMORY as usize;
 const REPLAY: usize = MAX_REPLAY_MEMORY as usize;
+const ORIGINS: usize = MAX_ORIGINS_MEMORY as usize;
+const STACKS: usize = MAX_STACKS_MEMORY as usize;
 /// What everything else may take: buffers of the output, a summary.
 const REST: usize = 16 * MIB;
 
@@ -120,7 +123,8 @@ fn bounded(what: &str, bytes: &[u8]) -> Result<(), String> {
     );
     assert!(reader <= READER, "{what}: reading took {reader} bytes");
     assert!(lines.max(json) <= READER + REST, "{what}: events took {lines} bytes, events --json {json}");
-    assert!(replay.max(tally).max(most) <= READER + REPLAY + REST, "{what}: {replay}, {tally}, {most} bytes");
+    assert!(replay.max(most) <= READER + REPLAY + REST, "{what}: {replay}, {most} bytes");
+    assert!(tally <= READER + REPLAY + ORIGINS + REST, "{what}: {tally} bytes");
     shown
 }
 
@@ -170,6 +174,48 @@ fn what_lives_at_once_is_bounded() {
     let moving =
         |seq: u64| Event { space: seq, ..event(seq, EventKind::Fork, 1, (0..70).map(|i| area(i, "")).collect()) };
     bounded("spaces that are left", &each(20_000, moving)).unwrap();
+}
+
+/// Memory from so many places, names so many and so short, stacks so many: beyond a limit they are
+/// passed over.
+#[test]
+fn origins_and_names_are_bounded() {
+    let _measuring = peak_memory::measuring();
+    let summed = |what: &str, limit: usize, events: &mut dyn Iterator<Item = Event>| {
+        let (_, took) = peak(|| {
+            let mut tally = Tally::default();
+            events.for_each(|event| tally.add(&event));
+            tally.summary().events
+        });
+        println!("{what}: {} MiB", took / MIB);
+        assert!(took <= limit + REST, "{what}: {took} bytes");
+    };
+    let call = |seq: u64| {
+        let one = area(seq, "");
+        let plan = vec![Step { kind: StepKind::Mapped, start: one.start, end: one.end }];
+        let window = Some((one.start, one.end));
+        let args = [0, seq << 12, 3, 0x22, 0, 0];
+        Event { nr: Some(9), args, plan, window, stack: None, ..event(seq, EventKind::Call, 1, vec![one]) }
+    };
+    summed("pieces", REPLAY + ORIGINS, &mut (0..1_500_000).map(call));
+    let spaces = |seq: u64| Event { stack: None, ..event(seq, EventKind::Fork, seq as u32 % 20_000 + 1, vec![]) };
+    let each = |seq: u64| Event { space: seq % 20_000 + 1, pid: (seq % 20_000) as u32 + 1, ..call(seq) };
+    summed("sites of spaces", REPLAY + ORIGINS, &mut (0..20_000).map(spaces).chain((20_000..1_500_000).map(each)));
+    let define = |seq, kind, args: [u64; 2], text: String| Event {
+        args: [args[0], args[1], 0, 0, 0, 0],
+        text,
+        ..event(seq, kind, 1, vec![])
+    };
+    let module = || define(0, EventKind::Module, [0, 0], "- x".into());
+    let names = |seq: u64| define(seq, EventKind::Symbol, [0, seq], "\n".repeat(63));
+    summed("names", STACKS, &mut std::iter::once(module()).chain((1..300_000).map(names)));
+    let symbols = |seq: u64| define(seq, EventKind::Symbol, [0, seq], "x".into());
+    summed("symbols", STACKS, &mut std::iter::once(module()).chain((1..1_200_000).map(symbols)));
+    let stacks = |seq: u64| define(seq, EventKind::Stack, [seq - 1, 0], "0+1".into());
+    summed("stacks", STACKS, &mut std::iter::once(module()).chain((1..4_500_000).map(stacks)));
+    let long = "0+1 ".repeat(511) + "0+1";
+    let deep = |seq: u64| define(seq, EventKind::Stack, [seq - 1, 0], long.clone());
+    summed("frames", STACKS, &mut std::iter::once(module()).chain((1..20_000).map(deep)));
 }
 
 /// Areas laid and cut in any order, so that leaves are as empty as they get.

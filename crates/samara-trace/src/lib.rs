@@ -33,6 +33,7 @@ pub mod event;
 pub mod file;
 pub mod inspect;
 pub mod survey;
+pub mod why;
 
 mod api;
 mod arch;

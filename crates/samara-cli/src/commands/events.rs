@@ -5,10 +5,9 @@ use std::io::{self, Read, Write};
 use std::process::ExitCode;
 
 use samara_trace::event::Event;
-use samara_trace::file::{FileError, StackEnd, Stacks, TraceReader};
+use samara_trace::file::{FileError, Stacks, TraceReader};
 
 use crate::cli::Events;
-use crate::output::clean;
 use crate::{json, line, output};
 
 pub(crate) fn run(args: &Events) -> ExitCode {
@@ -83,18 +82,7 @@ pub(crate) fn fold<R: Read>(
     let mut lines = BTreeMap::new();
     for ((stack, nr), count) in calls {
         let Some(stack) = stacks.stack(stack) else { continue };
-        let mut names = String::from(match stack.end {
-            StackEnd::First => "",
-            StackEnd::Cut => "[more];",
-            StackEnd::Lost => "[unknown];",
-        });
-        for frame in stack.frames.iter().rev() {
-            for name in stacks.names(frame) {
-                names.push_str(if frame.guessed { "? " } else { "" });
-                names.push_str(&clean(&name.replace(';', ":")));
-                names.push(';');
-            }
-        }
+        let names = line::folded(stacks, stack);
         *lines.entry(names + &line::name(nr)).or_insert(0) += count;
     }
     for (line, count) in lines {

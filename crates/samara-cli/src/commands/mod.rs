@@ -11,6 +11,7 @@ mod summary;
 pub mod testing;
 mod trace;
 mod who;
+mod why;
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -38,6 +39,7 @@ pub fn run() -> ExitCode {
         Command::Events(args) => events::run(&args),
         Command::Summary(args) => summary::run(&args),
         Command::Who(args) => who::run(&args),
+        Command::Why(args) => why::run(&args),
         Command::Inspect(args) => inspect::run(&args),
         Command::Check(args) => check::run(&args),
         Command::Completions(args) => completions::run(&args),

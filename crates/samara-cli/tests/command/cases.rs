@@ -6,15 +6,55 @@ use std::process::Command;
 use crate::samples::{run, said, stderr};
 use crate::skip::skipped;
 
-/// Each program of the folder, how often it does what it does here, and what is said of it.
-const CASES: [(&str, &str, &str); 7] = [
-    ("deleted_files", "250", "look like 250 files, deleted and still mapped"),
-    ("double_mapping", "150", "look like 1 file mapped twice, writable and executable (a JIT): 300 areas"),
-    ("freed_page_by_page", "400", "gaps under 64 KiB"),
-    ("guard_pages", "150", "look like 150 guards: 600 KiB"),
-    ("leaked_mappings", "250", "250 r--p  /etc/passwd: 1000 KiB, 4 KiB each"),
-    ("reservations", "150", "look like 150 reservations (more than 1 MiB without access): 9.37 GiB"),
-    ("thread_stacks", "120", "thread stacks with a guard below"),
+/// Each program of the folder, how often it does what it does here, what is said of it, and of the
+/// call behind it.
+const CASES: [(&str, &str, &str, &str); 9] = [
+    (
+        "deleted_files",
+        "250",
+        "never unmapped: 250 areas of files that were deleted and are still mapped, 1.95 MiB",
+        "by mmap in main at NAME.c:",
+    ),
+    (
+        "double_mapping",
+        "150",
+        "kept apart: 300 areas of a file mapped twice, writable and executable (a JIT); mapped in one piece there would \
+         be 298 fewer",
+        "by mmap in main at NAME.c:",
+    ),
+    (
+        "freed_page_by_page",
+        "400",
+        "fragmented: 201 areas around 200 holes of 4 KiB (in all 800 KiB), where parts were unmapped; without the holes \
+         there would be 200 fewer",
+        "by munmap in main at NAME.c:",
+    ),
+    (
+        "guard_pages",
+        "150",
+        "kept apart: 301 areas with 150 guards of 4 KiB between them; without the guards there would be 300 fewer",
+        "by mprotect in main at NAME.c:",
+    ),
+    (
+        "leaked_mappings",
+        "250",
+        "never unmapped: 250 areas, 1000 KiB: 250 of 250 mappings are still there, and they came up to the end",
+        "by mmap in main at NAME.c:",
+    ),
+    ("random_unmapping", "2000", "fragmented: ", "by munmap in give at NAME.c:"),
+    (
+        "relro",
+        "100",
+        "kept apart: 100 parts of libraries, read-only after relocation (RELRO)",
+        "by mprotect in main at NAME.c:",
+    ),
+    (
+        "reservations",
+        "150",
+        "reserved: 300 areas of 150 ranges without access, 9.38 GiB: addresses that nobody else gets",
+        "by mmap in main at NAME.c:",
+    ),
+    ("thread_stacks", "120", "thread stacks of 8 MiB, with their guards", "by mprotect in main at NAME.c:"),
 ];
 
 #[test]
@@ -28,18 +68,18 @@ fn the_first_screen_names_the_cause() {
     assert!(sources.iter().eq(CASES.map(|case| case.0).iter()), "{sources:?}");
     let document = std::fs::read_to_string(folder.join("README.md")).unwrap();
     let dir = tempfile::tempdir().unwrap();
-    for (name, times, cause) in CASES {
+    for (name, times, cause, call) in CASES {
         assert!(document.contains(&format!("[{name}.c]({name}.c)")), "docs/cases/README.md has no {name}.c");
         let program = dir.path().join(name);
         let source = folder.join(name).with_extension("c");
-        let made = Command::new("cc").args(["-O1", "-pthread", "-o"]).arg(&program).arg(&source).status();
+        let made = Command::new("cc").args(["-O1", "-g", "-pthread", "-o"]).arg(&program).arg(&source).status();
         if !made.is_ok_and(|made| made.success()) {
             return skipped(format_args!("the_first_screen_names_the_cause: no C compiler (cc)"));
         }
-        let output = run(dir.path(), &["trace", "-o", "t.samara", &format!("./{name}"), times]);
+        let output = run(dir.path(), &["trace", "--stacks", "-o", "t.samara", &format!("./{name}"), times]);
         assert!(output.status.success(), "{}", said(&output));
-        let screen = stderr(&output);
-        assert!(screen.contains(cause), "{name}: {screen}");
+        let (screen, call) = (stderr(&output), call.replace("NAME", name));
+        assert!(screen.contains(cause) && screen.contains(&call), "{name}: {screen}");
         assert!(!screen.contains("not merged"), "the few areas of libraries are not the cause: {screen}");
     }
 }

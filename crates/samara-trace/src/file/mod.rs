@@ -74,6 +74,12 @@ pub const MAX_READER_MEMORY: u64 = 1 << 30;
 /// Most memory that a [`Replay`] takes before it gives up, whatever the events are (512 MiB).
 pub const MAX_REPLAY_MEMORY: u64 = 512 << 20;
 
+/// Most memory that [`Origins`](crate::why::Origins) take before they give up (256 MiB).
+pub const MAX_ORIGINS_MEMORY: u64 = 256 << 20;
+
+/// Most memory that [`Stacks`] take (640 MiB).
+pub const MAX_STACKS_MEMORY: u64 = 640 << 20;
+
 /// Most areas of an event (2,097,152); it may have twice as many steps. The writer writes no larger
 /// events, because they would exceed its limit of bytes.
 pub(crate) const MAX_AREAS: usize = 1 << 21;

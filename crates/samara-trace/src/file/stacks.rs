@@ -21,8 +21,11 @@ const NAME_BYTES: usize = 4096;
 /// Most functions at one address.
 pub(crate) const FUNCTIONS: usize = 64;
 
-/// Most bytes of all names and places together.
+/// Most bytes of all names and places together, and of what keeps them.
 const MAX_TEXT: usize = 256 << 20;
+
+/// Bytes that keep a name, besides the name.
+const NAME: usize = 160;
 
 /// The call stacks that the events of a trace define.
 ///
@@ -57,7 +60,7 @@ const MAX_TEXT: usize = 256 << 20;
 /// assert_eq!(frames, ["grow at alloc.c:311", "? true+0x9c"]);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Stacks {
     modules: Vec<Module>,
     stacks: Vec<Stack>,
@@ -141,7 +144,8 @@ impl Stacks {
         let wrong = |what| StackError(event.seq, what);
         let due = |number: usize| event.args[0] == number as u64 && number < MAX_NUMBER;
         if matches!(event.kind, EventKind::Module | EventKind::Symbol) {
-            self.text = self.text.saturating_add(event.text.len());
+            let names = event.text.split('\n').count().saturating_add(1);
+            self.text = self.text.saturating_add(event.text.len()).saturating_add(names.saturating_mul(NAME));
             if self.text > MAX_TEXT {
                 return Err(wrong("more names than the reader keeps"));
             }

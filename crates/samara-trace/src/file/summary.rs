@@ -5,9 +5,11 @@ use std::collections::BTreeMap;
 use super::groups::{Group, groups};
 use super::names::call_name;
 use super::replay::{Replay, Space};
+use super::stacks::Stacks;
 use super::timeline::Timeline;
 use crate::event::{AreaRecord, Event, EventKind, StepKind, UNSURE};
 use crate::survey::{Known, Survey};
+use crate::why::{Origins, Site, Why};
 
 /// Number of groups that a summary names.
 const GROUPS: usize = 5;
@@ -30,6 +32,11 @@ pub struct Tally {
     first: Option<(u32, bool)>,
     /// For each stack by its number: whether it is whole, and has no guess.
     stacks: Vec<(bool, bool)>,
+    /// The stacks and names that were defined, and whether one could not be read.
+    defined: (Stacks, bool),
+    origins: Origins,
+    /// The only process whose spaces are surveyed.
+    only: Option<u32>,
 }
 
 /// Totals of a trace.
@@ -79,6 +86,10 @@ pub struct Summary {
     pub failures: Vec<Failure>,
     /// The stacks from which calls were made.
     pub stacks: StackTotals,
+    /// The stacks themselves, with the names of their functions, as far as they can be read.
+    pub call_stacks: Stacks,
+    /// From where calls were made: [`Why`] refers to them by their positions.
+    pub sites: Vec<Site>,
     /// Time of the last event, in nanoseconds since the recording began.
     pub wall_ns: u64,
     /// Why the spaces could not be followed to the end, if so. Figures about areas then cover the
@@ -112,6 +123,8 @@ pub struct Largest {
     pub ns: u64,
     /// What the areas are.
     pub survey: Survey,
+    /// Why there are so many. `None` if there is too much to follow.
+    pub why: Option<Why>,
 }
 
 /// Calls of one kind that failed with one error.
@@ -145,10 +158,19 @@ pub struct CallTotals {
 }
 
 impl Tally {
+    /// Surveys the spaces of this process only: [`Summary::largest`] is one of them.
+    #[must_use]
+    pub fn only(mut self, pid: u32) -> Self {
+        self.only = Some(pid);
+        self.replay = self.replay.keep(pid);
+        self
+    }
+
     /// Adds an event. Events must come in the order of their numbers.
     pub fn add(&mut self, event: &Event) {
         if event.kind.defines() {
             self.totals.events += 1;
+            self.defined.1 |= !self.defined.1 && self.defined.0.note(event).is_err();
             // A file may claim any number of stacks.
             if event.kind == EventKind::Stack && self.stacks.len() < STACKS {
                 self.totals.stacks.distinct += 1;
@@ -181,6 +203,7 @@ impl Tally {
             self.totals.lost = Some(error.to_string());
             return;
         }
+        self.origins.apply(event, &self.replay);
         self.totals.areas_peak = self.totals.areas_peak.max(self.replay.areas());
         self.totals.mapped_bytes_peak = self.totals.mapped_bytes_peak.max(self.replay.bytes());
         // After the last space has ended the timeline keeps its last value instead of falling to 0.
@@ -203,10 +226,32 @@ impl Tally {
         let live = self.replay.processes().filter(|(_, process)| process.ended_ns.is_none());
         let sizes =
             live.map(|(pid, process)| (self.replay.space(process.space).map_or(0, Space::len), pid, process.space));
-        if let Some((_, pid, space)) = sizes.max() {
+        if let Some((_, pid, space)) = sizes.filter(|(_, pid, _)| self.is_asked(*pid)).max() {
             self.look(space, pid, self.totals.wall_ns);
         }
+        self.totals.sites = self.origins.into_sites();
+        self.totals.call_stacks = self.defined.0;
         self.totals
+    }
+
+    /// What the space of a process is now, or the largest of those with a user. `None` if there is
+    /// none, or if it has more areas than are surveyed.
+    pub fn now(&self, pid: Option<u32>) -> Option<Largest> {
+        let live = self.replay.processes().filter(|(_, process)| process.ended_ns.is_none());
+        let largest = || live.max_by_key(|(_, process)| self.replay.space(process.space).map_or(0, Space::len));
+        let pid = pid.or_else(|| Some(largest()?.0))?;
+        self.survey(self.replay.process(pid)?.space, pid, self.totals.wall_ns)
+    }
+
+    fn is_asked(&self, pid: u32) -> bool {
+        self.only.is_none_or(|only| only == pid)
+    }
+
+    fn survey(&self, space: u64, pid: u32, ns: u64) -> Option<Largest> {
+        let areas = within(SURVEY_BYTES, self.replay.space(space)?.areas())?;
+        let program = self.replay.process(pid).map_or_else(String::new, |process| process.program.to_string());
+        let why = Why::of(&areas, space, &self.origins, ns);
+        Some(Largest { pid, program, ns, survey: Survey::of(&areas, Known::All), why })
     }
 
     fn count(&mut self, event: &Event) {
@@ -279,15 +324,14 @@ impl Tally {
     }
 
     /// Keeps the largest group of each reason, and what the largest space is.
-    fn look(&mut self, space: u64, pid: u32, ns: u64) {
-        let Some(space) = self.replay.space(space) else { return };
+    fn look(&mut self, number: u64, pid: u32, ns: u64) {
+        let Some(space) = self.replay.space(number) else { return };
         let most = self.totals.largest.as_ref().map_or(0, |largest| largest.survey.areas);
         if space.len() as u64 > most
-            && let Some(areas) = within(SURVEY_BYTES, space.areas())
+            && self.is_asked(pid)
+            && let Some(largest) = self.survey(number, pid, ns)
         {
-            let program = self.replay.process(pid).map_or_else(String::new, |process| process.program.to_string());
-            let survey = Survey::of(&areas, Known::All);
-            self.totals.largest = Some(Largest { pid, program, ns, survey });
+            self.totals.largest = Some(largest);
         }
         let kept = &mut self.totals.groups;
         for group in groups(pid, space.areas()) {

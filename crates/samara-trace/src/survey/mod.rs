@@ -20,6 +20,7 @@ mod tests;
 pub use boundaries::Boundary;
 pub use gaps::{Gaps, SIZES};
 pub use groups::AreaGroup;
+pub(crate) use patterns::members;
 pub use patterns::{Pattern, PatternKind};
 
 use crate::event::AreaRecord;
@@ -90,12 +91,12 @@ const SHARED: u8 = 8;
 /// Readable, writable or executable.
 const ACCESS: u8 = READ | WRITE | EXEC;
 
-fn size(area: &AreaRecord) -> u64 {
+pub(crate) fn size(area: &AreaRecord) -> u64 {
     area.end.saturating_sub(area.start)
 }
 
 /// Whether an area is private memory without a file behind it, and not the kernel's own.
-fn is_anonymous(area: &AreaRecord) -> bool {
+pub(crate) fn is_anonymous(area: &AreaRecord) -> bool {
     area.inode == 0
         && area.perms & SHARED == 0
         && (matches!(&*area.name, "" | "[heap]" | "[stack]") || area.name.starts_with("[anon:"))
@@ -103,7 +104,7 @@ fn is_anonymous(area: &AreaRecord) -> bool {
 
 /// Whether two areas continue one another, if what keeps them apart is left aside: the same
 /// protection and the same backing.
-fn alike(a: &AreaRecord, b: &AreaRecord) -> bool {
+pub(crate) fn alike(a: &AreaRecord, b: &AreaRecord) -> bool {
     a.perms == b.perms
         && if is_anonymous(a) || is_anonymous(b) { is_anonymous(a) && is_anonymous(b) } else { continues(a, b) }
 }

@@ -19,8 +19,8 @@ pub enum PatternKind {
     /// 64 KiB or more of writable memory with a guard below, whose size, with the guard or without,
     /// is a multiple of 64 KiB.
     ThreadStacks,
-    /// Writable memory at a multiple of 64 MiB, and memory without access up to the next one:
-    /// arenas of glibc's malloc.
+    /// 32 KiB or more of writable memory at a multiple of 64 MiB, and memory without access up to
+    /// the next one: arenas of glibc's malloc.
     Arenas,
     /// More than 1 MiB without access, and in no arena.
     Reservations,
@@ -77,15 +77,31 @@ pub struct Pattern {
 const GUARD: u64 = 1 << 20;
 /// Least bytes of a thread's stack, and what its size is a multiple of.
 const STACK: u64 = 64 << 10;
-/// Bytes of an arena.
+/// Bytes of an arena, and the least that is writable of one.
 const ARENA: u64 = 64 << 20;
+const ARENA_USED: u64 = 32 << 10;
+
+/// An area of a pattern.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Member {
+    /// Its first address.
+    pub(crate) start: u64,
+    pub(crate) kind: PatternKind,
+    /// How many areas fewer there would be without it: see [`Pattern::would_go`].
+    pub(crate) would_go: u64,
+}
 
 #[derive(Default)]
-struct Found(BTreeMap<PatternKind, Pattern>);
+struct Found(BTreeMap<PatternKind, Pattern>, Vec<Member>);
 
 impl Found {
     fn add(&mut self, kind: PatternKind, areas: &[&AreaRecord], would_go: u64) {
         let (Some(low), Some(high)) = (areas.first(), areas.last()) else { return };
+        let member = |(i, area): (usize, &&AreaRecord)| {
+            let would_go = if i == 0 { would_go } else { 0 };
+            Member { start: area.start, kind, would_go }
+        };
+        self.1.extend(areas.iter().enumerate().map(member));
         let first = (low.start, high.end);
         let new = Pattern { kind, times: 0, areas: 0, bytes: 0, would_go: 0, first };
         let at = self.0.entry(kind).or_insert(new);
@@ -97,6 +113,17 @@ impl Found {
 }
 
 pub(super) fn patterns(areas: &[AreaRecord]) -> Vec<Pattern> {
+    let mut all: Vec<Pattern> = find(areas).0.into_values().collect();
+    all.sort_by_key(|p| std::cmp::Reverse((p.areas, p.bytes)));
+    all
+}
+
+/// The areas of all patterns. An area may be in several.
+pub(crate) fn members(areas: &[AreaRecord]) -> Vec<Member> {
+    find(areas).1
+}
+
+fn find(areas: &[AreaRecord]) -> Found {
     let mut found = Found::default();
     let code = areas.iter().filter(|a| a.inode != 0 && a.perms & EXEC != 0).map(|a| (a.dev, a.inode));
     let code: HashSet<File> = code.collect();
@@ -126,9 +153,7 @@ pub(super) fn patterns(areas: &[AreaRecord]) -> Vec<Pattern> {
     }
     double_mapped(areas, &mut found);
     deleted(areas, &mut found);
-    let mut all: Vec<Pattern> = found.0.into_values().collect();
-    all.sort_by_key(|p| std::cmp::Reverse((p.areas, p.bytes)));
-    all
+    found
 }
 
 /// How many areas fewer there would be without a guard between two areas that are otherwise alike.
@@ -163,6 +188,7 @@ fn is_arena(area: &AreaRecord, rest: &AreaRecord) -> bool {
     is_anonymous(rest)
         && area.perms == READ | WRITE
         && rest.perms & ACCESS == 0
+        && size(area) >= ARENA_USED
         && area.start.is_multiple_of(ARENA)
         && rest.end.is_multiple_of(ARENA)
         && rest.end.saturating_sub(area.start) == ARENA

@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 use samara_trace::event::{AreaRecord, Event, EventKind};
 use samara_trace::file::{Replay, reasons};
 use samara_trace::inspect::Look;
+use samara_trace::why::Origins;
 use samara_trace::{Sink, SinkError};
 
 /// Reasons that `/proc` does not show, or not all of them: the offset only of files, and of a
@@ -22,6 +23,7 @@ const UNKNOWN: &str = "accounting";
 pub(crate) struct Inspecting {
     pub(crate) events: Vec<Event>,
     replay: Replay,
+    origins: Origins,
     overlapped: bool,
     /// Number of spaces that were looked at.
     pub(crate) looked: u64,
@@ -32,6 +34,11 @@ pub(crate) struct Inspecting {
 impl Sink for Inspecting {
     fn event(&mut self, event: Event) -> Result<(), SinkError> {
         self.replay.apply(&event).map_err(|error| SinkError::new(error.to_string()))?;
+        self.origins.apply(&event, &self.replay);
+        let looks = event.kind == EventKind::Checked || event.seq.is_multiple_of(32);
+        if looks && (self.origins.is_lost() || !self.origins.agrees(&self.replay)) {
+            self.wrong.push(format!("event {}: the origins are not those of the areas: {event:?}", event.seq));
+        }
         self.overlapped |= event.overlapped;
         if event.kind == EventKind::Checked && event.result == 0 {
             // A process that may not be read, or whose last task has gone, cannot be looked at.

@@ -1,0 +1,334 @@
+//! Verdicts on a space, on one screen, as JSON and as lines for flame graphs. Knows nothing of
+//! where the space comes from.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+use samara_trace::event::EventKind;
+use samara_trace::file::{Frame, Largest, Stack, Stacks, Summary, kind_name, reasons};
+use samara_trace::survey::PatternKind;
+use samara_trace::why::{Holding, Part, Role, Site, Verdict, VerdictKind, Why};
+use serde_json::{Value, json};
+
+use crate::cli::Weight;
+use crate::format::{bytes, count, plural, time};
+use crate::output::{BOLD, DIM, clean, short, styled};
+use crate::summary::gloss;
+use crate::{args, line};
+
+/// Version of the JSON.
+const FORMAT: u32 = 1;
+/// Verdicts with a paragraph.
+const VERDICTS: usize = 12;
+/// Sites with a row.
+const SITES: usize = 8;
+/// A site with less than one part in so many of the areas has no row.
+const SMALL_PART: u64 = 100;
+/// Functions shown of a stack.
+const FUNCTIONS: usize = 5;
+/// Libraries that are between a program and the kernel: beginnings of their files' names.
+const BETWEEN: [&str; 5] = ["libc.so", "libc-", "ld-linux", "ld-musl", "libpthread"];
+
+/// What a trace says of its sites.
+#[derive(Clone, Copy)]
+pub(crate) struct Sites<'a> {
+    all: &'a [Site],
+    stacks: &'a Stacks,
+}
+
+impl<'a> Sites<'a> {
+    pub(crate) fn of(summary: &'a Summary) -> Self {
+        Sites { all: &summary.sites, stacks: &summary.call_stacks }
+    }
+
+    fn site(self, number: u32) -> Option<&'a Site> {
+        self.all.get(number as usize)
+    }
+
+    fn stack(self, site: &Site) -> Option<&'a Stack> {
+        site.stack.and_then(|number| self.stacks.stack(number))
+    }
+
+    /// The frames of a site's stack, without those of the C library at its ends.
+    fn frames(self, site: &Site) -> &'a [Frame] {
+        let Some(stack) = self.stack(site) else { return &[] };
+        let is_between = |frame: &Frame| {
+            let name = self.stacks.module(frame).map_or("", |module| &module.name);
+            let file = name.rsplit_once('/').map_or(name, |(_, file)| file);
+            BETWEEN.iter().any(|library| file.starts_with(library))
+        };
+        let is_start = |frame: &Frame| self.stacks.names(frame) == ["_start"];
+        let all = &*stack.frames;
+        let first = all.iter().position(|frame| !is_between(frame)).unwrap_or(0);
+        let last = all.iter().rposition(|frame| !is_between(frame) && !is_start(frame)).unwrap_or(0);
+        if first <= last { &all[first..=last] } else { all }
+    }
+
+    /// The function that a site is in, if it is known.
+    fn function(self, site: &Site) -> Option<String> {
+        let frame = self.frames(site).first()?;
+        let function = self.stacks.functions(frame).iter().find(|function| !function.name.is_empty());
+        let Some(function) = function else { return Some(short(&clean(&self.stacks.shown(frame).to_string()))) };
+        let file = function.place.rsplit_once('/').map_or(&*function.place, |(_, file)| file);
+        let at = if file.is_empty() { String::new() } else { format!(" at {file}") };
+        let guessed = if frame.guessed { "? " } else { "" };
+        Some(clean(&format!("{guessed}{}{at}", short(&function.name))))
+    }
+
+    /// What a site does, with the arguments of its first call.
+    fn text(self, site: &Site) -> String {
+        match (site.kind, site.nr) {
+            (EventKind::Call, Some(nr)) => args::call(&line::name(nr), &site.args),
+            (EventKind::Call, None) => "calls from more places than are told apart".to_owned(),
+            (EventKind::Exec, _) => "the start of the program".to_owned(),
+            (EventKind::Fork, _) => "a fork".to_owned(),
+            (EventKind::Learnt, _) => "no call (a stack that grew, for example)".to_owned(),
+            (kind, _) => kind_name(kind).to_owned(),
+        }
+    }
+}
+
+/// A verdict in one sentence.
+pub(crate) fn sentence(v: &Verdict) -> String {
+    let (areas, fewer) = (plural(v.areas, "area"), count(v.would_go));
+    let (common, all) = (bytes(v.common), bytes(v.bytes));
+    match (v.kind, v.pattern) {
+        (VerdictKind::KeptApart, Some(PatternKind::GuardPages)) => format!(
+            "{areas} with {} of {common} between them; without the guards there would be {fewer} fewer",
+            plural(v.times, "guard")
+        ),
+        (VerdictKind::KeptApart, Some(PatternKind::DoubleMapped)) => format!(
+            "{areas} of a file mapped twice, writable and executable (a JIT); mapped in one piece there would be {fewer} fewer"
+        ),
+        (VerdictKind::KeptApart, Some(PatternKind::Relro)) => {
+            format!("{} of libraries, read-only after relocation (RELRO)", plural(v.times, "part"))
+        }
+        (VerdictKind::KeptApart, _) => apart(v),
+        (VerdictKind::Fragmented, _) => format!(
+            "{areas} around {} of {common} (in all {all}), where parts were unmapped; without the holes there would be {fewer} fewer",
+            plural(v.times, "hole")
+        ),
+        (VerdictKind::Concurrent, Some(PatternKind::Arenas)) => {
+            format!("{areas} of {} of malloc (glibc)", plural(v.times, "arena"))
+        }
+        (VerdictKind::Concurrent, _) => {
+            format!("{areas} of {} of {common}, with their guards", plural(v.times, "thread stack"))
+        }
+        (VerdictKind::Reserved, _) => {
+            format!("{areas} of {} without access, {all}: addresses that nobody else gets", plural(v.times, "range"))
+        }
+        (VerdictKind::Leaked, Some(_)) => format!("{areas} of files that were deleted and are still mapped, {all}"),
+        _ => {
+            let kept = v.kept.map_or_else(String::new, |kept| {
+                format!(": {} of {} are still there", count(kept.alive), plural(kept.made, "mapping"))
+            });
+            format!("{areas}, {all}{kept}, and they came up to the end")
+        }
+    }
+}
+
+fn apart(v: &Verdict) -> String {
+    let left = v.areas.saturating_sub(v.would_go).max(1);
+    let (areas, left) = (plural(v.areas, "area"), count(left));
+    let why: Vec<&str> = reasons(&v.reason).collect();
+    match why.as_slice() {
+        ["protection"] => format!("{areas} would be {left}, if all had the same protection"),
+        [] => format!("{areas} could be {left}, and nothing keeps them apart but that no call has touched them since"),
+        [one] => format!("{areas} could be {left}, but for {}{}", clean(one), gloss(one)),
+        more => format!("{areas} could be {left}, but for {}", clean(&more.join(" and "))),
+    }
+}
+
+/// The verdict's kind for a person.
+pub(crate) fn word(kind: VerdictKind) -> &'static str {
+    match kind {
+        VerdictKind::Leaked => "never unmapped",
+        VerdictKind::KeptApart => "kept apart",
+        VerdictKind::Concurrent => "at once",
+        other => other.name(),
+    }
+}
+
+/// The call behind a verdict, in a few words: the last that did something to the areas.
+pub(crate) fn behind(v: &Verdict, sites: Sites<'_>) -> Option<String> {
+    let part = v.parts.iter().max_by_key(|part| (part.role, part.times))?;
+    let site = sites.site(part.site)?;
+    let name = site.nr.map(line::name)?;
+    Some(sites.function(site).map_or_else(|| short(&sites.text(site)), |function| format!("{name} in {function}")))
+}
+
+/// All of it, as lines. `title` names the program.
+pub(crate) fn screen(title: &str, largest: &Largest, why: &Why, sites: Sites<'_>) -> String {
+    let mut out = format!("{} {}\n", styled(BOLD, "samara:"), clean(title));
+    let mut row = |name: &str, text: String| {
+        // Writing to a string cannot fail.
+        let _ = writeln!(out, "  {} {text}", styled(DIM, format!("{name:<14}")));
+    };
+    row("areas", format!("{}, {} mapped, after {}", count(why.areas), bytes(why.bytes), time(largest.ns)));
+    for verdict in why.verdicts.iter().take(VERDICTS) {
+        row(word(verdict.kind), styled(BOLD, sentence(verdict)));
+        for part in &verdict.parts {
+            rows_of_part(&mut row, verdict, part, sites);
+        }
+        let (start, end) = verdict.first;
+        row("", styled(DIM, format!("the first: {start:x}-{end:x}")));
+    }
+    if let Some(rest) = why.verdicts.get(VERDICTS..).filter(|rest| !rest.is_empty()) {
+        let areas = rest.iter().map(|verdict| verdict.areas).sum();
+        row("", format!("and {} on {}", plural(rest.len() as u64, "more verdict"), plural(areas, "area")));
+    }
+    let none = if why.verdicts.is_empty() { ": nothing stands out" } else { "" };
+    row("others", format!("{} without a verdict{none}", plural(why.others, "area")));
+    let large = why.holdings.iter().filter(|holding| holding.areas * SMALL_PART >= why.areas);
+    for (i, holding) in large.take(SITES).enumerate() {
+        if let Some(site) = sites.site(holding.site) {
+            row(if i == 0 { "by origin" } else { "" }, origin(holding, site));
+            row("", format!("           {}", of_site(site, sites)));
+        }
+    }
+    out
+}
+
+fn rows_of_part(row: &mut impl FnMut(&str, String), verdict: &Verdict, part: &Part, sites: Sites<'_>) {
+    let Some(site) = sites.site(part.site) else { return };
+    let kept = verdict.kept.filter(|_| part.role == Role::Made && verdict.kind != VerdictKind::Leaked);
+    let kept = kept.map_or_else(String::new, |kept| {
+        let grows = if kept.grows { ", up to the end" } else { "" };
+        format!("; {} of {} still there{grows}", count(kept.alive), plural(kept.made, "mapping"))
+    });
+    let role = match part.role {
+        Role::Made => "made by",
+        Role::Changed => "changed by",
+        Role::Freed => "unmapped by",
+        _ => part.role.name(),
+    };
+    row("", format!("{role:<12}{} {}{kept}", plural(part.times, "time"), sites.text(site)));
+    let frames = sites.frames(site);
+    for frame in frames.iter().take(FUNCTIONS) {
+        row("", format!("{:14}{}", "", clean(&sites.stacks.shown(frame).to_string())));
+    }
+    if frames.len() > FUNCTIONS {
+        row("", format!("{:14}{}", "", styled(DIM, format!("and {} more", frames.len() - FUNCTIONS))));
+    }
+}
+
+fn origin(holding: &Holding, site: &Site) -> String {
+    let made = match site.mapped.0 {
+        0 => String::new(),
+        made => format!(", {} of {} still there", count(holding.alive), plural(made, "mapping")),
+    };
+    let splits = if site.splits == 0 { String::new() } else { format!(", {}", plural(site.splits, "split")) };
+    format!(
+        "{:>13}, {}{made}{splits}, {} in the calls",
+        plural(holding.areas, "area"),
+        bytes(holding.bytes),
+        time(site.ns)
+    )
+}
+
+/// A site in one line: its call, and from which function.
+fn of_site(site: &Site, sites: Sites<'_>) -> String {
+    let text = sites.text(site);
+    sites.function(site).map_or(text.clone(), |function| format!("{text} in {function}"))
+}
+
+/// The verdicts as one object.
+pub(crate) fn json(largest: &Largest, why: &Why, sites: Sites<'_>) -> Value {
+    let mut all = json!({
+        "format": FORMAT,
+        "pid": largest.pid,
+        "program": largest.program,
+        "ns": largest.ns,
+    });
+    crate::survey::extend(&mut all, parts(why, sites));
+    all
+}
+
+/// The verdicts and the sites that they name.
+pub(crate) fn parts(why: &Why, sites: Sites<'_>) -> Value {
+    let verdict = |v: &Verdict| {
+        json!({
+            "verdict": v.kind.name(),
+            "pattern": v.pattern.map(PatternKind::name),
+            "reasons": reasons(&v.reason).collect::<Vec<_>>(),
+            "areas": v.areas,
+            "would_go": v.would_go,
+            "bytes": v.bytes,
+            "times": v.times,
+            "common_size": v.common,
+            "start": v.first.0,
+            "end": v.first.1,
+            "kept": v.kept.map(|kept| json!({
+                "made": kept.made, "alive": kept.alive, "bytes": kept.bytes, "grows": kept.grows,
+            })),
+            "parts": v.parts.iter().map(|part| json!({
+                "role": part.role.name(), "site": part.site, "times": part.times,
+            })).collect::<Vec<_>>(),
+        })
+    };
+    let held: BTreeMap<u32, &Holding> = why.holdings.iter().map(|holding| (holding.site, holding)).collect();
+    let mut named: Vec<u32> = why.verdicts.iter().flat_map(|v| v.parts.iter().map(|part| part.site)).collect();
+    named.extend(why.holdings.iter().map(|holding| holding.site));
+    named.sort_unstable();
+    named.dedup();
+    let site = |number: &u32| {
+        let site = sites.site(*number)?;
+        let held = held.get(number);
+        Some(json!({
+            "site": number,
+            "kind": kind_name(site.kind),
+            "call": site.nr.map(line::name),
+            "args": site.args,
+            "first_event": site.first_event,
+            "calls": site.calls,
+            "mapped": site.mapped.0,
+            "mapped_bytes": site.mapped.1,
+            "splits": site.splits,
+            "total_ns": site.ns,
+            "areas": held.map_or(0, |held| held.areas),
+            "bytes": held.map_or(0, |held| held.bytes),
+            "alive": held.map_or(0, |held| held.alive),
+            "stack": site.stack,
+            "frames": sites.stack(site).map(|stack| crate::json::frames(sites.stacks, stack)),
+        }))
+    };
+    json!({
+        "areas": why.areas,
+        "bytes": why.bytes,
+        "others": why.others,
+        "verdicts": why.verdicts.iter().map(verdict).collect::<Vec<_>>(),
+        "sites": named.iter().filter_map(site).collect::<Vec<_>>(),
+    })
+}
+
+/// A line for each stack and call, with its weight.
+pub(crate) fn folded(why: &Why, sites: Sites<'_>, weight: Weight) -> Vec<(String, u64)> {
+    let held: BTreeMap<u32, &Holding> = why.holdings.iter().map(|holding| (holding.site, holding)).collect();
+    let mut lines: BTreeMap<String, u64> = BTreeMap::new();
+    for (number, site) in sites.all.iter().enumerate() {
+        let held = u32::try_from(number).ok().and_then(|number| held.get(&number));
+        let value = match weight {
+            Weight::Areas => held.map_or(0, |held| held.areas),
+            Weight::Bytes => held.map_or(0, |held| held.bytes),
+            Weight::Made => site.mapped.0,
+            Weight::Splits => site.splits,
+            Weight::Time => site.ns,
+            Weight::Calls => {
+                if site.nr.is_some() {
+                    site.calls
+                } else {
+                    0
+                }
+            }
+        };
+        if value > 0 {
+            let mut line = sites.stack(site).map_or_else(String::new, |stack| line::folded(sites.stacks, stack));
+            line.push_str(&match site.nr {
+                Some(nr) => line::name(nr),
+                None => sites.text(site).replace(';', ":"),
+            });
+            *lines.entry(line).or_default() += value;
+        }
+    }
+    lines.into_iter().collect()
+}

@@ -1,0 +1,356 @@
+//! Follows where memory comes from: which event made each piece of every space, and which changed
+//! it last. Knows nothing of why areas are apart.
+//!
+//! - **BIRTHS-1** after an event, the pieces of a space cover exactly the areas that the event says
+//!   are in its window: what the steps of the event leave open is laid at its areas.
+//! - **BIRTHS-2** there are at most [`PIECES`] pieces, holes and counts of a space, and [`SITES`]
+//!   sites, whatever a file says. With more of the first nothing is followed any further, and
+//!   `is_lost` says so; further sites count as one.
+
+use std::collections::{BTreeMap, HashMap};
+
+use samara::{AllocError, GapQuery, RangeMap, Span};
+
+use crate::event::{Event, EventKind, Step, StepKind};
+use crate::file::{Replay, call_name};
+
+/// Most pieces, holes and counts of all spaces together.
+const PIECES: usize = 1 << 20;
+/// Most sites.
+const SITES: usize = 1 << 16;
+
+/// Calls of one kind that were made from one place: with call stacks, of the same stack; without,
+/// of the same arguments, addresses and files left aside.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Site {
+    /// What happened.
+    pub kind: EventKind,
+    /// The number of the system call, if it was one.
+    pub nr: Option<u32>,
+    /// The arguments of the first of them.
+    pub args: [u64; 6],
+    /// The number of the call stack, if it was recorded.
+    pub stack: Option<u32>,
+    /// The number of the first event.
+    pub first_event: u64,
+    /// How many calls, in all processes. Those that failed count too.
+    pub calls: u64,
+    /// How often they mapped something, and how many bytes in all.
+    pub mapped: (u64, u64),
+    /// How many areas they cut in two.
+    pub splits: u64,
+    /// Time in these calls in nanoseconds, including the recorder's stops.
+    pub ns: u64,
+}
+
+/// An event, as far as pieces remember it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Act {
+    pub(super) site: u32,
+    pub(super) event: u64,
+    pub(super) ns: u64,
+}
+
+/// Where a range of memory comes from.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Piece {
+    /// The event that mapped it.
+    pub(super) made: Act,
+    /// The event that last changed its attributes, or moved it.
+    pub(super) changed: Option<Act>,
+}
+
+/// One space.
+#[derive(Debug, Default)]
+pub(super) struct Births {
+    pub(super) pieces: RangeMap<u64, Piece>,
+    /// Who unmapped what was not mapped again.
+    pub(super) freed: RangeMap<u64, u32>,
+    /// How often each site mapped something here, or in the space that this one is a copy of.
+    pub(super) mapped: HashMap<u32, u64>,
+    /// The fewest bytes that a call mapped here.
+    pub(super) least: Option<u64>,
+}
+
+/// Where the memory of all spaces comes from, moved forward event by event.
+#[derive(Debug)]
+pub struct Origins {
+    spaces: BTreeMap<u64, Births>,
+    sites: Vec<Site>,
+    known: HashMap<Key, u32>,
+    pieces: usize,
+    is_lost: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Key {
+    kind: EventKind,
+    nr: Option<u32>,
+    stack: Option<u32>,
+    /// What tells calls apart, where there is no stack.
+    details: [u64; 3],
+}
+
+impl Default for Origins {
+    fn default() -> Self {
+        // The first site stands for all those beyond the limit.
+        let others = Site {
+            kind: EventKind::Call,
+            nr: None,
+            args: [0; 6],
+            stack: None,
+            first_event: 0,
+            calls: 0,
+            mapped: (0, 0),
+            splits: 0,
+            ns: 0,
+        };
+        let (spaces, known) = (BTreeMap::new(), HashMap::new());
+        Origins { spaces, sites: vec![others], known, pieces: 0, is_lost: false }
+    }
+}
+
+impl Origins {
+    /// Moves forward by one event, which `replay` has applied already.
+    pub fn apply(&mut self, event: &Event, replay: &Replay) {
+        if self.is_lost || event.kind.defines() {
+            return;
+        }
+        match event.kind {
+            EventKind::Thread | EventKind::Share => return,
+            EventKind::Exit | EventKind::Checked => {
+                if replay.space(event.space).is_none() {
+                    self.forget(event.space);
+                }
+                return;
+            }
+            EventKind::Exec => {
+                let ended: Vec<u64> = self.spaces.keys().copied().filter(|id| replay.space(*id).is_none()).collect();
+                ended.into_iter().for_each(|id| self.forget(id));
+            }
+            _ => {}
+        }
+        let site = self.site(event);
+        let act = Act { site, event: event.seq, ns: event.exit_ns };
+        let mut births = self.spaces.remove(&event.space).unwrap_or_default();
+        let before = births.size();
+        let done = match event.kind {
+            EventKind::Exec => {
+                births = Births::default();
+                births.reconcile(event, act, false)
+            }
+            EventKind::Fork => {
+                births = Births::default();
+                self.spaces
+                    .get(&event.args[0])
+                    .map_or(Ok(()), |parent| births.inherit(parent, event))
+                    .and_then(|()| births.reconcile(event, act, false))
+            }
+            _ => births.step(event, act, self.sites.get_mut(site as usize)),
+        };
+        self.pieces = self.pieces - before + births.size();
+        self.spaces.insert(event.space, births);
+        if done.is_err() || self.pieces > PIECES {
+            self.is_lost = true;
+            (self.spaces, self.pieces) = (BTreeMap::new(), 0);
+        }
+    }
+
+    /// Whether there was more than can be followed. Nothing is known of any space then.
+    pub fn is_lost(&self) -> bool {
+        self.is_lost
+    }
+
+    /// All sites, by their numbers. The first one stands for all those beyond the 65,535th.
+    pub fn sites(&self) -> &[Site] {
+        &self.sites
+    }
+
+    /// For tests: whether the pieces of every space cover exactly the areas that `replay` has, as
+    /// far as they are followed.
+    #[doc(hidden)]
+    pub fn agrees(&self, replay: &Replay) -> bool {
+        self.spaces.iter().all(|(id, births)| {
+            let Some(space) = replay.space(*id) else { return false };
+            let ranges = |spans: &mut dyn Iterator<Item = Span>| {
+                let mut all: Vec<Span> = Vec::new();
+                for span in spans {
+                    match all.last_mut() {
+                        Some(last) if last.last.checked_add(1) == Some(span.first) => last.last = span.last,
+                        _ => all.push(span),
+                    }
+                }
+                all
+            };
+            let areas = ranges(&mut space.areas().map(|area| Span::new(area.start, area.end.wrapping_sub(1))));
+            ranges(&mut births.pieces.spans()) == areas
+        })
+    }
+
+    pub(crate) fn into_sites(self) -> Vec<Site> {
+        self.sites
+    }
+
+    pub(super) fn space(&self, space: u64) -> Option<&Births> {
+        self.spaces.get(&space)
+    }
+
+    fn forget(&mut self, space: u64) {
+        if let Some(births) = self.spaces.remove(&space) {
+            self.pieces -= births.size();
+        }
+    }
+
+    /// The number of the event's site, which counts the event.
+    fn site(&mut self, event: &Event) -> u32 {
+        let key = Key {
+            kind: event.kind,
+            nr: event.nr,
+            stack: event.stack,
+            details: if event.stack.is_some() { [0; 3] } else { details(event) },
+        };
+        let number = match self.known.get(&key) {
+            Some(number) => *number,
+            None if self.sites.len() >= SITES => 0,
+            None => {
+                let (kind, nr, args, stack) = (event.kind, event.nr, event.args, event.stack);
+                let number = self.sites.len() as u32;
+                let new = Site { kind, nr, args, stack, first_event: event.seq, ..self.sites[0].fresh() };
+                self.sites.push(new);
+                self.known.insert(key, number);
+                number
+            }
+        };
+        if let Some(site) = self.sites.get_mut(number as usize) {
+            site.calls += 1;
+            site.splits += event.plan.iter().filter(|step| step.kind == StepKind::Split).count() as u64;
+            site.ns = site.ns.saturating_add(event.exit_ns.saturating_sub(event.entry_ns));
+        }
+        number
+    }
+}
+
+impl Site {
+    /// Whether the call moves memory, which then is not new.
+    fn moves(&self) -> bool {
+        self.nr.and_then(call_name) == Some("mremap")
+    }
+
+    fn fresh(&self) -> Site {
+        Site { calls: 0, mapped: (0, 0), splits: 0, ns: 0, ..self.clone() }
+    }
+}
+
+/// The arguments that tell calls apart: no addresses, and no lengths of files, which differ by
+/// file.
+fn details(event: &Event) -> [u64; 3] {
+    const ANONYMOUS: u64 = 0x20;
+    let args = &event.args;
+    match event.nr.and_then(call_name) {
+        Some("mmap") if args[3] & ANONYMOUS != 0 => [args[1], args[2], args[3]],
+        Some("mmap") => [0, args[2], args[3]],
+        Some("mprotect" | "pkey_mprotect" | "madvise") => [args[1], args[2], 0],
+        Some("munmap") => [args[1], 0, 0],
+        Some("mremap") => [args[1], args[2], args[3]],
+        _ => [0; 3],
+    }
+}
+
+/// `start..end` as a span, unless it is empty.
+fn span(start: u64, end: u64) -> Option<Span> {
+    (start < end).then(|| Span::new(start, end - 1))
+}
+
+impl Births {
+    fn size(&self) -> usize {
+        self.pieces.len() + self.freed.len() + self.mapped.len()
+    }
+
+    /// Takes over what a fork copies of its parent.
+    fn inherit(&mut self, parent: &Births, event: &Event) -> Result<(), AllocError> {
+        let mut all = Vec::new();
+        for area in &event.areas {
+            let Some(area) = span(area.start, area.end) else { continue };
+            for (part, piece) in parent.pieces.range(area) {
+                let part = part.intersect(&area).unwrap_or(part);
+                all.push((part, *piece));
+                *self.mapped.entry(piece.made.site).or_default() += 1;
+            }
+        }
+        self.pieces = RangeMap::try_from_iter(all).map_err(|_| AllocError)?;
+        self.least = parent.least;
+        Ok(())
+    }
+
+    /// Lays the steps of an event, and then what they leave open of its areas.
+    fn step(&mut self, event: &Event, act: Act, mut site: Option<&mut Site>) -> Result<(), AllocError> {
+        // Memory that a call moves or extends was made by whoever made it.
+        let moved = site.as_ref().is_some_and(|site| site.moves());
+        let moved = moved.then(|| self.pieces.get(event.args[0]).map(|(_, piece)| piece.made)).flatten();
+        for step in &event.plan {
+            let Step { start, end, .. } = *step;
+            let Some(range) = span(start, end) else { continue };
+            match step.kind {
+                StepKind::Mapped => {
+                    let piece = match moved {
+                        Some(made) => Piece { made, changed: Some(act) },
+                        None => Piece { made: act, changed: None },
+                    };
+                    self.put(range, piece)?;
+                    if moved.is_none() {
+                        *self.mapped.entry(act.site).or_default() += 1;
+                        self.least = Some(self.least.unwrap_or(u64::MAX).min(end - start));
+                        if let Some(site) = &mut site {
+                            site.mapped.0 += 1;
+                            site.mapped.1 = site.mapped.1.saturating_add(end - start);
+                        }
+                    }
+                }
+                StepKind::Unmapped => {
+                    self.pieces.clear_range(range, |_| ()).map_err(|_| AllocError)?;
+                    self.freed.insert_merging(range, act.site, |a, b| a.1 == b.1).map_err(|_| AllocError)?;
+                }
+                StepKind::Changed(_) => self
+                    .pieces
+                    .rewrite(range, |_, piece| piece.map(|piece| Piece { changed: Some(act), ..*piece }))
+                    .map_err(|_| AllocError)?,
+                _ => {}
+            }
+        }
+        self.reconcile(event, act, event.kind == EventKind::Learnt)
+    }
+
+    /// Makes the pieces in the event's window those of its areas. What `grows` an area belongs to
+    /// whoever made the area.
+    fn reconcile(&mut self, event: &Event, act: Act, grows: bool) -> Result<(), AllocError> {
+        let Some(window) = event.window.and_then(|(start, end)| span(start, end)) else { return Ok(()) };
+        let mut at = window.first;
+        for area in &event.areas {
+            let Some(whole) = span(area.start, area.end) else { continue };
+            if let Some(free) = span(at, whole.first) {
+                self.pieces.clear_range(free, |_| ()).map_err(|_| AllocError)?;
+            }
+            at = at.max(area.end);
+            // An area may reach out of the window, to memory of a call that has not returned yet. A
+            // search for a gap does not go over the area's pieces, which may be many.
+            let made = self.pieces.range(whole).next().filter(|_| grows).map_or(act, |(_, piece)| piece.made);
+            while let Some(at) = self.pieces.find_gap(&GapQuery::new(1).within(whole)) {
+                let gap = self.pieces.gap_at(at.first).and_then(|gap| gap.intersect(&whole)).unwrap_or(at);
+                self.put(gap, Piece { made, changed: None })?;
+            }
+        }
+        if at <= window.last {
+            self.pieces.clear_range(Span::new(at, window.last), |_| ()).map_err(|_| AllocError)?;
+        }
+        Ok(())
+    }
+
+    fn put(&mut self, range: Span, piece: Piece) -> Result<(), AllocError> {
+        self.pieces.replace(range, piece, |_| ()).map_err(|_| AllocError)?;
+        if !self.freed.is_empty() {
+            self.freed.clear_range(range, |_| ()).map_err(|_| AllocError)?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,183 @@
+//! Why a space has as many areas as it has: verdicts, each with its evidence and the calls behind
+//! it.
+//!
+//! [`Origins`] follows the events of a trace; [`Why`] looks at one space at one moment. The parts,
+//! one file each: `births` (where memory comes from), `verdicts` (what follows from it). Knows
+//! nothing of files, and prints nothing.
+//!
+//! A verdict says what the areas and the calls of a trace show, by rules that are written at each
+//! [`VerdictKind`]. What a program is meant to do they cannot know.
+
+#![forbid(unsafe_code)]
+
+mod births;
+#[cfg(test)]
+mod tests;
+mod verdicts;
+
+use births::Births;
+pub use births::{Origins, Site};
+
+use crate::event::AreaRecord;
+use crate::survey::{PatternKind, size};
+
+/// Why there are so many areas.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
+pub enum VerdictKind {
+    /// Mapped by one site and never unmapped, nine tenths of them, at least 32; and it went on to
+    /// the end: some were made in each quarter of the time from the first one to this moment, or in
+    /// each quarter of the time of the program.
+    Leaked,
+    /// Memory in pieces, with holes where single parts were unmapped.
+    Fragmented,
+    /// Areas that touch and could be one but for a reason: guard pages, a part with another
+    /// protection ([`Verdict::pattern`]), or what the kernel compares ([`Verdict::reason`]).
+    KeptApart,
+    /// There at once by design: stacks of threads.
+    Concurrent,
+    /// Addresses without access, taken so that nobody else gets them.
+    Reserved,
+}
+
+impl VerdictKind {
+    /// Its name in machine-readable output.
+    pub fn name(self) -> &'static str {
+        match self {
+            VerdictKind::Leaked => "leaked",
+            VerdictKind::Fragmented => "fragmented",
+            VerdictKind::KeptApart => "kept-apart",
+            VerdictKind::Concurrent => "concurrent",
+            VerdictKind::Reserved => "reserved",
+        }
+    }
+}
+
+/// What a call has to do with a verdict.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
+pub enum Role {
+    /// It mapped the memory.
+    Made,
+    /// It gave a part of the memory another protection, or other attributes.
+    Changed,
+    /// It unmapped parts of it.
+    Freed,
+}
+
+impl Role {
+    /// Its name in machine-readable output.
+    pub fn name(self) -> &'static str {
+        match self {
+            Role::Made => "made",
+            Role::Changed => "changed",
+            Role::Freed => "freed",
+        }
+    }
+}
+
+/// The calls behind a verdict.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Part {
+    /// What they did.
+    pub role: Role,
+    /// From where: the number of a site ([`Origins::sites`]).
+    pub site: u32,
+    /// How many areas, boundaries or holes of the verdict they made.
+    pub times: u64,
+}
+
+/// One answer to the question, with its evidence.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Verdict {
+    /// What it says.
+    pub kind: VerdictKind,
+    /// What the areas look like, if that is how they were found.
+    pub pattern: Option<PatternKind>,
+    /// Of areas that are kept apart: the reasons, joined by `+`.
+    pub reason: String,
+    /// How many areas it explains. An area may be in several verdicts.
+    pub areas: u64,
+    /// How many areas fewer there would be without the cause: one map call instead of many, no
+    /// guard, no hole. 0 where that is not known.
+    pub would_go: u64,
+    /// Bytes of the areas; of [`VerdictKind::Fragmented`] of the holes.
+    pub bytes: u64,
+    /// How often the cause is there: guards, holes, stacks, mappings.
+    pub times: u64,
+    /// The size in bytes that most of these have.
+    pub common: u64,
+    /// First address and end of the first of them.
+    pub first: (u64, u64),
+    /// Of memory that was mapped by the first site: how often, how much of it is still there, and
+    /// whether that went on to the end. Forks count what they copy.
+    pub kept: Option<Kept>,
+    /// The calls behind it, the most frequent of each role first; at most [`PARTS`] of each.
+    pub parts: Vec<Part>,
+}
+
+/// Most parts of one role in a verdict.
+pub const PARTS: usize = 3;
+
+/// How much of what a site mapped is still there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Kept {
+    /// How often it mapped something.
+    pub made: u64,
+    /// How many of these are there, at least in part.
+    pub alive: u64,
+    /// Bytes of them.
+    pub bytes: u64,
+    /// Whether it went on to the end: see [`VerdictKind::Leaked`].
+    pub grows: bool,
+}
+
+/// What a site has in the space.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Holding {
+    /// The number of the site.
+    pub site: u32,
+    /// Areas that begin with memory that it made.
+    pub areas: u64,
+    /// Bytes that it made and that are there.
+    pub bytes: u64,
+    /// Mappings that it made and that are there, at least in part.
+    pub alive: u64,
+}
+
+/// Why a space has as many areas as it has.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct Why {
+    /// Number of areas.
+    pub areas: u64,
+    /// Mapped bytes.
+    pub bytes: u64,
+    /// The verdicts, the one that explains most areas first.
+    pub verdicts: Vec<Verdict>,
+    /// Areas that no verdict explains.
+    pub others: u64,
+    /// What each site has in the space, the one with the most areas first.
+    pub holdings: Vec<Holding>,
+}
+
+impl Why {
+    /// Looks at a space. `areas` are its areas, ascending, at the moment up to which `origins` was
+    /// moved forward, `now_ns`. `None` if nothing is known of the space. O(n log n) for n areas and
+    /// pieces of memory.
+    pub fn of(areas: &[AreaRecord], space: u64, origins: &Origins, now_ns: u64) -> Option<Why> {
+        let births: &Births = origins.space(space)?;
+        let (verdicts, others) = verdicts::all(areas, births, now_ns);
+        Some(Why {
+            areas: areas.len() as u64,
+            bytes: areas.iter().map(size).fold(0, u64::saturating_add),
+            verdicts,
+            others,
+            holdings: verdicts::holdings(areas, births),
+        })
+    }
+}

@@ -1,0 +1,252 @@
+//! Verdicts on made-up events, and pieces against a replay.
+
+use super::*;
+use crate::event::{Event, EventKind, Step, StepKind};
+use crate::file::Replay;
+
+const PAGE: u64 = 4096;
+const MMAP: u32 = 9;
+const MPROTECT: u32 = 10;
+const MUNMAP: u32 = 11;
+const MREMAP: u32 = 25;
+
+fn area(start: u64, end: u64, perms: u8) -> AreaRecord {
+    AreaRecord {
+        start: start * PAGE,
+        end: end * PAGE,
+        perms,
+        offset: 0,
+        dev: (0, 0),
+        inode: 0,
+        name: String::new(),
+        apart: String::new(),
+    }
+}
+
+/// A space that is moved on by made-up events.
+struct World {
+    replay: Replay,
+    origins: Origins,
+    seq: u64,
+}
+
+impl World {
+    fn new() -> World {
+        let mut world = World { replay: Replay::default(), origins: Origins::default(), seq: 0 };
+        world.event(EventKind::Exec, None, 0, [0; 6], vec![], (0, u64::MAX / PAGE), vec![]);
+        world
+    }
+
+    #[allow(clippy::too_many_arguments)]
+    fn event(
+        &mut self,
+        kind: EventKind,
+        nr: Option<u32>,
+        space: u64,
+        args: [u64; 6],
+        plan: Vec<Step>,
+        window: (u64, u64),
+        areas: Vec<AreaRecord>,
+    ) {
+        let event = Event {
+            seq: self.seq,
+            kind,
+            entry_ns: self.seq * 1000,
+            exit_ns: self.seq * 1000 + 500,
+            space,
+            pid: space as u32 + 7,
+            tid: space as u32 + 7,
+            nr,
+            args,
+            result: 0,
+            overlapped: false,
+            plan,
+            window: Some((window.0 * PAGE, window.1 * PAGE)),
+            areas,
+            text: String::new(),
+            stack: None,
+        };
+        self.seq += 1;
+        self.replay.apply(&event).unwrap();
+        self.origins.apply(&event, &self.replay);
+        assert!(self.origins.agrees(&self.replay), "after {event:?}");
+    }
+
+    fn step(kind: StepKind, start: u64, end: u64) -> Step {
+        Step { kind, start: start * PAGE, end: end * PAGE }
+    }
+
+    /// Maps pages, with these neighbours of the window.
+    fn map(&mut self, start: u64, end: u64, perms: u8) {
+        let args = [0, (end - start) * PAGE, u64::from(perms), 0x22, 0, 0];
+        let plan = vec![World::step(StepKind::Mapped, start, end)];
+        self.event(EventKind::Call, Some(MMAP), 0, args, plan, (start, end), vec![area(start, end, perms)]);
+    }
+
+    fn unmap(&mut self, start: u64, end: u64) {
+        let plan = vec![World::step(StepKind::Unmapped, start, end)];
+        let args = [start * PAGE, (end - start) * PAGE, 0, 0, 0, 0];
+        self.event(EventKind::Call, Some(MUNMAP), 0, args, plan, (start, end), vec![]);
+    }
+
+    fn protect(&mut self, start: u64, end: u64, perms: u8) {
+        let change = samara_mm::FlagChange::default();
+        let plan = vec![
+            World::step(StepKind::Split, start, start),
+            World::step(StepKind::Split, end, end),
+            World::step(StepKind::Changed(change), start, end),
+        ];
+        let args = [start * PAGE, (end - start) * PAGE, u64::from(perms), 0, 0, 0];
+        self.event(EventKind::Call, Some(MPROTECT), 0, args, plan, (start, end), vec![area(start, end, perms)]);
+    }
+
+    fn why(&self) -> Why {
+        let areas: Vec<AreaRecord> = self.replay.space(0).unwrap().areas().collect();
+        Why::of(&areas, 0, &self.origins, self.seq * 1000).unwrap()
+    }
+
+    fn call(&self, part: &Part) -> Option<u32> {
+        self.origins.sites()[part.site as usize].nr
+    }
+}
+
+#[test]
+fn guards_in_one_mapping_keep_it_apart() {
+    let mut world = World::new();
+    world.map(1000, 1400, 3);
+    for i in 0..99 {
+        world.protect(1003 + i * 4, 1004 + i * 4, 0);
+    }
+    let why = world.why();
+    let verdict = &why.verdicts[0];
+    assert_eq!((verdict.kind, verdict.pattern), (VerdictKind::KeptApart, Some(PatternKind::GuardPages)));
+    assert_eq!((verdict.areas, verdict.would_go, verdict.times, verdict.common), (199, 198, 99, PAGE));
+    let calls: Vec<_> = verdict.parts.iter().map(|part| (part.role, world.call(part), part.times)).collect();
+    assert_eq!(calls, [(Role::Made, Some(MMAP), 99), (Role::Changed, Some(MPROTECT), 99)]);
+    assert_eq!((why.areas, why.others), (199, 0));
+    let protects = &world.origins.sites()[verdict.parts[1].site as usize];
+    assert_eq!((protects.calls, protects.splits), (99, 198));
+}
+
+#[test]
+fn what_is_never_unmapped_is_told_as_long_as_it_goes_on() {
+    let mut world = World::new();
+    // Of two lengths, so that the calls are from two sites: the second is given back.
+    for i in 0..100 {
+        world.map(1000 + i * 8, 1001 + i * 8, 1);
+        world.map(9000, 9002, 1);
+        world.unmap(9000, 9002);
+    }
+    let why = world.why();
+    assert_eq!(why.verdicts.len(), 1, "{:#?}", why.verdicts);
+    let verdict = &why.verdicts[0];
+    assert_eq!((verdict.kind, verdict.areas, verdict.bytes), (VerdictKind::Leaked, 100, 100 * PAGE));
+    assert_eq!(verdict.kept, Some(Kept { made: 100, alive: 100, bytes: 100 * PAGE, grows: true }));
+    // A long time without another one: it was a start.
+    for _ in 0..400 {
+        world.map(9000, 9002, 1);
+        world.unmap(9000, 9002);
+    }
+    let why = world.why();
+    assert_eq!((why.verdicts.len(), why.others), (0, 100));
+    // A tenth given back is still a leak; a fifth is not.
+    let mut world = World::new();
+    for i in 0..100 {
+        world.map(1000 + i * 8, 1001 + i * 8, 1);
+    }
+    (0..10).for_each(|i| world.unmap(1000 + i * 80, 1001 + i * 80));
+    assert_eq!(world.why().verdicts[0].kind, VerdictKind::Leaked);
+    (0..10).for_each(|i| world.unmap(1008 + i * 80, 1009 + i * 80));
+    assert!(world.why().verdicts.is_empty());
+}
+
+#[test]
+fn holes_that_were_unmapped_are_fragments() {
+    let mut world = World::new();
+    world.map(1000, 1200, 3);
+    (0..99).for_each(|i| world.unmap(1001 + i * 2, 1002 + i * 2));
+    let verdict = &world.why().verdicts[0];
+    assert_eq!((verdict.kind, verdict.areas, verdict.would_go), (VerdictKind::Fragmented, 100, 99));
+    assert_eq!((verdict.bytes, verdict.common), (99 * PAGE, PAGE));
+    let calls: Vec<_> = verdict.parts.iter().map(|part| (part.role, world.call(part), part.times)).collect();
+    assert_eq!(calls, [(Role::Made, Some(MMAP), 99), (Role::Freed, Some(MUNMAP), 99)]);
+    // Gaps that were never mapped are none.
+    let mut world = World::new();
+    (0..20).for_each(|i| world.map(1000 + i * 2, 1001 + i * 2, 3));
+    assert!(world.why().verdicts.is_empty());
+}
+
+#[test]
+fn reasons_of_the_kernel_are_verdicts_of_their_own() {
+    let mut world = World::new();
+    for i in 0..50 {
+        let (start, end) = (1000 + i, 1001 + i);
+        let args = [0, PAGE, 3, 0x22, 0, 0];
+        let mut one = area(start, end, 3);
+        if i > 0 {
+            one.apart = "anonymous-identity".into();
+        }
+        let plan = vec![World::step(StepKind::Mapped, start, end)];
+        world.event(EventKind::Call, Some(MMAP), 0, args, plan, (start, end), vec![one]);
+    }
+    let verdict = &world.why().verdicts[0];
+    assert_eq!((verdict.kind, &*verdict.reason), (VerdictKind::KeptApart, "anonymous-identity"));
+    assert_eq!((verdict.areas, verdict.would_go), (50, 49));
+}
+
+#[test]
+fn reservations_and_stacks_are_by_design() {
+    let mut world = World::new();
+    for i in 0..40 {
+        world.map(100_000 + i * 1000, 100_400 + i * 1000, 0);
+    }
+    let verdict = &world.why().verdicts[0];
+    assert_eq!((verdict.kind, verdict.areas), (VerdictKind::Reserved, 40));
+    let mut world = World::new();
+    for i in 0..40 {
+        world.map(100_000 + i * 100, 100_033 + i * 100, 0);
+        world.protect(100_001 + i * 100, 100_033 + i * 100, 3);
+    }
+    let verdict = &world.why().verdicts[0];
+    assert_eq!((verdict.kind, verdict.pattern), (VerdictKind::Concurrent, Some(PatternKind::ThreadStacks)));
+    assert_eq!((verdict.areas, verdict.times, verdict.common), (80, 40, 32 * PAGE));
+}
+
+#[test]
+fn moved_memory_stays_that_of_who_made_it() {
+    let mut world = World::new();
+    world.map(1000, 1010, 3);
+    let plan = vec![
+        World::step(StepKind::Mapped, 5000, 5020),
+        World::step(StepKind::Moved, 1000, 1010),
+        World::step(StepKind::Unmapped, 1000, 1010),
+    ];
+    let args = [1000 * PAGE, 10 * PAGE, 20 * PAGE, 1, 0, 0];
+    world.event(EventKind::Call, Some(MREMAP), 0, args, plan, (1000, 5020), vec![area(5000, 5020, 3)]);
+    let why = world.why();
+    let (maker, one) = (&world.origins.sites()[why.holdings[0].site as usize], why.holdings[0]);
+    assert_eq!((maker.nr, one.areas, one.bytes, one.alive), (Some(MMAP), 1, 20 * PAGE, 1));
+    // A copy of the space has the same memory, and its own changes leave the first one alone.
+    world.event(EventKind::Fork, None, 1, [0; 6], vec![], (0, u64::MAX / PAGE), vec![area(5000, 5020, 3)]);
+    let plan = vec![World::step(StepKind::Unmapped, 5000, 5020)];
+    world.event(EventKind::Call, Some(MUNMAP), 1, [0; 6], plan, (5000, 5020), vec![]);
+    assert_eq!(world.why().holdings[0].bytes, 20 * PAGE);
+    assert_eq!(world.origins.space(1).map(|births| births.pieces.len()), Some(0));
+}
+
+#[test]
+fn what_steps_do_not_say_is_laid_at_the_areas() {
+    let mut world = World::new();
+    world.map(1000, 1010, 3);
+    // A stack that grew belongs to who made it.
+    world.event(EventKind::Learnt, None, 0, [0; 6], vec![], (990, 1000), vec![area(990, 1010, 3)]);
+    let why = world.why();
+    assert_eq!(why.holdings.len(), 1);
+    assert_eq!(why.holdings[0].bytes, 20 * PAGE);
+    // An area that nobody mapped has an origin too, and one that went is gone.
+    let new = area(2000, 2010, 1);
+    world.event(EventKind::Difference, None, 0, [0; 6], vec![], (980, 2010), vec![new]);
+    let why = world.why();
+    assert_eq!(why.holdings.len(), 1);
+    assert_eq!(world.origins.sites()[why.holdings[0].site as usize].kind, EventKind::Difference);
+}

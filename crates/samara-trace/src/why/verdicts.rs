@@ -1,0 +1,344 @@
+//! What follows from the areas of a space and where their memory comes from.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+use samara::Span;
+
+use super::births::{Births, Piece};
+use super::{Holding, Kept, PARTS, Part, Role, Verdict, VerdictKind};
+use crate::event::AreaRecord;
+use crate::survey::{PatternKind, alike, is_anonymous, members, size};
+
+/// Fewer areas than this are no verdict.
+const LEAST: u64 = 8;
+/// From this number of mappings on, those of a site that are never unmapped are a leak.
+const LEAKED: u64 = 32;
+/// From this number of bytes on they are one also if they are few areas, where that is half of all
+/// mapped bytes.
+const LEAKED_BYTES: u64 = 64 << 20;
+
+/// As many areas may a library have, or a file that is in use.
+const PARTS_OF_FILE: usize = 8;
+/// Of the calls of a role, those that are fewer than one in so many of the most frequent are left
+/// out.
+const SMALL_PART: u64 = 100;
+
+/// What tells verdicts apart.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Cause {
+    kind: VerdictKind,
+    pattern: Option<PatternKind>,
+    reason: String,
+    /// The site that did it.
+    by: u32,
+}
+
+#[derive(Default)]
+struct Evidence {
+    areas: HashSet<u64>,
+    would_go: u64,
+    bytes: u64,
+    times: u64,
+    sizes: BTreeMap<u64, u64>,
+    parts: BTreeMap<(Role, u32), u64>,
+    first: Option<(u64, u64)>,
+}
+
+impl Evidence {
+    /// One more instance of the cause: its range.
+    fn instance(&mut self, start: u64, end: u64) {
+        self.times += 1;
+        *self.sizes.entry(end - start).or_default() += 1;
+        self.first.get_or_insert((start, end));
+    }
+
+    fn part(&mut self, role: Role, site: Option<u32>) {
+        if let Some(site) = site {
+            *self.parts.entry((role, site)).or_default() += 1;
+        }
+    }
+
+    fn area(&mut self, area: &AreaRecord) {
+        if self.areas.insert(area.start) {
+            self.bytes = self.bytes.saturating_add(size(area));
+        }
+    }
+}
+
+/// The areas and what is known of them.
+struct Scene<'a> {
+    areas: &'a [AreaRecord],
+    births: &'a Births,
+    found: BTreeMap<Cause, Evidence>,
+    kept: HashMap<u32, Kept>,
+}
+
+/// The verdicts, and how many areas none of them explains.
+pub(super) fn all(areas: &[AreaRecord], births: &Births, now_ns: u64) -> (Vec<Verdict>, u64) {
+    let kept = kept(births, now_ns);
+    let mut scene = Scene { areas, births, found: BTreeMap::new(), kept };
+    let patterned = scene.patterns();
+    scene.boundaries(&patterned);
+    scene.holes();
+    let explained = scene.leaks();
+    let others = areas.iter().filter(|area| !explained.contains(&area.start)).count() as u64;
+    let Scene { found, kept, .. } = scene;
+    let mut verdicts: Vec<Verdict> = found.into_iter().map(|(cause, seen)| verdict(cause, seen, &kept)).collect();
+    verdicts.sort_by_key(|v| Reverse((v.areas, v.would_go, v.bytes)));
+    (verdicts, others)
+}
+
+/// What each site has in the space.
+pub(super) fn holdings(areas: &[AreaRecord], births: &Births) -> Vec<Holding> {
+    let mut all: BTreeMap<u32, Holding> = BTreeMap::new();
+    for (site, Kept { bytes, alive, .. }) in kept(births, 0) {
+        all.insert(site, Holding { site, areas: 0, bytes, alive });
+    }
+    for area in areas {
+        // Every site of a piece is there.
+        let maker = births.pieces.get(area.start).map(|(_, piece)| piece.made.site);
+        if let Some(holding) = maker.and_then(|site| all.get_mut(&site)) {
+            holding.areas += 1;
+        }
+    }
+    let mut all: Vec<Holding> = all.into_values().collect();
+    all.sort_by_key(|holding| Reverse((holding.areas, holding.bytes)));
+    all
+}
+
+/// Of each site, how much of what it mapped is still there.
+fn kept(births: &Births, now_ns: u64) -> HashMap<u32, Kept> {
+    let mut alive: Vec<(u32, u64, u64)> = Vec::new();
+    let mut all: HashMap<u32, Kept> = HashMap::new();
+    for (span, Piece { made, .. }) in births.pieces.iter() {
+        alive.push((made.site, made.event, made.ns));
+        let made_all = births.mapped.get(&made.site).copied().unwrap_or(0);
+        let kept = all.entry(made.site).or_insert(Kept { made: made_all, alive: 0, bytes: 0, grows: false });
+        kept.bytes = kept.bytes.saturating_add((span.last - span.first).saturating_add(1));
+    }
+    alive.sort_unstable();
+    alive.dedup();
+    for mappings in alive.chunk_by(|a, b| a.0 == b.0) {
+        let (site, _, first) = mappings[0];
+        let Some(kept) = all.get_mut(&site) else { continue };
+        kept.alive = mappings.len() as u64;
+        kept.made = kept.made.max(kept.alive);
+        let time = now_ns.saturating_sub(first);
+        let mut quarters = [false; 4];
+        for (_, _, ns) in mappings {
+            let at = (ns - first).saturating_mul(4).checked_div(time).unwrap_or(0);
+            quarters[at.min(3) as usize] = true;
+        }
+        kept.grows = quarters == [true; 4];
+    }
+    all
+}
+
+fn verdict(cause: Cause, seen: Evidence, kept: &HashMap<u32, Kept>) -> Verdict {
+    let mut parts: Vec<Part> =
+        seen.parts.iter().map(|((role, site), times)| Part { role: *role, site: *site, times: *times }).collect();
+    parts.sort_by_key(|part| (part.role, Reverse(part.times), part.site));
+    // Of each role the first ones, without those that hardly count.
+    let mut role = (Role::Made, 0, 0);
+    parts.retain(|part| {
+        role = if part.role == role.0 { (role.0, role.1 + 1, role.2) } else { (part.role, 1, part.times) };
+        role.2 = role.2.max(part.times);
+        role.1 <= PARTS && part.times * SMALL_PART >= role.2
+    });
+    let maker = parts.first().filter(|part| part.role == Role::Made);
+    Verdict {
+        kind: cause.kind,
+        pattern: cause.pattern,
+        reason: cause.reason,
+        areas: seen.areas.len() as u64,
+        would_go: seen.would_go,
+        bytes: seen.bytes,
+        times: seen.times,
+        common: seen.sizes.iter().max_by_key(|(size, n)| (**n, **size)).map_or(0, |(size, _)| *size),
+        first: seen.first.unwrap_or_default(),
+        kept: maker.and_then(|part| kept.get(&part.site).copied()),
+        parts,
+    }
+}
+
+impl Scene<'_> {
+    /// What is at an address.
+    fn piece(&self, at: u64) -> Option<&Piece> {
+        self.births.pieces.get(at).map(|(_, piece)| piece)
+    }
+
+    fn maker(&self, at: u64) -> Option<u32> {
+        Some(self.piece(at)?.made.site)
+    }
+
+    fn changer(&self, at: u64) -> Option<u32> {
+        Some(self.piece(at)?.changed?.site)
+    }
+
+    fn evidence(
+        &mut self,
+        kind: VerdictKind,
+        pattern: Option<PatternKind>,
+        reason: &str,
+        by: Option<u32>,
+    ) -> &mut Evidence {
+        let cause = Cause { kind, pattern, reason: reason.to_owned(), by: by.unwrap_or(0) };
+        self.found.entry(cause).or_default()
+    }
+
+    /// Verdicts by what areas look like. Returns the areas of patterns whose boundaries are
+    /// explained by them.
+    fn patterns(&mut self) -> HashSet<u64> {
+        let mut explained = HashSet::new();
+        let by_start: HashMap<u64, usize> = self.areas.iter().enumerate().map(|(i, area)| (area.start, i)).collect();
+        let areas = self.areas;
+        let mut files: HashSet<((u32, u32), u64, bool)> = HashSet::new();
+        for member in members(areas) {
+            let Some(&i) = by_start.get(&member.start) else { continue };
+            let area = &areas[i];
+            let (maker, changer) = (self.maker(area.start), self.changer(area.start));
+            let is_closed = area.perms & 7 == 0;
+            let (kind, by) = match member.kind {
+                // A guard that nobody would miss is none of these.
+                PatternKind::GuardPages if member.would_go == 0 => continue,
+                PatternKind::GuardPages => (VerdictKind::KeptApart, changer.or(maker)),
+                PatternKind::ThreadStacks if is_closed => (VerdictKind::Concurrent, self.maker(area.end)),
+                PatternKind::ThreadStacks => (VerdictKind::Concurrent, maker),
+                PatternKind::Arenas => (VerdictKind::Concurrent, None),
+                PatternKind::Reservations => (VerdictKind::Reserved, maker),
+                PatternKind::DoubleMapped => (VerdictKind::KeptApart, None),
+                PatternKind::DeletedFiles => (VerdictKind::Leaked, maker),
+                PatternKind::Relro => (VerdictKind::KeptApart, changer),
+                // Executable memory is none, as long as it is in one piece.
+                _ => continue,
+            };
+            explained.insert(area.start);
+            // The memory that a guard cuts, the rest of a library's part, what is used of a
+            // reservation.
+            let neighbours = match member.kind {
+                PatternKind::GuardPages | PatternKind::Reservations => [i.checked_sub(1), Some(i + 1)],
+                PatternKind::Relro => [i.checked_sub(1), None],
+                _ => [None, None],
+            };
+            let mapping = |area: &AreaRecord| self.piece(area.start).map(|piece| piece.made.event);
+            let is_part =
+                |near: &AreaRecord| member.kind != PatternKind::Reservations || mapping(near) == mapping(area);
+            let near = neighbours.into_iter().flatten().filter_map(|i| areas.get(i)).filter(|near| is_part(near));
+            let near: Vec<&AreaRecord> = near.collect();
+            // The memory that a guard is in counts, not the guard: both may come from one call.
+            let made = if member.kind == PatternKind::GuardPages { self.maker(area.end).or(maker) } else { maker };
+            let is_first = files.insert((area.dev, area.inode, area.perms & 4 != 0));
+            let seen = self.evidence(kind, Some(member.kind), "", by);
+            seen.area(area);
+            near.into_iter().for_each(|area| seen.area(area));
+            seen.would_go += match member.kind {
+                PatternKind::DoubleMapped => u64::from(!is_first),
+                PatternKind::Relro => 1,
+                _ => member.would_go,
+            };
+            // Stacks and arenas are two areas each; the memory is what counts.
+            if !(kind == VerdictKind::Concurrent && is_closed) {
+                seen.instance(area.start, area.end);
+            }
+            seen.part(Role::Made, made);
+            seen.part(Role::Changed, changer);
+        }
+        explained
+    }
+
+    /// Verdicts by what keeps areas apart that touch.
+    fn boundaries(&mut self, patterned: &HashSet<u64>) {
+        for pair in self.areas.windows(2) {
+            let (a, b) = (&pair[0], &pair[1]);
+            if a.end != b.start || patterned.contains(&a.start) || patterned.contains(&b.start) {
+                continue;
+            }
+            let (low, high) = (self.piece(a.end - 1), self.piece(b.start));
+            let (Some(low), Some(high)) = (low.copied(), high.copied()) else { continue };
+            let later = [low.changed, high.changed].into_iter().flatten().max_by_key(|act| act.event);
+            let is_cut = low.made.event == high.made.event && later.is_some();
+            let is_one_site = low.made.site == high.made.site && is_anonymous(a) && is_anonymous(b);
+            let reason = match () {
+                () if alike(a, b) => &*b.apart,
+                // One mapping, of which a call gave a part another protection, or mappings from one
+                // place in the program.
+                () if a.perms != b.perms && (is_cut || is_one_site) => "protection",
+                () => continue,
+            };
+            let by = later.map(|act| act.site);
+            // The part of a library's data that is read-only after relocation.
+            let is_relro = is_cut && a.inode != 0 && a.perms == 1 && b.perms == 3;
+            let (pattern, reason) = if is_relro { (Some(PatternKind::Relro), "") } else { (None, reason) };
+            let seen = self.evidence(VerdictKind::KeptApart, pattern, reason, by.or(Some(high.made.site)));
+            seen.area(a);
+            seen.area(b);
+            seen.would_go += 1;
+            seen.instance(b.start, b.end);
+            seen.part(Role::Made, Some(high.made.site));
+            seen.part(Role::Changed, by);
+        }
+    }
+
+    /// Verdicts by holes.
+    fn holes(&mut self) {
+        for pair in self.areas.windows(2) {
+            let (a, b) = (&pair[0], &pair[1]);
+            if a.end >= b.start {
+                continue;
+            }
+            let hole = Span::new(a.end, b.start - 1);
+            let (low, high) = (self.piece(a.end - 1).copied(), self.piece(b.start).copied());
+            let (Some(low), Some(high)) = (low, high) else { continue };
+            let is_one = low.made.event == high.made.event || (is_anonymous(a) && alike(a, b) && a.perms == b.perms);
+            if !is_one || !self.births.freed.covers(hole) {
+                continue;
+            }
+            let by = self.births.freed.get(a.end).map(|(_, site)| *site);
+            let seen = self.evidence(VerdictKind::Fragmented, None, "", by);
+            seen.areas.insert(a.start);
+            seen.areas.insert(b.start);
+            seen.bytes = seen.bytes.saturating_add(b.start - a.end);
+            seen.would_go += 1;
+            seen.instance(a.end, b.start);
+            seen.part(Role::Made, Some(high.made.site));
+            seen.part(Role::Freed, by);
+        }
+    }
+
+    /// Verdicts by what was never unmapped, for areas that nothing else explains. Drops verdicts on
+    /// few areas, and returns all areas that one explains.
+    fn leaks(&mut self) -> HashSet<u64> {
+        self.found.retain(|_, seen| seen.areas.len() as u64 >= LEAST);
+        let mut explained: HashSet<u64> = self.found.values().flat_map(|seen| seen.areas.iter().copied()).collect();
+        let total = self.areas.iter().map(size).fold(0, u64::saturating_add);
+        let leaking = |kept: &Kept| kept.grows && kept.alive >= LEAKED && kept.alive >= kept.made - kept.made / 10;
+        let sites: HashSet<u32> =
+            self.kept.iter().filter(|(site, kept)| **site != 0 && leaking(kept)).map(|(site, _)| *site).collect();
+        let mut areas: BTreeMap<u32, Vec<&AreaRecord>> = BTreeMap::new();
+        for area in self.areas {
+            if let Some(site) = self.maker(area.start).filter(|site| sites.contains(site)) {
+                areas.entry(site).or_default().push(area);
+            }
+        }
+        for (site, areas) in areas {
+            let open = areas.iter().filter(|area| !explained.contains(&area.start)).count();
+            let files: HashSet<_> = areas.iter().filter(|a| a.inode != 0).map(|a| (a.dev, a.inode)).collect();
+            let bytes = self.kept.get(&site).map_or(0, |kept| kept.bytes);
+            let is_large = bytes >= LEAKED_BYTES && bytes >= total / 2;
+            // Many files, each mapped a few times, are libraries or data.
+            let many_files = files.len() > 1 && areas.len() <= files.len() * PARTS_OF_FILE;
+            if many_files || open * 2 < areas.len() || !(areas.len() as u64 >= LEAST || is_large) {
+                continue;
+            }
+            let seen = self.evidence(VerdictKind::Leaked, None, "", Some(site));
+            for area in areas {
+                seen.area(area);
+                seen.instance(area.start, area.end);
+                seen.part(Role::Made, Some(site));
+            }
+            explained.extend(seen.areas.iter().copied());
+        }
+        explained
+    }
+}
