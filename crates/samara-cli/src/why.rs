@@ -332,3 +332,7 @@ pub(crate) fn folded(why: &Why, sites: Sites<'_>, weight: Weight) -> Vec<(String
     }
     lines.into_iter().collect()
 }
+
+#[cfg(test)]
+#[path = "why_tests.rs"]
+mod tests;

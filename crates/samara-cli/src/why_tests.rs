@@ -1,0 +1,182 @@
+//! What is said of each verdict.
+
+use samara_trace::event::{AreaRecord, Event, EventKind, Step, StepKind};
+use samara_trace::file::Tally;
+
+use super::*;
+
+const PAGE: u64 = 4096;
+
+/// A trace that is made up call by call.
+struct Made {
+    tally: Tally,
+    seq: u64,
+    /// The stack of the next calls, one of those that `stacks` defines.
+    stack: Option<u32>,
+}
+
+impl Made {
+    fn new() -> Made {
+        let mut made = Made { tally: Tally::default(), seq: 0, stack: None };
+        made.add(EventKind::Exec, None, [0; 6], vec![], (0, u64::MAX), vec![]);
+        made
+    }
+
+    fn add(
+        &mut self,
+        kind: EventKind,
+        nr: Option<u32>,
+        args: [u64; 6],
+        plan: Vec<Step>,
+        window: (u64, u64),
+        areas: Vec<AreaRecord>,
+    ) {
+        self.event(Event {
+            seq: self.seq,
+            kind,
+            entry_ns: self.seq * 1_000_000,
+            exit_ns: self.seq * 1_000_000 + 20_000,
+            space: 1,
+            pid: 7,
+            tid: 7,
+            nr,
+            args,
+            result: 0,
+            overlapped: false,
+            plan,
+            window: Some(window),
+            areas,
+            text: if kind == EventKind::Exec { "/bin/app".into() } else { String::new() },
+            stack: self.stack,
+        });
+    }
+
+    fn event(&mut self, event: Event) {
+        self.seq += 1;
+        self.tally.add(&event);
+    }
+
+    fn define(&mut self, kind: EventKind, args: [u64; 2], text: &str) {
+        let args = [args[0], args[1], 0, 0, 0, 0];
+        let blank = (0, 0, vec![], vec![]);
+        self.event(Event {
+            seq: self.seq,
+            kind,
+            entry_ns: blank.0,
+            exit_ns: blank.0,
+            space: 1,
+            pid: 7,
+            tid: 7,
+            nr: None,
+            args,
+            result: blank.1,
+            overlapped: false,
+            plan: blank.2,
+            window: None,
+            areas: blank.3,
+            text: text.into(),
+            stack: None,
+        });
+    }
+
+    /// Maps one area of pages that look as `like` says.
+    fn map(&mut self, start: u64, pages: u64, like: AreaRecord) {
+        let (start, end) = (start * PAGE, (start + pages) * PAGE);
+        let flags = if like.inode == 0 { 0x22 } else { 2 };
+        let args = [0, end - start, u64::from(like.perms & 7), flags, u64::MAX, 0];
+        let plan = vec![Step { kind: StepKind::Mapped, start, end }];
+        self.add(EventKind::Call, Some(9), args, plan, (start, end), vec![AreaRecord { start, end, ..like }]);
+    }
+
+    fn protect(&mut self, start: u64, pages: u64, perms: u8) {
+        let (start, end) = (start * PAGE, (start + pages) * PAGE);
+        let kind = StepKind::Changed(samara_mm::FlagChange::default());
+        let args = [start, end - start, u64::from(perms), 0, 0, 0];
+        let area = AreaRecord { start, end, ..memory(perms) };
+        self.add(EventKind::Call, Some(10), args, vec![Step { kind, start, end }], (start, end), vec![area]);
+    }
+
+    fn unmap(&mut self, start: u64, pages: u64) {
+        let (start, end) = (start * PAGE, (start + pages) * PAGE);
+        let plan = vec![Step { kind: StepKind::Unmapped, start, end }];
+        self.add(EventKind::Call, Some(11), [start, end - start, 0, 0, 0, 0], plan, (start, end), vec![]);
+    }
+
+    fn screen(self) -> String {
+        let summary = self.tally.summary();
+        let largest = summary.largest.as_ref().expect("there is a space");
+        let why = largest.why.as_ref().expect("its origins are known");
+        let text = screen("app (7)", largest, why, Sites::of(&summary));
+        anstream::adapter::strip_str(&text).to_string()
+    }
+}
+
+fn memory(perms: u8) -> AreaRecord {
+    AreaRecord { start: 0, end: 0, perms, offset: 0, dev: (0, 0), inode: 0, name: String::new(), apart: String::new() }
+}
+
+fn file(inode: u64, perms: u8, name: &str) -> AreaRecord {
+    AreaRecord { dev: (8, 1), inode, name: name.into(), ..memory(perms) }
+}
+
+#[test]
+fn every_verdict() {
+    let mut made = Made::new();
+    // Guards.
+    made.map(1000, 300, memory(3));
+    (0..70).for_each(|i| made.protect(1003 + i * 4, 1, 0));
+    // Mapped again and again, up to the end.
+    let again = |made: &mut Made, n: u64| {
+        (n * 20..n * 20 + 20).for_each(|i| made.map(10_000 + i * 4, 2, file(77, 1, "/etc/app.conf")));
+    };
+    again(&mut made, 0);
+    // Holes.
+    made.map(20_000, 101, memory(3));
+    (0..50).for_each(|i| made.unmap(20_001 + i * 2, 1));
+    again(&mut made, 1);
+    // What the kernel compares.
+    let apart = |i| AreaRecord { apart: if i == 0 { "" } else { "policy" }.into(), ..memory(3) };
+    (0..40).for_each(|i| made.map(30_000 + i, 1, apart(i)));
+    again(&mut made, 2);
+    // Stacks.
+    for i in 0..15 {
+        made.map(40_000 + i * 100, 33, memory(0));
+        made.protect(40_001 + i * 100, 32, 3);
+    }
+    // Arenas.
+    for i in 0..9 {
+        made.map((1000 + i) << 14, 1 << 14, memory(0));
+        made.protect((1000 + i) << 14, 33, 3);
+    }
+    // Reservations.
+    (0..8).for_each(|i| made.map((2000 + i) << 14, 5000, memory(0)));
+    // A JIT, deleted files, libraries.
+    for i in 0..6 {
+        made.map(3_000_000 + i * 10, 1, AreaRecord { offset: i << 12, ..file(5, 13, "/memfd:jit (deleted)") });
+        made.map(3_100_000 + i * 10, 1, AreaRecord { offset: i << 12, ..file(5, 11, "/memfd:jit (deleted)") });
+    }
+    (0..10).for_each(|i| made.map(3_200_000 + i * 10, 1, file(100 + i, 1, &format!("/index/{i} (deleted)"))));
+    again(&mut made, 3);
+    insta::assert_snapshot!(made.screen());
+}
+
+#[test]
+fn functions_are_named_without_those_of_the_c_library() {
+    let mut made = Made::new();
+    made.define(EventKind::Module, [0, 0], "- /lib/libc.so.6");
+    made.define(EventKind::Module, [1, 0], "- /bin/app");
+    made.define(EventKind::Stack, [0, 0], "0+10 1+20 1+30 0+40 1+50");
+    made.define(EventKind::Stack, [1, 2], "1+60 ?1+30");
+    made.stack = Some(0);
+    made.map(1000, 300, memory(3));
+    made.stack = Some(1);
+    (0..70).for_each(|i| made.protect(1003 + i * 4, 1, 0));
+    let names = [(0, 0x10, "mmap"), (1, 0x20, "grow\t/src/alloc.c:311"), (1, 0x30, "main\t/src/main.c:7")];
+    let more = [(0, 0x40, "__libc_start_main"), (1, 0x50, "_start"), (1, 0x60, "inner\talloc.c:3\nouter\talloc.c:9")];
+    for (module, at, text) in names.into_iter().chain(more) {
+        made.define(EventKind::Symbol, [module, at], text);
+    }
+    let text = made.screen();
+    insta::assert_snapshot!(text);
+    assert!(!text.contains("_start") && !text.contains("libc"), "{text}");
+}
