@@ -29,6 +29,7 @@ Examples:
   samara summary python3-4711.samara           its summary again
   samara who python3-4711.samara 7f8a398c3000  the history of an address
   samara why python3-4711.samara               why there are so many areas, and which calls made them
+  samara diff old.samara new.samara            what grew from one recording to another
   samara inspect 4711                          what the areas of a process that runs are
   samara run --fail mmap:ENOMEM@17 -- ./app    run a program and make its 17th mmap fail
   samara check                                 compare the model with this kernel
@@ -46,6 +47,7 @@ pub(crate) enum Command {
     Summary(SummaryOf),
     Who(Who),
     Why(WhyOf),
+    Diff(DiffOf),
     Inspect(Inspect),
     Check(Check),
     Completions(Completions),
@@ -310,6 +312,51 @@ pub(crate) struct WhyOf {
     /// calls (ns) and calls up to the moment, in all processes
     #[arg(long, value_name = "WEIGHT", default_value = "areas", requires = "folded")]
     pub(crate) by: Weight,
+}
+
+/// Say what grew from one recording to another, or from one moment to another
+///
+/// Compares the process with the most areas of each, near its most, as `samara why` does: areas,
+/// bytes, mappings made and splits by the call stack (or by the arguments of calls), and what keeps
+/// areas apart.
+#[derive(Args, Debug)]
+#[command(
+    override_usage = "samara diff [OPTIONS] BEFORE AFTER\n       samara diff [OPTIONS] --from MOMENT [--to MOMENT] TRACE",
+    after_help = "\
+Examples:
+  samara diff old.samara new.samara
+  samara diff old.samara new.samara --over 100 --fail    for CI: ends with 123 if something grew by more than 100 areas
+  samara diff t.samara --from 2s --to 60s
+  samara diff old.samara new.samara --json | jq '.places[0]'
+
+Exit codes: 0, 123 if --fail holds, 1 failure, 3 a trace ends early or is damaged."
+)]
+pub(crate) struct DiffOf {
+    /// The trace to compare with
+    #[arg(value_name = "BEFORE")]
+    pub(crate) before: PathBuf,
+    /// The trace to compare [default: the same, at another moment]
+    #[arg(value_name = "AFTER", required_unless_present_any = ["from", "to"])]
+    pub(crate) after: Option<PathBuf>,
+    /// The moment of BEFORE: after the event with this number (300), or just before the first event
+    /// that finished later than this time (1.5s, 20ms) [default: near the most areas]
+    #[arg(long, value_name = "TIME|EVENT")]
+    pub(crate) from: Option<Moment>,
+    /// The moment of AFTER [default: near the most areas]
+    #[arg(long, value_name = "TIME|EVENT")]
+    pub(crate) to: Option<Moment>,
+    /// The process, in both [default: the one with the most areas of each]
+    #[arg(long)]
+    pub(crate) pid: Option<u32>,
+    /// Leave out what differs by N or less areas, mappings made, splits or boundaries
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = whole)]
+    pub(crate) over: u64,
+    /// End with 123 if the areas together, or those of one place, grew by more than --over
+    #[arg(long)]
+    pub(crate) fail: bool,
+    /// Print one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 /// What a flame graph weighs.

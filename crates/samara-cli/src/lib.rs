@@ -5,6 +5,7 @@
 mod args;
 mod cli;
 mod commands;
+mod diff;
 mod exit;
 mod fail_if;
 mod format;

@@ -64,6 +64,12 @@ impl<'a> Sites<'a> {
         if first <= last { &all[first..=last] } else { all }
     }
 
+    /// The functions of a site's stack by name, the innermost first, without those of the C library.
+    pub(crate) fn functions(self, site: &Site) -> Vec<String> {
+        let names = |frame: &Frame| self.stacks.names(frame).into_iter().rev().map(|name| clean(&name));
+        self.frames(site).iter().flat_map(names).collect()
+    }
+
     /// The function that a site is in, if it is known.
     fn function(self, site: &Site) -> Option<String> {
         let frame = self.frames(site).first()?;
@@ -76,7 +82,7 @@ impl<'a> Sites<'a> {
     }
 
     /// What a site does, with the arguments of its first call.
-    fn text(self, site: &Site) -> String {
+    pub(crate) fn text(self, site: &Site) -> String {
         match (site.kind, site.nr) {
             (EventKind::Call, Some(nr)) => args::call(&line::name(nr), &site.args),
             (EventKind::Call, None) => "calls from more places than are told apart".to_owned(),
@@ -335,4 +341,4 @@ pub(crate) fn folded(why: &Why, sites: Sites<'_>, weight: Weight) -> Vec<(String
 
 #[cfg(test)]
 #[path = "why_tests.rs"]
-mod tests;
+pub(crate) mod tests;

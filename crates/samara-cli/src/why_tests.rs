@@ -8,15 +8,15 @@ use super::*;
 const PAGE: u64 = 4096;
 
 /// A trace that is made up call by call.
-struct Made {
+pub(crate) struct Made {
     tally: Tally,
     seq: u64,
     /// The stack of the next calls, one of those that `stacks` defines.
-    stack: Option<u32>,
+    pub(crate) stack: Option<u32>,
 }
 
 impl Made {
-    fn new() -> Made {
+    pub(crate) fn new() -> Made {
         let mut made = Made { tally: Tally::default(), seq: 0, stack: None };
         made.add(EventKind::Exec, None, [0; 6], vec![], (0, u64::MAX), vec![]);
         made
@@ -56,7 +56,7 @@ impl Made {
         self.tally.add(&event);
     }
 
-    fn define(&mut self, kind: EventKind, args: [u64; 2], text: &str) {
+    pub(crate) fn define(&mut self, kind: EventKind, args: [u64; 2], text: &str) {
         let args = [args[0], args[1], 0, 0, 0, 0];
         let blank = (0, 0, vec![], vec![]);
         self.event(Event {
@@ -80,7 +80,7 @@ impl Made {
     }
 
     /// Maps one area of pages that look as `like` says.
-    fn map(&mut self, start: u64, pages: u64, like: AreaRecord) {
+    pub(crate) fn map(&mut self, start: u64, pages: u64, like: AreaRecord) {
         let (start, end) = (start * PAGE, (start + pages) * PAGE);
         let flags = if like.inode == 0 { 0x22 } else { 2 };
         let args = [0, end - start, u64::from(like.perms & 7), flags, u64::MAX, 0];
@@ -88,7 +88,7 @@ impl Made {
         self.add(EventKind::Call, Some(9), args, plan, (start, end), vec![AreaRecord { start, end, ..like }]);
     }
 
-    fn protect(&mut self, start: u64, pages: u64, perms: u8) {
+    pub(crate) fn protect(&mut self, start: u64, pages: u64, perms: u8) {
         let (start, end) = (start * PAGE, (start + pages) * PAGE);
         let kind = StepKind::Changed(samara_mm::FlagChange::default());
         let args = [start, end - start, u64::from(perms), 0, 0, 0];
@@ -96,14 +96,18 @@ impl Made {
         self.add(EventKind::Call, Some(10), args, vec![Step { kind, start, end }], (start, end), vec![area]);
     }
 
-    fn unmap(&mut self, start: u64, pages: u64) {
+    pub(crate) fn unmap(&mut self, start: u64, pages: u64) {
         let (start, end) = (start * PAGE, (start + pages) * PAGE);
         let plan = vec![Step { kind: StepKind::Unmapped, start, end }];
         self.add(EventKind::Call, Some(11), [start, end - start, 0, 0, 0, 0], plan, (start, end), vec![]);
     }
 
+    pub(crate) fn summary(self) -> Summary {
+        self.tally.summary()
+    }
+
     fn screen(self) -> String {
-        let summary = self.tally.summary();
+        let summary = self.summary();
         let largest = summary.largest.as_ref().expect("there is a space");
         let why = largest.why.as_ref().expect("its origins are known");
         let text = screen("app (7)", largest, why, Sites::of(&summary));
@@ -111,11 +115,11 @@ impl Made {
     }
 }
 
-fn memory(perms: u8) -> AreaRecord {
+pub(crate) fn memory(perms: u8) -> AreaRecord {
     AreaRecord { start: 0, end: 0, perms, offset: 0, dev: (0, 0), inode: 0, name: String::new(), apart: String::new() }
 }
 
-fn file(inode: u64, perms: u8, name: &str) -> AreaRecord {
+pub(crate) fn file(inode: u64, perms: u8, name: &str) -> AreaRecord {
     AreaRecord { dev: (8, 1), inode, name: name.into(), ..memory(perms) }
 }
 

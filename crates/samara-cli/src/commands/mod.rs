@@ -2,6 +2,7 @@
 
 mod check;
 mod completions;
+mod diff;
 mod events;
 mod files;
 mod inspect;
@@ -40,6 +41,7 @@ pub fn run() -> ExitCode {
         Command::Summary(args) => summary::run(&args),
         Command::Who(args) => who::run(&args),
         Command::Why(args) => why::run(&args),
+        Command::Diff(args) => diff::run(&args),
         Command::Inspect(args) => inspect::run(&args),
         Command::Check(args) => check::run(&args),
         Command::Completions(args) => completions::run(&args),

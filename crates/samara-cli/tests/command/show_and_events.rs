@@ -293,6 +293,41 @@ fn who_had_an_address() {
     assert_eq!(run(dir.path(), &["who", "cut.samara", "7f0000001000"]).status.code(), Some(3));
 }
 
+#[test]
+fn why_and_what_differs() {
+    let dir = tempfile::tempdir().unwrap();
+    trace(dir.path());
+    let mut all = String::new();
+    for args in [
+        &["why", "t.samara"][..],
+        &["why", "t.samara", "--at", "0"],
+        &["why", "t.samara", "--pid", "101"],
+        &["why", "t.samara", "--folded", "--by", "calls"],
+        &["why", "t.samara", "--pid", "7"],
+        &["why", "t.samara", "--at", "999"],
+        &["why", "t.samara", "--by", "calls"],
+        &["diff", "t.samara", "--from", "0"],
+        &["diff", "t.samara", "--from", "0", "--fail"],
+        &["diff", "t.samara", "t.samara"],
+        &["diff", "t.samara", "none.samara"],
+    ] {
+        all += &format!("$ samara {}\n{}\n", args.join(" "), said(&run(dir.path(), args)));
+    }
+    insta::assert_snapshot!(all);
+    for args in [&["why", "t.samara", "--json"][..], &["diff", "t.samara", "--from", "0", "--json"]] {
+        let json: serde_json::Value = serde_json::from_str(&stdout(&run(dir.path(), args))).unwrap();
+        assert_eq!(json["format"], 1, "{args:?}");
+    }
+    // A trace that ends early tells what there is, and says so.
+    let whole = std::fs::read(dir.path().join("t.samara")).unwrap();
+    std::fs::write(dir.path().join("cut.samara"), &whole[..whole.len() - 20]).unwrap();
+    for args in [&["why", "cut.samara"][..], &["diff", "t.samara", "cut.samara"]] {
+        let output = run(dir.path(), args);
+        assert_eq!(output.status.code(), Some(3), "{}", said(&output));
+        assert!(stdout(&output).contains(" areas "), "{}", said(&output));
+    }
+}
+
 /// A child that shares its parent's areas has no history after its end, whatever the parent does.
 #[test]
 fn a_child_s_history_ends_with_it() {

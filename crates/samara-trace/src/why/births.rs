@@ -30,6 +30,9 @@ pub struct Site {
     pub nr: Option<u32>,
     /// The arguments of the first of them.
     pub args: [u64; 6],
+    /// What tells its calls from others where there is no stack: arguments without addresses. The
+    /// same in other recordings of the same calls.
+    pub details: [u64; 3],
     /// The number of the call stack, if it was recorded.
     pub stack: Option<u32>,
     /// The number of the first event.
@@ -88,7 +91,6 @@ struct Key {
     kind: EventKind,
     nr: Option<u32>,
     stack: Option<u32>,
-    /// What tells calls apart, where there is no stack.
     details: [u64; 3],
 }
 
@@ -99,6 +101,7 @@ impl Default for Origins {
             kind: EventKind::Call,
             nr: None,
             args: [0; 6],
+            details: [0; 3],
             stack: None,
             first_event: 0,
             calls: 0,
@@ -204,19 +207,15 @@ impl Origins {
 
     /// The number of the event's site, which counts the event.
     fn site(&mut self, event: &Event) -> u32 {
-        let key = Key {
-            kind: event.kind,
-            nr: event.nr,
-            stack: event.stack,
-            details: if event.stack.is_some() { [0; 3] } else { details(event) },
-        };
+        let details = if event.stack.is_some() { [0; 3] } else { details(event) };
+        let key = Key { kind: event.kind, nr: event.nr, stack: event.stack, details };
         let number = match self.known.get(&key) {
             Some(number) => *number,
             None if self.sites.len() >= SITES => 0,
             None => {
                 let (kind, nr, args, stack) = (event.kind, event.nr, event.args, event.stack);
                 let number = self.sites.len() as u32;
-                let new = Site { kind, nr, args, stack, first_event: event.seq, ..self.sites[0].fresh() };
+                let new = Site { kind, nr, args, details, stack, first_event: event.seq, ..self.sites[0].fresh() };
                 self.sites.push(new);
                 self.known.insert(key, number);
                 number

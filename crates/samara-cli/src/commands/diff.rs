@@ -1,0 +1,43 @@
+//! `samara diff A B`: what grew from one recording to another, or from one moment to another.
+
+use std::process::ExitCode;
+
+use crate::cli::DiffOf;
+use crate::commands::why::{found, look};
+use crate::diff::{Diff, Side};
+use crate::exit;
+use crate::output::{self, clean_json, error, shown};
+
+pub(crate) fn run(args: &DiffOf) -> ExitCode {
+    let second = args.after.as_ref().unwrap_or(&args.before);
+    let both = look(&args.before, args.from, args.pid).and_then(|a| Ok((a, look(second, args.to, args.pid)?)));
+    let (before, after) = match both {
+        Ok(both) => both,
+        Err(code) => return code,
+    };
+    let (Some(a), Some(b)) = (found(&before.summary), found(&after.summary)) else { return exit::FAILED.into() };
+    let side = |summary, (largest, why)| Side { summary, largest, why };
+    let diff = Diff::of(side(&before.summary, a), side(&after.summary, b), args.over);
+    let title = match &args.after {
+        Some(after) => format!("from {} to {}", shown(&args.before), shown(after)),
+        None => format!("{}, from one moment to another", shown(&args.before)),
+    };
+    let printed = output::styled_stdout(|out| match args.json {
+        true => writeln!(out, "{}", clean_json(&format!("{:#}", diff.json()))),
+        false => out.write_all(diff.screen(&title).as_bytes()),
+    });
+    if let Err(error) = printed {
+        return super::failed(format!("cannot write to standard output: {error}"));
+    }
+    if let Some(damage) = before.damage {
+        return super::unreadable(&args.before, &damage);
+    }
+    if let Some(damage) = after.damage {
+        return super::unreadable(second, &damage);
+    }
+    if args.fail && diff.has_grown() {
+        error(format!("--fail: the areas, or those of one place, grew by more than {}", args.over));
+        return exit::CONDITION.into();
+    }
+    ExitCode::SUCCESS
+}

@@ -1,0 +1,231 @@
+//! What grew from one space to another: by the place in the program, and by the reason that keeps
+//! areas apart. Knows nothing of files.
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+use samara_trace::file::{Largest, Summary, kind_name};
+use samara_trace::why::{Site, Why};
+use serde_json::{Value, json};
+
+use crate::format::{bytes, count, plural, time};
+use crate::line;
+use crate::output::{BOLD, DIM, RED, clean, styled};
+use crate::survey::change;
+use crate::why::Sites;
+
+/// Version of the JSON.
+const FORMAT: u32 = 1;
+/// Places, and reasons, with a row.
+const ROWS: usize = 12;
+/// Functions shown of a place.
+const FUNCTIONS: usize = 4;
+
+/// One of the two spaces.
+#[derive(Clone, Copy)]
+pub(crate) struct Side<'a> {
+    pub(crate) summary: &'a Summary,
+    pub(crate) largest: &'a Largest,
+    pub(crate) why: &'a Why,
+}
+
+/// What a place did, and what it has.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Sums {
+    areas: u64,
+    bytes: u64,
+    made: u64,
+    splits: u64,
+}
+
+/// What both spaces have of one place.
+#[derive(Clone, Debug)]
+struct Place {
+    /// The call of the first of them.
+    text: String,
+    call: Option<String>,
+    kind: &'static str,
+    /// The functions, the innermost first.
+    functions: Vec<String>,
+    before: Sums,
+    after: Sums,
+}
+
+impl Place {
+    /// By how many areas, mappings ever made or splits it differs at most.
+    fn differs(&self) -> u64 {
+        let (a, b) = (self.before, self.after);
+        a.areas.abs_diff(b.areas).max(a.made.abs_diff(b.made)).max(a.splits.abs_diff(b.splits))
+    }
+
+    fn grown(&self) -> u64 {
+        self.after.areas.saturating_sub(self.before.areas)
+    }
+}
+
+/// A reason that keeps areas apart: its boundaries before and after.
+struct Reason {
+    name: String,
+    before: u64,
+    after: u64,
+}
+
+/// What differs.
+pub(crate) struct Diff<'a> {
+    before: Side<'a>,
+    after: Side<'a>,
+    /// Those that differ by more than was asked for, what grew by most areas first.
+    places: Vec<Place>,
+    reasons: Vec<Reason>,
+    over: u64,
+}
+
+impl<'a> Diff<'a> {
+    /// Compares two spaces. What differs by at most `over` is left out. Places are the same if the
+    /// functions of their stacks have the same names, or, without stacks, if their arguments are
+    /// the same, addresses left aside.
+    pub(crate) fn of(before: Side<'a>, after: Side<'a>, over: u64) -> Self {
+        let mut places: BTreeMap<_, Place> = BTreeMap::new();
+        for (side, is_after) in [(before, false), (after, true)] {
+            let sites = Sites::of(side.summary);
+            let held: BTreeMap<u32, _> = side.why.holdings.iter().map(|holding| (holding.site, holding)).collect();
+            for (number, site) in (0..).zip(&side.summary.sites) {
+                let functions = sites.functions(site);
+                let key = (kind_name(site.kind), site.nr, site.details, functions.clone());
+                let place = places.entry(key).or_insert_with(|| place(site, sites, functions));
+                let sums = if is_after { &mut place.after } else { &mut place.before };
+                sums.made += site.mapped.0;
+                sums.splits += site.splits;
+                if let Some(held) = held.get(&number) {
+                    sums.areas += held.areas;
+                    sums.bytes = sums.bytes.saturating_add(held.bytes);
+                }
+            }
+        }
+        let mut places: Vec<Place> = places.into_values().filter(|place| place.differs() > over).collect();
+        places.sort_by_key(|place| {
+            let grows = place.after.areas as i128 - place.before.areas as i128;
+            (Reverse(grows), Reverse(place.differs()))
+        });
+        let mut reasons: BTreeMap<&str, (u64, u64)> = BTreeMap::new();
+        for boundary in &before.largest.survey.boundaries {
+            reasons.entry(&boundary.reason).or_default().0 += boundary.boundaries;
+        }
+        for boundary in &after.largest.survey.boundaries {
+            reasons.entry(&boundary.reason).or_default().1 += boundary.boundaries;
+        }
+        let mut reasons: Vec<Reason> = reasons
+            .into_iter()
+            .filter(|(_, (before, after))| before.abs_diff(*after) > over)
+            .map(|(name, (before, after))| Reason { name: name.to_owned(), before, after })
+            .collect();
+        reasons.sort_by_key(|reason| Reverse(reason.after as i128 - reason.before as i128));
+        Diff { before, after, places, reasons, over }
+    }
+
+    /// Whether all areas together, or those of a place, grew by more than was asked for.
+    pub(crate) fn has_grown(&self) -> bool {
+        let all = self.after.why.areas.saturating_sub(self.before.why.areas);
+        all > self.over || self.places.iter().any(|place| place.grown() > self.over)
+    }
+
+    /// All of it, as lines.
+    pub(crate) fn screen(&self, title: &str) -> String {
+        let mut out = format!("{} {}\n", styled(BOLD, "samara:"), clean(title));
+        let mut row = |name: &str, text: String| {
+            // Writing to a string cannot fail.
+            let _ = writeln!(out, "  {} {text}", styled(DIM, format!("{name:<10}")));
+        };
+        let (a, b) = (self.before, self.after);
+        for (name, side) in [("before", a), ("after", b)] {
+            let Largest { pid, program, ns, .. } = side.largest;
+            row(name, format!("process {pid} ({}), after {}", clean(program), time(*ns)));
+        }
+        let both = |from: u64, to: u64, show: fn(u64) -> String| {
+            format!("{} -> {} ({})", show(from), show(to), change(from, to, show))
+        };
+        row("areas", both(a.why.areas, b.why.areas, count));
+        row("mapped", both(a.why.bytes, b.why.bytes, bytes));
+        row("changes", {
+            let (from, to) = (a.summary, b.summary);
+            format!("splits {}, merges {}", both(from.splits, to.splits, count), both(from.merges, to.merges, count))
+        });
+        for (i, reason) in self.reasons.iter().take(ROWS).enumerate() {
+            let name = if reason.name.is_empty() { "nothing" } else { &reason.name };
+            row(
+                if i == 0 { "apart" } else { "" },
+                format!("{}: {}", clean(name), both(reason.before, reason.after, count)),
+            );
+        }
+        for (i, place) in self.places.iter().take(ROWS).enumerate() {
+            row(if i == 0 { "by origin" } else { "" }, sums(place));
+            row("", format!("    {}", place.text));
+            for function in place.functions.iter().take(FUNCTIONS) {
+                row("", format!("      {function}"));
+            }
+        }
+        if let Some(rest) = self.places.get(ROWS..).filter(|rest| !rest.is_empty()) {
+            row("", format!("and {}", plural(rest.len() as u64, "more place")));
+        }
+        if self.places.is_empty() && self.reasons.is_empty() {
+            row("", format!("nothing differs by more than {}", count(self.over)));
+        }
+        out
+    }
+
+    /// All of it, as one object.
+    pub(crate) fn json(&self) -> Value {
+        let side = |side: Side<'_>| {
+            let Largest { pid, program, ns, .. } = side.largest;
+            json!({
+                "pid": pid, "program": program, "ns": ns, "areas": side.why.areas, "bytes": side.why.bytes,
+                "splits": side.summary.splits, "merges": side.summary.merges,
+            })
+        };
+        let sums = |s: Sums| json!({"areas": s.areas, "bytes": s.bytes, "made": s.made, "splits": s.splits});
+        json!({
+            "format": FORMAT,
+            "before": side(self.before),
+            "after": side(self.after),
+            "over": self.over,
+            "has_grown": self.has_grown(),
+            "reasons": self.reasons.iter().map(|reason| json!({
+                "reason": if reason.name.is_empty() { None } else { Some(&*reason.name) },
+                "before": reason.before, "after": reason.after,
+            })).collect::<Vec<_>>(),
+            "places": self.places.iter().map(|place| json!({
+                "kind": place.kind, "call": place.call, "first_call": place.text, "functions": place.functions,
+                "before": sums(place.before), "after": sums(place.after),
+            })).collect::<Vec<_>>(),
+        })
+    }
+}
+
+fn place(site: &Site, sites: Sites<'_>, functions: Vec<String>) -> Place {
+    let (text, call) = (sites.text(site), site.nr.map(line::name));
+    let none = Sums::default();
+    Place { text, call, kind: kind_name(site.kind), functions, before: none, after: none }
+}
+
+/// By what a place differs.
+fn sums(place: &Place) -> String {
+    let (a, b) = (place.before, place.after);
+    let mut all =
+        vec![format!("{:>8} areas ({} -> {})", change(a.areas, b.areas, count), count(a.areas), count(b.areas))];
+    if a.bytes != b.bytes {
+        all.push(change(a.bytes, b.bytes, bytes));
+    }
+    if a.made != b.made {
+        all.push(format!("{} mappings made", change(a.made, b.made, count)));
+    }
+    if a.splits != b.splits {
+        all.push(format!("{} splits", change(a.splits, b.splits, count)));
+    }
+    let text = all.join(", ");
+    if b.areas > a.areas { styled(RED, text) } else { text }
+}
+
+#[cfg(test)]
+#[path = "diff_tests.rs"]
+mod tests;
