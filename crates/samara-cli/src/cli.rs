@@ -32,6 +32,7 @@ Examples:
   samara diff old.samara new.samara            what grew from one recording to another
   samara inspect 4711                          what the areas of a process that runs are
   samara run --fail mmap:ENOMEM@17 -- ./app    run a program and make its 17th mmap fail
+  samara trace --pid 4711 --for 10s            record a process that runs already
   samara check                                 compare the model with this kernel
 
 Exit codes: `trace` and `run` end like the program (127: not found, 126: cannot be run, 125: cannot be traced).
@@ -55,24 +56,34 @@ pub(crate) enum Command {
 
 /// Run a program and record what it and its children do to their address spaces
 ///
+/// Or record a process that runs already (--pid).
+///
 /// The program keeps its terminal, input and output. The summary is printed to standard error when
 /// the last process has ended. Every thread and every child process is recorded, from its first
 /// instruction to its end.
 #[derive(Args, Debug)]
 #[command(
-    override_usage = "samara trace [OPTIONS] [--] PROGRAM [ARGS]...",
+    override_usage = "samara trace [OPTIONS] [--] PROGRAM [ARGS]...\n       samara trace [OPTIONS] --pid PID [--for DURATION]",
     after_help = "\
 Examples:
   samara trace -- python3 -c 'import json, ssl, sqlite3'
   samara trace -o build.samara -- make -j8
   samara trace --quiet --summary-json s.json -- ./server --port 8080
   samara trace --quiet --fail-if 'areas_peak > 1000' -- ./test-suite
+  samara trace --pid 4711 --for 10s            a process that runs already, for ten seconds
 
 The exit status is that of the program, or 123 if it was 0 and a --fail-if holds. If a signal kills the program, samara dies by the same signal (a shell reports
 128 + its number). 127: the program was not found. 126: it cannot be run. 125: samara cannot trace it, or cannot write
-FILE."
+FILE. With --pid it is 0 when the process was let go or has ended, however it ended."
 )]
 pub(crate) struct Trace {
+    /// Record the process PID, which runs already, from now on; ^C lets go of it, and it goes on.
+    /// Each of its system calls stops while it is recorded, so it runs slower
+    #[arg(long, value_name = "PID", conflicts_with = "words")]
+    pub(crate) pid: Option<u32>,
+    /// Let go of the process after DURATION (10s, 1m, 500ms) [default: at ^C, or when it ends]
+    #[arg(long = "for", value_name = "DURATION", requires = "pid", value_parser = interval)]
+    pub(crate) duration: Option<Duration>,
     /// End with 123, and say why, if this holds of the summary: a field of --summary-json, compared
     /// with a number ("areas_peak > 1000", "calls.mprotect.failed > 0"). May be given several
     /// times. A program that fails ends as ever
@@ -83,14 +94,17 @@ pub(crate) struct Trace {
     #[arg(long)]
     pub(crate) stacks: bool,
     #[command(flatten)]
-    pub(crate) program: Program,
+    pub(crate) outputs: Outputs,
+    /// The program and its arguments
+    #[arg(required_unless_present = "pid", trailing_var_arg = true, allow_hyphen_values = true, value_name = "PROGRAM")]
+    pub(crate) words: Vec<OsString>,
 }
 
-/// The program to run, and the outputs of samara
+/// The outputs of samara
 #[derive(Args, Debug)]
-pub(crate) struct Program {
+pub(crate) struct Outputs {
     /// Write the trace to FILE [default: trace writes PROGRAM-PID.samara in the current directory,
-    /// where PID is samara's own; run writes no trace]
+    /// where PID is samara's own, or that of --pid; run writes no trace]
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
     /// Write the figures of the summary to FILE, as JSON
@@ -99,9 +113,6 @@ pub(crate) struct Program {
     /// Print no summary. Errors, and differences that run finds, are still printed
     #[arg(short, long)]
     pub(crate) quiet: bool,
-    /// The program and its arguments
-    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "PROGRAM")]
-    pub(crate) words: Vec<OsString>,
 }
 
 /// Run a program and let the model, not the kernel, decide its memory calls
@@ -160,7 +171,10 @@ pub(crate) struct Run {
     #[arg(long, value_name = "P", value_parser = rate)]
     pub(crate) fail_rate: Option<f64>,
     #[command(flatten)]
-    pub(crate) program: Program,
+    pub(crate) outputs: Outputs,
+    /// The program and its arguments
+    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "PROGRAM")]
+    pub(crate) words: Vec<OsString>,
 }
 
 fn size(text: &str) -> Result<u64, String> {

@@ -183,7 +183,7 @@ pub(crate) fn decisions(outcome: &Outcome, seed: Option<u64>) -> Value {
         "seed": seed,
         "wall_ns": counters.wall_ns,
         "program_ns": outcome.program_ns,
-        "exit_code": exit::code(outcome.status),
+        "exit_code": outcome.status.ended().map(exit::code),
         "notes": counters.notes,
     })
 }

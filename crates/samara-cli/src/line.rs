@@ -38,6 +38,7 @@ fn what(out: &mut dyn Write, event: &Event) -> io::Result<()> {
     match event.kind {
         EventKind::Call => return call(out, event),
         EventKind::Exec => write!(out, "{} {text}: {}", styled(BOLD, "exec"), space()),
+        EventKind::Found => write!(out, "{} {text}: {}", styled(BOLD, "found"), space()),
         EventKind::Fork => {
             let unsure = if event.text == UNSURE { UNSURE_MARK } else { "" };
             write!(out, "{} process {}: {}{unsure}", styled(BOLD, "fork"), event.pid, space())

@@ -1,6 +1,7 @@
 //! The summary of a recording, on one screen. Knows nothing of where it is printed.
 
 use std::fmt::Write;
+use std::process::ExitStatus;
 
 use samara_trace::file::{Failure, Group, Largest, Printable, StackTotals, Summary, reasons};
 use samara_trace::survey::Known;
@@ -169,9 +170,19 @@ fn failed(failure: &Failure, limit: Option<u64>) -> String {
     format!("{call} {times} with {error} ({text}), first by process {} with {areas}{why}", failure.pid)
 }
 
+/// How the program ended, and when.
+pub(crate) fn ended(status: ExitStatus, program_ns: u64, wall_ns: u64) -> String {
+    format!("ended {} {}", line::how(status), lasted(program_ns, wall_ns))
+}
+
+/// That a process that ran already was let go, and when.
+pub(crate) fn detached(wall_ns: u64) -> String {
+    format!("detached after {}; the process goes on", time(wall_ns))
+}
+
 /// How long the program ran. If processes that it left behind ran longer, also how long the
 /// recording took.
-pub(crate) fn lasted(program_ns: u64, wall_ns: u64) -> String {
+fn lasted(program_ns: u64, wall_ns: u64) -> String {
     // The recorder itself takes a moment to end.
     let over = program_ns.saturating_add(program_ns / 100).saturating_add(1_000_000);
     if wall_ns <= over {

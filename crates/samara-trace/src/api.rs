@@ -5,6 +5,7 @@ use std::ffi::OsString;
 use std::fmt;
 use std::path::PathBuf;
 use std::process::ExitStatus;
+use std::time::Duration;
 
 use crate::engine::{Decisions, Engine};
 use crate::event::Event;
@@ -61,6 +62,27 @@ impl Options {
     }
 }
 
+/// A process that runs already, to be recorded from now on by [`attach`](crate::attach).
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Running {
+    /// Its number.
+    pub pid: u32,
+    /// Its name (`/proc/PID/comm`).
+    pub name: OsString,
+    /// Its command line: the program, and its arguments. Empty if the program has removed it.
+    pub command: Vec<OsString>,
+    /// Number of its threads.
+    pub threads: u64,
+    /// When it is let go: this long after the recording began (default: when it ends, or a signal
+    /// asks for it).
+    pub duration: Option<Duration>,
+    /// As [`Options::procmap_query`].
+    pub procmap_query: bool,
+    /// As [`Options::stacks`].
+    pub stacks: bool,
+}
+
 /// Receives the events in the order of [`Event::seq`].
 ///
 /// The recorder calls it while the traced program is stopped: hand slow work to a thread.
@@ -113,14 +135,53 @@ impl From<std::io::Error> for SinkError {
     }
 }
 
+/// What became of the program (its first process).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Status {
+    /// It ended: by an exit code or a signal.
+    Ended(ExitStatus),
+    /// It was let go, and runs on ([`attach`](crate::attach) only).
+    LetGo,
+}
+
+impl Status {
+    /// How it ended; `None` if it was let go.
+    pub fn ended(self) -> Option<ExitStatus> {
+        match self {
+            Status::Ended(status) => Some(status),
+            Status::LetGo => None,
+        }
+    }
+
+    /// Its exit code, if it ended by one.
+    pub fn code(self) -> Option<i32> {
+        self.ended().and_then(|status| status.code())
+    }
+
+    /// Whether it ended with the exit code 0.
+    pub fn success(self) -> bool {
+        self.ended().is_some_and(|status| status.success())
+    }
+}
+
+impl fmt::Display for Status {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Status::Ended(status) => status.fmt(f),
+            Status::LetGo => f.write_str("let go"),
+        }
+    }
+}
+
 /// The result of a recording.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Outcome {
-    /// How the program (its first process) ended: an exit code or a signal.
-    pub status: ExitStatus,
-    /// Time from the start to the end of the program (its first process), in nanoseconds. Processes
-    /// that it left behind may have run longer: see [`Counters::wall_ns`].
+    /// What became of the program (its first process).
+    pub status: Status,
+    /// Time from the start to the end of the program (its first process), or until it was let go,
+    /// in nanoseconds. Processes that it left behind may have run longer: see
+    /// [`Counters::wall_ns`].
     pub program_ns: u64,
     /// Totals over all processes.
     pub counters: Counters,
@@ -149,7 +210,7 @@ pub struct Counters {
     pub process_areas_peak: u64,
     /// The process that had [`process_areas_peak`](Counters::process_areas_peak) areas.
     pub process_areas_peak_pid: u32,
-    /// Areas of the first process's space when it ended.
+    /// Areas of the first process's space when it ended or was let go.
     pub areas_final: u64,
     /// Most mapped bytes at one moment, in all live spaces together.
     pub mapped_bytes_peak: u64,
@@ -171,6 +232,7 @@ pub struct Counters {
 /// Why nothing could be recorded.
 ///
 /// The program has not run, unless [`System`](RecordError::System) says that waiting for it failed.
+/// A process that runs already goes on as it was.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum RecordError {
@@ -194,6 +256,23 @@ pub enum RecordError {
     MapCount(usize, usize),
     /// `/proc` does not show this process: it is not mounted, or belongs to another PID namespace.
     NoProc,
+    /// There is no process with this number.
+    NoProcess(u32),
+    /// The first number is that of a thread; the second one is its process.
+    NotAProcess(u32, u32),
+    /// The process has no address space: it is a thread of the kernel.
+    NoSpace(u32),
+    /// The process has ended, or is ending.
+    Ended(u32),
+    /// The process is the recorder itself.
+    Itself,
+    /// The process has a tracer.
+    Traced {
+        /// The process.
+        pid: u32,
+        /// Its tracer, and that one's name.
+        by: (u32, String),
+    },
     /// The program's name or an argument contains a zero byte.
     ZeroByte(OsString),
     /// Another step of the recording failed: its name and its error.
@@ -226,6 +305,19 @@ impl fmt::Display for RecordError {
             RecordError::MapCount(asked, most) => write!(
                 f,
                 "the kernel allows {most} areas, fewer than {asked}: ask for at most {most}, or run sysctl vm.max_map_count={asked}"
+            ),
+            RecordError::NoProcess(pid) => write!(f, "there is no process {pid}: give the PID of one that runs"),
+            RecordError::NotAProcess(tid, pid) => write!(f, "{tid} is a thread of process {pid}: give that PID"),
+            RecordError::NoSpace(pid) => {
+                write!(f, "process {pid} is a thread of the kernel, and has no address space: give another PID")
+            }
+            RecordError::Ended(pid) => {
+                write!(f, "process {pid} has ended, or is ending: give the PID of one that runs")
+            }
+            RecordError::Itself => f.write_str("samara cannot record itself: give another PID"),
+            RecordError::Traced { pid, by: (tracer, name) } => write!(
+                f,
+                "process {pid} is traced by process {tracer} ({name}), and a process has only one tracer: end that one first"
             ),
             RecordError::ZeroByte(text) => write!(f, "{}: contains a zero byte, which a program's name and arguments cannot have", text.display()),
             RecordError::System(what, error) => write!(f, "{what} failed: {error}"),

@@ -22,6 +22,9 @@ pub enum EventKind {
     /// A program was loaded (the first one too). `areas` is the whole space, `text` the program's
     /// path.
     Exec,
+    /// The recorder attached to a process that ran already. `areas` is the whole space as it was
+    /// then, `text` the program's path.
+    Found,
     /// A process was created with a copy of its parent's space. `areas` is the whole space,
     /// `args[0]` the parent's space.
     Fork,
@@ -40,8 +43,8 @@ pub enum EventKind {
     /// Model and kernel differ and nothing explains it. `text` says how; `areas` is what the kernel
     /// has.
     Difference,
-    /// The model was compared with the whole of `/proc/PID/maps` at a process's end. `result` 0
-    /// means that they are equal to the byte.
+    /// The model was compared with the whole of `/proc/PID/maps`: at a process's end, or when the
+    /// recorder let go of it. `result` 0 means that they are equal to the byte.
     Checked,
     /// A file with code, or code without a file, that stacks refer to by the number `args[0]`.
     /// Numbers count from 0. `text` is the build id in hexadecimal, or `-`, a space, and the name

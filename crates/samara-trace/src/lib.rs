@@ -48,7 +48,7 @@ mod space;
 mod stacks;
 mod tracer;
 
-pub use api::{Counters, Options, Outcome, RecordError, Sink, SinkError};
+pub use api::{Counters, Options, Outcome, RecordError, Running, Sink, SinkError, Status};
 pub use engine::{BadFault, Cause, Decisions, Engine, Fault, Policy, Refusal, When};
 
 /// Runs a program to its end and records what it and its children do to their address spaces.
@@ -83,6 +83,38 @@ pub use engine::{BadFault, Cause, Decisions, Engine, Fault, Policy, Refusal, Whe
 /// See [`RecordError`]. The program has not run, except after an error of waiting.
 pub fn record(options: &Options, sink: &mut dyn Sink) -> Result<Outcome, RecordError> {
     tracer::run(options, sink)
+}
+
+/// Records what a process that runs already does to its address space, and lets go of it.
+///
+/// It is let go after [`Running::duration`], or when SIGINT, SIGTERM, SIGHUP or SIGQUIT comes to the
+/// calling process (one that was ignored before stays so, except SIGTERM). Otherwise the recording
+/// lasts until the process has ended, and the children that it has made meanwhile. The first event
+/// ([`event::EventKind::Found`]) has the areas that it has at the beginning.
+///
+/// The process goes on as if nobody had looked, also if the calling process is killed. Every system
+/// call of it stops while it is recorded, because it has no filter that chooses. Recorded are its
+/// threads, and the children that it makes from now on, except those that ask not to be traced
+/// (CLONE_UNTRACED). What another process does that shares its memory is not seen.
+///
+/// A thread whose call cannot be interrupted may be let go only when the calling thread ends; a note
+/// says so. Signals and threads of the caller: as for [`record`].
+///
+/// # Errors
+/// See [`RecordError`]. The process goes on in any case.
+///
+/// # Examples
+/// ```no_run
+/// use samara_trace::{Running, attach};
+/// let mut running = Running::find(4711)?;
+/// running.duration = Some(std::time::Duration::from_secs(10));
+/// let mut events = Vec::new();
+/// let outcome = attach(&running, &mut events)?;
+/// println!("{}: {} events", outcome.status, outcome.counters.events);
+/// # Ok::<(), samara_trace::RecordError>(())
+/// ```
+pub fn attach(running: &Running, sink: &mut dyn Sink) -> Result<Outcome, RecordError> {
+    tracer::attach::run(running, sink)
 }
 
 #[doc = include_str!("../README.md")]

@@ -15,12 +15,17 @@ use crate::exit;
 use crate::output::{clean_json, error, shown, waiting};
 use crate::target::Target;
 
-/// Opens the trace and the summary, if they are asked for. If one cannot be opened, prints why and
+/// What becomes of a program that is not run.
+pub(crate) const NOT_RUN: &str = "the program was not run";
+
+/// Opens the trace and the summary, if they are asked for. `left`: what becomes of the program
+/// otherwise. If one cannot be opened, prints why and
 /// leaves everything as it was.
 pub(crate) fn open(
     trace: Option<&Path>,
     summary: Option<&Path>,
     program: &[OsString],
+    left: &str,
 ) -> Result<(Option<FileSink>, Option<Target>), ExitCode> {
     // clap requires at least one word.
     let Some((name, rest)) = program.split_first() else { return Err(exit::USAGE.into()) };
@@ -36,7 +41,7 @@ pub(crate) fn open(
         return Err(exit::USAGE.into());
     }
     let cannot_write = |what: &str, path: &Path, why: &dyn Display| {
-        error(format!("cannot write {what} to {}: {why}; the program was not run", shown(path)));
+        error(format!("cannot write {what} to {}: {why}; {left}", shown(path)));
         ExitCode::from(exit::CANNOT_TRACE)
     };
     let make = |path: &Path| {
@@ -60,7 +65,7 @@ pub(crate) fn open(
     {
         let both = format!("{} and {}", shown(path), shown(json.path()));
         error(format!(
-            "the trace and the summary cannot be written to one file ({both}): give two files; the program was not run"
+            "the trace and the summary cannot be written to one file ({both}): give two files; {left}"
         ));
         discard(sink);
         return Err(exit::USAGE.into());

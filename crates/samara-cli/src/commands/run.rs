@@ -8,9 +8,9 @@ use samara_trace::event::{Event, EventKind};
 use samara_trace::file::{FileSink, Written};
 use samara_trace::{Cause, Decisions, Engine, Options, Outcome, Policy, Refusal, Sink, SinkError, record};
 
-use super::files;
+use super::files::{self, NOT_RUN};
 use super::trace::{not_run, shown};
-use crate::cli::{Program, Run};
+use crate::cli::{Outputs, Run};
 use crate::format::{bytes, count, plural};
 use crate::output::{BOLD, DIM, GREEN, RED, clean, styled};
 use crate::target::Target;
@@ -37,12 +37,12 @@ impl Sink for Watch {
 }
 
 pub(crate) fn run(args: &Run) -> ExitCode {
-    let of = &args.program;
-    let (file, json) = match files::open(of.output.as_deref(), of.summary_json.as_deref(), &of.words) {
+    let of = &args.outputs;
+    let (file, json) = match files::open(of.output.as_deref(), of.summary_json.as_deref(), &args.words, NOT_RUN) {
         Ok(files) => files,
         Err(code) => return code,
     };
-    let Some((program, rest)) = of.words.split_first() else { return exit::USAGE.into() };
+    let Some((program, rest)) = args.words.split_first() else { return exit::USAGE.into() };
     let mut options = Options::new(program).args(rest.iter().cloned());
     let engine = engine(args);
     let seed = engine.seed;
@@ -59,7 +59,7 @@ pub(crate) fn run(args: &Run) -> ExitCode {
     let written = watch.file.map(FileSink::finish);
     report(args, seed, &outcome, &watch.differences, written.as_ref());
     files::write(json, &json::decisions(&outcome, seed));
-    exit::like(outcome.status)
+    exit::like(outcome.status.ended().unwrap_or_default())
 }
 
 fn engine(args: &Run) -> Engine {
@@ -84,7 +84,7 @@ fn any_seed() -> u64 {
 /// Prints the summary. Nothing in here changes the exit status, which is the program's.
 fn report(args: &Run, seed: Option<u64>, outcome: &Outcome, differences: &[String], written: Option<&Written>) {
     let counters = &outcome.counters;
-    let Program { output, quiet, words, .. } = &args.program;
+    let Outputs { output, quiet, .. } = &args.outputs;
     let mut out = Vec::new();
     let mut row = |name: &str, text: String| out.push(format!("  {} {text}", styled(DIM, format!("{name:<10}"))));
     if let Some(done) = counters.decisions.as_ref().filter(|_| !quiet) {
@@ -127,9 +127,8 @@ fn report(args: &Run, seed: Option<u64>, outcome: &Outcome, differences: &[Strin
     if out.is_empty() {
         return;
     }
-    let how = line::how(outcome.status);
-    let lasted = summary::lasted(outcome.program_ns, counters.wall_ns);
-    let title = format!("{} ended {how} {lasted}", shown(words));
+    let ended = summary::ended(outcome.status.ended().unwrap_or_default(), outcome.program_ns, counters.wall_ns);
+    let title = format!("{} {ended}", shown(&args.words));
     // If standard error is closed, nobody can be informed.
     let _ = writeln!(anstream::stderr(), "{} {title}\n{}", styled(BOLD, "samara:"), out.join("\n"));
 }

@@ -12,7 +12,7 @@ use samara_trace::file::{FileError, Header, Summary, Tally, TraceReader, name_by
 use crate::cli::SummaryOf;
 use crate::json::{self, Recorded};
 use crate::output::{self, clean_json};
-use crate::{exit, line};
+use crate::exit;
 
 pub(crate) fn run(args: &SummaryOf) -> ExitCode {
     let reader = match super::open(&args.file) {
@@ -56,12 +56,15 @@ struct Told {
     summary: Summary,
     /// How the first process ended, and when.
     ended: Option<(ExitStatus, u64)>,
+    /// It ran already when the recording began.
+    found: bool,
     damage: Option<FileError>,
 }
 
 /// Sums up the events, as far as they can be read.
 fn read<R: Read>(mut reader: TraceReader<R>) -> Told {
     let (mut tally, mut first, mut ended, mut damage) = (Tally::default(), None, None, None);
+    let mut found = false;
     for event in &mut reader {
         match event {
             Ok(event) => {
@@ -69,6 +72,7 @@ fn read<R: Read>(mut reader: TraceReader<R>) -> Told {
                 if is_first && event.kind == EventKind::Exit && ended.is_none() {
                     ended = Some((ExitStatus::from_raw(event.result as i32), event.exit_ns));
                 }
+                found |= event.kind == EventKind::Found;
                 tally.add(&event);
             }
             Err(error) => {
@@ -77,7 +81,7 @@ fn read<R: Read>(mut reader: TraceReader<R>) -> Told {
             }
         }
     }
-    Told { summary: tally.summary(), ended, damage }
+    Told { summary: tally.summary(), ended, found, damage }
 }
 
 /// The program, how it ended, and when it was recorded.
@@ -86,9 +90,8 @@ fn title(header: &Header, read: &Told) -> String {
     let words: Vec<OsString> = words.map(|word| std::ffi::OsStr::from_bytes(&name_bytes(word)).to_owned()).collect();
     let program = super::trace::shown(&words);
     let ended = match read.ended {
-        Some((status, ns)) => {
-            format!("ended {} {}", line::how(status), crate::summary::lasted(ns, read.summary.wall_ns))
-        }
+        Some((status, ns)) => crate::summary::ended(status, ns, read.summary.wall_ns),
+        None if read.found && read.damage.is_none() => crate::summary::detached(read.summary.wall_ns),
         None => "did not end in this trace".to_owned(),
     };
     format!("{program} {ended}; recorded at {}", output::clean(&header.start_time))

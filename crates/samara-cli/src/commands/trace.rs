@@ -1,4 +1,5 @@
 //! `samara trace -- PROGRAM ARGS...`: runs a program, records it, and prints a summary.
+//! `samara trace --pid PID`: the same for a process that runs already, which goes on afterwards.
 
 use std::ffi::{OsStr, OsString};
 use std::io::Write;
@@ -6,51 +7,98 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use samara_trace::file::{Written, name_text};
+use samara_trace::file::{FileSink, Written, name_text};
 use samara_trace::inspect::max_map_count;
-use samara_trace::{Options, Outcome, RecordError, record};
+use samara_trace::{Options, Outcome, RecordError, Running, Status, attach, record};
 
-use super::files;
-use crate::cli::{Program, Trace};
+use super::files::{self, NOT_RUN};
+use crate::cli::Trace;
 use crate::fail_if::FailIf;
+use crate::format::plural;
 use crate::json::{self, Recorded};
-use crate::output::{clean, error, short};
+use crate::output::{BOLD, clean, error, short, styled};
 use crate::target::Target;
-use crate::{exit, line, summary};
+use crate::{exit, summary};
+
 
 pub(crate) fn run(args: &Trace) -> ExitCode {
-    let (fail_if, stacks) = (&args.fail_if, args.stacks);
+    if let Some(pid) = args.pid {
+        return attach_to(args, pid);
+    }
     // clap requires at least one word.
-    let args = &args.program;
     let Some((program, rest)) = args.words.split_first() else { return exit::USAGE.into() };
-    let path = args.output.clone().unwrap_or_else(|| default_path(program));
-    let (sink, json) = match files::open(Some(&path), args.summary_json.as_deref(), &args.words) {
-        Ok(files) => files,
-        Err(code) => return code,
-    };
-    let Some(mut sink) = sink else { return exit::USAGE.into() };
     let mut options = Options::new(program).args(rest.iter().cloned());
-    options.stacks = stacks;
-    let outcome = match record(&options, &mut sink) {
-        Ok(outcome) => outcome,
+    options.stacks = args.stacks;
+    let path = default_path(program, std::process::id());
+    let recorded = recorded(args, &args.words, &path, NOT_RUN, |sink| record(&options, sink));
+    match recorded.map(|(status, fails)| (status.ended().unwrap_or_default(), fails)) {
+        Ok((status, true)) if status.success() => exit::CONDITION.into(),
+        Ok((status, _)) => exit::like(status),
+        Err(code) => code,
+    }
+}
+
+/// Records a process that runs already.
+fn attach_to(args: &Trace, pid: u32) -> ExitCode {
+    let mut running = match Running::find(pid) {
+        Ok(running) => running,
+        Err(why) => return not_run(&why),
+    };
+    running.duration = args.duration;
+    running.stacks = args.stacks;
+    let path = default_path(&running.name, pid);
+    let recorded = recorded(args, &running.words(), &path, "the process was left alone", |sink| {
+        if !args.outputs.quiet {
+            let (name, threads) = (clean(&running.name.to_string_lossy()), plural(running.threads, "thread"));
+            let ends = match args.duration {
+                None => "^C lets go of it".to_owned(),
+                Some(duration) => format!("it is let go after {}, or by ^C", humantime::format_duration(duration)),
+            };
+            // If standard error is closed, nobody can be informed.
+            let _ = writeln!(
+                anstream::stderr(),
+                "{} recording process {pid} ({name}), {threads}: each of its system calls stops twice,\n  which takes longer than most calls do; {ends}",
+                styled(BOLD, "samara:")
+            );
+        }
+        attach(&running, sink)
+    });
+    match recorded {
+        Ok((_, true)) => exit::CONDITION.into(),
+        Ok((_, false)) => ExitCode::SUCCESS,
+        Err(code) => code,
+    }
+}
+
+/// Records, and prints the summary: what became of the program, and whether a condition holds by
+/// which the recording fails. `left`: what becomes of it if nothing can be recorded.
+fn recorded(
+    args: &Trace,
+    words: &[OsString],
+    default_path: &Path,
+    left: &str,
+    record: impl FnOnce(&mut FileSink) -> Result<Outcome, RecordError>,
+) -> Result<(Status, bool), ExitCode> {
+    let path = args.outputs.output.as_deref().unwrap_or(default_path);
+    let (sink, json) = files::open(Some(path), args.outputs.summary_json.as_deref(), words, left)?;
+    let mut sink = sink.ok_or(exit::USAGE)?;
+    match record(&mut sink) {
+        Ok(outcome) => {
+            let written = sink.finish();
+            Ok((outcome.status, report(args, words, path, &outcome, written, json)))
+        }
         Err(why) => {
             sink.discard();
             json.into_iter().for_each(Target::discard);
-            return not_run(&why);
+            Err(not_run(&why))
         }
-    };
-    let written = sink.finish();
-    let fails = report(args, fail_if, &path, &outcome, written, json);
-    if fails && outcome.status.success() {
-        return exit::CONDITION.into();
     }
-    exit::like(outcome.status)
 }
 
 /// Prints the summary. Returns whether a condition holds by which the recording fails.
 fn report(
-    args: &Program,
-    fail_if: &[FailIf],
+    args: &Trace,
+    words: &[OsString],
     path: &Path,
     outcome: &Outcome,
     written: Written,
@@ -79,29 +127,29 @@ fn report(
         limit: max_map_count(),
         wall_ns: counters.wall_ns,
         program_ns: Some(outcome.program_ns),
-        exit_code: Some(exit::code(outcome.status)),
+        exit_code: outcome.status.ended().map(exit::code),
         notes: &counters.notes,
         file: &name,
         events_in_file: written.events,
         file_bytes: written.bytes,
         early: (!complete).then_some(&*why),
     };
-    if !args.quiet {
-        let title = format!(
-            "{} ended {} {}",
-            shown(&args.words),
-            line::how(outcome.status),
-            summary::lasted(outcome.program_ns, counters.wall_ns)
-        );
+    let quiet = args.outputs.quiet;
+    if !quiet {
+        let ended = match outcome.status {
+            Status::Ended(status) => summary::ended(status, outcome.program_ns, counters.wall_ns),
+            Status::LetGo => summary::detached(counters.wall_ns),
+        };
+        let title = format!("{} {ended}", shown(words));
         // If standard error is closed, nobody can be informed.
         let _ = write!(anstream::stderr(), "{}", summary::screen(&title, &totals, &recorded));
     }
-    if args.quiet && !complete {
+    if quiet && !complete {
         let events = written.events;
         error(format!("{name}: the trace ends early, after {events} events: {why}; the program was not disturbed"));
     }
     let summary = json::summary(&totals, &recorded);
-    let fails = says_failure(fail_if, &summary);
+    let fails = says_failure(&args.fail_if, &summary);
     files::write(json, &summary);
     fails
 }
@@ -133,9 +181,9 @@ pub(super) fn own_name() -> String {
 }
 
 /// `PROGRAM-PID.samara` in the current directory.
-fn default_path(program: &OsStr) -> PathBuf {
+fn default_path(program: &OsStr, pid: u32) -> PathBuf {
     let mut name = Path::new(program).file_name().unwrap_or(OsStr::new("trace")).to_owned();
-    name.push(format!("-{}.samara", std::process::id()));
+    name.push(format!("-{pid}.samara"));
     PathBuf::from(name)
 }
 

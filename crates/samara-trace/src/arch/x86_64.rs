@@ -8,7 +8,6 @@
 use crate::calls::{Abi, Call, IPC, Number, When, count, numbers};
 
 /// `AUDIT_ARCH_X86_64`: calls by the `syscall` instruction, x32 included.
-#[cfg(test)]
 pub(crate) const AUDIT_NATIVE: u32 = 0xc000_003e;
 /// `AUDIT_ARCH_I386`.
 pub(crate) const AUDIT_COMPAT: u32 = 0x4000_0003;

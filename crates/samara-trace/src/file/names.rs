@@ -13,7 +13,7 @@ pub fn call_name(nr: u32) -> Option<&'static str> {
     crate::calls::name(nr)
 }
 
-const KINDS: [(EventKind, &str); 12] = [
+const KINDS: [(EventKind, &str); 13] = [
     (EventKind::Call, "call"),
     (EventKind::Exec, "exec"),
     (EventKind::Fork, "fork"),
@@ -26,6 +26,7 @@ const KINDS: [(EventKind, &str); 12] = [
     (EventKind::Stack, "stack"),
     (EventKind::Symbol, "symbol"),
     (EventKind::Thread, "thread"),
+    (EventKind::Found, "found"),
 ];
 
 /// The name of a kind of event: `call`, `exec`, ...
@@ -45,6 +46,7 @@ pub fn kind_name(kind: EventKind) -> &'static str {
         EventKind::Stack => 9,
         EventKind::Symbol => 10,
         EventKind::Thread => 11,
+        EventKind::Found => 12,
     };
     KINDS[i].1
 }

@@ -210,11 +210,11 @@ impl Replay {
 
     /// Makes the event's process a user of the event's space.
     fn attach(&mut self, event: &Event) {
-        let fresh = matches!(event.kind, EventKind::Exec | EventKind::Fork | EventKind::Share);
+        let fresh = matches!(event.kind, EventKind::Exec | EventKind::Found | EventKind::Fork | EventKind::Share);
         let now = self.processes.get(&event.pid).map(|p| (p.space, p.ended_ns.is_some()));
         let reborn = now.is_some_and(|(_, ended)| ended && fresh);
         let program = match event.kind {
-            EventKind::Exec => Some(Arc::from(prefix(&event.text, PATH))),
+            EventKind::Exec | EventKind::Found => Some(Arc::from(prefix(&event.text, PATH))),
             EventKind::Fork => self.spaces.get(&event.args[0]).map(|parent| Arc::clone(&parent.program)),
             EventKind::Share => self.spaces.get(&event.space).map(|parent| Arc::clone(&parent.program)),
             _ => None,

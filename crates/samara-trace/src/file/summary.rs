@@ -282,7 +282,8 @@ impl Tally {
                 t.compared.0 += 1;
                 t.compared.1 += u64::from(event.result == 0);
             }
-            EventKind::Call | EventKind::Fork | EventKind::Share | EventKind::Thread | EventKind::Exit => {}
+            EventKind::Call | EventKind::Fork | EventKind::Share | EventKind::Thread => {}
+            EventKind::Found | EventKind::Exit => {}
             EventKind::Module | EventKind::Stack | EventKind::Symbol => {}
         }
         if let Some(nr) = event.nr {

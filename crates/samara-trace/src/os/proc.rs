@@ -232,16 +232,71 @@ pub(crate) fn nodes(tid: Tid) -> Vec<u64> {
     halves.chunks(2).map(|pair| pair[0] | pair.get(1).unwrap_or(&0) << 32).collect()
 }
 
+/// A task's `/proc/TID/status`.
+#[derive(Default)]
+pub(crate) struct Status(pub(crate) String);
+
+impl Status {
+    /// `None`: there is no such task.
+    pub(crate) fn of(tid: Tid) -> Option<Status> {
+        let text = contents(&format!("/proc/{tid}/status")).ok().filter(|text| !text.is_empty())?;
+        Some(Status(String::from_utf8_lossy(&text).into_owned()))
+    }
+
+    /// The first word of a field, whose name ends in a colon. Empty: there is no such field.
+    pub(crate) fn word(&self, name: &str) -> &str {
+        let line = self.0.lines().find_map(|line| line.strip_prefix(name));
+        line.and_then(|line| line.split_ascii_whitespace().next()).unwrap_or_default()
+    }
+
+    /// A number; 0 if it is not there.
+    pub(crate) fn number(&self, name: &str) -> u32 {
+        self.word(name).parse().unwrap_or(0)
+    }
+
+    /// A set of bits, such as of signals.
+    pub(crate) fn bits(&self, name: &str) -> u64 {
+        u64::from_str_radix(self.word(name), 16).unwrap_or(0)
+    }
+
+    /// Whether the task is a zombie, or even less.
+    pub(crate) fn has_ended(&self) -> bool {
+        matches!(self.word("State:"), "" | "Z" | "X")
+    }
+
+    /// Whether a seccomp filter is in force.
+    pub(crate) fn is_filtered(&self) -> bool {
+        self.number("Seccomp:") == 2
+    }
+}
+
 /// The process that a task belongs to.
 pub(crate) fn thread_group(tid: Tid) -> Option<Tid> {
-    let text = contents(&format!("/proc/{tid}/status")).ok()?;
-    String::from_utf8_lossy(&text).lines().find_map(|l| l.strip_prefix("Tgid:")?.trim().parse().ok())
+    Status::of(tid)?.word("Tgid:").parse().ok()
+}
+
+/// The threads of a process.
+pub(crate) fn threads(pid: Tid) -> Vec<Tid> {
+    let all = std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+    all.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
+}
+
+/// The number and the arguments of the call in which a task sleeps.
+pub(crate) fn call_of(tid: Tid) -> Option<(u64, [u64; 6])> {
+    let text = contents(&format!("/proc/{tid}/syscall")).ok()?;
+    let text = String::from_utf8_lossy(&text).into_owned();
+    let mut words = text.split_ascii_whitespace();
+    let nr = words.next()?.parse().ok()?;
+    let mut args = [0; 6];
+    for arg in &mut args {
+        *arg = u64::from_str_radix(words.next()?.trim_start_matches("0x"), 16).ok()?;
+    }
+    Some((nr, args))
 }
 
 /// Whether a seccomp filter is in force for this process.
 pub(crate) fn is_filtered() -> bool {
-    let text = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    text.lines().any(|l| l.strip_prefix("Seccomp:").is_some_and(|mode| mode.trim() == "2"))
+    Status::of(std::process::id() as Tid).is_some_and(|status| status.is_filtered())
 }
 
 /// Whether this thread traces any process. It looks at all processes, so it is only for the end.
@@ -271,18 +326,15 @@ pub(crate) enum Fate {
 
 /// Whether a task has ended, or must end.
 pub(crate) fn fate(tid: Tid) -> Fate {
-    let Ok(text) = contents(&format!("/proc/{tid}/status")) else { return Fate::Ended };
-    fate_in(&String::from_utf8_lossy(&text))
+    Status::of(tid).map_or(Fate::Ended, |status| fate_in(&status))
 }
 
-fn fate_in(status: &str) -> Fate {
+fn fate_in(status: &Status) -> Fate {
     const SIGKILL: u64 = 1 << (libc::SIGKILL - 1);
-    let field = |name: &str| status.lines().find_map(|l| l.strip_prefix(name)).map_or("", str::trim);
-    let pending = |name: &str| u64::from_str_radix(field(name), 16).unwrap_or(0) & SIGKILL != 0;
-    match field("State:").as_bytes().first() {
-        None | Some(b'Z' | b'X') => Fate::Ended,
-        _ if pending("SigPnd:") || pending("ShdPnd:") => Fate::Killed,
-        _ => Fate::Runs,
+    match (status.bits("SigPnd:") | status.bits("ShdPnd:")) & SIGKILL {
+        _ if status.has_ended() => Fate::Ended,
+        0 => Fate::Runs,
+        _ => Fate::Killed,
     }
 }
 
@@ -426,14 +478,14 @@ mod tests {
     #[test]
     fn fates_are_read() {
         let status = |state: char, own: u64, shared: u64| {
-            format!("Name:\tx\nState:\t{state} (x)\nSigQ:\t0/7\nSigPnd:\t{own:016x}\nShdPnd:\t{shared:016x}\n")
+            Status(format!("Name:\tx\nState:\t{state} (x)\nSigQ:\t0/7\nSigPnd:\t{own:016x}\nShdPnd:\t{shared:016x}\n"))
         };
         assert_eq!(fate_in(&status('R', 0, 0)), Fate::Runs);
         assert_eq!(fate_in(&status('t', 1 << 9, 1 << 7)), Fate::Runs, "signals 10 and 8");
         assert_eq!(fate_in(&status('R', 0x100, 0)), Fate::Killed);
         assert_eq!(fate_in(&status('D', 0, 0x100)), Fate::Killed);
         assert_eq!(fate_in(&status('Z', 0x100, 0)), Fate::Ended);
-        assert_eq!(fate_in(""), Fate::Ended);
+        assert_eq!(fate_in(&Status(String::new())), Fate::Ended);
         assert_eq!(fate(std::process::id() as Tid), Fate::Runs);
         assert_eq!(fate(Tid::MAX), Fate::Ended);
     }

@@ -15,6 +15,10 @@ use crate::sync::{AtomicI32, AtomicPtr, Ordering};
 /// Interval at which waits are interrupted while a signal has not been handled, in nanoseconds.
 const NAG_NS: u64 = 5_000_000;
 
+/// Longest time between interruptions of waits of an attached recorder, in nanoseconds: it is to
+/// let go of the process in time.
+const PULSE_NS: u64 = 20_000_000;
+
 /// Signals that came, one bit each (all are below 32). Relaxed: lone flags that guard no other
 /// data.
 static ASKED: AtomicI32 = AtomicI32::new(0);
@@ -58,7 +62,8 @@ fn tick_signal() -> c_int {
 /// Requests to the recorder since the last look.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Asked {
-    /// A signal that asks the recorder to end (SIGTERM, SIGHUP).
+    /// A signal that asks the recorder to end (SIGTERM, SIGHUP; of an attached one also SIGINT and
+    /// SIGQUIT).
     pub(crate) end: Option<c_int>,
     /// Whether the recorder was continued (SIGCONT).
     pub(crate) continued: bool,
@@ -71,16 +76,23 @@ pub(crate) struct Signals {
     mask: Option<libc::sigset_t>,
     timer: Option<libc::timer_t>,
     period_ns: u64,
+    /// The longest period; 0 for any.
+    pulse_ns: u64,
 }
 
 impl Signals {
     /// Ignores SIGINT, SIGQUIT and the terminal's stop signals, which are for the program; the
     /// recorder stops after the program has (see [`stop_self`]). Keeps SIGTERM, SIGHUP and SIGCONT
     /// for [`Signals::asked`].
-    pub(crate) fn install() -> Signals {
+    ///
+    /// `attached`: the recorder was not started with the program, and the terminal's signals are its
+    /// own. SIGINT and SIGQUIT ask it to end, unless they were ignored (as SIGHUP may be: `nohup`).
+    /// The stop signals stay ignored: while the recorder is stopped, the program would be too. And
+    /// waits are interrupted at least every [`PULSE_NS`].
+    pub(crate) fn install(attached: bool) -> Signals {
         ASKED.store(0, Ordering::Relaxed);
         TICKED.store(0, Ordering::Relaxed);
-        let mut signals = Signals { old: Vec::new(), mask: None, timer: None, period_ns: 0 };
+        let mut signals = Signals { old: Vec::new(), mask: None, timer: None, period_ns: 0, pulse_ns: 0 };
         let tick: extern "C" fn(c_int) = on_tick;
         signals.set(tick_signal(), tick as libc::sighandler_t);
         signals.mask = unblock(tick_signal());
@@ -89,12 +101,21 @@ impl Signals {
             TIMER.store(timer, Ordering::Relaxed);
             HAS_TIMER.store(1, Ordering::Release);
         }
-        for signal in [libc::SIGINT, libc::SIGQUIT, libc::SIGTSTP, libc::SIGTTIN, libc::SIGTTOU] {
+        let ask: extern "C" fn(c_int) = on_ask;
+        let ask = ask as libc::sighandler_t;
+        for signal in [libc::SIGTSTP, libc::SIGTTIN, libc::SIGTTOU] {
             signals.set(signal, libc::SIG_IGN);
         }
-        let ask: extern "C" fn(c_int) = on_ask;
+        for signal in [libc::SIGINT, libc::SIGQUIT] {
+            signals.set(signal, if attached { ask } else { libc::SIG_IGN });
+        }
         for signal in [libc::SIGTERM, libc::SIGHUP, libc::SIGCONT] {
-            signals.set(signal, ask as libc::sighandler_t);
+            signals.set(signal, ask);
+        }
+        if attached {
+            signals.keep_ignored(&[libc::SIGINT, libc::SIGQUIT, libc::SIGHUP]);
+            signals.pulse_ns = PULSE_NS;
+            signals.tick(PULSE_NS);
         }
         signals
     }
@@ -110,6 +131,15 @@ impl Signals {
                 self.old.push((signal, old));
             }
         }
+    }
+
+    /// Ignores those of these signals that were ignored before.
+    fn keep_ignored(&mut self, signals: &[c_int]) {
+        let ignored = |(signal, old): &(c_int, libc::sigaction)| {
+            (signals.contains(signal) && old.sa_sigaction == libc::SIG_IGN).then_some(*signal)
+        };
+        let kept: Vec<c_int> = self.old.iter().filter_map(ignored).collect();
+        kept.into_iter().for_each(|signal| self.set(signal, libc::SIG_IGN));
     }
 
     /// Whether a signal came, or the timer fired, since the last call of [`Signals::asked`].
@@ -133,11 +163,17 @@ impl Signals {
         }
         self.period_ns = NAG_NS;
         let came = |signal: &c_int| bits & (1 << signal) != 0;
-        Asked { end: [libc::SIGTERM, libc::SIGHUP].into_iter().find(came), continued: came(&libc::SIGCONT) }
+        let ends = [libc::SIGTERM, libc::SIGHUP, libc::SIGINT, libc::SIGQUIT];
+        Asked { end: ends.into_iter().find(came), continued: came(&libc::SIGCONT) }
     }
 
-    /// Makes waits return every `period_ns`; 0 means never.
+    /// Makes waits return every `period_ns`; 0 means never, or only by the pulse.
     pub(crate) fn tick(&mut self, period_ns: u64) {
+        let period_ns = match (period_ns, self.pulse_ns) {
+            (period, 0) => period,
+            (0, pulse) => pulse,
+            (period, pulse) => period.min(pulse),
+        };
         if period_ns == self.period_ns {
             return;
         }

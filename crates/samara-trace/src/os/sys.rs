@@ -21,16 +21,24 @@ pub(crate) use crate::os::signals::{Signals, stop_self};
 /// A process or thread id.
 pub(crate) type Tid = i32;
 
-/// Options with which every task is traced. EXITKILL: without a recorder the filter would make the
-/// program's memory calls fail with ENOSYS, so the program is killed instead.
+/// Options with which every task is traced.
 const TRACE_OPTIONS: c_int = libc::PTRACE_O_TRACESYSGOOD
     | libc::PTRACE_O_TRACECLONE
     | libc::PTRACE_O_TRACEFORK
     | libc::PTRACE_O_TRACEVFORK
     | libc::PTRACE_O_TRACEEXEC
-    | libc::PTRACE_O_TRACEEXIT
-    | libc::PTRACE_O_TRACESECCOMP
-    | libc::PTRACE_O_EXITKILL;
+    | libc::PTRACE_O_TRACEEXIT;
+
+/// How a process is traced.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Hold {
+    /// It has the recorder's filter, whose stops are reported. Without a recorder the filter would
+    /// make its memory calls fail with ENOSYS, so it is killed instead.
+    Filtered = (TRACE_OPTIONS | libc::PTRACE_O_TRACESECCOMP | libc::PTRACE_O_EXITKILL) as isize,
+    /// It has nothing of the recorder's, and goes on if the recorder is killed. What its own
+    /// filters ask of a tracer gets ENOSYS, as without one.
+    Bare = TRACE_OPTIONS as isize,
+}
 
 fn check(result: c_long) -> io::Result<c_long> {
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
@@ -106,16 +114,23 @@ pub(crate) fn resume(tid: Tid, go: Go, signal: c_int) -> io::Result<()> {
     unsafe { ptrace(go as c_long, tid, 0, signal as usize) }
 }
 
-/// Starts to trace a process.
-pub(crate) fn seize(tid: Tid) -> io::Result<()> {
+/// Starts to trace a task.
+pub(crate) fn seize(tid: Tid, hold: Hold) -> io::Result<()> {
     // SAFETY: the request takes `data` as a number, the options.
-    unsafe { ptrace(c_long::from(libc::PTRACE_SEIZE), tid, 0, TRACE_OPTIONS as usize) }
+    unsafe { ptrace(c_long::from(libc::PTRACE_SEIZE), tid, 0, hold as usize) }
 }
 
-/// Stops tracing a stopped task: from now on only its parent hears of it.
-pub(crate) fn detach(tid: Tid) -> io::Result<()> {
+/// Asks a traced task to stop.
+pub(crate) fn interrupt(tid: Tid) -> io::Result<()> {
+    // SAFETY: the request ignores `data`.
+    unsafe { ptrace(c_long::from(libc::PTRACE_INTERRUPT), tid, 0, 0) }
+}
+
+/// Stops tracing a stopped task, and delivers `signal` (0 for none): from now on only its parent
+/// hears of it.
+pub(crate) fn detach(tid: Tid, signal: c_int) -> io::Result<()> {
     // SAFETY: the request takes `data` as a number, the signal to deliver.
-    unsafe { ptrace(c_long::from(libc::PTRACE_DETACH), tid, 0, 0) }
+    unsafe { ptrace(c_long::from(libc::PTRACE_DETACH), tid, 0, signal as usize) }
 }
 
 /// The ptrace event that a task is stopped at, if it is.
@@ -177,14 +192,25 @@ pub(crate) enum SyscallInfo {
     None,
 }
 
-/// The call that a stopped task is in.
-pub(crate) fn syscall_info(tid: Tid) -> io::Result<SyscallInfo> {
+/// The first words of what PTRACE_GET_SYSCALL_INFO tells of a stopped task.
+fn syscall_words(tid: Tid) -> io::Result<[u64; 12]> {
     // struct ptrace_syscall_info: u8 op, 3 bytes of padding, u32 arch, u64 ip, u64 sp, then a
     // union: entry/seccomp {u64 nr, u64 args[6], u32 ret_data, ..} or exit {i64 rval, u8 is_error}.
     let mut words = [0u64; 12];
     let size = size_of_val(&words);
     // SAFETY: the kernel writes at most `size` bytes, the size of `words`.
     unsafe { ptrace(c_long::from(libc::PTRACE_GET_SYSCALL_INFO), tid, size, words.as_mut_ptr() as usize)? };
+    Ok(words)
+}
+
+/// The table (AUDIT_ARCH_*) of the call that a stopped task is in, or would make.
+pub(crate) fn call_table(tid: Tid) -> io::Result<u32> {
+    Ok((syscall_words(tid)?[0] >> 32) as u32)
+}
+
+/// The call that a stopped task is in.
+pub(crate) fn syscall_info(tid: Tid) -> io::Result<SyscallInfo> {
+    let words = syscall_words(tid)?;
     Ok(match words[0] as u8 {
         libc::PTRACE_SYSCALL_INFO_ENTRY | libc::PTRACE_SYSCALL_INFO_SECCOMP => SyscallInfo::Entry {
             arch: (words[0] >> 32) as u32,
@@ -421,6 +447,12 @@ unsafe fn install_filter(filter: &[libc::sock_filter]) -> bool {
     }
     // SAFETY: all arguments are numbers.
     errno() == libc::EACCES && unsafe { libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) } == 0 && both()
+}
+
+/// The id of the calling thread.
+pub(crate) fn own_tid() -> Tid {
+    // SAFETY: the call takes no arguments and cannot fail.
+    unsafe { libc::gettid() }
 }
 
 /// Sends a signal to a process.

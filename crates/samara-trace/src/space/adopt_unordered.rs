@@ -25,7 +25,7 @@ use crate::event::{Step, StepKind};
 use crate::os::proc::{self, KernelArea};
 use crate::os::sys::{self, Tid};
 use crate::space::model::{self, Inode};
-use crate::space::reach::{Range, meets};
+use crate::space::reach::{self, Range, meets};
 use crate::space::{Returned, Space};
 
 /// What the kernel shows of a part of a space.
@@ -91,6 +91,18 @@ impl Space {
         let areas: Vec<KernelArea> = all.into_iter().filter(|k| meets(&ranges, (k.start, k.end))).collect();
         let policies = if self.bound { policies(tid) } else { None };
         Some(Shown { ns: sys::now_ns(), ranges, areas, heap, policies, fresh: Vec::new(), registered: Vec::new() })
+    }
+
+    /// Learns the policies that were set before anybody looked. (Where none is set, later looks need
+    /// not ask for them.)
+    pub(crate) fn learn_policies(&mut self, tid: Tid) {
+        self.bound = policies(tid).is_some_and(|all| all.values().any(Option::is_some));
+        if self.bound
+            && let Some(shown) = self.look(tid, &[reach::ALL])
+        {
+            self.adopt_shown(&shown);
+            self.fog_files(&[reach::ALL]);
+        }
     }
 
     /// As [`Space::look`], after these calls.

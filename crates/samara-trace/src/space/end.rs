@@ -9,9 +9,10 @@ use crate::space::compare::{self, Found, Unknown};
 use crate::space::{Attempt, Space, explain, reach};
 
 impl Space {
-    /// Compares the whole space, to the byte: its last task is about to end.
+    /// Compares the whole space, to the byte: its last task is about to end, or the recorder is about
+    /// to let go of its tasks.
     pub(crate) fn finish(&mut self, who: Who, journal: &mut Journal<'_>) {
-        if self.hidden {
+        if self.hidden || self.finished {
             self.finished = true;
             return;
         }
@@ -62,7 +63,7 @@ impl Space {
     }
 
     /// Notes that the last comparison cannot be made.
-    fn not_finished(&mut self, why: &str, journal: &mut Journal<'_>) {
+    pub(crate) fn not_finished(&mut self, why: &str, journal: &mut Journal<'_>) {
         journal.unchecked(why);
         self.finished = true;
         if self.root {

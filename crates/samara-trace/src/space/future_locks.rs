@@ -42,6 +42,14 @@ fn said(call: &Returned) -> Option<Said> {
 }
 
 impl Space {
+    /// Puts it in doubt what was said of later maps before anybody looked, if anything is locked.
+    pub(crate) fn doubt_future_locks(&mut self) {
+        let kinds = [None, Some(LockKind::Now), Some(LockKind::OnFault)];
+        if self.model.areas().any(|a| a.area.flags.contains(samara_mm::Flags::LOCKED)) {
+            self.future_locks = kinds.map(|kind| Said { kind, exit_ns: 0 }).into();
+        }
+    }
+
     /// Whether all calls that may be the last said the same about later maps.
     pub(crate) fn future_locks_are_known(&self) -> bool {
         self.future_locks.windows(2).all(|two| two[0].kind == two[1].kind)

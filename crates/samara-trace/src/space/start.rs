@@ -5,16 +5,17 @@
 use std::collections::VecDeque;
 use std::os::unix::ffi::OsStrExt;
 
-use samara_mm::Bases;
+use samara_mm::{Bases, Flags, Object};
 
-use crate::event::{EventKind, UNSURE};
+use crate::event::{Event, EventKind, UNSURE};
 use crate::file::name_text;
 use crate::journal::{Journal, Lack, Size, Who};
 use crate::os::proc::{self, Maps};
 use crate::os::sys::{self, Tid};
 use crate::space::adopt_unordered::Shown;
 use crate::space::compare::{self, Found, Unknown};
-use crate::space::{Space, SpaceId, model, reach};
+use crate::space::reach::{self, Range};
+use crate::space::{Space, SpaceId, model};
 
 impl Space {
     /// The space of a task that has just loaded a program.
@@ -22,11 +23,59 @@ impl Space {
         let mut space = Space::new(id, who.tid, root, query);
         space.forgets = journal.forgets;
         space.fill(who.tid, journal);
-        let mut event = journal.blank(EventKind::Exec, id, who);
+        let event = journal.blank(EventKind::Exec, id, who);
+        space.report_program(event, who, journal);
+        space
+    }
+
+    /// The space of a process that runs already, all of whose tasks stand. `who`: one of them.
+    pub(crate) fn found(id: SpaceId, who: Who, query: bool, journal: &mut Journal<'_>) -> Space {
+        let mut space = Space::new(id, who.tid, true, query);
+        space.fill(who.tid, journal);
+        // Nobody saw its forks, its moves, and what it said of later maps.
+        (space.forked, space.moved) = (true, true);
+        space.inherit();
+        // (What `smaps` shows of areas that cannot be written, their charge, is certain.)
+        let written = |a: &samara_mm::Placed<'_, model::Inode>| {
+            (a.area.object == Object::Anonymous && a.area.flags.contains(Flags::WRITE)).then_some((a.start, a.end))
+        };
+        let moved: Vec<Range> = space.model.areas().filter_map(|a| written(&a)).collect();
+        for (start, end) in moved {
+            let _ = space.model.unlearn(start, end, true, true);
+        }
+        space.part();
+        space.doubt_future_locks();
+        space.learn_policies(who.tid);
+        space.registered = space.model.areas().any(|a| a.area.flags.intersects(Flags::UFFD));
+        let event = journal.blank(EventKind::Found, id, who);
+        space.report_program(event, who, journal);
+        space
+    }
+
+    /// Settles why areas that touch and look alike are not one: what is not known of them differs.
+    fn part(&mut self) {
+        let alike = |at: &u64| self.model.why_not_merged(*at).is_some_and(samara_mm::Reasons::is_empty);
+        let bounds: Vec<u64> = self.model.areas().map(|a| a.start).filter(alike).collect();
+        for at in bounds {
+            let (left, right) = (at.checked_sub(1).and_then(|at| self.model.area_at(at)), self.model.area_at(at));
+            let (Some(left), Some(right)) = (left, right) else { continue };
+            let [left, right] = [left, right].map(|a| (a.start, a.end, a.area.clone(), a.extras().clone()));
+            // As one area it is cut by what is learnt.
+            let one = (left.0, right.1, right.2.clone(), right.3.clone());
+            let put = |model: &mut model::Model, (start, end, area, extras)| {
+                model.forget(start, end).is_ok() && model.import_with(start, end, area, extras).is_ok()
+            };
+            if !put(&mut self.model, one) || self.model.learn_cut(at).is_err() {
+                let _ = put(&mut self.model, left) && put(&mut self.model, right);
+            }
+        }
+    }
+
+    /// Writes an event that shows the whole space and names the program.
+    fn report_program(&mut self, mut event: Event, who: Who, journal: &mut Journal<'_>) {
         let exe = std::fs::read_link(format!("/proc/{}/exe", who.tid)).unwrap_or_default();
         event.text = name_text(exe.as_os_str().as_bytes());
-        space.report_all(event, journal);
-        space
+        self.report_all(event, journal);
     }
 
     /// The space of a process whose parent ended before the recorder learnt of the child.
@@ -171,7 +220,7 @@ impl Space {
                     }
                 }
                 let at = proc::layout(tid);
-                let heap = areas.iter().find(|a| a.name.as_deref() == Some("[heap]")).map(|a| a.end);
+                let heap = areas.iter().rfind(|a| a.name.as_deref() == Some("[heap]")).map(|a| a.end);
                 let (start_brk, start_stack) = (at.start_brk, at.start_stack);
                 let brk = heap.unwrap_or(start_brk);
                 self.model.set_layout(samara_mm::Layout { start_brk, brk, start_stack, data: at.data });

@@ -152,15 +152,15 @@ impl Tracer<'_> {
     /// before its parent could read its status.
     fn let_end(&mut self, tid: Tid) {
         self.leave(tid, true);
-        let Some(code) = exit_code(tid).filter(|_| tid != self.root) else {
-            // This process is its parent; or it was killed, and a later wait reports that.
+        let Some(code) = exit_code(tid).filter(|_| tid != self.root || self.attached.is_some()) else {
+            // This process started it, and is its parent; or it was killed, and a later wait reports that.
             return self.go_on(tid, Go::Cont, 0);
         };
         let Some(tgid) = self.tasks.get(&tid).map(|t| t.tgid) else { return };
         let threaded = self.tasks.get(&tgid).is_none_or(|t| t.threaded);
         // The thread that ends last may decide the status of the whole process.
         let shown = if threaded { proc::exit_status(tgid) } else { None };
-        if let Err(error) = sys::detach(tid) {
+        if let Err(error) = sys::detach(tid, 0) {
             if !launch::gone(&error) {
                 self.journal.note(format!("a task could not be detached at its end: {error}"));
             }
@@ -188,8 +188,16 @@ impl Tracer<'_> {
         }
     }
 
+    fn root_ended(&mut self, status: i32) {
+        self.status = Some(ExitStatus::from_raw(status));
+        self.root_end_ns = sys::now_ns();
+    }
+
     fn process_ended(&mut self, pid: Tid, status: i32, space: SpaceId) {
         let now = sys::now_ns();
+        if pid == self.root && self.status.is_none() {
+            self.root_ended(status);
+        }
         let who = Who { pid, tid: pid, entry_ns: now, exit_ns: now };
         let mut event = self.journal.blank(EventKind::Exit, space, who);
         event.result = i64::from(status);
@@ -259,14 +267,13 @@ impl Tracer<'_> {
         let last_space = task.last_space;
         self.tasks.remove(&tid);
         if tid == self.root {
-            self.status = Some(ExitStatus::from_raw(status));
-            self.root_end_ns = sys::now_ns();
+            self.root_ended(status);
             if last_space == 0 && self.failed.is_none() {
-                let failed = self.started.report().into_iter().find_map(|r| match r {
+                let reports = self.started.as_mut().map(Started::report).unwrap_or_default();
+                self.failed = reports.into_iter().find_map(|r| match r {
                     Report::NoExec(error) => Some(error),
                     Report::NoFilter(_) => None,
                 });
-                self.failed = failed;
             }
             if last_space == 0 {
                 return;

@@ -12,7 +12,8 @@ use nix::sys::personality::{self, Persona};
 use crate::api::{Options, RecordError};
 use crate::engine::Engine;
 use crate::engine::decide::kernel_map_count;
-use crate::os::sys::{self, Child, Launch, Tid, Waited};
+use crate::os::proc::Status;
+use crate::os::sys::{self, Child, Hold, Launch, Tid, Waited};
 use crate::tracer::seccomp;
 
 /// The program, seized and about to execute.
@@ -50,6 +51,12 @@ fn candidates(program: &OsStr, path: Option<OsString>) -> Vec<OsString> {
     path.as_bytes().split(|b| *b == b':').map(join).collect()
 }
 
+/// Checks that `/proc` shows this process.
+pub(crate) fn find_proc() -> Result<(), RecordError> {
+    let shown = std::fs::read_link("/proc/self").ok().and_then(|p| p.to_str()?.parse::<u32>().ok());
+    if shown == Some(std::process::id()) { Ok(()) } else { Err(RecordError::NoProc) }
+}
+
 /// Forks the child and seizes it. It is about to execute the program.
 pub(crate) fn start(options: &Options) -> Result<Started, RecordError> {
     if options.program.is_empty() {
@@ -67,20 +74,17 @@ pub(crate) fn start(options: &Options) -> Result<Started, RecordError> {
     {
         return Err(RecordError::MapCount(asked, kernel_map_count()));
     }
-    let shown = std::fs::read_link("/proc/self").ok().and_then(|p| p.to_str()?.parse::<u32>().ok());
-    if shown != Some(std::process::id()) {
-        return Err(RecordError::NoProc);
-    }
+    find_proc()?;
     let launch = Launch { paths, argv, filter: options.seccomp.then(seccomp::program) };
     let forked = match engine.and_then(|e| e.seed) {
         Some(_) => without_randomisation(|| sys::fork_child(&launch)),
         None => sys::fork_child(&launch),
     };
     let Child { pid, go, report } = forked.map_err(|e| RecordError::System("fork", e))?;
-    if let Err(error) = sys::seize(pid) {
+    if let Err(error) = sys::seize(pid, Hold::Filtered) {
         drop(go); // the child reads the end of the pipe and exits
         while let Ok(Waited::Nothing) = sys::wait_for(pid, true) {}
-        return Err(RecordError::PtraceRefused { why: why_refused(), errno: error.raw_os_error().unwrap_or(0) });
+        return Err(RecordError::PtraceRefused { why: why_refused(None), errno: error.raw_os_error().unwrap_or(0) });
     }
     for (option, resource, bytes) in engine.map(limits).into_iter().flatten() {
         if let Err(error) = sys::set_limit(pid, resource, bytes) {
@@ -143,31 +147,47 @@ impl Started {
     }
 }
 
-/// Which setting refuses tracing, and how to allow it.
-fn why_refused() -> String {
+/// Which setting refuses tracing, and how to allow it. `running`: the process ran already.
+pub(crate) fn why_refused(running: Option<&Status>) -> String {
     let yama = std::fs::read_to_string("/proc/sys/kernel/yama/ptrace_scope").unwrap_or_default();
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    explain(yama.trim(), &status)
+    let status = Status::of(std::process::id() as Tid).unwrap_or_default();
+    explain(yama.trim(), &status, running)
 }
 
-fn explain(yama: &str, status: &str) -> String {
-    let field =
-        |name: &str| status.lines().find_map(|l| l.strip_prefix(name)).map(str::trim).unwrap_or_default().to_owned();
-    if !matches!(field("TracerPid:").as_str(), "" | "0") {
-        return "this process is itself traced, by strace, a debugger or another samara, and a process has only one tracer: run samara outside of it".into();
-    }
-    match yama {
-        "3" => "kernel.yama.ptrace_scope is 3: nobody may trace until the next boot. Set it to 1 in /etc/sysctl.d and reboot".into(),
-        "2" => "kernel.yama.ptrace_scope is 2: only root (CAP_SYS_PTRACE) may trace. Run as root, or: sysctl kernel.yama.ptrace_scope=1".into(),
-        _ if field("Seccomp:") == "2" => {
+fn explain(yama: &str, own: &Status, running: Option<&Status>) -> String {
+    const SYS_PTRACE: u64 = 1 << 19;
+    let may = own.bits("CapEff:") & SYS_PTRACE != 0;
+    // The real user.
+    let (ours, theirs) = (own.number("Uid:"), running.map(|status| status.number("Uid:")));
+    let text = match yama {
+        _ if running.is_none() && own.number("TracerPid:") != 0 => {
+            "this process is itself traced, by strace, a debugger or another samara, and a process has only one tracer: run samara outside of it"
+        }
+        "3" => "kernel.yama.ptrace_scope is 3: nobody may trace until the next boot. Set it to 1 in /etc/sysctl.d and reboot",
+        "2" if !may => "kernel.yama.ptrace_scope is 2: only root (CAP_SYS_PTRACE) may trace. Run as root, or: sysctl kernel.yama.ptrace_scope=1",
+        _ if !may && theirs.is_some_and(|theirs| theirs != ours) => {
+            return format!(
+                "the process belongs to user {}, and this is user {ours}: run samara as that user, or as root",
+                theirs.unwrap_or_default()
+            );
+        }
+        "1" if !may && running.is_some() => {
+            "kernel.yama.ptrace_scope is 1: only descendants may be traced. Run as root, or: sysctl kernel.yama.ptrace_scope=0"
+        }
+        _ if own.is_filtered() => {
             "a seccomp filter is in force here, as in a container: start it with --cap-add=SYS_PTRACE (docker, podman), \
              or with a seccomp profile that allows ptrace"
-                .into()
         }
-        _ => "neither kernel.yama.ptrace_scope nor a seccomp filter explains it: look for a security module's rule (SELinux boolean \
+        _ if !may && running.is_some() => {
+            "the process has changed its user, has privileges of its own, may not be read, or belongs to another user \
+             namespace: run samara as root"
+        }
+        _ => {
+            "neither kernel.yama.ptrace_scope nor a seccomp filter explains it: look for a security module's rule (SELinux boolean \
               deny_ptrace, AppArmor) or a sandbox around this process"
-            .into(),
-    }
+        }
+    };
+    text.to_owned()
 }
 
 /// The program that a process has just loaded, if its mode should have given it another user or

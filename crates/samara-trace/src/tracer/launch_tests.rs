@@ -21,9 +21,20 @@ fn capabilities_of_a_file_are_read() {
 
 #[test]
 fn refusal_names_the_setting() {
-    assert!(explain("2", "").contains("ptrace_scope is 2"));
-    assert!(explain("3", "").contains("reboot"));
-    assert!(explain("1", "Name:\tx\nSeccomp:\t2\n").contains("SYS_PTRACE"));
-    assert!(explain("1", "TracerPid:\t77\nSeccomp:\t0\n").contains("itself traced"));
-    assert!(explain("", "Seccomp:\t0\n").contains("security module"));
+    let explained = |yama, own: &str, running: Option<&str>| {
+        let status = |text: &str| Status(text.to_owned());
+        explain(yama, &status(own), running.map(status).as_ref())
+    };
+    assert!(explained("2", "", None).contains("ptrace_scope is 2"));
+    assert!(explained("3", "", None).contains("reboot"));
+    assert!(explained("1", "Name:\tx\nSeccomp:\t2\n", None).contains("SYS_PTRACE"));
+    assert!(explained("1", "TracerPid:\t77\nSeccomp:\t0\n", None).contains("itself traced"));
+    assert!(explained("", "Seccomp:\t0\n", None).contains("security module"));
+    // A process that runs already.
+    let (user, root) = ("Uid:\t7\t7\t7\t7\n", "Uid:\t0\t0\t0\t0\nCapEff:\t000001ffffffffff\n");
+    assert!(explained("1", user, Some(root)).contains("belongs to user 0"));
+    assert!(explained("1", user, Some(user)).contains("ptrace_scope is 1"));
+    assert!(explained("2", user, Some(user)).contains("ptrace_scope is 2"));
+    assert!(explained("0", user, Some(user)).contains("as root"));
+    assert!(explained("2", root, Some(user)).contains("security module"));
 }

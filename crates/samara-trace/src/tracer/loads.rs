@@ -33,7 +33,7 @@ impl Tracer<'_> {
             return sys::kill(tid, libc::SIGKILL);
         }
         if tid == self.root
-            && let Some(Report::NoFilter(errno)) = self.started.report().into_iter().next()
+            && let Some(Report::NoFilter(errno)) = self.started.as_mut().and_then(|s| s.report().into_iter().next())
         {
             self.every_call = true;
             // A filter from before this process; it answers after the recorder has seen the call.

@@ -19,10 +19,13 @@
 
 mod admit;
 mod affinity;
+pub(crate) mod attach;
 mod exits;
 mod job_control;
 mod launch;
+mod let_go;
 mod loads;
+mod made_again;
 mod new_tasks;
 mod seccomp;
 mod turns;
@@ -32,7 +35,7 @@ use std::io;
 use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
 
-use crate::api::{Options, Outcome, RecordError, Sink};
+use crate::api::{Options, Outcome, RecordError, Sink, Status};
 use crate::arch::{self, Decoded};
 use crate::calls::Call;
 use crate::engine::Cause;
@@ -48,6 +51,7 @@ use crate::stacks::{Asked, Stacks};
 use crate::tracer::affinity::{IDLE_NS, Pair};
 use crate::tracer::job_control::{Due, Job};
 use crate::tracer::launch::{Report, Started};
+use let_go::Attached;
 use new_tasks::{Creation, Undo};
 
 /// How long a task may be held at the entry of a call because of another task's call, in
@@ -119,6 +123,12 @@ struct Task {
     /// the process were left, and nothing more is heard of it. The value is the status of the
     /// process, as far as it is known.
     let_go: Option<i32>,
+    /// It waits in the kernel until the child that it has made by `vfork` has its own space.
+    waits_for_child: bool,
+    /// The recorder has asked it to stop, and it has not reported a stop since.
+    asked_to_stop: bool,
+    /// That has interrupted a call, which is about to be made again.
+    made_again: bool,
 }
 
 impl Task {
@@ -135,6 +145,9 @@ impl Task {
             again: 0,
             threaded: false,
             let_go: None,
+            waits_for_child: false,
+            asked_to_stop: false,
+            made_again: false,
         }
     }
 }
@@ -164,7 +177,9 @@ pub(crate) struct Tracer<'a> {
     /// whether they are the last of their spaces.
     ending: Vec<(Tid, u64)>,
     spaces: HashMap<SpaceId, (Space, Traffic)>,
-    started: Started,
+    /// `None`: the process ran already.
+    started: Option<Started>,
+    attached: Option<Attached>,
     root: Tid,
     failed: Option<RecordError>,
     status: Option<ExitStatus>,
@@ -190,30 +205,13 @@ pub(crate) fn run(options: &Options, sink: &mut dyn Sink) -> Result<Outcome, Rec
     let started = launch::start(options)?;
     sys::raise_file_limit();
     let root = started.pid;
-    let mut tracer = Tracer {
-        tasks: HashMap::new(),
-        heard: VecDeque::new(),
-        served_ns: start_ns,
-        collected_ns: start_ns,
-        early: HashMap::new(),
-        ending: Vec::new(),
-        spaces: HashMap::new(),
-        started,
-        root,
-        failed: None,
-        status: None,
-        root_end_ns: start_ns,
-        every_call: !options.seccomp,
-        query: options.procmap_query,
-        patience: options.patience,
-        charge: options.engine.as_ref().map(Charge::new),
-        stacks: options.stacks.then(Stacks::default),
-        next_space: 1,
-        journal: Journal::new(sink, start_ns),
-        signals: Signals::install(),
-        pair: Pair::new(),
-        job: Job::default(),
-    };
+    let mut tracer = Tracer::new(root, start_ns, false, sink);
+    tracer.started = Some(started);
+    tracer.every_call = !options.seccomp;
+    tracer.query = options.procmap_query;
+    tracer.patience = options.patience;
+    tracer.charge = options.engine.as_ref().map(Charge::new);
+    tracer.stacks = options.stacks.then(Stacks::default);
     tracer.journal.forgets = options.forgets;
     if tracer.every_call {
         tracer.journal.note("no seccomp filter: every system call stops (slower)".into());
@@ -222,22 +220,63 @@ pub(crate) fn run(options: &Options, sink: &mut dyn Sink) -> Result<Outcome, Rec
     tracer.tasks.insert(root, task);
     tracer.journal.counters.processes = 1;
     tracer.watch()?;
-    let now = sys::now_ns();
-    tracer.journal.counters.wall_ns = now - start_ns;
-    if let Some(stacks) = &tracer.stacks {
-        stacks.write_symbols(Who { pid: root, tid: root, entry_ns: now, exit_ns: now }, &mut tracer.journal);
-    }
-    match (tracer.failed, tracer.status) {
-        (Some(error), _) => Err(error),
-        (None, Some(status)) => {
-            let program_ns = tracer.root_end_ns.saturating_sub(start_ns);
-            if let Some(charge) = tracer.charge {
-                charge.notes().into_iter().for_each(|note| tracer.journal.note(note));
-                tracer.journal.counters.decisions = Some(charge.done);
-            }
-            Ok(Outcome { status, program_ns, counters: tracer.journal.finish() })
+    tracer.finish(start_ns)
+}
+
+impl<'a> Tracer<'a> {
+    /// A tracer without tasks. `attached`: the process runs already.
+    fn new(root: Tid, start_ns: u64, attached: bool, sink: &'a mut dyn Sink) -> Tracer<'a> {
+        Tracer {
+            tasks: HashMap::new(),
+            heard: VecDeque::new(),
+            served_ns: start_ns,
+            collected_ns: start_ns,
+            early: HashMap::new(),
+            ending: Vec::new(),
+            spaces: HashMap::new(),
+            started: None,
+            attached: None,
+            root,
+            failed: None,
+            status: None,
+            root_end_ns: start_ns,
+            every_call: false,
+            query: true,
+            patience: None,
+            charge: None,
+            stacks: None,
+            next_space: 1,
+            journal: Journal::new(sink, start_ns),
+            signals: Signals::install(attached),
+            pair: Pair::new(),
+            job: Job::default(),
         }
-        (None, None) => Err(RecordError::System("waiting for the program", io::Error::from_raw_os_error(libc::ECHILD))),
+    }
+
+    /// Sums up the recording, which is over.
+    fn finish(mut self, start_ns: u64) -> Result<Outcome, RecordError> {
+        let (root, now) = (self.root, sys::now_ns());
+        self.journal.counters.wall_ns = now - start_ns;
+        if let Some(stacks) = &self.stacks {
+            stacks.write_symbols(Who { pid: root, tid: root, entry_ns: now, exit_ns: now }, &mut self.journal);
+        }
+        if let Some(error) = self.failed {
+            return Err(error);
+        }
+        let (status, end_ns) = match self.status {
+            Some(status) => (Status::Ended(status), self.root_end_ns),
+            None if self.is_letting_go() => (Status::LetGo, now),
+            None => {
+                let error = io::Error::from_raw_os_error(libc::ECHILD);
+                return Err(RecordError::System("waiting for the program", error));
+            }
+        };
+        if let Some(charge) = self.charge {
+            charge.notes().into_iter().for_each(|note| self.journal.note(note));
+            self.journal.counters.decisions = Some(charge.done);
+        }
+        let program_ns = end_ns.saturating_sub(start_ns);
+        Ok(Outcome { status, program_ns, counters: self.journal.finish() })
     }
 }
 
@@ -256,6 +295,9 @@ impl Tracer<'_> {
         if !group_stop {
             self.job.heard(tid);
         }
+        if self.stopped_late(tid, status) {
+            return;
+        }
         if libc::WIFEXITED(status) || libc::WIFSIGNALED(status) {
             return self.gone(tid, status);
         }
@@ -266,10 +308,15 @@ impl Tracer<'_> {
             self.early.insert(tid, status);
             return;
         }
-        if let Some(undo) = self.tasks.get_mut(&tid).and_then(|t| t.undo.take()) {
+        let Some(task) = self.tasks.get_mut(&tid) else { return };
+        task.waits_for_child = false;
+        if let Some(undo) = task.undo.take() {
             undo.put_back(tid);
         }
         let signal = libc::WSTOPSIG(status);
+        if self.attached.is_some() {
+            self.interrupted_call(tid, status);
+        }
         match status >> 16 {
             0 if signal == libc::SIGTRAP | 0x80 => self.syscall_stop(tid),
             0 => self.resume(tid, signal),
@@ -285,7 +332,7 @@ impl Tracer<'_> {
             libc::PTRACE_EVENT_STOP if group_stop => {
                 // It stays stopped until SIGCONT or death, as it would without a recorder.
                 self.go(tid, Go::Listen, 0);
-                if self.tasks.get(&tid).is_some_and(|t| t.tgid == self.root) {
+                if self.attached.is_none() && self.tasks.get(&tid).is_some_and(|t| t.tgid == self.root) {
                     self.job.stopped(tid, signal, sys::now_ns());
                     self.signals.tick(HOLD_LIMIT_NS / 2);
                 }
@@ -304,6 +351,9 @@ impl Tracer<'_> {
     /// exit event by now and is left there: its report has been heard already, or a later wait
     /// brings it.
     fn go(&mut self, tid: Tid, how: Go, signal: i32) {
+        if self.park(tid, signal) {
+            return;
+        }
         let flight = self.tasks.get(&tid).and_then(|t| t.flight.as_ref());
         let since = flight.map_or(self.served_ns, |f| f.entry_ns).min(self.served_ns).max(self.collected_ns);
         let long = sys::now_ns().saturating_sub(since) > LONG_NS;
@@ -335,6 +385,7 @@ impl Tracer<'_> {
                 }
                 self.resume(tid, 0);
             }
+            Ok(SyscallInfo::Entry { .. }) if self.park(tid, 0) => {}
             Ok(SyscallInfo::Entry { arch, nr, args, .. }) => self.entry(tid, arch, nr, args),
             Ok(SyscallInfo::Exit(result)) => self.returned(tid, result),
             // It was killed meanwhile and is stopped at its exit event, which a later wait reports.
@@ -384,7 +435,7 @@ impl Tracer<'_> {
             stack: None,
         };
         if decoded.call.makes_task() {
-            flight.creation = new_tasks::prepare(tid, arch, &decoded);
+            flight.creation = new_tasks::prepare(tid, arch, &decoded, self.attached.is_none());
         }
         let space = task.space.filter(|_| !decoded.stays_out());
         let Some(id) = space else {

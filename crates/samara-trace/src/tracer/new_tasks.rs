@@ -1,5 +1,5 @@
 //! New tasks: which process they belong to and which space they use. Tasks that ask not to be
-//! traced are traced all the same.
+//! traced are traced all the same, unless the recorder has attached to the process (ATTACH-2).
 //!
 //! A child made with CLONE_UNTRACED would keep the filter without a tracer to answer it, so its
 //! calls would fail. The flag is removed while the call runs, and put back before either task can
@@ -35,8 +35,9 @@ impl Undo {
     }
 }
 
-/// Reads the flags of a call that makes a task, at the call's entry, and removes CLONE_UNTRACED.
-pub(super) fn prepare(tid: Tid, arch: u32, decoded: &Decoded) -> Option<Creation> {
+/// Reads the flags of a call that makes a task, at the call's entry, and removes CLONE_UNTRACED if
+/// it `may_change` them.
+pub(super) fn prepare(tid: Tid, arch: u32, decoded: &Decoded, may_change: bool) -> Option<Creation> {
     let (flags, at) = match decoded.call {
         Call::Clone => (decoded.args[0], Word::Register(arch::first_argument(arch))),
         Call::Clone3 => {
@@ -50,7 +51,7 @@ pub(super) fn prepare(tid: Tid, arch: u32, decoded: &Decoded) -> Option<Creation
         _ => return Some(Creation { flags: Some(0), undo: None }),
     };
     let untraced = libc::CLONE_UNTRACED as u64;
-    let changed = flags & untraced != 0 && sys::set_word(tid, at, flags & !untraced).is_ok();
+    let changed = may_change && flags & untraced != 0 && sys::set_word(tid, at, flags & !untraced).is_ok();
     Some(Creation { flags: Some(flags), undo: changed.then_some(Undo(at, flags)) })
 }
 
@@ -64,7 +65,13 @@ impl Tracer<'_> {
             Err(_) => return self.go(tid, Go::Cont, 0),
         };
         let now = sys::now_ns();
+        // It was in the list of threads when the recorder attached to the process.
+        let known = self.attached.is_some() && self.tasks.contains_key(&child);
         let Some(parent) = self.tasks.get_mut(&tid) else { return };
+        parent.waits_for_child = event == libc::PTRACE_EVENT_VFORK;
+        if known {
+            return self.resume(tid, 0);
+        }
         let flight = parent.flight.take();
         let creation = flight.as_ref().and_then(|f| f.creation);
         if let Some(creation) = creation {
@@ -104,7 +111,9 @@ impl Tracer<'_> {
             } else {
                 // Calls that were admitted because this one took long may have returned by now, so
                 // `overlapped` counts too.
-                let quiet = traffic.flying.is_empty() && flight.is_none_or(|f| !f.overlapped);
+                // And nobody saw the beginning of a call that was made when the recorder attached.
+                let alone = flight.map_or(self.attached.is_none(), |f| !f.overlapped);
+                let quiet = traffic.flying.is_empty() && alone;
                 let new = of_parent.fork(self.next_space, who, quiet, stack, &mut self.journal);
                 space = Some(self.next_space);
                 self.spaces.insert(self.next_space, (new, Traffic { users: 1, ..Traffic::default() }));

@@ -24,6 +24,9 @@ impl Tracer<'_> {
             if self.signals.waiting() {
                 self.interrupted();
             }
+            if self.let_go() {
+                return Ok(());
+            }
             // Children that the recording thread had before the recording do not count: their ends
             // are not waited for.
             let last = self.tasks.is_empty() && self.early.is_empty();
@@ -141,7 +144,8 @@ impl Tracer<'_> {
     /// Handles a signal that interrupted the wait: the timer, or a request to the recorder.
     fn interrupted(&mut self) {
         let asked = self.signals.asked();
-        if let Some(signal) = asked.end {
+        self.look_at_time(asked.end.is_some());
+        if let Some(signal) = asked.end.filter(|_| self.attached.is_none()) {
             if self.tasks.contains_key(&self.root) && self.status.is_none() {
                 sys::kill(self.root, signal);
             } else {

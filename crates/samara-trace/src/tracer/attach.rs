@@ -1,0 +1,212 @@
+//! Attaches to a process that runs already: finds out whether that is possible, stops all its
+//! threads, and takes its space over as it is.
+//!
+//! It does not know how a process is let go (`let_go`), nor what other processes have to do with
+//! it: those that share its memory, and children that it has already, are left alone.
+//!
+//! - **ATTACH-1** the space is taken over when every thread stands: threads are listed anew until
+//!   the list holds none that runs. (A thread that cannot be stopped within [`STOP_LIMIT_NS`] is in
+//!   a call; what that call does is noted as lost.)
+//! - **ATTACH-2** nothing of the process is changed that it would need a recorder for: no filter,
+//!   no processor binding, no flags of its calls. If the recorder is killed, the kernel lets go of
+//!   the process.
+
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
+use std::time::Duration;
+
+use super::let_go::Attached;
+use super::*;
+use crate::api::Running;
+use crate::os::proc::{Fate, Status};
+use crate::os::sys::Hold;
+
+/// How long threads are waited for that do not stop, in nanoseconds.
+pub(super) const STOP_LIMIT_NS: u64 = 1_000_000_000;
+
+/// How long to wait before looking again whether threads have stopped.
+const PAUSE: Duration = Duration::from_micros(200);
+
+impl Running {
+    /// Looks for a process and whether it can be recorded.
+    ///
+    /// # Errors
+    /// There is no such process, or it is not one that can be recorded: see [`RecordError`].
+    /// Whether the kernel allows tracing shows only in [`attach`](crate::attach).
+    pub fn find(pid: u32) -> Result<Running, RecordError> {
+        launch::find_proc()?;
+        let tid = Tid::try_from(pid).ok().filter(|tid| *tid > 0).ok_or(RecordError::NoProcess(pid))?;
+        let group = Status::of(tid).ok_or(RecordError::NoProcess(pid))?.number("Tgid:");
+        if group != pid {
+            return Err(RecordError::NotAProcess(pid, group));
+        }
+        if pid == std::process::id() {
+            return Err(RecordError::Itself);
+        }
+        // Its first thread may have ended before the others.
+        let threads: Vec<Status> = proc::threads(tid).into_iter().filter_map(Status::of).collect();
+        let Some(one) = threads.iter().find(|status| !status.has_ended()) else { return Err(RecordError::Ended(pid)) };
+        if one.word("VmSize:").is_empty() {
+            return Err(RecordError::NoSpace(pid));
+        }
+        if let Some(by) = tracer_of(one) {
+            return Err(RecordError::Traced { pid, by });
+        }
+        let read = |file: &str| std::fs::read(format!("/proc/{pid}/{file}")).unwrap_or_default();
+        let (name, command) = (read("comm"), read("cmdline"));
+        let words = command.strip_suffix(b"\0").unwrap_or(&command).split(|byte| *byte == 0);
+        Ok(Running {
+            pid,
+            name: OsStr::from_bytes(name.strip_suffix(b"\n").unwrap_or(&name)).to_owned(),
+            command: if command.is_empty() { Vec::new() } else { words.map(|w| OsStr::from_bytes(w).into()).collect() },
+            threads: threads.len() as u64,
+            duration: None,
+            procmap_query: true,
+            stacks: false,
+        })
+    }
+
+    /// How it was started: its command line or, without one, its name.
+    pub fn words(&self) -> Vec<OsString> {
+        if self.command.is_empty() { vec![self.name.clone()] } else { self.command.clone() }
+    }
+}
+
+/// The tracer of a task, with its name.
+fn tracer_of(status: &Status) -> Option<(u32, String)> {
+    let by = status.number("TracerPid:");
+    (by != 0).then(|| (by, proc::name(by as Tid)))
+}
+
+/// Records a process from now on, until it ends or is to be let go.
+pub(crate) fn run(running: &Running, sink: &mut dyn Sink) -> Result<Outcome, RecordError> {
+    let start_ns = sys::now_ns();
+    // It may have ended, and its number may be another one's.
+    Running::find(running.pid)?;
+    sys::raise_file_limit();
+    let mut tracer = Tracer::new(running.pid as Tid, start_ns, true, sink);
+    tracer.every_call = true;
+    tracer.query = running.procmap_query;
+    tracer.stacks = running.stacks.then(Stacks::default);
+    let nanos = |duration: Duration| u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
+    let until_ns = running.duration.map(|duration| start_ns.saturating_add(nanos(duration)));
+    tracer.attached = Some(Attached::until(until_ns));
+    let mut stopped = Vec::new();
+    let found = tracer.stop_all(&mut stopped).and_then(|()| tracer.found(&stopped));
+    tracer.serve_first(stopped);
+    if let Err(why) = found {
+        tracer.failed = Some(why);
+        tracer.begin_to_let_go();
+    }
+    tracer.watch()?;
+    tracer.finish(start_ns)
+}
+
+impl Tracer<'_> {
+    /// Seizes all threads of the process, and waits until they stand (ATTACH-1). `stopped`: those
+    /// that do, and what they reported.
+    fn stop_all(&mut self, stopped: &mut Vec<(Tid, i32)>) -> Result<(), RecordError> {
+        let began = sys::now_ns();
+        loop {
+            let threads = proc::threads(self.root);
+            let mut new = false;
+            for tid in &threads {
+                new |= !self.tasks.contains_key(tid) && self.seize(*tid)?;
+            }
+            let mut heard = false;
+            while let Waited::Task(tid, status) = sys::wait_any(false).map_err(|e| RecordError::System("wait", e))? {
+                heard = true;
+                // A thread that has left its stop is at its exit event now.
+                stopped.retain(|(other, _)| *other != tid);
+                stopped.push((tid, status));
+            }
+            let runs = |tid: &&Tid| !stopped.iter().any(|(t, _)| t == *tid);
+            let waits = |tid: &Tid| self.tasks.get(tid).is_some_and(|t| t.let_go.is_none());
+            let running = threads.iter().filter(runs).filter(|tid| waits(tid)).count();
+            let late = sys::now_ns().saturating_sub(began) > STOP_LIMIT_NS;
+            if !new && (running == 0 || late) {
+                return Ok(());
+            }
+            if !heard && !new {
+                std::thread::sleep(PAUSE);
+            }
+        }
+    }
+
+    /// Seizes a thread and asks it to stop. False: it has ended.
+    fn seize(&mut self, tid: Tid) -> Result<bool, RecordError> {
+        let mut task = Task::new(self.root, None, 0);
+        if let Err(error) = sys::seize(tid, Hold::Bare) {
+            let Some(status) = Status::of(tid).filter(|_| !launch::gone(&error)) else { return Ok(false) };
+            if status.has_ended() {
+                // The first thread of a process ends before the others, and stays as a zombie.
+                if tid == self.root {
+                    task.let_go = Some(0);
+                    self.tasks.insert(tid, task);
+                }
+                return Ok(false);
+            }
+            match tracer_of(&status) {
+                // A traced thread made it, and so it is traced too.
+                Some((tracer, _)) if tracer == sys::own_tid() as u32 => {}
+                Some(by) => return Err(RecordError::Traced { pid: self.root as u32, by }),
+                None => {
+                    let why = launch::why_refused(Some(&status));
+                    return Err(RecordError::PtraceRefused { why, errno: error.raw_os_error().unwrap_or(0) });
+                }
+            }
+        }
+        task.asked_to_stop = sys::interrupt(tid).is_ok(); // it may have ended
+        self.tasks.insert(tid, task);
+        Ok(true)
+    }
+
+    /// Takes over the space, as `stopped` threads stand.
+    fn found(&mut self, stopped: &[(Tid, i32)]) -> Result<(), RecordError> {
+        let stands = |(tid, status): &&(Tid, i32)| libc::WIFSTOPPED(*status) && self.tasks.contains_key(tid);
+        let at_exit = |status: i32| status >> 16 == libc::PTRACE_EVENT_EXIT;
+        let one = stopped.iter().filter(stands).min_by_key(|(_, status)| at_exit(*status)).map(|(tid, _)| *tid);
+        let one = one.ok_or(RecordError::Ended(self.root as u32))?;
+        if let Err(error) = sys::syscall_info(one)
+            && !launch::gone(&error)
+        {
+            return Err(RecordError::KernelTooOld(error));
+        }
+        let now = sys::now_ns();
+        let who = Who { pid: self.root, tid: one, entry_ns: now, exit_ns: now };
+        let id = self.next_space;
+        self.next_space += 1;
+        let mut space = Space::found(id, who, self.query, &mut self.journal);
+        let threaded = self.tasks.len() > 1;
+        let mut users = 0;
+        for (tid, task) in self.tasks.iter_mut().filter(|(_, task)| task.let_go.is_none()) {
+            (task.space, task.last_space, task.threaded) = (Some(id), id, threaded);
+            task.personality = proc::personality(*tid);
+            task.filtered = Status::of(*tid).is_some_and(|status| status.is_filtered());
+            users += 1;
+            // It is in a call that does not end, or it was killed.
+            if !stopped.iter().any(|(t, _)| t == tid)
+                && proc::fate(*tid) == Fate::Runs
+                && let Some((nr, args)) = proc::call_of(*tid)
+                && let Some(decoded) = arch::decode(arch::AUDIT_NATIVE, nr, args, |_, _| false)
+            {
+                space.lost(decoded);
+            }
+        }
+        self.spaces.insert(id, (space, Traffic { users, ..Traffic::default() }));
+        self.journal.counters.processes = 1;
+        Ok(())
+    }
+
+    /// Has the first reports served: those of new tasks at once, so that a new task is known before
+    /// it reports anything.
+    fn serve_first(&mut self, stopped: Vec<(Tid, i32)>) {
+        let makes = |status: i32| {
+            let events = [libc::PTRACE_EVENT_FORK, libc::PTRACE_EVENT_VFORK, libc::PTRACE_EVENT_CLONE];
+            libc::WIFSTOPPED(status) && events.contains(&(status >> 16))
+        };
+        let (makers, others): (Vec<_>, Vec<_>) = stopped.into_iter().partition(|(_, status)| makes(*status));
+        self.heard.extend(others);
+        makers.into_iter().for_each(|(tid, status)| self.dispatch(tid, status));
+    }
+}

@@ -1,0 +1,166 @@
+//! Lets go of a process that was attached to, and of the tasks that it has made since: at the time
+//! that was set, or when a signal asks for it.
+//!
+//! Every task is asked to stop, and stays where it reports anything. When all stand, the models are
+//! compared with the kernel for the last time, and each task is detached from its stop, with the
+//! signal that it was about to get.
+//!
+//! It does not know how tasks were attached to (`attach`).
+//!
+//! - **LET-GO-1** a task is detached only at a stop that was reported and served, so no report of
+//!   it is lost. One that cannot be stopped, because its call waits for another process or thread,
+//!   is detached when it stops later. If it does not within [`STOP_LIMIT_NS`] after the others, it
+//!   stays traced until the recording thread ends; then the kernel lets go of it.
+
+use std::ffi::c_int;
+
+use super::attach::STOP_LIMIT_NS;
+use super::*;
+
+/// What an attached recorder has to do in the end.
+pub(super) struct Attached {
+    /// When the process is to be let go.
+    until_ns: Option<u64>,
+    leaving: Option<Leaving>,
+}
+
+/// The process is being let go.
+struct Leaving {
+    since_ns: u64,
+    /// The tasks that stand, and the signal that each is to get (0 for none).
+    parked: HashMap<Tid, c_int>,
+    /// The models were compared: whoever stops now is detached at once.
+    compared: bool,
+    /// Nobody is waited for any more.
+    over: bool,
+}
+
+impl Attached {
+    pub(super) fn until(until_ns: Option<u64>) -> Attached {
+        Attached { until_ns, leaving: None }
+    }
+}
+
+impl Tracer<'_> {
+    fn leaving_now(&mut self) -> Option<&mut Leaving> {
+        self.attached.as_mut()?.leaving.as_mut()
+    }
+
+    /// Whether tasks are being let go.
+    pub(super) fn is_letting_go(&self) -> bool {
+        self.attached.as_ref().is_some_and(|attached| attached.leaving.is_some())
+    }
+
+    /// Looks whether the process is to be let go. `asked`: a signal asks for it. The second one asks
+    /// for an end without further waiting.
+    pub(super) fn look_at_time(&mut self, asked: bool) {
+        let Some(attached) = &mut self.attached else { return };
+        let due = attached.until_ns.is_some_and(|until| sys::now_ns() >= until);
+        match &mut attached.leaving {
+            Some(leaving) => leaving.over |= asked,
+            None if asked || due => self.begin_to_let_go(),
+            None => {}
+        }
+    }
+
+    /// Asks all tasks to stop.
+    pub(super) fn begin_to_let_go(&mut self) {
+        let Some(attached) = &mut self.attached else { return };
+        let mut parked = HashMap::new();
+        // Calls that are held have not begun: they are made without a recorder.
+        for (_, traffic) in self.spaces.values_mut() {
+            parked.extend(traffic.held.drain(..).map(|tid| (tid, 0)));
+        }
+        for tid in parked.keys() {
+            if let Some(task) = self.tasks.get_mut(tid) {
+                task.flight = None;
+            }
+        }
+        for (tid, task) in &mut self.tasks {
+            if task.let_go.is_none() && !parked.contains_key(tid) {
+                task.asked_to_stop = sys::interrupt(*tid).is_ok(); // it may have ended
+            }
+        }
+        attached.leaving = Some(Leaving { since_ns: sys::now_ns(), parked, compared: false, over: false });
+    }
+
+    /// Keeps a task at its stop if it is being let go. True: it was kept.
+    pub(super) fn park(&mut self, tid: Tid, signal: c_int) -> bool {
+        let Some(leaving) = self.leaving_now() else { return false };
+        leaving.parked.insert(tid, signal);
+        true
+    }
+
+    /// Handles a stop of a task that was too late for the last comparison. False: there was none.
+    pub(super) fn stopped_late(&mut self, tid: Tid, status: i32) -> bool {
+        let Some(leaving) = self.leaving_now().filter(|l| l.compared && libc::WIFSTOPPED(status)) else { return false };
+        let signal = libc::WSTOPSIG(status);
+        let gets = if status >> 16 == 0 && signal != libc::SIGTRAP | 0x80 { signal } else { 0 };
+        leaving.parked.insert(tid, gets);
+        self.detach_parked();
+        true
+    }
+
+    /// Goes on with letting go, as far as tasks have stopped. True: nobody is waited for any more.
+    pub(super) fn let_go(&mut self) -> bool {
+        let ending: Vec<Tid> = self.ending.iter().map(|(tid, _)| *tid).collect();
+        let Some(leaving) = self.attached.as_mut().and_then(|attached| attached.leaving.as_mut()) else { return false };
+        let lasted = sys::now_ns().saturating_sub(leaving.since_ns);
+        let stands = |tid: &Tid, task: &Task| {
+            leaving.parked.contains_key(tid) || task.let_go.is_some() || task.waits_for_child || ending.contains(tid)
+        };
+        let all = self.tasks.iter().all(|(tid, task)| stands(tid, task));
+        if !leaving.compared && !all && !leaving.over && lasted < STOP_LIMIT_NS {
+            self.signals.tick(HOLD_LIMIT_NS / 4);
+            return false;
+        }
+        if !leaving.compared {
+            leaving.compared = true;
+            self.compare_all(all);
+        }
+        self.detach_parked();
+        // First threads that ended before others stay in the list.
+        if self.tasks.values().all(|task| task.let_go.is_some()) {
+            self.tasks.clear();
+        }
+        let over = self.leaving_now().is_some_and(|leaving| leaving.over) || lasted > 2 * STOP_LIMIT_NS;
+        if over && !self.tasks.is_empty() {
+            let left = self.tasks.values().filter(|task| task.let_go.is_none()).count();
+            self.journal.note(format!(
+                "{left} of the threads wait in calls that cannot be interrupted: they are let go when samara ends"
+            ));
+        }
+        over
+    }
+
+    /// Compares all spaces, one of whose tasks stands. `all`: all the others stand too.
+    fn compare_all(&mut self, all: bool) {
+        let now = sys::now_ns();
+        let Some(leaving) = self.attached.as_mut().and_then(|attached| attached.leaving.as_mut()) else { return };
+        let parked: Vec<Tid> = leaving.parked.keys().copied().collect();
+        for tid in parked {
+            let Some(task) = self.tasks.get(&tid) else { continue };
+            let Some((space, _)) = task.space.and_then(|id| self.spaces.get_mut(&id)) else { continue };
+            if all {
+                space.finish(Who { pid: task.tgid, tid, entry_ns: now, exit_ns: now }, &mut self.journal);
+            } else {
+                space.not_finished("one of its threads could not be stopped", &mut self.journal);
+            }
+        }
+    }
+
+    fn detach_parked(&mut self) {
+        let parked = self.leaving_now().map(|leaving| std::mem::take(&mut leaving.parked)).unwrap_or_default();
+        for (tid, signal) in parked {
+            match sys::detach(tid, signal) {
+                Ok(()) => {
+                    self.leave(tid, false);
+                    self.tasks.remove(&tid);
+                }
+                // It was killed: its end is reported.
+                Err(error) if launch::gone(&error) => {}
+                Err(error) => self.journal.note(format!("a task could not be let go: {error}")),
+            }
+        }
+    }
+}

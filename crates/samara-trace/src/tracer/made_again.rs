@@ -1,0 +1,77 @@
+//! Calls that the recorder's request to stop has ended with EINTR, although no signal came: they are
+//! made again, as if they had not been interrupted. Most calls the kernel makes again by itself.
+//!
+//! It knows only a task that stands, and does not know why it stands.
+//!
+//! - **MADE-AGAIN-1** a call is made again only if nothing else can have ended it: no signal waits
+//!   for the task. If one comes before the call has begun again, and the program has a handler for
+//!   it, the call returns EINTR after all.
+//! - **MADE-AGAIN-2** only calls that have done nothing when they return EINTR are made again. A
+//!   time limit in their arguments begins anew.
+
+use super::*;
+use crate::os::proc::Status;
+
+/// The calls that the kernel does not make again by itself. (Those on sockets: only where the socket
+/// has a time limit.)
+const CALLS: [libc::c_long; 15] = [
+    libc::SYS_epoll_wait,
+    libc::SYS_epoll_pwait,
+    libc::SYS_epoll_pwait2,
+    libc::SYS_semop,
+    libc::SYS_semtimedop,
+    libc::SYS_rt_sigtimedwait,
+    libc::SYS_io_getevents,
+    libc::SYS_io_uring_enter,
+    libc::SYS_accept,
+    libc::SYS_accept4,
+    libc::SYS_read,
+    libc::SYS_recvfrom,
+    libc::SYS_recvmsg,
+    libc::SYS_sendto,
+    libc::SYS_sendmsg,
+];
+
+const INTERRUPTED: u64 = -libc::EINTR as i64 as u64;
+
+impl Tracer<'_> {
+    /// Looks, at a stop, whether a call was interrupted by the recorder's request, and has it made
+    /// again. Or whether a signal has come before that.
+    pub(super) fn interrupted_call(&mut self, tid: Tid, status: i32) {
+        let signal = libc::WSTOPSIG(status);
+        let Some(task) = self.tasks.get_mut(&tid) else { return };
+        let (was_made, asked) = (std::mem::take(&mut task.made_again), std::mem::take(&mut task.asked_to_stop));
+        let at_request = status >> 16 == libc::PTRACE_EVENT_STOP && signal == libc::SIGTRAP;
+        let at_return = status >> 16 == 0 && signal == libc::SIGTRAP | 0x80;
+        if was_made && status >> 16 == 0 && !at_return {
+            let caught = Status::of(tid).is_some_and(|s| s.bits("SigCgt:") & bit(signal) != 0);
+            if caught {
+                turn_back(tid, INTERRUPTED, arch::CALL_LEN);
+            }
+        } else if asked && (at_request || at_return) && is_interrupted(tid) {
+            let number = sys::register(tid, arch::NUMBER_OFFSET).unwrap_or(INTERRUPTED);
+            task.made_again = turn_back(tid, number, arch::CALL_LEN.wrapping_neg());
+        }
+    }
+}
+
+fn bit(signal: i32) -> u64 {
+    u32::try_from(signal - 1).ok().and_then(|bit| 1u64.checked_shl(bit)).unwrap_or(0)
+}
+
+/// Whether a task has returned EINTR from one of the calls, and no signal waits for it.
+fn is_interrupted(tid: Tid) -> bool {
+    let number = |nr: u64| CALLS.iter().any(|call| *call as u64 == nr);
+    sys::register(tid, arch::RESULT_OFFSET).is_ok_and(|result| result == INTERRUPTED)
+        && sys::register(tid, arch::NUMBER_OFFSET).is_ok_and(number)
+        && sys::call_table(tid).is_ok_and(|table| table == arch::AUDIT_NATIVE)
+        && Status::of(tid).is_some_and(|s| (s.bits("SigPnd:") | s.bits("ShdPnd:")) & !s.bits("SigBlk:") == 0)
+}
+
+/// Sets a task's result, and moves the place where it goes on. False: it was killed.
+fn turn_back(tid: Tid, result: u64, by: u64) -> bool {
+    sys::register(tid, arch::PLACE_OFFSET).is_ok_and(|place| {
+        sys::set_word(tid, Word::Register(arch::PLACE_OFFSET), place.wrapping_add(by)).is_ok()
+            && sys::set_word(tid, Word::Register(arch::RESULT_OFFSET), result).is_ok()
+    })
+}
