@@ -3,6 +3,7 @@
 
 use std::ffi::OsString;
 use std::fmt;
+use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
 use std::process::ExitStatus;
 use std::time::Duration;
@@ -156,6 +157,11 @@ impl Status {
     /// Its exit code, if it ended by one.
     pub fn code(self) -> Option<i32> {
         self.ended().and_then(|status| status.code())
+    }
+
+    /// The signal that ended it, if one did.
+    pub fn signal(self) -> Option<i32> {
+        self.ended().and_then(|status| status.signal())
     }
 
     /// Whether it ended with the exit code 0.

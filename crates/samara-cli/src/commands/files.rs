@@ -64,9 +64,7 @@ pub(crate) fn open(
         && json.is(path)
     {
         let both = format!("{} and {}", shown(path), shown(json.path()));
-        error(format!(
-            "the trace and the summary cannot be written to one file ({both}): give two files; {left}"
-        ));
+        error(format!("the trace and the summary cannot be written to one file ({both}): give two files; {left}"));
         discard(sink);
         return Err(exit::USAGE.into());
     }

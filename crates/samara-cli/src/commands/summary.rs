@@ -10,9 +10,9 @@ use samara_trace::event::EventKind;
 use samara_trace::file::{FileError, Header, Summary, Tally, TraceReader, name_bytes, name_text};
 
 use crate::cli::SummaryOf;
+use crate::exit;
 use crate::json::{self, Recorded};
 use crate::output::{self, clean_json};
-use crate::exit;
 
 pub(crate) fn run(args: &SummaryOf) -> ExitCode {
     let reader = match super::open(&args.file) {

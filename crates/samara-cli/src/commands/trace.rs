@@ -20,7 +20,6 @@ use crate::output::{BOLD, clean, error, short, styled};
 use crate::target::Target;
 use crate::{exit, summary};
 
-
 pub(crate) fn run(args: &Trace) -> ExitCode {
     if let Some(pid) = args.pid {
         return attach_to(args, pid);

@@ -4,7 +4,7 @@
 
 use crate::event::EventKind;
 use crate::journal::{Journal, Size, Who};
-use crate::os::proc::{self, KernelArea};
+use crate::os::proc::{self, KernelArea, Maps};
 use crate::space::compare::{self, Found, Unknown};
 use crate::space::{Attempt, Space, explain, reach};
 
@@ -19,7 +19,13 @@ impl Space {
         if !self.pending.is_empty() {
             self.settle_pending(&[], journal);
         }
-        let text = match self.maps.text() {
+        // The file may have been opened by a thread that has ended.
+        let mut text = self.maps.text();
+        if text.as_ref().is_err_and(|error| error.raw_os_error() == Some(libc::ESRCH)) {
+            self.maps = Maps::open(who.tid, self.maps.queries());
+            text = self.maps.text();
+        }
+        let text = match text {
             Ok(text) => text,
             Err(error) => return self.not_finished(&error.to_string(), journal),
         };

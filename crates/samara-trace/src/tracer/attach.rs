@@ -165,7 +165,9 @@ impl Tracer<'_> {
     fn found(&mut self, stopped: &[(Tid, i32)]) -> Result<(), RecordError> {
         let stands = |(tid, status): &&(Tid, i32)| libc::WIFSTOPPED(*status) && self.tasks.contains_key(tid);
         let at_exit = |status: i32| status >> 16 == libc::PTRACE_EVENT_EXIT;
-        let one = stopped.iter().filter(stands).min_by_key(|(_, status)| at_exit(*status)).map(|(tid, _)| *tid);
+        // The first thread, if it goes on: it has the files of `/proc` that last longest.
+        let last = |(tid, status): &&(Tid, i32)| (at_exit(*status), *tid != self.root);
+        let one = stopped.iter().filter(stands).min_by_key(last).map(|(tid, _)| *tid);
         let one = one.ok_or(RecordError::Ended(self.root as u32))?;
         if let Err(error) = sys::syscall_info(one)
             && !launch::gone(&error)

@@ -11,6 +11,9 @@
 //!   it is lost. One that cannot be stopped, because its call waits for another process or thread,
 //!   is detached when it stops later. If it does not within [`STOP_LIMIT_NS`] after the others, it
 //!   stays traced until the recording thread ends; then the kernel lets go of it.
+//! - **LET-GO-2** no task is detached at the entry of a call: the call would find that a signal is
+//!   pending, and might return EINTR. (Where a recorder is killed, that may happen.) The call is
+//!   made, and the task stands when it returns.
 
 use std::ffi::c_int;
 
@@ -66,27 +69,28 @@ impl Tracer<'_> {
     /// Asks all tasks to stop.
     pub(super) fn begin_to_let_go(&mut self) {
         let Some(attached) = &mut self.attached else { return };
-        let mut parked = HashMap::new();
-        // Calls that are held have not begun: they are made without a recorder.
-        for (_, traffic) in self.spaces.values_mut() {
-            parked.extend(traffic.held.drain(..).map(|tid| (tid, 0)));
-        }
-        for tid in parked.keys() {
-            if let Some(task) = self.tasks.get_mut(tid) {
-                task.flight = None;
-            }
-        }
+        // Those that are held at the entry of a call return from it soon after they are let in.
         for (tid, task) in &mut self.tasks {
-            if task.let_go.is_none() && !parked.contains_key(tid) {
+            if task.let_go.is_none() && !task.flight.is_some_and(|f| f.held) {
                 task.asked_to_stop = sys::interrupt(*tid).is_ok(); // it may have ended
             }
         }
+        let parked = HashMap::new();
         attached.leaving = Some(Leaving { since_ns: sys::now_ns(), parked, compared: false, over: false });
     }
 
     /// Keeps a task at its stop if it is being let go. True: it was kept.
+    ///
+    /// Not at the entry of a call (LET-GO-2).
     pub(super) fn park(&mut self, tid: Tid, signal: c_int) -> bool {
-        let Some(leaving) = self.leaving_now() else { return false };
+        let Some(leaving) = self.attached.as_mut().and_then(|attached| attached.leaving.as_mut()) else { return false };
+        if let Some(task) = self.tasks.get_mut(&tid).filter(|task| task.at_entry) {
+            if task.flight.is_none_or(|f| f.decoded.may_block()) {
+                // In effect when it goes on.
+                task.asked_to_stop = sys::interrupt(tid).is_ok();
+            }
+            return false;
+        }
         leaving.parked.insert(tid, signal);
         true
     }
@@ -116,6 +120,8 @@ impl Tracer<'_> {
         }
         if !leaving.compared {
             leaving.compared = true;
+            let held = |(tid, task): (&Tid, &Task)| task.flight.filter(|f| f.held).map(|_| (*tid, 0));
+            leaving.parked.extend(self.tasks.iter().filter_map(held));
             self.compare_all(all);
         }
         self.detach_parked();

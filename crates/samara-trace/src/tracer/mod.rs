@@ -125,6 +125,8 @@ struct Task {
     let_go: Option<i32>,
     /// It waits in the kernel until the child that it has made by `vfork` has its own space.
     waits_for_child: bool,
+    /// It stands at the entry of a call, or has gone on from there.
+    at_entry: bool,
     /// The recorder has asked it to stop, and it has not reported a stop since.
     asked_to_stop: bool,
     /// That has interrupted a call, which is about to be made again.
@@ -146,6 +148,7 @@ impl Task {
             threaded: false,
             let_go: None,
             waits_for_child: false,
+            at_entry: false,
             asked_to_stop: false,
             made_again: false,
         }
@@ -309,7 +312,7 @@ impl Tracer<'_> {
             return;
         }
         let Some(task) = self.tasks.get_mut(&tid) else { return };
-        task.waits_for_child = false;
+        (task.waits_for_child, task.at_entry) = (false, false);
         if let Some(undo) = task.undo.take() {
             undo.put_back(tid);
         }
@@ -385,8 +388,12 @@ impl Tracer<'_> {
                 }
                 self.resume(tid, 0);
             }
-            Ok(SyscallInfo::Entry { .. }) if self.park(tid, 0) => {}
-            Ok(SyscallInfo::Entry { arch, nr, args, .. }) => self.entry(tid, arch, nr, args),
+            Ok(SyscallInfo::Entry { arch, nr, args, .. }) => {
+                if let Some(task) = self.tasks.get_mut(&tid) {
+                    task.at_entry = true;
+                }
+                self.entry(tid, arch, nr, args);
+            }
             Ok(SyscallInfo::Exit(result)) => self.returned(tid, result),
             // It was killed meanwhile and is stopped at its exit event, which a later wait reports.
             Ok(SyscallInfo::None) if self.moved(tid, 0) => {}

@@ -7,6 +7,7 @@
 //! the signal dispositions of the whole process.
 #![deny(unsafe_code)]
 
+mod attaching;
 mod concurrent_calls;
 mod edge_cases;
 mod engine;
@@ -23,7 +24,6 @@ mod syscalls;
 mod waiting_calls;
 
 use std::collections::BTreeMap;
-use std::os::unix::process::ExitStatusExt;
 
 use inspecting::Inspecting;
 use libtest_mimic::{Arguments, Failed, Trial};
@@ -36,7 +36,7 @@ fn main() -> std::process::ExitCode {
         programs::run(&args[2], &args[3..]);
         return std::process::ExitCode::SUCCESS;
     }
-    if let Some(code) = recorder::mode(&args) {
+    if let Some(code) = recorder::mode(&args).or_else(|| attaching::mode(&args)) {
         return code;
     }
     let mut arguments = Arguments::from_args();
@@ -150,7 +150,8 @@ fn trials() -> Vec<Trial> {
     trials.push(Trial::test("not_found", not_found));
     trials.push(Trial::test("not_executable", not_executable));
     trials.push(Trial::test("script_without_interpreter_line", script));
-    for (name, body) in engine::TRIALS.iter().chain(placement::TRIALS).chain(recorder::TRIALS).chain(stacks::TRIALS) {
+    let own = [attaching::TRIALS, engine::TRIALS, placement::TRIALS, recorder::TRIALS, stacks::TRIALS];
+    for (name, body) in own.into_iter().flatten() {
         trials.push(Trial::test(*name, body));
     }
     trials.push(Trial::test("races", races::races));

@@ -69,8 +69,10 @@ pub(crate) fn run(name: &str, args: &[String]) {
             std::thread::sleep(std::time::Duration::from_secs(30));
         }
         other => {
-            let known =
-                crate::edge_cases::run(other, args) || crate::engine::run(other) || crate::rare_calls::run(other);
+            let known = crate::attaching::run(other, args)
+                || crate::edge_cases::run(other, args)
+                || crate::engine::run(other)
+                || crate::rare_calls::run(other);
             let known = known
                 || crate::hidden_state::run(other)
                 || crate::placement::run(other, args)

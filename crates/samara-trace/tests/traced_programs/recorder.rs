@@ -3,7 +3,6 @@
 
 use libtest_mimic::Failed;
 use samara_trace::{Options, Outcome, record};
-use std::os::unix::process::ExitStatusExt;
 
 use crate::{expect, syscalls};
 

@@ -1,0 +1,557 @@
+//! Attaching to programs that run already, and letting go of them: they go on as if nobody had
+//! looked.
+//!
+//! The programs tell what they have done whenever a line comes in, and end with their input.
+
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Child, ChildStdout, Command, Stdio};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use libtest_mimic::Failed;
+use samara_trace::event::{Event, EventKind};
+use samara_trace::{Outcome, RecordError, Running, Status, attach};
+
+use crate::expect;
+use crate::recorder::Body;
+use crate::syscalls::*;
+
+const PAGE: u64 = 4096;
+
+pub(crate) const TRIALS: &[(&str, Body)] = &[
+    ("attached_while_busy", busy),
+    ("attached_while_blocked", blocked),
+    ("attached_while_stopped", stopped),
+    ("attached_and_signalled", signalled),
+    ("attached_and_forking", forking),
+    ("attached_to_its_end", to_its_end),
+    ("attached_without_its_first_thread", without_first_thread),
+    ("attached_with_stacks", with_stacks),
+    ("attached_by_a_recorder_that_is_killed", recorder_killed),
+    ("attached_many_times", many_times),
+    ("what_cannot_be_attached_to", refused),
+];
+
+/// Runs the program of this name, if it is one of these.
+pub(crate) fn run(name: &str, args: &[String]) -> bool {
+    match name {
+        "attach-busy" => busy_program(args.iter().any(|a| a == "sleeps")),
+        "attach-blocked" => blocked_program(),
+        "attach-forking" => forking_program(),
+        "attach-headless" => headless_program(),
+        _ => return false,
+    }
+    true
+}
+
+/// Is a recorder that attaches, if the arguments say so: its exit code.
+pub(crate) fn mode(args: &[String]) -> Option<std::process::ExitCode> {
+    if args.get(1).is_none_or(|a| a != "--attach") {
+        return None;
+    }
+    let running = Running::find(args[2].parse().ok()?);
+    let recorded = running.and_then(|running| attach(&running, &mut ()));
+    Some(std::process::ExitCode::from(u8::from(recorded.is_err())))
+}
+
+/// What the threads of a program have done.
+static DONE: [AtomicU64; 6] = [const { AtomicU64::new(0) }; 6];
+/// Calls that failed.
+static FAILED: AtomicU64 = AtomicU64::new(0);
+static SIGNALS: AtomicU64 = AtomicU64::new(0);
+static OVER: AtomicBool = AtomicBool::new(false);
+
+fn is_over() -> bool {
+    OVER.load(Ordering::Relaxed)
+}
+
+/// Counts a call as failed if it is not as it should be.
+fn should(is: bool) {
+    FAILED.fetch_add(u64::from(!is), Ordering::Relaxed);
+}
+
+/// Answers each line of the input with the counters, until the input ends.
+fn answer(more: impl Fn() -> Vec<i64>) {
+    println!("ready");
+    for line in std::io::stdin().lines() {
+        line.unwrap();
+        let counters = DONE.iter().chain([&FAILED, &SIGNALS]).map(|c| c.load(Ordering::Relaxed) as i64);
+        let all: Vec<String> = counters.chain(more()).map(|n| n.to_string()).collect();
+        println!("{}", all.join(" "));
+    }
+}
+
+extern "C" fn count_signal(_: i32) {
+    SIGNALS.fetch_add(1, Ordering::Relaxed);
+}
+
+/// Threads that map, unmap, protect, move and compute; one that sleeps in short calls, if asked.
+fn busy_program(sleeps: bool) {
+    on_signal(libc::SIGRTMIN(), count_signal);
+    let mut threads = Vec::new();
+    for (i, done) in DONE[..4].iter().enumerate() {
+        threads.push(std::thread::spawn(move || {
+            while !is_over() {
+                let at = anon(8 * PAGE);
+                touch(at, 8 * PAGE);
+                should(mprotect(at + PAGE * (1 + i as u64), PAGE, libc::PROT_READ) == 0);
+                let moved = mremap(at + 6 * PAGE, 2 * PAGE, 4 * PAGE, libc::MREMAP_MAYMOVE, 0);
+                should(moved > 0 && munmap(moved as u64, 4 * PAGE) == 0);
+                should(munmap(at, 8 * PAGE) == 0);
+                done.fetch_add(1, Ordering::Relaxed);
+            }
+        }));
+    }
+    threads.push(std::thread::spawn(|| {
+        let mut hash = 1u64;
+        while !is_over() {
+            (0..1000).for_each(|i| hash = hash.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(i));
+            DONE[4].fetch_add(1, Ordering::Relaxed);
+        }
+        should(hash != 0);
+    }));
+    if sleeps {
+        threads.push(std::thread::spawn(|| {
+            let epoll = call(libc::SYS_epoll_create1, [0; 6]) as u64;
+            let (word, time, mut event) = (0u32, [0u64, 1_000_000], [0u8; 12]);
+            while !is_over() {
+                should(call(libc::SYS_nanosleep, [time.as_ptr() as u64, 0, 0, 0, 0, 0]) == 0);
+                should(call(libc::SYS_poll, [0, 0, 1, 0, 0, 0]) == 0);
+                should(call(libc::SYS_epoll_wait, [epoll, event.as_mut_ptr() as u64, 1, 1, 0, 0]) == 0);
+                let futex = [&raw const word as u64, libc::FUTEX_WAIT as u64, 0, time.as_ptr() as u64, 0, 0];
+                should(call(libc::SYS_futex, futex) == -i64::from(libc::ETIMEDOUT));
+                DONE[5].fetch_add(1, Ordering::Relaxed);
+            }
+        }));
+    }
+    answer(Vec::new);
+    OVER.store(true, Ordering::Relaxed);
+    threads.into_iter().for_each(|thread| thread.join().unwrap());
+    exit(if FAILED.load(Ordering::Relaxed) == 0 { 3 } else { 4 });
+}
+
+/// A call that has not returned.
+const OPEN: i64 = 1 << 40;
+
+/// Threads that wait in calls: their results.
+fn blocked_program() {
+    static RESULTS: [AtomicI64; 7] = [const { AtomicI64::new(OPEN) }; 7];
+    let mut pipe = [0i32; 2];
+    assert_eq!(call(libc::SYS_pipe2, [pipe.as_mut_ptr() as u64, 0, 0, 0, 0, 0]), 0);
+    let (from, to) = (pipe[0] as u64, pipe[1] as u64);
+    let epoll = call(libc::SYS_epoll_create1, [0; 6]) as u64;
+    let event = [1u32, 0, 0]; // EPOLLIN
+    let add = [epoll, 1, from, event.as_ptr() as u64, 0, 0];
+    assert_eq!(call(libc::SYS_epoll_ctl, add), 0);
+    block_signals();
+    let wait = |i: usize, wait: fn(u64, u64) -> i64| {
+        std::thread::spawn(move || RESULTS[i].store(wait(from, epoll), Ordering::Relaxed))
+    };
+    let threads = [
+        wait(0, |_, _| call(libc::SYS_nanosleep, [[2u64, 0].as_ptr() as u64, 0, 0, 0, 0, 0])),
+        wait(1, |_, _| call(libc::SYS_clock_nanosleep, [1, 0, [2u64, 0].as_ptr() as u64, 0, 0, 0])),
+        wait(2, |from, _| call(libc::SYS_poll, [[from | 1 << 32].as_ptr() as u64, 1, u64::MAX, 0, 0, 0])),
+        wait(3, |_, epoll| {
+            let mut event = [0u8; 12];
+            call(libc::SYS_epoll_wait, [epoll, event.as_mut_ptr() as u64, 1, u64::MAX, 0, 0])
+        }),
+        wait(4, |_, epoll| {
+            let mut event = [0u8; 12];
+            call(libc::SYS_epoll_pwait, [epoll, event.as_mut_ptr() as u64, 1, u64::MAX, 0, 8])
+        }),
+        wait(5, |from, _| {
+            // Two at most of what is written in the end.
+            let mut bytes = [0u8; 2];
+            let futex = [0u32];
+            let time = [2u64, 0];
+            let wait = [futex.as_ptr() as u64, libc::FUTEX_WAIT as u64, 0, time.as_ptr() as u64, 0, 0];
+            let waited = call(libc::SYS_futex, wait);
+            if waited != -i64::from(libc::ETIMEDOUT) {
+                waited
+            } else {
+                call(libc::SYS_read, [from, bytes.as_mut_ptr() as u64, 1, 0, 0, 0])
+            }
+        }),
+        wait(6, |_, _| {
+            let set = 1u64 << (libc::SIGUSR2 - 1);
+            call(libc::SYS_rt_sigtimedwait, [&raw const set as u64, 0, 0, 8, 0, 0])
+        }),
+    ];
+    answer(|| RESULTS.iter().map(|result| result.load(Ordering::Relaxed)).collect());
+    kill(pid(), libc::SIGUSR2);
+    assert_eq!(call(libc::SYS_write, [to, b"abcd".as_ptr() as u64, 4, 0, 0, 0]), 4);
+    threads.into_iter().for_each(|thread| thread.join().unwrap());
+    let results: Vec<i64> = RESULTS.iter().map(|result| result.load(Ordering::Relaxed)).collect();
+    assert_eq!(results, [0, 0, 1, 1, 1, 1, libc::SIGUSR2.into()]);
+    exit(3);
+}
+
+/// Makes children one after the other, by `fork` and by `vfork` with another program.
+fn forking_program() {
+    let threads: Vec<_> = [0, 1]
+        .map(|i| {
+            std::thread::spawn(move || {
+                while !is_over() {
+                    if i == 0 {
+                        let child = fork();
+                        if child == 0 {
+                            let at = anon(4 * PAGE);
+                            exit(if mprotect(at + PAGE, PAGE, libc::PROT_READ) == 0 { 5 } else { 6 });
+                        }
+                        should(wait(child, 0) == 5 << 8);
+                    } else {
+                        should(Command::new("/bin/true").status().is_ok_and(|status| status.success()));
+                    }
+                    DONE[i].fetch_add(1, Ordering::Relaxed);
+                }
+            })
+        })
+        .into();
+    answer(Vec::new);
+    OVER.store(true, Ordering::Relaxed);
+    threads.into_iter().for_each(|thread| thread.join().unwrap());
+    exit(if FAILED.load(Ordering::Relaxed) == 0 { 3 } else { 4 });
+}
+
+/// Its first thread has ended, another one goes on.
+fn headless_program() {
+    std::thread::spawn(|| busy_program(false));
+    end_thread();
+}
+
+/// A program that runs.
+struct Subject {
+    child: Child,
+    out: BufReader<ChildStdout>,
+}
+
+impl Subject {
+    fn start(name: &str, args: &[&str]) -> Result<Subject, Failed> {
+        let mut command = Command::new(std::env::current_exe()?);
+        command.args(["--program", name]).args(args).stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = command.spawn()?;
+        let mut out = BufReader::new(child.stdout.take().ok_or("no output")?);
+        let mut line = String::new();
+        out.read_line(&mut line)?;
+        expect("it starts", line == "ready\n")?;
+        Ok(Subject { child, out })
+    }
+
+    /// A program whose threads are all at work.
+    fn busy(threads: usize) -> Result<Subject, Failed> {
+        let mut subject = Subject::start("attach-busy", if threads == 6 { &["sleeps"] } else { &[] })?;
+        subject.goes_on(threads)?;
+        Ok(subject)
+    }
+
+    fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Its counters: what each thread has done, failed calls, signals, results.
+    fn ask(&mut self) -> Result<Vec<i64>, Failed> {
+        self.child.stdin.as_mut().ok_or("no input")?.write_all(b"\n")?;
+        let mut line = String::new();
+        self.out.read_line(&mut line)?;
+        Ok(line.split_whitespace().filter_map(|word| word.parse().ok()).collect())
+    }
+
+    /// Waits until each of its first threads has done something more.
+    fn goes_on(&mut self, threads: usize) -> Result<(), Failed> {
+        let before = self.ask()?;
+        wait_until("every thread goes on", || Ok(self.ask()?.iter().zip(&before).take(threads).all(|(n, b)| n > b)))
+    }
+
+    /// Ends its input. It ends by itself, and no call of it has failed.
+    fn end(mut self) -> Result<(), Failed> {
+        drop(self.child.stdin.take());
+        let status = self.child.wait()?;
+        expect(&format!("it ends well: {status}"), status.code() == Some(3))
+    }
+
+    /// Records it.
+    fn attach(&self, duration: Option<Duration>) -> Result<(Outcome, Vec<Event>), Failed> {
+        let (recorded, events) = attach_to(self.pid(), duration, false);
+        Ok((recorded?, events))
+    }
+
+    /// What its threads are seen to be.
+    fn state(&self) -> Vec<String> {
+        let fields = ["Tgid", "Uid", "Groups", "Threads", "TracerPid", "Sig", "Shd", "Cap", "NoNew", "Seccomp", "Cpus"];
+        // How many signals are queued is that of the user.
+        let kept = |line: &&str| fields.iter().any(|field| line.starts_with(field)) && !line.starts_with("SigQ");
+        let mut tasks = self.tasks();
+        tasks.sort_unstable();
+        let read = |tid: &i32| std::fs::read_to_string(format!("/proc/{tid}/status")).unwrap_or_default();
+        tasks.iter().map(|tid| read(tid).lines().filter(kept).collect::<Vec<_>>().join("\n")).collect()
+    }
+
+    fn tasks(&self) -> Vec<i32> {
+        let all = std::fs::read_dir(format!("/proc/{}/task", self.pid())).into_iter().flatten().flatten();
+        all.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
+    }
+
+    fn is_traced(&self) -> bool {
+        self.state().iter().any(|state| !state.contains("TracerPid:\t0\n"))
+    }
+
+    /// Whether all its threads are stopped by a signal.
+    fn is_stopped(&self) -> bool {
+        let state = |tid: i32| std::fs::read_to_string(format!("/proc/{tid}/stat")).unwrap_or_default();
+        let stopped = |stat: String| stat.rsplit_once(") ").is_some_and(|(_, tail)| tail.starts_with('T'));
+        self.tasks().into_iter().all(|tid| stopped(state(tid)))
+    }
+}
+
+impl Drop for Subject {
+    fn drop(&mut self) {
+        let _ = self.child.kill().and_then(|()| self.child.wait());
+    }
+}
+
+/// Records a process from a thread of its own, which is not the parent of the process.
+fn attach_to(pid: u32, duration: Option<Duration>, stacks: bool) -> (Result<Outcome, RecordError>, Vec<Event>) {
+    let record = || {
+        let mut events = Vec::new();
+        let recorded = Running::find(pid).and_then(|mut running| {
+            (running.duration, running.stacks) = (duration, stacks);
+            attach(&running, &mut events)
+        });
+        (recorded, events)
+    };
+    std::thread::scope(|scope| scope.spawn(record).join()).unwrap_or((Err(RecordError::NoProcess(pid)), Vec::new()))
+}
+
+fn wait_until(what: &str, mut is: impl FnMut() -> Result<bool, Failed>) -> Result<(), Failed> {
+    let began = Instant::now();
+    while !is()? {
+        expect(what, began.elapsed() < Duration::from_secs(60))?;
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    Ok(())
+}
+
+/// What holds for every recording: the models agree, and the first event is the space as found.
+fn check(outcome: &Outcome, events: &[Event]) -> Result<(), Failed> {
+    let wrong = events.iter().find(|e| {
+        e.kind == EventKind::Difference || (e.kind == EventKind::Checked && e.result != 0) || e.exit_ns < e.entry_ns
+    });
+    expect(&format!("no difference: {wrong:?}"), wrong.is_none())?;
+    let found = events.first().is_some_and(|e| e.kind == EventKind::Found && e.areas.len() > 5);
+    expect("the space as it was found", found)?;
+    expect(&format!("{:?}", outcome.counters), outcome.counters.notes.is_empty())
+}
+
+fn let_go(outcome: &Outcome, events: &[Event]) -> Result<(), Failed> {
+    check(outcome, events)?;
+    expect("it was let go", outcome.status == Status::LetGo)?;
+    expect("it was compared", events.iter().any(|e| e.kind == EventKind::Checked))
+}
+
+const SHORT: Option<Duration> = Some(Duration::from_millis(100));
+
+fn busy() -> Result<(), Failed> {
+    let mut subject = Subject::busy(6)?;
+    let before = subject.state();
+    let (outcome, events) = subject.attach(SHORT)?;
+    let_go(&outcome, &events)?;
+    let threads: std::collections::HashSet<u32> = events.iter().filter(|e| e.nr.is_some()).map(|e| e.tid).collect();
+    expect(&format!("calls of all threads: {threads:?}"), threads.len() >= 4)?;
+    expect("nothing has changed", subject.state() == before)?;
+    subject.goes_on(6)?;
+    subject.end()
+}
+
+fn blocked() -> Result<(), Failed> {
+    let began = Instant::now();
+    let mut subject = Subject::start("attach-blocked", &[])?;
+    for _ in 0..3 {
+        let (outcome, events) = subject.attach(SHORT)?;
+        let_go(&outcome, &events)?;
+    }
+    let results = subject.ask()?.split_off(8);
+    expect(&format!("waiting calls go on: {results:?}"), results.iter().skip(2).all(|result| *result == OPEN))?;
+    let mut slept = results;
+    wait_until("sleeping calls return", || {
+        slept = subject.ask()?.split_off(8);
+        Ok(slept[..2].iter().all(|result| *result != OPEN))
+    })?;
+    expect(&format!("and were not disturbed: {slept:?}"), slept[..2] == [0, 0])?;
+    expect("nor shortened", began.elapsed() >= Duration::from_secs(2))?;
+    subject.end()
+}
+
+fn stopped() -> Result<(), Failed> {
+    let mut subject = Subject::busy(5)?;
+    kill(subject.pid() as i32, libc::SIGSTOP);
+    wait_until("it stops", || Ok(subject.is_stopped()))?;
+    let before = subject.state();
+    let (outcome, events) = subject.attach(SHORT)?;
+    let_go(&outcome, &events)?;
+    expect("it made no call", !events.iter().any(|e| e.kind == EventKind::Call))?;
+    wait_until("it is still stopped", || Ok(subject.is_stopped()))?;
+    expect("nothing has changed", subject.state() == before)?;
+    kill(subject.pid() as i32, libc::SIGCONT);
+    subject.goes_on(5)?;
+    // It stops and goes on while it is recorded, and is let go while it is stopped.
+    std::thread::scope(|scope| {
+        let recorded = scope.spawn(|| attach_to(subject.pid(), Some(Duration::from_millis(300)), false));
+        for signal in [libc::SIGSTOP, libc::SIGCONT, libc::SIGSTOP] {
+            std::thread::sleep(Duration::from_millis(50));
+            kill(subject.pid() as i32, signal);
+        }
+        let (outcome, events) = recorded.join().map_err(|_| "panic")?;
+        let_go(&outcome?, &events)
+    })?;
+    wait_until("it is stopped", || Ok(subject.is_stopped()))?;
+    kill(subject.pid() as i32, libc::SIGCONT);
+    subject.goes_on(5)?;
+    subject.end()
+}
+
+/// Every signal arrives once, whenever it comes.
+fn signalled() -> Result<(), Failed> {
+    const MANY: i64 = 500;
+    let mut subject = Subject::busy(5)?;
+    std::thread::scope(|scope| -> Result<(), Failed> {
+        let recorder = scope.spawn(|| (0..8).map(|_| attach_to(subject.pid(), Some(Duration::from_millis(25)), false)));
+        for _ in 0..MANY {
+            kill(subject.pid() as i32, libc::SIGRTMIN());
+            std::thread::sleep(Duration::from_micros(500));
+        }
+        for (outcome, events) in recorder.join().map_err(|_| "panic")? {
+            let_go(&outcome?, &events)?;
+        }
+        Ok(())
+    })?;
+    wait_until("all signals arrive", || Ok(subject.ask()?[7] == MANY))?;
+    subject.end()
+}
+
+fn forking() -> Result<(), Failed> {
+    let mut subject = Subject::start("attach-forking", &[])?;
+    for _ in 0..3 {
+        let (outcome, events) = subject.attach(Some(Duration::from_millis(200)))?;
+        let_go(&outcome, &events)?;
+        let of = |kind| events.iter().filter(|e| e.kind == kind).count();
+        let (forks, programs, ends) = (of(EventKind::Fork), of(EventKind::Exec), of(EventKind::Exit));
+        expect(&format!("children: {forks} {programs} {ends}"), forks > 0 && programs > 0 && ends > 0)?;
+        subject.goes_on(2)?;
+    }
+    subject.end()
+}
+
+fn to_its_end() -> Result<(), Failed> {
+    let mut subject = Subject::busy(6)?;
+    let pid = subject.pid();
+    let input = subject.child.stdin.take();
+    let (outcome, events) = std::thread::scope(|scope| {
+        let recorded = scope.spawn(|| attach_to(pid, None, false));
+        std::thread::sleep(Duration::from_millis(100));
+        drop(input);
+        recorded.join().map_err(|_| "panic")
+    })?;
+    let outcome = outcome?;
+    check(&outcome, &events)?;
+    expect(&format!("{}", outcome.status), outcome.status.code() == Some(3))?;
+    expect("its end", events.iter().any(|e| e.kind == EventKind::Exit && e.pid == pid && e.result == 3 << 8))?;
+    subject.end()
+}
+
+fn without_first_thread() -> Result<(), Failed> {
+    let mut subject = Subject::start("attach-headless", &[])?;
+    wait_until("its first thread ends", || {
+        Ok(std::fs::read_to_string(format!("/proc/{}/status", subject.pid()))?.contains("State:\tZ"))
+    })?;
+    let (outcome, events) = subject.attach(SHORT)?;
+    let_go(&outcome, &events)?;
+    subject.goes_on(5)?;
+    subject.end()
+}
+
+fn with_stacks() -> Result<(), Failed> {
+    let subject = Subject::busy(5)?;
+    let (outcome, events) = attach_to(subject.pid(), SHORT, true);
+    let_go(&outcome?, &events)?;
+    let calls = events.iter().filter(|e| e.kind == EventKind::Call);
+    let (with, without): (Vec<_>, Vec<_>) = calls.partition(|e| e.stack.is_some());
+    expect(&format!("{} of {} calls", with.len(), without.len()), !with.is_empty() && without.is_empty())?;
+    let named = |e: &Event| e.kind == EventKind::Symbol && e.text.contains("busy_program");
+    expect("functions are named", events.iter().any(named))?;
+    subject.end()
+}
+
+/// A recorder that is killed at any moment leaves nothing behind.
+fn recorder_killed() -> Result<(), Failed> {
+    let mut random = fastrand::Rng::with_seed(7);
+    let mut subject = Subject::busy(6)?;
+    let before = subject.state();
+    for _ in 0..60 {
+        let pid = subject.pid().to_string();
+        let mut recorder = Command::new(std::env::current_exe()?).args(["--attach", &pid]).spawn()?;
+        std::thread::sleep(Duration::from_micros(random.u64(0..40_000)));
+        recorder.kill()?;
+        recorder.wait()?;
+        wait_until("it is traced no more", || Ok(!subject.is_traced()))?;
+        let state = subject.state();
+        expect(&format!("nothing has changed: {before:?} {state:?}"), state == before)?;
+    }
+    subject.goes_on(6)?;
+    // An interrupted call that nobody made again is no loss, but nothing else may have failed.
+    let failed = subject.ask()?[6];
+    println!("{failed} calls were interrupted");
+    drop(subject.child.stdin.take());
+    let code = subject.child.wait()?.code();
+    expect(&format!("it ends well: {code:?}"), code == Some(if failed == 0 { 3 } else { 4 }) && failed <= 60)
+}
+
+/// `SAMARA_ATTACHES` says how often.
+fn many_times() -> Result<(), Failed> {
+    let times = std::env::var("SAMARA_ATTACHES").ok().and_then(|n| n.parse().ok()).unwrap_or(50);
+    let mut random = fastrand::Rng::with_seed(11);
+    let mut subject = Subject::busy(6)?;
+    let before = subject.state();
+    let mut calls = 0;
+    for i in 0..times {
+        let (outcome, events) = subject.attach(Some(Duration::from_micros(random.u64(0..5000))))?;
+        let_go(&outcome, &events)?;
+        calls += events.iter().filter(|e| e.kind == EventKind::Call).count();
+        let state = subject.state();
+        expect(&format!("nothing has changed after {i}: {before:?} {state:?}"), state == before)?;
+        let failed = subject.ask()?[6];
+        expect(&format!("no call has failed after {i}: {failed}"), failed == 0)?;
+    }
+    println!("attached {times} times, {calls} calls recorded");
+    subject.goes_on(6)?;
+    subject.end()
+}
+
+fn refused() -> Result<(), Failed> {
+    let refused = |pid: u32| match attach_to(pid, SHORT, false).0 {
+        Err(why) => Ok(why),
+        Ok(_) => Err(Failed::from(format!("{pid} was recorded"))),
+    };
+    expect("itself", matches!(refused(std::process::id())?, RecordError::Itself))?;
+    expect("nobody", matches!(refused(u32::MAX)?, RecordError::NoProcess(_)))?;
+    let subject = Subject::busy(5)?;
+    let thread = subject.tasks().into_iter().max().unwrap_or(0) as u32;
+    let why = refused(thread)?;
+    expect("a thread", matches!(why, RecordError::NotAProcess(t, p) if (t, p) == (thread, subject.pid())))?;
+    // Another recorder has it.
+    let pid = subject.pid().to_string();
+    let mut other = Command::new(std::env::current_exe()?).args(["--attach", &pid]).spawn()?;
+    wait_until("it is traced", || Ok(subject.is_traced()))?;
+    let why = refused(subject.pid())?;
+    expect(&why.to_string(), matches!(why, RecordError::Traced { by: (by, _), .. } if by == other.id()))?;
+    kill(other.id() as i32, libc::SIGTERM);
+    expect("it lets go when it is asked to", other.wait()?.success())?;
+    subject.end()?;
+    // A zombie.
+    let mut child = Command::new("/bin/true").spawn()?;
+    wait_until("it ends", || {
+        Ok(std::fs::read_to_string(format!("/proc/{}/status", child.id()))?.contains("State:\tZ"))
+    })?;
+    expect("a zombie", matches!(refused(child.id())?, RecordError::Ended(_)))?;
+    child.wait()?;
+    Ok(())
+}
