@@ -24,6 +24,7 @@ pub(crate) struct Cli {
 const EXAMPLES: &str = "\
 Examples:
   samara trace -- python3 -c 'import json'     run a program, then see what it did
+  samara trace --pid 4711 --for 10s            the same for a process that runs already, from now on
   samara show python3-4711.samara --reasons    its areas at the end, and why neighbours were not merged
   samara events python3-4711.samara            every event, readable
   samara summary python3-4711.samara           its summary again
@@ -32,7 +33,6 @@ Examples:
   samara diff old.samara new.samara            what grew from one recording to another
   samara inspect 4711                          what the areas of a process that runs are
   samara run --fail mmap:ENOMEM@17 -- ./app    run a program and make its 17th mmap fail
-  samara trace --pid 4711 --for 10s            record a process that runs already
   samara check                                 compare the model with this kernel
 
 Exit codes: `trace` and `run` end like the program (127: not found, 126: cannot be run, 125: cannot be traced).
@@ -79,10 +79,10 @@ FILE. With --pid it is 0 when the process was let go or has ended, however it en
 pub(crate) struct Trace {
     /// Record the process PID, which runs already, from now on; ^C lets go of it, and it goes on.
     /// Each of its system calls stops while it is recorded, so it runs slower
-    #[arg(long, value_name = "PID", conflicts_with = "words")]
+    #[arg(long, value_name = "PID", conflicts_with = "words", value_parser = process)]
     pub(crate) pid: Option<u32>,
     /// Let go of the process after DURATION (10s, 1m, 500ms) [default: at ^C, or when it ends]
-    #[arg(long = "for", value_name = "DURATION", requires = "pid", value_parser = interval)]
+    #[arg(long = "for", value_name = "DURATION", requires = "pid", conflicts_with = "words", value_parser = interval)]
     pub(crate) duration: Option<Duration>,
     /// End with 123, and say why, if this holds of the summary: a field of --summary-json, compared
     /// with a number ("areas_peak > 1000", "calls.mprotect.failed > 0"). May be given several
@@ -103,6 +103,10 @@ pub(crate) struct Trace {
         value_name = "PROGRAM"
     )]
     pub(crate) words: Vec<OsString>,
+}
+
+fn process(text: &str) -> Result<u32, String> {
+    text.parse().map_err(|_| "give the number of a process, such as 4711".to_owned())
 }
 
 /// The outputs of samara

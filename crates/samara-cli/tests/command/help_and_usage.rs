@@ -35,6 +35,10 @@ fn wrong_usage_is_exit_code_2() {
     for (name, args) in [
         ("nothing", &[][..]),
         ("no program", &["trace"]),
+        ("pid and program", &["trace", "--pid", "1", "true"]),
+        ("no such pid", &["trace", "--pid", "one"]),
+        ("time without pid", &["trace", "--for", "1s", "true"]),
+        ("no such time", &["trace", "--pid", "1", "--for", "soon"]),
         ("no such command", &["trase"]),
         ("no such option", &["events", "--jsno", "x"]),
         ("no such moment", &["show", "x", "--at", "soon"]),

@@ -1,5 +1,6 @@
 //! The command `samara`, run as a user runs it: exit codes, output, files and traces.
 
+mod attach;
 mod cases;
 mod check;
 mod help_and_usage;
