@@ -87,18 +87,18 @@ pub fn record(options: &Options, sink: &mut dyn Sink) -> Result<Outcome, RecordE
 
 /// Records what a process that runs already does to its address space, and lets go of it.
 ///
-/// It is let go after [`Running::duration`], or when SIGINT, SIGTERM, SIGHUP or SIGQUIT comes to the
-/// calling process (one that was ignored before stays so, except SIGTERM). Otherwise the recording
-/// lasts until the process has ended, and the children that it has made meanwhile. The first event
-/// ([`event::EventKind::Found`]) has the areas that it has at the beginning.
+/// It is let go after [`Running::duration`], or when SIGINT, SIGTERM, SIGHUP or SIGQUIT comes to
+/// the calling process (one that was ignored before stays so, except SIGTERM). Otherwise the
+/// recording lasts until the process has ended, and the children that it has made meanwhile. The
+/// first event ([`event::EventKind::Found`]) has the areas that it has at the beginning.
 ///
 /// The process goes on as if nobody had looked, also if the calling process is killed. Every system
 /// call of it stops while it is recorded, because it has no filter that chooses. Recorded are its
 /// threads, and the children that it makes from now on, except those that ask not to be traced
 /// (CLONE_UNTRACED). What another process does that shares its memory is not seen.
 ///
-/// A thread whose call cannot be interrupted may be let go only when the calling thread ends; a note
-/// says so. Signals and threads of the caller: as for [`record`].
+/// A thread whose call cannot be interrupted may be let go only when the calling thread ends; a
+/// note says so. Signals and threads of the caller: as for [`record`].
 ///
 /// # Errors
 /// See [`RecordError`]. The process goes on in any case.

@@ -85,10 +85,10 @@ impl Signals {
     /// recorder stops after the program has (see [`stop_self`]). Keeps SIGTERM, SIGHUP and SIGCONT
     /// for [`Signals::asked`].
     ///
-    /// `attached`: the recorder was not started with the program, and the terminal's signals are its
-    /// own. SIGINT and SIGQUIT ask it to end, unless they were ignored (as SIGHUP may be: `nohup`).
-    /// The stop signals stay ignored: while the recorder is stopped, the program would be too. And
-    /// waits are interrupted at least every [`PULSE_NS`].
+    /// `attached`: the recorder was not started with the program, and the terminal's signals are
+    /// its own. SIGINT and SIGQUIT ask it to end, unless they were ignored (as SIGHUP may be:
+    /// `nohup`). The stop signals stay ignored: while the recorder is stopped, the program would be
+    /// too. And waits are interrupted at least every [`PULSE_NS`].
     pub(crate) fn install(attached: bool) -> Signals {
         ASKED.store(0, Ordering::Relaxed);
         TICKED.store(0, Ordering::Relaxed);

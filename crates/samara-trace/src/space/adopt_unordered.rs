@@ -93,8 +93,8 @@ impl Space {
         Some(Shown { ns: sys::now_ns(), ranges, areas, heap, policies, fresh: Vec::new(), registered: Vec::new() })
     }
 
-    /// Learns the policies that were set before anybody looked. (Where none is set, later looks need
-    /// not ask for them.)
+    /// Learns the policies that were set before anybody looked. (Where none is set, later looks
+    /// need not ask for them.)
     pub(crate) fn learn_policies(&mut self, tid: Tid) {
         self.bound = policies(tid).is_some_and(|all| all.values().any(Option::is_some));
         if self.bound

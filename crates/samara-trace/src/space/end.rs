@@ -9,8 +9,8 @@ use crate::space::compare::{self, Found, Unknown};
 use crate::space::{Attempt, Space, explain, reach};
 
 impl Space {
-    /// Compares the whole space, to the byte: its last task is about to end, or the recorder is about
-    /// to let go of its tasks.
+    /// Compares the whole space, to the byte: its last task is about to end, or the recorder is
+    /// about to let go of its tasks.
     pub(crate) fn finish(&mut self, who: Who, journal: &mut Journal<'_>) {
         if self.hidden || self.finished {
             self.finished = true;

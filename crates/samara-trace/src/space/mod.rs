@@ -96,8 +96,9 @@ pub(crate) struct Space {
     pub(crate) maps: Maps,
     pub(crate) size: Size,
     pub(crate) pending: Vec<Returned>,
-    /// Calls whose tasks were killed before the calls returned. They may have had an effect or not.
-    pub(crate) lost: Vec<Decoded>,
+    /// Calls whose returns are not seen: their tasks were killed, or were in them already when the
+    /// recorder attached. They may have had an effect or not.
+    pub(crate) lost: Vec<String>,
     /// A userfaultfd has been registered here. Closing it changes areas without a call.
     pub(crate) registered: bool,
     pub(crate) window: Vec<KernelArea>,
@@ -155,9 +156,9 @@ impl Space {
         self.hidden
     }
 
-    /// Notes a call whose task was killed in it. Nobody saw how far it came.
-    pub(crate) fn lost(&mut self, decoded: Decoded) {
-        self.lost.push(decoded);
+    /// Notes a call of which nobody sees how far it comes.
+    pub(crate) fn lost(&mut self, call: Option<&Decoded>) {
+        self.lost.push(call.map_or_else(|| "one that is not known".to_owned(), |d| format!("{}{:x?}", d.call, d.args)));
     }
 
     /// Whether overlapped calls wait for one another to return: no further call should begin.

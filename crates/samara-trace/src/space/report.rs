@@ -68,8 +68,7 @@ impl Space {
         }
         let lost = std::mem::take(&mut self.lost);
         if !lost.is_empty() {
-            let calls: Vec<String> = lost.iter().map(|d| format!("{}{:x?}", d.call, d.args)).collect();
-            let text = format!("what calls did whose tasks were killed before they returned: {}", calls.join(", "));
+            let text = format!("what calls did whose returns were not seen: {}", lost.join(", "));
             self.report_learnt(who, text, steps, journal);
             return true;
         }

@@ -91,8 +91,8 @@ pub(crate) fn run(running: &Running, sink: &mut dyn Sink) -> Result<Outcome, Rec
     let nanos = |duration: Duration| u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
     let until_ns = running.duration.map(|duration| start_ns.saturating_add(nanos(duration)));
     tracer.attached = Some(Attached::until(until_ns));
-    let mut stopped = Vec::new();
-    let found = tracer.stop_all(&mut stopped).and_then(|()| tracer.found(&stopped));
+    let (mut stopped, mut calls) = (Vec::new(), HashMap::new());
+    let found = tracer.stop_all(&mut stopped, &mut calls).and_then(|()| tracer.found(&stopped, &calls));
     tracer.serve_first(stopped);
     if let Err(why) = found {
         tracer.failed = Some(why);
@@ -104,14 +104,22 @@ pub(crate) fn run(running: &Running, sink: &mut dyn Sink) -> Result<Outcome, Rec
 
 impl Tracer<'_> {
     /// Seizes all threads of the process, and waits until they stand (ATTACH-1). `stopped`: those
-    /// that do, and what they reported.
-    fn stop_all(&mut self, stopped: &mut Vec<(Tid, i32)>) -> Result<(), RecordError> {
+    /// that do, and what they reported. `calls`: those in which threads slept before.
+    fn stop_all(
+        &mut self,
+        stopped: &mut Vec<(Tid, i32)>,
+        calls: &mut HashMap<Tid, Option<Decoded>>,
+    ) -> Result<(), RecordError> {
         let began = sys::now_ns();
         loop {
             let threads = proc::threads(self.root);
             let mut new = false;
-            for tid in &threads {
-                new |= !self.tasks.contains_key(tid) && self.seize(*tid)?;
+            for tid in threads.iter().filter(|tid| !self.tasks.contains_key(tid)).copied().collect::<Vec<_>>() {
+                // Once it has been asked to stop, it need not sleep in its call any more.
+                let call = proc::call_of(tid);
+                let decode = |(nr, args)| (tid, arch::decode(arch::AUDIT_NATIVE, nr, args, |_, _| false));
+                calls.extend(call.map(decode));
+                new |= self.seize(tid)?;
             }
             let mut heard = false;
             while let Waited::Task(tid, status) = sys::wait_any(false).map_err(|e| RecordError::System("wait", e))? {
@@ -161,8 +169,8 @@ impl Tracer<'_> {
         Ok(true)
     }
 
-    /// Takes over the space, as `stopped` threads stand.
-    fn found(&mut self, stopped: &[(Tid, i32)]) -> Result<(), RecordError> {
+    /// Takes over the space, as `stopped` threads stand. Others are in `calls`.
+    fn found(&mut self, stopped: &[(Tid, i32)], calls: &HashMap<Tid, Option<Decoded>>) -> Result<(), RecordError> {
         let stands = |(tid, status): &&(Tid, i32)| libc::WIFSTOPPED(*status) && self.tasks.contains_key(tid);
         let at_exit = |status: i32| status >> 16 == libc::PTRACE_EVENT_EXIT;
         // The first thread, if it goes on: it has the files of `/proc` that last longest.
@@ -187,12 +195,12 @@ impl Tracer<'_> {
             task.filtered = Status::of(*tid).is_some_and(|status| status.is_filtered());
             users += 1;
             // It is in a call that does not end, or it was killed.
-            if !stopped.iter().any(|(t, _)| t == tid)
-                && proc::fate(*tid) == Fate::Runs
-                && let Some((nr, args)) = proc::call_of(*tid)
-                && let Some(decoded) = arch::decode(arch::AUDIT_NATIVE, nr, args, |_, _| false)
-            {
-                space.lost(decoded);
+            if !stopped.iter().any(|(t, _)| t == tid) && proc::fate(*tid) == Fate::Runs {
+                match calls.get(tid) {
+                    None => space.lost(None),
+                    Some(Some(call)) if !call.call.makes_task() => space.lost(Some(call)),
+                    Some(_) => {} // it changes no area
+                }
             }
         }
         self.spaces.insert(id, (space, Traffic { users, ..Traffic::default() }));

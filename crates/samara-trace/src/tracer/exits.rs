@@ -153,7 +153,8 @@ impl Tracer<'_> {
     fn let_end(&mut self, tid: Tid) {
         self.leave(tid, true);
         let Some(code) = exit_code(tid).filter(|_| tid != self.root || self.attached.is_some()) else {
-            // This process started it, and is its parent; or it was killed, and a later wait reports that.
+            // This process started it, and is its parent; or it was killed, and a later wait
+            // reports that.
             return self.go_on(tid, Go::Cont, 0);
         };
         let Some(tgid) = self.tasks.get(&tid).map(|t| t.tgid) else { return };
@@ -210,7 +211,7 @@ impl Tracer<'_> {
             && let Some(flight) = task.flight.filter(|f| !f.held && !f.decoded.stays_out())
             && let Some((space, _)) = task.space.and_then(|id| self.spaces.get_mut(&id))
         {
-            space.lost(flight.decoded);
+            space.lost(Some(&flight.decoded));
         }
         self.forget_flight(tid);
     }

@@ -54,8 +54,8 @@ impl Tracer<'_> {
         self.attached.as_ref().is_some_and(|attached| attached.leaving.is_some())
     }
 
-    /// Looks whether the process is to be let go. `asked`: a signal asks for it. The second one asks
-    /// for an end without further waiting.
+    /// Looks whether the process is to be let go. `asked`: a signal asks for it. The second one
+    /// asks for an end without further waiting.
     pub(super) fn look_at_time(&mut self, asked: bool) {
         let Some(attached) = &mut self.attached else { return };
         let due = attached.until_ns.is_some_and(|until| sys::now_ns() >= until);

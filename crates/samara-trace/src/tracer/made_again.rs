@@ -1,5 +1,6 @@
-//! Calls that the recorder's request to stop has ended with EINTR, although no signal came: they are
-//! made again, as if they had not been interrupted. Most calls the kernel makes again by itself.
+//! Calls that the recorder's request to stop has ended with EINTR, although no signal came: they
+//! are made again, as if they had not been interrupted. Most calls the kernel makes again by
+//! itself.
 //!
 //! It knows only a task that stands, and does not know why it stands.
 //!
@@ -12,8 +13,8 @@
 use super::*;
 use crate::os::proc::Status;
 
-/// The calls that the kernel does not make again by itself. (Those on sockets: only where the socket
-/// has a time limit.)
+/// The calls that the kernel does not make again by itself. (Those on sockets: only where the
+/// socket has a time limit.)
 const CALLS: [libc::c_long; 15] = [
     libc::SYS_epoll_wait,
     libc::SYS_epoll_pwait,

@@ -219,8 +219,7 @@ pub(crate) fn run(options: &Options, sink: &mut dyn Sink) -> Result<Outcome, Rec
     if tracer.every_call {
         tracer.journal.note("no seccomp filter: every system call stops (slower)".into());
     }
-    let task = Task::new(root, None, 0);
-    tracer.tasks.insert(root, task);
+    tracer.tasks.insert(root, Task::new(root, None, 0));
     tracer.journal.counters.processes = 1;
     tracer.watch()?;
     tracer.finish(start_ns)
@@ -270,8 +269,7 @@ impl<'a> Tracer<'a> {
             Some(status) => (Status::Ended(status), self.root_end_ns),
             None if self.is_letting_go() => (Status::LetGo, now),
             None => {
-                let error = io::Error::from_raw_os_error(libc::ECHILD);
-                return Err(RecordError::System("waiting for the program", error));
+                return Err(RecordError::System("waiting for the program", io::Error::from_raw_os_error(libc::ECHILD)));
             }
         };
         if let Some(charge) = self.charge {
@@ -317,9 +315,7 @@ impl Tracer<'_> {
             undo.put_back(tid);
         }
         let signal = libc::WSTOPSIG(status);
-        if self.attached.is_some() {
-            self.interrupted_call(tid, status);
-        }
+        self.interrupted_call(tid, status);
         match status >> 16 {
             0 if signal == libc::SIGTRAP | 0x80 => self.syscall_stop(tid),
             0 => self.resume(tid, signal),
@@ -389,9 +385,7 @@ impl Tracer<'_> {
                 self.resume(tid, 0);
             }
             Ok(SyscallInfo::Entry { arch, nr, args, .. }) => {
-                if let Some(task) = self.tasks.get_mut(&tid) {
-                    task.at_entry = true;
-                }
+                self.tasks.entry(tid).and_modify(|task| task.at_entry = true);
                 self.entry(tid, arch, nr, args);
             }
             Ok(SyscallInfo::Exit(result)) => self.returned(tid, result),

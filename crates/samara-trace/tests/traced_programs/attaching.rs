@@ -15,6 +15,7 @@ use samara_trace::{Outcome, RecordError, Running, Status, attach};
 use crate::expect;
 use crate::recorder::Body;
 use crate::syscalls::*;
+use crate::waiting_calls::Awaited;
 
 const PAGE: u64 = 4096;
 
@@ -24,6 +25,9 @@ pub(crate) const TRIALS: &[(&str, Body)] = &[
     ("attached_while_stopped", stopped),
     ("attached_and_signalled", signalled),
     ("attached_and_forking", forking),
+    ("attached_while_threads_come_and_go", coming_and_going),
+    ("attached_beside_a_call_that_cannot_be_interrupted", uninterrupted),
+    ("attached_and_loading_a_program", loading),
     ("attached_to_its_end", to_its_end),
     ("attached_without_its_first_thread", without_first_thread),
     ("attached_with_stacks", with_stacks),
@@ -39,6 +43,9 @@ pub(crate) fn run(name: &str, args: &[String]) -> bool {
         "attach-blocked" => blocked_program(),
         "attach-forking" => forking_program(),
         "attach-headless" => headless_program(),
+        "attach-crowd" => crowd_program(),
+        "attach-awaited" => awaited_program(),
+        "attach-loading" => loading_program(),
         _ => return false,
     }
     true
@@ -219,6 +226,64 @@ fn headless_program() {
     end_thread();
 }
 
+/// Threads make threads that end soon, and processes.
+fn crowd_program() {
+    let threads: Vec<_> = DONE[..3]
+        .iter()
+        .map(|done| {
+            std::thread::spawn(move || {
+                while !is_over() {
+                    let one = || {
+                        let at = anon(4 * PAGE);
+                        should(mprotect(at + PAGE, PAGE, libc::PROT_READ) == 0 && munmap(at, 4 * PAGE) == 0);
+                    };
+                    let two = [(); 2].map(|()| std::thread::spawn(one));
+                    let child = fork();
+                    if child == 0 {
+                        exit(if munmap(anon(PAGE), PAGE) == 0 { 5 } else { 6 });
+                    }
+                    should(wait(child, 0) == 5 << 8);
+                    two.into_iter().for_each(|thread| should(thread.join().is_ok()));
+                    done.fetch_add(1, Ordering::Relaxed);
+                }
+            })
+        })
+        .collect();
+    answer(Vec::new);
+    OVER.store(true, Ordering::Relaxed);
+    threads.into_iter().for_each(|thread| thread.join().unwrap());
+    exit(if FAILED.load(Ordering::Relaxed) == 0 { 3 } else { 4 });
+}
+
+/// A thread sets a policy of memory, and waits for the list of nodes until there are two lines of
+/// input.
+fn awaited_program() {
+    let (page, at) = (Awaited::new(), anon(3 * PAGE) + PAGE);
+    if call(libc::SYS_mbind, [at, PAGE, 0, 0, 0, 0]) != 0 {
+        exit(7); // a kernel without memory nodes
+    }
+    let prefer_local = [at, PAGE, 1, page.at, 64, 0];
+    let thread = std::thread::spawn(move || call(libc::SYS_mbind, prefer_local));
+    page.wanted();
+    let lines = AtomicU64::new(0);
+    answer(|| {
+        if lines.fetch_add(1, Ordering::Relaxed) == 1 {
+            page.serve();
+            wait_until("it returns", || Ok(thread.is_finished())).unwrap();
+        }
+        vec![i64::from(thread.is_finished())]
+    });
+    exit(if thread.join().unwrap() == 0 { 3 } else { 7 });
+}
+
+/// Loads another program when there is a line of input.
+fn loading_program() {
+    println!("ready");
+    let mut line = String::new();
+    std::io::stdin().read_line(&mut line).unwrap();
+    std::thread::spawn(|| exec(c"/bin/sh", &[c"sh", c"-c", c"read line; exit 3"])).join().unwrap();
+}
+
 /// A program that runs.
 struct Subject {
     child: Child,
@@ -283,7 +348,8 @@ impl Subject {
         let mut tasks = self.tasks();
         tasks.sort_unstable();
         let read = |tid: &i32| std::fs::read_to_string(format!("/proc/{tid}/status")).unwrap_or_default();
-        tasks.iter().map(|tid| read(tid).lines().filter(kept).collect::<Vec<_>>().join("\n")).collect()
+        let texts = tasks.iter().map(read).filter(|text| !text.is_empty());
+        texts.map(|text| text.lines().filter(kept).collect::<Vec<_>>().join("\n")).collect()
     }
 
     fn tasks(&self) -> Vec<i32> {
@@ -438,6 +504,78 @@ fn forking() -> Result<(), Failed> {
         expect(&format!("children: {forks} {programs} {ends}"), forks > 0 && programs > 0 && ends > 0)?;
         subject.goes_on(2)?;
     }
+    subject.end()
+}
+
+/// No thread escapes, and no process.
+fn coming_and_going() -> Result<(), Failed> {
+    let mut subject = Subject::start("attach-crowd", &[])?;
+    let (mut threads, mut forks) = (0, 0);
+    for i in 0..40 {
+        let (outcome, events) = subject.attach(Some(Duration::from_millis(i)))?;
+        let_go(&outcome, &events)?;
+        threads += events.iter().filter(|e| e.kind == EventKind::Thread).count();
+        forks += events.iter().filter(|e| e.kind == EventKind::Fork).count();
+        expect("it is traced no more", !subject.is_traced())?;
+    }
+    expect(&format!("{threads} threads, {forks} processes"), threads > 40 && forks > 20)?;
+    subject.goes_on(3)?;
+    subject.end()
+}
+
+/// A call that waits in the kernel from before the recording, beyond the time for which threads are
+/// waited for. Its effect is learnt; or its thread is let go with the recorder.
+fn uninterrupted() -> Result<(), Failed> {
+    for again in [false, true] {
+        let Ok(mut subject) = Subject::start("attach-awaited", &[]) else {
+            println!("skipped: uninterrupted: no userfaultfd that holds calls, or no memory nodes");
+            return Ok(());
+        };
+        if again {
+            let (outcome, events) = subject.attach(Some(Duration::ZERO))?;
+            let notes = &outcome.counters.notes;
+            let told = notes.iter().any(|n| n.contains("cannot be interrupted")) && notes.len() == 2;
+            expect(&format!("{notes:?}"), told && outcome.status == Status::LetGo)?;
+            expect("nothing was compared", !events.iter().any(|e| e.kind == EventKind::Checked))?;
+            expect("it is traced no more", !subject.is_traced())?;
+        }
+        expect("the call waits", subject.ask()?.last() == Some(&0))?;
+        let pid = subject.pid();
+        let (recorded, returned) = std::thread::scope(|scope| {
+            let recorded = scope.spawn(|| attach_to(pid, Some(Duration::from_millis(2500)), false));
+            std::thread::sleep(Duration::from_millis(1500));
+            let returned = subject.ask().map(|all| all.last() == Some(&1));
+            (recorded.join(), returned)
+        });
+        expect("the call returns", returned?)?;
+        let (outcome, events) = recorded.map_err(|_| "panic")?;
+        let_go(&outcome?, &events)?;
+        // Where it was interrupted before, it does not sleep any more, and cannot be seen.
+        let learnt = |e: &&Event| e.text.contains("Mbind") || (again && e.text.contains("not known"));
+        expect("its effect is learnt", events.iter().filter(|e| e.kind == EventKind::Learnt).any(|e| learnt(&e)))?;
+        subject.end()?;
+    }
+    Ok(())
+}
+
+/// A thread of it loads another program.
+fn loading() -> Result<(), Failed> {
+    let mut subject = Subject::start("attach-loading", &[])?;
+    let pid = subject.pid();
+    let mut input = subject.child.stdin.take().ok_or("no input")?;
+    let (recorded, written) = std::thread::scope(|scope| {
+        let recorded = scope.spawn(|| attach_to(pid, Some(Duration::from_millis(600)), false));
+        std::thread::sleep(Duration::from_millis(200));
+        let written = input.write_all(b"\n");
+        (recorded.join(), written)
+    });
+    written?;
+    let (outcome, events) = recorded.map_err(|_| "panic")?;
+    let_go(&outcome?, &events)?;
+    expect("it was loaded", events.iter().any(|e| e.kind == EventKind::Exec && e.pid == pid))?;
+    let compared: Vec<_> = events.iter().filter(|e| e.kind == EventKind::Checked).map(|e| e.pid).collect();
+    expect(&format!("the new space is compared: {compared:?}"), compared == [pid])?;
+    drop(input);
     subject.end()
 }
 

@@ -23,9 +23,9 @@ pub(crate) fn run(name: &str) -> bool {
 }
 
 /// A page whose first use waits. Pages are mapped before it and after it.
-struct Awaited {
+pub(crate) struct Awaited {
     uffd: u64,
-    at: u64,
+    pub(crate) at: u64,
 }
 
 /// A userfaultfd that tells of these events, and has these pages registered.
@@ -48,18 +48,18 @@ fn message(uffd: u64) -> [u64; 4] {
 }
 
 impl Awaited {
-    fn new() -> Awaited {
+    pub(crate) fn new() -> Awaited {
         let at = anon(12 * PAGE) + 4 * PAGE;
         Awaited { uffd: registered(0, at, 1), at }
     }
 
     /// Waits until somebody waits for the page.
-    fn wanted(&self) {
+    pub(crate) fn wanted(&self) {
         assert_eq!(message(self.uffd)[2] & !(PAGE - 1), self.at);
     }
 
     /// Lets those go on who wait for the page.
-    fn serve(&self) {
+    pub(crate) fn serve(&self) {
         let page = [self.at, PAGE, 0, 0];
         assert_eq!(call(libc::SYS_ioctl, [self.uffd, 0xc020_aa04, page.as_ptr() as u64, 0, 0, 0]), 0);
     }
