@@ -56,7 +56,7 @@ fn attach_to(args: &Trace, pid: u32) -> ExitCode {
             // If standard error is closed, nobody can be informed.
             let _ = writeln!(
                 anstream::stderr(),
-                "{} recording process {pid} ({name}), {threads}: each of its system calls stops twice,\n  which takes longer than most calls do; {ends}",
+                "{} attaching to process {pid} ({name}), {threads}: each of its system calls will stop twice,\n  which takes longer than most calls do; {ends}",
                 styled(BOLD, "samara:")
             );
         }

@@ -14,7 +14,12 @@ struct Subject(Child);
 impl Subject {
     fn start() -> Subject {
         let mut command = Command::new("bash");
-        Subject(command.args(["-c", PROGRAM]).stdin(Stdio::piped()).spawn().unwrap())
+        let subject = Subject(command.args(["-c", PROGRAM]).stdin(Stdio::piped()).spawn().unwrap());
+        // It may have its name a moment later.
+        while std::fs::read_to_string(format!("/proc/{}/comm", subject.pid())).unwrap() != "bash\n" {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        subject
     }
 
     fn pid(&self) -> String {
@@ -45,7 +50,7 @@ fn a_process_is_recorded_for_a_time() {
     assert_eq!(output.status.code(), Some(0), "{}", said(&output));
     assert!(!subject.is_traced());
     let text = stderr(&output);
-    assert!(text.starts_with(&format!("samara: recording process {pid} (bash), 1 thread: ")), "{text}");
+    assert!(text.starts_with(&format!("samara: attaching to process {pid} (bash), 1 thread: ")), "{text}");
     assert!(text.contains("let go after 300ms, or by ^C"), "{text}");
     assert!(text.contains("detached after 3") && text.contains("; the process goes on"), "{text}");
     let told = json(dir.path());

@@ -91,7 +91,7 @@ pub(crate) fn run(running: &Running, sink: &mut dyn Sink) -> Result<Outcome, Rec
     let nanos = |duration: Duration| u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
     let until_ns = running.duration.map(|duration| start_ns.saturating_add(nanos(duration)));
     tracer.attached = Some(Attached::until(until_ns));
-    let (mut stopped, mut calls) = (Vec::new(), HashMap::new());
+    let (mut stopped, mut calls) = (HashMap::new(), HashMap::new());
     let found = tracer.stop_all(&mut stopped, &mut calls).and_then(|()| tracer.found(&stopped, &calls));
     tracer.serve_first(stopped);
     if let Err(why) = found {
@@ -107,7 +107,7 @@ impl Tracer<'_> {
     /// that do, and what they reported. `calls`: those in which threads slept before.
     fn stop_all(
         &mut self,
-        stopped: &mut Vec<(Tid, i32)>,
+        stopped: &mut HashMap<Tid, i32>,
         calls: &mut HashMap<Tid, Option<Decoded>>,
     ) -> Result<(), RecordError> {
         let began = sys::now_ns();
@@ -125,10 +125,9 @@ impl Tracer<'_> {
             while let Waited::Task(tid, status) = sys::wait_any(false).map_err(|e| RecordError::System("wait", e))? {
                 heard = true;
                 // A thread that has left its stop is at its exit event now.
-                stopped.retain(|(other, _)| *other != tid);
-                stopped.push((tid, status));
+                stopped.insert(tid, status);
             }
-            let runs = |tid: &&Tid| !stopped.iter().any(|(t, _)| t == *tid);
+            let runs = |tid: &&Tid| !stopped.contains_key(tid);
             let waits = |tid: &Tid| self.tasks.get(tid).is_some_and(|t| t.let_go.is_none());
             let running = threads.iter().filter(runs).filter(|tid| waits(tid)).count();
             let late = sys::now_ns().saturating_sub(began) > STOP_LIMIT_NS;
@@ -170,11 +169,11 @@ impl Tracer<'_> {
     }
 
     /// Takes over the space, as `stopped` threads stand. Others are in `calls`.
-    fn found(&mut self, stopped: &[(Tid, i32)], calls: &HashMap<Tid, Option<Decoded>>) -> Result<(), RecordError> {
-        let stands = |(tid, status): &&(Tid, i32)| libc::WIFSTOPPED(*status) && self.tasks.contains_key(tid);
+    fn found(&mut self, stopped: &HashMap<Tid, i32>, calls: &HashMap<Tid, Option<Decoded>>) -> Result<(), RecordError> {
+        let stands = |(tid, status): &(&Tid, &i32)| libc::WIFSTOPPED(**status) && self.tasks.contains_key(tid);
         let at_exit = |status: i32| status >> 16 == libc::PTRACE_EVENT_EXIT;
         // The first thread, if it goes on: it has the files of `/proc` that last longest.
-        let last = |(tid, status): &&(Tid, i32)| (at_exit(*status), *tid != self.root);
+        let last = |(tid, status): &(&Tid, &i32)| (at_exit(**status), **tid != self.root);
         let one = stopped.iter().filter(stands).min_by_key(last).map(|(tid, _)| *tid);
         let one = one.ok_or(RecordError::Ended(self.root as u32))?;
         if let Err(error) = sys::syscall_info(one)
@@ -195,7 +194,7 @@ impl Tracer<'_> {
             task.filtered = Status::of(*tid).is_some_and(|status| status.is_filtered());
             users += 1;
             // It is in a call that does not end, or it was killed.
-            if !stopped.iter().any(|(t, _)| t == tid) && proc::fate(*tid) == Fate::Runs {
+            if !stopped.contains_key(tid) && proc::fate(*tid) == Fate::Runs {
                 match calls.get(tid) {
                     None => space.lost(None),
                     Some(Some(call)) if !call.call.makes_task() => space.lost(Some(call)),
@@ -210,7 +209,7 @@ impl Tracer<'_> {
 
     /// Has the first reports served: those of new tasks at once, so that a new task is known before
     /// it reports anything.
-    fn serve_first(&mut self, stopped: Vec<(Tid, i32)>) {
+    fn serve_first(&mut self, stopped: HashMap<Tid, i32>) {
         let makes = |status: i32| {
             let events = [libc::PTRACE_EVENT_FORK, libc::PTRACE_EVENT_VFORK, libc::PTRACE_EVENT_CLONE];
             libc::WIFSTOPPED(status) && events.contains(&(status >> 16))
