@@ -419,10 +419,13 @@ const SHORT: Option<Duration> = Some(Duration::from_millis(100));
 fn busy() -> Result<(), Failed> {
     let mut subject = Subject::busy(6)?;
     let before = subject.state();
-    let (outcome, events) = subject.attach(SHORT)?;
-    let_go(&outcome, &events)?;
-    let threads: std::collections::HashSet<u32> = events.iter().filter(|e| e.nr.is_some()).map(|e| e.tid).collect();
-    expect(&format!("calls of all threads: {threads:?}"), threads.len() >= 4)?;
+    let mut threads = std::collections::HashSet::new();
+    wait_until("calls of all threads are recorded", || {
+        let (outcome, events) = subject.attach(SHORT)?;
+        let_go(&outcome, &events)?;
+        threads.extend(events.iter().filter(|e| e.nr.is_some()).map(|e| e.tid));
+        Ok(threads.len() >= 4)
+    })?;
     expect("nothing has changed", subject.state() == before)?;
     subject.goes_on(6)?;
     subject.end()
@@ -496,14 +499,16 @@ fn signalled() -> Result<(), Failed> {
 
 fn forking() -> Result<(), Failed> {
     let mut subject = Subject::start("attach-forking", &[])?;
-    for _ in 0..3 {
+    let mut seen = [0; 3];
+    wait_until("children are recorded", || {
         let (outcome, events) = subject.attach(Some(Duration::from_millis(200)))?;
         let_go(&outcome, &events)?;
-        let of = |kind| events.iter().filter(|e| e.kind == kind).count();
-        let (forks, programs, ends) = (of(EventKind::Fork), of(EventKind::Exec), of(EventKind::Exit));
-        expect(&format!("children: {forks} {programs} {ends}"), forks > 0 && programs > 0 && ends > 0)?;
-        subject.goes_on(2)?;
-    }
+        for (n, kind) in seen.iter_mut().zip([EventKind::Fork, EventKind::Exec, EventKind::Exit]) {
+            *n += events.iter().filter(|e| e.kind == kind).count();
+        }
+        Ok(seen.iter().all(|n| *n > 3))
+    })?;
+    subject.goes_on(2)?;
     subject.end()
 }
 
