@@ -13,7 +13,8 @@
 //!   stays traced until the recording thread ends; then the kernel lets go of it.
 //! - **LET-GO-2** no task is detached at the entry of a call: the call would find that a signal is
 //!   pending, and might return EINTR. (Where a recorder is killed, that may happen.) The call is
-//!   made, and the task stands when it returns.
+//!   made, and the task stands when it returns. (Not so where some task could not be stopped in
+//!   time.)
 
 use std::ffi::c_int;
 
