@@ -3,12 +3,20 @@
 
 use nix::errno::Errno;
 
+use crate::output::clean;
 use samara_trace::calls::{Kind, option_name, signature};
 
 /// `mmap(NULL, 8192, PROT_READ, MAP_PRIVATE|MAP_ANONYMOUS, -1, 0)`.
-pub(crate) fn call(name: &str, args: &[u64; 6]) -> String {
-    let shown: Vec<_> =
+///
+/// With `file` the descriptor of a map has the name of its file behind it: `3</etc/passwd>`.
+pub(crate) fn call(name: &str, args: &[u64; 6], file: Option<&str>) -> String {
+    let mut shown: Vec<_> =
         signature(name).0.iter().enumerate().filter_map(|(i, kind)| argument(name, *kind, args, i)).collect();
+    if let Some(file) = file.filter(|_| name == "mmap")
+        && let Some(descriptor) = shown.get_mut(4)
+    {
+        *descriptor += &format!("<{}>", clean(file));
+    }
     format!("{name}({})", shown.join(", "))
 }
 
@@ -250,7 +258,7 @@ mod tests {
             ("mprotect", [0x1000, 4096, 0x8000_0001, 0, 0, 0], "mprotect(0x1000, 4096, PROT_READ|0x80000000)"),
             ("call 999", [1, 2, 3, 4, 5, 60], "call 999(1, 2, 3, 4, 5, 0x3c)"),
         ] {
-            assert_eq!(call(name, &args), shown);
+            assert_eq!(call(name, &args, None), shown);
         }
     }
 

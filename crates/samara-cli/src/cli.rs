@@ -89,6 +89,10 @@ pub(crate) struct Trace {
     /// times. A program that fails ends as ever
     #[arg(long, value_name = "CONDITION")]
     pub(crate) fail_if: Vec<FailIf>,
+    /// Write no more once the trace has this size: a number of bytes, or one with a unit (512MiB).
+    /// It then ends early, and the program goes on. The summary covers all of it
+    #[arg(long, value_name = "SIZE", value_parser = size)]
+    pub(crate) max_size: Option<u64>,
     /// Record the call stack of each call, with the names of its functions: samara events FILE
     /// --stacks. The program runs slower
     #[arg(long)]
@@ -208,12 +212,15 @@ Examples:
   samara show t.samara                         the first process, at its end
   samara show t.samara --at 1.5s               1.5 seconds after the recording began
   samara show t.samara --at 300 --pid 4712     process 4712, after event 300
-  samara show t.samara --reasons               also why neighbours were not merged")]
+  samara show t.samara --at peak               when it had the most areas
+  samara show t.samara --reasons               also why neighbours were not merged
+  samara show t.samara --summary               what the areas are, in groups")]
 pub(crate) struct Show {
     /// The trace file
     pub(crate) file: PathBuf,
     /// The moment to show: after the event with this number (300), or just before the first event
-    /// that finished later than this time (1.5s, 20ms, 300us, 7000ns) [default: the end]
+    /// that finished later than this time (1.5s, 20ms, 300us, 7000ns); peak: when it had the most
+    /// areas [default: the end]
     #[arg(long, value_name = "TIME|EVENT")]
     pub(crate) at: Option<Moment>,
     /// The process to show [default: the first]
@@ -222,6 +229,10 @@ pub(crate) struct Show {
     /// Print, between areas that touch, why they were not merged
     #[arg(long)]
     pub(crate) reasons: bool,
+    /// Print what the areas are instead, as samara inspect does: in groups, what they look like,
+    /// why they are apart, and the gaps
+    #[arg(long, conflicts_with = "reasons")]
+    pub(crate) summary: bool,
 }
 
 /// Print every event of a trace
@@ -230,6 +241,9 @@ pub(crate) struct Show {
 Examples:
   samara events t.samara | less
   samara events t.samara --json | jq -r 'select(.call == \"mmap\") | .args[1]'
+  samara events t.samara --call mprotect --failed --from 1.5s
+  samara events t.samara --name libc.so
+  samara events t.samara --follow              while it is recorded
   samara events t.samara --stacks              after samara trace --stacks
   samara events t.samara --folded | inferno-flamegraph > calls.svg
 
@@ -250,6 +264,45 @@ pub(crate) struct Events {
     /// outermost first and the call last, then how many calls it made. FILE is read twice
     #[arg(long, conflicts_with_all = ["json", "stacks"])]
     pub(crate) folded: bool,
+    /// Go on as the trace grows, until its recorder ends it
+    #[arg(short, long, conflicts_with_all = ["folded", "stacks"])]
+    pub(crate) follow: bool,
+    #[command(flatten)]
+    pub(crate) only: Only,
+}
+
+/// Which events to print. Each option may be given several times, and one of its values must hold
+#[derive(Args, Clone, Debug, Default)]
+#[command(next_help_heading = "Only events")]
+pub(crate) struct Only {
+    /// Of this process
+    #[arg(long)]
+    pub(crate) pid: Vec<u32>,
+    /// Of this thread
+    #[arg(long)]
+    pub(crate) tid: Vec<u32>,
+    /// Of this system call (mmap, munmap, ...)
+    #[arg(long = "call", value_name = "NAME", value_parser = call)]
+    pub(crate) calls: Vec<u32>,
+    /// With TEXT in the name of an area, a file or a program
+    #[arg(long = "name", value_name = "TEXT")]
+    pub(crate) names: Vec<String>,
+    /// That failed
+    #[arg(long)]
+    pub(crate) failed: bool,
+    /// From this one (300), or from this time on (1.5s, 20ms, 300us, 7000ns)
+    #[arg(long, value_name = "TIME|EVENT")]
+    pub(crate) from: Option<Moment>,
+    /// Up to this one, or up to this time
+    #[arg(long, value_name = "TIME|EVENT")]
+    pub(crate) to: Option<Moment>,
+}
+
+fn call(text: &str) -> Result<u32, String> {
+    let named = |nr: &u32| samara_trace::file::call_name(*nr) == Some(text);
+    (0..1024)
+        .find(named)
+        .ok_or_else(|| "give a call that can change an address space, such as mmap, brk or madvise".to_owned())
 }
 
 /// Print the summary of a recording again
@@ -289,7 +342,8 @@ pub(crate) struct Who {
     #[arg(value_parser = address)]
     pub(crate) address: u64,
     /// Stop after the event with this number (300), or before the first event that finished later
-    /// than this time (1.5s, 20ms, 300us, 7000ns) [default: the end]
+    /// than this time (1.5s, 20ms, 300us, 7000ns); peak: when it had the most areas [default: the
+    /// end]
     #[arg(long, value_name = "TIME|EVENT")]
     pub(crate) at: Option<Moment>,
     /// The process [default: the first]

@@ -25,9 +25,10 @@ const GROUPS: usize = 64;
 
 /// Writes an event as one object. It may be large, so areas and steps are written one by one.
 ///
-/// With `stacks` it has the frames of its stack.
-pub(crate) fn event(out: &mut dyn Write, event: &Event, stacks: Option<&Stacks>) -> io::Result<()> {
-    Ok(One(event, stacks).serialize(&mut Serializer::with_formatter(out, Escaping))?)
+/// `areas` is the number of areas of the space after the event. With `stacks` it has the frames of
+/// its stack.
+pub(crate) fn event(out: &mut dyn Write, event: &Event, areas: Option<u64>, stacks: Option<&Stacks>) -> io::Result<()> {
+    Ok(One(event, areas, stacks).serialize(&mut Serializer::with_formatter(out, Escaping))?)
 }
 
 /// Writes compact JSON, and escapes the characters that [`clean_json`] escapes.
@@ -47,7 +48,7 @@ impl Formatter for Escaping {
     }
 }
 
-struct One<'a>(&'a Event, Option<&'a Stacks>);
+struct One<'a>(&'a Event, Option<u64>, Option<&'a Stacks>);
 
 impl Serialize for One<'_> {
     fn serialize<S: serde::Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
@@ -69,9 +70,10 @@ impl Serialize for One<'_> {
         map.serialize_entry("plan", &Each(&e.plan, step))?;
         map.serialize_entry("window", &e.window.map(|(start, end)| [start, end]))?;
         map.serialize_entry("areas", &Each(&e.areas, area))?;
+        map.serialize_entry("space_areas", &self.1)?;
         map.serialize_entry("text", &e.text)?;
         map.serialize_entry("stack", &e.stack)?;
-        if let Some(stacks) = self.1 {
+        if let Some(stacks) = self.2 {
             let stack = e.stack.and_then(|number| stacks.stack(number));
             let end = stack.map(|stack| match stack.end {
                 StackEnd::First => "first",
@@ -253,6 +255,9 @@ pub(crate) fn summary(s: &Summary, r: &Recorded<'_>) -> Value {
         "program_ns": r.program_ns,
         "exit_code": r.exit_code,
         "execs": s.execs,
+        "busiest": s.busiest.iter().map(|p| json!({
+            "pid": p.pid, "program": p.program, "calls": p.calls, "areas_peak": p.areas_peak,
+        })).collect::<Vec<_>>(),
         "calls": calls,
         "overlapped": s.overlapped,
         "learnt": s.learnt,

@@ -15,8 +15,8 @@ use crate::output::{BOLD, CYAN, DIM, GREEN, RED, clean, styled};
 const UNSURE_MARK: &str = " [unsure: calls overlapped]";
 
 /// Writes the line without its newline. Text that a program chose is escaped. The line is written
-/// in pieces, because it may be long.
-pub(crate) fn line(out: &mut dyn Write, event: &Event) -> io::Result<()> {
+/// in pieces, because it may be long. `areas` is the number of areas of the space after the event.
+pub(crate) fn line(out: &mut dyn Write, event: &Event, areas: Option<u64>) -> io::Result<()> {
     let seconds = format!("{}.{:06}", event.exit_ns / 1_000_000_000, event.exit_ns / 1000 % 1_000_000);
     let task = if event.pid == event.tid { event.pid.to_string() } else { format!("{}/{}", event.pid, event.tid) };
     let number = styled(DIM, format!("{:>6} {seconds:>11}", event.seq));
@@ -28,7 +28,10 @@ pub(crate) fn line(out: &mut dyn Write, event: &Event) -> io::Result<()> {
             _ => write!(out, ", {}", step(one))?,
         }
     }
-    Ok(())
+    match areas.filter(|_| !event.plan.is_empty()) {
+        Some(areas) => write!(out, " {}", styled(DIM, format!("({})", plural(areas, "area")))),
+        None => Ok(()),
+    }
 }
 
 fn what(out: &mut dyn Write, event: &Event) -> io::Result<()> {
@@ -69,7 +72,10 @@ fn call(out: &mut dyn Write, event: &Event) -> io::Result<()> {
     let duration = time(event.exit_ns.saturating_sub(event.entry_ns)).replace(' ', "");
     let overlapped = if event.overlapped { " ~" } else { "" };
     let duration = styled(DIM, format!("<{duration}>"));
-    write!(out, "{} = {result} {duration}{overlapped}", args::call(&name, &event.args))?;
+    // The area that a map made has the name of its file.
+    let made = event.areas.iter().find(|area| area.start <= event.result as u64 && (event.result as u64) < area.end);
+    let file = made.filter(|area| area.inode != 0 && event.args[4] as i32 >= 0).map(|area| &*area.name);
+    write!(out, "{} = {result} {duration}{overlapped}", args::call(&name, &event.args, file))?;
     match event.text.as_str() {
         "" => Ok(()),
         UNSURE => write!(out, "{UNSURE_MARK}"),

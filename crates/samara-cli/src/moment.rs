@@ -11,6 +11,8 @@ pub(crate) enum Moment {
     Event(u64),
     /// This number of nanoseconds after the recording began.
     Time(u64),
+    /// When the process had the most areas. Whoever reads the trace finds out which event that was.
+    Peak,
 }
 
 impl Moment {
@@ -19,7 +21,26 @@ impl Moment {
         match self {
             Moment::Event(seq) => event.seq <= seq,
             Moment::Time(ns) => event.exit_ns <= ns,
+            Moment::Peak => true,
         }
+    }
+}
+
+/// A span of time, from one moment to another, both included.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct During {
+    pub(crate) from: Option<Moment>,
+    pub(crate) to: Option<Moment>,
+}
+
+impl During {
+    pub(crate) fn includes(self, event: &Event) -> bool {
+        let begun = match self.from {
+            Some(Moment::Event(seq)) => event.seq >= seq,
+            Some(Moment::Time(ns)) => event.exit_ns >= ns,
+            Some(Moment::Peak) | None => true,
+        };
+        begun && self.to.is_none_or(|to| to.includes(event))
     }
 }
 
@@ -27,7 +48,11 @@ impl FromStr for Moment {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let wrong = || "give an event's number (300), or a time with a unit (1.5s, 20ms, 300us, 7000ns)".to_owned();
+        let wrong =
+            || "give an event's number (300), or a time with a unit (1.5s, 20ms, 300us, 7000ns), or peak".to_owned();
+        if text == "peak" {
+            return Ok(Moment::Peak);
+        }
         if let Ok(seq) = text.parse() {
             return Ok(Moment::Event(seq));
         }

@@ -14,6 +14,8 @@ use crate::{args, line, survey};
 
 /// Kinds of calls with a row of their own; the others are summed up in one row.
 const CALLS: usize = 8;
+/// Processes with a row, if there are several.
+const PROCESSES: usize = 4;
 /// Kinds of failures with a row.
 const FAILURES: usize = 4;
 /// From this number of areas on it is told what the largest space is.
@@ -35,6 +37,10 @@ pub(crate) fn screen(title: &str, s: &Summary, r: &Recorded<'_>) -> String {
         let _ = writeln!(out, "  {} {text}", styled(DIM, format!("{name:<10}")));
     };
     row("processes", format!("{}, {}", count(s.processes), plural(s.execs, "program")));
+    for process in s.busiest.iter().filter(|_| s.processes > 1).take(PROCESSES) {
+        let (areas, calls) = (plural(process.areas_peak, "area"), plural(process.calls, "call"));
+        row("", format!("{} {}: at most {areas}, {calls}", process.pid, short(&clean(&process.program))));
+    }
     let mut calls: Vec<_> = s.calls.iter().collect();
     calls.sort_by_key(|(name, c)| (std::cmp::Reverse(c.total_ns), *name));
     let width = calls.iter().map(|(name, _)| name.len()).max().unwrap_or(0);

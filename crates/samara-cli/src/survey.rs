@@ -22,8 +22,26 @@ const BOUNDARIES: usize = 6;
 /// From this part of the limit on, the number of areas is shown in red: nine tenths.
 const NEAR: (u64, u64) = (9, 10);
 
+/// What is known of the areas besides themselves.
+#[derive(Clone, Copy)]
+pub(crate) struct Scope<'a> {
+    pub(crate) known: Known,
+    /// How many areas there may be.
+    pub(crate) limit: Option<u64>,
+    pub(crate) threads: Option<u64>,
+    pub(crate) notes: &'a [String],
+}
+
+impl<'a> Scope<'a> {
+    pub(crate) fn of(look: &'a Look) -> Self {
+        let process = look.process.as_ref();
+        let (limit, threads) = (process.and_then(|p| p.limit), process.map(|p| p.threads));
+        Scope { known: look.known, limit, threads, notes: &look.notes }
+    }
+}
+
 /// The survey as lines. `title` names what was looked at.
-pub(crate) fn screen(title: &str, survey: &Survey, look: &Look) -> String {
+pub(crate) fn screen(title: &str, survey: &Survey, scope: Scope<'_>) -> String {
     let mut out = String::new();
     let mut rows = |name: &str, texts: Vec<String>| {
         for (i, text) in texts.into_iter().enumerate() {
@@ -31,13 +49,12 @@ pub(crate) fn screen(title: &str, survey: &Survey, look: &Look) -> String {
             let _ = writeln!(out, "  {} {text}", styled(DIM, format!("{:<10}", if i == 0 { name } else { "" })));
         }
     };
-    rows("areas", vec![areas(survey, look.process.as_ref().and_then(|p| p.limit))]);
+    rows("areas", vec![areas(survey, scope.limit)]);
     rows("groups", groups(&survey.groups));
-    let threads = look.process.as_ref().map(|p| p.threads);
-    rows("look like", survey.patterns.iter().map(|p| pattern(p, look.known) + &doubt(p, threads)).collect());
-    rows("apart", boundaries(&survey.boundaries, look.known));
+    rows("look like", survey.patterns.iter().map(|p| pattern(p, scope.known) + &doubt(p, scope.threads)).collect());
+    rows("apart", boundaries(&survey.boundaries, scope.known));
     rows("gaps", gaps(&survey.gaps));
-    rows("note", look.notes.iter().map(|note| clean(note)).collect());
+    rows("note", scope.notes.iter().map(|note| clean(note)).collect());
     format!("{} {}\n{out}", styled(BOLD, "samara:"), clean(title))
 }
 

@@ -64,7 +64,8 @@ impl<'a> Sites<'a> {
         if first <= last { &all[first..=last] } else { all }
     }
 
-    /// The functions of a site's stack by name, the innermost first, without those of the C library.
+    /// The functions of a site's stack by name, the innermost first, without those of the C
+    /// library.
     pub(crate) fn functions(self, site: &Site) -> Vec<String> {
         let names = |frame: &Frame| self.stacks.names(frame).into_iter().rev().map(|name| clean(&name));
         self.frames(site).iter().flat_map(names).collect()
@@ -84,10 +85,11 @@ impl<'a> Sites<'a> {
     /// What a site does, with the arguments of its first call.
     pub(crate) fn text(self, site: &Site) -> String {
         match (site.kind, site.nr) {
-            (EventKind::Call, Some(nr)) => args::call(&line::name(nr), &site.args),
+            (EventKind::Call, Some(nr)) => args::call(&line::name(nr), &site.args, None),
             (EventKind::Call, None) => "calls from more places than are told apart".to_owned(),
             (EventKind::Exec, _) => "the start of the program".to_owned(),
             (EventKind::Fork, _) => "a fork".to_owned(),
+            (EventKind::Found, _) => "there when the recording began".to_owned(),
             (EventKind::Learnt, _) => "no call (a stack that grew, for example)".to_owned(),
             (kind, _) => kind_name(kind).to_owned(),
         }

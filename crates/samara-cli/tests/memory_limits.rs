@@ -122,7 +122,7 @@ fn bounded(what: &str, bytes: &[u8]) -> Result<(), String> {
         mib(json)
     );
     assert!(reader <= READER, "{what}: reading took {reader} bytes");
-    assert!(lines.max(json) <= READER + REST, "{what}: events took {lines} bytes, events --json {json}");
+    assert!(lines.max(json) <= READER + REPLAY + REST, "{what}: events took {lines} bytes, events --json {json}");
     assert!(replay.max(most) <= READER + REPLAY + REST, "{what}: {replay}, {most} bytes");
     assert!(tally <= READER + REPLAY + ORIGINS + REST, "{what}: {tally} bytes");
     shown

@@ -1,32 +1,55 @@
 //! `samara events FILE`: prints every event, as lines or as JSON.
 
 use std::collections::BTreeMap;
+use std::fs::File;
 use std::io::{self, Read, Write};
 use std::process::ExitCode;
+use std::time::Duration;
 
 use samara_trace::event::Event;
-use samara_trace::file::{FileError, Stacks, TraceReader};
+use samara_trace::file::{FileError, Replay, Stacks, TraceReader};
 
-use crate::cli::Events;
-use crate::{json, line, output};
+use crate::cli::{Events, Only};
+use crate::moment::{During, Moment};
+use crate::{args, json, line, output};
+
+/// How often a trace that grows is looked at.
+const INTERVAL: Duration = Duration::from_millis(100);
 
 pub(crate) fn run(args: &Events) -> ExitCode {
     let stacks = match (args.stacks || args.folded).then(|| super::stacks_of(&args.file)).transpose() {
         Ok(stacks) => stacks,
         Err(code) => return code,
     };
-    let reader = match super::open(&args.file) {
-        Ok(reader) => reader,
-        Err(code) => return code,
-    };
+    if [args.only.from, args.only.to].contains(&Some(Moment::Peak)) {
+        return super::failed(
+            "--from and --to take an event's number or a time: samara show FILE --at peak".to_owned(),
+        );
+    }
+    let how = How { json: args.json, flush: args.follow, stacks: stacks.as_ref(), only: &args.only };
     let mut damage = Ok(());
-    let printed = output::styled_stdout(|out| {
-        damage = match &stacks {
-            Some(stacks) if args.folded => fold(reader, stacks, out)?,
-            stacks => print(reader, args.json, stacks.as_ref(), out)?,
+    let printed = if args.follow {
+        let reader = match super::open_as(&args.file, Following) {
+            Ok(reader) => reader,
+            Err(code) => return code,
         };
-        Ok(())
-    });
+        output::styled_stdout(|out| {
+            damage = print(reader, how, out)?;
+            Ok(())
+        })
+    } else {
+        let reader = match super::open(&args.file) {
+            Ok(reader) => reader,
+            Err(code) => return code,
+        };
+        output::styled_stdout(|out| {
+            damage = match &stacks {
+                Some(stacks) if args.folded => fold(reader, stacks, &args.only, out)?,
+                _ => print(reader, how, out)?,
+            };
+            Ok(())
+        })
+    };
     match (printed, damage) {
         (Err(error), _) => super::failed(format!("cannot write to standard output: {error}")),
         (Ok(()), Err(damage)) => super::unreadable(&args.file, &damage),
@@ -34,29 +57,82 @@ pub(crate) fn run(args: &Events) -> ExitCode {
     }
 }
 
-/// Prints every event on a line. The inner result is that of reading the trace.
+/// A file that grows: at its end it waits for more.
+struct Following(File);
+
+impl Read for Following {
+    fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
+        loop {
+            match self.0.read(bytes) {
+                Ok(0) if !bytes.is_empty() => std::thread::sleep(INTERVAL),
+                other => return other,
+            }
+        }
+    }
+}
+
+/// How to print events, and which.
+#[derive(Clone, Copy)]
+pub(crate) struct How<'a> {
+    pub(crate) json: bool,
+    /// Whether each line is written at once.
+    pub(crate) flush: bool,
+    pub(crate) stacks: Option<&'a Stacks>,
+    pub(crate) only: &'a Only,
+}
+
+impl Only {
+    /// Whether an event is asked for.
+    fn includes(&self, event: &Event) -> bool {
+        let one_of = |wanted: &[u32], is: u32| wanted.is_empty() || wanted.contains(&is);
+        let named = |name: &String| event.text.contains(name) || event.areas.iter().any(|a| a.name.contains(name));
+        let is_asked = self.pid.is_empty() && self.tid.is_empty() && self.calls.is_empty() && self.names.is_empty();
+        (is_asked && !self.failed || !event.kind.defines())
+            && one_of(&self.pid, event.pid)
+            && one_of(&self.tid, event.tid)
+            && (self.calls.is_empty() || event.nr.is_some_and(|nr| self.calls.contains(&nr)))
+            && (self.names.is_empty() || self.names.iter().any(named))
+            && (!self.failed || (event.nr.is_some() && args::errno(event.result).is_some()))
+            && During { from: self.from, to: self.to }.includes(event)
+    }
+}
+
+/// Prints events, each on a line. The inner result is that of reading the trace.
 pub(crate) fn print<R: Read>(
     reader: TraceReader<R>,
-    as_json: bool,
-    stacks: Option<&Stacks>,
+    how: How<'_>,
     out: &mut dyn Write,
 ) -> io::Result<Result<(), FileError>> {
+    // Where the spaces take too much memory, the numbers of areas are left out from there on.
+    let mut replay = Some(Replay::default());
     for event in reader {
-        match event {
-            Ok(event) if as_json => json::event(out, &event, stacks)?,
-            // They say what others refer to.
-            Ok(event) if event.kind.defines() => continue,
-            Ok(event) => {
-                line::line(out, &event)?;
-                if let Some(stacks) = stacks
-                    && let Some(stack) = event.stack.and_then(|number| stacks.stack(number))
-                {
-                    line::stack(out, stacks, stack)?;
-                }
-            }
+        let event = match event {
+            Ok(event) => event,
             Err(error) => return Ok(Err(error)),
+        };
+        replay = replay.and_then(|mut replay| replay.apply(&event).is_ok().then_some(replay));
+        if !how.only.includes(&event) {
+            continue;
+        }
+        let space = replay.as_ref().and_then(|replay| replay.space(event.space));
+        let areas = space.map(|space| space.len() as u64);
+        if how.json {
+            json::event(out, &event, areas, how.stacks)?;
+        } else if event.kind.defines() {
+            // They say what others refer to.
+            continue;
+        } else {
+            line::line(out, &event, areas)?;
+            if let Some(stacks) = how.stacks
+                && let Some(stack) = event.stack.and_then(|number| stacks.stack(number))
+            {
+                line::stack(out, stacks, stack)?;
+            }
         }
         out.write_all(b"\n")?;
+        if how.flush {
+            out.flush()?;
+        }
     }
     Ok(Ok(()))
 }
@@ -65,11 +141,13 @@ pub(crate) fn print<R: Read>(
 pub(crate) fn fold<R: Read>(
     reader: TraceReader<R>,
     stacks: &Stacks,
+    only: &Only,
     out: &mut dyn Write,
 ) -> io::Result<Result<(), FileError>> {
     let (mut calls, mut damage) = (BTreeMap::new(), Ok(()));
     for event in reader {
         match event {
+            Ok(event) if !only.includes(&event) => {}
             Ok(Event { stack: Some(stack), nr: Some(nr), .. }) => *calls.entry((stack, nr)).or_insert(0_u64) += 1,
             Ok(_) => {}
             Err(error) => {

@@ -52,7 +52,9 @@ fn report(args: &Inspect, again: Option<(u32, Duration)>, look: Look) -> io::Res
     let mut before = Survey::of(&look.areas, look.known);
     let first = |out: &mut dyn Write, survey: &Survey| match args.json {
         true => json(out, survey, &look, Duration::ZERO),
-        false => write!(out, "{}", survey::screen(&survey::title(&look, &name(args)), survey, &look)),
+        false => {
+            write!(out, "{}", survey::screen(&survey::title(&look, &name(args)), survey, survey::Scope::of(&look)))
+        }
     };
     let mut open = print(|out| first(out, &before))?;
     let Some((pid, every)) = again else { return Ok(()) };

@@ -16,14 +16,16 @@ mod why;
 
 use std::ffi::OsString;
 use std::fs::File;
+use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::process::ExitCode;
 
 use clap::Parser;
-use samara_trace::file::{Fault, FileError, Printable, Stacks, TraceReader, name_text};
+use samara_trace::file::{Fault, FileError, Printable, Replay, Stacks, TraceReader, name_text};
 
 use crate::cli::{Cli, Command};
+use crate::moment::Moment;
 use crate::output::{self, error, shown, waiting};
 use crate::{exit, output::clean};
 
@@ -78,9 +80,37 @@ fn usage_error(wrong: clap::Error) -> ExitCode {
 
 /// Opens a trace; prints why if that fails.
 fn open(path: &Path) -> Result<TraceReader<File>, ExitCode> {
+    open_as(path, |file| file)
+}
+
+/// Opens a trace that is read as `how` says.
+fn open_as<R: Read>(path: &Path, how: impl FnOnce(File) -> R) -> Result<TraceReader<R>, ExitCode> {
     let file = waiting(path, "a writer", || File::open(path));
     let file = file.map_err(|e| failed(format!("cannot open {}: {e}", shown(path))))?;
-    TraceReader::new(file).map_err(|e| unreadable(path, &e))
+    TraceReader::new(how(file)).map_err(|e| unreadable(path, &e))
+}
+
+/// The event at which the process, the first one of the trace if none is given, had the most areas;
+/// other moments as they are. Prints why if it cannot be found. A trace is opened again afterwards.
+fn moment(path: &Path, at: Option<Moment>, pid: Option<u32>) -> Result<Option<Moment>, ExitCode> {
+    if at != Some(Moment::Peak) {
+        return Ok(at);
+    }
+    if path.metadata().is_ok_and(|file| !file.is_file()) {
+        return Err(failed(format!("{}: the peak is found by reading the trace twice: give a file", shown(path))));
+    }
+    let (mut pid, mut replay, mut most) = (pid, Replay::default(), (0, 0));
+    for event in open(path)?.map_while(Result::ok) {
+        let pid = *pid.get_or_insert(event.pid);
+        if replay.apply(&event).is_err() {
+            break;
+        }
+        let areas = replay.space_of(pid).map_or(0, |space| space.len());
+        if areas > most.0 {
+            most = (areas, event.seq);
+        }
+    }
+    Ok(Some(Moment::Event(most.1)))
 }
 
 /// The stacks of a trace, which is opened again afterwards. Prints why if that fails.

@@ -7,11 +7,13 @@ use samara_trace::event::AreaRecord;
 use samara_trace::file::{
     FileError, MapsLine, Printable, Process, Replay, Space, TraceReader, name_bytes, name_text, reasons,
 };
+use samara_trace::survey::{Known, Survey};
 
 use crate::cli::Show;
 use crate::format::{plural, time};
 use crate::moment::Moment;
 use crate::output::{self, clean, short};
+use crate::survey::{self, Scope};
 
 /// Why nothing, or not everything, could be shown.
 #[derive(Debug)]
@@ -31,16 +33,20 @@ pub(crate) struct Wanted {
     pub(crate) pid: Option<u32>,
     pub(crate) at: Option<Moment>,
     pub(crate) reasons: bool,
+    /// Groups of areas instead of lines.
+    pub(crate) summary: bool,
     /// The output is a terminal, which text from a file must not control.
     pub(crate) terminal: bool,
 }
 
 pub(crate) fn run(args: &Show) -> ExitCode {
-    let reader = match super::open(&args.file) {
-        Ok(reader) => reader,
+    let opened = super::moment(&args.file, args.at, args.pid).and_then(|at| Ok((at, super::open(&args.file)?)));
+    let (at, reader) = match opened {
+        Ok(opened) => opened,
         Err(code) => return code,
     };
-    let wanted = Wanted { pid: args.pid, at: args.at, reasons: args.reasons, terminal: output::to_terminal() };
+    let wanted =
+        Wanted { pid: args.pid, at, reasons: args.reasons, summary: args.summary, terminal: output::to_terminal() };
     let mut stop = None;
     let printed = output::stdout(|out| match show(reader, wanted, out) {
         Err(Stop::Output(error)) => Err(error),
@@ -121,7 +127,18 @@ pub(crate) fn show<R: Read>(mut reader: TraceReader<R>, wanted: Wanted, out: &mu
             (None, None) => Stop::Nothing(no_process(&replay, pid)),
         });
     };
-    print(out, space, &reader.header().gate, wanted).map_err(Stop::Output)?;
+    match wanted.summary {
+        false => print(out, space, &reader.header().gate, wanted),
+        true => {
+            let areas: Vec<AreaRecord> = space.areas().collect();
+            let program = pid.and_then(|pid| replay.process(pid)).map_or("", |process| &process.program);
+            let title = format!("process {} ({program})", pid.unwrap_or(0));
+            let scope = Scope { known: Known::All, limit: None, threads: None, notes: &[] };
+            let text = survey::screen(&title, &Survey::of(&areas, Known::All), scope);
+            out.write_all(anstream::adapter::strip_str(&text).to_string().as_bytes())
+        }
+    }
+    .map_err(Stop::Output)?;
     damage.map_or(Ok(()), |damage| Err(Stop::Unreadable(None, damage)))
 }
 

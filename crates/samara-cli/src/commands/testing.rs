@@ -6,8 +6,10 @@ use std::io::{self, Read, Write};
 
 use samara_trace::file::{FileError, Stacks, TraceReader};
 
+use super::events::How;
 use super::show::{Stop, Wanted};
 use super::{events, show};
+use crate::cli::Only;
 use crate::moment::Moment;
 
 /// Writes what `samara show` prints. The error is its message.
@@ -22,7 +24,7 @@ pub fn show(
     out: &mut dyn Write,
 ) -> Result<(), String> {
     let reader = TraceReader::new(input).map_err(|error| error.to_string())?;
-    let wanted = Wanted { pid, at: event.map(Moment::Event), reasons, terminal };
+    let wanted = Wanted { pid, at: event.map(Moment::Event), reasons, summary: false, terminal };
     show::show(reader, wanted, out).map_err(|stop| match stop {
         Stop::Nothing(why) => why,
         Stop::Unreadable(why, error) => format!("{}{error}", why.unwrap_or_default()),
@@ -36,7 +38,8 @@ pub fn show(
 /// The trace cannot be read.
 pub fn events(input: impl Read, json: bool, out: &mut dyn Write) -> Result<(), String> {
     let reader = TraceReader::new(input).map_err(|error| error.to_string())?;
-    said(events::print(reader, json, None, out))
+    let only = Only::default();
+    said(events::print(reader, How { json, flush: false, stacks: None, only: &only }, out))
 }
 
 fn said(printed: io::Result<Result<(), FileError>>) -> Result<(), String> {
@@ -54,8 +57,9 @@ pub fn stacks(input: impl Read + Clone, out: &mut dyn Write) -> Result<(), Strin
     for event in open()?.map_while(Result::ok) {
         stacks.note(&event).map_err(|error| error.to_string())?;
     }
-    said(events::print(open()?, false, Some(&stacks), out))?;
-    said(events::fold(open()?, &stacks, out))
+    let only = Only::default();
+    said(events::print(open()?, How { json: false, flush: false, stacks: Some(&stacks), only: &only }, out))?;
+    said(events::fold(open()?, &stacks, &only, out))
 }
 
 /// The line that `trace` prints for a program's words, and the words as file names in its messages.

@@ -80,6 +80,9 @@ fn recorded(
 ) -> Result<(Status, bool), ExitCode> {
     let path = args.outputs.output.as_deref().unwrap_or(default_path);
     let (sink, json) = files::open(Some(path), args.outputs.summary_json.as_deref(), words, left)?;
+    if let (Some(sink), Some(bytes)) = (&sink, args.max_size) {
+        sink.limit(bytes);
+    }
     let mut sink = sink.ok_or(exit::USAGE)?;
     match record(&mut sink) {
         Ok(outcome) => {

@@ -14,10 +14,12 @@ use crate::output::{self, BOLD, DIM, clean, clean_json, styled};
 use crate::{json, line};
 
 pub(crate) fn run(args: &Who) -> ExitCode {
-    let reader = match super::open(&args.file) {
-        Ok(reader) => reader,
+    let opened = super::moment(&args.file, args.at, args.pid).and_then(|at| Ok((at, super::open(&args.file)?)));
+    let (at, reader) = match opened {
+        Ok(opened) => opened,
         Err(code) => return code,
     };
+    let args = &Who { at, file: args.file.clone(), ..*args };
     let mut end = Ok(End::default());
     let printed = output::styled_stdout(|out| {
         end = history(reader, args, out)?;
@@ -107,10 +109,10 @@ fn tell(out: &mut dyn Write, event: &Event, now: Option<&AreaRecord>, as_json: b
         write!(out, "{{\"area\":")?;
         write!(out, "{}", clean_json(&now.map_or_else(|| json!(null), json::area).to_string()))?;
         write!(out, ",\"event\":")?;
-        json::event(out, event, None)?;
+        json::event(out, event, None, None)?;
         return out.write_all(b"}\n");
     }
-    line::line(out, event)?;
+    line::line(out, event, None)?;
     match now {
         Some(area) => {
             let text = name_text(&MapsLine(area).to_bytes());

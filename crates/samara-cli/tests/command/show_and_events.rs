@@ -1,10 +1,11 @@
 //! `samara show` and `samara events` on made-up traces: what they print, and what they report of
 //! damaged ones.
 
-use std::io::Read;
+use std::io::{BufRead, BufReader, Read, Write};
 use std::process::Stdio;
 
 use samara_trace::event::{Event, EventKind};
+use samara_trace::file::{Header, TraceWriter};
 
 use crate::samples::{events, run, said, samara, stderr, stdout, trace, trace_of};
 use crate::skip::skipped;
@@ -342,4 +343,86 @@ fn a_child_s_history_ends_with_it() {
     assert_eq!(output.status.code(), Some(1), "{}", said(&output));
     let parent = run(dir.path(), &["who", "t.samara", "7f0000001000"]);
     assert_eq!(stdout(&parent).matches("mmap(").count(), 1, "{}", said(&parent));
+}
+
+#[test]
+fn events_are_chosen() {
+    let dir = tempfile::tempdir().unwrap();
+    trace(dir.path());
+    let mut all = String::new();
+    for args in [
+        &["--call", "mprotect", "--call", "mmap"][..],
+        &["--pid", "101"],
+        &["--name", "lib"],
+        &["--failed"],
+        &["--from", "2", "--to", "3"],
+        &["--from", "9999s"],
+        &["--call", "open"],
+        &["--from", "peak"],
+        &["--follow", "--stacks"],
+    ] {
+        let args: Vec<&str> = ["events", "t.samara"].into_iter().chain(args.iter().copied()).collect();
+        all += &format!("$ samara {}\n{}\n", args.join(" "), said(&run(dir.path(), &args)));
+    }
+    for args in [&["show", "t.samara", "--at", "peak"][..], &["show", "t.samara", "--summary"]] {
+        all += &format!("$ samara {}\n{}\n", args.join(" "), said(&run(dir.path(), args)));
+    }
+    insta::assert_snapshot!(all);
+}
+
+/// A trace that is still being written: what is there is printed, and what comes.
+#[test]
+fn a_trace_that_grows_is_followed() {
+    let dir = tempfile::tempdir().unwrap();
+    trace(dir.path());
+    let lines = stdout(&run(dir.path(), &["events", "t.samara"]));
+    // A batch for each event.
+    let mut writer = TraceWriter::new(Vec::new(), &Header::now("prog".as_ref(), &[])).unwrap();
+    let mut parts = vec![];
+    for event in events() {
+        writer.write(&[event]).unwrap();
+        parts.push(std::mem::take(writer.output()));
+    }
+    writer.finish().unwrap();
+    parts.push(std::mem::take(writer.output()));
+    let mut file = std::fs::File::create(dir.path().join("growing.samara")).unwrap();
+    file.write_all(&parts[0]).unwrap();
+    let mut child = samara()
+        .args(["events", "growing.samara", "--follow"])
+        .current_dir(dir.path())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut printed = BufReader::new(child.stdout.take().unwrap()).lines();
+    let mut expected = lines.lines();
+    for part in &parts[1..] {
+        assert_eq!(printed.next().unwrap().unwrap(), expected.next().unwrap());
+        let (a, b) = part.split_at(part.len() / 2);
+        file.write_all(a).unwrap();
+        file.write_all(b).unwrap();
+    }
+    assert!(printed.next().is_none() && expected.next().is_none());
+    assert!(child.wait().unwrap().success());
+}
+
+#[test]
+fn a_trace_has_at_most_the_size_that_was_asked_for() {
+    let dir = tempfile::tempdir().unwrap();
+    let many = "import mmap\nfor i in range(40000): mmap.mmap(-1, 4096).close()";
+    if !std::process::Command::new("python3").arg("-c").arg("0").status().is_ok_and(|python| python.success()) {
+        return crate::skip::skipped(format_args!("a_trace_has_at_most_the_size_that_was_asked_for: no python3"));
+    }
+    let args =
+        ["trace", "--max-size", "64KiB", "-o", "t.samara", "--summary-json", "s.json", "--", "python3", "-c", many];
+    let output = run(dir.path(), &args);
+    assert!(output.status.success(), "{}", said(&output));
+    let screen = stderr(&output);
+    assert!(screen.contains("the trace ends early") && screen.contains("limit of 65536 bytes"), "{screen}");
+    let size = std::fs::metadata(dir.path().join("t.samara")).unwrap().len();
+    assert!((65_536..4 << 20).contains(&size), "{size}");
+    let summary: serde_json::Value =
+        serde_json::from_slice(&std::fs::read(dir.path().join("s.json")).unwrap()).unwrap();
+    assert_eq!(summary["complete"], false);
+    assert!(summary["calls"]["mmap"]["count"].as_u64().unwrap() > 40_000, "the summary has all of them: {summary}");
+    assert_eq!(run(dir.path(), &["summary", "t.samara"]).status.code(), Some(3));
 }

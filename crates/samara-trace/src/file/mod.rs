@@ -56,7 +56,7 @@ pub use schema::{FORMAT, Header};
 pub use sink::{FileSink, Written};
 pub(crate) use stacks::{FRAMES, FUNCTIONS, MAX_FRAMES};
 pub use stacks::{Frame, Function, Module, Stack, StackEnd, StackError, Stacks};
-pub use summary::{CallTotals, Failure, Largest, StackTotals, Summary, Tally};
+pub use summary::{CallTotals, Failure, Largest, ProcessTotals, StackTotals, Summary, Tally};
 pub use text::{Printable, name_bytes, name_text};
 pub use timeline::Timeline;
 pub use writer::{TraceWriter, WriteError};

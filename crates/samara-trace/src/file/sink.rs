@@ -101,6 +101,8 @@ struct Queue {
     /// Set when no more events will come. `Finished` writes the end marker; `Dropped` (the sink was
     /// dropped) does not.
     end: Option<End>,
+    /// The size from which on nothing more is written.
+    limit: Option<u64>,
     /// Set when the thread has ended; says why.
     failed: Option<String>,
 }
@@ -160,6 +162,12 @@ impl FileSink {
         let thread =
             std::thread::Builder::new().name("samara-file".into()).spawn(move || write_all(&theirs, writer))?;
         Ok((shared, thread))
+    }
+
+    /// Writes no further events once the file has this many bytes. It then ends early, a batch
+    /// later at most; the summary still has all events.
+    pub fn limit(&self, bytes: u64) {
+        self.shared.lock().limit = Some(bytes);
     }
 
     /// Gives the recording up.
@@ -235,11 +243,13 @@ fn write_all(shared: &Shared, mut writer: TraceWriter<File>) -> Written {
     let mut error = None;
     let end = loop {
         let (events, end) = next_batch(shared, std::mem::take(&mut spare));
+        let limit = shared.lock().limit.filter(|limit| writer.bytes() >= *limit);
         if error.is_none() && !events.is_empty() {
-            error = writer.write(&events).err();
-            if error.is_some() {
+            error = limit.map(WriteError::Limit).or_else(|| {
+                let error = writer.write(&events).err()?;
                 cut_back(&mut writer);
-            }
+                Some(error)
+            });
         }
         for event in &events {
             tally.add(event);

@@ -20,6 +20,11 @@ const FAILURES: usize = 256;
 /// thousand areas. A file may claim more, or long names.
 const SURVEY_BYTES: usize = 128 << 20;
 
+/// Processes that are counted, and those that a summary names.
+const PROCESSES: (usize, usize) = (4096, 8);
+/// Bytes of a program's name that are kept.
+const PROGRAM: usize = 1024;
+
 /// Most stacks that are counted.
 const STACKS: usize = 1 << 22;
 
@@ -35,6 +40,7 @@ pub struct Tally {
     /// The stacks and names that were defined, and whether one could not be read.
     defined: (Stacks, bool),
     origins: Origins,
+    processes: BTreeMap<u32, ProcessTotals>,
     /// The only process whose spaces are surveyed.
     only: Option<u32>,
 }
@@ -47,6 +53,9 @@ pub struct Summary {
     pub events: u64,
     /// Number of processes. Threads do not count.
     pub processes: u64,
+    /// The processes with the most areas, and then calls, at most 8; of the first 4,096 that the
+    /// trace names. One that loads another program counts as one.
+    pub busiest: Vec<ProcessTotals>,
     /// Programs loaded, including the first.
     pub execs: u64,
     /// Calls by name. Calls whose number has no name here count as `other`.
@@ -95,6 +104,20 @@ pub struct Summary {
     /// Why the spaces could not be followed to the end, if so. Figures about areas then cover the
     /// time before.
     pub lost: Option<String>,
+}
+
+/// Totals of a process.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ProcessTotals {
+    /// The process.
+    pub pid: u32,
+    /// The last program that it loaded, or inherited.
+    pub program: String,
+    /// Calls that it made.
+    pub calls: u64,
+    /// Most areas of its spaces.
+    pub areas_peak: u64,
 }
 
 /// How many calls have a stack, and how good it is. Forks and starts of threads are calls too.
@@ -204,6 +227,7 @@ impl Tally {
             return;
         }
         self.origins.apply(event, &self.replay);
+        self.note_process(event);
         self.totals.areas_peak = self.totals.areas_peak.max(self.replay.areas());
         self.totals.mapped_bytes_peak = self.totals.mapped_bytes_peak.max(self.replay.bytes());
         // After the last space has ended the timeline keeps its last value instead of falling to 0.
@@ -229,6 +253,10 @@ impl Tally {
         if let Some((_, pid, space)) = sizes.filter(|(_, pid, _)| self.is_asked(*pid)).max() {
             self.look(space, pid, self.totals.wall_ns);
         }
+        let mut busiest: Vec<ProcessTotals> = self.processes.into_values().collect();
+        busiest.sort_by_key(|process| (std::cmp::Reverse((process.areas_peak, process.calls)), process.pid));
+        busiest.truncate(PROCESSES.1);
+        self.totals.busiest = busiest;
         self.totals.sites = self.origins.into_sites();
         self.totals.call_stacks = self.defined.0;
         self.totals
@@ -241,6 +269,22 @@ impl Tally {
         let largest = || live.max_by_key(|(_, process)| self.replay.space(process.space).map_or(0, Space::len));
         let pid = pid.or_else(|| Some(largest()?.0))?;
         self.survey(self.replay.process(pid)?.space, pid, self.totals.wall_ns)
+    }
+
+    /// Counts an event for its process.
+    fn note_process(&mut self, event: &Event) {
+        if self.processes.len() >= PROCESSES.0 && !self.processes.contains_key(&event.pid) {
+            return;
+        }
+        let areas = self.replay.space(event.space).map_or(0, |space| space.len() as u64);
+        let new = || ProcessTotals { pid: event.pid, ..ProcessTotals::default() };
+        let process = self.processes.entry(event.pid).or_insert_with(new);
+        process.calls += u64::from(event.nr.is_some());
+        process.areas_peak = process.areas_peak.max(areas);
+        let starts = matches!(event.kind, EventKind::Exec | EventKind::Fork | EventKind::Share | EventKind::Found);
+        if let Some(known) = self.replay.process(event.pid).filter(|_| starts) {
+            process.program = known.program.chars().take(PROGRAM).collect();
+        }
     }
 
     fn is_asked(&self, pid: u32) -> bool {

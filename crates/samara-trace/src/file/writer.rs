@@ -49,6 +49,8 @@ pub enum WriteError {
     OutOfOrder(u64, u64),
     /// The events could not be encoded.
     Encode(String),
+    /// The file has reached the size that it may have, in bytes.
+    Limit(u64),
 }
 
 impl fmt::Display for WriteError {
@@ -59,6 +61,7 @@ impl fmt::Display for WriteError {
                 write!(f, "event {seq} has {size} bytes; a batch of a trace file has at most {limit}")
             }
             WriteError::OutOfOrder(seq, due) => write!(f, "event {seq} came where event {due} was due"),
+            WriteError::Limit(bytes) => write!(f, "it has reached its limit of {bytes} bytes"),
             WriteError::Encode(why) => write!(f, "the events could not be encoded: {why}"),
         }
     }
