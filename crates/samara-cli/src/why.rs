@@ -59,9 +59,19 @@ impl<'a> Sites<'a> {
         };
         let is_start = |frame: &Frame| self.stacks.names(frame) == ["_start"];
         let all = &*stack.frames;
-        let first = all.iter().position(|frame| !is_between(frame)).unwrap_or(0);
-        let last = all.iter().rposition(|frame| !is_between(frame) && !is_start(frame)).unwrap_or(0);
-        if first <= last { &all[first..=last] } else { all }
+        let first = all.iter().position(|frame| !is_between(frame));
+        let last = all.iter().rposition(|frame| !is_between(frame) && !is_start(frame));
+        if let (Some(first), Some(last)) = (first, last)
+            && first <= last
+        {
+            return &all[first..=last];
+        }
+        // The loader, for example: without the function that only makes the call.
+        let call = site.nr.map(line::name).unwrap_or_default();
+        let is_wrapper =
+            |name: &String| name.trim_start_matches("__GI_").trim_matches('_').trim_end_matches("64") == call;
+        let inner = all.iter().position(|frame| !self.stacks.names(frame).iter().any(is_wrapper)).unwrap_or(0);
+        &all[inner..]
     }
 
     /// The functions of a site's stack by name, the innermost first, without those of the C
@@ -127,7 +137,7 @@ pub(crate) fn sentence(v: &Verdict) -> String {
         }
         (VerdictKind::Leaked, Some(_)) => format!("{areas} of files that were deleted and are still mapped, {all}"),
         _ => {
-            let kept = v.kept.map_or_else(String::new, |kept| {
+            let kept = v.parts.first().and_then(|part| part.kept).map_or_else(String::new, |kept| {
                 format!(": {} of {} are still there", count(kept.alive), plural(kept.made, "mapping"))
             });
             format!("{areas}, {all}{kept}, and they came up to the end")
@@ -199,7 +209,8 @@ pub(crate) fn screen(title: &str, largest: &Largest, why: &Why, sites: Sites<'_>
 
 fn rows_of_part(row: &mut impl FnMut(&str, String), verdict: &Verdict, part: &Part, sites: Sites<'_>) {
     let Some(site) = sites.site(part.site) else { return };
-    let kept = verdict.kept.filter(|_| part.role == Role::Made && verdict.kind != VerdictKind::Leaked);
+    // The sentence of a leak has it already.
+    let kept = part.kept.filter(|_| verdict.kind != VerdictKind::Leaked || verdict.pattern.is_some());
     let kept = kept.map_or_else(String::new, |kept| {
         let grows = if kept.grows { ", up to the end" } else { "" };
         format!("; {} of {} still there{grows}", count(kept.alive), plural(kept.made, "mapping"))
@@ -266,11 +277,11 @@ pub(crate) fn parts(why: &Why, sites: Sites<'_>) -> Value {
             "common_size": v.common,
             "start": v.first.0,
             "end": v.first.1,
-            "kept": v.kept.map(|kept| json!({
-                "made": kept.made, "alive": kept.alive, "bytes": kept.bytes, "grows": kept.grows,
-            })),
             "parts": v.parts.iter().map(|part| json!({
                 "role": part.role.name(), "site": part.site, "times": part.times,
+                "kept": part.kept.map(|kept| json!({
+                    "made": kept.made, "alive": kept.alive, "bytes": kept.bytes, "grows": kept.grows,
+                })),
             })).collect::<Vec<_>>(),
         })
     };

@@ -94,7 +94,8 @@ pub struct Space {
     /// Whether it was checked at its end.
     over: bool,
     program: Arc<str>,
-    /// Number of areas when `has_grown` was last true.
+    /// Most areas since `has_peaked` was last true, and the number then.
+    most: u64,
     looked: u64,
 }
 
@@ -320,15 +321,18 @@ impl Replay {
         self.spaces.get(&space).is_some_and(|space| space.users == 1)
     }
 
-    /// Whether a space has more than 64 areas, and a quarter more than when this was last true.
-    pub(crate) fn has_grown(&mut self, space: u64) -> bool {
+    /// Whether a space has begun to shrink after it had grown by a sixteenth since this was last
+    /// true, and has more than 64 areas. Asked after each event it is true near each peak, and so
+    /// seldom that whoever looks at all areas then takes O(n) in all for a space that grows to n.
+    pub(crate) fn has_peaked(&mut self, space: u64) -> bool {
         let Some(space) = self.spaces.get_mut(&space) else { return false };
         let areas = space.map.len() as u64;
-        let grown = areas > 64 && areas > space.looked + space.looked / 4;
-        if grown {
-            space.looked = areas;
+        space.most = space.most.max(areas);
+        let peaked = areas < space.most && areas > 64 && areas > space.looked + space.looked / 16;
+        if peaked {
+            (space.looked, space.most) = (areas, areas);
         }
-        grown
+        peaked
     }
 }
 

@@ -133,8 +133,8 @@ pub struct StackTotals {
     pub guessed: u64,
 }
 
-/// The space that had the most areas, at its end or near its peak: when it had last grown by a
-/// quarter.
+/// The space that had the most areas, at its end or near its peak: when it began to shrink after it
+/// had grown by a sixteenth.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Largest {
@@ -235,8 +235,8 @@ impl Tally {
             0 => self.totals.timeline.lasts(event.exit_ns),
             areas => self.totals.timeline.add(event.exit_ns, areas),
         }
-        // Near a peak too: each time a space has grown by a quarter.
-        if self.replay.has_grown(event.space) {
+        // Near a peak too.
+        if self.replay.has_peaked(event.space) {
             self.look(event.space, event.pid, event.exit_ns);
         }
     }

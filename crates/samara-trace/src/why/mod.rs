@@ -86,6 +86,8 @@ pub struct Part {
     pub site: u32,
     /// How many areas, boundaries or holes of the verdict they made.
     pub times: u64,
+    /// Of calls that mapped memory: how much of it is still there. Forks count what they copy.
+    pub kept: Option<Kept>,
 }
 
 /// One answer to the question, with its evidence.
@@ -111,9 +113,6 @@ pub struct Verdict {
     pub common: u64,
     /// First address and end of the first of them.
     pub first: (u64, u64),
-    /// Of memory that was mapped by the first site: how often, how much of it is still there, and
-    /// whether that went on to the end. Forks count what they copy.
-    pub kept: Option<Kept>,
     /// The calls behind it, the most frequent of each role first; at most [`PARTS`] of each.
     pub parts: Vec<Part>,
 }

@@ -136,8 +136,11 @@ fn kept(births: &Births, now_ns: u64) -> HashMap<u32, Kept> {
 }
 
 fn verdict(cause: Cause, seen: Evidence, kept: &HashMap<u32, Kept>) -> Verdict {
-    let mut parts: Vec<Part> =
-        seen.parts.iter().map(|((role, site), times)| Part { role: *role, site: *site, times: *times }).collect();
+    let part = |((role, site), times): (&(Role, u32), &u64)| {
+        let kept = kept.get(site).filter(|_| *role == Role::Made).copied();
+        Part { role: *role, site: *site, times: *times, kept }
+    };
+    let mut parts: Vec<Part> = seen.parts.iter().map(part).collect();
     parts.sort_by_key(|part| (part.role, Reverse(part.times), part.site));
     // Of each role the first ones, without those that hardly count.
     let mut role = (Role::Made, 0, 0);
@@ -146,7 +149,6 @@ fn verdict(cause: Cause, seen: Evidence, kept: &HashMap<u32, Kept>) -> Verdict {
         role.2 = role.2.max(part.times);
         role.1 <= PARTS && part.times * SMALL_PART >= role.2
     });
-    let maker = parts.first().filter(|part| part.role == Role::Made);
     Verdict {
         kind: cause.kind,
         pattern: cause.pattern,
@@ -157,7 +159,6 @@ fn verdict(cause: Cause, seen: Evidence, kept: &HashMap<u32, Kept>) -> Verdict {
         times: seen.times,
         common: seen.sizes.iter().max_by_key(|(size, n)| (**n, **size)).map_or(0, |(size, _)| *size),
         first: seen.first.unwrap_or_default(),
-        kept: maker.and_then(|part| kept.get(&part.site).copied()),
         parts,
     }
 }
@@ -203,9 +204,7 @@ impl Scene<'_> {
                 // A guard that nobody would miss is none of these.
                 PatternKind::GuardPages if member.would_go == 0 => continue,
                 PatternKind::GuardPages => (VerdictKind::KeptApart, changer.or(maker)),
-                PatternKind::ThreadStacks if is_closed => (VerdictKind::Concurrent, self.maker(area.end)),
-                PatternKind::ThreadStacks => (VerdictKind::Concurrent, maker),
-                PatternKind::Arenas => (VerdictKind::Concurrent, None),
+                PatternKind::ThreadStacks | PatternKind::Arenas => (VerdictKind::Concurrent, None),
                 PatternKind::Reservations => (VerdictKind::Reserved, maker),
                 PatternKind::DoubleMapped => (VerdictKind::KeptApart, None),
                 PatternKind::DeletedFiles => (VerdictKind::Leaked, maker),
