@@ -1,55 +1,13 @@
-/* Maps a page 200 times, each time from other functions, in the first thread and in another one, and
-   writes from where: the functions that backtrace() of the C library sees, each as the file that it
-   is in and the address there. */
-#define _GNU_SOURCE
+/* Maps a page 200 times, each time from other functions, in the first thread and in another one. */
+#include "leaf.c"
 #include <alloca.h>
-#include <execinfo.h>
-#include <link.h>
 #include <pthread.h>
 #include <stdarg.h>
-#include <stdio.h>
-#include <string.h>
-#include <sys/mman.h>
-
-#define NOINLINE __attribute__((noinline, noclone))
 
 static unsigned long long state = 12345;
 static unsigned draw(void) {
     state = state * 6364136223846793005ULL + 1442695040888963407ULL;
     return state >> 33;
-}
-
-struct look {
-    unsigned long at;
-    const char *name;
-    unsigned long address;
-};
-
-static int find(struct dl_phdr_info *info, size_t size, void *data) {
-    struct look *look = data;
-    for (int i = 0; i < info->dlpi_phnum; i++) {
-        const ElfW(Phdr) *part = &info->dlpi_phdr[i];
-        unsigned long start = info->dlpi_addr + part->p_vaddr;
-        if (part->p_type == PT_LOAD && start <= look->at && look->at < start + part->p_memsz) {
-            look->name = *info->dlpi_name ? info->dlpi_name : "/program";
-            look->address = look->at - info->dlpi_addr;
-        }
-    }
-    return 0;
-}
-
-static NOINLINE void *leaf(const char *what, int n) {
-    void *frames[64];
-    int count = backtrace(frames, 64);
-    void *page = mmap(NULL, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    printf("%lx %s", (unsigned long)page, what);
-    for (int i = 1; i < count; i++) {
-        struct look look = {(unsigned long)frames[i] - 1, "/unknown", 0};
-        dl_iterate_phdr(find, &look);
-        printf(" %s+%lx", strrchr(look.name, '/') + 1, look.address);
-    }
-    printf("\n");
-    return (char *)page + n;
 }
 
 static NOINLINE void *deeper(int n);

@@ -15,6 +15,8 @@ use crate::recorder::Body;
 
 pub(crate) const TRIALS: &[(&str, Body)] = &[
     ("stacks_are_those_of_backtrace", as_backtrace_sees),
+    ("stacks_of_other_languages", of_other_languages),
+    ("stacks_of_go", of_go),
     ("stacks_of_compiled_code", compiled),
     ("stacks_of_signal_handlers", signalled),
     ("stacks_of_tables_that_mislead", misled),
@@ -60,16 +62,25 @@ fn with_stacks(options: &Options) -> Result<(Vec<Event>, Stacks), Failed> {
 }
 
 fn build(dir: &Path, options: &[&str]) -> bool {
-    build_from(dir, include_str!("stacks.c"), options)
+    std::fs::write(dir.join("leaf.c"), include_str!("leaf.c")).is_ok()
+        && build_from(dir, include_str!("stacks.c"), options)
 }
 
 fn build_from(dir: &Path, text: &str, options: &[&str]) -> bool {
-    let source = dir.join("source.c");
-    std::fs::write(&source, text).is_ok_and(|()| {
-        let made =
-            Command::new("gcc").args(options).args(["-pthread", "-o"]).arg(dir.join("program")).arg(&source).output();
-        made.is_ok_and(|made| made.status.success())
-    })
+    std::fs::write(dir.join("source.c"), text).is_ok()
+        && made(dir, "gcc", &[options, &["-pthread", "-o", "program", "source.c"]].concat())
+}
+
+/// Whether a compiler makes something of its arguments in this directory.
+fn made(dir: &Path, compiler: &str, arguments: &[&str]) -> bool {
+    Command::new(compiler).args(arguments).current_dir(dir).output().is_ok_and(|made| made.status.success())
+}
+
+/// Says that something is not installed, and fails where it must be.
+fn missing(what: &str) -> Result<(), Failed> {
+    expect(&format!("{what} is required"), std::env::var_os("SAMARA_REQUIRE_PROGRAMS").is_none_or(|v| v != "1"))?;
+    println!("skipped: {what}: no compiler that makes such a program");
+    Ok(())
 }
 
 /// Links the object in this file to a program in its place.
@@ -85,7 +96,17 @@ fn outer(stacks: &Stacks, stack: &Stack) -> String {
         let name = stacks.module(frame).map_or("", |module| module.name.as_str());
         format!("{}+{:x}", name.rsplit('/').next().unwrap_or(name), frame.at)
     };
-    stack.frames.iter().skip(2).map(frame).collect::<Vec<_>>().join(" ")
+    without_versions(&stack.frames.iter().skip(2).map(frame).collect::<Vec<_>>().join(" "))
+}
+
+/// Frames without the versions of libraries: the program knows these by other names than the
+/// kernel.
+fn without_versions(frames: &str) -> String {
+    let plain = |frame: &str| {
+        let (file, at) = frame.rsplit_once('+').unwrap_or((frame, ""));
+        format!("{}+{at}", file.split_once(".so").map_or(file, |(library, _)| library))
+    };
+    frames.split(' ').map(plain).collect::<Vec<_>>().join(" ")
 }
 
 fn as_backtrace_sees() -> Result<(), Failed> {
@@ -93,47 +114,112 @@ fn as_backtrace_sees() -> Result<(), Failed> {
     let mut compared = 0;
     for (kind, options) in KINDS {
         if !build(dir.path(), options) {
-            expect("gcc is required", std::env::var_os("SAMARA_REQUIRE_PROGRAMS").is_none_or(|v| v != "1"))?;
-            println!("skipped: {kind}: no gcc that makes such a program");
+            missing(kind)?;
             continue;
         }
-        let out = dir.path().join("out");
-        let (events, stacks) = recorded(&dir.path().join("program"), &out)?;
-        let calls: BTreeMap<u64, &Event> = events
-            .iter()
-            .filter(|e| e.kind == EventKind::Call && e.nr == Some(libc::SYS_mmap as u32) && e.args[1] == 4096)
-            .map(|e| (e.result as u64, e))
-            .collect();
-        let written = std::fs::read_to_string(&out)?;
-        for line in written.lines() {
-            let mut words = line.splitn(3, ' ');
-            let (page, caller, frames) = (words.next(), words.next(), words.next());
-            let page = page.and_then(|page| u64::from_str_radix(page, 16).ok()).unwrap_or(0);
-            let stack = calls.get(&page).and_then(|call| stacks.stack(call.stack?));
-            let stack = stack.ok_or_else(|| Failed::from(format!("{kind}: no stack of the call for {page:x}")))?;
-            let (seen, is) = (outer(&stacks, stack), frames.unwrap_or_default());
-            expect(&format!("{kind}: the stack is\n{is}\nseen as\n{seen}"), seen == is)?;
-            expect(&format!("{kind}: {stack:?} is whole"), stack.end == StackEnd::First)?;
-            expect(&format!("{kind}: {stack:?} has no guess"), stack.frames.iter().all(|frame| !frame.guessed))?;
-            let names: Vec<String> = stack.frames.iter().map(|frame| name(&stacks, frame)).collect();
-            if *kind != "stripped" {
-                let named =
-                    names.get(1).is_some_and(|name| name == "leaf") && names.get(2).map(String::as_str) == caller;
-                expect(&format!("{kind}: {names:?}"), named && names.contains(&"run".to_owned()))?;
-            }
-            compared += 1;
-        }
-        let starts = events.iter().filter(|e| e.kind == EventKind::Thread);
-        let starts: Vec<&Stack> = starts.filter_map(|start| stacks.stack(start.stack?)).collect();
-        let by_main = |stack: &&Stack| stack.frames.iter().any(|frame| name(&stacks, frame) == "main");
-        expect(
-            &format!("{kind}: {starts:?}"),
-            starts.len() == 1 && (*kind == "stripped" || starts.iter().all(by_main)),
-        )?;
-        expect(&format!("{kind}: 200 calls in {written}"), written.lines().count() == 200)?;
+        let named = |names: &[String], caller: Option<&str>| {
+            *kind == "stripped"
+                || names.get(1).is_some_and(|name| name == "leaf")
+                    && names.get(2).map(String::as_str) == caller
+                    && names.contains(&"run".to_owned())
+        };
+        compared += compare(kind, dir.path(), named)?;
     }
     println!("{compared} stacks");
     Ok(())
+}
+
+/// The same of a program in C++ and of one in Rust.
+fn of_other_languages() -> Result<(), Failed> {
+    let dir = tempfile::tempdir()?;
+    std::fs::write(dir.path().join("leaf.c"), include_str!("leaf.c"))?;
+    std::fs::write(dir.path().join("program.cpp"), include_str!("stacks.cpp"))?;
+    std::fs::write(dir.path().join("program.rs"), include_str!("stacks_program.rs"))?;
+    if !made(dir.path(), "gcc", &["-O2", "-g", "-c", "leaf.c"]) {
+        return missing("C");
+    }
+    let cpp = ["-pthread", "-o", "program", "program.cpp", "leaf.o"];
+    let rust = ["--edition=2024", "-C", "link-arg=leaf.o", "program.rs"];
+    let all: [(&str, &str, &[&str], &[&str]); 4] = [
+        ("C++, optimised", "g++", &["-O2", "-g"], &cpp),
+        ("C++, not optimised", "g++", &["-O0", "-g"], &cpp),
+        ("Rust, optimised", "rustc", &["-O", "-g"], &rust),
+        ("Rust, not optimised", "rustc", &["-g"], &rust),
+    ];
+    let mut compared = 0;
+    for (kind, compiler, options, rest) in all {
+        if !made(dir.path(), compiler, &[options, rest].concat()) {
+            missing(kind)?;
+            continue;
+        }
+        let named = |names: &[String], caller: Option<&str>| {
+            let in_caller = caller.is_some_and(|caller| names.get(2).is_some_and(|name| name.contains(caller)));
+            in_caller && names.iter().any(|name| name.contains("run") || name.starts_with("caught"))
+        };
+        compared += compare(kind, dir.path(), named)?;
+    }
+    println!("{compared} stacks");
+    Ok(())
+}
+
+/// A program in Go, whose runtime knows the functions by name.
+fn of_go() -> Result<(), Failed> {
+    let dir = tempfile::tempdir()?;
+    std::fs::write(dir.path().join("stacks.go"), include_str!("stacks.go"))?;
+    if !made(dir.path(), "go", &["build", "-o", "program", "stacks.go"]) {
+        return missing("Go");
+    }
+    let out = dir.path().join("out");
+    let (events, stacks) = recorded(&dir.path().join("program"), &out)?;
+    let calls = maps_of_a_page(&events);
+    let (written, mut whole) = (std::fs::read_to_string(&out)?, 0);
+    for line in written.lines() {
+        let (page, names) = line.split_once(' ').unwrap_or_default();
+        let stack = u64::from_str_radix(page, 16).ok().and_then(|page| stacks.stack(calls.get(&page)?.stack?));
+        let stack = stack.ok_or_else(|| Failed::from(format!("Go: no stack of {line}")))?;
+        let seen: Vec<String> = stack.frames.iter().flat_map(|frame| stacks.names(frame).into_iter().rev()).collect();
+        let from = seen.iter().position(|name| name == "main.leaf").unwrap_or(0);
+        expect(&format!("Go: the stack is\n{names}\nseen as\n{}", seen.join(" ")), seen[from..].join(" ") == names)?;
+        whole += usize::from(stack.end == StackEnd::First);
+    }
+    expect(&format!("Go: 200 calls in {written}"), written.lines().count() == 200)?;
+    println!("200 stacks of Go, {whole} of them followed to the first function");
+    Ok(())
+}
+
+/// The maps of one page, by their addresses.
+fn maps_of_a_page(events: &[Event]) -> BTreeMap<u64, &Event> {
+    let is_one = |e: &&Event| e.kind == EventKind::Call && e.nr == Some(libc::SYS_mmap as u32) && e.args[1] == 4096;
+    events.iter().filter(is_one).map(|e| (e.result as u64, e)).collect()
+}
+
+/// Compares the stacks of `program` with those that it writes; `named` says whether the functions
+/// are right. Returns how many there are.
+fn compare(kind: &str, dir: &Path, named: impl Fn(&[String], Option<&str>) -> bool) -> Result<usize, Failed> {
+    let out = dir.join("out");
+    let (events, stacks) = recorded(&dir.join("program"), &out)?;
+    let calls = maps_of_a_page(&events);
+    let written = std::fs::read_to_string(&out)?;
+    for line in written.lines() {
+        let mut words = line.splitn(3, ' ');
+        let (page, caller, frames) = (words.next(), words.next(), words.next());
+        let page = page.and_then(|page| u64::from_str_radix(page, 16).ok()).unwrap_or(0);
+        let stack = calls.get(&page).and_then(|call| stacks.stack(call.stack?));
+        let stack = stack.ok_or_else(|| Failed::from(format!("{kind}: no stack of the call for {page:x}")))?;
+        let (seen, is) = (outer(&stacks, stack), without_versions(frames.unwrap_or_default()));
+        expect(&format!("{kind}: the stack is\n{is}\nseen as\n{seen}"), seen == is)?;
+        expect(&format!("{kind}: {stack:?} is whole"), stack.end == StackEnd::First)?;
+        expect(&format!("{kind}: {stack:?} has no guess"), stack.frames.iter().all(|frame| !frame.guessed))?;
+        let names: Vec<String> = stack.frames.iter().map(|frame| name(&stacks, frame)).collect();
+        expect(&format!("{kind}: {names:?}"), named(&names, caller))?;
+    }
+    let starts = events.iter().filter(|e| e.kind == EventKind::Thread);
+    let starts: Vec<&Stack> = starts.filter_map(|start| stacks.stack(start.stack?)).collect();
+    let by_main = |stack: &&Stack| stack.frames.iter().any(|frame| name(&stacks, frame).ends_with("main"));
+    expect(&format!("{kind}: {starts:?}"), starts.len() == 1 && (kind == "stripped" || starts.iter().all(by_main)))?;
+    let count = written.lines().count();
+    expect(&format!("{kind}: 200 calls and more in {written}"), count >= 200)?;
+    Ok(count)
 }
 
 /// Code of a JIT compiler: by its frame pointer, which is a guess, and with the name that it has
