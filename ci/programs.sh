@@ -27,6 +27,7 @@ while read -r program package; do
 done <<'LIST'
 bash bash
 gcc gcc
+g++ g++
 make make
 python3 python3
 node nodejs
