@@ -144,6 +144,7 @@ fn every_verdict() {
     again(&mut made, 2);
     // Stacks.
     for i in 0..15 {
+        made.add(EventKind::Thread, None, [0; 6], vec![], (0, 0), vec![]);
         made.map(40_000 + i * 100, 33, memory(0));
         made.protect(40_001 + i * 100, 32, 3);
     }

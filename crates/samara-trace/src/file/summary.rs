@@ -258,6 +258,9 @@ impl Tally {
         busiest.truncate(PROCESSES.1);
         self.totals.busiest = busiest;
         self.totals.sites = self.origins.into_sites();
+        if let Some(why) = self.totals.largest.as_mut().and_then(|largest| largest.why.as_mut()) {
+            why.settle(&self.totals.sites, self.totals.wall_ns);
+        }
         self.totals.call_stacks = self.defined.0;
         self.totals
     }

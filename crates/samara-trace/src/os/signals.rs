@@ -24,6 +24,9 @@ const PULSE_NS: u64 = 20_000_000;
 static ASKED: AtomicI32 = AtomicI32::new(0);
 /// Whether the timer has fired since the last look. Relaxed: it guards no other data.
 static TICKED: AtomicI32 = AtomicI32::new(0);
+/// Whether the timer ends the request that is being made. Relaxed: the handler runs on the thread
+/// that stores it.
+static ENDS: AtomicI32 = AtomicI32::new(0);
 /// The timer, for the handler.
 static TIMER: AtomicPtr<libc::c_void> = AtomicPtr::new(ptr::null_mut());
 /// Whether [`TIMER`] holds a timer, whose id may be 0. The Release store in `install` pairs with
@@ -37,8 +40,40 @@ extern "C" fn on_ask(signal: c_int) {
     }
 }
 
-extern "C" fn on_tick(_: c_int) {
+extern "C" fn on_tick(_: c_int, _: *mut libc::siginfo_t, context: *mut libc::c_void) {
     TICKED.store(1, Ordering::Relaxed);
+    if ENDS.load(Ordering::Relaxed) != 0 {
+        // SAFETY: the kernel passes a ucontext_t to a handler with SA_SIGINFO.
+        unsafe { end_request(&mut *context.cast::<libc::ucontext_t>()) };
+    }
+}
+
+/// Makes a request of ptrace that may wait for another task, and that the timer ends: it then fails
+/// with EINTR. PTRACE_SEIZE waits as long as the process loads a program (ptrace(2), BUGS), and the
+/// kernel makes it again after every signal.
+pub(crate) fn ending<T>(request: impl FnOnce() -> T) -> T {
+    ENDS.store(1, Ordering::Relaxed);
+    let done = request();
+    ENDS.store(0, Ordering::Relaxed);
+    done
+}
+
+/// Lets the interrupted thread go on behind the request of ptrace that it is about to make, as if
+/// that had failed with EINTR.
+///
+/// # Safety
+/// The context is that of an interrupted thread.
+unsafe fn end_request(context: &mut libc::ucontext_t) {
+    /// The instruction `syscall`.
+    const SYSCALL: [u8; 2] = [0x0f, 0x05];
+    let registers = &mut context.uc_mcontext.gregs;
+    let (at, number) = (libc::REG_RIP as usize, libc::REG_RAX as usize);
+    // SAFETY: the thread was about to execute what is there. An instruction may be one byte at the
+    // end of a page, so the number is looked at first: it says that a call is due.
+    if registers[number] == libc::SYS_ptrace && unsafe { *(registers[at] as *const [u8; 2]) } == SYSCALL {
+        registers[at] += SYSCALL.len() as i64;
+        registers[number] = -i64::from(libc::EINTR);
+    }
 }
 
 /// Sets the timer's period; 0 stops it. Async-signal-safe.
@@ -93,8 +128,8 @@ impl Signals {
         ASKED.store(0, Ordering::Relaxed);
         TICKED.store(0, Ordering::Relaxed);
         let mut signals = Signals { old: Vec::new(), mask: None, timer: None, period_ns: 0, pulse_ns: 0 };
-        let tick: extern "C" fn(c_int) = on_tick;
-        signals.set(tick_signal(), tick as libc::sighandler_t);
+        let tick: extern "C" fn(c_int, *mut libc::siginfo_t, *mut libc::c_void) = on_tick;
+        signals.set_with(tick_signal(), tick as libc::sighandler_t, libc::SA_SIGINFO);
         signals.mask = unblock(tick_signal());
         signals.timer = timer();
         if let Some(timer) = signals.timer {
@@ -121,12 +156,17 @@ impl Signals {
     }
 
     fn set(&mut self, signal: c_int, handler: libc::sighandler_t) {
+        self.set_with(signal, handler, 0);
+    }
+
+    fn set_with(&mut self, signal: c_int, handler: libc::sighandler_t, flags: c_int) {
         // SAFETY: both structures are valid, and the handlers are async-signal-safe. (SA_RESTART is
         // left out, so that a wait is interrupted.)
         unsafe {
             let mut new: libc::sigaction = std::mem::zeroed();
             let mut old: libc::sigaction = std::mem::zeroed();
             new.sa_sigaction = handler;
+            new.sa_flags = flags;
             if libc::sigaction(signal, &new, &mut old) == 0 {
                 self.old.push((signal, old));
             }

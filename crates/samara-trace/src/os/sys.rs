@@ -16,7 +16,7 @@ use samara_mm::PageSize;
 use crate::os::origin;
 
 pub(crate) use crate::os::limits::{attribute, capabilities, limits, mdwe, memory, merges_pages, set_limit};
-pub(crate) use crate::os::signals::{Signals, stop_self};
+pub(crate) use crate::os::signals::{Signals, ending, stop_self};
 
 /// A process or thread id.
 pub(crate) type Tid = i32;

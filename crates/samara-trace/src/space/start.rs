@@ -34,7 +34,18 @@ impl Space {
         space.fill(who.tid, journal);
         // Nobody saw its forks, its moves, and what it said of later maps.
         (space.forked, space.moved) = (true, true);
+        // A fork would lose these, or their locks.
+        let lost = Flags::DONTCOPY | Flags::WIPEONFORK | Flags::LOCKED | Flags::LOCKONFAULT | Flags::UFFD;
+        let kept = space.model.areas().filter(|a| a.area.flags.intersects(lost));
+        let kept: Vec<_> = kept.map(|a| (a.start, a.end, a.area.clone(), a.extras().clone())).collect();
         space.inherit();
+        for (start, end, area, extras) in kept {
+            // Where nothing is left of it, there is nothing to forget.
+            let _ = space.model.forget(start, end);
+            if let Err(error) = space.model.import_with(start, end, area, extras) {
+                journal.note(format!("an area could not be taken over from the kernel: {error}"));
+            }
+        }
         // (What `smaps` shows of areas that cannot be written, their charge, is certain.)
         let written = |a: &samara_mm::Placed<'_, model::Inode>| {
             (a.area.object == Object::Anonymous && a.area.flags.contains(Flags::WRITE)).then_some((a.start, a.end))

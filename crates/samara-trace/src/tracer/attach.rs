@@ -11,6 +11,7 @@
 //!   no processor binding, no flags of its calls. If the recorder is killed, the kernel lets go of
 //!   the process.
 
+use std::collections::HashSet;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::time::Duration;
@@ -23,6 +24,9 @@ use crate::os::sys::Hold;
 
 /// How long threads are waited for that do not stop, in nanoseconds.
 pub(super) const STOP_LIMIT_NS: u64 = 1_000_000_000;
+
+/// How often it is tried again where the kernel refuses tracing.
+const REFUSALS: u32 = 20;
 
 /// How long to wait before looking again whether threads have stopped.
 const PAUSE: Duration = Duration::from_micros(200);
@@ -102,6 +106,15 @@ pub(crate) fn run(running: &Running, sink: &mut dyn Sink) -> Result<Outcome, Rec
     tracer.finish(start_ns)
 }
 
+/// What became of an attempt to seize a thread.
+enum Seized {
+    Yes,
+    /// It has ended.
+    Ended,
+    /// A thread of the process loads a program, and nobody can be seized until that is done.
+    Loads,
+}
+
 impl Tracer<'_> {
     /// Seizes all threads of the process, and waits until they stand (ATTACH-1). `stopped`: those
     /// that do, and what they reported. `calls`: those in which threads slept before.
@@ -111,28 +124,57 @@ impl Tracer<'_> {
         calls: &mut HashMap<Tid, Option<Decoded>>,
     ) -> Result<(), RecordError> {
         let began = sys::now_ns();
+        // Threads that were let go to their ends.
+        let (mut left, mut refused) = (HashSet::new(), 0);
         loop {
             let threads = proc::threads(self.root);
-            let mut new = false;
+            let (mut new, mut loads) = (false, false);
             for tid in threads.iter().filter(|tid| !self.tasks.contains_key(tid)).copied().collect::<Vec<_>>() {
                 // Once it has been asked to stop, it need not sleep in its call any more.
                 let call = proc::call_of(tid);
                 let decode = |(nr, args)| (tid, arch::decode(arch::AUDIT_NATIVE, nr, args, |_, _| false));
                 calls.extend(call.map(decode));
-                new |= self.seize(tid)?;
+                match self.seize(tid) {
+                    Ok(Seized::Yes) => new = true,
+                    Ok(Seized::Ended) => {}
+                    Ok(Seized::Loads) => loads = true,
+                    // A thread that ends while another one loads a program is refused too.
+                    Err(RecordError::PtraceRefused { .. }) if refused < REFUSALS => {
+                        (refused, loads) = (refused + 1, true);
+                    }
+                    Err(why) => return Err(why),
+                }
             }
             let mut heard = false;
             while let Waited::Task(tid, status) = sys::wait_any(false).map_err(|e| RecordError::System("wait", e))? {
                 heard = true;
                 // A thread that has left its stop is at its exit event now.
-                stopped.insert(tid, status);
+                if libc::WIFSTOPPED(status) || !left.contains(&tid) {
+                    stopped.insert(tid, status);
+                }
+            }
+            // The thread that loads a program waits until all others have ended. It then has the
+            // number of the first one, and is seized under that.
+            if loads {
+                let ending = |(_, status): &(&Tid, &i32)| **status >> 16 == libc::PTRACE_EVENT_EXIT;
+                let ending: Vec<Tid> = stopped.iter().filter(ending).map(|(tid, _)| *tid).collect();
+                for tid in ending {
+                    let _ = sys::resume(tid, Go::Cont, 0); // it may have ended
+                    stopped.remove(&tid);
+                    self.tasks.remove(&tid);
+                    left.insert(tid);
+                }
             }
             let runs = |tid: &&Tid| !stopped.contains_key(tid);
             let waits = |tid: &Tid| self.tasks.get(tid).is_some_and(|t| t.let_go.is_none());
             let running = threads.iter().filter(runs).filter(|tid| waits(tid)).count();
             let late = sys::now_ns().saturating_sub(began) > STOP_LIMIT_NS;
-            if !new && (running == 0 || late) {
+            if !new && !loads && (running == 0 || late) {
                 return Ok(());
+            }
+            if loads && late {
+                let why = io::Error::from_raw_os_error(libc::EINTR);
+                return Err(RecordError::System("attaching, while a thread loads a program,", why));
             }
             if !heard && !new {
                 std::thread::sleep(PAUSE);
@@ -140,18 +182,21 @@ impl Tracer<'_> {
         }
     }
 
-    /// Seizes a thread and asks it to stop. False: it has ended.
-    fn seize(&mut self, tid: Tid) -> Result<bool, RecordError> {
+    /// Seizes a thread and asks it to stop.
+    fn seize(&mut self, tid: Tid) -> Result<Seized, RecordError> {
         let mut task = Task::new(self.root, None, 0);
-        if let Err(error) = sys::seize(tid, Hold::Bare) {
-            let Some(status) = Status::of(tid).filter(|_| !launch::gone(&error)) else { return Ok(false) };
+        if let Err(error) = sys::ending(|| sys::seize(tid, Hold::Bare)) {
+            if error.raw_os_error() == Some(libc::EINTR) {
+                return Ok(Seized::Loads);
+            }
+            let Some(status) = Status::of(tid).filter(|_| !launch::gone(&error)) else { return Ok(Seized::Ended) };
             if status.has_ended() {
                 // The first thread of a process ends before the others, and stays as a zombie.
                 if tid == self.root {
                     task.let_go = Some(0);
                     self.tasks.insert(tid, task);
                 }
-                return Ok(false);
+                return Ok(Seized::Ended);
             }
             match tracer_of(&status) {
                 // A traced thread made it, and so it is traced too.
@@ -165,7 +210,7 @@ impl Tracer<'_> {
         }
         task.asked_to_stop = sys::interrupt(tid).is_ok(); // it may have ended
         self.tasks.insert(tid, task);
-        Ok(true)
+        Ok(Seized::Yes)
     }
 
     /// Takes over the space, as `stopped` threads stand. Others are in `calls`.
@@ -175,7 +220,17 @@ impl Tracer<'_> {
         // The first thread, if it goes on: it has the files of `/proc` that last longest.
         let last = |(tid, status): &(&Tid, &i32)| (at_exit(**status), **tid != self.root);
         let one = stopped.iter().filter(stands).min_by_key(last).map(|(tid, _)| *tid);
-        let one = one.ok_or(RecordError::Ended(self.root as u32))?;
+        let one = match one {
+            Some(one) => one,
+            None if proc::fate(self.root) == Fate::Runs => {
+                let why = io::Error::from_raw_os_error(libc::EBUSY);
+                return Err(RecordError::System(
+                    "attaching: the process waits in a call that cannot be interrupted:",
+                    why,
+                ));
+            }
+            None => return Err(RecordError::Ended(self.root as u32)),
+        };
         if let Err(error) = sys::syscall_info(one)
             && !launch::gone(&error)
         {

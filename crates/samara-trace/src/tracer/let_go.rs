@@ -159,6 +159,7 @@ impl Tracer<'_> {
     fn detach_parked(&mut self) {
         let parked = self.leaving_now().map(|leaving| std::mem::take(&mut leaving.parked)).unwrap_or_default();
         for (tid, signal) in parked {
+            self.signalled_meanwhile(tid);
             match sys::detach(tid, signal) {
                 Ok(()) => {
                     self.leave(tid, false);

@@ -56,6 +56,18 @@ impl Tracer<'_> {
     }
 }
 
+impl Tracer<'_> {
+    /// Before a task is detached from its stop: has its call return EINTR after all, if a signal
+    /// with a handler has come since. It will be delivered without a stop.
+    pub(super) fn signalled_meanwhile(&mut self, tid: Tid) {
+        let made = self.tasks.get_mut(&tid).is_some_and(|task| std::mem::take(&mut task.made_again));
+        let comes = |s: Status| (s.bits("SigPnd:") | s.bits("ShdPnd:")) & !s.bits("SigBlk:") & s.bits("SigCgt:") != 0;
+        if made && Status::of(tid).is_some_and(comes) {
+            turn_back(tid, INTERRUPTED, arch::CALL_LEN);
+        }
+    }
+}
+
 fn bit(signal: i32) -> u64 {
     u32::try_from(signal - 1).ok().and_then(|bit| 1u64.checked_shl(bit)).unwrap_or(0)
 }

@@ -16,6 +16,8 @@ use crate::file::{Replay, call_name};
 
 /// Most pieces, holes and counts of all spaces together.
 const PIECES: usize = 1 << 20;
+/// In the number of an event: the area was there, and this is its address.
+const FOUND: u64 = 1 << 63;
 /// Most sites.
 const SITES: usize = 1 << 16;
 
@@ -41,6 +43,10 @@ pub struct Site {
     pub calls: u64,
     /// How often they mapped something, and how many bytes in all.
     pub mapped: (u64, u64),
+    /// When they mapped something last, in nanoseconds since the recording began.
+    pub last_ns: u64,
+    /// Bytes of what they mapped that calls unmapped. Ends of processes do not count.
+    pub unmapped_bytes: u64,
     /// How many areas they cut in two.
     pub splits: u64,
     /// Time in these calls in nanoseconds, including the recorder's stops.
@@ -72,8 +78,9 @@ pub(super) struct Births {
     pub(super) freed: RangeMap<u64, u32>,
     /// How often each site mapped something here, or in the space that this one is a copy of.
     pub(super) mapped: HashMap<u32, u64>,
-    /// The fewest bytes that a call mapped here.
-    pub(super) least: Option<u64>,
+    /// Threads that were started, of which it is not known whether they have ended. `None`: there
+    /// may be some that nobody saw start.
+    pub(super) threads: Option<u64>,
 }
 
 /// Where the memory of all spaces comes from, moved forward event by event.
@@ -106,6 +113,8 @@ impl Default for Origins {
             first_event: 0,
             calls: 0,
             mapped: (0, 0),
+            last_ns: 0,
+            unmapped_bytes: 0,
             splits: 0,
             ns: 0,
         };
@@ -121,7 +130,12 @@ impl Origins {
             return;
         }
         match event.kind {
-            EventKind::Thread | EventKind::Share => return,
+            EventKind::Thread | EventKind::Share => {
+                if let Some(threads) = self.spaces.get_mut(&event.space).and_then(|births| births.threads.as_mut()) {
+                    *threads += 1;
+                }
+                return;
+            }
             EventKind::Exit | EventKind::Checked => {
                 if replay.space(event.space).is_none() {
                     self.forget(event.space);
@@ -139,8 +153,9 @@ impl Origins {
         let mut births = self.spaces.remove(&event.space).unwrap_or_default();
         let before = births.size();
         let done = match event.kind {
-            EventKind::Exec => {
-                births = Births::default();
+            EventKind::Exec | EventKind::Found => {
+                let threads = (event.kind == EventKind::Exec).then_some(0);
+                births = Births { threads, ..Births::default() };
                 births.reconcile(event, act, false)
             }
             EventKind::Fork => {
@@ -150,7 +165,7 @@ impl Origins {
                     .map_or(Ok(()), |parent| births.inherit(parent, event))
                     .and_then(|()| births.reconcile(event, act, false))
             }
-            _ => births.step(event, act, self.sites.get_mut(site as usize)),
+            _ => births.step(event, act, &mut self.sites),
         };
         self.pieces = self.pieces - before + births.size();
         self.spaces.insert(event.space, births);
@@ -241,17 +256,18 @@ impl Site {
     }
 }
 
-/// The arguments that tell calls apart: no addresses, and no lengths of files, which differ by
-/// file.
+/// The arguments that tell calls apart: no addresses, and no lengths but those of anonymous memory,
+/// to the next power of two.
 fn details(event: &Event) -> [u64; 3] {
     const ANONYMOUS: u64 = 0x20;
     let args = &event.args;
     match event.nr.and_then(call_name) {
-        Some("mmap") if args[3] & ANONYMOUS != 0 => [args[1], args[2], args[3]],
+        Some("mmap") if args[3] & ANONYMOUS != 0 => {
+            [args[1].checked_next_power_of_two().unwrap_or(0), args[2], args[3]]
+        }
         Some("mmap") => [0, args[2], args[3]],
-        Some("mprotect" | "pkey_mprotect" | "madvise") => [args[1], args[2], 0],
-        Some("munmap") => [args[1], 0, 0],
-        Some("mremap") => [args[1], args[2], args[3]],
+        Some("mprotect" | "pkey_mprotect" | "madvise") => [0, args[2], 0],
+        Some("mremap") => [0, 0, args[3]],
         _ => [0; 3],
     }
 }
@@ -274,18 +290,18 @@ impl Births {
             for (part, piece) in parent.pieces.range(area) {
                 let part = part.intersect(&area).unwrap_or(part);
                 all.push((part, *piece));
-                *self.mapped.entry(piece.made.site).or_default() += 1;
             }
         }
+        self.mapped.clone_from(&parent.mapped);
+        self.threads = parent.threads;
         self.pieces = RangeMap::try_from_iter(all).map_err(|_| AllocError)?;
-        self.least = parent.least;
         Ok(())
     }
 
     /// Lays the steps of an event, and then what they leave open of its areas.
-    fn step(&mut self, event: &Event, act: Act, mut site: Option<&mut Site>) -> Result<(), AllocError> {
+    fn step(&mut self, event: &Event, act: Act, sites: &mut [Site]) -> Result<(), AllocError> {
         // Memory that a call moves or extends was made by whoever made it.
-        let moved = site.as_ref().is_some_and(|site| site.moves());
+        let moved = sites.get(act.site as usize).is_some_and(Site::moves);
         let moved = moved.then(|| self.pieces.get(event.args[0]).map(|(_, piece)| piece.made)).flatten();
         for step in &event.plan {
             let Step { start, end, .. } = *step;
@@ -299,15 +315,21 @@ impl Births {
                     self.put(range, piece)?;
                     if moved.is_none() {
                         *self.mapped.entry(act.site).or_default() += 1;
-                        self.least = Some(self.least.unwrap_or(u64::MAX).min(end - start));
-                        if let Some(site) = &mut site {
+                        if let Some(site) = sites.get_mut(act.site as usize) {
+                            site.last_ns = site.last_ns.max(act.ns);
                             site.mapped.0 += 1;
                             site.mapped.1 = site.mapped.1.saturating_add(end - start);
                         }
                     }
                 }
                 StepKind::Unmapped => {
-                    self.pieces.clear_range(range, |_| ()).map_err(|_| AllocError)?;
+                    let gone = |piece: samara::Displaced<'_, u64, Piece>| {
+                        let bytes = (piece.span.last - piece.span.first).saturating_add(1);
+                        if let Some(site) = sites.get_mut(piece.value.made.site as usize).filter(|_| moved.is_none()) {
+                            site.unmapped_bytes = site.unmapped_bytes.saturating_add(bytes);
+                        }
+                    };
+                    self.pieces.clear_range(range, gone).map_err(|_| AllocError)?;
                     self.freed.insert_merging(range, act.site, |a, b| a.1 == b.1).map_err(|_| AllocError)?;
                 }
                 StepKind::Changed(_) => self
@@ -336,7 +358,10 @@ impl Births {
             let made = self.pieces.range(whole).next().filter(|_| grows).map_or(act, |(_, piece)| piece.made);
             while let Some(at) = self.pieces.find_gap(&GapQuery::new(1).within(whole)) {
                 let gap = self.pieces.gap_at(at.first).and_then(|gap| gap.intersect(&whole)).unwrap_or(at);
-                self.put(gap, Piece { made, changed: None })?;
+                // What is found is no mapping of one call: each area is one of its own.
+                let found = matches!(event.kind, EventKind::Exec | EventKind::Found);
+                let number = if found { FOUND | area.start } else { made.event };
+                self.put(gap, Piece { made: Act { event: number, ..made }, changed: None })?;
             }
         }
         if at <= window.last {

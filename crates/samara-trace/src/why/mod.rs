@@ -26,8 +26,8 @@ use crate::survey::{PatternKind, size};
 #[non_exhaustive]
 pub enum VerdictKind {
     /// Mapped by one site and never unmapped, nine tenths of them, at least 32; and it went on to
-    /// the end: some were made in each quarter of the time from the first one to this moment, or in
-    /// each quarter of the time of the program.
+    /// the end: some were made in each quarter of the time from the first one to this moment, and,
+    /// where the trace goes on, in the last quarter of all its time. Or files that were deleted.
     Leaked,
     /// Memory in pieces, with holes where single parts were unmapped.
     Fragmented,
@@ -165,6 +165,21 @@ pub struct Why {
 }
 
 impl Why {
+    /// Drops what later events have disproved: memory that seemed to be kept for ever, and of which
+    /// a tenth was unmapped after all, or of which no more came in the last quarter of the time.
+    pub(crate) fn settle(&mut self, sites: &[Site], end_ns: u64) {
+        let holds = |v: &Verdict| {
+            let site = v.parts.first().and_then(|part| sites.get(part.site as usize));
+            site.is_none_or(|site| site.unmapped_bytes < site.mapped.1 / 10 && site.last_ns >= end_ns / 4 * 3)
+        };
+        let others = &mut self.others;
+        self.verdicts.retain(|v| {
+            let keeps = v.kind != VerdictKind::Leaked || v.pattern.is_some() || holds(v);
+            *others += if keeps { 0 } else { v.areas };
+            keeps
+        });
+    }
+
     /// Looks at a space. `areas` are its areas, ascending, at the moment up to which `origins` was
     /// moved forward, `now_ns`. `None` if nothing is known of the space. O(n log n) for n areas and
     /// pieces of memory.

@@ -207,6 +207,9 @@ fn reservations_and_stacks_are_by_design() {
         world.map(100_000 + i * 100, 100_033 + i * 100, 0);
         world.protect(100_001 + i * 100, 100_033 + i * 100, 3);
     }
+    // Without threads they are something else.
+    assert!(world.why().verdicts.iter().all(|verdict| verdict.kind != VerdictKind::Concurrent));
+    (0..40).for_each(|_| world.event(EventKind::Thread, None, 0, [0; 6], vec![], (1, 1), vec![]));
     let verdict = &world.why().verdicts[0];
     assert_eq!((verdict.kind, verdict.pattern), (VerdictKind::Concurrent, Some(PatternKind::ThreadStacks)));
     assert_eq!((verdict.areas, verdict.times, verdict.common), (80, 40, 32 * PAGE));
@@ -249,4 +252,53 @@ fn what_steps_do_not_say_is_laid_at_the_areas() {
     let why = world.why();
     assert_eq!(why.holdings.len(), 1);
     assert_eq!(world.origins.sites()[why.holdings[0].site as usize].kind, EventKind::Difference);
+}
+
+#[test]
+fn what_was_found_is_no_single_mapping() {
+    for kind in [EventKind::Exec, EventKind::Found] {
+        let mut world = World { replay: Replay::default(), origins: Origins::default(), seq: 0 };
+        let file = |i: u64| AreaRecord {
+            inode: 100 + i,
+            dev: (8, 1),
+            name: format!("/data/{i}"),
+            ..area(1000 + i * 2, 1002 + i * 2, 3)
+        };
+        world.event(kind, None, 0, [0; 6], vec![], (0, u64::MAX / PAGE), (0..100).map(file).collect());
+        (0..40).for_each(|i| world.unmap(1002 + i * 4, 1004 + i * 4));
+        assert!(world.why().verdicts.is_empty(), "{:#?}", world.why().verdicts);
+    }
+}
+
+#[test]
+fn a_child_knows_what_its_parent_mapped() {
+    let mut world = World::new();
+    // A cache of bounded size: of 400 mappings 40 are there.
+    for i in 0..400 {
+        world.map(1000 + i % 40 * 8, 1001 + i % 40 * 8, 1);
+        if i < 360 {
+            world.unmap(1000 + i % 40 * 8, 1001 + i % 40 * 8);
+        }
+    }
+    let areas: Vec<AreaRecord> = world.replay.space(0).unwrap().areas().collect();
+    world.event(EventKind::Fork, None, 1, [0; 6], vec![], (0, u64::MAX / PAGE), areas.clone());
+    let why = Why::of(&areas, 1, &world.origins, world.seq * 1000).unwrap();
+    assert!(why.verdicts.is_empty(), "{:#?}", why.verdicts);
+    assert_eq!(why.holdings[0].alive, 40);
+}
+
+#[test]
+fn what_is_unmapped_later_is_no_leak() {
+    let leaks = |unmaps: u64, later: u64| {
+        let mut world = World::new();
+        (0..100).for_each(|i| world.map(1000 + i * 8, 1001 + i * 8, 1));
+        let mut why = world.why();
+        assert_eq!(why.verdicts[0].kind, VerdictKind::Leaked);
+        (0..unmaps).for_each(|i| world.unmap(1000 + i * 8, 1001 + i * 8));
+        why.settle(world.origins.sites(), (world.seq + later) * 1000);
+        (why.verdicts.len(), why.others)
+    };
+    assert_eq!(leaks(9, 0), (1, 0));
+    assert_eq!(leaks(10, 0), (0, 100), "a tenth was unmapped after all");
+    assert_eq!(leaks(0, 50), (0, 100), "the last third of the time there were no more");
 }

@@ -127,7 +127,7 @@ fn kept(births: &Births, now_ns: u64) -> HashMap<u32, Kept> {
         let time = now_ns.saturating_sub(first);
         let mut quarters = [false; 4];
         for (_, _, ns) in mappings {
-            let at = (ns - first).saturating_mul(4).checked_div(time).unwrap_or(0);
+            let at = ns.saturating_sub(first).saturating_mul(4).checked_div(time).unwrap_or(0);
             quarters[at.min(3) as usize] = true;
         }
         kept.grows = quarters == [true; 4];
@@ -195,7 +195,9 @@ impl Scene<'_> {
         let by_start: HashMap<u64, usize> = self.areas.iter().enumerate().map(|(i, area)| (area.start, i)).collect();
         let areas = self.areas;
         let mut files: HashSet<((u32, u32), u64, bool)> = HashSet::new();
-        for member in members(areas) {
+        let members = members(areas);
+        let stacks = members.iter().filter(|member| member.kind == PatternKind::ThreadStacks).count() as u64 / 2;
+        for member in members {
             let Some(&i) = by_start.get(&member.start) else { continue };
             let area = &areas[i];
             let (maker, changer) = (self.maker(area.start), self.changer(area.start));
@@ -203,6 +205,8 @@ impl Scene<'_> {
             let (kind, by) = match member.kind {
                 // A guard that nobody would miss is none of these.
                 PatternKind::GuardPages if member.would_go == 0 => continue,
+                // More than there can be threads: something else that looks so.
+                PatternKind::ThreadStacks if self.births.threads.is_some_and(|threads| threads < stacks) => continue,
                 PatternKind::GuardPages => (VerdictKind::KeptApart, changer.or(maker)),
                 PatternKind::ThreadStacks | PatternKind::Arenas => (VerdictKind::Concurrent, None),
                 PatternKind::Reservations => (VerdictKind::Reserved, maker),
@@ -322,7 +326,9 @@ impl Scene<'_> {
         }
         for (site, areas) in areas {
             let open = areas.iter().filter(|area| !explained.contains(&area.start)).count();
-            let files: HashSet<_> = areas.iter().filter(|a| a.inode != 0).map(|a| (a.dev, a.inode)).collect();
+            // Memory without a name of its own is a removed file to the kernel.
+            let named = areas.iter().filter(|a| a.inode != 0 && !a.name.ends_with(" (deleted)"));
+            let files: HashSet<_> = named.map(|a| (a.dev, a.inode)).collect();
             let bytes = self.kept.get(&site).map_or(0, |kept| kept.bytes);
             let is_large = bytes >= LEAKED_BYTES && bytes >= total / 2;
             // Many files, each mapped a few times, are libraries or data.
