@@ -8,6 +8,7 @@ use clap::{Args, Parser, Subcommand};
 
 use bytesize::ByteSize;
 use samara_oracle::{Mix, NoSuchMix};
+use samara_trace::again::Rule;
 use samara_trace::{Fault, Policy};
 
 use crate::fail_if::FailIf;
@@ -31,6 +32,7 @@ Examples:
   samara who python3-4711.samara 7f8a398c3000  the history of an address
   samara why python3-4711.samara               why there are so many areas, and which calls made them
   samara diff old.samara new.samara            what grew from one recording to another
+  samara replay python3-4711.samara            its calls again on the model, as they were or by other rules
   samara inspect 4711                          what the areas of a process that runs are
   samara run --fail mmap:ENOMEM@17 -- ./app    run a program and make its 17th mmap fail
   samara check                                 compare the model with this kernel
@@ -49,6 +51,7 @@ pub(crate) enum Command {
     Who(Who),
     Why(WhyOf),
     Diff(DiffOf),
+    Replay(ReplayOf),
     Inspect(Inspect),
     Check(Check),
     Completions(Completions),
@@ -350,6 +353,41 @@ pub(crate) struct Who {
     #[arg(long)]
     pub(crate) pid: Option<u32>,
     /// Print one JSON object per line
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Run the calls of a trace again on the model, as they were or by other rules
+///
+/// Without a rule this says how many calls have the effect that the trace has, and where not. With
+/// --what-if the same calls are made a second time by other rules, and both runs are compared:
+/// areas, mapped bytes, splits, merges, and calls that now fail. No program is run.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  samara replay t.samara                               are the trace's areas those of the model?
+  samara replay t.samara --what-if limit=1000          which call fails first with 1000 areas at most
+  samara replay t.samara --what-if no-guard-pages      how many areas there would be without guard pages
+  samara replay t.samara --what-if align=2M --what-if policy=first-fit --json
+
+Rules, each a model of its own limits (see docs/cli.md):
+  no-guard-pages   at most 1 MiB without access beside memory with access has its protection instead
+  same-name        names of anonymous memory (PR_SET_VMA_ANON_NAME) are not given
+  align=SIZE       anonymous memory that the kernel placed has lengths and places in multiples of SIZE (4K to 1G)
+  batch=N          unmap calls of a thread are made N at a time, ranges that touch as one call
+  limit=N          at most N areas in a process (vm.max_map_count)
+  policy=NAME      linux, bottom-up, first-fit, best-fit or random chooses the places that the kernel chose
+The program of the trace does not know of the rules: it makes the same calls, whatever it gets.")]
+pub(crate) struct ReplayOf {
+    /// The trace file
+    pub(crate) file: PathBuf,
+    /// Count only the spaces of this process. (All calls are made)
+    #[arg(long)]
+    pub(crate) pid: Option<u32>,
+    /// Make the calls once more by this rule. May be given several times
+    #[arg(long, value_name = "RULE")]
+    pub(crate) what_if: Vec<Rule>,
+    /// Print one JSON object
     #[arg(long)]
     pub(crate) json: bool,
 }

@@ -29,6 +29,7 @@
 //! ```
 #![deny(unsafe_code)]
 
+pub mod again;
 pub mod event;
 pub mod file;
 pub mod inspect;

@@ -6,6 +6,7 @@ mod diff;
 mod events;
 mod files;
 mod inspect;
+mod replay;
 mod run;
 mod show;
 mod summary;
@@ -44,6 +45,7 @@ pub fn run() -> ExitCode {
         Command::Who(args) => who::run(&args),
         Command::Why(args) => why::run(&args),
         Command::Diff(args) => diff::run(&args),
+        Command::Replay(args) => replay::run(&args),
         Command::Inspect(args) => inspect::run(&args),
         Command::Check(args) => check::run(&args),
         Command::Completions(args) => completions::run(&args),

@@ -20,6 +20,7 @@ fn help_texts() {
         &["who", "--help"],
         &["why", "--help"],
         &["diff", "--help"],
+        &["replay", "--help"],
         &["inspect", "--help"],
         &["check", "--help"],
         &["completions", "--help"],

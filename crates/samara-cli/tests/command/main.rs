@@ -7,6 +7,7 @@ mod help_and_usage;
 mod hostile_names;
 mod inspect;
 mod outputs;
+mod replay;
 mod run;
 mod samples;
 #[path = "../../../samara-trace/tests/file/seal.rs"]

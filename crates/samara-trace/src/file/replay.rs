@@ -353,6 +353,12 @@ impl Space {
         self.map.get(address).map(|(span, laid)| laid.record(span))
     }
 
+    /// The areas that meet `[start, end)`, whole, ascending. O(log n) and one step for each.
+    pub fn between(&self, start: u64, end: u64) -> impl Iterator<Item = AreaRecord> {
+        let window = (start < end).then(|| Span::new(start, end - 1));
+        window.into_iter().flat_map(|window| self.map.range(window).map(|(span, laid)| laid.record(span)))
+    }
+
     /// Number of areas.
     pub fn len(&self) -> usize {
         self.map.len()

@@ -363,6 +363,11 @@ impl Maps {
         Maps { file, query, name: Vec::new() }
     }
 
+    /// The maps of no task: nothing can be asked.
+    pub(crate) fn of_nobody() -> Maps {
+        Maps { file: Err(libc::ENOENT), query: false, name: Vec::new() }
+    }
+
     /// Whether the recorder has no permission to read the space.
     pub(crate) fn refused(&self) -> bool {
         matches!(self.file, Err(libc::EACCES | libc::EPERM))

@@ -90,7 +90,7 @@ fn brk(model: &mut Model, asked: u64, result: u64, compat: bool) -> Applied {
     if result != asked {
         // The offset of the break within its page was not known: areas show whole pages.
         let page = sys::page_size();
-        if result.next_multiple_of(page) == layout.brk.next_multiple_of(page) {
+        if result.div_ceil(page) == layout.brk.div_ceil(page) {
             model.set_layout(samara_mm::Layout { brk: result, ..layout });
             return Applied::Done(Vec::new());
         }
@@ -253,7 +253,7 @@ pub(crate) fn has_driver(name: &str, private: bool) -> bool {
 }
 
 /// Whether a `mmap` maps private memory of no file, in pages of the usual size.
-fn is_private_anonymous(a: &[u64; 6]) -> bool {
+pub(crate) fn is_private_anonymous(a: &[u64; 6]) -> bool {
     let flags = MapFlags::from_bits_retain(a[3] as u32);
     flags.contains(MapFlags::ANONYMOUS) && is_private(a) && !flags.contains(MapFlags::HUGETLB)
 }
@@ -266,7 +266,7 @@ fn is_private(a: &[u64; 6]) -> bool {
 
 /// The object that a `mmap` mapped at `start`, by what the kernel shows there. `None`: the model
 /// does not know the rules of such an object.
-fn mapped(m: &Model, maps: &mut Maps, memory: &Memory, a: &[u64; 6], start: u64) -> Option<Mapped> {
+pub(crate) fn mapped(m: &Model, maps: &mut Maps, memory: &Memory, a: &[u64; 6], start: u64) -> Option<Mapped> {
     let flags = MapFlags::from_bits_retain(a[3] as u32);
     let prot = Prot::from_bits_retain(a[2] as u32);
     let private = is_private(a);
@@ -282,7 +282,7 @@ fn mapped(m: &Model, maps: &mut Maps, memory: &Memory, a: &[u64; 6], start: u64)
     if (k.inode == 0 && k.dev == (0, 0)) || has_driver(&name, private) || huge {
         return None;
     }
-    let offset = k.offset + (start - k.start);
+    let offset = k.offset.wrapping_add(start.wrapping_sub(k.start));
     let mut extra = FileMode::empty();
     let shared_zero = name == "/dev/zero (deleted)" && !flags.contains(MapFlags::ANONYMOUS);
     extra.set(FileMode::ZERO, shared_zero || (private && name == "/dev/zero"));

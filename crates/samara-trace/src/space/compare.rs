@@ -48,8 +48,16 @@ pub(crate) fn compare(
     // Each round either ends or settles one boundary. There are at most as many boundaries as areas
     // on both sides.
     let rounds = kernel.len() + model.areas_in(start, end).count() + 2;
+    // What lies before `from` is equal.
+    let mut from = start;
     for _ in 0..rounds * 2 {
-        match first_difference(model, kernel, (start, end)) {
+        let rest = &kernel[kernel.partition_point(|k| k.end <= from)..];
+        let mend = first_difference(model, rest, (from, end));
+        let changed = match &mend {
+            Some(Mend::Cut(at) | Mend::Join(at)) => Some(*at),
+            _ => None,
+        };
+        match mend {
             None => return Found::Equal,
             Some(Mend::Cut(at)) => match if unknown.order { model.learn_apart(at) } else { model.learn_cut(at) } {
                 Ok(_) => note_cut(steps, at),
@@ -82,6 +90,11 @@ pub(crate) fn compare(
             },
             Some(Mend::None(how)) => return Found::Differs(how),
         }
+        // Only the areas on both sides have changed, and the one before them if a join came first.
+        let before = |at: u64| at.checked_sub(1).and_then(|at| model.area_at(at)).map(|a| a.start);
+        if let Some(at) = changed {
+            from = before(at).map_or(start, |at| before(at).unwrap_or(at)).max(start);
+        }
     }
     Found::Differs("boundaries keep differing".into())
 }
@@ -91,7 +104,8 @@ fn kernel_joins(model: &Model, kernel: &[KernelArea], at: u64) -> Option<u64> {
     let one = model.area_at(at)?;
     let bounds = [(one.end, one.end), (one.start, one.start.checked_sub(1)?)];
     let touches = bounds.into_iter().filter(|(_, next)| model.area_at(*next).is_some());
-    touches.map(|(bound, _)| bound).find(|x| kernel.iter().any(|k| k.start < *x && *x < k.end))
+    let within = |x: &u64| kernel.partition_point(|k| k.start < *x).checked_sub(1).is_some_and(|i| *x < kernel[i].end);
+    touches.map(|(bound, _)| bound).find(within)
 }
 
 fn by_policy_alone(why: Reasons) -> bool {
@@ -191,7 +205,7 @@ fn range(start: u64, end: u64) -> String {
 }
 
 /// Corrects the steps: the kernel cut, or did not merge, at `at`.
-fn note_cut(steps: &mut Vec<Step>, at: u64) {
+pub(crate) fn note_cut(steps: &mut Vec<Step>, at: u64) {
     match steps.iter().position(|s| s.kind == StepKind::Merged && s.start == at) {
         Some(i) => drop(steps.remove(i)),
         None => steps.push(Step { kind: StepKind::Split, start: at, end: at }),
@@ -199,7 +213,7 @@ fn note_cut(steps: &mut Vec<Step>, at: u64) {
 }
 
 /// Corrects the steps: the kernel merged, or did not cut, at `at`.
-fn note_join(steps: &mut Vec<Step>, at: u64) {
+pub(crate) fn note_join(steps: &mut Vec<Step>, at: u64) {
     match steps.iter().position(|s| s.kind == StepKind::Split && s.start == at) {
         Some(i) => drop(steps.remove(i)),
         None => steps.push(Step { kind: StepKind::Merged, start: at, end: at }),

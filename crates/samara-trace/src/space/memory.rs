@@ -44,6 +44,11 @@ impl Memory {
         Memory { tid, kept: None }
     }
 
+    /// What a trace tells of it: bytes that the call read, and what it mapped.
+    pub(crate) fn recorded(bytes: (u64, Vec<u8>), mapped: Option<(u64, KernelArea, FileMode)>) -> Memory {
+        Memory { tid: 0, kept: Some(Rc::new(Kept { bytes, mapped, own: Some(Ok(true)), uffd: None })) }
+    }
+
     /// Keeps what the call may have read and mapped. `read`: what its arguments point to can be
     /// read without asking the program.
     pub(crate) fn keep(&mut self, d: &Decoded, result: i64, read: bool, maps: &mut Maps) {

@@ -73,6 +73,16 @@ pub(crate) type Model = AddressSpace<Inode>;
 /// An empty model that fits this machine.
 pub(crate) fn empty() -> Model {
     let number = |path: &str| std::fs::read_to_string(path).ok().and_then(|t| t.trim().parse::<usize>().ok());
+    let strict = number("/proc/sys/vm/overcommit_memory") == Some(2);
+    promising(if strict {
+        Overcommit::Never { limit: u64::MAX, admin_reserve: 0, user_reserve: 0 }
+    } else {
+        Overcommit::Always
+    })
+}
+
+/// An empty model of a machine that promises memory so.
+pub(crate) fn promising(overcommit: Overcommit) -> Model {
     let defaults = Config::default();
     let mut model = AddressSpace::new(Config {
         page_size: PageSize::new(sys::page_size()).unwrap_or(PageSize::K4),
@@ -81,11 +91,7 @@ pub(crate) fn empty() -> Model {
         task_size: 1 << 56,
         max_map_count: usize::MAX / 2,
         touches: Touches::Unseen,
-        overcommit: if number("/proc/sys/vm/overcommit_memory") == Some(2) {
-            Overcommit::Never { limit: u64::MAX, admin_reserve: 0, user_reserve: 0 }
-        } else {
-            Overcommit::Always
-        },
+        overcommit,
         stack_guard_pages: 0,
         ..defaults
     });

@@ -86,8 +86,21 @@ pub(crate) fn replay(
     result: i64,
 ) -> Replayed {
     let args = as_answered(d, result, mapped.map(|mapped| mapped.offset));
+    replay_at(model, memory, mapped, &Decoded { args, ..*d }, result, &mut Nowhere)
+}
+
+/// Makes the call on the model with its own arguments. `placement` chooses places that they leave
+/// open.
+pub(crate) fn replay_at(
+    model: &mut Model,
+    memory: &Memory,
+    mapped: Option<&Mapped>,
+    d: &Decoded,
+    result: i64,
+    placement: &mut impl Placement<Inode>,
+) -> Replayed {
     let mut host = Seen { program: Program::seen(memory.clone()), mapped };
-    let Some(called) = linux::call(model, &mut host, &mut Nowhere, d.nr.into(), args) else {
+    let Some(called) = linux::call(model, &mut host, placement, d.nr.into(), d.args) else {
         return Replayed { done: Ok(Plan::default()), result }; // it is no call on this space
     };
     let done = match errno(called.result) {
@@ -144,7 +157,7 @@ pub(super) fn errno(result: i64) -> Option<Errno> {
         EOVERFLOW,
         EOPNOTSUPP,
     ];
-    all.into_iter().find(|errno| i64::from(errno.raw()) == -result)
+    all.into_iter().find(|errno| -i64::from(errno.raw()) == result)
 }
 
 #[cfg(test)]

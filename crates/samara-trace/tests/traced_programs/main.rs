@@ -8,6 +8,7 @@
 #![deny(unsafe_code)]
 
 mod attaching;
+mod again;
 mod concurrent_calls;
 mod edge_cases;
 mod engine;
@@ -180,6 +181,7 @@ fn trace_any(mode: Mode, name: &str, args: &[&str]) -> Result<Recording, Failed>
     let equal = seen.events.iter().filter(|e| e.kind == EventKind::Checked && e.result == 0).count() as u64;
     expect(&format!("inspect saw {} of {equal} spaces", seen.looked), seen.looked == equal)?;
     let events = seen.events;
+    again::replays(name, &events)?;
     let said = |what: &str| outcome.counters.notes.iter().any(|n| n.contains(what));
     expect("the slower path is reported", said("PROCMAP_QUERY") == (mode == Mode::NoQuery))?;
     expect("the slower path is reported", said("seccomp") == (mode == Mode::NoFilter))?;

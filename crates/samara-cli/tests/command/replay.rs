@@ -1,0 +1,108 @@
+//! `samara replay` on made-up traces: what it prints, as text and as JSON.
+
+use samara_trace::event::{AreaRecord, Event, EventKind, Step, StepKind};
+
+use crate::samples::{run, said, stdout, trace, trace_of};
+
+const PAGE: u64 = 4096;
+const AT: u64 = 0x7f00_0000_0000;
+
+/// A program that maps three stacks with guards, and gives one of them back.
+fn stacks() -> Vec<Event> {
+    let area = |start: u64, end: u64, perms: u8| {
+        let (name, apart) = (String::new(), String::new());
+        AreaRecord { start, end, perms, offset: 0, dev: (0, 0), inode: 0, name, apart }
+    };
+    let mut events: Vec<Event> = Vec::new();
+    let mut add = |nr: Option<u32>, args: [u64; 6], result: u64, window: (u64, u64), areas: Vec<AreaRecord>| {
+        let step = |kind| Step { kind, start: window.0, end: window.1 };
+        let plan = match nr {
+            Some(9) => vec![step(StepKind::Mapped)],
+            Some(11) => vec![step(StepKind::Unmapped)],
+            _ => vec![],
+        };
+        let seq = events.len() as u64;
+        events.push(Event {
+            seq,
+            kind: if nr.is_some() { EventKind::Call } else { EventKind::Exec },
+            entry_ns: seq,
+            exit_ns: seq,
+            space: 1,
+            pid: 100,
+            tid: 100,
+            nr,
+            args,
+            result: result as i64,
+            overlapped: false,
+            plan,
+            window: Some(window),
+            areas,
+            text: if nr.is_some() { String::new() } else { "/bin/app".into() },
+            stack: None,
+        });
+    };
+    add(None, [0; 6], 0, (0, 1 << 63), vec![area(0x40_0000, 0x40_1000, 5)]);
+    let (len, guard) = (64 * PAGE, PAGE);
+    for i in 0..3 {
+        let at = AT - i * len;
+        add(Some(9), [at, len, 3, 0x22, u64::MAX, 0], at, (at, at + len), vec![area(at, at + len, 3)]);
+        let parts = vec![area(at, at + guard, 0), area(at + guard, at + len, 3)];
+        add(Some(10), [at, guard, 0, 0, 0, 0], 0, (at, at + len), parts);
+    }
+    add(Some(11), [AT, len, 0, 0, 0, 0], 0, (AT, AT + len), vec![]);
+    events
+}
+
+#[test]
+fn as_they_were() {
+    let dir = tempfile::tempdir().unwrap();
+    trace_of(dir.path(), &stacks());
+    insta::assert_snapshot!(said(&run(dir.path(), &["replay", "t.samara"])));
+}
+
+#[test]
+fn what_differs() {
+    let dir = tempfile::tempdir().unwrap();
+    trace(dir.path());
+    insta::assert_snapshot!(said(&run(dir.path(), &["replay", "t.samara"])));
+}
+
+#[test]
+fn by_other_rules() {
+    let dir = tempfile::tempdir().unwrap();
+    trace_of(dir.path(), &stacks());
+    let said = |rule: &str| said(&run(dir.path(), &["replay", "t.samara", "--what-if", rule]));
+    insta::assert_snapshot!("replay-limit", said("limit=4"));
+    insta::assert_snapshot!("replay-no-guard-pages", said("no-guard-pages"));
+    insta::assert_snapshot!("replay-align", said("align=2M"));
+}
+
+#[test]
+fn as_json() {
+    let dir = tempfile::tempdir().unwrap();
+    trace_of(dir.path(), &stacks());
+    let args = ["replay", "t.samara", "--what-if", "limit=4", "--what-if", "batch=2", "--json"];
+    let output = stdout(&run(dir.path(), &args));
+    insta::assert_snapshot!(output);
+    // Each field is documented.
+    let docs = include_str!("../../../../docs/cli.md");
+    let mut open = vec![serde_json::from_str::<serde_json::Value>(&output).unwrap()];
+    while let Some(value) = open.pop() {
+        for (key, value) in value.as_object().into_iter().flatten() {
+            assert!(docs.contains(&format!("`{key}`")), "docs/cli.md does not tell of {key}");
+            open.push(value.clone());
+        }
+        open.extend(value.as_array().into_iter().flatten().cloned());
+    }
+}
+
+#[test]
+fn what_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    trace_of(dir.path(), &stacks());
+    insta::assert_snapshot!("replay-no-process", said(&run(dir.path(), &["replay", "t.samara", "--pid", "5"])));
+    insta::assert_snapshot!("replay-no-rule", said(&run(dir.path(), &["replay", "t.samara", "--what-if", "guards"])));
+    let events = std::fs::read(dir.path().join("t.samara")).unwrap();
+    std::fs::write(dir.path().join("t.samara"), &events[..events.len() - 8]).unwrap();
+    assert_eq!(run(dir.path(), &["replay", "t.samara"]).status.code(), Some(3));
+}
