@@ -115,30 +115,29 @@ impl Changed {
         let Some(played) = plain.spaces.get(&event.space).filter(|played| !played.hidden) else { return Ok(()) };
         match event.kind {
             EventKind::Exec => {
-                let other = Other {
-                    model: played.model.snapshot(self.config(&played.model)).map_err(|_| AgainError::Memory)?,
-                    moved: Moved::default(),
-                    held: BTreeMap::new(),
-                    count: 0,
-                };
+                let other = self.begin(&played.model)?;
                 self.spaces.insert(event.space, other);
                 return Ok(());
             }
             EventKind::Fork => {
-                let child = match self.spaces.remove(&event.args[0]) {
+                let parent = self.spaces.remove(&event.args[0]);
+                let child = match parent {
                     Some(mut parent) => {
                         self.flush(&mut parent, None, figures);
-                        let model = parent.model.fork().map_err(|_| AgainError::Memory)?;
-                        let moved = parent.moved.copy();
+                        let cost = parent.model.len() + parent.moved.len();
+                        let child = match self.work.spend(cost as u64) {
+                            true => Other {
+                                model: parent.model.fork().map_err(|_| AgainError::Memory)?,
+                                moved: parent.moved.copy(),
+                                held: BTreeMap::new(),
+                                count: parent.moved.len(),
+                            },
+                            false => self.begin(&played.model)?,
+                        };
                         self.spaces.insert(event.args[0], parent);
-                        Other { model, count: moved.len(), moved, held: BTreeMap::new() }
+                        child
                     }
-                    None => Other {
-                        model: played.model.snapshot(self.config(&played.model)).map_err(|_| AgainError::Memory)?,
-                        moved: Moved::default(),
-                        held: BTreeMap::new(),
-                        count: 0,
-                    },
+                    None => self.begin(&played.model)?,
                 };
                 self.pieces += child.count;
                 self.spaces.insert(event.space, child);
@@ -183,6 +182,12 @@ impl Changed {
         other.count = count;
         self.spaces.insert(event.space, other);
         if self.pieces > MAX_AREAS { Err(AgainError::TooLarge) } else { Ok(()) }
+    }
+
+    /// A space that begins as in the plain run.
+    fn begin(&self, plain: &Model) -> Result<Other, AgainError> {
+        let model = plain.snapshot(self.config(plain)).map_err(|_| AgainError::Memory)?;
+        Ok(Other { model, moved: Moved::default(), held: BTreeMap::new(), count: 0 })
     }
 
     fn config(&self, model: &Model) -> Config {

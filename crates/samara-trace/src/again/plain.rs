@@ -91,8 +91,9 @@ impl Plain {
                 Told::default()
             }
             (EventKind::Fork, Some(space)) => {
-                let parent =
-                    self.spaces.get(&event.args[0]).map(|parent| (parent.model.fork(), parent.bound, parent.guessed));
+                let parent = self.spaces.get(&event.args[0]);
+                let parent = parent.filter(|parent| self.work.spend(parent.model.len() as u64));
+                let parent = parent.map(|parent| (parent.model.fork(), parent.bound, parent.guessed));
                 let mut played = Played::new(event);
                 match parent {
                     Some((Ok(model), bound, guessed)) => {
