@@ -114,7 +114,7 @@ impl Changed {
         self.work.earn(event);
         let Some(played) = plain.spaces.get(&event.space).filter(|played| !played.hidden) else { return Ok(()) };
         match event.kind {
-            EventKind::Exec => {
+            EventKind::Exec | EventKind::Found => {
                 let other = self.begin(&played.model)?;
                 self.spaces.insert(event.space, other);
                 return Ok(());

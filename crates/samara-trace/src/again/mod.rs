@@ -344,7 +344,7 @@ impl Again {
         }
         let before = self.replay.process(event.pid).map(|process| process.space);
         self.replay.apply(event).map_err(AgainError::Replay)?;
-        let begins = matches!(event.kind, EventKind::Exec | EventKind::Fork);
+        let begins = matches!(event.kind, EventKind::Exec | EventKind::Found | EventKind::Fork);
         if begins && self.only == Some(event.pid) {
             self.counted.insert(event.space);
         }

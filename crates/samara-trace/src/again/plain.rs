@@ -84,7 +84,7 @@ impl Plain {
         self.work.earn(event);
         let space = replay.space(event.space);
         match (event.kind, space) {
-            (EventKind::Exec, _) => {
+            (EventKind::Exec | EventKind::Found, _) => {
                 let mut played = Played::new(event);
                 take::fill(&mut played.model, &event.areas, self.page);
                 self.spaces.insert(event.space, played);

@@ -7,8 +7,8 @@
 //! the signal dispositions of the whole process.
 #![deny(unsafe_code)]
 
-mod attaching;
 mod again;
+mod attaching;
 mod concurrent_calls;
 mod edge_cases;
 mod engine;
