@@ -33,6 +33,7 @@ Examples:
   samara why python3-4711.samara               why there are so many areas, and which calls made them
   samara diff old.samara new.samara            what grew from one recording to another
   samara replay python3-4711.samara            its calls again on the model, as they were or by other rules
+  samara top -- ./app                          what a program does to its areas, live
   samara inspect 4711                          what the areas of a process that runs are
   samara run --fail mmap:ENOMEM@17 -- ./app    run a program and make its 17th mmap fail
   samara check                                 compare the model with this kernel
@@ -52,6 +53,7 @@ pub(crate) enum Command {
     Why(WhyOf),
     Diff(DiffOf),
     Replay(ReplayOf),
+    Top(Top),
     Inspect(Inspect),
     Check(Check),
     Completions(Completions),
@@ -483,6 +485,50 @@ pub(crate) enum Weight {
     Splits,
     Time,
     Calls,
+}
+
+/// Show live what a program does to its address space, or play a trace
+///
+/// Tables of the calls, of the places that they come from, of verdicts on the largest process, of
+/// the calls that took longest, and of what keeps areas apart. ? lists the keys.
+#[derive(Args, Debug)]
+#[command(
+    override_usage = "samara top [OPTIONS] -- PROGRAM [ARGS]...\n       samara top [--at TIME|EVENT] TRACE",
+    after_help = "\
+Examples:
+  samara top -- ./server --port 8080           run a program and watch it
+  samara top --stacks -- ./server              with the functions that make the calls
+  samara top -o t.samara -- make -j8           and keep a trace
+  samara top t.samara                          play a trace from its beginning
+  samara top --at 1.5s t.samara                look at it as it was after 1.5 seconds
+
+The program gets no terminal: its standard input is /dev/null, and what it prints goes to a file, which is named at the
+end. q asks it to end (SIGTERM), ^C too (SIGINT); a second time kills it.
+Exit codes: 0 the view was left, however the program ended; 1 no terminal, or no trace; 2 wrong usage; 3 the trace ends
+early or is damaged; 125, 126, 127 the program was not run, as for trace."
+)]
+pub(crate) struct Top {
+    /// The trace file to play
+    #[arg(value_name = "TRACE", required_unless_present = "words", conflicts_with = "words")]
+    pub(crate) trace: Option<PathBuf>,
+    /// Begin paused at this moment: after the event with this number (300), or just before the
+    /// first event that finished later than this time (1.5s, 20ms, 300us, 7000ns)
+    #[arg(long, value_name = "TIME|EVENT", conflicts_with = "words")]
+    pub(crate) at: Option<Moment>,
+    /// Record call stacks. Functions are named when the program has ended; until then places are
+    /// files and offsets. The program runs slower
+    #[arg(long, conflicts_with = "trace")]
+    pub(crate) stacks: bool,
+    /// Write a trace to FILE, too
+    #[arg(short, long, value_name = "FILE", conflicts_with = "trace")]
+    pub(crate) output: Option<PathBuf>,
+    /// Write what the program prints to FILE [default: to a new file in the directory for temporary
+    /// files]
+    #[arg(long, value_name = "FILE", conflicts_with = "trace")]
+    pub(crate) output_of_program: Option<PathBuf>,
+    /// The program and its arguments, after --
+    #[arg(last = true, value_name = "PROGRAM")]
+    pub(crate) words: Vec<OsString>,
 }
 
 fn address(text: &str) -> Result<u64, String> {

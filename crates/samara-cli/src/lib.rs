@@ -16,6 +16,7 @@ mod output;
 mod summary;
 mod survey;
 mod target;
+mod top;
 mod why;
 
 pub use commands::{run, testing};

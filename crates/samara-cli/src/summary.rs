@@ -188,7 +188,7 @@ pub(crate) fn detached(wall_ns: u64) -> String {
 
 /// How long the program ran. If processes that it left behind ran longer, also how long the
 /// recording took.
-fn lasted(program_ns: u64, wall_ns: u64) -> String {
+pub(crate) fn lasted(program_ns: u64, wall_ns: u64) -> String {
     // The recorder itself takes a moment to end.
     let over = program_ns.saturating_add(program_ns / 100).saturating_add(1_000_000);
     if wall_ns <= over {

@@ -150,20 +150,9 @@ fn boundaries(all: &[Boundary], known: Known) -> Vec<String> {
     rows
 }
 
-fn boundary(b: &Boundary, known: Known) -> String {
-    let times = format!("{:>7}", count(b.boundaries));
-    // Those for areas that look alike say more than is true of these.
-    let gloss = |reason| match reason {
-        "protection" => "",
-        "accounting" => " (only one is charged against the commit limit)",
-        reason => gloss(reason),
-    };
-    let why = match (&*b.reason, b.inferred) {
-        ("", true) => "not shown by the kernel".to_owned(),
-        ("", false) => "nothing".to_owned(),
-        (reason, true) => format!("{}{}, inferred: what is shown is equal", clean(reason), gloss(reason)),
-        (reason, false) => format!("{}{}", clean(reason), gloss(reason)),
-    };
+/// A boundary as a row.
+pub(crate) fn boundary(b: &Boundary, known: Known) -> String {
+    let (times, why) = (format!("{:>7}", count(b.boundaries)), reason(b));
     let (first, fewer) = match b.alone {
         0 => ("one", String::new()),
         n => {
@@ -173,6 +162,22 @@ fn boundary(b: &Boundary, known: Known) -> String {
         }
     };
     format!("{times} by {why}{fewer}; {first} at {:x}", b.first)
+}
+
+/// What keeps the areas at a boundary apart.
+pub(crate) fn reason(b: &Boundary) -> String {
+    // Those for areas that look alike say more than is true of these.
+    let gloss = |reason| match reason {
+        "protection" => "",
+        "accounting" => " (only one is charged against the commit limit)",
+        reason => gloss(reason),
+    };
+    match (&*b.reason, b.inferred) {
+        ("", true) => "not shown by the kernel".to_owned(),
+        ("", false) => "nothing".to_owned(),
+        (reason, true) => format!("{}{}, inferred: what is shown is equal", clean(reason), gloss(reason)),
+        (reason, false) => format!("{}{}", clean(reason), gloss(reason)),
+    }
 }
 
 fn gaps(gaps: &Gaps) -> Vec<String> {

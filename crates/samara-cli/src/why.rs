@@ -38,14 +38,26 @@ pub(crate) struct Sites<'a> {
 
 impl<'a> Sites<'a> {
     pub(crate) fn of(summary: &'a Summary) -> Self {
-        Sites { all: &summary.sites, stacks: &summary.call_stacks }
+        Sites::new(&summary.sites, &summary.call_stacks)
     }
 
-    fn site(self, number: u32) -> Option<&'a Site> {
+    pub(crate) fn new(all: &'a [Site], stacks: &'a Stacks) -> Self {
+        Sites { all, stacks }
+    }
+
+    pub(crate) fn all(self) -> &'a [Site] {
+        self.all
+    }
+
+    pub(crate) fn stacks(self) -> &'a Stacks {
+        self.stacks
+    }
+
+    pub(crate) fn site(self, number: u32) -> Option<&'a Site> {
         self.all.get(number as usize)
     }
 
-    fn stack(self, site: &Site) -> Option<&'a Stack> {
+    pub(crate) fn stack(self, site: &Site) -> Option<&'a Stack> {
         site.stack.and_then(|number| self.stacks.stack(number))
     }
 
@@ -184,12 +196,7 @@ pub(crate) fn screen(title: &str, largest: &Largest, why: &Why, sites: Sites<'_>
     };
     row("areas", format!("{}, {} mapped, after {}", count(why.areas), bytes(why.bytes), time(largest.ns)));
     for verdict in why.verdicts.iter().take(VERDICTS) {
-        row(word(verdict.kind), styled(BOLD, sentence(verdict)));
-        for part in &verdict.parts {
-            rows_of_part(&mut row, verdict, part, sites);
-        }
-        let (start, end) = verdict.first;
-        row("", styled(DIM, format!("the first: {start:x}-{end:x}")));
+        rows_of_verdict(&mut row, verdict, sites);
     }
     if let Some(rest) = why.verdicts.get(VERDICTS..).filter(|rest| !rest.is_empty()) {
         let areas = rest.iter().map(|verdict| verdict.areas).sum();
@@ -205,6 +212,16 @@ pub(crate) fn screen(title: &str, largest: &Largest, why: &Why, sites: Sites<'_>
         }
     }
     out
+}
+
+/// A verdict with the calls behind it.
+pub(crate) fn rows_of_verdict(row: &mut impl FnMut(&str, String), verdict: &Verdict, sites: Sites<'_>) {
+    row(word(verdict.kind), styled(BOLD, sentence(verdict)));
+    for part in &verdict.parts {
+        rows_of_part(row, verdict, part, sites);
+    }
+    let (start, end) = verdict.first;
+    row("", styled(DIM, format!("the first: {start:x}-{end:x}")));
 }
 
 fn rows_of_part(row: &mut impl FnMut(&str, String), verdict: &Verdict, part: &Part, sites: Sites<'_>) {
@@ -246,7 +263,7 @@ fn origin(holding: &Holding, site: &Site) -> String {
 }
 
 /// A site in one line: its call, and from which function.
-fn of_site(site: &Site, sites: Sites<'_>) -> String {
+pub(crate) fn of_site(site: &Site, sites: Sites<'_>) -> String {
     let text = sites.text(site);
     sites.function(site).map_or(text.clone(), |function| format!("{text} in {function}"))
 }

@@ -3,9 +3,11 @@
 
 use std::ffi::OsString;
 use std::fmt;
+use std::fs::File;
 use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
 use std::process::ExitStatus;
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::engine::{Decisions, Engine};
@@ -28,6 +30,11 @@ pub struct Options {
     /// Whether the stack of each call that can change areas is recorded, and its symbols after the
     /// program (default: no).
     pub stacks: bool,
+    /// Keeps the program away from the caller's terminal: it gets a session of its own, `/dev/null`
+    /// as its standard input, and this file as its output and for its errors. Signals are the
+    /// caller's then, who hands on to the program those that it is to get, and stops do not concern
+    /// the caller (default: none, the program has what the caller has).
+    pub apart: Option<Arc<File>>,
     /// Puts the engine in charge: it decides what the program's memory calls get.
     pub engine: Option<Engine>,
     /// For tests: the model ignores calls with this number, so that each of them must be reported
@@ -49,6 +56,7 @@ impl Options {
             seccomp: true,
             procmap_query: true,
             stacks: false,
+            apart: None,
             engine: None,
             forgets: None,
             patience: None,

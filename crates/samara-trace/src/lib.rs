@@ -61,7 +61,8 @@ pub use engine::{BadFault, Cause, Decisions, Engine, Fault, Policy, Refusal, Whe
 /// Signals: during the recording the calling process ignores SIGINT, SIGQUIT, SIGTSTP, SIGTTIN and
 /// SIGTTOU, which the terminal sends to the program too. It passes SIGTERM, SIGHUP and SIGCONT on
 /// to the program. The former dispositions are restored at the end. If the calling process is a job
-/// of a shell and the program stops, the calling process stops too.
+/// of a shell and the program stops, the calling process stops too. With [`Options::apart`] nothing
+/// of this holds: signals are left to the caller.
 ///
 /// Threads: call this from one thread at a time. Children of other threads are left alone. Children
 /// of the calling thread are reaped, but the recording does not wait for them.

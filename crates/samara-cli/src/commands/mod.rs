@@ -11,6 +11,7 @@ mod run;
 mod show;
 mod summary;
 pub mod testing;
+mod top;
 mod trace;
 mod who;
 mod why;
@@ -46,6 +47,7 @@ pub fn run() -> ExitCode {
         Command::Why(args) => why::run(&args),
         Command::Diff(args) => diff::run(&args),
         Command::Replay(args) => replay::run(&args),
+        Command::Top(args) => top::run(&args),
         Command::Inspect(args) => inspect::run(&args),
         Command::Check(args) => check::run(&args),
         Command::Completions(args) => completions::run(&args),

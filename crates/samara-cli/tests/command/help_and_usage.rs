@@ -21,6 +21,7 @@ fn help_texts() {
         &["why", "--help"],
         &["diff", "--help"],
         &["replay", "--help"],
+        &["top", "--help"],
         &["inspect", "--help"],
         &["check", "--help"],
         &["completions", "--help"],
@@ -42,6 +43,8 @@ fn wrong_usage_is_exit_code_2() {
         ("no such time", &["trace", "--pid", "1", "--for", "soon"]),
         ("no such command", &["trase"]),
         ("no such option", &["events", "--jsno", "x"]),
+        ("top of nothing", &["top"]),
+        ("top of both", &["top", "t.samara", "--", "true"]),
         ("no such moment", &["show", "x", "--at", "soon"]),
         ("no such weight", &["why", "x", "--folded", "--by", "size"]),
         ("one trace", &["diff", "x"]),
@@ -85,6 +88,7 @@ fn completions_name_every_command() {
             "check",
             "reasons",
             "summary-json",
+            "output-of-program",
         ] {
             assert!(stdout(&output).contains(word), "{shell}: {word}");
         }

@@ -14,6 +14,8 @@ mod samples;
 mod seal;
 mod show_and_events;
 mod stacks;
+mod terminal;
+mod top;
 mod trace;
 
 #[allow(unreachable_pub)] // It is public in the test kit.

@@ -265,6 +265,27 @@ impl Tally {
         self.totals
     }
 
+    /// What was counted so far. What is only known at the end is missing: [`Summary::sites`],
+    /// [`Summary::call_stacks`], and figures of spaces that live.
+    pub fn so_far(&self) -> &Summary {
+        &self.totals
+    }
+
+    /// The processes and their spaces now, as far as [`Summary::lost`] does not say otherwise.
+    pub fn replay(&self) -> &Replay {
+        &self.replay
+    }
+
+    /// From where calls were made so far: [`Why`] refers to them by their positions.
+    pub fn sites(&self) -> &[Site] {
+        self.origins.sites()
+    }
+
+    /// The call stacks that were defined so far. Their functions are named at the end of a trace.
+    pub fn call_stacks(&self) -> &Stacks {
+        &self.defined.0
+    }
+
     /// What the space of a process is now, or the largest of those with a user. `None` if there is
     /// none, or if it has more areas than are surveyed.
     pub fn now(&self, pid: Option<u32>) -> Option<Largest> {

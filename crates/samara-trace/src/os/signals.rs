@@ -155,6 +155,14 @@ impl Signals {
         signals
     }
 
+    /// Gives all signals but the timer's back to the caller now.
+    pub(crate) fn give_back(&mut self) {
+        let (timer, others) =
+            std::mem::take(&mut self.old).into_iter().partition(|(signal, _)| *signal == tick_signal());
+        self.old = timer;
+        restore(&others);
+    }
+
     fn set(&mut self, signal: c_int, handler: libc::sighandler_t) {
         self.set_with(signal, handler, 0);
     }
@@ -260,8 +268,8 @@ fn timer() -> Option<libc::timer_t> {
 impl Drop for Signals {
     fn drop(&mut self) {
         HAS_TIMER.store(0, Ordering::Release);
-        // SAFETY: the timer is ours, and the mask and the dispositions are those that `install`
-        // found, in the same thread.
+        // SAFETY: the timer is ours, and the mask is the one that `install` found, in the same
+        // thread.
         unsafe {
             if let Some(timer) = self.timer {
                 libc::timer_delete(timer);
@@ -269,10 +277,16 @@ impl Drop for Signals {
             if let Some(mask) = &self.mask {
                 libc::pthread_sigmask(libc::SIG_SETMASK, mask, ptr::null_mut());
             }
-            for (signal, old) in self.old.iter().rev() {
-                libc::sigaction(*signal, old, ptr::null_mut());
-            }
         }
+        restore(&self.old);
+    }
+}
+
+/// Restores the dispositions of signals, the last one first.
+fn restore(all: &[(c_int, libc::sigaction)]) {
+    for (signal, old) in all.iter().rev() {
+        // SAFETY: `old` is what the kernel said of this signal in this process.
+        unsafe { libc::sigaction(*signal, old, ptr::null_mut()) };
     }
 }
 

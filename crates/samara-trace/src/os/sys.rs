@@ -10,6 +10,7 @@ use std::fs::File;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::ptr;
+use std::sync::Arc;
 
 use samara_mm::PageSize;
 
@@ -305,6 +306,14 @@ pub(crate) struct Launch {
     pub(crate) argv: Vec<CString>,
     /// The seccomp filter to install, if any.
     pub(crate) filter: Option<Vec<libc::sock_filter>>,
+    /// What the program has instead of the recorder's terminal, if it is kept away from it.
+    pub(crate) apart: Option<Apart>,
+}
+
+/// The standard streams of a program with a session of its own.
+pub(crate) struct Apart {
+    pub(crate) input: File,
+    pub(crate) output: Arc<File>,
 }
 
 /// A child that waits for a byte on `go`, and reports failures on `report`.
@@ -385,6 +394,13 @@ unsafe fn child_main(
             }
         }
         origin::bring_back();
+        if let Some(Apart { input, output }) = &launch.apart {
+            // None of these can fail: a child leads no process group, and the files are open.
+            libc::setsid();
+            libc::dup2(input.as_raw_fd(), 0);
+            libc::dup2(output.as_raw_fd(), 1);
+            libc::dup2(output.as_raw_fd(), 2);
+        }
         let tell = |letter: u8, which: u8| {
             let errno = (*libc::__errno_location()).to_ne_bytes();
             let message = [letter, errno[0], errno[1], errno[2], errno[3], which];
@@ -462,12 +478,13 @@ pub(crate) fn kill(pid: Tid, signal: c_int) {
 }
 
 /// Whether this process is the job of a shell, or part of one: its parent is in the same session
-/// and in another process group.
-pub(crate) fn is_job() -> bool {
+/// and in another process group. And the program belongs to that job, as far as it has not left the
+/// session.
+pub(crate) fn is_job_with(program: Tid) -> bool {
     // SAFETY: all arguments are numbers.
     unsafe {
-        let parent = libc::getppid();
-        libc::getsid(parent) == libc::getsid(0) && libc::getpgid(parent) != libc::getpgrp()
+        let (parent, session) = (libc::getppid(), libc::getsid(0));
+        libc::getsid(parent) == session && libc::getsid(program) == session && libc::getpgid(parent) != libc::getpgrp()
     }
 }
 

@@ -6,6 +6,7 @@ use std::fs::File;
 use std::io::{self, Read, Write};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use nix::sys::personality::{self, Persona};
 
@@ -13,7 +14,7 @@ use crate::api::{Options, RecordError};
 use crate::engine::Engine;
 use crate::engine::decide::kernel_map_count;
 use crate::os::proc::Status;
-use crate::os::sys::{self, Child, Hold, Launch, Tid, Waited};
+use crate::os::sys::{self, Apart, Child, Hold, Launch, Tid, Waited};
 use crate::tracer::seccomp;
 
 /// The program, seized and about to execute.
@@ -75,7 +76,11 @@ pub(crate) fn start(options: &Options) -> Result<Started, RecordError> {
         return Err(RecordError::MapCount(asked, kernel_map_count()));
     }
     find_proc()?;
-    let launch = Launch { paths, argv, filter: options.seccomp.then(seccomp::program) };
+    let apart = options.apart.as_ref().map(|output| {
+        let input = File::open("/dev/null").map_err(|e| RecordError::System("opening /dev/null", e))?;
+        Ok(Apart { input, output: Arc::clone(output) })
+    });
+    let launch = Launch { paths, argv, filter: options.seccomp.then(seccomp::program), apart: apart.transpose()? };
     let forked = match engine.and_then(|e| e.seed) {
         Some(_) => without_randomisation(|| sys::fork_child(&launch)),
         None => sys::fork_child(&launch),

@@ -216,6 +216,9 @@ pub(crate) fn run(options: &Options, sink: &mut dyn Sink) -> Result<Outcome, Rec
     tracer.charge = options.engine.as_ref().map(Charge::new);
     tracer.stacks = options.stacks.then(Stacks::default);
     tracer.journal.forgets = options.forgets;
+    if options.apart.is_some() {
+        tracer.signals.give_back();
+    }
     if tracer.every_call {
         tracer.journal.note("no seccomp filter: every system call stops (slower)".into());
     }

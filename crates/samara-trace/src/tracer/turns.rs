@@ -175,7 +175,7 @@ impl Tracer<'_> {
     fn job_control(&mut self) {
         let Some((tid, due)) = self.job.due(sys::now_ns()) else { return };
         match due {
-            Due::Stop(signal) if sys::is_job() => {
+            Due::Stop(signal) if sys::is_job_with(self.root) => {
                 let mut news = None;
                 sys::stop_self(signal, || {
                     news = sys::wait_for(tid, false).ok();

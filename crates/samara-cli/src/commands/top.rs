@@ -1,0 +1,216 @@
+//! `samara top -- PROGRAM ARGS...` and `samara top TRACE`: a live view of address spaces.
+
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::io::{self, Write};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+
+use samara_trace::file::{FileSink, Header, name_bytes};
+use samara_trace::inspect::max_map_count;
+use samara_trace::{Options, Outcome, record};
+
+use super::files;
+use super::trace::{not_run, own_name, shown as words_shown};
+use crate::cli::Top;
+use crate::format::{bytes, plural};
+use crate::output::{self, BOLD, DIM, clean, error, shown, styled};
+use crate::top::live::{Live, Recorded};
+use crate::top::player::{Content, Player};
+use crate::top::{self, Left, Source};
+use crate::{exit, line, summary};
+
+/// How long the recording may take to end after the view was left.
+const END: Duration = Duration::from_secs(10);
+/// Names that are tried for a temporary file.
+const NAMES: u32 = 100;
+
+pub(crate) fn run(args: &Top) -> ExitCode {
+    if !output::to_terminal() {
+        return super::failed(
+            "top shows a live view, and standard output is no terminal: run it in a terminal (samara summary and samara why print)"
+                .to_owned(),
+        );
+    }
+    match &args.trace {
+        Some(path) => play(args, path),
+        None => watch(args),
+    }
+}
+
+/// Plays a trace.
+fn play(args: &Top, path: &Path) -> ExitCode {
+    if path.metadata().is_ok_and(|file| !file.is_file()) {
+        return super::failed(format!("{}: top reads the trace several times: give a file", shown(path)));
+    }
+    let content = match super::open(path) {
+        Ok(reader) => Content::of(reader),
+        Err(code) => {
+            if path.metadata().is_ok_and(|file| file.permissions().mode() & 0o111 != 0) {
+                error(format!("to run it, write -- before it: {} top -- {}", clean(&own_name()), shown(path)));
+            }
+            return code;
+        }
+    };
+    if content.events == 0 {
+        return match &content.damage {
+            Some(damage) => super::unreadable(path, damage),
+            None => super::failed(format!("{} has no events", shown(path))),
+        };
+    }
+    let opened = super::moment(path, args.at, None).and_then(|at| Ok((at, super::open(path)?)));
+    let (at, reader) = match opened {
+        Ok(opened) => opened,
+        Err(code) => return code,
+    };
+    let title = words_shown(&command(&content.header));
+    let mut source = Source::Trace(Box::new(Player::new(path, reader, content, at)));
+    let left = match top::run(&mut source, title, None) {
+        Ok(left) => left,
+        Err(why) => return no_terminal(&why),
+    };
+    if let Source::Trace(player) = &source
+        && let Some(damage) = &player.content().damage
+    {
+        return super::unreadable(path, damage);
+    }
+    code(left)
+}
+
+fn command(header: &Header) -> Vec<OsString> {
+    let words = std::iter::once(&header.program).chain(&header.args);
+    words.map(|word| OsStr::from_bytes(&name_bytes(word)).to_owned()).collect()
+}
+
+/// Runs a program, and shows it live.
+fn watch(args: &Top) -> ExitCode {
+    let Some((program, rest)) = args.words.split_first() else { return exit::USAGE.into() };
+    let (path, file) = match printed(args.output_of_program.as_deref()) {
+        Ok(printed) => printed,
+        Err(code) => return code,
+    };
+    // One that nobody asked for is kept only if there is something in it.
+    let is_ours = args.output_of_program.is_none();
+    let clear = || {
+        if is_ours {
+            // It is in the directory for temporary files.
+            let _ = std::fs::remove_file(&path);
+        }
+    };
+    let trace = match files::open(args.output.as_deref(), None, &args.words, files::NOT_RUN) {
+        Ok((trace, _)) => trace,
+        Err(code) => {
+            clear();
+            return code;
+        }
+    };
+    let mut options = Options::new(program).args(rest.iter().cloned());
+    options.stacks = args.stacks;
+    options.apart = Some(Arc::new(file));
+    let live = match start(move |sink| record(&options, sink), trace) {
+        Ok(live) => live,
+        Err(code) => return code,
+    };
+    let mut source = Source::Live(live);
+    let left = top::run(&mut source, words_shown(&args.words), max_map_count());
+    let Source::Live(live) = &source else { return exit::FAILED.into() };
+    let recorded = live.wait(END);
+    let length = path.metadata().map_or(0, |file| file.len());
+    if length == 0 {
+        clear();
+    }
+    let printed = (length > 0).then(|| format!("{} ({})", shown(&path), bytes(length)));
+    match recorded {
+        Some(Recorded { outcome: Err(why), .. }) => return not_run(&why),
+        Some(Recorded { outcome: Ok(outcome), written }) => report(args, &outcome, written, printed),
+        None => {
+            let printed = printed.map_or_else(String::new, |file| format!("; what it printed is in {file}"));
+            error(format!("the program does not end; it is killed{printed}"));
+        }
+    }
+    match left {
+        Ok(left) => code(left),
+        Err(why) => no_terminal(&why),
+    }
+}
+
+/// Starts a recording of anything.
+fn start<R>(record: R, trace: Option<FileSink>) -> Result<Live, ExitCode>
+where
+    R: FnOnce(&mut dyn samara_trace::Sink) -> Result<Outcome, samara_trace::RecordError> + Send + 'static,
+{
+    Live::start(record, trace).map_err(|why| {
+        error(format!("cannot start a thread: {why}; the program was not run"));
+        exit::CANNOT_TRACE.into()
+    })
+}
+
+/// The file for what the program prints.
+fn printed(asked: Option<&Path>) -> Result<(PathBuf, File), ExitCode> {
+    let opened = match asked {
+        Some(path) => output::waiting(path, "a reader", || File::create(path)).map(|file| (path.to_owned(), file)),
+        None => temporary(),
+    };
+    opened.map_err(|why| {
+        let path = asked.map_or_else(std::env::temp_dir, Path::to_owned);
+        error(format!(
+            "cannot write what the program prints to {}: {why}; the program was not run (--output-of-program FILE names another file)",
+            shown(path)
+        ));
+        exit::CANNOT_TRACE.into()
+    })
+}
+
+/// A new file in the directory for temporary files, for this user alone.
+fn temporary() -> io::Result<(PathBuf, File)> {
+    let mut last = io::Error::from(io::ErrorKind::AlreadyExists);
+    for number in 0..NAMES {
+        let path = std::env::temp_dir().join(format!("samara-top-{}-{number}.txt", std::process::id()));
+        match File::options().write(true).create_new(true).mode(0o600).open(&path) {
+            Ok(file) => return Ok((path, file)),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => last = error,
+            Err(error) => return Err(error),
+        }
+    }
+    Err(last)
+}
+
+/// Says what became of the program, and of the files.
+fn report(args: &Top, outcome: &Outcome, written: Option<samara_trace::file::Written>, printed: Option<String>) {
+    let ended = line::how(outcome.status.ended().unwrap_or_default());
+    let lasted = summary::lasted(outcome.program_ns, outcome.counters.wall_ns);
+    let mut out = format!("{} {} ended {ended} {lasted}\n", styled(BOLD, "samara:"), words_shown(&args.words));
+    let mut row =
+        |name: &str, text: String| out.push_str(&format!("  {} {text}\n", styled(DIM, format!("{name:<10}"))));
+    printed.into_iter().for_each(|file| row("printed", file));
+    if let (Some(path), Some(written)) = (&args.output, &written) {
+        row("trace", format!("{} ({}, {})", shown(path), plural(written.events, "event"), bytes(written.bytes)));
+        row("next", format!("{} why {}", clean(&own_name()), clean(&summary::quoted(&path.to_string_lossy()))));
+    }
+    outcome.counters.notes.iter().for_each(|note| row("note", clean(note)));
+    // If standard error is closed, nobody can be informed.
+    let _ = write!(anstream::stderr(), "{out}");
+    if let Some(why) = written.and_then(|written| written.error) {
+        error(format!("the trace ends early: {why}; the program was not disturbed"));
+    }
+}
+
+fn no_terminal(why: &io::Error) -> ExitCode {
+    super::failed(format!("the terminal cannot be used: {why}"))
+}
+
+/// Ends as the view was left: by a signal, as that signal would have ended it.
+fn code(left: Left) -> ExitCode {
+    match left {
+        Left::Quit => ExitCode::SUCCESS,
+        Left::Signal(signal) => {
+            // It returns only for signals that it does not know.
+            let _ = signal_hook::low_level::emulate_default_handler(signal as i32);
+            ExitCode::from((128 + signal as i32) as u8)
+        }
+    }
+}
