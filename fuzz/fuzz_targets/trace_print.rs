@@ -14,7 +14,8 @@ use peak_memory::peak;
 use samara_cli::testing;
 use samara_trace::event::{AreaRecord, Event, EventKind, Step, StepKind};
 use samara_trace::file::{
-    Header, MAX_ORIGINS_MEMORY, MAX_READER_MEMORY, MAX_REPLAY_MEMORY, MAX_STACKS_MEMORY, Printable, Replay, Tally, TraceReader, TraceWriter,
+    Header, MAX_ORIGINS_MEMORY, MAX_READER_MEMORY, MAX_REPLAY_MEMORY, MAX_STACKS_MEMORY, Printable, Replay, Tally,
+    TraceReader, TraceWriter,
 };
 
 #[path = "../../crates/samara-trace/tests/file/samples.rs"]

@@ -9,10 +9,8 @@
 //! - **TRACER-3** any request to a stopped task may find that it has been killed. That is no error:
 //!   a later wait reports its death, and its flight is settled at its exit event.
 //! - **TRACER-4** a space is dropped when its last task has passed its exit event (or was seen dead
-//!   without one). It is compared while one of its tasks is stopped at that event and no other will
-//!   use it any more (`exits`).
-//! - **TRACER-5** stopped tasks are served in turn: none waits for more than one stop of each other
-//!   task (`turns`).
+//!   without one). It is compared while its last task is stopped at that event (`exits`).
+//! - **TRACER-5** stopped tasks are served in turn: none waits for two stops of another (`turns`).
 //!
 //! Group stops are answered with PTRACE_LISTEN, so they last as long as without a recorder
 //! (`job_control` also stops the recorder). Signals are delivered unchanged.
@@ -115,15 +113,14 @@ struct Task {
     dying: bool,
     /// A seccomp filter of the program looks at the task's calls.
     filtered: bool,
-    /// How often the task's next call was decided and made already: it is a repetition.
+    /// How often the next call was made already.
     again: u8,
     /// For the first task of a process: the process has had other threads.
     threaded: bool,
-    /// For the first task of a process: it was detached at its exit event while other threads of
-    /// the process were left, and nothing more is heard of it. The value is the status of the
-    /// process, as far as it is known.
+    /// For the first task of a process: it was detached at its exit event while other threads were
+    /// left, and nothing more is heard of it. The status of the process, as far as it is known.
     let_go: Option<i32>,
-    /// It waits in the kernel until the child that it has made by `vfork` has its own space.
+    /// It waits in the kernel until its child of `vfork` has its own space.
     waits_for_child: bool,
     /// It stands at the entry of a call, or has gone on from there.
     at_entry: bool,

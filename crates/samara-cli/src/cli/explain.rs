@@ -1,0 +1,146 @@
+//! The command line of the commands that explain traces: options and help texts. No behaviour.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use clap::Args;
+
+use super::whole;
+use crate::moment::Moment;
+
+/// Say why a process has as many areas as it has, and which calls made them
+///
+/// Verdicts, each with its evidence: never unmapped, fragmented, kept apart, at once by design,
+/// reserved. With the calls behind them, and, of a trace with --stacks, the functions.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  samara why t.samara                          the process with the most areas, when it had them
+  samara why t.samara --at 2s --pid 4712
+  samara why t.samara --folded --by splits | inferno-flamegraph > splits.svg
+  samara why t.samara --json | jq '.verdicts[0]'
+
+A verdict says what areas and calls show. Whether memory that is never unmapped is a leak, and whether guards are worth
+their areas, only the program's authors know.")]
+pub(crate) struct WhyOf {
+    /// The trace file
+    pub(crate) file: PathBuf,
+    /// The moment: after the event with this number (300), or just before the first event that
+    /// finished later than this time (1.5s, 20ms, 300us, 7000ns) [default: near the most areas]
+    #[arg(long, value_name = "TIME|EVENT")]
+    pub(crate) at: Option<Moment>,
+    /// The process [default: the one with the most areas]
+    #[arg(long)]
+    pub(crate) pid: Option<u32>,
+    /// Print one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Print each call stack once, as a line for flame graphs: functions parted by `;`, the
+    /// outermost first and the call last, then its weight
+    #[arg(long, conflicts_with = "json")]
+    pub(crate) folded: bool,
+    /// What --folded weighs: areas and bytes that are there; all mappings made, splits, time in
+    /// calls (ns) and calls up to the moment, in all processes
+    #[arg(long, value_name = "WEIGHT", default_value = "areas", requires = "folded")]
+    pub(crate) by: Weight,
+}
+
+/// Say what grew from one recording to another, or from one moment to another
+///
+/// Compares the process with the most areas of each, near its most, as `samara why` does: areas,
+/// bytes, mappings made and splits by the call stack (or by the arguments of calls), and what keeps
+/// areas apart.
+#[derive(Args, Debug)]
+#[command(
+    override_usage = "samara diff [OPTIONS] BEFORE AFTER\n       samara diff [OPTIONS] --from MOMENT [--to MOMENT] TRACE",
+    after_help = "\
+Examples:
+  samara diff old.samara new.samara
+  samara diff old.samara new.samara --over 100 --fail    for CI: ends with 123 if something grew by more than 100 areas
+  samara diff t.samara --from 2s --to 60s
+  samara diff old.samara new.samara --json | jq '.places[0]'
+
+Exit codes: 0, 123 if --fail holds, 1 failure, 3 a trace ends early or is damaged."
+)]
+pub(crate) struct DiffOf {
+    /// The trace to compare with
+    #[arg(value_name = "BEFORE")]
+    pub(crate) before: PathBuf,
+    /// The trace to compare [default: the same, at another moment]
+    #[arg(value_name = "AFTER", required_unless_present_any = ["from", "to"])]
+    pub(crate) after: Option<PathBuf>,
+    /// The moment of BEFORE: after the event with this number (300), or just before the first event
+    /// that finished later than this time (1.5s, 20ms) [default: near the most areas]
+    #[arg(long, value_name = "TIME|EVENT")]
+    pub(crate) from: Option<Moment>,
+    /// The moment of AFTER [default: near the most areas]
+    #[arg(long, value_name = "TIME|EVENT")]
+    pub(crate) to: Option<Moment>,
+    /// The process, in both [default: the one with the most areas of each]
+    #[arg(long)]
+    pub(crate) pid: Option<u32>,
+    /// Leave out what differs by N or less areas, mappings made, splits or boundaries
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = whole)]
+    pub(crate) over: u64,
+    /// End with 123 if the areas together, or those of one place, grew by more than --over
+    #[arg(long)]
+    pub(crate) fail: bool,
+    /// Print one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// What a flame graph weighs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Weight {
+    Areas,
+    Bytes,
+    Made,
+    Splits,
+    Time,
+    Calls,
+}
+
+/// Show live what a program does to its address space, or play a trace
+///
+/// Tables of the calls, of the places that they come from, of verdicts on the largest process, of
+/// the calls that took longest, and of what keeps areas apart. ? lists the keys.
+#[derive(Args, Debug)]
+#[command(
+    override_usage = "samara top [OPTIONS] -- PROGRAM [ARGS]...\n       samara top [--at TIME|EVENT] TRACE",
+    after_help = "\
+Examples:
+  samara top -- ./server --port 8080           run a program and watch it
+  samara top --stacks -- ./server              with the functions that make the calls
+  samara top -o t.samara -- make -j8           and keep a trace
+  samara top t.samara                          play a trace from its beginning
+  samara top --at 1.5s t.samara                look at it as it was after 1.5 seconds
+
+The program gets no terminal: its standard input is /dev/null, and what it prints goes to a file, which is named at the
+end. q asks it to end (SIGTERM), ^C too (SIGINT); a second time kills it.
+Exit codes: 0 the view was left, however the program ended; 1 no terminal, or no trace; 2 wrong usage; 3 the trace ends
+early or is damaged; 125, 126, 127 the program was not run, as for trace."
+)]
+pub(crate) struct Top {
+    /// The trace file to play
+    #[arg(value_name = "TRACE", required_unless_present = "words", conflicts_with = "words")]
+    pub(crate) trace: Option<PathBuf>,
+    /// Begin paused at this moment: after the event with this number (300), or just before the
+    /// first event that finished later than this time (1.5s, 20ms, 300us, 7000ns)
+    #[arg(long, value_name = "TIME|EVENT", conflicts_with = "words")]
+    pub(crate) at: Option<Moment>,
+    /// Record call stacks. Functions are named when the program has ended; until then places are
+    /// files and offsets. The program runs slower
+    #[arg(long, conflicts_with = "trace")]
+    pub(crate) stacks: bool,
+    /// Write a trace to FILE, too
+    #[arg(short, long, value_name = "FILE", conflicts_with = "trace")]
+    pub(crate) output: Option<PathBuf>,
+    /// Write what the program prints to FILE [default: to a new file in the directory for temporary
+    /// files]
+    #[arg(long, value_name = "FILE", conflicts_with = "trace")]
+    pub(crate) output_of_program: Option<PathBuf>,
+    /// The program and its arguments, after --
+    #[arg(last = true, value_name = "PROGRAM")]
+    pub(crate) words: Vec<OsString>,
+}
