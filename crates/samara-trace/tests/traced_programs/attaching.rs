@@ -28,6 +28,8 @@ pub(crate) const TRIALS: &[(&str, Body)] = &[
     ("attached_while_threads_come_and_go", coming_and_going),
     ("attached_beside_a_call_that_cannot_be_interrupted", uninterrupted),
     ("attached_and_loading_a_program", loading),
+    ("attached_while_loading_all_the_time", reloading),
+    ("attached_to_memory_that_forks_lose", kept),
     ("attached_to_its_end", to_its_end),
     ("attached_without_its_first_thread", without_first_thread),
     ("attached_with_stacks", with_stacks),
@@ -46,6 +48,8 @@ pub(crate) fn run(name: &str, args: &[String]) -> bool {
         "attach-crowd" => crowd_program(),
         "attach-awaited" => awaited_program(),
         "attach-loading" => loading_program(),
+        "attach-reloading" => reloading_program(args),
+        "attach-kept" => kept_program(),
         _ => return false,
     }
     true
@@ -282,6 +286,38 @@ fn loading_program() {
     let mut line = String::new();
     std::io::stdin().read_line(&mut line).unwrap();
     std::thread::spawn(|| exec(c"/bin/sh", &[c"sh", c"-c", c"read line; exit 3"])).join().unwrap();
+}
+
+/// Loads itself all the time, from a thread that is not the first one.
+fn reloading_program(args: &[String]) {
+    let left: u64 = args[0].parse().unwrap();
+    if args.len() > 1 {
+        println!("ready");
+    }
+    for _ in 0..3 {
+        std::thread::spawn(|| std::thread::sleep(Duration::from_secs(1000)));
+    }
+    let reload = move || {
+        std::thread::sleep(Duration::from_micros(left % 7 * 200));
+        let left = std::ffi::CString::new((left - 1).to_string()).unwrap();
+        exec(c"/proc/self/exe", &[c"program", c"--program", c"attach-reloading", &left])
+    };
+    let _ = std::thread::spawn(reload).join();
+}
+
+/// Has memory that a fork would not copy, or not as it is.
+fn kept_program() {
+    const LEN: u64 = 8 * 4096;
+    let areas = [anon(LEN), anon(LEN), anon(LEN)];
+    let advise = |at: u64, advice: i32| call(libc::SYS_madvise, [at, LEN, advice as u64, 0, 0, 0]);
+    let lock = |nr: libc::c_long| call(nr, [areas[2], LEN / 2, 0, 0, 0, 0]);
+    let done = [advise(areas[0], libc::MADV_DONTFORK), advise(areas[1], libc::MADV_WIPEONFORK), lock(libc::SYS_mlock)];
+    assert_eq!(done, [0; 3]);
+    println!("ready");
+    let mut line = String::new();
+    std::io::stdin().read_line(&mut line).unwrap();
+    assert_eq!([advise(areas[0], libc::MADV_DOFORK), lock(libc::SYS_munlock)], [0; 2]);
+    std::io::stdin().read_line(&mut line).unwrap();
 }
 
 /// A program that runs.
@@ -582,6 +618,40 @@ fn loading() -> Result<(), Failed> {
     expect(&format!("the new space is compared: {compared:?}"), compared == [pid])?;
     drop(input);
     subject.end()
+}
+
+/// One thread ends all the others while they are being seized: nobody may wait for anybody for
+/// ever.
+fn reloading() -> Result<(), Failed> {
+    let mut subject = Subject::start("attach-reloading", &["1000000000", "first"])?;
+    for i in 0..20 {
+        // Where a thread loads the program while it is let go, no thread may stand in time: a note
+        // says so, and the space is not compared.
+        let (outcome, _) = attach_to(subject.pid(), Some(Duration::from_millis(i % 5)), false);
+        expect("no difference", outcome?.counters.differences == 0)?;
+        expect("it goes on", subject.child.try_wait()?.is_none())?;
+    }
+    Ok(())
+}
+
+/// Memory with flags that a fork clears, or that a fork leaves out, is taken over with them.
+fn kept() -> Result<(), Failed> {
+    let mut subject = Subject::start("attach-kept", &[])?;
+    let pid = subject.pid();
+    let mut input = subject.child.stdin.take().ok_or("no input")?;
+    let recorded = std::thread::scope(|scope| {
+        let recorded = scope.spawn(|| attach_to(pid, Some(Duration::from_millis(600)), false));
+        std::thread::sleep(Duration::from_millis(200));
+        let written = input.write_all(b"\n");
+        recorded.join().map(|recorded| (recorded, written))
+    });
+    let ((outcome, events), written) = recorded.map_err(|_| "panic")?;
+    written?;
+    let_go(&outcome?, &events)?;
+    let changed = events.iter().filter(|e| e.kind == EventKind::Call && !e.plan.is_empty()).count();
+    expect(&format!("both calls changed areas: {events:?}"), changed >= 2)?;
+    drop(input);
+    expect("it ends well", subject.child.wait()?.success())
 }
 
 fn to_its_end() -> Result<(), Failed> {
