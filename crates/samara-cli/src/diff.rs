@@ -13,7 +13,7 @@ use crate::format::{bytes, count, plural, time};
 use crate::line;
 use crate::output::{BOLD, DIM, RED, clean, styled};
 use crate::survey::change;
-use crate::why::Sites;
+use crate::why::{Sites, held};
 
 /// Version of the JSON.
 const FORMAT: u32 = 1;
@@ -89,7 +89,7 @@ impl<'a> Diff<'a> {
         let mut places: BTreeMap<_, Place> = BTreeMap::new();
         for (side, is_after) in [(before, false), (after, true)] {
             let sites = Sites::of(side.summary);
-            let held: BTreeMap<u32, _> = side.why.holdings.iter().map(|holding| (holding.site, holding)).collect();
+            let held = held(side.why);
             for (number, site) in (0..).zip(&side.summary.sites) {
                 let functions = sites.functions(site);
                 let key = (kind_name(site.kind), site.nr, site.details, functions.clone());

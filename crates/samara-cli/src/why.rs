@@ -280,6 +280,11 @@ pub(crate) fn json(largest: &Largest, why: &Why, sites: Sites<'_>) -> Value {
     all
 }
 
+/// What each site has, by its number.
+pub(crate) fn held(why: &Why) -> BTreeMap<u32, &Holding> {
+    why.holdings.iter().map(|holding| (holding.site, holding)).collect()
+}
+
 /// The verdicts and the sites that they name.
 pub(crate) fn parts(why: &Why, sites: Sites<'_>) -> Value {
     let verdict = |v: &Verdict| {
@@ -302,7 +307,7 @@ pub(crate) fn parts(why: &Why, sites: Sites<'_>) -> Value {
             })).collect::<Vec<_>>(),
         })
     };
-    let held: BTreeMap<u32, &Holding> = why.holdings.iter().map(|holding| (holding.site, holding)).collect();
+    let held = held(why);
     let mut named: Vec<u32> = why.verdicts.iter().flat_map(|v| v.parts.iter().map(|part| part.site)).collect();
     named.extend(why.holdings.iter().map(|holding| holding.site));
     named.sort_unstable();
@@ -339,7 +344,7 @@ pub(crate) fn parts(why: &Why, sites: Sites<'_>) -> Value {
 
 /// A line for each stack and call, with its weight.
 pub(crate) fn folded(why: &Why, sites: Sites<'_>, weight: Weight) -> Vec<(String, u64)> {
-    let held: BTreeMap<u32, &Holding> = why.holdings.iter().map(|holding| (holding.site, holding)).collect();
+    let held = held(why);
     let mut lines: BTreeMap<String, u64> = BTreeMap::new();
     for (number, site) in sites.all.iter().enumerate() {
         let held = u32::try_from(number).ok().and_then(|number| held.get(&number));

@@ -31,7 +31,13 @@ impl Made {
         window: (u64, u64),
         areas: Vec<AreaRecord>,
     ) {
-        self.event(Event {
+        let text = if kind == EventKind::Exec { "/bin/app".into() } else { String::new() };
+        let (window, stack) = (Some(window), self.stack);
+        self.event(Event { nr, args, plan, window, areas, text, stack, ..self.blank(kind) });
+    }
+
+    fn blank(&self, kind: EventKind) -> Event {
+        Event {
             seq: self.seq,
             kind,
             entry_ns: self.seq * 1_000_000,
@@ -39,16 +45,16 @@ impl Made {
             space: 1,
             pid: 7,
             tid: 7,
-            nr,
-            args,
+            nr: None,
+            args: [0; 6],
             result: 0,
             overlapped: false,
-            plan,
-            window: Some(window),
-            areas,
-            text: if kind == EventKind::Exec { "/bin/app".into() } else { String::new() },
-            stack: self.stack,
-        });
+            plan: vec![],
+            window: None,
+            areas: vec![],
+            text: String::new(),
+            stack: None,
+        }
     }
 
     fn event(&mut self, event: Event) {
@@ -58,25 +64,7 @@ impl Made {
 
     pub(crate) fn define(&mut self, kind: EventKind, args: [u64; 2], text: &str) {
         let args = [args[0], args[1], 0, 0, 0, 0];
-        let blank = (0, 0, vec![], vec![]);
-        self.event(Event {
-            seq: self.seq,
-            kind,
-            entry_ns: blank.0,
-            exit_ns: blank.0,
-            space: 1,
-            pid: 7,
-            tid: 7,
-            nr: None,
-            args,
-            result: blank.1,
-            overlapped: false,
-            plan: blank.2,
-            window: None,
-            areas: blank.3,
-            text: text.into(),
-            stack: None,
-        });
+        self.event(Event { args, text: text.into(), ..self.blank(kind) });
     }
 
     /// Maps one area of pages that look as `like` says.

@@ -14,7 +14,7 @@ pub use samara_mm::{Step, StepKind};
 pub const UNSURE: &str = "unsure";
 
 /// Kinds of [`Event`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum EventKind {
     /// A system call that can change an address space returned.

@@ -27,29 +27,24 @@ pub(crate) fn run(args: &Events) -> ExitCode {
         );
     }
     let how = How { json: args.json, flush: args.follow, stacks: stacks.as_ref(), only: &args.only };
-    let mut damage = Ok(());
-    let printed = if args.follow {
-        let reader = match super::open_as(&args.file, Following) {
-            Ok(reader) => reader,
-            Err(code) => return code,
-        };
-        output::styled_stdout(|out| {
-            damage = print(reader, how, out)?;
-            Ok(())
-        })
-    } else {
-        let reader = match super::open(&args.file) {
-            Ok(reader) => reader,
-            Err(code) => return code,
-        };
-        output::styled_stdout(|out| {
-            damage = match &stacks {
-                Some(stacks) if args.folded => fold(reader, stacks, &args.only, out)?,
-                _ => print(reader, how, out)?,
-            };
-            Ok(())
-        })
+    let input = |file: File| -> Box<dyn Read> {
+        match args.follow {
+            true => Box::new(Following(file)),
+            false => Box::new(file),
+        }
     };
+    let reader = match super::open_as(&args.file, input) {
+        Ok(reader) => reader,
+        Err(code) => return code,
+    };
+    let mut damage = Ok(());
+    let printed = output::styled_stdout(|out| {
+        damage = match &stacks {
+            Some(stacks) if args.folded => fold(reader, stacks, &args.only, out)?,
+            _ => print(reader, how, out)?,
+        };
+        Ok(())
+    });
     match (printed, damage) {
         (Err(error), _) => super::failed(format!("cannot write to standard output: {error}")),
         (Ok(()), Err(damage)) => super::unreadable(&args.file, &damage),
@@ -86,8 +81,9 @@ impl Only {
     fn includes(&self, event: &Event) -> bool {
         let one_of = |wanted: &[u32], is: u32| wanted.is_empty() || wanted.contains(&is);
         let named = |name: &String| event.text.contains(name) || event.areas.iter().any(|a| a.name.contains(name));
-        let is_asked = self.pid.is_empty() && self.tid.is_empty() && self.calls.is_empty() && self.names.is_empty();
-        (is_asked && !self.failed || !event.kind.defines())
+        // What others refer to is left out where only some are wanted.
+        let is_some = !(self.pid.is_empty() && self.tid.is_empty() && self.calls.is_empty() && self.names.is_empty());
+        !(event.kind.defines() && (is_some || self.failed))
             && one_of(&self.pid, event.pid)
             && one_of(&self.tid, event.tid)
             && (self.calls.is_empty() || event.nr.is_some_and(|nr| self.calls.contains(&nr)))

@@ -16,7 +16,7 @@ mod trace;
 mod who;
 mod why;
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
@@ -24,7 +24,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use clap::Parser;
-use samara_trace::file::{Fault, FileError, Printable, Replay, Stacks, TraceReader, name_text};
+use samara_trace::file::{Fault, FileError, Header, Printable, Replay, Stacks, TraceReader, name_bytes, name_text};
 
 use crate::cli::{Cli, Command};
 use crate::moment::Moment;
@@ -92,6 +92,18 @@ fn open_as<R: Read>(path: &Path, how: impl FnOnce(File) -> R) -> Result<TraceRea
     let file = waiting(path, "a writer", || File::open(path));
     let file = file.map_err(|e| failed(format!("cannot open {}: {e}", shown(path))))?;
     TraceReader::new(how(file)).map_err(|e| unreadable(path, &e))
+}
+
+/// The program of a trace and its arguments.
+fn words(header: &Header) -> Vec<OsString> {
+    let words = std::iter::once(&header.program).chain(&header.args);
+    words.map(|word| OsStr::from_bytes(&name_bytes(word)).to_owned()).collect()
+}
+
+/// Opens a trace of which a moment is wanted, and finds out which event that is ([`moment`]).
+/// Prints why if that fails.
+fn open_at(path: &Path, at: Option<Moment>, pid: Option<u32>) -> Result<(Option<Moment>, TraceReader<File>), ExitCode> {
+    Ok((moment(path, at, pid)?, open(path)?))
 }
 
 /// The event at which the process, the first one of the trace if none is given, had the most areas;

@@ -64,7 +64,7 @@ fn said(why: Why) -> &'static str {
         Why::Refused => "the kernel refused for a reason that is not the areas'",
         Why::Unsure => "nobody knows what they did: other calls overlapped them",
         Why::Overlapped => "differ, and other calls overlapped them",
-        Why::Guessed => "differ, after calls of which the trace does not tell all",
+        Why::Guessed => "differ, after what the trace does not tell in full",
         Why::Wide => "reach too many areas",
         _ => "differ",
     }

@@ -40,8 +40,7 @@ pub(crate) struct Wanted {
 }
 
 pub(crate) fn run(args: &Show) -> ExitCode {
-    let opened = super::moment(&args.file, args.at, args.pid).and_then(|at| Ok((at, super::open(&args.file)?)));
-    let (at, reader) = match opened {
+    let (at, reader) = match super::open_at(&args.file, args.at, args.pid) {
         Ok(opened) => opened,
         Err(code) => return code,
     };

@@ -1,13 +1,12 @@
 //! `samara summary TRACE`: prints the summary of a recording again, from its file.
 
-use std::ffi::OsString;
 use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{ExitCode, ExitStatus};
 
 use samara_trace::event::EventKind;
-use samara_trace::file::{FileError, Header, Summary, Tally, TraceReader, name_bytes, name_text};
+use samara_trace::file::{FileError, Header, Summary, Tally, TraceReader, name_text};
 
 use crate::cli::SummaryOf;
 use crate::exit;
@@ -86,9 +85,7 @@ fn read<R: Read>(mut reader: TraceReader<R>) -> Told {
 
 /// The program, how it ended, and when it was recorded.
 fn title(header: &Header, read: &Told) -> String {
-    let words = std::iter::once(&header.program).chain(&header.args);
-    let words: Vec<OsString> = words.map(|word| std::ffi::OsStr::from_bytes(&name_bytes(word)).to_owned()).collect();
-    let program = super::trace::shown(&words);
+    let program = super::trace::shown(&super::words(header));
     let ended = match read.ended {
         Some((status, ns)) => crate::summary::ended(status, ns, read.summary.wall_ns),
         None if read.found && read.damage.is_none() => crate::summary::detached(read.summary.wall_ns),

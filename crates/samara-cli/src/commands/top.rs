@@ -1,16 +1,14 @@
 //! `samara top -- PROGRAM ARGS...` and `samara top TRACE`: a live view of address spaces.
 
-use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::{self, Write};
-use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-use samara_trace::file::{FileSink, Header, name_bytes};
+use samara_trace::file::FileSink;
 use samara_trace::inspect::max_map_count;
 use samara_trace::{Options, Outcome, record};
 
@@ -62,12 +60,11 @@ fn play(args: &Top, path: &Path) -> ExitCode {
             None => super::failed(format!("{} has no events", shown(path))),
         };
     }
-    let opened = super::moment(path, args.at, None).and_then(|at| Ok((at, super::open(path)?)));
-    let (at, reader) = match opened {
+    let (at, reader) = match super::open_at(path, args.at, None) {
         Ok(opened) => opened,
         Err(code) => return code,
     };
-    let title = words_shown(&command(&content.header));
+    let title = words_shown(&super::words(&content.header));
     let mut source = Source::Trace(Box::new(Player::new(path, reader, content, at)));
     let left = match top::run(&mut source, title, None) {
         Ok(left) => left,
@@ -79,11 +76,6 @@ fn play(args: &Top, path: &Path) -> ExitCode {
         return super::unreadable(path, damage);
     }
     code(left)
-}
-
-fn command(header: &Header) -> Vec<OsString> {
-    let words = std::iter::once(&header.program).chain(&header.args);
-    words.map(|word| OsStr::from_bytes(&name_bytes(word)).to_owned()).collect()
 }
 
 /// Runs a program, and shows it live.

@@ -14,8 +14,7 @@ use crate::output::{self, BOLD, DIM, clean, clean_json, styled};
 use crate::{json, line};
 
 pub(crate) fn run(args: &Who) -> ExitCode {
-    let opened = super::moment(&args.file, args.at, args.pid).and_then(|at| Ok((at, super::open(&args.file)?)));
-    let (at, reader) = match opened {
+    let (at, reader) = match super::open_at(&args.file, args.at, args.pid) {
         Ok(opened) => opened,
         Err(code) => return code,
     };

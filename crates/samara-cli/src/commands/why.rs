@@ -53,8 +53,7 @@ pub(super) fn found(summary: &Summary) -> Option<(&Largest, &Why)> {
 /// Reads a trace and looks at one space: at a moment, or near its most areas; of one process, or
 /// the largest. Prints why if there is none.
 pub(super) fn look(file: &Path, at: Option<Moment>, pid: Option<u32>) -> Result<Looked, ExitCode> {
-    let at = super::moment(file, at, pid)?;
-    let reader = super::open(file)?;
+    let (at, reader) = super::open_at(file, at, pid)?;
     let mut tally = pid.map_or_else(Tally::default, |pid| Tally::default().only(pid));
     let (mut damage, mut passed, mut now, mut last) = (None, false, None, None);
     for event in reader {

@@ -248,11 +248,9 @@ impl State {
 
     /// The process with the most areas now.
     pub(crate) fn focus(&self) -> Option<Focus<'_>> {
-        let replay = self.tally.replay();
-        let live = || replay.processes().filter(|(_, process)| process.ended_ns.is_none());
-        let space = |number| replay.space(number);
-        let (pid, process) = live().max_by_key(|(_, process)| space(process.space).map_or(0, Space::len))?;
-        Some(Focus { pid, program: &process.program, space: space(process.space)?, live: live().count() as u64 })
+        let live = || self.tally.replay().live();
+        let (pid, process, space) = live().max_by_key(|(_, _, space)| space.len())?;
+        Some(Focus { pid, program: &process.program, space, live: live().count() as u64 })
     }
 
     /// What was counted.

@@ -49,6 +49,16 @@ struct Other {
     count: usize,
 }
 
+impl Other {
+    /// Whether the same memory is on both sides of the boundary here, and it is not as was learnt.
+    fn lacks(&self, mend: Mend) -> bool {
+        let (Mend::Cut(at) | Mend::Join(at)) = mend;
+        let (here, before) = (self.moved.at(at), self.moved.at(at.wrapping_sub(1)));
+        let apart = self.model.area_at(here).is_none_or(|area| area.start == here);
+        before == here.wrapping_sub(1) && apart != matches!(mend, Mend::Cut(_))
+    }
+}
+
 pub(super) struct Changed {
     rules: Rules,
     spaces: BTreeMap<u64, Other>,
@@ -149,9 +159,11 @@ impl Changed {
             Some(seen) => self.call(&mut other, seen, told, event, plain, figures)?,
             None => Vec::new(),
         };
-        for mend in &told.mends {
+        // One that is settled with another one counts too.
+        let mends: Vec<Mend> = told.mends.iter().copied().filter(|mend| other.lacks(*mend)).collect();
+        for mend in mends {
             if let Some(played) = plain.spaces.get(&event.space)
-                && let Some(here) = self.mend(&mut other, &played.model, *mend)?
+                && let Some(here) = self.mend(&mut other, &played.model, mend)?
             {
                 match mend {
                     Mend::Cut(_) => note_cut(&mut steps, here),
@@ -277,14 +289,12 @@ impl Changed {
         Ok(outcome.steps)
     }
 
-    /// Learns a boundary that the plain run learnt, if the same memory is on both sides. Returns
-    /// where.
+    /// Learns a boundary that the plain run learnt, if it is not known yet. Returns where.
     fn mend(&mut self, other: &mut Other, plain: &Model, mend: Mend) -> Result<Option<u64>, AgainError> {
         let (Mend::Cut(at) | Mend::Join(at)) = mend;
         let (here, before) = (other.moved.at(at), other.moved.at(at.wrapping_sub(1)));
-        let apart = other.model.area_at(here).is_none_or(|area| area.start == here);
-        if before != here.wrapping_sub(1) || apart == matches!(mend, Mend::Cut(_)) {
-            return Ok(None);
+        if !other.lacks(mend) {
+            return Ok(Some(here));
         }
         let learnt = match mend {
             Mend::Cut(_) => other.model.learn_cut(here).is_ok(),

@@ -101,8 +101,8 @@ pub enum Why {
     /// Other calls overlapped it, so the model may have another order.
     Overlapped,
     /// The model did something else, in a space that has had calls of which a trace does not tell
-    /// all ([`Told`](Why::Told), [`Unsure`](Why::Unsure), [`Overlapped`](Why::Overlapped)): the
-    /// flags of some areas are guessed.
+    /// all ([`Told`](Why::Told), [`Unsure`](Why::Unsure), [`Overlapped`](Why::Overlapped)), or that
+    /// was attached to: the flags of some areas are guessed.
     Guessed,
     /// It reaches more areas than may be looked at. No real trace does.
     Wide,

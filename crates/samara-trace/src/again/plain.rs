@@ -36,8 +36,8 @@ pub(super) struct Played {
     pub(super) hidden: bool,
     /// A call set a memory policy, which a trace does not show.
     bound: bool,
-    /// Areas came by calls of which a trace does not tell all: their flags are guessed, or which
-    /// of them was first is not known.
+    /// Areas came by calls of which a trace does not tell all, or were there before it: their flags
+    /// are guessed, or which of them was first is not known.
     guessed: bool,
 }
 
@@ -87,6 +87,8 @@ impl Plain {
             (EventKind::Exec | EventKind::Found, _) => {
                 let mut played = Played::new(event);
                 take::fill(&mut played.model, &event.areas, self.page);
+                // What a program that runs has done to its areas is not in a trace.
+                played.guessed = event.kind == EventKind::Found;
                 self.spaces.insert(event.space, played);
                 Told::default()
             }

@@ -199,6 +199,12 @@ impl Replay {
         self.processes.iter().map(|(pid, process)| (*pid, process))
     }
 
+    /// The processes that have not ended, ascending, with their spaces.
+    pub fn live(&self) -> impl Iterator<Item = (u32, &Process, &Space)> {
+        let live = self.processes().filter(|(_, process)| process.ended_ns.is_none());
+        live.filter_map(|(pid, process)| Some((pid, process, self.space(process.space)?)))
+    }
+
     /// Number of areas in all live spaces.
     pub fn areas(&self) -> u64 {
         self.areas
@@ -355,8 +361,7 @@ impl Space {
 
     /// The areas that meet `[start, end)`, whole, ascending. O(log n) and one step for each.
     pub fn between(&self, start: u64, end: u64) -> impl Iterator<Item = AreaRecord> {
-        let window = (start < end).then(|| Span::new(start, end - 1));
-        window.into_iter().flat_map(|window| self.map.range(window).map(|(span, laid)| laid.record(span)))
+        span((start, end)).into_iter().flat_map(|window| self.map.range(window).map(|(span, laid)| laid.record(span)))
     }
 
     /// Number of areas.
@@ -379,17 +384,37 @@ impl Space {
         self.users > 0 && !self.over
     }
 
-    /// Lays the areas of an event, as long as the space weighs at most `most`.
+    /// Lays the areas of an event, as long as the space weighs at most `most`. Neighbours of what
+    /// changed, which are there already, are passed by.
     fn lay(&mut self, event: &Event, most: u64) -> Result<(), ReplayError> {
-        if let Some((start, end)) = event.window
-            && start < end
-        {
-            self.put(Span::new(start, end - 1), None)?;
+        if event.areas.iter().any(|area| area.start >= area.end) {
+            return Err(ReplayError::BadArea(event.seq));
         }
-        for area in &event.areas {
-            if area.start >= area.end {
-                return Err(ReplayError::BadArea(event.seq));
+        let (mut areas, mut window) = (&event.areas[..], event.window.unwrap_or_default());
+        if let Some(whole) = span(window) {
+            let mut there = self.map.range(whole).peekable();
+            while let Some((area, rest)) = areas.split_first()
+                && there.next_if(|(span, laid)| laid.is(*span, area)).is_some()
+            {
+                (areas, window.0) = (rest, area.end);
             }
+            let mut others = false;
+            while let Some((area, rest)) = areas.split_last()
+                && let Some((span, laid)) = there.next_back()
+            {
+                if !laid.is(span, area) {
+                    others = true;
+                    break;
+                }
+                (areas, window.1) = (rest, area.start);
+            }
+            if (others || there.peek().is_some())
+                && let Some(span) = span(window)
+            {
+                self.put(span, None)?;
+            }
+        }
+        for area in areas {
             self.put(Span::new(area.start, area.end - 1), Some(Laid::of(area)))?;
             if self.weight > most {
                 return Err(ReplayError::TooLarge(MAX_REPLAY_MEMORY));
@@ -421,6 +446,11 @@ impl Space {
     }
 }
 
+/// `start..end` as a span, unless it is empty.
+fn span((start, end): (u64, u64)) -> Option<Span> {
+    (start < end).then(|| Span::new(start, end - 1))
+}
+
 impl Laid {
     fn of(area: &AreaRecord) -> Self {
         Laid {
@@ -433,6 +463,15 @@ impl Laid {
             name: counted(&area.name),
             apart: counted(&area.apart),
         }
+    }
+
+    /// Whether it is this area, none of which has been covered.
+    fn is(&self, span: Span, area: &AreaRecord) -> bool {
+        (self.start, span.first, span.last) == (area.start, area.start, area.end - 1)
+            && (self.perms, self.offset) == (area.perms, area.offset)
+            && (self.dev, self.inode) == (area.dev, area.inode)
+            && *self.name == *area.name
+            && *self.apart == *area.apart
     }
 
     fn weight(&self) -> u64 {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::groups::{Group, groups};
 use super::names::call_name;
-use super::replay::{Replay, Space};
+use super::replay::Replay;
 use super::stacks::Stacks;
 use super::timeline::Timeline;
 use crate::event::{AreaRecord, Event, EventKind, StepKind, UNSURE};
@@ -247,10 +247,9 @@ impl Tally {
             self.settle(first);
         }
         // Of spaces that the trace leaves alive, only the largest can be the largest of all.
-        let live = self.replay.processes().filter(|(_, process)| process.ended_ns.is_none());
-        let sizes =
-            live.map(|(pid, process)| (self.replay.space(process.space).map_or(0, Space::len), pid, process.space));
-        if let Some((_, pid, space)) = sizes.filter(|(_, pid, _)| self.is_asked(*pid)).max() {
+        let asked = self.replay.live().filter(|(pid, ..)| self.is_asked(*pid));
+        let largest = asked.max_by_key(|(_, _, space)| space.len());
+        if let Some((pid, space)) = largest.map(|(pid, process, _)| (pid, process.space)) {
             self.look(space, pid, self.totals.wall_ns);
         }
         let mut busiest: Vec<ProcessTotals> = self.processes.into_values().collect();
@@ -289,8 +288,7 @@ impl Tally {
     /// What the space of a process is now, or the largest of those with a user. `None` if there is
     /// none, or if it has more areas than are surveyed.
     pub fn now(&self, pid: Option<u32>) -> Option<Largest> {
-        let live = self.replay.processes().filter(|(_, process)| process.ended_ns.is_none());
-        let largest = || live.max_by_key(|(_, process)| self.replay.space(process.space).map_or(0, Space::len));
+        let largest = || self.replay.live().max_by_key(|(_, _, space)| space.len());
         let pid = pid.or_else(|| Some(largest()?.0))?;
         self.survey(self.replay.process(pid)?.space, pid, self.totals.wall_ns)
     }

@@ -48,7 +48,7 @@ pub(crate) fn compare(
     // Each round either ends or settles one boundary. There are at most as many boundaries as areas
     // on both sides.
     let rounds = kernel.len() + model.areas_in(start, end).count() + 2;
-    // What lies before `from` is equal.
+    // What lies before `from` was equal.
     let mut from = start;
     for _ in 0..rounds * 2 {
         let rest = &kernel[kernel.partition_point(|k| k.end <= from)..];
@@ -58,6 +58,8 @@ pub(crate) fn compare(
             _ => None,
         };
         match mend {
+            // After boundaries were settled, the whole is looked at once more.
+            None if from > start => from = start,
             None => return Found::Equal,
             Some(Mend::Cut(at)) => match if unknown.order { model.learn_apart(at) } else { model.learn_cut(at) } {
                 Ok(_) => note_cut(steps, at),
@@ -90,7 +92,8 @@ pub(crate) fn compare(
             },
             Some(Mend::None(how)) => return Found::Differs(how),
         }
-        // Only the areas on both sides have changed, and the one before them if a join came first.
+        // It is enough to go on near the boundary: the areas on both sides have changed, and the
+        // one before them if a join came first.
         let before = |at: u64| at.checked_sub(1).and_then(|at| model.area_at(at)).map(|a| a.start);
         if let Some(at) = changed {
             from = before(at).map_or(start, |at| before(at).unwrap_or(at)).max(start);

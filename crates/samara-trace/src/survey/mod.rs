@@ -15,7 +15,7 @@ mod gaps;
 mod groups;
 mod patterns;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 pub use boundaries::Boundary;
 pub use gaps::{Gaps, SIZES};

@@ -7,7 +7,7 @@ const RW: u8 = 3;
 const RX: u8 = 5;
 
 /// An anonymous area of these pages.
-fn anonymous(start: u64, pages: u64, perms: u8) -> AreaRecord {
+pub(crate) fn anonymous(start: u64, pages: u64, perms: u8) -> AreaRecord {
     AreaRecord {
         start: start * PAGE,
         end: (start + pages) * PAGE,

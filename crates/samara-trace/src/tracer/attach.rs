@@ -28,6 +28,9 @@ pub(super) const STOP_LIMIT_NS: u64 = 1_000_000_000;
 /// How often it is tried again where the kernel refuses tracing.
 const REFUSALS: u32 = 20;
 
+/// How often a process is looked at before it is said to have ended.
+const LOOKS: u32 = 20;
+
 /// How long to wait before looking again whether threads have stopped.
 const PAUSE: Duration = Duration::from_micros(200);
 
@@ -47,10 +50,9 @@ impl Running {
         if pid == std::process::id() {
             return Err(RecordError::Itself);
         }
-        // Its first thread may have ended before the others.
-        let threads: Vec<Status> = proc::threads(tid).into_iter().filter_map(Status::of).collect();
-        let Some(one) = threads.iter().find(|status| !status.has_ended()) else { return Err(RecordError::Ended(pid)) };
-        if one.word("VmSize:").is_empty() {
+        let threads = living(tid);
+        let Some(one) = threads.first() else { return Err(RecordError::Ended(pid)) };
+        if !has_space(one) {
             return Err(RecordError::NoSpace(pid));
         }
         if let Some(by) = tracer_of(one) {
@@ -74,6 +76,30 @@ impl Running {
     pub fn words(&self) -> Vec<OsString> {
         if self.command.is_empty() { vec![self.name.clone()] } else { self.command.clone() }
     }
+}
+
+/// The threads of a process that have not ended; those that are ending come last. Where a thread
+/// loads a program, there may be none for a moment: it takes the number of the first one, which has
+/// ended, and the others end.
+fn living(pid: Tid) -> Vec<Status> {
+    let mut threads: Vec<Status> = Vec::new();
+    for look in 0..LOOKS {
+        threads = proc::threads(pid).into_iter().filter_map(Status::of).collect();
+        threads.retain(|status| !status.has_ended());
+        threads.sort_by_key(|status| !has_space(status));
+        if threads.first().is_some_and(has_space) {
+            break;
+        }
+        if look + 1 < LOOKS {
+            std::thread::sleep(PAUSE);
+        }
+    }
+    threads
+}
+
+/// Whether it has an address space. A task that ends has none any more.
+fn has_space(status: &Status) -> bool {
+    !status.word("VmSize:").is_empty()
 }
 
 /// The tracer of a task, with its name.
@@ -129,6 +155,11 @@ impl Tracer<'_> {
         loop {
             let threads = proc::threads(self.root);
             let (mut new, mut loads) = (false, false);
+            // A thread that loaded a program has the number of the first one, which had ended.
+            let over = |task: &Task| task.let_go.is_some();
+            if self.tasks.get(&self.root).is_some_and(over) && proc::fate(self.root) != Fate::Ended {
+                self.tasks.remove(&self.root);
+            }
             for tid in threads.iter().filter(|tid| !self.tasks.contains_key(tid)).copied().collect::<Vec<_>>() {
                 // Once it has been asked to stop, it need not sleep in its call any more.
                 let call = proc::call_of(tid);
@@ -169,7 +200,8 @@ impl Tracer<'_> {
             let waits = |tid: &Tid| self.tasks.get(tid).is_some_and(|t| t.let_go.is_none());
             let running = threads.iter().filter(runs).filter(|tid| waits(tid)).count();
             let late = sys::now_ns().saturating_sub(began) > STOP_LIMIT_NS;
-            if !new && !loads && (running == 0 || late) {
+            let none = || !threads.iter().any(|tid| stopped.contains_key(tid)) && !living(self.root).is_empty();
+            if !new && !loads && (running == 0 || late) && (late || !none()) {
                 return Ok(());
             }
             if loads && late {

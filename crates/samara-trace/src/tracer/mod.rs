@@ -9,8 +9,10 @@
 //! - **TRACER-3** any request to a stopped task may find that it has been killed. That is no error:
 //!   a later wait reports its death, and its flight is settled at its exit event.
 //! - **TRACER-4** a space is dropped when its last task has passed its exit event (or was seen dead
-//!   without one). It is compared while its last task is stopped at that event (`exits`).
-//! - **TRACER-5** stopped tasks are served in turn: none waits for two stops of another (`turns`).
+//!   without one). It is compared while one of its tasks is stopped at that event and no other will
+//!   use it any more (`exits`).
+//! - **TRACER-5** stopped tasks are served in turn: none waits for more than one stop of each other
+//!   task (`turns`).
 //!
 //! Group stops are answered with PTRACE_LISTEN, so they last as long as without a recorder
 //! (`job_control` also stops the recorder). Signals are delivered unchanged.

@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use samara::{AllocError, GapQuery, RangeMap, Span};
 
-use crate::event::{Event, EventKind, Step, StepKind};
+use crate::event::{AreaRecord, Event, EventKind, Step, StepKind};
 use crate::file::{Replay, call_name};
 
 /// Most pieces, holes and counts of all spaces together.
@@ -22,7 +22,8 @@ const FOUND: u64 = 1 << 63;
 const SITES: usize = 1 << 16;
 
 /// Calls of one kind that were made from one place: with call stacks, of the same stack; without,
-/// of the same arguments, addresses and files left aside.
+/// of the same arguments, addresses, files, and lengths left aside (those of anonymous memory count
+/// to the next power of two).
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Site {
@@ -32,8 +33,8 @@ pub struct Site {
     pub nr: Option<u32>,
     /// The arguments of the first of them.
     pub args: [u64; 6],
-    /// What tells its calls from others where there is no stack: arguments without addresses. The
-    /// same in other recordings of the same calls.
+    /// What tells its calls from others where there is no stack: the arguments that are not left
+    /// aside. The same in other recordings of the same calls.
     pub details: [u64; 3],
     /// The number of the call stack, if it was recorded.
     pub stack: Option<u32>,
@@ -88,12 +89,12 @@ pub(super) struct Births {
 pub struct Origins {
     spaces: BTreeMap<u64, Births>,
     sites: Vec<Site>,
-    known: HashMap<Key, u32>,
+    known: BTreeMap<Key, u32>,
     pieces: usize,
     is_lost: bool,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Key {
     kind: EventKind,
     nr: Option<u32>,
@@ -103,22 +104,9 @@ struct Key {
 
 impl Default for Origins {
     fn default() -> Self {
-        // The first site stands for all those beyond the limit.
-        let others = Site {
-            kind: EventKind::Call,
-            nr: None,
-            args: [0; 6],
-            details: [0; 3],
-            stack: None,
-            first_event: 0,
-            calls: 0,
-            mapped: (0, 0),
-            last_ns: 0,
-            unmapped_bytes: 0,
-            splits: 0,
-            ns: 0,
-        };
-        let (spaces, known) = (BTreeMap::new(), HashMap::new());
+        // It stands for all those beyond the limit.
+        let others = Site::new(EventKind::Call, 0);
+        let (spaces, known) = (BTreeMap::new(), BTreeMap::new());
         Origins { spaces, sites: vec![others], known, pieces: 0, is_lost: false }
     }
 }
@@ -150,25 +138,22 @@ impl Origins {
         }
         let site = self.site(event);
         let act = Act { site, event: event.seq, ns: event.exit_ns };
-        let mut births = self.spaces.remove(&event.space).unwrap_or_default();
-        let before = births.size();
         let done = match event.kind {
             EventKind::Exec | EventKind::Found => {
                 let threads = (event.kind == EventKind::Exec).then_some(0);
-                births = Births { threads, ..Births::default() };
-                births.reconcile(event, act, false)
+                self.begin(Births { threads, ..Births::default() }, event).reconcile(event, act, false)
             }
             EventKind::Fork => {
-                births = Births::default();
-                self.spaces
-                    .get(&event.args[0])
-                    .map_or(Ok(()), |parent| births.inherit(parent, event))
-                    .and_then(|()| births.reconcile(event, act, false))
+                let births = self.spaces.get(&event.args[0]).map_or(Ok(Births::default()), |parent| parent.copy(event));
+                births.and_then(|births| self.begin(births, event).reconcile(event, act, false))
             }
-            _ => births.step(event, act, &mut self.sites),
+            _ => {
+                let births = self.spaces.entry(event.space).or_default();
+                self.pieces -= births.size();
+                births.step(event, act, &mut self.sites)
+            }
         };
-        self.pieces = self.pieces - before + births.size();
-        self.spaces.insert(event.space, births);
+        self.pieces += self.spaces.get(&event.space).map_or(0, Births::size);
         if done.is_err() || self.pieces > PIECES {
             self.is_lost = true;
             (self.spaces, self.pieces) = (BTreeMap::new(), 0);
@@ -191,18 +176,8 @@ impl Origins {
     pub fn agrees(&self, replay: &Replay) -> bool {
         self.spaces.iter().all(|(id, births)| {
             let Some(space) = replay.space(*id) else { return false };
-            let ranges = |spans: &mut dyn Iterator<Item = Span>| {
-                let mut all: Vec<Span> = Vec::new();
-                for span in spans {
-                    match all.last_mut() {
-                        Some(last) if last.last.checked_add(1) == Some(span.first) => last.last = span.last,
-                        _ => all.push(span),
-                    }
-                }
-                all
-            };
-            let areas = ranges(&mut space.areas().map(|area| Span::new(area.start, area.end.wrapping_sub(1))));
-            ranges(&mut births.pieces.spans()) == areas
+            let areas = space.areas().filter_map(|area| span(area.start, area.end));
+            coalesced(births.pieces.spans()).eq(coalesced(areas))
         })
     }
 
@@ -212,6 +187,12 @@ impl Origins {
 
     pub(super) fn space(&self, space: u64) -> Option<&Births> {
         self.spaces.get(&space)
+    }
+
+    /// Has a space begin as `births`.
+    fn begin(&mut self, births: Births, event: &Event) -> &mut Births {
+        self.forget(event.space);
+        self.spaces.entry(event.space).insert_entry(births).into_mut()
     }
 
     fn forget(&mut self, space: u64) {
@@ -228,10 +209,9 @@ impl Origins {
             Some(number) => *number,
             None if self.sites.len() >= SITES => 0,
             None => {
-                let (kind, nr, args, stack) = (event.kind, event.nr, event.args, event.stack);
+                let (nr, args, stack) = (event.nr, event.args, event.stack);
                 let number = self.sites.len() as u32;
-                let new = Site { kind, nr, args, details, stack, first_event: event.seq, ..self.sites[0].fresh() };
-                self.sites.push(new);
+                self.sites.push(Site { nr, args, details, stack, ..Site::new(event.kind, event.seq) });
                 self.known.insert(key, number);
                 number
             }
@@ -251,8 +231,21 @@ impl Site {
         self.nr.and_then(call_name) == Some("mremap")
     }
 
-    fn fresh(&self) -> Site {
-        Site { calls: 0, mapped: (0, 0), splits: 0, ns: 0, ..self.clone() }
+    fn new(kind: EventKind, first_event: u64) -> Site {
+        Site {
+            kind,
+            nr: None,
+            args: [0; 6],
+            details: [0; 3],
+            stack: None,
+            first_event,
+            calls: 0,
+            mapped: (0, 0),
+            last_ns: 0,
+            unmapped_bytes: 0,
+            splits: 0,
+            ns: 0,
+        }
     }
 }
 
@@ -277,25 +270,35 @@ fn span(start: u64, end: u64) -> Option<Span> {
     (start < end).then(|| Span::new(start, end - 1))
 }
 
+/// Ascending spans, those that touch as one.
+fn coalesced(spans: impl Iterator<Item = Span>) -> impl Iterator<Item = Span> {
+    let mut spans = spans.peekable();
+    std::iter::from_fn(move || {
+        let mut one = spans.next()?;
+        while let Some(next) = spans.next_if(|next| one.last.checked_add(1) == Some(next.first)) {
+            one.last = next.last;
+        }
+        Some(one)
+    })
+}
+
 impl Births {
     fn size(&self) -> usize {
         self.pieces.len() + self.freed.len() + self.mapped.len()
     }
 
-    /// Takes over what a fork copies of its parent.
-    fn inherit(&mut self, parent: &Births, event: &Event) -> Result<(), AllocError> {
+    /// What a fork copies.
+    fn copy(&self, event: &Event) -> Result<Births, AllocError> {
         let mut all = Vec::new();
         for area in &event.areas {
             let Some(area) = span(area.start, area.end) else { continue };
-            for (part, piece) in parent.pieces.range(area) {
+            for (part, piece) in self.pieces.range(area) {
                 let part = part.intersect(&area).unwrap_or(part);
                 all.push((part, *piece));
             }
         }
-        self.mapped.clone_from(&parent.mapped);
-        self.threads = parent.threads;
-        self.pieces = RangeMap::try_from_iter(all).map_err(|_| AllocError)?;
-        Ok(())
+        let pieces = RangeMap::try_from_iter(all).map_err(|_| AllocError)?;
+        Ok(Births { pieces, mapped: self.mapped.clone(), threads: self.threads, ..Births::default() })
     }
 
     /// Lays the steps of an event, and then what they leave open of its areas.
@@ -345,8 +348,10 @@ impl Births {
     /// Makes the pieces in the event's window those of its areas. What `grows` an area belongs to
     /// whoever made the area.
     fn reconcile(&mut self, event: &Event, act: Act, grows: bool) -> Result<(), AllocError> {
-        let Some(window) = event.window.and_then(|(start, end)| span(start, end)) else { return Ok(()) };
-        let mut at = window.first;
+        let Some((mut at, end)) = event.window.filter(|(start, end)| start < end) else { return Ok(()) };
+        if self.covers(at, end, &event.areas) {
+            return Ok(());
+        }
         for area in &event.areas {
             let Some(whole) = span(area.start, area.end) else { continue };
             if let Some(free) = span(at, whole.first) {
@@ -356,18 +361,27 @@ impl Births {
             // An area may reach out of the window, to memory of a call that has not returned yet. A
             // search for a gap does not go over the area's pieces, which may be many.
             let made = self.pieces.range(whole).next().filter(|_| grows).map_or(act, |(_, piece)| piece.made);
-            while let Some(at) = self.pieces.find_gap(&GapQuery::new(1).within(whole)) {
-                let gap = self.pieces.gap_at(at.first).and_then(|gap| gap.intersect(&whole)).unwrap_or(at);
+            while let Some(byte) = self.pieces.find_gap(&GapQuery::new(1).within(whole)) {
+                let gap = self.pieces.gap_at(byte.first).and_then(|gap| gap.intersect(&whole)).unwrap_or(byte);
                 // What is found is no mapping of one call: each area is one of its own.
                 let found = matches!(event.kind, EventKind::Exec | EventKind::Found);
                 let number = if found { FOUND | area.start } else { made.event };
                 self.put(gap, Piece { made: Act { event: number, ..made }, changed: None })?;
             }
         }
-        if at <= window.last {
-            self.pieces.clear_range(Span::new(at, window.last), |_| ()).map_err(|_| AllocError)?;
+        match span(at, end) {
+            Some(rest) => self.pieces.clear_range(rest, |_| ()).map_err(|_| AllocError),
+            None => Ok(()),
         }
-        Ok(())
+    }
+
+    /// Whether the pieces from `start` to `end` are those of these areas already, as they nearly
+    /// always are.
+    fn covers(&self, start: u64, end: u64, areas: &[AreaRecord]) -> bool {
+        let first = areas.first().map_or(start, |area| area.start.min(start));
+        let Some(all) = span(first, areas.last().map_or(end, |area| area.end.max(end))) else { return false };
+        let pieces = self.pieces.range(all).filter_map(|(piece, _)| piece.intersect(&all));
+        coalesced(pieces).eq(coalesced(areas.iter().filter_map(|area| span(area.start, area.end))))
     }
 
     fn put(&mut self, range: Span, piece: Piece) -> Result<(), AllocError> {

@@ -102,6 +102,8 @@ pub struct Verdict {
     pub reason: String,
     /// How many areas it explains. An area may be in several verdicts.
     pub areas: u64,
+    /// Of [`VerdictKind::Leaked`] without a pattern: areas that no other verdict explains.
+    pub(crate) alone: u64,
     /// How many areas fewer there would be without the cause: one map call instead of many, no
     /// guard, no hole. 0 where that is not known.
     pub would_go: u64,
@@ -175,7 +177,7 @@ impl Why {
         let others = &mut self.others;
         self.verdicts.retain(|v| {
             let keeps = v.kind != VerdictKind::Leaked || v.pattern.is_some() || holds(v);
-            *others += if keeps { 0 } else { v.areas };
+            *others += if keeps { 0 } else { v.alone };
             keeps
         });
     }
@@ -185,13 +187,14 @@ impl Why {
     /// pieces of memory.
     pub fn of(areas: &[AreaRecord], space: u64, origins: &Origins, now_ns: u64) -> Option<Why> {
         let births: &Births = origins.space(space)?;
-        let (verdicts, others) = verdicts::all(areas, births, now_ns);
+        let kept = verdicts::kept(births, now_ns);
+        let (verdicts, others) = verdicts::all(areas, births, &kept);
         Some(Why {
             areas: areas.len() as u64,
             bytes: areas.iter().map(size).fold(0, u64::saturating_add),
             verdicts,
             others,
-            holdings: verdicts::holdings(areas, births),
+            holdings: verdicts::holdings(areas, births, &kept),
         })
     }
 }

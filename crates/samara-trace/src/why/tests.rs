@@ -3,6 +3,7 @@
 use super::*;
 use crate::event::{Event, EventKind, Step, StepKind};
 use crate::file::Replay;
+use crate::survey::tests::anonymous;
 
 const PAGE: u64 = 4096;
 const MMAP: u32 = 9;
@@ -11,16 +12,7 @@ const MUNMAP: u32 = 11;
 const MREMAP: u32 = 25;
 
 fn area(start: u64, end: u64, perms: u8) -> AreaRecord {
-    AreaRecord {
-        start: start * PAGE,
-        end: end * PAGE,
-        perms,
-        offset: 0,
-        dev: (0, 0),
-        inode: 0,
-        name: String::new(),
-        apart: String::new(),
-    }
+    anonymous(start, end - start, perms)
 }
 
 /// A space that is moved on by made-up events.
@@ -301,4 +293,17 @@ fn what_is_unmapped_later_is_no_leak() {
     assert_eq!(leaks(9, 0), (1, 0));
     assert_eq!(leaks(10, 0), (0, 100), "a tenth was unmapped after all");
     assert_eq!(leaks(0, 50), (0, 100), "the last third of the time there were no more");
+    // Areas that another verdict explains too stay explained.
+    let mut world = World::new();
+    (0..100).for_each(|i| world.map(1000 + i * 8, 1001 + i * 8, 1));
+    for i in 0..10 {
+        let (start, end) = (1001 + i * 8, 1002 + i * 8);
+        let one = AreaRecord { apart: "policy".into(), ..area(start, end, 1) };
+        let plan = vec![World::step(StepKind::Mapped, start, end)];
+        world.event(EventKind::Call, Some(MMAP), 0, [0, PAGE, 1, 0x22, 0, 0], plan, (start, end), vec![one]);
+    }
+    let mut why = world.why();
+    assert_eq!((why.verdicts.len(), why.others), (2, 0), "{:#?}", why.verdicts);
+    why.settle(world.origins.sites(), world.seq * 1_000_000);
+    assert_eq!((why.verdicts[0].kind, why.verdicts[0].areas, why.others), (VerdictKind::KeptApart, 20, 90));
 }

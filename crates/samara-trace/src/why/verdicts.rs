@@ -37,6 +37,7 @@ struct Cause {
 #[derive(Default)]
 struct Evidence {
     areas: HashSet<u64>,
+    alone: u64,
     would_go: u64,
     bytes: u64,
     times: u64,
@@ -71,12 +72,11 @@ struct Scene<'a> {
     areas: &'a [AreaRecord],
     births: &'a Births,
     found: BTreeMap<Cause, Evidence>,
-    kept: HashMap<u32, Kept>,
+    kept: &'a HashMap<u32, Kept>,
 }
 
-/// The verdicts, and how many areas none of them explains.
-pub(super) fn all(areas: &[AreaRecord], births: &Births, now_ns: u64) -> (Vec<Verdict>, u64) {
-    let kept = kept(births, now_ns);
+/// The verdicts, and how many areas none of them explains. `kept`: see [`kept`].
+pub(super) fn all(areas: &[AreaRecord], births: &Births, kept: &HashMap<u32, Kept>) -> (Vec<Verdict>, u64) {
     let mut scene = Scene { areas, births, found: BTreeMap::new(), kept };
     let patterned = scene.patterns();
     scene.boundaries(&patterned);
@@ -84,17 +84,16 @@ pub(super) fn all(areas: &[AreaRecord], births: &Births, now_ns: u64) -> (Vec<Ve
     let explained = scene.leaks();
     let others = areas.iter().filter(|area| !explained.contains(&area.start)).count() as u64;
     let Scene { found, kept, .. } = scene;
-    let mut verdicts: Vec<Verdict> = found.into_iter().map(|(cause, seen)| verdict(cause, seen, &kept)).collect();
+    let mut verdicts: Vec<Verdict> = found.into_iter().map(|(cause, seen)| verdict(cause, seen, kept)).collect();
     verdicts.sort_by_key(|v| Reverse((v.areas, v.would_go, v.bytes)));
     (verdicts, others)
 }
 
 /// What each site has in the space.
-pub(super) fn holdings(areas: &[AreaRecord], births: &Births) -> Vec<Holding> {
-    let mut all: BTreeMap<u32, Holding> = BTreeMap::new();
-    for (site, Kept { bytes, alive, .. }) in kept(births, 0) {
-        all.insert(site, Holding { site, areas: 0, bytes, alive });
-    }
+pub(super) fn holdings(areas: &[AreaRecord], births: &Births, kept: &HashMap<u32, Kept>) -> Vec<Holding> {
+    let held =
+        |(site, kept): (&u32, &Kept)| (*site, Holding { site: *site, areas: 0, bytes: kept.bytes, alive: kept.alive });
+    let mut all: BTreeMap<u32, Holding> = kept.iter().map(held).collect();
     for area in areas {
         // Every site of a piece is there.
         let maker = births.pieces.get(area.start).map(|(_, piece)| piece.made.site);
@@ -108,7 +107,7 @@ pub(super) fn holdings(areas: &[AreaRecord], births: &Births) -> Vec<Holding> {
 }
 
 /// Of each site, how much of what it mapped is still there.
-fn kept(births: &Births, now_ns: u64) -> HashMap<u32, Kept> {
+pub(super) fn kept(births: &Births, now_ns: u64) -> HashMap<u32, Kept> {
     let mut alive: Vec<(u32, u64, u64)> = Vec::new();
     let mut all: HashMap<u32, Kept> = HashMap::new();
     for (span, Piece { made, .. }) in births.pieces.iter() {
@@ -154,6 +153,7 @@ fn verdict(cause: Cause, seen: Evidence, kept: &HashMap<u32, Kept>) -> Verdict {
         pattern: cause.pattern,
         reason: cause.reason,
         areas: seen.areas.len() as u64,
+        alone: seen.alone,
         would_go: seen.would_go,
         bytes: seen.bytes,
         times: seen.times,
@@ -337,6 +337,7 @@ impl Scene<'_> {
                 continue;
             }
             let seen = self.evidence(VerdictKind::Leaked, None, "", Some(site));
+            seen.alone = open as u64;
             for area in areas {
                 seen.area(area);
                 seen.instance(area.start, area.end);

@@ -10,6 +10,8 @@ use std::time::{Duration, Instant};
 
 use libtest_mimic::Failed;
 use samara_trace::event::{Event, EventKind};
+use samara_trace::file::Replay;
+use samara_trace::why::Origins;
 use samara_trace::{Outcome, RecordError, Running, Status, attach};
 
 use crate::expect;
@@ -441,6 +443,13 @@ fn check(outcome: &Outcome, events: &[Event]) -> Result<(), Failed> {
     expect(&format!("no difference: {wrong:?}"), wrong.is_none())?;
     let found = events.first().is_some_and(|e| e.kind == EventKind::Found && e.areas.len() > 5);
     expect("the space as it was found", found)?;
+    crate::again::replays("attached", events)?;
+    let (mut replay, mut origins) = (Replay::default(), Origins::default());
+    for event in events {
+        replay.apply(event)?;
+        origins.apply(event, &replay);
+    }
+    expect("the origins are those of the areas", !origins.is_lost() && origins.agrees(&replay))?;
     expect(&format!("{:?}", outcome.counters), outcome.counters.notes.is_empty())
 }
 
