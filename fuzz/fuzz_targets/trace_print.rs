@@ -12,7 +12,7 @@ use arbitrary::{Result, Unstructured};
 use libfuzzer_sys::fuzz_target;
 use peak_memory::peak;
 use samara_cli::testing;
-use samara_trace::event::{AreaRecord, Event, EventKind, Step, StepKind};
+use samara_trace::event::{AreaRecord, Event, EventKind, Resident, Step, StepKind};
 use samara_trace::file::{
     Header, MAX_ORIGINS_MEMORY, MAX_READER_MEMORY, MAX_REPLAY_MEMORY, MAX_STACKS_MEMORY, Printable, Replay, Tally,
     TraceReader, TraceWriter,
@@ -86,6 +86,13 @@ fn events(u: &mut Unstructured<'_>) -> Result<Vec<Event>> {
             areas: (0..many).map(moved).filter(|area| area.start < area.end).collect(),
             text: text(u, 1 << 20)?,
             stack: u.arbitrary::<Option<u8>>()?.map(u32::from),
+            ip: u.arbitrary::<bool>()?.then_some(start),
+            resident: u.arbitrary::<bool>()?.then_some(Resident {
+                private: start,
+                files: u64::from(pid),
+                private_change: u.arbitrary()?,
+                files_change: u.arbitrary()?,
+            }),
         };
         // Many of a kind: processes and spaces that are new each time, or the same ones.
         let (times, fresh) = if u.ratio(1, 8)? { (u.int_in_range(1..=2000_u64)?, u.arbitrary()?) } else { (1, false) };

@@ -106,6 +106,10 @@ pub(crate) struct Trace {
     /// --stacks. The program runs slower
     #[arg(long)]
     pub(crate) stacks: bool,
+    /// Record by how much each call changes the resident memory of its process. Costs some
+    /// microseconds a call
+    #[arg(long)]
+    pub(crate) resident: bool,
     #[command(flatten)]
     pub(crate) outputs: Outputs,
     /// The program and its arguments
@@ -269,6 +273,9 @@ pub(crate) struct Events {
     /// Print the call stack of each call, the innermost function first. FILE is read twice
     #[arg(long)]
     pub(crate) stacks: bool,
+    /// Print which instruction made each call: the file and the offset in it
+    #[arg(long, conflicts_with = "folded")]
+    pub(crate) callers: bool,
     /// Print each call stack once, as a line for flame graphs: functions parted by `;`, the
     /// outermost first and the call last, then how many calls it made. FILE is read twice
     #[arg(long, conflicts_with_all = ["json", "stacks"])]

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use samara_oracle::{MixReport, Report};
 use samara_trace::event::{AreaRecord, Event, Step};
 use samara_trace::file::{
-    Frame, Function, Stack, StackEnd, Stacks, Summary, kind_name, perms_name, reasons, step_name,
+    Frame, Function, Place, Stack, StackEnd, Stacks, Summary, kind_name, perms_name, reasons, step_name,
 };
 use samara_trace::{Outcome, Refusal};
 use serde::Serialize;
@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 
 use crate::args::errno;
 use crate::exit;
-use crate::line::name;
+use crate::line::{self, name};
 use crate::output::clean_json;
 use crate::survey;
 use crate::why::{self, Sites};
@@ -27,8 +27,14 @@ const GROUPS: usize = 64;
 ///
 /// `areas` is the number of areas of the space after the event. With `stacks` it has the frames of
 /// its stack.
-pub(crate) fn event(out: &mut dyn Write, event: &Event, areas: Option<u64>, stacks: Option<&Stacks>) -> io::Result<()> {
-    Ok(One(event, areas, stacks).serialize(&mut Serializer::with_formatter(out, Escaping))?)
+pub(crate) fn event(
+    out: &mut dyn Write,
+    event: &Event,
+    areas: Option<u64>,
+    caller: Option<&Place>,
+    stacks: Option<&Stacks>,
+) -> io::Result<()> {
+    Ok(One(event, areas, caller, stacks).serialize(&mut Serializer::with_formatter(out, Escaping))?)
 }
 
 /// Writes compact JSON, and escapes the characters that [`clean_json`] escapes.
@@ -48,7 +54,7 @@ impl Formatter for Escaping {
     }
 }
 
-struct One<'a>(&'a Event, Option<u64>, Option<&'a Stacks>);
+struct One<'a>(&'a Event, Option<u64>, Option<&'a Place>, Option<&'a Stacks>);
 
 impl Serialize for One<'_> {
     fn serialize<S: serde::Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
@@ -72,8 +78,21 @@ impl Serialize for One<'_> {
         map.serialize_entry("areas", &Each(&e.areas, area))?;
         map.serialize_entry("space_areas", &self.1)?;
         map.serialize_entry("text", &e.text)?;
+        map.serialize_entry("ip", &e.ip)?;
+        map.serialize_entry("caller", &self.2.map(line::place))?;
+        map.serialize_entry(
+            "resident",
+            &e.resident.map(|now| {
+                json!({
+                    "private": now.private,
+                    "files": now.files,
+                    "private_change": now.private_change,
+                    "files_change": now.files_change,
+                })
+            }),
+        )?;
         map.serialize_entry("stack", &e.stack)?;
-        if let Some(stacks) = self.2 {
+        if let Some(stacks) = self.3 {
             let stack = e.stack.and_then(|number| stacks.stack(number));
             let end = stack.map(|stack| match stack.end {
                 StackEnd::First => "first",
@@ -228,7 +247,13 @@ pub(crate) fn summary(s: &Summary, r: &Recorded<'_>) -> Value {
     let calls: serde_json::Map<String, Value> = s
         .calls
         .iter()
-        .map(|(name, c)| (name.clone(), json!({"count": c.count, "failed": c.failed, "total_ns": c.total_ns})))
+        .map(|(name, c)| {
+            (
+                name.clone(),
+                json!({"count": c.count, "failed": c.failed, "total_ns": c.total_ns,
+            "populated": c.populated, "released": c.released}),
+            )
+        })
         .collect();
     let groups: Vec<_> = s
         .groups
@@ -259,6 +284,9 @@ pub(crate) fn summary(s: &Summary, r: &Recorded<'_>) -> Value {
             "pid": p.pid, "program": p.program, "calls": p.calls, "areas_peak": p.areas_peak,
         })).collect::<Vec<_>>(),
         "calls": calls,
+        "resident_peak": s.resident.map(|peak| {
+            json!({"pid": peak.pid, "ns": peak.ns, "private": peak.private, "files": peak.files})
+        }),
         "overlapped": s.overlapped,
         "learnt": s.learnt,
         "stacks": (s.stacks.distinct > 0).then(|| json!({

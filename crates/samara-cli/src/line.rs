@@ -5,7 +5,7 @@ use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
 
 use samara_trace::event::{Event, EventKind, Step, StepKind, UNSURE};
-use samara_trace::file::{Printable, Stack, StackEnd, Stacks, call_name};
+use samara_trace::file::{Place, Printable, Stack, StackEnd, Stacks, call_name};
 
 use crate::args;
 use crate::format::{bytes, plural, time};
@@ -15,8 +15,9 @@ use crate::output::{BOLD, CYAN, DIM, GREEN, RED, clean, styled};
 const UNSURE_MARK: &str = " [unsure: calls overlapped]";
 
 /// Writes the line without its newline. Text that a program chose is escaped. The line is written
-/// in pieces, because it may be long. `areas` is the number of areas of the space after the event.
-pub(crate) fn line(out: &mut dyn Write, event: &Event, areas: Option<u64>) -> io::Result<()> {
+/// in pieces, because it may be long. `areas` is the number of areas of the space after the event,
+/// `caller` what made the call, if it is wanted.
+pub(crate) fn line(out: &mut dyn Write, event: &Event, areas: Option<u64>, caller: Option<&Place>) -> io::Result<()> {
     let seconds = format!("{}.{:06}", event.exit_ns / 1_000_000_000, event.exit_ns / 1000 % 1_000_000);
     let task = if event.pid == event.tid { event.pid.to_string() } else { format!("{}/{}", event.pid, event.tid) };
     let number = styled(DIM, format!("{:>6} {seconds:>11}", event.seq));
@@ -28,8 +29,17 @@ pub(crate) fn line(out: &mut dyn Write, event: &Event, areas: Option<u64>) -> io
             _ => write!(out, ", {}", step(one))?,
         }
     }
-    match areas.filter(|_| !event.plan.is_empty()) {
-        Some(areas) => write!(out, " {}", styled(DIM, format!("({})", plural(areas, "area")))),
+    let kinds = event.resident.map(|now| [(now.private_change, "private"), (now.files_change, "of files")]);
+    for (i, (change, kind)) in kinds.iter().flatten().filter(|(change, _)| *change != 0).enumerate() {
+        let sign = if *change < 0 { '-' } else { '+' };
+        let start = if i == 0 { format!(" {} resident ", styled(DIM, ";")) } else { ", ".to_owned() };
+        write!(out, "{start}{sign}{} {kind}", bytes(change.unsigned_abs()))?;
+    }
+    if let Some(areas) = areas.filter(|_| !event.plan.is_empty()) {
+        write!(out, " {}", styled(DIM, format!("({})", plural(areas, "area"))))?;
+    }
+    match caller {
+        Some(caller) => write!(out, " {}", styled(DIM, format!("from {}", clean(&place(caller))))),
         None => Ok(()),
     }
 }
@@ -93,6 +103,12 @@ pub(crate) fn stack(out: &mut dyn Write, stacks: &Stacks, stack: &Stack) -> io::
         StackEnd::Cut => write!(out, "\n{:20}{}", "", styled(DIM, "(more functions than are kept)")),
         StackEnd::Lost => write!(out, "\n{:20}{}", "", styled(DIM, "(its callers are not known)")),
     }
+}
+
+/// A place as `libc.so.6+0x11bb8c`, or `[anon]+0x7f...`.
+pub(crate) fn place(place: &Place) -> String {
+    let file = place.name.rsplit_once('/').map_or(&*place.name, |(_, file)| file);
+    format!("{}+{:#x}", if file.is_empty() { "[anon]" } else { file }, place.at)
 }
 
 /// The functions of a stack in one line, the outermost first, a `;` after each.

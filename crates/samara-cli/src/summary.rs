@@ -1,10 +1,11 @@
 //! The summary of a recording, on one screen. Knows nothing of where it is printed.
 
+use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::process::ExitStatus;
 
-use samara_trace::file::{Failure, Group, Largest, Printable, StackTotals, Summary, reasons};
-use samara_trace::survey::Known;
+use samara_trace::file::{CallTotals, Failure, Group, Largest, Printable, ResidentPeak, StackTotals, Summary, reasons};
+use samara_trace::survey::{Known, PatternKind};
 
 use crate::format::{bytes, count, plural, sparkline, time};
 use crate::json::Recorded;
@@ -66,6 +67,9 @@ pub(crate) fn screen(title: &str, s: &Summary, r: &Recorded<'_>) -> String {
         row("areas", format!("{} {most}, {} {end}", count(s.areas_peak), count(s.areas_final)));
         row("over time", format!("{} {}", sparkline(&s.timeline.columns(COLUMNS)), time(s.wall_ns)));
         row("mapped", format!("{} {most}, {} {end}", bytes(s.mapped_bytes_peak), bytes(s.mapped_bytes_final)));
+        if let Some(peak) = &s.resident {
+            row("resident", resident(peak, &s.calls));
+        }
         row("changes", format!("{}, {}", plural(s.splits, "split"), plural(s.merges, "merge")));
     }
     for (i, text) in largest(s).into_iter().enumerate() {
@@ -142,7 +146,11 @@ fn largest(s: &Summary) -> Vec<String> {
     // What a verdict says need not be said twice.
     let verdicts = why.as_ref().map_or(&[][..], |why| &why.verdicts);
     let is_said = |kind| verdicts.iter().any(|v| v.pattern == Some(kind) && v.areas * SMALL_PART >= survey.areas);
-    let alike = survey.patterns.iter().filter(|p| p.areas * SMALL_PART >= survey.areas && !is_said(p.kind));
+    // The calls may show that there were no such threads.
+    let is_wrong =
+        |kind| kind == PatternKind::ThreadStacks && why.is_some() && !verdicts.iter().any(|v| v.pattern == Some(kind));
+    let is_told = |kind| !is_said(kind) && !is_wrong(kind);
+    let alike = survey.patterns.iter().filter(|p| p.areas * SMALL_PART >= survey.areas && is_told(p.kind));
     rows.extend(alike.take(KINDS).map(|p| format!("look like {}", survey::pattern(p, Known::All))));
     rows
 }
@@ -161,6 +169,22 @@ fn reasons_why(s: &Summary) -> Vec<String> {
         rows.extend(why::behind(verdict, Sites::of(s)).map(|call| format!("  by {call}")));
     }
     rows
+}
+
+/// The most resident memory, and the calls that changed most of it.
+fn resident(peak: &ResidentPeak, calls: &BTreeMap<String, CallTotals>) -> String {
+    let (private, files, pid) = (bytes(peak.private), bytes(peak.files), peak.pid);
+    let mut changed: Vec<_> = calls.iter().filter(|(_, c)| c.populated | c.released > 0).collect();
+    changed.sort_by_key(|(name, c)| (std::cmp::Reverse(c.populated.max(c.released)), *name));
+    let part = |(name, c): &(&String, &CallTotals)| {
+        let sums = [("+", c.populated), ("-", c.released)];
+        let sums: Vec<_> =
+            sums.iter().filter(|(_, sum)| *sum > 0).map(|(s, sum)| format!("{s}{}", bytes(*sum))).collect();
+        format!("{name} {}", sums.join(" "))
+    };
+    let changed: Vec<_> = changed.iter().take(KINDS).map(part).collect();
+    let by = if changed.is_empty() { String::new() } else { format!("; by {}", changed.join(", ")) };
+    format!("{private} private and {files} of files at most in process {pid}{by}")
 }
 
 fn failed(failure: &Failure, limit: Option<u64>) -> String {

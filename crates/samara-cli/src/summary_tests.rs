@@ -14,8 +14,10 @@ fn summary() -> Summary {
         .enumerate()
     {
         let i = i as u64;
-        s.calls
-            .insert((*name).into(), CallTotals { count: 10_000 >> i, failed: i % 2, total_ns: 123_456_789 >> (2 * i) });
+        s.calls.insert(
+            (*name).into(),
+            CallTotals { count: 10_000 >> i, failed: i % 2, total_ns: 123_456_789 >> (2 * i), ..CallTotals::default() },
+        );
     }
     s.areas_peak = 321;
     s.areas_final = 45;
@@ -110,6 +112,8 @@ fn the_cause_is_on_the_screen() {
         areas: Vec::new(),
         text: String::new(),
         stack: None,
+        ip: None,
+        resident: None,
     };
     let areas = (0..301).map(|i| area(16 + i, if i % 2 == 0 { 3 } else { 0 })).collect();
     let load =
@@ -133,7 +137,8 @@ fn the_cause_is_on_the_screen() {
 #[test]
 fn totals_of_any_size_are_printed() {
     let mut s = summary();
-    let most = CallTotals { count: u64::MAX, failed: u64::MAX, total_ns: u64::MAX };
+    let most =
+        CallTotals { count: u64::MAX, failed: u64::MAX, total_ns: u64::MAX, populated: u64::MAX, released: u64::MAX };
     s.calls.values_mut().for_each(|totals| *totals = most);
     let screen = screen("prog", &s, &Recorded::default());
     let row = screen.lines().find(|line| line.contains("2 more")).unwrap();

@@ -107,7 +107,11 @@ impl<'a> Sites<'a> {
     /// What a site does, with the arguments of its first call.
     pub(crate) fn text(self, site: &Site) -> String {
         match (site.kind, site.nr) {
-            (EventKind::Call, Some(nr)) => args::call(&line::name(nr), &site.args, None),
+            (EventKind::Call, Some(nr)) => {
+                let from =
+                    site.caller.as_ref().map_or_else(String::new, |at| format!(" from {}", clean(&line::place(at))));
+                args::call(&line::name(nr), &site.args, None) + &from
+            }
             (EventKind::Call, None) => "calls from more places than are told apart".to_owned(),
             (EventKind::Exec, _) => "the start of the program".to_owned(),
             (EventKind::Fork, _) => "a fork".to_owned(),
@@ -147,6 +151,9 @@ pub(crate) fn sentence(v: &Verdict) -> String {
         (VerdictKind::Reserved, _) => {
             format!("{areas} of {} without access, {all}: addresses that nobody else gets", plural(v.times, "range"))
         }
+        (VerdictKind::NoHugePage, _) => format!(
+            "{areas} that asked for huge pages have room for none, {all}: they have {common}, and one takes 2 MiB from a multiple of 2 MiB on"
+        ),
         (VerdictKind::Leaked, Some(_)) => format!("{areas} of files that were deleted and are still mapped, {all}"),
         _ => {
             let kept = v.parts.first().and_then(|part| part.kept).map_or_else(String::new, |kept| {
@@ -175,6 +182,7 @@ pub(crate) fn word(kind: VerdictKind) -> &'static str {
         VerdictKind::Leaked => "never unmapped",
         VerdictKind::KeptApart => "kept apart",
         VerdictKind::Concurrent => "at once",
+        VerdictKind::NoHugePage => "no huge page",
         other => other.name(),
     }
 }
@@ -326,6 +334,9 @@ pub(crate) fn parts(why: &Why, sites: Sites<'_>) -> Value {
             "mapped_bytes": site.mapped.1,
             "splits": site.splits,
             "total_ns": site.ns,
+            "populated": site.populated,
+            "released": site.released,
+            "caller": site.caller.as_ref().map(line::place),
             "areas": held.map_or(0, |held| held.areas),
             "bytes": held.map_or(0, |held| held.bytes),
             "alive": held.map_or(0, |held| held.alive),
@@ -354,6 +365,8 @@ pub(crate) fn folded(why: &Why, sites: Sites<'_>, weight: Weight) -> Vec<(String
             Weight::Made => site.mapped.0,
             Weight::Splits => site.splits,
             Weight::Time => site.ns,
+            Weight::Populated => site.populated,
+            Weight::Released => site.released,
             Weight::Calls => {
                 if site.nr.is_some() {
                     site.calls

@@ -54,6 +54,8 @@ impl Made {
             areas: vec![],
             text: String::new(),
             stack: None,
+            ip: None,
+            resident: None,
         }
     }
 

@@ -30,6 +30,8 @@ pub struct Options {
     /// Whether the stack of each call that can change areas is recorded, and its symbols after the
     /// program (default: no).
     pub stacks: bool,
+    /// Whether the resident memory of the process is read at both ends of each call (default: no).
+    pub resident: bool,
     /// Keeps the program away from the caller's terminal: it gets a session of its own, `/dev/null`
     /// as its standard input, and this file as its output and for its errors. Signals are the
     /// caller's then, who hands on to the program those that it is to get, and stops do not concern
@@ -56,6 +58,7 @@ impl Options {
             seccomp: true,
             procmap_query: true,
             stacks: false,
+            resident: false,
             apart: None,
             engine: None,
             forgets: None,
@@ -90,6 +93,8 @@ pub struct Running {
     pub procmap_query: bool,
     /// As [`Options::stacks`].
     pub stacks: bool,
+    /// As [`Options::resident`].
+    pub resident: bool,
 }
 
 /// Receives the events in the order of [`Event::seq`].

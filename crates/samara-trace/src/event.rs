@@ -113,6 +113,38 @@ pub struct Event {
     /// [`EventKind::Stack`] before this event. `None` if stacks are not recorded, or this one could
     /// not be read.
     pub stack: Option<u32>,
+    /// The address of the instruction that made the call, or the fork or thread.
+    pub ip: Option<u64>,
+    /// For a call: resident memory, if it is recorded.
+    pub resident: Option<Resident>,
+}
+
+/// Resident memory of a process when a call had returned, and by how much it changed from the
+/// call's entry to its return, in bytes, as the kernel counts it. What other threads touched
+/// meanwhile is part of the change.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Resident {
+    /// Private pages: anonymous memory, and pages of private mappings that were written to.
+    pub private: u64,
+    /// Pages of files and of shared memory.
+    pub files: u64,
+    /// Change of `private`.
+    pub private_change: i64,
+    /// Change of `files`.
+    pub files_change: i64,
+}
+
+impl Resident {
+    /// `private` and `files` when the call began.
+    pub fn before(&self) -> (u64, u64) {
+        let back = |now: u64, change: i64| now.saturating_add_signed(change.saturating_neg());
+        (back(self.private, self.private_change), back(self.files, self.files_change))
+    }
+
+    /// The change of both together.
+    pub fn change(&self) -> i64 {
+        self.private_change.saturating_add(self.files_change)
+    }
 }
 
 /// An area as a trace keeps it: a line of `/proc/PID/maps`, and why the area was not merged with

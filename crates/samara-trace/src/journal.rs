@@ -126,6 +126,8 @@ impl<'a> Journal<'a> {
             areas: Vec::new(),
             text: String::new(),
             stack: None,
+            ip: None,
+            resident: None,
         }
     }
 

@@ -99,6 +99,8 @@ pub(crate) enum Weight {
     Splits,
     Time,
     Calls,
+    Populated,
+    Released,
 }
 
 /// Show live what a program does to its address space, or play a trace

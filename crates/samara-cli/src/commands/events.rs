@@ -26,7 +26,8 @@ pub(crate) fn run(args: &Events) -> ExitCode {
             "--from and --to take an event's number or a time: samara show FILE --at peak".to_owned(),
         );
     }
-    let how = How { json: args.json, flush: args.follow, stacks: stacks.as_ref(), only: &args.only };
+    let how =
+        How { json: args.json, flush: args.follow, stacks: stacks.as_ref(), callers: args.callers, only: &args.only };
     let input = |file: File| -> Box<dyn Read> {
         match args.follow {
             true => Box::new(Following(file)),
@@ -73,6 +74,8 @@ pub(crate) struct How<'a> {
     /// Whether each line is written at once.
     pub(crate) flush: bool,
     pub(crate) stacks: Option<&'a Stacks>,
+    /// Whether each line ends with the instruction that made the call.
+    pub(crate) callers: bool,
     pub(crate) only: &'a Only,
 }
 
@@ -112,13 +115,14 @@ pub(crate) fn print<R: Read>(
         }
         let space = replay.as_ref().and_then(|replay| replay.space(event.space));
         let areas = space.map(|space| space.len() as u64);
+        let caller = event.ip.zip(space).and_then(|(ip, space)| space.place(ip));
         if how.json {
-            json::event(out, &event, areas, how.stacks)?;
+            json::event(out, &event, areas, caller.as_ref(), how.stacks)?;
         } else if event.kind.defines() {
             // They say what others refer to.
             continue;
         } else {
-            line::line(out, &event, areas)?;
+            line::line(out, &event, areas, caller.as_ref().filter(|_| how.callers))?;
             if let Some(stacks) = how.stacks
                 && let Some(stack) = event.stack.and_then(|number| stacks.stack(number))
             {

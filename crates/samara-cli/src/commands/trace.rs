@@ -28,6 +28,7 @@ pub(crate) fn run(args: &Trace) -> ExitCode {
     let Some((program, rest)) = args.words.split_first() else { return exit::USAGE.into() };
     let mut options = Options::new(program).args(rest.iter().cloned());
     options.stacks = args.stacks;
+    options.resident = args.resident;
     let path = default_path(program, std::process::id());
     let recorded = recorded(args, &args.words, &path, NOT_RUN, |sink| record(&options, sink));
     match recorded.map(|(status, fails)| (status.ended().unwrap_or_default(), fails)) {
@@ -45,6 +46,7 @@ fn attach_to(args: &Trace, pid: u32) -> ExitCode {
     };
     running.duration = args.duration;
     running.stacks = args.stacks;
+    running.resident = args.resident;
     let path = default_path(&running.name, pid);
     let recorded = recorded(args, &running.words(), &path, "the process was left alone", |sink| {
         if !args.outputs.quiet {

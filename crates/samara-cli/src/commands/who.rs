@@ -108,10 +108,10 @@ fn tell(out: &mut dyn Write, event: &Event, now: Option<&AreaRecord>, as_json: b
         write!(out, "{{\"area\":")?;
         write!(out, "{}", clean_json(&now.map_or_else(|| json!(null), json::area).to_string()))?;
         write!(out, ",\"event\":")?;
-        json::event(out, event, None, None)?;
+        json::event(out, event, None, None, None)?;
         return out.write_all(b"}\n");
     }
-    line::line(out, event, None)?;
+    line::line(out, event, None, None)?;
     match now {
         Some(area) => {
             let text = name_text(&MapsLine(area).to_bytes());

@@ -210,6 +210,8 @@ impl State {
                 count: each(now.count, then.count),
                 failed: each(now.failed, then.failed),
                 total_ns: each(now.total_ns, then.total_ns),
+                populated: each(now.populated, then.populated),
+                released: each(now.released, then.released),
             };
             (&**name, rate, *now)
         })

@@ -27,6 +27,8 @@ fn event(seq: u64, kind: EventKind, ns: u64) -> Event {
         areas: Vec::new(),
         text: String::new(),
         stack: None,
+        ip: None,
+        resident: None,
     }
 }
 

@@ -8,7 +8,7 @@ use crate::skip::skipped;
 
 /// Each program of the folder, how often it does what it does here, what is said of it, and of the
 /// call behind it.
-const CASES: [(&str, &str, &str, &str); 9] = [
+const CASES: [(&str, &str, &str, &str); 10] = [
     (
         "deleted_files",
         "250",
@@ -35,6 +35,7 @@ const CASES: [(&str, &str, &str, &str); 9] = [
         "kept apart: 301 areas with 150 guards of 4 KiB between them; without the guards there would be 300 fewer",
         "by mprotect in main at NAME.c:",
     ),
+    ("huge_pages", "150", "areas that asked for huge pages have room for none", "by madvise in buffer at NAME.c:"),
     (
         "leaked_mappings",
         "250",

@@ -39,6 +39,8 @@ fn stacks() -> Vec<Event> {
             areas,
             text: if nr.is_some() { String::new() } else { "/bin/app".into() },
             stack: None,
+            ip: None,
+            resident: None,
         });
     };
     add(None, [0; 6], 0, (0, 1 << 63), vec![area(0x40_0000, 0x40_1000, 5)]);

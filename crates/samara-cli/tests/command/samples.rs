@@ -63,6 +63,8 @@ pub(crate) fn events() -> Vec<Event> {
         areas: vec![],
         text: String::new(),
         stack: None,
+        ip: None,
+        resident: None,
     };
     let text = || area(0x40_0000, 0x40_2000, 0b101, "/bin/prog", "");
     let heap = |end| area(0x60_0000, end, 0b011, "[heap]", "");

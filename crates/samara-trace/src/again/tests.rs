@@ -73,6 +73,8 @@ impl Program {
             areas,
             text: String::new(),
             stack: None,
+            ip: None,
+            resident: None,
         });
         self.events.last_mut().unwrap()
     }

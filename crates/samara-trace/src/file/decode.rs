@@ -15,7 +15,7 @@ use lz4_flex::frame::FrameDecoder;
 use super::error::shown;
 use super::names::{kind_from, perms_from, step_from, step_kind};
 use super::{Fault, MAX_AREAS, MAX_BATCH_BYTES, MAX_NAME_BYTES};
-use crate::event::{AreaRecord, Event, EventKind, Step};
+use crate::event::{AreaRecord, Event, EventKind, Resident, Step};
 
 /// The checked columns of a batch.
 #[derive(Debug, Default)]
@@ -39,8 +39,17 @@ pub(crate) struct Batch {
     area_ends: Column<u32>,
     areas: Areas,
     text: Texts,
-    /// Empty where the file has no stacks.
+    /// These are missing in older files.
     stack: Option<Nullable<u32>>,
+    later: Option<Later>,
+}
+
+/// The columns since version 3.
+#[derive(Debug)]
+struct Later {
+    ip: Nullable<u64>,
+    resident: [Nullable<u64>; 2],
+    changes: [Nullable<i64>; 2],
 }
 
 /// Numbers in little endian, as stored.
@@ -119,7 +128,7 @@ impl Batch {
     }
 
     /// Decodes and checks a batch whose first event must have the number `first_seq`.
-    pub(crate) fn decode(batch: RecordBatch<'_>, body: &[u8], first_seq: u64, stacks: bool) -> Result<Self, Fault> {
+    pub(crate) fn decode(batch: RecordBatch<'_>, body: &[u8], first_seq: u64, columns: usize) -> Result<Self, Fault> {
         let compressed = match batch.compression() {
             None => false,
             Some(c) if c.method() == BodyCompressionMethod::BUFFER && c.codec() == CompressionType::LZ4_FRAME => true,
@@ -169,7 +178,8 @@ impl Batch {
         let (area_ends, count) = w.list("areas", rows, (MAX_AREAS, "areas of an event"))?;
         let areas = w.areas(count)?;
         let text = w.texts("text", rows, false, ANY)?;
-        let stack = if stacks { Some(w.nullable("stack", rows, true)?) } else { None };
+        let stack = if columns >= 23 { Some(w.nullable("stack", rows, true)?) } else { None };
+        let later = if columns >= 28 { Some(w.later(rows)?) } else { None };
         if w.nodes.next().is_some() || w.buffers.next().is_some() {
             return damaged("a batch with more columns than the header says");
         }
@@ -192,6 +202,7 @@ impl Batch {
             areas,
             text,
             stack,
+            later,
         })
     }
 
@@ -216,11 +227,24 @@ impl Batch {
             areas: (areas_start..areas_end).map(|i| self.areas.get(i)).collect(),
             text: self.text.get(row).to_owned(),
             stack: self.stack.as_ref().and_then(|stack| stack.get(row)),
+            ip: self.later.as_ref().and_then(|later| later.ip.get(row)),
+            resident: self.later.as_ref().and_then(|later| later.resident(row)),
         }
     }
 
     fn step(&self, i: usize) -> Step {
         Step { kind: step_kind(self.steps[i]), start: self.step_bounds[0].get(i), end: self.step_bounds[1].get(i) }
+    }
+}
+
+impl Later {
+    fn resident(&self, row: usize) -> Option<Resident> {
+        Some(Resident {
+            private: self.resident[0].get(row)?,
+            files: self.resident[1].get(row)?,
+            private_change: self.changes[0].get(row)?,
+            files_change: self.changes[1].get(row)?,
+        })
     }
 }
 
@@ -436,6 +460,17 @@ where
         let (offsets, count) = self.offsets(name, rows, limit)?;
         self.validity(name, count, false)?;
         Ok((offsets, count))
+    }
+
+    fn later(&mut self, rows: usize) -> Result<Later, Fault> {
+        Ok(Later {
+            ip: self.nullable("ip", rows, true)?,
+            resident: [self.nullable("resident_private", rows, true)?, self.nullable("resident_files", rows, true)?],
+            changes: [
+                self.nullable("resident_private_change", rows, true)?,
+                self.nullable("resident_files_change", rows, true)?,
+            ],
+        })
     }
 
     fn areas(&mut self, count: usize) -> Result<Areas, Fault> {

@@ -13,7 +13,7 @@ use crate::event::{AreaRecord, Event, Step};
 /// Upper bound of the bytes that an event takes in a batch before compression.
 pub(crate) fn weight(event: &Event) -> u64 {
     let areas: usize = event.areas.iter().map(|a| 64 + a.name.len() + a.apart.len()).sum();
-    (192 + event.text.len() + 32 * event.plan.len() + areas) as u64
+    (240 + event.text.len() + 32 * event.plan.len() + areas) as u64
 }
 
 /// The batch of these events. It has at most the bytes that [`weight`] counts, plus a few for each
@@ -34,9 +34,14 @@ pub(crate) fn batch(schema: &SchemaRef, events: &[Event]) -> Result<RecordBatch,
         events.iter().for_each(|e| b.append_option(f(e)));
         Arc::new(b.finish())
     };
-    let ends = |f: fn((u64, u64)) -> u64| -> ArrayRef {
+    let some = |f: fn(&Event) -> Option<u64>| -> ArrayRef {
         let mut b = UInt64Builder::with_capacity(events.len());
-        events.iter().for_each(|e| b.append_option(e.window.map(f)));
+        events.iter().for_each(|e| b.append_option(f(e)));
+        Arc::new(b.finish())
+    };
+    let changes = |f: fn(&Event) -> Option<i64>| -> ArrayRef {
+        let mut b = Int64Builder::with_capacity(events.len());
+        events.iter().for_each(|e| b.append_option(f(e)));
         Arc::new(b.finish())
     };
     let mut results = Int64Builder::with_capacity(events.len());
@@ -64,11 +69,16 @@ pub(crate) fn batch(schema: &SchemaRef, events: &[Event]) -> Result<RecordBatch,
         Arc::new(results.finish()),
         Arc::new(overlapped.finish()),
         list(events, |e| steps(e).count(), step_fields(), plans(events))?,
-        ends(|w| w.0),
-        ends(|w| w.1),
+        some(|e| Some(e.window?.0)),
+        some(|e| Some(e.window?.1)),
         list(events, |e| e.areas.len(), area_fields(), areas(events))?,
         texts(|e| Some(&e.text)),
         u32s(|e| e.stack),
+        some(|e| e.ip),
+        some(|e| Some(e.resident?.private)),
+        some(|e| Some(e.resident?.files)),
+        changes(|e| e.resident.map(|r| r.private_change)),
+        changes(|e| e.resident.map(|r| r.files_change)),
     ];
     RecordBatch::try_new(Arc::clone(schema), columns)
 }

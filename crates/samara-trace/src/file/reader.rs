@@ -10,7 +10,7 @@ use arrow_schema::DataType;
 use super::decode::Batch;
 use super::error::{Fault, FileError, shown};
 use super::message::{Messages, Next};
-use super::schema::{FORMAT_KEY, Header, STACK, WITHOUT_STACKS, columns};
+use super::schema::{FORMAT_KEY, Header, columns, count_of};
 use crate::event::Event;
 
 /// Reads a trace file, event by event.
@@ -36,8 +36,8 @@ use crate::event::Event;
 pub struct TraceReader<R> {
     messages: Messages<R>,
     header: Header,
-    /// Whether it has the column of stacks.
-    stacks: bool,
+    /// How many columns it has.
+    columns: usize,
     batch: Batch,
     row: usize,
     events: u64,
@@ -54,9 +54,10 @@ impl<R: Read> TraceReader<R> {
     /// cut off.
     pub fn new(input: R) -> Result<Self, FileError> {
         let mut messages = Messages::new(input);
-        let (header, stacks) = read_header(&mut messages).map_err(|fault| FileError { offset: 0, events: 0, fault })?;
+        let (header, columns) =
+            read_header(&mut messages).map_err(|fault| FileError { offset: 0, events: 0, fault })?;
         let batch = Batch::default();
-        Ok(TraceReader { messages, header, stacks, batch, row: 0, events: 0, over: false, complete: false })
+        Ok(TraceReader { messages, header, columns, batch, row: 0, events: 0, over: false, complete: false })
     }
 
     /// What was recorded, where and when.
@@ -87,7 +88,7 @@ impl<R: Read> TraceReader<R> {
                 .ok_or_else(|| Fault::Damaged("a message that is no batch of events".into()))?;
             // Frees the former batch first, so that only one is in memory.
             (self.batch, self.row) = (Batch::default(), 0);
-            self.batch = Batch::decode(batch, &self.messages.body, self.events, self.stacks)?;
+            self.batch = Batch::decode(batch, &self.messages.body, self.events, self.columns)?;
             self.messages.forget_body();
         }
         let event = self.batch.event(self.row);
@@ -111,7 +112,7 @@ impl<R: Read> Iterator for TraceReader<R> {
     }
 }
 
-fn read_header<R: Read>(messages: &mut Messages<R>) -> Result<(Header, bool), Fault> {
+fn read_header<R: Read>(messages: &mut Messages<R>) -> Result<(Header, usize), Fault> {
     let not = |why: &str| Fault::NotATrace(why.to_owned());
     match messages.next() {
         Ok(Next::Message) => {}
@@ -127,16 +128,16 @@ fn read_header<R: Read>(messages: &mut Messages<R>) -> Result<(Header, bool), Fa
     // The version comes first: another version may have other columns.
     let find = |key: &str| schema.custom_metadata()?.iter().find(|entry| entry.key() == Some(key))?.value();
     let header = Header::read(find)?;
-    let stacks = find(FORMAT_KEY) != Some(WITHOUT_STACKS);
-    columns_match(schema, stacks)?;
-    Ok((header, stacks))
+    let count = find(FORMAT_KEY).and_then(count_of).unwrap_or_default();
+    columns_match(schema, count)?;
+    Ok((header, count))
 }
 
 /// Checks that a schema has this format's columns. It is read in place: nothing is allocated by
 /// what a file claims.
-fn columns_match(schema: arrow_ipc::Schema<'_>, stacks: bool) -> Result<(), Fault> {
+fn columns_match(schema: arrow_ipc::Schema<'_>, count: usize) -> Result<(), Fault> {
     let mut expected = columns();
-    expected.retain(|column| stacks || column.name() != STACK);
+    expected.truncate(count);
     let found: Vec<_> = schema.fields().into_iter().flatten().take(expected.len() + 1).collect();
     for (i, field) in expected.iter().enumerate() {
         match found.get(i) {

@@ -47,7 +47,7 @@ const PATH: usize = 16 << 10;
 /// let event = Event {
 ///     seq: 0, kind: EventKind::Exec, entry_ns: 0, exit_ns: 0, space: 0, pid: 7, tid: 7, nr: None,
 ///     args: [0; 6], result: 0, overlapped: false, plan: vec![], window: Some((0, u64::MAX)),
-///     areas: vec![area], text: "/bin/true".into(), stack: None,
+///     areas: vec![area], text: "/bin/true".into(), stack: None, ip: None, resident: None,
 /// };
 /// let mut replay = Replay::default();
 /// replay.apply(&event)?;
@@ -97,6 +97,17 @@ pub struct Space {
     /// Most areas since `has_peaked` was last true, and the number then.
     most: u64,
     looked: u64,
+}
+
+/// A place in a file, or in memory without a name.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[non_exhaustive]
+pub struct Place {
+    /// The name of the file, in the form of [`name_text`](super::name_text), or of other memory
+    /// (`[heap]`, `[vdso]`). May be empty.
+    pub name: Arc<str>,
+    /// The offset in it in bytes; the address if the name is empty.
+    pub at: u64,
 }
 
 /// An area as an event laid it. Later areas may cover parts of it.
@@ -357,6 +368,14 @@ impl Space {
     /// The area that holds an address. O(log n).
     pub fn at(&self, address: u64) -> Option<AreaRecord> {
         self.map.get(address).map(|(span, laid)| laid.record(span))
+    }
+
+    /// Where an address is: the name of what its area maps, and the offset there; of memory without
+    /// a name, an empty name and the address. O(log n).
+    pub fn place(&self, address: u64) -> Option<Place> {
+        let (_, laid) = self.map.get(address)?;
+        let at = if laid.name.is_empty() { address } else { laid.offset.wrapping_add(address - laid.start) };
+        Some(Place { name: Arc::clone(&laid.name), at })
     }
 
     /// The areas that meet `[start, end)`, whole, ascending. O(log n) and one step for each.

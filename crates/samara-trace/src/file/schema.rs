@@ -13,14 +13,22 @@ use serde::de::{Deserialize, Deserializer, IgnoredAny, SeqAccess, Visitor};
 use super::error::shown;
 use super::{Fault, name_text};
 
-/// The version of the format that this crate writes. It reads version 1 too.
-pub const FORMAT: &str = "2";
+/// The version of the format that this crate writes. It reads the older ones too.
+pub const FORMAT: &str = "3";
 
 /// The key of the version.
 pub(crate) const FORMAT_KEY: &str = "samara.format";
 
-/// The version without stacks.
-pub(crate) const WITHOUT_STACKS: &str = "1";
+/// How many columns a version has: the first ones of [`columns`]. Version 1 has no stacks, version
+/// 2 neither callers nor resident memory.
+pub(crate) fn count_of(version: &str) -> Option<usize> {
+    match version {
+        "1" => Some(22),
+        "2" => Some(23),
+        FORMAT => Some(28),
+        _ => None,
+    }
+}
 
 /// Most bytes of JSON for the program's arguments.
 const MAX_ARGS_BYTES: usize = 1 << 20;
@@ -97,7 +105,7 @@ impl Header {
     pub(crate) fn read<'a>(find: impl Fn(&str) -> Option<&'a str>) -> Result<Self, Fault> {
         let get = |key: &str| find(key).ok_or_else(|| Fault::NotATrace(format!("its metadata has no `{key}`")));
         let format = get(FORMAT_KEY)?;
-        if format != FORMAT && format != WITHOUT_STACKS {
+        if count_of(format).is_none() {
             return Err(Fault::Format(shown(format)));
         }
         let wrong = |key: &str| Fault::NotATrace(format!("`{key}` in its metadata is invalid"));
@@ -213,10 +221,7 @@ pub(crate) fn item(fields: Fields) -> Arc<Field> {
     Arc::new(Field::new("item", DataType::Struct(fields), false))
 }
 
-/// The column that version 1 does not have.
-pub(crate) const STACK: &str = "stack";
-
-/// The columns, in order. Version 1 has all but the last, [`STACK`].
+/// The columns, in order. Later versions have more at the end.
 pub(crate) fn columns() -> Vec<Field> {
     let mut fields = vec![
         Field::new("seq", DataType::UInt64, false),
@@ -238,7 +243,12 @@ pub(crate) fn columns() -> Vec<Field> {
         Field::new("window_end", DataType::UInt64, true),
         Field::new("areas", DataType::List(item(area_fields())), false),
         Field::new("text", DataType::Utf8, false),
-        Field::new(STACK, DataType::UInt32, true),
+        Field::new("stack", DataType::UInt32, true),
+        Field::new("ip", DataType::UInt64, true),
+        Field::new("resident_private", DataType::UInt64, true),
+        Field::new("resident_files", DataType::UInt64, true),
+        Field::new("resident_private_change", DataType::Int64, true),
+        Field::new("resident_files_change", DataType::Int64, true),
     ]);
     fields
 }

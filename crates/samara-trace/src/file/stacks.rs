@@ -42,7 +42,7 @@ const NAME: usize = 160;
 /// # let blank = Event {
 /// #     seq: 0, kind: EventKind::Module, entry_ns: 0, exit_ns: 0, space: 1, pid: 7, tid: 7, nr: None,
 /// #     args: [0; 6], result: 0, overlapped: false, plan: vec![], window: None, areas: vec![],
-/// #     text: "- /bin/true".into(), stack: None,
+/// #     text: "- /bin/true".into(), stack: None, ip: None, resident: None,
 /// # };
 /// # let stack = Event { seq: 1, kind: EventKind::Stack, text: "0+1a20 ?0+9c".into(), ..blank.clone() };
 /// # let symbol = Event {

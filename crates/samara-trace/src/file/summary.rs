@@ -60,6 +60,8 @@ pub struct Summary {
     pub execs: u64,
     /// Calls by name. Calls whose number has no name here count as `other`.
     pub calls: BTreeMap<String, CallTotals>,
+    /// The most resident memory of a process; `None` if it was not recorded.
+    pub resident: Option<ResidentPeak>,
     /// Calls that overlapped another call of the same space in time.
     pub overlapped: u64,
     /// Changes without a call: a stack that grew, for example.
@@ -178,6 +180,25 @@ pub struct CallTotals {
     /// Time from entries to exits in nanoseconds, including the recorder's stops at both ends; at
     /// most `u64::MAX`, whatever a file claims.
     pub total_ns: u64,
+    /// Resident memory that came with these calls, and that went with them, in bytes; 0 if it was
+    /// not recorded.
+    pub populated: u64,
+    /// See `populated`.
+    pub released: u64,
+}
+
+/// The most memory that was resident in a process when a call began or had returned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ResidentPeak {
+    /// The process.
+    pub pid: u32,
+    /// When, in nanoseconds since the recording began.
+    pub ns: u64,
+    /// As [`Resident::private`](crate::event::Resident::private).
+    pub private: u64,
+    /// As [`Resident::files`](crate::event::Resident::files).
+    pub files: u64,
 }
 
 impl Tally {
@@ -338,6 +359,12 @@ impl Tally {
                 _ => {}
             }
         }
+        for (private, files) in event.resident.into_iter().flat_map(|now| [now.before(), (now.private, now.files)]) {
+            let most = t.resident.map_or(0, |most| most.private.saturating_add(most.files));
+            if private.saturating_add(files) > most {
+                t.resident = Some(ResidentPeak { pid: event.pid, ns: event.exit_ns, private, files });
+            }
+        }
         let known = self.replay.process(event.pid).is_some_and(|p| p.ended_ns.is_none());
         t.processes += u64::from(!known && !matches!(event.kind, EventKind::Exit | EventKind::Checked));
         match event.kind {
@@ -367,6 +394,9 @@ impl Tally {
             call.failed += u64::from((-4095..0).contains(&event.result));
             // A file may claim any times.
             call.total_ns = call.total_ns.saturating_add(event.exit_ns.saturating_sub(event.entry_ns));
+            let change = event.resident.map_or(0, |resident| resident.change());
+            let sum = if change < 0 { &mut call.released } else { &mut call.populated };
+            *sum = sum.saturating_add(change.unsigned_abs());
         }
     }
 

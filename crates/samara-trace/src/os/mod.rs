@@ -4,5 +4,6 @@ pub(crate) mod huge_pages;
 mod limits;
 mod origin;
 pub(crate) mod proc;
+pub(crate) mod resident;
 mod signals;
 pub(crate) mod sys;

@@ -14,6 +14,7 @@ use std::sync::Arc;
 
 use samara_mm::PageSize;
 
+use crate::arch;
 use crate::os::origin;
 
 pub(crate) use crate::os::limits::{attribute, capabilities, limits, mdwe, memory, merges_pages, set_limit};
@@ -186,7 +187,7 @@ pub(crate) fn set_word(tid: Tid, word: Word, value: u64) -> io::Result<()> {
 pub(crate) enum SyscallInfo {
     /// About to run a call (an entry stop or a seccomp stop). `filter` is the data of the seccomp
     /// filter that stopped it.
-    Entry { arch: u32, nr: u64, args: [u64; 6], filter: Option<u32> },
+    Entry { arch: u32, nr: u64, args: [u64; 6], filter: Option<u32>, ip: u64 },
     /// The call returned: a value or a negative errno.
     Exit(i64),
     /// Not in a call.
@@ -218,6 +219,8 @@ pub(crate) fn syscall_info(tid: Tid) -> io::Result<SyscallInfo> {
             nr: words[3],
             args: [words[4], words[5], words[6], words[7], words[8], words[9]],
             filter: (words[0] as u8 == libc::PTRACE_SYSCALL_INFO_SECCOMP).then_some(words[10] as u32),
+            // It has been passed.
+            ip: words[1].wrapping_sub(arch::CALL_LEN),
         },
         libc::PTRACE_SYSCALL_INFO_EXIT => SyscallInfo::Exit(words[3] as i64),
         _ => SyscallInfo::None,

@@ -317,7 +317,8 @@ mod tests {
             overlapped,
             go_ns,
             unsure: false,
-            stack: None,
+            from: crate::space::Caller::default(),
+            resident: None,
             personality: 0,
             cause: None,
         };
@@ -376,7 +377,8 @@ mod tests {
                 overlapped: true,
                 go_ns: 0,
                 unsure: false,
-                stack: None,
+                from: crate::space::Caller::default(),
+                resident: None,
                 personality: 0,
                 cause: None,
             }

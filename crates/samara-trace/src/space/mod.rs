@@ -37,7 +37,7 @@ use samara_mm::{Bases, Uffd};
 
 use crate::arch::Decoded;
 use crate::calls::{Call, Reach};
-use crate::event::{Step, StepKind};
+use crate::event::{Event, Resident, Step, StepKind};
 use crate::journal::{Journal, Size, Who};
 use crate::os::proc::{self, KernelArea, Maps};
 use crate::os::sys;
@@ -55,6 +55,21 @@ pub(crate) type SpaceId = u64;
 /// A call on more ranges than this is checked as one range, from the first to the last.
 const MANY: usize = 16;
 
+/// From where a call was made.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Caller {
+    /// The number of its stack.
+    pub(crate) stack: Option<u32>,
+    /// The address of the instruction.
+    pub(crate) ip: Option<u64>,
+}
+
+impl Caller {
+    pub(crate) fn note(self, event: &mut Event) {
+        (event.stack, event.ip) = (self.stack, self.ip);
+    }
+}
+
 /// A call that has returned.
 #[derive(Clone, Debug)]
 pub(crate) struct Returned {
@@ -67,8 +82,8 @@ pub(crate) struct Returned {
     pub(crate) go_ns: u64,
     /// The kernel answered otherwise than the engine in charge, while other calls overlapped it.
     pub(crate) unsure: bool,
-    /// The number of its stack.
-    pub(crate) stack: Option<u32>,
+    pub(crate) from: Caller,
+    pub(crate) resident: Option<Resident>,
     pub(crate) personality: u32,
     /// Why the engine in charge refused it, if the engine did.
     pub(crate) cause: Option<&'static str>,

@@ -21,7 +21,8 @@ impl Space {
         event.args = call.decoded.args;
         event.result = call.result;
         event.overlapped = call.overlapped;
-        event.stack = call.stack;
+        call.from.note(&mut event);
+        event.resident = call.resident;
         let unsure = if attempt.unsure || call.unsure { UNSURE } else { "" };
         event.text = call.cause.unwrap_or(unsure).to_owned();
         self.show(&mut event, attempt.steps);

@@ -15,7 +15,7 @@ use crate::os::sys::{self, Tid};
 use crate::space::adopt_unordered::Shown;
 use crate::space::compare::{self, Found, Unknown};
 use crate::space::reach::{self, Range};
-use crate::space::{Space, SpaceId, model};
+use crate::space::{Caller, Space, SpaceId, model};
 
 impl Space {
     /// The space of a task that has just loaded a program.
@@ -107,7 +107,7 @@ impl Space {
         id: SpaceId,
         who: Who,
         quiet: bool,
-        stack: Option<u32>,
+        from: Caller,
         journal: &mut Journal<'_>,
     ) -> Space {
         let mut child = Space::new(id, who.tid, false, self.maps.queries());
@@ -160,7 +160,7 @@ impl Space {
         let mut event = journal.blank(EventKind::Fork, id, who);
         event.args[0] = self.id;
         event.overlapped = !quiet;
-        event.stack = stack;
+        from.note(&mut event);
         if before.is_some() && !quiet {
             event.text = UNSURE.into();
         }

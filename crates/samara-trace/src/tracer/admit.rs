@@ -51,6 +51,11 @@ impl Tracer<'_> {
                 let _ = sys::set_word(tid, Word::Register(arch::NUMBER_OFFSET), u64::MAX);
             }
         }
+        if self.resident
+            && let Some(task) = self.tasks.get_mut(&tid)
+        {
+            task.resident = Statm::open(tid).and_then(|statm| statm.read().map(|before| (statm, before)));
+        }
         self.go(tid, Go::Syscall, 0);
     }
 

@@ -69,6 +69,7 @@ impl Running {
             duration: None,
             procmap_query: true,
             stacks: false,
+            resident: false,
         })
     }
 
@@ -118,6 +119,7 @@ pub(crate) fn run(running: &Running, sink: &mut dyn Sink) -> Result<Outcome, Rec
     tracer.every_call = true;
     tracer.query = running.procmap_query;
     tracer.stacks = running.stacks.then(Stacks::default);
+    tracer.resident = running.resident;
     let nanos = |duration: Duration| u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
     let until_ns = running.duration.map(|duration| start_ns.saturating_add(nanos(duration)));
     tracer.attached = Some(Attached::until(until_ns));

@@ -43,10 +43,11 @@ use crate::engine::decide::{Charge, Decision};
 use crate::event::EventKind;
 use crate::journal::{Journal, Lack, Who};
 use crate::os::proc;
+use crate::os::resident::{Pages, Statm};
 use crate::os::sys::{self, Go, Signals, SyscallInfo, Tid, Waited, Word};
 use crate::space::memory::Memory;
 use crate::space::overlap::Flying;
-use crate::space::{Returned, Space, SpaceId};
+use crate::space::{Caller, Returned, Space, SpaceId};
 use crate::stacks::{Asked, Stacks};
 use crate::tracer::affinity::{IDLE_NS, Pair};
 use crate::tracer::job_control::{Due, Job};
@@ -85,8 +86,7 @@ struct Flight {
     decision: Decision,
     /// Registers that hold other values while the call is made.
     former: [Option<admit::Former>; 2],
-    /// The number of the stack from which it was made.
-    stack: Option<u32>,
+    from: Caller,
 }
 
 impl Flight {
@@ -108,6 +108,8 @@ struct Task {
     /// The last space of the task, for its exit event.
     last_space: SpaceId,
     flight: Option<Flight>,
+    /// What was resident when its call was let into the kernel.
+    resident: Option<(Statm, Pages)>,
     personality: u32,
     /// A change to be undone at the task's first stop.
     undo: Option<Undo>,
@@ -139,6 +141,7 @@ impl Task {
             space,
             last_space: space.unwrap_or(0),
             flight: None,
+            resident: None,
             personality,
             undo: None,
             dying: false,
@@ -194,6 +197,8 @@ pub(crate) struct Tracer<'a> {
     patience: Option<u64>,
     charge: Option<Charge>,
     stacks: Option<Stacks>,
+    /// [`Options::resident`].
+    resident: bool,
     next_space: SpaceId,
     journal: Journal<'a>,
     signals: Signals,
@@ -214,6 +219,7 @@ pub(crate) fn run(options: &Options, sink: &mut dyn Sink) -> Result<Outcome, Rec
     tracer.patience = options.patience;
     tracer.charge = options.engine.as_ref().map(Charge::new);
     tracer.stacks = options.stacks.then(Stacks::default);
+    tracer.resident = options.resident;
     tracer.journal.forgets = options.forgets;
     if options.apart.is_some() {
         tracer.signals.give_back();
@@ -249,6 +255,7 @@ impl<'a> Tracer<'a> {
             patience: None,
             charge: None,
             stacks: None,
+            resident: false,
             next_space: 1,
             journal: Journal::new(sink, start_ns),
             signals: Signals::install(attached),
@@ -386,9 +393,9 @@ impl Tracer<'_> {
                 }
                 self.resume(tid, 0);
             }
-            Ok(SyscallInfo::Entry { arch, nr, args, .. }) => {
+            Ok(SyscallInfo::Entry { arch, nr, args, ip, .. }) => {
                 self.tasks.entry(tid).and_modify(|task| task.at_entry = true);
-                self.entry(tid, arch, nr, args);
+                self.entry(tid, arch, nr, args, ip);
             }
             Ok(SyscallInfo::Exit(result)) => self.returned(tid, result),
             // It was killed meanwhile and is stopped at its exit event, which a later wait reports.
@@ -404,7 +411,7 @@ impl Tracer<'_> {
     }
 
     /// Handles the entry of a call.
-    fn entry(&mut self, tid: Tid, arch: u32, nr: u64, args: [u64; 6]) {
+    fn entry(&mut self, tid: Tid, arch: u32, nr: u64, args: [u64; 6], ip: u64) {
         let several = self.tasks.len() > 1;
         let decoded = arch::decode(arch, nr, args, |at, bytes| sys::read_memory(tid, at, bytes));
         let Some(task) = self.tasks.get_mut(&tid) else { return };
@@ -435,7 +442,7 @@ impl Tracer<'_> {
             x32: arch != arch::AUDIT_COMPAT && nr as u32 & arch::X32_BIT != 0,
             decision: Decision::default(),
             former: [None; 2],
-            stack: None,
+            from: Caller { stack: None, ip: Some(ip) },
         };
         if decoded.call.makes_task() {
             flight.creation = new_tasks::prepare(tid, arch, &decoded, self.attached.is_none());
@@ -449,7 +456,7 @@ impl Tracer<'_> {
         if let Some(stacks) = &mut self.stacks {
             let who = Who { pid: tgid, tid, entry_ns: now, exit_ns: now };
             let asked = Asked { who, space: id, model: &space.model, compat: decoded.compat };
-            flight.stack = stacks.number(&asked, &mut self.journal);
+            flight.from.stack = stacks.number(&asked, &mut self.journal);
         }
         if traffic.flying.is_empty() && traffic.held.is_empty() {
             task.flight = Some(flight);
@@ -523,6 +530,7 @@ impl Tracer<'_> {
         const RESTARTS: std::ops::RangeInclusive<i64> = -516..=-512;
         let Some(task) = self.tasks.get_mut(&tid) else { return };
         let Some(flight) = task.flight.take() else { return };
+        let resident = task.resident.take().and_then(|(statm, before)| Some(before.until(statm.read()?)));
         let result = flight.decoded.widen(result);
         if flight.decoded.call == Call::Personality && result >= 0 && flight.decoded.args[0] as u32 != u32::MAX {
             task.personality = flight.decoded.args[0] as u32;
@@ -566,7 +574,8 @@ impl Tracer<'_> {
                 memory: Memory::now(tid),
                 go_ns: flight.go_ns,
                 unsure: false,
-                stack: flight.stack,
+                from: flight.from,
+                resident,
                 personality: task.personality,
                 cause: flight.decision.cause.map(Cause::word),
             };

@@ -87,7 +87,7 @@ impl Tracer<'_> {
         };
         let tgid = if thread { parent_tgid } else { child };
         let entry_ns = flight.as_ref().map_or(now, |f| f.entry_ns);
-        let stack = flight.as_ref().and_then(|f| f.stack);
+        let from = flight.as_ref().map_or_else(Caller::default, |f| f.from);
         let mut space = None;
         if let Some(id) = parent_space
             && let Some((of_parent, traffic)) = self.spaces.get_mut(&id)
@@ -106,7 +106,7 @@ impl Tracer<'_> {
                     (event.args[0], event.args[1]) = (id, parent_tgid as u64);
                     event
                 };
-                event.stack = stack;
+                from.note(&mut event);
                 self.journal.write(event);
             } else {
                 // Calls that were admitted because this one took long may have returned by now, so
@@ -114,7 +114,7 @@ impl Tracer<'_> {
                 // And nobody saw the beginning of a call that was made when the recorder attached.
                 let alone = flight.map_or(self.attached.is_none(), |f| !f.overlapped);
                 let quiet = traffic.flying.is_empty() && alone;
-                let new = of_parent.fork(self.next_space, who, quiet, stack, &mut self.journal);
+                let new = of_parent.fork(self.next_space, who, quiet, from, &mut self.journal);
                 space = Some(self.next_space);
                 self.spaces.insert(self.next_space, (new, Traffic { users: 1, ..Traffic::default() }));
                 self.next_space += 1;

@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, HashMap};
 use samara::{AllocError, GapQuery, RangeMap, Span};
 
 use crate::event::{AreaRecord, Event, EventKind, Step, StepKind};
-use crate::file::{Replay, call_name};
+use crate::file::{Place, Replay, Space, call_name};
 
 /// Most pieces, holes and counts of all spaces together.
 const PIECES: usize = 1 << 20;
@@ -22,8 +22,8 @@ const FOUND: u64 = 1 << 63;
 const SITES: usize = 1 << 16;
 
 /// Calls of one kind that were made from one place: with call stacks, of the same stack; without,
-/// of the same arguments, addresses, files, and lengths left aside (those of anonymous memory count
-/// to the next power of two).
+/// by the same instruction with the same arguments, addresses, files, and lengths left aside (those
+/// of anonymous memory count to the next power of two).
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Site {
@@ -52,6 +52,13 @@ pub struct Site {
     pub splits: u64,
     /// Time in these calls in nanoseconds, including the recorder's stops.
     pub ns: u64,
+    /// Resident memory that came with these calls, and that went with them, in bytes; 0 if it was
+    /// not recorded.
+    pub populated: u64,
+    /// See `populated`.
+    pub released: u64,
+    /// The instruction that made the calls; `None` with call stacks, and where it is not known.
+    pub caller: Option<Place>,
 }
 
 /// An event, as far as pieces remember it.
@@ -67,8 +74,11 @@ pub(super) struct Act {
 pub(super) struct Piece {
     /// The event that mapped it.
     pub(super) made: Act,
-    /// The event that last changed its attributes, or moved it.
+    /// The event that last changed its attributes, or moved it. That asking for huge pages changed
+    /// it counts only where nothing else did.
     pub(super) changed: Option<Act>,
+    /// The site that last asked for huge pages.
+    pub(super) asked: Option<u32>,
 }
 
 /// One space.
@@ -94,12 +104,13 @@ pub struct Origins {
     is_lost: bool,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Key {
     kind: EventKind,
     nr: Option<u32>,
     stack: Option<u32>,
     details: [u64; 3],
+    caller: Option<Place>,
 }
 
 impl Default for Origins {
@@ -136,7 +147,7 @@ impl Origins {
             }
             _ => {}
         }
-        let site = self.site(event);
+        let site = self.site(event, replay.space(event.space));
         let act = Act { site, event: event.seq, ns: event.exit_ns };
         let done = match event.kind {
             EventKind::Exec | EventKind::Found => {
@@ -202,16 +213,18 @@ impl Origins {
     }
 
     /// The number of the event's site, which counts the event.
-    fn site(&mut self, event: &Event) -> u32 {
+    fn site(&mut self, event: &Event, space: Option<&Space>) -> u32 {
         let details = if event.stack.is_some() { [0; 3] } else { details(event) };
-        let key = Key { kind: event.kind, nr: event.nr, stack: event.stack, details };
+        let caller = event.ip.filter(|_| event.stack.is_none()).and_then(|ip| space?.place(ip));
+        let key = Key { kind: event.kind, nr: event.nr, stack: event.stack, details, caller };
         let number = match self.known.get(&key) {
             Some(number) => *number,
             None if self.sites.len() >= SITES => 0,
             None => {
                 let (nr, args, stack) = (event.nr, event.args, event.stack);
                 let number = self.sites.len() as u32;
-                self.sites.push(Site { nr, args, details, stack, ..Site::new(event.kind, event.seq) });
+                let caller = key.caller.clone();
+                self.sites.push(Site { nr, args, details, stack, caller, ..Site::new(event.kind, event.seq) });
                 self.known.insert(key, number);
                 number
             }
@@ -220,6 +233,9 @@ impl Origins {
             site.calls += 1;
             site.splits += event.plan.iter().filter(|step| step.kind == StepKind::Split).count() as u64;
             site.ns = site.ns.saturating_add(event.exit_ns.saturating_sub(event.entry_ns));
+            let change = event.resident.map_or(0, |resident| resident.change());
+            let sum = if change < 0 { &mut site.released } else { &mut site.populated };
+            *sum = sum.saturating_add(change.unsigned_abs());
         }
         number
     }
@@ -229,6 +245,10 @@ impl Site {
     /// Whether the call moves memory, which then is not new.
     fn moves(&self) -> bool {
         self.nr.and_then(call_name) == Some("mremap")
+    }
+
+    fn asks_for_huge_pages(&self) -> bool {
+        self.nr.and_then(call_name) == Some("madvise") && self.args[2] == libc::MADV_HUGEPAGE as u64
     }
 
     fn new(kind: EventKind, first_event: u64) -> Site {
@@ -245,6 +265,9 @@ impl Site {
             unmapped_bytes: 0,
             splits: 0,
             ns: 0,
+            populated: 0,
+            released: 0,
+            caller: None,
         }
     }
 }
@@ -304,7 +327,8 @@ impl Births {
     /// Lays the steps of an event, and then what they leave open of its areas.
     fn step(&mut self, event: &Event, act: Act, sites: &mut [Site]) -> Result<(), AllocError> {
         // Memory that a call moves or extends was made by whoever made it.
-        let moved = sites.get(act.site as usize).is_some_and(Site::moves);
+        let site = sites.get(act.site as usize);
+        let (moved, asks) = (site.is_some_and(Site::moves), site.is_some_and(Site::asks_for_huge_pages));
         let moved = moved.then(|| self.pieces.get(event.args[0]).map(|(_, piece)| piece.made)).flatten();
         for step in &event.plan {
             let Step { start, end, .. } = *step;
@@ -312,8 +336,8 @@ impl Births {
             match step.kind {
                 StepKind::Mapped => {
                     let piece = match moved {
-                        Some(made) => Piece { made, changed: Some(act) },
-                        None => Piece { made: act, changed: None },
+                        Some(made) => Piece { made, changed: Some(act), asked: None },
+                        None => Piece { made: act, changed: None, asked: None },
                     };
                     self.put(range, piece)?;
                     if moved.is_none() {
@@ -335,10 +359,13 @@ impl Births {
                     self.pieces.clear_range(range, gone).map_err(|_| AllocError)?;
                     self.freed.insert_merging(range, act.site, |a, b| a.1 == b.1).map_err(|_| AllocError)?;
                 }
-                StepKind::Changed(_) => self
-                    .pieces
-                    .rewrite(range, |_, piece| piece.map(|piece| Piece { changed: Some(act), ..*piece }))
-                    .map_err(|_| AllocError)?,
+                StepKind::Changed(_) => {
+                    let changed = |piece: &Piece| match asks {
+                        true => Piece { changed: piece.changed.or(Some(act)), asked: Some(act.site), ..*piece },
+                        false => Piece { changed: Some(act), ..*piece },
+                    };
+                    self.pieces.rewrite(range, |_, piece| piece.map(changed)).map_err(|_| AllocError)?;
+                }
                 _ => {}
             }
         }
@@ -366,7 +393,7 @@ impl Births {
                 // What is found is no mapping of one call: each area is one of its own.
                 let found = matches!(event.kind, EventKind::Exec | EventKind::Found);
                 let number = if found { FOUND | area.start } else { made.event };
-                self.put(gap, Piece { made: Act { event: number, ..made }, changed: None })?;
+                self.put(gap, Piece { made: Act { event: number, ..made }, changed: None, asked: None })?;
             }
         }
         match span(at, end) {

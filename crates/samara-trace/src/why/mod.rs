@@ -38,6 +38,9 @@ pub enum VerdictKind {
     Concurrent,
     /// Addresses without access, taken so that nobody else gets them.
     Reserved,
+    /// Memory that asked for huge pages (`MADV_HUGEPAGE`), in areas that none fits into: too small,
+    /// or not aligned. Says nothing of why they are so many.
+    NoHugePage,
 }
 
 impl VerdictKind {
@@ -49,6 +52,7 @@ impl VerdictKind {
             VerdictKind::KeptApart => "kept-apart",
             VerdictKind::Concurrent => "concurrent",
             VerdictKind::Reserved => "reserved",
+            VerdictKind::NoHugePage => "no-huge-page",
         }
     }
 }

@@ -10,6 +10,7 @@ const MMAP: u32 = 9;
 const MPROTECT: u32 = 10;
 const MUNMAP: u32 = 11;
 const MREMAP: u32 = 25;
+const MADVISE: u32 = 28;
 
 fn area(start: u64, end: u64, perms: u8) -> AreaRecord {
     anonymous(start, end - start, perms)
@@ -57,6 +58,8 @@ impl World {
             areas,
             text: String::new(),
             stack: None,
+            ip: None,
+            resident: None,
         };
         self.seq += 1;
         self.replay.apply(&event).unwrap();
@@ -90,6 +93,12 @@ impl World {
         ];
         let args = [start * PAGE, (end - start) * PAGE, u64::from(perms), 0, 0, 0];
         self.event(EventKind::Call, Some(MPROTECT), 0, args, plan, (start, end), vec![area(start, end, perms)]);
+    }
+
+    fn ask_for_huge_pages(&mut self, start: u64, end: u64) {
+        let plan = vec![World::step(StepKind::Changed(samara_mm::FlagChange::default()), start, end)];
+        let args = [start * PAGE, (end - start) * PAGE, 14, 0, 0, 0];
+        self.event(EventKind::Call, Some(MADVISE), 0, args, plan, (start, end), vec![area(start, end, 3)]);
     }
 
     fn why(&self) -> Why {
@@ -306,4 +315,29 @@ fn what_is_unmapped_later_is_no_leak() {
     assert_eq!((why.verdicts.len(), why.others), (2, 0), "{:#?}", why.verdicts);
     why.settle(world.origins.sites(), world.seq * 1_000_000);
     assert_eq!((why.verdicts[0].kind, why.verdicts[0].areas, why.others), (VerdictKind::KeptApart, 20, 90));
+}
+
+#[test]
+fn no_huge_page_fits() {
+    let mut world = World::new();
+    for i in 0..20 {
+        // 2 MiB, from 4 KiB past a multiple of 2 MiB on; the last ones on it.
+        let start = (i + 1) * 2048 + u64::from(i < 15);
+        world.map(start, start + 512, 0);
+        world.protect(start, start + 512, 3);
+        world.ask_for_huge_pages(start, start + 512);
+    }
+    // As large as two, less a page: it may lie anywhere.
+    world.map(100 * 2048 + 1, 100 * 2048 + 1024, 3);
+    world.ask_for_huge_pages(100 * 2048 + 1, 100 * 2048 + 1024);
+    let why = world.why();
+    let huge = why.verdicts.iter().find(|v| v.kind == VerdictKind::NoHugePage).unwrap();
+    assert_eq!((huge.areas, huge.times, huge.common, huge.would_go), (15, 15, 512 * PAGE, 0));
+    assert_eq!(huge.first, (2049 * PAGE, 2561 * PAGE));
+    let calls: Vec<_> = huge.parts.iter().map(|part| (part.role, world.call(part))).collect();
+    assert_eq!(calls, [(Role::Made, Some(MMAP)), (Role::Changed, Some(MADVISE))]);
+    // It does not say why there are so many areas.
+    assert_eq!((why.verdicts.len(), why.others), (1, 21));
+    let changed = world.origins.space(0).unwrap().pieces.get(2049 * PAGE).unwrap().1.changed.unwrap();
+    assert_eq!(world.origins.sites()[changed.site as usize].nr, Some(MPROTECT), "what changed the protection");
 }

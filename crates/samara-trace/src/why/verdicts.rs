@@ -10,6 +10,8 @@ use super::{Holding, Kept, PARTS, Part, Role, Verdict, VerdictKind};
 use crate::event::AreaRecord;
 use crate::survey::{PatternKind, alike, is_anonymous, members, size};
 
+/// Bytes of a huge page of x86-64.
+const HUGE: u64 = 2 << 20;
 /// Fewer areas than this are no verdict.
 const LEAST: u64 = 8;
 /// From this number of mappings on, those of a site that are never unmapped are a leak.
@@ -83,6 +85,7 @@ pub(super) fn all(areas: &[AreaRecord], births: &Births, kept: &HashMap<u32, Kep
     scene.holes();
     let explained = scene.leaks();
     let others = areas.iter().filter(|area| !explained.contains(&area.start)).count() as u64;
+    scene.huge_pages();
     let Scene { found, kept, .. } = scene;
     let mut verdicts: Vec<Verdict> = found.into_iter().map(|(cause, seen)| verdict(cause, seen, kept)).collect();
     verdicts.sort_by_key(|v| Reverse((v.areas, v.would_go, v.bytes)));
@@ -307,6 +310,25 @@ impl Scene<'_> {
             seen.part(Role::Made, Some(high.made.site));
             seen.part(Role::Freed, by);
         }
+    }
+
+    /// Verdicts by what areas that asked for huge pages have room for.
+    fn huge_pages(&mut self) {
+        for area in self.areas {
+            let first = area.start.checked_next_multiple_of(HUGE).and_then(|first| first.checked_add(HUGE));
+            let Some(by) = self.piece(area.start).and_then(|piece| piece.asked) else { continue };
+            if first.is_some_and(|end| end <= area.end) {
+                continue;
+            }
+            let maker = self.maker(area.start);
+            let seen = self.evidence(VerdictKind::NoHugePage, None, "", Some(by));
+            seen.area(area);
+            seen.instance(area.start, area.end);
+            seen.part(Role::Made, maker);
+            seen.part(Role::Changed, Some(by));
+        }
+        let is_enough = |seen: &Evidence| seen.areas.len() as u64 >= LEAST;
+        self.found.retain(|cause, seen| cause.kind != VerdictKind::NoHugePage || is_enough(seen));
     }
 
     /// Verdicts by what was never unmapped, for areas that nothing else explains. Drops verdicts on

@@ -32,6 +32,8 @@ fn event(seq: u64, kind: EventKind, pid: u32, space: u64) -> Event {
         areas: vec![],
         text: "prog".into(),
         stack: None,
+        ip: None,
+        resident: None,
     }
 }
 

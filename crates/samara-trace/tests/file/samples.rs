@@ -3,7 +3,7 @@
 // The fuzz targets use a part of this.
 #![allow(dead_code)]
 
-use samara_trace::event::{AreaRecord, Event, EventKind, Step, StepKind};
+use samara_trace::event::{AreaRecord, Event, EventKind, Resident, Step, StepKind};
 use samara_trace::file::{Fault, FileError, Header, TraceReader, TraceWriter};
 
 pub(crate) fn header() -> Header {
@@ -78,6 +78,13 @@ pub(crate) fn event(seq: u64) -> Event {
             .collect(),
         text: if seq.is_multiple_of(2) { "/bin/π".into() } else { String::new() },
         stack: (seq % 3 == 1).then_some(seq as u32),
+        ip: (seq % 5 == 2).then_some(base + 77),
+        resident: (seq % 7 == 3).then_some(Resident {
+            private: base,
+            files: seq,
+            private_change: -(seq as i64),
+            files_change: i64::MAX,
+        }),
     }
 }
 

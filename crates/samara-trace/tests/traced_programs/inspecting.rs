@@ -18,6 +18,9 @@ const HIDDEN: [&str; 5] = ["anonymous-identity", "open-file", "policy", "uffd", 
 /// have been recorded before it became doubtful.
 const UNKNOWN: &str = "accounting";
 
+/// Of [`AreaRecord::perms`].
+const EXEC: u8 = 4;
+
 /// Keeps every event, and what was seen.
 #[derive(Default)]
 pub(crate) struct Inspecting {
@@ -38,6 +41,11 @@ impl Sink for Inspecting {
         let looks = event.kind == EventKind::Checked || event.seq.is_multiple_of(32);
         if looks && (self.origins.is_lost() || !self.origins.agrees(&self.replay)) {
             self.wrong.push(format!("event {}: the origins are not those of the areas: {event:?}", event.seq));
+        }
+        // A call is made by code, unless that has been unmapped by now.
+        let at = event.ip.and_then(|ip| self.replay.space(event.space)?.at(ip));
+        if event.kind == EventKind::Call && (event.ip.is_none() || at.is_some_and(|at| at.perms & EXEC == 0)) {
+            self.wrong.push(format!("no code at {:x?}, which made a call: {event:?}", event.ip));
         }
         self.overlapped |= event.overlapped;
         if event.kind == EventKind::Checked && event.result == 0 {

@@ -13,6 +13,7 @@ const PAGE: u64 = 4096;
 pub(crate) fn run(name: &str, args: &[String]) {
     match name {
         "nothing" => {}
+        "resident" => resident(),
         "threads" => threads(),
         "forks" => forks(),
         "siblings" => siblings(),
@@ -85,6 +86,16 @@ pub(crate) fn run(name: &str, args: &[String]) {
 
 pub(crate) fn myself() -> CString {
     CString::new(std::env::current_exe().unwrap().into_os_string().into_encoded_bytes()).unwrap()
+}
+
+/// Maps memory that is there at once, and gives some of it back: without others, page by page.
+fn resident() {
+    let at = mmap(0, 64 * 4096, RW, ANON | libc::MAP_POPULATE, -1, 0) as u64;
+    assert_eq!(call(libc::SYS_madvise, [at, 16 * 4096, libc::MADV_DONTNEED as u64, 0, 0, 0]), 0);
+    assert_eq!(munmap(at + 8 * 4096, 16 * 4096), 0);
+    let file = memfd(32 * 4096);
+    let shared = mmap(0, 32 * 4096, RW, libc::MAP_SHARED | libc::MAP_POPULATE, file, 0) as u64;
+    assert_eq!(munmap(shared, 32 * 4096), 0);
 }
 
 fn forks() {

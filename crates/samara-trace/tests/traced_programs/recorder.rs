@@ -2,9 +2,10 @@
 //! shells, limits and seccomp filters. `traced_programs --record...` is such a recorder.
 
 use libtest_mimic::Failed;
+use samara_trace::event::{Event, EventKind, Resident};
 use samara_trace::{Options, Outcome, record};
 
-use crate::{expect, syscalls};
+use crate::{check, expect, syscalls};
 
 pub(crate) type Body = fn() -> Result<(), Failed>;
 
@@ -20,6 +21,7 @@ pub(crate) const TRIALS: &[(&str, Body)] = &[
     ("recorder_without_timers", || helped("--record-timeless")),
     ("inherited", inherited),
     ("too_few_files", too_few_files),
+    ("resident_memory", resident_memory),
     ("set_user_id", set_user_id),
     ("not_to_be_read_by_this_user", unreadable),
     ("file_capabilities", file_capabilities),
@@ -240,6 +242,30 @@ fn inherited() -> Result<(), Failed> {
         expect(&format!("{before} gives {output}"), output == expected)?;
     }
     Ok(())
+}
+
+/// The kernel's counts are those of the calls, to the page.
+fn resident_memory() -> Result<(), Failed> {
+    let mut options = Options::new(std::env::current_exe()?).args(["--program", "resident"]);
+    options.resident = true;
+    let mut events: Vec<Event> = Vec::new();
+    let outcome = record(&options, &mut events)?;
+    check(&events, &outcome)?;
+    let is_call = |event: &&Event| event.kind == EventKind::Call;
+    expect("each call", events.iter().filter(is_call).all(|event| event.resident.is_some()))?;
+    let changes = |nr: libc::c_long, change: fn(&Resident) -> i64| -> Vec<i64> {
+        let of = events.iter().filter(|event| event.nr == Some(nr as u32));
+        of.filter_map(|event| event.resident.as_ref().map(change)).filter(|pages| *pages != 0).collect()
+    };
+    let private = |r: &Resident| r.private_change / 4096;
+    let files = |r: &Resident| r.files_change / 4096;
+    let (mapped, advised) = (changes(libc::SYS_mmap, private), changes(libc::SYS_madvise, private));
+    expect(&format!("populated: {mapped:?}"), mapped.contains(&64))?;
+    expect(&format!("given back: {advised:?}"), advised == [-16])?;
+    let unmapped = changes(libc::SYS_munmap, private);
+    expect(&format!("half of it had been given back: {unmapped:?}"), unmapped.contains(&-8))?;
+    let (shown, gone) = (changes(libc::SYS_mmap, files), changes(libc::SYS_munmap, files));
+    expect(&format!("of files: {shown:?} {gone:?}"), shown.contains(&32) && gone.contains(&-32))
 }
 
 /// Spaces whose maps could not be opened are reported.
