@@ -203,7 +203,9 @@ impl Origins {
     /// Has a space begin as `births`.
     fn begin(&mut self, births: Births, event: &Event) -> &mut Births {
         self.forget(event.space);
-        self.spaces.entry(event.space).insert_entry(births).into_mut()
+        let space = self.spaces.entry(event.space).or_default();
+        *space = births;
+        space
     }
 
     fn forget(&mut self, space: u64) {
