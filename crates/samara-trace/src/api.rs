@@ -1,5 +1,5 @@
-//! The recorder's interface types: [`Options`], [`Sink`], [`Outcome`], [`RecordError`]. They have
-//! no behaviour.
+//! The recorder's interface types: [`Options`], [`Running`], [`LetGo`], [`Sink`], [`Outcome`],
+//! [`RecordError`]. They do nothing by themselves.
 
 use std::ffi::OsString;
 use std::fmt;
@@ -8,6 +8,7 @@ use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
 use std::process::ExitStatus;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use crate::engine::{Decisions, Engine};
@@ -89,12 +90,46 @@ pub struct Running {
     /// When it is let go: this long after the recording began (default: when it ends, or a signal
     /// asks for it).
     pub duration: Option<Duration>,
+    /// By which another thread asks for it to be let go. Signals that ask for an end are the
+    /// caller's then (default: none, these signals are for the recorder).
+    pub let_go: Option<LetGo>,
     /// As [`Options::procmap_query`].
     pub procmap_query: bool,
     /// As [`Options::stacks`].
     pub stacks: bool,
     /// As [`Options::resident`].
     pub resident: bool,
+}
+
+/// Asks a recorder to let go of the process that it has attached to ([`Running::let_go`]): at any
+/// time, from any thread, also while the process makes no call. Clones ask the same recorder.
+///
+/// ```no_run
+/// use samara_trace::{LetGo, Running, attach};
+/// let mut running = Running::find(4711)?;
+/// let let_go = LetGo::default();
+/// running.let_go = Some(let_go.clone());
+/// let recorder = std::thread::spawn(move || attach(&running, &mut ()));
+/// // ...
+/// let_go.ask();
+/// let outcome = recorder.join().expect("it does not panic")?;
+/// # Ok::<(), samara_trace::RecordError>(())
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct LetGo(Arc<AtomicBool>);
+
+impl LetGo {
+    /// Asks, and does not wait: [`attach`](crate::attach) returns soon after. If it was asked
+    /// before the recording begins, that ends as soon as it has begun.
+    pub fn ask(&self) {
+        // Relaxed: it guards no other data.
+        self.0.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether somebody has asked.
+    pub(crate) fn is_asked(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
 }
 
 /// Receives the events in the order of [`Event::seq`].

@@ -49,7 +49,7 @@ mod space;
 mod stacks;
 mod tracer;
 
-pub use api::{Counters, Options, Outcome, RecordError, Running, Sink, SinkError, Status};
+pub use api::{Counters, LetGo, Options, Outcome, RecordError, Running, Sink, SinkError, Status};
 pub use engine::{BadFault, Cause, Decisions, Engine, Fault, Policy, Refusal, When};
 
 /// Runs a program to its end and records what it and its children do to their address spaces.
@@ -90,9 +90,10 @@ pub fn record(options: &Options, sink: &mut dyn Sink) -> Result<Outcome, RecordE
 /// Records what a process that runs already does to its address space, and lets go of it.
 ///
 /// It is let go after [`Running::duration`], or when SIGINT, SIGTERM, SIGHUP or SIGQUIT comes to
-/// the calling process (one that was ignored before stays so, except SIGTERM). Otherwise the
-/// recording lasts until the process has ended, and the children that it has made meanwhile. The
-/// first event ([`event::EventKind::Found`]) has the areas that it has at the beginning.
+/// the calling process (one that was ignored before stays so, except SIGTERM), or by
+/// [`Running::let_go`] instead of these signals. Otherwise the recording lasts until the process has
+/// ended, and the children that it has made meanwhile. The first event
+/// ([`event::EventKind::Found`]) has the areas that it has at the beginning.
 ///
 /// The process goes on as if nobody had looked, also if the calling process is killed. Every system
 /// call of it stops while it is recorded, because it has no filter that chooses. Recorded are its

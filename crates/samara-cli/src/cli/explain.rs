@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::whole;
+use super::{process, whole};
 use crate::moment::Moment;
 
 /// Say why a process has as many areas as it has, and which calls made them
@@ -103,33 +103,39 @@ pub(crate) enum Weight {
     Released,
 }
 
-/// Show live what a program does to its address space, or play a trace
+/// Show live what a program or a process does to its address space, or play a trace
 ///
 /// Tables of the calls, of the places that they come from, of verdicts on the largest process, of
 /// the calls that took longest, and of what keeps areas apart. ? lists the keys.
 #[derive(Args, Debug)]
 #[command(
-    override_usage = "samara top [OPTIONS] -- PROGRAM [ARGS]...\n       samara top [--at TIME|EVENT] TRACE",
+    override_usage = "samara top [OPTIONS] -- PROGRAM [ARGS]...\n       samara top [OPTIONS] --pid PID\n       samara top [--at TIME|EVENT] TRACE",
     after_help = "\
 Examples:
   samara top -- ./server --port 8080           run a program and watch it
   samara top --stacks -- ./server              with the functions that make the calls
   samara top -o t.samara -- make -j8           and keep a trace
+  samara top --pid 4711                        a process that runs already, from now on
   samara top t.samara                          play a trace from its beginning
   samara top --at 1.5s t.samara                look at it as it was after 1.5 seconds
 
 The program gets no terminal: its standard input is /dev/null, and what it prints goes to a file, which is named at the
 end. q asks it to end (SIGTERM), ^C too (SIGINT); a second time kills it.
+A process of --pid is let go instead, and goes on: by q, ^C, a signal to samara, and when the terminal is closed.
 Exit codes: 0 the view was left, however the program ended; 1 no terminal, or no trace; 2 wrong usage; 3 the trace ends
-early or is damaged; 125, 126, 127 the program was not run, as for trace."
+early or is damaged; 125, 126, 127 the program was not run, or the process was left alone, as for trace."
 )]
 pub(crate) struct Top {
     /// The trace file to play
-    #[arg(value_name = "TRACE", required_unless_present = "words", conflicts_with = "words")]
+    #[arg(value_name = "TRACE", required_unless_present_any = ["words", "pid"], conflicts_with_all = ["words", "pid"])]
     pub(crate) trace: Option<PathBuf>,
+    /// Show the process PID, which runs already, from now on; it is let go when the view is left.
+    /// Each of its system calls stops meanwhile, so it runs slower
+    #[arg(long, value_name = "PID", conflicts_with_all = ["words", "output_of_program"], value_parser = process)]
+    pub(crate) pid: Option<u32>,
     /// Begin paused at this moment: after the event with this number (300), or just before the
     /// first event that finished later than this time (1.5s, 20ms, 300us, 7000ns)
-    #[arg(long, value_name = "TIME|EVENT", conflicts_with = "words")]
+    #[arg(long, value_name = "TIME|EVENT", conflicts_with_all = ["words", "pid"])]
     pub(crate) at: Option<Moment>,
     /// Record call stacks. Functions are named when the program has ended; until then places are
     /// files and offsets. The program runs slower

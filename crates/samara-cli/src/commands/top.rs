@@ -1,5 +1,7 @@
-//! `samara top -- PROGRAM ARGS...` and `samara top TRACE`: a live view of address spaces.
+//! `samara top -- PROGRAM ARGS...`, `samara top --pid PID` and `samara top TRACE`: a live view of
+//! address spaces.
 
+use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, Write};
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
@@ -8,24 +10,27 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-use samara_trace::file::FileSink;
+use samara_trace::file::{FileSink, Written};
 use samara_trace::inspect::max_map_count;
-use samara_trace::{Options, Outcome, record};
+use samara_trace::{LetGo, Options, Outcome, Running, Status, attach, record};
 
 use super::files;
-use super::trace::{not_run, own_name, shown as words_shown};
+use super::trace::{LEFT_ALONE, not_run, own_name, say_cost, shown as words_shown};
 use crate::cli::Top;
 use crate::format::{bytes, plural};
 use crate::output::{self, BOLD, DIM, clean, error, shown, styled};
 use crate::top::live::{Live, Recorded};
 use crate::top::player::{Content, Player};
-use crate::top::{self, Left, Source};
-use crate::{exit, line, summary};
+use crate::top::{self, Left, Signals, Source};
+use crate::{exit, summary};
 
 /// How long the recording may take to end after the view was left.
 const END: Duration = Duration::from_secs(10);
 /// Names that are tried for a temporary file.
 const NAMES: u32 = 100;
+
+/// How the view was left, and what was recorded.
+type Shown = (io::Result<Left>, Option<Recorded>);
 
 pub(crate) fn run(args: &Top) -> ExitCode {
     if !output::to_terminal() {
@@ -34,9 +39,10 @@ pub(crate) fn run(args: &Top) -> ExitCode {
                 .to_owned(),
         );
     }
-    match &args.trace {
-        Some(path) => play(args, path),
-        None => watch(args),
+    match (&args.trace, args.pid) {
+        (Some(path), _) => play(args, path),
+        (None, Some(pid)) => watch_running(args, pid),
+        (None, None) => watch(args),
     }
 }
 
@@ -66,7 +72,7 @@ fn play(args: &Top, path: &Path) -> ExitCode {
     };
     let title = words_shown(&super::words(&content.header));
     let mut source = Source::Trace(Box::new(Player::new(path, reader, content, at)));
-    let left = match top::run(&mut source, title, None) {
+    let left = match Signals::watch().and_then(|signals| top::run(&mut source, &signals, title, None)) {
         Ok(left) => left,
         Err(why) => return no_terminal(&why),
     };
@@ -103,14 +109,14 @@ fn watch(args: &Top) -> ExitCode {
     let mut options = Options::new(program).args(rest.iter().cloned());
     options.stacks = args.stacks;
     options.apart = Some(Arc::new(file));
-    let live = match start(move |sink| record(&options, sink), trace) {
-        Ok(live) => live,
-        Err(code) => return code,
+    let (left, recorded) = match show(move |sink| record(&options, sink), &args.words, trace, None) {
+        Ok(shown) => shown,
+        Err(why) => {
+            clear();
+            error(format!("cannot start to record: {why}; {}", files::NOT_RUN));
+            return exit::CANNOT_TRACE.into();
+        }
     };
-    let mut source = Source::Live(live);
-    let left = top::run(&mut source, words_shown(&args.words), max_map_count());
-    let Source::Live(live) = &source else { return exit::FAILED.into() };
-    let recorded = live.wait(END);
     let length = path.metadata().map_or(0, |file| file.len());
     if length == 0 {
         clear();
@@ -118,27 +124,58 @@ fn watch(args: &Top) -> ExitCode {
     let printed = (length > 0).then(|| format!("{} ({})", shown(&path), bytes(length)));
     match recorded {
         Some(Recorded { outcome: Err(why), .. }) => return not_run(&why),
-        Some(Recorded { outcome: Ok(outcome), written }) => report(args, &outcome, written, printed),
+        Some(Recorded { outcome: Ok(outcome), written }) => report(args, &args.words, &outcome, written, printed),
         None => {
             let printed = printed.map_or_else(String::new, |file| format!("; what it printed is in {file}"));
             error(format!("the program does not end; it is killed{printed}"));
         }
     }
-    match left {
-        Ok(left) => code(left),
-        Err(why) => no_terminal(&why),
-    }
+    ended(left)
 }
 
-/// Starts a recording of anything.
-fn start<R>(record: R, trace: Option<FileSink>) -> Result<Live, ExitCode>
+/// Shows a process live that runs already, and lets go of it.
+fn watch_running(args: &Top, pid: u32) -> ExitCode {
+    let mut running = match Running::find(pid) {
+        Ok(running) => running,
+        Err(why) => return not_run(&why),
+    };
+    let (words, let_go) = (running.words(), LetGo::default());
+    running.stacks = args.stacks;
+    running.let_go = Some(let_go.clone());
+    let trace = match files::open(args.output.as_deref(), None, &words, LEFT_ALONE) {
+        Ok((trace, _)) => trace,
+        Err(code) => return code,
+    };
+    say_cost(&running, "q lets go of it");
+    let (left, recorded) = match show(move |sink| attach(&running, sink), &words, trace, Some(let_go)) {
+        Ok(shown) => shown,
+        Err(why) => {
+            error(format!("cannot start to record: {why}; {LEFT_ALONE}"));
+            return exit::CANNOT_TRACE.into();
+        }
+    };
+    match recorded {
+        Some(Recorded { outcome: Err(why), .. }) => return not_run(&why),
+        Some(Recorded { outcome: Ok(outcome), written }) => report(args, &words, &outcome, written, None),
+        None => error(format!("process {pid} is not let go in time; it goes on when samara ends, which is now")),
+    }
+    ended(left)
+}
+
+/// Records, and shows it until the user leaves. Returns how the view was left, and what was
+/// recorded, if that has ended. `let_go`: as for [`Live::start`].
+fn show<R>(record: R, words: &[OsString], trace: Option<FileSink>, let_go: Option<LetGo>) -> io::Result<Shown>
 where
     R: FnOnce(&mut dyn samara_trace::Sink) -> Result<Outcome, samara_trace::RecordError> + Send + 'static,
 {
-    Live::start(record, trace).map_err(|why| {
-        error(format!("cannot start a thread: {why}; the program was not run"));
-        exit::CANNOT_TRACE.into()
-    })
+    let signals = Signals::watch()?;
+    let mut source = Source::Live(Live::start(record, trace, let_go)?);
+    let left = top::run(&mut source, &signals, words_shown(words), max_map_count());
+    let recorded = match &source {
+        Source::Live(live) => live.wait(END),
+        Source::Trace(_) => None,
+    };
+    Ok((left, recorded))
 }
 
 /// The file for what the program prints.
@@ -172,10 +209,12 @@ fn temporary() -> io::Result<(PathBuf, File)> {
 }
 
 /// Says what became of the program, and of the files.
-fn report(args: &Top, outcome: &Outcome, written: Option<samara_trace::file::Written>, printed: Option<String>) {
-    let ended = line::how(outcome.status.ended().unwrap_or_default());
-    let lasted = summary::lasted(outcome.program_ns, outcome.counters.wall_ns);
-    let mut out = format!("{} {} ended {ended} {lasted}\n", styled(BOLD, "samara:"), words_shown(&args.words));
+fn report(args: &Top, words: &[OsString], outcome: &Outcome, written: Option<Written>, printed: Option<String>) {
+    let ended = match outcome.status {
+        Status::Ended(status) => summary::ended(status, outcome.program_ns, outcome.counters.wall_ns),
+        Status::LetGo => summary::detached(outcome.counters.wall_ns),
+    };
+    let mut out = format!("{} {} {ended}\n", styled(BOLD, "samara:"), words_shown(words));
     let mut row =
         |name: &str, text: String| out.push_str(&format!("  {} {text}\n", styled(DIM, format!("{name:<10}"))));
     printed.into_iter().for_each(|file| row("printed", file));
@@ -193,6 +232,14 @@ fn report(args: &Top, outcome: &Outcome, written: Option<samara_trace::file::Wri
 
 fn no_terminal(why: &io::Error) -> ExitCode {
     super::failed(format!("the terminal cannot be used: {why}"))
+}
+
+/// Ends as the view was left, if it could be shown.
+fn ended(left: io::Result<Left>) -> ExitCode {
+    match left {
+        Ok(left) => code(left),
+        Err(why) => no_terminal(&why),
+    }
 }
 
 /// Ends as the view was left: by a signal, as that signal would have ended it.

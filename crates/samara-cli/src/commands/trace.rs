@@ -20,6 +20,9 @@ use crate::output::{BOLD, clean, error, short, styled};
 use crate::target::Target;
 use crate::{exit, summary};
 
+/// What becomes of a process that is not attached to.
+pub(super) const LEFT_ALONE: &str = "the process was left alone";
+
 pub(crate) fn run(args: &Trace) -> ExitCode {
     if let Some(pid) = args.pid {
         return attach_to(args, pid);
@@ -48,18 +51,14 @@ fn attach_to(args: &Trace, pid: u32) -> ExitCode {
     running.stacks = args.stacks;
     running.resident = args.resident;
     let path = default_path(&running.name, pid);
-    let recorded = recorded(args, &running.words(), &path, "the process was left alone", |sink| {
+    let recorded = recorded(args, &running.words(), &path, LEFT_ALONE, |sink| {
         if !args.outputs.quiet {
-            let (name, threads) = (clean(&running.name.to_string_lossy()), plural(running.threads, "thread"));
-            let ends = match args.duration {
-                None => "^C lets go of it".to_owned(),
-                Some(duration) => format!("it is let go after {}, or by ^C", humantime::format_duration(duration)),
-            };
-            // If standard error is closed, nobody can be informed.
-            let _ = writeln!(
-                anstream::stderr(),
-                "{} attaching to process {pid} ({name}), {threads}: each of its system calls will stop twice,\n  which takes longer than most calls do; {ends}",
-                styled(BOLD, "samara:")
+            say_cost(
+                &running,
+                &match args.duration {
+                    None => "^C lets go of it".to_owned(),
+                    Some(duration) => format!("it is let go after {}, or by ^C", humantime::format_duration(duration)),
+                },
             );
         }
         attach(&running, sink)
@@ -69,6 +68,18 @@ fn attach_to(args: &Trace, pid: u32) -> ExitCode {
         Ok((_, false)) => ExitCode::SUCCESS,
         Err(code) => code,
     }
+}
+
+/// Says what attaching to a process costs it, and when it `ends`.
+pub(super) fn say_cost(running: &Running, ends: &str) {
+    let (pid, threads) = (running.pid, plural(running.threads, "thread"));
+    let name = clean(&running.name.to_string_lossy());
+    // If standard error is closed, nobody can be informed.
+    let _ = writeln!(
+        anstream::stderr(),
+        "{} attaching to process {pid} ({name}), {threads}: each of its system calls will stop twice,\n  which takes longer than most calls do; {ends}",
+        styled(BOLD, "samara:")
+    );
 }
 
 /// Records, and prints the summary: what became of the program, and whether a condition holds by

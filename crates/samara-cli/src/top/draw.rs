@@ -26,8 +26,9 @@ esc             back
 s               sort by the next column
 r               sort the other way round
 space           stop the view, or go on; a program goes on in any case
-ctrl-z          stop samara; what is recorded waits at its next call
-q               end; a program that runs is asked to end (SIGTERM), a second q kills it
+ctrl-z          stop samara; what is recorded waits at its next call (not with --pid)
+q               end; a program that runs is asked to end (SIGTERM), a second q kills it;
+                with --pid the process is let go, and goes on
 ctrl-c          the same by SIGINT
 ";
 

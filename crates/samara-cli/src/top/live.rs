@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 
 use samara_trace::event::Event;
 use samara_trace::file::{FileSink, Written};
-use samara_trace::{Outcome, RecordError, Sink, SinkError};
+use samara_trace::{LetGo, Outcome, RecordError, Sink, SinkError};
 
 use super::state::State;
 
@@ -41,6 +41,7 @@ pub(crate) struct Recorded {
 pub(crate) struct Live {
     shared: Arc<Shared>,
     began: Instant,
+    let_go: Option<LetGo>,
 }
 
 #[derive(Default)]
@@ -114,13 +115,13 @@ impl Drop for Closing<'_> {
 
 impl Live {
     /// Starts a recording. `record` feeds the sink until the recording is over: from a program that
-    /// it starts, or from anything else.
-    pub(crate) fn start<R>(record: R, file: Option<FileSink>) -> std::io::Result<Live>
+    /// it starts, or from anything else. `let_go`: by which a process that ran already is let go.
+    pub(crate) fn start<R>(record: R, file: Option<FileSink>, let_go: Option<LetGo>) -> std::io::Result<Live>
     where
         R: FnOnce(&mut dyn Sink) -> Result<Outcome, RecordError> + Send + 'static,
     {
         let shared = Arc::new(Shared::default());
-        let live = Live { shared: Arc::clone(&shared), began: Instant::now() };
+        let live = Live { shared: Arc::clone(&shared), began: Instant::now(), let_go };
         let mut feed = Feed { shared: Arc::clone(&shared), file };
         let recorder = thread::Builder::new().name("samara-record".into()).spawn(move || {
             let shared = Arc::clone(&feed.shared);
@@ -151,6 +152,11 @@ impl Live {
         let state = lock(&self.shared.state);
         self.shared.looking.fetch_sub(1, Ordering::Relaxed);
         state
+    }
+
+    /// By which the process is let go, if it ran already.
+    pub(crate) fn let_go(&self) -> Option<&LetGo> {
+        self.let_go.as_ref()
     }
 
     /// Nanoseconds since the recording began. They stand still when it is over.

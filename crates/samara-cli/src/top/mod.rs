@@ -22,7 +22,7 @@ use std::time::{Duration, Instant};
 
 use nix::sys::signal::{Signal, killpg};
 use nix::unistd::Pid;
-use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
+use ratatui::crossterm::event::{Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 use signal_hook::SigId;
 use signal_hook::consts::{SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGTSTP};
 
@@ -76,10 +76,19 @@ impl Source {
         matches!(self, Source::Live(live) if !live.is_over())
     }
 
-    /// Asks the program to end: its whole process group, which it leads. One that was stopped goes
-    /// on for that.
+    /// Whether a process is recorded that ran already. Nothing must end it, or stop it.
+    fn is_attached(&self) -> bool {
+        matches!(self, Source::Live(live) if live.let_go().is_some())
+    }
+
+    /// Asks for the end of a recording: that a process is let go, if it ran already. A program is
+    /// asked to end: its whole process group, which it leads. One that was stopped goes on for
+    /// that.
     fn ask(&self, signal: Signal) {
         let Source::Live(live) = self else { return };
+        if let Some(let_go) = live.let_go() {
+            return let_go.ask();
+        }
         let pid = live.state().first().and_then(|(pid, _)| i32::try_from(pid).ok());
         if let Some(pid) = pid.filter(|pid| *pid > 1 && self.runs()) {
             // It may have ended just now.
@@ -92,14 +101,16 @@ impl Source {
         if let Source::Trace(player) = self {
             return player.status();
         }
-        let runs = self.runs();
+        let (runs, is_attached) = (self.runs(), self.is_attached());
         let paused = if is_paused { "; the view is paused" } else { "" };
         let text = self.look(|state, now| match state.first() {
+            None if is_attached => "attaching".to_owned(),
             None => "starting".to_owned(),
             Some((_, Some(ended))) => {
                 let others = if runs && state.focus().is_some() { "; others go on" } else { "" };
                 format!("ended {} after {}{others}", line::how(ended.status), time(ended.ns))
             }
+            Some((_, None)) if runs && is_attached => format!("attached for {:.1} s", now as f64 / 1e9),
             Some((_, None)) if runs => format!("running for {:.1} s", now as f64 / 1e9),
             Some((_, None)) => format!("recorded for {}", time(now)),
         });
@@ -107,8 +118,9 @@ impl Source {
     }
 }
 
-/// Signals that came to this process.
-struct Signals {
+/// Signals that came to this process, from when they are watched on. To be watched before anything
+/// is recorded, which a signal would cut off otherwise.
+pub(crate) struct Signals {
     /// The last one that asks to end; 0 for none. Relaxed, like the other: they guard no data.
     end: Arc<AtomicUsize>,
     continued: Arc<AtomicBool>,
@@ -116,7 +128,7 @@ struct Signals {
 }
 
 impl Signals {
-    fn watch() -> io::Result<Signals> {
+    pub(crate) fn watch() -> io::Result<Signals> {
         let mut signals = Signals { end: Arc::default(), continued: Arc::default(), ids: Vec::new() };
         for signal in [SIGTERM, SIGHUP, SIGINT, SIGQUIT] {
             let end = Arc::clone(&signals.end);
@@ -174,11 +186,9 @@ struct Ui {
 ///
 /// # Errors
 /// The terminal cannot be used.
-pub(crate) fn run(source: &mut Source, title: String, limit: Option<u64>) -> io::Result<Left> {
-    let mut screen = Screen::take()?;
-    let left = Signals::watch().and_then(|signals| show(&mut screen, &signals, source, Ui::new(title, limit)));
-    drop(screen);
-    // Without a recorder the program could not go on.
+pub(crate) fn run(source: &mut Source, signals: &Signals, title: String, limit: Option<u64>) -> io::Result<Left> {
+    let left = Screen::take().and_then(|mut screen| show(&mut screen, signals, source, Ui::new(title, limit)));
+    // Without a recorder a program that was started could not go on.
     if source.runs() {
         source.ask(if left.is_ok() { Signal::SIGKILL } else { Signal::SIGHUP });
     }
@@ -215,10 +225,10 @@ fn show(screen: &mut Screen, signals: &Signals, source: &mut Source, mut ui: Ui)
             drawn = Some(Instant::now());
         }
         let wait = if has_more { Duration::ZERO } else { FRAME.saturating_sub(drawn.map_or(FRAME, |d| d.elapsed())) };
-        let mut waits = event::poll(wait)?;
-        while waits {
+        let mut next = screen.event(wait)?;
+        while let Some(event) = next {
             drawn = None;
-            match event::read()? {
+            match event {
                 Event::Key(key) if key.kind != KeyEventKind::Release => match ui.key(key, source) {
                     Next::Stay => {}
                     Next::Leave => return Ok(left),
@@ -229,7 +239,7 @@ fn show(screen: &mut Screen, signals: &Signals, source: &mut Source, mut ui: Ui)
                 },
                 _ => {}
             }
-            waits = event::poll(Duration::ZERO)?;
+            next = screen.event(Duration::ZERO)?;
         }
     }
 }
@@ -268,11 +278,15 @@ impl Ui {
         Table::ALL.iter().position(|table| *table == self.table).unwrap_or(0)
     }
 
-    /// Asks the program to end. Then the view is left when it has ended, or at the deadline.
+    /// Asks the program to end, or that the process is let go. The view is left when that has
+    /// happened, or at the deadline.
     fn ask(&mut self, source: &Source, signal: Signal, deadline: Option<Instant>) {
         source.ask(signal);
         self.leaving = Some(deadline);
-        self.message = Some(format!(" {signal} was sent to the program; q again kills it "));
+        self.message = Some(match source.is_attached() {
+            true => " the process is being let go; q again leaves the view at once ".to_owned(),
+            false => format!(" {signal} was sent to the program; q again kills it "),
+        });
     }
 
     /// Makes the view anew, unless it is paused.
@@ -325,9 +339,16 @@ impl Ui {
     }
 
     fn key(&mut self, key: KeyEvent, source: &mut Source) -> Next {
+        if self.leaving.is_none() {
+            self.message = None;
+        }
         if key.modifiers.contains(KeyModifiers::CONTROL) {
             match key.code {
                 KeyCode::Char('c') => return self.quit(source, Signal::SIGINT),
+                KeyCode::Char('z') if source.is_attached() => {
+                    self.message = Some(" samara does not stop: the process would, too; q lets go of it ".to_owned());
+                    return Next::Stay;
+                }
                 KeyCode::Char('z') => return Next::Stop,
                 _ => return Next::Stay,
             }
@@ -391,8 +412,8 @@ impl Ui {
         });
     }
 
-    /// Leaves, if nothing is recorded or this was asked for before; otherwise asks the program to
-    /// end.
+    /// Leaves, if nothing is recorded or this was asked for before; otherwise asks for the end of
+    /// the recording.
     fn quit(&mut self, source: &Source, signal: Signal) -> Next {
         if !source.runs() || self.leaving.is_some() {
             return Next::Leave;

@@ -1,12 +1,20 @@
-//! The terminal: takes it, and gives it back as it was, also on a panic. Knows nothing of what is
-//! shown.
+//! The terminal: takes it, gives it back as it was, also on a panic, and reads keys. Knows nothing
+//! of what is shown.
+//!
+//! - **SCREEN-1** nobody but a thread of its own waits for keys: when a terminal is closed,
+//!   crossterm 0.29 reads its end for ever.
 
 use std::io::{self, Stdout, Write};
+use std::mem::ManuallyDrop;
 use std::sync::Once;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
+use std::thread;
+use std::time::Duration;
 
 use ratatui::Terminal;
 use ratatui::backend::CrosstermBackend;
+use ratatui::crossterm::event::{self, Event};
 use ratatui::crossterm::terminal::{EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode, enable_raw_mode};
 use ratatui::crossterm::{cursor, execute};
 
@@ -15,7 +23,10 @@ static IS_TAKEN: AtomicBool = AtomicBool::new(false);
 
 /// The terminal, while it is ours. Dropping it gives it back.
 pub(crate) struct Screen {
-    pub(crate) terminal: Terminal<CrosstermBackend<Stdout>>,
+    /// Never dropped: it would print that it cannot show the cursor, which panics if standard error
+    /// is a terminal that was closed. What it does besides, this does.
+    pub(crate) terminal: ManuallyDrop<Terminal<CrosstermBackend<Stdout>>>,
+    events: Receiver<io::Result<Event>>,
 }
 
 impl Screen {
@@ -34,8 +45,21 @@ impl Screen {
             }));
         });
         enter()?;
-        let terminal = Terminal::new(CrosstermBackend::new(io::stdout())).inspect_err(|_| give_back())?;
-        Ok(Screen { terminal })
+        let terminal = terminal().inspect_err(|_| give_back())?;
+        let events = events().inspect_err(|_| give_back())?;
+        Ok(Screen { terminal, events })
+    }
+
+    /// Waits for a key, or another event of the terminal, at most so long.
+    ///
+    /// # Errors
+    /// The terminal cannot be read.
+    pub(crate) fn event(&self, most: Duration) -> io::Result<Option<Event>> {
+        match self.events.recv_timeout(most) {
+            Ok(event) => event.map(Some),
+            Err(RecvTimeoutError::Timeout) => Ok(None),
+            Err(RecvTimeoutError::Disconnected) => Err(io::Error::other("keys cannot be read any more")),
+        }
     }
 
     /// Whether it is still ours. Not after a panic of another thread.
@@ -55,9 +79,28 @@ impl Screen {
         let _ = disable_raw_mode();
         enter()?;
         // The screen is empty now. (`Terminal::clear` would ask the terminal where its cursor is.)
-        self.terminal = Terminal::new(CrosstermBackend::new(io::stdout()))?;
+        self.terminal = terminal()?;
         Ok(())
     }
+}
+
+fn terminal() -> io::Result<ManuallyDrop<Terminal<CrosstermBackend<Stdout>>>> {
+    Terminal::new(CrosstermBackend::new(io::stdout())).map(ManuallyDrop::new)
+}
+
+/// Starts to read events, on a thread that ends with samara.
+fn events() -> io::Result<Receiver<io::Result<Event>>> {
+    let (told, tells) = mpsc::channel();
+    thread::Builder::new().name("samara-keys".into()).spawn(move || {
+        loop {
+            let event = event::read();
+            let failed = event.is_err();
+            if told.send(event).is_err() || failed {
+                return;
+            }
+        }
+    })?;
+    Ok(tells)
 }
 
 impl Drop for Screen {

@@ -9,10 +9,10 @@ use crate::samples::{run, said, samara, stderr, stdout};
 /// Maps and unmaps, for as long as it has an input; then it ends with 7.
 const PROGRAM: &str = "while read -t 0.01 line; test $? -gt 128; do /bin/true; done; exit 7";
 
-struct Subject(Child);
+pub(crate) struct Subject(Child);
 
 impl Subject {
-    fn start() -> Subject {
+    pub(crate) fn start() -> Subject {
         let mut command = Command::new("bash");
         let subject = Subject(command.args(["-c", PROGRAM]).stdin(Stdio::piped()).spawn().unwrap());
         // It may have its name a moment later.
@@ -22,18 +22,23 @@ impl Subject {
         subject
     }
 
-    fn pid(&self) -> String {
+    pub(crate) fn pid(&self) -> String {
         self.0.id().to_string()
     }
 
-    fn is_traced(&self) -> bool {
+    pub(crate) fn is_traced(&self) -> bool {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.pid())).unwrap_or_default();
         !status.contains("TracerPid:\t0\n")
     }
 
-    /// Ends it: it must not have ended before.
-    fn end(mut self) {
+    /// Takes its input away: it ends soon.
+    pub(crate) fn hang_up(&mut self) {
         drop(self.0.stdin.take());
+    }
+
+    /// Ends it: it must not have ended otherwise before.
+    pub(crate) fn end(mut self) {
+        self.hang_up();
         assert_eq!(self.0.wait().unwrap().code(), Some(7));
     }
 }
@@ -111,7 +116,7 @@ fn its_end_is_told_and_no_failure() {
     while !subject.is_traced() {
         std::thread::sleep(Duration::from_millis(1));
     }
-    drop(subject.0.stdin.take());
+    subject.hang_up();
     let output = recorder.wait_with_output().unwrap();
     assert_eq!((output.status.code(), json(dir.path())["exit_code"].as_i64()), (Some(0), Some(7)), "{}", said(&output));
     assert!(stderr(&output).contains(" ended with 7 after "), "{}", said(&output));

@@ -16,6 +16,7 @@ mod show_and_events;
 mod stacks;
 mod terminal;
 mod top;
+mod top_pid;
 mod trace;
 
 #[allow(unreachable_pub)] // It is public in the test kit.

@@ -5,14 +5,16 @@ use std::fs::File;
 use std::io::{Read, Write};
 use std::num::NonZeroU16;
 use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use nix::fcntl::OFlag;
 use nix::libc;
-use nix::pty::{Winsize, openpty};
+use nix::pty::{Winsize, grantpt, openpty, posix_openpt, ptsname_r, unlockpt};
 use nix::sys::termios::{Termios, tcgetattr};
 
 /// How long something may take to be on the screen, on the busiest machine.
@@ -41,6 +43,38 @@ fn size(rows: u16, columns: u16) -> Winsize {
     Winsize { ws_row: rows, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 }
 }
 
+/// Starts `samara` with this terminal, in a session of its own.
+fn spawn(dir: &Path, terminal: &OwnedFd, args: &[&str], environment: &[(&str, &str)]) -> Child {
+    let slave = || Stdio::from(terminal.try_clone().unwrap());
+    let mut command = crate::samples::samara();
+    command.current_dir(dir).args(args).env("TERM", "xterm-256color").envs(environment.iter().copied());
+    command.stdin(slave()).stdout(slave()).stderr(slave());
+    // SAFETY: the closure makes async-signal-safe calls only, with numbers. It makes the terminal,
+    // which is standard input by then, that of the child's own session.
+    unsafe {
+        command.pre_exec(|| {
+            libc::setsid();
+            libc::ioctl(0, libc::TIOCSCTTY, 0);
+            Ok(())
+        });
+    }
+    command.spawn().unwrap()
+}
+
+/// Runs `samara` in a terminal that nobody reads and that is closed `when` that returns. Returns
+/// when the command has ended, and how.
+pub(crate) fn run_in_closed(dir: &Path, args: &[&str], when: impl FnOnce()) -> ExitStatus {
+    // Not inherited by any child, unlike one of `openpty`: it would stay open.
+    let master = posix_openpt(OFlag::O_RDWR | OFlag::O_NOCTTY | OFlag::O_CLOEXEC).unwrap();
+    grantpt(&master).unwrap();
+    unlockpt(&master).unwrap();
+    let slave = File::options().read(true).write(true).custom_flags(libc::O_NOCTTY).open(ptsname_r(&master).unwrap());
+    let mut child = spawn(dir, &slave.unwrap().into(), args, &[]);
+    when();
+    drop(master);
+    child.wait().unwrap()
+}
+
 impl Terminal {
     /// Runs `samara` in `dir`, in a terminal of this size.
     pub(crate) fn run(
@@ -50,21 +84,8 @@ impl Terminal {
         environment: &[(&str, &str)],
     ) -> Terminal {
         let pair = openpty(&size(rows, columns), None).unwrap();
-        let slave = || Stdio::from(pair.slave.try_clone().unwrap());
-        let mut command = crate::samples::samara();
-        command.current_dir(dir).args(args).env("TERM", "xterm-256color").envs(environment.iter().copied());
-        command.stdin(slave()).stdout(slave()).stderr(slave());
-        // SAFETY: the closure makes async-signal-safe calls only, with numbers. It makes the
-        // terminal, which is standard input by then, that of the child's own session.
-        unsafe {
-            command.pre_exec(|| {
-                libc::setsid();
-                libc::ioctl(0, libc::TIOCSCTTY, 0);
-                Ok(())
-            });
-        }
         let before = tcgetattr(&pair.slave).unwrap();
-        let child = command.spawn().unwrap();
+        let child = spawn(dir, &pair.slave, args, environment);
         let parser = vt100::Parser::new(number(rows), number(columns), 0);
         let seen = Arc::new(Mutex::new(Seen { parser, bytes: Vec::new() }));
         let (mut master, theirs) = (File::from(pair.master.try_clone().unwrap()), Arc::clone(&seen));

@@ -8,7 +8,7 @@ use nix::libc;
 
 use crate::samples::{run, said, stderr, trace};
 use crate::skip::skipped;
-use crate::terminal::Terminal;
+use crate::terminal::{Terminal, run_in_closed};
 
 const SIZE: (u16, u16) = (24, 80);
 const LEFT: &str = "\x1b[D";
@@ -262,4 +262,21 @@ fn a_damaged_trace_is_shown_as_far_as_it_goes() {
     terminal.types("q");
     assert_eq!(terminal.ends().code(), Some(3));
     terminal.shows(&["t.samara: "]);
+}
+
+#[test]
+fn a_terminal_that_is_closed_ends_the_program() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("pid");
+    let pid = || std::fs::read_to_string(&file).ok().filter(|pid| pid.ends_with('\n'));
+    let status = run_in_closed(dir.path(), &["top", "--", "sh", "-c", "echo $$ >pid; exec sleep 1000"], || {
+        while pid().is_none() {
+            std::thread::sleep(std::time::Duration::from_millis(1));
+        }
+    });
+    assert!(status.code() == Some(1) || status.signal() == Some(libc::SIGHUP), "{status}");
+    let process = Path::new("/proc").join(pid().unwrap().trim());
+    while process.exists() {
+        std::thread::sleep(std::time::Duration::from_millis(1));
+    }
 }

@@ -124,7 +124,9 @@ impl Signals {
     /// its own. SIGINT and SIGQUIT ask it to end, unless they were ignored (as SIGHUP may be:
     /// `nohup`). The stop signals stay ignored: while the recorder is stopped, the program would be
     /// too. And waits are interrupted at least every [`PULSE_NS`].
-    pub(crate) fn install(attached: bool) -> Signals {
+    ///
+    /// `left`: signals are left to the caller, except the stop signals of an attached recorder.
+    pub(crate) fn install(attached: bool, left: bool) -> Signals {
         ASKED.store(0, Ordering::Relaxed);
         TICKED.store(0, Ordering::Relaxed);
         let mut signals = Signals { old: Vec::new(), mask: None, timer: None, period_ns: 0, pulse_ns: 0 };
@@ -138,14 +140,18 @@ impl Signals {
         }
         let ask: extern "C" fn(c_int) = on_ask;
         let ask = ask as libc::sighandler_t;
-        for signal in [libc::SIGTSTP, libc::SIGTTIN, libc::SIGTTOU] {
-            signals.set(signal, libc::SIG_IGN);
+        if attached || !left {
+            for signal in [libc::SIGTSTP, libc::SIGTTIN, libc::SIGTTOU] {
+                signals.set(signal, libc::SIG_IGN);
+            }
         }
-        for signal in [libc::SIGINT, libc::SIGQUIT] {
-            signals.set(signal, if attached { ask } else { libc::SIG_IGN });
-        }
-        for signal in [libc::SIGTERM, libc::SIGHUP, libc::SIGCONT] {
-            signals.set(signal, ask);
+        if !left {
+            for signal in [libc::SIGINT, libc::SIGQUIT] {
+                signals.set(signal, if attached { ask } else { libc::SIG_IGN });
+            }
+            for signal in [libc::SIGTERM, libc::SIGHUP, libc::SIGCONT] {
+                signals.set(signal, ask);
+            }
         }
         if attached {
             signals.keep_ignored(&[libc::SIGINT, libc::SIGQUIT, libc::SIGHUP]);
@@ -153,14 +159,6 @@ impl Signals {
             signals.tick(PULSE_NS);
         }
         signals
-    }
-
-    /// Gives all signals but the timer's back to the caller now.
-    pub(crate) fn give_back(&mut self) {
-        let (timer, others) =
-            std::mem::take(&mut self.old).into_iter().partition(|(signal, _)| *signal == tick_signal());
-        self.old = timer;
-        restore(&others);
     }
 
     fn set(&mut self, signal: c_int, handler: libc::sighandler_t) {

@@ -67,6 +67,7 @@ impl Running {
             command: if command.is_empty() { Vec::new() } else { words.map(|w| OsStr::from_bytes(w).into()).collect() },
             threads: threads.len() as u64,
             duration: None,
+            let_go: None,
             procmap_query: true,
             stacks: false,
             resident: false,
@@ -115,14 +116,15 @@ pub(crate) fn run(running: &Running, sink: &mut dyn Sink) -> Result<Outcome, Rec
     // It may have ended, and its number may be another one's.
     Running::find(running.pid)?;
     sys::raise_file_limit();
-    let mut tracer = Tracer::new(running.pid as Tid, start_ns, true, sink);
+    let signals = Signals::install(true, running.let_go.is_some());
+    let mut tracer = Tracer::new(running.pid as Tid, start_ns, signals, sink);
     tracer.every_call = true;
     tracer.query = running.procmap_query;
     tracer.stacks = running.stacks.then(Stacks::default);
     tracer.resident = running.resident;
     let nanos = |duration: Duration| u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
     let until_ns = running.duration.map(|duration| start_ns.saturating_add(nanos(duration)));
-    tracer.attached = Some(Attached::until(until_ns));
+    tracer.attached = Some(Attached::new(until_ns, running.let_go.clone()));
     let (mut stopped, mut calls) = (HashMap::new(), HashMap::new());
     let found = tracer.stop_all(&mut stopped, &mut calls).and_then(|()| tracer.found(&stopped, &calls));
     tracer.serve_first(stopped);

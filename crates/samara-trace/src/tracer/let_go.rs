@@ -1,5 +1,5 @@
 //! Lets go of a process that was attached to, and of the tasks that it has made since: at the time
-//! that was set, or when a signal asks for it.
+//! that was set, or when a signal or another thread asks for it.
 //!
 //! Every task is asked to stop, and stays where it reports anything. When all stand, the models are
 //! compared with the kernel for the last time, and each task is detached from its stop, with the
@@ -20,11 +20,14 @@ use std::ffi::c_int;
 
 use super::attach::STOP_LIMIT_NS;
 use super::*;
+use crate::api::LetGo;
 
 /// What an attached recorder has to do in the end.
 pub(super) struct Attached {
     /// When the process is to be let go.
     until_ns: Option<u64>,
+    /// By which another thread asks for it. Waits end often enough to look at it: see `Signals`.
+    ask: Option<LetGo>,
     leaving: Option<Leaving>,
 }
 
@@ -40,8 +43,8 @@ struct Leaving {
 }
 
 impl Attached {
-    pub(super) fn until(until_ns: Option<u64>) -> Attached {
-        Attached { until_ns, leaving: None }
+    pub(super) fn new(until_ns: Option<u64>, ask: Option<LetGo>) -> Attached {
+        Attached { until_ns, ask, leaving: None }
     }
 }
 
@@ -59,7 +62,8 @@ impl Tracer<'_> {
     /// asks for an end without further waiting.
     pub(super) fn look_at_time(&mut self, asked: bool) {
         let Some(attached) = &mut self.attached else { return };
-        let due = attached.until_ns.is_some_and(|until| sys::now_ns() >= until);
+        let due = attached.until_ns.is_some_and(|until| sys::now_ns() >= until)
+            || attached.ask.as_ref().is_some_and(LetGo::is_asked);
         match &mut attached.leaving {
             Some(leaving) => leaving.over |= asked,
             None if asked || due => self.begin_to_let_go(),

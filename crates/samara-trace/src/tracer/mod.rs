@@ -212,7 +212,8 @@ pub(crate) fn run(options: &Options, sink: &mut dyn Sink) -> Result<Outcome, Rec
     let started = launch::start(options)?;
     sys::raise_file_limit();
     let root = started.pid;
-    let mut tracer = Tracer::new(root, start_ns, false, sink);
+    let signals = Signals::install(false, options.apart.is_some());
+    let mut tracer = Tracer::new(root, start_ns, signals, sink);
     tracer.started = Some(started);
     tracer.every_call = !options.seccomp;
     tracer.query = options.procmap_query;
@@ -221,9 +222,6 @@ pub(crate) fn run(options: &Options, sink: &mut dyn Sink) -> Result<Outcome, Rec
     tracer.stacks = options.stacks.then(Stacks::default);
     tracer.resident = options.resident;
     tracer.journal.forgets = options.forgets;
-    if options.apart.is_some() {
-        tracer.signals.give_back();
-    }
     if tracer.every_call {
         tracer.journal.note("no seccomp filter: every system call stops (slower)".into());
     }
@@ -234,8 +232,8 @@ pub(crate) fn run(options: &Options, sink: &mut dyn Sink) -> Result<Outcome, Rec
 }
 
 impl<'a> Tracer<'a> {
-    /// A tracer without tasks. `attached`: the process runs already.
-    fn new(root: Tid, start_ns: u64, attached: bool, sink: &'a mut dyn Sink) -> Tracer<'a> {
+    /// A tracer without tasks.
+    fn new(root: Tid, start_ns: u64, signals: Signals, sink: &'a mut dyn Sink) -> Tracer<'a> {
         Tracer {
             tasks: HashMap::new(),
             heard: VecDeque::new(),
@@ -258,7 +256,7 @@ impl<'a> Tracer<'a> {
             resident: false,
             next_space: 1,
             journal: Journal::new(sink, start_ns),
-            signals: Signals::install(attached),
+            signals,
             pair: Pair::new(),
             job: Job::default(),
         }

@@ -12,7 +12,7 @@ use libtest_mimic::Failed;
 use samara_trace::event::{Event, EventKind};
 use samara_trace::file::Replay;
 use samara_trace::why::Origins;
-use samara_trace::{Outcome, RecordError, Running, Status, attach};
+use samara_trace::{LetGo, Outcome, RecordError, Running, Sink, SinkError, Status, attach};
 
 use crate::expect;
 use crate::recorder::Body;
@@ -32,6 +32,7 @@ pub(crate) const TRIALS: &[(&str, Body)] = &[
     ("attached_and_loading_a_program", loading),
     ("attached_while_loading_all_the_time", reloading),
     ("attached_to_memory_that_forks_lose", kept),
+    ("attached_until_another_thread_asks", until_asked),
     ("attached_to_its_end", to_its_end),
     ("attached_without_its_first_thread", without_first_thread),
     ("attached_with_stacks", with_stacks),
@@ -661,6 +662,52 @@ fn kept() -> Result<(), Failed> {
     expect(&format!("both calls changed areas: {events:?}"), changed >= 2)?;
     drop(input);
     expect("it ends well", subject.child.wait()?.success())
+}
+
+/// The process makes no call meanwhile. Signals to the recorder's process are its caller's.
+fn until_asked() -> Result<(), Failed> {
+    /// Tells of the first event, and which signals are caught then.
+    struct First(std::sync::mpsc::Sender<u64>, Vec<Event>);
+    impl Sink for First {
+        fn event(&mut self, event: Event) -> Result<(), SinkError> {
+            let status = std::fs::read_to_string("/proc/self/status")?;
+            let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:\t")).unwrap_or_default();
+            let _ = self.0.send(u64::from_str_radix(caught, 16).unwrap_or(u64::MAX));
+            self.1.push(event);
+            Ok(())
+        }
+    }
+    let mut subject = Subject::start("attach-blocked", &[])?;
+    let record = |before: bool| -> Result<(), Failed> {
+        let mut running = Running::find(subject.pid())?;
+        let let_go_of_it = LetGo::default();
+        running.let_go = Some(let_go_of_it.clone());
+        if before {
+            let_go_of_it.ask();
+        }
+        let (told, tells) = std::sync::mpsc::channel();
+        let recorder = std::thread::spawn(move || {
+            let mut sink = First(told, Vec::new());
+            attach(&running, &mut sink).map(|outcome| (outcome, sink.1))
+        });
+        let caught = tells.recv()?;
+        let of_callers = [libc::SIGTERM, libc::SIGHUP, libc::SIGINT, libc::SIGQUIT];
+        expect("no signal is caught", of_callers.iter().all(|signal| caught & 1 << (signal - 1) == 0))?;
+        if !before {
+            std::thread::sleep(Duration::from_millis(100));
+            expect("it is recorded until then", !recorder.is_finished() && subject.is_traced())?;
+            let_go_of_it.ask();
+        }
+        let (outcome, events) = recorder.join().map_err(|_| "panic")??;
+        expect("it is traced no more", !subject.is_traced())?;
+        let_go(&outcome, &events)
+    };
+    record(false)?;
+    record(true)?;
+    let results = subject.ask()?.split_off(8);
+    expect(&format!("waiting calls go on: {results:?}"), results.iter().skip(2).all(|result| *result == OPEN))?;
+    wait_until("sleeping calls return", || Ok(subject.ask()?[8..10].iter().all(|result| *result != OPEN)))?;
+    subject.end()
 }
 
 fn to_its_end() -> Result<(), Failed> {
