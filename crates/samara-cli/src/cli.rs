@@ -276,6 +276,9 @@ pub(crate) struct Events {
     /// Print which instruction made each call: the file and the offset in it
     #[arg(long, conflicts_with = "folded")]
     pub(crate) callers: bool,
+    /// Begin each line with the time of day, UTC, in place of the seconds since the recording began
+    #[arg(long, conflicts_with_all = ["json", "folded"])]
+    pub(crate) clock: bool,
     /// Print each call stack once, as a line for flame graphs: functions parted by `;`, the
     /// outermost first and the call last, then how many calls it made. FILE is read twice
     #[arg(long, conflicts_with_all = ["json", "stacks"])]

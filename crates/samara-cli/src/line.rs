@@ -14,11 +14,29 @@ use crate::output::{BOLD, CYAN, DIM, GREEN, RED, clean, styled};
 /// Marks a call or a fork whose effect is not known.
 const UNSURE_MARK: &str = " [unsure: calls overlapped]";
 
+/// What a line tells beside its event.
+#[derive(Debug, Default)]
+pub(crate) struct Beside {
+    /// Number of areas of the space after the event.
+    pub(crate) areas: Option<u64>,
+    /// What made the call.
+    pub(crate) caller: Option<Place>,
+    /// When the recording began, in nanoseconds since the beginning of 1970: the line begins with
+    /// the time of day then, UTC, and not with the time since.
+    pub(crate) began_ns: Option<u64>,
+}
+
 /// Writes the line without its newline. Text that a program chose is escaped. The line is written
-/// in pieces, because it may be long. `areas` is the number of areas of the space after the event,
-/// `caller` what made the call, if it is wanted.
-pub(crate) fn line(out: &mut dyn Write, event: &Event, areas: Option<u64>, caller: Option<&Place>) -> io::Result<()> {
-    let seconds = format!("{}.{:06}", event.exit_ns / 1_000_000_000, event.exit_ns / 1000 % 1_000_000);
+/// in pieces, because it may be long.
+pub(crate) fn line(out: &mut dyn Write, event: &Event, beside: &Beside) -> io::Result<()> {
+    let fraction = |ns: u64| format!("{:06}", ns / 1000 % 1_000_000);
+    let seconds = match beside.began_ns.map(|began| began.saturating_add(event.exit_ns)) {
+        Some(ns) => {
+            let s = ns / 1_000_000_000;
+            format!("{:02}:{:02}:{:02}.{}", s / 3600 % 24, s / 60 % 60, s % 60, fraction(ns))
+        }
+        None => format!("{}.{}", event.exit_ns / 1_000_000_000, fraction(event.exit_ns)),
+    };
     let task = if event.pid == event.tid { event.pid.to_string() } else { format!("{}/{}", event.pid, event.tid) };
     let number = styled(DIM, format!("{:>6} {seconds:>11}", event.seq));
     write!(out, "{number}  {}  ", styled(CYAN, format!("{task:<8}")))?;
@@ -35,10 +53,10 @@ pub(crate) fn line(out: &mut dyn Write, event: &Event, areas: Option<u64>, calle
         let start = if i == 0 { format!(" {} resident ", styled(DIM, ";")) } else { ", ".to_owned() };
         write!(out, "{start}{sign}{} {kind}", bytes(change.unsigned_abs()))?;
     }
-    if let Some(areas) = areas.filter(|_| !event.plan.is_empty()) {
+    if let Some(areas) = beside.areas.filter(|_| !event.plan.is_empty()) {
         write!(out, " {}", styled(DIM, format!("({})", plural(areas, "area"))))?;
     }
-    match caller {
+    match &beside.caller {
         Some(caller) => write!(out, " {}", styled(DIM, format!("from {}", clean(&place(caller))))),
         None => Ok(()),
     }

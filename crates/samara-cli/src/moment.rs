@@ -1,8 +1,10 @@
 //! Parses a moment of a trace, as `--at` takes it. Knows nothing of traces.
 
 use std::str::FromStr;
+use std::time::UNIX_EPOCH;
 
 use samara_trace::event::Event;
+use samara_trace::file::Header;
 
 /// A moment of a trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -11,6 +13,9 @@ pub(crate) enum Moment {
     Event(u64),
     /// This number of nanoseconds after the recording began.
     Time(u64),
+    /// This number of nanoseconds after the beginning of 1970, UTC. The header of the trace says
+    /// when that was ([`on`](Moment::on)).
+    Clock(u64),
     /// When the process had the most areas. Whoever reads the trace finds out which event that was.
     Peak,
 }
@@ -21,9 +26,28 @@ impl Moment {
         match self {
             Moment::Event(seq) => event.seq <= seq,
             Moment::Time(ns) => event.exit_ns <= ns,
-            Moment::Peak => true,
+            Moment::Clock(_) | Moment::Peak => true,
         }
     }
+
+    /// The same moment of a trace, as a time since its recording began. `None`: its header does not
+    /// say when that was.
+    pub(crate) fn on(self, header: &Header) -> Option<Moment> {
+        match self {
+            Moment::Clock(ns) => Some(Moment::Time(ns.saturating_sub(began(header)?))),
+            other => Some(other),
+        }
+    }
+}
+
+/// When a recording began, in nanoseconds since the beginning of 1970, UTC.
+pub(crate) fn began(header: &Header) -> Option<u64> {
+    clock(&header.start_time)
+}
+
+fn clock(text: &str) -> Option<u64> {
+    let since = humantime::parse_rfc3339_weak(text).ok()?.duration_since(UNIX_EPOCH).ok()?;
+    u64::try_from(since.as_nanos()).ok()
 }
 
 /// A span of time, from one moment to another, both included.
@@ -38,7 +62,7 @@ impl During {
         let begun = match self.from {
             Some(Moment::Event(seq)) => event.seq >= seq,
             Some(Moment::Time(ns)) => event.exit_ns >= ns,
-            Some(Moment::Peak) | None => true,
+            Some(Moment::Clock(_) | Moment::Peak) | None => true,
         };
         begun && self.to.is_none_or(|to| to.includes(event))
     }
@@ -48,10 +72,14 @@ impl FromStr for Moment {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let wrong =
-            || "give an event's number (300), or a time with a unit (1.5s, 20ms, 300us, 7000ns), or peak".to_owned();
+        let wrong = || {
+            "give an event's number (300), a time with a unit (1.5s, 20ms, 300us, 7000ns), a date and time of UTC (2026-01-31T20:15:00.5Z), or peak".to_owned()
+        };
         if text == "peak" {
             return Ok(Moment::Peak);
+        }
+        if let Some(ns) = clock(text) {
+            return Ok(Moment::Clock(ns));
         }
         if let Ok(seq) = text.parse() {
             return Ok(Moment::Event(seq));

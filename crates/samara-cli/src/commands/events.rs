@@ -10,7 +10,8 @@ use samara_trace::event::Event;
 use samara_trace::file::{FileError, Replay, Stacks, TraceReader};
 
 use crate::cli::{Events, Only};
-use crate::moment::{During, Moment};
+use crate::line::Beside;
+use crate::moment::{self, During, Moment};
 use crate::{args, json, line, output};
 
 /// How often a trace that grows is looked at.
@@ -26,8 +27,6 @@ pub(crate) fn run(args: &Events) -> ExitCode {
             "--from and --to take an event's number or a time: samara show FILE --at peak".to_owned(),
         );
     }
-    let how =
-        How { json: args.json, flush: args.follow, stacks: stacks.as_ref(), callers: args.callers, only: &args.only };
     let input = |file: File| -> Box<dyn Read> {
         match args.follow {
             true => Box::new(Following(file)),
@@ -38,10 +37,24 @@ pub(crate) fn run(args: &Events) -> ExitCode {
         Ok(reader) => reader,
         Err(code) => return code,
     };
+    let on = |at: Option<Moment>| at.map(|at| super::on(&args.file, at, reader.header())).transpose();
+    let only = match on(args.only.from).and_then(|from| Ok((from, on(args.only.to)?))) {
+        Ok((from, to)) => Only { from, to, ..args.only.clone() },
+        Err(code) => return code,
+    };
+    let began_ns = if args.clock { moment::began(reader.header()) } else { None };
+    let how = How {
+        json: args.json,
+        flush: args.follow,
+        stacks: stacks.as_ref(),
+        callers: args.callers,
+        began_ns,
+        only: &only,
+    };
     let mut damage = Ok(());
     let printed = output::styled_stdout(|out| {
         damage = match &stacks {
-            Some(stacks) if args.folded => fold(reader, stacks, &args.only, out)?,
+            Some(stacks) if args.folded => fold(reader, stacks, &only, out)?,
             _ => print(reader, how, out)?,
         };
         Ok(())
@@ -76,6 +89,8 @@ pub(crate) struct How<'a> {
     pub(crate) stacks: Option<&'a Stacks>,
     /// Whether each line ends with the instruction that made the call.
     pub(crate) callers: bool,
+    /// When the recording began, where times of day are printed.
+    pub(crate) began_ns: Option<u64>,
     pub(crate) only: &'a Only,
 }
 
@@ -122,7 +137,8 @@ pub(crate) fn print<R: Read>(
             // They say what others refer to.
             continue;
         } else {
-            line::line(out, &event, areas, caller.as_ref().filter(|_| how.callers))?;
+            let caller = caller.filter(|_| how.callers);
+            line::line(out, &event, &Beside { areas, caller, began_ns: how.began_ns })?;
             if let Some(stacks) = how.stacks
                 && let Some(stack) = event.stack.and_then(|number| stacks.stack(number))
             {

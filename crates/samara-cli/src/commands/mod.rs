@@ -100,18 +100,24 @@ fn words(header: &Header) -> Vec<OsString> {
     words.map(|word| OsStr::from_bytes(&name_bytes(word)).to_owned()).collect()
 }
 
-/// Opens a trace of which a moment is wanted, and finds out which event that is ([`moment`]).
-/// Prints why if that fails.
+/// Opens a trace of which a moment is wanted, and finds out which event or time that is. Prints why
+/// if that fails.
 fn open_at(path: &Path, at: Option<Moment>, pid: Option<u32>) -> Result<(Option<Moment>, TraceReader<File>), ExitCode> {
-    Ok((moment(path, at, pid)?, open(path)?))
+    let at = if at == Some(Moment::Peak) { Some(peak(path, pid)?) } else { at };
+    let reader = open(path)?;
+    let at = at.map(|at| on(path, at, reader.header())).transpose()?;
+    Ok((at, reader))
 }
 
-/// The event at which the process, the first one of the trace if none is given, had the most areas;
-/// other moments as they are. Prints why if it cannot be found. A trace is opened again afterwards.
-fn moment(path: &Path, at: Option<Moment>, pid: Option<u32>) -> Result<Option<Moment>, ExitCode> {
-    if at != Some(Moment::Peak) {
-        return Ok(at);
-    }
+/// A moment as one of this trace. Prints why if that fails.
+fn on(path: &Path, at: Moment, header: &Header) -> Result<Moment, ExitCode> {
+    let why = || failed(format!("{} does not say when it began: give a time since then (1.5s)", shown(path)));
+    at.on(header).ok_or_else(why)
+}
+
+/// The event at which the process, the first one of the trace if none is given, had the most areas.
+/// Prints why if it cannot be found. A trace is opened again afterwards.
+fn peak(path: &Path, pid: Option<u32>) -> Result<Moment, ExitCode> {
     if path.metadata().is_ok_and(|file| !file.is_file()) {
         return Err(failed(format!("{}: the peak is found by reading the trace twice: give a file", shown(path))));
     }
@@ -126,7 +132,7 @@ fn moment(path: &Path, at: Option<Moment>, pid: Option<u32>) -> Result<Option<Mo
             most = (areas, event.seq);
         }
     }
-    Ok(Some(Moment::Event(most.1)))
+    Ok(Moment::Event(most.1))
 }
 
 /// The stacks of a trace, which is opened again afterwards. Prints why if that fails.

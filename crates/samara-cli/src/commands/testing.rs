@@ -39,7 +39,11 @@ pub fn show(
 pub fn events(input: impl Read, json: bool, out: &mut dyn Write) -> Result<(), String> {
     let reader = TraceReader::new(input).map_err(|error| error.to_string())?;
     let only = Only::default();
-    said(events::print(reader, How { json, flush: false, stacks: None, callers: true, only: &only }, out))
+    said(events::print(
+        reader,
+        How { json, flush: false, stacks: None, callers: true, began_ns: Some(1), only: &only },
+        out,
+    ))
 }
 
 fn said(printed: io::Result<Result<(), FileError>>) -> Result<(), String> {
@@ -60,7 +64,7 @@ pub fn stacks(input: impl Read + Clone, out: &mut dyn Write) -> Result<(), Strin
     let only = Only::default();
     said(events::print(
         open()?,
-        How { json: false, flush: false, stacks: Some(&stacks), callers: false, only: &only },
+        How { json: false, flush: false, stacks: Some(&stacks), callers: false, began_ns: None, only: &only },
         out,
     ))?;
     said(events::fold(open()?, &stacks, &only, out))

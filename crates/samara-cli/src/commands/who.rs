@@ -111,7 +111,7 @@ fn tell(out: &mut dyn Write, event: &Event, now: Option<&AreaRecord>, as_json: b
         json::event(out, event, None, None, None)?;
         return out.write_all(b"}\n");
     }
-    line::line(out, event, None, None)?;
+    line::line(out, event, &line::Beside::default())?;
     match now {
         Some(area) => {
             let text = name_text(&MapsLine(area).to_bytes());

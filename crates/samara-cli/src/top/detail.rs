@@ -116,7 +116,7 @@ fn slow(state: &State, now_ns: u64, seq: u64) -> Option<Vec<String>> {
     let slow = state.slow(now_ns).find(|slow| slow.event.seq == seq)?;
     let mut text = Vec::new();
     // Writing to memory cannot fail.
-    let _ = line::line(&mut text, &slow.event, None, None);
+    let _ = line::line(&mut text, &slow.event, &line::Beside::default());
     let text = String::from_utf8_lossy(&text);
     let mut lines = vec![strip_str(&text).to_string().trim().to_owned(), String::new()];
     let sites = state.sites();

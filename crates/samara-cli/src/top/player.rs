@@ -178,7 +178,7 @@ impl Player {
         let is_back = match wanted {
             Moment::Time(ns) => ns < self.now_ns(),
             Moment::Event(seq) => seq < self.state.events().saturating_sub(1),
-            Moment::Peak => false, // it was found out which event that is
+            Moment::Clock(_) | Moment::Peak => false, // it was found out which event or time that is
         };
         if is_back {
             let opened = File::open(&self.path).map_err(|error| error.to_string());

@@ -41,6 +41,40 @@ fn events_as_json() {
 }
 
 #[test]
+fn times_of_day() {
+    let dir = tempfile::tempdir().unwrap();
+    trace(dir.path());
+    // The recording began at 2026-01-02T03:04:05.678Z.
+    let printed = |args: &[&str]| {
+        let output = run(dir.path(), args);
+        assert!(output.status.success(), "{}", said(&output));
+        stdout(&output)
+    };
+    for (clock, since) in
+        [("2026-01-02T03:04:05.682Z", "4ms"), ("2026-01-02 03:04:06", "322ms"), ("2025-01-01T00:00:00Z", "0ns")]
+    {
+        if since != "0ns" {
+            let show = |at| printed(&["show", "t.samara", "--at", at]);
+            assert_eq!(show(clock), show(since));
+        }
+        for side in ["--from", "--to"] {
+            let events = |at| printed(&["events", "t.samara", side, at]);
+            assert_eq!(events(clock), events(since), "{side} {clock}");
+        }
+    }
+    let events = printed(&["events", "t.samara", "--clock"]);
+    let times: Vec<&str> = events.lines().filter_map(|line| line.split_whitespace().nth(1)).collect();
+    let since = printed(&["events", "t.samara"]);
+    let seconds = |text: &str| text.rsplit(':').next().unwrap().parse::<f64>().unwrap();
+    for (clock, line) in times.iter().zip(since.lines()) {
+        assert!(clock.starts_with("03:04:0"), "{clock}");
+        let since: f64 = line.split_whitespace().nth(1).unwrap().parse().unwrap();
+        assert!((seconds(clock) - 5.678 - since).abs() < 1e-5, "{clock} {line}");
+    }
+    assert_eq!(times.len(), since.lines().count());
+}
+
+#[test]
 fn show_at_moments() {
     let dir = tempfile::tempdir().unwrap();
     trace(dir.path());
