@@ -131,7 +131,9 @@ fn definitions(u: &mut Unstructured<'_>) -> Result<Vec<Event>> {
     }
     for _ in 0..u.int_in_range(0..=20)? {
         let at = number64(u)?;
-        defined.push(define(EventKind::Symbol, [u.int_in_range(0..=modules - 1)?, at], text(u, 1 << 12)?));
+        let mut symbol = define(EventKind::Symbol, [u.int_in_range(0..=modules - 1)?, at], text(u, 1 << 12)?);
+        symbol.args[2] = u.int_in_range(0..=1 << 12)?;
+        defined.push(symbol);
     }
     if u.ratio(1, 8)? {
         let kind = *u.choose(&[EventKind::Module, EventKind::Stack, EventKind::Symbol])?;

@@ -100,21 +100,21 @@ impl Serialize for One<'_> {
                 StackEnd::Lost => "lost",
             });
             map.serialize_entry("stack_end", &end)?;
-            map.serialize_entry("frames", &stack.map(|stack| frames(stacks, stack)))?;
+            map.serialize_entry("frames", &stack.map(|stack| frames(stacks, stack, e.entry_ns)))?;
         }
         map.end()
     }
 }
 
-/// The frames of a stack, the innermost first.
-pub(crate) fn frames(stacks: &Stacks, stack: &Stack) -> Value {
+/// The frames of a stack as they were at a moment, the innermost first.
+pub(crate) fn frames(stacks: &Stacks, stack: &Stack, ns: u64) -> Value {
     let function = |f: &Function| json!({"name": f.name, "place": f.place});
     let frame = |frame: &Frame| {
         json!({
             "module": stacks.module(frame).map(|module| &module.name),
             "address": frame.at,
             "guessed": frame.guessed,
-            "functions": stacks.functions(frame).iter().map(function).collect::<Vec<_>>(),
+            "functions": stacks.functions_at(frame, ns).iter().map(function).collect::<Vec<_>>(),
         })
     };
     stack.frames.iter().map(frame).collect()

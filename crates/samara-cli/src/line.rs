@@ -111,10 +111,11 @@ fn call(out: &mut dyn Write, event: &Event) -> io::Result<()> {
     }
 }
 
-/// Writes the frames of a stack, each on a line of its own that begins with a newline.
-pub(crate) fn stack(out: &mut dyn Write, stacks: &Stacks, stack: &Stack) -> io::Result<()> {
+/// Writes the frames of a stack as they were at a moment, each on a line of its own that begins
+/// with a newline.
+pub(crate) fn stack(out: &mut dyn Write, stacks: &Stacks, stack: &Stack, ns: u64) -> io::Result<()> {
     for frame in &stack.frames {
-        write!(out, "\n{:20}{}", "", clean(&stacks.shown(frame).to_string()))?;
+        write!(out, "\n{:20}{}", "", clean(&stacks.shown_at(frame, ns).to_string()))?;
     }
     match stack.end {
         StackEnd::First => Ok(()),

@@ -341,7 +341,7 @@ pub(crate) fn parts(why: &Why, sites: Sites<'_>) -> Value {
             "bytes": held.map_or(0, |held| held.bytes),
             "alive": held.map_or(0, |held| held.alive),
             "stack": site.stack,
-            "frames": sites.stack(site).map(|stack| crate::json::frames(sites.stacks, stack)),
+            "frames": sites.stack(site).map(|stack| crate::json::frames(sites.stacks, stack, u64::MAX)),
         }))
     };
     json!({

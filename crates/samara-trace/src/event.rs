@@ -58,7 +58,8 @@ pub enum EventKind {
     Stack,
     /// What is at the address `args[1]` of the module `args[0]`. `text` has a line for each
     /// function there, the innermost first: its name, a tab, and the place in the source, if it is
-    /// known (`dir/file.c:12`).
+    /// known (`dir/file.c:12`). `args[2]`: from when on, as [`Event::entry_ns`] counts; code of a
+    /// JIT compiler may be replaced.
     Symbol,
 }
 

@@ -142,7 +142,7 @@ pub(crate) fn print<R: Read>(
             if let Some(stacks) = how.stacks
                 && let Some(stack) = event.stack.and_then(|number| stacks.stack(number))
             {
-                line::stack(out, stacks, stack)?;
+                line::stack(out, stacks, stack, event.entry_ns)?;
             }
         }
         out.write_all(b"\n")?;

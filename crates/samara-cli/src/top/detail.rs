@@ -94,7 +94,7 @@ fn place(state: &State, now_ns: u64, number: u32) -> Option<Vec<String>> {
 fn frames(sites: why::Sites<'_>, stack: &samara_trace::file::Stack) -> Vec<String> {
     let mut text = Vec::new();
     // Writing to memory cannot fail.
-    let _ = line::stack(&mut text, sites.stacks(), stack);
+    let _ = line::stack(&mut text, sites.stacks(), stack, u64::MAX);
     let text = String::from_utf8_lossy(&text);
     let plain = strip_str(&text).to_string();
     plain.lines().map(|line| line.trim().to_owned()).filter(|line| !line.is_empty()).collect()

@@ -4,7 +4,7 @@ use std::process::Command;
 
 use crate::samples::{events, run, said, stderr, stdout, trace, trace_of};
 use crate::skip::skipped;
-use samara_trace::event::EventKind;
+use samara_trace::event::{Event, EventKind};
 
 const PROGRAM: &str = "
 #include <sys/mman.h>
@@ -59,6 +59,44 @@ fn each_call_has_its_stack() {
     assert!(summary.contains("events t.samara --stacks | less"), "{summary}");
     let recorded = stderr(&output);
     assert!(recorded.contains(row), "the same when it is recorded: {recorded}");
+}
+
+/// Code of a JIT compiler that was replaced: each call has the name of its time, a sum the last.
+#[test]
+fn a_call_has_the_names_of_its_time() {
+    let dir = tempfile::tempdir().unwrap();
+    let call = events().into_iter().find(|event| event.nr == Some(9)).unwrap();
+    let define = |kind, args: [u64; 3], text: &str| Event {
+        kind,
+        nr: None,
+        args: [args[0], args[1], args[2], 0, 0, 0],
+        text: text.into(),
+        plan: vec![],
+        window: None,
+        areas: vec![],
+        ..call.clone()
+    };
+    let mut all = vec![
+        define(EventKind::Module, [0, 0, 0], "- [anon]"),
+        define(EventKind::Stack, [0, 0, 0], "0+10"),
+        Event { entry_ns: 1_000, exit_ns: 1_000, stack: Some(0), ..call.clone() },
+        Event { entry_ns: 3_000, exit_ns: 3_000, stack: Some(0), ..call.clone() },
+        define(EventKind::Symbol, [0, 16, 500], "first"),
+        define(EventKind::Symbol, [0, 16, 2_000], "second"),
+    ];
+    all.iter_mut().zip(0..).for_each(|(event, seq)| event.seq = seq);
+    trace_of(dir.path(), &all);
+    let printed = |how: &[&str]| stdout(&run(dir.path(), &[&["events", "t.samara"], how].concat()));
+    let lines = printed(&["--stacks"]);
+    let names: Vec<&str> = lines.lines().map(str::trim).filter(|line| ["first", "second"].contains(line)).collect();
+    assert_eq!(names, ["first", "second"], "{lines}");
+    let json = printed(&["--stacks", "--json"]);
+    let name = |line: &str| {
+        let event: serde_json::Value = serde_json::from_str(line).unwrap();
+        event["frames"][0]["functions"][0]["name"].as_str().map(str::to_owned)
+    };
+    assert_eq!(json.lines().filter_map(name).collect::<Vec<_>>(), ["first", "second"]);
+    assert_eq!(printed(&["--folded"]).trim(), "second;mmap 2");
 }
 
 #[test]

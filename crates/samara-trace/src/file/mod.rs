@@ -54,7 +54,7 @@ pub use reader::TraceReader;
 pub use replay::{Place, Process, Replay, ReplayError, Space};
 pub use schema::{FORMAT, Header};
 pub use sink::{FileSink, Written};
-pub(crate) use stacks::{FRAMES, FUNCTIONS, MAX_FRAMES};
+pub(crate) use stacks::{FRAMES, FUNCTIONS, MAX_FRAMES, NAMES_AT};
 pub use stacks::{Frame, Function, Module, Stack, StackEnd, StackError, Stacks};
 pub use summary::{CallTotals, Failure, Largest, ProcessTotals, ResidentPeak, StackTotals, Summary, Tally};
 pub use text::{Printable, name_bytes, name_text};

@@ -21,6 +21,9 @@ const NAME_BYTES: usize = 4096;
 /// Most functions at one address.
 pub(crate) const FUNCTIONS: usize = 64;
 
+/// Most names that an address has at one time or another.
+pub(crate) const NAMES_AT: usize = 64;
+
 /// Most bytes of all names and places together, and of what keeps them.
 const MAX_TEXT: usize = 256 << 20;
 
@@ -66,8 +69,14 @@ pub struct Stacks {
     stacks: Vec<Stack>,
     frames: usize,
     text: usize,
-    symbols: HashMap<(u32, u64), Vec<Function>>,
+    /// By module and address.
+    symbols: HashMap<(u32, u64), Vec<Named>>,
+    /// How many they are.
+    named: usize,
 }
+
+/// From when on an address had these functions.
+type Named = (u64, Vec<Function>);
 
 /// A file with code, or code without a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -185,7 +194,7 @@ impl Stacks {
             EventKind::Symbol => {
                 let module = u32::try_from(event.args[0]).ok().filter(|module| (*module as usize) < self.modules.len());
                 let module = module.ok_or(wrong("a symbol of a module that is not defined"))?;
-                if self.symbols.len() >= MAX_NUMBER {
+                if self.named >= MAX_NUMBER {
                     return Err(wrong("more symbols than the reader keeps"));
                 }
                 if event.text.split(['\n', '\t']).any(|name| name.len() > NAME_BYTES) {
@@ -195,8 +204,21 @@ impl Stacks {
                     let (name, place) = line.split_once('\t').unwrap_or((line, ""));
                     Function { name: name.to_owned(), place: place.to_owned() }
                 };
-                self.symbols
-                    .insert((module, event.args[1]), event.text.split('\n').take(FUNCTIONS).map(function).collect());
+                let functions = event.text.split('\n').take(FUNCTIONS).map(function).collect();
+                let (since, all) = (event.args[2], self.symbols.entry((module, event.args[1])).or_default());
+                let is_full = all.len() == NAMES_AT;
+                let before = all.partition_point(|(other, _)| *other < since);
+                match all.get_mut(before).filter(|(other, _)| *other == since) {
+                    Some((_, known)) => *known = functions,
+                    None if is_full => {
+                        return Err(wrong("more names of an address than a recorder keeps"));
+                    }
+                    None => {
+                        all.reserve_exact(1);
+                        all.insert(before, (since, functions));
+                        self.named += 1;
+                    }
+                }
             }
             _ => {}
         }
@@ -224,15 +246,29 @@ impl Stacks {
     }
 
     /// The functions at a frame's address, the innermost inlined one first. Empty if none is known.
+    /// Of compiled code that was replaced, the last.
     pub fn functions(&self, frame: &Frame) -> &[Function] {
-        self.symbols.get(&(frame.module, frame.at)).map_or(&[], Vec::as_slice)
+        self.functions_at(frame, u64::MAX)
+    }
+
+    /// The functions at a frame's address at a moment, as [`Event::entry_ns`] counts. Before the
+    /// first that is known to have been there, that one.
+    pub fn functions_at(&self, frame: &Frame, ns: u64) -> &[Function] {
+        let all = self.symbols.get(&(frame.module, frame.at)).map_or(&[][..], Vec::as_slice);
+        let after = all.partition_point(|(since, _)| *since <= ns);
+        all.get(after.saturating_sub(1)).map_or(&[], |(_, functions)| functions)
     }
 
     /// A frame for a person: its function and place, or else its module and address, after a `?`
     /// if it is guessed. Inlined functions come first, parted by ` < `. Text of the traced program
     /// is not escaped.
     pub fn shown<'s>(&'s self, frame: &'s Frame) -> impl fmt::Display + 's {
-        Shown { stacks: self, frame }
+        self.shown_at(frame, u64::MAX)
+    }
+
+    /// A frame as [`shown`](Self::shown), with its [functions at a moment](Self::functions_at).
+    pub fn shown_at<'s>(&'s self, frame: &'s Frame, ns: u64) -> impl fmt::Display + 's {
+        Shown { stacks: self, frame, functions: self.functions_at(frame, ns) }
     }
 
     /// The names of all functions at a frame's address, the outermost first, or its module and
@@ -260,6 +296,7 @@ fn parse(text: &str) -> Option<Frame> {
 struct Shown<'s> {
     stacks: &'s Stacks,
     frame: &'s Frame,
+    functions: &'s [Function],
 }
 
 impl fmt::Display for Shown<'_> {
@@ -267,8 +304,7 @@ impl fmt::Display for Shown<'_> {
         if self.frame.guessed {
             f.write_str("? ")?;
         }
-        let functions = self.stacks.functions(self.frame);
-        for (i, Function { name, place }) in functions.iter().enumerate() {
+        for (i, Function { name, place }) in self.functions.iter().enumerate() {
             f.write_str(if i > 0 { " < " } else { "" })?;
             match (name.is_empty(), place.is_empty()) {
                 (false, true) => f.write_str(name)?,
@@ -276,7 +312,7 @@ impl fmt::Display for Shown<'_> {
                 (true, _) => write!(f, "{} at {place}", self.stacks.address(self.frame))?,
             }
         }
-        if functions.is_empty() {
+        if self.functions.is_empty() {
             f.write_str(&self.stacks.address(self.frame))?;
         }
         Ok(())

@@ -9,7 +9,11 @@
 //! - **STACKS-2** A module is read from the file that is mapped, by the kernel's link to it where
 //!   that can be followed. So it may have been deleted, replaced, or be in another mount namespace.
 //!   It is not read where that may wait for a process, which may be stopped.
+//! - **STACKS-3** What a compiler wrote of its code is read at the end only, from regular files
+//!   that belong to the user of the process. Code that was replaced has each name with its time.
 
+mod compiled;
+mod jitdump;
 mod memory;
 mod module;
 mod rule;
@@ -30,6 +34,7 @@ use crate::journal::{Journal, Who};
 use crate::os::sys::{self, Tid};
 use crate::space::model::Model;
 use crate::space::{SpaceId, host};
+use crate::stacks::compiled::Dumps;
 use crate::stacks::memory::StackMemory;
 use crate::stacks::module::Module;
 use crate::stacks::rule::Rule;
@@ -110,6 +115,7 @@ pub(crate) struct Stacks {
     /// Frames of all stacks.
     frames: usize,
     spaces: HashMap<SpaceId, Unwinding>,
+    dumps: Dumps,
 }
 
 /// A task whose stack is wanted.
@@ -139,6 +145,10 @@ impl Stacks {
         for number in known..self.modules.len() {
             self.write_module(number, asked, journal);
         }
+        let mut modules = frames.iter().filter_map(|frame| self.modules.get(frame.module as usize));
+        if let Some(compiled) = modules.find(|module| module.process.is_some()) {
+            self.dumps.look((asked.who.pid, asked.who.tid), compiled.owner, asked.model);
+        }
         let number = u32::try_from(self.by_frames.len()).ok()?;
         if self.frames + frames.len() > MAX_FRAMES && !self.by_frames.contains_key(&(frames.as_slice().into(), end)) {
             journal.note("the stacks that differ have more than 8 Mi functions: later ones are not kept".into());
@@ -164,8 +174,10 @@ impl Stacks {
         self.spaces.remove(&space);
     }
 
-    /// Writes what is at the addresses of all frames, as far as files say it.
-    pub(crate) fn write_symbols(&self, who: Who, journal: &mut Journal<'_>) {
+    /// Writes what is at the addresses of all frames, as far as files say it. The recording of
+    /// `root` began at `start_ns`.
+    pub(crate) fn write_symbols(&self, (root, start_ns, now): (Tid, u64, u64), journal: &mut Journal<'_>) {
+        let who = Who { pid: root, tid: root, entry_ns: now, exit_ns: now };
         if self.unnamed > 0 {
             journal.note(format!(
                 "stacks: the functions of {} files are not named: {} are kept open at most",
@@ -180,11 +192,20 @@ impl Stacks {
             }
         }
         for (number, (module, addresses)) in self.modules.iter().zip(addresses).enumerate() {
-            symbols::each(module, &addresses, |at, text| {
+            let mut write = |at, since, text: &str| {
                 let mut event = journal.blank(EventKind::Symbol, 0, who);
-                (event.args[0], event.args[1], event.text) = (number as u64, at, text);
+                (event.args[0], event.args[1], event.args[2]) = (number as u64, at, since);
+                event.text = text.to_owned();
                 journal.write(event);
-            });
+            };
+            match module.process {
+                Some(process) => {
+                    let since_start = |since: u64| since.saturating_sub(start_ns);
+                    let found = |at, since, name: &str| write(at, since_start(since), name);
+                    self.dumps.each((process, module.owner), &addresses, now, found);
+                }
+                None => symbols::each(module, &addresses, |at, text| write(at, 0, &text)),
+            }
         }
     }
 

@@ -95,13 +95,7 @@ impl Module {
     /// The file that a task has mapped at these addresses. Without what cannot be read of it.
     pub(crate) fn of_file(tid: Tid, (start, end): (u64, u64), name: &str) -> Self {
         let mut module = Module { name: name.to_owned(), ..Module::default() };
-        // The link leads to the very file, and needs a capability. The name may lead to another one
-        // by now, which is seen by its build id where symbols are looked for.
-        let link = PathBuf::from(format!("/proc/{tid}/map_files/{start:x}-{end:x}"));
-        let bytes = name_bytes(name);
-        let inside = Path::new(OsStr::from_bytes(&bytes));
-        let named = PathBuf::from(format!("/proc/{tid}/root")).join(inside.strip_prefix("/").unwrap_or(inside));
-        module.file = open_regular(&link).or_else(|| open_regular(&named));
+        module.file = open_mapped(tid, (start, end), name);
         if let Some(file) = &module.file {
             let cache = ReadCache::new(file);
             if let Ok(elf) = object::File::parse(&cache) {
@@ -121,6 +115,17 @@ impl Module {
         let segment = self.segments.iter().filter(holds).max_by_key(|segment| segment.offsets.start)?;
         Some(start.wrapping_sub(offset).wrapping_add(segment.offsets.start).wrapping_sub(segment.address))
     }
+}
+
+/// Opens the file of this name that a task has mapped at these addresses, if it is a regular one.
+pub(super) fn open_mapped(tid: Tid, (start, end): (u64, u64), name: &str) -> Option<File> {
+    // The link leads to the very file, and needs a capability. The name may lead to another one
+    // by now, which is seen by its build id where symbols are looked for.
+    let link = PathBuf::from(format!("/proc/{tid}/map_files/{start:x}-{end:x}"));
+    let bytes = name_bytes(name);
+    let inside = Path::new(OsStr::from_bytes(&bytes));
+    let named = PathBuf::from(format!("/proc/{tid}/root")).join(inside.strip_prefix("/").unwrap_or(inside));
+    open_regular(&link).or_else(|| open_regular(&named))
 }
 
 /// Opens a file to read it, if it is a regular one. Nothing else is opened: a FIFO would wait for a

@@ -1,13 +1,11 @@
 //! Names what is at addresses of a module: functions, inlined ones too, and places in the source.
-//! Reads debug files by their build ids, and what a JIT compiler leaves behind for `perf`.
+//! Reads debug files by their build ids. Does not know compiled code without a file.
 //!
 //! Called once, after the program.
 
 use std::collections::BTreeSet;
 use std::fs::File;
-use std::io::Read;
-use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use addr2line::{Context, demangle_auto};
@@ -16,13 +14,9 @@ use object::{Object, ObjectSymbol, ReadCache};
 
 use super::module::{Module, content, hex, open_regular};
 use crate::file::FUNCTIONS;
-use crate::os::sys::Tid;
 
 /// Most bytes of a name, of a function or of a file, that are kept.
-const NAME_BYTES: usize = 1024;
-
-/// Most bytes of a file of JIT-compiled code's names that are read.
-const PERF_MAP_BYTES: u64 = 32 << 20;
+pub(super) const NAME_BYTES: usize = 1024;
 
 /// The largest file that is read, and most bytes of its sections after decompression.
 const FILE_BYTES: u64 = 1 << 30;
@@ -32,30 +26,15 @@ pub(crate) fn each(module: &Module, addresses: &BTreeSet<u64>, mut found: impl F
     if addresses.is_empty() {
         return;
     }
-    match (module.process, &module.file) {
-        (Some(process), _) => {
-            let compiled = perf_map(process, module.owner);
-            for at in addresses {
-                let before = compiled.partition_point(|(start, _, _)| start <= at);
-                if let Some((_, _, name)) =
-                    before.checked_sub(1).and_then(|i| compiled.get(i)).filter(|(_, end, _)| at < end)
-                {
-                    found(*at, name.clone());
-                }
-            }
+    let Some(file) = &module.file else { return };
+    let debug = module.build_id.as_deref().and_then(debug_file);
+    let caches: Vec<Cache> = debug.iter().chain([file]).filter_map(cache).collect();
+    let elves: Vec<_> = caches.iter().filter_map(elf).collect();
+    let files: Vec<Named> = elves.iter().map(Named::new).collect();
+    for at in addresses {
+        if let Some(text) = files.iter().find_map(|file| file.text(*at)) {
+            found(*at, text);
         }
-        (None, Some(file)) => {
-            let debug = module.build_id.as_deref().and_then(debug_file);
-            let caches: Vec<Cache> = debug.iter().chain([file]).filter_map(cache).collect();
-            let elves: Vec<_> = caches.iter().filter_map(elf).collect();
-            let files: Vec<Named> = elves.iter().map(Named::new).collect();
-            for at in addresses {
-                if let Some(text) = files.iter().find_map(|file| file.text(*at)) {
-                    found(*at, text);
-                }
-            }
-        }
-        (None, None) => {}
     }
 }
 
@@ -146,7 +125,8 @@ impl<'f> Named<'f> {
     }
 }
 
-fn line(name: &str, place: Option<&str>) -> String {
+/// A line of a symbol's text, without what a line cannot have.
+pub(super) fn line(name: &str, place: Option<&str>) -> String {
     let kept = |text: &str| -> String {
         let end = text.char_indices().map(|(i, c)| i + c.len_utf8()).take_while(|end| *end <= NAME_BYTES).last();
         text.get(..end.unwrap_or(0)).unwrap_or_default().replace(|c: char| c.is_control(), " ")
@@ -155,29 +135,4 @@ fn line(name: &str, place: Option<&str>) -> String {
         Some(place) => format!("{}\t{}", kept(name), kept(place)),
         None => kept(name),
     }
-}
-
-/// What a JIT compiler says of its code, by address: first address, end, name. Of code that was
-/// replaced, the last. Everybody may write to that folder, so the file must be the process's own.
-fn perf_map(process: Tid, owner: Option<u32>) -> Vec<(u64, u64, String)> {
-    use std::io::{BufRead, BufReader};
-    let path = PathBuf::from(format!("/tmp/perf-{process}.map"));
-    let is_own = |file: &std::fs::Metadata| file.is_file() && Some(file.uid()) == owner;
-    if !path.symlink_metadata().is_ok_and(|file| is_own(&file)) {
-        return Vec::new();
-    }
-    let file = open_regular(&path).filter(|file| file.metadata().is_ok_and(|file| is_own(&file)));
-    let Some(file) = file else { return Vec::new() };
-    let mut code = std::collections::BTreeMap::new();
-    for text in BufReader::new(file.take(PERF_MAP_BYTES)).split(b'\n').map_while(Result::ok) {
-        let text = String::from_utf8_lossy(&text);
-        let mut words = text.splitn(3, ' ');
-        let mut number = || u64::from_str_radix(words.next()?, 16).ok();
-        if let (Some(start), Some(len)) = (number(), number())
-            && let Some(name) = words.next()
-        {
-            code.insert(start, (start.saturating_add(len), line(name, None)));
-        }
-    }
-    code.into_iter().map(|(start, (end, name))| (start, end, name)).collect()
 }

@@ -267,7 +267,7 @@ impl<'a> Tracer<'a> {
         let (root, now) = (self.root, sys::now_ns());
         self.journal.counters.wall_ns = now - start_ns;
         if let Some(stacks) = &self.stacks {
-            stacks.write_symbols(Who { pid: root, tid: root, entry_ns: now, exit_ns: now }, &mut self.journal);
+            stacks.write_symbols((root, start_ns, now), &mut self.journal);
         }
         if let Some(error) = self.failed {
             return Err(error);

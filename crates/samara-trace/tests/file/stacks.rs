@@ -41,6 +41,29 @@ fn stacks_are_read() {
     assert_eq!(frames.map(|frame| stacks.names(&frame).swap_remove(0)), ["lib a.so+0xffffffffffffffff", "outer"]);
 }
 
+/// Compiled code that was replaced, in whichever order a file has its names.
+#[test]
+fn an_address_has_names_one_after_another() {
+    let mut stacks = Stacks::default();
+    stacks.note(&module(0)).unwrap();
+    let symbol = |since: u64, name: &str| {
+        let mut event = defines(EventKind::Symbol, [0, 16], name);
+        event.args[2] = since;
+        event
+    };
+    for event in [symbol(200, "second"), symbol(300, "overwritten"), symbol(100, "first"), symbol(300, "third")] {
+        stacks.note(&event).unwrap();
+    }
+    let frame = Frame { module: 0, at: 16, guessed: false };
+    let at = |ns| stacks.shown_at(&frame, ns).to_string();
+    let names = [0, 100, 199, 200, 299, 300, u64::MAX].map(at);
+    assert_eq!(names, ["first", "first", "first", "second", "second", "third", "third"]);
+    assert_eq!(stacks.functions_at(&frame, 200), [Function { name: "second".into(), place: String::new() }]);
+    assert_eq!((stacks.shown(&frame).to_string(), stacks.names(&frame)), ("third".into(), vec!["third".into()]));
+    let more = (4..).find(|n| stacks.note(&symbol(n * 100, "more")).is_err());
+    assert_eq!(more, Some(65), "64 names");
+}
+
 #[test]
 fn what_cannot_be_is_refused() {
     let stack = |text: &str| defines(EventKind::Stack, [0, 0], text);

@@ -21,6 +21,7 @@ mod rare_calls;
 mod recorder;
 mod scheduling;
 mod stacks;
+mod stacks_compiled;
 mod syscalls;
 mod waiting_calls;
 
@@ -151,7 +152,14 @@ fn trials() -> Vec<Trial> {
     trials.push(Trial::test("not_found", not_found));
     trials.push(Trial::test("not_executable", not_executable));
     trials.push(Trial::test("script_without_interpreter_line", script));
-    let own = [attaching::TRIALS, engine::TRIALS, placement::TRIALS, recorder::TRIALS, stacks::TRIALS];
+    let own = [
+        attaching::TRIALS,
+        engine::TRIALS,
+        placement::TRIALS,
+        recorder::TRIALS,
+        stacks::TRIALS,
+        stacks_compiled::TRIALS,
+    ];
     for (name, body) in own.into_iter().flatten() {
         trials.push(Trial::test(*name, body));
     }

@@ -17,7 +17,6 @@ pub(crate) const TRIALS: &[(&str, Body)] = &[
     ("stacks_are_those_of_backtrace", as_backtrace_sees),
     ("stacks_of_other_languages", of_other_languages),
     ("stacks_of_go", of_go),
-    ("stacks_of_compiled_code", compiled),
     ("stacks_of_signal_handlers", signalled),
     ("stacks_of_tables_that_mislead", misled),
     ("stacks_of_what_is_not_there", odd),
@@ -39,7 +38,7 @@ const KINDS: &[(&str, &[&str])] = &[
 ];
 
 /// The function that a frame is in.
-fn name(stacks: &Stacks, frame: &Frame) -> String {
+pub(crate) fn name(stacks: &Stacks, frame: &Frame) -> String {
     stacks.names(frame).swap_remove(0)
 }
 
@@ -52,7 +51,7 @@ fn recorded(program: &Path, out: &Path) -> Result<(Vec<Event>, Stacks), Failed> 
     with_stacks(&options)
 }
 
-fn with_stacks(options: &Options) -> Result<(Vec<Event>, Stacks), Failed> {
+pub(crate) fn with_stacks(options: &Options) -> Result<(Vec<Event>, Stacks), Failed> {
     let mut events: Vec<Event> = Vec::new();
     let outcome = record(options, &mut events)?;
     expect("no difference", outcome.counters.differences == 0)?;
@@ -66,20 +65,20 @@ fn build(dir: &Path, options: &[&str]) -> bool {
         && build_from(dir, include_str!("stacks.c"), options)
 }
 
-fn build_from(dir: &Path, text: &str, options: &[&str]) -> bool {
+pub(crate) fn build_from(dir: &Path, text: &str, options: &[&str]) -> bool {
     std::fs::write(dir.join("source.c"), text).is_ok()
         && made(dir, "gcc", &[options, &["-pthread", "-o", "program", "source.c"]].concat())
 }
 
 /// Whether a compiler makes something of its arguments in this directory.
-fn made(dir: &Path, compiler: &str, arguments: &[&str]) -> bool {
+pub(crate) fn made(dir: &Path, compiler: &str, arguments: &[&str]) -> bool {
     Command::new(compiler).args(arguments).current_dir(dir).output().is_ok_and(|made| made.status.success())
 }
 
 /// Says that something is not installed, and fails where it must be.
-fn missing(what: &str) -> Result<(), Failed> {
+pub(crate) fn missing(what: &str) -> Result<(), Failed> {
     expect(&format!("{what} is required"), std::env::var_os("SAMARA_REQUIRE_PROGRAMS").is_none_or(|v| v != "1"))?;
-    println!("skipped: {what}: no compiler that makes such a program");
+    println!("skipped: {what}: not installed, or of a kind that cannot do this");
     Ok(())
 }
 
@@ -188,7 +187,7 @@ fn of_go() -> Result<(), Failed> {
 }
 
 /// The maps of one page, by their addresses.
-fn maps_of_a_page(events: &[Event]) -> BTreeMap<u64, &Event> {
+pub(crate) fn maps_of_a_page(events: &[Event]) -> BTreeMap<u64, &Event> {
     let is_one = |e: &&Event| e.kind == EventKind::Call && e.nr == Some(libc::SYS_mmap as u32) && e.args[1] == 4096;
     events.iter().filter(is_one).map(|e| (e.result as u64, e)).collect()
 }
@@ -220,34 +219,6 @@ fn compare(kind: &str, dir: &Path, named: impl Fn(&[String], Option<&str>) -> bo
     let count = written.lines().count();
     expect(&format!("{kind}: 200 calls and more in {written}"), count >= 200)?;
     Ok(count)
-}
-
-/// Code of a JIT compiler: by its frame pointer, which is a guess, and with the name that it has
-/// for perf. What is no file of the process is not opened.
-fn compiled() -> Result<(), Failed> {
-    let dir = tempfile::tempdir()?;
-    if !build_from(dir.path(), include_str!("compiled.c"), &["-O1", "-g"]) {
-        println!("skipped: no gcc");
-        return Ok(());
-    }
-    for (argument, first_name) in [("", "compiled here"), (" fifo", "[anon]+")] {
-        let out = dir.path().join("out");
-        let script = format!("{}{argument} > {}", dir.path().join("program").display(), out.display());
-        let mut options = Options::new("/bin/sh").args(["-c", &script]);
-        options.stacks = true;
-        let recorded = with_stacks(&options);
-        std::fs::remove_file(std::fs::read_to_string(&out)?.trim())?;
-        let (events, stacks) = recorded?;
-        let call = events.iter().rfind(|e| e.nr == Some(libc::SYS_mmap as u32) && e.args[1] == 4096);
-        let stack = call.and_then(|call| stacks.stack(call.stack?)).ok_or("no stack of the call")?;
-        let frames: Vec<(String, bool)> =
-            stack.frames.iter().map(|frame| (name(&stacks, frame), frame.guessed)).take(3).collect();
-        let [(first, false), (second, true), (third, false)] = &frames[..] else {
-            return Err(format!("{frames:?}").into());
-        };
-        expect(&format!("{frames:?}"), first.starts_with(first_name) && second == "outer" && third == "main")?;
-    }
-    Ok(())
 }
 
 type LastMap = (Vec<(String, bool)>, Stack);

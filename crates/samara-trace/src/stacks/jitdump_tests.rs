@@ -1,0 +1,96 @@
+use std::io::Cursor;
+
+use proptest::prelude::*;
+
+use super::{Code, read};
+
+fn words(words: &[u64]) -> Vec<u8> {
+    words.iter().flat_map(|word| word.to_le_bytes()).collect()
+}
+
+fn header(flags: u64) -> Vec<u8> {
+    words(&[u64::from_le_bytes(*b"DTiJ\x01\0\0\0"), 40, 0, 0, flags])
+}
+
+fn record(kind: u64, since: u64, body: &[u8]) -> Vec<u8> {
+    [words(&[kind | (body.len() as u64 + 16) << 32, since]), body.to_vec()].concat()
+}
+
+/// A function at an address, of as many bytes as its code.
+fn load(since: u64, start: u64, index: u64, name: &str, code: &[u8]) -> Vec<u8> {
+    let fixed = words(&[7 << 32 | 7, start, start, code.len() as u64, index]);
+    record(0, since, &[&fixed, name.as_bytes(), b"\0", code].concat())
+}
+
+fn moved(since: u64, to: u64, len: u64, index: u64) -> Vec<u8> {
+    record(1, since, &words(&[7 << 32 | 7, to, 0, to, len, index]))
+}
+
+fn code(start: u64, end: u64, since: u64, name: &str) -> Code {
+    Code { addresses: start..end, since, name: name.into() }
+}
+
+fn of(parts: &[Vec<u8>]) -> Vec<Code> {
+    read(Cursor::new(parts.concat()), 1000)
+}
+
+#[test]
+fn functions_have_their_times() {
+    let all = [
+        header(0),
+        record(4, 5, &[0; 48]), // unwind tables
+        load(30, 0x1000, 1, "second", &[0; 16]),
+        load(20, 0x2000, 2, "first\n", &[0; 8]),
+        record(2, 6, &[1; 9]), // places in the source
+        moved(40, 0x3000, 8, 2),
+        moved(41, 0x4000, 8, 3),
+        record(3, 50, &[]),
+    ];
+    let expected =
+        [code(0x2000, 0x2008, 20, "first "), code(0x1000, 0x1010, 30, "second"), code(0x3000, 0x3008, 40, "first ")];
+    assert_eq!(of(&all), expected);
+    let other_clock = [header(1), load(20, 0x2000, 2, "first", &[0; 8])];
+    assert_eq!(of(&other_clock), [code(0x2000, 0x2008, 0, "first")]);
+    let later_than_now = [header(0), load(20, 1, 1, "a", &[0]), load(1001, 2, 2, "b", &[0])];
+    assert_eq!(of(&later_than_now), [code(1, 2, 0, "a"), code(2, 3, 0, "b")]);
+}
+
+#[test]
+fn what_cannot_be_ends_the_file() {
+    let good = || load(20, 0x2000, 2, "first", &[0; 8]);
+    let only_good = [code(0x2000, 0x2008, 20, "first")];
+    for wrong in [
+        words(&[0, 20]),                              // shorter than its head
+        words(&[15 << 32, 20]),                       // likewise
+        words(&[39 << 32, 20, 0, 0, 0, 0, 0]),        // shorter than a function
+        words(&[1 | 32 << 32, 20, 0, 0, 0, 0, 0, 0]), // shorter than a move
+        words(&[u64::from(u32::MAX) << 32 | 9, 20]),  // longer than the file
+    ] {
+        assert_eq!(of(&[header(0), good(), wrong, good()]), only_good);
+    }
+    for no_header in [vec![], b"JiTD".to_vec(), words(&[7, 40, 0, 0, 0]), words(&[0x1_4a69_5444, 39, 0, 0, 0])] {
+        assert_eq!(of(&[no_header, good()]), []);
+    }
+    // A function up to the last address, and a name without an end that is longer than one may be.
+    let high = words(&[7, 0, u64::MAX - 1, u64::MAX, 0]);
+    let long = record(0, 20, &[high.as_slice(), &[b'x'; 5000]].concat());
+    let found = of(&[header(0), long, good()]);
+    assert_eq!(found, [code(u64::MAX - 1, u64::MAX, 20, &"x".repeat(1024)), code(0x2000, 0x2008, 20, "first")]);
+}
+
+proptest! {
+    /// Any bytes, and files of which some were changed or cut, are read without a panic.
+    #[test]
+    fn anything_is_read(bytes in any::<Vec<u8>>(), changes in any::<Vec<(u16, u8)>>(), end in any::<u16>()) {
+        read(Cursor::new(bytes.clone()), 1000);
+        let mut file = [header(0), load(20, 4096, 2, "first", &bytes), moved(40, 0, 8, 2), load(41, 0, 2, "", &[])].concat();
+        for (at, byte) in changes {
+            let at = usize::from(at) % file.len();
+            file[at] = byte;
+        }
+        file.truncate(usize::from(end).max(40));
+        for code in read(Cursor::new(file), 1000) {
+            prop_assert!(code.addresses.start <= code.addresses.end && code.name.len() <= 1024);
+        }
+    }
+}

@@ -1,0 +1,124 @@
+//! Call stacks through code that a JIT compiler made: they have the names that it leaves behind for
+//! `perf`, each at its time. Programs of C that do what a compiler does, and node.
+
+use libtest_mimic::Failed;
+use samara_trace::Options;
+use samara_trace::event::{Event, EventKind};
+use samara_trace::file::Stacks;
+
+use crate::expect;
+use crate::recorder::Body;
+use crate::stacks::{build_from, made, maps_of_a_page, missing, name, with_stacks};
+
+pub(crate) const TRIALS: &[(&str, Body)] = &[
+    ("stacks_of_compiled_code", perf_map),
+    ("stacks_of_code_that_is_replaced", replaced),
+    ("stacks_of_node", of_node),
+];
+
+/// Records a script of the shell.
+fn of_script(script: &str) -> Result<(Vec<Event>, Stacks), Failed> {
+    let mut options = Options::new("/bin/sh").args(["-c", script]);
+    options.stacks = true;
+    with_stacks(&options)
+}
+
+/// Code is followed by its frame pointer, which is a guess, and has its name of a perf map. What is
+/// no file of the process is not opened.
+fn perf_map() -> Result<(), Failed> {
+    let dir = tempfile::tempdir()?;
+    if !build_from(dir.path(), include_str!("compiled.c"), &["-O1", "-g"]) {
+        return missing("C");
+    }
+    for (argument, first_name) in [("", "compiled here"), (" fifo", "[anon]+")] {
+        let out = dir.path().join("out");
+        let recorded = of_script(&format!("{}{argument} > {}", dir.path().join("program").display(), out.display()));
+        std::fs::remove_file(std::fs::read_to_string(&out)?.trim())?;
+        let (events, stacks) = recorded?;
+        let call = events.iter().rfind(|e| e.nr == Some(libc::SYS_mmap as u32) && e.args[1] == 4096);
+        let stack = call.and_then(|call| stacks.stack(call.stack?)).ok_or("no stack of the call")?;
+        let frames: Vec<(String, bool)> =
+            stack.frames.iter().map(|frame| (name(&stacks, frame), frame.guessed)).take(3).collect();
+        let [(first, false), (second, true), (third, false)] = &frames[..] else {
+            return Err(format!("{frames:?}").into());
+        };
+        expect(&format!("{frames:?}"), first.starts_with(first_name) && second == "outer" && third == "main")?;
+    }
+    Ok(())
+}
+
+/// Each call has the name that its function had then, by a jitdump file that is to be trusted.
+fn replaced() -> Result<(), Failed> {
+    let dir = tempfile::tempdir()?;
+    if !build_from(dir.path(), include_str!("jitdump.c"), &["-O1", "-g"]) {
+        return missing("C");
+    }
+    let own = ["first", "second", "second", "first"];
+    let last = ["second", "second", "second", "first"];
+    let none = ["[anon]"; 4];
+    for (odd, expected) in
+        [("", own), ("hostile", own), ("clock", last), ("data", none), ("other", none), ("fifo", own)]
+    {
+        let out = dir.path().join("out");
+        let program = dir.path().join("program");
+        let (events, stacks) =
+            of_script(&format!("exec {} {} {odd} > {}", program.display(), dir.path().display(), out.display()))?;
+        let written = std::fs::read_to_string(&out)?;
+        if odd == "other" && written.is_empty() {
+            println!("skipped: a file of another user: only root can make one");
+            continue;
+        }
+        let calls = maps_of_a_page(&events);
+        let of_line = |line: &str| {
+            let (page, _) = line.split_once(' ')?;
+            let call = calls.get(&u64::from_str_radix(page, 16).ok()?)?;
+            let first = stacks.stack(call.stack?)?.frames.first()?;
+            Some(stacks.shown_at(first, call.entry_ns).to_string())
+        };
+        let seen: Option<Vec<String>> = written.lines().map(of_line).collect();
+        let seen = seen.ok_or("a call without a stack")?;
+        let is = |(seen, expected): (&String, &&str)| seen.split('+').next() == Some(expected);
+        // Without root's rights the FIFO is what the file's name leads to.
+        let all = |expected: [&str; 4]| seen.len() == 4 && seen.iter().zip(&expected).all(is);
+        expect(&format!("{odd}: {seen:?}"), all(expected) || odd == "fifo" && all(none))?;
+    }
+    Ok(())
+}
+
+/// Functions of JavaScript, compiled and not, by the file that node writes.
+fn of_node() -> Result<(), Failed> {
+    let dir = tempfile::tempdir()?;
+    let program = "
+        function leaf() { return new WebAssembly.Memory({ initial: 1 }); }
+        function outermost() { return leaf(); }
+        %PrepareFunctionForOptimization(leaf); %PrepareFunctionForOptimization(outermost);
+        outermost(); outermost();
+        %NeverOptimizeFunction(leaf);
+        %OptimizeFunctionOnNextCall(outermost);
+        for (let i = 0; i < 20; i++) outermost();";
+    std::fs::write(dir.path().join("program.js"), program)?;
+    let arguments = ["--perf-prof", "--allow-natives-syntax", "--interpreted-frames-native-stack", "program.js"];
+    if !made(dir.path(), "node", &arguments) {
+        return missing("node");
+    }
+    let script = format!("cd {} && exec node {}", dir.path().display(), arguments.join(" "));
+    let (events, stacks) = of_script(&script)?;
+    let called = |e: &&Event| e.kind == EventKind::Call && e.stack.is_some();
+    let names = |e: &Event| -> Option<Vec<String>> {
+        let frames = &stacks.stack(e.stack?)?.frames;
+        Some(frames.iter().map(|frame| stacks.shown_at(frame, e.entry_ns).to_string()).collect())
+    };
+    let all: Vec<Vec<String>> = events.iter().filter(called).filter_map(names).collect();
+    let of_js = |names: &Vec<String>| {
+        let at = |function: &str| {
+            names.iter().position(|name| name.contains(&format!("{function} ")) && name.contains("program.js"))
+        };
+        at("leaf").is_some_and(|leaf| at("outermost") == Some(leaf + 1))
+    };
+    let count = all.iter().filter(|names| of_js(names)).count();
+    // What V8 marks: ~ is interpreted, * optimised.
+    let kinds = ["JS:~outermost ", "JS:*outermost "]
+        .map(|kind| all.iter().filter(|names| of_js(names) && names.iter().any(|name| name.contains(kind))).count());
+    println!("{count} calls of node: {kinds:?} interpreted and optimised");
+    expect("functions of JavaScript have their names", count >= 22 && kinds.iter().all(|count| *count > 0))
+}
