@@ -32,6 +32,7 @@ make make
 python3 python3
 node nodejs
 java default-jre-headless
+javac default-jdk-headless
 go golang-go
 strace strace
 valgrind valgrind

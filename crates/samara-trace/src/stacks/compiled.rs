@@ -130,7 +130,10 @@ fn perf_map(process: Tid, owner: Option<u32>) -> Vec<(u64, u64, String)> {
     for text in BufReader::new(file.take(PERF_MAP_BYTES)).split(b'\n').map_while(Result::ok) {
         let text = String::from_utf8_lossy(&text);
         let mut words = text.splitn(3, ' ');
-        let mut number = || u64::from_str_radix(words.next()?, 16).ok();
+        let mut number = || {
+            let word = words.next()?;
+            u64::from_str_radix(word.strip_prefix("0x").unwrap_or(word), 16).ok() // Java writes 0x
+        };
         if let (Some(start), Some(len)) = (number(), number())
             && let Some(name) = words.next()
         {

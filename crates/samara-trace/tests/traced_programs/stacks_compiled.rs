@@ -1,10 +1,12 @@
 //! Call stacks through code that a JIT compiler made: they have the names that it leaves behind for
-//! `perf`, each at its time. Programs of C that do what a compiler does, and node.
+//! `perf`, each at its time. Programs of C that do what a compiler does, node, and Java.
+
+use std::collections::BTreeMap;
 
 use libtest_mimic::Failed;
 use samara_trace::Options;
 use samara_trace::event::{Event, EventKind};
-use samara_trace::file::Stacks;
+use samara_trace::file::{Frame, StackEnd, Stacks};
 
 use crate::expect;
 use crate::recorder::Body;
@@ -14,6 +16,7 @@ pub(crate) const TRIALS: &[(&str, Body)] = &[
     ("stacks_of_compiled_code", perf_map),
     ("stacks_of_code_that_is_replaced", replaced),
     ("stacks_of_node", of_node),
+    ("stacks_of_java", of_java),
 ];
 
 /// Records a script of the shell.
@@ -121,4 +124,61 @@ fn of_node() -> Result<(), Failed> {
         .map(|kind| all.iter().filter(|names| of_js(names) && names.iter().any(|name| name.contains(kind))).count());
     println!("{count} calls of node: {kinds:?} interpreted and optimised");
     expect("functions of JavaScript have their names", count >= 22 && kinds.iter().all(|count| *count > 0))
+}
+
+/// Functions of Java, which the JVM writes into a perf map at its end: all that were compiled by
+/// themselves, in the order of the program's own stack traces.
+fn of_java() -> Result<(), Failed> {
+    let dir = tempfile::tempdir()?;
+    std::fs::write(dir.path().join("Stacks.java"), include_str!("stacks.java"))?;
+    if !made(dir.path(), "javac", &["Stacks.java"]) {
+        return missing("Java");
+    }
+    // One compiler, so that the code is still there at the end.
+    let options = "-XX:+PreserveFramePointer -Xcomp -XX:TieredStopAtLevel=1 -XX:+UnlockDiagnosticVMOptions \
+                   -XX:+DumpPerfMapAtExit";
+    if !made(dir.path(), "java", &[options, "-XX:-DumpPerfMapAtExit -version"].join(" ").split(' ').collect::<Vec<_>>())
+    {
+        return missing("a JVM that writes perf maps");
+    }
+    for (kind, inlines, rest) in [("Java, not inlined", false, "-XX:-Inline"), ("Java", true, "")] {
+        let script = format!("cd {} && exec java {options} {rest} Stacks file > out", dir.path().display());
+        let (events, stacks) = of_script(&script)?;
+        let is_map = |e: &&Event| {
+            let is_shared = e.args[3] as i32 == libc::MAP_SHARED && e.args[2] as i32 == libc::PROT_READ;
+            e.kind == EventKind::Call && e.nr == Some(libc::SYS_mmap as u32) && is_shared
+        };
+        let calls: BTreeMap<u64, &Event> = events.iter().filter(is_map).map(|e| (e.args[1] / 4096, e)).collect();
+        if let Some(call) = calls.values().next() {
+            std::fs::remove_file(format!("/tmp/perf-{}.map", call.pid))?;
+        }
+        let (mut named, mut all, mut count) = (0, 0, 0);
+        for line in std::fs::read_to_string(dir.path().join("out"))?.lines() {
+            let (pages, own) = line.split_once(' ').unwrap_or_default();
+            let call = calls.get(&pages.parse()?).ok_or("no call")?;
+            let stack = call.stack.and_then(|number| stacks.stack(number)).ok_or("no stack")?;
+            let methods: Vec<String> = stack.frames.iter().filter_map(|frame| method(&stacks, frame)).collect();
+            let own: Vec<&str> = own.split(' ').collect();
+            let from = methods.iter().position(|method| own.contains(&method.as_str())).unwrap_or(0);
+            let mut rest = own.iter();
+            let in_order = methods[from..].iter().all(|method| rest.any(|own| own == method));
+            let right = in_order && (inlines || methods[from..] == own);
+            expect(&format!("{kind}: the stack is\n{own:?}\nseen as\n{methods:?}"), right)?;
+            expect(&format!("{kind}: {stack:?} is whole"), stack.end == StackEnd::First)?;
+            (named, all, count) = (named + methods.len() - from, all + own.len(), count + 1);
+        }
+        println!("{kind}: {count} stacks, {named} of {all} functions");
+        expect(&format!("{kind}: 200 stacks, not {count}"), count == 200)?;
+        expect(&format!("{kind}: {named} of {all} functions"), named * 2 > all)?;
+    }
+    Ok(())
+}
+
+/// The method that a frame is in: of `int Stacks.deeper(int)`, `Stacks.deeper`. Stack traces leave
+/// out classes that the JVM made of lambdas.
+fn method(stacks: &Stacks, frame: &Frame) -> Option<String> {
+    stacks.module(frame).filter(|module| module.name == "[anon]")?;
+    let name = name(stacks, frame);
+    let (_, method) = name.split_once('(')?.0.rsplit_once(' ')?;
+    (!method.is_empty() && !method.contains("$$Lambda")).then(|| method.to_owned())
 }
