@@ -152,7 +152,7 @@ fn of_java() -> Result<(), Failed> {
         if let Some(call) = calls.values().next() {
             std::fs::remove_file(format!("/tmp/perf-{}.map", call.pid))?;
         }
-        let (mut named, mut all, mut count) = (0, 0, 0);
+        let (mut named, mut all, mut equal, mut count) = (0, 0, 0, 0);
         for line in std::fs::read_to_string(dir.path().join("out"))?.lines() {
             let (pages, own) = line.split_once(' ').unwrap_or_default();
             let call = calls.get(&pages.parse()?).ok_or("no call")?;
@@ -162,12 +162,14 @@ fn of_java() -> Result<(), Failed> {
             let from = methods.iter().position(|method| own.contains(&method.as_str())).unwrap_or(0);
             let mut rest = own.iter();
             let in_order = methods[from..].iter().all(|method| rest.any(|own| own == method));
-            let right = in_order && (inlines || methods[from..] == own);
+            let is_equal = methods[from..] == own;
+            let right = in_order && (inlines || is_equal);
             expect(&format!("{kind}: the stack is\n{own:?}\nseen as\n{methods:?}"), right)?;
             expect(&format!("{kind}: {stack:?} is whole"), stack.end == StackEnd::First)?;
             (named, all, count) = (named + methods.len() - from, all + own.len(), count + 1);
+            equal += usize::from(is_equal);
         }
-        println!("{kind}: {count} stacks, {named} of {all} functions");
+        println!("{kind}: {count} stacks, {equal} equal, {named} of {all} functions");
         expect(&format!("{kind}: 200 stacks, not {count}"), count == 200)?;
         expect(&format!("{kind}: {named} of {all} functions"), named * 2 > all)?;
     }
