@@ -91,8 +91,8 @@ pub fn record(options: &Options, sink: &mut dyn Sink) -> Result<Outcome, RecordE
 ///
 /// It is let go after [`Running::duration`], or when SIGINT, SIGTERM, SIGHUP or SIGQUIT comes to
 /// the calling process (one that was ignored before stays so, except SIGTERM), or by
-/// [`Running::let_go`] instead of these signals. Otherwise the recording lasts until the process has
-/// ended, and the children that it has made meanwhile. The first event
+/// [`Running::let_go`] instead of these signals. Otherwise the recording lasts until the process
+/// has ended, and the children that it has made meanwhile. The first event
 /// ([`event::EventKind::Found`]) has the areas that it has at the beginning.
 ///
 /// The process goes on as if nobody had looked, also if the calling process is killed. Every system
