@@ -227,6 +227,11 @@ fn all(bytes: &[u8]) {
         drop(said);
     }
     let mut out = Vec::new();
+    let (said, took) = peak(|| testing::explained(bytes, &mut out));
+    held("summary, why and diff", took);
+    harmless(&anstream::adapter::strip_bytes(&out).into_vec());
+    drop(said);
+    let mut out = Vec::new();
     drop(testing::stacks(bytes, &mut out));
     harmless(&anstream::adapter::strip_bytes(&out).into_vec());
 }

@@ -51,17 +51,17 @@ pub(crate) fn run(args: &SummaryOf) -> ExitCode {
 }
 
 /// What a trace says.
-struct Told {
-    summary: Summary,
+pub(super) struct Told {
+    pub(super) summary: Summary,
     /// How the first process ended, and when.
     ended: Option<(ExitStatus, u64)>,
     /// It ran already when the recording began.
     found: bool,
-    damage: Option<FileError>,
+    pub(super) damage: Option<FileError>,
 }
 
 /// Sums up the events, as far as they can be read.
-fn read<R: Read>(mut reader: TraceReader<R>) -> Told {
+pub(super) fn read<R: Read>(mut reader: TraceReader<R>) -> Told {
     let (mut tally, mut first, mut ended, mut damage) = (Tally::default(), None, None, None);
     let mut found = false;
     for event in &mut reader {
@@ -84,7 +84,7 @@ fn read<R: Read>(mut reader: TraceReader<R>) -> Told {
 }
 
 /// The program, how it ended, and when it was recorded.
-fn title(header: &Header, read: &Told) -> String {
+pub(super) fn title(header: &Header, read: &Told) -> String {
     let program = super::trace::shown(&super::words(header));
     let ended = match read.ended {
         Some((status, ns)) => crate::summary::ended(status, ns, read.summary.wall_ns),

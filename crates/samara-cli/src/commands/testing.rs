@@ -1,16 +1,21 @@
-//! `show` and `events` on any bytes and with any output, for tests of memory and for fuzz targets.
+//! What commands print of any bytes and with any output, for tests of memory and for fuzz targets.
 //! Not a public interface.
 #![doc(hidden)]
 
 use std::io::{self, Read, Write};
 
+use clap::ValueEnum;
 use samara_trace::file::{FileError, Stacks, TraceReader};
 
 use super::events::How;
 use super::show::{Stop, Wanted};
-use super::{events, show};
-use crate::cli::Only;
+use super::{events, show, summary, why};
+use crate::cli::{Only, Weight};
+use crate::diff::{Diff, Side};
+use crate::json::Recorded;
 use crate::moment::Moment;
+use crate::output::clean_json;
+use crate::why::Sites;
 
 /// Writes what `samara show` prints. The error is its message.
 ///
@@ -68,6 +73,48 @@ pub fn stacks(input: impl Read + Clone, out: &mut dyn Write) -> Result<(), Strin
         out,
     ))?;
     said(events::fold(open()?, &stacks, &only, out))
+}
+
+/// Writes what `samara summary`, `why`, `why --folded` by each weight, and `diff` of the trace with
+/// itself print, as lines and as JSON.
+///
+/// # Errors
+/// The trace cannot be read to its end.
+pub fn explained(input: impl Read, out: &mut dyn Write) -> Result<(), String> {
+    let reader = TraceReader::new(input).map_err(|error| error.to_string())?;
+    let (header, read) = (reader.header().clone(), summary::read(reader));
+    let (summary, title) = (&read.summary, summary::title(&header, &read));
+    let recorded = Recorded {
+        command: "samara",
+        checks: None,
+        limit: None,
+        wall_ns: summary.wall_ns,
+        program_ns: None,
+        exit_code: None,
+        notes: &[],
+        file: "t.samara",
+        events_in_file: summary.events,
+        file_bytes: 0,
+        early: None,
+    };
+    let mut texts = vec![crate::summary::screen(&title, summary, &recorded)];
+    let mut values = vec![crate::json::summary(summary, &recorded)];
+    if let Some((largest, found)) = why::found(summary) {
+        let sites = Sites::of(summary);
+        texts.push(crate::why::screen("it", largest, found, sites));
+        values.push(crate::why::json(largest, found, sites));
+        for weight in Weight::value_variants() {
+            let lines = crate::why::folded(found, sites, *weight);
+            texts.extend(lines.iter().map(|(line, n)| format!("{line} {n}\n")));
+        }
+        let side = || Side { summary, largest, why: found };
+        let diff = Diff::of(side(), side(), 0);
+        texts.push(diff.screen("from it to itself"));
+        values.push(diff.json());
+    }
+    let values = values.iter().map(|value| clean_json(&format!("{value:#}")).to_string());
+    texts.into_iter().chain(values).try_for_each(|text| out.write_all(text.as_bytes())).map_err(|e| e.to_string())?;
+    read.damage.map_or(Ok(()), |damage| Err(damage.to_string()))
 }
 
 /// The line that `trace` prints for a program's words, and the words as file names in its messages.
