@@ -9,7 +9,7 @@ use clap::{Args, Parser, Subcommand};
 use bytesize::ByteSize;
 use samara_oracle::{Mix, NoSuchMix};
 use samara_trace::again::Rule;
-use samara_trace::{Fault, Policy};
+use samara_trace::{Fault, Follow, Policy};
 
 mod explain;
 
@@ -79,6 +79,7 @@ Examples:
   samara trace -o build.samara -- make -j8
   samara trace --quiet --summary-json s.json -- ./server --port 8080
   samara trace --quiet --fail-if 'areas_peak > 1000' -- ./test-suite
+  samara trace --follow cc1 -- make            only the processes that run cc1
   samara trace --pid 4711 --for 10s            a process that runs already, for ten seconds
 
 The exit status is that of the program, or 123 if it was 0 and a --fail-if holds. If a signal kills the program, samara dies by the same signal (a shell reports
@@ -110,6 +111,10 @@ pub(crate) struct Trace {
     /// microseconds a call
     #[arg(long)]
     pub(crate) resident: bool,
+    /// Record all processes, only the first one (none: not those that it starts), or only those
+    /// that run a program of this file name. The others run as ever
+    #[arg(long, value_name = "all|none|NAME,...", default_value = "all", hide_default_value = true, value_parser = follow)]
+    pub(crate) follow: Follow,
     #[command(flatten)]
     pub(crate) outputs: Outputs,
     /// The program and its arguments
@@ -124,6 +129,22 @@ pub(crate) struct Trace {
 
 fn process(text: &str) -> Result<u32, String> {
     text.parse().map_err(|_| "give the number of a process, such as 4711".to_owned())
+}
+
+fn follow(text: &str) -> Result<Follow, String> {
+    match text {
+        "all" => return Ok(Follow::All),
+        "none" => return Ok(Follow::First),
+        _ => {}
+    }
+    let names: Vec<OsString> = text.split(',').map(OsString::from).collect();
+    if text.contains('/') {
+        return Err("give the file name of a program without its directories, such as make".to_owned());
+    }
+    match names.iter().any(|name| name.is_empty()) {
+        true => Err("give all, none, or names of programs, with a comma between them, such as make,cc1".to_owned()),
+        false => Ok(Follow::Programs(names)),
+    }
 }
 
 /// The outputs of samara

@@ -33,6 +33,8 @@ pub struct Options {
     pub stacks: bool,
     /// Whether the resident memory of the process is read at both ends of each call (default: no).
     pub resident: bool,
+    /// Which processes are recorded (default: all).
+    pub follow: Follow,
     /// Keeps the program away from the caller's terminal: it gets a session of its own, `/dev/null`
     /// as its standard input, and this file as its output and for its errors. Signals are the
     /// caller's then, who hands on to the program those that it is to get, and stops do not concern
@@ -60,6 +62,7 @@ impl Options {
             procmap_query: true,
             stacks: false,
             resident: false,
+            follow: Follow::All,
             apart: None,
             engine: None,
             forgets: None,
@@ -73,6 +76,27 @@ impl Options {
         self.args.extend(args.into_iter().map(Into::into));
         self
     }
+}
+
+/// Which processes are recorded. The others run as ever, are traced all the same, and leave no
+/// events; nor do they count in [`Counters`].
+///
+/// A child that shares the memory of a recorded process (`vfork`) may change it before it loads a
+/// program: such calls are recorded as made by that process, in a thread with the child's number.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Follow {
+    /// The first process, and all that descend from it.
+    #[default]
+    All,
+    /// The first process only, whatever programs it loads.
+    First,
+    /// Processes, as long as they run a program with one of these names, and children that they
+    /// fork meanwhile. The name is that of the program's file, or the one by which it was loaded (a
+    /// symbolic link, a script), of which 15 bytes are compared. When such a process loads another
+    /// program, there is an [`Exec`](crate::event::EventKind::Exec) without areas, and nothing more
+    /// of it but its end.
+    Programs(Vec<OsString>),
 }
 
 /// A process that runs already, to be recorded from now on by [`attach`](crate::attach).
@@ -99,6 +123,8 @@ pub struct Running {
     pub stacks: bool,
     /// As [`Options::resident`].
     pub resident: bool,
+    /// As [`Options::follow`].
+    pub follow: Follow,
 }
 
 /// Asks a recorder to let go of the process that it has attached to ([`Running::let_go`]): at any
@@ -237,7 +263,7 @@ pub struct Outcome {
     /// in nanoseconds. Processes that it left behind may have run longer: see
     /// [`Counters::wall_ns`].
     pub program_ns: u64,
-    /// Totals over all processes.
+    /// Totals over all recorded processes.
     pub counters: Counters,
 }
 
@@ -264,7 +290,7 @@ pub struct Counters {
     pub process_areas_peak: u64,
     /// The process that had [`process_areas_peak`](Counters::process_areas_peak) areas.
     pub process_areas_peak_pid: u32,
-    /// Areas of the first process's space when it ended or was let go.
+    /// Areas of the first recorded process's space when it ended or was let go.
     pub areas_final: u64,
     /// Most mapped bytes at one moment, in all live spaces together.
     pub mapped_bytes_peak: u64,

@@ -20,7 +20,8 @@ pub enum EventKind {
     /// A system call that can change an address space returned.
     Call,
     /// A program was loaded (the first one too). `areas` is the whole space, `text` the program's
-    /// path.
+    /// path. No areas: the recorder may not read it, or does not follow the program
+    /// ([`Follow`](crate::Follow)).
     Exec,
     /// The recorder attached to a process that ran already. `areas` is the whole space as it was
     /// then, `text` the program's path.

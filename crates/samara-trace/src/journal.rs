@@ -3,6 +3,8 @@
 //!
 //! - **JOURNAL-1** `seq` counts from 0 without a gap, in the order of the calls of `write`.
 //! - **JOURNAL-2** the sink is not called again after its first error; counting goes on.
+//! - **JOURNAL-3** what is written to the journal of what is not recorded changes nothing in this
+//!   one: no event, no number, no total, no note.
 
 use std::collections::BTreeMap;
 
@@ -80,8 +82,10 @@ impl Lack {
 }
 
 pub(crate) struct Journal<'a> {
-    sink: &'a mut dyn Sink,
-    failed: bool,
+    /// `None`: it has failed, or nobody is to get the events.
+    sink: Option<&'a mut dyn Sink>,
+    /// The journal of what is not recorded.
+    silent: Option<Box<Journal<'a>>>,
     start_ns: u64,
     live: Size,
     /// Number of spaces that could not be compared, by the reason.
@@ -95,9 +99,13 @@ pub(crate) struct Journal<'a> {
 
 impl<'a> Journal<'a> {
     pub(crate) fn new(sink: &'a mut dyn Sink, start_ns: u64) -> Self {
+        Journal::with(Some(sink), start_ns)
+    }
+
+    fn with(sink: Option<&'a mut dyn Sink>, start_ns: u64) -> Self {
         Journal {
             sink,
-            failed: false,
+            silent: None,
             start_ns,
             live: Size::default(),
             unchecked: BTreeMap::new(),
@@ -105,6 +113,15 @@ impl<'a> Journal<'a> {
             counters: Counters::default(),
             forgets: None,
         }
+    }
+
+    /// The journal of what is `recorded`: this one; or the one of what is not.
+    pub(crate) fn of(&mut self, recorded: bool) -> &mut Journal<'a> {
+        if recorded {
+            return self;
+        }
+        let (start_ns, forgets) = (self.start_ns, self.forgets);
+        self.silent.get_or_insert_with(|| Box::new(Journal { forgets, ..Journal::with(None, start_ns) }))
     }
 
     /// An event of this kind without content.
@@ -147,12 +164,10 @@ impl<'a> Journal<'a> {
                 _ => {}
             }
         }
-        if self.failed {
-            return;
-        }
+        let Some(sink) = &mut self.sink else { return };
         let seq = event.seq;
-        if let Err(error) = self.sink.event(event) {
-            self.failed = true;
+        if let Err(error) = sink.event(event) {
+            self.sink = None;
             self.counters.ended_early = true;
             self.note(format!("the recording ends early, before event {seq}: {error}"));
         }
@@ -205,5 +220,36 @@ impl<'a> Journal<'a> {
         *old = new;
         self.counters.areas_peak = self.counters.areas_peak.max(self.live.areas);
         self.counters.mapped_bytes_peak = self.counters.mapped_bytes_peak.max(self.live.bytes);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// JOURNAL-1, JOURNAL-3.
+    #[test]
+    fn what_is_not_recorded_changes_nothing() {
+        let mut events: Vec<Event> = Vec::new();
+        let mut journal = Journal::new(&mut events, 100);
+        let who = Who { pid: 7, tid: 8, entry_ns: 150, exit_ns: 160 };
+        for recorded in [false, true, false, true] {
+            let journal = journal.of(recorded);
+            let event = journal.blank(EventKind::Exec, 1, who);
+            assert_eq!((event.entry_ns, event.exit_ns), (50, 60));
+            journal.write(event);
+            let mut size = Size::default();
+            journal.resized(&mut size, Size { areas: if recorded { 1 } else { 100 }, bytes: 4096 });
+            journal.crowded(7, size.areas);
+            if !recorded {
+                journal.note("unheard".into());
+                journal.lacks(Lack::SetId, "su".into());
+                journal.unchecked("unheard");
+            }
+        }
+        let counters = journal.finish();
+        assert_eq!(events.iter().map(|event| event.seq).collect::<Vec<_>>(), [0, 1]);
+        assert_eq!((counters.events, counters.execs, counters.areas_peak), (2, 2, 2));
+        assert_eq!((counters.process_areas_peak, counters.notes), (1, Vec::new()));
     }
 }

@@ -49,7 +49,7 @@ mod space;
 mod stacks;
 mod tracer;
 
-pub use api::{Counters, LetGo, Options, Outcome, RecordError, Running, Sink, SinkError, Status};
+pub use api::{Counters, Follow, LetGo, Options, Outcome, RecordError, Running, Sink, SinkError, Status};
 pub use engine::{BadFault, Cause, Decisions, Engine, Fault, Policy, Refusal, When};
 
 /// Runs a program to its end and records what it and its children do to their address spaces.

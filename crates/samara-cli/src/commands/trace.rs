@@ -32,6 +32,7 @@ pub(crate) fn run(args: &Trace) -> ExitCode {
     let mut options = Options::new(program).args(rest.iter().cloned());
     options.stacks = args.stacks;
     options.resident = args.resident;
+    options.follow = args.follow.clone();
     let path = default_path(program, std::process::id());
     let recorded = recorded(args, &args.words, &path, NOT_RUN, |sink| record(&options, sink));
     match recorded.map(|(status, fails)| (status.ended().unwrap_or_default(), fails)) {
@@ -50,6 +51,7 @@ fn attach_to(args: &Trace, pid: u32) -> ExitCode {
     running.duration = args.duration;
     running.stacks = args.stacks;
     running.resident = args.resident;
+    running.follow = args.follow.clone();
     let path = default_path(&running.name, pid);
     let recorded = recorded(args, &running.words(), &path, LEFT_ALONE, |sink| {
         if !args.outputs.quiet {

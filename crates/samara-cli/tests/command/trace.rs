@@ -392,3 +392,33 @@ fn a_killed_recorder_leaves_a_readable_file() {
     let shown = run(dir.path(), &["show", "t.samara"]);
     assert!(stdout(&shown).contains("[stack]"), "{}", said(&shown));
 }
+
+#[test]
+fn only_what_is_followed_is_recorded() {
+    let dir = tempfile::tempdir().unwrap();
+    let script = "/bin/true; /bin/true; cat /dev/null; exit 5";
+    let follow = |what: &str| {
+        let args = ["trace", "-o", "t.samara", "--summary-json", "s.json", "--follow", what, "--", "sh", "-c", script];
+        let output = run(dir.path(), &args);
+        assert_eq!(output.status.code(), Some(5), "{}", said(&output));
+        let json = json(dir.path());
+        let told = ["processes", "execs", "differences"].map(|name| json[name].as_u64().unwrap());
+        let events = stdout(&run(dir.path(), &["events", "t.samara", "--json"])).lines().count() as u64;
+        assert_eq!((json["events"].as_u64(), json["complete"].as_bool()), (Some(events), Some(true)), "{json}");
+        let summary = run(dir.path(), &["summary", "t.samara"]);
+        assert_eq!(summary.status.code(), Some(0), "{}", said(&summary));
+        (told, stderr(&output))
+    };
+    assert_eq!(follow("all").0, [4, 4, 0]);
+    assert_eq!(follow("none").0, [1, 1, 0]);
+    assert_eq!(follow("true").0, [2, 2, 0]);
+    assert_eq!(follow("true,cat").0, [3, 3, 0]);
+    let (told, text) = follow("no-such");
+    assert_eq!(told, [0, 0, 0]);
+    assert!(text.contains("nothing was recorded: no process has loaded no-such"), "{text}");
+    for (name, text) in [("", "give all, none, or names"), ("true,", "give all, none"), ("/bin/true", "file name")] {
+        let output = run(dir.path(), &["trace", "--follow", name, "--", "true"]);
+        assert_eq!(output.status.code(), Some(2), "{}", said(&output));
+        assert!(stderr(&output).contains(text), "{}", said(&output));
+    }
+}

@@ -108,9 +108,9 @@ impl Tracer<'_> {
             }
         }
         let (space, traffic) = self.spaces.get_mut(&id)?;
-        let who = Who { pid: task.tgid, tid, entry_ns: flight.entry_ns, exit_ns: flight.go_ns };
+        let who = Who { pid: task.pid(), tid, entry_ns: flight.entry_ns, exit_ns: flight.go_ns };
         let limited = limits.is_some_and(|l| l.address_space.soft != u64::MAX);
-        space.look_at_stacks(&flight.decoded, who, limited, &mut self.journal);
+        space.look_at_stacks(&flight.decoded, who, limited, self.journal.of(traffic.recorded));
         let others = traffic.flying.iter().filter(|t| **t != tid);
         let taken: Vec<(u64, u64)> =
             others.filter_map(|t| self.tasks.get(t)?.flight.as_ref()?.claims()).filter(|(s, e)| s < e).collect();
@@ -124,7 +124,7 @@ impl Tracer<'_> {
             if space.maps.between(start, end, &mut areas).is_ok() && areas.is_empty() {
                 return Some(decision);
             }
-            space.learn_at((start, end), who, &mut self.journal);
+            space.learn_at((start, end), who, self.journal.of(traffic.recorded));
             asker.again = true;
         }
         None
@@ -158,9 +158,9 @@ impl Tracer<'_> {
     /// [`REPEATS`] times in a row. Returns false if it is not repeated, or if the task was killed.
     fn make_again(&mut self, tid: Tid, flight: &Flight, (start, end): (u64, u64), before: u8) -> bool {
         let Some(task) = self.tasks.get(&tid) else { return false };
-        let Some((space, _)) = task.space.and_then(|id| self.spaces.get_mut(&id)) else { return false };
-        let who = Who { pid: task.tgid, tid, entry_ns: flight.entry_ns, exit_ns: sys::now_ns() };
-        space.learn_at((start, end), who, &mut self.journal);
+        let Some((space, traffic)) = task.space.and_then(|id| self.spaces.get_mut(&id)) else { return false };
+        let who = Who { pid: task.pid(), tid, entry_ns: flight.entry_ns, exit_ns: sys::now_ns() };
+        space.learn_at((start, end), who, self.journal.of(traffic.recorded));
         if space.model.areas_in(start, end).next().is_none() && before >= REPEATS {
             return false;
         }

@@ -71,6 +71,7 @@ impl Running {
             procmap_query: true,
             stacks: false,
             resident: false,
+            follow: Follow::All,
         })
     }
 
@@ -122,6 +123,7 @@ pub(crate) fn run(running: &Running, sink: &mut dyn Sink) -> Result<Outcome, Rec
     tracer.query = running.procmap_query;
     tracer.stacks = running.stacks.then(Stacks::default);
     tracer.resident = running.resident;
+    tracer.follow = running.follow.clone();
     let nanos = |duration: Duration| u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
     let until_ns = running.duration.map(|duration| start_ns.saturating_add(nanos(duration)));
     tracer.attached = Some(Attached::new(until_ns, running.let_go.clone()));
@@ -276,7 +278,8 @@ impl Tracer<'_> {
         let who = Who { pid: self.root, tid: one, entry_ns: now, exit_ns: now };
         let id = self.next_space;
         self.next_space += 1;
-        let mut space = Space::found(id, who, self.query, &mut self.journal);
+        let recorded = self.follows(self.root);
+        let mut space = Space::found(id, who, self.query, self.journal.of(recorded));
         let threaded = self.tasks.len() > 1;
         let mut users = 0;
         for (tid, task) in self.tasks.iter_mut().filter(|(_, task)| task.let_go.is_none()) {
@@ -293,8 +296,12 @@ impl Tracer<'_> {
                 }
             }
         }
-        self.spaces.insert(id, (space, Traffic { users, ..Traffic::default() }));
-        self.journal.counters.processes = 1;
+        self.spaces.insert(id, (space, Traffic { users, recorded, ..Traffic::default() }));
+        if recorded {
+            self.tasks.values_mut().for_each(|task| task.known = true);
+            self.journal.counters.processes = 1;
+            self.first = Some(self.root);
+        }
         Ok(())
     }
 

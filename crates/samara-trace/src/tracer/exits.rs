@@ -140,10 +140,11 @@ impl Tracer<'_> {
     /// any more.
     fn compare(&mut self, tid: Tid) {
         if let Some(task) = self.tasks.get(&tid)
-            && let Some((space, _)) = task.space.and_then(|id| self.spaces.get_mut(&id))
+            && let Some((space, traffic)) = task.space.and_then(|id| self.spaces.get_mut(&id))
         {
             let now = sys::now_ns();
-            space.finish(Who { pid: task.tgid, tid, entry_ns: now, exit_ns: now }, &mut self.journal);
+            let who = Who { pid: task.pid(), tid, entry_ns: now, exit_ns: now };
+            space.finish(who, self.journal.of(traffic.recorded));
         }
     }
 
@@ -185,7 +186,7 @@ impl Tracer<'_> {
             _ => return, // its leader has not ended yet
         }
         if !rest && let Some(leader) = self.tasks.remove(&tgid) {
-            self.process_ended(tgid, status, leader.last_space);
+            self.process_ended(tgid, status, &leader);
         }
     }
 
@@ -194,15 +195,15 @@ impl Tracer<'_> {
         self.root_end_ns = sys::now_ns();
     }
 
-    fn process_ended(&mut self, pid: Tid, status: i32, space: SpaceId) {
+    fn process_ended(&mut self, pid: Tid, status: i32, leader: &Task) {
         let now = sys::now_ns();
         if pid == self.root && self.status.is_none() {
             self.root_ended(status);
         }
         let who = Who { pid, tid: pid, entry_ns: now, exit_ns: now };
-        let mut event = self.journal.blank(EventKind::Exit, space, who);
+        let mut event = self.journal.blank(EventKind::Exit, leader.last_space, who);
         event.result = i64::from(status);
-        self.journal.write(event);
+        self.journal.of(leader.known).write(event);
     }
 
     /// Handles a call whose end was not seen: its task was killed and ended without a stop.
@@ -237,9 +238,9 @@ impl Tracer<'_> {
         let Some((_, traffic)) = self.spaces.get_mut(&id) else { return };
         traffic.users = traffic.users.saturating_sub(1);
         if traffic.users == 0
-            && let Some((space, _)) = self.spaces.remove(&id)
+            && let Some((space, traffic)) = self.spaces.remove(&id)
         {
-            space.close(ends, &mut self.journal);
+            space.close(ends, self.journal.of(traffic.recorded));
             if let Some(stacks) = &mut self.stacks {
                 stacks.forget(id);
             }
@@ -266,7 +267,7 @@ impl Tracer<'_> {
             return self.end_task(tid, shown.unwrap_or(known));
         }
         let last_space = task.last_space;
-        self.tasks.remove(&tid);
+        let Some(leader) = self.tasks.remove(&tid) else { return };
         if tid == self.root {
             self.root_ended(status);
             if last_space == 0 && self.failed.is_none() {
@@ -280,7 +281,7 @@ impl Tracer<'_> {
                 return;
             }
         }
-        self.process_ended(tid, status, last_space);
+        self.process_ended(tid, status, &leader);
     }
 }
 

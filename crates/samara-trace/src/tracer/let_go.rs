@@ -151,11 +151,12 @@ impl Tracer<'_> {
         let parked: Vec<Tid> = leaving.parked.keys().copied().collect();
         for tid in parked {
             let Some(task) = self.tasks.get(&tid) else { continue };
-            let Some((space, _)) = task.space.and_then(|id| self.spaces.get_mut(&id)) else { continue };
+            let Some((space, traffic)) = task.space.and_then(|id| self.spaces.get_mut(&id)) else { continue };
+            let journal = self.journal.of(traffic.recorded);
             if all {
-                space.finish(Who { pid: task.tgid, tid, entry_ns: now, exit_ns: now }, &mut self.journal);
+                space.finish(Who { pid: task.pid(), tid, entry_ns: now, exit_ns: now }, journal);
             } else {
-                space.not_finished("one of its threads could not be stopped", &mut self.journal);
+                space.not_finished("one of its threads could not be stopped", journal);
             }
         }
     }

@@ -42,30 +42,37 @@ impl Tracer<'_> {
             let error = io::Error::from_raw_os_error(errno);
             self.journal.note(format!("no seccomp filter ({error}): every system call stops (slower)"));
         }
+        let recorded = self.follows(tid);
         if let Some(path) = launch::set_id(tid) {
-            self.journal.lacks(Lack::SetId, path.display().to_string());
+            self.journal.of(recorded).lacks(Lack::SetId, path.display().to_string());
         } else if let Some(path) = launch::file_caps(tid) {
-            self.journal.lacks(Lack::FileCaps, path.display().to_string());
+            self.journal.of(recorded).lacks(Lack::FileCaps, path.display().to_string());
         }
         let entry_ns = self.tasks.get(&tid).and_then(|t| t.flight.as_ref()).map_or(now, |f| f.entry_ns);
         let before = self.tasks.get(&tid).and_then(|t| self.spaces.get(&t.space?));
         let mdwe =
             before.map_or_else(|| samara_mm::Mdwe::from_bits(sys::mdwe()).ok().flatten(), |(s, _)| s.model.mdwe());
         let merges_pages = before.map_or_else(sys::merges_pages, |(s, _)| s.model.merges_pages());
+        let was_recorded = before.is_some_and(|(_, traffic)| traffic.recorded);
+        let was_known = self.tasks.get(&tid).is_some_and(|task| task.known);
         self.leave(tid, false);
         let id = self.next_space;
         self.next_space += 1;
         let who = Who { pid: tid, tid, entry_ns, exit_ns: now };
-        let mut space = Space::load(id, who, tid == self.root, self.query, &mut self.journal);
+        let is_first = recorded && self.begin(tid);
+        if was_recorded && was_known && !recorded {
+            self.lose_sight(id, who);
+        }
+        let mut space = Space::load(id, who, is_first, self.query, self.journal.of(recorded));
         let personality = proc::personality(tid);
         space.model.merge_pages(merges_pages);
         if let Some(charge) = &mut self.charge {
             space.bases = charge.bases(tid, personality, &space.model);
             let _ = space.model.set_mdwe(mdwe.filter(|m| m.inherited)); // a new space has none
         }
-        self.spaces.insert(id, (space, Traffic { users: 1, ..Traffic::default() }));
+        self.spaces.insert(id, (space, Traffic { users: 1, recorded, ..Traffic::default() }));
         if let Some(task) = self.tasks.get_mut(&tid) {
-            task.space = Some(id);
+            (task.space, task.shares_of) = (Some(id), None);
             task.last_space = id;
             task.flight = None;
             task.dying = false;

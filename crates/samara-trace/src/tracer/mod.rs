@@ -21,6 +21,7 @@ mod admit;
 mod affinity;
 pub(crate) mod attach;
 mod exits;
+mod follow;
 mod job_control;
 mod launch;
 mod let_go;
@@ -35,7 +36,7 @@ use std::io;
 use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
 
-use crate::api::{Options, Outcome, RecordError, Sink, Status};
+use crate::api::{Follow, Options, Outcome, RecordError, Sink, Status};
 use crate::arch::{self, Decoded};
 use crate::calls::Call;
 use crate::engine::Cause;
@@ -103,6 +104,10 @@ impl Flight {
 #[derive(Debug)]
 struct Task {
     tgid: Tid,
+    /// The recorded process whose space it shares without being recorded (FOLLOW-3).
+    shares_of: Option<Tid>,
+    /// Its process has been recorded, so its end is too (FOLLOW-2).
+    known: bool,
     /// `None` before the program is loaded, and after the task has passed its exit event.
     space: Option<SpaceId>,
     /// The last space of the task, for its exit event.
@@ -138,6 +143,8 @@ impl Task {
     fn new(tgid: Tid, space: Option<SpaceId>, personality: u32) -> Task {
         Task {
             tgid,
+            shares_of: None,
+            known: false,
             space,
             last_space: space.unwrap_or(0),
             flight: None,
@@ -157,9 +164,18 @@ impl Task {
     }
 }
 
+impl Task {
+    /// The process that its events are of.
+    fn pid(&self) -> Tid {
+        self.shares_of.unwrap_or(self.tgid)
+    }
+}
+
 /// The tasks that use one space, and those of them that are in calls.
 #[derive(Debug, Default)]
 struct Traffic {
+    /// Whether the space is recorded (FOLLOW-1).
+    recorded: bool,
     /// Number of tasks that use the space.
     users: u32,
     /// Tasks whose calls are in the kernel.
@@ -199,6 +215,9 @@ pub(crate) struct Tracer<'a> {
     stacks: Option<Stacks>,
     /// [`Options::resident`].
     resident: bool,
+    follow: Follow,
+    /// The first process that is recorded.
+    first: Option<Tid>,
     next_space: SpaceId,
     journal: Journal<'a>,
     signals: Signals,
@@ -221,12 +240,12 @@ pub(crate) fn run(options: &Options, sink: &mut dyn Sink) -> Result<Outcome, Rec
     tracer.charge = options.engine.as_ref().map(Charge::new);
     tracer.stacks = options.stacks.then(Stacks::default);
     tracer.resident = options.resident;
+    tracer.follow = options.follow.clone();
     tracer.journal.forgets = options.forgets;
     if tracer.every_call {
         tracer.journal.note("no seccomp filter: every system call stops (slower)".into());
     }
     tracer.tasks.insert(root, Task::new(root, None, 0));
-    tracer.journal.counters.processes = 1;
     tracer.watch()?;
     tracer.finish(start_ns)
 }
@@ -254,6 +273,8 @@ impl<'a> Tracer<'a> {
             charge: None,
             stacks: None,
             resident: false,
+            follow: Follow::All,
+            first: None,
             next_space: 1,
             journal: Journal::new(sink, start_ns),
             signals,
@@ -272,6 +293,7 @@ impl<'a> Tracer<'a> {
         if let Some(error) = self.failed {
             return Err(error);
         }
+        self.note_nothing();
         let (status, end_ns) = match self.status {
             Some(status) => (Status::Ended(status), self.root_end_ns),
             None if self.is_letting_go() => (Status::LetGo, now),
@@ -451,8 +473,8 @@ impl Tracer<'_> {
             return self.resume(tid, 0);
         };
         let Some((space, traffic)) = self.spaces.get_mut(&id) else { return self.resume(tid, 0) };
-        if let Some(stacks) = &mut self.stacks {
-            let who = Who { pid: tgid, tid, entry_ns: now, exit_ns: now };
+        if let Some(stacks) = self.stacks.as_mut().filter(|_| traffic.recorded) {
+            let who = Who { pid: task.pid(), tid, entry_ns: now, exit_ns: now };
             let asked = Asked { who, space: id, model: &space.model, compat: decoded.compat };
             flight.from.stack = stacks.number(&asked, &mut self.journal);
         }
@@ -537,13 +559,14 @@ impl Tracer<'_> {
             // PTRACE_TRACEME asks for the caller to be traced, which it already is.
             let of = if flight.decoded.args[0] == 0 { tid } else { flight.decoded.args[1] as Tid };
             if self.tasks.contains_key(&of) {
-                self.journal.lacks(Lack::Tracing, proc::name(tid));
+                let known = self.tasks.get(&tid).is_some_and(|task| task.known);
+                self.journal.of(known).lacks(Lack::Tracing, proc::name(tid));
             }
         }
         let Some(task) = self.tasks.get_mut(&tid) else { return };
         // The recorder's own filter is why, unless the program has one too.
         if flight.decoded.asks_for_strict_mode() && result == -i64::from(libc::EINVAL) && !task.filtered {
-            self.journal.lacks(Lack::StrictMode, proc::name(tid));
+            self.journal.of(task.known).lacks(Lack::StrictMode, proc::name(tid));
         }
         // SECCOMP_SET_MODE_STRICT and _FILTER; other operations ask.
         if flight.decoded.call.sets_filter()
@@ -563,7 +586,7 @@ impl Tracer<'_> {
             && !RESTARTS.contains(&result)
             && !flight.held
         {
-            let who = Who { pid: task.tgid, tid, entry_ns: flight.entry_ns, exit_ns: sys::now_ns() };
+            let who = Who { pid: task.pid(), tid, entry_ns: flight.entry_ns, exit_ns: sys::now_ns() };
             let mut call = Returned {
                 decoded: flight.decoded,
                 result,
@@ -580,9 +603,10 @@ impl Tracer<'_> {
             let before = self.charge.as_ref().map_or(0, |charge| charge.done.unsure);
             let verdict = self.charge.as_mut().and_then(|charge| charge.compare(&flight.decision, &call));
             call.unsure = self.charge.as_ref().is_some_and(|charge| charge.done.unsure > before);
-            space.returned(call, &flying(&self.tasks, traffic), &mut self.journal);
+            let journal = self.journal.of(traffic.recorded);
+            space.returned(call, &flying(&self.tasks, traffic), journal);
             if let Some(how) = verdict {
-                space.report_verdict(who, how, &mut self.journal);
+                space.report_verdict(who, how, journal);
             }
         }
         self.settle_pending(id);
@@ -594,7 +618,7 @@ impl Tracer<'_> {
     /// Settles calls that waited for others to leave the kernel.
     fn settle_pending(&mut self, id: SpaceId) {
         if let Some((space, traffic)) = self.spaces.get_mut(&id).filter(|(space, _)| space.unsettled()) {
-            space.settle_pending(&flying(&self.tasks, traffic), &mut self.journal);
+            space.settle_pending(&flying(&self.tasks, traffic), self.journal.of(traffic.recorded));
         }
     }
 }

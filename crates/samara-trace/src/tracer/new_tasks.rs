@@ -78,6 +78,7 @@ impl Tracer<'_> {
             creation.undo(tid);
         }
         let (parent_tgid, parent_space, personality) = (parent.tgid, parent.space, parent.personality);
+        let (parent_pid, parent_known, parent_shares) = (parent.pid(), parent.known, parent.shares_of);
         let (thread, shares) = match creation.and_then(|b| b.flags) {
             Some(flags) => (flags & libc::CLONE_THREAD as u64 != 0, flags & libc::CLONE_VM as u64 != 0),
             None => {
@@ -88,6 +89,13 @@ impl Tracer<'_> {
         let tgid = if thread { parent_tgid } else { child };
         let entry_ns = flight.as_ref().map_or(now, |f| f.entry_ns);
         let from = flight.as_ref().map_or_else(Caller::default, |f| f.from);
+        let of_parent = parent_space.and_then(|id| self.spaces.get(&id)).map(|(_, traffic)| traffic.recorded);
+        let known = if thread { parent_known } else { self.follows_child(child, of_parent) };
+        let shares_of = match of_parent == Some(true) && !known {
+            true if thread => parent_shares,
+            true if shares => Some(parent_pid),
+            _ => None,
+        };
         let mut space = None;
         if let Some(id) = parent_space
             && let Some((of_parent, traffic)) = self.spaces.get_mut(&id)
@@ -107,22 +115,23 @@ impl Tracer<'_> {
                     event
                 };
                 from.note(&mut event);
-                self.journal.write(event);
+                self.journal.of(known && traffic.recorded).write(event);
             } else {
                 // Calls that were admitted because this one took long may have returned by now, so
                 // `overlapped` counts too.
                 // And nobody saw the beginning of a call that was made when the recorder attached.
                 let alone = flight.map_or(self.attached.is_none(), |f| !f.overlapped);
                 let quiet = traffic.flying.is_empty() && alone;
-                let new = of_parent.fork(self.next_space, who, quiet, from, &mut self.journal);
+                let new = of_parent.fork(self.next_space, who, quiet, from, self.journal.of(known));
                 space = Some(self.next_space);
-                self.spaces.insert(self.next_space, (new, Traffic { users: 1, ..Traffic::default() }));
+                let traffic = Traffic { users: 1, recorded: known, ..Traffic::default() };
+                self.spaces.insert(self.next_space, (new, traffic));
                 self.next_space += 1;
             }
             self.release(id);
         }
         if !thread {
-            self.journal.counters.processes += 1;
+            self.journal.of(known).counters.processes += 1;
         } else if let Some(leader) = self.tasks.get_mut(&tgid) {
             leader.threaded = true;
         }
@@ -130,7 +139,7 @@ impl Tracer<'_> {
         let last_space = space.unwrap_or(0);
         let dying = thread && self.tasks.get(&tid).is_some_and(|t| t.dying);
         let filtered = self.tasks.get(&tid).is_some_and(|t| t.filtered);
-        let task = Task { undo, dying, filtered, last_space, ..Task::new(tgid, space, personality) };
+        let task = Task { undo, dying, filtered, last_space, known, shares_of, ..Task::new(tgid, space, personality) };
         self.tasks.insert(child, task);
         self.resume(tid, 0);
         // If its first stop has not come yet, a later wait reports it.
@@ -158,20 +167,23 @@ impl Tracer<'_> {
             // A thread of a process that is being killed gets no space: it will not run again, and
             // only has to be resumed so that it can end.
             let mut id = None;
+            let mut known = self.tasks.get(&tgid).is_some_and(|leader| leader.known);
             if tgid == tid {
-                let mut space = Space::orphan(self.next_space, who, self.query, &mut self.journal);
+                known = self.follows_child(tid, None);
+                let mut space = Space::orphan(self.next_space, who, self.query, self.journal.of(known));
                 if let Some(charge) = &mut self.charge {
                     space.bases = charge.bases(tid, proc::personality(tid), &space.model);
                 }
-                self.spaces.insert(self.next_space, (space, Traffic { users: 1, ..Traffic::default() }));
+                let traffic = Traffic { users: 1, recorded: known, ..Traffic::default() };
+                self.spaces.insert(self.next_space, (space, traffic));
                 id = Some(self.next_space);
                 self.next_space += 1;
-                self.journal.counters.processes += 1;
+                self.journal.of(known).counters.processes += 1;
             } else if let Some(leader) = self.tasks.get_mut(&tgid) {
                 leader.threaded = true;
             }
             let last_space = id.unwrap_or(0);
-            let task = Task { last_space, ..Task::new(tgid, id, 0) };
+            let task = Task { last_space, known, ..Task::new(tgid, id, 0) };
             self.tasks.insert(tid, task);
             self.dispatch(tid, status);
         }

@@ -12,6 +12,7 @@ mod attaching;
 mod concurrent_calls;
 mod edge_cases;
 mod engine;
+mod following;
 mod hidden_state;
 mod inspecting;
 mod placement;
@@ -155,6 +156,7 @@ fn trials() -> Vec<Trial> {
     let own = [
         attaching::TRIALS,
         engine::TRIALS,
+        following::TRIALS,
         placement::TRIALS,
         recorder::TRIALS,
         stacks::TRIALS,

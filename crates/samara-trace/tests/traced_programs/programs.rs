@@ -73,6 +73,7 @@ pub(crate) fn run(name: &str, args: &[String]) {
             let known = crate::attaching::run(other, args)
                 || crate::edge_cases::run(other, args)
                 || crate::engine::run(other)
+                || crate::following::run(other)
                 || crate::rare_calls::run(other);
             let known = known
                 || crate::hidden_state::run(other)

@@ -67,6 +67,13 @@ pub(crate) fn fork() -> i32 {
     unsafe { libc::fork() }
 }
 
+/// Makes a child that shares the memory, and goes on when that has ended.
+pub(crate) fn sharing_child(child: extern "C" fn(*mut libc::c_void) -> c_int) -> i32 {
+    let (stack, flags) = (anon(1 << 16), libc::CLONE_VM | libc::CLONE_VFORK | libc::SIGCHLD);
+    // SAFETY: the child has a stack of its own, which is mapped for good, and its parent stands.
+    unsafe { libc::clone(child, (stack + (1 << 16)) as *mut libc::c_void, flags, std::ptr::null_mut()) }
+}
+
 pub(crate) fn wait(pid: i32, flags: c_int) -> c_int {
     let mut status = 0;
     loop {
