@@ -13,7 +13,7 @@ use crate::format::{bytes, count, plural, time};
 use crate::line;
 use crate::output::{BOLD, DIM, RED, clean, styled};
 use crate::survey::change;
-use crate::why::{Sites, held};
+use crate::why::{Sites, held, what};
 
 /// Version of the JSON.
 const FORMAT: u32 = 1;
@@ -84,7 +84,7 @@ pub(crate) struct Diff<'a> {
 impl<'a> Diff<'a> {
     /// Compares two spaces. What differs by at most `over` is left out. Places are the same if the
     /// functions of their stacks have the same names, or, without stacks, if their arguments are
-    /// the same, addresses left aside.
+    /// the same, addresses and callers left aside.
     pub(crate) fn of(before: Side<'a>, after: Side<'a>, over: u64) -> Self {
         let mut places: BTreeMap<_, Place> = BTreeMap::new();
         for (side, is_after) in [(before, false), (after, true)] {
@@ -93,7 +93,7 @@ impl<'a> Diff<'a> {
             for (number, site) in (0..).zip(&side.summary.sites) {
                 let functions = sites.functions(site);
                 let key = (kind_name(site.kind), site.nr, site.details, functions.clone());
-                let place = places.entry(key).or_insert_with(|| place(site, sites, functions));
+                let place = places.entry(key).or_insert_with(|| place(site, functions));
                 let sums = if is_after { &mut place.after } else { &mut place.before };
                 sums.made += site.mapped.0;
                 sums.splits += site.splits;
@@ -202,8 +202,8 @@ impl<'a> Diff<'a> {
     }
 }
 
-fn place(site: &Site, sites: Sites<'_>, functions: Vec<String>) -> Place {
-    let (text, call) = (sites.text(site), site.nr.map(line::name));
+fn place(site: &Site, functions: Vec<String>) -> Place {
+    let (text, call) = (what(site), site.nr.map(line::name));
     let none = Sums::default();
     Place { text, call, kind: kind_name(site.kind), functions, before: none, after: none }
 }

@@ -104,21 +104,23 @@ impl<'a> Sites<'a> {
         Some(clean(&format!("{guessed}{}{at}", short(&function.name))))
     }
 
-    /// What a site does, with the arguments of its first call.
+    /// What a site does, with the arguments of its first call, and where the instruction is.
     pub(crate) fn text(self, site: &Site) -> String {
-        match (site.kind, site.nr) {
-            (EventKind::Call, Some(nr)) => {
-                let from =
-                    site.caller.as_ref().map_or_else(String::new, |at| format!(" from {}", clean(&line::place(at))));
-                args::call(&line::name(nr), &site.args, None) + &from
-            }
-            (EventKind::Call, None) => "calls from more places than are told apart".to_owned(),
-            (EventKind::Exec, _) => "the start of the program".to_owned(),
-            (EventKind::Fork, _) => "a fork".to_owned(),
-            (EventKind::Found, _) => "there when the recording began".to_owned(),
-            (EventKind::Learnt, _) => "no call (a stack that grew, for example)".to_owned(),
-            (kind, _) => kind_name(kind).to_owned(),
-        }
+        let from = site.caller.as_ref().filter(|_| site.nr.is_some());
+        what(site) + &from.map_or_else(String::new, |at| format!(" from {}", clean(&line::place(at))))
+    }
+}
+
+/// What a site does, with the arguments of its first call.
+pub(crate) fn what(site: &Site) -> String {
+    match (site.kind, site.nr) {
+        (EventKind::Call, Some(nr)) => args::call(&line::name(nr), &site.args, None),
+        (EventKind::Call, None) => "calls from more places than are told apart".to_owned(),
+        (EventKind::Exec, _) => "the start of the program".to_owned(),
+        (EventKind::Fork, _) => "a fork".to_owned(),
+        (EventKind::Found, _) => "there when the recording began".to_owned(),
+        (EventKind::Learnt, _) => "no call (a stack that grew, for example)".to_owned(),
+        (kind, _) => kind_name(kind).to_owned(),
     }
 }
 

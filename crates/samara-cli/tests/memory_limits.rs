@@ -201,6 +201,12 @@ fn origins_and_names_are_bounded() {
     let spaces = |seq: u64| Event { stack: None, ..event(seq, EventKind::Fork, seq as u32 % 20_000 + 1, vec![]) };
     let each = |seq: u64| Event { space: seq % 20_000 + 1, pid: (seq % 20_000) as u32 + 1, ..call(seq) };
     summed("sites of spaces", REPLAY + ORIGINS, &mut (0..20_000).map(spaces).chain((20_000..1_500_000).map(each)));
+    // The names of the files that calls come from.
+    let calls = |seq: u64| {
+        let one = area(1, &format!("{seq:0>60000}"));
+        Event { ip: Some(one.start), areas: vec![one], window: Some((0x1000, 0x8000)), ..call(seq) }
+    };
+    summed("callers", REPLAY + ORIGINS, &mut (0..20_000).map(calls));
     let define = |seq, kind, args: [u64; 2], text: String| Event {
         args: [args[0], args[1], 0, 0, 0, 0],
         text,

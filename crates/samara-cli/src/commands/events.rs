@@ -43,6 +43,9 @@ pub(crate) fn run(args: &Events) -> ExitCode {
         Err(code) => return code,
     };
     let began_ns = if args.clock { moment::began(reader.header()) } else { None };
+    if args.clock && began_ns.is_none() {
+        return super::failed(format!("{} does not say when it began: leave out --clock", output::shown(&args.file)));
+    }
     let how = How {
         json: args.json,
         flush: args.follow,

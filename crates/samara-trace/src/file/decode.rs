@@ -177,6 +177,13 @@ impl Batch {
         }
         let (area_ends, count) = w.list("areas", rows, (MAX_AREAS, "areas of an event"))?;
         let areas = w.areas(count)?;
+        let overlaps = |row: &usize| {
+            let (start, end) = span(&area_ends, *row);
+            (start + 1..end).any(|i| areas.bounds[0].get(i) < areas.bounds[1].get(i - 1))
+        };
+        if let Some(row) = (0..rows).find(overlaps) {
+            return damaged(format!("event {}: its areas overlap or do not ascend", first_seq + row as u64));
+        }
         let text = w.texts("text", rows, false, ANY)?;
         let stack = if columns >= 23 { Some(w.nullable("stack", rows, true)?) } else { None };
         let later = if columns >= 28 { Some(w.later(rows)?) } else { None };

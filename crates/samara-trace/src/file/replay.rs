@@ -106,7 +106,7 @@ pub struct Place {
     /// The name of the file, in the form of [`name_text`](super::name_text), or of other memory
     /// (`[heap]`, `[vdso]`). May be empty.
     pub name: Arc<str>,
-    /// The offset in it in bytes; the address if the name is empty.
+    /// The offset in the file, or in the vDSO, in bytes; the address in other memory.
     pub at: u64,
 }
 
@@ -370,11 +370,12 @@ impl Space {
         self.map.get(address).map(|(span, laid)| laid.record(span))
     }
 
-    /// Where an address is: the name of what its area maps, and the offset there; of memory without
-    /// a name, an empty name and the address. O(log n).
+    /// Where an address is: the name of its area, and in a file and in the vDSO the offset, in
+    /// other memory the address. O(log n).
     pub fn place(&self, address: u64) -> Option<Place> {
         let (_, laid) = self.map.get(address)?;
-        let at = if laid.name.is_empty() { address } else { laid.offset.wrapping_add(address - laid.start) };
+        let is_file = laid.backed || *laid.name == *"[vdso]";
+        let at = if is_file { laid.offset.wrapping_add(address - laid.start) } else { address };
         Some(Place { name: Arc::clone(&laid.name), at })
     }
 

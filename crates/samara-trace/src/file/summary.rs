@@ -7,7 +7,7 @@ use super::names::call_name;
 use super::replay::Replay;
 use super::stacks::Stacks;
 use super::timeline::Timeline;
-use crate::event::{AreaRecord, Event, EventKind, StepKind, UNSURE};
+use crate::event::{AreaRecord, Event, EventKind, Resident, StepKind, UNSURE};
 use crate::survey::{Known, Survey};
 use crate::why::{Origins, Site, Why};
 
@@ -359,10 +359,11 @@ impl Tally {
                 _ => {}
             }
         }
-        for (private, files) in event.resident.into_iter().flat_map(|now| [now.before(), (now.private, now.files)]) {
+        let sizes = |now: Resident| [(event.entry_ns, now.before()), (event.exit_ns, (now.private, now.files))];
+        for (ns, (private, files)) in event.resident.into_iter().flat_map(sizes) {
             let most = t.resident.map_or(0, |most| most.private.saturating_add(most.files));
             if private.saturating_add(files) > most {
-                t.resident = Some(ResidentPeak { pid: event.pid, ns: event.exit_ns, private, files });
+                t.resident = Some(ResidentPeak { pid: event.pid, ns, private, files });
             }
         }
         let known = self.replay.process(event.pid).is_some_and(|p| p.ended_ns.is_none());

@@ -72,10 +72,12 @@ impl Dumps {
         &self,
         (process, owner): (Tid, Option<u32>),
         addresses: &BTreeSet<u64>,
-        now: u64,
+        now: impl Fn() -> u64,
         mut found: impl FnMut(u64, u64, &str),
     ) {
-        let mut code: Vec<_> = self.of(process).flat_map(|file| jitdump::read(file, now)).collect();
+        let mut left = jitdump::FUNCTIONS;
+        let mut code: Vec<_> =
+            self.of(process).flat_map(|file| jitdump::read(file, addresses, &mut left, &now)).collect();
         code.sort_by_key(|code| code.since);
         let mut names: BTreeMap<u64, Vec<(u64, Arc<str>)>> = BTreeMap::new();
         let had = code.iter().flat_map(|code| addresses.range(code.addresses.clone()).map(move |at| (*at, code)));

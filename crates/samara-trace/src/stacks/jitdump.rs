@@ -5,7 +5,7 @@
 //! Does not read places in the source: compilers do not agree on what the addresses of those
 //! records count from (V8 adds 64).
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::io::{BufRead, BufReader, Read, Seek};
 use std::ops::Range;
 use std::sync::Arc;
@@ -22,8 +22,10 @@ const MOVE: u32 = 1;
 /// Most records that are read.
 const RECORDS: usize = 4 << 20;
 
-/// Most functions that are kept, and most bytes of their names.
-const FUNCTIONS: usize = 1 << 20;
+/// Most functions of all files that are kept.
+pub(super) const FUNCTIONS: usize = 1 << 20;
+
+/// Most bytes of the names of a file.
 const NAMES: usize = 32 << 20;
 
 /// A function that was compiled.
@@ -35,10 +37,18 @@ pub(super) struct Code {
     pub(super) name: Arc<str>,
 }
 
-/// The functions of a file that was written until `now`, in the order in which they came.
-pub(super) fn read(file: impl Read + Seek, now: u64) -> Vec<Code> {
+/// The functions of a file that hold one of these addresses, in the order in which they came; at
+/// most `left` of them. `now` tells the time when all has been read.
+pub(super) fn read(
+    file: impl Read + Seek,
+    wanted: &BTreeSet<u64>,
+    left: &mut usize,
+    now: impl Fn() -> u64,
+) -> Vec<Code> {
     let mut code = Vec::new();
-    let is_monotonic = records(BufReader::new(file), &mut code).unwrap_or(true);
+    let is_monotonic = records(BufReader::new(file), wanted, *left, &mut code).unwrap_or(true);
+    *left -= code.len();
+    let now = now();
     // What is later than now is of another clock.
     if !is_monotonic || code.iter().any(|code| code.since > now) {
         code.iter_mut().for_each(|code| code.since = 0);
@@ -47,9 +57,14 @@ pub(super) fn read(file: impl Read + Seek, now: u64) -> Vec<Code> {
     code
 }
 
-/// Adds the functions of all records. Returns whether they have times of CLOCK_MONOTONIC, as far as
+/// Adds the functions of all records, as far as they are wanted. Returns whether they have times of CLOCK_MONOTONIC, as far as
 /// the header says it.
-fn records(mut from: BufReader<impl Read + Seek>, code: &mut Vec<Code>) -> Option<bool> {
+fn records(
+    mut from: BufReader<impl Read + Seek>,
+    wanted: &BTreeSet<u64>,
+    most: usize,
+    code: &mut Vec<Code>,
+) -> Option<bool> {
     from.rewind().ok()?;
     let [magic, len, _, _, flags] = words(&mut from)?;
     if magic != MAGIC {
@@ -62,8 +77,12 @@ fn records(mut from: BufReader<impl Read + Seek>, code: &mut Vec<Code>) -> Optio
         let Some([kind, since]) = words(&mut from) else { break };
         let mut left = i64::from((kind >> 32) as u32) - 16;
         let mut add = |start: u64, len, name: &Arc<str>| {
-            code.push(Code { addresses: start..start.saturating_add(len), since, name: Arc::clone(name) });
-            code.len() < FUNCTIONS
+            let addresses = start..start.saturating_add(len);
+            let is_wanted = wanted.range(addresses.clone()).next().is_some();
+            if is_wanted && code.len() < most {
+                code.push(Code { addresses, since, name: Arc::clone(name) });
+            }
+            !is_wanted || code.len() < most
         };
         let goes_on = match kind as u32 {
             LOAD => {

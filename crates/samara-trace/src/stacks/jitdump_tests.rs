@@ -30,8 +30,33 @@ fn code(start: u64, end: u64, since: u64, name: &str) -> Code {
     Code { addresses: start..end, since, name: name.into() }
 }
 
+/// All functions that hold one of these addresses.
+fn all(bytes: Vec<u8>) -> Vec<Code> {
+    let wanted = [0, 1, 2, 0x1000, 0x2007, 0x3000, 0x4000, u64::MAX - 1].into();
+    read(Cursor::new(bytes), &wanted, &mut 1000, || 1000)
+}
+
 fn of(parts: &[Vec<u8>]) -> Vec<Code> {
-    read(Cursor::new(parts.concat()), 1000)
+    all(parts.concat())
+}
+
+#[test]
+fn no_more_than_is_wanted() {
+    let file = [
+        header(0),
+        load(20, 0x1000, 1, "a", &[0; 16]),
+        load(21, 0x2000, 2, "b", &[0; 8]),
+        load(22, 0x1008, 3, "c", &[0]),
+    ];
+    let read = |wanted: &[u64], left: &mut usize| {
+        read(Cursor::new(file.concat()), &wanted.iter().copied().collect(), left, || 1000)
+    };
+    let mut left = 3;
+    let names = |found: Vec<Code>| found.iter().map(|code| code.name.to_string()).collect::<Vec<_>>();
+    assert_eq!(names(read(&[0x1008], &mut left)), ["a", "c"]);
+    assert_eq!(names(read(&[0x1000, 0x2000], &mut left)), ["a"], "of all files together");
+    assert_eq!(left, 0);
+    assert!(read(&[0x1000], &mut left).is_empty() && read(&[0x1010, 0x1fff], &mut 5).is_empty());
 }
 
 #[test]
@@ -82,14 +107,14 @@ proptest! {
     /// Any bytes, and files of which some were changed or cut, are read without a panic.
     #[test]
     fn anything_is_read(bytes in any::<Vec<u8>>(), changes in any::<Vec<(u16, u8)>>(), end in any::<u16>()) {
-        read(Cursor::new(bytes.clone()), 1000);
+        all(bytes.clone());
         let mut file = [header(0), load(20, 4096, 2, "first", &bytes), moved(40, 0, 8, 2), load(41, 0, 2, "", &[])].concat();
         for (at, byte) in changes {
             let at = usize::from(at) % file.len();
             file[at] = byte;
         }
         file.truncate(usize::from(end).max(40));
-        for code in read(Cursor::new(file), 1000) {
+        for code in all(file) {
             prop_assert!(code.addresses.start <= code.addresses.end && code.name.len() <= 1024);
         }
     }

@@ -202,7 +202,7 @@ impl Stacks {
                 Some(process) => {
                     let since_start = |since: u64| since.saturating_sub(start_ns);
                     let found = |at, since, name: &str| write(at, since_start(since), name);
-                    self.dumps.each((process, module.owner), &addresses, now, found);
+                    self.dumps.each((process, module.owner), &addresses, sys::now_ns, found);
                 }
                 None => symbols::each(module, &addresses, |at, text| write(at, 0, &text)),
             }

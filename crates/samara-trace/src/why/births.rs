@@ -21,6 +21,13 @@ const FOUND: u64 = 1 << 63;
 /// Most sites.
 const SITES: usize = 1 << 16;
 
+/// Advice on huge pages.
+const HUGEPAGE: u64 = libc::MADV_HUGEPAGE as u64;
+const NOHUGEPAGE: u64 = libc::MADV_NOHUGEPAGE as u64;
+
+/// Most bytes of the names of callers, each counted for every site that it makes.
+const NAMES: usize = 16 << 20;
+
 /// Calls of one kind that were made from one place: with call stacks, of the same stack; without,
 /// by the same instruction with the same arguments, addresses, files, and lengths left aside (those
 /// of anonymous memory count to the next power of two).
@@ -100,6 +107,8 @@ pub struct Origins {
     spaces: BTreeMap<u64, Births>,
     sites: Vec<Site>,
     known: BTreeMap<Key, u32>,
+    /// Bytes of the names of callers in `known`.
+    names: usize,
     pieces: usize,
     is_lost: bool,
 }
@@ -118,7 +127,7 @@ impl Default for Origins {
         // It stands for all those beyond the limit.
         let others = Site::new(EventKind::Call, 0);
         let (spaces, known) = (BTreeMap::new(), BTreeMap::new());
-        Origins { spaces, sites: vec![others], known, pieces: 0, is_lost: false }
+        Origins { spaces, sites: vec![others], known, names: 0, pieces: 0, is_lost: false }
     }
 }
 
@@ -218,6 +227,7 @@ impl Origins {
     fn site(&mut self, event: &Event, space: Option<&Space>) -> u32 {
         let details = if event.stack.is_some() { [0; 3] } else { details(event) };
         let caller = event.ip.filter(|_| event.stack.is_none()).and_then(|ip| space?.place(ip));
+        let caller = caller.filter(|caller| self.names + caller.name.len() <= NAMES);
         let key = Key { kind: event.kind, nr: event.nr, stack: event.stack, details, caller };
         let number = match self.known.get(&key) {
             Some(number) => *number,
@@ -226,6 +236,7 @@ impl Origins {
                 let (nr, args, stack) = (event.nr, event.args, event.stack);
                 let number = self.sites.len() as u32;
                 let caller = key.caller.clone();
+                self.names += caller.as_ref().map_or(0, |caller| caller.name.len());
                 self.sites.push(Site { nr, args, details, stack, caller, ..Site::new(event.kind, event.seq) });
                 self.known.insert(key, number);
                 number
@@ -247,10 +258,6 @@ impl Site {
     /// Whether the call moves memory, which then is not new.
     fn moves(&self) -> bool {
         self.nr.and_then(call_name) == Some("mremap")
-    }
-
-    fn asks_for_huge_pages(&self) -> bool {
-        self.nr.and_then(call_name) == Some("madvise") && self.args[2] == libc::MADV_HUGEPAGE as u64
     }
 
     fn new(kind: EventKind, first_event: u64) -> Site {
@@ -329,16 +336,16 @@ impl Births {
     /// Lays the steps of an event, and then what they leave open of its areas.
     fn step(&mut self, event: &Event, act: Act, sites: &mut [Site]) -> Result<(), AllocError> {
         // Memory that a call moves or extends was made by whoever made it.
-        let site = sites.get(act.site as usize);
-        let (moved, asks) = (site.is_some_and(Site::moves), site.is_some_and(Site::asks_for_huge_pages));
-        let moved = moved.then(|| self.pieces.get(event.args[0]).map(|(_, piece)| piece.made)).flatten();
+        let moves = sites.get(act.site as usize).is_some_and(Site::moves);
+        let moved = moves.then(|| self.pieces.get(event.args[0]).map(|(_, piece)| *piece)).flatten();
+        let advice = event.nr.filter(|nr| call_name(*nr) == Some("madvise")).map(|_| event.args[2]);
         for step in &event.plan {
             let Step { start, end, .. } = *step;
             let Some(range) = span(start, end) else { continue };
             match step.kind {
                 StepKind::Mapped => {
                     let piece = match moved {
-                        Some(made) => Piece { made, changed: Some(act), asked: None },
+                        Some(piece) => Piece { changed: Some(act), ..piece },
                         None => Piece { made: act, changed: None, asked: None },
                     };
                     self.put(range, piece)?;
@@ -362,9 +369,12 @@ impl Births {
                     self.freed.insert_merging(range, act.site, |a, b| a.1 == b.1).map_err(|_| AllocError)?;
                 }
                 StepKind::Changed(_) => {
-                    let changed = |piece: &Piece| match asks {
-                        true => Piece { changed: piece.changed.or(Some(act)), asked: Some(act.site), ..*piece },
-                        false => Piece { changed: Some(act), ..*piece },
+                    let changed = |piece: &Piece| match advice {
+                        Some(HUGEPAGE) => {
+                            Piece { changed: piece.changed.or(Some(act)), asked: Some(act.site), ..*piece }
+                        }
+                        Some(NOHUGEPAGE) => Piece { changed: Some(act), asked: None, ..*piece },
+                        _ => Piece { changed: Some(act), ..*piece },
                     };
                     self.pieces.rewrite(range, |_, piece| piece.map(changed)).map_err(|_| AllocError)?;
                 }

@@ -11,6 +11,7 @@ const MPROTECT: u32 = 10;
 const MUNMAP: u32 = 11;
 const MREMAP: u32 = 25;
 const MADVISE: u32 = 28;
+const HUGEPAGE: u64 = 14;
 
 fn area(start: u64, end: u64, perms: u8) -> AreaRecord {
     anonymous(start, end - start, perms)
@@ -95,9 +96,9 @@ impl World {
         self.event(EventKind::Call, Some(MPROTECT), 0, args, plan, (start, end), vec![area(start, end, perms)]);
     }
 
-    fn ask_for_huge_pages(&mut self, start: u64, end: u64) {
+    fn advise(&mut self, start: u64, end: u64, advice: u64) {
         let plan = vec![World::step(StepKind::Changed(samara_mm::FlagChange::default()), start, end)];
-        let args = [start * PAGE, (end - start) * PAGE, 14, 0, 0, 0];
+        let args = [start * PAGE, (end - start) * PAGE, advice, 0, 0, 0];
         self.event(EventKind::Call, Some(MADVISE), 0, args, plan, (start, end), vec![area(start, end, 3)]);
     }
 
@@ -325,11 +326,11 @@ fn no_huge_page_fits() {
         let start = (i + 1) * 2048 + u64::from(i < 15);
         world.map(start, start + 512, 0);
         world.protect(start, start + 512, 3);
-        world.ask_for_huge_pages(start, start + 512);
+        world.advise(start, start + 512, HUGEPAGE);
     }
     // As large as two, less a page: it may lie anywhere.
     world.map(100 * 2048 + 1, 100 * 2048 + 1024, 3);
-    world.ask_for_huge_pages(100 * 2048 + 1, 100 * 2048 + 1024);
+    world.advise(100 * 2048 + 1, 100 * 2048 + 1024, HUGEPAGE);
     let why = world.why();
     let huge = why.verdicts.iter().find(|v| v.kind == VerdictKind::NoHugePage).unwrap();
     assert_eq!((huge.areas, huge.times, huge.common, huge.would_go), (15, 15, 512 * PAGE, 0));
@@ -340,4 +341,21 @@ fn no_huge_page_fits() {
     assert_eq!((why.verdicts.len(), why.others), (1, 21));
     let changed = world.origins.space(0).unwrap().pieces.get(2049 * PAGE).unwrap().1.changed.unwrap();
     assert_eq!(world.origins.sites()[changed.site as usize].nr, Some(MPROTECT), "what changed the protection");
+    // What is taken back does not count, and other advice takes nothing back.
+    for i in 0..5 {
+        let start = (i + 1) * 2048 + 1;
+        world.advise(start, start + 512, 15);
+        world.advise(start + 5 * 2048, start + 5 * 2048 + 512, 16);
+    }
+    let why = world.why();
+    assert_eq!(why.verdicts.iter().find(|v| v.kind == VerdictKind::NoHugePage).unwrap().areas, 10);
+    // Moved memory has still asked.
+    let (from, to) = (6 * 2048 + 1, 200 * 2048 + 1);
+    let plan = vec![World::step(StepKind::Mapped, to, to + 512), World::step(StepKind::Unmapped, from, from + 512)];
+    let args = [from * PAGE, 512 * PAGE, 512 * PAGE, 3, to * PAGE, 0];
+    let areas = (7..=20).map(|i| i * 2048 + u64::from(i < 16)).map(|at| area(at, at + 512, 3));
+    let areas = areas.chain([area(100 * 2048 + 1, 100 * 2048 + 1024, 3), area(to, to + 512, 3)]).collect();
+    world.event(EventKind::Call, Some(MREMAP), 0, args, plan, (from, to + 512), areas);
+    let moved = world.why();
+    assert_eq!(moved.verdicts.iter().find(|v| v.kind == VerdictKind::NoHugePage).unwrap().areas, 10);
 }

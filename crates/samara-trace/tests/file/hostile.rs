@@ -1,12 +1,13 @@
 //! Damaged and forged files: the reader does not panic, keeps within its memory limits, gives the
 //! whole batches before the damage, and reports one error with its offset.
 
-use crate::samples::{event, file, read};
+use crate::samples::{area, event, file, header, read};
 use crate::seal::seal;
 use arrow_ipc::writer::{IpcWriteOptions, StreamWriter};
 use arrow_ipc::{CompressionType, root_as_message};
 use proptest::prelude::*;
-use samara_trace::file::{Fault, TraceReader};
+use samara_trace::event::Event;
+use samara_trace::file::{Fault, TraceReader, TraceWriter};
 
 /// Where the messages of a file start: the header, the batches, the end marker.
 fn starts(bytes: &[u8]) -> Vec<usize> {
@@ -225,6 +226,27 @@ fn text_of_a_file_is_echoed_short_and_escaped() {
         let error = read(&bytes).1.unwrap().to_string();
         assert!(error.contains(expected), "{error:.500}");
         assert!(error.len() < 500 && !error.contains(char::is_control), "{} bytes: {error:.500}", error.len());
+    }
+}
+
+/// Whoever follows areas may rely on their order.
+#[test]
+fn areas_that_overlap_are_refused() {
+    let pages = |start: u64, end: u64| area(start << 12, end << 12, "");
+    for (areas, is_right) in [
+        (vec![pages(1, 2), pages(2, 3), pages(5, 6)], true),
+        (vec![pages(1, 3), pages(2, 4)], false),
+        (vec![pages(1, 9), pages(2, 3)], false),
+        (vec![pages(5, 6), pages(1, 2)], false),
+        (vec![pages(1, 2), pages(1, 2)], false),
+    ] {
+        let mut file = Vec::new();
+        let mut writer = TraceWriter::new(&mut file, &header()).unwrap();
+        writer.write(&[event(0), Event { areas, ..event(1) }]).unwrap();
+        writer.finish().unwrap();
+        let (events, error) = read(&file);
+        let why = error.map_or_else(String::new, |error| error.to_string());
+        assert_eq!((events.len() == 2, why.contains("event 1: its areas overlap")), (is_right, !is_right), "{why}");
     }
 }
 
