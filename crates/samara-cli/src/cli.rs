@@ -107,7 +107,7 @@ pub(crate) struct Trace {
     /// --stacks. The program runs slower
     #[arg(long)]
     pub(crate) stacks: bool,
-    /// Record by how much each call changes the resident memory of its process. Costs some
+    /// Record by how much each call changes the resident memory of its process. Costs some 4
     /// microseconds a call
     #[arg(long)]
     pub(crate) resident: bool,

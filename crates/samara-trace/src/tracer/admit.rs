@@ -54,7 +54,8 @@ impl Tracer<'_> {
         if self.resident
             && let Some(task) = self.tasks.get_mut(&tid)
         {
-            task.resident = Statm::open(tid).and_then(|statm| statm.read().map(|before| (statm, before)));
+            task.statm = task.statm.take().or_else(|| Statm::open(tid));
+            task.resident = task.statm.as_ref().and_then(Statm::read);
         }
         self.go(tid, Go::Syscall, 0);
     }

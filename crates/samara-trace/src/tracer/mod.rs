@@ -114,7 +114,9 @@ struct Task {
     last_space: SpaceId,
     flight: Option<Flight>,
     /// What was resident when its call was let into the kernel.
-    resident: Option<(Statm, Pages)>,
+    resident: Option<Pages>,
+    /// Open since its first call, if resident memory is recorded.
+    statm: Option<Statm>,
     personality: u32,
     /// A change to be undone at the task's first stop.
     undo: Option<Undo>,
@@ -149,6 +151,7 @@ impl Task {
             last_space: space.unwrap_or(0),
             flight: None,
             resident: None,
+            statm: None,
             personality,
             undo: None,
             dying: false,
@@ -550,7 +553,8 @@ impl Tracer<'_> {
         const RESTARTS: std::ops::RangeInclusive<i64> = -516..=-512;
         let Some(task) = self.tasks.get_mut(&tid) else { return };
         let Some(flight) = task.flight.take() else { return };
-        let resident = task.resident.take().and_then(|(statm, before)| Some(before.until(statm.read()?)));
+        let before = task.resident.take();
+        let resident = before.and_then(|before| Some(before.until(task.statm.as_ref()?.read()?)));
         let result = flight.decoded.widen(result);
         if flight.decoded.call == Call::Personality && result >= 0 && flight.decoded.args[0] as u32 != u32::MAX {
             task.personality = flight.decoded.args[0] as u32;
