@@ -4,10 +4,7 @@
 # takes under the second and the third. Needs strace, gcc, git, java, python3 and
 # rustc; leaves out what is not there. `cargo build --release` first.
 set -euo pipefail
-cd "$(dirname "$0")/.."
-samara=$PWD/target/release/samara runs=${RUNS:-5}
-dir=$(mktemp -d)
-trap 'rm -rf "$dir"' EXIT
+. "$(dirname "$0")/lib.sh"
 
 # 20,000 calls, from 1 to 20 functions deep.
 cat >"$dir/deep.c" <<'C'
@@ -26,7 +23,6 @@ int main(void) {
 C
 gcc -O1 -g -o "$dir/deep" "$dir/deep.c"
 
-median() { sort -n | awk '{ all[NR] = $1 } END { print all[int((NR + 1) / 2)] }'; }
 timed() {
     local begin end
     begin=$(date +%s%N)

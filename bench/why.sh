@@ -2,10 +2,7 @@
 # What `samara why` costs on a trace of a million calls with stacks: wall seconds and the largest resident
 # size in MiB, medians of RUNS (5). Needs gcc and GNU time. `cargo build --release` first.
 set -euo pipefail
-cd "$(dirname "$0")/.."
-samara=$PWD/target/release/samara runs=${RUNS:-5}
-dir=$(mktemp -d)
-trap 'rm -rf "$dir"' EXIT
+. "$(dirname "$0")/lib.sh"
 
 # Maps and unmaps of one to three pages at 60,000 places in random order, of two protections.
 cat >"$dir/million.c" <<'C'
@@ -35,7 +32,6 @@ C
 gcc -O1 -g -o "$dir/million" "$dir/million.c"
 "$samara" trace --quiet --stacks -o "$dir/million.samara" -- "$dir/million"
 
-median() { sort -n | awk '{ all[NR] = $1 } END { print all[int((NR + 1) / 2)] }'; }
 echo "| command | s | MiB |"
 echo "|---|---|---|"
 for command in why summary "why --json" "why --folded"; do

@@ -96,24 +96,14 @@ fn the_cause_is_on_the_screen() {
         apart: "protection".into(),
     };
     let event = |seq: u64, kind, result| Event {
-        seq,
-        kind,
         entry_ns: seq,
         exit_ns: 1_000_000 * seq,
         space: 1,
         pid: 4711,
         tid: 4711,
         nr: Some(10),
-        args: [0; 6],
         result,
-        overlapped: false,
-        plan: Vec::new(),
-        window: None,
-        areas: Vec::new(),
-        text: String::new(),
-        stack: None,
-        ip: None,
-        resident: None,
+        ..Event::new(seq, kind)
     };
     let areas = (0..301).map(|i| area(16 + i, if i % 2 == 0 { 3 } else { 0 })).collect();
     let load =

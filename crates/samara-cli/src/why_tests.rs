@@ -38,24 +38,12 @@ impl Made {
 
     fn blank(&self, kind: EventKind) -> Event {
         Event {
-            seq: self.seq,
-            kind,
             entry_ns: self.seq * 1_000_000,
             exit_ns: self.seq * 1_000_000 + 20_000,
             space: 1,
             pid: 7,
             tid: 7,
-            nr: None,
-            args: [0; 6],
-            result: 0,
-            overlapped: false,
-            plan: vec![],
-            window: None,
-            areas: vec![],
-            text: String::new(),
-            stack: None,
-            ip: None,
-            resident: None,
+            ..Event::new(self.seq, kind)
         }
     }
 

@@ -104,8 +104,8 @@ pub struct Event {
     pub plan: Vec<Step>,
     /// The part of the space, `[start, end)`, that `areas` describes; `None` if nothing changed.
     pub window: Option<(u64, u64)>,
-    /// The areas that meet `window` after the event, ascending. They are whole, so they may reach
-    /// out of the window.
+    /// The areas that meet `window` after the event, ascending and without overlaps. They are
+    /// whole, so they may reach out of the window.
     pub areas: Vec<AreaRecord>,
     /// A path; what a difference is about; for a call that the engine in charge refused on its own,
     /// its [cause](crate::Cause::word); for a call whose effect cannot be known, [`UNSURE`];
@@ -119,6 +119,45 @@ pub struct Event {
     pub ip: Option<u64>,
     /// For a call: resident memory, if it is recorded.
     pub resident: Option<Resident>,
+}
+
+impl Event {
+    /// An event without content: what is a number is 0, and nothing else is there.
+    ///
+    /// ```
+    /// use samara_trace::event::{Event, EventKind};
+    /// let exit = Event { pid: 7, tid: 7, result: 3 << 8, ..Event::new(12, EventKind::Exit) };
+    /// assert_eq!((exit.seq, exit.areas.len(), exit.ip), (12, 0, None));
+    /// ```
+    pub fn new(seq: u64, kind: EventKind) -> Event {
+        Event {
+            seq,
+            kind,
+            entry_ns: 0,
+            exit_ns: 0,
+            space: 0,
+            pid: 0,
+            tid: 0,
+            nr: None,
+            args: [0; 6],
+            result: 0,
+            overlapped: false,
+            plan: Vec::new(),
+            window: None,
+            areas: Vec::new(),
+            text: String::new(),
+            stack: None,
+            ip: None,
+            resident: None,
+        }
+    }
+
+    /// Bytes that became resident in the call, and bytes that ceased to be: one of the two is 0.
+    pub(crate) fn populated_and_released(&self) -> (u64, u64) {
+        let change = self.resident.map_or(0, |now| now.private_change.saturating_add(now.files_change));
+        let of = |is: bool| if is { change.unsigned_abs() } else { 0 };
+        (of(change > 0), of(change < 0))
+    }
 }
 
 /// Resident memory of a process when a call had returned, and by how much it changed from the
@@ -141,11 +180,6 @@ impl Resident {
     pub fn before(&self) -> (u64, u64) {
         let back = |now: u64, change: i64| now.saturating_add_signed(change.saturating_neg());
         (back(self.private, self.private_change), back(self.files, self.files_change))
-    }
-
-    /// The change of both together.
-    pub fn change(&self) -> i64 {
-        self.private_change.saturating_add(self.files_change)
     }
 }
 

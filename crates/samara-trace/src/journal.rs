@@ -127,24 +127,12 @@ impl<'a> Journal<'a> {
     /// An event of this kind without content.
     pub(crate) fn blank(&self, kind: EventKind, space: u64, who: Who) -> Event {
         Event {
-            seq: 0,
-            kind,
             entry_ns: who.entry_ns.saturating_sub(self.start_ns),
             exit_ns: who.exit_ns.saturating_sub(self.start_ns),
             space,
             pid: who.pid as u32,
             tid: who.tid as u32,
-            nr: None,
-            args: [0; 6],
-            result: 0,
-            overlapped: false,
-            plan: Vec::new(),
-            window: None,
-            areas: Vec::new(),
-            text: String::new(),
-            stack: None,
-            ip: None,
-            resident: None,
+            ..Event::new(0, kind)
         }
     }
 

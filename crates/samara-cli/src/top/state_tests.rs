@@ -11,8 +11,6 @@ const SECOND: u64 = 1_000_000_000;
 /// A call or another event that took a microsecond and is over at `ns`.
 fn event(seq: u64, kind: EventKind, ns: u64) -> Event {
     Event {
-        seq,
-        kind,
         entry_ns: ns.saturating_sub(1000),
         exit_ns: ns,
         space: 1,
@@ -20,15 +18,7 @@ fn event(seq: u64, kind: EventKind, ns: u64) -> Event {
         tid: 7,
         nr: (kind == EventKind::Call).then_some(9),
         args: [0, 4096, 3, 0x22, u64::MAX, 0],
-        result: 0,
-        overlapped: false,
-        plan: Vec::new(),
-        window: None,
-        areas: Vec::new(),
-        text: String::new(),
-        stack: None,
-        ip: None,
-        resident: None,
+        ..Event::new(seq, kind)
     }
 }
 

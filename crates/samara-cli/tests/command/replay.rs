@@ -23,8 +23,6 @@ fn stacks() -> Vec<Event> {
         };
         let seq = events.len() as u64;
         events.push(Event {
-            seq,
-            kind: if nr.is_some() { EventKind::Call } else { EventKind::Exec },
             entry_ns: seq,
             exit_ns: seq,
             space: 1,
@@ -33,14 +31,11 @@ fn stacks() -> Vec<Event> {
             nr,
             args,
             result: result as i64,
-            overlapped: false,
             plan,
             window: Some(window),
             areas,
             text: if nr.is_some() { String::new() } else { "/bin/app".into() },
-            stack: None,
-            ip: None,
-            resident: None,
+            ..Event::new(seq, if nr.is_some() { EventKind::Call } else { EventKind::Exec })
         });
     };
     add(None, [0; 6], 0, (0, 1 << 63), vec![area(0x40_0000, 0x40_1000, 5)]);

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
 use samara_mm::FlagChange;
-use samara_trace::event::{AreaRecord, Event, EventKind, Step, StepKind};
+use samara_trace::event::{AreaRecord, Event, EventKind, Resident, Step, StepKind};
 use samara_trace::file::{Header, TraceWriter};
 
 /// The command, with no terminal and a plain environment.
@@ -46,26 +46,7 @@ fn step(kind: StepKind, start: u64, end: u64) -> Step {
 /// unmaps the end of the heap; something goes wrong; both end.
 pub(crate) fn events() -> Vec<Event> {
     use EventKind as K;
-    let blank = Event {
-        seq: 0,
-        kind: K::Call,
-        entry_ns: 0,
-        exit_ns: 0,
-        space: 1,
-        pid: 100,
-        tid: 100,
-        nr: None,
-        args: [0; 6],
-        result: 0,
-        overlapped: false,
-        plan: vec![],
-        window: None,
-        areas: vec![],
-        text: String::new(),
-        stack: None,
-        ip: None,
-        resident: None,
-    };
+    let blank = Event { space: 1, pid: 100, tid: 100, ..Event::new(0, K::Call) };
     let text = || area(0x40_0000, 0x40_2000, 0b101, "/bin/prog", "");
     let heap = |end| area(0x60_0000, end, 0b011, "[heap]", "");
     let base = 0x7f00_0000_0000;
@@ -85,6 +66,7 @@ pub(crate) fn events() -> Vec<Event> {
             plan: vec![step(StepKind::Mapped, base, base + 0x3000)],
             window: Some((base, base + 0x3000)),
             areas: vec![area(base, base + 0x3000, 3, "", "")],
+            ip: Some(0x40_1234),
             ..blank.clone()
         },
         Event {
@@ -105,7 +87,7 @@ pub(crate) fn events() -> Vec<Event> {
             ],
             ..blank.clone()
         },
-        Event { nr: Some(11), args: [7, 1, 0, 0, 0, 0], result: -22, ..blank.clone() },
+        Event { nr: Some(11), args: [7, 1, 0, 0, 0, 0], result: -22, ip: Some(base + 0x20), ..blank.clone() },
         Event {
             kind: K::Fork,
             space: 2,
@@ -124,6 +106,13 @@ pub(crate) fn events() -> Vec<Event> {
             args: [0x62_0000, 0x1000, 0, 0, 0, 0],
             plan: vec![step(StepKind::Unmapped, 0x62_0000, 0x62_1000)],
             window: Some((0x62_0000, 0x62_1000)),
+            ip: Some(0x40_1240),
+            resident: Some(Resident {
+                private: 0x9000,
+                files: 0x2_0000,
+                private_change: -0x1000,
+                files_change: 0x2000,
+            }),
             ..blank.clone()
         },
         Event {

@@ -15,6 +15,9 @@ fn events_as_lines() {
     let dir = tempfile::tempdir().unwrap();
     trace(dir.path());
     insta::assert_snapshot!(said(&run(dir.path(), &["events", "t.samara"])));
+    let callers = stdout(&run(dir.path(), &["events", "t.samara", "--callers"]));
+    let from: Vec<&str> = callers.lines().filter_map(|line| line.split_once(" from ")).map(|(_, from)| from).collect();
+    assert_eq!(from, ["prog+0x1234", "[anon]+0x7f0000000020", "prog+0x1240"]);
 }
 
 #[test]
@@ -72,6 +75,22 @@ fn times_of_day() {
         assert!((seconds(clock) - 5.678 - since).abs() < 1e-5, "{clock} {line}");
     }
     assert_eq!(times.len(), since.lines().count());
+    // A trace that does not say when it began.
+    let (path, bytes) = trace(dir.path());
+    let mut reader = samara_trace::file::TraceReader::new(&*bytes).unwrap();
+    let header = Header { start_time: "yesterday".into(), ..reader.header().clone() };
+    let events: Vec<_> = reader.by_ref().map(Result::unwrap).collect();
+    let mut writer = TraceWriter::new(std::fs::File::create(path).unwrap(), &header).unwrap();
+    writer.write(&events).unwrap();
+    writer.finish().unwrap();
+    for args in [&["events", "t.samara", "--clock"][..], &["show", "t.samara", "--at", "2026-01-02 03:04:06"]] {
+        let output = run(dir.path(), args);
+        assert!(
+            !output.status.success() && stderr(&output).contains("does not say when it began"),
+            "{}",
+            said(&output)
+        );
+    }
 }
 
 #[test]
@@ -338,6 +357,7 @@ fn why_and_what_differs() {
         &["why", "t.samara", "--at", "0"],
         &["why", "t.samara", "--pid", "101"],
         &["why", "t.samara", "--folded", "--by", "calls"],
+        &["why", "t.samara", "--folded", "--by", "populated"],
         &["why", "t.samara", "--pid", "7"],
         &["why", "t.samara", "--at", "999"],
         &["why", "t.samara", "--by", "calls"],

@@ -11,7 +11,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use samara_mm::{Config, Error, HugePlaces, MapFlags, Object, Prot, RemapFlags, StepKind};
+use samara_mm::{Config, Error, HugePlaces, MapFlags, Object, PageSize, Prot, RemapFlags, StepKind};
 
 use super::moved::Moved;
 use super::places::{Places, searching};
@@ -33,9 +33,6 @@ use crate::space::replay_call::{Mapped, Replayed, replay, replay_at};
 
 /// How many steps of an event are looked at, and areas in each, to see whether memory is there.
 const FEW: usize = 64;
-
-/// The smallest huge page.
-const HUGE: u64 = 2 << 20;
 
 /// Most bytes of all names.
 const NAMES: usize = 64 << 20;
@@ -256,8 +253,8 @@ impl Changed {
         };
         let mut file = file.map(|file| self.intern(file)).transpose()?;
         if let Some(file) = &mut file
-            && (seen.result as u64).wrapping_sub(file.offset).is_multiple_of(HUGE)
-            && d.args[1] >= HUGE
+            && (seen.result as u64).wrapping_sub(file.offset).is_multiple_of(PageSize::M2.bytes())
+            && d.args[1] >= PageSize::M2.bytes()
         {
             // Where it lies in the trace shows that its file system prefers such places.
             file.file.backing.places = HugePlaces::FileSystem;

@@ -4,7 +4,7 @@
 //! A trace does not have the program's memory. Of what calls read there it only shows names of
 //! anonymous memory; ranges, masks and modes that are passed by pointer are not known.
 
-use samara_mm::{FileMode, MapFlags};
+use samara_mm::{FileMode, MapFlags, PageSize};
 
 use crate::arch::{AUDIT_NATIVE, Decoded, decode};
 use crate::calls::Call;
@@ -13,9 +13,8 @@ use crate::file::Space;
 use crate::os::proc::{EXEC, KernelArea};
 use crate::space::memory::Memory;
 
-/// Size of a page, and of the smallest huge page.
+/// Size of a page.
 const PAGE: u64 = 4096;
-const HUGE: u64 = 2 << 20;
 
 /// A call of a trace.
 #[derive(Clone, Debug)]
@@ -116,6 +115,6 @@ pub(super) fn kernel(area: &AreaRecord, flags: u64) -> KernelArea {
         inode: area.inode,
         name: Some(area.name.clone()),
         flags: None,
-        page: if huge { HUGE } else { PAGE },
+        page: if huge { PageSize::M2.bytes() } else { PAGE },
     }
 }

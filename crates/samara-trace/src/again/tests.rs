@@ -57,8 +57,6 @@ impl Program {
         let areas = window.map(|(start, end)| model::records(&self.model, start, end)).unwrap_or_default();
         let seq = self.events.len() as u64;
         self.events.push(Event {
-            seq,
-            kind,
             entry_ns: seq,
             exit_ns: seq,
             space: 1,
@@ -67,14 +65,10 @@ impl Program {
             nr,
             args,
             result,
-            overlapped: false,
             plan: plan.to_vec(),
             window,
             areas,
-            text: String::new(),
-            stack: None,
-            ip: None,
-            resident: None,
+            ..Event::new(seq, kind)
         });
         self.events.last_mut().unwrap()
     }

@@ -14,6 +14,7 @@ use lz4_flex::frame::FrameDecoder;
 
 use super::error::shown;
 use super::names::{kind_from, perms_from, step_from, step_kind};
+use super::schema::{WITH_CALLERS, WITH_STACKS};
 use super::{Fault, MAX_AREAS, MAX_BATCH_BYTES, MAX_NAME_BYTES};
 use crate::event::{AreaRecord, Event, EventKind, Resident, Step};
 
@@ -185,8 +186,8 @@ impl Batch {
             return damaged(format!("event {}: its areas overlap or do not ascend", first_seq + row as u64));
         }
         let text = w.texts("text", rows, false, ANY)?;
-        let stack = if columns >= 23 { Some(w.nullable("stack", rows, true)?) } else { None };
-        let later = if columns >= 28 { Some(w.later(rows)?) } else { None };
+        let stack = if columns >= WITH_STACKS { Some(w.nullable("stack", rows, true)?) } else { None };
+        let later = if columns >= WITH_CALLERS { Some(w.later(rows)?) } else { None };
         if w.nodes.next().is_some() || w.buffers.next().is_some() {
             return damaged("a batch with more columns than the header says");
         }

@@ -51,6 +51,7 @@ pub use maps::MapsLine;
 pub(crate) use names::recorded;
 pub use names::{call_name, kind_name, perms_name, reasons, step_name};
 pub use reader::TraceReader;
+pub(crate) use replay::span;
 pub use replay::{Place, Process, Replay, ReplayError, Space};
 pub use schema::{FORMAT, Header};
 pub use sink::{FileSink, Written};

@@ -45,9 +45,8 @@ const PATH: usize = 16 << 10;
 ///     name: String::new(), apart: String::new(),
 /// };
 /// let event = Event {
-///     seq: 0, kind: EventKind::Exec, entry_ns: 0, exit_ns: 0, space: 0, pid: 7, tid: 7, nr: None,
-///     args: [0; 6], result: 0, overlapped: false, plan: vec![], window: Some((0, u64::MAX)),
-///     areas: vec![area], text: "/bin/true".into(), stack: None, ip: None, resident: None,
+///     pid: 7, tid: 7, window: Some((0, u64::MAX)), areas: vec![area], text: "/bin/true".into(),
+///     ..Event::new(0, EventKind::Exec)
 /// };
 /// let mut replay = Replay::default();
 /// replay.apply(&event)?;
@@ -381,7 +380,7 @@ impl Space {
 
     /// The areas that meet `[start, end)`, whole, ascending. O(log n) and one step for each.
     pub fn between(&self, start: u64, end: u64) -> impl Iterator<Item = AreaRecord> {
-        span((start, end)).into_iter().flat_map(|window| self.map.range(window).map(|(span, laid)| laid.record(span)))
+        span(start, end).into_iter().flat_map(|window| self.map.range(window).map(|(span, laid)| laid.record(span)))
     }
 
     /// Number of areas.
@@ -410,16 +409,20 @@ impl Space {
         if event.areas.iter().any(|area| area.start >= area.end) {
             return Err(ReplayError::BadArea(event.seq));
         }
+        // Where areas overlap, the last one counts.
+        let are_apart = event.areas.windows(2).all(|pair| pair[0].end <= pair[1].start);
         let (mut areas, mut window) = (&event.areas[..], event.window.unwrap_or_default());
-        if let Some(whole) = span(window) {
+        if let Some(whole) = span(window.0, window.1) {
             let mut there = self.map.range(whole).peekable();
-            while let Some((area, rest)) = areas.split_first()
+            while are_apart
+                && let Some((area, rest)) = areas.split_first()
                 && there.next_if(|(span, laid)| laid.is(*span, area)).is_some()
             {
                 (areas, window.0) = (rest, area.end);
             }
             let mut others = false;
-            while let Some((area, rest)) = areas.split_last()
+            while are_apart
+                && let Some((area, rest)) = areas.split_last()
                 && let Some((span, laid)) = there.next_back()
             {
                 if !laid.is(span, area) {
@@ -429,7 +432,7 @@ impl Space {
                 (areas, window.1) = (rest, area.start);
             }
             if (others || there.peek().is_some())
-                && let Some(span) = span(window)
+                && let Some(span) = span(window.0, window.1)
             {
                 self.put(span, None)?;
             }
@@ -467,7 +470,7 @@ impl Space {
 }
 
 /// `start..end` as a span, unless it is empty.
-fn span((start, end): (u64, u64)) -> Option<Span> {
+pub(crate) fn span(start: u64, end: u64) -> Option<Span> {
     (start < end).then(|| Span::new(start, end - 1))
 }
 

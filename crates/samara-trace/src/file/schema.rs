@@ -19,13 +19,18 @@ pub const FORMAT: &str = "3";
 /// The key of the version.
 pub(crate) const FORMAT_KEY: &str = "samara.format";
 
-/// How many columns a version has: the first ones of [`columns`]. Version 1 has no stacks, version
-/// 2 neither callers nor resident memory.
+/// Number of columns of version 2, which added stacks.
+pub(crate) const WITH_STACKS: usize = 23;
+
+/// Number of columns of version 3, which added callers and resident memory.
+pub(crate) const WITH_CALLERS: usize = 28;
+
+/// How many columns a version has: the first ones of [`columns`].
 pub(crate) fn count_of(version: &str) -> Option<usize> {
     match version {
         "1" => Some(22),
-        "2" => Some(23),
-        FORMAT => Some(28),
+        "2" => Some(WITH_STACKS),
+        FORMAT => Some(WITH_CALLERS),
         _ => None,
     }
 }

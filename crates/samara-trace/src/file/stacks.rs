@@ -42,11 +42,7 @@ const NAME: usize = 160;
 /// # let header = samara_trace::file::Header::now("true".as_ref(), &[]);
 /// # let mut trace = Vec::new();
 /// # let mut writer = samara_trace::file::TraceWriter::new(&mut trace, &header)?;
-/// # let blank = Event {
-/// #     seq: 0, kind: EventKind::Module, entry_ns: 0, exit_ns: 0, space: 1, pid: 7, tid: 7, nr: None,
-/// #     args: [0; 6], result: 0, overlapped: false, plan: vec![], window: None, areas: vec![],
-/// #     text: "- /bin/true".into(), stack: None, ip: None, resident: None,
-/// # };
+/// # let blank = Event { text: "- /bin/true".into(), ..Event::new(0, EventKind::Module) };
 /// # let stack = Event { seq: 1, kind: EventKind::Stack, text: "0+1a20 ?0+9c".into(), ..blank.clone() };
 /// # let symbol = Event {
 /// #     seq: 2, kind: EventKind::Symbol, args: [0, 0x1a20, 0, 0, 0, 0],

@@ -395,9 +395,9 @@ impl Tally {
             call.failed += u64::from((-4095..0).contains(&event.result));
             // A file may claim any times.
             call.total_ns = call.total_ns.saturating_add(event.exit_ns.saturating_sub(event.entry_ns));
-            let change = event.resident.map_or(0, |resident| resident.change());
-            let sum = if change < 0 { &mut call.released } else { &mut call.populated };
-            *sum = sum.saturating_add(change.unsigned_abs());
+            let (populated, released) = event.populated_and_released();
+            call.populated = call.populated.saturating_add(populated);
+            call.released = call.released.saturating_add(released);
         }
     }
 

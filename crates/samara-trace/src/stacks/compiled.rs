@@ -35,7 +35,8 @@ const PAIRS: usize = 4 << 20;
 pub(super) struct Dumps {
     /// Calls from compiled code, by process.
     calls: HashMap<Tid, u64>,
-    /// By process, device and inode. Open until the end, when they are complete.
+    /// By process, device and inode. Open until the end of the recording: a process that has ended
+    /// has written all of its file by then, and one that was let go what it could.
     files: BTreeMap<(Tid, (u32, u32), u64), File>,
 }
 

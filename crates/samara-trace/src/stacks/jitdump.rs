@@ -57,8 +57,8 @@ pub(super) fn read(
     code
 }
 
-/// Adds the functions of all records, as far as they are wanted. Returns whether they have times of CLOCK_MONOTONIC, as far as
-/// the header says it.
+/// Adds the functions of all records that are wanted. Returns whether they have times of
+/// CLOCK_MONOTONIC, as far as the header says it.
 fn records(
     mut from: BufReader<impl Read + Seek>,
     wanted: &BTreeSet<u64>,

@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, HashMap};
 use samara::{AllocError, GapQuery, RangeMap, Span};
 
 use crate::event::{AreaRecord, Event, EventKind, Step, StepKind};
-use crate::file::{Place, Replay, Space, call_name};
+use crate::file::{Place, Replay, Space, call_name, span};
 
 /// Most pieces, holes and counts of all spaces together.
 const PIECES: usize = 1 << 20;
@@ -246,9 +246,9 @@ impl Origins {
             site.calls += 1;
             site.splits += event.plan.iter().filter(|step| step.kind == StepKind::Split).count() as u64;
             site.ns = site.ns.saturating_add(event.exit_ns.saturating_sub(event.entry_ns));
-            let change = event.resident.map_or(0, |resident| resident.change());
-            let sum = if change < 0 { &mut site.released } else { &mut site.populated };
-            *sum = sum.saturating_add(change.unsigned_abs());
+            let (populated, released) = event.populated_and_released();
+            site.populated = site.populated.saturating_add(populated);
+            site.released = site.released.saturating_add(released);
         }
         number
     }
@@ -295,11 +295,6 @@ fn details(event: &Event) -> [u64; 3] {
         Some("mremap") => [0, 0, args[3]],
         _ => [0; 3],
     }
-}
-
-/// `start..end` as a span, unless it is empty.
-fn span(start: u64, end: u64) -> Option<Span> {
-    (start < end).then(|| Span::new(start, end - 1))
 }
 
 /// Ascending spans, those that touch as one.

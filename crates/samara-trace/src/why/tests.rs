@@ -43,8 +43,6 @@ impl World {
         areas: Vec<AreaRecord>,
     ) {
         let event = Event {
-            seq: self.seq,
-            kind,
             entry_ns: self.seq * 1000,
             exit_ns: self.seq * 1000 + 500,
             space,
@@ -52,15 +50,10 @@ impl World {
             tid: space as u32 + 7,
             nr,
             args,
-            result: 0,
-            overlapped: false,
             plan,
             window: Some((window.0 * PAGE, window.1 * PAGE)),
             areas,
-            text: String::new(),
-            stack: None,
-            ip: None,
-            resident: None,
+            ..Event::new(self.seq, kind)
         };
         self.seq += 1;
         self.replay.apply(&event).unwrap();

@@ -4,14 +4,13 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use samara::Span;
+use samara_mm::PageSize;
 
 use super::births::{Births, Piece};
 use super::{Holding, Kept, PARTS, Part, Role, Verdict, VerdictKind};
 use crate::event::AreaRecord;
 use crate::survey::{PatternKind, alike, is_anonymous, members, size};
 
-/// Bytes of a huge page of x86-64.
-const HUGE: u64 = 2 << 20;
 /// Fewer areas than this are no verdict.
 const LEAST: u64 = 8;
 /// From this number of mappings on, those of a site that are never unmapped are a leak.
@@ -314,10 +313,11 @@ impl Scene<'_> {
 
     /// Verdicts by what areas that asked for huge pages have room for.
     fn huge_pages(&mut self) {
+        let huge = PageSize::M2.bytes();
         for area in self.areas {
-            let first = area.start.checked_next_multiple_of(HUGE).and_then(|first| first.checked_add(HUGE));
+            let end_of_first = area.start.checked_next_multiple_of(huge).and_then(|first| first.checked_add(huge));
             let Some(by) = self.piece(area.start).and_then(|piece| piece.asked) else { continue };
-            if first.is_some_and(|end| end <= area.end) {
+            if end_of_first.is_some_and(|end| end <= area.end) {
                 continue;
             }
             let maker = self.maker(area.start);

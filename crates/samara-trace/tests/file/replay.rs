@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 
 use crate::samples::area;
 use proptest::prelude::*;
-use samara_trace::event::{AreaRecord, Event, EventKind, Step, StepKind};
+use samara_trace::event::{AreaRecord, Event, EventKind, Resident, Step, StepKind};
 use samara_trace::file::{Replay, ReplayError, Tally};
 
 const PAGES: usize = 32;
@@ -15,26 +15,7 @@ const PAGE: u64 = 0x1000;
 type Cell = Option<(String, u8, u64)>;
 
 fn event(seq: u64, kind: EventKind, pid: u32, space: u64) -> Event {
-    Event {
-        seq,
-        kind,
-        entry_ns: seq,
-        exit_ns: seq,
-        space,
-        pid,
-        tid: pid,
-        nr: None,
-        args: [0; 6],
-        result: 0,
-        overlapped: false,
-        plan: vec![],
-        window: None,
-        areas: vec![],
-        text: "prog".into(),
-        stack: None,
-        ip: None,
-        resident: None,
-    }
+    Event { entry_ns: seq, exit_ns: seq, space, pid, tid: pid, text: "prog".into(), ..Event::new(seq, kind) }
 }
 
 fn cells(areas: &[AreaRecord]) -> Vec<Cell> {
@@ -74,14 +55,28 @@ fn any_event() -> impl Strategy<Value = Event> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 2000, failure_persistence: None, ..ProptestConfig::default() })]
 
+    /// `again`: places at which an event tells areas again that are there, as neighbours of what
+    /// changes are.
     #[test]
-    fn spaces_hold_what_was_laid_last(events in prop::collection::vec(any_event(), 1..60), keep in 0..4u32) {
+    fn spaces_hold_what_was_laid_last(
+        events in prop::collection::vec((any_event(), prop::collection::vec(any::<u8>(), 0..4)), 1..60),
+        keep in 0..4u32,
+    ) {
         let mut replay = Replay::default().keep(keep);
         let mut reference: HashMap<u64, Vec<Cell>> = HashMap::new();
         // Spaces that were checked at their end count no more.
         let mut over: HashSet<u64> = HashSet::new();
         let mut tally = Tally::default();
-        for (seq, mut event) in (0..).zip(events) {
+        for (seq, (mut event, again)) in (0..).zip(events) {
+            let there: Vec<AreaRecord> = replay.space(event.space).map_or_else(Vec::new, |space| space.areas().collect());
+            for place in again.into_iter().map(usize::from).filter(|_| !there.is_empty()) {
+                event.areas.insert(place % (event.areas.len() + 1), there[place % there.len()].clone());
+            }
+            if seq % 2 == 0 {
+                // As a recorder writes them.
+                event.areas.sort_by_key(|area| area.start);
+                event.areas.dedup_by(|next, area| next.start < area.end);
+            }
             event.seq = seq;
             event.exit_ns = seq;
             tally.add(&event);
@@ -268,4 +263,59 @@ fn a_replay_gives_up_before_memory_does() {
         }
     }
     panic!("it never gave up");
+}
+
+/// A place in a file stays the same however its area is cut; other memory has addresses.
+#[test]
+fn places() {
+    let named = |name: &str, inode, offset| AreaRecord { inode, offset, ..area(PAGE, 9 * PAGE, name) };
+    for (one, expected) in [
+        (named("/lib/x.so", 7, 0x20000), 0x20000 + 5 * PAGE),
+        (named("[vdso]", 0, 0), 5 * PAGE),
+        (named("", 0, 0), 6 * PAGE),
+        (named("[anon:jit]", 0, 0), 6 * PAGE),
+        (named("[heap]", 0, 0), 6 * PAGE),
+    ] {
+        let mut replay = Replay::default();
+        let name = one.name.clone();
+        let exec = Event { window: Some((0, u64::MAX)), areas: vec![one], ..event(0, EventKind::Exec, 1, 1) };
+        replay.apply(&exec).unwrap();
+        let place = |replay: &Replay| replay.space(1).and_then(|space| space.place(6 * PAGE));
+        let whole = place(&replay).unwrap();
+        assert_eq!((&*whole.name, whole.at), (&*name, expected));
+        let unmap = |seq, window, areas| Event { window: Some(window), areas, ..event(seq, EventKind::Call, 1, 1) };
+        replay.apply(&unmap(1, (PAGE, 4 * PAGE), vec![])).unwrap();
+        assert_eq!(place(&replay), Some(whole.clone()));
+        assert_eq!(replay.space(1).unwrap().place(PAGE), None);
+        if &*whole.name != "[vdso]" {
+            // Told again, as a neighbour of what changed.
+            let rest = replay.space(1).unwrap().areas().collect();
+            replay.apply(&unmap(2, (3 * PAGE, 10 * PAGE), rest)).unwrap();
+            assert_eq!(place(&replay), Some(whole));
+        }
+    }
+}
+
+/// The most resident memory is known at both ends of a call.
+#[test]
+fn the_most_resident_memory() {
+    let mut tally = Tally::default();
+    let call =
+        |seq, nr, resident| Event { nr: Some(nr), resident, exit_ns: seq + 5, ..event(seq, EventKind::Call, 1, 1) };
+    tally.add(&Event {
+        window: Some((0, u64::MAX)),
+        areas: vec![area(0, PAGE, "")],
+        ..event(0, EventKind::Exec, 1, 1)
+    });
+    let resident =
+        |private, files, private_change, files_change| Some(Resident { private, files, private_change, files_change });
+    tally.add(&call(10, 9, resident(5000, 1000, 3000, -500)));
+    // It frees most of what was there when it began.
+    tally.add(&call(20, 11, resident(1000, 900, -9000, 0)));
+    tally.add(&call(30, 11, None));
+    let summary = tally.summary();
+    let most = summary.resident.unwrap();
+    assert_eq!((most.pid, most.ns, most.private, most.files), (1, 20, 10000, 900));
+    let sums = |name: &str| (summary.calls[name].populated, summary.calls[name].released);
+    assert_eq!((sums("mmap"), sums("munmap")), ((2500, 0), (0, 9000)));
 }

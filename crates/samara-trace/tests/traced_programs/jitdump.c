@@ -1,5 +1,4 @@
-/* Code without a file, as a JIT compiler makes it: a function that has a frame pointer and maps a page.
-   What perf is told of it is a jitdump file, which is mapped as code and written at the end only. Writes
+/* Follows made_code.c. What perf is told of the code is a jitdump file, which is mapped as code and written at the end only. Writes
    the name of that file, and for each call the page and the name that the function had then. The first
    argument is the folder of the file. The second is how the file is odd:
    fifo: its name belongs to a FIFO by now, to which nobody will write
@@ -7,23 +6,6 @@
    data: it is not mapped as code
    clock: its times are of another clock
    hostile: what follows is damaged, and other functions claim the same place before and after */
-#define _GNU_SOURCE
-#include <stdint.h>
-#include <stdio.h>
-#include <string.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
-#include <time.h>
-#include <unistd.h>
-
-typedef void *map_function(void *, size_t, int, int, int, long);
-
-static const unsigned char code[] = {
-    0x55, 0x48, 0x89, 0xe5,             /* push rbp; mov rbp, rsp */
-    0x49, 0x89, 0xca,                   /* mov r10, rcx */
-    0xb8, 9, 0, 0, 0, 0x0f, 0x05,       /* mov eax, SYS_mmap; syscall */
-    0x5d, 0xc3,                         /* pop rbp; ret */
-};
 
 static FILE *dump;
 static uint64_t ahead;

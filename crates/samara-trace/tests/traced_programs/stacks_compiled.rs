@@ -30,7 +30,7 @@ fn of_script(script: &str) -> Result<(Vec<Event>, Stacks), Failed> {
 /// no file of the process is not opened.
 fn perf_map() -> Result<(), Failed> {
     let dir = tempfile::tempdir()?;
-    if !build_from(dir.path(), include_str!("compiled.c"), &["-O1", "-g"]) {
+    if !build_from(dir.path(), concat!(include_str!("made_code.c"), include_str!("compiled.c")), &["-O1", "-g"]) {
         return missing("C");
     }
     for (argument, first_name) in [("", "compiled here"), (" fifo", "[anon]+")] {
@@ -53,7 +53,7 @@ fn perf_map() -> Result<(), Failed> {
 /// Each call has the name that its function had then, by a jitdump file that is to be trusted.
 fn replaced() -> Result<(), Failed> {
     let dir = tempfile::tempdir()?;
-    if !build_from(dir.path(), include_str!("jitdump.c"), &["-O1", "-g"]) {
+    if !build_from(dir.path(), concat!(include_str!("made_code.c"), include_str!("jitdump.c")), &["-O1", "-g"]) {
         return missing("C");
     }
     let own = ["first", "second", "second", "first"];
