@@ -63,7 +63,7 @@ files '*Cargo.toml' | while read -r manifest; do
     grep -q '^\[workspace\]' "$manifest" || continue
     lock=${manifest%Cargo.toml}Cargo.lock
     git ls-files --error-unmatch "$lock" >/dev/null 2>&1 || { echo "  $lock is not tracked"; continue; }
-    cargo metadata --locked --format-version 1 --manifest-path "$manifest" 2>&1 >/dev/null | sed "s|^|  $lock: |" | grep -E 'error' || true
+    told=$(cargo metadata --locked --format-version 1 --manifest-path "$manifest" 2>&1 >/dev/null) || sed "s|^|  $lock: |" <<<"$told"
 done | violations "lock files that are not current"
 
 [ "$failed" = 0 ] || exit 1
