@@ -311,7 +311,7 @@ pub(crate) struct Events {
     pub(crate) only: Only,
 }
 
-/// Which events to print. Each option may be given several times, and one of its values must hold
+/// Which events are meant. Each option may be given several times, and one of its values must hold
 #[derive(Args, Clone, Debug, Default)]
 #[command(next_help_heading = "Only events")]
 pub(crate) struct Only {
@@ -353,7 +353,11 @@ fn call(text: &str) -> Result<u32, String> {
 #[command(after_help = "\
 Examples:
   samara summary t.samara
-  samara summary t.samara --json | jq .failures")]
+  samara summary t.samara --json | jq .failures
+  samara summary t.samara --pid 4712 --from 2s --to 10s
+
+With options that choose events, only those are counted: as calls, failures, splits and merges. What is told of areas is
+always of all that happened: in the processes --pid, and in the time from --from to --to.")]
 pub(crate) struct SummaryOf {
     /// The trace file
     pub(crate) file: PathBuf,
@@ -363,6 +367,8 @@ pub(crate) struct SummaryOf {
     /// End with 123, and say why, if this holds of the summary, as for `trace`
     #[arg(long, value_name = "CONDITION")]
     pub(crate) fail_if: Vec<FailIf>,
+    #[command(flatten)]
+    pub(crate) only: Only,
 }
 
 /// Tell the history of one address: every area that held it, and the events that changed it

@@ -14,6 +14,7 @@ use serde_json::ser::{Formatter, Serializer};
 use serde_json::{Value, json};
 
 use crate::args::errno;
+use crate::cli::Only;
 use crate::exit;
 use crate::line::{self, name};
 use crate::output::clean_json;
@@ -240,6 +241,8 @@ pub(crate) struct Recorded<'a> {
     pub(crate) file_bytes: u64,
     /// Why the file does not contain every event, if so.
     pub(crate) early: Option<&'a str>,
+    /// Which events were counted, where not all were.
+    pub(crate) only: Option<&'a Only>,
 }
 
 /// A summary as one object.
@@ -268,6 +271,7 @@ pub(crate) fn summary(s: &Summary, r: &Recorded<'_>) -> Value {
     json!({
         "events": s.events,
         "events_in_file": r.events_in_file,
+        "only": r.only.map(Only::json),
         "processes": s.processes,
         "checks": r.checks,
         "differences": s.differences,
@@ -276,6 +280,7 @@ pub(crate) fn summary(s: &Summary, r: &Recorded<'_>) -> Value {
         "areas_final": s.areas_final,
         "mapped_bytes_peak": s.mapped_bytes_peak,
         "mapped_bytes_final": s.mapped_bytes_final,
+        "from_ns": s.from_ns,
         "wall_ns": r.wall_ns,
         "program_ns": r.program_ns,
         "exit_code": r.exit_code,

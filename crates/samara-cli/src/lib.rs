@@ -12,6 +12,7 @@ mod format;
 mod json;
 mod line;
 mod moment;
+mod only;
 mod output;
 mod summary;
 mod survey;

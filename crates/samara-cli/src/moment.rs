@@ -58,13 +58,18 @@ pub(crate) struct During {
 }
 
 impl During {
-    pub(crate) fn includes(self, event: &Event) -> bool {
-        let begun = match self.from {
+    /// Whether it has begun when the event is over.
+    pub(crate) fn has_begun(self, event: &Event) -> bool {
+        match self.from {
             Some(Moment::Event(seq)) => event.seq >= seq,
             Some(Moment::Time(ns)) => event.exit_ns >= ns,
             Some(Moment::Clock(_) | Moment::Peak) | None => true,
-        };
-        begun && self.to.is_none_or(|to| to.includes(event))
+        }
+    }
+
+    /// Whether it has ended before the event is over.
+    pub(crate) fn has_ended(self, event: &Event) -> bool {
+        self.to.is_some_and(|to| !to.includes(event))
     }
 }
 

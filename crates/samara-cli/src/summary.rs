@@ -37,6 +37,9 @@ pub(crate) fn screen(title: &str, s: &Summary, r: &Recorded<'_>) -> String {
         // Writing to a string cannot fail.
         let _ = writeln!(out, "  {} {text}", styled(DIM, format!("{name:<10}")));
     };
+    if let Some(only) = r.only {
+        row("only", format!("{} of {}: {}", count(s.events), plural(r.events_in_file, "event"), only.words()));
+    }
     row("processes", format!("{}, {}", count(s.processes), plural(s.execs, "program")));
     for process in s.busiest.iter().filter(|_| s.processes > 1).take(PROCESSES) {
         let (areas, calls) = (plural(process.areas_peak, "area"), plural(process.calls, "call"));
@@ -60,12 +63,24 @@ pub(crate) fn screen(title: &str, s: &Summary, r: &Recorded<'_>) -> String {
         let name = format!("{} more", rest.len());
         row("", list(&name, sum(|c| c.count), sum(|c| c.failed), sum(|c| c.total_ns)));
     }
-    let (most, end) = ("at most in all processes together", "at the end of the first");
+    let most = match r.only.map_or(0, |only| only.pid.len()) {
+        0 => "at most in all processes together",
+        1 => "at most",
+        _ => "at most in these processes together",
+    };
+    let end = if r.only.is_some_and(|only| only.to.is_some()) {
+        "at the end of that time in the first"
+    } else {
+        "at the end of the first"
+    };
     // A space that can be read has at least one area. Without any, nothing is said of areas.
     let known = s.areas_peak > 0;
     if known {
         row("areas", format!("{} {most}, {} {end}", count(s.areas_peak), count(s.areas_final)));
-        row("over time", format!("{} {}", sparkline(&s.timeline.columns(COLUMNS)), time(s.wall_ns)));
+        row(
+            "over time",
+            format!("{} {}", sparkline(&s.timeline.columns(COLUMNS)), time(s.wall_ns.saturating_sub(s.from_ns))),
+        );
         row("mapped", format!("{} {most}, {} {end}", bytes(s.mapped_bytes_peak), bytes(s.mapped_bytes_final)));
         if let Some(peak) = &s.resident {
             row("resident", resident(peak, &s.calls));
@@ -97,9 +112,12 @@ pub(crate) fn screen(title: &str, s: &Summary, r: &Recorded<'_>) -> String {
     };
     let unsure = if s.unsure == 0 { String::new() } else { format!("; {} unsure (calls overlapped)", count(s.unsure)) };
     let compared = plural(s.compared.0, "space");
-    let equal = format!("{} of {compared} equal to /proc/PID/maps at the end", count(s.compared.1));
+    let equal = match s.compared.0 {
+        0 if r.only.is_some() => String::new(),
+        _ => format!("; {} of {compared} equal to /proc/PID/maps at the end", count(s.compared.1)),
+    };
     let made = r.checks.map_or_else(String::new, |checks| format!("{} against the kernel, ", count(checks)));
-    let checks = format!("{made}{differences}{unsure}; {equal}");
+    let checks = format!("{made}{differences}{unsure}{equal}");
     row("checks", if known { checks } else { "none: nothing could be compared".to_owned() });
     if let Some(why) = &s.lost {
         row("note", format!("the figures about areas are incomplete: {}", clean(why)));

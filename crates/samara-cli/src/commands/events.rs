@@ -11,8 +11,7 @@ use samara_trace::file::{FileError, Replay, Stacks, TraceReader};
 
 use crate::cli::{Events, Only};
 use crate::line::Beside;
-use crate::moment::{self, During, Moment};
-use crate::{args, json, line, output};
+use crate::{json, line, moment, output};
 
 /// How often a trace that grows is looked at.
 const INTERVAL: Duration = Duration::from_millis(100);
@@ -22,11 +21,6 @@ pub(crate) fn run(args: &Events) -> ExitCode {
         Ok(stacks) => stacks,
         Err(code) => return code,
     };
-    if [args.only.from, args.only.to].contains(&Some(Moment::Peak)) {
-        return super::failed(
-            "--from and --to take an event's number or a time: samara show FILE --at peak".to_owned(),
-        );
-    }
     let input = |file: File| -> Box<dyn Read> {
         match args.follow {
             true => Box::new(Following(file)),
@@ -37,9 +31,8 @@ pub(crate) fn run(args: &Events) -> ExitCode {
         Ok(reader) => reader,
         Err(code) => return code,
     };
-    let on = |at: Option<Moment>| at.map(|at| super::on(&args.file, at, reader.header())).transpose();
-    let only = match on(args.only.from).and_then(|from| Ok((from, on(args.only.to)?))) {
-        Ok((from, to)) => Only { from, to, ..args.only.clone() },
+    let only = match super::only_of(&args.only, &args.file, reader.header()) {
+        Ok(only) => only,
         Err(code) => return code,
     };
     let began_ns = if args.clock { moment::began(reader.header()) } else { None };
@@ -95,23 +88,6 @@ pub(crate) struct How<'a> {
     /// When the recording began, where times of day are printed.
     pub(crate) began_ns: Option<u64>,
     pub(crate) only: &'a Only,
-}
-
-impl Only {
-    /// Whether an event is asked for.
-    fn includes(&self, event: &Event) -> bool {
-        let one_of = |wanted: &[u32], is: u32| wanted.is_empty() || wanted.contains(&is);
-        let named = |name: &String| event.text.contains(name) || event.areas.iter().any(|a| a.name.contains(name));
-        // What others refer to is left out where only some are wanted.
-        let is_some = !(self.pid.is_empty() && self.tid.is_empty() && self.calls.is_empty() && self.names.is_empty());
-        !(event.kind.defines() && (is_some || self.failed))
-            && one_of(&self.pid, event.pid)
-            && one_of(&self.tid, event.tid)
-            && (self.calls.is_empty() || event.nr.is_some_and(|nr| self.calls.contains(&nr)))
-            && (self.names.is_empty() || self.names.iter().any(named))
-            && (!self.failed || (event.nr.is_some() && args::errno(event.result).is_some()))
-            && During { from: self.from, to: self.to }.includes(event)
-    }
 }
 
 /// Prints events, each on a line. The inner result is that of reading the trace.

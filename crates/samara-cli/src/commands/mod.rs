@@ -26,7 +26,7 @@ use std::process::ExitCode;
 use clap::Parser;
 use samara_trace::file::{Fault, FileError, Header, Printable, Replay, Stacks, TraceReader, name_bytes, name_text};
 
-use crate::cli::{Cli, Command};
+use crate::cli::{Cli, Command, Only};
 use crate::moment::Moment;
 use crate::output::{self, error, shown, waiting};
 use crate::{exit, output::clean};
@@ -113,6 +113,16 @@ fn open_at(path: &Path, at: Option<Moment>, pid: Option<u32>) -> Result<(Option<
 fn on(path: &Path, at: Moment, header: &Header) -> Result<Moment, ExitCode> {
     let why = || failed(format!("{} does not say when it began: give a time since then (1.5s)", shown(path)));
     at.on(header).ok_or_else(why)
+}
+
+/// Which events of a trace are asked for, with moments of this trace. Prints why if that fails.
+fn only_of(only: &Only, path: &Path, header: &Header) -> Result<Only, ExitCode> {
+    if [only.from, only.to].contains(&Some(Moment::Peak)) {
+        let why = "--from and --to take an event's number or a time: samara show FILE --at peak";
+        return Err(failed(why.to_owned()));
+    }
+    let on_trace = |at: Option<Moment>| at.map(|at| on(path, at, header)).transpose();
+    Ok(Only { from: on_trace(only.from)?, to: on_trace(only.to)?, ..only.clone() })
 }
 
 /// The event at which the process, the first one of the trace if none is given, had the most areas.

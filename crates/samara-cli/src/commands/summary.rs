@@ -8,7 +8,7 @@ use std::process::{ExitCode, ExitStatus};
 use samara_trace::event::EventKind;
 use samara_trace::file::{FileError, Header, Summary, Tally, TraceReader, name_text};
 
-use crate::cli::SummaryOf;
+use crate::cli::{Only, SummaryOf};
 use crate::exit;
 use crate::json::{self, Recorded};
 use crate::output::{self, clean_json};
@@ -19,7 +19,11 @@ pub(crate) fn run(args: &SummaryOf) -> ExitCode {
         Err(code) => return code,
     };
     let header = reader.header().clone();
-    let read = read(reader);
+    let only = match super::only_of(&args.only, &args.file, &header) {
+        Ok(only) => only,
+        Err(code) => return code,
+    };
+    let read = read(reader, &only);
     let name = name_text(args.file.as_os_str().as_bytes());
     let early = read.damage.as_ref().map(ToString::to_string);
     let command = super::trace::own_name();
@@ -32,11 +36,12 @@ pub(crate) fn run(args: &SummaryOf) -> ExitCode {
         exit_code: read.ended.map(|(status, _)| exit::code(status)),
         notes: &[],
         file: &name,
-        events_in_file: read.summary.events,
+        events_in_file: read.events,
         file_bytes: std::fs::metadata(&args.file).map_or(0, |file| file.len()),
         early: early.as_deref(),
+        only: (!only.is_all()).then_some(&only),
     };
-    let title = title(&header, &read);
+    let title = title(&header, &read, &only);
     let summary = json::summary(&read.summary, &recorded);
     let printed = output::styled_stdout(|out| match args.json {
         true => writeln!(out, "{}", clean_json(&format!("{summary:#}"))),
@@ -53,6 +58,8 @@ pub(crate) fn run(args: &SummaryOf) -> ExitCode {
 /// What a trace says.
 pub(super) struct Told {
     pub(super) summary: Summary,
+    /// Events in the file, as far as it can be read.
+    events: u64,
     /// How the first process ended, and when.
     ended: Option<(ExitStatus, u64)>,
     /// It ran already when the recording began.
@@ -60,35 +67,53 @@ pub(super) struct Told {
     pub(super) damage: Option<FileError>,
 }
 
-/// Sums up the events, as far as they can be read.
-pub(super) fn read<R: Read>(mut reader: TraceReader<R>) -> Told {
-    let (mut tally, mut first, mut ended, mut damage) = (Tally::default(), None, None, None);
-    let mut found = false;
+/// Sums up the events that are asked for, as far as they can be read.
+pub(super) fn read<R: Read>(mut reader: TraceReader<R>, only: &Only) -> Told {
+    let mut tally = only.pid.iter().fold(Tally::default(), |tally, pid| tally.only(*pid));
+    let (mut first, mut ended, mut damage) = (only.pid.first().copied(), None, None);
+    let (during, is_all, mut events, mut found) = (only.during(), only.is_all(), 0, false);
     for event in &mut reader {
-        match event {
-            Ok(event) => {
-                let is_first = *first.get_or_insert(event.pid) == event.pid;
-                if is_first && event.kind == EventKind::Exit && ended.is_none() {
-                    ended = Some((ExitStatus::from_raw(event.result as i32), event.exit_ns));
-                }
-                found |= event.kind == EventKind::Found;
-                tally.add(&event);
-            }
+        let event = match event {
+            Ok(event) => event,
             Err(error) => {
                 damage = Some(error);
                 break;
             }
+        };
+        events += 1;
+        // What others refer to is at the end of a trace.
+        if !event.kind.defines() {
+            if during.has_ended(&event) {
+                continue;
+            }
+            let is_first = *first.get_or_insert(event.pid) == event.pid;
+            if is_first && event.kind == EventKind::Exit && ended.is_none() {
+                ended = Some((ExitStatus::from_raw(event.result as i32), event.exit_ns));
+            }
+            found |= event.kind == EventKind::Found;
+            if !during.has_begun(&event) {
+                tally.skip(&event);
+                continue;
+            }
+        }
+        match is_all || (!event.kind.defines() && only.chooses(&event)) {
+            true => tally.add(&event),
+            false => tally.pass(&event),
         }
     }
-    Told { summary: tally.summary(), ended, found, damage }
+    Told { summary: tally.summary(), events, ended, found, damage }
 }
 
 /// The program, how it ended, and when it was recorded.
-pub(super) fn title(header: &Header, read: &Told) -> String {
+pub(super) fn title(header: &Header, read: &Told, only: &Only) -> String {
     let program = super::trace::shown(&super::words(header));
+    let program = only.pid.first().map_or(program.clone(), |pid| format!("process {pid} of {program}"));
     let ended = match read.ended {
         Some((status, ns)) => crate::summary::ended(status, ns, read.summary.wall_ns),
-        None if read.found && read.damage.is_none() => crate::summary::detached(read.summary.wall_ns),
+        None if read.found && read.damage.is_none() && only.to.is_none() => {
+            crate::summary::detached(read.summary.wall_ns)
+        }
+        None if only.to.is_some() => "had not ended".to_owned(),
         None => "did not end in this trace".to_owned(),
     };
     format!("{program} {ended}; recorded at {}", output::clean(&header.start_time))

@@ -82,8 +82,8 @@ pub fn stacks(input: impl Read + Clone, out: &mut dyn Write) -> Result<(), Strin
 /// The trace cannot be read to its end.
 pub fn explained(input: impl Read, out: &mut dyn Write) -> Result<(), String> {
     let reader = TraceReader::new(input).map_err(|error| error.to_string())?;
-    let (header, read) = (reader.header().clone(), summary::read(reader));
-    let (summary, title) = (&read.summary, summary::title(&header, &read));
+    let (header, read) = (reader.header().clone(), summary::read(reader, &Only::default()));
+    let (summary, title) = (&read.summary, summary::title(&header, &read, &Only::default()));
     let recorded = Recorded {
         command: "samara",
         checks: None,
@@ -96,6 +96,7 @@ pub fn explained(input: impl Read, out: &mut dyn Write) -> Result<(), String> {
         events_in_file: summary.events,
         file_bytes: 0,
         early: None,
+        only: None,
     };
     let mut texts = vec![crate::summary::screen(&title, summary, &recorded)];
     let mut values = vec![crate::json::summary(summary, &recorded)];

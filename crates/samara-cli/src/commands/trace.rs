@@ -150,6 +150,7 @@ fn report(
         events_in_file: written.events,
         file_bytes: written.bytes,
         early: (!complete).then_some(&*why),
+        only: None,
     };
     let quiet = args.outputs.quiet;
     if !quiet {

@@ -317,6 +317,49 @@ fn the_summary_again() {
     assert!(stdout(&output).contains("the trace ends early"), "{}", said(&output));
 }
 
+/// A part of the trace. Figures about areas are of the processes and the time, whatever is counted.
+#[test]
+fn the_summary_of_a_part() {
+    let dir = tempfile::tempdir().unwrap();
+    trace(dir.path());
+    let mut all = String::new();
+    for args in [
+        &["--pid", "101"][..],
+        &["--call", "mprotect", "--call", "munmap", "--name", "heap"],
+        &["--from", "3"],
+        &["--from", "1", "--to", "3", "--tid", "100"],
+        &["--failed"],
+        &["--to", "peak"],
+    ] {
+        let args: Vec<_> = ["summary", "t.samara"].iter().chain(args).copied().collect();
+        let output = run(dir.path(), &args);
+        all += &format!(
+            "$ samara {}\n{}\n",
+            args.join(" "),
+            said(&output).replace(env!("CARGO_BIN_EXE_samara"), "samara")
+        );
+    }
+    insta::assert_snapshot!(all);
+    let of = |args: &[&str]| -> serde_json::Value {
+        let args: Vec<_> = ["summary", "t.samara", "--json"].iter().chain(args).copied().collect();
+        serde_json::from_str(&stdout(&run(dir.path(), &args))).unwrap()
+    };
+    assert_eq!(of(&[])["only"], serde_json::Value::Null);
+    let some = of(&["--from", "1", "--to", "20ms", "--pid", "101", "--call", "mmap", "--name", "a"]);
+    let only = serde_json::json!({
+        "pid": [101], "tid": [], "call": ["mmap"], "name": ["a"], "failed": false, "from": {"event": 1},
+        "to": {"ns": 20_000_000},
+    });
+    assert_eq!(some["only"], only);
+    // The events of each process are all events.
+    let counted = |args: &[&str]| of(args)["events"].as_u64().unwrap();
+    assert_eq!(counted(&["--pid", "100"]) + counted(&["--pid", "101"]), counted(&[]));
+    assert_eq!(counted(&["--to", "4"]) + counted(&["--from", "5"]), counted(&[]));
+    assert_eq!(of(&["--pid", "101"])["events_in_file"], of(&[])["events_in_file"]);
+    let limits = ["summary", "t.samara", "--pid", "101", "--fail-if", "calls.mmap.count > 9"];
+    assert_eq!(run(dir.path(), &limits).status.code(), Some(0));
+}
+
 #[test]
 fn who_had_an_address() {
     let dir = tempfile::tempdir().unwrap();

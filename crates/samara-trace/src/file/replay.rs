@@ -10,7 +10,7 @@
 //!   were not yet checked at their end.
 
 use std::collections::btree_map::Entry;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt;
 use std::sync::Arc;
 
@@ -64,7 +64,7 @@ pub struct Replay {
     processes: BTreeMap<u32, Process>,
     /// Processes in the order of their ends. Some of these ids may be in use again.
     ended: VecDeque<u32>,
-    keep: Option<u32>,
+    keep: BTreeSet<u32>,
     areas: u64,
     bytes: u64,
     weight: u64,
@@ -151,11 +151,11 @@ impl fmt::Display for ReplayError {
 impl std::error::Error for ReplayError {}
 
 impl Replay {
-    /// Keeps the last space of this process after its end. Other spaces are dropped with their last
-    /// user.
+    /// Keeps the last space of this process after its end, and of any other that this is called
+    /// with. Other spaces are dropped with their last user.
     #[must_use]
     pub fn keep(mut self, pid: u32) -> Self {
-        self.keep = Some(pid);
+        self.keep.insert(pid);
         self
     }
 
@@ -223,6 +223,14 @@ impl Replay {
     /// Mapped bytes in all live spaces.
     pub fn bytes(&self) -> u64 {
         self.bytes
+    }
+
+    /// Number of areas, and mapped bytes, of the live spaces of these processes.
+    pub(crate) fn size_of(&self, pids: &BTreeSet<u32>) -> (u64, u64) {
+        let live = pids.iter().filter_map(|pid| self.process(*pid)).filter(|process| process.ended_ns.is_none());
+        let spaces: BTreeSet<u64> = live.map(|process| process.space).collect();
+        let spaces = spaces.iter().filter_map(|space| self.space(*space)).filter(|space| space.lives());
+        spaces.fold((0, 0), |(areas, bytes), space| (areas + space.len() as u64, bytes.saturating_add(space.bytes())))
     }
 
     /// Makes the event's process a user of the event's space.
@@ -318,7 +326,7 @@ impl Replay {
             return;
         }
         let space = process.space;
-        if self.keep == Some(event.pid) {
+        if self.keep.contains(&event.pid) {
             return self.release(space);
         }
         self.leave(space, false);

@@ -1,6 +1,6 @@
 //! Totals of a trace, summed up event by event. Knows nothing of files and prints nothing.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::groups::{Group, groups};
 use super::names::call_name;
@@ -41,8 +41,20 @@ pub struct Tally {
     defined: (Stacks, bool),
     origins: Origins,
     processes: BTreeMap<u32, ProcessTotals>,
-    /// The only process whose spaces are surveyed.
-    only: Option<u32>,
+    /// The only processes whose spaces are told of; all, if it is empty.
+    only: BTreeSet<u32>,
+    /// When the last event was that was skipped, until the next one that is not.
+    skipped: Option<u64>,
+}
+
+/// What is made of an event.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum As {
+    Counted,
+    /// It changes spaces that are told of.
+    Passed,
+    /// It comes before the time that is told of.
+    Skipped,
 }
 
 /// Totals of a trace.
@@ -101,6 +113,9 @@ pub struct Summary {
     pub call_stacks: Stacks,
     /// From where calls were made: [`Why`] refers to them by their positions.
     pub sites: Vec<Site>,
+    /// When the time of the summary begins, in nanoseconds since the recording began: the last
+    /// event that was [skipped](Tally::skip), or 0.
+    pub from_ns: u64,
     /// Time of the last event, in nanoseconds since the recording began.
     pub wall_ns: u64,
     /// Why the spaces could not be followed to the end, if so. Figures about areas then cover the
@@ -202,18 +217,36 @@ pub struct ResidentPeak {
 }
 
 impl Tally {
-    /// Surveys the spaces of this process only: [`Summary::largest`] is one of them.
+    /// Tells of the spaces of this process only, and of any other that this is called with. (Which
+    /// events are counted is another matter: see [`pass`](Tally::pass).)
     #[must_use]
     pub fn only(mut self, pid: u32) -> Self {
-        self.only = Some(pid);
+        self.only.insert(pid);
         self.replay = self.replay.keep(pid);
         self
     }
 
     /// Adds an event. Events must come in the order of their numbers.
     pub fn add(&mut self, event: &Event) {
+        self.take(event, As::Counted);
+    }
+
+    /// Follows an event that is not asked for: what it does to spaces shows in all figures about
+    /// areas, and it counts neither as an event nor as a call.
+    pub fn pass(&mut self, event: &Event) {
+        self.take(event, As::Passed);
+    }
+
+    /// Follows an event of the time before that which is asked for. Peaks, and what is over time,
+    /// are then of the time that begins with the next event. No event may be skipped after one that
+    /// was not.
+    pub fn skip(&mut self, event: &Event) {
+        self.take(event, As::Skipped);
+    }
+
+    fn take(&mut self, event: &Event, how: As) {
         if event.kind.defines() {
-            self.totals.events += 1;
+            self.totals.events += u64::from(how == As::Counted);
             self.defined.1 |= !self.defined.1 && self.defined.0.note(event).is_err();
             // A file may claim any number of stacks.
             if event.kind == EventKind::Stack && self.stacks.len() < STACKS {
@@ -222,16 +255,30 @@ impl Tally {
             }
             return;
         }
-        let first = self.first.get_or_insert((event.pid, false));
-        let first_ends = *first == (event.pid, false) && event.kind == EventKind::Exit;
-        first.1 |= first_ends;
-        self.count(event);
+        if self.first.is_none() && self.is_asked(event.pid) {
+            self.first = Some((event.pid, false));
+        }
+        let first_ends = self.first == Some((event.pid, false)) && event.kind == EventKind::Exit;
+        if let Some(first) = &mut self.first {
+            first.1 |= first_ends;
+        }
+        self.totals.wall_ns = self.totals.wall_ns.max(event.exit_ns);
+        if how != As::Skipped {
+            self.begin();
+            let known = self.replay.process(event.pid).is_some_and(|p| p.ended_ns.is_none());
+            let is_new = !known && !matches!(event.kind, EventKind::Exit | EventKind::Checked);
+            self.totals.processes += u64::from(is_new && self.is_asked(event.pid));
+        }
+        if how == As::Counted {
+            self.count(event);
+        }
         if self.totals.lost.is_some() {
             return;
         }
         // A space is examined while it is whole: before the event that ends it.
         let before = self.replay.process(event.pid).filter(|p| p.ended_ns.is_none()).map(|p| p.space);
         let ends = match event.kind {
+            _ if how == As::Skipped => None,
             EventKind::Exit => before,
             EventKind::Exec => before.filter(|space| *space != event.space),
             _ => None,
@@ -240,7 +287,7 @@ impl Tally {
         if let Some(space) = ends.filter(|space| self.replay.is_last_user(*space)) {
             self.look(space, event.pid, event.exit_ns);
         }
-        if first_ends {
+        if first_ends && how != As::Skipped {
             self.settle(event.pid);
         }
         if let Err(error) = self.replay.apply(event) {
@@ -248,22 +295,45 @@ impl Tally {
             return;
         }
         self.origins.apply(event, &self.replay);
-        self.note_process(event);
-        self.totals.areas_peak = self.totals.areas_peak.max(self.replay.areas());
-        self.totals.mapped_bytes_peak = self.totals.mapped_bytes_peak.max(self.replay.bytes());
-        // After the last space has ended the timeline keeps its last value instead of falling to 0.
-        match self.replay.areas() {
-            0 => self.totals.timeline.lasts(event.exit_ns),
-            areas => self.totals.timeline.add(event.exit_ns, areas),
+        if how == As::Skipped {
+            self.skipped = Some(self.totals.wall_ns);
+            return;
         }
+        self.note_process(event, how);
+        self.note_size(event.exit_ns);
         // Near a peak too.
         if self.replay.has_peaked(event.space) {
             self.look(event.space, event.pid, event.exit_ns);
         }
     }
 
+    /// Begins the time that is told of, after what was skipped: what lives then is part of it.
+    fn begin(&mut self) {
+        let Some(from_ns) = self.skipped.take() else { return };
+        self.totals.from_ns = from_ns;
+        self.totals.processes = self.replay.live().filter(|(pid, ..)| self.is_asked(*pid)).count() as u64;
+        self.note_size(from_ns);
+    }
+
+    /// Notes how large the spaces are that are told of.
+    fn note_size(&mut self, ns: u64) {
+        let (areas, bytes) = match self.only.is_empty() {
+            true => (self.replay.areas(), self.replay.bytes()),
+            false => self.replay.size_of(&self.only),
+        };
+        self.totals.areas_peak = self.totals.areas_peak.max(areas);
+        self.totals.mapped_bytes_peak = self.totals.mapped_bytes_peak.max(bytes);
+        // After the last space has ended the timeline keeps its last value instead of falling to 0.
+        let since = ns.saturating_sub(self.totals.from_ns);
+        match areas {
+            0 => self.totals.timeline.lasts(since),
+            areas => self.totals.timeline.add(since, areas),
+        }
+    }
+
     /// The totals so far.
     pub fn summary(mut self) -> Summary {
+        self.begin();
         if let Some((first, false)) = self.first {
             self.settle(first);
         }
@@ -315,23 +385,27 @@ impl Tally {
     }
 
     /// Counts an event for its process.
-    fn note_process(&mut self, event: &Event) {
+    fn note_process(&mut self, event: &Event, how: As) {
+        if !self.is_asked(event.pid) {
+            return;
+        }
         if self.processes.len() >= PROCESSES.0 && !self.processes.contains_key(&event.pid) {
             return;
         }
         let areas = self.replay.space(event.space).map_or(0, |space| space.len() as u64);
+        let is_new = !self.processes.contains_key(&event.pid);
         let new = || ProcessTotals { pid: event.pid, ..ProcessTotals::default() };
         let process = self.processes.entry(event.pid).or_insert_with(new);
-        process.calls += u64::from(event.nr.is_some());
+        process.calls += u64::from(event.nr.is_some() && how == As::Counted);
         process.areas_peak = process.areas_peak.max(areas);
         let starts = matches!(event.kind, EventKind::Exec | EventKind::Fork | EventKind::Share | EventKind::Found);
-        if let Some(known) = self.replay.process(event.pid).filter(|_| starts) {
+        if let Some(known) = self.replay.process(event.pid).filter(|_| starts || is_new) {
             process.program = known.program.chars().take(PROGRAM).collect();
         }
     }
 
     fn is_asked(&self, pid: u32) -> bool {
-        self.only.is_none_or(|only| only == pid)
+        self.only.is_empty() || self.only.contains(&pid)
     }
 
     fn survey(&self, space: u64, pid: u32, ns: u64) -> Option<Largest> {
@@ -344,7 +418,6 @@ impl Tally {
     fn count(&mut self, event: &Event) {
         let t = &mut self.totals;
         t.events += 1;
-        t.wall_ns = t.wall_ns.max(event.exit_ns);
         t.overlapped += u64::from(event.overlapped);
         if let Some((is_whole, is_certain)) = event.stack.and_then(|number| self.stacks.get(number as usize)) {
             t.stacks.calls += 1;
@@ -366,8 +439,6 @@ impl Tally {
                 t.resident = Some(ResidentPeak { pid: event.pid, ns, private, files });
             }
         }
-        let known = self.replay.process(event.pid).is_some_and(|p| p.ended_ns.is_none());
-        t.processes += u64::from(!known && !matches!(event.kind, EventKind::Exit | EventKind::Checked));
         match event.kind {
             EventKind::Exec => t.execs += 1,
             EventKind::Learnt => t.learnt += 1,
@@ -423,10 +494,9 @@ impl Tally {
 
     /// Keeps the largest group of each reason, and what the largest space is.
     fn look(&mut self, number: u64, pid: u32, ns: u64) {
-        let Some(space) = self.replay.space(number) else { return };
+        let Some(space) = self.replay.space(number).filter(|_| self.is_asked(pid)) else { return };
         let most = self.totals.largest.as_ref().map_or(0, |largest| largest.survey.areas);
         if space.len() as u64 > most
-            && self.is_asked(pid)
             && let Some(largest) = self.survey(number, pid, ns)
         {
             self.totals.largest = Some(largest);

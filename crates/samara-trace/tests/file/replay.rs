@@ -6,7 +6,7 @@ use std::collections::{HashMap, HashSet};
 use crate::samples::area;
 use proptest::prelude::*;
 use samara_trace::event::{AreaRecord, Event, EventKind, Resident, Step, StepKind};
-use samara_trace::file::{Replay, ReplayError, Tally};
+use samara_trace::file::{Replay, ReplayError, Summary, Tally};
 
 const PAGES: usize = 32;
 const PAGE: u64 = 0x1000;
@@ -226,6 +226,99 @@ fn a_summary_counts() {
     assert_eq!((group.areas, group.runs, group.longest, group.start, group.end), (7, 2, 4, 10 * PAGE, 14 * PAGE));
     // It lasts to the end, and the end of the last space is no fall.
     assert_eq!(s.timeline.columns(40), [7; 40]);
+}
+
+/// What is skipped, passed and counted makes the whole, wherever a trace is cut in two.
+#[test]
+fn parts_make_the_whole() {
+    use EventKind as K;
+    let areas = |from: u64, n: u64| (from..from + n).map(|i| area(2 * i * PAGE, (2 * i + 1) * PAGE, "")).collect();
+    let call = |seq, pid, nr, window: (u64, u64), areas| Event {
+        nr: Some(nr),
+        window: Some((window.0 * PAGE, window.1 * PAGE)),
+        areas,
+        plan: vec![Step { kind: StepKind::Split, start: 0, end: 0 }],
+        ..event(seq, K::Call, pid, u64::from(pid))
+    };
+    let mut events = vec![
+        Event { window: Some((0, 1 << 40)), areas: areas(0, 3), ..event(0, K::Exec, 1, 1) },
+        call(1, 1, 9, (20, 30), areas(10, 5)),
+        Event { args: [1, 0, 0, 0, 0, 0], window: Some((0, 1 << 40)), areas: areas(0, 8), ..event(2, K::Fork, 2, 2) },
+        call(3, 1, 11, (20, 30), vec![]),
+        call(4, 2, 9, (40, 80), areas(20, 20)),
+        call(5, 2, 11, (0, 80), vec![]),
+        call(6, 1, 9, (40, 44), areas(20, 2)),
+        event(7, K::Exit, 2, 2),
+        event(8, K::Exit, 1, 1),
+    ];
+    events.iter_mut().for_each(|e| (e.entry_ns, e.exit_ns) = (e.seq * 10, e.seq * 10 + 5));
+    let told = |how: &dyn Fn(&mut Tally, &Event)| {
+        let mut tally = Tally::default();
+        events.iter().for_each(|e| how(&mut tally, e));
+        tally.summary()
+    };
+    let count = |s: &Summary| s.calls.values().map(|c| c.count).sum::<u64>();
+    let whole = told(&|tally, e| tally.add(e));
+    assert_eq!((whole.events, count(&whole), whole.splits, whole.areas_peak, whole.processes), (9, 5, 5, 31, 2));
+    for cut in 0..=events.len() as u64 {
+        let first = told(&|tally, e| {
+            if e.seq < cut {
+                tally.add(e)
+            }
+        });
+        let last = told(&|tally, e| if e.seq < cut { tally.skip(e) } else { tally.add(e) });
+        assert_eq!(first.events + last.events, whole.events, "{cut}");
+        assert_eq!(count(&first) + count(&last), count(&whole), "{cut}");
+        assert_eq!(first.splits + last.splits, whole.splits, "{cut}");
+        assert_eq!(first.areas_peak.max(last.areas_peak), whole.areas_peak, "{cut}");
+        assert_eq!(first.mapped_bytes_peak.max(last.mapped_bytes_peak), whole.mapped_bytes_peak, "{cut}");
+        let timeline = last.timeline.columns(1).first().copied().unwrap_or(0);
+        assert_eq!(timeline, last.areas_peak, "{cut}");
+        assert_eq!((last.wall_ns, last.from_ns), (85, if cut == 0 { 0 } else { cut * 10 - 5 }), "{cut}");
+        if cut <= 8 {
+            assert_eq!(last.areas_final, whole.areas_final, "{cut}");
+            // Those that live at the cut, and those that begin after it.
+            assert_eq!(last.processes, if cut < 8 { 2 } else { 1 }, "{cut}");
+        }
+    }
+    // Passed, it shows in areas alone.
+    let passed = told(&|tally, e| tally.pass(e));
+    assert_eq!((passed.events, count(&passed), passed.splits), (0, 0, 0));
+    assert_eq!((passed.areas_peak, passed.areas_final, passed.processes), (31, whole.areas_final, 2));
+    assert_eq!(passed.timeline.columns(40), whole.timeline.columns(40));
+    assert_eq!(passed.largest.map(|l| (l.pid, l.survey.areas)), whole.largest.map(|l| (l.pid, l.survey.areas)));
+}
+
+/// Of some processes, the figures about areas are those of their spaces.
+#[test]
+fn areas_of_one_process() {
+    use EventKind as K;
+    let areas = |n: u64| (0..n).map(|i| area(2 * i * PAGE, (2 * i + 1) * PAGE, "")).collect();
+    let whole = Some((0, 1 << 40));
+    let of = |pids: &[u32]| {
+        let mut tally = pids.iter().fold(Tally::default(), |tally, pid| tally.only(*pid));
+        for e in [
+            Event { window: whole, areas: areas(30), ..event(0, K::Exec, 1, 1) },
+            Event { window: whole, areas: areas(4), ..event(1, K::Exec, 2, 2) },
+            // It shares the space.
+            event(2, K::Share, 3, 2),
+            Event { window: whole, areas: areas(7), ..event(3, K::Call, 2, 2) },
+            Event { window: whole, areas: areas(5), ..event(4, K::Call, 3, 2) },
+            event(5, K::Exit, 2, 2),
+            event(6, K::Exit, 1, 1),
+        ] {
+            tally.add(&e);
+        }
+        let s = tally.summary();
+        (s.areas_peak, s.areas_final, s.processes, s.busiest.len(), s.largest.map_or(0, |l| l.survey.areas), s.events)
+    };
+    assert_eq!(of(&[]), (37, 30, 3, 3, 30, 7));
+    assert_eq!(of(&[1]), (30, 30, 1, 1, 30, 7));
+    assert_eq!(of(&[2]), (7, 5, 1, 1, 0, 7));
+    assert_eq!(of(&[3]), (7, 5, 1, 1, 5, 7));
+    // A space that is shared counts once.
+    assert_eq!(of(&[3, 2]), (7, 5, 2, 2, 5, 7));
+    assert_eq!(of(&[4]), (0, 0, 0, 0, 0, 7));
 }
 
 /// A file may claim calls that took any time: a sum of times ends at the largest number.
