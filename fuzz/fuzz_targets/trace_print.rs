@@ -1,6 +1,7 @@
 //! Everything that reads a trace, on hostile files: reader, replay, summary, `show` in its forms,
-//! `events` and `events --json`. Nothing panics, no output harms a terminal, and memory stays
-//! within a bound that follows from the file's length, measured by a counting allocator.
+//! `events` and `events --json`, the page of `report`. Nothing panics, no output harms a terminal
+//! or a browser, and memory stays within a bound that follows from the file's length, measured by a
+//! counting allocator.
 //!
 //! A file is made of events that the input describes (many processes, areas, long texts, extreme
 //! numbers), or is a valid one. Then a few of its bytes are changed, and the checksums corrected.
@@ -231,6 +232,15 @@ fn all(bytes: &[u8]) {
     held("summary, why and diff", took);
     harmless(&anstream::adapter::strip_bytes(&out).into_vec());
     drop(said);
+    let (page, took) = peak(|| testing::page(bytes));
+    // What the page shows, and its text, are bounded for themselves.
+    assert!(took <= bound + (160 << 20), "page: {took} bytes of memory for {} of file", bytes.len());
+    if let Ok(page) = page {
+        assert!(page.len() <= 8 << 20, "{} bytes of page", page.len());
+        let (head, _) = page.split_once("\n<!--\n").expect("the page's own comment");
+        let count = |element: &str| head.matches(element).count();
+        assert_eq!((count("<script"), count("</script"), count("<!--")), (2, 2, 0), "names are only text");
+    }
     let mut out = Vec::new();
     drop(testing::stacks(bytes, &mut out));
     harmless(&anstream::adapter::strip_bytes(&out).into_vec());

@@ -13,7 +13,7 @@ use samara_trace::{Fault, Follow, Policy};
 
 mod explain;
 
-pub(crate) use explain::{DiffOf, Top, Weight, WhyOf};
+pub(crate) use explain::{DiffOf, ReportOf, Top, Weight, WhyOf};
 
 use crate::fail_if::FailIf;
 use crate::moment::Moment;
@@ -56,6 +56,7 @@ pub(crate) enum Command {
     Who(Who),
     Why(WhyOf),
     Diff(DiffOf),
+    Report(ReportOf),
     Replay(ReplayOf),
     Top(Top),
     Inspect(Inspect),
@@ -111,6 +112,10 @@ pub(crate) struct Trace {
     /// microseconds a call
     #[arg(long)]
     pub(crate) resident: bool,
+    /// Write a page of the trace too, beside it: FILE with .html in place of .samara. See samara
+    /// report
+    #[arg(long)]
+    pub(crate) report: bool,
     /// Record all processes, only the first one (none: not those that it starts), or only those
     /// that run a program of this file name. The others run as ever
     #[arg(long, value_name = "all|none|NAME,...", default_value = "all", hide_default_value = true, value_parser = follow)]

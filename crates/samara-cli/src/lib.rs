@@ -14,6 +14,8 @@ mod line;
 mod moment;
 mod only;
 mod output;
+mod output_file;
+mod report;
 mod summary;
 mod survey;
 mod target;

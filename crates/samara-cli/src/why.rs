@@ -7,7 +7,7 @@ use std::fmt::Write;
 use samara_trace::event::EventKind;
 use samara_trace::file::{Frame, Largest, Stack, Stacks, Summary, kind_name, reasons};
 use samara_trace::survey::PatternKind;
-use samara_trace::why::{Holding, Part, Role, Site, Verdict, VerdictKind, Why};
+use samara_trace::why::{Between, Holding, Part, Role, Site, Verdict, VerdictKind, Why};
 use serde_json::{Value, json};
 
 use crate::cli::Weight;
@@ -320,6 +320,9 @@ pub(crate) fn parts(why: &Why, sites: Sites<'_>) -> Value {
     let held = held(why);
     let mut named: Vec<u32> = why.verdicts.iter().flat_map(|v| v.parts.iter().map(|part| part.site)).collect();
     named.extend(why.holdings.iter().map(|holding| holding.site));
+    let pair = |b: &Between| b.makers.map(|makers| [makers.0, makers.1]).into_iter().flatten();
+    let changers = |b: &Between| b.changers.0.into_iter().chain(b.changers.1);
+    named.extend(why.boundaries.iter().flat_map(|b| pair(b).chain(changers(b))));
     named.sort_unstable();
     named.dedup();
     let site = |number: &u32| {
@@ -351,8 +354,24 @@ pub(crate) fn parts(why: &Why, sites: Sites<'_>) -> Value {
         "bytes": why.bytes,
         "others": why.others,
         "verdicts": why.verdicts.iter().map(verdict).collect::<Vec<_>>(),
+        "boundaries": boundaries(why),
         "sites": named.iter().filter_map(site).collect::<Vec<_>>(),
     })
+}
+
+/// Areas that touch and are not one: why, and whose they are. -1 stands for no site, or many.
+pub(crate) fn boundaries(why: &Why) -> Value {
+    let number = |site: Option<u32>| site.map_or(-1, i64::from);
+    let one = |b: &Between| {
+        let all: Vec<_> = reasons(&b.reason).collect();
+        json!({
+            "would_go": if all.len() == 1 { b.boundaries } else { 0 },
+            "reasons": all, "count": b.boundaries, "first": b.first,
+            "sites": [number(b.makers.map(|makers| makers.0)), number(b.makers.map(|makers| makers.1))],
+            "changed": [number(b.changers.0), number(b.changers.1)],
+        })
+    };
+    why.boundaries.iter().map(one).collect()
 }
 
 /// A line for each stack and call, with its weight.

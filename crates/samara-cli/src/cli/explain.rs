@@ -103,6 +103,34 @@ pub(crate) enum Weight {
     Released,
 }
 
+/// Write one page that shows what a program did to its address space, who did it, and why
+///
+/// A single HTML file, without any other and without a network: areas over time, the address space
+/// over time, the calls and functions behind them, why areas are not one, verdicts, the calls that
+/// took longest, the processes. Its size does not grow with the number of events.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  samara report t.samara                       writes report.html
+  samara report t.samara -o t.html
+  samara report old.samara new.samara          two recordings side by side
+  samara report t.samara --json | jq .traces[0].processes
+
+Exit codes: 0 the page was written; 1 it was not; 2 wrong usage; 3 the trace ends early or is damaged: the page shows
+what is before that.")]
+pub(crate) struct ReportOf {
+    /// The trace file
+    pub(crate) file: PathBuf,
+    /// A second trace file, to compare
+    pub(crate) second: Option<PathBuf>,
+    /// Where to write the page; - for standard output
+    #[arg(short, long, value_name = "FILE", default_value = "report.html")]
+    pub(crate) output: PathBuf,
+    /// Print what the page shows as one JSON object instead
+    #[arg(long, conflicts_with = "output")]
+    pub(crate) json: bool,
+}
+
 /// Show live what a program or a process does to its address space, or play a trace
 ///
 /// Tables of the calls, of the places that they come from, of verdicts on the largest process, of

@@ -7,6 +7,7 @@ mod events;
 mod files;
 mod inspect;
 mod replay;
+mod report;
 mod run;
 mod show;
 mod summary;
@@ -46,6 +47,7 @@ pub fn run() -> ExitCode {
         Command::Who(args) => who::run(&args),
         Command::Why(args) => why::run(&args),
         Command::Diff(args) => diff::run(&args),
+        Command::Report(args) => report::run(&args),
         Command::Replay(args) => replay::run(&args),
         Command::Top(args) => top::run(&args),
         Command::Inspect(args) => inspect::run(&args),

@@ -5,7 +5,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{ExitCode, ExitStatus};
 
-use samara_trace::event::EventKind;
+use samara_trace::event::{Event, EventKind};
 use samara_trace::file::{FileError, Header, Summary, Tally, TraceReader, name_text};
 
 use crate::cli::{Only, SummaryOf};
@@ -23,24 +23,14 @@ pub(crate) fn run(args: &SummaryOf) -> ExitCode {
         Ok(only) => only,
         Err(code) => return code,
     };
-    let read = read(reader, &only);
+    let read = read(reader, &only, |_, _| ());
     let name = name_text(args.file.as_os_str().as_bytes());
     let early = read.damage.as_ref().map(ToString::to_string);
     let command = super::trace::own_name();
-    let recorded = Recorded {
-        command: &command,
-        checks: None,
-        limit: None,
-        wall_ns: read.summary.wall_ns,
-        program_ns: read.ended.map(|(_, ns)| ns),
-        exit_code: read.ended.map(|(status, _)| exit::code(status)),
-        notes: &[],
-        file: &name,
-        events_in_file: read.events,
-        file_bytes: std::fs::metadata(&args.file).map_or(0, |file| file.len()),
-        early: early.as_deref(),
-        only: (!only.is_all()).then_some(&only),
-    };
+    let only_some = (!only.is_all()).then_some(&only);
+    let bytes = std::fs::metadata(&args.file).map_or(0, |file| file.len());
+    let base = Recorded { command: &command, file: &name, file_bytes: bytes, only: only_some, ..Recorded::default() };
+    let recorded = recorded(&read, early.as_deref(), base);
     let title = title(&header, &read, &only);
     let summary = json::summary(&read.summary, &recorded);
     let printed = output::styled_stdout(|out| match args.json {
@@ -52,6 +42,18 @@ pub(crate) fn run(args: &SummaryOf) -> ExitCode {
         (Ok(()), Some(damage)) => super::unreadable(&args.file, &damage),
         (Ok(()), None) if super::trace::says_failure(&args.fail_if, &summary) => exit::CONDITION.into(),
         (Ok(()), None) => ExitCode::SUCCESS,
+    }
+}
+
+/// What a file says of a recording, in addition to `base`.
+pub(super) fn recorded<'a>(read: &Told, early: Option<&'a str>, base: Recorded<'a>) -> Recorded<'a> {
+    Recorded {
+        wall_ns: read.summary.wall_ns,
+        program_ns: read.ended.map(|(_, ns)| ns),
+        exit_code: read.ended.map(|(status, _)| exit::code(status)),
+        events_in_file: read.events,
+        early,
+        ..base
     }
 }
 
@@ -67,8 +69,9 @@ pub(super) struct Told {
     pub(super) damage: Option<FileError>,
 }
 
-/// Sums up the events that are asked for, as far as they can be read.
-pub(super) fn read<R: Read>(mut reader: TraceReader<R>, only: &Only) -> Told {
+/// Sums up the events that are asked for, as far as they can be read. `beside` sees each event that
+/// is not left out, after it was added.
+pub(super) fn read<R: Read>(mut reader: TraceReader<R>, only: &Only, mut beside: impl FnMut(&Event, &Tally)) -> Told {
     let mut tally = only.pid.iter().fold(Tally::default(), |tally, pid| tally.only(*pid));
     let (mut first, mut ended, mut damage) = (only.pid.first().copied(), None, None);
     let (during, is_all, mut events, mut found) = (only.during(), only.is_all(), 0, false);
@@ -100,6 +103,7 @@ pub(super) fn read<R: Read>(mut reader: TraceReader<R>, only: &Only) -> Told {
             true => tally.add(&event),
             false => tally.pass(&event),
         }
+        beside(&event, &tally);
     }
     Told { summary: tally.summary(), events, ended, found, damage }
 }

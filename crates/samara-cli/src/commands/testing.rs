@@ -82,7 +82,7 @@ pub fn stacks(input: impl Read + Clone, out: &mut dyn Write) -> Result<(), Strin
 /// The trace cannot be read to its end.
 pub fn explained(input: impl Read, out: &mut dyn Write) -> Result<(), String> {
     let reader = TraceReader::new(input).map_err(|error| error.to_string())?;
-    let (header, read) = (reader.header().clone(), summary::read(reader, &Only::default()));
+    let (header, read) = (reader.header().clone(), summary::read(reader, &Only::default(), |_, _| ()));
     let (summary, title) = (&read.summary, summary::title(&header, &read, &Only::default()));
     let recorded = Recorded {
         command: "samara",
@@ -116,6 +116,17 @@ pub fn explained(input: impl Read, out: &mut dyn Write) -> Result<(), String> {
     let values = values.iter().map(|value| clean_json(&format!("{value:#}")).to_string());
     texts.into_iter().chain(values).try_for_each(|text| out.write_all(text.as_bytes())).map_err(|e| e.to_string())?;
     read.damage.map_or(Ok(()), |damage| Err(damage.to_string()))
+}
+
+/// The page that `samara report` writes of a trace, as far as the trace can be read.
+///
+/// # Errors
+/// It is no trace, or there can be no page.
+pub fn page(input: impl Read) -> Result<String, String> {
+    let reader = TraceReader::new(input).map_err(|error| error.to_string())?;
+    let (trace, _) = super::report::gather_from(reader, "t.samara".to_owned(), 0);
+    let traces = [trace];
+    crate::report::html(&traces, &crate::report::json(&traces, None))
 }
 
 /// The line that `trace` prints for a program's words, and the words as file names in its messages.

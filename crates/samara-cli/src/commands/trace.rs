@@ -102,7 +102,11 @@ fn recorded(
     match record(&mut sink) {
         Ok(outcome) => {
             let written = sink.finish();
-            Ok((outcome.status, report(args, words, path, &outcome, written, json)))
+            let fails = report(args, words, path, &outcome, written, json);
+            if args.report {
+                page(path);
+            }
+            Ok((outcome.status, fails))
         }
         Err(why) => {
             sink.discard();
@@ -170,6 +174,16 @@ fn report(
     let fails = says_failure(&args.fail_if, &summary);
     files::write(json, &summary);
     fails
+}
+
+/// Writes the page of the trace beside it. Where that fails it is said, and the program's status
+/// counts.
+fn page(trace: &Path) {
+    if trace.metadata().is_ok_and(|file| file.is_file()) {
+        super::report::report(&[trace], Some(&trace.with_extension("html")));
+    } else {
+        error(format!("--report: {} is no file that can be read again: there is no page", crate::output::shown(trace)));
+    }
 }
 
 /// Says which conditions hold. Returns whether one does.

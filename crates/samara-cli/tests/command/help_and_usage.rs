@@ -20,6 +20,7 @@ fn help_texts() {
         &["who", "--help"],
         &["why", "--help"],
         &["diff", "--help"],
+        &["report", "--help"],
         &["replay", "--help"],
         &["top", "--help"],
         &["inspect", "--help"],

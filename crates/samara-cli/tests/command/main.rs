@@ -8,6 +8,7 @@ mod hostile_names;
 mod inspect;
 mod outputs;
 mod replay;
+mod report;
 mod run;
 mod samples;
 #[path = "../../../samara-trace/tests/file/seal.rs"]

@@ -371,6 +371,11 @@ impl Tally {
         self.origins.sites()
     }
 
+    /// The site of the event that was added last: see [`Origins::site_of_last`].
+    pub fn site_of_last(&self) -> Option<u32> {
+        self.origins.site_of_last()
+    }
+
     /// The call stacks that were defined so far. Their functions are named at the end of a trace.
     pub fn call_stacks(&self) -> &Stacks {
         &self.defined.0

@@ -111,6 +111,8 @@ pub struct Origins {
     names: usize,
     pieces: usize,
     is_lost: bool,
+    /// The site of the last event.
+    last: Option<u32>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -127,13 +129,14 @@ impl Default for Origins {
         // It stands for all those beyond the limit.
         let others = Site::new(EventKind::Call, 0);
         let (spaces, known) = (BTreeMap::new(), BTreeMap::new());
-        Origins { spaces, sites: vec![others], known, names: 0, pieces: 0, is_lost: false }
+        Origins { spaces, sites: vec![others], known, names: 0, pieces: 0, is_lost: false, last: None }
     }
 }
 
 impl Origins {
     /// Moves forward by one event, which `replay` has applied already.
     pub fn apply(&mut self, event: &Event, replay: &Replay) {
+        self.last = None;
         if self.is_lost || event.kind.defines() {
             return;
         }
@@ -157,6 +160,7 @@ impl Origins {
             _ => {}
         }
         let site = self.site(event, replay.space(event.space));
+        self.last = Some(site);
         let act = Act { site, event: event.seq, ns: event.exit_ns };
         let done = match event.kind {
             EventKind::Exec | EventKind::Found => {
@@ -183,6 +187,12 @@ impl Origins {
     /// Whether there was more than can be followed. Nothing is known of any space then.
     pub fn is_lost(&self) -> bool {
         self.is_lost
+    }
+
+    /// The site of the event that was applied last, by its number: of a call, a fork, a start or a
+    /// change without a call.
+    pub fn site_of_last(&self) -> Option<u32> {
+        self.last
     }
 
     /// All sites, by their numbers. The first one stands for all those beyond the 65,535th.

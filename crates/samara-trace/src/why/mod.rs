@@ -154,6 +154,26 @@ pub struct Holding {
     pub alive: u64,
 }
 
+/// Boundaries between areas that touch, of one kind.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Between {
+    /// Why the two are not one: reasons joined by `+`. Empty: nothing keeps them apart.
+    pub reason: String,
+    /// The sites that made the memory before the boundary and after it. `None`: those of more pairs
+    /// of sites than are told apart ([`BETWEEN`]).
+    pub makers: Option<(u32, u32)>,
+    /// The sites that changed it last, if any did.
+    pub changers: (Option<u32>, Option<u32>),
+    /// How many there are.
+    pub boundaries: u64,
+    /// Where the first of them is.
+    pub first: u64,
+}
+
+/// Most kinds of boundaries that are told apart by their sites, those of most boundaries.
+pub const BETWEEN: usize = 256;
+
 /// Why a space has as many areas as it has.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
@@ -168,6 +188,8 @@ pub struct Why {
     pub others: u64,
     /// What each site has in the space, the one with the most areas first.
     pub holdings: Vec<Holding>,
+    /// Why areas that touch are not one, and whose they are; the most frequent first.
+    pub boundaries: Vec<Between>,
 }
 
 impl Why {
@@ -199,6 +221,7 @@ impl Why {
             verdicts,
             others,
             holdings: verdicts::holdings(areas, births, &kept),
+            boundaries: verdicts::between(areas, births),
         })
     }
 }

@@ -123,6 +123,42 @@ fn guards_in_one_mapping_keep_it_apart() {
     assert_eq!((protects.calls, protects.splits), (99, 198));
 }
 
+/// Boundaries are told with who made both sides and who changed them; beyond a number of pairs,
+/// without.
+#[test]
+fn boundaries_have_their_makers() {
+    let mut world = World::new();
+    world.map(1000, 1400, 3);
+    for i in 0..99 {
+        world.protect(1003 + i * 4, 1004 + i * 4, 0);
+    }
+    let why = world.why();
+    let told = |b: &Between| {
+        let nr = |site: u32| world.origins.sites()[site as usize].nr;
+        (b.boundaries, b.makers.map(|(x, y)| (nr(x), nr(y))), (b.changers.0.and_then(nr), b.changers.1.and_then(nr)))
+    };
+    let makers = Some((Some(MMAP), Some(MMAP)));
+    let all: Vec<_> = why.boundaries.iter().map(told).collect();
+    assert_eq!(all, [(99, makers, (None, Some(MPROTECT))), (99, makers, (Some(MPROTECT), None))]);
+    assert_eq!((why.boundaries[0].first, why.boundaries[1].first), (1003 * PAGE, 1004 * PAGE));
+    // Calls of as many lengths are as many sites: one boundary of each pair, and one more.
+    let mut world = World::new();
+    let mut at = 1000;
+    for i in 0..BETWEEN as u64 + 10 {
+        let flags = 0x22 | i << 32;
+        let end = at + 1 + i % 2;
+        let step = vec![World::step(StepKind::Mapped, at, end)];
+        let args = [0, PAGE, 3, flags, 0, 0];
+        world.event(EventKind::Call, Some(MMAP), 0, args, step, (at, end), vec![area(at, end, 1 + (i % 2) as u8)]);
+        at = end;
+    }
+    let why = world.why();
+    assert_eq!(why.boundaries.len(), BETWEEN + 1);
+    assert_eq!(why.boundaries.iter().map(|b| b.boundaries).sum::<u64>(), BETWEEN as u64 + 9);
+    let last = &why.boundaries[BETWEEN];
+    assert_eq!((last.boundaries, last.makers, last.changers), (9, None, (None, None)));
+}
+
 #[test]
 fn what_is_never_unmapped_is_told_as_long_as_it_goes_on() {
     let mut world = World::new();

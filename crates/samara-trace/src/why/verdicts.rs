@@ -7,7 +7,7 @@ use samara::Span;
 use samara_mm::PageSize;
 
 use super::births::{Births, Piece};
-use super::{Holding, Kept, PARTS, Part, Role, Verdict, VerdictKind};
+use super::{BETWEEN, Between, Holding, Kept, PARTS, Part, Role, Verdict, VerdictKind};
 use crate::event::AreaRecord;
 use crate::survey::{PatternKind, alike, is_anonymous, members, size};
 
@@ -105,6 +105,44 @@ pub(super) fn holdings(areas: &[AreaRecord], births: &Births, kept: &HashMap<u32
     }
     let mut all: Vec<Holding> = all.into_values().collect();
     all.sort_by_key(|holding| Reverse((holding.areas, holding.bytes)));
+    all
+}
+
+/// The boundaries between areas that touch, by reason and by who made and changed the memory.
+pub(super) fn between(areas: &[AreaRecord], births: &Births) -> Vec<Between> {
+    let piece = |at: u64| births.pieces.get(at).map(|(_, piece)| *piece);
+    /// The reason, who made both sides, and who changed them.
+    type Kind<'a> = (&'a str, Option<(u32, u32)>, (Option<u32>, Option<u32>));
+    let mut all: HashMap<Kind<'_>, (u64, u64)> = HashMap::new();
+    for pair in areas.windows(2).filter(|pair| pair[0].end == pair[1].start) {
+        let at = pair[1].start;
+        let (Some(before), Some(after)) = (piece(at - 1), piece(at)) else { continue };
+        let changer = |piece: Piece| piece.changed.map(|act| act.site);
+        let kind = (&*pair[1].apart, Some((before.made.site, after.made.site)), (changer(before), changer(after)));
+        all.entry(kind).or_insert((0, at)).0 += 1;
+    }
+    let between = |((reason, makers, changers), (boundaries, first)): (Kind<'_>, (u64, u64))| Between {
+        reason: reason.to_owned(),
+        makers,
+        changers,
+        boundaries,
+        first,
+    };
+    let mut all: Vec<Between> = all.into_iter().map(between).collect();
+    all.sort_by_key(|b| (Reverse(b.boundaries), b.first));
+    let mut others: BTreeMap<String, Between> = BTreeMap::new();
+    for one in all.drain(BETWEEN.min(all.len())..) {
+        let (boundaries, first) = (one.boundaries, one.first);
+        let of_reason = others.entry(one.reason.clone()).or_insert(Between {
+            makers: None,
+            changers: (None, None),
+            boundaries: 0,
+            ..one
+        });
+        of_reason.boundaries += boundaries;
+        of_reason.first = of_reason.first.min(first);
+    }
+    all.extend(others.into_values());
     all
 }
 

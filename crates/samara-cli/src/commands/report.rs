@@ -1,0 +1,97 @@
+//! `samara report TRACE`: one page that shows what a program did to its address space, and why.
+
+use std::io::{Read, Write};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::process::ExitCode;
+
+use samara_trace::file::{FileError, TraceReader, name_text};
+
+use crate::cli::{Only, ReportOf};
+use crate::commands::summary;
+use crate::diff::{Diff, Side};
+use crate::json::{self, Recorded};
+use crate::output::{self, clean_json, shown};
+use crate::output_file::Output;
+use crate::report::{self, Picture, Trace};
+
+pub(crate) fn run(args: &ReportOf) -> ExitCode {
+    let files: Vec<&Path> = std::iter::once(&*args.file).chain(args.second.as_deref()).collect();
+    report(&files, (!args.json).then_some(&*args.output))
+}
+
+/// Writes the page of one trace or of two, or prints what it shows, and says what is wrong.
+pub(super) fn report(files: &[&Path], output: Option<&Path>) -> ExitCode {
+    let (mut traces, mut damaged) = (Vec::new(), None);
+    for file in files {
+        match gather(file) {
+            Ok((trace, damage)) => {
+                traces.push(trace);
+                damaged = damaged.or(damage.map(|damage| (file, damage)));
+            }
+            Err(code) => return code,
+        }
+    }
+    let diff = match &traces[..] {
+        [before, after] => side(before).zip(side(after)).map(|(before, after)| Diff::of(before, after, 0).json()),
+        _ => None,
+    };
+    let data = report::json(&traces, diff);
+    let written = match output {
+        None => output::styled_stdout(|out| writeln!(out, "{}", clean_json(&data.to_string())))
+            .map_err(|error| format!("cannot write to standard output: {error}")),
+        Some(path) => report::html(&traces, &data).and_then(|page| write(path, &page)),
+    };
+    match (written, damaged) {
+        (Err(why), _) => super::failed(why),
+        (Ok(()), Some((file, damage))) => super::unreadable(file, &damage),
+        (Ok(()), None) => ExitCode::SUCCESS,
+    }
+}
+
+/// Reads a trace. What is wrong with it, if it cannot be read to its end, comes with what could be.
+fn gather(file: &Path) -> Result<(Trace, Option<FileError>), ExitCode> {
+    let bytes = std::fs::metadata(file).map_or(0, |file| file.len());
+    Ok(gather_from(super::open(file)?, name_text(file.as_os_str().as_bytes()), bytes))
+}
+
+/// The same of a reader, whose file has this name and size.
+pub(super) fn gather_from<R: Read>(reader: TraceReader<R>, name: String, bytes: u64) -> (Trace, Option<FileError>) {
+    let header = reader.header().clone();
+    let (all, mut picture) = (Only::default(), Picture::default());
+    let read = summary::read(reader, &all, |event, tally| picture.add(event, tally));
+    let early = read.damage.as_ref().map(ToString::to_string);
+    let base = Recorded { command: "samara", file: &name, file_bytes: bytes, ..Recorded::default() };
+    let summary_json = json::summary(&read.summary, &summary::recorded(&read, early.as_deref(), base));
+    let title = summary::title(&header, &read, &all);
+    let trace = Trace {
+        program: super::trace::shown(&super::words(&header)),
+        title,
+        began: header.start_time,
+        damage: early,
+        picture: picture.finish(read.summary.wall_ns),
+        summary: read.summary,
+        summary_json,
+        file: name,
+    };
+    (trace, read.damage)
+}
+
+fn side(trace: &Trace) -> Option<Side<'_>> {
+    let (largest, why) = trace.why()?;
+    Some(Side { summary: &trace.summary, largest, why })
+}
+
+/// Writes the page, whole or not at all.
+fn write(path: &Path, page: &str) -> Result<(), String> {
+    let written = Output::create(path).and_then(|mut out| {
+        out.write_all(page.as_bytes())?;
+        out.finish()
+    });
+    written.map_err(|error| format!("cannot write {}: {error}", shown(path)))?;
+    if path != Path::new("-") {
+        // If standard error is closed, nobody can be informed.
+        let _ = writeln!(anstream::stderr(), "samara: wrote {}: open it in a browser", shown(path));
+    }
+    Ok(())
+}

@@ -1,0 +1,93 @@
+// Panel "Why not one": areas that touch and are not one, by the reasons that keep them apart.
+const Boundaries = (() => {
+  "use strict";
+  const { el } = Dom;
+
+  // As docs/cli.md explains them.
+  const REASONS = {
+    protection: "one is readable, writable or executable where the other is not",
+    flags: "other flags differ: shared or private, left out of core dumps, huge pages, and so on",
+    backing: "they map different files or other objects, or only one maps a file",
+    "open-file": "they map the same file, but it was opened twice",
+    offset: "the second does not go on in the file where the first ends",
+    "anonymous-identity": "both have private pages of their own, written at different times or inherited through a fork",
+    policy: "their NUMA memory policies differ (mbind)",
+    name: "a program gave them different names (PR_SET_VMA_ANON_NAME)",
+    uffd: "their userfaultfd registrations differ",
+    special: "one is not ordinary memory: device memory, or the kernel's own pages",
+    lock: "one is locked in memory (mlock) and the other is not",
+    accounting: "one is charged against the commit limit and the other is not: it was writable once",
+    seal: "one is sealed (mseal) and the other is not",
+  };
+
+  function create(m, app) {
+    const groups = new Map();
+    for (const boundary of m.trace.boundaries ?? []) {
+      const reasons = boundary.reasons ?? [];
+      const key = reasons.join(", ") || "nothing";
+      const group = groups.get(key) ?? { key, reasons, count: 0, wouldGo: 0, rows: [] };
+      group.count += boundary.count;
+      group.wouldGo += boundary.would_go;
+      group.rows.push(boundary);
+      groups.set(key, group);
+    }
+    const sorted = [...groups.values()].sort((a, b) => b.count - a.count);
+    const boxes = new Map();
+
+    function details(group) {
+      const rows = [...group.rows].sort((a, b) => b.count - a.count);
+      const content = el("div", {});
+      const box = el(
+        "details",
+        { class: "reason" },
+        el(
+          "summary",
+          {},
+          el("strong", { text: group.key }),
+          ` ${Dom.plural(group.count, "boundary").replace("boundarys", "boundaries")}; without it there would be ${Dom.count(group.wouldGo)} fewer areas`,
+        ),
+        ...group.reasons.filter((reason) => REASONS[reason]).map((reason) => el("p", { class: "note", text: `${reason}: ${REASONS[reason]}.` })),
+        group.reasons.length === 0 ? el("p", { class: "note", text: "They could be one: no call has touched them since." }) : null,
+        content,
+      );
+      box.addEventListener("toggle", () => {
+        if (!box.open || content.firstChild) return;
+        content.append(
+          Dom.table(
+            `Areas that touch, apart by ${group.key}`,
+            [
+              { name: "lower area by", wide: true, of: (row) => app.siteLink(row.sites?.[0] ?? -1) },
+              { name: "upper area by", wide: true, of: (row) => app.siteLink(row.sites?.[1] ?? -1) },
+              { name: "boundaries", number: true, of: (row) => Dom.count(row.count) },
+              { name: "areas that would go", number: true, of: (row) => Dom.count(row.would_go) },
+            ],
+            rows,
+            { cap: 30 },
+          ),
+        );
+      });
+      boxes.set(group.key, box);
+      return box;
+    }
+
+    const list = sorted.slice(0, Dom.ROWS).map(details);
+    if (list.length > 0) list[0].open = true;
+    const content =
+      list.length === 0
+        ? [el("p", { class: "empty", text: "No areas touch without being one." })]
+        : [
+            el("p", { class: "note", text: "Linux joins two areas that touch if all that it keeps of a whole area is the same. These are areas of the largest space, near its peak, that touch and are not one, and what differs." }),
+            ...list,
+            sorted.length > list.length ? el("p", { class: "more", text: `… and ${Dom.count(sorted.length - list.length)} more combinations of reasons` }) : null,
+          ];
+    return {
+      content,
+      update(state, changed) {
+        if (!changed.has("reason") || state.reason === null) return;
+        for (const [key, box] of boxes) if (key.split(", ").some((reason) => state.reason.split(",").includes(reason))) box.open = true;
+      },
+    };
+  }
+
+  return { create };
+})();

@@ -1,0 +1,113 @@
+//! The call stacks of a trace as one tree of functions, and texts by number.
+//!
+//! - **STACKS-TREE-1** there are at most [`NODES`] functions in the tree; deeper ones are left out,
+//!   and what they call counts for the one that is there. A text has at most [`TEXT`] characters.
+
+use std::collections::HashMap;
+
+use samara_trace::file::{Stack, StackEnd, Stacks};
+
+use crate::output::clean;
+
+/// Most functions in the tree.
+pub(super) const NODES: usize = 150_000;
+/// Most characters of a text.
+const TEXT: usize = 200;
+
+/// Texts, each once, by number.
+#[derive(Debug)]
+pub(super) struct Texts {
+    pub(super) all: Vec<String>,
+    numbers: HashMap<String, u32>,
+}
+
+impl Default for Texts {
+    /// The first one is empty.
+    fn default() -> Self {
+        Texts { all: vec![String::new()], numbers: HashMap::from([(String::new(), 0)]) }
+    }
+}
+
+impl Texts {
+    /// The number of a text that has one.
+    pub(super) fn known(&self, text: &str) -> Option<u32> {
+        self.numbers.get(&shown(text)).copied()
+    }
+
+    /// The number of a text, as it can be shown.
+    pub(super) fn number(&mut self, text: &str) -> u32 {
+        let text = shown(text);
+        *self.numbers.entry(text).or_insert_with_key(|text| {
+            self.all.push(text.clone());
+            (self.all.len() - 1) as u32
+        })
+    }
+}
+
+/// A text as it can be shown, and not longer than all can be.
+fn shown(text: &str) -> String {
+    let mut text = clean(text);
+    if let Some((end, _)) = text.char_indices().nth(TEXT) {
+        text.truncate(end);
+        text.push('\u{2026}');
+    }
+    text
+}
+
+/// A function, called from the one before it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Node {
+    /// The position of the caller, which comes first; `None`: it is the outermost.
+    pub(super) parent: Option<u32>,
+    /// Texts: its name, and its place in the source, which may be empty.
+    pub(super) name: u32,
+    pub(super) place: u32,
+    pub(super) guessed: bool,
+}
+
+/// The tree.
+#[derive(Debug, Default)]
+pub(super) struct Tree {
+    pub(super) nodes: Vec<Node>,
+    known: HashMap<Node, u32>,
+}
+
+impl Tree {
+    /// The innermost function of a stack.
+    pub(super) fn of(&mut self, stacks: &Stacks, stack: &Stack, texts: &mut Texts) -> Option<u32> {
+        let mut at = match stack.end {
+            StackEnd::First => None,
+            StackEnd::Cut => self.below(None, "[more]", "", false, texts),
+            StackEnd::Lost => self.below(None, "[unknown]", "", false, texts),
+        };
+        for frame in stack.frames.iter().rev() {
+            let named = stacks.functions(frame).iter().rev().filter(|function| !function.name.is_empty());
+            let mut functions: Vec<(&str, &str)> = named.map(|f| (&*f.name, &*f.place)).collect();
+            let names = if functions.is_empty() { stacks.names(frame) } else { Vec::new() };
+            functions.extend(names.iter().map(|name| (&**name, "")));
+            for (name, place) in functions {
+                match self.below(at, name, place, frame.guessed, texts) {
+                    Some(node) => at = Some(node),
+                    None => return at,
+                }
+            }
+        }
+        at
+    }
+
+    /// A function below another. `None`: there are too many.
+    fn below(&mut self, parent: Option<u32>, name: &str, place: &str, guessed: bool, texts: &mut Texts) -> Option<u32> {
+        let full = self.nodes.len() >= NODES;
+        let node = Node { parent, name: texts.number(name), place: texts.number(place), guessed };
+        match self.known.get(&node) {
+            Some(number) => Some(*number),
+            None if full => None,
+            None => {
+                let number = self.nodes.len() as u32;
+                self.nodes.push(node);
+                self.known.insert(node, number);
+                Some(number)
+            }
+        }
+    }
+}

@@ -1,0 +1,169 @@
+//! `samara report`: what it gathers against what other commands print, and its page.
+
+use std::path::Path;
+use std::process::Output;
+
+use serde_json::Value;
+
+use crate::samples::{events, run, said, stdout, trace, trace_of};
+
+/// Writes a trace in a new directory.
+fn with_trace() -> tempfile::TempDir {
+    let dir = tempfile::tempdir().unwrap();
+    trace(dir.path());
+    dir
+}
+
+fn json(output: &Output) -> Value {
+    serde_json::from_str(&stdout(output)).unwrap_or_else(|error| panic!("{error}: {}", said(output)))
+}
+
+/// The data in a page.
+fn data(page: &str) -> Value {
+    let (_, after) = page.split_once("<script type=\"application/json\" id=\"data\">").unwrap();
+    serde_json::from_str(after.split_once("</script>").unwrap().0).unwrap()
+}
+
+#[test]
+fn the_data_agrees_with_other_commands() {
+    let dir = with_trace();
+    let all = json(&run(dir.path(), &["report", "t.samara", "--json"]));
+    let one = &all["traces"][0];
+    assert_eq!(one["summary"], json(&run(dir.path(), &["summary", "t.samara", "--json"])));
+    let why = json(&run(dir.path(), &["why", "t.samara", "--json"]));
+    assert_eq!(one["boundaries"], why["boundaries"]);
+    for field in ["pid", "areas", "bytes", "others", "ns"] {
+        assert_eq!(one["why"][field], why[field], "{field}");
+    }
+    // Columns have a length each.
+    for part in ["sites", "tree", "lives", "map"] {
+        let lengths = one[part].as_object().unwrap().iter().filter(|(name, _)| *name != "spaces");
+        let mut lengths: Vec<_> = lengths.filter_map(|(_, column)| Some(column.as_array()?.len())).collect();
+        lengths.dedup();
+        assert_eq!(lengths.len(), 1, "{part}");
+    }
+    let sum = |value: &Value| value.as_array().unwrap().iter().filter_map(Value::as_u64).sum::<u64>();
+    let calls: u64 = one["summary"]["calls"].as_object().unwrap().values().filter_map(|c| c["count"].as_u64()).sum();
+    let of_calls = |part: &Value| part.as_object().unwrap().values().map(sum).sum::<u64>();
+    assert_eq!((of_calls(&one["time"]["calls"]), of_calls(&one["durations"])), (calls, calls));
+    // The ends of two processes, and the comparison of a space, come from nowhere.
+    assert_eq!(sum(&one["sites"]["calls"]), one["summary"]["events"].as_u64().unwrap() - 3);
+    // The most areas at one moment, of all kinds together.
+    let series = one["time"]["series"][0]["areas"].as_array().unwrap();
+    let moments = series[0].as_array().unwrap().len();
+    let most = (0..moments).map(|at| series.iter().filter_map(|kind| kind[at].as_u64()).sum::<u64>()).max();
+    assert_eq!(most, one["summary"]["areas_peak"].as_u64());
+    // Every area was born once: those of the program, of the fork, and what calls made.
+    assert_eq!(sum(&one["lives"]["areas"]), 9);
+    assert_eq!(one["map"]["exact"], true);
+    assert_eq!(sum(&one["map"]["areas"]), one["map"]["areas"].as_array().unwrap().len() as u64);
+    let processes = one["processes"].as_array().unwrap();
+    assert_eq!(processes.len() as u64, one["summary"]["processes"].as_u64().unwrap());
+    assert_eq!((&processes[1]["pid"], &processes[1]["parent"]), (&101.into(), &100.into()));
+    let docs = include_str!("../../../../docs/report.md");
+    let fields = one.as_object().unwrap().iter().flat_map(|(name, value)| {
+        let inner = match value {
+            Value::Array(all) => all.first().and_then(Value::as_object),
+            Value::Object(all) if !["summary", "why", "durations"].contains(&&**name) => Some(all),
+            _ => None,
+        };
+        std::iter::once(name).chain(inner.into_iter().flat_map(|all| all.keys()))
+    });
+    for field in fields.chain(all.as_object().unwrap().keys()) {
+        // Those of other commands are told of there.
+        let known = docs.contains(&format!("`{field}`"))
+            || include_str!("../../../../docs/cli.md").contains(&format!("`{field}`"));
+        assert!(known, "docs/report.md does not tell of {field}");
+    }
+}
+
+#[test]
+fn a_page_is_written_whole() {
+    let dir = with_trace();
+    let output = run(dir.path(), &["report", "t.samara"]);
+    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    let page = std::fs::read_to_string(dir.path().join("report.html")).unwrap();
+    assert_eq!(data(&page), json(&run(dir.path(), &["report", "t.samara", "--json"])));
+    let shown = run(dir.path(), &["report", "t.samara", "-o", "-"]);
+    assert_eq!(stdout(&shown), page);
+    // Nothing else is in the directory, and nothing is written where there is no directory.
+    let names = |dir: &Path| std::fs::read_dir(dir).unwrap().map(|f| f.unwrap().file_name()).collect::<Vec<_>>();
+    assert_eq!(names(dir.path()).len(), 2);
+    let output = run(dir.path(), &["report", "t.samara", "-o", "none/r.html"]);
+    assert_eq!(output.status.code(), Some(1), "{}", said(&output));
+    assert!(said(&output).contains("cannot write none/r.html"), "{}", said(&output));
+    let output = run(dir.path(), &["report", "t.samara", "-o", "."]);
+    assert_eq!((output.status.code(), names(dir.path()).len()), (Some(1), 2), "{}", said(&output));
+}
+
+/// A page runs its own script and nothing else, whatever the names are.
+#[test]
+fn names_are_only_text() {
+    let dir = with_trace();
+    let names = [
+        "</script><script>alert(1)</script>",
+        "<!--",
+        "<img src=x onerror=alert(1)>",
+        "{{ 7 * 7 }}",
+        "]]>&amp;\u{2028}",
+    ];
+    let mut all = events();
+    let named = all.iter_mut().flat_map(|event| event.areas.iter_mut().map(|area| &mut area.name));
+    named.zip(names.iter().cycle()).for_each(|(name, hostile)| *name = format!("/{hostile}"));
+    let texts = all.iter_mut().map(|event| &mut event.text).filter(|text| !text.is_empty());
+    texts.zip(names.iter().cycle()).for_each(|(text, hostile)| *text = format!("/{hostile}"));
+    trace_of(dir.path(), &all);
+    let output = run(dir.path(), &["report", "t.samara"]);
+    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    let page = std::fs::read_to_string(dir.path().join("report.html")).unwrap();
+    let (head, _) = page.split_once("<!--\n").unwrap();
+    for (element, count) in [("<script", 2), ("</script", 2), ("<img", 0), ("<!--", 0), ("\u{2028}", 0)] {
+        assert_eq!(head.matches(element).count(), count, "{element}");
+    }
+    let text = data(&page).to_string();
+    assert!(names[..4].iter().all(|name| text.contains(&format!("/{name}"))), "{text}");
+}
+
+/// `samara trace --report` writes the page too; where it cannot, the program's status counts.
+#[test]
+fn a_recording_with_its_page() {
+    let dir = tempfile::tempdir().unwrap();
+    let output = run(dir.path(), &["trace", "--report", "--quiet", "-o", "r.samara", "sh", "-c", "exit 3"]);
+    assert_eq!(output.status.code(), Some(3), "{}", said(&output));
+    let page = std::fs::read_to_string(dir.path().join("r.html")).unwrap();
+    assert_eq!(data(&page)["traces"][0]["summary"]["exit_code"], 3);
+    let output = run(dir.path(), &["trace", "--report", "--quiet", "-o", "/dev/null", "true"]);
+    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    assert!(said(&output).contains("there is no page"), "{}", said(&output));
+    assert!(!Path::new("/dev/null.html").exists());
+}
+
+#[test]
+fn two_traces_and_what_grew() {
+    let dir = with_trace();
+    std::fs::copy(dir.path().join("t.samara"), dir.path().join("u.samara")).unwrap();
+    let all = json(&run(dir.path(), &["report", "t.samara", "u.samara", "--json"]));
+    assert_eq!(all["traces"].as_array().unwrap().len(), 2);
+    assert_eq!(all["diff"], json(&run(dir.path(), &["diff", "t.samara", "u.samara", "--json"])));
+    assert_eq!(all["traces"][0]["lives"], all["traces"][1]["lives"]);
+}
+
+#[test]
+fn traces_that_have_little() {
+    let dir = with_trace();
+    // It ends early: there is a page, and the exit code says it.
+    let whole = std::fs::read(dir.path().join("t.samara")).unwrap();
+    std::fs::write(dir.path().join("cut.samara"), &whole[..whole.len() - 20]).unwrap();
+    let output = run(dir.path(), &["report", "cut.samara"]);
+    assert_eq!(output.status.code(), Some(3), "{}", said(&output));
+    let page = std::fs::read_to_string(dir.path().join("report.html")).unwrap();
+    assert!(data(&page)["traces"][0]["damage"].is_string());
+    // No events at all.
+    trace_of(dir.path(), &[]);
+    let all = json(&run(dir.path(), &["report", "t.samara", "--json"]));
+    assert_eq!((&all["traces"][0]["why"], &all["traces"][0]["summary"]["events"]), (&Value::Null, &0.into()));
+    let output = run(dir.path(), &["report", "missing.samara"]);
+    assert_eq!(output.status.code(), Some(1), "{}", said(&output));
+    let output = run(dir.path(), &["report", "t.samara", "--json", "-o", "x"]);
+    assert_eq!(output.status.code(), Some(2), "{}", said(&output));
+}
