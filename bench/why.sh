@@ -4,32 +4,7 @@
 set -euo pipefail
 . "$(dirname "$0")/lib.sh"
 
-# Maps and unmaps of one to three pages at 60,000 places in random order, of two protections.
-cat >"$dir/million.c" <<'C'
-#include <stdlib.h>
-#include <sys/mman.h>
-static struct { void *at; size_t size; } held[60000];
-__attribute__((noinline)) static void *take(size_t size, int prot) {
-    return mmap(0, size, prot, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-}
-__attribute__((noinline)) static void give(void *at, size_t size) { munmap(at, size); }
-int main(void) {
-    srand(1);
-    for (int i = 0; i < 1000000; i++) {
-        int n = rand() % 60000;
-        if (held[n].at) {
-            give(held[n].at, held[n].size);
-            held[n].at = 0;
-        } else {
-            int kind = rand();
-            held[n].size = 4096 * (1 + kind % 3);
-            held[n].at = take(held[n].size, kind & 64 ? PROT_READ : PROT_READ | PROT_WRITE);
-            if (held[n].at == MAP_FAILED) held[n].at = 0;
-        }
-    }
-}
-C
-gcc -O1 -g -o "$dir/million" "$dir/million.c"
+million_calls "$dir"
 "$samara" trace --quiet --stacks -o "$dir/million.samara" -- "$dir/million"
 
 echo "| command | s | MiB |"
