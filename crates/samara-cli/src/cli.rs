@@ -9,7 +9,7 @@ use clap::{Args, Parser, Subcommand};
 use bytesize::ByteSize;
 use samara_oracle::{Mix, NoSuchMix};
 use samara_trace::again::Rule;
-use samara_trace::{Fault, Follow, Policy};
+use samara_trace::{Fault, Follow, Policy, Signal};
 
 mod explain;
 
@@ -82,6 +82,8 @@ Examples:
   samara trace --quiet --fail-if 'areas_peak > 1000' -- ./test-suite
   samara trace --follow cc1 -- make            only the processes that run cc1
   samara trace --pid 4711 --for 10s            a process that runs already, for ten seconds
+  samara trace --start-on USR1 --stop-on USR2 -- ./server
+                                               from kill -USR1 SAMARA to kill -USR2 SAMARA
 
 The exit status is that of the program, or 123 if it was 0 and a --fail-if holds. If a signal kills the program, samara dies by the same signal (a shell reports
 128 + its number). 127: the program was not found. 126: it cannot be run. 125: samara cannot trace it, or cannot write
@@ -92,7 +94,8 @@ pub(crate) struct Trace {
     /// Each of its system calls stops while it is recorded, so it runs slower
     #[arg(long, value_name = "PID", conflicts_with = "words", value_parser = process)]
     pub(crate) pid: Option<u32>,
-    /// Let go of the process after DURATION (10s, 1m, 500ms) [default: at ^C, or when it ends]
+    /// Let go of the process after DURATION (10s, 1m, 500ms), from --start-on on if that is given
+    /// [default: at ^C, or when it ends]
     #[arg(long = "for", value_name = "DURATION", requires = "pid", conflicts_with = "words", value_parser = interval)]
     pub(crate) duration: Option<Duration>,
     /// End with 123, and say why, if this holds of the summary: a field of --summary-json, compared
@@ -120,6 +123,14 @@ pub(crate) struct Trace {
     /// that run a program of this file name. The others run as ever
     #[arg(long, value_name = "all|none|NAME,...", default_value = "all", hide_default_value = true, value_parser = follow)]
     pub(crate) follow: Follow,
+    /// Record nothing until samara gets SIGNAL: USR1 or USR2. The trace then begins with the areas
+    /// of each process. The program runs as slowly as while it is recorded
+    #[arg(long, value_name = "SIGNAL")]
+    pub(crate) start_on: Option<Signal>,
+    /// End the recording when samara gets SIGNAL: USR1 or USR2. The trace is complete then, and the
+    /// program goes on; with --pid it is let go. The recording cannot start again
+    #[arg(long, value_name = "SIGNAL")]
+    pub(crate) stop_on: Option<Signal>,
     #[command(flatten)]
     pub(crate) outputs: Outputs,
     /// The program and its arguments

@@ -1,5 +1,5 @@
-//! The recorder's interface types: [`Options`], [`Running`], [`LetGo`], [`Sink`], [`Outcome`],
-//! [`RecordError`]. They do nothing by themselves.
+//! The recorder's interface types: [`Options`], [`Running`], [`Signal`], [`LetGo`], [`Sink`],
+//! [`Outcome`], [`RecordError`]. They do nothing by themselves.
 
 use std::ffi::OsString;
 use std::fmt;
@@ -7,6 +7,7 @@ use std::fs::File;
 use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
 use std::process::ExitStatus;
+use std::str::FromStr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -35,6 +36,12 @@ pub struct Options {
     pub resident: bool,
     /// Which processes are recorded (default: all).
     pub follow: Follow,
+    /// Records nothing until the calling process gets this signal (default: everything is recorded
+    /// from the program's first instruction on). See [`Signal`].
+    pub start_on: Option<Signal>,
+    /// Ends the recording when the calling process gets this signal; the program goes on (default:
+    /// the recording ends with the last process). See [`Signal`].
+    pub stop_on: Option<Signal>,
     /// Keeps the program away from the caller's terminal: it gets a session of its own, `/dev/null`
     /// as its standard input, and this file as its output and for its errors. Signals are the
     /// caller's then, who hands on to the program those that it is to get, and stops do not concern
@@ -63,6 +70,8 @@ impl Options {
             stacks: false,
             resident: false,
             follow: Follow::All,
+            start_on: None,
+            stop_on: None,
             apart: None,
             engine: None,
             forgets: None,
@@ -111,7 +120,8 @@ pub struct Running {
     pub command: Vec<OsString>,
     /// Number of its threads.
     pub threads: u64,
-    /// When it is let go: this long after the recording began (default: when it ends, or a signal
+    /// When it is let go: this long after the recording began, which is when
+    /// [`start_on`](Running::start_on) comes, if there is one (default: when it ends, or a signal
     /// asks for it).
     pub duration: Option<Duration>,
     /// By which another thread asks for it to be let go. Signals that ask for an end are the
@@ -125,7 +135,97 @@ pub struct Running {
     pub resident: bool,
     /// As [`Options::follow`].
     pub follow: Follow,
+    /// As [`Options::start_on`]: the process is attached to at once.
+    pub start_on: Option<Signal>,
+    /// Lets go of the process when the calling process gets this signal after the start. See
+    /// [`Signal`].
+    pub stop_on: Option<Signal>,
 }
+
+/// A signal to the process that records, by which the recording starts ([`Options::start_on`]) or
+/// stops ([`Options::stop_on`]). It is taken from when the program has started, or was attached to,
+/// until [`record`](crate::record) or [`attach`](crate::attach) returns, and is not passed on.
+///
+/// Shape: until the start nothing is recorded, and the program runs as slowly as if it were. The
+/// start is an [`EventKind::Found`](crate::event::EventKind::Found), with all of its areas, for
+/// each process that is followed and lives; everything follows from then on. After the stop there
+/// is no event, and [`Sink::complete`] was called. Numbers of events, totals and peaks cover what
+/// lies between; times count from the beginning of `record` or `attach` all the same. A recording
+/// starts once. A stop before the start does nothing. If one signal is to do both, the first one
+/// starts and the next one stops. Signals that come together count as a start and then a stop; as
+/// one, if they are the same.
+///
+/// Consistency: the start, and the stop, are moments between two calls of each process, soon after
+/// the signal. A call that is in the kernel at the start is recorded when it returns: its effect
+/// comes with its own event, whose `entry_ns` lies before the start. The areas of `Found` are those
+/// before it; those of a process in which no call is in the kernel are compared with
+/// `/proc/PID/maps` first. A call that is in the kernel at the stop is not recorded. A space in
+/// which none is, is compared with `/proc/PID/maps` then
+/// ([`EventKind::Checked`](crate::event::EventKind::Checked)); a note tells of the others.
+///
+/// ```no_run
+/// use samara_trace::{Options, Signal, record};
+/// let mut options = Options::new("./server");
+/// options.start_on = Some(Signal::Usr1);
+/// options.stop_on = Some("SIGUSR2".parse()?);
+/// let mut events = Vec::new();
+/// // Meanwhile somebody runs kill -USR1 and kill -USR2, with the number of this process.
+/// let outcome = record(&options, &mut events)?;
+/// println!("{}: {} events between the signals", outcome.status, outcome.counters.events);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Signal {
+    /// SIGUSR1.
+    Usr1,
+    /// SIGUSR2.
+    Usr2,
+}
+
+impl Signal {
+    pub(crate) fn number(self) -> i32 {
+        match self {
+            Signal::Usr1 => libc::SIGUSR1,
+            Signal::Usr2 => libc::SIGUSR2,
+        }
+    }
+}
+
+impl fmt::Display for Signal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Signal::Usr1 => "USR1",
+            Signal::Usr2 => "USR2",
+        })
+    }
+}
+
+/// A name as `kill` takes it: `USR1`, `SIGUSR1`, in any case.
+impl FromStr for Signal {
+    type Err = BadSignal;
+
+    fn from_str(text: &str) -> Result<Signal, BadSignal> {
+        let name = text.to_ascii_uppercase();
+        match name.strip_prefix("SIG").unwrap_or(&name) {
+            "USR1" => Ok(Signal::Usr1),
+            "USR2" => Ok(Signal::Usr2),
+            _ => Err(BadSignal),
+        }
+    }
+}
+
+/// The text is no name of a [`Signal`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BadSignal;
+
+impl fmt::Display for BadSignal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("give USR1 or USR2: other signals have their own meaning for the recorder or for the program")
+    }
+}
+
+impl std::error::Error for BadSignal {}
 
 /// Asks a recorder to let go of the process that it has attached to ([`Running::let_go`]): at any
 /// time, from any thread, also while the process makes no call. Clones ask the same recorder.
@@ -168,6 +268,10 @@ pub trait Sink {
     /// After an error the sink gets no further event. The program goes on unharmed, and
     /// [`Counters::notes`] says why the recording ends early.
     fn event(&mut self, event: Event) -> Result<(), SinkError>;
+
+    /// The recording is complete, although the program goes on: no event comes any more. Called
+    /// once, and only if the recording is stopped by [`Options::stop_on`].
+    fn complete(&mut self) {}
 }
 
 /// Keeps every event in memory.

@@ -23,8 +23,9 @@ pub enum EventKind {
     /// path. No areas: the recorder may not read it, or does not follow the program
     /// ([`Follow`](crate::Follow)).
     Exec,
-    /// The recorder attached to a process that ran already. `areas` is the whole space as it was
-    /// then, `text` the program's path.
+    /// The recording began while the process ran already: the recorder attached to it, or was
+    /// started by a signal ([`Signal`](crate::Signal)). `areas` is the whole space as it was then,
+    /// `text` the program's path.
     Found,
     /// A process was created with a copy of its parent's space. `areas` is the whole space,
     /// `args[0]` the parent's space.
@@ -45,7 +46,8 @@ pub enum EventKind {
     /// has.
     Difference,
     /// The model was compared with the whole of `/proc/PID/maps`: at a process's end, or when the
-    /// recorder let go of it. `result` 0 means that they are equal to the byte.
+    /// recorder let go of it or was stopped by a signal. `result` 0 means that they are equal to
+    /// the byte.
     Checked,
     /// A file with code, or code without a file, that stacks refer to by the number `args[0]`.
     /// Numbers count from 0. `text` is the build id in hexadecimal, or `-`, a space, and the name

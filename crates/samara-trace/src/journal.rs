@@ -2,7 +2,8 @@
 //! ptrace or of models.
 //!
 //! - **JOURNAL-1** `seq` counts from 0 without a gap, in the order of the calls of `write`.
-//! - **JOURNAL-2** the sink is not called again after its first error; counting goes on.
+//! - **JOURNAL-2** the sink is not called again after its first error, or when it was told that
+//!   the recording is complete; counting goes on.
 //! - **JOURNAL-3** what is written to the journal of what is not recorded changes nothing in this
 //!   one: no event, no number, no total, no note.
 
@@ -86,7 +87,7 @@ pub(crate) struct Journal<'a> {
     sink: Option<&'a mut dyn Sink>,
     /// The journal of what is not recorded.
     silent: Option<Box<Journal<'a>>>,
-    start_ns: u64,
+    pub(crate) start_ns: u64,
     live: Size,
     /// Number of spaces that could not be compared, by the reason.
     unchecked: BTreeMap<String, u64>,
@@ -158,6 +159,13 @@ impl<'a> Journal<'a> {
             self.sink = None;
             self.counters.ended_early = true;
             self.note(format!("the recording ends early, before event {seq}: {error}"));
+        }
+    }
+
+    /// Tells the sink that no event comes any more.
+    pub(crate) fn complete(&mut self) {
+        if let Some(sink) = self.sink.take() {
+            sink.complete();
         }
     }
 

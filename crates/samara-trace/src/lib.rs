@@ -49,7 +49,9 @@ mod space;
 mod stacks;
 mod tracer;
 
-pub use api::{Counters, Follow, LetGo, Options, Outcome, RecordError, Running, Sink, SinkError, Status};
+pub use api::{
+    BadSignal, Counters, Follow, LetGo, Options, Outcome, RecordError, Running, Signal, Sink, SinkError, Status,
+};
 pub use engine::{BadFault, Cause, Decisions, Engine, Fault, Policy, Refusal, When};
 
 /// Runs a program to its end and records what it and its children do to their address spaces.
@@ -66,6 +68,9 @@ pub use engine::{BadFault, Cause, Decisions, Engine, Fault, Policy, Refusal, Whe
 ///
 /// Threads: call this from one thread at a time. Children of other threads are left alone. Children
 /// of the calling thread are reaped, but the recording does not wait for them.
+///
+/// With [`Options::start_on`] and [`Options::stop_on`] a part of the run is recorded: see
+/// [`Signal`].
 ///
 /// A traced program may notice that:
 ///
@@ -91,9 +96,10 @@ pub fn record(options: &Options, sink: &mut dyn Sink) -> Result<Outcome, RecordE
 ///
 /// It is let go after [`Running::duration`], or when SIGINT, SIGTERM, SIGHUP or SIGQUIT comes to
 /// the calling process (one that was ignored before stays so, except SIGTERM), or by
-/// [`Running::let_go`] instead of these signals. Otherwise the recording lasts until the process
-/// has ended, and the children that it has made meanwhile. The first event
-/// ([`event::EventKind::Found`]) has the areas that it has at the beginning.
+/// [`Running::let_go`] instead of these signals, or by [`Running::stop_on`]. Otherwise the
+/// recording lasts until the process has ended, and the children that it has made meanwhile. The
+/// first event ([`event::EventKind::Found`]) has the areas that it has at the beginning, or when
+/// [`Running::start_on`] comes.
 ///
 /// The process goes on as if nobody had looked, also if the calling process is killed. Every system
 /// call of it stops while it is recorded, because it has no filter that chooses. Recorded are its

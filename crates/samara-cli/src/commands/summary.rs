@@ -27,9 +27,18 @@ pub(crate) fn run(args: &SummaryOf) -> ExitCode {
     let name = name_text(args.file.as_os_str().as_bytes());
     let early = read.damage.as_ref().map(ToString::to_string);
     let command = super::trace::own_name();
+    let empty = read.events == 0 && read.damage.is_none();
+    let notes = if empty { vec!["nothing was recorded: the trace has no events".to_owned()] } else { Vec::new() };
     let only_some = (!only.is_all()).then_some(&only);
     let bytes = std::fs::metadata(&args.file).map_or(0, |file| file.len());
-    let base = Recorded { command: &command, file: &name, file_bytes: bytes, only: only_some, ..Recorded::default() };
+    let base = Recorded {
+        command: &command,
+        notes: &notes,
+        file: &name,
+        file_bytes: bytes,
+        only: only_some,
+        ..Recorded::default()
+    };
     let recorded = recorded(&read, early.as_deref(), base);
     let title = title(&header, &read, &only);
     let summary = json::summary(&read.summary, &recorded);

@@ -33,8 +33,12 @@ pub(crate) fn run(args: &Trace) -> ExitCode {
     options.stacks = args.stacks;
     options.resident = args.resident;
     options.follow = args.follow.clone();
+    (options.start_on, options.stop_on) = (args.start_on, args.stop_on);
     let path = default_path(program, std::process::id());
-    let recorded = recorded(args, &args.words, &path, NOT_RUN, |sink| record(&options, sink));
+    let recorded = recorded(args, &args.words, &path, NOT_RUN, |sink| {
+        say_signals(args);
+        record(&options, sink)
+    });
     match recorded.map(|(status, fails)| (status.ended().unwrap_or_default(), fails)) {
         Ok((status, true)) if status.success() => exit::CONDITION.into(),
         Ok((status, _)) => exit::like(status),
@@ -52,6 +56,7 @@ fn attach_to(args: &Trace, pid: u32) -> ExitCode {
     running.stacks = args.stacks;
     running.resident = args.resident;
     running.follow = args.follow.clone();
+    (running.start_on, running.stop_on) = (args.start_on, args.stop_on);
     let path = default_path(&running.name, pid);
     let recorded = recorded(args, &running.words(), &path, LEFT_ALONE, |sink| {
         if !args.outputs.quiet {
@@ -63,6 +68,7 @@ fn attach_to(args: &Trace, pid: u32) -> ExitCode {
                 },
             );
         }
+        say_signals(args);
         attach(&running, sink)
     });
     match recorded {
@@ -82,6 +88,18 @@ pub(super) fn say_cost(running: &Running, ends: &str) {
         "{} attaching to process {pid} ({name}), {threads}: each of its system calls will stop twice,\n  which takes longer than most calls do; {ends}",
         styled(BOLD, "samara:")
     );
+}
+
+/// Says which signals to send, and where to, if the recording waits for some.
+fn say_signals(args: &Trace) {
+    let pid = std::process::id();
+    let start = args.start_on.map(|signal| format!("records nothing until kill -{signal} {pid}"));
+    let stop = args.stop_on.map(|signal| format!("records until kill -{signal} {pid}"));
+    let text: Vec<String> = start.into_iter().chain(stop).collect();
+    if !text.is_empty() && !args.outputs.quiet {
+        // If standard error is closed, nobody can be informed.
+        let _ = writeln!(anstream::stderr(), "{} {}", styled(BOLD, "samara:"), text.join(", then "));
+    }
 }
 
 /// Records, and prints the summary: what became of the program, and whether a condition holds by

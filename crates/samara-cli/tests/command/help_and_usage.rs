@@ -42,6 +42,7 @@ fn wrong_usage_is_exit_code_2() {
         ("no such pid", &["trace", "--pid", "one"]),
         ("time without pid", &["trace", "--for", "1s", "true"]),
         ("no such time", &["trace", "--pid", "1", "--for", "soon"]),
+        ("no such signal", &["trace", "--start-on", "TERM", "true"]),
         ("no such command", &["trase"]),
         ("no such option", &["events", "--jsno", "x"]),
         ("top of nothing", &["top"]),

@@ -15,6 +15,7 @@ mod samples;
 mod seal;
 mod show_and_events;
 mod stacks;
+mod switching;
 mod terminal;
 mod top;
 mod top_pid;

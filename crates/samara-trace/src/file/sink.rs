@@ -196,9 +196,13 @@ impl FileSink {
 
     fn end(&mut self, end: End) -> Option<Written> {
         let thread = self.thread.take()?;
-        self.shared.lock().end = Some(end);
-        self.shared.filled.notify_one();
+        self.ask_to_end(end);
         thread.join().ok()
+    }
+
+    fn ask_to_end(&self, end: End) {
+        self.shared.lock().end.get_or_insert(end);
+        self.shared.filled.notify_one();
     }
 }
 
@@ -230,6 +234,13 @@ impl Sink for FileSink {
             self.shared.filled.notify_one();
         }
         Ok(())
+    }
+
+    /// The thread writes the remaining events and the end marker: the file is whole soon after,
+    /// although [`finish`](FileSink::finish) may be called much later.
+    fn complete(&mut self) {
+        std::mem::take(&mut self.before).forget();
+        self.ask_to_end(End::Finished);
     }
 }
 

@@ -102,12 +102,21 @@ pub(crate) struct Asked {
     pub(crate) end: Option<c_int>,
     /// Whether the recorder was continued (SIGCONT).
     pub(crate) continued: bool,
+    /// All signals that came, one bit each.
+    bits: i32,
+}
+
+impl Asked {
+    /// Whether this signal came, which [`Signals::install`] was told to take.
+    pub(crate) fn has(&self, signal: c_int) -> bool {
+        self.bits & (1 << signal) != 0
+    }
 }
 
 /// The recorder's signal dispositions during the recording. Dropping it restores the former ones.
 pub(crate) struct Signals {
     old: Vec<(c_int, libc::sigaction)>,
-    /// The thread's former mask; the timer's signal must not be blocked.
+    /// The thread's former mask; the timer's signal, and those that are taken, must not be blocked.
     mask: Option<libc::sigset_t>,
     timer: Option<libc::timer_t>,
     period_ns: u64,
@@ -126,13 +135,15 @@ impl Signals {
     /// too. And waits are interrupted at least every [`PULSE_NS`].
     ///
     /// `left`: signals are left to the caller, except the stop signals of an attached recorder.
-    pub(crate) fn install(attached: bool, left: bool) -> Signals {
+    ///
+    /// `taken`: further signals, below 32, that are kept for [`Signals::asked`] in any case.
+    pub(crate) fn install(attached: bool, left: bool, taken: &[c_int]) -> Signals {
         ASKED.store(0, Ordering::Relaxed);
         TICKED.store(0, Ordering::Relaxed);
         let mut signals = Signals { old: Vec::new(), mask: None, timer: None, period_ns: 0, pulse_ns: 0 };
         let tick: extern "C" fn(c_int, *mut libc::siginfo_t, *mut libc::c_void) = on_tick;
         signals.set_with(tick_signal(), tick as libc::sighandler_t, libc::SA_SIGINFO);
-        signals.mask = unblock(tick_signal());
+        signals.mask = unblock(taken.iter().copied().chain([tick_signal()]));
         signals.timer = timer();
         if let Some(timer) = signals.timer {
             TIMER.store(timer, Ordering::Relaxed);
@@ -140,6 +151,9 @@ impl Signals {
         }
         let ask: extern "C" fn(c_int) = on_ask;
         let ask = ask as libc::sighandler_t;
+        for signal in taken {
+            signals.set(*signal, ask);
+        }
         if attached || !left {
             for signal in [libc::SIGTSTP, libc::SIGTTIN, libc::SIGTTOU] {
                 signals.set(signal, libc::SIG_IGN);
@@ -210,7 +224,7 @@ impl Signals {
         self.period_ns = NAG_NS;
         let came = |signal: &c_int| bits & (1 << signal) != 0;
         let ends = [libc::SIGTERM, libc::SIGHUP, libc::SIGINT, libc::SIGQUIT];
-        Asked { end: ends.into_iter().find(came), continued: came(&libc::SIGCONT) }
+        Asked { end: ends.into_iter().find(came), continued: came(&libc::SIGCONT), bits }
     }
 
     /// Makes waits return every `period_ns`; 0 means never, or only by the pulse.
@@ -237,15 +251,17 @@ impl Signals {
     }
 }
 
-/// Unblocks a signal in this thread, and returns the former mask.
-fn unblock(signal: c_int) -> Option<libc::sigset_t> {
-    // SAFETY: both sets are valid structures to write to, and `signal` is a valid signal.
+/// Unblocks signals in this thread, and returns the former mask.
+fn unblock(signals: impl Iterator<Item = c_int>) -> Option<libc::sigset_t> {
+    // SAFETY: both sets are valid structures to write to, and all signals are valid ones.
     unsafe {
-        let mut one: libc::sigset_t = std::mem::zeroed();
+        let mut all: libc::sigset_t = std::mem::zeroed();
         let mut mask: libc::sigset_t = std::mem::zeroed();
-        libc::sigemptyset(&mut one);
-        libc::sigaddset(&mut one, signal);
-        (libc::pthread_sigmask(libc::SIG_UNBLOCK, &one, &mut mask) == 0).then_some(mask)
+        libc::sigemptyset(&mut all);
+        for signal in signals {
+            libc::sigaddset(&mut all, signal);
+        }
+        (libc::pthread_sigmask(libc::SIG_UNBLOCK, &all, &mut mask) == 0).then_some(mask)
     }
 }
 

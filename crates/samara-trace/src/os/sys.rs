@@ -18,7 +18,7 @@ use crate::arch;
 use crate::os::origin;
 
 pub(crate) use crate::os::limits::{attribute, capabilities, limits, mdwe, memory, merges_pages, set_limit};
-pub(crate) use crate::os::signals::{Signals, ending, stop_self};
+pub(crate) use crate::os::signals::{Asked, Signals, ending, stop_self};
 
 /// A process or thread id.
 pub(crate) type Tid = i32;

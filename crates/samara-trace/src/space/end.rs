@@ -1,6 +1,9 @@
-//! How a space ends: the last comparison with the kernel, and what cannot be compared any more.
+//! The comparison of a whole space with the kernel, and how a space ends: the last comparison, and
+//! what cannot be compared any more.
 //!
 //! It knows no calls. Neighbours: `start` begins a space; `compare` compares it.
+
+use std::io;
 
 use crate::event::EventKind;
 use crate::journal::{Journal, Size, Who};
@@ -9,8 +12,8 @@ use crate::space::compare::{self, Found, Unknown};
 use crate::space::{Attempt, Space, explain, reach};
 
 impl Space {
-    /// Compares the whole space, to the byte: its last task is about to end, or the recorder is
-    /// about to let go of its tasks.
+    /// Compares the whole space for the last time: its last task is about to end, the recorder is
+    /// about to let go of its tasks, or the recording was stopped.
     pub(crate) fn finish(&mut self, who: Who, journal: &mut Journal<'_>) {
         if self.hidden || self.finished {
             self.finished = true;
@@ -19,18 +22,30 @@ impl Space {
         if !self.pending.is_empty() {
             self.settle_pending(&[], journal);
         }
+        let reported = match self.compare_all(who, journal) {
+            Ok(reported) => reported,
+            Err(error) => return self.not_finished(&error.to_string(), journal),
+        };
+        self.finished = true;
+        let mut event = journal.blank(EventKind::Checked, self.id, who);
+        event.result = i64::from(reported != 0);
+        event.args[0] = reported;
+        journal.write(event);
+        if self.root {
+            journal.counters.areas_final = self.model.len() as u64;
+        }
+    }
+
+    /// Compares the whole space with the kernel, to the byte, and takes over what the kernel has.
+    /// No call may be in the kernel. Returns how many differences nothing explains.
+    pub(super) fn compare_all(&mut self, who: Who, journal: &mut Journal<'_>) -> io::Result<u64> {
         // The file may have been opened by a thread that has ended.
         let mut text = self.maps.text();
         if text.as_ref().is_err_and(|error| error.raw_os_error() == Some(libc::ESRCH)) {
             self.maps = Maps::open(who.tid, self.maps.queries());
             text = self.maps.text();
         }
-        let text = match text {
-            Ok(text) => text,
-            Err(error) => return self.not_finished(&error.to_string(), journal),
-        };
-        self.finished = true;
-        let text: String = text.split_inclusive('\n').filter(|l| !proc::is_pseudo(l)).collect();
+        let text: String = text?.split_inclusive('\n').filter(|l| !proc::is_pseudo(l)).collect();
         journal.counters.checks += 1;
         let mut reported = 0;
         if self.model.to_string() != text {
@@ -59,13 +74,7 @@ impl Space {
                 reported = reported.max(u64::from(self.model.to_string() != text && steps.is_empty()));
             }
         }
-        let mut event = journal.blank(EventKind::Checked, self.id, who);
-        event.result = i64::from(reported != 0);
-        event.args[0] = reported;
-        journal.write(event);
-        if self.root {
-            journal.counters.areas_final = self.model.len() as u64;
-        }
+        Ok(reported)
     }
 
     /// Notes that the last comparison cannot be made.

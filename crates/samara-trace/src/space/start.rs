@@ -1,4 +1,5 @@
-//! How a space begins: loaded with a program, copied by a fork, or taken over from the kernel.
+//! How a space begins: loaded with a program, copied by a fork, or taken over from the kernel. And
+//! how a space that nobody recorded begins to be recorded.
 //!
 //! It knows no calls. Neighbours: `end` ends a space; `model` imports areas.
 
@@ -61,6 +62,29 @@ impl Space {
         let event = journal.blank(EventKind::Found, id, who);
         space.report_program(event, who, journal);
         space
+    }
+
+    /// Begins to record a space that was modelled without being recorded. `quiet`: none of its
+    /// calls is in the kernel, so that it can be compared first. `unheard`: the journal that it had
+    /// until now, for what the comparison tells.
+    pub(crate) fn begin_to_record(&mut self, who: Who, quiet: bool, unheard: &mut Journal<'_>) {
+        if quiet && !self.hidden && self.pending.is_empty() {
+            // If it cannot be read, its process is about to end.
+            let _ = self.compare_all(who, unheard);
+        }
+        // Nothing of it has been counted.
+        self.size = Size::default();
+    }
+
+    /// Reports a process that uses this space and is recorded from now on. `first`: it is the first
+    /// of all.
+    pub(crate) fn report_found(&mut self, who: Who, first: bool, journal: &mut Journal<'_>) {
+        self.root |= first;
+        if self.hidden {
+            journal.lacks(Lack::Unreadable, proc::name(who.tid));
+        }
+        let event = journal.blank(EventKind::Found, self.id, who);
+        self.report_program(event, who, journal);
     }
 
     /// Settles why areas that touch and look alike are not one: what is not known of them differs.

@@ -174,9 +174,10 @@ impl Stacks {
         self.spaces.remove(&space);
     }
 
-    /// Writes what is at the addresses of all frames, as far as files say it. The recording of
-    /// `root` began at `start_ns`.
-    pub(crate) fn write_symbols(&self, (root, start_ns, now): (Tid, u64, u64), journal: &mut Journal<'_>) {
+    /// Writes what is at the addresses of all frames, as far as files say it. `root`: the first
+    /// process.
+    pub(crate) fn write_symbols(&self, root: Tid, now: u64, journal: &mut Journal<'_>) {
+        let start_ns = journal.start_ns;
         let who = Who { pid: root, tid: root, entry_ns: now, exit_ns: now };
         if self.unnamed > 0 {
             journal.note(format!(

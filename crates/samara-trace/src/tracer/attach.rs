@@ -72,6 +72,8 @@ impl Running {
             stacks: false,
             resident: false,
             follow: Follow::All,
+            start_on: None,
+            stop_on: None,
         })
     }
 
@@ -117,16 +119,20 @@ pub(crate) fn run(running: &Running, sink: &mut dyn Sink) -> Result<Outcome, Rec
     // It may have ended, and its number may be another one's.
     Running::find(running.pid)?;
     sys::raise_file_limit();
-    let signals = Signals::install(true, running.let_go.is_some());
+    let switch = Switch::new(running.start_on, running.stop_on);
+    let signals = Signals::install(true, running.let_go.is_some(), &switch.signals());
     let mut tracer = Tracer::new(running.pid as Tid, start_ns, signals, sink);
     tracer.every_call = true;
     tracer.query = running.procmap_query;
     tracer.stacks = running.stacks.then(Stacks::default);
     tracer.resident = running.resident;
     tracer.follow = running.follow.clone();
-    let nanos = |duration: Duration| u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
-    let until_ns = running.duration.map(|duration| start_ns.saturating_add(nanos(duration)));
-    tracer.attached = Some(Attached::new(until_ns, running.let_go.clone()));
+    let mut attached = Attached::new(running.duration, running.let_go.clone());
+    if switch.is_on() {
+        attached.begin(start_ns);
+    }
+    tracer.switch = switch;
+    tracer.attached = Some(attached);
     let (mut stopped, mut calls) = (HashMap::new(), HashMap::new());
     let found = tracer.stop_all(&mut stopped, &mut calls).and_then(|()| tracer.found(&stopped, &calls));
     tracer.serve_first(stopped);
@@ -135,7 +141,7 @@ pub(crate) fn run(running: &Running, sink: &mut dyn Sink) -> Result<Outcome, Rec
         tracer.begin_to_let_go();
     }
     tracer.watch()?;
-    tracer.finish(start_ns)
+    tracer.finish()
 }
 
 /// What became of an attempt to seize a thread.

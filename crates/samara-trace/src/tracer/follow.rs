@@ -2,7 +2,7 @@
 //! stops need a tracer; they are modelled too, because a recorded process may descend from them.
 //! Their events and totals go to a journal that nobody gets (`Journal::of`).
 //!
-//! It knows programs by their names only.
+//! It knows programs by their names only, and not when the recording starts and stops (`switch`).
 //!
 //! - **FOLLOW-1** a space is recorded from its first event on, which has all of its areas, or not
 //!   at all. So what is recorded can be replayed.
@@ -23,6 +23,9 @@ const NAME: usize = 15;
 impl Tracer<'_> {
     /// Whether a process is recorded that has just loaded a program, or was found.
     pub(super) fn follows(&self, tid: Tid) -> bool {
+        if !self.switch.is_on() {
+            return false;
+        }
         match &self.follow {
             Follow::All => true,
             Follow::First => tid == self.root,
@@ -39,6 +42,9 @@ impl Tracer<'_> {
     /// Whether a new process is recorded. `parent`: whether its parent's space is, if that is
     /// known.
     pub(super) fn follows_child(&self, child: Tid, parent: Option<bool>) -> bool {
+        if !self.switch.is_on() {
+            return false;
+        }
         match self.follow {
             Follow::All => true,
             Follow::First => false,
@@ -65,14 +71,20 @@ impl Tracer<'_> {
         self.journal.write(event);
     }
 
-    /// A note, if no program was followed.
+    /// A note, if nothing was recorded.
     pub(super) fn note_nothing(&mut self) {
-        if let Follow::Programs(names) = &self.follow
-            && self.first.is_none()
-        {
-            let names: Vec<String> = names.iter().map(|name| name_text(name.as_bytes())).collect();
-            self.journal.note(format!("nothing was recorded: no process has loaded {}", names.join(" or ")));
-        }
+        let why = match (&self.follow, self.switch.start_on()) {
+            _ if self.first.is_some() => return,
+            (_, Some(signal)) if self.switch.waits() => format!("{signal} did not come"),
+            (Follow::Programs(names), signal) => {
+                let names: Vec<String> = names.iter().map(|name| name_text(name.as_bytes())).collect();
+                let since = signal.map_or_else(String::new, |signal| format!(" since {signal} came"));
+                format!("no process has loaded {}{since}", names.join(" or "))
+            }
+            (_, Some(signal)) => format!("the process had ended when {signal} came"),
+            (_, None) => return,
+        };
+        self.journal.note(format!("nothing was recorded: {why}"));
     }
 }
 

@@ -17,6 +17,7 @@
 //!   time.)
 
 use std::ffi::c_int;
+use std::time::Duration;
 
 use super::attach::STOP_LIMIT_NS;
 use super::*;
@@ -24,7 +25,8 @@ use crate::api::LetGo;
 
 /// What an attached recorder has to do in the end.
 pub(super) struct Attached {
-    /// When the process is to be let go.
+    /// When the process is to be let go: so long after the recording began.
+    duration: Option<Duration>,
     until_ns: Option<u64>,
     /// By which another thread asks for it. Waits end often enough to look at it: see `Signals`.
     ask: Option<LetGo>,
@@ -43,8 +45,14 @@ struct Leaving {
 }
 
 impl Attached {
-    pub(super) fn new(until_ns: Option<u64>, ask: Option<LetGo>) -> Attached {
-        Attached { until_ns, ask, leaving: None }
+    pub(super) fn new(duration: Option<Duration>, ask: Option<LetGo>) -> Attached {
+        Attached { duration, until_ns: None, ask, leaving: None }
+    }
+
+    /// The recording begins.
+    pub(super) fn begin(&mut self, now: u64) {
+        let nanos = |duration: Duration| u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
+        self.until_ns = self.duration.map(|duration| now.saturating_add(nanos(duration)));
     }
 }
 

@@ -43,11 +43,7 @@ impl Tracer<'_> {
             self.journal.note(format!("no seccomp filter ({error}): every system call stops (slower)"));
         }
         let recorded = self.follows(tid);
-        if let Some(path) = launch::set_id(tid) {
-            self.journal.of(recorded).lacks(Lack::SetId, path.display().to_string());
-        } else if let Some(path) = launch::file_caps(tid) {
-            self.journal.of(recorded).lacks(Lack::FileCaps, path.display().to_string());
-        }
+        self.note_lacks(tid, recorded);
         let entry_ns = self.tasks.get(&tid).and_then(|t| t.flight.as_ref()).map_or(now, |f| f.entry_ns);
         let before = self.tasks.get(&tid).and_then(|t| self.spaces.get(&t.space?));
         let mdwe =
@@ -77,6 +73,15 @@ impl Tracer<'_> {
             task.flight = None;
             task.dying = false;
             task.personality = personality;
+        }
+    }
+
+    /// Counts the program of a task if it runs without privileges that its file would give it.
+    pub(super) fn note_lacks(&mut self, tid: Tid, recorded: bool) {
+        if let Some(path) = launch::set_id(tid) {
+            self.journal.of(recorded).lacks(Lack::SetId, path.display().to_string());
+        } else if let Some(path) = launch::file_caps(tid) {
+            self.journal.of(recorded).lacks(Lack::FileCaps, path.display().to_string());
         }
     }
 }

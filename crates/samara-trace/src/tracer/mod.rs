@@ -29,6 +29,7 @@ mod loads;
 mod made_again;
 mod new_tasks;
 mod seccomp;
+mod switch;
 mod turns;
 
 use std::collections::{HashMap, VecDeque};
@@ -55,6 +56,7 @@ use crate::tracer::job_control::{Due, Job};
 use crate::tracer::launch::{Report, Started};
 use let_go::Attached;
 use new_tasks::{Creation, Undo};
+use switch::Switch;
 
 /// How long a task may be held at the entry of a call because of another task's call, in
 /// nanoseconds. A call that takes longer is treated like one that may block, and the others are
@@ -219,6 +221,7 @@ pub(crate) struct Tracer<'a> {
     /// [`Options::resident`].
     resident: bool,
     follow: Follow,
+    switch: Switch,
     /// The first process that is recorded.
     first: Option<Tid>,
     next_space: SpaceId,
@@ -234,7 +237,8 @@ pub(crate) fn run(options: &Options, sink: &mut dyn Sink) -> Result<Outcome, Rec
     let started = launch::start(options)?;
     sys::raise_file_limit();
     let root = started.pid;
-    let signals = Signals::install(false, options.apart.is_some());
+    let switch = Switch::new(options.start_on, options.stop_on);
+    let signals = Signals::install(false, options.apart.is_some(), &switch.signals());
     let mut tracer = Tracer::new(root, start_ns, signals, sink);
     tracer.started = Some(started);
     tracer.every_call = !options.seccomp;
@@ -244,13 +248,14 @@ pub(crate) fn run(options: &Options, sink: &mut dyn Sink) -> Result<Outcome, Rec
     tracer.stacks = options.stacks.then(Stacks::default);
     tracer.resident = options.resident;
     tracer.follow = options.follow.clone();
+    tracer.switch = switch;
     tracer.journal.forgets = options.forgets;
     if tracer.every_call {
         tracer.journal.note("no seccomp filter: every system call stops (slower)".into());
     }
     tracer.tasks.insert(root, Task::new(root, None, 0));
     tracer.watch()?;
-    tracer.finish(start_ns)
+    tracer.finish()
 }
 
 impl<'a> Tracer<'a> {
@@ -277,6 +282,7 @@ impl<'a> Tracer<'a> {
             stacks: None,
             resident: false,
             follow: Follow::All,
+            switch: Switch::new(None, None),
             first: None,
             next_space: 1,
             journal: Journal::new(sink, start_ns),
@@ -287,11 +293,11 @@ impl<'a> Tracer<'a> {
     }
 
     /// Sums up the recording, which is over.
-    fn finish(mut self, start_ns: u64) -> Result<Outcome, RecordError> {
-        let (root, now) = (self.root, sys::now_ns());
+    fn finish(mut self) -> Result<Outcome, RecordError> {
+        let (start_ns, now) = (self.journal.start_ns, sys::now_ns());
         self.journal.counters.wall_ns = now - start_ns;
         if let Some(stacks) = &self.stacks {
-            stacks.write_symbols((root, start_ns, now), &mut self.journal);
+            stacks.write_symbols(self.root, now, &mut self.journal);
         }
         if let Some(error) = self.failed {
             return Err(error);

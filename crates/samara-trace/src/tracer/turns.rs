@@ -144,6 +144,7 @@ impl Tracer<'_> {
     /// Handles a signal that interrupted the wait: the timer, or a request to the recorder.
     fn interrupted(&mut self) {
         let asked = self.signals.asked();
+        self.switch(&asked);
         self.look_at_time(asked.end.is_some());
         if let Some(signal) = asked.end.filter(|_| self.attached.is_none()) {
             if self.tasks.contains_key(&self.root) && self.status.is_none() {

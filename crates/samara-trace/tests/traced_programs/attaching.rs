@@ -427,7 +427,7 @@ fn attach_to(pid: u32, duration: Option<Duration>, stacks: bool) -> (Result<Outc
     std::thread::scope(|scope| scope.spawn(record).join()).unwrap_or((Err(RecordError::NoProcess(pid)), Vec::new()))
 }
 
-fn wait_until(what: &str, mut is: impl FnMut() -> Result<bool, Failed>) -> Result<(), Failed> {
+pub(crate) fn wait_until(what: &str, mut is: impl FnMut() -> Result<bool, Failed>) -> Result<(), Failed> {
     let began = Instant::now();
     while !is()? {
         expect(what, began.elapsed() < Duration::from_secs(60))?;

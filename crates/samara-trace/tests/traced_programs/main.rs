@@ -23,6 +23,7 @@ mod recorder;
 mod scheduling;
 mod stacks;
 mod stacks_compiled;
+mod switching;
 mod syscalls;
 mod waiting_calls;
 
@@ -161,6 +162,7 @@ fn trials() -> Vec<Trial> {
         recorder::TRIALS,
         stacks::TRIALS,
         stacks_compiled::TRIALS,
+        switching::TRIALS,
     ];
     for (name, body) in own.into_iter().flatten() {
         trials.push(Trial::test(*name, body));

@@ -1,0 +1,160 @@
+//! Starts and stops the recording by signals to the recorder. Before the start and after the stop
+//! every process is traced and modelled as one that is not followed (`follow`).
+//!
+//! It does not know how signals come (`os::signals`), nor how a process is let go (`let_go`).
+//!
+//! - **SWITCH-1** while the switch is not on, no space is recorded and no process is known to be:
+//!   nothing is written to the journal, or counted there.
+//! - **SWITCH-2** the first event of each process that lives at the start is a `Found` with all
+//!   areas of its model. So FOLLOW-1 holds. A call that has not been settled then is not in that
+//!   model, and has its own event later.
+//! - **SWITCH-3** the recording starts once and stops once.
+
+use std::collections::{BTreeMap, HashSet};
+use std::ffi::c_int;
+
+use super::*;
+use crate::api::Signal;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    Waits,
+    On,
+    Over,
+}
+
+/// Whether the recording has started, and what starts and stops it.
+pub(super) struct Switch {
+    start_on: Option<Signal>,
+    stop_on: Option<Signal>,
+    phase: Phase,
+}
+
+impl Switch {
+    pub(super) fn new(start_on: Option<Signal>, stop_on: Option<Signal>) -> Switch {
+        Switch { start_on, stop_on, phase: if start_on.is_some() { Phase::Waits } else { Phase::On } }
+    }
+
+    /// The signals that are taken.
+    pub(super) fn signals(&self) -> Vec<c_int> {
+        self.start_on.into_iter().chain(self.stop_on).map(Signal::number).collect()
+    }
+
+    pub(super) fn start_on(&self) -> Option<Signal> {
+        self.start_on
+    }
+
+    pub(super) fn is_on(&self) -> bool {
+        self.phase == Phase::On
+    }
+
+    /// Whether the recording has not started.
+    pub(super) fn waits(&self) -> bool {
+        self.phase == Phase::Waits
+    }
+}
+
+impl Tracer<'_> {
+    /// Starts or stops the recording, as far as signals ask for it. Both at once: a start, then a
+    /// stop. While the process is let go, it is too late for both.
+    pub(super) fn switch(&mut self, asked: &sys::Asked) {
+        if self.is_letting_go() {
+            return;
+        }
+        let came = |signal: Option<Signal>| signal.filter(|signal| asked.has(signal.number()));
+        let start = came(self.switch.start_on).filter(|_| self.switch.waits());
+        if let Some(signal) = start {
+            self.start(signal);
+        }
+        if let Some(signal) = came(self.switch.stop_on).filter(|signal| self.switch.is_on() && start != Some(*signal)) {
+            self.stop(signal);
+        }
+    }
+
+    /// Records every process that is followed and lives.
+    fn start(&mut self, signal: Signal) {
+        let now = sys::now_ns();
+        self.switch.phase = Phase::On;
+        if let Some(attached) = &mut self.attached {
+            attached.begin(now);
+        }
+        let seconds = self.seconds(now);
+        self.journal.note(format!("recorded from {seconds:.3} s on, when {signal} came"));
+        let in_kernel = self.spaces_with_calls();
+        // The process whose space it is.
+        let mut owners = HashMap::new();
+        for (pid, tid) in self.processes() {
+            let Some(id) = self.tasks.get(&tid).and_then(|task| task.space).filter(|_| self.follows(pid)) else {
+                continue;
+            };
+            let first = self.begin(pid);
+            self.tasks.values_mut().filter(|task| task.tgid == pid).for_each(|task| task.known = true);
+            let Some((space, traffic)) = self.spaces.get_mut(&id) else { continue };
+            let who = Who { pid, tid, entry_ns: now, exit_ns: now };
+            if !std::mem::replace(&mut traffic.recorded, true) {
+                space.begin_to_record(who, !in_kernel.contains(&id), self.journal.of(false));
+                owners.insert(id, pid);
+            }
+            space.report_found(who, first, &mut self.journal);
+            self.note_lacks(tid, true);
+        }
+        // FOLLOW-3.
+        for task in self.tasks.values_mut().filter(|task| !task.known) {
+            task.shares_of = task.space.and_then(|id| owners.get(&id)).copied();
+        }
+    }
+
+    /// Ends the recording. The processes go on.
+    fn stop(&mut self, signal: Signal) {
+        let now = sys::now_ns();
+        let seconds = self.seconds(now);
+        self.journal.note(format!("recorded until {seconds:.3} s, when {signal} came"));
+        if self.attached.is_some() {
+            return self.begin_to_let_go(); // what happens until all tasks stand is recorded
+        }
+        self.switch.phase = Phase::Over;
+        let in_kernel = self.spaces_with_calls();
+        for (_, tid) in self.processes() {
+            let Some(task) = self.tasks.get(&tid) else { continue };
+            let Some((space, traffic)) = task.space.and_then(|id| self.spaces.get_mut(&id)) else { continue };
+            if !std::mem::take(&mut traffic.recorded) {
+                continue;
+            }
+            if in_kernel.contains(&space.id) {
+                space.not_finished("a call was in the kernel when the recording was stopped", &mut self.journal);
+            } else {
+                let who = Who { pid: task.pid(), tid, entry_ns: now, exit_ns: now };
+                space.finish(who, &mut self.journal);
+            }
+        }
+        self.tasks.values_mut().for_each(|task| (task.known, task.shares_of) = (false, None));
+        if let Some(stacks) = self.stacks.take() {
+            stacks.write_symbols(self.root, now, &mut self.journal);
+        }
+        self.journal.complete();
+    }
+
+    /// The processes that have a space, the first one of the program and then ascending, each with
+    /// a task of it: the first one if it goes on.
+    fn processes(&self) -> Vec<(Tid, Tid)> {
+        let ending: HashSet<Tid> = self.ending.iter().map(|(tid, _)| *tid).collect();
+        let mut all: BTreeMap<(bool, Tid), (bool, bool, Tid)> = BTreeMap::new();
+        for (tid, task) in self.tasks.iter().filter(|(_, task)| task.space.is_some()) {
+            let rank = (ending.contains(tid), *tid != task.tgid, *tid);
+            let best = all.entry((task.tgid != self.root, task.tgid)).or_insert(rank);
+            *best = rank.min(*best);
+        }
+        all.into_iter().map(|((_, pid), (.., tid))| (pid, tid)).collect()
+    }
+
+    /// The spaces of tasks whose calls are in the kernel.
+    fn spaces_with_calls(&self) -> HashSet<SpaceId> {
+        let flying = |task: &&Task| task.flight.is_some_and(|flight| !flight.held);
+        self.tasks.values().filter(flying).filter_map(|task| task.space).collect()
+    }
+
+    /// Seconds since the beginning, as in the times of events.
+    fn seconds(&self, now: u64) -> f64 {
+        now.saturating_sub(self.journal.start_ns) as f64 / 1e9
+    }
+}
