@@ -85,7 +85,7 @@ fn should(is: bool) {
 }
 
 /// Answers each line of the input with the counters, until the input ends.
-fn answer(more: impl Fn() -> Vec<i64>) {
+pub(crate) fn answer(more: impl Fn() -> Vec<i64>) {
     println!("ready");
     for line in std::io::stdin().lines() {
         line.unwrap();
@@ -324,13 +324,13 @@ fn kept_program() {
 }
 
 /// A program that runs.
-struct Subject {
+pub(crate) struct Subject {
     child: Child,
     out: BufReader<ChildStdout>,
 }
 
 impl Subject {
-    fn start(name: &str, args: &[&str]) -> Result<Subject, Failed> {
+    pub(crate) fn start(name: &str, args: &[&str]) -> Result<Subject, Failed> {
         let mut command = Command::new(std::env::current_exe()?);
         command.args(["--program", name]).args(args).stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut child = command.spawn()?;
@@ -348,12 +348,12 @@ impl Subject {
         Ok(subject)
     }
 
-    fn pid(&self) -> u32 {
+    pub(crate) fn pid(&self) -> u32 {
         self.child.id()
     }
 
     /// Its counters: what each thread has done, failed calls, signals, results.
-    fn ask(&mut self) -> Result<Vec<i64>, Failed> {
+    pub(crate) fn ask(&mut self) -> Result<Vec<i64>, Failed> {
         self.child.stdin.as_mut().ok_or("no input")?.write_all(b"\n")?;
         let mut line = String::new();
         self.out.read_line(&mut line)?;
@@ -367,7 +367,7 @@ impl Subject {
     }
 
     /// Ends its input. It ends by itself, and no call of it has failed.
-    fn end(mut self) -> Result<(), Failed> {
+    pub(crate) fn end(mut self) -> Result<(), Failed> {
         drop(self.child.stdin.take());
         let status = self.child.wait()?;
         expect(&format!("it ends well: {status}"), status.code() == Some(3))

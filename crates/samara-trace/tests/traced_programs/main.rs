@@ -21,6 +21,7 @@ mod races;
 mod rare_calls;
 mod recorder;
 mod scheduling;
+mod signalled;
 mod stacks;
 mod stacks_compiled;
 mod switching;
@@ -160,6 +161,7 @@ fn trials() -> Vec<Trial> {
         following::TRIALS,
         placement::TRIALS,
         recorder::TRIALS,
+        signalled::TRIALS,
         stacks::TRIALS,
         stacks_compiled::TRIALS,
         switching::TRIALS,

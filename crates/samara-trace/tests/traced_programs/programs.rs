@@ -74,6 +74,7 @@ pub(crate) fn run(name: &str, args: &[String]) {
                 || crate::edge_cases::run(other, args)
                 || crate::engine::run(other)
                 || crate::following::run(other)
+                || crate::signalled::run(other)
                 || crate::switching::run(other, args)
                 || crate::rare_calls::run(other);
             let known = known

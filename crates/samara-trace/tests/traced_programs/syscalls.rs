@@ -113,6 +113,15 @@ pub(crate) fn on_signal(signal: c_int, handler: extern "C" fn(c_int)) {
     unsafe { libc::signal(signal, handler as *const () as libc::sighandler_t) };
 }
 
+pub(crate) fn on_signal_with(signal: c_int, handler: extern "C" fn(c_int), flags: c_int) {
+    // SAFETY: as in `on_signal`; an all-zero action is valid, and has an empty mask.
+    unsafe {
+        let mut action: libc::sigaction = std::mem::zeroed();
+        (action.sa_sigaction, action.sa_flags) = (handler as *const () as libc::sighandler_t, flags);
+        assert_eq!(libc::sigaction(signal, &action, std::ptr::null_mut()), 0);
+    }
+}
+
 /// The breakpoint instruction: SIGTRAP from the processor.
 pub(crate) fn breakpoint() {
     // SAFETY: a handler for SIGTRAP is installed.
