@@ -69,6 +69,8 @@ const Chart = (() => {
     const peak = Math.max(1, options.top ?? 0, ...sums.slice(0, 1).map((s) => s.reduce((a, b) => Math.max(a, b), 0)), ...lines.map((line) => line.reduce((a, b) => Math.max(a, b), 0)));
     const steps = uPlot.paths.stepped({ align: 1 });
     let isOurs = false;
+    let isDrawn = false;
+    let last = null;
     const u = new uPlot(
       {
         width: Math.max(200, box.clientWidth),
@@ -90,7 +92,15 @@ const Chart = (() => {
           ...lines.map(() => ({ paths: steps, width: 2, points: { show: false }, stroke: () => Theme.colour("fg") })),
         ],
         hooks: {
-          draw: options.limit ? [(self) => drawLimit(self, options.limit)] : [],
+          draw: [
+            (self) => {
+              if (options.limit) drawLimit(self, options.limit);
+              if (!isDrawn) {
+                isDrawn = true;
+                select(last);
+              }
+            },
+          ],
           setSelect: [
             (self) => {
               if (isOurs || !options.onSelect || self.select.width < 2) return;
@@ -108,10 +118,10 @@ const Chart = (() => {
       [xs, ...sums, ...lines],
       box,
     );
-    let last = null;
     // Shows a span as selected; null: none.
     function select(span) {
       last = span;
+      if (!isDrawn) return;
       isOurs = true;
       const left = span ? u.valToPos(span.from, "x") : 0;
       const width = span ? Math.max(2, u.valToPos(span.to, "x") - left) : 0;
@@ -127,8 +137,9 @@ const Chart = (() => {
     return { select, redraw: () => u.redraw(false), destroy: () => u.destroy() };
   }
 
-  // Steps of an axis of KiB.
+  // Steps of an axis of counts, and of one of KiB.
+  const COUNTS = Array.from({ length: 15 }, (_, i) => [1, 2, 5].map((n) => n * 10 ** i)).flat();
   const BINARY = Array.from({ length: 50 }, (_, i) => 2 ** i);
 
-  return { create, held, BINARY };
+  return { create, held, COUNTS, BINARY };
 })();

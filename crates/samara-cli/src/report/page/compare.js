@@ -25,7 +25,7 @@ const Compare = (() => {
         if (!all[i] || !(time.bins > 0)) return;
         const common = { bins: time.bins, bin: time.bin_ns, ns: m.ns, end, kinds: m.kinds };
         drawn.push(
-          Chart.create(boxes[i].areas, { ...common, height: 160, series: all[i].areas, top: tops.areas, value: Dom.count, hasTimes: false }),
+          Chart.create(boxes[i].areas, { ...common, height: 160, series: all[i].areas, top: tops.areas, steps: Chart.COUNTS, value: Dom.count, hasTimes: false }),
           Chart.create(boxes[i].bytes, { ...common, height: 100, series: all[i].bytes, top: tops.bytes, steps: Chart.BINARY, value: (kib) => Dom.bytes(kib * 1024) }),
         );
       });

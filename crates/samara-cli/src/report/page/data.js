@@ -103,25 +103,33 @@ const Data = (() => {
   function lived(m, span) {
     const { first, last } = cells(m, span);
     const { lives } = m;
-    const by = () => ({ places: new Float64Array(m.sites.length), kinds: new Float64Array(m.kinds.length), areas: 0, kib: 0 });
-    const all = { retained: by(), born: by(), gone: by() };
-    const add = (sums, i) => {
-      const areas = lives.areas[i];
-      if (lives.site[i] >= 0 && lives.site[i] < m.sites.length) sums.places[lives.site[i]] += areas;
-      if (lives.kind[i] < m.kinds.length) sums.kinds[lives.kind[i]] += areas;
-      sums.areas += areas;
-      sums.kib += lives.kib[i];
-    };
-    for (let i = 0; i < lives.length; i += 1) {
-      const born = lives.born[i];
-      const gone = lives.gone[i];
-      if (born >= first && born <= last) {
-        add(all.born, i);
-        if (gone < 0 || gone > last) add(all.retained, i);
+    const sum = (isIn) => {
+      const sums = { places: new Float64Array(m.sites.length), kinds: new Float64Array(m.kinds.length), areas: 0, kib: 0 };
+      const { places, kinds } = sums;
+      const { site, kind, areas, kib, born, gone } = lives;
+      for (let i = 0; i < lives.length; i += 1) {
+        if (!isIn(born[i], gone[i])) continue;
+        if (site[i] >= 0 && site[i] < places.length) places[site[i]] += areas[i];
+        if (kind[i] < kinds.length) kinds[kind[i]] += areas[i];
+        sums.areas += areas[i];
+        sums.kib += kib[i];
       }
-      if (gone >= first && gone <= last) add(all.gone, i);
-    }
-    return all;
+      return sums;
+    };
+    return {
+      retained: sum((born, gone) => born >= first && born <= last && (gone < 0 || gone > last)),
+      born: sum((born) => born >= first && born <= last),
+      gone: sum((_, gone) => gone >= first && gone <= last),
+    };
+  }
+
+  // Places with a text in their call or in a function of their stack, without regard to case.
+  function having(m, text) {
+    const isIn = (m.trace.strings ?? []).map((string) => string.toLowerCase().includes(text));
+    const { tree, sites } = m;
+    const nodes = new Uint8Array(tree.length);
+    for (let node = 0; node < tree.length; node += 1) nodes[node] = isIn[tree.name[node]] || isIn[tree.place[node]] || nodes[tree.parent[node]] === 1 ? 1 : 0;
+    return (site) => isIn[sites.text[site]] || isIn[sites.call[site]] || nodes[sites.node[site]] === 1;
   }
 
   // The weight of each place.
@@ -185,5 +193,5 @@ const Data = (() => {
     return frame ? frameText(frame) : m.text(m.sites.text[site]).split(" from ").at(-1);
   }
 
-  return { WEIGHTS, written, model, cells, snap, isWhole, lived, weights, alive, spanOf, stack, frameText, callers, siteText, inFunction };
+  return { WEIGHTS, written, model, cells, snap, isWhole, lived, having, weights, alive, spanOf, stack, frameText, callers, siteText, inFunction };
 })();

@@ -101,18 +101,22 @@ const Flame = (() => {
       const { ratio, width, height } = canvas.size;
       context.setTransform(ratio, 0, 0, ratio, 0, 0);
       context.clearRect(0, 0, width, height);
-      context.font = "12px system-ui, sans-serif";
+      // All letters are of one width: nothing has to be measured.
+      context.font = "12px ui-monospace, Menlo, Consolas, monospace";
       context.textBaseline = "middle";
-      const colours = Object.fromEntries(["flame-0", "flame-1", "flame-call", "flame-above", "fg", "accent", "bg"].map((c) => [c, Theme.colour(c)]));
+      const letter = context.measureText("m").width;
+      const colours = Object.fromEntries(["flame-0", "flame-1", "flame-call", "flame-above", "flame-marked", "fg", "accent"].map((c) => [c, Theme.colour(c)]));
       const above = new Set(boxes.filter((box) => box.width === width && box.row < (root === all ? 1 : depth(root))).map((box) => box.node));
       for (const box of boxes) {
         const isCall = box.node >= m.tree.length && box.node < all;
         const isMarked = marked[box.node] === 1;
-        context.fillStyle = isMarked ? colours.fg : above.has(box.node) ? colours["flame-above"] : isCall ? colours["flame-call"] : colours[`flame-${box.node % 2}`];
+        context.fillStyle = isMarked ? colours["flame-marked"] : above.has(box.node) ? colours["flame-above"] : isCall ? colours["flame-call"] : colours[`flame-${box.node % 2}`];
         context.fillRect(box.left, box.row * ROW, Math.max(1, box.width - 1), ROW - 1);
+        context.fillStyle = colours.fg;
+        // Not by colour alone.
+        if (isMarked) context.fillRect(box.left, box.row * ROW + ROW - 4, Math.max(1, box.width - 1), 3);
         if (box.width > 24) {
-          context.fillStyle = isMarked ? colours.bg : colours.fg;
-          context.fillText(fitted(name(box.node), box.width - 10), box.left + 5, box.row * ROW + ROW / 2);
+          context.fillText(Dom.clip(name(box.node), Math.max(1, Math.floor((box.width - 10) / letter))), box.left + 5, box.row * ROW + ROW / 2);
         }
         if (box.node === focus) {
           context.strokeStyle = colours.accent;
@@ -123,13 +127,6 @@ const Flame = (() => {
       return undefined;
     }
     const depth = (node) => (node === all ? 0 : depth(tree.parent[node]) + 1);
-
-    function fitted(text, width) {
-      const most = Math.floor(width / 5);
-      text = Dom.clip(text, Math.max(1, most));
-      while (text.length > 1 && context.measureText(text).width > width) text = Dom.clip(text, Math.max(1, Math.floor(text.length * 0.9)));
-      return text;
-    }
 
     function go(node) {
       focus = node;

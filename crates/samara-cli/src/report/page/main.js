@@ -5,14 +5,16 @@
   "use strict";
   const { el } = Dom;
 
-  const NOTHING = { trace: 0, panel: null, from: null, to: null, weight: null, sites: [], series: 0, space: -1, at: null, reason: null, theme: "auto" };
+  const data = JSON.parse(document.getElementById("data").textContent);
+  const models = data.traces.map(Data.model);
+
+  // Of two traces the later one is shown first: it is the one that grew.
+  const NOTHING = { trace: models.length - 1, panel: null, from: null, to: null, weight: null, sites: [], series: 0, space: -1, at: null, reason: null, theme: "auto" };
   const NUMBERS = ["trace", "from", "to", "series", "space", "at"];
   const TEXTS = { panel: /^[a-z]{1,20}$/, weight: /^[a-z]{1,20}$/, reason: /^[a-z,-]{1,400}$/, theme: /^(auto|light|dark)$/ };
 
-  const data = JSON.parse(document.getElementById("data").textContent);
-  const models = data.traces.map(Data.model);
   let state = { ...NOTHING };
-  let m = models[0];
+  let m = models[NOTHING.trace];
   let panels = [];
 
   // What a fragment says. What is not understood is left out.
@@ -23,7 +25,7 @@
       else if (TEXTS[name]?.test(text)) next[name] = text;
       else if (name === "sites") next.sites = text.split(",").filter((one) => /^[0-9]{1,9}$/.test(one)).map(Number);
     }
-    if (!(next.trace < models.length)) next.trace = 0;
+    if (!(next.trace < models.length)) next.trace = NOTHING.trace;
     return next;
   }
 
@@ -60,32 +62,43 @@
     },
   };
 
-  // Changes wait for the next frame, so that keys that repeat do not queue.
-  let waiting = new Set();
+  // Changes wait for the next frame, so that keys that repeat do not queue. Panels in the window are
+  // drawn in it, the others right after it.
   let isAsked = false;
-  function apply(next) {
-    for (const name of Object.keys(NOTHING)) {
-      if (String(next[name]) === String(state[name])) continue;
-      waiting.add(name === "from" || name === "to" ? "span" : name);
-    }
+  function tell(names) {
+    for (const panel of panels) names.forEach((name) => panel.waiting.add(name));
+    if (isAsked) return;
+    isAsked = true;
+    requestAnimationFrame(flush);
+  }
+  function apply(next, names = []) {
+    const changed = Object.keys(NOTHING).filter((name) => String(next[name]) !== String(state[name]));
     const isOther = next.trace !== state.trace;
     state = next;
     if (isOther) build();
-    if (!isAsked && waiting.size > 0) {
-      isAsked = true;
-      requestAnimationFrame(flush);
+    if (changed.length === 0) return;
+    if (changed.includes("theme")) Theme.choose(state.theme);
+    tell([...changed.map((name) => (name === "from" || name === "to" ? "span" : name)), ...names]);
+  }
+  function draw(isDue) {
+    for (const panel of panels) {
+      if (panel.waiting.size === 0 || !isDue(panel)) continue;
+      const changed = panel.waiting;
+      panel.waiting = new Set();
+      panel.update(state, changed);
     }
+  }
+  const drawAll = () => draw(() => true);
+  function isSeen({ section }) {
+    const box = section.getBoundingClientRect();
+    return box.bottom > 0 && box.top < window.innerHeight;
   }
   function flush() {
     isAsked = false;
-    const changed = waiting;
-    waiting = new Set();
-    if (changed.has("theme")) {
-      Theme.choose(state.theme);
-      themes.select.value = state.theme;
-    }
-    for (const panel of panels) panel.update(state, changed);
-    if (changed.has("span")) showSpan();
+    themes.select.value = state.theme;
+    showSpan();
+    draw(isSeen);
+    setTimeout(drawAll, 0);
     remember();
   }
   let timer = 0;
@@ -109,10 +122,11 @@
   const typed = () => app.select(Number(from.value) * 1e6, to.value === "" ? m.ns : Number(to.value) * 1e6);
   for (const field of [from, to]) field.addEventListener("change", typed);
   const whole = Dom.button("All of the time", () => app.select(0, m.ns));
+  // Whole microseconds inside the span, where its cells are longer.
   function showSpan() {
     const { span } = app;
-    from.value = String(span.from / 1e6);
-    to.value = String(span.to / 1e6);
+    from.value = String(m.lives.bin > 2000 ? Math.ceil(span.from / 1e3) / 1e3 : span.from / 1e6);
+    to.value = String(m.lives.bin > 2000 ? Math.floor(span.to / 1e3) / 1e3 : span.to / 1e6);
     whole.disabled = Data.isWhole(m, span);
     spanBar.classList.toggle("chosen", !whole.disabled);
   }
@@ -160,20 +174,21 @@
     main.replaceChildren(
       ...PANELS.map(([name, title, create]) => {
         const panel = create();
-        panels.push(panel);
-        return el("section", { id: name, "aria-labelledby": `${name}-title` }, el("h2", { id: `${name}-title`, tabindex: "-1", text: title }), ...panel.content.filter((node) => node !== null));
+        const section = el("section", { id: name, "aria-labelledby": `${name}-title` }, el("h2", { id: `${name}-title`, tabindex: "-1", text: title }), ...panel.content.filter((node) => node !== null));
+        panels.push({ ...panel, section, waiting: new Set([...Object.keys(NOTHING), "span"]) });
+        return section;
       }),
     );
-    for (const name of [...Object.keys(NOTHING), "span"]) waiting.add(name);
   }
 
-  Theme.onChange(() => {
-    for (const panel of panels) panel.update(state, new Set(["theme"]));
+  // Paper does not wait for a frame.
+  Theme.onChange((inPrint) => {
+    tell(["theme"]);
+    if (inPrint) drawAll();
   });
   window.addEventListener("hashchange", () => {
     const next = parse(location.hash);
-    waiting.add("link");
-    apply(next);
+    apply(next, ["link"]);
     if (next.panel) visit(next.panel);
   });
 
@@ -182,5 +197,5 @@
   build();
   flush();
   if (state.panel) visit(state.panel);
-  performance.mark("samara-drawn");
+  setTimeout(() => performance.mark("samara-drawn"), 0);
 })();

@@ -102,10 +102,12 @@ const AddressMap = (() => {
       }
       context.font = "12px system-ui, sans-serif";
       context.textAlign = "center";
-      const ticks = Math.max(1, Math.floor(width / 120));
-      for (let i = 0; i <= ticks; i += 1) {
-        context.textAlign = i === 0 ? "left" : i === ticks ? "right" : "center";
-        context.fillText(Dom.time(view.from + ((view.to - view.from) * i) / ticks), MARGIN.left + (width * i) / ticks, height + 5);
+      const step = roundStep((view.to - view.from) / Math.max(1, width / 90));
+      for (let ns = Math.ceil(view.from / step) * step; ns <= view.to; ns += step) {
+        const x = xOf(ns);
+        context.textAlign = x < MARGIN.left + 30 ? "left" : x > full - 30 ? "right" : "center";
+        context.fillRect(x, height, 1, 4);
+        context.fillText(Dom.time(ns), x, height + 6);
       }
       context.strokeRect(MARGIN.left - 0.5, 0.5, width, height - 1);
       if (!Data.isWhole(m, app.span)) {
@@ -330,6 +332,12 @@ const AddressMap = (() => {
       },
       view: () => view,
     };
+  }
+
+  // 1, 2 or 5 times a power of ten, at least `least`.
+  function roundStep(least) {
+    const power = 10 ** Math.floor(Math.log10(Math.max(least, 1)));
+    return [1, 2, 5, 10].map((n) => n * power).find((step) => step >= least) ?? power;
   }
 
   // The space with the most rectangles.

@@ -28,7 +28,7 @@ const Theme = (() => {
     const chosen = document.documentElement.dataset.theme;
     return !inPrint && (chosen === "dark" || (chosen !== "light" && prefersDark.matches));
   };
-  const changed = () => listeners.forEach((listener) => listener());
+  const changed = () => listeners.forEach((listener) => listener(inPrint));
 
   // "auto", "light" or "dark".
   function choose(theme) {
@@ -54,12 +54,16 @@ const Theme = (() => {
 
   const channels = (hex) => [1, 3, 5].map((at) => parseInt(hex.slice(at, at + 2), 16));
 
-  // The tile of a kind: 32-bit pixels as image data has them, and its ink, which edges have too.
-  function tile(kind) {
+  // The tile of a kind: 32-bit pixels as image data has them, and its ink, which edges have too. A
+  // faint one is for what is not highlighted where something is.
+  function tile(kind, isFaint = false) {
     const [hex, hasInk] = KINDS[kind] ?? KINDS[NAMES[NAMES.length - 1]];
     const base = channels(hex).map((c) => (isDark() ? c * 0.85 : c));
     const ink = base.map((c) => c * 0.55);
-    const pixel = ([r, g, b]) => ((255 << 24) | (b << 16) | (g << 8) | r) >>> 0;
+    const ground = channels(colour("bg"));
+    const mixed = (c) => (isFaint ? c.map((value, i) => value * 0.25 + ground[i] * 0.75) : c);
+    const packed = ([r, g, b]) => ((255 << 24) | (b << 16) | (g << 8) | r) >>> 0;
+    const pixel = (c) => packed(mixed(c));
     const pixels = new Uint32Array(TILE * TILE);
     for (let y = 0; y < TILE; y += 1) {
       for (let x = 0; x < TILE; x += 1) pixels[y * TILE + x] = pixel(hasInk(x, y) ? ink : base);

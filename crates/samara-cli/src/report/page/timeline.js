@@ -68,10 +68,10 @@ const Timeline = (() => {
       const isOneProcess = shown.pid !== null || (m.trace.processes ?? []).length <= 1;
       const line = highlighted(m, app.places(), bins, time.bin_ns);
       charts.push(
-        Chart.create(boxes.areas, { ...common, height: 220, hasTimes: false, kinds: m.kinds, series: shown.areas, lines: line ? [line] : [], limit: limitOf(m, shown, isOneProcess), value: Dom.count }),
+        Chart.create(boxes.areas, { ...common, height: 220, hasTimes: false, kinds: m.kinds, series: shown.areas, lines: line ? [line] : [], limit: limitOf(m, shown, isOneProcess), steps: Chart.COUNTS, value: Dom.count }),
         Chart.create(boxes.bytes, { ...common, height: 120, hasTimes: total.length === 0, kinds: m.kinds, series: shown.bytes, steps: Chart.BINARY, value: (kib) => Dom.bytes(kib * 1024) }),
       );
-      if (total.length > 0) charts.push(Chart.create(boxes.calls, { ...common, height: 100, lines: [Chart.held(total, bins)], value: Dom.count }));
+      if (total.length > 0) charts.push(Chart.create(boxes.calls, { ...common, height: 100, lines: [Chart.held(total, bins)], steps: Chart.COUNTS, value: Dom.count }));
     }
 
     // Keys: the span moves, grows and shrinks by cells.

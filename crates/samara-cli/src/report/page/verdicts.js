@@ -39,7 +39,7 @@ const Verdicts = (() => {
     );
   }
 
-  function verdict(m, app, why, v) {
+  function verdict(m, app, why, v, number) {
     const parts = v.parts ?? [];
     const sites = [...new Set(parts.map((one) => one.site))].filter((site) => site >= 0 && site < m.sites.length);
     const culprit = [...parts].reverse().find((one) => one.role === "changed" || one.role === "freed") ?? parts[0];
@@ -47,7 +47,8 @@ const Verdicts = (() => {
     const space = spaceOf(m, why.pid, why.ns);
     const page = Number.isFinite(v.start) ? Math.floor(v.start / 4096) : null;
     const times = span && !Data.isWhole(m, span) ? span : {};
-    const weight = v.verdict === "leaked" ? "retained" : "areas";
+    const isCut = culprit !== undefined && m.sites.splits[culprit.site] > 0;
+    const weight = v.verdict === "leaked" ? "retained" : isCut ? "splits" : "areas";
     const link = (text, view) => el("a", { href: app.link({ sites, ...view }), text });
     const links = [
       link("when", { panel: "time", ...times }),
@@ -65,8 +66,8 @@ const Verdicts = (() => {
       el("h3", { text: v.text ?? v.verdict }),
       cause ? el("p", { class: "cause", text: cause }) : null,
       el("p", { class: "links" }, "See ", ...links.flatMap((one, i) => (i === 0 ? [one] : [" · ", one]))),
-      parts.length > 0 ? el("div", { class: "parts" }, ...parts.map((one) => part(m, one))) : null,
-      el("p", { class: "note" }, `${Dom.plural(v.areas, "area")}${v.would_go > 0 ? `, ${Dom.count(v.would_go)} of them for this cause alone` : ""}; the first at `, el("code", { text: `${v.start.toString(16)}-${v.end.toString(16)}` })),
+      parts.length > 0 ? el("details", { open: number === 0 }, el("summary", { text: "The calls behind it" }), el("div", { class: "parts" }, ...parts.map((one) => part(m, one)))) : null,
+      Number.isFinite(v.start) && Number.isFinite(v.end) ? el("p", { class: "note" }, "The first at ", el("code", { text: `${v.start.toString(16)}-${v.end.toString(16)}` })) : null,
     );
   }
 
@@ -100,7 +101,7 @@ const Verdicts = (() => {
     const { why, summary = {} } = m.trace;
     const failures = (summary.failures ?? []).map((one) => failure(m, app, one)).sort((a, b) => b.isLimit - a.isLimit);
     const verdicts = why?.verdicts ?? [];
-    const all = el("div", { class: "verdicts" }, ...verdicts.slice(0, SHOWN).map((v) => verdict(m, app, why, v)));
+    const all = el("div", { class: "verdicts" }, ...verdicts.slice(0, SHOWN).map((v, i) => verdict(m, app, why, v, i)));
     const rest = verdicts.length - SHOWN;
     const nothing = why
       ? `Nothing stands out: ${Dom.plural(why.areas ?? 0, "area")} of process ${why.pid}, near its most, without a verdict.`

@@ -38,23 +38,17 @@ const Who = (() => {
 
     const chosen = () => m.weights.find((weight) => weight.key === app.weight()) ?? m.weights[0];
 
-    // Texts that the filter looks at: made when it is first used.
-    let texts = null;
-    function textOf(site) {
-      texts ??= Array.from({ length: m.sites.length }, (_, i) => [m.text(m.sites.text[i]), ...Data.stack(m, i).map(Data.frameText)].join(" ").toLowerCase());
-      return texts[site];
-    }
-
     function fillTable() {
       const key = chosen().key;
       const values = Data.weights(m, key, sums);
-      let rows = Array.from({ length: m.sites.length }, (_, i) => i);
-      rows = rows.filter((site) => m.weights.some((weight) => Data.weights(m, weight.key, sums)[site] > 0));
-      if (words !== "") rows = rows.filter((site) => textOf(site).includes(words));
+      const all = m.weights.map((weight) => Data.weights(m, weight.key, sums));
+      const isChosen = words === "" ? () => true : Data.having(m, words);
+      const rows = [];
+      for (let site = 0; site < m.sites.length; site += 1) if (all.some((of) => of[site] > 0) && isChosen(site)) rows.push(site);
       rows.sort((a, b) => values[b] - values[a] || m.sites.areas[b] - m.sites.areas[a] || a - b);
       const columns = [
         { name: "place", wide: true, of: (site) => app.siteLink(site) },
-        ...m.weights.map((weight) => ({ name: weight.name, number: true, sort: weight.key, of: (site) => Data.written(weight, Data.weights(m, weight.key, sums)[site]) })),
+        ...m.weights.map((weight, i) => ({ name: weight.name, number: true, sort: weight.key, of: (site) => Data.written(weight, all[i][site]) })),
       ];
       const marked = app.places();
       tableBox.replaceChildren(
