@@ -19,7 +19,11 @@ let browser;
 export const WORDS = "kept apart <b>&amp;</b>";
 
 export async function start() {
-  browser = await puppeteer.launch({ executablePath: CHROMIUM, args: ["--no-sandbox", "--disable-dev-shm-usage"], protocolTimeout: 300_000 });
+  browser = await puppeteer.launch({
+    executablePath: CHROMIUM,
+    args: ["--no-sandbox", "--disable-dev-shm-usage"],
+    protocolTimeout: 300_000,
+  });
 }
 export async function stop() {
   await browser?.close();
@@ -49,7 +53,9 @@ export async function open(name, { fragment = "", theme = "light", width = 1280,
   });
   await page.evaluateOnNewDocument(() => {
     window.seen = { violations: [], contexts: [] };
-    document.addEventListener("securitypolicyviolation", (event) => window.seen.violations.push(`${event.violatedDirective} ${event.sample}`));
+    document.addEventListener("securitypolicyviolation", (event) =>
+      window.seen.violations.push(`${event.violatedDirective} ${event.sample}`),
+    );
     const { getContext } = HTMLCanvasElement.prototype;
     HTMLCanvasElement.prototype.getContext = function (kind, ...more) {
       window.seen.contexts.push(kind);
@@ -65,15 +71,23 @@ export async function open(name, { fragment = "", theme = "light", width = 1280,
 }
 
 // Waits until what was asked for is drawn.
-export const settle = (page) => page.evaluate(() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(done, 0)))));
+export const settle = (page) =>
+  page.evaluate(
+    () => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(done, 0)))),
+  );
 
 export async function problems(page) {
   const seen = await page.evaluate(() => window.seen);
-  return [...page.problems, ...seen.violations.map((one) => `violation: ${one}`), ...seen.contexts.filter((kind) => kind !== "2d").map((kind) => `canvas: ${kind}`)];
+  return [
+    ...page.problems,
+    ...seen.violations.map((one) => `violation: ${one}`),
+    ...seen.contexts.filter((kind) => kind !== "2d").map((kind) => `canvas: ${kind}`),
+  ];
 }
 
 // The cells of a table's rows, as texts.
-export const rows = (page, selector) => page.$$eval(`${selector} tbody tr`, (all) => all.map((row) => [...row.children].map((cell) => cell.textContent)));
+export const rows = (page, selector) =>
+  page.$$eval(`${selector} tbody tr`, (all) => all.map((row) => [...row.children].map((cell) => cell.textContent)));
 export const text = (page, selector) => page.$eval(selector, (node) => node.textContent);
 
 // Opens every `details` in a selector, so that what fills itself is there.

@@ -17,8 +17,15 @@ test("places have the areas, mappings, splits and calls of the data", async () =
   assert.equal(table.length, trace.sites.node.length);
   for (const [place, retained, , , areas, , made, splits, , calls] of table) {
     const s = placeOf(trace, place);
-    assert.deepEqual([areas, made, splits, calls], ["areas", "made", "splits", "calls"].map((key) => count(trace.sites[key][s])), place);
-    const alive = trace.lives.site.reduce((sum, site, i) => sum + (site === s && trace.lives.gone[i] === -1 ? trace.lives.areas[i] : 0), 0);
+    assert.deepEqual(
+      [areas, made, splits, calls],
+      ["areas", "made", "splits", "calls"].map((key) => count(trace.sites[key][s])),
+      place,
+    );
+    const alive = trace.lives.site.reduce(
+      (sum, site, i) => sum + (site === s && trace.lives.gone[i] === -1 ? trace.lives.areas[i] : 0),
+      0,
+    );
     assert.equal(retained, count(alive));
   }
   await page.close();
@@ -29,7 +36,10 @@ test("the first panel names the cause, the limit that was met, and the function"
   const cause = await text(page, "#cause");
   assert.ok(cause.includes(trace.why.verdicts[0].text));
   assert.match(cause, /by mprotect in \? guard at \/src\/arena\.c:44/);
-  assert.match(cause, /mprotect failed with ENOMEM 12 times: the process had 4,006 areas, and vm\.max_map_count is 4,006/);
+  assert.match(
+    cause,
+    /mprotect failed with ENOMEM 12 times: the process had 4,006 areas, and vm\.max_map_count is 4,006/,
+  );
   assert.match(cause, /4,005 \(100 % of the limit of 4,006\)/);
   // It is seen without scrolling.
   const bottom = await page.$eval("#cause .cause", (node) => node.getBoundingClientRect().bottom);
@@ -58,21 +68,36 @@ test("durations, processes and the flame graph's table are those of the data", a
   const { page, trace } = await open("leaked");
   await expand(page, "main");
   const bars = await rows(page, "#slow details");
-  for (const [name, ...cells] of bars) assert.equal(cells.reduce((sum, n) => sum + Number(n.replaceAll(",", "")), 0), trace.durations[name].reduce((a, b) => a + b, 0), name);
+  for (const [name, ...cells] of bars)
+    assert.equal(
+      cells.reduce((sum, n) => sum + Number(n.replaceAll(",", "")), 0),
+      trace.durations[name].reduce((a, b) => a + b, 0),
+      name,
+    );
   assert.equal(bars.length, Object.keys(trace.durations).length);
   const processes = await rows(page, "#processes");
-  assert.deepEqual(processes.map((row) => row.slice(4)), trace.processes.map((one) => [count(one.areas_peak), count(one.calls)]));
+  assert.deepEqual(
+    processes.map((row) => row.slice(4)),
+    trace.processes.map((one) => [count(one.areas_peak), count(one.calls)]),
+  );
   assert.match(processes[1][0], /child of 300 /);
   // Functions with all that they called: the sum of their places.
   const totals = trace.tree.parent.map(() => 0);
   trace.sites.node.forEach((node, s) => {
     for (let at = node; at >= 0; at = trace.tree.parent[at]) totals[at] += trace.sites.areas[s];
   });
-  const expected = trace.tree.name.map((name, node) => [trace.strings[name], count(totals[node])]).filter(([, n]) => n !== "0");
+  const expected = trace.tree.name
+    .map((name, node) => [trace.strings[name], count(totals[node])])
+    .filter(([, n]) => n !== "0");
   const functions = (await rows(page, "#who details")).map(([name, , n]) => [name, n]);
   assert.deepEqual(functions.sort(), expected.sort());
   const areas = await rows(page, "#time details");
-  areas.slice(0, 50).forEach((row, bin) => assert.deepEqual(row.slice(1, 9), trace.time.series[0].areas.map((kind) => count(kind[bin] ?? 0))));
+  areas.slice(0, 50).forEach((row, bin) =>
+    assert.deepEqual(
+      row.slice(1, 9),
+      trace.time.series[0].areas.map((kind) => count(kind[bin] ?? 0)),
+    ),
+  );
   await page.close();
 });
 
@@ -85,7 +110,10 @@ test("without stacks the page says how to get them", async () => {
 
 test("damage and what was lost are told at the top, and rectangles that stand for several", async () => {
   const { page, trace } = await open("damaged");
-  assert.deepEqual(await page.$$eval(".alert", (all) => all.slice(0, 2).map((one) => one.textContent)), [trace.damage, trace.lost]);
+  assert.deepEqual(await page.$$eval(".alert", (all) => all.slice(0, 2).map((one) => one.textContent)), [
+    trace.damage,
+    trace.lost,
+  ]);
   assert.match(await text(page, "#map .note"), /closer than 1\.00 us and 64 KiB is drawn as one/);
   await page.close();
 });
@@ -93,10 +121,26 @@ test("damage and what was lost are told at the top, and rectangles that stand fo
 test("two traces: what differs, and a switch for the other panels", async () => {
   const { page, data } = await open("two");
   const { before, after, places } = data.diff;
-  const tables = await page.$$eval("#compare table", (all) => all.map((one) => [...one.querySelectorAll("tbody tr")].map((row) => [...row.children].map((cell) => cell.textContent))));
-  assert.deepEqual(tables[0][0], ["areas", count(before.areas), count(after.areas), `+${count(after.areas - before.areas)}`]);
-  assert.deepEqual(tables[1].map((row) => row[3]), ["+2,900", "−1"]);
-  assert.deepEqual(tables[2][0].slice(1, 4), [count(places[0].before.areas), count(places[0].after.areas), `+${count(places[0].after.areas - places[0].before.areas)}`]);
+  const tables = await page.$$eval("#compare table", (all) =>
+    all.map((one) =>
+      [...one.querySelectorAll("tbody tr")].map((row) => [...row.children].map((cell) => cell.textContent)),
+    ),
+  );
+  assert.deepEqual(tables[0][0], [
+    "areas",
+    count(before.areas),
+    count(after.areas),
+    `+${count(after.areas - before.areas)}`,
+  ]);
+  assert.deepEqual(
+    tables[1].map((row) => row[3]),
+    ["+2,900", "−1"],
+  );
+  assert.deepEqual(tables[2][0].slice(1, 4), [
+    count(places[0].before.areas),
+    count(places[0].after.areas),
+    `+${count(places[0].after.areas - places[0].before.areas)}`,
+  ]);
   const shown = () => text(page, "#cause h3");
   assert.equal(await shown(), data.traces[1].why.verdicts[0].text);
   await page.select("header select", "0");

@@ -8,7 +8,10 @@ const FOCUSABLE = 'a[href], button:not(:disabled), select, input, summary, [tabi
 for (const name of ["guards", "two", "noStacks", "zero"]) {
   test(`tab reaches every control in order: ${name}`, async () => {
     const { page } = await open(name);
-    const all = await page.$$eval(FOCUSABLE, (nodes) => nodes.filter((node) => node.checkVisibility()).map((node, i) => (node.dataset.order = i)).length);
+    const all = await page.$$eval(
+      FOCUSABLE,
+      (nodes) => nodes.filter((node) => node.checkVisibility()).map((node, i) => (node.dataset.order = i)).length,
+    );
     const reached = [];
     for (let i = 0; i < all * 2 + 20; i += 1) {
       await page.keyboard.press("Tab");
@@ -17,7 +20,11 @@ for (const name of ["guards", "two", "noStacks", "zero"]) {
         if (node === document.body || node === null) return null;
         const style = getComputedStyle(node);
         const box = node.getBoundingClientRect();
-        return { order: node.dataset.order === undefined ? -1 : Number(node.dataset.order), name: `${node.tagName} ${node.textContent.slice(0, 30)}`, isSeen: style.outlineStyle !== "none" && parseFloat(style.outlineWidth) > 0 && box.width > 0 };
+        return {
+          order: node.dataset.order === undefined ? -1 : Number(node.dataset.order),
+          name: `${node.tagName} ${node.textContent.slice(0, 30)}`,
+          isSeen: style.outlineStyle !== "none" && parseFloat(style.outlineWidth) > 0 && box.width > 0,
+        };
       });
       if (here === null || (reached.length > 0 && here.order === 0)) break;
       // Boxes that scroll may take the focus too.
@@ -25,7 +32,10 @@ for (const name of ["guards", "two", "noStacks", "zero"]) {
       assert.ok(here.isSeen, `the focus is not visible: ${here.name}`);
       reached.push(here.order);
     }
-    assert.deepEqual(reached, Array.from({ length: all }, (_, i) => i));
+    assert.deepEqual(
+      reached,
+      Array.from({ length: all }, (_, i) => i),
+    );
     await page.close();
   });
 }
@@ -35,7 +45,13 @@ test("every control and picture has a name", async () => {
   const tree = await page.accessibility.snapshot({ interestingOnly: true });
   const nameless = [];
   const walk = (node) => {
-    if (["button", "link", "combobox", "textbox", "searchbox", "spinbutton", "application", "image", "table"].includes(node.role) && !node.name) nameless.push(node.role);
+    if (
+      ["button", "link", "combobox", "textbox", "searchbox", "spinbutton", "application", "image", "table"].includes(
+        node.role,
+      ) &&
+      !node.name
+    )
+      nameless.push(node.role);
     node.children?.forEach(walk);
   };
   walk(tree);

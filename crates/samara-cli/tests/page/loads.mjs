@@ -12,14 +12,21 @@ for (const name of Object.keys(PAGES)) {
   test(`opens: ${name}`, async () => {
     const { page } = await open(name);
     const panels = await page.$$eval("main section", (all) => all.map((one) => one.id));
-    assert.deepEqual(panels.filter((id) => id !== "compare"), PANELS);
+    assert.deepEqual(
+      panels.filter((id) => id !== "compare"),
+      PANELS,
+    );
     assert.equal(panels.includes("compare"), name === "two");
     // Behind every picture is a table.
     await expand(page, "main");
     assert.deepEqual(await problems(page), []);
     const policy = await page.$eval("meta[http-equiv=Content-Security-Policy]", (meta) => meta.content);
     assert.match(policy, /^default-src 'none'; style-src 'sha256-[^']+'; script-src 'sha256-[^']+'/);
-    const canvases = await page.$$eval("main section", (all) => all.filter((one) => one.querySelector("canvas:not(.legend canvas)")).map((one) => [one.id, one.querySelectorAll("details table, :scope > .table table, .table table").length]));
+    const canvases = await page.$$eval("main section", (all) =>
+      all
+        .filter((one) => one.querySelector("canvas:not(.legend canvas)"))
+        .map((one) => [one.id, one.querySelectorAll("details table, :scope > .table table, .table table").length]),
+    );
     for (const [id, tables] of canvases) assert.ok(tables > 0, `${id} has a picture and no table`);
     await page.close();
   });
@@ -48,15 +55,24 @@ test("without JavaScript the verdicts are there as text", async () => {
 });
 
 test("the list of scripts is that of the directory, and none of them makes markup or code of text", () => {
-  const files = readdirSync(PAGE).filter((name) => name.endsWith(".js")).map((name) => name.replace(/\.js$/, ""));
+  const files = readdirSync(PAGE)
+    .filter((name) => name.endsWith(".js"))
+    .map((name) => name.replace(/\.js$/, ""));
   assert.deepEqual([...SCRIPTS].sort(), files.sort());
   for (const name of SCRIPTS.filter((one) => one !== "uPlot")) {
     const source = readFileSync(`${PAGE}${name}.js`, "utf8");
-    assert.doesNotMatch(source, /innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\(|new Function|webgl|fetch\(|XMLHttpRequest|import\(/i, name);
+    assert.doesNotMatch(
+      source,
+      /innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\(|new Function|webgl|fetch\(|XMLHttpRequest|import\(/i,
+      name,
+    );
     assert.ok(source.split("\n").length <= 600, name);
   }
   const page = readFileSync(`${PAGE}page.html`, "utf8");
-  assert.deepEqual([...page.matchAll(/\{\{ (.*?) \}\}/g)].map(([, name]) => name), ["csp", "title", "css|safe", "title", "words", "data|safe", "scripts|safe"]);
+  assert.deepEqual(
+    [...page.matchAll(/\{\{ (.*?) \}\}/g)].map(([, name]) => name),
+    ["csp", "title", "css|safe", "title", "words", "data|safe", "scripts|safe"],
+  );
   assert.match(page, /uPlot 1\.6\.32/);
   assert.ok(page.includes(readFileSync(`${PAGE}uPlot.LICENSE`, "utf8").trim()));
 });

@@ -3,8 +3,13 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { open, settle } from "./browser.mjs";
 
-const luminance = ([r, g, b]) => [r, g, b].map((c) => c / 255).map((c) => (c <= 0.03928 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4)).reduce((sum, c, i) => sum + c * [0.2126, 0.7152, 0.0722][i], 0);
-const contrast = (a, b) => (Math.max(luminance(a), luminance(b)) + 0.05) / (Math.min(luminance(a), luminance(b)) + 0.05);
+const luminance = ([r, g, b]) =>
+  [r, g, b]
+    .map((c) => c / 255)
+    .map((c) => (c <= 0.03928 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4))
+    .reduce((sum, c, i) => sum + c * [0.2126, 0.7152, 0.0722][i], 0);
+const contrast = (a, b) =>
+  (Math.max(luminance(a), luminance(b)) + 0.05) / (Math.min(luminance(a), luminance(b)) + 0.05);
 
 const colours = (page) =>
   page.evaluate(() => {
@@ -15,7 +20,22 @@ const colours = (page) =>
       return [...canvas.getImageData(0, 0, 1, 1).data].slice(0, 3);
     };
     const style = getComputedStyle(document.documentElement);
-    return Object.fromEntries(["fg", "muted", "accent", "limit", "bg", "page", "alert", "flame-0", "flame-1", "flame-call", "flame-above", "flame-marked"].map((name) => [name, channels(style.getPropertyValue(`--${name}`))]));
+    return Object.fromEntries(
+      [
+        "fg",
+        "muted",
+        "accent",
+        "limit",
+        "bg",
+        "page",
+        "alert",
+        "flame-0",
+        "flame-1",
+        "flame-call",
+        "flame-above",
+        "flame-marked",
+      ].map((name) => [name, channels(style.getPropertyValue(`--${name}`))]),
+    );
   });
 
 for (const theme of ["light", "dark"]) {
@@ -23,10 +43,16 @@ for (const theme of ["light", "dark"]) {
     const { page } = await open("guards", { theme });
     const c = await colours(page);
     assert.equal(luminance(c.bg) > 0.5, theme === "light");
-    for (const text of ["fg", "muted", "accent", "limit"]) for (const ground of ["bg", "page"]) assert.ok(contrast(c[text], c[ground]) >= 4.5, `${text} on ${ground}: ${contrast(c[text], c[ground])}`);
-    for (const ground of Object.keys(c).filter((name) => name.startsWith("flame") || name === "alert")) assert.ok(contrast(c.fg, c[ground]) >= 4.5, `fg on ${ground}: ${contrast(c.fg, c[ground])}`);
+    for (const text of ["fg", "muted", "accent", "limit"])
+      for (const ground of ["bg", "page"])
+        assert.ok(contrast(c[text], c[ground]) >= 4.5, `${text} on ${ground}: ${contrast(c[text], c[ground])}`);
+    for (const ground of Object.keys(c).filter((name) => name.startsWith("flame") || name === "alert"))
+      assert.ok(contrast(c.fg, c[ground]) >= 4.5, `fg on ${ground}: ${contrast(c.fg, c[ground])}`);
     // The switch has the other one, in pictures too.
-    const pixel = () => page.$eval("#who canvas", (node) => [...node.getContext("2d").getImageData(node.width - 40, 10, 1, 1).data].slice(0, 3));
+    const pixel = () =>
+      page.$eval("#who canvas", (node) =>
+        [...node.getContext("2d").getImageData(node.width - 40, 10, 1, 1).data].slice(0, 3),
+      );
     const before = await pixel();
     await page.select("header .controls label:last-child select", theme === "light" ? "dark" : "light");
     await settle(page);
@@ -51,7 +77,10 @@ test("on paper there are no controls, and the ground is white in any theme", asy
   const { page } = await open("guards", { theme: "dark" });
   await page.emulateMediaType("print");
   await settle(page);
-  const seen = await page.$$eval(".bar, .tools, .skip, form, .behind", (all) => all.filter((node) => node.checkVisibility()).length);
+  const seen = await page.$$eval(
+    ".bar, .tools, .skip, form, .behind",
+    (all) => all.filter((node) => node.checkVisibility()).length,
+  );
   assert.equal(seen, 0);
   const { bg, fg } = await colours(page);
   assert.ok(luminance(bg) > 0.9 && contrast(fg, bg) > 7);

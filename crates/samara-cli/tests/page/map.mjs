@@ -14,17 +14,34 @@ test("the pointer tells an area, and a click its history", async () => {
   const said = await text(page, "#map .tooltip");
   const [, range] = said.match(/^([0-9a-f]+-[0-9a-f]+), /);
   const { map } = trace;
-  const r = map.start.findIndex((start, i) => `${hex(start)}-${hex(map.end[i])}` === range && said.includes(`event ${map.event[i].toLocaleString("en-US")}:`));
+  const r = map.start.findIndex(
+    (start, i) =>
+      `${hex(start)}-${hex(map.end[i])}` === range && said.includes(`event ${map.event[i].toLocaleString("en-US")}:`),
+  );
   assert.ok(r >= 0, said);
-  assert.ok(said.includes(trace.kinds[map.kind[r]]) && said.includes(trace.strings[trace.sites.text[map.site[r]]]), said);
+  assert.ok(
+    said.includes(trace.kinds[map.kind[r]]) && said.includes(trace.strings[trace.sites.text[map.site[r]]]),
+    said,
+  );
   await page.mouse.click(box.x + box.width * 0.7, box.y + box.height * 0.4);
   await settle(page);
   const at = parseInt(await page.$eval("#map form input", (node) => node.value), 16) / 4096;
-  const expected = map.start.map((_, i) => i).filter((i) => map.space[i] === 0 && map.start[i] <= at && at < map.end[i]).sort((a, b) => map.from[a] - map.from[b]);
+  const expected = map.start
+    .map((_, i) => i)
+    .filter((i) => map.space[i] === 0 && map.start[i] <= at && at < map.end[i])
+    .sort((a, b) => map.from[a] - map.from[b]);
   const history = await rows(page, "#map .history");
   // The first hundred, and how many more there are.
-  assert.match(await text(page, "#map .history .note"), new RegExp(`^${expected.length.toLocaleString("en-US")} areas held`));
-  assert.deepEqual(history.map((row) => [row[2], row[6]]), expected.slice(0, 100).map((i) => [`${hex(map.start[i])}-${hex(map.end[i])}`, map.event[i].toLocaleString("en-US")]));
+  assert.match(
+    await text(page, "#map .history .note"),
+    new RegExp(`^${expected.length.toLocaleString("en-US")} areas held`),
+  );
+  assert.deepEqual(
+    history.map((row) => [row[2], row[6]]),
+    expected
+      .slice(0, 100)
+      .map((i) => [`${hex(map.start[i])}-${hex(map.end[i])}`, map.event[i].toLocaleString("en-US")]),
+  );
   assert.ok(history.length >= 2);
   await page.close();
 });
@@ -47,7 +64,9 @@ test("an address that is typed has its history; others are told", async () => {
 test("zooming goes from all of it to a single page, and back", async () => {
   const { page, trace } = await open("guards");
   await expand(page, "#map");
-  const inWindow = async () => (await rows(page, "#map details")).length + Number((await text(page, "#map details .more span").catch(() => "0")).replace(/[^0-9]/g, ""));
+  const inWindow = async () =>
+    (await rows(page, "#map details")).length +
+    Number((await text(page, "#map details .more span").catch(() => "0")).replace(/[^0-9]/g, ""));
   const refresh = async () => {
     await page.$eval("#map details", (node) => (node.open = false));
     await settle(page);

@@ -19,7 +19,19 @@ export class Recording {
     this.cellNs = Math.ceil((ns + 1) / cells);
     this.strings = new Map([["", 0]]);
     this.tree = { parent: [], name: [], place: [], guessed: [] };
-    this.sites = { node: [], call: [], text: [], calls: [], areas: [], bytes: [], made: [], splits: [], ns: [], populated: [], released: [] };
+    this.sites = {
+      node: [],
+      call: [],
+      text: [],
+      calls: [],
+      areas: [],
+      bytes: [],
+      made: [],
+      splits: [],
+      ns: [],
+      populated: [],
+      released: [],
+    };
     this.areas = [];
     this.rectangles = [];
     this.lives = new Map();
@@ -39,12 +51,26 @@ export class Recording {
 
   node(parent, name, place = "", guessed = 0) {
     const { tree } = this;
-    return [tree.parent.push(parent), tree.name.push(this.string(name)), tree.place.push(this.string(place)), tree.guessed.push(guessed)][0] - 1;
+    return (
+      [
+        tree.parent.push(parent),
+        tree.name.push(this.string(name)),
+        tree.place.push(this.string(place)),
+        tree.guessed.push(guessed),
+      ][0] - 1
+    );
   }
 
   site(node, call, text) {
-    for (const key of ["calls", "areas", "bytes", "made", "splits", "ns", "populated", "released"]) this.sites[key].push(0);
-    return [this.sites.node.push(node), this.sites.call.push(this.string(call)), this.sites.text.push(this.string(text))][0] - 1;
+    for (const key of ["calls", "areas", "bytes", "made", "splits", "ns", "populated", "released"])
+      this.sites[key].push(0);
+    return (
+      [
+        this.sites.node.push(node),
+        this.sites.call.push(this.string(call)),
+        this.sites.text.push(this.string(text)),
+      ][0] - 1
+    );
   }
 
   process(pid, parent, program) {
@@ -70,7 +96,10 @@ export class Recording {
       });
     }
     this.seen = to;
-    this.processes.forEach((one, space) => (one.areas_peak = Math.max(one.areas_peak, this.areas.filter((area) => area.space === space).length)));
+    this.processes.forEach(
+      (one, space) =>
+        (one.areas_peak = Math.max(one.areas_peak, this.areas.filter((area) => area.space === space).length)),
+    );
   }
 
   call(site, space, ns = 2000, more = {}) {
@@ -82,7 +111,18 @@ export class Recording {
     (this.calls[name] ??= new Array(this.bins).fill(0))[Math.floor(this.now / this.binNs)] += 1;
     (this.durations[name] ??= new Array(40).fill(0))[Math.ceil(Math.log2(ns + 1))] += 1;
     const { pid } = this.processes[space];
-    this.slowest.push({ event: this.event, pid, tid: pid, call: `${name}(…) = 0`, begin_ns: this.now, ns, site, overlapped: false, lock: "mmap_lock, write", ...more });
+    this.slowest.push({
+      event: this.event,
+      pid,
+      tid: pid,
+      call: `${name}(…) = 0`,
+      begin_ns: this.now,
+      ns,
+      site,
+      overlapped: false,
+      lock: "mmap_lock, write",
+      ...more,
+    });
   }
 
   add(space, start, end, kind, site, born = site) {
@@ -97,7 +137,14 @@ export class Recording {
   }
   count(area, gone) {
     const key = [area.by, area.kind, Math.floor(area.born / this.cellNs), gone].join();
-    const cell = this.lives.get(key) ?? { site: area.by, kind: area.kind, born: Math.floor(area.born / this.cellNs), gone, areas: 0, kib: 0 };
+    const cell = this.lives.get(key) ?? {
+      site: area.by,
+      kind: area.kind,
+      born: Math.floor(area.born / this.cellNs),
+      gone,
+      areas: 0,
+      kib: 0,
+    };
     cell.areas += 1;
     cell.kib += (area.end - area.start) * 4;
     this.lives.set(key, cell);
@@ -115,7 +162,10 @@ export class Recording {
     this.areas = this.areas.filter((area) => !cut.includes(area));
     for (const area of cut) {
       this.close(area, true);
-      const rest = [[area.start, start], [end, area.end]].filter(([from, to]) => from < to);
+      const rest = [
+        [area.start, start],
+        [end, area.end],
+      ].filter(([from, to]) => from < to);
       if (rest.length === 2) this.sites.splits[site] += 1;
       for (const [from, to] of rest) this.add(space, from, to, area.kind, site, area.by);
     }
@@ -145,9 +195,18 @@ export class Recording {
     this.areas = [];
     const column = (rows, key) => rows.map((row) => row[key]);
     const cells = [...this.lives.values()];
-    const peak = (kinds) => Math.max(0, ...Array.from({ length: this.bins }, (_, bin) => kinds.reduce((sum, values) => sum + values[bin], 0)));
+    const peak = (kinds) =>
+      Math.max(
+        0,
+        ...Array.from({ length: this.bins }, (_, bin) => kinds.reduce((sum, values) => sum + values[bin], 0)),
+      );
     const sum = (key) => sites[key].reduce((a, b) => a + b, 0);
-    const calls = Object.fromEntries(Object.entries(this.calls).map(([name, bins]) => [name, { count: bins.reduce((a, b) => a + b, 0), failed: 0, total_ns: 0, populated: 0, released: 0 }]));
+    const calls = Object.fromEntries(
+      Object.entries(this.calls).map(([name, bins]) => [
+        name,
+        { count: bins.reduce((a, b) => a + b, 0), failed: 0, total_ns: 0, populated: 0, released: 0 },
+      ]),
+    );
     return {
       file: "t.samara",
       program: this.program,
@@ -155,7 +214,17 @@ export class Recording {
       began: "2026-01-02T03:04:05.678Z",
       damage: null,
       lost: null,
-      summary: { events: this.event, processes: this.processes.length, areas_peak: peak(this.series), mapped_bytes_peak: peak(this.kib) * 1024, splits: sum("splits"), merges: 0, calls, failures: [], max_map_count: null },
+      summary: {
+        events: this.event,
+        processes: this.processes.length,
+        areas_peak: peak(this.series),
+        mapped_bytes_peak: peak(this.kib) * 1024,
+        splits: sum("splits"),
+        merges: 0,
+        calls,
+        failures: [],
+        max_map_count: null,
+      },
       why: null,
       ns: this.ns,
       limit: 65530,
@@ -165,14 +234,27 @@ export class Recording {
       kinds: KINDS,
       processes: this.processes,
       processes_left_out: 0,
-      time: { bin_ns: this.binNs, bins: this.bins, series: [{ pid: null, areas: this.series, bytes: this.kib }], calls: this.calls },
-      lives: { bin_ns: this.cellNs, ...Object.fromEntries(["site", "kind", "born", "gone", "areas", "kib"].map((key) => [key, column(cells, key)])) },
+      time: {
+        bin_ns: this.binNs,
+        bins: this.bins,
+        series: [{ pid: null, areas: this.series, bytes: this.kib }],
+        calls: this.calls,
+      },
+      lives: {
+        bin_ns: this.cellNs,
+        ...Object.fromEntries(["site", "kind", "born", "gone", "areas", "kib"].map((key) => [key, column(cells, key)])),
+      },
       map: {
         exact: true,
         ns: 0,
         pages: 0,
         spaces: this.processes.map(({ pid, program, begin_ns, end_ns }) => ({ pid, program, begin_ns, end_ns })),
-        ...Object.fromEntries(["space", "start", "end", "from", "to", "kind", "site", "event"].map((key) => [key, column(this.rectangles, key)])),
+        ...Object.fromEntries(
+          ["space", "start", "end", "from", "to", "kind", "site", "event"].map((key) => [
+            key,
+            column(this.rectangles, key),
+          ]),
+        ),
         areas: this.rectangles.map(() => 1),
       },
       boundaries: [],

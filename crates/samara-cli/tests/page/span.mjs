@@ -38,7 +38,10 @@ async function check(page, trace, first, last) {
 
 async function type(page, from, to) {
   const fields = await page.$$(".span input");
-  for (const [field, value] of [[fields[0], from], [fields[1], to]]) {
+  for (const [field, value] of [
+    [fields[0], from],
+    [fields[1], to],
+  ]) {
     await field.click({ count: 3 });
     await page.keyboard.type(String(value));
     await page.keyboard.press("Tab");
@@ -59,7 +62,9 @@ test("two numbers select a span, and everything below follows", async () => {
   const slow = trace.slowest.filter((call) => call.begin_ns < to && call.begin_ns + call.ns >= from);
   assert.match(await text(page, "#slow [role=status]"), new RegExp(`^${slow.length} calls in the span`));
   await expand(page, "#map");
-  const inWindow = trace.map.space.filter((space, i) => space === 0 && trace.map.from[i] <= to && trace.map.to[i] >= from).length;
+  const inWindow = trace.map.space.filter(
+    (space, i) => space === 0 && trace.map.from[i] <= to && trace.map.to[i] >= from,
+  ).length;
   const listed = (await rows(page, "#map details")).length;
   const more = await text(page, "#map details .more span").catch(() => "0");
   assert.equal(listed + Number(more.replace(/[^0-9]/g, "")), inWindow);
@@ -68,7 +73,10 @@ test("two numbers select a span, and everything below follows", async () => {
   await page.select("#who select", "gone");
   await settle(page);
   const gone = (await rows(page, "#who .table:last-child")).map((row) => Number(row[3]));
-  assert.deepEqual(gone, [...gone].sort((a, b) => b - a));
+  assert.deepEqual(
+    gone,
+    [...gone].sort((a, b) => b - a),
+  );
   assert.deepEqual(await problems(page), []);
   await page.close();
 });
@@ -96,14 +104,18 @@ test("dragging over the picture selects a span", async () => {
 });
 
 test("a span, a weight and a place are in the address, and a verdict's link restores its view", async () => {
-  const { page, trace } = await open("leaked", { fragment: "#panel=who&from=300000000&to=600000000&weight=born&sites=1" });
+  const { page, trace } = await open("leaked", {
+    fragment: "#panel=who&from=300000000&to=600000000&weight=born&sites=1",
+  });
   const cell = trace.lives.bin_ns;
   await check(page, trace, Math.floor(300e6 / cell), Math.ceil(600e6 / cell) - 1);
   assert.equal(await page.$eval("#who select", (node) => node.value), "born");
   assert.equal((await page.$$("#who tr.marked")).length, 1);
   assert.ok(await page.$eval("#who", (node) => Math.abs(node.getBoundingClientRect().top) < 200));
   assert.ok(await page.$eval("#time .u-select", (node) => node.offsetWidth > 50));
-  const links = await page.$$eval("#cause .links a", (all) => all.map((one) => [one.textContent, one.getAttribute("href")]));
+  const links = await page.$$eval("#cause .links a", (all) =>
+    all.map((one) => [one.textContent, one.getAttribute("href")]),
+  );
   const who = links.find(([name]) => name === "who")[1];
   await page.evaluate((href) => (location.hash = href), who);
   await settle(page);
@@ -114,7 +126,9 @@ test("a span, a weight and a place are in the address, and a verdict's link rest
   await settle(page);
   assert.equal(await page.$eval("#who select", (node) => node.value), "born");
   // What no page wrote is left out.
-  await page.evaluate(() => (location.hash = "#panel=<b>&from=1e99&to=-3&sites=99999999,x&weight=%00&space=77&at=zz&trace=9&series=44"));
+  await page.evaluate(
+    () => (location.hash = "#panel=<b>&from=1e99&to=-3&sites=99999999,x&weight=%00&space=77&at=zz&trace=9&series=44"),
+  );
   await settle(page);
   await check(page, trace, 0, 63);
   assert.deepEqual(await problems(page), []);

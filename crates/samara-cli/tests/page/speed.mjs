@@ -11,14 +11,22 @@ const ANSWERED = 100;
 test("a page as large as one may be is drawn and answers in time", async () => {
   const { data } = fixture("huge");
   const [trace] = data.traces;
-  console.log(`page: ${(json(data).length / 1048576).toFixed(1)} MiB of data, ${trace.map.space.length} rectangles, ${trace.lives.site.length} cells, ${trace.sites.node.length} places`);
+  console.log(
+    `page: ${(json(data).length / 1048576).toFixed(1)} MiB of data, ${trace.map.space.length} rectangles, ${trace.lives.site.length} cells, ${trace.sites.node.length} places`,
+  );
   const { page } = await open("huge");
-  const drawn = await page.evaluate(() => performance.getEntriesByName("samara-drawn")[0].startTime - performance.getEntriesByType("navigation")[0].responseEnd);
+  const drawn = await page.evaluate(
+    () =>
+      performance.getEntriesByName("samara-drawn")[0].startTime -
+      performance.getEntriesByType("navigation")[0].responseEnd,
+  );
   const reload = await page.evaluate(() => {
     const [paint] = performance.getEntriesByName("first-contentful-paint");
     return paint ? paint.startTime : null;
   });
-  console.log(`page: drawn ${drawn.toFixed(0)} ms after the file was read, painted after ${reload?.toFixed(0)} ms in all`);
+  console.log(
+    `page: drawn ${drawn.toFixed(0)} ms after the file was read, painted after ${reload?.toFixed(0)} ms in all`,
+  );
   assert.ok(drawn < DRAWN * 10, `${drawn} ms`);
 
   // From an event to the frame that shows its effect, and until the page is idle again.
@@ -34,27 +42,37 @@ test("a page as large as one may be is drawn and answers in time", async () => {
       (node, type, options) =>
         new Promise((done) => {
           node.scrollIntoView({ block: "center" });
-          requestAnimationFrame(() => setTimeout(() => {
-            const begin = performance.now();
-            if (type === "select") {
-              node.value = options.value;
-              node.dispatchEvent(new Event("change"));
-            } else if (type === "input") {
-              node.value = options.value;
-              node.dispatchEvent(new Event("input"));
-            } else {
-              const Kind = { key: KeyboardEvent, wheel: WheelEvent, pointer: PointerEvent, click: MouseEvent }[type];
-              const name = { key: "keydown", wheel: "wheel", pointer: "pointermove", click: "click" }[type];
-              const box = node.getBoundingClientRect();
-              node.focus({ preventScroll: true });
-              node.dispatchEvent(new Kind(name, { bubbles: true, cancelable: true, clientX: box.left + box.width / 2, clientY: box.top + Math.min(200, box.height / 2), ...options }));
-            }
-            requestAnimationFrame(() => {
-              const channel = new MessageChannel();
-              channel.port1.onmessage = () => done(performance.now() - begin);
-              channel.port2.postMessage(0);
-            });
-          }, 50));
+          requestAnimationFrame(() =>
+            setTimeout(() => {
+              const begin = performance.now();
+              if (type === "select") {
+                node.value = options.value;
+                node.dispatchEvent(new Event("change"));
+              } else if (type === "input") {
+                node.value = options.value;
+                node.dispatchEvent(new Event("input"));
+              } else {
+                const Kind = { key: KeyboardEvent, wheel: WheelEvent, pointer: PointerEvent, click: MouseEvent }[type];
+                const name = { key: "keydown", wheel: "wheel", pointer: "pointermove", click: "click" }[type];
+                const box = node.getBoundingClientRect();
+                node.focus({ preventScroll: true });
+                node.dispatchEvent(
+                  new Kind(name, {
+                    bubbles: true,
+                    cancelable: true,
+                    clientX: box.left + box.width / 2,
+                    clientY: box.top + Math.min(200, box.height / 2),
+                    ...options,
+                  }),
+                );
+              }
+              requestAnimationFrame(() => {
+                const channel = new MessageChannel();
+                channel.port1.onmessage = () => done(performance.now() - begin);
+                channel.port2.postMessage(0);
+              });
+            }, 50),
+          );
         }),
       kind,
       init,

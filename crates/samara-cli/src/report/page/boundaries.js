@@ -10,7 +10,8 @@ const Boundaries = (() => {
     backing: "they map different files or other objects, or only one maps a file",
     "open-file": "they map the same file, but it was opened twice",
     offset: "the second does not go on in the file where the first ends",
-    "anonymous-identity": "both have private pages of their own, written at different times or inherited through a fork",
+    "anonymous-identity":
+      "both have private pages of their own, written at different times or inherited through a fork",
     policy: "their NUMA memory policies differ (mbind)",
     name: "a program gave them different names (PR_SET_VMA_ANON_NAME)",
     uffd: "their userfaultfd registrations differ",
@@ -46,8 +47,12 @@ const Boundaries = (() => {
           el("strong", { text: group.key }),
           ` ${Dom.plural(group.count, "boundary").replace("boundarys", "boundaries")}; without it there would be ${Dom.count(group.wouldGo)} fewer areas`,
         ),
-        ...group.reasons.filter((reason) => REASONS[reason]).map((reason) => el("p", { class: "note", text: `${reason}: ${REASONS[reason]}.` })),
-        group.reasons.length === 0 ? el("p", { class: "note", text: "They could be one: no call has touched them since." }) : null,
+        ...group.reasons
+          .filter((reason) => REASONS[reason])
+          .map((reason) => el("p", { class: "note", text: `${reason}: ${REASONS[reason]}.` })),
+        group.reasons.length === 0
+          ? el("p", { class: "note", text: "They could be one: no call has touched them since." })
+          : null,
         content,
       );
       box.addEventListener("toggle", () => {
@@ -76,15 +81,24 @@ const Boundaries = (() => {
       list.length === 0
         ? [el("p", { class: "empty", text: "No areas touch without being one." })]
         : [
-            el("p", { class: "note", text: "Linux joins two areas that touch if all that it keeps of a whole area is the same. These are areas of the largest space, near its peak, that touch and are not one, and what differs." }),
+            el("p", {
+              class: "note",
+              text: "Linux joins two areas that touch if all that it keeps of a whole area is the same. These are areas of the largest space, near its peak, that touch and are not one, and what differs.",
+            }),
             ...list,
-            sorted.length > list.length ? el("p", { class: "more", text: `… and ${Dom.count(sorted.length - list.length)} more combinations of reasons` }) : null,
+            sorted.length > list.length
+              ? el("p", {
+                  class: "more",
+                  text: `… and ${Dom.count(sorted.length - list.length)} more combinations of reasons`,
+                })
+              : null,
           ];
     return {
       content,
       update(state, changed) {
         if (!changed.has("reason") || state.reason === null) return;
-        for (const [key, box] of boxes) if (key.split(", ").some((reason) => state.reason.split(",").includes(reason))) box.open = true;
+        for (const [key, box] of boxes)
+          if (key.split(", ").some((reason) => state.reason.split(",").includes(reason))) box.open = true;
       },
     };
   }

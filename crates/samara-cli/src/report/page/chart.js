@@ -58,7 +58,7 @@ const Chart = (() => {
     ctx.restore();
   }
 
-  // `options`: `height`, `bins`, `bin`, `ns`, `end` (of the time scale), `kinds` and their `series`,
+  // `options`: `height`, `bins`, `bin`, `ns`, `end` (of the time scale), `kinds`, their `series`,
   // `lines` (array of values at each end), `limit`, `top` (the scale reaches it), `value` (writes a
   // number), `steps` (of its axis), `label`, `sync`, `onSelect(from, to)`, `onHover(bin or null)`.
   function create(box, options) {
@@ -66,7 +66,12 @@ const Chart = (() => {
     const xs = ends(bins, bin, ns);
     const sums = stacked(options.series ?? [], bins);
     const order = kinds.map((_, i) => kinds.length - 1 - i);
-    const peak = Math.max(1, options.top ?? 0, ...sums.slice(0, 1).map((s) => s.reduce((a, b) => Math.max(a, b), 0)), ...lines.map((line) => line.reduce((a, b) => Math.max(a, b), 0)));
+    const peak = Math.max(
+      1,
+      options.top ?? 0,
+      ...sums.slice(0, 1).map((s) => s.reduce((a, b) => Math.max(a, b), 0)),
+      ...lines.map((line) => line.reduce((a, b) => Math.max(a, b), 0)),
+    );
     const steps = uPlot.paths.stepped({ align: 1 });
     let isOurs = false;
     let isDrawn = false;
@@ -77,18 +82,38 @@ const Chart = (() => {
         height: options.height,
         legend: { show: false },
         padding: [options.limit ? 18 : 8, 28, 0, 0],
-        cursor: { y: false, points: { show: false }, drag: { x: true, y: false, setScale: false }, sync: options.sync ? { key: options.sync } : undefined },
+        cursor: {
+          y: false,
+          points: { show: false },
+          drag: { x: true, y: false, setScale: false },
+          sync: options.sync ? { key: options.sync } : undefined,
+        },
         scales: {
           x: { time: false, range: [0, Math.max(options.end ?? 0, xs[bins])] },
           y: { range: [0, Math.max(peak * 1.05, (options.limit?.value ?? 0) * 1.02)] },
         },
         axes: [
-          axis({ values: times, space: 80, size: options.hasTimes === false ? 8 : 28, ...(options.hasTimes === false ? { values: (_, v) => v.map(() => "") } : {}) }),
-          axis({ values: (_, values) => values.map((value) => options.value(value)), size: 72, space: 28, ...(options.steps ? { incrs: options.steps } : {}) }),
+          axis({
+            values: times,
+            space: 80,
+            size: options.hasTimes === false ? 8 : 28,
+            ...(options.hasTimes === false ? { values: (_, v) => v.map(() => "") } : {}),
+          }),
+          axis({
+            values: (_, values) => values.map((value) => options.value(value)),
+            size: 72,
+            space: 28,
+            ...(options.steps ? { incrs: options.steps } : {}),
+          }),
         ],
         series: [
           {},
-          ...order.map((kind) => ({ paths: steps, width: 0, points: { show: false }, fill: (self) => Theme.pattern(self.ctx, kinds[kind]) })),
+          ...order.map((kind) => ({
+            paths: steps,
+            width: 0,
+            points: { show: false },
+            fill: (self) => Theme.pattern(self.ctx, kinds[kind]),
+          })),
           ...lines.map(() => ({ paths: steps, width: 2, points: { show: false }, stroke: () => Theme.colour("fg") })),
         ],
         hooks: {
@@ -104,7 +129,10 @@ const Chart = (() => {
           setSelect: [
             (self) => {
               if (isOurs || !options.onSelect || self.select.width < 2) return;
-              options.onSelect(self.posToVal(self.select.left, "x"), self.posToVal(self.select.left + self.select.width, "x"));
+              options.onSelect(
+                self.posToVal(self.select.left, "x"),
+                self.posToVal(self.select.left + self.select.width, "x"),
+              );
             },
           ],
           setCursor: [

@@ -4,7 +4,8 @@ const Compare = (() => {
   "use strict";
   const { el } = Dom;
 
-  const change = (before, after, write) => (after === before ? "0" : after > before ? `+${write(after - before)}` : `−${write(before - after)}`);
+  const change = (before, after, write) =>
+    after === before ? "0" : after > before ? `+${write(after - before)}` : `−${write(before - after)}`;
 
   function charts(models, app) {
     const all = models.map((m) => (m.trace.time?.series ?? [])[0]);
@@ -12,7 +13,11 @@ const Compare = (() => {
     const peak = (key) =>
       models.reduce((most, m, i) => {
         const kinds = all[i]?.[key] ?? [];
-        for (let bin = 0; bin < (m.trace.time?.bins ?? 0); bin += 1) most = Math.max(most, kinds.reduce((sum, values) => sum + (values[bin] ?? 0), 0));
+        for (let bin = 0; bin < (m.trace.time?.bins ?? 0); bin += 1)
+          most = Math.max(
+            most,
+            kinds.reduce((sum, values) => sum + (values[bin] ?? 0), 0),
+          );
         return most;
       }, 0);
     const tops = { areas: peak("areas"), bytes: peak("bytes") };
@@ -25,8 +30,23 @@ const Compare = (() => {
         if (!all[i] || !(time.bins > 0)) return;
         const common = { bins: time.bins, bin: time.bin_ns, ns: m.ns, end, kinds: m.kinds };
         drawn.push(
-          Chart.create(boxes[i].areas, { ...common, height: 160, series: all[i].areas, top: tops.areas, steps: Chart.COUNTS, value: Dom.count, hasTimes: false }),
-          Chart.create(boxes[i].bytes, { ...common, height: 100, series: all[i].bytes, top: tops.bytes, steps: Chart.BINARY, value: (kib) => Dom.bytes(kib * 1024) }),
+          Chart.create(boxes[i].areas, {
+            ...common,
+            height: 160,
+            series: all[i].areas,
+            top: tops.areas,
+            steps: Chart.COUNTS,
+            value: Dom.count,
+            hasTimes: false,
+          }),
+          Chart.create(boxes[i].bytes, {
+            ...common,
+            height: 100,
+            series: all[i].bytes,
+            top: tops.bytes,
+            steps: Chart.BINARY,
+            value: (kib) => Dom.bytes(kib * 1024),
+          }),
         );
       });
     }
@@ -38,7 +58,11 @@ const Compare = (() => {
         const peaks = m.trace.summary?.areas_peak ?? 0;
         return el(
           "div",
-          { class: "figure", role: "img", "aria-label": `${names[i]}: at most ${Dom.plural(peaks, "area")} in ${Dom.time(m.ns)}` },
+          {
+            class: "figure",
+            role: "img",
+            "aria-label": `${names[i]}: at most ${Dom.plural(peaks, "area")} in ${Dom.time(m.ns)}`,
+          },
           el("h3", { text: `${names[i]}: ${m.trace.file}` }),
           el("p", { class: "note", text: m.trace.title }),
           boxes[i].areas,
@@ -70,13 +94,21 @@ const Compare = (() => {
     ];
     const reasons = (diff?.reasons ?? []).map((one) => ({ ...one, name: one.reason ?? "nothing", write: Dom.count }));
     const places = diff?.places ?? [];
-    const largest = (side) => (side.pid === undefined ? "" : `process ${side.pid} (${side.program}), after ${Dom.time(side.ns)}`);
+    const largest = (side) =>
+      side.pid === undefined ? "" : `process ${side.pid} (${side.program}), after ${Dom.time(side.ns)}`;
     const content = [
       pair.node,
-      diff ? el("p", { class: "note", text: `Compared are the spaces with the most areas: before, ${largest(a)}; after, ${largest(b)}.` }) : null,
+      diff
+        ? el("p", {
+            class: "note",
+            text: `Compared are the spaces with the most areas: before, ${largest(a)}; after, ${largest(b)}.`,
+          })
+        : null,
       diff ? Dom.table("The two spaces", [{ name: "of the space", of: (row) => row.name }, ...sides], figures) : null,
       reasons.length > 0 ? el("h3", { text: "What keeps areas apart" }) : null,
-      reasons.length > 0 ? Dom.table("Boundaries by reason", [{ name: "reason", of: (row) => row.name }, ...sides], reasons) : null,
+      reasons.length > 0
+        ? Dom.table("Boundaries by reason", [{ name: "reason", of: (row) => row.name }, ...sides], reasons)
+        : null,
       places.length > 0 ? el("h3", { text: "What grew, by place" }) : null,
       places.length > 0
         ? Dom.table(
@@ -85,7 +117,15 @@ const Compare = (() => {
               {
                 name: "place",
                 wide: true,
-                of: (place) => el("span", {}, el("code", { text: place.first_call }), (place.functions ?? []).length > 0 ? el("span", { class: "note", text: ` in ${place.functions.slice(0, 4).join(" < ")}` }) : null),
+                of: (place) =>
+                  el(
+                    "span",
+                    {},
+                    el("code", { text: place.first_call }),
+                    (place.functions ?? []).length > 0
+                      ? el("span", { class: "note", text: ` in ${place.functions.slice(0, 4).join(" < ")}` })
+                      : null,
+                  ),
               },
               ...both("areas", "areas", Dom.count),
               ...both("bytes", "bytes", Dom.bytes),

@@ -9,15 +9,39 @@ const Data = (() => {
 
   // What weights there are: key, name, and how a value is written.
   const WEIGHTS = [
-    { key: "retained", name: "retained", help: "born in the span and alive at its end", group: "Areas in the span", unit: "areas" },
+    {
+      key: "retained",
+      name: "retained",
+      help: "born in the span and alive at its end",
+      group: "Areas in the span",
+      unit: "areas",
+    },
     { key: "born", name: "born", help: "born in the span", group: "Areas in the span", unit: "areas" },
     { key: "gone", name: "gone", help: "gone in the span", group: "Areas in the span", unit: "areas" },
-    { key: "areas", name: "areas", help: "areas alive in the largest space near its peak", group: "Whole trace", unit: "areas" },
+    {
+      key: "areas",
+      name: "areas",
+      help: "areas alive in the largest space near its peak",
+      group: "Whole trace",
+      unit: "areas",
+    },
     { key: "bytes", name: "bytes", help: "bytes of these areas", group: "Whole trace", unit: "bytes" },
     { key: "made", name: "ever made", help: "mappings ever made", group: "Whole trace", unit: "mappings" },
     { key: "splits", name: "splits", help: "areas cut in two", group: "Whole trace", unit: "splits" },
-    { key: "populated", name: "populated", help: "bytes that became resident in the calls", group: "Whole trace", unit: "bytes" },
-    { key: "released", name: "released", help: "bytes that ceased to be resident in the calls", group: "Whole trace", unit: "bytes" },
+    {
+      key: "populated",
+      name: "populated",
+      help: "bytes that became resident in the calls",
+      group: "Whole trace",
+      unit: "bytes",
+    },
+    {
+      key: "released",
+      name: "released",
+      help: "bytes that ceased to be resident in the calls",
+      group: "Whole trace",
+      unit: "bytes",
+    },
     { key: "ns", name: "time", help: "time in the calls", group: "Whole trace", unit: "ns" },
     { key: "calls", name: "calls", help: "calls", group: "Whole trace", unit: "calls" },
   ];
@@ -39,8 +63,17 @@ const Data = (() => {
       ns: Math.max(1, trace.ns ?? 0),
       limit: trace.summary?.max_map_count ?? trace.limit,
       usual: trace.summary?.max_map_count == null,
-      sites: { node: numbers(sites?.node, Int32Array), call: numbers(sites?.call, Int32Array), text: numbers(sites?.text, Int32Array) },
-      tree: { parent: numbers(tree?.parent, Int32Array), name: numbers(tree?.name, Int32Array), place: numbers(tree?.place, Int32Array), guessed: numbers(tree?.guessed, Uint8Array) },
+      sites: {
+        node: numbers(sites?.node, Int32Array),
+        call: numbers(sites?.call, Int32Array),
+        text: numbers(sites?.text, Int32Array),
+      },
+      tree: {
+        parent: numbers(tree?.parent, Int32Array),
+        name: numbers(tree?.name, Int32Array),
+        place: numbers(tree?.place, Int32Array),
+        guessed: numbers(tree?.guessed, Uint8Array),
+      },
       lives: {
         bin: Math.max(1, lives?.bin_ns ?? 1),
         site: numbers(lives?.site, Int32Array),
@@ -67,7 +100,8 @@ const Data = (() => {
       },
     };
     m.sites.length = m.sites.node.length;
-    for (const key of ["calls", "areas", "bytes", "made", "splits", "ns", "populated", "released"]) m.sites[key] = numbers(sites?.[key]);
+    for (const key of ["calls", "areas", "bytes", "made", "splits", "ns", "populated", "released"])
+      m.sites[key] = numbers(sites?.[key]);
     m.tree.length = m.tree.parent.length;
     // A parent that does not come before its child would make a circle.
     m.tree.parent.forEach((parent, node) => {
@@ -77,7 +111,9 @@ const Data = (() => {
     m.lives.bins = Math.floor(m.ns / m.lives.bin) + 1;
     m.map.length = m.map.space.length;
     m.hasStacks = m.tree.length > 0;
-    m.weights = WEIGHTS.filter(({ key }) => !["populated", "released"].includes(key) || m.sites[key].some((value) => value > 0));
+    m.weights = WEIGHTS.filter(
+      ({ key }) => !["populated", "released"].includes(key) || m.sites[key].some((value) => value > 0),
+    );
     return m;
   }
 
@@ -104,7 +140,12 @@ const Data = (() => {
     const { first, last } = cells(m, span);
     const { lives } = m;
     const sum = (isIn) => {
-      const sums = { places: new Float64Array(m.sites.length), kinds: new Float64Array(m.kinds.length), areas: 0, kib: 0 };
+      const sums = {
+        places: new Float64Array(m.sites.length),
+        kinds: new Float64Array(m.kinds.length),
+        areas: 0,
+        kib: 0,
+      };
       const { places, kinds } = sums;
       const { site, kind, areas, kib, born, gone } = lives;
       for (let i = 0; i < lives.length; i += 1) {
@@ -128,7 +169,8 @@ const Data = (() => {
     const isIn = (m.trace.strings ?? []).map((string) => string.toLowerCase().includes(text));
     const { tree, sites } = m;
     const nodes = new Uint8Array(tree.length);
-    for (let node = 0; node < tree.length; node += 1) nodes[node] = isIn[tree.name[node]] || isIn[tree.place[node]] || nodes[tree.parent[node]] === 1 ? 1 : 0;
+    for (let node = 0; node < tree.length; node += 1)
+      nodes[node] = isIn[tree.name[node]] || isIn[tree.place[node]] || nodes[tree.parent[node]] === 1 ? 1 : 0;
     return (site) => isIn[sites.text[site]] || isIn[sites.call[site]] || nodes[sites.node[site]] === 1;
   }
 
@@ -163,7 +205,12 @@ const Data = (() => {
   function stack(m, site) {
     const frames = [];
     for (let node = m.sites.node[site] ?? -1; node >= 0; node = m.tree.parent[node]) {
-      frames.push({ node, name: m.text(m.tree.name[node]), place: m.text(m.tree.place[node]), guessed: m.tree.guessed[node] === 1 });
+      frames.push({
+        node,
+        name: m.text(m.tree.name[node]),
+        place: m.text(m.tree.place[node]),
+        guessed: m.tree.guessed[node] === 1,
+      });
     }
     return frames;
   }
@@ -174,7 +221,11 @@ const Data = (() => {
   function callers(m, site) {
     const call = m.text(m.sites.call[site]);
     const frames = stack(m, site);
-    const isWrapper = ({ name }) => name.replace(/^__GI_/, "").replace(/^_+|_+$/g, "").replace(/64$/, "") === call;
+    const isWrapper = ({ name }) =>
+      name
+        .replace(/^__GI_/, "")
+        .replace(/^_+|_+$/g, "")
+        .replace(/64$/, "") === call;
     const first = frames.findIndex((frame) => !isWrapper(frame));
     return first < 0 ? frames : frames.slice(first);
   }
@@ -193,5 +244,22 @@ const Data = (() => {
     return frame ? frameText(frame) : m.text(m.sites.text[site]).split(" from ").at(-1);
   }
 
-  return { WEIGHTS, written, model, cells, snap, isWhole, lived, having, weights, alive, spanOf, stack, frameText, callers, siteText, inFunction };
+  return {
+    WEIGHTS,
+    written,
+    model,
+    cells,
+    snap,
+    isWhole,
+    lived,
+    having,
+    weights,
+    alive,
+    spanOf,
+    stack,
+    frameText,
+    callers,
+    siteText,
+    inFunction,
+  };
 })();

@@ -14,7 +14,8 @@ const Dom = (() => {
       if (value === undefined || value === null) continue;
       if (name === "class") node.className = value;
       else if (name === "text") node.textContent = value;
-      else if (name === "on") for (const [event, listener] of Object.entries(value)) node.addEventListener(event, listener);
+      else if (name === "on")
+        for (const [event, listener] of Object.entries(value)) node.addEventListener(event, listener);
       else if (typeof value === "boolean") node[name] = value;
       else node.setAttribute(name, value);
     }
@@ -69,7 +70,14 @@ const Dom = (() => {
       if (column.sort && onSort) {
         const isSorted = column.sort === sorted;
         if (isSorted) cell.setAttribute("aria-sort", "descending");
-        cell.append(el("button", { type: "button", class: "sort", text: column.name + (isSorted ? " ▾" : ""), on: { click: () => onSort(column.sort) } }));
+        cell.append(
+          el("button", {
+            type: "button",
+            class: "sort",
+            text: column.name + (isSorted ? " ▾" : ""),
+            on: { click: () => onSort(column.sort) },
+          }),
+        );
       } else {
         cell.textContent = column.name;
       }
@@ -80,7 +88,9 @@ const Dom = (() => {
       for (const row of rows.slice(from, to)) {
         const line = el("tr", { class: mark && mark(row) ? "marked" : null });
         columns.forEach((column, i) => {
-          const cell = el(i === 0 && !column.number ? "th" : "td", { class: column.number ? "number" : column.wide ? "wide" : null });
+          const cell = el(i === 0 && !column.number ? "th" : "td", {
+            class: column.number ? "number" : column.wide ? "wide" : null,
+          });
           if (i === 0 && !column.number) cell.scope = "row";
           const content = column.of(row);
           cell.append(content === null || content === undefined ? "" : content);
@@ -90,7 +100,13 @@ const Dom = (() => {
       }
     };
     append(0, cap);
-    const whole = el("table", {}, el("caption", { class: hide ? "hidden" : null, text: caption }), el("thead", {}, head), body);
+    const whole = el(
+      "table",
+      {},
+      el("caption", { class: hide ? "hidden" : null, text: caption }),
+      el("thead", {}, head),
+      body,
+    );
     const box = el("div", { class: "table" }, whole);
     let shown = Math.min(cap, rows.length);
     if (shown < rows.length) {
@@ -163,6 +179,8 @@ const Dom = (() => {
       draw();
     };
     new ResizeObserver(resize).observe(box);
+    // Paper does not wait for an observer.
+    window.addEventListener("beforeprint", resize);
     return { node, box, size, resize };
   }
 
@@ -171,5 +189,21 @@ const Dom = (() => {
     return el("p", { class: "hidden", role: "status", "aria-live": "polite" });
   }
 
-  return { ROWS, el, count, plural, bytes, time, address, range, clip, table, behind, choice, button, canvas, announcer };
+  return {
+    ROWS,
+    el,
+    count,
+    plural,
+    bytes,
+    time,
+    address,
+    range,
+    clip,
+    table,
+    behind,
+    choice,
+    button,
+    canvas,
+    announcer,
+  };
 })();

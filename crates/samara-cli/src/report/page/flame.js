@@ -1,6 +1,6 @@
 // A flame graph, roots at the top: functions in their callers, and below the innermost the calls
-// that it made. Draws what is at least a pixel wide. Knows the call tree and a weight of each place;
-// not what the weight means.
+// that it made. Draws what is at least a pixel wide. Knows the call tree and a weight of each
+// place; not what the weight means.
 const Flame = (() => {
   "use strict";
   const ROW = 20;
@@ -41,7 +41,8 @@ const Flame = (() => {
       {
         tabindex: "0",
         role: "application",
-        "aria-label": "Flame graph. Down goes to the largest function called, up to the caller, left and right to its neighbours; enter zooms in or chooses a call; escape zooms out.",
+        "aria-label":
+          "Flame graph. Down goes to the largest function called, up to the caller, left and right to its neighbours; enter zooms in or chooses a call; escape zooms out.",
       },
       () => draw(),
     );
@@ -49,12 +50,15 @@ const Flame = (() => {
 
     const name = (node) => {
       if (node === all) return "all";
-      if (node >= m.tree.length) return m.text(m.sites.call[node - m.tree.length]) || m.text(m.sites.text[node - m.tree.length]);
+      if (node >= m.tree.length)
+        return m.text(m.sites.call[node - m.tree.length]) || m.text(m.sites.text[node - m.tree.length]);
       return `${m.tree.guessed[node] ? "? " : ""}${m.text(m.tree.name[node])}`;
     };
-    const place = (node) => (node < m.tree.length ? m.text(m.tree.place[node]) : node < all ? m.text(m.sites.text[node - m.tree.length]) : "");
+    const place = (node) =>
+      node < m.tree.length ? m.text(m.tree.place[node]) : node < all ? m.text(m.sites.text[node - m.tree.length]) : "";
     const part = (node) => (totals[all] > 0 ? ` (${((totals[node] / totals[all]) * 100).toFixed(1)} %)` : "");
-    const said = (node) => `${name(node)}${place(node) ? `, ${place(node)}` : ""}: ${Data.written(weight, totals[node])} ${weight.unit === "bytes" || weight.unit === "ns" ? weight.name : weight.unit}${part(node)}`;
+    const said = (node) =>
+      `${name(node)}${place(node) ? `, ${place(node)}` : ""}: ${Data.written(weight, totals[node])} ${weight.unit === "bytes" || weight.unit === "ns" ? weight.name : weight.unit}${part(node)}`;
 
     function sum(values) {
       totals = new Float64Array(all + 1);
@@ -105,18 +109,35 @@ const Flame = (() => {
       context.font = "12px ui-monospace, Menlo, Consolas, monospace";
       context.textBaseline = "middle";
       const letter = context.measureText("m").width;
-      const colours = Object.fromEntries(["flame-0", "flame-1", "flame-call", "flame-above", "flame-marked", "fg", "accent"].map((c) => [c, Theme.colour(c)]));
-      const above = new Set(boxes.filter((box) => box.width === width && box.row < (root === all ? 1 : depth(root))).map((box) => box.node));
+      const colours = Object.fromEntries(
+        ["flame-0", "flame-1", "flame-call", "flame-above", "flame-marked", "fg", "accent"].map((c) => [
+          c,
+          Theme.colour(c),
+        ]),
+      );
+      const above = new Set(
+        boxes.filter((box) => box.width === width && box.row < (root === all ? 1 : depth(root))).map((box) => box.node),
+      );
       for (const box of boxes) {
         const isCall = box.node >= m.tree.length && box.node < all;
         const isMarked = marked[box.node] === 1;
-        context.fillStyle = isMarked ? colours["flame-marked"] : above.has(box.node) ? colours["flame-above"] : isCall ? colours["flame-call"] : colours[`flame-${box.node % 2}`];
+        context.fillStyle = isMarked
+          ? colours["flame-marked"]
+          : above.has(box.node)
+            ? colours["flame-above"]
+            : isCall
+              ? colours["flame-call"]
+              : colours[`flame-${box.node % 2}`];
         context.fillRect(box.left, box.row * ROW, Math.max(1, box.width - 1), ROW - 1);
         context.fillStyle = colours.fg;
         // Not by colour alone.
         if (isMarked) context.fillRect(box.left, box.row * ROW + ROW - 4, Math.max(1, box.width - 1), 3);
         if (box.width > 24) {
-          context.fillText(Dom.clip(name(box.node), Math.max(1, Math.floor((box.width - 10) / letter))), box.left + 5, box.row * ROW + ROW / 2);
+          context.fillText(
+            Dom.clip(name(box.node), Math.max(1, Math.floor((box.width - 10) / letter))),
+            box.left + 5,
+            box.row * ROW + ROW / 2,
+          );
         }
         if (box.node === focus) {
           context.strokeStyle = colours.accent;
@@ -134,7 +155,12 @@ const Flame = (() => {
       draw();
       const box = boxes.find((one) => one.node === node);
       const scroll = canvas.box.parentElement;
-      if (box && scroll && (box.row * ROW < scroll.scrollTop || (box.row + 1) * ROW > scroll.scrollTop + scroll.clientHeight)) scroll.scrollTop = box.row * ROW - scroll.clientHeight / 2;
+      if (
+        box &&
+        scroll &&
+        (box.row * ROW < scroll.scrollTop || (box.row + 1) * ROW > scroll.scrollTop + scroll.clientHeight)
+      )
+        scroll.scrollTop = box.row * ROW - scroll.clientHeight / 2;
     }
     // Zooms to a function, or chooses a call.
     function enter(node) {
@@ -157,7 +183,13 @@ const Flame = (() => {
       else return;
       event.preventDefault();
     }
-    const under = (event) => boxes.find((box) => Math.floor(event.offsetY / ROW) === box.row && event.offsetX >= box.left && event.offsetX < box.left + box.width)?.node ?? -1;
+    const under = (event) =>
+      boxes.find(
+        (box) =>
+          Math.floor(event.offsetY / ROW) === box.row &&
+          event.offsetX >= box.left &&
+          event.offsetX < box.left + box.width,
+      )?.node ?? -1;
     canvas.node.addEventListener("keydown", key);
     canvas.node.addEventListener("click", (event) => enter(under(event)));
     canvas.node.addEventListener("pointermove", (event) => {
@@ -174,7 +206,8 @@ const Flame = (() => {
         sum(values);
         marked = new Uint8Array(all + 1);
         for (const site of places) {
-          for (let node = m.tree.length + site; site < m.sites.length && node !== all; node = tree.parent[node]) marked[node] = 1;
+          for (let node = m.tree.length + site; site < m.sites.length && node !== all; node = tree.parent[node])
+            marked[node] = 1;
         }
         if (root !== all && totals[root] === 0) root = all;
         if (focus >= 0 && totals[focus] === 0) focus = -1;
@@ -182,7 +215,10 @@ const Flame = (() => {
         status.textContent = focus >= 0 ? said(focus) : totals[all] > 0 ? said(all) : `No place has ${weight.help}.`;
       },
       // Nodes with their totals, the largest first: what the picture says, for a table.
-      rows: () => Array.from({ length: m.tree.length }, (_, node) => node).filter((node) => totals[node] > 0).sort((a, b) => totals[b] - totals[a]),
+      rows: () =>
+        Array.from({ length: m.tree.length }, (_, node) => node)
+          .filter((node) => totals[node] > 0)
+          .sort((a, b) => totals[b] - totals[a]),
       name,
       place,
       total: (node) => totals[node],

@@ -1,5 +1,5 @@
-// How addresses become heights: a monotone function of a space's pages, linear between the bounds of
-// its areas. Addresses that were never mapped are folded to a thin gap. Two scales: `even`, where
+// How addresses become heights: a monotone function of a space's pages, linear between the bounds
+// of its areas. Addresses that were never mapped are folded to a thin gap. Two scales: `even`, where
 // each stretch between two bounds gets the logarithm of its pages, so that small areas show beside
 // large ones; and `size`, where every page gets the same.
 const Fold = (() => {

@@ -18,7 +18,13 @@ const AddressHistory = (() => {
 
   function create(m, app, rectangles) {
     const { map } = m;
-    const field = el("input", { type: "text", size: "16", spellcheck: "false", autocomplete: "off", placeholder: "7f25e9820000" });
+    const field = el("input", {
+      type: "text",
+      size: "16",
+      spellcheck: "false",
+      autocomplete: "off",
+      placeholder: "7f25e9820000",
+    });
     const told = el("p", { class: "note", role: "status" });
     const result = el("div", {});
     const form = el(
@@ -46,10 +52,17 @@ const AddressHistory = (() => {
           return void result.replaceChildren();
         }
         field.value = Dom.address(page);
-        const rows = [...rectangles()].filter((r) => map.start[r] <= page && page < map.end[r]).sort((a, b) => map.from[a] - map.from[b]);
+        const rows = [...rectangles()]
+          .filter((r) => map.start[r] <= page && page < map.end[r])
+          .sort((a, b) => map.from[a] - map.from[b]);
         const exact = map.exact ? "" : " Changes that were drawn as one are one row.";
-        told.textContent = rows.length === 0 ? `Nothing was ever mapped at ${Dom.address(page)} in this process.` : `${Dom.plural(rows.length, "area")} held ${Dom.address(page)}.${exact}`;
-        result.replaceChildren(rows.length === 0 ? "" : Dom.table(`History of ${Dom.address(page)}`, columns(m, app), rows, { hide: false }));
+        told.textContent =
+          rows.length === 0
+            ? `Nothing was ever mapped at ${Dom.address(page)} in this process.`
+            : `${Dom.plural(rows.length, "area")} held ${Dom.address(page)}.${exact}`;
+        result.replaceChildren(
+          rows.length === 0 ? "" : Dom.table(`History of ${Dom.address(page)}`, columns(m, app), rows, { hide: false }),
+        );
       },
     };
   }

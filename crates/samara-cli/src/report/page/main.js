@@ -9,9 +9,26 @@
   const models = data.traces.map(Data.model);
 
   // Of two traces the later one is shown first: it is the one that grew.
-  const NOTHING = { trace: models.length - 1, panel: null, from: null, to: null, weight: null, sites: [], series: 0, space: -1, at: null, reason: null, theme: "auto" };
+  const NOTHING = {
+    trace: models.length - 1,
+    panel: null,
+    from: null,
+    to: null,
+    weight: null,
+    sites: [],
+    series: 0,
+    space: -1,
+    at: null,
+    reason: null,
+    theme: "auto",
+  };
   const NUMBERS = ["trace", "from", "to", "series", "space", "at"];
-  const TEXTS = { panel: /^[a-z]{1,20}$/, weight: /^[a-z]{1,20}$/, reason: /^[a-z,-]{1,400}$/, theme: /^(auto|light|dark)$/ };
+  const TEXTS = {
+    panel: /^[a-z]{1,20}$/,
+    weight: /^[a-z]{1,20}$/,
+    reason: /^[a-z,-]{1,400}$/,
+    theme: /^(auto|light|dark)$/,
+  };
 
   let state = { ...NOTHING };
   let m = models[NOTHING.trace];
@@ -23,7 +40,11 @@
     for (const [name, text] of new URLSearchParams(fragment.replace(/^#/, ""))) {
       if (NUMBERS.includes(name) && /^[0-9]{1,17}(\.[0-9]{1,9})?$/.test(text)) next[name] = Number(text);
       else if (TEXTS[name]?.test(text)) next[name] = text;
-      else if (name === "sites") next.sites = text.split(",").filter((one) => /^[0-9]{1,9}$/.test(one)).map(Number);
+      else if (name === "sites")
+        next.sites = text
+          .split(",")
+          .filter((one) => /^[0-9]{1,9}$/.test(one))
+          .map(Number);
     }
     if (!(next.trace < models.length)) next.trace = NOTHING.trace;
     return next;
@@ -32,7 +53,8 @@
   function fragment(view) {
     const words = new URLSearchParams();
     for (const [name, value] of Object.entries(view)) {
-      if (value === null || value === undefined || value === NOTHING[name] || (name === "sites" && value.length === 0)) continue;
+      if (value === null || value === undefined || value === NOTHING[name] || (name === "sites" && value.length === 0))
+        continue;
       words.set(name, name === "sites" ? value.slice(0, 20).join(",") : String(value));
     }
     return `#${words.toString().replaceAll("%2C", ",")}`;
@@ -58,12 +80,17 @@
     siteLink(site, write = Data.siteText) {
       if (!(site >= 0 && site < m.sites.length)) return el("span", { class: "note", text: "not known" });
       const text = write(m, site);
-      return el("button", { type: "button", class: "link", text, on: { click: (event) => app.set({ sites: [site], ...(event.target.closest("#who") ? {} : { panel: "who" }) }) } });
+      return el("button", {
+        type: "button",
+        class: "link",
+        text,
+        on: { click: (event) => app.set({ sites: [site], ...(event.target.closest("#who") ? {} : { panel: "who" }) }) },
+      });
     },
   };
 
-  // Changes wait for the next frame, so that keys that repeat do not queue. Panels in the window are
-  // drawn in it, the others right after it.
+  // Changes wait for the next frame, so that keys that repeat do not queue. Panels in the window
+  // are drawn in it, the others right after it.
   let isAsked = false;
   function tell(names) {
     for (const panel of panels) names.forEach((name) => panel.waiting.add(name));
@@ -117,7 +144,14 @@
   }
 
   // The span: two numbers of milliseconds, which every panel follows.
-  const milliseconds = (name) => el("input", { type: "number", min: "0", step: "any", class: "number", "aria-label": `Span ${name}, in milliseconds` });
+  const milliseconds = (name) =>
+    el("input", {
+      type: "number",
+      min: "0",
+      step: "any",
+      class: "number",
+      "aria-label": `Span ${name}, in milliseconds`,
+    });
   const [from, to] = [milliseconds("from"), milliseconds("to")];
   const typed = () => app.select(Number(from.value) * 1e6, to.value === "" ? m.ns : Number(to.value) * 1e6);
   for (const field of [from, to]) field.addEventListener("change", typed);
@@ -130,10 +164,32 @@
     whole.disabled = Data.isWhole(m, span);
     spanBar.classList.toggle("chosen", !whole.disabled);
   }
-  const spanBar = el("div", { class: "span", role: "group", "aria-label": "Span of time" }, el("span", { text: "Span" }), from, "to", to, "ms", whole);
+  const spanBar = el(
+    "div",
+    { class: "span", role: "group", "aria-label": "Span of time" },
+    el("span", { text: "Span" }),
+    from,
+    "to",
+    to,
+    "ms",
+    whole,
+  );
 
-  const themes = Dom.choice("Theme", ["auto", "light", "dark"].map((theme) => ({ value: theme, text: theme })), "auto", (theme) => app.set({ theme }));
-  const traces = Dom.choice("Trace", models.map((one, i) => ({ value: String(i), text: `${["before", "after"][i] ?? i}: ${Dom.clip(one.trace.file, 50)}` })), "0", (trace) => app.set({ ...NOTHING, theme: state.theme, trace: Number(trace) }));
+  const themes = Dom.choice(
+    "Theme",
+    ["auto", "light", "dark"].map((theme) => ({ value: theme, text: theme })),
+    "auto",
+    (theme) => app.set({ theme }),
+  );
+  const traces = Dom.choice(
+    "Trace",
+    models.map((one, i) => ({
+      value: String(i),
+      text: `${["before", "after"][i] ?? i}: ${Dom.clip(one.trace.file, 50)}`,
+    })),
+    "0",
+    (trace) => app.set({ ...NOTHING, theme: state.theme, trace: Number(trace) }),
+  );
 
   const PANELS = [
     ["cause", "What happened", () => Verdicts.create(m, app)],
@@ -150,17 +206,45 @@
   const subtitle = el("p", { class: "note" });
   const notices = el("div", {});
   const main = el("main", {});
-  const skip = (name, text) => el("a", { class: "skip", href: `#panel=${name}`, text, on: { click: (event) => { event.preventDefault(); app.set({ panel: name }); } } });
-  const panelLink = ([name, title]) => el("a", { href: `#panel=${name}`, text: title, on: { click: (event) => { event.preventDefault(); app.set({ panel: name }); } } });
-  document.getElementById("page").append(
-    skip("cause", "Skip to what happened"),
-    skip("who", "Skip to who did it"),
-    el("header", {}, el("div", {}, heading, subtitle), el("div", { class: "controls" }, models.length > 1 ? traces.box : null, themes.box)),
-    notices,
-    el("div", { class: "bar" }, el("nav", { "aria-label": "Panels" }, ...PANELS.map(panelLink)), spanBar),
-    main,
-    el("footer", { class: "note" }, `samara ${data.version ?? ""}. This file needs no network. `),
-  );
+  const skip = (name, text) =>
+    el("a", {
+      class: "skip",
+      href: `#panel=${name}`,
+      text,
+      on: {
+        click: (event) => {
+          event.preventDefault();
+          app.set({ panel: name });
+        },
+      },
+    });
+  const panelLink = ([name, title]) =>
+    el("a", {
+      href: `#panel=${name}`,
+      text: title,
+      on: {
+        click: (event) => {
+          event.preventDefault();
+          app.set({ panel: name });
+        },
+      },
+    });
+  document
+    .getElementById("page")
+    .append(
+      skip("cause", "Skip to what happened"),
+      skip("who", "Skip to who did it"),
+      el(
+        "header",
+        {},
+        el("div", {}, heading, subtitle),
+        el("div", { class: "controls" }, models.length > 1 ? traces.box : null, themes.box),
+      ),
+      notices,
+      el("div", { class: "bar" }, el("nav", { "aria-label": "Panels" }, ...PANELS.map(panelLink)), spanBar),
+      main,
+      el("footer", { class: "note" }, `samara ${data.version ?? ""}. This file needs no network. `),
+    );
 
   // All panels of the trace that is chosen.
   function build() {
@@ -169,12 +253,19 @@
     heading.textContent = trace.program;
     subtitle.textContent = `${trace.title} · ${trace.file}`;
     traces.select.value = String(state.trace);
-    notices.replaceChildren(...[trace.damage, trace.lost].filter(Boolean).map((text) => el("p", { class: "alert", role: "note", text })));
+    notices.replaceChildren(
+      ...[trace.damage, trace.lost].filter(Boolean).map((text) => el("p", { class: "alert", role: "note", text })),
+    );
     panels = [];
     main.replaceChildren(
       ...PANELS.map(([name, title, create]) => {
         const panel = create();
-        const section = el("section", { id: name, "aria-labelledby": `${name}-title` }, el("h2", { id: `${name}-title`, tabindex: "-1", text: title }), ...panel.content.filter((node) => node !== null));
+        const section = el(
+          "section",
+          { id: name, "aria-labelledby": `${name}-title` },
+          el("h2", { id: `${name}-title`, tabindex: "-1", text: title }),
+          ...panel.content.filter((node) => node !== null),
+        );
         panels.push({ ...panel, section, waiting: new Set([...Object.keys(NOTHING), "span"]) });
         return section;
       }),

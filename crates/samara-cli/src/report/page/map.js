@@ -5,7 +5,7 @@ const AddressMap = (() => {
   "use strict";
   const { el } = Dom;
   const HEIGHT = 460;
-  const MARGIN = { left: 116, bottom: 22 };
+  const MARGIN = { left: 116, right: 10, bottom: 22 };
 
   function create(m, app) {
     const { map } = m;
@@ -33,7 +33,10 @@ const AddressMap = (() => {
     );
     canvas.box.append(tooltip);
     const context = canvas.node.getContext("2d");
-    const picture = () => ({ width: Math.max(1, canvas.size.width - MARGIN.left), height: canvas.size.height - MARGIN.bottom });
+    const picture = () => ({
+      width: Math.max(1, canvas.size.width - MARGIN.left - MARGIN.right),
+      height: canvas.size.height - MARGIN.bottom,
+    });
 
     // The rectangles of a space, and where they lie.
     function load(number) {
@@ -56,7 +59,8 @@ const AddressMap = (() => {
 
     // The rectangle at a moment and a page; -1 if there is none.
     function at(ns, page) {
-      for (const r of which) if (map.start[r] <= page && page < map.end[r] && map.from[r] <= ns && ns <= map.to[r]) return r;
+      for (const r of which)
+        if (map.start[r] <= page && page < map.end[r] && map.from[r] <= ns && ns <= map.to[r]) return r;
       return -1;
     }
     const xOf = (ns) => MARGIN.left + ((ns - view.from) / (view.to - view.from)) * picture().width;
@@ -105,7 +109,7 @@ const AddressMap = (() => {
       const step = roundStep((view.to - view.from) / Math.max(1, width / 90));
       for (let ns = Math.ceil(view.from / step) * step; ns <= view.to; ns += step) {
         const x = xOf(ns);
-        context.textAlign = x < MARGIN.left + 30 ? "left" : x > full - 30 ? "right" : "center";
+        context.textAlign = x < MARGIN.left + 30 ? "left" : x > full - 40 ? "right" : "center";
         context.fillRect(x, height, 1, 4);
         context.fillText(Dom.time(ns), x, height + 6);
       }
@@ -114,7 +118,7 @@ const AddressMap = (() => {
         context.strokeStyle = Theme.colour("accent");
         for (const ns of [app.span.from, app.span.to]) {
           const x = Math.round(xOf(ns)) + 0.5;
-          if (x >= MARGIN.left && x <= full) context.strokeRect(x, 0, 0, height);
+          if (x >= MARGIN.left && x <= MARGIN.left + width + 1) context.strokeRect(x, 0, 0, height);
         }
       }
       if (cursor) {
@@ -179,11 +183,15 @@ const AddressMap = (() => {
     function setCursor(next, isSaid = true) {
       cursor = next;
       const height = fold.height(cursor.page);
-      if (height < view.low || height > view.high) place("low", "high", height - (view.high - view.low) / 2, view.high - view.low, fold.total);
-      if (cursor.ns < view.from || cursor.ns > view.to) place("from", "to", cursor.ns - (view.to - view.from) / 2, view.to - view.from, m.ns);
+      if (height < view.low || height > view.high)
+        place("low", "high", height - (view.high - view.low) / 2, view.high - view.low, fold.total);
+      if (cursor.ns < view.from || cursor.ns > view.to)
+        place("from", "to", cursor.ns - (view.to - view.from) / 2, view.to - view.from, m.ns);
       draw();
       const r = tell(xOf(cursor.ns), yOf(fold.height(cursor.page + 0.5)));
-      if (isSaid) status.textContent = r < 0 ? `${Dom.address(cursor.page)}: nothing is mapped at ${Dom.time(cursor.ns)}` : said(r);
+      if (isSaid)
+        status.textContent =
+          r < 0 ? `${Dom.address(cursor.page)}: nothing is mapped at ${Dom.time(cursor.ns)}` : said(r);
     }
     // Up and down: the next area at this moment. Left and right: the next change at this address.
     function step(direction, isTime) {
@@ -195,7 +203,8 @@ const AddressMap = (() => {
         if (!isHere) continue;
         const at = isTime ? map.from[r] : map.start[r];
         const from = isTime ? ns : page;
-        if (direction > 0 ? at > from && (best < 0 || at < value) : at < from && (best < 0 || at > value)) [best, value] = [r, at];
+        if (direction > 0 ? at > from && (best < 0 || at < value) : at < from && (best < 0 || at > value))
+          [best, value] = [r, at];
       }
       if (best >= 0) setCursor(isTime ? { ns: value, page } : { ns, page: value });
     }
@@ -204,7 +213,9 @@ const AddressMap = (() => {
       let page = Math.floor(fold.page(heightOf(y)));
       const ns = nsOf(x);
       if (at(ns, page) < 0) {
-        const here = which.filter((r) => map.from[r] <= ns && ns <= map.to[r]).sort((a, b) => Math.abs(map.start[a] - page) - Math.abs(map.start[b] - page));
+        const here = which
+          .filter((r) => map.from[r] <= ns && ns <= map.to[r])
+          .sort((a, b) => Math.abs(map.start[a] - page) - Math.abs(map.start[b] - page));
         if (here.length > 0) page = map.start[here[0]];
       }
       setCursor({ ns, page });
@@ -269,17 +280,29 @@ const AddressMap = (() => {
         zoom(event.deltaY > 0 ? 1.25 : 0.8, event.offsetX, event.offsetY, event.shiftKey ? "time" : "address");
       },
     };
-    for (const [name, listener] of Object.entries(listeners)) canvas.node.addEventListener(name, listener, name === "wheel" ? { passive: false } : undefined);
+    for (const [name, listener] of Object.entries(listeners))
+      canvas.node.addEventListener(name, listener, name === "wheel" ? { passive: false } : undefined);
 
-    const names = map.spaces.map((one, i) => ({ value: String(i), text: `${one.pid} ${Dom.clip(one.program, 60)} (from ${Dom.time(one.begin_ns)})` }));
+    const names = map.spaces.map((one, i) => ({
+      value: String(i),
+      text: `${one.pid} ${Dom.clip(one.program, 60)} (from ${Dom.time(one.begin_ns)})`,
+    }));
     const process = Dom.choice("Process", names, "0", (value) => app.set({ space: Number(value), at: null }));
-    const scales = Dom.choice("Heights", [{ value: "even", text: "every area visible" }, { value: "size", text: "in proportion to size" }], scale, (value) => {
-      scale = value;
-      if (fold) {
-        refold();
-        draw();
-      }
-    });
+    const scales = Dom.choice(
+      "Heights",
+      [
+        { value: "even", text: "every area visible" },
+        { value: "size", text: "in proportion to size" },
+      ],
+      scale,
+      (value) => {
+        scale = value;
+        if (fold) {
+          refold();
+          draw();
+        }
+      },
+    );
     const inMiddle = (factor, axis) => () => fold && zoom(factor, ...centre(), axis);
     const tools = el(
       "div",
@@ -296,15 +319,28 @@ const AddressMap = (() => {
       ? "Every change is drawn."
       : `What lies closer than ${Dom.time(map.ns)} and ${Dom.bytes(map.pages * 4096)} is drawn as one rectangle; its tooltip tells how many areas it stands for.`;
     const table = Dom.behind("The areas in this window as a table", () => {
-      const rows = [...which.keys()].filter((n) => map.from[which[n]] <= view.to && map.to[which[n]] >= view.from && edges.tops[n] < view.high && edges.bottoms[n] > view.low);
-      return Dom.table("Areas in the window", AddressHistory.columns(m, app), rows.map((n) => which[n]));
+      const rows = [...which.keys()].filter(
+        (n) =>
+          map.from[which[n]] <= view.to &&
+          map.to[which[n]] >= view.from &&
+          edges.tops[n] < view.high &&
+          edges.bottoms[n] > view.low,
+      );
+      return Dom.table(
+        "Areas in the window",
+        AddressHistory.columns(m, app),
+        rows.map((n) => which[n]),
+      );
     });
     const content =
       map.length === 0
         ? [el("p", { class: "empty", text: "The trace has no areas to draw." })]
         : [
             el("div", { class: "controls" }, process.box, scales.box, tools),
-            el("p", { class: "note", text: `Low addresses are at the top, addresses that were never mapped are folded. ${drawn} Click for the history of an address; the wheel zooms once the picture is chosen, or with Ctrl.` }),
+            el("p", {
+              class: "note",
+              text: `Low addresses are at the top, addresses that were never mapped are folded. ${drawn} Click for the history of an address; the wheel zooms once the picture is chosen, or with Ctrl.`,
+            }),
             canvas.box,
             status,
             history.box,
@@ -324,7 +360,8 @@ const AddressMap = (() => {
         if (changed.has("at") && state.at !== null) {
           const here = which.filter((r) => map.start[r] <= state.at && state.at < map.end[r]);
           const height = fold.height(state.at);
-          if (here.length > 0 && (height < view.low || height > view.high || changed.has("link"))) show(here[here.length - 1]);
+          if (here.length > 0 && (height < view.low || height > view.high || changed.has("link")))
+            show(here[here.length - 1]);
         }
         if (isNew || ["at", "span", "sites", "theme"].some((name) => changed.has(name))) draw();
         if (isNew || changed.has("at")) history.update(state.at);

@@ -48,10 +48,26 @@ const Processes = (() => {
     });
 
     const name = (one) => {
-      const node = el("span", { class: "tree" }, one.depth > 0 ? el("span", { class: "hidden", text: `child of ${one.parent} ` }) : null);
+      const node = el(
+        "span",
+        { class: "tree" },
+        one.depth > 0 ? el("span", { class: "hidden", text: `child of ${one.parent} ` }) : null,
+      );
       node.style.paddingLeft = `${Math.min(one.depth, DEEPEST) * 1.1}em`;
       const space = spaces.get(one.pid);
-      node.append(one.depth > DEEPEST ? `(${one.depth} deep) ` : "", space === undefined ? String(one.pid) : el("button", { type: "button", class: "link", text: String(one.pid), title: "Show its address space", on: { click: () => app.set({ panel: "map", space, at: null }) } }), ` ${one.program}`);
+      node.append(
+        one.depth > DEEPEST ? `(${one.depth} deep) ` : "",
+        space === undefined
+          ? String(one.pid)
+          : el("button", {
+              type: "button",
+              class: "link",
+              text: String(one.pid),
+              title: "Show its address space",
+              on: { click: () => app.set({ panel: "map", space, at: null }) },
+            }),
+        ` ${one.program}`,
+      );
       return node;
     };
     const life = (one) => {
@@ -62,7 +78,8 @@ const Processes = (() => {
       return el("span", { class: "life", "aria-hidden": "true" }, bar);
     };
     function fill() {
-      const shown = words === "" ? rows : rows.filter((one) => `${one.pid} ${one.program}`.toLowerCase().includes(words));
+      const shown =
+        words === "" ? rows : rows.filter((one) => `${one.pid} ${one.program}`.toLowerCase().includes(words));
       box.replaceChildren(
         Dom.table(
           "Processes, each under its parent",
@@ -85,9 +102,17 @@ const Processes = (() => {
       rows.length === 0
         ? [el("p", { class: "empty", text: "The trace has no process." })]
         : [
-            rows.length > 10 ? el("div", { class: "controls" }, el("label", { class: "field" }, el("span", { text: "Processes with" }), filter)) : null,
+            rows.length > 10
+              ? el(
+                  "div",
+                  { class: "controls" },
+                  el("label", { class: "field" }, el("span", { text: "Processes with" }), filter),
+                )
+              : null,
             box,
-            left > 0 ? el("p", { class: "more", text: `… and ${Dom.count(left)} more, which are left out of this page` }) : null,
+            left > 0
+              ? el("p", { class: "more", text: `… and ${Dom.count(left)} more, which are left out of this page` })
+              : null,
           ];
     return { content, update() {} };
   }

@@ -16,10 +16,15 @@ const Slow = (() => {
 
     // Bars of all calls on one scale of durations; each on a scale of counts of its own.
     const used = durations.flatMap(({ counts }) => counts.map((n, i) => (n > 0 ? i : -1)).filter((i) => i >= 0));
-    const [low, high] = used.length > 0 ? [used.reduce((a, b) => Math.min(a, b)), used.reduce((a, b) => Math.max(a, b))] : [0, 0];
+    const [low, high] =
+      used.length > 0 ? [used.reduce((a, b) => Math.min(a, b)), used.reduce((a, b) => Math.max(a, b))] : [0, 0];
     const bucket = (i) => (i === 0 ? "less than 1 ns" : `${Dom.time(2 ** (i - 1))} to ${Dom.time(2 ** i)}`);
     const canvases = durations.map(({ name, counts, all }) => {
-      const canvas = Dom.canvas(HEIGHT, { role: "img", "aria-label": `Durations of ${name}: a table below has them` }, () => draw());
+      const canvas = Dom.canvas(
+        HEIGHT,
+        { role: "img", "aria-label": `Durations of ${name}: a table below has them` },
+        () => draw(),
+      );
       const context = canvas.node.getContext("2d");
       function draw() {
         const { ratio, width } = canvas.size;
@@ -40,15 +45,38 @@ const Slow = (() => {
         const i = low + Math.floor((event.offsetX / canvas.size.width) * (high - low + 1));
         canvas.node.title = `${name}: ${Dom.count(counts[i] ?? 0)} took ${bucket(i)}`;
       });
-      return { draw, row: el("div", { class: "bars" }, el("span", { class: "bars-name", text: `${name}, ${Dom.plural(all, "call")}` }), canvas.box) };
+      return {
+        draw,
+        row: el(
+          "div",
+          { class: "bars" },
+          el("span", { class: "bars-name", text: `${name}, ${Dom.plural(all, "call")}` }),
+          canvas.box,
+        ),
+      };
     });
-    const ticks = el("div", { class: "bars" }, el("span", { class: "bars-name", text: "" }), el("div", { class: "ticks" }, el("span", { text: Dom.time(low === 0 ? 0 : 2 ** (low - 1)) }), el("span", { text: Dom.time(2 ** ((low + high) >> 1)) }), el("span", { text: Dom.time(2 ** high) })));
+    const ticks = el(
+      "div",
+      { class: "bars" },
+      el("span", { class: "bars-name", text: "" }),
+      el(
+        "div",
+        { class: "ticks" },
+        el("span", { text: Dom.time(low === 0 ? 0 : 2 ** (low - 1)) }),
+        el("span", { text: Dom.time(2 ** ((low + high) >> 1)) }),
+        el("span", { text: Dom.time(2 ** high) }),
+      ),
+    );
     const table = Dom.behind("Durations as a table", () =>
       Dom.table(
         "Calls by how long they took",
         [
           { name: "call", of: (one) => one.name },
-          ...Array.from({ length: high - low + 1 }, (_, i) => ({ name: i === 0 && low === 0 ? "< 1 ns" : `< ${Dom.time(2 ** (low + i))}`, number: true, of: (one) => Dom.count(one.counts[low + i] ?? 0) })),
+          ...Array.from({ length: high - low + 1 }, (_, i) => ({
+            name: i === 0 && low === 0 ? "< 1 ns" : `< ${Dom.time(2 ** (low + i))}`,
+            number: true,
+            of: (one) => Dom.count(one.counts[low + i] ?? 0),
+          })),
         ],
         durations,
       ),
@@ -57,7 +85,9 @@ const Slow = (() => {
     function fill() {
       const { from, to } = app.span;
       const isWhole = Data.isWhole(m, app.span);
-      const rows = slowest.filter((call) => isWhole || (call.begin_ns + call.ns >= from && call.begin_ns < to)).sort((a, b) => b.ns - a.ns);
+      const rows = slowest
+        .filter((call) => isWhole || (call.begin_ns + call.ns >= from && call.begin_ns < to))
+        .sort((a, b) => b.ns - a.ns);
       said.textContent = `${Dom.plural(rows.length, "call")} ${isWhole ? "in all of the time" : `in the span ${Dom.time(from)} to ${Dom.time(to)}`}, of the ${Dom.plural(slowest.length, "slowest call")} of the trace. Times include the stops of recording.`;
       list.replaceChildren(
         Dom.table(
@@ -66,11 +96,19 @@ const Slow = (() => {
             { name: "call", wide: true, of: (call) => el("code", { text: call.call }) },
             { name: "took", number: true, of: (call) => Dom.time(call.ns) },
             { name: "began", number: true, of: (call) => Dom.time(call.begin_ns) },
-            { name: "process", number: true, of: (call) => (call.tid !== call.pid ? `${call.pid}, thread ${call.tid}` : String(call.pid)) },
+            {
+              name: "process",
+              number: true,
+              of: (call) => (call.tid !== call.pid ? `${call.pid}, thread ${call.tid}` : String(call.pid)),
+            },
             { name: "event", number: true, of: (call) => Dom.count(call.event) },
             { name: "overlapped", of: (call) => (call.overlapped ? "~ with another call" : "") },
             { name: "lock, by a model of Linux", wide: true, of: (call) => call.lock ?? "" },
-            { name: "place", wide: true, of: (call) => (call.site >= 0 ? app.siteLink(call.site, Data.inFunction) : "") },
+            {
+              name: "place",
+              wide: true,
+              of: (call) => (call.site >= 0 ? app.siteLink(call.site, Data.inFunction) : ""),
+            },
           ],
           rows,
           { cap: 15 },

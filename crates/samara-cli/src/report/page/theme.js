@@ -39,9 +39,14 @@ const Theme = (() => {
   }
 
   prefersDark.addEventListener("change", changed);
-  for (const [event, value] of [["beforeprint", true], ["afterprint", false]]) {
+  for (const [event, value] of [
+    ["beforeprint", true],
+    ["afterprint", false],
+  ]) {
     window.addEventListener(event, () => {
       inPrint = value;
+      // The style sheet makes the page as narrow as paper, so that pictures are drawn for it.
+      document.documentElement.toggleAttribute("data-print", value);
       changed();
     });
   }
@@ -86,13 +91,15 @@ const Theme = (() => {
   function legend(kinds) {
     const list = Dom.el("ul", { class: "legend", "aria-label": "Kinds of areas" });
     const draw = () => {
-      list.replaceChildren(...kinds.map((kind) => {
-        const swatch = Dom.el("canvas", { width: 28, height: 14, "aria-hidden": "true" });
-        const context = swatch.getContext("2d");
-        context.fillStyle = pattern(context, kind);
-        context.fillRect(0, 0, 28, 14);
-        return Dom.el("li", {}, swatch, kind);
-      }));
+      list.replaceChildren(
+        ...kinds.map((kind) => {
+          const swatch = Dom.el("canvas", { width: 28, height: 14, "aria-hidden": "true" });
+          const context = swatch.getContext("2d");
+          context.fillStyle = pattern(context, kind);
+          context.fillRect(0, 0, 28, 14);
+          return Dom.el("li", {}, swatch, kind);
+        }),
+      );
     };
     draw();
     listeners.push(draw);

@@ -16,7 +16,11 @@ const Timeline = (() => {
 
   function peakOf(kinds, bins) {
     let peak = 0;
-    for (let i = 0; i < bins; i += 1) peak = Math.max(peak, kinds.reduce((sum, values) => sum + (values[i] ?? 0), 0));
+    for (let i = 0; i < bins; i += 1)
+      peak = Math.max(
+        peak,
+        kinds.reduce((sum, values) => sum + (values[i] ?? 0), 0),
+      );
     return peak;
   }
 
@@ -24,7 +28,10 @@ const Timeline = (() => {
   function highlighted(m, places, bins, bin) {
     if (places.size === 0 || m.lives.length === 0) return null;
     const cells = Data.alive(m, places);
-    const values = Array.from({ length: bins }, (_, i) => cells[Math.min(cells.length - 1, Math.floor((i * bin) / m.lives.bin))]);
+    const values = Array.from(
+      { length: bins },
+      (_, i) => cells[Math.min(cells.length - 1, Math.floor((i * bin) / m.lives.bin))],
+    );
     return Chart.held(values, bins);
   }
 
@@ -32,7 +39,11 @@ const Timeline = (() => {
     const { time } = m.trace;
     const bins = time?.bins ?? 0;
     const charts = [];
-    const boxes = { areas: el("div", { class: "chart" }), bytes: el("div", { class: "chart" }), calls: el("div", { class: "chart" }) };
+    const boxes = {
+      areas: el("div", { class: "chart" }),
+      bytes: el("div", { class: "chart" }),
+      calls: el("div", { class: "chart" }),
+    };
     const readout = el("p", { class: "readout" });
     const status = Dom.announcer();
     const series = (time?.series ?? []).filter((one) => one.areas);
@@ -46,7 +57,10 @@ const Timeline = (() => {
       (value) => app.set({ series: Number(value) }),
     );
 
-    const total = calls.length === 0 ? [] : Array.from({ length: bins }, (_, i) => calls.reduce((sum, [, values]) => sum + (values[i] ?? 0), 0));
+    const total =
+      calls.length === 0
+        ? []
+        : Array.from({ length: bins }, (_, i) => calls.reduce((sum, [, values]) => sum + (values[i] ?? 0), 0));
 
     function said(bin) {
       const at = `${Dom.time(bin * time.bin_ns)} to ${Dom.time(Math.min(m.ns, (bin + 1) * time.bin_ns))}`;
@@ -58,20 +72,55 @@ const Timeline = (() => {
       return `${at}: ${Dom.plural(areas, "area")}${kinds.length ? ` (${list(kinds)})` : ""}, ${Dom.bytes(kib * 1024)} mapped${made.length ? `; calls: ${list(made)}` : ""}`;
     }
     const hover = (bin) => {
-      readout.textContent = bin === null || !shown ? "Drag over the picture to select a span. Everything below follows it." : said(bin);
+      readout.textContent =
+        bin === null || !shown ? "Drag over the picture to select a span. Everything below follows it." : said(bin);
     };
 
     function draw(state) {
       charts.splice(0).forEach((chart) => chart.destroy());
       shown = series[state.series] ?? series[0];
-      const common = { bins, bin: time.bin_ns, ns: m.ns, sync: "time", onHover: hover, onSelect: (from, to) => app.select(from, to) };
+      const common = {
+        bins,
+        bin: time.bin_ns,
+        ns: m.ns,
+        sync: "time",
+        onHover: hover,
+        onSelect: (from, to) => app.select(from, to),
+      };
       const isOneProcess = shown.pid !== null || (m.trace.processes ?? []).length <= 1;
       const line = highlighted(m, app.places(), bins, time.bin_ns);
       charts.push(
-        Chart.create(boxes.areas, { ...common, height: 220, hasTimes: false, kinds: m.kinds, series: shown.areas, lines: line ? [line] : [], limit: limitOf(m, shown, isOneProcess), steps: Chart.COUNTS, value: Dom.count }),
-        Chart.create(boxes.bytes, { ...common, height: 120, hasTimes: total.length === 0, kinds: m.kinds, series: shown.bytes, steps: Chart.BINARY, value: (kib) => Dom.bytes(kib * 1024) }),
+        Chart.create(boxes.areas, {
+          ...common,
+          height: 220,
+          hasTimes: false,
+          kinds: m.kinds,
+          series: shown.areas,
+          lines: line ? [line] : [],
+          limit: limitOf(m, shown, isOneProcess),
+          steps: Chart.COUNTS,
+          value: Dom.count,
+        }),
+        Chart.create(boxes.bytes, {
+          ...common,
+          height: 120,
+          hasTimes: total.length === 0,
+          kinds: m.kinds,
+          series: shown.bytes,
+          steps: Chart.BINARY,
+          value: (kib) => Dom.bytes(kib * 1024),
+        }),
       );
-      if (total.length > 0) charts.push(Chart.create(boxes.calls, { ...common, height: 100, lines: [Chart.held(total, bins)], steps: Chart.COUNTS, value: Dom.count }));
+      if (total.length > 0)
+        charts.push(
+          Chart.create(boxes.calls, {
+            ...common,
+            height: 100,
+            lines: [Chart.held(total, bins)],
+            steps: Chart.COUNTS,
+            value: Dom.count,
+          }),
+        );
     }
 
     // Keys: the span moves, grows and shrinks by cells.
@@ -82,8 +131,18 @@ const Timeline = (() => {
       const width = span.to - span.from;
       const isWhole = Data.isWhole(m, span);
       const moves = {
-        ArrowLeft: () => (event.shiftKey ? [span.from, span.to - step] : isWhole ? [0, all / 10] : [Math.max(0, span.from - step), Math.max(0, span.from - step) + width]),
-        ArrowRight: () => (event.shiftKey ? [span.from, span.to + step] : isWhole ? [all - all / 10, all] : [Math.min(all, span.to + step) - width, Math.min(all, span.to + step)]),
+        ArrowLeft: () =>
+          event.shiftKey
+            ? [span.from, span.to - step]
+            : isWhole
+              ? [0, all / 10]
+              : [Math.max(0, span.from - step), Math.max(0, span.from - step) + width],
+        ArrowRight: () =>
+          event.shiftKey
+            ? [span.from, span.to + step]
+            : isWhole
+              ? [all - all / 10, all]
+              : [Math.min(all, span.to + step) - width, Math.min(all, span.to + step)],
         "+": () => [span.from + width / 4, span.to - width / 4],
         "-": () => [span.from - width / 2, span.to + width / 2],
         Escape: () => [0, all],
@@ -102,7 +161,8 @@ const Timeline = (() => {
         class: "figure",
         tabindex: "0",
         role: "application",
-        "aria-label": "Areas, mapped bytes and calls over time. Arrow keys move the span, with shift its end; plus and minus make it smaller and larger; escape selects all of the time.",
+        "aria-label":
+          "Areas, mapped bytes and calls over time. Arrow keys move the span, with shift its end; plus and minus make it smaller and larger; escape selects all of the time.",
         on: { keydown: key },
       },
       el("h3", { text: "Areas" }),
@@ -117,7 +177,11 @@ const Timeline = (() => {
       const columns = [
         { name: "from", number: true, of: (i) => Dom.time(i * time.bin_ns) },
         ...m.kinds.map((kind, k) => ({ name: kind, number: true, of: (i) => Dom.count(shown.areas[k]?.[i] ?? 0) })),
-        { name: "mapped", number: true, of: (i) => Dom.bytes(m.kinds.reduce((sum, _, k) => sum + (shown.bytes[k]?.[i] ?? 0), 0) * 1024) },
+        {
+          name: "mapped",
+          number: true,
+          of: (i) => Dom.bytes(m.kinds.reduce((sum, _, k) => sum + (shown.bytes[k]?.[i] ?? 0), 0) * 1024),
+        },
         ...calls.map(([name, values]) => ({ name, number: true, of: (i) => Dom.count(values[i] ?? 0) })),
       ];
       return Dom.table("Most areas of each kind, mapped bytes and calls, in equal parts of the time", columns, rows);
@@ -126,7 +190,14 @@ const Timeline = (() => {
     const line = el("p", { class: "note" });
     const content =
       bins > 0 && series.length > 0
-        ? [el("div", { class: "controls" }, series.length > 1 ? which.box : null, Theme.legend(m.kinds)), line, figure, readout, status, table.box]
+        ? [
+            el("div", { class: "controls" }, series.length > 1 ? which.box : null, Theme.legend(m.kinds)),
+            line,
+            figure,
+            readout,
+            status,
+            table.box,
+          ]
         : [el("p", { class: "empty", text: "The trace has no events: there is nothing to draw." })];
     hover(null);
 
@@ -138,7 +209,10 @@ const Timeline = (() => {
           which.select.value = String(series[state.series] ? state.series : 0);
           draw(state);
           const places = [...app.places()];
-          line.textContent = places.length === 0 ? "" : `The line is the areas of ${places.length === 1 ? Data.siteText(m, places[0]) : Dom.plural(places.length, "highlighted place")}.`;
+          line.textContent =
+            places.length === 0
+              ? ""
+              : `The line is the areas of ${places.length === 1 ? Data.siteText(m, places[0]) : Dom.plural(places.length, "highlighted place")}.`;
           table.update();
         }
         charts.forEach((chart) => chart.select(Data.isWhole(m, app.span) ? null : app.span));

@@ -9,7 +9,8 @@ const Verdicts = (() => {
 
   // What each kind of verdict means, for a reader who has not seen the words before.
   const MEANING = {
-    "kept-apart": "These areas touch, and the kernel may not join them, because something differs from one to the next.",
+    "kept-apart":
+      "These areas touch, and the kernel may not join them, because something differs from one to the next.",
     fragmented: "Memory was mapped in one piece, and parts of it were unmapped: each hole leaves one more area.",
     leaked: "The program maps, and does not unmap.",
     concurrent: "Each thread has areas of its own; there are as many as there are threads at one time.",
@@ -26,16 +27,34 @@ const Verdicts = (() => {
 
   function part(m, one) {
     const frames = Data.callers(m, one.site);
-    const kept = one.kept ? `; ${Dom.count(one.kept.alive)} of ${Dom.plural(one.kept.made, "mapping")} still there${one.kept.grows ? ", up to the end" : ""}` : "";
-    const text = one.site >= 0 && one.site < m.sites.length ? m.text(m.sites.text[one.site]) : "a place that is not known";
+    const kept = one.kept
+      ? `; ${Dom.count(one.kept.alive)} of ${Dom.plural(one.kept.made, "mapping")} still there${one.kept.grows ? ", up to the end" : ""}`
+      : "";
+    const text =
+      one.site >= 0 && one.site < m.sites.length ? m.text(m.sites.text[one.site]) : "a place that is not known";
     const rest = frames.length - FUNCTIONS;
     return el(
       "div",
       { class: "part" },
-      el("p", {}, el("span", { class: "role", text: ROLES[one.role] ?? one.role }), ` ${Dom.plural(one.times, "time")}${kept} `, el("code", { class: "call", text })),
+      el(
+        "p",
+        {},
+        el("span", { class: "role", text: ROLES[one.role] ?? one.role }),
+        ` ${Dom.plural(one.times, "time")}${kept} `,
+        el("code", { class: "call", text }),
+      ),
       frames.length === 0
         ? null
-        : el("ol", { class: "stack", "aria-label": "Functions, the innermost first" }, ...frames.slice(0, FUNCTIONS).map((frame, i) => el("li", {}, i === 0 ? el("strong", { text: Data.frameText(frame) }) : Data.frameText(frame))), rest > 0 ? el("li", { class: "note", text: `and ${rest} more` }) : null),
+        : el(
+            "ol",
+            { class: "stack", "aria-label": "Functions, the innermost first" },
+            ...frames
+              .slice(0, FUNCTIONS)
+              .map((frame, i) =>
+                el("li", {}, i === 0 ? el("strong", { text: Data.frameText(frame) }) : Data.frameText(frame)),
+              ),
+            rest > 0 ? el("li", { class: "note", text: `and ${rest} more` }) : null,
+          ),
     );
   }
 
@@ -52,9 +71,13 @@ const Verdicts = (() => {
     const link = (text, view) => el("a", { href: app.link({ sites, ...view }), text });
     const links = [
       link("when", { panel: "time", ...times }),
-      space === undefined || page === null ? null : link("where in the address space", { panel: "map", space, at: page }),
+      space === undefined || page === null
+        ? null
+        : link("where in the address space", { panel: "map", space, at: page }),
       link("who", { panel: "who", weight }),
-      (v.reasons ?? []).length > 0 ? link("what keeps them apart", { panel: "apart", reason: v.reasons.join(",") }) : null,
+      (v.reasons ?? []).length > 0
+        ? link("what keeps them apart", { panel: "apart", reason: v.reasons.join(",") })
+        : null,
     ].filter((one) => one !== null);
     const [frame] = culprit ? Data.callers(m, culprit.site) : [];
     const call = culprit ? m.text(m.sites.call[culprit.site]) : "";
@@ -62,12 +85,31 @@ const Verdicts = (() => {
     return el(
       "article",
       { class: "verdict" },
-      el("p", { class: "word" }, el("span", { class: "badge", text: v.word ?? v.verdict }), el("span", { class: "note", text: MEANING[v.verdict] ?? "" })),
+      el(
+        "p",
+        { class: "word" },
+        el("span", { class: "badge", text: v.word ?? v.verdict }),
+        el("span", { class: "note", text: MEANING[v.verdict] ?? "" }),
+      ),
       el("h3", { text: v.text ?? v.verdict }),
       cause ? el("p", { class: "cause", text: cause }) : null,
       el("p", { class: "links" }, "See ", ...links.flatMap((one, i) => (i === 0 ? [one] : [" · ", one]))),
-      parts.length > 0 ? el("details", { open: number === 0 }, el("summary", { text: "The calls behind it" }), el("div", { class: "parts" }, ...parts.map((one) => part(m, one)))) : null,
-      Number.isFinite(v.start) && Number.isFinite(v.end) ? el("p", { class: "note" }, "The first at ", el("code", { text: `${v.start.toString(16)}-${v.end.toString(16)}` })) : null,
+      parts.length > 0
+        ? el(
+            "details",
+            { open: number === 0 },
+            el("summary", { text: "The calls behind it" }),
+            el("div", { class: "parts" }, ...parts.map((one) => part(m, one))),
+          )
+        : null,
+      Number.isFinite(v.start) && Number.isFinite(v.end)
+        ? el(
+            "p",
+            { class: "note" },
+            "The first at ",
+            el("code", { text: `${v.start.toString(16)}-${v.end.toString(16)}` }),
+          )
+        : null,
     );
   }
 
@@ -75,15 +117,28 @@ const Verdicts = (() => {
   function failure(m, app, one) {
     const isLimit = one.error === "ENOMEM" && m.limit > 0 && one.areas >= m.limit - 3;
     const text = `${one.call} failed with ${one.error}${one.count > 1 ? ` ${Dom.count(one.count)} times` : ""}`;
-    const why = isLimit ? `: the process had ${Dom.plural(one.areas, "area")}, and ${m.usual ? "the usual limit is" : "vm.max_map_count is"} ${Dom.count(m.limit)}` : `, first in process ${one.pid} with ${Dom.plural(one.areas, "area")}, after ${Dom.time(one.ns)}`;
+    const why = isLimit
+      ? `: the process had ${Dom.plural(one.areas, "area")}, and ${m.usual ? "the usual limit is" : "vm.max_map_count is"} ${Dom.count(m.limit)}`
+      : `, first in process ${one.pid} with ${Dom.plural(one.areas, "area")}, after ${Dom.time(one.ns)}`;
     const span = Data.snap(m, one.ns - m.ns / 50, one.ns + m.ns / 50);
-    return { isLimit, node: el("p", { class: isLimit ? "alert" : "note" }, text + why + ". ", el("a", { href: app.link({ panel: "time", ...span }), text: "When" })) };
+    return {
+      isLimit,
+      node: el(
+        "p",
+        { class: isLimit ? "alert" : "note" },
+        text + why + ". ",
+        el("a", { href: app.link({ panel: "time", ...span }), text: "When" }),
+      ),
+    };
   }
 
   function facts(m) {
     const { summary = {}, processes = [] } = m.trace;
     const largest = processes.reduce((most, one) => Math.max(most, one.areas_peak), 0);
-    const share = m.limit > 0 && largest > 0 ? ` (${((largest / m.limit) * 100).toFixed(largest / m.limit < 0.1 ? 1 : 0)} % of the ${m.usual ? "usual limit" : "limit"} of ${Dom.count(m.limit)})` : "";
+    const share =
+      m.limit > 0 && largest > 0
+        ? ` (${((largest / m.limit) * 100).toFixed(largest / m.limit < 0.1 ? 1 : 0)} % of the ${m.usual ? "usual limit" : "limit"} of ${Dom.count(m.limit)})`
+        : "";
     const calls = Object.values(summary.calls ?? {});
     const sum = (key) => calls.reduce((all, call) => all + (call[key] ?? 0), 0);
     const list = [
@@ -94,7 +149,11 @@ const Verdicts = (() => {
       ["splits, merges", `${Dom.count(summary.splits ?? 0)}, ${Dom.count(summary.merges ?? 0)}`],
       ["time", Dom.time(m.trace.ns ?? 0)],
     ];
-    return el("dl", { class: "facts" }, ...list.map(([name, value]) => el("div", {}, el("dt", { text: name }), el("dd", { text: value }))));
+    return el(
+      "dl",
+      { class: "facts" },
+      ...list.map(([name, value]) => el("div", {}, el("dt", { text: name }), el("dd", { text: value }))),
+    );
   }
 
   function create(m, app) {
@@ -108,14 +167,19 @@ const Verdicts = (() => {
       : (summary.events ?? 0) === 0
         ? "Nothing happened: the trace has no events."
         : "There is no verdict on this trace.";
-    const about = why && verdicts.length > 0 ? `Process ${why.pid} (${why.program}), near its most areas, after ${Dom.time(why.ns)}: ${Dom.plural(why.areas, "area")}, ${Dom.bytes(why.bytes)} mapped${why.others > 0 ? `; ${Dom.count(why.others)} without a verdict` : ""}. An area is a line of /proc/PID/maps.` : "An area is a line of /proc/PID/maps.";
+    const about =
+      why && verdicts.length > 0
+        ? `Process ${why.pid} (${why.program}), near its most areas, after ${Dom.time(why.ns)}: ${Dom.plural(why.areas, "area")}, ${Dom.bytes(why.bytes)} mapped${why.others > 0 ? `; ${Dom.count(why.others)} without a verdict` : ""}. An area is a line of /proc/PID/maps.`
+        : "An area is a line of /proc/PID/maps.";
     return {
       content: [
         facts(m),
         el("p", { class: "note", text: about }),
         ...failures.slice(0, SHOWN).map((one) => one.node),
         verdicts.length > 0 ? all : el("article", { class: "verdict" }, el("h3", { text: nothing })),
-        rest > 0 ? el("p", { class: "more", text: `… and ${Dom.plural(rest, "more verdict")}; samara why has them all` }) : null,
+        rest > 0
+          ? el("p", { class: "more", text: `… and ${Dom.plural(rest, "more verdict")}; samara why has them all` })
+          : null,
       ],
       update() {},
     };

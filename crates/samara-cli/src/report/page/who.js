@@ -44,25 +44,41 @@ const Who = (() => {
       const all = m.weights.map((weight) => Data.weights(m, weight.key, sums));
       const isChosen = words === "" ? () => true : Data.having(m, words);
       const rows = [];
-      for (let site = 0; site < m.sites.length; site += 1) if (all.some((of) => of[site] > 0) && isChosen(site)) rows.push(site);
+      for (let site = 0; site < m.sites.length; site += 1)
+        if (all.some((of) => of[site] > 0) && isChosen(site)) rows.push(site);
       rows.sort((a, b) => values[b] - values[a] || m.sites.areas[b] - m.sites.areas[a] || a - b);
       const columns = [
         { name: "place", wide: true, of: (site) => app.siteLink(site) },
-        ...m.weights.map((weight, i) => ({ name: weight.name, number: true, sort: weight.key, of: (site) => Data.written(weight, all[i][site]) })),
+        ...m.weights.map((weight, i) => ({
+          name: weight.name,
+          number: true,
+          sort: weight.key,
+          of: (site) => Data.written(weight, all[i][site]),
+        })),
       ];
       const marked = app.places();
       tableBox.replaceChildren(
-        Dom.table(`Places by ${chosen().help}`, columns, rows, { cap: 30, sorted: key, onSort: (weight) => app.set({ weight }), mark: (site) => marked.has(site) }),
+        Dom.table(`Places by ${chosen().help}`, columns, rows, {
+          cap: 30,
+          sorted: key,
+          onSort: (weight) => app.set({ weight }),
+          mark: (site) => marked.has(site),
+        }),
       );
     }
 
     function tellSpan() {
       const parts = ["retained", "born", "gone"].map((key) => {
         const kinds = m.kinds.map((kind, i) => [kind, sums[key].kinds[i]]).filter(([, n]) => n > 0);
-        const list = key === "retained" && kinds.length > 0 ? ` (${kinds.map(([kind, n]) => `${kind} ${Dom.count(n)}`).join(", ")})` : "";
+        const list =
+          key === "retained" && kinds.length > 0
+            ? ` (${kinds.map(([kind, n]) => `${kind} ${Dom.count(n)}`).join(", ")})`
+            : "";
         return `${Dom.count(sums[key].areas)} ${key}${list}, ${Dom.bytes(sums[key].kib * 1024)}`;
       });
-      const span = Data.isWhole(m, app.span) ? "In all of the time" : `From ${Dom.time(app.span.from)} to ${Dom.time(app.span.to)}`;
+      const span = Data.isWhole(m, app.span)
+        ? "In all of the time"
+        : `From ${Dom.time(app.span.from)} to ${Dom.time(app.span.to)}`;
       spanLine.textContent = `${span}, areas of all processes: ${parts.join("; ")}.`;
     }
 
@@ -72,16 +88,28 @@ const Who = (() => {
       one.replaceChildren(
         ...places.slice(0, 8).map((site) => {
           const frames = Data.stack(m, site);
-          const numbers = m.weights.map((weight) => `${weight.name} ${Data.written(weight, Data.weights(m, weight.key, sums)[site])}`);
+          const numbers = m.weights.map(
+            (weight) => `${weight.name} ${Data.written(weight, Data.weights(m, weight.key, sums)[site])}`,
+          );
           return el(
             "section",
             { class: "card", "aria-label": "Highlighted place" },
             el("p", {}, el("code", { class: "call", text: m.text(m.sites.text[site]) })),
-            frames.length > 0 ? el("ol", { class: "stack", "aria-label": "Functions, the innermost first" }, ...frames.map((frame) => el("li", { text: Data.frameText(frame) }))) : null,
+            frames.length > 0
+              ? el(
+                  "ol",
+                  { class: "stack", "aria-label": "Functions, the innermost first" },
+                  ...frames.map((frame) => el("li", { text: Data.frameText(frame) })),
+                )
+              : null,
             el("p", { class: "note", text: numbers.join(" · ") }),
           );
         }),
-        el("p", {}, Dom.button("No place highlighted", () => app.set({ sites: [] }))),
+        el(
+          "p",
+          {},
+          Dom.button("No place highlighted", () => app.set({ sites: [] })),
+        ),
       );
     }
 
@@ -91,10 +119,22 @@ const Who = (() => {
         : [
             el("div", { class: "controls" }, choice.box),
             spanLine,
-            flame ? flame.box : el("p", { class: "hint" }, "The trace has no call stacks, so places are calls with their arguments. ", el("code", { text: "samara trace --stacks" }), " records the functions that made each call, and this page then has a flame graph of them."),
+            flame
+              ? flame.box
+              : el(
+                  "p",
+                  { class: "hint" },
+                  "The trace has no call stacks, so places are calls with their arguments. ",
+                  el("code", { text: "samara trace --stacks" }),
+                  " records the functions that made each call, and this page then has a flame graph of them.",
+                ),
             flame ? picture.box : null,
             one,
-            el("div", { class: "controls" }, el("label", { class: "field" }, el("span", { text: "Places with" }), filter)),
+            el(
+              "div",
+              { class: "controls" },
+              el("label", { class: "field" }, el("span", { text: "Places with" }), filter),
+            ),
             tableBox,
           ];
 
