@@ -303,6 +303,7 @@ export function hostile() {
     for (const key of ["calls", "areas", "bytes", "made", "splits", "ns", "populated", "released"])
       data.sites[key].push(1);
   });
+  data.map.name = data.map.name.map((_, i) => data.strings.length - 1 - (i % HOSTILE.length));
   data.program = HOSTILE[1];
   data.title = HOSTILE[2];
   data.file = HOSTILE[0];

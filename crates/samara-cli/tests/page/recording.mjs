@@ -17,7 +17,7 @@ export class Recording {
     Object.assign(this, { program, ns, bins, now: 0, event: 0 });
     this.binNs = Math.ceil((ns + 1) / bins);
     this.cellNs = Math.ceil((ns + 1) / cells);
-    this.strings = new Map([["", 0]]);
+    this.strings = new Map(["", "/usr/lib/x.so"].map((text, i) => [text, i]));
     this.tree = { parent: [], name: [], place: [], guessed: [] };
     this.sites = {
       node: [],
@@ -255,6 +255,7 @@ export class Recording {
             column(this.rectangles, key),
           ]),
         ),
+        name: this.rectangles.map((area) => (area.kind === 3 || area.kind === 4 ? 1 : 0)),
         areas: this.rectangles.map(() => 1),
       },
       boundaries: [],

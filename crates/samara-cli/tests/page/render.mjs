@@ -29,7 +29,7 @@ export const SCRIPTS = [
   "main",
 ];
 
-export const scripts = () => SCRIPTS.map((name) => read(`${name}.js`)).join("\n");
+export const scripts = () => SCRIPTS.map((name) => read(`${name}.js`)).join("");
 
 const escaped = (text) =>
   text.replace(

@@ -26,7 +26,7 @@ async function check(page, trace, first, last) {
   const texts = trace.sites.text.map((s) => trace.strings[s]);
   let seen = 0;
   for (const [place, ...cells] of table) {
-    const s = texts.findIndex((one) => place.startsWith(one));
+    const s = texts.findIndex((one) => place.startsWith(one.slice(0, 79)));
     assert.deepEqual(cells.slice(0, 3), expected[s].map(count), place);
     seen += 1;
   }

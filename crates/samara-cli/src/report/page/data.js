@@ -94,6 +94,7 @@ const Data = (() => {
         from: numbers(map?.from),
         to: numbers(map?.to),
         kind: numbers(map?.kind, Uint8Array),
+        name: numbers(map?.name, Int32Array),
         site: numbers(map?.site, Int32Array),
         event: numbers(map?.event),
         areas: numbers(map?.areas),
@@ -177,28 +178,29 @@ const Data = (() => {
   // The weight of each place.
   const weights = (m, key, sums) => (sums[key] ? sums[key].places : m.sites[key]);
 
-  // Areas of some places alive in each cell.
-  function alive(m, places) {
+  // Areas of some places that are there at the end of each cell.
+  function left(m, places) {
     const { lives } = m;
-    const changes = new Float64Array(lives.bins + 1);
+    const all = new Float64Array(lives.bins);
     for (let i = 0; i < lives.length; i += 1) {
       if (!places.has(lives.site[i])) continue;
-      changes[Math.min(lives.born[i], lives.bins)] += lives.areas[i];
-      if (lives.gone[i] >= 0) changes[Math.min(lives.gone[i] + 1, lives.bins)] -= lives.areas[i];
+      if (lives.born[i] < lives.bins) all[lives.born[i]] += lives.areas[i];
+      if (lives.gone[i] >= 0 && lives.gone[i] < lives.bins) all[lives.gone[i]] -= lives.areas[i];
     }
-    for (let i = 1; i < changes.length; i += 1) changes[i] += changes[i - 1];
-    return changes.subarray(0, lives.bins);
+    for (let i = 1; i < all.length; i += 1) all[i] += all[i - 1];
+    return all;
   }
 
-  // The span in which some places made areas, or null.
-  function spanOf(m, places) {
-    let [first, last] = [Infinity, -1];
-    for (let i = 0; i < m.lives.length; i += 1) {
-      if (!places.has(m.lives.site[i])) continue;
-      first = Math.min(first, m.lives.born[i]);
-      last = Math.max(last, m.lives.born[i]);
-    }
-    return last < 0 ? null : snap(m, first * m.lives.bin, (last + 1) * m.lives.bin);
+  // The span from the first area of some places until there are most of them, or null.
+  function growth(m, places) {
+    const all = left(m, places);
+    const first = m.lives.born.reduce(
+      (least, born, i) => (places.has(m.lives.site[i]) ? Math.min(least, born) : least),
+      Infinity,
+    );
+    if (first === Infinity) return null;
+    const last = all.reduce((best, n, i) => (n >= all[best] ? i : best), first);
+    return snap(m, first * m.lives.bin, (Math.max(first, last) + 1) * m.lives.bin);
   }
 
   // The functions of a place, the innermost first: name, place in the source, whether guessed.
@@ -230,12 +232,19 @@ const Data = (() => {
     return first < 0 ? frames : frames.slice(first);
   }
 
-  // A place in one line: its call, and from which function.
+  // What a rectangle of the map is: its kind, and the name of its file if it has one.
+  function what(m, rectangle) {
+    const kind = m.kinds[m.map.kind[rectangle]] ?? "other";
+    const name = m.text(m.map.name[rectangle]);
+    return name ? `${kind} ${name}` : kind;
+  }
+
+  // A place in one line: its call, and from which function. Where there is one, the call may be cut.
   function siteText(m, site) {
     if (!(site >= 0 && site < m.sites.length)) return "not known";
     const [frame] = callers(m, site);
     const call = m.text(m.sites.text[site]) || m.text(m.sites.call[site]);
-    return frame ? `${call} in ${frameText(frame)}` : call;
+    return frame ? `${Dom.clip(call, 80)} in ${frameText(frame)}` : call;
   }
 
   // The function that a place is in, or else where its instruction is: for a row that has the call.
@@ -254,12 +263,13 @@ const Data = (() => {
     lived,
     having,
     weights,
-    alive,
-    spanOf,
+    left,
+    growth,
     stack,
     frameText,
     callers,
     siteText,
+    what,
     inFunction,
   };
 })();

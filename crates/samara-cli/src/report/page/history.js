@@ -10,7 +10,7 @@ const AddressHistory = (() => {
     { name: "to", number: true, of: (r) => (m.map.to[r] >= m.ns ? "the end" : Dom.time(m.map.to[r])) },
     { name: "addresses", of: (r) => el("code", { text: Dom.range(m.map.start[r], m.map.end[r]) }) },
     { name: "size", number: true, of: (r) => Dom.bytes((m.map.end[r] - m.map.start[r]) * 4096) },
-    { name: "kind", of: (r) => m.kinds[m.map.kind[r]] ?? "other" },
+    { name: "what", of: (r) => Data.what(m, r) },
     { name: "areas", number: true, of: (r) => Dom.count(m.map.areas[r]) },
     { name: "event", number: true, of: (r) => Dom.count(m.map.event[r]) },
     { name: "made or changed by", wide: true, of: (r) => app.siteLink(m.map.site[r]) },

@@ -251,7 +251,8 @@
     m = models[state.trace];
     const { trace } = m;
     heading.textContent = trace.program;
-    subtitle.textContent = `${trace.title} · ${trace.file}`;
+    const title = trace.title.startsWith(trace.program) ? trace.title.slice(trace.program.length).trim() : trace.title;
+    subtitle.textContent = `${title} · ${trace.file}`;
     traces.select.value = String(state.trace);
     notices.replaceChildren(
       ...[trace.damage, trace.lost].filter(Boolean).map((text) => el("p", { class: "alert", role: "note", text })),

@@ -53,7 +53,8 @@ const AddressMap = (() => {
         edges.tops[n] = fold.height(map.start[r]);
         edges.bottoms[n] = fold.height(map.end[r]);
       });
-      view = { from: app.span.from, to: app.span.to, low: 0, high: Math.max(fold.total, 1e-9) };
+      all();
+      if (!Data.isWhole(m, app.span)) view = { ...view, from: app.span.from, to: app.span.to };
       cursor = null;
     }
 
@@ -131,7 +132,7 @@ const AddressMap = (() => {
 
     const said = (r) => {
       const more = map.areas[r] > 1 ? `, drawn as one: ${Dom.plural(map.areas[r], "area")}` : "";
-      return `${Dom.range(map.start[r], map.end[r])}, ${m.kinds[map.kind[r]] ?? "other"}, ${Dom.bytes((map.end[r] - map.start[r]) * 4096)}${more}; ${Dom.time(map.from[r])} to ${Dom.time(map.to[r])}; event ${Dom.count(map.event[r])}: ${Data.siteText(m, map.site[r])}`;
+      return `${Dom.range(map.start[r], map.end[r])}, ${Data.what(m, r)}, ${Dom.bytes((map.end[r] - map.start[r]) * 4096)}${more}; ${Dom.time(map.from[r])} to ${Dom.time(map.to[r])}; event ${Dom.count(map.event[r])}: ${Data.siteText(m, map.site[r])}`;
     };
 
     function tell(x, y) {
@@ -167,8 +168,13 @@ const AddressMap = (() => {
       place("low", "high", view.low + address * (view.high - view.low), view.high - view.low, fold.total);
       draw();
     }
+    // All addresses, in the time of the process.
     function all() {
-      view = { from: 0, to: m.ns, low: 0, high: Math.max(fold.total, 1e-9) };
+      const { begin_ns: from, end_ns: to } = map.spaces[space];
+      view = { from, to: Math.max(from + 1, to ?? m.ns), low: 0, high: Math.max(fold.total, 1e-9) };
+    }
+    function home() {
+      all();
       draw();
     }
     // The window shows a rectangle, with its surroundings.
@@ -235,7 +241,7 @@ const AddressMap = (() => {
       else if (event.key === "T") zoom(2, x, y, "time");
       else if (event.key === "PageUp") pan(0, -0.9);
       else if (event.key === "PageDown") pan(0, 0.9);
-      else if (event.key === "Home") all();
+      else if (event.key === "Home") home();
       else if (event.key === "Escape" && cursor) {
         cursor = null;
         tooltip.hidden = true;
@@ -311,7 +317,7 @@ const AddressMap = (() => {
       Dom.button("Addresses −", inMiddle(2, "address")),
       Dom.button("Time +", inMiddle(0.5, "time")),
       Dom.button("Time −", inMiddle(2, "time")),
-      Dom.button("All", () => fold && all()),
+      Dom.button("All", () => fold && home()),
       Dom.button("Select this time", () => app.select(view.from, view.to)),
     );
     const history = AddressHistory.create(m, app, () => which);
@@ -356,7 +362,8 @@ const AddressMap = (() => {
         const isNew = wanted !== space;
         if (isNew) load(wanted);
         process.select.value = String(space);
-        if (changed.has("span")) view = { ...view, from: app.span.from, to: app.span.to };
+        if (changed.has("span") && Data.isWhole(m, app.span)) all();
+        else if (changed.has("span")) view = { ...view, from: app.span.from, to: app.span.to };
         if (changed.has("at") && state.at !== null) {
           const here = which.filter((r) => map.start[r] <= state.at && state.at < map.end[r]);
           const height = fold.height(state.at);

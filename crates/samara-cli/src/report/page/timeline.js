@@ -5,7 +5,7 @@ const Timeline = (() => {
   const { el } = Dom;
 
   // The limit is drawn in from this part of it on.
-  const NEAR = 0.25;
+  const NEAR = 0.5;
 
   function limitOf(m, series, isOneProcess) {
     const peak = peakOf(series.areas, m.trace.time.bins);
@@ -27,7 +27,7 @@ const Timeline = (() => {
   // Areas of the highlighted places, at the ends of the bins of the chart.
   function highlighted(m, places, bins, bin) {
     if (places.size === 0 || m.lives.length === 0) return null;
-    const cells = Data.alive(m, places);
+    const cells = Data.left(m, places);
     const values = Array.from(
       { length: bins },
       (_, i) => cells[Math.min(cells.length - 1, Math.floor((i * bin) / m.lives.bin))],
@@ -52,7 +52,13 @@ const Timeline = (() => {
 
     const which = Dom.choice(
       "Processes",
-      series.map((one, i) => ({ value: String(i), text: one.pid === null ? "all together" : `process ${one.pid}` })),
+      series.map((one, i) => {
+        const program = m.map.spaces[one.space]?.program ?? "";
+        return {
+          value: String(i),
+          text: one.pid === null ? "all together" : `process ${one.pid} ${Dom.clip(program, 60)}`,
+        };
+      }),
       "0",
       (value) => app.set({ series: Number(value) }),
     );

@@ -62,7 +62,7 @@ const Verdicts = (() => {
     const parts = v.parts ?? [];
     const sites = [...new Set(parts.map((one) => one.site))].filter((site) => site >= 0 && site < m.sites.length);
     const culprit = [...parts].reverse().find((one) => one.role === "changed" || one.role === "freed") ?? parts[0];
-    const span = sites.length > 0 ? Data.spanOf(m, new Set(sites)) : null;
+    const span = sites.length > 0 ? Data.growth(m, new Set(sites)) : null;
     const space = spaceOf(m, why.pid, why.ns);
     const page = Number.isFinite(v.start) ? Math.floor(v.start / 4096) : null;
     const times = span && !Data.isWhole(m, span) ? span : {};
@@ -74,9 +74,9 @@ const Verdicts = (() => {
       space === undefined || page === null
         ? null
         : link("where in the address space", { panel: "map", space, at: page }),
-      link("who", { panel: "who", weight }),
-      (v.reasons ?? []).length > 0
-        ? link("what keeps them apart", { panel: "apart", reason: v.reasons.join(",") })
+      link("who", { panel: "who", weight, ...(weight === "retained" ? times : {}) }),
+      v.verdict === "kept-apart"
+        ? link("what keeps them apart", { panel: "apart", reason: (v.reasons ?? []).join(",") || null })
         : null,
     ].filter((one) => one !== null);
     const [frame] = culprit ? Data.callers(m, culprit.site) : [];
