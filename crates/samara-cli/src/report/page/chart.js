@@ -59,19 +59,17 @@ const Chart = (() => {
   }
 
   // `options`: `height`, `bins`, `bin`, `ns`, `end` (of the time scale), `kinds`, their `series`,
-  // `lines` (array of values at each end), `limit`, `top` (the scale reaches it), `value` (writes a
-  // number), `steps` (of its axis), `label`, `sync`, `onSelect(from, to)`, `onHover(bin or null)`.
+  // `line` (values at each end, or null), `limit`, `top` (the scale reaches it), `value` (writes a
+  // number), `steps` (of its axis), `sync`, `onSelect(from, to)`, `onHover(bin or null)`.
   function create(box, options) {
-    const { bins, bin, ns, kinds = [], lines = [] } = options;
+    const { bins, bin, ns, kinds = [] } = options;
     const xs = ends(bins, bin, ns);
     const sums = stacked(options.series ?? [], bins);
     const order = kinds.map((_, i) => kinds.length - 1 - i);
-    const peak = Math.max(
-      1,
-      options.top ?? 0,
-      ...sums.slice(0, 1).map((s) => s.reduce((a, b) => Math.max(a, b), 0)),
-      ...lines.map((line) => line.reduce((a, b) => Math.max(a, b), 0)),
-    );
+    let line = options.line ?? null;
+    const most = (values) => (values ?? []).reduce((a, b) => Math.max(a, b), 0);
+    const top = Math.max(1, options.top ?? 0, most(sums[0]));
+    const data = () => [xs, ...sums, line ?? xs.map(() => null)];
     const steps = uPlot.paths.stepped({ align: 1 });
     let isOurs = false;
     let isDrawn = false;
@@ -90,7 +88,7 @@ const Chart = (() => {
         },
         scales: {
           x: { time: false, range: [0, Math.max(options.end ?? 0, xs[bins])] },
-          y: { range: [0, Math.max(peak * 1.05, (options.limit?.value ?? 0) * 1.02)] },
+          y: { range: () => [0, Math.max(top * 1.05, most(line) * 1.05, (options.limit?.value ?? 0) * 1.02)] },
         },
         axes: [
           axis({
@@ -114,7 +112,7 @@ const Chart = (() => {
             points: { show: false },
             fill: (self) => Theme.pattern(self.ctx, kinds[kind]),
           })),
-          ...lines.map(() => ({ paths: steps, width: 2, points: { show: false }, stroke: () => Theme.colour("fg") })),
+          { paths: steps, width: 2, points: { show: false }, stroke: () => Theme.colour("fg") },
         ],
         hooks: {
           draw: [
@@ -143,7 +141,7 @@ const Chart = (() => {
           ],
         },
       },
-      [xs, ...sums, ...lines],
+      data(),
       box,
     );
     // Shows a span as selected; null: none.
@@ -162,7 +160,14 @@ const Chart = (() => {
       u.setSize({ width, height: options.height });
       select(last);
     }).observe(box);
-    return { select, redraw: () => u.redraw(false), destroy: () => u.destroy() };
+    return {
+      select,
+      destroy: () => u.destroy(),
+      draw(values) {
+        line = values;
+        u.setData(data());
+      },
+    };
   }
 
   // Steps of an axis of counts, and of one of KiB.

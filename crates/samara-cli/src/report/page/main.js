@@ -98,14 +98,14 @@
     isAsked = true;
     requestAnimationFrame(flush);
   }
-  function apply(next, names = []) {
+  function apply(next) {
     const changed = Object.keys(NOTHING).filter((name) => String(next[name]) !== String(state[name]));
     const isOther = next.trace !== state.trace;
     state = next;
     if (isOther) build();
     if (changed.length === 0) return;
     if (changed.includes("theme")) Theme.choose(state.theme);
-    tell([...changed.map((name) => (name === "from" || name === "to" ? "span" : name)), ...names]);
+    tell(changed.map((name) => (name === "from" || name === "to" ? "span" : name)));
   }
   function draw(isDue) {
     for (const panel of panels) {
@@ -280,7 +280,7 @@
   });
   window.addEventListener("hashchange", () => {
     const next = parse(location.hash);
-    apply(next, ["link"]);
+    apply(next);
     if (next.panel) visit(next.panel);
   });
 

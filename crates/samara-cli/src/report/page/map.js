@@ -18,6 +18,8 @@ const AddressMap = (() => {
     let image = null;
     let cursor = null;
     let marked = new Set();
+    // The page whose history is told.
+    let asked = null;
 
     const tooltip = el("div", { class: "tooltip", hidden: true });
     const status = Dom.announcer();
@@ -121,6 +123,13 @@ const AddressMap = (() => {
           const x = Math.round(xOf(ns)) + 0.5;
           if (x >= MARGIN.left && x <= MARGIN.left + width + 1) context.strokeRect(x, 0, 0, height);
         }
+      }
+      const line = asked === null ? -1 : yOf(fold.height(asked + 0.5));
+      if (line >= 0 && line <= height) {
+        context.strokeStyle = Theme.colour("accent");
+        context.setLineDash([6, 4]);
+        context.strokeRect(MARGIN.left, line, width, 0);
+        context.setLineDash([]);
       }
       if (cursor) {
         context.strokeStyle = Theme.colour("fg");
@@ -358,6 +367,7 @@ const AddressMap = (() => {
       update(state, changed) {
         if (map.length === 0) return;
         marked = app.places();
+        asked = state.at;
         const wanted = state.space >= 0 && state.space < map.spaces.length ? state.space : Math.max(0, mostOf(map));
         const isNew = wanted !== space;
         if (isNew) load(wanted);
@@ -367,14 +377,12 @@ const AddressMap = (() => {
         if (changed.has("at") && state.at !== null) {
           const here = which.filter((r) => map.start[r] <= state.at && state.at < map.end[r]);
           const height = fold.height(state.at);
-          if (here.length > 0 && (height < view.low || height > view.high || changed.has("link")))
-            show(here[here.length - 1]);
+          if (here.length > 0 && (height < view.low || height > view.high)) show(here[here.length - 1]);
         }
         if (isNew || ["at", "span", "sites", "theme"].some((name) => changed.has(name))) draw();
         if (isNew || changed.has("at")) history.update(state.at);
         table.update();
       },
-      view: () => view,
     };
   }
 

@@ -94,7 +94,6 @@ const Timeline = (() => {
         onSelect: (from, to) => app.select(from, to),
       };
       const isOneProcess = shown.pid !== null || (m.trace.processes ?? []).length <= 1;
-      const line = highlighted(m, app.places(), bins, time.bin_ns);
       charts.push(
         Chart.create(boxes.areas, {
           ...common,
@@ -102,7 +101,6 @@ const Timeline = (() => {
           hasTimes: false,
           kinds: m.kinds,
           series: shown.areas,
-          lines: line ? [line] : [],
           limit: limitOf(m, shown, isOneProcess),
           steps: Chart.COUNTS,
           value: Dom.count,
@@ -122,7 +120,7 @@ const Timeline = (() => {
           Chart.create(boxes.calls, {
             ...common,
             height: 100,
-            lines: [Chart.held(total, bins)],
+            line: Chart.held(total, bins),
             steps: Chart.COUNTS,
             value: Dom.count,
           }),
@@ -211,15 +209,18 @@ const Timeline = (() => {
       content,
       update(state, changed) {
         if (bins === 0 || series.length === 0) return;
-        if (charts.length === 0 || ["series", "sites", "theme"].some((name) => changed.has(name))) {
+        if (changed.has("series") || changed.has("theme")) {
           which.select.value = String(series[state.series] ? state.series : 0);
           draw(state);
+          table.update();
+        }
+        if (["series", "theme", "sites"].some((name) => changed.has(name))) {
+          charts[0].draw(highlighted(m, app.places(), bins, time.bin_ns));
           const places = [...app.places()];
           line.textContent =
             places.length === 0
               ? ""
               : `The line is the areas of ${places.length === 1 ? Data.siteText(m, places[0]) : Dom.plural(places.length, "highlighted place")}.`;
-          table.update();
         }
         charts.forEach((chart) => chart.select(Data.isWhole(m, app.span) ? null : app.span));
       },
