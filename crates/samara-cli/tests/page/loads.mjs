@@ -54,11 +54,16 @@ test("without JavaScript the verdicts are there as text", async () => {
   await page.close();
 });
 
-test("the list of scripts is that of the directory, and none of them makes markup or code of text", () => {
+test("the lists of scripts are those of the directory and of the command, and none of them makes markup or code of text", () => {
   const files = readdirSync(PAGE)
     .filter((name) => name.endsWith(".js"))
     .map((name) => name.replace(/\.js$/, ""));
   assert.deepEqual([...SCRIPTS].sort(), files.sort());
+  const included = readFileSync(`${PAGE}../page.rs`, "utf8").matchAll(/include_str!\("page\/(\w+)\.js"\)/g);
+  assert.deepEqual(
+    [...included].map(([, name]) => name),
+    SCRIPTS,
+  );
   for (const name of SCRIPTS.filter((one) => one !== "uPlot")) {
     const source = readFileSync(`${PAGE}${name}.js`, "utf8");
     assert.doesNotMatch(
