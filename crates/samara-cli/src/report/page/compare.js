@@ -97,6 +97,7 @@ const Compare = (() => {
     const largest = (side) =>
       side.pid === undefined ? "" : `process ${side.pid} (${side.program}), after ${Dom.time(side.ns)}`;
     const content = [
+      Theme.legend(models[0].kinds),
       pair.node,
       diff
         ? el("p", {
