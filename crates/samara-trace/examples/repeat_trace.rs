@@ -1,7 +1,8 @@
-//! Writes a trace over and over, as one long trace, until it has so many events: to standard output.
-//! For measuring what reads traces. Each time the processes and spaces are new ones, later in time.
+//! Writes a trace over and over, as one long trace, until it has so many events: to standard
+//! output, for measuring what reads traces. Each time the spaces are new ones, later in time.
 //!
-//!     cargo run --release -p samara-trace --example repeat_trace -- t.samara 100000000 | samara report /dev/stdin
+//!     cargo build --release -p samara-trace --example repeat_trace
+//!     target/release/examples/repeat_trace t.samara 100000000 | samara report /dev/stdin
 
 use std::fs::File;
 use std::io::BufWriter;

@@ -57,7 +57,8 @@ impl Space {
             let found =
                 compare::compare(&mut self.model, &areas, reach::ALL, &unknown, &mut attempt.steps, &mut attempt.grown);
             if !attempt.steps.is_empty() {
-                self.report_learnt(who, "boundaries that no call explains".into(), &attempt.steps.clone(), journal);
+                let text = self.by_lost_calls().unwrap_or_else(|| "boundaries that no call explains".into());
+                self.report_learnt(who, text, &attempt.steps.clone(), journal);
             }
             self.report_grown(who, &attempt, journal);
             if self.rename(&areas) {

@@ -48,6 +48,14 @@ impl Space {
         self.write(event, journal);
     }
 
+    /// What explains a misfit where nothing that was seen does: calls whose returns were not seen,
+    /// if there are any. They explain one.
+    pub(super) fn by_lost_calls(&mut self) -> Option<String> {
+        let lost = std::mem::take(&mut self.lost);
+        let told = || format!("what calls did whose returns were not seen: {}", lost.join(", "));
+        (!lost.is_empty()).then(told)
+    }
+
     /// Reports that model and kernel differed, and that the kernel's view was taken over by
     /// `steps`. True where something explains the difference: then it is no `Difference`.
     pub(crate) fn report_misfit(
@@ -67,9 +75,7 @@ impl Space {
             self.report_learnt(who, "the kernel made an area for probes".into(), steps, journal);
             return true;
         }
-        let lost = std::mem::take(&mut self.lost);
-        if !lost.is_empty() {
-            let text = format!("what calls did whose returns were not seen: {}", lost.join(", "));
+        if let Some(text) = self.by_lost_calls() {
             self.report_learnt(who, text, steps, journal);
             return true;
         }
