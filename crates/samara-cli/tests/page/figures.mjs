@@ -61,6 +61,9 @@ test("boundaries are grouped by reason", async () => {
     assert.ok(groups[i].startsWith(`${reason} ${count(n)} bound`), groups[i]);
     assert.ok(groups[i].endsWith(` ${count(gone)} fewer areas`), groups[i]);
   });
+  // The first group is open: who made both sides, and who changed one of them.
+  const sides = (await rows(page, "#apart details")).slice(0, 2).map((row) => row.slice(0, 2));
+  assert.deepEqual(sides.map((row) => row.map((cell) => /changed by .*mprotect/.test(cell))), [[false, true], [true, false]]);
   await page.close();
 });
 

@@ -97,8 +97,8 @@ export function guards({ chunks = 2000, isWithStacks = true } = {}) {
     { call: "mmap", error: "EINVAL", count: 1, pid: 22097, areas: 7, ns: 21e6 },
   ];
   data.boundaries = [
-    { reasons: ["protection"], sites: [mmap, mprotect], count: chunks, would_go: chunks * 2 - 1 },
-    { reasons: ["protection"], sites: [mprotect, mmap], count: chunks - 1, would_go: 0 },
+    { reasons: ["protection"], sites: [mmap, mmap], changed: [-1, mprotect], count: chunks, would_go: chunks },
+    { reasons: ["protection"], sites: [mmap, mmap], changed: [mprotect, -1], count: chunks - 1, would_go: chunks - 1 },
     { reasons: ["backing", "offset"], sites: [exec, exec], count: 2, would_go: 0 },
     { reasons: ["accounting"], sites: [exec, -1], count: 1, would_go: 1 },
   ];

@@ -35,6 +35,13 @@ const Boundaries = (() => {
     const sorted = [...groups.values()].sort((a, b) => b.count - a.count);
     const boxes = new Map();
 
+    // Who made the area on one side of a boundary, and who changed it last.
+    function side(row, at) {
+      const made = app.siteLink(row.sites?.[at] ?? -1);
+      const changed = row.changed?.[at] ?? -1;
+      return changed < 0 ? made : el("div", {}, made, el("div", {}, "changed by ", app.siteLink(changed)));
+    }
+
     function details(group) {
       const rows = [...group.rows].sort((a, b) => b.count - a.count);
       const content = el("div", {});
@@ -61,8 +68,8 @@ const Boundaries = (() => {
           Dom.table(
             `Areas that touch, apart by ${group.key}`,
             [
-              { name: "lower area by", wide: true, of: (row) => app.siteLink(row.sites?.[0] ?? -1) },
-              { name: "upper area by", wide: true, of: (row) => app.siteLink(row.sites?.[1] ?? -1) },
+              { name: "lower area made by", wide: true, of: (row) => side(row, 0) },
+              { name: "upper area made by", wide: true, of: (row) => side(row, 1) },
               { name: "boundaries", number: true, of: (row) => Dom.count(row.count) },
               { name: "areas that would go", number: true, of: (row) => Dom.count(row.would_go) },
             ],
