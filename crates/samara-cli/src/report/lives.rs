@@ -55,7 +55,7 @@ pub(super) struct Space {
 pub(super) trait Witness {
     /// An area was like this until now.
     fn was(&mut self, space: u64, life: &Life, until_ns: u64);
-    /// An area lived until now; `None`: it still does, and the trace ends.
+    /// An area lived until now; `None`: until the trace ended, or the last process.
     fn lived(&mut self, life: &Life, until_ns: Option<u64>);
 }
 
@@ -120,9 +120,11 @@ impl Lives {
     /// Ends the areas of a space.
     fn end(&mut self, number: u64, ns: u64, witness: &mut impl Witness) {
         let Some(space) = self.spaces.remove(&number) else { return };
+        // What the last process leaves was never given back.
+        let until = (!self.spaces.is_empty()).then_some(ns);
         for life in space.areas.values() {
             witness.was(number, life, ns);
-            witness.lived(life, Some(ns));
+            witness.lived(life, until);
         }
         for (all, was) in self.size.iter_mut().zip(&space.size) {
             *all = (all.0 - was.0, all.1.wrapping_sub(was.1));

@@ -83,7 +83,7 @@ fn the_first_screen_names_the_cause() {
             assert!(output.status.success(), "{}", said(&output));
             stderr(&output)
         };
-        // A leak is what goes on in each quarter of the time, and the machine may stand still for one.
+        // A leak goes on in each quarter of the time, and the machine may stand still for one.
         let mut screens = std::iter::repeat_with(recorded).take(5);
         let is_right = |screen: &String| !cause.starts_with("never unmapped") || screen.contains(cause);
         let screen = screens.by_ref().find(is_right).unwrap_or_default();

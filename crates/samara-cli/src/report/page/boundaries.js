@@ -52,7 +52,7 @@ const Boundaries = (() => {
           "summary",
           {},
           el("strong", { text: group.key }),
-          ` ${Dom.plural(group.count, "boundary").replace("boundarys", "boundaries")}; without it there would be ${Dom.count(group.wouldGo)} fewer areas`,
+          ` ${Dom.plural(group.count, "boundary").replace("boundarys", "boundaries")}${group.wouldGo > 0 ? `; without it there would be ${Dom.count(group.wouldGo)} fewer areas` : ""}`,
         ),
         ...group.reasons
           .filter((reason) => REASONS[reason])

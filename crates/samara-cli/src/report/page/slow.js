@@ -103,7 +103,7 @@ const Slow = (() => {
             },
             { name: "event", number: true, of: (call) => Dom.count(call.event) },
             { name: "overlapped", of: (call) => (call.overlapped ? "~ with another call" : "") },
-            { name: "lock, by a model of Linux", wide: true, of: (call) => call.lock ?? "" },
+            { name: "lock, by a model of Linux", of: (call) => call.lock ?? "" },
             {
               name: "place",
               wide: true,
