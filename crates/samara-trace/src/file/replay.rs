@@ -340,8 +340,8 @@ impl Replay {
         }
     }
 
-    /// Whether a space has a single user left.
-    pub(crate) fn is_last_user(&self, space: u64) -> bool {
+    /// Whether a space has a single user left, so that the space ends with it.
+    pub fn is_last_user(&self, space: u64) -> bool {
         self.spaces.get(&space).is_some_and(|space| space.users == 1)
     }
 

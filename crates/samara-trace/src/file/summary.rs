@@ -40,6 +40,8 @@ pub struct Tally {
     /// The stacks and names that were defined, and whether one could not be read.
     defined: (Stacks, bool),
     origins: Origins,
+    /// The site of the last event.
+    site: Option<u32>,
     processes: BTreeMap<u32, ProcessTotals>,
     /// The only processes whose spaces are told of; all, if it is empty.
     only: BTreeSet<u32>,
@@ -294,7 +296,7 @@ impl Tally {
             self.totals.lost = Some(error.to_string());
             return;
         }
-        self.origins.apply(event, &self.replay);
+        self.site = self.origins.apply(event, &self.replay);
         if how == As::Skipped {
             self.skipped = Some(self.totals.wall_ns);
             return;
@@ -371,9 +373,10 @@ impl Tally {
         self.origins.sites()
     }
 
-    /// The site of the event that was added last: see [`Origins::site_of_last`].
+    /// The number of the site that counts the event that was added last, if one does: see
+    /// [`Origins::apply`].
     pub fn site_of_last(&self) -> Option<u32> {
-        self.origins.site_of_last()
+        self.site
     }
 
     /// The call stacks that were defined so far. Their functions are named at the end of a trace.

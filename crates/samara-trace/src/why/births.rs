@@ -111,8 +111,6 @@ pub struct Origins {
     names: usize,
     pieces: usize,
     is_lost: bool,
-    /// The site of the last event.
-    last: Option<u32>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -129,29 +127,30 @@ impl Default for Origins {
         // It stands for all those beyond the limit.
         let others = Site::new(EventKind::Call, 0);
         let (spaces, known) = (BTreeMap::new(), BTreeMap::new());
-        Origins { spaces, sites: vec![others], known, names: 0, pieces: 0, is_lost: false, last: None }
+        Origins { spaces, sites: vec![others], known, names: 0, pieces: 0, is_lost: false }
     }
 }
 
 impl Origins {
-    /// Moves forward by one event, which `replay` has applied already.
-    pub fn apply(&mut self, event: &Event, replay: &Replay) {
-        self.last = None;
+    /// Moves forward by one event, which `replay` has applied already. Returns the number of the
+    /// site that counts the event; `None` for events that have no site, and where
+    /// [`is_lost`](Origins::is_lost).
+    pub fn apply(&mut self, event: &Event, replay: &Replay) -> Option<u32> {
         if self.is_lost || event.kind.defines() {
-            return;
+            return None;
         }
         match event.kind {
             EventKind::Thread | EventKind::Share => {
                 if let Some(threads) = self.spaces.get_mut(&event.space).and_then(|births| births.threads.as_mut()) {
                     *threads += 1;
                 }
-                return;
+                return None;
             }
             EventKind::Exit | EventKind::Checked => {
                 if replay.space(event.space).is_none() {
                     self.forget(event.space);
                 }
-                return;
+                return None;
             }
             EventKind::Exec => {
                 let ended: Vec<u64> = self.spaces.keys().copied().filter(|id| replay.space(*id).is_none()).collect();
@@ -160,7 +159,6 @@ impl Origins {
             _ => {}
         }
         let site = self.site(event, replay.space(event.space));
-        self.last = Some(site);
         let act = Act { site, event: event.seq, ns: event.exit_ns };
         let done = match event.kind {
             EventKind::Exec | EventKind::Found => {
@@ -182,17 +180,18 @@ impl Origins {
             self.is_lost = true;
             (self.spaces, self.pieces) = (BTreeMap::new(), 0);
         }
+        Some(site)
+    }
+
+    /// The site that mapped the memory at an address of a space. `None`: nothing is there, or it is
+    /// not known. O(log n).
+    pub fn maker(&self, space: u64, address: u64) -> Option<u32> {
+        Some(self.spaces.get(&space)?.pieces.get(address)?.1.made.site)
     }
 
     /// Whether there was more than can be followed. Nothing is known of any space then.
     pub fn is_lost(&self) -> bool {
         self.is_lost
-    }
-
-    /// The site of the event that was applied last, by its number: of a call, a fork, a start or a
-    /// change without a call.
-    pub fn site_of_last(&self) -> Option<u32> {
-        self.last
     }
 
     /// All sites, by their numbers. The first one stands for all those beyond the 65,535th.

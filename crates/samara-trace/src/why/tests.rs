@@ -388,3 +388,20 @@ fn no_huge_page_fits() {
     let moved = world.why();
     assert_eq!(moved.verdicts.iter().find(|v| v.kind == VerdictKind::NoHugePage).unwrap().areas, 10);
 }
+
+/// The site of an event is told as it is applied, and memory keeps the one that mapped it.
+#[test]
+fn memory_has_the_site_that_mapped_it() {
+    let mut world = World::new();
+    world.map(100, 110, 3);
+    world.protect(103, 104, 0);
+    world.unmap(105, 106);
+    let site = |page| world.origins.maker(0, page * PAGE).and_then(|site| world.origins.sites()[site as usize].nr);
+    assert_eq!([100, 103, 104, 109].map(site), [Some(MMAP); 4]);
+    assert_eq!([99, 105, 110].map(site), [None; 3]);
+    assert_eq!(world.origins.maker(1, 100 * PAGE), None);
+    let advice = Event { nr: Some(MADVISE), ..Event::new(world.seq, EventKind::Call) };
+    let number = world.origins.apply(&advice, &world.replay).unwrap();
+    assert_eq!(world.origins.sites()[number as usize].nr, Some(MADVISE));
+    assert_eq!(world.origins.apply(&Event::new(9, EventKind::Exit), &world.replay), None);
+}
