@@ -244,6 +244,10 @@ fn all(bytes: &[u8]) {
     let mut out = Vec::new();
     drop(testing::stacks(bytes, &mut out));
     harmless(&anstream::adapter::strip_bytes(&out).into_vec());
+    let dir = std::env::temp_dir().join(format!("samara-fuzz-{}", std::process::id()));
+    let (said, took) = peak(|| std::fs::create_dir_all(&dir).map(|()| testing::exported(bytes, &dir)));
+    held("export", took);
+    drop((said, std::fs::remove_dir_all(&dir)));
 }
 
 fuzz_target!(|bytes: &[u8]| {

@@ -12,8 +12,10 @@ use samara_trace::again::Rule;
 use samara_trace::{Fault, Follow, Policy, Signal};
 
 mod explain;
+mod export;
 
 pub(crate) use explain::{DiffOf, ReportOf, Top, Weight, WhyOf};
+pub(crate) use export::{ExportOf, FleetOf, Query};
 
 use crate::fail_if::FailIf;
 use crate::moment::Moment;
@@ -36,6 +38,8 @@ Examples:
   samara who python3-4711.samara 7f8a398c3000  the history of an address
   samara why python3-4711.samara               why there are so many areas, and which calls made them
   samara diff old.samara new.samara            what grew from one recording to another
+  samara export python3-4711.samara --csv      for other tools: CSV, pprof, Firefox, Perfetto, Parquet
+  samara fleet DIR                             what grew among many programs and machines
   samara replay python3-4711.samara            its calls again on the model, as they were or by other rules
   samara top -- ./app                          what a program does to its areas, live
   samara inspect 4711                          what the areas of a process that runs are
@@ -57,6 +61,8 @@ pub(crate) enum Command {
     Why(WhyOf),
     Diff(DiffOf),
     Report(ReportOf),
+    Export(ExportOf),
+    Fleet(FleetOf),
     Replay(ReplayOf),
     Top(Top),
     Inspect(Inspect),

@@ -7,6 +7,7 @@ mod cli;
 mod commands;
 mod diff;
 mod exit;
+mod export;
 mod fail_if;
 mod format;
 mod json;

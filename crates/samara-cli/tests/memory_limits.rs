@@ -25,6 +25,8 @@ const READER: usize = MAX_READER_MEMORY as usize;
 const REPLAY: usize = MAX_REPLAY_MEMORY as usize;
 const ORIGINS: usize = MAX_ORIGINS_MEMORY as usize;
 const STACKS: usize = MAX_STACKS_MEMORY as usize;
+/// What the formats of an export may take: the bounds of all areas of an event, and rows.
+const EXPORT: usize = 400 * MIB;
 /// What everything else may take: buffers of the output, a summary.
 const REST: usize = 16 * MIB;
 
@@ -110,21 +112,27 @@ fn bounded(what: &str, bytes: &[u8]) -> Result<(), String> {
     }
     let (_, lines) = peak(|| testing::events(bytes, false, &mut Printed::default()));
     let (_, json) = peak(|| testing::events(bytes, true, &mut Printed::default()));
+    let dir = tempfile::tempdir().unwrap();
+    // Two million events in five formats take two minutes, and no more memory than others.
+    let exports = !["processes", "programs"].contains(&what);
+    let (_, export) = peak(|| exports.then(|| testing::exported(bytes, dir.path())));
     let mib = |bytes: usize| bytes / MIB;
     println!(
-        "{what}: {} KiB of file; MiB at most: reader {}, replay {}, summary {}, show {}, events {}, events --json {}; {shown:.200?}",
+        "{what}: {} KiB of file; MiB at most: reader {}, replay {}, summary {}, show {}, events {}, events --json {}, export {}; {shown:.200?}",
         bytes.len() >> 10,
         mib(reader),
         mib(replay),
         mib(tally),
         mib(most),
         mib(lines),
-        mib(json)
+        mib(json),
+        mib(export)
     );
     assert!(reader <= READER, "{what}: reading took {reader} bytes");
     assert!(lines.max(json) <= READER + REPLAY + REST, "{what}: events took {lines} bytes, events --json {json}");
     assert!(replay.max(most) <= READER + REPLAY + REST, "{what}: {replay}, {most} bytes");
     assert!(tally <= READER + REPLAY + ORIGINS + REST, "{what}: {tally} bytes");
+    assert!(export <= READER + REPLAY + ORIGINS + STACKS + EXPORT, "{what}: export took {export} bytes");
     shown
 }
 

@@ -4,7 +4,9 @@ mod check;
 mod completions;
 mod diff;
 mod events;
+mod export;
 mod files;
+mod fleet;
 mod inspect;
 mod replay;
 mod report;
@@ -48,6 +50,8 @@ pub fn run() -> ExitCode {
         Command::Why(args) => why::run(&args),
         Command::Diff(args) => diff::run(&args),
         Command::Report(args) => report::run(&args),
+        Command::Export(args) => export::run(&args),
+        Command::Fleet(args) => fleet::run(&args),
         Command::Replay(args) => replay::run(&args),
         Command::Top(args) => top::run(&args),
         Command::Inspect(args) => inspect::run(&args),

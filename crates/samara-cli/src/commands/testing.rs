@@ -3,6 +3,7 @@
 #![doc(hidden)]
 
 use std::io::{self, Read, Write};
+use std::path::Path;
 
 use clap::ValueEnum;
 use samara_trace::file::{FileError, Stacks, TraceReader};
@@ -12,9 +13,11 @@ use super::show::{Stop, Wanted};
 use super::{events, show, summary, why};
 use crate::cli::{Only, Weight};
 use crate::diff::{Diff, Side};
+use crate::export::{self, About, Csv, Firefox, Format, Parquet, Perfetto, Pprof, Target};
 use crate::json::Recorded;
 use crate::moment::Moment;
 use crate::output::clean_json;
+use crate::output_file::Output;
 use crate::why::Sites;
 
 /// Writes what `samara show` prints. The error is its message.
@@ -127,6 +130,39 @@ pub fn page(input: impl Read) -> Result<String, String> {
     let (trace, _) = super::report::gather_from(reader, "t.samara".to_owned(), 0);
     let traces = [trace];
     crate::report::html(&traces, &crate::report::json(&traces, None))
+}
+
+/// Writes what `samara export` writes in all formats, but for lines, to files in `dir`.
+///
+/// # Errors
+/// The trace cannot be read to its end.
+pub fn exported(input: impl Read + Clone, dir: &Path) -> Result<(), String> {
+    let open = || TraceReader::new(input.clone()).map_err(|error| error.to_string());
+    let reader = open()?;
+    let header = reader.header().clone();
+    let about = About { header: &header, began_ns: 1, resident: true };
+    let named = export::named(open()?).map_err(|error| error.to_string())?;
+    let paths = ["csv", "pprof", "json.gz", "perfetto", "parquet"].map(|name| dir.join(format!("t.{name}")));
+    let make = |path: &Path| -> io::Result<Box<dyn Format>> {
+        let output = || Output::create(path);
+        Ok(match path.extension().and_then(|name| name.to_str()) {
+            Some("csv") => Box::new(Csv::new(output()?)?),
+            Some("pprof") => Box::new(Pprof::new(output()?, about, false)?),
+            Some("gz") => Box::new(Firefox::new(output()?, path, about)?),
+            Some("perfetto") => Box::new(Perfetto::new(output()?, about)?),
+            _ => Box::new(Parquet::new(path, "host", about)?),
+        })
+    };
+    let mut targets = Vec::new();
+    for path in &paths {
+        targets.push(Target { path, format: make(path).map_err(|error| error.to_string())? });
+    }
+    let walked = export::walk(reader, &named.stacks, None, &mut targets).map_err(|(_, error)| error.to_string())?;
+    let sites = Sites::new(walked.origins.sites(), &named.stacks);
+    for target in targets {
+        target.format.finish(sites).map_err(|error| error.to_string())?;
+    }
+    walked.damage.map_or(Ok(()), |damage| Err(damage.to_string()))
 }
 
 /// The line that `trace` prints for a program's words, and the words as file names in its messages.

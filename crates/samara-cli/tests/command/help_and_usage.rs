@@ -21,6 +21,8 @@ fn help_texts() {
         &["why", "--help"],
         &["diff", "--help"],
         &["report", "--help"],
+        &["export", "--help"],
+        &["fleet", "--help"],
         &["replay", "--help"],
         &["top", "--help"],
         &["inspect", "--help"],

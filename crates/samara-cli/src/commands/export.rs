@@ -1,0 +1,155 @@
+//! `samara export TRACE`: writes a trace in the formats of other tools.
+
+use std::fs::Metadata;
+use std::io::{self, Write};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use samara_trace::file::{FileError, Header, name_text};
+
+use crate::cli::ExportOf;
+use crate::exit;
+use crate::export::{self, About, Csv, Firefox, Format, Named, Parquet, Perfetto, Pprof, Target};
+use crate::moment::{self, Moment};
+use crate::output::{error, shown};
+use crate::output_file::Output;
+use crate::why::{self, Sites};
+
+pub(crate) fn run(args: &ExportOf) -> ExitCode {
+    let done = check(args).and_then(|()| {
+        let folded = args.folded.as_deref().map_or(Ok(None), |path| fold(args, path))?;
+        Ok(stream(args)?.or(folded))
+    });
+    match done {
+        Ok(None) => ExitCode::SUCCESS,
+        Ok(Some(damage)) => super::unreadable(&args.file, &damage),
+        Err(code) => code,
+    }
+}
+
+/// The outputs, and whether each is text.
+fn outputs(args: &ExportOf) -> impl Iterator<Item = (&Path, bool)> {
+    let text = [&args.csv, &args.folded].into_iter().flatten().map(|path| (&**path, true));
+    let others = [&args.pprof, &args.firefox, &args.perfetto].into_iter().flatten().map(|path| (&**path, false));
+    text.chain(others)
+}
+
+/// Refuses outputs that would spoil one another, the trace or a terminal.
+fn check(args: &ExportOf) -> Result<(), ExitCode> {
+    let usage = |why: String| {
+        error(why);
+        Err(exit::USAGE.into())
+    };
+    let id = |path: &Path| path.metadata().ok().filter(Metadata::is_file).map(|file| (file.dev(), file.ino()));
+    let trace = id(&args.file);
+    let mut before: Vec<&Path> = Vec::new();
+    for (path, is_text) in outputs(args) {
+        if trace.is_some() && id(path) == trace {
+            return usage(format!("{} is the trace itself: give another file", shown(path)));
+        }
+        if before.iter().any(|other| *other == path || id(other).is_some_and(|other| id(path) == Some(other))) {
+            return usage(format!("two formats cannot be written to {}: give a file for each", shown(path)));
+        }
+        if !is_text && Output::is_terminal(path) {
+            return usage("this format is no text: give a file, or a pipe".to_owned());
+        }
+        before.push(path);
+    }
+    match args.file.metadata() {
+        Ok(file) if !file.is_file() => {
+            Err(super::failed(format!("{}: export reads the trace twice: give a file", shown(&args.file))))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn cannot_write(path: &Path, why: &io::Error) -> ExitCode {
+    let name = if path == Path::new("-") { "standard output".to_owned() } else { shown(path) };
+    super::failed(format!("cannot write to {name}: {why}"))
+}
+
+/// Writes the lines of `samara why --folded`. Returns why the trace cannot be read further.
+fn fold(args: &ExportOf, path: &Path) -> Result<Option<FileError>, ExitCode> {
+    let mut out = Output::create(path).map_err(|why| cannot_write(path, &why))?;
+    let looked = super::why::look(&args.file, args.at, None)?;
+    let Some((_, found)) = super::why::found(&looked.summary) else { return Err(exit::FAILED.into()) };
+    let lines = why::folded(found, Sites::of(&looked.summary), args.by);
+    let written = lines.iter().try_for_each(|(line, n)| writeln!(out, "{line} {n}")).and_then(|()| out.finish());
+    match written {
+        Err(why) if why.kind() != io::ErrorKind::BrokenPipe => Err(cannot_write(path, &why)),
+        _ => Ok(looked.damage),
+    }
+}
+
+/// Writes all other formats. Returns why the trace cannot be read further.
+fn stream(args: &ExportOf) -> Result<Option<FileError>, ExitCode> {
+    let wanted = [&args.csv, &args.pprof, &args.firefox, &args.perfetto, &args.parquet];
+    if wanted.iter().all(|path| path.is_none()) {
+        return Ok(None);
+    }
+    let (at, reader) = super::open_at(&args.file, args.at, None)?;
+    let header: Header = reader.header().clone();
+    let began_ns = moment::began(&header).unwrap_or(0);
+    let about = |resident| About { header: &header, began_ns, resident };
+    // A wrong name is told before the trace is read.
+    let open = |path: &'_ Option<PathBuf>| match path {
+        Some(path) => Output::create(path).map(Some).map_err(|why| cannot_write(path, &why)),
+        None => Ok(None),
+    };
+    let (csv, pprof) = (open(&args.csv)?, open(&args.pprof)?);
+    let (firefox, perfetto) = (open(&args.firefox)?, open(&args.perfetto)?);
+    let mut targets: Vec<Target<'_>> = Vec::new();
+    if let Some(dir) = &args.parquet {
+        let host = args.host.clone().unwrap_or_else(hostname);
+        targets.push(target(dir, Parquet::new(dir, &host, about(false)))?);
+    }
+    let Named { stacks, resident } = export::named(super::open(&args.file)?).map_err(|why| {
+        error(format!("{}: {why}", shown(&args.file)));
+        ExitCode::from(exit::DAMAGED)
+    })?;
+    if let Some((path, out)) = args.csv.as_deref().zip(csv) {
+        targets.push(target(path, Csv::new(out))?);
+    }
+    if let Some((path, out)) = args.pprof.as_deref().zip(pprof) {
+        targets.push(target(path, Pprof::new(out, about(resident), at.is_some()))?);
+    }
+    if let Some((path, out)) = args.firefox.as_deref().zip(firefox) {
+        targets.push(target(path, Firefox::new(out, path, about(resident)))?);
+    }
+    if let Some((path, out)) = args.perfetto.as_deref().zip(perfetto) {
+        targets.push(target(path, Perfetto::new(out, about(resident)))?);
+    }
+    let walked = export::walk(reader, &stacks, at, &mut targets).map_err(|(path, why)| cannot_write(path, &why))?;
+    // A number that no event has. (Where all readers went away not all were read.)
+    if let Some(Moment::Event(seq)) = at
+        && walked.damage.is_none()
+        && !targets.is_empty()
+        && walked.last.is_none_or(|last| last < seq)
+    {
+        let why = format!("{}: it has fewer events: give a lower number or a time", shown(&args.file));
+        return Err(super::failed(why));
+    }
+    let sites = Sites::new(walked.origins.sites(), &stacks);
+    for Target { path, format } in targets {
+        match format.finish(sites) {
+            Err(why) if why.kind() != io::ErrorKind::BrokenPipe => return Err(cannot_write(path, &why)),
+            _ => {}
+        }
+    }
+    if let Some(lost) = walked.lost {
+        error(format!("{}: {lost}: areas are missing from there on", shown(&args.file)));
+    }
+    Ok(walked.damage)
+}
+
+fn target(path: &Path, made: io::Result<impl Format + 'static>) -> Result<Target<'_>, ExitCode> {
+    let format = made.map_err(|why| cannot_write(path, &why))?;
+    Ok(Target { path, format: Box::new(format) })
+}
+
+/// The name of this machine.
+fn hostname() -> String {
+    let name = std::fs::read("/proc/sys/kernel/hostname").unwrap_or_default();
+    name_text(name.trim_ascii())
+}

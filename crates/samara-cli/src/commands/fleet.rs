@@ -1,0 +1,231 @@
+//! `samara fleet DIR`: puts questions to the traces of many programs and machines, by DuckDB.
+//!
+//! The SQL has no name in it that anybody else chose: DuckDB runs in the directory, and names in
+//! the files are data.
+
+use std::ffi::OsStr;
+use std::fmt::Write as _;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode, Output, Stdio};
+
+use clap::ValueEnum;
+use serde_json::{Map, Value};
+
+use crate::cli::{FleetOf, Query};
+use crate::output::{self, BOLD, DIM, clean, clean_json, shown, styled};
+
+/// What to do where there is no DuckDB.
+const INSTALL: &str = "samara fleet needs DuckDB: `pip install duckdb`, or the program duckdb (https://duckdb.org) in PATH, or --duckdb PATH";
+
+/// Runs a question by Python, whose module has no JSON of its own. The directory is entered after
+/// the module is there: a file in it must not be taken for the module.
+const PYTHON: &str = "\
+import duckdb, json, os, sys
+os.chdir(sys.argv[1])
+answer = duckdb.sql(sys.argv[2])
+print(json.dumps([dict(zip(answer.columns, row)) for row in answer.fetchall()], default=str))
+";
+
+pub(crate) fn run(args: &FleetOf) -> ExitCode {
+    let asked: Vec<Query> = match &args.query[..] {
+        [] => Query::value_variants().to_vec(),
+        some => some.to_vec(),
+    };
+    if args.sql {
+        let printed = output::styled_stdout(|out| {
+            asked.iter().try_for_each(|query| writeln!(out, "-- {}\n{};\n", name(*query), sql(*query, args.limit)))
+        });
+        return match printed {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(why) => super::failed(format!("cannot write to standard output: {why}")),
+        };
+    }
+    let answers = match answers(args, &asked) {
+        Ok(answers) => answers,
+        Err(why) => return super::failed(why),
+    };
+    let printed = output::styled_stdout(|out| match args.json {
+        true => {
+            let all: Map<String, Value> =
+                answers.into_iter().map(|(query, rows)| (name(query).replace('-', "_"), rows.into())).collect();
+            writeln!(out, "{}", clean_json(&format!("{:#}", Value::from(all))))
+        }
+        false => answers.iter().try_for_each(|(query, rows)| out.write_all(screen(*query, rows).as_bytes())),
+    });
+    match printed {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(why) => super::failed(format!("cannot write to standard output: {why}")),
+    }
+}
+
+fn name(query: Query) -> &'static str {
+    match query {
+        Query::Grew => "grew",
+        Query::NewStacks => "new-stacks",
+        Query::NearLimit => "near-limit",
+    }
+}
+
+fn title(query: Query) -> &'static str {
+    match query {
+        Query::Grew => "programs that grew, from one day to the next",
+        Query::NewStacks => "call stacks that are new on a program's latest day",
+        Query::NearLimit => "processes near the limit of areas",
+    }
+}
+
+/// The SQL of a question, for DuckDB in the directory of the files. `limit` is `vm.max_map_count`.
+fn sql(query: Query, limit: u64) -> String {
+    let table = |name: &str| {
+        format!("read_parquet('{name}/**/*.parquet', hive_partitioning = true, hive_types_autocast = false)")
+    };
+    match query {
+        Query::Grew => format!(
+            "WITH days AS (
+  SELECT host, program, day, max(areas_peak) AS areas, max(bytes_peak) AS bytes
+  FROM {}
+  GROUP BY host, program, day
+), steps AS (
+  SELECT *, areas - lag(areas) OVER by_day AS more_areas, bytes - lag(bytes) OVER by_day AS more_bytes,
+    lag(day) OVER by_day AS day_before, row_number() OVER (PARTITION BY host, program ORDER BY day DESC) AS age
+  FROM days
+  WINDOW by_day AS (PARTITION BY host, program ORDER BY day)
+)
+SELECT host, program, day_before, day, areas, more_areas, bytes, more_bytes
+FROM steps
+WHERE age = 1 AND more_areas > 0
+ORDER BY more_areas DESC, host, program
+LIMIT 100",
+            table("processes")
+        ),
+        Query::NewStacks => format!(
+            "WITH stacks AS (
+  SELECT program, day, functions || ';' || coalesce(call, kind) AS stack, made, areas, splits, calls
+  FROM {}
+  WHERE functions IS NOT NULL
+), days AS (
+  SELECT program, min(day) AS first_day, max(day) AS last_day FROM stacks GROUP BY program
+), since AS (
+  SELECT program, stack, min(day) AS day, sum(made)::BIGINT AS made, sum(areas)::BIGINT AS areas,
+    sum(splits)::BIGINT AS splits, sum(calls)::BIGINT AS calls
+  FROM stacks
+  GROUP BY program, stack
+)
+SELECT since.program, since.day, made, areas, splits, calls, stack
+FROM since JOIN days USING (program)
+WHERE since.day = last_day AND first_day < last_day
+ORDER BY made DESC, splits DESC, since.program, stack
+LIMIT 100",
+            table("stacks")
+        ),
+        Query::NearLimit => format!(
+            "SELECT host, program, day, trace, pid, areas_peak, round(100.0 * areas_peak / {limit}, 1)::DOUBLE AS percent
+FROM {}
+WHERE areas_peak >= 0.9 * {limit}
+ORDER BY areas_peak DESC, host, program, day, pid
+LIMIT 100",
+            table("processes")
+        ),
+    }
+}
+
+/// A program that answers.
+enum Engine {
+    Duckdb(PathBuf),
+    Python,
+}
+
+impl Engine {
+    /// Runs a question in the directory. The answer is JSON, or an error of the program.
+    fn ask(&self, dir: &Path, sql: &str) -> io::Result<Output> {
+        let mut command = match self {
+            Engine::Duckdb(program) => {
+                let mut command = Command::new(program);
+                command.args(["-init", "/dev/null", "-json", "-c", sql]).current_dir(dir);
+                command
+            }
+            Engine::Python => {
+                let mut command = Command::new("python3");
+                command.args(["-c", PYTHON]).args([dir.as_os_str(), OsStr::new(sql)]);
+                command
+            }
+        };
+        command.stdin(Stdio::null()).output()
+    }
+}
+
+type Answers = Vec<(Query, Vec<Value>)>;
+
+fn answers(args: &FleetOf, asked: &[Query]) -> Result<Answers, String> {
+    for table in ["processes", "stacks"] {
+        if !args.dir.join(table).is_dir() {
+            let dir = shown(&args.dir);
+            return Err(format!("{dir} has no {table}: write traces there with samara export TRACE --parquet {dir}"));
+        }
+    }
+    // A name without directories is looked for in PATH; any other is relative to where samara runs.
+    let given = |path: &PathBuf| match path.components().count() {
+        0 | 1 => Ok(path.clone()),
+        _ => path.canonicalize().map_err(|why| format!("cannot run {}: {why}", shown(path))),
+    };
+    let engines = match &args.duckdb {
+        Some(path) => vec![Engine::Duckdb(given(path)?)],
+        None => vec![Engine::Duckdb("duckdb".into()), Engine::Python],
+    };
+    let engine = engines.iter().find(|engine| engine.ask(&args.dir, "SELECT 1").is_ok_and(|got| got.status.success()));
+    let Some(engine) = engine else {
+        return Err(match &args.duckdb {
+            Some(path) => format!("{} does not answer as duckdb does: {INSTALL}", shown(path)),
+            None => format!("there is neither duckdb nor a python3 with its module: {INSTALL}"),
+        });
+    };
+    let answer = |query: &Query| {
+        let got =
+            engine.ask(&args.dir, &sql(*query, args.limit)).map_err(|why| format!("DuckDB cannot be run: {why}"))?;
+        let said = String::from_utf8_lossy(&got.stderr);
+        if !got.status.success() {
+            return Err(format!("DuckDB failed at {}: {}", name(*query), said.trim()));
+        }
+        // The program prints nothing where there is no row.
+        let text = got.stdout.trim_ascii();
+        let rows = if text.is_empty() { Ok(Vec::new()) } else { serde_json::from_slice(text) };
+        rows.map(|rows| (*query, rows)).map_err(|why| format!("DuckDB's answer to {} is no JSON: {why}", name(*query)))
+    };
+    asked.iter().map(answer).collect()
+}
+
+/// The rows as a table.
+fn screen(query: Query, rows: &[Value]) -> String {
+    let mut out = format!("{}\n", styled(BOLD, title(query)));
+    let columns: Vec<&String> = rows.first().and_then(Value::as_object).into_iter().flat_map(Map::keys).collect();
+    if columns.is_empty() {
+        return out + "  none\n\n";
+    }
+    let cell = |row: &Value, column: &String| match &row[column] {
+        Value::Null => String::new(),
+        Value::String(text) => clean(text),
+        other => other.to_string(),
+    };
+    let width = |column: &&String| {
+        let cells = rows.iter().map(|row| cell(row, column).chars().count());
+        cells.chain([column.chars().count()]).max().unwrap_or(0)
+    };
+    let widths: Vec<usize> = columns.iter().map(width).collect();
+    // Numbers stand to the right.
+    let is_number: Vec<bool> = columns.iter().map(|column| rows.iter().all(|row| row[*column].is_number())).collect();
+    let mut line = |cells: Vec<String>, is_head: bool| {
+        let padded = cells.iter().zip(&widths).zip(&is_number).map(|((cell, width), number)| match number {
+            true => format!("{cell:>width$}"),
+            false => format!("{cell:<width$}"),
+        });
+        let text = padded.collect::<Vec<_>>().join("  ");
+        let text = text.trim_end();
+        // Writing to a string cannot fail.
+        let _ = writeln!(out, "  {}", if is_head { styled(DIM, text) } else { text.to_owned() });
+    };
+    line(columns.iter().map(|column| (*column).clone()).collect(), true);
+    rows.iter().for_each(|row| line(columns.iter().map(|column| cell(row, column)).collect(), false));
+    out.push('\n');
+    out
+}

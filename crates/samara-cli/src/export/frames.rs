@@ -1,0 +1,76 @@
+//! The call stack of a site as functions, each with its place in the source and in its file. Text
+//! that a program chose is escaped. Knows nothing of formats.
+
+use samara_trace::file::{Frame, Function, StackEnd, Stacks};
+use samara_trace::why::Site;
+
+use crate::line;
+use crate::output::clean;
+use crate::why::Sites;
+
+/// A function of a call stack.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Entry {
+    pub(crate) name: String,
+    /// Its source file and the line there, if they are known.
+    pub(crate) file: String,
+    pub(crate) line: u32,
+    /// The frame that it is in. `None`: it is a call, or says that functions are missing.
+    pub(crate) frame: Option<Frame>,
+    /// How many functions of the same frame it is inlined into.
+    pub(crate) depth: u32,
+}
+
+impl Entry {
+    pub(crate) fn word(name: String) -> Entry {
+        Entry { name, file: String::new(), line: 0, frame: None, depth: 0 }
+    }
+}
+
+/// The functions of a site, the outermost first, and then what was called.
+pub(crate) fn entries(sites: Sites<'_>, site: &Site) -> Vec<Entry> {
+    let mut all = Vec::new();
+    let stack = sites.stack(site);
+    if let Some(stack) = stack {
+        match stack.end {
+            StackEnd::First => {}
+            StackEnd::Cut => all.push(Entry::word("[more]".to_owned())),
+            StackEnd::Lost => all.push(Entry::word("[unknown]".to_owned())),
+        }
+        for frame in stack.frames.iter().rev() {
+            all.extend(functions(sites.stacks(), frame));
+        }
+    }
+    all.push(call(sites, site));
+    all
+}
+
+/// What a site calls: by its name, or, where no stack tells calls apart, with its arguments.
+pub(crate) fn call(sites: Sites<'_>, site: &Site) -> Entry {
+    Entry::word(match site.nr.filter(|_| sites.stack(site).is_some()) {
+        Some(nr) => line::name(nr),
+        None => sites.text(site),
+    })
+}
+
+/// The functions of a frame, the outermost first. There is at least one.
+pub(crate) fn functions(stacks: &Stacks, frame: &Frame) -> Vec<Entry> {
+    let guessed = if frame.guessed { "? " } else { "" };
+    let named: Vec<&Function> =
+        stacks.functions(frame).iter().rev().filter(|function| !function.name.is_empty()).collect();
+    let entry = |depth: usize, name: &str, place: &str| {
+        let (file, line) = place.rsplit_once(':').unwrap_or((place, ""));
+        let line: Option<u32> = line.parse().ok();
+        Entry {
+            name: format!("{guessed}{}", clean(name)),
+            file: clean(if line.is_some() { file } else { place }),
+            line: line.unwrap_or(0),
+            frame: Some(*frame),
+            depth: depth as u32,
+        }
+    };
+    if named.is_empty() {
+        return stacks.names(frame).iter().map(|name| entry(0, name, "")).collect();
+    }
+    named.iter().enumerate().map(|(depth, function)| entry(depth, &function.name, &function.place)).collect()
+}
