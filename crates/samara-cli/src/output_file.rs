@@ -46,6 +46,7 @@ impl Output {
         let unnamed = File::options().write(true).mode(0o666).custom_flags(OFlag::O_TMPFILE.bits()).open(dir);
         let to = match unnamed {
             Ok(file) => To::Unnamed(BufWriter::with_capacity(1 << 16, file), path),
+            Err(why) if matches!(why.kind(), ErrorKind::NotFound | ErrorKind::PermissionDenied) => return Err(why),
             Err(_) => {
                 let file = part().permissions(Permissions::from_mode(0o666)).tempfile_in(dir)?;
                 To::Named(BufWriter::with_capacity(1 << 16, file), path)

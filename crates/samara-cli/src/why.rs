@@ -26,6 +26,8 @@ const SITES: usize = 8;
 const SMALL_PART: u64 = 100;
 /// Functions shown of a stack.
 const FUNCTIONS: usize = 5;
+/// Places with memory that JSON tells of, those with the most areas.
+const PLACES: usize = 1000;
 /// Libraries that are between a program and the kernel: beginnings of their files' names.
 const BETWEEN: [&str; 5] = ["libc.so", "libc-", "ld-linux", "ld-musl", "libpthread"];
 
@@ -318,8 +320,10 @@ pub(crate) fn parts(why: &Why, sites: Sites<'_>) -> Value {
         })
     };
     let held = held(why);
+    // A trace may have 65,535 places, and stacks of 512 functions.
+    let (told, left_out) = why.holdings.split_at(why.holdings.len().min(PLACES));
     let mut named: Vec<u32> = why.verdicts.iter().flat_map(|v| v.parts.iter().map(|part| part.site)).collect();
-    named.extend(why.holdings.iter().map(|holding| holding.site));
+    named.extend(told.iter().map(|holding| holding.site));
     let pair = |b: &Between| b.makers.map(|makers| [makers.0, makers.1]).into_iter().flatten();
     let changers = |b: &Between| b.changers.0.into_iter().chain(b.changers.1);
     named.extend(why.boundaries.iter().flat_map(|b| pair(b).chain(changers(b))));
@@ -356,6 +360,7 @@ pub(crate) fn parts(why: &Why, sites: Sites<'_>) -> Value {
         "verdicts": why.verdicts.iter().map(verdict).collect::<Vec<_>>(),
         "boundaries": boundaries(why),
         "sites": named.iter().filter_map(site).collect::<Vec<_>>(),
+        "sites_left_out": left_out.len(),
     })
 }
 

@@ -29,6 +29,8 @@ const STACKS: usize = MAX_STACKS_MEMORY as usize;
 const EXPORT: usize = 400 * MIB;
 /// What everything else may take: buffers of the output, a summary.
 const REST: usize = 16 * MIB;
+/// What a page shows, as values and as text. (The areas of all spaces are kept a second time.)
+const PAGE: usize = 160 * MIB;
 
 fn area(i: u64, name: &str) -> AreaRecord {
     let start = 0x1000 + i * 0x2000;
@@ -112,13 +114,15 @@ fn bounded(what: &str, bytes: &[u8]) -> Result<(), String> {
     }
     let (_, lines) = peak(|| testing::events(bytes, false, &mut Printed::default()));
     let (_, json) = peak(|| testing::events(bytes, true, &mut Printed::default()));
+    let (page, report) = peak(|| testing::page(bytes));
+    let page = page.map_or(0, |page| page.len());
     let dir = tempfile::tempdir().unwrap();
     // Two million events in five formats take two minutes, and no more memory than others.
     let exports = !["processes", "programs"].contains(&what);
     let (_, export) = peak(|| exports.then(|| testing::exported(bytes, dir.path())));
     let mib = |bytes: usize| bytes / MIB;
     println!(
-        "{what}: {} KiB of file; MiB at most: reader {}, replay {}, summary {}, show {}, events {}, events --json {}, export {}; {shown:.200?}",
+        "{what}: {} KiB of file; MiB at most: reader {}, replay {}, summary {}, show {}, events {}, events --json {}, report {} ({} KiB of page), export {}; {shown:.200?}",
         bytes.len() >> 10,
         mib(reader),
         mib(replay),
@@ -126,8 +130,12 @@ fn bounded(what: &str, bytes: &[u8]) -> Result<(), String> {
         mib(most),
         mib(lines),
         mib(json),
+        mib(report),
+        page >> 10,
         mib(export)
     );
+    assert!(page <= 8 * MIB, "{what}: {page} bytes of page");
+    assert!(report <= READER + 2 * REPLAY + ORIGINS + PAGE, "{what}: report took {report} bytes");
     assert!(reader <= READER, "{what}: reading took {reader} bytes");
     assert!(lines.max(json) <= READER + REPLAY + REST, "{what}: events took {lines} bytes, events --json {json}");
     assert!(replay.max(most) <= READER + REPLAY + REST, "{what}: {replay}, {most} bytes");

@@ -159,7 +159,8 @@ pub struct Running {
 /// the signal. A call that is in the kernel at the start is recorded when it returns: its effect
 /// comes with its own event, whose `entry_ns` lies before the start. The areas of `Found` are those
 /// before it; those of a process in which no call is in the kernel are compared with
-/// `/proc/PID/maps` first. A call that is in the kernel at the stop is not recorded. A space in
+/// `/proc/PID/maps` first. A call that is in the kernel at the stop is not recorded, nor those
+/// that returned beside it and whose effect is not known yet. A space in
 /// which none is, is compared with `/proc/PID/maps` then
 /// ([`EventKind::Checked`](crate::event::EventKind::Checked)); a note tells of the others.
 ///

@@ -127,6 +127,16 @@ fn only_of(only: &Only, path: &Path, header: &Header) -> Result<Only, ExitCode> 
         let why = "--from and --to take an event's number or a time: samara show FILE --at peak";
         return Err(failed(why.to_owned()));
     }
+    let reversed = match (only.from, only.to) {
+        (Some(Moment::Time(from)), Some(Moment::Time(to))) | (Some(Moment::Clock(from)), Some(Moment::Clock(to))) => {
+            from > to
+        }
+        (Some(Moment::Event(from)), Some(Moment::Event(to))) => from > to,
+        _ => false,
+    };
+    if reversed {
+        return Err(failed("--from is after --to: nothing is between them".to_owned()));
+    }
     let on_trace = |at: Option<Moment>| at.map(|at| on(path, at, header)).transpose();
     Ok(Only { from: on_trace(only.from)?, to: on_trace(only.to)?, ..only.clone() })
 }

@@ -1,7 +1,8 @@
 //! `samara report TRACE`: one page that shows what a program did to its address space, and why.
 
-use std::io::{Read, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -17,17 +18,25 @@ use crate::report::{self, Picture, Trace};
 
 pub(crate) fn run(args: &ReportOf) -> ExitCode {
     let files: Vec<&Path> = std::iter::once(&*args.file).chain(args.second.as_deref()).collect();
-    report(&files, (!args.json).then_some(&*args.output))
+    report(&files, (!args.json).then_some(&*args.output), false)
 }
 
 /// Writes the page of one trace or of two, or prints what it shows, and says what is wrong.
-pub(super) fn report(files: &[&Path], output: Option<&Path>) -> ExitCode {
-    let (mut traces, mut damaged) = (Vec::new(), None);
+pub(super) fn report(files: &[&Path], output: Option<&Path>, quiet: bool) -> ExitCode {
+    let id = |path: &Path| path.metadata().ok().filter(|file| file.is_file()).map(|file| (file.dev(), file.ino()));
+    if let Some(output) = output
+        && let Some(trace) = files.iter().find(|file| id(file).is_some() && id(file) == id(output))
+    {
+        return super::failed(format!("the page would replace the trace {}: give another file by -o", shown(trace)));
+    }
+    // A limit of file sizes is an error like any other.
+    let _ = signal_hook::flag::register(signal_hook::consts::SIGXFSZ, std::sync::Arc::default());
+    let (mut traces, mut damaged) = (Vec::new(), Vec::new());
     for file in files {
         match gather(file) {
             Ok((trace, damage)) => {
                 traces.push(trace);
-                damaged = damaged.or(damage.map(|damage| (file, damage)));
+                damaged.extend(damage.map(|damage| (*file, damage)));
             }
             Err(code) => return code,
         }
@@ -40,13 +49,16 @@ pub(super) fn report(files: &[&Path], output: Option<&Path>) -> ExitCode {
     let written = match output {
         None => output::styled_stdout(|out| writeln!(out, "{}", clean_json(&data.to_string())))
             .map_err(|error| format!("cannot write to standard output: {error}")),
-        Some(path) => report::html(&traces, &data).and_then(|page| write(path, &page)),
+        Some(path) => report::html(&traces, &data).and_then(|page| write(path, &page, quiet)),
     };
-    match (written, damaged) {
-        (Err(why), _) => super::failed(why),
-        (Ok(()), Some((file, damage))) => super::unreadable(file, &damage),
-        (Ok(()), None) => ExitCode::SUCCESS,
+    if let Err(why) = written {
+        return super::failed(why);
     }
+    let mut code = ExitCode::SUCCESS;
+    for (file, damage) in &damaged {
+        code = super::unreadable(file, damage);
+    }
+    code
 }
 
 /// Reads a trace. What is wrong with it, if it cannot be read to its end, comes with what could be.
@@ -83,13 +95,19 @@ fn side(trace: &Trace) -> Option<Side<'_>> {
 }
 
 /// Writes the page, whole or not at all.
-fn write(path: &Path, page: &str) -> Result<(), String> {
+fn write(path: &Path, page: &str, quiet: bool) -> Result<(), String> {
     let written = Output::create(path).and_then(|mut out| {
         out.write_all(page.as_bytes())?;
         out.finish()
     });
-    written.map_err(|error| format!("cannot write {}: {error}", shown(path)))?;
-    if path != Path::new("-") {
+    match written {
+        // A reader that closes a pipe has read enough.
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => {
+            return Err(format!("cannot write {}: {error}", shown(path)));
+        }
+        _ => {}
+    }
+    if path != Path::new("-") && !quiet {
         // If standard error is closed, nobody can be informed.
         let _ = writeln!(anstream::stderr(), "samara: wrote {}: open it in a browser", shown(path));
     }

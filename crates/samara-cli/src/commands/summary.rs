@@ -10,8 +10,9 @@ use samara_trace::file::{FileError, Header, Summary, Tally, TraceReader, name_te
 
 use crate::cli::{Only, SummaryOf};
 use crate::exit;
+use crate::format::time;
 use crate::json::{self, Recorded};
-use crate::output::{self, clean_json};
+use crate::output::{self, clean_json, shown};
 
 pub(crate) fn run(args: &SummaryOf) -> ExitCode {
     let reader = match super::open(&args.file) {
@@ -41,7 +42,16 @@ pub(crate) fn run(args: &SummaryOf) -> ExitCode {
     };
     let recorded = recorded(&read, early.as_deref(), base);
     let title = title(&header, &read, &only);
-    let summary = json::summary(&read.summary, &recorded);
+    if !only.pid.is_empty() && read.first.is_none() && read.damage.is_none() {
+        return super::failed(format!(
+            "{}: no event of process {} in that time: samara show says which there are",
+            shown(&args.file),
+            or(&only.pid)
+        ));
+    }
+    // Of many call stacks it is large.
+    let wanted = args.json || !args.fail_if.is_empty();
+    let summary = if wanted { json::summary(&read.summary, &recorded) } else { serde_json::Value::Null };
     let printed = output::styled_stdout(|out| match args.json {
         true => writeln!(out, "{}", clean_json(&format!("{summary:#}"))),
         false => write!(out, "{}", crate::summary::screen(&title, &read.summary, &recorded)),
@@ -69,6 +79,8 @@ pub(super) fn recorded<'a>(read: &Told, early: Option<&'a str>, base: Recorded<'
 /// What a trace says.
 pub(super) struct Told {
     pub(super) summary: Summary,
+    /// The first process of those that are asked for.
+    first: Option<u32>,
     /// Events in the file, as far as it can be read.
     events: u64,
     /// How the first process ended, and when.
@@ -82,8 +94,10 @@ pub(super) struct Told {
 /// is not left out, after it was added.
 pub(super) fn read<R: Read>(mut reader: TraceReader<R>, only: &Only, mut beside: impl FnMut(&Event, &Tally)) -> Told {
     let mut tally = only.pid.iter().fold(Tally::default(), |tally, pid| tally.only(*pid));
-    let (mut first, mut ended, mut damage) = (only.pid.first().copied(), None, None);
+    let (mut first, mut ended, mut damage) = (None, None, None);
     let (during, is_all, mut events, mut found) = (only.during(), only.is_all(), 0, false);
+    // Times in a file may be in any order: a time begins once, and ends once.
+    let (mut has_begun, mut has_ended) = (false, false);
     for event in &mut reader {
         let event = match event {
             Ok(event) => event,
@@ -95,15 +109,20 @@ pub(super) fn read<R: Read>(mut reader: TraceReader<R>, only: &Only, mut beside:
         events += 1;
         // What others refer to is at the end of a trace.
         if !event.kind.defines() {
-            if during.has_ended(&event) {
+            has_begun |= during.has_begun(&event);
+            has_ended |= during.has_ended(&event);
+            if has_ended {
                 continue;
             }
-            let is_first = *first.get_or_insert(event.pid) == event.pid;
+            if first.is_none() && (only.pid.is_empty() || only.pid.contains(&event.pid)) {
+                first = Some(event.pid);
+            }
+            let is_first = first == Some(event.pid);
             if is_first && event.kind == EventKind::Exit && ended.is_none() {
                 ended = Some((ExitStatus::from_raw(event.result as i32), event.exit_ns));
             }
             found |= event.kind == EventKind::Found;
-            if !during.has_begun(&event) {
+            if !has_begun {
                 tally.skip(&event);
                 continue;
             }
@@ -114,20 +133,28 @@ pub(super) fn read<R: Read>(mut reader: TraceReader<R>, only: &Only, mut beside:
         }
         beside(&event, &tally);
     }
-    Told { summary: tally.summary(), events, ended, found, damage }
+    Told { summary: tally.summary(), first, events, ended, found, damage }
 }
 
 /// The program, how it ended, and when it was recorded.
 pub(super) fn title(header: &Header, read: &Told, only: &Only) -> String {
     let program = super::trace::shown(&super::words(header));
-    let program = only.pid.first().map_or(program.clone(), |pid| format!("process {pid} of {program}"));
+    let program = match (&only.pid[..], read.first) {
+        ([], _) | (_, None) => program,
+        ([pid], _) => format!("process {pid} of {program}"),
+        (all, Some(first)) => format!("processes {} of {program}: the first, {first},", or(all)),
+    };
     let ended = match read.ended {
         Some((status, ns)) => crate::summary::ended(status, ns, read.summary.wall_ns),
         None if read.found && read.damage.is_none() && only.to.is_none() => {
-            crate::summary::detached(read.summary.wall_ns)
+            format!("was recorded until {}; what came later is not in the trace", time(read.summary.wall_ns))
         }
         None if only.to.is_some() => "had not ended".to_owned(),
         None => "did not end in this trace".to_owned(),
     };
     format!("{program} {ended}; recorded at {}", output::clean(&header.start_time))
+}
+
+fn or(pids: &[u32]) -> String {
+    pids.iter().map(u32::to_string).collect::<Vec<_>>().join(" or ")
 }

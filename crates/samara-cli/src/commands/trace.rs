@@ -112,7 +112,19 @@ fn recorded(
     record: impl FnOnce(&mut FileSink) -> Result<Outcome, RecordError>,
 ) -> Result<(Status, bool), ExitCode> {
     let path = args.outputs.output.as_deref().unwrap_or(default_path);
+    let page = args.report.then(|| page_of(path));
     let (sink, json) = files::open(Some(path), args.outputs.summary_json.as_deref(), words, left)?;
+    if let (Some(json), Some(page)) = (&json, &page)
+        && json.is(page)
+    {
+        error(format!(
+            "the page and the summary cannot be written to one file ({}): give two files; {left}",
+            crate::output::shown(page)
+        ));
+        sink.into_iter().for_each(|sink| sink.discard());
+        return Err(exit::USAGE.into());
+    }
+    keep_signals(args);
     if let (Some(sink), Some(bytes)) = (&sink, args.max_size) {
         sink.limit(bytes);
     }
@@ -121,8 +133,8 @@ fn recorded(
         Ok(outcome) => {
             let written = sink.finish();
             let fails = report(args, words, path, &outcome, written, json);
-            if args.report {
-                page(path);
+            if let Some(page) = page {
+                write_page(path, &page, args.outputs.quiet);
             }
             Ok((outcome.status, fails))
         }
@@ -188,19 +200,41 @@ fn report(
         let events = written.events;
         error(format!("{name}: the trace ends early, after {events} events: {why}; the program was not disturbed"));
     }
+    // Of many call stacks it is large.
+    if json.is_none() && args.fail_if.is_empty() {
+        return false;
+    }
     let summary = json::summary(&totals, &recorded);
     let fails = says_failure(&args.fail_if, &summary);
     files::write(json, &summary);
     fails
 }
 
-/// Writes the page of the trace beside it. Where that fails it is said, and the program's status
-/// counts.
-fn page(trace: &Path) {
+/// Where the page of a trace is written: beside it.
+fn page_of(trace: &Path) -> PathBuf {
+    let name = trace.file_name().unwrap_or_default().as_bytes();
+    let mut page = OsStr::from_bytes(name.strip_suffix(b".samara").unwrap_or(name)).to_owned();
+    page.push(".html");
+    trace.with_file_name(page)
+}
+
+/// Writes the page of a trace. Where that fails it is said, and the program's status counts.
+fn write_page(trace: &Path, page: &Path, quiet: bool) {
     if trace.metadata().is_ok_and(|file| file.is_file()) {
-        super::report::report(&[trace], Some(&trace.with_extension("html")));
+        super::report::report(&[trace], Some(page), quiet);
     } else {
         error(format!("--report: {} is no file that can be read again: there is no page", crate::output::shown(trace)));
+    }
+}
+
+/// As long as samara runs, signals that may start or stop a recording do not end it: one may come a
+/// moment before the recording begins, or after it has ended. The recorder has handlers of its own.
+fn keep_signals(args: &Trace) {
+    let asked = args.start_on.is_some() || args.stop_on.is_some();
+    let all = [signal_hook::consts::SIGUSR1, signal_hook::consts::SIGUSR2];
+    for signal in all.into_iter().filter(|_| asked) {
+        // Where that fails, they end it as ever.
+        let _ = signal_hook::flag::register(signal, std::sync::Arc::default());
     }
 }
 

@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use super::kinds::Kind;
 
 /// Most cells.
-pub(super) const CELLS: usize = 60_000;
+pub(super) const CELLS: usize = 50_000;
 /// Most moments.
 pub(super) const BINS: u64 = 512;
 /// That it has not ended.

@@ -63,12 +63,17 @@ fn shown(value: Value) -> Value {
 
 fn trace(t: &Trace) -> Value {
     let sites = Sites::of(&t.summary);
+    // It is told of beside, and has every place and stack.
+    let mut summary = t.summary_json.clone();
+    if let Some(all) = summary["largest_space"].as_object_mut() {
+        all.remove("why");
+    }
     let mut texts = Texts::default();
     let (tree, of_sites) = all_sites(t, sites, &mut texts);
     let map = map(t, &mut texts);
     json!({
         "file": t.file, "program": t.program, "title": t.title, "began": t.began, "damage": t.damage,
-        "lost": t.summary.lost, "summary": t.summary_json, "why": explained(t, sites), "ns": t.summary.wall_ns, "limit": LIMIT,
+        "lost": t.summary.lost, "summary": summary, "why": explained(t, sites), "ns": t.summary.wall_ns, "limit": LIMIT,
         "strings": texts.all, "tree": tree, "sites": of_sites, "kinds": kinds::NAMES,
         "processes": t.picture.processes.iter().map(|p| json!({
             "pid": p.pid, "parent": p.parent, "program": p.program, "begin_ns": p.begin_ns, "end_ns": p.end_ns,
@@ -106,16 +111,18 @@ fn explained(t: &Trace, sites: Sites<'_>) -> Option<Value> {
 /// The tree of functions, and the sites in columns.
 fn all_sites(t: &Trace, sites: Sites<'_>, texts: &mut Texts) -> (Value, Value) {
     let held = t.why().map(|(_, why)| why::held(why)).unwrap_or_default();
-    let mut most: Vec<u64> = sites.all().iter().map(|site| site.calls).collect();
-    most.sort_unstable_by(|a, b| b.cmp(a));
-    let least = most.get(TOLD).copied().unwrap_or(0);
+    let mut most: Vec<(std::cmp::Reverse<u64>, usize)> =
+        sites.all().iter().enumerate().map(|(number, site)| (std::cmp::Reverse(site.calls), number)).collect();
+    most.sort_unstable();
+    let least = most.get(TOLD).copied();
     let mut tree = Tree::default();
     let (mut node, mut call, mut text) = (Vec::new(), Vec::new(), Vec::new());
-    for site in sites.all() {
+    for (number, site) in sites.all().iter().enumerate() {
+        let is_told = least.is_none_or(|least| (std::cmp::Reverse(site.calls), number) < least);
         let innermost = sites.stack(site).and_then(|stack| tree.of(sites.stacks(), stack, texts));
         node.push(innermost.map_or(-1, i64::from));
         let name = site.nr.map_or_else(|| samara_trace::file::kind_name(site.kind).to_owned(), line::name);
-        text.push(texts.number(&if site.calls >= least { sites.text(site) } else { name.clone() }));
+        text.push(texts.number(&if is_told { sites.text(site) } else { name.clone() }));
         call.push(texts.number(&name));
     }
     let held: Vec<_> = (0..sites.all().len() as u32).map(|number| held.get(&number)).collect();
@@ -182,7 +189,7 @@ fn lives(t: &Trace) -> Value {
 fn map(t: &Trace, texts: &mut Texts) -> Value {
     let names: Vec<u32> = t.picture.lives.names.all.iter().map(|name| texts.number(name)).collect();
     let (rects, spaces) = (&t.picture.seen.rects, &t.picture.seen.spaces);
-    let of = |value: fn(&super::rects::Rect) -> i64| rects.all.iter().map(value).collect::<Vec<i64>>();
+    let of = |value: fn(&super::rects::Rect) -> u64| rects.all.iter().map(value).collect::<Vec<u64>>();
     let mut at = (None, 0);
     let space = |number: u64| {
         if at.0 != Some(number) {
@@ -196,10 +203,10 @@ fn map(t: &Trace, texts: &mut Texts) -> Value {
             "pid": s.pid, "program": s.program, "begin_ns": s.begin_ns, "end_ns": s.end_ns,
         })).collect::<Vec<_>>(),
         "space": rects.all.iter().map(|rect| rect.space).map(space).collect::<Vec<_>>(),
-        "start": of(|rect| rect.pages.0 as i64), "end": of(|rect| rect.pages.1 as i64),
-        "from": of(|rect| rect.ns.0 as i64), "to": of(|rect| rect.ns.1 as i64), "kind": of(|rect| rect.kind as i64),
+        "start": of(|rect| rect.pages.0), "end": of(|rect| rect.pages.1),
+        "from": of(|rect| rect.ns.0), "to": of(|rect| rect.ns.1), "kind": of(|rect| rect.kind as u64),
         "name": rects.all.iter().map(|rect| names[rect.name as usize]).collect::<Vec<_>>(),
-        "site": of(|rect| site(rect.site)), "event": of(|rect| rect.event as i64), "areas": of(|rect| rect.areas as i64),
+        "site": rects.all.iter().map(|rect| site(rect.site)).collect::<Vec<_>>(), "event": of(|rect| rect.event), "areas": of(|rect| rect.areas),
     })
 }
 

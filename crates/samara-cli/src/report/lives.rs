@@ -80,18 +80,9 @@ struct Act {
 impl Lives {
     /// Moves forward by one event, which `replay` has applied already; `site` is that of its call.
     pub(super) fn apply(&mut self, event: &Event, site: u32, replay: &Replay, witness: &mut impl Witness) {
-        match event.kind {
-            EventKind::Exit => {
-                if replay.space(event.space).is_none() {
-                    self.end(event.space, event.exit_ns, witness);
-                }
-                return;
-            }
-            EventKind::Exec => {
-                let ended: Vec<u64> = self.spaces.keys().copied().filter(|id| replay.space(*id).is_none()).collect();
-                ended.into_iter().for_each(|id| self.end(id, event.exit_ns, witness));
-            }
-            _ => {}
+        replay.dropped().iter().for_each(|space| self.end(*space, event.exit_ns, witness));
+        if event.kind == EventKind::Exit {
+            return;
         }
         let Some(window) = event.window.filter(|(start, end)| start < end) else { return };
         let space = self.spaces.entry(event.space).or_default();

@@ -12,6 +12,7 @@ use super::lives::{Area, Life, Lives, UNKNOWN, Witness};
 use super::rects::{PAGE, Rect, Rects, SPACES};
 use super::series::{Size, Times};
 use super::slow::Calls;
+use super::tree::shown;
 
 /// Most processes that are listed.
 const PROCESSES: usize = 4096;
@@ -52,6 +53,8 @@ pub(crate) struct Picture {
     pub(super) left_out: u64,
     /// The position of the latest process with a number.
     latest: BTreeMap<u32, usize>,
+    /// The first process of each space that lives.
+    owners: BTreeMap<u64, u32>,
 }
 
 /// What became of areas.
@@ -119,30 +122,25 @@ impl Picture {
 
     fn note_space(&mut self, event: &Event, tally: &Tally) {
         let (replay, spaces) = (tally.replay(), &mut self.seen.spaces);
-        let ends = |number: u64, space: &Space| space.end_ns.is_none() && replay.space(number).is_none();
-        match event.kind {
-            EventKind::Exit => {
-                let ended = spaces.get_mut(&event.space).filter(|space| ends(event.space, space));
-                ended.into_iter().for_each(|space| space.end_ns = Some(event.exit_ns));
+        for number in replay.dropped() {
+            self.owners.remove(number);
+            if let Some(space) = spaces.get_mut(number) {
+                space.end_ns.get_or_insert(event.exit_ns);
             }
-            // It ends the space that the process had before.
-            EventKind::Exec => {
-                let ended = spaces.iter_mut().filter(|(number, space)| ends(**number, space));
-                ended.for_each(|(_, space)| space.end_ns = Some(event.exit_ns));
-            }
-            _ => {}
         }
         let begins = matches!(event.kind, EventKind::Exec | EventKind::Found | EventKind::Fork);
-        if begins && !spaces.contains_key(&event.space) && (spaces.len() as u64) < SPACES {
-            let program = replay.process(event.pid).map_or_else(String::new, |process| process.program.to_string());
-            let new = Space { pid: event.pid, program, begin_ns: event.exit_ns, end_ns: None };
-            spaces.insert(event.space, new);
+        if begins && replay.space(event.space).is_some() {
+            self.owners.entry(event.space).or_insert(event.pid);
+            if !spaces.contains_key(&event.space) && (spaces.len() as u64) < SPACES {
+                let new =
+                    Space { pid: event.pid, program: program(event, tally), begin_ns: event.exit_ns, end_ns: None };
+                spaces.insert(event.space, new);
+            }
         }
     }
 
     fn note_process(&mut self, event: &Event, tally: &Tally) {
         let replay = tally.replay();
-        let program = || replay.process(event.pid).map_or_else(String::new, |process| process.program.to_string());
         let known = self.latest.get(&event.pid).copied().filter(|at| self.processes[*at].end_ns.is_none());
         let at = match known {
             Some(at) => at,
@@ -157,11 +155,11 @@ impl Picture {
                     EventKind::Share => Some(event.space),
                     _ => None,
                 };
-                let parent = of.and_then(|space| self.seen.spaces.get(&space)).map(|space| space.pid);
+                let parent = of.and_then(|space| self.owners.get(&space)).copied();
                 self.processes.push(Process {
                     pid: event.pid,
                     parent: parent.filter(|parent| *parent != event.pid),
-                    program: program(),
+                    program: program(event, tally),
                     begin_ns: event.exit_ns,
                     end_ns: None,
                     areas_peak: 0,
@@ -175,9 +173,14 @@ impl Picture {
         process.calls += u64::from(event.nr.is_some());
         process.areas_peak = process.areas_peak.max(replay.space(event.space).map_or(0, |space| space.len() as u64));
         match event.kind {
-            EventKind::Exec => process.program = program(),
+            EventKind::Exec => process.program = program(event, tally),
             EventKind::Exit => process.end_ns = Some(event.exit_ns),
             _ => {}
         }
     }
+}
+
+/// The program of an event's process, as it can be shown.
+fn program(event: &Event, tally: &Tally) -> String {
+    tally.replay().process(event.pid).map_or_else(String::new, |process| shown(&process.program))
 }

@@ -10,7 +10,7 @@ use std::collections::HashMap;
 use super::kinds::Kind;
 
 /// Most rectangles in the end.
-pub(super) const RECTS: usize = 40_000;
+pub(super) const RECTS: usize = 30_000;
 /// Most spaces that may be added.
 pub(super) const SPACES: u64 = 1024;
 /// Bytes of a page.

@@ -1,6 +1,6 @@
 //! Numbers of areas and bytes over time, by kind, and calls over time, in bounded memory.
 //!
-//! - **SERIES-1** a series has fewer than [`BINS`] moments. Where there would be more, two
+//! - **SERIES-1** a series has at most [`BINS`] moments. Where there would be more, two
 //!   neighbours become one, with the values of the one that had more in all.
 
 use std::collections::BTreeMap;

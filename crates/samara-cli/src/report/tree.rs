@@ -1,7 +1,8 @@
 //! The call stacks of a trace as one tree of functions, and texts by number.
 //!
 //! - **STACKS-TREE-1** there are at most [`NODES`] functions in the tree; deeper ones are left out,
-//!   and what they call counts for the one that is there. A text has at most [`TEXT`] characters.
+//!   and what they call counts for the one that is there. A text has at most [`TEXT`] characters,
+//!   and all together have some [`TEXTS`] bytes; further ones are `…`.
 
 use std::collections::HashMap;
 
@@ -10,21 +11,26 @@ use samara_trace::file::{Stack, StackEnd, Stacks};
 use crate::output::clean;
 
 /// Most functions in the tree.
-pub(super) const NODES: usize = 150_000;
+pub(super) const NODES: usize = 60_000;
 /// Most characters of a text.
 const TEXT: usize = 200;
+/// Most bytes of all texts.
+const TEXTS: usize = 1536 << 10;
+/// What stands for a part that is left out.
+const MORE: &str = "\u{2026}";
 
 /// Texts, each once, by number.
 #[derive(Debug)]
 pub(super) struct Texts {
     pub(super) all: Vec<String>,
     numbers: HashMap<String, u32>,
+    bytes: usize,
 }
 
 impl Default for Texts {
     /// The first one is empty.
     fn default() -> Self {
-        Texts { all: vec![String::new()], numbers: HashMap::from([(String::new(), 0)]) }
+        Texts { all: vec![String::new()], numbers: HashMap::from([(String::new(), 0)]), bytes: 0 }
     }
 }
 
@@ -36,8 +42,12 @@ impl Texts {
 
     /// The number of a text, as it can be shown.
     pub(super) fn number(&mut self, text: &str) -> u32 {
-        let text = shown(text);
+        let mut text = shown(text);
+        if self.bytes > TEXTS && !self.numbers.contains_key(&text) {
+            text = MORE.to_owned();
+        }
         *self.numbers.entry(text).or_insert_with_key(|text| {
+            self.bytes += text.len();
             self.all.push(text.clone());
             (self.all.len() - 1) as u32
         })
@@ -45,11 +55,11 @@ impl Texts {
 }
 
 /// A text as it can be shown, and not longer than all can be.
-fn shown(text: &str) -> String {
+pub(super) fn shown(text: &str) -> String {
     let mut text = clean(text);
     if let Some((end, _)) = text.char_indices().nth(TEXT) {
         text.truncate(end);
-        text.push('\u{2026}');
+        text.push_str(MORE);
     }
     text
 }
@@ -98,7 +108,9 @@ impl Tree {
     /// A function below another. `None`: there are too many.
     fn below(&mut self, parent: Option<u32>, name: &str, place: &str, guessed: bool, texts: &mut Texts) -> Option<u32> {
         let full = self.nodes.len() >= NODES;
-        let node = Node { parent, name: texts.number(name), place: texts.number(place), guessed };
+        let mut number = |text: &str| if full { texts.known(text) } else { Some(texts.number(text)) };
+        let (name, place) = (number(name)?, number(place)?);
+        let node = Node { parent, name, place, guessed };
         match self.known.get(&node) {
             Some(number) => Some(*number),
             None if full => None,

@@ -64,7 +64,7 @@ fn a_process_is_recorded_for_a_time() {
     // The file by its default name, read by the other commands.
     let file = format!("bash-{pid}.samara");
     let summary = run(dir.path(), &["summary", &file]);
-    assert!(stdout(&summary).contains("; the process goes on; recorded at"), "{}", said(&summary));
+    assert!(stdout(&summary).contains("; what came later is not in the trace; recorded at"), "{}", said(&summary));
     let events = stdout(&run(dir.path(), &["events", &file]));
     assert!(events.lines().next().is_some_and(|line| line.contains("  found ") && line.contains("bash: ")), "{events}");
     let first = stdout(&run(dir.path(), &["show", &file, "--at", "0"]));

@@ -29,7 +29,9 @@ fn the_data_agrees_with_other_commands() {
     let dir = with_trace();
     let all = json(&run(dir.path(), &["report", "t.samara", "--json"]));
     let one = &all["traces"][0];
-    assert_eq!(one["summary"], json(&run(dir.path(), &["summary", "t.samara", "--json"])));
+    let mut summary = json(&run(dir.path(), &["summary", "t.samara", "--json"]));
+    assert!(summary["largest_space"].as_object_mut().unwrap().remove("why").is_some());
+    assert_eq!(one["summary"], summary);
     let why = json(&run(dir.path(), &["why", "t.samara", "--json"]));
     assert_eq!(one["boundaries"], why["boundaries"]);
     for field in ["pid", "areas", "bytes", "others", "ns"] {
@@ -89,6 +91,14 @@ fn a_page_is_written_whole() {
     // Nothing else is in the directory, and nothing is written where there is no directory.
     let names = |dir: &Path| std::fs::read_dir(dir).unwrap().map(|f| f.unwrap().file_name()).collect::<Vec<_>>();
     assert_eq!(names(dir.path()).len(), 2);
+    // No trace is replaced, whatever its name is.
+    std::os::unix::fs::symlink("t.samara", dir.path().join("link")).unwrap();
+    for name in ["t.samara", "link", "./t.samara"] {
+        let output = run(dir.path(), &["report", "t.samara", "-o", name]);
+        assert!(output.status.code() == Some(1) && said(&output).contains("would replace"), "{}", said(&output));
+    }
+    std::fs::remove_file(dir.path().join("link")).unwrap();
+    assert_eq!(run(dir.path(), &["summary", "t.samara"]).status.code(), Some(0));
     let output = run(dir.path(), &["report", "t.samara", "-o", "none/r.html"]);
     assert_eq!(output.status.code(), Some(1), "{}", said(&output));
     assert!(said(&output).contains("cannot write none/r.html"), "{}", said(&output));
@@ -132,6 +142,15 @@ fn a_recording_with_its_page() {
     assert_eq!(output.status.code(), Some(3), "{}", said(&output));
     let page = std::fs::read_to_string(dir.path().join("r.html")).unwrap();
     assert_eq!(data(&page)["traces"][0]["summary"]["exit_code"], 3);
+    assert!(!said(&output).contains("wrote"), "it is quiet: {}", said(&output));
+    // Only the ending of a trace is replaced, and nothing that is written at the same time.
+    let output = run(dir.path(), &["trace", "--report", "--quiet", "-o", "u.html", "--", "true"]);
+    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    assert!(dir.path().join("u.html.html").exists());
+    assert_eq!(run(dir.path(), &["summary", "u.html"]).status.code(), Some(0));
+    let both = ["trace", "--report", "--summary-json", "x.html", "-o", "x.samara", "--", "touch", "ran"];
+    let output = run(dir.path(), &both);
+    assert_eq!((output.status.code(), dir.path().join("ran").exists()), (Some(2), false), "{}", said(&output));
     let output = run(dir.path(), &["trace", "--report", "--quiet", "-o", "/dev/null", "true"]);
     assert_eq!(output.status.code(), Some(0), "{}", said(&output));
     assert!(said(&output).contains("there is no page"), "{}", said(&output));

@@ -356,6 +356,17 @@ fn the_summary_of_a_part() {
     assert_eq!(counted(&["--pid", "100"]) + counted(&["--pid", "101"]), counted(&[]));
     assert_eq!(counted(&["--to", "4"]) + counted(&["--from", "5"]), counted(&[]));
     assert_eq!(of(&["--pid", "101"])["events_in_file"], of(&[])["events_in_file"]);
+    // What cannot be there is said.
+    for (args, why) in [
+        (&["--pid", "7"][..], "no event of process 7"),
+        (&["--pid", "101", "--to", "1"], "no event of process 101"),
+        (&["--from", "5", "--to", "3"], "--from is after --to"),
+        (&["--from", "2s", "--to", "1s"], "--from is after --to"),
+    ] {
+        let args: Vec<_> = ["summary", "t.samara"].iter().chain(args).copied().collect();
+        let output = run(dir.path(), &args);
+        assert!(output.status.code() == Some(1) && said(&output).contains(why), "{}", said(&output));
+    }
     let limits = ["summary", "t.samara", "--pid", "101", "--fail-if", "calls.mmap.count > 9"];
     assert_eq!(run(dir.path(), &limits).status.code(), Some(0));
 }

@@ -65,6 +65,8 @@ pub struct Replay {
     /// Processes in the order of their ends. Some of these ids may be in use again.
     ended: VecDeque<u32>,
     keep: BTreeSet<u32>,
+    /// The spaces that the last event ended.
+    dropped: Vec<u64>,
     areas: u64,
     bytes: u64,
     weight: u64,
@@ -164,6 +166,7 @@ impl Replay {
     /// # Errors
     /// See [`ReplayError`].
     pub fn apply(&mut self, event: &Event) -> Result<(), ReplayError> {
+        self.dropped.clear();
         if event.kind.defines() {
             return Ok(());
         }
@@ -213,6 +216,12 @@ impl Replay {
     pub fn live(&self) -> impl Iterator<Item = (u32, &Process, &Space)> {
         let live = self.processes().filter(|(_, process)| process.ended_ns.is_none());
         live.filter_map(|(pid, process)| Some((pid, process, self.space(process.space)?)))
+    }
+
+    /// The numbers of the spaces that were dropped with the last event, because their last user has
+    /// ended or has another space now. One may begin anew with the same event.
+    pub fn dropped(&self) -> &[u64] {
+        &self.dropped
     }
 
     /// Number of areas in all live spaces.
@@ -298,6 +307,7 @@ impl Replay {
             && entry.get().users == 0
         {
             self.weight -= entry.remove().weight;
+            self.dropped.push(space);
         }
     }
 

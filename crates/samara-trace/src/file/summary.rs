@@ -274,6 +274,7 @@ impl Tally {
         if how == As::Counted {
             self.count(event);
         }
+        self.site = None;
         if self.totals.lost.is_some() {
             return;
         }
@@ -313,6 +314,16 @@ impl Tally {
     fn begin(&mut self) {
         let Some(from_ns) = self.skipped.take() else { return };
         self.totals.from_ns = from_ns;
+        let live = self.replay.live().filter(|(pid, ..)| self.is_asked(*pid));
+        let live: Vec<(u32, u64)> = live.map(|(pid, process, _)| (pid, process.space)).collect();
+        for (pid, _) in live.iter().take(PROCESSES.0) {
+            self.note(*pid);
+        }
+        // What is unmapped next may have been the most.
+        let size = |(_, space): &&(u32, u64)| self.replay.space(*space).map_or(0, |space| space.len());
+        if let Some((pid, space)) = live.iter().max_by_key(size).copied() {
+            self.look(space, pid, from_ns);
+        }
         self.totals.processes = self.replay.live().filter(|(pid, ..)| self.is_asked(*pid)).count() as u64;
         self.note_size(from_ns);
     }
@@ -394,22 +405,33 @@ impl Tally {
 
     /// Counts an event for its process.
     fn note_process(&mut self, event: &Event, how: As) {
-        if !self.is_asked(event.pid) {
-            return;
-        }
-        if self.processes.len() >= PROCESSES.0 && !self.processes.contains_key(&event.pid) {
-            return;
-        }
-        let areas = self.replay.space(event.space).map_or(0, |space| space.len() as u64);
-        let is_new = !self.processes.contains_key(&event.pid);
-        let new = || ProcessTotals { pid: event.pid, ..ProcessTotals::default() };
-        let process = self.processes.entry(event.pid).or_insert_with(new);
-        process.calls += u64::from(event.nr.is_some() && how == As::Counted);
-        process.areas_peak = process.areas_peak.max(areas);
         let starts = matches!(event.kind, EventKind::Exec | EventKind::Fork | EventKind::Share | EventKind::Found);
-        if let Some(known) = self.replay.process(event.pid).filter(|_| starts || is_new) {
-            process.program = known.program.chars().take(PROGRAM).collect();
+        let replay = &self.replay;
+        let program = || {
+            replay
+                .process(event.pid)
+                .map_or_else(String::new, |process| process.program.chars().take(PROGRAM).collect())
+        };
+        let program = starts.then(program);
+        if let Some(process) = self.note(event.pid) {
+            process.calls += u64::from(event.nr.is_some() && how == As::Counted);
+            process.program = program.unwrap_or(std::mem::take(&mut process.program));
         }
+    }
+
+    /// What is known of a process that is told of, with the size that its space has now.
+    fn note(&mut self, pid: u32) -> Option<&mut ProcessTotals> {
+        let is_new = !self.processes.contains_key(&pid);
+        if !self.is_asked(pid) || (is_new && self.processes.len() >= PROCESSES.0) {
+            return None;
+        }
+        let known = self.replay.process(pid);
+        let areas = known.and_then(|known| self.replay.space(known.space)).map_or(0, |space| space.len() as u64);
+        let program = || known.map_or_else(String::new, |known| known.program.chars().take(PROGRAM).collect());
+        let new = || ProcessTotals { pid, program: program(), ..ProcessTotals::default() };
+        let process = self.processes.entry(pid).or_insert_with(new);
+        process.areas_peak = process.areas_peak.max(areas);
+        Some(process)
     }
 
     fn is_asked(&self, pid: u32) -> bool {

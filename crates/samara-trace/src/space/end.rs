@@ -74,6 +74,8 @@ impl Space {
                 reported = u64::from(!self.report_misfit(who, format!("at the end: {how}"), &steps, false, journal));
                 reported = reported.max(u64::from(self.model.to_string() != text && steps.is_empty()));
             }
+            // One comparison is all that they explain.
+            self.lost.clear();
         }
         Ok(reported)
     }

@@ -49,11 +49,10 @@ impl Space {
     }
 
     /// What explains a misfit where nothing that was seen does: calls whose returns were not seen,
-    /// if there are any. They explain one.
-    pub(super) fn by_lost_calls(&mut self) -> Option<String> {
-        let lost = std::mem::take(&mut self.lost);
-        let told = || format!("what calls did whose returns were not seen: {}", lost.join(", "));
-        (!lost.is_empty()).then(told)
+    /// if there are any.
+    pub(super) fn by_lost_calls(&self) -> Option<String> {
+        let told = || format!("what calls did whose returns were not seen: {}", self.lost.join(", "));
+        (!self.lost.is_empty()).then(told)
     }
 
     /// Reports that model and kernel differed, and that the kernel's view was taken over by
@@ -76,6 +75,8 @@ impl Space {
             return true;
         }
         if let Some(text) = self.by_lost_calls() {
+            // They explain one.
+            self.lost.clear();
             self.report_learnt(who, text, steps, journal);
             return true;
         }

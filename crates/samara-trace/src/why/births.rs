@@ -139,6 +139,7 @@ impl Origins {
         if self.is_lost || event.kind.defines() {
             return None;
         }
+        replay.dropped().iter().for_each(|space| self.forget(*space));
         match event.kind {
             EventKind::Thread | EventKind::Share => {
                 if let Some(threads) = self.spaces.get_mut(&event.space).and_then(|births| births.threads.as_mut()) {
@@ -146,16 +147,7 @@ impl Origins {
                 }
                 return None;
             }
-            EventKind::Exit | EventKind::Checked => {
-                if replay.space(event.space).is_none() {
-                    self.forget(event.space);
-                }
-                return None;
-            }
-            EventKind::Exec => {
-                let ended: Vec<u64> = self.spaces.keys().copied().filter(|id| replay.space(*id).is_none()).collect();
-                ended.into_iter().for_each(|id| self.forget(id));
-            }
+            EventKind::Exit | EventKind::Checked => return None,
             _ => {}
         }
         let site = self.site(event, replay.space(event.space));

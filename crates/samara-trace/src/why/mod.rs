@@ -158,7 +158,8 @@ pub struct Holding {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Between {
-    /// Why the two are not one: reasons joined by `+`. Empty: nothing keeps them apart.
+    /// Why the two are not one: reasons joined by `+`. Empty: nothing keeps them apart. `other`: of
+    /// more than are told apart.
     pub reason: String,
     /// The sites that made the memory before the boundary and after it. `None`: those of more pairs
     /// of sites than are told apart ([`BETWEEN`]).

@@ -155,8 +155,9 @@ fn boundaries_have_their_makers() {
     let why = world.why();
     assert_eq!(why.boundaries.len(), BETWEEN + 1);
     assert_eq!(why.boundaries.iter().map(|b| b.boundaries).sum::<u64>(), BETWEEN as u64 + 9);
-    let last = &why.boundaries[BETWEEN];
-    assert_eq!((last.boundaries, last.makers, last.changers), (9, None, (None, None)));
+    // The rest is one kind, and the most frequent.
+    let rest = &why.boundaries[0];
+    assert_eq!((rest.boundaries, rest.makers, rest.changers), (9, None, (None, None)));
 }
 
 #[test]

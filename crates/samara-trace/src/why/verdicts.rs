@@ -131,8 +131,12 @@ pub(super) fn between(areas: &[AreaRecord], births: &Births) -> Vec<Between> {
     let mut all: Vec<Between> = all.into_iter().map(between).collect();
     all.sort_by_key(|b| (Reverse(b.boundaries), b.first));
     let mut others: BTreeMap<String, Between> = BTreeMap::new();
-    for one in all.drain(BETWEEN.min(all.len())..) {
+    for mut one in all.drain(BETWEEN.min(all.len())..) {
         let (boundaries, first) = (one.boundaries, one.first);
+        // A file may claim any number of reasons.
+        if others.len() >= BETWEEN && !others.contains_key(&one.reason) {
+            one.reason = "other".to_owned();
+        }
         let of_reason = others.entry(one.reason.clone()).or_insert(Between {
             makers: None,
             changers: (None, None),
@@ -143,6 +147,7 @@ pub(super) fn between(areas: &[AreaRecord], births: &Births) -> Vec<Between> {
         of_reason.first = of_reason.first.min(first);
     }
     all.extend(others.into_values());
+    all.sort_by_key(|b| (Reverse(b.boundaries), b.first));
     all
 }
 
