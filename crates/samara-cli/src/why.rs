@@ -282,14 +282,20 @@ pub(crate) fn of_site(site: &Site, sites: Sites<'_>) -> String {
 
 /// The verdicts as one object.
 pub(crate) fn json(largest: &Largest, why: &Why, sites: Sites<'_>) -> Value {
-    let mut all = json!({
-        "format": FORMAT,
-        "pid": largest.pid,
-        "program": largest.program,
-        "ns": largest.ns,
-    });
+    let mut all = head(largest);
     crate::survey::extend(&mut all, parts(why, sites));
     all
+}
+
+/// The same without boundaries and sites.
+pub(crate) fn verdicts_json(largest: &Largest, why: &Why) -> Value {
+    let mut all = head(largest);
+    crate::survey::extend(&mut all, verdicts(why));
+    all
+}
+
+fn head(largest: &Largest) -> Value {
+    json!({"format": FORMAT, "pid": largest.pid, "program": largest.program, "ns": largest.ns})
 }
 
 /// What each site has, by its number.
@@ -297,8 +303,8 @@ pub(crate) fn held(why: &Why) -> BTreeMap<u32, &Holding> {
     why.holdings.iter().map(|holding| (holding.site, holding)).collect()
 }
 
-/// The verdicts and the sites that they name.
-pub(crate) fn parts(why: &Why, sites: Sites<'_>) -> Value {
+/// The verdicts.
+fn verdicts(why: &Why) -> Value {
     let verdict = |v: &Verdict| {
         json!({
             "verdict": v.kind.name(),
@@ -319,6 +325,16 @@ pub(crate) fn parts(why: &Why, sites: Sites<'_>) -> Value {
             })).collect::<Vec<_>>(),
         })
     };
+    json!({
+        "areas": why.areas,
+        "bytes": why.bytes,
+        "others": why.others,
+        "verdicts": why.verdicts.iter().map(verdict).collect::<Vec<_>>(),
+    })
+}
+
+/// The verdicts, the boundaries, and the sites that they name.
+pub(crate) fn parts(why: &Why, sites: Sites<'_>) -> Value {
     let held = held(why);
     // A trace may have 65,535 places, and stacks of 512 functions.
     let (told, left_out) = why.holdings.split_at(why.holdings.len().min(PLACES));
@@ -353,15 +369,16 @@ pub(crate) fn parts(why: &Why, sites: Sites<'_>) -> Value {
             "frames": sites.stack(site).map(|stack| crate::json::frames(sites.stacks, stack, u64::MAX)),
         }))
     };
-    json!({
-        "areas": why.areas,
-        "bytes": why.bytes,
-        "others": why.others,
-        "verdicts": why.verdicts.iter().map(verdict).collect::<Vec<_>>(),
-        "boundaries": boundaries(why),
-        "sites": named.iter().filter_map(site).collect::<Vec<_>>(),
-        "sites_left_out": left_out.len(),
-    })
+    let mut all = verdicts(why);
+    crate::survey::extend(
+        &mut all,
+        json!({
+            "boundaries": boundaries(why),
+            "sites": named.iter().filter_map(site).collect::<Vec<_>>(),
+            "sites_left_out": left_out.len(),
+        }),
+    );
+    all
 }
 
 /// Areas that touch and are not one: why, and whose they are. -1 stands for no site, or many.

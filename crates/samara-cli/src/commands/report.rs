@@ -71,10 +71,18 @@ fn gather(file: &Path) -> Result<(Trace, Option<FileError>), ExitCode> {
 pub(super) fn gather_from<R: Read>(reader: TraceReader<R>, name: String, bytes: u64) -> (Trace, Option<FileError>) {
     let header = reader.header().clone();
     let (all, mut picture) = (Only::default(), Picture::default());
-    let read = summary::read(reader, &all, |event, tally| picture.add(event, tally));
+    let mut read = summary::read(reader, &all, |event, tally| picture.add(event, tally));
     let early = read.damage.as_ref().map(ToString::to_string);
     let base = Recorded { command: "samara", file: &name, file_bytes: bytes, ..Recorded::default() };
-    let summary_json = json::summary(&read.summary, &summary::recorded(&read, early.as_deref(), base));
+    // The places, with every call stack, are told of once.
+    let why = read.summary.largest.as_mut().and_then(|largest| largest.why.take());
+    let mut summary_json = json::summary(&read.summary, &summary::recorded(&read, early.as_deref(), base));
+    if let Some(largest) = read.summary.largest.as_mut() {
+        largest.why = why;
+    }
+    if let Some(largest) = summary_json["largest_space"].as_object_mut() {
+        largest.remove("why");
+    }
     let title = summary::title(&header, &read, &all);
     let trace = Trace {
         program: super::trace::shown(&super::words(&header)),

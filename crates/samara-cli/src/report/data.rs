@@ -32,7 +32,7 @@ pub(crate) struct Trace {
     pub(crate) began: String,
     pub(crate) damage: Option<String>,
     pub(crate) summary: Summary,
-    /// The summary as `samara summary --json` prints it.
+    /// The summary as `samara summary --json` prints it, without `largest_space.why`.
     pub(crate) summary_json: Value,
     pub(crate) picture: Picture,
 }
@@ -63,17 +63,12 @@ fn shown(value: Value) -> Value {
 
 fn trace(t: &Trace) -> Value {
     let sites = Sites::of(&t.summary);
-    // It is told of beside, and has every place and stack.
-    let mut summary = t.summary_json.clone();
-    if let Some(all) = summary["largest_space"].as_object_mut() {
-        all.remove("why");
-    }
     let mut texts = Texts::default();
     let (tree, of_sites) = all_sites(t, sites, &mut texts);
     let map = map(t, &mut texts);
     json!({
         "file": t.file, "program": t.program, "title": t.title, "began": t.began, "damage": t.damage,
-        "lost": t.summary.lost, "summary": summary, "why": explained(t, sites), "ns": t.summary.wall_ns, "limit": LIMIT,
+        "lost": t.summary.lost, "summary": t.summary_json, "why": explained(t), "ns": t.summary.wall_ns, "limit": LIMIT,
         "strings": texts.all, "tree": tree, "sites": of_sites, "kinds": kinds::NAMES,
         "processes": t.picture.processes.iter().map(|p| json!({
             "pid": p.pid, "parent": p.parent, "program": p.program, "begin_ns": p.begin_ns, "end_ns": p.end_ns,
@@ -93,17 +88,12 @@ fn trace(t: &Trace) -> Value {
 }
 
 /// The verdicts, each with its sentence.
-fn explained(t: &Trace, sites: Sites<'_>) -> Option<Value> {
+fn explained(t: &Trace) -> Option<Value> {
     let (largest, why) = t.why()?;
-    let mut all = why::json(largest, why, sites);
+    let mut all = why::verdicts_json(largest, why);
     for (told, verdict) in all["verdicts"].as_array_mut().into_iter().flatten().zip(&why.verdicts) {
         told["word"] = json!(why::word(verdict.kind));
         told["text"] = json!(why::sentence(verdict));
-    }
-    // Every site is told of elsewhere.
-    if let Some(all) = all.as_object_mut() {
-        all.remove("sites");
-        all.remove("boundaries");
     }
     Some(all)
 }
