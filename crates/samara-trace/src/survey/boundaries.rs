@@ -6,11 +6,15 @@ use super::{Known, alike, is_anonymous};
 use crate::event::AreaRecord;
 use crate::file::reasons;
 
+/// Most reasons that are told apart. There are far fewer, but a file may claim any number.
+const REASONS: usize = 256;
+
 /// The boundaries that a reason keeps.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Boundary {
-    /// The name of a [`Reason`](samara_mm::Reason). Empty: nothing keeps them apart.
+    /// The name of a [`Reason`](samara_mm::Reason). Empty: nothing keeps them apart. `other`: of more
+    /// than are told apart.
     pub reason: String,
     /// Whether the reason is only inferred: nothing that the kernel shows keeps the two apart, so
     /// it must be one that it does not show, and this is the likely one.
@@ -32,6 +36,8 @@ pub(super) fn boundaries(areas: &[AreaRecord], known: Known) -> Vec<Boundary> {
             continue;
         }
         let mut add = |reason, inferred, alone: bool| {
+            let is_known = found.len() < REASONS || found.contains_key(&(reason, inferred));
+            let reason = if is_known { reason } else { "other" };
             let at = found.entry((reason, inferred)).or_insert_with(|| Boundary {
                 reason: reason.to_owned(),
                 inferred,
