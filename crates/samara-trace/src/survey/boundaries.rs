@@ -13,8 +13,8 @@ const REASONS: usize = 256;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Boundary {
-    /// The name of a [`Reason`](samara_mm::Reason). Empty: nothing keeps them apart. `other`: of more
-    /// than are told apart.
+    /// The name of a [`Reason`](samara_mm::Reason). Empty: nothing keeps them apart. `other`: of
+    /// more than are told apart.
     pub reason: String,
     /// Whether the reason is only inferred: nothing that the kernel shows keeps the two apart, so
     /// it must be one that it does not show, and this is the likely one.
