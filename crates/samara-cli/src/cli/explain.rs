@@ -114,7 +114,7 @@ Examples:
   samara report t.samara                       writes report.html
   samara report t.samara -o t.html
   samara report old.samara new.samara          two recordings side by side
-  samara report t.samara --json | jq .traces[0].processes
+  samara report t.samara --json | jq '.traces[0].processes'
 
 Exit codes: 0 the page was written; 1 it was not; 2 wrong usage; 3 the trace ends early or is damaged: the page shows
 what is before that.")]

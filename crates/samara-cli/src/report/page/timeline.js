@@ -79,7 +79,7 @@ const Timeline = (() => {
     }
     const hover = (bin) => {
       readout.textContent =
-        bin === null || !shown ? "Drag over the picture to select a span. Everything below follows it." : said(bin);
+        bin === null || !shown ? "Drag over the picture to select a span. The address space, the weights “in the span” and the slowest calls follow it." : said(bin);
     };
 
     function draw(state) {
