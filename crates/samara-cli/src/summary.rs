@@ -102,7 +102,8 @@ pub(crate) fn screen(title: &str, s: &Summary, r: &Recorded<'_>) -> String {
     for (i, group) in s.groups.iter().filter(tells).enumerate() {
         row(if i == 0 { "not merged" } else { "" }, could_be_one(group));
     }
-    if s.stacks.distinct > 0 {
+    // How many there are of a part is not known.
+    if s.stacks.distinct > 0 && r.only.is_none() {
         row("stacks", stacks(&s.stacks));
     }
     let differences = if s.differences == 0 {
