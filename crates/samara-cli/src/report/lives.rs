@@ -80,7 +80,7 @@ struct Act {
 impl Lives {
     /// Moves forward by one event, which `replay` has applied already; `site` is that of its call.
     pub(super) fn apply(&mut self, event: &Event, site: u32, replay: &Replay, witness: &mut impl Witness) {
-        replay.dropped().iter().for_each(|space| self.end(*space, event.exit_ns, witness));
+        replay.dropped().iter().for_each(|space| self.end(*space, event, witness));
         if event.kind == EventKind::Exit {
             return;
         }
@@ -108,11 +108,13 @@ impl Lives {
         self.spaces.get(&space)
     }
 
-    /// Ends the areas of a space.
-    fn end(&mut self, number: u64, ns: u64, witness: &mut impl Witness) {
+    /// Ends the areas of a space with an event.
+    fn end(&mut self, number: u64, event: &Event, witness: &mut impl Witness) {
         let Some(space) = self.spaces.remove(&number) else { return };
-        // What the last process leaves was never given back.
-        let until = (!self.spaces.is_empty()).then_some(ns);
+        let ns = event.exit_ns;
+        // What the last process leaves was never given back. (One that loads a program goes on.)
+        let is_last = event.kind == EventKind::Exit && self.spaces.is_empty();
+        let until = (!is_last).then_some(ns);
         for life in space.areas.values() {
             witness.was(number, life, ns);
             witness.lived(life, until);

@@ -78,11 +78,13 @@ fn lives_are_those_of_the_replay() {
     for seed in 0..60 {
         let mut rng = fastrand::Rng::with_seed(seed);
         let (mut replay, mut lives, mut sums) = (Replay::default(), Lives::default(), Sums::default());
-        let mut spaces: BTreeMap<u64, Vec<AreaRecord>> = BTreeMap::from([(1, Vec::new())]);
+        // The process that uses each space, and what is there.
+        let mut spaces: BTreeMap<u64, (u32, Vec<AreaRecord>)> = BTreeMap::from([(1, (1, Vec::new()))]);
         let (mut areas_ns, mut bytes_ns, mut ns, mut next) = (0, 0, 0, 2);
         for seq in 0..400 {
-            let pid = *spaces.keys().nth(rng.usize(0..spaces.len())).unwrap();
-            let space = spaces.get_mut(&pid).unwrap();
+            let number = *spaces.keys().nth(rng.usize(0..spaces.len())).unwrap();
+            let (pid, space) = spaces.get_mut(&number).unwrap();
+            let pid = *pid;
             let from = rng.u64(1..200);
             let most = 1 << rng.u32(1..7);
             let to = from + rng.u64(1..most);
@@ -90,27 +92,32 @@ fn lives_are_those_of_the_replay() {
                 _ if seq == 0 => Event { window: Some((0, 1 << 40)), ..Event::new(0, EventKind::Exec) },
                 0..50 => put(space, from, to, Some(rng.u8(0..16)), rng.u64(0..3)),
                 50..92 => put(space, from, to, None, rng.u64(0..3)),
-                92..95 => {
+                92..94 => {
                     let areas = space.clone();
-                    spaces.insert(next, areas.clone());
+                    let pid = next as u32;
+                    spaces.insert(next, (pid, areas.clone()));
                     next += 1;
-                    Event {
-                        args: [pid, 0, 0, 0, 0, 0],
-                        window: Some((0, 1 << 40)),
-                        areas,
-                        pid: next as u32 - 1,
-                        space: next - 1,
-                        ..Event::new(0, EventKind::Fork)
-                    }
+                    let space = next - 1;
+                    let args = [number, 0, 0, 0, 0, 0];
+                    Event { args, window: Some((0, 1 << 40)), areas, pid, space, ..Event::new(0, EventKind::Fork) }
                 }
-                95..97 if spaces.len() > 1 => {
-                    spaces.remove(&pid);
+                // A file may claim that any event is one of another space: the former one ends.
+                94..96 => {
+                    let areas = vec![area(from, to, rng.u8(0..16))];
+                    spaces.remove(&number);
+                    spaces.insert(next, (pid, areas.clone()));
+                    next += 1;
+                    let space = next - 1;
+                    Event { window: Some((0, 1 << 40)), areas, pid, space, ..Event::new(0, EventKind::Call) }
+                }
+                96..98 if spaces.len() > 1 => {
+                    spaces.remove(&number);
                     Event::new(0, EventKind::Exit)
                 }
                 _ => Event::new(0, EventKind::Call),
             };
             if event.space == 0 {
-                (event.pid, event.tid, event.space) = (pid as u32, pid as u32, pid);
+                (event.pid, event.space) = (pid, number);
             }
             let passed = rng.u64(0..5);
             areas_ns += passed * replay.areas();
