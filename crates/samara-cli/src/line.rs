@@ -1,11 +1,12 @@
 //! Formats an event as a line for people. Knows nothing of files.
 
+use std::borrow::Cow;
 use std::io::{self, Write};
 use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
 
 use samara_trace::event::{Event, EventKind, Step, StepKind, UNSURE};
-use samara_trace::file::{Place, Printable, Stack, StackEnd, Stacks, call_name};
+use samara_trace::file::{Frame, Place, Printable, Stack, StackEnd, Stacks, call_name};
 
 use crate::args;
 use crate::format::{bytes, plural, time};
@@ -130,13 +131,29 @@ pub(crate) fn place(place: &Place) -> String {
     format!("{}+{:#x}", if file.is_empty() { "[anon]" } else { file }, place.at)
 }
 
+/// What stands for the outermost functions of a stack that are missing, if some are.
+pub(crate) fn missing(end: StackEnd) -> Option<&'static str> {
+    match end {
+        StackEnd::First => None,
+        StackEnd::Cut => Some("[more]"),
+        StackEnd::Lost => Some("[unknown]"),
+    }
+}
+
+/// The functions of a frame with a name, each with its place, the outermost first; or the frame's
+/// address. There is at least one.
+pub(crate) fn functions<'s>(stacks: &'s Stacks, frame: &Frame) -> Vec<(Cow<'s, str>, &'s str)> {
+    let named = stacks.functions(frame).iter().rev().filter(|function| !function.name.is_empty());
+    let named: Vec<_> = named.map(|function| (Cow::from(&*function.name), &*function.place)).collect();
+    match named.is_empty() {
+        true => stacks.names(frame).into_iter().map(|address| (Cow::from(address), "")).collect(),
+        false => named,
+    }
+}
+
 /// The functions of a stack in one line, the outermost first, a `;` after each.
 pub(crate) fn folded(stacks: &Stacks, stack: &Stack) -> String {
-    let mut names = String::from(match stack.end {
-        StackEnd::First => "",
-        StackEnd::Cut => "[more];",
-        StackEnd::Lost => "[unknown];",
-    });
+    let mut names = missing(stack.end).map_or_else(String::new, |word| format!("{word};"));
     for frame in stack.frames.iter().rev() {
         for name in stacks.names(frame) {
             names.push_str(if frame.guessed { "? " } else { "" });

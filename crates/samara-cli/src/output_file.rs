@@ -1,15 +1,22 @@
 //! A file that appears under its name when it is whole, or standard output. Knows nothing of what
 //! is written.
 
-use std::fs::{File, Permissions};
+use std::fs::{File, Metadata, Permissions};
 use std::io::{self, BufWriter, ErrorKind, IsTerminal, Write};
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use nix::fcntl::{AT_FDCWD, AtFlags, OFlag};
 use nix::unistd::linkat;
 use tempfile::{Builder, NamedTempFile};
+
+/// Whether two names are those of one file that has content: no device, and no FIFO.
+pub(crate) fn is_same(a: &Path, b: &Path) -> bool {
+    let id = |path: &Path| path.metadata().ok().filter(Metadata::is_file).map(|file| (file.dev(), file.ino()));
+    id(a).is_some_and(|a| id(b) == Some(a))
+}
 
 /// Where something is written that others read when it is whole.
 pub(crate) struct Output {
@@ -27,8 +34,10 @@ enum To {
 }
 
 impl Output {
-    /// Opens an output; `-` is standard output.
+    /// Opens an output; `-` is standard output. From now on a limit of file sizes (`ulimit -f`) is
+    /// an error like any other, where its signal would end this process.
     pub(crate) fn create(path: &Path) -> io::Result<Output> {
+        let _ = signal_hook::flag::register(signal_hook::consts::SIGXFSZ, Arc::default());
         if path == Path::new("-") {
             return Ok(Output { to: To::Stdout(BufWriter::new(io::stdout())) });
         }

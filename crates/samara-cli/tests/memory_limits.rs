@@ -240,6 +240,60 @@ fn origins_and_names_are_bounded() {
     summed("frames", STACKS, &mut std::iter::once(module()).chain((1..20_000).map(deep)));
 }
 
+/// A page has 8 MiB at most, and 100 bytes for each call stack, however many places, stacks,
+/// functions and names there are.
+#[test]
+fn a_page_is_bounded() {
+    let _measuring = peak_memory::measuring();
+    let sized = |what: &str, stacks: usize, bytes: &[u8]| {
+        let (page, took) = peak(|| testing::page(bytes).unwrap().len());
+        println!("{what}: {} KiB of file, {} KiB of page, {} MiB", bytes.len() >> 10, page >> 10, took / MIB);
+        assert!(page <= 8 * MIB + 100 * stacks, "{what}: {page} bytes of page");
+        assert!(took <= READER + 2 * REPLAY + ORIGINS + STACKS + PAGE, "{what}: {took} bytes");
+    };
+    let call = |seq: u64, name: &str| {
+        let one = area(seq, name);
+        let plan = vec![Step { kind: StepKind::Mapped, start: one.start, end: one.end }];
+        let window = Some((one.start, one.end));
+        Event {
+            nr: Some(9),
+            plan,
+            window,
+            entry_ns: seq * 100,
+            exit_ns: seq * 100 + 50,
+            ..event(seq, EventKind::Call, 1, vec![one])
+        }
+    };
+    let batched = |events: Vec<Event>| file(events.chunks(1000).map(<[_]>::to_vec).collect::<Vec<_>>());
+    // As many places as are told apart, each with arguments, a file and a name of its own.
+    let place = |seq: u64| Event {
+        args: [0, 4096, 3, 0x22 | seq << 32, 0, 0],
+        stack: None,
+        ..call(seq, &format!("/{seq:0>300}"))
+    };
+    sized("places", 0, &batched((0..80_000).map(place).collect()));
+    // As many stacks, of functions with long names, each with a place of its own.
+    let define = |seq, kind, args: [u64; 2], text: String| Event {
+        args: [args[0], args[1], 0, 0, 0, 0],
+        text,
+        ..event(seq, kind, 1, vec![])
+    };
+    const STACKS_HERE: u64 = 60_000;
+    let mut all = vec![define(0, EventKind::Module, [0, 0], "- /bin/x".into())];
+    let frames =
+        |number: u64| (0..30).map(|depth| format!("0+{:x}", (number * 7 + depth * 13) % 40_000)).collect::<Vec<_>>();
+    for number in 0..STACKS_HERE {
+        let seq = all.len() as u64;
+        all.push(define(seq, EventKind::Stack, [number, 0], frames(number).join(" ")));
+        all.push(Event { stack: Some(number as u32), ..call(seq + 1, "") });
+    }
+    for at in 0..40_000_u64 {
+        let seq = all.len() as u64;
+        all.push(define(seq, EventKind::Symbol, [0, at], format!("f{at:0>190}\t/src/{at:0>180}.c:1")));
+    }
+    sized("stacks", STACKS_HERE as usize, &batched(all));
+}
+
 /// Areas laid and cut in any order, so that leaves are as empty as they get.
 #[test]
 fn a_replay_weighs_what_it_takes() {

@@ -1,8 +1,6 @@
 //! `samara export TRACE`: writes a trace in the formats of other tools.
 
-use std::fs::Metadata;
 use std::io::{self, Write};
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -13,7 +11,7 @@ use crate::exit;
 use crate::export::{self, About, Csv, Firefox, Format, Named, Parquet, Perfetto, Pprof, Target};
 use crate::moment::{self, Moment};
 use crate::output::{error, shown};
-use crate::output_file::Output;
+use crate::output_file::{Output, is_same};
 use crate::why::{self, Sites};
 
 pub(crate) fn run(args: &ExportOf) -> ExitCode {
@@ -41,14 +39,12 @@ fn check(args: &ExportOf) -> Result<(), ExitCode> {
         error(why);
         Err(exit::USAGE.into())
     };
-    let id = |path: &Path| path.metadata().ok().filter(Metadata::is_file).map(|file| (file.dev(), file.ino()));
-    let trace = id(&args.file);
     let mut before: Vec<&Path> = Vec::new();
     for (path, is_text) in outputs(args) {
-        if trace.is_some() && id(path) == trace {
+        if is_same(path, &args.file) {
             return usage(format!("{} is the trace itself: give another file", shown(path)));
         }
-        if before.iter().any(|other| *other == path || id(other).is_some_and(|other| id(path) == Some(other))) {
+        if before.iter().any(|other| *other == path || is_same(other, path)) {
             return usage(format!("two formats cannot be written to {}: give a file for each", shown(path)));
         }
         if !is_text && Output::is_terminal(path) {
@@ -64,20 +60,15 @@ fn check(args: &ExportOf) -> Result<(), ExitCode> {
     }
 }
 
-fn cannot_write(path: &Path, why: &io::Error) -> ExitCode {
-    let name = if path == Path::new("-") { "standard output".to_owned() } else { shown(path) };
-    super::failed(format!("cannot write to {name}: {why}"))
-}
-
 /// Writes the lines of `samara why --folded`. Returns why the trace cannot be read further.
 fn fold(args: &ExportOf, path: &Path) -> Result<Option<FileError>, ExitCode> {
-    let mut out = Output::create(path).map_err(|why| cannot_write(path, &why))?;
+    let mut out = Output::create(path).map_err(|why| super::cannot_write(path, &why))?;
     let looked = super::why::look(&args.file, args.at, None)?;
     let Some((_, found)) = super::why::found(&looked.summary) else { return Err(exit::FAILED.into()) };
     let lines = why::folded(found, Sites::of(&looked.summary), args.by);
     let written = lines.iter().try_for_each(|(line, n)| writeln!(out, "{line} {n}")).and_then(|()| out.finish());
     match written {
-        Err(why) if why.kind() != io::ErrorKind::BrokenPipe => Err(cannot_write(path, &why)),
+        Err(why) if why.kind() != io::ErrorKind::BrokenPipe => Err(super::cannot_write(path, &why)),
         _ => Ok(looked.damage),
     }
 }
@@ -94,7 +85,7 @@ fn stream(args: &ExportOf) -> Result<Option<FileError>, ExitCode> {
     let about = |resident| About { header: &header, began_ns, resident };
     // A wrong name is told before the trace is read.
     let open = |path: &'_ Option<PathBuf>| match path {
-        Some(path) => Output::create(path).map(Some).map_err(|why| cannot_write(path, &why)),
+        Some(path) => Output::create(path).map(Some).map_err(|why| super::cannot_write(path, &why)),
         None => Ok(None),
     };
     let (csv, pprof) = (open(&args.csv)?, open(&args.pprof)?);
@@ -120,7 +111,8 @@ fn stream(args: &ExportOf) -> Result<Option<FileError>, ExitCode> {
     if let Some((path, out)) = args.perfetto.as_deref().zip(perfetto) {
         targets.push(target(path, Perfetto::new(out, about(resident)))?);
     }
-    let walked = export::walk(reader, &stacks, at, &mut targets).map_err(|(path, why)| cannot_write(path, &why))?;
+    let walked =
+        export::walk(reader, &stacks, at, &mut targets).map_err(|(path, why)| super::cannot_write(path, &why))?;
     // A number that no event has. (Where all readers went away not all were read.)
     if let Some(Moment::Event(seq)) = at
         && walked.damage.is_none()
@@ -133,7 +125,7 @@ fn stream(args: &ExportOf) -> Result<Option<FileError>, ExitCode> {
     let sites = Sites::new(walked.origins.sites(), &stacks);
     for Target { path, format } in targets {
         match format.finish(sites) {
-            Err(why) if why.kind() != io::ErrorKind::BrokenPipe => return Err(cannot_write(path, &why)),
+            Err(why) if why.kind() != io::ErrorKind::BrokenPipe => return Err(super::cannot_write(path, &why)),
             _ => {}
         }
     }
@@ -144,7 +136,7 @@ fn stream(args: &ExportOf) -> Result<Option<FileError>, ExitCode> {
 }
 
 fn target(path: &Path, made: io::Result<impl Format + 'static>) -> Result<Target<'_>, ExitCode> {
-    let format = made.map_err(|why| cannot_write(path, &why))?;
+    let format = made.map_err(|why| super::cannot_write(path, &why))?;
     Ok(Target { path, format: Box::new(format) })
 }
 

@@ -21,7 +21,7 @@ mod why;
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
-use std::io::Read;
+use std::io::{self, Read};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::process::ExitCode;
@@ -187,6 +187,12 @@ fn unreadable(path: &Path, why: &FileError) -> ExitCode {
         Fault::NotATrace(_) | Fault::Format(_) | Fault::Io(_) => exit::FAILED.into(),
         _ => exit::DAMAGED.into(),
     }
+}
+
+/// Says why an output cannot be written; `-` is standard output.
+fn cannot_write(path: &Path, why: &io::Error) -> ExitCode {
+    let name = if path == Path::new("-") { "standard output".to_owned() } else { shown(path) };
+    failed(format!("cannot write to {name}: {why}"))
 }
 
 fn failed(why: String) -> ExitCode {

@@ -2,7 +2,6 @@
 
 use std::io::{ErrorKind, Read, Write};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -13,7 +12,7 @@ use crate::commands::summary;
 use crate::diff::{Diff, Side};
 use crate::json::{self, Recorded};
 use crate::output::{self, clean_json, shown};
-use crate::output_file::Output;
+use crate::output_file::{Output, is_same};
 use crate::report::{self, Picture, Trace};
 
 pub(crate) fn run(args: &ReportOf) -> ExitCode {
@@ -23,14 +22,11 @@ pub(crate) fn run(args: &ReportOf) -> ExitCode {
 
 /// Writes the page of one trace or of two, or prints what it shows, and says what is wrong.
 pub(super) fn report(files: &[&Path], output: Option<&Path>, quiet: bool) -> ExitCode {
-    let id = |path: &Path| path.metadata().ok().filter(|file| file.is_file()).map(|file| (file.dev(), file.ino()));
     if let Some(output) = output
-        && let Some(trace) = files.iter().find(|file| id(file).is_some() && id(file) == id(output))
+        && let Some(trace) = files.iter().find(|file| is_same(file, output))
     {
         return super::failed(format!("the page would replace the trace {}: give another file by -o", shown(trace)));
     }
-    // A limit of file sizes is an error like any other.
-    let _ = signal_hook::flag::register(signal_hook::consts::SIGXFSZ, std::sync::Arc::default());
     let (mut traces, mut damaged) = (Vec::new(), Vec::new());
     for file in files {
         match gather(file) {
@@ -48,11 +44,11 @@ pub(super) fn report(files: &[&Path], output: Option<&Path>, quiet: bool) -> Exi
     let data = report::json(&traces, diff);
     let written = match output {
         None => output::styled_stdout(|out| writeln!(out, "{}", clean_json(&data.to_string())))
-            .map_err(|error| format!("cannot write to standard output: {error}")),
-        Some(path) => report::html(&traces, &data).and_then(|page| write(path, &page, quiet)),
+            .map_err(|why| super::cannot_write(Path::new("-"), &why)),
+        Some(path) => report::html(&traces, &data).map_err(super::failed).and_then(|page| write(path, &page, quiet)),
     };
-    if let Err(why) = written {
-        return super::failed(why);
+    if let Err(code) = written {
+        return code;
     }
     let mut code = ExitCode::SUCCESS;
     for (file, damage) in &damaged {
@@ -103,21 +99,19 @@ fn side(trace: &Trace) -> Option<Side<'_>> {
 }
 
 /// Writes the page, whole or not at all.
-fn write(path: &Path, page: &str, quiet: bool) -> Result<(), String> {
+fn write(path: &Path, page: &str, quiet: bool) -> Result<(), ExitCode> {
     let written = Output::create(path).and_then(|mut out| {
         out.write_all(page.as_bytes())?;
         out.finish()
     });
     match written {
-        // A reader that closes a pipe has read enough.
-        Err(error) if error.kind() != ErrorKind::BrokenPipe => {
-            return Err(format!("cannot write {}: {error}", shown(path)));
+        Ok(()) if path != Path::new("-") && !quiet => {
+            // If standard error is closed, nobody can be informed.
+            let _ = writeln!(anstream::stderr(), "samara: wrote {}: open it in a browser", shown(path));
         }
+        // A reader that closes a pipe has read enough.
+        Err(why) if why.kind() != ErrorKind::BrokenPipe => return Err(super::cannot_write(path, &why)),
         _ => {}
-    }
-    if path != Path::new("-") && !quiet {
-        // If standard error is closed, nobody can be informed.
-        let _ = writeln!(anstream::stderr(), "samara: wrote {}: open it in a browser", shown(path));
     }
     Ok(())
 }

@@ -41,7 +41,6 @@ pub(crate) fn run(args: &SummaryOf) -> ExitCode {
         ..Recorded::default()
     };
     let recorded = recorded(&read, early.as_deref(), base);
-    let title = title(&header, &read, &only);
     if !only.pid.is_empty() && read.first.is_none() && read.damage.is_none() {
         return super::failed(format!(
             "{}: no event of process {} in that time: samara show says which there are",
@@ -49,6 +48,7 @@ pub(crate) fn run(args: &SummaryOf) -> ExitCode {
             or(&only.pid)
         ));
     }
+    let title = title(&header, &read, &only);
     // Of many call stacks it is large.
     let wanted = args.json || !args.fail_if.is_empty();
     let summary = if wanted { json::summary(&read.summary, &recorded) } else { serde_json::Value::Null };

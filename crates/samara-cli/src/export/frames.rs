@@ -1,7 +1,9 @@
 //! The call stack of a site as functions, each with its place in the source and in its file. Text
 //! that a program chose is escaped. Knows nothing of formats.
 
-use samara_trace::file::{Frame, Function, StackEnd, Stacks};
+use std::borrow::Cow;
+
+use samara_trace::file::{Frame, Stacks};
 use samara_trace::why::Site;
 
 use crate::line;
@@ -32,11 +34,7 @@ pub(crate) fn entries(sites: Sites<'_>, site: &Site) -> Vec<Entry> {
     let mut all = Vec::new();
     let stack = sites.stack(site);
     if let Some(stack) = stack {
-        match stack.end {
-            StackEnd::First => {}
-            StackEnd::Cut => all.push(Entry::word("[more]".to_owned())),
-            StackEnd::Lost => all.push(Entry::word("[unknown]".to_owned())),
-        }
+        all.extend(line::missing(stack.end).map(|word| Entry::word(word.to_owned())));
         for frame in stack.frames.iter().rev() {
             all.extend(functions(sites.stacks(), frame));
         }
@@ -56,21 +54,16 @@ pub(crate) fn call(sites: Sites<'_>, site: &Site) -> Entry {
 /// The functions of a frame, the outermost first. There is at least one.
 pub(crate) fn functions(stacks: &Stacks, frame: &Frame) -> Vec<Entry> {
     let guessed = if frame.guessed { "? " } else { "" };
-    let named: Vec<&Function> =
-        stacks.functions(frame).iter().rev().filter(|function| !function.name.is_empty()).collect();
-    let entry = |depth: usize, name: &str, place: &str| {
+    let entry = |(depth, (name, place)): (usize, (Cow<'_, str>, &str))| {
         let (file, line) = place.rsplit_once(':').unwrap_or((place, ""));
         let line: Option<u32> = line.parse().ok();
         Entry {
-            name: format!("{guessed}{}", clean(name)),
+            name: format!("{guessed}{}", clean(&name)),
             file: clean(if line.is_some() { file } else { place }),
             line: line.unwrap_or(0),
             frame: Some(*frame),
             depth: depth as u32,
         }
     };
-    if named.is_empty() {
-        return stacks.names(frame).iter().map(|name| entry(0, name, "")).collect();
-    }
-    named.iter().enumerate().map(|(depth, function)| entry(depth, &function.name, &function.place)).collect()
+    line::functions(stacks, frame).into_iter().enumerate().map(entry).collect()
 }

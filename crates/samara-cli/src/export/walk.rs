@@ -133,7 +133,7 @@ struct State {
     lost: Option<String>,
     origins: Origins,
     live: BTreeMap<u32, Live>,
-    /// The first process that used each space.
+    /// The first process that used each space that lives.
     owners: BTreeMap<u64, u32>,
     /// What the counts of each site were.
     before: Vec<Counted>,
@@ -193,10 +193,14 @@ impl State {
         }
         gone.extend(replaced);
         let size = space.map(|space| (space.len() as u64, space.bytes()));
-        let owner = match space {
-            Some(_) => *self.owners.entry(event.space).or_insert(event.pid),
-            None => self.owners.remove(&event.space).unwrap_or(event.pid),
-        };
+        let owner = self.owners.get(&event.space).copied().unwrap_or(event.pid);
+        let dropped = self.replay.as_ref().map_or(&[][..], Replay::dropped);
+        for space in dropped {
+            self.owners.remove(space);
+        }
+        if space.is_some() {
+            self.owners.entry(event.space).or_insert(event.pid);
+        }
         self.note(&event, site, size);
         let space = self.replay.as_ref().and_then(|replay| replay.space(event.space));
         // Of one that ends with this event, too.

@@ -6,8 +6,9 @@
 
 use std::collections::HashMap;
 
-use samara_trace::file::{Stack, StackEnd, Stacks};
+use samara_trace::file::{Stack, Stacks};
 
+use crate::line;
 use crate::output::clean;
 
 /// Most functions in the tree.
@@ -85,18 +86,10 @@ pub(super) struct Tree {
 impl Tree {
     /// The innermost function of a stack.
     pub(super) fn of(&mut self, stacks: &Stacks, stack: &Stack, texts: &mut Texts) -> Option<u32> {
-        let mut at = match stack.end {
-            StackEnd::First => None,
-            StackEnd::Cut => self.below(None, "[more]", "", false, texts),
-            StackEnd::Lost => self.below(None, "[unknown]", "", false, texts),
-        };
+        let mut at = line::missing(stack.end).and_then(|word| self.below(None, word, "", false, texts));
         for frame in stack.frames.iter().rev() {
-            let named = stacks.functions(frame).iter().rev().filter(|function| !function.name.is_empty());
-            let mut functions: Vec<(&str, &str)> = named.map(|f| (&*f.name, &*f.place)).collect();
-            let names = if functions.is_empty() { stacks.names(frame) } else { Vec::new() };
-            functions.extend(names.iter().map(|name| (&**name, "")));
-            for (name, place) in functions {
-                match self.below(at, name, place, frame.guessed, texts) {
+            for (name, place) in line::functions(stacks, frame) {
+                match self.below(at, &name, place, frame.guessed, texts) {
                     Some(node) => at = Some(node),
                     None => return at,
                 }

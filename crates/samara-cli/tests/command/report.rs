@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::process::Output;
 
+use samara_trace::event::{Event, EventKind};
 use serde_json::Value;
 
 use crate::samples::{events, run, said, stdout, trace, trace_of};
@@ -101,7 +102,7 @@ fn a_page_is_written_whole() {
     assert_eq!(run(dir.path(), &["summary", "t.samara"]).status.code(), Some(0));
     let output = run(dir.path(), &["report", "t.samara", "-o", "none/r.html"]);
     assert_eq!(output.status.code(), Some(1), "{}", said(&output));
-    assert!(said(&output).contains("cannot write none/r.html"), "{}", said(&output));
+    assert!(said(&output).contains("cannot write to none/r.html"), "{}", said(&output));
     let output = run(dir.path(), &["report", "t.samara", "-o", "."]);
     assert_eq!((output.status.code(), names(dir.path()).len()), (Some(1), 2), "{}", said(&output));
 }
@@ -165,6 +166,86 @@ fn two_traces_and_what_grew() {
     assert_eq!(all["traces"].as_array().unwrap().len(), 2);
     assert_eq!(all["diff"], json(&run(dir.path(), &["diff", "t.samara", "u.samara", "--json"])));
     assert_eq!(all["traces"][0]["lives"], all["traces"][1]["lives"]);
+}
+
+/// Nothing is left of a page that cannot be written, a limit of file sizes is an error like any
+/// other, and a reader that goes away is none.
+#[test]
+fn pages_that_nobody_gets() {
+    let dir = with_trace();
+    let shell = |script: &str| {
+        let script = script.replace("SAMARA", env!("CARGO_BIN_EXE_samara"));
+        std::process::Command::new("sh").current_dir(dir.path()).args(["-c", &script]).output().unwrap()
+    };
+    let output = shell("ulimit -f 20; SAMARA report t.samara -o limit.html");
+    assert_eq!(output.status.code(), Some(1), "{}", said(&output));
+    assert!(said(&output).contains("cannot write to limit.html: File too large"), "{}", said(&output));
+    let output = shell("ulimit -f 20; SAMARA trace --report --quiet -o u.samara -- sh -c 'exit 5'");
+    assert_eq!(output.status.code(), Some(5), "{}", said(&output));
+    let mut names: Vec<_> = std::fs::read_dir(dir.path()).unwrap().map(|file| file.unwrap().file_name()).collect();
+    names.sort();
+    assert_eq!(names, ["t.samara", "u.samara"]);
+    let output = shell("{ SAMARA report t.samara -o -; echo $? >code; } | head -c 1 >/dev/null; cat code");
+    assert_eq!(stdout(&output), "0\n", "{}", said(&output));
+    let output = shell("mkfifo f; head -c 1 f >/dev/null & SAMARA report t.samara -o f");
+    assert!(output.status.success() && !said(&output).contains("wrote"), "{}", said(&output));
+}
+
+/// A child has its parent however many spaces there were before.
+#[test]
+fn every_process_has_its_parent() {
+    let dir = tempfile::tempdir().unwrap();
+    let first = events().remove(0);
+    let mut all = vec![first.clone()];
+    for child in 0..1500_u32 {
+        let space = u64::from(child) + 10;
+        let of_child = Event { pid: 1000 + child, tid: 1000 + child, space, ..first.clone() };
+        all.push(Event { kind: EventKind::Fork, args: [first.space, 0, 0, 0, 0, 0], ..of_child.clone() });
+        // Each has a child of its own, which ends before it.
+        let grandchild = Event { pid: 10_000 + child, tid: 10_000 + child, space: space + 10_000, ..of_child.clone() };
+        all.push(Event { kind: EventKind::Fork, args: [space, 0, 0, 0, 0, 0], ..grandchild.clone() });
+        for event in [grandchild, of_child] {
+            all.push(Event { kind: EventKind::Exit, window: None, areas: vec![], ..event });
+        }
+    }
+    for (seq, event) in (0..).zip(&mut all) {
+        (event.seq, event.entry_ns, event.exit_ns) = (seq, seq * 10, seq * 10 + 5);
+    }
+    trace_of(dir.path(), &all);
+    let all = json(&run(dir.path(), &["report", "t.samara", "--json"]));
+    let processes = all["traces"][0]["processes"].as_array().unwrap();
+    assert_eq!(processes.len(), 3001);
+    for process in processes {
+        let expected = match process["pid"].as_u64().unwrap() {
+            100 => Value::Null,
+            pid if pid >= 10_000 => (pid - 9_000).into(),
+            _ => 100.into(),
+        };
+        assert_eq!(process["parent"], expected, "{process}");
+    }
+}
+
+/// JSON tells of a thousand places with memory, and how many more there are.
+#[test]
+fn places_are_bounded() {
+    let dir = tempfile::tempdir().unwrap();
+    let (first, call) = (events().remove(0), events().remove(1));
+    let mut all = vec![first];
+    for seq in 1..=1500_u64 {
+        let at = 0x7f00_0000_0000 + seq * 0x4000;
+        let mut event = Event { seq, window: Some((at, at + 0x1000)), ..call.clone() };
+        // Flags that no other call has.
+        event.args[3] |= seq << 32;
+        event.areas.iter_mut().for_each(|area| (area.start, area.end) = (at, at + 0x1000));
+        event.plan.iter_mut().for_each(|step| (step.start, step.end) = (at, at + 0x1000));
+        all.push(event);
+    }
+    trace_of(dir.path(), &all);
+    let why = json(&run(dir.path(), &["why", "t.samara", "--json"]));
+    let areas: u64 = why["sites"].as_array().unwrap().iter().filter_map(|site| site["areas"].as_u64()).sum();
+    assert_eq!((why["sites"].as_array().unwrap().len(), &why["sites_left_out"]), (1000, &501.into()));
+    // The program's start has two areas, every call one.
+    assert_eq!(areas, 1001);
 }
 
 #[test]

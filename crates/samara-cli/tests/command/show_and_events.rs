@@ -356,6 +356,14 @@ fn the_summary_of_a_part() {
     assert_eq!(counted(&["--pid", "100"]) + counted(&["--pid", "101"]), counted(&[]));
     assert_eq!(counted(&["--to", "4"]) + counted(&["--from", "5"]), counted(&[]));
     assert_eq!(of(&["--pid", "101"])["events_in_file"], of(&[])["events_in_file"]);
+    // The first of several processes is the first of the trace.
+    let both = run(dir.path(), &["summary", "t.samara", "--pid", "101", "--pid", "100"]);
+    let first = "samara: processes 101 or 100 of prog: the first, 100, ended with 3";
+    assert!(stdout(&both).starts_with(first), "{}", said(&both));
+    assert_eq!(
+        (&of(&["--pid", "101", "--pid", "100"])["exit_code"], &of(&["--pid", "101"])["exit_code"]),
+        (&3.into(), &137.into())
+    );
     // What cannot be there is said.
     for (args, why) in [
         (&["--pid", "7"][..], "no event of process 7"),
@@ -369,6 +377,29 @@ fn the_summary_of_a_part() {
     }
     let limits = ["summary", "t.samara", "--pid", "101", "--fail-if", "calls.mmap.count > 9"];
     assert_eq!(run(dir.path(), &limits).status.code(), Some(0));
+}
+
+/// Times in a file may be in any order: a part begins once, and ends once, so that nothing is
+/// applied after what was left out.
+#[test]
+fn a_part_of_a_trace_with_times_in_any_order() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut all = crate::samples::events();
+    let times = [10, 20, 50, 30, 40, 90, 60, 70, 80, 100, 110];
+    all.iter_mut().zip(times).for_each(|(event, ns)| (event.entry_ns, event.exit_ns) = (ns, ns));
+    crate::samples::trace_of(dir.path(), &all);
+    let of = |args: &[&str]| -> serde_json::Value {
+        let args: Vec<_> = ["summary", "t.samara", "--json"].iter().chain(args).copied().collect();
+        serde_json::from_str(&stdout(&run(dir.path(), &args))).unwrap()
+    };
+    // Up to the first event that is later; from the first one that is not earlier.
+    for (args, events) in
+        [(["--to", "45ns"], 2), (["--to", "85ns"], 5), (["--from", "45ns"], 9), (["--from", "85ns"], 6)]
+    {
+        assert_eq!(of(&args)["events"], events, "{args:?}");
+    }
+    // What was skipped ends where the part begins.
+    assert_eq!(of(&["--from", "45ns"])["from_ns"], 20);
 }
 
 #[test]

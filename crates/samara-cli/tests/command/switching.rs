@@ -20,8 +20,11 @@ fn send(signal: &str, to: &Child) {
     assert!(Command::new("kill").args([&format!("-{signal}"), &to.id().to_string()]).status().unwrap().success());
 }
 
+/// Waits as long as a busy machine needs, and not for ever.
 fn until(is: impl Fn() -> bool) {
+    let began = std::time::Instant::now();
     while !is() {
+        assert!(began.elapsed() < Duration::from_secs(60), "what was waited for did not come");
         std::thread::sleep(Duration::from_millis(5));
     }
 }
@@ -63,6 +66,29 @@ fn a_part_of_a_run_is_recorded() {
     let json: serde_json::Value = serde_json::from_slice(&std::fs::read(dir.join("s.json")).unwrap()).unwrap();
     assert_eq!((&json["exit_code"], &json["differences"]), (&5.into(), &0.into()), "{json}");
     assert!(json["processes"].as_u64().is_some_and(|n| n > 1), "{json}");
+}
+
+/// The other one of the two signals does nothing, before the start and after it; nor does the start
+/// once more.
+#[test]
+fn a_signal_that_is_not_asked_for_does_nothing() {
+    let temp = tempfile::tempdir().unwrap();
+    let dir = temp.path();
+    let samara = start(dir, &["-o", "t.samara", "--start-on", "USR1", "--", "sh", "-c", PROGRAM]);
+    until(|| dir.join("ready").exists());
+    ["USR2", "USR1"].iter().for_each(|signal| send(signal, &samara));
+    until(|| has(dir, "found"));
+    ["USR2", "USR1"].iter().for_each(|signal| send(signal, &samara));
+    std::fs::write(dir.join("go"), "").unwrap();
+    let output = samara.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(5), "{}", said(&output));
+    assert!(!dir.join("got").exists(), "the program got a signal that was samara's");
+    let events = stdout(&run(dir, &["events", "t.samara"]));
+    // Each process is found once.
+    let found = events.lines().filter(|line| line.contains(" found "));
+    let mut pids: Vec<_> = found.filter_map(|line| line.split_whitespace().nth(2)).collect();
+    pids.sort_unstable();
+    assert!(!pids.is_empty() && pids.windows(2).all(|pair| pair[0] != pair[1]), "{events}");
 }
 
 #[test]

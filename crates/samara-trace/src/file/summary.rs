@@ -317,14 +317,14 @@ impl Tally {
         let live = self.replay.live().filter(|(pid, ..)| self.is_asked(*pid));
         let live: Vec<(u32, u64)> = live.map(|(pid, process, _)| (pid, process.space)).collect();
         for (pid, _) in live.iter().take(PROCESSES.0) {
-            self.note(*pid);
+            self.note(*pid, false);
         }
         // What is unmapped next may have been the most.
         let size = |(_, space): &&(u32, u64)| self.replay.space(*space).map_or(0, |space| space.len());
         if let Some((pid, space)) = live.iter().max_by_key(size).copied() {
             self.look(space, pid, from_ns);
         }
-        self.totals.processes = self.replay.live().filter(|(pid, ..)| self.is_asked(*pid)).count() as u64;
+        self.totals.processes = live.len() as u64;
         self.note_size(from_ns);
     }
 
@@ -406,31 +406,26 @@ impl Tally {
     /// Counts an event for its process.
     fn note_process(&mut self, event: &Event, how: As) {
         let starts = matches!(event.kind, EventKind::Exec | EventKind::Fork | EventKind::Share | EventKind::Found);
-        let replay = &self.replay;
-        let program = || {
-            replay
-                .process(event.pid)
-                .map_or_else(String::new, |process| process.program.chars().take(PROGRAM).collect())
-        };
-        let program = starts.then(program);
-        if let Some(process) = self.note(event.pid) {
+        if let Some(process) = self.note(event.pid, starts) {
             process.calls += u64::from(event.nr.is_some() && how == As::Counted);
-            process.program = program.unwrap_or(std::mem::take(&mut process.program));
         }
     }
 
-    /// What is known of a process that is told of, with the size that its space has now.
-    fn note(&mut self, pid: u32) -> Option<&mut ProcessTotals> {
+    /// What is known of a process that is told of, with the size that its space has now. `starts`:
+    /// it may have another program now.
+    fn note(&mut self, pid: u32, starts: bool) -> Option<&mut ProcessTotals> {
         let is_new = !self.processes.contains_key(&pid);
         if !self.is_asked(pid) || (is_new && self.processes.len() >= PROCESSES.0) {
             return None;
         }
         let known = self.replay.process(pid);
         let areas = known.and_then(|known| self.replay.space(known.space)).map_or(0, |space| space.len() as u64);
-        let program = || known.map_or_else(String::new, |known| known.program.chars().take(PROGRAM).collect());
-        let new = || ProcessTotals { pid, program: program(), ..ProcessTotals::default() };
+        let new = || ProcessTotals { pid, ..ProcessTotals::default() };
         let process = self.processes.entry(pid).or_insert_with(new);
         process.areas_peak = process.areas_peak.max(areas);
+        if let Some(known) = known.filter(|_| is_new || starts) {
+            process.program = known.program.chars().take(PROGRAM).collect();
+        }
         Some(process)
     }
 

@@ -143,7 +143,6 @@ impl Signals {
         let mut signals = Signals { old: Vec::new(), mask: None, timer: None, period_ns: 0, pulse_ns: 0 };
         let tick: extern "C" fn(c_int, *mut libc::siginfo_t, *mut libc::c_void) = on_tick;
         signals.set_with(tick_signal(), tick as libc::sighandler_t, libc::SA_SIGINFO);
-        signals.mask = unblock(taken.iter().copied().chain([tick_signal()]));
         signals.timer = timer();
         if let Some(timer) = signals.timer {
             TIMER.store(timer, Ordering::Relaxed);
@@ -154,6 +153,8 @@ impl Signals {
         for signal in taken {
             signals.set(*signal, ask);
         }
+        // One that waits comes now, to its handler.
+        signals.mask = unblock(taken.iter().copied().chain([tick_signal()]));
         if attached || !left {
             for signal in [libc::SIGTSTP, libc::SIGTTIN, libc::SIGTTOU] {
                 signals.set(signal, libc::SIG_IGN);

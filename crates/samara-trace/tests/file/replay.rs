@@ -228,6 +228,44 @@ fn a_summary_counts() {
     assert_eq!(s.timeline.columns(40), [7; 40]);
 }
 
+/// A space is dropped with the event that takes its last user away, whatever event that is, and
+/// only then; one that is kept is not.
+#[test]
+fn spaces_are_dropped_with_their_last_user() {
+    use EventKind as K;
+    let whole = |seq, kind, pid, space| Event {
+        window: Some((0, 1 << 40)),
+        areas: vec![area(0, PAGE, "")],
+        ..event(seq, kind, pid, space)
+    };
+    let events = [
+        (whole(0, K::Exec, 1, 1), vec![]),
+        (whole(1, K::Fork, 2, 2), vec![]),
+        (event(2, K::Share, 3, 2), vec![]),
+        // Another program, in a new space.
+        (whole(3, K::Exec, 1, 3), vec![1]),
+        (event(4, K::Exit, 2, 2), vec![]),
+        (event(5, K::Checked, 3, 2), vec![]),
+        (event(6, K::Exit, 3, 2), vec![2]),
+        // A file may claim that any event is one of another space.
+        (whole(7, K::Call, 1, 4), vec![3]),
+        (event(8, K::Exit, 1, 4), vec![4]),
+        // The number again, and the space too.
+        (whole(9, K::Exec, 1, 4), vec![]),
+        (event(10, K::Exit, 1, 4), vec![4]),
+    ];
+    let (mut replay, mut keeping) = (Replay::default(), Replay::default().keep(3));
+    for (event, dropped) in events {
+        replay.apply(&event).unwrap();
+        assert_eq!(replay.dropped(), dropped, "{event:?}");
+        assert!(dropped.iter().all(|space| replay.space(*space).is_none()), "{event:?}");
+        keeping.apply(&event).unwrap();
+        let kept = if event.seq == 6 { vec![] } else { dropped };
+        assert_eq!(keeping.dropped(), kept, "{event:?}");
+    }
+    assert!(keeping.space(2).is_some() && replay.live().count() == 0);
+}
+
 /// What is skipped, passed and counted makes the whole, wherever a trace is cut in two.
 #[test]
 fn parts_make_the_whole() {
