@@ -7,7 +7,7 @@ cd "$(dirname "$0")/.."
 
 nightly rust-src
 # ThreadSanitizer does not see fences; with this cfg crossbeam-epoch uses accesses that it sees. The
-# fences of samara and samara-mm order atomics, and what is freed is ordered by loads that it sees.
+# fences of samara and samara-mm order atomics only; what is freed is ordered by loads.
 export RUSTFLAGS="-Zsanitizer=thread --cfg crossbeam_sanitize_thread --cfg samara_few"
 # A test asks for more memory than there is. Full debug information takes minutes of a build.
 export TSAN_OPTIONS="allocator_may_return_null=1 ${TSAN_OPTIONS:-}" CARGO_PROFILE_TEST_DEBUG=line-tables-only
@@ -16,6 +16,8 @@ tsan() {
     cargo +nightly test --locked -Zbuild-std --target "$(rustc -vV | sed -n 's/^host: //p')" "$@"
 }
 
+# Counted owners, the last of which frees.
+tsan --package samara --lib
 if full "$@"; then
     tsan --package samara --test shared_stress --test linearizability --test paused_threads --test shared_writers --test shared_family
     tsan --package samara --test maps -- reentry::

@@ -15,7 +15,7 @@
 //! 0 an Acquire.
 
 use crate::node::{ALIGN, LINE, Raw, up};
-use crate::sync::{AtomicUsize, Ordering, dealloc, fence};
+use crate::sync::{AtomicUsize, Ordering, dealloc};
 use crate::types::error::AllocError;
 use alloc::alloc::alloc;
 use core::alloc::Layout;
@@ -100,10 +100,13 @@ impl Slab {
             let head = self.head.as_ref();
             // The owner of all remaining places needs no atomic write: nobody else can reach the
             // slab any more.
-            if head.live.load(Ordering::Acquire) != places && head.live.fetch_sub(places, Ordering::Release) != places {
-                return;
+            if head.live.load(Ordering::Acquire) != places {
+                if head.live.fetch_sub(places, Ordering::Release) != places {
+                    return;
+                }
+                // Not a fence, which ThreadSanitizer does not see.
+                head.live.load(Ordering::Acquire);
             }
-            fence(Ordering::Acquire);
             let memory = head.memory;
             if let Ok(layout) = Self::layout(self.bytes, head.count) {
                 dealloc(memory.as_ptr(), layout);

@@ -16,8 +16,10 @@ pub(crate) use core::sync::atomic::AtomicU64;
 pub(crate) use core::sync::atomic::Ordering;
 #[cfg(feature = "shared")]
 pub(crate) use core::sync::atomic::compiler_fence;
+#[cfg(all(feature = "shared", not(loom)))]
+pub(crate) use core::sync::atomic::fence;
 #[cfg(not(loom))]
-pub(crate) use core::sync::atomic::{AtomicPtr, AtomicU8, AtomicU16, AtomicU32, AtomicUsize, fence};
+pub(crate) use core::sync::atomic::{AtomicPtr, AtomicU8, AtomicU16, AtomicU32, AtomicUsize};
 #[cfg(feature = "std")]
 pub(crate) use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError, TryLockError};
 

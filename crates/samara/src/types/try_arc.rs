@@ -5,7 +5,7 @@
 //! - **ARC-1** `owners` is the number of handles that exist. Each of them points to the same live
 //!   `Inner`, which is freed by the handle that takes the number to zero, and by nobody else.
 
-use crate::sync::{AtomicUsize, Ordering, fence};
+use crate::sync::{AtomicUsize, Ordering};
 use crate::types::error::{AllocError, or_abort};
 use crate::types::try_box::try_box;
 use alloc::boxed::Box;
@@ -99,12 +99,14 @@ impl<T> TryArc<T> {
 /// `inner` is that of a handle (ARC-1), which is not used again.
 unsafe fn release<T>(inner: NonNull<Inner<T>>) -> Option<Inner<T>> {
     // SAFETY: ARC-1: the caller's share is still counted.
-    // Release: with the fence below, in the thread of the last owner.
-    if unsafe { inner.as_ref() }.owners.fetch_sub(1, Ordering::Release) != 1 {
+    let owners = unsafe { &inner.as_ref().owners };
+    // Release: with the load below, in the thread of the last owner.
+    if owners.fetch_sub(1, Ordering::Release) != 1 {
         return None;
     }
-    // Acquire: with the Release of all other owners. What they did with the value is done.
-    fence(Ordering::Acquire);
+    // Acquire: with the Release of all other owners. What they did with the value is done. A fence
+    // would do, but ThreadSanitizer sees none.
+    owners.load(Ordering::Acquire);
     // SAFETY: ARC-1: the number is zero, so this is the only one that frees it. It was made from a
     // boxed slice of one element.
     let one = unsafe { Box::from_raw(core::ptr::slice_from_raw_parts_mut(inner.as_ptr(), 1)) };
