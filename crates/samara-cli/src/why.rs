@@ -240,9 +240,13 @@ fn rows_of_part(row: &mut impl FnMut(&str, String), verdict: &Verdict, part: &Pa
     let Some(site) = sites.site(part.site) else { return };
     // The sentence of a leak has it already.
     let kept = part.kept.filter(|_| verdict.kind != VerdictKind::Leaked || verdict.pattern.is_some());
-    let kept = kept.map_or_else(String::new, |kept| {
+    // What a place mapped is counted in mappings; guards, holes and parts lie in them.
+    let (times, rest) = kept.map_or((part.times, String::new()), |kept| {
         let grows = if kept.grows { ", up to the end" } else { "" };
-        format!("; {} of {} still there{grows}", count(kept.alive), plural(kept.made, "mapping"))
+        let lie =
+            if part.times == kept.made { String::new() } else { format!("; {} of them there", count(part.times)) };
+        let still = format!("; {} of {} still there{grows}", count(kept.alive), plural(kept.made, "mapping"));
+        (kept.made, lie + &still)
     });
     let role = match part.role {
         Role::Made => "made by",
@@ -250,7 +254,7 @@ fn rows_of_part(row: &mut impl FnMut(&str, String), verdict: &Verdict, part: &Pa
         Role::Freed => "unmapped by",
         _ => part.role.name(),
     };
-    row("", format!("{role:<12}{} {}{kept}", plural(part.times, "time"), sites.text(site)));
+    row("", format!("{role:<12}{} {}{rest}", plural(times, "time"), sites.text(site)));
     let frames = sites.frames(site);
     for frame in frames.iter().take(FUNCTIONS) {
         row("", format!("{:14}{}", "", clean(&sites.stacks.shown(frame).to_string())));

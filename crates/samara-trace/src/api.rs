@@ -143,8 +143,8 @@ pub struct Running {
 }
 
 /// A signal to the process that records, by which the recording starts ([`Options::start_on`]) or
-/// stops ([`Options::stop_on`]). It is taken from when the program has started, or was attached to,
-/// until [`record`](crate::record) or [`attach`](crate::attach) returns, and is not passed on.
+/// stops ([`Options::stop_on`]). It is taken from [`Sink::ready`] on until
+/// [`record`](crate::record) or [`attach`](crate::attach) returns, and is not passed on.
 ///
 /// Shape: until the start nothing is recorded, and the program runs as slowly as if it were. The
 /// start is an [`EventKind::Found`](crate::event::EventKind::Found), with all of its areas, for
@@ -263,6 +263,12 @@ impl LetGo {
 ///
 /// The recorder calls it while the traced program is stopped: hand slow work to a thread.
 pub trait Sink {
+    /// From now on the recorder takes its signals ([`Options::start_on`], [`Options::stop_on`], and
+    /// those that ask it to end); before, they do what they do without a recorder. Called once,
+    /// before any event. A program that the recorder starts has executed nothing of its own yet,
+    /// and a process that runs is not attached to yet.
+    fn ready(&mut self) {}
+
     /// Takes one event.
     ///
     /// # Errors

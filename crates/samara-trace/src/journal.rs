@@ -162,6 +162,13 @@ impl<'a> Journal<'a> {
         }
     }
 
+    /// Tells the sink that the recorder takes its signals.
+    pub(crate) fn ready(&mut self) {
+        if let Some(sink) = &mut self.sink {
+            sink.ready();
+        }
+    }
+
     /// Tells the sink that no event comes any more.
     pub(crate) fn complete(&mut self) {
         if let Some(sink) = self.sink.take() {

@@ -16,7 +16,7 @@ use crate::moment::Moment;
 #[derive(Args, Debug)]
 #[command(
     group = ArgGroup::new("format").required(true).multiple(true),
-    override_usage = "samara export TRACE <FORMAT>... [--at TIME|EVENT]",
+    override_usage = "samara export TRACE <FORMAT>... [--at TIME|EVENT|peak] [--pid PID]",
     after_help = "\
 Examples:
   samara export t.samara --csv | head
@@ -58,10 +58,13 @@ pub(crate) struct ExportOf {
     #[arg(long, value_name = "NAME", requires = "parquet")]
     pub(crate) host: Option<String>,
     /// Leave out what came later: after the event with this number (300), or from the first event
-    /// on that finished later than this time (1.5s, 20ms, 300us, 7000ns) [default: the end; of
-    /// --folded: near the most areas]
+    /// on that finished later than this time (1.5s, 20ms, 300us, 7000ns); peak: when a process had
+    /// the most areas [default: the end; of --folded: near the most areas]
     #[arg(long, value_name = "TIME|EVENT")]
     pub(crate) at: Option<Moment>,
+    /// Only this process
+    #[arg(long, value_name = "PID")]
+    pub(crate) pid: Option<u32>,
 }
 
 /// Ask the traces of many programs and machines: who grew, what is new, who is near the limit

@@ -63,7 +63,7 @@ fn check(args: &ExportOf) -> Result<(), ExitCode> {
 /// Writes the lines of `samara why --folded`. Returns why the trace cannot be read further.
 fn fold(args: &ExportOf, path: &Path) -> Result<Option<FileError>, ExitCode> {
     let mut out = Output::create(path).map_err(|why| super::cannot_write(path, &why))?;
-    let looked = super::why::look(&args.file, args.at, None)?;
+    let looked = super::why::look(&args.file, args.at, args.pid)?;
     let Some((_, found)) = super::why::found(&looked.summary) else { return Err(exit::FAILED.into()) };
     let lines = why::folded(found, Sites::of(&looked.summary), args.by);
     let written = lines.iter().try_for_each(|(line, n)| writeln!(out, "{line} {n}")).and_then(|()| out.finish());
@@ -79,7 +79,7 @@ fn stream(args: &ExportOf) -> Result<Option<FileError>, ExitCode> {
     if wanted.iter().all(|path| path.is_none()) {
         return Ok(None);
     }
-    let (at, reader) = super::open_at(&args.file, args.at, None)?;
+    let (at, reader) = super::open_at(&args.file, args.at, args.pid)?;
     let header: Header = reader.header().clone();
     let began_ns = moment::began(&header).unwrap_or(0);
     let about = |resident| About { header: &header, began_ns, resident };
@@ -111,8 +111,8 @@ fn stream(args: &ExportOf) -> Result<Option<FileError>, ExitCode> {
     if let Some((path, out)) = args.perfetto.as_deref().zip(perfetto) {
         targets.push(target(path, Perfetto::new(out, about(resident)))?);
     }
-    let walked =
-        export::walk(reader, &stacks, at, &mut targets).map_err(|(path, why)| super::cannot_write(path, &why))?;
+    let walked = export::walk(reader, &stacks, at, args.pid, &mut targets)
+        .map_err(|(path, why)| super::cannot_write(path, &why))?;
     // A number that no event has. (Where all readers went away not all were read.)
     if let Some(Moment::Event(seq)) = at
         && walked.damage.is_none()
@@ -121,6 +121,10 @@ fn stream(args: &ExportOf) -> Result<Option<FileError>, ExitCode> {
     {
         let why = format!("{}: it has fewer events: give a lower number or a time", shown(&args.file));
         return Err(super::failed(why));
+    }
+    if let Some(pid) = args.pid.filter(|_| !walked.found && walked.damage.is_none() && !targets.is_empty()) {
+        let why = format!("{}: there was no process {pid}", shown(&args.file));
+        return Err(super::failed(format!("{why}: samara show FILE lists those that there were")));
     }
     let sites = Sites::new(walked.origins.sites(), &stacks);
     for Target { path, format } in targets {

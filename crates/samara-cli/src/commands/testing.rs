@@ -157,7 +157,8 @@ pub fn exported(input: impl Read + Clone, dir: &Path) -> Result<(), String> {
     for path in &paths {
         targets.push(Target { path, format: make(path).map_err(|error| error.to_string())? });
     }
-    let walked = export::walk(reader, &named.stacks, None, &mut targets).map_err(|(_, error)| error.to_string())?;
+    let walked =
+        export::walk(reader, &named.stacks, None, None, &mut targets).map_err(|(_, error)| error.to_string())?;
     let sites = Sites::new(walked.origins.sites(), &named.stacks);
     for target in targets {
         target.format.finish(sites).map_err(|error| error.to_string())?;

@@ -7,11 +7,12 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use samara_trace::file::{FileSink, Written, name_text};
+use samara_trace::file::{Written, name_text};
 use samara_trace::inspect::max_map_count;
-use samara_trace::{Options, Outcome, RecordError, Running, Status, attach, record};
+use samara_trace::{Options, Outcome, RecordError, Running, Sink, Status, attach, record};
 
 use super::files::{self, NOT_RUN};
+use super::part::Part;
 use crate::cli::Trace;
 use crate::fail_if::FailIf;
 use crate::format::plural;
@@ -35,10 +36,7 @@ pub(crate) fn run(args: &Trace) -> ExitCode {
     options.follow = args.follow.clone();
     (options.start_on, options.stop_on) = (args.start_on, args.stop_on);
     let path = default_path(program, std::process::id());
-    let recorded = recorded(args, &args.words, &path, NOT_RUN, |sink| {
-        say_signals(args);
-        record(&options, sink)
-    });
+    let recorded = recorded(args, &args.words, &path, NOT_RUN, |sink| record(&options, sink));
     match recorded.map(|(status, fails)| (status.ended().unwrap_or_default(), fails)) {
         Ok((status, true)) if status.success() => exit::CONDITION.into(),
         Ok((status, _)) => exit::like(status),
@@ -68,7 +66,6 @@ fn attach_to(args: &Trace, pid: u32) -> ExitCode {
                 },
             );
         }
-        say_signals(args);
         attach(&running, sink)
     });
     match recorded {
@@ -90,18 +87,6 @@ pub(super) fn say_cost(running: &Running, ends: &str) {
     );
 }
 
-/// Says which signals to send, and where to, if the recording waits for some.
-fn say_signals(args: &Trace) {
-    let pid = std::process::id();
-    let start = args.start_on.map(|signal| format!("records nothing until kill -{signal} {pid}"));
-    let stop = args.stop_on.map(|signal| format!("records until kill -{signal} {pid}"));
-    let text: Vec<String> = start.into_iter().chain(stop).collect();
-    if !text.is_empty() && !args.outputs.quiet {
-        // If standard error is closed, nobody can be informed.
-        let _ = writeln!(anstream::stderr(), "{} {}", styled(BOLD, "samara:"), text.join(", then "));
-    }
-}
-
 /// Records, and prints the summary: what became of the program, and whether a condition holds by
 /// which the recording fails. `left`: what becomes of it if nothing can be recorded.
 fn recorded(
@@ -109,7 +94,7 @@ fn recorded(
     words: &[OsString],
     default_path: &Path,
     left: &str,
-    record: impl FnOnce(&mut FileSink) -> Result<Outcome, RecordError>,
+    record: impl FnOnce(&mut dyn Sink) -> Result<Outcome, RecordError>,
 ) -> Result<(Status, bool), ExitCode> {
     let path = args.outputs.output.as_deref().unwrap_or(default_path);
     let page = args.report.then(|| page_of(path));
@@ -129,7 +114,9 @@ fn recorded(
         sink.limit(bytes);
     }
     let mut sink = sink.ok_or(exit::USAGE)?;
-    match record(&mut sink) {
+    let (start_on, stop_on, quiet) = (args.start_on, args.stop_on, args.outputs.quiet);
+    let outcome = record(&mut Part { sink: &mut sink, path, start_on, stop_on, quiet, begun: false });
+    match outcome {
         Ok(outcome) => {
             let written = sink.finish();
             let fails = report(args, words, path, &outcome, written, json);
@@ -227,8 +214,9 @@ fn write_page(trace: &Path, page: &Path, quiet: bool) {
     }
 }
 
-/// As long as samara runs, signals that may start or stop a recording do not end it: one may come a
-/// moment before the recording begins, or after it has ended. The recorder has handlers of its own.
+/// As long as samara runs, signals that may start or stop a recording do not end it: one may come
+/// before samara has said that it waits for it, or after the recording has ended. The recorder has
+/// handlers of its own.
 fn keep_signals(args: &Trace) {
     let asked = args.start_on.is_some() || args.stop_on.is_some();
     let all = [signal_hook::consts::SIGUSR1, signal_hook::consts::SIGUSR2];

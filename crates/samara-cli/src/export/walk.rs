@@ -50,6 +50,8 @@ pub(crate) struct Walked {
     pub(crate) lost: Option<String>,
     /// The number of the last event.
     pub(crate) last: Option<u64>,
+    /// Whether the process that was asked for had an event.
+    pub(crate) found: bool,
 }
 
 /// A format, and where it goes.
@@ -58,16 +60,18 @@ pub(crate) struct Target<'a> {
     pub(crate) format: Box<dyn Format>,
 }
 
-/// Hands the events up to a moment to all formats. A format whose reader went away is dropped; any
-/// other failure ends it.
+/// Hands the events up to a moment, of all processes or of one, to all formats. A format whose
+/// reader went away is dropped; any other failure ends it.
 pub(crate) fn walk<'a, R: Read>(
     reader: TraceReader<R>,
     stacks: &Stacks,
     at: Option<Moment>,
+    pid: Option<u32>,
     formats: &mut Vec<Target<'a>>,
 ) -> Result<Walked, (&'a Path, io::Error)> {
     let mut state = State { replay: Some(Replay::default()), ..State::default() };
     let mut walked = Walked::default();
+    let is_asked_for = |one: u32| pid.is_none_or(|pid| pid == one);
     for event in reader {
         let event = match event {
             Ok(event) => event,
@@ -83,12 +87,16 @@ pub(crate) fn walk<'a, R: Read>(
             break;
         }
         walked.last = Some(event.seq);
+        let is_told = is_asked_for(event.pid);
+        walked.found |= is_told;
         state.now = state.now.max(event.exit_ns);
         if event.kind == EventKind::Exit {
             let status = Some(event.result);
-            state.end(event.pid, status, event.exit_ns, stacks, |end| each(formats, |format| format.process(end)))?;
+            let tell = |end: &End<'_>| if is_told { each(formats, |format| format.process(end)) } else { Ok(()) };
+            state.end(event.pid, status, event.exit_ns, stacks, tell)?;
         }
-        state.apply(event, stacks, |seen| each(formats, |format| format.event(seen)))?;
+        let tell = |seen: &Seen<'_>| if is_told { each(formats, |format| format.event(seen)) } else { Ok(()) };
+        state.apply(event, stacks, tell)?;
         if formats.is_empty() {
             break;
         }
@@ -96,7 +104,9 @@ pub(crate) fn walk<'a, R: Read>(
     let left: Vec<u32> = state.live.keys().copied().collect();
     for pid in left {
         let now = state.now;
-        state.end(pid, None, now, stacks, |end| each(formats, |format| format.process(end)))?;
+        let is_told = is_asked_for(pid);
+        let tell = |end: &End<'_>| if is_told { each(formats, |format| format.process(end)) } else { Ok(()) };
+        state.end(pid, None, now, stacks, tell)?;
     }
     Ok(Walked { origins: state.origins, lost: state.lost, ..walked })
 }

@@ -93,6 +93,36 @@ fn all_formats_at_once() {
     assert_eq!(left(), FILES.len() + 2);
 }
 
+/// Every format has the events and the areas of one process only.
+#[test]
+fn one_process() {
+    let dir = tempfile::tempdir().unwrap();
+    trace(dir.path());
+    let export = |more: &[&str]| {
+        let mut args = vec!["export", "t.samara"];
+        args.extend(FILES.iter().flat_map(|(option, name)| [*option, *name]));
+        args.extend(more);
+        let output = run(dir.path(), &args);
+        assert!(output.status.success(), "{}", said(&output));
+        let file = |name: &str| fs::read(dir.path().join(name)).unwrap();
+        let rows = String::from_utf8(file("t.csv")).unwrap();
+        let sizes = ["t.pb.gz", "t.json", "t.pft"].map(|name| file(name).len());
+        (rows.lines().map(str::to_owned).collect::<Vec<_>>(), String::from_utf8(file("t.folded")).unwrap(), sizes)
+    };
+    let (all, _, sizes) = export(&[]);
+    let mut of_both = 0;
+    for pid in ["100", "101"] {
+        let (rows, folded, fewer) = export(&["--pid", pid]);
+        let column = rows[0].split(',').position(|name| name == "pid").unwrap();
+        assert!(rows.len() > 1 && rows[1..].iter().all(|row| row.split(',').nth(column) == Some(pid)), "{rows:?}");
+        assert!(rows.iter().all(|row| all.contains(row)), "{rows:?}");
+        of_both += rows.len() - 1;
+        assert!(fewer.iter().zip(&sizes).all(|(fewer, size)| fewer < size), "{fewer:?} {sizes:?}");
+        assert_eq!(folded, stdout(&run(dir.path(), &["why", "t.samara", "--folded", "--pid", pid])));
+    }
+    assert_eq!(of_both, all.len() - 1);
+}
+
 /// The areas that a profile retains are those of the process at its end, however they were cut,
 /// joined and replaced; at a moment they are those of then.
 #[test]
@@ -106,11 +136,20 @@ fn allocations_balance() {
     ] {
         let mut args = vec!["export", "t.samara", "--firefox", "t.json"];
         args.extend(at.iter().flat_map(|at| ["--at", at]));
-        assert!(run(dir.path(), &args).status.success());
-        let profile = json(&dir.path().join("t.json"));
-        let threads = profile["threads"].as_array().unwrap();
-        let thread = threads.iter().find(|thread| thread["pid"] == pid && thread["isMainThread"] == true).unwrap();
-        let all = &thread["nativeAllocations"];
+        let allocations = |args: &[&str]| {
+            assert!(run(dir.path(), args).status.success());
+            let profile = json(&dir.path().join("t.json"));
+            let threads = profile["threads"].as_array().unwrap();
+            let mut its = threads.iter().filter(|thread| thread["pid"] == pid && thread["isMainThread"] == true);
+            let is_alone = threads.iter().all(|thread| thread["pid"] == pid);
+            (its.next().unwrap()["nativeAllocations"].clone(), is_alone)
+        };
+        let (all, is_alone) = allocations(&args);
+        args.extend(["--pid", pid]);
+        let (of_one, is_alone_then) = allocations(&args);
+        assert_eq!(of_one["weight"], all["weight"], "{pid} {at:?}");
+        assert_eq!(of_one["memoryAddress"], all["memoryAddress"], "{pid} {at:?}");
+        assert_eq!((is_alone, is_alone_then), (at.is_some(), true), "{pid} {at:?}");
         let mut there = std::collections::BTreeMap::new();
         for (address, weight) in all["memoryAddress"].as_array().unwrap().iter().zip(all["weight"].as_array().unwrap())
         {
@@ -209,6 +248,8 @@ fn what_cannot_be_written_says_so_and_leaves_nothing() {
         (&["--csv", "-", "--folded", "-"], 2, "two formats cannot be written to -"),
         (&["--csv", "x", "--pprof", "x"], 2, "two formats cannot be written to x"),
         (&["--csv", "x", "--at", "99"], 1, "it has fewer events"),
+        (&["--csv", "x", "--pid", "99"], 1, "there was no process 99"),
+        (&["--folded", "x", "--pid", "99"], 1, "process 99 has no areas in this trace"),
         (&["--csv", "x", "--by", "made"], 2, "--folded"),
         (&[], 2, "required arguments were not provided"),
     ] {

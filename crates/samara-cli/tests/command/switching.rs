@@ -1,5 +1,6 @@
 //! `samara trace --start-on`, `--stop-on`: a part of a run is recorded, and the program goes on.
 
+use std::io::{BufRead as _, BufReader, Read as _};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
@@ -59,6 +60,9 @@ fn a_part_of_a_run_is_recorded() {
     let text = stderr(&output);
     let first = format!("samara: records nothing until kill -USR1 {pid}, then records until kill -USR2 {pid}\n");
     assert!(text.starts_with(&first), "{text}");
+    let second = "samara: USR1 came: records from now on\n";
+    let third = "samara: USR2 came: the recording is complete (t.samara), and the program goes on\n";
+    assert!(text[first.len()..].starts_with(&[second, third].concat()), "{text}");
     assert!(text.contains(" s on, when USR1 came\n") && text.contains(" s, when USR2 came\n"), "{text}");
     assert!(text.contains(" ended with 5 after ") && !text.contains("ends early"), "{text}");
     assert_eq!(std::fs::read(dir.join("t.samara")).unwrap(), trace);
@@ -66,6 +70,24 @@ fn a_part_of_a_run_is_recorded() {
     let json: serde_json::Value = serde_json::from_slice(&std::fs::read(dir.join("s.json")).unwrap()).unwrap();
     assert_eq!((&json["exit_code"], &json["differences"]), (&5.into(), &0.into()), "{json}");
     assert!(json["processes"].as_u64().is_some_and(|n| n > 1), "{json}");
+}
+
+/// A signal that comes as soon as it was named starts the recording.
+#[test]
+fn a_signal_counts_from_the_line_on() {
+    for _ in 0..20 {
+        let temp = tempfile::tempdir().unwrap();
+        let dir = temp.path();
+        let mut samara = start(dir, &["-o", "t.samara", "--start-on", "USR1", "--", "sh", "-c", "sleep 0.2"]);
+        let mut line = String::new();
+        let mut stderr = BufReader::new(samara.stderr.take().unwrap());
+        stderr.read_line(&mut line).unwrap();
+        send("USR1", &samara);
+        assert!(line.contains("records nothing until kill -USR1"), "{line}");
+        stderr.read_to_string(&mut line).unwrap();
+        assert_eq!(samara.wait().unwrap().code(), Some(0), "{line}");
+        assert!(line.contains("USR1 came: records from now on\n"), "{line}");
+    }
 }
 
 /// The other one of the two signals does nothing, before the start and after it; nor does the start

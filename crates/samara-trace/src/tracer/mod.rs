@@ -259,8 +259,10 @@ pub(crate) fn run(options: &Options, sink: &mut dyn Sink) -> Result<Outcome, Rec
 }
 
 impl<'a> Tracer<'a> {
-    /// A tracer without tasks.
+    /// A tracer without tasks. The sink is told that the signals are taken.
     fn new(root: Tid, start_ns: u64, signals: Signals, sink: &'a mut dyn Sink) -> Tracer<'a> {
+        let mut journal = Journal::new(sink, start_ns);
+        journal.ready();
         Tracer {
             tasks: HashMap::new(),
             heard: VecDeque::new(),
@@ -285,7 +287,7 @@ impl<'a> Tracer<'a> {
             switch: Switch::new(None, None),
             first: None,
             next_space: 1,
-            journal: Journal::new(sink, start_ns),
+            journal,
             signals,
             pair: Pair::new(),
             job: Job::default(),

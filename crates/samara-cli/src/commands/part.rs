@@ -1,0 +1,60 @@
+//! Says on standard error when a part of a run is recorded (`--start-on`, `--stop-on`): which
+//! signals to send, and where to, that the recording has begun, and that it is complete.
+
+use std::io::Write as _;
+use std::path::Path;
+
+use samara_trace::event::Event;
+use samara_trace::file::FileSink;
+use samara_trace::{Signal, Sink, SinkError};
+
+use crate::output::{BOLD, styled};
+
+/// Passes everything on to the file.
+pub(super) struct Part<'a> {
+    pub(super) sink: &'a mut FileSink,
+    pub(super) path: &'a Path,
+    pub(super) start_on: Option<Signal>,
+    pub(super) stop_on: Option<Signal>,
+    pub(super) quiet: bool,
+    /// Whether an event has come.
+    pub(super) begun: bool,
+}
+
+impl Part<'_> {
+    fn say(&self, text: &str) {
+        if !self.quiet {
+            // If standard error is closed, nobody can be informed.
+            let _ = writeln!(anstream::stderr(), "{} {text}", styled(BOLD, "samara:"));
+        }
+    }
+}
+
+impl Sink for Part<'_> {
+    fn ready(&mut self) {
+        let pid = std::process::id();
+        let start = self.start_on.map(|signal| format!("records nothing until kill -{signal} {pid}"));
+        let stop = self.stop_on.map(|signal| format!("records until kill -{signal} {pid}"));
+        let text: Vec<String> = start.into_iter().chain(stop).collect();
+        if !text.is_empty() {
+            self.say(&text.join(", then "));
+        }
+    }
+
+    fn event(&mut self, event: Event) -> Result<(), SinkError> {
+        if !std::mem::replace(&mut self.begun, true)
+            && let Some(signal) = self.start_on
+        {
+            self.say(&format!("{signal} came: records from now on"));
+        }
+        self.sink.event(event)
+    }
+
+    fn complete(&mut self) {
+        self.sink.complete();
+        if let Some(signal) = self.stop_on {
+            let name = crate::output::shown(self.path);
+            self.say(&format!("{signal} came: the recording is complete ({name}), and the program goes on"));
+        }
+    }
+}
