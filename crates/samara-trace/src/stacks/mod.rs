@@ -175,8 +175,9 @@ impl Stacks {
     }
 
     /// Writes what is at the addresses of all frames, as far as files say it. `root`: the first
-    /// process.
-    pub(crate) fn write_symbols(&self, root: Tid, now: u64, journal: &mut Journal<'_>) {
+    /// process. `over`: no process is traced any more, so files may be opened by names, which may
+    /// wait for a process (FUSE).
+    pub(crate) fn write_symbols(&self, root: Tid, now: u64, over: bool, journal: &mut Journal<'_>) {
         let start_ns = journal.start_ns;
         let who = Who { pid: root, tid: root, entry_ns: now, exit_ns: now };
         if self.unnamed > 0 {
@@ -205,7 +206,7 @@ impl Stacks {
                     let found = |at, since, name: &str| write(at, since_start(since), name);
                     self.dumps.each((process, module.owner), &addresses, sys::now_ns, found);
                 }
-                None => symbols::each(module, &addresses, |at, text| write(at, 0, &text)),
+                None => symbols::each(module, &addresses, over, |at, text| write(at, 0, &text)),
             }
         }
     }

@@ -1,28 +1,34 @@
 //! Names what is at addresses of a module: functions, inlined ones too, and places in the source.
-//! Reads debug files by their build ids. Does not know compiled code without a file.
+//! Reads debug files by their build ids, and split debug information (`-gsplit-dwarf`) from the
+//! package beside the module or from the files that it names, by their ids. Does not know compiled
+//! code without a file.
 //!
 //! Called once, after the program.
 
+use std::cell::Cell;
 use std::collections::BTreeSet;
+use std::ffi::OsStr;
 use std::fs::File;
-use std::path::Path;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use addr2line::{Context, demangle_auto};
-use gimli::{Dwarf, EndianArcSlice, LittleEndian, SectionId};
+use addr2line::{Context, LookupContinuation, LookupResult, SplitDwarfLoad, demangle_auto};
+use gimli::{Dwarf, DwarfPackage, EndianArcSlice, LittleEndian, SectionId};
 use object::{Object, ObjectSymbol, ReadCache};
 
 use super::module::{Module, content, hex, open_regular};
-use crate::file::FUNCTIONS;
+use crate::file::{FUNCTIONS, name_bytes};
 
 /// Most bytes of a name, of a function or of a file, that are kept.
 pub(super) const NAME_BYTES: usize = 1024;
 
-/// The largest file that is read, and most bytes of its sections after decompression.
+/// The largest file that is read, and most bytes of a module's sections after decompression.
 const FILE_BYTES: u64 = 1 << 30;
 
-/// Passes the text of each address about which something is known to `found`.
-pub(crate) fn each(module: &Module, addresses: &BTreeSet<u64>, mut found: impl FnMut(u64, String)) {
+/// Passes the text of each address about which something is known to `found`. `split`: whether
+/// split debug information is read, from files that are opened by their names.
+pub(crate) fn each(module: &Module, addresses: &BTreeSet<u64>, split: bool, mut found: impl FnMut(u64, String)) {
     if addresses.is_empty() {
         return;
     }
@@ -30,7 +36,9 @@ pub(crate) fn each(module: &Module, addresses: &BTreeSet<u64>, mut found: impl F
     let debug = module.build_id.as_deref().and_then(debug_file);
     let caches: Vec<Cache> = debug.iter().chain([file]).filter_map(cache).collect();
     let elves: Vec<_> = caches.iter().filter_map(elf).collect();
-    let files: Vec<Named> = elves.iter().map(Named::new).collect();
+    let left = Cell::new(FILE_BYTES);
+    let split = split.then(|| Split { package: package(&module.name, &left), left: &left });
+    let files: Vec<Named> = elves.iter().map(|elf| Named::new(elf, split.as_ref(), &left)).collect();
     for at in addresses {
         if let Some(text) = files.iter().find_map(|file| file.text(*at)) {
             found(*at, text);
@@ -63,28 +71,73 @@ fn elf<'f>(cache: &'f Cache<'f>) -> Option<Elf<'f>> {
 
 type Reader = EndianArcSlice<LittleEndian>;
 
-/// What a file says of its addresses. No other file is looked for.
+/// A section of a file, if it has no more bytes than are `left`; else an empty one.
+fn section(elf: &Elf<'_>, name: Option<&str>, left: &Cell<u64>) -> Result<Reader, gimli::Error> {
+    let mut bytes = left.get();
+    let content = name.and_then(|name| content(&elf.section_by_name(name)?, &mut bytes));
+    left.set(bytes);
+    Ok(Reader::new(content.unwrap_or_else(|| Arc::from([])), LittleEndian))
+}
+
+/// Where split debug information is looked for.
+struct Split<'f> {
+    package: Option<DwarfPackage<Reader>>,
+    /// How many bytes of sections may still be read.
+    left: &'f Cell<u64>,
+}
+
+impl Split<'_> {
+    /// The part of a unit's debug information that is in another file.
+    fn of(&self, load: &SplitDwarfLoad<Reader>) -> Option<Arc<Dwarf<Reader>>> {
+        let packed = self.package.as_ref().and_then(|package| package.find_cu(load.dwo_id, &load.parent).ok()?);
+        packed.map(Arc::new).or_else(|| split_file(load, self.left))
+    }
+}
+
+/// The package of split debug information beside a module of this name.
+fn package(name: &str, left: &Cell<u64>) -> Option<DwarfPackage<Reader>> {
+    let mut path = name_bytes(name).into_owned();
+    path.extend(b".dwp");
+    let file = open_regular(Path::new(OsStr::from_bytes(&path)))?;
+    let cache = cache(&file)?;
+    let elf = elf(&cache)?;
+    DwarfPackage::load(|id: SectionId| section(&elf, id.dwo_name(), left), Reader::new(Arc::from([]), LittleEndian))
+        .ok()
+}
+
+/// The file of split debug information that a unit names, if it is the one that was made with it.
+fn split_file(load: &SplitDwarfLoad<Reader>, left: &Cell<u64>) -> Option<Arc<Dwarf<Reader>>> {
+    let path = |part: &Option<Reader>| Some(PathBuf::from(OsStr::from_bytes(part.as_ref()?.bytes())));
+    let path = path(&load.comp_dir).unwrap_or_default().join(path(&load.path)?);
+    let file = open_regular(&path)?;
+    let cache = cache(&file)?;
+    let elf = elf(&cache)?;
+    let mut dwarf = Dwarf::load(|id: SectionId| section(&elf, id.dwo_name(), left)).ok()?;
+    let first = dwarf.units().next().ok()??;
+    let is_it = dwarf.unit(first).ok()?.dwo_id == Some(load.dwo_id);
+    dwarf.make_dwo(&load.parent);
+    is_it.then(|| Arc::new(dwarf))
+}
+
+/// What a file says of its addresses.
 struct Named<'f> {
     functions: Option<Context<Reader>>,
     /// The tables of symbols, ascending by address. A name is read when it is asked for: few are.
     symbols: Vec<object::Symbol<'f, 'f, &'f Cache<'f>>>,
+    split: Option<&'f Split<'f>>,
 }
 
 impl<'f> Named<'f> {
-    fn new(elf: &'f Elf<'f>) -> Self {
-        let mut left = FILE_BYTES;
-        let mut section = |id: SectionId| -> Result<Reader, gimli::Error> {
-            let content = elf.section_by_name(id.name()).and_then(|section| content(&section, &mut left));
-            Ok(Reader::new(content.unwrap_or_else(|| Arc::from([])), LittleEndian))
-        };
-        let functions = Dwarf::load(&mut section).and_then(Context::from_dwarf).ok();
+    fn new(elf: &'f Elf<'f>, split: Option<&'f Split<'f>>, left: &Cell<u64>) -> Self {
+        let load = |id: SectionId| section(elf, Some(id.name()), left);
+        let functions = Dwarf::load(load).and_then(Context::from_dwarf).ok();
         let mut symbols: Vec<_> = elf
             .symbols()
             .chain(elf.dynamic_symbols())
             .filter(|symbol| symbol.is_definition() && symbol.kind() != object::SymbolKind::Data)
             .collect();
         symbols.sort_by_key(ObjectSymbol::address);
-        Named { functions, symbols }
+        Named { functions, symbols, split }
     }
 
     /// The symbol that an address is in.
@@ -98,7 +151,17 @@ impl<'f> Named<'f> {
     /// The functions at an address, the innermost first.
     fn text(&self, at: u64) -> Option<String> {
         let mut lines: Vec<String> = Vec::new();
-        let frames = self.functions.as_ref().and_then(|functions| functions.find_frames(at).skip_all_loads().ok());
+        let frames = self.functions.as_ref().and_then(|functions| {
+            let mut found = functions.find_frames(at);
+            loop {
+                match found {
+                    LookupResult::Output(frames) => return frames.ok(),
+                    LookupResult::Load { load, continuation } => {
+                        found = continuation.resume(self.split.and_then(|split| split.of(&load)));
+                    }
+                }
+            }
+        });
         if let Some(mut frames) = frames {
             while let Ok(Some(frame)) = frames.next() {
                 let name = frame.function.and_then(|function| Some(function.demangle().ok()?.into_owned()));

@@ -129,7 +129,7 @@ impl Tracer<'_> {
         }
         self.tasks.values_mut().for_each(|task| (task.known, task.shares_of) = (false, None));
         if let Some(stacks) = self.stacks.take() {
-            stacks.write_symbols(self.root, now, &mut self.journal);
+            stacks.write_symbols(self.root, now, false, &mut self.journal);
         }
         self.journal.complete();
     }

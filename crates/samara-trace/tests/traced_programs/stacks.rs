@@ -8,7 +8,7 @@ use std::process::Command;
 
 use libtest_mimic::Failed;
 use samara_trace::event::{Event, EventKind};
-use samara_trace::file::{Frame, Stack, StackEnd, Stacks};
+use samara_trace::file::{Frame, Function, Stack, StackEnd, Stacks};
 use samara_trace::{Options, record};
 
 use crate::expect;
@@ -20,6 +20,7 @@ pub(crate) const TRIALS: &[(&str, Body)] = &[
     ("stacks_of_go", of_go),
     ("stacks_of_python", of_python),
     ("stacks_of_signal_handlers", signalled),
+    ("stacks_of_split_debug_information", split),
     ("stacks_of_tables_that_mislead", misled),
     ("stacks_of_what_is_not_there", odd),
 ];
@@ -271,6 +272,72 @@ fn last_map(dir: &Path, source: &str, options: &[&str]) -> Result<Option<LastMap
     Ok(Some((names, stack.clone())))
 }
 
+/// Functions that were put into others are known from a `.dwo` file and from a package, and from
+/// neither if it was made with another program or is cut.
+fn split() -> Result<(), Failed> {
+    const SOURCE: &str = "
+        #include <sys/mman.h>
+        static inline __attribute__((always_inline)) int within(int n) {
+            return mmap(0, 4096, n ? PROT_READ : PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) == MAP_FAILED;
+        }
+        __attribute__((noinline)) int outer(int n) {
+            return within(n) + n;
+        }
+        int main(int argc, char **argv) { return outer(argc) - 1; }";
+    const INLINED: [&str; 2] = ["within source.c:4", "outer source.c:7"];
+    const ALONE: [&str; 1] = ["outer source.c:4"];
+    let dir = tempfile::tempdir()?;
+    let at = |name: &str| dir.path().join(name);
+    // The functions of the frame that made the call, with their places.
+    let seen = || -> Result<Vec<String>, Failed> {
+        let (events, stacks) = recorded(&at("program"), &at("out"))?;
+        let call = events.iter().rfind(|e| e.nr == Some(libc::SYS_mmap as u32) && e.args[1] == 4096);
+        let stack = call.and_then(|call| stacks.stack(call.stack?)).ok_or("no stack of the call")?;
+        let of_program = |frame: &&Frame| stacks.module(frame).is_some_and(|module| module.name.ends_with("/program"));
+        let frame = stack.frames.iter().find(of_program).ok_or("no frame of the program")?;
+        let shown = |function: &Function| {
+            let place = function.place.rsplit_once('/').map_or(&*function.place, |(_, file)| file);
+            format!("{} {place}", function.name)
+        };
+        Ok(stacks.functions(frame).iter().map(shown).collect())
+    };
+    let expect_seen = |what: &str, expected: &[&str]| {
+        let seen = seen()?;
+        expect(&format!("{what}: {seen:?}"), seen == expected)
+    };
+    for version in ["-gdwarf-5", "-gdwarf-4"] {
+        if !build_from(dir.path(), SOURCE, &["-O2", "-g", version, "-gsplit-dwarf"]) {
+            return missing("gcc with -gsplit-dwarf");
+        }
+        let dwo = at("program-source.dwo");
+        expect_seen("a file", &INLINED)?;
+        let whole = std::fs::read(&dwo)?;
+        std::fs::write(&dwo, &whole[..whole.len() / 2])?;
+        expect_seen("half a file", &ALONE)?;
+        // That of a program with the same names.
+        let other = at("other");
+        std::fs::create_dir_all(&other)?;
+        expect(
+            "another program",
+            build_from(&other, &format!("{SOURCE}\n"), &["-O2", "-g", version, "-gsplit-dwarf"]),
+        )?;
+        std::fs::copy(other.join("program-source.dwo"), &dwo)?;
+        expect_seen("another one's file", &ALONE)?;
+        std::fs::write(&dwo, &whole)?;
+        // The dwp of binutils takes version 4 only.
+        if version == "-gdwarf-4" {
+            if !made(dir.path(), "dwp", &["-e", "program", "-o", "program.dwp"]) {
+                return missing("dwp");
+            }
+            std::fs::remove_file(&dwo)?;
+            expect_seen("a package", &INLINED)?;
+            std::fs::write(at("program.dwp"), b"\x7fELF")?;
+            expect_seen("no package", &ALONE)?;
+        }
+    }
+    Ok(())
+}
+
 /// A signal handler, and the function that the signal interrupted.
 fn signalled() -> Result<(), Failed> {
     const SOURCE: &str = "
@@ -344,7 +411,7 @@ fn odd() -> Result<(), Failed> {
     } else {
         println!("skipped: no gcc");
     }
-    if build(dir.path(), &["-O2", "-gsplit-dwarf", "-c"]) {
+    if build(dir.path(), &["-O2", "-g", "-gsplit-dwarf", "-c"]) {
         let mut files = std::fs::read_dir(dir.path())?.flatten();
         let dwo = files.find(|file| file.path().extension() == Some("dwo".as_ref())).ok_or("no .dwo")?;
         std::fs::remove_file(dwo.path())?;
