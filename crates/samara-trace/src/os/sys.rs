@@ -86,6 +86,16 @@ pub(crate) fn wait_for(tid: Tid, block: bool) -> io::Result<Waited> {
     }
 }
 
+/// Whether reports of a task come to this thread. Takes none.
+pub(crate) fn is_heard(tid: Tid) -> bool {
+    let flags = libc::WEXITED | libc::WSTOPPED | libc::WNOHANG | libc::WNOWAIT | libc::__WALL | libc::__WNOTHREAD;
+    // SAFETY: all zeros is a siginfo_t, and the structure is valid to write to.
+    unsafe {
+        let mut info: libc::siginfo_t = std::mem::zeroed();
+        libc::waitid(libc::P_PID, tid.cast_unsigned(), &mut info, flags) == 0
+    }
+}
+
 /// How a stopped task is resumed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Go {

@@ -144,6 +144,9 @@ pub(crate) fn run(running: &Running, sink: &mut dyn Sink) -> Result<Outcome, Rec
     tracer.finish()
 }
 
+/// The report of a task that stands because it was asked to.
+const STANDS: i32 = libc::PTRACE_EVENT_STOP << 16 | libc::SIGTRAP << 8 | 0x7f;
+
 /// What became of an attempt to seize a thread.
 enum Seized {
     Yes,
@@ -191,14 +194,20 @@ impl Tracer<'_> {
             let mut heard = false;
             while let Waited::Task(tid, status) = sys::wait_any(false).map_err(|e| RecordError::System("wait", e))? {
                 heard = true;
+                // The program that it has loaded is the one that is found: a stop like any other.
+                let status = if status >> 16 == libc::PTRACE_EVENT_EXEC { STANDS } else { status };
                 // A thread that has left its stop is at its exit event now.
                 if libc::WIFSTOPPED(status) || !left.contains(&tid) {
                     stopped.insert(tid, status);
                 }
             }
+            let running = |stopped: &HashMap<Tid, i32>, tasks: &HashMap<Tid, Task>| {
+                let waits = |tid: &&Tid| tasks.get(tid).is_some_and(|task| task.let_go.is_none());
+                threads.iter().filter(|tid| !stopped.contains_key(tid)).filter(waits).count()
+            };
             // The thread that loads a program waits until all others have ended. It then has the
-            // number of the first one, and is seized under that.
-            if loads {
+            // number of the first one, and is seized under that, if it has not been before.
+            if loads || (!heard && !new && running(stopped, &self.tasks) > 0) {
                 let ending = |(_, status): &(&Tid, &i32)| **status >> 16 == libc::PTRACE_EVENT_EXIT;
                 let ending: Vec<Tid> = stopped.iter().filter(ending).map(|(tid, _)| *tid).collect();
                 for tid in ending {
@@ -208,12 +217,13 @@ impl Tracer<'_> {
                     left.insert(tid);
                 }
             }
-            let runs = |tid: &&Tid| !stopped.contains_key(tid);
-            let waits = |tid: &Tid| self.tasks.get(tid).is_some_and(|t| t.let_go.is_none());
-            let running = threads.iter().filter(runs).filter(|tid| waits(tid)).count();
+            let running = running(stopped, &self.tasks);
             let late = sys::now_ns().saturating_sub(began) > STOP_LIMIT_NS;
             let none = || !threads.iter().any(|tid| stopped.contains_key(tid)) && !living(self.root).is_empty();
             if !new && !loads && (running == 0 || late) && (late || !none()) {
+                // One that loaded a program has another number now.
+                self.tasks
+                    .retain(|tid, task| task.let_go.is_some() || threads.contains(tid) || stopped.contains_key(tid));
                 return Ok(());
             }
             if loads && late {

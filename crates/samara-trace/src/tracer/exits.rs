@@ -70,8 +70,15 @@ impl Tracer<'_> {
         let exits = sys::register(tid, arch::NUMBER_OFFSET).is_ok_and(|nr| arch::is_thread_exit(nr as u32));
         let ends_alone = filtered || exits;
         let Some(tgid) = self.tasks.get(&tid).map(|t| t.tgid) else { return };
-        let loads = |t: &Task| t.tgid == tgid && t.flight.is_some_and(|f| f.decoded.call.execs());
-        if !ends_alone && !self.tasks.values().any(loads) {
+        // It may have entered the call before it was attached to.
+        let may_load = |tid: Tid| {
+            let is_ending = || sys::event(tid) == Some(libc::PTRACE_EVENT_EXIT);
+            self.attached.is_some() && proc::fate(tid) == Fate::Runs && !is_ending()
+        };
+        let loads = |(tid, t): (&Tid, &Task)| {
+            t.tgid == tgid && t.flight.map_or_else(|| may_load(*tid), |flight| flight.decoded.call.execs())
+        };
+        if !ends_alone && !self.tasks.iter().any(loads) {
             self.tasks.values_mut().filter(|t| t.tgid == tgid).for_each(|t| t.dying = true);
         }
     }

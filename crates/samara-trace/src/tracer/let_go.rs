@@ -138,6 +138,7 @@ impl Tracer<'_> {
             self.compare_all(all);
         }
         self.detach_parked();
+        self.forget_replaced();
         // First threads that ended before others stay in the list.
         if self.tasks.values().all(|task| task.let_go.is_some()) {
             self.tasks.clear();
@@ -150,6 +151,18 @@ impl Tracer<'_> {
             ));
         }
         over
+    }
+
+    /// Forgets first threads that were killed by one that loads a program and had been let go: that
+    /// has their number now, and nothing is heard of them.
+    fn forget_replaced(&mut self) {
+        let waits = |(tid, task): (&Tid, &Task)| (task.let_go.is_none() && *tid == task.tgid).then_some(*tid);
+        let replaced: Vec<Tid> = self.tasks.iter().filter_map(waits).filter(|tid| !sys::is_heard(*tid)).collect();
+        for tid in replaced {
+            self.ending.retain(|(t, _)| *t != tid);
+            self.leave(tid, false);
+            self.tasks.remove(&tid);
+        }
     }
 
     /// Compares all spaces, one of whose tasks stands. `all`: all the others stand too.
