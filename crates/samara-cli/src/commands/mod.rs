@@ -31,8 +31,9 @@ use clap::Parser;
 use samara_trace::file::{Fault, FileError, Header, Printable, Replay, Stacks, TraceReader, name_bytes, name_text};
 
 use crate::cli::{Cli, Command, Only};
+use crate::fail_if::FailIf;
 use crate::moment::Moment;
-use crate::output::{self, error, shown, waiting};
+use crate::output::{self, error, short, shown, waiting};
 use crate::{exit, output::clean};
 
 /// Runs the command that the command line asks for.
@@ -199,4 +200,30 @@ fn cannot_write(path: &Path, why: &io::Error) -> ExitCode {
 fn failed(why: String) -> ExitCode {
     error(why);
     exit::FAILED.into()
+}
+
+/// Says which conditions hold. Returns whether one does.
+fn says_failure(fail_if: &[FailIf], summary: &serde_json::Value) -> bool {
+    let mut fails = false;
+    for condition in fail_if {
+        if let Some(value) = condition.holds(summary) {
+            fails = true;
+            error(format!("--fail-if '{condition}' holds: it is {value}"));
+        }
+    }
+    fails
+}
+
+/// The program's words as a line, cut if it is long.
+fn command_line(words: &[OsString]) -> String {
+    let line: Vec<_> = words.iter().map(|word| clean(&crate::summary::quoted(&name_text(word.as_bytes())))).collect();
+    short(&line.join(" "))
+}
+
+/// What the user types to run samara again: its path, if it was run by a path.
+fn own_name() -> String {
+    match std::env::args_os().next() {
+        Some(name) if name.as_bytes().contains(&b'/') => crate::summary::quoted(&name_text(name.as_bytes())),
+        _ => "samara".to_owned(),
+    }
 }

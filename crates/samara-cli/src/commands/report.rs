@@ -81,7 +81,7 @@ pub(super) fn gather_from<R: Read>(reader: TraceReader<R>, name: String, bytes: 
     }
     let title = summary::title(&header, &read, &all);
     let trace = Trace {
-        program: super::trace::shown(&super::words(&header)),
+        program: super::command_line(&super::words(&header)),
         title,
         began: header.start_time,
         damage: early,

@@ -8,8 +8,9 @@ use samara_trace::event::{Event, EventKind};
 use samara_trace::file::{FileSink, Written};
 use samara_trace::{Cause, Decisions, Engine, Options, Outcome, Policy, Refusal, Sink, SinkError, record};
 
+use super::command_line;
 use super::files::{self, NOT_RUN};
-use super::trace::{not_run, shown};
+use super::trace::not_run;
 use crate::cli::{Outputs, Run};
 use crate::format::{bytes, count, plural};
 use crate::output::{BOLD, DIM, GREEN, RED, clean, styled};
@@ -128,7 +129,7 @@ fn report(args: &Run, seed: Option<u64>, outcome: &Outcome, differences: &[Strin
         return;
     }
     let ended = summary::ended(outcome.status.ended().unwrap_or_default(), outcome.program_ns, counters.wall_ns);
-    let title = format!("{} {ended}", shown(&args.words));
+    let title = format!("{} {ended}", command_line(&args.words));
     // If standard error is closed, nobody can be informed.
     let _ = writeln!(anstream::stderr(), "{} {title}\n{}", styled(BOLD, "samara:"), out.join("\n"));
 }

@@ -27,7 +27,7 @@ pub(crate) fn run(args: &SummaryOf) -> ExitCode {
     let read = read(reader, &only, |_, _| ());
     let name = name_text(args.file.as_os_str().as_bytes());
     let early = read.damage.as_ref().map(ToString::to_string);
-    let command = super::trace::own_name();
+    let command = super::own_name();
     let empty = read.events == 0 && read.damage.is_none();
     let notes = if empty { vec!["nothing was recorded: the trace has no events".to_owned()] } else { Vec::new() };
     let only_some = (!only.is_all()).then_some(&only);
@@ -59,7 +59,7 @@ pub(crate) fn run(args: &SummaryOf) -> ExitCode {
     match (printed, read.damage) {
         (Err(error), _) => super::failed(format!("cannot write to standard output: {error}")),
         (Ok(()), Some(damage)) => super::unreadable(&args.file, &damage),
-        (Ok(()), None) if super::trace::says_failure(&args.fail_if, &summary) => exit::CONDITION.into(),
+        (Ok(()), None) if super::says_failure(&args.fail_if, &summary) => exit::CONDITION.into(),
         (Ok(()), None) => ExitCode::SUCCESS,
     }
 }
@@ -138,7 +138,7 @@ pub(super) fn read<R: Read>(mut reader: TraceReader<R>, only: &Only, mut beside:
 
 /// The program, how it ended, and when it was recorded.
 pub(super) fn title(header: &Header, read: &Told, only: &Only) -> String {
-    let program = super::trace::shown(&super::words(header));
+    let program = super::command_line(&super::words(header));
     let program = match (&only.pid[..], read.first) {
         ([], _) | (_, None) => program,
         ([pid], _) => format!("process {pid} of {program}"),

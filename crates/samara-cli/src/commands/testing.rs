@@ -168,5 +168,5 @@ pub fn exported(input: impl Read + Clone, dir: &Path) -> Result<(), String> {
 
 /// The line that `trace` prints for a program's words, and the words as file names in its messages.
 pub fn words(words: &[std::ffi::OsString]) -> (String, Vec<String>) {
-    (super::trace::shown(words), words.iter().map(crate::output::shown).collect())
+    (super::command_line(words), words.iter().map(crate::output::shown).collect())
 }

@@ -15,7 +15,8 @@ use samara_trace::inspect::max_map_count;
 use samara_trace::{LetGo, Options, Outcome, Running, Status, attach, record};
 
 use super::files;
-use super::trace::{LEFT_ALONE, not_run, own_name, say_cost, shown as words_shown};
+use super::trace::{LEFT_ALONE, not_run, say_cost};
+use super::{command_line, own_name};
 use crate::cli::Top;
 use crate::format::{bytes, plural};
 use crate::output::{self, BOLD, DIM, clean, error, shown, styled};
@@ -70,7 +71,7 @@ fn play(args: &Top, path: &Path) -> ExitCode {
         Ok(opened) => opened,
         Err(code) => return code,
     };
-    let title = words_shown(&super::words(&content.header));
+    let title = command_line(&super::words(&content.header));
     let mut source = Source::Trace(Box::new(Player::new(path, reader, content, at)));
     let left = match Signals::watch().and_then(|signals| top::run(&mut source, &signals, title, None)) {
         Ok(left) => left,
@@ -170,7 +171,7 @@ where
 {
     let signals = Signals::watch()?;
     let mut source = Source::Live(Live::start(record, trace, let_go)?);
-    let left = top::run(&mut source, &signals, words_shown(words), max_map_count());
+    let left = top::run(&mut source, &signals, command_line(words), max_map_count());
     let recorded = match &source {
         Source::Live(live) => live.wait(END),
         Source::Trace(_) => None,
@@ -214,7 +215,7 @@ fn report(args: &Top, words: &[OsString], outcome: &Outcome, written: Option<Wri
         Status::Ended(status) => summary::ended(status, outcome.program_ns, outcome.counters.wall_ns),
         Status::LetGo => summary::detached(outcome.counters.wall_ns),
     };
-    let mut out = format!("{} {} {ended}\n", styled(BOLD, "samara:"), words_shown(words));
+    let mut out = format!("{} {} {ended}\n", styled(BOLD, "samara:"), command_line(words));
     let mut row =
         |name: &str, text: String| out.push_str(&format!("  {} {text}\n", styled(DIM, format!("{name:<10}"))));
     printed.into_iter().for_each(|file| row("printed", file));

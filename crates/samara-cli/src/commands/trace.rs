@@ -14,10 +14,9 @@ use samara_trace::{Options, Outcome, RecordError, Running, Sink, Status, attach,
 use super::files::{self, NOT_RUN};
 use super::part::Part;
 use crate::cli::Trace;
-use crate::fail_if::FailIf;
 use crate::format::plural;
 use crate::json::{self, Recorded};
-use crate::output::{BOLD, clean, error, short, styled};
+use crate::output::{BOLD, clean, error, styled};
 use crate::target::Target;
 use crate::{exit, summary};
 
@@ -158,7 +157,7 @@ fn report(
         totals.splits = counters.splits;
         totals.merges = counters.merges;
     }
-    let command = own_name();
+    let command = super::own_name();
     let recorded = Recorded {
         command: &command,
         checks: Some(counters.checks),
@@ -179,7 +178,7 @@ fn report(
             Status::Ended(status) => summary::ended(status, outcome.program_ns, counters.wall_ns),
             Status::LetGo => summary::detached(counters.wall_ns),
         };
-        let title = format!("{} {ended}", shown(words));
+        let title = format!("{} {ended}", super::command_line(words));
         // If standard error is closed, nobody can be informed.
         let _ = write!(anstream::stderr(), "{}", summary::screen(&title, &totals, &recorded));
     }
@@ -192,7 +191,7 @@ fn report(
         return false;
     }
     let summary = json::summary(&totals, &recorded);
-    let fails = says_failure(&args.fail_if, &summary);
+    let fails = super::says_failure(&args.fail_if, &summary);
     files::write(json, &summary);
     fails
 }
@@ -223,32 +222,6 @@ fn keep_signals(args: &Trace) {
     for signal in all.into_iter().filter(|_| asked) {
         // Where that fails, they end it as ever.
         let _ = signal_hook::flag::register(signal, std::sync::Arc::default());
-    }
-}
-
-/// Says which conditions hold. Returns whether one does.
-pub(super) fn says_failure(fail_if: &[FailIf], summary: &serde_json::Value) -> bool {
-    let mut fails = false;
-    for condition in fail_if {
-        if let Some(value) = condition.holds(summary) {
-            fails = true;
-            error(format!("--fail-if '{condition}' holds: it is {value}"));
-        }
-    }
-    fails
-}
-
-/// The program's words as a line, cut if it is long.
-pub(super) fn shown(words: &[OsString]) -> String {
-    let line: Vec<_> = words.iter().map(|word| clean(&summary::quoted(&name_text(word.as_bytes())))).collect();
-    short(&line.join(" "))
-}
-
-/// What the user types to run samara again: its path, if it was run by a path.
-pub(super) fn own_name() -> String {
-    match std::env::args_os().next() {
-        Some(name) if name.as_bytes().contains(&b'/') => summary::quoted(&name_text(name.as_bytes())),
-        _ => "samara".to_owned(),
     }
 }
 
