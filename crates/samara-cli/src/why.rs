@@ -226,6 +226,17 @@ pub(crate) fn screen(title: &str, largest: &Largest, why: &Why, sites: Sites<'_>
     out
 }
 
+/// What a verdict counts.
+fn counted(v: &Verdict) -> &'static str {
+    match (v.kind, v.pattern) {
+        (VerdictKind::KeptApart, Some(PatternKind::GuardPages)) => "guards",
+        (VerdictKind::KeptApart, Some(PatternKind::Relro)) => "parts",
+        (VerdictKind::Fragmented, _) => "holes",
+        (VerdictKind::Reserved, _) => "ranges",
+        _ => "areas",
+    }
+}
+
 /// A verdict with the calls behind it.
 pub(crate) fn rows_of_verdict(row: &mut impl FnMut(&str, String), verdict: &Verdict, sites: Sites<'_>) {
     row(word(verdict.kind), styled(BOLD, sentence(verdict)));
@@ -240,11 +251,14 @@ fn rows_of_part(row: &mut impl FnMut(&str, String), verdict: &Verdict, part: &Pa
     let Some(site) = sites.site(part.site) else { return };
     // The sentence of a leak has it already.
     let kept = part.kept.filter(|_| verdict.kind != VerdictKind::Leaked || verdict.pattern.is_some());
-    // What a place mapped is counted in mappings; guards, holes and parts lie in them.
+    // What a place mapped is counted in mappings; guards, holes and areas lie in them.
     let (times, rest) = kept.map_or((part.times, String::new()), |kept| {
         let grows = if kept.grows { ", up to the end" } else { "" };
-        let lie =
-            if part.times == kept.made { String::new() } else { format!("; {} of them there", count(part.times)) };
+        let lie = if part.times == kept.made {
+            String::new()
+        } else {
+            format!("; {} of the {} lie there", count(part.times), counted(verdict))
+        };
         let still = format!("; {} of {} still there{grows}", count(kept.alive), plural(kept.made, "mapping"));
         (kept.made, lie + &still)
     });
@@ -254,7 +268,9 @@ fn rows_of_part(row: &mut impl FnMut(&str, String), verdict: &Verdict, part: &Pa
         Role::Freed => "unmapped by",
         _ => part.role.name(),
     };
-    row("", format!("{role:<12}{} {}{rest}", plural(times, "time"), sites.text(site)));
+    // Nobody has called what was there, or what a program begins with.
+    let often = if site.nr.is_some() { plural(times, "time") + " " } else { String::new() };
+    row("", format!("{role:<12}{often}{}{rest}", sites.text(site)));
     let frames = sites.frames(site);
     for frame in frames.iter().take(FUNCTIONS) {
         row("", format!("{:14}{}", "", clean(&sites.stacks.shown(frame).to_string())));

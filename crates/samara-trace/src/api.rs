@@ -269,6 +269,9 @@ pub trait Sink {
     /// and a process that runs is not attached to yet.
     fn ready(&mut self) {}
 
+    /// The recording has begun, because the signal of [`Options::start_on`] came.
+    fn started(&mut self) {}
+
     /// Takes one event.
     ///
     /// # Errors
@@ -276,8 +279,8 @@ pub trait Sink {
     /// [`Counters::notes`] says why the recording ends early.
     fn event(&mut self, event: Event) -> Result<(), SinkError>;
 
-    /// The recording is complete, although the program goes on: no event comes any more. Called
-    /// once, and only if the recording is stopped by [`Options::stop_on`].
+    /// The recording is over, although the program goes on: no event comes any more. Called once,
+    /// and only if the recording is stopped by [`Options::stop_on`].
     fn complete(&mut self) {}
 }
 

@@ -169,6 +169,13 @@ impl<'a> Journal<'a> {
         }
     }
 
+    /// Tells the sink that the recording has begun.
+    pub(crate) fn started(&mut self) {
+        if let Some(sink) = &mut self.sink {
+            sink.started();
+        }
+    }
+
     /// Tells the sink that no event comes any more.
     pub(crate) fn complete(&mut self) {
         if let Some(sink) = self.sink.take() {

@@ -63,7 +63,7 @@ pub(crate) struct ExportOf {
     #[arg(long, value_name = "TIME|EVENT")]
     pub(crate) at: Option<Moment>,
     /// Only this process
-    #[arg(long, value_name = "PID")]
+    #[arg(long, value_name = "PID", conflicts_with = "parquet")]
     pub(crate) pid: Option<u32>,
 }
 

@@ -123,7 +123,8 @@ fn stream(args: &ExportOf) -> Result<Option<FileError>, ExitCode> {
         return Err(super::failed(why));
     }
     if let Some(pid) = args.pid.filter(|_| !walked.found && walked.damage.is_none() && !targets.is_empty()) {
-        let why = format!("{}: there was no process {pid}", shown(&args.file));
+        let until = if at.is_some() { " until then" } else { "" };
+        let why = format!("{}: there was no process {pid}{until}", shown(&args.file));
         return Err(super::failed(format!("{why}: samara show FILE lists those that there were")));
     }
     let sites = Sites::new(walked.origins.sites(), &stacks);

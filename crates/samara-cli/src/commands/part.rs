@@ -1,8 +1,7 @@
 //! Says on standard error when a part of a run is recorded (`--start-on`, `--stop-on`): which
-//! signals to send, and where to, that the recording has begun, and that it is complete.
+//! signals to send, and where to, that the recording has begun, and that it is over.
 
 use std::io::Write as _;
-use std::path::Path;
 
 use samara_trace::event::Event;
 use samara_trace::file::FileSink;
@@ -13,12 +12,9 @@ use crate::output::{BOLD, styled};
 /// Passes everything on to the file.
 pub(super) struct Part<'a> {
     pub(super) sink: &'a mut FileSink,
-    pub(super) path: &'a Path,
     pub(super) start_on: Option<Signal>,
     pub(super) stop_on: Option<Signal>,
     pub(super) quiet: bool,
-    /// Whether an event has come.
-    pub(super) begun: bool,
 }
 
 impl Part<'_> {
@@ -41,20 +37,20 @@ impl Sink for Part<'_> {
         }
     }
 
-    fn event(&mut self, event: Event) -> Result<(), SinkError> {
-        if !std::mem::replace(&mut self.begun, true)
-            && let Some(signal) = self.start_on
-        {
+    fn started(&mut self) {
+        if let Some(signal) = self.start_on {
             self.say(&format!("{signal} came: records from now on"));
         }
+    }
+
+    fn event(&mut self, event: Event) -> Result<(), SinkError> {
         self.sink.event(event)
     }
 
     fn complete(&mut self) {
         self.sink.complete();
         if let Some(signal) = self.stop_on {
-            let name = crate::output::shown(self.path);
-            self.say(&format!("{signal} came: the recording is complete ({name}), and the program goes on"));
+            self.say(&format!("{signal} came: records no more, and the program goes on"));
         }
     }
 }

@@ -114,7 +114,7 @@ fn recorded(
     }
     let mut sink = sink.ok_or(exit::USAGE)?;
     let (start_on, stop_on, quiet) = (args.start_on, args.stop_on, args.outputs.quiet);
-    let outcome = record(&mut Part { sink: &mut sink, path, start_on, stop_on, quiet, begun: false });
+    let outcome = record(&mut Part { sink: &mut sink, start_on, stop_on, quiet });
     match outcome {
         Ok(outcome) => {
             let written = sink.finish();

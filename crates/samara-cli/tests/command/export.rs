@@ -249,6 +249,8 @@ fn what_cannot_be_written_says_so_and_leaves_nothing() {
         (&["--csv", "x", "--pprof", "x"], 2, "two formats cannot be written to x"),
         (&["--csv", "x", "--at", "99"], 1, "it has fewer events"),
         (&["--csv", "x", "--pid", "99"], 1, "there was no process 99"),
+        (&["--csv", "x", "--pid", "101", "--at", "2"], 1, "there was no process 101 until then"),
+        (&["--parquet", "x", "--pid", "100"], 2, "cannot be used with"),
         (&["--folded", "x", "--pid", "99"], 1, "process 99 has no areas in this trace"),
         (&["--csv", "x", "--by", "made"], 2, "--folded"),
         (&[], 2, "required arguments were not provided"),

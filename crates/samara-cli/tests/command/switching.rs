@@ -61,7 +61,7 @@ fn a_part_of_a_run_is_recorded() {
     let first = format!("samara: records nothing until kill -USR1 {pid}, then records until kill -USR2 {pid}\n");
     assert!(text.starts_with(&first), "{text}");
     let second = "samara: USR1 came: records from now on\n";
-    let third = "samara: USR2 came: the recording is complete (t.samara), and the program goes on\n";
+    let third = "samara: USR2 came: records no more, and the program goes on\n";
     assert!(text[first.len()..].starts_with(&[second, third].concat()), "{text}");
     assert!(text.contains(" s on, when USR1 came\n") && text.contains(" s, when USR2 came\n"), "{text}");
     assert!(text.contains(" ended with 5 after ") && !text.contains("ends early"), "{text}");

@@ -5,7 +5,7 @@
 //!
 //! Called once, after the program.
 
-use std::cell::Cell;
+use std::cell::{Cell, OnceCell};
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::fs::File;
@@ -26,6 +26,10 @@ pub(super) const NAME_BYTES: usize = 1024;
 /// The largest file that is read, and most bytes of a module's sections after decompression.
 const FILE_BYTES: u64 = 1 << 30;
 
+/// Deepest nesting of entries in the debug information that is read: addr2line calls itself for
+/// each level of functions that were put into others.
+const DEPTH: isize = 1000;
+
 /// Passes the text of each address about which something is known to `found`. `split`: whether
 /// split debug information is read, from files that are opened by their names.
 pub(crate) fn each(module: &Module, addresses: &BTreeSet<u64>, split: bool, mut found: impl FnMut(u64, String)) {
@@ -37,7 +41,7 @@ pub(crate) fn each(module: &Module, addresses: &BTreeSet<u64>, split: bool, mut 
     let caches: Vec<Cache> = debug.iter().chain([file]).filter_map(cache).collect();
     let elves: Vec<_> = caches.iter().filter_map(elf).collect();
     let left = Cell::new(FILE_BYTES);
-    let split = split.then(|| Split { package: package(&module.name, &left), left: &left });
+    let split = split.then(|| Split { module: &module.name, package: OnceCell::new(), left: Cell::new(FILE_BYTES) });
     let files: Vec<Named> = elves.iter().map(|elf| Named::new(elf, split.as_ref(), &left)).collect();
     for at in addresses {
         if let Some(text) = files.iter().find_map(|file| file.text(*at)) {
@@ -81,42 +85,72 @@ fn section(elf: &Elf<'_>, name: Option<&str>, left: &Cell<u64>) -> Result<Reader
 
 /// Where split debug information is looked for.
 struct Split<'f> {
-    package: Option<DwarfPackage<Reader>>,
-    /// How many bytes of sections may still be read.
-    left: &'f Cell<u64>,
+    /// The name of the module.
+    module: &'f str,
+    /// Looked for when the first unit asks.
+    package: OnceCell<Option<DwarfPackage<Reader>>>,
+    /// How many bytes may still be read, of files and then of their sections. So the number of
+    /// files has a limit too.
+    left: Cell<u64>,
 }
 
 impl Split<'_> {
     /// The part of a unit's debug information that is in another file.
     fn of(&self, load: &SplitDwarfLoad<Reader>) -> Option<Arc<Dwarf<Reader>>> {
-        let packed = self.package.as_ref().and_then(|package| package.find_cu(load.dwo_id, &load.parent).ok()?);
-        packed.map(Arc::new).or_else(|| split_file(load, self.left))
+        let package = self.package.get_or_init(|| self.packed()).as_ref();
+        let unit = package.and_then(|package| package.find_cu(load.dwo_id, &load.parent).ok()?);
+        unit.or_else(|| self.named(load)).filter(is_shallow).map(Arc::new)
+    }
+
+    /// The package beside the module.
+    fn packed(&self) -> Option<DwarfPackage<Reader>> {
+        let mut path = name_bytes(self.module).into_owned();
+        path.extend(b".dwp");
+        let file = self.open(Path::new(OsStr::from_bytes(&path)))?;
+        let cache = cache(&file)?;
+        let elf = elf(&cache)?;
+        let none = Reader::new(Arc::from([]), LittleEndian);
+        DwarfPackage::load(|id: SectionId| section(&elf, id.dwo_name(), &self.left), none).ok()
+    }
+
+    /// The file that a unit names, if it is the one that was made with it.
+    fn named(&self, load: &SplitDwarfLoad<Reader>) -> Option<Dwarf<Reader>> {
+        let path = |part: &Option<Reader>| Some(PathBuf::from(OsStr::from_bytes(part.as_ref()?.bytes())));
+        let file = self.open(&path(&load.comp_dir).unwrap_or_default().join(path(&load.path)?))?;
+        let cache = cache(&file)?;
+        let elf = elf(&cache)?;
+        let mut dwarf = Dwarf::load(|id: SectionId| section(&elf, id.dwo_name(), &self.left)).ok()?;
+        let first = dwarf.units().next().ok()??;
+        let is_it = dwarf.unit(first).ok()?.dwo_id == Some(load.dwo_id);
+        dwarf.make_dwo(&load.parent);
+        is_it.then_some(dwarf)
+    }
+
+    fn open(&self, path: &Path) -> Option<File> {
+        let file = open_regular(path)?;
+        self.left.set(self.left.get().checked_sub(file.metadata().ok()?.len())?);
+        Some(file)
     }
 }
 
-/// The package of split debug information beside a module of this name.
-fn package(name: &str, left: &Cell<u64>) -> Option<DwarfPackage<Reader>> {
-    let mut path = name_bytes(name).into_owned();
-    path.extend(b".dwp");
-    let file = open_regular(Path::new(OsStr::from_bytes(&path)))?;
-    let cache = cache(&file)?;
-    let elf = elf(&cache)?;
-    DwarfPackage::load(|id: SectionId| section(&elf, id.dwo_name(), left), Reader::new(Arc::from([]), LittleEndian))
-        .ok()
-}
-
-/// The file of split debug information that a unit names, if it is the one that was made with it.
-fn split_file(load: &SplitDwarfLoad<Reader>, left: &Cell<u64>) -> Option<Arc<Dwarf<Reader>>> {
-    let path = |part: &Option<Reader>| Some(PathBuf::from(OsStr::from_bytes(part.as_ref()?.bytes())));
-    let path = path(&load.comp_dir).unwrap_or_default().join(path(&load.path)?);
-    let file = open_regular(&path)?;
-    let cache = cache(&file)?;
-    let elf = elf(&cache)?;
-    let mut dwarf = Dwarf::load(|id: SectionId| section(&elf, id.dwo_name(), left)).ok()?;
-    let first = dwarf.units().next().ok()??;
-    let is_it = dwarf.unit(first).ok()?.dwo_id == Some(load.dwo_id);
-    dwarf.make_dwo(&load.parent);
-    is_it.then(|| Arc::new(dwarf))
+/// Whether no entry is nested deeper than [`DEPTH`].
+fn is_shallow(dwarf: &Dwarf<Reader>) -> bool {
+    let mut units = dwarf.units();
+    while let Ok(Some(header)) = units.next() {
+        let Ok(abbreviations) = dwarf.abbreviations(&header) else { continue };
+        let Ok(mut entries) = header.entries_raw(&abbreviations, None) else { continue };
+        while !entries.is_empty() {
+            if entries.next_depth() > DEPTH {
+                return false;
+            }
+            match entries.read_abbreviation() {
+                Ok(None) => {}
+                Ok(Some(entry)) if entries.skip_attributes(entry.attributes()).is_ok() => {}
+                _ => break, // nor does addr2line get further
+            }
+        }
+    }
+    true
 }
 
 /// What a file says of its addresses.
@@ -130,7 +164,7 @@ struct Named<'f> {
 impl<'f> Named<'f> {
     fn new(elf: &'f Elf<'f>, split: Option<&'f Split<'f>>, left: &Cell<u64>) -> Self {
         let load = |id: SectionId| section(elf, Some(id.name()), left);
-        let functions = Dwarf::load(load).and_then(Context::from_dwarf).ok();
+        let functions = Dwarf::load(load).ok().filter(is_shallow).and_then(|dwarf| Context::from_dwarf(dwarf).ok());
         let mut symbols: Vec<_> = elf
             .symbols()
             .chain(elf.dynamic_symbols())

@@ -175,6 +175,13 @@ impl Tracer<'_> {
             if self.tasks.get(&self.root).is_some_and(over) && proc::fate(self.root) != Fate::Ended {
                 self.tasks.remove(&self.root);
             }
+            // The first thread was seized anew while it ended.
+            if left.contains(&self.root)
+                && let Some(first) = self.tasks.get_mut(&self.root)
+                && proc::fate(self.root) == Fate::Ended
+            {
+                first.let_go = Some(0);
+            }
             for tid in threads.iter().filter(|tid| !self.tasks.contains_key(tid)).copied().collect::<Vec<_>>() {
                 // Once it has been asked to stop, it need not sleep in its call any more.
                 let call = proc::call_of(tid);
@@ -223,7 +230,7 @@ impl Tracer<'_> {
             if !new && !loads && (running == 0 || late) && (late || !none()) {
                 // One that loaded a program has another number now.
                 self.tasks
-                    .retain(|tid, task| task.let_go.is_some() || threads.contains(tid) || stopped.contains_key(tid));
+                    .retain(|tid, task| task.let_go.is_some() || stopped.contains_key(tid) || sys::is_heard(*tid));
                 return Ok(());
             }
             if loads && late {
@@ -298,8 +305,12 @@ impl Tracer<'_> {
         let mut space = Space::found(id, who, self.query, self.journal.of(recorded));
         let threaded = self.tasks.len() > 1;
         let mut users = 0;
-        for (tid, task) in self.tasks.iter_mut().filter(|(_, task)| task.let_go.is_none()) {
-            (task.space, task.last_space, task.threaded) = (Some(id), id, threaded);
+        for (tid, task) in &mut self.tasks {
+            (task.last_space, task.threaded) = (id, threaded);
+            if task.let_go.is_some() {
+                continue; // a first thread that has ended
+            }
+            task.space = Some(id);
             task.personality = proc::personality(*tid);
             task.filtered = Status::of(*tid).is_some_and(|status| status.is_filtered());
             users += 1;

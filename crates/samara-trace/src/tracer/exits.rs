@@ -70,15 +70,8 @@ impl Tracer<'_> {
         let exits = sys::register(tid, arch::NUMBER_OFFSET).is_ok_and(|nr| arch::is_thread_exit(nr as u32));
         let ends_alone = filtered || exits;
         let Some(tgid) = self.tasks.get(&tid).map(|t| t.tgid) else { return };
-        // It may have entered the call before it was attached to.
-        let may_load = |tid: Tid| {
-            let is_ending = || sys::event(tid) == Some(libc::PTRACE_EVENT_EXIT);
-            self.attached.is_some() && proc::fate(tid) == Fate::Runs && !is_ending()
-        };
-        let loads = |(tid, t): (&Tid, &Task)| {
-            t.tgid == tgid && t.flight.map_or_else(|| may_load(*tid), |flight| flight.decoded.call.execs())
-        };
-        if !ends_alone && !self.tasks.iter().any(loads) {
+        let loads = |t: &Task| t.tgid == tgid && t.flight.is_some_and(|f| f.decoded.call.execs());
+        if !ends_alone && !self.tasks.values().any(loads) {
             self.tasks.values_mut().filter(|t| t.tgid == tgid).for_each(|t| t.dying = true);
         }
     }
@@ -194,6 +187,23 @@ impl Tracer<'_> {
         }
         if !rest && let Some(leader) = self.tasks.remove(&tgid) {
             self.process_ended(tgid, status, &leader);
+        }
+    }
+
+    /// Forgets the tasks of which nothing is heard any more: nobody is traced. Of a process that
+    /// was killed while one of its threads loaded a program, the end of that thread may be unseen;
+    /// its first thread's is that of the process then.
+    pub(super) fn forget_unheard(&mut self) {
+        let Some(status) = self.tasks.get(&self.root).and_then(|leader| leader.let_go) else { return };
+        for tid in self.tasks.keys().copied().collect::<Vec<_>>() {
+            self.leave(tid, true);
+            if tid != self.root {
+                self.tasks.remove(&tid);
+            }
+        }
+        self.ending.clear();
+        if let Some(leader) = self.tasks.remove(&self.root) {
+            self.process_ended(self.root, status, &leader);
         }
     }
 

@@ -153,10 +153,14 @@ impl Tracer<'_> {
         over
     }
 
-    /// Forgets first threads that were killed by one that loads a program and had been let go: that
-    /// has their number now, and nothing is heard of them.
+    /// Forgets tasks of which nothing is heard: a first thread that was killed by one that loads a
+    /// program and had been let go, which has its number now; one that loaded a program itself,
+    /// under the number that it had.
     fn forget_replaced(&mut self) {
-        let waits = |(tid, task): (&Tid, &Task)| (task.let_go.is_none() && *tid == task.tgid).then_some(*tid);
+        let waits = |(tid, task): (&Tid, &Task)| task.let_go.is_none().then_some(*tid);
+        if !self.heard.is_empty() {
+            return; // the last report of one may be among them
+        }
         let replaced: Vec<Tid> = self.tasks.iter().filter_map(waits).filter(|tid| !sys::is_heard(*tid)).collect();
         for tid in replaced {
             self.ending.retain(|(t, _)| *t != tid);

@@ -299,7 +299,7 @@ impl<'a> Tracer<'a> {
         let (start_ns, now) = (self.journal.start_ns, sys::now_ns());
         self.journal.counters.wall_ns = now - start_ns;
         if let Some(stacks) = &self.stacks {
-            stacks.write_symbols(self.root, now, true, &mut self.journal);
+            stacks.write_symbols(self.root, now, self.tasks.is_empty(), &mut self.journal);
         }
         if let Some(error) = self.failed {
             return Err(error);

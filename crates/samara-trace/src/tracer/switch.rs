@@ -80,6 +80,7 @@ impl Tracer<'_> {
         }
         let seconds = self.seconds(now);
         self.journal.note(format!("recorded from {seconds:.3} s on, when {signal} came"));
+        self.journal.started();
         let in_kernel = self.spaces_with_calls();
         // The process whose space it is.
         let mut owners = HashMap::new();

@@ -63,7 +63,10 @@ impl Tracer<'_> {
             match found {
                 Waited::Task(..) => {}
                 Waited::Nothing => self.interrupted(),
-                Waited::NoChild if self.heard.is_empty() => return Ok(()),
+                Waited::NoChild if self.heard.is_empty() => {
+                    self.forget_unheard();
+                    return Ok(());
+                }
                 Waited::NoChild | Waited::NotYet => {}
             }
             self.serve();

@@ -230,6 +230,8 @@ fn forking_program() {
 /// Its first thread has ended, another one goes on.
 fn headless_program() {
     std::thread::spawn(|| busy_program(false));
+    // One that ends while it is recorded.
+    std::thread::spawn(|| std::thread::sleep(Duration::from_millis(700)));
     end_thread();
 }
 
@@ -733,8 +735,10 @@ fn without_first_thread() -> Result<(), Failed> {
     wait_until("its first thread ends", || {
         Ok(std::fs::read_to_string(format!("/proc/{}/status", subject.pid()))?.contains("State:\tZ"))
     })?;
-    let (outcome, events) = subject.attach(SHORT)?;
+    let (outcome, events) = subject.attach(Some(Duration::from_millis(1500)))?;
+    // Also where another thread ends, it is no end of the process.
     let_go(&outcome, &events)?;
+    expect("one process", outcome.counters.processes == 1 && events.iter().all(|e| e.kind != EventKind::Exit))?;
     subject.goes_on(5)?;
     subject.end()
 }

@@ -21,6 +21,7 @@ pub(crate) const TRIALS: &[(&str, Body)] = &[
     ("stacks_of_python", of_python),
     ("stacks_of_signal_handlers", signalled),
     ("stacks_of_split_debug_information", split),
+    ("stacks_of_debug_information_without_end", nested),
     ("stacks_of_tables_that_mislead", misled),
     ("stacks_of_what_is_not_there", odd),
 ];
@@ -334,6 +335,54 @@ fn split() -> Result<(), Failed> {
             std::fs::write(at("program.dwp"), b"\x7fELF")?;
             expect_seen("no package", &ALONE)?;
         }
+    }
+    Ok(())
+}
+
+/// Debug information that nests half a million functions in one another is not read: its reader
+/// would call itself as often.
+fn nested() -> Result<(), Failed> {
+    const SOURCE: &str = "
+        #include <sys/mman.h>
+        __attribute__((noinline)) int outer(int n) {
+            return mmap(0, 4096, n ? PROT_READ : PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) == MAP_FAILED;
+        }
+        int main(int argc, char **argv) { return outer(argc); }";
+    // A unit of version 4: a function, and in it the nested ones.
+    const UNIT: &str = "
+        .section .debug_abbrev, \"\", @progbits
+        .byte 1, 0x11, 1, 0x11, 0x01, 0x12, 0x07, 0, 0
+        .byte 2, 0x2e, 1, 0x11, 0x01, 0x12, 0x07, 0x03, 0x08, 0, 0
+        .byte 3, 0x1d, 1, 0, 0
+        .byte 0
+        .section .debug_info, \"\", @progbits
+        .int 9f - 1f
+        1: .short 4
+        .int 0
+        .byte 8, 1
+        .quad outer, 4096
+        .byte 2
+        .quad outer, 4096
+        .asciz \"told\"
+        .fill DEEP, 1, 3
+        .fill DEEP, 1, 0
+        .byte 0, 0
+        9:
+        .section .note.GNU-stack, \"\", @progbits";
+    let dir = tempfile::tempdir()?;
+    for (deep, expected) in [(100, "told"), (500_000, "outer")] {
+        std::fs::write(dir.path().join("unit.s"), UNIT.replace("DEEP", &deep.to_string()))?;
+        std::fs::write(dir.path().join("source.c"), SOURCE)?;
+        if !made(dir.path(), "gcc", &["-O2", "-o", "program", "source.c", "unit.s"]) {
+            return missing("gcc");
+        }
+        let (_, stacks) = recorded(&dir.path().join("program"), &dir.path().join("out"))?;
+        let is_named = |frame: &Frame| name(&stacks, frame) == expected;
+        let named = (0..stacks.len() as u32).filter_map(|number| stacks.stack(number));
+        expect(
+            &format!("{deep} levels: {expected}"),
+            named.into_iter().any(|stack| stack.frames.iter().any(is_named)),
+        )?;
     }
     Ok(())
 }
