@@ -233,3 +233,7 @@ pub(super) fn line(name: &str, place: Option<&str>) -> String {
         None => kept(name),
     }
 }
+
+#[cfg(test)]
+#[path = "symbols_tests.rs"]
+mod tests;

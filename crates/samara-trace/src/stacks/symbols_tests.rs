@@ -1,0 +1,61 @@
+use std::fs::{self, File};
+use std::path::Path;
+use std::process::Command;
+
+use super::{NAME_BYTES, each};
+use crate::file::FUNCTIONS;
+use crate::stacks::module::Module;
+
+const SOURCE: &str = "
+static inline __attribute__((always_inline)) int within(int n) { return n * 7 + n / 3; }
+__attribute__((noinline)) int outer(int n) { for (int i = 0; i < n; i++) n += within(i); return n; }
+int main(int argc, char **argv) { return outer(argc) + within(argc); }";
+
+/// What is told of all addresses of a program.
+fn told(program: &Path) -> Vec<String> {
+    let mut module = Module::without_file(program.to_str().unwrap(), None);
+    module.file = Some(File::open(program).unwrap());
+    let mut all = Vec::new();
+    each(&module, &(0x1000..0x1400).collect(), true, |_, text| all.push(text));
+    all
+}
+
+/// Programs and files of split debug information in which some bytes were changed, or whose end is
+/// missing, are read without a panic, and tell no more than they may.
+#[test]
+fn any_file_is_read() {
+    let dir = tempfile::tempdir().unwrap();
+    let (program, dwo) = (dir.path().join("program"), dir.path().join("program-source.dwo"));
+    fs::write(dir.path().join("source.c"), SOURCE).unwrap();
+    let mut random = fastrand::Rng::with_seed(7);
+    for split in [None, Some("-gsplit-dwarf")] {
+        let mut gcc = Command::new("gcc");
+        gcc.current_dir(dir.path()).args(["-O2", "-g"]).args(split).args(["-o", "program", "source.c"]);
+        if !gcc.status().is_ok_and(|made| made.success()) {
+            assert!(std::env::var_os("SAMARA_REQUIRE_PROGRAMS").is_none_or(|v| v != "1"), "gcc is required");
+            eprintln!("skipped: any_file_is_read: no gcc");
+            return;
+        }
+        assert!(told(&program).iter().any(|text| text.starts_with("within\t") && text.contains("\nouter\t")));
+        let target = if split.is_some() { &dwo } else { &program };
+        let whole = fs::read(target).unwrap();
+        for _ in 0..400 {
+            let mut bytes = whole.clone();
+            for _ in 0..random.usize(1..16) {
+                let at = random.usize(0..bytes.len());
+                let any = random.u8(..);
+                bytes[at] = random.choice([0, 1, 0x7f, 0x80, 0xff, any]).unwrap_or(any);
+            }
+            if random.u8(..) < 16 {
+                bytes.truncate(random.usize(0..bytes.len()));
+            }
+            fs::write(target, bytes).unwrap();
+            for text in told(&program) {
+                let lines: Vec<_> = text.lines().collect();
+                assert!(lines.len() <= FUNCTIONS, "{text}");
+                assert!(lines.iter().all(|line| line.len() <= 2 * NAME_BYTES + 1), "{text}");
+            }
+        }
+        fs::write(target, whole).unwrap();
+    }
+}
