@@ -73,8 +73,15 @@ pub(crate) fn free_place<A: Occupied + ?Sized>(
             End::Highest => align.down(gap.last.saturating_sub(rest)),
         };
         let next = areas.taken_at_or_after(gap.first);
-        let room = next.map_or(u64::MAX, |(start, _, flags)| config.guarded(start, flags));
-        if at.saturating_add(rest) < room {
+        let kept = next.map(|(start, _, flags)| (start, config.guarded(start, flags)));
+        let room = kept.filter(|(start, room)| room < start).map_or(u64::MAX, |(_, room)| room);
+        // All of what was searched for must lie below what is kept free, although the alignment
+        // leaves some of it: beside the place if it is the lowest, else as it was found.
+        let last = match end {
+            End::Lowest => at.saturating_add(wide.saturating_sub(1)),
+            End::Highest => gap.last,
+        };
+        if last < room {
             return Some(at);
         }
         match end {
@@ -94,7 +101,8 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
 
     /// The lowest or highest place in `[low, high)` for `len` bytes at a multiple of `align`. The
     /// range kept free below an area that grows down counts as taken. As in Linux, a gap is skipped
-    /// if it would fit only because it happens to be aligned.
+    /// if it would fit only because it happens to be aligned; below an area that grows down the
+    /// room for any alignment must be there too, at the lowest place even behind the place.
     ///
     /// O(log n), and as much again for each area that grows down and is in the way.
     pub fn free_place(&self, len: u64, align: PageSize, low: u64, high: u64, end: End) -> Option<u64> {

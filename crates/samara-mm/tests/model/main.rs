@@ -1,5 +1,6 @@
 //! The model alone: rules that need no kernel to compare with, or that only another kernel follows.
 
+mod below_stacks;
 mod features;
 mod hostile_arguments;
 mod learn;
