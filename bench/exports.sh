@@ -1,7 +1,9 @@
 #!/usr/bin/env bash
 # What `samara export` costs in each format, for a million events with stacks: wall seconds, the largest
 # resident size in MiB (medians of RUNS, 5), the same of three million events, which are the million three
-# times over (one run), and MiB of output. Needs gcc and GNU time. `cargo build --release` first.
+# times over (one run), and MiB of output. With EVENTS (0: not) also processor seconds and MiB for so many,
+# once: a hundred million take 15 GB of disk and half an hour. Needs gcc and GNU time. `cargo build --release`
+# first.
 set -euo pipefail
 . "$(dirname "$0")/lib.sh"
 million_calls "$dir"
@@ -31,3 +33,16 @@ row '`--firefox`, not compressed' --firefox "$dir/out"
 row '`--firefox`, compressed' --firefox "$dir/out.gz"
 row '`--perfetto`' --perfetto "$dir/out"
 row '`--parquet`' --parquet "$dir/out"
+events=${EVENTS:-0}
+[ "$events" -gt 0 ] || exit 0
+rm -r "$dir/out" "$dir/three.samara"
+target/release/examples/repeat_trace "$dir/million.samara" "$events" >"$dir/many.samara"
+many() { # FORMATS...
+    /usr/bin/time -f '%U %M' -o "$dir/times" "$samara" export "$dir/many.samara" "$@"
+    awk -v what="${*//"$dir"/DIR}" '{ print "| `" what "` | " $1 " | " int($2 / 1024) " |" }' "$dir/times"
+}
+echo "| $events events | processor seconds | MiB |"
+echo "|---|---|---|"
+many --csv /dev/null --folded "$dir/folded" --pprof "$dir/pprof"
+many --perfetto /dev/null
+many --parquet "$dir/out"

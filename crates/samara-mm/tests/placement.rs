@@ -18,7 +18,8 @@ mod skip;
 use rng::Rng;
 use samara_mm::linux::{self, MMAP, MREMAP, OpenFile};
 use samara_mm::{
-    AddressSpace, Area, Backing, Bases, Config, Errno, FileMode, Flags, HugePlaces, Linux, MapFlags, Object, SharedHuge,
+    AddressSpace, Area, Backing, Bases, Config, Errno, FileMode, Flags, HugePlaces, Linux, MapFlags, Object, PageSize,
+    Placement, SharedHuge, Want,
 };
 use skip::skipped;
 use std::collections::BTreeSet;
@@ -225,6 +226,56 @@ fn where_only_the_stack_has_room(files: &mut Files, least: u64, text: &mut Vec<u
     assert!(answers.contains(&-12) && answers[0] as u64 >= top && (answers[4] as u64) < top, "{answers:x?}");
 }
 
+/// Places of huge pages in gaps below an area that grows down: of widths near those at which it is
+/// decided otherwise, in searches from above and from below.
+fn below_what_grows_down(files: &Files, least: u64, text: &mut Vec<u8>, down: &mut BTreeSet<u64>, rng: &mut Rng) {
+    /// Room for a huge page, however it is aligned.
+    const WIDE: u64 = 2 * HUGE - PAGE;
+    const GUARD: u64 = 1 << 20;
+    const REGION: u64 = 32 << 20;
+    const LOW: (u64, u64) = (0x4000_0000, 0x5000_0000);
+    let plain = MapFlags::PRIVATE | MapFlags::ANONYMOUS | MapFlags::NORESERVE;
+    let map = |at: u64, len: u64, more: MapFlags| {
+        // SAFETY: at a place that the kernel picks, or over memory of this test that nobody uses.
+        unsafe { libc::mmap(at as *mut libc::c_void, len as usize, 0, (plain | more).bits() as i32, -1, 0) as u64 }
+    };
+    // SAFETY: memory that this test has mapped, and nobody uses.
+    let unmap = |at: u64, len: u64| assert_eq!(unsafe { libc::munmap(at as *mut libc::c_void, len as usize) }, 0);
+    // What a search meets first: before it no gap is left that is wide enough.
+    let high = map(0, REGION + HUGE, MapFlags::empty());
+    while map(0, WIDE, MapFlags::empty()) > high {}
+    map(LOW.0, LOW.1 + REGION - LOW.0, MapFlags::FIXED);
+    down.retain(|start| !(LOW.0..LOW.1 + REGION).contains(start));
+    for (region, extra) in [(high.next_multiple_of(HUGE), MapFlags::empty()), (LOW.1, MapFlags::BIT32)] {
+        let mut inside = 0;
+        for _ in 0..200 {
+            let start = PAGE * [0, 1, 511, 512, rng.below(1024)][rng.below(5) as usize];
+            let more = [0, GUARD, HUGE, HUGE + GUARD, 2 * HUGE + GUARD][rng.below(5) as usize];
+            let width = WIDE - 2 * PAGE + more + PAGE * rng.below(5);
+            let stack = region + start + width;
+            unmap(region + start, width);
+            assert_eq!(map(stack, PAGE, MapFlags::GROWSDOWN | MapFlags::FIXED), stack);
+            down.insert(stack);
+            maps(text);
+            let space = model(std::str::from_utf8(text).unwrap(), least, down, files);
+            let want = Want { hint: 0, len: HUGE, flags: plain | extra, huge: None, shared: None, align: PageSize::M2 };
+            let predicted = Linux.place(&space, &want);
+            let got = map(0, HUGE, MapFlags::HUGETLB | extra);
+            if got == u64::MAX {
+                println!("skipped: places of huge pages, which the kernel does not have");
+                return;
+            }
+            let gap = format!("{start:#x}..{:#x} of {region:x}", start + width);
+            assert_eq!(predicted, Some(got), "{gap}: {predicted:x?}, the kernel says {got:x}");
+            inside += u64::from((region..region + REGION).contains(&got));
+            unmap(got, HUGE);
+            down.remove(&stack);
+            map(region + start, width + PAGE, MapFlags::FIXED);
+        }
+        assert!((20..=180).contains(&inside), "{inside} of 200 in the gap");
+    }
+}
+
 fn child() {
     let mut rng = Rng(0x5eed_5eed);
     let mut files = Files::new();
@@ -331,6 +382,7 @@ fn child() {
         }
         mine.push((got, args[1]));
     }
+    below_what_grows_down(&files, least, &mut text, &mut down, &mut rng);
     where_only_the_stack_has_room(&mut files, least, &mut text, &down);
     assert!(refused > 100 && hinted > 100 && moved > 100, "{refused} refused, {hinted} at the hint, {moved} moved");
     assert!(of_files > 100, "{of_files} maps of files");

@@ -92,11 +92,10 @@ pub(crate) fn walk<'a, R: Read>(
         state.now = state.now.max(event.exit_ns);
         if event.kind == EventKind::Exit {
             let status = Some(event.result);
-            let tell = |end: &End<'_>| if is_told { each(formats, |format| format.process(end)) } else { Ok(()) };
+            let tell = |end: &End<'_>| each(formats, is_told, |format| format.process(end));
             state.end(event.pid, status, event.exit_ns, stacks, tell)?;
         }
-        let tell = |seen: &Seen<'_>| if is_told { each(formats, |format| format.event(seen)) } else { Ok(()) };
-        state.apply(event, stacks, tell)?;
+        state.apply(event, stacks, |seen| each(formats, is_told, |format| format.event(seen)))?;
         if formats.is_empty() {
             break;
         }
@@ -104,19 +103,19 @@ pub(crate) fn walk<'a, R: Read>(
     let left: Vec<u32> = state.live.keys().copied().collect();
     for pid in left {
         let now = state.now;
-        let is_told = is_asked_for(pid);
-        let tell = |end: &End<'_>| if is_told { each(formats, |format| format.process(end)) } else { Ok(()) };
-        state.end(pid, None, now, stacks, tell)?;
+        state.end(pid, None, now, stacks, |end| each(formats, is_asked_for(pid), |format| format.process(end)))?;
     }
     Ok(Walked { origins: state.origins, lost: state.lost, ..walked })
 }
 
+/// Calls all formats, if they are to be told.
 fn each<'a>(
     formats: &mut Vec<Target<'a>>,
+    is_told: bool,
     mut call: impl FnMut(&mut dyn Format) -> io::Result<()>,
 ) -> Result<(), (&'a Path, io::Error)> {
     let mut at = 0;
-    while let Some(target) = formats.get_mut(at) {
+    while let Some(target) = formats.get_mut(at).filter(|_| is_told) {
         match call(&mut *target.format) {
             Ok(()) => at += 1,
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => drop(formats.remove(at)),

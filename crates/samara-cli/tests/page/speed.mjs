@@ -1,12 +1,17 @@
 // How long the largest page takes to draw and to answer. The times are printed. They are only
-// asserted at ten times what they should be, because machines are busy.
+// asserted at ten times what they should be, because machines are busy. With SAMARA_PAGE_DATA it is
+// the page of that file instead (`samara report --json`), without what it lacks.
 import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
 import { test } from "node:test";
 import { fixture, open, problems, settle } from "./browser.mjs";
+import { PAGES } from "./make.mjs";
 import { json } from "./render.mjs";
 
 const DRAWN = 1000;
 const ANSWERED = 100;
+const GIVEN = process.env.SAMARA_PAGE_DATA;
+if (GIVEN) PAGES.huge = () => JSON.parse(readFileSync(GIVEN, "utf8"));
 
 test("a page as large as one may be is drawn and answers in time", async () => {
   const { data } = fixture("huge");
@@ -98,7 +103,12 @@ test("a page as large as one may be is drawn and answers in time", async () => {
     ["a filter of processes", "#processes input", "input", { value: "worker_40" }],
     ["the other theme", "header label:last-child select", "select", { value: "dark" }],
   ];
-  for (const [name, selector, kind, init] of steps) await answers(name, () => timed(selector, kind, init));
+  const lacks = async (selector, kind, { value }) =>
+    (await page.$(kind === "select" ? `${selector} option[value="${value}"]` : selector)) === null;
+  for (const [name, selector, kind, init] of steps) {
+    if (GIVEN && (await lacks(selector, kind, init))) continue;
+    await answers(name, () => timed(selector, kind, init));
+  }
   assert.deepEqual(await problems(page), []);
   await page.close();
 });

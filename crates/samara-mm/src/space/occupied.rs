@@ -73,10 +73,11 @@ pub(crate) fn free_place<A: Occupied + ?Sized>(
             End::Highest => align.down(gap.last.saturating_sub(rest)),
         };
         let next = areas.taken_at_or_after(gap.first);
-        let kept = next.map(|(start, _, flags)| (start, config.guarded(start, flags)));
-        let room = kept.filter(|(start, room)| room < start).map_or(u64::MAX, |(_, room)| room);
-        // All of what was searched for must lie below what is kept free, although the alignment
-        // leaves some of it: beside the place if it is the lowest, else as it was found.
+        let guarded = next.map(|(start, _, flags)| (start, config.guarded(start, flags)));
+        let room = guarded.filter(|(start, room)| room < start).map_or(u64::MAX, |(_, room)| room);
+        // Where the next area keeps something free below it, room for the place is not enough for
+        // Linux. From above, all that was found must end before it; from below, as many bytes as
+        // were searched for, counted from the place.
         let last = match end {
             End::Lowest => at.saturating_add(wide.saturating_sub(1)),
             End::Highest => gap.last,
@@ -101,8 +102,10 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
 
     /// The lowest or highest place in `[low, high)` for `len` bytes at a multiple of `align`. The
     /// range kept free below an area that grows down counts as taken. As in Linux, a gap is skipped
-    /// if it would fit only because it happens to be aligned; below an area that grows down the
-    /// room for any alignment must be there too, at the lowest place even behind the place.
+    /// if it would fit only because it happens to be aligned. Also as in Linux, a gap below an area
+    /// that grows down is skipped if there is no room for `len` bytes at any alignment before the
+    /// range that is kept free; where the lowest place is sought, that room is counted from the
+    /// place on.
     ///
     /// O(log n), and as much again for each area that grows down and is in the way.
     pub fn free_place(&self, len: u64, align: PageSize, low: u64, high: u64, end: End) -> Option<u64> {

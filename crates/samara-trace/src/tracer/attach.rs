@@ -208,13 +208,12 @@ impl Tracer<'_> {
                     stopped.insert(tid, status);
                 }
             }
-            let running = |stopped: &HashMap<Tid, i32>, tasks: &HashMap<Tid, Task>| {
-                let waits = |tid: &&Tid| tasks.get(tid).is_some_and(|task| task.let_go.is_none());
-                threads.iter().filter(|tid| !stopped.contains_key(tid)).filter(waits).count()
-            };
+            let runs = |tid: &&Tid| !stopped.contains_key(tid);
+            let waits = |tid: &Tid| self.tasks.get(tid).is_some_and(|t| t.let_go.is_none());
+            let running = threads.iter().filter(runs).filter(|tid| waits(tid)).count();
             // The thread that loads a program waits until all others have ended. It then has the
             // number of the first one, and is seized under that, if it has not been before.
-            if loads || (!heard && !new && running(stopped, &self.tasks) > 0) {
+            if loads || (!heard && !new && running > 0) {
                 let ending = |(_, status): &(&Tid, &i32)| **status >> 16 == libc::PTRACE_EVENT_EXIT;
                 let ending: Vec<Tid> = stopped.iter().filter(ending).map(|(tid, _)| *tid).collect();
                 for tid in ending {
@@ -224,7 +223,6 @@ impl Tracer<'_> {
                     left.insert(tid);
                 }
             }
-            let running = running(stopped, &self.tasks);
             let late = sys::now_ns().saturating_sub(began) > STOP_LIMIT_NS;
             let none = || !threads.iter().any(|tid| stopped.contains_key(tid)) && !living(self.root).is_empty();
             if !new && !loads && (running == 0 || late) && (late || !none()) {

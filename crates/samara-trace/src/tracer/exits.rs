@@ -190,9 +190,9 @@ impl Tracer<'_> {
         }
     }
 
-    /// Forgets the tasks of which nothing is heard any more: nobody is traced. Of a process that
-    /// was killed while one of its threads loaded a program, the end of that thread may be unseen;
-    /// its first thread's is that of the process then.
+    /// Forgets the tasks that are left when nobody is traced any more. Where a process was killed
+    /// while one of its threads loaded a program, the end of that thread may not be reported: the
+    /// process then counts as ended with the status of its first thread.
     pub(super) fn forget_unheard(&mut self) {
         let Some(status) = self.tasks.get(&self.root).and_then(|leader| leader.let_go) else { return };
         for tid in self.tasks.keys().copied().collect::<Vec<_>>() {

@@ -4,6 +4,7 @@
 //! The programs tell what they have done whenever a line comes in, and end with their input.
 
 use std::io::{BufRead, BufReader, Write};
+use std::os::unix::process::ExitStatusExt as _;
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -31,6 +32,7 @@ pub(crate) const TRIALS: &[(&str, Body)] = &[
     ("attached_beside_a_call_that_cannot_be_interrupted", uninterrupted),
     ("attached_and_loading_a_program", loading),
     ("attached_while_loading_all_the_time", reloading),
+    ("attached_and_killed_while_loading", killed_while_loading),
     ("attached_to_memory_that_forks_lose", kept),
     ("attached_until_another_thread_asks", until_asked),
     ("attached_to_its_end", to_its_end),
@@ -645,6 +647,36 @@ fn reloading() -> Result<(), Failed> {
         expect("it goes on", subject.child.try_wait()?.is_none())?;
     }
     Ok(())
+}
+
+/// A process that is killed at any moment while one of its threads loads a program ends by that
+/// signal, and its recording does not fail.
+fn killed_while_loading() -> Result<(), Failed> {
+    let mut random = fastrand::Rng::with_seed(9);
+    let mut ended = 0;
+    for _ in 0..150 {
+        let mut subject = Subject::start("attach-reloading", &["1000000000", "first"])?;
+        let pid = subject.pid();
+        let recorded = std::thread::scope(|scope| {
+            let recorded = scope.spawn(|| attach_to(pid, Some(Duration::from_millis(60)), false));
+            std::thread::sleep(Duration::from_micros(random.u64(3_000..30_000)));
+            subject.child.kill().map(|()| recorded.join())
+        });
+        let (outcome, _) = recorded?.map_err(|_| "panic")?;
+        match outcome {
+            Ok(outcome) => {
+                let by = outcome.status.ended().and_then(|status| status.signal());
+                expect(&format!("{:?}", outcome.status), by == Some(libc::SIGKILL))?;
+                ended += 1;
+            }
+            // It was killed before it was attached to.
+            Err(RecordError::Ended(_) | RecordError::NoProcess(_)) => {}
+            Err(why) => return Err(why.to_string().into()),
+        }
+        // The recorder, a thread of this process, may have waited for it.
+        let _ = subject.child.wait();
+    }
+    expect(&format!("{ended} recorded"), ended > 75)
 }
 
 /// Memory with flags that a fork clears, or that a fork leaves out, is taken over with them.

@@ -339,50 +339,78 @@ fn split() -> Result<(), Failed> {
     Ok(())
 }
 
-/// Debug information that nests half a million functions in one another is not read: its reader
-/// would call itself as often.
+/// Debug information that nests half a million functions in one another, in the program or in a
+/// file that it names, is not read: its reader would call itself as often.
 fn nested() -> Result<(), Failed> {
     const SOURCE: &str = "
         #include <sys/mman.h>
-        __attribute__((noinline)) int outer(int n) {
+        __attribute__((noinline, section(\".outer\"))) int outer(int n) {
             return mmap(0, 4096, n ? PROT_READ : PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) == MAP_FAILED;
         }
         int main(int argc, char **argv) { return outer(argc); }";
-    // A unit of version 4: a function, and in it the nested ones.
+    // A unit: a function at 0x600000, and in it the nested ones. SPLIT is empty, or .dwo.
     const UNIT: &str = "
-        .section .debug_abbrev, \"\", @progbits
+        .section .debug_abbrevSPLIT, \"\", @progbits
         .byte 1, 0x11, 1, 0x11, 0x01, 0x12, 0x07, 0, 0
         .byte 2, 0x2e, 1, 0x11, 0x01, 0x12, 0x07, 0x03, 0x08, 0, 0
         .byte 3, 0x1d, 1, 0, 0
         .byte 0
-        .section .debug_info, \"\", @progbits
+        .section .debug_infoSPLIT, \"\", @progbits
         .int 9f - 1f
-        1: .short 4
+        1: .short 5
+        .byte KIND, 8
         .int 0
-        .byte 8, 1
-        .quad outer, 4096
+        ID
+        .byte 1
+        .quad 0x600000, 4096
         .byte 2
-        .quad outer, 4096
+        .quad 0x600000, 4096
         .asciz \"told\"
         .fill DEEP, 1, 3
         .fill DEEP, 1, 0
         .byte 0, 0
         9:
         .section .note.GNU-stack, \"\", @progbits";
+    // What a program has of a unit that is in the file FILE.
+    const SKELETON: &str = "
+        .section .debug_abbrev, \"\", @progbits
+        .byte 1, 0x4a, 0, 0x11, 0x01, 0x12, 0x07, 0x76, 0x08, 0, 0, 0
+        .section .debug_info, \"\", @progbits
+        .int 9f - 1f
+        1: .short 5
+        .byte 4, 8
+        .int 0
+        .quad 0x1122334455667788
+        .byte 1
+        .quad 0x600000, 4096
+        .asciz \"FILE\"
+        9:
+        .section .note.GNU-stack, \"\", @progbits";
     let dir = tempfile::tempdir()?;
+    let write = |name: &str, text: &str| std::fs::write(dir.path().join(name), text);
+    write("source.c", SOURCE)?;
     for (deep, expected) in [(100, "told"), (500_000, "outer")] {
-        std::fs::write(dir.path().join("unit.s"), UNIT.replace("DEEP", &deep.to_string()))?;
-        std::fs::write(dir.path().join("source.c"), SOURCE)?;
-        if !made(dir.path(), "gcc", &["-O2", "-o", "program", "source.c", "unit.s"]) {
-            return missing("gcc");
+        let unit = UNIT.replace("DEEP", &deep.to_string());
+        for split in [false, true] {
+            if split {
+                let id = ".quad 0x1122334455667788";
+                write("split.s", &unit.replace("SPLIT", ".dwo").replace("KIND", "5").replace("ID", id))?;
+                write("unit.s", &SKELETON.replace("FILE", &dir.path().join("unit.dwo").display().to_string()))?;
+            } else {
+                write("unit.s", &unit.replace("SPLIT", "").replace("KIND", "1").replace("ID", ""))?;
+            }
+            let link = ["-O2", "-no-pie", "-Wl,--section-start=.outer=0x600000", "-o", "program", "source.c", "unit.s"];
+            if (split && !made(dir.path(), "gcc", &["-c", "-o", "unit.dwo", "split.s"]))
+                || !made(dir.path(), "gcc", &link)
+            {
+                return missing("gcc");
+            }
+            let (_, stacks) = recorded(&dir.path().join("program"), &dir.path().join("out"))?;
+            let is_named = |frame: &Frame| name(&stacks, frame) == expected;
+            let mut all = (0..stacks.len() as u32).filter_map(|number| stacks.stack(number));
+            let named = all.any(|stack| stack.frames.iter().any(is_named));
+            expect(&format!("{deep} levels, in a file: {split}: {expected}"), named)?;
         }
-        let (_, stacks) = recorded(&dir.path().join("program"), &dir.path().join("out"))?;
-        let is_named = |frame: &Frame| name(&stacks, frame) == expected;
-        let named = (0..stacks.len() as u32).filter_map(|number| stacks.stack(number));
-        expect(
-            &format!("{deep} levels: {expected}"),
-            named.into_iter().any(|stack| stack.frames.iter().any(is_named)),
-        )?;
     }
     Ok(())
 }
