@@ -6,7 +6,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-all=(tree calls races stress models fuzz miri tsan aarch64 rivals msrv)
+all=(newcomer tests tree calls races stress models fuzz miri tsan aarch64 rivals msrv)
 seed=${SAMARA_SEED:-$(date +%s)}
 export SAMARA_SEED=$seed CI=true
 log=$(mktemp)
@@ -43,11 +43,23 @@ counts() {
     done+=("{\"campaign\":\"$campaign\"$fields,\"seconds\":$((SECONDS - start))}")
 }
 
+# The README's two commands in a fresh clone, within their processor time.
+newcomer() {
+    logged ci/newcomer.sh
+    counts build "$(awk '/^newcomer: cargo build/ { print $(NF - 4) }' "$log")" test "$(awk '/^newcomer: cargo test/ { print $(NF - 4) }' "$log")"
+}
+
+# All tests: those that are too long for each change too, and more kinds of maps.
+tests() {
+    logged env SAMARA_REQUIRE_PROGRAMS=1 cargo test --locked --workspace --features samara/long -- --include-ignored
+    counts tests "$(passed)"
+}
+
 # At least ten million random operations on the tree, and some on shared maps, against the reference map.
 tree() {
     local operations
-    logged cargo test --locked --package samara --test properties --test maps -- --nocapture real_ tiny_ compact_ wide_ epoch_both \
-        other_searches
+    logged cargo test --locked --package samara --features long --test properties --test maps -- --nocapture \
+        real_ tiny_ compact_ wide_ epoch_both other_searches
     # The runner's own words may come before ours on a line.
     operations=$(grep -oE 'samara-ops [0-9]+' "$log" | awk '{ sum += $2 } END { print sum + 0 }')
     counts operations "$operations" tests "$(passed)"
@@ -66,7 +78,7 @@ calls() {
 # Programs whose threads race for the same pages: each recorded, and each run by the engine.
 races() {
     export SAMARA_RACES=${SAMARA_RACES:-738}
-    logged cargo test --locked --package samara-trace --test traced_programs -- --exact races --nocapture
+    logged cargo test --locked --package samara-trace --test traced_programs -- --exact races --include-ignored --nocapture
     counts programs "$SAMARA_RACES" calls "$(sed -nE 's/.*races: [0-9]+ programs four times, ([0-9]+) calls.*/\1/p' "$log")"
 }
 

@@ -23,9 +23,9 @@ few() {
 --package samara --test shared_family -- random_calls_tiny threads_tiny
 --package samara --lib
 --package samara --test shared_stress -- tiny_nodes_membarrier an_update_is_one_instant
---package samara --test maps -- cursor_edits::tiny shared_cursor::steps_tiny shared_properties::tiny_whole shared_properties::compact_pages a_clone_drops
+--package samara --test maps -- cursor_edits::tiny shared_cursor::steps_tiny shared_properties::tiny_whole shared_properties::tiny_pages a_clone_drops
 --package samara --test out_of_memory -- shared_map::
---package samara --test properties -- real_u64_middle real_dropped_low real_huge_whole tiny_dropped_low compact_u64_low
+--package samara --test properties -- real_u64_middle real_huge_whole tiny_dropped_low compact_u64_low
 --package samara --test panics -- verbs::tiny
 --package samara --test shared_writers -- panics seats
 --package samara --test writer_reservations -- meanwhile_tiny refused
@@ -38,26 +38,26 @@ LIST
 # Every test program is run whole, but for those named here.
 all() {
     local file name
-    echo "--package samara --lib"
+    echo "--package samara --features long --lib"
     for file in crates/samara/tests/*.rs crates/samara/tests/*/main.rs; do
         name=${file#crates/samara/tests/} name=${name%/main.rs} name=${name%.rs}
         case $name in
         # They count bytes of large maps, or fork.
         shared_map_bytes | slab_bytes | fork_and_seccomp) ;;
         # Of the random ones, a few.
-        properties) echo "--package samara --test properties -- real_u64_middle real_dropped real_large_both real_huge_whole real_u128_high tiny_u64_pages tiny_dropped tiny_u32_low compact_u64" ;;
-        thin_nodes) echo "--package samara --test thin_nodes -- tiny" ;;
-        panics) echo "--package samara --test panics -- tiny unfinished compound_verbs" ;;
+        properties) echo "--package samara --features long --test properties -- real_u64_middle real_dropped real_large_both real_huge_whole real_u128_high tiny_u64_pages tiny_dropped tiny_u32_low compact_u64" ;;
+        thin_nodes) echo "--package samara --features long --test thin_nodes -- tiny" ;;
+        panics) echo "--package samara --features long --test panics -- tiny unfinished compound_verbs" ;;
         maps)
-            echo "--package samara --test maps -- --skip shared_properties"
-            echo "--package samara --test maps -- shared_properties::tiny_whole shared_properties::tiny_fill compact_pages real_low real_tall_fill wide_fill"
+            echo "--package samara --features long --test maps -- --skip shared_properties"
+            echo "--package samara --features long --test maps -- shared_properties::tiny_whole shared_properties::tiny_fill compact_pages real_low real_tall_fill wide_fill"
             ;;
-        *) echo "--package samara --test $name" ;;
+        *) echo "--package samara --features long --test $name" ;;
         esac
     done
     # crossbeam-epoch does not keep to Stacked Borrows.
-    echo "+--package samara --lib --test shared_stress --test linearizability --test shared_writers --test maps -- reclaim epoch order destructors"
-    echo "^--package samara --lib --test properties -- vector_searches real_u64 real_dropped_low real_large_both"
+    echo "+--package samara --features long --lib --test shared_stress --test linearizability --test shared_writers --test maps -- reclaim epoch order destructors"
+    echo "^--package samara --features long --lib --test properties -- vector_searches real_u64 real_dropped_low real_large_both"
     echo "--package samara-testkit --lib --tests"
     echo "--package samara-mm --test tables"
     echo "--package samara-mm --test page_memory"

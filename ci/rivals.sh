@@ -8,6 +8,7 @@ cd "$(dirname "$0")/.."
 # One target directory: `samara-bench` builds the rivals there too.
 export CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-$PWD/target}
 cargo test --locked --manifest-path bench/rivals/Cargo.toml
+cargo test --locked --package samara-bench --lib
 full "$@" || exit 0
 
 cargo clippy --locked --manifest-path bench/rivals/Cargo.toml --all-targets -- -D warnings

@@ -19,8 +19,8 @@ tsan() {
 # Counted owners, the last of which frees.
 tsan --package samara --lib
 if full "$@"; then
-    tsan --package samara --test shared_stress --test linearizability --test paused_threads --test shared_writers --test shared_family
-    tsan --package samara --test maps -- reentry::
+    tsan --package samara --features long --test shared_stress --test linearizability --test paused_threads --test shared_writers --test shared_family
+    tsan --package samara --features long --test maps -- reentry::
     tsan --package samara-mm --test page_memory --test failing_steps --test shared --test files
 else
     tsan --package samara --test shared_stress

@@ -145,6 +145,7 @@ fn bounded(what: &str, bytes: &[u8]) -> Result<(), String> {
 }
 
 #[test]
+#[ignore = "takes a minute and more: `ci/long.sh tests` runs it"]
 fn whatever_a_file_holds_memory_is_bounded() {
     let _measuring = peak_memory::measuring();
     let text = |text: String| Event { kind: EventKind::Exec, text, ..event(0, EventKind::Exec, 1, vec![]) };
@@ -167,6 +168,7 @@ fn whatever_a_file_holds_memory_is_bounded() {
 
 /// Endless spaces, processes and programs: beyond a limit, reading fails and says what to do.
 #[test]
+#[ignore = "takes a minute and more: `ci/long.sh tests` runs it"]
 fn what_lives_at_once_is_bounded() {
     let _measuring = peak_memory::measuring();
     let each = |n: u64, make: fn(u64) -> Event| {
@@ -195,6 +197,7 @@ fn what_lives_at_once_is_bounded() {
 /// Memory from so many places, names so many and so short, stacks so many: beyond a limit they are
 /// passed over.
 #[test]
+#[ignore = "takes a minute and more: `ci/long.sh tests` runs it"]
 fn origins_and_names_are_bounded() {
     let _measuring = peak_memory::measuring();
     let summed = |what: &str, limit: usize, events: &mut dyn Iterator<Item = Event>| {
@@ -243,6 +246,7 @@ fn origins_and_names_are_bounded() {
 /// A page has 8 MiB at most, and 100 bytes for each call stack, however many places, stacks,
 /// functions and names there are.
 #[test]
+#[ignore = "takes a minute and more: `ci/long.sh tests` runs it"]
 fn a_page_is_bounded() {
     let _measuring = peak_memory::measuring();
     let sized = |what: &str, stacks: usize, bytes: &[u8]| {
@@ -296,6 +300,7 @@ fn a_page_is_bounded() {
 
 /// Areas laid and cut in any order, so that leaves are as empty as they get.
 #[test]
+#[ignore = "takes a minute and more: `ci/long.sh tests` runs it"]
 fn a_replay_weighs_what_it_takes() {
     let _measuring = peak_memory::measuring();
     for (what, step) in [("ascending", 1), ("scattered", 514_229), ("descending", 1_999_999)] {
@@ -322,6 +327,7 @@ fn a_replay_weighs_what_it_takes() {
 
 /// A header that repeats one long text, and one with more arguments than a program can have.
 #[test]
+#[ignore = "takes a minute and more: `ci/long.sh tests` runs it"]
 fn a_header_is_bounded() {
     let _measuring = peak_memory::measuring();
     let framed = |fill: &dyn Fn(&mut flatbuffers::FlatBufferBuilder<'_>) -> Vec<(String, usize)>, long: &str| {
@@ -369,6 +375,7 @@ fn a_header_is_bounded() {
 
 /// What is too much is named, with the limit.
 #[test]
+#[ignore = "takes a minute and more: `ci/long.sh tests` runs it"]
 fn too_much_is_reported() {
     let _measuring = peak_memory::measuring();
     let long = area(0, &"n".repeat(70_000));

@@ -120,6 +120,8 @@ mod calls;
 mod errno;
 #[cfg(feature = "shared")]
 pub mod files;
+#[cfg(all(feature = "testing", not(test)))]
+mod instances;
 mod proc;
 #[cfg(feature = "shared")]
 mod shared;

@@ -3,6 +3,7 @@
 
 use std::cell::Cell;
 
+#[cfg(feature = "long")]
 use samara::Compact;
 use samara::testing::Tiny;
 use samara::{Change, Key, Normal, RangeMap, Shape, Span};
@@ -87,6 +88,7 @@ fn random<S: Shape>(seed: u64, most: u64, rounds: usize) {
 fn changes_of_snapshots() {
     let rounds = if cfg!(miri) { 2 } else { 200 };
     random::<Tiny>(1, if cfg!(miri) { 20 } else { 200 }, rounds);
+    #[cfg(feature = "long")]
     random::<Compact>(2, if cfg!(miri) { 20 } else { 300 }, rounds);
     random::<Normal>(3, if cfg!(miri) { 60 } else { 2_000 }, rounds / 4);
 }

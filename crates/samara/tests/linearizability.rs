@@ -9,15 +9,17 @@
 //! ended before it began. If that is too late for one of them, there is none.
 
 use samara::testing::{Tiny, set_hook};
-use samara::{Epoch, Membarrier, Reclaim, Shape, SharedRangeMap, Span};
+use samara::{Membarrier, Reclaim, Shape, SharedRangeMap, Span};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::thread;
 
+#[cfg(feature = "long")]
 #[path = "support/epochs.rs"]
 mod epochs;
 #[path = "support/random_yield.rs"]
 mod random_yield;
+#[cfg(feature = "long")]
 use epochs::epochs;
 use random_yield::{seed_yields, yield_at_random};
 
@@ -187,11 +189,11 @@ where
 #[test]
 fn gets_and_stores_have_an_order() {
     for seed in 0..if cfg!(miri) { 1 } else { 12 } {
+        #[cfg(feature = "long")]
         if epochs() {
-            history::<_, Tiny>(Epoch::new(), seed);
+            history::<_, Tiny>(samara::Epoch::new(), seed);
         }
         history::<_, Tiny>(Membarrier::fenced(), seed);
-        #[cfg(not(samara_few))]
         history::<_, samara::Normal>(Membarrier::new(), seed + 100);
     }
 }

@@ -1,22 +1,23 @@
 //! Random scripts against the oracle.
 //!
-//! Each set of nodes, value and key takes seconds to compile, so there are eleven, chosen so
-//! that every key type, every kind of value and all shapes of nodes are met, and the pairs whose
-//! code differs most. Universes cost nothing:
+//! Each set of nodes, value and key takes seconds to compile. Four of eleven are tested always; the
+//! feature `long` adds those marked so, and runs 10 to 45 times as many operations. Every key type,
+//! every kind of value and all shapes of nodes are met, and the pairs whose code differs most.
+//! Universes cost nothing:
 //!
 //! | nodes  | value                        | key               | what it stands for                                       |
 //! |--------|------------------------------|-------------------|----------------------------------------------------------|
 //! | real   | `u64`                        | `u64`             | packed leaves, 8-byte values: vectors move the values    |
-//! | real   | `Box<Tracked>`               | `u64`             | the same with values that are dropped, each counted      |
-//! | real   | `[u64; 12]`                  | `Frame` (`u64`)   | packed leaves of 13 slots; a newtype that is packed      |
-//! | real   | `u32`                        | `u128`            | wide keys, 4-byte values                                 |
+//! | real   | `Box<Tracked>`               | `u64`             | long: the same with values that are dropped, each counted |
+//! | real   | `[u64; 12]`                  | `Frame` (`u64`)   | long: packed leaves of 13 slots; a newtype that is packed |
+//! | real   | `u32`                        | `u128`            | long: wide keys, 4-byte values                           |
 //! | real   | `[u64; 40]`                  | `Small` (`u32`)   | leaves of 5 slots; a newtype that is never packed        |
-//! | tiny   | `u32`                        | `u64`             | tall trees of packed leaves, 4-byte values               |
+//! | tiny   | `u32`                        | `u64`             | long: tall trees of packed leaves, 4-byte values         |
 //! | tiny   | `Tracked`                    | `usize`           | tall trees, values that are dropped, each counted        |
-//! | tiny   | `()`                         | `u32`             | tall trees of leaves that are never packed, no value     |
+//! | tiny   | `()`                         | `u32`             | long: tall trees of leaves that are never packed, no value |
 //! | compact | `u32`                       | `u64`             | small nodes of programs with many maps                   |
-//! | real   | `u32`                        | `u8`              | few keys: all of them, and all of them with entries      |
-//! | tiny   | `u32`                        | `u16`             | tall trees of narrow keys                                |
+//! | real   | `u32`                        | `u8`              | long: few keys: all of them, and all of them with entries |
+//! | tiny   | `u32`                        | `u16`             | long: tall trees of narrow keys                          |
 //!
 //! Other pairs are met by the fuzz target. Leaves of `u64` keys that are wide come of themselves,
 //! in the universes that have both ends or a border of packed leaves. The search path in force is
@@ -31,10 +32,15 @@ use std::process::Command;
 
 use samara::testing::{Level, Tiny, force};
 use samara::{Compact, Normal, Shape};
-use samara_testkit::{Campaign, Frame, Ledger, Small, TestKey, Tracked, Universe, Value, campaign, ops_wanted};
+#[cfg(feature = "long")]
+use samara_testkit::Frame;
+use samara_testkit::{Campaign, Ledger, Small, TestKey, Tracked, Universe, Value, campaign, ops_wanted};
 
 /// The variable that asks for a search path.
 const SEARCH: &str = "SAMARA_SEARCH";
+
+/// The most operations of a test without the feature `long`.
+const SHORT: usize = 20_000;
 
 /// Puts the search path that is asked for in force. Every test of a process asks for the same.
 fn force_wanted() {
@@ -52,7 +58,8 @@ fn force_wanted() {
 #[inline(never)]
 fn property<K: TestKey, V: Value, S: Shape>(name: &'static str, universe: Universe, ops: usize, script: usize) {
     force_wanted();
-    let (ops, script) = (ops_wanted(ops), if cfg!(miri) { 200 } else { script });
+    let ops = ops_wanted(if cfg!(feature = "long") { ops } else { ops.min(SHORT) });
+    let script = if cfg!(miri) { 200 } else { script.min(ops) };
     // For the values that are counted; the others leave it empty.
     let ledger = Ledger::open();
     let stats = campaign::<K, V, S>(Campaign { name, universe, ops, script, filled: 0 });
@@ -79,6 +86,18 @@ properties! {
     real_u64_pages: Normal, u64, u64, Universe::Pages(32768), 300_000, 50_000;
     real_u64_middle: Normal, u64, u64, Universe::Middle(400), 600_000, 2_000;
     real_u64_whole: Normal, u64, u64, Universe::Whole, 800_000, 2_000;
+    real_huge_low: Normal, [u64; 40], Small, Universe::Low(255), 100_000, 2_000;
+    real_huge_whole: Normal, [u64; 40], Small, Universe::Whole, 100_000, 2_000;
+    tiny_dropped_low: Tiny, Tracked, usize, Universe::Low(255), 200_000, 2_000;
+    tiny_dropped_high: Tiny, Tracked, usize, Universe::High(255), 200_000, 2_000;
+    tiny_dropped_whole: Tiny, Tracked, usize, Universe::Whole, 200_000, 2_000;
+    compact_u64_low: Compact, u32, u64, Universe::Low(255), 200_000, 2_000;
+    compact_u64_pages: Compact, u32, u64, Universe::Pages(32768), 200_000, 20_000;
+    compact_u64_whole: Compact, u32, u64, Universe::Whole, 200_000, 2_000;
+}
+
+#[cfg(feature = "long")]
+properties! {
     real_dropped_low: Normal, Box<Tracked>, u64, Universe::Low(255), 200_000, 2_000;
     real_dropped_high: Normal, Box<Tracked>, u64, Universe::High(255), 200_000, 2_000;
     real_dropped_middle: Normal, Box<Tracked>, u64, Universe::Middle(400), 200_000, 2_000;
@@ -87,8 +106,6 @@ properties! {
     real_large_whole: Normal, [u64; 12], Frame, Universe::Whole, 200_000, 2_000;
     real_u128_high: Normal, u32, u128, Universe::High(200), 300_000, 2_000;
     real_u128_whole: Normal, u32, u128, Universe::Whole, 300_000, 2_000;
-    real_huge_low: Normal, [u64; 40], Small, Universe::Low(255), 100_000, 2_000;
-    real_huge_whole: Normal, [u64; 40], Small, Universe::Whole, 100_000, 2_000;
     tiny_u64_low: Tiny, u32, u64, Universe::Low(255), 900_000, 2_000;
     tiny_u64_high: Tiny, u32, u64, Universe::High(255), 600_000, 2_000;
     tiny_u64_middle: Tiny, u32, u64, Universe::Middle(60), 300_000, 2_000;
@@ -96,14 +113,8 @@ properties! {
     tiny_u64_few_keys: Tiny, u32, u64, Universe::Low(9), 300_000, 500;
     tiny_u64_pages: Tiny, u32, u64, Universe::Pages(32768), 300_000, 50_000;
     tiny_u64_whole: Tiny, u32, u64, Universe::Whole, 600_000, 2_000;
-    tiny_dropped_low: Tiny, Tracked, usize, Universe::Low(255), 200_000, 2_000;
-    tiny_dropped_high: Tiny, Tracked, usize, Universe::High(255), 200_000, 2_000;
-    tiny_dropped_whole: Tiny, Tracked, usize, Universe::Whole, 200_000, 2_000;
     tiny_u32_low: Tiny, (), u32, Universe::Low(100), 300_000, 2_000;
     tiny_u32_both: Tiny, (), u32, Universe::Both(100), 200_000, 2_000;
-    compact_u64_low: Compact, u32, u64, Universe::Low(255), 200_000, 2_000;
-    compact_u64_pages: Compact, u32, u64, Universe::Pages(32768), 200_000, 20_000;
-    compact_u64_whole: Compact, u32, u64, Universe::Whole, 200_000, 2_000;
     real_u8_low: Normal, u32, u8, Universe::Low(255), 100_000, 2_000;
     real_u8_whole: Normal, u32, u8, Universe::Whole, 100_000, 2_000;
     tiny_u16_high: Tiny, u32, u16, Universe::High(255), 100_000, 2_000;
@@ -136,12 +147,13 @@ fn other_searches() {
 }
 
 fn with_search(name: &str) {
-    let kinds = ["real_u64", "real_dropped", "real_large"];
+    let kinds: &[&str] =
+        if cfg!(feature = "long") { &["real_u64", "real_dropped", "real_large"] } else { &["real_u64", "real_huge"] };
     let done = Command::new(std::env::current_exe().unwrap())
         .args(kinds)
         .args(["--nocapture", "--test-threads=1"])
         .env(SEARCH, name)
-        .env("SAMARA_OPS", ops_wanted(50_000).to_string())
+        .env("SAMARA_OPS", ops_wanted(if cfg!(feature = "long") { 50_000 } else { 10_000 }).to_string())
         .output()
         .unwrap();
     let (said, why) = (String::from_utf8_lossy(&done.stdout), String::from_utf8_lossy(&done.stderr));

@@ -1,6 +1,7 @@
 //! Sets of keys, against a bit for each key.
 #![forbid(unsafe_code)]
 
+#[cfg(feature = "long")]
 use samara::Compact;
 use samara::testing::Tiny;
 use samara::{GapQuery, Normal, RangeSet, Shape, Span, StoreError};
@@ -69,6 +70,7 @@ fn sets<S: Shape>() {
 #[test]
 fn against_bits() {
     sets::<Tiny>();
+    #[cfg(feature = "long")]
     sets::<Compact>();
     sets::<Normal>();
 }

@@ -1,6 +1,7 @@
 //! Families of shared maps that share nodes: made of each other's snapshots, each changed by its
 //! own writers. Each shows what was stored in it, and every value is dropped once.
 
+#[cfg(feature = "long")]
 use samara::Compact;
 use samara::testing::Tiny;
 use samara::{Membarrier, Shape, SharedRangeMap, Span};
@@ -148,6 +149,7 @@ fn random_calls_tiny() {
     random_calls::<Tiny>(if cfg!(miri) { 80 } else { 30_000 });
 }
 
+#[cfg(feature = "long")]
 #[test]
 fn random_calls_small() {
     random_calls::<Compact>(if cfg!(miri) { 80 } else { 30_000 });
@@ -227,6 +229,7 @@ fn threads_tiny() {
     threads::<Tiny>(if cfg!(miri) { 100 } else { 20_000 });
 }
 
+#[cfg(feature = "long")]
 #[test]
 fn threads_small() {
     threads::<Compact>(if cfg!(miri) { 100 } else { 20_000 });

@@ -1,7 +1,7 @@
 //! What a shared map keeps: no more than its page says, whatever was done to it, by each reclaimer;
 //! and less after it was told to give it back. All bytes are counted.
 
-use samara::{AllocError, Epoch, Membarrier, Quiescent, RangeMap, Reclaim, SharedRangeMap, Span};
+use samara::{AllocError, Membarrier, Quiescent, RangeMap, Reclaim, SharedRangeMap, Span};
 use std::sync::Arc;
 use std::thread;
 
@@ -184,9 +184,12 @@ fn what_a_shared_map_keeps() {
     count_this_thread();
     // SAFETY: one thread for each map but where writers store, and no guard lives while one does.
     let quiescent = || unsafe { Quiescent::new() };
+    #[cfg(feature = "long")]
     lives::<u64, _>("quiescent", quiescent, false);
     lives::<Arc<u64>, _>("quiescent, with drops", quiescent, false);
+    #[cfg(feature = "long")]
     lives::<u64, _>("fenced", Membarrier::fenced, true);
     lives::<Arc<u64>, _>("membarrier, with drops", Membarrier::new, true);
-    lives::<u64, _>("epoch", Epoch::new, true);
+    #[cfg(feature = "long")]
+    lives::<u64, _>("epoch", samara::Epoch::new, true);
 }

@@ -285,6 +285,7 @@ where
     assert_eq!(live.load(Ordering::Relaxed), 0);
 }
 
+#[cfg(feature = "long")]
 #[test]
 fn tiny_nodes_epoch() {
     static LIVE: AtomicI64 = AtomicI64::new(0);
@@ -293,7 +294,6 @@ fn tiny_nodes_epoch() {
     }
 }
 
-#[cfg(not(samara_few))]
 #[test]
 fn normal_nodes_epoch() {
     static LIVE: AtomicI64 = AtomicI64::new(0);
@@ -302,7 +302,7 @@ fn normal_nodes_epoch() {
     }
 }
 
-#[cfg(not(samara_few))]
+#[cfg(feature = "long")]
 #[test]
 fn small_nodes_membarrier() {
     static LIVE: AtomicI64 = AtomicI64::new(0);
@@ -315,7 +315,7 @@ fn tiny_nodes_membarrier() {
     run::<_, Tiny>(Membarrier::new(), &LIVE);
 }
 
-#[cfg(not(samara_few))]
+#[cfg(feature = "long")]
 #[test]
 fn normal_nodes_fenced() {
     static LIVE: AtomicI64 = AtomicI64::new(0);

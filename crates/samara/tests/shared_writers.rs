@@ -5,7 +5,7 @@
 use samara::Compact;
 use samara::testing::{Tiny, set_hook};
 use samara::{
-    Epoch, GapQuery, Membarrier, Quiescent, RangeMap, Reclaim, Shape, SharedRangeMap, SharedWriter, Span, WriteGuard,
+    GapQuery, Membarrier, Quiescent, RangeMap, Reclaim, Shape, SharedRangeMap, SharedWriter, Span, WriteGuard,
 };
 use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -13,10 +13,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 
+#[cfg(feature = "long")]
 #[path = "support/epochs.rs"]
 mod epochs;
 #[path = "support/random_yield.rs"]
 mod random_yield;
+#[cfg(feature = "long")]
 use epochs::epochs;
 use random_yield::{seed_yields, yield_at_random};
 
@@ -159,14 +161,14 @@ fn beside<R: Reclaim<Stamp: Send> + Sync, S: Shape>(reclaim: R) {
     }
 }
 
+#[cfg(feature = "long")]
 #[test]
 fn beside_epoch() {
     if epochs() {
-        beside::<_, Tiny>(Epoch::new());
+        beside::<_, Tiny>(samara::Epoch::new());
     }
 }
 
-#[cfg(not(samara_few))]
 #[test]
 fn beside_fenced_normal() {
     beside::<_, samara::Normal>(Membarrier::fenced());

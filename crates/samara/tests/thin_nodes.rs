@@ -5,6 +5,7 @@
 //! draw such trees, of every height at which a part is less than the whole, and store into them by
 //! every way there is; each answer is a plain map's, which shares nothing.
 
+#[cfg(feature = "long")]
 use samara::Compact;
 use samara::testing::{Tiny, set_refusal};
 use samara::{Key, Membarrier, Normal, PinHere, RangeMap, Reclaim, Shape, SharedRangeMap, Span, Stats, StoreError};
@@ -222,11 +223,15 @@ macro_rules! campaigns {
 
 campaigns! {
     tiny: u64, Tiny, Keys::Near, Membarrier::fenced;
+    real: u64, Normal, Keys::Near, Membarrier::fenced;
+    real_far: u64, Normal, Keys::Far, Membarrier::fenced;
+}
+
+#[cfg(feature = "long")]
+campaigns! {
     compact: u64, Compact, Keys::Near, Membarrier::fenced;
     compact_far: u64, Compact, Keys::Far, Membarrier::fenced;
     compact_u128: u128, Compact, Keys::Near, Membarrier::fenced;
-    real: u64, Normal, Keys::Near, Membarrier::fenced;
-    real_far: u64, Normal, Keys::Far, Membarrier::fenced;
 }
 
 /// Removals of whole leaves in a thin part leave its root one child: it keeps its height.
@@ -362,6 +367,7 @@ fn families_of_tiny_nodes() {
     families::<Tiny>();
 }
 
+#[cfg(feature = "long")]
 #[test]
 fn families_of_small_nodes() {
     families::<Compact>();

@@ -4,6 +4,7 @@
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
+#[cfg(feature = "long")]
 use samara::Compact;
 use samara::testing::Tiny;
 use samara::{Membarrier, Normal, RangeMap, Shape, SharedRangeMap, Span, StoreError};
@@ -73,6 +74,7 @@ fn coalesces<S: Shape>() {
 #[test]
 fn coalesce() {
     coalesces::<Tiny>();
+    #[cfg(feature = "long")]
     coalesces::<Compact>();
     coalesces::<Normal>();
     let mut map = drawn::<Normal>(&mut fastrand::Rng::with_seed(2));
@@ -138,6 +140,7 @@ fn rewrites<S: Shape>() {
 #[test]
 fn rewrite() {
     rewrites::<Tiny>();
+    #[cfg(feature = "long")]
     rewrites::<Compact>();
     rewrites::<Normal>();
     let mut map = drawn::<Normal>(&mut fastrand::Rng::with_seed(2));

@@ -300,6 +300,7 @@ fn one_update_makes_many_stores_tiny() {
     many_in_one_update::<Tiny>(if cfg!(miri) { 2 } else { 400 });
 }
 
+#[cfg(feature = "long")]
 #[test]
 fn one_update_makes_many_stores_normal() {
     many_in_one_update::<Normal>(if cfg!(miri) { 1 } else { 400 });
@@ -355,6 +356,7 @@ fn several_reserve_at_once_tiny() {
     beside::<Tiny>(if cfg!(miri) { 6 } else { 60 }, if cfg!(miri) { 15 } else { 5_000 });
 }
 
+#[cfg(feature = "long")]
 #[test]
 fn several_reserve_at_once_normal() {
     beside::<Normal>(if cfg!(miri) { 20 } else { 400 }, if cfg!(miri) { 15 } else { 5_000 });
@@ -405,6 +407,7 @@ fn clones_that_panic<S: Shape>(count: u64) {
 #[test]
 fn after_a_panic_the_rest_still_holds() {
     clones_that_panic::<Tiny>(if cfg!(miri) { 30 } else { 100 });
+    #[cfg(feature = "long")]
     clones_that_panic::<Normal>(if cfg!(miri) { 60 } else { 1_000 });
 }
 

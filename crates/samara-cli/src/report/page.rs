@@ -5,7 +5,6 @@
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use minijinja::{AutoEscape, Environment, context};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
@@ -39,22 +38,54 @@ const SCRIPTS: [&str; 18] = [
 
 /// The page of these traces, and of the data of [`json`](super::json).
 pub(crate) fn html(traces: &[Trace], data: &Value) -> Result<String, String> {
-    let mut all = Environment::new();
-    all.set_auto_escape_callback(|_| AutoEscape::Html);
     let scripts = SCRIPTS.join("\n");
     let policy = format!(
         "default-src 'none'; script-src '{}'; style-src '{}'; img-src data:; base-uri 'none'; form-action 'none'",
         hash(&scripts),
         hash(STYLE)
     );
-    let page = all.render_str(
-        PAGE,
-        context! {
-            title => title(traces), csp => policy, css => STYLE, scripts => scripts, data => embedded(data),
-            words => words(traces),
-        },
-    );
-    page.map_err(|error| format!("cannot make the page: {error}"))
+    let (title, words, data) = (escaped(&title(traces)), escaped(&words(traces)), embedded(data));
+    let fields = [
+        ("csp", &*escaped(&policy)),
+        ("title", &*title),
+        ("css", STYLE),
+        ("words", &*words),
+        ("data", &*data),
+        ("scripts", &*scripts),
+    ];
+    fill(PAGE, &fields)
+}
+
+/// The template with each `{{ name }}` replaced once; what a field holds is not looked at again.
+fn fill(template: &str, fields: &[(&str, &str)]) -> Result<String, String> {
+    let mut parts = template.split("{{ ");
+    let mut out = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let (name, rest) =
+            part.split_once(" }}").ok_or("cannot make the page: a field of its template does not end")?;
+        let field = fields.iter().find(|(field, _)| *field == name);
+        let (_, value) =
+            field.ok_or_else(|| format!("cannot make the page: its template has an unknown field {name}"))?;
+        out.push_str(value);
+        out.push_str(rest);
+    }
+    Ok(out)
+}
+
+/// Text for an element or an attribute in quotes.
+fn escaped(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '&' => out.push_str("&amp;"),
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '"' => out.push_str("&quot;"),
+            '\'' => out.push_str("&#39;"),
+            _ => out.push(c),
+        }
+    }
+    out
 }
 
 /// The hash of a script or a style, as a content security policy has it.

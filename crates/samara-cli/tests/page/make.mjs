@@ -268,7 +268,7 @@ export const HOSTILE = [
   "<img src=x onerror='window.harm = 1'>",
   "<!--<script>",
   "--><svg onload=window.harm=1>",
-  "{{ data|safe }}",
+  "{{ data }}",
   "${window.harm = 1}",
   "javascript:window.harm=1",
   "&lt;b&gt;",

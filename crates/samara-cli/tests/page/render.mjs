@@ -1,4 +1,4 @@
-// Puts data into the page, as `samara report` does with minijinja: texts escaped, the policy made
+// Puts data into the page, as `samara report` does: texts escaped, the policy made
 // of the hashes of the style and the scripts. `page/` of the report module is the only source.
 import { createHash } from "node:crypto";
 import { readFileSync } from "node:fs";
@@ -52,5 +52,5 @@ export function render(data, { title = "samara report", words = "" } = {}) {
   values.csp = escaped(
     `default-src 'none'; style-src ${hash(values.css)}; script-src ${hash(values.scripts)}; base-uri 'none'; form-action 'none'`,
   );
-  return read("page.html").replace(/\{\{ (\w+)(\|safe)? \}\}/g, (_, name) => values[name]);
+  return read("page.html").replace(/\{\{ (\w+) \}\}/g, (_, name) => values[name]);
 }

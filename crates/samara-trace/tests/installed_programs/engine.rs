@@ -43,6 +43,7 @@ print(len(json.dumps(list(range(100000)))))'; exit 3";
 }
 
 #[test]
+#[ignore = "takes seconds: `ci/long.sh tests` runs it"]
 fn python_s_own_tests() {
     if installed(&["python3"]) {
         let dir = dir();
@@ -56,6 +57,7 @@ fn python_s_own_tests() {
 }
 
 #[test]
+#[ignore = "takes seconds: `ci/long.sh tests` runs it"]
 fn node() {
     if installed(&["node"]) {
         let dir = dir();
@@ -67,6 +69,7 @@ fn node() {
 }
 
 #[test]
+#[ignore = "takes seconds: `ci/long.sh tests` runs it"]
 fn java() {
     if installed(&["java"]) {
         let dir = dir();
@@ -77,6 +80,7 @@ fn java() {
 }
 
 #[test]
+#[ignore = "takes seconds: `ci/long.sh tests` runs it"]
 fn go() {
     if installed(&["go"]) {
         let dir = dir();
@@ -92,6 +96,7 @@ fn go() {
 }
 
 #[test]
+#[ignore = "takes seconds: `ci/long.sh tests` runs it"]
 fn gcc_by_bash() {
     if installed(&["gcc"]) {
         let dir = dir();
@@ -104,6 +109,7 @@ fn gcc_by_bash() {
 }
 
 #[test]
+#[ignore = "takes seconds: `ci/long.sh tests` runs it"]
 fn sqlite() {
     if installed(&["sqlite3"]) {
         let dir = dir();
@@ -119,6 +125,7 @@ fn sqlite() {
 
 /// The server, its benchmark, and a copy of its memory that a forked child saves.
 #[test]
+#[ignore = "takes seconds: `ci/long.sh tests` runs it"]
 fn redis() {
     if installed(&["redis-server", "redis-benchmark", "redis-cli"]) {
         let dir = dir();

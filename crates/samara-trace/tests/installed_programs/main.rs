@@ -79,6 +79,7 @@ fn python() {
 }
 
 #[test]
+#[ignore = "takes seconds: `ci/long.sh tests` runs it"]
 fn node() {
     if installed(&["node"]) {
         let dir = dir();
@@ -92,6 +93,7 @@ fn node() {
 }
 
 #[test]
+#[ignore = "takes seconds: `ci/long.sh tests` runs it"]
 fn java() {
     if installed(&["java"]) {
         let dir = dir();
@@ -113,6 +115,7 @@ pub(crate) const JAVA: &str = "public class T { public static void main(String[]
     System.gc(); System.out.println(\"done\"); } }";
 
 #[test]
+#[ignore = "takes seconds: `ci/long.sh tests` runs it"]
 fn go() {
     if installed(&["go"]) {
         let dir = dir();
@@ -130,6 +133,7 @@ fn go() {
 }
 
 #[test]
+#[ignore = "takes seconds: `ci/long.sh tests` runs it"]
 fn make_of_c() {
     if installed(&["make", "gcc"]) {
         let dir = dir();
@@ -151,6 +155,7 @@ fn make_of_c() {
 
 /// Heaps that grow in forked children, and in theirs.
 #[test]
+#[ignore = "takes seconds: `ci/long.sh tests` runs it"]
 fn perl() {
     if installed(&["perl"]) {
         let dir = dir();
@@ -178,6 +183,7 @@ fn pipelines() {
 }
 
 #[test]
+#[ignore = "takes seconds: `ci/long.sh tests` runs it"]
 fn interactive_shell_with_job_control() {
     if installed(&["script"]) {
         let dir = dir();

@@ -1,7 +1,8 @@
 //! Traces small programs, each in all modes of recording. They behave as untraced, the models agree
 //! with the kernel after every call and at every exit, and the expected events are there.
 //!
-//! The programs are part of this binary: `traced_programs --program NAME` runs one.
+//! The programs are part of this binary: `traced_programs --program NAME` runs one. What takes long is
+//! ignored, and run by `ci/long.sh tests`: most programs in other ways than the normal one, races.
 //!
 //! A program of its own, with a harness of its own: recordings run one at a time, because each sets
 //! the signal dispositions of the whole process.
@@ -77,6 +78,13 @@ impl Recording {
 
 type Body = fn(Mode) -> Result<(), Failed>;
 
+/// Programs that are recorded in each way. The others are recorded in the normal one, and in all of
+/// them by `ci/long.sh tests`.
+const EACH_WAY: &[&str] = &["threads", "forks", "spawn", "remaps", "errors", "half_way", "unseen"];
+
+/// Trials that take seconds each: ignored, unless they are asked for (`ci/long.sh tests`).
+const LONG: &[&str] = &[];
+
 fn trials() -> Vec<Trial> {
     let all: &[(&str, Body)] = &[
         ("threads", threads),
@@ -148,10 +156,12 @@ fn trials() -> Vec<Trial> {
         (Mode::NoQuery, "_without_query"),
         (Mode::InCharge, "_decided"),
     ];
-    let mut trials: Vec<Trial> = all
-        .iter()
-        .flat_map(|(name, body)| modes.map(|(mode, suffix)| Trial::test(format!("{name}{suffix}"), move || body(mode))))
-        .collect();
+    let trial = |(name, body): &(&str, Body), (mode, suffix)| {
+        let body = *body;
+        let long = LONG.contains(name) || mode != Mode::Normal && !EACH_WAY.contains(name);
+        Trial::test(format!("{name}{suffix}"), move || body(mode)).with_ignored_flag(long)
+    };
+    let mut trials: Vec<Trial> = all.iter().flat_map(|program| modes.map(|mode| trial(program, mode))).collect();
     trials.push(Trial::test("not_found", not_found));
     trials.push(Trial::test("not_executable", not_executable));
     trials.push(Trial::test("script_without_interpreter_line", script));
@@ -167,9 +177,9 @@ fn trials() -> Vec<Trial> {
         switching::TRIALS,
     ];
     for (name, body) in own.into_iter().flatten() {
-        trials.push(Trial::test(*name, body));
+        trials.push(Trial::test(*name, body).with_ignored_flag(LONG.contains(name)));
     }
-    trials.push(Trial::test("races", races::races));
+    trials.push(Trial::test("races", races::races).with_ignored_flag(true));
     trials.push(Trial::test("faults_are_found", races::faults_are_found));
     trials.push(Trial::test("places_are_taken_for_a_moment", races::places_are_taken_for_a_moment));
     trials.push(Trial::test("sink_fails", sink_fails));

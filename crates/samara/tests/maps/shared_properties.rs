@@ -1,17 +1,17 @@
 //! Random scripts on a shared map, against the oracle: every operation, beside guards that are
 //! held, snapshots and updates.
 //!
-//! Each set of nodes, value, key and reclaimer takes seconds to compile, so there are few, chosen
-//! so that each of them is met:
+//! Each set of nodes, value, key and reclaimer takes seconds to compile. Two are tested always; the
+//! feature `long` adds the others, and runs up to five times as many operations.
 //!
 //! | nodes  | value       | key     | reclaimer             | what it stands for                               |
 //! |--------|-------------|---------|-----------------------|--------------------------------------------------|
 //! | tiny   | `Tracked`   | `u64`   | `Membarrier::fenced`  | tall trees; values that are counted              |
-//! | small  | `u32`       | `u64`   | `Membarrier::fenced`  | inner nodes with room to split a child           |
+//! | small  | `u32`       | `u64`   | `Membarrier::fenced`  | long: inner nodes with room to split a child     |
 //! | real   | `Tracked`   | `u64`   | `Membarrier::new`     | packed leaves                                    |
-//! | real   | `Tracked`   | `u64`   | `Epoch`               | the same, by another reclaimer                   |
-//! | tiny   | `u32`       | `u128`  | `Quiescent`           | keys that are not loaded at once; nothing waits  |
-//! | tiny   | `u32`       | `u8`    | `Membarrier::fenced`  | gap words of one byte                            |
+//! | real   | `Tracked`   | `u64`   | `Epoch`               | long: the same, by another reclaimer             |
+//! | tiny   | `u32`       | `u128`  | `Quiescent`           | long: keys that are not loaded at once; nothing waits |
+//! | tiny   | `u32`       | `u8`    | `Membarrier::fenced`  | long: gap words of one byte                      |
 //!
 //! Other sets are met by the fuzz target.
 //!
@@ -20,13 +20,16 @@
 //!
 //! `SAMARA_SEED=N` repeats a run, `SAMARA_OPS=N` sets how many operations each test does.
 
-use samara::Compact;
 use samara::testing::Tiny;
-use samara::{Epoch, Membarrier, Normal, Quiescent, Reclaim, Shape};
+#[cfg(feature = "long")]
+use samara::{Compact, Epoch, Quiescent};
+use samara::{Membarrier, Normal, Reclaim, Shape};
 use samara_testkit::{Campaign, Ledger, SharedOptions, TestKey, Tracked, Universe, Value, campaign_shared, ops_wanted};
 
+#[cfg(feature = "long")]
 use crate::epochs::epochs;
 
+#[cfg(feature = "long")]
 fn quiescent() -> Quiescent {
     // SAFETY: these tests have one thread for each map, and hold no guard across a write.
     unsafe { Quiescent::new() }
@@ -37,7 +40,9 @@ fn quiescent() -> Quiescent {
 const BOTH: (bool, bool, bool) = (true, true, false);
 const THIN: (bool, bool, bool) = (true, true, true);
 const FILL: (bool, bool, bool) = (true, false, false);
+#[cfg(feature = "long")]
 const QUIET: (bool, bool, bool) = (false, true, false);
+#[cfg(feature = "long")]
 const QUIET_FILL: (bool, bool, bool) = (false, false, false);
 
 /// Keys of a tree of three levels, and more.
@@ -51,7 +56,7 @@ fn property<K: TestKey, V: Value + Send + Sync, R: Reclaim, S: Shape>(
     universe: Universe,
     (ops, script): (usize, usize),
 ) {
-    let ops = ops_wanted(ops);
+    let ops = ops_wanted(if cfg!(feature = "long") { ops } else { ops.min(20_000) });
     // For the values that are counted; the others leave it empty.
     let ledger = Ledger::open();
     let options = SharedOptions { reclaim, hold_guards: holds, take_snapshots: shares, leave_thin_nodes: thins };
@@ -85,24 +90,29 @@ properties! {
     tiny_few_keys: Tiny, Tracked, u64, Membarrier::fenced, BOTH, Universe::Low(9), 20_000, 500;
     tiny_pages: Tiny, Tracked, u64, Membarrier::fenced, BOTH, Universe::Pages(4096), 40_000, 10_000;
     tiny_fill: Tiny, Tracked, u64, Membarrier::fenced, FILL, Universe::Pages(4096), 40_000, 10_000;
-    compact_thin: Compact, u32, u64, Membarrier::fenced, THIN, Universe::Pages(4096), 40_000, 10_000;
     real_thin: Normal, Tracked, u64, Membarrier::new, THIN, TALL, 20_000, 1_000;
     tiny_thin: Tiny, Tracked, u64, Membarrier::fenced, THIN, Universe::Low(255), 100_000, 1_000;
-    compact_low: Compact, u32, u64, Membarrier::fenced, BOTH, Universe::Low(255), 100_000, 1_000;
-    compact_pages: Compact, u32, u64, Membarrier::fenced, BOTH, Universe::Pages(4096), 40_000, 10_000;
-    compact_fill: Compact, u32, u64, Membarrier::fenced, FILL, Universe::Pages(4096), 40_000, 10_000;
     real_low: Normal, Tracked, u64, Membarrier::new, BOTH, Universe::Low(255), 100_000, 1_000;
     real_middle: Normal, Tracked, u64, Membarrier::new, BOTH, Universe::Middle(400), 100_000, 1_000;
     real_pages: Normal, Tracked, u64, Membarrier::new, BOTH, Universe::Pages(32768), 30_000, 30_000;
     real_fill: Normal, Tracked, u64, Membarrier::new, FILL, Universe::Pages(32768), 30_000, 30_000;
     real_tall: Normal, Tracked, u64, Membarrier::new, BOTH, TALL, 20_000, 1_000;
     real_tall_fill: Normal, Tracked, u64, Membarrier::new, FILL, TALL, 20_000, 1_000;
+}
+
+#[cfg(feature = "long")]
+properties! {
+    compact_thin: Compact, u32, u64, Membarrier::fenced, THIN, Universe::Pages(4096), 40_000, 10_000;
+    compact_low: Compact, u32, u64, Membarrier::fenced, BOTH, Universe::Low(255), 100_000, 1_000;
+    compact_pages: Compact, u32, u64, Membarrier::fenced, BOTH, Universe::Pages(4096), 40_000, 10_000;
+    compact_fill: Compact, u32, u64, Membarrier::fenced, FILL, Universe::Pages(4096), 40_000, 10_000;
     narrow_low: Tiny, u32, u8, Membarrier::fenced, BOTH, Universe::Low(255), 40_000, 1_000;
     wide_low: Tiny, u32, u128, quiescent, QUIET, Universe::Low(255), 100_000, 1_000;
     wide_whole: Tiny, u32, u128, quiescent, QUIET, Universe::Whole, 100_000, 1_000;
     wide_fill: Tiny, u32, u128, quiescent, QUIET_FILL, Universe::Low(255), 100_000, 1_000;
 }
 
+#[cfg(feature = "long")]
 #[test]
 fn epoch_both() {
     if epochs() {

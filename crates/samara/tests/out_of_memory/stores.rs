@@ -2,7 +2,7 @@
 //! after `reserve` no store asks for memory.
 
 use samara::testing::Tiny;
-use samara::{AllocError, BoundError, BuildError, Normal, RangeMap, Revision, Shape, Span, StoreError};
+use samara::{AllocError, BoundError, BuildError, RangeMap, Revision, Shape, Span, StoreError};
 use samara_testkit::{Op, Universe, script};
 use std::collections::VecDeque;
 
@@ -327,6 +327,10 @@ macro_rules! allocation {
 }
 
 allocation! {
-    real: Normal;
     tiny: Tiny;
+}
+
+#[cfg(feature = "long")]
+allocation! {
+    real: samara::Normal;
 }

@@ -3,7 +3,7 @@
 
 use crate::alloc::fail_after;
 use samara::testing::Tiny;
-use samara::{Entry, EntryError, Normal, RangeMap, ReservedError, Shape, Span, StoreError};
+use samara::{Entry, EntryError, RangeMap, ReservedError, Shape, Span, StoreError};
 use samara_testkit::{Op, Universe, script};
 
 const ENTRIES: u64 = if cfg!(miri) { 31 } else { 400 };
@@ -220,6 +220,10 @@ macro_rules! allocation {
 }
 
 allocation! {
-    real: Normal;
     tiny: Tiny;
+}
+
+#[cfg(feature = "long")]
+allocation! {
+    real: samara::Normal;
 }

@@ -6,7 +6,7 @@
 
 use crate::support::{fuses, quiet};
 use samara::testing::Tiny;
-use samara::{Normal, RangeMap, Shape, Span};
+use samara::{RangeMap, Shape, Span};
 use samara_testkit::{Ledger, Tracked};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -220,8 +220,12 @@ macro_rules! crashes {
 }
 
 crashes! {
-    real: Normal;
     tiny: Tiny;
+}
+
+#[cfg(feature = "long")]
+crashes! {
+    real: samara::Normal;
 }
 
 /// Items that do not fit end a build: what was built is dropped, also where one of the drops

@@ -6,7 +6,7 @@
 
 use crate::support::{fuses, quiet};
 use samara::testing::Tiny;
-use samara::{Normal, RangeMap, Shape, Span};
+use samara::{RangeMap, Shape, Span};
 use samara_testkit::{Ledger, Tracked};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -213,6 +213,10 @@ macro_rules! crashes {
 }
 
 crashes! {
-    real: Normal;
     tiny: Tiny;
+}
+
+#[cfg(feature = "long")]
+crashes! {
+    real: samara::Normal;
 }

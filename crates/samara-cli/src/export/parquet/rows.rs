@@ -1,24 +1,25 @@
-//! Rows of a Parquet file, in batches of bounded size. Knows nothing of what the columns mean.
+//! Rows of a Parquet file, in row groups of bounded size. Knows nothing of what the columns mean.
+//!
+//! Uses the columns of the parquet crate and not its Arrow side, which takes twice as long to build.
 
 use std::io::{self, Write};
 use std::path::Path;
 use std::sync::Arc;
 
-use arrow_array::builder::{BooleanBuilder, Int64Builder, StringBuilder, TimestampMicrosecondBuilder, UInt64Builder};
-use arrow_array::{ArrayRef, RecordBatch};
-use arrow_schema::{DataType, Field, Schema, SchemaRef, TimeUnit};
-use parquet::arrow::ArrowWriter;
-use parquet::basic::Compression;
+use parquet::basic::{Compression, LogicalType, Repetition, TimeUnit, Type as Physical};
+use parquet::data_type::{BoolType, ByteArray, ByteArrayType, Int64Type};
 use parquet::errors::ParquetError;
 use parquet::file::properties::WriterProperties;
+use parquet::file::writer::{SerializedColumnWriter, SerializedFileWriter};
+use parquet::schema::types::{Type, TypePtr};
 
 use crate::output_file::Output;
 
-/// Rows of a batch, and of a row group; and bytes of text in a batch, and of a row group in memory.
-const ROWS: usize = 8192;
+/// Rows and bytes of a row group in memory.
 const GROUP_ROWS: usize = 1 << 18;
-const TEXT: usize = 4 << 20;
 const GROUP_BYTES: usize = 32 << 20;
+/// Bytes that a value takes in memory, beside its text.
+const CELL: usize = 10;
 
 /// The type of a column.
 #[derive(Clone, Copy)]
@@ -59,107 +60,139 @@ impl Cell<'_> {
     }
 }
 
-enum Column {
-    Int(Int64Builder),
-    Word(UInt64Builder),
-    Bool(BooleanBuilder),
-    Text(StringBuilder),
-    Time(TimestampMicrosecondBuilder),
+/// The values of a column that are there, and for each row whether it has one.
+struct Column {
+    values: Values,
+    present: Vec<i16>,
+}
+
+enum Values {
+    Numbers(Vec<i64>),
+    Bools(Vec<bool>),
+    /// All text, and where each value ends.
+    Text(Vec<u8>, Vec<usize>),
 }
 
 impl Column {
     fn new(kind: Kind) -> Column {
-        match kind {
-            Kind::Int => Column::Int(Int64Builder::new()),
-            Kind::Word => Column::Word(UInt64Builder::new()),
-            Kind::Bool => Column::Bool(BooleanBuilder::new()),
-            Kind::Text => Column::Text(StringBuilder::new()),
-            Kind::Time => Column::Time(TimestampMicrosecondBuilder::new().with_timezone("UTC")),
-        }
+        let values = match kind {
+            Kind::Int | Kind::Word | Kind::Time => Values::Numbers(Vec::new()),
+            Kind::Bool => Values::Bools(Vec::new()),
+            Kind::Text => Values::Text(Vec::new(), Vec::new()),
+        };
+        Column { values, present: Vec::new() }
     }
 
-    /// Adds a value, and returns how many bytes its text has.
+    /// Adds a value, and returns how many bytes it takes.
     fn add(&mut self, cell: Cell<'_>) -> usize {
-        match (self, cell) {
-            (Column::Int(all), Cell::Int(value)) => all.append_option(value),
-            (Column::Word(all), Cell::Word(value)) => all.append_value(value),
-            (Column::Bool(all), Cell::Bool(value)) => all.append_value(value),
-            (Column::Time(all), Cell::Time(value)) => all.append_option(value),
-            (Column::Text(all), Cell::Text(value)) => {
-                all.append_option(value);
-                return value.map_or(0, str::len);
+        let (mut text, mut present) = (0, true);
+        match (&mut self.values, cell) {
+            (Values::Numbers(all), Cell::Int(Some(value)) | Cell::Time(Some(value))) => all.push(value),
+            // The column's type says that it has no sign.
+            (Values::Numbers(all), Cell::Word(value)) => all.push(value.cast_signed()),
+            (Values::Bools(all), Cell::Bool(value)) => all.push(value),
+            (Values::Text(all, ends), Cell::Text(Some(value))) => {
+                all.extend_from_slice(value.as_bytes());
+                ends.push(all.len());
+                text = value.len();
             }
-            // The tables of columns and the rows are in one file, and a test writes all of them.
-            _ => {}
+            // No value; or one of another type, which the tests of each table would see.
+            _ => present = false,
         }
-        0
+        self.present.push(present.into());
+        CELL + text
     }
 
-    fn finish(&mut self) -> ArrayRef {
-        match self {
-            Column::Int(all) => Arc::new(all.finish()),
-            Column::Word(all) => Arc::new(all.finish()),
-            Column::Bool(all) => Arc::new(all.finish()),
-            Column::Text(all) => Arc::new(all.finish()),
-            Column::Time(all) => Arc::new(all.finish()),
+    /// Writes the values, and forgets them.
+    fn write(&mut self, to: &mut SerializedColumnWriter<'_>) -> Result<(), ParquetError> {
+        let present = std::mem::take(&mut self.present);
+        let present = Some(&present[..]);
+        match &mut self.values {
+            Values::Numbers(all) => {
+                to.typed::<Int64Type>().write_batch(all, present, None)?;
+                all.clear();
+            }
+            Values::Bools(all) => {
+                to.typed::<BoolType>().write_batch(all, present, None)?;
+                all.clear();
+            }
+            Values::Text(all, ends) => {
+                let text = ByteArray::from(std::mem::take(all));
+                let starts = std::iter::once(&0).chain(ends.iter());
+                let each: Vec<_> =
+                    starts.zip(ends.iter()).map(|(start, end)| text.slice(*start, end - start)).collect();
+                to.typed::<ByteArrayType>().write_batch(&each, present, None)?;
+                ends.clear();
+            }
         }
+        Ok(())
     }
 }
 
 /// A file of rows.
 pub(super) struct Table {
-    schema: SchemaRef,
     columns: Vec<Column>,
     rows: usize,
-    text: usize,
-    writer: ArrowWriter<Output>,
+    bytes: usize,
+    writer: SerializedFileWriter<Output>,
 }
 
 impl Table {
     pub(super) fn create(path: &Path, columns: &[(&str, Kind)]) -> io::Result<Table> {
-        let field = |(name, kind): &(&str, Kind)| {
-            let kind = match kind {
-                Kind::Int => DataType::Int64,
-                Kind::Word => DataType::UInt64,
-                Kind::Bool => DataType::Boolean,
-                Kind::Text => DataType::Utf8,
-                Kind::Time => DataType::Timestamp(TimeUnit::Microsecond, Some("UTC".into())),
-            };
-            Field::new(*name, kind, true)
-        };
-        let schema = Arc::new(Schema::new(columns.iter().map(field).collect::<Vec<_>>()));
-        let how = WriterProperties::builder()
-            .set_compression(Compression::SNAPPY)
-            .set_max_row_group_row_count(Some(GROUP_ROWS))
-            .build();
-        let writer = ArrowWriter::try_new(Output::create(path)?, Arc::clone(&schema), Some(how)).map_err(failed)?;
+        let how = WriterProperties::builder().set_compression(Compression::SNAPPY).build();
+        let writer = SerializedFileWriter::new(Output::create(path)?, schema(columns).map_err(failed)?, Arc::new(how));
         let columns = columns.iter().map(|(_, kind)| Column::new(*kind)).collect();
-        Ok(Table { schema, columns, rows: 0, text: 0, writer })
+        Ok(Table { columns, rows: 0, bytes: 0, writer: writer.map_err(failed)? })
     }
 
     pub(super) fn row<'a>(&mut self, cells: impl IntoIterator<Item = Cell<'a>>) -> io::Result<()> {
         for (column, cell) in self.columns.iter_mut().zip(cells) {
-            self.text += column.add(cell);
+            self.bytes += column.add(cell);
         }
         self.rows += 1;
-        if self.rows >= ROWS || self.text >= TEXT { self.flush() } else { Ok(()) }
+        if self.rows >= GROUP_ROWS || self.bytes >= GROUP_BYTES { self.flush().map_err(failed) } else { Ok(()) }
     }
 
-    fn flush(&mut self) -> io::Result<()> {
-        let arrays = self.columns.iter_mut().map(Column::finish).collect();
-        (self.rows, self.text) = (0, 0);
-        let batch = RecordBatch::try_new(Arc::clone(&self.schema), arrays).map_err(io::Error::other)?;
-        self.writer.write(&batch).map_err(failed)?;
-        if self.writer.in_progress_size() > GROUP_BYTES { self.writer.flush().map_err(failed) } else { Ok(()) }
+    /// Writes the rows so far as a row group.
+    fn flush(&mut self) -> Result<(), ParquetError> {
+        (self.rows, self.bytes) = (0, 0);
+        let mut group = self.writer.next_row_group()?;
+        for column in &mut self.columns {
+            if let Some(mut to) = group.next_column()? {
+                column.write(&mut to)?;
+                to.close()?;
+            }
+        }
+        group.close()?;
+        Ok(())
     }
 
     /// Writes the rest. The file appears when the output is finished.
     pub(super) fn close(mut self) -> io::Result<Output> {
-        self.flush()?;
+        if self.rows > 0 {
+            self.flush().map_err(failed)?;
+        }
         let mut output = self.writer.into_inner().map_err(failed)?;
         output.flush()?;
         Ok(output)
     }
+}
+
+/// The types of the columns: each value may be missing.
+fn schema(columns: &[(&str, Kind)]) -> Result<TypePtr, ParquetError> {
+    let field = |(name, kind): &(&str, Kind)| {
+        let (physical, logical) = match kind {
+            Kind::Int => (Physical::INT64, Some(LogicalType::integer(64, true))),
+            Kind::Word => (Physical::INT64, Some(LogicalType::integer(64, false))),
+            Kind::Bool => (Physical::BOOLEAN, None),
+            Kind::Text => (Physical::BYTE_ARRAY, Some(LogicalType::String)),
+            Kind::Time => (Physical::INT64, Some(LogicalType::timestamp(true, TimeUnit::MICROS))),
+        };
+        let field = Type::primitive_type_builder(name, physical);
+        field.with_logical_type(logical).with_repetition(Repetition::OPTIONAL).build().map(Arc::new)
+    };
+    let fields = columns.iter().map(field).collect::<Result<_, _>>()?;
+    Ok(Arc::new(Type::group_type_builder("row").with_fields(fields).build()?))
 }
 
 /// The error of the file, if it is one.
