@@ -10,22 +10,52 @@ use core::hash::Hash;
 /// contract, expands in other crates.
 #[doc(hidden)]
 pub mod sealed {
+    use super::Key;
+    /// For the macro: a caller may have a `core` of its own.
+    pub use ::core;
+
     /// # Safety
-    /// The type has the order and the arithmetic of an unsigned integer. `Key::IS_U64` is true only
-    /// if it has the representation and the order of `u64`.
-    pub unsafe trait Sealed {}
-    // SAFETY: an unsigned integer, whose `IS_U64` is false.
-    unsafe impl Sealed for u8 {}
-    // SAFETY: an unsigned integer, whose `IS_U64` is false.
-    unsafe impl Sealed for u16 {}
-    // SAFETY: an unsigned integer, whose `IS_U64` is false.
-    unsafe impl Sealed for u32 {}
-    // SAFETY: `u64` itself.
-    unsafe impl Sealed for u64 {}
-    // SAFETY: an unsigned integer, whose `IS_U64` is true only where it is 64 bits wide.
-    unsafe impl Sealed for usize {}
-    // SAFETY: an unsigned integer, whose `IS_U64` is false.
-    unsafe impl Sealed for u128 {}
+    /// - The type is an unsigned integer, or a struct whose only field has the type `Raw` and the
+    ///   size and alignment of the struct. `into_raw` and `from_raw` take that field out and put it
+    ///   in.
+    /// - `Clone`, `PartialEq`, `PartialOrd` and `Ord` are those of that integer or field, and so
+    ///   are the constants and methods of [`Key`].
+    /// - `Key::IS_U64` is true only if it has the representation and the order of `u64`.
+    pub unsafe trait Sealed: Sized {
+        /// The type of the field; an integer's own.
+        type Raw: Key;
+        fn into_raw(self) -> Self::Raw;
+        fn from_raw(raw: Self::Raw) -> Self;
+    }
+
+    pub type Raw<K> = <K as Sealed>::Raw;
+
+    /// Asserts that the key has the layout of its field.
+    pub const fn assert_layout<K: Key>() {
+        assert!(
+            size_of::<K>() == size_of::<Raw<K>>() && align_of::<K>() == align_of::<Raw<K>>(),
+            "a key must have the layout of its field"
+        );
+    }
+
+    macro_rules! integer {
+        ($($t:ty)*) => {$(
+            // SAFETY: an unsigned integer. `IS_U64` is true for `u64`, and for `usize` where it has
+            // 64 bits.
+            unsafe impl Sealed for $t {
+                type Raw = Self;
+                #[inline(always)]
+                fn into_raw(self) -> Self {
+                    self
+                }
+                #[inline(always)]
+                fn from_raw(raw: Self) -> Self {
+                    raw
+                }
+            }
+        )*};
+    }
+    integer! { u8 u16 u32 u64 usize u128 }
 }
 
 /// An unsigned integer that keys a map: `u8`, `u16`, `u32`, `u64`, `usize` or `u128`, or a newtype
@@ -77,59 +107,100 @@ pub trait Key: sealed::Sealed + Copy + Ord + Debug + LowerHex + Hash + Send + Sy
     /// One, as a length or a step.
     const ONE: Self;
     /// Whether the type has the representation of `u64`, for which there is a vector search.
+    // By default this and what follows is what it is for the field of a newtype. An integer has its
+    // own of each.
     #[doc(hidden)]
-    const IS_U64: bool;
+    const IS_U64: bool = <Self::Raw as Key>::IS_U64;
 
     /// `self + n`, or `None` above [`Key::MAX`].
-    fn checked_add(self, n: Self) -> Option<Self>;
+    #[inline]
+    fn checked_add(self, n: Self) -> Option<Self> {
+        self.into_raw().checked_add(n.into_raw()).map(Self::from_raw)
+    }
     /// `self - n`, or `None` below [`Key::MIN`].
-    fn checked_sub(self, n: Self) -> Option<Self>;
+    #[inline]
+    fn checked_sub(self, n: Self) -> Option<Self> {
+        self.into_raw().checked_sub(n.into_raw()).map(Self::from_raw)
+    }
     /// `self + n`, modulo the type's width.
-    fn wrapping_add(self, n: Self) -> Self;
+    #[inline]
+    fn wrapping_add(self, n: Self) -> Self {
+        Self::from_raw(self.into_raw().wrapping_add(n.into_raw()))
+    }
     /// `self - n`, modulo the type's width.
-    fn wrapping_sub(self, n: Self) -> Self;
+    #[inline]
+    fn wrapping_sub(self, n: Self) -> Self {
+        Self::from_raw(self.into_raw().wrapping_sub(n.into_raw()))
+    }
     /// Bitwise and, for alignment.
-    fn and(self, mask: Self) -> Self;
+    #[inline]
+    fn and(self, mask: Self) -> Self {
+        Self::from_raw(self.into_raw().and(mask.into_raw()))
+    }
     /// Whether exactly one bit is set.
-    fn is_power_of_two(self) -> bool;
+    #[inline]
+    fn is_power_of_two(self) -> bool {
+        self.into_raw().is_power_of_two()
+    }
 
     /// Whether [`load`](Self::load) and [`store`](Self::store) are atomic, so that other threads
     /// may access the key at the same time.
     #[doc(hidden)]
-    const ATOMIC: bool;
+    const ATOMIC: bool = <Self::Raw as Key>::ATOMIC;
     /// Alignment in bytes that [`load`](Self::load) and [`store`](Self::store) require of a key's
     /// address. It may exceed the type's own: on 32-bit x86 a `u64` is aligned to 4 bytes, and an
     /// atomic one to 8.
     #[doc(hidden)]
-    const ALIGN: usize;
+    const ALIGN: usize = <Self::Raw as Key>::ALIGN;
     /// Loads the key at `at`, with Acquire if [`ATOMIC`](Self::ATOMIC).
     ///
     /// # Safety
     /// `at` points to a key and is aligned to [`ALIGN`](Self::ALIGN). Unless
     /// [`ATOMIC`](Self::ATOMIC), nobody stores there at the same time.
     #[doc(hidden)]
-    unsafe fn load(at: *const Self) -> Self;
+    #[inline(always)]
+    unsafe fn load(at: *const Self) -> Self {
+        // SAFETY: `Sealed`: a key has the layout of its field, so what the caller guarantees of
+        // `at` holds for the field.
+        Self::from_raw(unsafe { <Self::Raw as Key>::load(at.cast()) })
+    }
     /// Stores a key at `at`, with Release if [`ATOMIC`](Self::ATOMIC).
     ///
     /// # Safety
     /// `at` points to a key and is aligned to [`ALIGN`](Self::ALIGN), and nobody else stores there
     /// at the same time. Unless [`ATOMIC`](Self::ATOMIC), nobody loads there at the same time.
     #[doc(hidden)]
-    unsafe fn store(at: *mut Self, key: Self);
+    #[inline(always)]
+    unsafe fn store(at: *mut Self, key: Self) {
+        // SAFETY: as for `load`.
+        unsafe { <Self::Raw as Key>::store(at.cast(), key.into_raw()) }
+    }
 
     /// The upper half of a 64-bit key; 0 for other keys, which are never halved.
     #[doc(hidden)]
-    fn high(self) -> u32;
+    #[inline(always)]
+    fn high(self) -> u32 {
+        self.into_raw().high()
+    }
     /// The distance of a 64-bit key from the lowest key with this upper half, as a 32-bit word. It
     /// saturates: 0 if the key is below, `u32::MAX` if it is too far above.
     #[doc(hidden)]
-    fn above(self, high: u32) -> u32;
+    #[inline(always)]
+    fn above(self, high: u32) -> u32 {
+        self.into_raw().above(high)
+    }
     /// The lower half of a 64-bit key.
     #[doc(hidden)]
-    fn low(self) -> u32;
+    #[inline(always)]
+    fn low(self) -> u32 {
+        self.into_raw().low()
+    }
     /// The 64-bit key with these halves.
     #[doc(hidden)]
-    fn join(high: u32, low: u32) -> Self;
+    #[inline(always)]
+    fn join(high: u32, low: u32) -> Self {
+        Self::from_raw(<Self::Raw as Key>::join(high, low))
+    }
 
     /// The key after this one; `None` for [`Key::MAX`].
     #[inline]
