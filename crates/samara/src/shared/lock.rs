@@ -43,15 +43,18 @@ impl Lock {
         Held { owner: &self.owner, _guard: guard }
     }
 
+    /// Takes the lock. If it has to wait, it calls `waits` before.
+    ///
     /// # Panics
     /// If the calling thread holds the lock.
-    pub(crate) fn lock(&self) -> Held<'_> {
+    pub(crate) fn lock(&self, waits: impl FnOnce()) -> Held<'_> {
         if let Some(held) = self.try_lock() {
             return held;
         }
         if is_here(self.owner.load(Ordering::Relaxed)) {
             Reentry::Handle.panic();
         }
+        waits();
         // Poison is ignored: a writer that panics leaves nothing half done.
         self.held(self.mutex.lock().unwrap_or_else(PoisonError::into_inner))
     }
@@ -79,7 +82,9 @@ impl Lock {
         Lock { held: AtomicBool::new(false) }
     }
 
-    pub(crate) fn lock(&self) -> Held<'_> {
+    /// Takes the lock. Without `std` there is nothing to call before it waits: a thread cannot
+    /// tell itself from others.
+    pub(crate) fn lock(&self, _waits: impl FnOnce()) -> Held<'_> {
         loop {
             if let Some(held) = self.try_lock() {
                 return held;

@@ -5,7 +5,7 @@ use super::Lock;
 #[test]
 fn who_is_refused_does_not_let_go() {
     let lock = Lock::new();
-    let held = lock.lock();
+    let held = lock.lock(|| ());
     assert!(lock.try_lock().is_none());
     assert!(lock.try_lock().is_none());
     drop(held);
@@ -16,12 +16,12 @@ fn who_is_refused_does_not_let_go() {
 #[cfg(feature = "std")]
 fn who_holds_it_does_not_wait_for_itself() {
     let lock = Lock::new();
-    let held = lock.lock();
-    let again = std::panic::catch_unwind(|| drop(lock.lock()));
+    let held = lock.lock(|| ());
+    let again = std::panic::catch_unwind(|| drop(lock.lock(|| ())));
     let said = *again.unwrap_err().downcast::<std::string::String>().unwrap();
     assert!(said.contains("has the write handle"), "{said}");
     drop(held);
     // Nobody counts as the holder any more.
-    std::thread::scope(|scope| scope.spawn(|| drop(lock.lock())).join().unwrap());
-    drop(lock.lock());
+    std::thread::scope(|scope| scope.spawn(|| drop(lock.lock(|| ()))).join().unwrap());
+    drop(lock.lock(|| ()));
 }

@@ -22,6 +22,8 @@ pub(crate) mod writer_reservation;
 
 #[cfg(all(test, feature = "std", not(miri)))]
 mod publish_tests;
+#[cfg(all(test, feature = "std"))]
+mod reentry_tests;
 
 use crate::fault::{Point, point};
 use crate::map::RangeMap;
@@ -58,11 +60,11 @@ use core::mem;
 /// if it calls [`write`](Self::write) or [`writer`](Self::writer), or stores through a
 /// [`SharedWriter`]. So does a thread that asks for the handle or a snapshot, or stores, from
 /// within a store: in an observer, a predicate, a closure of a store, or a value's `clone`. With
-/// `std` this panics with a message, and the map is as it was. One case is detected only with debug
-/// assertions: a store by a second [`SharedWriter`] of the same thread within a store by the first.
-/// Without `std` threads cannot be distinguished, and the thread waits for ever. The temporaries of
-/// `match map.write().get(key) { .. }` and of `if let` live as long as the arms: bind the result
-/// first.
+/// `std` this panics with a message, whatever other threads do, and the map is as it was. One case
+/// is detected only with debug assertions: a store by a second [`SharedWriter`] of the same thread
+/// within a store by the first. Without `std` threads cannot be distinguished, and the thread waits
+/// for ever. The temporaries of `match map.write().get(key) { .. }` and of `if let` live as long as
+/// the arms: bind the result first.
 ///
 /// # Consistency
 /// - **A lookup** ([`get`](SharedGuard::get) and the methods built on it) is atomic: bounds and
@@ -390,7 +392,7 @@ impl<K: Key, V, R: Reclaim, S: Shape> SharedRangeMap<K, V, R, S> {
     #[doc(alias = "clear_range")]
     #[doc(alias = "lock")]
     pub fn write(&self) -> WriteGuard<'_, K, V, R, S> {
-        let held = self.lock.lock();
+        let held = self.lock.lock(|| self.gate.assert_outside());
         // SAFETY: GATE-1: the lock is held, and `close` has waited until no concurrent writer is
         // inside.
         unsafe { WriteGuard::new(self, held, self.gate.close()) }
@@ -419,10 +421,12 @@ impl<K: Key, V, R: Reclaim, S: Shape> SharedRangeMap<K, V, R, S> {
     /// [`AllocError`].
     ///
     /// # Panics
-    /// With `std`, if the calling thread holds the handle. Without `std` it waits for ever.
+    /// With `std`, if the calling thread holds the handle, or is in the middle of a store. Without
+    /// `std` it waits for ever.
     pub fn writer(&self) -> Result<SharedWriter<'_, K, V, R, S>, AllocError> {
-        let _held = self.lock.lock();
-        let _storing = self.published.enter();
+        self.gate.assert_outside();
+        let _held = self.lock.lock(|| ());
+        let _storing = self.published.enter(|| ());
         // SAFETY: whoever closes the gate holds `lock` or `storing`. Both are held here, so nobody
         // else closes it now, and nobody else takes a record.
         unsafe {
@@ -484,7 +488,7 @@ impl<K: Key, V, R: Reclaim, S: Shape> SharedRangeMap<K, V, R, S> {
     where
         V: Clone + Send + Sync,
     {
-        let _storing = self.published.enter();
+        let _storing = self.published.enter(|| self.gate.assert_outside());
         let _closed = self.gate.close();
         point(Point::Snapshot);
         let mut tree = Tree::new();

@@ -123,7 +123,8 @@ impl<K: Key, V: Clone, S: Shape, R: Reclaim> Writer<K, V, S, R> {
         change: Change<K>,
         verb: impl FnOnce(&mut Tree<K, V, S>) -> T,
     ) -> Result<T, AllocError> {
-        let _storing = shared.enter();
+        // REENTRY-1: the handle is held, so nobody is inside the gate.
+        let _storing = shared.enter(|| ());
         let mut path = Path::new();
         let Workspace { part, limbo } = &mut self.workspace;
         let tree = &self.map.tree;
@@ -172,7 +173,7 @@ impl<K: Key, V: Clone, S: Shape, R: Reclaim> Writer<K, V, S, R> {
         if map.tree.height() > SHARED_HEIGHT {
             return Err(AllocError);
         }
-        let _storing = shared.enter();
+        let _storing = shared.enter(|| ()); // as in `change`
         let log = &mut self.workspace.limbo.log;
         log.outstanding = 0;
         log.reserve()?;

@@ -1,5 +1,9 @@
 //! The panic of a thread that would deadlock with itself. Builds the message; `lock`, `writer_gate`
-//! and `publish` detect the case, with `std` only.
+//! and `root` detect the case, with `std` only.
+//!
+//! - **REENTRY-1** A thread that is inside the gate, or holds the handle's lock or `storing`, finds
+//!   that out before it waits for anything of the map: what it waits for may be held by a thread
+//!   that waits for it.
 
 use core::fmt;
 

@@ -66,17 +66,19 @@ impl Published {
         split(self.root.0.load(Ordering::Acquire))
     }
 
-    /// Waits for the store or snapshot that is under way, then keeps others out.
+    /// Waits for the store or snapshot that is under way, then keeps others out. If it has to wait,
+    /// it calls `waits` before.
     ///
     /// # Panics
     /// If the calling thread itself holds `storing`.
-    pub(crate) fn enter(&self) -> Storing<'_> {
+    pub(crate) fn enter(&self, waits: impl Fn()) -> Storing<'_> {
         let (storing, here) = (&self.tally.0.storing, here());
         // Acquire: pairs with the Release in `Storing::drop`.
         while let Err(who) = storing.compare_exchange(0, here, Ordering::Acquire, Ordering::Relaxed) {
             if is_here(who) {
                 Reentry::Store.panic();
             }
+            waits();
             let mut spins = 0;
             while storing.load(Ordering::Relaxed) != 0 {
                 spin(&mut spins);

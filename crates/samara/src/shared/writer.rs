@@ -8,7 +8,6 @@ use crate::shared::SharedRangeMap;
 use crate::shared::change::Change;
 use crate::shared::deferred_drop::Freed;
 use crate::shared::leaf_store::{self, Attempt};
-use crate::shared::reentry::Reentry;
 use crate::shared::workspace::Workspace;
 use crate::shared::write_guard::{Lent, WriteGuard};
 use crate::shared::writer_gate::WriterRecord;
@@ -38,9 +37,9 @@ use core::fmt;
 ///
 /// What runs in a store (observers, a value's `clone`) may look at the map through guards, but must
 /// not store, and must not take the handle, a snapshot or another `SharedWriter`. It would wait for
-/// itself; instead it panics. There are two exceptions. A store by another `SharedWriter` of the
-/// same thread is detected only with debug assertions, and otherwise may wait for ever. Without
-/// `std` nothing is detected.
+/// itself; instead it panics, whatever other threads do. There are two exceptions. A store by
+/// another `SharedWriter` that the thread has already is detected only with debug assertions, and
+/// otherwise may wait for ever. Without `std` nothing is detected.
 ///
 /// [`reserve`](Self::reserve) sets memory aside for stores that must not fail.
 ///
@@ -134,8 +133,8 @@ impl<'m, K: Key, V: Clone, R: Reclaim, S: Shape> SharedWriter<'m, K, V, R, S> {
         verb: F,
     ) -> Result<Attempt<T, F>, AllocError> {
         let SharedRangeMap { published, gate, writer, reclaim, returned, .. } = self.map;
-        if cfg!(debug_assertions) && gate.is_inside() {
-            Reentry::Store.panic();
+        if cfg!(debug_assertions) {
+            gate.assert_outside();
         }
         let mut spins = 0;
         // Dropped once the thread is outside again, because values' drops may store.

@@ -155,10 +155,24 @@ impl<T> WriterGate<T> {
         closed
     }
 
+    /// Whether somebody has closed the gate.
+    #[cfg(all(test, feature = "std"))]
+    pub(crate) fn is_closed(&self) -> bool {
+        self.closed.load(Ordering::Relaxed) > 0
+    }
+
     /// Whether the calling thread is inside.
     pub(crate) fn is_inside(&self) -> bool {
         // Relaxed: if this thread is inside, it has stored its word here itself.
         self.iter().any(|record| is_here(record.inside.load(Ordering::Relaxed)))
+    }
+
+    /// # Panics
+    /// If the calling thread is inside.
+    pub(crate) fn assert_outside(&self) {
+        if self.is_inside() {
+            Reentry::Store.panic();
+        }
     }
 
     /// Closes the gate until the returned value is dropped, and waits until nobody is inside.
@@ -168,13 +182,14 @@ impl<T> WriterGate<T> {
     /// If the calling thread is inside.
     pub(crate) fn close(&self) -> Closed<'_, T> {
         let closed = self.shut();
-        for record in self.iter() {
-            let mut spins = 0;
-            while record.is_in() {
-                if is_here(record.inside.load(Ordering::Relaxed)) {
-                    Reentry::Store.panic();
+        if self.iter().any(WriterRecord::is_in) {
+            // REENTRY-1: all records are looked at first.
+            self.assert_outside();
+            for record in self.iter() {
+                let mut spins = 0;
+                while record.is_in() {
+                    spin(&mut spins);
                 }
-                spin(&mut spins);
             }
         }
         closed

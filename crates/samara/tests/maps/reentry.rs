@@ -191,9 +191,13 @@ fn within_a_store() {
     told(HANDLE, || map.writer().unwrap().clear_range(0..=3_000, |_| drop(map.write())).unwrap());
     let other = |map: &Map| SharedWriter::insert(&mut map.writer().unwrap(), 1_000..=1_004, 2).unwrap();
     told(HANDLE, || by_handle(&|| other(&map)));
-    // Told where debug assertions are on; else it waits for ever.
+    told(STORE, || by_writer(&|| other(&map)));
+    // A store by another writer that is there already is told where debug assertions are on; else
+    // it waits for ever.
     if cfg!(debug_assertions) {
-        told(STORE, || by_writer(&|| other(&map)));
+        let (mut writer, second) = (map.writer().unwrap(), Cell::new(map.writer().ok()));
+        let inner = || second.take().expect("once").insert(1_000..=1_004, 2).unwrap();
+        told(STORE, || _ = writer.modify(1_000, |_| inner()).unwrap());
     }
     // Looking, and trying, wait for nobody.
     for by in [&by_handle as &dyn Fn(Inner<'_>), &by_writer] {

@@ -1,0 +1,97 @@
+//! Tests of REENTRY-1: a thread that would wait for itself is told so, whatever other threads do
+//! meanwhile. In each, another thread holds what the store's closure asks for until the thread that
+//! is in the store has been told.
+
+use crate::{Compact, Membarrier, RangeMap, SharedRangeMap};
+use core::panic::AssertUnwindSafe;
+use core::time::Duration;
+use std::panic::catch_unwind;
+use std::string::String;
+use std::sync::mpsc::channel;
+use std::thread;
+
+type Map = SharedRangeMap<u64, u64, Membarrier, Compact>;
+
+/// Who is not told within this time waits for ever.
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// What the other thread does.
+#[derive(Clone, Copy, Debug)]
+enum Other {
+    /// It is in a store of its own. Its record comes before the first thread's in the list.
+    StoresBefore,
+    /// The same, and its record comes after.
+    StoresAfter,
+    /// It has the handle's lock, and waits for the store.
+    Handle,
+    /// It holds `storing`, and waits for the store.
+    Snapshot,
+}
+
+/// Checks that a store is told if its closure calls `inner`, with the other thread at work.
+fn is_told(inner: fn(&Map)) {
+    for other in [Other::StoresBefore, Other::StoresAfter, Other::Handle, Other::Snapshot] {
+        let (done, is_done) = channel();
+        thread::spawn(move || {
+            check(other, inner);
+            done.send(()).unwrap();
+        });
+        assert_eq!(is_done.recv_timeout(LIMIT), Ok(()), "{other:?}: it was not told");
+    }
+}
+
+fn check(other: Other, inner: fn(&Map)) {
+    let plain: RangeMap<u64, u64, Compact> = (0..200).map(|i| (i * 10..=i * 10 + 4, i)).collect();
+    let map = &Map::from_map(plain, Membarrier::fenced()).unwrap();
+    let (first, second) = (map.writer().unwrap(), map.writer().unwrap());
+    // The newest record is the first in the list.
+    let (mut own, mut others) = if let Other::StoresAfter = other { (second, first) } else { (first, second) };
+    let (inside, is_inside) = channel();
+    let (told, is_told) = channel::<()>();
+    thread::scope(|scope| {
+        let store = || {
+            own.modify(0, |_| {
+                match other {
+                    Other::StoresBefore | Other::StoresAfter => {
+                        // Below another node.
+                        scope.spawn(move || {
+                            let waits = |_: &mut u64| {
+                                inside.send(()).unwrap();
+                                assert!(is_told.recv().is_err());
+                            };
+                            assert!(others.modify(1_000, waits).unwrap());
+                        });
+                        is_inside.recv().unwrap();
+                    }
+                    Other::Handle => _ = scope.spawn(|| drop(map.write())),
+                    Other::Snapshot => _ = scope.spawn(|| drop(map.snapshot())),
+                }
+                while !map.gate.is_closed() && !matches!(other, Other::StoresBefore | Other::StoresAfter) {
+                    thread::yield_now();
+                }
+                inner(map);
+            })
+        };
+        let said = catch_unwind(AssertUnwindSafe(store)).expect_err("it waited for nothing");
+        drop(told);
+        let said = said.downcast_ref::<String>().expect("a message");
+        assert!(said.contains("in the midst of a store of this SharedRangeMap"), "{said}");
+    });
+    map.write().check().unwrap();
+    assert!(map.pin().iter().map(|(_, value)| *value).eq(0..200));
+}
+
+#[test]
+fn who_asks_for_the_handle() {
+    is_told(|map| drop(map.write()));
+}
+
+#[test]
+fn who_asks_for_a_snapshot() {
+    is_told(|map| drop(map.snapshot()));
+}
+
+#[test]
+fn who_asks_for_a_writer() {
+    is_told(|map| drop(map.writer()));
+}
