@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Conventions that a script can hold: lengths of files and lines, no blanket `allow(dead_code)`, every
-# script of ci/ in CONTRIBUTING.md, current lock files. Prints every violation, then fails.
+# Conventions that a script can hold: lengths of files, lines and headings, no blanket
+# `allow(dead_code)`, every script of ci/ in CONTRIBUTING.md, current lock files. Prints every
+# violation, then fails.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 export LC_ALL=C
@@ -49,6 +50,22 @@ awk '
     }
     length(line) > 100 { printf "  %s:%d: %d columns\n", FILENAME, FNR, length(line) }
 ' "${documents[@]}" | violations "lines of prose of over 100 columns"
+
+# A heading has at most eight words, in documents and in the documentation of Rust items. One that
+# is longer is often a paragraph that was joined to its heading.
+awk '
+    FNR == 1 { code = 0; rust = FILENAME ~ /\.rs$/ }
+    {
+        line = $0
+        if (rust && !sub(/^[ \t]*\/\/[\/!] ?/, "", line)) { code = 0; next }
+    }
+    line ~ /^ *(```|~~~)/ { code = !code; next }
+    !code && line ~ /^ ? ? ?#+ / {
+        sub(/^ *#+ +/, "", line)
+        words = split(line, word, / +/)
+        if (words > 8) printf "  %s:%d: %d words: %s\n", FILENAME, FNR, words, line
+    }
+' "${documents[@]}" "${rust[@]}" | violations "headings of over eight words"
 
 # Unused code is allowed item by item, or in one set of features; never in a whole file or crate.
 { grep -nE '^ *#!\[allow\([^)]*dead_code' "${sources[@]}" || true; } | sed 's/^/  /' | violations "blanket allow(dead_code)"

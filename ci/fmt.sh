@@ -1,8 +1,15 @@
 #!/usr/bin/env bash
-# Formatting of every workspace.
+# Formatting of every workspace, and of the examples in the documentation of the libraries where
+# there is a nightly rustfmt: that option is not stable.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 cargo fmt --all -- --check
 cargo fmt --manifest-path fuzz/Cargo.toml -- --check
 cargo fmt --manifest-path bench/rivals/Cargo.toml -- --check
+
+if rustup run nightly rustfmt --version >/dev/null 2>&1; then
+    rustup run nightly rustfmt --edition 2024 --config format_code_in_doc_comments=true --check crates/{samara,samara-mm,samara-trace}/src/lib.rs
+else
+    echo "fmt: no nightly rustfmt, examples in documentation were not looked at"
+fi

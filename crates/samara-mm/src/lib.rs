@@ -27,7 +27,10 @@
 //! assert_eq!(plan.to_string(), "split at 11000, split at 12000, changed 11000-12000");
 //! assert_eq!(space.len(), 3);
 //! assert!(space.why_not_merged(0x11000).unwrap().contains(Reason::Protection));
-//! assert_eq!(space.line(0x11000).unwrap().to_string(), "00011000-00012000 r--p 00000000 00:00 0 ");
+//! assert_eq!(
+//!     space.line(0x11000).unwrap().to_string(),
+//!     "00011000-00012000 r--p 00000000 00:00 0 "
+//! );
 //!
 //! space.protect(0x11000, 0x1000, Prot::RW, None)?;
 //! assert_eq!(space.len(), 1);
@@ -40,12 +43,26 @@
 //! to the program.
 //!
 //! ```
-//! use samara_mm::{Access, AddressSpace, Config, Errno, FileId, Layout, MapFlags, MapRequest, Prot};
+//! use samara_mm::{
+//!     Access, AddressSpace, Config, Errno, FileId, Layout, MapFlags, MapRequest, Prot,
+//! };
 //!
 //! let mut space = AddressSpace::<FileId>::new(Config::default());
 //! let elf = FileId { dev: (8, 1), inode: 42, open: 1, name: "/bin/true".into() };
-//! space.map(&MapRequest::file(0x400000, 0x2000, Prot::READ | Prot::EXEC, MapFlags::PRIVATE, elf, 0x1000))?;
-//! space.set_layout(Layout { start_brk: 0x500000, brk: 0x500000, start_stack: 0x7fff_0000_0000, data: 0 });
+//! space.map(&MapRequest::file(
+//!     0x400000,
+//!     0x2000,
+//!     Prot::READ | Prot::EXEC,
+//!     MapFlags::PRIVATE,
+//!     elf,
+//!     0x1000,
+//! ))?;
+//! space.set_layout(Layout {
+//!     start_brk: 0x500000,
+//!     brk: 0x500000,
+//!     start_stack: 0x7fff_0000_0000,
+//!     data: 0,
+//! });
 //! space.brk(0x501800)?;
 //! assert_eq!(space.layout().brk, 0x501800);
 //!
@@ -57,7 +74,8 @@
 //! assert_eq!(space.fault(0x900000, Access::Read).map_err(|r| r.si_code()), Err(1));
 //!
 //! // munmap(0x400000, 0x2000), and one that is refused.
-//! let answer = |done: Result<_, samara_mm::Error>| done.map_or_else(|e| -e.errno.raw(), |_plan| 0);
+//! let answer =
+//!     |done: Result<_, samara_mm::Error>| done.map_or_else(|e| -e.errno.raw(), |_plan| 0);
 //! assert_eq!(answer(space.unmap(0x400000, 0x2000)), 0);
 //! assert_eq!(answer(space.unmap(0x400800, 0x2000)), -22);
 //! assert_eq!(Errno::EINVAL.raw(), 22);
@@ -104,8 +122,9 @@
 //! maps a range of a file; [`Backing::links`] makes shared spaces keep it up to date.
 //! [`SharedAddressSpace::holders`] says who may hold a page of private memory after forks.
 //!
-//! # Consistency An [`AddressSpace`] has one owner and no interior mutability: while a
-//! `&AddressSpace` lives, the space does not change.
+//! # Consistency
+//! An [`AddressSpace`] has one owner and no interior mutability: while a `&AddressSpace` lives, the
+//! space does not change.
 #![no_std]
 #![forbid(unsafe_code)]
 

@@ -22,7 +22,10 @@
 //! let (range, value) = map.get(0x40_1234).unwrap();
 //! assert_eq!((range, *value), (Span::new(0x40_0000, 0x40_ffff), "program"));
 //!
-//! let query = GapQuery::new(0x20_0000).aligned(0x20_0000)?.within(0x1_0000..=0x7fff_ffff).from(End::Highest);
+//! let query = GapQuery::new(0x20_0000)
+//!     .aligned(0x20_0000)?
+//!     .within(0x1_0000..=0x7fff_ffff)
+//!     .from(End::Highest);
 //! assert_eq!(map.find_gap(&query), Some(Span::new(0x7fc0_0000, 0x7fdf_ffff)));
 //! # Ok::<(), samara::Error>(())
 //! ```

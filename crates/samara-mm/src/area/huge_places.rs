@@ -26,8 +26,10 @@ pub enum HugePlaces {
 ///
 /// ```
 /// use samara_mm::{HugePlaces, PageSize, SharedHuge};
-/// let of_64k = [(PageSize::new(65536).unwrap(), "[always] inherit within_size advise never".to_string())];
-/// let huge = SharedHuge::new("always within_size advise [never] deny force", of_64k, Some(PageSize::M2));
+/// let of_64k =
+///     [(PageSize::new(65536).unwrap(), "[always] inherit within_size advise never".to_string())];
+/// let huge =
+///     SharedHuge::new("always within_size advise [never] deny force", of_64k, Some(PageSize::M2));
 /// assert_eq!(huge.anonymous, HugePlaces::Shared(PageSize::new(65536).unwrap()));
 /// assert_eq!(huge.files, HugePlaces::Plain);
 /// assert_eq!(huge.mounted(Some("within_size")), HugePlaces::Shared(PageSize::M2));

@@ -93,7 +93,14 @@ pub trait Backing: Clone + Eq + Debug {
 /// let elf = Arc::new(FileId { dev: (8, 1), inode: 42, open: 1, name: "/bin/true".into() });
 /// let mut space = AddressSpace::<Arc<FileId>>::new(Config::default());
 /// for (at, offset) in [(0x400000, 0), (0x402000, 0x2000)] {
-///     space.map(&MapRequest::file(at, 0x2000, Prot::READ, MapFlags::PRIVATE, Arc::clone(&elf), offset))?;
+///     space.map(&MapRequest::file(
+///         at,
+///         0x2000,
+///         Prot::READ,
+///         MapFlags::PRIVATE,
+///         Arc::clone(&elf),
+///         offset,
+///     ))?;
 /// }
 /// assert_eq!(space.len(), 1);
 /// # Ok::<(), samara_mm::Error>(())
@@ -399,7 +406,8 @@ impl<B> Area<B> {
     ///
     /// ```
     /// use samara_mm::{Anon, Area, FileId, Flags, Object};
-    /// let mut area = Area::<FileId>::new(Flags::from_letters("rd wr mr mw me ac"), Object::Anonymous, 0);
+    /// let mut area =
+    ///     Area::<FileId>::new(Flags::from_letters("rd wr mr mw me ac"), Object::Anonymous, 0);
     /// area.set_anon(Anon::Identity { id: 7, inherited: true });
     /// let locked = area.clone().with_shown_flags(Flags::from_letters("rd wr mr mw me lo ac"));
     /// assert_eq!((locked.flags - area.flags, locked.anon()), (Flags::LOCKED, area.anon()));

@@ -145,9 +145,22 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
     /// ```
     /// use samara_mm::{AddressSpace, Config, FileId, FileMode, Image, ImageSegment, Linux, Prot};
     /// let libc = FileId { dev: (8, 1), inode: 42, open: 1, name: "/lib/libc.so.6".into() };
-    /// let text = ImageSegment { addr: 0, len: 0x2345, offset: 0, file_len: 0x2345, prot: Prot::READ | Prot::EXEC };
-    /// let data = ImageSegment { addr: 0x4e10, len: 0x3000, offset: 0x3e10, file_len: 0x200, prot: Prot::RW };
-    /// let image = Image { start: 0, fixed: false, backing: libc, mode: FileMode::READ, segments: vec![text, data] };
+    /// let text = ImageSegment {
+    ///     addr: 0,
+    ///     len: 0x2345,
+    ///     offset: 0,
+    ///     file_len: 0x2345,
+    ///     prot: Prot::READ | Prot::EXEC,
+    /// };
+    /// let data =
+    ///     ImageSegment { addr: 0x4e10, len: 0x3000, offset: 0x3e10, file_len: 0x200, prot: Prot::RW };
+    /// let image = Image {
+    ///     start: 0,
+    ///     fixed: false,
+    ///     backing: libc,
+    ///     mode: FileMode::READ,
+    ///     segments: vec![text, data],
+    /// };
     /// let mut space = AddressSpace::new(Config::default());
     /// let (start, plan) = space.map_image(&image, &mut Linux)?;
     /// assert_eq!(start, 0x7fff_f7ff_7000);

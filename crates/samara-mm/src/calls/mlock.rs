@@ -39,7 +39,9 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
     /// - EINVAL: the range wraps.
     ///
     /// ```
-    /// use samara_mm::{AddressSpace, Caps, Config, Errno, FileId, Limit, Limits, LockKind, MapRequest, Prot};
+    /// use samara_mm::{
+    ///     AddressSpace, Caps, Config, Errno, FileId, Limit, Limits, LockKind, MapRequest, Prot,
+    /// };
     /// let mut space = AddressSpace::<FileId>::new(Config::default());
     /// space.set_caps(Caps::empty());
     /// space.set_limits(Limits { locked: Limit::bytes(0x2000), ..Limits::NONE });

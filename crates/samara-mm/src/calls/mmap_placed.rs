@@ -24,7 +24,10 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
     /// let one = MapRequest::anonymous(0, 0x1000, Prot::RW);
     /// assert_eq!(space.mmap(&one, &mut Linux)?.0, 0x7fff_f7ff_e000);
     /// let (below, plan) = space.mmap(&one, &mut Linux)?;
-    /// assert_eq!((below, plan.to_string().as_str()), (0x7fff_f7ff_d000, "mapped 7ffff7ffd000-7ffff7ffe000, merged at 7ffff7ffe000"));
+    /// assert_eq!(
+    ///     (below, plan.to_string().as_str()),
+    ///     (0x7fff_f7ff_d000, "mapped 7ffff7ffd000-7ffff7ffe000, merged at 7ffff7ffe000")
+    /// );
     /// # Ok::<(), samara_mm::Error>(())
     /// ```
     pub fn mmap(

@@ -74,7 +74,15 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
     /// let mut space = AddressSpace::<FileId>::new(Config::default());
     /// space.map(&MapRequest::anonymous(0x10000, 0x2000, Prot::RW)).unwrap();
     /// let mode = RemapMode::Fixed(0x20000);
-    /// space.remap(&RemapRequest { old: 0x10000, old_len: 0x2000, new_len: 0x3000, mode, dontunmap: false }).unwrap();
+    /// space
+    ///     .remap(&RemapRequest {
+    ///         old: 0x10000,
+    ///         old_len: 0x2000,
+    ///         new_len: 0x3000,
+    ///         mode,
+    ///         dontunmap: false,
+    ///     })
+    ///     .unwrap();
     /// assert_eq!(space.areas().map(|a| (a.start, a.end)).collect::<Vec<_>>(), [(0x20000, 0x23000)]);
     /// ```
     pub fn remap(&mut self, request: &RemapRequest) -> Result<Plan, Error> {

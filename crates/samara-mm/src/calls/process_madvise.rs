@@ -31,7 +31,7 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
     /// - As [`AddressSpace::advise`], if no byte was done before the refusal.
     ///
     /// ```
-    /// use samara_mm::{Advice, AddressSpace, Config, FileId, MapRequest, Prot};
+    /// use samara_mm::{AddressSpace, Advice, Config, FileId, MapRequest, Prot};
     /// let mut space = AddressSpace::<FileId>::new(Config::default());
     /// space.map(&MapRequest::anonymous(0x10000, 0x2000, Prot::RW)).unwrap();
     /// let ranges = [(0x10000, 0x1000), (0x12000, 0x1000), (0x11000, 0x1000)]; // the second is a hole

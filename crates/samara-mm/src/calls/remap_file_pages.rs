@@ -30,7 +30,13 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
     /// let file = FileId { dev: (8, 1), inode: 5, open: 1, name: "/f".into() };
     /// space.map(&MapRequest::file(0x10000, 0x3000, Prot::RW, MapFlags::SHARED, file, 0)).unwrap();
     /// space.remap_file_pages(0x11000, 0x1000, 7).unwrap();
-    /// assert!(space.line(0x11000).unwrap().to_string().starts_with("00011000-00012000 rw-s 00007000 08:01 5"));
+    /// assert!(
+    ///     space
+    ///         .line(0x11000)
+    ///         .unwrap()
+    ///         .to_string()
+    ///         .starts_with("00011000-00012000 rw-s 00007000 08:01 5")
+    /// );
     /// ```
     pub fn remap_file_pages(&mut self, start: u64, size: u64, page_offset: u64) -> Result<Plan, Error> {
         let (start, len) = (self.page_down(start), self.page_down(size));

@@ -13,8 +13,8 @@ use samara::{AllocError, Span};
 /// [`Backing::links`](crate::Backing::links) says which one a file has.
 ///
 /// ```
-/// use samara_mm::files::{Counted, Links, ReverseMap};
 /// use samara_mm::Sleep;
+/// use samara_mm::files::{Counted, Links, ReverseMap};
 /// let (plain, counted) = (ReverseMap::try_new()?, ReverseMap::<Sleep, Counted>::with_shards(1)?);
 /// let maps: [&dyn Links; 2] = [&plain, &counted];
 /// # let _ = maps;

@@ -133,8 +133,8 @@ impl<W: Wait, S: Stats> ReverseMap<W, S> {
     ///
     /// # Examples
     /// ```
-    /// use samara_mm::files::{Counted, ReverseMap};
     /// use samara_mm::Sleep;
+    /// use samara_mm::files::{Counted, ReverseMap};
     /// let map = ReverseMap::<Sleep, Counted>::with_shards(4)?;
     /// assert_eq!(map.stats().unwrap().batches, 0);
     /// # Ok::<(), samara_mm::AllocError>(())

@@ -87,7 +87,12 @@ impl<W: Wait, S: Stats> ReverseMap<W, S> {
     /// use samara_mm::SpaceRange;
     /// use samara_mm::files::{FileArea, ReverseMap};
     /// let map = ReverseMap::try_new()?;
-    /// map.batch(7, 1)?.link(FileArea { start: 0x40_0000, end: 0x40_8000, page: 0, shared_writable: true })?;
+    /// map.batch(7, 1)?.link(FileArea {
+    ///     start: 0x40_0000,
+    ///     end: 0x40_8000,
+    ///     page: 0,
+    ///     shared_writable: true,
+    /// })?;
     /// // ftruncate(file, 0x5000)
     /// assert_eq!(map.mapped(5..)?, [SpaceRange { space: 7, start: 0x40_5000, end: 0x40_8000 }]);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -117,7 +122,12 @@ impl<W: Wait, S: Stats> ReverseMap<W, S> {
     /// use samara_mm::files::{FileArea, ReverseMap};
     /// let map = ReverseMap::try_new()?;
     /// for space in 1..=3 {
-    ///     map.batch(space, 1)?.link(FileArea { start: 0, end: 0x1000, page: 5, shared_writable: false })?;
+    ///     map.batch(space, 1)?.link(FileArea {
+    ///         start: 0,
+    ///         end: 0x1000,
+    ///         page: 5,
+    ///         shared_writable: false,
+    ///     })?;
     /// }
     /// let mut seen = Vec::new();
     /// let mut at = map.next_area(5..=5, None);

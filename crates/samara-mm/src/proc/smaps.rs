@@ -88,7 +88,14 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
     /// space.map(&MapRequest::anonymous(0x10000, 0x3000, Prot::READ)).unwrap();
     /// let text = space.smaps(|_area| Usage::default()).to_string();
     /// let lines: Vec<&str> = text.lines().collect();
-    /// assert_eq!(lines[..3], ["00010000-00013000 r--p 00000000 00:00 0 ", "Size:                 12 kB", "KernelPageSize:        4 kB"]);
+    /// assert_eq!(
+    ///     lines[..3],
+    ///     [
+    ///         "00010000-00013000 r--p 00000000 00:00 0 ",
+    ///         "Size:                 12 kB",
+    ///         "KernelPageSize:        4 kB"
+    ///     ]
+    /// );
     /// assert_eq!(lines.last(), Some(&"VmFlags: rd mr mw me "));
     /// ```
     pub fn smaps<F: Fn(&Placed<'_, B>) -> Usage>(&self, usage: F) -> Smaps<'_, Self, F> {

@@ -53,7 +53,10 @@ where
     /// parent.map(&MapRequest::anonymous(0x10000, 0x4000, Prot::RW))?;
     /// let child = parent.fork()?;
     /// child.unmap(0x10000, 0x1000)?;
-    /// assert_eq!((parent.maps().area_at(0x10000).is_some(), child.maps().area_at(0x10000).is_some()), (true, false));
+    /// assert_eq!(
+    ///     (parent.maps().area_at(0x10000).is_some(), child.maps().area_at(0x10000).is_some()),
+    ///     (true, false)
+    /// );
     /// # Ok::<(), samara_mm::Error>(())
     /// ```
     pub fn fork(&self) -> Result<Self, Errno> {

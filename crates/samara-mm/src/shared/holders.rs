@@ -174,14 +174,20 @@ where
     /// [`HoldersError`].
     ///
     /// ```
-    /// use samara_mm::{Access, Config, FileId, Linux, MapRequest, Prot, RemapFlags, SharedAddressSpace, SpaceRange};
+    /// use samara_mm::{
+    ///     Access, Config, FileId, Linux, MapRequest, Prot, RemapFlags, SharedAddressSpace, SpaceRange,
+    /// };
     /// let parent = SharedAddressSpace::<FileId>::new(Config::default())?;
     /// parent.map(&MapRequest::anonymous(0x10000, 0x4000, Prot::RW))?;
     /// parent.faulter().fault(0x12000, Access::Write).expect("it is mapped");
     /// let child = parent.fork()?;
     /// let flags = RemapFlags::MAYMOVE | RemapFlags::FIXED;
     /// child.mremap((0x12000, 0x2000), 0x2000, flags, 0x80000, &mut Linux)?;
-    /// let at = |space: &SharedAddressSpace<FileId>, start| SpaceRange { space: space.number(), start, end: start + 0x1000 };
+    /// let at = |space: &SharedAddressSpace<FileId>, start| SpaceRange {
+    ///     space: space.number(),
+    ///     start,
+    ///     end: start + 0x1000,
+    /// };
     /// assert_eq!(parent.holders(0x12345)?, [at(&parent, 0x12000), at(&child, 0x80000)]);
     /// // What the child maps anew holds pages of its own.
     /// child.unmap(0x10000, 0x2000)?;
@@ -214,7 +220,11 @@ where
     /// let child = parent.fork()?;
     /// child.unmap(0x11000, 0x2000)?;
     /// let answer = parent.holders_in(0x12000, 0x14000)?;
-    /// let holder = |space: &SharedAddressSpace<FileId>, start| SpaceRange { space: space.number(), start, end: 0x14000 };
+    /// let holder = |space: &SharedAddressSpace<FileId>, start| SpaceRange {
+    ///     space: space.number(),
+    ///     start,
+    ///     end: 0x14000,
+    /// };
     /// assert_eq!(answer, [holder(&parent, 0x12000), holder(&child, 0x13000)]);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```

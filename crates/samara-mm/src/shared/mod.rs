@@ -279,11 +279,21 @@ shared_address_space! {
     ///     }
     /// }
     ///
-    /// let libc = Inode(Arc::new(ReverseMap::try_new()?)); let parent =
-    /// SharedAddressSpace::<Inode>::new(Config::default())?; parent.map(&MapRequest::file(0x10000,
-    /// 0x4000, Prot::READ, MapFlags::PRIVATE, libc.clone(), 0))?; let child = parent.fork()?;
-    /// parent.unmap(0x11000, 0x1000)?; let who = libc.0.mapped(1..=1)?; assert_eq!(who, [SpaceRange
-    /// { space: child.number(), start: 0x11000, end: 0x12000 }]); child.exit();
+    /// let libc = Inode(Arc::new(ReverseMap::try_new()?));
+    /// let parent = SharedAddressSpace::<Inode>::new(Config::default())?;
+    /// parent.map(&MapRequest::file(
+    ///     0x10000,
+    ///     0x4000,
+    ///     Prot::READ,
+    ///     MapFlags::PRIVATE,
+    ///     libc.clone(),
+    ///     0,
+    /// ))?;
+    /// let child = parent.fork()?;
+    /// parent.unmap(0x11000, 0x1000)?;
+    /// let who = libc.0.mapped(1..=1)?;
+    /// assert_eq!(who, [SpaceRange { space: child.number(), start: 0x11000, end: 0x12000 }]);
+    /// child.exit();
     /// assert!(!libc.0.is_mapped(1..=1) && libc.0.is_mapped(2..=2));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```

@@ -63,7 +63,8 @@ impl<B: Backing, R: Reclaim, W: Wait> Maps<'_, B, R, W> {
     /// // Later, in another view. What was mapped behind the reader's back is before it.
     /// space.map(&MapRequest::anonymous(0x8000, 0x1000, Prot::READ))?;
     /// let maps = space.maps();
-    /// let rest: Vec<_> = maps.lines(end).map(|line| line.with_usage(Usage::default()).to_string()).collect();
+    /// let rest: Vec<_> =
+    ///     maps.lines(end).map(|line| line.with_usage(Usage::default()).to_string()).collect();
     /// assert_eq!(rest.len(), 1);
     /// assert!(rest[0].starts_with("00020000-00021000 rw-p"));
     /// # Ok::<(), samara_mm::Error>(())

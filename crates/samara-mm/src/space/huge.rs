@@ -31,7 +31,8 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
     /// ```
     /// use samara_mm::{AddressSpace, Config, Errno, FileId, MapFlags, MapRequest, PageSize, Prot};
     /// let mut space = AddressSpace::new(Config::default());
-    /// let memory = FileId { dev: (0, 17), inode: 5, open: 1, name: "/anon_hugepage (deleted)".into() };
+    /// let memory =
+    ///     FileId { dev: (0, 17), inode: 5, open: 1, name: "/anon_hugepage (deleted)".into() };
     /// let request = MapRequest::file(0x4000_0000, 0x1000, Prot::RW, MapFlags::PRIVATE, memory, 0);
     /// assert_eq!(space.map(&request).unwrap_err().errno, Errno::ENOMEM);
     /// space.set_huge_pages([(PageSize::M2, 1)]);

@@ -175,7 +175,8 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
     ///
     /// ```
     /// use samara_mm::{AddressSpace, Config, FileId, MapRequest, Prot, Reason, Touches};
-    /// let mut space = AddressSpace::<FileId>::new(Config { touches: Touches::Unseen, ..Config::default() });
+    /// let mut space =
+    ///     AddressSpace::<FileId>::new(Config { touches: Touches::Unseen, ..Config::default() });
     /// space.map(&MapRequest::anonymous(0x10000, 0x1000, Prot::RW)).unwrap();
     /// space.map(&MapRequest::anonymous(0x11000, 0x1000, Prot::RW)).unwrap();
     /// space.unmap(0x20000, 0x1000).unwrap(); // a later call: what the one before joined is forgotten
@@ -216,7 +217,8 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
     ///
     /// ```
     /// use samara_mm::{AddressSpace, Config, FileId, MapRequest, Prot, Reason, Touches};
-    /// let mut space = AddressSpace::<FileId>::new(Config { touches: Touches::Unseen, ..Config::default() });
+    /// let mut space =
+    ///     AddressSpace::<FileId>::new(Config { touches: Touches::Unseen, ..Config::default() });
     /// space.map(&MapRequest::anonymous(0x10000, 0x1000, Prot::READ)).unwrap();
     /// // Another thread may have made it writable for a while, and written: then it is charged.
     /// space.unlearn(0x10000, 0x11000, false, false).unwrap();

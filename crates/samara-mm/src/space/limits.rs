@@ -38,7 +38,10 @@ impl Limit {
 /// let mut space = AddressSpace::<FileId>::new(Config::default());
 /// space.set_limits(Limits { address_space: Limit::bytes(0x2000), ..Limits::NONE });
 /// assert!(space.map(&MapRequest::anonymous(0x10000, 0x2000, Prot::RW)).is_ok());
-/// assert_eq!(space.map(&MapRequest::anonymous(0x20000, 0x1000, Prot::RW)).unwrap_err().errno, Errno::ENOMEM);
+/// assert_eq!(
+///     space.map(&MapRequest::anonymous(0x20000, 0x1000, Prot::RW)).unwrap_err().errno,
+///     Errno::ENOMEM
+/// );
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {

@@ -50,7 +50,8 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
     /// use samara_mm::{AddressSpace, Config, Errno, FileId, MapRequest, Mdwe, Prot};
     /// let mut space = AddressSpace::<FileId>::new(Config::default());
     /// space.set_mdwe(Mdwe::from_bits(1)?)?;
-    /// let refused = space.map(&MapRequest::anonymous(0x10000, 0x1000, Prot::RW | Prot::EXEC)).unwrap_err();
+    /// let refused =
+    ///     space.map(&MapRequest::anonymous(0x10000, 0x1000, Prot::RW | Prot::EXEC)).unwrap_err();
     /// assert_eq!(refused.errno, Errno::EACCES);
     /// # Ok::<(), Errno>(())
     /// ```

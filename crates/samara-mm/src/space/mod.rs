@@ -315,7 +315,11 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
     /// // A line of smaps: 00400000-00402000 r-xp 00001000 fe:00 42 /bin/true, VmFlags: rd ex mr mw me.
     /// let file = FileId { dev: (0xfe, 0), inode: 42, open: 0, name: "/bin/true".into() };
     /// let bias = Area::<FileId>::bias_of(0x400000, 0x1000, 4096);
-    /// space.import(0x400000, 0x402000, Area::new(Flags::from_letters("rd ex mr mw me"), Object::File(file), bias))?;
+    /// space.import(
+    ///     0x400000,
+    ///     0x402000,
+    ///     Area::new(Flags::from_letters("rd ex mr mw me"), Object::File(file), bias),
+    /// )?;
     /// assert!(space.to_string().starts_with("00400000-00402000 r-xp 00001000 fe:00 42 "));
     /// # Ok::<(), samara_mm::ImportError>(())
     /// ```

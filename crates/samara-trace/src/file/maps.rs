@@ -14,8 +14,14 @@ use crate::event::AreaRecord;
 /// ```
 /// # use samara_trace::{event::AreaRecord, file::MapsLine};
 /// let heap = AreaRecord {
-///     start: 0x55d0c000, end: 0x55d2d000, perms: 0b0011, offset: 0, dev: (0, 0), inode: 0,
-///     name: "[heap]".into(), apart: String::new(),
+///     start: 0x55d0c000,
+///     end: 0x55d2d000,
+///     perms: 0b0011,
+///     offset: 0,
+///     dev: (0, 0),
+///     inode: 0,
+///     name: "[heap]".into(),
+///     apart: String::new(),
 /// };
 /// assert_eq!(
 ///     MapsLine(&heap).to_string(),

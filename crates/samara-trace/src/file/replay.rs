@@ -41,11 +41,21 @@ const PATH: usize = 16 << 10;
 /// ```
 /// # use samara_trace::{event::{AreaRecord, Event, EventKind}, file::Replay};
 /// let area = AreaRecord {
-///     start: 0x1000, end: 0x5000, perms: 3, offset: 0, dev: (0, 0), inode: 0,
-///     name: String::new(), apart: String::new(),
+///     start: 0x1000,
+///     end: 0x5000,
+///     perms: 3,
+///     offset: 0,
+///     dev: (0, 0),
+///     inode: 0,
+///     name: String::new(),
+///     apart: String::new(),
 /// };
 /// let event = Event {
-///     pid: 7, tid: 7, window: Some((0, u64::MAX)), areas: vec![area], text: "/bin/true".into(),
+///     pid: 7,
+///     tid: 7,
+///     window: Some((0, u64::MAX)),
+///     areas: vec![area],
+///     text: "/bin/true".into(),
 ///     ..Event::new(0, EventKind::Exec)
 /// };
 /// let mut replay = Replay::default();

@@ -63,8 +63,14 @@ impl Survey {
     /// use samara_trace::event::AreaRecord;
     /// use samara_trace::survey::{Known, PatternKind, Survey};
     /// let area = |start: u64, end: u64, perms: u8| AreaRecord {
-    ///     start: start << 12, end: end << 12, perms, offset: 0, dev: (0, 0), inode: 0,
-    ///     name: String::new(), apart: "protection".into(),
+    ///     start: start << 12,
+    ///     end: end << 12,
+    ///     perms,
+    ///     offset: 0,
+    ///     dev: (0, 0),
+    ///     inode: 0,
+    ///     name: String::new(),
+    ///     apart: "protection".into(),
     /// };
     /// // Memory with a guard page in its middle.
     /// let survey = Survey::of(&[area(16, 32, 3), area(32, 33, 0), area(33, 40, 3)], Known::All);

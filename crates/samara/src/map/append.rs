@@ -94,7 +94,8 @@ impl<K: Key, V, S: Shape> RangeMap<K, V, S> {
     /// # Examples
     /// ```
     /// # use samara::RangeMap;
-    /// let mut map = RangeMap::<u64, u64>::from_sorted((0..10_000).map(|i| (10 * i..=10 * i + 4, i))).unwrap();
+    /// let mut map =
+    ///     RangeMap::<u64, u64>::from_sorted((0..10_000).map(|i| (10 * i..=10 * i + 4, i))).unwrap();
     /// map.retain(|span, _| span.first % 1000 == 0);
     /// map.shrink_to_fit()?;
     /// assert_eq!(map.len(), 100);

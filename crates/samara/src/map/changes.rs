@@ -51,17 +51,21 @@ impl<K: Key, V, S: Shape> RangeMap<K, V, S> {
     /// # Examples
     /// ```
     /// use samara::{Change, RangeMap, Span};
-    /// let mut map: RangeMap<u64, u32> = RangeMap::from_sorted((0..1000).map(|i| (i * 10..=i * 10 + 9, 7)))?;
+    /// let mut map: RangeMap<u64, u32> =
+    ///     RangeMap::from_sorted((0..1000).map(|i| (i * 10..=i * 10 + 9, 7)))?;
     /// let before = map.snapshot();
     /// map.insert(5..=14, 8)?;
     /// let shown: Vec<_> = map.changes_since(&before).collect();
-    /// assert_eq!(shown, [
-    ///     Change::Removed(Span::new(0, 9), &7),
-    ///     Change::Added(Span::new(0, 4), &7),
-    ///     Change::Removed(Span::new(10, 19), &7),
-    ///     Change::Added(Span::new(5, 14), &8),
-    ///     Change::Added(Span::new(15, 19), &7),
-    /// ]);
+    /// assert_eq!(
+    ///     shown,
+    ///     [
+    ///         Change::Removed(Span::new(0, 9), &7),
+    ///         Change::Added(Span::new(0, 4), &7),
+    ///         Change::Removed(Span::new(10, 19), &7),
+    ///         Change::Added(Span::new(5, 14), &8),
+    ///         Change::Added(Span::new(15, 19), &7),
+    ///     ]
+    /// );
     /// # Ok::<(), Box<dyn core::error::Error>>(())
     /// ```
     pub fn changes_since<'a>(&'a self, earlier: &'a Self) -> Changes<'a, K, V, S>

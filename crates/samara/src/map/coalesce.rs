@@ -24,8 +24,13 @@ impl<K: Key, V, S: Shape> RangeMap<K, V, S> {
     /// # Examples
     /// ```
     /// use samara::{RangeMap, Span};
-    /// let mut map: RangeMap<u64, char> =
-    ///     RangeMap::from_sorted([(0..=9, 'a'), (10..=19, 'a'), (20..=29, 'b'), (30..=39, 'b'), (50..=59, 'b')])?;
+    /// let mut map: RangeMap<u64, char> = RangeMap::from_sorted([
+    ///     (0..=9, 'a'),
+    ///     (10..=19, 'a'),
+    ///     (20..=29, 'b'),
+    ///     (30..=39, 'b'),
+    ///     (50..=59, 'b'),
+    /// ])?;
     /// assert_eq!(map.coalesce(Span::FULL, |left, right| left.1 == right.1), 2);
     /// assert!(map.spans().eq([Span::new(0, 19), Span::new(20, 39), Span::new(50, 59)]));
     /// # Ok::<(), samara::BuildError>(())

@@ -36,7 +36,9 @@ impl<K: Key, V, S: Shape> RangeMap<K, V, S> {
     /// map.insert(0..=9, 'a')?;
     /// map.insert(10..=19, 'b')?;
     /// let mut shown = vec![];
-    /// map.replace(5..=19, 'c', |piece| shown.push((piece.span.first, *piece.value, piece.remains())))?;
+    /// map.replace(5..=19, 'c', |piece| {
+    ///     shown.push((piece.span.first, *piece.value, piece.remains()))
+    /// })?;
     /// assert_eq!(shown, [(5, 'a', Remains::Head), (10, 'b', Remains::Nothing)]);
     /// # Ok::<(), samara::StoreError>(())
     /// ```

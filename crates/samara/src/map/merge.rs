@@ -61,7 +61,12 @@ impl<K: Key, V, S: Shape> RangeMap<K, V, S> {
     /// let mut map = RangeMap::<u64, _>::new();
     /// map.insert(0..=9, 'a')?;
     /// let mut shown = vec![];
-    /// let span = map.replace_merging(5..=14, 'a', |l, r| l.1 == r.1, |piece| shown.push((piece.span, piece.remains())))?;
+    /// let span = map.replace_merging(
+    ///     5..=14,
+    ///     'a',
+    ///     |l, r| l.1 == r.1,
+    ///     |piece| shown.push((piece.span, piece.remains())),
+    /// )?;
     /// assert_eq!(span, Span::new(0, 14));
     /// assert_eq!(shown, [(Span::new(5, 9), Remains::Head)]);
     /// # Ok::<(), samara::StoreError>(())
@@ -129,6 +134,7 @@ impl<K: Key, V, S: Shape> RangeMap<K, V, S> {
     /// assert_eq!(map.merge_at(5, |left, right| left.1 == right.1), Some("a"));
     /// assert_eq!(map.get(0), Some((Span::new(0, 9), &"a")));
     /// assert_eq!(map.merge_at(5, |_, _| true), None); // nothing touches there any more
+    ///
     /// # Ok::<(), samara::StoreError>(())
     /// ```
     pub fn merge_at(&mut self, key: K, joins: impl FnOnce((Span<K>, &V), (Span<K>, &V)) -> bool) -> Option<V> {

@@ -62,7 +62,8 @@ impl<K: Key, V, S: Shape> RangeMap<K, V, S> {
     /// # Examples
     /// ```
     /// use samara::RangeMap;
-    /// let mut map: RangeMap<u64, u64> = RangeMap::from_sorted((0..1000).map(|i| (i * 10..=i * 10 + 9, i))).unwrap();
+    /// let mut map: RangeMap<u64, u64> =
+    ///     RangeMap::from_sorted((0..1000).map(|i| (i * 10..=i * 10 + 9, i))).unwrap();
     /// let before = map.snapshot();
     /// map.reserve_within(500..=599, 2)?;
     /// map.replace(510..=519, 7, |_| ()).unwrap(); // allocates nothing

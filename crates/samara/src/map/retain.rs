@@ -108,7 +108,8 @@ impl<K: Key, V, S: Shape> RangeMap<K, V, S> {
     /// ```
     /// # use samara::RangeMap;
     /// let mut map = RangeMap::<u64, u64>::from_sorted((0..100).map(|i| (10 * i..=10 * i + 4, i)))?;
-    /// let odd: Vec<u64> = map.extract_if(0..=99, |_, value| *value % 2 == 1).map(|(_, value)| value).collect();
+    /// let odd: Vec<u64> =
+    ///     map.extract_if(0..=99, |_, value| *value % 2 == 1).map(|(_, value)| value).collect();
     /// assert_eq!(odd, [1, 3, 5, 7, 9]);
     /// assert_eq!(map.len(), 95);
     /// # Ok::<(), samara::BuildError>(())

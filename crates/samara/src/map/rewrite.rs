@@ -47,7 +47,8 @@ impl<K: Key, V: Clone, S: Shape> RangeMap<K, V, S> {
     /// // Counts how many threads hold each byte of a file.
     /// let mut holders: RangeMap<u64, u32> = RangeMap::from_sorted([(0..=9, 1), (20..=29, 2)])?;
     /// holders.rewrite(5..=24, |_, count| Some(count.map_or(1, |count| count + 1)))?;
-    /// let shown: Vec<_> = holders.iter().map(|(span, count)| (span.first, span.last, *count)).collect();
+    /// let shown: Vec<_> =
+    ///     holders.iter().map(|(span, count)| (span.first, span.last, *count)).collect();
     /// assert_eq!(shown, [(0, 4, 1), (5, 9, 2), (10, 19, 1), (20, 24, 3), (25, 29, 2)]);
     /// # Ok::<(), Box<dyn core::error::Error>>(())
     /// ```

@@ -33,7 +33,8 @@ impl<K: Key, V, S: Shape> RangeMap<K, V, S> {
     /// # Examples
     /// ```
     /// use samara::RangeMap;
-    /// let mut map: RangeMap<u64, _> = RangeMap::from_sorted((0..100_000).map(|i| (10 * i..=10 * i + 9, i)))?;
+    /// let mut map: RangeMap<u64, _> =
+    ///     RangeMap::from_sorted((0..100_000).map(|i| (10 * i..=10 * i + 9, i)))?;
     /// let before = map.try_snapshot()?;
     /// map.clear_range(5..=999_994, |_| ())?;
     /// assert_eq!((map.len(), before.len()), (2, 100_000));
@@ -69,7 +70,8 @@ impl<K: Key, V, S: Shape> RangeMap<K, V, S> {
     /// # Examples
     /// ```
     /// use samara::RangeMap;
-    /// let mut map: RangeMap<u64, _> = RangeMap::from_sorted((0..1000).map(|i| (10 * i..=10 * i + 9, i))).unwrap();
+    /// let mut map: RangeMap<u64, _> =
+    ///     RangeMap::from_sorted((0..1000).map(|i| (10 * i..=10 * i + 9, i))).unwrap();
     /// let before = map.try_snapshot()?;
     /// map.unshare(500..=599)?;
     /// for (_, value) in map.range_mut(500..=599) {

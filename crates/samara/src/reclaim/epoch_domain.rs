@@ -11,7 +11,7 @@
 //! - **EPOCH-4** The epoch never decreases and is never 0. At its highest value it stays; a stamp
 //!   taken then passes only while no guard exists.
 //!
-//! # Why nobody sees what was unlinked before a stamp that has passed
+//! # Why nobody sees what was unlinked before
 //! A reader and a writer, in program order. `e` is the epoch that the reader loaded, `s` the epoch
 //! of the stamp:
 //!

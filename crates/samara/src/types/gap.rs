@@ -79,7 +79,8 @@ impl<K: Key> GapQuery<K> {
     ///
     /// ```
     /// use samara::{GapQuery, RangeMap, Span};
-    /// let map: RangeMap<u64, char> = [(0..=15, 'a'), (32..=99, 'b'), (140..=149, 'c')].into_iter().collect();
+    /// let map: RangeMap<u64, char> =
+    ///     [(0..=15, 'a'), (32..=99, 'b'), (140..=149, 'c')].into_iter().collect();
     /// let query = GapQuery::new(16).aligned(16)?;
     /// assert_eq!(map.find_gap(&query), Some(Span::new(16, 31)));
     /// assert_eq!(map.find_gap(&query.padded()), Some(Span::new(112, 127)), "the gap from 100 to 139");
