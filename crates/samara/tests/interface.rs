@@ -3,8 +3,8 @@
 #![forbid(unsafe_code)]
 
 use samara::{
-    AlignError, AllocError, BoundError, BuildError, Busy, End, EntryError, Error, GapQuery, Key, RangeMap, RangeSet,
-    ReservedError, SharedRangeMap, Span, StoreError,
+    AllocError, BoundError, BuildError, Busy, End, EntryError, Error, GapQuery, Key, RangeMap, RangeSet, ReservedError,
+    SharedRangeMap, Span, StoreError, key_newtype,
 };
 use std::error::Error as _;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -144,7 +144,7 @@ fn sets_of_sorted_ranges() {
     assert_eq!(many, (0..10_000u64).map(|n| 20 * n..20 * n + 10).collect());
 }
 
-/// Every error converts into [`Error`], which shows what the error shows.
+/// Every error of every type of keys converts into [`Error`], which shows what the error shows.
 #[test]
 fn one_error_for_all() {
     fn shows<E: std::error::Error + Copy>(error: E, want: Error)
@@ -155,21 +155,42 @@ fn one_error_for_all() {
         assert_eq!((any, any.to_string()), (want, error.to_string()));
         assert_eq!(any.source().map(|source| source.to_string()), error.source().map(|source| source.to_string()));
     }
-    let span = Span::new(9u64, 3);
-    let align = GapQuery::new(1u64).aligned(3).unwrap_err();
-    shows::<AlignError>(align, Error::Align(align));
+    fn keyed<K: Key>() {
+        let nine = (0..9).fold(K::ZERO, |key, _| key.wrapping_add(K::ONE));
+        let (span, gap) = (Span::new(nine, K::ONE), Span::new(K::ZERO, nine));
+        let (wide, wide_gap) = (Span::new(9u128, 1), Span::new(0, 9));
+        let align = GapQuery::new(9u128).aligned(9).unwrap_err();
+        shows(GapQuery::new(nine).aligned(nine).unwrap_err(), Error::Align(align));
+        shows(BoundError::NoEntry(nine), Error::Bound(BoundError::NoEntry(9)));
+        shows(BoundError::Occupied(nine), Error::Bound(BoundError::Occupied(9)));
+        shows(BoundError::EmptyRange(span), Error::Bound(BoundError::EmptyRange(wide)));
+        let elsewhere = BoundError::Elsewhere { entry: wide, wanted: wide_gap };
+        shows(BoundError::Elsewhere { entry: span, wanted: gap }, Error::Bound(elsewhere));
+        let empty = BuildError::EmptyRange { index: 1, span: wide };
+        shows(BuildError::EmptyRange { index: 1, span }, Error::Build(empty));
+        let after = BuildError::NotAscending { index: 2, span: wide };
+        shows(BuildError::NotAscending { index: 2, span }, Error::Build(after));
+        shows(EntryError::EmptyRange(span), Error::Entry(EntryError::EmptyRange(wide)));
+        shows(EntryError::OutsideGap { span, gap }, Error::Entry(EntryError::OutsideGap { span: wide, gap: wide_gap }));
+        shows(ReservedError::EmptyRange(span), Error::Reserved(ReservedError::EmptyRange(wide)));
+        shows(ReservedError::<K>::UsedUp, Error::Reserved(ReservedError::UsedUp));
+        shows(ReservedError::<K>::Shared, Error::Reserved(ReservedError::Shared));
+        shows(ReservedError::<K>::MeetsMore(7), Error::Reserved(ReservedError::MeetsMore(7)));
+        shows(StoreError::EmptyRange(span), Error::Store(StoreError::EmptyRange(wide)));
+        shows(StoreError::<K>::Alloc, Error::Store(StoreError::Alloc));
+    }
+    key_newtype! { struct Page(u32); }
+    keyed::<u8>();
+    keyed::<u16>();
+    keyed::<Page>();
+    keyed::<u64>();
+    keyed::<usize>();
+    keyed::<u128>();
     shows(AllocError, Error::Alloc(AllocError));
-    shows(BoundError::NoEntry(7), Error::Bound(BoundError::NoEntry(7)));
-    let build = BuildError::EmptyRange { index: 1, span };
-    shows(build, Error::Build(build));
     shows(Busy, Error::Busy(Busy));
-    let outside = EntryError::OutsideGap { span, gap: Span::FULL };
-    shows(outside, Error::Entry(outside));
-    shows(ReservedError::UsedUp, Error::Reserved(ReservedError::UsedUp));
-    shows(StoreError::EmptyRange(span), Error::Store(StoreError::EmptyRange(span)));
 
     // By `?`, from calls that fail differently.
-    fn several(map: &SharedRangeMap<u16, char>, step: u8) -> Result<usize, Error<u16>> {
+    fn several(map: &SharedRangeMap<u16, char>, step: u8) -> Result<usize, Error> {
         let mut own = RangeMap::from_sorted([(if step == 0 { Span::new(9, 3) } else { Span::new(0, 9) }, 'a')])?;
         own.insert(if step == 1 { Span::new(9, 3) } else { Span::new(20, 29) }, 'b')?;
         own.resize(if step == 2 { 15 } else { 25 }, 20..=24)?;

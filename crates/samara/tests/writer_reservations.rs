@@ -111,7 +111,7 @@ fn store<S: Shape>(
         11 => same!(commit.split_at(key), Ok(model.split_at(key).unwrap())),
         12 => {
             let to = Span::new(span.first, span.first + span.last % 16);
-            same!(commit.set_span(key, to), set_span(model, key, to).map_err(Error::Bound));
+            same!(commit.set_span(key, to), set_span(model, key, to).map_err(Error::from));
         }
         _ => {
             let (a, b) = (rng.u64(0..20), rng.u64(0..20));
@@ -131,25 +131,25 @@ fn store<S: Shape>(
             let mut refused = Vec::new();
             match removed {
                 Ok(removed) => assert_eq!(removed, model.remove(key)),
-                Err(error) => refused.push(error),
+                Err(error) => refused.push(Error::from(error)),
             }
             match cleared {
                 Ok(()) => model.clear_range(span, |_| ()).unwrap(),
-                Err(error) => refused.push(error),
+                Err(error) => refused.push(Error::from(error)),
             }
             match moved {
-                Err(Error::Reserved(error)) => refused.push(error),
-                moved => assert_eq!(moved, set_span(model, key + a, to).map_err(Error::Bound)),
+                Err(error @ Error::Reserved(_)) => refused.push(error),
+                moved => assert_eq!(moved, set_span(model, key + a, to).map_err(Error::from)),
             }
             match inserted {
                 Ok(()) => model.insert(new, id).unwrap(),
-                Err(error) => refused.push(error),
+                Err(error) => refused.push(Error::from(error)),
             }
             match split {
                 Ok(split) => assert_eq!(split, model.split_at(key + a + 1).unwrap()),
-                Err(error) => refused.push(error),
+                Err(error) => refused.push(Error::from(error)),
             }
-            assert!(refused.iter().all(|error| *error == ReservedError::UsedUp), "{refused:?}");
+            assert!(refused.iter().all(|error| *error == Error::Reserved(ReservedError::UsedUp)), "{refused:?}");
             assert!(commit.remaining() < left);
             return;
         }

@@ -347,7 +347,7 @@ impl<'m, K: Key, V: Clone, R: Reclaim, S: Shape> WriterReservation<'_, 'm, K, V,
     /// # Errors
     /// [`Error::Bound`] as for [`WriteGuard::set_span`], or [`ReservedError::UsedUp`]; the map is
     /// as before.
-    pub fn set_span(&mut self, key: K, to: impl Into<Span<K>>) -> Result<Span<K>, Error<K>> {
+    pub fn set_span(&mut self, key: K, to: impl Into<Span<K>>) -> Result<Span<K>, Error> {
         let to = to.into();
         self.commit(|writer| writer.alone(|write| write.set_span(key, to)).map_err(Error::from))
     }
@@ -502,7 +502,7 @@ impl<K: Key, V: Clone, S: Shape> WriterUpdate<'_, K, V, S> {
     /// # Errors
     /// [`Error::Bound`] as for [`WriteGuard::set_span`], or [`ReservedError::UsedUp`]; nothing has
     /// changed.
-    pub fn set_span(&mut self, key: K, to: impl Into<Span<K>>) -> Result<Span<K>, Error<K>> {
+    pub fn set_span(&mut self, key: K, to: impl Into<Span<K>>) -> Result<Span<K>, Error> {
         let to = to.into();
         self.commit(|part| part.resize(key, to).map_err(Error::from))
     }

@@ -253,73 +253,215 @@ impl<K: fmt::LowerHex> fmt::Display for BoundError<K> {
 
 impl<K: fmt::LowerHex + fmt::Debug> core::error::Error for BoundError<K> {}
 
-macro_rules! any {
-    ($($(#[$meta:meta])* $name:ident($error:ty);)*) => {
-        /// Any error of this crate. Every other error converts into it, so that a function that
-        /// makes several calls can use `?` on all of them.
-        ///
-        /// Displays what the error in it displays, and has its source.
-        ///
-        /// # Examples
-        /// ```
-        /// use samara::{Error, GapQuery, RangeMap, Span};
-        ///
-        /// /// Places an entry of `len` keys, with room for one key below it.
-        /// fn place(map: &mut RangeMap<u64, char>, len: u64) -> Result<Option<Span>, Error> {
-        ///     let query = GapQuery::new(len).aligned(16)?.within(16..); // AlignError
-        ///     let Some(span) = map.find_gap(&query) else { return Ok(None) };
-        ///     map.reserve(1)?.insert(span, 'a')?; // AllocError, ReservedError
-        ///     map.resize(span.first, span.first - 1..=span.last)?; // BoundError
-        ///     Ok(Some(span))
-        /// }
-        ///
-        /// let mut map = RangeMap::from_sorted([(32..=40, 'b')])?; // BuildError
-        /// assert_eq!(place(&mut map, 9)?, Some(Span::new(16, 24)));
-        /// map.insert(50..=63, 'c')?; // StoreError
-        /// assert_eq!(place(&mut map, 9), Err(Error::Bound(samara::BoundError::Occupied(63))));
-        /// # Ok::<(), Error>(())
-        /// ```
-        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-        #[non_exhaustive]
-        pub enum Error<K = u64> {
-            $($(#[$meta])* #[doc = concat!("[`", stringify!($error), "`].")] $name($error),)*
-        }
-
-        $($(#[$meta])*
-        impl<K> From<$error> for Error<K> {
-            fn from(error: $error) -> Self {
-                Error::$name(error)
-            }
-        })*
-
-        impl<K: fmt::LowerHex> fmt::Display for Error<K> {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                match self {
-                    $($(#[$meta])* Error::$name(error) => error.fmt(f),)*
-                }
-            }
-        }
-
-        impl<K: fmt::LowerHex + fmt::Debug> core::error::Error for Error<K> {
-            fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
-                match self {
-                    $($(#[$meta])* Error::$name(error) => core::error::Error::source(error),)*
-                }
-            }
-        }
-    };
+/// An error of a map with keys of type `K`, and the same for [`Error`], which is about any keys.
+trait Keyed {
+    type Wide;
+    fn widen(self) -> Self::Wide;
 }
 
-any! {
-    Align(AlignError<K>);
-    Alloc(AllocError);
-    Bound(BoundError<K>);
-    Build(BuildError<K>);
+impl<K: Key> Keyed for AlignError<K> {
+    type Wide = AlignError<u128>;
+    fn widen(self) -> AlignError<u128> {
+        AlignError { align: self.align.widen() }
+    }
+}
+
+impl<K: Key> Keyed for StoreError<K> {
+    type Wide = StoreError<u128>;
+    fn widen(self) -> StoreError<u128> {
+        match self {
+            StoreError::EmptyRange(span) => StoreError::EmptyRange(wide(span)),
+            StoreError::Alloc => StoreError::Alloc,
+        }
+    }
+}
+
+impl<K: Key> Keyed for ReservedError<K> {
+    type Wide = ReservedError<u128>;
+    fn widen(self) -> ReservedError<u128> {
+        match self {
+            ReservedError::EmptyRange(span) => ReservedError::EmptyRange(wide(span)),
+            ReservedError::UsedUp => ReservedError::UsedUp,
+            ReservedError::Shared => ReservedError::Shared,
+            #[cfg(feature = "shared")]
+            ReservedError::MeetsMore(most) => ReservedError::MeetsMore(most),
+        }
+    }
+}
+
+impl<K: Key> Keyed for EntryError<K> {
+    type Wide = EntryError<u128>;
+    fn widen(self) -> EntryError<u128> {
+        match self {
+            EntryError::EmptyRange(span) => EntryError::EmptyRange(wide(span)),
+            EntryError::OutsideGap { span, gap } => EntryError::OutsideGap { span: wide(span), gap: wide(gap) },
+            EntryError::Alloc => EntryError::Alloc,
+        }
+    }
+}
+
+impl<K: Key> Keyed for BuildError<K> {
+    type Wide = BuildError<u128>;
+    fn widen(self) -> BuildError<u128> {
+        match self {
+            BuildError::EmptyRange { index, span } => BuildError::EmptyRange { index, span: wide(span) },
+            BuildError::NotAscending { index, span } => BuildError::NotAscending { index, span: wide(span) },
+            BuildError::Alloc => BuildError::Alloc,
+        }
+    }
+}
+
+impl<K: Key> Keyed for BoundError<K> {
+    type Wide = BoundError<u128>;
+    fn widen(self) -> BoundError<u128> {
+        match self {
+            BoundError::NoEntry(key) => BoundError::NoEntry(key.widen()),
+            BoundError::EmptyRange(span) => BoundError::EmptyRange(wide(span)),
+            BoundError::Occupied(key) => BoundError::Occupied(key.widen()),
+            BoundError::Elsewhere { entry, wanted } => {
+                BoundError::Elsewhere { entry: wide(entry), wanted: wide(wanted) }
+            }
+            BoundError::Alloc => BoundError::Alloc,
+        }
+    }
+}
+
+fn wide<K: Key>(span: Span<K>) -> Span<u128> {
+    Span { first: span.first.widen(), last: span.last.widen() }
+}
+
+/// Any error of this crate, of maps with any keys. Every other error converts into it, so that a
+/// function that makes several calls, on several maps, can use `?` on all of them. The keys in it
+/// are `u128`, whatever type the map has.
+///
+/// Displays what the error in it displays, and has its source.
+///
+/// The other errors have the map's type of keys as a parameter: `StoreError` is `StoreError<u64>`,
+/// and a store with `u32` keys returns `StoreError<u32>`.
+///
+/// # Examples
+/// ```
+/// use samara::{Error, GapQuery, RangeMap, Span};
+///
+/// /// Places an entry of `len` keys, with room for one key below it.
+/// fn place(map: &mut RangeMap<u32, char>, len: u32) -> Result<Option<Span<u32>>, Error> {
+///     let query = GapQuery::new(len).aligned(16)?.within(16..); // AlignError
+///     let Some(span) = map.find_gap(&query) else { return Ok(None) };
+///     map.reserve(1)?.insert(span, 'a')?; // AllocError, ReservedError
+///     map.resize(span.first, span.first - 1..=span.last)?; // BoundError
+///     Ok(Some(span))
+/// }
+///
+/// let mut map = RangeMap::from_sorted([(32..=40, 'b')])?; // BuildError
+/// assert_eq!(place(&mut map, 9)?, Some(Span::new(16, 24)));
+/// map.insert(50..=63, 'c')?; // StoreError
+/// assert_eq!(place(&mut map, 9), Err(Error::Bound(samara::BoundError::Occupied(63))));
+/// # Ok::<(), Error>(())
+/// ```
+///
+/// A function for any type of keys returns [`Error`] too, or the error of its own type, or a box:
+/// ```
+/// use samara::{Error, Key, RangeMap, Span, StoreError, key_newtype};
+///
+/// fn fill<K: Key>(map: &mut RangeMap<K, char>) -> Result<(), Error> {
+///     map.reserve(1)?;
+///     Ok(map.insert(Span::FULL, 'a')?)
+/// }
+/// fn fill_typed<K: Key>(map: &mut RangeMap<K, char>) -> Result<(), StoreError<K>> {
+///     map.insert(Span::FULL, 'b')
+/// }
+/// fn fill_boxed<K: Key>(map: &mut RangeMap<K, char>) -> Result<(), Box<dyn core::error::Error>> {
+///     Ok(map.insert(Span::FULL, 'c')?)
+/// }
+///
+/// key_newtype! { struct Frame(u64); }
+/// let (mut small, mut frames) = (RangeMap::<u8, char>::new(), RangeMap::<Frame, char>::new());
+/// fill(&mut small)?;
+/// fill(&mut frames)?;
+/// fill_typed(&mut frames)?;
+/// fill_boxed(&mut frames)?;
+/// assert_eq!((small[9], frames[Frame(9)]), ('a', 'c'));
+/// # Ok::<(), Box<dyn core::error::Error>>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Error {
+    /// [`AlignError`].
+    Align(AlignError<u128>),
+    /// [`AllocError`].
+    Alloc(AllocError),
+    /// [`BoundError`].
+    Bound(BoundError<u128>),
+    /// [`BuildError`].
+    Build(BuildError<u128>),
+    /// [`Busy`].
     #[cfg(feature = "shared")]
-    Busy(Busy);
-    Entry(EntryError<K>);
-    Reserved(ReservedError<K>);
-    Store(StoreError<K>);
+    Busy(Busy),
+    /// [`EntryError`].
+    Entry(EntryError<u128>),
+    /// [`ReservedError`].
+    Reserved(ReservedError<u128>),
+    /// [`StoreError`].
+    Store(StoreError<u128>),
+}
+
+macro_rules! any {
+    ($($name:ident($error:ident);)*) => {$(
+        impl<K: Key> From<$error<K>> for Error {
+            fn from(error: $error<K>) -> Self {
+                Error::$name(error.widen())
+            }
+        }
+    )*};
+}
+any! {
+    Align(AlignError);
+    Bound(BoundError);
+    Build(BuildError);
+    Entry(EntryError);
+    Reserved(ReservedError);
+    Store(StoreError);
+}
+
+impl From<AllocError> for Error {
+    fn from(error: AllocError) -> Self {
+        Error::Alloc(error)
+    }
+}
+
+#[cfg(feature = "shared")]
+impl From<Busy> for Error {
+    fn from(error: Busy) -> Self {
+        Error::Busy(error)
+    }
+}
+
+impl Error {
+    fn inner(&self) -> &(dyn core::error::Error + 'static) {
+        match self {
+            Error::Align(error) => error,
+            Error::Alloc(error) => error,
+            Error::Bound(error) => error,
+            Error::Build(error) => error,
+            #[cfg(feature = "shared")]
+            Error::Busy(error) => error,
+            Error::Entry(error) => error,
+            Error::Reserved(error) => error,
+            Error::Store(error) => error,
+        }
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self.inner(), f)
+    }
+}
+
+impl core::error::Error for Error {
+    fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
+        self.inner().source()
+    }
 }
 
 /// Lets an empty range pass and panics for a reversed one, in a call that returns no `Result`: as

@@ -202,6 +202,12 @@ pub trait Key: sealed::Sealed + Copy + Ord + Debug + LowerHex + Hash + Send + Sy
         Self::from_raw(<Self::Raw as Key>::join(high, low))
     }
 
+    /// The same number.
+    #[doc(hidden)]
+    fn widen(self) -> u128 {
+        self.into_raw().widen()
+    }
+
     /// The key after this one; `None` for [`Key::MAX`].
     #[inline]
     fn succ(self) -> Option<Self> {
@@ -263,6 +269,9 @@ macro_rules! key {
             #[inline]
             fn is_power_of_two(self) -> bool {
                 <$t>::is_power_of_two(self)
+            }
+            fn widen(self) -> u128 {
+                self as u128
             }
         }
     )*};
