@@ -1,11 +1,18 @@
 //! `samara fleet DIR`: puts questions to the traces of many programs and machines, by DuckDB.
 //!
-//! The SQL has no name in it that anybody else chose: DuckDB runs in the directory, and names in
-//! the files are data.
+//! The directory may be somebody else's, so nothing in it is run, and nothing is written there:
+//!
+//! - The SQL has no name in it that anybody else chose. DuckDB runs in the directory, and names in
+//!   the files are data.
+//! - Programs are taken from the absolute directories in PATH. Python is isolated (`-I`), DuckDB
+//!   reads no start file.
+//! - What DuckDB sets aside goes to a new directory for temporary files, not to its own `.tmp`.
 
 use std::ffi::OsStr;
 use std::fmt::Write as _;
 use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Output, Stdio};
 
@@ -18,12 +25,18 @@ use crate::output::{self, BOLD, DIM, clean, clean_json, shown, styled};
 /// What to do where there is no DuckDB.
 const INSTALL: &str = "samara fleet needs DuckDB: `pip install duckdb`, or the program duckdb (https://duckdb.org) in PATH, or --duckdb PATH";
 
-/// Runs a question by Python, whose module has no JSON of its own. The directory is entered after
-/// the module is there: a file in it must not be taken for the module.
+/// Runs a question by Python, whose module has no JSON of its own. `python3 -I` looks for modules
+/// neither in the current directory, which the module would do whenever it imports another one, nor
+/// where the user installs them (`pip install --user`): that is added again.
 const PYTHON: &str = "\
-import duckdb, json, os, sys
+import os, site, sys
+user = site.getusersitepackages()
+if os.path.isabs(user):
+    sys.path.append(user)
+import duckdb, json
 os.chdir(sys.argv[1])
-answer = duckdb.sql(sys.argv[2])
+duckdb.execute(sys.argv[2])
+answer = duckdb.sql(sys.argv[3])
 print(json.dumps([dict(zip(answer.columns, row)) for row in answer.fetchall()], default=str))
 ";
 
@@ -130,29 +143,47 @@ LIMIT 100",
     }
 }
 
-/// A program that answers.
+/// A program that answers, by its path.
 enum Engine {
     Duckdb(PathBuf),
-    Python,
+    Python(PathBuf),
 }
 
 impl Engine {
-    /// Runs a question in the directory. The answer is JSON, or an error of the program.
-    fn ask(&self, dir: &Path, sql: &str) -> io::Result<Output> {
+    /// Runs a question in the directory, after the settings. The answer is JSON, or an error of the
+    /// program.
+    fn ask(&self, dir: &Path, settings: &str, sql: &str) -> io::Result<Output> {
         let mut command = match self {
             Engine::Duckdb(program) => {
                 let mut command = Command::new(program);
-                command.args(["-init", "/dev/null", "-json", "-c", sql]).current_dir(dir);
+                command.args(["-init", "/dev/null", "-json", "-cmd", settings, "-c", sql]).current_dir(dir);
                 command
             }
-            Engine::Python => {
-                let mut command = Command::new("python3");
-                command.args(["-c", PYTHON]).args([dir.as_os_str(), OsStr::new(sql)]);
+            Engine::Python(program) => {
+                let mut command = Command::new(program);
+                command.args(["-I", "-c", PYTHON]).args([dir.as_os_str(), OsStr::new(settings), OsStr::new(sql)]);
                 command
             }
         };
         command.stdin(Stdio::null()).output()
     }
+}
+
+/// The program of this name in PATH. A relative directory there would be one below the current
+/// directory, or below the one that the program runs in.
+fn in_path(name: &OsStr) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_else(|| "/usr/bin:/bin".into());
+    let runs =
+        |file: &PathBuf| file.metadata().is_ok_and(|file| file.is_file() && file.permissions().mode() & 0o111 != 0);
+    std::env::split_paths(&path).filter(|dir| dir.is_absolute()).map(|dir| dir.join(name)).find(runs)
+}
+
+/// DuckDB's settings: where it puts what memory has no room for. Without that it would be `.tmp` in
+/// the directory, where links may wait for it.
+fn settings(spill: Option<&Path>) -> String {
+    // An empty name means that nothing is put aside.
+    let dir = spill.and_then(Path::to_str).unwrap_or_default();
+    format!("SET temp_directory = '{}'", dir.replace('\'', "''"))
 }
 
 type Answers = Vec<(Query, Vec<Value>)>;
@@ -165,15 +196,21 @@ fn answers(args: &FleetOf, asked: &[Query]) -> Result<Answers, String> {
         }
     }
     // A name without directories is looked for in PATH; any other is relative to where samara runs.
-    let given = |path: &PathBuf| match path.components().count() {
-        0 | 1 => Ok(path.clone()),
-        _ => path.canonicalize().map_err(|why| format!("cannot run {}: {why}", shown(path))),
+    let given = |path: &PathBuf| match path.as_os_str().as_bytes().contains(&b'/') {
+        true => path.canonicalize().map_err(|why| format!("cannot run {}: {why}", shown(path))),
+        false => in_path(path.as_os_str())
+            .ok_or_else(|| format!("cannot run {}: it is in no absolute directory of PATH", shown(path))),
     };
+    let found = |name: &str| in_path(OsStr::new(name));
     let engines = match &args.duckdb {
         Some(path) => vec![Engine::Duckdb(given(path)?)],
-        None => vec![Engine::Duckdb("duckdb".into()), Engine::Python],
+        None => found("duckdb").map(Engine::Duckdb).into_iter().chain(found("python3").map(Engine::Python)).collect(),
     };
-    let engine = engines.iter().find(|engine| engine.ask(&args.dir, "SELECT 1").is_ok_and(|got| got.status.success()));
+    // Removed when all questions are answered.
+    let spill = tempfile::Builder::new().prefix("samara-fleet-").tempdir().ok();
+    let settings = settings(spill.as_ref().map(|dir| dir.path()));
+    let ask = |engine: &Engine, sql: &str| engine.ask(&args.dir, &settings, sql);
+    let engine = engines.iter().find(|engine| ask(engine, "SELECT 1").is_ok_and(|got| got.status.success()));
     let Some(engine) = engine else {
         return Err(match &args.duckdb {
             Some(path) => format!("{} does not answer as duckdb does: {INSTALL}", shown(path)),
@@ -181,8 +218,7 @@ fn answers(args: &FleetOf, asked: &[Query]) -> Result<Answers, String> {
         });
     };
     let answer = |query: &Query| {
-        let got =
-            engine.ask(&args.dir, &sql(*query, args.limit)).map_err(|why| format!("DuckDB cannot be run: {why}"))?;
+        let got = ask(engine, &sql(*query, args.limit)).map_err(|why| format!("DuckDB cannot be run: {why}"))?;
         let said = String::from_utf8_lossy(&got.stderr);
         if !got.status.success() {
             return Err(format!("DuckDB failed at {}: {}", name(*query), said.trim()));

@@ -4,6 +4,7 @@
 
 use std::fs;
 use std::io::Read;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use samara_trace::event::{Event, EventKind};
@@ -378,7 +379,6 @@ fn the_manual_names_every_column() {
 /// A fleet's program that is a stand-in: what it gets and what is made of its answer.
 #[test]
 fn answers_of_a_fleet_are_shown_without_harm() {
-    use std::os::unix::fs::PermissionsExt;
     let dir = tempfile::tempdir().unwrap();
     trace(dir.path());
     assert!(run(dir.path(), &["export", "t.samara", "--parquet", "all"]).status.success());
@@ -396,4 +396,63 @@ fn answers_of_a_fleet_are_shown_without_harm() {
     assert_eq!(answers["near_limit"][0]["areas"], 12);
     let docs = include_str!("../../../../docs/cli.md");
     answers.as_object().unwrap().keys().for_each(|key| assert!(docs.contains(&format!("`{key}`")), "{key}"));
+}
+
+/// A fleet's directory may be somebody else's: neither programs nor modules are taken from it, and
+/// nothing is put aside there.
+#[test]
+fn a_fleet_runs_nothing_of_its_directory() {
+    let dir = tempfile::tempdir().unwrap();
+    trace(dir.path());
+    assert!(run(dir.path(), &["export", "t.samara", "--parquet", "all"]).status.success());
+    let all = dir.path().join("all");
+    let ran = dir.path().join("ran");
+    for module in ["duckdb.py", "json.py", "os.py", "site.py", "sitecustomize.py"] {
+        fs::write(all.join(module), format!("open({ran:?}, 'w').write('{module}')\n")).unwrap();
+    }
+    // A stand-in that leaves its name, and answers nothing.
+    let program = |path: &Path, script: &str| {
+        fs::write(path, format!("#!/bin/sh\n{script}\n")).unwrap();
+        fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
+    };
+    for name in ["duckdb", "python3"] {
+        program(&all.join(name), &format!("echo {name} >{}", ran.display()));
+    }
+    let path = std::env::var("PATH").unwrap_or_default();
+    for (cwd, fleet, path) in [
+        (&*all, ".", format!(".::{path}")),
+        (dir.path(), "all", format!(".::{path}")),
+        (dir.path(), "all", format!("all:{path}")),
+    ] {
+        let mut command = samara();
+        command.current_dir(cwd).env("PATH", path).env("PYTHONPATH", ".").env("PYTHONUSERBASE", ".");
+        // With the module or without: what it says depends on the machine.
+        command.args(["fleet", fleet]).output().unwrap();
+        assert!(!ran.exists(), "{cwd:?}, {fleet}: {} of the directory ran", fs::read_to_string(&ran).unwrap());
+    }
+    let output =
+        samara().current_dir(&all).env("PATH", ".").args(["fleet", ".", "--duckdb", "duckdb"]).output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    assert!(stderr(&output).contains("in no absolute directory of PATH") && !ran.exists(), "{}", said(&output));
+
+    // What the program is told.
+    let words = dir.path().join("words");
+    let script = format!("for word; do echo \"$word\"; done >>{}; echo '[]'", words.display());
+    program(&dir.path().join("told"), &script);
+    // A name that would end the string, and one that depends on where the program runs.
+    for temporary in ["it's", "all"] {
+        fs::create_dir_all(dir.path().join(temporary)).unwrap();
+        let asked = ["fleet", "all", "--duckdb", "./told", "--query", "grew"];
+        let output = samara().current_dir(dir.path()).env("TMPDIR", temporary).args(asked).output().unwrap();
+        assert!(output.status.success(), "{}", said(&output));
+        let told = fs::read_to_string(&words).unwrap();
+        let set: Vec<&str> = told.lines().filter(|line| line.contains("temp_directory")).collect();
+        let place = dir.path().canonicalize().unwrap().join(temporary).join("samara-fleet-");
+        let begin = format!("SET temp_directory = '{}", place.display().to_string().replace('\'', "''"));
+        assert!(set.len() == 2 && set.iter().all(|line| line.starts_with(&begin)), "{begin}: {told}");
+        assert!(told.contains("-init\n/dev/null\n"), "{told}");
+        fs::remove_file(&words).unwrap();
+    }
+    let left = |name: &str| fs::read_dir(dir.path().join(name)).unwrap().map(|entry| entry.unwrap().file_name());
+    assert!(!left("all").chain(left("it's")).any(|name| name.to_string_lossy().starts_with("samara-fleet-")));
 }

@@ -6,7 +6,7 @@
 
 use std::cell::OnceCell;
 use std::fs::Metadata;
-use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::rc::Rc;
 
 use nix::fcntl::{FcntlArg, SealFlag, fcntl};
@@ -236,9 +236,11 @@ fn is_swap_file(meta: &Metadata) -> bool {
     files.into_iter().any(|(name, _)| std::fs::metadata(name.replace("\\040", " ")).is_ok_and(same))
 }
 
-/// Whether a memfd is sealed against writing.
+/// Whether a memfd is sealed against writing. What only has the name of one, such as a FIFO on the
+/// tmpfs of a program's own mount namespace, is not, and is not waited for.
 fn write_sealed(path: &str) -> bool {
-    let Ok(file) = std::fs::File::open(path) else { return false };
+    let open = std::fs::File::options().read(true).custom_flags(libc::O_NONBLOCK).open(path);
+    let Ok(file) = open else { return false };
     let seals = fcntl(&file, FcntlArg::F_GET_SEALS).map(SealFlag::from_bits_truncate);
     seals.is_ok_and(|s| s.intersects(SealFlag::F_SEAL_WRITE | SealFlag::F_SEAL_FUTURE_WRITE))
 }
@@ -311,3 +313,7 @@ fn named(meta: &Metadata, places: HugePlaces) -> Inode {
     let dev = (libc::major(meta.dev()), libc::minor(meta.dev()));
     Inode { dev, inode: meta.ino(), name: "".into(), places, huge: None }
 }
+
+#[cfg(test)]
+#[path = "host_tests.rs"]
+mod tests;

@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use framehop::ExplicitModuleSectionInfo;
+use nix::sys::statfs::{self, FsType};
 use object::{Object, ObjectSection, ObjectSegment, ReadCache};
 
 use crate::file::name_bytes;
@@ -128,12 +129,29 @@ pub(super) fn open_mapped(tid: Tid, (start, end): (u64, u64), name: &str) -> Opt
     open_regular(&link).or_else(|| open_regular(&named))
 }
 
-/// Opens a file to read it, if it is a regular one. Nothing else is opened: a FIFO would wait for a
-/// writer, and a device may do whatever it does when it is opened.
+/// File systems whose files are no content on a disk: a read runs code of the kernel, which may
+/// wait or change something (`/proc/kmsg`, `trace_pipe`, registers of a device in `/sys`), or code
+/// of a process.
+const LIVE: &[FsType] = &[
+    statfs::PROC_SUPER_MAGIC,
+    statfs::SYSFS_MAGIC,
+    statfs::DEBUGFS_MAGIC,
+    statfs::TRACEFS_MAGIC,
+    statfs::SECURITYFS_MAGIC,
+    statfs::CGROUP_SUPER_MAGIC,
+    statfs::CGROUP2_SUPER_MAGIC,
+    statfs::BPF_FS_MAGIC,
+    statfs::FUSE_SUPER_MAGIC,
+];
+
+/// Opens a file to read it, if it is a regular one with content. Nothing else is opened, because a
+/// traced program chooses names: a FIFO would wait for a writer, and a device may do whatever it
+/// does when it is opened. Files of [`LIVE`] file systems look regular and are not.
 pub(super) fn open_regular(path: &Path) -> Option<File> {
     let found = File::options().read(true).custom_flags(libc::O_PATH | libc::O_CLOEXEC).open(path).ok()?;
-    let opened = || File::open(format!("/proc/self/fd/{}", found.as_raw_fd())).ok();
-    found.metadata().is_ok_and(|file| file.is_file()).then(opened)?
+    let is_regular = found.metadata().is_ok_and(|file| file.is_file());
+    let is_live = || statfs::fstatfs(&found).map_or(true, |system| LIVE.contains(&system.filesystem_type()));
+    (is_regular && !is_live()).then(|| File::open(format!("/proc/self/fd/{}", found.as_raw_fd())).ok())?
 }
 
 pub(super) fn hex(bytes: &[u8]) -> String {

@@ -4,7 +4,7 @@ use std::process::Command;
 
 use super::{NAME_BYTES, each};
 use crate::file::FUNCTIONS;
-use crate::stacks::module::Module;
+use crate::stacks::module::{Module, open_regular};
 
 const SOURCE: &str = "
 static inline __attribute__((always_inline)) int within(int n) { return n * 7 + n / 3; }
@@ -58,4 +58,25 @@ fn any_file_is_read() {
         }
         fs::write(target, whole).unwrap();
     }
+}
+
+/// A traced program chooses the names of its debug information. What only looks like a file is not
+/// opened: a read of it could wait, take something from somebody else, or do something.
+#[test]
+fn only_files_with_content_are_opened() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("file");
+    fs::write(&file, "x").unwrap();
+    assert!(open_regular(&file).is_some());
+    let link = |name: &str, to: &str| {
+        let link = dir.path().join(name);
+        std::os::unix::fs::symlink(to, &link).unwrap();
+        link
+    };
+    assert!(open_regular(&link("to-file", "file")).is_some());
+    for other in ["/proc/self/maps", "/proc/kmsg", "/proc/self/mem", "/sys/kernel/uevent_seqnum", "/dev/zero", "/tmp"] {
+        assert!(open_regular(Path::new(other)).is_none(), "{other}");
+        assert!(open_regular(&link(&other.replace('/', "-"), other)).is_none(), "a link to {other}");
+    }
+    assert!(Path::new("/proc/self/maps").metadata().unwrap().is_file(), "it looks like a file");
 }

@@ -1,0 +1,18 @@
+use std::sync::mpsc;
+use std::time::Duration;
+
+use nix::sys::stat::Mode;
+
+use super::write_sealed;
+
+/// A FIFO that has the name of a memfd: the recorder does not wait for a writer, who may be the
+/// program that it has stopped.
+#[test]
+fn a_fifo_is_no_sealed_memfd_and_is_not_waited_for() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("memfd:x");
+    nix::unistd::mkfifo(&path, Mode::S_IRUSR | Mode::S_IWUSR).unwrap();
+    let (answer, answered) = mpsc::channel();
+    std::thread::spawn(move || answer.send(write_sealed(path.to_str().unwrap())));
+    assert_eq!(answered.recv_timeout(Duration::from_secs(60)), Ok(false), "it waits");
+}
