@@ -206,16 +206,16 @@ fn all(bytes: &[u8]) {
         drop(tally.summary());
     });
     held("replay and summary", took);
-    for (at, reasons, terminal) in [
-        ((None, None), false, false),
-        ((None, None), true, true),
-        ((Some(3), None), true, false),
-        ((None, Some(2)), false, true),
+    for (at, reasons, raw) in [
+        ((None, None), false, true),
+        ((None, None), true, false),
+        ((Some(3), None), true, true),
+        ((None, Some(2)), false, false),
     ] {
         let mut out = Vec::new();
-        let (said, took) = peak(|| testing::show(bytes, at, reasons, terminal, &mut out));
+        let (said, took) = peak(|| testing::show(bytes, at, reasons, raw, &mut out));
         held("show", took);
-        if terminal {
+        if !raw {
             harmless(&out);
         }
         drop(said);

@@ -289,6 +289,10 @@ pub(crate) struct Show {
     /// why they are apart, and the gaps
     #[arg(long, conflicts_with = "reasons")]
     pub(crate) summary: bool,
+    /// Print names as the kernel does, to the byte: also characters that control a terminal
+    /// [default: octal escapes]
+    #[arg(long, conflicts_with = "summary")]
+    pub(crate) raw: bool,
 }
 
 /// Print every event of a trace

@@ -1,6 +1,28 @@
-//! The command `samara`. The library has all of it.
-#![forbid(unsafe_code)]
+//! The command `samara`. The library has all of it but one question, which must come before `main`.
+#![deny(unsafe_code)]
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use nix::libc;
+
+/// Whether standard output was closed when this program was started.
+static STDOUT_WAS_CLOSED: AtomicBool = AtomicBool::new(false);
+
+/// Runs before `main`. There it is too late to ask: Rust's runtime has opened `/dev/null` in place
+/// of a standard output that was closed, and every write succeeds.
+#[used]
+#[unsafe(link_section = ".init_array")]
+#[allow(unsafe_code)]
+static ASK: extern "C" fn() = ask;
+
+#[allow(unsafe_code)]
+extern "C" fn ask() {
+    // SAFETY: takes two numbers and changes nothing; the C library is ready before its constructors
+    // run.
+    let answer = unsafe { libc::fcntl(libc::STDOUT_FILENO, libc::F_GETFD) };
+    STDOUT_WAS_CLOSED.store(answer == -1, Ordering::Relaxed);
+}
 
 fn main() -> std::process::ExitCode {
-    samara_cli::run()
+    samara_cli::run(STDOUT_WAS_CLOSED.load(Ordering::Relaxed))
 }

@@ -6,10 +6,12 @@ use std::io::{self, IsTerminal, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 use std::time::Duration;
 
 use anstyle::{AnsiColor, Style};
+use nix::errno::Errno;
 use samara_trace::file::{Printable, name_text};
 
 pub(crate) const BOLD: Style = Style::new().bold();
@@ -20,6 +22,23 @@ pub(crate) const CYAN: Style = AnsiColor::Cyan.on_default();
 
 /// How long a FIFO may block before a message says that it waits.
 const PATIENCE: Duration = Duration::from_millis(500);
+
+/// Whether standard output was closed when the program was started. What is written then is lost
+/// without an error, because something else stands in its place.
+static WAS_CLOSED: AtomicBool = AtomicBool::new(false);
+
+/// Says, before anything is printed, whether standard output was closed.
+pub(crate) fn set_closed(was_closed: bool) {
+    WAS_CLOSED.store(was_closed, Ordering::Relaxed);
+}
+
+/// An error if standard output was closed when the program was started.
+pub(crate) fn check_stdout() -> io::Result<()> {
+    match WAS_CLOSED.load(Ordering::Relaxed) {
+        true => Err(Errno::EBADF.into()),
+        false => Ok(()),
+    }
+}
 
 /// A text in a style.
 pub(crate) fn styled(style: Style, text: impl Display) -> String {
@@ -44,6 +63,7 @@ pub(crate) fn styled_stdout(print: impl FnOnce(&mut dyn Write) -> io::Result<()>
 }
 
 fn write_to(out: impl Write, print: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io::Result<()> {
+    check_stdout()?;
     let mut out = io::BufWriter::with_capacity(1 << 16, out);
     match print(&mut out).and_then(|()| out.flush()) {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {

@@ -100,13 +100,13 @@ fn bounded(what: &str, bytes: &[u8]) -> Result<(), String> {
     });
     let mut shown = Ok(());
     let mut most = 0;
-    for (wanted, reasons, terminal) in [
+    for (wanted, reasons, raw) in [
         ((None, None), false, false),
         ((None, None), true, true),
         ((Some(7), None), false, true),
         ((None, Some(1)), true, false),
     ] {
-        let (said, took) = peak(|| testing::show(bytes, wanted, reasons, terminal, &mut Printed::default()));
+        let (said, took) = peak(|| testing::show(bytes, wanted, reasons, raw, &mut Printed::default()));
         most = most.max(took);
         if wanted == (None, None) {
             shown = said;

@@ -20,6 +20,10 @@ use crate::output::{self, DIM, GREEN, RED, clean, styled};
 use crate::{exit, json};
 
 pub(crate) fn run(args: &Check) -> ExitCode {
+    // Before this program starts itself again: then there is something in its place.
+    if let Err(why) = output::check_stdout() {
+        return super::failed(format!("cannot write to standard output: {why}"));
+    }
     let mixes = mixes(args);
     if mixes.contains(&Mix::Free) {
         without_randomisation();

@@ -10,7 +10,7 @@ use crate::cli::ExportOf;
 use crate::exit;
 use crate::export::{self, About, Csv, Firefox, Format, Named, Parquet, Perfetto, Pprof, Target};
 use crate::moment::{self, Moment};
-use crate::output::{error, shown};
+use crate::output::{self, error, shown};
 use crate::output_file::{Output, is_same};
 use crate::why::{self, Sites};
 
@@ -49,6 +49,9 @@ fn check(args: &ExportOf) -> Result<(), ExitCode> {
         }
         if !is_text && Output::is_terminal(path) {
             return usage("this format is no text: give a file, or a pipe".to_owned());
+        }
+        if path == Path::new("-") {
+            output::check_stdout().map_err(|why| super::cannot_write(path, &why))?;
         }
         before.push(path);
     }

@@ -96,6 +96,7 @@ fn json(out: &mut dyn Write, now: &Survey, look: &Look, elapsed: Duration) -> io
 
 /// Prints to standard output. `false`: its reader has gone, so nothing more need be printed.
 fn print(write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io::Result<bool> {
+    output::check_stdout()?;
     let mut out = anstream::AutoStream::auto(io::stdout());
     match write(&mut out).and_then(|()| out.flush()) {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(false),

@@ -36,8 +36,10 @@ use crate::moment::Moment;
 use crate::output::{self, error, short, shown, waiting};
 use crate::{exit, output::clean};
 
-/// Runs the command that the command line asks for.
-pub fn run() -> ExitCode {
+/// Runs the command that the command line asks for. Where standard output was closed when the
+/// program was started, printing is an error.
+pub fn run(stdout_was_closed: bool) -> ExitCode {
+    output::set_closed(stdout_was_closed);
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(wrong) => return usage_error(wrong),

@@ -100,7 +100,8 @@ fn side(trace: &Trace) -> Option<Side<'_>> {
 
 /// Writes the page, whole or not at all.
 fn write(path: &Path, page: &str, quiet: bool) -> Result<(), ExitCode> {
-    let written = Output::create(path).and_then(|mut out| {
+    let ready = if path == Path::new("-") { output::check_stdout() } else { Ok(()) };
+    let written = ready.and_then(|()| Output::create(path)).and_then(|mut out| {
         out.write_all(page.as_bytes())?;
         out.finish()
     });

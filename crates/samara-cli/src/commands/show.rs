@@ -35,8 +35,8 @@ pub(crate) struct Wanted {
     pub(crate) reasons: bool,
     /// Groups of areas instead of lines.
     pub(crate) summary: bool,
-    /// The output is a terminal, which text from a file must not control.
-    pub(crate) terminal: bool,
+    /// The kernel's bytes, also those that control a terminal.
+    pub(crate) raw: bool,
 }
 
 pub(crate) fn run(args: &Show) -> ExitCode {
@@ -44,8 +44,7 @@ pub(crate) fn run(args: &Show) -> ExitCode {
         Ok(opened) => opened,
         Err(code) => return code,
     };
-    let wanted =
-        Wanted { pid: args.pid, at, reasons: args.reasons, summary: args.summary, terminal: output::to_terminal() };
+    let wanted = Wanted { pid: args.pid, at, reasons: args.reasons, summary: args.summary, raw: args.raw };
     let mut stop = None;
     let printed = output::stdout(|out| match show(reader, wanted, out) {
         Err(Stop::Output(error)) => Err(error),
@@ -142,12 +141,10 @@ pub(crate) fn show<R: Read>(mut reader: TraceReader<R>, wanted: Wanted, out: &mu
 }
 
 fn print(out: &mut dyn Write, space: &Space, gate: &str, wanted: Wanted) -> io::Result<()> {
-    // A line of the maps file: exact bytes, except on a terminal.
     let maps_line = |out: &mut dyn Write, line: &[u8]| {
-        if wanted.terminal {
-            write!(out, "{}", Printable(&name_text(line)))?;
-        } else {
-            out.write_all(line)?;
+        match wanted.raw {
+            true => out.write_all(line)?,
+            false => write!(out, "{}", Printable(&name_text(line)))?,
         }
         out.write_all(b"\n")
     };

@@ -28,11 +28,11 @@ pub fn show(
     input: impl Read,
     (pid, event): (Option<u32>, Option<u64>),
     reasons: bool,
-    terminal: bool,
+    raw: bool,
     out: &mut dyn Write,
 ) -> Result<(), String> {
     let reader = TraceReader::new(input).map_err(|error| error.to_string())?;
-    let wanted = Wanted { pid, at: event.map(Moment::Event), reasons, summary: false, terminal };
+    let wanted = Wanted { pid, at: event.map(Moment::Event), reasons, summary: false, raw };
     show::show(reader, wanted, out).map_err(|stop| match stop {
         Stop::Nothing(why) => why,
         Stop::Unreadable(why, error) => format!("{}{error}", why.unwrap_or_default()),

@@ -1,5 +1,5 @@
-//! Names that were chosen to do harm: a file gets them to the byte, a reader of JSON unchanged, and
-//! a terminal never.
+//! Names that were chosen to do harm: a reader of JSON gets them unchanged, who asks for the
+//! kernel's bytes to the byte, and everybody else escaped, on terminals and in pipes.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
@@ -94,11 +94,11 @@ fn random_names_do_no_harm() {
                 assert_eq!(*name_bytes(area["name"].as_str().unwrap()), *file);
             }
         }
-        let shown = printed(&|out| testing::show(&*bytes, (None, None), true, true, out));
+        let shown = printed(&|out| testing::show(&*bytes, (None, None), true, false, out));
         assert!(harmless(&shown), "round {round}");
-        // To a file: the bytes that the kernel shows, of which only newlines are escaped, and a
-        // line an area.
-        let shown = printed(&|out| testing::show(&*bytes, (Some(100), None), false, false, out));
+        // Raw: the bytes that the kernel shows, of which only newlines are escaped, and a line an
+        // area.
+        let shown = printed(&|out| testing::show(&*bytes, (Some(100), None), false, true, out));
         let expected = String::from_utf8_lossy(&file).replace('\n', "\\012").len();
         let lines: Vec<_> = shown.split(|byte| *byte == b'\n').collect();
         let replaced: Vec<u8> = file.split(|b| *b == b'\n').collect::<Vec<_>>().join(&b"\\012"[..]);
@@ -157,11 +157,13 @@ fn a_hostile_program_is_shown_to_the_byte() {
             assert!(events.status.success() && harmless(&events.stdout), "{name:?}");
             let count = stdout(&events).lines().count();
             let moments = (0..count).rev().map(|at| at.to_string());
-            let found = moments
-                .clone()
-                .any(|at| show(&["show".as_ref(), &path, "--at".as_ref(), at.as_ref()]).stdout == output.stdout);
+            let found = moments.clone().any(|at| {
+                show(&["show".as_ref(), &path, "--raw".as_ref(), "--at".as_ref(), at.as_ref()]).stdout == output.stdout
+            });
             let maps = String::from_utf8_lossy(&output.stdout).into_owned();
             assert!(found, "{command} {name:?}: no moment shows\n{maps:?}");
+            let shown = show(&["show".as_ref(), &path]);
+            assert!(shown.status.success() && harmless(&shown.stdout), "{name:?}");
             // Messages about a file of this name.
             for args in [
                 &["show".as_ref(), path.as_os_str(), "--pid".as_ref(), "1".as_ref()][..],
@@ -175,6 +177,78 @@ fn a_hostile_program_is_shown_to_the_byte() {
                 );
             }
         }
+    }
+}
+
+/// What every command prints of a trace, in a pipe, of names that were chosen to do harm: of files,
+/// programs, functions and places in the source.
+#[test]
+fn no_output_does_harm_in_a_pipe() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut rng = Rng::with_seed(seed());
+    let mut name =
+        || b"/\x1b]0;x\x07\xe2\x80\xae\xff\n\r".iter().copied().chain(hostile(&mut rng)).collect::<Vec<u8>>();
+    let (file, text, function) =
+        (name_text(&name()), name_text(&name()), name_text(&name()).replace(['\n', '\t'], " "));
+    let define = |kind, args: [u64; 3], text: String| Event {
+        kind,
+        args: [args[0], args[1], args[2], 0, 0, 0],
+        text,
+        ..Event::new(0, kind)
+    };
+    let mut events: Vec<Event> = crate::samples::events();
+    for event in &mut events {
+        event.areas.iter_mut().for_each(|area| area.name = file.clone());
+        event.text = text.clone();
+        event.stack = event.nr.map(|_| 0);
+    }
+    events.insert(1, define(EventKind::Module, [0, 0, 0], format!("- {function}")));
+    events.insert(2, define(EventKind::Stack, [0, 0, 0], "0+10 0+20".to_owned()));
+    events.push(define(EventKind::Symbol, [0, 0x10, 0], format!("{function}\t{function}:4\nmain")));
+    (0..).zip(&mut events).for_each(|(seq, event)| event.seq = seq);
+    let header = Header { gate: file.clone(), ..Header::now(OsStr::from_bytes(&name_bytes(&text)), &[]) };
+    let mut bytes = Vec::new();
+    let mut writer = TraceWriter::new(&mut bytes, &header).unwrap();
+    writer.write(&events).unwrap();
+    writer.finish().unwrap();
+    std::fs::write(dir.path().join("t.samara"), &bytes).unwrap();
+    // A maps file as another machine may send it.
+    let maps = run(dir.path(), &["show", "t.samara", "--raw"]);
+    assert!(maps.status.success() && !harmless(&maps.stdout), "{:?}", maps.stderr);
+    std::fs::write(dir.path().join("maps"), maps.stdout).unwrap();
+    for args in [
+        &["show", "t.samara"][..],
+        &["show", "t.samara", "--reasons"],
+        &["show", "t.samara", "--summary"],
+        &["events", "t.samara"],
+        &["events", "t.samara", "--callers", "--clock"],
+        &["events", "t.samara", "--stacks"],
+        &["events", "t.samara", "--folded"],
+        &["events", "t.samara", "--stacks", "--json"],
+        &["summary", "t.samara"],
+        &["summary", "t.samara", "--json"],
+        &["summary", "t.samara", "--fail-if", "events > 1"],
+        &["who", "t.samara", "600000"],
+        &["who", "t.samara", "600000", "--json"],
+        &["why", "t.samara"],
+        &["why", "t.samara", "--json"],
+        &["why", "t.samara", "--folded"],
+        &["diff", "t.samara", "--from", "2", "--to", "6"],
+        &["diff", "t.samara", "t.samara", "--json"],
+        &["report", "t.samara", "--json"],
+        &["report", "t.samara", "-o", "-"],
+        &["replay", "t.samara"],
+        &["replay", "t.samara", "--json"],
+        &["export", "t.samara", "--csv"],
+        &["export", "t.samara", "--folded"],
+        &["export", "t.samara", "--firefox", "-"],
+        &["inspect", "maps"],
+        &["inspect", "maps", "--json"],
+        &["show", "t.samara", "--pid", "7"],
+    ] {
+        let output = run(dir.path(), args);
+        let printed = [&output.stdout[..], &output.stderr].concat();
+        assert!(!printed.is_empty() && harmless(&printed), "{args:?}: {:?}", String::from_utf8_lossy(&printed));
     }
 }
 

@@ -81,36 +81,48 @@ fn an_older_file_is_replaced_like_for_like() {
     assert_eq!(run(dir.path(), &["events", "t.samara"]).status.code(), Some(0));
 }
 
+/// Commands that print, each in every form of its output.
+const PRINT: [&[&str]; 33] = [
+    &["help"],
+    &["--help"],
+    &["-h"],
+    &["--version"],
+    &["help", "trace"],
+    &["show", "--help"],
+    &["completions", "bash"],
+    &["show", "t.samara"],
+    &["show", "t.samara", "--reasons"],
+    &["events", "t.samara"],
+    &["events", "t.samara", "--json"],
+    &["summary", "t.samara"],
+    &["summary", "t.samara", "--json"],
+    &["who", "t.samara", "600000"],
+    &["who", "t.samara", "600000", "--json"],
+    &["why", "t.samara"],
+    &["why", "t.samara", "--json"],
+    &["why", "t.samara", "--folded"],
+    &["diff", "t.samara", "t.samara"],
+    &["report", "t.samara", "--json"],
+    &["report", "t.samara", "-o", "-"],
+    &["replay", "t.samara"],
+    &["replay", "t.samara", "--json"],
+    &["export", "t.samara", "--csv"],
+    &["export", "t.samara", "--folded"],
+    &["export", "t.samara", "--firefox", "-"],
+    &["export", "t.samara", "--perfetto", "-"],
+    &["export", "t.samara", "--pprof", "-"],
+    &["fleet", "all", "--sql"],
+    &["inspect", "/proc/self/maps"],
+    &["inspect", "/proc/self/maps", "--json"],
+    &["check", "--ops", "1"],
+    &["check", "--ops", "1", "--json"],
+];
+
 #[test]
 fn a_full_output_is_an_error_of_every_command() {
     let dir = tempfile::tempdir().unwrap();
     crate::samples::trace(dir.path());
-    for args in [
-        &["help"][..],
-        &["--help"],
-        &["-h"],
-        &["--version"],
-        &["help", "trace"],
-        &["show", "--help"],
-        &["completions", "bash"],
-        &["show", "t.samara"],
-        &["show", "t.samara", "--reasons"],
-        &["events", "t.samara"],
-        &["events", "t.samara", "--json"],
-        &["summary", "t.samara"],
-        &["summary", "t.samara", "--json"],
-        &["who", "t.samara", "600000"],
-        &["export", "t.samara", "--csv"],
-        &["export", "t.samara", "--folded"],
-        &["export", "t.samara", "--firefox", "-"],
-        &["export", "t.samara", "--perfetto", "-"],
-        &["export", "t.samara", "--pprof", "-"],
-        &["fleet", "all", "--sql"],
-        &["inspect", "/proc/self/maps"],
-        &["inspect", "/proc/self/maps", "--json"],
-        &["check", "--ops", "1"],
-        &["check", "--ops", "1", "--json"],
-    ] {
+    for args in PRINT {
         let full = File::create("/dev/full").unwrap();
         let output = samara().current_dir(dir.path()).args(args).stdout(full).output().unwrap();
         assert_eq!(output.status.code(), Some(1), "{args:?}: {}", said(&output));
@@ -125,6 +137,34 @@ fn a_full_output_is_an_error_of_every_command() {
             closed.wait().unwrap();
         }
     }
+}
+
+/// Standard output that is closed when samara starts (`>&-`): nothing can be printed, which is an
+/// error too, and not what Rust puts in its place. A recording prints nothing there.
+#[test]
+fn a_closed_output_is_an_error_of_every_command() {
+    let dir = tempfile::tempdir().unwrap();
+    crate::samples::trace(dir.path());
+    let closed = |args: &[&str]| {
+        let samara = env!("CARGO_BIN_EXE_samara");
+        let close = "exec \"$0\" \"$@\" >&-";
+        Command::new("sh").current_dir(dir.path()).args(["-c", close, samara]).args(args).output().unwrap()
+    };
+    for args in PRINT {
+        let output = closed(args);
+        assert_eq!(output.status.code(), Some(1), "{args:?}: {}", said(&output));
+        assert!(stderr(&output).contains("Bad file descriptor"), "{args:?}: {}", said(&output));
+    }
+    for args in [&["export", "t.samara", "--csv", "t.csv"][..], &["report", "t.samara", "-o", "t.html"]] {
+        let output = closed(args);
+        assert_eq!(output.status.code(), Some(0), "{args:?}: {}", said(&output));
+    }
+    let output = closed(&["trace", "-q", "-o", "new.samara", "--", "true"]);
+    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    // What is open and leads nowhere takes everything.
+    let nowhere = File::options().read(true).write(true).open("/dev/null").unwrap();
+    let output = samara().current_dir(dir.path()).args(["events", "t.samara"]).stdout(nowhere).output().unwrap();
+    assert_eq!(said(&output), "exit code: Some(0)\n--- stdout\n--- stderr\n");
 }
 
 /// A FIFO whose other end nobody has opened: samara says what it waits for, and continues when

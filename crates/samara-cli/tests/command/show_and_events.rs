@@ -120,13 +120,50 @@ fn show_at_moments() {
     insta::assert_snapshot!(all);
 }
 
-/// A name with control characters goes to a file as the kernel shows it, to a terminal never.
+/// A name with control characters is escaped, in a pipe too, unless the kernel's bytes are asked
+/// for.
 #[test]
-fn maps_are_shown_to_the_byte() {
+fn maps_are_shown_to_the_byte_if_asked_for() {
     let dir = tempfile::tempdir().unwrap();
     trace(dir.path());
     let output = run(dir.path(), &["show", "t.samara", "--pid", "101"]);
+    assert!(stdout(&output).contains("/tmp/a\\012b\\033[31m\n"), "{}", said(&output));
+    let output = run(dir.path(), &["show", "t.samara", "--pid", "101", "--raw"]);
     assert!(stdout(&output).contains("/tmp/a\\012b\x1b[31m\n"), "{}", said(&output));
+}
+
+/// A recorder that is killed before it has written its header leaves an empty file, or a part of a
+/// header: every command that reads a trace says that it ends early.
+#[test]
+fn a_trace_without_its_header_ends_early() {
+    let dir = tempfile::tempdir().unwrap();
+    let (path, bytes) = trace(dir.path());
+    std::fs::copy(&path, dir.path().join("whole.samara")).unwrap();
+    let header = (8..bytes.len()).find(|at| bytes[*at..*at + 4] == [0xff; 4]).unwrap();
+    for cut in [0, 3, 8, header - 1] {
+        std::fs::write(&path, &bytes[..cut]).unwrap();
+        for args in [
+            &["show", "t.samara"][..],
+            &["show", "t.samara", "--at", "peak"],
+            &["events", "t.samara"],
+            &["events", "t.samara", "--stacks"],
+            &["summary", "t.samara"],
+            &["who", "t.samara", "600000"],
+            &["why", "t.samara"],
+            &["diff", "whole.samara", "t.samara"],
+            &["diff", "t.samara", "--from", "1"],
+            &["report", "t.samara"],
+            &["report", "t.samara", "whole.samara", "--json"],
+            &["export", "t.samara", "--csv"],
+            &["export", "t.samara", "--folded"],
+            &["replay", "t.samara"],
+        ] {
+            let output = run(dir.path(), args);
+            assert_eq!((output.status.code(), &*stdout(&output)), (Some(3), ""), "{args:?}: {}", said(&output));
+            assert!(stderr(&output).contains("ends early, at byte 0 after 0 events"), "{args:?}: {}", said(&output));
+        }
+    }
+    assert!(!dir.path().join("report.html").exists());
 }
 
 #[test]
@@ -216,10 +253,9 @@ fn memory_is_bounded() {
 #[test]
 fn files_that_are_no_traces() {
     let dir = tempfile::tempdir().unwrap();
-    std::fs::write(dir.path().join("empty"), "").unwrap();
     std::fs::write(dir.path().join("text"), "The quick brown fox jumps over the lazy dog.\n").unwrap();
     let mut all = String::new();
-    for file in ["empty", "text", "missing", "."] {
+    for file in ["text", "missing", "."] {
         let output = run(dir.path(), &["show", file]);
         assert_eq!((output.status.code(), output.stdout.len()), (Some(1), 0), "{file}");
         all.push_str(&said(&output));

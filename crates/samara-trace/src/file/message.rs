@@ -43,7 +43,7 @@ impl<R: Read> Messages<R> {
         let [a, b, c, d, length @ ..] = head;
         if [a, b, c, d] != frame::END[..4] {
             if self.start == 0 {
-                return Err(Fault::NotATrace("it does not begin like an Arrow stream".into()));
+                return Err(not_arrow());
             }
             return Err(Fault::Damaged("no message starts here".into()));
         }
@@ -86,8 +86,11 @@ impl<R: Read> Messages<R> {
         let mut got = 0;
         while got < head.len() {
             match self.input.read(&mut head[got..]) {
-                Ok(0) if self.offset == 0 && got == 0 => return Err(Fault::NotATrace("the file is empty".into())),
-                Ok(0) => return Err(Fault::EndsEarly),
+                // Of a recorder that was killed: perhaps it had written nothing yet.
+                Ok(0) if self.offset > 0 || frame::END[..4].starts_with(&head[..got.min(4)]) => {
+                    return Err(Fault::EndsEarly);
+                }
+                Ok(0) => return Err(not_arrow()),
                 Ok(n) => got += n,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) => return Err(Fault::Io(error)),
@@ -119,6 +122,10 @@ impl<R: Read> Messages<R> {
             self.body = Vec::new();
         }
     }
+}
+
+fn not_arrow() -> Fault {
+    Fault::NotATrace("it does not begin like an Arrow stream".into())
 }
 
 /// Bytes to allocate before any byte has come.

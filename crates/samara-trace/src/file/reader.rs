@@ -50,8 +50,9 @@ impl<R: Read> TraceReader<R> {
     /// Opens a file and reads its header.
     ///
     /// # Errors
-    /// The file is not a trace file, has another version of the format, or its header is damaged or
-    /// cut off.
+    /// The file is not a trace file, has another version of the format, or its header is damaged.
+    /// A file that ends within its header, an empty one too, gives [`Fault::EndsEarly`]: its
+    /// recorder was killed before it had written the header.
     pub fn new(input: R) -> Result<Self, FileError> {
         let mut messages = Messages::new(input);
         let (header, columns) =
@@ -117,7 +118,6 @@ fn read_header<R: Read>(messages: &mut Messages<R>) -> Result<(Header, usize), F
     match messages.next() {
         Ok(Next::Message) => {}
         Ok(Next::EndMarker) => return Err(not("it has no header")),
-        Err(Fault::EndsEarly) => return Err(not("it ends within its header")),
         Err(other) => return Err(other),
     }
     let message = messages.message()?;
