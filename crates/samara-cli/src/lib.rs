@@ -28,3 +28,8 @@ pub use commands::{run, testing};
 #[doc = include_str!("../README.md")]
 #[cfg(doctest)]
 struct Readme;
+
+/// The examples of the project's README, of all libraries.
+#[doc = include_str!("../../../README.md")]
+#[cfg(doctest)]
+struct ProjectReadme;

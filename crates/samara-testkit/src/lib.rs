@@ -52,11 +52,6 @@ pub use tracked::{Ledger, Tracked};
 pub use universe::Universe;
 pub use value::Value;
 
-/// The examples of the project's README, which lies outside the published crates.
-#[doc = include_str!("../../../README.md")]
-#[cfg(doctest)]
-struct Readme;
-
 /// A map is invariant in its values: it holds the function that copies them for snapshots, an
 /// `fn(&V) -> V`, and a function for `'static` values may rely on that lifetime. Lists hold no such
 /// function, and maps whose values keep their lifetime compile:
