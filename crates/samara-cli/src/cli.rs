@@ -9,6 +9,7 @@ use clap::{Args, Parser, Subcommand};
 use bytesize::ByteSize;
 use samara_oracle::{Mix, NoSuchMix};
 use samara_trace::again::Rule;
+use samara_trace::output::Access;
 use samara_trace::{Fault, Follow, Policy, Signal};
 
 mod explain;
@@ -169,16 +170,34 @@ fn follow(text: &str) -> Result<Follow, String> {
     }
 }
 
+/// Who may read what is written
+#[derive(Args, Clone, Copy, Debug)]
+pub(crate) struct Readers {
+    /// Let other users read the files that are made, as far as the umask lets them [default: only
+    /// you may]
+    #[arg(long)]
+    readable: bool,
+}
+
+impl Readers {
+    pub(crate) fn access(self) -> Access {
+        if self.readable { Access::Umask } else { Access::Owner }
+    }
+}
+
 /// The outputs of samara
 #[derive(Args, Debug)]
 pub(crate) struct Outputs {
     /// Write the trace to FILE [default: trace writes PROGRAM-PID.samara in the current directory,
-    /// where PID is samara's own, or that of --pid; run writes no trace]
+    /// where PID is samara's own, or that of --pid, or PROGRAM-PID-2.samara if that is taken; run
+    /// writes no trace]
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
     /// Write the figures of the summary to FILE, as JSON
     #[arg(long, value_name = "FILE")]
     pub(crate) summary_json: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) readers: Readers,
     /// Print no summary. Errors, and differences that run finds, are still printed
     #[arg(short, long)]
     pub(crate) quiet: bool,

@@ -19,7 +19,6 @@ mod output_file;
 mod report;
 mod summary;
 mod survey;
-mod target;
 mod top;
 mod why;
 

@@ -33,6 +33,7 @@ pub mod again;
 pub mod event;
 pub mod file;
 pub mod inspect;
+pub mod output;
 pub mod survey;
 pub mod why;
 

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::{process, whole};
+use super::{Readers, process, whole};
 use crate::moment::Moment;
 
 /// Say why a process has as many areas as it has, and which calls made them
@@ -123,9 +123,12 @@ pub(crate) struct ReportOf {
     pub(crate) file: PathBuf,
     /// A second trace file, to compare
     pub(crate) second: Option<PathBuf>,
-    /// Where to write the page; - for standard output
-    #[arg(short, long, value_name = "FILE", default_value = "report.html")]
-    pub(crate) output: PathBuf,
+    /// Where to write the page; - for standard output [default: report.html, or report-2.html if
+    /// that is a link or another user's]
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) readers: Readers,
     /// Print what the page shows as one JSON object instead
     #[arg(long, conflicts_with = "output")]
     pub(crate) json: bool,
@@ -176,6 +179,8 @@ pub(crate) struct Top {
     /// files]
     #[arg(long, value_name = "FILE", conflicts_with = "trace")]
     pub(crate) output_of_program: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) readers: Readers,
     /// The program and its arguments, after --
     #[arg(last = true, value_name = "PROGRAM")]
     pub(crate) words: Vec<OsString>,

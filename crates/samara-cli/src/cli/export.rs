@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use clap::{ArgGroup, Args};
 
-use super::Weight;
+use super::{Readers, Weight};
 use crate::moment::Moment;
 
 /// Write a trace in the formats of other tools
@@ -65,6 +65,8 @@ pub(crate) struct ExportOf {
     /// Only this process
     #[arg(long, value_name = "PID", conflicts_with = "parquet")]
     pub(crate) pid: Option<u32>,
+    #[command(flatten)]
+    pub(crate) readers: Readers,
 }
 
 /// Ask the traces of many programs and machines: who grew, what is new, who is near the limit

@@ -65,7 +65,7 @@ fn check(args: &ExportOf) -> Result<(), ExitCode> {
 
 /// Writes the lines of `samara why --folded`. Returns why the trace cannot be read further.
 fn fold(args: &ExportOf, path: &Path) -> Result<Option<FileError>, ExitCode> {
-    let mut out = Output::create(path).map_err(|why| super::cannot_write(path, &why))?;
+    let mut out = Output::create(path, args.readers.access()).map_err(|why| super::cannot_write(path, &why))?;
     let looked = super::why::look(&args.file, args.at, args.pid)?;
     let Some((_, found)) = super::why::found(&looked.summary) else { return Err(exit::FAILED.into()) };
     let lines = why::folded(found, Sites::of(&looked.summary), args.by);
@@ -87,8 +87,9 @@ fn stream(args: &ExportOf) -> Result<Option<FileError>, ExitCode> {
     let began_ns = moment::began(&header).unwrap_or(0);
     let about = |resident| About { header: &header, began_ns, resident };
     // A wrong name is told before the trace is read.
+    let access = args.readers.access();
     let open = |path: &'_ Option<PathBuf>| match path {
-        Some(path) => Output::create(path).map(Some).map_err(|why| super::cannot_write(path, &why)),
+        Some(path) => Output::create(path, access).map(Some).map_err(|why| super::cannot_write(path, &why)),
         None => Ok(None),
     };
     let (csv, pprof) = (open(&args.csv)?, open(&args.pprof)?);
@@ -96,7 +97,7 @@ fn stream(args: &ExportOf) -> Result<Option<FileError>, ExitCode> {
     let mut targets: Vec<Target<'_>> = Vec::new();
     if let Some(dir) = &args.parquet {
         let host = args.host.clone().unwrap_or_else(hostname);
-        targets.push(target(dir, Parquet::new(dir, &host, about(false)))?);
+        targets.push(target(dir, Parquet::new(dir, access, &host, about(false)))?);
     }
     let Named { stacks, resident } = export::named(super::open(&args.file)?).map_err(|why| {
         error(format!("{}: {why}", shown(&args.file)));

@@ -1,94 +1,173 @@
 //! The output files of a recording. They are opened before the program runs, so that a wrong name
 //! costs nothing.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fmt::Display;
 use std::fs::{File, Metadata};
-use std::io::IsTerminal;
+use std::io::{self, IsTerminal, Write};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use samara_trace::file::{FileSink, Header};
+use samara_trace::output::{Access, OutputFile, OutputName};
 
 use crate::exit;
 use crate::output::{clean_json, error, shown, waiting};
-use crate::target::Target;
+use crate::output_file::Output;
 
 /// What becomes of a program that is not run.
 pub(crate) const NOT_RUN: &str = "the program was not run";
 
-/// Opens the trace and the summary, if they are asked for. `left`: what becomes of the program
-/// otherwise. If one cannot be opened, prints why and
-/// leaves everything as it was.
-pub(crate) fn open(
-    trace: Option<&Path>,
-    summary: Option<&Path>,
-    program: &[OsString],
-    left: &str,
-) -> Result<(Option<FileSink>, Option<Target>), ExitCode> {
+/// The files that are asked for.
+pub(crate) struct Asked<'a> {
+    pub(crate) trace: Option<Name<'a>>,
+    pub(crate) summary: Option<&'a Path>,
+    /// Whether a page of the trace is written, beside it.
+    pub(crate) page: bool,
+    pub(crate) access: Access,
+}
+
+/// The name of a trace.
+pub(crate) enum Name<'a> {
+    /// That of a user, who may mean a link or an older file.
+    Given(&'a Path),
+    /// One that nothing has yet, or else one with a number.
+    Chosen(PathBuf),
+}
+
+/// The files, open.
+#[derive(Default)]
+pub(crate) struct Files {
+    pub(crate) trace: Option<FileSink>,
+    pub(crate) summary: Option<(PathBuf, Output)>,
+    pub(crate) page: Option<(PathBuf, OutputName)>,
+}
+
+impl Files {
+    /// Leaves everything as it was.
+    pub(crate) fn discard(self) {
+        self.trace.into_iter().for_each(FileSink::discard);
+        drop((self.summary, self.page));
+    }
+}
+
+/// Opens the files. `left`: what becomes of the program otherwise. If one cannot be opened, prints
+/// why and leaves everything as it was.
+pub(crate) fn open(asked: Asked<'_>, program: &[OsString], left: &str) -> Result<Files, ExitCode> {
     // clap requires at least one word.
     let Some((name, rest)) = program.split_first() else { return Err(exit::USAGE.into()) };
-    if [trace, summary].contains(&Some(Path::new("-"))) {
+    let given = match &asked.trace {
+        Some(Name::Given(path)) => Some(*path),
+        _ => None,
+    };
+    if [given, asked.summary].contains(&Some(Path::new("-"))) {
         error("standard output belongs to the program: give a file name instead of - (./- for a file with that name)");
-        return Err(exit::USAGE.into());
-    }
-    if let Some(path) = trace.filter(|path| is_output(path)) {
-        let name = shown(path);
-        error(format!(
-            "{name} is the program's output: give another file name (to pipe the trace into a command: -o >(COMMAND))"
-        ));
         return Err(exit::USAGE.into());
     }
     let cannot_write = |what: &str, path: &Path, why: &dyn Display| {
         error(format!("cannot write {what} to {}: {why}; {left}", shown(path)));
         ExitCode::from(exit::CANNOT_TRACE)
     };
-    let make = |path: &Path| {
-        let sink = waiting(path, "a reader", || FileSink::create(path, &Header::now(name, rest)));
-        sink.map_err(|why| cannot_write("the trace", path, &why))
+    let one_file = |what: &str, names: &str| {
+        error(format!("{what} and the summary cannot be written to one file ({names}): give two files; {left}"));
+        ExitCode::from(exit::USAGE)
     };
-    let sink = trace.map(make).transpose()?;
-    let discard = |sink: Option<FileSink>| sink.into_iter().for_each(FileSink::discard);
-    let json = match summary.map(|path| {
-        waiting(path, "a reader", || Target::open(path)).map_err(|why| cannot_write("the summary", path, &why))
-    }) {
+    let resolve = |path: &Path| waiting(path, "a reader", || OutputName::resolve(path));
+    let trace = match given {
         None => None,
-        Some(Ok(json)) => Some(json),
-        Some(Err(code)) => {
-            discard(sink);
-            return Err(code);
+        Some(path) => {
+            let name = resolve(path).map_err(|why| cannot_write("the trace", path, &why))?;
+            if name.existing().is_some_and(is_output) {
+                let name = shown(path);
+                error(format!(
+                    "{name} is the program's output: give another file name (to pipe the trace into a command: -o >(COMMAND))"
+                ));
+                return Err(exit::USAGE.into());
+            }
+            Some((path, name))
         }
     };
-    if let (Some(json), Some(path)) = (&json, trace)
-        && json.is(path)
-    {
-        let both = format!("{} and {}", shown(path), shown(json.path()));
-        error(format!("the trace and the summary cannot be written to one file ({both}): give two files; {left}"));
-        discard(sink);
-        return Err(exit::USAGE.into());
+    let mut summary = None;
+    if let Some(path) = asked.summary {
+        let name = resolve(path).map_err(|why| cannot_write("the summary", path, &why))?;
+        if let Some((trace, of)) = &trace
+            && of.is_same(&name)
+        {
+            return Err(one_file("the trace", &format!("{} and {}", shown(trace), shown(path))));
+        }
+        summary = Some((path, name));
     }
-    Ok((sink, json))
+    // From here on files are made.
+    let access = asked.access;
+    let output = match (trace, asked.trace) {
+        (Some((path, name)), _) => Some((path.to_owned(), name.replace(access))),
+        (None, Some(Name::Chosen(path))) => Some(match OutputFile::create_new(&path, access) {
+            Ok((output, path)) => (path, Ok(output)),
+            Err(why) => (path, Err(why)),
+        }),
+        (None, _) => None,
+    };
+    let sink = output.map(|(path, output)| {
+        let sink = output.and_then(|output| FileSink::with_output(output, &path, &Header::now(name, rest)));
+        sink.map_err(|why| cannot_write("the trace", &path, &why))
+    });
+    let mut files = Files { trace: sink.transpose()?, ..Files::default() };
+    if let Some(trace) = files.trace.as_ref().filter(|_| asked.page) {
+        let path = page_of(trace.path());
+        match OutputName::choose(&path) {
+            Ok((name, path)) => files.page = Some((path, name)),
+            Err(why) => {
+                files.discard();
+                return Err(cannot_write("the page", &path, &why));
+            }
+        }
+    }
+    if let Some((path, name)) = summary {
+        if let Some((page, of)) = &files.page
+            && of.is_same(&name)
+        {
+            let code = one_file("the page", &shown(page));
+            files.discard();
+            return Err(code);
+        }
+        match name.whole(access) {
+            Ok(file) => files.summary = Some((path.to_owned(), Output::of(file))),
+            Err(why) => {
+                files.discard();
+                return Err(cannot_write("the summary", path, &why));
+            }
+        }
+    }
+    Ok(files)
 }
 
 /// Writes the summary, if it was asked for.
-pub(crate) fn write(json: Option<Target>, value: &serde_json::Value) {
-    let Some(json) = json else { return };
-    let path = json.path().to_owned();
-    if let Err(why) = json.write(&clean_json(&format!("{value:#}\n"))) {
+pub(crate) fn write(summary: Option<(PathBuf, Output)>, value: &serde_json::Value) {
+    let Some((path, mut out)) = summary else { return };
+    let written = out.write_all(clean_json(&format!("{value:#}\n")).as_bytes()).and_then(|()| out.finish());
+    if let Err(why) = written {
         error(format!("cannot write the summary to {}: {why}", shown(&path)));
     }
 }
 
+/// Where the page of a trace is written: beside it.
+fn page_of(trace: &Path) -> PathBuf {
+    let name = trace.file_name().unwrap_or_default().as_bytes();
+    let mut page = OsStr::from_bytes(name.strip_suffix(b".samara").unwrap_or(name)).to_owned();
+    page.push(".html");
+    trace.with_file_name(page)
+}
+
 /// Whether a trace would go to the program's output, or to a terminal.
-fn is_output(path: &Path) -> bool {
-    let Ok(theirs) = path.metadata() else { return false };
-    let same = |ours: std::io::Result<Metadata>| {
+fn is_output(file: &File) -> bool {
+    let Ok(theirs) = file.metadata() else { return false };
+    let same = |ours: io::Result<Metadata>| {
         ours.is_ok_and(|ours| (ours.dev(), ours.ino(), ours.rdev()) == (theirs.dev(), theirs.ino(), theirs.rdev()))
     };
-    let terminal = || File::options().write(true).open(path).is_ok_and(|file| file.is_terminal());
     match theirs.file_type() {
-        kind if kind.is_char_device() => terminal(),
+        kind if kind.is_char_device() => file.is_terminal(),
         kind if kind.is_fifo() || kind.is_file() => {
             ["/dev/fd/1", "/dev/fd/2"].iter().any(|fd| same(std::fs::metadata(fd)))
         }

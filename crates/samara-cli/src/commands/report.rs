@@ -2,10 +2,11 @@
 
 use std::io::{ErrorKind, Read, Write};
 use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use samara_trace::file::{FileError, TraceReader, name_text};
+use samara_trace::output::{Access, OutputName};
 
 use crate::cli::{Only, ReportOf};
 use crate::commands::summary;
@@ -17,12 +18,37 @@ use crate::report::{self, Picture, Trace};
 
 pub(crate) fn run(args: &ReportOf) -> ExitCode {
     let files: Vec<&Path> = std::iter::once(&*args.file).chain(args.second.as_deref()).collect();
-    report(&files, (!args.json).then_some(&*args.output), false)
+    let access = args.readers.access();
+    let page = match &args.output {
+        _ if args.json => None,
+        Some(path) => Some(Page::Given(path.clone())),
+        None => match OutputName::choose(Path::new("report.html")) {
+            Ok((name, path)) => Some(Page::Chosen(path, name)),
+            Err(why) => return super::cannot_write(Path::new("report.html"), &why),
+        },
+    };
+    report(&files, page, access, false)
+}
+
+/// Where a page is written.
+pub(super) enum Page {
+    /// To what the user named; `-` is standard output.
+    Given(PathBuf),
+    /// To a name that samara chose.
+    Chosen(PathBuf, OutputName),
+}
+
+impl Page {
+    fn path(&self) -> &Path {
+        match self {
+            Page::Given(path) | Page::Chosen(path, _) => path,
+        }
+    }
 }
 
 /// Writes the page of one trace or of two, or prints what it shows, and says what is wrong.
-pub(super) fn report(files: &[&Path], output: Option<&Path>, quiet: bool) -> ExitCode {
-    if let Some(output) = output
+pub(super) fn report(files: &[&Path], page: Option<Page>, access: Access, quiet: bool) -> ExitCode {
+    if let Some(output) = page.as_ref().map(Page::path)
         && let Some(trace) = files.iter().find(|file| is_same(file, output))
     {
         return super::failed(format!("the page would replace the trace {}: give another file by -o", shown(trace)));
@@ -42,10 +68,12 @@ pub(super) fn report(files: &[&Path], output: Option<&Path>, quiet: bool) -> Exi
         _ => None,
     };
     let data = report::json(&traces, diff);
-    let written = match output {
+    let written = match page {
         None => output::styled_stdout(|out| writeln!(out, "{}", clean_json(&data.to_string())))
             .map_err(|why| super::cannot_write(Path::new("-"), &why)),
-        Some(path) => report::html(&traces, &data).map_err(super::failed).and_then(|page| write(path, &page, quiet)),
+        Some(to) => {
+            report::html(&traces, &data).map_err(super::failed).and_then(|page| write(to, access, &page, quiet))
+        }
     };
     if let Err(code) = written {
         return code;
@@ -99,9 +127,14 @@ fn side(trace: &Trace) -> Option<Side<'_>> {
 }
 
 /// Writes the page, whole or not at all.
-fn write(path: &Path, page: &str, quiet: bool) -> Result<(), ExitCode> {
+fn write(to: Page, access: Access, page: &str, quiet: bool) -> Result<(), ExitCode> {
+    let path = &to.path().to_owned();
     let ready = if path == Path::new("-") { output::check_stdout() } else { Ok(()) };
-    let written = ready.and_then(|()| Output::create(path)).and_then(|mut out| {
+    let output = ready.and_then(|()| match to {
+        Page::Given(path) => Output::create(&path, access),
+        Page::Chosen(_, name) => name.whole(access).map(Output::of),
+    });
+    let written = output.and_then(|mut out| {
         out.write_all(page.as_bytes())?;
         out.finish()
     });

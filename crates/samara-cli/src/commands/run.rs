@@ -9,12 +9,11 @@ use samara_trace::file::{FileSink, Written};
 use samara_trace::{Cause, Decisions, Engine, Options, Outcome, Policy, Refusal, Sink, SinkError, record};
 
 use super::command_line;
-use super::files::{self, NOT_RUN};
+use super::files::{self, Asked, Files, NOT_RUN, Name};
 use super::trace::not_run;
 use crate::cli::{Outputs, Run};
 use crate::format::{bytes, count, plural};
 use crate::output::{BOLD, DIM, GREEN, RED, clean, styled};
-use crate::target::Target;
 use crate::{args, exit, json, line, summary};
 
 /// Number of differences that are printed.
@@ -39,7 +38,13 @@ impl Sink for Watch {
 
 pub(crate) fn run(args: &Run) -> ExitCode {
     let of = &args.outputs;
-    let (file, json) = match files::open(of.output.as_deref(), of.summary_json.as_deref(), &args.words, NOT_RUN) {
+    let asked = Asked {
+        trace: of.output.as_deref().map(Name::Given),
+        summary: of.summary_json.as_deref(),
+        page: false,
+        access: of.readers.access(),
+    };
+    let Files { trace: file, summary, page } = match files::open(asked, &args.words, NOT_RUN) {
         Ok(files) => files,
         Err(code) => return code,
     };
@@ -52,14 +57,13 @@ pub(crate) fn run(args: &Run) -> ExitCode {
     let outcome = match record(&options, &mut watch) {
         Ok(outcome) => outcome,
         Err(why) => {
-            watch.file.into_iter().for_each(FileSink::discard);
-            json.into_iter().for_each(Target::discard);
+            Files { trace: watch.file, summary, page }.discard();
             return not_run(&why);
         }
     };
     let written = watch.file.map(FileSink::finish);
     report(args, seed, &outcome, &watch.differences, written.as_ref());
-    files::write(json, &json::decisions(&outcome, seed));
+    files::write(summary, &json::decisions(&outcome, seed));
     exit::like(outcome.status.ended().unwrap_or_default())
 }
 

@@ -7,6 +7,7 @@ use std::path::Path;
 
 use clap::ValueEnum;
 use samara_trace::file::{FileError, Stacks, TraceReader};
+use samara_trace::output::Access;
 
 use super::events::How;
 use super::show::{Stop, Wanted};
@@ -144,13 +145,13 @@ pub fn exported(input: impl Read + Clone, dir: &Path) -> Result<(), String> {
     let named = export::named(open()?).map_err(|error| error.to_string())?;
     let paths = ["csv", "pprof", "json.gz", "perfetto", "parquet"].map(|name| dir.join(format!("t.{name}")));
     let make = |path: &Path| -> io::Result<Box<dyn Format>> {
-        let output = || Output::create(path);
+        let output = || Output::create(path, Access::Owner);
         Ok(match path.extension().and_then(|name| name.to_str()) {
             Some("csv") => Box::new(Csv::new(output()?)?),
             Some("pprof") => Box::new(Pprof::new(output()?, about, false)?),
             Some("gz") => Box::new(Firefox::new(output()?, path, about)?),
             Some("perfetto") => Box::new(Perfetto::new(output()?, about)?),
-            _ => Box::new(Parquet::new(path, "host", about)?),
+            _ => Box::new(Parquet::new(path, Access::Owner, "host", about)?),
         })
     };
     let mut targets = Vec::new();

@@ -2,9 +2,8 @@
 //! address spaces.
 
 use std::ffi::OsString;
-use std::fs::File;
 use std::io::{self, Write};
-use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -12,9 +11,10 @@ use std::time::Duration;
 
 use samara_trace::file::{FileSink, Written};
 use samara_trace::inspect::max_map_count;
+use samara_trace::output::{OutputFile, OutputName};
 use samara_trace::{LetGo, Options, Outcome, Running, Status, attach, record};
 
-use super::files;
+use super::files::{self, Asked, Name};
 use super::trace::{LEFT_ALONE, not_run, say_cost};
 use super::{command_line, own_name};
 use crate::cli::Top;
@@ -27,8 +27,6 @@ use crate::{exit, summary};
 
 /// How long the recording may take to end after the view was left.
 const END: Duration = Duration::from_secs(10);
-/// Names that are tried for a temporary file.
-const NAMES: u32 = 100;
 
 /// How the view was left, and what was recorded.
 type Shown = (io::Result<Left>, Option<Recorded>);
@@ -88,39 +86,31 @@ fn play(args: &Top, path: &Path) -> ExitCode {
 /// Runs a program, and shows it live.
 fn watch(args: &Top) -> ExitCode {
     let Some((program, rest)) = args.words.split_first() else { return exit::USAGE.into() };
-    let (path, file) = match printed(args.output_of_program.as_deref()) {
+    // From here on, what is not committed leaves everything as it was when it is dropped.
+    let (path, mut file) = match printed(args) {
         Ok(printed) => printed,
         Err(code) => return code,
     };
-    // One that nobody asked for is kept only if there is something in it.
-    let is_ours = args.output_of_program.is_none();
-    let clear = || {
-        if is_ours {
-            // It is in the directory for temporary files.
-            let _ = std::fs::remove_file(&path);
-        }
-    };
-    let trace = match files::open(args.output.as_deref(), None, &args.words, files::NOT_RUN) {
-        Ok((trace, _)) => trace,
-        Err(code) => {
-            clear();
-            return code;
-        }
+    let trace = match trace(args, &args.words, files::NOT_RUN) {
+        Ok(trace) => trace,
+        Err(code) => return code,
     };
     let mut options = Options::new(program).args(rest.iter().cloned());
     options.stacks = args.stacks;
-    options.apart = Some(Arc::new(file));
+    options.apart = match file.file().try_clone() {
+        Ok(file) => Some(Arc::new(file)),
+        Err(why) => return cannot_start(&why, files::NOT_RUN),
+    };
     let (left, recorded) = match show(move |sink| record(&options, sink), &args.words, trace, None) {
         Ok(shown) => shown,
-        Err(why) => {
-            clear();
-            error(format!("cannot start to record: {why}; {}", files::NOT_RUN));
-            return exit::CANNOT_TRACE.into();
-        }
+        Err(why) => return cannot_start(&why, files::NOT_RUN),
     };
-    let length = path.metadata().map_or(0, |file| file.len());
-    if length == 0 {
-        clear();
+    let length = file.file().metadata().map_or(0, |file| file.len());
+    // A file that nobody asked for is kept only if there is something in it.
+    let ran = !matches!(recorded, Some(Recorded { outcome: Err(_), .. }));
+    if length > 0 || ran && args.output_of_program.is_some() {
+        // It has its name already: this removes an older one, and cannot fail.
+        let _ = file.commit();
     }
     let printed = (length > 0).then(|| format!("{} ({})", shown(&path), bytes(length)));
     match recorded {
@@ -143,17 +133,14 @@ fn watch_running(args: &Top, pid: u32) -> ExitCode {
     let (words, let_go) = (running.words(), LetGo::default());
     running.stacks = args.stacks;
     running.let_go = Some(let_go.clone());
-    let trace = match files::open(args.output.as_deref(), None, &words, LEFT_ALONE) {
-        Ok((trace, _)) => trace,
+    let trace = match trace(args, &words, LEFT_ALONE) {
+        Ok(trace) => trace,
         Err(code) => return code,
     };
     say_cost(&running, "q lets go of it");
     let (left, recorded) = match show(move |sink| attach(&running, sink), &words, trace, Some(let_go)) {
         Ok(shown) => shown,
-        Err(why) => {
-            error(format!("cannot start to record: {why}; {LEFT_ALONE}"));
-            return exit::CANNOT_TRACE.into();
-        }
+        Err(why) => return cannot_start(&why, LEFT_ALONE),
     };
     match recorded {
         Some(Recorded { outcome: Err(why), .. }) => return not_run(&why),
@@ -179,11 +166,29 @@ where
     Ok((left, recorded))
 }
 
-/// The file for what the program prints.
-fn printed(asked: Option<&Path>) -> Result<(PathBuf, File), ExitCode> {
+/// The trace, if it is asked for.
+fn trace(args: &Top, words: &[OsString], left: &str) -> Result<Option<FileSink>, ExitCode> {
+    let trace = args.output.as_deref().map(Name::Given);
+    let asked = Asked { trace, summary: None, page: false, access: args.readers.access() };
+    files::open(asked, words, left).map(|files| files.trace)
+}
+
+fn cannot_start(why: &io::Error, left: &str) -> ExitCode {
+    error(format!("cannot start to record: {why}; {left}"));
+    exit::CANNOT_TRACE.into()
+}
+
+/// The file for what the program prints: a new one in the directory for temporary files, if none is
+/// asked for.
+fn printed(args: &Top) -> Result<(PathBuf, OutputFile), ExitCode> {
+    let (asked, access) = (args.output_of_program.as_deref(), args.readers.access());
     let opened = match asked {
-        Some(path) => output::waiting(path, "a reader", || File::create(path)).map(|file| (path.to_owned(), file)),
-        None => temporary(),
+        Some(path) => output::waiting(path, "a reader", || OutputName::resolve(path))
+            .and_then(|name| Ok((path.to_owned(), name.replace(access)?))),
+        None => {
+            let path = std::env::temp_dir().join(format!("samara-top-{}.txt", std::process::id()));
+            OutputFile::create_new(&path, access).map(|(file, path)| (path, file))
+        }
     };
     opened.map_err(|why| {
         let path = asked.map_or_else(std::env::temp_dir, Path::to_owned);
@@ -193,20 +198,6 @@ fn printed(asked: Option<&Path>) -> Result<(PathBuf, File), ExitCode> {
         ));
         exit::CANNOT_TRACE.into()
     })
-}
-
-/// A new file in the directory for temporary files, for this user alone.
-fn temporary() -> io::Result<(PathBuf, File)> {
-    let mut last = io::Error::from(io::ErrorKind::AlreadyExists);
-    for number in 0..NAMES {
-        let path = std::env::temp_dir().join(format!("samara-top-{}-{number}.txt", std::process::id()));
-        match File::options().write(true).create_new(true).mode(0o600).open(&path) {
-            Ok(file) => return Ok((path, file)),
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => last = error,
-            Err(error) => return Err(error),
-        }
-    }
-    Err(last)
 }
 
 /// Says what became of the program, and of the files.

@@ -11,13 +11,14 @@ use samara_trace::file::{Written, name_text};
 use samara_trace::inspect::max_map_count;
 use samara_trace::{Options, Outcome, RecordError, Running, Sink, Status, attach, record};
 
-use super::files::{self, NOT_RUN};
+use super::files::{self, Asked, Files, NOT_RUN, Name};
 use super::part::Part;
+use super::report::Page;
 use crate::cli::Trace;
 use crate::format::plural;
 use crate::json::{self, Recorded};
 use crate::output::{BOLD, clean, error, styled};
-use crate::target::Target;
+use crate::output_file::Output;
 use crate::{exit, summary};
 
 /// What becomes of a process that is not attached to.
@@ -35,7 +36,7 @@ pub(crate) fn run(args: &Trace) -> ExitCode {
     options.follow = args.follow.clone();
     (options.start_on, options.stop_on) = (args.start_on, args.stop_on);
     let path = default_path(program, std::process::id());
-    let recorded = recorded(args, &args.words, &path, NOT_RUN, |sink| record(&options, sink));
+    let recorded = recorded(args, &args.words, path, NOT_RUN, |sink| record(&options, sink));
     match recorded.map(|(status, fails)| (status.ended().unwrap_or_default(), fails)) {
         Ok((status, true)) if status.success() => exit::CONDITION.into(),
         Ok((status, _)) => exit::like(status),
@@ -55,7 +56,7 @@ fn attach_to(args: &Trace, pid: u32) -> ExitCode {
     running.follow = args.follow.clone();
     (running.start_on, running.stop_on) = (args.start_on, args.stop_on);
     let path = default_path(&running.name, pid);
-    let recorded = recorded(args, &running.words(), &path, LEFT_ALONE, |sink| {
+    let recorded = recorded(args, &running.words(), path, LEFT_ALONE, |sink| {
         if !args.outputs.quiet {
             say_cost(
                 &running,
@@ -91,42 +92,36 @@ pub(super) fn say_cost(running: &Running, ends: &str) {
 fn recorded(
     args: &Trace,
     words: &[OsString],
-    default_path: &Path,
+    default_path: PathBuf,
     left: &str,
     record: impl FnOnce(&mut dyn Sink) -> Result<Outcome, RecordError>,
 ) -> Result<(Status, bool), ExitCode> {
-    let path = args.outputs.output.as_deref().unwrap_or(default_path);
-    let page = args.report.then(|| page_of(path));
-    let (sink, json) = files::open(Some(path), args.outputs.summary_json.as_deref(), words, left)?;
-    if let (Some(json), Some(page)) = (&json, &page)
-        && json.is(page)
-    {
-        error(format!(
-            "the page and the summary cannot be written to one file ({}): give two files; {left}",
-            crate::output::shown(page)
-        ));
-        sink.into_iter().for_each(|sink| sink.discard());
-        return Err(exit::USAGE.into());
-    }
+    let asked = Asked {
+        trace: Some(args.outputs.output.as_deref().map_or(Name::Chosen(default_path), Name::Given)),
+        summary: args.outputs.summary_json.as_deref(),
+        page: args.report,
+        access: args.outputs.readers.access(),
+    };
+    let Files { trace, summary, page } = files::open(asked, words, left)?;
+    let mut sink = trace.ok_or(exit::USAGE)?;
+    let path = &sink.path().to_owned();
     keep_signals(args);
-    if let (Some(sink), Some(bytes)) = (&sink, args.max_size) {
+    if let Some(bytes) = args.max_size {
         sink.limit(bytes);
     }
-    let mut sink = sink.ok_or(exit::USAGE)?;
     let (start_on, stop_on, quiet) = (args.start_on, args.stop_on, args.outputs.quiet);
     let outcome = record(&mut Part { sink: &mut sink, start_on, stop_on, quiet });
     match outcome {
         Ok(outcome) => {
             let written = sink.finish();
-            let fails = report(args, words, path, &outcome, written, json);
-            if let Some(page) = page {
-                write_page(path, &page, args.outputs.quiet);
+            let fails = report(args, words, path, &outcome, written, summary);
+            if let Some((page, name)) = page {
+                write_page(args, path, Page::Chosen(page, name));
             }
             Ok((outcome.status, fails))
         }
         Err(why) => {
-            sink.discard();
-            json.into_iter().for_each(Target::discard);
+            Files { trace: Some(sink), summary, page }.discard();
             Err(not_run(&why))
         }
     }
@@ -139,7 +134,7 @@ fn report(
     path: &Path,
     outcome: &Outcome,
     written: Written,
-    json: Option<Target>,
+    summary_to: Option<(PathBuf, Output)>,
 ) -> bool {
     let counters = &outcome.counters;
     let complete = written.error.is_none() && !counters.ended_early;
@@ -187,27 +182,21 @@ fn report(
         error(format!("{name}: the trace ends early, after {events} events: {why}; the program was not disturbed"));
     }
     // Of many call stacks it is large.
-    if json.is_none() && args.fail_if.is_empty() {
+    if summary_to.is_none() && args.fail_if.is_empty() {
         return false;
     }
     let summary = json::summary(&totals, &recorded);
     let fails = super::says_failure(&args.fail_if, &summary);
-    files::write(json, &summary);
+    files::write(summary_to, &summary);
     fails
 }
 
-/// Where the page of a trace is written: beside it.
-fn page_of(trace: &Path) -> PathBuf {
-    let name = trace.file_name().unwrap_or_default().as_bytes();
-    let mut page = OsStr::from_bytes(name.strip_suffix(b".samara").unwrap_or(name)).to_owned();
-    page.push(".html");
-    trace.with_file_name(page)
-}
-
-/// Writes the page of a trace. Where that fails it is said, and the program's status counts.
-fn write_page(trace: &Path, page: &Path, quiet: bool) {
+/// Writes the page of a trace. Where that fails it is said, and the program's status counts. The
+/// trace is read by its name. If that is another one by now, the page is of that, and no less
+/// private.
+fn write_page(args: &Trace, trace: &Path, page: Page) {
     if trace.metadata().is_ok_and(|file| file.is_file()) {
-        super::report::report(&[trace], Some(page), quiet);
+        super::report::report(&[trace], Some(page), args.outputs.readers.access(), args.outputs.quiet);
     } else {
         error(format!("--report: {} is no file that can be read again: there is no page", crate::output::shown(trace)));
     }
@@ -225,7 +214,7 @@ fn keep_signals(args: &Trace) {
     }
 }
 
-/// `PROGRAM-PID.samara` in the current directory.
+/// `PROGRAM-PID.samara` in the current directory, which has a number if that is taken.
 fn default_path(program: &OsStr, pid: u32) -> PathBuf {
     let mut name = Path::new(program).file_name().unwrap_or(OsStr::new("trace")).to_owned();
     name.push(format!("-{pid}.samara"));

@@ -98,12 +98,12 @@ struct Counter {
 }
 
 impl Firefox {
-    /// `path` says whether the profile is compressed, and where there is room for its columns.
+    /// `path` says whether the profile is compressed.
     pub(crate) fn new(output: Output, path: &Path, about: About<'_>) -> io::Result<Firefox> {
         let gzip = path.extension().is_some_and(|ending| ending == "gz");
         Ok(Firefox {
+            spool: Spool::new(output.scratch()?),
             out: Packed::new(output, gzip),
-            spool: Spool::beside(path)?,
             began_ns: about.began_ns,
             product: clean(&about.header.program),
             threads: Vec::new(),

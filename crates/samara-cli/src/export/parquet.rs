@@ -7,15 +7,16 @@
 
 mod rows;
 
-use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
 use samara_trace::event::Event;
 use samara_trace::file::{Header, kind_name};
+use samara_trace::output::{Access, OutputFolder};
 
 use super::{About, End, Format, Seen, effect, prefix};
 use crate::output::clean;
+use crate::output_file::Output;
 use crate::why::{self, Sites};
 use crate::{args, line};
 
@@ -100,7 +101,7 @@ const PROCESSES: &[(&str, Kind)] = &[
 
 /// Writes the tables.
 pub(crate) struct Parquet {
-    dir: PathBuf,
+    dir: OutputFolder,
     partition: PathBuf,
     header: Header,
     began_ns: u64,
@@ -116,7 +117,7 @@ struct Open {
 }
 
 impl Parquet {
-    pub(crate) fn new(dir: &Path, host: &str, about: About<'_>) -> io::Result<Parquet> {
+    pub(crate) fn new(dir: &Path, access: Access, host: &str, about: About<'_>) -> io::Result<Parquet> {
         let header = about.header.clone();
         let day = header.start_time.get(..10).filter(|_| about.began_ns > 0).unwrap_or("1970-01-01");
         let program = header.program.rsplit('/').next().unwrap_or_default();
@@ -124,17 +125,16 @@ impl Parquet {
             .join(format!("host={}", escaped(host)))
             .join(format!("program={}", escaped(program)));
         // That it cannot be written to is said before the trace is read.
-        fs::create_dir_all(dir)?;
-        Ok(Parquet { dir: dir.to_owned(), partition, header, began_ns: about.began_ns, open: None })
+        let dir = OutputFolder::make(dir, access)?;
+        Ok(Parquet { dir, partition, header, began_ns: about.began_ns, open: None })
     }
 
     fn open(&mut self, first: Option<&Event>) -> io::Result<&mut Open> {
         if self.open.is_none() {
             let trace = trace_name(&self.header, first);
             let table = |name: &str, columns| {
-                let dir = self.dir.join(name).join(&self.partition);
-                fs::create_dir_all(&dir)?;
-                Table::create(&dir.join(format!("{trace}.parquet")), columns)
+                let path = Path::new(name).join(&self.partition).join(format!("{trace}.parquet"));
+                Table::new(Output::of(self.dir.whole(&path)?), columns)
             };
             let (events, stacks) = (table("events", EVENTS)?, table("stacks", STACKS)?);
             let processes = table("processes", PROCESSES)?;
@@ -248,7 +248,7 @@ impl Format for Parquet {
         let Some(open) = self.open else { return Ok(()) };
         // All are whole before the first appears.
         let tables = [open.events.close()?, open.stacks.close()?, open.processes.close()?];
-        tables.into_iter().try_for_each(crate::output_file::Output::finish)
+        tables.into_iter().try_for_each(Output::finish)
     }
 }
 

@@ -8,7 +8,6 @@
 use std::fs::File;
 use std::io::{self, Write};
 use std::os::unix::fs::FileExt;
-use std::path::Path;
 
 /// Bytes of all columns in memory before they are written.
 const BUFFERED: usize = 16 << 20;
@@ -36,16 +35,9 @@ struct Column {
 }
 
 impl Spool {
-    /// A spool in a temporary file beside `path`, which has no name.
-    pub(super) fn beside(path: &Path) -> io::Result<Spool> {
-        let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        // Beside a device there is no room for files.
-        let is_device = path == Path::new("-") || path.metadata().is_ok_and(|there| !there.is_file());
-        let file = match is_device {
-            true => tempfile::tempfile(),
-            false => tempfile::tempfile_in(dir).or_else(|_| tempfile::tempfile()),
-        }?;
-        Ok(Spool { file, length: 1, columns: Vec::new(), buffered: 0 })
+    /// A spool in an empty file, which is read and written.
+    pub(super) fn new(file: File) -> Spool {
+        Spool { file, length: 1, columns: Vec::new(), buffered: 0 }
     }
 
     /// A new, empty column.
@@ -113,7 +105,7 @@ mod tests {
     /// Columns that are longer than what is kept in memory come back in order.
     #[test]
     fn columns_come_back_whole() {
-        let mut spool = Spool::beside(Path::new("-")).unwrap();
+        let mut spool = Spool::new(tempfile::tempfile().unwrap());
         let ids: Vec<ColumnId> = (0..3).map(|_| spool.column()).collect();
         let empty = spool.column();
         let long = "x".repeat(1 << 20);

@@ -238,7 +238,7 @@ fn what_cannot_be_written_says_so_and_leaves_nothing() {
     fs::write(dir.path().join("file"), "older").unwrap();
     for (args, code, why) in [
         (&["--csv", "no/such/dir"][..], 1, "cannot write to no/such/dir: No such file"),
-        (&["--csv", "."], 1, "cannot write to .: is a directory"),
+        (&["--csv", "."], 1, "cannot write to .: Is a directory"),
         (&["--csv", "/dev/full"], 1, "cannot write to /dev/full: No space left"),
         (&["--firefox", "/dev/full"], 1, "cannot write to /dev/full: No space left"),
         (&["--perfetto", "/dev/full"], 1, "cannot write to /dev/full: No space left"),

@@ -233,3 +233,110 @@ fn megabytes_of_arguments_are_recorded_in_part() {
     assert_eq!((header.args.len() as u64 + header.args_left_out, &*header.args[0]), (18, &*long));
     assert!(header.args_left_out > 0);
 }
+
+/// Runs a shell script, in which `$S` is the command.
+fn shell(dir: &Path, script: &str) -> std::process::Output {
+    Command::new("bash").current_dir(dir).env("S", env!("CARGO_BIN_EXE_samara")).args(["-c", script]).output().unwrap()
+}
+
+/// The mode of everything below a directory, by name.
+fn modes(dir: &Path) -> Vec<(String, u32)> {
+    let mut all: Vec<(String, u32)> = Vec::new();
+    for entry in std::fs::read_dir(dir).unwrap().map(Result::unwrap) {
+        let of = entry.metadata().unwrap();
+        all.push((entry.path().display().to_string(), of.mode() & 0o7777));
+        if of.is_dir() {
+            all.extend(modes(&entry.path()));
+        }
+    }
+    all.sort();
+    all
+}
+
+/// Whatever the umask is, only their owner may read what is written; with `--readable` the umask
+/// says who may.
+#[test]
+fn only_their_owner_may_read_files() {
+    for umask in [0o000, 0o077, 0o027] {
+        for (option, file, folder) in [("", 0o600, 0o700), ("--readable", 0o666 & !umask, 0o777 & !umask)] {
+            let dir = tempfile::tempdir().unwrap();
+            let script = format!(
+                "umask {umask:o}; set -e
+                $S trace -q {option} --report --summary-json s.json -- true
+                $S trace -q {option} -o t.samara -- true
+                $S run -q {option} -o r.samara --summary-json r.json -- true
+                $S report t.samara {option}
+                $S report t.samara {option} -o o.html
+                $S export t.samara {option} --csv c --folded f --pprof p --firefox x.gz --perfetto e --parquet all"
+            );
+            let output = shell(dir.path(), &script);
+            assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+            let all = modes(dir.path());
+            assert!(all.len() >= 24, "{all:?}");
+            for (name, mode) in all {
+                let expected = if Path::new(&name).is_dir() { folder } else { file };
+                assert_eq!(mode, expected, "{name}: {mode:o} with umask {umask:o} and {option:?}");
+            }
+        }
+    }
+}
+
+/// A name that samara chose: links, files and FIFOs that wait under it stay as they are, and the
+/// trace and its page have other names.
+#[test]
+fn a_chosen_name_takes_over_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let folder = dir.path().join("folder");
+    std::fs::create_dir(&folder).unwrap();
+    std::fs::write(dir.path().join("precious"), "precious").unwrap();
+    let script = "ln -s ../precious true-$$.samara; echo planted >true-$$-2.samara; mkfifo true-$$-3.samara
+        ln -s ../precious true-$$-4.html; ln -s ../precious report.html; echo $$ >pid
+        exec $S trace --report -- true";
+    let output = shell(&folder, script);
+    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    let pid = std::fs::read_to_string(folder.join("pid")).unwrap();
+    let pid = pid.trim();
+    assert!(stderr(&output).contains(&format!("true-{pid}-4.samara")), "{}", said(&output));
+    assert!(stderr(&output).contains(&format!("wrote true-{pid}-4-2.html")), "{}", said(&output));
+    let trace = format!("true-{pid}-4.samara");
+    assert_eq!(run(&folder, &["events", &trace]).status.code(), Some(0));
+    // The page of `report`: another name for the link, its own page replaced.
+    for _ in 0..2 {
+        let output = run(&folder, &["report", &trace]);
+        assert!(stderr(&output).contains("wrote report-2.html:"), "{}", said(&output));
+    }
+    assert_eq!(std::fs::read_to_string(dir.path().join("precious")).unwrap(), "precious");
+    assert_eq!(std::fs::read_to_string(folder.join(format!("true-{pid}-2.samara"))).unwrap(), "planted\n");
+    assert!(folder.join("report.html").is_symlink() && !folder.join("report-3.html").exists());
+    // Without a program to run, no file is left, of whatever name.
+    let before = modes(&folder).len();
+    let output = run(&folder, &["trace", "--report", "--", "/no/such/program"]);
+    assert_eq!((output.status.code(), modes(&folder).len()), (Some(127), before), "{}", said(&output));
+}
+
+/// A file that is a mount point cannot be replaced: it is emptied and written to.
+#[test]
+fn a_file_that_is_mounted_is_written_to_itself() {
+    let dir = tempfile::tempdir().unwrap();
+    let script = "echo older >a; echo older >b; echo older >c; cp a A; cp b B; cp c C
+        mount --bind A a && mount --bind B b && mount --bind C c || exit 99
+        $S trace -q -o a --summary-json b -- /no/such/program && exit 1
+        ! grep -q older a && grep -q older b || exit 2
+        $S trace -q -o a --summary-json b -- true && $S events a >/dev/null && grep -q areas_peak b || exit 3
+        $S export a --csv c && grep -q ^seq c || exit 4";
+    let mut unshare = Command::new("unshare");
+    unshare.args(["-m", "bash", "-c", script]).current_dir(dir.path()).env("S", env!("CARGO_BIN_EXE_samara"));
+    match unshare.output() {
+        Ok(output) if output.status.code() == Some(0) => {}
+        Ok(output) if output.status.code() == Some(99) || stderr(&output).contains("unshare") => {
+            return skipped("this user may not mount files");
+        }
+        Ok(output) => panic!("{}", said(&output)),
+        Err(_) => return skipped("unshare cannot be run"),
+    }
+    for name in ["A", "B", "C"] {
+        let bytes = std::fs::read(dir.path().join(name)).unwrap();
+        assert!(!bytes.is_empty() && !bytes.starts_with(b"older"), "{name} is what was mounted");
+    }
+    assert_eq!(modes(dir.path()).len(), 6, "nothing else is left");
+}

@@ -1,5 +1,6 @@
 //! `samara top`, in a terminal.
 
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::Command;
@@ -64,6 +65,10 @@ fn a_program_is_watched_beyond_its_end() {
     ]);
     let printed = std::fs::read_to_string(dir.path().join("out.txt")).unwrap();
     assert_eq!(printed, "not a tty\nto stderr\n", "it has no terminal");
+    for name in ["out.txt", "t.samara"] {
+        let mode = dir.path().join(name).metadata().unwrap().permissions().mode();
+        assert_eq!(mode & 0o7777, 0o600, "{name}: {mode:o}");
+    }
     let summary = run(dir.path(), &["summary", "t.samara"]);
     assert!(summary.status.success(), "{}", said(&summary));
 }
@@ -189,6 +194,13 @@ fn a_program_that_is_not_there_costs_nothing() {
     assert_eq!(terminal.ends().code(), Some(127));
     terminal.shows(&["no-such-program: program not found"]);
     assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
+    // Older files are put back.
+    let files = ["out.txt", "t.samara"].map(|name| dir.path().join(name));
+    files.iter().for_each(|file| std::fs::write(file, "older").unwrap());
+    let args = ["top", "-o", "t.samara", "--output-of-program", "out.txt", "--", "no-such-program"];
+    assert_eq!(Terminal::run(dir.path(), SIZE, &args, &[]).ends().code(), Some(127));
+    files.iter().for_each(|file| assert_eq!(std::fs::read_to_string(file).unwrap(), "older"));
+    assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 2);
 }
 
 #[test]

@@ -34,7 +34,6 @@ mod groups;
 mod maps;
 mod message;
 mod names;
-mod older;
 mod reader;
 mod replay;
 mod schema;

@@ -22,9 +22,9 @@ use std::time::Duration;
 use nix::sys::signal::{SigSet, Signal};
 
 use super::encode::weight;
-use super::older::{self, Before};
 use super::{Header, Summary, Tally, TraceWriter, WriteError};
 use crate::event::Event;
+use crate::output::{Access, OutputFile, OutputName};
 use crate::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use crate::{Sink, SinkError};
 
@@ -45,7 +45,8 @@ const QUEUE_WEIGHT: u64 = 64 << 20;
 /// An existing file is moved aside, to `.samara-PID-0.old` beside it, before the new file is
 /// created under its name. So a recorder that is killed at any time leaves nothing there, or the
 /// beginning of the new trace. The first event removes the older file;
-/// [`discard`](FileSink::discard) before that puts it back.
+/// [`discard`](FileSink::discard) before that puts it back. Only its owner may read the new file
+/// ([`Access`]).
 ///
 /// If the recorder is killed by SIGKILL, the file has all events except those of the last tenth of
 /// a second or the last few thousand, whichever is less.
@@ -64,8 +65,8 @@ const QUEUE_WEIGHT: u64 = 64 << 20;
 #[derive(Debug)]
 pub struct FileSink {
     path: PathBuf,
-    /// What was there before. The first event takes it, and from then on nothing can be put back.
-    before: Before,
+    /// Committed by the first event, and from then on nothing can be put back.
+    output: OutputFile,
     shared: Arc<Shared>,
     thread: Option<JoinHandle<Written>>,
 }
@@ -133,11 +134,20 @@ impl FileSink {
     /// The file cannot be opened or created, or the header cannot be written.
     pub fn create(path: impl Into<PathBuf>, header: &Header) -> io::Result<Self> {
         let path = path.into();
-        let (file, before) = older::begin(&path)?;
-        match Self::start(file, header) {
-            Ok((shared, thread)) => Ok(FileSink { path, before, shared, thread: Some(thread) }),
+        let output = OutputName::resolve(&path)?.replace(Access::default())?;
+        Self::with_output(output, path, header)
+    }
+
+    /// Writes the header to an output that has its name ([`OutputName::replace`],
+    /// [`OutputFile::create_new`]), and starts the thread. `path` is for messages.
+    ///
+    /// # Errors
+    /// The header cannot be written. The output has been discarded.
+    pub fn with_output(mut output: OutputFile, path: impl Into<PathBuf>, header: &Header) -> io::Result<Self> {
+        match output.file().try_clone().and_then(|file| Self::start(file, header)) {
+            Ok((shared, thread)) => Ok(FileSink { path: path.into(), output, shared, thread: Some(thread) }),
             Err(error) => {
-                before.restore();
+                output.discard();
                 Err(error)
             }
         }
@@ -175,7 +185,20 @@ impl FileSink {
     /// If no event has come, the former state is restored: an older file is put back, and a file
     /// that did not exist is removed (through a symbolic link, which stays). Otherwise the trace
     /// stays without its end marker.
-    pub fn discard(self) {}
+    pub fn discard(mut self) {
+        self.give_up();
+    }
+
+    fn give_up(&mut self) {
+        self.end(End::Dropped);
+        self.output.discard();
+    }
+
+    /// From now on nothing is put back.
+    fn keep(&mut self) {
+        // The file has its name already: this removes the older one, and cannot fail.
+        let _ = self.output.commit();
+    }
 
     /// Path of the file.
     pub fn path(&self) -> &Path {
@@ -185,7 +208,7 @@ impl FileSink {
     /// Writes the remaining events and the end marker. Returns the totals and what was written.
     pub fn finish(mut self) -> Written {
         let written = self.end(End::Finished);
-        std::mem::take(&mut self.before).forget();
+        self.keep();
         written.unwrap_or_else(|| Written {
             events: 0,
             bytes: 0,
@@ -210,14 +233,13 @@ impl Drop for FileSink {
     /// Writes the remaining events without the end marker. If no event has come, restores the
     /// former state.
     fn drop(&mut self) {
-        self.end(End::Dropped);
-        std::mem::take(&mut self.before).restore();
+        self.give_up();
     }
 }
 
 impl Sink for FileSink {
     fn event(&mut self, event: Event) -> Result<(), SinkError> {
-        std::mem::take(&mut self.before).forget();
+        self.keep();
         let mut queue = self.shared.lock();
         while queue.weight > QUEUE_WEIGHT && queue.failed.is_none() {
             queue = self.shared.taken.wait(queue).unwrap_or_else(PoisonError::into_inner);
@@ -239,7 +261,7 @@ impl Sink for FileSink {
     /// The thread writes the remaining events and the end marker: the file is whole soon after,
     /// although [`finish`](FileSink::finish) may be called much later.
     fn complete(&mut self) {
-        std::mem::take(&mut self.before).forget();
+        self.keep();
         self.ask_to_end(End::Finished);
     }
 }

@@ -3,6 +3,7 @@
 
 mod format;
 mod hostile;
+mod output;
 mod replay;
 mod samples;
 mod seal;

@@ -3,7 +3,6 @@
 //! Uses the columns of the parquet crate and not its Arrow side, which takes twice as long to build.
 
 use std::io::{self, Write};
-use std::path::Path;
 use std::sync::Arc;
 
 use parquet::basic::{Compression, LogicalType, Repetition, TimeUnit, Type as Physical};
@@ -138,9 +137,9 @@ pub(super) struct Table {
 }
 
 impl Table {
-    pub(super) fn create(path: &Path, columns: &[(&str, Kind)]) -> io::Result<Table> {
+    pub(super) fn new(output: Output, columns: &[(&str, Kind)]) -> io::Result<Table> {
         let how = WriterProperties::builder().set_compression(Compression::SNAPPY).build();
-        let writer = SerializedFileWriter::new(Output::create(path)?, schema(columns).map_err(failed)?, Arc::new(how));
+        let writer = SerializedFileWriter::new(output, schema(columns).map_err(failed)?, Arc::new(how));
         let columns = columns.iter().map(|(_, kind)| Column::new(*kind)).collect();
         Ok(Table { columns, rows: 0, bytes: 0, writer: writer.map_err(failed)? })
     }

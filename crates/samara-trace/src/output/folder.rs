@@ -1,0 +1,274 @@
+//! A folder that was opened once, and what is done to its entries. No step follows a link, and a
+//! step that removes or moves an entry takes its identity. Knows nothing of what becomes of files.
+
+use std::ffi::{OsStr, OsString};
+use std::fs::{File, Metadata, Permissions};
+use std::io::{self, ErrorKind, Read};
+use std::os::fd::AsRawFd;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::{Component, Path};
+
+use nix::errno::Errno;
+use nix::fcntl::{AT_FDCWD, AtFlags, OFlag, openat, readlinkat, renameat};
+use nix::sys::stat::{FileStat, Mode, fstatat, mkdirat};
+use nix::sys::statfs::{PROC_SUPER_MAGIC, fstatfs};
+use nix::unistd::{UnlinkatFlags, geteuid, linkat, unlinkat};
+
+use super::Access;
+
+/// Device and inode.
+pub(super) type Id = (u64, u64);
+
+/// Names that are tried for a file beside another one.
+const NAMES: u32 = 100;
+
+pub(super) fn id(of: &Metadata) -> Id {
+    (of.dev(), of.ino())
+}
+
+/// What an entry of another user is, where anybody may make entries.
+const PLANTED: &str = "another user has put this there, in a folder in which anybody may make files: give another name";
+
+/// A folder by its descriptor (`O_PATH`).
+#[derive(Debug)]
+pub(super) struct Folder(File);
+
+/// What a link leads to.
+pub(super) enum Link {
+    /// Another name.
+    To(OsString),
+    /// A file that has been opened: that of a descriptor, in `/proc`.
+    Open(File),
+}
+
+impl Folder {
+    /// Opens the folder of a name, which is relative to `base`, or to the current directory.
+    /// Returns the name's last component, too. Links before that are followed, by the kernel.
+    pub(super) fn of(base: Option<&Folder>, path: &Path) -> io::Result<(Folder, OsString)> {
+        let path = path.as_os_str().as_bytes();
+        let at = path.iter().rposition(|byte| *byte == b'/').map_or(0, |slash| slash + 1);
+        let (folder, name) = path.split_at(at);
+        match name {
+            b"" if path.is_empty() => Err(ErrorKind::NotFound.into()),
+            b"" | b"." | b".." => Err(Errno::EISDIR.into()),
+            _ => Ok((Folder::open(base, Path::new(OsStr::from_bytes(folder)))?, OsStr::from_bytes(name).to_owned())),
+        }
+    }
+
+    fn open(base: Option<&Folder>, path: &Path) -> io::Result<Folder> {
+        let path = if path.as_os_str().is_empty() { Path::new(".") } else { path };
+        let how = OFlag::O_PATH | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
+        let opened = match base {
+            Some(base) => openat(&base.0, path, how, Mode::empty()),
+            None => openat(AT_FDCWD, path, how, Mode::empty()),
+        };
+        Ok(Folder(opened?.into()))
+    }
+
+    /// Opens a folder, and makes those that are missing on the way.
+    pub(super) fn make(path: &Path, access: Access) -> io::Result<Folder> {
+        // The name is the user's, so links in it are followed. What is made is nothing but empty
+        // folders, and `mkdir` makes none where a link is.
+        use std::os::unix::fs::DirBuilderExt;
+        std::fs::DirBuilder::new().recursive(true).mode(access.of_folders()).create(path)?;
+        Folder::open(None, path)
+    }
+
+    /// Enters folders below this one, which are made where they are missing. None may be a link.
+    pub(super) fn enter(&self, path: &Path, access: Access) -> io::Result<Folder> {
+        let mut folder = Folder(self.0.try_clone()?);
+        for part in path.components() {
+            let Component::Normal(name) = part else { return Err(ErrorKind::InvalidInput.into()) };
+            match mkdirat(&folder.0, name, Mode::from_bits_truncate(access.of_folders())) {
+                Ok(()) | Err(Errno::EEXIST) => {}
+                Err(why) => return Err(why.into()),
+            }
+            let how = OFlag::O_PATH | OFlag::O_DIRECTORY | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
+            let opened = openat(&folder.0, name, how, Mode::empty()).map_err(|why| match why {
+                Errno::ENOTDIR | Errno::ELOOP => {
+                    let what = format!("{} in it is no directory (links are not followed)", Path::new(name).display());
+                    io::Error::new(ErrorKind::NotADirectory, what)
+                }
+                why => why.into(),
+            });
+            folder = Folder(opened?.into());
+        }
+        Ok(folder)
+    }
+
+    pub(super) fn id(&self) -> Option<Id> {
+        self.0.metadata().ok().map(|of| id(&of))
+    }
+
+    /// What an entry is, a link itself. `None`: it is not there, or cannot be seen.
+    pub(super) fn stat(&self, name: &OsStr) -> Option<FileStat> {
+        fstatat(&self.0, name, AtFlags::AT_SYMLINK_NOFOLLOW).ok()
+    }
+
+    pub(super) fn id_of(&self, name: &OsStr) -> Option<Id> {
+        self.stat(name).map(|of| (of.st_dev, of.st_ino))
+    }
+
+    /// Whether only this user makes entries here.
+    pub(super) fn is_private(&self) -> bool {
+        self.0.metadata().is_ok_and(|of| of.uid() == geteuid().as_raw() && of.mode() & 0o022 == 0)
+    }
+
+    /// Refuses an entry that another user may have put in the way, by the rules of
+    /// `fs.protected_symlinks` and `fs.protected_regular` (proc_sys_fs(5)), however those are set:
+    /// the kernel sees no link followed and no file created here, so it would not apply them.
+    fn refuse_planted(&self, owner: u32) -> io::Result<()> {
+        let of = self.0.metadata()?;
+        let anybody = of.mode() & 0o1000 != 0 && of.mode() & 0o022 != 0;
+        match anybody && owner != geteuid().as_raw() && owner != of.uid() {
+            true => Err(io::Error::new(ErrorKind::PermissionDenied, PLANTED)),
+            false => Ok(()),
+        }
+    }
+
+    /// Opens an entry for writing, which it does not change. (`ELOOP`: it is a link.)
+    pub(super) fn open_there(&self, name: &OsStr) -> io::Result<File> {
+        let how = OFlag::O_WRONLY | OFlag::O_NOFOLLOW | OFlag::O_NOCTTY | OFlag::O_CLOEXEC;
+        let file = File::from(openat(&self.0, name, how, Mode::empty())?);
+        self.refuse_planted(file.metadata()?.uid())?;
+        Ok(file)
+    }
+
+    /// Follows a link by one step. `None`: it has gone.
+    pub(super) fn follow(&self, name: &OsStr) -> io::Result<Option<Link>> {
+        if fstatfs(&self.0).is_ok_and(|of| of.filesystem_type() == PROC_SUPER_MAGIC) {
+            // What it shows need not be a name: only the kernel follows it.
+            let file = openat(&self.0, name, OFlag::O_WRONLY | OFlag::O_NOCTTY | OFlag::O_CLOEXEC, Mode::empty())?;
+            return Ok(Some(Link::Open(file.into())));
+        }
+        let how = OFlag::O_PATH | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
+        let link = match openat(&self.0, name, how, Mode::empty()) {
+            Ok(link) => File::from(link),
+            Err(Errno::ENOENT) => return Ok(None),
+            Err(why) => return Err(why.into()),
+        };
+        let of = link.metadata()?;
+        if !of.is_symlink() {
+            return Ok(None);
+        }
+        self.refuse_planted(of.uid())?;
+        Ok(Some(Link::To(readlinkat(&link, "")?)))
+    }
+
+    /// Makes a file. An error where anything has the name, a link too.
+    pub(super) fn create(&self, name: &OsStr, access: Access) -> io::Result<File> {
+        let how = OFlag::O_WRONLY | OFlag::O_CREAT | OFlag::O_EXCL | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
+        Ok(access.given(openat(&self.0, name, how, access.of_files())?.into()))
+    }
+
+    /// Makes a file without a name: nothing is left of it if this process is killed.
+    pub(super) fn unnamed(&self, access: Access) -> io::Result<File> {
+        let how = OFlag::O_RDWR | OFlag::O_TMPFILE | OFlag::O_CLOEXEC;
+        Ok(access.given(openat(&self.0, ".", how, access.of_files())?.into()))
+    }
+
+    /// Makes a file with a name of its own, where the file system has none without one.
+    pub(super) fn part(&self, access: Access) -> io::Result<(OsString, File)> {
+        let how = OFlag::O_RDWR | OFlag::O_CREAT | OFlag::O_EXCL | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
+        let (name, file) = unused(part_name, |name| openat(&self.0, name, how, access.of_files()))?;
+        Ok((name, access.given(file.into())))
+    }
+
+    /// Gives a file without a name an unused one, which is returned.
+    pub(super) fn link(&self, file: &File) -> io::Result<OsString> {
+        let fd = format!("/proc/self/fd/{}", file.as_raw_fd());
+        let link = |name: &OsStr| linkat(AT_FDCWD, &*fd, &self.0, name, AtFlags::AT_SYMLINK_FOLLOW);
+        Ok(unused(part_name, link)?.0)
+    }
+
+    /// Gives an entry another name. An entry that has it is replaced.
+    pub(super) fn rename(&self, from: &OsStr, to: &OsStr) -> io::Result<()> {
+        Ok(renameat(&self.0, from, &self.0, to)?)
+    }
+
+    /// Moves an entry to an unused name, which is returned.
+    pub(super) fn move_aside(&self, name: &OsStr) -> io::Result<OsString> {
+        let pid = std::process::id();
+        let mut number = 0;
+        let next = || {
+            number += 1;
+            format!(".samara-{pid}-{}.old", number - 1).into()
+        };
+        // A file of another thread, or one that a killed process with the same id left, must not be
+        // overwritten.
+        let rename = |aside: &OsStr| match self.stat(aside) {
+            Some(_) => Err(Errno::EEXIST),
+            None => renameat(&self.0, name, &self.0, aside),
+        };
+        Ok(unused(next, rename)?.0)
+    }
+
+    /// Removes an entry if it is this file. `unlinkat` removes a link itself: whatever the owner of
+    /// the folder puts there meanwhile, only an entry of this folder goes.
+    pub(super) fn remove(&self, name: &OsStr, is: Id) {
+        if self.id_of(name) == Some(is) {
+            // What cannot be removed stays as an unused file, which does no harm.
+            let _ = unlinkat(&self.0, name, UnlinkatFlags::NoRemoveDir);
+        }
+    }
+
+    /// Whether a file of this folder is mounted there, so that it cannot be replaced.
+    pub(super) fn has_mounted(&self, file: &File) -> bool {
+        mount(file).is_some_and(|its| mount(&self.0).is_some_and(|ours| its != ours))
+    }
+}
+
+/// The number of the mount that a file was opened on.
+fn mount(file: &File) -> Option<u64> {
+    let mut text = String::new();
+    File::open(format!("/proc/self/fdinfo/{}", file.as_raw_fd())).ok()?.read_to_string(&mut text).ok()?;
+    text.lines().find_map(|line| line.strip_prefix("mnt_id:"))?.trim().parse().ok()
+}
+
+/// Tries names until one is unused.
+fn unused<T>(
+    mut next: impl FnMut() -> OsString,
+    mut make: impl FnMut(&OsStr) -> nix::Result<T>,
+) -> io::Result<(OsString, T)> {
+    for _ in 0..NAMES {
+        let name = next();
+        match make(&name) {
+            Ok(made) => return Ok((name, made)),
+            Err(Errno::EEXIST) => {}
+            Err(why) => return Err(why.into()),
+        }
+    }
+    Err(ErrorKind::AlreadyExists.into())
+}
+
+/// A name for a file that is not whole yet.
+fn part_name() -> OsString {
+    let random: String = std::iter::repeat_with(fastrand::alphanumeric).take(8).collect();
+    format!(".samara-{random}.part").into()
+}
+
+impl Access {
+    fn of_folders(self) -> u32 {
+        match self {
+            Access::Owner => 0o700,
+            Access::Umask => 0o777,
+        }
+    }
+
+    fn of_files(self) -> Mode {
+        match self {
+            Access::Owner => Mode::from_bits_truncate(0o600),
+            Access::Umask => Mode::from_bits_truncate(0o666),
+        }
+    }
+
+    /// The file, to which its owner has access whatever the umask takes away.
+    fn given(self, file: File) -> File {
+        if self == Access::Owner {
+            // A file system without permissions may refuse, and then the umask took none away.
+            let _ = file.set_permissions(Permissions::from_mode(0o600));
+        }
+        file
+    }
+}
