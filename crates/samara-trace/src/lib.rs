@@ -41,6 +41,7 @@ mod api;
 mod arch;
 #[doc(hidden)]
 pub mod calls;
+mod held;
 mod journal;
 mod sync;
 

@@ -3,9 +3,10 @@
 //!
 //! - **REPLAY-1** a space is the union of the areas that events laid, later ones over earlier ones.
 //!   What an event's window covers and its areas do not is free.
-//! - **REPLAY-2** `weight` is an upper bound of the memory that the spaces and processes take, and
-//!   at most [`MAX_REPLAY_MEMORY`]. It is the sum of the weights of all spaces, areas and
-//!   processes.
+//! - **REPLAY-2** `weight` and the sum of `held` are an upper bound of the memory that the spaces
+//!   and processes take, and together at most [`MAX_REPLAY_MEMORY`]. `weight` is the sum for all
+//!   spaces and processes, without areas. `held` counts areas, and slots in nodes of maps. A forked
+//!   space shares the nodes of its parent's map copy-on-write, and what is shared counts once.
 //! - **REPLAY-3** `areas` and `bytes` are the sums over all live spaces: those that have a user and
 //!   were not yet checked at their end.
 
@@ -18,10 +19,14 @@ use samara::{RangeMap, Span};
 
 use super::MAX_REPLAY_MEMORY;
 use crate::event::{AreaRecord, Event, EventKind};
+use crate::held::{Held, Meter};
 
-/// Most bytes that an area takes in a space, without its texts: its slot in a leaf that may be half
-/// empty, and two reference-counted texts.
-const AREA: u64 = 320;
+/// Most bytes that an area takes, without the bytes of its texts: a reference-counted record, and
+/// two reference-counted texts.
+const AREA: u64 = 224;
+
+/// Most bytes that a place for an area takes in the map of a space, whose leaves may be half empty.
+const SLOT: u64 = 96;
 
 /// Most bytes that a space takes, without its areas.
 const SPACE: u64 = 4096;
@@ -80,6 +85,18 @@ pub struct Replay {
     areas: u64,
     bytes: u64,
     weight: u64,
+    held: Meter,
+    limit: Limit,
+}
+
+/// Most bytes that a replay takes.
+#[derive(Debug)]
+struct Limit(u64);
+
+impl Default for Limit {
+    fn default() -> Self {
+        Limit(MAX_REPLAY_MEMORY)
+    }
 }
 
 /// A process of a replay, as of its latest event.
@@ -98,8 +115,9 @@ pub struct Process {
 /// One address space.
 #[derive(Debug, Default)]
 pub struct Space {
-    map: RangeMap<u64, Laid>,
+    map: RangeMap<u64, Slot>,
     bytes: u64,
+    /// Without areas.
     weight: u64,
     users: u32,
     /// Whether it was checked at its end.
@@ -121,8 +139,12 @@ pub struct Place {
     pub at: u64,
 }
 
+/// A place in the map of a space. The parts of a cut area, and the spaces that have it from a fork,
+/// share the area.
+type Slot = Held<Arc<Held<Laid>>>;
+
 /// An area as an event laid it. Later areas may cover parts of it.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 struct Laid {
     start: u64,
     perms: u8,
@@ -181,11 +203,13 @@ impl Replay {
             return Ok(());
         }
         self.attach(event);
+        let copy = self.copied(event)?;
         if let Some(space) = self.spaces.get_mut(&event.space) {
-            let before = (space.map.len() as u64, space.bytes, space.weight);
-            let others = self.weight - space.weight;
-            let laid = space.lay(event, MAX_REPLAY_MEMORY.saturating_sub(others));
-            self.weight = self.weight - before.2 + space.weight;
+            let before = (space.map.len() as u64, space.bytes);
+            if let Some((map, bytes)) = copy.filter(|_| space.map.is_empty()) {
+                (space.map, space.bytes) = (map, bytes);
+            }
+            let laid = space.lay(event, &self.held, self.weight, self.limit.0);
             if space.lives() {
                 self.areas = self.areas - before.0 + space.map.len() as u64;
                 self.bytes = self.bytes.wrapping_sub(before.1).wrapping_add(space.bytes);
@@ -197,7 +221,18 @@ impl Replay {
             EventKind::Checked => self.over(event.space),
             _ => {}
         }
-        if self.weight > MAX_REPLAY_MEMORY { Err(ReplayError::TooLarge(MAX_REPLAY_MEMORY)) } else { Ok(()) }
+        if self.weight + self.held.sum() > self.limit.0 { Err(ReplayError::TooLarge(self.limit.0)) } else { Ok(()) }
+    }
+
+    /// What a forked space begins with: its parent's areas, in shared nodes. `None` where the event
+    /// does not say for each of these whether the child has it: what it says is laid alone then.
+    fn copied(&self, event: &Event) -> Result<Option<(RangeMap<u64, Slot>, u64)>, ReplayError> {
+        let parent = self.spaces.get(&event.args[0]).filter(|_| event.kind == EventKind::Fork);
+        let (Some(parent), Some((start, end))) = (parent, event.window) else { return Ok(None) };
+        let (first, last) = (parent.map.first(), parent.map.last());
+        let covers = first.is_none_or(|(span, _)| start <= span.first) && last.is_none_or(|(span, _)| span.last < end);
+        let copy = || Ok((parent.map.try_snapshot().map_err(|_| ReplayError::Alloc)?, parent.bytes));
+        covers.then(copy).transpose()
     }
 
     /// The latest space of a process, while the space has a user or is kept by
@@ -431,70 +466,81 @@ impl Space {
         self.users > 0 && !self.over
     }
 
-    /// Lays the areas of an event, as long as the space weighs at most `most`. Neighbours of what
-    /// changed, which are there already, are passed by.
-    fn lay(&mut self, event: &Event, most: u64) -> Result<(), ReplayError> {
+    /// Lays the areas of an event, as long as `held` and `others` weigh at most `limit` together.
+    /// Areas that are there already are passed by: neighbours of what changed, and what a fork
+    /// copied.
+    fn lay(&mut self, event: &Event, held: &Meter, others: u64, limit: u64) -> Result<(), ReplayError> {
         if event.areas.iter().any(|area| area.start >= area.end) {
             return Err(ReplayError::BadArea(event.seq));
         }
-        // Where areas overlap, the last one counts.
+        let (from, end) = event.window.unwrap_or_default();
+        // Where areas overlap, the last one counts: all are laid.
         let are_apart = event.areas.windows(2).all(|pair| pair[0].end <= pair[1].start);
-        let (mut areas, mut window) = (&event.areas[..], event.window.unwrap_or_default());
-        if let Some(whole) = span(window.0, window.1) {
-            let mut there = self.map.range(whole).peekable();
-            while are_apart
-                && let Some((area, rest)) = areas.split_first()
-                && there.next_if(|(span, laid)| laid.is(*span, area)).is_some()
-            {
-                (areas, window.0) = (rest, area.end);
+        let mut walk = Walk { from, end, next: 0, are_apart };
+        while let Some((free, areas)) = self.next_change(&mut walk, &event.areas) {
+            if let Some(free) = free {
+                self.put(free, None)?;
             }
-            let mut others = false;
-            while are_apart
-                && let Some((area, rest)) = areas.split_last()
-                && let Some((span, laid)) = there.next_back()
-            {
-                if !laid.is(span, area) {
-                    others = true;
-                    break;
+            for area in areas {
+                self.put(Span::new(area.start, area.end - 1), Some(Laid::held(area, held)))?;
+                if held.sum() + others > limit {
+                    return Err(ReplayError::TooLarge(limit));
                 }
-                (areas, window.1) = (rest, area.start);
-            }
-            if (others || there.peek().is_some())
-                && let Some(span) = span(window.0, window.1)
-            {
-                self.put(span, None)?;
-            }
-        }
-        for area in areas {
-            self.put(Span::new(area.start, area.end - 1), Some(Laid::of(area)))?;
-            if self.weight > most {
-                return Err(ReplayError::TooLarge(MAX_REPLAY_MEMORY));
             }
         }
         Ok(())
     }
 
-    /// Puts an area, or nothing, in place of what is there.
-    fn put(&mut self, span: Span, area: Option<Laid>) -> Result<(), ReplayError> {
-        let (mut bytes, mut gone, mut halves) = (0, 0, 0);
-        let mut observe = |d: samara::Displaced<'_, u64, Laid>| {
-            bytes += d.span.last - d.span.first + 1;
-            match d.remains() {
-                samara::Remains::Nothing => gone += d.value.weight(),
-                samara::Remains::Both => halves += d.value.weight(),
-                _ => {}
+    /// The next place where the space differs from an event: what is to be freed there, and then
+    /// the areas to be laid. O(log n) and one step for each area that is passed by.
+    fn next_change<'e>(&self, walk: &mut Walk, areas: &'e [AreaRecord]) -> Option<(Option<Span>, &'e [AreaRecord])> {
+        let mut there = span(walk.from, walk.end).into_iter().flat_map(|rest| self.map.range(rest)).peekable();
+        let (mut begin, mut others) = (walk.next, false);
+        let compared = if walk.are_apart { areas } else { &[] };
+        for (i, area) in compared.iter().enumerate().skip(walk.next) {
+            while there.next_if(|(span, _)| span.first < area.start).is_some() {
+                others = true;
             }
-        };
-        let (added, weight) = area.as_ref().map_or((0, 0), |area| (span.last - span.first + 1, area.weight()));
+            if there.next_if(|(span, laid)| laid.is(*span, area)).is_none() {
+                continue;
+            }
+            let free = span(walk.from, area.start).filter(|_| others);
+            (walk.from, walk.next) = (area.end, i + 1);
+            if free.is_some() || begin < i {
+                return Some((free, areas.get(begin..i)?));
+            }
+            (begin, others) = (i + 1, false);
+        }
+        let free = span(walk.from, walk.end).filter(|_| others || there.peek().is_some());
+        (walk.from, walk.next) = (walk.end, areas.len());
+        let rest = areas.get(begin..)?;
+        (free.is_some() || !rest.is_empty()).then_some((free, rest))
+    }
+
+    /// Puts an area, or nothing, in place of what is there.
+    fn put(&mut self, span: Span, area: Option<Slot>) -> Result<(), ReplayError> {
+        let mut bytes = 0;
+        let mut observe = |d: samara::Displaced<'_, u64, Slot>| bytes += d.span.last - d.span.first + 1;
+        let added = if area.is_some() { span.last - span.first + 1 } else { 0 };
         match area {
             Some(area) => self.map.replace(span, area, &mut observe),
             None => self.map.clear_range(span, &mut observe),
         }
         .map_err(|_| ReplayError::Alloc)?;
         self.bytes = self.bytes - bytes + added;
-        self.weight = self.weight + weight + halves - gone;
         Ok(())
     }
+}
+
+/// How far a space was compared with the areas of an event.
+struct Walk {
+    /// From here to `end` the window has not been compared.
+    from: u64,
+    end: u64,
+    /// The first area that was not compared.
+    next: usize,
+    /// Whether the areas are ascending, and none overlaps another.
+    are_apart: bool,
 }
 
 /// `start..end` as a span, unless it is empty.
@@ -503,6 +549,11 @@ pub(crate) fn span(start: u64, end: u64) -> Option<Span> {
 }
 
 impl Laid {
+    fn held(area: &AreaRecord, held: &Meter) -> Slot {
+        let weight = AREA + (area.name.len() + area.apart.len()) as u64;
+        Held::new(Arc::new(Held::new(Laid::of(area), weight, held)), SLOT, held)
+    }
+
     fn of(area: &AreaRecord) -> Self {
         Laid {
             start: area.start,
@@ -516,17 +567,15 @@ impl Laid {
         }
     }
 
-    /// Whether it is this area, none of which has been covered.
+    /// Whether what is left of it in `span` is this area.
     fn is(&self, span: Span, area: &AreaRecord) -> bool {
-        (self.start, span.first, span.last) == (area.start, area.start, area.end - 1)
-            && (self.perms, self.offset) == (area.perms, area.offset)
+        let cut = span.first.wrapping_sub(self.start);
+        let offset = if self.backed { self.offset.wrapping_add(cut) } else { self.offset };
+        (span.first, span.last) == (area.start, area.end - 1)
+            && (self.perms, offset) == (area.perms, area.offset)
             && (self.dev, self.inode) == (area.dev, area.inode)
             && *self.name == *area.name
-            && *self.apart == *area.apart
-    }
-
-    fn weight(&self) -> u64 {
-        AREA + (self.name.len() + self.apart.len()) as u64
+            && if cut == 0 { *self.apart == *area.apart } else { area.apart.is_empty() && *self.name != *"[vdso]" }
     }
 
     /// The record of the part of the area that is left.
@@ -560,3 +609,7 @@ fn prefix(text: &str, most: usize) -> &str {
     }
     &text[..end]
 }
+
+#[cfg(test)]
+#[path = "replay_tests.rs"]
+mod tests;

@@ -3,9 +3,10 @@
 //!
 //! - **BIRTHS-1** after an event, the pieces of a space cover exactly the areas that the event says
 //!   are in its window: what the steps of the event leave open is laid at its areas.
-//! - **BIRTHS-2** there are at most [`PIECES`] pieces, holes and counts of a space, and [`SITES`]
-//!   sites, whatever a file says. With more of the first nothing is followed any further, and
-//!   `is_lost` says so; further sites count as one.
+//! - **BIRTHS-2** there are at most [`PIECES`] pieces, holes and counts of all spaces, and [`SITES`]
+//!   sites, whatever a file says. A piece counts once for all spaces whose maps share its node. With
+//!   more of the first nothing is followed any further, and `is_lost` says so; further sites count
+//!   as one.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -13,9 +14,10 @@ use samara::{AllocError, GapQuery, RangeMap, Span};
 
 use crate::event::{AreaRecord, Event, EventKind, Step, StepKind};
 use crate::file::{Place, Replay, Space, call_name, span};
+use crate::held::{Held, Meter};
 
 /// Most pieces, holes and counts of all spaces together.
-const PIECES: usize = 1 << 20;
+const PIECES: u64 = 1 << 20;
 /// In the number of an event: the area was there, and this is its address.
 const FOUND: u64 = 1 << 63;
 /// Most sites.
@@ -91,7 +93,9 @@ pub(super) struct Piece {
 /// One space.
 #[derive(Debug, Default)]
 pub(super) struct Births {
-    pub(super) pieces: RangeMap<u64, Piece>,
+    pub(super) pieces: RangeMap<u64, Held<Piece>>,
+    /// Counts pieces, with those of other spaces.
+    meter: Meter,
     /// Who unmapped what was not mapped again.
     pub(super) freed: RangeMap<u64, u32>,
     /// How often each site mapped something here, or in the space that this one is a copy of.
@@ -109,7 +113,10 @@ pub struct Origins {
     known: BTreeMap<Key, u32>,
     /// Bytes of the names of callers in `known`.
     names: usize,
-    pieces: usize,
+    /// Pieces of all spaces.
+    meter: Meter,
+    /// Holes and counts of all spaces.
+    others: usize,
     is_lost: bool,
 }
 
@@ -127,7 +134,7 @@ impl Default for Origins {
         // It stands for all those beyond the limit.
         let others = Site::new(EventKind::Call, 0);
         let (spaces, known) = (BTreeMap::new(), BTreeMap::new());
-        Origins { spaces, sites: vec![others], known, names: 0, pieces: 0, is_lost: false }
+        Origins { spaces, sites: vec![others], known, names: 0, meter: Meter::default(), others: 0, is_lost: false }
     }
 }
 
@@ -155,22 +162,24 @@ impl Origins {
         let done = match event.kind {
             EventKind::Exec | EventKind::Found => {
                 let threads = (event.kind == EventKind::Exec).then_some(0);
-                self.begin(Births { threads, ..Births::default() }, event).reconcile(event, act, false)
+                let births = Births { threads, ..Births::empty(&self.meter) };
+                self.begin(births, event).reconcile(event, act, false)
             }
             EventKind::Fork => {
-                let births = self.spaces.get(&event.args[0]).map_or(Ok(Births::default()), |parent| parent.copy(event));
+                let parent = self.spaces.get(&event.args[0]);
+                let births = parent.map_or_else(|| Ok(Births::empty(&self.meter)), |parent| parent.copy(event));
                 births.and_then(|births| self.begin(births, event).reconcile(event, act, false))
             }
             _ => {
-                let births = self.spaces.entry(event.space).or_default();
-                self.pieces -= births.size();
+                let births = self.spaces.entry(event.space).or_insert_with(|| Births::empty(&self.meter));
+                self.others -= births.others();
                 births.step(event, act, &mut self.sites)
             }
         };
-        self.pieces += self.spaces.get(&event.space).map_or(0, Births::size);
-        if done.is_err() || self.pieces > PIECES {
+        self.others += self.spaces.get(&event.space).map_or(0, Births::others);
+        if done.is_err() || self.meter.sum() + self.others as u64 > PIECES {
             self.is_lost = true;
-            (self.spaces, self.pieces) = (BTreeMap::new(), 0);
+            (self.spaces, self.others) = (BTreeMap::new(), 0);
         }
         Some(site)
     }
@@ -220,7 +229,7 @@ impl Origins {
 
     fn forget(&mut self, space: u64) {
         if let Some(births) = self.spaces.remove(&space) {
-            self.pieces -= births.size();
+            self.others -= births.others();
         }
     }
 
@@ -311,29 +320,48 @@ fn coalesced(spans: impl Iterator<Item = Span>) -> impl Iterator<Item = Span> {
 }
 
 impl Births {
-    fn size(&self) -> usize {
-        self.pieces.len() + self.freed.len() + self.mapped.len()
+    fn empty(meter: &Meter) -> Births {
+        Births { meter: meter.clone(), ..Births::default() }
     }
 
-    /// What a fork copies.
+    fn others(&self) -> usize {
+        self.freed.len() + self.mapped.len()
+    }
+
+    fn held(&self, piece: Piece) -> Held<Piece> {
+        Held::new(piece, 1, &self.meter)
+    }
+
+    /// What a fork copies, in nodes that are shared until one of the two spaces changes. What the
+    /// child does not have is left for [`reconcile`](Births::reconcile) to drop, if that is all in
+    /// the event's window.
     fn copy(&self, event: &Event) -> Result<Births, AllocError> {
+        let (first, last) = (self.pieces.first(), self.pieces.last());
+        let covers = event.window.is_some_and(|(start, end)| {
+            first.is_none_or(|(span, _)| start <= span.first) && last.is_none_or(|(span, _)| span.last < end)
+        });
+        let pieces = if covers { self.pieces.try_snapshot()? } else { self.pieces_of(&event.areas)? };
+        let (mapped, meter) = (self.mapped.clone(), self.meter.clone());
+        Ok(Births { pieces, meter, mapped, threads: self.threads, ..Births::default() })
+    }
+
+    fn pieces_of(&self, areas: &[AreaRecord]) -> Result<RangeMap<u64, Held<Piece>>, AllocError> {
         let mut all = Vec::new();
-        for area in &event.areas {
+        for area in areas {
             let Some(area) = span(area.start, area.end) else { continue };
             for (part, piece) in self.pieces.range(area) {
                 let part = part.intersect(&area).unwrap_or(part);
-                all.push((part, *piece));
+                all.push((part, piece.clone()));
             }
         }
-        let pieces = RangeMap::try_from_iter(all).map_err(|_| AllocError)?;
-        Ok(Births { pieces, mapped: self.mapped.clone(), threads: self.threads, ..Births::default() })
+        RangeMap::try_from_iter(all).map_err(|_| AllocError)
     }
 
     /// Lays the steps of an event, and then what they leave open of its areas.
     fn step(&mut self, event: &Event, act: Act, sites: &mut [Site]) -> Result<(), AllocError> {
         // Memory that a call moves or extends was made by whoever made it.
         let moves = sites.get(act.site as usize).is_some_and(Site::moves);
-        let moved = moves.then(|| self.pieces.get(event.args[0]).map(|(_, piece)| *piece)).flatten();
+        let moved = moves.then(|| self.pieces.get(event.args[0]).map(|(_, piece)| **piece)).flatten();
         let advice = event.nr.filter(|nr| call_name(*nr) == Some("madvise")).map(|_| event.args[2]);
         for step in &event.plan {
             let Step { start, end, .. } = *step;
@@ -355,7 +383,7 @@ impl Births {
                     }
                 }
                 StepKind::Unmapped => {
-                    let gone = |piece: samara::Displaced<'_, u64, Piece>| {
+                    let gone = |piece: samara::Displaced<'_, u64, Held<Piece>>| {
                         let bytes = (piece.span.last - piece.span.first).saturating_add(1);
                         if let Some(site) = sites.get_mut(piece.value.made.site as usize).filter(|_| moved.is_none()) {
                             site.unmapped_bytes = site.unmapped_bytes.saturating_add(bytes);
@@ -372,6 +400,8 @@ impl Births {
                         Some(NOHUGEPAGE) => Piece { changed: Some(act), asked: None, ..*piece },
                         _ => Piece { changed: Some(act), ..*piece },
                     };
+                    let meter = &self.meter;
+                    let changed = |piece: &Held<Piece>| Held::new(changed(piece), 1, meter);
                     self.pieces.rewrite(range, |_, piece| piece.map(changed)).map_err(|_| AllocError)?;
                 }
                 _ => {}
@@ -420,7 +450,7 @@ impl Births {
     }
 
     fn put(&mut self, range: Span, piece: Piece) -> Result<(), AllocError> {
-        self.pieces.replace(range, piece, |_| ()).map_err(|_| AllocError)?;
+        self.pieces.replace(range, self.held(piece), |_| ()).map_err(|_| AllocError)?;
         if !self.freed.is_empty() {
             self.freed.clear_range(range, |_| ()).map_err(|_| AllocError)?;
         }

@@ -110,7 +110,7 @@ pub(super) fn holdings(areas: &[AreaRecord], births: &Births, kept: &HashMap<u32
 
 /// The boundaries between areas that touch, by reason and by who made and changed the memory.
 pub(super) fn between(areas: &[AreaRecord], births: &Births) -> Vec<Between> {
-    let piece = |at: u64| births.pieces.get(at).map(|(_, piece)| *piece);
+    let piece = |at: u64| births.pieces.get(at).map(|(_, piece)| **piece);
     /// The reason, who made both sides, and who changed them.
     type Kind<'a> = (&'a str, Option<(u32, u32)>, (Option<u32>, Option<u32>));
     let mut all: HashMap<Kind<'_>, (u64, u64)> = HashMap::new();
@@ -155,7 +155,8 @@ pub(super) fn between(areas: &[AreaRecord], births: &Births) -> Vec<Between> {
 pub(super) fn kept(births: &Births, now_ns: u64) -> HashMap<u32, Kept> {
     let mut alive: Vec<(u32, u64, u64)> = Vec::new();
     let mut all: HashMap<u32, Kept> = HashMap::new();
-    for (span, Piece { made, .. }) in births.pieces.iter() {
+    for (span, piece) in births.pieces.iter() {
+        let made = &piece.made;
         alive.push((made.site, made.event, made.ns));
         let made_all = births.mapped.get(&made.site).copied().unwrap_or(0);
         let kept = all.entry(made.site).or_insert(Kept { made: made_all, alive: 0, bytes: 0, grows: false });
@@ -211,7 +212,7 @@ fn verdict(cause: Cause, seen: Evidence, kept: &HashMap<u32, Kept>) -> Verdict {
 impl Scene<'_> {
     /// What is at an address.
     fn piece(&self, at: u64) -> Option<&Piece> {
-        self.births.pieces.get(at).map(|(_, piece)| piece)
+        self.births.pieces.get(at).map(|(_, piece)| &**piece)
     }
 
     fn maker(&self, at: u64) -> Option<u32> {

@@ -39,7 +39,7 @@ fn any_event() -> impl Strategy<Value = Event> {
         1..4u32,
         0..5u64,
         0..5u64,
-        prop::option::of(range()),
+        prop::option::of(prop_oneof![range(), Just((0, PAGES as u64 * PAGE))]),
         prop::collection::vec(one, 0..4),
     )
         .prop_map(|(kind, pid, space, parent, window, areas)| {
@@ -68,7 +68,9 @@ proptest! {
         let mut over: HashSet<u64> = HashSet::new();
         let mut tally = Tally::default();
         for (seq, (mut event, again)) in (0..).zip(events) {
-            let there: Vec<AreaRecord> = replay.space(event.space).map_or_else(Vec::new, |space| space.areas().collect());
+            // A forked space has what its parent has.
+            let number = if event.kind == EventKind::Fork { event.args[0] } else { event.space };
+            let there: Vec<AreaRecord> = replay.space(number).map_or_else(Vec::new, |space| space.areas().collect());
             for place in again.into_iter().map(usize::from).filter(|_| !there.is_empty()) {
                 event.areas.insert(place % (event.areas.len() + 1), there[place % there.len()].clone());
             }
