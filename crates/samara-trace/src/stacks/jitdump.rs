@@ -5,11 +5,12 @@
 //! Does not read places in the source: compilers do not agree on what the addresses of those
 //! records count from (V8 adds 64).
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{HashMap, HashSet};
 use std::io::{BufRead, BufReader, Read, Seek};
 use std::ops::Range;
 use std::sync::Arc;
 
+use super::budget::Budget;
 use super::symbols::{NAME_BYTES, line};
 
 /// Begins a file of a little-endian machine, version 1.
@@ -20,13 +21,10 @@ const LOAD: u32 = 0;
 const MOVE: u32 = 1;
 
 /// Most records that are read.
-const RECORDS: usize = 4 << 20;
+const RECORDS: usize = 16 << 20;
 
-/// Most functions of all files that are kept.
-pub(super) const FUNCTIONS: usize = 1 << 20;
-
-/// Most bytes of the names of a file.
-const NAMES: usize = 32 << 20;
+/// Most bytes that is kept of a function takes, or the number of one, without its name.
+const KEPT: u64 = 128;
 
 /// A function that was compiled.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,33 +35,56 @@ pub(super) struct Code {
     pub(super) name: Arc<str>,
 }
 
-/// The functions of a file that hold one of these addresses, in the order in which they came; at
-/// most `left` of them. `now` tells the time when all has been read.
+/// What is found in a file.
+#[derive(Debug, Default)]
+struct Found {
+    code: Vec<Code>,
+    /// The numbers of functions that were moved to a wanted address, and whose names are not kept.
+    moved: HashSet<u64>,
+    /// Whether something was left out.
+    is_cut: bool,
+}
+
+/// The functions of a file that hold one of these addresses (ascending), in the order in which they
+/// came, and whether they are all: the budget may not suffice. `now` tells the time when all has
+/// been read.
+///
+/// Names are kept of these functions alone. A record of a move does not have the name: only if
+/// there are such records is the file read again, with the numbers of the functions that they move.
 pub(super) fn read(
-    file: impl Read + Seek,
-    wanted: &BTreeSet<u64>,
-    left: &mut usize,
+    mut file: impl Read + Seek,
+    wanted: &[u64],
+    budget: &Budget,
     now: impl Fn() -> u64,
-) -> Vec<Code> {
-    let mut code = Vec::new();
-    let is_monotonic = records(BufReader::new(file), wanted, *left, &mut code).unwrap_or(true);
-    *left -= code.len();
+) -> (Vec<Code>, bool) {
+    let left = budget.left();
+    let (mut found, mut was_cut) = (Found::default(), false);
+    let mut is_monotonic = records(BufReader::new(&mut file), wanted, &HashSet::new(), budget, &mut found);
+    if !found.moved.is_empty() {
+        let moved = std::mem::take(&mut found.moved);
+        budget.give_back(left, moved.len() as u64 * KEPT);
+        was_cut = found.is_cut;
+        found = Found::default();
+        is_monotonic = records(BufReader::new(file), wanted, &moved, budget, &mut found);
+    }
+    let Found { mut code, is_cut, .. } = found;
     let now = now();
     // What is later than now is of another clock.
-    if !is_monotonic || code.iter().any(|code| code.since > now) {
+    if is_monotonic == Some(false) || code.iter().any(|code| code.since > now) {
         code.iter_mut().for_each(|code| code.since = 0);
     }
     code.sort_by_key(|code| code.since);
-    code
+    (code, !is_cut && !was_cut)
 }
 
-/// Adds the functions of all records that are wanted. Returns whether they have times of
-/// CLOCK_MONOTONIC, as far as the header says it.
+/// Adds the functions of all records that are wanted. `moved`: those whose names are kept for later
+/// moves. Returns whether they have times of CLOCK_MONOTONIC, as far as the header says it.
 fn records(
     mut from: BufReader<impl Read + Seek>,
-    wanted: &BTreeSet<u64>,
-    most: usize,
-    code: &mut Vec<Code>,
+    wanted: &[u64],
+    moved: &HashSet<u64>,
+    budget: &Budget,
+    found: &mut Found,
 ) -> Option<bool> {
     from.rewind().ok()?;
     let [magic, len, _, _, flags] = words(&mut from)?;
@@ -71,42 +92,56 @@ fn records(
         return None;
     }
     from.seek_relative((len as u32).checked_sub(HEADER)?.into()).ok()?;
-    let is_monotonic = flags & 1 == 0;
-    let (mut by_index, mut bytes) = (HashMap::new(), 0);
-    for _ in 0..RECORDS {
+    let is_wanted = |range: &Range<u64>| {
+        let next = wanted.get(wanted.partition_point(|at| *at < range.start));
+        next.is_some_and(|at| *at < range.end)
+    };
+    let mut by_index: HashMap<u64, Arc<str>> = HashMap::new();
+    for count in 0.. {
         let Some([kind, since]) = words(&mut from) else { break };
+        if count == RECORDS {
+            found.is_cut = true;
+            break;
+        }
         let mut left = i64::from((kind >> 32) as u32) - 16;
-        let mut add = |start: u64, len, name: &Arc<str>| {
-            let addresses = start..start.saturating_add(len);
-            let is_wanted = wanted.range(addresses.clone()).next().is_some();
-            if is_wanted && code.len() < most {
-                code.push(Code { addresses, since, name: Arc::clone(name) });
-            }
-            !is_wanted || code.len() < most
-        };
         let goes_on = match kind as u32 {
             LOAD => {
                 let Some([_, _, start, len, index]) = words(&mut from) else { break };
                 left -= 40;
-                let mut name = Vec::new();
-                let most = left.clamp(0, NAME_BYTES as i64) as u64;
-                if from.by_ref().take(most).read_until(0, &mut name).is_err() {
-                    break;
+                let addresses = start..start.saturating_add(len);
+                let (is_wanted, is_moved) = (is_wanted(&addresses), moved.contains(&index));
+                if is_wanted || is_moved {
+                    let mut name = Vec::new();
+                    let most = left.clamp(0, NAME_BYTES as i64) as u64;
+                    if from.by_ref().take(most).read_until(0, &mut name).is_err() {
+                        break;
+                    }
+                    left -= name.len() as i64;
+                    let name = String::from_utf8_lossy(name.strip_suffix(b"\0").unwrap_or(&name)).into_owned();
+                    let name: Arc<str> = Arc::from(line(&name, None));
+                    found.is_cut |= left >= 0 && !budget.take(KEPT + name.len() as u64);
+                    if left >= 0 && !found.is_cut && is_moved {
+                        by_index.insert(index, Arc::clone(&name));
+                    }
+                    if left >= 0 && !found.is_cut && is_wanted {
+                        found.code.push(Code { addresses, since, name });
+                    }
                 }
-                left -= name.len() as i64;
-                let name = String::from_utf8_lossy(name.strip_suffix(b"\0").unwrap_or(&name)).into_owned();
-                bytes += name.len();
-                let name = Arc::from(line(&name, None));
-                left < 0 || {
-                    let more = add(start, len, &name) && bytes < NAMES;
-                    by_index.insert(index, name);
-                    more
-                }
+                !found.is_cut
             }
             MOVE => {
                 let Some([_, _, _, start, len, index]) = words(&mut from) else { break };
                 left -= 48;
-                left < 0 || by_index.get(&index).is_none_or(|name| add(start, len, name))
+                let addresses = start..start.saturating_add(len);
+                if left >= 0 && is_wanted(&addresses) && !found.moved.contains(&index) {
+                    found.is_cut |= !budget.take(KEPT);
+                    match by_index.get(&index) {
+                        _ if found.is_cut => {}
+                        Some(name) => found.code.push(Code { addresses, since, name: Arc::clone(name) }),
+                        None => drop(found.moved.insert(index)),
+                    }
+                }
+                !found.is_cut
             }
             _ => true,
         };
@@ -114,7 +149,7 @@ fn records(
             break;
         }
     }
-    Some(is_monotonic)
+    Some(flags & 1 == 0)
 }
 
 fn words<const N: usize>(from: &mut impl Read) -> Option<[u64; N]> {

@@ -2,7 +2,8 @@ use std::io::Cursor;
 
 use proptest::prelude::*;
 
-use super::{Code, read};
+use super::{Code, KEPT, read};
+use crate::stacks::budget::Budget;
 
 fn words(words: &[u64]) -> Vec<u8> {
     words.iter().flat_map(|word| word.to_le_bytes()).collect()
@@ -32,8 +33,10 @@ fn code(start: u64, end: u64, since: u64, name: &str) -> Code {
 
 /// All functions that hold one of these addresses.
 fn all(bytes: Vec<u8>) -> Vec<Code> {
-    let wanted = [0, 1, 2, 0x1000, 0x2007, 0x3000, 0x4000, u64::MAX - 1].into();
-    read(Cursor::new(bytes), &wanted, &mut 1000, || 1000)
+    let wanted = [0, 1, 2, 0x1000, 0x2007, 0x3000, 0x4000, u64::MAX - 1];
+    let (code, is_whole) = read(Cursor::new(bytes), &wanted, &Budget::default(), || 1000);
+    assert!(is_whole);
+    code
 }
 
 fn of(parts: &[Vec<u8>]) -> Vec<Code> {
@@ -48,15 +51,34 @@ fn no_more_than_is_wanted() {
         load(21, 0x2000, 2, "b", &[0; 8]),
         load(22, 0x1008, 3, "c", &[0]),
     ];
-    let read = |wanted: &[u64], left: &mut usize| {
-        read(Cursor::new(file.concat()), &wanted.iter().copied().collect(), left, || 1000)
+    let named = |wanted: &[u64], budget: &Budget| {
+        let (code, is_whole) = read(Cursor::new(file.concat()), wanted, budget, || 1000);
+        (code.iter().map(|code| code.name.to_string()).collect::<Vec<_>>(), is_whole)
     };
-    let mut left = 3;
-    let names = |found: Vec<Code>| found.iter().map(|code| code.name.to_string()).collect::<Vec<_>>();
-    assert_eq!(names(read(&[0x1008], &mut left)), ["a", "c"]);
-    assert_eq!(names(read(&[0x1000, 0x2000], &mut left)), ["a"], "of all files together");
-    assert_eq!(left, 0);
-    assert!(read(&[0x1000], &mut left).is_empty() && read(&[0x1010, 0x1fff], &mut 5).is_empty());
+    let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
+    let budget = Budget::of(3 * (KEPT + 1));
+    assert_eq!(named(&[0x1008], &budget), (names(&["a", "c"]), true));
+    assert_eq!(named(&[0x1000, 0x2000], &budget), (names(&["a"]), false), "of all files together");
+    assert_eq!(budget.left(), 0);
+    assert_eq!(named(&[0x1000], &budget), (names(&[]), false));
+    assert_eq!(named(&[0x1010, 0x1fff], &budget), (names(&[]), true), "what is not wanted costs nothing");
+}
+
+/// A move has the name that its function had before it, though that is kept for moved ones alone.
+#[test]
+fn a_move_has_the_name_before_it() {
+    let file = [
+        header(0),
+        load(20, 0x5000, 1, "first", &[0; 8]),
+        load(21, 0x6000, 2, "other", &[0; 8]),
+        moved(22, 0x1000, 8, 1),
+        load(23, 0x7000, 1, "second", &[0; 8]),
+        moved(24, 0x3000, 8, 1),
+        moved(25, 0x4000, 8, 9),
+    ];
+    assert_eq!(of(&file), [code(0x1000, 0x1008, 22, "first"), code(0x3000, 0x3008, 24, "second")]);
+    let little = Budget::of(KEPT);
+    assert!(!read(Cursor::new(file.concat()), &[0x1000, 0x3000], &little, || 1000).1);
 }
 
 #[test]

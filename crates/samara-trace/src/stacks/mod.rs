@@ -11,7 +11,9 @@
 //!   It is not read where that may wait for a process, which may be stopped.
 //! - **STACKS-3** What a compiler wrote of its code is read at the end only, from regular files
 //!   that belong to the user of the process. Code that was replaced has each name with its time.
+//! - **STACKS-4** What is kept of files, which the program decides about, is taken from one budget.
 
+mod budget;
 mod compiled;
 mod jitdump;
 mod memory;
@@ -34,6 +36,7 @@ use crate::journal::{Journal, Who};
 use crate::os::sys::{self, Tid};
 use crate::space::model::Model;
 use crate::space::{SpaceId, host};
+use crate::stacks::budget::Budget;
 use crate::stacks::compiled::Dumps;
 use crate::stacks::memory::StackMemory;
 use crate::stacks::module::Module;
@@ -116,6 +119,7 @@ pub(crate) struct Stacks {
     frames: usize,
     spaces: HashMap<SpaceId, Unwinding>,
     dumps: Dumps,
+    budget: Budget,
 }
 
 /// A task whose stack is wanted.
@@ -187,11 +191,15 @@ impl Stacks {
                 module::OPEN
             ));
         }
-        let mut addresses = vec![std::collections::BTreeSet::new(); self.modules.len()];
+        let mut addresses = vec![Vec::new(); self.modules.len()];
         for frame in self.by_frames.keys().flat_map(|(frames, _)| frames) {
             if let Some(of_module) = addresses.get_mut(frame.module as usize) {
-                of_module.insert(frame.at);
+                of_module.push(frame.at);
             }
+        }
+        for of_module in &mut addresses {
+            of_module.sort_unstable();
+            of_module.dedup();
         }
         for (number, (module, addresses)) in self.modules.iter().zip(addresses).enumerate() {
             let mut write = |at, since, text: &str| {
@@ -204,10 +212,13 @@ impl Stacks {
                 Some(process) => {
                     let since_start = |since: u64| since.saturating_sub(start_ns);
                     let found = |at, since, name: &str| write(at, since_start(since), name);
-                    self.dumps.each((process, module.owner), &addresses, sys::now_ns, found);
+                    self.dumps.each((process, module.owner), &addresses, &self.budget, sys::now_ns, found);
                 }
-                None => symbols::each(module, &addresses, over, |at, text| write(at, 0, &text)),
+                None => symbols::each(module, &addresses, over, &self.budget, |at, text| write(at, 0, &text)),
             }
+        }
+        if let Some(note) = self.budget.note() {
+            journal.note(note);
         }
     }
 
@@ -292,7 +303,7 @@ impl Stacks {
                         Module::without_file(name, None)
                     }
                     Key::File { name, .. } => {
-                        let mut module = Module::of_file(asked.who.tid, (start, end), name);
+                        let mut module = Module::of_file(asked.who.tid, (start, end), name, &self.budget);
                         if self.open < module::OPEN {
                             self.open += usize::from(module.file.is_some());
                         } else if module.file.take().is_some() {

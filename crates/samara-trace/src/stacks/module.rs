@@ -12,8 +12,9 @@ use std::sync::Arc;
 
 use framehop::ExplicitModuleSectionInfo;
 use nix::sys::statfs::{self, FsType};
-use object::{Object, ObjectSection, ObjectSegment, ReadCache};
+use object::{Object, ObjectSection, ObjectSegment};
 
+use super::budget::{Budget, Source};
 use crate::file::name_bytes;
 use crate::os::sys::Tid;
 
@@ -63,6 +64,11 @@ pub(crate) struct Sections {
 }
 
 impl Sections {
+    fn bytes(&self) -> u64 {
+        let all = [&self.eh_frame, &self.eh_frame_hdr, &self.debug_frame];
+        all.into_iter().flatten().map(|(_, content)| content.len() as u64).sum()
+    }
+
     /// The sections as the unwinder takes them.
     pub(crate) fn info(self) -> ExplicitModuleSectionInfo<Arc<[u8]>> {
         let addresses = |section: &Section| section.as_ref().map(|(addresses, _)| addresses.clone());
@@ -94,15 +100,21 @@ impl Module {
     }
 
     /// The file that a task has mapped at these addresses. Without what cannot be read of it.
-    pub(crate) fn of_file(tid: Tid, (start, end): (u64, u64), name: &str) -> Self {
+    pub(crate) fn of_file(tid: Tid, (start, end): (u64, u64), name: &str, budget: &Budget) -> Self {
         let mut module = Module { name: name.to_owned(), ..Module::default() };
         module.file = open_mapped(tid, (start, end), name);
         if let Some(file) = &module.file {
-            let cache = ReadCache::new(file);
-            if let Ok(elf) = object::File::parse(&cache) {
+            let left = budget.left();
+            let source = Source::new(file, budget);
+            if let Ok(elf) = object::File::parse(&source) {
                 module.build_id = elf.build_id().ok().flatten().map(hex);
                 module.segments = segments(&elf);
-                module.sections = sections(&elf);
+                module.sections = sections(&elf, &source);
+            }
+            // What the unwinder needs is kept, nothing else.
+            budget.give_back(left, module.sections.bytes());
+            if source.refused() {
+                budget.leave_out(name);
             }
         }
         module
@@ -167,14 +179,14 @@ fn segments<'d>(elf: &impl Object<'d>) -> Vec<Segment> {
         .collect()
 }
 
-fn sections<'d>(elf: &impl Object<'d>) -> Sections {
+fn sections<'d>(elf: &impl Object<'d>, source: &Source<'_>) -> Sections {
     let addresses = |name: &str| {
         let section = elf.section_by_name(name)?;
         Some(section.address()..section.address().saturating_add(section.size()))
     };
     let section = |name: &str| {
         let section = elf.section_by_name(name)?;
-        let content = content(&section, &mut MAX_SECTION_BYTES.clone()).filter(|content| !content.is_empty())?;
+        let content = source.content(&section, MAX_SECTION_BYTES).filter(|content| !content.is_empty())?;
         Some((section.address()..section.address().saturating_add(section.size()), content))
     };
     // In a file of debug information alone it has no content.
@@ -188,11 +200,4 @@ fn sections<'d>(elf: &impl Object<'d>) -> Sections {
         debug_frame,
         lowest: elf.segments().map(|segment| segment.address()).min().unwrap_or(0),
     }
-}
-
-/// The content of a section, decompressed, if it has no more bytes than are `left`.
-pub(super) fn content<'d>(section: &impl ObjectSection<'d>, left: &mut u64) -> Option<Arc<[u8]>> {
-    let compressed = section.compressed_data().ok()?;
-    *left = left.checked_sub(compressed.uncompressed_size)?;
-    Some(Arc::from(&*compressed.decompress().ok()?))
 }

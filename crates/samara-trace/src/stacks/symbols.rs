@@ -6,7 +6,6 @@
 //! Called once, after the program.
 
 use std::cell::{Cell, OnceCell};
-use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::fs::File;
 use std::os::unix::ffi::OsStrExt;
@@ -15,71 +14,85 @@ use std::sync::Arc;
 
 use addr2line::{Context, LookupContinuation, LookupResult, SplitDwarfLoad, demangle_auto};
 use gimli::{Dwarf, DwarfPackage, EndianArcSlice, LittleEndian, SectionId};
-use object::{Object, ObjectSymbol, ReadCache};
+use object::{Object, ObjectSymbol, ReadRef};
 
-use super::module::{Module, content, hex, open_regular};
+use super::budget::{Budget, FILE_BYTES, Nearest, Source};
+use super::module::{Module, hex, open_regular};
 use crate::file::{FUNCTIONS, name_bytes};
 
 /// Most bytes of a name, of a function or of a file, that are kept.
 pub(super) const NAME_BYTES: usize = 1024;
-
-/// The largest file that is read, and most bytes of a module's sections after decompression.
-const FILE_BYTES: u64 = 1 << 30;
 
 /// Deepest nesting of entries in the debug information that is read: addr2line calls itself for
 /// each level of functions that were put into others.
 const DEPTH: isize = 1000;
 
 /// Passes the text of each address about which something is known to `found`. `split`: whether
-/// split debug information is read, from files that are opened by their names.
-pub(crate) fn each(module: &Module, addresses: &BTreeSet<u64>, split: bool, mut found: impl FnMut(u64, String)) {
+/// split debug information is read, from files that are opened by their names. `addresses` are
+/// ascending.
+pub(super) fn each(
+    module: &Module,
+    addresses: &[u64],
+    split: bool,
+    budget: &Budget,
+    mut found: impl FnMut(u64, String),
+) {
     if addresses.is_empty() {
         return;
     }
     let Some(file) = &module.file else { return };
-    let debug = module.build_id.as_deref().and_then(debug_file);
-    let caches: Vec<Cache> = debug.iter().chain([file]).filter_map(cache).collect();
-    let elves: Vec<_> = caches.iter().filter_map(elf).collect();
-    let left = Cell::new(FILE_BYTES);
-    let split = split.then(|| Split { module: &module.name, package: OnceCell::new(), left: Cell::new(FILE_BYTES) });
-    let files: Vec<Named> = elves.iter().map(|elf| Named::new(elf, split.as_ref(), &left)).collect();
+    let left = budget.left();
+    let debug = module.build_id.as_deref().and_then(|build_id| debug_file(build_id, budget));
+    let sources: Vec<Source> = debug.iter().chain([file]).map(|file| Source::new(file, budget)).collect();
+    let elves: Vec<_> = sources.iter().filter_map(|source| Some((source, elf(source)?))).collect();
+    let split = split.then(|| Split {
+        module: &module.name,
+        package: OnceCell::new(),
+        left: Cell::new(FILE_BYTES),
+        budget,
+        refused: Cell::new(false),
+    });
+    let files: Vec<Named> =
+        elves.iter().map(|(source, elf)| Named::new(source, elf, addresses, split.as_ref())).collect();
     for at in addresses {
         if let Some(text) = files.iter().find_map(|file| file.text(*at)) {
             found(*at, text);
         }
     }
+    if sources.iter().any(Source::refused) || split.as_ref().is_some_and(|split| split.refused.get()) {
+        budget.leave_out(&module.name);
+    }
+    // All that was read goes with this call.
+    budget.give_back(left, 0);
 }
 
 /// The file with the debug information of the module that has this build id.
-fn debug_file(build_id: &str) -> Option<File> {
+fn debug_file(build_id: &str, budget: &Budget) -> Option<File> {
     let (first, rest) = build_id.split_at_checked(2)?;
     let path = Path::new("/usr/lib/debug/.build-id").join(first).join(format!("{rest}.debug"));
     let file = open_regular(&path)?;
-    let cache = ReadCache::new(&file);
-    let is_it = object::File::parse(&cache).ok()?.build_id().ok()??;
-    (hex(is_it) == build_id).then_some(file)
+    let left = budget.left();
+    let is_it = hex(object::File::parse(&Source::new(&file, budget)).ok()?.build_id().ok()??) == build_id;
+    budget.give_back(left, 0);
+    is_it.then_some(file)
 }
 
-/// What was read of a file. Not mapped, since it may be cut meanwhile.
-type Cache<'f> = ReadCache<&'f File>;
+type Elf<'f> = object::File<'f, &'f Source<'f>>;
 
-fn cache(file: &File) -> Option<Cache<'_>> {
-    (file.metadata().ok()?.len() <= FILE_BYTES).then(|| ReadCache::new(file))
-}
-
-type Elf<'f> = object::File<'f, &'f Cache<'f>>;
-
-fn elf<'f>(cache: &'f Cache<'f>) -> Option<Elf<'f>> {
-    object::File::parse(cache).ok().filter(|elf| elf.format() == object::BinaryFormat::Elf)
+/// A file that is not too large.
+fn elf<'f>(source: &'f Source<'f>) -> Option<Elf<'f>> {
+    if source.len().ok()? > FILE_BYTES {
+        source.refuse();
+        return None;
+    }
+    object::File::parse(source).ok().filter(|elf| elf.format() == object::BinaryFormat::Elf)
 }
 
 type Reader = EndianArcSlice<LittleEndian>;
 
-/// A section of a file, if it has no more bytes than are `left`; else an empty one.
-fn section(elf: &Elf<'_>, name: Option<&str>, left: &Cell<u64>) -> Result<Reader, gimli::Error> {
-    let mut bytes = left.get();
-    let content = name.and_then(|name| content(&elf.section_by_name(name)?, &mut bytes));
-    left.set(bytes);
+/// A section of a file, if the budget suffices; else an empty one.
+fn section(source: &Source<'_>, elf: &Elf<'_>, name: Option<&str>) -> Result<Reader, gimli::Error> {
+    let content = name.and_then(|name| source.content(&elf.section_by_name(name)?, FILE_BYTES));
     Ok(Reader::new(content.unwrap_or_else(|| Arc::from([])), LittleEndian))
 }
 
@@ -89,9 +102,11 @@ struct Split<'f> {
     module: &'f str,
     /// Looked for when the first unit asks.
     package: OnceCell<Option<DwarfPackage<Reader>>>,
-    /// How many bytes may still be read, of files and then of their sections. So the number of
-    /// files has a limit too.
+    /// How many bytes the files may still have that are opened. So their number has a limit too.
     left: Cell<u64>,
+    budget: &'f Budget,
+    /// Whether the budget did not suffice, or `left`.
+    refused: Cell<bool>,
 }
 
 impl Split<'_> {
@@ -107,19 +122,23 @@ impl Split<'_> {
         let mut path = name_bytes(self.module).into_owned();
         path.extend(b".dwp");
         let file = self.open(Path::new(OsStr::from_bytes(&path)))?;
-        let cache = cache(&file)?;
-        let elf = elf(&cache)?;
+        let source = Source::new(&file, self.budget);
+        let elf = elf(&source)?;
         let none = Reader::new(Arc::from([]), LittleEndian);
-        DwarfPackage::load(|id: SectionId| section(&elf, id.dwo_name(), &self.left), none).ok()
+        let package = DwarfPackage::load(|id: SectionId| section(&source, &elf, id.dwo_name()), none).ok();
+        self.refused.set(self.refused.get() || source.refused());
+        package
     }
 
     /// The file that a unit names, if it is the one that was made with it.
     fn named(&self, load: &SplitDwarfLoad<Reader>) -> Option<Dwarf<Reader>> {
         let path = |part: &Option<Reader>| Some(PathBuf::from(OsStr::from_bytes(part.as_ref()?.bytes())));
         let file = self.open(&path(&load.comp_dir).unwrap_or_default().join(path(&load.path)?))?;
-        let cache = cache(&file)?;
-        let elf = elf(&cache)?;
-        let mut dwarf = Dwarf::load(|id: SectionId| section(&elf, id.dwo_name(), &self.left)).ok()?;
+        let source = Source::new(&file, self.budget);
+        let elf = elf(&source)?;
+        let dwarf = Dwarf::load(|id: SectionId| section(&source, &elf, id.dwo_name()));
+        self.refused.set(self.refused.get() || source.refused());
+        let mut dwarf = dwarf.ok()?;
         let first = dwarf.units().next().ok()??;
         let is_it = dwarf.unit(first).ok()?.dwo_id == Some(load.dwo_id);
         dwarf.make_dwo(&load.parent);
@@ -128,7 +147,9 @@ impl Split<'_> {
 
     fn open(&self, path: &Path) -> Option<File> {
         let file = open_regular(path)?;
-        self.left.set(self.left.get().checked_sub(file.metadata().ok()?.len())?);
+        let left = self.left.get().checked_sub(file.metadata().ok()?.len());
+        self.refused.set(self.refused.get() || left.is_none());
+        self.left.set(left?);
         Some(file)
     }
 }
@@ -156,29 +177,28 @@ fn is_shallow(dwarf: &Dwarf<Reader>) -> bool {
 /// What a file says of its addresses.
 struct Named<'f> {
     functions: Option<Context<Reader>>,
-    /// The tables of symbols, ascending by address. A name is read when it is asked for: few are.
-    symbols: Vec<object::Symbol<'f, 'f, &'f Cache<'f>>>,
+    /// The symbols before wanted addresses, ascending, each with its address.
+    symbols: Vec<(u64, object::Symbol<'f, 'f, &'f Source<'f>>)>,
     split: Option<&'f Split<'f>>,
 }
 
 impl<'f> Named<'f> {
-    fn new(elf: &'f Elf<'f>, split: Option<&'f Split<'f>>, left: &Cell<u64>) -> Self {
-        let load = |id: SectionId| section(elf, Some(id.name()), left);
+    fn new(source: &'f Source<'f>, elf: &'f Elf<'f>, wanted: &[u64], split: Option<&'f Split<'f>>) -> Self {
+        let load = |id: SectionId| section(source, elf, Some(id.name()));
         let functions = Dwarf::load(load).ok().filter(is_shallow).and_then(|dwarf| Context::from_dwarf(dwarf).ok());
-        let mut symbols: Vec<_> = elf
-            .symbols()
-            .chain(elf.dynamic_symbols())
-            .filter(|symbol| symbol.is_definition() && symbol.kind() != object::SymbolKind::Data)
-            .collect();
-        symbols.sort_by_key(ObjectSymbol::address);
-        Named { functions, symbols, split }
+        let mut nearest = Nearest::new(wanted);
+        let symbols = elf.symbols().chain(elf.dynamic_symbols());
+        for symbol in symbols.filter(|symbol| symbol.is_definition() && symbol.kind() != object::SymbolKind::Data) {
+            nearest.add(symbol.address(), |_| Some(symbol));
+        }
+        Named { functions, symbols: nearest.into_found(), split }
     }
 
-    /// The symbol that an address is in.
+    /// The symbol that a wanted address is in. A name is read when it is asked for.
     fn symbol(&self, at: u64) -> Option<&str> {
-        let before = self.symbols.partition_point(|symbol| symbol.address() <= at);
-        let symbol = self.symbols.get(before.checked_sub(1)?)?;
-        let is_in = symbol.size() == 0 || at - symbol.address() < symbol.size();
+        let before = self.symbols.partition_point(|(start, _)| *start <= at);
+        let (start, symbol) = self.symbols.get(before.checked_sub(1)?)?;
+        let is_in = symbol.size() == 0 || at - start < symbol.size();
         is_in.then(|| symbol.name().ok()).flatten()
     }
 

@@ -4,6 +4,7 @@ use std::process::Command;
 
 use super::{NAME_BYTES, each};
 use crate::file::FUNCTIONS;
+use crate::stacks::budget::Budget;
 use crate::stacks::module::{Module, open_regular};
 
 const SOURCE: &str = "
@@ -16,8 +17,27 @@ fn told(program: &Path) -> Vec<String> {
     let mut module = Module::without_file(program.to_str().unwrap(), None);
     module.file = Some(File::open(program).unwrap());
     let mut all = Vec::new();
-    each(&module, &(0x1000..0x1400).collect(), true, |_, text| all.push(text));
+    let budget = Budget::default();
+    let (left, addresses) = (budget.left(), (0x1000..0x1400).collect::<Vec<_>>());
+    each(&module, &addresses, true, &budget, |_, text| all.push(text));
+    assert_eq!(budget.left(), left, "all is given back");
     all
+}
+
+/// A program without debug information and a budget that does not suffice for its table of symbols:
+/// nothing is named, and the file is.
+#[test]
+fn a_budget_ends_symbols() {
+    let program = std::env::current_exe().unwrap();
+    let mut module = Module::without_file("/x/program", None);
+    module.file = Some(File::open(&program).unwrap());
+    let budget = Budget::of(100_000);
+    each(&module, &[0x10_0000], true, &budget, |_, text| panic!("{text}"));
+    assert_eq!(budget.left(), 100_000);
+    let note = budget.note().unwrap();
+    assert!(note.ends_with("left out of /x/program"), "{note}");
+    (0..9).for_each(|i| budget.leave_out(&format!("{}", i % 5)));
+    assert!(budget.note().unwrap().ends_with("of /x/program, 0, 1 and others"));
 }
 
 /// Programs and files of split debug information in which some bytes were changed, or whose end is

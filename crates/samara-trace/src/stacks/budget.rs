@@ -1,0 +1,217 @@
+//! The bytes that the stacks of a recording may keep of files that the program decides about:
+//! tables for unwinding, symbols, debug information, and what compilers tell of their code. And
+//! what of such a file is nearest to the addresses that are wanted, found in one pass.
+//!
+//! - **BUDGET-1** What is read to be kept is taken from the budget before memory is allocated for
+//!   it. What is given up again goes back.
+//! - **BUDGET-2** A file of which something was left out is noted by its name.
+
+use std::cell::{Cell, RefCell};
+use std::collections::HashSet;
+use std::fs::File;
+use std::ops::Range;
+use std::os::unix::fs::FileExt;
+use std::sync::Arc;
+
+use object::{CompressionFormat, ObjectSection, ReadCache, ReadRef};
+
+/// Most bytes that are kept at one moment.
+const BYTES: u64 = 512 << 20;
+
+/// The largest file that is read, or is read of.
+pub(super) const FILE_BYTES: u64 = 1 << 30;
+
+/// Most files that a note names.
+const NAMES: usize = 3;
+
+/// The budget of a recording.
+#[derive(Debug)]
+pub(super) struct Budget {
+    left: Cell<u64>,
+    /// Of which files something was left out: the first of them, and whether there are others.
+    left_out: RefCell<(Vec<String>, bool)>,
+}
+
+impl Default for Budget {
+    fn default() -> Self {
+        Budget::of(BYTES)
+    }
+}
+
+impl Budget {
+    pub(super) fn of(bytes: u64) -> Self {
+        Budget { left: Cell::new(bytes), left_out: RefCell::default() }
+    }
+
+    /// Takes bytes, if so many are left.
+    pub(super) fn take(&self, bytes: u64) -> bool {
+        let left = self.left.get().checked_sub(bytes);
+        left.inspect(|left| self.left.set(*left)).is_some()
+    }
+
+    /// Gives bytes back.
+    pub(super) fn give(&self, bytes: u64) {
+        self.left.set(self.left.get().saturating_add(bytes));
+    }
+
+    pub(super) fn left(&self) -> u64 {
+        self.left.get()
+    }
+
+    /// Gives back what was taken since `left` bytes were left, except for `kept` bytes.
+    pub(super) fn give_back(&self, left: u64, kept: u64) {
+        self.left.set(left.saturating_sub(kept));
+    }
+
+    /// Something of a file is left out (BUDGET-2).
+    pub(super) fn leave_out(&self, name: &str) {
+        let (names, others) = &mut *self.left_out.borrow_mut();
+        if names.iter().any(|known| known == name) {
+            return;
+        }
+        if names.len() < NAMES {
+            names.push(name.to_owned());
+        } else {
+            *others = true;
+        }
+    }
+
+    /// What is to be told of what was left out.
+    pub(super) fn note(&self) -> Option<String> {
+        let (names, others) = &*self.left_out.borrow();
+        let others = if *others { " and others" } else { "" };
+        let limits = format!("{} MiB in all, {} MiB of a file", BYTES >> 20, FILE_BYTES >> 20);
+        let text = format!(
+            "stacks: more symbols than are read ({limits}): some or all left out of {}{others}",
+            names.join(", ")
+        );
+        (!names.is_empty()).then_some(text)
+    }
+}
+
+/// A file whose bytes are taken from the budget when they are first read.
+///
+/// Not mapped, since the file may be cut meanwhile.
+pub(super) struct Source<'f> {
+    file: &'f File,
+    cache: ReadCache<&'f File>,
+    budget: &'f Budget,
+    /// Offsets and sizes.
+    read: RefCell<HashSet<(u64, u64)>>,
+    /// Whether the budget did not suffice.
+    refused: Cell<bool>,
+}
+
+impl<'f> Source<'f> {
+    pub(super) fn new(file: &'f File, budget: &'f Budget) -> Self {
+        let (read, refused) = (RefCell::default(), Cell::new(false));
+        Source { file, cache: ReadCache::new(file), budget, read, refused }
+    }
+
+    pub(super) fn refused(&self) -> bool {
+        self.refused.get()
+    }
+
+    pub(super) fn refuse(&self) {
+        self.refused.set(true);
+    }
+
+    fn take(&self, bytes: u64) -> Option<()> {
+        let taken = self.budget.take(bytes);
+        self.refused.set(self.refused.get() || !taken);
+        taken.then_some(())
+    }
+
+    /// The content of a section of this file, decompressed, if it has at most `most` bytes.
+    pub(super) fn content<'d>(&self, section: &impl ObjectSection<'d>, most: u64) -> Option<Arc<[u8]>> {
+        let range = section.compressed_file_range().ok()?;
+        if range.uncompressed_size > most {
+            self.refuse();
+            return None;
+        }
+        let size = usize::try_from(range.uncompressed_size).ok()?;
+        let plain = range.format == CompressionFormat::None;
+        let end = range.offset.checked_add(range.compressed_size)?;
+        if end > self.file.metadata().ok()?.len() {
+            return None;
+        }
+        self.take(range.uncompressed_size)?;
+        if plain {
+            let mut bytes: Arc<[u8]> = std::iter::repeat_n(0, size).collect();
+            self.file.read_exact_at(Arc::get_mut(&mut bytes)?, range.offset).ok()?;
+            return Some(bytes);
+        }
+        Some(Arc::from(&*section.compressed_data().ok()?.decompress().ok()?))
+    }
+}
+
+impl<'a> ReadRef<'a> for &'a Source<'_> {
+    fn len(self) -> Result<u64, ()> {
+        self.cache.len()
+    }
+
+    fn read_bytes_at(self, offset: u64, size: u64) -> Result<&'a [u8], ()> {
+        // What the file does not have is refused before it costs anything.
+        if offset.checked_add(size).ok_or(())? > self.cache.len()? {
+            return Err(());
+        }
+        if self.read.borrow_mut().insert((offset, size)) && self.take(size).is_none() {
+            self.read.borrow_mut().remove(&(offset, size));
+            return Err(());
+        }
+        self.cache.read_bytes_at(offset, size)
+    }
+
+    fn read_bytes_at_until(self, range: Range<u64>, delimiter: u8) -> Result<&'a [u8], ()> {
+        let text = self.cache.read_bytes_at_until(range.clone(), delimiter)?;
+        let size = text.len() as u64;
+        if self.read.borrow_mut().insert((range.start, size)) && self.take(size).is_none() {
+            return Err(());
+        }
+        Ok(text)
+    }
+}
+
+/// For each wanted address what begins nearest before it, or at it.
+pub(super) struct Nearest<'w, T> {
+    /// Ascending.
+    wanted: &'w [u64],
+    /// Of all that begins after the wanted address before and not after this one, the last.
+    found: Vec<Option<(u64, T)>>,
+}
+
+impl<'w, T> Nearest<'w, T> {
+    pub(super) fn new(wanted: &'w [u64]) -> Self {
+        Nearest { wanted, found: wanted.iter().map(|_| None).collect() }
+    }
+
+    /// Adds something that begins at `start`, if `make` has it: that is asked only if it is nearer
+    /// to a wanted address, which it is told, than all before, or as near. Returns what this
+    /// replaces. O(log n).
+    pub(super) fn add(&mut self, start: u64, make: impl FnOnce(u64) -> Option<T>) -> Option<T> {
+        let place = self.wanted.partition_point(|at| *at < start);
+        let (at, found) = self.wanted.get(place).zip(self.found.get_mut(place))?;
+        if found.as_ref().is_some_and(|(nearest, _)| *nearest > start) {
+            return None;
+        }
+        Some(found.replace((start, make(*at)?))?.1)
+    }
+
+    /// What was found, ascending, each with where it begins.
+    pub(super) fn into_found(self) -> Vec<(u64, T)> {
+        self.found.into_iter().flatten().collect()
+    }
+
+    /// Each wanted address before which something begins, with that and where.
+    pub(super) fn all(&self) -> impl Iterator<Item = (u64, u64, &T)> {
+        let mut last = None;
+        self.wanted.iter().zip(&self.found).filter_map(move |(at, found)| {
+            last = found.as_ref().or(last);
+            last.map(|(start, thing)| (*at, *start, thing))
+        })
+    }
+}
+
+#[cfg(test)]
+#[path = "budget_tests.rs"]
+mod tests;

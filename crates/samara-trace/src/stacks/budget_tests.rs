@@ -1,0 +1,47 @@
+use std::collections::BTreeMap;
+use std::fs::File;
+
+use object::ReadRef;
+
+use super::{Budget, Nearest, Source};
+
+/// The same as a map of all that begins anywhere, in which later ones replace earlier ones.
+#[test]
+fn the_nearest_is_found_in_one_pass() {
+    let mut random = fastrand::Rng::with_seed(3);
+    for _ in 0..500 {
+        let mut wanted: Vec<u64> = (0..random.usize(0..20)).map(|_| random.u64(0..100)).collect();
+        wanted.sort_unstable();
+        wanted.dedup();
+        let (mut nearest, mut all) = (Nearest::new(&wanted), BTreeMap::new());
+        for i in 0..random.u32(0..60) {
+            let start = random.u64(0..100);
+            nearest.add(start, |at| {
+                assert!(start <= at);
+                Some(i)
+            });
+            all.insert(start, i);
+        }
+        let before = |at: &u64| all.range(..=*at).next_back().map(|(start, i)| (*at, *start, *i));
+        let expected: Vec<_> = wanted.iter().filter_map(before).collect();
+        assert_eq!(nearest.all().map(|(at, start, i)| (at, start, *i)).collect::<Vec<_>>(), expected);
+    }
+}
+
+/// What is read is taken before it is read, once, and a file that claims much costs nothing.
+#[test]
+fn what_is_read_is_taken() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("file");
+    let file = File::create_new(&path).unwrap();
+    file.set_len(1 << 30).unwrap();
+    let file = File::open(&path).unwrap();
+    let budget = Budget::of(1000);
+    let source = Source::new(&file, &budget);
+    assert_eq!((&source).read_bytes_at(5, 600).unwrap().len(), 600);
+    assert_eq!((&source).read_bytes_at(5, 600).unwrap().len(), 600);
+    assert!(budget.left() == 400 && !source.refused());
+    assert!((&source).read_bytes_at(0, 1 << 31).is_err() && !source.refused(), "the file has less");
+    assert!((&source).read_bytes_at(0, 1 << 30).is_err() && source.refused());
+    assert_eq!(budget.left(), 400);
+}
