@@ -43,7 +43,7 @@ fn a_change_among_many_attempts() {
                 }
             });
         }
-        let mut caller = space.caller().timeout(Duration::from_secs(30));
+        let mut caller = space.caller().timeout(Duration::from_secs(600));
         let mut changes = (0..20).map(|round| [Prot::READ, Prot::RW][round % 2]);
         let done = changes.try_for_each(|prot| caller.protect(BASE, PAGE, prot, None).map(drop));
         stop.store(true, Ordering::Relaxed);
@@ -282,7 +282,7 @@ fn until_it_waits_in_line<const PATIENCE: u32>(
         let (space, wait) = (&space, &wait);
         let go = begin(scope, space);
         scope.spawn(move || wait(space));
-        let end = std::time::Instant::now() + Duration::from_secs(60);
+        let end = std::time::Instant::now() + Duration::from_secs(600);
         while space.statistics().queued == 0 && std::time::Instant::now() < end {
             std::thread::yield_now();
         }
@@ -301,7 +301,7 @@ fn patience_ends() {
     until_it_waits_in_line::<FOR_EVER>(|space| drop(space.fork().unwrap()));
     until_it_waits_in_line::<FOR_EVER>(|space| drop(space.snapshot().unwrap()));
     until_it_waits_in_line::<FOR_EVER>(|space| {
-        let mut caller = space.caller().timeout(Duration::from_secs(100));
+        let mut caller = space.caller().timeout(Duration::from_secs(1200));
         caller.protect(BASE, PAGE, Prot::READ, None).unwrap();
     });
     until_it_waits_in_line::<FOR_EVER>(|space| {

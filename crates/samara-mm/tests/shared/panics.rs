@@ -81,7 +81,7 @@ fn each_clone_panics(name: &str, family: bool, call: impl Fn(&Space, &File)) -> 
         }
         // Another thread gets every range in time.
         let other = || {
-            let mut caller = space.caller().timeout(Duration::from_secs(5));
+            let mut caller = space.caller().timeout(Duration::from_secs(600));
             for at in [BASE, FAR, FAR + 64 * PAGE] {
                 caller.protect(at, PAGE, Prot::READ, None).or_else(|error| match error.errno {
                     Errno::ENOMEM => Ok(Plan::default()),

@@ -1,9 +1,11 @@
 //! The sink: every event reaches the file, soon, and a recorder that dies leaves a readable file.
 
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use crate::samples::{ends_early, event, header, read};
 use samara_trace::Sink;
+use samara_trace::event::Event;
 use samara_trace::file::FileSink;
 
 #[test]
@@ -61,17 +63,23 @@ fn events_reach_the_file_without_finish() {
     for seq in 0..10 {
         sink.event(event(seq)).unwrap();
     }
-    let start = Instant::now();
-    let events = loop {
-        let (events, error) = read(&std::fs::read(&path).unwrap());
-        assert!(ends_early(&error), "{error:?}");
-        if events.len() == 10 || start.elapsed() > Duration::from_secs(20) {
-            break events;
-        }
-        std::thread::sleep(Duration::from_millis(20));
-    };
-    assert_eq!(events.len(), 10);
+    wait_for_events(&path, 10);
     std::mem::forget(sink);
+}
+
+/// Waits until an unfinished trace has this number of events.
+fn wait_for_events(path: &Path, count: usize) {
+    let start = Instant::now();
+    loop {
+        let (events, error) = read(&std::fs::read(path).unwrap());
+        assert!(ends_early(&error), "{error:?}");
+        if events.len() == count {
+            return;
+        }
+        // The limit makes a message of a hang, and no machine is as busy.
+        assert!(start.elapsed() < Duration::from_secs(600), "{} of {count} events", events.len());
+        std::thread::sleep(Duration::from_millis(5)); // between two looks
+    }
 }
 
 #[test]
@@ -100,12 +108,13 @@ fn a_failure_ends_the_file_and_not_the_sums() {
     let path = dir.path().join("t.samara");
     let mut sink = FileSink::create(&path, &header()).unwrap();
     sink.event(event(0)).unwrap();
-    std::thread::sleep(Duration::from_millis(300));
-    sink.event(event(5)).unwrap();
-    std::thread::sleep(Duration::from_millis(300));
-    sink.event(event(6)).unwrap();
+    wait_for_events(&path, 1);
+    // More than wait to be written at once, so that some come after the failure.
+    let text = "x".repeat(1 << 20);
+    let others = (5..133).map(|seq| Event { text: text.clone(), ..event(seq) });
+    others.for_each(|event| sink.event(event).unwrap());
     let written = sink.finish();
-    assert_eq!((written.events, written.summary.events), (1, 3));
+    assert_eq!((written.events, written.summary.events), (1, 129));
     let error = written.error.unwrap().to_string();
     assert!(error.contains("event 5 came where event 1 was due"), "{error}");
     let bytes = std::fs::read(&path).unwrap();

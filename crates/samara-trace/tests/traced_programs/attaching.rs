@@ -434,7 +434,7 @@ fn attach_to(pid: u32, duration: Option<Duration>, stacks: bool) -> (Result<Outc
 pub(crate) fn wait_until(what: &str, mut is: impl FnMut() -> Result<bool, Failed>) -> Result<(), Failed> {
     let began = Instant::now();
     while !is()? {
-        expect(what, began.elapsed() < Duration::from_secs(60))?;
+        expect(what, began.elapsed() < Duration::from_secs(600))?;
         std::thread::sleep(Duration::from_millis(1));
     }
     Ok(())

@@ -51,7 +51,7 @@ pub(crate) fn run(name: &str, args: &[String]) {
         "long-check" => {
             // One call after which the recorder compares many areas; then silence, so that nothing
             // else wakes it.
-            let quiet = || std::thread::sleep(std::time::Duration::from_secs(60));
+            let quiet = || std::thread::sleep(std::time::Duration::from_secs(600));
             std::thread::spawn(quiet);
             let at = mmap(0, PAGE * 20_000, R, ANON | libc::MAP_NORESERVE, -1, 0) as u64;
             (0..20_000).step_by(2).for_each(|i| assert_eq!(mprotect(at + i * PAGE, PAGE, RW), 0));
@@ -67,7 +67,7 @@ pub(crate) fn run(name: &str, args: &[String]) {
         }
         "sleep" => {
             std::fs::write(&args[0], pid().to_string()).unwrap();
-            std::thread::sleep(std::time::Duration::from_secs(60));
+            std::thread::sleep(std::time::Duration::from_secs(600));
         }
         other => {
             let known = crate::attaching::run(other, args)

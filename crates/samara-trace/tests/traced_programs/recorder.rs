@@ -86,9 +86,9 @@ pub(crate) fn mode(args: &[String]) -> Option<std::process::ExitCode> {
     None
 }
 
-/// How long a busy machine may take for what is done in a second. What must not be waited for takes
-/// twice as long.
-const PATIENCE: std::time::Duration = std::time::Duration::from_secs(30);
+/// How long a busy machine may take for what is done in a second: no machine is as busy. What must
+/// not be waited for takes twice as long.
+const PATIENCE: std::time::Duration = std::time::Duration::from_secs(300);
 
 /// Records a program that sleeps, in a process of its own: that process, and the program's id.
 fn recorder(program: &str) -> Result<(std::process::Child, i32), Failed> {
@@ -123,8 +123,7 @@ fn recorder_killed() -> Result<(), Failed> {
     expect("it runs", runs(pid))?;
     recorder.kill()?;
     recorder.wait()?;
-    std::thread::sleep(std::time::Duration::from_millis(200));
-    expect("the program ends with its recorder", !runs(pid))
+    crate::attaching::wait_until("the program ends with its recorder", || Ok(!runs(pid)))
 }
 
 fn recorder_asked_to_end() -> Result<(), Failed> {
@@ -151,7 +150,7 @@ fn recorder_asked_while_busy() -> Result<(), Failed> {
 /// A child that the recorder's process had before is none of its business.
 fn foreign_child() -> Result<(), Failed> {
     let begin = std::time::Instant::now();
-    let script = "sleep 60 2>/dev/null & exec \"$0\" --record forks";
+    let script = "sleep 600 2>/dev/null & exec \"$0\" --record forks";
     let mut command = std::process::Command::new("sh");
     let status =
         command.args(["-c", script]).arg(std::env::current_exe()?).stdout(std::process::Stdio::null()).status()?;
@@ -165,9 +164,11 @@ fn blind() -> Result<(), Failed> {
     expect("threads are no processes, and nothing differs", status.success())
 }
 
-/// Types at a shell that has a terminal of its own; `keys` is a shell script that prints what
-/// is typed. What the terminal showed, and the shell's exit code; `None` (and says so) where
-/// `script` is missing.
+/// Types at a shell that has a terminal of its own; `keys` is a shell script that prints what is
+/// typed, each once what it needs is there, however slow the machine is: `seen N TEXT` waits until
+/// the terminal has shown TEXT in N lines, `until_ shell` until the shell has the terminal,
+/// `until_ front PID` until the group of a process has it and the process sleeps. What the terminal
+/// showed, and the shell's exit code; `None` (and says so) where `script` is missing.
 fn typed(test: &str, keys: &str) -> Result<Option<(String, Option<i32>)>, Failed> {
     let found =
         std::env::split_paths(&std::env::var_os("PATH").unwrap_or_default()).any(|d| d.join("script").is_file());
@@ -179,7 +180,12 @@ fn typed(test: &str, keys: &str) -> Result<Option<(String, Option<i32>)>, Failed
     let dir = tempfile::tempdir()?;
     let at = dir.path().display();
     let script = format!(
-        "( {keys} ) | TERM=dumb timeout --foreground -k 1 60 script -qec 'bash --norc --noprofile -i' {at}/typed > {at}/out"
+        "cd {at}; trap '' INT; until_() {{ for i in $(seq 3000); do \"$@\" 2>/dev/null && break; sleep 0.1; done; }}; \
+         has() {{ [ \"$(grep -c -e \"$2\" typed)\" -ge $1 ]; }}; seen() {{ until_ has \"$@\"; }}; \
+         shell() {{ awk '$5 == $8' /proc/$(cat shell)/stat | grep -q .; }}; over() {{ ! [ -d /proc/$(cat shell) ]; }}; \
+         front() {{ awk '$3 == \"S\" && $5 == $8' /proc/$1/stat | grep -q .; }}; \
+         ( seen 1 'bash-[0-9]'; until_ shell; {keys}; until_ over ) | TERM=dumb timeout --foreground -k 1 900 script -qefc \
+         'echo $$ > shell; exec env --default-signal=INT bash --norc --noprofile -i' typed > out"
     );
     let status = std::process::Command::new("bash").args(["-c", &script]).status()?;
     let typed = String::from_utf8_lossy(&std::fs::read(dir.path().join("typed"))?).into_owned();
@@ -192,10 +198,11 @@ fn job_control() -> Result<(), Failed> {
     let dir = tempfile::tempdir()?;
     let me = std::env::current_exe()?;
     let keys = format!(
-        "sleep 1; echo '{} --record sleep {}/pid'; sleep 1.5; printf '\\032'; sleep 1; printf 'fg\\n'; sleep 1; \
-         printf '\\003'; sleep 1; echo 'echo was $?'; sleep 0.5; echo 'exit 5'; sleep 1",
+        "echo '{} --record sleep {at}/pid'; until_ test -s {at}/pid; until_ front $(cat {at}/pid); printf '\\032'; \
+         seen 1 Stopped; until_ shell; printf 'fg\\n'; until_ front $(cat {at}/pid); printf '\\003'; until_ shell; \
+         echo 'echo was $?'; seen 1 'was [0-9]'; echo 'exit 5'",
         me.display(),
-        dir.path().display()
+        at = dir.path().display()
     );
     let Some((typed, code)) = typed("recorder_under_job_control", &keys)? else { return Ok(()) };
     expect(&format!("stopped and continued: {typed}"), typed.contains("Stopped") && typed.contains("was 2"))?;
@@ -209,9 +216,9 @@ fn stops_itself() -> Result<(), Failed> {
     let me = me.display();
     let (stop, tstp) = (libc::SIGSTOP, libc::SIGTSTP);
     let keys = format!(
-        "sleep 1; echo '{me} --record stop-self {stop}'; sleep 1; echo 'echo was $?; fg'; sleep 1; \
-         echo '{me} --record stop-self {tstp}'; sleep 1; echo 'echo was $?; kill -CONT $(jobs -p); wait'; sleep 1; \
-         echo 'exit 5'; sleep 1"
+        "echo '{me} --record stop-self {stop}'; seen 1 Stopped; until_ shell; echo 'echo was $?; fg'; \
+         seen 1 'went on'; until_ shell; echo '{me} --record stop-self {tstp}'; seen 2 Stopped; until_ shell; \
+         echo 'echo was $?; kill -CONT $(jobs -p); wait'; seen 2 'went on'; until_ shell; echo 'exit 5'"
     );
     let Some((typed, code)) = typed("recorder_stops_with_its_program", &keys)? else { return Ok(()) };
     let count = |what: &str| typed.lines().filter(|l| l.trim_end().ends_with(what)).count();
@@ -224,7 +231,8 @@ fn stops_itself() -> Result<(), Failed> {
 /// the same.
 fn helped(how: &str) -> Result<(), Failed> {
     let mut recorder = std::process::Command::new(std::env::current_exe()?).arg(how).spawn()?;
-    for _ in 0..1000 {
+    let begin = std::time::Instant::now();
+    while begin.elapsed() < PATIENCE {
         if let Some(status) = recorder.try_wait()? {
             if status.code() == Some(7) {
                 println!("skipped: {how}: no userfaultfd here");

@@ -20,7 +20,7 @@ const OFTEN: usize = if cfg!(miri) { 10 } else { 1000 };
 fn comes<R: Reclaim>(r: &R, stamp: &R::Stamp) {
     let since = Instant::now();
     while !r.has_passed(stamp) {
-        assert!(since.elapsed() < Duration::from_secs(120), "does not pass");
+        assert!(since.elapsed() < Duration::from_secs(600), "does not pass");
         thread::yield_now();
     }
 }
