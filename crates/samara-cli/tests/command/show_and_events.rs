@@ -4,7 +4,7 @@
 use std::io::{BufRead, BufReader, Read, Write};
 use std::process::Stdio;
 
-use samara_trace::event::{Event, EventKind};
+use samara_trace::event::{AreaRecord, Event, EventKind, Step, StepKind};
 use samara_trace::file::{Header, TraceWriter};
 
 use crate::samples::{events, run, said, samara, stderr, stdout, trace, trace_of};
@@ -600,4 +600,60 @@ fn a_trace_has_at_most_the_size_that_was_asked_for() {
     assert_eq!(summary["complete"], false);
     assert!(summary["calls"]["mmap"]["count"].as_u64().unwrap() > 40_000, "the summary has all of them: {summary}");
     assert_eq!(run(dir.path(), &["summary", "t.samara"]).status.code(), Some(3));
+}
+
+/// Where all processes together take too much memory, `why` follows the one with the most areas,
+/// and where its memory comes from.
+#[test]
+fn the_process_with_the_most_areas_is_explained_alone() {
+    let dir = tempfile::tempdir().unwrap();
+    let area = |i: u64| AreaRecord {
+        start: i << 16,
+        end: (i << 16) + 0x1000,
+        perms: 3,
+        offset: 0,
+        dev: (0, 0),
+        inode: 0,
+        name: String::new(),
+        apart: String::new(),
+    };
+    let event = |kind, pid: u32| Event {
+        pid,
+        tid: pid,
+        space: u64::from(pid),
+        window: Some((0, 1 << 47)),
+        text: "/bin/parent".into(),
+        ..Event::new(0, kind)
+    };
+    let mut all = vec![event(EventKind::Exec, 1)];
+    for i in 1..=100 {
+        let areas = vec![area(i)];
+        let (start, end) = (areas[0].start, areas[0].end);
+        let (window, plan) = (Some((start, end)), vec![Step { kind: StepKind::Mapped, start, end }]);
+        let args = [0, 0x1000, 3, 0x22, 0, 0];
+        all.push(Event { nr: Some(9), args, window, areas, plan, ..event(EventKind::Call, 1) });
+    }
+    let areas: Vec<_> = (1..=100).map(area).collect();
+    all.push(Event { args: [1, 0, 0, 0, 0, 0], areas: areas.clone(), ..event(EventKind::Fork, 2) });
+    all.push(Event { nr: Some(11), window: Some((1 << 16, 2 << 16)), ..event(EventKind::Call, 1) });
+    // A process and its space keep the path of their program.
+    let text = "p".repeat(16 << 10);
+    all.extend((0..15_000).map(|i| Event {
+        text: text.clone(),
+        areas: vec![area(1)],
+        ..event(EventKind::Exec, 10 + i)
+    }));
+    for (seq, event) in (0..).zip(&mut all) {
+        (event.seq, event.entry_ns, event.exit_ns) = (seq, seq * 10, seq * 10 + 5);
+    }
+    let mut writer = TraceWriter::new(Vec::new(), &Header::now("prog".as_ref(), &[])).unwrap();
+    all.chunks(1000).for_each(|batch| writer.write(batch).unwrap());
+    writer.finish().unwrap();
+    std::fs::write(dir.path().join("t.samara"), writer.output()).unwrap();
+    let output = run(dir.path(), &["why", "t.samara"]);
+    assert!(output.status.success(), "{}", said(&output));
+    assert!(stderr(&output).contains("only process 2 was followed"), "{}", said(&output));
+    let screen = stdout(&output);
+    assert!(screen.contains("process 2 (/bin/parent)") && screen.contains("100 areas"), "{screen}");
+    assert!(screen.contains("mmap"), "the parent's calls made them: {screen}");
 }

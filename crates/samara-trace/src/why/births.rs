@@ -4,9 +4,9 @@
 //! - **BIRTHS-1** after an event, the pieces of a space cover exactly the areas that the event says
 //!   are in its window: what the steps of the event leave open is laid at its areas.
 //! - **BIRTHS-2** there are at most [`PIECES`] pieces, holes and counts of all spaces, and
-//!   [`SITES`] sites, whatever a file says. A piece counts once for all spaces whose maps share its node.
-//!   With more of the first nothing is followed any further, and `is_lost` says so; further sites
-//!   count as one.
+//!   [`SITES`] sites, whatever a file says. A piece counts once for all spaces whose maps share its
+//!   node. With more of the first nothing is followed any further, and `is_lost` says so; further
+//!   sites count as one.
 
 use std::collections::{BTreeMap, HashMap};
 
