@@ -143,6 +143,9 @@ pub struct Place {
 /// share the area.
 type Slot = Held<Arc<Held<Laid>>>;
 
+/// The areas of a space, and their bytes.
+type Areas = (RangeMap<u64, Slot>, u64);
+
 /// An area as an event laid it. Later areas may cover parts of it.
 #[derive(Debug)]
 struct Laid {
@@ -226,7 +229,7 @@ impl Replay {
 
     /// What a forked space begins with: its parent's areas, in shared nodes. `None` where the event
     /// does not say for each of these whether the child has it: what it says is laid alone then.
-    fn copied(&self, event: &Event) -> Result<Option<(RangeMap<u64, Slot>, u64)>, ReplayError> {
+    fn copied(&self, event: &Event) -> Result<Option<Areas>, ReplayError> {
         let parent = self.spaces.get(&event.args[0]).filter(|_| event.kind == EventKind::Fork);
         let (Some(parent), Some((start, end))) = (parent, event.window) else { return Ok(None) };
         let (first, last) = (parent.map.first(), parent.map.last());
