@@ -74,7 +74,7 @@ awk '
 # of minutes, which only turns a hang into a message, or says on the line why no machine misses it.
 mapfile -t tests < <(files 'crates/*/tests/*.rs' 'crates/*/src/*tests.rs')
 { grep -nE '(elapsed\(\)(\.as_(secs|millis)\(\))?|took\.as_(secs|millis)\(\)) *<=? *((std::time::)?Duration::from_(micros|millis|secs)\([0-9_]{1,2}\)|(std::time::)?Duration::from_(micros|millis)\(|[0-9]{1,2}\b)' "${tests[@]}" || true; } |
-    grep -v '// busy: ' | sed 's/^/  /' | violations "tests that a busy machine fails: times under 100 seconds"
+    { grep -v '// busy: ' || true; } | sed 's/^/  /' | violations "tests that a busy machine fails: times under 100 seconds"
 
 # CONTRIBUTING.md says what every script is for.
 files 'ci/*.sh' | while read -r script; do

@@ -28,6 +28,8 @@ use std::process::Command;
 
 const PAGE: u64 = 4096;
 const HUGE: u64 = 2 << 20;
+/// Calls that are compared.
+const CALLS: u32 = if cfg!(feature = "long") { 10_000 } else { 1_000 };
 
 /// Runs `child` in a process of its own, with randomisation off: it is the same test, and finds
 /// this variable.
@@ -55,7 +57,7 @@ fn as_the_kernel_places() {
     let out = command.output().unwrap();
     let text = String::from_utf8_lossy(&out.stdout);
     assert!(out.status.success(), "{text}\n{}", String::from_utf8_lossy(&out.stderr));
-    assert!(text.contains("compared 10000"), "the child did not do its work: {text}");
+    assert!(text.contains(&format!("compared {CALLS}")), "the child did not do its work: {text}");
     text.lines().filter_map(|line| line.strip_prefix("skipped: ")).for_each(skipped);
 }
 
@@ -287,7 +289,7 @@ fn child() {
         println!("skipped: other settings of huge pages for shared memory, which cannot be written here: {why}");
     }
     let (mut compared, mut refused, mut hinted, mut moved, mut of_files) = (0, 0, 0, 0, 0);
-    while compared < 10_000 {
+    while compared < CALLS {
         let count = mine.len() as u64;
         let one_of = |rng: &mut Rng| rng.below(count) as usize;
         if mine.len() > 150 || (!mine.is_empty() && rng.one_in(4)) {

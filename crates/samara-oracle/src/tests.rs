@@ -62,42 +62,42 @@ fn chosen_sequences() {
 
 #[test]
 fn basic() {
-    explore(Mix::Basic, 48_000);
+    explore(Mix::Basic, 8_000);
 }
 
 #[test]
 fn remap() {
-    explore(Mix::Remap, 24_000);
+    explore(Mix::Remap, 4_000);
 }
 
 #[test]
 fn forks() {
-    explore(Mix::Forks, 36_000);
+    explore(Mix::Forks, 6_000);
 }
 
 #[test]
 fn locks() {
-    explore(Mix::Locks, 36_000);
+    explore(Mix::Locks, 6_000);
 }
 
 #[test]
 fn files() {
-    explore(Mix::Files, 24_000);
+    explore(Mix::Files, 4_000);
 }
 
 #[test]
 fn registrations() {
-    explore(Mix::Uffd, 18_000);
+    explore(Mix::Uffd, 3_000);
 }
 
 #[test]
 fn errors() {
-    explore(Mix::Errors, 18_000);
+    explore(Mix::Errors, 3_000);
 }
 
 #[test]
 fn stacks() {
-    explore(Mix::Stacks, 18_000);
+    explore(Mix::Stacks, 3_000);
 }
 
 #[test]
@@ -107,20 +107,20 @@ fn at_the_limit() {
 
 #[test]
 fn heap() {
-    explore(Mix::Heap, 18_000);
+    explore(Mix::Heap, 3_000);
 }
 
 #[test]
 fn calls() {
-    explore(Mix::Calls, 24_000);
+    explore(Mix::Calls, 4_000);
 }
 
 #[test]
 fn unseen_writes() {
-    explore(Mix::Unseen, 24_000);
+    explore(Mix::Unseen, 4_000);
 }
 
 #[test]
 fn huge() {
-    explore(Mix::Huge, 24_000);
+    explore(Mix::Huge, 4_000);
 }

@@ -146,7 +146,7 @@ fn random_calls<S: Shape>(steps: u32) {
 
 #[test]
 fn random_calls_tiny() {
-    random_calls::<Tiny>(if cfg!(miri) { 80 } else { 30_000 });
+    random_calls::<Tiny>(if cfg!(miri) { 80 } else { 10_000 });
 }
 
 #[cfg(feature = "long")]

@@ -12,7 +12,7 @@ use counting_alloc::{Counting, count_this_thread};
 #[global_allocator]
 static ALLOCATOR: Counting = Counting { min_align: 1 };
 
-const N: u64 = 150_000;
+const N: u64 = if cfg!(feature = "long") { 150_000 } else { 40_000 };
 const KIB: usize = 1024;
 
 /// What the handle, or one `SharedWriter`, keeps for its next stores: 1,024 leaves and inner nodes,

@@ -114,7 +114,7 @@ fn two_maps() {
     let mut kept: Vec<Kept> = Vec::new();
     let list = |m: &RangeMap<u64, Arc<u64>, Tiny>| m.iter().map(|(s, v)| (s, **v)).collect::<Vec<_>>();
     let mut models: [Vec<(Span, u64)>; 2] = [vec![], vec![]];
-    for op in 0..if cfg!(miri) { 60 } else { 60_000 } {
+    for op in 0..if cfg!(miri) { 60 } else { 6_000 } {
         let which = rng.usize(0..2);
         let map = [&a, &b][which];
         let at = rng.u64(0..600);

@@ -18,10 +18,10 @@ use epochs::epochs;
 /// Stores of a round.
 const STORES: usize = if cfg!(miri) {
     40
-} else if cfg!(target_arch = "x86_64") {
+} else if cfg!(feature = "long") && cfg!(target_arch = "x86_64") {
     30_000
 } else {
-    3_000 // under emulation
+    5_000
 };
 
 thread_local! { static RNG: Cell<u64> = const { Cell::new(0x9e37_79b9_7f4a_7c15) }; }

@@ -26,10 +26,10 @@ const THREADS: u64 = 3;
 /// Stores of each thread.
 const STORES: usize = if cfg!(miri) {
     60
-} else if cfg!(target_arch = "x86_64") {
+} else if cfg!(feature = "long") && cfg!(target_arch = "x86_64") {
     30_000
 } else {
-    3_000 // under emulation
+    5_000
 };
 const BLOCKS: u64 = if cfg!(miri) { 12 } else { 150 };
 const BLOCK: u64 = 64;
@@ -169,6 +169,7 @@ fn beside_epoch() {
     }
 }
 
+#[cfg(feature = "long")]
 #[test]
 fn beside_fenced_normal() {
     beside::<_, samara::Normal>(Membarrier::fenced());

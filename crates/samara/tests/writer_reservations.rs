@@ -248,9 +248,10 @@ fn reserved<S: Shape>(keys: u64, rounds: usize) {
 
 #[test]
 fn others_may_do_anything_meanwhile_tiny() {
-    reserved::<Tiny>(keys(true), if cfg!(miri) { 6 } else { 1_500 });
+    reserved::<Tiny>(keys(true), if cfg!(miri) { 6 } else { 400 });
 }
 
+#[cfg(feature = "long")]
 #[test]
 fn others_may_do_anything_meanwhile_normal() {
     reserved::<Normal>(keys(false), if cfg!(miri) { 4 } else { 300 });
@@ -297,7 +298,7 @@ fn many_in_one_update<S: Shape>(rounds: u64) {
 
 #[test]
 fn one_update_makes_many_stores_tiny() {
-    many_in_one_update::<Tiny>(if cfg!(miri) { 2 } else { 400 });
+    many_in_one_update::<Tiny>(if cfg!(miri) { 2 } else { 40 });
 }
 
 #[cfg(feature = "long")]

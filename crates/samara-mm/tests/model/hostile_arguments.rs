@@ -119,7 +119,7 @@ fn step(space: &mut AddressSpace<FileId>, before: &mut String, r: &mut Rng) -> R
 
 #[test]
 fn arbitrary_arguments() {
-    for seed in 0..400 {
+    for seed in 0..if cfg!(feature = "long") { 400 } else { 60 } {
         let mut r = Rng(seed);
         let touches = if seed % 2 == 0 { Touches::Told } else { Touches::Unseen };
         let task_size = r.pick(&[0x7fff_ffff_f000, !4095, u64::MAX, 0x40000, 0]);
@@ -313,7 +313,7 @@ fn counts_follow_the_plan() {
     let mut r = Rng(9);
     let mut space = AddressSpace::<FileId>::new(Config::default());
     space.map(&MapRequest::anonymous(0, 256 * 4096, Prot::RW)).unwrap();
-    for _ in 0..5000 {
+    for _ in 0..if cfg!(feature = "long") { 5000 } else { 1000 } {
         let (from, len) = (r.below(250), 1 + r.below(6));
         let before = space.len();
         let prot = r.pick(&[Prot::RW, Prot::READ, Prot::NONE]);

@@ -77,7 +77,7 @@ fn call(
 
 #[test]
 fn shared_calls_happen_whole_or_not_at_all() {
-    const STEPS: u64 = 3000;
+    const STEPS: u64 = if cfg!(feature = "long") { 3000 } else { 300 };
     let live = LIVE.get();
     let (mut refused, mut done) = (0, 0);
     {

@@ -24,8 +24,9 @@ fn seed() -> u64 {
     std::env::var("SAMARA_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(1)
 }
 
-/// Whether random tests repeat fewer times, because each one is slow: too few for what they count.
-const FEW: bool = cfg!(any(miri, samara_few));
+/// Whether random tests repeat fewer times: too few for what they count. `ci/long.sh tests` repeats
+/// them often.
+const FEW: bool = cfg!(any(miri, samara_few, not(feature = "long")));
 
 /// How often a random test repeats.
 fn times(n: u64) -> u64 {

@@ -36,11 +36,11 @@ fn chosen_sequences() {
 fn writes_unseen() {
     let plain = Mix::Basic.shapes()[0];
     let mix = Shape { seal: true, forks: true, len: 60, ..plain };
-    explore("writes unseen", mix, 300);
-    explore("writes unseen, few pages", Shape { pages: 7, ..mix }, 300);
+    explore("writes unseen", mix, 60);
+    explore("writes unseen, few pages", Shape { pages: 7, ..mix }, 60);
     // Whether locked memory that was moved away with DONTUNMAP joins its copy cannot be learnt: not
     // both.
-    explore("writes unseen, locks", Shape { lock: true, lock_all: true, dontunmap: false, ..mix }, 300);
+    explore("writes unseen, locks", Shape { lock: true, lock_all: true, dontunmap: false, ..mix }, 60);
     let hot = Shape { kind: Kind::Hot, seal: false, pages: 8, ..mix };
-    explore("hot, writes unseen", hot, 100);
+    explore("hot, writes unseen", hot, 25);
 }

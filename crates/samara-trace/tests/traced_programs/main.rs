@@ -1,8 +1,9 @@
 //! Traces small programs, each in all modes of recording. They behave as untraced, the models agree
 //! with the kernel after every call and at every exit, and the expected events are there.
 //!
-//! The programs are part of this binary: `traced_programs --program NAME` runs one. What takes long is
-//! ignored, and run by `ci/long.sh tests`: most programs in other ways than the normal one, races.
+//! The programs are part of this binary: `traced_programs --program NAME` runs one. What takes long
+//! is ignored, and run by `ci/long.sh tests`: most programs in other ways than the normal one, and
+//! races.
 //!
 //! A program of its own, with a harness of its own: recordings run one at a time, because each sets
 //! the signal dispositions of the whole process.
@@ -80,10 +81,28 @@ type Body = fn(Mode) -> Result<(), Failed>;
 
 /// Programs that are recorded in each way. The others are recorded in the normal one, and in all of
 /// them by `ci/long.sh tests`.
-const EACH_WAY: &[&str] = &["threads", "forks", "spawn", "remaps", "errors", "half_way", "unseen"];
+const EACH_WAY: &[&str] = &["forks", "spawn", "remaps", "errors", "half_way", "unseen"];
 
 /// Trials that take seconds each: ignored, unless they are asked for (`ci/long.sh tests`).
-const LONG: &[&str] = &[];
+const LONG: &[&str] = &[
+    "affinity",
+    "attached_and_killed_while_loading",
+    "attached_beside_a_call_that_cannot_be_interrupted",
+    "attached_while_loading_all_the_time",
+    "attached_while_threads_come_and_go",
+    "attached_with_stacks",
+    "crowd",
+    "decided_many_areas",
+    "ends",
+    "kept",
+    "many",
+    "pidfds",
+    "places_are_the_kernels",
+    "signals",
+    "turns_calls",
+    "turns_faults",
+    "turns_threads",
+];
 
 fn trials() -> Vec<Trial> {
     let all: &[(&str, Body)] = &[

@@ -10,7 +10,13 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 const N: u64 = if cfg!(miri) { 40 } else { 700 };
-const ROUNDS: u64 = if cfg!(miri) { 120 } else { 30_000 };
+const ROUNDS: u64 = if cfg!(miri) {
+    120
+} else if cfg!(feature = "long") {
+    30_000
+} else {
+    1_500
+};
 
 struct Both {
     map: RangeMap<u64, u64>,
@@ -380,7 +386,7 @@ fn tall<S: Shape>(seed: u64, n: u64) -> usize {
 #[test]
 fn in_tall_trees() {
     let mut most = 0;
-    for seed in 0..if cfg!(miri) { 1 } else { 6 } {
+    for seed in 0..if cfg!(feature = "long") { 6 } else { 1 } {
         for n in if cfg!(miri) { [20, 60] } else { [300, 2_500] } {
             most = most.max(tall::<Tiny>(seed, n));
             tall::<Normal>(seed, 3 * n);

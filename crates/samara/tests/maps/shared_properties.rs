@@ -90,18 +90,18 @@ properties! {
     tiny_few_keys: Tiny, Tracked, u64, Membarrier::fenced, BOTH, Universe::Low(9), 20_000, 500;
     tiny_pages: Tiny, Tracked, u64, Membarrier::fenced, BOTH, Universe::Pages(4096), 40_000, 10_000;
     tiny_fill: Tiny, Tracked, u64, Membarrier::fenced, FILL, Universe::Pages(4096), 40_000, 10_000;
-    real_thin: Normal, Tracked, u64, Membarrier::new, THIN, TALL, 20_000, 1_000;
     tiny_thin: Tiny, Tracked, u64, Membarrier::fenced, THIN, Universe::Low(255), 100_000, 1_000;
     real_low: Normal, Tracked, u64, Membarrier::new, BOTH, Universe::Low(255), 100_000, 1_000;
     real_middle: Normal, Tracked, u64, Membarrier::new, BOTH, Universe::Middle(400), 100_000, 1_000;
-    real_pages: Normal, Tracked, u64, Membarrier::new, BOTH, Universe::Pages(32768), 30_000, 30_000;
     real_fill: Normal, Tracked, u64, Membarrier::new, FILL, Universe::Pages(32768), 30_000, 30_000;
-    real_tall: Normal, Tracked, u64, Membarrier::new, BOTH, TALL, 20_000, 1_000;
-    real_tall_fill: Normal, Tracked, u64, Membarrier::new, FILL, TALL, 20_000, 1_000;
 }
 
 #[cfg(feature = "long")]
 properties! {
+    real_thin: Normal, Tracked, u64, Membarrier::new, THIN, TALL, 20_000, 1_000;
+    real_pages: Normal, Tracked, u64, Membarrier::new, BOTH, Universe::Pages(32768), 30_000, 30_000;
+    real_tall: Normal, Tracked, u64, Membarrier::new, BOTH, TALL, 20_000, 1_000;
+    real_tall_fill: Normal, Tracked, u64, Membarrier::new, FILL, TALL, 20_000, 1_000;
     compact_thin: Compact, u32, u64, Membarrier::fenced, THIN, Universe::Pages(4096), 40_000, 10_000;
     compact_low: Compact, u32, u64, Membarrier::fenced, BOTH, Universe::Low(255), 100_000, 1_000;
     compact_pages: Compact, u32, u64, Membarrier::fenced, BOTH, Universe::Pages(4096), 40_000, 10_000;

@@ -3,8 +3,8 @@
 use samara::{End, GapQuery, RangeMap, Span};
 use std::collections::BTreeMap;
 
-const ENTRIES: u64 = if cfg!(miri) { 300 } else { 150_000 };
-const EDITS: u64 = if cfg!(miri) { 200 } else { 300_000 };
+const ENTRIES: u64 = if cfg!(miri) { 300 } else { 40_000 };
+const EDITS: u64 = if cfg!(miri) { 200 } else { 30_000 };
 
 type Oracle = BTreeMap<u64, (u64, u64)>;
 

@@ -105,7 +105,7 @@ fn adversary<M: FromSpans>(seed: u64, entries: u64, stores: usize) {
 
 #[test]
 fn an_adversary() {
-    let seeds = if cfg!(miri) { 2 } else { 400 };
+    let seeds = if cfg!(miri) { 2 } else { 100 };
     for seed in 0..seeds {
         let stores = [3, 8, 20, 60, 200, 600][seed as usize % 6];
         adversary::<TinyMap<u64, u64>>(seed, [9, 27, 81, 200][seed as usize % 4], stores);

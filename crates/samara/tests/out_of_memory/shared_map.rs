@@ -1,6 +1,7 @@
 //! Memory that runs out beneath a shared map: at every allocation of every store the map says so
 //! and is as it was, for readers as well; what is reserved neither allocates nor fails.
 
+#[cfg(feature = "long")]
 use samara::Compact;
 use samara::testing::Tiny;
 use samara::{AllocError, Normal, Quiescent, RangeMap, Shape, SharedRangeMap, Span, StoreError};
@@ -92,8 +93,10 @@ fn every_allocation_fails_once<S: Shape>(entries_first: u64, ops: usize) {
 
 #[test]
 fn every_allocation_of_every_store_may_fail() {
-    every_allocation_fails_once::<Tiny>(if cfg!(miri) { 30 } else { 300 }, if cfg!(miri) { 20 } else { 3_000 });
+    every_allocation_fails_once::<Tiny>(if cfg!(miri) { 30 } else { 300 }, if cfg!(miri) { 20 } else { 500 });
+    #[cfg(feature = "long")]
     every_allocation_fails_once::<Compact>(if cfg!(miri) { 30 } else { 300 }, if cfg!(miri) { 10 } else { 2_000 });
+    #[cfg(feature = "long")]
     every_allocation_fails_once::<Normal>(if cfg!(miri) { 60 } else { 2_000 }, if cfg!(miri) { 10 } else { 1_000 });
 }
 
@@ -137,8 +140,10 @@ fn reserved<S: Shape>(entries_first: u64, rounds: usize) {
 
 #[test]
 fn what_is_reserved_asks_for_nothing() {
-    reserved::<Tiny>(if cfg!(miri) { 30 } else { 400 }, if cfg!(miri) { 5 } else { 2_000 });
+    reserved::<Tiny>(if cfg!(miri) { 30 } else { 400 }, if cfg!(miri) { 5 } else { 300 });
+    #[cfg(feature = "long")]
     reserved::<Compact>(if cfg!(miri) { 30 } else { 400 }, if cfg!(miri) { 5 } else { 2_000 });
+    #[cfg(feature = "long")]
     reserved::<Normal>(if cfg!(miri) { 60 } else { 3_000 }, if cfg!(miri) { 4 } else { 1_000 });
 }
 

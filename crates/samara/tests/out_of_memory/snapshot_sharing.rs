@@ -7,7 +7,7 @@ use crate::alloc::fail_after;
 use samara::testing::Tiny;
 
 /// Entries of a large map.
-const MANY: u64 = if cfg!(miri) { 200 } else { 100_000 };
+const MANY: u64 = if cfg!(miri) { 200 } else { 20_000 };
 
 fn map(n: u64) -> RangeMap<u64, u64> {
     RangeMap::from_sorted((0..n).map(|i| (10 * i..=10 * i + 3, i))).unwrap()
@@ -277,7 +277,7 @@ fn unshared_windows_need_no_memory() {
 /// were others, at every level.
 #[test]
 fn windows_at_the_edges_of_nodes_need_no_memory() {
-    let n = if cfg!(miri) { 12 } else { 100 };
+    let n = if cfg!(miri) { 12 } else { 45 };
     let windows = (1..=n).flat_map(|len| (0..=n - len).map(move |from| (from, len)));
     // The first to the last, the last to the first, and scattered.
     let orders: [fn(u64, u64) -> u64; 3] = [|at, _| at, |at, len| len - 1 - at, |at, len| at * 101 % len];

@@ -234,7 +234,7 @@ fn reserve_fails_whole<S: Shape>() {
     let before = entries(&map);
     let mut failures = 0;
     // Every attempt takes all nodes up to the n-th and gives them back.
-    let stores = if cfg!(miri) { 4 } else { 200 };
+    let stores = if cfg!(miri) { 4 } else { 40 };
     for n in 0.. {
         let result = fail_after(n, || map.reserve(stores).map(drop)).0;
         map.check().unwrap();

@@ -1,6 +1,6 @@
 //! Rows of a Parquet file, in row groups of bounded size. Knows nothing of what the columns mean.
 //!
-//! Uses the columns of the parquet crate and not its Arrow side, which takes twice as long to build.
+//! Uses the columns of the parquet crate and not its Arrow side, which takes longer to build.
 
 use std::io::{self, Write};
 use std::sync::Arc;
