@@ -18,6 +18,7 @@ export CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUNNER="qemu-aarch64 -L /usr/aarch
 # Each program is built anew, and runs about twenty times slower: one shape of nodes in the tests of
 # threads, and few random operations.
 export RUSTFLAGS="${RUSTFLAGS:-} --cfg samara_few" SAMARA_OPS=${SAMARA_OPS:-4000}
+export CARGO_PROFILE_TEST_OPT_LEVEL=1
 
 cargo check --locked --target "$target" --package samara --package samara-mm --lib
 programs=(--test linearizability --test paused_threads)

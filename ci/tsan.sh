@@ -11,6 +11,8 @@ nightly rust-src
 export RUSTFLAGS="-Zsanitizer=thread --cfg crossbeam_sanitize_thread --cfg samara_few"
 # A test asks for more memory than there is. Full debug information takes minutes of a build.
 export TSAN_OPTIONS="allocator_may_return_null=1 ${TSAN_OPTIONS:-}" CARGO_PROFILE_TEST_DEBUG=line-tables-only
+# What is watched runs many times slower.
+export CARGO_PROFILE_TEST_OPT_LEVEL=1
 export RUST_BACKTRACE=0 RUST_TEST_THREADS=2 CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-target}/tsan
 tsan() {
     cargo +nightly test --locked -Zbuild-std --target "$(rustc -vV | sed -n 's/^host: //p')" "$@"

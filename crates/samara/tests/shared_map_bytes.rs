@@ -12,7 +12,7 @@ use counting_alloc::{Counting, count_this_thread};
 #[global_allocator]
 static ALLOCATOR: Counting = Counting { min_align: 1 };
 
-const N: u64 = if cfg!(feature = "long") { 150_000 } else { 40_000 };
+const N: u64 = 150_000;
 const KIB: usize = 1024;
 
 /// What the handle, or one `SharedWriter`, keeps for its next stores: 1,024 leaves and inner nodes,
@@ -179,7 +179,7 @@ fn lives<V: Made, R: Reclaim<Stamp: Send> + Sync + Send>(name: &str, reclaim: im
 
 /// One test, so that nothing else is counted.
 #[test]
-#[cfg_attr(miri, ignore = "it counts bytes of large maps")]
+#[ignore = "takes a minute, and counts bytes of large maps: `ci/long.sh tests` runs it"]
 fn what_a_shared_map_keeps() {
     count_this_thread();
     // SAFETY: one thread for each map but where writers store, and no guard lives while one does.

@@ -188,6 +188,9 @@ fn call(
     done.map(|_| ()).map_err(whole)
 }
 
+/// Random calls for each kind of space.
+const STEPS: u64 = if cfg!(feature = "long") { 6000 } else { 400 };
+
 #[test]
 fn whole_or_not_at_all() {
     let given = Given::new();
@@ -201,7 +204,7 @@ fn whole_or_not_at_all() {
         let mut space = AddressSpace::<FileId>::new(Config { touches, max_map_count: most, ..Config::default() });
         space.set_layout(Layout { start_brk: HEAP, brk: HEAP, ..Layout::default() });
         space.set_huge_pages([(PageSize::M2, 2)]);
-        for i in 0..if cfg!(feature = "long") { 6000 } else { 400 } {
+        for i in 0..STEPS {
             let (kind, at, len) = (r.below(39), r.below(900) * PAGE, (1 + r.below(40)) * PAGE);
             let to = r.below(900) * PAGE;
             let before = space.to_string();
@@ -236,7 +239,7 @@ fn whole_or_not_at_all() {
             }
         }
     }
-    assert!(refused > 1000 && done == 24_000, "{refused} calls were refused for want of memory, {done} got through");
+    assert!(refused > 1000 && done == 4 * STEPS, "{refused} calls were refused for want of memory, {done} got through");
 }
 
 #[test]
@@ -300,7 +303,7 @@ fn two_cuts_far_apart() {
             }
         }
     }
-    assert!(refused > 1000, "{refused} calls were refused for want of memory");
+    assert!(refused > 1000 / step, "{refused} calls were refused for want of memory");
 }
 
 #[test]

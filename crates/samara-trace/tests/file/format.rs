@@ -3,7 +3,7 @@
 
 use std::io::{self, Write};
 
-use crate::samples::{ends_early, event, file, header, read};
+use crate::samples::{ends_early, event, file, header, places, read};
 use samara_trace::file::{MapsLine, TraceReader, TraceWriter, WriteError};
 
 #[test]
@@ -42,7 +42,7 @@ fn cut_anywhere_it_gives_its_whole_batches() {
     // The offsets that batches end at, from the lengths of shorter files without their end marker
     // of 8 bytes.
     let ends: Vec<usize> = (0..=4).map(|n| file(n, 5).len() - 8).collect();
-    for cut in 0..bytes.len() {
+    for cut in places(bytes.len()) {
         let (events, error) = read(&bytes[..cut]);
         let whole = ends[1..].iter().filter(|end| **end <= cut).count();
         assert_eq!(events, (0..5 * whole as u64).map(event).collect::<Vec<_>>(), "cut at {cut}");

@@ -1,7 +1,7 @@
 //! Damaged and forged files: the reader does not panic, keeps within its memory limits, gives the
 //! whole batches before the damage, and reports one error with its offset.
 
-use crate::samples::{area, event, file, header, read};
+use crate::samples::{area, event, file, header, places, read};
 use crate::seal::seal;
 use arrow_ipc::writer::{IpcWriteOptions, StreamWriter};
 use arrow_ipc::{CompressionType, root_as_message};
@@ -30,7 +30,7 @@ fn a_changed_byte_is_noticed_and_costs_its_batch() {
     assert_eq!(starts.len(), 5);
     let all: Vec<_> = (0..12).map(event).collect();
     let mut unnoticed = 0;
-    for at in 0..bytes.len() {
+    for at in places(bytes.len()) {
         for change in [0x05, 0x80, 0xff] {
             let mut bad = bytes.clone();
             bad[at] ^= change;
@@ -67,7 +67,7 @@ fn any_byte_forged_does_no_harm() {
     let starts = starts(&bytes);
     let all: Vec<_> = (0..12).map(event).collect();
     let mut kinds = [0; 6];
-    for at in 0..bytes.len() {
+    for at in places(bytes.len()) {
         for change in [0x05, 0x80, 0xff] {
             let mut bad = bytes.clone();
             bad[at] ^= change;
@@ -94,7 +94,7 @@ fn any_byte_forged_does_no_harm() {
 #[test]
 fn bytes_put_in_or_taken_out_do_no_harm() {
     let bytes = file(2, 2);
-    for at in 0..bytes.len() {
+    for at in places(bytes.len()) {
         for byte in [0x00, 0xff] {
             let mut bad = bytes.clone();
             bad.insert(at, byte);

@@ -129,3 +129,8 @@ pub(crate) fn read(bytes: &[u8]) -> (Vec<Event>, Option<FileError>) {
 pub(crate) fn ends_early(error: &Option<FileError>) -> bool {
     matches!(error, Some(FileError { fault: Fault::EndsEarly, .. }))
 }
+
+/// Places in a file: one of eleven, or each with SAMARA_ALL_BYTES, which `ci/long.sh tests` sets.
+pub(crate) fn places(len: usize) -> impl Iterator<Item = usize> {
+    (0..len).step_by(if std::env::var_os("SAMARA_ALL_BYTES").is_some() { 1 } else { 11 })
+}
