@@ -130,7 +130,7 @@ pub(crate) fn ends_early(error: &Option<FileError>) -> bool {
     matches!(error, Some(FileError { fault: Fault::EndsEarly, .. }))
 }
 
-/// Places in a file: one of eleven, or each with SAMARA_ALL_BYTES, which `ci/long.sh tests` sets.
+/// Places in a file: one of 61, or each with SAMARA_ALL_BYTES, which `ci/long.sh tests` sets.
 pub(crate) fn places(len: usize) -> impl Iterator<Item = usize> {
-    (0..len).step_by(if std::env::var_os("SAMARA_ALL_BYTES").is_some() { 1 } else { 11 })
+    (0..len).step_by(if std::env::var_os("SAMARA_ALL_BYTES").is_some() { 1 } else { 61 })
 }
