@@ -3,13 +3,12 @@
 # there is a nightly rustfmt: that option is not stable.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+. ci/lib.sh
 
 cargo fmt --all -- --check
 cargo fmt --manifest-path fuzz/Cargo.toml -- --check
 cargo fmt --manifest-path bench/rivals/Cargo.toml -- --check
 
-if rustup run nightly rustfmt --version >/dev/null 2>&1; then
-    rustup run nightly rustfmt --edition 2024 --config format_code_in_doc_comments=true --check crates/{samara,samara-mm,samara-trace}/src/lib.rs
-else
-    echo "fmt: no nightly rustfmt, examples in documentation were not looked at"
-fi
+if [ "${CI:-}" = true ]; then nightly rustfmt; fi
+rustup run nightly rustfmt --version >/dev/null 2>&1 || skip fmt "no nightly rustfmt: examples in documentation were not looked at"
+rustup run nightly rustfmt --edition 2024 --config format_code_in_doc_comments=true --check crates/{samara,samara-mm,samara-trace}/src/lib.rs

@@ -106,6 +106,12 @@ impl Folder {
         fstatat(&self.0, name, AtFlags::AT_SYMLINK_NOFOLLOW).ok()
     }
 
+    /// Whether a device, a FIFO or a socket has this name.
+    pub(super) fn is_special(&self, name: &OsStr) -> bool {
+        let kind = self.stat(name).map(|of| of.st_mode & libc::S_IFMT);
+        kind.is_some_and(|kind| ![libc::S_IFREG, libc::S_IFLNK, libc::S_IFDIR].contains(&kind))
+    }
+
     pub(super) fn id_of(&self, name: &OsStr) -> Option<Id> {
         self.stat(name).map(|of| (of.st_dev, of.st_ino))
     }

@@ -359,6 +359,11 @@ impl OutputFile {
             State::Unseen { place, part } => {
                 // A link cannot replace a file, but a rename can. It replaces a link itself.
                 let part = part.map_or_else(|| place.folder.link(&self.file), Ok)?;
+                if place.folder.is_special(&place.name) {
+                    self.remove_part(&place, &part);
+                    let what = "a device, a pipe or a socket has the name of the file now; it was not replaced";
+                    return Err(io::Error::new(io::ErrorKind::AlreadyExists, what));
+                }
                 place.folder.rename(&part, &place.name).inspect_err(|_| self.remove_part(&place, &part))
             }
         }

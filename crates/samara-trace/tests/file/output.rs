@@ -108,6 +108,18 @@ fn a_link_that_came_meanwhile_is_not_followed() {
     assert!(!scene.path("x").is_symlink() && fs::read_to_string(scene.path("x")).unwrap() == "new");
 }
 
+#[test]
+fn a_pipe_that_came_meanwhile_is_not_replaced() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("x");
+    let mut output = whole(&path);
+    output.write_all(b"new").unwrap();
+    nix::unistd::mkfifo(&path, nix::sys::stat::Mode::S_IRWXU).unwrap();
+    assert_eq!(output.commit().unwrap_err().kind(), ErrorKind::AlreadyExists);
+    let names: Vec<_> = fs::read_dir(dir.path()).unwrap().map(|entry| entry.unwrap().file_type().unwrap()).collect();
+    assert!(names.len() == 1 && std::os::unix::fs::FileTypeExt::is_fifo(&names[0]), "{names:?}");
+}
+
 /// The name is a link, which leads elsewhere later; or its folder is another one later.
 #[test]
 fn a_name_is_resolved_once() {
@@ -189,6 +201,7 @@ fn an_attacker_who_exchanges_names_all_the_time_reaches_nothing_outside() {
             .collect();
         let made = made.into_iter().filter(|made| *made).count();
         println!("{made} of {ROUNDS} files were made, {} swaps", swaps.load(Relaxed));
+        assert!(made > 0 && swaps.load(Relaxed) > 0, "nothing was exchanged, or nothing made");
     });
     scene.check();
 }

@@ -22,7 +22,7 @@ pub(crate) mod writer_reservation;
 
 #[cfg(all(test, feature = "std", not(miri)))]
 mod publish_tests;
-#[cfg(all(test, feature = "std"))]
+#[cfg(all(test, feature = "std", not(miri)))]
 mod reentry_tests;
 
 use crate::fault::{Point, point};
