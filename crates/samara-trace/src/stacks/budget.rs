@@ -4,7 +4,7 @@
 //!
 //! - **BUDGET-1** What is read to be kept is taken from the budget before memory is allocated for
 //!   it. What is given up again goes back.
-//! - **BUDGET-2** A file of which something was left out is noted by its name.
+//! - **BUDGET-2** A note names each file that was read only in part.
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashSet;
@@ -28,7 +28,7 @@ const NAMES: usize = 3;
 #[derive(Debug)]
 pub(super) struct Budget {
     left: Cell<u64>,
-    /// Of which files something was left out: the first of them, and whether there are others.
+    /// Files that were read only in part: the first of them, and whether there are others.
     left_out: RefCell<(Vec<String>, bool)>,
 }
 
@@ -43,7 +43,7 @@ impl Budget {
         Budget { left: Cell::new(bytes), left_out: RefCell::default() }
     }
 
-    /// Takes bytes, if so many are left.
+    /// Takes bytes, if the budget has as many.
     pub(super) fn take(&self, bytes: u64) -> bool {
         let left = self.left.get().checked_sub(bytes);
         left.inspect(|left| self.left.set(*left)).is_some()
