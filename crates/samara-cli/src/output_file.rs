@@ -5,7 +5,7 @@ use std::fs::{File, Metadata};
 use std::io::{self, BufWriter, IsTerminal, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Once};
 
 use samara_trace::output::{Access, OutputFile, OutputName};
 
@@ -31,10 +31,8 @@ impl Output {
         Ok(Output::of(OutputName::resolve(path)?.whole(access)?))
     }
 
-    /// An output to a file. From now on a limit of file sizes (`ulimit -f`) is an error like any
-    /// other, where its signal would end this process.
+    /// An output to a file.
     pub(crate) fn of(file: OutputFile) -> Output {
-        let _ = signal_hook::flag::register(signal_hook::consts::SIGXFSZ, Arc::default());
         Output::File(BufWriter::with_capacity(1 << 16, file))
     }
 
@@ -60,11 +58,24 @@ impl Output {
     }
 }
 
+/// From now on a limit of file sizes (`ulimit -f`) is an error like any other, where its signal
+/// would end this process. Not before the first write: a program that is started before that
+/// inherits what was set for samara.
+fn refuse_size_signal() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        let _ = signal_hook::flag::register(signal_hook::consts::SIGXFSZ, Arc::default());
+    });
+}
+
 impl Write for Output {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         match self {
             Output::Stdout(out) => out.write(bytes),
-            Output::File(out) => out.write(bytes),
+            Output::File(out) => {
+                refuse_size_signal();
+                out.write(bytes)
+            }
         }
     }
 

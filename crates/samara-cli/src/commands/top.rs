@@ -20,6 +20,7 @@ use super::{command_line, own_name};
 use crate::cli::Top;
 use crate::format::{bytes, plural};
 use crate::output::{self, BOLD, DIM, clean, error, shown, styled};
+use crate::output_file::is_same;
 use crate::top::live::{Live, Recorded};
 use crate::top::player::{Content, Player};
 use crate::top::{self, Left, Signals, Source};
@@ -86,6 +87,16 @@ fn play(args: &Top, path: &Path) -> ExitCode {
 /// Runs a program, and shows it live.
 fn watch(args: &Top) -> ExitCode {
     let Some((program, rest)) = args.words.split_first() else { return exit::USAGE.into() };
+    if let (Some(trace), Some(printed)) = (&args.output, &args.output_of_program)
+        && (trace == printed || is_same(trace, printed))
+    {
+        let (trace, printed) = (shown(trace), shown(printed));
+        error(format!(
+            "the trace and what the program prints cannot be written to one file ({trace} and {printed}): give two files; {}",
+            files::NOT_RUN
+        ));
+        return exit::USAGE.into();
+    }
     // From here on, what is not committed leaves everything as it was when it is dropped.
     let (path, mut file) = match printed(args) {
         Ok(printed) => printed,

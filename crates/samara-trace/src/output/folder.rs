@@ -8,6 +8,7 @@ use std::os::fd::AsRawFd;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Component, Path};
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 use nix::errno::Errno;
 use nix::fcntl::{AT_FDCWD, AtFlags, OFlag, openat, readlinkat, renameat};
@@ -116,6 +117,14 @@ impl Folder {
         self.stat(name).map(|of| (of.st_dev, of.st_ino))
     }
 
+    /// Whether a name that samara chose may be taken: it is free, or that of a file of this user
+    /// that is not write-protected.
+    pub(super) fn may_take(&self, name: &OsStr) -> bool {
+        self.stat(name).is_none_or(|of| {
+            of.st_mode & libc::S_IFMT == libc::S_IFREG && of.st_uid == geteuid().as_raw() && of.st_mode & 0o200 != 0
+        })
+    }
+
     /// Whether only this user makes entries here.
     pub(super) fn is_private(&self) -> bool {
         self.0.metadata().is_ok_and(|of| of.uid() == geteuid().as_raw() && of.mode() & 0o022 == 0)
@@ -195,14 +204,11 @@ impl Folder {
 
     /// Moves an entry to an unused name, which is returned.
     pub(super) fn move_aside(&self, name: &OsStr) -> io::Result<OsString> {
+        // No two threads of this process try the same name.
+        static NUMBER: AtomicU32 = AtomicU32::new(0);
         let pid = std::process::id();
-        let mut number = 0;
-        let next = || {
-            number += 1;
-            format!(".samara-{pid}-{}.old", number - 1).into()
-        };
-        // A file of another thread, or one that a killed process with the same id left, must not be
-        // overwritten.
+        let next = || format!(".samara-{pid}-{}.old", NUMBER.fetch_add(1, Relaxed)).into();
+        // A file that a killed process with the same id left must not be overwritten.
         let rename = |aside: &OsStr| match self.stat(aside) {
             Some(_) => Err(Errno::EEXIST),
             None => renameat(&self.0, name, &self.0, aside),

@@ -8,7 +8,7 @@
 //! - **OUTPUT-1** a name is resolved once. Everything later happens by the descriptor of its folder
 //!   and its last component, and no step follows a link.
 //! - **OUTPUT-2** what is removed, moved or put back is what was opened or made here: device and
-//!   inode are compared before. Whoever may change entries of the folder can do so between the
+//!   inode are compared before. A user who may change entries of the folder can do so between the
 //!   comparison and the step. Then another entry *of that folder* is removed or moved; what a link
 //!   leads to, and every other folder, stay as they are.
 //! - **OUTPUT-3** once `replace` has returned, the name refers to the new file, or to what the
@@ -30,7 +30,6 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt, fchown};
 use std::path::{Path, PathBuf};
 
 use nix::errno::Errno;
-use nix::unistd::geteuid;
 
 use folder::{Folder, Id, Link, id};
 
@@ -42,12 +41,12 @@ const NUMBERS: u32 = 1000;
 /// Who may read a file that is made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Access {
-    /// Its owner, whatever the umask is: files are made with mode 0600, directories with 0700.
+    /// Only its owner, with any umask: files are made with mode 0600, directories with 0700.
     /// Traces hold arguments of programs and layouts of memory, as core dumps do.
     #[default]
     Owner,
-    /// Whoever the umask lets: files are made with mode 0666, directories with 0777, less the
-    /// umask.
+    /// All users that the umask lets: files are made with mode 0666, directories with 0777, less
+    /// the umask.
     Umask,
 }
 
@@ -105,19 +104,15 @@ impl OutputName {
     }
 
     /// A name for a file that [`whole`](OutputName::whole) writes, and that samara chose: `first`,
-    /// or, if another user's file, a link or anything else has that name, the first one of
-    /// `NAME-2.EXT`, `NAME-3.EXT`, ... that is free. A file of this user is replaced. Returns the
-    /// path, too.
+    /// or, if that is taken, the first one of `NAME-2.EXT`, `NAME-3.EXT`, ... that is free. A file
+    /// of this user that is not write-protected is replaced; any other entry takes its name.
+    /// Returns the path, too.
     ///
     /// # Errors
     /// The directory is not there, or all names are taken.
     pub fn choose(first: &Path) -> io::Result<(OutputName, PathBuf)> {
         let (folder, name) = Folder::of(None, first)?;
-        let is_free = |name: &OsStr| match folder.stat(name) {
-            Some(of) => of.st_mode & libc::S_IFMT == libc::S_IFREG && of.st_uid == geteuid().as_raw(),
-            None => true,
-        };
-        let free = numbered(&name).find(|name| is_free(name)).ok_or(ErrorKind::AlreadyExists)?;
+        let free = numbered(&name).find(|name| folder.may_take(name)).ok_or(ErrorKind::AlreadyExists)?;
         let path = first.with_file_name(&free);
         Ok((OutputName { place: Some(Place { folder, name: free }), there: There::Nothing }, path))
     }
@@ -144,8 +139,8 @@ impl OutputName {
     }
 
     /// Makes a new, empty file that has the name from now on. An older one is moved aside, to
-    /// `.samara-PID-0.old` beside it, and removed by [`commit`](OutputFile::commit). If it cannot
-    /// be moved it is emptied.
+    /// `.samara-PID-NUMBER.old` beside it, and removed by [`commit`](OutputFile::commit). If the
+    /// folder may not be changed, or the file is a mount point, it is emptied.
     ///
     /// # Errors
     /// The file cannot be made. Then all is as it was.
@@ -168,9 +163,13 @@ impl OutputName {
         if place.folder.id_of(&place.name) != Some(id(&of)) {
             return Err(io::Error::new(ErrorKind::AlreadyExists, "the file was replaced meanwhile: try again"));
         }
-        let Ok(aside) = place.folder.move_aside(&place.name) else {
-            old.set_len(0)?;
-            return Ok(OutputFile::as_it_is(old));
+        let aside = match place.folder.move_aside(&place.name) {
+            Ok(aside) => aside,
+            Err(why) if is_fixed(&why) => {
+                old.set_len(0)?;
+                return Ok(OutputFile::as_it_is(old));
+            }
+            Err(why) => return Err(why),
         };
         let older = Older { aside, id: id(&of) };
         let made = place.folder.create(&place.name, access).and_then(|file| {
@@ -260,6 +259,13 @@ impl Place {
             let _ = self.folder.rename(&older.aside, &self.name);
         }
     }
+}
+
+/// Whether an entry cannot be moved because its folder may not be changed, or because it is a mount
+/// point.
+fn is_fixed(why: &io::Error) -> bool {
+    let fixed = [Errno::EACCES, Errno::EPERM, Errno::EROFS, Errno::EBUSY];
+    why.raw_os_error().is_some_and(|why| fixed.contains(&Errno::from_raw(why)))
 }
 
 /// The name, and those with a number before the extension.
@@ -420,15 +426,20 @@ impl OutputFolder {
         Ok(OutputFolder(Folder::make(path, access)?, access))
     }
 
-    /// Makes a file that gets its name by [`commit`](OutputFile::commit), in place of whatever has
-    /// it then. Directories on the way are made where they are missing.
+    /// Makes a file that gets its name by [`commit`](OutputFile::commit), in place of an older one
+    /// of this user. Directories on the way are made where they are missing.
     ///
     /// # Errors
-    /// A directory on the way, or the file, cannot be made; or there is a symbolic link on the way.
+    /// A directory on the way, or the file, cannot be made; there is a symbolic link on the way; or
+    /// something else than a file of this user has the name, or a write-protected one.
     pub fn whole(&self, path: &Path) -> io::Result<OutputFile> {
         let OutputFolder(folder, access) = self;
         let name = path.file_name().ok_or(ErrorKind::InvalidInput)?.to_owned();
         let folder = folder.enter(path.parent().unwrap_or(Path::new("")), *access)?;
+        if !folder.may_take(&name) {
+            let what = "a link, a write-protected file or one of another user has this name: remove it, or give another folder";
+            return Err(io::Error::new(ErrorKind::AlreadyExists, what));
+        }
         OutputName { place: Some(Place { folder, name }), there: There::Nothing }.whole(*access)
     }
 }

@@ -240,6 +240,9 @@ fn a_chosen_name_takes_over_nothing() {
         chown(scene.path("page-3.html"), Some(65534), Some(65534)).unwrap();
         assert_eq!(choose("page.html").1, scene.path("page-4.html"), "another user's page");
     }
+    fs::write(scene.path("kept.html"), "").unwrap();
+    fs::set_permissions(scene.path("kept.html"), Permissions::from_mode(0o444)).unwrap();
+    assert_eq!(choose("kept.html").1, scene.path("kept-2.html"), "a page that its user protects");
     scene.check();
 }
 
@@ -262,6 +265,20 @@ fn a_fleet_s_directory_leads_nowhere_else() {
     symlink(&scene.victim, fleet.join("stacks/day=1/x")).unwrap();
     output.commit().unwrap();
     assert!(fleet.join("stacks/day=1/x").symlink_metadata().unwrap().is_file());
+    // The next run replaces it, unless it is protected, or another user's.
+    folder.whole(Path::new("stacks/day=1/x")).unwrap().commit().unwrap();
+    let is_kept = || {
+        let error = folder.whole(Path::new("stacks/day=1/x")).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::AlreadyExists, "{error}");
+    };
+    let file = fleet.join("stacks/day=1/x");
+    if nix::unistd::geteuid().is_root() {
+        chown(&file, Some(65534), None).unwrap();
+        is_kept();
+        chown(&file, Some(0), None).unwrap();
+    }
+    fs::set_permissions(&file, Permissions::from_mode(0o400)).unwrap();
+    is_kept();
     scene.check();
 }
 
