@@ -3,7 +3,7 @@
 //! what of such a file is nearest to the addresses that are wanted, found in one pass.
 //!
 //! - **BUDGET-1** What is read to be kept is taken from the budget before memory is allocated for
-//!   it. What is given up again goes back.
+//!   it, of a name with unknown length the longest that is read. What is not needed goes back.
 //! - **BUDGET-2** A note names each file that was read only in part.
 
 use std::cell::{Cell, RefCell};
@@ -20,6 +20,12 @@ const BYTES: u64 = 512 << 20;
 
 /// The largest file that is read, or is read of.
 pub(super) const FILE_BYTES: u64 = 1 << 30;
+
+/// The longest name that is read of a file. Rust and C++ have names of several KiB.
+const NAME_BYTES: u64 = 1 << 20;
+
+/// What is kept of something that was read, besides its bytes.
+const ENTRY_BYTES: u64 = 128;
 
 /// Most files that a note names.
 const NAMES: usize = 3;
@@ -96,8 +102,8 @@ pub(super) struct Source<'f> {
     file: &'f File,
     cache: ReadCache<&'f File>,
     budget: &'f Budget,
-    /// Offsets and sizes.
-    read: RefCell<HashSet<(u64, u64)>>,
+    /// Offsets and sizes; [`None`] for names, which end where they end.
+    read: RefCell<HashSet<(u64, Option<u64>)>>,
     /// Whether the budget did not suffice.
     refused: Cell<bool>,
 }
@@ -155,20 +161,25 @@ impl<'a> ReadRef<'a> for &'a Source<'_> {
         if offset.checked_add(size).ok_or(())? > self.cache.len()? {
             return Err(());
         }
-        if self.read.borrow_mut().insert((offset, size)) && self.take(size).is_none() {
-            self.read.borrow_mut().remove(&(offset, size));
-            return Err(());
+        if !self.read.borrow().contains(&(offset, Some(size))) {
+            self.take(size.saturating_add(ENTRY_BYTES)).ok_or(())?;
+            self.read.borrow_mut().insert((offset, Some(size)));
         }
         self.cache.read_bytes_at(offset, size)
     }
 
     fn read_bytes_at_until(self, range: Range<u64>, delimiter: u8) -> Result<&'a [u8], ()> {
-        let text = self.cache.read_bytes_at_until(range.clone(), delimiter)?;
-        let size = text.len() as u64;
-        if self.read.borrow_mut().insert((range.start, size)) && self.take(size).is_none() {
-            return Err(());
+        let most = range.end.min(range.start.saturating_add(NAME_BYTES));
+        let is_new = !self.read.borrow().contains(&(range.start, None));
+        if is_new {
+            self.take(NAME_BYTES + ENTRY_BYTES).ok_or(())?;
         }
-        Ok(text)
+        let text = self.cache.read_bytes_at_until(range.start..most, delimiter);
+        if is_new {
+            self.budget.give(NAME_BYTES - text.map_or(0, |text| text.len() as u64));
+            self.read.borrow_mut().insert((range.start, None));
+        }
+        text
     }
 }
 

@@ -3,7 +3,7 @@ use std::fs::File;
 
 use object::ReadRef;
 
-use super::{Budget, Nearest, Source};
+use super::{Budget, ENTRY_BYTES, NAME_BYTES, Nearest, Source};
 
 /// The same as a map of all that begins anywhere, in which later ones replace earlier ones.
 #[test]
@@ -28,6 +28,27 @@ fn the_nearest_is_found_in_one_pass() {
     }
 }
 
+/// A name costs what it has, once, and one that does not end costs nothing.
+#[test]
+fn names_are_taken() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("file");
+    std::fs::write(&path, [b"four\0".to_vec(), vec![b'x'; 3 << 20]].concat()).unwrap();
+    let file = File::open(&path).unwrap();
+    let budget = Budget::of(2 << 20);
+    let source = Source::new(&file, &budget);
+    for _ in 0..2 {
+        assert_eq!((&source).read_bytes_at_until(0..100, 0), Ok(&b"four"[..]));
+        assert_eq!(budget.left(), (2 << 20) - 4 - ENTRY_BYTES);
+    }
+    let left = budget.left();
+    assert!((&source).read_bytes_at_until(5..3 << 20, 0).is_err() && !source.refused());
+    assert_eq!(budget.left(), left - ENTRY_BYTES);
+    assert!(budget.take(budget.left() - NAME_BYTES));
+    assert!((&source).read_bytes_at_until(2..100, 0).is_err() && source.refused());
+    assert_eq!((&source).read_bytes_at_until(0..100, 0), Ok(&b"four"[..]), "it is there already");
+}
+
 /// What is read is taken before it is read, once, and a file that claims much costs nothing.
 #[test]
 fn what_is_read_is_taken() {
@@ -36,7 +57,7 @@ fn what_is_read_is_taken() {
     let file = File::create_new(&path).unwrap();
     file.set_len(1 << 30).unwrap();
     let file = File::open(&path).unwrap();
-    let budget = Budget::of(1000);
+    let budget = Budget::of(1000 + ENTRY_BYTES);
     let source = Source::new(&file, &budget);
     assert_eq!((&source).read_bytes_at(5, 600).unwrap().len(), 600);
     assert_eq!((&source).read_bytes_at(5, 600).unwrap().len(), 600);
