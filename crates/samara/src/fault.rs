@@ -77,11 +77,11 @@ mod on {
 pub use on::*;
 
 #[cfg(not(feature = "testing"))]
-#[inline(always)]
+#[cfg_attr(not(debug_assertions), inline(always))]
 pub(crate) fn point(_: Point) {}
 
 #[cfg(not(feature = "testing"))]
-#[inline(always)]
+#[cfg_attr(not(debug_assertions), inline(always))]
 pub(crate) fn refused() -> bool {
     false
 }

@@ -180,7 +180,7 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
     }
 
     /// The area that a request makes at `start`, as `check_map` found it.
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     pub(crate) fn new_area(&self, start: u64, r: &MapRequest<B>, flags: Flags, offset: u64) -> Area<B> {
         let (object, bias) = match &r.backing {
             Some(b) => (Object::File(b.clone()), Area::<B>::bias_of(start, offset, self.page())),
@@ -191,7 +191,7 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
 
     /// Checks everything that is refused before the call changes anything. Returns the end, the
     /// flags and the offset.
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     pub(crate) fn check_map(&self, start: u64, r: &MapRequest<B>) -> Result<(u64, Flags, u64), Errno> {
         let kind = r.flags.bits() & MapFlags::TYPE;
         if r.len == 0 || !self.aligned(r.offset) {
@@ -239,7 +239,7 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
     /// effects. Above a limit, the range stays cut off from its surroundings. If the memory of a
     /// shared object is not promised, or huge pages or secret memory are refused, the range stays
     /// empty, because Linux makes the object last.
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     fn plan_over(
         &mut self,
         (start, end): (u64, u64),

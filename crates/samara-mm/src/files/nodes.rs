@@ -38,7 +38,7 @@ impl<T> Default for Nodes<T> {
 }
 
 /// The block of a node, and its place there.
-#[inline(always)]
+#[cfg_attr(not(debug_assertions), inline(always))]
 fn place(number: u32) -> (usize, usize) {
     let above = number + FIRST;
     let power = above.ilog2();
@@ -129,7 +129,7 @@ impl<T: Chain> Nodes<T> {
 
 impl<T> core::ops::Index<u32> for Nodes<T> {
     type Output = T;
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     fn index(&self, number: u32) -> &T {
         let (block, at) = place(number);
         &self.blocks[block][at]
@@ -137,7 +137,7 @@ impl<T> core::ops::Index<u32> for Nodes<T> {
 }
 
 impl<T> core::ops::IndexMut<u32> for Nodes<T> {
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     fn index_mut(&mut self, number: u32) -> &mut T {
         let (block, at) = place(number);
         &mut self.blocks[block][at]

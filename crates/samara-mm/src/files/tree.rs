@@ -236,7 +236,7 @@ impl Tree {
         }
     }
 
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     fn height(&self, at: u32) -> u8 {
         if at == NONE { 0 } else { self.nodes[at].height }
     }
@@ -385,7 +385,7 @@ pub(super) struct Overlaps<'a> {
 
 impl<'a> Overlaps<'a> {
     /// The node, if it or one below reaches the range.
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     fn reaching(&self, at: u32) -> Option<&'a Node> {
         if at == NONE {
             return None;

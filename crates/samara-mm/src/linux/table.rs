@@ -42,7 +42,7 @@ macro_rules! calls {
 
         impl<B: Backing, I: AreaIndex<B>, H: Host<B>, P: Placement<B, I>> Request<'_, B, I, H, P> {
             /// Makes a call that programs make often.
-            #[inline(always)]
+            #[cfg_attr(not(debug_assertions), inline(always))]
             pub(super) fn often(&mut self, call: Often) -> Result<u64, Errno> {
                 match call { $(Often::$often => self.$often_verb(),)* }
             }

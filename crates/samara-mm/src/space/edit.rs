@@ -134,7 +134,7 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
 
     /// Looks at `[start, end)` and at what touches it. Appends the steps of emptying it to `plan`;
     /// none of them if memory is short. O(k + log n).
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     pub(crate) fn around(&self, start: u64, end: u64, plan: &mut Plan) -> Result<Around<'_, B>, Errno> {
         let before = plan.len();
         let mut around = Around::new(None, None, Counters::default());
@@ -214,7 +214,7 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
 
     /// The store that puts `area` at `[start, end)`, over what `around` found, joined with its
     /// neighbours where the rules allow. `plan` has room for two steps.
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     pub(crate) fn joined(
         &self,
         at: (u64, u64),
@@ -228,7 +228,7 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
         store
     }
 
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     fn join(&self, store: &mut Store<B>, around: &Around<'_, B>, seams: &mut Vec<Seam<B>>, plan: &mut Plan) {
         let (start, end) = (store.from, store.to);
         store.was = around.was;
@@ -260,7 +260,7 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
 
     /// Joins the store of a new area with its neighbours, as `joined` does. `plan` has room for
     /// three steps.
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     pub(crate) fn map_into(
         &self,
         store: &mut Store<B>,
@@ -274,7 +274,7 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
     }
 
     /// Makes the store and updates the sums.
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     pub(crate) fn commit(&mut self, store: Store<B>) -> Result<(), Errno> {
         let is = Counters::of(store.one.flags, store.to - store.from);
         self.areas.replace(Span::new(store.from, store.to - 1), store.one)?;

@@ -195,52 +195,52 @@ impl<B: Clone> AreaIndex<B> for RangeMap<u64, Area<B>> {
     where
         B: 'a;
 
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     fn len(&self) -> usize {
         RangeMap::len(self)
     }
 
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     fn get(&self, addr: u64) -> Option<IndexEntry<'_, B>> {
         RangeMap::get(self, addr)
     }
 
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     fn at_or_after(&self, addr: u64) -> Option<IndexEntry<'_, B>> {
         RangeMap::at_or_after(self, addr)
     }
 
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     fn range(&self, span: Span) -> Self::Iter<'_> {
         RangeMap::range(self, span)
     }
 
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     fn range_from(&self, addr: u64) -> Self::Ascend<'_> {
         RangeMap::range_from(self, addr)
     }
 
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     fn find_gap(&self, query: &GapQuery) -> Option<Span> {
         RangeMap::find_gap(self, query)
     }
 
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     fn replace(&mut self, span: Span, area: Area<B>) -> Result<(), AllocError> {
         RangeMap::replace(self, span, area, |_| ()).map_err(|_| AllocError)
     }
 
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     fn clear_range(&mut self, span: Span) -> Result<(), AllocError> {
         RangeMap::clear_range(self, span, |_| ()).map_err(|_| AllocError)
     }
 
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     fn split_at(&mut self, at: u64) -> Result<bool, AllocError> {
         RangeMap::split_at(self, at).map_err(|_| AllocError)
     }
 
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     fn get_mut(&mut self, addr: u64) -> Option<(Span, &mut Area<B>)> {
         RangeMap::get_mut(self, addr)
     }
@@ -249,7 +249,7 @@ impl<B: Clone> AreaIndex<B> for RangeMap<u64, Area<B>> {
         self.iter_mut().for_each(|(_, area)| change(area));
     }
 
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     fn revise(
         &mut self,
         addr: u64,
@@ -258,7 +258,7 @@ impl<B: Clone> AreaIndex<B> for RangeMap<u64, Area<B>> {
         RangeMap::revise(self, addr, decide).map_err(|_| AllocError)
     }
 
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     fn reserve(&mut self, span: Span, stores: usize) -> Result<(), AllocError> {
         self.reserve_within(span, stores)
     }

@@ -68,7 +68,7 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
 
     /// The area that holds all of `[start, end)`, and what touches the range. `None`: no area holds
     /// all of it.
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     fn piece(&self, start: u64, end: u64) -> Option<Piece<'_, B>> {
         let mut areas = self.areas.range_from(start.saturating_sub(1)).map(side);
         let first = areas.next()?;
@@ -82,7 +82,7 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
 
     /// What it takes to give `[start, end)`, looked at as `piece`, the attributes `new`. Appends
     /// the steps to `plan`.
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     fn changed(
         &self,
         piece: Piece<'_, B>,
@@ -125,7 +125,7 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
     }
 
     /// Makes a change of `[start, end)`; `plan` had `steps` steps before it.
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     fn make(
         &mut self,
         change: Change<B>,

@@ -42,7 +42,7 @@ impl<K: Key, V, S: Shape> RangeMap<K, V, S> {
     /// assert_eq!(shown, [(5, 'a', Remains::Head), (10, 'b', Remains::Nothing)]);
     /// # Ok::<(), samara::StoreError>(())
     /// ```
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     pub fn replace(
         &mut self,
         span: impl Into<Span<K>>,

@@ -93,7 +93,7 @@ where
 {
     type Out = Result<(), BoundError<K>>;
 
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     unsafe fn run<F: Search>(self) -> Self::Out {
         let Revise { tree, key, decide } = self;
         let (mut path, mut behind) = (Path::new(), Path::new());

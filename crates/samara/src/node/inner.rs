@@ -59,29 +59,29 @@ impl<K: Key, S: Shape> Inner<K, S> {
 
     /// The handle for the inner node at `at`. Creating it accesses nothing; the caller of each
     /// unsafe method promises that the node is live.
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     pub(crate) const fn from_raw(at: Raw) -> Self {
         Self { at, kind: PhantomData }
     }
 
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     pub(crate) fn raw(self) -> Raw {
         self.at
     }
 
     /// The pivots.
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     pub(crate) fn keys(self) -> *mut K {
         self.at.as_ptr().cast()
     }
 
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     fn gaps(self) -> *mut K {
         // SAFETY: INNER-1: the gap words lie within the node's memory.
         unsafe { self.at.as_ptr().add(Self::ONE).cast() }
     }
 
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     pub(crate) fn items(self) -> *mut Raw {
         // SAFETY: INNER-1: the child pointers lie within the node's memory.
         unsafe { self.at.as_ptr().add(Self::ITEMS).cast() }
@@ -89,7 +89,7 @@ impl<K: Key, S: Shape> Inner<K, S> {
 
     /// # Safety
     /// The node is live.
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     pub(crate) unsafe fn len(self) -> usize {
         sync::read(self.at, true);
         // SAFETY: INNER-1: the header lies within the node's memory and is initialised from `init`
@@ -102,7 +102,7 @@ impl<K: Key, S: Shape> Inner<K, S> {
 
     /// # Safety
     /// The node is live, `len <= SLOTS`, and the caller maintains INNER-2 and INNER-3.
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     pub(crate) unsafe fn set_len(self, len: usize) {
         debug_assert!(len <= Self::SLOTS);
         sync::written(self.at);
@@ -117,7 +117,7 @@ impl<K: Key, S: Shape> Inner<K, S> {
     ///
     /// # Safety
     /// The node is live for as long as the count is used.
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     pub(crate) unsafe fn refs<'a>(self) -> &'a AtomicU32 {
         // SAFETY: INNER-1: the count lies within the node's memory, aligned and initialised.
         unsafe { &*self.at.as_ptr().add(Self::REFS).cast() }
@@ -128,7 +128,7 @@ impl<K: Key, S: Shape> Inner<K, S> {
     ///
     /// # Safety
     /// The node is live for as long as the lock is used.
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     pub(crate) unsafe fn lock<'a>(self) -> &'a AtomicU8 {
         // SAFETY: INNER-1: the lock lies within the node's memory and is initialised.
         unsafe { &*self.at.as_ptr().add(Self::LOCK).cast() }
@@ -139,7 +139,7 @@ impl<K: Key, S: Shape> Inner<K, S> {
     ///
     /// # Safety
     /// The node is live.
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     unsafe fn unseen(self) -> bool {
         // SAFETY: the node is live, as the caller promises, so its count is readable.
         unsafe { self.refs().load(Ordering::Relaxed) & PUBLISHED == 0 }
@@ -149,7 +149,7 @@ impl<K: Key, S: Shape> Inner<K, S> {
     ///
     /// # Safety
     /// The node is live and `i < SLOTS`.
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     pub(crate) unsafe fn key(self, i: usize) -> K {
         debug_assert!(i < Self::SLOTS);
         // SAFETY: INNER-2: the pivot words of all slots are initialised.
@@ -158,7 +158,7 @@ impl<K: Key, S: Shape> Inner<K, S> {
 
     /// # Safety
     /// As for [`Inner::key`]; the caller keeps the pivots in order.
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     pub(crate) unsafe fn set_key(self, i: usize, key: K) {
         debug_assert!(i < Self::SLOTS);
         sync::written(self.at);
@@ -173,7 +173,7 @@ impl<K: Key, S: Shape> Inner<K, S> {
     ///
     /// # Safety
     /// The node is live and `i < SLOTS`.
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     pub(crate) unsafe fn gap(self, i: usize) -> K {
         debug_assert!(i < Self::SLOTS);
         // SAFETY: INNER-2: the gap words of all slots are initialised.
@@ -185,7 +185,7 @@ impl<K: Key, S: Shape> Inner<K, S> {
 
     /// # Safety
     /// As for [`Inner::gap`].
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     pub(crate) unsafe fn set_gap(self, i: usize, gap: K) {
         debug_assert!(i < Self::SLOTS);
         sync::written(self.at);
@@ -200,7 +200,7 @@ impl<K: Key, S: Shape> Inner<K, S> {
     ///
     /// # Safety
     /// The node is live, `i <= len`, and `len + n <= SLOTS`.
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     pub(crate) unsafe fn open(self, i: usize, n: usize) {
         // SAFETY: INNER-1: `i <= len` and `len + n <= SLOTS`, as the caller promises, keep every
         // range within the arrays.
@@ -220,7 +220,7 @@ impl<K: Key, S: Shape> Inner<K, S> {
     ///
     /// # Safety
     /// The node is live and slot `i` is free (its child is not initialised).
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     pub(crate) unsafe fn fill(self, i: usize, pivot: K, gap: K, child: Raw) {
         // SAFETY: INNER-1: slot `i` lies within the arrays, and it has no child that the write
         // would lose.
@@ -235,7 +235,7 @@ impl<K: Key, S: Shape> Inner<K, S> {
     ///
     /// # Safety
     /// The node is live and `i + n <= len`.
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     pub(crate) unsafe fn close(self, i: usize, n: usize) {
         // SAFETY: INNER-3: `i + n <= len`, as the caller promises, keeps both ranges within the
         // initialised children.
@@ -250,7 +250,7 @@ impl<K: Key, S: Shape> Inner<K, S> {
     ///
     /// # Safety
     /// As for [`Inner::close`].
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     pub(crate) unsafe fn close_words(self, i: usize, n: usize) {
         // SAFETY: INNER-2: `i + n <= len`, as the caller promises, keeps every range within the
         // arrays; the slots that become free are blanked.
@@ -268,7 +268,7 @@ impl<K: Key, S: Shape> Inner<K, S> {
     ///
     /// # Safety
     /// The node is live and `to <= SLOTS`.
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     pub(crate) unsafe fn blank(self, from: usize, to: usize) {
         for i in from..to {
             // SAFETY: the node is live and `i < to <= SLOTS`, as the caller promises.
@@ -346,13 +346,13 @@ impl<K: Key, S: Shape> Inner<K, S> {
 
 impl<K: Key, S: Shape> Inner<K, S> {
     /// Prefetches the cache lines of the child pointers.
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     pub(crate) fn prefetch_items(self) {
         // SAFETY: INNER-1: the child pointers lie within the node's memory.
         let at = unsafe { self.at.add(Self::ITEMS) };
         crate::node::search::prefetch(at, Self::SLOTS * size_of::<Raw>());
     }
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     pub(crate) fn prefetch(self) {
         crate::node::search::prefetch(self.at, Self::BYTES);
     }
@@ -361,7 +361,7 @@ impl<K: Key, S: Shape> Inner<K, S> {
     ///
     /// # Safety
     /// The node is live.
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     pub(crate) unsafe fn get(self, i: usize) -> Option<Raw> {
         // SAFETY: INNER-3: child `i` is initialised, because `i < len`.
         unsafe { if i < self.len() { Some(self.child(i)) } else { None } }
@@ -371,7 +371,7 @@ impl<K: Key, S: Shape> Inner<K, S> {
     ///
     /// # Safety
     /// The node is live and `i < len`.
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     pub(crate) unsafe fn child(self, i: usize) -> Raw {
         // SAFETY: INNER-2: the node is live, as the caller promises, so its length is initialised.
         debug_assert!(i < unsafe { self.len() });
@@ -385,7 +385,7 @@ impl<K: Key, S: Shape> Inner<K, S> {
     ///
     /// # Safety
     /// As for [`Inner::child`]. Nobody stores to this child pointer meanwhile.
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     pub(crate) unsafe fn own_child(self, i: usize) -> Raw {
         // SAFETY: as in `child`; nobody stores to the pointer, as the caller promises.
         unsafe {
@@ -401,7 +401,7 @@ impl<K: Key, S: Shape> Inner<K, S> {
     /// # Safety
     /// The node is live, `i < len`, what is below `child` no longer changes, and nobody else stores
     /// to this child pointer.
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     pub(crate) unsafe fn publish(self, i: usize, child: Raw) {
         // SAFETY: INNER-3: slot `i < len` holds a child pointer, and every concurrent access to it
         // is atomic.
@@ -413,7 +413,7 @@ impl<K: Key, S: Shape> Inner<K, S> {
     /// # Safety
     /// As for [`Inner::publish`]. Either the key type is stored atomically, or nobody reads gap
     /// words.
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     pub(crate) unsafe fn publish_gap(self, i: usize, gap: K) {
         // SAFETY: INNER-1, INNER-2: the gap word is initialised and aligned to `K::ALIGN`, and
         // nobody else stores to it, as the caller promises.
@@ -424,7 +424,7 @@ impl<K: Key, S: Shape> Inner<K, S> {
     ///
     /// # Safety
     /// The node is live, and the processor supports `F`.
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     pub(crate) unsafe fn rank<F: Search>(self, key: K) -> usize {
         sync::read(self.at, true);
         // SAFETY: INNER-2, INNER-4: the pivots are initialised, and of 64-bit keys also the word
@@ -436,7 +436,7 @@ impl<K: Key, S: Shape> Inner<K, S> {
     ///
     /// # Safety
     /// The node is live, and the processor supports `F`.
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     pub(crate) unsafe fn widest_by<F: Search>(self) -> K {
         sync::words_read(self.gaps(), Self::SLOTS);
         // SAFETY: INNER-2: every gap word is initialised.
@@ -447,7 +447,7 @@ impl<K: Key, S: Shape> Inner<K, S> {
     ///
     /// # Safety
     /// The node is live, `least` is not zero, and the processor supports `F`.
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     pub(crate) unsafe fn wide_gaps<F: Search>(self, least: K) -> u64 {
         // SAFETY: INNER-2: every gap word is initialised, and zero from `len` on, which is below
         // `least`.
@@ -458,7 +458,7 @@ impl<K: Key, S: Shape> Inner<K, S> {
     ///
     /// # Safety
     /// As for [`Inner::wide_gaps`]; the key type is loaded atomically.
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     pub(crate) unsafe fn wide_gaps_now<F: Search>(self, least: K) -> u64 {
         let mut words = [K::ZERO; 63];
         // SAFETY: INNER-1, INNER-2: every gap word is initialised and aligned to `K::ALIGN`;
@@ -475,12 +475,12 @@ impl<K: Key, S: Shape> Inner<K, S> {
     ///
     /// # Safety
     /// The node is live.
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     pub(crate) unsafe fn widest(self) -> K {
         struct Greatest<K>(*const K, usize);
         impl<K: Key> Job<K> for Greatest<K> {
             type Out = K;
-            #[inline(always)]
+            #[cfg_attr(not(debug_assertions), inline(always))]
             unsafe fn run<F: Search>(self) -> K {
                 // SAFETY: INNER-2: every gap word is initialised.
                 unsafe { F::greatest(self.0, self.1) }

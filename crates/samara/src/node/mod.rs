@@ -110,7 +110,7 @@ pub(crate) trait Unit: Copy {
     ///
     /// # Safety
     /// As for [`Unit::free`].
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     unsafe fn wipe(self) -> u16 {
         freed(self.raw(), Self::BYTES);
         // SAFETY: the caller's node is live and nobody uses it any more, and a node is whole 8-byte

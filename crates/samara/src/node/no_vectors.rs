@@ -17,9 +17,9 @@ pub(crate) fn dispatch<K: Key, S: Shape, J: Job<K>>(job: J) -> J::Out {
 }
 
 /// Nothing: this processor has no hint that is worth it.
-#[inline(always)]
+#[cfg_attr(not(debug_assertions), inline(always))]
 pub(crate) fn prefetch_write(_word: *const u8) {}
 
 /// Nothing, as above.
-#[inline(always)]
+#[cfg_attr(not(debug_assertions), inline(always))]
 pub(crate) fn prefetch(_node: Raw, _bytes: usize) {}

@@ -69,44 +69,44 @@ impl<N: Unit> NodePool<N> {
         NodePool { word: ptr::without_provenance_mut(WRITER), kind: PhantomData }
     }
 
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     fn is_writers(&self) -> bool {
         self.word.addr() & WRITER != 0
     }
 
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     fn has_box(&self) -> bool {
         self.word.addr() & BOX != 0
     }
 
     /// What the word points to.
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     fn target(&self) -> *mut u8 {
         const { assert!(align_of::<Spare>() > BOX | WRITER && ALIGN > BOX | WRITER) };
         self.word.map_addr(|word| word & !(BOX | WRITER))
     }
 
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     fn spare(&self) -> Option<&Spare> {
         // SAFETY: POOL-2: the pool owns this box.
         self.has_box().then(|| unsafe { &*self.target().cast() })
     }
 
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     fn spare_mut(&mut self) -> Option<&mut Spare> {
         // SAFETY: POOL-2: the pool owns this box.
         self.has_box().then(|| unsafe { &mut *self.target().cast() })
     }
 
     /// Makes the word point to `target`.
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     fn point_to(&mut self, target: *mut u8, of_box: usize) {
         let writer = self.word.addr() & WRITER;
         self.word = target.map_addr(|at| at | writer | of_box);
     }
 
     /// The first node of the chain.
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     fn head(&self) -> Option<Raw> {
         match self.spare() {
             Some(spare) => spare.head,
@@ -115,7 +115,7 @@ impl<N: Unit> NodePool<N> {
     }
 
     /// How many nodes the chain has; without a box they are counted, up to `n`.
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     fn len_up_to(&self, n: usize) -> usize {
         if let Some(spare) = self.spare() {
             return spare.len;

@@ -29,7 +29,7 @@ pub(crate) trait Search: Copy {
     ///
     /// # Safety
     /// `n` words are readable, and the processor supports the implementation.
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     unsafe fn greatest<K: Key>(words: *const K, n: usize) -> K {
         // Four maxima: with a single one, each step would wait for the step before.
         let mut greatest = [K::ZERO; 4];
@@ -44,7 +44,7 @@ pub(crate) trait Search: Copy {
     ///
     /// # Safety
     /// `n` words are readable in both arrays, and the processor supports the implementation.
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     unsafe fn widest<K: Key>(first: *const K, last: *const K, n: usize) -> K {
         let mut widest = [K::ZERO; 2];
         for i in 1..n {
@@ -72,7 +72,7 @@ pub(crate) trait Search: Copy {
     ///
     /// # Safety
     /// As for [`Search::widest`], with all `slots` words readable.
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     unsafe fn widest_words(first: *const u32, last: *const u32, _slots: usize, n: usize) -> u32 {
         let mut widest = [0; 2];
         for i in 1..n {
@@ -88,7 +88,7 @@ pub(crate) trait Search: Copy {
     ///
     /// # Safety
     /// `n` words are readable, and the processor supports the implementation.
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     unsafe fn at_least<K: Key>(words: *const K, n: usize, least: K) -> u64 {
         // SAFETY: `i < n`, and the caller promises `n` readable words.
         (0..n).fold(0, |bits, i| bits | u64::from(unsafe { *words.add(i) } >= least) << i)
@@ -99,7 +99,7 @@ pub(crate) trait Search: Copy {
     ///
     /// # Safety
     /// As for [`Search::widest_words`].
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     unsafe fn wide_words(first: *const u32, last: *const u32, _slots: usize, n: usize, least: u32) -> u64 {
         (1..n).fold(0, |bits, i| {
             // SAFETY: `i < n <= slots`, and the caller promises `slots` readable words in both
@@ -114,7 +114,7 @@ pub(crate) trait Search: Copy {
     /// # Safety
     /// There are `slots` words, in whole vectors of 16 that are writable (LEAF-5), `at < slots`,
     /// and the processor supports the implementation.
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     unsafe fn insert_word(words: *mut u32, slots: usize, at: usize, word: u32) {
         // SAFETY: `at < slots`, as the caller promises, so both ranges end within the `slots`
         // words.
@@ -129,7 +129,7 @@ pub(crate) trait Search: Copy {
     ///
     /// # Safety
     /// As for [`Search::insert_word`]; `at < len <= slots`.
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     unsafe fn remove_word(words: *mut u32, _slots: usize, len: usize, at: usize) {
         // SAFETY: `at < len <= slots`, as the caller promises, so both ranges end within the
         // `slots` words.
@@ -146,7 +146,7 @@ pub(crate) trait Search: Copy {
     /// There are `slots` places for values (if values have 8 bytes, in whole writable vectors of 8,
     /// LEAF-5), which nobody else reads or writes. `at <= len < slots`, no value is in the places
     /// from `len` on, and the processor supports the implementation.
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     unsafe fn open_value<V>(values: *mut V, _slots: usize, len: usize, at: usize) {
         // SAFETY: `at <= len < slots`, as the caller promises, so both ranges end within the
         // `slots` places.
@@ -158,7 +158,7 @@ pub(crate) trait Search: Copy {
     ///
     /// # Safety
     /// As for [`Search::open_value`]; `at < len <= slots`.
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     unsafe fn close_value<V>(values: *mut V, _slots: usize, len: usize, at: usize) {
         // SAFETY: `at < len <= slots`, as the caller promises, so both ranges end within the
         // `slots` places.
@@ -170,7 +170,7 @@ pub(crate) trait Search: Copy {
 ///
 /// # Safety
 /// `n` words are readable.
-#[inline(always)]
+#[cfg_attr(not(debug_assertions), inline(always))]
 unsafe fn halve<T: Copy + Ord>(words: *const T, mut n: usize, word: T) -> usize {
     let mut rank = 0;
     // SAFETY: `rank + n` never grows beyond the caller's `n`, so only readable words are read.
@@ -189,13 +189,13 @@ unsafe fn halve<T: Copy + Ord>(words: *const T, mut n: usize, word: T) -> usize 
 pub(crate) struct Portable;
 
 impl Search for Portable {
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     unsafe fn rank<K: Key>(keys: *const K, slots: usize, key: K) -> usize {
         // SAFETY: SEARCH-1: `slots` keys are readable.
         unsafe { halve(keys, slots, key) }
     }
 
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     unsafe fn rank_words(words: *const u32, slots: usize, word: u32) -> usize {
         // SAFETY: SEARCH-1: `slots` words are readable.
         unsafe { halve(words, slots, word) }

@@ -13,21 +13,21 @@ use core::arch::x86_64::{_MM_HINT_ET0, _MM_HINT_T0, _mm_prefetch};
 use core::mem::transmute_copy;
 
 /// The bits of `key`, for 64-bit key types.
-#[inline(always)]
+#[cfg_attr(not(debug_assertions), inline(always))]
 pub(super) fn bits<K: Key>(key: K) -> u64 {
     // SAFETY: callers have checked `K::IS_U64`, so the type has the representation of `u64`.
     unsafe { transmute_copy::<K, u64>(&key) }
 }
 
 /// The key with these bits, for 64-bit key types.
-#[inline(always)]
+#[cfg_attr(not(debug_assertions), inline(always))]
 pub(super) fn word<K: Key>(bits: u64) -> K {
     // SAFETY: callers have checked `K::IS_U64`, so the type has the representation of `u64`.
     unsafe { transmute_copy::<u64, K>(&bits) }
 }
 
 /// The level in force.
-#[inline(always)]
+#[cfg_attr(not(debug_assertions), inline(always))]
 fn level() -> Level {
     match LEVEL.load(Ordering::Relaxed) {
         1 => Level::Portable,
@@ -62,7 +62,7 @@ pub(crate) fn best() -> Level {
 }
 
 /// Runs `job`, on nodes of shape `S`, with the search in force.
-#[inline(always)]
+#[cfg_attr(not(debug_assertions), inline(always))]
 pub(crate) fn dispatch<K: Key, S: Shape, J: Job<K>>(job: J) -> J::Out {
     if !K::IS_U64 {
         // SAFETY: the portable search needs no processor feature.
@@ -89,7 +89,7 @@ fn run_portable<K, J: Job<K>>(job: J) -> J::Out {
 }
 
 /// Prefetches the cache line of a word for writing.
-#[inline(always)]
+#[cfg_attr(not(debug_assertions), inline(always))]
 pub(crate) fn prefetch_write(word: *const u8) {
     // SAFETY: a prefetch is a hint that accesses no memory.
     unsafe { _mm_prefetch::<_MM_HINT_ET0>(word.cast()) }
@@ -97,7 +97,7 @@ pub(crate) fn prefetch_write(word: *const u8) {
 
 /// Prefetches the cache lines of a node of `bytes` bytes, at most 16, before a search tells which
 /// of them are needed.
-#[inline(always)]
+#[cfg_attr(not(debug_assertions), inline(always))]
 pub(crate) fn prefetch(node: Raw, bytes: usize) {
     for line in 0..if bytes < 1024 { bytes.div_ceil(64) } else { 16 } {
         // SAFETY: a prefetch is a hint that accesses no memory.

@@ -53,7 +53,7 @@ pub(super) struct Choose<'a, K: Key, V, S: Shape> {
 impl<K: Key, V, S: Shape> Job<K> for Choose<'_, K, V, S> {
     type Out = usize;
 
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     unsafe fn run<F: Search>(self) -> usize {
         let Choose { tree, shared, change, path } = self;
         let keys = change.keys();
@@ -93,7 +93,7 @@ impl<K: Key, V, S: Shape> Job<K> for Choose<'_, K, V, S> {
 ///
 /// # Safety
 /// The leaf is live and not empty.
-#[inline(always)]
+#[cfg_attr(not(debug_assertions), inline(always))]
 pub(crate) unsafe fn fits<K: Key, V, S: Shape>(leaf: Leaf<K, V, S>, slot: usize, change: Change<K>) -> bool {
     // SAFETY: the caller promises a live leaf that is not empty; only slots below the length are
     // read.

@@ -45,7 +45,7 @@ impl<'m, K: Key, V, S: Shape> Freed<'m, K, V, S> {
     }
 
     /// Whether the values of a node with this fate have drops to run.
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     pub(crate) fn takes(fate: Fate) -> bool {
         mem::needs_drop::<V>() && fate == Fate::GivenUp
     }

@@ -82,7 +82,7 @@ struct Descend<K, V, S, T> {
 impl<K: Key, V, S: Shape, T: FnMut(usize, usize)> Job<K> for Descend<K, V, S, T> {
     type Out = Spot<K, V, S>;
 
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     unsafe fn run<F: Search>(mut self) -> Spot<K, V, S> {
         let (mut at, mut start, mut parent) = (self.root, K::MIN, None);
         // SAFETY: the caller of `descend` has pinned the map, so every node that is reached is

@@ -205,7 +205,7 @@ struct Descend<'a, K: Key, V, S: Shape> {
 impl<K: Key, V, S: Shape> Job<K> for Descend<'_, K, V, S> {
     type Out = (Leaf<K, V, S>, usize);
 
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     unsafe fn run<F: Search>(self) -> Self::Out {
         let Descend { tree, key, path } = self;
         // SAFETY: TREE-4, LEAF-STORE-3: the nodes from the root down to level 1 are live inner

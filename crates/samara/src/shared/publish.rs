@@ -221,7 +221,7 @@ impl<K: Key, V, S: Shape, R: Reclaim> Publish<'_, K, V, S, R> {
     ///
     /// # Safety
     /// The path is of the published tree; `new` is a node at `height`.
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     unsafe fn assert_fits(&mut self, new: Option<Raw>, height: usize) {
         let Writer { map, workspace: Workspace { limbo, .. }, .. } = &mut *self.writer;
         // SAFETY: by the caller's promise the path's nodes are live and `new` is at `height`. A
@@ -248,7 +248,7 @@ impl<K: Key, V, S: Shape, R: Reclaim> Publish<'_, K, V, S, R> {
 ///
 /// # Safety
 /// A live node at `level`.
-#[inline(always)]
+#[cfg_attr(not(debug_assertions), inline(always))]
 pub(crate) unsafe fn last_key<K: Key, V, S: Shape>(at: Raw, level: usize) -> Option<K> {
     // SAFETY: the caller promises a live node at `level`; only slots below the length are read.
     unsafe {

@@ -61,7 +61,7 @@ impl Published {
     }
 
     /// The root and its height.
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     pub(crate) fn load(&self) -> Option<(Raw, usize)> {
         split(self.root.0.load(Ordering::Acquire))
     }

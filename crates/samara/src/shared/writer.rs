@@ -126,7 +126,7 @@ impl<'m, K: Key, V: Clone, R: Reclaim, S: Shape> SharedWriter<'m, K, V, R, S> {
 
     /// Attempts to make a change concurrently. Collects what was taken out if that is due and
     /// `COLLECTS`, which may need memory.
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     pub(crate) fn attempt<const COLLECTS: bool, T, F: FnOnce(&mut Tree<K, V, S>) -> T>(
         &mut self,
         change: Change<K>,

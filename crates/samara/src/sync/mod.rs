@@ -44,7 +44,7 @@ macro_rules! load_own {
     ($($word:ident $(<$t:ident>)?: $value:ty;)*) => {$(
         impl $(<$t>)? LoadOwn for $word $(<$t>)? {
             type Value = $value;
-            #[inline(always)]
+            #[cfg_attr(not(debug_assertions), inline(always))]
             fn load_own(&self, order: Ordering) -> $value {
                 self.load(order)
             }
@@ -114,7 +114,7 @@ mod here {
 /// # Safety
 /// Nobody uses the `bytes` bytes at `at` any more. `bytes` is a multiple of 8, and `at` is aligned
 /// to 8.
-#[inline(always)]
+#[cfg_attr(not(debug_assertions), inline(always))]
 pub(crate) unsafe fn spoil(at: core::ptr::NonNull<u8>, bytes: usize) {
     if cfg!(all(feature = "testing", debug_assertions, not(miri), not(loom))) {
         for word in 0..bytes / 8 {
@@ -151,15 +151,15 @@ pub(crate) fn spin(spins: &mut u32) {
 mod watch {
     use core::ptr::NonNull;
 
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     pub(crate) fn made(_at: NonNull<u8>, _bytes: usize, _refs: usize, _inner: bool) {}
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     pub(crate) fn read(_at: NonNull<u8>, _inner: bool) {}
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     pub(crate) fn written(_at: NonNull<u8>) {}
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     pub(crate) fn freed(_at: NonNull<u8>, _bytes: usize) {}
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     pub(crate) fn words_read<T>(_at: *const T, _n: usize) {}
 }
 #[cfg(not(loom))]

@@ -65,7 +65,7 @@ impl<V> Cloner<V> {
         Cloner { at: AtomicPtr::new(ptr::null_mut()), kind: PhantomData }
     }
 
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     pub(crate) fn get(&self) -> Option<fn(&V) -> V> {
         // Relaxed: the word publishes nothing else. A map is written to only through `&mut`, which
         // is taken after whatever made the snapshot.
@@ -112,7 +112,7 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
     }
 
     /// Whether the tree may share nodes with another one.
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     pub(crate) fn may_share(&self) -> bool {
         self.cloner.get().is_some()
     }
@@ -121,7 +121,7 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
     /// touch, by copying those that are shared: the nodes whose regions meet `span`, and the inner
     /// nodes above the next leaf behind them, whose region may start elsewhere afterwards. On
     /// failure the entries are as before.
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     pub(crate) fn own(&mut self, span: Span<K>) -> Result<(), AllocError> {
         self.hole.forget();
         match self.cloner.get() {
@@ -132,7 +132,7 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
 
     /// [`Tree::own`] for a store that replaces everything in `span`. In a shared map, leaves that
     /// the store removes whole are not copied, except for the first.
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     pub(crate) fn own_replaced(&mut self, span: Span<K>) -> Result<(), AllocError> {
         self.hole.forget();
         match self.cloner.get() {
@@ -143,7 +143,7 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
 
     /// [`Tree::own`] for a change of the entries that meet `span`. Returns `false`, and copies
     /// nothing, if there are none; `true` if there may be some.
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     pub(crate) fn own_overlapping(&mut self, span: Span<K>) -> Result<bool, AllocError> {
         self.hole.forget();
         match self.cloner.get() {
@@ -154,7 +154,7 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
 
     /// [`Tree::own_overlapping`] for a store that replaces everything in `span`
     /// ([`Tree::own_replaced`]).
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     pub(crate) fn own_overlapping_replaced(&mut self, span: Span<K>) -> Result<bool, AllocError> {
         self.hole.forget();
         match self.cloner.get() {
@@ -363,7 +363,7 @@ struct Within<'a, K: Key, V, S: Shape> {
 impl<K: Key, V, S: Shape> Job<K> for Within<'_, K, V, S> {
     type Out = bool;
 
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     unsafe fn run<F: Search>(self) -> bool {
         let Some(mut at) = self.tree.root else { return true };
         // SAFETY: TREE-4: nodes from the root down are live, and a rank that is no child's slot

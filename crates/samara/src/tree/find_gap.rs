@@ -73,7 +73,7 @@ struct FindGap<'a, K: Key, V, S: Shape, const UP: bool, const NOW: bool> {
 ///
 /// # Safety
 /// As for [`Inner::wide_gaps`], or with `NOW` for [`Inner::wide_gaps_now`].
-#[inline(always)]
+#[cfg_attr(not(debug_assertions), inline(always))]
 unsafe fn wide<K: Key, S: Shape, F: Search, const NOW: bool>(node: Inner<K, S>, least: K) -> u64 {
     // SAFETY: the caller promises what the method that `NOW` selects requires.
     unsafe { if NOW { node.wide_gaps_now::<F>(least) } else { node.wide_gaps::<F>(least) } }
@@ -97,7 +97,7 @@ fn end(some: u64, up: bool) -> Option<usize> {
 impl<K: Key, V, S: Shape, const UP: bool, const NOW: bool> Job<K> for FindGap<'_, K, V, S, UP, NOW> {
     type Out = Option<Span<K>>;
 
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     unsafe fn run<F: Search>(self) -> Option<Span<K>> {
         let tree = self.tree;
         let from = if UP { self.query.window.first } else { self.query.window.last };
@@ -143,7 +143,7 @@ impl<K: Key, V, S: Shape, const UP: bool, const NOW: bool> FindGap<'_, K, V, S, 
     ///
     /// # Safety
     /// The node is live, and the processor supports `F`.
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     unsafe fn child<F: Search>(&self, node: Inner<K, S>, from: K, edge: bool) -> Option<(usize, bool)> {
         // SAFETY: the caller promises a live node and the processor.
         unsafe {
@@ -162,7 +162,7 @@ impl<K: Key, V, S: Shape, const UP: bool, const NOW: bool> FindGap<'_, K, V, S, 
     ///
     /// # Safety
     /// The leaf is live and not empty.
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     unsafe fn is_beyond(&self, leaf: Leaf<K, V, S>, start: K) -> bool {
         if UP {
             start > self.query.window.last
@@ -177,7 +177,7 @@ impl<K: Key, V, S: Shape, const UP: bool, const NOW: bool> FindGap<'_, K, V, S, 
     ///
     /// # Safety
     /// The leaf is live, and the processor supports `F`.
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     unsafe fn fit_in_leaf<F: Search>(&self, leaf: Leaf<K, V, S>, start: K, from: K, edge: bool) -> Option<Span<K>> {
         // SAFETY: LEAF-2: the leaf is live, as the caller promises, and `wide_gaps` has bits of
         // slots below the length only.
@@ -205,7 +205,7 @@ impl<K: Key, V, S: Shape, const UP: bool, const NOW: bool> FindGap<'_, K, V, S, 
     ///
     /// # Safety
     /// The steps of `path` above `level` are set, and the processor supports `F`.
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     unsafe fn next_subtree<F: Search>(&self, path: &mut Path, level: usize) -> Option<(Raw, usize)> {
         let mut level = level + 1;
         while level <= self.tree.height() {

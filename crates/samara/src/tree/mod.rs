@@ -105,7 +105,7 @@ pub(crate) struct Path {
 }
 
 impl Path {
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     pub(crate) fn new() -> Self {
         Path { steps: [const { MaybeUninit::uninit() }; MAX_HEIGHT] }
     }
@@ -114,7 +114,7 @@ impl Path {
     ///
     /// # Safety
     /// The path was sought in a tree of at least this height.
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     pub(crate) unsafe fn at(&self, level: usize) -> Step {
         debug_assert!(level < MAX_HEIGHT);
         // SAFETY: `seek` has initialised this step, because the tree is at least `level` high, as
@@ -124,7 +124,7 @@ impl Path {
 
     /// # Safety
     /// `level` is below [`MAX_HEIGHT`]: no tree is higher.
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     pub(crate) unsafe fn set(&mut self, level: usize, node: Raw, slot: usize) {
         debug_assert!(level < MAX_HEIGHT);
         // SAFETY: there are `MAX_HEIGHT` steps, and `level` is below that, as the caller promises.
@@ -153,7 +153,7 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
     }
 
     /// The level of the root (TREE-4): below [`MAX_HEIGHT`].
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     pub(crate) fn height(&self) -> usize {
         usize::from(self.levels)
     }
@@ -177,7 +177,7 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
     ///
     /// # Safety
     /// The processor supports `F`.
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     pub(crate) unsafe fn seek_by<F: Search>(&self, key: K, path: &mut Path) -> Option<(Leaf<K, V, S>, usize)> {
         let mut at = self.root?;
         // SAFETY: TREE-2, TREE-4: as in `Find`, every rank is the slot of a child, because keys
@@ -212,7 +212,7 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
     ///
     /// # Safety
     /// `root` is the root of this tree.
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     unsafe fn is_above(&self, root: Raw, key: K) -> bool {
         // SAFETY: TREE-4: the root is live, and not empty except for a leaf during a store, which
         // is checked.
@@ -307,7 +307,7 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
     /// # Safety
     /// `path` is a current path of this tree, and its leaf is not empty. Everything but the pivot
     /// and the gap word of that leaf obeys TREE-2 and TREE-3.
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     pub(crate) unsafe fn refresh<F: Search>(&mut self, path: &Path) {
         if self.height() == 0 {
             return;
@@ -340,7 +340,7 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
     /// # Safety
     /// `path` is a current path of this tree, and its leaf is not empty. Everything but the gap
     /// word of that leaf obeys TREE-2 and TREE-3.
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     pub(crate) unsafe fn regap<F: Search>(&mut self, path: &Path, vanished: K, appeared: K) {
         let (mut vanished, mut appeared) = (vanished, appeared);
         let mut level = 1;
@@ -416,7 +416,7 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
     ///
     /// # Safety
     /// As for [`Tree::refresh`]; the node's own words are right, and it is not empty.
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     pub(crate) unsafe fn refresh_above<F: Search>(&mut self, path: &Path, level: usize) {
         for below in level..self.height() {
             // SAFETY: TREE-4: the nodes of a current path are live, and this one is not empty, as
@@ -535,7 +535,7 @@ struct Find<K: Key, V, S: Shape> {
 impl<K: Key, V, S: Shape> Job<K> for Find<K, V, S> {
     type Out = Option<(Leaf<K, V, S>, usize)>;
 
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     unsafe fn run<F: Search>(self) -> Self::Out {
         let mut at = self.root;
         // SAFETY: TREE-4: the nodes from the live root down are live, inner nodes above level 0.
@@ -582,7 +582,7 @@ struct Seek<'a, K: Key, V, S: Shape> {
 impl<K: Key, V, S: Shape> Job<K> for Seek<'_, K, V, S> {
     type Out = Option<(Leaf<K, V, S>, usize)>;
 
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     unsafe fn run<F: Search>(self) -> Self::Out {
         // SAFETY: the processor supports `F`, as the caller promises.
         unsafe { self.tree.seek_by::<F>(self.key, self.path) }

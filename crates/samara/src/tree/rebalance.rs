@@ -14,7 +14,7 @@ use crate::types::key::Key;
 
 /// Whether a node of `len` items is checked for rebalancing: once when it shrinks to half its
 /// slots, so that two thin neighbours merge early, and at every removal below the minimum.
-#[inline(always)]
+#[cfg_attr(not(debug_assertions), inline(always))]
 pub(crate) fn thin(len: usize, slots: usize, min: usize) -> bool {
     len < min || len == slots / 2
 }

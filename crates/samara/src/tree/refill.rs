@@ -56,7 +56,7 @@ impl<K: Key> Hole<K> {
         Hole { at: None }
     }
 
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     pub(crate) fn forget(&mut self) {
         if let Some(place) = &mut self.at {
             place.gap = Place::NOWHERE;
@@ -64,7 +64,7 @@ impl<K: Key> Hole<K> {
     }
 
     /// The place, if there is one that `span` lies within.
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     fn around(&self, span: Span<K>) -> Option<&Place<K>> {
         self.at.as_deref().filter(|place| place.gap.first <= span.first && span.last <= place.gap.last)
     }
@@ -101,7 +101,7 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
     /// # Safety
     /// `path` is a current path of this tree except for the gap words. Its leaf is packed and not
     /// shared, and has an entry in `slot`.
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     pub(crate) unsafe fn remember_hole(&mut self, path: &Path, slot: usize, gap: Span<K>, was: Span<K>) {
         let width = gap.last.wrapping_sub(gap.first).wrapping_add(K::ONE);
         let height = self.height();
@@ -137,7 +137,7 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
     /// Whether an entry with these bounds can be stored in the hole: the hole contains them, and
     /// its leaf's form can hold them. The form is checked because a hole at the start of the leaf's
     /// region may contain keys with another upper half.
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     pub(crate) fn fills(&self, span: Span<K>) -> bool {
         let Some(place) = self.hole.around(span).filter(|_| !self.may_share()) else { return false };
         // SAFETY: REFILL-1: a hole that contains a key has a live leaf, the first of its steps.
@@ -149,7 +149,7 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
     /// # Safety
     /// [`Tree::fills`] has returned `true` for `span`, which is not empty, and the tree has not
     /// changed since.
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     pub(crate) unsafe fn refill(&mut self, span: Span<K>, value: V) {
         debug_assert!(self.fills(span) && !span.is_empty());
         dispatch::<K, S, _>(Fill { tree: self, span, value });
@@ -159,7 +159,7 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
     ///
     /// # Safety
     /// [`Tree::fills`] has returned `true` for `span`, and the processor supports `F`.
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     unsafe fn fill_by<F: Search>(&mut self, span: Span<K>, value: V) {
         // SAFETY: REFILL-1, REFILL-2: the steps up to `raised` are initialised and live; the packed
         // leaf has a free slot, because the removal freed one, and admits the keys.
@@ -260,7 +260,7 @@ struct Fill<'a, K: Key, V, S: Shape> {
 impl<K: Key, V, S: Shape> Job<K> for Fill<'_, K, V, S> {
     type Out = ();
 
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     unsafe fn run<F: Search>(self) -> Self::Out {
         // SAFETY: the caller of `refill`, which made this job, has asked `fills`; the processor
         // supports `F`, as the caller promises.

@@ -43,7 +43,7 @@ struct Remove<'a, K: Key, V, S: Shape> {
 impl<K: Key, V, S: Shape> Job<K> for Remove<'_, K, V, S> {
     type Out = Option<(Span<K>, V)>;
 
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     unsafe fn run<F: Search>(self) -> Self::Out {
         let Remove { tree, key } = self;
         let mut path = Path::new();
@@ -65,7 +65,7 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
     /// # Safety
     /// `path` is a current path of this tree to an entry, in a leaf that is exclusively this
     /// tree's; the processor supports `F`.
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     pub(crate) unsafe fn take_at<F: Search>(&mut self, path: &Path) -> (Span<K>, V) {
         // SAFETY: LEAF-3: the path leads to an entry, as the caller promises, and its value is
         // moved out before its slot is removed.

@@ -22,7 +22,7 @@ struct Resize<'a, K: Key, V, S: Shape> {
 impl<K: Key, V, S: Shape> Job<K> for Resize<'_, K, V, S> {
     type Out = Result<Span<K>, BoundError<K>>;
 
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     unsafe fn run<F: Search>(self) -> Self::Out {
         // SAFETY: the processor supports `F`, as the caller promises.
         unsafe { self.tree.resize_by::<F>(self.key, self.to) }
@@ -50,7 +50,7 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
     ///
     /// # Safety
     /// The processor supports `F`.
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     unsafe fn resize_by<F: Search>(&mut self, key: K, to: Span<K>) -> Result<Span<K>, BoundError<K>> {
         let (mut path, mut behind) = (Path::new(), Path::new());
         // SAFETY: TREE-4: both paths are fresh, so their nodes are live, and only slots below the
@@ -71,7 +71,7 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
     /// # Safety
     /// Both paths are current paths of this tree, the entry's leaf is exclusively this tree's, and
     /// the processor supports `F`.
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     pub(crate) unsafe fn resize_at<F: Search>(
         &mut self,
         path: &Path,
@@ -115,7 +115,7 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
     ///
     /// # Safety
     /// As for [`Tree::resize_at`]. Everything but those words is right.
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     unsafe fn regap_resized<F: Search>(
         &mut self,
         path: &Path,
@@ -147,7 +147,7 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
     ///
     /// # Safety
     /// `path` is a current path of this tree, and the tree is the only owner of the nodes on it.
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     pub(super) unsafe fn set_pivot(&mut self, path: &Path, pivot: K) {
         for level in 1..=self.height() {
             // SAFETY: TREE-4: the nodes of a current path are live, and those above level 0 are
@@ -167,7 +167,7 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
     ///
     /// # Safety
     /// The leaf is in this tree, the slot holds an entry, and the processor supports `F`.
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     pub(crate) unsafe fn next_by<F: Search>(
         &self,
         leaf: Leaf<K, V, S>,

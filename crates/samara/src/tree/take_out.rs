@@ -108,7 +108,7 @@ impl<K: Key, V, S: Shape> TakeOut<K, V, S> {
 /// # Safety
 /// The slot holds an entry of a live leaf. Its value has not been moved out, and is never used
 /// again.
-#[inline(always)]
+#[cfg_attr(not(debug_assertions), inline(always))]
 unsafe fn take<K: Key, V, S: Shape>(place: &Place<K, ManuallyDrop<V>, S>, slot: usize) -> (Span<K>, V) {
     let leaf = place.leaf;
     // SAFETY: LEAF-3: the slot holds an entry, as the caller promises, so its value is initialised;

@@ -192,7 +192,7 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
 ///
 /// # Safety
 /// `from` is in a tree that has not changed since.
-#[inline(always)]
+#[cfg_attr(not(debug_assertions), inline(always))]
 unsafe fn near<K: Key, V, S: Shape>(from: &Place<K, V, S>, key: K) -> Option<Place<K, V, S>> {
     const FEW: usize = 4;
     // SAFETY: LEAF-2: the leaf is live, as the caller promises, and only keys below its length are
@@ -204,7 +204,7 @@ unsafe fn near<K: Key, V, S: Shape>(from: &Place<K, V, S>, key: K) -> Option<Pla
     Some(Place { slot, ..*from })
 }
 
-#[inline(always)]
+#[cfg_attr(not(debug_assertions), inline(always))]
 fn next_slot(slot: usize, forwards: bool) -> usize {
     if forwards { slot + 1 } else { slot.wrapping_sub(1) }
 }
@@ -214,7 +214,7 @@ fn next_slot(slot: usize, forwards: bool) -> usize {
 ///
 /// # Safety
 /// `node` is the child in the slot that `above` names, if there is an `above`; all nodes are live.
-#[inline(always)]
+#[cfg_attr(not(debug_assertions), inline(always))]
 unsafe fn leaf_ahead<K: Key, S: Shape>(
     (node, slot): (Inner<K, S>, usize),
     above: Option<(Inner<K, S>, usize)>,
@@ -250,7 +250,7 @@ impl<K: Key, V, S: Shape> Clone for Walk<'_, K, V, S> {
 
 impl<K: Key, V, S: Shape> Walk<'_, K, V, S> {
     /// The leaf and slot of the next entry.
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     pub(crate) fn next(&mut self) -> Option<(Leaf<K, V, S>, usize)> {
         let (front, back) = self.ends.as_mut()?;
         // SAFETY: WALK-1, WALK-2: the leaves are live, and `front` stops at `back`.
@@ -293,7 +293,7 @@ impl<K: Key, V, S: Shape> Walk<'_, K, V, S> {
         Some((leaf, start, slot + 1))
     }
 
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     pub(crate) fn next_back(&mut self) -> Option<(Leaf<K, V, S>, usize)> {
         let (front, back) = self.ends.as_mut()?;
         // SAFETY: WALK-1, WALK-2: the leaves are live, and `back` stops at `front`.
@@ -318,7 +318,7 @@ impl<K: Key, V, S: Shape> Walk<'_, K, V, S> {
 ///
 /// # Safety
 /// The leaf is live and the slot holds an entry.
-#[inline(always)]
+#[cfg_attr(not(debug_assertions), inline(always))]
 pub(crate) unsafe fn span_of<K: Key, V, S: Shape>(leaf: Leaf<K, V, S>, slot: usize) -> Span<K> {
     // SAFETY: LEAF-2: the slot holds an entry of a live leaf, as the caller promises, so its keys
     // are initialised.

@@ -14,7 +14,7 @@ impl<K: Key, V, S: Shape> Leaf<K, V, S> {
     ///
     /// # Safety
     /// The leaf is live.
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     pub(crate) unsafe fn admits(self, low: K, high: K) -> bool {
         // SAFETY: LEAF-1: the leaf is live, so its header is readable.
         unsafe { self.is_wide() || (low.high() == self.high() && high.above(self.high()) < u32::MAX) }
@@ -148,7 +148,7 @@ impl<K: Key, V, S: Shape> Leaf<K, V, S> {
     ///
     /// # Safety
     /// The leaf is live.
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     pub(crate) unsafe fn packed(self) -> Option<(u32, *const u32, *const u32)> {
         // SAFETY: the leaf is live, as the caller promises, and not wide where `high` is read.
         unsafe {

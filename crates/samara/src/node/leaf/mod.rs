@@ -122,22 +122,22 @@ impl<K: Key, V, S: Shape> Leaf<K, V, S> {
 
     /// The handle for the leaf at `at`. Creating it accesses nothing; the caller of each unsafe
     /// method promises that the leaf is live.
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     pub(crate) const fn from_raw(at: Raw) -> Self {
         Self { at, kind: PhantomData }
     }
 
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     pub(crate) fn raw(self) -> Raw {
         self.at
     }
 
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     fn header(self) -> *mut Header {
         self.byte(Self::HEADER).cast()
     }
 
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     fn byte(self, offset: usize) -> *mut u8 {
         debug_assert!(offset <= Self::BYTES);
         // SAFETY: LEAF-1: the offset is within the leaf's memory.
@@ -145,13 +145,13 @@ impl<K: Key, V, S: Shape> Leaf<K, V, S> {
     }
 
     /// The words of a packed leaf: last keys, first keys.
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     fn words(self) -> (*mut u32, *mut u32) {
         (self.at.as_ptr().cast(), self.byte(Self::KEYS).cast())
     }
 
     /// The keys of a wide leaf: last keys, first keys.
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     fn keys(self) -> (*mut K, *mut K) {
         (self.byte(Self::KEYS).cast(), self.byte(Self::WIDE_FIRST).cast())
     }
@@ -160,7 +160,7 @@ impl<K: Key, V, S: Shape> Leaf<K, V, S> {
     ///
     /// # Safety
     /// The leaf is live.
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     pub(crate) unsafe fn is_wide(self) -> bool {
         // SAFETY: LEAF-1: the header lies within the leaf's memory and is initialised from `init`
         // on.
@@ -171,7 +171,7 @@ impl<K: Key, V, S: Shape> Leaf<K, V, S> {
     ///
     /// # Safety
     /// The leaf is live.
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     pub(crate) unsafe fn items(self) -> *mut V {
         // SAFETY: the leaf is live, as the caller promises.
         let offset = if unsafe { self.is_wide() } { Self::WIDE_ITEMS } else { Self::PACKED_ITEMS };
@@ -182,7 +182,7 @@ impl<K: Key, V, S: Shape> Leaf<K, V, S> {
     ///
     /// # Safety
     /// The leaf is live for as long as the count is used.
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     pub(crate) unsafe fn refs<'a>(self) -> &'a AtomicU32 {
         // SAFETY: LEAF-1: the count lies within the leaf's memory, aligned and initialised.
         unsafe { &(*self.header()).refs }
@@ -192,7 +192,7 @@ impl<K: Key, V, S: Shape> Leaf<K, V, S> {
     ///
     /// # Safety
     /// The leaf is live.
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     pub(crate) unsafe fn slots(self) -> usize {
         // SAFETY: the leaf is live, as the caller promises.
         if unsafe { self.is_wide() } { Self::WIDE } else { Self::PACKED }
@@ -200,7 +200,7 @@ impl<K: Key, V, S: Shape> Leaf<K, V, S> {
 
     /// # Safety
     /// The leaf is live.
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     pub(crate) unsafe fn len(self) -> usize {
         sync::read(self.at, false);
         // SAFETY: LEAF-1: the header lies within the leaf's memory and is initialised.
@@ -213,7 +213,7 @@ impl<K: Key, V, S: Shape> Leaf<K, V, S> {
     /// # Safety
     /// The leaf is live, `len` is at most its number of slots, and the caller maintains LEAF-2 and
     /// LEAF-3.
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     pub(crate) unsafe fn set_len(self, len: usize) {
         sync::written(self.at);
         // SAFETY: LEAF-1: the header lies within the leaf's memory.
@@ -225,7 +225,7 @@ impl<K: Key, V, S: Shape> Leaf<K, V, S> {
 
     /// # Safety
     /// The leaf is live and packed.
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     unsafe fn high(self) -> u32 {
         // SAFETY: LEAF-1: the header lies within the leaf's memory and is initialised.
         unsafe { (*self.header()).high }
@@ -235,7 +235,7 @@ impl<K: Key, V, S: Shape> Leaf<K, V, S> {
     ///
     /// # Safety
     /// The leaf is live.
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     unsafe fn unseen(self) -> bool {
         // SAFETY: the leaf is live, as the caller promises, so its count is readable.
         unsafe { self.refs().load(crate::sync::Ordering::Relaxed) & crate::node::PUBLISHED == 0 }
@@ -245,7 +245,7 @@ impl<K: Key, V, S: Shape> Leaf<K, V, S> {
     ///
     /// # Safety
     /// The leaf is live and `i` is below its number of slots.
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     pub(crate) unsafe fn key(self, i: usize) -> K {
         // SAFETY: LEAF-2: the last keys of all slots of the form are initialised.
         unsafe {
@@ -258,7 +258,7 @@ impl<K: Key, V, S: Shape> Leaf<K, V, S> {
     ///
     /// # Safety
     /// As for [`Leaf::key`].
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     pub(crate) unsafe fn first(self, i: usize) -> K {
         // SAFETY: LEAF-2: the first keys of all slots of the form are initialised.
         unsafe {
@@ -270,7 +270,7 @@ impl<K: Key, V, S: Shape> Leaf<K, V, S> {
     /// # Safety
     /// As for [`Leaf::key`]; the leaf admits the key ([`Leaf::admit`]), and the caller keeps the
     /// keys in order.
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     pub(crate) unsafe fn set_key(self, i: usize, key: K) {
         sync::written(self.at);
         // SAFETY: LEAF-1, LEAF-4: slot `i` lies within the key array, and the leaf admits the key,
@@ -287,7 +287,7 @@ impl<K: Key, V, S: Shape> Leaf<K, V, S> {
 
     /// # Safety
     /// As for [`Leaf::set_key`].
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     pub(crate) unsafe fn set_first(self, i: usize, key: K) {
         sync::written(self.at);
         // SAFETY: LEAF-1, LEAF-4: slot `i` lies within the key array, and the leaf admits the key,
@@ -306,7 +306,7 @@ impl<K: Key, V, S: Shape> Leaf<K, V, S> {
     ///
     /// # Safety
     /// The leaf is live and `i` is below its number of slots.
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     pub(crate) unsafe fn value(self, i: usize) -> *mut V {
         // SAFETY: LEAF-1: slot `i` lies within the leaf's memory.
         unsafe {
@@ -319,7 +319,7 @@ impl<K: Key, V, S: Shape> Leaf<K, V, S> {
     ///
     /// # Safety
     /// The leaf is live and does not change, and the slots are below its length.
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     pub(crate) unsafe fn fold<B>(
         self,
         slots: impl Iterator<Item = usize>,
@@ -350,7 +350,7 @@ impl<K: Key, V, S: Shape> Leaf<K, V, S> {
     ///
     /// # Safety
     /// The leaf is live, and the processor supports `F`.
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     pub(crate) unsafe fn rank<F: Search>(self, key: K) -> usize {
         sync::read(self.at, false);
         // SAFETY: LEAF-2, LEAF-5: the last keys are initialised and whole vectors of them are
@@ -368,7 +368,7 @@ impl<K: Key, V, S: Shape> Leaf<K, V, S> {
     ///
     /// # Safety
     /// The leaf is live and not empty, and the processor supports `F`.
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     pub(crate) unsafe fn widest_by<F: Search>(self, start: K) -> K {
         // SAFETY: LEAF-2: the keys of all slots of the form are initialised.
         unsafe {
@@ -386,7 +386,7 @@ impl<K: Key, V, S: Shape> Leaf<K, V, S> {
     ///
     /// # Safety
     /// The leaf is live and not empty, and the processor supports `F`.
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     pub(crate) unsafe fn wide_gaps<F: Search>(self, start: K, least: K) -> u64 {
         // SAFETY: LEAF-2: the keys of all slots of the form are initialised.
         unsafe {
@@ -413,7 +413,7 @@ impl<K: Key, V, S: Shape> Leaf<K, V, S> {
         struct Widest<K, V, S>(Leaf<K, V, S>, K);
         impl<K: Key, V, S: Shape> Job<K> for Widest<K, V, S> {
             type Out = K;
-            #[inline(always)]
+            #[cfg_attr(not(debug_assertions), inline(always))]
             unsafe fn run<F: Search>(self) -> K {
                 // SAFETY: the caller of `widest` promises a live leaf that is not empty, and that
                 // of `run` a processor that supports `F`.
@@ -424,7 +424,7 @@ impl<K: Key, V, S: Shape> Leaf<K, V, S> {
     }
 
     /// Prefetches all cache lines of the leaf.
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     pub(crate) fn prefetch(self) {
         crate::node::search::prefetch(self.at, Self::BYTES);
     }

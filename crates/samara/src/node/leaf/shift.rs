@@ -17,7 +17,7 @@ impl<K: Key, V, S: Shape> Leaf<K, V, S> {
     /// # Safety
     /// The leaf is live, `i <= len`, `len + n` is at most its number of slots, and nothing is
     /// parked.
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     pub(crate) unsafe fn open(self, i: usize, n: usize) {
         // SAFETY: LEAF-1: `i <= len` and `len + n <= slots`, as the caller promises, keep every
         // range within the arrays.
@@ -35,7 +35,7 @@ impl<K: Key, V, S: Shape> Leaf<K, V, S> {
     ///
     /// # Safety
     /// The leaf is live, and both ranges are within its slots.
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     unsafe fn move_keys(self, from: usize, to: usize, n: usize) {
         // SAFETY: LEAF-2: both ranges are within the slots, as the caller promises, so they are
         // within the key arrays.
@@ -57,7 +57,7 @@ impl<K: Key, V, S: Shape> Leaf<K, V, S> {
     /// # Safety
     /// The leaf is live and packed, `i < len < PACKED`, it admits the keys, nothing is parked, and
     /// the processor supports `F`.
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     pub(crate) unsafe fn insert_words<F: Search>(self, i: usize, span: Span<K>, value: V) {
         // SAFETY: LEAF-5: `i < len < PACKED`, as the caller promises, keeps every shift within the
         // arrays, and slot `i` is free when the value is written.
@@ -77,7 +77,7 @@ impl<K: Key, V, S: Shape> Leaf<K, V, S> {
     /// # Safety
     /// The leaf is live and packed, `i < PACKED`, the slot's value is not initialised, and the leaf
     /// admits the keys.
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     pub(crate) unsafe fn fill_words(self, i: usize, span: Span<K>, value: V) {
         // SAFETY: LEAF-1: `i < PACKED`, as the caller promises, lies within the arrays of the
         // packed form, and the slot holds no value that the write would lose.
@@ -93,7 +93,7 @@ impl<K: Key, V, S: Shape> Leaf<K, V, S> {
     ///
     /// # Safety
     /// The leaf is live and packed, `i < len`, nothing is parked, and the processor supports `F`.
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     pub(crate) unsafe fn remove_words<F: Search>(self, i: usize) -> V {
         // SAFETY: LEAF-2, LEAF-5: `i < len`, as the caller promises, keeps every shift within the
         // arrays, and each shift of words blanks the slot that becomes free.
@@ -113,7 +113,7 @@ impl<K: Key, V, S: Shape> Leaf<K, V, S> {
     ///
     /// # Safety
     /// The leaf is live and admits the keys, and slot `i` is free (its value is not initialised).
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     pub(crate) unsafe fn fill(self, i: usize, last: K, first: K, value: V) {
         // SAFETY: LEAF-1: slot `i` lies within the arrays, the leaf admits the keys, and the slot
         // holds no value that the write would lose.
@@ -128,7 +128,7 @@ impl<K: Key, V, S: Shape> Leaf<K, V, S> {
     ///
     /// # Safety
     /// The leaf is live, and `i + n <= len`.
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     pub(crate) unsafe fn close(self, i: usize, n: usize) {
         // SAFETY: LEAF-3: `i + n <= len`, as the caller promises, keeps both ranges within the
         // initialised values.
@@ -142,7 +142,7 @@ impl<K: Key, V, S: Shape> Leaf<K, V, S> {
     ///
     /// # Safety
     /// As for [`Leaf::close`].
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     pub(crate) unsafe fn close_keys(self, i: usize, n: usize) {
         // SAFETY: LEAF-2: `i + n <= len`, as the caller promises, keeps every range within the
         // arrays; the slots that become free are blanked.
@@ -158,7 +158,7 @@ impl<K: Key, V, S: Shape> Leaf<K, V, S> {
     ///
     /// # Safety
     /// The leaf is live and `to` is at most its number of slots.
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     pub(crate) unsafe fn blank(self, from: usize, to: usize) {
         for i in from..to {
             // SAFETY: LEAF-1: `i < to <= slots`, as the caller promises, lies within the key array.

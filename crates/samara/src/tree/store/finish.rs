@@ -29,7 +29,7 @@ impl<V> Parked<V> {
 ///
 /// # Safety
 /// The leaf is live, `at + n <= len`, and nothing is parked in it.
-#[inline(always)]
+#[cfg_attr(not(debug_assertions), inline(always))]
 pub(super) unsafe fn park<K: Key, V, S: Shape>(leaf: Leaf<K, V, S>, at: usize, n: usize) -> Parked<V> {
     if n == 0 {
         return Parked::none();
@@ -63,7 +63,7 @@ pub(super) struct Displacement<V> {
 
 impl<V> Displacement<V> {
     /// What a store in one leaf has displaced.
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     pub(super) fn one_leaf(old: Option<V>, parked: Parked<V>) -> Self {
         Displacement { old, parked: [parked, Parked::none()], leaves: None }
     }
@@ -82,13 +82,13 @@ impl<'t, K: Key, V, S: Shape, R: FnOnce(&mut Tree<K, V, S>)> Finish<'t, K, V, S,
     /// # Safety
     /// The parked values are as [`park`] left them and the leaves a chain that nobody else has
     /// (STORE-1). The leaves in which values are parked stay live until they are dropped.
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     pub(super) unsafe fn new(tree: &'t mut Tree<K, V, S>, displaced: Displacement<V>, rebalance: R) -> Self {
         Finish { tree, displaced, rebalance: Some(rebalance) }
     }
 
     /// Drops the displaced values, then rebalances.
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     pub(super) fn run(mut self) {
         self.steps();
         mem::forget(self); // nothing is left in it
@@ -96,7 +96,7 @@ impl<'t, K: Key, V, S: Shape, R: FnOnce(&mut Tree<K, V, S>)> Finish<'t, K, V, S,
 
     /// Takes the steps that have not been taken, in this order. Each is taken out of the guard
     /// before it runs, so one that panics is not repeated.
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     fn steps(&mut self) {
         // 1. The value that the stored one has replaced.
         drop(self.displaced.old.take());

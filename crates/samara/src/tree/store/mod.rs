@@ -48,7 +48,7 @@ trait Cut<V> {
 enum ByClone {}
 
 impl<V: Clone> Cut<V> for ByClone {
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     fn upper(value: &V) -> V {
         value.clone()
     }
@@ -84,7 +84,7 @@ struct Store<'a, K: Key, V, S: Shape, C, O> {
 impl<K: Key, V, S: Shape, C: Cut<V>, O: FnMut(Displaced<'_, K, V>)> Job<K> for Store<'_, K, V, S, C, O> {
     type Out = Result<(), StoreError<K>>;
 
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     unsafe fn run<F: Search>(self) -> Self::Out {
         // SAFETY: the processor supports `F`, as the caller promises.
         unsafe { self.tree.store_by::<F, C, O>(self.span, self.value, self.observe) }
@@ -96,7 +96,7 @@ impl<K: Key, V, S: Shape, C: Cut<V>, O: FnMut(Displaced<'_, K, V>)> Job<K> for S
 ///
 /// # Safety
 /// The leaf is live, and `from` is at most its length.
-#[inline(always)]
+#[cfg_attr(not(debug_assertions), inline(always))]
 unsafe fn end_of_overlap<K: Key, V, S: Shape>(leaf: Leaf<K, V, S>, from: usize, last: K) -> usize {
     let mut to = from;
     // SAFETY: LEAF-2: only slots below the length are read.
@@ -131,7 +131,7 @@ impl Plan {
     ///
     /// # Safety
     /// The leaf is live, and `from < to <= len`.
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     unsafe fn new<K: Key, V, S: Shape>(
         leaf: Leaf<K, V, S>,
         from: usize,
@@ -148,7 +148,7 @@ impl Plan {
     }
 
     /// Whether one entry extends beyond the range at both ends, so it is cut in two.
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     fn cuts(self) -> bool {
         self.head && self.tail && self.to - self.from == 1
     }
@@ -157,7 +157,7 @@ impl Plan {
 impl<K: Key, V, S: Shape> Tree<K, V, S> {
     /// Replaces the contents of `span` by `value`, or by nothing. If an entry is cut in two, its
     /// upper piece gets a clone of the value.
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     pub(crate) fn store<O>(&mut self, span: Span<K>, value: Option<V>, observe: O) -> Result<(), StoreError<K>>
     where
         V: Clone,
@@ -178,7 +178,7 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
     /// The entry of every store: an entry that fits in the hole of the last removal goes there
     /// (`refill`), anything else is stored by a descent. Inlined, so that a value for the hole need
     /// not be moved before it is stored.
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     fn refill_or_store<C, O>(&mut self, span: Span<K>, value: Option<V>, observe: O) -> Result<(), StoreError<K>>
     where
         C: Cut<V>,
@@ -216,7 +216,7 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
     ///
     /// # Safety
     /// The processor supports `F`.
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     unsafe fn store_by<F: Search, C, O>(
         &mut self,
         span: Span<K>,
@@ -283,7 +283,7 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
     /// # Safety
     /// `path` is a current path of this tree to that entry, [`packed_gap`] has returned `next` for
     /// it and `span`, and the processor supports `F`.
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     unsafe fn fill_packed_gap<F: Search>(&mut self, path: &Path, span: Span<K>, next: K, value: V) {
         // SAFETY: LEAF-5: `packed_gap` has seen that the leaf is packed, that `slot` holds an entry
         // and that a slot is free. The leaf can hold the last key because it holds `next`, which is
@@ -303,7 +303,7 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
     /// # Safety
     /// `path` is a current path of this tree, `span` lies in that gap, nothing is parked, and the
     /// processor supports `F`.
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     unsafe fn fill_gap<F: Search, C, O>(
         &mut self,
         path: &mut Path,
@@ -336,7 +336,7 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
     /// `span`, and does something. [`Tree::make_room`] has returned `Fits`, or `Split` if `split`.
     /// There is an `upper` exactly if the plan cuts an entry. Nothing is parked, and the processor
     /// supports `F`.
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     unsafe fn commit<F: Search>(
         &mut self,
         path: &mut Path,
@@ -370,7 +370,7 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
     ///
     /// # Safety
     /// As for [`Tree::fill_gap`]; the leaf has a free slot, and a form that holds `span`.
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     unsafe fn commit_in_gap<F: Search>(&mut self, path: &Path, span: Span<K>, value: V) {
         // SAFETY: LEAF-2: the path is current and the leaf has a free slot, as the caller promises;
         // only slots below the length are read.
@@ -414,7 +414,7 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
     ///
     /// # Safety
     /// As for [`Tree::commit`]; the entries of the plan are trimmed, and none is removed whole.
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     unsafe fn commit_between<F: Search>(
         &mut self,
         path: &mut Path,
@@ -454,7 +454,7 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
     ///
     /// # Safety
     /// As for [`Tree::commit`]; the entries of the plan are trimmed.
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     unsafe fn commit_over<F: Search>(&mut self, path: &Path, plan: Plan, span: Span<K>, value: V) {
         let Plan { at, gone, .. } = plan;
         // SAFETY: LEAF-3: slot `at` holds an entry. Its value is moved out before the new one is
@@ -482,7 +482,7 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
     /// # Safety
     /// As for [`Tree::commit`]; the entries of the plan are trimmed, and the stored entry is in its
     /// place.
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     unsafe fn commit_removal<F: Search>(&mut self, path: &Path, at: usize, gone: usize, old: Option<V>) {
         // SAFETY: STORE-1: the plan's slots hold entries, and nothing else is parked. TREE-3: if
         // the leaf is empty, its words need not be right until it is rebalanced. STORE-2: until
@@ -537,7 +537,7 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
 /// # Safety
 /// The leaf is live, and `from` is the slot of the first entry that does not end before `span`, or
 /// the length.
-#[inline(always)]
+#[cfg_attr(not(debug_assertions), inline(always))]
 unsafe fn packed_gap<K: Key, V, S: Shape>(leaf: Leaf<K, V, S>, from: usize, span: Span<K>) -> Option<K> {
     // SAFETY: LEAF-2: the leaf is live, and the slot is read only if it is below the length.
     unsafe {
@@ -555,7 +555,7 @@ unsafe fn packed_gap<K: Key, V, S: Shape>(leaf: Leaf<K, V, S>, from: usize, span
 ///
 /// # Safety
 /// The leaf is live, and the slots of the plan hold entries.
-#[inline(always)]
+#[cfg_attr(not(debug_assertions), inline(always))]
 unsafe fn observe_overlaps<K: Key, V, S: Shape>(
     leaf: Leaf<K, V, S>,
     plan: Plan,

@@ -33,7 +33,7 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
     ///
     /// # Safety
     /// `path` is a current path of this tree, and nothing is parked.
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     pub(super) unsafe fn make_room(
         &mut self,
         path: &Path,
