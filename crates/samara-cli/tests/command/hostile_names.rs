@@ -58,7 +58,7 @@ fn harmless(text: &[u8]) -> bool {
 fn random_names_do_no_harm() {
     let mut rng = Rng::with_seed(seed());
     let (mut escaped, mut apart) = (0, 0);
-    for round in 0..300 {
+    for round in 0..60 {
         let mut name = || hostile(&mut rng);
         let (file, text, gate, why) = (name(), name(), name(), name());
         let mut events = crate::samples::events();
@@ -116,7 +116,7 @@ fn random_names_do_no_harm() {
         let first: Event = reader.next().unwrap().unwrap();
         assert_eq!((first.kind, &*name_bytes(&first.text)), (EventKind::Exec, &*text));
     }
-    assert!(escaped > 100 && apart > 100);
+    assert!(escaped > 20 && apart > 20);
 }
 
 /// The whole way: a program of a hostile name shows its own maps, and the trace shows the same

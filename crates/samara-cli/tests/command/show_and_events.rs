@@ -583,7 +583,7 @@ fn a_trace_that_grows_is_followed() {
 #[test]
 fn a_trace_has_at_most_the_size_that_was_asked_for() {
     let dir = tempfile::tempdir().unwrap();
-    let many = "import mmap\nfor i in range(40000): mmap.mmap(-1, 4096).close()";
+    let many = "import mmap\nfor i in range(6000): mmap.mmap(-1, 4096).close()";
     if !std::process::Command::new("python3").arg("-c").arg("0").status().is_ok_and(|python| python.success()) {
         return crate::skip::skipped(format_args!("a_trace_has_at_most_the_size_that_was_asked_for: no python3"));
     }
@@ -598,13 +598,14 @@ fn a_trace_has_at_most_the_size_that_was_asked_for() {
     let summary: serde_json::Value =
         serde_json::from_slice(&std::fs::read(dir.path().join("s.json")).unwrap()).unwrap();
     assert_eq!(summary["complete"], false);
-    assert!(summary["calls"]["mmap"]["count"].as_u64().unwrap() > 40_000, "the summary has all of them: {summary}");
+    assert!(summary["calls"]["mmap"]["count"].as_u64().unwrap() > 6000, "the summary has all of them: {summary}");
     assert_eq!(run(dir.path(), &["summary", "t.samara"]).status.code(), Some(3));
 }
 
 /// Where all processes together take too much memory, `why` follows the one with the most areas,
 /// and where its memory comes from.
 #[test]
+#[ignore = "takes seconds: `ci/long.sh tests` runs it"]
 fn the_process_with_the_most_areas_is_explained_alone() {
     let dir = tempfile::tempdir().unwrap();
     let area = |i: u64| AreaRecord {

@@ -64,7 +64,7 @@ fn nothing_of_what_failed_is_left() {
     } else if cfg!(samara_few) {
         (10, 100)
     } else {
-        (60, 300)
+        (30, 300)
     };
     let (rounds, seed) = (setting("SAMARA_ROUNDS", rounds), setting("SAMARA_SEED", 1));
     warm_up();

@@ -53,7 +53,7 @@ fn any_event() -> impl Strategy<Value = Event> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 2000, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: if crate::samples::is_long() { 2000 } else { 200 }, failure_persistence: None, ..ProptestConfig::default() })]
 
     /// `again`: places at which an event tells areas again that are there, as neighbours of what
     /// changes are.

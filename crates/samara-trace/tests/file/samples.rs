@@ -130,7 +130,12 @@ pub(crate) fn ends_early(error: &Option<FileError>) -> bool {
     matches!(error, Some(FileError { fault: Fault::EndsEarly, .. }))
 }
 
-/// Places in a file: one of 61, or each with SAMARA_ALL_BYTES, which `ci/long.sh tests` sets.
+/// Whether all places and cases are tried: with SAMARA_ALL_BYTES, which `ci/long.sh tests` sets.
+pub(crate) fn is_long() -> bool {
+    std::env::var_os("SAMARA_ALL_BYTES").is_some()
+}
+
+/// Places in a file: one of 61, or each.
 pub(crate) fn places(len: usize) -> impl Iterator<Item = usize> {
-    (0..len).step_by(if std::env::var_os("SAMARA_ALL_BYTES").is_some() { 1 } else { 61 })
+    (0..len).step_by(if is_long() { 1 } else { 61 })
 }

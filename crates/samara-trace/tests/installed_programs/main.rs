@@ -175,7 +175,7 @@ fn perl() {
 fn pipelines() {
     let dir = dir();
     let script = "set -o pipefail\nfor i in 1 2 3; do seq 1000 | sort -rn | head -n $i | while read x; do echo $x; done; done | wc -l\n\
-                  (trap 'echo term; exit 4' TERM; sleep 30 & wait) & sleep 0.2; kill $!; wait $!; echo $?\n\
+                  (trap 'kill $!; echo term; exit 4' TERM; sleep 30 & wait) & sleep 0.2; kill $!; wait $!; echo $?\n\
                   yes | head -1 > /dev/null; echo ${PIPESTATUS[0]}";
     let (outcome, _, out) = trace(dir.path(), script);
     assert!(outcome.status.success());

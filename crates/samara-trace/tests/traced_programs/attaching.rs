@@ -233,7 +233,7 @@ fn forking_program() {
 fn headless_program() {
     std::thread::spawn(|| busy_program(false));
     // One that ends while it is recorded.
-    std::thread::spawn(|| std::thread::sleep(Duration::from_millis(700)));
+    std::thread::spawn(|| std::thread::sleep(Duration::from_millis(200)));
     end_thread();
 }
 
@@ -767,7 +767,7 @@ fn without_first_thread() -> Result<(), Failed> {
     wait_until("its first thread ends", || {
         Ok(std::fs::read_to_string(format!("/proc/{}/status", subject.pid()))?.contains("State:\tZ"))
     })?;
-    let (outcome, events) = subject.attach(Some(Duration::from_millis(1500)))?;
+    let (outcome, events) = subject.attach(Some(Duration::from_millis(400)))?;
     // Also where another thread ends, it is no end of the process.
     let_go(&outcome, &events)?;
     expect("one process", outcome.counters.processes == 1 && events.iter().all(|e| e.kind != EventKind::Exit))?;
@@ -813,7 +813,7 @@ fn recorder_killed() -> Result<(), Failed> {
 
 /// `SAMARA_ATTACHES` says how often.
 fn many_times() -> Result<(), Failed> {
-    let times = std::env::var("SAMARA_ATTACHES").ok().and_then(|n| n.parse().ok()).unwrap_or(50);
+    let times = std::env::var("SAMARA_ATTACHES").ok().and_then(|n| n.parse().ok()).unwrap_or(15);
     let mut random = fastrand::Rng::with_seed(11);
     let mut subject = Subject::busy(6)?;
     let before = subject.state();

@@ -15,12 +15,15 @@ use crate::expect;
 use crate::recorder::Body;
 
 pub(crate) const TRIALS: &[(&str, Body)] = &[
-    ("stacks_are_those_of_backtrace", as_backtrace_sees),
-    ("stacks_of_other_languages", of_other_languages),
+    ("stacks_are_those_of_backtrace", || as_backtrace_sees(&KINDS[..2])),
+    ("stacks_of_more_builds", || as_backtrace_sees(&KINDS[2..])),
+    ("stacks_of_other_languages", || of_other_languages(&OTHERS[..2])),
+    ("stacks_of_other_languages_built_otherwise", || of_other_languages(&OTHERS[2..])),
     ("stacks_of_go", of_go),
     ("stacks_of_python", of_python),
     ("stacks_of_signal_handlers", signalled),
-    ("stacks_of_split_debug_information", split),
+    ("stacks_of_split_debug_information", || split("-gdwarf-5")),
+    ("stacks_of_split_debug_information_4", || split("-gdwarf-4")),
     ("stacks_of_debug_information_without_end", nested),
     ("stacks_of_tables_that_mislead", misled),
     ("stacks_of_what_is_not_there", odd),
@@ -29,16 +32,29 @@ pub(crate) const TRIALS: &[(&str, Body)] = &[
 /// Arguments of gcc, by a name.
 const KINDS: &[(&str, &[&str])] = &[
     ("optimised", &["-O2", "-g"]),
+    ("stripped", &["-O2", "-s"]),
     ("with frame pointers", &["-O2", "-g", "-fno-omit-frame-pointer"]),
     ("not optimised", &["-O0", "-g"]),
     ("at a fixed place", &["-O2", "-g", "-no-pie"]),
-    ("stripped", &["-O2", "-s"]),
     ("static", &["-O2", "-g", "-static"]),
     ("above 4 GiB", &["-O2", "-g", "-fPIE", "-pie", "-Wl,-Ttext-segment=0x200000000"]),
     (
         "with functions in sections",
         &["-O2", "-g", "-ffunction-sections", "-Wl,-z,separate-code", "-Wl,-z,relro,-z,now"],
     ),
+];
+
+const CPP: &[&str] = &["-pthread", "-o", "program", "program.cpp", "leaf.o"];
+const RUST: &[&str] = &["--edition=2024", "-C", "link-arg=leaf.o", "program.rs"];
+
+/// A name, a compiler, its options, and its other arguments.
+type Build = (&'static str, &'static str, &'static [&'static str], &'static [&'static str]);
+
+const OTHERS: &[Build] = &[
+    ("C++, optimised", "g++", &["-O2", "-g"], CPP),
+    ("Rust, not optimised", "rustc", &["-g"], RUST),
+    ("C++, not optimised", "g++", &["-O0", "-g"], CPP),
+    ("Rust, optimised", "rustc", &["-O", "-g"], RUST),
 ];
 
 /// The function that a frame is in.
@@ -112,10 +128,10 @@ fn without_versions(frames: &str) -> String {
     frames.split(' ').map(plain).collect::<Vec<_>>().join(" ")
 }
 
-fn as_backtrace_sees() -> Result<(), Failed> {
+fn as_backtrace_sees(kinds: &[(&str, &[&str])]) -> Result<(), Failed> {
     let dir = tempfile::tempdir()?;
     let mut compared = 0;
-    for (kind, options) in KINDS {
+    for (kind, options) in kinds {
         if !build(dir.path(), options) {
             missing(kind)?;
             continue;
@@ -133,7 +149,7 @@ fn as_backtrace_sees() -> Result<(), Failed> {
 }
 
 /// The same of a program in C++ and of one in Rust.
-fn of_other_languages() -> Result<(), Failed> {
+fn of_other_languages(builds: &[Build]) -> Result<(), Failed> {
     let dir = tempfile::tempdir()?;
     std::fs::write(dir.path().join("leaf.c"), include_str!("leaf.c"))?;
     std::fs::write(dir.path().join("program.cpp"), include_str!("stacks.cpp"))?;
@@ -141,17 +157,9 @@ fn of_other_languages() -> Result<(), Failed> {
     if !made(dir.path(), "gcc", &["-O2", "-g", "-c", "leaf.c"]) {
         return missing("C");
     }
-    let cpp = ["-pthread", "-o", "program", "program.cpp", "leaf.o"];
-    let rust = ["--edition=2024", "-C", "link-arg=leaf.o", "program.rs"];
-    let all: [(&str, &str, &[&str], &[&str]); 4] = [
-        ("C++, optimised", "g++", &["-O2", "-g"], &cpp),
-        ("C++, not optimised", "g++", &["-O0", "-g"], &cpp),
-        ("Rust, optimised", "rustc", &["-O", "-g"], &rust),
-        ("Rust, not optimised", "rustc", &["-g"], &rust),
-    ];
     let mut compared = 0;
-    for (kind, compiler, options, rest) in all {
-        if !made(dir.path(), compiler, &[options, rest].concat()) {
+    for (kind, compiler, options, rest) in builds {
+        if !made(dir.path(), compiler, &[*options, *rest].concat()) {
             missing(kind)?;
             continue;
         }
@@ -275,7 +283,7 @@ fn last_map(dir: &Path, source: &str, options: &[&str]) -> Result<Option<LastMap
 
 /// Functions that were put into others are known from a `.dwo` file and from a package, and from
 /// neither if it was made with another program or is cut.
-fn split() -> Result<(), Failed> {
+fn split(version: &str) -> Result<(), Failed> {
     const SOURCE: &str = "
         #include <sys/mman.h>
         static inline __attribute__((always_inline)) int within(int n) {
@@ -306,35 +314,30 @@ fn split() -> Result<(), Failed> {
         let seen = seen()?;
         expect(&format!("{what}: {seen:?}"), seen == expected)
     };
-    for version in ["-gdwarf-5", "-gdwarf-4"] {
-        if !build_from(dir.path(), SOURCE, &["-O2", "-g", version, "-gsplit-dwarf"]) {
-            return missing("gcc with -gsplit-dwarf");
+    if !build_from(dir.path(), SOURCE, &["-O2", "-g", version, "-gsplit-dwarf"]) {
+        return missing("gcc with -gsplit-dwarf");
+    }
+    let dwo = at("program-source.dwo");
+    expect_seen("a file", &INLINED)?;
+    let whole = std::fs::read(&dwo)?;
+    std::fs::write(&dwo, &whole[..whole.len() / 2])?;
+    expect_seen("half a file", &ALONE)?;
+    // That of a program with the same names.
+    let other = at("other");
+    std::fs::create_dir_all(&other)?;
+    expect("another program", build_from(&other, &format!("{SOURCE}\n"), &["-O2", "-g", version, "-gsplit-dwarf"]))?;
+    std::fs::copy(other.join("program-source.dwo"), &dwo)?;
+    expect_seen("another one's file", &ALONE)?;
+    std::fs::write(&dwo, &whole)?;
+    // The dwp of binutils takes version 4 only.
+    if version == "-gdwarf-4" {
+        if !made(dir.path(), "dwp", &["-e", "program", "-o", "program.dwp"]) {
+            return missing("dwp");
         }
-        let dwo = at("program-source.dwo");
-        expect_seen("a file", &INLINED)?;
-        let whole = std::fs::read(&dwo)?;
-        std::fs::write(&dwo, &whole[..whole.len() / 2])?;
-        expect_seen("half a file", &ALONE)?;
-        // That of a program with the same names.
-        let other = at("other");
-        std::fs::create_dir_all(&other)?;
-        expect(
-            "another program",
-            build_from(&other, &format!("{SOURCE}\n"), &["-O2", "-g", version, "-gsplit-dwarf"]),
-        )?;
-        std::fs::copy(other.join("program-source.dwo"), &dwo)?;
-        expect_seen("another one's file", &ALONE)?;
-        std::fs::write(&dwo, &whole)?;
-        // The dwp of binutils takes version 4 only.
-        if version == "-gdwarf-4" {
-            if !made(dir.path(), "dwp", &["-e", "program", "-o", "program.dwp"]) {
-                return missing("dwp");
-            }
-            std::fs::remove_file(&dwo)?;
-            expect_seen("a package", &INLINED)?;
-            std::fs::write(at("program.dwp"), b"\x7fELF")?;
-            expect_seen("no package", &ALONE)?;
-        }
+        std::fs::remove_file(&dwo)?;
+        expect_seen("a package", &INLINED)?;
+        std::fs::write(at("program.dwp"), b"\x7fELF")?;
+        expect_seen("no package", &ALONE)?;
     }
     Ok(())
 }
