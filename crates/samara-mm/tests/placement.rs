@@ -318,12 +318,17 @@ fn child() {
         };
         // What grows down is left where it is.
         let old = (!mine.is_empty() && rng.one_in(4)).then(|| one_of(&mut rng)).filter(|i| !down.contains(&mine[*i].0));
+        let mut cut = 0;
         let (nr, args) = if let Some((start, was)) = old.map(|i| mine[i]) {
             // Now and then the old place is kept (4), and then the new address is a wish.
             match rng.below(3) {
                 0 => (MREMAP, [start, was, was, 5, hint & !(PAGE - 1), 0]),
                 1 => (MREMAP, [start, was - was.min(PAGE) * rng.below(2), len, 1, 0, 0]),
-                _ => (MREMAP, [start, was, was + len.min(8 * HUGE), 1, 0, 0]),
+                _ => {
+                    // What is before `cut` stays.
+                    cut = PAGE * rng.below(was.div_ceil(PAGE).clamp(1, 1024));
+                    (MREMAP, [start + cut, was - cut, was - cut + len.min(8 * HUGE), 1, 0, 0])
+                }
             }
         } else {
             let (extra, kind) = match rng.below(8) {
@@ -369,10 +374,13 @@ fn child() {
         let got = got as u64;
         if let Some(i) = old {
             let (start, _) = mine[i];
-            moved += u64::from(got != start);
+            moved += u64::from(got != start + cut);
             let keeps_source = args[3] & 4 != 0;
             if keeps_source {
                 mine.push((got, args[2]));
+            } else if cut > 0 {
+                mine[i] = (start, cut);
+                mine.push((got, args[2].next_multiple_of(PAGE)));
             } else {
                 mine[i] = (got, args[2].next_multiple_of(PAGE));
             }

@@ -81,6 +81,24 @@ fn an_older_file_is_replaced_like_for_like() {
     assert_eq!(run(dir.path(), &["events", "t.samara"]).status.code(), Some(0));
 }
 
+/// With too few descriptors for a new trace the older one stays, under its name.
+#[test]
+fn an_older_trace_stays_where_descriptors_run_out() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut refused = 0;
+    for most in 4..14 {
+        std::fs::write(dir.path().join("t.samara"), "older").unwrap();
+        let output = shell(dir.path(), &format!("ulimit -n {most}; exec $S trace -q -o t.samara -- true"));
+        if output.status.code() == Some(0) {
+            break;
+        }
+        assert_eq!(std::fs::read(dir.path().join("t.samara")).unwrap(), b"older", "{most}: {}", said(&output));
+        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1, "{most}: no other file is left");
+        refused += 1;
+    }
+    assert!(refused > 0);
+}
+
 /// Commands that print, each in every form of its output.
 const PRINT: [&[&str]; 33] = [
     &["help"],

@@ -70,6 +70,28 @@ fn what_fits_is_not_refused_while_threads_race() {
     }
 }
 
+/// Threads that may all add something at the same time get all there is together, and no more.
+#[test]
+fn the_parts_of_many_threads_are_no_more_than_the_whole() {
+    const LEFT: u64 = 200;
+    for which in 0..4 {
+        let mut room = [4000; 4];
+        room[which] = LEFT;
+        let space = near(room);
+        let mut callers: Vec<_> = (0..8).map(|_| space.caller()).collect();
+        let mut got = 0;
+        for n in 0..LEFT / 4 {
+            for (thread, caller) in (0..).zip(&mut callers) {
+                let at = ARENA + (thread * LEFT + 2 * n) * PAGE;
+                let made = caller.map(&page(at, true)).and_then(|_| caller.lock(at, PAGE, LockKind::OnFault));
+                got += u64::from(made.is_ok());
+            }
+        }
+        assert_eq!(got, LEFT + u64::from(which == 3), "limit {which}");
+        space.check().unwrap();
+    }
+}
+
 /// Threads that take what they get: every snapshot is within the limits. In the end what is left
 /// can be had, and no more.
 #[test]

@@ -296,6 +296,14 @@ fn what_is_charged() {
     assert_eq!(space.remap(&to(50, 10, true)).unwrap_err().errno, Errno::ENOMEM);
     space.remap(&to(50, 10, false)).unwrap();
     assert_eq!(space.counters().committed, 10 * PAGE);
+    // What was written keeps its charge while it cannot be written.
+    let mut space = strict(10);
+    space.map(&rw(0, 8)).unwrap();
+    space.touch(BASE, BASE + PAGE);
+    for prot in [Prot::READ, Prot::RW] {
+        space.protect(BASE, 8 * PAGE, prot, None).unwrap();
+        assert_eq!(space.counters().committed, 8 * PAGE);
+    }
     // Always means always.
     let mut space = AddressSpace::<FileId>::new(Config { overcommit: Overcommit::Always, ..Config::default() });
     space.map(&rw(0, (1 << 46) / PAGE)).unwrap();

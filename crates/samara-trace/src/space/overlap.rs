@@ -472,6 +472,8 @@ fn orders_of(times: &[(u64, u64)]) -> Option<Vec<Vec<usize>>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::arch::{AUDIT_NATIVE, decode};
+    use crate::journal::Who;
 
     #[test]
     fn every_order_once_the_given_one_first() {
@@ -488,6 +490,28 @@ mod tests {
         let all = orders_of(&[(1, 2), (3, 4), (5, 6), (7, 8), (0, 9)]).unwrap();
         assert_eq!(all.len(), 5);
         assert!(all.iter().all(|order| order.iter().filter(|i| **i < 4).is_sorted()));
+    }
+
+    #[test]
+    fn the_last_ones_are_those_that_none_came_after() {
+        let call = |go_ns: u64, exit_ns: u64| Returned {
+            decoded: decode(AUDIT_NATIVE, libc::SYS_brk as u64, [0; 6], |_, _| false).unwrap(),
+            result: 0,
+            who: Who { pid: 1, tid: 1, entry_ns: go_ns, exit_ns },
+            memory: Memory::now(1),
+            overlapped: true,
+            go_ns,
+            unsure: false,
+            from: crate::space::Caller::default(),
+            resident: None,
+            personality: 0,
+            cause: None,
+        };
+        let calls = [call(0, 10), call(10, 20), call(15, 30), call(2, 9)];
+        let last: Vec<u64> = last_of(&calls, |_| true).iter().map(|c| c.go_ns).collect();
+        assert_eq!(last, [10, 15]);
+        let last: Vec<u64> = last_of(&calls, |c| c.go_ns < 10).iter().map(|c| c.go_ns).collect();
+        assert_eq!(last, [0, 2]);
     }
 
     #[test]

@@ -261,6 +261,7 @@ fn moved_memory_stays_that_of_who_made_it() {
     let why = world.why();
     let (maker, one) = (&world.origins.sites()[why.holdings[0].site as usize], why.holdings[0]);
     assert_eq!((maker.nr, one.areas, one.bytes, one.alive), (Some(MMAP), 1, 20 * PAGE, 1));
+    assert_eq!(maker.unmapped_bytes, 0, "what moves is still there");
     // A copy of the space has the same memory, and its own changes leave the first one alone.
     world.event(EventKind::Fork, None, 1, [0; 6], vec![], (0, u64::MAX / PAGE), vec![area(5000, 5020, 3)]);
     let plan = vec![World::step(StepKind::Unmapped, 5000, 5020)];

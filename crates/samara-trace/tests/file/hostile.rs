@@ -89,8 +89,10 @@ fn any_byte_forged_does_no_harm() {
     }
     println!("{} changes: {kinds:?}", bytes.len() * 3);
     // A sample of the bytes meets the frequent kinds only.
-    let every = std::env::var_os("SAMARA_ALL_BYTES").is_some();
-    assert!(kinds.iter().filter(|n| **n > 0).count() >= if every { 6 } else { 4 }, "kinds of errors: {kinds:?}");
+    assert!(
+        kinds.iter().filter(|n| **n > 0).count() >= if crate::samples::is_long() { 6 } else { 4 },
+        "kinds of errors: {kinds:?}"
+    );
 }
 
 #[test]
@@ -125,7 +127,7 @@ fn claims_are_not_believed() {
     let start = starts(&bytes)[1];
     let end = starts(&bytes)[2];
     let claims = [i64::MAX, i64::MIN, -1, -2, 0, 1, 1 << 28, (1 << 28) + 1, 1 << 31, 1 << 40, 1 << 62];
-    for at in (start..end - 8).step_by(4) {
+    for at in (start..end - 8).step_by(if crate::samples::is_long() { 4 } else { 28 }) {
         for claim in claims {
             let mut bad = bytes.clone();
             bad[at..at + 8].copy_from_slice(&claim.to_le_bytes());
@@ -137,6 +139,28 @@ fn claims_are_not_believed() {
             }
         }
     }
+}
+
+/// Each buffer of a batch is left out: that is an error, or costs only what need not be there.
+#[test]
+fn a_buffer_that_is_left_out_is_noticed() {
+    let bytes = file(1, 4);
+    let start = starts(&bytes)[1] + 8;
+    let message = root_as_message(&bytes[start..starts(&bytes)[2]]).unwrap();
+    let buffers = message.header_as_record_batch().unwrap().buffers().unwrap();
+    let first = buffers.bytes().as_ptr().addr() - bytes.as_ptr().addr();
+    let certain = |e: Event| Event { nr: None, window: None, stack: None, ip: None, resident: None, ..e };
+    let (all, mut noticed): (Vec<_>, _) = ((0..4).map(|seq| certain(event(seq))).collect(), 0);
+    for i in 0..buffers.len() {
+        let mut bad = bytes.clone();
+        // An offset and a length.
+        bad[first + 16 * i + 8..][..8].fill(0);
+        seal(&mut bad);
+        let (events, error) = read(&bad);
+        noticed += u32::from(error.is_some());
+        assert!(error.is_some() || events.into_iter().map(certain).eq(all.iter().cloned()), "buffer {i}");
+    }
+    assert!(noticed > 20, "{noticed} of {}", buffers.len());
 }
 
 #[test]
@@ -273,7 +297,7 @@ fn an_uncompressed_file_is_read() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 3000, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: if crate::samples::is_long() { 3000 } else { 300 }, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn random_bytes_do_no_harm(bytes in prop::collection::vec(any::<u8>(), 0..2000)) {

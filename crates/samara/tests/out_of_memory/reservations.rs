@@ -124,6 +124,12 @@ fn a_reservation_that_fails_keeps_nothing() {
     assert!(got.is_err() && asked == 1, "nodes of the failed reservation were kept");
     let (got, asked) = fail_after(0, || map.reserve(usize::MAX).map(drop));
     assert!(got.is_err() && asked == 0, "more than memory can hold was asked for");
+    // Nor does one that fails at the last of its nodes, which is an inner one.
+    let reserve = |map: &mut RangeMap<u64, u64>, n| fail_after(n, || map.reserve(1_000).is_ok());
+    let all = reserve(&mut full(100), u64::MAX).1;
+    let mut map = full(100);
+    assert_eq!(reserve(&mut map, all - 1), (false, all));
+    assert_eq!(reserve(&mut map, u64::MAX), (true, all), "nodes of the failed reservation were kept");
 }
 
 #[test]

@@ -5,6 +5,7 @@
 use samara::Compact;
 use samara::testing::Tiny;
 use samara::{AllocError, Normal, Quiescent, RangeMap, Shape, SharedRangeMap, Span, StoreError};
+use std::sync::Arc;
 
 use crate::alloc::fail_after;
 
@@ -167,6 +168,29 @@ fn nothing_is_owed() {
             assert_eq!((done, asked), (Ok(()), 0), "{first:#x} to {last:#x}, wiped: {wiped}");
         }
     }
+}
+
+/// What cannot be noted for want of memory waits, and is freed by the next call.
+#[test]
+fn what_cannot_be_noted_is_freed_later() {
+    let alive = Arc::new(());
+    let items = (0..200).map(|n| (Span::new(n * 10, n * 10 + 5), alive.clone()));
+    let map = SharedRangeMap::<u64, Arc<()>, _, Tiny>::from_map(items.collect(), quiescent()).unwrap();
+    let mut waited = 0;
+    for n in 0..100 {
+        drop(map.write().remove(n * 10).unwrap());
+        // Every second call finds room for a batch, and none for what the batch frees.
+        if n % 2 == 0 {
+            map.write().reclaim();
+        } else {
+            let (pending, asked) = fail_after(0, || map.write().reclaim());
+            waited += u64::from(pending > 0 && asked > 0);
+        }
+    }
+    assert!(waited > 10, "{waited}");
+    assert_eq!(map.write().reclaim(), 0);
+    assert_eq!(Arc::strong_count(&alive), 1 + map.len());
+    map.write().check().unwrap();
 }
 
 #[test]
