@@ -12,8 +12,11 @@ clone=$(mktemp -d)
 trap 'rm -rf "$clone"' EXIT
 git clone --quiet . "$clone/samara"
 cd "$clone/samara"
-unset CARGO_TARGET_DIR CARGO_INCREMENTAL RUSTFLAGS RUSTC_WRAPPER
-for setting in $(compgen -e CARGO_PROFILE_ || true); do unset "$setting"; done
+# Nothing that a newcomer does not have: other flags, a shared target folder, a cache of the compiler.
+unset RUSTFLAGS RUSTC_WRAPPER CI
+for setting in $(compgen -e | grep -E '^(CARGO_(PROFILE|BUILD|TARGET|INCREMENTAL|ENCODED)|SAMARA_)' || true); do
+    unset "$setting"
+done
 cargo fetch --locked --quiet
 
 # The commands of the README's block `sh` that begin with `cargo build` or `cargo test`, without their comments.

@@ -43,6 +43,7 @@ impl Output {
 
     /// A temporary file without a name, in the directory of the output if it has one.
     pub(crate) fn scratch(&self) -> io::Result<File> {
+        refuse_size_signal();
         match self {
             Output::Stdout(_) => tempfile::tempfile(),
             Output::File(out) => out.get_ref().scratch().or_else(|_| tempfile::tempfile()),
@@ -59,7 +60,7 @@ impl Output {
 }
 
 /// From now on a limit of file sizes (`ulimit -f`) is an error like any other, where its signal
-/// would end this process. Not before the first write: a program that is started before that
+/// would end this process. Not before something is written: a program that is started before that
 /// inherits what was set for samara.
 fn refuse_size_signal() {
     static ONCE: Once = Once::new();

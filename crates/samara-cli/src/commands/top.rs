@@ -20,7 +20,6 @@ use super::{command_line, own_name};
 use crate::cli::Top;
 use crate::format::{bytes, plural};
 use crate::output::{self, BOLD, DIM, clean, error, shown, styled};
-use crate::output_file::is_same;
 use crate::top::live::{Live, Recorded};
 use crate::top::player::{Content, Player};
 use crate::top::{self, Left, Signals, Source};
@@ -87,16 +86,6 @@ fn play(args: &Top, path: &Path) -> ExitCode {
 /// Runs a program, and shows it live.
 fn watch(args: &Top) -> ExitCode {
     let Some((program, rest)) = args.words.split_first() else { return exit::USAGE.into() };
-    if let (Some(trace), Some(printed)) = (&args.output, &args.output_of_program)
-        && (trace == printed || is_same(trace, printed))
-    {
-        let (trace, printed) = (shown(trace), shown(printed));
-        error(format!(
-            "the trace and what the program prints cannot be written to one file ({trace} and {printed}): give two files; {}",
-            files::NOT_RUN
-        ));
-        return exit::USAGE.into();
-    }
     // From here on, what is not committed leaves everything as it was when it is dropped.
     let (path, mut file) = match printed(args) {
         Ok(printed) => printed,
@@ -194,8 +183,21 @@ fn cannot_start(why: &io::Error, left: &str) -> ExitCode {
 fn printed(args: &Top) -> Result<(PathBuf, OutputFile), ExitCode> {
     let (asked, access) = (args.output_of_program.as_deref(), args.readers.access());
     let opened = match asked {
-        Some(path) => output::waiting(path, "a reader", || OutputName::resolve(path))
-            .and_then(|name| Ok((path.to_owned(), name.replace(access)?))),
+        Some(path) => match output::waiting(path, "a reader", || OutputName::resolve(path)) {
+            // Of the trace, what cannot be resolved is told when it is made.
+            Ok(name) => match &args.output {
+                Some(trace) if OutputName::resolve(trace).is_ok_and(|trace| trace.is_same(&name)) => {
+                    let (trace, printed) = (shown(trace), shown(path));
+                    error(format!(
+                        "the trace and what the program prints cannot be written to one file ({trace} and {printed}): give two files; {}",
+                        files::NOT_RUN
+                    ));
+                    return Err(exit::USAGE.into());
+                }
+                _ => name.replace(access).map(|file| (path.to_owned(), file)),
+            },
+            Err(why) => Err(why),
+        },
         None => {
             let path = std::env::temp_dir().join(format!("samara-top-{}.txt", std::process::id()));
             OutputFile::create_new(&path, access).map(|(file, path)| (path, file))

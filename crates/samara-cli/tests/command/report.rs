@@ -180,6 +180,9 @@ fn pages_that_nobody_gets() {
     let output = shell("ulimit -f 20; SAMARA report t.samara -o limit.html");
     assert_eq!(output.status.code(), Some(1), "{}", said(&output));
     assert!(said(&output).contains("cannot write to limit.html: File too large"), "{}", said(&output));
+    let output = shell("ulimit -f 0; SAMARA export --firefox limit.json t.samara");
+    assert_eq!(output.status.code(), Some(1), "{}", said(&output));
+    assert!(said(&output).contains("File too large"), "{}", said(&output));
     let output = shell("ulimit -f 20; SAMARA trace --report --quiet -o u.samara -- sh -c 'exit 5'");
     assert_eq!(output.status.code(), Some(5), "{}", said(&output));
     let mut names: Vec<_> = std::fs::read_dir(dir.path()).unwrap().map(|file| file.unwrap().file_name()).collect();

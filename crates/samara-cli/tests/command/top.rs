@@ -201,6 +201,14 @@ fn a_program_that_is_not_there_costs_nothing() {
     assert_eq!(Terminal::run(dir.path(), SIZE, &args, &[]).ends().code(), Some(127));
     files.iter().for_each(|file| assert_eq!(std::fs::read_to_string(file).unwrap(), "older"));
     assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 2);
+    // Two names of one file, there or not.
+    for (trace, printed) in [("new", "./new"), ("out.txt", "./out.txt")] {
+        let args = ["top", "-o", trace, "--output-of-program", printed, "--", "true"];
+        let mut terminal = Terminal::run(dir.path(), SIZE, &args, &[]);
+        assert_eq!(terminal.ends().code(), Some(2));
+        terminal.shows(&["cannot be written to one file"]);
+    }
+    assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 2);
 }
 
 #[test]

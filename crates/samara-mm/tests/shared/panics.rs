@@ -60,11 +60,11 @@ fn filled(file: &File) -> Space {
 /// Calls of several stores: some of them may be left.
 const SEVERAL: [&str; 2] = ["mremap", "map_image"];
 
-/// Makes `call` with each of its first clones panicking once, and of the later ones every eighth
+/// Makes `call` with each of its first clones panicking once, and of the later ones every seventh
 /// (with the feature `long`: each). Returns how many that were, or a little more.
 fn each_clone_panics(name: &str, family: bool, call: impl Fn(&Space, &File)) -> u32 {
     let mut outcome = String::new();
-    let next = |n: &u32| Some(n + if cfg!(feature = "long") || *n < 12 { 1 } else { 8 });
+    let next = |n: &u32| Some(n + if cfg!(feature = "long") || *n < 12 { 1 } else { 7 });
     for n in std::iter::successors(Some(0), next).map(|n: u32| n.checked_sub(1)) {
         let file = File::new(4);
         let parent = filled(&file);

@@ -113,6 +113,10 @@ impl Folder {
         kind.is_some_and(|kind| ![libc::S_IFREG, libc::S_IFLNK, libc::S_IFDIR].contains(&kind))
     }
 
+    pub(super) fn is_link(&self, name: &OsStr) -> bool {
+        self.stat(name).is_some_and(|of| of.st_mode & libc::S_IFMT == libc::S_IFLNK)
+    }
+
     pub(super) fn id_of(&self, name: &OsStr) -> Option<Id> {
         self.stat(name).map(|of| (of.st_dev, of.st_ino))
     }

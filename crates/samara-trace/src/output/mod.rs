@@ -16,8 +16,8 @@
 //!   new one.
 //! - **OUTPUT-4** until `commit`, the older file is whole, under its own name or beside it. (A file
 //!   that cannot be moved is emptied when the new content begins.)
-//! - **OUTPUT-5** a name that samara chose is never that of another user's file, and is never
-//!   followed.
+//! - **OUTPUT-5** a name that samara chose is not followed, and is not taken from another user's
+//!   file. (Nor from one that comes meanwhile, but for the moment of OUTPUT-2.)
 
 #![forbid(unsafe_code)]
 
@@ -56,6 +56,8 @@ pub struct OutputName {
     /// `None`: the file of a descriptor, which has no name here.
     place: Option<Place>,
     there: There,
+    /// Whether samara chose it.
+    chosen: bool,
 }
 
 #[derive(Debug)]
@@ -91,14 +93,16 @@ impl OutputName {
                 Err(why) if why.raw_os_error() == Some(Errno::ELOOP as i32) => {
                     match folder.follow(&name)? {
                         Some(Link::To(target)) => (folder, name) = Folder::of(Some(&folder), Path::new(&target))?,
-                        Some(Link::Open(file)) => return Ok(OutputName { place: None, there: There::of(file)? }),
+                        Some(Link::Open(file)) => {
+                            return Ok(OutputName { place: None, there: There::of(file)?, chosen: false });
+                        }
                         None => {}
                     }
                     continue;
                 }
                 Err(why) => return Err(why),
             };
-            return Ok(OutputName { place: Some(Place { folder, name }), there });
+            return Ok(OutputName { place: Some(Place { folder, name }), there, chosen: false });
         }
         Err(Errno::ELOOP.into())
     }
@@ -114,7 +118,7 @@ impl OutputName {
         let (folder, name) = Folder::of(None, first)?;
         let free = numbered(&name).find(|name| folder.may_take(name)).ok_or(ErrorKind::AlreadyExists)?;
         let path = first.with_file_name(&free);
-        Ok((OutputName { place: Some(Place { folder, name: free }), there: There::Nothing }, path))
+        Ok((OutputName { place: Some(Place { folder, name: free }), there: There::Nothing, chosen: true }, path))
     }
 
     /// What is there, opened for writing. `None`: nothing is.
@@ -195,6 +199,7 @@ impl OutputName {
     /// # Errors
     /// The file cannot be made.
     pub fn whole(self, access: Access) -> io::Result<OutputFile> {
+        let chosen = self.chosen;
         let (place, old) = match (self.place, self.there) {
             (_, There::Device(file)) => return Ok(OutputFile::as_it_is(file)),
             (None, There::File(file)) => return Ok(OutputFile { file, state: State::Older }),
@@ -217,7 +222,7 @@ impl OutputName {
         if let Some(of) = of {
             place.keep_permissions(&of, &file);
         }
-        Ok(OutputFile { file, state: State::Unseen { place, part } })
+        Ok(OutputFile { file, state: State::Unseen { place, part, chosen } })
     }
 }
 
@@ -261,10 +266,10 @@ impl Place {
     }
 }
 
-/// Whether an entry cannot be moved because its folder may not be changed, or because it is a mount
-/// point.
+/// Whether an entry cannot be moved because its folder may not be changed, because it is a mount
+/// point, or because the file system moves nothing.
 fn is_fixed(why: &io::Error) -> bool {
-    let fixed = [Errno::EACCES, Errno::EPERM, Errno::EROFS, Errno::EBUSY];
+    let fixed = [Errno::EACCES, Errno::EPERM, Errno::EROFS, Errno::EBUSY, Errno::ENOSYS, Errno::EOPNOTSUPP];
     why.raw_os_error().is_some_and(|why| fixed.contains(&Errno::from_raw(why)))
 }
 
@@ -298,8 +303,8 @@ enum State {
     Older,
     /// It has its name; an older file is aside.
     Named { place: Place, made: Id, older: Option<Older> },
-    /// It has no name yet, or that of a part.
-    Unseen { place: Place, part: Option<OsString> },
+    /// It has no name yet, or that of a part. Whether samara chose the name that it gets.
+    Unseen { place: Place, part: Option<OsString>, chosen: bool },
 }
 
 impl OutputFile {
@@ -362,12 +367,13 @@ impl OutputFile {
                 }
                 Ok(())
             }
-            State::Unseen { place, part } => {
+            State::Unseen { place, part, chosen } => {
                 // A link cannot replace a file, but a rename can. It replaces a link itself.
                 let part = part.map_or_else(|| place.folder.link(&self.file), Ok)?;
-                if place.folder.is_special(&place.name) {
+                let (folder, name) = (&place.folder, &place.name);
+                if folder.is_special(name) || chosen && !folder.is_link(name) && !folder.may_take(name) {
                     self.remove_part(&place, &part);
-                    let what = "a device, a pipe or a socket has the name of the file now; it was not replaced";
+                    let what = "something else has the name of the file now; it was not replaced";
                     return Err(io::Error::new(io::ErrorKind::AlreadyExists, what));
                 }
                 place.folder.rename(&part, &place.name).inspect_err(|_| self.remove_part(&place, &part))
@@ -381,7 +387,7 @@ impl OutputFile {
             State::Settled | State::Older | State::Unseen { part: None, .. } => {}
             State::Named { place, made, older: None } => place.folder.remove(&place.name, made),
             State::Named { place, made, older: Some(older) } => place.put_back(Some(made), &older),
-            State::Unseen { place, part: Some(part) } => self.remove_part(&place, &part),
+            State::Unseen { place, part: Some(part), .. } => self.remove_part(&place, &part),
         }
     }
 
@@ -437,9 +443,9 @@ impl OutputFolder {
         let name = path.file_name().ok_or(ErrorKind::InvalidInput)?.to_owned();
         let folder = folder.enter(path.parent().unwrap_or(Path::new("")), *access)?;
         if !folder.may_take(&name) {
-            let what = "a link, a write-protected file or one of another user has this name: remove it, or give another folder";
+            let what = "something else than a file that you may write to and own has this name: remove it, or give another folder";
             return Err(io::Error::new(ErrorKind::AlreadyExists, what));
         }
-        OutputName { place: Some(Place { folder, name }), there: There::Nothing }.whole(*access)
+        OutputName { place: Some(Place { folder, name }), there: There::Nothing, chosen: true }.whole(*access)
     }
 }

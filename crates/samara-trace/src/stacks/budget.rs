@@ -21,11 +21,11 @@ const BYTES: u64 = 512 << 20;
 /// The largest file that is read, or is read of.
 pub(super) const FILE_BYTES: u64 = 1 << 30;
 
-/// The longest name that is read of a file. Rust and C++ have names of several KiB.
-const NAME_BYTES: u64 = 1 << 20;
+/// The longest name that is read of a file, with its end: [`ReadCache`] reads no longer ones.
+const NAME_BYTES: u64 = 4096;
 
 /// What is kept of something that was read, besides its bytes.
-const ENTRY_BYTES: u64 = 128;
+const ENTRY_BYTES: u64 = 256;
 
 /// Most files that a note names.
 const NAMES: usize = 3;
@@ -169,17 +169,21 @@ impl<'a> ReadRef<'a> for &'a Source<'_> {
     }
 
     fn read_bytes_at_until(self, range: Range<u64>, delimiter: u8) -> Result<&'a [u8], ()> {
+        if self.read.borrow().contains(&(range.start, None)) {
+            return self.cache.read_bytes_at_until(range, delimiter);
+        }
+        self.take(NAME_BYTES + ENTRY_BYTES).ok_or(())?;
+        let is_long = range.end.saturating_sub(range.start) > NAME_BYTES;
         let most = range.end.min(range.start.saturating_add(NAME_BYTES));
-        let is_new = !self.read.borrow().contains(&(range.start, None));
-        if is_new {
-            self.take(NAME_BYTES + ENTRY_BYTES).ok_or(())?;
-        }
-        let text = self.cache.read_bytes_at_until(range.start..most, delimiter);
-        if is_new {
-            self.budget.give(NAME_BYTES - text.map_or(0, |text| text.len() as u64));
-            self.read.borrow_mut().insert((range.start, None));
-        }
-        text
+        let Ok(text) = self.cache.read_bytes_at_until(range.start..most, delimiter) else {
+            // Nothing is kept. Where the file goes on, its name is too long.
+            self.budget.give(NAME_BYTES + ENTRY_BYTES);
+            self.refused.set(self.refused.get() || is_long);
+            return Err(());
+        };
+        self.budget.give(NAME_BYTES - text.len() as u64);
+        self.read.borrow_mut().insert((range.start, None));
+        Ok(text)
     }
 }
 

@@ -28,24 +28,25 @@ fn the_nearest_is_found_in_one_pass() {
     }
 }
 
-/// A name costs what it has, once, and one that does not end costs nothing.
+/// A name costs what it has, once. One that is too long, or that does not end, costs nothing.
 #[test]
 fn names_are_taken() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("file");
-    std::fs::write(&path, [b"four\0".to_vec(), vec![b'x'; 3 << 20]].concat()).unwrap();
+    std::fs::write(&path, [b"four\0".to_vec(), vec![b'x'; 5000], b"\0end".to_vec()].concat()).unwrap();
     let file = File::open(&path).unwrap();
-    let budget = Budget::of(2 << 20);
+    let budget = Budget::of(1 << 20);
     let source = Source::new(&file, &budget);
     for _ in 0..2 {
         assert_eq!((&source).read_bytes_at_until(0..100, 0), Ok(&b"four"[..]));
-        assert_eq!(budget.left(), (2 << 20) - 4 - ENTRY_BYTES);
+        assert_eq!(budget.left(), (1 << 20) - 4 - ENTRY_BYTES);
     }
     let left = budget.left();
-    assert!((&source).read_bytes_at_until(5..3 << 20, 0).is_err() && !source.refused());
-    assert_eq!(budget.left(), left - ENTRY_BYTES);
+    assert!((&source).read_bytes_at_until(5006..5009, 0).is_err() && !source.refused(), "it does not end");
+    assert!((&source).read_bytes_at_until(5..5009, 0).is_err() && source.refused(), "it is too long");
+    assert_eq!(budget.left(), left);
     assert!(budget.take(budget.left() - NAME_BYTES));
-    assert!((&source).read_bytes_at_until(2..100, 0).is_err() && source.refused());
+    assert!((&source).read_bytes_at_until(2..100, 0).is_err());
     assert_eq!((&source).read_bytes_at_until(0..100, 0), Ok(&b"four"[..]), "it is there already");
 }
 

@@ -119,8 +119,8 @@ fn find(bytes: &[u8], index: usize, value: i64) -> Vec<usize> {
     (start..start + meta - 8).filter(|at| bytes[*at..at + 8] == value.to_le_bytes()).collect()
 }
 
-/// Every 64-bit number in a batch's description and every claimed size in its body, replaced by
-/// large and odd ones.
+/// 64-bit numbers in a batch's description and claimed sizes in its body, replaced by large and odd
+/// ones: in one of seven places, or in all.
 #[test]
 fn claims_are_not_believed() {
     let bytes = file(1, 4);

@@ -277,8 +277,10 @@ fn a_fleet_s_directory_leads_nowhere_else() {
         is_kept();
         chown(&file, Some(0), None).unwrap();
     }
+    let mut later = folder.whole(Path::new("stacks/day=1/x")).unwrap();
     fs::set_permissions(&file, Permissions::from_mode(0o400)).unwrap();
     is_kept();
+    assert_eq!(later.commit().unwrap_err().kind(), ErrorKind::AlreadyExists, "protected meanwhile");
     scene.check();
 }
 

@@ -233,7 +233,15 @@ fn forking_program() {
 fn headless_program() {
     std::thread::spawn(|| busy_program(false));
     // One that ends while it is recorded.
-    std::thread::spawn(|| std::thread::sleep(Duration::from_millis(200)));
+    let is_traced = || {
+        let status = std::fs::read_to_string("/proc/thread-self/status").unwrap_or_default();
+        status.lines().any(|line| line.starts_with("TracerPid:") && !line.ends_with("\t0"))
+    };
+    std::thread::spawn(move || {
+        while !is_traced() {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    });
     end_thread();
 }
 

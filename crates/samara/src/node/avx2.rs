@@ -1,7 +1,7 @@
 //! Search and shifts with 256-bit vectors, for processors without AVX-512.
 //!
-//! Everything here is inlined into [`run`], which has the processor's features. A closure might not
-//! be: then each instruction would be a call.
+//! Without debug assertions, everything here is inlined into [`run`], which has the processor's
+//! features. A closure might not be: then each instruction would be a call.
 //!
 //! There are neither lane masks nor comparisons of unsigned words. So signs are turned before
 //! comparing; comparisons that do not fill a byte of lanes are packed to one byte a word, and
