@@ -113,7 +113,13 @@ fn now() -> u64 {
 }
 
 const KEYS: u64 = if cfg!(miri) { 40 } else { 400 };
-const STORES: usize = if cfg!(miri) { 30 } else { 3_000 };
+const STORES: usize = if cfg!(miri) {
+    30
+} else if cfg!(feature = "long") {
+    3_000
+} else {
+    1_500
+};
 
 fn history<R: Reclaim + Sync + Send, S: Shape>(reclaim: R, seed: u64)
 where

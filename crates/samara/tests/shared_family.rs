@@ -226,7 +226,13 @@ fn threads<S: Shape + Send + Sync>(rounds: u32) {
 
 #[test]
 fn threads_tiny() {
-    threads::<Tiny>(if cfg!(miri) { 100 } else { 20_000 });
+    threads::<Tiny>(if cfg!(miri) {
+        100
+    } else if cfg!(feature = "long") {
+        20_000
+    } else {
+        8_000
+    });
 }
 
 #[cfg(feature = "long")]

@@ -67,7 +67,13 @@ fn set_back_epoch() {
 /// meanwhile.
 #[test]
 fn marked_while_another_owner_copies() {
-    let rounds = if cfg!(miri) { 2 } else { 4_000 };
+    let rounds = if cfg!(miri) {
+        2
+    } else if cfg!(feature = "long") {
+        4_000
+    } else {
+        1_500
+    };
     for round in 0..rounds {
         let map: SharedRangeMap<u64, Arc<u64>, Membarrier, Tiny> = SharedRangeMap::with_reclaim(Membarrier::fenced());
         let plain = map.snapshot();

@@ -37,7 +37,7 @@ const CASES: usize = if cfg!(miri) {
 } else if cfg!(feature = "long") {
     400
 } else {
-    40
+    20
 };
 
 /// The `i`th entry: five keys of ten, or far apart, so that leaves are wide.

@@ -18,7 +18,13 @@ static ALLOCATOR: Failing = Failing;
 
 type Map<S> = RangeMap<u64, u8, S>;
 
-const ROUNDS: usize = if cfg!(miri) { 5 } else { 300 };
+const ROUNDS: usize = if cfg!(miri) {
+    5
+} else if cfg!(feature = "long") {
+    300
+} else {
+    120
+};
 const KEYS: u64 = if cfg!(miri) { 60 } else { 600 };
 
 /// The value of each key.

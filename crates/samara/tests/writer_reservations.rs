@@ -207,6 +207,15 @@ fn meddle<S: Shape>(
     }
 }
 
+/// Under Miri, for each change, and with the feature `long`.
+fn rounds(miri: usize, short: usize, long: usize) -> usize {
+    match (cfg!(miri), cfg!(feature = "long")) {
+        (true, _) => miri,
+        (false, false) => short,
+        (false, true) => long,
+    }
+}
+
 fn reserved<S: Shape>(keys: u64, rounds: usize) {
     let seed = 8;
     println!("seed {seed}");
@@ -248,7 +257,7 @@ fn reserved<S: Shape>(keys: u64, rounds: usize) {
 
 #[test]
 fn others_may_do_anything_meanwhile_tiny() {
-    reserved::<Tiny>(keys(true), if cfg!(miri) { 6 } else { 400 });
+    reserved::<Tiny>(keys(true), rounds(6, 150, 400));
 }
 
 #[cfg(feature = "long")]
@@ -298,7 +307,7 @@ fn many_in_one_update<S: Shape>(rounds: u64) {
 
 #[test]
 fn one_update_makes_many_stores_tiny() {
-    many_in_one_update::<Tiny>(if cfg!(miri) { 2 } else { 40 });
+    many_in_one_update::<Tiny>(rounds(2, 15, 40) as u64);
 }
 
 #[cfg(feature = "long")]
@@ -354,7 +363,7 @@ fn beside<S: Shape>(blocks: u64, rounds: usize) {
 
 #[test]
 fn several_reserve_at_once_tiny() {
-    beside::<Tiny>(if cfg!(miri) { 6 } else { 60 }, if cfg!(miri) { 15 } else { 5_000 });
+    beside::<Tiny>(if cfg!(miri) { 6 } else { 60 }, rounds(15, 2_000, 5_000));
 }
 
 #[cfg(feature = "long")]

@@ -227,7 +227,13 @@ fn extreme(r: &mut Rng) -> u64 {
 #[test]
 fn any_call_with_any_arguments() {
     let (mut known, mut granted, mut refused) = (std::collections::BTreeSet::new(), 0, 0);
-    for seed in 0..if cfg!(miri) { 2 } else { 60 } {
+    for seed in 0..if cfg!(miri) {
+        2
+    } else if cfg!(feature = "long") {
+        60
+    } else {
+        20
+    } {
         let mut r = Rng(seed + 1000);
         let bases = Bases { huge: r.pick(&[0, 4096, 1 << 21, 1 << 63]), ..Bases::default() };
         let config = Config { max_map_count: r.pick(&[1, 65530]), bases, ..Config::default() };

@@ -59,7 +59,7 @@ fn any_file_is_read() {
         assert!(told(&program).iter().any(|text| text.starts_with("within\t") && text.contains("\nouter\t")));
         let target = if split.is_some() { &dwo } else { &program };
         let whole = fs::read(target).unwrap();
-        for _ in 0..50 {
+        for _ in 0..25 {
             let mut bytes = whole.clone();
             for _ in 0..random.usize(1..16) {
                 let at = random.usize(0..bytes.len());

@@ -33,7 +33,9 @@ fn agrees_with_decode_for_every_number() {
     let mut stops = 0;
     for arch in [arch::AUDIT_NATIVE, arch::AUDIT_COMPAT] {
         for nr in (0..700).chain(0x4000_0000..0x4000_02bc) {
-            for value in interesting {
+            // All of them where a number means what it does in most programs.
+            let all = arch == arch::AUDIT_NATIVE && nr < 0x4000_0000;
+            for &value in &interesting[..if all { interesting.len() } else { 4 }] {
                 for at in 0..2 {
                     let mut args = [0u64; 6];
                     args[at] = value;

@@ -224,7 +224,7 @@ impl Both {
 
 #[test]
 fn a_store_after_a_removal() {
-    for seed in 0..if cfg!(miri) { 2 } else { 4 } {
+    for seed in 0..if cfg!(feature = "long") { 4 } else { 2 } {
         let mut both = Both::new(seed);
         for round in 0..ROUNDS / 4 {
             let span = both.any();

@@ -56,7 +56,7 @@ fn property<K: TestKey, V: Value + Send + Sync, R: Reclaim, S: Shape>(
     universe: Universe,
     (ops, script): (usize, usize),
 ) {
-    let ops = ops_wanted(if cfg!(feature = "long") { ops } else { ops.min(20_000) });
+    let ops = ops_wanted(if cfg!(feature = "long") { ops } else { ops.min(10_000) });
     // For the values that are counted; the others leave it empty.
     let ledger = Ledger::open();
     let options = SharedOptions { reclaim, hold_guards: holds, take_snapshots: shares, leave_thin_nodes: thins };
