@@ -53,14 +53,13 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
         if end == start {
             return Ok(Plan::new());
         }
-        let features = self.config.features;
         if matches!(advice, Advice::PopulateWrite | Advice::GuardInstall) {
             self.set_aside(start, end, 0)?; // for identities and marks, where a snapshot shares the areas
         }
         let holes = if advice.populates() { Holes::Stop } else { Holes::Pass };
         let mut reached = start;
         let (mut plan, went) = self.walk(start, end, holes, |space, a, s, e| {
-            let new = advised(a, advice, features)?;
+            let new = advised(a, advice)?;
             if a.flags.contains(Flags::HUGETLB) {
                 space.takes_in_huge_pages(a, advice, s)?;
             }
@@ -159,11 +158,10 @@ pub(crate) fn advice_answer(went: Result<bool, Errno>) -> Result<(), Errno> {
 }
 
 /// The area after the advice; `None` if the advice changes no attribute.
-fn advised<B: Backing>(a: &Area<B>, advice: Advice, features: Features) -> Result<Option<Area<B>>, Errno> {
+fn advised<B: Backing>(a: &Area<B>, advice: Advice) -> Result<Option<Area<B>>, Errno> {
     use Advice::*;
     let has = |f: Flags| a.flags.intersects(f);
-    let spared = a.is_anonymous() || (a.is_private() && !features.contains(Features::SEALS_SPARE_FILES));
-    if advice.discards() && has(Flags::SEALED) && spared && !has(Flags::WRITE) {
+    if advice.discards() && has(Flags::SEALED) && a.is_anonymous() && !has(Flags::WRITE) {
         return Err(Errno::EPERM);
     }
     let private_anonymous = a.is_anonymous() && !has(Flags::SHARED);

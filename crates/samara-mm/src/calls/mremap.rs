@@ -260,7 +260,7 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
         }
         let to = match r.mode {
             RemapMode::InPlace if r.dontunmap => return Err(Errno::EINVAL),
-            RemapMode::InPlace => return Ok(()),
+            RemapMode::InPlace => return if self.is_crowded(r) { Err(Errno::ENOMEM) } else { Ok(()) },
             RemapMode::MoveTo(to) | RemapMode::Fixed(to) => to,
         };
         if to > task - r.new_len || !self.aligned(to) || (r.dontunmap && r.old_len != r.new_len) {
@@ -269,20 +269,26 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
         if r.old.wrapping_add(r.old_len) > to && to + r.new_len > r.old {
             return Err(Errno::EINVAL);
         }
-        let (count, most) = (self.count(), self.config.max_map_count);
-        let given = matches!(r.mode, RemapMode::Fixed(_)) || r.dontunmap;
-        let crowded = match (given, self.config.features.contains(Features::REMAP_TO_LIMIT)) {
-            (false, _) => count >= most.saturating_sub(3),
-            (true, false) => count.saturating_add(2) >= most.saturating_sub(3),
-            (true, true) => count.saturating_add(2) > most,
-        };
-        if crowded {
+        if self.is_crowded(r) {
             return Err(Errno::ENOMEM);
         }
         if matches!(r.mode, RemapMode::MoveTo(_)) && !self.is_free(to, to + r.new_len) {
             return Err(Errno::EINVAL);
         }
         Ok(())
+    }
+
+    /// Whether the limit is so near that the call is refused before it changes anything.
+    fn is_crowded(&self, r: &RemapRequest) -> bool {
+        let (count, most) = (self.count(), self.config.max_map_count);
+        if self.config.features.contains(Features::REMAP_NEEDS_FOUR) {
+            return count.saturating_add(4) > most;
+        }
+        match r.mode {
+            RemapMode::InPlace => false,
+            RemapMode::MoveTo(_) if !r.dontunmap => count >= most.saturating_sub(3),
+            RemapMode::MoveTo(_) | RemapMode::Fixed(_) => count.saturating_add(2) >= most.saturating_sub(3),
+        }
     }
 
     /// Whether `len` bytes of an area with these flags may become `new_len` bytes at `to`, and with
@@ -295,7 +301,12 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
             return Err(Errno::EPERM);
         }
         // Checked for each area again: each one that stays adds to the count.
-        if self.count() >= self.config.max_map_count.saturating_sub(3) {
+        let (count, most) = (self.count(), self.config.max_map_count);
+        let crowded = match self.config.features.contains(Features::REMAP_NEEDS_FOUR) {
+            true => count.saturating_add(2) > most,
+            false => count >= most.saturating_sub(3),
+        };
+        if crowded {
             return Err(Errno::ENOMEM);
         }
         let charged = flags.contains(Flags::ACCOUNT);

@@ -1,8 +1,9 @@
 //! The differences between kernels, by name, and the sets of some releases. Knows no call, and no
 //! running kernel: `samara_oracle::features` asks that.
 //!
-//! Tests compare the features of the running kernel with it. The features of older kernels are
-//! known only from their release notes and manual pages.
+//! Tests compare the features of the running kernel with it. The rules of other releases were
+//! measured there once, by a few calls for each, or are known from release notes and manual pages;
+//! the sets say which.
 
 use bitflags::bitflags;
 
@@ -22,84 +23,144 @@ bitflags! {
     /// assert_eq!(space.remap(&both).unwrap_err().errno, Errno::EFAULT);
     /// ```
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-    pub struct Features: u32 {
+    pub struct Features: u64 {
         /// MADV_GUARD_INSTALL and MADV_GUARD_REMOVE (6.13). Without it they are unknown advice.
+        /// From madvise(2); measured on 5.10 to 7.3.
         const GUARD_PAGES = 1;
-        /// Anonymous memory is aligned to huge pages only if its length is a multiple of one
-        /// (6.13). Without it, any length from one huge page on is aligned.
+        /// Anonymous memory is aligned to huge pages if its length is a multiple of one (6.12).
+        /// Without it and without [`HUGE_ANY_LENGTH`](Self::HUGE_ANY_LENGTH), it is not aligned.
+        /// Measured on 5.10 and 6.1 (not aligned), and on 6.12 to 7.3.
         const HUGE_MULTIPLES = 2;
-        /// mremap moves several areas at once (6.17). Without it: EFAULT.
+        /// mremap moves several areas at once (6.17). Without it: EFAULT. From mremap(2); measured
+        /// on 6.1 to 7.3.
         const MOVE_MANY = 4;
-        /// Sealed read-only memory refuses advice that throws pages away only if it is anonymous
-        /// (6.18). Without it, private maps of files refuse too.
-        const SEALS_SPARE_FILES = 8;
-        /// Guard pages mark their area for good (`gu`; 6.19, and some builds of 6.18).
+        /// Anonymous memory of any length from one huge page on is aligned to huge pages (6.7 to
+        /// 6.11). From release notes.
+        const HUGE_ANY_LENGTH = 8;
+        /// Guard pages mark their area for good (`gu`; 6.19, and some builds of 6.18). Measured on
+        /// 6.16 to 7.3.
         const GUARD_MARK = 0x10;
         /// mremap rounds lengths up before it checks them (6.17). Without it, the old and the new
-        /// length of DONTUNMAP must be equal to the byte.
+        /// length of DONTUNMAP must be equal to the byte. Measured on 5.10 to 7.3.
         const ROUNDS_FIRST = 0x20;
-        /// The area that DONTUNMAP leaves keeps its charge (`ac`; 6.18). Without it, the area loses
-        /// the charge.
+        /// The area that DONTUNMAP leaves keeps its charge (`ac`; all but 6.15, 6.16 and the first
+        /// releases of 6.17). Without it, the area loses the charge over its whole length. Measured
+        /// on 5.10 to 7.3.
         const KEEPS_CHARGE = 0x40;
         /// With PR_SET_MEMORY_MERGE, a new map is MERGEABLE before it is compared with its
-        /// neighbours (6.18). Without it, the map is marked afterwards, if it joined none.
+        /// neighbours (6.17). Without it, the map is marked afterwards, if it joined none. Measured
+        /// on 6.12 to 7.3.
         const MERGEABLE_FIRST = 0x80;
-        /// mremap to a given address, or with DONTUNMAP, is refused where two more areas would
-        /// exceed the limit (7.1). Without it, it is refused where they would come within three of
-        /// the limit.
-        const REMAP_TO_LIMIT = 0x100;
+        /// Every mremap, also one that shrinks or changes nothing, is refused with ENOMEM unless
+        /// four more areas fit under the limit (7.1). Without it, only a move is refused: to a
+        /// given address, or with DONTUNMAP, where two more areas would come within three of the
+        /// limit; else where the areas that exist do. Measured on 5.10 to 7.3.
+        const REMAP_NEEDS_FOUR = 0x100;
         /// MAP_DROPPABLE (6.11, where addresses have 64 bits). Without it: EINVAL, as for an
-        /// unknown type.
+        /// unknown type. From mmap(2); measured on 5.10 to 7.3.
         const DROPPABLE = 0x200;
-        /// A missing MAP_DROPPABLE answers EOPNOTSUPP (7.1).
+        /// A missing MAP_DROPPABLE answers EOPNOTSUPP (7.1). From release notes.
         const DROPPABLE_EOPNOTSUPP = 0x400;
     }
 }
 
-impl Features {
-    /// Linux 6.12.
-    pub const LINUX_6_12: Features = Features::DROPPABLE;
-    /// Linux 6.16.
-    pub const LINUX_6_16: Features = Features::LINUX_6_12.union(Features::GUARD_PAGES).union(Features::HUGE_MULTIPLES);
-    /// Linux 6.17.
-    pub const LINUX_6_17: Features = Features::LINUX_6_16.union(Features::MOVE_MANY).union(Features::ROUNDS_FIRST);
-    /// Linux 6.18.
-    pub const LINUX_6_18: Features = Features::LINUX_6_17
-        .union(Features::SEALS_SPARE_FILES)
-        .union(Features::KEEPS_CHARGE)
-        .union(Features::MERGEABLE_FIRST);
-    /// Linux 7.0.
-    pub const LINUX_7_0: Features = Features::LINUX_6_18.union(Features::GUARD_MARK);
-    /// Linux 7.1.
-    pub const LINUX_7_1: Features =
-        Features::LINUX_7_0.union(Features::REMAP_TO_LIMIT).union(Features::DROPPABLE_EOPNOTSUPP);
+/// What a release changes: its number, the features that come, and those that go.
+type Change = (u32, u32, Features, Features);
 
-    /// The features of a release, named as `uname -r` prints it. Distributions backport changes, so
-    /// `samara_oracle::features`, which asks the running kernel, is right more often.
+const NONE: Features = Features::empty();
+
+/// The changes that count from the first release of a number on, in order. 5.10 comes first: what
+/// it has, older ones have too.
+const CHANGES: &[Change] = &[
+    (5, 10, Features::KEEPS_CHARGE, NONE),
+    (6, 7, Features::HUGE_ANY_LENGTH, NONE),
+    (6, 11, Features::DROPPABLE, NONE),
+    (6, 12, Features::HUGE_MULTIPLES, Features::HUGE_ANY_LENGTH),
+    (6, 13, Features::GUARD_PAGES, NONE),
+    (6, 15, NONE, Features::KEEPS_CHARGE),
+    (6, 17, Features::MOVE_MANY.union(Features::ROUNDS_FIRST).union(Features::MERGEABLE_FIRST), NONE),
+    (6, 18, Features::KEEPS_CHARGE, NONE),
+    (6, 19, Features::GUARD_MARK, NONE),
+    (7, 1, Features::REMAP_NEEDS_FOUR.union(Features::DROPPABLE_EOPNOTSUPP), NONE),
+];
+
+/// What point releases carry back: the number, the point release from which on it counts within
+/// that number, and the features that come.
+const CARRIED_BACK: &[(u32, u32, u32, Features)] = &[
+    // Measured on 6.17.13. Which of the releases before it was the first is not known.
+    (6, 17, 13, Features::KEEPS_CHARGE),
+    // Measured on a vendor's 6.18.44; 6.18.15 lacks it.
+    (6, 18, 44, Features::GUARD_MARK),
+];
+
+impl Features {
+    /// Linux 5.10. Measured on 5.10.262.
+    pub const LINUX_5_10: Features = Features::first_of(5, 10);
+    /// Linux 5.15. From release notes and manual pages.
+    pub const LINUX_5_15: Features = Features::first_of(5, 15);
+    /// Linux 6.1. Measured on 6.1.192, which carries back what [`Features::of_release`] adds.
+    pub const LINUX_6_1: Features = Features::first_of(6, 1);
+    /// Linux 6.6. From release notes and manual pages.
+    pub const LINUX_6_6: Features = Features::first_of(6, 6);
+    /// Linux 6.8. From release notes and manual pages.
+    pub const LINUX_6_8: Features = Features::first_of(6, 8);
+    /// Linux 6.12. Measured on 6.12.118, which carries back what [`Features::of_release`] adds.
+    pub const LINUX_6_12: Features = Features::first_of(6, 12);
+    /// Linux 6.16. Measured on 6.16.12.
+    pub const LINUX_6_16: Features = Features::first_of(6, 16);
+    /// Linux 6.17. Measured on 6.17.13, which carries back what [`Features::of_release`] adds.
+    pub const LINUX_6_17: Features = Features::first_of(6, 17);
+    /// Linux 6.18. Measured on 6.18.15.
+    pub const LINUX_6_18: Features = Features::first_of(6, 18);
+    /// Linux 6.19. Measured on 6.19.14.
+    pub const LINUX_6_19: Features = Features::first_of(6, 19);
+    /// Linux 7.0. Measured on 7.0.13.
+    pub const LINUX_7_0: Features = Features::first_of(7, 0);
+    /// Linux 7.1. Measured on 7.1.13.
+    pub const LINUX_7_1: Features = Features::first_of(7, 1);
+    /// Linux 7.2. Measured on 7.2.13, which carries back what [`Features::of_release`] adds.
+    pub const LINUX_7_2: Features = Features::first_of(7, 2);
+    /// Linux 7.3. Measured on 7.3.4.
+    pub const LINUX_7_3: Features = Features::first_of(7, 3);
+
+    /// The features of the first release of this number.
+    const fn first_of(major: u32, minor: u32) -> Features {
+        let (mut has, mut i) = (NONE, 0);
+        while i < CHANGES.len() {
+            let (since, after, come, go) = CHANGES[i];
+            if i == 0 || since < major || (since == major && after <= minor) {
+                has = has.union(come).difference(go);
+            }
+            i += 1;
+        }
+        has
+    }
+
+    /// The features of a release, named as `uname -r` prints it, with what its point release is
+    /// known to carry back. Distributions carry back more, so `samara_oracle::features`, which asks
+    /// the running kernel, is right more often. A release before 5.10 gets the set of that, one
+    /// after 7.3 the set of that.
     ///
     /// ```
     /// use samara_mm::Features;
     /// assert_eq!(Features::of_release("6.17.4-arch1-1"), Features::LINUX_6_17);
-    /// assert_eq!(Features::of_release("8.2.0"), Features::LINUX_7_1); // the newest that is known
-    /// assert_eq!(Features::of_release("6.1.0-18-amd64"), Features::LINUX_6_12); // the oldest
-    /// assert_eq!(Features::of_release(""), Features::LINUX_6_12);
+    /// assert!(Features::of_release("6.17.13").contains(Features::KEEPS_CHARGE)); // the point release
+    /// assert_eq!(Features::of_release("8.2.0"), Features::LINUX_7_3); // the newest that is known
+    /// assert_eq!(Features::of_release("4.19.0-27-amd64"), Features::LINUX_5_10); // the oldest
+    /// assert_eq!(Features::of_release(""), Features::LINUX_5_10);
     /// ```
     pub fn of_release(release: &str) -> Features {
         let mut numbers = release.split(['.', '-']).map(|n| n.trim().parse().unwrap_or(0));
-        match (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0)) {
-            (7, 0) => Features::LINUX_7_0,
-            (7.., _) => Features::LINUX_7_1,
-            (6, 18..) => Features::LINUX_6_18,
-            (6, 17) => Features::LINUX_6_17,
-            (6, 13..=16) => Features::LINUX_6_16,
-            _ => Features::LINUX_6_12,
-        }
+        let [major, minor, point] = core::array::from_fn(|_| numbers.next().unwrap_or(0));
+        let carried = CARRIED_BACK.iter().filter(|(a, b, since, _)| (*a, *b) == (major, minor) && *since <= point);
+        carried.fold(Features::first_of(major, minor), |has, (.., comes)| has | *comes)
     }
 }
 
 impl Default for Features {
-    /// All features: the newest kernel.
+    /// The newest set that was compared with a kernel in all that calls do, and not only by a few
+    /// calls for each feature: that of 6.18.44.
     fn default() -> Self {
-        Features::all()
+        Features::of_release("6.18.44")
     }
 }

@@ -361,8 +361,8 @@ impl<B: Backing, I: AreaIndex<B>> Placement<B, I> for BestFit {
 
 impl Config {
     /// The `huge` and the `shared` of a [`Want`]. `places` are those that the file prefers. `None`
-    /// is private anonymous memory, which prefers huge pages if it consists of whole ones and has
-    /// no hint.
+    /// is private anonymous memory. Without a hint it prefers huge pages if it consists of whole
+    /// ones; in some releases always, if it holds one, or never.
     pub(crate) fn suitable(
         &self,
         places: Option<HugePlaces>,
@@ -374,11 +374,11 @@ impl Config {
         if size == 0 {
             return (None, None);
         }
-        let whole_multiples = self.features.contains(Features::HUGE_MULTIPLES);
         match places {
             None => {
-                let whole = if whole_multiples { len.is_multiple_of(size) } else { len >= size };
-                ((hint == 0 && whole).then_some(0), None)
+                let any = self.features.contains(Features::HUGE_ANY_LENGTH) && len >= size;
+                let whole = self.features.contains(Features::HUGE_MULTIPLES) && len.is_multiple_of(size);
+                ((hint == 0 && (any || whole)).then_some(0), None)
             }
             Some(HugePlaces::Plain) => (None, None),
             Some(HugePlaces::FileSystem) => (holds_huge(offset, len, size).then_some(offset), None),

@@ -6,19 +6,39 @@ const P: u64 = 4096;
 const HUGE: u64 = 2 << 20;
 type Space = AddressSpace<FileId>;
 
+const RELEASES: [Features; 14] = [
+    Features::LINUX_5_10,
+    Features::LINUX_5_15,
+    Features::LINUX_6_1,
+    Features::LINUX_6_6,
+    Features::LINUX_6_8,
+    Features::LINUX_6_12,
+    Features::LINUX_6_16,
+    Features::LINUX_6_17,
+    Features::LINUX_6_18,
+    Features::LINUX_6_19,
+    Features::LINUX_7_0,
+    Features::LINUX_7_1,
+    Features::LINUX_7_2,
+    Features::LINUX_7_3,
+];
+
 fn with(features: Features) -> Space {
     Space::new(Config { features, ..Config::default() })
 }
 
-/// What `act` answers without `feature`, and with it.
+/// What `act` answers without `feature`, and with it; all else as in the newest release that has
+/// it, or in the newest of all.
 fn both(feature: Features, act: impl Fn(&mut Space) -> i32) -> (i32, i32) {
+    let has = |release: &&Features| release.contains(feature);
+    let release = RELEASES.iter().rev().find(has).copied().unwrap_or(Features::LINUX_7_3);
     let run = |features| {
         let mut space = with(features);
         let answer = act(&mut space);
         space.check().unwrap();
         answer
     };
-    (run(Features::all().difference(feature)), run(Features::all()))
+    (run(release.difference(feature)), run(release | feature))
 }
 
 fn errno(done: Result<Plan, Error>) -> i32 {
@@ -70,9 +90,11 @@ fn several_areas_move() {
     assert_eq!(answers, (14, 0));
 }
 
+/// What seals keep from being thrown away: anonymous memory, and in no release maps of files.
 #[test]
 fn sealed_maps_of_files() {
-    let answers = both(Features::SEALS_SPARE_FILES, |s| {
+    for features in [Features::LINUX_6_12, Features::LINUX_6_16, Features::LINUX_6_18, Features::LINUX_7_3] {
+        let s = &mut with(features);
         s.map(&MapRequest::file(10 * P, P, Prot::READ, MapFlags::PRIVATE, file(1), 0)).unwrap();
         s.map(&MapRequest::file(20 * P, P, Prot::READ, MapFlags::SHARED, file(2), 0)).unwrap();
         s.map(&MapRequest::anonymous(30 * P, P, Prot::READ)).unwrap();
@@ -81,18 +103,31 @@ fn sealed_maps_of_files() {
         }
         assert_eq!(errno(s.advise(20 * P, P, Advice::DontNeed)), 0);
         assert_eq!(errno(s.advise(30 * P, P, Advice::DontNeed)), 1);
-        errno(s.advise(10 * P, P, Advice::DontNeed))
-    });
-    assert_eq!(answers, (1, 0));
+        assert_eq!(errno(s.advise(10 * P, P, Advice::DontNeed)), 0);
+    }
 }
 
 #[test]
 fn whole_huge_pages() {
-    let answers = both(Features::HUGE_MULTIPLES, |s| {
-        let (at, _) = s.mmap(&MapRequest::anonymous(0, HUGE + P, Prot::RW), &mut Linux).unwrap();
-        i32::from(at.is_multiple_of(HUGE))
-    });
-    assert_eq!(answers, (1, 0));
+    let lengths = [HUGE - P, HUGE, HUGE + P];
+    let aligned = |features| {
+        lengths.map(|len| {
+            let mut space = with(features);
+            rw(&mut space, 10, 11);
+            let (at, _) = space.mmap(&MapRequest::anonymous(0, len, Prot::RW), &mut Linux).unwrap();
+            let (next, _) = space.mmap(&MapRequest::anonymous(0, len, Prot::RW), &mut Linux).unwrap();
+            at.is_multiple_of(HUGE) && next.is_multiple_of(HUGE)
+        })
+    };
+    for features in RELEASES {
+        let expected = match features {
+            _ if features.contains(Features::HUGE_ANY_LENGTH) => [false, true, true],
+            _ if features.contains(Features::HUGE_MULTIPLES) => [false, true, false],
+            _ => [false, false, false],
+        };
+        assert_eq!(aligned(features), expected, "{features:?}");
+    }
+    assert!(RELEASES.iter().any(|f| f.contains(Features::HUGE_ANY_LENGTH)));
 }
 
 /// The flags of the area at this page.
@@ -165,33 +200,61 @@ fn crowded(features: Features, room: usize) -> Space {
     space
 }
 
+/// Which of these calls have room: one that changes nothing, one that shrinks, one that grows, a
+/// move to a place that is chosen, moves to a free place and to one that is not, and DONTUNMAP.
+fn remaps_near_the_limit(features: Features, room: usize) -> [bool; 7] {
+    let mut s = crowded(features, room);
+    rw(&mut s, 98, 100);
+    assert_eq!(s.len(), 20 - room);
+    let (old, to) = (98 * P, 300 * P);
+    let mremap = |(old_len, new_len), flags, to| {
+        let (mut s, before) = (s.snapshot(s.config().clone()).unwrap(), s.to_string());
+        match s.mremap((old, old_len), new_len, flags, to, &mut Linux) {
+            Ok(_) => true,
+            Err(e) => {
+                assert_eq!((e.errno, e.done.is_empty()), (Errno::ENOMEM, true), "{room} {flags:?}");
+                assert_eq!(s.to_string(), before);
+                s.check().unwrap();
+                false
+            }
+        }
+    };
+    let (may_move, fixed) = (RemapFlags::MAYMOVE, RemapFlags::MAYMOVE | RemapFlags::FIXED);
+    [
+        mremap((3 * P, 3 * P), RemapFlags::empty(), 0),
+        mremap((3 * P, 2 * P), RemapFlags::empty(), 0),
+        mremap((3 * P, 4 * P), RemapFlags::empty(), 0),
+        mremap((3 * P, 5 * P), may_move, 0),
+        mremap((3 * P, 3 * P), fixed, to),
+        mremap((P, P), fixed, 104 * P),
+        mremap((3 * P, 3 * P), may_move | RemapFlags::DONTUNMAP, 0),
+    ]
+}
+
 #[test]
 fn room_for_a_move() {
-    // To a place that is given, over what is there: refused before anything is done, up to this
-    // room.
-    let refused = |features, room| {
-        let mut s = crowded(features, room);
-        let answer = errno(s.remap(&remap(100, P, P, 102, false)));
-        (answer, s.area_at(102 * P).is_some())
-    };
     for room in 0..8 {
-        let (old, new) = (refused(Features::LINUX_7_0, room), refused(Features::LINUX_7_1, room));
-        assert_eq!(old, if room <= 5 { (12, true) } else { (0, true) }, "{room}");
-        // What is not refused at once still has the move's own check before it, which has seen the
-        // target go.
-        let expected = match room {
-            0 | 1 => (12, true),
-            2 => (12, false),
-            _ => (0, true),
-        };
-        assert_eq!(new, expected, "{room}");
+        let given = room > 5;
+        let old = [true, true, true, room > 3, given, given, given];
+        assert_eq!(remaps_near_the_limit(Features::LINUX_7_0, room), old, "{room}");
+        assert_eq!(remaps_near_the_limit(Features::LINUX_5_10, room), old, "{room}");
+        for features in [Features::LINUX_7_1, Features::LINUX_7_3] {
+            assert_eq!(remaps_near_the_limit(features, room), [room > 3; 7], "{room}");
+        }
     }
-    // To a place that is chosen: as ever.
-    for (features, room) in [Features::LINUX_7_0, Features::LINUX_7_1].into_iter().flat_map(|f| [(f, 3), (f, 4)]) {
-        let mut s = crowded(features, room);
-        let moved = s.mremap((100 * P, P), 3 * P, RemapFlags::MAYMOVE, 0, &mut Linux);
-        assert_eq!(moved.map_or_else(|e| e.errno.raw(), |_| 0), if room == 3 { 12 } else { 0 });
+}
+
+/// Several areas that move, and stay as well: each needs room of its own when its turn comes.
+#[test]
+fn room_for_each_of_several() {
+    let mut s = crowded(Features::LINUX_7_1, 8);
+    for at in 0..4 {
+        let prot = if at % 2 == 1 { Prot::READ } else { Prot::RW };
+        s.map(&MapRequest::anonymous((50 + at) * P, P, prot)).unwrap();
     }
+    let refused = s.remap(&remap(50, 4 * P, 4 * P, 300, true)).unwrap_err();
+    assert_eq!((refused.errno, s.len()), (Errno::ENOMEM, 19));
+    s.check().unwrap();
 }
 
 #[test]
@@ -216,23 +279,26 @@ fn droppable() {
 #[test]
 fn profiles() {
     let releases = [
-        (Features::LINUX_6_12, [22, 22, 14, 1, 2, 0, 12]),
-        (Features::LINUX_6_16, [0, 22, 14, 1, 2, 0, 12]),
-        (Features::LINUX_6_17, [0, 0, 0, 1, 2, 0, 12]),
-        (Features::LINUX_6_18, [0, 0, 0, 0, 1, 1, 12]),
-        (Features::LINUX_7_0, [0, 0, 0, 0, 1, 1, 12]),
-        (Features::LINUX_7_1, [0, 0, 0, 0, 1, 1, 0]),
+        (Features::LINUX_5_10, [22, 22, 14, 2, 1, 0, 22, 0]),
+        (Features::LINUX_6_1, [22, 22, 14, 2, 1, 0, 22, 0]),
+        (Features::LINUX_6_8, [22, 22, 14, 2, 1, 0, 22, 0]),
+        (Features::LINUX_6_12, [22, 22, 14, 2, 1, 0, 0, 0]),
+        (Features::LINUX_6_16, [0, 22, 14, 2, 0, 0, 0, 0]),
+        (Features::LINUX_6_17, [0, 0, 0, 1, 0, 0, 0, 0]),
+        (Features::LINUX_6_18, [0, 0, 0, 1, 1, 0, 0, 0]),
+        (Features::LINUX_6_19, [0, 0, 0, 1, 1, 1, 0, 0]),
+        (Features::LINUX_7_0, [0, 0, 0, 1, 1, 1, 0, 0]),
+        (Features::LINUX_7_1, [0, 0, 0, 1, 1, 1, 0, 12]),
+        (Features::LINUX_7_3, [0, 0, 0, 1, 1, 1, 0, 12]),
     ];
     for (features, expected) in releases {
         let mut s = with(features);
         rw(&mut s, 10, 14);
         let guard = errno(s.advise(10 * P, P, Advice::GuardInstall));
+        let marked = i32::from(flags(&s, 10).contains(Flags::MAYBE_GUARD));
         let lengths = errno(s.remap(&remap(12, P, P - 1, 20, true)));
         s.protect(11 * P, P, Prot::READ, None).unwrap();
         let many = errno(s.remap(&remap(10, 2 * P, 2 * P, 30, false)));
-        s.map(&MapRequest::file(40 * P, P, Prot::READ, MapFlags::PRIVATE, file(1), 0)).unwrap();
-        s.seal(40 * P, P).unwrap();
-        let sealed = errno(s.advise(40 * P, P, Advice::DontNeed));
         let mut merging = with(features);
         merging.merge_pages(true);
         rw(&mut merging, 10, 11);
@@ -242,21 +308,33 @@ fn profiles() {
         rw(&mut staying, 10, 11);
         staying.remap(&remap(10, P, P, 20, true)).unwrap();
         let charged = i32::from(flags(&staying, 10).contains(Flags::ACCOUNT));
-        let headroom = errno(crowded(features, 5).remap(&remap(100, P, P, 102, false)));
-        assert_eq!([guard, lengths, many, sealed, areas, charged, headroom], expected, "{features:?}");
+        let dropped = MapFlags::DROPPABLE | MapFlags::ANONYMOUS;
+        let droppable =
+            errno(with(features).map(&MapRequest { flags: dropped, ..MapRequest::anonymous(10 * P, P, Prot::RW) }));
+        let same = errno(
+            crowded(features, 3).remap(&RemapRequest { mode: RemapMode::InPlace, ..remap(100, P, P, 100, false) }),
+        );
+        assert_eq!([guard, lengths, many, areas, charged, marked, droppable, same], expected, "{features:?}");
     }
 }
 
 #[test]
-fn releases_grow() {
-    let releases = [
-        Features::LINUX_6_12,
-        Features::LINUX_6_16,
-        Features::LINUX_6_17,
-        Features::LINUX_6_18,
-        Features::LINUX_7_0,
-        Features::LINUX_7_1,
-    ];
-    assert!(releases.windows(2).all(|pair| pair[1].contains(pair[0]) && pair[1] != pair[0]));
-    assert_eq!(Features::default(), Features::LINUX_7_1);
+fn releases_by_name() {
+    let named =
+        ["5.10", "5.15", "6.1", "6.6", "6.8", "6.12", "6.16", "6.17", "6.18", "6.19", "7.0", "7.1", "7.2", "7.3"];
+    for (name, features) in named.into_iter().zip(RELEASES) {
+        assert_eq!(Features::of_release(&format!("{name}.0-rc1")), features, "{name}");
+    }
+    // Releases between them, and beyond.
+    for (name, same) in [("5.4.200", "5.10"), ("5.11", "5.10"), ("6.2.0-39-generic", "6.1"), ("6.9.3", "6.8")] {
+        assert_eq!(Features::of_release(name), Features::of_release(same), "{name}");
+    }
+    assert_eq!(Features::of_release("7.10.1"), Features::LINUX_7_3);
+    assert_eq!(Features::of_release("10.0"), Features::LINUX_7_3);
+    // Point releases, of their own number only.
+    assert_eq!(Features::of_release("6.17.12"), Features::LINUX_6_17);
+    assert_eq!(Features::of_release("6.17.13-1-default"), Features::LINUX_6_17 | Features::KEEPS_CHARGE);
+    assert_eq!(Features::of_release("6.16.13"), Features::LINUX_6_16);
+    assert_eq!(Features::of_release("6.18.44"), Features::LINUX_6_18 | Features::GUARD_MARK);
+    assert_eq!(Features::default(), Features::of_release("6.18.44"));
 }

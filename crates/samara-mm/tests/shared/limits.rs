@@ -33,6 +33,31 @@ fn page(at: u64, writable: bool) -> MapRequest<FileId> {
     MapRequest::anonymous(at, PAGE, if writable { Prot::RW } else { Prot::READ })
 }
 
+/// Near the limit of areas, every mremap of 7.1 needs room for four.
+#[test]
+fn every_mremap_needs_room() {
+    let fixed = RemapFlags::MAYMOVE | RemapFlags::FIXED;
+    for room in 2..6 {
+        let features = Features::LINUX_7_1;
+        let mut space = AddressSpace::<FileId>::new(Config { features, max_map_count: 24, ..Config::default() });
+        (room..24).for_each(|n| drop(space.map(&page(place(0, n), true)).unwrap()));
+        let shared: SharedAddressSpace<FileId> = SharedAddressSpace::from_space(space, Membarrier::new()).unwrap();
+        let at = place(0, 20);
+        let calls =
+            [(1, 1, RemapFlags::empty()), (1, 2, RemapFlags::empty()), (2, 1, RemapFlags::empty()), (1, 1, fixed)];
+        for (old, new, flags) in calls {
+            let before = shown(&shared.snapshot().unwrap());
+            let went = shared.mremap((at, old * PAGE), new * PAGE, flags, place(0, 30), &mut Linux);
+            let errno = went.map_or_else(|e| Some(e.errno), |_| None);
+            assert_eq!(errno, (room < 4).then_some(Errno::ENOMEM), "{room} {old} {new} {flags:?}");
+            if errno.is_some() {
+                assert_eq!(shown(&shared.snapshot().unwrap()), before);
+            }
+        }
+        shared.check().unwrap();
+    }
+}
+
 /// Threads that together never hold more than there is are never refused.
 #[test]
 fn what_fits_is_not_refused_while_threads_race() {

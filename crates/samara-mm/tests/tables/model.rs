@@ -153,10 +153,9 @@ impl Model {
     }
 }
 
-/// As the kernels that rows were first asked of: 7.1 moves with less room.
+/// As the kernel that rows were first asked of, whose features are the default.
 fn space(max_map_count: usize) -> Space {
-    let (overcommit, features) = (Overcommit::Guess { total: MEMORY }, Features::LINUX_7_0);
-    Space::new(Config { max_map_count, overcommit, features, ..Config::default() })
+    Space::new(Config { max_map_count, overcommit: Overcommit::Guess { total: MEMORY }, ..Config::default() })
 }
 
 /// What comes of the row.

@@ -21,7 +21,8 @@ fn each_is_told_from_its_lack() {
     let (ops, everywhere) = calls.split_at(WINDOW);
     assert_eq!(sides.differ(Scope::Window, ops).unwrap(), Verdict::Agree);
     // What there is no droppable memory for, none of these calls tells where there is.
-    let elsewhere = Features::HUGE_MULTIPLES | Features::REMAP_TO_LIMIT | Features::DROPPABLE_EOPNOTSUPP;
+    let places = Features::HUGE_MULTIPLES | Features::HUGE_ANY_LENGTH;
+    let elsewhere = places | Features::REMAP_NEEDS_FOUR | Features::DROPPABLE_EOPNOTSUPP;
     for feature in Features::all().difference(elsewhere) {
         // Without guard pages there is no mark of them either.
         sides.features = has.symmetric_difference(feature);
@@ -30,7 +31,7 @@ fn each_is_told_from_its_lack() {
     sides.features = has;
     if Abilities::of(&mut sides).unwrap().fill {
         assert_eq!(sides.differ(Scope::Window, &crowded()).unwrap(), Verdict::Agree);
-        sides.features ^= Features::REMAP_TO_LIMIT;
+        sides.features ^= Features::REMAP_NEEDS_FOUR;
         assert!(matches!(sides.differ(Scope::Window, &crowded()).unwrap(), Verdict::Differ(_)));
         sides.features = has;
     }
