@@ -37,6 +37,8 @@ pub enum Errno {
     ETXTBSY = 26,
     /// The name does not fit.
     ENAMETOOLONG = 36,
+    /// The kernel has no such call.
+    ENOSYS = 38,
     /// The segment was removed.
     EIDRM = 43,
     /// Offset and length together exceed what a backing can hold.
@@ -72,6 +74,7 @@ impl Errno {
             Errno::EINVAL => "EINVAL",
             Errno::ETXTBSY => "ETXTBSY",
             Errno::ENAMETOOLONG => "ENAMETOOLONG",
+            Errno::ENOSYS => "ENOSYS",
             Errno::EIDRM => "EIDRM",
             Errno::EOVERFLOW => "EOVERFLOW",
             Errno::EOPNOTSUPP => "EOPNOTSUPP",
@@ -98,6 +101,7 @@ impl fmt::Display for Errno {
             Errno::EINVAL => "EINVAL: an argument is misaligned, out of range or not valid for this area",
             Errno::ETXTBSY => "ETXTBSY: the file is swap space: it is not mapped shared and writable",
             Errno::ENAMETOOLONG => "ENAMETOOLONG: the name does not fit",
+            Errno::ENOSYS => "ENOSYS: the kernel has no such call",
             Errno::EIDRM => "EIDRM: the segment was removed",
             Errno::EOPNOTSUPP => "EOPNOTSUPP: a map flag is not supported here",
             Errno::EOVERFLOW => "EOVERFLOW: offset and length are too large together",

@@ -1,6 +1,5 @@
 //! Address spaces that change their areas as Linux's mm layer does. The rules are those of Linux
-//! 6.17 and later, and of earlier kernels as far as [`Features`] covers them. Numbers are those of
-//! x86-64.
+//! 5.10 to 7.3, as far as [`Features`] covers their differences. Numbers are those of x86-64.
 //!
 //! An [`AddressSpace`] holds areas (Linux: VMAs) in a [`samara::RangeMap`] and changes them by
 //! Linux's rules: [`map`](AddressSpace::map), [`unmap`](AddressSpace::unmap),

@@ -2,7 +2,7 @@
 
 use crate::child::{Ended, Kernel, Outcome, Scope, Seen};
 use crate::draw::{Shape, draw};
-use crate::features::{probe, probe_crowded};
+use crate::features::{NEAR_THE_LIMIT, probe, probe_crowded};
 use crate::harness::has_protection_keys;
 use crate::model::{Model, Start};
 use crate::op::{Op, PAGE, ROOM, at, fd};
@@ -20,8 +20,8 @@ pub(crate) type Twist = fn(Op, i64) -> i64;
 pub(crate) struct Sides {
     pub(crate) kernel: Kernel,
     pub(crate) process: Process,
-    /// What the kernel does that others do not; what shows near the limit of areas is among it once
-    /// that was asked for.
+    /// What the kernel does that others do not; what shows near the limit of areas is asked for
+    /// once, and before that as its release says.
     pub(crate) features: Features,
     crowded: bool,
     /// Protection key 0 is allocated: the processor has keys.
@@ -136,7 +136,7 @@ impl Sides {
     /// Asks, once, for what shows near the limit of areas, if the ops begin there.
     fn look_near_the_limit(&mut self, first: Option<&Op>) -> io::Result<()> {
         if let (Some(Op::Fill { .. }), false) = (first, self.crowded) {
-            self.features |= probe_crowded(&mut self.kernel)?;
+            self.features = (self.features - NEAR_THE_LIMIT) | probe_crowded(&mut self.kernel)?;
             self.crowded = true;
         }
         Ok(())

@@ -2,6 +2,7 @@
 //! for by a few calls in a child: a release's number does not tell, as kernels carry changes back.
 
 use crate::child::{Kernel, Scope};
+use crate::model::SYS_MSEAL;
 use crate::op::{Op, PAGE, at, fd};
 use crate::proc::{read, vm_flags};
 use samara_mm::{Features, Flags};
@@ -10,11 +11,13 @@ use std::io;
 const HUGE: u64 = 2 << 20;
 
 /// What the running kernel does that others do not: what [`samara_mm::Config`] wants to know of it.
-/// Takes a millisecond.
+/// Takes a few milliseconds.
 ///
-/// Two are left out: [`Features::DROPPABLE_EOPNOTSUPP`] where there is droppable memory, and
-/// [`Features::REMAP_NEEDS_FOUR`], which takes as many areas as there may be (`samara check` asks
-/// for it where its calls come near to that).
+/// What cannot be told by calls (where one of them is refused that a feature is asked for with) is
+/// as the release's number says. So is
+/// [`Features::DROPPABLE_EOPNOTSUPP`] where there is droppable memory; and
+/// [`Features::REMAP_NEEDS_FOUR`] and [`Features::LIMIT_IS_EAGAIN`], which take as many areas as
+/// there may be (`samara check` asks for them where its calls come near to that).
 ///
 /// # Errors
 /// No process could be made in which to make calls.
@@ -30,101 +33,227 @@ pub fn features() -> io::Result<Features> {
 }
 
 /// What the running kernel does, for those who need an answer in any case. Where no process can be
-/// made in which to make calls, and for [`Features::REMAP_NEEDS_FOUR`], the release's number
-/// decides.
+/// made in which to make calls, the release's number decides.
 ///
 /// ```
-/// use samara_mm::Features;
-/// let asked = samara_oracle::features()?;
-/// let presumed = samara_oracle::presumed_features();
-/// assert!(presumed.contains(asked) && (asked | Features::REMAP_NEEDS_FOUR).contains(presumed));
+/// assert_eq!(samara_oracle::presumed_features(), samara_oracle::features()?);
 /// # Ok::<(), std::io::Error>(())
 /// ```
 pub fn presumed_features() -> Features {
-    let release = Features::of_release(&read("/proc/sys/kernel/osrelease").unwrap_or_default());
-    features().map_or(release, |asked| asked | (release & Features::REMAP_NEEDS_FOUR))
+    features().unwrap_or_else(|_| of_this_release())
 }
 
-/// How many of the calls are about the window; the others are about places that the kernel chooses.
-pub(crate) const WINDOW: usize = 12;
+fn of_this_release() -> Features {
+    Features::of_release(&read("/proc/sys/kernel/osrelease").unwrap_or_default())
+}
 
-/// The calls whose answers tell, and the areas that they leave.
-pub(crate) fn calls() -> [Op; WINDOW + 5] {
-    let rw = |page, prot| Op::call(libc::SYS_mmap, &[at(page), PAGE, prot, 0x32, fd::NONE]);
-    let remap = |from, len, flags, to| Op::call(libc::SYS_mremap, &[at(from), len, len, flags, at(to)]);
-    let anywhere = |len| Op::call(libc::SYS_mmap, &[0, len, 3, 0x4022, fd::NONE]);
-    [
-        rw(0, 3),
-        rw(1, 1),
-        remap(0, 2 * PAGE, 3, 8),
-        rw(4, 3),
-        // MADV_GUARD_INSTALL.
-        Op::call(libc::SYS_madvise, &[at(4), PAGE, 102]),
-        // DONTUNMAP, of equal lengths and of those that become equal.
-        rw(STAYS, 3),
-        remap(STAYS, PAGE, 7, 14),
-        Op::call(libc::SYS_mremap, &[at(STAYS), PAGE - 1, PAGE, 7, at(16)]),
-        // MAP_DROPPABLE.
-        Op::call(libc::SYS_mmap, &[at(18), PAGE, 3, 0x38, fd::NONE]),
-        // PR_SET_MEMORY_MERGE.
-        Op::call(libc::SYS_prctl, &[67, 1]),
-        rw(JOINS - 1, 3),
-        rw(JOINS, 3),
-        anywhere(HUGE + PAGE),
-        anywhere(HUGE + PAGE),
-        anywhere(HUGE),
-        anywhere(PAGE),
-        anywhere(HUGE),
+/// What tells whether the kernel has a feature.
+#[derive(Clone, Copy, Debug)]
+enum Tells {
+    /// What the last call answers.
+    Answer(fn(i64) -> bool),
+    /// Whether an area begins at this page in the end.
+    Begins(u64, bool),
+    /// Whether the area that begins at this page has such a flag in the end.
+    Has(u64, Flags, bool),
+}
+
+/// A feature, the calls that are made, and what tells. All calls but the last must succeed, else
+/// nothing is told; without calls, those of the question before count.
+type Question = (Features, Vec<Op>, Tells);
+
+/// What is asked by calls in the window, each in pages of its own, and comes out alike on the
+/// model.
+fn questions() -> Vec<Question> {
+    use Tells::{Answer, Begins, Has};
+    let map = |page, pages, prot, flags, file, from| {
+        Op::call(libc::SYS_mmap, &[at(page), pages * PAGE, prot, flags, file, from * PAGE])
+    };
+    let rw = |page, pages| map(page, pages, 3, 0x32, fd::NONE, 0);
+    // MAP_NORESERVE.
+    let nr = |page, prot| map(page, 1, prot, 0x4032, fd::NONE, 0);
+    let protect = |page, prot| Op::call(libc::SYS_mprotect, &[at(page), PAGE, prot]);
+    let remap =
+        |from, (old, new), flags, to| Op::call(libc::SYS_mremap, &[at(from), old * PAGE, new * PAGE, flags, at(to)]);
+    let advise = |page, advice| Op::call(libc::SYS_madvise, &[at(page), PAGE, advice]);
+    let write = |page| Op::Write(at(page));
+    // MREMAP_MAYMOVE with FIXED, and with DONTUNMAP as well.
+    let (fixed, dontunmap) = (3, 7);
+    let guard_install = 102;
+    let done: fn(i64) -> bool = |answer| answer >= 0;
+    vec![
+        (
+            Features::MOVE_MANY,
+            vec![rw(0, 1), map(1, 1, 1, 0x32, fd::NONE, 0), remap(0, (2, 2), fixed, 8)],
+            Answer(done),
+        ),
+        (Features::GUARD_PAGES, vec![rw(4, 1), advise(4, guard_install)], Answer(done)),
+        (Features::GUARD_MARK, vec![], Has(4, Flags::MAYBE_GUARD, true)),
+        (Features::KEEPS_CHARGE, vec![rw(12, 1), remap(12, (1, 1), dontunmap, 14)], Has(12, Flags::ACCOUNT, true)),
+        (
+            Features::ROUNDS_FIRST,
+            vec![Op::call(libc::SYS_mremap, &[at(12), PAGE - 1, PAGE, dontunmap, at(16)])],
+            Answer(done),
+        ),
+        (Features::DROPPABLE, vec![map(18, 1, 3, 0x38, fd::NONE, 0)], Answer(done)),
+        (Features::DROPPABLE_EOPNOTSUPP, vec![], Answer(|answer| answer == -i64::from(libc::EOPNOTSUPP))),
+        (Features::STACK_NO_HUGE, vec![rw(22, 1), map(23, 1, 3, 0x2_0032, fd::NONE, 0)], Begins(23, true)),
+        (Features::RO_DROPS_CHARGE, vec![rw(26, 1), protect(26, 1)], Has(26, Flags::ACCOUNT, false)),
+        (Features::GROW_IN_PLACE_JOINS, vec![rw(30, 1), rw(32, 1), remap(30, (1, 2), 0, 0)], Begins(32, false)),
+        (Features::SOURCE_FOUND_FIRST, vec![rw(36, 1), remap(34, (3, 1), 0, 0)], Begins(36, true)),
+        (
+            Features::ARGUMENTS_BEFORE_SOURCE,
+            vec![remap(38, (2, 2), fixed, 39)],
+            Answer(|answer| answer == -i64::from(libc::EINVAL)),
+        ),
+        (Features::TARGET_KEPT, vec![rw(42, 1), rw(46, 3), remap(42, (2, 3), fixed, 46)], Begins(46, true)),
+        (
+            Features::DONTUNMAP_SHARED,
+            vec![map(52, 1, 3, 0x31, fd::NONE, 0), remap(52, (1, 1), dontunmap, 54)],
+            Answer(done),
+        ),
+        (
+            Features::DONTUNMAP_SPLITS_LOCKED,
+            vec![rw(56, 2), Op::call(libc::SYS_mlock, &[at(56), 2 * PAGE]), remap(57, (1, 1), dontunmap, 60)],
+            Has(56, Flags::LOCKED, true),
+        ),
+        (Features::DONTUNMAP_NO_SELF_MERGE, vec![rw(64, 2), remap(65, (1, 1), dontunmap, 66)], Begins(66, true)),
+        (
+            Features::DONTUNMAP_RESETS_OFFSET,
+            vec![nr(70, 3), write(70), remap(70, (1, 1), fixed, 72), remap(72, (1, 1), dontunmap, 75), nr(73, 3)],
+            Begins(73, false),
+        ),
+        (Features::NEXT_WINS, vec![rw(80, 1), rw(82, 1), write(80), write(82), rw(81, 1)], Begins(81, true)),
+        (
+            Features::WRITTEN_JOINS_UNWRITTEN,
+            vec![nr(86, 3), write(86), protect(86, 1), nr(87, 3), protect(86, 3)],
+            Begins(87, false),
+        ),
+        (Features::GUARD_FILES, vec![map(90, 1, 1, 0x12, fd::FILE, 0), advise(90, guard_install)], Answer(done)),
+        (
+            Features::SELF_ADVICE_ANY,
+            // MADV_DONTDUMP.
+            vec![rw(94, 1), Op::Advise { advice: 16, ranges: [(at(94), PAGE), (0, 0), (0, 0)] }],
+            Answer(|answer| answer > 0),
+        ),
+        (Features::SEALS, vec![rw(98, 1), Op::call(SYS_MSEAL, &[at(98), PAGE])], Answer(done)),
+        // The last one, because it marks all memory: PR_SET_MEMORY_MERGE.
+        (
+            Features::MERGEABLE_FIRST,
+            vec![Op::call(libc::SYS_prctl, &[67, 1]), rw(120, 1), rw(121, 1)],
+            Begins(121, false),
+        ),
     ]
 }
 
-/// Where memory stays that was moved from, and where a map comes to be next to another, both
-/// mergeable.
-const STAYS: u64 = 12;
-const JOINS: u64 = 21;
+/// What is asked about places that the kernel chooses.
+fn places() -> Vec<Question> {
+    let anywhere = |len| Op::call(libc::SYS_mmap, &[0, len, 3, 0x4022, fd::NONE]);
+    // What is not aligned lies right below what was mapped before it: only one of two can be at a
+    // multiple by chance.
+    let aligned = Tells::Answer(|at| at > 0 && (at as u64).is_multiple_of(HUGE));
+    vec![
+        (Features::HUGE_ANY_LENGTH, vec![anywhere(HUGE + PAGE)], aligned),
+        (Features::HUGE_ANY_LENGTH, vec![anywhere(HUGE + PAGE)], aligned),
+        (Features::HUGE_MULTIPLES, vec![anywhere(HUGE)], aligned),
+        (Features::HUGE_MULTIPLES, vec![anywhere(PAGE), anywhere(HUGE)], aligned),
+    ]
+}
+
+/// What is asked about areas that the process had before, which the model does not know. `first`
+/// calls are made before these.
+fn own_areas(first: usize) -> Vec<Question> {
+    let end = |and| Op::result(first as u16, and * PAGE as i32);
+    let brk = |to| Op::call(libc::SYS_brk, &[to]);
+    // MADV_NORMAL, which any area allows.
+    let is_there = || Op::call(libc::SYS_madvise, &[end(0), PAGE, 0]);
+    let unmap = Op::call(libc::SYS_munmap, &[end(0), 2 * PAGE]);
+    // If the heap does not shrink, it does not grow from there either.
+    let shrink = vec![brk(0), brk(end(2)), is_there(), unmap, brk(end(0)), brk(end(1)), is_there()];
+    let mut questions = vec![(Features::BRK_SHRINK_NEEDS_AREA, shrink, Tells::Answer(|answer| answer != 0))];
+    // The child has it where its parent has it.
+    let maps = read("/proc/self/maps").unwrap_or_default();
+    let vdso = maps.lines().find(|line| line.ends_with("[vdso]")).and_then(|line| line.split_once('-'));
+    if let Some(vdso) = vdso.and_then(|(start, _)| u64::from_str_radix(start, 16).ok()) {
+        // MADV_DOFORK.
+        let fork = vec![Op::call(libc::SYS_madvise, &[vdso, PAGE, 11])];
+        let refused = Tells::Answer(|answer| answer == -i64::from(libc::EINVAL));
+        questions.push((Features::DOFORK_REFUSES_SPECIAL, fork, refused));
+    }
+    questions
+}
+
+/// The calls about the window, and those about places: what the model can answer.
+#[cfg(test)]
+pub(crate) fn calls() -> (Vec<Op>, Vec<Op>) {
+    let calls = |questions: Vec<Question>| questions.into_iter().flat_map(|(_, calls, _)| calls).collect();
+    (calls(questions()), calls(places()))
+}
 
 pub(crate) fn probe(kernel: &mut Kernel) -> io::Result<Features> {
-    let out = kernel.run(&calls(), Scope::Window)?;
+    let mut asked = questions();
+    asked.extend(places());
+    let before = asked.iter().map(|(_, calls, _)| calls.len()).sum();
+    asked.extend(own_areas(before));
+    let calls: Vec<Op> = asked.iter().flat_map(|(_, calls, _)| calls.iter().copied()).collect();
+    let out = kernel.run(&calls, Scope::Window)?;
     let answers: Vec<i64> = out.frames().1.map(|(answer, _)| answer).collect();
-    let &[_, _, moved, _, guarded, _, _, rounded, droppable, _, _, _, one, other, whole, _, next] = &answers[..] else {
+    if answers.len() != calls.len() {
         return Err(io::Error::other(format!(
             "the process that asks for the kernel's features ended: {:?}",
             out.ended
         )));
-    };
-    // What is not aligned lies right below what was mapped before it: only one of two can be at a
-    // multiple by chance.
-    let aligned = |one: i64, other: i64| [one, other].iter().all(|at| *at > 0 && (*at as u64).is_multiple_of(HUGE));
-    let any_length = aligned(one, other);
+    }
     let flags = vm_flags(&out.smaps());
     let of = |page| flags.iter().find(|(start, _)| *start == at(page)).map(|(_, flags)| *flags);
-    let answers = [
-        (Features::GUARD_PAGES, guarded == 0),
-        (Features::HUGE_ANY_LENGTH, any_length),
-        (Features::HUGE_MULTIPLES, aligned(whole, next) && !any_length),
-        (Features::MOVE_MANY, moved > 0),
-        (Features::GUARD_MARK, flags.iter().any(|(_, flags)| flags.contains(Flags::MAYBE_GUARD))),
-        (Features::ROUNDS_FIRST, rounded > 0),
-        (Features::KEEPS_CHARGE, of(STAYS).is_some_and(|flags| flags.contains(Flags::ACCOUNT))),
-        // Joined, it is no area of its own. (Where pages are not merged at all, it has joined,
-        // too.)
-        (Features::MERGEABLE_FIRST, of(JOINS).is_none()),
-        (Features::DROPPABLE, droppable > 0),
-        (Features::DROPPABLE_EOPNOTSUPP, droppable == -i64::from(libc::EOPNOTSUPP)),
-    ];
-    Ok(answers.into_iter().filter(|(_, has)| *has).map(|(feature, _)| feature).collect())
+    let (mut told, mut has, mut done, mut ready) = (Features::empty(), Features::all(), 0, true);
+    for (feature, calls, tells) in &asked {
+        let now = &answers[done..done + calls.len()];
+        done += calls.len();
+        if let Some((_, before)) = now.split_last() {
+            ready = before.iter().all(|answer| *answer >= 0);
+        }
+        let yes = match tells {
+            Tells::Answer(says) => says(answers[done - 1]),
+            Tells::Begins(page, yes) => of(*page).is_some() == *yes,
+            Tells::Has(page, flag, yes) => of(*page).is_some_and(|flags| flags.contains(*flag) == *yes),
+        };
+        if ready {
+            told |= *feature;
+            has.set(*feature, has.contains(*feature) && yes);
+        }
+    }
+    if has.contains(Features::HUGE_ANY_LENGTH) {
+        has -= Features::HUGE_MULTIPLES;
+    }
+    Ok((has & told) | (of_this_release() - told))
 }
 
-/// The calls whose answers tell how much room mremap wants: three areas are left when it comes, and
-/// changes nothing.
-pub(crate) fn crowded() -> [Op; 4] {
-    let rw = |page| Op::call(libc::SYS_mmap, &[at(page), PAGE, 3, 0x32, fd::NONE]);
-    [Op::Fill { left: 5 }, rw(0), rw(4), Op::call(libc::SYS_mremap, &[at(0), PAGE, PAGE, 0])]
+/// What shows only where there are nearly as many areas as there may be.
+pub(crate) const NEAR_THE_LIMIT: Features = Features::REMAP_NEEDS_FOUR.union(Features::LIMIT_IS_EAGAIN);
+
+/// The calls whose answers tell what the kernel does near the limit: three areas are left when
+/// mremap comes, which changes nothing, and none when madvise does.
+pub(crate) fn crowded() -> [Op; 8] {
+    let rw = |page, pages| Op::call(libc::SYS_mmap, &[at(page), pages * PAGE, 3, 0x32, fd::NONE]);
+    [
+        Op::Fill { left: 5 },
+        rw(0, 1),
+        rw(4, 3),
+        Op::call(libc::SYS_mremap, &[at(0), PAGE, PAGE, 0]),
+        rw(8, 1),
+        rw(10, 1),
+        rw(12, 1),
+        // MADV_DONTDUMP.
+        Op::call(libc::SYS_madvise, &[at(5), PAGE, 16]),
+    ]
 }
 
-/// [`Features::REMAP_NEEDS_FOUR`], if the kernel has it. Takes a fifth of a second.
+/// Which of [`NEAR_THE_LIMIT`] the kernel has. Takes a fifth of a second.
 pub(crate) fn probe_crowded(kernel: &mut Kernel) -> io::Result<Features> {
     let out = kernel.run(&crowded(), Scope::Window)?;
-    let refused = out.frames().1.nth(3).is_some_and(|(answer, _)| answer == -i64::from(libc::ENOMEM));
-    Ok(if refused { Features::REMAP_NEEDS_FOUR } else { Features::empty() })
+    let answers: Vec<i64> = out.frames().1.map(|(answer, _)| answer).collect();
+    let is = |i: usize, errno: i32| answers.get(i).is_some_and(|answer| *answer == -i64::from(errno));
+    let answers = [(Features::REMAP_NEEDS_FOUR, is(3, libc::ENOMEM)), (Features::LIMIT_IS_EAGAIN, is(7, libc::EAGAIN))];
+    Ok(answers.into_iter().filter(|(_, has)| *has).map(|(feature, _)| feature).collect())
 }

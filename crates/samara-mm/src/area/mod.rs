@@ -485,7 +485,7 @@ impl<B: Backing> Area<B> {
     }
 }
 
-/// The area flags that the flags of a map ask for.
+/// The area flags that the flags of a map ask for, where the kernel knows all of them.
 #[inline]
 pub(crate) fn flags_of(map: MapFlags) -> Flags {
     let pairs = [

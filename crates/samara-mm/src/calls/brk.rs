@@ -5,6 +5,7 @@ use crate::area::{Area, Backing, Object};
 use crate::errno::Errno;
 use crate::space::edit::{Around, Side, Store, side};
 use crate::space::error::Error;
+use crate::space::features::Features;
 use crate::space::index::AreaIndex;
 use crate::space::limits::Counters;
 use crate::space::plan::{Plan, StepKind};
@@ -19,7 +20,7 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
     /// Linux returns the old break in each of these cases:
     ///
     /// - EINVAL: `new` is below the heap's start, or nothing is mapped in the range that a shrink
-    ///   frees.
+    ///   frees (from 6.1 on).
     /// - ENOMEM: something is in the way, there are too many areas, or a limit is exceeded (EAGAIN
     ///   for locked memory).
     /// - EPERM: a sealed area is in the range that a shrink frees.
@@ -72,7 +73,8 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
         self.begin_store(0)?;
         let went = self.unmap_range(start, end, plan);
         self.end_store(plan);
-        if went.is_ok() && plan.is_empty() { Err(Errno::EINVAL) } else { went }
+        let needs = self.config.features.contains(Features::BRK_SHRINK_NEEDS_AREA);
+        if needs && went.is_ok() && plan.is_empty() { Err(Errno::EINVAL) } else { went }
     }
 
     fn grow_brk(&mut self, start: u64, end: u64, plan: &mut Plan) -> Result<(), Errno> {

@@ -23,7 +23,7 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
     /// - EACCES: [`Advice::Remove`] on an area that is not shared, or that can never be written.
     ///   The areas before it are done.
     /// - ENOMEM: a hole. All areas in the range are done; but populating advice stops at the hole.
-    /// - EAGAIN: too many areas.
+    /// - EAGAIN: too many areas (before 5.17 ENOMEM).
     /// - EFAULT: no huge page is free to populate ([`AddressSpace::set_huge_pages`]).
     ///
     /// [`Advice::Collapse`] is refused here by the attributes of areas; the pages may refuse it
@@ -53,13 +53,14 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
         if end == start {
             return Ok(Plan::new());
         }
+        let features = self.config.features;
         if matches!(advice, Advice::PopulateWrite | Advice::GuardInstall) {
             self.set_aside(start, end, 0)?; // for identities and marks, where a snapshot shares the areas
         }
         let holes = if advice.populates() { Holes::Stop } else { Holes::Pass };
         let mut reached = start;
         let (mut plan, went) = self.walk(start, end, holes, |space, a, s, e| {
-            let new = advised(a, advice)?;
+            let new = advised(a, advice, features)?;
             if a.flags.contains(Flags::HUGETLB) {
                 space.takes_in_huge_pages(a, advice, s)?;
             }
@@ -76,7 +77,7 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
             _ => {}
         }
         self.plan_discarded(start, reached, advice, &mut plan);
-        self.finish(advice_answer(went), plan)
+        self.finish(self.advice_answer(went), plan)
     }
 
     /// Whether the area around `[start, end)`, which lies in one area, allows a collapse into huge
@@ -125,6 +126,16 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
         }
     }
 
+    /// The answer of madvise: ENOMEM for a hole, EAGAIN where there would be too many areas.
+    pub(crate) fn advice_answer(&self, went: Result<bool, Errno>) -> Result<(), Errno> {
+        match went {
+            Ok(false) => Ok(()),
+            Ok(true) => Err(Errno::ENOMEM),
+            Err(Errno::ENOMEM) if self.config.features.contains(Features::LIMIT_IS_EAGAIN) => Err(Errno::EAGAIN),
+            Err(e) => Err(e),
+        }
+    }
+
     /// Guard pages mark the whole area. They count as a write to anonymous memory, but not to a
     /// private file map.
     fn mark_guards(&mut self, start: u64, end: u64, plan: &mut Plan) {
@@ -147,25 +158,19 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
     }
 }
 
-/// The answer of madvise: ENOMEM for a hole, EAGAIN where there would be too many areas.
-pub(crate) fn advice_answer(went: Result<bool, Errno>) -> Result<(), Errno> {
-    match went {
-        Ok(false) => Ok(()),
-        Ok(true) => Err(Errno::ENOMEM),
-        Err(Errno::ENOMEM) => Err(Errno::EAGAIN),
-        Err(e) => Err(e),
-    }
-}
-
 /// The area after the advice; `None` if the advice changes no attribute.
-fn advised<B: Backing>(a: &Area<B>, advice: Advice) -> Result<Option<Area<B>>, Errno> {
+fn advised<B: Backing>(a: &Area<B>, advice: Advice, features: Features) -> Result<Option<Area<B>>, Errno> {
     use Advice::*;
     let has = |f: Flags| a.flags.intersects(f);
     if advice.discards() && has(Flags::SEALED) && a.is_anonymous() && !has(Flags::WRITE) {
         return Err(Errno::EPERM);
     }
     let private_anonymous = a.is_anonymous() && !has(Flags::SHARED);
+    // Areas that guard pages cannot be in, in any release and in this one.
+    let bare =
+        a.is_special() || has(Flags::HUGETLB) || !(private_anonymous || features.contains(Features::GUARD_FILES));
     let refused = match advice {
+        DoFork if features.contains(Features::DOFORK_REFUSES_SPECIAL) => a.is_special() || has(Flags::HUGETLB),
         DoFork => has(Flags::IO),
         WipeOnFork => has(Flags::SHARED) || matches!(a.object, Object::File(_)),
         KeepOnFork => has(Flags::DROPPABLE),
@@ -177,8 +182,8 @@ fn advised<B: Backing>(a: &Area<B>, advice: Advice) -> Result<Option<Area<B>>, E
         Remove => has(Flags::LOCKED) || !matches!(a.object, Object::File(_)),
         PopulateRead => has(Flags::IO | Flags::PFNMAP) || !has(Flags::ACCESS) || is_secret(a),
         PopulateWrite => has(Flags::IO | Flags::PFNMAP) || !has(Flags::WRITE) || is_secret(a),
-        GuardInstall => a.is_special() || has(Flags::HUGETLB | Flags::LOCKED),
-        GuardRemove => a.is_special() || has(Flags::HUGETLB),
+        GuardInstall => bare || has(Flags::LOCKED),
+        GuardRemove => bare,
         _ => false,
     };
     if refused {

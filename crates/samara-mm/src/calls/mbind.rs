@@ -66,6 +66,6 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
             }
             Ok(Some(space.with_derived(a)))
         })?;
-        self.finish(crate::calls::madvise::advice_answer(went), plan)
+        self.finish(self.advice_answer(went), plan)
     }
 }

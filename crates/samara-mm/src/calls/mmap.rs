@@ -221,7 +221,9 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
         if r.flags.contains(MapFlags::LOCKED) && !self.may_lock() {
             return Err(Errno::EPERM);
         }
-        let asked = flags_of(r.flags) | self.def_flags;
+        let stack = self.config.features.contains(Features::STACK_NO_HUGE);
+        let known = if stack { r.flags } else { r.flags.difference(MapFlags::STACK) };
+        let asked = flags_of(known) | self.def_flags;
         self.may_lock_more(asked, len)?;
         // The kernel's hidden file is mapped from its start; the offset is ignored.
         let offset = if r.flags.contains(MapFlags::ANONYMOUS) { 0 } else { r.offset };

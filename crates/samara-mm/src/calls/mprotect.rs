@@ -6,6 +6,7 @@ use crate::calls::mmap::accountable;
 use crate::errno::Errno;
 use crate::space::AddressSpace;
 use crate::space::error::Error;
+use crate::space::features::Features;
 use crate::space::index::AreaIndex;
 use crate::space::plan::Plan;
 use crate::space::walk::Holes;
@@ -48,7 +49,8 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
         let edit = |space: &Self, a: &Area<B>, start, end| {
             let prot = space.implied(prot, a.flags.contains(Flags::MAYEXEC));
             space.deny_execution(Some(a.flags), prot.access())?;
-            let new = protected(a, prot, space.key_for(a, prot, pkey))?;
+            let drops = space.config.features.contains(Features::RO_DROPS_CHARGE);
+            let new = protected(a, prot, space.key_for(a, prot, pkey), drops)?;
             space.affords(a, &new, end - start)?;
             Ok(Some(new))
         };
@@ -107,8 +109,9 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
     }
 }
 
-/// The area with its new protection. EACCES where it may not have it; EPERM where it is sealed.
-fn protected<B: Backing>(old: &Area<B>, prot: Prot, key: Flags) -> Result<Area<B>, Errno> {
+/// The area with its new protection. With `drops`, untouched memory that becomes read-only gives
+/// its charge back. EACCES where it may not have the protection; EPERM where it is sealed.
+fn protected<B: Backing>(old: &Area<B>, prot: Prot, key: Flags, drops: bool) -> Result<Area<B>, Errno> {
     let access = prot.access();
     let may = Flags::from_bits_retain(old.flags.bits() >> 4) & Flags::ACCESS;
     if !may.contains(access) {
@@ -126,7 +129,7 @@ fn protected<B: Backing>(old: &Area<B>, prot: Prot, key: Flags) -> Result<Area<B
         // It is charged now, whatever it was before.
         new.flags |= Flags::ACCOUNT;
         new.unsure.account = false;
-    } else if old.flags.contains(Flags::ACCOUNT) && !new.flags.contains(Flags::WRITE) {
+    } else if drops && old.flags.contains(Flags::ACCOUNT) && !new.flags.contains(Flags::WRITE) {
         // Untouched anonymous memory gives its charge back; a private file map keeps it.
         match old.anon() {
             Anon::Untouched if old.is_anonymous() => new.flags -= Flags::ACCOUNT,

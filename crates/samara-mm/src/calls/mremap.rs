@@ -67,7 +67,8 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
     /// # Errors
     /// As `mremap(2)`; EINVAL also for a part of a huge page and for growth in huge pages; EAGAIN
     /// and ENOMEM above a limit. A target that was emptied stays empty, and areas that moved before
-    /// the refusal stay moved: see [`Error::done`].
+    /// the refusal stay moved: see [`Error::done`]. What is checked before that depends on the
+    /// release ([`Features::TARGET_KEPT`], [`Features::SOURCE_FOUND_FIRST`]).
     ///
     /// ```
     /// use samara_mm::{AddressSpace, Config, FileId, MapRequest, Prot, RemapMode, RemapRequest};
@@ -92,9 +93,11 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
             new_len: self.page_up(request.new_len),
             ..*request
         };
-        self.check_remap(r)?;
-        let first = self.area_at(r.old).ok_or(Errno::EFAULT)?;
-        let many = self.config.features.contains(Features::MOVE_MANY);
+        self.check_order(r)?;
+        let Some(first) = self.area_at(r.old) else {
+            return if self.has(Features::SOURCE_FOUND_FIRST) { Err(Errno::EFAULT.into()) } else { self.unfound(r) };
+        };
+        let many = self.has(Features::MOVE_MANY);
         let multi = many && matches!(r.mode, RemapMode::Fixed(_)) && r.old_len == r.new_len;
         let crosses = multi && r.old.checked_add(r.old_len).is_none_or(|e| e > first.end);
         if first.area.flags.contains(Flags::SEALED) && !(crosses && needs_own_call(&first)) {
@@ -196,7 +199,7 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
             return Ok((old, self.remap(&request(RemapMode::InPlace))?));
         }
         // Everything that is refused before the search for a place.
-        self.check_remap(&request(if dontunmap { RemapMode::Fixed(hint) } else { RemapMode::InPlace }))?;
+        self.check_order(&request(if dontunmap { RemapMode::Fixed(hint) } else { RemapMode::InPlace }))?;
         let at = self.area_at(old).ok_or(Errno::EFAULT)?;
         if at.area.flags.contains(Flags::SEALED) {
             return Err(Errno::EPERM.into());
@@ -205,7 +208,7 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
             // Huge pages stay where they are, or are refused.
             return Ok((old, self.remap(&request(RemapMode::InPlace))?));
         }
-        check_source(&request(RemapMode::InPlace), &at)?;
+        self.check_source(&request(RemapMode::InPlace), &at)?;
         self.may_grow(&request(RemapMode::InPlace), at.area.flags)?;
         let want = self.config.want_of_move(at.area, at.start, old, new_len, hint, places);
         let to = placement.place(self, &want).ok_or(Errno::ENOMEM)?;
@@ -241,21 +244,45 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
 
     /// Checks the lengths before they are rounded up.
     fn check_lengths(&self, r: &RemapRequest) -> Result<(), Errno> {
-        let rounds = self.config.features.contains(Features::ROUNDS_FIRST);
-        if r.dontunmap && r.old_len != r.new_len && !rounds { Err(Errno::EINVAL) } else { Ok(()) }
+        if r.dontunmap && r.old_len != r.new_len && !self.has(Features::ROUNDS_FIRST) {
+            Err(Errno::EINVAL)
+        } else {
+            Ok(())
+        }
     }
 
     /// Checks the new address of huge pages, as Linux does even where it does not use the address.
     fn check_unused(&self, r: &RemapRequest, to: u64) -> Result<(), Errno> {
-        self.check_remap(r)?;
-        let at = self.area_at(r.old).ok_or(Errno::EFAULT)?;
+        self.check_order(r)?;
+        let Some(at) = self.area_at(r.old) else {
+            return if self.has(Features::SOURCE_FOUND_FIRST) { Err(Errno::EFAULT) } else { Ok(()) };
+        };
         let bad = at.area.huge_page().is_some_and(|huge| !huge.holds(to));
         if bad && !at.area.flags.contains(Flags::SEALED) { Err(Errno::EINVAL) } else { Ok(()) }
     }
 
+    fn has(&self, feature: Features) -> bool {
+        self.config.features.contains(feature)
+    }
+
+    /// Checks everything that is refused before the call changes anything, but what depends on the
+    /// source; whether there is a source where that comes first.
+    fn check_order(&self, r: &RemapRequest) -> Result<(), Errno> {
+        if !self.aligned(r.old) || r.new_len == 0 {
+            return Err(Errno::EINVAL);
+        }
+        if !self.has(Features::ARGUMENTS_BEFORE_SOURCE) {
+            let first = self.area_at(r.old).ok_or(Errno::EFAULT)?;
+            if first.area.flags.contains(Flags::SEALED) {
+                return Err(Errno::EPERM);
+            }
+        }
+        self.check_remap(r)
+    }
+
     fn check_remap(&self, r: &RemapRequest) -> Result<(), Errno> {
         let task = self.config.task_size;
-        if !self.aligned(r.old) || r.new_len == 0 || r.new_len > task {
+        if r.new_len > task {
             return Err(Errno::EINVAL);
         }
         let to = match r.mode {
@@ -281,7 +308,7 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
     /// Whether the limit is so near that the call is refused before it changes anything.
     fn is_crowded(&self, r: &RemapRequest) -> bool {
         let (count, most) = (self.count(), self.config.max_map_count);
-        if self.config.features.contains(Features::REMAP_NEEDS_FOUR) {
+        if self.has(Features::REMAP_NEEDS_FOUR) {
             return count.saturating_add(4) > most;
         }
         match r.mode {
@@ -302,7 +329,7 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
         }
         // Checked for each area again: each one that stays adds to the count.
         let (count, most) = (self.count(), self.config.max_map_count);
-        let crowded = match self.config.features.contains(Features::REMAP_NEEDS_FOUR) {
+        let crowded = match self.has(Features::REMAP_NEEDS_FOUR) {
             true => count.saturating_add(2) > most,
             false => count >= most.saturating_sub(3),
         };
@@ -311,6 +338,26 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
         }
         let charged = flags.contains(Flags::ACCOUNT);
         if charged { self.may_charge(if keep { len } else { new_len - len }) } else { Ok(()) }
+    }
+
+    /// Checks what growth and moves require of the area that holds the start of the old range.
+    fn check_source(&self, r: &RemapRequest, at: &Placed<'_, B>) -> Result<(), Errno> {
+        let flags = at.area.flags;
+        if r.old_len == 0 && !flags.intersects(Flags::SHARED | Flags::MAYSHARE) {
+            return Err(Errno::EINVAL);
+        }
+        let stays = flags.intersects(Flags::DONTEXPAND | Flags::PFNMAP)
+            || (!at.area.is_anonymous() && !self.has(Features::DONTUNMAP_SHARED));
+        if r.dontunmap && stays {
+            return Err(Errno::EINVAL);
+        }
+        if r.old.checked_add(r.old_len).is_none_or(|e| e > at.end) {
+            return Err(Errno::EFAULT);
+        }
+        if r.new_len > r.old_len && flags.intersects(Flags::DONTEXPAND | Flags::PFNMAP) {
+            return Err(Errno::EFAULT);
+        }
+        Ok(())
     }
 
     /// Whether limits allow the growth that the request asks for.
@@ -324,9 +371,31 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
         }
     }
 
+    /// Remaps memory whose first page is not mapped, where that is found out late.
+    #[cold]
+    fn unfound(&mut self, r: &RemapRequest) -> Result<Plan, Error> {
+        match r.mode {
+            RemapMode::InPlace if r.old_len == r.new_len => Ok(Plan::new()),
+            RemapMode::InPlace if r.old_len > r.new_len => {
+                self.unmap(r.old.checked_add(r.new_len).ok_or(Errno::EINVAL)?, r.old_len - r.new_len)
+            }
+            RemapMode::InPlace | RemapMode::MoveTo(_) => Err(Errno::EFAULT.into()),
+            RemapMode::Fixed(to) => {
+                // Each emptying of a range that one area covers on both sides adds an entry.
+                let mut plan = self.begin(to, to.saturating_add(r.new_len), 2, 0)?;
+                let tail = (r.old.saturating_add(r.new_len), r.old.saturating_add(r.old_len));
+                let pieces = if tail.0 < tail.1 { self.pieces(tail.0, tail.1).0 } else { 0 };
+                self.set_aside(tail.0.min(tail.1), tail.1, 2)?;
+                plan.reserve(pieces.saturating_mul(2).saturating_add(8))?;
+                let went = self.move_one(r, to, &mut plan);
+                self.finish(went, plan)
+            }
+        }
+    }
+
     fn grow(&mut self, r: &RemapRequest) -> Result<Plan, Error> {
         let at = self.area_at(r.old).ok_or(Errno::EFAULT)?;
-        check_source(r, &at)?;
+        self.check_source(r, &at)?;
         self.may_grow(r, at.area.flags)?;
         let (start, end) = (at.start, at.end);
         let to = r.old.checked_add(r.new_len).ok_or(Errno::ENOMEM)?;
@@ -338,8 +407,10 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
         }
         let (one, was) = (at.area.clone(), Counters::of(at.area.flags, end - start));
         let eager = one.flags & Flags::LOCK == Flags::LOCKED;
-        let inherited = matches!(one.anon(), Anon::Identity { inherited: true, .. });
-        let next = self.area_at(to).filter(|_| !is_segment(&one)).map(|n| (n.end, n.area.clone())).map(|(e, mut n)| {
+        let inherited =
+            self.has(Features::WRITTEN_JOINS_UNWRITTEN) && matches!(one.anon(), Anon::Identity { inherited: true, .. });
+        let joins = self.has(Features::GROW_IN_PLACE_JOINS) && !is_segment(&one);
+        let next = self.area_at(to).filter(|_| joins).map(|n| (n.end, n.area.clone())).map(|(e, mut n)| {
             if inherited && n.anon() == Anon::Untouched && n.has_own_pages() {
                 n.set_anon(one.anon());
             }
@@ -361,12 +432,24 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
         Ok(plan)
     }
 
+    /// Whether the source allows the move. Returns its flags.
+    fn may_leave(&self, r: &RemapRequest) -> Result<Flags, Errno> {
+        let at = self.area_at(r.old).ok_or(Errno::EFAULT)?;
+        self.check_source(&RemapRequest { old_len: r.old_len.min(r.new_len), ..*r }, &at)?;
+        self.may_grow(r, at.area.flags)?;
+        Ok(at.area.flags)
+    }
+
+    fn flags_at(&self, addr: u64) -> Result<Flags, Errno> {
+        self.area_at(addr).map(|at| at.area.flags).ok_or(Errno::EFAULT)
+    }
+
     /// Moves or duplicates a range of one area.
     fn move_one(&mut self, r: &RemapRequest, to: u64, plan: &mut Plan) -> Result<(), Errno> {
-        let at = self.area_at(r.old).ok_or(Errno::EFAULT)?;
-        let source = at.area.flags;
-        check_source(&RemapRequest { old_len: r.old_len.min(r.new_len), ..*r }, &at)?;
-        self.may_grow(r, source)?;
+        let kept = self.has(Features::TARGET_KEPT);
+        if kept {
+            self.may_leave(r)?;
+        }
         // Rounding up to whole huge pages may have left user space.
         if !self.has_room(to, r.new_len) {
             return Err(Errno::EINVAL);
@@ -378,7 +461,9 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
         if len > r.new_len {
             // An old range that wraps passes the check for overlap, so the source may be gone by
             // now.
-            self.area_at(r.old).ok_or(Errno::EFAULT)?;
+            if kept {
+                self.flags_at(r.old)?;
+            }
             let (s, e) = (r.old + r.new_len, r.old.checked_add(len).ok_or(Errno::EINVAL)?);
             if e > self.config.task_size {
                 return Err(Errno::EINVAL);
@@ -386,6 +471,7 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
             self.unmap_range(s, e, plan)?;
             len = r.new_len;
         }
+        let source = if kept { self.flags_at(r.old)? } else { self.may_leave(r)? };
         self.may_arrive(source, (len, r.new_len), to, r.dontunmap)?;
         let at = self.area_at(r.old).ok_or(Errno::EFAULT)?;
         if !cuts_allowed(&at, r.old, r.old + len) {
@@ -462,7 +548,8 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
         let (first, last, locked) = (source.start, source.end, source.area.flags.intersects(Flags::LOCK));
         // The copy comes first, and may merge with its own source for a moment. What is left of the
         // source then keeps the identity.
-        self.put(to, to + new_len, copy, plan)?;
+        let apart = (keep && self.has(Features::DONTUNMAP_NO_SELF_MERGE)).then_some(old);
+        self.put((to, to + new_len), copy, apart, plan)?;
         if deaf {
             // The registration goes only now, and from all of the area that the copy merged into.
             // The remembered joins follow.
@@ -477,14 +564,18 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
             if keep {
                 let counted = self.counters.locked;
                 let whole = self.empty_source(old, len, plan)?;
-                let charged = self.config.features.contains(Features::KEEPS_CHARGE);
-                // The source is no longer locked, but Linux never takes it off the count.
-                self.stray_locked = self.stray_locked.saturating_add(counted - self.counters.locked);
-                if locked && self.emptied.len() < self.emptied.capacity() {
+                let charged = self.has(Features::KEEPS_CHARGE);
+                let splits = self.has(Features::DONTUNMAP_SPLITS_LOCKED);
+                if !splits {
+                    // The source is no longer locked, but these kernels never take it off the
+                    // count.
+                    self.stray_locked = self.stray_locked.saturating_add(counted - self.counters.locked);
+                }
+                if !splits && locked && self.emptied.len() < self.emptied.capacity() {
                     self.emptied.push(Emptied { source: old, copy: (to, to + new_len) });
                 }
                 // The remembered joins of the source follow.
-                for s in self.seams.iter_mut() {
+                for s in self.seams.iter_mut().filter(|_| whole || !splits) {
                     for side in [(s.at == first).then_some(&mut s.right), (s.at == last).then_some(&mut s.left)] {
                         side.into_iter().for_each(|a| emptied(a, whole, charged));
                     }
@@ -499,14 +590,21 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
         Ok(())
     }
 
-    /// DONTUNMAP: unlocks all of the source area, and makes it untouched if all of it moved. (If
-    /// the copy merged with it, the area is larger than what moved.) Returns whether all of it
-    /// moved.
+    /// DONTUNMAP: unlocks all of the source area (in some releases what moved of it), and makes it
+    /// untouched if all of it moved. (If the copy merged with it, the area is larger than what
+    /// moved.) Returns whether all of it moved.
     fn empty_source(&mut self, old: u64, len: u64, plan: &mut Plan) -> Result<bool, Errno> {
         let Some(a) = self.area_at(old) else { return Err(Errno::EFAULT) };
         let (s, e, mut left) = (a.start, a.end, a.area.clone());
         let whole = s == old && e - s == len;
-        emptied(&mut left, whole, self.config.features.contains(Features::KEEPS_CHARGE));
+        emptied(&mut left, whole, self.has(Features::KEEPS_CHARGE));
+        if whole && left.is_anonymous() && self.has(Features::DONTUNMAP_RESETS_OFFSET) {
+            left.bias = 0;
+        }
+        if !whole && a.area.flags.intersects(Flags::LOCK) && self.has(Features::DONTUNMAP_SPLITS_LOCKED) {
+            self.change(old, old + len, left, plan)?;
+            return Ok(false);
+        }
         self.blur(&mut left);
         if left != *a.area {
             plan.push(StepKind::Changed(FlagChange::new(a.area.flags, left.flags)), s, e);
@@ -574,21 +672,4 @@ fn whole(r: &RemapRequest, huge: PageSize) -> Result<RemapRequest, Errno> {
     };
     let refused = !huge.holds(r.old) || !huge.holds(to) || r.new_len > r.old_len;
     if refused { Err(Errno::EINVAL) } else { Ok(r) }
-}
-
-/// Checks what growth and moves require of the area that holds the start of the old range.
-fn check_source<B>(r: &RemapRequest, at: &Placed<'_, B>) -> Result<(), Errno> {
-    if r.old_len == 0 && !at.area.flags.intersects(Flags::SHARED | Flags::MAYSHARE) {
-        return Err(Errno::EINVAL);
-    }
-    if r.dontunmap && at.area.flags.intersects(Flags::DONTEXPAND | Flags::PFNMAP) {
-        return Err(Errno::EINVAL);
-    }
-    if r.old.checked_add(r.old_len).is_none_or(|e| e > at.end) {
-        return Err(Errno::EFAULT);
-    }
-    if r.new_len > r.old_len && at.area.flags.intersects(Flags::DONTEXPAND | Flags::PFNMAP) {
-        return Err(Errno::EFAULT);
-    }
-    Ok(())
 }

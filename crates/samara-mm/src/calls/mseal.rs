@@ -5,6 +5,7 @@ use crate::area::flags::Flags;
 use crate::errno::Errno;
 use crate::space::AddressSpace;
 use crate::space::error::Error;
+use crate::space::features::Features;
 use crate::space::index::AreaIndex;
 use crate::space::plan::Plan;
 use crate::space::walk::Holes;
@@ -14,6 +15,7 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
     /// differently or mapped over.
     ///
     /// # Errors
+    /// - ENOSYS: the kernel has no such call ([`Features::SEALS`]).
     /// - EINVAL: a bad range.
     /// - ENOMEM: a hole (nothing is changed), or too many areas.
     ///
@@ -27,6 +29,9 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
     /// # Ok::<(), samara_mm::Error>(())
     /// ```
     pub fn seal(&mut self, start: u64, len: u64) -> Result<Plan, Error> {
+        if !self.config.features.contains(Features::SEALS) {
+            return Err(Errno::ENOSYS.into());
+        }
         let end = self.end_of(start, len)?;
         if end == start {
             return Ok(Plan::new());

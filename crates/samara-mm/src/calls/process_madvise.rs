@@ -6,6 +6,7 @@ use crate::area::advice::Advice;
 use crate::errno::Errno;
 use crate::space::AddressSpace;
 use crate::space::error::Error;
+use crate::space::features::Features;
 use crate::space::index::AreaIndex;
 use crate::space::plan::Plan;
 
@@ -27,7 +28,7 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
     ///
     /// # Errors
     /// - EINVAL: a length of 2^63 or more in any range, or advice that is not [for
-    ///   others](Advice::for_others) without `own`.
+    ///   others](Advice::for_others) without `own` (before 6.13 also with it).
     /// - As [`AddressSpace::advise`], if no byte was done before the refusal.
     ///
     /// ```
@@ -39,7 +40,8 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
     /// assert_eq!((bytes, plan.to_string().as_str()), (0x1000, "split at 11000, changed 10000-11000"));
     /// ```
     pub fn process_advise(&mut self, ranges: &[(u64, u64)], advice: Advice, own: bool) -> Result<(u64, Plan), Error> {
-        if ranges.iter().any(|r| r.1 > i64::MAX as u64) || (!own && !advice.for_others()) {
+        let any = own && self.config.features.contains(Features::SELF_ADVICE_ANY);
+        if ranges.iter().any(|r| r.1 > i64::MAX as u64) || (!any && !advice.for_others()) {
             return Err(Errno::EINVAL.into());
         }
         let (mut bytes, mut plan) = (0, Plan::new());

@@ -16,6 +16,7 @@ use crate::area::merge;
 use crate::area::{Anon, Area, Backing};
 use crate::errno::Errno;
 use crate::space::error::Error;
+use crate::space::features::Features;
 use crate::space::index::AreaIndex;
 use crate::space::learn::Seam;
 use crate::space::limits::Counters;
@@ -232,13 +233,18 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
     fn join(&self, store: &mut Store<B>, around: &Around<'_, B>, seams: &mut Vec<Seam<B>>, plan: &mut Plan) {
         let (start, end) = (store.from, store.to);
         store.was = around.was;
+        let decides = Features::WRITTEN_JOINS_UNWRITTEN | Features::NEXT_WINS;
+        let (left, right) = match self.config.features & decides == Features::WRITTEN_JOINS_UNWRITTEN {
+            true => (around.left, around.right),
+            false => self.sides_before_6_16(around, &store.one),
+        };
         let unseen = self.config.touches == Touches::Unseen;
         let mut seam = |at, left: &Area<B>, right: &Area<B>| {
             if unseen && seams.len() < seams.capacity() {
                 seams.push(Seam { at, left: left.clone(), right: right.clone() });
             }
         };
-        if let Some(l) = around.left
+        if let Some(l) = left
             && let Some(one) = merge::join(l.area, &store.one, &self.extras)
         {
             seam(start, l.area, &store.one);
@@ -248,7 +254,7 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
         }
         // No merge may remove an area of a segment: the left one has grown, so the right one stays.
         let one_only = store.from < start && is_segment(&store.one);
-        if let Some(r) = around.right.filter(|_| !one_only)
+        if let Some(r) = right.filter(|_| !one_only)
             && let Some(one) = merge::join(&store.one, r.area, &self.extras)
         {
             seam(end, &store.one, r.area);
@@ -256,6 +262,26 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
             (store.to, store.one) = (r.end, one);
             plan.push(StepKind::Merged, end, end);
         }
+    }
+
+    /// The neighbours that `one` may join without [`Features::WRITTEN_JOINS_UNWRITTEN`]. With
+    /// [`Features::NEXT_WINS`], of two that it cannot both join, the right one.
+    #[cold]
+    fn sides_before_6_16<'a>(
+        &self,
+        around: &Around<'a, B>,
+        one: &Area<B>,
+    ) -> (Option<Side<'a, B>>, Option<Side<'a, B>>) {
+        let features = self.config.features;
+        let apart = !features.contains(Features::WRITTEN_JOINS_UNWRITTEN);
+        let written = apart && matches!(one.anon(), Anon::Identity { .. });
+        let joins = |side: &Side<'_, B>| !written || side.area.anon() != Anon::Untouched;
+        let (left, right) = (around.left.filter(joins), around.right.filter(joins));
+        let join = |l: &Area<B>, r: &Area<B>| merge::join(l, r, &self.extras);
+        let next_wins = features.contains(Features::NEXT_WINS)
+            && matches!((left, right), (Some(l), Some(r)) if join(one, r.area).is_some()
+                && join(l.area, one).is_some_and(|both| join(&both, r.area).is_none()));
+        (left.filter(|_| !next_wins), right)
     }
 
     /// Joins the store of a new area with its neighbours, as `joined` does. `plan` has room for
@@ -392,11 +418,21 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
     }
 
     /// Stores a new area at `[start, end)`, over whatever is there, joined with its neighbours
-    /// where the rules allow. One store.
-    pub(crate) fn put(&mut self, start: u64, end: u64, area: Area<B>, plan: &mut Plan) -> Result<(), Errno> {
+    /// where the rules allow, but not with one that holds `apart`. One store.
+    pub(crate) fn put(
+        &mut self,
+        (start, end): (u64, u64),
+        area: Area<B>,
+        apart: Option<u64>,
+        plan: &mut Plan,
+    ) -> Result<(), Errno> {
         let steps = plan.len();
         let went = self.with_seams(|space, seams| {
-            let around = space.around(start, end, plan)?;
+            let mut around = space.around(start, end, plan)?;
+            if let Some(apart) = apart {
+                let other = |side: &Side<'_, B>| !(side.start..side.end).contains(&apart);
+                (around.left, around.right) = (around.left.filter(other), around.right.filter(other));
+            }
             plan.reserve(3)?;
             let mut store = Store::new((start, end), area);
             space.map_into(&mut store, &around, seams, plan);

@@ -61,6 +61,66 @@ bitflags! {
         const DROPPABLE = 0x200;
         /// A missing MAP_DROPPABLE answers EOPNOTSUPP (7.1). From release notes.
         const DROPPABLE_EOPNOTSUPP = 0x400;
+        /// MAP_STACK asks for no huge pages (`nh`; 6.7). Without it, the flag does nothing.
+        /// Measured on 5.10 to 7.3.
+        const STACK_NO_HUGE = 0x800;
+        /// Untouched anonymous memory gives its charge back (`ac`) where it becomes read-only
+        /// (6.7). Without it, it keeps the charge. Measured on 5.10 to 7.3.
+        const RO_DROPS_CHARGE = 0x1000;
+        /// brk refuses to shrink over a range with nothing mapped (6.1). Without it, the break
+        /// moves. Measured on 5.10 to 7.3.
+        const BRK_SHRINK_NEEDS_AREA = 0x2000;
+        /// madvise answers EAGAIN where there would be too many areas (5.17). Without it: ENOMEM.
+        /// Measured on 5.10 to 7.3.
+        const LIMIT_IS_EAGAIN = 0x4000;
+        /// Memory that mremap grows in place may join the area behind it (6.1). Measured on 5.10 to
+        /// 7.3.
+        const GROW_IN_PLACE_JOINS = 0x8000;
+        /// mremap looks for the source before it changes anything (5.16): EFAULT where there is
+        /// none. Without it, it empties the target of a move first, and memory may shrink whose
+        /// first page is a hole. Measured on 5.10 to 7.3.
+        const SOURCE_FOUND_FIRST = 0x1_0000;
+        /// mremap checks the new address before it looks for the source (all but 5.16 to 6.16).
+        /// Without it, EFAULT for the lack of a source comes before EINVAL for the target. Measured
+        /// on 5.10 to 7.3.
+        const ARGUMENTS_BEFORE_SOURCE = 0x2_0000;
+        /// mremap leaves the target as it is where the source cannot move: its range leaves the
+        /// area, or it may not grow (6.17). Without it, the target is emptied first. Measured on
+        /// 5.10 to 7.3.
+        const TARGET_KEPT = 0x4_0000;
+        /// DONTUNMAP of all memory but special areas (5.13). Without it, of private anonymous
+        /// memory only, else EINVAL. From mremap(2); measured on 5.10 to 7.3.
+        const DONTUNMAP_SHARED = 0x8_0000;
+        /// DONTUNMAP of a part of a locked area unlocks that part only, and what it leaves no
+        /// longer counts as locked (7.3; 7.2.11, 6.12.114, 6.1.191). Without it, the whole area is
+        /// unlocked, and still counts. Measured on 5.10 to 7.3.
+        const DONTUNMAP_SPLITS_LOCKED = 0x10_0000;
+        /// The copy that DONTUNMAP makes never joins the area that it was copied from (7.3; 7.2.11,
+        /// 6.12.114, 6.1.191). Measured on 5.10 to 7.3.
+        const DONTUNMAP_NO_SELF_MERGE = 0x20_0000;
+        /// An anonymous area that DONTUNMAP has emptied as a whole has the offset of new memory,
+        /// and so joins new neighbours (7.3; 7.2.11, 6.12.112, 6.1.191). Without it, it keeps the
+        /// offset that it had. Measured on 5.10 to 7.3.
+        const DONTUNMAP_RESETS_OFFSET = 0x40_0000;
+        /// Where memory fits both of its neighbours, but these were written apart from each other,
+        /// it joins the one behind it (6.1 to 6.11). Without it, the one before it. Measured on
+        /// 5.10 to 7.3.
+        const NEXT_WINS = 0x80_0000;
+        /// Memory that was written joins neighbours that were not, when it is changed or moves
+        /// (6.16). Without it, only memory that was not written joins one that was. Measured on
+        /// 5.10 to 7.3.
+        const WRITTEN_JOINS_UNWRITTEN = 0x100_0000;
+        /// MADV_DOFORK refuses all special areas, `[vdso]` and hugetlbfs among them (7.0). Without
+        /// it, those of devices only. Measured on 5.10 to 7.3.
+        const DOFORK_REFUSES_SPECIAL = 0x200_0000;
+        /// Guard pages in files and in shared memory (6.15). Without it, in private anonymous
+        /// memory only, else EINVAL. From madvise(2); measured on 5.10 to 7.3.
+        const GUARD_FILES = 0x400_0000;
+        /// process_madvise gives any advice to the own process (6.13). Without it, only the advice
+        /// that it may give to others. From process_madvise(2); measured on 5.10 to 7.3.
+        const SELF_ADVICE_ANY = 0x800_0000;
+        /// mseal (6.10). Without it: ENOSYS. From mseal(2); measured on 5.10 to 7.3.
+        const SEALS = 0x1000_0000;
     }
 }
 
@@ -69,24 +129,42 @@ type Change = (u32, u32, Features, Features);
 
 const NONE: Features = Features::empty();
 
+/// What 7.3 changed about DONTUNMAP.
+const DONTUNMAP: Features =
+    Features::DONTUNMAP_SPLITS_LOCKED.union(Features::DONTUNMAP_NO_SELF_MERGE).union(Features::DONTUNMAP_RESETS_OFFSET);
+
 /// The changes that count from the first release of a number on, in order. 5.10 comes first: what
 /// it has, older ones have too.
 const CHANGES: &[Change] = &[
-    (5, 10, Features::KEEPS_CHARGE, NONE),
-    (6, 7, Features::HUGE_ANY_LENGTH, NONE),
+    (5, 10, Features::KEEPS_CHARGE.union(Features::ARGUMENTS_BEFORE_SOURCE), NONE),
+    (5, 13, Features::DONTUNMAP_SHARED, NONE),
+    (5, 16, Features::SOURCE_FOUND_FIRST, Features::ARGUMENTS_BEFORE_SOURCE),
+    (5, 17, Features::LIMIT_IS_EAGAIN, NONE),
+    (6, 1, Features::GROW_IN_PLACE_JOINS.union(Features::BRK_SHRINK_NEEDS_AREA).union(Features::NEXT_WINS), NONE),
+    (6, 7, Features::HUGE_ANY_LENGTH.union(Features::STACK_NO_HUGE).union(Features::RO_DROPS_CHARGE), NONE),
+    (6, 10, Features::SEALS, NONE),
     (6, 11, Features::DROPPABLE, NONE),
-    (6, 12, Features::HUGE_MULTIPLES, Features::HUGE_ANY_LENGTH),
-    (6, 13, Features::GUARD_PAGES, NONE),
-    (6, 15, NONE, Features::KEEPS_CHARGE),
+    (6, 12, Features::HUGE_MULTIPLES, Features::HUGE_ANY_LENGTH.union(Features::NEXT_WINS)),
+    (6, 13, Features::GUARD_PAGES.union(Features::SELF_ADVICE_ANY), NONE),
+    (6, 15, Features::GUARD_FILES, Features::KEEPS_CHARGE),
+    (6, 16, Features::WRITTEN_JOINS_UNWRITTEN, NONE),
     (6, 17, Features::MOVE_MANY.union(Features::ROUNDS_FIRST).union(Features::MERGEABLE_FIRST), NONE),
+    (6, 17, Features::ARGUMENTS_BEFORE_SOURCE.union(Features::TARGET_KEPT), NONE),
     (6, 18, Features::KEEPS_CHARGE, NONE),
     (6, 19, Features::GUARD_MARK, NONE),
+    (7, 0, Features::DOFORK_REFUSES_SPECIAL, NONE),
     (7, 1, Features::REMAP_NEEDS_FOUR.union(Features::DROPPABLE_EOPNOTSUPP), NONE),
+    (7, 3, DONTUNMAP, NONE),
 ];
 
 /// What point releases carry back: the number, the point release from which on it counts within
 /// that number, and the features that come.
 const CARRIED_BACK: &[(u32, u32, u32, Features)] = &[
+    // From the lists of changes of these releases; measured on 6.1.192, 6.12.118 and 7.2.13.
+    (6, 1, 191, DONTUNMAP),
+    (6, 12, 112, Features::DONTUNMAP_RESETS_OFFSET),
+    (6, 12, 114, DONTUNMAP),
+    (7, 2, 11, DONTUNMAP),
     // Measured on 6.17.13. Which of the releases before it was the first is not known.
     (6, 17, 13, Features::KEEPS_CHARGE),
     // Measured on a vendor's 6.18.44; 6.18.15 lacks it.

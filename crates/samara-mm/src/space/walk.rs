@@ -57,7 +57,7 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
     /// # Errors
     /// ENOMEM at the count limit; EINVAL where the area cannot be cut. A first cut stays if the
     /// second is refused.
-    fn change(&mut self, start: u64, end: u64, new: Area<B>, plan: &mut Plan) -> Result<(), Errno> {
+    pub(crate) fn change(&mut self, start: u64, end: u64, new: Area<B>, plan: &mut Plan) -> Result<(), Errno> {
         self.with_seams(|space, seams| {
             let Some(piece) = space.piece(start, end) else { return Err(Errno::EFAULT) };
             let steps = plan.len();

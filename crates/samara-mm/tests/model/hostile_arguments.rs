@@ -117,6 +117,11 @@ fn step(space: &mut AddressSpace<FileId>, before: &mut String, r: &mut Rng) -> R
     }
 }
 
+/// The features of a release: of the newest, of the oldest, of those that mix both, or the default.
+fn release(r: &mut Rng) -> Features {
+    Features::of_release(r.pick(&["7.3", "5.10", "6.1.191", "6.12", "6.16", "6.18.44"]))
+}
+
 #[test]
 fn arbitrary_arguments() {
     for seed in 0..if cfg!(feature = "long") { 400 } else { 60 } {
@@ -128,7 +133,9 @@ fn arbitrary_arguments() {
         let strict = Overcommit::Never { limit, admin_reserve, user_reserve };
         let overcommit = r.pick(&[Overcommit::Guess { total: limit }, Overcommit::Always, Overcommit::Always, strict]);
         let protection_keys = seed % 3 == 0;
-        let config = Config { task_size, max_map_count, touches, overcommit, protection_keys, ..Config::default() };
+        let features = release(&mut r);
+        let config =
+            Config { task_size, max_map_count, touches, overcommit, protection_keys, features, ..Config::default() };
         let mut space = AddressSpace::<FileId>::new(config);
         let (start_brk, brk, start_stack, data) = (number(&mut r), number(&mut r), number(&mut r), number(&mut r));
         space.set_layout(Layout { start_brk, brk, start_stack, data });
@@ -236,7 +243,8 @@ fn any_call_with_any_arguments() {
     } {
         let mut r = Rng(seed + 1000);
         let bases = Bases { huge: r.pick(&[0, 4096, 1 << 21, 1 << 63]), ..Bases::default() };
-        let config = Config { max_map_count: r.pick(&[1, 65530]), bases, ..Config::default() };
+        let features = release(&mut r);
+        let config = Config { max_map_count: r.pick(&[1, 65530]), bases, features, ..Config::default() };
         let mut space = AddressSpace::<FileId>::new(config);
         space.set_caps(Caps::from_bits_truncate(r.next() as u8));
         space.set_huge_pages([(PageSize::M2, r.pick(&[0, 3, u64::MAX]))]);

@@ -6,6 +6,7 @@ mod hostile_arguments;
 mod learn;
 mod limits;
 mod raw_calls;
+mod releases;
 mod smaps;
 
 #[path = "../support/rng.rs"]

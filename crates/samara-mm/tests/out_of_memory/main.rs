@@ -196,12 +196,18 @@ fn whole_or_not_at_all() {
     let given = Given::new();
     let (mut refused, mut done) = (0, 0);
     let (seen, unseen) = (Touches::Told, Touches::Unseen);
-    // With a snapshot of it; near the limit of areas.
-    for (touches, shares, most) in
-        [(seen, false, 65530), (unseen, false, 65530), (seen, true, 65530), (seen, false, 60)]
-    {
+    // With a snapshot of it; near the limit of areas; by the rules of the newest and of the oldest
+    // release.
+    for (touches, shares, most, release) in [
+        (seen, false, 65530, "7.3"),
+        (unseen, false, 65530, "6.18.44"),
+        (seen, true, 65530, "5.10"),
+        (seen, false, 60, "6.12.114"),
+    ] {
         let mut r = Rng(3);
-        let mut space = AddressSpace::<FileId>::new(Config { touches, max_map_count: most, ..Config::default() });
+        let features = Features::of_release(release);
+        let config = Config { touches, max_map_count: most, features, ..Config::default() };
+        let mut space = AddressSpace::<FileId>::new(config);
         space.set_layout(Layout { start_brk: HEAP, brk: HEAP, ..Layout::default() });
         space.set_huge_pages([(PageSize::M2, 2)]);
         for i in 0..STEPS {

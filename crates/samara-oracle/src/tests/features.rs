@@ -3,7 +3,7 @@
 use crate::check::Abilities;
 use crate::child::{Ended, Kernel, Scope};
 use crate::compare::{Sides, Verdict};
-use crate::features::{WINDOW, calls, crowded, probe};
+use crate::features::{NEAR_THE_LIMIT, calls, crowded, probe};
 use crate::op::Op;
 use crate::{Mix, features};
 use samara_mm::Features;
@@ -16,27 +16,31 @@ fn each_is_told_from_its_lack() {
     assert_eq!(sides.features, features().unwrap());
     let has = sides.features;
     println!("{has:?}");
-    let calls = calls();
     // Where the kernel chooses a place, the window does not tell.
-    let (ops, everywhere) = calls.split_at(WINDOW);
-    assert_eq!(sides.differ(Scope::Window, ops).unwrap(), Verdict::Agree);
+    let (ops, everywhere) = calls();
+    assert_eq!(sides.differ(Scope::Window, &ops).unwrap(), Verdict::Agree);
     // What there is no droppable memory for, none of these calls tells where there is.
     let places = Features::HUGE_MULTIPLES | Features::HUGE_ANY_LENGTH;
-    let elsewhere = places | Features::REMAP_NEEDS_FOUR | Features::DROPPABLE_EOPNOTSUPP;
+    let own_areas = Features::BRK_SHRINK_NEEDS_AREA | Features::DOFORK_REFUSES_SPECIAL;
+    let elsewhere = places | own_areas | NEAR_THE_LIMIT | Features::DROPPABLE_EOPNOTSUPP;
     for feature in Features::all().difference(elsewhere) {
         // Without guard pages there is no mark of them either.
         sides.features = has.symmetric_difference(feature);
-        assert!(matches!(sides.differ(Scope::Window, ops).unwrap(), Verdict::Differ(_)), "{feature:?}");
+        assert!(matches!(sides.differ(Scope::Window, &ops).unwrap(), Verdict::Differ(_)), "{feature:?}");
     }
     sides.features = has;
     if Abilities::of(&mut sides).unwrap().fill {
         assert_eq!(sides.differ(Scope::Window, &crowded()).unwrap(), Verdict::Agree);
-        sides.features ^= Features::REMAP_NEEDS_FOUR;
-        assert!(matches!(sides.differ(Scope::Window, &crowded()).unwrap(), Verdict::Differ(_)));
+        for feature in NEAR_THE_LIMIT {
+            let near = sides.features;
+            sides.features ^= feature;
+            assert!(matches!(sides.differ(Scope::Window, &crowded()).unwrap(), Verdict::Differ(_)), "{feature:?}");
+            sides.features = near;
+        }
         sides.features = has;
     }
     if super::sides(Mix::Free).is_some() {
-        assert_eq!(sides.differ(Scope::Whole, everywhere).unwrap(), Verdict::Agree);
+        assert_eq!(sides.differ(Scope::Whole, &everywhere).unwrap(), Verdict::Agree);
     }
 }
 
