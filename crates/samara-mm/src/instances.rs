@@ -36,6 +36,7 @@ fn spaces(space: &mut Space, map: &MapRequest<FileId>, remap: &RemapRequest) -> 
         space.process_advise(&[(1, 2)], Advice::Free, true).is_ok(),
         space.remap_file_pages(1, 2, 3).is_ok(),
         space.unregister_uffd(1, 2).is_ok(),
+        space.unregister_uffd_by(1, 1, 2).is_ok(),
         space.close_uffd(1).is_ok(),
         space.check().is_ok(),
         space.fork().is_ok_and(|mut child| child.map(map).is_ok()),

@@ -14,7 +14,7 @@ const HUGE: u64 = 2 << 20;
 /// Takes a few milliseconds.
 ///
 /// What cannot be told by calls (where one of them is refused that a feature is asked for with) is
-/// as the release's number says. So is
+/// as the release's number says. So are the features of userfaultfds;
 /// [`Features::DROPPABLE_EOPNOTSUPP`] where there is droppable memory; and
 /// [`Features::REMAP_NEEDS_FOUR`] and [`Features::LIMIT_IS_EAGAIN`], which take as many areas as
 /// there may be (`samara check` asks for them where its calls come near to that).
@@ -137,6 +137,18 @@ fn questions() -> Vec<Question> {
             Answer(|answer| answer > 0),
         ),
         (Features::SEALS, vec![rw(98, 1), Op::call(SYS_MSEAL, &[at(98), PAGE])], Answer(done)),
+        (
+            Features::SEALS_GUARD_ZERO,
+            // MADV_DONTNEED.
+            vec![map(102, 1, 1, 0x12, fd::ZERO, 0), Op::call(SYS_MSEAL, &[at(102), PAGE]), advise(102, 4)],
+            Answer(|answer| answer == -i64::from(libc::EPERM)),
+        ),
+        // Moves with another area, or not.
+        (
+            Features::SHARED_ZERO_IS_SHMEM,
+            vec![map(106, 1, 1, 0x11, fd::ZERO_READ_ONLY, 20), rw(107, 1), remap(106, (2, 2), fixed, 110)],
+            Answer(done),
+        ),
         // The last one, because it marks all memory: PR_SET_MEMORY_MERGE.
         (
             Features::MERGEABLE_FIRST,
@@ -149,6 +161,7 @@ fn questions() -> Vec<Question> {
 /// What is asked about places that the kernel chooses.
 fn places() -> Vec<Question> {
     let anywhere = |len| Op::call(libc::SYS_mmap, &[0, len, 3, 0x4022, fd::NONE]);
+    let zeros = || Op::call(libc::SYS_mmap, &[0, 2 * HUGE + PAGE, 3, 0x4002, fd::ZERO]);
     // What is not aligned lies right below what was mapped before it: only one of two can be at a
     // multiple by chance.
     let aligned = Tells::Answer(|at| at > 0 && (at as u64).is_multiple_of(HUGE));
@@ -157,6 +170,8 @@ fn places() -> Vec<Question> {
         (Features::HUGE_ANY_LENGTH, vec![anywhere(HUGE + PAGE)], aligned),
         (Features::HUGE_MULTIPLES, vec![anywhere(HUGE)], aligned),
         (Features::HUGE_MULTIPLES, vec![anywhere(PAGE), anywhere(HUGE)], aligned),
+        (Features::ZERO_ALIGNED, vec![zeros()], aligned),
+        (Features::ZERO_ALIGNED, vec![zeros()], aligned),
     ]
 }
 

@@ -162,7 +162,11 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
 fn advised<B: Backing>(a: &Area<B>, advice: Advice, features: Features) -> Result<Option<Area<B>>, Errno> {
     use Advice::*;
     let has = |f: Flags| a.flags.intersects(f);
-    if advice.discards() && has(Flags::SEALED) && a.is_anonymous() && !has(Flags::WRITE) {
+    let guarded = match features.contains(Features::SEALS_GUARD_ZERO) {
+        true => a.is_anonymous(),
+        false => matches!(a.object, Object::Anonymous),
+    };
+    if advice.discards() && has(Flags::SEALED) && guarded && !has(Flags::WRITE) {
         return Err(Errno::EPERM);
     }
     let private_anonymous = a.is_anonymous() && !has(Flags::SHARED);

@@ -38,8 +38,9 @@ bitflags! {
         /// A memfd sealed against writing (F_SEAL_WRITE, F_SEAL_FUTURE_WRITE): no shared map that
         /// is writable (EPERM) or becomes so.
         const WRITE_SEALED = 0x20;
-        /// `/dev/zero`, which has no end. A shared map that may be written needs an object of its
-        /// own ([`Host::shared_memory`](crate::linux::Host::shared_memory)), and the memory of that
+        /// `/dev/zero`, which has no end. A shared map that may be written (from 7.3 on every
+        /// shared one) needs an object of its own
+        /// ([`Host::shared_memory`](crate::linux::Host::shared_memory)), and the memory of that
         /// object is charged.
         const ZERO = 0x40;
         /// In use as swap space: no shared map that is writable from the start (ETXTBSY).
@@ -265,7 +266,9 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
             self.cut(end, plan)?;
             return Err(why);
         }
-        let zero = r.mode.contains(FileMode::ZERO) && flags.contains(Flags::SHARED);
+        let every = self.config.features.contains(Features::SHARED_ZERO_IS_SHMEM);
+        let with_object = if every { Flags::MAYSHARE } else { Flags::SHARED };
+        let zero = r.mode.contains(FileMode::ZERO) && flags.contains(with_object);
         let object = zero || (r.flags.contains(MapFlags::ANONYMOUS) && r.backing.is_some());
         let late = if object && !flags.contains(Flags::NORESERVE) {
             self.may_charge(len)

@@ -107,7 +107,7 @@ impl Config {
         let offset = if request.flags.contains(MapFlags::ANONYMOUS) { 0 } else { request.offset };
         let private = !request.flags.contains(MapFlags::SHARED);
         let file = request.backing.as_ref();
-        let places = of_zeros(file, private).or_else(|| file.map(places));
+        let places = of_zeros(file, private, self.features).or_else(|| file.map(places));
         let (huge, shared) = self.suitable(places, offset, hint, len);
         Ok(Want { hint, len, flags: request.flags, huge, shared, align })
     }

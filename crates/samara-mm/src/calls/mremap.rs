@@ -630,7 +630,7 @@ impl Config {
         let page = self.page_size.bytes();
         let offset = || area.bias.wrapping_add(start / page).wrapping_mul(page).wrapping_add(old - start);
         let offset = if file.is_some() { offset() } else { 0 };
-        let places = of_zeros(file, area.is_private()).or_else(|| file.map(places));
+        let places = of_zeros(file, area.is_private(), self.features).or_else(|| file.map(places));
         let (huge, shared) = self.suitable(places, offset, hint, new_len);
         Want { hint, len: new_len, flags: MapFlags::empty(), huge, shared, align: self.page_size }
     }

@@ -4,11 +4,12 @@ use crate::area::flags::Flags;
 use crate::area::is_segment;
 use crate::area::{Area, Backing, Uffd};
 use crate::errno::Errno;
-use crate::space::AddressSpace;
 use crate::space::error::Error;
+use crate::space::features::Features;
 use crate::space::index::AreaIndex;
 use crate::space::plan::Plan;
 use crate::space::walk::Holes;
+use crate::space::{AddressSpace, Placed};
 
 impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
     /// Registers `[start, start + len)` with `uffd` in `modes` (of [`Flags::UFFD`]). They replace
@@ -40,7 +41,7 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
             return Err(Errno::EINVAL.into());
         }
         for a in self.areas_in(start, end) {
-            if !registrable(a.area) || (modes.contains(Flags::UFFD_MINOR) && a.area.is_anonymous()) {
+            if !self.registrable(a.area) || (modes.contains(Flags::UFFD_MINOR) && a.area.is_anonymous()) {
                 return Err(Errno::EINVAL.into());
             }
             if !a.area.flags.contains(Flags::MAYWRITE) {
@@ -56,7 +57,32 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
         self.set_uffd(start, end, Some(uffd), modes)
     }
 
-    /// Unregisters `[start, start + len)`.
+    /// Unregisters `[start, start + len)` by the userfaultfd with this number.
+    ///
+    /// # Errors
+    /// As [`AddressSpace::unregister_uffd`]; EINVAL with nothing changed also where an area is
+    /// registered with another one ([`Features::UFFD_OWNER_ONLY`]).
+    ///
+    /// ```
+    /// use samara_mm::{AddressSpace, Config, Errno, FileId, Flags, MapRequest, Prot, Uffd};
+    /// let mut space = AddressSpace::<FileId>::new(Config::default());
+    /// space.map(&MapRequest::anonymous(0x10000, 0x1000, Prot::RW))?;
+    /// let uffd = Uffd { id: 1, fork_events: false, remap_events: false };
+    /// space.register_uffd(0x10000, 0x1000, uffd, Flags::UFFD_MISSING)?;
+    /// assert_eq!(space.unregister_uffd_by(2, 0x10000, 0x1000).unwrap_err().errno, Errno::EINVAL);
+    /// assert!(space.unregister_uffd_by(1, 0x10000, 0x1000).is_ok());
+    /// # Ok::<(), samara_mm::Error>(())
+    /// ```
+    pub fn unregister_uffd_by(&mut self, id: u64, start: u64, len: u64) -> Result<Plan, Error> {
+        let end = self.uffd_range(start, len)?;
+        let other = |a: Placed<'_, B>| a.extras().uffd.is_some_and(|u| u.id != id);
+        if self.config.features.contains(Features::UFFD_OWNER_ONLY) && self.areas_in(start, end).any(other) {
+            return Err(Errno::EINVAL.into());
+        }
+        self.unregister_uffd(start, len)
+    }
+
+    /// Unregisters `[start, start + len)`, whoever registered it.
     ///
     /// # Errors
     /// - EINVAL with nothing changed: a bad range, nothing mapped, a special area, an area of a
@@ -64,7 +90,7 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
     /// - EINVAL with everything before it done: an end within a huge page.
     pub fn unregister_uffd(&mut self, start: u64, len: u64) -> Result<Plan, Error> {
         let end = self.uffd_range(start, len)?;
-        if !self.uffd_starts(start, end) || !self.areas_in(start, end).all(|a| registrable(a.area)) {
+        if !self.uffd_starts(start, end) || !self.areas_in(start, end).all(|a| self.registrable(a.area)) {
             return Err(Errno::EINVAL.into());
         }
         self.set_uffd(start, end, None, Flags::empty())
@@ -81,6 +107,15 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
             Ok(registered.then(|| with(space.with_derived(a), Flags::empty())))
         })?;
         self.finish(went.map(|_| ()), plan)
+    }
+
+    /// Whether the attributes of the area allow a registration. Special areas allow it only if they
+    /// are in huge pages.
+    fn registrable(&self, a: &Area<B>) -> bool {
+        let huge = a.flags.contains(Flags::HUGETLB);
+        let refused =
+            a.flags.contains(Flags::DROPPABLE) && self.config.features.contains(Features::UFFD_REFUSES_DROPPABLE);
+        !refused && (huge || !(a.is_special() || is_segment(a)))
     }
 
     fn uffd_range(&self, start: u64, len: u64) -> Result<u64, Errno> {
@@ -105,13 +140,6 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
         })?;
         self.finish(went.map(|_| ()), plan)
     }
-}
-
-/// Whether the attributes of the area allow a registration. Special areas allow it only if they are
-/// in huge pages.
-fn registrable<B: Backing>(a: &Area<B>) -> bool {
-    let huge = a.flags.contains(Flags::HUGETLB);
-    !a.flags.contains(Flags::DROPPABLE) && (huge || !(a.is_special() || is_segment(a)))
 }
 
 fn with<B>(mut new: Area<B>, modes: Flags) -> Area<B> {

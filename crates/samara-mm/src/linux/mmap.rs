@@ -9,6 +9,7 @@ use crate::area::flags::{MapFlags, Prot};
 use crate::area::page_size::PageSize;
 use crate::calls::mmap::{FileMode, MapRequest};
 use crate::errno::Errno;
+use crate::space::features::Features;
 use crate::space::index::AreaIndex;
 use crate::space::place::Placement;
 
@@ -37,7 +38,9 @@ impl<B: Backing, I: AreaIndex<B>, H: Host<B>, P: Placement<B, I>> Request<'_, B,
             if flags.contains(MapFlags::HUGETLB) && space.huge_page(Some(&file.backing)).is_none() {
                 return Err(Errno::EINVAL);
             }
-            let own = kind & MapFlags::SHARED.bits() != 0 && file.mode.contains(FileMode::ZERO | FileMode::WRITE);
+            let every = space.config().features.contains(Features::SHARED_ZERO_IS_SHMEM);
+            let with_object = if every { FileMode::ZERO } else { FileMode::ZERO | FileMode::WRITE };
+            let own = kind & MapFlags::SHARED.bits() != 0 && file.mode.contains(with_object);
             (Some(if own { host.shared_memory(space.page_up(len))? } else { file.backing }), file.mode)
         } else if flags.contains(MapFlags::HUGETLB) {
             // From here on it is a file like any other.

@@ -329,6 +329,11 @@ calls! {
     /// # Errors
     /// As there.
     fn unregister_uffd(&self, start: u64, len: u64) -> Plan; whole;
+    /// [`AddressSpace::unregister_uffd_by`].
+    ///
+    /// # Errors
+    /// As there.
+    fn unregister_uffd_by(&self, id: u64, start: u64, len: u64) -> Plan; whole;
     /// [`AddressSpace::close_uffd`].
     ///
     /// # Errors

@@ -246,8 +246,10 @@ fn holds_huge(offset: u64, len: u64, size: u64) -> bool {
 }
 
 /// Which addresses a private map of `/dev/zero` prefers. It is anonymous memory.
-pub(crate) fn of_zeros<B: Backing>(backing: Option<&B>, private: bool) -> Option<HugePlaces> {
-    backing.filter(|file| private && file.is_zero()).map(|_| HugePlaces::FileSystem)
+pub(crate) fn of_zeros<B: Backing>(backing: Option<&B>, private: bool, features: Features) -> Option<HugePlaces> {
+    let aligned = features.contains(Features::ZERO_ALIGNED);
+    let places = if aligned { HugePlaces::FileSystem } else { HugePlaces::Plain };
+    backing.filter(|file| private && file.is_zero()).map(|_| places)
 }
 
 /// Linux's search without any alignment that is only preferred.

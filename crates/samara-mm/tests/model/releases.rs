@@ -415,3 +415,75 @@ fn private_zero_beside_anonymous_memory() {
     };
     measured(zero, &[], "[100-102] [102-104] [104-108]");
 }
+
+/// `/dev/zero`, opened for reading.
+struct Zero;
+
+impl linux::Host<FileId> for Zero {
+    fn file(&mut self, _: i32) -> Result<linux::OpenFile<FileId>, Errno> {
+        Ok(linux::OpenFile { backing: backing(5, "/dev/zero"), mode: FileMode::READ | FileMode::ZERO })
+    }
+    fn shared_memory(&mut self, _: u64) -> Result<FileId, Errno> {
+        Ok(backing(29, "/dev/zero (deleted)"))
+    }
+}
+
+#[test]
+fn shared_zero_that_is_only_read() {
+    const FLAGS: u64 = 0x11; // MAP_SHARED, MAP_FIXED
+    let mapped = |s: &mut Space| {
+        let args = [100 * P, 2 * P, 1, FLAGS, 3, 20 * P];
+        assert_eq!(linux::call(s, &mut Zero, &mut Linux, linux::MMAP, args).unwrap().result, 100 * P as i64);
+    };
+    let offsets = |s: &mut Space| {
+        mapped(s);
+        assert_eq!(mremap(s, (100, 1), 1, FIXED, 200), "ok");
+        s.areas().map(|a| format!("{}: {}", a.start / P, a.offset(PageSize::K4) / P)).collect::<Vec<_>>().join(" ")
+    };
+    measured(offsets, &[(&["7.3"], "101: 21 200: 20")], "101: 21 200: 200");
+    let together = |s: &mut Space| {
+        mapped(s);
+        rw(s, 102, 1);
+        format!("{} {}", mremap(s, (100, 3), 3, FIXED, 200), areas(s))
+    };
+    measured(together, &[(&["7.3"], "ok [200-202] [202-203]")], "EFAULT [100-102] [102-103]");
+}
+
+#[test]
+fn sealed_and_aligned_maps_of_zero() {
+    let discard = |s: &mut Space| {
+        let zero = MapRequest::file(100 * P, P, Prot::READ, MapFlags::PRIVATE, backing(5, "/dev/zero"), 0);
+        s.map(&zero).unwrap();
+        s.seal(100 * P, P).map_or_else(|_| "none".into(), |_| said(s.advise(100 * P, P, Advice::DontNeed)).into())
+    };
+    measured(discard, &[(BEFORE_6_12, "none"), (&["6.12", "6.16"], "ok")], "EPERM");
+    let aligned = |s: &mut Space| {
+        let place = |s: &mut Space, len, page: u64| {
+            let zero = MapRequest::file(0, len, Prot::RW, MapFlags::PRIVATE, backing(5, "/dev/zero"), page * P);
+            s.mmap(&zero, &mut Linux).unwrap().0 % (2 << 20)
+        };
+        s.mmap(&MapRequest::anonymous(0, 5 * P, Prot::RW), &mut Linux).unwrap();
+        format!("{} {}", place(s, 7 << 20, 0) == 0, place(s, (7 << 20) + P, 1) == P)
+    };
+    let before_6_18 = &["5.10", "6.1", "6.12", "6.16", "6.17"];
+    measured(aligned, &[(before_6_18, "false false")], "true true");
+}
+
+#[test]
+fn registrations() {
+    let uffd = Uffd { id: 1, fork_events: false, remap_events: false };
+    let other = |s: &mut Space| {
+        nr(s, 100, 2);
+        s.register_uffd(100 * P, 2 * P, uffd, Flags::UFFD_MISSING).unwrap();
+        format!("{} {}", said(s.unregister_uffd_by(2, 100 * P, 2 * P)), shown(s, "um"))
+    };
+    // 5.10 was not asked: it had no userfaultfd for this user.
+    measured(other, &[(&["5.10", "6.1", "6.12", "6.16"], "ok [100-102]")], "EINVAL [100-102 um]");
+    let droppable = |s: &mut Space| {
+        let flags = MapFlags::DROPPABLE | MapFlags::ANONYMOUS;
+        let map = said(s.map(&MapRequest { flags, ..MapRequest::anonymous(100 * P, 2 * P, Prot::RW) }));
+        format!("{map} {} {}", said(s.register_uffd(100 * P, P, uffd, Flags::UFFD_MISSING)), areas(s))
+    };
+    let registered = "ok ok [100-101] [101-102]";
+    measured(droppable, &[(BEFORE_6_12, "EINVAL EINVAL "), (&["6.12", "6.16"], registered)], "ok EINVAL [100-102]");
+}
