@@ -208,15 +208,17 @@ for kernel; do
     sed -i 's/\r$//' "$log"
     release=${version%%-*}
     # What went wrong: programs that did not end, and the guest itself.
-    mapfile -t wrong < <(awk '$1 == "@@" && $2 == "result" && $7 != "ended" { print $5 "-" $4 ":" $7 }' "$log")
+    mapfile -t wrong < <(awk '$1 == "@@" && $2 == "result" && $7 != "ended" { print $4 "-under-" $5 ":" $7 }' "$log")
     if ! grep -q '^@@ end' "$log"; then
         if [ "$status" = 124 ] || [ "$status" = 137 ]; then wrong+=("the-guest-hangs:killed-after-$seconds-s"); else wrong+=("the-guest-ended-early:status-$status"); fi
     fi
     if [ $la57 = on ] && ! grep -q '^@@ up .* five$' "$log"; then wrong+=(no-five-level-page-tables); fi
-    calls=$(sed -n 's/^@@ result check \([0-9]*\)-calls .*/\1/p' "$log")
-    if [ -n "$calls" ] && [ "$calls" -gt 0 ] && [ "$calls" -lt "$ops" ]; then wrong+=("check-ended-after-$calls-calls"); fi
     figures=()
     for part in repros programs storms check; do figures+=("$(sum "$log" "$part")"); done
+    # A mix of the check ends after some differences; one that is left out compares nothing.
+    calls=$(sed -n 's/^@@ result check \([0-9]*\)-calls .*/\1/p' "$log")
+    if [ "${calls:-$ops}" -lt "$ops" ]; then wrong+=("check-compared-$calls-of-$ops"); fi
+    [ "$calls" != 0 ] || figures[3]=-
     all=$(printf '%s\n' "${figures[@]}" | awk '{ sum += $1 } END { print sum + 0 }')
     [ "$all" = 0 ] && [ ${#wrong[@]} = 0 ] || failed=1
     took=$((SECONDS - start))

@@ -6,7 +6,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-all=(newcomer tests tree calls kernels races stress models fuzz miri tsan aarch64 rivals msrv)
+all=(newcomer tests tree calls races stress models fuzz miri tsan aarch64 rivals msrv kernels)
 seed=${SAMARA_SEED:-$(date +%s)}
 export SAMARA_SEED=$seed CI=true
 log=$(mktemp)
@@ -75,13 +75,6 @@ calls() {
     counts calls 3000000
 }
 
-# Samara on other kernels, one of them with page tables of five levels: all parts.
-kernels() {
-    export SAMARA_KERNELS_OPS=${SAMARA_KERNELS_OPS:-20000}
-    logged ci/kernels.sh --all 5.10 6.1 6.12 6.19+la57 newest
-    counts kernels "$(grep -oE '"release"' "$log" | wc -l)" calls_each "$SAMARA_KERNELS_OPS"
-}
-
 # Programs whose threads race for the same pages: each recorded, and each run by the engine.
 races() {
     export SAMARA_RACES=${SAMARA_RACES:-738}
@@ -141,6 +134,13 @@ rivals() {
 msrv() {
     logged ci/msrv.sh
     counts rust "\"$(awk '/^msrv: / { print $2 }' "$log")\""
+}
+
+# Samara on other kernels, one of them with page tables of five levels: all parts.
+kernels() {
+    export SAMARA_KERNELS_OPS=${SAMARA_KERNELS_OPS:-20000}
+    logged ci/kernels.sh --all 5.10 6.1 6.12 6.19+la57 newest
+    counts kernels "$(grep -oE '"release":"' "$log" | wc -l)" calls_each "$SAMARA_KERNELS_OPS"
 }
 
 [ $# -gt 0 ] || set -- "${all[@]}"

@@ -54,7 +54,7 @@ under() {
     told "$part" "$test" "$mode" "$((${found:-0} + other))" "$state" "$took"
     [ "${found:-1}" = 0 ] && [ "$other" = 0 ] && return
     echo "  $part: samara $mode $*: ${found:-?} differences found, $other lines (or the status) differ"
-    [ "$other" = 0 ] || diff -U0 alone printed | sed -n '3,22p'
+    [ "$other" = 0 ] || diff -U0 alone printed | grep -v '^@@' | sed -n '3,22p'
     head -n 20 errors
     samara events trace.samara 2>&1 | grep -B1 DIFFERENCE | cut -c1-400 | head -n 24
 }
@@ -131,7 +131,7 @@ check() {
     elif [ "$status" != 0 ] && [ "$status" != 4 ]; then
         state=status-$status
     fi
-    told check "${compared:-0}-calls" check "${found:-0}" "$state" "$(since "$begun")"
+    told check "${compared:-0}-calls" samara "${found:-0}" "$state" "$(since "$begun")"
     head -c 60000 printed
     head -n 20 errors
 }
