@@ -273,6 +273,7 @@ pub(crate) fn gloss(reason: &str) -> &'static str {
         "lock" => " (one is locked in memory)",
         "accounting" => " (one was writable once)",
         "seal" => " (one is sealed)",
+        "anonymous-offset" => " (written pages of a file moved)",
         _ => "",
     }
 }

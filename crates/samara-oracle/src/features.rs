@@ -149,6 +149,18 @@ fn questions() -> Vec<Question> {
             vec![map(106, 1, 1, 0x11, fd::ZERO_READ_ONLY, 20), rw(107, 1), remap(106, (2, 2), fixed, 110)],
             Answer(done),
         ),
+        // Written pages of a private file come beside those that go on. (Without
+        // `WRITTEN_JOINS_UNWRITTEN`, they stay apart for that.)
+        (
+            Features::ANON_OFFSET_OF_FILES,
+            vec![
+                map(112, 1, 3, 0x12, fd::FILE, 0),
+                write(112),
+                map(117, 1, 3, 0x12, fd::FILE, 1),
+                remap(112, (1, 1), fixed, 116),
+            ],
+            Begins(117, true),
+        ),
         // The last one, because it marks all memory: PR_SET_MEMORY_MERGE.
         (
             Features::MERGEABLE_FIRST,
@@ -237,6 +249,9 @@ pub(crate) fn probe(kernel: &mut Kernel) -> io::Result<Features> {
             told |= *feature;
             has.set(*feature, has.contains(*feature) && yes);
         }
+    }
+    if !has.contains(Features::WRITTEN_JOINS_UNWRITTEN) {
+        has -= Features::ANON_OFFSET_OF_FILES;
     }
     if has.contains(Features::HUGE_ANY_LENGTH) {
         has -= Features::HUGE_MULTIPLES;

@@ -34,10 +34,14 @@ pub struct Extras {
     pub name: Option<Arc<str>>,
     /// The open file learnt from the kernel, where the object does not tell it.
     pub opened: Option<u64>,
+    /// Of private maps of files: the page number of their own pages minus that of their address,
+    /// wrapping ([`Features::ANON_OFFSET_OF_FILES`](crate::Features::ANON_OFFSET_OF_FILES)). 0
+    /// where they were not written, or have not moved since.
+    pub anon_bias: u64,
 }
 
 /// Those of most areas.
-pub(crate) static NONE: Extras = Extras { policy: None, uffd: None, name: None, opened: None };
+pub(crate) static NONE: Extras = Extras { policy: None, uffd: None, name: None, opened: None, anon_bias: 0 };
 
 /// Number of slots below which the table is never swept.
 const FEW: usize = 64;
@@ -107,6 +111,11 @@ impl Table {
         let mut extras = self.get(at).clone();
         edit(&mut extras);
         if extras == *self.get(at) { Ok(at) } else { self.add(extras) }
+    }
+
+    /// Makes room for so many more slots.
+    pub(crate) fn reserve(&mut self, more: usize) -> Result<(), Errno> {
+        self.slots.try_reserve(more).map_err(|_| Errno::ENOMEM)
     }
 
     /// Whether the table has no slots.

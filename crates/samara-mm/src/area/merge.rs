@@ -30,6 +30,7 @@ pub(crate) fn reasons<B: Eq>(l: &Area<B>, r: &Area<B>, table: &Table) -> Reasons
         why.add(Reason::Uffd, l.uffd != r.uffd);
         why.add(Reason::Policy, l.policy != r.policy);
         why.add(Reason::Name, l.name != r.name);
+        why.add(Reason::AnonymousOffset, l.anon_bias != r.anon_bias);
         opened = matches!((l.opened, r.opened), (Some(a), Some(b)) if a != b);
     }
     if l.object != r.object {

@@ -34,11 +34,13 @@ pub enum Reason {
     Accounting,
     /// Only one is sealed.
     Seal,
+    /// The offsets of the own pages of private files do not continue: written memory moved.
+    AnonymousOffset,
 }
 
 impl Reason {
     /// All reasons, in the order in which sets list them.
-    pub const ALL: [Reason; 13] = [
+    pub const ALL: [Reason; 14] = [
         Reason::Protection,
         Reason::Flags,
         Reason::Backing,
@@ -52,6 +54,7 @@ impl Reason {
         Reason::Lock,
         Reason::Accounting,
         Reason::Seal,
+        Reason::AnonymousOffset,
     ];
 
     /// The reason's name, in kebab-case.
@@ -70,6 +73,7 @@ impl Reason {
             Reason::Lock => "lock",
             Reason::Accounting => "accounting",
             Reason::Seal => "seal",
+            Reason::AnonymousOffset => "anonymous-offset",
         }
     }
 }

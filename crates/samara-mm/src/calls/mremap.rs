@@ -2,6 +2,7 @@
 //! where the call leaves the target open; for [`AddressSpace::remap`] the caller has chosen it
 //! ([`RemapMode::MoveTo`]).
 
+use crate::area::extras::Extras;
 use crate::area::flags::{Flags, MapFlags};
 use crate::area::huge_places::HugePlaces;
 use crate::area::is_segment;
@@ -124,17 +125,23 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
                 // ends are whole, and removing them adds no entry.)
                 let inside = self.overlapping(to, to_end).count();
                 let stores = from.saturating_mul(if inside == 0 { 1 } else { 2 }).saturating_add(6);
-                let mut plan = self.begin(to, to_end, stores, from.saturating_mul(2).saturating_add(2))?;
+                let mut plan = self.begin(to, to_end, stores, from.saturating_mul(2).saturating_add(6))?;
                 if r.dontunmap && self.config.touches == Touches::Unseen {
                     self.emptied.try_reserve(from).map_err(|_| Errno::ENOMEM)?;
                 }
                 self.set_aside(r.old, end, stores)?;
                 plan.reserve(from.saturating_add(inside).saturating_mul(8).saturating_add(16))?;
-                if !self.extras.is_empty() {
+                let own_pages = self.overlapping(r.old, end).any(|a| self.has_own_offset(a.area));
+                if own_pages || !self.extras.is_empty() {
                     // Makes extras without a registration for everything that moves or that a copy
                     // may merge with.
                     let around = (to.saturating_sub(1), to_end);
                     self.derive_extras(&[(r.old, end), around], |extras| extras.uffd = None)?;
+                }
+                if own_pages {
+                    // Of each: that of the copy, with a registration and without, and of the
+                    // source.
+                    self.extras.reserve(from.saturating_mul(3))?;
                 }
                 let went = if multi { self.move_many(r, to, &mut plan) } else { self.move_one(r, to, &mut plan) };
                 self.finish(went, plan)
@@ -259,6 +266,14 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
         };
         let bad = at.area.huge_page().is_some_and(|huge| !huge.holds(to));
         if bad && !at.area.flags.contains(Flags::SEALED) { Err(Errno::EINVAL) } else { Ok(()) }
+    }
+
+    /// Whether the area's own pages have an offset beside that of its file.
+    fn has_own_offset(&self, area: &Area<B>) -> bool {
+        self.has(Features::ANON_OFFSET_OF_FILES)
+            && matches!(area.object, Object::File(_))
+            && area.has_own_pages()
+            && !area.is_anonymous()
     }
 
     fn has(&self, feature: Features) -> bool {
@@ -546,6 +561,14 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
         }
         let deaf = source.extras().uffd.is_some_and(|u| !u.remap_events);
         let (first, last, locked) = (source.start, source.end, source.area.flags.intersects(Flags::LOCK));
+        if self.has_own_offset(&copy) {
+            let written = matches!(copy.anon(), Anon::Identity { .. });
+            let moved = |extras: &mut Extras| {
+                extras.anon_bias = if written { extras.anon_bias.wrapping_add(shift) } else { 0 };
+            };
+            copy.extra = self.extras.edited(copy.extra, moved)?;
+            self.extras.derive(copy.extra, &|extras: &mut Extras| extras.uffd = None)?;
+        }
         // The copy comes first, and may merge with its own source for a moment. What is left of the
         // source then keeps the identity.
         let apart = (keep && self.has(Features::DONTUNMAP_NO_SELF_MERGE)).then_some(old);
@@ -598,15 +621,20 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
         let (s, e, mut left) = (a.start, a.end, a.area.clone());
         let whole = s == old && e - s == len;
         emptied(&mut left, whole, self.has(Features::KEEPS_CHARGE));
-        if whole && left.is_anonymous() && self.has(Features::DONTUNMAP_RESETS_OFFSET) {
-            left.bias = 0;
+        if whole && self.has(Features::DONTUNMAP_RESETS_OFFSET) {
+            if left.is_anonymous() {
+                left.bias = 0;
+            } else if self.has_own_offset(&left) {
+                left.extra = self.extras.edited(left.extra, |extras| extras.anon_bias = 0)?;
+            }
         }
+        let Some(a) = self.area_at(old) else { return Err(Errno::EFAULT) };
         if !whole && a.area.flags.intersects(Flags::LOCK) && self.has(Features::DONTUNMAP_SPLITS_LOCKED) {
             self.change(old, old + len, left, plan)?;
             return Ok(false);
         }
         self.blur(&mut left);
-        if left != *a.area {
+        if left != *a.area || left.extra != a.area.extra {
             plan.push(StepKind::Changed(FlagChange::new(a.area.flags, left.flags)), s, e);
             self.store(s, e, left)?;
         }

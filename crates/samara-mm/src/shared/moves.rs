@@ -22,6 +22,7 @@ use crate::shared::update::{Apply, Attempt, Kept, NONE, Reach};
 use crate::shared::wait::Wait;
 use crate::space::AddressSpace;
 use crate::space::error::Error;
+use crate::space::features::Features;
 use crate::space::place::{Placement, Want};
 use crate::space::plan::Plan;
 use core::time::Duration;
@@ -68,6 +69,9 @@ where
             Ok(taken) => taken,
             Err(short) => return Some(Err(short.into())),
         };
+        if self.config.features.contains(Features::ANON_OFFSET_OF_FILES) && self.holds_pages_of_files(old, old_len) {
+            return None; // their extras change
+        }
         let source = self.reach(old, old_len.max(new_len)); // MOVES-2
         let mut want = self.want_of(&request)?;
         let mut look = self.look_for(&request, placement, &want);

@@ -137,6 +137,10 @@ bitflags! {
         /// Droppable memory cannot be registered with a userfaultfd (6.17): EINVAL. Measured on
         /// 6.12 to 7.3.
         const UFFD_REFUSES_DROPPABLE = 0x2_0000_0000;
+        /// Private maps of files have a second offset, that of their own pages, which must continue
+        /// too where two join (7.3). It begins as the page number of the address, and stays where
+        /// written memory moves. Measured on 5.10 to 7.3.
+        const ANON_OFFSET_OF_FILES = 0x4_0000_0000;
     }
 }
 
@@ -171,7 +175,7 @@ const CHANGES: &[Change] = &[
     (6, 19, Features::GUARD_MARK, NONE),
     (7, 0, Features::DOFORK_REFUSES_SPECIAL, NONE),
     (7, 1, Features::REMAP_NEEDS_FOUR.union(Features::DROPPABLE_EOPNOTSUPP), NONE),
-    (7, 3, DONTUNMAP.union(Features::SHARED_ZERO_IS_SHMEM), NONE),
+    (7, 3, DONTUNMAP.union(Features::SHARED_ZERO_IS_SHMEM).union(Features::ANON_OFFSET_OF_FILES), NONE),
 ];
 
 /// What point releases carry back: the number, the point release from which on it counts within

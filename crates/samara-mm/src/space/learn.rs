@@ -271,7 +271,8 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
     pub fn learn_join(&mut self, addr: u64) -> Result<Reason, NotLearnable> {
         let (l, r) = self.pair(addr).ok_or(NotLearnable::NoSuchPlace)?;
         let why = merge::reasons(l.area, r.area, &self.extras);
-        let mut assumed: Reasons = [Reason::AnonymousIdentity, Reason::OpenFile].into_iter().collect();
+        let mut assumed: Reasons =
+            [Reason::AnonymousIdentity, Reason::AnonymousOffset, Reason::OpenFile].into_iter().collect();
         assumed.add(Reason::Accounting, !(l.area.flags ^ r.area.flags).contains(Flags::NORESERVE));
         assumed.add(Reason::Offset, l.area.is_anonymous() && l.area.bias != r.area.bias);
         let unlocked = why.contains(Reason::Lock) && self.joined_before_unlock(addr, &l, &r);

@@ -95,7 +95,9 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
 fn reusable<B: Eq>(a: &Placed<'_, B>, n: &Placed<'_, B>) -> Option<Anon> {
     let (l, r): (&Area<B>, &Area<B>) = (a.area, n.area);
     let differ = (l.flags ^ r.flags).difference(Flags::ACCESS | Flags::STICKY);
-    let alike = differ.is_empty() && l.object == r.object && a.extras().policy == n.extras().policy && l.bias == r.bias;
+    let (mine, other) = (a.extras(), n.extras());
+    let extras_fit = mine.policy == other.policy && mine.anon_bias == other.anon_bias;
+    let alike = differ.is_empty() && l.object == r.object && extras_fit && l.bias == r.bias;
     match r.anon() {
         anon @ Anon::Identity { inherited: false, .. } if alike => Some(anon),
         _ => None,

@@ -416,3 +416,34 @@ fn what_an_unknown_order_decided_is_unlearnt() {
         assert_eq!(cut(&mut space, 11), if forked { inherited } else { Err(NotLearnable::NothingUnknown) });
     }
 }
+
+/// Private pages of a file that move to where the file goes on, by the rules of 7.3: written ones
+/// stay apart.
+#[test]
+fn written_pages_of_a_file_stay_apart_where_they_moved_to() {
+    let features = Features::LINUX_7_3;
+    let mut space = Space::new(Config { touches: Touches::Unseen, features, ..Config::default() });
+    let mut file = |page: u64, offset: u64| {
+        let id = FileId { dev: (8, 1), inode: 5, open: 1, name: Arc::from("/f") };
+        space.map(&MapRequest::file(page * PAGE, PAGE, Prot::RW, MapFlags::PRIVATE, id, offset * PAGE)).unwrap();
+    };
+    file(10, 0);
+    file(21, 1);
+    file(41, 1);
+    let mut moves = |from: u64, to: u64| {
+        let mode = RemapMode::Fixed(to * PAGE);
+        let one = RemapRequest { old: from * PAGE, old_len: PAGE, new_len: PAGE, mode, dontunmap: false };
+        space.remap(&one).unwrap();
+        areas(&space)
+    };
+    assert_eq!(moves(10, 20), [(20, 22), (41, 42)], "merged in hope");
+    assert_eq!(space.learn_cut(21 * PAGE), Ok(Reason::AnonymousIdentity));
+    // Known to be written, it keeps its offset from now on.
+    let mode = RemapMode::Fixed(40 * PAGE);
+    space.remap(&RemapRequest { old: 20 * PAGE, old_len: PAGE, new_len: PAGE, mode, dontunmap: false }).unwrap();
+    assert_eq!(areas(&space), [(21, 22), (40, 41), (41, 42)]);
+    assert!(space.why_not_merged(41 * PAGE).unwrap().contains(Reason::AnonymousOffset));
+    // The kernel has one area there: it was not written after all.
+    assert_eq!(space.learn_join(41 * PAGE), Ok(Reason::AnonymousOffset));
+    assert_eq!(areas(&space), [(21, 22), (40, 42)]);
+}

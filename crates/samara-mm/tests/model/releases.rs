@@ -397,7 +397,65 @@ fn private_files_that_moved() {
         format!("{} {}", said.join(" "), areas(s))
     };
     measured(both, &[], "ok ok [200-202]");
-    measured(moved(Prot::RW, true), &[(BEFORE_6_16, "ok [200-201] [201-202]")], "ok [200-202]");
+    let apart = &["5.10", "6.1", "6.12", "7.3"];
+    measured(moved(Prot::RW, true), &[(apart, "ok [200-201] [201-202]")], "ok [200-202]");
+}
+
+/// The second offset of private files, in 7.3.
+#[test]
+fn offsets_of_written_pages() {
+    let new = || Space::new(Config { features: Features::LINUX_7_3, ..Config::default() });
+    let mut s = new();
+    file(&mut s, 100, 1, Prot::RW, 0);
+    write(&mut s, 100);
+    file(&mut s, 201, 1, Prot::RW, 1);
+    assert_eq!(mremap(&mut s, (100, 1), 1, FIXED, 200), "ok");
+    let why = s.why_not_merged(201 * P).unwrap();
+    assert_eq!(why.to_string(), "anonymous-offset");
+    // A first write takes no identity over, and back where it was, it is as it was.
+    write(&mut s, 201);
+    assert!(s.why_not_merged(201 * P).unwrap().contains(Reason::AnonymousIdentity));
+    assert_eq!(mremap(&mut s, (200, 1), 1, FIXED, 100), "ok");
+    assert_eq!(s.area_at(100 * P).unwrap().extras(), &Extras::default());
+    file(&mut s, 101, 1, Prot::RW, 1);
+    assert_eq!(areas(&s), "[100-102] [201-202]");
+    s.check().unwrap();
+    // What DONTUNMAP has emptied as a whole begins anew; its copy does not.
+    let mut s = new();
+    file(&mut s, 100, 1, Prot::RW, 0);
+    write(&mut s, 100);
+    assert_eq!(mremap(&mut s, (100, 1), 1, FIXED, 200), "ok");
+    assert_eq!(mremap(&mut s, (200, 1), 1, DONTUNMAP, 300), "ok");
+    file(&mut s, 201, 1, Prot::RW, 1);
+    file(&mut s, 301, 1, Prot::RW, 1);
+    assert_eq!(areas(&s), "[200-202] [300-301] [301-302]");
+    // The copy of a registered one has no registration, and its offset.
+    let uffd = Uffd { id: 1, fork_events: false, remap_events: false };
+    s.register_uffd(300 * P, P, uffd, Flags::UFFD_WP).unwrap();
+    assert_eq!(mremap(&mut s, (300, 1), 1, FIXED, 400), "ok");
+    let bias = 100_u64.wrapping_sub(400);
+    assert_eq!(s.area_at(400 * P).unwrap().extras(), &Extras { anon_bias: bias, ..Extras::default() });
+    let mut child = s.fork().unwrap();
+    assert_eq!(child.area_at(400 * P).unwrap().extras().anon_bias, bias);
+    assert_eq!(mremap(&mut child, (400, 1), 1, FIXED, 100), "ok");
+    child.check().unwrap();
+    s.check().unwrap();
+}
+
+/// Threads that share a space get the same.
+#[test]
+fn offsets_of_written_pages_of_shared_spaces() {
+    let mut s = Space::new(Config { features: Features::LINUX_7_3, ..Config::default() });
+    file(&mut s, 100, 1, Prot::RW, 0);
+    write(&mut s, 100);
+    file(&mut s, 201, 1, Prot::RW, 1);
+    let shared: SharedAddressSpace<FileId> = SharedAddressSpace::from_space(s, Membarrier::new()).unwrap();
+    let fixed = RemapFlags::MAYMOVE | RemapFlags::FIXED;
+    shared.mremap((100 * P, P), P, fixed, 200 * P, &mut Linux).unwrap();
+    let s = shared.snapshot().unwrap();
+    assert_eq!(areas(&s), "[200-201] [201-202]");
+    assert_eq!(s.why_not_merged(201 * P).unwrap().to_string(), "anonymous-offset");
+    shared.check().unwrap();
 }
 
 #[test]

@@ -312,6 +312,44 @@ fn two_cuts_far_apart() {
     assert!(refused > 1000 / step, "{refused} calls were refused for want of memory");
 }
 
+/// Written pages of private files, whose own offset is kept in a table, in 7.3.
+#[test]
+fn written_pages_of_files_move_whole_or_not_at_all() {
+    let mut refused = 0;
+    for allowed in 0.. {
+        let features = Features::LINUX_7_3;
+        let mut space = AddressSpace::<FileId>::new(Config { features, ..Config::default() });
+        let backing = FileId { dev: (8, 1), inode: 1, open: 1, name: Arc::from("/f") };
+        for i in 0..40 {
+            let (at, flags) = ((100 + i) * PAGE, MapFlags::PRIVATE);
+            let request = MapRequest::file(at, PAGE, Prot::RW, flags, backing.clone(), i * 2 * PAGE);
+            space.map(&request).unwrap();
+            space.touch(at, at + PAGE);
+        }
+        space.map(&MapRequest::anonymous(1010 * PAGE, 20 * PAGE, Prot::RW)).unwrap();
+        let before = space.to_string();
+        let mode = RemapMode::Fixed(1000 * PAGE);
+        let all = RemapRequest { old: 100 * PAGE, old_len: 40 * PAGE, new_len: 40 * PAGE, mode, dontunmap: false };
+        LEFT.set(Some(allowed));
+        let answer = space.remap(&all);
+        LEFT.set(None);
+        space.check().unwrap();
+        match answer {
+            Ok(_) => {
+                let bias = 100_u64.wrapping_sub(1000);
+                assert!(space.len() == 40 && space.areas().all(|a| a.extras().anon_bias == bias));
+                break;
+            }
+            Err(e) => {
+                assert!(e.done.is_empty() && e.errno == Errno::ENOMEM, "{allowed} allocations: {e}");
+                assert_eq!(before, space.to_string(), "{allowed} allocations");
+                refused += 1;
+            }
+        }
+    }
+    assert!(refused > 3, "{refused} calls were refused for want of memory");
+}
+
 #[test]
 fn many_areas_move_whole_or_not_at_all() {
     const AREAS: u64 = 40;

@@ -112,7 +112,8 @@ fn kernel_joins(model: &Model, kernel: &[KernelArea], at: u64) -> Option<u64> {
 }
 
 fn by_policy_alone(why: Reasons) -> bool {
-    why.iter().all(|reason| matches!(reason, Reason::Policy | Reason::AnonymousIdentity | Reason::OpenFile))
+    let assumed = [Reason::Policy, Reason::AnonymousIdentity, Reason::AnonymousOffset, Reason::OpenFile];
+    why.iter().all(|reason| assumed.contains(&reason))
 }
 
 /// Copies a policy where the kernel has one area and the model has two that differ by their

@@ -19,6 +19,7 @@ const Boundaries = (() => {
     lock: "one is locked in memory (mlock) and the other is not",
     accounting: "one is charged against the commit limit and the other is not: it was writable once",
     seal: "one is sealed (mseal) and the other is not",
+    "anonymous-offset": "private pages of a file were written and then moved to where the file goes on (Linux 7.3)",
   };
 
   function create(m, app) {
