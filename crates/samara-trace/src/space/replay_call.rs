@@ -156,6 +156,7 @@ pub(super) fn errno(result: i64) -> Option<Errno> {
         EIDRM,
         EOVERFLOW,
         EOPNOTSUPP,
+        ENOSYS,
     ];
     all.into_iter().find(|errno| -i64::from(errno.raw()) == result)
 }

@@ -366,9 +366,12 @@ impl Subject {
 
     /// Its counters: what each thread has done, failed calls, signals, results.
     pub(crate) fn ask(&mut self) -> Result<Vec<i64>, Failed> {
-        self.child.stdin.as_mut().ok_or("no input")?.write_all(b"\n")?;
         let mut line = String::new();
-        self.out.read_line(&mut line)?;
+        let asked = self.child.stdin.as_mut().ok_or("no input")?.write_all(b"\n");
+        asked.and_then(|()| self.out.read_line(&mut line)).map_err(|why| {
+            let ended = self.child.try_wait();
+            format!("it answers no more: {why}; how it ended: {ended:?}")
+        })?;
         Ok(line.split_whitespace().filter_map(|word| word.parse().ok()).collect())
     }
 
