@@ -1,7 +1,7 @@
 //! Search and shifts with 256-bit vectors, for processors without AVX-512.
 //!
-//! Without debug assertions, everything here is inlined into [`run`], which has the processor's
-//! features. A closure might not be: then each instruction would be a call.
+//! Everything here is inlined into [`run`], which has the processor's features. A closure might not
+//! be: then each instruction would be a call.
 //!
 //! There are neither lane masks nor comparisons of unsigned words. So signs are turned before
 //! comparing; comparisons that do not fill a byte of lanes are packed to one byte a word, and
@@ -28,7 +28,7 @@ pub(crate) unsafe fn run<K, J: Job<K>>(job: J) -> J::Out {
 ///
 /// # Safety
 /// Four words are readable, and the processor has AVX2.
-#[cfg_attr(not(debug_assertions), inline(always))]
+#[inline(always)]
 unsafe fn turned<K: Key>(words: *const K) -> __m256i {
     // SAFETY: as the caller promises.
     unsafe { _mm256_xor_si256(_mm256_loadu_si256(words.cast()), _mm256_set1_epi64x(i64::MIN)) }
@@ -38,7 +38,7 @@ unsafe fn turned<K: Key>(words: *const K) -> __m256i {
 ///
 /// # Safety
 /// Eight words are readable, and the processor has AVX2.
-#[cfg_attr(not(debug_assertions), inline(always))]
+#[inline(always)]
 unsafe fn below<K: Key>(words: *const K, sought: __m256i) -> __m256i {
     // SAFETY: as the caller promises.
     unsafe {
@@ -51,7 +51,7 @@ unsafe fn below<K: Key>(words: *const K, sought: __m256i) -> __m256i {
 ///
 /// # Safety
 /// As for [`eight`].
-#[cfg_attr(not(debug_assertions), inline(always))]
+#[inline(always)]
 unsafe fn words_below(words: *const u32, slots: usize, k: usize, sought: __m256i) -> __m256i {
     // SAFETY: as the caller promises.
     unsafe {
@@ -69,7 +69,7 @@ unsafe fn words_below(words: *const u32, slots: usize, k: usize, sought: __m256i
 ///
 /// # Safety
 /// `slots` words are readable, and the processor has AVX2.
-#[cfg_attr(not(debug_assertions), inline(always))]
+#[inline(always)]
 unsafe fn eight(words: *const u32, slots: usize, k: usize) -> __m256i {
     debug_assert!(whole(slots) && 8 * k < slots);
     // SAFETY: as the caller promises.
@@ -92,7 +92,7 @@ unsafe fn eight(words: *const u32, slots: usize, k: usize) -> __m256i {
 ///
 /// # Safety
 /// `slots` words are writable, and the processor has AVX2.
-#[cfg_attr(not(debug_assertions), inline(always))]
+#[inline(always)]
 unsafe fn put_eight(words: *mut u32, slots: usize, k: usize, vector: __m256i) {
     debug_assert!(whole(slots) && 8 * k < slots);
     // SAFETY: as the caller promises.
@@ -109,7 +109,7 @@ unsafe fn put_eight(words: *mut u32, slots: usize, k: usize, vector: __m256i) {
 }
 
 /// Whether packed leaves have so many slots, and their words lack three of filling their vectors.
-#[cfg_attr(not(debug_assertions), inline(always))]
+#[inline(always)]
 fn whole(slots: usize) -> bool {
     matches!(slots, 13 | 29)
 }
@@ -120,7 +120,7 @@ fn whole(slots: usize) -> bool {
 ///
 /// # Safety
 /// As for [`eight`], in both arrays.
-#[cfg_attr(not(debug_assertions), inline(always))]
+#[inline(always)]
 unsafe fn gaps(first: *const u32, last: *const u32, slots: usize, k: usize, before: &mut __m256i) -> __m256i {
     // SAFETY: as the caller promises.
     unsafe {
@@ -136,7 +136,7 @@ unsafe fn gaps(first: *const u32, last: *const u32, slots: usize, k: usize, befo
 ///
 /// # Safety
 /// The processor has AVX2.
-#[cfg_attr(not(debug_assertions), inline(always))]
+#[inline(always)]
 unsafe fn lanes(k: usize) -> __m256i {
     // SAFETY: as the caller promises.
     unsafe { _mm256_add_epi32(_mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7), _mm256_set1_epi32(8 * k as i32)) }
@@ -147,7 +147,7 @@ unsafe fn lanes(k: usize) -> __m256i {
 pub(crate) struct Avx2;
 
 impl Search for Avx2 {
-    #[cfg_attr(not(debug_assertions), inline(always))]
+    #[inline(always)]
     unsafe fn rank<K: Key>(keys: *const K, slots: usize, key: K) -> usize {
         if !K::IS_U64 || slots < 8 {
             // SAFETY: SEARCH-1 holds, as the caller promises, and the portable search needs no
@@ -183,7 +183,7 @@ impl Search for Avx2 {
         }
     }
 
-    #[cfg_attr(not(debug_assertions), inline(always))]
+    #[inline(always)]
     unsafe fn rank_words(words: *const u32, slots: usize, word: u32) -> usize {
         if slots != 29 {
             // SAFETY: SEARCH-1 holds, as the caller promises, and the portable search needs no
@@ -201,7 +201,7 @@ impl Search for Avx2 {
         }
     }
 
-    #[cfg_attr(not(debug_assertions), inline(always))]
+    #[inline(always)]
     unsafe fn widest_words(first: *const u32, last: *const u32, slots: usize, n: usize) -> u32 {
         if slots != 29 {
             // SAFETY: `slots` words are readable, as the caller promises, and the portable search
@@ -226,7 +226,7 @@ impl Search for Avx2 {
         }
     }
 
-    #[cfg_attr(not(debug_assertions), inline(always))]
+    #[inline(always)]
     unsafe fn wide_words(first: *const u32, last: *const u32, slots: usize, n: usize, least: u32) -> u64 {
         if slots != 29 {
             // SAFETY: `slots` words are readable, as the caller promises, and the portable search
@@ -246,7 +246,7 @@ impl Search for Avx2 {
         }
     }
 
-    #[cfg_attr(not(debug_assertions), inline(always))]
+    #[inline(always)]
     unsafe fn at_least<K: Key>(words: *const K, n: usize, least: K) -> u64 {
         if !K::IS_U64 || n < 4 {
             // SAFETY: `n` words are readable, as the caller promises, and the portable search needs
@@ -270,7 +270,7 @@ impl Search for Avx2 {
         }
     }
 
-    #[cfg_attr(not(debug_assertions), inline(always))]
+    #[inline(always)]
     unsafe fn greatest<K: Key>(words: *const K, n: usize) -> K {
         if !K::IS_U64 || n < 4 {
             // SAFETY: `n` words are readable, as the caller promises, and the portable search needs
@@ -288,7 +288,7 @@ impl Search for Avx2 {
         }
     }
 
-    #[cfg_attr(not(debug_assertions), inline(always))]
+    #[inline(always)]
     unsafe fn widest<K: Key>(first: *const K, last: *const K, n: usize) -> K {
         if !K::IS_U64 || n < 5 {
             // SAFETY: `n` words are readable in both arrays, as the caller promises, and the
@@ -306,7 +306,7 @@ impl Search for Avx2 {
         }
     }
 
-    #[cfg_attr(not(debug_assertions), inline(always))]
+    #[inline(always)]
     unsafe fn insert_word(words: *mut u32, slots: usize, at: usize, word: u32) {
         if !whole(slots) {
             // SAFETY: there are `slots` words and `at < slots`, as the caller promises; the
@@ -331,7 +331,7 @@ impl Search for Avx2 {
         }
     }
 
-    #[cfg_attr(not(debug_assertions), inline(always))]
+    #[inline(always)]
     unsafe fn remove_word(words: *mut u32, slots: usize, len: usize, at: usize) {
         if !whole(slots) {
             // SAFETY: there are `slots` words and `at < len <= slots`, as the caller promises; the
@@ -359,7 +359,7 @@ impl Search for Avx2 {
         }
     }
 
-    #[cfg_attr(not(debug_assertions), inline(always))]
+    #[inline(always)]
     unsafe fn open_value<V>(values: *mut V, slots: usize, len: usize, at: usize) {
         if cfg!(miri) || size_of::<V>() != 8 || slots != 29 {
             // SAFETY: there are `slots` places and `at <= len < slots`, as the caller promises; the
@@ -375,7 +375,7 @@ impl Search for Avx2 {
         }
     }
 
-    #[cfg_attr(not(debug_assertions), inline(always))]
+    #[inline(always)]
     unsafe fn close_value<V>(values: *mut V, slots: usize, len: usize, at: usize) {
         if cfg!(miri) || size_of::<V>() != 8 || slots != 29 {
             // SAFETY: there are `slots` places and `at < len <= slots`, as the caller promises; the
@@ -392,7 +392,7 @@ impl Search for Avx2 {
 ///
 /// # Safety
 /// `at + 4` words are readable in both arrays, `at` is not 0, and the processor has AVX2.
-#[cfg_attr(not(debug_assertions), inline(always))]
+#[inline(always)]
 unsafe fn gaps_of_keys<K: Key>(first: *const K, last: *const K, at: usize) -> __m256i {
     // SAFETY: as the caller promises.
     unsafe {
@@ -406,7 +406,7 @@ unsafe fn gaps_of_keys<K: Key>(first: *const K, last: *const K, at: usize) -> __
 ///
 /// # Safety
 /// The processor has AVX2.
-#[cfg_attr(not(debug_assertions), inline(always))]
+#[inline(always)]
 unsafe fn greater(a: __m256i, b: __m256i) -> __m256i {
     // SAFETY: as the caller promises.
     unsafe { _mm256_blendv_epi8(a, b, _mm256_cmpgt_epi64(b, a)) }
@@ -416,7 +416,7 @@ unsafe fn greater(a: __m256i, b: __m256i) -> __m256i {
 ///
 /// # Safety
 /// The processor has AVX2.
-#[cfg_attr(not(debug_assertions), inline(always))]
+#[inline(always)]
 unsafe fn greatest_lane<K: Key>(words: __m256i) -> K {
     // SAFETY: as the caller promises.
     unsafe {

@@ -24,7 +24,7 @@ pub(crate) unsafe fn run<K, J: Job<K>>(job: J) -> J::Out {
 pub(crate) struct Avx512;
 
 impl Search for Avx512 {
-    #[cfg_attr(not(debug_assertions), inline(always))]
+    #[inline(always)]
     unsafe fn rank<K: Key>(keys: *const K, slots: usize, key: K) -> usize {
         if !K::IS_U64 || slots < 8 {
             // SAFETY: SEARCH-1 holds, as the caller promises, and the portable search needs no
@@ -46,7 +46,7 @@ impl Search for Avx512 {
         }
     }
 
-    #[cfg_attr(not(debug_assertions), inline(always))]
+    #[inline(always)]
     unsafe fn rank_words(words: *const u32, slots: usize, word: u32) -> usize {
         if slots < 13 {
             // SAFETY: SEARCH-1 holds, as the caller promises, and the portable search needs no
@@ -70,7 +70,7 @@ impl Search for Avx512 {
         }
     }
 
-    #[cfg_attr(not(debug_assertions), inline(always))]
+    #[inline(always)]
     unsafe fn widest_words(first: *const u32, last: *const u32, slots: usize, n: usize) -> u32 {
         // SAFETY: every load masks out lanes at or beyond `n`, and the caller promises `slots`
         // readable words and AVX-512.
@@ -89,7 +89,7 @@ impl Search for Avx512 {
         }
     }
 
-    #[cfg_attr(not(debug_assertions), inline(always))]
+    #[inline(always)]
     unsafe fn at_least<K: Key>(words: *const K, n: usize, least: K) -> u64 {
         if !K::IS_U64 {
             // SAFETY: `n` words are readable, as the caller promises, and the portable search needs
@@ -111,7 +111,7 @@ impl Search for Avx512 {
         }
     }
 
-    #[cfg_attr(not(debug_assertions), inline(always))]
+    #[inline(always)]
     unsafe fn wide_words(first: *const u32, last: *const u32, slots: usize, n: usize, least: u32) -> u64 {
         // SAFETY: every load masks out lanes at or beyond `slots`; the caller promises `slots`
         // readable words and AVX-512.
@@ -130,7 +130,7 @@ impl Search for Avx512 {
         }
     }
 
-    #[cfg_attr(not(debug_assertions), inline(always))]
+    #[inline(always)]
     unsafe fn insert_word(words: *mut u32, slots: usize, at: usize, word: u32) {
         if !(SHIFTED.0..=SHIFTED.1).contains(&slots) {
             // SAFETY: there are `slots` words and `at < slots`, as the caller promises; the
@@ -156,7 +156,7 @@ impl Search for Avx512 {
         }
     }
 
-    #[cfg_attr(not(debug_assertions), inline(always))]
+    #[inline(always)]
     unsafe fn remove_word(words: *mut u32, slots: usize, len: usize, at: usize) {
         if !(SHIFTED.0..=SHIFTED.1).contains(&slots) {
             // SAFETY: there are `slots` words and `at < len <= slots`, as the caller promises; the
@@ -183,7 +183,7 @@ impl Search for Avx512 {
         }
     }
 
-    #[cfg_attr(not(debug_assertions), inline(always))]
+    #[inline(always)]
     unsafe fn open_value<V>(values: *mut V, slots: usize, len: usize, at: usize) {
         if size_of::<V>() != 8 || !(25..=32).contains(&slots) {
             // SAFETY: there are `slots` places and `at <= len < slots`, as the caller promises; the
@@ -195,7 +195,7 @@ impl Search for Avx512 {
         unsafe { shift_up(values, (below(slots) & !below(at + 1)) as u32) }
     }
 
-    #[cfg_attr(not(debug_assertions), inline(always))]
+    #[inline(always)]
     unsafe fn close_value<V>(values: *mut V, slots: usize, len: usize, at: usize) {
         if size_of::<V>() != 8 || !(25..=32).contains(&slots) {
             // SAFETY: there are `slots` places and `at < len <= slots`, as the caller promises; the
@@ -207,7 +207,7 @@ impl Search for Avx512 {
         unsafe { shift_down(values, (below(len - 1) & !below(at)) as u32) }
     }
 
-    #[cfg_attr(not(debug_assertions), inline(always))]
+    #[inline(always)]
     unsafe fn greatest<K: Key>(words: *const K, n: usize) -> K {
         if !K::IS_U64 {
             // SAFETY: `n` words are readable, as the caller promises, and the portable search needs
@@ -228,7 +228,7 @@ impl Search for Avx512 {
         }
     }
 
-    #[cfg_attr(not(debug_assertions), inline(always))]
+    #[inline(always)]
     unsafe fn widest<K: Key>(first: *const K, last: *const K, n: usize) -> K {
         if !K::IS_U64 {
             // SAFETY: `n` words are readable in both arrays, as the caller promises, and the
@@ -327,14 +327,14 @@ unsafe fn shift_down<V>(values: *mut V, lanes: u32) {
 }
 
 /// A bit mask of the first `n` slots.
-#[cfg_attr(not(debug_assertions), inline(always))]
+#[inline(always)]
 fn below(n: usize) -> u64 {
     debug_assert!(n < 64);
     (1 << n) - 1
 }
 
 /// The lanes to use of a vector when `n` words remain.
-#[cfg_attr(not(debug_assertions), inline(always))]
+#[inline(always)]
 fn lanes(n: usize) -> u8 {
     if n < 8 { (1 << n) - 1 } else { u8::MAX }
 }
