@@ -26,6 +26,8 @@ pub(crate) struct Asked<'a> {
     pub(crate) summary: Option<&'a Path>,
     /// Whether a page of the trace is written, beside it.
     pub(crate) page: bool,
+    /// Another output, which the trace may not be.
+    pub(crate) other: Option<(&'a Path, &'a OutputName)>,
     pub(crate) access: Access,
 }
 
@@ -71,7 +73,7 @@ pub(crate) fn open(asked: Asked<'_>, program: &[OsString], left: &str) -> Result
         ExitCode::from(exit::CANNOT_TRACE)
     };
     let one_file = |what: &str, names: &str| {
-        error(format!("{what} and the summary cannot be written to one file ({names}): give two files; {left}"));
+        error(format!("{what} cannot be written to one file ({names}): give two files; {left}"));
         ExitCode::from(exit::USAGE)
     };
     let resolve = |path: &Path| waiting(path, "a reader", || OutputName::resolve(path));
@@ -89,13 +91,19 @@ pub(crate) fn open(asked: Asked<'_>, program: &[OsString], left: &str) -> Result
             Some((path, name))
         }
     };
+    if let (Some((trace, of)), Some((other, name))) = (&trace, asked.other)
+        && of.is_same(name)
+    {
+        let what = "the trace and what the program prints";
+        return Err(one_file(what, &format!("{} and {}", shown(trace), shown(other))));
+    }
     let mut summary = None;
     if let Some(path) = asked.summary {
         let name = resolve(path).map_err(|why| cannot_write("the summary", path, &why))?;
         if let Some((trace, of)) = &trace
             && of.is_same(&name)
         {
-            return Err(one_file("the trace", &format!("{} and {}", shown(trace), shown(path))));
+            return Err(one_file("the trace and the summary", &format!("{} and {}", shown(trace), shown(path))));
         }
         summary = Some((path, name));
     }
@@ -128,7 +136,7 @@ pub(crate) fn open(asked: Asked<'_>, program: &[OsString], left: &str) -> Result
         if let Some((page, of)) = &files.page
             && of.is_same(&name)
         {
-            let code = one_file("the page", &shown(page));
+            let code = one_file("the page and the summary", &shown(page));
             files.discard();
             return Err(code);
         }

@@ -42,6 +42,7 @@ pub(crate) fn run(args: &Run) -> ExitCode {
         trace: of.output.as_deref().map(Name::Given),
         summary: of.summary_json.as_deref(),
         page: false,
+        other: None,
         access: of.readers.access(),
     };
     let Files { trace: file, summary, page } = match files::open(asked, &args.words, NOT_RUN) {

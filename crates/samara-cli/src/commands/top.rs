@@ -87,12 +87,16 @@ fn play(args: &Top, path: &Path) -> ExitCode {
 fn watch(args: &Top) -> ExitCode {
     let Some((program, rest)) = args.words.split_first() else { return exit::USAGE.into() };
     // From here on, what is not committed leaves everything as it was when it is dropped.
-    let (path, mut file) = match printed(args) {
-        Ok(printed) => printed,
+    let name = match name_of_printed(args) {
+        Ok(name) => name,
         Err(code) => return code,
     };
-    let trace = match trace(args, &args.words, files::NOT_RUN) {
+    let trace = match trace(args, &args.words, name.as_ref(), files::NOT_RUN) {
         Ok(trace) => trace,
+        Err(code) => return code,
+    };
+    let (path, mut file) = match printed(args, name) {
+        Ok(printed) => printed,
         Err(code) => return code,
     };
     let mut options = Options::new(program).args(rest.iter().cloned());
@@ -133,7 +137,7 @@ fn watch_running(args: &Top, pid: u32) -> ExitCode {
     let (words, let_go) = (running.words(), LetGo::default());
     running.stacks = args.stacks;
     running.let_go = Some(let_go.clone());
-    let trace = match trace(args, &words, LEFT_ALONE) {
+    let trace = match trace(args, &words, None, LEFT_ALONE) {
         Ok(trace) => trace,
         Err(code) => return code,
     };
@@ -166,10 +170,11 @@ where
     Ok((left, recorded))
 }
 
-/// The trace, if it is asked for.
-fn trace(args: &Top, words: &[OsString], left: &str) -> Result<Option<FileSink>, ExitCode> {
+/// The trace, if it is asked for. `printed`: the file of what the program prints.
+fn trace(args: &Top, words: &[OsString], printed: Option<&Named>, left: &str) -> Result<Option<FileSink>, ExitCode> {
     let trace = args.output.as_deref().map(Name::Given);
-    let asked = Asked { trace, summary: None, page: false, access: args.readers.access() };
+    let other = printed.map(|(path, name)| (path.as_path(), name));
+    let asked = Asked { trace, summary: None, page: false, other, access: args.readers.access() };
     files::open(asked, words, left).map(|files| files.trace)
 }
 
@@ -178,39 +183,38 @@ fn cannot_start(why: &io::Error, left: &str) -> ExitCode {
     exit::CANNOT_TRACE.into()
 }
 
+/// A name as the user gave it, and where it leads.
+type Named = (PathBuf, OutputName);
+
+/// The name of the file for what the program prints, if one is asked for.
+fn name_of_printed(args: &Top) -> Result<Option<Named>, ExitCode> {
+    let Some(path) = &args.output_of_program else { return Ok(None) };
+    match output::waiting(path, "a reader", || OutputName::resolve(path)) {
+        Ok(name) => Ok(Some((path.clone(), name))),
+        Err(why) => Err(cannot_print(path, &why)),
+    }
+}
+
 /// The file for what the program prints: a new one in the directory for temporary files, if none is
 /// asked for.
-fn printed(args: &Top) -> Result<(PathBuf, OutputFile), ExitCode> {
-    let (asked, access) = (args.output_of_program.as_deref(), args.readers.access());
-    let opened = match asked {
-        Some(path) => match output::waiting(path, "a reader", || OutputName::resolve(path)) {
-            // Of the trace, what cannot be resolved is told when it is made.
-            Ok(name) => match &args.output {
-                Some(trace) if OutputName::resolve(trace).is_ok_and(|trace| trace.is_same(&name)) => {
-                    let (trace, printed) = (shown(trace), shown(path));
-                    error(format!(
-                        "the trace and what the program prints cannot be written to one file ({trace} and {printed}): give two files; {}",
-                        files::NOT_RUN
-                    ));
-                    return Err(exit::USAGE.into());
-                }
-                _ => name.replace(access).map(|file| (path.to_owned(), file)),
-            },
-            Err(why) => Err(why),
-        },
-        None => {
-            let path = std::env::temp_dir().join(format!("samara-top-{}.txt", std::process::id()));
-            OutputFile::create_new(&path, access).map(|(file, path)| (path, file))
-        }
+fn printed(args: &Top, name: Option<Named>) -> Result<(PathBuf, OutputFile), ExitCode> {
+    let access = args.readers.access();
+    let Some((path, name)) = name else {
+        let path = std::env::temp_dir().join(format!("samara-top-{}.txt", std::process::id()));
+        return match OutputFile::create_new(&path, access) {
+            Ok((file, path)) => Ok((path, file)),
+            Err(why) => Err(cannot_print(&std::env::temp_dir(), &why)),
+        };
     };
-    opened.map_err(|why| {
-        let path = asked.map_or_else(std::env::temp_dir, Path::to_owned);
-        error(format!(
-            "cannot write what the program prints to {}: {why}; the program was not run (--output-of-program FILE names another file)",
-            shown(path)
-        ));
-        exit::CANNOT_TRACE.into()
-    })
+    name.replace(access).map_err(|why| cannot_print(&path, &why)).map(|file| (path, file))
+}
+
+fn cannot_print(path: &Path, why: &io::Error) -> ExitCode {
+    error(format!(
+        "cannot write what the program prints to {}: {why}; the program was not run (--output-of-program FILE names another file)",
+        shown(path)
+    ));
+    exit::CANNOT_TRACE.into()
 }
 
 /// Says what became of the program, and of the files.

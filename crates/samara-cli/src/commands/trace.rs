@@ -100,6 +100,7 @@ fn recorded(
         trace: Some(args.outputs.output.as_deref().map_or(Name::Chosen(default_path), Name::Given)),
         summary: args.outputs.summary_json.as_deref(),
         page: args.report,
+        other: None,
         access: args.outputs.readers.access(),
     };
     let Files { trace, summary, page } = files::open(asked, words, left)?;

@@ -211,6 +211,24 @@ fn a_program_that_is_not_there_costs_nothing() {
     assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 2);
 }
 
+/// A FIFO is opened once: its reader gets the whole trace.
+#[test]
+fn a_trace_goes_to_a_pipe_beside_what_the_program_prints() {
+    let dir = tempfile::tempdir().unwrap();
+    let pipe = dir.path().join("pipe");
+    nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::S_IRWXU).unwrap();
+    let reader = std::thread::spawn(move || std::fs::read(pipe).unwrap());
+    let args = ["top", "-o", "pipe", "--output-of-program", "out.txt", "--", "sh", "-c", "echo said; exit 3"];
+    let mut terminal = Terminal::run(dir.path(), SIZE, &args, &[]);
+    terminal.shows(&["samara top: ended with 3 after"]);
+    terminal.types("q");
+    assert_eq!(terminal.ends().code(), Some(0));
+    std::fs::write(dir.path().join("t.samara"), reader.join().unwrap()).unwrap();
+    let output = run(dir.path(), &["summary", "t.samara"]);
+    assert!(output.status.success(), "{}", said(&output));
+    assert_eq!(std::fs::read_to_string(dir.path().join("out.txt")).unwrap(), "said\n");
+}
+
 #[test]
 fn a_trace_is_played_to_any_moment() {
     let dir = tempfile::tempdir().unwrap();
