@@ -3,7 +3,6 @@
 #define _GNU_SOURCE
 #include "window.h"
 
-#define MOVE (MREMAP_MAYMOVE | MREMAP_FIXED)
 
 int main(void) {
     int file = file_of(64);

@@ -3,8 +3,7 @@
 #define _GNU_SOURCE
 #include "window.h"
 
-#define MOVE (MREMAP_MAYMOVE | MREMAP_FIXED)
-#define LEAVE (MREMAP_MAYMOVE | MREMAP_FIXED | 4)
+#define LEAVE (MOVE | 4)
 #define MSEAL 462
 #define GUARD_INSTALL 102
 #define DROPPABLE 8

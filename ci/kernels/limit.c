@@ -3,7 +3,6 @@
 #define _GNU_SOURCE
 #include "window.h"
 
-#define MOVE (MREMAP_MAYMOVE | MREMAP_FIXED)
 
 static long limit;
 

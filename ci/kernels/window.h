@@ -18,6 +18,7 @@
 #define NO_RESERVE (MAP_PRIVATE | MAP_NORESERVE)
 #define READ PROT_READ
 #define WRITE (PROT_READ | PROT_WRITE)
+#define MOVE (MREMAP_MAYMOVE | MREMAP_FIXED)
 
 // The address of a page of the window.
 static inline char *at(long page) { return WINDOW + page * PAGE; }

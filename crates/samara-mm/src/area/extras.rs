@@ -113,7 +113,7 @@ impl Table {
         if extras == *self.get(at) { Ok(at) } else { self.add(extras) }
     }
 
-    /// Makes room for so many more slots.
+    /// Makes room for `more` slots beside those that there are.
     pub(crate) fn reserve(&mut self, more: usize) -> Result<(), Errno> {
         self.slots.try_reserve(more).map_err(|_| Errno::ENOMEM)
     }

@@ -73,7 +73,7 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
         self.begin_store(0)?;
         let went = self.unmap_range(start, end, plan);
         self.end_store(plan);
-        let needs = self.config.features.contains(Features::BRK_SHRINK_NEEDS_AREA);
+        let needs = self.has(Features::BRK_SHRINK_NEEDS_AREA);
         if needs && went.is_ok() && plan.is_empty() { Err(Errno::EINVAL) } else { went }
     }
 

@@ -43,7 +43,7 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
     /// ```
     pub fn advise(&mut self, start: u64, len: u64, advice: Advice) -> Result<Plan, Error> {
         let guards = matches!(advice, Advice::GuardInstall | Advice::GuardRemove);
-        if guards && !self.config.features.contains(Features::GUARD_PAGES) {
+        if guards && !self.has(Features::GUARD_PAGES) {
             return Err(Errno::EINVAL.into());
         }
         if advice == Advice::Collapse && self.config.bases.huge == 0 {
@@ -131,7 +131,7 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
         match went {
             Ok(false) => Ok(()),
             Ok(true) => Err(Errno::ENOMEM),
-            Err(Errno::ENOMEM) if self.config.features.contains(Features::LIMIT_IS_EAGAIN) => Err(Errno::EAGAIN),
+            Err(Errno::ENOMEM) if self.has(Features::LIMIT_IS_EAGAIN) => Err(Errno::EAGAIN),
             Err(e) => Err(e),
         }
     }
@@ -139,7 +139,7 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
     /// Guard pages mark the whole area. They count as a write to anonymous memory, but not to a
     /// private file map.
     fn mark_guards(&mut self, start: u64, end: u64, plan: &mut Plan) {
-        let marks = self.config.features.contains(Features::GUARD_MARK);
+        let marks = self.has(Features::GUARD_MARK);
         let mut at = start;
         while let Some(a) = self.area_at_or_after(at).filter(|a| a.start < end && at < end) {
             let (key, next) = (a.start, a.end);

@@ -149,7 +149,7 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
         // Built where it is stored from: a copy right after the writes of its fields would wait for
         // them.
         let mut store = Store::new((start, end), self.new_area(start, request, flags, offset));
-        let late = request.mode.contains(FileMode::ZERO) || !self.config.features.contains(Features::MERGEABLE_FIRST);
+        let late = request.mode.contains(FileMode::ZERO) || !self.has(Features::MERGEABLE_FIRST);
         if !late {
             self.mark_new(store.area_mut());
         }
@@ -222,7 +222,7 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
         if r.flags.contains(MapFlags::LOCKED) && !self.may_lock() {
             return Err(Errno::EPERM);
         }
-        let stack = self.config.features.contains(Features::STACK_NO_HUGE);
+        let stack = self.has(Features::STACK_NO_HUGE);
         let known = if stack { r.flags } else { r.flags.difference(MapFlags::STACK) };
         let asked = flags_of(known) | self.def_flags;
         self.may_lock_more(asked, len)?;
@@ -266,7 +266,7 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
             self.cut(end, plan)?;
             return Err(why);
         }
-        let every = self.config.features.contains(Features::SHARED_ZERO_IS_SHMEM);
+        let every = self.has(Features::SHARED_ZERO_IS_SHMEM);
         let with_object = if every { Flags::MAYSHARE } else { Flags::SHARED };
         let zero = r.mode.contains(FileMode::ZERO) && flags.contains(with_object);
         let object = zero || (r.flags.contains(MapFlags::ANONYMOUS) && r.backing.is_some());
@@ -311,8 +311,8 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
         if refused || (r.flags.contains(MapFlags::HUGETLB) && !huge) {
             return Err(Errno::EINVAL);
         }
-        if kind == DROPPABLE && !self.config.features.contains(Features::DROPPABLE) {
-            let known = self.config.features.contains(Features::DROPPABLE_EOPNOTSUPP);
+        if kind == DROPPABLE && !self.has(Features::DROPPABLE) {
+            let known = self.has(Features::DROPPABLE_EOPNOTSUPP);
             return Err(if known { Errno::EOPNOTSUPP } else { Errno::EINVAL });
         }
         if kind == VALIDATE && !MapFlags::OLD.contains(r.flags) {

@@ -49,7 +49,7 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
         let edit = |space: &Self, a: &Area<B>, start, end| {
             let prot = space.implied(prot, a.flags.contains(Flags::MAYEXEC));
             space.deny_execution(Some(a.flags), prot.access())?;
-            let drops = space.config.features.contains(Features::RO_DROPS_CHARGE);
+            let drops = space.has(Features::RO_DROPS_CHARGE);
             let new = protected(a, prot, space.key_for(a, prot, pkey), drops)?;
             space.affords(a, &new, end - start)?;
             Ok(Some(new))

@@ -276,10 +276,6 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
             && !area.is_anonymous()
     }
 
-    fn has(&self, feature: Features) -> bool {
-        self.config.features.contains(feature)
-    }
-
     /// Checks everything that is refused before the call changes anything, but what depends on the
     /// source; whether there is a source where that comes first.
     fn check_order(&self, r: &RemapRequest) -> Result<(), Errno> {

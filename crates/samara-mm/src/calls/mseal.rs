@@ -29,7 +29,7 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
     /// # Ok::<(), samara_mm::Error>(())
     /// ```
     pub fn seal(&mut self, start: u64, len: u64) -> Result<Plan, Error> {
-        if !self.config.features.contains(Features::SEALS) {
+        if !self.has(Features::SEALS) {
             return Err(Errno::ENOSYS.into());
         }
         let end = self.end_of(start, len)?;

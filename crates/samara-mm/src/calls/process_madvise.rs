@@ -40,7 +40,7 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
     /// assert_eq!((bytes, plan.to_string().as_str()), (0x1000, "split at 11000, changed 10000-11000"));
     /// ```
     pub fn process_advise(&mut self, ranges: &[(u64, u64)], advice: Advice, own: bool) -> Result<(u64, Plan), Error> {
-        let any = own && self.config.features.contains(Features::SELF_ADVICE_ANY);
+        let any = own && self.has(Features::SELF_ADVICE_ANY);
         if ranges.iter().any(|r| r.1 > i64::MAX as u64) || (!any && !advice.for_others()) {
             return Err(Errno::EINVAL.into());
         }

@@ -76,13 +76,13 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
     pub fn unregister_uffd_by(&mut self, id: u64, start: u64, len: u64) -> Result<Plan, Error> {
         let end = self.uffd_range(start, len)?;
         let other = |a: Placed<'_, B>| a.extras().uffd.is_some_and(|u| u.id != id);
-        if self.config.features.contains(Features::UFFD_OWNER_ONLY) && self.areas_in(start, end).any(other) {
+        if self.has(Features::UFFD_OWNER_ONLY) && self.areas_in(start, end).any(other) {
             return Err(Errno::EINVAL.into());
         }
         self.unregister_uffd(start, len)
     }
 
-    /// Unregisters `[start, start + len)`, whoever registered it.
+    /// Unregisters `[start, start + len)`. Any userfaultfd may have registered it.
     ///
     /// # Errors
     /// - EINVAL with nothing changed: a bad range, nothing mapped, a special area, an area of a
@@ -113,8 +113,7 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
     /// are in huge pages.
     fn registrable(&self, a: &Area<B>) -> bool {
         let huge = a.flags.contains(Flags::HUGETLB);
-        let refused =
-            a.flags.contains(Flags::DROPPABLE) && self.config.features.contains(Features::UFFD_REFUSES_DROPPABLE);
+        let refused = a.flags.contains(Flags::DROPPABLE) && self.has(Features::UFFD_REFUSES_DROPPABLE);
         !refused && (huge || !(a.is_special() || is_segment(a)))
     }
 

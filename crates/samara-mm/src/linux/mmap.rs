@@ -38,7 +38,7 @@ impl<B: Backing, I: AreaIndex<B>, H: Host<B>, P: Placement<B, I>> Request<'_, B,
             if flags.contains(MapFlags::HUGETLB) && space.huge_page(Some(&file.backing)).is_none() {
                 return Err(Errno::EINVAL);
             }
-            let every = space.config().features.contains(Features::SHARED_ZERO_IS_SHMEM);
+            let every = space.has(Features::SHARED_ZERO_IS_SHMEM);
             let with_object = if every { FileMode::ZERO } else { FileMode::ZERO | FileMode::WRITE };
             let own = kind & MapFlags::SHARED.bits() != 0 && file.mode.contains(with_object);
             (Some(if own { host.shared_memory(space.page_up(len))? } else { file.backing }), file.mode)

@@ -151,7 +151,7 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
             }
         }
         // Linux unlocked all of the area that a source was in (LEARN-3).
-        let charged = self.config.features.contains(Features::KEEPS_CHARGE);
+        let charged = self.has(Features::KEEPS_CHARGE);
         for (side, from, to) in [(&mut left, start, addr), (&mut right, addr, end)] {
             if self.emptied.iter().any(|e| from <= e.source && e.source < to) {
                 emptied(side, false, charged);
@@ -283,7 +283,7 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
         }
         let mut one = assumed_one(l.area, r.area, &self.extras);
         if unlocked {
-            emptied(&mut one, false, self.config.features.contains(Features::KEEPS_CHARGE));
+            emptied(&mut one, false, self.has(Features::KEEPS_CHARGE));
         }
         let (start, end, left, right) = (l.start, r.end, l.area.clone(), r.area.clone());
         self.set_aside(start, end, 1).map_err(|_| NotLearnable::Memory)?;

@@ -455,6 +455,12 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
         Some(merge::reasons(l.area, r.area, &self.extras))
     }
 
+    /// Whether the kernel that is followed has a feature.
+    #[inline]
+    pub(crate) fn has(&self, feature: Features) -> bool {
+        self.config.features.contains(feature)
+    }
+
     /// Number of areas that count against the limit.
     #[inline]
     pub(crate) fn count(&self) -> usize {

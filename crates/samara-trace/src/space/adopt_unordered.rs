@@ -309,18 +309,9 @@ mod tests {
             |k: &&KernelArea| k.inode == 0 && k.dev == (0, 0) && matches!(k.name.as_deref(), Some("" | "[heap]"));
         let next_is_free = |k: &&KernelArea| k.end - k.start > page && !all.iter().any(|other| other.start == k.end);
         let part = all.iter().filter(plain).find(next_is_free).unwrap();
-        let returned = |nr: i64, args: [u64; 6], go_ns, overlapped| Returned {
-            decoded: decode(AUDIT_NATIVE, nr as u64, args, |_, _| false).unwrap(),
-            result: 0,
-            who: Who { exit_ns: sys::now_ns(), ..who },
-            memory: Memory::now(tid),
-            overlapped,
-            go_ns,
-            unsure: false,
-            from: crate::space::Caller::default(),
-            resident: None,
-            personality: 0,
-            cause: None,
+        let returned = |nr: i64, args: [u64; 6], go_ns, overlapped| {
+            let who = Who { exit_ns: sys::now_ns(), ..who };
+            Returned { overlapped, ..Returned::overlapped(nr, args, 0, who, go_ns) }
         };
 
         let mut shown = space.look(tid, &[(part.start, part.end)]).unwrap();
@@ -366,23 +357,7 @@ mod tests {
             fresh: Vec::new(),
             registered: Vec::new(),
         };
-        let brk = |result: u64| {
-            let args = [result, 0, 0, 0, 0, 0];
-            let decoded = decode(AUDIT_NATIVE, libc::SYS_brk as u64, args, |_, _| false).unwrap();
-            Returned {
-                decoded,
-                result: result as i64,
-                who,
-                memory: Memory::now(tid),
-                overlapped: true,
-                go_ns: 0,
-                unsure: false,
-                from: crate::space::Caller::default(),
-                resident: None,
-                personality: 0,
-                cause: None,
-            }
-        };
+        let brk = |result: u64| Returned::overlapped(libc::SYS_brk, [result, 0, 0, 0, 0, 0], result as i64, who, 0);
         let found = |space: &Space| (space.model.layout().brk, space.possible_breaks());
         // The model has applied it; the kernel shows the heap where it was before.
         space.model.set_layout(samara_mm::Layout { brk: end + page, ..layout });

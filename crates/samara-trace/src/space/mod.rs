@@ -101,6 +101,26 @@ impl Returned {
     }
 }
 
+#[cfg(test)]
+impl Returned {
+    /// A call of this processor's own kind that overlapped others, for tests.
+    pub(crate) fn overlapped(nr: i64, args: [u64; 6], result: i64, who: Who, go_ns: u64) -> Self {
+        Returned {
+            decoded: crate::arch::decode(crate::arch::AUDIT_NATIVE, nr as u64, args, |_, _| false).unwrap(),
+            result,
+            who,
+            memory: Memory::now(who.tid),
+            overlapped: true,
+            go_ns,
+            unsure: false,
+            from: Caller::default(),
+            resident: None,
+            personality: 0,
+            cause: None,
+        }
+    }
+}
+
 pub(crate) struct Space {
     pub(crate) id: SpaceId,
     /// Whether it belongs to the program's first process.

@@ -472,7 +472,6 @@ fn orders_of(times: &[(u64, u64)]) -> Option<Vec<Vec<usize>>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::arch::{AUDIT_NATIVE, decode};
     use crate::journal::Who;
 
     #[test]
@@ -494,18 +493,9 @@ mod tests {
 
     #[test]
     fn the_last_ones_are_those_that_none_came_after() {
-        let call = |go_ns: u64, exit_ns: u64| Returned {
-            decoded: decode(AUDIT_NATIVE, libc::SYS_brk as u64, [0; 6], |_, _| false).unwrap(),
-            result: 0,
-            who: Who { pid: 1, tid: 1, entry_ns: go_ns, exit_ns },
-            memory: Memory::now(1),
-            overlapped: true,
-            go_ns,
-            unsure: false,
-            from: crate::space::Caller::default(),
-            resident: None,
-            personality: 0,
-            cause: None,
+        let call = |go_ns: u64, exit_ns: u64| {
+            let who = Who { pid: 1, tid: 1, entry_ns: go_ns, exit_ns };
+            Returned::overlapped(libc::SYS_brk, [0; 6], 0, who, go_ns)
         };
         let calls = [call(0, 10), call(10, 20), call(15, 30), call(2, 9)];
         let last: Vec<u64> = last_of(&calls, |_| true).iter().map(|c| c.go_ns).collect();
