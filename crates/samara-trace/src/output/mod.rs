@@ -16,8 +16,8 @@
 //!   new one.
 //! - **OUTPUT-4** until `commit`, the older file is whole, under its own name or beside it. (A file
 //!   that cannot be moved is emptied when the new content begins.)
-//! - **OUTPUT-5** a name that samara chose is not followed, and is not taken from another user's
-//!   file. (Nor from one that comes meanwhile, but for the moment of OUTPUT-2.)
+//! - **OUTPUT-5** where samara chose the name, no link is followed, and no file of another user is
+//!   replaced. This is checked when the name is chosen, and again just before the file gets it.
 
 #![forbid(unsafe_code)]
 

@@ -3,7 +3,8 @@
 //! what of such a file is nearest to the addresses that are wanted, found in one pass.
 //!
 //! - **BUDGET-1** What is read to be kept is taken from the budget before memory is allocated for
-//!   it, of a name with unknown length the longest that is read. What is not needed goes back.
+//!   it. The length of a name is not known before: 4096 bytes are taken, and what is left of them
+//!   goes back.
 //! - **BUDGET-2** A note names each file that was read only in part.
 
 use std::cell::{Cell, RefCell};
