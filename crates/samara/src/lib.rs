@@ -191,7 +191,7 @@ pub use shared::writer::SharedWriter;
 #[cfg(feature = "shared")]
 pub use shared::writer_reservation::{WriterReservation, WriterUpdate};
 pub use tree::check::{Stats, Violation};
-pub use types::displaced::{Displaced, Remains};
+pub use types::displaced::{Displaced, Remains, unobserved};
 #[cfg(feature = "shared")]
 pub use types::error::Busy;
 pub use types::error::{AlignError, AllocError, BoundError, BuildError, EntryError, Error, ReservedError, StoreError};

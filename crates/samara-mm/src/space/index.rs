@@ -227,7 +227,7 @@ impl<B: Clone> AreaIndex<B> for RangeMap<u64, Area<B>> {
 
     #[cfg_attr(not(debug_assertions), inline(always))]
     fn replace(&mut self, span: Span, area: Area<B>) -> Result<(), AllocError> {
-        RangeMap::replace(self, span, area, |_| ()).map_err(|_| AllocError)
+        RangeMap::insert(self, span, area).map_err(|_| AllocError)
     }
 
     #[cfg_attr(not(debug_assertions), inline(always))]

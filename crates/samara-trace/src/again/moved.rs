@@ -3,7 +3,7 @@
 //! - **MOVED-1** an address of the trace is in at most one piece. Addresses in none lie where they
 //!   are in the trace.
 
-use samara::{AllocError, RangeMap, Span};
+use samara::{AllocError, RangeMap, Span, unobserved};
 
 use crate::space::reach::Range;
 
@@ -67,7 +67,7 @@ impl Moved {
             return Ok(());
         }
         let piece = Piece { by: at.wrapping_sub(start), end, more };
-        self.pieces.replace(Span::new(start, end - 1), piece, |_| {}).map_err(|_| AllocError)
+        self.pieces.insert(Span::new(start, end - 1), piece).map_err(|_| AllocError)
     }
 
     /// Nothing of the trace is there any more.
@@ -75,6 +75,6 @@ impl Moved {
         if start >= end {
             return Ok(());
         }
-        self.pieces.clear_range(Span::new(start, end - 1), |_| {}).map_err(|_| AllocError)
+        self.pieces.clear_range(Span::new(start, end - 1), unobserved).map_err(|_| AllocError)
     }
 }

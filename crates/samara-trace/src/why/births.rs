@@ -10,7 +10,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use samara::{AllocError, GapQuery, RangeMap, Span};
+use samara::{AllocError, GapQuery, RangeMap, Span, unobserved};
 
 use crate::event::{AreaRecord, Event, EventKind, Step, StepKind};
 use crate::file::{Place, Replay, Space, call_name, span};
@@ -420,7 +420,7 @@ impl Births {
         for area in &event.areas {
             let Some(whole) = span(area.start, area.end) else { continue };
             if let Some(free) = span(at, whole.first) {
-                self.pieces.clear_range(free, |_| ()).map_err(|_| AllocError)?;
+                self.pieces.clear_range(free, unobserved).map_err(|_| AllocError)?;
             }
             at = at.max(area.end);
             // An area may reach out of the window, to memory of a call that has not returned yet. A
@@ -435,7 +435,7 @@ impl Births {
             }
         }
         match span(at, end) {
-            Some(rest) => self.pieces.clear_range(rest, |_| ()).map_err(|_| AllocError),
+            Some(rest) => self.pieces.clear_range(rest, unobserved).map_err(|_| AllocError),
             None => Ok(()),
         }
     }
@@ -450,9 +450,9 @@ impl Births {
     }
 
     fn put(&mut self, range: Span, piece: Piece) -> Result<(), AllocError> {
-        self.pieces.replace(range, self.held(piece), |_| ()).map_err(|_| AllocError)?;
+        self.pieces.insert(range, self.held(piece)).map_err(|_| AllocError)?;
         if !self.freed.is_empty() {
-            self.freed.clear_range(range, |_| ()).map_err(|_| AllocError)?;
+            self.freed.clear_range(range, unobserved).map_err(|_| AllocError)?;
         }
         Ok(())
     }
