@@ -5,8 +5,8 @@
 //! is ignored, and run by `ci/long.sh tests`: most programs in other ways than the normal one, and
 //! races.
 //!
-//! A program of its own, with a harness of its own: recordings run one at a time, because each sets
-//! the signal dispositions of the whole process.
+//! A harness of its own: a recording sets the signal dispositions of the whole process, so each
+//! trial runs in a process of its own, `traced_programs --alone NAME`.
 #![deny(unsafe_code)]
 
 mod again;
@@ -31,6 +31,7 @@ mod syscalls;
 mod waiting_calls;
 
 use std::collections::BTreeMap;
+use std::process::{Command, Stdio};
 
 use inspecting::Inspecting;
 use libtest_mimic::{Arguments, Failed, Trial};
@@ -46,10 +47,26 @@ fn main() -> std::process::ExitCode {
     if let Some(code) = recorder::mode(&args).or_else(|| attaching::mode(&args)) {
         return code;
     }
-    let mut arguments = Arguments::from_args();
-    // One recording at a time: it sets the process's signal dispositions.
-    arguments.test_threads = Some(1);
-    libtest_mimic::run(&arguments, trials()).exit_code()
+    if args.get(1).is_some_and(|a| a == "--alone") {
+        let bodies = bodies().into_iter().filter(|(name, ..)| Some(name) == args.get(2));
+        let failed = |(_, _, body): Named| body().err().inspect(|e| eprintln!("{}", e.message().unwrap_or_default()));
+        return std::process::ExitCode::from(u8::from(bodies.filter_map(failed).count() > 0));
+    }
+    let trial = |(name, long, _): Named| Trial::test(name.clone(), move || alone(&name)).with_ignored_flag(long);
+    libtest_mimic::run(&Arguments::from_args(), bodies().into_iter().map(trial).collect()).exit_code()
+}
+
+/// A trial's name, whether it takes long, and what it does.
+type Named = (String, bool, Box<dyn FnOnce() -> Result<(), Failed>>);
+
+/// Runs a trial in a process of its own, and shows what it prints.
+fn alone(name: &str) -> Result<(), Failed> {
+    let trial = Command::new(std::env::current_exe()?).args(["--alone", name]).stdin(Stdio::null()).output()?;
+    print!("{}", String::from_utf8_lossy(&trial.stdout));
+    if trial.status.success() {
+        return Ok(());
+    }
+    Err(format!("{}: {}", trial.status, String::from_utf8_lossy(&trial.stderr)).into())
 }
 
 /// How to record.
@@ -98,6 +115,7 @@ const LONG: &[&str] = &[
     "many",
     "pidfds",
     "places_are_the_kernels",
+    "races",
     "signals",
     "stacks_of_code_that_is_replaced_otherwise",
     "stacks_of_java",
@@ -110,7 +128,7 @@ const LONG: &[&str] = &[
     "turns_threads",
 ];
 
-fn trials() -> Vec<Trial> {
+fn bodies() -> Vec<Named> {
     let all: &[(&str, Body)] = &[
         ("threads", threads),
         ("forks", forks),
@@ -181,16 +199,24 @@ fn trials() -> Vec<Trial> {
         (Mode::NoQuery, "_without_query"),
         (Mode::InCharge, "_decided"),
     ];
-    let trial = |(name, body): &(&str, Body), (mode, suffix)| {
+    let in_mode = |(name, body): &(&str, Body), (mode, suffix)| -> Named {
         let body = *body;
         let long = LONG.contains(name) || mode != Mode::Normal && !EACH_WAY.contains(name);
-        Trial::test(format!("{name}{suffix}"), move || body(mode)).with_ignored_flag(long)
+        (format!("{name}{suffix}"), long, Box::new(move || body(mode)))
     };
-    let mut trials: Vec<Trial> = all.iter().flat_map(|program| modes.map(|mode| trial(program, mode))).collect();
-    trials.push(Trial::test("not_found", not_found));
-    trials.push(Trial::test("not_executable", not_executable));
-    trials.push(Trial::test("script_without_interpreter_line", script));
+    let mut bodies: Vec<Named> = all.iter().flat_map(|program| modes.map(|mode| in_mode(program, mode))).collect();
+    let others: &[(&str, recorder::Body)] = &[
+        ("not_found", not_found),
+        ("not_executable", not_executable),
+        ("script_without_interpreter_line", script),
+        ("races", races::races),
+        ("faults_are_found", races::faults_are_found),
+        ("places_are_taken_for_a_moment", races::places_are_taken_for_a_moment),
+        ("sink_fails", sink_fails),
+        ("events_lead_to_the_final_maps", replayed),
+    ];
     let own = [
+        others,
         attaching::TRIALS,
         engine::TRIALS,
         following::TRIALS,
@@ -202,14 +228,9 @@ fn trials() -> Vec<Trial> {
         switching::TRIALS,
     ];
     for (name, body) in own.into_iter().flatten() {
-        trials.push(Trial::test(*name, body).with_ignored_flag(LONG.contains(name)));
+        bodies.push(((*name).to_owned(), LONG.contains(name), Box::new(body)));
     }
-    trials.push(Trial::test("races", races::races).with_ignored_flag(true));
-    trials.push(Trial::test("faults_are_found", races::faults_are_found));
-    trials.push(Trial::test("places_are_taken_for_a_moment", races::places_are_taken_for_a_moment));
-    trials.push(Trial::test("sink_fails", sink_fails));
-    trials.push(Trial::test("events_lead_to_the_final_maps", replayed));
-    trials
+    bodies
 }
 
 /// Records a program of ours that the model can follow.
