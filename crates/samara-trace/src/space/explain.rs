@@ -14,6 +14,17 @@ use crate::space::reach::{Range, meets};
 /// What was learnt: a text, and the steps that the model took.
 pub(crate) type Learnt = (String, Vec<Step>);
 
+/// What a call tells of a range that it reached, as it was before the call.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Tells {
+    #[default]
+    Nothing,
+    /// The first page was mapped: the call moved or resized it.
+    FirstPage,
+    /// The call has put memory there, which hides what was there.
+    Hidden,
+}
+
 /// Brings the model up to date with changes that no call made before a call that reached `ranges`.
 ///
 /// `registration`: the range that the call registered, and the userfaultfd. What another one had
@@ -21,16 +32,17 @@ pub(crate) type Learnt = (String, Vec<Step>);
 pub(crate) fn explain(
     model: &mut Model,
     maps: &mut Maps,
-    ranges: &[Range],
+    ranges: &[(Range, Tells)],
     registration: Option<(Range, Uffd)>,
     tid: Tid,
 ) -> Vec<Learnt> {
     let mut learnt = Vec::new();
-    for range in ranges {
+    for (range, tells) in ranges {
         let stacks: Vec<u64> = stacks(model, *range).collect();
-        learnt.extend(stacks.into_iter().filter_map(|stack| grown(model, maps, *range, stack)));
+        learnt.extend(stacks.into_iter().filter_map(|stack| grown(model, maps, *range, *tells, stack)));
     }
-    learnt.extend(closed(model, ranges, registration, tid));
+    let ranges: Vec<Range> = ranges.iter().map(|(range, _)| *range).collect();
+    learnt.extend(closed(model, &ranges, registration, tid));
     learnt
 }
 
@@ -44,24 +56,30 @@ pub(crate) fn stacks(model: &Model, (start, end): Range) -> impl Iterator<Item =
 
 /// Whether the kernel shows that the area that grows down from `old` has grown.
 ///
-/// The kernel is seen after the call, which may have changed or removed a part of what grew: a
-/// place in `range` counts as grown if anything is mapped below it or in it.
-fn grown(model: &mut Model, maps: &mut Maps, range: Range, old: u64) -> Option<Learnt> {
-    let below = model.areas_in(range.0, old).last().map_or(range.0, |a| a.end);
-    // Where the search stands, and the lowest mapped place so far.
+/// The kernel is seen after the call, which may have changed, removed or replaced a part of what
+/// grew: a place in `range` counts as grown if what grew goes on below it, or if the call needed
+/// it.
+fn grown(model: &mut Model, maps: &mut Maps, range: Range, tells: Tells, old: u64) -> Option<Learnt> {
+    let known = model.areas_in(range.0, old).last().map(|a| a.end);
+    let below = known.unwrap_or(range.0);
+    // Where the search stands, and the lowest place so far that was mapped before the call.
     let (mut at, mut start) = (old, old);
-    while at > 0 {
+    // An area that the model knows is not what grew.
+    while at > 0 && model.area_at(at - 1).is_none() {
         let mut here: Vec<KernelArea> = Vec::new();
         maps.between(at - 1, at, &mut here).ok()?;
+        let (hides, in_range) = (tells == Tells::Hidden, range.0 < at && at <= range.1);
         at = match here.first() {
-            // An area that the model knows is not what grew.
-            Some(k) if model.area_at(k.end - 1).is_some_and(|m| m.start < old) => break,
-            Some(k) => {
-                start = k.start;
+            Some(k) if !(hides && in_range) => {
+                // What the call has put there may have joined what grew.
+                start = if hides && range.1 < at { k.start.max(range.1) } else { k.start };
                 start
             }
-            None if below < at && at <= range.1 => below,
-            None => break,
+            _ if in_range && below < at => {
+                start = if tells == Tells::FirstPage && known.is_none() { below } else { start };
+                below
+            }
+            _ => break,
         };
     }
     if start >= old || model.grow_down(old, start).is_err() {

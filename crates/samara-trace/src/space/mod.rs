@@ -43,6 +43,7 @@ use crate::os::proc::{self, KernelArea, Maps};
 use crate::os::sys;
 use crate::space::apply::Applied;
 use crate::space::compare::{Found, Unknown};
+use crate::space::explain::Tells;
 use crate::space::future_locks::Said;
 use crate::space::memory::Memory;
 use crate::space::model::Model;
@@ -204,7 +205,10 @@ impl Space {
     /// Learns, before a call is decided, which stacks have grown on faults, as far as the call
     /// depends on them. `limited`: the size of all areas together matters.
     pub(crate) fn look_at_stacks(&mut self, decoded: &Decoded, who: Who, limited: bool, journal: &mut Journal<'_>) {
-        let mut ranges = reach::of(decoded, 0, self.model.layout().brk, sys::page_size());
+        let mut ranges = match decoded.call.row().reach {
+            Reach::Ranges { .. } => self.ranges_of(&Memory::now(who.tid), decoded, 0),
+            _ => reach::before_return(decoded, None, self.model.layout().brk, sys::page_size()).0,
+        };
         ranges.retain(|range| self.below_stack(std::slice::from_ref(range)));
         if limited {
             let stack = self.model.area_at(self.model.layout().start_stack);
@@ -213,6 +217,7 @@ impl Space {
         if ranges.is_empty() {
             return;
         }
+        let ranges: Vec<_> = ranges.into_iter().map(|range| (range, Tells::Nothing)).collect();
         let learnt = explain::explain(&mut self.model, &mut self.maps, &ranges, None, who.tid);
         learnt.into_iter().for_each(|(text, steps)| self.report_learnt(who, text, &steps, journal));
     }

@@ -102,6 +102,17 @@ pub(crate) fn made(decoded: &Decoded, result: i64, page: u64) -> Vec<Range> {
     }
 }
 
+/// The range that a call that returned `result` has mapped anew or moved memory to.
+pub(crate) fn put(decoded: &Decoded, result: i64, page: u64) -> Option<Range> {
+    let a = &decoded.args;
+    match &decoded.call.row().reach {
+        Reach::Moves(_) if !(-4095..0).contains(&result) && result as u64 != a[0] => {
+            Some(range(result as u64, a[2], page))
+        }
+        _ => made(decoded, result, page).first().copied(),
+    }
+}
+
 /// The range that the call will have mapped when it returns, if it replaces what is there.
 pub(crate) fn claimed(decoded: &Decoded) -> Option<Range> {
     let a = &decoded.args;

@@ -8,12 +8,12 @@
 //!
 //! Neighbours: `overlap` settles groups of calls, `report` reports them.
 
-use crate::calls::Call;
+use crate::calls::{Call, Reach};
 use crate::event::Step;
 use crate::journal::Journal;
 use crate::os::sys;
 use crate::space::apply;
-use crate::space::explain;
+use crate::space::explain::{self, Tells};
 use crate::space::overlap::Flying;
 use crate::space::reach::{self, Range};
 use crate::space::{Attempt, Returned, Space};
@@ -53,7 +53,7 @@ impl Space {
             && let Some(before) = saved.take()
         {
             self.put_back(before);
-            let ranges = self.ranges(&call);
+            let ranges = self.told(&call);
             let registration = self.registration(&call);
             let learnt = explain::explain(&mut self.model, &mut self.maps, &ranges, registration, call.who.tid);
             if !learnt.is_empty() {
@@ -175,6 +175,18 @@ impl Space {
             self.model.set_layout(layout);
         }
         None
+    }
+
+    /// The ranges that a call reached, and what it tells of each.
+    fn told(&self, call: &Returned) -> Vec<(Range, Tells)> {
+        let moves = matches!(call.decoded.call.row().reach, Reach::Moves(_));
+        let put = reach::put(&call.decoded, call.result, sys::page_size());
+        let tells = |(i, range): (usize, Range)| match put {
+            Some(put) if put == range && (i > 0 || !moves) => (range, Tells::Hidden),
+            _ if moves && i == 0 && !call.failed() => (range, Tells::FirstPage),
+            _ => (range, Tells::Nothing),
+        };
+        self.ranges(call).into_iter().enumerate().map(tells).collect()
     }
 
     /// The ranges that these calls have mapped anew.

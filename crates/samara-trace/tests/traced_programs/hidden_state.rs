@@ -18,9 +18,45 @@ pub(crate) fn run(name: &str) -> bool {
         "kept" => kept(),
         "registered" => registered(),
         "many-moved" => many_moved(),
+        "grown-and-changed" => grown_and_changed(),
         _ => return false,
     }
     true
+}
+
+/// Areas that grow down on a fault, and calls that change what has grown before anything shows it.
+fn grown_and_changed() {
+    let grows = FIXED | libc::MAP_GROWSDOWN;
+    let grown_from = |lowest: u64| {
+        let w = window(100);
+        assert_eq!(mmap(w + 40 * PAGE, PAGE, RW, grows, -1, 0) as u64, w + 40 * PAGE);
+        // Memory that grows down may be nearer to it than other memory.
+        assert_eq!(mmap(w + 33 * PAGE, 3 * PAGE, RW, grows, -1, 0) as u64, w + 33 * PAGE);
+        touch(w + lowest * PAGE, 1);
+        move |page: u64| w + page * PAGE
+    };
+    // Cut at its lower end, with and without what lies below it; by memory that joins it; and cut
+    // in two.
+    for (lowest, from, pages, prot, flags) in
+        [(38, 33, 6, 0, FIXED), (38, 36, 3, 0, FIXED), (38, 33, 6, RW, grows), (37, 38, 1, 0, FIXED)]
+    {
+        let p = grown_from(lowest);
+        assert_eq!(mmap(p(from), pages * PAGE, prot, flags, -1, 0) as u64, p(from));
+    }
+    let p = grown_from(38);
+    assert_eq!(munmap(p(33), 6 * PAGE), 0);
+    let p = grown_from(38);
+    assert_eq!(mprotect(p(38), PAGE, R), 0);
+    for pages in [1, 2] {
+        let p = grown_from(38);
+        assert_eq!(mremap(p(38), pages * PAGE, pages * PAGE, MOVE, p(60)) as u64, p(60));
+    }
+    // Other memory is moved over what has grown.
+    for to in [36, 37] {
+        let p = grown_from(37);
+        assert_eq!(mmap(p(60), 2 * PAGE, R, FIXED, -1, 0) as u64, p(60));
+        assert_eq!(mremap(p(60), 2 * PAGE, 2 * PAGE, MOVE, p(to)) as u64, p(to));
+    }
 }
 
 /// What an area has that its maps line does not show.

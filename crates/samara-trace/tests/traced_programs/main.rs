@@ -98,7 +98,7 @@ type Body = fn(Mode) -> Result<(), Failed>;
 
 /// Programs that are recorded in each way. The others are recorded in the normal one, and in all of
 /// them by `ci/long.sh tests`.
-const EACH_WAY: &[&str] = &["forks", "spawn", "remaps", "errors", "half_way", "unseen"];
+const EACH_WAY: &[&str] = &["forks", "spawn", "remaps", "errors", "half_way", "unseen", "grown_and_changed"];
 
 /// Trials that take seconds each: ignored, unless they are asked for (`ci/long.sh tests`).
 const LONG: &[&str] = &[
@@ -140,6 +140,7 @@ fn bodies() -> Vec<Named> {
         ("stops", |m| simple(m, "stops")),
         ("stack", stack),
         ("grows_down", grows_down),
+        ("grown_and_changed", |m| simple(m, "grown-and-changed")),
         ("remaps", remaps),
         ("fixed", |m| simple(m, "fixed")),
         ("brk", |m| simple(m, "brk")),
