@@ -14,7 +14,7 @@ const HUGE: u64 = 2 << 20;
 /// Takes a few milliseconds.
 ///
 /// What cannot be told by calls (where one of them is refused that a feature is asked for with) is
-/// as the release's number says. So are the features of userfaultfds;
+/// as the release's number says. So are the features of userfaultfds; [`Features::HEAP_MEETS`];
 /// [`Features::DROPPABLE_EOPNOTSUPP`] where there is droppable memory; and
 /// [`Features::REMAP_NEEDS_FOUR`] and [`Features::LIMIT_IS_EAGAIN`], which take as many areas as
 /// there may be (`samara check` asks for them where its calls come near to that).

@@ -2,10 +2,13 @@
 //! name.
 //!
 //! A name comes from the object behind the area, or else from the address: an area that meets the
-//! heap is `[heap]`, an area that holds the start of the stack is `[stack]`.
+//! heap is `[heap]` (in some releases one that touches it too), an area that holds the start of the
+//! stack is `[stack]`.
 
 use crate::area::{Backing, Object};
 use crate::proc::maps::Line;
+use crate::space::Layout;
+use crate::space::features::Features;
 use alloc::sync::Arc;
 use core::fmt::{self, Write};
 
@@ -53,13 +56,13 @@ impl fmt::Display for Name<'_> {
 impl<'a, B: Backing> Line<'a, B> {
     /// The name of the area; `None` if it has none.
     pub fn name(&self) -> Option<Name<'a>> {
-        let Line { area_start: start, end, layout, .. } = *self;
+        let Line { area_start: start, end, layout, config, .. } = *self;
         let kind = match (&self.stored.object, &self.extras.name) {
             (Object::File(_), Some(n)) => Kind::Tagged("anon_shmem", n.clone()),
             (Object::File(b), None) if b.name().is_empty() => return None,
             (Object::File(b), None) => Kind::Path(b.name()),
             (Object::Special(n), _) => Kind::Plain(n),
-            _ if start < layout.brk && end > layout.start_brk => Kind::Plain("[heap]"),
+            _ if layout.names_heap(start, end, config.features) => Kind::Plain("[heap]"),
             _ if start <= layout.start_stack && end >= layout.start_stack && layout.start_stack != 0 => {
                 Kind::Plain("[stack]")
             }
@@ -67,5 +70,24 @@ impl<'a, B: Backing> Line<'a, B> {
             (Object::Anonymous, None) => return None,
         };
         Some(Name(kind))
+    }
+}
+
+impl Layout {
+    /// Whether an area without a file from `start` to `end` is named `[heap]`.
+    ///
+    /// ```
+    /// use samara_mm::{Features, Layout};
+    /// let layout = Layout { start_brk: 0x2000, brk: 0x3000, ..Layout::default() };
+    /// assert!(layout.names_heap(0x2000, 0x3000, Features::LINUX_6_12));
+    /// assert!(!layout.names_heap(0x1000, 0x2000, Features::LINUX_6_12));
+    /// assert!(layout.names_heap(0x1000, 0x2000, Features::LINUX_6_1));
+    /// ```
+    pub fn names_heap(&self, start: u64, end: u64, features: Features) -> bool {
+        if features.contains(Features::HEAP_MEETS) {
+            start < self.brk && end > self.start_brk
+        } else {
+            start <= self.brk && end >= self.start_brk
+        }
     }
 }

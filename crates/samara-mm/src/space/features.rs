@@ -141,6 +141,10 @@ bitflags! {
         /// too where two join (7.3). It begins as the page number of the address, and stays where
         /// written memory moves. Measured on 5.10 to 7.3.
         const ANON_OFFSET_OF_FILES = 0x4_0000_0000;
+        /// An area is named `[heap]` if it meets the heap (6.6). Without it, also if it ends where
+        /// the heap begins, or begins where the heap ends. Measured on 6.1 to 7.3; the release is
+        /// from the manual pages of 2023 and 2024.
+        const HEAP_MEETS = 0x100_0000_0000;
     }
 }
 
@@ -161,6 +165,7 @@ const CHANGES: &[Change] = &[
     (5, 16, Features::SOURCE_FOUND_FIRST, Features::ARGUMENTS_BEFORE_SOURCE),
     (5, 17, Features::LIMIT_IS_EAGAIN, NONE),
     (6, 1, Features::GROW_IN_PLACE_JOINS.union(Features::BRK_SHRINK_NEEDS_AREA).union(Features::NEXT_WINS), NONE),
+    (6, 6, Features::HEAP_MEETS, NONE),
     (6, 7, Features::HUGE_ANY_LENGTH.union(Features::STACK_NO_HUGE).union(Features::RO_DROPS_CHARGE), NONE),
     (6, 10, Features::SEALS, NONE),
     (6, 11, Features::DROPPABLE, NONE),

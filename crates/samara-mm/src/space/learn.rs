@@ -138,13 +138,21 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
             None => (whole.clone(), whole.clone()),
         };
         // A cut further left may have settled this boundary too.
+        let mut later = seam.map_or(usize::MAX, |i| i.saturating_add(1));
         let reason = match merge::reasons(&left, &right, &self.extras).iter().next() {
             Some(known) => known,
-            None => self.settle(&mut left, &mut right)?.ok_or(NotLearnable::NothingUnknown)?,
+            None => match self.settle(&mut left, &mut right)? {
+                Some(learnt) => learnt,
+                None => {
+                    let learnt = self.settle_next(&mut left, &mut right, later)?;
+                    later = later.saturating_add(1);
+                    learnt.ok_or(NotLearnable::NothingUnknown)?
+                }
+            },
         };
         self.set_aside(start, end, 2).map_err(|_| NotLearnable::Memory)?;
         // The joins further right still hold, with the right side as it is known now.
-        for s in self.seams.iter_mut().skip(seam.map_or(usize::MAX, |i| i.saturating_add(1))) {
+        for s in self.seams.iter_mut().skip(later) {
             if s.at > addr && s.at < end {
                 s.left = right.clone();
                 right = merge::join(&right, &s.right, &self.extras).unwrap_or(right);
@@ -395,6 +403,26 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
             return Ok(Some(Reason::AnonymousIdentity));
         }
         Ok((is_file && self.settle_open(l, r)?).then_some(Reason::OpenFile))
+    }
+
+    /// As `settle`, where new memory has joined both of its neighbours and the next one wins
+    /// ([`Features::NEXT_WINS`]): the left neighbour is apart from the right one. `next` is the seam
+    /// with that one.
+    fn settle_next(
+        &mut self,
+        left: &mut Area<B>,
+        right: &mut Area<B>,
+        next: usize,
+    ) -> Result<Option<Reason>, NotLearnable> {
+        let seam = if self.has(Features::NEXT_WINS) { self.seams.get(next) } else { None };
+        let Some(mut both) = seam.and_then(|s| merge::join(right, &s.right, &self.extras)) else { return Ok(None) };
+        let learnt = self.settle(left, &mut both)?;
+        if learnt.is_some()
+            && let Some(seam) = self.seams.get_mut(next)
+        {
+            seam.left = core::mem::replace(right, both);
+        }
+        Ok(learnt)
     }
 
     /// Moved memory kept its offset if it was written, and lost it if not. So the side that stays

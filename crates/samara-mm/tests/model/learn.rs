@@ -46,6 +46,32 @@ fn identities_learnt_apart_still_take_new_neighbours() {
     assert_eq!(areas(&space), [(8, 14), (14, 18)]);
 }
 
+/// In some releases the upper neighbour wins.
+#[test]
+fn new_memory_is_learnt_to_have_joined_the_next() {
+    for (features, cut) in [
+        (Features::LINUX_6_1, Ok(Reason::AnonymousIdentity)),
+        (Features::LINUX_6_12, Err(NotLearnable::NothingUnknown)),
+    ] {
+        let mut space = Space::new(Config { features, touches: Touches::Unseen, ..Config::default() });
+        rw(&mut space, 10, 12);
+        rw(&mut space, 14, 16);
+        rw(&mut space, 12, 14);
+        assert_eq!(areas(&space), [(10, 16)], "merged in hope");
+        assert_eq!(space.learn_cut(12 * PAGE), cut);
+        if cut.is_err() {
+            assert_eq!(areas(&space), [(10, 16)], "as it was");
+            continue;
+        }
+        assert_eq!(areas(&space), [(10, 12), (12, 16)]);
+        assert_eq!(space.learn_cut(14 * PAGE), Err(NotLearnable::NothingUnknown), "it was new");
+        // Both were written apart from each other: the next one wins again.
+        space.unmap(12 * PAGE, 2 * PAGE).unwrap();
+        rw(&mut space, 12, 14);
+        assert_eq!(areas(&space), [(10, 12), (12, 16)]);
+    }
+}
+
 #[test]
 fn what_is_certain_is_not_learnt() {
     let mut space = unseen();

@@ -23,7 +23,7 @@ fn each_is_told_from_its_lack() {
     let places = Features::HUGE_MULTIPLES | Features::HUGE_ANY_LENGTH | Features::ZERO_ALIGNED;
     let uffd = Features::UFFD_OWNER_ONLY | Features::UFFD_REFUSES_DROPPABLE;
     let own_areas = Features::BRK_SHRINK_NEEDS_AREA | Features::DOFORK_REFUSES_SPECIAL;
-    let elsewhere = places | own_areas | uffd | NEAR_THE_LIMIT | Features::DROPPABLE_EOPNOTSUPP;
+    let elsewhere = places | own_areas | uffd | NEAR_THE_LIMIT | Features::DROPPABLE_EOPNOTSUPP | Features::HEAP_MEETS;
     for feature in Features::all().difference(elsewhere) {
         // Without guard pages there is no mark of them either.
         sides.features = has.symmetric_difference(feature);
