@@ -11,7 +11,7 @@
 
 use std::collections::BTreeMap;
 
-use samara_mm::{Overcommit, StepKind};
+use samara_mm::{Features, Overcommit, StepKind};
 
 use super::seen::{Seen, kernel};
 use super::take;
@@ -266,7 +266,7 @@ impl Plain {
 impl Played {
     fn new(event: &Event) -> Played {
         Played {
-            model: model::promising(Overcommit::Always),
+            model: model::promising(Overcommit::Always, Features::default()),
             hidden: event.window.is_none(),
             bound: false,
             guessed: false,

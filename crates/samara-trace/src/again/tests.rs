@@ -1,7 +1,7 @@
 //! Each rule on made-up traces, the plain run on them, and traces that no recorder wrote.
 
 use samara_mm::linux::{self, Host};
-use samara_mm::{Errno, Linux, Overcommit};
+use samara_mm::{Errno, Features, Linux, Overcommit};
 
 use super::places::searching;
 use super::*;
@@ -36,7 +36,7 @@ struct Program {
 
 impl Program {
     fn new() -> Program {
-        let mut empty = model::promising(Overcommit::Always);
+        let mut empty = model::promising(Overcommit::Always, Features::default());
         let stack = AreaRecord { name: "[stack]".into(), ..record(STACK.0, STACK.1, 3) };
         take::fill(&mut empty, &[stack], PAGE);
         let model = empty.snapshot(searching(&empty, false)).unwrap();

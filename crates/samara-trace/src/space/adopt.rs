@@ -51,9 +51,9 @@ impl Space {
     /// Moves the break to where the last area of the heap allows it: calls that were not applied
     /// may have moved it.
     pub(crate) fn adopt_break(&mut self, heap: Option<Range>) {
-        let mut layout = self.model.layout();
+        let (mut layout, features) = (self.model.layout(), self.model.config().features);
         match heap {
-            Some((start, end)) if !(start < layout.brk && layout.brk <= end) => layout.brk = end,
+            Some((start, end)) if !(layout.names_heap(start, end, features) && layout.brk <= end) => layout.brk = end,
             None if layout.brk > layout.start_brk => layout.brk = layout.start_brk,
             _ => {}
         }

@@ -19,7 +19,7 @@
 
 use std::collections::HashMap;
 
-use samara_mm::{Anon, Area, Extras, FlagChange, Flags, Object, Placed, Policy, Uffd};
+use samara_mm::{Anon, Area, Extras, Features, FlagChange, Flags, Layout, Object, Placed, Policy, Uffd};
 
 use crate::event::{Step, StepKind};
 use crate::os::proc::{self, KernelArea};
@@ -46,9 +46,9 @@ pub(crate) struct Shown {
 }
 
 impl Shown {
-    /// Whether the names of areas allow the heap to end at `brk`.
-    pub(crate) fn ends_at(&self, brk: u64, start_brk: u64) -> bool {
-        self.heap.iter().all(|(start, end, named)| *named == (*start < brk && *end > start_brk))
+    /// Whether the names of areas allow the heap to be where this layout has it.
+    pub(crate) fn allows_heap(&self, layout: Layout, features: Features) -> bool {
+        self.heap.iter().all(|(start, end, named)| *named == layout.names_heap(*start, *end, features))
     }
 
     /// The last area of the heap.

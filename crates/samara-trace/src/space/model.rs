@@ -3,11 +3,11 @@
 //!
 //! It knows neither calls nor comparisons. Neighbours: `apply` changes it, `compare` compares it.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use samara_mm::{
-    AddressSpace, Anon, Area, Backing, Config, Extras, Flags, HugePlaces, Object, Overcommit, PageSize, Placed,
-    Touches, Uffd,
+    AddressSpace, Anon, Area, Backing, Config, Extras, Features, Flags, HugePlaces, Object, Overcommit, PageSize,
+    Placed, Touches, Uffd,
 };
 
 use crate::event::{AreaRecord, Step};
@@ -70,19 +70,26 @@ pub(crate) const SECRET: &str = "/secretmem (deleted)";
 
 pub(crate) type Model = AddressSpace<Inode>;
 
-/// An empty model that fits this machine.
+/// The features of the running kernel, asked once.
+pub(crate) fn features() -> Features {
+    static FEATURES: OnceLock<Features> = OnceLock::new();
+    *FEATURES.get_or_init(samara_oracle::presumed_features)
+}
+
+/// An empty model that fits this machine and its kernel.
 pub(crate) fn empty() -> Model {
     let number = |path: &str| std::fs::read_to_string(path).ok().and_then(|t| t.trim().parse::<usize>().ok());
     let strict = number("/proc/sys/vm/overcommit_memory") == Some(2);
-    promising(if strict {
+    let overcommit = if strict {
         Overcommit::Never { limit: u64::MAX, admin_reserve: 0, user_reserve: 0 }
     } else {
         Overcommit::Always
-    })
+    };
+    promising(overcommit, features())
 }
 
-/// An empty model of a machine that promises memory so.
-pub(crate) fn promising(overcommit: Overcommit) -> Model {
+/// An empty model of a machine that promises memory so and whose kernel has these features.
+pub(crate) fn promising(overcommit: Overcommit, features: Features) -> Model {
     let defaults = Config::default();
     let mut model = AddressSpace::new(Config {
         page_size: PageSize::new(sys::page_size()).unwrap_or(PageSize::K4),
@@ -92,6 +99,7 @@ pub(crate) fn promising(overcommit: Overcommit) -> Model {
         max_map_count: usize::MAX / 2,
         touches: Touches::Unseen,
         overcommit,
+        features,
         stack_guard_pages: 0,
         ..defaults
     });
@@ -196,7 +204,7 @@ fn name(model: &Model, at: &Placed<'_, Inode>) -> String {
         (Object::File(_), Some(name)) => format!("[anon_shmem:{name}]"),
         (Object::File(file), None) => file.name.to_string(),
         (Object::Special(name), _) => name.to_string(),
-        _ if at.start < layout.brk && at.end > layout.start_brk => "[heap]".into(),
+        _ if layout.names_heap(at.start, at.end, model.config().features) => "[heap]".into(),
         _ if at.start <= layout.start_stack && at.end >= layout.start_stack && layout.start_stack != 0 => {
             "[stack]".into()
         }

@@ -172,8 +172,8 @@ impl Space {
                 self.model = before;
                 continue;
             };
-            let start = self.model.layout().start_brk;
-            let brk_fits = |s: &Shown| brks.is_empty() || s.ends_at(self.model.layout().brk, start);
+            let brk_fits =
+                |s: &Shown| brks.is_empty() || s.allows_heap(self.model.layout(), self.model.config().features);
             if sure || shown.as_ref().is_some_and(|s| self.is_as_shown(s) && brk_fits(s)) {
                 done.iter().for_each(|(call, _)| self.move_fog(call));
                 self.unlearn(calls);
@@ -382,7 +382,9 @@ impl Space {
         }
         let page = sys::page_size();
         let layout = self.model.layout();
-        let mut found: Vec<u64> = found.iter().copied().filter(|brk| shown.ends_at(*brk, layout.start_brk)).collect();
+        let features = self.model.config().features;
+        let allowed = |brk: &u64| shown.allows_heap(samara_mm::Layout { brk: *brk, ..layout }, features);
+        let mut found: Vec<u64> = found.iter().copied().filter(allowed).collect();
         let ends = |at: u64| {
             at.checked_sub(1).and_then(|l| self.model.area_at(l)).is_some_and(|a| a.end == at.next_multiple_of(page))
         };
