@@ -187,6 +187,7 @@ pub(crate) fn decisions(outcome: &Outcome, seed: Option<u64>) -> Value {
     json!({
         "decided": done.decided,
         "placed": done.placed,
+        "places_refused": done.places_refused,
         "refused": done.refused,
         "limited": done.limited,
         "over_limit": done.over_limit,

@@ -3,13 +3,13 @@
 use crate::child::{Ended, Kernel, Outcome, Scope, Seen};
 use crate::draw::{Shape, draw};
 use crate::features::{NEAR_THE_LIMIT, probe, probe_crowded};
-use crate::harness::has_protection_keys;
+use crate::harness::{has_protection_keys, task_size};
 use crate::model::{Model, Start};
 use crate::op::{Op, PAGE, ROOM, at, fd};
 use crate::print::{areas, place, returned};
 use crate::proc::{read, vm_flags};
 use crate::rng::Rng;
-use samara_mm::{Bases, Caps, Config, Features, Flags, Limit, Limits, Overcommit, PageSize, SharedHuge, Touches};
+use samara_mm::{Bases, Caps, Features, Flags, Limit, Limits, Overcommit, PageSize, SharedHuge, Touches};
 use std::io;
 
 /// Makes the model answer wrongly: tests prove by it that a difference is found.
@@ -162,7 +162,7 @@ impl Sides {
         let huge = std::fs::read_to_string("/sys/kernel/mm/transparent_hugepage/hpage_pmd_size");
         let huge = huge.ok().and_then(|bytes| bytes.trim().parse().ok()).unwrap_or(0);
         let personality = self.kernel.personality();
-        let bases = Bases { least, huge, ..Bases::at_exec(Config::default().task_size, stack_limit, None) };
+        let bases = Bases { least, huge, ..Bases::at_exec(task_size(), stack_limit, None) };
         let keys = self.keys;
         let start = Start { scope, areas, bases, stack, personality, caps, limits, overcommit, features, shared, keys };
         if scope == Scope::Whole {

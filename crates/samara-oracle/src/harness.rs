@@ -47,6 +47,32 @@ pub fn has_protection_keys() -> bool {
     unsafe { call(libc::SYS_pkey_mprotect, [0, 1, 0, 0, 0, 0]) == -i64::from(libc::ENOMEM) }
 }
 
+/// The end of user space, exclusive: what [`samara_mm::Config::task_size`] wants to know. 4096 bytes
+/// below 2^56 with five levels of page tables, else below 2^47. Asked once, by mapping a page above
+/// 2^47.
+///
+/// ```
+/// use samara_mm::{AddressSpace, Config, FileId};
+/// let config = Config { task_size: samara_oracle::task_size(), ..Config::default() };
+/// let space = AddressSpace::<FileId>::new(config);
+/// ```
+pub fn task_size() -> u64 {
+    const AT: u64 = 1 << 50;
+    const PAGE: u64 = 4096;
+    static SIZE: std::sync::OnceLock<u64> = std::sync::OnceLock::new();
+    *SIZE.get_or_init(|| {
+        let how = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED_NOREPLACE;
+        // SAFETY: it maps a page where nothing is.
+        let got = unsafe { call(libc::SYS_mmap, [AT, PAGE, libc::PROT_NONE as u64, how as u64, u64::MAX, 0]) };
+        if got >= 0 {
+            // SAFETY: the page that was mapped just now, in which no object lives.
+            unsafe { call(libc::SYS_munmap, [got as u64, PAGE, 0, 0, 0, 0]) };
+        }
+        let five = got == AT as i64 || got == -i64::from(libc::EEXIST);
+        if five { (1 << 56) - PAGE } else { (1 << 47) - PAGE }
+    })
+}
+
 /// The wait status with which a child ends.
 pub fn wait(pid: i64) -> i32 {
     let mut status = 0i32;

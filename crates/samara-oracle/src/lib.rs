@@ -46,6 +46,7 @@ mod unseen;
 
 pub use check::{Check, Divergence, MixReport, Progress, Report, agree, compare};
 pub use features::{features, presumed_features};
+pub use harness::task_size;
 pub use mix::{Mix, NoSuchMix};
 pub use op::{Limited, Op, PAGE, ROOM, at, fd, segment};
 pub use threads::{History, Recorded, agree_threads};

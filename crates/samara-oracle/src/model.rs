@@ -1,6 +1,7 @@
 //! The model's side: what `samara-mm` answers to an op, and the areas that it then has.
 
 use crate::child::{Scope, Seen};
+use crate::harness::task_size;
 use crate::op::{BASE, END, Limited, Op, PAGE, ROOM, fd, segment};
 use samara_mm::{linux::OpenFile, *};
 use std::sync::Arc;
@@ -60,6 +61,7 @@ impl Model {
             overcommit: start.overcommit,
             features: start.features,
             protection_keys: start.keys,
+            task_size: task_size(),
             ..Config::default()
         });
         space.set_personality(start.personality);

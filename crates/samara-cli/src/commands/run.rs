@@ -16,7 +16,7 @@ use crate::format::{bytes, count, plural};
 use crate::output::{BOLD, DIM, GREEN, RED, clean, styled};
 use crate::{args, exit, json, line, summary};
 
-/// Number of differences that are printed.
+/// Number of kinds of differences that are printed.
 const SHOWN: usize = 10;
 /// Number of refused calls that are printed.
 const REFUSALS: usize = 5;
@@ -24,16 +24,51 @@ const REFUSALS: usize = 5;
 /// Writes the trace, if it is asked for, and keeps the first differences.
 struct Watch {
     file: Option<FileSink>,
-    differences: Vec<String>,
+    differences: Differences,
 }
 
 impl Sink for Watch {
     fn event(&mut self, event: Event) -> Result<(), SinkError> {
-        if event.kind == EventKind::Difference && self.differences.len() < SHOWN {
-            self.differences.push(format!("process {}: {}", event.pid, event.text));
+        if event.kind == EventKind::Difference {
+            self.differences.add(event.pid, &event.text);
         }
         self.file.as_mut().map_or(Ok(()), |file| file.event(event))
     }
+}
+
+/// The first difference of each kind, and how many there were. Two are of a kind if their texts
+/// differ only in addresses.
+#[derive(Default)]
+struct Differences(Vec<(String, String, u64)>);
+
+impl Differences {
+    fn add(&mut self, pid: u32, text: &str) {
+        let kind = without_addresses(text);
+        if let Some((.., number)) = self.0.iter_mut().find(|(other, ..)| *other == kind) {
+            *number += 1;
+        } else if self.0.len() < SHOWN {
+            self.0.push((kind, format!("process {pid}: {text}"), 1));
+        }
+    }
+
+    fn lines(&self) -> impl Iterator<Item = String> {
+        self.0.iter().map(|(_, first, number)| match number {
+            1 => first.clone(),
+            _ => format!("{first} (and {} more of this kind)", count(number - 1)),
+        })
+    }
+}
+
+/// A text without its words of five letters and more that hold a digit.
+fn without_addresses(text: &str) -> String {
+    let long = |word: &str| word.len() >= 5 && word.bytes().any(|b| b.is_ascii_digit());
+    let parts = text.split_inclusive(|c: char| !c.is_ascii_alphanumeric());
+    parts
+        .map(|part| {
+            let word = part.trim_end_matches(|c: char| !c.is_ascii_alphanumeric());
+            if long(word) { &part[word.len()..] } else { part }
+        })
+        .collect()
 }
 
 pub(crate) fn run(args: &Run) -> ExitCode {
@@ -54,7 +89,7 @@ pub(crate) fn run(args: &Run) -> ExitCode {
     let engine = engine(args);
     let seed = engine.seed;
     options.engine = Some(engine);
-    let mut watch = Watch { file, differences: Vec::new() };
+    let mut watch = Watch { file, differences: Differences::default() };
     let outcome = match record(&options, &mut watch) {
         Ok(outcome) => outcome,
         Err(why) => {
@@ -88,7 +123,7 @@ fn any_seed() -> u64 {
 }
 
 /// Prints the summary. Nothing in here changes the exit status, which is the program's.
-fn report(args: &Run, seed: Option<u64>, outcome: &Outcome, differences: &[String], written: Option<&Written>) {
+fn report(args: &Run, seed: Option<u64>, outcome: &Outcome, differences: &Differences, written: Option<&Written>) {
     let counters = &outcome.counters;
     let Outputs { output, quiet, .. } = &args.outputs;
     let mut out = Vec::new();
@@ -113,7 +148,7 @@ fn report(args: &Run, seed: Option<u64>, outcome: &Outcome, differences: &[Strin
         0 => row("", styled(GREEN, "no difference")),
         n => row("", styled(RED, plural(n, "difference"))),
     }
-    differences.iter().for_each(|text| row("", clean(text)));
+    differences.lines().for_each(|text| row("", clean(&text)));
     if !quiet {
         counters.notes.iter().for_each(|note| row("note", clean(note)));
         if let (None, Some(seed)) = (args.seed, seed) {
@@ -181,9 +216,53 @@ fn decided(done: &Decisions, row: &mut impl FnMut(&str, String)) {
             ),
         );
     }
+    if done.places_refused > 0 {
+        let places = plural(done.places_refused, "place");
+        row("places", format!("{places} refused by the kernel: the calls were made again as the program asked"));
+    }
     let left: u64 = done.left.values().sum();
     if left > 0 {
         let each = done.left.iter().map(|(call, n)| format!("{call} {}", count(*n))).collect();
         row("left", format!("{} to the kernel: {}", plural(left, "call"), list(each)));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn differences_of_a_kind_are_told_once() {
+        let mut all = Differences::default();
+        for i in 0..200u64 {
+            all.add(7, &format!("mmap: the engine says {:#x}, the kernel {:#x}", i << 12, (i + 5) << 20));
+            all.add(8, "mseal: the engine says 0x0, the kernel ENOSYS");
+        }
+        all.add(9, "mseal: the engine says 0x0, the kernel EPERM");
+        all.add(9, "after Mremap: the model expects success, the kernel says errno 12");
+        all.add(9, "after Mremap: the model expects success, the kernel says errno 14");
+        let lines: Vec<String> = all.lines().collect();
+        assert_eq!(
+            lines[..2],
+            [
+                "process 7: mmap: the engine says 0x0, the kernel 0x500000",
+                "process 8: mseal: the engine says 0x0, the kernel ENOSYS (and 199 more of this kind)",
+            ]
+        );
+        assert_eq!(
+            lines[2],
+            "process 7: mmap: the engine says 0x1000, the kernel 0x600000 (and 198 more of this kind)"
+        );
+        assert_eq!(lines.len(), 6, "{lines:#?}");
+    }
+
+    #[test]
+    fn other_kinds_are_not_hidden_by_many_of_one() {
+        let mut all = Differences::default();
+        (0..100u64)
+            .for_each(|i| all.add(1, &format!("the kernel has a boundary at {:x}", 0x7fff_0000_0000 + i * 4096)));
+        (0..20).for_each(|i| all.add(1, &format!("kind {i}")));
+        assert_eq!(all.lines().count(), SHOWN);
+        assert!(all.lines().any(|line| line == "process 1: kind 8"));
     }
 }

@@ -65,9 +65,18 @@ pub(crate) struct Decision {
     pub(crate) cause: Option<Cause>,
     /// Whether other calls were in the kernel at the same time.
     pub(crate) unsure: bool,
+    /// The place that the engine chose and the kernel refused, and the error. The call is made as
+    /// the program asked.
+    pub(crate) refused: Option<(u64, i32)>,
 }
 
 impl Decision {
+    /// The decision with which the call is made as the program asked, after the kernel refused the
+    /// `place` that the engine chose.
+    pub(crate) fn as_asked(self, place: u64, errno: i32) -> Decision {
+        Decision { changes: [None; 2], place: None, refused: Some((place, errno)), ..self }
+    }
+
     /// Whether the kernel may refuse a call for which the engine says `expect`.
     fn excuses(&self, expect: i64) -> bool {
         self.excused == Excuse::Any || (self.excused == Excuse::Granted && expect >= 0)
@@ -139,13 +148,14 @@ impl Charge {
         let config = Config {
             page_size: PageSize::new(sys::page_size()).unwrap_or(PageSize::K4),
             max_map_count: engine.max_map_count.unwrap_or(kernel_most),
-            features: engine.features.unwrap_or_else(samara_oracle::presumed_features),
+            features: engine.features.unwrap_or_else(crate::space::model::features),
             touches: Touches::Unseen,
             overcommit: match overcommit {
                 Some(0) => Overcommit::Guess { total: sys::memory() },
                 // What other processes have been promised changes all the time: left to the kernel.
                 _ => Overcommit::Always,
             },
+            task_size: samara_oracle::task_size(),
             bases,
             ..Config::default()
         };
@@ -198,7 +208,7 @@ impl Charge {
             bottom_up += away;
         }
         let legacy = compat || self.engine.policy == Policy::BottomUp;
-        Bases { top_down, bottom_up, legacy, ..self.config.bases }
+        Bases { top_down, bottom_up, legacy, window: found.window, ..self.config.bases }
     }
 
     /// Decides what a call gets. `taken` are the places claimed by calls that have not returned.
@@ -365,6 +375,14 @@ impl Charge {
     pub(crate) fn compare(&mut self, decision: &Decision, call: &Returned) -> Option<String> {
         let expect = decision.expect?;
         let errno = |result: i64| nix::errno::Errno::from_raw(-result as i32);
+        let name = || call_name(call.decoded.nr).unwrap_or("a call");
+        if let Some((place, refusal)) = decision.refused.filter(|_| !(-4095..0).contains(&call.result)) {
+            self.done.places_refused += 1;
+            self.done.unsure += u64::from(decision.unsure);
+            let (refusal, at) = (errno(-i64::from(refusal)), call.result);
+            let how = format!("{}: the kernel refuses the place {place:#x} ({refusal:?}) and chooses {at:#x}", name());
+            return (!decision.unsure).then_some(how);
+        }
         let said = |result: i64| {
             if (-4095..0).contains(&result) { format!("{:?}", errno(result)) } else { format!("{result:#x}") }
         };
@@ -389,10 +407,7 @@ impl Charge {
                 self.done.beyond += 1;
                 None
             }
-            other => {
-                let name = call_name(call.decoded.nr).unwrap_or("a call");
-                Some(format!("{name}: the engine says {}, the kernel {}", said(expect), said(other)))
-            }
+            other => Some(format!("{}: the engine says {}, the kernel {}", name(), said(expect), said(other))),
         }
     }
 

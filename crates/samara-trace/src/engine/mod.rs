@@ -228,6 +228,9 @@ pub struct Decisions {
     pub decided: u64,
     /// Places that the engine chose.
     pub placed: u64,
+    /// Calls that the kernel refused at the place that the engine chose, and granted when they were
+    /// made again as the program asked. Each counts as a difference, or in `unsure`.
+    pub places_refused: u64,
     /// Calls that Linux's rules refuse, by the errno's name. The kernel refused them too.
     pub refused: BTreeMap<String, u64>,
     /// Calls that [`Engine::max_map_count`] refused. They were not made.

@@ -592,6 +592,22 @@ pub(crate) fn free_huge_pages(size: PageSize) -> Option<u64> {
     Some(free.saturating_add(number("nr_overcommit_hugepages")?.saturating_sub(number("surplus_hugepages")?)))
 }
 
+/// The page size of a System V segment, if it is in huge pages. Nothing shows it before it is
+/// attached; but at a place beyond user space, the kernel refuses it with EINVAL where the place is
+/// no multiple of its pages, else with ENOMEM.
+pub(crate) fn segment_page(id: i32) -> Option<PageSize> {
+    const END: usize = 1 << 56;
+    let suits = |page: u64| {
+        // SAFETY: nothing is attached beyond user space, and nothing else changes.
+        let at = unsafe { libc::shmat(id, std::ptr::without_provenance(END - page as usize), libc::SHM_RDONLY) };
+        at.addr() != usize::MAX || io::Error::last_os_error().raw_os_error() != Some(libc::EINVAL)
+    };
+    if suits(page_size()) {
+        return None;
+    }
+    HUGE_PAGES.into_iter().find(|page| suits(page.bytes()))
+}
+
 /// The page size in bytes.
 pub(crate) fn page_size() -> u64 {
     // SAFETY: sysconf takes and returns numbers.

@@ -128,7 +128,8 @@ impl Host<Inode> for Program {
         self.file = true;
         let inode = u64::from(id as u32);
         let places = self.shared().files;
-        let backing = Inode { dev: (0, 0), inode, name: "/SYSV".into(), places, huge: None };
+        self.huge = sys::segment_page(id);
+        let backing = Inode { dev: (0, 0), inode, name: "/SYSV".into(), places, huge: self.huge };
         match segment_bytes(self.tid, inode) {
             Some(bytes) => {
                 self.bytes = bytes;

@@ -2,6 +2,8 @@
 //!
 //! - **ADMIT-1** replaced arguments of a call are put back before the program goes on: it finds its
 //!   registers as every call leaves them.
+//! - **ADMIT-2** a call that the kernel refuses at a place that the engine chose is made again as
+//!   the program asked: the program gets no error that it would not get without a recorder.
 
 use super::*;
 use crate::engine::decide::Asker;
@@ -29,7 +31,7 @@ impl Tracer<'_> {
         if self.charge.is_some() {
             self.mark_unsure(tid);
         }
-        if let Some(decision) = self.decide(tid)
+        if let Some(decision) = self.as_asked(tid).or_else(|| self.decide(tid))
             && let Some(flight) = self.tasks.get_mut(&tid).and_then(|t| t.flight.as_mut())
         {
             flight.decision = Decision { unsure: flight.decision.unsure || decision.unsure, ..decision };
@@ -58,6 +60,14 @@ impl Tracer<'_> {
             task.resident = task.statm.as_ref().and_then(Statm::read);
         }
         self.go(tid, Go::Syscall, 0);
+    }
+
+    /// The decision on a call that is made again as the program asked. `None`: this is another one,
+    /// such as that of a signal's handler.
+    fn as_asked(&mut self, tid: Tid) -> Option<Decision> {
+        let task = self.tasks.get_mut(&tid)?;
+        let (call, decision) = task.as_asked.take()?;
+        task.flight.filter(|f| (f.decoded.nr, f.decoded.args) == (call.nr, call.args)).map(|_| decision)
     }
 
     /// Marks the calls that are in the kernel at the same time as unsure: each may or may not see
@@ -144,13 +154,26 @@ impl Tracer<'_> {
             let _ = sys::set_word(tid, Word::Register(arch::RESULT_OFFSET), answer as u64);
             return Some(answer);
         }
+        // It was not ended by a signal, nor will it be made again.
+        let refused = (-133..0).contains(&result) && result != -i64::from(libc::EINTR);
+        let Some(place) = flight.decision.place.filter(|_| refused) else { return Some(result) };
         // `shmat` has another error for a place that is taken.
         let taken = if flight.decoded.call == Call::Shmat { libc::EINVAL } else { libc::EEXIST };
-        let refused = flight.decision.place.filter(|_| result == -i64::from(taken));
-        if refused.is_some_and(|place| self.make_again(tid, &flight, place, before)) {
-            return None;
+        let again = result == -i64::from(taken) && self.make_again(tid, &flight, place, before);
+        if again || self.make_as_asked(tid, &flight, place.0, -result as i32) { None } else { Some(result) }
+    }
+
+    /// Makes the task repeat a call that the kernel refused at the place that the engine chose, as
+    /// the program asked (ADMIT-2). False: the task was killed.
+    fn make_as_asked(&mut self, tid: Tid, flight: &Flight, place: u64, errno: i32) -> bool {
+        let again = enter_again(tid, flight);
+        if again {
+            self.forget_flight(tid);
+            if let Some(task) = self.tasks.get_mut(&tid) {
+                task.as_asked = Some((flight.decoded, flight.decision.as_asked(place, errno)));
+            }
         }
-        Some(result)
+        again
     }
 
     /// Learns what stands in the chosen place and was not known when it was chosen, and makes the
@@ -165,10 +188,7 @@ impl Tracer<'_> {
         if space.model.areas_in(start, end).next().is_none() && before >= REPEATS {
             return false;
         }
-        let again = sys::register(tid, arch::PLACE_OFFSET).is_ok_and(|at| {
-            sys::set_word(tid, Word::Register(arch::PLACE_OFFSET), at.wrapping_sub(arch::CALL_LEN)).is_ok()
-                && sys::set_word(tid, Word::Register(arch::RESULT_OFFSET), u64::from(flight.decoded.nr)).is_ok()
-        });
+        let again = enter_again(tid, flight);
         if again {
             self.forget_flight(tid);
             if let Some(task) = self.tasks.get_mut(&tid) {
@@ -177,4 +197,12 @@ impl Tracer<'_> {
         }
         again
     }
+}
+
+/// Makes a task that stands at the return of a call enter it again. False: it was killed.
+fn enter_again(tid: Tid, flight: &Flight) -> bool {
+    sys::register(tid, arch::PLACE_OFFSET).is_ok_and(|at| {
+        sys::set_word(tid, Word::Register(arch::PLACE_OFFSET), at.wrapping_sub(arch::CALL_LEN)).is_ok()
+            && sys::set_word(tid, Word::Register(arch::RESULT_OFFSET), u64::from(flight.decoded.nr)).is_ok()
+    })
 }

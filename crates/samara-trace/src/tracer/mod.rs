@@ -128,6 +128,9 @@ struct Task {
     filtered: bool,
     /// How often the next call was made already.
     again: u8,
+    /// The call that is made again as the program asked, if it is the next one, and the decision on
+    /// it.
+    as_asked: Option<(Decoded, Decision)>,
     /// For the first task of a process: the process has had other threads.
     threaded: bool,
     /// For the first task of a process: it was detached at its exit event while other threads were
@@ -159,6 +162,7 @@ impl Task {
             dying: false,
             filtered: false,
             again: 0,
+            as_asked: None,
             threaded: false,
             let_go: None,
             waits_for_child: false,

@@ -27,6 +27,8 @@ pub(crate) const TRIALS: &[(&str, Body)] = &[
     ("decided_many_areas", many_areas),
     ("decided_without_execution", mdwe),
     ("decided_huge_pages", huge_pages),
+    ("decided_huge_segments", huge_segments),
+    ("decided_places_that_are_refused", refused_places),
 ];
 
 /// Runs the program of this name, if it is one of these.
@@ -42,6 +44,7 @@ pub(crate) fn run(name: &str) -> bool {
         "known-flags" => map_known_flags(),
         "ten-thousand" => ten_thousand(),
         "mdwe" => deny_execution(),
+        "huge-segment" => attach_huge_segment(),
         _ => return false,
     }
     true
@@ -70,6 +73,52 @@ fn huge_pages() -> Result<(), Failed> {
         expect(&format!("{name}: nothing is beyond the engine: {}", done.beyond), done.beyond == 0)?;
     }
     Ok(())
+}
+
+/// Exit code 7: there is no free huge page of 2 MiB.
+fn attach_huge_segment() {
+    const HUGE: u64 = 2 << 20;
+    let id = call(libc::SYS_shmget, [0, HUGE, 0o1600 | libc::SHM_HUGETLB as u64 | 21 << 26, 0, 0, 0]);
+    if id < 0 {
+        exit(7);
+    }
+    // Where the kernel likes, and at a place that suits the segment, or not.
+    let attach = |at: u64| call(libc::SYS_shmat, [id as u64, at, 0, 0, 0, 0]);
+    let free = crate::programs::window(4 * HUGE / PAGE);
+    let at = attach(0);
+    let given = free.next_multiple_of(HUGE) + HUGE;
+    let given = if at as u64 == given { given + HUGE } else { given };
+    let all = [at, attach(given), attach(given - HUGE + PAGE)];
+    assert_eq!(call(libc::SYS_shmctl, [id as u64, 0, 0, 0, 0, 0]), 0); // IPC_RMID
+    assert!(at > 0 && (at as u64).is_multiple_of(HUGE), "{all:x?}");
+    assert_eq!(all, [at, given as i64, -i64::from(libc::EINVAL)]);
+    assert_eq!(call(libc::SYS_shmdt, [at as u64, 0, 0, 0, 0, 0]), 0);
+}
+
+/// A segment in huge pages is placed by its own page size.
+fn huge_segments() -> Result<(), Failed> {
+    for (name, policy) in Policy::ALL {
+        let (r, done) = charge("huge-segment", with(|e| e.policy = policy))?;
+        if r.outcome.status.code() == Some(7) {
+            println!("skipped: decided_huge_segments: no free huge page of 2 MiB (vm.nr_hugepages)");
+            return Ok(());
+        }
+        exited(&r, 0)?;
+        let by_it = !done.left.contains_key("shmat") && done.beyond == 0 && done.places_refused == 0;
+        expect(&format!("{name}: {done:?}"), by_it && done.refused.get("EINVAL") == Some(&1))?;
+    }
+    Ok(())
+}
+
+/// A filter that samara was started under refuses the flag by which calls are made at the engine's
+/// places: the program gets places all the same, and each is told.
+fn refused_places() -> Result<(), Failed> {
+    let mut recorder = std::process::Command::new(std::env::current_exe()?);
+    let output = recorder.args(["--record-without-noreplace", "three-maps"]).output()?;
+    let told = String::from_utf8_lossy(&output.stdout).into_owned();
+    let numbers: Vec<u64> = told.split_whitespace().filter_map(|word| word.parse().ok()).collect();
+    let right = matches!(numbers[..], [refused, differences, ..] if refused >= 3 && refused == differences);
+    expect(&format!("{told:?}"), right && told.ends_with("exit status: 0\n"))
 }
 
 fn with(set: impl FnOnce(&mut Engine)) -> Engine {

@@ -61,6 +61,16 @@ pub(crate) fn mode(args: &[String]) -> Option<std::process::ExitCode> {
         outcome.counters.notes.iter().for_each(|note| println!("note {note}"));
         return Some(std::process::ExitCode::from(u8::from(!outcome.status.success())));
     }
+    if args.get(1).is_some_and(|a| a == "--record-without-noreplace") {
+        syscalls::allow_map_flags(!libc::MAP_FIXED_NOREPLACE);
+        let mut options = Options::new(&args[0]).args(["--program"]).args(&args[2..]);
+        options.engine = Some(Default::default());
+        let outcome = record(&options, &mut Vec::new());
+        let Ok(outcome) = outcome else { return Some(std::process::ExitCode::from(2)) };
+        let refused = outcome.counters.decisions.map_or(0, |d| d.places_refused);
+        println!("{refused} places refused, {} differences, {}", outcome.counters.differences, outcome.status);
+        return Some(std::process::ExitCode::SUCCESS);
+    }
     if args.get(1).is_some_and(|a| a == "--record-files") {
         let outcome = record(&Options::new(&args[0]).args(["--program", "siblings"]), &mut Vec::new());
         let told = |n: &String| n.contains("could not be compared") && n.contains("os error 24");
