@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use samara_oracle::{MixReport, Report};
+use samara_oracle::{MixReport, Report, names};
 use samara_trace::event::{AreaRecord, Event, Step};
 use samara_trace::file::{
     Frame, Function, Place, Stack, StackEnd, Stacks, Summary, kind_name, perms_name, reasons, step_name,
@@ -16,6 +16,7 @@ use serde_json::{Value, json};
 use crate::args::errno;
 use crate::cli::Only;
 use crate::exit;
+use crate::kernel::{self, Kernel};
 use crate::line::{self, name};
 use crate::output::clean_json;
 use crate::survey;
@@ -161,12 +162,17 @@ pub(crate) fn check(report: &Report) -> Value {
             "time_ns": u64::try_from(m.time.as_nanos()).unwrap_or(u64::MAX),
         })
     };
+    let profile = report.profile.to_string();
+    let kernel = Kernel::asked(&report.profile, &profile).json();
     json!({
         "ops": report.ops,
         "compared": report.compared,
-        "divergences": report.divergences.len(),
-        "kernel": report.kernel,
-        "features": features(report),
+        "divergences": report.mixes.iter().map(|m| m.divergences).sum::<u64>(),
+        "kernel": kernel["kernel"],
+        "profile": kernel["profile"],
+        "tested": kernel["tested"],
+        "features": names(report.profile.features),
+        "presumed": kernel["presumed"],
         "seed": report.seed,
         "mixes": report.mixes.iter().map(mix).collect::<Vec<_>>(),
         "skipped": report.skipped.iter().map(|(mix, why)| json!({"mix": mix.name(), "why": why})).collect::<Vec<_>>(),
@@ -175,16 +181,11 @@ pub(crate) fn check(report: &Report) -> Value {
     })
 }
 
-/// The features of this kernel, by names such as `guard-pages`.
-pub(crate) fn features(report: &Report) -> Vec<String> {
-    report.features.iter_names().map(|(name, _)| name.to_lowercase().replace('_', "-")).collect()
-}
-
 /// The decisions of the engine in charge as one object.
-pub(crate) fn decisions(outcome: &Outcome, seed: Option<u64>) -> Value {
+pub(crate) fn decisions(outcome: &Outcome, seed: Option<u64>, kernel: Kernel<'_>) -> Value {
     let counters = &outcome.counters;
     let done = counters.decisions.clone().unwrap_or_default();
-    json!({
+    let mut all = json!({
         "decided": done.decided,
         "placed": done.placed,
         "places_refused": done.places_refused,
@@ -208,7 +209,9 @@ pub(crate) fn decisions(outcome: &Outcome, seed: Option<u64>) -> Value {
         "program_ns": outcome.program_ns,
         "exit_code": outcome.status.ended().map(exit::code),
         "notes": counters.notes,
-    })
+    });
+    survey::extend(&mut all, kernel.json());
+    all
 }
 
 fn refusal(r: &Refusal) -> Value {
@@ -244,6 +247,8 @@ pub(crate) struct Recorded<'a> {
     pub(crate) early: Option<&'a str>,
     /// Which events were counted, where not all were.
     pub(crate) only: Option<&'a Only>,
+    /// The kernel of the recording.
+    pub(crate) kernel: Option<Kernel<'a>>,
 }
 
 /// A summary as one object.
@@ -269,7 +274,7 @@ pub(crate) fn summary(s: &Summary, r: &Recorded<'_>) -> Value {
             })
         })
         .collect();
-    json!({
+    let mut all = json!({
         "events": s.events,
         "events_in_file": r.events_in_file,
         "only": r.only.map(Only::json),
@@ -322,5 +327,7 @@ pub(crate) fn summary(s: &Summary, r: &Recorded<'_>) -> Value {
         "file": r.file,
         "file_bytes": r.file_bytes,
         "complete": r.early.is_none(),
-    })
+    });
+    survey::extend(&mut all, kernel::json(r.kernel));
+    all
 }

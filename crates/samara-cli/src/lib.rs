@@ -11,6 +11,7 @@ mod export;
 mod fail_if;
 mod format;
 mod json;
+mod kernel;
 mod line;
 mod moment;
 mod only;

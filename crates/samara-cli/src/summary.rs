@@ -120,6 +120,9 @@ pub(crate) fn screen(title: &str, s: &Summary, r: &Recorded<'_>) -> String {
     let made = r.checks.map_or_else(String::new, |checks| format!("{} against the kernel, ", count(checks)));
     let checks = format!("{made}{differences}{unsure}{equal}");
     row("checks", if known { checks } else { "none: nothing could be compared".to_owned() });
+    if let Some(kernel) = &r.kernel {
+        row("kernel", kernel.row());
+    }
     if let Some(why) = &s.lost {
         row("note", format!("the figures about areas are incomplete: {}", clean(why)));
     }

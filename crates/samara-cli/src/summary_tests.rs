@@ -1,6 +1,8 @@
 //! Tests: the summary's screen as text.
 
 use super::*;
+use crate::kernel::Kernel;
+use samara_mm::Features;
 use samara_trace::event::{AreaRecord, Event, EventKind};
 use samara_trace::file::{CallTotals, Tally, Timeline};
 
@@ -77,6 +79,7 @@ fn much_is_wrong() {
         file: "-t",
         events_in_file: 9,
         early: Some("No space left on device"),
+        kernel: Some(Kernel { release: "7.4.1", profile: "7.3 -guard-mark", presumed: Features::UFFD_OWNER_ONLY }),
         ..Recorded::default()
     };
     insta::assert_snapshot!(anstream::adapter::strip_str(&screen("prog ended by SIGKILL after 3 ms", &s, &recorded)));

@@ -4,12 +4,14 @@ use std::cmp::{Ordering, Reverse};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
+use samara_oracle::Profile;
 use samara_trace::file::perms_name;
 use samara_trace::inspect::Look;
 use samara_trace::survey::{AreaGroup, Boundary, Gaps, Known, Pattern, PatternKind, SIZES, Survey};
 use serde_json::{Value, json};
 
 use crate::format::{bytes, count, plural};
+use crate::kernel::Kernel;
 use crate::output::{BOLD, DIM, RED, clean, short, styled};
 use crate::summary::gloss;
 
@@ -240,6 +242,14 @@ pub(crate) fn json(survey: &Survey, look: &Look, elapsed_ns: u64) -> Value {
     });
     extend(&mut all, parts(survey, usize::MAX));
     extend(&mut all, json!({"notes": look.notes}));
+    let profile = Profile::running();
+    // A text may be another machine's; the rules are those by which the reasons were found.
+    let mut kernel = Kernel::asked(profile, &profile.to_string()).json();
+    if process.is_none() {
+        kernel["kernel"] = Value::Null;
+        kernel["tested"] = Value::Null;
+    }
+    extend(&mut all, kernel);
     all
 }
 

@@ -1,24 +1,24 @@
 //! A check: many random sequences, and what they showed.
 
 use crate::child::{Ended, Scope};
-use crate::compare::{Difference, Expected, Sides, Twist, Verdict};
+use crate::compare::{Difference, Expected, Refused, Sides, Twist, Verdict};
 use crate::draw::Shape;
 use crate::mix::Mix;
 use crate::model::SYS_MSEAL;
 use crate::op::{HUGE_PAGES, Op, PAGE, at, fd, segment};
 use crate::print::{Code, name, returned};
-use crate::proc::read;
+use crate::profile::Profile;
 use crate::rng::Rng;
 use crate::shrink::shrink;
 use crate::threads::{self, History};
 use crate::unseen;
-use samara_mm::{Caps, Features, Limit, Limits, Overcommit};
+use samara_mm::{Advice, Caps, Limit, Limits, Overcommit};
 use std::fmt::{self, Display};
 use std::io;
 use std::time::{Duration, Instant};
 
-/// A mix ends after so many divergences.
-pub(crate) const ENOUGH: usize = 5;
+/// So many divergences of a mix are made shorter and reported; all are counted.
+pub(crate) const ENOUGH: u64 = 5;
 
 /// What to check.
 ///
@@ -60,16 +60,14 @@ pub struct Report {
     /// Of these, after how many result and areas were compared: all, but those that come after a
     /// divergence.
     pub compared: u64,
-    /// The kernel's release.
-    pub kernel: String,
-    /// What it does that other kernels do not, as was found out by asking it; the model does the
-    /// same.
-    pub features: Features,
+    /// The kernel: its release, and what was found out by asking it; the model does the same.
+    pub profile: Profile,
     /// The seed.
     pub seed: u64,
     /// Each mix that was run.
     pub mixes: Vec<MixReport>,
-    /// Where model and kernel differ.
+    /// Where model and kernel differ: the first five of each mix. [`MixReport::divergences`] counts
+    /// all of them.
     pub divergences: Vec<Divergence>,
     /// What was left out, and why: a mix, or calls of it.
     pub skipped: Vec<(Mix, String)>,
@@ -182,7 +180,6 @@ impl Check {
     ) -> io::Result<Report> {
         let mut sides = Sides::new()?;
         sides.twist = twist;
-        let kernel = read("/proc/sys/kernel/osrelease")?.trim().to_owned();
         let (mut mixes, mut divergences, mut skipped) = (Vec::new(), Vec::new(), Vec::new());
         let abilities = Abilities::of(&mut sides)?;
         let (count, mut before) = (self.mixes.len() as u64, 0);
@@ -194,7 +191,9 @@ impl Check {
                 Ok(_) if stop() => skipped.push((*mix, "the check was stopped before it".to_owned())),
                 Ok((shapes, left_out)) => {
                     skipped.extend(left_out.into_iter().map(|why| (*mix, why)));
-                    let tell = |ops, divergences| progress(Progress { mix: *mix, ops: before + ops, divergences });
+                    let found: u64 = mixes.iter().map(|m: &MixReport| m.divergences).sum();
+                    let tell =
+                        |ops, more| progress(Progress { mix: *mix, ops: before + ops, divergences: found + more });
                     let (given, found) = ((&shapes[..], quota), &mut divergences);
                     mixes.push(match mix {
                         Mix::Threads => threads::run(&mut sides, given, self.seed, found, stop, tell)?,
@@ -207,8 +206,8 @@ impl Check {
         }
         let sum = |of: fn(&MixReport) -> u64| mixes.iter().map(of).sum();
         let (ops, compared) = (sum(|m| m.ops), sum(|m| m.compared));
-        let features = sides.features;
-        Ok(Report { ops, compared, kernel, features, seed: self.seed, mixes, divergences, skipped, stopped: stop() })
+        let profile = sides.profile();
+        Ok(Report { ops, compared, profile, seed: self.seed, mixes, divergences, skipped, stopped: stop() })
     }
 
     fn mix(
@@ -223,7 +222,7 @@ impl Check {
         let began = Instant::now();
         let mut report =
             MixReport { mix, ops: 0, compared: 0, sequences: 0, divergences: 0, overlapped: 0, time: Duration::ZERO };
-        while report.ops < quota && report.divergences < ENOUGH as u64 && !stop() {
+        while report.ops < quota && !stop() {
             let sequence = report.sequences;
             let shape = shapes[sequence as usize % shapes.len()];
             let len = shape.len.min((quota - report.ops) as usize);
@@ -234,9 +233,11 @@ impl Check {
             report.compared += found.as_ref().map_or(expected.ops.len(), |d| expected.ops.len().min(d.at + 1)) as u64;
             if let Some(first) = found {
                 report.divergences += 1;
-                divergences.push(shortened(sides, mix, &expected.ops, first, Some((self.seed, sequence)), stop)?);
+                if report.divergences <= ENOUGH {
+                    divergences.push(shortened(sides, mix, &expected.ops, first, Some((self.seed, sequence)), stop)?);
+                }
             }
-            tell(report.ops, divergences.len() as u64);
+            tell(report.ops, report.divergences);
         }
         Ok(MixReport { time: began.elapsed(), ..report })
     }
@@ -292,8 +293,8 @@ pub fn compare(mix: Mix, ops: &[Op]) -> io::Result<Option<Divergence>> {
     })
 }
 
-/// For tests: model and kernel agree about a sequence, or this kernel lacks what it needs, or is
-/// one before 6.17, which is printed.
+/// For tests: model and kernel agree about a sequence, or this kernel lacks what it needs, which is
+/// printed.
 ///
 /// # Panics
 /// Where they do not, with the divergence; and where no process could be made.
@@ -303,7 +304,6 @@ pub fn agree(mix: Mix, ops: &[Op]) {
     let refused = sides.refusal_of(ops);
     match (abilities.shapes(mix), refused) {
         (Err(why), _) => println!("skipped: {why}"),
-        (Ok(_), _) if !sides.claimed() => println!("skipped: this kernel is older than Linux 6.17"),
         (Ok(_), Some(refused)) => println!("skipped: {}", refusal(refused)),
         (Ok(_), None) if !abilities.fill && ops.iter().any(|op| matches!(op, Op::Fill { .. })) => {
             println!("skipped: {TOO_MANY}")
@@ -348,12 +348,11 @@ impl Abilities {
             Op::call(libc::SYS_mmap, &[at(HUGE_PAGES), PAGE, 1, 0x4011, fd::HUGE, 0]),
         ];
         let out = sides.kernel.run(&ops, Scope::Window)?;
-        let seen = out.frames().1.nth(1).map_or(0, |(_, areas)| areas.count());
         let results: Vec<i64> = out.frames().1.map(|(ret, _)| ret).collect();
         let occupied = out.frames().0.next().is_some();
-        let lacks = (seen != 2).then(|| "this kernel lacks PROCMAP_QUERY, or has it switched off".to_owned());
-        let lacks =
-            if occupied { Some("something is in the window of the calls, at 64 GiB".to_owned()) } else { lacks };
+        let lacks = occupied.then(|| "something is in the window of the calls, at 64 GiB".to_owned());
+        let short = sides.kernel.has_short_files();
+        let lacks = lacks.or(short.then(|| "files are limited to less than 1 MiB (ulimit -f)".to_owned()));
         let strict = matches!(sides.process.overcommit, Overcommit::Never { .. });
         let lacks = lacks
             .or(strict.then(|| "vm.overcommit_memory is 2: what others have charged cannot be foretold".to_owned()));
@@ -413,14 +412,18 @@ impl Abilities {
 }
 
 /// Why a call is left out.
-fn refusal((nr, errno): (i64, i64)) -> String {
-    let (name, errno) = (name(nr).unwrap_or("a call"), returned(-errno));
+pub(crate) fn refusal(Refused { nr, advice, errno }: Refused) -> String {
+    let (mut name, errno) = (name(nr).unwrap_or("a call").to_owned(), returned(-errno));
+    if let Some(advice) = advice.and_then(|raw| Advice::from_raw(raw as u32)) {
+        name = format!("{name} {advice:?}");
+    }
     format!("{name}: this process may not make it, or this kernel lacks it: {errno}")
 }
 
 const TOO_MANY: &str = "calls near vm.max_map_count, which is above 300,000: too many areas to make";
 
-const NO_UFFD: &str = "no userfaultfd that protects files' memory from writing (privileges, or the kernel's build)";
+const NO_UFFD: &str =
+    "no userfaultfd that protects files' memory from writing (Linux 5.19; privileges, or the kernel's build)";
 const NO_HUGE: &str = "huge pages: the default ones are not of 2 MiB, or some are free, which calls would take, or MAP_HUGETLB with MAP_NORESERVE is refused";
 
 /// Whether huge pages are of 2 MiB unless somebody asks for another size, and calls find none of

@@ -2,14 +2,15 @@
 
 use crate::child::{Ended, Kernel, Outcome, Scope, Seen};
 use crate::draw::{Shape, draw};
-use crate::features::{NEAR_THE_LIMIT, probe, probe_crowded};
+use crate::features::{NEAR_THE_LIMIT, ask, probe_crowded};
 use crate::harness::{has_protection_keys, task_size};
 use crate::model::{Model, Start};
 use crate::op::{Op, PAGE, ROOM, at, fd};
 use crate::print::{areas, place, returned};
 use crate::proc::{read, vm_flags};
+use crate::profile::Profile;
 use crate::rng::Rng;
-use samara_mm::{Bases, Caps, Features, Flags, Limit, Limits, Overcommit, PageSize, SharedHuge, Touches};
+use samara_mm::{Advice, Bases, Caps, Features, Flags, Limit, Limits, Overcommit, PageSize, SharedHuge, Touches};
 use std::io;
 
 /// Makes the model answer wrongly: tests prove by it that a difference is found.
@@ -24,15 +25,44 @@ pub(crate) struct Sides {
     /// once, and before that as its release says.
     pub(crate) features: Features,
     crowded: bool,
+    /// What was found at first.
+    profile: Profile,
     /// Protection key 0 is allocated: the processor has keys.
     keys: bool,
-    /// Calls that this process is not given, and with which errno. They are not drawn.
-    pub(crate) refused: Vec<(i64, i64)>,
-    /// Those of them that would have been drawn.
-    pub(crate) missed: Vec<(i64, i64)>,
+    /// What this process is not given. It is not drawn.
+    pub(crate) refused: Vec<Refused>,
+    /// What of it would have been drawn.
+    pub(crate) missed: Vec<Refused>,
+    /// Flags that this kernel does not show.
+    unshown: Flags,
     /// What the whole address space of a new child looks like.
     whole: Option<Start>,
     pub(crate) twist: Option<Twist>,
+}
+
+/// What this process is not given: a call, or advice of one kind; and with which errno.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Refused {
+    pub(crate) nr: i64,
+    pub(crate) advice: Option<u64>,
+    pub(crate) errno: i64,
+}
+
+impl Refused {
+    fn is(&self, op: &Op) -> bool {
+        match self.advice {
+            None => op.number() == Some(self.nr),
+            some => advice_of(op) == some,
+        }
+    }
+}
+
+/// The advice that an op gives.
+fn advice_of(op: &Op) -> Option<u64> {
+    match op {
+        Op::Call(libc::SYS_madvise, [_, _, advice, ..]) | Op::Advise { advice, .. } => Some(*advice),
+        _ => None,
+    }
 }
 
 /// What else decides what calls answer in this process's children.
@@ -101,36 +131,44 @@ pub(crate) enum Verdict {
 impl Sides {
     pub(crate) fn new() -> io::Result<Sides> {
         let mut kernel = Kernel::new()?;
-        let (features, keys) = (probe(&mut kernel)?, has_protection_keys());
+        let profile = Profile::found(Some(ask(&mut kernel)?));
+        let (features, keys, crowded) = (profile.features, has_protection_keys(), false);
         let (process, refused, missed) = (Process::own()?, Vec::new(), Vec::new());
+        let (unshown, whole, twist) = (unshown(&mut kernel)?, None, None);
         let mut sides =
-            Sides { kernel, process, features, crowded: false, keys, refused, missed, whole: None, twist: None };
+            Sides { kernel, process, features, crowded, profile, keys, refused, missed, unshown, whole, twist };
         sides.refused = sides.refusals()?;
         Ok(sides)
     }
 
-    /// Which calls of [`plain`] something else than Linux's rules refuses: a seccomp filter, or a
-    /// kernel that was built without them.
-    fn refusals(&mut self) -> io::Result<Vec<(i64, i64)>> {
-        let ops = plain();
+    /// What is known of the kernel by now.
+    pub(crate) fn profile(&self) -> Profile {
+        let presumed = self.profile.presumed;
+        let presumed = if self.crowded { presumed - NEAR_THE_LIMIT } else { presumed };
+        Profile { features: self.features, presumed, ..self.profile.clone() }
+    }
+
+    /// Which calls of [`plain`], and which [`LATER`] advice, something else than Linux's rules
+    /// refuses: a seccomp filter, or a kernel that was built without them, or before them.
+    fn refusals(&mut self) -> io::Result<Vec<Refused>> {
+        let mut ops = plain().to_vec();
+        ops.extend(LATER.map(|advice| Op::call(libc::SYS_madvise, &[at(0), PAGE, advice as u64])));
         let Some(expected) = self.expected(Scope::Window, &ops)? else { return Ok(Vec::new()) };
         let out = self.kernel.run(&ops, Scope::Window)?;
         let answers = out.frames().1.map(|(answer, _)| answer).zip(&expected.frames).zip(&ops);
         let refused = answers.filter_map(|((answer, expected), op)| {
-            let lacks = [i64::from(libc::EPERM), i64::from(libc::ENOSYS)].contains(&-answer) && answer != expected.0;
-            Some((op.number().filter(|_| lacks)?, -answer))
+            let (nr, advice, errno) = (op.number()?, advice_of(op).filter(|advice| *advice != 0), -answer);
+            // Neither advice nor a question is refused as a call that is not known (before 6.3).
+            let unknown = if advice.is_some() || nr == libc::SYS_prctl { libc::EINVAL } else { libc::ENOSYS };
+            let lacks = [libc::EPERM, libc::ENOSYS, unknown].map(i64::from).contains(&errno);
+            (lacks && answer != expected.0).then_some(Refused { nr, advice, errno })
         });
         Ok(refused.collect())
     }
 
-    /// A call among these that this process is not given.
-    pub(crate) fn refusal_of(&self, ops: &[Op]) -> Option<(i64, i64)> {
-        self.refused.iter().find(|refused| ops.iter().any(|op| op.number() == Some(refused.0))).copied()
-    }
-
-    /// Whether the model claims to be what this kernel is: 6.17 or later.
-    pub(crate) fn claimed(&self) -> bool {
-        self.features.contains(Features::MOVE_MANY)
+    /// What of these this process is not given.
+    pub(crate) fn refusal_of(&self, ops: &[Op]) -> Option<Refused> {
+        self.refused.iter().find(|refused| ops.iter().any(|op| refused.is(op))).copied()
     }
 
     /// Asks, once, for what shows near the limit of areas, if the ops begin there.
@@ -163,8 +201,21 @@ impl Sides {
         let huge = huge.ok().and_then(|bytes| bytes.trim().parse().ok()).unwrap_or(0);
         let personality = self.kernel.personality();
         let bases = Bases { least, huge, ..Bases::at_exec(task_size(), stack_limit, None) };
-        let keys = self.keys;
-        let start = Start { scope, areas, bases, stack, personality, caps, limits, overcommit, features, shared, keys };
+        let (keys, unshown) = (self.keys, self.unshown);
+        let start = Start {
+            scope,
+            areas,
+            bases,
+            stack,
+            personality,
+            caps,
+            limits,
+            overcommit,
+            features,
+            shared,
+            keys,
+            unshown,
+        };
         if scope == Scope::Whole {
             self.whole = Some(start.clone());
         }
@@ -282,6 +333,15 @@ fn shared_huge() -> SharedHuge {
     SharedHuge::new(&text("shmem_enabled"), sizes, huge)
 }
 
+/// Flags that `VmFlags` does not show here: that memory is locked on fault.
+fn unshown(kernel: &mut Kernel) -> io::Result<Flags> {
+    let rw = Op::call(libc::SYS_mmap, &[at(0), PAGE, 3, 0x32, fd::NONE]);
+    let out = kernel.run(&[rw, Op::call(libc::SYS_mlock2, &[at(0), PAGE, 1])], Scope::Window)?;
+    let flags = vm_flags(&out.smaps()).into_iter().find(|(start, _)| *start == at(0));
+    let hidden = flags.is_some_and(|(_, f)| f.contains(Flags::LOCKED) && !f.contains(Flags::LOCKONFAULT));
+    Ok(if hidden { Flags::LOCKONFAULT } else { Flags::empty() })
+}
+
 /// Where the stack of this process ends.
 fn stack_end() -> io::Result<u64> {
     let maps = read("/proc/self/maps")?;
@@ -320,6 +380,9 @@ impl Process {
         Ok(Process { caps, limits, stack_limit, overcommit })
     }
 }
+
+/// Advice that came with a later release than the others (5.14 and 5.18), whatever the memory.
+const LATER: [Advice; 3] = [Advice::PopulateRead, Advice::PopulateWrite, Advice::DontNeedLocked];
 
 /// Each call once that may be drawn, in a form that Linux grants or refuses for its arguments
 /// alone. Without those that `Abilities` asks about.

@@ -371,14 +371,24 @@ fn wrong(r: &mut Rng, shape: Shape, model: &Model) -> Op {
     for _ in 0..1 + r.below(2) {
         match r.below(6) {
             // Not on a page, or outside user space.
-            0 => args[0] = r.pick(&[args[0] + 1, args[0] + 0x800, u64::MAX - 4095, 0x7fff_ffff_f000, 1 << 63]),
+            0 => {
+                args[0] = r.pick(&[
+                    args[0].wrapping_add(1),
+                    args[0].wrapping_add(0x800),
+                    u64::MAX - 4095,
+                    0x7fff_ffff_f000,
+                    1 << 63,
+                ])
+            }
             1 => args[1] = r.pick(&ABSURD),
             2 if nr == libc::SYS_mmap => {
                 args[5] = r.pick(&[1, 0x800, 1 << 63, u64::MAX - 4095, i64::MAX as u64 & !4095])
             }
             2 if nr == libc::SYS_mremap => args[2] = r.pick(&ABSURD),
             3 if nr == libc::SYS_mmap => args[4] = r.pick(&[99, fd::NONE, 1 << 31, fd::WRITE_ONLY, fd::PIPE, fd::FILE]),
-            3 if nr == libc::SYS_mremap => args[4] = r.pick(&[args[4] + 1, u64::MAX - 4095, 0x7fff_ffff_f000]),
+            3 if nr == libc::SYS_mremap => {
+                args[4] = r.pick(&[args[4].wrapping_add(1), u64::MAX - 4095, 0x7fff_ffff_f000])
+            }
             // Unknown bits. The flags of mmap: a type that there is not (its other bits all mean
             // something somewhere).
             4 if nr == libc::SYS_mmap => args[3] = args[3] & !15 | r.pick(&[0, 4, 5, 6, 7, 9, 12, 15]),
@@ -397,7 +407,7 @@ fn wrong(r: &mut Rng, shape: Shape, model: &Model) -> Op {
     // What is neither refused for its length nor ends in the window would take the process's own
     // memory.
     let goes_on = nr == libc::SYS_madvise || nr == libc::SYS_mbind;
-    let refused = if goes_on { u64::MAX / 4 * 3 } else { 0x7fff_ffff_f000 - BASE };
+    let refused = if goes_on { u64::MAX / 4 * 3 } else { model.space.config().task_size - BASE };
     let far = |len: u64| (PAGES * PAGE..refused).contains(&len);
     let lengths = if nr == libc::SYS_mremap { &args[1..3] } else { &args[1..2] };
     if lengths.iter().any(|len| far(*len)) { op } else { Op::Call(nr, args) }

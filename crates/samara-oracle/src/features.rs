@@ -5,6 +5,7 @@ use crate::child::{Kernel, Scope};
 use crate::model::SYS_MSEAL;
 use crate::op::{Op, PAGE, at, fd};
 use crate::proc::{read, vm_flags};
+use crate::profile::Profile;
 use samara_mm::{Features, Flags};
 use std::io;
 
@@ -32,19 +33,24 @@ pub fn features() -> io::Result<Features> {
     probe(&mut Kernel::new()?)
 }
 
-/// What the running kernel does, for those who need an answer in any case. Where no process can be
-/// made in which to make calls, the release's number decides.
+/// What was found by asking.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Found {
+    /// What it has, of what was told.
+    pub(crate) has: Features,
+    /// For what it could be asked.
+    pub(crate) told: Features,
+}
+
+/// What the running kernel does, for those who need an answer in any case: that of
+/// [`Profile::running`].
 ///
 /// ```
 /// assert_eq!(samara_oracle::presumed_features(), samara_oracle::features()?);
 /// # Ok::<(), std::io::Error>(())
 /// ```
 pub fn presumed_features() -> Features {
-    features().unwrap_or_else(|_| of_this_release())
-}
-
-fn of_this_release() -> Features {
-    Features::of_release(&read("/proc/sys/kernel/osrelease").unwrap_or_default())
+    Profile::running().features
 }
 
 /// What tells whether the kernel has a feature.
@@ -218,6 +224,11 @@ pub(crate) fn calls() -> (Vec<Op>, Vec<Op>) {
 }
 
 pub(crate) fn probe(kernel: &mut Kernel) -> io::Result<Features> {
+    Ok(Profile::found(Some(ask(kernel)?)).features)
+}
+
+/// Asks for all that a few calls can tell.
+pub(crate) fn ask(kernel: &mut Kernel) -> io::Result<Found> {
     let mut asked = questions();
     asked.extend(places());
     let before = asked.iter().map(|(_, calls, _)| calls.len()).sum();
@@ -256,7 +267,7 @@ pub(crate) fn probe(kernel: &mut Kernel) -> io::Result<Features> {
     if has.contains(Features::HUGE_ANY_LENGTH) {
         has -= Features::HUGE_MULTIPLES;
     }
-    Ok((has & told) | (of_this_release() - told))
+    Ok(Found { has: has & told, told })
 }
 
 /// What shows only where there are nearly as many areas as there may be.

@@ -19,8 +19,8 @@
 //! after every operation, `VmFlags` at the end of the sequence, all but soft-dirty, which depends
 //! on the kernel's build. A sequence that differs is made shorter, and reported as a test.
 //!
-//! Linux on x86-64 with `PROCMAP_QUERY` (6.11). The model has the [`features`] of the running
-//! kernel; what else Linux did otherwise before 6.17 it does not know, and shows as differences.
+//! Linux on x86-64, from 5.10 on. Before 6.11, areas are read from the text of maps, as there is no
+//! `PROCMAP_QUERY`. The model has the [`features`] of the running kernel ([`Profile`]).
 #![deny(unsafe_code)]
 
 mod check;
@@ -28,6 +28,7 @@ mod child;
 mod compare;
 mod draw;
 mod features;
+mod guards;
 #[doc(hidden)]
 pub mod harness;
 mod mix;
@@ -37,6 +38,7 @@ mod op;
 pub mod order;
 mod print;
 mod proc;
+mod profile;
 mod rng;
 mod shrink;
 #[cfg(test)]
@@ -49,6 +51,7 @@ pub use features::{features, presumed_features};
 pub use harness::task_size;
 pub use mix::{Mix, NoSuchMix};
 pub use op::{Limited, Op, PAGE, ROOM, at, fd, segment};
+pub use profile::{Profile, Tested, names};
 pub use threads::{History, Recorded, agree_threads};
 
 #[doc = include_str!("../README.md")]

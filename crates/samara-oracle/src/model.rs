@@ -1,6 +1,7 @@
 //! The model's side: what `samara-mm` answers to an op, and the areas that it then has.
 
 use crate::child::{Scope, Seen};
+use crate::guards::Guards;
 use crate::harness::task_size;
 use crate::op::{BASE, END, Limited, Op, PAGE, ROOM, fd, segment};
 use samara_mm::{linux::OpenFile, *};
@@ -33,6 +34,8 @@ pub(crate) struct Start {
     pub(crate) shared: SharedHuge,
     /// Protection key 0 is allocated.
     pub(crate) keys: bool,
+    /// Flags that the kernel does not show.
+    pub(crate) unshown: Flags,
 }
 
 /// The model of a run.
@@ -43,7 +46,11 @@ pub(crate) struct Model {
     scope: Scope,
     /// The hard limits.
     limits: Limits,
+    /// Flags that the kernel does not show.
+    unshown: Flags,
     results: Vec<i64>,
+    /// Of which pages an access is refused, whatever their area allows.
+    pub(crate) guards: Guards,
 }
 
 impl Model {
@@ -86,17 +93,20 @@ impl Model {
             files: Files { shared: start.shared, keys: start.keys, ..Files::default() },
             scope: start.scope,
             limits: start.limits,
+            unshown: start.unshown,
             results: Vec::new(),
+            guards: Guards::default(),
         }
     }
 
     /// What the model answers: a value, or a negative errno. `None`, and no change, where the
-    /// answer is not the model's to know (it depends on what single pages hold: guards, ends of
-    /// shared objects), or where the op would hit what the process needs.
+    /// answer is not the model's to know (it depends on what single pages hold: how far pages are
+    /// brought in where one is a guard; ends of shared objects), or where the op would hit what the
+    /// process needs.
     pub(crate) fn step(&mut self, op: Op) -> Option<i64> {
         let op = op.resolved(|of| self.results.get(of).copied().unwrap_or(0));
         let hits = self.scope == Scope::Whole && hits_the_process(op, &self.space);
-        if hits || depends_on_pages(op, &self.space) {
+        if hits || depends_on_pages(op, &self.space, &self.guards) {
             return None;
         }
         let answer = match op {
@@ -108,19 +118,34 @@ impl Model {
             }
             // The heap that the process had at first is its own.
             Op::Call(libc::SYS_brk, _) if self.space.layout().start_brk == 0 => return None,
-            Op::Call(nr, args) => self.call(nr as u64, args),
+            Op::Call(nr, args) => {
+                let answer = self.call(nr as u64, args);
+                if let (libc::SYS_madvise, 0 | NO_AREA) = (nr, answer) {
+                    self.unguard(args[2], (args[0], args[1]));
+                }
+                answer
+            }
             Op::Advise { advice, ranges } => {
                 self.files.ranges = ranges;
-                self.call(linux::PROCESS_MADVISE, [0, ROOM, ranges.len() as u64, advice, 0, 0])
+                let answer = self.call(linux::PROCESS_MADVISE, [0, ROOM, ranges.len() as u64, advice, 0, 0]);
+                // What it answers is how far it came.
+                let mut left = u64::try_from(answer).unwrap_or(0);
+                for (at, len) in ranges {
+                    self.unguard(advice, (at, len.min(left)));
+                    left = left.saturating_sub(len);
+                }
+                answer
             }
             Op::Heap { at } => {
                 self.space.set_layout(Layout { start_brk: at, brk: at, ..self.space.layout() });
                 0
             }
+            Op::Write(at) | Op::Read(at) if self.guards.any(at & !(PAGE - 1), (at & !(PAGE - 1)) + 1) => -EFAULT,
             Op::Write(at) => self.space.fault(at, Access::Write).map_or(-EFAULT, |_| 0),
             Op::Read(at) => self.space.fault(at, Access::Read).map_or(-EFAULT, |_| 0),
             Op::Fork => {
                 self.space = self.space.fork().ok()?;
+                self.unguard_child();
                 0
             }
             Op::Uffd { on: true, at, len } => {
@@ -140,7 +165,28 @@ impl Model {
     }
 
     fn call(&mut self, nr: u64, args: [u64; 6]) -> i64 {
-        linux::call(&mut self.space, &mut self.files, &mut Linux, nr, args).map_or(-ENOSYS, |done| done.result)
+        let Some(done) = linux::call(&mut self.space, &mut self.files, &mut Linux, nr, args) else { return -ENOSYS };
+        self.guards.follow(&done.plan);
+        done.result
+    }
+
+    /// Advice that was given takes the guard pages of the range away, if it is that advice.
+    fn unguard(&mut self, advice: u64, (at, len): (u64, u64)) {
+        if advice == Advice::GuardRemove as u64 {
+            self.guards.take(at, at.saturating_add(len));
+        }
+    }
+
+    /// What a new child has not, or has anew, has no guard pages.
+    fn unguard_child(&mut self) {
+        for (start, end) in self.guards.sorted() {
+            let (mut at, kept) = (start, |flags: Flags| !flags.contains(Flags::WIPEONFORK));
+            for area in self.space.areas_in(start, end).filter(|a| kept(a.area.flags)) {
+                self.guards.take(at, area.start);
+                at = area.end;
+            }
+            self.guards.take(at, end);
+        }
     }
 
     fn limit(&mut self, set: Limited) {
@@ -163,9 +209,10 @@ impl Model {
 
     /// A copy, to try calls on; without what the calls so far returned. `None`: out of memory.
     pub(crate) fn snapshot(&self) -> Option<Model> {
-        let Model { space, files, scope, limits, .. } = self;
+        let Model { space, files, scope, limits, unshown, guards, .. } = self;
         let space = space.snapshot(space.config().clone()).ok()?;
-        Some(Model { space, files: files.clone(), scope: *scope, limits: *limits, results: Vec::new() })
+        let (files, guards) = (files.clone(), guards.clone());
+        Some(Model { space, files, scope: *scope, limits: *limits, unshown: *unshown, results: Vec::new(), guards })
     }
 
     /// What the calls so far returned.
@@ -183,12 +230,14 @@ impl Model {
     pub(crate) fn flags(&self) -> impl Iterator<Item = (u64, Flags)> {
         let (start, end) = self.scope.bounds();
         let own = |a: &Placed<'_, FileId>| !matches!(&a.area.object, Object::File(f) if f.open >= FOREIGN);
-        self.space.areas_in(start, end).filter(own).map(|a| (a.start, a.area.flags))
+        self.space.areas_in(start, end).filter(own).map(|a| (a.start, a.area.flags - self.unshown))
     }
 }
 
 const EFAULT: i64 = 14;
 const ENOSYS: i64 = 38;
+/// Some of a range is not mapped: ENOMEM.
+const NO_AREA: i64 = -12;
 /// mseal, which libc does not name everywhere.
 pub(crate) const SYS_MSEAL: i64 = 462;
 
@@ -292,10 +341,10 @@ fn seen(a: Placed<'_, FileId>) -> Seen {
     Seen { start: a.start, end: a.end, perms, offset: if file { a.offset(PageSize::K4) } else { 0 } }
 }
 
-fn depends_on_pages(op: Op, space: &AddressSpace<FileId>) -> bool {
+fn depends_on_pages(op: Op, space: &AddressSpace<FileId>, guards: &Guards) -> bool {
     let (at, len) = match op {
         Op::Advise { advice, ranges } => {
-            let one = |(at, len)| depends_on_pages(Op::call(libc::SYS_madvise, &[at, len, advice]), space);
+            let one = |(at, len)| depends_on_pages(Op::call(libc::SYS_madvise, &[at, len, advice]), space, guards);
             return ranges.into_iter().any(one);
         }
         Op::Write(at) | Op::Read(at) => (at, 1),
@@ -308,9 +357,10 @@ fn depends_on_pages(op: Op, space: &AddressSpace<FileId>) -> bool {
     // An access to huge pages that there are not is no fault of the area's.
     let wanting =
         |a: &Placed<'_, FileId>| matches!(op, Op::Write(_) | Op::Read(_)) && a.area.flags.contains(Flags::HUGETLB);
-    space
-        .areas_in(at & !(PAGE - 1), at.saturating_add(len))
-        .any(|a| a.area.flags.contains(Flags::MAYBE_GUARD) || wanting(&a) || hidden(a))
+    let (start, end) = (at & !(PAGE - 1), at.saturating_add(len));
+    // Bringing in ends at a guard page; what lies behind it stays as it is.
+    let guarded = !matches!(op, Op::Write(_) | Op::Read(_)) && guards.any(start, end);
+    guarded || space.areas_in(start, end).any(|a| wanting(&a) || hidden(a))
 }
 
 /// Whether a call would take away or change what was there before the first op.

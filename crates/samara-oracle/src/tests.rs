@@ -20,10 +20,6 @@ fn sides(mix: Mix) -> Option<Sides> {
     let mut sides = Sides::new().expect("memory and files");
     let abilities = Abilities::of(&mut sides).expect("a process in which to make calls");
     match abilities.shapes(mix) {
-        Ok(_) if !sides.claimed() => {
-            println!("skipped: this kernel is older than Linux 6.17");
-            None
-        }
         Ok(_) => Some(sides),
         Err(why) => {
             println!("skipped: {mix}: {why}");

@@ -49,7 +49,7 @@ pub(crate) fn differ(sides: &mut Sides, ops: &[Op]) -> io::Result<Verdict> {
         let (at, kernel, model) = (out.done, format!("{:?}", out.ended), "the end".to_owned());
         return Ok(Verdict::Differ(Difference { at, kernel, model }));
     }
-    let known = |f: Flags| f - Flags::ACCOUNT - Flags::MAYBE_GUARD;
+    let known = |f: Flags| f - Flags::ACCOUNT;
     let theirs = vm_flags(&out.smaps());
     let of = |start: u64| theirs.iter().find(|k| k.0 == start).map(|k| known(k.1));
     let differs = model.flags().find(|(start, flags)| of(*start) != Some(known(*flags)));

@@ -10,12 +10,13 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use indicatif::{ProgressBar, ProgressStyle};
 use nix::sys::personality::{self, Persona};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
-use samara_oracle::{Mix, Report};
+use samara_oracle::{Mix, Report, names};
 use signal_hook::consts::{SIGINT, SIGTERM, SIGXFSZ};
 use signal_hook::flag;
 
 use crate::cli::Check;
 use crate::format::{count, plural};
+use crate::kernel::Kernel;
 use crate::output::{self, DIM, GREEN, RED, clean, styled};
 use crate::{exit, json};
 
@@ -115,6 +116,7 @@ fn bar(ops: u64) -> ProgressBar {
 }
 
 fn print(out: &mut dyn Write, report: &Report) -> io::Result<()> {
+    let divergences: u64 = report.mixes.iter().map(|m| m.divergences).sum();
     for m in &report.mixes {
         let rate = (m.compared as f64 / m.time.as_secs_f64().max(1e-9)) as u64;
         let found = found(m.compared, m.divergences);
@@ -122,12 +124,16 @@ fn print(out: &mut dyn Write, report: &Report) -> io::Result<()> {
         let met = if m.mix == Mix::Threads { format!(", {} overlapped", count(m.overlapped)) } else { String::new() };
         writeln!(out, "{:<8} {compared} compared in {sequences}{met}, {} a second: {found}", m.mix, count(rate))?;
     }
-    for (i, (_, why)) in report.skipped.iter().enumerate() {
+    // Of a mix that is left out nothing was compared; of the others some calls are missing.
+    let runs = |mix: Mix| report.mixes.iter().any(|m| m.mix == mix);
+    for (i, (first, why)) in report.skipped.iter().enumerate() {
         // A reason that several mixes share is printed once.
-        if report.skipped[..i].iter().all(|(_, before)| before != why) {
-            let mixes = report.skipped.iter().filter(|(_, other)| other == why).map(|(mix, _)| mix.name());
+        let same = |(mix, other): &&(Mix, String)| other == why && runs(*mix) == runs(*first);
+        if !report.skipped[..i].iter().any(|before| same(&before)) {
+            let mixes = report.skipped.iter().filter(same).map(|(mix, _)| mix.name());
             let mixes = mixes.collect::<Vec<_>>().join(", ");
-            writeln!(out, "{} {} {}", styled(DIM, "left out of"), mixes + ":", clean(why))?;
+            let what = if runs(*first) { "left out of" } else { "left out:" };
+            writeln!(out, "{} {} {}", styled(DIM, what), mixes + ":", clean(why))?;
         }
     }
     for divergence in &report.divergences {
@@ -140,12 +146,27 @@ fn print(out: &mut dyn Write, report: &Report) -> io::Result<()> {
     if report.stopped {
         writeln!(out, "{} not all calls were made", styled(DIM, "stopped:"))?;
     }
-    if !report.features.is_empty() {
-        writeln!(out, "{} {}", styled(DIM, "this kernel's features:"), json::features(report).join(", "))?;
+    let more = divergences - report.divergences.len() as u64;
+    if more > 0 {
+        writeln!(
+            out,
+            "{} {} (each mix shows its first five)",
+            styled(DIM, "not shown:"),
+            plural(more, "more difference")
+        )?;
     }
-    let found = found(report.compared, report.divergences.len() as u64);
-    let (compared, kernel, seed) = (plural(report.compared, "call"), clean(&report.kernel), report.seed);
-    writeln!(out, "{compared} compared with Linux {kernel}, seed {seed}: {found}")
+    let profile = &report.profile;
+    if !profile.features.is_empty() {
+        writeln!(out, "{} {}", styled(DIM, "this kernel's features:"), names(profile.features).join(", "))?;
+    }
+    if !profile.presumed.is_empty() {
+        let presumed = names(profile.presumed).join(", ");
+        writeln!(out, "{} {presumed}", styled(DIM, "as its release's number says, not asked:"))?;
+    }
+    let found = found(report.compared, divergences);
+    let (compared, seed, name) = (plural(report.compared, "call"), report.seed, profile.to_string());
+    let kernel = Kernel::asked(profile, &name).words();
+    writeln!(out, "{compared} compared with {kernel}, seed {seed}: {found}")
 }
 
 /// The result of comparing this many calls.

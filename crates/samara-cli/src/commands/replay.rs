@@ -24,7 +24,7 @@ pub(crate) fn run(args: &ReplayOf) -> ExitCode {
     };
     let stopped = |why: String| super::failed(format!("{}: {why}", shown(&args.file)));
     let mut again = match Again::new(reader.header().page_size, &args.what_if, args.pid) {
-        Ok(again) => again,
+        Ok(again) => again.following(reader.header().rules()),
         Err(why) => return stopped(why.to_string()),
     };
     let (mut damage, mut known) = (None, args.pid.is_none());

@@ -12,6 +12,7 @@ use crate::cli::{Only, ReportOf};
 use crate::commands::summary;
 use crate::diff::{Diff, Side};
 use crate::json::{self, Recorded};
+use crate::kernel::Kernel;
 use crate::output::{self, clean_json, shown};
 use crate::output_file::{Output, is_same};
 use crate::report::{self, Picture, Trace};
@@ -97,7 +98,13 @@ pub(super) fn gather_from<R: Read>(reader: TraceReader<R>, name: String, bytes: 
     let (all, mut picture) = (Only::default(), Picture::default());
     let mut read = summary::read(reader, &all, |event, tally| picture.add(event, tally));
     let early = read.damage.as_ref().map(ToString::to_string);
-    let base = Recorded { command: "samara", file: &name, file_bytes: bytes, ..Recorded::default() };
+    let base = Recorded {
+        command: "samara",
+        file: &name,
+        file_bytes: bytes,
+        kernel: Some(Kernel::of(&header)),
+        ..Recorded::default()
+    };
     // The places, with every call stack, are told of once.
     let why = read.summary.largest.as_mut().and_then(|largest| largest.why.take());
     let mut summary_json = json::summary(&read.summary, &summary::recorded(&read, early.as_deref(), base));

@@ -4,6 +4,7 @@ use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io::Write;
 use std::process::ExitCode;
 
+use samara_oracle::Profile;
 use samara_trace::event::{Event, EventKind};
 use samara_trace::file::{FileSink, Written};
 use samara_trace::{Cause, Decisions, Engine, Options, Outcome, Policy, Refusal, Sink, SinkError, record};
@@ -13,6 +14,7 @@ use super::files::{self, Asked, Files, NOT_RUN, Name};
 use super::trace::not_run;
 use crate::cli::{Outputs, Run};
 use crate::format::{bytes, count, plural};
+use crate::kernel::Kernel;
 use crate::output::{BOLD, DIM, GREEN, RED, clean, styled};
 use crate::{args, exit, json, line, summary};
 
@@ -99,7 +101,9 @@ pub(crate) fn run(args: &Run) -> ExitCode {
     };
     let written = watch.file.map(FileSink::finish);
     report(args, seed, &outcome, &watch.differences, written.as_ref());
-    files::write(summary, &json::decisions(&outcome, seed));
+    let profile = Profile::running();
+    let name = profile.to_string();
+    files::write(summary, &json::decisions(&outcome, seed, Kernel::asked(profile, &name)));
     exit::like(outcome.status.ended().unwrap_or_default())
 }
 
@@ -149,6 +153,10 @@ fn report(args: &Run, seed: Option<u64>, outcome: &Outcome, differences: &Differ
         n => row("", styled(RED, plural(n, "difference"))),
     }
     differences.lines().for_each(|text| row("", clean(&text)));
+    if !quiet || counters.differences > 0 {
+        let profile = Profile::running();
+        row("kernel", Kernel::asked(profile, &profile.to_string()).row());
+    }
     if !quiet {
         counters.notes.iter().for_each(|note| row("note", clean(note)));
         if let (None, Some(seed)) = (args.seed, seed) {

@@ -12,6 +12,7 @@ use crate::cli::{Only, SummaryOf};
 use crate::exit;
 use crate::format::time;
 use crate::json::{self, Recorded};
+use crate::kernel::Kernel;
 use crate::output::{self, clean_json, shown};
 
 pub(crate) fn run(args: &SummaryOf) -> ExitCode {
@@ -38,6 +39,7 @@ pub(crate) fn run(args: &SummaryOf) -> ExitCode {
         file: &name,
         file_bytes: bytes,
         only: only_some,
+        kernel: Some(Kernel::of(&header)),
         ..Recorded::default()
     };
     let recorded = recorded(&read, early.as_deref(), base);

@@ -16,6 +16,7 @@ use crate::cli::{Only, Weight};
 use crate::diff::{Diff, Side};
 use crate::export::{self, About, Csv, Firefox, Format, Parquet, Perfetto, Pprof, Target};
 use crate::json::Recorded;
+use crate::kernel::Kernel;
 use crate::moment::Moment;
 use crate::output::clean_json;
 use crate::output_file::Output;
@@ -101,6 +102,7 @@ pub fn explained(input: impl Read, out: &mut dyn Write) -> Result<(), String> {
         file_bytes: 0,
         early: None,
         only: None,
+        kernel: Some(Kernel::of(&header)),
     };
     let mut texts = vec![crate::summary::screen(&title, summary, &recorded)];
     let mut values = vec![crate::json::summary(summary, &recorded)];

@@ -7,6 +7,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use samara_oracle::Profile;
 use samara_trace::file::{Written, name_text};
 use samara_trace::inspect::max_map_count;
 use samara_trace::{Options, Outcome, RecordError, Running, Sink, Status, attach, record};
@@ -17,6 +18,7 @@ use super::report::Page;
 use crate::cli::Trace;
 use crate::format::plural;
 use crate::json::{self, Recorded};
+use crate::kernel::Kernel;
 use crate::output::{BOLD, clean, error, styled};
 use crate::output_file::Output;
 use crate::{exit, summary};
@@ -153,7 +155,8 @@ fn report(
         totals.splits = counters.splits;
         totals.merges = counters.merges;
     }
-    let command = super::own_name();
+    let (command, profile) = (super::own_name(), Profile::running());
+    let profile_name = profile.to_string();
     let recorded = Recorded {
         command: &command,
         checks: Some(counters.checks),
@@ -167,6 +170,7 @@ fn report(
         file_bytes: written.bytes,
         early: (!complete).then_some(&*why),
         only: None,
+        kernel: Some(Kernel::asked(profile, &profile_name)),
     };
     let quiet = args.outputs.quiet;
     if !quiet {

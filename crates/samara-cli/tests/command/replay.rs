@@ -1,8 +1,10 @@
 //! `samara replay` on made-up traces: what it prints, as text and as JSON.
 
+use samara_mm::Features;
 use samara_trace::event::{AreaRecord, Event, EventKind, Step, StepKind};
+use samara_trace::file::Header;
 
-use crate::samples::{run, said, stdout, trace, trace_of};
+use crate::samples::{header, run, said, stdout, trace, trace_of, trace_with};
 
 const PAGE: u64 = 4096;
 const AT: u64 = 0x7f00_0000_0000;
@@ -90,6 +92,38 @@ fn as_json() {
             open.push(value.clone());
         }
         open.extend(value.as_array().into_iter().flatten().cloned());
+    }
+}
+
+/// MAP_STACK keeps memory apart from 6.7 on: the rules are those of the kernel that was recorded.
+/// An old trace has its release only.
+#[test]
+fn by_the_rules_of_its_kernel() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut events = stacks();
+    events.truncate(1);
+    for (i, flags) in [(1, 0x32), (2, 0x2_0032)] {
+        let area = AreaRecord { start: AT, end: AT + i * PAGE, perms: 3, ..events[0].areas[0].clone() };
+        let at = area.end - PAGE;
+        events.push(Event {
+            seq: i,
+            kind: EventKind::Call,
+            nr: Some(9),
+            args: [at, PAGE, 3, flags, u64::MAX, 0],
+            result: at as i64,
+            window: Some((AT, area.end)),
+            areas: vec![area],
+            text: String::new(),
+            ..events[0].clone()
+        });
+    }
+    for (features, differs) in
+        [(Some(Features::LINUX_6_1), 0), (Some(Features::LINUX_6_18), 1), (None, 0), (Some(Features::LINUX_6_6), 0)]
+    {
+        trace_with(dir.path(), &Header { features, ..header() }, &events);
+        let output = stdout(&run(dir.path(), &["replay", "t.samara", "--json"]));
+        let value: serde_json::Value = serde_json::from_str(&output).unwrap();
+        assert_eq!(value["agreement"]["others"]["differs"], differs, "{features:?}: {output}");
     }
 }
 

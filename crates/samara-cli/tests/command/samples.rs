@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
-use samara_mm::FlagChange;
+use samara_mm::{Features, FlagChange};
 use samara_trace::event::{AreaRecord, Event, EventKind, Resident, Step, StepKind};
 use samara_trace::file::{Header, TraceWriter};
 
@@ -151,19 +151,30 @@ pub(crate) fn trace(dir: &Path) -> (PathBuf, Vec<u8>) {
 
 /// [`trace`] of these events.
 pub(crate) fn trace_of(dir: &Path, events: &[Event]) -> (PathBuf, Vec<u8>) {
-    let header = Header {
+    trace_with(dir, &header(), events)
+}
+
+pub(crate) fn header() -> Header {
+    Header {
         program: "prog".into(),
         args: vec![],
         args_left_out: 0,
         kernel: "6.1.0".into(),
+        profile: "6.1 +seals".into(),
+        features: Some(Features::LINUX_6_1 | Features::SEALS),
+        presumed: Features::REMAP_NEEDS_FOUR | Features::LIMIT_IS_EAGAIN,
         arch: "x86_64".into(),
         page_size: 4096,
         start_time: "2026-01-02T03:04:05.678Z".into(),
         recorder: "0.1.0".into(),
         gate: "ffffffffff600000-ffffffffff601000 --xp 00000000 00:00 0                  [vsyscall]".into(),
-    };
+    }
+}
+
+/// [`trace_of`] with this header.
+pub(crate) fn trace_with(dir: &Path, header: &Header, events: &[Event]) -> (PathBuf, Vec<u8>) {
     let mut bytes = Vec::new();
-    let mut writer = TraceWriter::new(&mut bytes, &header).unwrap();
+    let mut writer = TraceWriter::new(&mut bytes, header).unwrap();
     for batch in events.chunks(2) {
         writer.write(batch).unwrap();
     }

@@ -3,7 +3,7 @@
 
 use super::call;
 use crate::harness::memfd;
-use crate::op::{fd, segment};
+use crate::op::{PAGE, fd, segment};
 use crate::proc::{during, read};
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -17,7 +17,12 @@ pub(super) struct Given {
     /// them.
     pub(super) segments: Vec<(i64, u64, u64)>,
     pub(super) max_map_count: u64,
+    /// The files are shorter than they are said to be.
+    pub(super) short: bool,
 }
+
+/// Bytes of a file.
+const FILE: u64 = 1 << 20;
 
 impl Drop for Given {
     fn drop(&mut self) {
@@ -30,20 +35,21 @@ impl Drop for Given {
 impl Given {
     pub(super) fn new() -> io::Result<Given> {
         let max_map_count = read("/proc/sys/vm/max_map_count")?.trim().parse().map_err(io::Error::other)?;
-        let files = files().map_err(during("files for the calls"))?;
+        let bytes = length();
+        let files = files(bytes).map_err(during("files for the calls"))?;
         let segments = [segment::FIVE, segment::ONE].into_iter().filter_map(|n| {
             let (id, at) = new_segment(segment::bytes(n)?)?;
             Some((id, n, at))
         });
-        Ok(Given { files, segments: segments.collect(), max_map_count })
+        Ok(Given { files, segments: segments.collect(), max_map_count, short: bytes < FILE })
     }
 }
 
 /// The open files, and the numbers that ops know them by.
-fn files() -> io::Result<Vec<(OwnedFd, u64)>> {
-    let (file, other) = (shared_file()?, shared_file()?);
+fn files(bytes: u64) -> io::Result<Vec<(OwnedFd, u64)>> {
+    let (file, other) = (shared_file(bytes)?, shared_file(bytes)?);
     let (dup, again, read_only) = (file.try_clone()?, reopen(&file, true, true)?, reopen(&file, true, false)?);
-    let (sealed, write_only) = (shared_file()?, reopen(&file, false, true)?);
+    let (sealed, write_only) = (shared_file(bytes)?, reopen(&file, false, true)?);
     let seals = [libc::F_ADD_SEALS as u64, libc::F_SEAL_FUTURE_WRITE as u64];
     let done = call(libc::SYS_fcntl, [sealed.as_raw_fd() as u64, seals[0], seals[1], 0, 0, 0]);
     if done < 0 {
@@ -71,11 +77,19 @@ fn files() -> io::Result<Vec<(OwnedFd, u64)>> {
     Ok(files)
 }
 
-/// A memfd of 1 MiB.
-fn shared_file() -> io::Result<std::fs::File> {
+/// A memfd.
+fn shared_file(bytes: u64) -> io::Result<std::fs::File> {
     let file = memfd(libc::MFD_ALLOW_SEALING)?;
-    file.set_len(1 << 20)?;
+    file.set_len(bytes)?;
     Ok(file)
+}
+
+/// How long the files are: 1 MiB, or as many pages as a file may have (`ulimit -f`). A longer one
+/// would end the process by a signal.
+fn length() -> u64 {
+    let mut limit = [0u64; 2];
+    let got = call(libc::SYS_getrlimit, [u64::from(libc::RLIMIT_FSIZE), &raw mut limit as u64, 0, 0, 0, 0]);
+    if got == 0 { FILE.min(limit[0] & !(PAGE - 1)) } else { FILE }
 }
 
 /// A System V segment that goes when it is detached from where this process has it; none where the

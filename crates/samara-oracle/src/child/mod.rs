@@ -2,6 +2,7 @@
 //!
 //! - `process`: the process; `verbs`: what each op does in it; `limits`: its limits;
 //! - `threads`: what threads of it do at the same time;
+//! - `areas`: what areas it has;
 //! - `files`: what its calls find;
 //! - `outcome`: what the parent reads.
 //!
@@ -14,6 +15,7 @@
 //!   newest process of a run writes to it.
 #![allow(unsafe_code)]
 
+mod areas;
 mod files;
 mod limits;
 mod outcome;
@@ -55,17 +57,24 @@ pub(crate) struct Kernel {
     arena: Arena,
     given: Given,
     pub(crate) limit_s: u64,
+    /// Areas are asked for one by one, if the kernel can do that; else their text is read.
+    pub(crate) queries: bool,
 }
 
 impl Kernel {
     /// Memory and files are made once, for many runs.
     pub(crate) fn new() -> io::Result<Kernel> {
-        Ok(Kernel { given: Given::new()?, arena: Arena::new(WORDS + TEXT / 8)?, limit_s: LIMIT_S })
+        Ok(Kernel { given: Given::new()?, arena: Arena::new(WORDS + TEXT / 8)?, limit_s: LIMIT_S, queries: true })
     }
 
     /// `vm.max_map_count`.
     pub(crate) fn max_map_count(&self) -> u64 {
         self.given.max_map_count
+    }
+
+    /// Files are too short for calls that use them: there is a limit.
+    pub(crate) fn has_short_files(&self) -> bool {
+        self.given.short
     }
 
     /// This process's, and so that of those to come.
@@ -83,14 +92,14 @@ impl Kernel {
     /// Runs the ops in a new process, and then, if there are threads, those of its threads at the
     /// same time.
     pub(crate) fn run_together(&mut self, ops: &[Op], threads: &[Vec<Timed>], scope: Scope) -> io::Result<Outcome<'_>> {
-        let Kernel { arena, given, limit_s } = self;
-        let limit_s = *limit_s;
+        let Kernel { arena, given, limit_s, queries } = self;
+        let (limit_s, queries) = (*limit_s, *queries);
         arena.words_mut()[..HEAD].fill(0);
         let child = |words: &mut [u64]| {
             let (words, text) = words.split_at_mut(WORDS);
             let (text, fds) = (bytes_mut(text), [0; 4]);
             let [maps, zero, sink, uffd] = fds;
-            Child { words, text, at: HEAD, maps, zero, sink, uffd, scope, own_data: 0, limit_s }
+            Child { words, text, at: HEAD, maps, queries, zero, sink, uffd, scope, own_data: 0, limit_s }
                 .go(ops, threads, given);
         };
         // SAFETY: the child makes system calls, writes to the words, and allocates nothing. It

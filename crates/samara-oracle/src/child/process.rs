@@ -7,7 +7,7 @@
 use super::files::Given;
 use super::threads::Timed;
 use super::{DONE, MOST, Scope, TEXT_LEN, TROUBLE, WORDS, call};
-use crate::harness::{UFFD_WP_FILES, exit, open, query, read, userfaultfd};
+use crate::harness::{UFFD_WP_FILES, exit, open, read, userfaultfd};
 use crate::op::{BASE, END, Op, PAGE, ROOM};
 use std::os::fd::AsRawFd;
 
@@ -16,10 +16,12 @@ pub(super) struct Child<'a> {
     pub(super) words: &'a mut [u64],
     /// Where the next word goes.
     pub(super) at: usize,
-    /// Where the text of smaps goes.
+    /// Where the text of smaps goes, and before that what is read of maps.
     pub(super) text: &'a mut [u8],
     /// `/proc/self/maps`.
     pub(super) maps: u64,
+    /// PROCMAP_QUERY is used.
+    pub(super) queries: bool,
     /// `/dev/zero`.
     pub(super) zero: u64,
     /// A file that takes what is read from memory, if there are ops that need one.
@@ -56,7 +58,7 @@ impl Child<'_> {
             [self.own_data] = self.sums([b"VmData:"]);
         }
         self.zero = self.open(c"/dev/zero", 1);
-        self.maps = self.open(c"/proc/self/maps", 3);
+        self.open_maps();
         if ops.iter().any(|op| matches!(op, Op::Uffd { .. })) {
             let uffd = userfaultfd(UFFD_WP_FILES);
             self.expect(uffd >= 0, 4);
@@ -110,13 +112,13 @@ impl Child<'_> {
     /// Notes the areas in scope.
     fn look(&mut self) {
         let (start, end) = self.scope.bounds();
-        let (count, mut addr, mut n) = (self.at, start, 0);
+        let (count, mut cursor, mut n) = (self.at, self.areas_from(start), 0);
         self.put(0);
-        while let Some(q) = query(self.maps, addr).filter(|q| q.start < end) {
-            for word in [q.start, q.end, q.perms, q.offset] {
+        while let Some(seen) = self.next_area(&mut cursor).filter(|seen| seen.start < end) {
+            for word in [seen.start, seen.end, seen.perms, seen.offset] {
                 self.put(word);
             }
-            (n, addr) = (n + 1, q.end);
+            n += 1;
             self.expect(n <= MOST, 5);
         }
         self.words[count] = n as u64;

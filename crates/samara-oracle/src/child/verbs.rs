@@ -3,7 +3,7 @@
 use super::files::Given;
 use super::process::Child;
 use super::{LOW, STATUS, call};
-use crate::harness::{self, exit, query, register, wait};
+use crate::harness::{self, exit, register, wait};
 use crate::op::{BASE, Op, PAGE};
 
 impl Child<'_> {
@@ -32,7 +32,7 @@ impl Child<'_> {
         // SAFETY: this is the process of a run, and it waits for the child.
         match unsafe { harness::fork(self.limit_s) } {
             0 => {
-                self.maps = self.open(c"/proc/self/maps", 3);
+                self.open_maps();
                 0
             }
             pid if pid > 0 => {
@@ -61,9 +61,9 @@ impl Child<'_> {
     /// Areas that cannot become one, from `BASE` + 4 GiB on, up to so many areas in all.
     fn fill(&mut self, up_to: u64) -> i64 {
         let kind = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED_NOREPLACE;
-        let (mut there, mut addr) = (0, 0);
-        while let Some(q) = query(self.maps, addr) {
-            (there, addr) = (there + 1, q.end);
+        let (mut there, mut cursor) = (0, self.areas_from(0));
+        while self.next_area(&mut cursor).is_some() {
+            there += 1;
         }
         for i in 0..up_to.saturating_sub(there) {
             let to = BASE + (1 << 32) + i * PAGE;

@@ -2,9 +2,10 @@
 
 use crate::check::Abilities;
 use crate::child::{Ended, Kernel, Scope};
-use crate::compare::{Sides, Verdict};
+use crate::compare::{Refused, Sides, Verdict};
 use crate::features::{NEAR_THE_LIMIT, calls, crowded, probe};
 use crate::op::Op;
+use crate::profile::without_effect;
 use crate::{Mix, features};
 use samara_mm::Features;
 
@@ -17,14 +18,15 @@ fn each_is_told_from_its_lack() {
     let has = sides.features;
     println!("{has:?}");
     // Where the kernel chooses a place, the window does not tell.
-    let (ops, everywhere) = calls();
+    let (mut ops, everywhere) = calls();
+    ops.retain(|op| sides.refusal_of(&[*op]).is_none());
     assert_eq!(sides.differ(Scope::Window, &ops).unwrap(), Verdict::Agree);
     // What there is no droppable memory for, none of these calls tells where there is.
     let places = Features::HUGE_MULTIPLES | Features::HUGE_ANY_LENGTH | Features::ZERO_ALIGNED;
     let uffd = Features::UFFD_OWNER_ONLY | Features::UFFD_REFUSES_DROPPABLE;
     let own_areas = Features::BRK_SHRINK_NEEDS_AREA | Features::DOFORK_REFUSES_SPECIAL;
     let elsewhere = places | own_areas | uffd | NEAR_THE_LIMIT | Features::DROPPABLE_EOPNOTSUPP | Features::HEAP_MEETS;
-    for feature in Features::all().difference(elsewhere) {
+    for feature in Features::all().difference(elsewhere | sides.profile().presumed | without_effect(has)) {
         // Without guard pages there is no mark of them either.
         sides.features = has.symmetric_difference(feature);
         assert!(matches!(sides.differ(Scope::Window, &ops).unwrap(), Verdict::Differ(_)), "{feature:?}");
@@ -80,9 +82,10 @@ fn refused_calls_are_not_drawn() {
     let mut has = |rng: &crate::rng::Rng| mbinds(&sides.drawn(Scope::Window, shape, rng.clone()).unwrap().ops) > 0;
     let mut all = (0..100).map(|n| crate::rng::Rng::new(1, "basic", n));
     let rng = all.find(|rng| has(rng)).expect("mbind is drawn");
-    sides.refused = vec![(libc::SYS_mbind, 1), (libc::SYS_shmdt, 38)];
+    let refused = |nr, errno| Refused { nr, advice: None, errno };
+    sides.refused = vec![refused(libc::SYS_mbind, 1), refused(libc::SYS_shmdt, 38)];
     let ops = sides.drawn(Scope::Window, Mix::Basic.shapes()[2], rng.clone()).unwrap().ops;
-    assert_eq!((mbinds(&ops), ops.len(), &sides.missed[..]), (0, 100, &[(libc::SYS_mbind, 1)][..]));
+    assert_eq!((mbinds(&ops), ops.len(), &sides.missed[..]), (0, 100, &[refused(libc::SYS_mbind, 1)][..]));
     assert_eq!(sides.differ(Scope::Window, &ops).unwrap(), Verdict::Agree);
 }
 

@@ -5,6 +5,7 @@ use crate::child::Scope;
 use crate::compare::Verdict;
 use crate::op::{Op, PAGE, ROOM, at, fd, segment};
 use crate::{Check, Divergence, Mix};
+use samara_mm::Features;
 
 /// As if munmap of four pages and more were refused.
 fn no_long_unmap(op: Op, answer: i64) -> i64 {
@@ -22,9 +23,10 @@ fn a_wrong_answer_is_found_shortened_and_printed() {
     let check = Check { ops: 5_000, seed: 1, mixes: vec![Mix::Basic] };
     let mut reported = 0;
     let report = check.run_with(Some(no_long_unmap), &|| false, |p| reported = reported.max(p.divergences)).unwrap();
-    // A mix ends after five.
-    assert_eq!((report.divergences.len(), reported, report.mixes[0].divergences), (5, 5, 5));
-    assert!(report.compared < report.ops && report.ops <= 5_000);
+    // Five are reported, all are counted, and all calls are made.
+    let found = report.mixes[0].divergences;
+    assert!(report.divergences.len() == 5 && found > 5 && reported == found, "{found} {reported}");
+    assert!(report.compared < report.ops && report.ops == 5_000);
     let d = &report.divergences[0];
     assert!(matches!(d.ops[..], [Op::Call(libc::SYS_munmap, [_, len, ..])] if len > 3 * PAGE), "{d}");
     assert!(!d.once && d.at == 0 && d.drawn.is_some_and(|drawn| drawn.0 == 1));
@@ -82,6 +84,55 @@ fn areas_and_flags_are_compared() {
     expected.ops[1] = dump(17);
     let Verdict::Differ(difference) = sides.compare(Scope::Window, &expected).unwrap() else { panic!("flags") };
     assert!(difference.at == 2 && difference.model.contains("dd") && !difference.kernel.contains("dd"));
+}
+
+/// What an access to a guard page answers is compared, wherever the page has come from.
+#[test]
+fn guard_pages_are_compared() {
+    let Some(mut sides) = super::sides(Mix::Basic) else { return };
+    let rw = |page, pages| Op::call(libc::SYS_mmap, &[at(page), pages * PAGE, 3, 0x32, fd::NONE, 0]);
+    let advise = |page, pages, advice| Op::call(libc::SYS_madvise, &[at(page), pages * PAGE, advice]);
+    let (install, remove, wipe_on_fork) = (102, 103, 18);
+    let ops = [
+        rw(0, 4),
+        advise(1, 2, install),
+        Op::Write(at(0)),
+        Op::Read(at(1)),
+        // Moved, with a page of none at both ends.
+        Op::call(libc::SYS_mremap, &[at(0), 4 * PAGE, 4 * PAGE, 3, at(10)]),
+        rw(0, 4),
+        Op::Write(at(1)),
+        Op::Write(at(11)),
+        Op::Read(at(13)),
+        // Taken away, one by one.
+        advise(11, 1, remove),
+        Op::Write(at(11)),
+        Op::Write(at(12)),
+        rw(12, 1),
+        Op::Read(at(12)),
+        // In a child.
+        advise(2, 2, install),
+        advise(12, 1, install),
+        advise(3, 1, wipe_on_fork),
+        Op::Fork,
+        Op::Write(at(2)),
+        Op::Write(at(3)),
+        Op::Write(at(12)),
+        // Around a hole.
+        Op::call(libc::SYS_munmap, &[at(1), PAGE]),
+        advise(0, 4, remove),
+        Op::Write(at(2)),
+        // By a call for several ranges.
+        Op::Advise { advice: install, ranges: [(at(0), PAGE), (at(2), PAGE), (at(12), PAGE)] },
+        Op::Advise { advice: remove, ranges: [(at(2), PAGE), (at(12), PAGE), (at(12), PAGE)] },
+        Op::Read(at(0)),
+        Op::Read(at(2)),
+        Op::Read(at(12)),
+    ];
+    assert_eq!(sides.differ(Scope::Window, &ops).unwrap(), Verdict::Agree);
+    sides.twist = Some(|op, answer| if matches!(op, Op::Read(_) | Op::Write(_)) { 0 } else { answer });
+    let differs = matches!(sides.differ(Scope::Window, &ops).unwrap(), Verdict::Differ(_));
+    assert_eq!(differs, sides.features.contains(Features::GUARD_PAGES));
 }
 
 #[test]

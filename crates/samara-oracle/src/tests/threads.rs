@@ -46,8 +46,8 @@ fn a_wrong_answer_is_found_and_printed() {
     }
     let check = Check { ops: 5_000, seed: 1, mixes: vec![Mix::Threads] };
     let report = check.run_with(Some(no_unmap), &|| false, |_| ()).unwrap();
-    assert_eq!((report.divergences.len(), report.mixes[0].divergences), (5, 5));
-    assert!(report.compared < report.ops && report.ops < 5_000);
+    assert!(report.divergences.len() == 5 && report.mixes[0].divergences > 5);
+    assert!(report.compared < report.ops && report.ops == 5_000);
     let d = report.divergences.iter().find(|d| d.history.as_ref().is_some_and(|h| !h.threads.is_empty()));
     let (text, d) = (d.unwrap().to_string(), d.unwrap());
     let parts =

@@ -249,6 +249,7 @@ impl Rules for Instants {
             let policy = u64::from(a.extras().policy.is_some());
             words.extend([a.start, a.end, a.area.flags.bits(), object, a.area.bias, anon, policy]);
         }
+        words.extend(model.guards.sorted().into_iter().flat_map(|(start, end)| [start, end]));
         for Going { start, len, pages } in going {
             words.extend([*start, *len]);
             words.extend(pages.iter().flat_map(|(page, access)| [*page, access.bits()]));

@@ -14,7 +14,7 @@ mod instants;
 
 pub use history::{History, Recorded};
 
-use crate::check::{Divergence, ENOUGH, MixReport};
+use crate::check::{Divergence, ENOUGH, MixReport, refusal};
 use crate::child::{Ended, Scope, Seen, Timed};
 use crate::compare::Sides;
 use crate::draw::Shape;
@@ -64,7 +64,7 @@ pub(crate) fn run(
     let (mix, began) = (Mix::Threads, Instant::now());
     let mut report =
         MixReport { mix, ops: 0, compared: 0, sequences: 0, divergences: 0, overlapped: 0, time: Duration::ZERO };
-    while report.ops < quota && report.divergences < ENOUGH as u64 && !stop() {
+    while report.ops < quota && !stop() {
         let sequence = report.sequences;
         let shape = shapes[sequence as usize % shapes.len()];
         let mut rng = Rng::new(seed, mix.name(), sequence);
@@ -78,10 +78,12 @@ pub(crate) fn run(
             Verdict::Unknowable => {}
             Verdict::Differ(history) => {
                 report.divergences += 1;
-                divergences.push(divergence(*history, Some((seed, sequence))));
+                if report.divergences <= ENOUGH {
+                    divergences.push(divergence(*history, Some((seed, sequence))));
+                }
             }
         }
-        tell(report.ops, divergences.len() as u64);
+        tell(report.ops, report.divergences);
     }
     Ok(MixReport { time: began.elapsed(), ..report })
 }
@@ -163,10 +165,8 @@ pub fn agree_threads(first: &[Op], threads: &[&[Op]]) {
     let all: Vec<Op> = first.iter().chain(threads.iter().copied().flatten()).copied().collect();
     if let Some(why) = abilities.shapes(Mix::Threads).err() {
         println!("skipped: {why}");
-    } else if !sides.claimed() {
-        println!("skipped: this kernel is older than Linux 6.17");
-    } else if let Some((nr, errno)) = sides.refusal_of(&all) {
-        println!("skipped: call {nr} is refused here: {}", returned(-errno));
+    } else if let Some(refused) = sides.refusal_of(&all) {
+        println!("skipped: {}", refusal(refused));
     } else {
         for time in 0..TIMES {
             let mut rng = Rng::new(0, Mix::Threads.name(), time);

@@ -49,6 +49,8 @@ use plain::{Plain, Told};
 use rules::Rules;
 pub use rules::{BadRule, Rule};
 
+use samara_mm::Features;
+
 use crate::event::{Event, EventKind, Step, StepKind};
 use crate::file::{Replay, ReplayError, call_name};
 use crate::os::sys;
@@ -313,6 +315,15 @@ impl fmt::Debug for Again {
 }
 
 impl Again {
+    /// With the rules of the kernel on which the trace was recorded
+    /// ([`Header::rules`](crate::file::Header::rules)), instead of the running one's. Before the
+    /// first event.
+    #[must_use]
+    pub fn following(mut self, rules: Features) -> Again {
+        self.plain.features = rules;
+        self
+    }
+
     /// Of a trace with pages of this size. `only`: the figures are those of the spaces that this
     /// process loaded or had from a fork.
     ///
@@ -325,7 +336,7 @@ impl Again {
         let changed = (!rules.is_empty()).then(|| Changed::new(Rules::of(rules), page_size));
         Ok(Again {
             replay: Replay::default(),
-            plain: Plain::new(page_size),
+            plain: Plain::new(page_size, samara_oracle::presumed_features()),
             changed,
             sums: Sums::default(),
             other: Sums::default(),

@@ -70,13 +70,15 @@ pub(super) struct Plain {
     pub(super) agreement: Agreement,
     pub(super) maps: Maps,
     page: u64,
+    /// The rules of the kernel that answered the calls.
+    pub(super) features: Features,
     work: Work,
 }
 
 impl Plain {
-    pub(super) fn new(page: u64) -> Plain {
+    pub(super) fn new(page: u64, features: Features) -> Plain {
         let (spaces, agreement) = (BTreeMap::new(), Agreement::default());
-        Plain { spaces, agreement, maps: Maps::of_nobody(), page, work: Work::default() }
+        Plain { spaces, agreement, maps: Maps::of_nobody(), page, features, work: Work::default() }
     }
 
     /// Moves forward by one event, which `replay` has applied already.
@@ -85,7 +87,7 @@ impl Plain {
         let space = replay.space(event.space);
         match (event.kind, space) {
             (EventKind::Exec | EventKind::Found, _) => {
-                let mut played = Played::new(event);
+                let mut played = Played::new(event, self.features);
                 take::fill(&mut played.model, &event.areas, self.page);
                 // What a program that runs has done to its areas is not in a trace.
                 played.guessed = event.kind == EventKind::Found;
@@ -96,7 +98,7 @@ impl Plain {
                 let parent = self.spaces.get(&event.args[0]);
                 let parent = parent.filter(|parent| self.work.spend(parent.model.len() as u64));
                 let parent = parent.map(|parent| (parent.model.fork(), parent.bound, parent.guessed));
-                let mut played = Played::new(event);
+                let mut played = Played::new(event, self.features);
                 match parent {
                     Some((Ok(model), bound, guessed)) => {
                         (played.model, played.bound, played.guessed) = (model, bound, guessed);
@@ -113,8 +115,9 @@ impl Plain {
             }
             (EventKind::Call | EventKind::Learnt | EventKind::Difference, Some(space)) => {
                 // A trace begins with a program; anything else made it.
+                let features = self.features;
                 let mut played = self.spaces.remove(&event.space).unwrap_or_else(|| {
-                    let mut played = Played::new(event);
+                    let mut played = Played::new(event, features);
                     played.hidden = space.is_empty();
                     played
                 });
@@ -264,9 +267,9 @@ impl Plain {
 }
 
 impl Played {
-    fn new(event: &Event) -> Played {
+    fn new(event: &Event, features: Features) -> Played {
         Played {
-            model: model::promising(Overcommit::Always, Features::default()),
+            model: model::promising(Overcommit::Always, features),
             hidden: event.window.is_none(),
             bound: false,
             guessed: false,

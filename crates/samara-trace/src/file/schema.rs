@@ -8,6 +8,8 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use arrow_schema::{DataType, Field, Fields, Schema};
+use samara_mm::Features;
+use samara_oracle::{Profile, names};
 use serde::de::{Deserialize, Deserializer, IgnoredAny, SeqAccess, Visitor};
 
 use super::error::shown;
@@ -52,6 +54,13 @@ pub struct Header {
     pub args_left_out: u64,
     /// Release of the kernel, as `uname -r` prints it.
     pub kernel: String,
+    /// Name of the rules that the recorder took the kernel to have, such as `6.18 +guard-mark`;
+    /// empty in older traces.
+    pub profile: String,
+    /// These rules; `None` in older traces.
+    pub features: Option<Features>,
+    /// Those of them that follow from the kernel's release alone, as it could not be asked.
+    pub presumed: Features,
     /// Machine architecture: `x86_64`.
     pub arch: String,
     /// Bytes in a page.
@@ -71,11 +80,15 @@ impl Header {
         let mut left = MAX_ARGS_BYTES;
         let args_in: Vec<String> =
             args.iter().map(|arg| name_text(arg.as_bytes())).take_while(|arg| fits(arg, &mut left)).collect();
+        let profile = Profile::running();
         Header {
             program: name_text(program.as_bytes()),
             args_left_out: (args.len() - args_in.len()) as u64,
             args: args_in,
-            kernel: std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default().trim().to_owned(),
+            kernel: profile.release.clone(),
+            profile: profile.to_string(),
+            features: Some(profile.features),
+            presumed: profile.presumed,
             arch: std::env::consts::ARCH.to_owned(),
             page_size: page_size().unwrap_or(4096),
             start_time: humantime::format_rfc3339_millis(SystemTime::now()).to_string(),
@@ -84,12 +97,25 @@ impl Header {
         }
     }
 
+    /// The rules of the kernel: those that the recorder took it to have, or, in older traces, those
+    /// of its release.
+    pub fn rules(&self) -> Features {
+        self.features.unwrap_or_else(|| Features::of_release(&self.kernel))
+    }
+
     pub(crate) fn to_metadata(&self) -> HashMap<String, String> {
         let mut left = MAX_ARGS_BYTES;
         let args: Vec<&str> = self.args.iter().map(String::as_str).take_while(|arg| fits(arg, &mut left)).collect();
         let left_out = self.args_left_out.saturating_add((self.args.len() - args.len()) as u64);
         let args = serde_json::Value::from(args).to_string();
-        [
+        let rules = self.features.map(|features| {
+            [
+                ("samara.profile", self.profile.clone()),
+                ("samara.features", names(features).join(",")),
+                ("samara.presumed", names(self.presumed).join(",")),
+            ]
+        });
+        let always = [
             (FORMAT_KEY, FORMAT.to_owned()),
             ("samara.program", self.program.clone()),
             ("samara.args", args),
@@ -100,10 +126,8 @@ impl Header {
             ("samara.start_time", self.start_time.clone()),
             ("samara.recorder", self.recorder.clone()),
             ("samara.gate", self.gate.clone()),
-        ]
-        .into_iter()
-        .map(|(key, value)| (key.to_owned(), value))
-        .collect()
+        ];
+        always.into_iter().chain(rules.into_iter().flatten()).map(|(key, value)| (key.to_owned(), value)).collect()
     }
 
     /// Parses a header from metadata; `find` looks up a key.
@@ -128,6 +152,9 @@ impl Header {
                 None => 0,
             },
             kernel: get("samara.kernel")?.to_owned(),
+            profile: find("samara.profile").unwrap_or_default().to_owned(),
+            features: find("samara.features").map(named),
+            presumed: find("samara.presumed").map_or(Features::empty(), named),
             arch: get("samara.arch")?.to_owned(),
             page_size: get("samara.page_size")?.parse().map_err(|_| wrong("samara.page_size"))?,
             start_time: get("samara.start_time")?.to_owned(),
@@ -135,6 +162,12 @@ impl Header {
             gate: get("samara.gate")?.to_owned(),
         })
     }
+}
+
+/// The features that a list names, but for those that a later version has.
+fn named(list: &str) -> Features {
+    let name = |name: &str| Features::from_name(&name.to_uppercase().replace('-', "_"));
+    list.split(',').filter_map(name).collect()
 }
 
 /// A JSON array of strings: the ones that are kept, and the array's length.
@@ -261,4 +294,31 @@ pub(crate) fn columns() -> Vec<Field> {
 /// The schema of a file with this header.
 pub(crate) fn schema(header: &Header) -> Schema {
     Schema::new_with_metadata(columns(), header.to_metadata())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The rules come back as they were written; an older trace has those of its release; a later
+    /// version's rules are passed over.
+    #[test]
+    fn the_rules_of_a_kernel_are_read() {
+        let header = Header::now("true".as_ref(), &[]);
+        assert_eq!(header.rules(), samara_oracle::presumed_features());
+        let read = |header: &Header, more: &str| {
+            let mut all = header.to_metadata();
+            all.entry("samara.features".to_owned()).and_modify(|list| list.push_str(more));
+            Header::read(|key| all.get(key).map(String::as_str)).unwrap()
+        };
+        assert_eq!(read(&header, ""), header);
+        assert_eq!(read(&header, ",no-such-rule,"), header);
+        let old = Header { kernel: "6.1.200-x".into(), features: None, ..header };
+        let read = read(&old, "");
+        assert_eq!((read.features, &*read.profile, read.presumed), (None, "", Features::empty()));
+        assert_eq!(read.rules(), Features::of_release("6.1.200"));
+        let none = Header { features: Some(Features::empty()), ..old };
+        let all = none.to_metadata();
+        assert_eq!(Header::read(|key| all.get(key).map(String::as_str)).unwrap().rules(), Features::empty());
+    }
 }

@@ -3,7 +3,7 @@
 //!
 //! It knows neither calls nor comparisons. Neighbours: `apply` changes it, `compare` compares it.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use samara_mm::{
     AddressSpace, Anon, Area, Backing, Config, Extras, Features, Flags, HugePlaces, Object, Overcommit, PageSize,
@@ -70,12 +70,6 @@ pub(crate) const SECRET: &str = "/secretmem (deleted)";
 
 pub(crate) type Model = AddressSpace<Inode>;
 
-/// The features of the running kernel, asked once.
-pub(crate) fn features() -> Features {
-    static FEATURES: OnceLock<Features> = OnceLock::new();
-    *FEATURES.get_or_init(samara_oracle::presumed_features)
-}
-
 /// An empty model that fits this machine and its kernel.
 pub(crate) fn empty() -> Model {
     let number = |path: &str| std::fs::read_to_string(path).ok().and_then(|t| t.trim().parse::<usize>().ok());
@@ -85,7 +79,7 @@ pub(crate) fn empty() -> Model {
     } else {
         Overcommit::Always
     };
-    promising(overcommit, features())
+    promising(overcommit, samara_oracle::presumed_features())
 }
 
 /// An empty model of a machine that promises memory so and whose kernel has these features.

@@ -3,6 +3,7 @@
 // The fuzz targets use a part of this.
 #![allow(dead_code)]
 
+use samara_mm::Features;
 use samara_trace::event::{AreaRecord, Event, EventKind, Resident, Step, StepKind};
 use samara_trace::file::{Fault, FileError, Header, TraceReader, TraceWriter};
 
@@ -12,6 +13,9 @@ pub(crate) fn header() -> Header {
         args: vec!["-c".into(), "a \"b\"\n".into(), String::new()],
         args_left_out: 0,
         kernel: "6.1.0".into(),
+        profile: "6.1 +seals".into(),
+        features: Some(Features::LINUX_6_1 | Features::SEALS),
+        presumed: Features::REMAP_NEEDS_FOUR | Features::LIMIT_IS_EAGAIN,
         arch: "x86_64".into(),
         page_size: 4096,
         start_time: "2026-01-02T03:04:05.678Z".into(),

@@ -1,0 +1,186 @@
+//! What the running kernel does, and how that is known: by asking it, or by its release's number.
+
+use crate::child::Kernel;
+use crate::features::{Found, ask};
+use crate::proc::read;
+use samara_mm::Features;
+use std::fmt::{self, Display};
+use std::sync::OnceLock;
+
+/// The first and the last release whose rules were compared with a kernel.
+const TESTED: [(u32, u32); 2] = [(5, 10), (7, 3)];
+
+/// The rules of the running kernel. Displays as the release whose number it has and what was found
+/// otherwise: `6.18 +guard-mark -keeps-charge`.
+///
+/// ```
+/// let profile = samara_oracle::Profile::running();
+/// println!("Linux {}: {profile}", profile.release);
+/// assert_eq!(profile.features, samara_oracle::features()?);
+/// # Ok::<(), std::io::Error>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Profile {
+    /// The kernel's release, as `uname -r` prints it.
+    pub release: String,
+    /// What it does.
+    pub features: Features,
+    /// The features for which it could not be asked: they are as its release's number says. Without
+    /// those that make no difference, because the kernel lacks what they are about.
+    pub presumed: Features,
+}
+
+/// Whether rules like a kernel's were compared with a kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Tested {
+    /// Its release lies between the first and the last that were compared: 5.10 to 7.3.
+    Within,
+    /// It is later.
+    Newer,
+    /// It is earlier.
+    Older,
+}
+
+impl Display for Tested {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Tested::Within => "tested",
+            Tested::Newer => "newer than tested",
+            Tested::Older => "older than tested",
+        })
+    }
+}
+
+impl Tested {
+    /// Of a release, as `uname -r` prints it.
+    ///
+    /// ```
+    /// use samara_oracle::Tested;
+    /// let tested = ["5.4.0-42-generic", "6.8.0-45-generic", "7.3.4", "8.0-rc1", ""].map(Tested::of);
+    /// assert_eq!(tested, [Tested::Older, Tested::Within, Tested::Within, Tested::Newer, Tested::Older]);
+    /// ```
+    pub fn of(release: &str) -> Tested {
+        let [first, last] = TESTED;
+        let [major, minor, _] = numbers(release);
+        match (major, minor) {
+            number if number < first => Tested::Older,
+            number if number > last => Tested::Newer,
+            _ => Tested::Within,
+        }
+    }
+}
+
+/// The three numbers of a release; 0 for one that is missing.
+fn numbers(release: &str) -> [u32; 3] {
+    let mut numbers = release.split(['.', '-']).map(|n| n.trim().parse().unwrap_or(0));
+    [0; 3].map(|_| numbers.next().unwrap_or(0))
+}
+
+/// The name of the set that a release has: its first two numbers, and the third where that counts.
+fn of_release(release: &str) -> String {
+    let [major, minor, point] = numbers(release);
+    let (major, minor) = (major, minor).clamp(TESTED[0], TESTED[1]);
+    let (first, this) = (format!("{major}.{minor}"), format!("{major}.{minor}.{point}"));
+    if Features::of_release(release) == Features::of_release(&first) { first } else { this }
+}
+
+impl Display for Profile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let release = Features::of_release(&self.release);
+        f.write_str(&of_release(&self.release))?;
+        let more = names(self.features - release).into_iter().map(|name| ('+', name));
+        more.chain(names(release - self.features).into_iter().map(|name| ('-', name)))
+            .try_for_each(|(sign, name)| write!(f, " {sign}{name}"))
+    }
+}
+
+impl Profile {
+    /// That of the running kernel. It is asked once in a process's life, which takes a few
+    /// milliseconds. Where no process can be made in which to make calls, the release's number
+    /// decides everything.
+    pub fn running() -> &'static Profile {
+        static PROFILE: OnceLock<Profile> = OnceLock::new();
+        PROFILE.get_or_init(|| Profile::found(Kernel::new().and_then(|mut kernel| ask(&mut kernel)).ok()))
+    }
+
+    /// From what was found by asking; nothing: no answer at all.
+    pub(crate) fn found(found: Option<Found>) -> Profile {
+        let release = read("/proc/sys/kernel/osrelease").unwrap_or_default().trim().to_owned();
+        let none = Features::empty();
+        let Found { has, told } = found.unwrap_or(Found { has: none, told: none });
+        let features = (has & told) | (Features::of_release(&release) - told);
+        Profile { release, features, presumed: Features::all() - told - without_effect(features) }
+    }
+
+    /// Whether rules like these were compared with a kernel.
+    pub fn tested(&self) -> Tested {
+        Tested::of(&self.release)
+    }
+}
+
+/// The features that are about what a kernel with these features does not have.
+pub(crate) fn without_effect(features: Features) -> Features {
+    let lacks = [
+        (Features::GUARD_PAGES, Features::GUARD_MARK | Features::GUARD_FILES),
+        (Features::SEALS, Features::SEALS_GUARD_ZERO),
+        (Features::DROPPABLE, Features::UFFD_REFUSES_DROPPABLE),
+    ];
+    let mut none = Features::empty();
+    for (of, about) in lacks {
+        none.set(about, none.contains(about) || !features.contains(of));
+    }
+    none.set(Features::DROPPABLE_EOPNOTSUPP, features.contains(Features::DROPPABLE));
+    none
+}
+
+/// Features by names such as `guard-pages`.
+pub fn names(features: Features) -> Vec<String> {
+    features.iter_names().map(|(name, _)| name.to_lowercase().replace('_', "-")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_profile_is_named_after_its_release_and_what_differs() {
+        for (release, name) in [
+            ("6.18.15+deb14-cloud-amd64", "6.18"),
+            ("6.18.44", "6.18.44"),
+            ("6.1.192", "6.1.192"),
+            ("6.9.3", "6.9"),
+            ("4.19.0-27-amd64", "5.10"),
+            ("8.2.0", "7.3"),
+            ("", "5.10"),
+        ] {
+            let features = Features::of_release(release);
+            let mut profile = Profile { release: release.to_owned(), features, presumed: Features::empty() };
+            assert_eq!(profile.to_string(), name);
+            profile.features ^= Features::KEEPS_CHARGE | Features::DROPPABLE;
+            let sign = |feature| if features.contains(feature) { '-' } else { '+' };
+            let (droppable, charge) = (sign(Features::DROPPABLE), sign(Features::KEEPS_CHARGE));
+            let mut words: Vec<_> = profile.to_string().split(' ').skip(1).map(str::to_owned).collect();
+            words.sort();
+            let mut wanted = [format!("{droppable}droppable"), format!("{charge}keeps-charge")];
+            wanted.sort();
+            assert_eq!(words, wanted, "{release}");
+        }
+    }
+
+    /// What is not told is as the release's number says, and named.
+    #[test]
+    fn what_could_not_be_asked_is_named() {
+        let nothing = Profile::found(None);
+        assert_eq!(nothing.features, Features::of_release(&nothing.release));
+        assert!(nothing.presumed.contains(Features::MOVE_MANY | Features::REMAP_NEEDS_FOUR));
+        let told = Features::all() - Features::SEALS_GUARD_ZERO - Features::NEXT_WINS;
+        let bare = Profile::found(Some(Found { has: Features::empty(), told }));
+        assert_eq!(bare.presumed, Features::NEXT_WINS, "there are no seals");
+        assert_eq!(bare.features - Features::NEXT_WINS - Features::SEALS_GUARD_ZERO, Features::empty());
+        let running = Profile::running();
+        assert!(
+            running.presumed.contains(Features::REMAP_NEEDS_FOUR) && !running.presumed.contains(Features::MOVE_MANY)
+        );
+    }
+}
