@@ -171,6 +171,13 @@ impl Sides {
         self.refused.iter().find(|refused| ops.iter().any(|op| refused.is(op))).copied()
     }
 
+    /// Whether this process is given an op that was drawn; if not, that is noted.
+    pub(crate) fn is_given(&mut self, op: Op) -> bool {
+        let refused = self.refusal_of(&[op]);
+        self.missed.extend(refused.filter(|refused| !self.missed.contains(refused)));
+        refused.is_none()
+    }
+
     /// Asks, once, for what shows near the limit of areas, if the ops begin there.
     fn look_near_the_limit(&mut self, first: Option<&Op>) -> io::Result<()> {
         if let (Some(Op::Fill { .. }), false) = (first, self.crowded) {
@@ -231,13 +238,9 @@ impl Sides {
         let mut expected = Expected::default();
         while expected.ops.len() < shape.len && expected.broken.is_none() {
             let op = draw(&mut rng, shape, &model, expected.ops.len());
-            if let Some(refused) = self.refusal_of(&[op]) {
-                if !self.missed.contains(&refused) {
-                    self.missed.push(refused);
-                }
-                continue;
+            if self.is_given(op) {
+                expected.add(&mut model, op, scope, self.twist);
             }
-            expected.add(&mut model, op, scope, self.twist);
         }
         expected.flags = model.flags().collect();
         Ok(expected)

@@ -7,7 +7,7 @@ use crate::features::{NEAR_THE_LIMIT, calls, crowded, probe};
 use crate::op::Op;
 use crate::profile::without_effect;
 use crate::{Mix, features};
-use samara_mm::Features;
+use samara_mm::{Advice, Features};
 
 /// The model has what was found; a model that has one feature more, or one less, is not this
 /// kernel.
@@ -86,6 +86,12 @@ fn refused_calls_are_not_drawn() {
     sides.refused = vec![refused(libc::SYS_mbind, 1), refused(libc::SYS_shmdt, 38)];
     let ops = sides.drawn(Scope::Window, Mix::Basic.shapes()[2], rng.clone()).unwrap().ops;
     assert_eq!((mbinds(&ops), ops.len(), &sides.missed[..]), (0, 100, &[refused(libc::SYS_mbind, 1)][..]));
+    // By threads neither; and of a call only some advice.
+    let advice = Refused { nr: libc::SYS_madvise, advice: Some(Advice::PopulateRead as u64), errno: 22 };
+    (sides.refused, sides.missed) = (vec![refused(libc::SYS_mbind, 1), advice], Vec::new());
+    let (shapes, mut found) = (Mix::Threads.shapes(), Vec::new());
+    let report = crate::threads::run(&mut sides, (&shapes, 600), 1, &mut found, &|| false, |_, _| ()).unwrap();
+    assert_eq!((report.ops, report.compared, sides.missed.len()), (600, 600, 2), "{:?}", sides.missed);
     assert_eq!(sides.differ(Scope::Window, &ops).unwrap(), Verdict::Agree);
 }
 

@@ -3,9 +3,11 @@
 
 use crate::child::Scope;
 use crate::compare::Verdict;
-use crate::op::{Op, PAGE, ROOM, at, fd, segment};
+use crate::draw::draw;
+use crate::model::Model;
+use crate::op::{Op, PAGE, PAGES, ROOM, at, fd, segment};
 use crate::{Check, Divergence, Mix};
-use samara_mm::Features;
+use samara_mm::{Config, Features, Touches};
 
 /// As if munmap of four pages and more were refused.
 fn no_long_unmap(op: Op, answer: i64) -> i64 {
@@ -152,6 +154,27 @@ fn a_process_that_dies_is_a_divergence() {
     // Nothing is left: no child to wait for.
     let children = std::fs::read_to_string("/proc/thread-self/children");
     assert_eq!(children.unwrap_or_default(), "");
+}
+
+/// A length that is no error of this kernel would take the process's own memory: none is drawn that
+/// goes beyond the window, and is not refused, with page tables of four levels or of five.
+#[test]
+fn no_call_takes_the_process_s_own_memory() {
+    let Some(mut sides) = super::sides(Mix::Errors) else { return };
+    let start = sides.start(Scope::Window).unwrap();
+    for task in [(1 << 47) - PAGE, (1 << 56) - PAGE] {
+        let mut model = Model::new(&start, Touches::Told, None);
+        let config = Config { task_size: task, ..model.space.config().clone() };
+        model.space = model.space.snapshot(config).unwrap();
+        let mut rng = crate::rng::Rng::new(1, "errors", 0);
+        for _ in 0..20_000 {
+            let op = draw(&mut rng, Mix::Errors.shapes()[0], &model, 1);
+            if let Op::Call(libc::SYS_mmap | libc::SYS_munmap | libc::SYS_mprotect, [start, len, ..]) = op {
+                let end = start.checked_add(len).filter(|end| *end <= task);
+                assert!(!(at(0)..at(PAGES)).contains(&start) || end.is_none_or(|end| end <= at(PAGES)), "{op}");
+            }
+        }
+    }
 }
 
 #[test]

@@ -68,7 +68,9 @@ pub(crate) fn run(
         let sequence = report.sequences;
         let shape = shapes[sequence as usize % shapes.len()];
         let mut rng = Rng::new(seed, mix.name(), sequence);
-        let drawn = together(&mut rng, shape, (quota - report.ops) as usize);
+        let mut drawn = together(&mut rng, shape, (quota - report.ops) as usize);
+        drawn.first.retain(|op| sides.is_given(*op));
+        drawn.threads.iter_mut().for_each(|thread| thread.retain(|timed| sides.is_given(timed.op)));
         let round = sides.round(&drawn)?;
         report.sequences += 1;
         report.ops += drawn.len() as u64;
