@@ -53,6 +53,10 @@ pub struct Options {
     /// as a difference.
     #[doc(hidden)]
     pub forgets: Option<u32>,
+    /// For tests: without [`procmap_query`](Options::procmap_query), nothing is read far into the
+    /// maps file before the end.
+    #[doc(hidden)]
+    pub hasty: bool,
     /// For tests: how long a call waits for another one to return, in nanoseconds, whatever that
     /// call is. With 0 calls overlap as on a machine that is so busy that each of them takes long.
     #[doc(hidden)]
@@ -75,6 +79,7 @@ impl Options {
             apart: None,
             engine: None,
             forgets: None,
+            hasty: false,
             patience: None,
         }
     }

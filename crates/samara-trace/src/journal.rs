@@ -11,6 +11,7 @@ use std::collections::BTreeMap;
 
 use crate::api::{Counters, Sink};
 use crate::event::{Event, EventKind, StepKind, UNSURE};
+use crate::space::put_off::Budget;
 
 /// The task that caused an event, and when.
 #[derive(Clone, Copy, Debug)]
@@ -94,6 +95,8 @@ pub(crate) struct Journal<'a> {
     /// For each lack: how many programs have it, and the first of their names.
     shared: BTreeMap<Lack, (u64, Vec<String>)>,
     pub(crate) counters: Counters,
+    /// The time for comparisons that are put off.
+    pub(crate) budget: Budget,
     /// For tests: the number of the call whose effects the models ignore.
     pub(crate) forgets: Option<u32>,
 }
@@ -112,6 +115,7 @@ impl<'a> Journal<'a> {
             unchecked: BTreeMap::new(),
             shared: BTreeMap::new(),
             counters: Counters::default(),
+            budget: Budget::default(),
             forgets: None,
         }
     }
@@ -206,6 +210,9 @@ impl<'a> Journal<'a> {
 
     /// Adds the remaining notes and returns the totals.
     pub(crate) fn finish(mut self) -> Counters {
+        if let Some(text) = self.budget.told() {
+            self.note(text);
+        }
         for (lack, (count, names)) in std::mem::take(&mut self.shared) {
             self.note(lack.text(count, &names));
         }

@@ -5,7 +5,7 @@
 //!   It stays right when the process execs, and as long as any task uses the space.
 
 use std::fs::File;
-use std::io::{self, Read, Seek};
+use std::io::{self, ErrorKind, Read, Seek};
 
 use samara_mm::PageSize;
 
@@ -125,6 +125,55 @@ fn read_all(file: &File) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::with_capacity(1 << 14);
     file.take(u64::MAX).read_to_end(&mut bytes)?;
     Ok(bytes)
+}
+
+/// The bounds of the area that a line of a maps file shows.
+fn bounds(line: &[u8]) -> Option<(u64, u64)> {
+    let number = |text: &[u8]| u64::from_str_radix(std::str::from_utf8(text).ok()?, 16).ok();
+    let (dash, end) = (line.iter().position(|b| *b == b'-')?, line.iter().position(|b| *b == b' ')?);
+    Some((number(line.get(..dash)?)?, number(line.get(dash + 1..end)?)?))
+}
+
+/// Finds the areas that meet `[start, end)` in the text of a maps file, which ascends, and reads no
+/// more of it than it must. `buffer` is for its own use. False: there is no text.
+fn areas_between(
+    mut file: impl Read,
+    (start, end): (u64, u64),
+    buffer: &mut Vec<u8>,
+    out: &mut Vec<KernelArea>,
+) -> io::Result<bool> {
+    buffer.resize(buffer.len().max(1 << 13), 0);
+    // How much of the buffer holds the beginning of a line that is not complete.
+    let (mut held, mut any) = (0, false);
+    loop {
+        if held == buffer.len() {
+            buffer.resize(held * 2, 0);
+        }
+        let read = match file.read(&mut buffer[held..]) {
+            Ok(read) => read,
+            Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+            Err(error) => return Err(error),
+        };
+        any |= read > 0;
+        let filled = held + read;
+        let mut rest = &buffer[..filled];
+        while let Some(len) = rest.iter().position(|b| *b == b'\n') {
+            let (line, after) = (&rest[..len], &rest[len + 1..]);
+            rest = after;
+            let Some((from, to)) = bounds(line) else { continue };
+            if from >= end.min(USER_END) {
+                return Ok(true);
+            }
+            if to > start {
+                out.extend(parse_line(&name_text(line)));
+            }
+        }
+        held = rest.len();
+        buffer.copy_within(filled - held..filled, 0);
+        if read == 0 {
+            return Ok(any);
+        }
+    }
 }
 
 /// The areas of a task's space, with their `VmFlags`.
@@ -352,20 +401,20 @@ pub(crate) struct Maps {
     /// The file, or the errno of opening it.
     file: Result<File, i32>,
     query: bool,
-    /// Buffer for names.
-    name: Vec<u8>,
+    /// Buffer for names, or for text.
+    buffer: Vec<u8>,
 }
 
 impl Maps {
     /// Opens the maps of the space that `tid` uses now.
     pub(crate) fn open(tid: Tid, query: bool) -> Maps {
         let file = File::open(format!("/proc/{tid}/maps")).map_err(|e| e.raw_os_error().unwrap_or(libc::ENOENT));
-        Maps { file, query, name: Vec::new() }
+        Maps { file, query, buffer: Vec::new() }
     }
 
     /// The maps of no task: nothing can be asked.
     pub(crate) fn of_nobody() -> Maps {
-        Maps { file: Err(libc::ENOENT), query: false, name: Vec::new() }
+        Maps { file: Err(libc::ENOENT), query: false, buffer: Vec::new() }
     }
 
     /// Whether the recorder has no permission to read the space.
@@ -393,9 +442,9 @@ impl Maps {
     fn ask(&mut self, address: u64, named: bool) -> io::Result<Option<KernelArea>> {
         let file = self.file.as_ref().map_err(|e| io::Error::from_raw_os_error(*e))?;
         let buffer = if named {
-            self.name.clear();
-            self.name.resize(4096, 0);
-            Some(&mut self.name[..])
+            self.buffer.clear();
+            self.buffer.resize(4096, 0);
+            Some(&mut self.buffer[..])
         } else {
             None
         };
@@ -409,8 +458,8 @@ impl Maps {
                 dev: (q.dev_major, q.dev_minor),
                 inode: q.inode,
                 name: named.then(|| {
-                    let end = self.name.iter().position(|b| *b == 0).unwrap_or(0);
-                    as_shown(&self.name[..end])
+                    let end = self.buffer.iter().position(|b| *b == 0).unwrap_or(0);
+                    as_shown(&self.buffer[..end])
                 }),
                 flags: None,
                 page: q.page_size,
@@ -442,8 +491,17 @@ impl Maps {
             }
             return Ok(());
         }
-        out.extend(parse(&self.text()?).into_iter().filter(|a| a.start < end && a.end > start));
-        Ok(())
+        self.read_between((start, end), out)
+    }
+
+    /// As [`Maps::between`], from the text.
+    fn read_between(&mut self, range: (u64, u64), out: &mut Vec<KernelArea>) -> io::Result<()> {
+        let file = self.file.as_mut().map_err(|e| io::Error::from_raw_os_error(*e))?;
+        file.rewind()?;
+        match areas_between(file, range, &mut self.buffer, out)? {
+            true => Ok(()),
+            false => Err(io::Error::from_raw_os_error(libc::ESRCH)), // its last user has ended
+        }
     }
 
     /// The area that covers `address`, with its name.
@@ -456,7 +514,9 @@ impl Maps {
                 other => return Ok(other?.filter(|a| a.start <= address)),
             }
         }
-        Ok(parse(&self.text()?).into_iter().find(|a| a.start <= address && address < a.end))
+        let mut found = Vec::new();
+        self.read_between((address, address.saturating_add(1)), &mut found)?;
+        Ok(found.pop())
     }
 }
 
@@ -478,6 +538,44 @@ mod tests {
         assert_eq!((areas[1].perms, areas[1].name.as_deref()), (11, Some("/x\\012y\r")));
         assert_eq!(as_shown(b"/x\ny\xff"), "/x\\012y\u{10ffff}");
         assert_eq!((areas[2].name.as_deref(), areas[2].flags.as_deref()), (Some(""), Some("rd wr mr ")));
+    }
+
+    /// Gives its text in pieces of this length, and says how much of it was asked for.
+    struct Pieces<'a>(&'a [u8], usize, usize);
+
+    impl Read for Pieces<'_> {
+        fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
+            let len = self.1.min(to.len()).min(self.0.len());
+            to[..len].copy_from_slice(&self.0[..len]);
+            (self.0, self.2) = (&self.0[len..], self.2 + len);
+            Ok(len)
+        }
+    }
+
+    #[test]
+    fn text_is_read_as_far_as_the_range_goes() {
+        let long = "x".repeat(20_000);
+        let mut text = String::new();
+        for at in 0..1000u64 {
+            let name = if at == 700 { &*long } else { "/a b" };
+            text += &format!("{:x}-{:x} r--p 00000000 fe:01 7    {name}\n", at * 0x3000, at * 0x3000 + 0x2000);
+        }
+        text += "ffffffffff600000-ffffffffff601000 --xp 00000000 00:00 0    [vsyscall]\n";
+        let all = parse(&text);
+        for range in
+            [(0, 1), (0x2000, 0x3000), (0x2fff, 0x3001), (0x1000, 0x9001), (0x30_0000, u64::MAX), (0, u64::MAX)]
+        {
+            for piece in [1, 100, 5000] {
+                let (mut file, mut buffer, mut found) = (Pieces(text.as_bytes(), piece, 0), Vec::new(), Vec::new());
+                assert!(areas_between(&mut file, range, &mut buffer, &mut found).unwrap());
+                let meets = |a: &&KernelArea| a.start < range.1 && range.0 < a.end;
+                assert!(all.iter().filter(meets).eq(&found), "{range:x?} in pieces of {piece}");
+                let line = text.find("/a b\n").unwrap() + 5;
+                let near = (range.1 / 0x3000 + 3) as usize * (line + 4);
+                assert!(range.1 > 0x10_0000 || file.2 <= near + piece, "{range:x?}: {} bytes of {near}", file.2);
+            }
+        }
+        assert!(!areas_between(io::empty(), (0, 1), &mut Vec::new(), &mut Vec::new()).unwrap());
     }
 
     #[test]

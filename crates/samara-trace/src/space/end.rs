@@ -8,6 +8,7 @@ use std::io;
 use crate::event::EventKind;
 use crate::journal::{Journal, Size, Who};
 use crate::os::proc::{self, KernelArea, Maps};
+use crate::os::sys;
 use crate::space::compare::{self, Found, Unknown};
 use crate::space::{Attempt, Space, explain, reach};
 
@@ -39,6 +40,7 @@ impl Space {
     /// Compares the whole space with the kernel, to the byte, and takes over what the kernel has.
     /// No call may be in the kernel. Returns how many differences nothing explains.
     pub(super) fn compare_all(&mut self, who: Who, journal: &mut Journal<'_>) -> io::Result<u64> {
+        let began = sys::now_ns();
         // The file may have been opened by a thread that has ended.
         let mut text = self.maps.text();
         if text.as_ref().is_err_and(|error| error.raw_os_error() == Some(libc::ESRCH)) {
@@ -47,6 +49,7 @@ impl Space {
         }
         let text: String = text?.split_inclusive('\n').filter(|l| !proc::is_pseudo(l)).collect();
         journal.counters.checks += 1;
+        let after = self.counted_together(journal);
         let mut reported = 0;
         if self.model.to_string() != text {
             let areas = proc::parse(&text);
@@ -57,7 +60,8 @@ impl Space {
             let found =
                 compare::compare(&mut self.model, &areas, reach::ALL, &unknown, &mut attempt.steps, &mut attempt.grown);
             if !attempt.steps.is_empty() {
-                let text = self.by_lost_calls().unwrap_or_else(|| "boundaries that no call explains".into());
+                let of = after.as_deref().map_or_else(|| "that no call explains".into(), |n| format!("that {n} left"));
+                let text = self.by_lost_calls().unwrap_or_else(|| format!("boundaries {of}"));
                 self.report_learnt(who, text, &attempt.steps.clone(), journal);
             }
             self.report_grown(who, &attempt, journal);
@@ -71,11 +75,15 @@ impl Space {
             if let Some(how) = misfit
                 && let Some(steps) = self.adopt(who.tid)
             {
-                reported = u64::from(!self.report_misfit(who, format!("at the end: {how}"), &steps, false, journal));
+                let when = after.as_deref().map_or_else(|| "at the end".into(), |n| format!("after {n}"));
+                reported = u64::from(!self.report_misfit(who, format!("{when}: {how}"), &steps, false, journal));
                 reported = reported.max(u64::from(self.model.to_string() != text && steps.is_empty()));
             }
             // One comparison is all that they explain.
             self.lost.clear();
+        }
+        if !self.maps.queries() {
+            journal.budget.take(self.model.len(), began, sys::now_ns());
         }
         Ok(reported)
     }
@@ -83,6 +91,7 @@ impl Space {
     /// Notes that the last comparison cannot be made.
     pub(crate) fn not_finished(&mut self, why: &str, journal: &mut Journal<'_>) {
         journal.unchecked(why);
+        self.never_compared(journal);
         self.finished = true;
         if self.root {
             journal.counters.areas_final = self.model.len() as u64;
@@ -94,6 +103,7 @@ impl Space {
         if ends && !self.finished && !self.hidden {
             self.not_finished("its last task was killed before it could be looked at", journal);
         }
+        self.never_compared(journal);
         // Calls that were never seen to agree with the kernel. Their tasks are gone: nobody can say
         // any more.
         for call in std::mem::take(&mut self.pending) {

@@ -10,7 +10,7 @@
 //!   (fork), never from nothing.
 //!
 //! Neighbours: `apply` applies a call, `compare` checks it, `settle` and `overlap` decide when,
-//! `report` reports it, `adopt` and `adopt_unordered` take the kernel's view over, `explain` finds
+//! `put_off` when later, `report` reports it, `adopt` and `adopt_unordered` take the kernel's view over, `explain` finds
 //! changes that no call made.
 
 pub(crate) mod adopt;
@@ -24,6 +24,7 @@ pub(crate) mod host;
 pub(crate) mod memory;
 pub(crate) mod model;
 pub(crate) mod overlap;
+pub(crate) mod put_off;
 pub(crate) mod reach;
 pub(crate) mod replay_call;
 pub(crate) mod report;
@@ -162,6 +163,8 @@ pub(crate) struct Space {
     /// Overlapped calls that were reported: when they returned, and what they reached. And when the
     /// kernel's view was taken over, and where.
     pub(crate) recent: VecDeque<(u64, Vec<Range>)>,
+    /// Calls whose comparison was put off.
+    waiting: u64,
     /// The last comparison was made, or the reason why not was reported.
     finished: bool,
     /// The recorder may not read it: the model stays empty.
@@ -341,7 +344,7 @@ impl Space {
             }
         }
         if !self.maps.queries() {
-            journal.note("no PROCMAP_QUERY: the maps file is read after each call (slower)".into());
+            journal.note("no PROCMAP_QUERY (Linux before 6.11): the maps file is read after each call (slower)".into());
         }
         // Where the model refuses half way, for a hole, the kernel may have refused at once, for a
         // limit.
@@ -379,7 +382,11 @@ impl Space {
             // One byte more on each side shows the neighbours that touch.
             let window = (start.saturating_sub(1), end.saturating_add(1));
             let mut areas = std::mem::take(&mut self.window);
+            let began = sys::now_ns();
             if self.maps.between(window.0, window.1, &mut areas).is_ok() {
+                if !self.maps.queries() {
+                    journal.budget.take(self.model.len(), began, sys::now_ns());
+                }
                 journal.counters.checks += 1;
                 let unknown = Unknown { foggy: &self.foggy, order: self.trial };
                 let found =

@@ -48,7 +48,11 @@ impl Space {
         // What is needed to undo the call is saved only where it may be needed.
         let careful = open || self.registered || !self.breaks.is_empty() || self.below_stack(&self.ranges(&call));
         let mut saved = careful.then(|| self.save(std::slice::from_ref(&call)));
-        let mut attempt = self.attempt(&call, journal);
+        let mut attempt = self.apply(&call);
+        let later = !open && self.puts_off(&call, &attempt, journal);
+        if attempt.misfit.is_none() && !later {
+            self.check(&call, &mut attempt, journal);
+        }
         if attempt.misfit.is_some()
             && let Some(before) = saved.take()
         {
@@ -81,6 +85,9 @@ impl Space {
                 let reach = if self.future_locks_are_known() { Vec::new() } else { attempt.reach.clone() };
                 self.report_call(&call, attempt, journal);
                 self.learn_locks(&call, &reach, journal);
+                if later {
+                    self.put_off(journal);
+                }
             }
             // The other call may be the reason: wait for it.
             Some(_) if open => {
@@ -115,6 +122,9 @@ impl Space {
         self.find_future_locks(std::slice::from_ref(&call));
         if call.decoded.call == Call::Brk {
             self.breaks.clear();
+        }
+        if flying.is_empty() {
+            self.catch_up(call.who, false, journal);
         }
     }
 
@@ -204,9 +214,9 @@ impl Space {
     }
 
     /// Takes the kernel's view: everywhere; or only where the call reached, if other calls are in
-    /// the kernel.
+    /// the kernel or wait to be compared (PUT-OFF-2).
     pub(crate) fn adopt_reached(&mut self, call: &Returned, reach: &[Range]) -> Option<Vec<Step>> {
-        if !self.others_in_kernel {
+        if !self.others_in_kernel && self.waiting == 0 {
             let made = self.made(std::slice::from_ref(call));
             return self.adopt_with(call.who.tid, &made);
         }

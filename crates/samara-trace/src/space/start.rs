@@ -134,6 +134,11 @@ impl Space {
         from: Caller,
         journal: &mut Journal<'_>,
     ) -> Space {
+        let quiet = quiet && self.pending.is_empty();
+        if quiet {
+            // The child would have the same differences.
+            self.catch_up(who, true, journal);
+        }
         let mut child = Space::new(id, who.tid, false, self.maps.queries());
         child.forked = true;
         child.bases = self.bases;
@@ -142,7 +147,6 @@ impl Space {
         child.moved = self.moved || !quiet;
         child.bound = self.bound || !quiet;
         child.foggy.clone_from(&self.foggy);
-        let quiet = quiet && self.pending.is_empty();
         match self.model.fork() {
             Ok(model) => child.model = model,
             Err(error) => journal.note(format!("a fork's model could not be made ({error}): read from the kernel")),
@@ -222,6 +226,7 @@ impl Space {
             trial: false,
             others_in_kernel: false,
             recent: VecDeque::new(),
+            waiting: 0,
             finished: false,
             hidden: false,
         }

@@ -256,6 +256,7 @@ pub(crate) fn run(options: &Options, sink: &mut dyn Sink) -> Result<Outcome, Rec
     tracer.follow = options.follow.clone();
     tracer.switch = switch;
     tracer.journal.forgets = options.forgets;
+    tracer.journal.budget.none = options.hasty;
     if tracer.every_call {
         tracer.journal.note("no seccomp filter: every system call stops (slower)".into());
     }

@@ -213,6 +213,7 @@ fn bodies() -> Vec<Named> {
         ("races", races::races),
         ("faults_are_found", races::faults_are_found),
         ("places_are_taken_for_a_moment", races::places_are_taken_for_a_moment),
+        ("comparisons_are_put_off", put_off),
         ("sink_fails", sink_fails),
         ("events_lead_to_the_final_maps", replayed),
     ];
@@ -452,14 +453,36 @@ fn remaps(mode: Mode) -> Result<(), Failed> {
 }
 
 fn many(mode: Mode) -> Result<(), Failed> {
-    if mode == Mode::NoQuery {
-        println!("skipped: many_without_query: reading 10000 areas after each of 5500 calls takes minutes");
-        return Ok(());
-    }
     let r = trace(mode, "many", &[])?;
     exited(&r, 0)?;
     expect("10000 areas at the peak", r.outcome.counters.areas_peak >= 10_000)?;
     expect("splits", r.outcome.counters.splits >= 9_998)
+}
+
+/// Without PROCMAP_QUERY, calls far in a large space are compared together: none is left out, a
+/// difference is found, and the summary tells.
+fn put_off() -> Result<(), Failed> {
+    for forgets in [None, Some(libc::SYS_munmap as u32)] {
+        let mut options = Options::new(std::env::current_exe()?).args(["--program", "some"]);
+        (options.procmap_query, options.hasty, options.forgets) = (false, true, forgets);
+        let mut events = Vec::new();
+        let outcome = record(&options, &mut events)?;
+        let counters = &outcome.counters;
+        let note = counters.notes.iter().find_map(|n| n.strip_prefix("no PROCMAP_QUERY, large spaces: "));
+        let note = note.ok_or_else(|| format!("no note of what was put off: {:?}", counters.notes))?;
+        let calls: u64 = note.split(' ').next().and_then(|n| n.parse().ok()).ok_or("a number")?;
+        let all = events.iter().filter(|e| e.kind == EventKind::Call).count() as u64;
+        expect(&format!("of {all}: {note}"), calls > 400 && calls < all && note.contains("but 1 time together"))?;
+        expect(&format!("none is left out: {note}"), !note.contains("never"))?;
+        let text = format!("after {calls} calls that were compared together: ");
+        let found = events.iter().filter(|e| e.kind == EventKind::Difference && e.text.starts_with(&text)).count();
+        expect(&format!("{found} differences in the end"), found == usize::from(forgets.is_some()))?;
+        let expected = if forgets.is_some() { counters.differences > 1 } else { counters.differences == 0 };
+        expect(&format!("{} differences", counters.differences), expected)?;
+        let (replayed, last) = (replay(&events).len() as u64, counters.areas_final);
+        expect(&format!("{replayed} areas replayed, {last} at the end"), replayed == last)?;
+    }
+    Ok(())
 }
 
 fn learn(mode: Mode) -> Result<(), Failed> {
@@ -530,10 +553,6 @@ fn huge(mode: Mode) -> Result<(), Failed> {
 }
 
 fn crowd(mode: Mode) -> Result<(), Failed> {
-    if mode == Mode::NoQuery {
-        println!("skipped: crowd_without_query: reading some thousand areas after each call takes a minute");
-        return Ok(());
-    }
     simple(mode, "crowd")
 }
 

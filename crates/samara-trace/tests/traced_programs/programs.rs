@@ -30,7 +30,8 @@ pub(crate) fn run(name: &str, args: &[String]) {
         "fixed" => fixed(),
         "brk" => brk(),
         "locks" => locks(),
-        "many" => many(),
+        "many" => many(10_000),
+        "some" => many(1_200),
         "errors" => errors(),
         "odd" => odd(),
         "learn" => learn(),
@@ -422,15 +423,15 @@ fn locks() {
     anon(PAGE);
 }
 
-fn many() {
-    let w = anon(10_000 * PAGE);
-    for i in (0..10_000).step_by(2) {
+fn many(pages: u64) {
+    let w = anon(pages * PAGE);
+    for i in (0..pages).step_by(2) {
         assert_eq!(mprotect(w + i * PAGE, PAGE, R), 0);
     }
-    for i in (0..10_000).step_by(20) {
+    for i in (0..pages).step_by(20) {
         assert_eq!(munmap(w + i * PAGE, 3 * PAGE), 0);
     }
-    assert_eq!(munmap(w + 100 * PAGE, 8000 * PAGE), 0);
+    assert_eq!(munmap(w + 100 * PAGE, pages / 5 * 4 * PAGE), 0);
 }
 
 fn errors() {
