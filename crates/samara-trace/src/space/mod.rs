@@ -10,8 +10,8 @@
 //!   (fork), never from nothing.
 //!
 //! Neighbours: `apply` applies a call, `compare` checks it, `settle` and `overlap` decide when,
-//! `put_off` when later, `report` reports it, `adopt` and `adopt_unordered` take the kernel's view over, `explain` finds
-//! changes that no call made.
+//! `put_off` when later, `report` reports it, `adopt` and `adopt_unordered` take the kernel's view
+//! over, `explain` finds changes that no call made.
 
 pub(crate) mod adopt;
 pub(crate) mod adopt_unordered;

@@ -106,8 +106,8 @@ impl Space {
         journal.budget.put_off += 1;
     }
 
-    /// Compares the calls that wait with the kernel, if there is time for that, or `now` it must be.
-    /// No call may be in the kernel.
+    /// Compares the calls that wait with the kernel, if there is time for that, or `now` in any
+    /// case. No call may be in the kernel.
     pub(super) fn catch_up(&mut self, who: Who, now: bool, journal: &mut Journal<'_>) {
         if self.waiting > 0 && (now || journal.budget.allows(self.model.len(), sys::now_ns())) {
             // If it cannot be read, its process is about to end.
