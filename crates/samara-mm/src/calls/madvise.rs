@@ -42,8 +42,14 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
     /// # Ok::<(), samara_mm::Error>(())
     /// ```
     pub fn advise(&mut self, start: u64, len: u64, advice: Advice) -> Result<Plan, Error> {
-        let guards = matches!(advice, Advice::GuardInstall | Advice::GuardRemove);
-        if guards && !self.has(Features::GUARD_PAGES) {
+        let known = match advice {
+            Advice::GuardInstall | Advice::GuardRemove => self.has(Features::GUARD_PAGES),
+            Advice::PopulateRead | Advice::PopulateWrite => self.has(Features::POPULATE),
+            Advice::DontNeedLocked => self.has(Features::DONTNEED_LOCKED),
+            Advice::Collapse => self.has(Features::COLLAPSE),
+            _ => true,
+        };
+        if !known {
             return Err(Errno::EINVAL.into());
         }
         if advice == Advice::Collapse && self.config.bases.huge == 0 {
@@ -179,6 +185,7 @@ fn advised<B: Backing>(a: &Area<B>, advice: Advice, features: Features) -> Resul
         WipeOnFork => has(Flags::SHARED) || matches!(a.object, Object::File(_)),
         KeepOnFork => has(Flags::DROPPABLE),
         DoDump => (a.is_special() && !has(Flags::HUGETLB)) || has(Flags::DROPPABLE),
+        DontNeed if has(Flags::HUGETLB) && !features.contains(Features::DONTNEED_LOCKED) => true,
         DontNeed => has(Flags::LOCKED | Flags::PFNMAP),
         DontNeedLocked => has(Flags::PFNMAP),
         Free => !private_anonymous || has(Flags::LOCKED | Flags::PFNMAP | Flags::HUGETLB),
@@ -209,6 +216,9 @@ fn advised<B: Backing>(a: &Area<B>, advice: Advice, features: Features) -> Resul
         HugePage => (Flags::NOHUGEPAGE, Flags::HUGEPAGE),
         NoHugePage => (Flags::HUGEPAGE, Flags::NOHUGEPAGE),
         Mergeable if mergeable(a) => (Flags::empty(), Flags::MERGEABLE),
+        Unmergeable if has(Flags::MERGEABLE) && !features.contains(Features::UNMERGEABLE_KEEPS_KEY) => {
+            (Flags::MERGEABLE | Flags::PKEY | Flags::UFFD_MINOR, Flags::empty())
+        }
         Unmergeable => (Flags::MERGEABLE, Flags::empty()),
         _ => return Ok(None),
     };

@@ -124,7 +124,8 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
     ///
     /// Some errors come late, as in Linux, and leave a partial effect:
     ///
-    /// - ENOMEM above a limit leaves the cuts at both ends of the range.
+    /// - ENOMEM above a limit leaves the cuts at both ends of the range. (Before 6.12 it leaves the
+    ///   range empty where no memory is promised.)
     /// - ENOMEM for a shared object whose memory is not promised leaves the range empty.
     /// - EINVAL for a private map of secret memory ([`Backing::is_secret`]), and EAGAIN where too
     ///   much is locked for it, leave the range empty.
@@ -157,7 +158,8 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
         let populate = request.flags.contains(MapFlags::POPULATE) && !request.flags.contains(MapFlags::NONBLOCK);
         let locked = store.area().flags.contains(Flags::LOCKED);
         let eager = populate || locked;
-        let unlockable = locked && !store.area().lockable() && !is_secret(store.area());
+        let droppable = store.area().flags.contains(Flags::DROPPABLE) && !self.has(Features::DROPPABLE_IGNORES_FUTURE);
+        let unlockable = locked && !store.area().lockable() && !is_secret(store.area()) && !droppable;
         let mut seams = self.lend_seams();
         let before = seams.len();
         let went = match self.plan_over((start, end), &mut store, request, plan, &mut seams) {
@@ -258,7 +260,16 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
             return self.refuse(start, refused, 0, plan);
         }
         let charged = if accountable(flags) { len - was.committed } else { 0 };
-        if let Err(why) = self.may_expand(flags, len - was.total).and_then(|()| self.may_charge(charged)) {
+        let room = self.may_expand(flags, len - was.total);
+        if let Err(why) = room.and_then(|()| self.may_charge(charged)) {
+            if !self.has(Features::FIXED_KEEPS_OLD) {
+                if room.is_ok() {
+                    self.empty(start, end, &was).inspect_err(|_| plan.truncate(0))?;
+                } else {
+                    plan.truncate(0);
+                }
+                return Err(why);
+            }
             plan.truncate(0);
             // Reserves for both cuts, so that lack of memory leaves none.
             self.set_aside(start, end, 2)?;
@@ -349,7 +360,7 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
         flags |= Flags::MAYREAD | Flags::MAYWRITE | Flags::MAYEXEC;
         flags -= if mode.contains(FileMode::NOEXEC) { Flags::MAYEXEC } else { Flags::empty() };
         flags -= if sealed { Flags::MAYWRITE } else { Flags::empty() };
-        flags |= if secret { secret::FLAGS } else { Flags::empty() };
+        flags |= if secret { secret::flags(self.config.features) } else { Flags::empty() };
         if kind == DROPPABLE {
             flags |= Flags::DROPPABLE | Flags::NORESERVE | Flags::WIPEONFORK | Flags::DONTDUMP;
         } else if shared && writable {

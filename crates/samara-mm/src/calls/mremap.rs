@@ -6,6 +6,7 @@ use crate::area::extras::Extras;
 use crate::area::flags::{Flags, MapFlags};
 use crate::area::huge_places::HugePlaces;
 use crate::area::is_segment;
+use crate::area::merge;
 use crate::area::page_size::PageSize;
 use crate::area::{Anon, Area, Backing, Doubt, Object};
 use crate::errno::Errno;
@@ -293,7 +294,8 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
 
     fn check_remap(&self, r: &RemapRequest) -> Result<(), Errno> {
         let task = self.config.task_size;
-        if r.new_len > task {
+        // Before 6.17 such a length is refused at once only with a new address.
+        if r.new_len > task && (self.has(Features::ROUNDS_FIRST) || r.mode != RemapMode::InPlace) {
             return Err(Errno::EINVAL);
         }
         let to = match r.mode {
@@ -359,7 +361,7 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
         }
         let stays = flags.intersects(Flags::DONTEXPAND | Flags::PFNMAP)
             || (!at.area.is_anonymous() && !self.has(Features::DONTUNMAP_SHARED));
-        if r.dontunmap && stays {
+        if (r.dontunmap && stays) || (at.area.huge_page().is_some() && !self.has(Features::HUGE_REMAP)) {
             return Err(Errno::EINVAL);
         }
         if r.old.checked_add(r.old_len).is_none_or(|e| e > at.end) {
@@ -568,6 +570,16 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
         // The copy comes first, and may merge with its own source for a moment. What is left of the
         // source then keeps the identity.
         let apart = (keep && self.has(Features::DONTUNMAP_NO_SELF_MERGE)).then_some(old);
+        let deaf = if deaf && self.has(Features::UFFD_LEFT_BEFORE_JOIN) {
+            copy.extra = self.extras.derived(copy.extra);
+            copy.flags -= Flags::UFFD;
+            false
+        } else {
+            deaf
+        };
+        if self.has(Features::INHERITED_JOINS_MOVED) {
+            self.disinherit((to, to + new_len), &mut copy);
+        }
         self.put((to, to + new_len), copy, apart, plan)?;
         if deaf {
             // The registration goes only now, and from all of the area that the copy merged into.
@@ -588,7 +600,10 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
                 if !splits {
                     // The source is no longer locked, but these kernels never take it off the
                     // count.
-                    self.stray_locked = self.stray_locked.saturating_add(counted - self.counters.locked);
+                    let lost = counted - self.counters.locked;
+                    // 5.10 takes what moved off.
+                    let moved = if locked && !self.has(Features::DONTUNMAP_SHARED) { len } else { 0 };
+                    self.stray_locked = self.stray_locked.saturating_add(lost.saturating_sub(moved));
                 }
                 if !splits && locked && self.emptied.len() < self.emptied.capacity() {
                     self.emptied.push(Emptied { source: old, copy: (to, to + new_len) });
@@ -609,6 +624,22 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
         Ok(())
     }
 
+    /// Makes an inherited copy one that this process has written, where it then joins a neighbour
+    /// that was not written.
+    fn disinherit(&self, (to, end): (u64, u64), copy: &mut Area<B>) {
+        let Anon::Identity { id, inherited: true } = copy.anon() else { return };
+        let mut own = copy.clone();
+        own.set_anon(Anon::Identity { id, inherited: false });
+        let left = to.checked_sub(1).and_then(|at| self.area_at(at)).map(|l| (l.area, &own));
+        let right = self.area_at(end).map(|r| (&own, r.area));
+        let joins = |(l, r): (&Area<B>, &Area<B>)| {
+            (l.anon() == Anon::Untouched || r.anon() == Anon::Untouched) && merge::join(l, r, &self.extras).is_some()
+        };
+        if left.into_iter().chain(right).any(joins) {
+            *copy = own;
+        }
+    }
+
     /// DONTUNMAP: unlocks all of the source area (in some releases what moved of it), and makes it
     /// untouched if all of it moved. (If the copy merged with it, the area is larger than what
     /// moved.) Returns whether all of it moved.
@@ -618,7 +649,7 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
         let whole = s == old && e - s == len;
         emptied(&mut left, whole, self.has(Features::KEEPS_CHARGE));
         if whole && self.has(Features::DONTUNMAP_RESETS_OFFSET) {
-            if left.is_anonymous() {
+            if matches!(left.object, Object::Anonymous) {
                 left.bias = 0;
             } else if self.has_own_offset(&left) {
                 left.extra = self.extras.edited(left.extra, |extras| extras.anon_bias = 0)?;

@@ -22,6 +22,11 @@ impl Advice {
 }
 
 impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
+    /// Whether the kernel lets a process give this advice to others.
+    fn may_give(&self, advice: Advice) -> bool {
+        advice.for_others() && (advice != Advice::WillNeed || self.has(Features::PROCESS_WILLNEED))
+    }
+
     /// Advises on each of `ranges` (start and length) in turn, and stops at the first refusal.
     /// Returns the sum of the lengths before it, as they were asked for. The refused range may be
     /// done in part. `own` says that the process advises on its own memory.
@@ -41,7 +46,7 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
     /// ```
     pub fn process_advise(&mut self, ranges: &[(u64, u64)], advice: Advice, own: bool) -> Result<(u64, Plan), Error> {
         let any = own && self.has(Features::SELF_ADVICE_ANY);
-        if ranges.iter().any(|r| r.1 > i64::MAX as u64) || (!any && !advice.for_others()) {
+        if ranges.iter().any(|r| r.1 > i64::MAX as u64) || (!any && !self.may_give(advice)) {
             return Err(Errno::EINVAL.into());
         }
         let (mut bytes, mut plan) = (0, Plan::new());

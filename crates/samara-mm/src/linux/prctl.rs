@@ -6,6 +6,7 @@ use super::host::Host;
 use super::request::{Did, Refusal, Request};
 use crate::area::Backing;
 use crate::errno::Errno;
+use crate::space::features::Features;
 use crate::space::index::AreaIndex;
 use crate::space::mdwe::Mdwe;
 use crate::space::place::Placement;
@@ -46,26 +47,38 @@ impl<B: Backing, I: AreaIndex<B>, H: Host<B>, P: Placement<B, I>> Request<'_, B,
     }
 
     pub(super) fn set_mdwe(&mut self) -> Did {
+        self.knows(Features::MDWE)?;
         self.unused(2)?;
         let mdwe = Mdwe::from_bits(self.args[1])?;
+        if mdwe.is_some_and(|mdwe| !mdwe.inherited) {
+            self.knows(Features::MDWE_NO_INHERIT)?;
+        }
         self.space.set_mdwe(mdwe)?;
         Ok(0)
     }
 
     pub(super) fn get_mdwe(&mut self) -> Did {
+        self.knows(Features::MDWE)?;
         self.unused(1)?;
         Ok(self.space.mdwe().map_or(0, Mdwe::bits))
     }
 
     pub(super) fn set_memory_merge(&mut self) -> Did {
+        self.knows(Features::MEMORY_MERGE)?;
         self.unused(2)?;
         self.space.merge_pages(self.args[1] != 0);
         Ok(0)
     }
 
     pub(super) fn get_memory_merge(&mut self) -> Did {
+        self.knows(Features::MEMORY_MERGE)?;
         self.unused(1)?;
         Ok(self.space.merges_pages().into())
+    }
+
+    /// EINVAL, as for an unknown option, where the kernel does not have it.
+    fn knows(&self, option: Features) -> Result<(), Errno> {
+        if self.space.has(option) { Ok(()) } else { Err(Errno::EINVAL) }
     }
 
     /// The arguments of `prctl` from `first` on must be 0.

@@ -145,6 +145,50 @@ bitflags! {
         /// the heap begins, or begins where the heap ends. Measured on 6.1 to 7.3; the release is
         /// from the manual pages of 2023 and 2024.
         const HEAP_MEETS = 0x100_0000_0000;
+        /// MAP_FIXED for which no memory is promised leaves what is mapped there (6.12). Without
+        /// it, the range is empty afterwards, and what exceeds another limit makes no cut.
+        /// Measured on 5.10 to 7.3.
+        const FIXED_KEEPS_OLD = 0x8_0000_0000;
+        /// Droppable memory is never locked (7.1; 7.0.13, 6.12.86, some builds of 6.18). Without
+        /// it, new maps of it are where mlockall has asked for that. Measured on 6.12 to 7.3.
+        const DROPPABLE_IGNORES_FUTURE = 0x10_0000_0000;
+        /// Secret memory does not count as locked, and shows no `lo` (7.3; 7.2.13, 6.12.113,
+        /// 6.1.191). Measured on 6.12 to 7.3.
+        const SECRET_WITHOUT_LOCK = 0x20_0000_0000;
+        /// Registered memory whose userfaultfd does not follow moves loses its registration before
+        /// it is compared with the neighbours at its new place (7.3; 6.12.118). Without it,
+        /// afterwards, and a neighbour that it joins loses its own. Measured on 6.1 to 7.3.
+        const UFFD_LEFT_BEFORE_JOIN = 0x40_0000_0000;
+        /// MADV_UNMERGEABLE leaves protection keys and minor registrations (6.18; 6.17.13,
+        /// 6.12.118, 6.1.192, 5.10.247). Without it, mergeable memory loses them. Measured on 5.10
+        /// to 7.3.
+        const UNMERGEABLE_KEEPS_KEY = 0x80_0000_0000;
+        /// MADV_POPULATE_READ and MADV_POPULATE_WRITE (5.14). Without it they are unknown advice.
+        /// From madvise(2); measured on 5.10 to 7.3.
+        const POPULATE = 0x4_0000_0000_0000;
+        /// MADV_DONTNEED_LOCKED, and MADV_DONTNEED in huge pages (5.18). Without it: EINVAL. From
+        /// madvise(2); measured on 5.10 to 7.3.
+        const DONTNEED_LOCKED = 0x200_0000_0000;
+        /// MADV_COLLAPSE (6.1). Without it, it is unknown advice. From madvise(2); measured on 5.10
+        /// to 7.3.
+        const COLLAPSE = 0x400_0000_0000;
+        /// mremap moves huge pages (5.16). Without it: EINVAL. Measured on 5.10 to 7.3.
+        const HUGE_REMAP = 0x800_0000_0000;
+        /// PR_SET_MDWE (6.3). Without it: EINVAL. From PR_SET_MDWE(2const); measured on 5.10 to
+        /// 7.3.
+        const MDWE = 0x1000_0000_0000;
+        /// PR_SET_MDWE has a second bit, by which children do not inherit it (6.6). Without it:
+        /// EINVAL. From PR_SET_MDWE(2const); measured on 5.10 to 7.3.
+        const MDWE_NO_INHERIT = 0x2000_0000_0000;
+        /// PR_SET_MEMORY_MERGE (6.4). Without it: EINVAL. From release notes; measured on 5.10 to
+        /// 7.3.
+        const MEMORY_MERGE = 0x4000_0000_0000;
+        /// Memory that a fork copied joins memory that was not written where it moves (6.16 and
+        /// 6.17). Without it, it stays apart. Measured on 5.10 to 7.3.
+        const INHERITED_JOINS_MOVED = 0x8000_0000_0000;
+        /// process_madvise gives MADV_WILLNEED (5.12, by release notes). Without it: EINVAL.
+        /// Measured on 5.10 and on 6.1 to 7.3.
+        const PROCESS_WILLNEED = 0x1_0000_0000_0000;
     }
 }
 
@@ -161,26 +205,40 @@ const DONTUNMAP: Features =
 /// it has, older ones have too.
 const CHANGES: &[Change] = &[
     (5, 10, Features::KEEPS_CHARGE.union(Features::ARGUMENTS_BEFORE_SOURCE), NONE),
+    (5, 12, Features::PROCESS_WILLNEED, NONE),
     (5, 13, Features::DONTUNMAP_SHARED, NONE),
-    (5, 16, Features::SOURCE_FOUND_FIRST, Features::ARGUMENTS_BEFORE_SOURCE),
+    (5, 14, Features::POPULATE, NONE),
+    (5, 16, Features::SOURCE_FOUND_FIRST.union(Features::HUGE_REMAP), Features::ARGUMENTS_BEFORE_SOURCE),
     (5, 17, Features::LIMIT_IS_EAGAIN, NONE),
+    (5, 18, Features::DONTNEED_LOCKED, NONE),
     (6, 1, Features::GROW_IN_PLACE_JOINS.union(Features::BRK_SHRINK_NEEDS_AREA).union(Features::NEXT_WINS), NONE),
-    (6, 6, Features::HEAP_MEETS, NONE),
+    (6, 1, Features::COLLAPSE, NONE),
+    (6, 3, Features::MDWE, NONE),
+    (6, 4, Features::MEMORY_MERGE, NONE),
+    (6, 6, Features::MDWE_NO_INHERIT.union(Features::HEAP_MEETS), NONE),
     (6, 7, Features::HUGE_ANY_LENGTH.union(Features::STACK_NO_HUGE).union(Features::RO_DROPS_CHARGE), NONE),
     (6, 10, Features::SEALS, NONE),
     (6, 11, Features::DROPPABLE, NONE),
-    (6, 12, Features::HUGE_MULTIPLES, Features::HUGE_ANY_LENGTH.union(Features::NEXT_WINS)),
+    (
+        6,
+        12,
+        Features::HUGE_MULTIPLES.union(Features::FIXED_KEEPS_OLD),
+        Features::HUGE_ANY_LENGTH.union(Features::NEXT_WINS),
+    ),
     (6, 13, Features::GUARD_PAGES.union(Features::SELF_ADVICE_ANY), NONE),
     (6, 15, Features::GUARD_FILES, Features::KEEPS_CHARGE),
-    (6, 16, Features::WRITTEN_JOINS_UNWRITTEN, NONE),
+    (6, 16, Features::WRITTEN_JOINS_UNWRITTEN.union(Features::INHERITED_JOINS_MOVED), NONE),
     (6, 17, Features::MOVE_MANY.union(Features::ROUNDS_FIRST).union(Features::MERGEABLE_FIRST), NONE),
     (6, 17, Features::ARGUMENTS_BEFORE_SOURCE.union(Features::TARGET_KEPT).union(Features::SEALS_GUARD_ZERO), NONE),
     (6, 17, Features::UFFD_OWNER_ONLY.union(Features::UFFD_REFUSES_DROPPABLE), NONE),
-    (6, 18, Features::KEEPS_CHARGE.union(Features::ZERO_ALIGNED), NONE),
+    (6, 18, Features::KEEPS_CHARGE.union(Features::ZERO_ALIGNED), Features::INHERITED_JOINS_MOVED),
+    (6, 18, Features::UNMERGEABLE_KEEPS_KEY, NONE),
     (6, 19, Features::GUARD_MARK, NONE),
     (7, 0, Features::DOFORK_REFUSES_SPECIAL, NONE),
     (7, 1, Features::REMAP_NEEDS_FOUR.union(Features::DROPPABLE_EOPNOTSUPP), NONE),
+    (7, 1, Features::DROPPABLE_IGNORES_FUTURE, NONE),
     (7, 3, DONTUNMAP.union(Features::SHARED_ZERO_IS_SHMEM).union(Features::ANON_OFFSET_OF_FILES), NONE),
+    (7, 3, Features::SECRET_WITHOUT_LOCK.union(Features::UFFD_LEFT_BEFORE_JOIN), NONE),
 ];
 
 /// What point releases carry back: the number, the point release from which on it counts within
@@ -195,6 +253,17 @@ const CARRIED_BACK: &[(u32, u32, u32, Features)] = &[
     (6, 17, 13, Features::KEEPS_CHARGE),
     // Measured on a vendor's 6.18.44; 6.18.15 lacks it.
     (6, 18, 44, Features::GUARD_MARK),
+    // From the lists of changes, or measured on the release named.
+    (5, 10, 247, Features::UNMERGEABLE_KEEPS_KEY),
+    (6, 1, 191, Features::SECRET_WITHOUT_LOCK),
+    (6, 1, 192, Features::UNMERGEABLE_KEEPS_KEY),
+    (6, 12, 86, Features::DROPPABLE_IGNORES_FUTURE),
+    (6, 12, 113, Features::SECRET_WITHOUT_LOCK),
+    (6, 12, 118, Features::UFFD_LEFT_BEFORE_JOIN.union(Features::UNMERGEABLE_KEEPS_KEY)),
+    (6, 17, 13, Features::UNMERGEABLE_KEEPS_KEY),
+    (6, 18, 44, Features::DROPPABLE_IGNORES_FUTURE),
+    (7, 0, 13, Features::DROPPABLE_IGNORES_FUTURE),
+    (7, 2, 13, Features::SECRET_WITHOUT_LOCK),
 ];
 
 impl Features {

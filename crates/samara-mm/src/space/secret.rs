@@ -5,10 +5,14 @@ use crate::area::flags::Flags;
 use crate::area::{Area, Backing, is_secret};
 use crate::errno::Errno;
 use crate::space::AddressSpace;
+use crate::space::features::Features;
 use crate::space::index::AreaIndex;
 
 /// The flags that secret memory adds to every area.
-pub(crate) const FLAGS: Flags = Flags::LOCKED.union(Flags::DONTDUMP);
+pub(crate) fn flags(features: Features) -> Flags {
+    let counted = if features.contains(Features::SECRET_WITHOUT_LOCK) { Flags::empty() } else { Flags::LOCKED };
+    counted | Flags::DONTDUMP
+}
 
 impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
     /// Whether `len` bytes of secret memory may be mapped. Checked when the range has been cleared:
@@ -20,6 +24,7 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
         if !area.flags.contains(Flags::MAYSHARE) {
             return Err(Errno::EINVAL);
         }
-        self.may_lock_more(FLAGS, len)
+        // Where it does not count as locked, it counts against the same limit by itself.
+        self.may_lock_more(Flags::LOCKED, len)
     }
 }

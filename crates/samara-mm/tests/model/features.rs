@@ -326,15 +326,17 @@ fn releases_by_name() {
         assert_eq!(Features::of_release(&format!("{name}.0-rc1")), features, "{name}");
     }
     // Releases between them, and beyond.
-    for (name, same) in [("5.4.200", "5.10"), ("5.11", "5.10"), ("6.2.0-39-generic", "6.1"), ("6.9.3", "6.8")] {
+    for (name, same) in [("5.4.200", "5.10"), ("5.11", "5.10.240"), ("6.2.0-39-generic", "6.1"), ("6.9.3", "6.8")] {
         assert_eq!(Features::of_release(name), Features::of_release(same), "{name}");
     }
     assert_eq!(Features::of_release("7.10.1"), Features::LINUX_7_3);
     assert_eq!(Features::of_release("10.0"), Features::LINUX_7_3);
     // Point releases, of their own number only.
     assert_eq!(Features::of_release("6.17.12"), Features::LINUX_6_17);
-    assert_eq!(Features::of_release("6.17.13-1-default"), Features::LINUX_6_17 | Features::KEEPS_CHARGE);
+    let of_6_17_13 = Features::KEEPS_CHARGE | Features::UNMERGEABLE_KEEPS_KEY;
+    assert_eq!(Features::of_release("6.17.13-1-default"), Features::LINUX_6_17 | of_6_17_13);
     assert_eq!(Features::of_release("6.16.13"), Features::LINUX_6_16);
-    assert_eq!(Features::of_release("6.18.44"), Features::LINUX_6_18 | Features::GUARD_MARK);
+    let of_6_18_44 = Features::GUARD_MARK | Features::DROPPABLE_IGNORES_FUTURE;
+    assert_eq!(Features::of_release("6.18.44"), Features::LINUX_6_18 | of_6_18_44);
     assert_eq!(Features::default(), Features::of_release("6.18.44"));
 }

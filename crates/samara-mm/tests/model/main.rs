@@ -5,6 +5,7 @@ mod features;
 mod hostile_arguments;
 mod learn;
 mod limits;
+mod probes;
 mod raw_calls;
 mod releases;
 mod smaps;
