@@ -6,6 +6,7 @@ use crate::area::huge_places::HugePlaces;
 use crate::calls::mmap::MapRequest;
 use crate::errno::Errno;
 use crate::space::error::Error;
+use crate::space::features::Features;
 use crate::space::index::AreaIndex;
 use crate::space::place::{Placement, Want, of_zeros};
 use crate::space::plan::Plan;
@@ -73,7 +74,9 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
         if self.count() > self.config.max_map_count {
             return Err(Errno::ENOMEM);
         }
-        let at = placement.place(self, &want).ok_or(Errno::ENOMEM)?;
+        // A hint in the first huge page that was rounded down is the address 0.
+        let first = want.hint == 0 && self.page_down(request.start) != 0 && self.is_free(0, want.len);
+        let at = if first { 0 } else { placement.place(self, &want).ok_or(Errno::ENOMEM)? };
         // A caller's placement may be wrong: nothing is mapped over because of it.
         if self.is_free(at, at.saturating_add(want.len)) { Ok(at) } else { Err(Errno::EEXIST) }
     }
@@ -100,8 +103,14 @@ impl Config {
             0 => 0,
             hint => hint.max(self.bases.least),
         };
+        let alike = self.features.contains(Features::HUGETLB_SEARCHES_ALIKE);
+        let mut flags = request.flags;
         let (hint, align) = match huge_page {
-            Some(huge) => (huge.up(hint), huge),
+            Some(huge) if alike => (huge.up(hint), huge),
+            Some(huge) => {
+                flags -= MapFlags::BIT32 | MapFlags::ABOVE4G;
+                (huge.down(hint), huge)
+            }
             None => (hint, self.page_size),
         };
         let offset = if request.flags.contains(MapFlags::ANONYMOUS) { 0 } else { request.offset };
@@ -109,6 +118,6 @@ impl Config {
         let file = request.backing.as_ref();
         let places = of_zeros(file, private, self.features).or_else(|| file.map(places));
         let (huge, shared) = self.suitable(places, offset, hint, len);
-        Ok(Want { hint, len, flags: request.flags, huge, shared, align })
+        Ok(Want { hint, len, flags, huge, shared, align })
     }
 }

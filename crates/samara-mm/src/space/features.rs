@@ -189,6 +189,10 @@ bitflags! {
         /// process_madvise gives MADV_WILLNEED (5.12, by release notes). Without it: EINVAL.
         /// Measured on 5.10 and on 6.1 to 7.3.
         const PROCESS_WILLNEED = 0x1_0000_0000_0000;
+        /// Maps in huge pages of hugetlbfs search for a place as others do, and round hints up
+        /// (6.13, by release notes). Without it, they round hints down and ignore MAP_32BIT and
+        /// MAP_ABOVE4G. Measured on 6.12 and on 6.18 to 7.3.
+        const HUGETLB_SEARCHES_ALIKE = 0x2_0000_0000_0000;
     }
 }
 
@@ -226,6 +230,7 @@ const CHANGES: &[Change] = &[
         Features::HUGE_ANY_LENGTH.union(Features::NEXT_WINS),
     ),
     (6, 13, Features::GUARD_PAGES.union(Features::SELF_ADVICE_ANY), NONE),
+    (6, 13, Features::HUGETLB_SEARCHES_ALIKE, NONE),
     (6, 15, Features::GUARD_FILES, Features::KEEPS_CHARGE),
     (6, 16, Features::WRITTEN_JOINS_UNWRITTEN.union(Features::INHERITED_JOINS_MOVED), NONE),
     (6, 17, Features::MOVE_MANY.union(Features::ROUNDS_FIRST).union(Features::MERGEABLE_FIRST), NONE),

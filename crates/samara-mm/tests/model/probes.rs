@@ -375,4 +375,21 @@ fn places() {
         format!("{} {}", taken(hint), taken(hint + 8 * TWO + P))
     };
     measured(hints, &[], "true true");
+    // Measured on 6.12.118 and on 6.18.15 and later; the others are by release notes.
+    let huge = |s: &mut Space| {
+        s.set_huge_pages([(PageSize::M2, 8)]);
+        let mut place = |at: u64, more| {
+            let file = backing(3, "/anon_hugepage (deleted)");
+            let one = MapRequest::file(at, TWO, Prot::RW, MapFlags::PRIVATE | more, file, 0);
+            s.mmap(&one, &mut Linux).unwrap().0
+        };
+        let hinted = place(0x1f3d_4b23_c460, MapFlags::empty());
+        let low = place(0, MapFlags::BIT32) < 1 << 31;
+        format!("{hinted:x} {low} {:x}", place(0x1_f0c6, MapFlags::empty()))
+    };
+    measured(
+        huge,
+        &[(BEFORE_6_12, "1f3d4b200000 false 0"), (&["6.12"], "1f3d4b200000 false 0")],
+        "1f3d4b400000 true 200000",
+    );
 }

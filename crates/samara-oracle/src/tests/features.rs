@@ -16,6 +16,7 @@ const NOT_ASKED: Features = Features::DROPPABLE_EOPNOTSUPP
     .union(Features::SECRET_WITHOUT_LOCK)
     .union(Features::UNMERGEABLE_KEEPS_KEY)
     .union(Features::COLLAPSE)
+    .union(Features::HUGETLB_SEARCHES_ALIKE)
     .union(Features::HUGE_REMAP)
     .union(Features::MDWE)
     .union(Features::MDWE_NO_INHERIT)
