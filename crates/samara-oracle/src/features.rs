@@ -15,9 +15,8 @@ const HUGE: u64 = 2 << 20;
 /// Takes a few milliseconds.
 ///
 /// What cannot be told by calls (where one of them is refused that a feature is asked for with) is
-/// as the release's number says. So are the features of userfaultfds, of options of `prctl`, of
-/// secret memory, and others that a child would have to fork, lock or fill memory for;
-/// [`Features::HEAP_MEETS`]; and
+/// as the release's number says. So are the features of userfaultfds, of secret memory, and others
+/// that a child would have to fork, lock or fill memory for; [`Features::HEAP_MEETS`]; and
 /// [`Features::REMAP_NEEDS_FOUR`] and [`Features::LIMIT_IS_EAGAIN`], which take as many areas as
 /// there may be (`samara check` asks for them where its calls come near to that).
 ///
@@ -98,6 +97,10 @@ fn questions() -> Vec<Question> {
         // MADV_POPULATE_READ and MADV_DONTNEED_LOCKED.
         (Features::POPULATE, vec![rw(6, 1), advise(6, 22)], Answer(done)),
         (Features::DONTNEED_LOCKED, vec![rw(6, 1), advise(6, 24)], Answer(done)),
+        // MADV_COLLAPSE of nothing, PR_GET_MDWE, PR_GET_MEMORY_MERGE.
+        (Features::COLLAPSE, vec![rw(6, 1), Op::call(libc::SYS_madvise, &[at(6), 0, 25])], Answer(done)),
+        (Features::MDWE, vec![rw(6, 1), Op::call(libc::SYS_prctl, &[66, 0, 0, 0, 0])], Answer(done)),
+        (Features::MEMORY_MERGE, vec![rw(6, 1), Op::call(libc::SYS_prctl, &[68, 0, 0, 0, 0])], Answer(done)),
         (Features::GUARD_MARK, vec![], Has(4, Flags::MAYBE_GUARD, true)),
         (Features::KEEPS_CHARGE, vec![rw(12, 1), remap(12, (1, 1), dontunmap, 14)], Has(12, Flags::ACCOUNT, true)),
         (

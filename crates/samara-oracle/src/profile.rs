@@ -124,7 +124,9 @@ pub(crate) fn without_effect(features: Features) -> Features {
     let lacks = [
         (Features::GUARD_PAGES, Features::GUARD_MARK | Features::GUARD_FILES),
         (Features::SEALS, Features::SEALS_GUARD_ZERO),
-        (Features::DROPPABLE, Features::UFFD_REFUSES_DROPPABLE),
+        (Features::DROPPABLE, Features::UFFD_REFUSES_DROPPABLE | Features::DROPPABLE_IGNORES_FUTURE),
+        (Features::MDWE, Features::MDWE_NO_INHERIT),
+        (Features::WRITTEN_JOINS_UNWRITTEN, Features::INHERITED_JOINS_MOVED),
     ];
     let mut none = Features::empty();
     for (of, about) in lacks {
