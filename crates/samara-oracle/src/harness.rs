@@ -47,9 +47,9 @@ pub fn has_protection_keys() -> bool {
     unsafe { call(libc::SYS_pkey_mprotect, [0, 1, 0, 0, 0, 0]) == -i64::from(libc::ENOMEM) }
 }
 
-/// The end of user space, exclusive: what [`samara_mm::Config::task_size`] wants to know. 4096 bytes
-/// below 2^56 with five levels of page tables, else below 2^47. Asked once, by mapping a page above
-/// 2^47.
+/// The end of user space, exclusive: what [`samara_mm::Config::task_size`] wants to know. 4096
+/// bytes below 2^56 with five levels of page tables, else below 2^47. Asked once, by mapping a page
+/// above 2^47.
 ///
 /// ```
 /// use samara_mm::{AddressSpace, Config, FileId};

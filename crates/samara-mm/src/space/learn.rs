@@ -406,8 +406,8 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
     }
 
     /// As `settle`, where new memory has joined both of its neighbours and the next one wins
-    /// ([`Features::NEXT_WINS`]): the left neighbour is apart from the right one. `next` is the seam
-    /// with that one.
+    /// ([`Features::NEXT_WINS`]): the left neighbour is apart from the right one. `next` is the
+    /// seam with that one.
     fn settle_next(
         &mut self,
         left: &mut Area<B>,
