@@ -208,9 +208,11 @@ impl Space {
     /// Learns, before a call is decided, which stacks have grown on faults, as far as the call
     /// depends on them. `limited`: the size of all areas together matters.
     pub(crate) fn look_at_stacks(&mut self, decoded: &Decoded, who: Who, limited: bool, journal: &mut Journal<'_>) {
+        let (brk, page) = (self.model.layout().brk, sys::page_size());
         let mut ranges = match decoded.call.row().reach {
             Reach::Ranges { .. } => self.ranges_of(&Memory::now(who.tid), decoded, 0),
-            _ => reach::before_return(decoded, None, self.model.layout().brk, sys::page_size()).0,
+            Reach::Maps(_) | Reach::Moves(_) | Reach::Break => reach::before_return(decoded, None, brk, page).0,
+            _ => reach::of(decoded, 0, brk, page),
         };
         ranges.retain(|range| self.below_stack(std::slice::from_ref(range)));
         if limited {
