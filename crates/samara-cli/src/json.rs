@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use samara_oracle::{MixReport, Report, names};
+use samara_oracle::{MixReport, Report, feature_names};
 use samara_trace::event::{AreaRecord, Event, Step};
 use samara_trace::file::{
     Frame, Function, Place, Stack, StackEnd, Stacks, Summary, kind_name, perms_name, reasons, step_name,
@@ -171,7 +171,7 @@ pub(crate) fn check(report: &Report) -> Value {
         "kernel": kernel["kernel"],
         "profile": kernel["profile"],
         "tested": kernel["tested"],
-        "features": names(report.profile.features),
+        "features": feature_names(report.profile.features),
         "presumed": kernel["presumed"],
         "seed": report.seed,
         "mixes": report.mixes.iter().map(mix).collect::<Vec<_>>(),

@@ -51,7 +51,7 @@ pub use features::{features, presumed_features};
 pub use harness::task_size;
 pub use mix::{Mix, NoSuchMix};
 pub use op::{Limited, Op, PAGE, ROOM, at, fd, segment};
-pub use profile::{Profile, Tested, names};
+pub use profile::{Profile, Tested, feature_names};
 pub use threads::{History, Recorded, agree_threads};
 
 #[doc = include_str!("../README.md")]

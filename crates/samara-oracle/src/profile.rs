@@ -89,8 +89,8 @@ impl Display for Profile {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let release = Features::of_release(&self.release);
         f.write_str(&of_release(&self.release))?;
-        let more = names(self.features - release).into_iter().map(|name| ('+', name));
-        more.chain(names(release - self.features).into_iter().map(|name| ('-', name)))
+        let more = feature_names(self.features - release).into_iter().map(|name| ('+', name));
+        more.chain(feature_names(release - self.features).into_iter().map(|name| ('-', name)))
             .try_for_each(|(sign, name)| write!(f, " {sign}{name}"))
     }
 }
@@ -137,7 +137,7 @@ pub(crate) fn without_effect(features: Features) -> Features {
 }
 
 /// Features by names such as `guard-pages`.
-pub fn names(features: Features) -> Vec<String> {
+pub fn feature_names(features: Features) -> Vec<String> {
     features.iter_names().map(|(name, _)| name.to_lowercase().replace('_', "-")).collect()
 }
 

@@ -9,7 +9,7 @@ use std::time::SystemTime;
 
 use arrow_schema::{DataType, Field, Fields, Schema};
 use samara_mm::Features;
-use samara_oracle::{Profile, names};
+use samara_oracle::{Profile, feature_names};
 use serde::de::{Deserialize, Deserializer, IgnoredAny, SeqAccess, Visitor};
 
 use super::error::shown;
@@ -111,8 +111,8 @@ impl Header {
         let rules = self.features.map(|features| {
             [
                 ("samara.profile", self.profile.clone()),
-                ("samara.features", names(features).join(",")),
-                ("samara.presumed", names(self.presumed).join(",")),
+                ("samara.features", feature_names(features).join(",")),
+                ("samara.presumed", feature_names(self.presumed).join(",")),
             ]
         });
         let always = [
