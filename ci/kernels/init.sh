@@ -138,5 +138,7 @@ check() {
 }
 
 for part in $(echo "$parts" | tr , ' '); do "$part"; done
+# What was cut off above may have left a line open.
+echo
 echo "@@ end"
 poweroff -f

@@ -94,6 +94,19 @@ fn questions() -> Vec<Question> {
             Answer(done),
         ),
         (Features::GUARD_PAGES, vec![rw(4, 1), advise(4, guard_install)], Answer(done)),
+        // MAP_SHARED_VALIDATE, MAP_FIXED and MAP_ABOVE4G.
+        (Features::ABOVE4G, vec![map(10, 1, 1, 0x93, fd::FILE, 0)], Answer(done)),
+        // A hole, and a page that cannot be written: MADV_POPULATE_WRITE.
+        (
+            Features::POPULATE_STOPS,
+            vec![map(21, 1, 1, 0x32, fd::NONE, 0), Op::call(libc::SYS_madvise, &[at(20), 2 * PAGE, 23])],
+            Answer(|answer| answer == -i64::from(libc::ENOMEM)),
+        ),
+        (
+            Features::ONFAULT_WITHOUT_ACCESS,
+            vec![map(11, 1, 0, 0x4032, fd::NONE, 0), Op::call(libc::SYS_mlock2, &[at(11), PAGE, 1])],
+            Answer(done),
+        ),
         // MADV_POPULATE_READ and MADV_DONTNEED_LOCKED.
         (Features::POPULATE, vec![rw(6, 1), advise(6, 22)], Answer(done)),
         (Features::DONTNEED_LOCKED, vec![rw(6, 1), advise(6, 24)], Answer(done)),
@@ -131,6 +144,7 @@ fn questions() -> Vec<Question> {
             Has(56, Flags::LOCKED, true),
         ),
         (Features::DONTUNMAP_NO_SELF_MERGE, vec![rw(64, 2), remap(65, (1, 1), dontunmap, 66)], Begins(66, true)),
+        (Features::DONTUNMAP_JOINS_OTHER, vec![rw(7, 3), remap(9, (1, 1), dontunmap, 8)], Begins(8, false)),
         (
             Features::DONTUNMAP_RESETS_OFFSET,
             vec![nr(70, 3), write(70), remap(70, (1, 1), fixed, 72), remap(72, (1, 1), dontunmap, 75), nr(73, 3)],

@@ -124,6 +124,8 @@ pub(crate) fn without_effect(features: Features) -> Features {
     let lacks = [
         (Features::GUARD_PAGES, Features::GUARD_MARK | Features::GUARD_FILES),
         (Features::SEALS, Features::SEALS_GUARD_ZERO),
+        (Features::POPULATE, Features::POPULATE_STOPS),
+        (Features::DONTUNMAP_NO_SELF_MERGE, Features::DONTUNMAP_JOINS_OTHER),
         (Features::DROPPABLE, Features::UFFD_REFUSES_DROPPABLE | Features::DROPPABLE_IGNORES_FUTURE),
         (Features::MDWE, Features::MDWE_NO_INHERIT),
         (Features::WRITTEN_JOINS_UNWRITTEN, Features::INHERITED_JOINS_MOVED),

@@ -63,7 +63,8 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
         if matches!(advice, Advice::PopulateWrite | Advice::GuardInstall) {
             self.set_aside(start, end, 0)?; // for identities and marks, where a snapshot shares the areas
         }
-        let holes = if advice.populates() { Holes::Stop } else { Holes::Pass };
+        let stops = advice.populates() && self.has(Features::POPULATE_STOPS);
+        let holes = if stops { Holes::Stop } else { Holes::Pass };
         let mut reached = start;
         let (mut plan, went) = self.walk(start, end, holes, |space, a, s, e| {
             let new = advised(a, advice, features)?;

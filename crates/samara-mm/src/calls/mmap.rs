@@ -254,10 +254,11 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
         seams: &mut Vec<Seam<B>>,
     ) -> Result<(), Errno> {
         let flags = store.area().flags;
-        let (len, around) = (end - start, self.around(start, end, plan)?);
+        let (len, mut around) = (end - start, self.around(start, end, plan)?);
         let was = around.was;
-        if let Some(refused) = around.refused {
-            return self.refuse(start, refused, 0, plan);
+        if let Some((why, cut)) = around.refused {
+            let why = if self.has(Features::FIXED_ANSWERS_AS_MUNMAP) { why } else { Errno::ENOMEM };
+            return self.refuse(start, (why, cut), 0, plan);
         }
         let charged = if accountable(flags) { len - was.committed } else { 0 };
         let room = self.may_expand(flags, len - was.total);
@@ -285,6 +286,9 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
             self.may_charge(len)
         } else if flags.contains(Flags::HUGETLB) {
             self.may_have_pages(store.area(), start, end)
+        } else if write_sealed(r) {
+            // Only reached where the range is emptied first (`Features::FIXED_KEEPS_OLD`).
+            Err(Errno::EPERM)
         } else {
             self.may_map_secret(store.area(), len)
         };
@@ -295,6 +299,9 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
         if let Err(short) = plan.reserve(3) {
             plan.truncate(0);
             return Err(short);
+        }
+        if self.has(Features::NEXT_WINS) {
+            around.left = self.left_unless_next_wins(&around, store.area());
         }
         self.map_into(store, &around, seams, plan);
         Ok(())
@@ -326,7 +333,8 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
             let known = self.has(Features::DROPPABLE_EOPNOTSUPP);
             return Err(if known { Errno::EOPNOTSUPP } else { Errno::EINVAL });
         }
-        if kind == VALIDATE && !MapFlags::OLD.contains(r.flags) {
+        let unknown = if self.has(Features::ABOVE4G) { MapFlags::empty() } else { MapFlags::ABOVE4G };
+        if kind == VALIDATE && !MapFlags::OLD.difference(unknown).contains(r.flags) {
             return Err(Errno::EOPNOTSUPP);
         }
         let mut mode = if anonymous { FileMode::RW } else { r.mode };
@@ -352,7 +360,7 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
             return Err(Errno::EINVAL);
         }
         let sealed = shared && mode.contains(FileMode::WRITE_SEALED);
-        if sealed && writes {
+        if write_sealed(r) && self.has(Features::FIXED_KEEPS_OLD) {
             return Err(Errno::EPERM);
         }
         let prot = self.implied(r.prot, !mode.contains(FileMode::NOEXEC));
@@ -391,6 +399,14 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
         area.flags -= Flags::LOCK;
         self.counters.add(&Counters::of(area.flags, bytes));
     }
+}
+
+/// Whether the request is for a shared, writable map of a memfd that is sealed against such.
+fn write_sealed<B>(r: &MapRequest<B>) -> bool {
+    let kind = r.flags.bits() & MapFlags::TYPE;
+    let shared = kind == MapFlags::SHARED.bits() || kind == MapFlags::SHARED_VALIDATE.bits();
+    let sealed = r.mode.contains(FileMode::WRITE_SEALED) && !r.flags.contains(MapFlags::ANONYMOUS);
+    shared && sealed && r.prot.contains(Prot::WRITE)
 }
 
 /// Whether memory with these flags is charged: private, writable and not exempt (NORESERVE,

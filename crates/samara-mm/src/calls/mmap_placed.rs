@@ -74,8 +74,10 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
         if self.count() > self.config.max_map_count {
             return Err(Errno::ENOMEM);
         }
-        // A hint in the first huge page that was rounded down is the address 0.
-        let first = want.hint == 0 && self.page_down(request.start) != 0 && self.is_free(0, want.len);
+        // A hint in the first huge page that was rounded down is the address 0. One that was rounded
+        // up beyond the last address is none.
+        let down = !self.has(Features::HUGETLB_SEARCHES_ALIKE);
+        let first = down && want.hint == 0 && self.page_down(request.start) != 0 && self.is_free(0, want.len);
         let at = if first { 0 } else { placement.place(self, &want).ok_or(Errno::ENOMEM)? };
         // A caller's placement may be wrong: nothing is mapped over because of it.
         if self.is_free(at, at.saturating_add(want.len)) { Ok(at) } else { Err(Errno::EEXIST) }
@@ -105,6 +107,7 @@ impl Config {
         };
         let alike = self.features.contains(Features::HUGETLB_SEARCHES_ALIKE);
         let mut flags = request.flags;
+        flags.set(MapFlags::ABOVE4G, flags.contains(MapFlags::ABOVE4G) && self.features.contains(Features::ABOVE4G));
         let (hint, align) = match huge_page {
             Some(huge) if alike => (huge.up(hint), huge),
             Some(huge) => {

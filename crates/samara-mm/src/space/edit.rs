@@ -233,8 +233,7 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
     fn join(&self, store: &mut Store<B>, around: &Around<'_, B>, seams: &mut Vec<Seam<B>>, plan: &mut Plan) {
         let (start, end) = (store.from, store.to);
         store.was = around.was;
-        let decides = Features::WRITTEN_JOINS_UNWRITTEN | Features::NEXT_WINS;
-        let (left, right) = match self.config.features & decides == Features::WRITTEN_JOINS_UNWRITTEN {
+        let (left, right) = match self.has(Features::WRITTEN_JOINS_UNWRITTEN) {
             true => (around.left, around.right),
             false => self.sides_before_6_16(around, &store.one),
         };
@@ -264,24 +263,29 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
         }
     }
 
-    /// The neighbours that `one` may join without [`Features::WRITTEN_JOINS_UNWRITTEN`]. With
-    /// [`Features::NEXT_WINS`], of two that it cannot both join, the right one.
+    /// The neighbours that `one` may join without [`Features::WRITTEN_JOINS_UNWRITTEN`].
     #[cold]
     fn sides_before_6_16<'a>(
         &self,
         around: &Around<'a, B>,
         one: &Area<B>,
     ) -> (Option<Side<'a, B>>, Option<Side<'a, B>>) {
-        let features = self.config.features;
-        let apart = !features.contains(Features::WRITTEN_JOINS_UNWRITTEN);
-        let written = apart && matches!(one.anon(), Anon::Identity { .. });
+        let written = matches!(one.anon(), Anon::Identity { .. });
         let joins = |side: &Side<'_, B>| !written || side.area.anon() != Anon::Untouched;
-        let (left, right) = (around.left.filter(joins), around.right.filter(joins));
+        (around.left.filter(joins), around.right.filter(joins))
+    }
+
+    /// The neighbour before new memory, unless that joins the one behind it only
+    /// ([`Features::NEXT_WINS`]).
+    #[cold]
+    pub(crate) fn left_unless_next_wins<'a>(&self, around: &Around<'a, B>, one: &Area<B>) -> Option<Side<'a, B>> {
+        let (left, right) = (around.left?, around.right);
         let join = |l: &Area<B>, r: &Area<B>| merge::join(l, r, &self.extras);
-        let next_wins = features.contains(Features::NEXT_WINS)
-            && matches!((left, right), (Some(l), Some(r)) if join(one, r.area).is_some()
-                && join(l.area, one).is_some_and(|both| join(&both, r.area).is_none()));
-        (left.filter(|_| !next_wins), right)
+        let Some(right) = right.filter(|r| join(one, r.area).is_some()) else { return Some(left) };
+        let written = matches!(right.area.anon(), Anon::Identity { .. });
+        let differ = written && left.area.anon() != right.area.anon();
+        let one_only = differ || join(left.area, one).is_some_and(|both| join(&both, right.area).is_none());
+        (!one_only).then_some(left)
     }
 
     /// Joins the store of a new area with its neighbours, as `joined` does. `plan` has room for
@@ -431,7 +435,9 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
             let mut around = space.around(start, end, plan)?;
             if let Some(apart) = apart {
                 let other = |side: &Side<'_, B>| !(side.start..side.end).contains(&apart);
-                (around.left, around.right) = (around.left.filter(other), around.right.filter(other));
+                let both = [around.left, around.right].into_iter().flatten().all(|side| other(&side));
+                let keeps = |side: &Side<'_, B>| other(side) && (both || space.has(Features::DONTUNMAP_JOINS_OTHER));
+                (around.left, around.right) = (around.left.filter(keeps), around.right.filter(keeps));
             }
             plan.reserve(3)?;
             let mut store = Store::new((start, end), area);

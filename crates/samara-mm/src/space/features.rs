@@ -102,9 +102,9 @@ bitflags! {
         /// and so joins new neighbours (7.3; 7.2.11, 6.12.112, 6.1.191). Without it, it keeps the
         /// offset that it had. Measured on 5.10 to 7.3.
         const DONTUNMAP_RESETS_OFFSET = 0x40_0000;
-        /// Where memory fits both of its neighbours, but these were written apart from each other,
-        /// it joins the one behind it (6.1 to 6.11). Without it, the one before it. Measured on
-        /// 5.10 to 7.3.
+        /// New memory that fits both of its neighbours joins only the one behind it, if that was
+        /// written and the one before it was not, or apart from it (6.1 to 6.11). Without it, the
+        /// one before it, and both if they fit each other. Measured on 5.10 to 7.3.
         const NEXT_WINS = 0x80_0000;
         /// Memory that was written joins neighbours that were not, when it is changed or moves
         /// (6.16). Without it, only memory that was not written joins one that was. Measured on
@@ -145,8 +145,9 @@ bitflags! {
         /// the heap begins, or begins where the heap ends. Measured on 6.1 to 7.3; the release is
         /// from the manual pages of 2023 and 2024.
         const HEAP_MEETS = 0x100_0000_0000;
-        /// MAP_FIXED for which no memory is promised leaves what is mapped there (6.12). Without
-        /// it, the range is empty afterwards, and what exceeds another limit makes no cut.
+        /// MAP_FIXED for which no memory is promised, or of a memfd that is sealed against it,
+        /// leaves what is mapped there (6.12). Without it, the range is empty afterwards, and what
+        /// exceeds another limit makes no cut.
         /// Measured on 5.10 to 7.3.
         const FIXED_KEEPS_OLD = 0x8_0000_0000;
         /// Droppable memory is never locked (7.1; 7.0.13, 6.12.86, some builds of 6.18). Without
@@ -193,6 +194,23 @@ bitflags! {
         /// (6.13, by release notes). Without it, they round hints down and ignore MAP_32BIT and
         /// MAP_ABOVE4G. Measured on 6.12 and on 6.18 to 7.3.
         const HUGETLB_SEARCHES_ALIKE = 0x2_0000_0000_0000;
+        /// MAP_ABOVE4G is known (6.6). Without it, MAP_SHARED_VALIDATE refuses it with EOPNOTSUPP,
+        /// and others ignore it. Measured on 5.10, 6.1, and 6.12 to 7.3.
+        const ABOVE4G = 0x8_0000_0000_0000;
+        /// MADV_POPULATE_READ and MADV_POPULATE_WRITE end at a hole (6.12). Without it, they go on
+        /// behind it, and what refuses there is the answer. Measured on 6.1 and on 6.12 to 7.3.
+        const POPULATE_STOPS = 0x10_0000_0000_0000;
+        /// What DONTUNMAP moves beside the area that it comes from may join its other neighbour
+        /// (6.12), where it does not join that area
+        /// ([`DONTUNMAP_NO_SELF_MERGE`](Self::DONTUNMAP_NO_SELF_MERGE)). Without it, it joins
+        /// neither. Measured on 6.1 and 6.12.
+        const DONTUNMAP_JOINS_OTHER = 0x20_0000_0000_0000;
+        /// A MAP_FIXED over what cannot be unmapped, such as a part of a huge page, answers what
+        /// munmap would (6.12). Without it: ENOMEM. Measured on 5.10, 6.1 and 6.12 to 7.3.
+        const FIXED_ANSWERS_AS_MUNMAP = 0x40_0000_0000_0000;
+        /// MLOCK_ONFAULT locks memory without access too (6.1). Without it: ENOMEM, and it is
+        /// locked. Measured on 5.10 and 6.1 to 7.3; releases between the first two were not asked.
+        const ONFAULT_WITHOUT_ACCESS = 0x80_0000_0000_0000;
     }
 }
 
@@ -216,17 +234,21 @@ const CHANGES: &[Change] = &[
     (5, 17, Features::LIMIT_IS_EAGAIN, NONE),
     (5, 18, Features::DONTNEED_LOCKED, NONE),
     (6, 1, Features::GROW_IN_PLACE_JOINS.union(Features::BRK_SHRINK_NEEDS_AREA).union(Features::NEXT_WINS), NONE),
-    (6, 1, Features::COLLAPSE, NONE),
+    (6, 1, Features::COLLAPSE.union(Features::ONFAULT_WITHOUT_ACCESS), NONE),
     (6, 3, Features::MDWE, NONE),
     (6, 4, Features::MEMORY_MERGE, NONE),
-    (6, 6, Features::MDWE_NO_INHERIT.union(Features::HEAP_MEETS), NONE),
+    (6, 6, Features::MDWE_NO_INHERIT.union(Features::HEAP_MEETS).union(Features::ABOVE4G), NONE),
     (6, 7, Features::HUGE_ANY_LENGTH.union(Features::STACK_NO_HUGE).union(Features::RO_DROPS_CHARGE), NONE),
     (6, 10, Features::SEALS, NONE),
     (6, 11, Features::DROPPABLE, NONE),
     (
         6,
         12,
-        Features::HUGE_MULTIPLES.union(Features::FIXED_KEEPS_OLD),
+        Features::HUGE_MULTIPLES
+            .union(Features::FIXED_KEEPS_OLD)
+            .union(Features::FIXED_ANSWERS_AS_MUNMAP)
+            .union(Features::POPULATE_STOPS)
+            .union(Features::DONTUNMAP_JOINS_OTHER),
         Features::HUGE_ANY_LENGTH.union(Features::NEXT_WINS),
     ),
     (6, 13, Features::GUARD_PAGES.union(Features::SELF_ADVICE_ANY), NONE),

@@ -6,6 +6,7 @@
 use crate::area::flags::Flags;
 use crate::area::is_secret;
 use crate::area::{Anon, Area, Backing};
+use crate::space::features::Features;
 use crate::space::index::AreaIndex;
 use crate::space::{AddressSpace, Placed};
 
@@ -52,7 +53,9 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
         let mut at = start;
         while let Some(a) = self.area_at_or_after(at).filter(|a| a.start < end && at < end) {
             let (key, next, flags) = (a.start, a.end, a.area.flags);
-            if !flags.intersects(Flags::LOCKONFAULT | Flags::IO | Flags::PFNMAP) {
+            let later = flags.contains(Flags::LOCKONFAULT)
+                && (flags.intersects(Flags::ACCESS) || self.has(Features::ONFAULT_WITHOUT_ACCESS));
+            if !later && !flags.intersects(Flags::IO | Flags::PFNMAP) {
                 let wanting = flags.contains(Flags::HUGETLB) && !self.has_pages(a.area);
                 if !flags.intersects(Flags::ACCESS) || is_secret(a.area) || wanting {
                     return Err(NoAccess { end: next });

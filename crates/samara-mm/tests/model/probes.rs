@@ -385,11 +385,13 @@ fn places() {
         };
         let hinted = place(0x1f3d_4b23_c460, MapFlags::empty());
         let low = place(0, MapFlags::BIT32) < 1 << 31;
-        format!("{hinted:x} {low} {:x}", place(0x1_f0c6, MapFlags::empty()))
+        // Rounded up, this hint is beyond the last address.
+        let high = place(0u64.wrapping_sub(0x1b_dcd6), MapFlags::empty());
+        format!("{hinted:x} {low} {} {:x}", high != 0, place(0x1_f0c6, MapFlags::empty()))
     };
     measured(
         huge,
-        &[(BEFORE_6_12, "1f3d4b200000 false 0"), (&["6.12"], "1f3d4b200000 false 0")],
-        "1f3d4b400000 true 200000",
+        &[(BEFORE_6_12, "1f3d4b200000 false true 0"), (&["6.12"], "1f3d4b200000 false true 0")],
+        "1f3d4b400000 true true 200000",
     );
 }

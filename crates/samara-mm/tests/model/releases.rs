@@ -146,6 +146,40 @@ fn neighbours_that_were_written() {
         areas(s)
     };
     measured(between, &[(&["6.1"], "[100-102] [102-106]")], "[100-104] [104-106]");
+    // What follows was asked of 5.10, 6.1, 6.12, 6.18.44, 6.19 and 7.3.
+    let beside = |prev: bool, over: u64| {
+        move |s: &mut Space| {
+            nr(s, 100, 2);
+            nr(s, 104, 4);
+            write(s, if prev { 100 } else { 106 });
+            nr(s, 102, 2 + over);
+            areas(s)
+        }
+    };
+    measured(beside(true, 0), &[], "[100-108]");
+    measured(beside(true, 2), &[], "[100-108]");
+    measured(beside(false, 0), &[(&["6.1"], "[100-102] [102-108]")], "[100-108]");
+    measured(beside(false, 2), &[(&["6.1"], "[100-102] [102-108]")], "[100-108]");
+    // Memory that is changed or moves joins the one before it.
+    let changed = |moves: bool| {
+        move |s: &mut Space| {
+            nr(s, 100, 2);
+            nr(s, 104, 2);
+            map(s, 102, 2, Prot::READ, MapFlags::NORESERVE);
+            write(s, 100);
+            write(s, 104);
+            if moves {
+                mremap(s, (102, 2), 2, FIXED, 120);
+                s.protect(120 * P, 2 * P, Prot::RW, None).unwrap();
+                mremap(s, (120, 2), 2, FIXED, 102);
+            } else {
+                s.protect(102 * P, 2 * P, Prot::RW, None).unwrap();
+            }
+            areas(s)
+        }
+    };
+    measured(changed(false), &[], "[100-104] [104-106]");
+    measured(changed(true), &[], "[100-104] [104-106]");
     let below = |s: &mut Space| {
         nr(s, 102, 2);
         write(s, 102);
@@ -216,6 +250,17 @@ fn what_dontunmap_leaves() {
         format!("{} {}", mremap(s, (102, 2), 2, DONTUNMAP, 100), areas(s))
     };
     measured(below, &[(CARRIED_BACK, "ok [100-102] [102-108]")], "ok [100-108]");
+    // 7.2 was not asked.
+    let between = |from: u64, to: u64| {
+        move |s: &mut Space| {
+            rw(s, 100, 10);
+            format!("{} {}", mremap(s, (from, 2), 2, DONTUNMAP, to), areas(s))
+        }
+    };
+    let joined = (CARRIED_BACK, "ok [100-104] [104-110]");
+    measured(between(108, 102), &[(&["6.1"], "ok [100-102] [102-104] [104-110]"), joined], "ok [100-110]");
+    let joined = (CARRIED_BACK, "ok [100-106] [106-110]");
+    measured(between(100, 106), &[(&["6.1"], "ok [100-106] [106-108] [108-110]"), joined], "ok [100-110]");
     let locked = |s: &mut Space| {
         rw(s, 100, 6);
         s.lock(100 * P, 6 * P, LockKind::Now).unwrap();
@@ -554,4 +599,52 @@ fn registrations() {
     };
     let registered = "ok ok [100-101] [101-102]";
     measured(droppable, &[(BEFORE_6_12, "EINVAL EINVAL "), (&["6.12", "6.16"], registered)], "ok EINVAL [100-102]");
+}
+
+#[test]
+fn what_cannot_be_cut_or_populated() {
+    let over_huge = |s: &mut Space| {
+        let two = PageSize::M2.bytes();
+        s.set_huge_pages([(PageSize::M2, 4)]);
+        let file = backing(3, "/anon_hugepage (deleted)");
+        s.map(&MapRequest::file(8 * two, 2 * two, Prot::RW, MapFlags::PRIVATE, file, 0)).unwrap();
+        let over = said(s.map(&MapRequest::anonymous(9 * two - P, P, Prot::RW)));
+        format!("{over} {} {}", said(s.unmap(9 * two - P, P)), s.areas().count())
+    };
+    measured(over_huge, &[(BEFORE_6_12, "ENOMEM EINVAL 1")], "EINVAL EINVAL 1");
+    let lock = |s: &mut Space| {
+        map(s, 100, 2, Prot::empty(), MapFlags::NORESERVE);
+        format!("{} {}", said(s.lock(100 * P, P, LockKind::OnFault)), areas(s))
+    };
+    measured(lock, &[(&["5.10"], "ENOMEM [100-101] [101-102]")], "ok [100-101] [101-102]");
+}
+
+/// 5.10 has no such advice.
+#[test]
+fn populating_over_holes() {
+    let of = |last: Prot| {
+        move |s: &mut Space| {
+            rw(s, 100, 2);
+            map(s, 104, 2, last, MapFlags::empty());
+            said(s.advise(100 * P, 6 * P, Advice::PopulateWrite)).to_owned()
+        }
+    };
+    measured(of(Prot::READ), &[(BEFORE_6_12, "EINVAL")], "ENOMEM");
+    measured(of(Prot::RW), &[(&["5.10"], "EINVAL")], "ENOMEM");
+}
+
+#[test]
+fn maps_that_the_file_refuses() {
+    let sealed = |s: &mut Space| {
+        rw(s, 100, 3);
+        let mode = FileMode::RW | FileMode::WRITE_SEALED;
+        let map = MapRequest::file(101 * P, P, Prot::RW, MapFlags::SHARED, backing(7, "/memfd:sealed"), 0);
+        format!("{} {}", said(s.map(&MapRequest { mode, ..map })), areas(s))
+    };
+    measured(sealed, &[(BEFORE_6_12, "EPERM [100-101] [102-103]")], "EPERM [100-103]");
+    let above = |s: &mut Space| {
+        let flags = MapFlags::SHARED_VALIDATE | MapFlags::ABOVE4G;
+        said(s.map(&MapRequest::file(101 * P, P, Prot::READ, flags, backing(7, "/file"), 0))).to_owned()
+    };
+    measured(above, &[(BEFORE_6_12, "EOPNOTSUPP")], "ok");
 }

@@ -110,7 +110,7 @@ fn map(r: &mut Rng, from: u64, len: u64) -> Op {
         1..=4 => r.below(4) * HUGE,
         _ => from.wrapping_sub(BASE),
     };
-    let len = if r.one_in(40) { r.pick(&[0, u64::MAX, u64::MAX - HUGE, 1 << 47, 1 << 62]) } else { len };
+    let len = if r.one_in(40) { r.pick(&[0, u64::MAX, u64::MAX - HUGE, 1 << 56, 1 << 62]) } else { len };
     mmap(from + if r.one_in(60) { 1 } else { 0 }, len, r.pick(&[0, 1, 3, 3, 3, 7]), flags, file, offset)
 }
 

@@ -13,6 +13,7 @@ use samara_mm::{Advice, Features};
 const NOT_ASKED: Features = Features::DROPPABLE_EOPNOTSUPP
     .union(Features::DROPPABLE_IGNORES_FUTURE)
     .union(Features::FIXED_KEEPS_OLD)
+    .union(Features::FIXED_ANSWERS_AS_MUNMAP)
     .union(Features::SECRET_WITHOUT_LOCK)
     .union(Features::UNMERGEABLE_KEEPS_KEY)
     .union(Features::HUGETLB_SEARCHES_ALIKE)

@@ -167,11 +167,14 @@ fn no_call_takes_the_process_s_own_memory() {
         let config = Config { task_size: task, ..model.space.config().clone() };
         model.space = model.space.snapshot(config).unwrap();
         let mut rng = crate::rng::Rng::new(1, "errors", 0);
-        for _ in 0..20_000 {
-            let op = draw(&mut rng, Mix::Errors.shapes()[0], &model, 1);
-            if let Op::Call(libc::SYS_mmap | libc::SYS_munmap | libc::SYS_mprotect, [start, len, ..]) = op {
-                let end = start.checked_add(len).filter(|end| *end <= task);
-                assert!(!(at(0)..at(PAGES)).contains(&start) || end.is_none_or(|end| end <= at(PAGES)), "{op}");
+        for (shape, draws) in [(Mix::Errors.shapes()[0], 20_000), (Mix::Huge.shapes()[0], 5_000)] {
+            let window = at(0)..at(shape.pages.max(PAGES));
+            for _ in 0..draws {
+                let op = draw(&mut rng, shape, &model, 1);
+                if let Op::Call(libc::SYS_mmap | libc::SYS_munmap | libc::SYS_mprotect, [start, len, ..]) = op {
+                    let end = start.checked_add(len).filter(|end| *end <= task);
+                    assert!(!window.contains(&start) || end.is_none_or(|end| end <= window.end), "{op}");
+                }
             }
         }
     }
