@@ -74,8 +74,8 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
         if self.count() > self.config.max_map_count {
             return Err(Errno::ENOMEM);
         }
-        // A hint in the first huge page that was rounded down is the address 0. One that was rounded
-        // up beyond the last address is none.
+        // A hint in the first huge page that was rounded down is the address 0. One that was
+        // rounded up beyond the last address is none.
         let down = !self.has(Features::HUGETLB_SEARCHES_ALIKE);
         let first = down && want.hint == 0 && self.page_down(request.start) != 0 && self.is_free(0, want.len);
         let at = if first { 0 } else { placement.place(self, &want).ok_or(Errno::ENOMEM)? };
