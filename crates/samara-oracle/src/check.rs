@@ -17,7 +17,7 @@ use std::fmt::{self, Display};
 use std::io;
 use std::time::{Duration, Instant};
 
-/// So many divergences of a mix are made shorter and reported; all are counted.
+/// The divergences of a mix that are made shorter and printed. All are counted.
 pub(crate) const ENOUGH: u64 = 5;
 
 /// What to check.

@@ -49,7 +49,7 @@ pub(crate) struct Model {
     /// Flags that the kernel does not show.
     unshown: Flags,
     results: Vec<i64>,
-    /// Of which pages an access is refused, whatever their area allows.
+    /// The pages in which every access is refused, although their area allows it.
     pub(crate) guards: Guards,
 }
 

@@ -107,7 +107,9 @@ impl Config {
         };
         let alike = self.features.contains(Features::HUGETLB_SEARCHES_ALIKE);
         let mut flags = request.flags;
-        flags.set(MapFlags::ABOVE4G, flags.contains(MapFlags::ABOVE4G) && self.features.contains(Features::ABOVE4G));
+        if !self.features.contains(Features::ABOVE4G) {
+            flags -= MapFlags::ABOVE4G;
+        }
         let (hint, align) = match huge_page {
             Some(huge) if alike => (huge.up(hint), huge),
             Some(huge) => {

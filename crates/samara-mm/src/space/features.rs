@@ -147,8 +147,7 @@ bitflags! {
         const HEAP_MEETS = 0x100_0000_0000;
         /// MAP_FIXED for which no memory is promised, or of a memfd that is sealed against it,
         /// leaves what is mapped there (6.12). Without it, the range is empty afterwards, and what
-        /// exceeds another limit makes no cut.
-        /// Measured on 5.10 to 7.3.
+        /// exceeds another limit makes no cut. Measured on 5.10 to 7.3.
         const FIXED_KEEPS_OLD = 0x8_0000_0000;
         /// Droppable memory is never locked (7.1; 7.0.13, 6.12.86, some builds of 6.18). Without
         /// it, new maps of it are where mlockall has asked for that. Measured on 6.12 to 7.3.

@@ -54,7 +54,7 @@ fn refused_maps_over_others() {
     s.check().unwrap();
 }
 
-/// Fills the space with areas until it has so many, from page 2000 on.
+/// Maps areas from page 2000 on until the space has `count` of them.
 fn fill(s: &mut Space, count: usize) {
     let mut at = 2000;
     while s.len() < count {

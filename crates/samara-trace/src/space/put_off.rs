@@ -19,7 +19,7 @@ const NEAR: usize = 256;
 /// The most time that may be saved up, in nanoseconds.
 const MOST: i64 = 1_000_000_000;
 
-/// The time that there is for reading far into maps files.
+/// How much time a recording may still spend on reading far into maps files.
 #[derive(Debug, Default)]
 pub(crate) struct Budget {
     /// What is left, in nanoseconds. Negative: more was taken than there was.
@@ -39,7 +39,7 @@ pub(crate) struct Budget {
 }
 
 impl Budget {
-    /// Whether there is time to read over so many areas.
+    /// Whether the time that is left is enough to read `areas` areas.
     fn allows(&mut self, areas: usize, now: u64) -> bool {
         self.add(now);
         let cost = self.cost.saturating_mul(areas as u64);
@@ -53,7 +53,8 @@ impl Budget {
         self.added_ns = now;
     }
 
-    /// Takes the time of a comparison that began then and read over so many areas.
+    /// Counts a comparison against the time that is left: it read `areas` areas, from `began` to
+    /// `now`.
     pub(crate) fn take(&mut self, areas: usize, began: u64, now: u64) {
         if areas > NEAR {
             self.add(began);

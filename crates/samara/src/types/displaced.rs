@@ -35,8 +35,7 @@ pub enum Remains {
 }
 
 /// The observer of stores that nobody observes. It is one function, so that all of them share one
-/// copy of the store's code, where each `|_| ()` makes one of its own: three, of some thousand
-/// instructions each.
+/// copy of the store's code. Each closure `|_| ()` makes another copy for each way to search nodes.
 ///
 /// # Examples
 /// ```
