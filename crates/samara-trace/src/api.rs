@@ -403,7 +403,8 @@ pub struct Counters {
     /// Calls and forks that were in the kernel at the same time as others, so that their effect, or
     /// the right answer, cannot be known: see [`UNSURE`](crate::event::UNSURE).
     pub unsure: u64,
-    /// Most areas at one moment, in all live spaces together.
+    /// Most areas at one moment, in all live spaces together. Calls that overlap are counted after
+    /// all of them; [`Summary::areas_peak`](crate::file::Summary::areas_peak) counts after each.
     pub areas_peak: u64,
     /// Most areas that one process had.
     pub process_areas_peak: u64,

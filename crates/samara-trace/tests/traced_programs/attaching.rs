@@ -101,6 +101,16 @@ extern "C" fn count_signal(_: i32) {
     SIGNALS.fetch_add(1, Ordering::Relaxed);
 }
 
+/// Maps eight pages, protects one of the first six, moves the last two, and unmaps all. True if each
+/// call succeeds. Other threads may do the same: what has been moved is free, and may be theirs.
+pub(crate) fn maps_and_moves(protected: u64) -> bool {
+    let at = anon(8 * PAGE);
+    touch(at, 8 * PAGE);
+    let protects = mprotect(at + PAGE * protected, PAGE, libc::PROT_READ) == 0;
+    let moved = mremap(at + 6 * PAGE, 2 * PAGE, 4 * PAGE, libc::MREMAP_MAYMOVE, 0);
+    protects && moved > 0 && munmap(moved as u64, 4 * PAGE) == 0 && munmap(at, 6 * PAGE) == 0
+}
+
 /// Threads that map, unmap, protect, move and compute; one that sleeps in short calls, if asked.
 fn busy_program(sleeps: bool) {
     on_signal(libc::SIGRTMIN(), count_signal);
@@ -108,12 +118,7 @@ fn busy_program(sleeps: bool) {
     for (i, done) in DONE[..4].iter().enumerate() {
         threads.push(std::thread::spawn(move || {
             while !is_over() {
-                let at = anon(8 * PAGE);
-                touch(at, 8 * PAGE);
-                should(mprotect(at + PAGE * (1 + i as u64), PAGE, libc::PROT_READ) == 0);
-                let moved = mremap(at + 6 * PAGE, 2 * PAGE, 4 * PAGE, libc::MREMAP_MAYMOVE, 0);
-                should(moved > 0 && munmap(moved as u64, 4 * PAGE) == 0);
-                should(munmap(at, 8 * PAGE) == 0);
+                should(maps_and_moves(1 + i as u64));
                 done.fetch_add(1, Ordering::Relaxed);
             }
         }));

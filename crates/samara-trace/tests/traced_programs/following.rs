@@ -8,12 +8,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use libtest_mimic::Failed;
 use samara_trace::event::{Event, EventKind};
-use samara_trace::file::{MapsLine, Replay, Tally};
+use samara_trace::file::{MapsLine, Replay};
 use samara_trace::{Follow, LetGo, Options, Outcome, Running, attach, record};
 
 use crate::recorder::Body;
 use crate::syscalls::*;
-use crate::{again, check, expect};
+use crate::{again, check, expect, totals};
 
 const PAGE: u64 = 4096;
 
@@ -56,14 +56,7 @@ fn follow(follow: Follow, words: &[&str]) -> Result<(Outcome, Vec<Event>), Faile
     let outcome = record(&options, &mut events)?;
     check(&events, &outcome)?;
     again::replays("followed", &events)?;
-    // The totals are those of the events.
-    let (counters, mut tally) = (&outcome.counters, Tally::default());
-    events.iter().for_each(|event| tally.add(event));
-    let summary = tally.summary();
-    expect(&format!("{counters:?} {summary:?}"), {
-        (counters.processes, counters.execs, counters.areas_peak, counters.areas_final, counters.splits)
-            == (summary.processes, summary.execs, summary.areas_peak, summary.areas_final, summary.splits)
-    })?;
+    totals(&outcome.counters, &events)?;
     Ok((outcome, events))
 }
 

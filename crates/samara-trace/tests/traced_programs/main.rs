@@ -36,7 +36,8 @@ use std::process::{Command, Stdio};
 use inspecting::Inspecting;
 use libtest_mimic::{Arguments, Failed, Trial};
 use samara_trace::event::{Event, EventKind, StepKind};
-use samara_trace::{Engine, Options, Outcome, RecordError, Sink, SinkError, record};
+use samara_trace::file::Tally;
+use samara_trace::{Counters, Engine, Options, Outcome, RecordError, Sink, SinkError, record};
 
 fn main() -> std::process::ExitCode {
     let args: Vec<String> = std::env::args().collect();
@@ -293,6 +294,19 @@ fn check(events: &[Event], outcome: &Outcome) -> Result<(), Failed> {
 
 fn expect(what: &str, is: bool) -> Result<(), Failed> {
     if is { Ok(()) } else { Err(what.to_owned().into()) }
+}
+
+/// The recorder's totals are those of the events. Calls that overlap are counted after all of them by
+/// the recorder, and one after the other in the events.
+fn totals(counters: &Counters, events: &[Event]) -> Result<(), Failed> {
+    let mut tally = Tally::default();
+    events.iter().for_each(|event| tally.add(event));
+    let (summary, overlapped) = (tally.summary(), events.iter().any(|event| event.overlapped));
+    expect(&format!("{} events: {counters:?} {summary:?}", events.len()), {
+        (counters.events, counters.processes, counters.execs, counters.areas_final, counters.splits)
+            == (events.len() as u64, summary.processes, summary.execs, summary.areas_final, summary.splits)
+            && (counters.areas_peak == summary.areas_peak || overlapped)
+    })
 }
 
 fn exited(recording: &Recording, code: i32) -> Result<(), Failed> {

@@ -13,16 +13,16 @@ use std::time::Duration;
 
 use libtest_mimic::Failed;
 use samara_trace::event::{Event, EventKind};
-use samara_trace::file::{FileError, FileSink, Header, MapsLine, Replay, Tally, TraceReader};
+use samara_trace::file::{FileError, FileSink, Header, MapsLine, Replay, TraceReader};
 use samara_trace::{
     Follow, LetGo, Options, Outcome, RecordError, Running, Signal, Sink, SinkError, Status, attach, record,
 };
 
-use crate::attaching::wait_until;
+use crate::attaching::{maps_and_moves, wait_until};
 use crate::recorder::Body;
 use crate::syscalls::*;
 use crate::waiting_calls::Awaited;
-use crate::{again, check, expect};
+use crate::{again, check, expect, totals};
 
 const PAGE: u64 = 4096;
 
@@ -165,14 +165,6 @@ fn sharing_program(dir: &Path) {
 fn busy_program(dir: &Path) {
     static OVER: AtomicBool = AtomicBool::new(false);
     static DONE: [AtomicU64; 4] = [const { AtomicU64::new(0) }; 4];
-    let map = || {
-        let at = anon(8 * PAGE);
-        touch(at, 8 * PAGE);
-        assert_eq!(mprotect(at + PAGE, PAGE, R), 0);
-        let moved = mremap(at + 6 * PAGE, 2 * PAGE, 4 * PAGE, libc::MREMAP_MAYMOVE, 0);
-        assert!(moved > 0 && munmap(moved as u64, 4 * PAGE) == 0);
-        assert_eq!(munmap(at, 8 * PAGE), 0);
-    };
     let family = || {
         let child = fork();
         if child == 0 {
@@ -182,8 +174,12 @@ fn busy_program(dir: &Path) {
         assert_eq!(wait(child, 0), 5 << 8);
     };
     let load = || assert!(Command::new("/bin/true").status().unwrap().success());
-    let works: [fn(); 4] =
-        [map, || assert_eq!(std::thread::spawn(|| munmap(anon(PAGE), PAGE)).join().unwrap(), 0), family, load];
+    let works: [fn(); 4] = [
+        || assert!(maps_and_moves(1)),
+        || assert_eq!(std::thread::spawn(|| munmap(anon(PAGE), PAGE)).join().unwrap(), 0),
+        family,
+        load,
+    ];
     let threads: Vec<_> = works
         .into_iter()
         .zip(&DONE)
@@ -263,7 +259,8 @@ impl<S: Sink + Send + 'static> Run<S> {
     fn hears(&self, word: &str) -> Result<u32, Failed> {
         let said = self.dir.path().join(word);
         wait_until(&format!("it says {word}"), || Ok(said.exists() || self.recorder.is_finished()))?;
-        Ok(std::fs::read_to_string(said)?.parse()?)
+        let number = std::fs::read_to_string(said).map_err(|e| format!("it ended before it said {word}: {e}"))?;
+        Ok(number.parse()?)
     }
 
     fn say(&self, word: &str) {
@@ -322,14 +319,8 @@ fn whole(outcome: &Outcome, events: &[Event]) -> Result<(), Failed> {
     };
     expect(&format!("each process begins with its areas: {first:?}"), first.values().all(begins))?;
     again::reproduces("switched", events)?;
-    let (counters, mut tally) = (&outcome.counters, Tally::default());
-    events.iter().for_each(|event| tally.add(event));
-    let summary = tally.summary();
-    expect(&format!("the totals are those of the events: {counters:?} {summary:?}"), {
-        (counters.processes, counters.execs, counters.areas_peak, counters.areas_final, counters.splits)
-            == (summary.processes, summary.execs, summary.areas_peak, summary.areas_final, summary.splits)
-            && (counters.events, counters.differences) == (events.len() as u64, 0)
-    })
+    expect("events without a difference", outcome.counters.differences == 0)?;
+    totals(&outcome.counters, events)
 }
 
 fn noted(outcome: &Outcome, text: &str) -> Result<(), Failed> {
