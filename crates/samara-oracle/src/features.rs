@@ -42,17 +42,6 @@ pub(crate) struct Found {
     pub(crate) told: Features,
 }
 
-/// What the running kernel does, for those who need an answer in any case: that of
-/// [`Profile::running`].
-///
-/// ```
-/// assert_eq!(samara_oracle::presumed_features(), samara_oracle::features()?);
-/// # Ok::<(), std::io::Error>(())
-/// ```
-pub fn presumed_features() -> Features {
-    Profile::running().features
-}
-
 /// What tells whether the kernel has a feature.
 #[derive(Clone, Copy, Debug)]
 enum Tells {

@@ -47,7 +47,7 @@ mod threads;
 mod unseen;
 
 pub use check::{Check, Divergence, MixReport, Progress, Report, agree, compare};
-pub use features::{features, presumed_features};
+pub use features::features;
 pub use harness::task_size;
 pub use mix::{Mix, NoSuchMix};
 pub use op::{Limited, Op, PAGE, ROOM, at, fd, segment};

@@ -358,8 +358,8 @@ impl Features {
 
 impl Default for Features {
     /// The newest set that was compared with a kernel in all that calls do, and not only by a few
-    /// calls for each feature: that of 6.18.44.
+    /// calls for each feature: that of 7.3.4.
     fn default() -> Self {
-        Features::of_release("6.18.44")
+        Features::LINUX_7_3
     }
 }

@@ -290,9 +290,11 @@ fn a_new_map_that_joined_the_wrong_neighbour() {
 }
 
 /// One locked area with an offset of its own, a part of which moved into it and left its place
-/// mapped. The kernel joins the copy with its surroundings if the memory was never written.
+/// mapped. The kernel joins the copy with its surroundings if the memory was never written. By the
+/// rules of 6.18: what is emptied loses its lock, whole.
 fn emptied_within(old: u64, to: u64, bias: u64) -> Space {
-    let mut space = unseen();
+    let features = Features::LINUX_6_18;
+    let mut space = Space::new(Config { features, ..unseen().config().clone() });
     let flags = {
         rw(&mut space, 50, 52);
         space.lock(50 * PAGE, 2 * PAGE, LockKind::Now).unwrap();

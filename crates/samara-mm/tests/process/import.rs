@@ -2,6 +2,7 @@
 
 use crate::child::{self, PAGE};
 use samara_mm::*;
+use samara_oracle::Profile;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -18,7 +19,8 @@ pub(crate) fn layout() -> Layout {
 pub(crate) fn import(smaps: &str, layout: Layout) -> AddressSpace<FileId> {
     let vsyscall = smaps.contains("[vsyscall]");
     let protection_keys = smaps.contains("ProtectionKey:");
-    let mut space = AddressSpace::new(Config { vsyscall, protection_keys, ..Config::default() });
+    let features = Profile::running().features;
+    let mut space = AddressSpace::new(Config { vsyscall, protection_keys, features, ..Config::default() });
     space.set_layout(layout);
     let mut head: Option<&str> = None;
     for (id, line) in smaps.lines().enumerate() {

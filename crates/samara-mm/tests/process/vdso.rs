@@ -18,7 +18,8 @@ fn places(maps: &str) -> Vec<(String, u64, u64)> {
 }
 
 fn model(of: &[(String, u64, u64)]) -> AddressSpace<FileId> {
-    let mut space = AddressSpace::new(Config::default());
+    let features = samara_oracle::Profile::running().features;
+    let mut space = AddressSpace::new(Config { features, ..Config::default() });
     for (name, start, end) in of {
         let area = if name == "[vdso]" { Area::vdso() } else { Area::vvar(name) };
         space.import(*start, *end, area).expect("free address space");

@@ -153,9 +153,10 @@ impl Model {
     }
 }
 
-/// As the kernel that rows were first asked of, whose features are the default.
+/// As the kernel that rows were first asked of.
 fn space(max_map_count: usize) -> Space {
-    Space::new(Config { max_map_count, overcommit: Overcommit::Guess { total: MEMORY }, ..Config::default() })
+    let (overcommit, features) = (Overcommit::Guess { total: MEMORY }, Features::of_release("6.18.44"));
+    Space::new(Config { max_map_count, overcommit, features, ..Config::default() })
 }
 
 /// What comes of the row.

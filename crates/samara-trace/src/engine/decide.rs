@@ -148,7 +148,7 @@ impl Charge {
         let config = Config {
             page_size: PageSize::new(sys::page_size()).unwrap_or(PageSize::K4),
             max_map_count: engine.max_map_count.unwrap_or(kernel_most),
-            features: engine.features.unwrap_or_else(samara_oracle::presumed_features),
+            features: engine.features.unwrap_or_else(|| samara_oracle::Profile::running().features),
             touches: Touches::Unseen,
             overcommit: match overcommit {
                 Some(0) => Overcommit::Guess { total: sys::memory() },

@@ -34,7 +34,8 @@ pub struct Engine {
     /// Seed. With it the program is loaded without address randomisation, and chosen places and the
     /// calls that fail by [`fail_rate`](Engine::fail_rate) follow from this number.
     pub seed: Option<u64>,
-    /// Features of the running kernel; `None`: [`samara_oracle::presumed_features`].
+    /// Features of the running kernel; `None`: those of
+    /// [`samara_oracle::Profile::running`].
     pub features: Option<samara_mm::Features>,
     /// Calls that fail. If several fit a call, the first counts.
     pub faults: Vec<Fault>,

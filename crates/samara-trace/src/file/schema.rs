@@ -305,7 +305,7 @@ mod tests {
     #[test]
     fn the_rules_of_a_kernel_are_read() {
         let header = Header::now("true".as_ref(), &[]);
-        assert_eq!(header.rules(), samara_oracle::presumed_features());
+        assert_eq!(header.rules(), samara_oracle::Profile::running().features);
         let read = |header: &Header, more: &str| {
             let mut all = header.to_metadata();
             all.entry("samara.features".to_owned()).and_modify(|list| list.push_str(more));

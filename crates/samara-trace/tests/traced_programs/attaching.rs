@@ -101,8 +101,9 @@ extern "C" fn count_signal(_: i32) {
     SIGNALS.fetch_add(1, Ordering::Relaxed);
 }
 
-/// Maps eight pages, protects one of the first six, moves the last two, and unmaps all. True if each
-/// call succeeds. Other threads may do the same: what has been moved is free, and may be theirs.
+/// Maps eight pages, protects one of the first six, moves the last two, and unmaps all. True if
+/// each call succeeds. Other threads may do the same: what has been moved is free, and may be
+/// theirs.
 pub(crate) fn maps_and_moves(protected: u64) -> bool {
     let at = anon(8 * PAGE);
     touch(at, 8 * PAGE);

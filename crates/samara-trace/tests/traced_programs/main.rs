@@ -296,8 +296,8 @@ fn expect(what: &str, is: bool) -> Result<(), Failed> {
     if is { Ok(()) } else { Err(what.to_owned().into()) }
 }
 
-/// The recorder's totals are those of the events. Calls that overlap are counted after all of them by
-/// the recorder, and one after the other in the events.
+/// The recorder's totals are those of the events. Calls that overlap are counted after all of them
+/// by the recorder, and one after the other in the events.
 fn totals(counters: &Counters, events: &[Event]) -> Result<(), Failed> {
     let mut tally = Tally::default();
     events.iter().for_each(|event| tally.add(event));
