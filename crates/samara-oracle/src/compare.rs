@@ -3,7 +3,7 @@
 use crate::child::{Ended, Kernel, Outcome, Scope, Seen};
 use crate::draw::{Shape, draw};
 use crate::features::{NEAR_THE_LIMIT, ask, probe_crowded};
-use crate::harness::{has_protection_keys, task_size};
+use crate::harness::{has_protection_keys, protects_files, task_size};
 use crate::model::{Model, Start};
 use crate::op::{Op, PAGE, ROOM, at, fd};
 use crate::print::{areas, place, returned};
@@ -29,6 +29,8 @@ pub(crate) struct Sides {
     profile: Profile,
     /// Protection key 0 is allocated: the processor has keys.
     keys: bool,
+    /// A userfaultfd protects files' memory too.
+    protects_files: bool,
     /// What this process is not given. It is not drawn.
     pub(crate) refused: Vec<Refused>,
     /// What of it would have been drawn.
@@ -133,10 +135,11 @@ impl Sides {
         let mut kernel = Kernel::new()?;
         let profile = Profile::found(Some(ask(&mut kernel)?));
         let (features, keys, crowded) = (profile.features, has_protection_keys(), false);
+        let protects_files = protects_files();
         let (process, refused, missed) = (Process::own()?, Vec::new(), Vec::new());
         let (unshown, whole, twist) = (unshown(&mut kernel)?, None, None);
         let mut sides =
-            Sides { kernel, process, features, crowded, profile, keys, refused, missed, unshown, whole, twist };
+            Sides { kernel, process, features, crowded, profile, keys, protects_files, refused, missed, unshown, whole, twist };
         sides.refused = sides.refusals()?;
         Ok(sides)
     }
@@ -208,7 +211,7 @@ impl Sides {
         let huge = huge.ok().and_then(|bytes| bytes.trim().parse().ok()).unwrap_or(0);
         let personality = self.kernel.personality();
         let bases = Bases { least, huge, ..Bases::at_exec(task_size(), stack_limit, None) };
-        let (keys, unshown) = (self.keys, self.unshown);
+        let (keys, protects_files, unshown) = (self.keys, self.protects_files, self.unshown);
         let start = Start {
             scope,
             areas,
@@ -221,6 +224,7 @@ impl Sides {
             features,
             shared,
             keys,
+            protects_files,
             unshown,
         };
         if scope == Scope::Whole {

@@ -164,8 +164,21 @@ pub fn userfaultfd(features: u64) -> i64 {
         let fd = call(libc::SYS_userfaultfd, [libc::O_NONBLOCK as u64, 0, 0, 0, 0, 0]);
         let done =
             if fd < 0 { fd } else { call(libc::SYS_ioctl, [fd as u64, 0xc018_aa3f, &raw mut api as u64, 0, 0, 0]) };
+        if done < 0 && fd >= 0 {
+            call(libc::SYS_close, [fd as u64, 0, 0, 0, 0, 0]);
+        }
         if done < 0 { done } else { fd }
     }
+}
+
+/// Whether this user can have a userfaultfd that protects files' memory from writing (Linux 5.19).
+pub(crate) fn protects_files() -> bool {
+    let fd = userfaultfd(UFFD_WP_FILES);
+    if fd >= 0 {
+        // SAFETY: it was opened above.
+        unsafe { call(libc::SYS_close, [fd as u64, 0, 0, 0, 0, 0]) };
+    }
+    fd >= 0
 }
 
 /// A userfaultfd's feature: write protection of files' memory goes with it.

@@ -34,6 +34,8 @@ pub(crate) struct Start {
     pub(crate) shared: SharedHuge,
     /// Protection key 0 is allocated.
     pub(crate) keys: bool,
+    /// A userfaultfd protects files' memory too.
+    pub(crate) protects_files: bool,
     /// Flags that the kernel does not show.
     pub(crate) unshown: Flags,
 }
@@ -46,6 +48,8 @@ pub(crate) struct Model {
     scope: Scope,
     /// The hard limits.
     limits: Limits,
+    /// A userfaultfd protects files' memory too.
+    protects_files: bool,
     /// Flags that the kernel does not show.
     unshown: Flags,
     results: Vec<i64>,
@@ -93,6 +97,7 @@ impl Model {
             files: Files { shared: start.shared, keys: start.keys, ..Files::default() },
             scope: start.scope,
             limits: start.limits,
+            protects_files: start.protects_files,
             unshown: start.unshown,
             results: Vec::new(),
             guards: Guards::default(),
@@ -150,7 +155,17 @@ impl Model {
             }
             Op::Uffd { on: true, at, len } => {
                 let uffd = Uffd { id: 1, fork_events: false, remap_events: false };
-                raw(self.space.register_uffd(at, len, uffd, Flags::UFFD_WP))
+                // The first area that cannot be registered answers.
+                let of_file = |a: &Placed<'_, FileId>| match &a.area.object {
+                    Object::File(file) => !file.is_zero() || a.area.flags.contains(Flags::SHARED),
+                    object => *object != Object::Anonymous,
+                };
+                let refuses = |a: &Placed<'_, FileId>| of_file(a) || !a.area.flags.contains(Flags::MAYWRITE);
+                let first = self.space.areas_in(at, at.saturating_add(len)).find(refuses);
+                match !self.protects_files && first.is_some_and(|a| of_file(&a)) {
+                    true => -i64::from(libc::EINVAL),
+                    false => raw(self.space.register_uffd(at, len, uffd, Flags::UFFD_WP)),
+                }
             }
             Op::Uffd { on: false, at, len } => raw(self.space.unregister_uffd(at, len)),
             Op::Limit(limits) => {
@@ -209,10 +224,11 @@ impl Model {
 
     /// A copy, to try calls on; without what the calls so far returned. `None`: out of memory.
     pub(crate) fn snapshot(&self) -> Option<Model> {
-        let Model { space, files, scope, limits, unshown, guards, .. } = self;
+        let Model { space, files, scope, limits, protects_files, unshown, guards, .. } = self;
         let space = space.snapshot(space.config().clone()).ok()?;
         let (files, guards) = (files.clone(), guards.clone());
-        Some(Model { space, files, scope: *scope, limits: *limits, unshown: *unshown, results: Vec::new(), guards })
+        let (scope, limits, protects_files, unshown) = (*scope, *limits, *protects_files, *unshown);
+        Some(Model { space, files, scope, limits, protects_files, unshown, results: Vec::new(), guards })
     }
 
     /// What the calls so far returned.

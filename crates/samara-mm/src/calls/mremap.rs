@@ -105,7 +105,7 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
         if first.area.flags.contains(Flags::SEALED) && !(crosses && needs_own_call(&first)) {
             return Err(Errno::EPERM.into());
         }
-        let r = match first.area.huge_page() {
+        let r = match self.moved_whole(first.area) {
             Some(huge) if !crosses => &whole(r, huge)?,
             _ => r,
         };
@@ -212,7 +212,7 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
         if at.area.flags.contains(Flags::SEALED) {
             return Err(Errno::EPERM.into());
         }
-        if at.area.huge_page().is_some() && !dontunmap {
+        if self.moved_whole(at.area).is_some() && !dontunmap {
             // Huge pages stay where they are, or are refused.
             return Ok((old, self.remap(&request(RemapMode::InPlace))?));
         }
@@ -259,13 +259,19 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
         }
     }
 
+    /// The size of the huge pages that the area moves by, where the kernel moves any. Where it
+    /// does not, they are refused as late as other sources are.
+    fn moved_whole(&self, area: &Area<B>) -> Option<PageSize> {
+        area.huge_page().filter(|_| self.has(Features::HUGE_REMAP))
+    }
+
     /// Checks the new address of huge pages, as Linux does even where it does not use the address.
     fn check_unused(&self, r: &RemapRequest, to: u64) -> Result<(), Errno> {
         self.check_order(r)?;
         let Some(at) = self.area_at(r.old) else {
             return if self.has(Features::SOURCE_FOUND_FIRST) { Err(Errno::EFAULT) } else { Ok(()) };
         };
-        let bad = at.area.huge_page().is_some_and(|huge| !huge.holds(to));
+        let bad = self.moved_whole(at.area).is_some_and(|huge| !huge.holds(to));
         if bad && !at.area.flags.contains(Flags::SEALED) { Err(Errno::EINVAL) } else { Ok(()) }
     }
 
@@ -593,6 +599,9 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
         if len > 0 {
             plan.push(StepKind::Moved, old, old + len);
             if keep {
+                if first < old && old + len < last && !self.has(Features::DONTUNMAP_SHARED) {
+                    self.charge_next((first, last), plan)?;
+                }
                 let counted = self.counters.locked;
                 let whole = self.empty_source(old, len, plan)?;
                 let charged = self.has(Features::KEEPS_CHARGE);
@@ -638,6 +647,20 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
         if left.into_iter().chain(right).any(joins) {
             *copy = own;
         }
+    }
+
+    /// 5.10 marks what comes after a charged area as charged where DONTUNMAP moves from the middle
+    /// of it, unless the copy joined it. (It charges nothing; here the mark is what counts.)
+    fn charge_next(&mut self, (start, end): (u64, u64), plan: &mut Plan) -> Result<(), Errno> {
+        let source = self.area_at(start).filter(|a| (a.start, a.end) == (start, end));
+        let charged = source.is_some_and(|a| a.area.flags.contains(Flags::ACCOUNT));
+        let next = self.area_at_or_after(end).filter(|a| charged && !a.area.flags.contains(Flags::ACCOUNT));
+        let Some((s, e, mut marked)) = next.map(|a| (a.start, a.end, a.area.clone())) else { return Ok(()) };
+        let was = marked.flags;
+        marked.flags |= Flags::ACCOUNT;
+        marked.unsure.account = false;
+        plan.push(StepKind::Changed(FlagChange::new(was, marked.flags)), s, e);
+        self.store(s, e, marked)
     }
 
     /// DONTUNMAP: unlocks all of the source area (in some releases what moved of it), and makes it

@@ -210,6 +210,13 @@ bitflags! {
         /// MLOCK_ONFAULT locks memory without access too (6.1). Without it: ENOMEM, and it is
         /// locked. Measured on 5.10 and 6.1 to 7.3; releases between the first two were not asked.
         const ONFAULT_WITHOUT_ACCESS = 0x80_0000_0000_0000;
+        /// What userfaultfd cuts off an area at the start of its range joins the area behind it
+        /// (6.12). Without it, the two stay apart. Measured on 5.10, 6.1, 6.12 and 6.18.
+        const UFFD_CUT_JOINS = 0x100_0000_0000_0000;
+        /// A search from above takes no gap in the range that is kept free below an area that grows
+        /// down, also where other areas lie between (6.1). Without it, only the gap right below
+        /// that area is cut. Measured on 5.10 and 6.1 to 7.3.
+        const GUARD_COVERS_GAPS = 0x200_0000_0000_0000;
     }
 }
 
@@ -234,6 +241,7 @@ const CHANGES: &[Change] = &[
     (5, 18, Features::DONTNEED_LOCKED, NONE),
     (6, 1, Features::GROW_IN_PLACE_JOINS.union(Features::BRK_SHRINK_NEEDS_AREA).union(Features::NEXT_WINS), NONE),
     (6, 1, Features::COLLAPSE.union(Features::ONFAULT_WITHOUT_ACCESS), NONE),
+    (6, 1, Features::GUARD_COVERS_GAPS, NONE),
     (6, 3, Features::MDWE, NONE),
     (6, 4, Features::MEMORY_MERGE, NONE),
     (6, 6, Features::MDWE_NO_INHERIT.union(Features::HEAP_MEETS).union(Features::ABOVE4G), NONE),
@@ -247,7 +255,8 @@ const CHANGES: &[Change] = &[
             .union(Features::FIXED_KEEPS_OLD)
             .union(Features::FIXED_ANSWERS_AS_MUNMAP)
             .union(Features::POPULATE_STOPS)
-            .union(Features::DONTUNMAP_JOINS_OTHER),
+            .union(Features::DONTUNMAP_JOINS_OTHER)
+            .union(Features::UFFD_CUT_JOINS),
         Features::HUGE_ANY_LENGTH.union(Features::NEXT_WINS),
     ),
     (6, 13, Features::GUARD_PAGES.union(Features::SELF_ADVICE_ANY), NONE),

@@ -12,6 +12,7 @@
 use crate::area::Backing;
 use crate::area::flags::Flags;
 use crate::area::page_size::PageSize;
+use crate::space::features::Features;
 use crate::space::index::AreaIndex;
 use crate::space::place::Want;
 use crate::space::{AddressSpace, Config};
@@ -88,7 +89,8 @@ pub(crate) fn free_place<A: Occupied + ?Sized>(
         match end {
             // The lowest place in this gap already reaches into what is kept free.
             End::Lowest => low = next?.1,
-            End::Highest => high = room,
+            End::Highest if config.features.contains(Features::GUARD_COVERS_GAPS) => high = room,
+            End::Highest => high = room.max(gap.first),
         }
     }
 }

@@ -10,6 +10,7 @@ use crate::area::{Area, Backing};
 use crate::errno::Errno;
 use crate::space::AddressSpace;
 use crate::space::edit::{Around, Side, Store, side};
+use crate::space::features::Features;
 use crate::space::index::AreaIndex;
 use crate::space::learn::Seam;
 use crate::space::limits::Counters;
@@ -101,6 +102,10 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
         let cuts = [(start, start > old.start), (end, end < old.end)];
         if is_segment(old.area) && cuts.iter().all(|c| !c.1) {
             (left, right) = (None, None);
+        }
+        let registers = (old.area.flags ^ new.flags).intersects(Flags::UFFD);
+        if start > old.start && registers && !self.has(Features::UFFD_CUT_JOINS) {
+            right = None;
         }
         let was = Counters::of(old.area.flags, end - start);
         let changed = StepKind::Changed(FlagChange::new(old.area.flags, new.flags));

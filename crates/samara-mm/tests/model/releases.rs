@@ -293,6 +293,27 @@ fn what_dontunmap_leaves() {
         shown(s, "ac")
     };
     measured(charge, &[(&["6.16"], "[100-106] [120-122 ac]")], "[100-106 ac] [120-122 ac]");
+    // 5.10 marks what comes next, where what moves lies in the middle and the copy joins nothing.
+    let marks = |from: u64, pages: u64, to: u64, next: u64| {
+        move |s: &mut Space| {
+            rw(s, 100, 12);
+            map(s, next, 4, Prot::READ, MapFlags::empty());
+            mremap(s, (from, pages), pages, DONTUNMAP, to);
+            shown(s, "ac")
+        }
+    };
+    let of_6_16 = |others: &str| others.replacen("12 ac]", "12]", 1);
+    for (next, after) in [(112, "[112-116"), (113, "[113-117")] {
+        let others = format!("[100-112 ac] {after}] [140-141 ac]");
+        let marked = others.replace(after, &format!("{after} ac"));
+        let answers: &[(&[&str], &str)] = &[(&["5.10"], &marked), (&["6.16"], &of_6_16(&others))];
+        measured(marks(105, 1, 140, next), answers, &others);
+    }
+    let others = "[100-112 ac] [112-116] [140-143 ac]";
+    measured(marks(109, 3, 140, 112), &[(&["6.16"], &of_6_16(others))], others);
+    let joined = "[100-113 ac] [113-117]";
+    let apart = (CARRIED_BACK, "[100-112 ac] [112-113 ac] [113-117]");
+    measured(marks(105, 1, 112, 113), &[apart, (&["6.16"], "[100-113] [113-117]")], joined);
     let joins_after = |s: &mut Space| {
         nr(s, 100, 4);
         write(s, 100);
@@ -582,6 +603,31 @@ fn sealed_and_aligned_maps_of_zero() {
     measured(aligned, &[(before_6_18, "false false")], "true true");
 }
 
+/// Asked of 5.10, 6.1 and 6.18.44: everything is taken but a few gaps, and the gap right below a
+/// stack is wide enough for the map.
+#[test]
+fn gaps_in_the_guard_range_of_a_stack() {
+    let of = |gaps: &'static [(u64, u64)]| {
+        move |s: &mut Space| {
+            let top = s.config().bases.top_down;
+            let base = top - 4000 * P;
+            map(s, base / P, 4000, Prot::empty(), MapFlags::NORESERVE);
+            for (page, pages) in [(490, 17)].iter().chain(gaps) {
+                s.unmap(base + page * P, pages * P).unwrap();
+            }
+            map(s, base / P + 505, 2, Prot::RW, MapFlags::GROWSDOWN);
+            let place = |s: &mut Space| {
+                let map = MapRequest::anonymous(0, 10 * P, Prot::empty());
+                (s.mmap(&map, &mut Linux).unwrap().0 as i64 - base as i64) / P as i64
+            };
+            format!("{:?}", [(); 4].map(|()| place(s)))
+        }
+    };
+    let whole = of(&[(400, 20), (200, 30), (100, 12)]);
+    measured(whole, &[(&["5.10"], "[410, 400, 220, 210]")], "[220, 210, 200, 102]");
+    measured(of(&[(240, 60)]), &[(&["5.10"], "[290, 280, 270, 260]")], "[-10, -20, -30, -40]");
+}
+
 #[test]
 fn registrations() {
     let uffd = Uffd { id: 1, fork_events: false, remap_events: false };
@@ -599,6 +645,43 @@ fn registrations() {
     };
     let registered = "ok ok [100-101] [101-102]";
     measured(droppable, &[(BEFORE_6_12, "EINVAL EINVAL "), (&["6.12", "6.16"], registered)], "ok EINVAL [100-102]");
+}
+
+/// Asked of 5.10, 6.1, 6.12, 6.18.44 and 7.3. Ranges that are registered (`true`) or unregistered.
+#[test]
+fn registrations_of_parts() {
+    let uffd = Uffd { id: 1, fork_events: false, remap_events: false };
+    let asked = |calls: &[(bool, u64, u64)], before_6_12: &str, others: &str| {
+        let act = |s: &mut Space| {
+            rw(s, 110, 20);
+            for (on, from, to) in calls {
+                let (start, len) = (from * P, (to - from) * P);
+                let done = match on {
+                    true => s.register_uffd(start, len, uffd, Flags::UFFD_MISSING),
+                    false => s.unregister_uffd(start, len),
+                };
+                done.unwrap();
+            }
+            areas(s)
+        };
+        measured(act, &[(BEFORE_6_12, before_6_12)], others);
+    };
+    let (on, off) = (true, false);
+    let apart = "[110-124] [124-126] [126-130]";
+    asked(&[(on, 126, 130), (on, 124, 126)], apart, "[110-124] [124-130]");
+    asked(&[(on, 126, 130), (on, 124, 130)], apart, "[110-124] [124-130]");
+    asked(&[(on, 110, 120), (off, 119, 120)], "[110-119] [119-120] [120-130]", "[110-119] [119-130]");
+    asked(&[(on, 110, 120), (off, 119, 125)], "[110-119] [119-120] [120-130]", "[110-119] [119-130]");
+    let two = [(on, 112, 116), (on, 118, 122), (off, 114, 120)];
+    let apart = "[110-112] [112-114] [114-116] [116-120] [120-122] [122-130]";
+    asked(&two, apart, "[110-112] [112-114] [114-120] [120-122] [122-130]");
+    // Whole areas join as elsewhere, and so do those that are cut at the end of the range.
+    let both = [(on, 110, 112), (on, 128, 130)];
+    for third in [(on, 112, 128), (on, 110, 130), (on, 111, 129)] {
+        asked(&[both[0], both[1], third], "[110-130]", "[110-130]");
+    }
+    asked(&[(on, 115, 125), (off, 110, 120)], "[110-120] [120-125] [125-130]", "[110-120] [120-125] [125-130]");
+    asked(&[(on, 115, 125), (off, 110, 130)], "[110-130]", "[110-130]");
 }
 
 #[test]

@@ -60,7 +60,8 @@ impl Child<'_> {
         self.zero = self.open(c"/dev/zero", 1);
         self.open_maps();
         if ops.iter().any(|op| matches!(op, Op::Uffd { .. })) {
-            let uffd = userfaultfd(UFFD_WP_FILES);
+            // Older kernels have one that protects anonymous memory only.
+            let uffd = Some(userfaultfd(UFFD_WP_FILES)).filter(|fd| *fd >= 0).unwrap_or_else(|| userfaultfd(0));
             self.expect(uffd >= 0, 4);
             self.uffd = uffd as u64;
         }
