@@ -138,8 +138,20 @@ impl Sides {
         let protects_files = protects_files();
         let (process, refused, missed) = (Process::own()?, Vec::new(), Vec::new());
         let (unshown, whole, twist) = (unshown(&mut kernel)?, None, None);
-        let mut sides =
-            Sides { kernel, process, features, crowded, profile, keys, protects_files, refused, missed, unshown, whole, twist };
+        let mut sides = Sides {
+            kernel,
+            process,
+            features,
+            crowded,
+            profile,
+            keys,
+            protects_files,
+            refused,
+            missed,
+            unshown,
+            whole,
+            twist,
+        };
         sides.refused = sides.refusals()?;
         Ok(sides)
     }

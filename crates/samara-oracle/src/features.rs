@@ -72,6 +72,7 @@ fn questions() -> Vec<Question> {
         |from, (old, new), flags, to| Op::call(libc::SYS_mremap, &[at(from), old * PAGE, new * PAGE, flags, at(to)]);
     let advise = |page, advice| Op::call(libc::SYS_madvise, &[at(page), PAGE, advice]);
     let write = |page| Op::Write(at(page));
+    let lock_on_fault = |page| Op::call(libc::SYS_mlock2, &[at(page), PAGE, 1]);
     // MREMAP_MAYMOVE with FIXED, and with DONTUNMAP as well.
     let (fixed, dontunmap) = (3, 7);
     let guard_install = 102;
@@ -93,9 +94,17 @@ fn questions() -> Vec<Question> {
         ),
         (
             Features::ONFAULT_WITHOUT_ACCESS,
-            vec![map(11, 1, 0, 0x4032, fd::NONE, 0), Op::call(libc::SYS_mlock2, &[at(11), PAGE, 1])],
+            // What may be locked at all is asked first.
+            vec![
+                map(11, 1, 3, 0x4032, fd::NONE, 0),
+                lock_on_fault(11),
+                Op::call(libc::SYS_munlock, &[at(11), PAGE]),
+                protect(11, 0),
+                lock_on_fault(11),
+            ],
             Answer(done),
         ),
+        (Features::GUARD_MARK, vec![rw(4, 1), advise(4, guard_install)], Has(4, Flags::MAYBE_GUARD, true)),
         // MADV_POPULATE_READ and MADV_DONTNEED_LOCKED.
         (Features::POPULATE, vec![rw(6, 1), advise(6, 22)], Answer(done)),
         (Features::DONTNEED_LOCKED, vec![rw(6, 1), advise(6, 24)], Answer(done)),
@@ -103,7 +112,6 @@ fn questions() -> Vec<Question> {
         (Features::COLLAPSE, vec![rw(6, 1), Op::call(libc::SYS_madvise, &[at(6), 0, 25])], Answer(done)),
         (Features::MDWE, vec![rw(6, 1), Op::call(libc::SYS_prctl, &[66, 0, 0, 0, 0])], Answer(done)),
         (Features::MEMORY_MERGE, vec![rw(6, 1), Op::call(libc::SYS_prctl, &[68, 0, 0, 0, 0])], Answer(done)),
-        (Features::GUARD_MARK, vec![], Has(4, Flags::MAYBE_GUARD, true)),
         (Features::KEEPS_CHARGE, vec![rw(12, 1), remap(12, (1, 1), dontunmap, 14)], Has(12, Flags::ACCOUNT, true)),
         (
             Features::ROUNDS_FIRST,
@@ -158,6 +166,12 @@ fn questions() -> Vec<Question> {
             // MADV_DONTNEED.
             vec![map(102, 1, 1, 0x12, fd::ZERO, 0), Op::call(SYS_MSEAL, &[at(102), PAGE]), advise(102, 4)],
             Answer(|answer| answer == -i64::from(libc::EPERM)),
+        ),
+        // The middle is sealed, then all but the first pages.
+        (
+            Features::SEALS_JOIN,
+            vec![rw(130, 6), Op::call(SYS_MSEAL, &[at(134), PAGE]), Op::call(SYS_MSEAL, &[at(132), 4 * PAGE])],
+            Begins(135, false),
         ),
         // Moves with another area, or not.
         (
@@ -266,7 +280,9 @@ pub(crate) fn ask(kernel: &mut Kernel) -> io::Result<Found> {
             Tells::Begins(page, yes) => of(*page).is_some() == *yes,
             Tells::Has(page, flag, yes) => of(*page).is_some_and(|flags| flags.contains(*flag) == *yes),
         };
-        if ready {
+        // What a filter or a limit refuses tells nothing, unless that is the answer.
+        let refused = [libc::EPERM, libc::EACCES].contains(&answers[done - 1].wrapping_neg().try_into().unwrap_or(0));
+        if ready && (yes || !refused) {
             told |= *feature;
             has.set(*feature, has.contains(*feature) && yes);
         }

@@ -29,6 +29,8 @@ pub struct Profile {
     /// The features for which it could not be asked: they are as its release's number says. Without
     /// those that make no difference, because the kernel lacks what they are about.
     pub presumed: Features,
+    /// The release with the number of its point release, where the name does not have that.
+    pub(crate) numbered: String,
 }
 
 /// Whether rules like a kernel's were compared with a kernel.
@@ -62,7 +64,7 @@ impl Tested {
     /// ```
     pub fn of(release: &str) -> Tested {
         let [first, last] = TESTED;
-        let [major, minor, _] = numbers(release);
+        let [major, minor, _] = Features::numbers_of(release);
         match (major, minor) {
             number if number < first => Tested::Older,
             number if number > last => Tested::Newer,
@@ -71,15 +73,9 @@ impl Tested {
     }
 }
 
-/// The three numbers of a release; 0 for one that is missing.
-fn numbers(release: &str) -> [u32; 3] {
-    let mut numbers = release.split(['.', '-']).map(|n| n.trim().parse().unwrap_or(0));
-    [0; 3].map(|_| numbers.next().unwrap_or(0))
-}
-
 /// The name of the set that a release has: its first two numbers, and the third where that counts.
 fn of_release(release: &str) -> String {
-    let [major, minor, point] = numbers(release);
+    let [major, minor, point] = Features::numbers_of(release);
     let (major, minor) = (major, minor).clamp(TESTED[0], TESTED[1]);
     let (first, this) = (format!("{major}.{minor}"), format!("{major}.{minor}.{point}"));
     if Features::of_release(release) == Features::of_release(&first) { first } else { this }
@@ -87,10 +83,13 @@ fn of_release(release: &str) -> String {
 
 impl Display for Profile {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let release = Features::of_release(&self.release);
-        f.write_str(&of_release(&self.release))?;
-        let more = feature_names(self.features - release).into_iter().map(|name| ('+', name));
-        more.chain(feature_names(release - self.features).into_iter().map(|name| ('-', name)))
+        let release = Features::of_release(&self.numbered);
+        f.write_str(&of_release(&self.numbered))?;
+        // What makes no difference is not told.
+        let more = self.features - release - without_effect(self.features);
+        let less = release - self.features - without_effect(self.features);
+        let more = feature_names(more).into_iter().map(|name| ('+', name));
+        more.chain(feature_names(less).into_iter().map(|name| ('-', name)))
             .try_for_each(|(sign, name)| write!(f, " {sign}{name}"))
     }
 }
@@ -107,10 +106,12 @@ impl Profile {
     /// From what was found by asking; nothing: no answer at all.
     pub(crate) fn found(found: Option<Found>) -> Profile {
         let release = read("/proc/sys/kernel/osrelease").unwrap_or_default().trim().to_owned();
+        let texts = ["/proc/sys/kernel/version", "/proc/version_signature"].map(|file| read(file).unwrap_or_default());
+        let numbered = numbered(&release, &texts);
         let none = Features::empty();
         let Found { has, told } = found.unwrap_or(Found { has: none, told: none });
-        let features = (has & told) | (Features::of_release(&release) - told);
-        Profile { release, features, presumed: Features::all() - told - without_effect(features) }
+        let features = (has & told) | (Features::of_release(&numbered) - told);
+        Profile { release, features, presumed: Features::all() - told - without_effect(features), numbered }
     }
 
     /// Whether rules like these were compared with a kernel.
@@ -119,11 +120,25 @@ impl Profile {
     }
 }
 
+/// The release with its point release. The names of Debian's kernels before 6.12 and of Ubuntu's
+/// have none; one of these texts has it: `#1 SMP Debian 6.1.192-1 (2026-01-01)`,
+/// `Ubuntu 6.8.0-45.45-generic 6.8.12`.
+fn numbered(release: &str, texts: &[String]) -> String {
+    let [major, minor, point] = Features::numbers_of(release);
+    let same = |word: &&str| {
+        let [a, b, c] = Features::numbers_of(word);
+        (a, b) == (major, minor) && c > point
+    };
+    let words = texts.iter().filter(|text| text.contains("Debian") || text.contains("Ubuntu"));
+    let found = words.flat_map(|text| text.split_ascii_whitespace()).find(same);
+    found.filter(|_| point == 0).unwrap_or(release).to_owned()
+}
+
 /// The features that are about what a kernel with these features does not have.
 pub(crate) fn without_effect(features: Features) -> Features {
     let lacks = [
         (Features::GUARD_PAGES, Features::GUARD_MARK | Features::GUARD_FILES),
-        (Features::SEALS, Features::SEALS_GUARD_ZERO),
+        (Features::SEALS, Features::SEALS_GUARD_ZERO | Features::SEALS_JOIN),
         (Features::POPULATE, Features::POPULATE_STOPS),
         (Features::DONTUNMAP_NO_SELF_MERGE, Features::DONTUNMAP_JOINS_OTHER),
         (Features::DROPPABLE, Features::UFFD_REFUSES_DROPPABLE | Features::DROPPABLE_IGNORES_FUTURE),
@@ -152,6 +167,7 @@ mod tests {
         for (release, name) in [
             ("6.18.15+deb14-cloud-amd64", "6.18"),
             ("6.18.44", "6.18.44"),
+            ("6.12.118+deb13-cloud-amd64", "6.12.118"),
             ("6.1.192", "6.1.192"),
             ("6.9.3", "6.9"),
             ("4.19.0-27-amd64", "5.10"),
@@ -159,7 +175,8 @@ mod tests {
             ("", "5.10"),
         ] {
             let features = Features::of_release(release);
-            let mut profile = Profile { release: release.to_owned(), features, presumed: Features::empty() };
+            let (presumed, numbered) = (Features::empty(), release.to_owned());
+            let mut profile = Profile { release: numbered.clone(), features, presumed, numbered };
             assert_eq!(profile.to_string(), name);
             profile.features ^= Features::KEEPS_CHARGE | Features::DROPPABLE;
             let sign = |feature| if features.contains(feature) { '-' } else { '+' };
@@ -169,6 +186,21 @@ mod tests {
             let mut wanted = [format!("{droppable}droppable"), format!("{charge}keeps-charge")];
             wanted.sort();
             assert_eq!(words, wanted, "{release}");
+        }
+    }
+
+    #[test]
+    fn a_name_without_a_point_release_gets_it_from_the_version() {
+        let of = |release, text: &str| numbered(release, &[text.to_owned()]);
+        let debian = "#1 SMP PREEMPT_DYNAMIC Debian 6.1.192-2 (2026-10-01)";
+        assert_eq!(of("6.1.0-56-cloud-amd64", debian), "6.1.192-2");
+        assert_eq!(of("6.8.0-45-generic", "Ubuntu 6.8.0-45.45-generic 6.8.12"), "6.8.12");
+        for (release, text) in [
+            ("6.1.0-rc3", "#1 SMP PREEMPT_DYNAMIC"),
+            ("6.12.118+deb13-amd64", "#1 SMP Debian 6.12.119-1"),
+            ("6.1.0-56-amd64", "#1 SMP Debian 5.10.262-1"),
+        ] {
+            assert_eq!(of(release, text), release);
         }
     }
 

@@ -396,13 +396,15 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
         match r.mode {
             RemapMode::InPlace if r.old_len == r.new_len => Ok(Plan::new()),
             RemapMode::InPlace if r.old_len > r.new_len => {
-                self.unmap(r.old.checked_add(r.new_len).ok_or(Errno::EINVAL)?, r.old_len - r.new_len)
+                self.unmap(r.old.wrapping_add(r.new_len), r.old_len - r.new_len)
             }
             RemapMode::InPlace | RemapMode::MoveTo(_) => Err(Errno::EFAULT.into()),
             RemapMode::Fixed(to) => {
                 // Each emptying of a range that one area covers on both sides adds an entry.
                 let mut plan = self.begin(to, to.saturating_add(r.new_len), 2, 0)?;
-                let tail = (r.old.saturating_add(r.new_len), r.old.saturating_add(r.old_len));
+                let more = r.old_len.saturating_sub(r.new_len);
+                let tail = r.old.wrapping_add(r.new_len);
+                let tail = (tail, tail.saturating_add(more));
                 let pieces = if tail.0 < tail.1 { self.pieces(tail.0, tail.1).0 } else { 0 };
                 self.set_aside(tail.0.min(tail.1), tail.1, 2)?;
                 plan.reserve(pieces.saturating_mul(2).saturating_add(8))?;
@@ -483,7 +485,9 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
             if kept {
                 self.flags_at(r.old)?;
             }
-            let (s, e) = (r.old + r.new_len, r.old.checked_add(len).ok_or(Errno::EINVAL)?);
+            // The end may wrap, where no source is asked for.
+            let s = r.old.wrapping_add(r.new_len);
+            let e = s.checked_add(len - r.new_len).ok_or(Errno::EINVAL)?;
             if e > self.config.task_size {
                 return Err(Errno::EINVAL);
             }

@@ -1,13 +1,13 @@
 //! mseal: seals areas against change.
 
-use crate::area::Backing;
 use crate::area::flags::Flags;
+use crate::area::{Area, Backing};
 use crate::errno::Errno;
 use crate::space::AddressSpace;
 use crate::space::error::Error;
 use crate::space::features::Features;
 use crate::space::index::AreaIndex;
-use crate::space::plan::Plan;
+use crate::space::plan::{FlagChange, Plan, StepKind};
 use crate::space::walk::Holes;
 
 impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
@@ -39,11 +39,47 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
         if self.covered(start, end) < end {
             return Err(Errno::ENOMEM.into());
         }
-        let (plan, went) = self.walk(start, end, Holes::Stop, |_, a, _, _| {
-            let mut new = a.clone();
-            new.flags |= Flags::SEALED;
-            Ok(Some(new))
-        })?;
+        if !self.has(Features::SEALS_JOIN) {
+            let mut plan = self.begin(start, end, 2, 2)?;
+            let went = self.seal_apart(start, end, &mut plan);
+            return self.finish(went, plan);
+        }
+        let (plan, went) = self.walk(start, end, Holes::Stop, |_, a, _, _| Ok(Some(sealed(a))))?;
         self.finish(went.map(|_| ()), plan)
     }
+
+    /// Seals as 6.17 does: a part that joins what is sealed already behind it ends at the end of
+    /// that, and what comes next joins neither side.
+    fn seal_apart(&mut self, start: u64, end: u64, plan: &mut Plan) -> Result<(), Errno> {
+        let (mut at, mut alone) = (start, false);
+        while let Some(a) = self.area_at(at).filter(|_| at < end) {
+            let (from, to, whole, was) = (at, a.end.min(end), a.end <= end, a.area.flags);
+            let new = sealed(a.area);
+            at = to;
+            if was.contains(Flags::SEALED) {
+                alone = false;
+                continue;
+            }
+            if !alone {
+                self.change(from, to, new, plan)?;
+                let now = self.area_at(from).map_or(to, |a| a.end);
+                (at, alone) = (now, whole && now > to);
+                continue;
+            }
+            if !whole && self.count() >= self.config.max_map_count {
+                return Err(Errno::ENOMEM);
+            }
+            self.cut(to, plan)?;
+            plan.push(StepKind::Changed(FlagChange::new(was, new.flags)), from, to);
+            self.store(from, to, new)?;
+            alone = false;
+        }
+        Ok(())
+    }
+}
+
+fn sealed<B: Backing>(a: &Area<B>) -> Area<B> {
+    let mut new = a.clone();
+    new.flags |= Flags::SEALED;
+    new
 }

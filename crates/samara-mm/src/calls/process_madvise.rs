@@ -24,7 +24,9 @@ impl Advice {
 impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
     /// Whether the kernel lets a process give this advice to others.
     fn may_give(&self, advice: Advice) -> bool {
-        advice.for_others() && (advice != Advice::WillNeed || self.has(Features::PROCESS_WILLNEED))
+        advice.for_others()
+            && (advice != Advice::WillNeed || self.has(Features::PROCESS_WILLNEED))
+            && (advice != Advice::Collapse || self.has(Features::COLLAPSE))
     }
 
     /// Advises on each of `ranges` (start and length) in turn, and stops at the first refusal.

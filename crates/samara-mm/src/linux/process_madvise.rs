@@ -10,6 +10,7 @@ use crate::area::Backing;
 use crate::area::advice::Advice;
 use crate::calls::process_madvise;
 use crate::errno::Errno;
+use crate::space::features::Features;
 use crate::space::index::AreaIndex;
 use crate::space::place::Placement;
 
@@ -24,7 +25,8 @@ impl<B: Backing, I: AreaIndex<B>, H: Host<B>, P: Placement<B, I>> Request<'_, B,
         if !self.host.is_self(pidfd as u32 as i32)? {
             return Err(Refusal::NotOurs);
         }
-        if ranges.iter().all(|(_, len)| *len == 0) {
+        // Before 6.13, nothing is advised only where it may be given.
+        if ranges.iter().all(|(_, len)| *len == 0) && self.space.has(Features::SELF_ADVICE_ANY) {
             return Ok(0);
         }
         let advice = Advice::from_raw(advice as u32).ok_or(Errno::EINVAL)?;

@@ -217,6 +217,10 @@ bitflags! {
         /// down, also where other areas lie between (6.1). Without it, only the gap right below
         /// that area is cut. Measured on 5.10 and 6.1 to 7.3.
         const GUARD_COVERS_GAPS = 0x200_0000_0000_0000;
+        /// What a seal covers joins on both sides. Without it (6.17, and 6.18 but some builds),
+        /// what comes after an area that was sealed before stays apart where the part before that
+        /// area joined it. Measured on 6.12 to 7.3.
+        const SEALS_JOIN = 0x400_0000_0000_0000;
     }
 }
 
@@ -246,7 +250,7 @@ const CHANGES: &[Change] = &[
     (6, 4, Features::MEMORY_MERGE, NONE),
     (6, 6, Features::MDWE_NO_INHERIT.union(Features::HEAP_MEETS).union(Features::ABOVE4G), NONE),
     (6, 7, Features::HUGE_ANY_LENGTH.union(Features::STACK_NO_HUGE).union(Features::RO_DROPS_CHARGE), NONE),
-    (6, 10, Features::SEALS, NONE),
+    (6, 10, Features::SEALS.union(Features::SEALS_JOIN), NONE),
     (6, 11, Features::DROPPABLE, NONE),
     (
         6,
@@ -265,10 +269,10 @@ const CHANGES: &[Change] = &[
     (6, 16, Features::WRITTEN_JOINS_UNWRITTEN.union(Features::INHERITED_JOINS_MOVED), NONE),
     (6, 17, Features::MOVE_MANY.union(Features::ROUNDS_FIRST).union(Features::MERGEABLE_FIRST), NONE),
     (6, 17, Features::ARGUMENTS_BEFORE_SOURCE.union(Features::TARGET_KEPT).union(Features::SEALS_GUARD_ZERO), NONE),
-    (6, 17, Features::UFFD_OWNER_ONLY.union(Features::UFFD_REFUSES_DROPPABLE), NONE),
+    (6, 17, Features::UFFD_OWNER_ONLY.union(Features::UFFD_REFUSES_DROPPABLE), Features::SEALS_JOIN),
     (6, 18, Features::KEEPS_CHARGE.union(Features::ZERO_ALIGNED), Features::INHERITED_JOINS_MOVED),
     (6, 18, Features::UNMERGEABLE_KEEPS_KEY, NONE),
-    (6, 19, Features::GUARD_MARK, NONE),
+    (6, 19, Features::GUARD_MARK.union(Features::SEALS_JOIN), NONE),
     (7, 0, Features::DOFORK_REFUSES_SPECIAL, NONE),
     (7, 1, Features::REMAP_NEEDS_FOUR.union(Features::DROPPABLE_EOPNOTSUPP), NONE),
     (7, 1, Features::DROPPABLE_IGNORES_FUTURE, NONE),
@@ -287,7 +291,7 @@ const CARRIED_BACK: &[(u32, u32, u32, Features)] = &[
     // Measured on 6.17.13. Which of the releases before it was the first is not known.
     (6, 17, 13, Features::KEEPS_CHARGE),
     // Measured on a vendor's 6.18.44; 6.18.15 lacks it.
-    (6, 18, 44, Features::GUARD_MARK),
+    (6, 18, 44, Features::GUARD_MARK.union(Features::SEALS_JOIN)),
     // From the lists of changes, or measured on the release named.
     (5, 10, 247, Features::UNMERGEABLE_KEEPS_KEY),
     (6, 1, 191, Features::SECRET_WITHOUT_LOCK),
@@ -357,11 +361,30 @@ impl Features {
     /// assert_eq!(Features::of_release("4.19.0-27-amd64"), Features::LINUX_5_10); // the oldest
     /// assert_eq!(Features::of_release(""), Features::LINUX_5_10);
     /// ```
+    ///
+    /// Some distributions' names have no point release: Debian's `6.1.0-56-amd64` is 6.1.192.
+    /// `samara_oracle::Profile` finds that out where it runs.
     pub fn of_release(release: &str) -> Features {
-        let mut numbers = release.split(['.', '-']).map(|n| n.trim().parse().unwrap_or(0));
-        let [major, minor, point] = core::array::from_fn(|_| numbers.next().unwrap_or(0));
+        let [major, minor, point] = Features::numbers_of(release);
         let carried = CARRIED_BACK.iter().filter(|(a, b, since, _)| (*a, *b) == (major, minor) && *since <= point);
         carried.fold(Features::first_of(major, minor), |has, (.., comes)| has | *comes)
+    }
+
+    /// The three numbers that a release begins with; 0 for one that is missing.
+    ///
+    /// ```
+    /// use samara_mm::Features;
+    /// assert_eq!(Features::numbers_of("6.12.118+deb13-cloud-amd64"), [6, 12, 118]);
+    /// assert_eq!(Features::numbers_of("8.0-rc1"), [8, 0, 0]);
+    /// ```
+    pub fn numbers_of(release: &str) -> [u32; 3] {
+        let release = release.split('-').next().unwrap_or(release);
+        let mut parts = release.split('.');
+        core::array::from_fn(|_| {
+            let part = parts.next().unwrap_or("").trim();
+            let digits = part.find(|c: char| !c.is_ascii_digit()).map_or(part, |end| &part[..end]);
+            digits.parse().unwrap_or(0)
+        })
     }
 }
 

@@ -336,7 +336,7 @@ fn releases_by_name() {
     let of_6_17_13 = Features::KEEPS_CHARGE | Features::UNMERGEABLE_KEEPS_KEY;
     assert_eq!(Features::of_release("6.17.13-1-default"), Features::LINUX_6_17 | of_6_17_13);
     assert_eq!(Features::of_release("6.16.13"), Features::LINUX_6_16);
-    let of_6_18_44 = Features::GUARD_MARK | Features::DROPPABLE_IGNORES_FUTURE;
+    let of_6_18_44 = Features::GUARD_MARK | Features::DROPPABLE_IGNORES_FUTURE | Features::SEALS_JOIN;
     assert_eq!(Features::of_release("6.18.44"), Features::LINUX_6_18 | of_6_18_44);
     assert_eq!(Features::default(), Features::of_release("7.3.4"));
 }

@@ -344,6 +344,21 @@ fn sources_and_targets_of_moves() {
         format!("{} {}", mremap(s, (100, 2), 2, FIXED, 140), areas(s))
     };
     measured(no_source, &[(&["5.10"], "EFAULT [142-144]")], "EFAULT [140-144]");
+    // The old range wraps, or lies beyond user space. Asked of 5.10, 6.1, 6.12 and 6.18.44.
+    let far = |old: u64, pages: u64, flags: u64| {
+        move |s: &mut Space| {
+            let to = if flags == FIXED { 0x2000_0000_0000 } else { 0 };
+            said(s.mremap((old, pages * P), P, RemapFlags::from_bits_retain(flags), to, &mut Linux)).into()
+        }
+    };
+    for pages in [2, 3] {
+        measured(far(!4095, pages, FIXED), &[], "EFAULT");
+    }
+    measured(far(!4095, 2, 0), &[(&["5.10"], "ok")], "EFAULT");
+    let beyond = 0x9000_0000_0000;
+    measured(far(beyond, 2, FIXED), &[(&["5.10"], "EINVAL")], "EFAULT");
+    measured(far(beyond, 2, 0), &[(&["5.10"], "EINVAL")], "EFAULT");
+    measured(far(beyond, 1, 0), &[(&["5.10"], "ok")], "EFAULT");
     let overlap = |s: &mut Space| mremap(s, (100, 4), 4, FIXED, 102).into();
     measured(overlap, &[(&["6.1", "6.12", "6.16"], "EFAULT")], "EINVAL");
     let crosses = |s: &mut Space| {
@@ -645,6 +660,47 @@ fn registrations() {
     };
     let registered = "ok ok [100-101] [101-102]";
     measured(droppable, &[(BEFORE_6_12, "EINVAL EINVAL "), (&["6.12", "6.16"], registered)], "ok EINVAL [100-102]");
+}
+
+/// Asked of 6.12, 6.16, 6.17, 6.18.15 and 6.18.44: an area is sealed in parts.
+#[test]
+fn seals_beside_seals() {
+    let asked = |readable: &[(u64, u64)], seals: &[(u64, u64)], apart: &str, joined: &str| {
+        let act = |s: &mut Space| {
+            rw(s, 130, 10);
+            readable.iter().for_each(|(from, to)| {
+                s.protect(from * P, (to - from) * P, Prot::READ, None).unwrap();
+            });
+            let seal = |(from, to): &(u64, u64)| said(s.seal(from * P, (to - from) * P));
+            let last = seals.iter().map(seal).last().unwrap_or_default();
+            if last == "ENOSYS" { last.to_owned() } else { areas(s) }
+        };
+        measured(act, &[(BEFORE_6_12, "ENOSYS"), (&["6.17", "6.18"], apart)], joined);
+    };
+    let tail = "[136-140]";
+    let (apart, joined) = (format!("[130-132] [132-135] [135-136] {tail}"), format!("[130-132] [132-136] {tail}"));
+    asked(&[], &[(134, 135), (132, 136)], &apart, &joined);
+    asked(&[], &[(134, 135), (130, 136)], &format!("[130-135] [135-136] {tail}"), &format!("[130-136] {tail}"));
+    let first = format!("[130-136] {tail}");
+    asked(&[], &[(130, 132), (130, 136)], &first, &first);
+    asked(&[], &[(133, 135), (134, 136)], "[130-133] [133-136] [136-140]", "[130-133] [133-136] [136-140]");
+    let two = [(132, 133), (135, 136)];
+    for (range, apart, joined) in [
+        ((130, 140), "[130-133] [133-135] [135-140]", "[130-140]"),
+        ((131, 138), "[130-131] [131-133] [133-135] [135-138] [138-140]", "[130-131] [131-138] [138-140]"),
+        ((130, 138), "[130-133] [133-135] [135-138] [138-140]", "[130-138] [138-140]"),
+    ] {
+        asked(&[], &[two[0], two[1], range], apart, joined);
+    }
+    let twice = [(134, 135), (136, 137), (133, 140)];
+    asked(&[], &twice, "[130-133] [133-135] [135-136] [136-140]", "[130-133] [133-140]");
+    // Other areas come between.
+    let (other, joined) = ([(135, 140)], "[130-132] [132-135] [135-140]");
+    asked(&other, &[(134, 135), (135, 136), (132, 140)], joined, joined);
+    asked(&other, &[(134, 135), (137, 138), (132, 140)], "[130-132] [132-135] [135-137] [137-140]", joined);
+    let apart = "[130-132] [132-135] [135-136] [136-139] [139-140]";
+    let joined = "[130-132] [132-135] [135-136] [136-140]";
+    asked(&[(135, 136)], &[(134, 135), (138, 139), (132, 140)], apart, joined);
 }
 
 /// Asked of 5.10, 6.1, 6.12, 6.18.44 and 7.3. Ranges that are registered (`true`) or unregistered.
