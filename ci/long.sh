@@ -51,6 +51,7 @@ newcomer() {
 
 # All tests: those that are too long for each change too, and more kinds of maps.
 tests() {
+    logged ci/programs.sh
     logged env SAMARA_REQUIRE_PROGRAMS=1 SAMARA_ALL_BYTES=1 cargo test --locked --workspace --features samara/long,samara-mm/long -- --include-ignored
     counts tests "$(passed)"
 }
