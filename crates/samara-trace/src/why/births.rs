@@ -440,13 +440,22 @@ impl Births {
         }
     }
 
-    /// Whether the pieces from `start` to `end` are those of these areas already, as they nearly
-    /// always are.
+    /// Whether the pieces from `start` to `end` cover these areas, and nothing else, already, as
+    /// they nearly always do. An area may have any number of pieces, which are not looked at one by
+    /// one: O(log n) for each area.
     fn covers(&self, start: u64, end: u64, areas: &[AreaRecord]) -> bool {
         let first = areas.first().map_or(start, |area| area.start.min(start));
         let Some(all) = span(first, areas.last().map_or(end, |area| area.end.max(end))) else { return false };
-        let pieces = self.pieces.range(all).filter_map(|(piece, _)| piece.intersect(&all));
-        coalesced(pieces).eq(coalesced(areas.iter().filter_map(|area| span(area.start, area.end))))
+        let mut at = Some(all.first);
+        for area in coalesced(areas.iter().filter_map(|area| span(area.start, area.end))) {
+            let Some(from) = at.filter(|at| *at <= area.first) else { return false };
+            let free = span(from, area.first).is_none_or(|free| self.pieces.is_free(free));
+            if !free || !self.pieces.covers(area) {
+                return false;
+            }
+            at = area.last.checked_add(1);
+        }
+        at.filter(|at| *at <= all.last).is_none_or(|at| self.pieces.is_free(at..=all.last))
     }
 
     fn put(&mut self, range: Span, piece: Piece) -> Result<(), AllocError> {
