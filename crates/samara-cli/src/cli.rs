@@ -296,7 +296,7 @@ pub(crate) struct Show {
     /// The moment to show: after the event with this number (300), or just before the first event
     /// that finished later than this time (1.5s, 20ms, 300us, 7000ns); peak: when it had the most
     /// areas [default: the end]
-    #[arg(long, value_name = "TIME|EVENT")]
+    #[arg(long, value_name = "TIME|EVENT|peak")]
     pub(crate) at: Option<Moment>,
     /// The process to show [default: the first]
     #[arg(long)]
@@ -435,7 +435,7 @@ pub(crate) struct Who {
     /// Stop after the event with this number (300), or before the first event that finished later
     /// than this time (1.5s, 20ms, 300us, 7000ns); peak: when it had the most areas [default: the
     /// end]
-    #[arg(long, value_name = "TIME|EVENT")]
+    #[arg(long, value_name = "TIME|EVENT|peak")]
     pub(crate) at: Option<Moment>,
     /// The process [default: the first]
     #[arg(long)]

@@ -26,8 +26,9 @@ pub(crate) struct WhyOf {
     /// The trace file
     pub(crate) file: PathBuf,
     /// The moment: after the event with this number (300), or just before the first event that
-    /// finished later than this time (1.5s, 20ms, 300us, 7000ns) [default: near the most areas]
-    #[arg(long, value_name = "TIME|EVENT")]
+    /// finished later than this time (1.5s, 20ms, 300us, 7000ns); peak: when the process of --pid,
+    /// or else the first, had the most areas [default: near the most areas]
+    #[arg(long, value_name = "TIME|EVENT|peak")]
     pub(crate) at: Option<Moment>,
     /// The process [default: the one with the most areas]
     #[arg(long)]
@@ -70,11 +71,12 @@ pub(crate) struct DiffOf {
     #[arg(value_name = "AFTER", required_unless_present_any = ["from", "to"])]
     pub(crate) after: Option<PathBuf>,
     /// The moment of BEFORE: after the event with this number (300), or just before the first event
-    /// that finished later than this time (1.5s, 20ms) [default: near the most areas]
-    #[arg(long, value_name = "TIME|EVENT")]
+    /// that finished later than this time (1.5s, 20ms); peak: when the process of --pid, or else
+    /// the first, had the most areas [default: near the most areas]
+    #[arg(long, value_name = "TIME|EVENT|peak")]
     pub(crate) from: Option<Moment>,
     /// The moment of AFTER [default: near the most areas]
-    #[arg(long, value_name = "TIME|EVENT")]
+    #[arg(long, value_name = "TIME|EVENT|peak")]
     pub(crate) to: Option<Moment>,
     /// The process, in both [default: the one with the most areas of each]
     #[arg(long)]
@@ -140,7 +142,7 @@ pub(crate) struct ReportOf {
 /// the calls that took longest, and of what keeps areas apart. ? lists the keys.
 #[derive(Args, Debug)]
 #[command(
-    override_usage = "samara top [OPTIONS] -- PROGRAM [ARGS]...\n       samara top [OPTIONS] --pid PID\n       samara top [--at TIME|EVENT] TRACE",
+    override_usage = "samara top [OPTIONS] -- PROGRAM [ARGS]...\n       samara top [OPTIONS] --pid PID\n       samara top [--at TIME|EVENT|peak] TRACE",
     after_help = "\
 Examples:
   samara top -- ./server --port 8080           run a program and watch it
@@ -165,8 +167,9 @@ pub(crate) struct Top {
     #[arg(long, value_name = "PID", conflicts_with_all = ["words", "output_of_program"], value_parser = process)]
     pub(crate) pid: Option<u32>,
     /// Begin paused at this moment: after the event with this number (300), or just before the
-    /// first event that finished later than this time (1.5s, 20ms, 300us, 7000ns)
-    #[arg(long, value_name = "TIME|EVENT", conflicts_with_all = ["words", "pid"])]
+    /// first event that finished later than this time (1.5s, 20ms, 300us, 7000ns); peak: when the
+    /// first process had the most areas
+    #[arg(long, value_name = "TIME|EVENT|peak", conflicts_with_all = ["words", "pid"])]
     pub(crate) at: Option<Moment>,
     /// Record call stacks. Functions are named when the program has ended; until then places are
     /// files and offsets. The program runs slower

@@ -58,9 +58,10 @@ pub(crate) struct ExportOf {
     #[arg(long, value_name = "NAME", requires = "parquet")]
     pub(crate) host: Option<String>,
     /// Leave out what came later: after the event with this number (300), or from the first event
-    /// on that finished later than this time (1.5s, 20ms, 300us, 7000ns); peak: when a process had
-    /// the most areas [default: the end; of --folded: near the most areas]
-    #[arg(long, value_name = "TIME|EVENT")]
+    /// on that finished later than this time (1.5s, 20ms, 300us, 7000ns); peak: when the
+    /// process of --pid, or else the first, had the most areas [default: the end; of --folded: near
+    /// the most areas]
+    #[arg(long, value_name = "TIME|EVENT|peak")]
     pub(crate) at: Option<Moment>,
     /// Only this process
     #[arg(long, value_name = "PID", conflicts_with = "parquet")]
