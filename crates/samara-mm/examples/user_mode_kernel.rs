@@ -132,7 +132,7 @@ fn main() -> Result<(), Error> {
     assert_eq!(child.syscall(&mut kernel, linux::MUNMAP, [at + 1, PAGE, 0, 0, 0, 0]), -i64::from(Errno::EINVAL.raw()));
     assert_eq!(child.syscall(&mut kernel, 39, [0; 6]), ENOSYS);
 
-    println!("/proc/self/maps of the parent:\n{}\nand of the child:\n{}", process.space, child.space);
+    print!("/proc/self/maps of the parent:\n{}\nand of the child:\n{}", process.space, child.space);
     Ok(())
 }
 

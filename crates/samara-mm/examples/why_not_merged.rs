@@ -27,7 +27,7 @@ fn main() -> Result<(), Error> {
     let boundary = LIBRARY + 0x4000;
     let reasons = space.why_not_merged(boundary).expect("two areas touch there");
     assert!(reasons.contains(Reason::Accounting) && !reasons.contains(Reason::Protection));
-    println!("{space}");
+    print!("{space}");
     println!("apart at {boundary:x}: {reasons}");
 
     // A page that was never writable would have been one with them.
