@@ -466,3 +466,42 @@ impl Births {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// BIRTHS-1: random pieces and areas, of which the areas are sometimes those of the pieces.
+    #[test]
+    fn covered_is_what_piece_by_piece_comes_out_alike() {
+        let mut random = fastrand::Rng::with_seed(11);
+        let piece = Piece { made: Act { site: 0, event: 0, ns: 0 }, changed: None, asked: None };
+        let mut answers = [0, 0];
+        for _ in 0..20_000 {
+            let mut births = Births::default();
+            for _ in 0..random.u64(0..8) {
+                let at = random.u64(0..24);
+                births.put(Span::new(at, at + random.u64(0..5)), piece).unwrap();
+            }
+            let mut areas: Vec<AreaRecord> = Vec::new();
+            let (mut at, all) = (0, births.pieces.clone());
+            while at < 28 && random.u8(0..8) > 0 {
+                let alike = all.range(at..).next().map(|(piece, _)| (piece.first, piece.last + 1));
+                let drawn = (at + random.u64(0..3), at + random.u64(1..6));
+                let (start, end) = alike.filter(|_| random.u8(0..8) > 0).unwrap_or(drawn);
+                if start < end {
+                    areas.push(crate::survey::tests::anonymous(start, end - start, 3));
+                }
+                at = at.max(end);
+            }
+            let (start, end) = (random.u64(0..12), random.u64(12..30));
+            let first = areas.first().map_or(start, |area| area.start.min(start));
+            let all = span(first, areas.last().map_or(end, |area| area.end.max(end))).unwrap();
+            let pieces = births.pieces.range(all).filter_map(|(piece, _)| piece.intersect(&all));
+            let wanted = coalesced(pieces).eq(coalesced(areas.iter().filter_map(|area| span(area.start, area.end))));
+            assert_eq!(births.covers(start, end, &areas), wanted, "{start}-{end} {areas:?} {:?}", births.pieces);
+            answers[usize::from(wanted)] += 1;
+        }
+        assert!(answers.iter().all(|n| *n > 500), "{answers:?}");
+    }
+}
