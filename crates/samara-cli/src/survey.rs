@@ -121,6 +121,7 @@ pub(crate) fn pattern(p: &Pattern, known: Known) -> String {
         PatternKind::DoubleMapped => format!("{} mapped twice, writable and executable (a JIT)", n("file")),
         PatternKind::DeletedFiles => format!("{}, deleted and still mapped", n("file")),
         PatternKind::Relro => format!("{} of libraries, read-only after relocation (RELRO)", n("part")),
+        PatternKind::ManyFiles => format!("{} in {}", n("file"), clean(&p.folder)),
         _ => format!("{} ({})", n("instance"), p.kind.name()),
     };
     let most = if known == Known::All { "" } else { "at most " };
@@ -271,7 +272,7 @@ pub(crate) fn parts(survey: &Survey, groups: usize) -> Value {
         })).collect::<Vec<_>>(),
         "patterns": survey.patterns.iter().map(|p| json!({
             "kind": p.kind.name(), "times": p.times, "areas": p.areas, "bytes": p.bytes, "would_go": p.would_go,
-            "start": p.first.0, "end": p.first.1,
+            "start": p.first.0, "end": p.first.1, "folder": Some(&p.folder).filter(|folder| !folder.is_empty()),
         })).collect::<Vec<_>>(),
         "boundaries": survey.boundaries.iter().map(|b| json!({
             "reason": if b.reason.is_empty() { None } else { Some(&*b.reason) }, "inferred": b.inferred,

@@ -158,6 +158,11 @@ pub(crate) fn sentence(v: &Verdict) -> String {
         (VerdictKind::NoHugePage, _) => format!(
             "{areas} that asked for huge pages have room for none, {all}: they have {common}, and one takes 2 MiB from a multiple of 2 MiB on"
         ),
+        (VerdictKind::ManyFiles, _) => {
+            let each = if v.areas == v.times { "one area each".to_owned() } else { areas };
+            format!("{} in {}, {each}, {all}", count(v.times), clean(&v.folder))
+        }
+        (VerdictKind::OneOrigin, _) => format!("{areas} that have one origin and no other verdict, {all}"),
         (VerdictKind::Leaked, Some(_)) => format!("{areas} of files that were deleted and are still mapped, {all}"),
         _ => {
             let kept = v.parts.first().and_then(|part| part.kept).map_or_else(String::new, |kept| {
@@ -187,6 +192,8 @@ pub(crate) fn word(kind: VerdictKind) -> &'static str {
         VerdictKind::KeptApart => "kept apart",
         VerdictKind::Concurrent => "at once",
         VerdictKind::NoHugePage => "no huge page",
+        VerdictKind::ManyFiles => "many files",
+        VerdictKind::OneOrigin => "one origin",
         other => other.name(),
     }
 }
@@ -330,6 +337,7 @@ fn verdicts(why: &Why) -> Value {
             "verdict": v.kind.name(),
             "pattern": v.pattern.map(PatternKind::name),
             "reasons": reasons(&v.reason).collect::<Vec<_>>(),
+            "folder": Some(&v.folder).filter(|folder| !folder.is_empty()),
             "areas": v.areas,
             "would_go": v.would_go,
             "bytes": v.bytes,

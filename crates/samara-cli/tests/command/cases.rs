@@ -8,7 +8,7 @@ use crate::skip::skipped;
 
 /// Each program of the folder, how often it does what it does here, what is said of it, and of the
 /// call behind it.
-const CASES: [(&str, &str, &str, &str); 10] = [
+const CASES: [(&str, &str, &str, &str); 11] = [
     (
         "deleted_files",
         "250",
@@ -42,6 +42,7 @@ const CASES: [(&str, &str, &str, &str); 10] = [
         "never unmapped: 250 areas, 1000 KiB: 250 of 250 mappings are still there, and they came up to the end",
         "by mmap in main at NAME.c:",
     ),
+    ("many_files", "200", " in /tmp/index-", "by mmap in main at NAME.c:"),
     ("random_unmapping", "2000", "fragmented: ", "by munmap in give at NAME.c:"),
     (
         "relro",

@@ -20,7 +20,7 @@ pub(crate) mod tests;
 pub use boundaries::Boundary;
 pub use gaps::{Gaps, SIZES};
 pub use groups::AreaGroup;
-pub(crate) use patterns::members;
+pub(crate) use patterns::{Member, members};
 pub use patterns::{Pattern, PatternKind};
 
 use crate::event::AreaRecord;

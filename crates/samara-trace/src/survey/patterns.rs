@@ -35,6 +35,8 @@ pub enum PatternKind {
     /// The part of a program or a library that was made read-only after relocation: it goes on
     /// where a read-only part ends, and is charged like memory that was writable once.
     Relro,
+    /// Files of one folder, or of the folders in it, 64 or more: see [`Pattern::folder`].
+    ManyFiles,
 }
 
 impl PatternKind {
@@ -49,6 +51,7 @@ impl PatternKind {
             PatternKind::DoubleMapped => "double-mapped",
             PatternKind::DeletedFiles => "deleted-files",
             PatternKind::Relro => "relro",
+            PatternKind::ManyFiles => "many-files",
         }
     }
 }
@@ -71,9 +74,13 @@ pub struct Pattern {
     pub would_go: u64,
     /// First address and end of the first instance.
     pub first: (u64, u64),
+    /// Of [`PatternKind::ManyFiles`]: the folder that most of the files are in. Else empty.
+    pub folder: String,
 }
 
-/// Most bytes of a guard.
+/// So many files are many.
+const FILES: u64 = 64;
+/// Most bytes bytes of a guard.
 const GUARD: u64 = 1 << 20;
 /// Least bytes of a thread's stack, and what its size is a multiple of.
 const STACK: u64 = 64 << 10;
@@ -103,7 +110,7 @@ impl Found {
         };
         self.1.extend(areas.iter().enumerate().map(member));
         let first = (low.start, high.end);
-        let new = Pattern { kind, times: 0, areas: 0, bytes: 0, would_go: 0, first };
+        let new = Pattern { kind, times: 0, areas: 0, bytes: 0, would_go: 0, first, folder: String::new() };
         let at = self.0.entry(kind).or_insert(new);
         at.times += 1;
         at.areas += areas.len() as u64;
@@ -118,9 +125,11 @@ pub(super) fn patterns(areas: &[AreaRecord]) -> Vec<Pattern> {
     all
 }
 
-/// The areas of all patterns. An area may be in several.
-pub(crate) fn members(areas: &[AreaRecord]) -> Vec<Member> {
-    find(areas).1
+/// The areas of all patterns, of which one may be in several; and the folder of
+/// [`PatternKind::ManyFiles`].
+pub(crate) fn members(areas: &[AreaRecord]) -> (Vec<Member>, String) {
+    let Found(mut patterns, members) = find(areas);
+    (members, patterns.remove(&PatternKind::ManyFiles).map_or_else(String::new, |files| files.folder))
 }
 
 fn find(areas: &[AreaRecord]) -> Found {
@@ -153,6 +162,7 @@ fn find(areas: &[AreaRecord]) -> Found {
     }
     double_mapped(areas, &mut found);
     deleted(areas, &mut found);
+    many_files(areas, &mut found);
     found
 }
 
@@ -236,6 +246,47 @@ fn meet(a: &[&AreaRecord], b: &[&AreaRecord]) -> bool {
         let before = ends.partition_point(|b| b.0 < a.offset.saturating_add(size(a)));
         before > 0 && ends[before - 1].1 > a.offset
     })
+}
+
+/// Many files of one folder.
+fn many_files(areas: &[AreaRecord], found: &mut Found) {
+    let is_file = |a: &&AreaRecord| a.inode != 0 && a.name.starts_with('/') && !a.name.ends_with(DELETED);
+    let mut names: Vec<&str> = areas.iter().filter(is_file).map(|a| &*a.name).collect();
+    names.sort_unstable();
+    names.dedup();
+    let folder = folder_of_most(&names);
+    let mut files: HashSet<&str> = HashSet::new();
+    for area in areas.iter().filter(is_file).filter(|a| !folder.is_empty() && is_in(&a.name, folder)) {
+        found.add(PatternKind::ManyFiles, &[area], 0);
+        let new = files.insert(&area.name);
+        if let Some(all) = found.0.get_mut(&PatternKind::ManyFiles) {
+            all.times -= u64::from(!new);
+            folder.clone_into(&mut all.folder);
+        }
+    }
+}
+
+fn is_in(name: &str, folder: &str) -> bool {
+    name.strip_prefix(folder).is_some_and(|rest| rest.starts_with('/'))
+}
+
+/// The innermost folder that has many of these files, sorted by name, and more than half of those of
+/// each folder that it is in. Empty where none has.
+fn folder_of_most<'a>(names: &[&'a str]) -> &'a str {
+    let (mut names, mut folder) = (names, "");
+    loop {
+        // The folders in this one, each with its files, which are neighbours.
+        let within = |name: &'a str| name[folder.len() + 1..].find('/').map(|end| &name[..folder.len() + 1 + end]);
+        let groups = names.chunk_by(|a, b| within(a) == within(b));
+        let Some(most) = groups.filter(|group| within(group[0]).is_some()).max_by_key(|group| group.len()) else {
+            return folder;
+        };
+        if (most.len() as u64) < FILES || most.len() * 2 <= names.len() {
+            return folder;
+        }
+        folder = within(most[0]).unwrap_or(folder);
+        names = most;
+    }
 }
 
 fn deleted(areas: &[AreaRecord], found: &mut Found) {

@@ -206,3 +206,26 @@ fn gaps_are_counted_by_size() {
     assert_eq!(gaps.by_size, [(1, PAGE), (0, 0), (1, 896 * PAGE), (0, 0)]);
     assert_eq!(gaps.largest, [(104 * PAGE, 1000 * PAGE), (102 * PAGE, 103 * PAGE)]);
 }
+
+/// Files are counted once; the folder is the innermost that has more than half of each above it.
+#[test]
+fn many_files_have_a_folder() {
+    let file = |at: u64, name: String| AreaRecord { inode: at + 1, dev: (8, 1), name, ..anonymous(at << 12, 4096, 1) };
+    let find = |names: &[String]| {
+        let areas: Vec<_> = names.iter().zip(0..).map(|(name, at)| file(at * 2, name.clone())).collect();
+        let survey = Survey::of(&areas, Known::All);
+        let found = survey.patterns.into_iter().find(|pattern| pattern.kind == PatternKind::ManyFiles);
+        found.map(|found| (found.folder, found.times, found.areas))
+    };
+    let of = |folder: &str, n: u64| (0..n).map(|i| format!("{folder}/{i}")).collect::<Vec<_>>();
+    let libraries = of("/usr/lib", 40);
+    assert_eq!(find(&[libraries.clone(), of("/data", 63)].concat()), None);
+    let data = [libraries.clone(), of("/data", 64), of("/data", 10)].concat();
+    assert_eq!(find(&data), Some(("/data".into(), 64, 74)));
+    let shards: Vec<String> = (0..10).flat_map(|shard| of(&format!("/data/index/{shard}"), 20)).collect();
+    assert_eq!(find(&[libraries, shards.clone()].concat()), Some(("/data/index".into(), 200, 200)));
+    let most = [shards, of("/data/index/large", 300)].concat();
+    assert_eq!(find(&most), Some(("/data/index/large".into(), 300, 300)));
+    let removed: Vec<String> = of("/data", 100).into_iter().map(|name| name + " (deleted)").collect();
+    assert_eq!(find(&removed), None);
+}

@@ -41,6 +41,12 @@ pub enum VerdictKind {
     /// Memory that asked for huge pages (`MADV_HUGEPAGE`), in areas that none fits into: too small,
     /// or not aligned. Says nothing of why they are so many.
     NoHugePage,
+    /// Files of one folder, 64 or more, each in an area or several, mapped by one site
+    /// ([`Verdict::folder`]).
+    ManyFiles,
+    /// Most areas have no verdict, at least 64: those of them that one site mapped, the one that
+    /// mapped most. Says nothing of why they are so many.
+    OneOrigin,
 }
 
 impl VerdictKind {
@@ -53,6 +59,8 @@ impl VerdictKind {
             VerdictKind::Concurrent => "concurrent",
             VerdictKind::Reserved => "reserved",
             VerdictKind::NoHugePage => "no-huge-page",
+            VerdictKind::ManyFiles => "many-files",
+            VerdictKind::OneOrigin => "one-origin",
         }
     }
 }
@@ -104,6 +112,8 @@ pub struct Verdict {
     pub pattern: Option<PatternKind>,
     /// Of areas that are kept apart: the reasons, joined by `+`.
     pub reason: String,
+    /// Of [`VerdictKind::ManyFiles`]: the folder. Else empty.
+    pub folder: String,
     /// How many areas it explains. An area may be in several verdicts.
     pub areas: u64,
     /// Of [`VerdictKind::Leaked`] without a pattern: areas that no other verdict explains.

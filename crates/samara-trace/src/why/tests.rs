@@ -180,7 +180,7 @@ fn what_is_never_unmapped_is_told_as_long_as_it_goes_on() {
         world.unmap(9000, 9002);
     }
     let why = world.why();
-    assert_eq!((why.verdicts.len(), why.others), (0, 100));
+    assert_eq!((why.verdicts.len(), why.verdicts[0].kind, why.others), (1, VerdictKind::OneOrigin, 0));
     // A tenth given back is still a leak; a fifth is not.
     let mut world = World::new();
     for i in 0..100 {
@@ -189,7 +189,7 @@ fn what_is_never_unmapped_is_told_as_long_as_it_goes_on() {
     (0..10).for_each(|i| world.unmap(1000 + i * 80, 1001 + i * 80));
     assert_eq!(world.why().verdicts[0].kind, VerdictKind::Leaked);
     (0..10).for_each(|i| world.unmap(1008 + i * 80, 1009 + i * 80));
-    assert!(world.why().verdicts.is_empty());
+    assert!(world.why().verdicts.iter().all(|verdict| verdict.kind == VerdictKind::OneOrigin));
 }
 
 #[test]
@@ -406,4 +406,45 @@ fn memory_has_the_site_that_mapped_it() {
     let number = world.origins.apply(&advice, &world.replay).unwrap();
     assert_eq!(world.origins.sites()[number as usize].nr, Some(MADVISE));
     assert_eq!(world.origins.apply(&Event::new(9, EventKind::Exit), &world.replay), None);
+}
+
+/// Maps pages of files, each of its own, in this folder.
+fn map_files(world: &mut World, folder: &str, files: std::ops::Range<u64>, flags: u64) {
+    for i in files {
+        let at = 10_000 + i * 2;
+        let name = format!("{folder}/{i}");
+        let file = AreaRecord { inode: i + 1, dev: (8, 1), name, ..area(at, at + 1, 1) };
+        let plan = vec![World::step(StepKind::Mapped, at, at + 1)];
+        world.event(EventKind::Call, Some(MMAP), 0, [0, PAGE, 1, flags, 3, 0], plan, (at, at + 1), vec![file]);
+    }
+}
+
+#[test]
+fn many_files_are_a_verdict_by_who_mapped_them() {
+    let mut world = World::new();
+    map_files(&mut world, "/data", 0..80, 1);
+    map_files(&mut world, "/data", 80..100, 2);
+    let why = world.why();
+    let files: Vec<_> = why.verdicts.iter().filter(|v| v.kind == VerdictKind::ManyFiles).collect();
+    assert_eq!(
+        files.iter().map(|v| (v.areas, v.times, &*v.folder)).collect::<Vec<_>>(),
+        [(80, 80, "/data"), (20, 20, "/data")]
+    );
+    assert_eq!((why.others, why.verdicts.len()), (0, 2));
+}
+
+/// What has no other verdict has that of its origin, if it is most of the areas.
+#[test]
+fn most_areas_without_a_verdict_have_an_origin() {
+    let mut world = World::new();
+    map_files(&mut world, "/data", 0..40, 1);
+    assert!(world.why().verdicts.iter().all(|v| v.kind != VerdictKind::OneOrigin));
+    // Reservations, all at once: their number does not grow.
+    let mut kept = World::new();
+    for i in 0..100 {
+        kept.map(100 + i * 3, 101 + i * 3, 3);
+    }
+    (0..100).for_each(|_| kept.event(EventKind::Call, Some(MPROTECT), 0, [0; 6], vec![], (0, 1), vec![]));
+    let why = kept.why();
+    assert_eq!((why.verdicts[0].kind, why.verdicts[0].areas, why.others), (VerdictKind::OneOrigin, 100, 0), "{why:?}");
 }

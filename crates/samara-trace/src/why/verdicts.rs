@@ -9,7 +9,7 @@ use samara_mm::PageSize;
 use super::births::{Births, Piece};
 use super::{BETWEEN, Between, Holding, Kept, PARTS, Part, Role, Verdict, VerdictKind};
 use crate::event::AreaRecord;
-use crate::survey::{PatternKind, alike, is_anonymous, members, size};
+use crate::survey::{Member, PatternKind, alike, is_anonymous, members, size};
 
 /// Fewer areas than this are no verdict.
 const LEAST: u64 = 8;
@@ -18,6 +18,8 @@ const LEAKED: u64 = 32;
 /// From this number of bytes on they are one also if they are few areas, where that is half of all
 /// mapped bytes.
 const LEAKED_BYTES: u64 = 64 << 20;
+/// Where fewer areas than this have no verdict, it is not asked who made most of them.
+const MANY: usize = 64;
 
 /// As many areas may a library have, or a file that is in use.
 const PARTS_OF_FILE: usize = 8;
@@ -30,6 +32,7 @@ const SMALL_PART: u64 = 100;
 struct Cause {
     kind: VerdictKind,
     pattern: Option<PatternKind>,
+    /// The reasons, or the folder.
     reason: String,
     /// The site that did it.
     by: u32,
@@ -82,12 +85,14 @@ pub(super) fn all(areas: &[AreaRecord], births: &Births, kept: &HashMap<u32, Kep
     let patterned = scene.patterns();
     scene.boundaries(&patterned);
     scene.holes();
-    let explained = scene.leaks();
+    let mut explained = scene.leaks();
+    scene.of_one_origin(&mut explained);
     let others = areas.iter().filter(|area| !explained.contains(&area.start)).count() as u64;
     scene.huge_pages();
     let Scene { found, kept, .. } = scene;
     let mut verdicts: Vec<Verdict> = found.into_iter().map(|(cause, seen)| verdict(cause, seen, kept)).collect();
-    verdicts.sort_by_key(|v| Reverse((v.areas, v.would_go, v.bytes)));
+    // What says nothing of a cause comes last of those on as many areas.
+    verdicts.sort_by_key(|v| (Reverse((v.areas, v.would_go, v.bytes)), v.kind));
     (verdicts, others)
 }
 
@@ -194,10 +199,15 @@ fn verdict(cause: Cause, seen: Evidence, kept: &HashMap<u32, Kept>) -> Verdict {
         role.2 = role.2.max(part.times);
         role.1 <= PARTS && part.times * SMALL_PART >= role.2
     });
+    let (folder, reason) = match cause.kind {
+        VerdictKind::ManyFiles => (cause.reason, String::new()),
+        _ => (String::new(), cause.reason),
+    };
     Verdict {
         kind: cause.kind,
         pattern: cause.pattern,
-        reason: cause.reason,
+        reason,
+        folder,
         areas: seen.areas.len() as u64,
         alone: seen.alone,
         would_go: seen.would_go,
@@ -241,7 +251,8 @@ impl Scene<'_> {
         let by_start: HashMap<u64, usize> = self.areas.iter().enumerate().map(|(i, area)| (area.start, i)).collect();
         let areas = self.areas;
         let mut files: HashSet<((u32, u32), u64, bool)> = HashSet::new();
-        let members = members(areas);
+        let (members, folder) = members(areas);
+        self.many_files(members.iter().filter(|member| member.kind == PatternKind::ManyFiles), &folder);
         let stacks = members.iter().filter(|member| member.kind == PatternKind::ThreadStacks).count() as u64 / 2;
         for member in members {
             let Some(&i) = by_start.get(&member.start) else { continue };
@@ -294,6 +305,48 @@ impl Scene<'_> {
             seen.part(Role::Changed, changer);
         }
         explained
+    }
+
+    /// Verdicts on many files of one folder, by who mapped them. Their boundaries are not explained
+    /// by that.
+    fn many_files<'m>(&mut self, members: impl Iterator<Item = &'m Member>, folder: &str) {
+        let mut files: HashSet<(Option<u32>, &str)> = HashSet::new();
+        let of: HashSet<u64> = members.map(|member| member.start).collect();
+        for area in self.areas.iter().filter(|area| of.contains(&area.start)) {
+            let maker = self.maker(area.start);
+            let new = files.insert((maker, &*area.name));
+            let seen = self.evidence(VerdictKind::ManyFiles, Some(PatternKind::ManyFiles), folder, maker);
+            seen.area(area);
+            if new {
+                seen.instance(area.start, area.end);
+            }
+            seen.part(Role::Made, maker);
+        }
+    }
+
+    /// The site that made most areas, where most areas have no verdict.
+    fn of_one_origin(&mut self, explained: &mut HashSet<u64>) {
+        let open: Vec<&AreaRecord> = self.areas.iter().filter(|area| !explained.contains(&area.start)).collect();
+        if open.len() * 2 <= self.areas.len() || open.len() < MANY {
+            return;
+        }
+        let mut sites: BTreeMap<u32, Vec<&AreaRecord>> = BTreeMap::new();
+        for area in open {
+            if let Some(site) = self.maker(area.start).filter(|site| *site != 0) {
+                sites.entry(site).or_default().push(area);
+            }
+        }
+        let Some((site, areas)) = sites.into_iter().max_by_key(|(site, areas)| (areas.len(), Reverse(*site))) else {
+            return;
+        };
+        let seen = self.evidence(VerdictKind::OneOrigin, None, "", Some(site));
+        for area in areas {
+            seen.area(area);
+            seen.instance(area.start, area.end);
+            seen.part(Role::Made, Some(site));
+            explained.insert(area.start);
+        }
+        self.found.retain(|_, seen| seen.areas.len() as u64 >= LEAST);
     }
 
     /// Verdicts by what keeps areas apart that touch.

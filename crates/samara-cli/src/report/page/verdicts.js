@@ -16,6 +16,8 @@ const Verdicts = (() => {
     concurrent: "Each thread has areas of its own; there are as many as there are threads at one time.",
     reserved: "Addresses are held without being used.",
     "no-huge-page": "Huge pages were asked for, and do not fit into these areas.",
+    "many-files": "Each file that is mapped is an area of its own, or several.",
+    "one-origin": "One place in the program made these areas; nothing else is known of why they are so many.",
   };
   const ROLES = { made: "made by", changed: "changed by", freed: "unmapped by", unmapped: "unmapped by" };
 
