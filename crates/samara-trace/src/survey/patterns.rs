@@ -270,8 +270,8 @@ fn is_in(name: &str, folder: &str) -> bool {
     name.strip_prefix(folder).is_some_and(|rest| rest.starts_with('/'))
 }
 
-/// The innermost folder that has many of these files, sorted by name, and more than half of those of
-/// each folder that it is in. Empty where none has.
+/// The innermost folder that has many of these files, sorted by name, and more than half of those
+/// of each folder that it is in. Empty where none has.
 fn folder_of_most<'a>(names: &[&'a str]) -> &'a str {
     let (mut names, mut folder) = (names, "");
     loop {
