@@ -592,20 +592,41 @@ pub(crate) fn free_huge_pages(size: PageSize) -> Option<u64> {
     Some(free.saturating_add(number("nr_overcommit_hugepages")?.saturating_sub(number("surplus_hugepages")?)))
 }
 
-/// The page size of a System V segment, if it is in huge pages. Nothing shows it before it is
-/// attached; but at a place beyond user space, the kernel refuses it with EINVAL where the place is
-/// no multiple of its pages, else with ENOMEM.
-pub(crate) fn segment_page(id: i32) -> Option<PageSize> {
+/// The page size of a System V segment of our own IPC namespace, if it is in huge pages. Nothing
+/// shows it before it is attached; but at a place beyond user space, the kernel refuses it with
+/// EINVAL where the place is no multiple of its pages, else with ENOMEM. `Err`: that cannot be
+/// asked without removing the segment.
+pub(crate) fn segment_page(id: i32) -> Result<Option<PageSize>, ()> {
     const END: usize = 1 << 56;
+    if removes_detached() && !is_attached(id) {
+        return Err(());
+    }
     let suits = |page: u64| {
-        // SAFETY: nothing is attached beyond user space, and nothing else changes.
+        // SAFETY: nothing is attached beyond user space, so that our memory stays as it is. The
+        // kernel counts the refused call as one that attaches and detaches. Where it removes
+        // segments with the last detach, this one is attached elsewhere.
         let at = unsafe { libc::shmat(id, std::ptr::without_provenance(END - page as usize), libc::SHM_RDONLY) };
         at.addr() != usize::MAX || io::Error::last_os_error().raw_os_error() != Some(libc::EINVAL)
     };
     if suits(page_size()) {
-        return None;
+        return Ok(None);
     }
-    HUGE_PAGES.into_iter().find(|page| suits(page.bytes()))
+    Ok(HUGE_PAGES.into_iter().find(|page| suits(page.bytes())))
+}
+
+/// Whether a System V segment is removed as soon as nobody has it attached any more. A setting of
+/// each IPC namespace, which may change at any time.
+fn removes_detached() -> bool {
+    std::fs::read_to_string("/proc/sys/kernel/shm_rmid_forced").map_or(true, |text| text.trim() != "0")
+}
+
+/// Whether somebody is known to have a System V segment attached.
+fn is_attached(id: i32) -> bool {
+    // SAFETY: an all-zero structure is valid, and the call writes at most its size.
+    unsafe {
+        let mut state: libc::shmid_ds = std::mem::zeroed();
+        libc::shmctl(id, libc::IPC_STAT, &mut state) == 0 && state.shm_nattch > 0
+    }
 }
 
 /// The page size in bytes.

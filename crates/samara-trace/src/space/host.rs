@@ -128,18 +128,11 @@ impl Host<Inode> for Program {
         self.file = true;
         let inode = u64::from(id as u32);
         let places = self.shared().files;
-        self.huge = sys::segment_page(id);
-        let backing = Inode { dev: (0, 0), inode, name: "/SYSV".into(), places, huge: self.huge };
-        match segment_bytes(self.tid, inode) {
-            Some(bytes) => {
-                self.bytes = bytes;
-                Ok(Segment { backing, bytes })
-            }
-            None => {
-                self.unknown = true;
-                Err(Errno::EINVAL)
-            }
-        }
+        // First its length, which tells that it is of our own IPC namespace.
+        let Some(bytes) = segment_bytes(self.tid, inode) else { return self.not_known(Errno::EINVAL) };
+        let Ok(huge) = sys::segment_page(id) else { return self.not_known(Errno::EINVAL) };
+        (self.bytes, self.huge) = (bytes, huge);
+        Ok(Segment { backing: Inode { dev: (0, 0), inode, name: "/SYSV".into(), places, huge }, bytes })
     }
 
     fn segment_bytes(&mut self, segment: &Inode) -> u64 {

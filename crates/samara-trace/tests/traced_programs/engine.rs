@@ -28,6 +28,7 @@ pub(crate) const TRIALS: &[(&str, Body)] = &[
     ("decided_without_execution", mdwe),
     ("decided_huge_pages", huge_pages),
     ("decided_huge_segments", huge_segments),
+    ("decided_segments_are_kept", segments_are_kept),
     ("decided_places_that_are_refused", refused_places),
 ];
 
@@ -45,6 +46,12 @@ pub(crate) fn run(name: &str) -> bool {
         "ten-thousand" => ten_thousand(),
         "mdwe" => deny_execution(),
         "huge-segment" => attach_huge_segment(),
+        "segment" => attach_segment(),
+        "segment-apart" => {
+            assert_eq!(call(libc::SYS_unshare, [libc::CLONE_NEWIPC as u64, 0, 0, 0, 0, 0]), 0);
+            number_next_segment();
+            attach_segment();
+        }
         _ => return false,
     }
     true
@@ -108,6 +115,40 @@ fn huge_segments() -> Result<(), Failed> {
         expect(&format!("{name}: {done:?}"), by_it && done.refused.get("EINVAL") == Some(&1))?;
     }
     Ok(())
+}
+
+/// Attaches a new segment twice.
+fn attach_segment() {
+    let id = call(libc::SYS_shmget, [0, 5 * PAGE, 0o1600, 0, 0, 0]);
+    let attach = || call(libc::SYS_shmat, [id as u64, 0, 0, 0, 0, 0]);
+    let all = [attach(), attach()];
+    assert!(id >= 0 && all.iter().all(|at| *at > 0), "segment {id}: {all:x?}");
+}
+
+/// Gives the next segment of this namespace a number, where the kernel lets us.
+fn number_next_segment() {
+    let _ = std::fs::write("/proc/sys/kernel/shm_next_id", "7");
+}
+
+/// Where the kernel removes segments that nobody has attached any more, the recorder's questions
+/// remove none: neither the program's, nor one of its own that has the same number.
+fn segments_are_kept() -> Result<(), Failed> {
+    let own = call(libc::SYS_unshare, [libc::CLONE_NEWIPC as u64, 0, 0, 0, 0, 0]);
+    if own != 0 || std::fs::write("/proc/sys/kernel/shm_rmid_forced", "1").is_err() {
+        println!("skipped: decided_segments_are_kept: no IPC namespace of our own here");
+        return Ok(());
+    }
+    let (r, done) = charge("segment", Engine::default())?;
+    exited(&r, 0)?;
+    let left = |done: &Decisions| done.left.get("shmat").copied();
+    expect(&format!("left until it is attached: {:?}", done.left), left(&done) == Some(1))?;
+    number_next_segment();
+    let id = call(libc::SYS_shmget, [0, 5 * PAGE, 0o1600, 0, 0, 0]);
+    let (r, done) = charge("segment-apart", Engine::default())?;
+    exited(&r, 0)?;
+    expect(&format!("left in another namespace: {:?}", done.left), left(&done) == Some(2))?;
+    let at = call(libc::SYS_shmat, [id as u64, 0, 0, 0, 0, 0]);
+    expect(&format!("our segment {id} is still there: {at:x}"), at > 0)
 }
 
 /// A filter that samara was started under refuses the flag by which calls are made at the engine's
