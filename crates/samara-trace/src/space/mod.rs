@@ -160,6 +160,8 @@ pub(crate) struct Space {
     pub(crate) trial: bool,
     /// Other calls are in the kernel: changes beyond the reach of the current call may be theirs.
     pub(crate) others_in_kernel: bool,
+    /// Calls that are back from the kernel are not applied yet: they are settled after this one.
+    pub(crate) unapplied: bool,
     /// Overlapped calls that were reported: when they returned, and what they reached. And when the
     /// kernel's view was taken over, and where.
     pub(crate) recent: VecDeque<(u64, Vec<Range>)>,

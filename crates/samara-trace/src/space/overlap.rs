@@ -30,6 +30,8 @@
 //!   was moved. That holds also where a single order fits, because joins that a later call of the
 //!   same group undid were compared with nothing.
 
+use std::collections::VecDeque;
+
 use samara_mm::RemapFlags;
 
 use crate::arch::Decoded;
@@ -85,16 +87,28 @@ impl Space {
             flying.iter().map(|f| self.span(&self.may_reach(f).0, page)).filter(|r| !r.is_empty()).collect();
         let all: Vec<Vec<Range>> = calls.iter().map(|c| self.span(&self.reaches(c), page)).chain(flights).collect();
         let crowded = calls.len() >= PENDING_LIMIT;
+        let mut ready = VecDeque::new();
         for group in group(&all) {
             let open = group.iter().any(|i| *i >= calls.len());
             let group: Vec<Returned> = group.into_iter().filter_map(|i| calls.get(i).cloned()).collect();
+            if open && !crowded {
+                self.pending.extend(group);
+            } else if !group.is_empty() {
+                ready.push_back((open, group));
+            }
+        }
+        let mut last = None;
+        while let Some((open, group)) = ready.pop_front() {
+            self.unapplied = !ready.is_empty();
+            last = group.last().map(|call| call.who);
             match group.as_slice() {
-                [] => {}
-                _ if open && !crowded => self.pending.extend(group),
                 _ if open => self.take_over(&group, self.possible_breaks(), journal),
                 [one] => self.settle_single(one.clone(), flying, journal),
                 _ => self.settle_group(&group, flying, journal),
             }
+        }
+        if let Some(who) = last.filter(|_| flying.is_empty()) {
+            self.catch_up(who, false, journal);
         }
     }
 

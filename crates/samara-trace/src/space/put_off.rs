@@ -6,6 +6,9 @@
 //!   that, and when it ends.
 //! - **PUT-OFF-2** while calls wait, nothing is taken over from the kernel beyond the reach of a
 //!   call: it could hide what they did otherwise.
+//! - **PUT-OFF-3** the whole space is compared, or taken over, only where no call of it is in the
+//!   kernel and each one that is back has been applied: not between calls that are settled one
+//!   after the other.
 //!
 //! Neighbours: `settle` asks for each call; `end` compares whole spaces.
 
@@ -108,8 +111,9 @@ impl Space {
     }
 
     /// Compares the calls that wait with the kernel, if there is time for that, or `now` in any
-    /// case. No call may be in the kernel.
+    /// case. No call may be in the kernel, and each one that is back has been applied (PUT-OFF-3).
     pub(super) fn catch_up(&mut self, who: Who, now: bool, journal: &mut Journal<'_>) {
+        debug_assert!(!self.unapplied && self.pending.is_empty(), "calls that are not applied");
         if self.waiting > 0 && (now || journal.budget.allows(self.model.len(), sys::now_ns())) {
             // If it cannot be read, its process is about to end.
             let _ = self.compare_all(who, journal);

@@ -26,7 +26,9 @@ impl Space {
             return self.report_call(&call, Attempt::default(), journal);
         }
         if self.pending.is_empty() && flying.is_empty() {
-            return self.settle_single(call, flying, journal);
+            let who = call.who;
+            self.settle_single(call, flying, journal);
+            return self.catch_up(who, false, journal);
         }
         let mut call = call;
         self.bound |= call.decoded.call == Call::Mbind;
@@ -123,9 +125,6 @@ impl Space {
         if call.decoded.call == Call::Brk {
             self.breaks.clear();
         }
-        if flying.is_empty() {
-            self.catch_up(call.who, false, journal);
-        }
     }
 
     /// Reports a call whose place another call reached at the same time. The other call was
@@ -214,9 +213,9 @@ impl Space {
     }
 
     /// Takes the kernel's view: everywhere; or only where the call reached, if other calls are in
-    /// the kernel or wait to be compared (PUT-OFF-2).
+    /// the kernel, are back and not applied yet (PUT-OFF-3), or wait to be compared (PUT-OFF-2).
     pub(crate) fn adopt_reached(&mut self, call: &Returned, reach: &[Range]) -> Option<Vec<Step>> {
-        if !self.others_in_kernel && self.waiting == 0 {
+        if !self.others_in_kernel && !self.unapplied && self.waiting == 0 {
             let made = self.made(std::slice::from_ref(call));
             return self.adopt_with(call.who.tid, &made);
         }

@@ -225,6 +225,7 @@ impl Space {
             forgets: None,
             trial: false,
             others_in_kernel: false,
+            unapplied: false,
             recent: VecDeque::new(),
             waiting: 0,
             finished: false,

@@ -99,7 +99,8 @@ type Body = fn(Mode) -> Result<(), Failed>;
 
 /// Programs that are recorded in each way. The others are recorded in the normal one, and in all of
 /// them by `ci/long.sh tests`.
-const EACH_WAY: &[&str] = &["forks", "spawn", "remaps", "errors", "half_way", "unseen", "grown_and_changed"];
+const EACH_WAY: &[&str] =
+    &["forks", "spawn", "remaps", "errors", "half_way", "unseen", "grown_and_changed", "apart_when_back"];
 
 /// Trials that take seconds each: ignored, unless they are asked for (`ci/long.sh tests`).
 const LONG: &[&str] = &[
@@ -188,6 +189,8 @@ fn bodies() -> Vec<Named> {
         ("moved_beside", |m| overlapped(m, "moved-beside")),
         ("heap_of_a_child", |m| overlapped(m, "heap-of-a-child")),
         ("policy_of_a_child", |m| overlapped(m, "policy-of-a-child")),
+        ("apart_when_back", |m| apart_when_back(m, "apart-when-back")),
+        ("apart_when_back_unknown", |m| apart_when_back(m, "apart-when-back-unknown")),
         ("ring", |m| decided(m, "ring", &[])),
         ("half_way", |m| decided(m, "half-way", &["mmap", "mprotect", "mremap", "remap_file_pages"])),
         ("no_stack", |m| decided(m, "no-stack", &["madvise", "mprotect"])),
@@ -343,6 +346,21 @@ fn overlapped(mode: Mode, name: &str) -> Result<(), Failed> {
     }
     exited(&r, 0)?;
     expect("calls overlapped", r.of(EventKind::Call).any(|e| e.overlapped))
+}
+
+/// A call is settled while another one, which is back too, is not applied yet: what that one did is
+/// told of it.
+fn apart_when_back(mode: Mode, name: &str) -> Result<(), Failed> {
+    let r = trace(mode, name, &[])?;
+    if r.outcome.status.code() == Some(7) {
+        println!("skipped: {name}: no userfaultfd that holds calls");
+        return Ok(());
+    }
+    exited(&r, 0)?;
+    let moved =
+        |e: &&Event| e.overlapped && e.plan.iter().any(|s| s.kind == StepKind::Mapped && s.start == e.result as u64);
+    let moves: Vec<&Event> = r.calls(libc::SYS_mremap).collect();
+    expect(&format!("the move is told of its call: {moves:?}"), moves.iter().filter(|e| moved(e)).count() == 1)
 }
 
 /// Advice that is not known, or not for others, is the kernel's.

@@ -17,6 +17,8 @@ pub(crate) fn run(name: &str) -> bool {
         "moved-beside" => moved_beside(),
         "heap-of-a-child" => heap_of_a_child(),
         "policy-of-a-child" => policy_of_a_child(),
+        "apart-when-back" => apart_when_back(false),
+        "apart-when-back-unknown" => apart_when_back(true),
         _ => return false,
     }
     true
@@ -217,4 +219,45 @@ fn policy_of_a_child() {
     if first.join().unwrap() != 0 {
         exit(7);
     }
+}
+
+/// A call that waits for a move, because the move could grow where the memory is, and does not
+/// touch it once that is back at another place. Before it, calls far in a large space. The waiting
+/// call is a `mprotect`, or one of which only the kernel knows what it did.
+fn apart_when_back(unknown: bool) {
+    const MOVE: i32 = libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED;
+    let (from, to) = (anon(20 * PAGE), anon(20 * PAGE));
+    let at = from + 6 * PAGE;
+    assert_eq!(munmap(from + PAGE, 5 * PAGE), 0);
+    assert_eq!(munmap(at + PAGE, 12 * PAGE), 0);
+    if unknown {
+        // Only the kernel shows what a move of such memory does.
+        let zero = std::fs::File::options().read(true).write(true).open("/dev/zero").unwrap();
+        let fd = std::os::fd::AsRawFd::as_raw_fd(&zero);
+        assert_eq!(mmap(at, PAGE, RW, libc::MAP_PRIVATE | libc::MAP_FIXED, fd, 0) as u64, at);
+    }
+    let large = anon(4_000 * PAGE);
+    for page in (0..4_000).step_by(2) {
+        assert_eq!(mprotect(large + page * PAGE, PAGE, R), 0);
+    }
+    let uffd = registered(1 << 2, from, 1); // UFFD_FEATURE_EVENT_REMAP: a move waits for the reader
+    let first = std::thread::spawn(move || mremap(from, PAGE, 10 * PAGE, MOVE, to + 4 * PAGE));
+    let mut resident = [0u8; 1];
+    while call(libc::SYS_mincore, [from, PAGE, resident.as_mut_ptr() as u64, 0, 0, 0]) == 0 {
+        std::thread::yield_now();
+    }
+    // More than the recorder has time to compare one by one.
+    for prot in [libc::PROT_NONE, RW] {
+        (2_001..3_998).step_by(2).for_each(|page| assert_eq!(mprotect(large + page * PAGE, PAGE, prot), 0));
+    }
+    if unknown {
+        assert_eq!(mremap(at, PAGE, PAGE, 0, 0) as u64, at);
+    } else {
+        assert_eq!(mprotect(at, PAGE, R), 0);
+    }
+    // Time in which the recorder could read much.
+    std::thread::sleep(std::time::Duration::from_millis(200));
+    message(uffd);
+    assert_eq!(first.join().unwrap() as u64, to + 4 * PAGE);
+    map(from + PAGE, RW);
 }
