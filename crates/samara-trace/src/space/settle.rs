@@ -51,7 +51,8 @@ impl Space {
         let careful = open || self.registered || !self.breaks.is_empty() || self.below_stack(&self.ranges(&call));
         let mut saved = careful.then(|| self.save(std::slice::from_ref(&call)));
         let mut attempt = self.apply(&call);
-        let later = !open && self.puts_off(&call, &attempt, journal);
+        // One that does not fit is compared below, once what explains it is known.
+        let later = attempt.misfit.is_none() && !open && self.puts_off(&call, &attempt, journal);
         if attempt.misfit.is_none() && !later {
             self.check(&call, &mut attempt, journal);
         }

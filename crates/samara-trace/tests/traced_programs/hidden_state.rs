@@ -19,9 +19,25 @@ pub(crate) fn run(name: &str) -> bool {
         "registered" => registered(),
         "many-moved" => many_moved(),
         "grown-and-changed" => grown_and_changed(),
+        "grown-far-away" => grown_far_away(),
         _ => return false,
     }
     true
+}
+
+/// Memory that has grown on a fault is changed when there are many areas below it, of which each was
+/// mapped below the others.
+fn grown_far_away() {
+    let w = window(1_200);
+    let at = w + 1_100 * PAGE;
+    assert_eq!(mmap(at, PAGE, RW, FIXED | libc::MAP_GROWSDOWN, -1, 0) as u64, at);
+    touch(at - 2 * PAGE, 1);
+    for i in 1..=400 {
+        let low = w + (1_000 - i * 2) * PAGE;
+        assert_eq!(mmap(low, PAGE, R, FIXED, -1, 0) as u64, low);
+    }
+    assert_eq!(mprotect(at - 2 * PAGE, PAGE, R), 0);
+    exit(0);
 }
 
 /// Areas that grow down on a fault, and calls that change what has grown before anything shows it.

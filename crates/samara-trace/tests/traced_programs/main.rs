@@ -218,6 +218,7 @@ fn bodies() -> Vec<Named> {
         ("faults_are_found", races::faults_are_found),
         ("places_are_taken_for_a_moment", races::places_are_taken_for_a_moment),
         ("comparisons_are_put_off", put_off),
+        ("what_is_explained_is_not_put_off", explained_at_once),
         ("sink_fails", sink_fails),
         ("events_lead_to_the_final_maps", replayed),
     ];
@@ -515,6 +516,19 @@ fn put_off() -> Result<(), Failed> {
         expect(&format!("{replayed} areas replayed, {last} at the end"), replayed == last)?;
     }
     Ok(())
+}
+
+/// A call that agrees once it is known what has grown has been compared, and does not wait.
+fn explained_at_once() -> Result<(), Failed> {
+    let mut options = Options::new(std::env::current_exe()?).args(["--program", "grown-far-away"]);
+    (options.procmap_query, options.hasty) = (false, true);
+    let mut events = Vec::new();
+    let outcome = record(&options, &mut events)?;
+    check(&events, &outcome)?;
+    let note = outcome.counters.notes.iter().find(|n| n.contains("large spaces"));
+    expect(&format!("nothing is put off: {note:?}"), note.is_none())?;
+    let far = events.iter().any(|e| e.kind == EventKind::Learnt && e.text.contains("grew"));
+    expect("the growth was learnt", far)
 }
 
 fn learn(mode: Mode) -> Result<(), Failed> {
