@@ -20,6 +20,7 @@ use crate::os::proc::{self, KernelArea};
 use crate::os::sys::{self, Tid};
 use crate::space::Space;
 use crate::space::apply::is_zero;
+use crate::space::heap::Heap;
 use crate::space::model::{self, Inode, Model};
 use crate::space::reach::{Range, meets};
 
@@ -43,21 +44,8 @@ impl Space {
     pub(crate) fn adopt_with(&mut self, tid: Tid, made: &[Range]) -> Option<Vec<Step>> {
         let areas = proc::smaps(tid).ok().filter(|a| !a.is_empty())?;
         let steps = take_over(&mut self.model, &areas, made);
-        let heap = areas.iter().rev().find(|a| a.name.as_deref() == Some("[heap]"));
-        self.adopt_break(heap.map(|a| (a.start, a.end)));
+        self.adopt_break(Heap::of(&areas).last());
         Some(steps)
-    }
-
-    /// Moves the break to where the last area of the heap allows it: calls that were not applied
-    /// may have moved it.
-    pub(crate) fn adopt_break(&mut self, heap: Option<Range>) {
-        let (mut layout, features) = (self.model.layout(), self.model.config().features);
-        match heap {
-            Some((start, end)) if !(layout.names_heap(start, end, features) && layout.brk <= end) => layout.brk = end,
-            None if layout.brk > layout.start_brk => layout.brk = layout.start_brk,
-            _ => {}
-        }
-        self.model.set_layout(layout);
     }
 }
 

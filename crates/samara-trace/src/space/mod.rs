@@ -20,6 +20,7 @@ pub(crate) mod compare;
 mod end;
 pub(crate) mod explain;
 pub(crate) mod future_locks;
+mod heap;
 pub(crate) mod host;
 pub(crate) mod memory;
 pub(crate) mod model;

@@ -15,6 +15,7 @@ use crate::os::proc::{self, Maps};
 use crate::os::sys::{self, Tid};
 use crate::space::adopt_unordered::Shown;
 use crate::space::compare::{self, Found, Unknown};
+use crate::space::heap::Heap;
 use crate::space::reach::{self, Range};
 use crate::space::{Caller, Space, SpaceId, model};
 
@@ -261,10 +262,9 @@ impl Space {
                     }
                 }
                 let at = proc::layout(tid);
-                let heap = areas.iter().rfind(|a| a.name.as_deref() == Some("[heap]")).map(|a| a.end);
                 let (start_brk, start_stack) = (at.start_brk, at.start_stack);
-                let brk = heap.unwrap_or(start_brk);
-                self.model.set_layout(samara_mm::Layout { start_brk, brk, start_stack, data: at.data });
+                let layout = samara_mm::Layout { start_brk, brk: start_brk, start_stack, data: at.data };
+                self.find_first_break(layout, Heap::of(&areas));
             }
             Err(error) => journal.note(format!("/proc/PID/maps cannot be read: {error}")),
         }

@@ -1,0 +1,100 @@
+//! Where the heap ends, as far as the names of areas tell. Before Linux 6.6 an area that begins
+//! where the heap ends has the heap's name too.
+//!
+//! Neighbours: `overlap` finds the break after calls that overlapped; `settle` tries a `brk` from
+//! each place where the break may have been.
+
+use samara_mm::{Features, Layout};
+
+use crate::os::proc::{KernelArea, READ, WRITE};
+use crate::space::Space;
+use crate::space::reach::Range;
+
+/// The last areas that have the heap's name.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Heap {
+    last: Option<Range>,
+    /// The last one begins where another one ends.
+    follows: bool,
+    /// It can be read and written, as the heap can unless a call has changed it.
+    plain: bool,
+}
+
+impl Heap {
+    pub(crate) fn of(areas: &[KernelArea]) -> Heap {
+        let mut named = areas.iter().rev().filter(|a| a.name.as_deref() == Some("[heap]"));
+        let (last, before) = (named.next(), named.next());
+        Heap {
+            last: last.map(|a| (a.start, a.end)),
+            follows: last.is_some_and(|last| before.is_some_and(|before| before.end == last.start)),
+            plain: last.is_some_and(|a| a.perms & (READ | WRITE) == READ | WRITE),
+        }
+    }
+
+    /// The last of them.
+    pub(crate) fn last(&self) -> Option<Range> {
+        self.last
+    }
+
+    /// Where the break may be, the likeliest place first, if nothing else is known of it.
+    fn breaks(&self, start_brk: u64, features: Features) -> Vec<u64> {
+        let Some((start, end)) = self.last else { return vec![start_brk] };
+        // Two areas of the heap, or the heap and what begins where it ends.
+        let may_begin = self.follows && start > start_brk && !features.contains(Features::HEAP_MEETS);
+        match (may_begin, self.plain) {
+            (false, _) => vec![end],
+            (true, true) => vec![end, start],
+            (true, false) => vec![start, end],
+        }
+    }
+}
+
+impl Space {
+    /// Sets the break of a space of which nothing but its areas is known, and where it begins. All
+    /// places where it may be are kept for the next `brk`, if there are several.
+    pub(crate) fn find_first_break(&mut self, layout: Layout, heap: Heap) {
+        let breaks = heap.breaks(layout.start_brk, self.model.config().features);
+        self.model.set_layout(Layout { brk: breaks[0], ..layout });
+        self.breaks = if breaks.len() > 1 { breaks } else { Vec::new() };
+    }
+
+    /// Moves the break to where the last area of the heap allows it: calls that were not applied
+    /// may have moved it.
+    pub(crate) fn adopt_break(&mut self, heap: Option<Range>) {
+        let (mut layout, features) = (self.model.layout(), self.model.config().features);
+        match heap {
+            Some((start, end)) if !(layout.names_heap(start, end, features) && layout.brk <= end) => layout.brk = end,
+            None if layout.brk > layout.start_brk => layout.brk = layout.start_brk,
+            _ => {}
+        }
+        self.model.set_layout(layout);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::os::proc;
+
+    /// Where the break may be, by the areas of a program whose heap begins at 0x2000.
+    fn breaks(areas: &str, features: Features) -> Vec<u64> {
+        let text: String = areas.lines().map(|line| format!("{line} 00000000 00:00 0 [heap]\n")).collect();
+        let other = "7f0000000000-7f0000001000 rw-p 00000000 00:00 0\n";
+        Heap::of(&proc::parse(&format!("{text}{other}"))).breaks(0x2000, features)
+    }
+
+    #[test]
+    fn what_begins_where_the_heap_ends_may_have_its_name() {
+        let (old, new) = (Features::LINUX_6_1, Features::LINUX_6_12);
+        let guard = "00002000-00004000 rw-p\n00004000-00006000 ---p";
+        assert_eq!((breaks(guard, old), breaks(guard, new)), (vec![0x4000, 0x6000], vec![0x6000]));
+        let changed = "00002000-00004000 r--p\n00004000-00006000 rw-p";
+        assert_eq!((breaks(changed, old), breaks(changed, new)), (vec![0x6000, 0x4000], vec![0x6000]));
+        // One area, or none.
+        let one = "00002000-00004000 rw-p";
+        assert_eq!((breaks(one, old), breaks("", old)), (vec![0x4000], vec![0x2000]));
+        // The last data of a program without address randomisation.
+        let data = "00001000-00002000 rw-p\n00002000-00004000 r--p";
+        assert_eq!(breaks(data, old), [0x4000]);
+    }
+}
