@@ -25,8 +25,8 @@ pub(crate) fn run(name: &str) -> bool {
     true
 }
 
-/// Memory that has grown on a fault is changed when there are many areas below it, of which each was
-/// mapped below the others.
+/// Memory that has grown on a fault is changed when there are many areas below it, of which each
+/// was mapped below the others.
 fn grown_far_away() {
     let w = window(1_200);
     let at = w + 1_100 * PAGE;
