@@ -1,9 +1,10 @@
 //! Comparisons that are put off. Without PROCMAP_QUERY, the maps file is read from its start on, so
 //! that each comparison far into a large space costs as much as all areas before it.
 //!
-//! - **PUT-OFF-1** reading far takes at most as much time as all else. Calls for which there is no
-//!   time are counted, and compared together: with the whole space, as soon as there is time for
-//!   that, and when it ends.
+//! - **PUT-OFF-1** of calls that overlap no other, reading far takes at most as much time as all
+//!   else. Those for which there is no time are counted, and compared together: with the whole
+//!   space, as soon as there is time for that, and when it ends. Calls that overlap are read for at
+//!   once, in each order that is tried.
 //! - **PUT-OFF-2** while calls wait, nothing is taken over from the kernel beyond the reach of a
 //!   call: it could hide what they did otherwise.
 //! - **PUT-OFF-3** the whole space is compared, or taken over, only where no call of it is in the
