@@ -259,7 +259,7 @@ fn rows_of_part(row: &mut impl FnMut(&str, String), verdict: &Verdict, part: &Pa
     // The sentence of a leak has it already.
     let kept = part.kept.filter(|_| verdict.kind != VerdictKind::Leaked || verdict.pattern.is_some());
     // What a place mapped is counted in mappings; guards, holes and areas lie in them.
-    let (times, rest) = kept.map_or((part.times, String::new()), |kept| {
+    let (times, rest) = kept.map_or((part.calls, String::new()), |kept| {
         let grows = if kept.grows { ", up to the end" } else { "" };
         let lie = if part.times == kept.made {
             String::new()
@@ -346,7 +346,7 @@ fn verdicts(why: &Why) -> Value {
             "start": v.first.0,
             "end": v.first.1,
             "parts": v.parts.iter().map(|part| json!({
-                "role": part.role.name(), "site": part.site, "times": part.times,
+                "role": part.role.name(), "site": part.site, "times": part.times, "calls": part.calls,
                 "kept": part.kept.map(|kept| json!({
                     "made": kept.made, "alive": kept.alive, "bytes": kept.bytes, "grows": kept.grows,
                 })),

@@ -127,7 +127,7 @@ export function guards({ chunks = 2000, isWithStacks = true } = {}) {
         end: (BASE + 5) * 4096,
         parts: [
           { role: "made", site: mmap, times: 1, kept: { made: 1, alive: 1, bytes: chunks * 20480, grows: false } },
-          { role: "changed", site: mprotect, times: chunks, kept: null },
+          { role: "changed", site: mprotect, times: chunks, calls: chunks, kept: null },
         ],
       }),
     ],

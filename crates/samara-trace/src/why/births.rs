@@ -86,8 +86,8 @@ pub(super) struct Piece {
     /// The event that last changed its attributes, or moved it. That asking for huge pages changed
     /// it counts only where nothing else did.
     pub(super) changed: Option<Act>,
-    /// The site that last asked for huge pages.
-    pub(super) asked: Option<u32>,
+    /// The event that last asked for huge pages.
+    pub(super) asked: Option<Act>,
 }
 
 /// One space.
@@ -97,7 +97,7 @@ pub(super) struct Births {
     /// Counts pieces, with those of other spaces.
     meter: Meter,
     /// Who unmapped what was not mapped again.
-    pub(super) freed: RangeMap<u64, u32>,
+    pub(super) freed: RangeMap<u64, Act>,
     /// How often each site mapped something here, or in the space that this one is a copy of.
     pub(super) mapped: HashMap<u32, u64>,
     /// Threads that were started, of which it is not known whether they have ended. `None`: there
@@ -390,13 +390,11 @@ impl Births {
                         }
                     };
                     self.pieces.clear_range(range, gone).map_err(|_| AllocError)?;
-                    self.freed.insert_merging(range, act.site, |a, b| a.1 == b.1).map_err(|_| AllocError)?;
+                    self.freed.insert_merging(range, act, |a, b| a.1 == b.1).map_err(|_| AllocError)?;
                 }
                 StepKind::Changed(_) => {
                     let changed = |piece: &Piece| match advice {
-                        Some(HUGEPAGE) => {
-                            Piece { changed: piece.changed.or(Some(act)), asked: Some(act.site), ..*piece }
-                        }
+                        Some(HUGEPAGE) => Piece { changed: piece.changed.or(Some(act)), asked: Some(act), ..*piece },
                         Some(NOHUGEPAGE) => Piece { changed: Some(act), asked: None, ..*piece },
                         _ => Piece { changed: Some(act), ..*piece },
                     };

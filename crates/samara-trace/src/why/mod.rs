@@ -98,6 +98,8 @@ pub struct Part {
     pub site: u32,
     /// How many areas, boundaries or holes of the verdict they made.
     pub times: u64,
+    /// How many calls did that: a call may make any number of areas, boundaries or holes.
+    pub calls: u64,
     /// Of calls that mapped memory: how much of it is still there. Forks count what they copy.
     pub kept: Option<Kept>,
 }

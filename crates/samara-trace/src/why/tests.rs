@@ -125,6 +125,63 @@ fn guards_in_one_mapping_keep_it_apart() {
 
 /// Boundaries are told with who made both sides and who changed them; beyond a number of pairs,
 /// without.
+/// Calls are counted, not the boundaries that they make.
+#[test]
+fn calls_are_counted_once() {
+    let mut world = World::new();
+    world.map(1000, 1400, 3);
+    (0..100).for_each(|i| world.protect(1001 + i * 3, 1002 + i * 3, 1));
+    let verdict = &world.why().verdicts[0];
+    let of = |verdict: &Verdict, role: Role| verdict.parts.iter().find(|part| part.role == role).map(|part| part.calls);
+    assert_eq!((verdict.times, of(verdict, Role::Made), of(verdict, Role::Changed)), (200, Some(1), Some(100)));
+    // One call cuts four areas out of the memory.
+    let mut world = World::new();
+    world.map(2000, 2100, 3);
+    let change = samara_mm::FlagChange::default();
+    let parts: Vec<(u64, u64)> = (0..10).map(|i| (2001 + i * 8, 2003 + i * 8)).collect();
+    let plan = parts.iter().map(|(start, end)| World::step(StepKind::Changed(change), *start, *end)).collect();
+    let mut areas = vec![area(2000, 2001, 3)];
+    for (start, end) in &parts {
+        areas.extend([area(*start, *end, 1), area(*end, (*end + 6).min(2100), 3)]);
+    }
+    areas.last_mut().unwrap().end = 2100 * PAGE;
+    world.event(EventKind::Call, Some(MPROTECT), 0, [2000 * PAGE, 100 * PAGE, 1, 0, 0, 0], plan, (2000, 2100), areas);
+    let verdict = &world.why().verdicts[0];
+    assert_eq!((verdict.times, of(verdict, Role::Changed)), (20, Some(1)), "{verdict:?}");
+}
+
+/// Random programs: of no site more calls are told than were recorded, and never none.
+#[test]
+fn no_more_calls_are_told_than_were_made() {
+    let mut random = fastrand::Rng::with_seed(5);
+    let mut told = 0;
+    for _ in 0..40 {
+        let mut world = World::new();
+        world.map(1000, 1200, 3);
+        for _ in 0..120 {
+            let start = random.u64(1000..1199);
+            let end = (start + random.u64(1..6)).min(1200);
+            match random.u8(0..4) {
+                0 => world.unmap(start, end),
+                1 => world.map(start, end, 3),
+                _ => {
+                    let all: Vec<AreaRecord> = world.replay.space(0).unwrap().areas().collect();
+                    let inside = |a: &&AreaRecord| a.start <= start * PAGE && end * PAGE <= a.end;
+                    if all.iter().any(|a| inside(&a)) {
+                        world.protect(start, end, random.u8(0..4));
+                    }
+                }
+            }
+        }
+        for part in world.why().verdicts.iter().flat_map(|verdict| &verdict.parts) {
+            let made = world.origins.sites()[part.site as usize].calls;
+            assert!(part.calls > 0 && part.calls <= made && part.calls <= part.times, "{part:?} of {made}");
+            told += 1;
+        }
+    }
+    assert!(told > 100, "{told}");
+}
+
 #[test]
 fn boundaries_have_their_makers() {
     let mut world = World::new();

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use samara::Span;
 use samara_mm::PageSize;
 
-use super::births::{Births, Piece};
+use super::births::{Act, Births, Piece};
 use super::{BETWEEN, Between, Holding, Kept, PARTS, Part, Role, Verdict, VerdictKind};
 use crate::event::AreaRecord;
 use crate::survey::{Member, PatternKind, alike, is_anonymous, members, size};
@@ -46,7 +46,8 @@ struct Evidence {
     bytes: u64,
     times: u64,
     sizes: BTreeMap<u64, u64>,
-    parts: BTreeMap<(Role, u32), u64>,
+    /// How often, and by which events.
+    parts: BTreeMap<(Role, u32), (u64, HashSet<u64>)>,
     first: Option<(u64, u64)>,
 }
 
@@ -58,9 +59,11 @@ impl Evidence {
         self.first.get_or_insert((start, end));
     }
 
-    fn part(&mut self, role: Role, site: Option<u32>) {
-        if let Some(site) = site {
-            *self.parts.entry((role, site)).or_default() += 1;
+    fn part(&mut self, role: Role, act: Option<Act>) {
+        if let Some(act) = act {
+            let (times, events) = self.parts.entry((role, act.site)).or_default();
+            *times += 1;
+            events.insert(act.event);
         }
     }
 
@@ -186,9 +189,9 @@ pub(super) fn kept(births: &Births, now_ns: u64) -> HashMap<u32, Kept> {
 }
 
 fn verdict(cause: Cause, seen: Evidence, kept: &HashMap<u32, Kept>) -> Verdict {
-    let part = |((role, site), times): (&(Role, u32), &u64)| {
+    let part = |((role, site), (times, events)): (&(Role, u32), &(u64, HashSet<u64>))| {
         let kept = kept.get(site).filter(|_| *role == Role::Made).copied();
-        Part { role: *role, site: *site, times: *times, kept }
+        Part { role: *role, site: *site, times: *times, calls: events.len() as u64, kept }
     };
     let mut parts: Vec<Part> = seen.parts.iter().map(part).collect();
     parts.sort_by_key(|part| (part.role, Reverse(part.times), part.site));
@@ -225,12 +228,12 @@ impl Scene<'_> {
         self.births.pieces.get(at).map(|(_, piece)| &**piece)
     }
 
-    fn maker(&self, at: u64) -> Option<u32> {
-        Some(self.piece(at)?.made.site)
+    fn maker(&self, at: u64) -> Option<Act> {
+        Some(self.piece(at)?.made)
     }
 
-    fn changer(&self, at: u64) -> Option<u32> {
-        Some(self.piece(at)?.changed?.site)
+    fn changer(&self, at: u64) -> Option<Act> {
+        self.piece(at)?.changed
     }
 
     fn evidence(
@@ -238,9 +241,9 @@ impl Scene<'_> {
         kind: VerdictKind,
         pattern: Option<PatternKind>,
         reason: &str,
-        by: Option<u32>,
+        by: Option<Act>,
     ) -> &mut Evidence {
-        let cause = Cause { kind, pattern, reason: reason.to_owned(), by: by.unwrap_or(0) };
+        let cause = Cause { kind, pattern, reason: reason.to_owned(), by: by.map_or(0, |act| act.site) };
         self.found.entry(cause).or_default()
     }
 
@@ -314,7 +317,7 @@ impl Scene<'_> {
         let of: HashSet<u64> = members.map(|member| member.start).collect();
         for area in self.areas.iter().filter(|area| of.contains(&area.start)) {
             let maker = self.maker(area.start);
-            let new = files.insert((maker, &*area.name));
+            let new = files.insert((maker.map(|act| act.site), &*area.name));
             let seen = self.evidence(VerdictKind::ManyFiles, Some(PatternKind::ManyFiles), folder, maker);
             seen.area(area);
             if new {
@@ -332,18 +335,19 @@ impl Scene<'_> {
         }
         let mut sites: BTreeMap<u32, Vec<&AreaRecord>> = BTreeMap::new();
         for area in open {
-            if let Some(site) = self.maker(area.start).filter(|site| *site != 0) {
-                sites.entry(site).or_default().push(area);
+            if let Some(act) = self.maker(area.start).filter(|act| act.site != 0) {
+                sites.entry(act.site).or_default().push(area);
             }
         }
-        let Some((site, areas)) = sites.into_iter().max_by_key(|(site, areas)| (areas.len(), Reverse(*site))) else {
+        let Some((_, areas)) = sites.into_iter().max_by_key(|(site, areas)| (areas.len(), Reverse(*site))) else {
             return;
         };
-        let seen = self.evidence(VerdictKind::OneOrigin, None, "", Some(site));
         for area in areas {
+            let maker = self.maker(area.start);
+            let seen = self.evidence(VerdictKind::OneOrigin, None, "", maker);
             seen.area(area);
             seen.instance(area.start, area.end);
-            seen.part(Role::Made, Some(site));
+            seen.part(Role::Made, maker);
             explained.insert(area.start);
         }
         self.found.retain(|_, seen| seen.areas.len() as u64 >= LEAST);
@@ -368,17 +372,16 @@ impl Scene<'_> {
                 () if a.perms != b.perms && (is_cut || is_one_site) => "protection",
                 () => continue,
             };
-            let by = later.map(|act| act.site);
             // The part of a library's data that is read-only after relocation.
             let is_relro = is_cut && a.inode != 0 && a.perms == 1 && b.perms == 3;
             let (pattern, reason) = if is_relro { (Some(PatternKind::Relro), "") } else { (None, reason) };
-            let seen = self.evidence(VerdictKind::KeptApart, pattern, reason, by.or(Some(high.made.site)));
+            let seen = self.evidence(VerdictKind::KeptApart, pattern, reason, later.or(Some(high.made)));
             seen.area(a);
             seen.area(b);
             seen.would_go += 1;
             seen.instance(b.start, b.end);
-            seen.part(Role::Made, Some(high.made.site));
-            seen.part(Role::Changed, by);
+            seen.part(Role::Made, Some(high.made));
+            seen.part(Role::Changed, later);
         }
     }
 
@@ -396,14 +399,14 @@ impl Scene<'_> {
             if !is_one || !self.births.freed.covers(hole) {
                 continue;
             }
-            let by = self.births.freed.get(a.end).map(|(_, site)| *site);
+            let by = self.births.freed.get(a.end).map(|(_, act)| *act);
             let seen = self.evidence(VerdictKind::Fragmented, None, "", by);
             seen.areas.insert(a.start);
             seen.areas.insert(b.start);
             seen.bytes = seen.bytes.saturating_add(b.start - a.end);
             seen.would_go += 1;
             seen.instance(a.end, b.start);
-            seen.part(Role::Made, Some(high.made.site));
+            seen.part(Role::Made, Some(high.made));
             seen.part(Role::Freed, by);
         }
     }
@@ -439,8 +442,8 @@ impl Scene<'_> {
             self.kept.iter().filter(|(site, kept)| **site != 0 && leaking(kept)).map(|(site, _)| *site).collect();
         let mut areas: BTreeMap<u32, Vec<&AreaRecord>> = BTreeMap::new();
         for area in self.areas {
-            if let Some(site) = self.maker(area.start).filter(|site| sites.contains(site)) {
-                areas.entry(site).or_default().push(area);
+            if let Some(act) = self.maker(area.start).filter(|act| sites.contains(&act.site)) {
+                areas.entry(act.site).or_default().push(area);
             }
         }
         for (site, areas) in areas {
@@ -455,14 +458,15 @@ impl Scene<'_> {
             if many_files || open * 2 < areas.len() || !(areas.len() as u64 >= LEAST || is_large) {
                 continue;
             }
-            let seen = self.evidence(VerdictKind::Leaked, None, "", Some(site));
-            seen.alone = open as u64;
             for area in areas {
+                let maker = self.maker(area.start);
+                let seen = self.evidence(VerdictKind::Leaked, None, "", maker);
+                seen.alone = open as u64;
                 seen.area(area);
                 seen.instance(area.start, area.end);
-                seen.part(Role::Made, Some(site));
+                seen.part(Role::Made, maker);
+                explained.insert(area.start);
             }
-            explained.extend(seen.areas.iter().copied());
         }
         explained
     }

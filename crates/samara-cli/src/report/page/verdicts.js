@@ -32,6 +32,8 @@ const Verdicts = (() => {
     const kept = one.kept
       ? `; ${Dom.count(one.kept.alive)} of ${Dom.plural(one.kept.made, "mapping")} still there${one.kept.grows ? ", up to the end" : ""}`
       : "";
+    // Of what a place mapped all is counted, of other calls those that did something here.
+    const times = one.kept ? one.kept.made : one.calls;
     const text =
       one.site >= 0 && one.site < m.sites.length ? m.text(m.sites.text[one.site]) : "a place that is not known";
     const rest = frames.length - FUNCTIONS;
@@ -42,7 +44,7 @@ const Verdicts = (() => {
         "p",
         {},
         el("span", { class: "role", text: ROLES[one.role] ?? one.role }),
-        ` ${Dom.plural(one.times, "time")}${kept} `,
+        ` ${Dom.plural(times, "time")}${kept} `,
         el("code", { class: "call", text }),
       ),
       frames.length === 0
