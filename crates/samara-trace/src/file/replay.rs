@@ -123,8 +123,7 @@ pub struct Space {
     /// Whether it was checked at its end.
     over: bool,
     program: Arc<str>,
-    /// Most areas since `has_peaked` was last true, and the number then.
-    most: u64,
+    /// How many areas it had when `is_at_peak` was last true.
     looked: u64,
 }
 
@@ -403,18 +402,22 @@ impl Replay {
         self.spaces.get(&space).is_some_and(|space| space.users == 1)
     }
 
-    /// Whether a space has begun to shrink after it had grown by a sixteenth since this was last
-    /// true, and has more than 64 areas. Asked after each event it is true near each peak, and so
-    /// seldom that whoever looks at all areas then takes O(n) in all for a space that grows to n.
-    pub(crate) fn has_peaked(&mut self, space: u64) -> bool {
-        let Some(space) = self.spaces.get_mut(&space) else { return false };
+    /// Whether an event, which comes next, lets a space shrink that has 16 areas or more, and has
+    /// grown by a sixteenth since this was last true. Asked before each event it is true at each
+    /// peak, and so seldom that whoever looks at all areas then takes O(n) in all for a space that
+    /// grows to n. Takes as long as applying the event.
+    pub(crate) fn is_at_peak(&mut self, event: &Event) -> bool {
+        let Some(space) = self.spaces.get_mut(&event.space) else { return false };
         let areas = space.map.len() as u64;
-        space.most = space.most.max(areas);
-        let peaked = areas < space.most && areas > 64 && areas > space.looked + space.looked / 16;
-        if peaked {
-            (space.looked, space.most) = (areas, areas);
+        if areas < 16 || areas <= space.looked + space.looked / 16 {
+            return false;
         }
-        peaked
+        let Some(window) = event.window.and_then(|(start, end)| span(start, end)) else { return false };
+        let shrinks = space.map.range(window).count() > event.areas.len();
+        if shrinks {
+            space.looked = areas;
+        }
+        shrinks
     }
 }
 

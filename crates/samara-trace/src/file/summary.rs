@@ -290,6 +290,9 @@ impl Tally {
         if let Some(space) = ends.filter(|space| self.replay.is_last_user(*space)) {
             self.look(space, event.pid, event.exit_ns);
         }
+        if how != As::Skipped && self.replay.is_at_peak(event) {
+            self.look(event.space, event.pid, event.entry_ns);
+        }
         if first_ends && how != As::Skipped {
             self.settle(event.pid);
         }
@@ -304,10 +307,6 @@ impl Tally {
         }
         self.note_process(event, how);
         self.note_size(event.exit_ns);
-        // Near a peak too.
-        if self.replay.has_peaked(event.space) {
-            self.look(event.space, event.pid, event.exit_ns);
-        }
     }
 
     /// Begins the time that is told of, after what was skipped: what lives then is part of it.
