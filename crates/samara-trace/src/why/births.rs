@@ -88,6 +88,24 @@ pub(super) struct Piece {
     pub(super) changed: Option<Act>,
     /// The event that last asked for huge pages.
     pub(super) asked: Option<Act>,
+    /// The event that mapped the memory in whose place it was mapped, by the same call.
+    pub(super) over: Option<u64>,
+}
+
+impl Piece {
+    fn new(made: Act) -> Piece {
+        Piece { made, changed: None, asked: None, over: None }
+    }
+
+    /// The event that mapped the memory that it is part of, or was put into.
+    pub(super) fn root(&self) -> u64 {
+        self.over.unwrap_or(self.made.event)
+    }
+
+    /// The last event that set it apart from other memory of its root.
+    pub(super) fn cut(&self) -> Option<Act> {
+        self.changed.or(self.over.map(|_| self.made))
+    }
 }
 
 /// One space.
@@ -362,6 +380,7 @@ impl Births {
         // Memory that a call moves or extends was made by whoever made it.
         let moves = sites.get(act.site as usize).is_some_and(Site::moves);
         let moved = moves.then(|| self.pieces.get(event.args[0]).map(|(_, piece)| **piece)).flatten();
+        let mut over = None;
         let advice = event.nr.filter(|nr| call_name(*nr) == Some("madvise")).map(|_| event.args[2]);
         for step in &event.plan {
             let Step { start, end, .. } = *step;
@@ -370,7 +389,12 @@ impl Births {
                 StepKind::Mapped => {
                     let piece = match moved {
                         Some(piece) => Piece { changed: Some(act), ..piece },
-                        None => Piece { made: act, changed: None, asked: None },
+                        None => Piece {
+                            over: over
+                                .filter(|(old, _): &(Span, u64)| old.intersect(&range).is_some())
+                                .map(|(_, root)| root),
+                            ..Piece::new(act)
+                        },
                     };
                     self.put(range, piece)?;
                     if moved.is_none() {
@@ -383,6 +407,7 @@ impl Births {
                     }
                 }
                 StepKind::Unmapped => {
+                    over = self.pieces.range(range).next().map(|(_, piece)| (range, piece.root()));
                     let gone = |piece: samara::Displaced<'_, u64, Held<Piece>>| {
                         let bytes = (piece.span.last - piece.span.first).saturating_add(1);
                         if let Some(site) = sites.get_mut(piece.value.made.site as usize).filter(|_| moved.is_none()) {
@@ -429,7 +454,7 @@ impl Births {
                 // What is found is no mapping of one call: each area is one of its own.
                 let found = matches!(event.kind, EventKind::Exec | EventKind::Found);
                 let number = if found { FOUND | area.start } else { made.event };
-                self.put(gap, Piece { made: Act { event: number, ..made }, changed: None, asked: None })?;
+                self.put(gap, Piece::new(Act { event: number, ..made }))?;
             }
         }
         match span(at, end) {
@@ -473,7 +498,7 @@ mod tests {
     #[test]
     fn covered_is_what_piece_by_piece_comes_out_alike() {
         let mut random = fastrand::Rng::with_seed(11);
-        let piece = Piece { made: Act { site: 0, event: 0, ns: 0 }, changed: None, asked: None };
+        let piece = Piece::new(Act { site: 0, event: 0, ns: 0 });
         let mut answers = [0, 0];
         for _ in 0..20_000 {
             let mut births = Births::default();

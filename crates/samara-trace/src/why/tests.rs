@@ -505,3 +505,39 @@ fn most_areas_without_a_verdict_have_an_origin() {
     let why = kept.why();
     assert_eq!((why.verdicts[0].kind, why.verdicts[0].areas, why.others), (VerdictKind::OneOrigin, 100, 0), "{why:?}");
 }
+
+impl World {
+    /// Maps pages over mapped ones, in a range that the kernel shows as these areas afterwards.
+    fn map_over(&mut self, start: u64, end: u64, perms: u8) {
+        let args = [start * PAGE, (end - start) * PAGE, u64::from(perms), 0x32, 0, 0];
+        let plan = vec![World::step(StepKind::Unmapped, start, end), World::step(StepKind::Mapped, start, end)];
+        self.event(EventKind::Call, Some(MMAP), 0, args, plan, (start, end), vec![area(start, end, perms)]);
+    }
+}
+
+/// What cuts is the cause: guards that are mapped into memory, and pages that are opened in a
+/// reservation.
+#[test]
+fn what_cuts_memory_is_the_cause() {
+    let calls = |world: &World| {
+        let why = world.why();
+        assert_eq!(why.verdicts.len(), 1, "{:#?}", why.verdicts);
+        let of = |part: &Part| (part.role, world.origins.sites()[part.site as usize].args[3], part.calls);
+        why.verdicts[0].parts.iter().map(of).collect::<Vec<_>>()
+    };
+    let mut guards = World::new();
+    guards.map(1000, 1400, 3);
+    (0..100).for_each(|i| guards.map_over(1001 + i * 3, 1002 + i * 3, 0));
+    assert_eq!(calls(&guards), [(Role::Made, 0x22, 1), (Role::Changed, 0x32, 100)]);
+    let mut opened = World::new();
+    opened.map(1000, 1200, 0);
+    (0..100).for_each(|i| opened.protect(1000 + i * 2, 1001 + i * 2, 3));
+    assert_eq!(calls(&opened), [(Role::Made, 0x22, 1), (Role::Changed, 0, 100)]);
+    // Pages that replace others, to the end: no leak.
+    let mut replaced = World::new();
+    replaced.map(1000, 1400, 3);
+    (0..100).for_each(|i| replaced.map_over(1001 + i * 3, 1002 + i * 3, 1));
+    let why = replaced.why();
+    assert_eq!(why.verdicts.iter().map(|v| v.kind).collect::<Vec<_>>(), [VerdictKind::KeptApart]);
+    assert_eq!(why.verdicts[0].parts.last().map(|part| (part.role, part.calls)), Some((Role::Changed, 100)));
+}

@@ -67,6 +67,13 @@ impl Evidence {
         }
     }
 
+    /// A call that had a part in it too.
+    fn call(&mut self, role: Role, act: Act) {
+        if let Some((_, events)) = self.parts.get_mut(&(role, act.site)) {
+            events.insert(act.event);
+        }
+    }
+
     fn area(&mut self, area: &AreaRecord) {
         if self.areas.insert(area.start) {
             self.bytes = self.bytes.saturating_add(size(area));
@@ -260,7 +267,12 @@ impl Scene<'_> {
         for member in members {
             let Some(&i) = by_start.get(&member.start) else { continue };
             let area = &areas[i];
-            let (maker, changer) = (self.maker(area.start), self.changer(area.start));
+            let (maker, mut changer) = (self.maker(area.start), self.changer(area.start));
+            let (mut made, mut cuts) = (maker, Vec::new());
+            if member.kind == PatternKind::GuardPages {
+                (made, cuts) = self.of_guard(area);
+                changer = cuts.iter().copied().max_by_key(|act| act.event);
+            }
             let is_closed = area.perms & 7 == 0;
             let (kind, by) = match member.kind {
                 // A guard that nobody would miss is none of these.
@@ -289,8 +301,6 @@ impl Scene<'_> {
                 |near: &AreaRecord| member.kind != PatternKind::Reservations || mapping(near) == mapping(area);
             let near = neighbours.into_iter().flatten().filter_map(|i| areas.get(i)).filter(|near| is_part(near));
             let near: Vec<&AreaRecord> = near.collect();
-            // The memory that a guard is in counts, not the guard: both may come from one call.
-            let made = if member.kind == PatternKind::GuardPages { self.maker(area.end).or(maker) } else { maker };
             let is_first = files.insert((area.dev, area.inode, area.perms & 4 != 0));
             let seen = self.evidence(kind, Some(member.kind), "", by);
             seen.area(area);
@@ -306,8 +316,20 @@ impl Scene<'_> {
             }
             seen.part(Role::Made, made);
             seen.part(Role::Changed, changer);
+            cuts.into_iter().for_each(|act| seen.call(Role::Changed, act));
         }
         explained
+    }
+
+    /// Who made the memory that a guard is in, and what made it a guard: a change of the guard, the
+    /// call that mapped it into that memory, or changes of the memory on both sides.
+    fn of_guard(&self, guard: &AreaRecord) -> (Option<Act>, Vec<Act>) {
+        let Some(own) = self.piece(guard.start) else { return (None, Vec::new()) };
+        let near = [guard.start.checked_sub(1), Some(guard.end)].into_iter().flatten();
+        let near: Vec<&Piece> = near.filter_map(|at| self.piece(at)).filter(|near| near.root() == own.root()).collect();
+        let outer = near.iter().find(|near| own.over == Some(near.made.event)).map_or(own.made, |near| near.made);
+        let around = || near.iter().filter_map(|near| near.cut()).collect();
+        (Some(outer), own.cut().map_or_else(around, |act| vec![act]))
     }
 
     /// Verdicts on many files of one folder, by who mapped them. Their boundaries are not explained
@@ -362,8 +384,11 @@ impl Scene<'_> {
             }
             let (low, high) = (self.piece(a.end - 1), self.piece(b.start));
             let (Some(low), Some(high)) = (low.copied(), high.copied()) else { continue };
-            let later = [low.changed, high.changed].into_iter().flatten().max_by_key(|act| act.event);
-            let is_cut = low.made.event == high.made.event && later.is_some();
+            // What gave one of them its attributes, or mapped one into the other's memory.
+            let is_within = low.root() == high.root();
+            let later = if is_within { [low.cut(), high.cut()] } else { [low.changed, high.changed] };
+            let later = later.into_iter().flatten().max_by_key(|act| act.event);
+            let is_cut = is_within && later.is_some();
             let is_one_site = low.made.site == high.made.site && is_anonymous(a) && is_anonymous(b);
             let reason = match () {
                 () if alike(a, b) => &*b.apart,
@@ -447,6 +472,11 @@ impl Scene<'_> {
             }
         }
         for (site, areas) in areas {
+            // What was mapped in the place of other memory adds none.
+            let areas: Vec<&AreaRecord> = areas
+                .into_iter()
+                .filter(|area| self.piece(area.start).is_some_and(|piece| piece.over.is_none()))
+                .collect();
             let open = areas.iter().filter(|area| !explained.contains(&area.start)).count();
             // Memory without a name of its own is a removed file to the kernel.
             let named = areas.iter().filter(|a| a.inode != 0 && !a.name.ends_with(" (deleted)"));
