@@ -146,12 +146,23 @@ impl Folder {
         }
     }
 
-    /// Opens an entry for writing, which it does not change. (`ELOOP`: it is a link.)
+    /// Opens an entry for writing, which it does not change. (`ELOOP`: it is a link.) It is looked
+    /// at before that: another user's FIFO would not be refused, but waited for.
     pub(super) fn open_there(&self, name: &OsStr) -> io::Result<File> {
-        let how = OFlag::O_WRONLY | OFlag::O_NOFOLLOW | OFlag::O_NOCTTY | OFlag::O_CLOEXEC;
-        let file = File::from(openat(&self.0, name, how, Mode::empty())?);
-        self.refuse_planted(file.metadata()?.uid())?;
-        Ok(file)
+        let look = OFlag::O_PATH | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
+        let entry = File::from(openat(&self.0, name, look, Mode::empty())?);
+        let of = entry.metadata()?;
+        if of.is_symlink() {
+            return Err(Errno::ELOOP.into());
+        }
+        self.refuse_planted(of.uid())?;
+        let again = format!("/proc/self/fd/{}", entry.as_raw_fd());
+        let how = OFlag::O_WRONLY | OFlag::O_NOCTTY | OFlag::O_CLOEXEC;
+        match openat(AT_FDCWD, &*again, how, Mode::empty()) {
+            // Nothing is mounted on `/proc`.
+            Err(Errno::ENOENT) => Ok(openat(&self.0, name, how | OFlag::O_NOFOLLOW, Mode::empty())?.into()),
+            opened => Ok(opened?.into()),
+        }
     }
 
     /// Follows a link by one step. `None`: it has gone.
@@ -213,11 +224,27 @@ impl Folder {
         let pid = std::process::id();
         let next = || format!(".samara-{pid}-{}.old", NUMBER.fetch_add(1, Relaxed)).into();
         // A file that a killed process with the same id left must not be overwritten.
-        let rename = |aside: &OsStr| match self.stat(aside) {
-            Some(_) => Err(Errno::EEXIST),
-            None => renameat(&self.0, name, &self.0, aside),
+        let rename = |aside: &OsStr| match self.rename_to_unused(name, aside) {
+            // The file system does not know the flag, or the kernel not the call.
+            Err(Errno::EINVAL | Errno::ENOSYS) => match self.stat(aside) {
+                Some(_) => Err(Errno::EEXIST),
+                None => renameat(&self.0, name, &self.0, aside),
+            },
+            done => done,
         };
         Ok(unused(next, rename)?.0)
+    }
+
+    /// Gives an entry a name that no entry has (`EEXIST`), in one step.
+    #[cfg(target_env = "gnu")]
+    fn rename_to_unused(&self, from: &OsStr, to: &OsStr) -> nix::Result<()> {
+        nix::fcntl::renameat2(&self.0, from, &self.0, to, nix::fcntl::RenameFlags::RENAME_NOREPLACE)
+    }
+
+    /// The call is there for glibc only.
+    #[cfg(not(target_env = "gnu"))]
+    fn rename_to_unused(&self, _from: &OsStr, _to: &OsStr) -> nix::Result<()> {
+        Err(Errno::ENOSYS)
     }
 
     /// Removes an entry if it is this file. `unlinkat` removes a link itself: whatever the owner of

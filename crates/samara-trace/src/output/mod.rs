@@ -256,12 +256,19 @@ impl Place {
         let _ = file.set_permissions(Permissions::from_mode(old.mode() & kept));
     }
 
-    /// Puts an older file back, unless another file has taken its name: `ours` may have it.
+    /// Puts an older file back, unless another file has taken its name: `ours` may have it, and
+    /// goes. Also where the older one has gone.
     fn put_back(&self, ours: Option<Id>, older: &Older) {
         let now = self.folder.id_of(&self.name);
-        if (now.is_none() || now == ours) && self.folder.id_of(&older.aside) == Some(older.id) {
-            // If it cannot be moved it stays beside the new file.
-            let _ = self.folder.rename(&older.aside, &self.name);
+        if now.is_some() && now != ours {
+            return;
+        }
+        let is_there = self.folder.id_of(&older.aside) == Some(older.id);
+        // If it cannot be moved it stays under the other name.
+        if !(is_there && self.folder.rename(&older.aside, &self.name).is_ok())
+            && let Some(ours) = ours
+        {
+            self.folder.remove(&self.name, ours);
         }
     }
 }

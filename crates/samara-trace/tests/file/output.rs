@@ -95,7 +95,8 @@ fn a_link_that_came_meanwhile_is_not_followed() {
             output.discard()
         }
         scene.check();
-        assert!(scene.path(&aside).is_symlink() && scene.path("x").is_file());
+        assert!(scene.path(&aside).is_symlink());
+        assert_eq!(scene.path("x").is_file(), commit, "a new file that is discarded goes");
     }
 
     // A file that appears when it is whole replaces the link itself.
@@ -305,7 +306,72 @@ fn what_others_put_into_a_common_folder_is_refused() {
         assert_eq!(error.kind(), ErrorKind::PermissionDenied, "{name}: {error}");
     }
     drop(reader);
+    // Without a reader it is refused, too, and not waited for.
+    let (path, (answer, answered)) = (scene.path("fifo"), std::sync::mpsc::channel());
+    std::thread::spawn(move || answer.send(OutputName::resolve(&path).map_err(|why| why.kind()).err()));
+    assert_eq!(answered.recv_timeout(std::time::Duration::from_secs(60)), Ok(Some(ErrorKind::PermissionDenied)));
     scene.check();
+}
+
+/// A new file goes, also where the older one, beside it, has gone meanwhile.
+#[test]
+fn a_discarded_file_goes_without_the_older_one() {
+    let scene = Scene::new();
+    fs::write(scene.path("x"), "older").unwrap();
+    let mut output = replace(&scene.path("x"));
+    output.write_all(b"half").unwrap();
+    fs::remove_file(scene.path(&scene.aside().unwrap())).unwrap();
+    output.discard();
+    assert!(!scene.path("x").exists(), "half of a file");
+    // But not what another has put there.
+    fs::write(scene.path("x"), "older").unwrap();
+    let mut output = replace(&scene.path("x"));
+    fs::remove_file(scene.path(&scene.aside().unwrap())).unwrap();
+    fs::remove_file(scene.path("x")).unwrap();
+    fs::write(scene.path("x"), "theirs").unwrap();
+    output.discard();
+    assert_eq!(fs::read_to_string(scene.path("x")).unwrap(), "theirs");
+}
+
+/// The name beside which an older file is moved comes up at that very moment: what has it stays.
+#[test]
+fn what_comes_up_under_the_other_name_is_not_overwritten() {
+    let scene = Scene::new();
+    let (next, over) = (AtomicU32::new(0), AtomicBool::new(false));
+    let pid = std::process::id();
+    // The number of the older file: theirs are empty.
+    let number = || {
+        let is_older = |name: &String| fs::metadata(scene.path(name)).is_ok_and(|of| of.len() > 0);
+        scene.aside().filter(is_older)?.split(['-', '.']).nth_back(1)?.parse::<u32>().ok()
+    };
+    std::thread::scope(|scope| {
+        let theirs = scope.spawn(|| {
+            while !over.load(Relaxed) {
+                let path = scene.path(&format!(".samara-{pid}-{}.old", next.load(Relaxed)));
+                let Ok(file) = fs::File::create_new(&path) else { continue };
+                // Nobody else removes it.
+                if file.metadata().is_ok_and(|of| of.nlink() == 0) {
+                    return true;
+                }
+                let _ = fs::remove_file(&path);
+            }
+            false
+        });
+        for _ in 0..2_000 {
+            let output = fs::write(scene.path("x"), "older")
+                .and_then(|()| OutputName::resolve(&scene.path("x")))
+                .and_then(|name| name.replace(Access::Owner));
+            if let Some(number) = number() {
+                next.store(number.wrapping_add(1), Relaxed);
+            }
+            drop(output);
+            if theirs.is_finished() {
+                break;
+            }
+        }
+        over.store(true, Relaxed);
+        assert!(!theirs.join().unwrap(), "a file was overwritten");
+    });
 }
 
 /// The permissions of an older file count only where nobody else can have put it.
