@@ -46,8 +46,8 @@ const QUEUE_WEIGHT: u64 = 64 << 20;
 /// created under its name. So a recorder that is killed at any time leaves nothing there, or the
 /// beginning of the new trace. The first event removes the older file;
 /// [`discard`](FileSink::discard) before that puts it back. Only its owner may read the new file
-/// ([`Access`]), unless it replaces a file of this user that others may read, in a directory in which
-/// only this user makes files: then it keeps the permissions of that one.
+/// ([`Access`]), unless it replaces a file of this user that others may read, in a directory in
+/// which only this user makes files: then it keeps the permissions of that one.
 ///
 /// If the recorder is killed by SIGKILL, the file has all events except those of the last tenth of
 /// a second or the last few thousand, whichever is less.
