@@ -7,7 +7,7 @@ use std::fmt::Write;
 use samara_oracle::Profile;
 use samara_trace::file::perms_name;
 use samara_trace::inspect::Look;
-use samara_trace::survey::{AreaGroup, Boundary, Gaps, Known, Pattern, PatternKind, SIZES, Survey};
+use samara_trace::survey::{AreaGroup, Boundary, Gaps, Known, Pattern, PatternKind, SIZES, Survey, most_stacks_of};
 use serde_json::{Value, json};
 
 use crate::format::{bytes, count, plural};
@@ -53,7 +53,7 @@ pub(crate) fn screen(title: &str, survey: &Survey, scope: Scope<'_>) -> String {
     };
     rows("areas", vec![areas(survey, scope.limit)]);
     rows("groups", groups(&survey.groups));
-    rows("look like", survey.patterns.iter().map(|p| pattern(p, scope.known) + &doubt(p, scope.threads)).collect());
+    rows("look like", survey.patterns.iter().map(|p| pattern(&by_threads(p, scope.threads), scope.known)).collect());
     rows("apart", boundaries(&survey.boundaries, scope.known));
     rows("gaps", gaps(&survey.gaps));
     rows("note", scope.notes.iter().map(|note| clean(note)).collect());
@@ -114,6 +114,7 @@ pub(crate) fn pattern(p: &Pattern, known: Known) -> String {
     let n = |word| plural(p.times, word);
     let what = match p.kind {
         PatternKind::GuardPages => n("guard"),
+        PatternKind::GuardedStacks => format!("{} with a guard below (coroutines?)", n("stack")),
         PatternKind::ThreadStacks => format!("{} with a guard below", n("thread stack")),
         PatternKind::Arenas => format!("{} of malloc (glibc)", n("arena")),
         PatternKind::Reservations => format!("{} (more than 1 MiB without access)", n("reservation")),
@@ -134,14 +135,13 @@ pub(crate) fn pattern(p: &Pattern, known: Known) -> String {
     format!("{what}: {of}{}; first {start:x}-{end:x}{gone}", bytes(p.bytes))
 }
 
-/// What speaks against a pattern.
-fn doubt(p: &Pattern, threads: Option<u64>) -> String {
-    match threads {
-        Some(threads) if p.kind == PatternKind::ThreadStacks && p.times > threads => {
-            format!(" (there are only {}: memory with guards?)", plural(threads, "thread"))
-        }
-        _ => String::new(),
+/// A pattern, where the number of threads is known: no more stacks are those of threads.
+fn by_threads(p: &Pattern, threads: Option<u64>) -> Pattern {
+    let mut known = p.clone();
+    if p.kind == PatternKind::ThreadStacks && threads.is_some_and(|threads| p.times > most_stacks_of(threads)) {
+        known.kind = PatternKind::GuardedStacks;
     }
+    known
 }
 
 fn boundaries(all: &[Boundary], known: Known) -> Vec<String> {

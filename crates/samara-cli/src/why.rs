@@ -149,6 +149,9 @@ pub(crate) fn sentence(v: &Verdict) -> String {
         (VerdictKind::Concurrent, Some(PatternKind::Arenas)) => {
             format!("{areas} of {} of malloc (glibc)", plural(v.times, "arena"))
         }
+        (VerdictKind::Concurrent, Some(PatternKind::GuardedStacks)) => {
+            format!("{areas} of {} of {common}, each with a guard (coroutines?)", plural(v.times, "stack"))
+        }
         (VerdictKind::Concurrent, _) => {
             format!("{areas} of {} of {common}, with their guards", plural(v.times, "thread stack"))
         }

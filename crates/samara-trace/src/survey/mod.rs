@@ -21,7 +21,7 @@ pub use boundaries::Boundary;
 pub use gaps::{Gaps, SIZES};
 pub use groups::AreaGroup;
 pub(crate) use patterns::{Member, members};
-pub use patterns::{Pattern, PatternKind};
+pub use patterns::{Pattern, PatternKind, most_stacks_of};
 
 use crate::event::AreaRecord;
 

@@ -19,6 +19,9 @@ pub enum PatternKind {
     /// 64 KiB or more of writable memory with a guard below, whose size, with the guard or without,
     /// is a multiple of 64 KiB.
     ThreadStacks,
+    /// The same, where there are more of them than threads: stacks of coroutines, or buffers with
+    /// guards. [`Survey`](super::Survey) does not know threads; verdicts do.
+    GuardedStacks,
     /// 32 KiB or more of writable memory at a multiple of 64 MiB, and memory without access up to
     /// the next one: arenas of glibc's malloc.
     Arenas,
@@ -45,6 +48,7 @@ impl PatternKind {
         match self {
             PatternKind::GuardPages => "guard-pages",
             PatternKind::ThreadStacks => "thread-stacks",
+            PatternKind::GuardedStacks => "guarded-stacks",
             PatternKind::Arenas => "malloc-arenas",
             PatternKind::Reservations => "reservations",
             PatternKind::Jit => "jit",
@@ -202,6 +206,12 @@ fn is_arena(area: &AreaRecord, rest: &AreaRecord) -> bool {
         && area.start.is_multiple_of(ARENA)
         && rest.end.is_multiple_of(ARENA)
         && rest.end.saturating_sub(area.start) == ARENA
+}
+
+/// How many stacks so many threads may seem to have: a few buffers look the same. More are those of
+/// coroutines, or buffers ([`PatternKind::GuardedStacks`]).
+pub fn most_stacks_of(threads: u64) -> u64 {
+    threads.saturating_add(threads / 8).saturating_add(1)
 }
 
 fn is_stack(guard: &AreaRecord, stack: &AreaRecord) -> bool {

@@ -296,8 +296,20 @@ fn reservations_and_stacks_are_by_design() {
         world.map(100_000 + i * 100, 100_033 + i * 100, 0);
         world.protect(100_001 + i * 100, 100_033 + i * 100, 3);
     }
-    // Without threads they are something else.
-    assert!(world.why().verdicts.iter().all(|verdict| verdict.kind != VerdictKind::Concurrent));
+    // Without threads they are something else, and so with too few.
+    let pattern = |world: &World| {
+        let why = world.why();
+        assert_eq!((why.verdicts[0].kind, why.verdicts[0].areas), (VerdictKind::Concurrent, 80));
+        why.verdicts[0].pattern
+    };
+    assert_eq!(pattern(&world), Some(PatternKind::GuardedStacks));
+    let mut buffers = World::new();
+    for i in 0..40 {
+        buffers.map(100_000 + i * 100, 100_033 + i * 100, 0);
+        buffers.protect(100_001 + i * 100, 100_033 + i * 100, 3);
+    }
+    (0..39).for_each(|_| buffers.event(EventKind::Thread, None, 0, [0; 6], vec![], (1, 1), vec![]));
+    assert_eq!(pattern(&buffers), Some(PatternKind::ThreadStacks), "one more is a buffer");
     (0..40).for_each(|_| world.event(EventKind::Thread, None, 0, [0; 6], vec![], (1, 1), vec![]));
     let verdict = &world.why().verdicts[0];
     assert_eq!((verdict.kind, verdict.pattern), (VerdictKind::Concurrent, Some(PatternKind::ThreadStacks)));

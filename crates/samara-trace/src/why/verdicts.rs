@@ -9,7 +9,7 @@ use samara_mm::PageSize;
 use super::births::{Act, Births, Piece};
 use super::{BETWEEN, Between, Holding, Kept, PARTS, Part, Role, Verdict, VerdictKind};
 use crate::event::AreaRecord;
-use crate::survey::{Member, PatternKind, alike, is_anonymous, members, size};
+use crate::survey::{Member, PatternKind, alike, is_anonymous, members, most_stacks_of, size};
 
 /// Fewer areas than this are no verdict.
 const LEAST: u64 = 8;
@@ -264,6 +264,8 @@ impl Scene<'_> {
         let (members, folder) = members(areas);
         self.many_files(members.iter().filter(|member| member.kind == PatternKind::ManyFiles), &folder);
         let stacks = members.iter().filter(|member| member.kind == PatternKind::ThreadStacks).count() as u64 / 2;
+        // A few others may look so: a buffer with a guard.
+        let of_threads = self.births.threads.is_none_or(|threads| stacks <= most_stacks_of(threads));
         for member in members {
             let Some(&i) = by_start.get(&member.start) else { continue };
             let area = &areas[i];
@@ -277,8 +279,6 @@ impl Scene<'_> {
             let (kind, by) = match member.kind {
                 // A guard that nobody would miss is none of these.
                 PatternKind::GuardPages if member.would_go == 0 => continue,
-                // More than there can be threads: something else that looks so.
-                PatternKind::ThreadStacks if self.births.threads.is_some_and(|threads| threads < stacks) => continue,
                 PatternKind::GuardPages => (VerdictKind::KeptApart, changer.or(maker)),
                 PatternKind::ThreadStacks | PatternKind::Arenas => (VerdictKind::Concurrent, None),
                 PatternKind::Reservations => (VerdictKind::Reserved, maker),
@@ -302,7 +302,11 @@ impl Scene<'_> {
             let near = neighbours.into_iter().flatten().filter_map(|i| areas.get(i)).filter(|near| is_part(near));
             let near: Vec<&AreaRecord> = near.collect();
             let is_first = files.insert((area.dev, area.inode, area.perms & 4 != 0));
-            let seen = self.evidence(kind, Some(member.kind), "", by);
+            let pattern = match member.kind {
+                PatternKind::ThreadStacks if !of_threads => PatternKind::GuardedStacks,
+                kind => kind,
+            };
+            let seen = self.evidence(kind, Some(pattern), "", by);
             seen.area(area);
             near.into_iter().for_each(|area| seen.area(area));
             seen.would_go += match member.kind {
