@@ -123,8 +123,33 @@ fn guards_in_one_mapping_keep_it_apart() {
     assert_eq!((protects.calls, protects.splits), (99, 198));
 }
 
-/// Boundaries are told with who made both sides and who changed them; beyond a number of pairs,
-/// without.
+/// A guard lies in the mapping that it is a part of, whatever is above it; one that was mapped by
+/// itself lies in the memory above.
+#[test]
+fn guards_lie_in_their_own_mapping() {
+    let made = |world: &World| {
+        let why = world.why();
+        let verdict = &why.verdicts[0];
+        assert_eq!((verdict.pattern, verdict.times), (Some(PatternKind::GuardPages), 60));
+        let made = verdict.parts.iter().filter(|part| part.role == Role::Made);
+        made.map(|part| (world.origins.sites()[part.site as usize].args[1], part.times)).collect::<Vec<_>>()
+    };
+    // The last guard ends the mapping, and memory of another call is above it.
+    let mut world = World::new();
+    world.map(1240, 1270, 3);
+    world.map(1000, 1240, 3);
+    for i in 0..60 {
+        world.protect(1003 + i * 4, 1004 + i * 4, 0);
+    }
+    assert_eq!(made(&world), [(240 * PAGE, 60)]);
+    let mut world = World::new();
+    world.map(1000, 1300, 3);
+    for i in 0..60 {
+        world.map(1003 + i * 4, 1004 + i * 4, 0);
+    }
+    assert_eq!(made(&world), [(300 * PAGE, 60)]);
+}
+
 /// Calls are counted, not the boundaries that they make.
 #[test]
 fn calls_are_counted_once() {
@@ -182,6 +207,8 @@ fn no_more_calls_are_told_than_were_made() {
     assert!(told > 100, "{told}");
 }
 
+/// Boundaries are told with who made both sides and who changed them; beyond a number of pairs,
+/// without.
 #[test]
 fn boundaries_have_their_makers() {
     let mut world = World::new();

@@ -331,6 +331,10 @@ impl Scene<'_> {
         let Some(own) = self.piece(guard.start) else { return (None, Vec::new()) };
         let near = [guard.start.checked_sub(1), Some(guard.end)].into_iter().flatten();
         let near: Vec<&Piece> = near.filter_map(|at| self.piece(at)).filter(|near| near.root() == own.root()).collect();
+        // One that was mapped by itself lies in the memory above.
+        if let Some(above) = self.piece(guard.end).filter(|_| near.is_empty()) {
+            return (Some(above.made), vec![own.cut().unwrap_or(own.made)]);
+        }
         let outer = near.iter().find(|near| own.over == Some(near.made.event)).map_or(own.made, |near| near.made);
         let around = || near.iter().filter_map(|near| near.cut()).collect();
         (Some(outer), own.cut().map_or_else(around, |act| vec![act]))
