@@ -25,10 +25,16 @@ pub(crate) enum Output {
 impl Output {
     /// Opens an output; `-` is standard output.
     pub(crate) fn create(path: &Path, access: Access) -> io::Result<Output> {
-        if path == Path::new("-") {
-            return Ok(Output::Stdout(BufWriter::new(io::stdout())));
+        let name = if path == Path::new("-") { None } else { Some(OutputName::resolve(path)?) };
+        Output::resolved(name, access)
+    }
+
+    /// Opens an output whose name was resolved; none is standard output.
+    pub(crate) fn resolved(name: Option<OutputName>, access: Access) -> io::Result<Output> {
+        match name {
+            Some(name) => Ok(Output::of(name.whole(access)?)),
+            None => Ok(Output::Stdout(BufWriter::new(io::stdout()))),
         }
-        Ok(Output::of(OutputName::resolve(path)?.whole(access)?))
     }
 
     /// An output to a file.

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use samara_trace::file::{FileError, Header, name_text};
+use samara_trace::output::OutputName;
 
 use crate::cli::ExportOf;
 use crate::exit;
@@ -15,9 +16,9 @@ use crate::output_file::{Output, is_same};
 use crate::why::{self, Sites};
 
 pub(crate) fn run(args: &ExportOf) -> ExitCode {
-    let done = check(args).and_then(|()| {
-        let folded = args.folded.as_deref().map_or(Ok(None), |path| fold(args, path))?;
-        Ok(stream(args)?.or(folded))
+    let done = check(args).and_then(|mut names| {
+        let folded = args.folded.as_deref().map_or(Ok(None), |path| fold(args, path, &mut names))?;
+        Ok(stream(args, &mut names)?.or(folded))
     });
     match done {
         Ok(None) => ExitCode::SUCCESS,
@@ -33,39 +34,57 @@ fn outputs(args: &ExportOf) -> impl Iterator<Item = (&Path, bool)> {
     text.chain(others)
 }
 
-/// Refuses outputs that would spoil one another, the trace or a terminal.
-fn check(args: &ExportOf) -> Result<(), ExitCode> {
+/// The names of outputs, resolved; none for standard output.
+type Names<'a> = Vec<(&'a Path, Option<OutputName>)>;
+
+/// Resolves the names of outputs, and refuses those that would spoil one another, the trace or a
+/// terminal.
+fn check(args: &ExportOf) -> Result<Names<'_>, ExitCode> {
     let usage = |why: String| {
         error(why);
         Err(exit::USAGE.into())
     };
-    let mut before: Vec<&Path> = Vec::new();
+    let mut names: Names<'_> = Vec::new();
     for (path, is_text) in outputs(args) {
         if is_same(path, &args.file) {
             return usage(format!("{} is the trace itself: give another file", shown(path)));
         }
-        if before.iter().any(|other| *other == path || is_same(other, path)) {
-            return usage(format!("two formats cannot be written to {}: give a file for each", shown(path)));
+        let twice = || usage(format!("two formats cannot be written to {}: give a file for each", shown(path)));
+        if names.iter().any(|(other, _)| *other == path) {
+            return twice();
         }
         if !is_text && Output::is_terminal(path) {
             return usage("this format is no text: give a file, or a pipe".to_owned());
         }
-        if path == Path::new("-") {
-            output::check_stdout().map_err(|why| super::cannot_write(path, &why))?;
+        let name = match path == Path::new("-") {
+            true => output::check_stdout().map(|()| None),
+            false => OutputName::resolve(path).map(Some),
+        };
+        let name = name.map_err(|why| super::cannot_write(path, &why))?;
+        let is_taken =
+            |name: &OutputName| names.iter().any(|(_, other)| other.as_ref().is_some_and(|o| o.is_same(name)));
+        if name.as_ref().is_some_and(is_taken) {
+            return twice();
         }
-        before.push(path);
+        names.push((path, name));
     }
     match args.file.metadata() {
         Ok(file) if !file.is_file() => {
             Err(super::failed(format!("{}: export reads the trace twice: give a file", shown(&args.file))))
         }
-        _ => Ok(()),
+        _ => Ok(names),
     }
 }
 
+/// Opens an output whose name was resolved.
+fn open(args: &ExportOf, path: &Path, names: &mut Names<'_>) -> Result<Output, ExitCode> {
+    let name = names.iter_mut().find(|(other, _)| *other == path).and_then(|(_, name)| name.take());
+    Output::resolved(name, args.readers.access()).map_err(|why| super::cannot_write(path, &why))
+}
+
 /// Writes the lines of `samara why --folded`. Returns why the trace cannot be read further.
-fn fold(args: &ExportOf, path: &Path) -> Result<Option<FileError>, ExitCode> {
-    let mut out = Output::create(path, args.readers.access()).map_err(|why| super::cannot_write(path, &why))?;
+fn fold(args: &ExportOf, path: &Path, names: &mut Names<'_>) -> Result<Option<FileError>, ExitCode> {
+    let mut out = open(args, path, names)?;
     let looked = super::why::look(&args.file, args.at, args.pid)?;
     let Some((_, found)) = super::why::found(&looked.summary) else { return Err(exit::FAILED.into()) };
     let lines = why::folded(found, Sites::of(&looked.summary), args.by);
@@ -77,7 +96,7 @@ fn fold(args: &ExportOf, path: &Path) -> Result<Option<FileError>, ExitCode> {
 }
 
 /// Writes all other formats. Returns why the trace cannot be read further.
-fn stream(args: &ExportOf) -> Result<Option<FileError>, ExitCode> {
+fn stream(args: &ExportOf, names: &mut Names<'_>) -> Result<Option<FileError>, ExitCode> {
     let wanted = [&args.csv, &args.pprof, &args.firefox, &args.perfetto, &args.parquet];
     if wanted.iter().all(|path| path.is_none()) {
         return Ok(None);
@@ -88,10 +107,7 @@ fn stream(args: &ExportOf) -> Result<Option<FileError>, ExitCode> {
     let about = |resident| About { header: &header, began_ns, resident };
     // A wrong name is told before the trace is read.
     let access = args.readers.access();
-    let open = |path: &'_ Option<PathBuf>| match path {
-        Some(path) => Output::create(path, access).map(Some).map_err(|why| super::cannot_write(path, &why)),
-        None => Ok(None),
-    };
+    let mut open = |path: &Option<PathBuf>| path.as_deref().map(|path| open(args, path, names)).transpose();
     let (csv, pprof) = (open(&args.csv)?, open(&args.pprof)?);
     let (firefox, perfetto) = (open(&args.firefox)?, open(&args.perfetto)?);
     let mut targets: Vec<Target<'_>> = Vec::new();

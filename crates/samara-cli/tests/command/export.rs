@@ -236,6 +236,7 @@ fn what_cannot_be_written_says_so_and_leaves_nothing() {
     let dir = tempfile::tempdir().unwrap();
     let (path, bytes) = trace(dir.path());
     fs::write(dir.path().join("file"), "older").unwrap();
+    fs::hard_link(dir.path().join("file"), dir.path().join("hard")).unwrap();
     for (args, code, why) in [
         (&["--csv", "no/such/dir"][..], 1, "cannot write to no/such/dir: No such file"),
         (&["--csv", "."], 1, "cannot write to .: Is a directory"),
@@ -248,6 +249,8 @@ fn what_cannot_be_written_says_so_and_leaves_nothing() {
         (&["--csv", "t.samara"], 2, "t.samara is the trace itself"),
         (&["--csv", "-", "--folded", "-"], 2, "two formats cannot be written to -"),
         (&["--csv", "x", "--pprof", "x"], 2, "two formats cannot be written to x"),
+        (&["--csv", "x", "--pprof", "./x"], 2, "two formats cannot be written to ./x"),
+        (&["--folded", "file", "--perfetto", "hard"], 2, "two formats cannot be written to hard"),
         (&["--csv", "x", "--at", "99"], 1, "it has fewer events"),
         (&["--csv", "x", "--pid", "99"], 1, "there was no process 99"),
         (&["--csv", "x", "--pid", "101", "--at", "2"], 1, "there was no process 101 until then"),
@@ -260,7 +263,7 @@ fn what_cannot_be_written_says_so_and_leaves_nothing() {
         let output = run(dir.path(), &args);
         assert_eq!(output.status.code(), Some(code), "{args:?}: {}", said(&output));
         assert!(stderr(&output).contains(why), "{args:?}: {}", said(&output));
-        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 2, "{args:?}");
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 3, "{args:?}");
     }
     assert_eq!(fs::read(path).unwrap(), bytes);
     let output = run(dir.path(), &["export", "/dev/null", "--csv"]);
