@@ -10,11 +10,13 @@
 use std::cell::{Cell, RefCell};
 use std::collections::HashSet;
 use std::fs::File;
+use std::io::Read;
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 
 use object::{CompressionFormat, ObjectSection, ReadCache, ReadRef};
+use ruzstd::decoding::StreamingDecoder;
 
 /// Most bytes that are kept at one moment.
 const BYTES: u64 = 512 << 20;
@@ -148,8 +150,27 @@ impl<'f> Source<'f> {
             self.file.read_exact_at(Arc::get_mut(&mut bytes)?, range.offset).ok()?;
             return Some(bytes);
         }
-        Some(Arc::from(&*section.compressed_data().ok()?.decompress().ok()?))
+        let data = section.compressed_data().ok()?;
+        if range.format == CompressionFormat::Zstandard {
+            return unpacked(data.data, size).map(Arc::from);
+        }
+        // This stops at the length that the section says.
+        Some(Arc::from(&*data.decompress().ok()?))
     }
+}
+
+/// What zstd packed, if it is so many bytes: no more are unpacked, whatever the data hold.
+fn unpacked(mut data: &[u8], size: usize) -> Option<Vec<u8>> {
+    let mut all = Vec::with_capacity(size);
+    while !data.is_empty() {
+        let left = (size - all.len()) as u64;
+        let frame = StreamingDecoder::new(&mut data).ok()?;
+        frame.take(left + 1).read_to_end(&mut all).ok()?;
+        if all.len() > size {
+            return None;
+        }
+    }
+    (all.len() == size).then_some(all)
 }
 
 impl<'a> ReadRef<'a> for &'a Source<'_> {

@@ -3,7 +3,7 @@ use std::fs::File;
 
 use object::ReadRef;
 
-use super::{Budget, ENTRY_BYTES, NAME_BYTES, Nearest, Source};
+use super::{Budget, ENTRY_BYTES, NAME_BYTES, Nearest, Source, unpacked};
 
 /// The same as a map of all that begins anywhere, in which later ones replace earlier ones.
 #[test]
@@ -66,4 +66,18 @@ fn what_is_read_is_taken() {
     assert!((&source).read_bytes_at(0, 1 << 31).is_err() && !source.refused(), "the file has less");
     assert!((&source).read_bytes_at(0, 1 << 30).is_err() && source.refused());
     assert_eq!(budget.left(), 400);
+}
+
+/// A section that claims less than it has.
+#[test]
+fn no_more_is_unpacked_than_a_section_says() {
+    let packed = ruzstd::encoding::compress_to_vec(&[7; 300_000][..], ruzstd::encoding::CompressionLevel::Fastest);
+    assert_eq!(unpacked(&packed, 300_000), Some(vec![7; 300_000]));
+    for size in [0, 1, 299_999, 300_001] {
+        assert_eq!(unpacked(&packed, size), None);
+    }
+    let twice = [&packed[..], &packed].concat();
+    assert_eq!(unpacked(&twice, 600_000).map(|all| all.len()), Some(600_000));
+    assert_eq!(unpacked(&twice, 300_000), None);
+    assert_eq!(unpacked(&packed[..packed.len() / 2], 300_000), None);
 }

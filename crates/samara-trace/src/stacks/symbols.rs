@@ -7,13 +7,14 @@
 
 use std::cell::{Cell, OnceCell};
 use std::ffi::OsStr;
+use std::fmt::Write as _;
 use std::fs::File;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use addr2line::{Context, LookupContinuation, LookupResult, SplitDwarfLoad, demangle_auto};
-use gimli::{Dwarf, DwarfPackage, EndianArcSlice, LittleEndian, SectionId};
+use addr2line::{Context, LookupContinuation, LookupResult, SplitDwarfLoad};
+use gimli::{AbbreviationsCacheStrategy, Dwarf, DwarfPackage, EndianArcSlice, LittleEndian, Reader as _, SectionId};
 use object::{Object, ObjectSymbol, ReadRef};
 
 use super::budget::{Budget, FILE_BYTES, Nearest, Source};
@@ -26,6 +27,13 @@ pub(super) const NAME_BYTES: usize = 1024;
 /// Deepest nesting of entries in the debug information that is read: addr2line calls itself for
 /// each level of functions that were put into others.
 const DEPTH: isize = 1000;
+
+/// Most ranges of addresses of all units of a file: addr2line keeps all of them.
+const RANGES: u64 = 4 << 20;
+
+/// Most bytes of lines, in as many of the largest units of a file as addresses are wanted: addr2line
+/// keeps up to 24 bytes for each of them.
+const LINES: usize = 32 << 20;
 
 /// Passes the text of each address about which something is known to `found`. `split`: whether
 /// split debug information is read, from files that are opened by their names. `addresses` are
@@ -114,7 +122,7 @@ impl Split<'_> {
     fn of(&self, load: &SplitDwarfLoad<Reader>) -> Option<Arc<Dwarf<Reader>>> {
         let package = self.package.get_or_init(|| self.packed()).as_ref();
         let unit = package.and_then(|package| package.find_cu(load.dwo_id, &load.parent).ok()?);
-        unit.or_else(|| self.named(load)).filter(is_shallow).map(Arc::new)
+        unit.or_else(|| self.named(load)).filter(|dwarf| is_modest(dwarf, 1)).map(Arc::new)
     }
 
     /// The package beside the module.
@@ -154,10 +162,22 @@ impl Split<'_> {
     }
 }
 
-/// Whether no entry is nested deeper than [`DEPTH`].
-fn is_shallow(dwarf: &Dwarf<Reader>) -> bool {
-    let mut units = dwarf.units();
+/// Whether addr2line may read debug information, of which this many addresses are wanted: no entry
+/// is nested deeper than [`DEPTH`], and what it keeps of units is limited.
+fn is_modest(dwarf: &Dwarf<Reader>, wanted: usize) -> bool {
+    let (mut units, mut ranges, mut lines) = (dwarf.units(), 0, Vec::new());
     while let Ok(Some(header)) = units.next() {
+        let unit = dwarf.unit(header.clone()).ok();
+        if let Some(mut all) = unit.as_ref().and_then(|unit| dwarf.unit_ranges(unit).ok()) {
+            while let Ok(Some(_)) = all.next() {
+                ranges += 1;
+                if ranges > RANGES {
+                    return false;
+                }
+            }
+        }
+        let program = unit.as_ref().and_then(|unit| unit.line_program.as_ref());
+        lines.push(program.map_or(0, |program| program.header().raw_program_buf().len()));
         let Ok(abbreviations) = dwarf.abbreviations(&header) else { continue };
         let Ok(mut entries) = header.entries_raw(&abbreviations, None) else { continue };
         while !entries.is_empty() {
@@ -171,7 +191,8 @@ fn is_shallow(dwarf: &Dwarf<Reader>) -> bool {
             }
         }
     }
-    true
+    lines.sort_unstable();
+    lines.iter().rev().take(wanted).fold(0, |sum: usize, len| sum.saturating_add(*len)) <= LINES
 }
 
 /// What a file says of its addresses.
@@ -185,7 +206,15 @@ struct Named<'f> {
 impl<'f> Named<'f> {
     fn new(source: &'f Source<'f>, elf: &'f Elf<'f>, wanted: &[u64], split: Option<&'f Split<'f>>) -> Self {
         let load = |id: SectionId| section(source, elf, Some(id.name()));
-        let functions = Dwarf::load(load).ok().filter(is_shallow).and_then(|dwarf| Context::from_dwarf(dwarf).ok());
+        let functions = Dwarf::load(load).ok().and_then(|mut dwarf| {
+            // Many units may have one table of abbreviations.
+            dwarf.populate_abbreviations_cache(AbbreviationsCacheStrategy::Duplicates);
+            if !is_modest(&dwarf, wanted.len()) {
+                source.refuse();
+                return None;
+            }
+            Context::from_dwarf(dwarf).ok()
+        });
         let mut nearest = Nearest::new(wanted);
         let symbols = elf.symbols().chain(elf.dynamic_symbols());
         for symbol in symbols.filter(|symbol| symbol.is_definition() && symbol.kind() != object::SymbolKind::Data) {
@@ -218,7 +247,7 @@ impl<'f> Named<'f> {
         });
         if let Some(mut frames) = frames {
             while let Ok(Some(frame)) = frames.next() {
-                let name = frame.function.and_then(|function| Some(function.demangle().ok()?.into_owned()));
+                let name = frame.function.and_then(|function| Some(demangled(&function.raw_name().ok()?)));
                 let place = frame.location.and_then(|at| {
                     let file = at.file?;
                     Some(at.line.map_or_else(|| file.to_owned(), |line| format!("{file}:{line}")))
@@ -234,12 +263,31 @@ impl<'f> Named<'f> {
         // The table of symbols knows less: no inlined functions, and no places.
         let is_named = lines.last().is_some_and(|line| !line.starts_with('\t'));
         if !is_named && let Some(name) = self.symbol(at) {
-            let name = demangle_auto(name.into(), None);
+            let name = demangled(name);
             let place = lines.pop().and_then(|line| Some(line.strip_prefix('\t')?.to_owned()));
             lines.push(line(&name, place.as_deref()));
         }
         (!lines.is_empty()).then(|| lines.join("\n"))
     }
+}
+
+/// A name as a person writes it. A short one may stand for one of any length: no more is made of it
+/// than is kept.
+fn demangled(name: &str) -> String {
+    struct Kept(String);
+    impl std::fmt::Write for Kept {
+        fn write_str(&mut self, text: &str) -> std::fmt::Result {
+            self.0.push_str(text);
+            if self.0.len() > NAME_BYTES { Err(std::fmt::Error) } else { Ok(()) }
+        }
+    }
+    let mut kept = Kept(String::new());
+    if let Ok(rust) = rustc_demangle::try_demangle(name) {
+        let _ = write!(kept, "{rust:#}");
+    } else if let Ok(symbol) = cpp_demangle::Symbol::new(name) {
+        let _ = symbol.structured_demangle(&mut kept, &cpp_demangle::DemangleOptions::default());
+    }
+    if kept.0.is_empty() { name.to_owned() } else { kept.0 }
 }
 
 /// A line of a symbol's text, without what a line cannot have.

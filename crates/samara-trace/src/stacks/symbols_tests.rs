@@ -2,7 +2,7 @@ use std::fs::{self, File};
 use std::path::Path;
 use std::process::Command;
 
-use super::{NAME_BYTES, each};
+use super::{NAME_BYTES, demangled, each};
 use crate::file::FUNCTIONS;
 use crate::stacks::budget::Budget;
 use crate::stacks::module::{Module, open_regular};
@@ -99,4 +99,19 @@ fn only_files_with_content_are_opened() {
         assert!(open_regular(&link(&other.replace('/', "-"), other)).is_none(), "a link to {other}");
     }
     assert!(Path::new("/proc/self/maps").metadata().unwrap().is_file(), "it looks like a file");
+}
+
+/// Each level of the name doubles it: what is made of it ends where nothing more is kept.
+#[test]
+fn a_short_name_for_an_endless_one_is_cut() {
+    assert_eq!(demangled("_ZN3fooC1Ev"), "foo::foo()");
+    assert_eq!(demangled("_RNvC6_123foo3bar"), "123foo::bar");
+    assert_eq!(demangled("main"), "main");
+    let mut name = "_Z1fSt4pairIiiE".to_owned();
+    for level in 0..30 {
+        let last = char::from_digit(level, 36).unwrap_or('0').to_ascii_uppercase();
+        name += &format!("S_IS{last}_S{last}_E");
+    }
+    let made = demangled(&name);
+    assert!(made.len() < 4 * NAME_BYTES, "{} bytes", made.len());
 }
