@@ -31,8 +31,8 @@ const DEPTH: isize = 1000;
 /// Most ranges of addresses of all units of a file: addr2line keeps all of them.
 const RANGES: u64 = 4 << 20;
 
-/// Most bytes of lines, in as many of the largest units of a file as addresses are wanted: addr2line
-/// keeps up to 24 bytes for each of them.
+/// Most bytes of lines, in as many of the largest units of a file as addresses are wanted:
+/// addr2line keeps up to 24 bytes for each of them.
 const LINES: usize = 32 << 20;
 
 /// Passes the text of each address about which something is known to `found`. `split`: whether
