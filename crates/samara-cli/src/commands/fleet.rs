@@ -4,8 +4,8 @@
 //!
 //! - The SQL has no name in it that anybody else chose. DuckDB runs in the directory, and names in
 //!   the files are data.
-//! - Programs are taken from the absolute directories in PATH. Python is isolated (`-I`), DuckDB
-//!   reads no start file.
+//! - Programs are taken from the absolute directories in PATH, and their libraries from those of the
+//!   dynamic loader's variables. Python is isolated (`-I`), DuckDB reads no start file.
 //! - What DuckDB sets aside goes to a new directory for temporary files, not to its own `.tmp`.
 
 use std::ffi::OsStr;
@@ -165,8 +165,21 @@ impl Engine {
                 command
             }
         };
+        for name in ["LD_LIBRARY_PATH", "LD_PRELOAD", "LD_AUDIT"] {
+            if let Some(value) = std::env::var_os(name) {
+                command.env(name, OsStr::from_bytes(&absolute(value.as_bytes(), name == "LD_LIBRARY_PATH")));
+            }
+        }
         command.stdin(Stdio::null()).output()
     }
+}
+
+/// Of what the dynamic loader is told, what names no place below the current directory: absolute
+/// paths, and names that are looked for, which are no `paths`.
+fn absolute(value: &[u8], paths: bool) -> Vec<u8> {
+    let parts = value.split(|byte| b":; ".contains(byte));
+    let kept = |part: &&[u8]| part.starts_with(b"/") || (!paths && !part.is_empty() && !part.contains(&b'/'));
+    parts.filter(kept).collect::<Vec<_>>().join(&b':')
 }
 
 /// The program of this name in PATH. A relative directory there would be one below the current
@@ -264,4 +277,18 @@ fn screen(query: Query, rows: &[Value]) -> String {
     rows.iter().for_each(|row| line(columns.iter().map(|column| cell(row, column)).collect(), false));
     out.push('\n');
     out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::absolute;
+
+    #[test]
+    fn the_loader_takes_nothing_from_the_directory() {
+        for (value, kept) in [("/opt/lib:", "/opt/lib"), (":lib:/a;.:/b", "/a:/b"), ("", ""), ("../x", "")] {
+            assert_eq!(absolute(value.as_bytes(), true), kept.as_bytes());
+        }
+        // A name without a slash is looked for in the directories.
+        assert_eq!(absolute(b"./x.so libc.so.6 /y.so:d/z.so", false), b"libc.so.6:/y.so");
+    }
 }
