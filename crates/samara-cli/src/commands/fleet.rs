@@ -4,8 +4,8 @@
 //!
 //! - The SQL has no name in it that anybody else chose. DuckDB runs in the directory, and names in
 //!   the files are data.
-//! - Programs are taken from the absolute directories in PATH, and their libraries from those of the
-//!   dynamic loader's variables. Python is isolated (`-I`), DuckDB reads no start file.
+//! - Programs are taken from the absolute directories in PATH, and their libraries from those of
+//!   the dynamic loader's variables. Python is isolated (`-I`), DuckDB reads no start file.
 //! - What DuckDB sets aside goes to a new directory for temporary files, not to its own `.tmp`.
 
 use std::ffi::OsStr;
