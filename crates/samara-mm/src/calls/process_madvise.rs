@@ -8,6 +8,7 @@ use crate::space::AddressSpace;
 use crate::space::error::Error;
 use crate::space::features::Features;
 use crate::space::index::AreaIndex;
+use crate::space::limits::Caps;
 use crate::space::plan::Plan;
 
 /// Maximum number of bytes per call. The rest is ignored.
@@ -36,6 +37,7 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
     /// # Errors
     /// - EINVAL: a length of 2^63 or more in any range, or advice that is not [for
     ///   others](Advice::for_others) without `own` (before 6.13 also with it).
+    /// - EPERM: before 6.12 with `own`, if the process has no [`Caps::SYS_NICE`].
     /// - As [`AddressSpace::advise`], if no byte was done before the refusal.
     ///
     /// ```
@@ -50,6 +52,9 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
         let any = own && self.has(Features::SELF_ADVICE_ANY);
         if ranges.iter().any(|r| r.1 > i64::MAX as u64) || (!any && !self.may_give(advice)) {
             return Err(Errno::EINVAL.into());
+        }
+        if own && !self.has(Features::SELF_ADVICE_FREE) && !self.caps.contains(Caps::SYS_NICE) {
+            return Err(Errno::EPERM.into());
         }
         let (mut bytes, mut plan) = (0, Plan::new());
         let nothing = ranges.iter().all(|r| r.1 == 0);

@@ -221,6 +221,11 @@ bitflags! {
         /// what comes after an area that was sealed before stays apart where the part before that
         /// area joined it. Measured on 6.12 to 7.3.
         const SEALS_JOIN = 0x400_0000_0000_0000;
+        /// process_madvise gives a process's own memory advice without [`Caps::SYS_NICE`] (6.12).
+        /// Without it: EPERM. Measured on 5.10, 6.1, 6.12 and 6.18.
+        ///
+        /// [`Caps::SYS_NICE`]: crate::Caps::SYS_NICE
+        const SELF_ADVICE_FREE = 0x800_0000_0000_0000;
     }
 }
 
@@ -260,7 +265,8 @@ const CHANGES: &[Change] = &[
             .union(Features::FIXED_ANSWERS_AS_MUNMAP)
             .union(Features::POPULATE_STOPS)
             .union(Features::DONTUNMAP_JOINS_OTHER)
-            .union(Features::UFFD_CUT_JOINS),
+            .union(Features::UFFD_CUT_JOINS)
+            .union(Features::SELF_ADVICE_FREE),
         Features::HUGE_ANY_LENGTH.union(Features::NEXT_WINS),
     ),
     (6, 13, Features::GUARD_PAGES.union(Features::SELF_ADVICE_ANY), NONE),

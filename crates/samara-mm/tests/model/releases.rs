@@ -643,6 +643,25 @@ fn gaps_in_the_guard_range_of_a_stack() {
     measured(of(&[(240, 60)]), &[(&["5.10"], "[290, 280, 270, 260]")], "[-10, -20, -30, -40]");
 }
 
+/// Asked of 5.10, 6.1, 6.12 and 6.18.44: advice to oneself without CAP_SYS_NICE, and with.
+#[test]
+fn advice_to_oneself_without_privileges() {
+    let of = |caps: Caps, advice: Advice, ranges: &'static [(u64, u64)]| {
+        move |s: &mut Space| {
+            rw(s, 100, 2);
+            s.set_caps(caps);
+            said(s.process_advise(ranges, advice, true)).to_owned()
+        }
+    };
+    let page: &[(u64, u64)] = &[(100 * P, P)];
+    measured(of(Caps::empty(), Advice::Cold, page), &[(BEFORE_6_12, "EPERM")], "ok");
+    measured(of(Caps::SYS_NICE, Advice::Cold, page), &[], "ok");
+    measured(of(Caps::empty(), Advice::Cold, &[]), &[(BEFORE_6_12, "EPERM")], "ok");
+    let none = [(BEFORE_6_12, "EINVAL"), (&["6.12"] as &[&str], "EINVAL")];
+    measured(of(Caps::empty(), Advice::DontDump, page), &none, "ok");
+    measured(of(Caps::empty(), Advice::Cold, &[(10 * P, P)]), &[(BEFORE_6_12, "EPERM")], "ENOMEM");
+}
+
 #[test]
 fn registrations() {
     let uffd = Uffd { id: 1, fork_events: false, remap_events: false };
