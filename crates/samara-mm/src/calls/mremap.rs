@@ -608,7 +608,7 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
                 }
                 let counted = self.counters.locked;
                 let whole = self.empty_source(old, len, plan)?;
-                let charged = self.has(Features::KEEPS_CHARGE);
+                let (charged, fresh) = (self.has(Features::KEEPS_CHARGE), self.has(Features::DONTUNMAP_SHARED));
                 let splits = self.has(Features::DONTUNMAP_SPLITS_LOCKED);
                 if !splits {
                     // The source is no longer locked, but these kernels never take it off the
@@ -624,7 +624,7 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
                 // The remembered joins of the source follow.
                 for s in self.seams.iter_mut().filter(|_| whole || !splits) {
                     for side in [(s.at == first).then_some(&mut s.right), (s.at == last).then_some(&mut s.left)] {
-                        side.into_iter().for_each(|a| emptied(a, whole, charged));
+                        side.into_iter().for_each(|a| emptied(a, whole && fresh, charged));
                     }
                 }
             } else {
@@ -674,7 +674,9 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
         let Some(a) = self.area_at(old) else { return Err(Errno::EFAULT) };
         let (s, e, mut left) = (a.start, a.end, a.area.clone());
         let whole = s == old && e - s == len;
-        emptied(&mut left, whole, self.has(Features::KEEPS_CHARGE));
+        // 5.10 leaves it its identity.
+        let fresh = whole && self.has(Features::DONTUNMAP_SHARED);
+        emptied(&mut left, fresh, self.has(Features::KEEPS_CHARGE));
         if whole && self.has(Features::DONTUNMAP_RESETS_OFFSET) {
             if matches!(left.object, Object::Anonymous) {
                 left.bias = 0;
@@ -718,14 +720,14 @@ impl Config {
     }
 }
 
-/// Edits an area that some of its pages left, or all (`whole`). With `charged` it keeps its charge.
-pub(crate) fn emptied<B>(a: &mut Area<B>, whole: bool, charged: bool) {
+/// Edits an area that some of its pages left, or all (`fresh`). With `charged` it keeps its charge.
+pub(crate) fn emptied<B>(a: &mut Area<B>, fresh: bool, charged: bool) {
     a.flags -= Flags::LOCK;
     if !charged {
         a.flags -= Flags::ACCOUNT;
         a.unsure.account = false;
     }
-    if whole {
+    if fresh {
         a.set_anon(Anon::Untouched);
         a.unsure.bias = Doubt::Known;
     }

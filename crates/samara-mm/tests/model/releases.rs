@@ -314,6 +314,19 @@ fn what_dontunmap_leaves() {
     let joined = "[100-113 ac] [113-117]";
     let apart = (CARRIED_BACK, "[100-112 ac] [112-113 ac] [113-117]");
     measured(marks(105, 1, 112, 113), &[apart, (&["6.16"], "[100-113] [113-117]")], joined);
+    // Asked of 5.10, 6.1 and 6.18.44: 5.10 leaves the identity of written memory. (6.1 joins what
+    // comes next.)
+    let beside_another = |s: &mut Space| {
+        nr(s, 100, 2);
+        write(s, 100);
+        nr(s, 104, 2);
+        write(s, 104);
+        mremap(s, (100, 2), 2, DONTUNMAP, 120);
+        nr(s, 102, 2);
+        areas(s)
+    };
+    let apart = [(&["5.10"] as &[&str], "[100-104] [104-106] [120-122]"), (&["6.1"], "[100-102] [102-106] [120-122]")];
+    measured(beside_another, &apart, "[100-106] [120-122]");
     let joins_after = |s: &mut Space| {
         nr(s, 100, 4);
         write(s, 100);
