@@ -40,7 +40,8 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
             return Err(Errno::ENOMEM.into());
         }
         if !self.has(Features::SEALS_JOIN) {
-            let mut plan = self.begin(start, end, 2, 2)?;
+            let (pieces, wide) = self.pieces(start, end);
+            let mut plan = self.begin_with((start, end), pieces, wide.saturating_add(2), pieces.saturating_add(1))?;
             let went = self.seal_apart(start, end, &mut plan);
             return self.finish(went, plan);
         }

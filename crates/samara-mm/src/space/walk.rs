@@ -103,8 +103,8 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
         if is_segment(old.area) && cuts.iter().all(|c| !c.1) {
             (left, right) = (None, None);
         }
-        let registers = (old.area.flags ^ new.flags).intersects(Flags::UFFD);
-        if start > old.start && registers && !self.has(Features::UFFD_CUT_JOINS) {
+        let registers = || (old.area.flags ^ new.flags).intersects(Flags::UFFD);
+        if start > old.start && registers() && !self.has(Features::UFFD_CUT_JOINS) {
             right = None;
         }
         let was = Counters::of(old.area.flags, end - start);

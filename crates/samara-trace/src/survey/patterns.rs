@@ -82,9 +82,9 @@ pub struct Pattern {
     pub folder: String,
 }
 
-/// So many files are many.
+/// Fewer files of one folder than this are no pattern.
 const FILES: u64 = 64;
-/// Most bytes bytes of a guard.
+/// Most bytes of a guard.
 const GUARD: u64 = 1 << 20;
 /// Least bytes of a thread's stack, and what its size is a multiple of.
 const STACK: u64 = 64 << 10;
@@ -268,11 +268,10 @@ fn many_files(areas: &[AreaRecord], found: &mut Found) {
     let mut files: HashSet<&str> = HashSet::new();
     for area in areas.iter().filter(is_file).filter(|a| !folder.is_empty() && is_in(&a.name, folder)) {
         found.add(PatternKind::ManyFiles, &[area], 0);
-        let new = files.insert(&area.name);
-        if let Some(all) = found.0.get_mut(&PatternKind::ManyFiles) {
-            all.times -= u64::from(!new);
-            folder.clone_into(&mut all.folder);
-        }
+        files.insert(&area.name);
+    }
+    if let Some(all) = found.0.get_mut(&PatternKind::ManyFiles) {
+        (all.times, all.folder) = (files.len() as u64, folder.to_owned());
     }
 }
 
@@ -284,19 +283,19 @@ fn is_in(name: &str, folder: &str) -> bool {
 /// of each folder that it is in. Empty where none has.
 fn folder_of_most<'a>(names: &[&'a str]) -> &'a str {
     let (mut names, mut folder) = (names, "");
-    loop {
-        // The folders in this one, each with its files, which are neighbours.
-        let within = |name: &'a str| name[folder.len() + 1..].find('/').map(|end| &name[..folder.len() + 1 + end]);
-        let groups = names.chunk_by(|a, b| within(a) == within(b));
-        let Some(most) = groups.filter(|group| within(group[0]).is_some()).max_by_key(|group| group.len()) else {
-            return folder;
-        };
-        if (most.len() as u64) < FILES || most.len() * 2 <= names.len() {
-            return folder;
+    // More than half of sorted names that lie together hold the middle one.
+    while let Some(middle) = names.get(names.len() / 2) {
+        let Some(end) = middle[folder.len() + 1..].find('/') else { break };
+        let within = &middle[..=folder.len() + 1 + end];
+        let from = names.partition_point(|name| *name < within);
+        let inner = &names[from..];
+        let inner = &inner[..inner.partition_point(|name| name.starts_with(within))];
+        if (inner.len() as u64) < FILES || inner.len() * 2 <= names.len() {
+            break;
         }
-        folder = within(most[0]).unwrap_or(folder);
-        names = most;
+        (names, folder) = (inner, &within[..within.len() - 1]);
     }
+    folder
 }
 
 fn deleted(areas: &[AreaRecord], found: &mut Found) {

@@ -369,9 +369,8 @@ impl Scene<'_> {
                 sites.entry(act.site).or_default().push(area);
             }
         }
-        let Some((_, areas)) = sites.into_iter().max_by_key(|(site, areas)| (areas.len(), Reverse(*site))) else {
-            return;
-        };
+        let most = sites.into_iter().max_by_key(|(site, areas)| (areas.len(), Reverse(*site)));
+        let Some((_, areas)) = most.filter(|(_, areas)| areas.len() as u64 >= LEAST) else { return };
         for area in areas {
             let maker = self.maker(area.start);
             let seen = self.evidence(VerdictKind::OneOrigin, None, "", maker);
@@ -380,7 +379,6 @@ impl Scene<'_> {
             seen.part(Role::Made, maker);
             explained.insert(area.start);
         }
-        self.found.retain(|_, seen| seen.areas.len() as u64 >= LEAST);
     }
 
     /// Verdicts by what keeps areas apart that touch.
