@@ -280,9 +280,7 @@ pub(crate) fn ask(kernel: &mut Kernel) -> io::Result<Found> {
             Tells::Begins(page, yes) => of(*page).is_some() == *yes,
             Tells::Has(page, flag, yes) => of(*page).is_some_and(|flags| flags.contains(*flag) == *yes),
         };
-        // What a filter or a limit refuses tells nothing, unless that is the answer.
-        let refused = [libc::EPERM, libc::EACCES].contains(&answers[done - 1].wrapping_neg().try_into().unwrap_or(0));
-        if ready && (yes || !refused) {
+        if ready && is_told(answers[done - 1], yes) {
             told |= *feature;
             has.set(*feature, has.contains(*feature) && yes);
         }
@@ -294,6 +292,12 @@ pub(crate) fn ask(kernel: &mut Kernel) -> io::Result<Found> {
         has -= Features::HUGE_MULTIPLES;
     }
     Ok(Found { has: has & told, told })
+}
+
+/// Whether an answer tells whether there is a feature, of which it says `yes` or no. What a filter or
+/// a limit refuses tells nothing, unless the refusal is the feature.
+fn is_told(answer: i64, yes: bool) -> bool {
+    yes || ![libc::EPERM, libc::EACCES].map(|errno| -i64::from(errno)).contains(&answer)
 }
 
 /// What shows only where there are nearly as many areas as there may be.
@@ -323,4 +327,20 @@ pub(crate) fn probe_crowded(kernel: &mut Kernel) -> io::Result<Features> {
     let is = |i: usize, errno: i32| answers.get(i).is_some_and(|answer| *answer == -i64::from(errno));
     let answers = [(Features::REMAP_NEEDS_FOUR, is(3, libc::ENOMEM)), (Features::LIMIT_IS_EAGAIN, is(7, libc::EAGAIN))];
     Ok(answers.into_iter().filter(|(_, has)| *has).map(|(feature, _)| feature).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_told;
+
+    /// A filter's refusal is no answer to a question; that a sealed area refuses is one.
+    #[test]
+    fn what_is_refused_tells_nothing() {
+        let [filtered, unknown] = [libc::EPERM, libc::EINVAL].map(|errno| -i64::from(errno));
+        assert_eq!(
+            [(filtered, false), (filtered, true), (unknown, false), (0, true)]
+                .map(|(answer, yes)| is_told(answer, yes)),
+            [false, true, true, true]
+        );
+    }
 }

@@ -25,7 +25,7 @@ impl<B: Backing, I: AreaIndex<B>, H: Host<B>, P: Placement<B, I>> Request<'_, B,
         if !self.host.is_self(pidfd as u32 as i32)? {
             return Err(Refusal::NotOurs);
         }
-        // Before 6.13, nothing is advised only where it may be given.
+        // Before 6.13 the advice is checked also where there is nothing to advise on.
         if ranges.iter().all(|(_, len)| *len == 0) && self.space.has(Features::SELF_ADVICE_ANY) {
             return Ok(0);
         }

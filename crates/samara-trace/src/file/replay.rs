@@ -402,10 +402,10 @@ impl Replay {
         self.spaces.get(&space).is_some_and(|space| space.users == 1)
     }
 
-    /// Whether an event, which comes next, lets a space shrink that has 16 areas or more, and has
-    /// grown by a sixteenth since this was last true. Asked before each event it is true at each
-    /// peak, and so seldom that whoever looks at all areas then takes O(n) in all for a space that
-    /// grows to n. Takes as long as applying the event.
+    /// Whether the next event takes areas from a space that is at a peak: the space has 16 areas or
+    /// more, and a sixteenth more than when this was last true. A caller that asks before each event
+    /// and looks at all n areas when it is true spends O(n) in all. Takes as long as applying the
+    /// event.
     pub(crate) fn is_at_peak(&mut self, event: &Event) -> bool {
         let Some(space) = self.spaces.get_mut(&event.space) else { return false };
         let areas = space.map.len() as u64;

@@ -614,8 +614,8 @@ pub(crate) fn segment_page(id: i32) -> Result<Option<PageSize>, ()> {
     Ok(HUGE_PAGES.into_iter().find(|page| suits(page.bytes())))
 }
 
-/// Whether a System V segment is removed as soon as nobody has it attached any more. A setting of
-/// each IPC namespace, which may change at any time.
+/// Whether the kernel removes a System V segment when its last user detaches it
+/// (`kernel.shm_rmid_forced`). Each IPC namespace has this setting, and may change it at any time.
 fn removes_detached() -> bool {
     std::fs::read_to_string("/proc/sys/kernel/shm_rmid_forced").map_or(true, |text| text.trim() != "0")
 }

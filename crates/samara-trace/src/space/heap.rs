@@ -50,8 +50,8 @@ impl Heap {
 }
 
 impl Space {
-    /// Sets the break of a space of which nothing but its areas is known, and where it begins. All
-    /// places where it may be are kept for the next `brk`, if there are several.
+    /// Sets the break of a space that was just found: only its areas and the start of its heap are
+    /// known. Where the break may be in several places, all are kept for the next `brk`.
     pub(crate) fn find_first_break(&mut self, layout: Layout, heap: Heap) {
         let breaks = heap.breaks(layout.start_brk, self.model.config().features);
         self.model.set_layout(Layout { brk: breaks[0], ..layout });

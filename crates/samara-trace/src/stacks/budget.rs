@@ -159,7 +159,8 @@ impl<'f> Source<'f> {
     }
 }
 
-/// What zstd packed, if it is so many bytes: no more are unpacked, whatever the data hold.
+/// Unpacks data of zstd that must have `size` bytes. Stops one byte after that, however many the
+/// data hold.
 fn unpacked(mut data: &[u8], size: usize) -> Option<Vec<u8>> {
     let mut all = Vec::with_capacity(size);
     while !data.is_empty() {

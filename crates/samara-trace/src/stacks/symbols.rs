@@ -162,8 +162,9 @@ impl Split<'_> {
     }
 }
 
-/// Whether addr2line may read debug information, of which this many addresses are wanted: no entry
-/// is nested deeper than [`DEPTH`], and what it keeps of units is limited.
+/// Whether addr2line may read this debug information: its entries are nested no deeper than
+/// [`DEPTH`], and its units have at most [`RANGES`] ranges and [`LINES`] bytes of lines. `wanted`
+/// is the number of addresses: at most as many units are read.
 fn is_modest(dwarf: &Dwarf<Reader>, wanted: usize) -> bool {
     let (mut units, mut ranges, mut lines) = (dwarf.units(), 0, Vec::new());
     while let Ok(Some(header)) = units.next() {

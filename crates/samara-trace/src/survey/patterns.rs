@@ -129,8 +129,8 @@ pub(super) fn patterns(areas: &[AreaRecord]) -> Vec<Pattern> {
     all
 }
 
-/// The areas of all patterns, of which one may be in several; and the folder of
-/// [`PatternKind::ManyFiles`].
+/// The areas of all patterns, and the folder of [`PatternKind::ManyFiles`]. An area may be in
+/// several patterns.
 pub(crate) fn members(areas: &[AreaRecord]) -> (Vec<Member>, String) {
     let Found(mut patterns, members) = find(areas);
     (members, patterns.remove(&PatternKind::ManyFiles).map_or_else(String::new, |files| files.folder))
@@ -208,8 +208,8 @@ fn is_arena(area: &AreaRecord, rest: &AreaRecord) -> bool {
         && rest.end.saturating_sub(area.start) == ARENA
 }
 
-/// How many stacks so many threads may seem to have: a few buffers look the same. More are those of
-/// coroutines, or buffers ([`PatternKind::GuardedStacks`]).
+/// The most stacks that this many threads can seem to have, because a few buffers look like stacks.
+/// More than that are stacks of coroutines, or buffers ([`PatternKind::GuardedStacks`]).
 pub fn most_stacks_of(threads: u64) -> u64 {
     threads.saturating_add(threads / 8).saturating_add(1)
 }

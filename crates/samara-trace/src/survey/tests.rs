@@ -226,6 +226,9 @@ fn many_files_have_a_folder() {
     assert_eq!(find(&[libraries, shards.clone()].concat()), Some(("/data/index".into(), 200, 200)));
     let most = [shards, of("/data/index/large", 300)].concat();
     assert_eq!(find(&most), Some(("/data/index/large".into(), 300, 300)));
+    // A folder that lies as deep as names go.
+    let deep = "/d".repeat(2000);
+    assert_eq!(find(&of(&deep, 100)), Some((deep, 100, 100)));
     let removed: Vec<String> = of("/data", 100).into_iter().map(|name| name + " (deleted)").collect();
     assert_eq!(find(&removed), None);
 }

@@ -494,7 +494,7 @@ impl Births {
 mod tests {
     use super::*;
 
-    /// BIRTHS-1: random pieces and areas, of which the areas are sometimes those of the pieces.
+    /// BIRTHS-1, on random pieces and areas. Some of the areas are those of the pieces.
     #[test]
     fn covered_is_what_piece_by_piece_comes_out_alike() {
         let mut random = fastrand::Rng::with_seed(11);

@@ -44,8 +44,8 @@ pub enum VerdictKind {
     /// Files of one folder, 64 or more, each in an area or several, mapped by one site
     /// ([`Verdict::folder`]).
     ManyFiles,
-    /// Most areas have no verdict, at least 64: those of them that one site mapped, the one that
-    /// mapped most. Says nothing of why they are so many.
+    /// At least 64 areas, more than half, have no other verdict: these are the ones of the site
+    /// that mapped most of them. It says nothing of the reason.
     OneOrigin,
 }
 

@@ -535,6 +535,11 @@ fn most_areas_without_a_verdict_have_an_origin() {
     let mut world = World::new();
     map_files(&mut world, "/data", 0..40, 1);
     assert!(world.why().verdicts.iter().all(|v| v.kind != VerdictKind::OneOrigin));
+    // Of many places, each with a few: none of them explains anything.
+    let mut places = World::new();
+    (0..20).for_each(|i| map_files(&mut places, &format!("/data/{i}"), i * 4..i * 4 + 4, i));
+    let why = places.why();
+    assert_eq!((why.verdicts.len(), why.others), (0, 80), "{why:?}");
     // Reservations, all at once: their number does not grow.
     let mut kept = World::new();
     for i in 0..100 {
