@@ -403,9 +403,9 @@ impl Replay {
     }
 
     /// Whether the next event takes areas from a space that is at a peak: the space has 16 areas or
-    /// more, and a sixteenth more than when this was last true. A caller that asks before each event
-    /// and looks at all n areas when it is true spends O(n) in all. Takes as long as applying the
-    /// event.
+    /// more, and a sixteenth more than when this was last true. A caller that asks before each
+    /// event and looks at all n areas when it is true spends O(n) in all. Takes as long as applying
+    /// the event.
     pub(crate) fn is_at_peak(&mut self, event: &Event) -> bool {
         let Some(space) = self.spaces.get_mut(&event.space) else { return false };
         let areas = space.map.len() as u64;

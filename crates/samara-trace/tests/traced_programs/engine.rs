@@ -130,8 +130,9 @@ fn number_next_segment() {
     let _ = std::fs::write("/proc/sys/kernel/shm_next_id", "7");
 }
 
-/// Where the kernel removes segments that nobody has attached any more, the recorder's questions
-/// remove none: neither the program's, nor one of its own that has the same number.
+/// With `kernel.shm_rmid_forced` the kernel removes a segment when its last user detaches it. The
+/// recorder's questions remove none: neither the program's segment, nor one of the recorder's own
+/// that has the same number.
 fn segments_are_kept() -> Result<(), Failed> {
     let own = call(libc::SYS_unshare, [libc::CLONE_NEWIPC as u64, 0, 0, 0, 0, 0]);
     if own != 0 || std::fs::write("/proc/sys/kernel/shm_rmid_forced", "1").is_err() {
