@@ -294,8 +294,8 @@ pub(crate) fn ask(kernel: &mut Kernel) -> io::Result<Found> {
     Ok(Found { has: has & told, told })
 }
 
-/// Whether an answer tells whether there is a feature, of which it says `yes` or no. What a filter or
-/// a limit refuses tells nothing, unless the refusal is the feature.
+/// Whether an answer counts. It says `yes` or no about a feature; a no of EPERM or EACCES may come
+/// from a filter or a limit, and does not count.
 fn is_told(answer: i64, yes: bool) -> bool {
     yes || ![libc::EPERM, libc::EACCES].map(|errno| -i64::from(errno)).contains(&answer)
 }

@@ -349,7 +349,7 @@ fn what_comes_up_under_the_other_name_is_not_overwritten() {
             while !over.load(Relaxed) {
                 let path = scene.path(&format!(".samara-{pid}-{}.old", next.load(Relaxed)));
                 let Ok(file) = fs::File::create_new(&path) else { continue };
-                // Nobody else removes it.
+                // Only the recorder can have replaced it: this thread has not removed it yet.
                 if file.metadata().is_ok_and(|of| of.nlink() == 0) {
                     return true;
                 }
