@@ -190,3 +190,27 @@ fn threads_5_9130() {
         ],
     );
 }
+
+/// unseen, seed 1795830164, sequence 566: the flags at the end.
+/// kernel: 1000016000: Some(Flags(READ | WRITE | MAYREAD | MAYWRITE | MAYEXEC | MAYBE_GUARD))
+/// model:  rd wr mr mw me ac
+#[test]
+fn unseen_1795830164_566_96c6() {
+    agree(
+        Mix::Unseen,
+        &[
+            // 0: mmap 1-11 private fixed|anonymous: rw-
+            Op::call(libc::SYS_mmap, &[at(1), 0xa000, 3, 0x32, fd::NONE]),
+            // 1: mmap 17-30 private fixed|anonymous: rw-
+            Op::call(libc::SYS_mmap, &[at(17), 0xd000, 3, 0x32, fd::NONE]),
+            // 2: mprotect 10-12: rwx
+            Op::call(libc::SYS_mprotect, &[at(10), 0x2000, 7]),
+            // 3: mremap 21-22, new length 0x1000 maymove|fixed to 8
+            Op::call(libc::SYS_mremap, &[at(21), 0x1000, 0x1000, 3, at(8)]),
+            // 4: madvise 18-28: GuardInstall
+            Op::call(libc::SYS_madvise, &[at(18), 0xa000, 0x66]),
+            // 5: mremap 3-13, new length 0xa000 maymove|fixed to 22
+            Op::call(libc::SYS_mremap, &[at(3), 0xa000, 0xa000, 3, at(22)]),
+        ],
+    );
+}

@@ -96,7 +96,7 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
         };
         // An area that ends where the heap starts is not part of it: the kernel does not look
         // there.
-        let begun = start > self.layout.start_brk;
+        let begun = start > self.layout.start_brk || start > 0 && self.has(Features::HEAP_JOINS_BELOW);
         if begun && allowed.is_ok() && config.touches == Touches::Told {
             // The common case: the heap's area grows and keeps its value.
             let revised = self.areas.revise(start - 1, |(at, area), next| {

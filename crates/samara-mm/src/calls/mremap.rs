@@ -328,7 +328,8 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
     fn is_crowded(&self, r: &RemapRequest) -> bool {
         let (count, most) = (self.count(), self.config.max_map_count);
         if self.has(Features::REMAP_NEEDS_FOUR) {
-            return count.saturating_add(4) > most;
+            let split = r.dontunmap && self.has(Features::DONTUNMAP_SPLITS_LOCKED);
+            return count.saturating_add(if split { 5 } else { 4 }) > most;
         }
         match r.mode {
             RemapMode::InPlace => false,
@@ -349,7 +350,10 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
         // Checked for each area again: each one that stays adds to the count.
         let (count, most) = (self.count(), self.config.max_map_count);
         let crowded = match self.has(Features::REMAP_NEEDS_FOUR) {
-            true => count.saturating_add(2) > most,
+            true => {
+                let locked = keep && flags.intersects(Flags::LOCK) && self.has(Features::DONTUNMAP_SPLITS_LOCKED);
+                count.saturating_add(if locked { 3 } else { 2 }) > most
+            }
             false => count >= most.saturating_sub(3),
         };
         if crowded {

@@ -52,9 +52,11 @@ bitflags! {
         /// on 6.12 to 7.3.
         const MERGEABLE_FIRST = 0x80;
         /// Every mremap, also one that shrinks or changes nothing, is refused with ENOMEM unless
-        /// four more areas fit under the limit (7.1). Without it, only a move is refused: to a
-        /// given address, or with DONTUNMAP, where two more areas would come within three of the
-        /// limit; else where the areas that exist do. Measured on 5.10 to 7.3.
+        /// four more areas fit under the limit (7.1); one with DONTUNMAP, where
+        /// [`DONTUNMAP_SPLITS_LOCKED`](Self::DONTUNMAP_SPLITS_LOCKED) holds, unless five do.
+        /// Without it, only a move is refused: to a given address, or with DONTUNMAP, where two
+        /// more areas would come within three of the limit; else where the areas that exist do.
+        /// Measured on 5.10 to 7.3.
         const REMAP_NEEDS_FOUR = 0x100;
         /// MAP_DROPPABLE (6.11, where addresses have 64 bits). Without it: EINVAL, as for an
         /// unknown type. From mmap(2); measured on 5.10 to 7.3.
@@ -226,6 +228,9 @@ bitflags! {
         ///
         /// [`Caps::SYS_NICE`]: crate::Caps::SYS_NICE
         const SELF_ADVICE_FREE = 0x800_0000_0000_0000;
+        /// A heap that grows from its start joins the area that ends there (before 6.1). Without
+        /// it, the heap begins an area of its own. Measured on 5.10 and 6.1 to 7.3.
+        const HEAP_JOINS_BELOW = 0x1000_0000_0000_0000;
     }
 }
 
@@ -241,7 +246,7 @@ const DONTUNMAP: Features =
 /// The changes that count from the first release of a number on, in order. 5.10 comes first: what
 /// it has, older ones have too.
 const CHANGES: &[Change] = &[
-    (5, 10, Features::KEEPS_CHARGE.union(Features::ARGUMENTS_BEFORE_SOURCE), NONE),
+    (5, 10, Features::KEEPS_CHARGE.union(Features::ARGUMENTS_BEFORE_SOURCE).union(Features::HEAP_JOINS_BELOW), NONE),
     (5, 12, Features::PROCESS_WILLNEED, NONE),
     (5, 13, Features::DONTUNMAP_SHARED, NONE),
     (5, 14, Features::POPULATE, NONE),
@@ -250,7 +255,7 @@ const CHANGES: &[Change] = &[
     (5, 18, Features::DONTNEED_LOCKED, NONE),
     (6, 1, Features::GROW_IN_PLACE_JOINS.union(Features::BRK_SHRINK_NEEDS_AREA).union(Features::NEXT_WINS), NONE),
     (6, 1, Features::COLLAPSE.union(Features::ONFAULT_WITHOUT_ACCESS), NONE),
-    (6, 1, Features::GUARD_COVERS_GAPS, NONE),
+    (6, 1, Features::GUARD_COVERS_GAPS, Features::HEAP_JOINS_BELOW),
     (6, 3, Features::MDWE, NONE),
     (6, 4, Features::MEMORY_MERGE, NONE),
     (6, 6, Features::MDWE_NO_INHERIT.union(Features::HEAP_MEETS).union(Features::ABOVE4G), NONE),

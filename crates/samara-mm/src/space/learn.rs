@@ -324,7 +324,7 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
     /// Unmaps `[start, end)` within a call that may have joined areas before. A part of such an
     /// area that stays next to the range may no longer hold the join. The part then takes the
     /// attributes that its own side had before, because whether the kernel joined the two can no
-    /// longer be seen.
+    /// longer be seen. (If it did, the part may have the other side's [`Flags::STICKY`] too.)
     pub(crate) fn unmap_joined(&mut self, start: u64, end: u64, plan: &mut Plan) -> Result<(), Errno> {
         if self.seams.is_empty() {
             return self.unmap_range(start, end, plan);

@@ -2,6 +2,7 @@
 //! leaves changed. The expected answers are those of the running kernel (Linux 6.18), except for
 //! strict overcommit, which follows proc_sys_vm(5).
 
+use crate::releases::measured;
 use samara_mm::*;
 
 const P: u64 = 4096;
@@ -112,6 +113,18 @@ fn a_heap_above_its_limit_does_not_even_shrink() {
     assert_eq!(errno(s.brk(heap + 50 * P)), ENOMEM);
     assert_eq!(errno(s.brk(heap + 100 * P - 1)), ENOMEM, "nor within its last page");
     assert_eq!(errno(s.brk(heap + 49 * P)), 0, "the data segment counts too");
+}
+
+#[test]
+fn a_heap_that_grows_from_its_start() {
+    let grown = |s: &mut Space| {
+        let heap = 1000 * P;
+        s.set_layout(Layout { start_brk: heap, brk: heap, ..Layout::default() });
+        map(s, 998, 1000, Prot::RW, NONE);
+        s.brk(heap + 2 * P).unwrap();
+        areas(s)
+    };
+    measured(grown, &[(&["5.10"], "998-1002 rw-")], "998-1000 rw-, 1000-1002 rw-");
 }
 
 #[test]

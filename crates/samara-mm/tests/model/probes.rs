@@ -83,6 +83,29 @@ fn near_the_limit() {
         let new = if room < 4 { "ENOMEM ENOMEM ENOMEM ENOMEM ENOMEM 0" } else { "ok ok ok ok ok 3" };
         measured_with(&config, moves, &[(BEFORE_7_1, old)], new);
     }
+    // Each of eight areas stays; the last ones find no room.
+    for (locked, room) in [false, true].into_iter().flat_map(|locked| (3..8).map(move |room| (locked, room))) {
+        let leaves = |s: &mut Space| {
+            for page in 100..108 {
+                let prot = if page % 2 == 0 { Prot::READ } else { Prot::RW };
+                s.map(&MapRequest::anonymous(page * P, P, prot)).unwrap();
+            }
+            if locked {
+                s.lock(100 * P, 8 * P, LockKind::Now).unwrap();
+            }
+            fill(s, 120 - room);
+            format!("{} {}", mremap(s, (100, 8), 8, DONTUNMAP, 400), s.len() + room - 120)
+        };
+        let at_once = "ENOMEM 0".to_owned();
+        let after = |done: usize| format!("ENOMEM {done}");
+        let old = if room < 6 { at_once.clone() } else { "EFAULT 0".to_owned() };
+        let of_7_0 = if room < 6 { at_once.clone() } else { after(room - 3) };
+        let of_7_1 = if room < 4 { at_once.clone() } else { after(room - 1) };
+        let new = if room < 5 { at_once } else { after(room - if locked { 2 } else { 1 }) };
+        let answers: [(&[&str], &str); 3] =
+            [(BEFORE_6_17, &old), (&["6.17", "6.18", "6.19", "7.0"], &of_7_0), (&["7.1"], &of_7_1)];
+        measured_with(&config, leaves, &answers, &new);
+    }
     let two_sided = |s: &mut Space| {
         rw(s, 100, 4);
         fill(s, 119);

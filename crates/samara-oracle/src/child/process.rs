@@ -40,6 +40,10 @@ impl Child<'_> {
     /// Makes the ops, and notes what each returned and left; then those of the threads.
     pub(super) fn go(mut self, ops: &[Op], threads: &[Vec<Timed>], given: &Given) {
         self.raise_limits();
+        // The model does not know what these areas are, so no op may reach them.
+        for (.., at) in &given.segments {
+            call(libc::SYS_shmdt, [*at, 0, 0, 0, 0, 0]);
+        }
         for (file, number) in &given.files {
             let done = call(libc::SYS_dup3, [file.as_raw_fd() as u64, *number, 0, 0, 0, 0]);
             self.expect(done == *number as i64, 1);

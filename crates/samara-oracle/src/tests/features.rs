@@ -22,7 +22,8 @@ const NOT_ASKED: Features = Features::DROPPABLE_EOPNOTSUPP
     .union(Features::INHERITED_JOINS_MOVED)
     .union(Features::UFFD_LEFT_BEFORE_JOIN)
     .union(Features::PROCESS_WILLNEED)
-    .union(Features::HEAP_MEETS);
+    .union(Features::HEAP_MEETS)
+    .union(Features::HEAP_JOINS_BELOW);
 
 /// The model has what was found; a model that has one feature more, or one less, is not this
 /// kernel.
