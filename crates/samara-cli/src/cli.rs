@@ -141,12 +141,7 @@ pub(crate) struct Trace {
     #[command(flatten)]
     pub(crate) outputs: Outputs,
     /// The program and its arguments
-    #[arg(
-        required_unless_present = "pid",
-        trailing_var_arg = true,
-        allow_hyphen_values = true,
-        value_name = "PROGRAM"
-    )]
+    #[arg(required_unless_present = "pid", trailing_var_arg = true, value_name = "PROGRAM")]
     pub(crate) words: Vec<OsString>,
 }
 
@@ -261,7 +256,7 @@ pub(crate) struct Run {
     #[command(flatten)]
     pub(crate) outputs: Outputs,
     /// The program and its arguments
-    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "PROGRAM")]
+    #[arg(required = true, trailing_var_arg = true, value_name = "PROGRAM")]
     pub(crate) words: Vec<OsString>,
 }
 

@@ -7,7 +7,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc;
+use std::sync::{Arc, Once, mpsc};
 use std::time::Duration;
 
 use anstyle::{AnsiColor, Style};
@@ -62,8 +62,19 @@ pub(crate) fn styled_stdout(print: impl FnOnce(&mut dyn Write) -> io::Result<()>
     write_to(anstream::AutoStream::auto(io::stdout()), print)
 }
 
+/// From now on a limit of file sizes (`ulimit -f`) is an error like any other, where its signal
+/// would end this process. Not before something is written: a program that is started before that
+/// inherits what was set for samara.
+pub(crate) fn refuse_size_signal() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        let _ = signal_hook::flag::register(signal_hook::consts::SIGXFSZ, Arc::default());
+    });
+}
+
 fn write_to(out: impl Write, print: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io::Result<()> {
     check_stdout()?;
+    refuse_size_signal();
     let mut out = io::BufWriter::with_capacity(1 << 16, out);
     match print(&mut out).and_then(|()| out.flush()) {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {

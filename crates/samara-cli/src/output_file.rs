@@ -5,9 +5,10 @@ use std::fs::{File, Metadata};
 use std::io::{self, BufWriter, IsTerminal, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
-use std::sync::{Arc, Once};
 
 use samara_trace::output::{Access, OutputFile, OutputName};
+
+use crate::output::refuse_size_signal;
 
 /// Whether two names are those of one file that has content: no device, and no FIFO. It is asked to
 /// save the user from a slip of the pen, so that names may change meanwhile.
@@ -65,20 +66,13 @@ impl Output {
     }
 }
 
-/// From now on a limit of file sizes (`ulimit -f`) is an error like any other, where its signal
-/// would end this process. Not before something is written: a program that is started before that
-/// inherits what was set for samara.
-fn refuse_size_signal() {
-    static ONCE: Once = Once::new();
-    ONCE.call_once(|| {
-        let _ = signal_hook::flag::register(signal_hook::consts::SIGXFSZ, Arc::default());
-    });
-}
-
 impl Write for Output {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         match self {
-            Output::Stdout(out) => out.write(bytes),
+            Output::Stdout(out) => {
+                refuse_size_signal();
+                out.write(bytes)
+            }
             Output::File(out) => {
                 refuse_size_signal();
                 out.write(bytes)

@@ -275,8 +275,10 @@ fn modes(dir: &Path) -> Vec<(String, u32)> {
 /// says who may.
 #[test]
 fn only_their_owner_may_read_files() {
-    for umask in [0o000, 0o077, 0o027] {
-        for (option, file, folder) in [("", 0o600, 0o700), ("--readable", 0o666 & !umask, 0o777 & !umask)] {
+    for umask in [0o000, 0o077, 0o027, 0o777] {
+        // Without any permission its owner could not enter a folder.
+        let readable = (umask != 0o777).then_some(("--readable", 0o666 & !umask, 0o777 & !umask));
+        for (option, file, folder) in [("", 0o600, 0o700)].into_iter().chain(readable) {
             let dir = tempfile::tempdir().unwrap();
             let script = format!(
                 "umask {umask:o}; set -e

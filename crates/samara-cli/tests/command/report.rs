@@ -183,6 +183,12 @@ fn pages_that_nobody_gets() {
     let output = shell("ulimit -f 0; SAMARA export --firefox limit.json t.samara");
     assert_eq!(output.status.code(), Some(1), "{}", said(&output));
     assert!(said(&output).contains("File too large"), "{}", said(&output));
+    for print in ["events", "show", "why", "summary --json", "export --csv -"] {
+        let output = shell(&format!("ulimit -f 0; SAMARA {print} t.samara >printed"));
+        assert_eq!(output.status.code(), Some(1), "{print}: {}", said(&output));
+        assert!(said(&output).contains("File too large"), "{print}: {}", said(&output));
+    }
+    std::fs::remove_file(dir.path().join("printed")).unwrap();
     let output = shell("ulimit -f 20; SAMARA trace --report --quiet -o u.samara -- sh -c 'exit 5'");
     assert_eq!(output.status.code(), Some(5), "{}", said(&output));
     let mut names: Vec<_> = std::fs::read_dir(dir.path()).unwrap().map(|file| file.unwrap().file_name()).collect();

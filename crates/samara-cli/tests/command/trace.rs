@@ -122,6 +122,19 @@ fn programs_that_cannot_run() {
     assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1, "no trace of nothing is left");
 }
 
+/// What looks like an option before the program is none of its arguments.
+#[test]
+fn unknown_options_are_wrong_usage() {
+    let dir = tempfile::tempdir().unwrap();
+    for command in ["trace", "run"] {
+        let output = run(dir.path(), &[command, "--no-such-option", "5", "--", "true"]);
+        assert_eq!(output.status.code(), Some(2), "{}", said(&output));
+        assert!(stderr(&output).contains("unexpected argument '--no-such-option'"), "{}", said(&output));
+        let output = run(dir.path(), &[command, "-q", "printf", "%s.", "--", "-q"]);
+        assert_eq!((output.status.code(), &*stdout(&output)), (Some(0), "--.-q."), "{}", said(&output));
+    }
+}
+
 #[test]
 fn files_that_cannot_be_written_are_reported_before_the_program_runs() {
     let dir = tempfile::tempdir().unwrap();

@@ -72,8 +72,15 @@ impl Folder {
         // The name is the user's, so links in it are followed. What is made is nothing but empty
         // folders, and `mkdir` makes none where a link is.
         use std::os::unix::fs::DirBuilderExt;
+        let was_there = path.symlink_metadata().is_ok();
         std::fs::DirBuilder::new().recursive(true).mode(access.of_folders()).create(path)?;
-        Folder::open(None, path)
+        if was_there {
+            return Folder::open(None, path);
+        }
+        let how = OFlag::O_PATH | OFlag::O_DIRECTORY | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
+        let folder = Folder(openat(AT_FDCWD, path, how, Mode::empty())?.into());
+        folder.open_to_owner(access);
+        Ok(folder)
     }
 
     /// Enters folders below this one, which are made where they are missing. None may be a link.
@@ -81,10 +88,11 @@ impl Folder {
         let mut folder = Folder(self.0.try_clone()?);
         for part in path.components() {
             let Component::Normal(name) = part else { return Err(ErrorKind::InvalidInput.into()) };
-            match mkdirat(&folder.0, name, Mode::from_bits_truncate(access.of_folders())) {
-                Ok(()) | Err(Errno::EEXIST) => {}
+            let made = match mkdirat(&folder.0, name, Mode::from_bits_truncate(access.of_folders())) {
+                Ok(()) => true,
+                Err(Errno::EEXIST) => false,
                 Err(why) => return Err(why.into()),
-            }
+            };
             let how = OFlag::O_PATH | OFlag::O_DIRECTORY | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
             let opened = openat(&folder.0, name, how, Mode::empty()).map_err(|why| match why {
                 Errno::ENOTDIR | Errno::ELOOP => {
@@ -94,8 +102,20 @@ impl Folder {
                 why => why.into(),
             });
             folder = Folder(opened?.into());
+            if made {
+                folder.open_to_owner(access);
+            }
         }
         Ok(folder)
+    }
+
+    /// Gives the owner of a new folder the access that the umask may have taken.
+    fn open_to_owner(&self, access: Access) {
+        if access == Access::Owner {
+            // Where this fails, so does what follows.
+            let again = format!("/proc/self/fd/{}", self.0.as_raw_fd());
+            let _ = std::fs::set_permissions(again, Permissions::from_mode(access.of_folders()));
+        }
     }
 
     pub(super) fn id(&self) -> Option<Id> {
@@ -132,6 +152,12 @@ impl Folder {
     /// Whether only this user makes entries here.
     pub(super) fn is_private(&self) -> bool {
         self.0.metadata().is_ok_and(|of| of.uid() == geteuid().as_raw() && of.mode() & 0o022 == 0)
+    }
+
+    /// Whether a file of another user has this name that they may have put in the way.
+    pub(super) fn is_planted(&self, name: &OsStr) -> bool {
+        let file = self.stat(name).filter(|of| of.st_mode & libc::S_IFMT == libc::S_IFREG);
+        file.is_some_and(|of| self.refuse_planted(of.st_uid).is_err())
     }
 
     /// Refuses an entry that another user may have put in the way, by the rules of
@@ -195,7 +221,10 @@ impl Folder {
     /// Makes a file without a name: nothing is left of it if this process is killed.
     pub(super) fn unnamed(&self, access: Access) -> io::Result<File> {
         let how = OFlag::O_RDWR | OFlag::O_TMPFILE | OFlag::O_CLOEXEC;
-        Ok(access.given(openat(&self.0, ".", how, access.of_files())?.into()))
+        let file = File::from(openat(&self.0, ".", how, access.of_files())?);
+        // By this name it will get one.
+        std::fs::symlink_metadata(format!("/proc/self/fd/{}", file.as_raw_fd()))?;
+        Ok(access.given(file))
     }
 
     /// Makes a file with a name of its own, where the file system has none without one.

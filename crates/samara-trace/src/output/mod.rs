@@ -17,7 +17,8 @@
 //! - **OUTPUT-4** until `commit`, the older file is whole, under its own name or beside it. (A file
 //!   that cannot be moved is emptied when the new content begins.)
 //! - **OUTPUT-5** where samara chose the name, no link is followed, and no file of another user is
-//!   replaced. This is checked when the name is chosen, and again just before the file gets it.
+//!   replaced. This is checked when the name is chosen, and again just before the file gets it. So
+//!   is, for a given name, what another user may have put there in a sticky folder.
 
 #![forbid(unsafe_code)]
 
@@ -378,7 +379,8 @@ impl OutputFile {
                 // A link cannot replace a file, but a rename can. It replaces a link itself.
                 let part = part.map_or_else(|| place.folder.link(&self.file), Ok)?;
                 let (folder, name) = (&place.folder, &place.name);
-                if folder.is_special(name) || chosen && !folder.is_link(name) && !folder.may_take(name) {
+                let taken = chosen && !folder.is_link(name) && !folder.may_take(name);
+                if folder.is_special(name) || folder.is_planted(name) || taken {
                     self.remove_part(&place, &part);
                     let what = "something else has the name of the file now; it was not replaced";
                     return Err(io::Error::new(io::ErrorKind::AlreadyExists, what));

@@ -78,8 +78,9 @@ impl Budget {
         };
         (self.put_off > 0).then(|| {
             let (all, times) = (calls(self.put_off), if self.together == 1 { "time" } else { "times" });
+            let were = if self.put_off == 1 { "was" } else { "were" };
             format!(
-                "no PROCMAP_QUERY, large spaces: {all} were not compared one by one, but {} {times} together, with \
+                "no PROCMAP_QUERY, large spaces: {all} {were} not compared one by one, but {} {times} together, with \
                  whole spaces{never}",
                 self.together
             )

@@ -306,6 +306,14 @@ fn what_others_put_into_a_common_folder_is_refused() {
         assert_eq!(error.kind(), ErrorKind::PermissionDenied, "{name}: {error}");
     }
     drop(reader);
+    // Nor is what they put there while the file is made.
+    let (path, planted) = (scene.path("late"), scene.path("planted"));
+    let mut output = OutputName::resolve(&path).unwrap().whole(Access::Owner).unwrap();
+    fs::write(&planted, "theirs").unwrap();
+    std::os::unix::fs::lchown(&planted, Some(65534), Some(65534)).unwrap();
+    fs::rename(&planted, &path).unwrap();
+    assert_eq!(output.commit().unwrap_err().kind(), ErrorKind::AlreadyExists);
+    assert_eq!(fs::read_to_string(&path).unwrap(), "theirs");
     // Without a reader it is refused, too, and not waited for.
     let (path, (answer, answered)) = (scene.path("fifo"), std::sync::mpsc::channel());
     std::thread::spawn(move || answer.send(OutputName::resolve(&path).map_err(|why| why.kind()).err()));
