@@ -287,6 +287,7 @@ mod tests {
     use crate::event::Event;
     use crate::journal::{Journal, Who};
     use crate::space::apply;
+    use crate::space::compare::{self, Found, Unknown};
     use crate::space::memory::Memory;
 
     /// A view is taken over while a call is in the kernel that sets a policy: of the area that it
@@ -443,6 +444,20 @@ mod tests {
         // That of the call also replaces one that was closed meanwhile, as nothing shows.
         space.adopt_shown(&Shown { registered: vec![((at, at + page), uffd(10))], ..shown("um uw") });
         assert_eq!(area(&space, at), (at, at + 3 * page, Some(10)));
+        // Where it is not known, areas that the kernel shows as one have the same, and others do not.
+        let compared = |space: &mut Space, areas: &[KernelArea]| {
+            let unknown = Unknown { foggy: &[], disowned: &space.disowned.clone(), order: false };
+            compare::compare(&mut space.model, areas, (at, at + 3 * page), &unknown, &mut Vec::new(), &mut Vec::new())
+        };
+        part(&mut space, at, 7);
+        assert!(matches!(compared(&mut space, &[kernel("um uw")]), Found::Differs(_)), "both are known");
+        space.disown(&[(at, at + page)]);
+        assert_eq!(compared(&mut space, &[kernel("um uw")]), Found::Equal);
+        assert_eq!(area(&space, at), (at, at + 3 * page, Some(10)));
+        let two =
+            [KernelArea { end: at + page, ..kernel("um uw") }, KernelArea { start: at + page, ..kernel("um uw") }];
+        assert_eq!(compared(&mut space, &two), Found::Equal);
+        assert_eq!(area(&space, at).1, at + page);
     }
 
     #[test]

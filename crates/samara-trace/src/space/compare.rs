@@ -7,11 +7,11 @@
 //!
 //! Neighbours: `samara_mm` says what is learnable ([`NotLearnable`] if it is not).
 
-use samara_mm::{Flags, NotLearnable, Reason, Reasons};
+use samara_mm::{Flags, NotLearnable, Placed, Reason, Reasons, Uffd};
 
 use crate::event::{Step, StepKind};
 use crate::os::proc::KernelArea;
-use crate::space::model::{self, Model};
+use crate::space::model::{self, Inode, Model};
 use crate::space::reach::{Range, meets};
 
 /// The outcome of a comparison.
@@ -30,6 +30,8 @@ pub(crate) type Grown = (u64, u64);
 pub(crate) struct Unknown<'a> {
     /// Where memory policies are not known.
     pub(crate) foggy: &'a [Range],
+    /// Where it is not known with which userfaultfd areas are registered.
+    pub(crate) disowned: &'a [Range],
     /// Several calls were applied, in an order that may be wrong.
     pub(crate) order: bool,
 }
@@ -70,7 +72,7 @@ pub(crate) fn compare(
                         && model.learn_join(other).is_ok()
                     {
                         note_join(steps, other);
-                    } else if part_policy(model, at, unknown.foggy) {
+                    } else if part_policy(model, at, unknown.foggy) || part_owner(model, at, unknown.disowned) {
                         note_cut(steps, at);
                     } else {
                         let why = NotLearnable::NothingUnknown;
@@ -84,6 +86,9 @@ pub(crate) fn compare(
                 Err(NotLearnable::Certain(why)) if by_policy_alone(why) && copy_policy(model, at, unknown.foggy) => {
                     note_join(steps, at);
                 }
+                // The two are joined in the next round.
+                Err(NotLearnable::Certain(why))
+                    if why.contains(Reason::Uffd) && copy_owner(model, at, unknown.disowned) => {}
                 Err(why) => return Found::Differs(format!("the kernel has no boundary at {at:x}: {why}")),
             },
             Some(Mend::Grow { from, to }) => match model.grow_down(from, to) {
@@ -143,6 +148,36 @@ fn part_policy(model: &mut Model, at: u64, foggy: &[Range]) -> bool {
     let Some((start, end)) = side else { return false };
     let nodes = [start; samara_mm::Policy::WORDS];
     model.set_policy(start, end - start, Some(samara_mm::Policy { mode: u32::MAX, nodes })).is_ok()
+}
+
+/// Where the kernel has one area, and the model has two that are registered in the same way with
+/// different userfaultfds: one that is not known is the other area's. False: both are known.
+fn copy_owner(model: &mut Model, at: u64, disowned: &[Range]) -> bool {
+    let (Some(left), Some(right)) = (at.checked_sub(1).and_then(|at| model.area_at(at)), model.area_at(at)) else {
+        return false;
+    };
+    let unknown = |m: &Placed<'_, Inode>| m.extras().uffd.is_none() || meets(disowned, (m.start, m.end));
+    let (unsure, known) = if unknown(&right) { (right, left) } else { (left, right) };
+    let modes = |m: &Placed<'_, Inode>| m.area.flags & Flags::UFFD;
+    if !unknown(&unsure) || modes(&unsure) != modes(&known) || unsure.extras().uffd == known.extras().uffd {
+        return false;
+    }
+    let (range, owner) = ((unsure.start, unsure.end), known.extras().uffd);
+    model::set_owner(model, range, owner)
+}
+
+/// Gives one side a userfaultfd that no other area has, where the kernel has a boundary in a
+/// registered area of the model and the userfaultfd is not known. False: it is known.
+fn part_owner(model: &mut Model, at: u64, disowned: &[Range]) -> bool {
+    let Some(one) = model.area_at(at).filter(|m| m.start < at && m.area.flags.intersects(Flags::UFFD)) else {
+        return false;
+    };
+    let range = (at, one.end);
+    if !meets(disowned, range) {
+        return false;
+    }
+    let owner = Uffd { id: u64::MAX - at, fork_events: false, remap_events: false };
+    model::set_owner(model, range, Some(owner))
 }
 
 enum Mend {

@@ -56,7 +56,7 @@ impl Space {
             let learnt = explain::explain(&mut self.model, &mut self.maps, &[], None, who.tid);
             learnt.into_iter().for_each(|(text, steps)| self.report_learnt(who, text, &steps, journal));
             let mut attempt = Attempt::default();
-            let unknown = Unknown { foggy: &self.foggy, order: false };
+            let unknown = Unknown { foggy: &self.foggy, disowned: &self.disowned, order: false };
             let found =
                 compare::compare(&mut self.model, &areas, reach::ALL, &unknown, &mut attempt.steps, &mut attempt.grown);
             if !attempt.steps.is_empty() {

@@ -149,6 +149,9 @@ pub(crate) struct Space {
     /// Ranges whose memory policies are not known. For an area of a file the kernel may show the
     /// file's policy only.
     pub(crate) foggy: Vec<Range>,
+    /// Ranges of which it is not known with which userfaultfd they are registered: nothing shows
+    /// that.
+    pub(crate) disowned: Vec<Range>,
     /// A call moved memory: where imported memory was mapped first is not known.
     pub(crate) moved: bool,
     /// It is a forked child's: its memory may be inherited.
@@ -393,7 +396,7 @@ impl Space {
                     journal.budget.take(self.model.len(), began, sys::now_ns());
                 }
                 journal.counters.checks += 1;
-                let unknown = Unknown { foggy: &self.foggy, order: self.trial };
+                let unknown = Unknown { foggy: &self.foggy, disowned: &self.disowned, order: self.trial };
                 let found =
                     compare::compare(&mut self.model, &areas, window, &unknown, &mut attempt.steps, &mut attempt.grown);
                 if let Found::Differs(how) = found {

@@ -137,11 +137,21 @@ pub(crate) fn own(model: &mut Model, (start, end): Range, uffd: Uffd, known_too:
     let other = |owner: Option<Uffd>| if known_too { owner != Some(uffd) } else { owner.is_none() };
     let changes = |m: &Placed<'_, Inode>| m.area.flags.intersects(Flags::UFFD) && other(m.extras().uffd);
     let areas = model.areas_in(start, end).filter(changes);
-    let areas: Vec<_> = areas.map(|m| (m.start, m.end, m.area.clone(), m.extras().clone())).collect();
-    for (start, end, area, extras) in areas {
-        let _ = model.forget(start, end);
-        let _ = model.import_with(start, end, area, Extras { uffd: Some(uffd), ..extras });
+    let areas: Vec<Range> = areas.map(|m| (m.start, m.end)).collect();
+    for area in areas {
+        let _ = set_owner(model, area, Some(uffd));
     }
+}
+
+/// Sets with which userfaultfd the registered memory in a range is registered. False: without
+/// memory for it.
+pub(crate) fn set_owner(model: &mut Model, (start, end): Range, uffd: Option<Uffd>) -> bool {
+    let areas =
+        model.areas_in(start, end).map(|m| (m.start.max(start), m.end.min(end), m.area.clone(), m.extras().clone()));
+    let areas: Vec<_> = areas.collect();
+    areas.into_iter().all(|(start, end, area, extras)| {
+        model.forget(start, end).is_ok() && model.import_with(start, end, area, Extras { uffd, ..extras }).is_ok()
+    })
 }
 
 fn object(k: &KernelArea, name: &str) -> (Object<Inode>, Option<Arc<str>>) {

@@ -280,9 +280,14 @@ impl Space {
         areas.map(one).chain([format!("{brk:x}")]).collect()
     }
 
-    /// Notes that the policies of files' areas are not known after these calls, if one of them set
-    /// a policy.
+    /// Notes what nothing shows after these calls, whose order is not known: the policies of files'
+    /// areas, if one of them set a policy, and the userfaultfds of registered areas, if one of them
+    /// registered memory or moved it.
     pub(crate) fn fog(&mut self, calls: &[Returned], reach: &[Range]) {
+        let owns = |c: &Returned| matches!(c.decoded.call, Call::UffdRegister | Call::UffdUnregister | Call::Mremap);
+        if calls.iter().any(owns) || reach.iter().any(|r| meets(&self.disowned, *r)) {
+            self.disown(reach);
+        }
         if calls.iter().any(|c| c.decoded.call == Call::Mbind) || reach.iter().any(|r| meets(&self.foggy, *r)) {
             self.fog_files(reach);
         }
@@ -293,14 +298,14 @@ impl Space {
         let filed =
             |a: &samara_mm::Placed<'_, crate::space::model::Inode>| matches!(a.area.object, samara_mm::Object::File(_));
         let areas = reach.iter().flat_map(|(start, end)| self.model.areas_in(*start, *end)).filter(filed);
-        let new: Vec<Range> = areas.map(|a| (a.start, a.end)).filter(|r| !self.foggy.contains(r)).collect();
-        self.foggy.extend(new);
-        self.foggy.sort_unstable();
-        self.foggy.dedup_by(|b, a| {
-            let meet = b.0 <= a.1;
-            a.1 = if meet { a.1.max(b.1) } else { a.1 };
-            meet
-        });
+        add(&mut self.foggy, areas.map(|a| (a.start, a.end)));
+    }
+
+    /// Notes that the userfaultfds of the registered areas in these ranges are not known.
+    pub(crate) fn disown(&mut self, reach: &[Range]) {
+        let areas = reach.iter().flat_map(|(start, end)| self.model.areas_in(*start, *end));
+        let areas = areas.filter(|a| a.area.flags.intersects(samara_mm::Flags::UFFD));
+        add(&mut self.disowned, areas.map(|a| (a.start, a.end)));
     }
 
     /// Whether policies of files' areas are unknown in or next to these ranges.
@@ -308,20 +313,22 @@ impl Space {
         self.span(reach, sys::page_size()).iter().any(|r| meets(&self.foggy, *r))
     }
 
-    /// Moves the ranges of unknown policies: they move with memory, and end where a call sets a
-    /// policy, unmaps or maps.
+    /// Moves the ranges of unknown policies and userfaultfds: they move with memory, and end where
+    /// a call sets a policy or registers, unmaps or maps.
     pub(crate) fn move_fog(&mut self, call: &Returned) {
-        if self.foggy.is_empty() || self.trial {
+        if self.foggy.is_empty() && self.disowned.is_empty() || self.trial {
             return;
         }
         let reach = self.ranges(call);
-        match (call.decoded.call, reach.as_slice()) {
-            (Call::Mremap, [source, target]) if meets(&self.foggy, *source) => self.foggy.push(*target),
-            (Call::Mbind | Call::Munmap | Call::Mmap, [(start, end)]) if !call.failed() => {
-                let apart = |(s, e): Range| [(s, e.min(*start)), (s.max(*end), e)].into_iter().filter(|(s, e)| s < e);
-                self.foggy = std::mem::take(&mut self.foggy).into_iter().flat_map(apart).collect();
+        let both = [(&mut self.foggy, Call::Mbind), (&mut self.disowned, Call::UffdRegister)];
+        for (ranges, settles) in both {
+            match (call.decoded.call, reach.as_slice()) {
+                (Call::Mremap, [source, target]) if meets(ranges, *source) => ranges.push(*target),
+                (made, [end]) if [settles, Call::Munmap, Call::Mmap].contains(&made) && !call.failed() => {
+                    cut(ranges, *end);
+                }
+                _ => {}
             }
-            _ => {}
         }
     }
 
@@ -483,6 +490,23 @@ fn orders_of(times: &[(u64, u64)]) -> Option<Vec<Vec<usize>>> {
     let mut all = Vec::new();
     more(times, &mut Vec::new(), &mut all);
     Some(all).filter(|all| !all.is_empty())
+}
+
+/// Adds ranges. Those that meet become one.
+fn add(ranges: &mut Vec<Range>, more: impl Iterator<Item = Range>) {
+    ranges.extend(more);
+    ranges.sort_unstable();
+    ranges.dedup_by(|b, a| {
+        let meet = b.0 <= a.1;
+        a.1 = if meet { a.1.max(b.1) } else { a.1 };
+        meet
+    });
+}
+
+/// Cuts a range out of others.
+fn cut(ranges: &mut Vec<Range>, (start, end): Range) {
+    let apart = |(s, e): Range| [(s, e.min(start)), (s.max(end), e)].into_iter().filter(|(s, e)| s < e);
+    *ranges = std::mem::take(ranges).into_iter().flat_map(apart).collect();
 }
 
 #[cfg(test)]

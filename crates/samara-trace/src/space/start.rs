@@ -148,6 +148,7 @@ impl Space {
         child.moved = self.moved || !quiet;
         child.bound = self.bound || !quiet;
         child.foggy.clone_from(&self.foggy);
+        child.disowned.clone_from(&self.disowned);
         match self.model.fork() {
             Ok(model) => child.model = model,
             Err(error) => journal.note(format!("a fork's model could not be made ({error}): read from the kernel")),
@@ -159,7 +160,7 @@ impl Space {
             && let Ok(areas) = child.maps.text().map(|t| proc::parse(&t))
         {
             journal.counters.checks += 1;
-            let unknown = Unknown { foggy: &self.foggy, order: !quiet };
+            let unknown = Unknown { foggy: &self.foggy, disowned: &self.disowned, order: !quiet };
             if let Found::Differs(how) =
                 compare::compare(&mut child.model, &areas, reach::ALL, &unknown, &mut steps, &mut grown)
             {
@@ -185,6 +186,7 @@ impl Space {
         if !quiet {
             let _ = child.model.unlearn(reach::ALL.0, reach::ALL.1, child.moved, true);
             child.fog_files(&[reach::ALL]);
+            child.disown(&[reach::ALL]);
         }
         let mut event = journal.blank(EventKind::Fork, id, who);
         event.args[0] = self.id;
@@ -220,6 +222,7 @@ impl Space {
             breaks: Vec::new(),
             future_locks: Vec::new(),
             foggy: Vec::new(),
+            disowned: Vec::new(),
             moved: false,
             forked: false,
             bound: false,
