@@ -444,7 +444,7 @@ mod tests {
         // That of the call also replaces one that was closed meanwhile, as nothing shows.
         space.adopt_shown(&Shown { registered: vec![((at, at + page), uffd(10))], ..shown("um uw") });
         assert_eq!(area(&space, at), (at, at + 3 * page, Some(10)));
-        // Where it is not known, areas that the kernel shows as one have the same, and others do not.
+        // Where it is not known, areas that the kernel shows as one have the same, others do not.
         let compared = |space: &mut Space, areas: &[KernelArea]| {
             let unknown = Unknown { foggy: &[], disowned: &space.disowned.clone(), order: false };
             compare::compare(&mut space.model, areas, (at, at + 3 * page), &unknown, &mut Vec::new(), &mut Vec::new())
