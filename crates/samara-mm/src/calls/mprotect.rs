@@ -125,8 +125,9 @@ fn protected<B: Backing>(old: &Area<B>, prot: Prot, key: Flags, drops: bool) -> 
     if new.flags == old.flags {
         return Ok(new);
     }
-    if accountable(new.flags) {
-        // It is charged now, whatever it was before.
+    // Memory that is writable and not charged has lost its charge (to DONTUNMAP), and gets none.
+    let lost = old.flags & (Flags::WRITE | Flags::ACCOUNT) == Flags::WRITE;
+    if accountable(new.flags) && !lost {
         new.flags |= Flags::ACCOUNT;
         new.unsure.account = false;
     } else if drops && old.flags.contains(Flags::ACCOUNT) && !new.flags.contains(Flags::WRITE) {

@@ -290,12 +290,27 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
             return Err(Errno::EINVAL);
         }
         if !self.has(Features::ARGUMENTS_BEFORE_SOURCE) {
+            self.check_given(r)?;
             let first = self.area_at(r.old).ok_or(Errno::EFAULT)?;
             if first.area.flags.contains(Flags::SEALED) {
                 return Err(Errno::EPERM);
             }
         }
         self.check_remap(r)
+    }
+
+    /// What is checked before the source is looked for where only that of a given address is.
+    fn check_given(&self, r: &RemapRequest) -> Result<(), Errno> {
+        let to = match r.mode {
+            RemapMode::Fixed(to) => to,
+            RemapMode::MoveTo(to) if r.dontunmap => to,
+            _ => return Ok(()),
+        };
+        match self.has(Features::GIVEN_BEFORE_SOURCE) {
+            true if !self.aligned(to) => Err(Errno::EINVAL),
+            true if self.is_crowded(r) => Err(Errno::ENOMEM),
+            _ => Ok(()),
+        }
     }
 
     fn check_remap(&self, r: &RemapRequest) -> Result<(), Errno> {

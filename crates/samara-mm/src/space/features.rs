@@ -231,6 +231,11 @@ bitflags! {
         /// A heap that grows from its start joins the area that ends there (before 6.1). Without
         /// it, the heap begins an area of its own. Measured on 5.10 and 6.1 to 7.3.
         const HEAP_JOINS_BELOW = 0x1000_0000_0000_0000;
+        /// mremap to a given address, or with DONTUNMAP, refuses an address within a page, and too
+        /// many areas, before it looks for the source (6.16). Without it, and without
+        /// [`ARGUMENTS_BEFORE_SOURCE`](Self::ARGUMENTS_BEFORE_SOURCE), afterwards. Measured on 6.12
+        /// and 6.16.
+        const GIVEN_BEFORE_SOURCE = 0x2000_0000_0000_0000;
     }
 }
 
@@ -277,9 +282,19 @@ const CHANGES: &[Change] = &[
     (6, 13, Features::GUARD_PAGES.union(Features::SELF_ADVICE_ANY), NONE),
     (6, 13, Features::HUGETLB_SEARCHES_ALIKE, NONE),
     (6, 15, Features::GUARD_FILES, Features::KEEPS_CHARGE),
-    (6, 16, Features::WRITTEN_JOINS_UNWRITTEN.union(Features::INHERITED_JOINS_MOVED), NONE),
+    (
+        6,
+        16,
+        Features::WRITTEN_JOINS_UNWRITTEN.union(Features::INHERITED_JOINS_MOVED).union(Features::GIVEN_BEFORE_SOURCE),
+        NONE,
+    ),
     (6, 17, Features::MOVE_MANY.union(Features::ROUNDS_FIRST).union(Features::MERGEABLE_FIRST), NONE),
-    (6, 17, Features::ARGUMENTS_BEFORE_SOURCE.union(Features::TARGET_KEPT).union(Features::SEALS_GUARD_ZERO), NONE),
+    (
+        6,
+        17,
+        Features::ARGUMENTS_BEFORE_SOURCE.union(Features::TARGET_KEPT).union(Features::SEALS_GUARD_ZERO),
+        Features::GIVEN_BEFORE_SOURCE,
+    ),
     (6, 17, Features::UFFD_OWNER_ONLY.union(Features::UFFD_REFUSES_DROPPABLE), Features::SEALS_JOIN),
     (6, 18, Features::KEEPS_CHARGE.union(Features::ZERO_ALIGNED), Features::INHERITED_JOINS_MOVED),
     (6, 18, Features::UNMERGEABLE_KEEPS_KEY, NONE),

@@ -83,6 +83,18 @@ fn near_the_limit() {
         let new = if room < 4 { "ENOMEM ENOMEM ENOMEM ENOMEM ENOMEM 0" } else { "ok ok ok ok ok 3" };
         measured_with(&config, moves, &[(BEFORE_7_1, old)], new);
     }
+    // Some look for the source first.
+    let nothing = |s: &mut Space| {
+        fill(s, 118);
+        let far = mremap(s, (1000, 1), 1, FIXED, 1100);
+        format!("{far} {}", mremap(s, (1000, 1), 2, 1, 0))
+    };
+    measured_with(
+        &config,
+        nothing,
+        &[(&["6.1", "6.12"], "EFAULT EFAULT"), (BEFORE_7_1, "ENOMEM EFAULT")],
+        "ENOMEM ENOMEM",
+    );
     // Each of eight areas stays; the last ones find no room.
     for (locked, room) in [false, true].into_iter().flat_map(|locked| (3..8).map(move |room| (locked, room))) {
         let leaves = |s: &mut Space| {

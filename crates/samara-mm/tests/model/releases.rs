@@ -350,6 +350,18 @@ fn what_dontunmap_leaves() {
     measured(of_shared, &[(&["5.10"], "EINVAL")], "ok");
 }
 
+/// What has lost its charge does not get it back while it stays writable.
+#[test]
+fn charges_of_emptied_memory() {
+    let charged = |s: &mut Space| {
+        s.map(&MapRequest::anonymous(100 * P, 3 * P, Prot::RW | Prot::EXEC)).unwrap();
+        assert_eq!(mremap(s, (100, 1), 1, DONTUNMAP, 140), "ok");
+        s.protect(102 * P, P, Prot::RW, None).unwrap();
+        shown(s, "ac")
+    };
+    measured(charged, &[(&["6.16"], "[100-102] [102-103] [140-141 ac]")], "[100-102 ac] [102-103 ac] [140-141 ac]");
+}
+
 #[test]
 fn sources_and_targets_of_moves() {
     let no_source = |s: &mut Space| {
@@ -374,6 +386,10 @@ fn sources_and_targets_of_moves() {
     measured(far(beyond, 1, 0), &[(&["5.10"], "ok")], "EFAULT");
     let overlap = |s: &mut Space| mremap(s, (100, 4), 4, FIXED, 102).into();
     measured(overlap, &[(&["6.1", "6.12", "6.16"], "EFAULT")], "EINVAL");
+    let within_a_page = |s: &mut Space| {
+        said(s.mremap((100 * P, P), P, RemapFlags::from_bits_retain(FIXED), 140 * P + 1, &mut Linux)).into()
+    };
+    measured(within_a_page, &[(&["6.1", "6.12"], "EFAULT")], "EINVAL");
     let crosses = |s: &mut Space| {
         rw(s, 100, 4);
         rw(s, 140, 4);

@@ -23,7 +23,8 @@ const NOT_ASKED: Features = Features::DROPPABLE_EOPNOTSUPP
     .union(Features::UFFD_LEFT_BEFORE_JOIN)
     .union(Features::PROCESS_WILLNEED)
     .union(Features::HEAP_MEETS)
-    .union(Features::HEAP_JOINS_BELOW);
+    .union(Features::HEAP_JOINS_BELOW)
+    .union(Features::GIVEN_BEFORE_SOURCE);
 
 /// The model has what was found; a model that has one feature more, or one less, is not this
 /// kernel.
