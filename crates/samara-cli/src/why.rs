@@ -184,7 +184,13 @@ fn apart(v: &Verdict) -> String {
         ["protection"] => format!("{areas} would be {left}, if all had the same protection"),
         [] => format!("{areas} could be {left}, and nothing keeps them apart but that no call has touched them since"),
         [one] => format!("{areas} could be {left}, but for {}{}", clean(one), gloss(one)),
-        more => format!("{areas} could be {left}, but for {}", clean(&more.join(" and "))),
+        more => {
+            let fewer = count(v.times.min(v.areas.saturating_sub(1)));
+            format!(
+                "{areas}, apart by {} at once; without all of these there would be {fewer} fewer",
+                clean(&more.join(" and "))
+            )
+        }
     }
 }
 

@@ -86,6 +86,8 @@ pub(super) struct Piece {
     /// The event that last changed its attributes, or moved it. That asking for huge pages changed
     /// it counts only where nothing else did.
     pub(super) changed: Option<Act>,
+    /// The event that last locked or unlocked it.
+    pub(super) locked: Option<Act>,
     /// The event that last asked for huge pages.
     pub(super) asked: Option<Act>,
     /// The event that mapped the memory in whose place it was mapped, by the same call.
@@ -94,7 +96,7 @@ pub(super) struct Piece {
 
 impl Piece {
     fn new(made: Act) -> Piece {
-        Piece { made, changed: None, asked: None, over: None }
+        Piece { made, changed: None, locked: None, asked: None, over: None }
     }
 
     /// The event that mapped the memory that it is part of, or was put into.
@@ -381,7 +383,9 @@ impl Births {
         let moves = sites.get(act.site as usize).is_some_and(Site::moves);
         let moved = moves.then(|| self.pieces.get(event.args[0]).map(|(_, piece)| **piece)).flatten();
         let mut over = None;
-        let advice = event.nr.filter(|nr| call_name(*nr) == Some("madvise")).map(|_| event.args[2]);
+        let name = event.nr.and_then(call_name);
+        let advice = name.filter(|name| *name == "madvise").map(|_| event.args[2]);
+        let locks = name.is_some_and(|name| name.starts_with("mlock") || name.starts_with("munlock"));
         for step in &event.plan {
             let Step { start, end, .. } = *step;
             let Some(range) = span(start, end) else { continue };
@@ -421,6 +425,7 @@ impl Births {
                     let changed = |piece: &Piece| match advice {
                         Some(HUGEPAGE) => Piece { changed: piece.changed.or(Some(act)), asked: Some(act), ..*piece },
                         Some(NOHUGEPAGE) => Piece { changed: Some(act), asked: None, ..*piece },
+                        _ if locks => Piece { changed: Some(act), locked: Some(act), ..*piece },
                         _ => Piece { changed: Some(act), ..*piece },
                     };
                     let meter = &self.meter;

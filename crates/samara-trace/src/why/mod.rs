@@ -12,6 +12,8 @@
 
 mod births;
 #[cfg(test)]
+mod savings_tests;
+#[cfg(test)]
 mod tests;
 mod verdicts;
 
@@ -121,7 +123,9 @@ pub struct Verdict {
     /// Of [`VerdictKind::Leaked`] without a pattern: areas that no other verdict explains.
     pub(crate) alone: u64,
     /// How many areas fewer there would be without the cause: one map call instead of many, no
-    /// guard, no hole. 0 where that is not known.
+    /// guard, no hole, another protection. 0 where that is not known, and where there are several
+    /// reasons: without one of them none would go. No two verdicts count the same boundary, or the
+    /// same hole.
     pub would_go: u64,
     /// Bytes of the areas; of [`VerdictKind::Fragmented`] of the holes.
     pub bytes: u64,

@@ -9,6 +9,7 @@ use samara_mm::PageSize;
 use super::births::{Act, Births, Piece};
 use super::{BETWEEN, Between, Holding, Kept, PARTS, Part, Role, Verdict, VerdictKind};
 use crate::event::AreaRecord;
+use crate::file::reasons;
 use crate::survey::{Member, PatternKind, alike, is_anonymous, members, most_stacks_of, size};
 
 /// Fewer areas than this are no verdict.
@@ -229,6 +230,14 @@ fn verdict(cause: Cause, seen: Evidence, kept: &HashMap<u32, Kept>) -> Verdict {
     }
 }
 
+/// All reasons of a boundary between two protections. The charge follows the protection: it is no
+/// reason of its own.
+fn by_protection(apart: &str) -> String {
+    let others = reasons(apart).filter(|reason| !["protection", "accounting"].contains(reason));
+    let all: Vec<&str> = ["protection"].into_iter().chain(others).collect();
+    all.join("+")
+}
+
 impl Scene<'_> {
     /// What is at an address.
     fn piece(&self, at: u64) -> Option<&Piece> {
@@ -393,23 +402,26 @@ impl Scene<'_> {
             // What gave one of them its attributes, or mapped one into the other's memory.
             let is_within = low.root() == high.root();
             let later = if is_within { [low.cut(), high.cut()] } else { [low.changed, high.changed] };
+            let locks = [low.locked, high.locked].into_iter().flatten().max_by_key(|act| act.event);
             let later = later.into_iter().flatten().max_by_key(|act| act.event);
             let is_cut = is_within && later.is_some();
             let is_one_site = low.made.site == high.made.site && is_anonymous(a) && is_anonymous(b);
             let reason = match () {
-                () if alike(a, b) => &*b.apart,
+                () if alike(a, b) => b.apart.clone(),
                 // One mapping, of which a call gave a part another protection, or mappings from one
                 // place in the program.
-                () if a.perms != b.perms && (is_cut || is_one_site) => "protection",
+                () if a.perms != b.perms && (is_cut || is_one_site) => by_protection(&b.apart),
                 () => continue,
             };
+            let later = if reason == "lock" { locks.or(later) } else { later };
             // The part of a library's data that is read-only after relocation.
             let is_relro = is_cut && a.inode != 0 && a.perms == 1 && b.perms == 3;
-            let (pattern, reason) = if is_relro { (Some(PatternKind::Relro), "") } else { (None, reason) };
+            let (pattern, reason) = if is_relro { (Some(PatternKind::Relro), "") } else { (None, &*reason) };
             let seen = self.evidence(VerdictKind::KeptApart, pattern, reason, later.or(Some(high.made)));
             seen.area(a);
             seen.area(b);
-            seen.would_go += 1;
+            // Of two reasons neither keeps the two apart alone.
+            seen.would_go += u64::from(reasons(reason).count() <= 1);
             seen.instance(b.start, b.end);
             seen.part(Role::Made, Some(high.made));
             seen.part(Role::Changed, later);
@@ -435,7 +447,8 @@ impl Scene<'_> {
             seen.areas.insert(a.start);
             seen.areas.insert(b.start);
             seen.bytes = seen.bytes.saturating_add(b.start - a.end);
-            seen.would_go += 1;
+            // Memory in the hole would go on in both, or only in one of them.
+            seen.would_go += u64::from(alike(a, b));
             seen.instance(a.end, b.start);
             seen.part(Role::Made, Some(high.made));
             seen.part(Role::Freed, by);

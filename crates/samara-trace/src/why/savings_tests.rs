@@ -1,0 +1,200 @@
+//! What verdicts say would go goes, where the model makes the change: on random programs, whose
+//! areas and reasons are those of a model. No memory is written, which would keep areas apart that
+//! do not touch yet.
+
+use samara_mm::{AddressSpace, Advice, Config, LockKind, MapRequest, Plan, Prot, Touches};
+
+use super::*;
+use crate::event::{Event, EventKind};
+use crate::file::Replay;
+use crate::space::model::{self, Model};
+
+const PAGE: u64 = 4096;
+const BASE: u64 = 0x1_0000_0000;
+/// Pages of a unit, and how many units a program has: enough that no verdict is left out.
+const UNIT: u64 = 12;
+const UNITS: u64 = 24;
+
+/// What a program does to a run of a unit's pages.
+#[derive(Clone, Copy, Debug)]
+enum Act {
+    Protect(Prot),
+    Lock,
+    DontDump,
+    Unmap,
+}
+
+/// A program: a model, and what was recorded of it.
+struct Program {
+    model: Model,
+    replay: Replay,
+    origins: Origins,
+    seq: u64,
+}
+
+impl Program {
+    fn new() -> Program {
+        let config = Config { touches: Touches::Told, task_size: 1 << 47, ..Config::default() };
+        let (model, replay) = (AddressSpace::new(config), Replay::default());
+        let mut program = Program { model, replay, origins: Origins::default(), seq: 0 };
+        program.record(EventKind::Exec, None, [0; 6], &Plan::default(), (0, u64::MAX));
+        program
+    }
+
+    fn record(&mut self, kind: EventKind, nr: Option<i64>, args: [u64; 6], plan: &Plan, (start, end): (u64, u64)) {
+        let around = self.model.areas_in(start.saturating_sub(1), end.saturating_add(1));
+        let window = around.fold((start, end), |(first, last), a| (first.min(a.start), last.max(a.end)));
+        let event = Event {
+            entry_ns: self.seq * 1000,
+            exit_ns: self.seq * 1000 + 500,
+            nr: nr.map(|nr| nr as u32),
+            args,
+            plan: model::steps(plan.steps()),
+            window: Some(window),
+            areas: model::records(&self.model, window.0, window.1),
+            ..Event::new(self.seq, kind)
+        };
+        self.seq += 1;
+        self.replay.apply(&event).unwrap();
+        self.origins.apply(&event, &self.replay);
+        assert!(self.origins.agrees(&self.replay), "after {event:?}");
+    }
+
+    fn map(&mut self, start: u64, len: u64) {
+        let plan = self.model.map(&MapRequest::anonymous(start, len, Prot::RW)).unwrap();
+        self.record(EventKind::Call, Some(libc::SYS_mmap), [0, len, 3, 0x22, 0, 0], &plan, (start, start + len));
+    }
+
+    fn act(&mut self, act: Act, start: u64, len: u64) {
+        // What is a hole by now is refused.
+        let (nr, arg, done) = match act {
+            Act::Protect(prot) => {
+                (libc::SYS_mprotect, u64::from(prot.bits()), self.model.protect(start, len, prot, None))
+            }
+            Act::Lock => (libc::SYS_mlock2, 1, self.model.lock(start, len, LockKind::OnFault)),
+            Act::DontDump => {
+                let advice = Advice::DontDump;
+                (libc::SYS_madvise, advice as u64, self.model.advise(start, len, advice))
+            }
+            Act::Unmap => (libc::SYS_munmap, 0, self.model.unmap(start, len)),
+        };
+        let plan = match done {
+            Ok(plan) => plan,
+            Err(error) => error.done,
+        };
+        self.record(EventKind::Call, Some(nr), [start, len, arg, 0, 0, 0], &plan, (start, start + len));
+    }
+
+    fn verdicts(&self) -> Vec<Verdict> {
+        let areas: Vec<AreaRecord> = self.replay.space(0).unwrap().areas().collect();
+        Why::of(&areas, 0, &self.origins, self.seq * 1000).unwrap().verdicts
+    }
+
+    /// How many areas fewer the model has after a change of each area.
+    fn fewer(&self, change: impl Fn(&mut Model, u64, u64)) -> u64 {
+        let mut model = self.model.snapshot(self.model.config().clone()).unwrap();
+        let areas: Vec<(u64, u64)> = model.areas().map(|a| (a.start, a.end - a.start)).collect();
+        areas.into_iter().for_each(|(start, len)| change(&mut model, start, len));
+        (self.model.len() - model.len()) as u64
+    }
+}
+
+fn protect(model: &mut Model, start: u64, len: u64) {
+    model.protect(start, len, Prot::RW, None).unwrap();
+}
+
+fn unlock(model: &mut Model, start: u64, len: u64) {
+    model.unlock(start, len).unwrap();
+}
+
+fn dump(model: &mut Model, start: u64, len: u64) {
+    model.advise(start, len, Advice::DoDump).unwrap();
+}
+
+#[test]
+fn what_would_go_goes() {
+    let mut random = fastrand::Rng::with_seed(37);
+    let (mut exact, mut guarded, mut mixed) = (0, 0, 0);
+    for _ in 0..100 {
+        let mut program = Program::new();
+        // Each unit is a map of its own, or all are one.
+        let each = random.bool();
+        match each {
+            true => (0..UNITS).rev().for_each(|unit| program.map(BASE + unit * UNIT * PAGE, UNIT * PAGE)),
+            false => program.map(BASE, UNITS * UNIT * PAGE),
+        }
+        let holes = random.u8(0..3) == 0;
+        let acts: Vec<(Act, u64, u64)> = (0..random.usize(1..6))
+            .map(|_| {
+                let prots = [Prot::empty(), Prot::READ, Prot::RW, Prot::READ | Prot::EXEC];
+                let act = match random.u8(0..6) {
+                    0 => Act::Lock,
+                    1 => Act::DontDump,
+                    2 if holes => Act::Unmap,
+                    _ => Act::Protect(prots[random.usize(0..4)]),
+                };
+                let at = random.u64(0..UNIT);
+                (act, at * PAGE, random.u64(1..=UNIT - at) * PAGE)
+            })
+            .collect();
+        for unit in 0..UNITS {
+            for (act, at, len) in &acts {
+                program.act(*act, BASE + unit * UNIT * PAGE + at, *len);
+            }
+        }
+        let verdicts = program.verdicts();
+        let told = |of: &dyn Fn(&Verdict) -> bool| verdicts.iter().filter(|v| of(v)).map(|v| v.would_go).sum::<u64>();
+        let has_guards = verdicts.iter().any(|v| v.pattern.is_some());
+        let (protection, lock, flags) = (program.fewer(protect), program.fewer(unlock), program.fewer(dump));
+        let told_all: Vec<_> = verdicts.iter().map(|v| (&*v.reason, v.pattern, v.would_go)).collect();
+        let shown = || {
+            format!(
+                "{each} {acts:?} {told_all:?} {protection} {lock} {flags} {:?}",
+                program.fewer(|m, s, l| {
+                    protect(m, s, l);
+                    unlock(m, s, l);
+                })
+            )
+        };
+        assert!(told(&|v| v.reason == "protection") <= protection, "{}", shown());
+        assert!(told(&|v| v.reason == "lock") <= lock, "{}", shown());
+        assert!(told(&|v| v.reason == "flags") <= flags, "{}", shown());
+        let all = program.fewer(|model, start, len| {
+            protect(model, start, len);
+            unlock(model, start, len);
+            dump(model, start, len);
+        });
+        let apart = |v: &Verdict| v.kind == VerdictKind::KeptApart;
+        assert!(told(&apart) <= all, "{}", shown());
+        assert_eq!(told(&|v| v.reason.contains('+')), 0, "{}", shown());
+        if has_guards {
+            guarded += 1;
+            continue;
+        }
+        // Every boundary has its verdict, and every verdict its boundaries.
+        assert_eq!(told(&|v| v.reason == "protection"), protection, "{}", shown());
+        assert_eq!((told(&|v| v.reason == "lock"), told(&|v| v.reason == "flags")), (lock, flags), "{}", shown());
+        let times = verdicts.iter().filter(|v| apart(v)).map(|v| v.times).sum::<u64>();
+        assert_eq!(times, all, "{}", shown());
+        exact += u64::from(all > 0);
+        mixed += u64::from(verdicts.iter().any(|v| v.reason.contains('+')));
+    }
+    assert!(exact > 15 && guarded > 5 && mixed > 3, "{exact} {guarded} {mixed}");
+}
+
+/// What locks memory is the cause where a lock alone keeps it apart, whatever was changed later.
+#[test]
+fn the_cause_of_a_lock_is_what_locks() {
+    let mut program = Program::new();
+    program.map(BASE, UNITS * UNIT * PAGE);
+    for unit in 0..UNITS {
+        let at = BASE + unit * UNIT * PAGE;
+        program.act(Act::Lock, at, PAGE);
+        program.act(Act::Protect(Prot::READ), at, 2 * PAGE);
+        program.act(Act::Protect(Prot::RW), at, 2 * PAGE);
+    }
+    let verdicts = program.verdicts();
+    let changed = verdicts[0].parts.iter().find(|part| part.role == Role::Changed).unwrap();
+    let call = program.origins.sites()[changed.site as usize].nr;
+    assert_eq!((&*verdicts[0].reason, call), ("lock", Some(libc::SYS_mlock2 as u32)));
+}
