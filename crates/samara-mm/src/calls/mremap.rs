@@ -705,7 +705,12 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
         }
         let Some(a) = self.area_at(old) else { return Err(Errno::EFAULT) };
         if !whole && a.area.flags.intersects(Flags::LOCK) && self.has(Features::DONTUNMAP_SPLITS_LOCKED) {
-            self.change(old, old + len, left, plan)?;
+            // It is cut off and not compared with what touches it.
+            let (old_flags, end) = (a.area.flags, old + len);
+            self.cut(old, plan)?;
+            self.cut(end, plan)?;
+            plan.push(StepKind::Changed(FlagChange::new(old_flags, left.flags)), old, end);
+            self.store(old, end, left)?;
             return Ok(false);
         }
         self.blur(&mut left);

@@ -350,6 +350,22 @@ fn what_dontunmap_leaves() {
     measured(of_shared, &[(&["5.10"], "EINVAL")], "ok");
 }
 
+/// The part that is unlocked joins nothing, though it touches memory that is like it.
+#[test]
+fn what_dontunmap_unlocks_stays_apart() {
+    let unlocked = |old: u64| {
+        move |s: &mut Space| {
+            rw(s, 100, 27);
+            s.lock(113 * P, 5 * P, LockKind::Now).unwrap();
+            assert_eq!(mremap(s, (old, 1), 1, DONTUNMAP, 140), "ok");
+            areas(s)
+        }
+    };
+    let whole = "[100-113] [113-118] [118-127] [140-141]";
+    measured(unlocked(117), &[(CARRIED_BACK, "[100-113] [113-117] [117-118] [118-127] [140-141]")], whole);
+    measured(unlocked(113), &[(CARRIED_BACK, "[100-113] [113-114] [114-118] [118-127] [140-141]")], whole);
+}
+
 /// What has lost its charge does not get it back while it stays writable.
 #[test]
 fn charges_of_emptied_memory() {
