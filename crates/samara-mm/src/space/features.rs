@@ -94,8 +94,8 @@ bitflags! {
         /// memory only, else EINVAL. From mremap(2); measured on 5.10 to 7.3.
         const DONTUNMAP_SHARED = 0x8_0000;
         /// DONTUNMAP of a part of a locked area unlocks that part only, which joins nothing, and
-        /// what it leaves no longer counts as locked (7.3; 7.2.11, 6.12.114, 6.1.191). Without it, the whole area is
-        /// unlocked, and still counts. Measured on 5.10 to 7.3.
+        /// what it leaves no longer counts as locked (7.3; 7.2.11, 6.12.114, 6.1.191). Without it,
+        /// the whole area is unlocked, and still counts. Measured on 5.10 to 7.3.
         const DONTUNMAP_SPLITS_LOCKED = 0x10_0000;
         /// The copy that DONTUNMAP makes never joins the area that it was copied from (7.3; 7.2.11,
         /// 6.12.114, 6.1.191). Measured on 5.10 to 7.3.
