@@ -16,8 +16,8 @@ const HUGE: u64 = 2 << 20;
 ///
 /// What cannot be told by calls (where one of them is refused that a feature is asked for with) is
 /// as the release's number says. So are the features of userfaultfds, of secret memory, and others
-/// that a child would have to fork, lock or fill memory for; [`Features::HEAP_MEETS`] and
-/// [`Features::HEAP_JOINS_BELOW`]; and
+/// that a child would have to fork, lock or fill memory for; [`Features::HEAP_MEETS`],
+/// [`Features::HEAP_JOINS_BELOW`], [`Features::SEGMENTS_JOIN`]; and
 /// [`Features::REMAP_NEEDS_FOUR`] and [`Features::LIMIT_IS_EAGAIN`], which take as many areas as
 /// there may be (`samara check` asks for them where its calls come near to that).
 ///

@@ -263,13 +263,17 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
         }
     }
 
-    /// The neighbours that `one` may join without [`Features::WRITTEN_JOINS_UNWRITTEN`].
+    /// The neighbours that `one` may join without [`Features::WRITTEN_JOINS_UNWRITTEN`], which all
+    /// releases lack that lack [`Features::SEGMENTS_JOIN`].
     #[cold]
     fn sides_before_6_16<'a>(
         &self,
         around: &Around<'a, B>,
         one: &Area<B>,
     ) -> (Option<Side<'a, B>>, Option<Side<'a, B>>) {
+        if is_segment(one) && !self.has(Features::SEGMENTS_JOIN) {
+            return (None, None);
+        }
         let written = matches!(one.anon(), Anon::Identity { .. });
         let joins = |side: &Side<'_, B>| !written || side.area.anon() != Anon::Untouched;
         (around.left.filter(joins), around.right.filter(joins))

@@ -236,6 +236,10 @@ bitflags! {
         /// [`ARGUMENTS_BEFORE_SOURCE`](Self::ARGUMENTS_BEFORE_SOURCE), afterwards. Measured on 6.12
         /// and 6.16.
         const GIVEN_BEFORE_SOURCE = 0x2000_0000_0000_0000;
+        /// A part of a System V segment that is changed or moved joins what it touches of the same
+        /// attachment, where no area goes away by that (6.1). Without it, it joins nothing.
+        /// Measured on 5.10, 6.1, 6.12 and 7.3.
+        const SEGMENTS_JOIN = 0x4000_0000_0000_0000;
     }
 }
 
@@ -260,7 +264,7 @@ const CHANGES: &[Change] = &[
     (5, 18, Features::DONTNEED_LOCKED, NONE),
     (6, 1, Features::GROW_IN_PLACE_JOINS.union(Features::BRK_SHRINK_NEEDS_AREA).union(Features::NEXT_WINS), NONE),
     (6, 1, Features::COLLAPSE.union(Features::ONFAULT_WITHOUT_ACCESS), NONE),
-    (6, 1, Features::GUARD_COVERS_GAPS, Features::HEAP_JOINS_BELOW),
+    (6, 1, Features::GUARD_COVERS_GAPS.union(Features::SEGMENTS_JOIN), Features::HEAP_JOINS_BELOW),
     (6, 3, Features::MDWE, NONE),
     (6, 4, Features::MEMORY_MERGE, NONE),
     (6, 6, Features::MDWE_NO_INHERIT.union(Features::HEAP_MEETS).union(Features::ABOVE4G), NONE),

@@ -350,6 +350,23 @@ fn what_dontunmap_leaves() {
     measured(of_shared, &[(&["5.10"], "EINVAL")], "ok");
 }
 
+#[test]
+fn parts_of_segments() {
+    let changes = |from: u64, pages: u64, then: u64| {
+        move |s: &mut Space| {
+            let segment = MapRequest::file(110 * P, 5 * P, Prot::RW, MapFlags::SHARED, backing(7, "/SYSV0"), 0);
+            s.map(&segment).unwrap();
+            s.protect(from * P, pages * P, Prot::READ, None).unwrap();
+            s.protect(then * P, P, Prot::READ, None).unwrap();
+            shown(s, "wr")
+        }
+    };
+    let apart = "[110-112 wr] [112-113] [113-115]";
+    measured(changes(113, 2, 112), &[(&["5.10"], apart)], "[110-112 wr] [112-115]");
+    let apart = "[110-112] [112-113] [113-115 wr]";
+    measured(changes(110, 2, 112), &[(&["5.10"], apart)], "[110-113] [113-115 wr]");
+}
+
 /// The part that is unlocked joins nothing, though it touches memory that is like it.
 #[test]
 fn what_dontunmap_unlocks_stays_apart() {
