@@ -27,7 +27,7 @@ pub(crate) struct WhyOf {
     pub(crate) file: PathBuf,
     /// The moment: after the event with this number (300), or just before the first event that
     /// finished later than this time (1.5s, 20ms, 300us, 7000ns); peak: when the process of --pid,
-    /// or else the first, had the most areas [default: near the most areas]
+    /// or else the one with the most areas, had them [default: near the most areas]
     #[arg(long, value_name = "TIME|EVENT|peak")]
     pub(crate) at: Option<Moment>,
     /// The process [default: the one with the most areas]
@@ -72,7 +72,7 @@ pub(crate) struct DiffOf {
     pub(crate) after: Option<PathBuf>,
     /// The moment of BEFORE: after the event with this number (300), or just before the first event
     /// that finished later than this time (1.5s, 20ms); peak: when the process of --pid, or else
-    /// the first, had the most areas [default: near the most areas]
+    /// the one with the most areas, had them [default: near the most areas]
     #[arg(long, value_name = "TIME|EVENT|peak")]
     pub(crate) from: Option<Moment>,
     /// The moment of AFTER [default: near the most areas]
@@ -168,7 +168,7 @@ pub(crate) struct Top {
     pub(crate) pid: Option<u32>,
     /// Begin paused at this moment: after the event with this number (300), or just before the
     /// first event that finished later than this time (1.5s, 20ms, 300us, 7000ns); peak: when the
-    /// first process had the most areas
+    /// process with the most areas had them
     #[arg(long, value_name = "TIME|EVENT|peak", conflicts_with_all = ["words", "pid"])]
     pub(crate) at: Option<Moment>,
     /// Record call stacks. Functions are named when the program has ended; until then places are

@@ -101,7 +101,7 @@ fn stream(args: &ExportOf, names: &mut Names<'_>) -> Result<Option<FileError>, E
     if wanted.iter().all(|path| path.is_none()) {
         return Ok(None);
     }
-    let (at, reader) = super::open_at(&args.file, args.at, args.pid)?;
+    let (at, reader) = super::open_at(&args.file, args.at, super::Whose::or_first(args.pid))?;
     let header: Header = reader.header().clone();
     let began_ns = moment::began(&header).unwrap_or(0);
     let about = |resident| About { header: &header, began_ns, resident };

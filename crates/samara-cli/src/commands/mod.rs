@@ -112,8 +112,8 @@ fn words(header: &Header) -> Vec<OsString> {
 
 /// Opens a trace of which a moment is wanted, and finds out which event or time that is. Prints why
 /// if that fails.
-fn open_at(path: &Path, at: Option<Moment>, pid: Option<u32>) -> Result<(Option<Moment>, TraceReader<File>), ExitCode> {
-    let at = if at == Some(Moment::Peak) { Some(peak(path, pid)?) } else { at };
+fn open_at(path: &Path, at: Option<Moment>, whose: Whose) -> Result<(Option<Moment>, TraceReader<File>), ExitCode> {
+    let at = if at == Some(Moment::Peak) { Some(peak(path, whose)?) } else { at };
     let reader = open(path)?;
     let at = at.map(|at| on(path, at, reader.header())).transpose()?;
     Ok((at, reader))
@@ -145,15 +145,43 @@ fn only_of(only: &Only, path: &Path, header: &Header) -> Result<Only, ExitCode> 
     Ok(Only { from: on_trace(only.from)?, to: on_trace(only.to)?, ..only.clone() })
 }
 
-/// The event at which the process, the first one of the trace if none is given, had the most areas.
-/// Prints why if it cannot be found. A trace is opened again afterwards.
-fn peak(path: &Path, pid: Option<u32>) -> Result<Moment, ExitCode> {
+/// Whose most areas a peak is.
+#[derive(Clone, Copy)]
+enum Whose {
+    /// Those of this process.
+    One(u32),
+    /// Those of the first process of the trace.
+    First,
+    /// Those of the process that had the most.
+    Largest,
+}
+
+impl Whose {
+    /// Those of the process that is given, or else of the first.
+    fn or_first(pid: Option<u32>) -> Whose {
+        pid.map_or(Whose::First, Whose::One)
+    }
+
+    /// Those of the process that is given, or else of the largest.
+    fn or_largest(pid: Option<u32>) -> Whose {
+        pid.map_or(Whose::Largest, Whose::One)
+    }
+}
+
+/// The event at which the process had the most areas. Prints why if it cannot be found. A trace is
+/// opened again afterwards.
+fn peak(path: &Path, whose: Whose) -> Result<Moment, ExitCode> {
     if path.metadata().is_ok_and(|file| !file.is_file()) {
         return Err(failed(format!("{}: the peak is found by reading the trace twice: give a file", shown(path))));
     }
-    let (mut pid, mut replay, mut most) = (pid, Replay::default(), (0, 0));
+    let (mut first, mut replay, mut most) = (None, Replay::default(), (0, 0));
     for event in open(path)?.map_while(Result::ok) {
-        let pid = *pid.get_or_insert(event.pid);
+        let first = *first.get_or_insert(event.pid);
+        let pid = match whose {
+            Whose::One(pid) => pid,
+            Whose::First => first,
+            Whose::Largest => event.pid,
+        };
         if replay.apply(&event).is_err() {
             break;
         }
@@ -218,7 +246,9 @@ fn says_failure(fail_if: &[FailIf], summary: &serde_json::Value) -> bool {
 
 /// The program's words as a line, cut if it is long.
 fn command_line(words: &[OsString]) -> String {
-    let line: Vec<_> = words.iter().map(|word| clean(&crate::summary::quoted(&name_text(word.as_bytes())))).collect();
+    // A process that has changed its title leaves empty ones.
+    let told = words.iter().filter(|word| !word.is_empty());
+    let line: Vec<_> = told.map(|word| clean(&crate::summary::quoted(&name_text(word.as_bytes())))).collect();
     short(&line.join(" "))
 }
 

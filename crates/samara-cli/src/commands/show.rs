@@ -40,7 +40,7 @@ pub(crate) struct Wanted {
 }
 
 pub(crate) fn run(args: &Show) -> ExitCode {
-    let (at, reader) = match super::open_at(&args.file, args.at, args.pid) {
+    let (at, reader) = match super::open_at(&args.file, args.at, super::Whose::or_first(args.pid)) {
         Ok(opened) => opened,
         Err(code) => return code,
     };

@@ -65,7 +65,7 @@ fn play(args: &Top, path: &Path) -> ExitCode {
             None => super::failed(format!("{} has no events", shown(path))),
         };
     }
-    let (at, reader) = match super::open_at(path, args.at, None) {
+    let (at, reader) = match super::open_at(path, args.at, super::Whose::Largest) {
         Ok(opened) => opened,
         Err(code) => return code,
     };

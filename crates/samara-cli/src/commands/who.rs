@@ -14,7 +14,7 @@ use crate::output::{self, BOLD, DIM, clean, clean_json, styled};
 use crate::{json, line};
 
 pub(crate) fn run(args: &Who) -> ExitCode {
-    let (at, reader) = match super::open_at(&args.file, args.at, args.pid) {
+    let (at, reader) = match super::open_at(&args.file, args.at, super::Whose::or_first(args.pid)) {
         Ok(opened) => opened,
         Err(code) => return code,
     };

@@ -8,6 +8,7 @@ use samara_trace::event::{Event, EventKind};
 use samara_trace::file::{FileError, Largest, Summary, Tally};
 use samara_trace::why::Why;
 
+use super::Whose;
 use crate::cli::WhyOf;
 use crate::exit;
 use crate::format::time;
@@ -60,7 +61,7 @@ pub(super) fn found(summary: &Summary) -> Option<(&Largest, &Why)> {
 /// again for the process with the most areas alone, and a line says so. Prints why if there is
 /// none.
 pub(super) fn look(file: &Path, at: Option<Moment>, pid: Option<u32>) -> Result<Looked, ExitCode> {
-    let (at, reader) = super::open_at(file, at, pid)?;
+    let (at, reader) = super::open_at(file, at, Whose::or_largest(pid))?;
     let mut walk = Walk::new(reader, at, pid, None);
     if (!walk.explains() || walk.summary.lost.is_some())
         && file.metadata().is_ok_and(|file| file.is_file())

@@ -658,3 +658,33 @@ fn the_process_with_the_most_areas_is_explained_alone() {
     assert!(screen.contains("process 2 (/bin/parent)") && screen.contains("100 areas"), "{screen}");
     assert!(screen.contains("mmap"), "the parent's calls made them: {screen}");
 }
+
+/// The peak is that of the process with the most areas, where `why` explains that one.
+#[test]
+fn the_peak_of_the_largest_process() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut all = events();
+    let start = 0x7000_0000;
+    let areas: Vec<AreaRecord> = (0..20)
+        .map(|i| AreaRecord {
+            start: start + i * 0x2000,
+            end: start + i * 0x2000 + 0x1000,
+            perms: 3,
+            ..all[1].areas[0].clone()
+        })
+        .collect();
+    let end = areas[19].end;
+    let plan = areas.iter().map(|a| Step { kind: StepKind::Mapped, start: a.start, end: a.end }).collect();
+    let many = Event { window: Some((start, end)), areas, plan, nr: Some(9), resident: None, ..all[5].clone() };
+    all.insert(6, many);
+    for (seq, event) in (0..).zip(&mut all) {
+        (event.seq, event.entry_ns, event.exit_ns) = (seq, seq * 1_000_000, seq * 1_000_000 + 1_500);
+    }
+    trace_of(dir.path(), &all);
+    let pid = |args: &[&str]| {
+        let output = run(dir.path(), &[&["why", "t.samara", "--json", "--at", "peak"], args].concat());
+        let value: serde_json::Value = serde_json::from_str(&stdout(&output)).unwrap_or_default();
+        value["pid"].as_u64()
+    };
+    assert_eq!((pid(&[]), pid(&["--pid", "100"])), (Some(101), Some(100)));
+}
