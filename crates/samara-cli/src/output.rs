@@ -131,15 +131,36 @@ pub(crate) fn waiting<T>(path: &Path, other: &str, open: impl FnOnce() -> T) -> 
     if !path.metadata().is_ok_and(|meta| meta.file_type().is_fifo()) {
         return open();
     }
+    said_late(PATIENCE, || format!("{}: waiting for {other} of this FIFO", shown(path)), open)
+}
+
+/// Does something. Where it takes longer than this, prints what is done.
+pub(crate) fn said_late<T>(after: Duration, text: impl FnOnce() -> String + Send, act: impl FnOnce() -> T) -> T {
     let (done, watch) = mpsc::channel::<()>();
     std::thread::scope(|scope| {
         scope.spawn(move || {
-            if watch.recv_timeout(PATIENCE) == Err(mpsc::RecvTimeoutError::Timeout) {
-                error(format!("{}: waiting for {other} of this FIFO", shown(path)));
+            if watch.recv_timeout(after) == Err(mpsc::RecvTimeoutError::Timeout) {
+                error(text());
             }
         });
-        let opened = open();
+        let did = act();
         drop(done);
-        opened
+        did
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_takes_long_is_told() {
+        let (tells, told) = mpsc::channel();
+        let text = move || {
+            tells.send(()).unwrap();
+            "this takes long, as a test wants".to_owned()
+        };
+        assert_eq!(said_late(Duration::ZERO, text, || told.recv()), Ok(()));
+        assert_eq!(said_late(Duration::MAX, || unreachable!(), || 7), 7);
+    }
 }

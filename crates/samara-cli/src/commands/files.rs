@@ -9,12 +9,13 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::time::Duration;
 
-use samara_trace::file::{FileSink, Header};
+use samara_trace::file::{FileSink, Header, Written};
 use samara_trace::output::{Access, OutputFile, OutputName};
 
 use crate::exit;
-use crate::output::{clean_json, error, shown, waiting};
+use crate::output::{clean_json, error, said_late, shown, waiting};
 use crate::output_file::Output;
 
 /// What becomes of a program that is not run.
@@ -149,6 +150,12 @@ pub(crate) fn open(asked: Asked<'_>, program: &[OsString], left: &str) -> Result
         }
     }
     Ok(files)
+}
+
+/// Ends a trace. Says so where that goes on for long after what was recorded has ended.
+pub(crate) fn finished(trace: FileSink) -> Written {
+    const PATIENCE: Duration = Duration::from_secs(1);
+    said_late(PATIENCE, || "the recording has ended; its events are still being summed up".to_owned(), || trace.finish())
 }
 
 /// Writes the summary, if it was asked for.

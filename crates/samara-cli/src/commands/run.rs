@@ -99,7 +99,7 @@ pub(crate) fn run(args: &Run) -> ExitCode {
             return not_run(&why);
         }
     };
-    let written = watch.file.map(FileSink::finish);
+    let written = watch.file.map(files::finished);
     report(args, seed, &outcome, &watch.differences, written.as_ref());
     let profile = Profile::running();
     let name = profile.to_string();

@@ -116,7 +116,7 @@ fn recorded(
     let outcome = record(&mut Part { sink: &mut sink, start_on, stop_on, quiet });
     match outcome {
         Ok(outcome) => {
-            let written = sink.finish();
+            let written = files::finished(sink);
             let fails = report(args, words, path, &outcome, written, summary);
             if let Some((page, name)) = page {
                 write_page(args, path, Page::Chosen(page, name));
