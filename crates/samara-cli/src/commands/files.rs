@@ -155,7 +155,11 @@ pub(crate) fn open(asked: Asked<'_>, program: &[OsString], left: &str) -> Result
 /// Ends a trace. Says so where that goes on for long after what was recorded has ended.
 pub(crate) fn finished(trace: FileSink) -> Written {
     const PATIENCE: Duration = Duration::from_secs(1);
-    said_late(PATIENCE, || "the recording has ended; its events are still being summed up".to_owned(), || trace.finish())
+    said_late(
+        PATIENCE,
+        || "the recording has ended; its events are still being summed up".to_owned(),
+        || trace.finish(),
+    )
 }
 
 /// Writes the summary, if it was asked for.

@@ -60,7 +60,7 @@ impl Space {
         space.doubt_future_locks();
         space.learn_policies(who.tid);
         space.registered = space.model.areas().any(|a| a.area.flags.intersects(Flags::UFFD));
-        let event = journal.blank(EventKind::Found, id, who);
+        let event = found(id, who, journal);
         space.report_program(event, who, journal);
         space
     }
@@ -84,7 +84,7 @@ impl Space {
         if self.hidden {
             journal.lacks(Lack::Unreadable, proc::name(who.tid));
         }
-        let event = journal.blank(EventKind::Found, self.id, who);
+        let event = found(self.id, who, journal);
         self.report_program(event, who, journal);
     }
 
@@ -272,4 +272,10 @@ impl Space {
             Err(error) => journal.note(format!("/proc/PID/maps cannot be read: {error}")),
         }
     }
+}
+/// The event of a process that was there. It says how many threads the process has.
+fn found(id: u64, who: Who, journal: &mut Journal<'_>) -> Event {
+    let mut event = journal.blank(EventKind::Found, id, who);
+    event.args[0] = proc::threads(who.tid).len() as u64;
+    event
 }

@@ -181,7 +181,11 @@ impl Origins {
         let act = Act { site, event: event.seq, ns: event.exit_ns };
         let done = match event.kind {
             EventKind::Exec | EventKind::Found => {
-                let threads = (event.kind == EventKind::Exec).then_some(0);
+                // Of the threads that were there, the first has no stack of its own.
+                let threads = match event.kind {
+                    EventKind::Exec => Some(0),
+                    _ => event.args[0].checked_sub(1),
+                };
                 let births = Births { threads, ..Births::empty(&self.meter) };
                 self.begin(births, event).reconcile(event, act, false)
             }

@@ -341,6 +341,15 @@ fn reservations_and_stacks_are_by_design() {
     let verdict = &world.why().verdicts[0];
     assert_eq!((verdict.kind, verdict.pattern), (VerdictKind::Concurrent, Some(PatternKind::ThreadStacks)));
     assert_eq!((verdict.areas, verdict.times, verdict.common), (80, 40, 32 * PAGE));
+    // A process that was there has as many threads as the event says; in older traces it does not.
+    for (threads, expected) in
+        [(0, PatternKind::ThreadStacks), (1, PatternKind::GuardedStacks), (41, PatternKind::ThreadStacks)]
+    {
+        let mut found = World::new();
+        let areas: Vec<AreaRecord> = world.replay.space(0).unwrap().areas().collect();
+        found.event(EventKind::Found, None, 0, [threads, 0, 0, 0, 0, 0], vec![], (0, u64::MAX / PAGE), areas);
+        assert_eq!(pattern(&found), Some(expected), "{threads} threads");
+    }
 }
 
 #[test]
