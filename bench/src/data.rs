@@ -68,6 +68,12 @@ impl Data {
         if key - first(slot) < len(slot) { slot + 1 } else { 0 }
     }
 
+    /// The last key of the range at `key`, which is in a slot, or of the last range below it: every
+    /// range begins where its slot does (DATA-1).
+    pub fn before(&self, key: u64) -> u64 {
+        self.items[((key - BASE) / SLOT) as usize].1
+    }
+
     /// The end of the last slot, exclusive.
     pub fn end(&self) -> u64 {
         BASE + self.n() as u64 * SLOT

@@ -44,10 +44,16 @@ type Tree = RangeMap<u64, u64>;
 /// What is counted, and how many operations or entries that was.
 type Count = fn(&Data, &mut Tree) -> usize;
 
-const CASES: [(&str, Count); 9] = [
+const CASES: [(&str, Count); 10] = [
     ("lookup", |data, tree| {
         let (keys, want) = data.probes(1, OPS);
         assert_eq!(counted_lookup(tree, &keys), want);
+        OPS
+    }),
+    ("at_or_before", |data, tree| {
+        let (keys, _) = data.probes(1, OPS);
+        let want = keys.iter().fold(0, |sum: u64, key| sum.wrapping_add(data.before(*key)));
+        assert_eq!(counted_before(tree, &keys), want);
         OPS
     }),
     ("replace", |data, tree| {
@@ -97,6 +103,15 @@ fn counted_lookup(tree: &Tree, keys: &[u64]) -> u64 {
     let mut sum = 0;
     for key in keys {
         sum += tree.get(black_box(*key)).map_or(0, |(_, value)| *value);
+    }
+    sum
+}
+
+#[inline(never)]
+fn counted_before(tree: &Tree, keys: &[u64]) -> u64 {
+    let mut sum: u64 = 0;
+    for key in keys {
+        sum = sum.wrapping_add(tree.at_or_before(black_box(*key)).map_or(0, |(span, _)| span.last));
     }
     sum
 }

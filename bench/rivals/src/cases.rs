@@ -10,6 +10,8 @@ pub enum Case {
     Lookup,
     /// The value at a random address that is mapped.
     LookupHit,
+    /// The range at a random address, or the last one below it.
+    AtOrBefore,
     /// Erase a random range, and store it again.
     Replace,
     /// Store over a window that cuts two ranges and covers two between them.
@@ -82,6 +84,7 @@ impl Case {
         match self {
             Case::Lookup
             | Case::LookupHit
+            | Case::AtOrBefore
             | Case::Iterate
             | Case::IterateRev
             | Case::Clone
@@ -101,7 +104,7 @@ impl Case {
     /// Operations, or ranges visited, in one round.
     pub fn effort(self, quick: bool) -> usize {
         let effort = match self {
-            Case::Lookup | Case::LookupHit | Case::Replace => 200_000,
+            Case::Lookup | Case::LookupHit | Case::AtOrBefore | Case::Replace => 200_000,
             Case::Iterate | Case::IterateChurned | Case::IterateRev => 2_000_000,
             Case::Overwrite | Case::Split => 8_000,
             Case::Snapshot | Case::FirstWriteAfterSnapshot => 10_000,

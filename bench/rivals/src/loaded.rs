@@ -108,6 +108,16 @@ impl<M: Map> Loaded<M> {
         each(elapsed, keys.len())
     }
 
+    fn at_or_before(&self, data: &Data, round: u64, ops: usize) -> f64 {
+        let (keys, _) = data.probes(round, ops);
+        let want = keys.iter().fold(0_u64, |sum, key| sum.wrapping_add(data.before(*key)));
+        let start = Instant::now();
+        let sum = self.map.befores(black_box(&keys));
+        let elapsed = start.elapsed();
+        assert_eq!(sum, want, "the ranges at or before addresses were other ones");
+        each(elapsed, ops)
+    }
+
     fn replace(&mut self, data: &Data, round: u64, ops: usize) -> f64 {
         let picks = data.picks(round, ops);
         let want = picks.iter().fold(0_u64, |sum, item| sum.wrapping_add(item.2));
@@ -294,6 +304,7 @@ impl<M: Map> Subject for Loaded<M> {
         match case {
             Case::Lookup => self.lookup(data.probes(round, effort)),
             Case::LookupHit => self.lookup(data.hits(round, effort)),
+            Case::AtOrBefore => self.at_or_before(data, round, effort),
             Case::Replace => self.replace(data, round, effort),
             Case::Overwrite => self.write(scene, Write::Overwrite, round, effort),
             Case::Split => self.write(scene, Write::Split, round, effort),

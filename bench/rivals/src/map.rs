@@ -3,7 +3,7 @@
 use crate::cases::Case;
 use crate::gap::Gap;
 use samara_bench::data::Item;
-use std::hint::select_unpredictable;
+use std::hint::{black_box, select_unpredictable};
 
 /// How many ranges, and the sum of their last keys and values.
 pub type Sum = (usize, u64);
@@ -38,6 +38,19 @@ pub trait Map: Sized {
     /// The sum of the values at these keys. A guard, where the crate has guards, is held over all
     /// of them.
     fn lookups(&self, keys: &[u64]) -> u64;
+
+    /// The sum of the last keys of the ranges that hold these keys, or that are the last ones below
+    /// them: by the walk down, where the crate has no call of its own for that.
+    #[inline]
+    fn befores(&self, keys: &[u64]) -> u64 {
+        keys.iter().fold(0, |mut sum: u64, key| {
+            self.walk_rev(black_box(*key), |_, last| {
+                sum = sum.wrapping_add(last);
+                false
+            });
+            sum
+        })
+    }
 
     /// Stores a range where there is none.
     fn store(&mut self, item: Item);

@@ -67,6 +67,7 @@ impl Map for Tree {
         Case::FirstWriteAfterSnapshot,
         Case::BulkBuild,
         Case::IterateRev,
+        Case::AtOrBefore,
         Case::Clone,
         Case::CloneChurned,
     ];

@@ -21,6 +21,11 @@ impl<S: Shape> Map for RangeMap<u64, u64, S> {
         keys.iter().fold(0, |sum: u64, key| sum.wrapping_add(*self.get_or(black_box(*key), &0)))
     }
     #[inline]
+    fn befores(&self, keys: &[u64]) -> u64 {
+        let last = |key: &u64| self.at_or_before(black_box(*key)).map_or(0, |(span, _)| span.last);
+        keys.iter().fold(0, |sum: u64, key| sum.wrapping_add(last(key)))
+    }
+    #[inline]
     fn store(&mut self, (first, last, value): Item) {
         self.insert(first..=last, value).expect("memory for a store");
     }

@@ -58,6 +58,7 @@ type Tree = BTreeMap<u64, (u64, u64)>;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fault {
     Lookup = 1,
+    Before,
     Store,
     Erase,
     Overwrite,
@@ -88,6 +89,9 @@ impl<const FAULT: u8> Map for Wrong<FAULT> {
     }
     fn lookups(&self, keys: &[u64]) -> u64 {
         self.0.lookups(keys) + u64::from(Self::has(Fault::Lookup))
+    }
+    fn befores(&self, keys: &[u64]) -> u64 {
+        self.0.befores(keys) + u64::from(Self::has(Fault::Before))
     }
     fn store(&mut self, item: Item) {
         self.0.store((item.0, item.1, item.2 + u64::from(Self::has(Fault::Store))));
@@ -165,6 +169,7 @@ fn wrong_answers_are_detected() {
     let both = |cases: &[Case], detected: &[Case]| cases.iter().all(|case| detected.contains(case));
     assert_eq!(detected::<0>(Built::Insert), [], "a right map is right");
     assert!(both(&[Lookup, LookupHit, FirstWriteAfterSnapshot], &detected::<{ Fault::Lookup as u8 }>(Built::Insert)));
+    assert_eq!(detected::<{ Fault::Before as u8 }>(Built::Insert), [AtOrBefore]);
     let stored = detected::<{ Fault::Store as u8 }>(Built::Bulk);
     assert!(both(&[Replace, Overwrite, Split, Append, RandomFill, MunmapMmap, IterateChurned], &stored), "{stored:?}");
     let erased = detected::<{ Fault::Erase as u8 }>(Built::Insert);

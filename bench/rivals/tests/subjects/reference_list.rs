@@ -56,6 +56,10 @@ impl List {
         }
     }
 
+    fn before(&self, key: u64) -> u64 {
+        self.0.iter().rev().find(|item| item.0 <= key).map_or(0, |item| item.1)
+    }
+
     fn at(&self, key: u64) -> u64 {
         self.0.iter().find(|(first, last, _)| (first..=last).contains(&&key)).map_or(0, |item| item.2)
     }
@@ -80,6 +84,10 @@ fn agrees<M: Map>(name: &str) {
             let keys: Vec<u64> = (0..20).map(|_| rng.u64(0..300)).collect();
             let want: u64 = keys.iter().map(|key| list.at(*key)).sum();
             assert_eq!(map.lookups(&keys), want, "{name}: lookups of {keys:?}");
+            if !M::LACKS.contains(&Case::AtOrBefore) {
+                let want: u64 = keys.iter().map(|key| list.before(*key)).sum();
+                assert_eq!(map.befores(&keys), want, "{name}: at or before {keys:?}");
+            }
             for end in [End::Lowest, End::Highest] {
                 let (low, high) = (rng.u64(1..150), rng.u64(150..300));
                 let (len, align, padded) = (rng.u64(1..12), 1 << rng.u8(0..5), rng.u8(0..4) == 0);

@@ -4,6 +4,7 @@
 use crate::map::RangeMap;
 use crate::node::shape::Shape;
 use crate::tree::value_or;
+use crate::tree::walk::span_of;
 use crate::types::error::or_abort;
 use crate::types::key::Key;
 use crate::types::span::Span;
@@ -87,8 +88,11 @@ impl<K: Key, V, S: Shape> RangeMap<K, V, S> {
 
     /// The entry that holds `key`, or the last one below it. O(log n).
     #[must_use]
+    #[inline]
     pub fn at_or_before(&self, key: K) -> Option<(Span<K>, &V)> {
-        let mut cursor = self.cursor(key);
-        cursor.current().or_else(|| cursor.prev())
+        let (leaf, slot) = self.tree.find_before(key)?;
+        // SAFETY: TREE-4: `find_before` returns the slot of an entry in a live leaf, and the value
+        // is borrowed no longer than the map.
+        Some(unsafe { (span_of(leaf, slot), &*leaf.value(slot)) })
     }
 }

@@ -2,13 +2,15 @@
 //! promised; `publish` has the argument.
 
 use crate::map::RangeMap;
+use crate::node::leaf::Leaf;
 use crate::node::shape::{Normal, Shape};
 use crate::reclaim::Reclaim;
 use crate::reclaim::crossbeam::Epoch;
 use crate::shared::SharedRangeMap;
 use crate::shared::cursor::SharedCursor;
 use crate::shared::iter::SharedRange;
-use crate::tree::{Tree, find, value_or};
+use crate::tree::walk::span_of;
+use crate::tree::{Tree, edge_below, find, value_or};
 use crate::types::error::AllocError;
 use crate::types::gap::{End, GapQuery};
 use crate::types::key::Key;
@@ -73,25 +75,50 @@ impl<K: Key, V, R: Reclaim, S: Shape> SharedGuard<'_, K, V, R, S> {
     /// The entry that holds `key`, or else the first one above it, as a walk finds it. O(log n).
     #[must_use]
     pub fn at_or_after(&self, key: K) -> Option<(Span<K>, &V)> {
-        self.range(Span::new(key, K::MAX)).next()
+        let (root, height) = self.map.published.load()?;
+        // SAFETY: pinned, so the nodes are live; `find` returns the slot of an entry. A walk from
+        // `key` begins at that entry.
+        let found = unsafe { find::<K, V, S>(root, height, key).map(|(leaf, slot)| entry(leaf, slot)) };
+        found.or_else(|| self.range(Span::new(key, K::MAX)).next())
     }
 
     /// The entry that holds `key`, or else the last one below it, as a walk finds it. O(log n).
     #[must_use]
     pub fn at_or_before(&self, key: K) -> Option<(Span<K>, &V)> {
-        self.range(Span::new(K::MIN, key)).next_back()
+        let (root, height) = self.map.published.load()?;
+        // SAFETY: pinned, so the nodes are live; `find` returns the slot of an entry, and the slots
+        // before it are entries' too. A walk back from `key` begins at one of the two.
+        let found = unsafe {
+            find::<K, V, S>(root, height, key).and_then(|(leaf, slot)| {
+                let begun = slot + usize::from(leaf.first(slot) <= key);
+                begun.checked_sub(1).map(|slot| entry(leaf, slot))
+            })
+        };
+        // The entry is in another leaf, or the key is behind the last entry.
+        found.or_else(|| self.range(Span::new(K::MIN, key)).next_back())
     }
 
     /// The first entry. O(log n).
     #[must_use]
     pub fn first(&self) -> Option<(Span<K>, &V)> {
-        self.iter().next()
+        self.end(false)
     }
 
     /// The last entry. O(log n).
     #[must_use]
     pub fn last(&self) -> Option<(Span<K>, &V)> {
-        self.iter().next_back()
+        self.end(true)
+    }
+
+    #[inline]
+    fn end(&self, last: bool) -> Option<(Span<K>, &V)> {
+        let (root, height) = self.map.published.load()?;
+        // SAFETY: pinned, so the nodes are live; `edge_below` returns the slot of an entry. A walk
+        // over all entries begins at it.
+        Some(unsafe {
+            let (leaf, slot) = edge_below::<K, V, S>(root, height, last);
+            entry(leaf, slot)
+        })
     }
 
     /// All entries, ascending; from both ends. O(log n) to begin, O(1) amortised per step.
@@ -174,6 +201,16 @@ impl<K: Key, V, R: Reclaim, S: Shape> SharedGuard<'_, K, V, R, S> {
     {
         self.map.snapshot()
     }
+}
+
+/// The entry in a slot.
+///
+/// # Safety
+/// The slot is an entry's, and the leaf is live for `'a`.
+#[cfg_attr(not(debug_assertions), inline(always))]
+unsafe fn entry<'a, K: Key, V, S: Shape>(leaf: Leaf<K, V, S>, slot: usize) -> (Span<K>, &'a V) {
+    // SAFETY: LEAF-2, LEAF-3: the caller promises both.
+    unsafe { (span_of(leaf, slot), &*leaf.value(slot)) }
 }
 
 impl<K: Key, V, R: Reclaim, S: Shape> fmt::Debug for SharedReader<'_, K, V, R, S> {

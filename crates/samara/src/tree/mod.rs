@@ -27,6 +27,7 @@ pub(crate) mod check;
 pub(crate) mod clone;
 pub(crate) mod cow;
 pub(crate) mod diff;
+pub(crate) mod find_before;
 pub(crate) mod find_gap;
 pub(crate) mod free;
 pub(crate) mod owners;
@@ -250,17 +251,8 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
 
     /// Descends to the first or the last entry.
     pub(crate) fn edge(&self, last: bool) -> Option<(Leaf<K, V, S>, usize)> {
-        let mut at = self.root?;
-        // SAFETY: TREE-4: the nodes from the root down are live, inner nodes above level 0, and
-        // none is empty.
-        unsafe {
-            for _ in 0..self.height() {
-                let node = Inner::<K, S>::from_raw(at);
-                at = node.child(if last { node.len() - 1 } else { 0 });
-            }
-            let leaf = Leaf::from_raw(at);
-            Some((leaf, if last { leaf.len() - 1 } else { 0 }))
-        }
+        // SAFETY: TREE-4: the root is a live node at level `height`.
+        unsafe { Some(edge_below(self.root?, self.height(), last)) }
     }
 
     /// The last key of the last entry.
@@ -510,6 +502,24 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
 pub(crate) unsafe fn find<K: Key, V, S: Shape>(root: Raw, height: usize, key: K) -> Option<(Leaf<K, V, S>, usize)> {
     point(Point::Rooted);
     dispatch::<K, S, _>(Find { root, height, key, kind: PhantomData::<(V, S)> })
+}
+
+/// Descends from the node `at` at `level` to the first or the last entry below it.
+///
+/// # Safety
+/// As for [`find`].
+#[cfg_attr(not(debug_assertions), inline(always))]
+pub(crate) unsafe fn edge_below<K: Key, V, S: Shape>(mut at: Raw, level: usize, last: bool) -> (Leaf<K, V, S>, usize) {
+    // SAFETY: TREE-4: the nodes from a live one down are live, inner nodes above level 0, and none
+    // is empty.
+    unsafe {
+        for _ in 0..level {
+            let node = Inner::<K, S>::from_raw(at);
+            at = node.child(if last { node.len() - 1 } else { 0 });
+        }
+        let leaf = Leaf::from_raw(at);
+        (leaf, if last { leaf.len() - 1 } else { 0 })
+    }
 }
 
 /// The value that [`find`] found for `key` if that entry contains it, else `default`, chosen

@@ -49,6 +49,25 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
         Some(unsafe { self.place_on(&path, leaf, slot) })
     }
 
+    /// The place of the first entry, or the one behind the last entry. No search: half of a window
+    /// that is open on one side costs little.
+    fn place_at_edge(&self, last: bool) -> Option<Place<K, V, S>> {
+        let mut at = self.root?;
+        let (mut parent, mut above) = (None, None);
+        // SAFETY: TREE-4: the nodes from the root down are live, inner nodes above level 0, and
+        // none is empty.
+        unsafe {
+            for _ in 0..self.height() {
+                let node = Inner::<K, S>::from_raw(at);
+                let slot = if last { node.len() - 1 } else { 0 };
+                at = node.child(slot);
+                (parent, above) = (Some((node, slot)), parent);
+            }
+            let leaf = Leaf::<K, V, S>::from_raw(at);
+            Some(Place { leaf, slot: if last { leaf.len() } else { 0 }, parent, above })
+        }
+    }
+
     /// The place for the leaf of `path`.
     ///
     /// # Safety
@@ -172,7 +191,10 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
             if span.is_empty() {
                 return None;
             }
-            let front = self.place(span.first)?;
+            let front = if span.first == K::MIN { self.place_at_edge(false)? } else { self.place(span.first)? };
+            if span.last == K::MAX {
+                return Some((front, self.place_at_edge(true)?));
+            }
             // SAFETY: the place has just been found in this tree.
             let mut back = unsafe { near(&front, span.last) }.or_else(|| self.place(span.last))?;
             // SAFETY: TREE-4: the leaf is live, and the slot is read only if it holds an entry.
