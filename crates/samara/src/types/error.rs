@@ -1,5 +1,6 @@
 //! Error types. Knows nothing of nodes.
 
+use crate::tree::check::Violation;
 use crate::types::key::Key;
 use crate::types::span::Span;
 use core::fmt;
@@ -337,7 +338,9 @@ fn wide<K: Key>(span: Span<K>) -> Span<u128> {
 /// Displays what the error in it displays, and has its source.
 ///
 /// The other errors have the map's type of keys as a parameter: `StoreError` is `StoreError<u64>`,
-/// and a store with `u32` keys returns `StoreError<u32>`.
+/// and a store with `u32` keys returns `StoreError<u32>`. So a function that returns `StoreError`
+/// can use `?` on stores with `u64` keys only; with other keys it returns `StoreError<u32>`, or
+/// this type.
 ///
 /// # Examples
 /// ```
@@ -357,6 +360,25 @@ fn wide<K: Key>(span: Span<K>) -> Span<u128> {
 /// map.insert(50..=63, 'c')?; // StoreError
 /// assert_eq!(place(&mut map, 9), Err(Error::Bound(samara::BoundError::Occupied(63))));
 /// # Ok::<(), Error>(())
+/// ```
+///
+/// One function with maps of different keys, none of them `u64`:
+/// ```
+/// use samara::{Error, RangeMap, Span, StoreError, key_newtype};
+///
+/// key_newtype! { struct Port(u16); }
+///
+/// fn allow(ports: &mut RangeMap<Port, char>, hosts: &mut RangeMap<u128, char>) -> Result<(), Error> {
+///     hosts.reserve(1)?.insert(1 << 100..=u128::MAX, 'a')?; // AllocError, ReservedError<u128>
+///     ports.insert(Port(1024)..=Port(1999), 'a')?; // StoreError<Port>
+///     ports.resize(Port(1024), Port(80)..=Port(1999))?; // BoundError<Port>
+///     ports.split_at(Port(1024))?;
+///     Ok(ports.insert(Port(9)..=Port(3), 'b')?) // holds no port
+/// }
+///
+/// let error = allow(&mut RangeMap::default(), &mut RangeMap::default()).unwrap_err();
+/// assert_eq!(error, Error::Store(StoreError::EmptyRange(Span::new(9, 3))));
+/// assert!(error.to_string().starts_with("the range 0x9..=0x3 holds no key"));
 /// ```
 ///
 /// A function for any type of keys returns [`Error`] too, or the error of its own type, or a box:
@@ -403,6 +425,8 @@ pub enum Error {
     Reserved(ReservedError<u128>),
     /// [`StoreError`].
     Store(StoreError<u128>),
+    /// [`Violation`].
+    Violation(Violation),
 }
 
 macro_rules! any {
@@ -429,6 +453,12 @@ impl From<AllocError> for Error {
     }
 }
 
+impl From<Violation> for Error {
+    fn from(violation: Violation) -> Self {
+        Error::Violation(violation)
+    }
+}
+
 #[cfg(feature = "shared")]
 impl From<Busy> for Error {
     fn from(error: Busy) -> Self {
@@ -448,6 +478,7 @@ impl Error {
             Error::Entry(error) => error,
             Error::Reserved(error) => error,
             Error::Store(error) => error,
+            Error::Violation(error) => error,
         }
     }
 }
