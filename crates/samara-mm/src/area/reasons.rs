@@ -84,14 +84,15 @@ impl fmt::Display for Reason {
     }
 }
 
-/// A set of [`Reason`]s. Displays as their names joined by `+`; an empty set displays as nothing.
+/// A set of [`Reason`]s. Displays as their names joined by `+`, and an empty set as nothing.
 ///
 /// ```
 /// use samara_mm::{Reason, Reasons};
 /// let r: Reasons = [Reason::Lock, Reason::Protection].into_iter().collect();
 /// assert_eq!(r.to_string(), "protection+lock");
+/// assert_eq!(format!("{r:?} {:?}", Reasons::EMPTY), "Reasons(protection+lock) Reasons()");
 /// ```
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub struct Reasons(u16);
 
 impl Reasons {
@@ -137,5 +138,11 @@ impl fmt::Display for Reasons {
             write!(f, "{}{r}", if i == 0 { "" } else { "+" })?;
         }
         Ok(())
+    }
+}
+
+impl fmt::Debug for Reasons {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Reasons({self})")
     }
 }

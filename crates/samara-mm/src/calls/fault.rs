@@ -8,6 +8,7 @@ use crate::area::flags::Flags;
 use crate::area::{Area, Backing};
 use crate::space::index::AreaIndex;
 use crate::space::{AddressSpace, Config, Placed};
+use core::fmt;
 
 /// An access to memory by the program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -29,7 +30,17 @@ pub struct Fault<'a, B> {
     pub grown: u64,
 }
 
-/// Why no area serves a fault: the reason that SIGSEGV reports with the address.
+/// Why no area serves a fault: the reason that SIGSEGV reports with the address. Displays what was
+/// refused, and what to do.
+///
+/// ```
+/// use samara_mm::{Access, AddressSpace, Config, FileId};
+/// fn read(space: &mut AddressSpace<FileId>, addr: u64) -> Result<u64, Box<dyn std::error::Error>> {
+///     Ok(space.fault(addr, Access::Read)?.at.start)
+/// }
+/// let error = read(&mut AddressSpace::new(Config::default()), 0x1000).unwrap_err().to_string();
+/// assert!(error.starts_with("nothing is mapped there") && error.ends_with("(SEGV_MAPERR)"));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(i32)]
 pub enum Refused {
@@ -41,6 +52,24 @@ pub enum Refused {
     /// it grew for the fault, it stays grown.
     KeyDenied = 4,
 }
+
+impl fmt::Display for Refused {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Refused::NotMapped => {
+                "nothing is mapped there, and no stack may grow that far: map memory there, or send SIGSEGV (SEGV_MAPERR)"
+            }
+            Refused::NotAllowed => {
+                "the area does not allow this access: change its protection, or send SIGSEGV (SEGV_ACCERR)"
+            }
+            Refused::KeyDenied => {
+                "the area's protection key denies reads and writes: protect it with another key, or send SIGSEGV (SEGV_PKUERR)"
+            }
+        })
+    }
+}
+
+impl core::error::Error for Refused {}
 
 impl Refused {
     /// The signal's `si_code`.

@@ -36,13 +36,11 @@ pub enum FaultError {
 
 impl fmt::Display for FaultError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            FaultError::Refused(Refused::NotMapped) => "nothing is mapped there (SEGV_MAPERR)",
-            FaultError::Refused(Refused::NotAllowed) => "the area does not allow this access (SEGV_ACCERR)",
-            FaultError::Refused(Refused::KeyDenied) => "the protection key denies this access (SEGV_PKUERR)",
-            FaultError::Changing => "a call is changing the page: try again",
-            FaultError::Memory => "out of memory",
-        })
+        match self {
+            FaultError::Refused(refused) => fmt::Display::fmt(refused, f),
+            FaultError::Changing => f.write_str("a call is changing the page: try again"),
+            FaultError::Memory => f.write_str("out of memory: free some, then try again"),
+        }
     }
 }
 

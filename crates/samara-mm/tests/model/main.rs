@@ -1,6 +1,7 @@
 //! The model alone: rules that need no kernel to compare with, or that only another kernel follows.
 
 mod below_stacks;
+mod fault_errors;
 mod features;
 mod hostile_arguments;
 mod learn;
