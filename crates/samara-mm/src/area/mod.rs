@@ -51,9 +51,35 @@ pub trait Backing: Clone + Eq + Debug {
     fn huge_places(&self) -> HugePlaces {
         HugePlaces::Plain
     }
-    /// Whether it is `/dev/zero`. A private map of it is anonymous memory that has an offset in a
-    /// file. A shared map that may be written has an object of its own, as shared anonymous memory
-    /// has ([`FileMode::ZERO`](crate::FileMode::ZERO)).
+    /// Whether it is `/dev/zero`. The device has no end: any offset will do. What a map of it is:
+    ///
+    /// - A private map is anonymous memory, which keeps the device's name and its offset there.
+    /// - A shared map that may be written is shared anonymous memory. It is not a map of this
+    ///   backing but of a new object ([`Host::shared_memory`](crate::linux::Host::shared_memory)),
+    ///   whose memory is charged. `linux::call` sees to that; a caller of
+    ///   [`AddressSpace::map`](crate::AddressSpace::map) passes the object as
+    ///   [`MapRequest::backing`](crate::MapRequest::backing), and
+    ///   [`FileMode::ZERO`](crate::FileMode::ZERO) in the mode.
+    /// - A shared map that can never be written, because the device was opened for reading only, is
+    ///   one of the device. From 7.3 on it is shared anonymous memory too
+    ///   ([`Features::SHARED_ZERO_IS_SHMEM`](crate::Features::SHARED_ZERO_IS_SHMEM)).
+    ///
+    /// Its maps differ from other anonymous memory and from other files in some more releases: see
+    /// the [`Features`](crate::Features) whose names contain `ZERO`.
+    ///
+    /// ```
+    /// use samara_mm::{AddressSpace, Config, FileId, FileMode, Flags, MapFlags, MapRequest, Prot};
+    /// let zero = FileId { dev: (0, 5), inode: 5, open: 1, name: "/dev/zero".into() };
+    /// let map = |start, offset| {
+    ///     let map = MapRequest::file(start, 0x1000, Prot::RW, MapFlags::PRIVATE, zero.clone(), offset);
+    ///     MapRequest { mode: FileMode::RW | FileMode::ZERO, ..map }
+    /// };
+    /// let mut space = AddressSpace::<FileId>::new(Config::default());
+    /// space.map(&map(0x10000, 0x7fff_ffff_ffff_f000))?; // no file may be so long
+    /// space.map(&map(0x11000, 0x8000_0000_0000_0000))?;
+    /// assert_eq!(space.len(), 1);
+    /// # Ok::<(), samara_mm::Error>(())
+    /// ```
     fn is_zero(&self) -> bool {
         false
     }
@@ -139,7 +165,7 @@ impl<B: Backing> Backing for Arc<B> {
 /// A plain [`Backing`]: device, inode, name, and a number that tells two `open`s apart. The name
 /// decides what else it is:
 ///
-/// - `/dev/zero`: that device;
+/// - `/dev/zero`: that device ([`Backing::is_zero`]);
 /// - `/secretmem (deleted)`: secret memory;
 /// - a name that begins with `/SYSV`: a System V segment;
 /// - a name that begins with `/anon_hugepage`: memory in huge pages of 2 MiB.
@@ -474,8 +500,8 @@ impl<B: Backing> Area<B> {
         }
     }
 
-    /// Whether it is anonymous memory: it has no file, or is a map of `/dev/zero` that is not
-    /// shared.
+    /// Whether it is anonymous memory: it has no file, or is a private map of `/dev/zero`
+    /// ([`Backing::is_zero`]).
     pub(crate) fn is_anonymous(&self) -> bool {
         match &self.object {
             Object::Anonymous => true,

@@ -38,10 +38,7 @@ bitflags! {
         /// A memfd sealed against writing (F_SEAL_WRITE, F_SEAL_FUTURE_WRITE): no shared map that
         /// is writable (EPERM) or becomes so.
         const WRITE_SEALED = 0x20;
-        /// `/dev/zero`, which has no end. A shared map that may be written (from 7.3 on every
-        /// shared one) needs an object of its own
-        /// ([`Host::shared_memory`](crate::linux::Host::shared_memory)), and the memory of that
-        /// object is charged.
+        /// `/dev/zero`: [`Backing::is_zero`] says what a map of it is.
         const ZERO = 0x40;
         /// In use as swap space: no shared map that is writable from the start (ETXTBSY).
         const SWAP_FILE = 0x80;

@@ -58,8 +58,8 @@ pub trait Host<B> {
         Err(Errno::EBADF)
     }
 
-    /// A new object for a shared anonymous map of this length, or for a shared map of `/dev/zero`.
-    /// It equals no other object.
+    /// A new object for a shared anonymous map of this length, or for a shared map of `/dev/zero`
+    /// ([`Backing::is_zero`]). It equals no other object.
     ///
     /// # Errors
     /// ENOMEM.

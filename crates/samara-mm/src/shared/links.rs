@@ -37,8 +37,8 @@ fn next_number() -> u64 {
     NEXT.fetch_add(1, Ordering::Relaxed)
 }
 
-/// The reverse map that an area belongs in, if its file has one. Private memory of `/dev/zero`
-/// shows no page of the file.
+/// The reverse map that an area belongs in, if its file has one. Anonymous memory of `/dev/zero`
+/// shows no page of it.
 fn map_of<B: Backing>(area: &Area<B>) -> Option<&dyn Links> {
     let Object::File(file) = &area.object else { return None };
     let map = file.links()?;

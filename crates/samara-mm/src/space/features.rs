@@ -129,9 +129,10 @@ bitflags! {
         /// Private maps of `/dev/zero` are aligned as maps of files that prefer huge pages (6.18).
         /// Without it, they are not aligned. Measured on 5.10 to 7.3.
         const ZERO_ALIGNED = 0x4000_0000;
-        /// Every shared map of `/dev/zero` has an object of its own, as shared anonymous memory has
-        /// (7.3). Without it, one that can never be written is a map of the device, keeps no offset
-        /// when it moves, and moves only in a call of its own. Measured on 5.10 to 7.3.
+        /// Every shared map of `/dev/zero` is shared anonymous memory (7.3): see
+        /// [`Backing::is_zero`](crate::Backing::is_zero). Without it, one that can never be written
+        /// is a map of the device, keeps no offset when it moves, and moves only in a call of its
+        /// own. Measured on 5.10 to 7.3.
         const SHARED_ZERO_IS_SHMEM = 0x8000_0000;
         /// Only the userfaultfd that an area is registered with takes it out (6.17), else EINVAL.
         /// Without it, any of them does. Measured on 6.1 to 7.3.

@@ -245,7 +245,7 @@ fn holds_huge(offset: u64, len: u64, size: u64) -> bool {
     room.is_some() && offset.checked_next_multiple_of(size).and_then(whole).is_some()
 }
 
-/// Which addresses a private map of `/dev/zero` prefers. It is anonymous memory.
+/// Which addresses a private map of `/dev/zero` prefers, if it is one.
 pub(crate) fn of_zeros<B: Backing>(backing: Option<&B>, private: bool, features: Features) -> Option<HugePlaces> {
     let aligned = features.contains(Features::ZERO_ALIGNED);
     let places = if aligned { HugePlaces::FileSystem } else { HugePlaces::Plain };
