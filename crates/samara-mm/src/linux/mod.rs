@@ -19,6 +19,9 @@
 //! assert_eq!(call(linux::MUNMAP, [0x7fff_f7ff_d001, 4096, 0, 0, 0, 0]), -22); // EINVAL
 //! assert!(linux::call(&mut space, &mut NoFiles, &mut Linux, 0, [0; 6]).is_none()); // read(2) is not this module's
 //! ```
+//!
+//! Threads that share a space make raw calls by
+//! [`SharedAddressSpace::call`](crate::SharedAddressSpace::call) (feature `shared`).
 
 mod host;
 mod mbind;
@@ -30,10 +33,14 @@ mod table;
 mod verbs;
 
 pub use host::{Host, OpenFile};
+#[cfg(feature = "shared")]
+pub(crate) use mmap::{ERRORS, make_map, map_request};
 pub use table::*;
 
 use crate::area::Backing;
 use crate::space::AddressSpace;
+#[cfg(feature = "shared")]
+use crate::space::error::Error;
 use crate::space::index::AreaIndex;
 use crate::space::place::Placement;
 use crate::space::plan::Plan;
@@ -63,6 +70,35 @@ pub fn call<B: Backing, I: AreaIndex<B>>(
         Some(call) => Some(frequent(space, host, placement, call, &args)),
         None => other(space, host, placement, nr, &args),
     }
+}
+
+/// [`call`] that answers as the calls of [`AddressSpace`] do.
+#[cfg(feature = "shared")]
+pub(crate) fn answer<B: Backing, I: AreaIndex<B>>(
+    space: &mut AddressSpace<B, I>,
+    host: &mut impl Host<B>,
+    placement: &mut impl Placement<B, I>,
+    nr: u64,
+    args: &[u64; 6],
+) -> Option<Result<(u64, Plan), Error>> {
+    let mut plan = Plan::new();
+    let mut request = Request { space, host, placement, args, plan: &mut plan };
+    let done = match Often::of(nr) {
+        Some(call) => request.often(call).map_err(Refusal::Errno),
+        None => request.seldom(nr)?,
+    };
+    Some(match done {
+        Ok(value) => Ok((value, plan)),
+        Err(Refusal::Errno(errno)) => Err(Error { errno, done: plan }),
+        Err(Refusal::NotOurs) => return None,
+    })
+}
+
+/// Whether a call has a row in the table: a `prctl`, whether its option has one.
+#[cfg(feature = "shared")]
+pub(crate) fn is_known(nr: u64, args: &[u64; 6]) -> bool {
+    let has_row = CALLS.iter().any(|row| row.0 == nr);
+    has_row && (nr != PRCTL || PRCTL_OPTIONS.iter().any(|row| row.0 == args[0] as u32))
 }
 
 /// Makes a call that programs make often. The plan is made where it is returned, and never copied.

@@ -14,7 +14,7 @@ use crate::shared::credit::Growth;
 use crate::shared::held::IN_LINE;
 use crate::shared::moves::Move;
 use crate::shared::record::Registration;
-use crate::shared::search::keeps_guard;
+use crate::shared::search::{Places, keeps_guard};
 use crate::shared::update::{Kept, Planned, Reach};
 use crate::shared::wait::Wait;
 use crate::space::error::Error;
@@ -62,7 +62,7 @@ use samara::{PinHere, Reclaim};
 /// ```
 #[derive(Debug)]
 pub struct Caller<'s, B: Backing + Send + Sync, R: Reclaim + PinHere, W: Wait, F> {
-    thread: Registration<'s, B, R, W>,
+    pub(crate) thread: Registration<'s, B, R, W>,
     apply: F,
     timeout: Option<Duration>,
 }
@@ -108,8 +108,8 @@ where
     }
 
     /// Changes the whole space by `change`, while no other call is under way: for what has no
-    /// method here, such as settings, or [`linux::call`](crate::linux::call). `apply` gets the plan
-    /// that `change` returns. What `change` leaves is published as one change, also where it
+    /// method here, such as settings. ([`call`](Self::call) makes system calls.) `apply` gets the
+    /// plan that `change` returns. What `change` leaves is published as one change, also where it
     /// returns an error: a refused call may leave partial effects.
     ///
     /// Other content is put in place by [`replace`](Self::replace), which keeps identities apart.
@@ -153,6 +153,13 @@ impl<B: Backing + Send + Sync, R: Reclaim + PinHere, W: Wait> SharedAddressSpace
         Reach { growth: Growth { bytes: reach.end - reach.start, areas: 0, locks }, ..reach }
     }
 
+    /// `mprotect`.
+    pub(crate) fn reach_of_protect(&self, start: u64, len: u64, prot: Prot) -> Reach {
+        // What it grows down to may be far.
+        let grows = prot.intersects(Prot::GROWSDOWN | Prot::GROWSUP);
+        if grows { Reach::WHOLE } else { self.growing(start, len, false) }
+    }
+
     fn reach_of_map(&self, request: &MapRequest<B>) -> Reach {
         self.reach_of_map_at(request.start, request)
     }
@@ -184,8 +191,11 @@ impl<B: Backing + Send + Sync, R: Reclaim + PinHere, W: Wait> SharedAddressSpace
         self.config.page_size.bytes()
     }
 
-    fn reach_of_brk(&self, new: u64) -> Reach {
+    pub(crate) fn reach_of_brk(&self, new: u64) -> Reach {
         let old = self.current_break();
+        // A break below the heap, as programs ask for the break with, is refused.
+        let is_refused = new < self.layout.start_brk();
+        let new = if is_refused { old } else { new };
         let page = self.config.page_size.bytes();
         let (low, high) = (old.min(new), old.max(new));
         // What is above the heap is kept at a distance, and the last page of the heap is part of
@@ -193,7 +203,7 @@ impl<B: Backing + Send + Sync, R: Reclaim + PinHere, W: Wait> SharedAddressSpace
         let guard = self.config.stack_guard_pages.saturating_add(2).saturating_mul(page);
         let start = low.saturating_sub(page);
         let reach = self.growing(start, (high - start).saturating_add(guard), false);
-        Reach { brk: Some(old), ..reach }
+        Reach { brk: Some(old), looked: is_refused, ..reach }
     }
 }
 
@@ -261,11 +271,7 @@ calls! {
     ///
     /// # Errors
     /// As there.
-    fn protect(&self, start: u64, len: u64, prot: Prot, pkey: Option<u8>) -> Plan; ranged |space: &SharedAddressSpace<B, R, W>| {
-        // What it grows down to may be far.
-        let grows = prot.intersects(Prot::GROWSDOWN | Prot::GROWSUP);
-        if grows { Reach::WHOLE } else { space.growing(start, len, false) }
-    };
+    fn protect(&self, start: u64, len: u64, prot: Prot, pkey: Option<u8>) -> Plan; ranged |space: &SharedAddressSpace<B, R, W>| space.reach_of_protect(start, len, prot);
     /// [`AddressSpace::advise`].
     ///
     /// # Errors
@@ -360,12 +366,22 @@ where
     /// # Errors
     /// As there.
     pub fn mmap(&mut self, request: &MapRequest<B>, placement: &mut impl Placement<B>) -> Result<(u64, Plan), Error> {
+        self.mmap_for(request, &mut Backing::huge_places, placement)
+    }
+
+    /// [`mmap`](Self::mmap) where `places` says which addresses a file prefers.
+    pub(crate) fn mmap_for(
+        &mut self,
+        request: &MapRequest<B>,
+        places: &mut Places<'_, B>,
+        placement: &mut impl Placement<B>,
+    ) -> Result<(u64, Plan), Error> {
         if request.flags.intersects(MapFlags::FIXED | MapFlags::FIXED_NOREPLACE) {
             return Ok((request.start, self.map(request)?));
         }
         let (space, deadline) = (self.thread.space, self.deadline());
         let reach = |at| space.reach_of_map_at(at, request);
-        space.update_at_place(&mut self.thread, request, reach, placement, deadline, &mut self.apply)
+        space.update_at_place(&mut self.thread, request, reach, places, placement, deadline, &mut self.apply)
     }
 
     /// [`AddressSpace::mremap`]. Locks the old and the new range. Takes the whole space where it
@@ -376,10 +392,23 @@ where
     /// As there.
     pub fn mremap(
         &mut self,
+        old: (u64, u64),
+        new_len: u64,
+        flags: RemapFlags,
+        to: u64,
+        placement: &mut impl Placement<B>,
+    ) -> Result<(u64, Plan), Error> {
+        self.mremap_for(old, new_len, flags, to, &mut Backing::huge_places, placement)
+    }
+
+    /// [`mremap`](Self::mremap) where `places` says which addresses a moved file prefers.
+    pub(crate) fn mremap_for(
+        &mut self,
         (old, old_len): (u64, u64),
         new_len: u64,
         flags: RemapFlags,
         to: u64,
+        places: &mut Places<'_, B>,
         placement: &mut impl Placement<B>,
     ) -> Result<(u64, Plan), Error> {
         let (space, deadline) = (self.thread.space, self.deadline());
@@ -396,10 +425,10 @@ where
             }
         }
         let request = Move { old, old_len, new_len, flags, to };
-        if let Some(done) = space.update_move(&mut self.thread, request, placement, deadline, &mut self.apply) {
+        if let Some(done) = space.update_move(&mut self.thread, request, places, placement, deadline, &mut self.apply) {
             return done;
         }
-        self.whole(|space| space.mremap((old, old_len), new_len, flags, to, placement))
+        self.whole(|space| space.mremap_for((old, old_len), new_len, flags, to, &mut *places, placement))
     }
 
     /// [`AddressSpace::touch`]: reports writes that no fault of this space told.

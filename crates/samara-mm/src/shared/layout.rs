@@ -48,6 +48,11 @@ impl SharedLayout {
     }
 
     #[inline]
+    pub(crate) fn start_brk(&self) -> u64 {
+        self.start_brk.load(Ordering::Relaxed)
+    }
+
+    #[inline]
     pub(crate) fn set_brk(&self, brk: u64) {
         self.brk.store(brk, Ordering::Relaxed);
     }

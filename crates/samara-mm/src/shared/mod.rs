@@ -56,6 +56,7 @@ pub(crate) mod moves;
 pub(crate) mod proc;
 pub(crate) mod range_faults;
 pub(crate) mod range_lock;
+pub(crate) mod raw;
 pub(crate) mod record;
 #[cfg(all(test, feature = "std"))]
 mod record_tests;
@@ -198,11 +199,11 @@ shared_address_space! {
     /// # Files
     /// Where [`Backing::links`] names a file's [`ReverseMap`](crate::files::ReverseMap), the space
     /// keeps its areas of that file linked there, under its [`number`](Self::number): private and
-    /// shared ones, but not private ones of `/dev/zero`. A call changes each map under one
-    /// acquisition of its lock, after the plan was applied and before others see the areas. A query
-    /// of the map that runs meanwhile may give the areas before the change or after it. Whoever
-    /// acts on an area of an answer makes a call on its space, and asks again when that has its
-    /// range. [`fork`](Self::fork) links the child's areas; [`exit`](Self::exit),
+    /// shared ones, but not anonymous memory of [`/dev/zero`](Backing::is_zero). A call changes
+    /// each map under one acquisition of its lock, after the plan was applied and before others see
+    /// the areas. A query of the map that runs meanwhile may give the areas before the change or
+    /// after it. Whoever acts on an area of an answer makes a call on its space, and asks again
+    /// when that has its range. [`fork`](Self::fork) links the child's areas; [`exit`](Self::exit),
     /// [`into_space`](Self::into_space) and dropping the space unlink all.
     ///
     /// # Private memory

@@ -17,7 +17,7 @@ use crate::shared::credit::Growth;
 use crate::shared::held::Held;
 use crate::shared::range_lock::{Mode, Spans};
 use crate::shared::record::Registration;
-use crate::shared::search::{At, LOCKS, Look, Moving, keeps_guard};
+use crate::shared::search::{At, LOCKS, Look, Moving, Places, keeps_guard};
 use crate::shared::update::{Apply, Attempt, Kept, NONE, Reach};
 use crate::shared::wait::Wait;
 use crate::space::AddressSpace;
@@ -56,6 +56,7 @@ where
         &'s self,
         thread: &mut Registration<'s, B, R, W>,
         request: Move,
+        places: &mut Places<'_, B>,
         placement: &mut impl Placement<B>,
         deadline: Option<Duration>,
         apply: &mut Apply<'_>,
@@ -73,7 +74,7 @@ where
             return None; // their extras change
         }
         let source = self.reach(old, old_len.max(new_len)); // MOVES-2
-        let mut want = self.want_of(&request)?;
+        let mut want = self.want_of(&request, places)?;
         let mut look = self.look_for(&request, placement, &want);
         for _ in 0..LOCKS {
             let around = self.around_move(&source, look.place?, &want, fixed)?;
@@ -89,7 +90,7 @@ where
                 Err(short) => return Some(Err(short.into())),
             }
             // Under the lock the source does not change any more.
-            let now_wanted = self.want_of(&request)?;
+            let now_wanted = self.want_of(&request, places)?;
             if now_wanted != want {
                 want = now_wanted;
                 look = self.look_for(&request, placement, &want);
@@ -132,7 +133,7 @@ where
     }
 
     /// What the move asks a placement for. `None`: it needs the whole space, or is refused.
-    fn want_of(&self, request: &Move) -> Option<Want> {
+    fn want_of(&self, request: &Move, places: &mut Places<'_, B>) -> Option<Want> {
         let guard = self.map.pin();
         let (span, area) = guard.get(request.old)?;
         let last = request.old.saturating_add(request.old_len - 1).max(request.old);
@@ -141,7 +142,7 @@ where
         }
         let page = self.config.page_size.bytes();
         let new_len = request.new_len.checked_add(page - 1)? & !(page - 1);
-        Some(self.config.want_of_move(area, span.first, request.old, new_len, 0, Backing::huge_places))
+        Some(self.config.want_of_move(area, span.first, request.old, new_len, 0, places))
     }
 
     /// Whether an area of a file in this range may have pages of its own.

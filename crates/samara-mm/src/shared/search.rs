@@ -38,6 +38,7 @@
 
 use crate::area::Backing;
 use crate::area::flags::Flags;
+use crate::area::huge_places::HugePlaces;
 use crate::calls::mmap::MapRequest;
 use crate::shared::SharedAddressSpace;
 use crate::shared::held::{Held, IN_LINE};
@@ -61,6 +62,9 @@ use samara::{GapQuery, PinHere, Reclaim, Span};
 pub(crate) const LOCKS: u32 = 4;
 /// Number of searches for one that is of one instant. Then the call takes the whole space.
 const LOOKS: u32 = 128;
+
+/// Which addresses a file prefers: [`Backing::huge_places`], or what an embedder says.
+pub(crate) type Places<'a, B> = dyn FnMut(&B) -> HugePlaces + 'a;
 
 /// A search: its answer, and the instant when it began, if there was one.
 #[derive(Clone, Copy)]
@@ -145,16 +149,18 @@ where
     W: Wait,
 {
     /// `mmap` of `request`, which is not fixed and reaches as far as `reach` says from a place.
+    #[allow(clippy::too_many_arguments)] // each is a step of its own
     pub(crate) fn update_at_place<'s>(
         &'s self,
         thread: &mut Registration<'s, B, R, W>,
         request: &MapRequest<B>,
         reach: impl Fn(u64) -> Reach,
+        places: &mut Places<'_, B>,
         placement: &mut impl Placement<B>,
         deadline: Option<Duration>,
         apply: &mut Apply<'_>,
     ) -> Result<(u64, Plan), Error> {
-        let want = self.config.want(request, Backing::huge_places)?;
+        let want = self.config.want(request, &mut *places)?;
         let (record, writer) = thread.with_writer()?;
         let mut look = self.look(placement, &want);
         // Threads that all search meet again in the whole space.
@@ -197,7 +203,9 @@ where
                 Attempt::NeedsWhole => break,
             }
         }
-        let mut call = Kept::new(|space: &mut AddressSpace<B>| Some(space.mmap(request, placement)));
+        let mut call = Kept::new(|space: &mut AddressSpace<B>| {
+            Some(Plan::of(|plan| space.mmap_at(request, &mut *places, placement, plan)))
+        });
         let done = self.update_whole(thread, deadline, patience, apply, &mut call);
         call.after(done)
     }

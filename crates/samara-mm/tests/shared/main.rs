@@ -13,6 +13,7 @@ mod moves;
 mod one_thread;
 mod panics;
 mod range_faults;
+mod raw;
 mod readers;
 #[path = "../support/rng.rs"]
 mod rng;

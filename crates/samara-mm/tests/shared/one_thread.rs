@@ -103,6 +103,8 @@ fn odd_arguments_are_answered_alike() {
 }
 
 /// A second space with the same settings.
-fn space_like(one: &samara_mm::AddressSpace<samara_mm::FileId>) -> samara_mm::AddressSpace<samara_mm::FileId> {
+pub(crate) fn space_like(
+    one: &samara_mm::AddressSpace<samara_mm::FileId>,
+) -> samara_mm::AddressSpace<samara_mm::FileId> {
     one.snapshot(one.config().clone()).unwrap()
 }
