@@ -3,9 +3,9 @@
 //! Knows which arguments name addresses. What the arguments mean otherwise is known to the verbs of
 //! `linux`, which run on the areas around the range as every call does (`update`).
 //!
-//! - **RAW-1** While a call holds a range lock, its host answers only questions that need neither
-//!   the program's memory nor a new object: those come before the lock ([`Ahead`],
-//!   [`map_request`]), and what is written to that memory comes after it.
+//! - **RAW-1** While a call holds a range lock, its host is asked for segments, keys, places and
+//!   the process itself only. It is asked for files, new objects and the program's memory before
+//!   the lock ([`Ahead`], [`map_request`]), and writes to that memory after it.
 
 use crate::area::Backing;
 use crate::area::flags::Prot;
@@ -105,8 +105,8 @@ where
     ///
     /// `host` is asked for files, new objects and the program's memory before anything is locked,
     /// and fills the vector of `mincore` afterwards: it may fault in the space then. It is asked
-    /// for segments, protection keys and [places](Host::huge_places) while the range is locked,
-    /// perhaps more than once, and must not make calls or fault in the space then.
+    /// for segments, protection keys, [places](Host::huge_places) and the process itself while the
+    /// range is locked, perhaps more than once, and must not make calls or fault in the space then.
     ///
     /// A call that waited too long ([`timeout`](Self::timeout)), or that `apply` refuses, has not
     /// happened and gives that error number; `brk` gives the break as it is.
