@@ -66,9 +66,10 @@ impl Lack {
                 "file capabilities and ran without them: only programs recorded by root have them",
             ),
             Lack::Tracing => (
-                "request to trace was",
-                "requests to trace were",
-                "refused, as a process has one tracer: debuggers, strace and LeakSanitizer do not work under samara",
+                "ptrace call was",
+                "ptrace calls were",
+                "refused because samara traces the process already, and a process has one tracer: run debuggers, \
+                 strace and LeakSanitizer, and what they trace, without samara",
             ),
             Lack::StrictMode => (
                 "request for strict seccomp mode was",
