@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 use crate::format::{bytes, count, plural, time};
 use crate::line;
 use crate::output::{BOLD, DIM, RED, clean, styled};
+use crate::summary::reason_text;
 use crate::survey::change;
 use crate::why::{Sites, held, what};
 
@@ -152,11 +153,8 @@ impl<'a> Diff<'a> {
             format!("splits {}, merges {}", both(from.splits, to.splits, count), both(from.merges, to.merges, count))
         });
         for (i, reason) in self.reasons.iter().take(ROWS).enumerate() {
-            let name = if reason.name.is_empty() { "nothing" } else { &reason.name };
-            row(
-                if i == 0 { "apart" } else { "" },
-                format!("{}: {}", clean(name), both(reason.before, reason.after, count)),
-            );
+            let name = if reason.name.is_empty() { "nothing".to_owned() } else { reason_text(&reason.name) };
+            row(if i == 0 { "apart" } else { "" }, format!("{name}: {}", both(reason.before, reason.after, count)));
         }
         for (i, place) in self.places.iter().take(ROWS).enumerate() {
             row(if i == 0 { "by origin" } else { "" }, sums(place));
@@ -192,6 +190,7 @@ impl<'a> Diff<'a> {
             "has_grown": self.has_grown(),
             "reasons": self.reasons.iter().map(|reason| json!({
                 "reason": if reason.name.is_empty() { None } else { Some(&*reason.name) },
+                "text": Some(reason_text(&reason.name)).filter(|text| !text.is_empty()),
                 "before": reason.before, "after": reason.after,
             })).collect::<Vec<_>>(),
             "places": self.places.iter().map(|place| json!({

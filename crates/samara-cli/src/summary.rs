@@ -4,7 +4,10 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::process::ExitStatus;
 
-use samara_trace::file::{CallTotals, Failure, Group, Largest, Printable, ResidentPeak, StackTotals, Summary, reasons};
+use samara_trace::file::{
+    CallTotals, Failure, Group, Largest, Printable, ResidentPeak, StackTotals, Summary, flag_words, reason_name,
+    reasons,
+};
 use samara_trace::survey::{Known, PatternKind};
 
 use crate::format::{bytes, count, plural, sparkline, time};
@@ -101,6 +104,10 @@ pub(crate) fn screen(title: &str, s: &Summary, r: &Recorded<'_>) -> String {
     let tells = |_: &&Group| largest.is_none_or(|largest| largest.survey.areas < LARGE || largest.why.is_none());
     for (i, group) in s.groups.iter().filter(tells).enumerate() {
         row(if i == 0 { "not merged" } else { "" }, could_be_one(group));
+        let why = largest.filter(|largest| largest.pid == group.pid).and_then(|largest| largest.why.as_ref());
+        if let Some(call) = why.and_then(|why| why::set_by(why, &group.apart, Sites::of(s))) {
+            row("", format!("  set by {call}"));
+        }
     }
     // How many there are of a part is not known.
     if s.stacks.distinct > 0 && r.only.is_none() {
@@ -248,8 +255,8 @@ fn could_be_one(group: &Group) -> String {
     let why: Vec<_> = reasons(&group.apart).collect();
     let why = match why.as_slice() {
         [] => "and nothing keeps them apart".to_owned(),
-        [one] => format!("but for {}{}", clean(one), gloss(one)),
-        more => format!("but for {}", clean(&more.join(" and "))),
+        [one] => format!("but for {}{}", reason_text(one), gloss(one)),
+        more => format!("but for {}", reasons_text(more, " and ")),
     };
     let Group { areas, runs, start, end, pid, longest, .. } = group;
     let place = format!("{start:x}-{end:x}");
@@ -260,8 +267,25 @@ fn could_be_one(group: &Group) -> String {
     format!("{} of process {pid} could be {}, {why}; {place}", plural(*areas, "area"), count(*runs))
 }
 
+/// A reason for a person: `flags: MADV_DONTFORK` for `flags:dontfork`.
+pub(crate) fn reason_text(reason: &str) -> String {
+    let words: Vec<String> = flag_words(reason).map(|(word, call)| call.unwrap_or(word).to_owned()).collect();
+    let more = if words.is_empty() { String::new() } else { format!(": {}", words.join(", ")) };
+    clean(&(reason_name(reason).to_owned() + &more))
+}
+
+/// Several of them.
+pub(crate) fn reasons_text(all: &[&str], between: &str) -> String {
+    all.iter().map(|reason| reason_text(reason)).collect::<Vec<_>>().join(between)
+}
+
 /// The explanation of a reason, in brackets; empty for an unknown reason.
 pub(crate) fn gloss(reason: &str) -> &'static str {
+    match (reason_name(reason), flag_words(reason).count()) {
+        ("flags", 1) => return " (only one of the two has it)",
+        ("flags", 2..) => return " (only one of the two has each)",
+        _ => {}
+    }
     match reason {
         "protection" => " (protection keys differ)",
         "flags" => " (madvise or mmap flags differ)",
@@ -269,13 +293,13 @@ pub(crate) fn gloss(reason: &str) -> &'static str {
         "open-file" => " (the file was opened more than once)",
         "offset" => " (offsets do not continue)",
         "anonymous-identity" => " (written at different times, or before a fork)",
-        "policy" => " (NUMA policies differ)",
+        "policy" => " (NUMA policies differ, by mbind or set_mempolicy_home_node)",
         "name" => " (names differ)",
         "uffd" => " (userfaultfd registrations differ)",
         "special" => " (device memory, or pages of the kernel)",
-        "lock" => " (one is locked in memory)",
+        "lock" => " (one is locked in memory, by mlock or MAP_LOCKED)",
         "accounting" => " (one was writable once)",
-        "seal" => " (one is sealed)",
+        "seal" => " (one is sealed, by mseal)",
         "anonymous-offset" => " (written pages of a file moved)",
         _ => "",
     }

@@ -144,6 +144,20 @@ fn processes_that_go_on_are_named() {
     assert_eq!(lasted(36_800_000, 300_000_000), "after 36.8 ms; recorded for 300 ms, until its last process ended");
 }
 
+/// Which flag keeps areas apart, and the call that gave it, also where they are few.
+#[test]
+fn the_call_that_set_a_flag_is_on_the_screen() {
+    let mut made = why::tests::Made::new();
+    made.map(1000, 200, why::tests::memory(3));
+    (0..10).for_each(|i| made.advise(1001 + i * 2, 1, 10, "flags:dontfork"));
+    let screen = screen("p", &made.summary(), &Recorded::default());
+    let rows = [
+        "could be 1, but for flags: MADV_DONTFORK (only one of the two has it)",
+        "set by madvise(0x3e9000, 4096, MADV_DONTFORK)",
+    ];
+    rows.iter().for_each(|row| assert!(screen.contains(row), "{row}: {screen}"));
+}
+
 /// Every reason of the model has an explanation.
 #[test]
 fn reasons_are_explained() {
@@ -151,6 +165,10 @@ fn reasons_are_explained() {
         assert!(!gloss(reason.name()).is_empty(), "{reason:?}");
     }
     assert_eq!(gloss("other"), "");
+    let text = |reason| reason_text(reason) + gloss(reason);
+    assert_eq!(text("flags:dontfork"), "flags: MADV_DONTFORK (only one of the two has it)");
+    assert_eq!(text("flags:may-write:random"), "flags: may-write, MADV_RANDOM (only one of the two has each)");
+    assert_eq!(text("flags"), "flags (madvise or mmap flags differ)", "of an older trace");
 }
 
 #[test]

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use crate::format::{bytes, count, plural};
 use crate::kernel::Kernel;
 use crate::output::{BOLD, DIM, RED, clean, short, styled};
-use crate::summary::gloss;
+use crate::summary::{gloss, reason_text};
 
 /// Version of the JSON.
 const FORMAT: u32 = 1;
@@ -178,8 +178,8 @@ pub(crate) fn reason(b: &Boundary) -> String {
     match (&*b.reason, b.inferred) {
         ("", true) => "not shown by the kernel".to_owned(),
         ("", false) => "nothing".to_owned(),
-        (reason, true) => format!("{}{}, inferred: what is shown is equal", clean(reason), gloss(reason)),
-        (reason, false) => format!("{}{}", clean(reason), gloss(reason)),
+        (reason, true) => format!("{}{}, inferred: what is shown is equal", reason_text(reason), gloss(reason)),
+        (reason, false) => format!("{}{}", reason_text(reason), gloss(reason)),
     }
 }
 

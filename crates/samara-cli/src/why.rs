@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use samara_trace::event::EventKind;
-use samara_trace::file::{Frame, Largest, Stack, Stacks, Summary, kind_name, reasons};
+use samara_trace::file::{Frame, Largest, Stack, Stacks, Summary, kind_name, reason_name, reasons};
 use samara_trace::survey::PatternKind;
 use samara_trace::why::{Between, Holding, Part, Role, Site, Verdict, VerdictKind, Why};
 use serde_json::{Value, json};
@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use crate::cli::Weight;
 use crate::format::{bytes, count, plural, time};
 use crate::output::{BOLD, DIM, clean, short, styled};
-use crate::summary::gloss;
+use crate::summary::{gloss, reason_text, reasons_text};
 use crate::{args, line};
 
 /// Version of the JSON.
@@ -183,12 +183,12 @@ fn apart(v: &Verdict) -> String {
     match why.as_slice() {
         ["protection"] => format!("{areas} would be {left}, if all had the same protection"),
         [] => format!("{areas} could be {left}, and nothing keeps them apart but that no call has touched them since"),
-        [one] => format!("{areas} could be {left}, but for {}{}", clean(one), gloss(one)),
+        [one] => format!("{areas} could be {left}, but for {}{}", reason_text(one), gloss(one)),
         more => {
             let fewer = count(v.times.min(v.areas.saturating_sub(1)));
             format!(
                 "{areas}, apart by {} at once; without all of these there would be {fewer} fewer",
-                clean(&more.join(" and "))
+                reasons_text(more, " and ")
             )
         }
     }
@@ -213,6 +213,23 @@ pub(crate) fn behind(v: &Verdict, sites: Sites<'_>) -> Option<String> {
     let site = sites.site(part.site)?;
     let name = site.nr.map(line::name)?;
     Some(sites.function(site).map_or_else(|| short(&sites.text(site)), |function| format!("{name} in {function}")))
+}
+
+/// The call that gave areas an attribute that keeps them apart by `reason`, the most frequent.
+/// `None`: it is no attribute that a call gives, or not known.
+pub(crate) fn set_by(why: &Why, reason: &str, sites: Sites<'_>) -> Option<String> {
+    let gives = |reason| matches!(reason_name(reason), "flags" | "lock" | "seal" | "policy" | "name" | "uffd");
+    if !reasons(reason).any(gives) {
+        return None;
+    }
+    let mut calls: BTreeMap<u32, u64> = BTreeMap::new();
+    for b in why.boundaries.iter().filter(|b| reasons(&b.reason).any(|one| reasons(reason).any(|of| of == one))) {
+        b.changers.0.into_iter().chain(b.changers.1.filter(|site| Some(*site) != b.changers.0)).for_each(|site| {
+            *calls.entry(site).or_default() += b.boundaries;
+        });
+    }
+    let (site, _) = calls.into_iter().max_by_key(|(site, times)| (*times, std::cmp::Reverse(*site)))?;
+    sites.site(site).filter(|site| site.nr.is_some()).map(|site| of_site(site, sites))
 }
 
 /// All of it, as lines. `title` names the program.
@@ -425,7 +442,7 @@ pub(crate) fn boundaries(why: &Why) -> Value {
         let all: Vec<_> = reasons(&b.reason).collect();
         json!({
             "would_go": if all.len() == 1 { b.boundaries } else { 0 },
-            "reasons": all, "count": b.boundaries, "first": b.first,
+            "text": reasons_text(&all, ", "), "reasons": all, "count": b.boundaries, "first": b.first,
             "sites": [number(b.makers.map(|makers| makers.0)), number(b.makers.map(|makers| makers.1))],
             "changed": [number(b.changers.0), number(b.changers.1)],
         })

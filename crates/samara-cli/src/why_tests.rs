@@ -74,6 +74,16 @@ impl Made {
         self.add(EventKind::Call, Some(10), args, vec![Step { kind, start, end }], (start, end), vec![area]);
     }
 
+    /// Gives pages of memory a flag of its own, which `apart` names.
+    pub(crate) fn advise(&mut self, start: u64, pages: u64, advice: u64, apart: &str) {
+        let (start, end) = (start * PAGE, (start + pages) * PAGE);
+        let kind = StepKind::Changed(samara_mm::FlagChange::default());
+        let area = |start, end| AreaRecord { start, end, apart: apart.into(), ..memory(3) };
+        let (areas, plan) = (vec![area(start, end), area(end, end + PAGE)], vec![Step { kind, start, end }]);
+        let args = [start, end - start, advice, 0, 0, 0];
+        self.add(EventKind::Call, Some(28), args, plan, (start, end + PAGE), areas);
+    }
+
     pub(crate) fn unmap(&mut self, start: u64, pages: u64) {
         let (start, end) = (start * PAGE, (start + pages) * PAGE);
         let plan = vec![Step { kind: StepKind::Unmapped, start, end }];

@@ -204,7 +204,8 @@ pub struct AreaRecord {
     /// The name as the maps line shows it (`/usr/lib/x.so`, `[heap]`, or nothing).
     pub name: String,
     /// Why this area was not merged with the area that ends where it starts: names of
-    /// `samara_mm::Reason`s joined by `+`. Empty if no area ends there, or if nothing keeps the two
-    /// apart.
+    /// `samara_mm::Reason`s joined by `+`; that of flags says which
+    /// ([`flag_words`](crate::file::flag_words)). Empty if no area ends there, or if nothing keeps
+    /// the two apart.
     pub apart: String,
 }

@@ -260,11 +260,11 @@ fn records(areas: &[KernelArea], known: Known, notes: &mut Vec<String>) -> Vec<A
     }
     let shows = |reason: &&str| known != Known::Lines || !matches!(*reason, "accounting" | "lock" | "uffd" | "seal");
     let apart = |before: Option<&KernelArea>, k: &KernelArea| {
-        let all = model.why_not_merged(k.start).map(|reasons| reasons.to_string()).unwrap_or_default();
+        let all = model::apart(&model, k.start);
         let all = reasons(&all).filter(shows).collect::<Vec<_>>().join("+");
         // Letters that the rules do not know: of another processor, or a later kernel.
         let differ = before.is_some_and(|before| before.end == k.start && letters(before) != letters(k));
-        if all.is_empty() && differ { "flags".to_owned() } else { all }
+        if all.is_empty() && differ { before.map_or_else(String::new, |before| unknown_flags(before, k)) } else { all }
     };
     let before = std::iter::once(None).chain(shown.iter().copied().map(Some));
     let record = |(before, k): (Option<&KernelArea>, &&KernelArea)| AreaRecord {
@@ -287,6 +287,14 @@ fn letters(area: &KernelArea) -> Vec<&str> {
     all.retain(|letters| *letters != "sd");
     all.sort_unstable();
     all
+}
+
+/// The reason of flags that only one of two areas has, by their letters, which may be any.
+fn unknown_flags(a: &KernelArea, b: &KernelArea) -> String {
+    let (one, other) = (letters(a), letters(b));
+    let only = one.iter().filter(|word| !other.contains(word)).chain(other.iter().filter(|word| !one.contains(word)));
+    let plain = only.filter(|word| word.len() == 2 && word.bytes().all(|b| b.is_ascii_lowercase()));
+    plain.fold("flags".to_owned(), |reason, word| reason + ":" + word)
 }
 
 #[cfg(test)]
@@ -331,7 +339,18 @@ mod tests {
         assert!(look.notes[0].contains("the copy ends early"));
         // A flag that the rules do not know.
         let other = flags(0x1000, "rd wr mr mw me ac") + &flags(0x2000, "rd wr mr mw me ac zz");
-        assert_eq!(Look::at_text(other.as_bytes()).unwrap().areas[1].apart, "flags");
+        assert_eq!(Look::at_text(other.as_bytes()).unwrap().areas[1].apart, "flags:zz");
+    }
+
+    #[test]
+    fn it_is_said_which_flags_differ() {
+        let area = |at: u64, letters: &str| {
+            format!("{at:08x}-{:08x} rw-p 00000000 00:00 0 \nVmFlags: rd wr mr mw me ac {letters} \n", at + 0x1000)
+        };
+        let text = area(0x1000, "") + &area(0x2000, "dc") + &area(0x3000, "nh dd") + &area(0x4000, "lo nh dd");
+        let look = Look::at_text(text.as_bytes()).unwrap();
+        let apart: Vec<&str> = look.areas.iter().map(|area| &*area.apart).collect();
+        assert_eq!(apart, ["", "flags:dontfork", "flags:dontdump:dontfork:nohugepage", "lock"]);
     }
 
     #[test]

@@ -13,6 +13,7 @@ use crate::cli::Show;
 use crate::format::{plural, time};
 use crate::moment::Moment;
 use crate::output::{self, clean, short};
+use crate::summary::reasons_text;
 use crate::survey::{self, Scope};
 
 /// Why nothing, or not everything, could be shown.
@@ -155,7 +156,7 @@ fn print(out: &mut dyn Write, space: &Space, gate: &str, wanted: Wanted) -> io::
                 "" => writeln!(out, "    | nothing keeps these two apart")?,
                 apart => {
                     let why: Vec<_> = reasons(apart).collect();
-                    writeln!(out, "    | apart: {}", clean(&why.join(", ")))?;
+                    writeln!(out, "    | apart: {}", reasons_text(&why, ", "))?;
                 }
             }
         }

@@ -10,7 +10,8 @@ use serde_json::json;
 use crate::cli::Who;
 use crate::format::plural;
 use crate::moment::Moment;
-use crate::output::{self, BOLD, DIM, clean, clean_json, styled};
+use crate::output::{self, BOLD, DIM, clean_json, styled};
+use crate::summary::reasons_text;
 use crate::{json, line};
 
 pub(crate) fn run(args: &Who) -> ExitCode {
@@ -121,7 +122,7 @@ fn tell(out: &mut dyn Write, event: &Event, now: Option<&AreaRecord>, as_json: b
                 writeln!(
                     out,
                     "    {}",
-                    styled(DIM, format!("apart from the one before it: {}", clean(&apart.join(", "))))
+                    styled(DIM, format!("apart from the one before it: {}", reasons_text(&apart, ", ")))
                 )?;
             }
             Ok(())

@@ -128,10 +128,14 @@ fn slow(state: &State, now_ns: u64, seq: u64) -> Option<Vec<String>> {
 }
 
 fn boundary(state: &State, reason: &str) -> Option<Vec<String>> {
-    let survey = &state.largest()?.0.survey;
+    let largest = state.largest()?.0;
+    let survey = &largest.survey;
     let boundary = survey.boundaries.iter().find(|boundary| boundary.reason == reason)?;
     let mut lines = vec![survey::reason(boundary), String::new()];
     lines.push(clean(&strip_str(&survey::boundary(boundary, Known::All)).to_string()).trim().to_owned());
+    lines.extend(
+        largest.why.as_ref().and_then(|why| why::set_by(why, reason, state.sites())).map(|by| format!("set by {by}")),
+    );
     lines.push(String::new());
     lines.push("samara show FILE --reasons (after samara top -o FILE) shows each of them".to_owned());
     Some(lines)

@@ -21,9 +21,7 @@ pub(crate) fn reasons<B: Eq>(l: &Area<B>, r: &Area<B>, table: &Table) -> Reasons
         Reason::Accounting,
         differ.intersects(Flags::NORESERVE) || (differ.intersects(Flags::ACCOUNT) && account_known),
     );
-    let named =
-        Flags::ACCESS | Flags::PKEY | Flags::LOCK | Flags::SEALED | Flags::UFFD | Flags::NORESERVE | Flags::ACCOUNT;
-    why.add(Reason::Flags, !differ.difference(named).is_empty());
+    why.add(Reason::Flags, !other_flags(l, r).is_empty());
     why.add(Reason::Special, l.is_special() || r.is_special());
     if l.extra != r.extra {
         let (l, r) = (table.get(l.extra), table.get(r.extra));
@@ -42,6 +40,13 @@ pub(crate) fn reasons<B: Eq>(l: &Area<B>, r: &Area<B>, table: &Table) -> Reasons
     why.add(Reason::Offset, !biases_fit(l, r));
     why.add(Reason::AnonymousIdentity, common_anon(l.anon(), r.anon()).is_none());
     why
+}
+
+/// The flags in which `l` and `r` differ and that no reason but [`Reason::Flags`] names.
+pub(crate) fn other_flags<B>(l: &Area<B>, r: &Area<B>) -> Flags {
+    let named =
+        Flags::ACCESS | Flags::PKEY | Flags::LOCK | Flags::SEALED | Flags::UFFD | Flags::NORESERVE | Flags::ACCOUNT;
+    (l.flags ^ r.flags).difference(Flags::STICKY | named)
 }
 
 /// The one area that `l` and `r` become, if they can be one.

@@ -455,6 +455,24 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
         Some(merge::reasons(l.area, r.area, &self.extras))
     }
 
+    /// The flags that [`Reason::Flags`](crate::Reason::Flags) stands for at `addr`: those in which
+    /// the two areas that touch there differ, but for flags that a reason of their own names.
+    ///
+    /// `None` if no two areas touch there.
+    ///
+    /// ```
+    /// use samara_mm::{AddressSpace, Advice, Config, FileId, Flags, MapRequest, Prot};
+    /// let mut space = AddressSpace::<FileId>::new(Config::default());
+    /// space.map(&MapRequest::anonymous(0x10000, 0x2000, Prot::RW))?;
+    /// space.advise(0x11000, 0x1000, Advice::DontFork)?;
+    /// assert_eq!(space.flags_apart(0x11000), Some(Flags::DONTCOPY));
+    /// # Ok::<(), samara_mm::Error>(())
+    /// ```
+    pub fn flags_apart(&self, addr: u64) -> Option<Flags> {
+        let (l, r) = self.pair(addr)?;
+        Some(merge::other_flags(l.area, r.area))
+    }
+
     /// Whether the kernel that is followed has a feature.
     #[inline]
     pub(crate) fn has(&self, feature: Features) -> bool {

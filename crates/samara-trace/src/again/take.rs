@@ -13,14 +13,22 @@ use samara_mm::{Area, Extras, Flags, Layout, Object, Placed, Policy, Reason, Rea
 
 use super::seen::kernel;
 use crate::event::AreaRecord;
-use crate::file::{Space, reasons};
+use crate::file::{Space, flags_from, reason_name, reasons};
 use crate::space::model::{self, Inode, Model};
 use crate::space::reach::Range;
 
 /// Flags that `mprotect` does not change and that a fresh area does not have from its letters.
-const OTHERS: Flags = Flags::DONTDUMP.union(Flags::DONTCOPY).union(Flags::WIPEONFORK).union(Flags::HUGEPAGE).union(
-    Flags::NOHUGEPAGE.union(Flags::SEQ_READ).union(Flags::RAND_READ).union(Flags::MERGEABLE).union(Flags::NORESERVE),
-);
+const OTHERS: Flags = FLAGS.union(Flags::NORESERVE);
+
+/// Those of them that are no reason of their own.
+const FLAGS: Flags = Flags::DONTDUMP
+    .union(Flags::DONTCOPY)
+    .union(Flags::WIPEONFORK)
+    .union(Flags::HUGEPAGE)
+    .union(Flags::NOHUGEPAGE)
+    .union(Flags::SEQ_READ)
+    .union(Flags::RAND_READ)
+    .union(Flags::MERGEABLE);
 
 /// What a model knows of an area.
 type Known = (Area<Inode>, Extras);
@@ -125,7 +133,9 @@ fn put(model: &mut Model, k: &AreaRecord, known: Option<Known>, page: u64) {
         return;
     }
     let Some(mine) = model.why_not_merged(k.start) else { return };
-    let told: Reasons = reasons(&k.apart).filter_map(|n| Reason::ALL.into_iter().find(|r| r.name() == n)).collect();
+    let told: Reasons =
+        reasons(&k.apart).filter_map(|n| Reason::ALL.into_iter().find(|r| r.name() == reason_name(n))).collect();
+    let differ = reasons(&k.apart).map(flags_from).fold(Flags::empty(), Flags::union);
     let wrong = |reason: Reason| mine.contains(reason) != told.contains(reason);
     let Some(left) = k.start.checked_sub(1).and_then(|at| model.area_at(at)) else { return };
     let (left, beside) = (left.area.flags, left.extras().clone());
@@ -137,7 +147,10 @@ fn put(model: &mut Model, k: &AreaRecord, known: Option<Known>, page: u64) {
     if wrong(Reason::Accounting) && area.flags.contains(Flags::NORESERVE) == left.contains(Flags::NORESERVE) {
         area.flags ^= Flags::ACCOUNT;
     }
-    if wrong(Reason::Flags) && told.contains(Reason::Flags) {
+    if !differ.is_empty() {
+        // The trace says which flags only one of the two has.
+        area.flags = (area.flags - FLAGS) | ((left ^ differ) & FLAGS);
+    } else if wrong(Reason::Flags) && told.contains(Reason::Flags) {
         area.flags ^= Flags::DONTDUMP;
     } else if wrong(Reason::Flags) {
         area.flags = (area.flags - OTHERS) | (left & OTHERS);

@@ -360,7 +360,9 @@ fn hostile_traces() {
                         inode: u64::from(name.starts_with('/')),
                         offset: address(&mut rng),
                         name: name_text(name.as_bytes()),
-                        apart: ["", "lock+seal", "flags+policy+uffd", "accounting", "x"][rng.usize(..5)].into(),
+                        apart: ["", "lock+seal", "flags+policy+uffd", "flags:dontdump:random", "accounting", "x"]
+                            [rng.usize(..6)]
+                        .into(),
                         ..record(start, start.saturating_add(rng.u64(1..9) * PAGE), rng.u8(..16))
                     }
                 })

@@ -29,6 +29,7 @@
 mod decode;
 mod encode;
 mod error;
+mod flag_words;
 mod frame;
 mod groups;
 mod maps;
@@ -45,6 +46,8 @@ mod timeline;
 mod writer;
 
 pub use error::{Fault, FileError};
+pub use flag_words::{flag_words, reason_name};
+pub(crate) use flag_words::{flags_from, flags_reason};
 pub use groups::Group;
 pub use maps::MapsLine;
 pub(crate) use names::recorded;

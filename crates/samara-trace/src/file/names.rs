@@ -116,6 +116,7 @@ pub(crate) fn perms_from(name: &str) -> Option<u8> {
 }
 
 /// Splits [`AreaRecord::apart`](crate::event::AreaRecord::apart) into its reasons.
+/// [`reason_name`](super::reason_name) gives the name of each.
 pub fn reasons(apart: &str) -> impl Iterator<Item = &str> {
     apart.split('+').filter(|reason| !reason.is_empty())
 }

@@ -7,11 +7,11 @@ use std::sync::Arc;
 
 use samara_mm::{
     AddressSpace, Anon, Area, Backing, Config, Extras, Features, Flags, HugePlaces, Object, Overcommit, PageSize,
-    Placed, Touches, Uffd,
+    Placed, Reason, Touches, Uffd,
 };
 
 use crate::event::{AreaRecord, Step};
-use crate::file::recorded;
+use crate::file::{flags_reason, recorded};
 use crate::os::proc::{EXEC, KernelArea, READ, SHARED, WRITE};
 use crate::os::sys;
 use crate::space::reach::Range;
@@ -220,7 +220,6 @@ fn name(model: &Model, at: &Placed<'_, Inode>) -> String {
 /// An area as a trace keeps it.
 pub(crate) fn record(model: &Model, at: &Placed<'_, Inode>) -> AreaRecord {
     let (offset, dev, inode) = backing(model, at);
-    let apart = model.why_not_merged(at.start).map(|r| r.to_string()).unwrap_or_default();
     AreaRecord {
         start: at.start,
         end: at.end,
@@ -229,8 +228,21 @@ pub(crate) fn record(model: &Model, at: &Placed<'_, Inode>) -> AreaRecord {
         dev,
         inode,
         name: name(model, at),
-        apart,
+        apart: apart(model, at.start),
     }
+}
+
+/// Why the two areas that touch at `addr` are not one, as a trace keeps it.
+pub(crate) fn apart(model: &Model, addr: u64) -> String {
+    let Some(why) = model.why_not_merged(addr).filter(|why| !why.is_empty()) else { return String::new() };
+    // Special areas differ in many flags, and would not be joined if they did not.
+    if !why.contains(Reason::Flags) || why.contains(Reason::Special) {
+        return why.to_string();
+    }
+    let flags = flags_reason(model.flags_apart(addr).unwrap_or_default());
+    let names: Vec<&str> =
+        why.iter().map(|reason| if reason == Reason::Flags { &*flags } else { reason.name() }).collect();
+    names.join("+")
 }
 
 /// The areas that meet `[start, end)`, as records.

@@ -22,11 +22,18 @@ const Boundaries = (() => {
     "anonymous-offset": "private pages of a file were written and then moved to where the file goes on (Linux 7.3)",
   };
 
+  // A reason may say more behind a colon: which flags only one of the two has.
+  function explained(reason) {
+    const [name, ...flags] = reason.split(":");
+    if (name === "flags" && flags.length > 0) return `flags: only one of the two has ${flags.join(", only one has ")}.`;
+    return REASONS[name] ? `${name}: ${REASONS[name]}.` : null;
+  }
+
   function create(m, app) {
     const groups = new Map();
     for (const boundary of m.trace.boundaries ?? []) {
       const reasons = boundary.reasons ?? [];
-      const key = reasons.join(", ") || "nothing";
+      const key = (boundary.text ?? reasons.join(", ")) || "nothing";
       const group = groups.get(key) ?? { key, reasons, count: 0, wouldGo: 0, rows: [] };
       group.count += boundary.count;
       group.wouldGo += boundary.would_go;
@@ -56,8 +63,9 @@ const Boundaries = (() => {
           ` ${Dom.plural(group.count, "boundary").replace("boundarys", "boundaries")}${group.wouldGo > 0 ? `; without it there would be ${Dom.count(group.wouldGo)} fewer areas` : ""}`,
         ),
         ...group.reasons
-          .filter((reason) => REASONS[reason])
-          .map((reason) => el("p", { class: "note", text: `${reason}: ${REASONS[reason]}.` })),
+          .map(explained)
+          .filter((text) => text !== null)
+          .map((text) => el("p", { class: "note", text })),
         group.reasons.length === 0
           ? el("p", { class: "note", text: "They could be one: no call has touched them since." })
           : null,
@@ -79,7 +87,7 @@ const Boundaries = (() => {
           ),
         );
       });
-      boxes.set(group.key, box);
+      boxes.set(group.reasons, box);
       return box;
     }
 
@@ -105,8 +113,8 @@ const Boundaries = (() => {
       content,
       update(state, changed) {
         if (!changed.has("reason") || state.reason === null) return;
-        for (const [key, box] of boxes)
-          if (key.split(", ").some((reason) => state.reason.split(",").includes(reason))) box.open = true;
+        const asked = state.reason.split(",");
+        for (const [reasons, box] of boxes) if (reasons.some((reason) => asked.includes(reason))) box.open = true;
       },
     };
   }

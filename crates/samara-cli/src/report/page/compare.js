@@ -92,7 +92,8 @@ const Compare = (() => {
       { name: "after", number: true, of: (place) => write(place.after?.[key] ?? 0) },
       { name: "change", number: true, of: (place) => change(place.before?.[key] ?? 0, place.after?.[key] ?? 0, write) },
     ];
-    const reasons = (diff?.reasons ?? []).map((one) => ({ ...one, name: one.reason ?? "nothing", write: Dom.count }));
+    const named = (one) => ({ ...one, name: one.text ?? one.reason ?? "nothing", write: Dom.count });
+    const reasons = (diff?.reasons ?? []).map(named);
     const places = diff?.places ?? [];
     const largest = (side) =>
       side.pid === undefined ? "" : `process ${side.pid} (${side.program}), after ${Dom.time(side.ns)}`;

@@ -26,7 +26,7 @@
   const TEXTS = {
     panel: /^[a-z]{1,20}$/,
     weight: /^[a-z]{1,20}$/,
-    reason: /^[a-z,-]{1,400}$/,
+    reason: /^[a-z:,-]{1,400}$/,
     theme: /^(auto|light|dark)$/,
   };
 
