@@ -15,6 +15,7 @@ use serde_json::{Value, json};
 
 use crate::args::errno;
 use crate::cli::Only;
+use crate::crash;
 use crate::exit;
 use crate::kernel::{self, Kernel};
 use crate::line::{self, name};
@@ -73,6 +74,7 @@ impl Serialize for One<'_> {
         map.serialize_entry("nr", &e.nr)?;
         map.serialize_entry("args", &e.args)?;
         map.serialize_entry("result", &e.result)?;
+        map.serialize_entry("fault", &e.fault())?;
         map.serialize_entry("error", &errno(e.result).filter(|_| e.nr.is_some()).map(|error| error.0))?;
         map.serialize_entry("overlapped", &e.overlapped)?;
         map.serialize_entry("plan", &Each(&e.plan, step))?;
@@ -245,6 +247,8 @@ pub(crate) struct Recorded<'a> {
     pub(crate) file_bytes: u64,
     /// Why the file does not contain every event, if so.
     pub(crate) early: Option<&'a str>,
+    /// Processes that a fault ended.
+    pub(crate) crashes: &'a [crash::Told],
     /// Which events were counted, where not all were.
     pub(crate) only: Option<&'a Only>,
     /// The kernel of the recording.
@@ -322,6 +326,7 @@ pub(crate) fn summary(s: &Summary, r: &Recorded<'_>) -> Value {
             "call": name(f.nr), "error": errno(-i64::from(f.errno)).map(|error| error.0), "count": f.count, "pid": f.pid,
             "areas": f.areas, "ns": f.ns,
         })).collect::<Vec<_>>(),
+        "crashes": crash::json(r.crashes, Sites::of(s)),
         "max_map_count": r.limit,
         "notes": r.notes,
         "file": r.file,

@@ -5,6 +5,7 @@
 mod args;
 mod cli;
 mod commands;
+mod crash;
 mod diff;
 mod exit;
 mod export;

@@ -77,7 +77,10 @@ fn what(out: &mut dyn Write, event: &Event) -> io::Result<()> {
         }
         EventKind::Share => write!(out, "{} process {} shares its parent's areas", styled(BOLD, "vfork"), event.pid),
         EventKind::Thread => write!(out, "{} {}", styled(BOLD, "thread"), event.tid),
-        EventKind::Exit => write!(out, "{} {}", styled(BOLD, "exit"), ended(event.result)),
+        EventKind::Exit => {
+            let at = event.fault().map_or_else(String::new, |address| format!(" at {address:#x}"));
+            write!(out, "{} {}{at}", styled(BOLD, "exit"), ended(event.result))
+        }
         EventKind::Learnt => write!(out, "{} {text}", styled(BOLD, "learnt")),
         EventKind::Difference => write!(out, "{} {text}", styled(RED, "DIFFERENCE")),
         EventKind::Checked if event.result == 0 => {

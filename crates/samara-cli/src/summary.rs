@@ -14,7 +14,7 @@ use crate::format::{bytes, count, plural, sparkline, time};
 use crate::json::Recorded;
 use crate::output::{BOLD, DIM, GREEN, RED, clean, short, styled};
 use crate::why::{self, Sites};
-use crate::{args, line, survey};
+use crate::{args, crash, line, survey};
 
 /// Kinds of calls with a row of their own; the others are summed up in one row.
 const CALLS: usize = 8;
@@ -96,6 +96,10 @@ pub(crate) fn screen(title: &str, s: &Summary, r: &Recorded<'_>) -> String {
     for (i, text) in reasons_why(s).into_iter().enumerate() {
         row(if i == 0 { "why" } else { "" }, text);
     }
+    let crashed = r.crashes.iter().flat_map(|crash| crash::rows(crash, Sites::of(s)));
+    for (i, text) in crashed.enumerate() {
+        row(if i == 0 { "crash" } else { "" }, text);
+    }
     for (i, failure) in s.failures.iter().take(FAILURES).enumerate() {
         row(if i == 0 { "failed" } else { "" }, failed(failure, r.limit));
     }
@@ -143,6 +147,9 @@ pub(crate) fn screen(title: &str, s: &Summary, r: &Recorded<'_>) -> String {
     }
     let file = file_name(r.file);
     row("next", format!("{} why {file}", r.command));
+    if !s.crashes.is_empty() {
+        row("", format!("{} who {file}", r.command));
+    }
     row("", format!("{} show {file} --reasons", r.command));
     let stacks = if s.stacks.distinct > 0 { " --stacks" } else { "" };
     row("", format!("{} events {file}{stacks} | less", r.command));

@@ -36,8 +36,9 @@ pub enum EventKind {
     /// A thread was created in a process (`CLONE_THREAD`): `tid`. `args[0]` is the thread that
     /// created it.
     Thread,
-    /// A process ended. `result` is its wait status as `waitpid` gives it. The space ends with its
-    /// last user.
+    /// A process ended. `result` is its wait status as `waitpid` gives it. If a fault ended it
+    /// (SIGSEGV or SIGBUS that the kernel sent), `args[0]` and `args[1]` are `si_addr` and
+    /// `si_code`: see [`Event::fault`]. The space ends with its last user.
     Exit,
     /// Areas changed, no call explains it and none is needed: a stack grew on a fault, for example.
     /// `text` says what.
@@ -117,7 +118,8 @@ pub struct Event {
     /// [`EventKind::Stack`] before this event. `None` if stacks are not recorded, or this one could
     /// not be read.
     pub stack: Option<u32>,
-    /// The address of the instruction that made the call, or the fork or thread.
+    /// The address of the instruction that made the call, or the fork or thread; or by whose fault
+    /// the process ended.
     pub ip: Option<u64>,
     /// For a call: resident memory, if it is recorded.
     pub resident: Option<Resident>,
@@ -152,6 +154,23 @@ impl Event {
             ip: None,
             resident: None,
         }
+    }
+
+    /// The address at which the process faulted that this event ends: SIGSEGV or SIGBUS killed it.
+    /// `None`: something else ended it, the trace is of a version that did not keep this, or the
+    /// kernel does not tell the address (one that no process can have).
+    ///
+    /// ```
+    /// use samara_trace::event::{Event, EventKind};
+    /// let killed = Event { result: 11, args: [0x1000, 1, 0, 0, 0, 0], ..Event::new(0, EventKind::Exit) };
+    /// assert_eq!(killed.fault(), Some(0x1000));
+    /// assert_eq!(Event { args: [0; 6], ..killed }.fault(), None);
+    /// ```
+    pub fn fault(&self) -> Option<u64> {
+        // SI_KERNEL: a general protection fault.
+        const UNKNOWN: u64 = 0x80;
+        let told = self.kind == EventKind::Exit && self.args[1] > 0 && self.args[1] != UNKNOWN;
+        told.then_some(self.args[0])
     }
 
     /// Bytes that became resident in the call, and bytes that ceased to be: one of the two is 0.

@@ -31,6 +31,7 @@ pub(crate) fn run(args: &SummaryOf) -> ExitCode {
     let command = super::own_name();
     let empty = read.events == 0 && read.damage.is_none();
     let notes = if empty { vec!["nothing was recorded: the trace has no events".to_owned()] } else { Vec::new() };
+    let crashes = crate::crash::of(&read.summary, &args.file);
     let only_some = (!only.is_all()).then_some(&only);
     let bytes = std::fs::metadata(&args.file).map_or(0, |file| file.len());
     let base = Recorded {
@@ -39,6 +40,7 @@ pub(crate) fn run(args: &SummaryOf) -> ExitCode {
         file: &name,
         file_bytes: bytes,
         only: only_some,
+        crashes: &crashes,
         kernel: Some(Kernel::of(&header)),
         ..Recorded::default()
     };

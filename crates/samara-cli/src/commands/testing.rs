@@ -89,6 +89,8 @@ pub fn explained(input: impl Read, out: &mut dyn Write) -> Result<(), String> {
     let reader = TraceReader::new(input).map_err(|error| error.to_string())?;
     let (header, read) = (reader.header().clone(), summary::read(reader, &Only::default(), |_, _| ()));
     let (summary, title) = (&read.summary, summary::title(&header, &read, &Only::default()));
+    // There is no file that could be read again.
+    let crashes = crate::crash::of(summary, std::path::Path::new(""));
     let recorded = Recorded {
         command: "samara",
         checks: None,
@@ -102,6 +104,7 @@ pub fn explained(input: impl Read, out: &mut dyn Write) -> Result<(), String> {
         file_bytes: 0,
         early: None,
         only: None,
+        crashes: &crashes,
         kernel: Some(Kernel::of(&header)),
     };
     let mut texts = vec![crate::summary::screen(&title, summary, &recorded)];

@@ -157,6 +157,7 @@ fn report(
     }
     let (command, profile) = (super::own_name(), Profile::running());
     let profile_name = profile.to_string();
+    let crashes = crate::crash::of(&totals, path);
     let recorded = Recorded {
         command: &command,
         checks: Some(counters.checks),
@@ -170,6 +171,7 @@ fn report(
         file_bytes: written.bytes,
         early: (!complete).then_some(&*why),
         only: None,
+        crashes: &crashes,
         kernel: Some(Kernel::asked(profile, &profile_name)),
     };
     let quiet = args.outputs.quiet;

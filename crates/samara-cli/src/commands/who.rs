@@ -7,12 +7,13 @@ use samara_trace::event::{AreaRecord, Event};
 use samara_trace::file::{FileError, MapsLine, Printable, Replay, TraceReader, name_text};
 use serde_json::json;
 
-use crate::cli::Who;
+use crate::cli::{Only, Who};
 use crate::format::plural;
 use crate::moment::Moment;
 use crate::output::{self, BOLD, DIM, clean_json, styled};
 use crate::summary::reasons_text;
-use crate::{json, line};
+use crate::why::Sites;
+use crate::{crash, json, line};
 
 pub(crate) fn run(args: &Who) -> ExitCode {
     let (at, reader) = match super::open_at(&args.file, args.at, super::Whose::or_first(args.pid)) {
@@ -20,9 +21,24 @@ pub(crate) fn run(args: &Who) -> ExitCode {
         Err(code) => return code,
     };
     let args = &Who { at, file: args.file.clone(), ..*args };
+    let mut heading = Vec::new();
+    let (pid, address) = match args.address {
+        Some(address) => (args.pid, address),
+        None => match fault(args) {
+            Ok((pid, address, rows)) => {
+                heading = rows;
+                (Some(pid), address)
+            }
+            Err(code) => return code,
+        },
+    };
+    let asked = &Asked { args, pid, address };
     let mut end = Ok(End::default());
     let printed = output::styled_stdout(|out| {
-        end = history(reader, args, out)?;
+        if !args.json {
+            heading.iter().try_for_each(|row| writeln!(out, "{row}"))?;
+        }
+        end = history(reader, asked, out)?;
         Ok(())
     });
     let end = match (printed, end) {
@@ -42,12 +58,38 @@ pub(crate) fn run(args: &Who) -> ExitCode {
             }
             Some(pid) => format!(
                 "nothing was mapped at {:x} in process {pid}{until}: give another address, or another process (--pid)",
-                args.address
+                asked.address
             ),
         };
         return super::failed(format!("{name}: {why}"));
     }
     ExitCode::SUCCESS
+}
+
+/// What is asked, with the process and the address.
+struct Asked<'a> {
+    args: &'a Who,
+    pid: Option<u32>,
+    address: u64,
+}
+
+/// The process that a fault ended, the first one or the one that is asked for, and the fault's
+/// address, or where memory was replaced before that. Says what is known of it. Prints why if there
+/// is none. The trace is read twice more.
+fn fault(args: &Who) -> Result<(u32, u64, Vec<String>), ExitCode> {
+    let name = output::shown(&args.file);
+    if args.file.metadata().is_ok_and(|file| !file.is_file()) {
+        return Err(super::failed(format!("{name}: a fault is found by reading the trace twice: give a file")));
+    }
+    let only = Only { pid: args.pid.into_iter().collect(), ..Only::default() };
+    let summary = super::summary::read(super::open(&args.file)?, &only, |_, _| ()).summary;
+    let Some(told) = crash::of(&summary, &args.file).into_iter().next() else {
+        let whom = args.pid.map_or_else(|| "no process was".to_owned(), |pid| format!("process {pid} was not"));
+        return Err(super::failed(format!(
+            "{name}: {whom} ended by a fault whose address is in the trace: give an address"
+        )));
+    };
+    Ok((told.pid(), told.looked_for(), crash::rows(&told, Sites::of(&summary))))
 }
 
 /// How far it went.
@@ -63,8 +105,13 @@ struct End {
 
 /// Prints each event after which another area, or none, holds the address. The inner error says why
 /// the trace cannot be followed.
-fn history<R: Read>(mut reader: TraceReader<R>, args: &Who, out: &mut dyn Write) -> io::Result<Result<End, String>> {
-    let (mut replay, mut end, mut before) = (Replay::default(), End { pid: args.pid, ..End::default() }, None);
+fn history<R: Read>(
+    mut reader: TraceReader<R>,
+    asked: &Asked<'_>,
+    out: &mut dyn Write,
+) -> io::Result<Result<End, String>> {
+    let args = asked.args;
+    let (mut replay, mut end, mut before) = (Replay::default(), End { pid: asked.pid, ..End::default() }, None);
     let mut reached = !matches!(args.at, Some(Moment::Event(_)));
     for event in &mut reader {
         let event = match event {
@@ -84,7 +131,7 @@ fn history<R: Read>(mut reader: TraceReader<R>, args: &Who, out: &mut dyn Write)
         }
         reached |= args.at == Some(Moment::Event(event.seq));
         let lives = replay.process(pid).is_some_and(|process| process.ended_ns.is_none());
-        let now = replay.space_of(pid).filter(|_| lives).and_then(|space| space.at(args.address));
+        let now = replay.space_of(pid).filter(|_| lives).and_then(|space| space.at(asked.address));
         if before.as_ref().map(shape) != now.as_ref().map(shape) {
             end.told += 1;
             tell(out, &event, now.as_ref(), args.json)?;

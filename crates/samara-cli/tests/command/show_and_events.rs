@@ -688,3 +688,60 @@ fn the_peak_of_the_largest_process() {
     };
     assert_eq!((pid(&[]), pid(&["--pid", "100"])), (Some(101), Some(100)));
 }
+
+/// A process that faulted in memory that another call had replaced: the summary says which, and
+/// `who` tells of the address.
+#[test]
+fn a_fault_in_memory_that_was_replaced() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut all = crate::samples::events();
+    let at = 0x7f00_0000_1008_u64;
+    let replaced = samara_trace::event::Event {
+        args: [0x7f00_0000_0000, 0x2000, 1, 0x32, u64::MAX, 0],
+        plan: [StepKind::Unmapped, StepKind::Mapped]
+            .map(|kind| Step { kind, start: 0x7f00_0000_0000, end: 0x7f00_0000_2000 })
+            .to_vec(),
+        window: Some((0x7f00_0000_0000, 0x7f00_0000_2000)),
+        areas: vec![samara_trace::event::AreaRecord {
+            end: 0x7f00_0000_2000,
+            perms: 1,
+            apart: String::new(),
+            ..all[1].areas[0].clone()
+        }],
+        ..all[1].clone()
+    };
+    let end = all.pop().unwrap();
+    all.push(replaced);
+    all.push(samara_trace::event::Event { result: 11, args: [at, 2, 0, 0, 0, 0], ip: Some(0x40_1240), ..end });
+    for (seq, event) in (0..).zip(&mut all) {
+        (event.seq, event.exit_ns) = (seq, seq * 1_000_000 + 1_500);
+    }
+    crate::samples::trace_of(dir.path(), &all);
+    let summary = stdout(&run(dir.path(), &["summary", "t.samara"]));
+    for row in [
+        "crash      process 100 killed by SIGSEGV at 0x7f0000001008 from prog+0x1240: 7f0000000000-7f0000002000 r--p",
+        "memory mapped there by mmap(NULL, 12288, PROT_READ|PROT_WRITE, MAP_PRIVATE|MAP_ANONYMOUS, -1, 0) from",
+        "was replaced by mmap(0x7f0000000000, 8192, PROT_READ, MAP_PRIVATE|MAP_FIXED|MAP_ANONYMOUS, -1, 0)",
+        "1 ms before",
+    ] {
+        assert!(summary.contains(row), "{row}: {summary}");
+    }
+    let of = |args: &[&str]| stdout(&run(dir.path(), args));
+    let json: serde_json::Value = serde_json::from_str(&of(&["summary", "t.samara", "--json"])).unwrap();
+    let crash = &json["crashes"][0];
+    assert_eq!(
+        (&crash["address"], &crash["lost"]["near"], &crash["lost"]["event"]),
+        (&at.into(), &"there".into(), &10.into())
+    );
+    let (said, asked) = (of(&["who", "t.samara"]), of(&["who", "t.samara", "7f0000001008"]));
+    assert!(said.starts_with("process 100 killed by SIGSEGV") && said.ends_with(&asked), "{said}{asked}");
+    assert_eq!(of(&["who", "t.samara", "--json"]), of(&["who", "t.samara", "7f0000001008", "--json"]));
+    assert!(of(&["events", "t.samara"]).contains("exit by SIGSEGV at 0x7f0000001008"));
+    // The process that was asked for, and the trace, have none.
+    let none =
+        |args: &[&str]| assert!(stderr(&run(dir.path(), args)).contains("ended by a fault whose address"), "{args:?}");
+    none(&["who", "t.samara", "--pid", "101"]);
+    trace(dir.path());
+    none(&["who", "t.samara"]);
+    assert!(!of(&["summary", "t.samara"]).contains("crash"));
+}

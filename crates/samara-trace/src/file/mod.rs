@@ -26,6 +26,7 @@
 
 #![forbid(unsafe_code)]
 
+mod crash;
 mod decode;
 mod encode;
 mod error;
@@ -45,6 +46,7 @@ mod text;
 mod timeline;
 mod writer;
 
+pub use crash::{Crash, Lost, Near};
 pub use error::{Fault, FileError};
 pub use flag_words::{flag_words, reason_name};
 pub(crate) use flag_words::{flags_from, flags_reason};

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::crash::Crash;
 use super::groups::{Group, groups};
 use super::names::call_name;
 use super::replay::Replay;
@@ -19,6 +20,9 @@ const FAILURES: usize = 256;
 /// Most memory that the areas of the largest space may take while they are surveyed: some hundred
 /// thousand areas. A file may claim more, or long names.
 const SURVEY_BYTES: usize = 128 << 20;
+
+/// Most crashes that are kept.
+const CRASHES: usize = 4;
 
 /// Processes that are counted, and those that a summary names.
 const PROCESSES: (usize, usize) = (4096, 8);
@@ -109,6 +113,8 @@ pub struct Summary {
     pub largest: Option<Largest>,
     /// Calls that failed, by call and error, in the order in which each first failed.
     pub failures: Vec<Failure>,
+    /// Processes that a fault ended, the first 4.
+    pub crashes: Vec<Crash>,
     /// The stacks from which calls were made.
     pub stacks: StackTotals,
     /// The stacks themselves, with the names of their functions, as far as they can be read.
@@ -295,6 +301,9 @@ impl Tally {
         }
         if first_ends && how != As::Skipped {
             self.settle(event.pid);
+        }
+        if how != As::Skipped && self.totals.crashes.len() < CRASHES && self.is_asked(event.pid) {
+            self.totals.crashes.extend(Crash::of(event, &self.replay));
         }
         if let Err(error) = self.replay.apply(event) {
             self.totals.lost = Some(error.to_string());

@@ -154,6 +154,17 @@ pub(crate) fn event(tid: Tid) -> Option<c_int> {
     (info[0] == libc::SIGTRAP && info[2] & 0xff == libc::SIGTRAP).then_some(info[2] >> 8)
 }
 
+/// Where a task that is about to get a signal faulted, and why, as `si_addr` and `si_code` say.
+/// `None`: it did not fault; somebody sent the signal.
+pub(crate) fn fault(tid: Tid) -> Option<(u64, c_int)> {
+    // siginfo_t, 128 bytes: int si_signo, si_errno, si_code; from byte 16 on si_addr.
+    let mut info = [0u64; 16];
+    // SAFETY: the kernel writes one siginfo_t, which fits into `info`.
+    unsafe { ptrace(c_long::from(libc::PTRACE_GETSIGINFO), tid, 0, info.as_mut_ptr() as usize) }.ok()?;
+    let code = info[1] as c_int;
+    (code > 0).then_some((info[2], code))
+}
+
 /// The message of the ptrace event `at`, where the task is stopped: a new task's id, for example.
 ///
 /// An error if the task has left that event: it was killed, and the message is another event's.

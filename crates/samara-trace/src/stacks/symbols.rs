@@ -285,7 +285,10 @@ fn demangled(name: &str) -> String {
     let mut kept = Kept(String::new());
     if let Ok(rust) = rustc_demangle::try_demangle(name) {
         let _ = write!(kept, "{rust:#}");
-    } else if let Ok(symbol) = cpp_demangle::Symbol::new(name) {
+    } else if name.starts_with('_')
+        && let Ok(symbol) = cpp_demangle::Symbol::new(name)
+    {
+        // Without the mark of a mangled name, `a` would be a signed char.
         let _ = symbol.structured_demangle(&mut kept, &cpp_demangle::DemangleOptions::default());
     }
     if kept.0.is_empty() { name.to_owned() } else { kept.0 }

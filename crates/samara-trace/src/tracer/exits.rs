@@ -34,7 +34,32 @@ enum Rest {
     Unused,
 }
 
+/// A fault for which a task got a signal.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Fault {
+    signal: i32,
+    /// `si_addr` and `si_code`.
+    address: u64,
+    code: i32,
+    /// The instruction.
+    ip: Option<u64>,
+}
+
 impl Tracer<'_> {
+    /// Keeps the last fault of a process, by the signal that its task is about to get: the process
+    /// may end by it.
+    pub(super) fn faulted(&mut self, tid: Tid, signal: i32) {
+        if ![libc::SIGSEGV, libc::SIGBUS].contains(&signal) {
+            return;
+        }
+        let Some(tgid) = self.tasks.get(&tid).map(|task| task.tgid) else { return };
+        let ip = sys::register(tid, arch::PLACE_OFFSET).ok();
+        match sys::fault(tid) {
+            Some((address, code)) => self.faults.insert(tgid, Fault { signal, address, code, ip }),
+            None => self.faults.remove(&tgid),
+        };
+    }
+
     /// Handles a task's exit event. Its space still exists.
     pub(super) fn leaving(&mut self, tid: Tid) {
         if self.tasks.get(&tid).is_some_and(|t| t.flight.is_some()) {
@@ -220,6 +245,11 @@ impl Tracer<'_> {
         let who = Who { pid, tid: pid, entry_ns: now, exit_ns: now };
         let mut event = self.journal.blank(EventKind::Exit, leader.last_space, who);
         event.result = i64::from(status);
+        let fault = self.faults.remove(&pid);
+        let ends = |fault: &Fault| libc::WIFSIGNALED(status) && libc::WTERMSIG(status) == fault.signal;
+        if let Some(fault) = fault.filter(ends) {
+            (event.args[0], event.args[1], event.ip) = (fault.address, fault.code as u64, fault.ip);
+        }
         self.journal.of(leader.known).write(event);
     }
 

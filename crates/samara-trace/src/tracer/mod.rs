@@ -233,6 +233,8 @@ pub(crate) struct Tracer<'a> {
     signals: Signals,
     pair: Pair,
     job: Job,
+    /// The last fault of each process.
+    faults: HashMap<Tid, exits::Fault>,
 }
 
 /// Runs the program to the end of its last process.
@@ -298,6 +300,7 @@ impl<'a> Tracer<'a> {
             signals,
             pair: Pair::new(),
             job: Job::default(),
+            faults: HashMap::new(),
         }
     }
 
@@ -365,7 +368,10 @@ impl Tracer<'_> {
         self.interrupted_call(tid, status);
         match status >> 16 {
             0 if signal == libc::SIGTRAP | 0x80 => self.syscall_stop(tid),
-            0 => self.resume(tid, signal),
+            0 => {
+                self.faulted(tid, signal);
+                self.resume(tid, signal);
+            }
             libc::PTRACE_EVENT_SECCOMP => self.syscall_stop(tid),
             event @ (libc::PTRACE_EVENT_FORK | libc::PTRACE_EVENT_VFORK | libc::PTRACE_EVENT_CLONE) => {
                 self.task_created(tid, event);

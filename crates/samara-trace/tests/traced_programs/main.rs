@@ -458,6 +458,11 @@ fn killed(mode: Mode) -> Result<(), Failed> {
     expect("SIGKILL", r.outcome.status.signal() == Some(libc::SIGKILL))?;
     let r = trace(mode, "segv", &[])?;
     expect("SIGSEGV", r.outcome.status.signal() == Some(libc::SIGSEGV))?;
+    let faults = |r: &Recording| r.of(EventKind::Exit).map(|e| (e.fault(), e.ip.is_some())).collect::<Vec<_>>();
+    expect(&format!("the fault's address: {:?}", faults(&r)), faults(&r) == [(Some(8192), true)])?;
+    let sent = trace(mode, "segv-sent", &[])?;
+    expect("SIGSEGV, sent", sent.outcome.status.signal() == Some(libc::SIGSEGV))?;
+    expect(&format!("no fault: {:?}", faults(&sent)), faults(&sent) == [(None, false)])?;
     expect("compared at its end", r.of(EventKind::Checked).count() == 1)
 }
 

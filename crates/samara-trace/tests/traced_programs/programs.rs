@@ -22,6 +22,7 @@ pub(crate) fn run(name: &str, args: &[String]) {
         "daemon" => daemon(&args[0]),
         "kill-self" => kill(pid(), libc::SIGKILL),
         "segv" => touch(8192, 1),
+        "segv-sent" => segv_sent(),
         "sigtrap" => sigtrap(),
         "stops" => stops(),
         "stack" => stack(),
@@ -90,6 +91,20 @@ pub(crate) fn run(name: &str, args: &[String]) {
 
 pub(crate) fn myself() -> CString {
     CString::new(std::env::current_exe().unwrap().into_os_string().into_encoded_bytes()).unwrap()
+}
+
+/// Faults, for which a handler maps the memory; and is then killed by a signal that it sends.
+fn segv_sent() {
+    static AT: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(0);
+    extern "C" fn map(_: i32) {
+        mmap(AT.load(std::sync::atomic::Ordering::Relaxed), PAGE, RW, FIXED, -1, 0);
+    }
+    let at = anon(PAGE);
+    AT.store(at, std::sync::atomic::Ordering::Relaxed);
+    munmap(at, PAGE);
+    on_signal_with(libc::SIGSEGV, map, libc::SA_RESETHAND);
+    touch(at, 1);
+    call(libc::SYS_kill, [pid() as u64, libc::SIGSEGV as u64, 0, 0, 0, 0]);
 }
 
 /// Maps memory that is there at once, and gives some of it back: without others, page by page.
