@@ -7,7 +7,9 @@ use std::fmt::Write;
 use samara_oracle::Profile;
 use samara_trace::file::perms_name;
 use samara_trace::inspect::Look;
-use samara_trace::survey::{AreaGroup, Boundary, Gaps, Known, Pattern, PatternKind, SIZES, Survey, most_stacks_of};
+use samara_trace::survey::{
+    AreaGroup, Boundary, Gaps, Holes, Known, Pattern, PatternKind, SIZES, Survey, most_stacks_of,
+};
 use serde_json::{Value, json};
 
 use crate::format::{bytes, count, plural};
@@ -54,6 +56,7 @@ pub(crate) fn screen(title: &str, survey: &Survey, scope: Scope<'_>) -> String {
     rows("areas", vec![areas(survey, scope.limit)]);
     rows("groups", groups(&survey.groups));
     rows("look like", survey.patterns.iter().map(|p| pattern(&by_threads(p, scope.threads), scope.known)).collect());
+    rows("fragmented", survey.holes.iter().map(fragmented).collect());
     rows("apart", boundaries(&survey.boundaries, scope.known));
     rows("gaps", gaps(&survey.gaps));
     rows("note", scope.notes.iter().map(|note| clean(note)).collect());
@@ -133,6 +136,16 @@ pub(crate) fn pattern(p: &Pattern, known: Known) -> String {
     let of = if p.areas == p.times { String::new() } else { format!("{}, ", plural(p.areas, "area")) };
     let (start, end) = p.first;
     format!("{what}: {of}{}; first {start:x}-{end:x}{gone}", bytes(p.bytes))
+}
+
+/// Memory in pieces as a row.
+fn fragmented(h: &Holes) -> String {
+    let (size, n) = h.common;
+    let of = if n == h.times { format!("of {}", bytes(size)) } else { format!("({} of {})", count(n), bytes(size)) };
+    let (start, end) = h.first;
+    let fewer = styled(BOLD, format!("without the holes there would be {} fewer", plural(h.times, "area")));
+    let (areas, holes, all) = (plural(h.areas, "area"), plural(h.times, "hole"), bytes(h.bytes));
+    format!("{areas} around {holes} {of}, in all {all}, as where parts are unmapped; {fewer}; first {start:x}-{end:x}")
 }
 
 /// A pattern, where the number of threads is known: no more stacks are those of threads.
@@ -278,6 +291,10 @@ pub(crate) fn parts(survey: &Survey, groups: usize) -> Value {
             "reason": if b.reason.is_empty() { None } else { Some(&*b.reason) }, "inferred": b.inferred,
             "boundaries": b.boundaries, "alone": b.alone, "first": b.first,
         })).collect::<Vec<_>>(),
+        "fragmented": survey.holes.map(|h| json!({
+            "holes": h.times, "areas": h.areas, "bytes": h.bytes, "common_size": h.common.0, "common_holes": h.common.1,
+            "would_go": h.times, "start": h.first.0, "end": h.first.1,
+        })),
         "gaps": {
             "by_size": survey.gaps.by_size.iter().enumerate().map(|(i, (n, size))| json!({
                 "under": SIZES.get(i), "gaps": n, "bytes": size,

@@ -8,7 +8,9 @@ use std::time::{Duration, Instant};
 
 use samara_trace::inspect::{InspectError, Look};
 use samara_trace::survey::Survey;
+use serde_json::json;
 
+use super::pace::Pace;
 use crate::cli::Inspect;
 use crate::format::{bytes, count};
 use crate::output::{self, BOLD, clean_json, shown, styled};
@@ -50,8 +52,10 @@ fn report(args: &Inspect, again: Option<(u32, Duration)>, look: Look) -> io::Res
     let began = Instant::now();
     let started = look.process.as_ref().map(|p| p.started);
     let mut before = Survey::of(&look.areas, look.known);
+    let mut pace = Pace::default();
+    pace.add(Duration::ZERO, before.areas);
     let first = |out: &mut dyn Write, survey: &Survey| match args.json {
-        true => json(out, survey, &look, Duration::ZERO),
+        true => json(out, survey, &look, Duration::ZERO, &Pace::default()),
         false => {
             write!(out, "{}", survey::screen(&survey::title(&look, &name(args)), survey, survey::Scope::of(&look)))
         }
@@ -72,26 +76,39 @@ fn report(args: &Inspect, again: Option<(u32, Duration)>, look: Look) -> io::Res
             Err(error) => return Err(io::Error::other(error)),
         };
         let (now, elapsed) = (Survey::of(&look.areas, look.known), began.elapsed());
+        pace.add(elapsed, now.areas);
+        let limit = look.process.as_ref().and_then(|p| p.limit);
         open = print(|out| match args.json {
-            true => json(out, &now, &look, elapsed),
-            false => changed(out, &before, &now, elapsed),
+            true => json(out, &now, &look, elapsed, &pace),
+            false => changed(out, &before, &now, elapsed, pace.text(limit)),
         })?;
         before = now;
     }
     Ok(())
 }
 
-fn changed(out: &mut dyn Write, before: &Survey, now: &Survey, elapsed: Duration) -> io::Result<()> {
+fn changed(
+    out: &mut dyn Write,
+    before: &Survey,
+    now: &Survey,
+    elapsed: Duration,
+    pace: Option<String>,
+) -> io::Result<()> {
     let after = styled(BOLD, format!("+{:.1}s", elapsed.as_secs_f64()));
     let areas = survey::change(before.areas, now.areas, count);
     let size = survey::change(before.bytes, now.bytes, bytes);
     writeln!(out, "{after} {} areas ({areas}), {} mapped ({size})", count(now.areas), bytes(now.bytes))?;
+    pace.map_or(Ok(()), |pace| writeln!(out, "  {pace}"))?;
     survey::changes(before, now).iter().try_for_each(|row| writeln!(out, "  {row}"))
 }
 
-fn json(out: &mut dyn Write, now: &Survey, look: &Look, elapsed: Duration) -> io::Result<()> {
+fn json(out: &mut dyn Write, now: &Survey, look: &Look, elapsed: Duration, pace: &Pace) -> io::Result<()> {
     let elapsed = u64::try_from(elapsed.as_nanos()).unwrap_or(u64::MAX);
-    writeln!(out, "{}", clean_json(&survey::json(now, look, elapsed).to_string()))
+    let limit = look.process.as_ref().and_then(|p| p.limit);
+    let mut all = survey::json(now, look, elapsed);
+    let left = pace.left(limit).map(|left| left.as_secs());
+    survey::extend(&mut all, json!({"areas_per_second": pace.per_second(), "limit_in_seconds": left}));
+    writeln!(out, "{}", clean_json(&all.to_string()))
 }
 
 /// Prints to standard output. `false`: its reader has gone, so nothing more need be printed.

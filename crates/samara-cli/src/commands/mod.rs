@@ -8,6 +8,7 @@ mod export;
 mod files;
 mod fleet;
 mod inspect;
+mod pace;
 mod part;
 mod replay;
 mod report;

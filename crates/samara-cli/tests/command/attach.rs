@@ -55,7 +55,13 @@ fn a_process_is_recorded_for_a_time() {
     assert_eq!(output.status.code(), Some(0), "{}", said(&output));
     assert!(!subject.is_traced());
     let text = stderr(&output);
-    assert!(text.starts_with(&format!("samara: attaching to process {pid} (bash), 1 thread: ")), "{text}");
+    assert!(
+        text.starts_with(&format!(
+            "samara: attaching to process {pid} (bash), 1 thread: this slows down each of its system calls greatly,"
+        )),
+        "{text}"
+    );
+    assert!(text.contains(&format!("inspect --every 1s {pid}\n")), "the way without that cost: {text}");
     assert!(text.contains("let go after 300ms, or by ^C"), "{text}");
     assert!(text.contains("detached after 3") && text.contains("; the process goes on"), "{text}");
     let told = json(dir.path());

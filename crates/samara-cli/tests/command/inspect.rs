@@ -92,6 +92,40 @@ fn json_is_documented() {
     assert_eq!((&inferred["reason"], &inferred["first"]), (&"anonymous-identity".into(), &0x105d_f000.into()));
 }
 
+/// A copy of the smaps of a process whose allocator has unmapped parts of its memory.
+#[test]
+fn memory_in_pieces() {
+    let dir = tempfile::tempdir().unwrap();
+    let line = |at: u64| format!("{at:08x}-{:08x} rw-p 00000000 00:00 0 \nVmFlags: rd wr mr mw me ac \n", at + 0x2000);
+    let text: String = (0..100).map(|i| line(0x1000_0000 + i * 0x4000)).collect();
+    std::fs::write(dir.path().join("smaps"), text).unwrap();
+    let screen = stdout(&run(dir.path(), &["inspect", "smaps"]));
+    let row = "fragmented 100 areas around 99 holes of 8 KiB, in all 792 KiB, as where parts are unmapped; \
+               without the holes there would be 99 areas fewer; first 10002000-10004000";
+    assert!(screen.contains(row), "{screen}");
+    let json: serde_json::Value =
+        serde_json::from_str(&stdout(&run(dir.path(), &["inspect", "smaps", "--json"]))).unwrap();
+    assert_eq!((&json["fragmented"]["holes"], &json["fragmented"]["would_go"]), (&99.into(), &99.into()));
+}
+
+/// A program that maps more and more.
+#[test]
+fn the_time_to_the_limit_is_told() {
+    let script = "import mmap,time,sys\nall=[]\nfor i in range(2000):\n  all.append(mmap.mmap(-1, 8192, prot=1+i%2*2))\n  time.sleep(.002)";
+    let Ok(mut child) = Command::new("python3").args(["-c", script]).spawn() else {
+        return crate::skip::skipped("the_time_to_the_limit_is_told", "no python3");
+    };
+    let pid = child.id().to_string();
+    let mut watch = samara().args(["inspect", "--every", "100ms", &pid]).stdout(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(watch.stdout.take().unwrap()).lines().map(Result::unwrap);
+    let told = lines.find(|line| line.contains("at this pace the limit of "));
+    child.kill().unwrap();
+    child.wait().unwrap();
+    watch.wait().unwrap();
+    let told = told.expect("it grows");
+    assert!(told.contains(" more areas a second: ") && told.contains(" is reached in "), "{told}");
+}
+
 #[test]
 fn a_process_that_runs() {
     let mut child = Command::new("sleep").arg("60").spawn().unwrap();

@@ -33,7 +33,10 @@ fn a_process_is_watched_and_goes_on() {
     assert_eq!(terminal.ends().code(), Some(0));
     assert!(!subject.is_traced());
     terminal.shows(&[
-        &format!("samara: attaching to process {pid} (bash), 1 thread: each of its system calls will stop"),
+        &format!(
+            "samara: attaching to process {pid} (bash), 1 thread: this slows down each of its system calls greatly,"
+        ),
+        &format!("inspect --every 1s {pid}"),
         "q lets go of it",
         "; the process goes on",
         "trace      t.samara",

@@ -3,7 +3,7 @@
 //!
 //! Pure: it takes areas and knows neither `/proc` nor traces, so that it answers for a process that
 //! runs as well as for a moment of a trace. The parts, one file each: `groups`, `patterns`,
-//! `boundaries`, `gaps`. All of them take O(n log n) for n areas.
+//! `boundaries`, `holes`, `gaps`. All of them take O(n log n) for n areas.
 //!
 //! A pattern is recognised by the shape of areas alone. It says what they look like, and may be
 //! wrong.
@@ -13,6 +13,7 @@
 mod boundaries;
 mod gaps;
 mod groups;
+mod holes;
 mod patterns;
 #[cfg(test)]
 pub(crate) mod tests;
@@ -20,6 +21,7 @@ pub(crate) mod tests;
 pub use boundaries::Boundary;
 pub use gaps::{Gaps, SIZES};
 pub use groups::AreaGroup;
+pub use holes::Holes;
 pub(crate) use patterns::{Member, members};
 pub use patterns::{Pattern, PatternKind, most_stacks_of};
 
@@ -52,6 +54,8 @@ pub struct Survey {
     pub patterns: Vec<Pattern>,
     /// Why areas that touch are not one, the reason of the most boundaries first.
     pub boundaries: Vec<Boundary>,
+    /// Memory in pieces, with holes between them; `None`: there are few.
+    pub holes: Option<Holes>,
     /// Free addresses between the areas.
     pub gaps: Gaps,
 }
@@ -85,6 +89,7 @@ impl Survey {
             groups: groups::groups(areas),
             patterns: patterns::patterns(areas),
             boundaries: boundaries::boundaries(areas, known),
+            holes: holes::holes(areas),
             gaps: gaps::gaps(areas),
         }
     }

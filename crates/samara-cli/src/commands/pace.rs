@@ -1,0 +1,106 @@
+//! How fast a process gets more areas, and when it has as many as it may have. Knows nothing of
+//! where looks come from.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use crate::format::{count, plural};
+
+/// Looks that count: the last ones.
+const LOOKS: usize = 12;
+/// A process that got fewer areas than this in that time has no pace.
+const LEAST: u64 = 8;
+/// What takes longer is not told: ten days.
+const LONGEST: Duration = Duration::from_secs(10 * 24 * 3600);
+
+/// The last looks at a process.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Pace(VecDeque<(Duration, u64)>);
+
+impl Pace {
+    /// A look: the time since the first one, and the number of areas.
+    pub(super) fn add(&mut self, elapsed: Duration, areas: u64) {
+        self.0.push_back((elapsed, areas));
+        if self.0.len() > LOOKS {
+            self.0.pop_front();
+        }
+    }
+
+    /// Areas that the process got in a second, from the first of these looks to the last one; fewer
+    /// than 0 if it has fewer by now. `None`: there is one look.
+    pub(super) fn per_second(&self) -> Option<f64> {
+        let ((from, before), (to, now)) = (self.0.front()?, self.0.back()?);
+        let time = to.checked_sub(*from).filter(|time| !time.is_zero())?;
+        Some((*now as f64 - *before as f64) / time.as_secs_f64())
+    }
+
+    /// How long it takes at this pace until there are as many areas as may be. `None`: it does not
+    /// grow, or very slowly, or the limit is not known or reached.
+    pub(super) fn left(&self, limit: Option<u64>) -> Option<Duration> {
+        let ((_, before), (_, now)) = (self.0.front()?, self.0.back()?);
+        let free = limit?.checked_sub(*now).filter(|free| *free > 0 && now.saturating_sub(*before) >= LEAST)?;
+        let left = Duration::try_from_secs_f64(free as f64 / self.per_second()?).ok()?;
+        (left <= LONGEST).then_some(left)
+    }
+
+    /// The same for people.
+    pub(super) fn text(&self, limit: Option<u64>) -> Option<String> {
+        let (left, per_second) = (self.left(limit)?, self.per_second()?);
+        let pace = if per_second < 1.0 {
+            format!("{} a minute", plural((per_second * 60.0).round() as u64, "more area"))
+        } else {
+            format!("{} a second", plural(per_second.round() as u64, "more area"))
+        };
+        Some(format!("{pace}: at this pace the limit of {} is reached in {}", count(limit?), about(left)))
+    }
+}
+
+/// A time to two figures, or a little more: `3 min`, `40 s`, `5 h`.
+fn about(time: Duration) -> String {
+    let seconds = time.as_secs();
+    match seconds {
+        0..120 => format!("{} s", seconds.max(1)),
+        120..7_200 => format!("{} min", (seconds + 30) / 60),
+        7_200..172_800 => format!("{} h", (seconds + 1_800) / 3_600),
+        _ => format!("{} days", (seconds + 43_200) / 86_400),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pace(looks: &[(u64, u64)]) -> Pace {
+        let mut pace = Pace::default();
+        looks.iter().for_each(|(seconds, areas)| pace.add(Duration::from_secs(*seconds), *areas));
+        pace
+    }
+
+    #[test]
+    fn the_limit_is_reached_in_some_time() {
+        let text = |looks: &[(u64, u64)]| pace(looks).text(Some(65_530));
+        let three = text(&[(0, 530), (10, 3_780)]).unwrap();
+        assert_eq!(three, "325 more areas a second: at this pace the limit of 65,530 is reached in 3 min");
+        let slow = text(&[(0, 65_000), (60, 65_010)]).unwrap();
+        assert_eq!(slow, "10 more areas a minute: at this pace the limit of 65,530 is reached in 52 min");
+        let far = text(&[(0, 100), (60, 160)]).unwrap();
+        assert!(far.ends_with("1 more area a second: at this pace the limit of 65,530 is reached in 18 h"), "{far}");
+        // It does not grow, or hardly; it is there; it takes very long; nothing is known.
+        for looks in [&[(0, 500)][..], &[(0, 500), (1, 500)], &[(0, 500), (1, 400)], &[(0, 500), (1, 507)]] {
+            assert_eq!(text(looks), None, "{looks:?}");
+        }
+        assert_eq!(text(&[(0, 500), (1, 65_530)]), None);
+        assert_eq!(text(&[(0, 500), (1_000_000, 600)]), None);
+        assert_eq!(text(&[(5, 500), (5, 600)]), None, "no time has passed");
+        assert_eq!(pace(&[(0, 500), (1, 600)]).text(None), None);
+    }
+
+    /// What was long ago does not count.
+    #[test]
+    fn the_last_looks_count() {
+        let mut looks: Vec<(u64, u64)> = vec![(0, 40_000), (1, 10)];
+        looks.extend((2..20).map(|i| (i, 10 + 100 * i)));
+        assert_eq!(pace(&looks).per_second(), Some(100.0));
+        assert_eq!(pace(&[(0, 200), (2, 100)]).per_second(), Some(-50.0));
+    }
+}

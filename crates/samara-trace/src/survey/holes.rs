@@ -1,0 +1,80 @@
+//! Memory in pieces: free addresses between areas that are otherwise alike.
+
+use std::collections::BTreeMap;
+
+use super::{ACCESS, alike, is_anonymous, size};
+use crate::event::AreaRecord;
+
+/// Fewer areas than this are not in pieces.
+const LEAST: u64 = 8;
+/// A larger hole is the space between two mappings.
+const LARGEST: u64 = 64 << 20;
+
+/// Holes between private areas without a file that have the same protection, at least 8 of them. A
+/// hole has at most 64 MiB, and at most 16 times the bytes of the larger area beside it: more is the
+/// space between two mappings. What was unmapped there, and whether it was one mapping, only a trace
+/// says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Holes {
+    /// How many. As many areas fewer there would be without them.
+    pub times: u64,
+    /// Areas around them.
+    pub areas: u64,
+    /// Bytes of the holes.
+    pub bytes: u64,
+    /// The size that most of them have, and how many have it.
+    pub common: (u64, u64),
+    /// First address and end of the first one.
+    pub first: (u64, u64),
+}
+
+/// `None`: there are few.
+pub(super) fn holes(areas: &[AreaRecord]) -> Option<Holes> {
+    let mut found: Option<Holes> = None;
+    let (mut sizes, mut around): (BTreeMap<u64, u64>, u64) = (BTreeMap::new(), 0);
+    // The end of the last area around a hole.
+    let mut last = 0;
+    for pair in areas.windows(2) {
+        let (a, b) = (&pair[0], &pair[1]);
+        let Some(hole) = b.start.checked_sub(a.end).filter(|hole| (1..=LARGEST).contains(hole)) else { continue };
+        let is_one = is_anonymous(a) && alike(a, b) && a.perms & ACCESS != 0 && a.name == b.name;
+        if !is_one || size(a).max(size(b)) < hole / 16 {
+            continue;
+        }
+        let all = found.get_or_insert(Holes { times: 0, areas: 0, bytes: 0, common: (0, 0), first: (a.end, b.start) });
+        (all.times, all.bytes) = (all.times + 1, all.bytes.saturating_add(hole));
+        around += if last == a.end { 1 } else { 2 };
+        last = b.end;
+        *sizes.entry(hole).or_default() += 1;
+    }
+    let common = sizes.into_iter().max_by_key(|(size, n)| (*n, *size)).unwrap_or_default();
+    found.map(|all| Holes { areas: around, common, ..all }).filter(|all| all.areas >= LEAST)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::anonymous;
+    use super::*;
+
+    #[test]
+    fn memory_in_pieces_is_found() {
+        const PAGE: u64 = 4096;
+        // Two pages, and two that are free, as an allocator leaves them.
+        let mut areas: Vec<AreaRecord> = (0..10).map(|i| anonymous(100 + 4 * i, 2, 3)).collect();
+        let found = holes(&areas).unwrap();
+        assert_eq!((found.times, found.areas, found.bytes), (9, 10, 18 * PAGE));
+        assert_eq!((found.common, found.first), ((2 * PAGE, 9), (102 * PAGE, 104 * PAGE)));
+        // Another protection, a name, no access, or much free space: these are others.
+        areas.push(anonymous(142, 2, 1));
+        areas.push(AreaRecord { name: "[heap]".into(), ..anonymous(146, 2, 1) });
+        areas.push(anonymous(1 << 30, 2, 1));
+        assert_eq!(holes(&areas), Some(found));
+        let few: Vec<AreaRecord> = areas[..7].to_vec();
+        assert_eq!(holes(&few), None);
+        let closed: Vec<AreaRecord> = (0..10).map(|i| anonymous(100 + 4 * i, 2, 0)).collect();
+        assert_eq!(holes(&closed), None);
+        let far: Vec<AreaRecord> = (0..10).map(|i| anonymous(100 + 1000 * i, 2, 3)).collect();
+        assert_eq!(holes(&far), None);
+    }
+}
