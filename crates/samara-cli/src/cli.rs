@@ -419,14 +419,14 @@ pub(crate) struct SummaryOf {
 #[command(after_help = "\
 Examples:
   samara who t.samara 7f8a398c3000             the first process, to its end
-  samara who t.samara                          where the first process that a fault ended faulted
+  samara who t.samara                          the address at which a process crashed
   samara who t.samara 0x7f8a398c3000 --at 2s   up to two seconds after the recording began
   samara who t.samara 601000 --pid 4712 --json | jq .event.call")]
 pub(crate) struct Who {
     /// The trace file
     pub(crate) file: PathBuf,
-    /// The address, hexadecimal as in /proc/PID/maps, with or without 0x [default: that of the fault
-    /// (SIGSEGV, SIGBUS) that ended a process, the first that a fault ended]
+    /// The address, hexadecimal as in /proc/PID/maps, with or without 0x [default: that of the
+    /// fault (SIGSEGV, SIGBUS) that ended a process, the first that a fault ended]
     #[arg(value_parser = address)]
     pub(crate) address: Option<u64>,
     /// Stop after the event with this number (300), or before the first event that finished later

@@ -162,7 +162,8 @@ impl Event {
     ///
     /// ```
     /// use samara_trace::event::{Event, EventKind};
-    /// let killed = Event { result: 11, args: [0x1000, 1, 0, 0, 0, 0], ..Event::new(0, EventKind::Exit) };
+    /// let args = [0x1000, 1, 0, 0, 0, 0];
+    /// let killed = Event { result: 11, args, ..Event::new(0, EventKind::Exit) };
     /// assert_eq!(killed.fault(), Some(0x1000));
     /// assert_eq!(Event { args: [0; 6], ..killed }.fault(), None);
     /// ```

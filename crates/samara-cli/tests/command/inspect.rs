@@ -113,7 +113,7 @@ fn memory_in_pieces() {
 fn the_time_to_the_limit_is_told() {
     let script = "import mmap,time,sys\nall=[]\nfor i in range(2000):\n  all.append(mmap.mmap(-1, 8192, prot=1+i%2*2))\n  time.sleep(.002)";
     let Ok(mut child) = Command::new("python3").args(["-c", script]).spawn() else {
-        return crate::skip::skipped("the_time_to_the_limit_is_told", "no python3");
+        return crate::skip::skipped("no python3");
     };
     let pid = child.id().to_string();
     let mut watch = samara().args(["inspect", "--every", "100ms", &pid]).stdout(Stdio::piped()).spawn().unwrap();

@@ -9,10 +9,8 @@
 use samara_mm::{Flags, Reason};
 
 /// Words, the flags that each stands for, and the call or the argument that sets them. Ascending.
-const WORDS: [(&str, Flags, &str); 23] = [
-    ("device-memory", Flags::IO, ""),
+const WORDS: [(&str, Flags, &str); 18] = [
     ("dontdump", Flags::DONTDUMP, "MADV_DONTDUMP"),
-    ("dontexpand", Flags::DONTEXPAND, ""),
     ("dontfork", Flags::DONTCOPY, "MADV_DONTFORK"),
     ("droppable", Flags::DROPPABLE, "MAP_DROPPABLE"),
     ("growsdown", Flags::GROWSDOWN, "MAP_GROWSDOWN"),
@@ -22,16 +20,13 @@ const WORDS: [(&str, Flags, &str); 23] = [
     ("may-read", Flags::MAYREAD, ""),
     ("may-write", Flags::MAYWRITE, ""),
     ("mergeable", Flags::MERGEABLE, "MADV_MERGEABLE"),
-    ("mixedmap", Flags::MIXEDMAP, ""),
     ("nohugepage", Flags::NOHUGEPAGE, "MADV_NOHUGEPAGE"),
-    ("pfnmap", Flags::PFNMAP, ""),
     ("processor", Flags::ARCH_1, ""),
     ("random", Flags::RAND_READ, "MADV_RANDOM"),
     ("sequential", Flags::SEQ_READ, "MADV_SEQUENTIAL"),
     ("shadow-stack", Flags::SHADOW_STACK, "map_shadow_stack"),
     // Writes reach the file only where it was opened for writing.
     ("shared", Flags::SHARED.union(Flags::MAYSHARE), "MAP_SHARED"),
-    ("softdirty", Flags::SOFTDIRTY, ""),
     ("sync", Flags::SYNC, "MAP_SYNC"),
     ("wipeonfork", Flags::WIPEONFORK, "MADV_WIPEONFORK"),
 ];
@@ -77,11 +72,11 @@ pub(crate) fn flags_from(reason: &str) -> Flags {
 mod tests {
     use super::*;
 
-    /// Each flag that has no reason of its own has a word, and is read back.
+    /// Each flag that has no reason of its own, and is none of special areas, has a word.
     #[test]
     fn every_flag_has_a_word() {
         let own = Flags::ACCESS | Flags::PKEY | Flags::LOCK | Flags::SEALED | Flags::UFFD;
-        let other = own | Flags::NORESERVE | Flags::ACCOUNT | Flags::MAYBE_GUARD;
+        let other = own | Flags::NORESERVE | Flags::ACCOUNT | Flags::STICKY | Flags::SPECIAL;
         for (name, flag) in Flags::all().iter_names().filter(|(_, flag)| !other.intersects(*flag)) {
             let reason = flags_reason(flag);
             assert_eq!(reason_name(&reason), "flags");

@@ -10,10 +10,11 @@ const LEAST: u64 = 8;
 /// A larger hole is the space between two mappings.
 const LARGEST: u64 = 64 << 20;
 
-/// Holes between private areas without a file that have the same protection, at least 8 of them. A
-/// hole has at most 64 MiB, and at most 16 times the bytes of the larger area beside it: more is the
-/// space between two mappings. What was unmapped there, and whether it was one mapping, only a trace
-/// says.
+/// Holes between private areas without a file that have the same protection, at least 8 of them.
+///
+/// A hole has at most 64 MiB, and at most 16 times the bytes of the larger area beside it: more is
+/// the space between two mappings. What was unmapped there, and whether it was one mapping, only a
+/// trace says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Holes {
