@@ -107,7 +107,7 @@ fn a_signal_lets_go_of_it() {
         let output = recorder.wait_with_output().unwrap();
         assert_eq!(output.status.code(), Some(0), "{}", said(&output));
         assert!(
-            stderr(&output).contains("or by ^C") || stderr(&output).contains("; ^C lets go of it"),
+            stderr(&output).contains("or by ^C") || stderr(&output).contains("\n  ^C lets go of it"),
             "{}",
             said(&output)
         );
