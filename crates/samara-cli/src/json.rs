@@ -7,7 +7,7 @@ use samara_trace::event::{AreaRecord, Event, Step};
 use samara_trace::file::{
     Frame, Function, Place, Stack, StackEnd, Stacks, Summary, kind_name, perms_name, reasons, step_name,
 };
-use samara_trace::{Outcome, Refusal};
+use samara_trace::{Outcome, Refusal, Refused};
 use serde::Serialize;
 use serde::ser::SerializeMap;
 use serde_json::ser::{Formatter, Serializer};
@@ -20,6 +20,7 @@ use crate::exit;
 use crate::kernel::{self, Kernel};
 use crate::line::{self, name};
 use crate::output::clean_json;
+use crate::refused;
 use crate::survey;
 use crate::why::{self, Sites};
 
@@ -82,6 +83,7 @@ impl Serialize for One<'_> {
         map.serialize_entry("areas", &Each(&e.areas, area))?;
         map.serialize_entry("space_areas", &self.1)?;
         map.serialize_entry("text", &e.text)?;
+        map.serialize_entry("refused", &refused::json(Refused::of(e).as_ref()))?;
         map.serialize_entry("ip", &e.ip)?;
         map.serialize_entry("caller", &self.2.map(line::place))?;
         map.serialize_entry(
@@ -322,10 +324,7 @@ pub(crate) fn summary(s: &Summary, r: &Recorded<'_>) -> Value {
             survey::extend(&mut all, json!({"why": l.why.as_ref().map(|found| why::parts(found, Sites::of(s)))}));
             all
         }),
-        "failures": s.failures.iter().map(|f| json!({
-            "call": name(f.nr), "error": errno(-i64::from(f.errno)).map(|error| error.0), "count": f.count, "pid": f.pid,
-            "areas": f.areas, "ns": f.ns,
-        })).collect::<Vec<_>>(),
+        "failures": refused::failures(&s.failures, Sites::of(s)),
         "crashes": crash::json(r.crashes, Sites::of(s)),
         "max_map_count": r.limit,
         "notes": r.notes,

@@ -18,6 +18,7 @@ mod moment;
 mod only;
 mod output;
 mod output_file;
+mod refused;
 mod report;
 mod summary;
 mod survey;

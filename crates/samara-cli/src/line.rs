@@ -11,6 +11,7 @@ use samara_trace::file::{Frame, Place, Printable, Stack, StackEnd, Stacks, call_
 use crate::args;
 use crate::format::{bytes, plural, time};
 use crate::output::{BOLD, CYAN, DIM, GREEN, RED, clean, styled};
+use crate::refused;
 
 /// Marks a call or a fork whose effect is not known.
 const UNSURE_MARK: &str = " [unsure: calls overlapped]";
@@ -111,6 +112,7 @@ fn call(out: &mut dyn Write, event: &Event) -> io::Result<()> {
     match event.text.as_str() {
         "" => Ok(()),
         UNSURE => write!(out, "{UNSURE_MARK}"),
+        why if let Ok(by) = why.parse() => write!(out, " [refused: {}]", refused::text(&by)),
         why => write!(out, " [refused by samara: {}]", Printable(why)),
     }
 }

@@ -14,14 +14,12 @@ use crate::format::{bytes, count, plural, sparkline, time};
 use crate::json::Recorded;
 use crate::output::{BOLD, DIM, GREEN, RED, clean, short, styled};
 use crate::why::{self, Sites};
-use crate::{args, crash, line, survey};
+use crate::{args, crash, line, refused, survey};
 
 /// Kinds of calls with a row of their own; the others are summed up in one row.
 const CALLS: usize = 8;
 /// Processes with a row, if there are several.
 const PROCESSES: usize = 4;
-/// Kinds of failures with a row.
-const FAILURES: usize = 4;
 /// From this number of areas on it is told what the largest space is.
 const LARGE: u64 = 200;
 /// Groups, and patterns, of the largest space with a row.
@@ -40,6 +38,9 @@ pub(crate) fn screen(title: &str, s: &Summary, r: &Recorded<'_>) -> String {
         // Writing to a string cannot fail.
         let _ = writeln!(out, "  {} {text}", styled(DIM, format!("{name:<10}")));
     };
+    for (i, failed) in why::failed(&s.failures, r.limit, Sites::of(s)).into_iter().enumerate() {
+        row(if i == 0 { "failed" } else { "" }, failed);
+    }
     if let Some(only) = r.only {
         row("only", format!("{} of {}: {}", count(s.events), plural(r.events_in_file, "event"), only.words()));
     }
@@ -99,9 +100,6 @@ pub(crate) fn screen(title: &str, s: &Summary, r: &Recorded<'_>) -> String {
     let crashed = r.crashes.iter().flat_map(|crash| crash::rows(crash, Sites::of(s)));
     for (i, text) in crashed.enumerate() {
         row(if i == 0 { "crash" } else { "" }, text);
-    }
-    for (i, failure) in s.failures.iter().take(FAILURES).enumerate() {
-        row(if i == 0 { "failed" } else { "" }, failed(failure, r.limit));
     }
     // Where there are many areas, the verdicts say it, with the calls that did it.
     let largest = s.largest.as_ref();
@@ -223,17 +221,20 @@ fn resident(peak: &ResidentPeak, calls: &BTreeMap<String, CallTotals>) -> String
     format!("{private} private and {files} of files at most in process {pid}{by}")
 }
 
-fn failed(failure: &Failure, limit: Option<u64>) -> String {
+/// Calls of one kind that failed: how many, the first of them, and why it failed.
+pub(crate) fn failed(failure: &Failure, limit: Option<u64>, sites: Sites<'_>) -> String {
     let call = line::name(failure.nr);
     let (error, text) = args::errno(-i64::from(failure.errno)).unwrap_or_default();
     let at_limit = error == "ENOMEM" && failure.areas + 1 >= limit.unwrap_or(DEFAULT_LIMIT);
+    let caller = refused::caller(failure, sites);
     let why = match limit {
+        _ if let Some(refused) = &failure.refused => styled(RED, format!(": {}", refused::text(refused))),
         Some(limit) if at_limit => styled(RED, format!(": vm.max_map_count is {}", count(limit))),
         None if at_limit => styled(RED, format!(": vm.max_map_count is {} by default", count(DEFAULT_LIMIT))),
         _ => String::new(),
     };
     let (times, areas) = (plural(failure.count, "time"), plural(failure.areas, "area"));
-    format!("{call} {times} with {error} ({text}), first by process {} with {areas}{why}", failure.pid)
+    format!("{call} {times} with {error} ({text}), first by process {} with {areas}{caller}{why}", failure.pid)
 }
 
 /// How the program ended, and when.

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use samara_trace::event::EventKind;
-use samara_trace::file::{Frame, Largest, Stack, Stacks, Summary, kind_name, reason_name, reasons};
+use samara_trace::file::{Failure, Frame, Largest, Stack, Stacks, Summary, kind_name, reason_name, reasons};
 use samara_trace::survey::PatternKind;
 use samara_trace::why::{Between, Holding, Part, Role, Site, Verdict, VerdictKind, Why};
 use serde_json::{Value, json};
@@ -13,13 +13,15 @@ use serde_json::{Value, json};
 use crate::cli::Weight;
 use crate::format::{bytes, count, plural, time};
 use crate::output::{BOLD, DIM, clean, short, styled};
-use crate::summary::{gloss, reason_text, reasons_text};
+use crate::summary::{self, gloss, reason_text, reasons_text};
 use crate::{args, line};
 
 /// Version of the JSON.
 const FORMAT: u32 = 1;
 /// Verdicts with a paragraph.
 const VERDICTS: usize = 12;
+/// Kinds of failures with a row.
+const FAILURES: usize = 4;
 /// Sites with a row.
 const SITES: usize = 8;
 /// A site with less than one part in so many of the areas has no row.
@@ -66,6 +68,11 @@ impl<'a> Sites<'a> {
     /// The frames of a site's stack, without those of the C library at its ends.
     fn frames(self, site: &Site) -> &'a [Frame] {
         let Some(stack) = self.stack(site) else { return &[] };
+        self.frames_of(stack, &site.nr.map(line::name).unwrap_or_default())
+    }
+
+    /// The same of a stack from which this call was made.
+    fn frames_of(self, stack: &'a Stack, call: &str) -> &'a [Frame] {
         let is_between = |frame: &Frame| {
             let name = self.stacks.module(frame).map_or("", |module| &module.name);
             let file = name.rsplit_once('/').map_or(name, |(_, file)| file);
@@ -81,7 +88,6 @@ impl<'a> Sites<'a> {
             return &all[first..=last];
         }
         // The loader, for example: without the function that only makes the call.
-        let call = site.nr.map(line::name).unwrap_or_default();
         let is_wrapper =
             |name: &String| name.trim_start_matches("__GI_").trim_matches('_').trim_end_matches("64") == call;
         let inner = all.iter().position(|frame| !self.stacks.names(frame).iter().any(is_wrapper)).unwrap_or(0);
@@ -97,7 +103,12 @@ impl<'a> Sites<'a> {
 
     /// The function that a site is in, if it is known.
     fn function(self, site: &Site) -> Option<String> {
-        let frame = self.frames(site).first()?;
+        self.function_of(site.stack, &site.nr.map(line::name).unwrap_or_default())
+    }
+
+    /// The function that made this call from a stack.
+    pub(crate) fn function_of(self, stack: Option<u32>, call: &str) -> Option<String> {
+        let frame = self.frames_of(self.stacks.stack(stack?)?, call).first()?;
         let function = self.stacks.functions(frame).iter().find(|function| !function.name.is_empty());
         let Some(function) = function else { return Some(short(&clean(&self.stacks.shown(frame).to_string()))) };
         let file = function.place.rsplit_once('/').map_or(&*function.place, |(_, file)| file);
@@ -232,13 +243,26 @@ pub(crate) fn set_by(why: &Why, reason: &str, sites: Sites<'_>) -> Option<String
     sites.site(site).filter(|site| site.nr.is_some()).map(|site| of_site(site, sites))
 }
 
-/// All of it, as lines. `title` names the program.
-pub(crate) fn screen(title: &str, largest: &Largest, why: &Why, sites: Sites<'_>) -> String {
+/// Calls that failed, a line for each kind.
+pub(crate) fn failed(all: &[Failure], limit: Option<u64>, sites: Sites<'_>) -> Vec<String> {
+    let mut lines: Vec<_> = all.iter().take(FAILURES).map(|one| summary::failed(one, limit, sites)).collect();
+    if let Some(rest) = all.get(FAILURES..).filter(|rest| !rest.is_empty()) {
+        let calls = rest.iter().map(|failure| failure.count).fold(0, u64::saturating_add);
+        lines.push(format!("and {} of {}", plural(calls, "call"), plural(rest.len() as u64, "more kind")));
+    }
+    lines
+}
+
+/// All of it, as lines. `title` names the program; `failed` are calls that failed.
+pub(crate) fn screen(title: &str, largest: &Largest, why: &Why, sites: Sites<'_>, failed: &[String]) -> String {
     let mut out = format!("{} {}\n", styled(BOLD, "samara:"), clean(title));
     let mut row = |name: &str, text: String| {
         // Writing to a string cannot fail.
         let _ = writeln!(out, "  {} {text}", styled(DIM, format!("{name:<14}")));
     };
+    for (i, failed) in failed.iter().enumerate() {
+        row(if i == 0 { "failed" } else { "" }, failed.clone());
+    }
     row("areas", format!("{}, {} mapped, after {}", count(why.areas), bytes(why.bytes), time(largest.ns)));
     for verdict in why.verdicts.iter().take(VERDICTS) {
         rows_of_verdict(&mut row, verdict, sites);

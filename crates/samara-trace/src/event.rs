@@ -111,8 +111,9 @@ pub struct Event {
     /// whole, so they may reach out of the window.
     pub areas: Vec<AreaRecord>,
     /// A path; what a difference is about; for a call that the engine in charge refused on its own,
-    /// its [cause](crate::Cause::word); for a call whose effect cannot be known, [`UNSURE`];
-    /// otherwise empty.
+    /// its [cause](crate::Cause::word); for one that the kernel refused by a rule that is known,
+    /// that rule ([`Refused`](crate::Refused)); for a call whose effect cannot be known,
+    /// [`UNSURE`]; otherwise empty.
     pub text: String,
     /// The stack from which a call, a fork or a thread was made: the number of an
     /// [`EventKind::Stack`] before this event. `None` if stacks are not recorded, or this one could

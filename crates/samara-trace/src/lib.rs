@@ -43,8 +43,10 @@ mod arch;
 pub mod calls;
 mod held;
 mod journal;
+mod refused;
 mod sync;
 
+mod blame;
 mod engine;
 mod os;
 mod space;
@@ -55,6 +57,7 @@ pub use api::{
     BadSignal, Counters, Follow, LetGo, Options, Outcome, RecordError, Running, Signal, Sink, SinkError, Status,
 };
 pub use engine::{BadFault, Cause, Decisions, Engine, Fault, Policy, Refusal, When};
+pub use refused::{NotRefused, Refused, RefusedBy};
 
 /// Runs a program to its end and records what it and its children do to their address spaces.
 ///

@@ -30,6 +30,8 @@ pub(crate) struct Asked<'a> {
     /// Another output, which the trace may not be.
     pub(crate) other: Option<(&'a Path, &'a OutputName)>,
     pub(crate) access: Access,
+    /// The process, if it runs already.
+    pub(crate) running: Option<u32>,
 }
 
 /// The name of a trace.
@@ -119,7 +121,12 @@ pub(crate) fn open(asked: Asked<'_>, program: &[OsString], left: &str) -> Result
         (None, _) => None,
     };
     let sink = output.map(|(path, output)| {
-        let sink = output.and_then(|output| FileSink::with_output(output, &path, &Header::now(name, rest)));
+        let header = Header::now(name, rest);
+        let header = match asked.running {
+            Some(pid) => header.of_running(pid),
+            None => header,
+        };
+        let sink = output.and_then(|output| FileSink::with_output(output, &path, &header));
         sink.map_err(|why| cannot_write("the trace", &path, &why))
     });
     let mut files = Files { trace: sink.transpose()?, ..Files::default() };

@@ -4,6 +4,7 @@
 use std::fmt::Write;
 use std::process::ExitCode;
 
+use samara_trace::Refused;
 use samara_trace::again::{Again, Agreement, Changes, Figures, Mismatch, Report, Rule, Why};
 use serde_json::{Value, json};
 
@@ -11,6 +12,7 @@ use crate::args::errno;
 use crate::cli::ReplayOf;
 use crate::format::{bytes, count, plural};
 use crate::output::{self, BOLD, DIM, clean, clean_json, shown, styled};
+use crate::refused::text;
 
 /// Version of the JSON.
 const FORMAT: u32 = 1;
@@ -61,7 +63,7 @@ pub(crate) fn run(args: &ReplayOf) -> ExitCode {
 fn said(why: Why) -> &'static str {
     match why {
         Why::Told => "only the trace tells what they did",
-        Why::Refused => "the kernel refused for a reason that is not the areas'",
+        Why::Refused => "the kernel refused, and the areas do not say why",
         Why::Unsure => "nobody knows what they did: other calls overlapped them",
         Why::Overlapped => "differ, and other calls overlapped them",
         Why::Guessed => "differ, after what the trace does not tell in full",
@@ -108,6 +110,9 @@ fn agreement(all: &Agreement, line: &mut impl FnMut(String)) {
     }
     for (why, n) in &all.others {
         line(format!("  {} {}", count(*n), said(*why)));
+        for (by, n) in all.refused_by.iter().filter(|_| *why == Why::Refused) {
+            line(format!("    {} by {}", count(*n), text(&Refused::new(*by))));
+        }
     }
     for (n, what) in [
         (all.learnt, "times the trace has something that no call explains (a stack grew)"),
@@ -231,7 +236,8 @@ fn as_json(report: &Report, args: &ReplayOf) -> Value {
         "format": FORMAT,
         "pid": args.pid,
         "agreement": {
-            "calls": all.calls, "agree": all.agree, "written": all.written, "others": others, "learnt": all.learnt,
+            "calls": all.calls, "agree": all.agree, "written": all.written, "others": others,
+            "refused_by": all.refused_by.iter().map(|(by, n)| (by.name().to_owned(), json!(n))).collect::<Value>(), "learnt": all.learnt,
             "differences": all.differences, "hidden": all.hidden, "first": first,
         },
         "figures": figures(&report.plain),

@@ -103,6 +103,7 @@ pub(super) fn gather_from<R: Read>(reader: TraceReader<R>, name: String, bytes: 
         file: &name,
         file_bytes: bytes,
         kernel: Some(Kernel::of(&header)),
+        limit: header.max_map_count,
         ..Recorded::default()
     };
     // The places, with every call stack, are told of once.

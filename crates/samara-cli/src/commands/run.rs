@@ -81,6 +81,7 @@ pub(crate) fn run(args: &Run) -> ExitCode {
         page: false,
         other: None,
         access: of.readers.access(),
+        running: None,
     };
     let Files { trace: file, summary, page } = match files::open(asked, &args.words, NOT_RUN) {
         Ok(files) => files,

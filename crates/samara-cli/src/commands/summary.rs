@@ -42,6 +42,7 @@ pub(crate) fn run(args: &SummaryOf) -> ExitCode {
         only: only_some,
         crashes: &crashes,
         kernel: Some(Kernel::of(&header)),
+        limit: header.max_map_count,
         ..Recorded::default()
     };
     let recorded = recorded(&read, early.as_deref(), base);

@@ -111,7 +111,7 @@ pub fn explained(input: impl Read, out: &mut dyn Write) -> Result<(), String> {
     let mut values = vec![crate::json::summary(summary, &recorded)];
     if let Some((largest, found)) = why::found(summary) {
         let sites = Sites::of(summary);
-        texts.push(crate::why::screen("it", largest, found, sites));
+        texts.push(crate::why::screen("it", largest, found, sites, &[]));
         values.push(crate::why::json(largest, found, sites));
         for weight in Weight::value_variants() {
             let lines = crate::why::folded(found, sites, *weight);

@@ -174,7 +174,7 @@ where
 fn trace(args: &Top, words: &[OsString], printed: Option<&Named>, left: &str) -> Result<Option<FileSink>, ExitCode> {
     let trace = args.output.as_deref().map(Name::Given);
     let other = printed.map(|(path, name)| (path.as_path(), name));
-    let asked = Asked { trace, summary: None, page: false, other, access: args.readers.access() };
+    let asked = Asked { trace, summary: None, page: false, other, access: args.readers.access(), running: args.pid };
     files::open(asked, words, left).map(|files| files.trace)
 }
 

@@ -107,6 +107,7 @@ fn recorded(
         page: args.report,
         other: None,
         access: args.outputs.readers.access(),
+        running: args.pid,
     };
     let Files { trace, summary, page } = files::open(asked, words, left)?;
     let mut sink = trace.ok_or(exit::USAGE)?;

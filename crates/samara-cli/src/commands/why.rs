@@ -7,6 +7,7 @@ use std::process::ExitCode;
 use samara_trace::event::{Event, EventKind};
 use samara_trace::file::{FileError, Largest, Summary, Tally};
 use samara_trace::why::Why;
+use serde_json::json;
 
 use super::Whose;
 use crate::cli::WhyOf;
@@ -15,12 +16,13 @@ use crate::format::time;
 use crate::moment::Moment;
 use crate::output::{self, clean_json, shown};
 use crate::why::{self, Sites};
+use crate::{refused, survey};
 
 /// Most forks whose parents are kept.
 const FORKS: usize = 1 << 18;
 
 pub(crate) fn run(args: &WhyOf) -> ExitCode {
-    let Looked { summary, damage } = match look(&args.file, args.at, args.pid) {
+    let Looked { summary, limit, damage } = match look(&args.file, args.at, args.pid) {
         Ok(looked) => looked,
         Err(code) => return code,
     };
@@ -31,9 +33,16 @@ pub(crate) fn run(args: &WhyOf) -> ExitCode {
         Some(_) => format!("process {} ({}), after {}", largest.pid, largest.program, time(largest.ns)),
     };
     let printed = output::styled_stdout(|out| match (args.json, args.folded) {
-        (true, _) => writeln!(out, "{}", clean_json(&format!("{:#}", why::json(largest, found, sites)))),
+        (true, _) => {
+            let mut all = why::json(largest, found, sites);
+            survey::extend(&mut all, json!({"failures": refused::failures(&summary.failures, sites)}));
+            writeln!(out, "{}", clean_json(&format!("{all:#}")))
+        }
         (_, true) => why::folded(found, sites, args.by).iter().try_for_each(|(line, n)| writeln!(out, "{line} {n}")),
-        _ => out.write_all(why::screen(&title, largest, found, sites).as_bytes()),
+        _ => {
+            let failed = why::failed(&summary.failures, limit, sites);
+            out.write_all(why::screen(&title, largest, found, sites, &failed).as_bytes())
+        }
     });
     match (printed, damage) {
         (Err(error), _) => super::failed(format!("cannot write to standard output: {error}")),
@@ -46,6 +55,8 @@ pub(crate) fn run(args: &WhyOf) -> ExitCode {
 pub(super) struct Looked {
     /// Its largest space is the one that was asked for, and has its origins.
     pub(super) summary: Summary,
+    /// `vm.max_map_count` of the recording, if the trace tells it.
+    limit: Option<u64>,
     /// Why the trace cannot be read further.
     pub(super) damage: Option<FileError>,
 }
@@ -62,6 +73,7 @@ pub(super) fn found(summary: &Summary) -> Option<(&Largest, &Why)> {
 /// none.
 pub(super) fn look(file: &Path, at: Option<Moment>, pid: Option<u32>) -> Result<Looked, ExitCode> {
     let (at, reader) = super::open_at(file, at, Whose::or_largest(pid))?;
+    let limit = reader.header().max_map_count;
     let mut walk = Walk::new(reader, at, pid, None);
     if (!walk.explains() || walk.summary.lost.is_some())
         && file.metadata().is_ok_and(|file| file.is_file())
@@ -85,7 +97,7 @@ pub(super) fn look(file: &Path, at: Option<Moment>, pid: Option<u32>) -> Result<
         return failed("it has fewer events: give a lower number or a time".to_owned());
     }
     match (&summary.largest, &summary.lost, damage, pid) {
-        (Some(largest), _, damage, _) if largest.why.is_some() => Ok(Looked { summary, damage }),
+        (Some(largest), _, damage, _) if largest.why.is_some() => Ok(Looked { summary, limit, damage }),
         (Some(_), ..) => failed("there is more memory than can be followed".to_owned()),
         (None, _, Some(damage), _) => Err(super::unreadable(file, &damage)),
         (None, Some(lost), ..) => failed(format!("the areas cannot be followed: {lost}")),

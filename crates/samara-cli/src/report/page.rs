@@ -10,7 +10,7 @@ use sha2::{Digest, Sha256};
 
 use super::data::Trace;
 use crate::format::plural;
-use crate::why::{Sites, screen};
+use crate::why::{Sites, failed, screen};
 
 const PAGE: &str = include_str!("page/page.html");
 const STYLE: &str = include_str!("page/page.css");
@@ -114,7 +114,9 @@ fn title(traces: &[Trace]) -> String {
 fn words(traces: &[Trace]) -> String {
     let one = |trace: &Trace| match trace.why() {
         Some((largest, why)) => {
-            let text = screen(&trace.title, largest, why, Sites::of(&trace.summary));
+            let sites = Sites::of(&trace.summary);
+            let failed = failed(&trace.summary.failures, trace.summary_json["max_map_count"].as_u64(), sites);
+            let text = screen(&trace.title, largest, why, sites, &failed);
             anstream::adapter::strip_str(&text).to_string()
         }
         None => format!("{}\n{}, no areas to explain\n", trace.title, plural(trace.summary.events, "event")),

@@ -54,6 +54,7 @@ use samara_mm::Features;
 use crate::event::{Event, EventKind, Step, StepKind};
 use crate::file::{Replay, ReplayError, call_name};
 use crate::os::sys;
+use crate::refused::{Refused, RefusedBy};
 
 /// Most areas of all spaces of a run, and most pieces of memory that lie elsewhere.
 const MAX_AREAS: usize = 1 << 21;
@@ -160,6 +161,8 @@ pub struct Agreement {
     pub written: u64,
     /// The other calls, by reason.
     pub others: BTreeMap<Why, u64>,
+    /// Those of [`Why::Refused`] of which the trace tells by which rule.
+    pub refused_by: BTreeMap<RefusedBy, u64>,
     /// The first of those that were not refused.
     pub first: Vec<Mismatch>,
     /// Events that say what was learnt without a call.
@@ -173,6 +176,9 @@ pub struct Agreement {
 impl Agreement {
     fn add(&mut self, event: &Event, why: Why, how: String) {
         *self.others.entry(why).or_default() += 1;
+        if let Some(refused) = Refused::of(event).filter(|_| why == Why::Refused) {
+            *self.refused_by.entry(refused.by).or_default() += 1;
+        }
         if self.first.len() < KEPT && why != Why::Refused {
             let call = event.nr.and_then(call_name).unwrap_or("others");
             self.first.push(Mismatch { event: event.seq, pid: event.pid, call, why, how });

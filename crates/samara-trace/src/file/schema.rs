@@ -1,7 +1,7 @@
 //! The columns of a trace file, and its header, which is metadata of the schema. Knows nothing of
 //! bytes.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
@@ -14,6 +14,7 @@ use serde::de::{Deserialize, Deserializer, IgnoredAny, SeqAccess, Visitor};
 
 use super::error::shown;
 use super::{Fault, name_text};
+use crate::os::sys;
 
 /// The version of the format that this crate writes. It reads the older ones too.
 pub const FORMAT: &str = "3";
@@ -69,6 +70,13 @@ pub struct Header {
     pub start_time: String,
     /// Version of Samara that recorded.
     pub recorder: String,
+    /// `vm.max_map_count` when the recording began; `None` in older traces.
+    pub max_map_count: Option<u64>,
+    /// `vm.overcommit_memory` then; `None` in older traces.
+    pub overcommit: Option<u64>,
+    /// The resource limits of the program then, those in force, by name (`as`, `data`, `memlock`,
+    /// `nproc`, `stack`); bytes but for `nproc`. `u64::MAX` is no limit. Empty in older traces.
+    pub limits: BTreeMap<String, u64>,
     /// The line that the kernel adds to every maps file for an area that belongs to no space
     /// (`[vsyscall]`); empty if it adds none.
     pub gate: String,
@@ -93,8 +101,18 @@ impl Header {
             page_size: page_size().unwrap_or(4096),
             start_time: humantime::format_rfc3339_millis(SystemTime::now()).to_string(),
             recorder: env!("CARGO_PKG_VERSION").to_owned(),
+            max_map_count: crate::inspect::max_map_count(),
+            overcommit: overcommit(),
+            limits: sys::own_limits(),
             gate: gate().unwrap_or_default(),
         }
+    }
+
+    /// The same for a recording of a process that runs already, with its limits.
+    #[must_use]
+    pub fn of_running(self, pid: u32) -> Self {
+        let limits = i32::try_from(pid).map(sys::limits_by_name).unwrap_or_default();
+        Header { limits, ..self }
     }
 
     /// The rules of the kernel: those that the recorder took it to have, or, in older traces, those
@@ -127,7 +145,21 @@ impl Header {
             ("samara.recorder", self.recorder.clone()),
             ("samara.gate", self.gate.clone()),
         ];
-        always.into_iter().chain(rules.into_iter().flatten()).map(|(key, value)| (key.to_owned(), value)).collect()
+        let number = |number: Option<u64>| number.map(|number| number.to_string());
+        let all: Vec<String> =
+            self.limits.iter().map(|(name, limit)| format!("{name}={}", limit_text(*limit))).collect();
+        let settings = [
+            ("samara.max_map_count", number(self.max_map_count)),
+            ("samara.overcommit", number(self.overcommit)),
+            ("samara.limits", (!all.is_empty()).then(|| all.join(","))),
+        ];
+        let settings = settings.into_iter().filter_map(|(key, value)| Some((key, value?)));
+        always
+            .into_iter()
+            .chain(rules.into_iter().flatten())
+            .chain(settings)
+            .map(|(key, value)| (key.to_owned(), value))
+            .collect()
     }
 
     /// Parses a header from metadata; `find` looks up a key.
@@ -159,9 +191,35 @@ impl Header {
             page_size: get("samara.page_size")?.parse().map_err(|_| wrong("samara.page_size"))?,
             start_time: get("samara.start_time")?.to_owned(),
             recorder: get("samara.recorder")?.to_owned(),
+            max_map_count: find("samara.max_map_count").and_then(|text| text.parse().ok()),
+            overcommit: find("samara.overcommit").and_then(|text| text.parse().ok()),
+            limits: find("samara.limits").map(limits).unwrap_or_default(),
             gate: get("samara.gate")?.to_owned(),
         })
     }
+}
+
+/// Most limits that a header may claim.
+const MAX_LIMITS: usize = 64;
+
+/// A limit as the header has it.
+fn limit_text(limit: u64) -> String {
+    if limit == u64::MAX { "unlimited".to_owned() } else { limit.to_string() }
+}
+
+/// The limits that a list names. What cannot be read is passed over.
+fn limits(list: &str) -> BTreeMap<String, u64> {
+    let one = |one: &str| {
+        let (name, limit) = one.split_once('=')?;
+        let limit = if limit == "unlimited" { u64::MAX } else { limit.parse().ok()? };
+        Some((name.to_owned(), limit))
+    };
+    list.split(',').filter_map(one).take(MAX_LIMITS).collect()
+}
+
+/// `vm.overcommit_memory`.
+fn overcommit() -> Option<u64> {
+    std::fs::read_to_string("/proc/sys/vm/overcommit_memory").ok()?.trim().parse().ok()
 }
 
 /// The features that a list names, but for those that a later version has.
@@ -313,6 +371,11 @@ mod tests {
         };
         assert_eq!(read(&header, ""), header);
         assert_eq!(read(&header, ",no-such-rule,"), header);
+        let limits = BTreeMap::from([("as".to_owned(), 1 << 30), ("data".to_owned(), u64::MAX)]);
+        let set = Header { max_map_count: Some(7), overcommit: Some(2), limits, ..header.clone() };
+        assert_eq!(read(&set, ""), set);
+        let unset = Header { max_map_count: None, overcommit: None, limits: BTreeMap::new(), ..header.clone() };
+        assert_eq!(read(&unset, ""), unset);
         let old = Header { kernel: "6.1.200-x".into(), features: None, ..header };
         let read = read(&old, "");
         assert_eq!((read.features, &*read.profile, read.presumed), (None, "", Features::empty()));

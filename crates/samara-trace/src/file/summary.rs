@@ -5,10 +5,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::crash::Crash;
 use super::groups::{Group, groups};
 use super::names::call_name;
-use super::replay::Replay;
+use super::replay::{Place, Replay};
 use super::stacks::Stacks;
 use super::timeline::Timeline;
 use crate::event::{AreaRecord, Event, EventKind, Resident, StepKind, UNSURE};
+use crate::refused::Refused;
 use crate::survey::{Known, Survey};
 use crate::why::{Origins, Site, Why};
 
@@ -111,7 +112,7 @@ pub struct Summary {
     pub groups: Vec<Group>,
     /// The space that had the most areas, if they take at most 128 MiB as records.
     pub largest: Option<Largest>,
-    /// Calls that failed, by call and error, in the order in which each first failed.
+    /// Calls that failed, by call, error and rule, in the order in which each first failed.
     pub failures: Vec<Failure>,
     /// Processes that a fault ended, the first 4.
     pub crashes: Vec<Crash>,
@@ -175,7 +176,7 @@ pub struct Largest {
     pub why: Option<Why>,
 }
 
-/// Calls of one kind that failed with one error.
+/// Calls of one kind that failed with one error, by one rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Failure {
@@ -191,6 +192,14 @@ pub struct Failure {
     pub areas: u64,
     /// When that was, in nanoseconds since the recording began.
     pub ns: u64,
+    /// The number of its event.
+    pub event: u64,
+    /// The rule that refused it, with its figures then, if the trace tells it.
+    pub refused: Option<Refused>,
+    /// The number of its call stack, if it was recorded.
+    pub stack: Option<u32>,
+    /// The instruction that made it, if that is known.
+    pub caller: Option<Place>,
 }
 
 /// Totals of one kind of call.
@@ -517,11 +526,26 @@ impl Tally {
     fn fail(&mut self, event: &Event, nr: u32) {
         let all = &mut self.totals.failures;
         let errno = -event.result as i32;
-        if let Some(failure) = all.iter_mut().find(|failure| (failure.nr, failure.errno) == (nr, errno)) {
+        let refused = Refused::of(event);
+        let kind = (nr, errno, refused.map(|refused| refused.by));
+        let of =
+            |failure: &&mut Failure| (failure.nr, failure.errno, failure.refused.map(|refused| refused.by)) == kind;
+        if let Some(failure) = all.iter_mut().find(of) {
             failure.count += 1;
         } else if all.len() < FAILURES {
-            let areas = self.replay.space(event.space).map_or(0, |space| space.len() as u64);
-            all.push(Failure { nr, errno, count: 1, pid: event.pid, areas, ns: event.exit_ns });
+            let space = self.replay.space(event.space);
+            all.push(Failure {
+                nr,
+                errno,
+                count: 1,
+                pid: event.pid,
+                areas: space.map_or(0, |space| space.len() as u64),
+                ns: event.exit_ns,
+                event: event.seq,
+                refused,
+                stack: event.stack,
+                caller: event.ip.zip(space).and_then(|(ip, space)| space.place(ip)),
+            });
         }
     }
 

@@ -2,6 +2,7 @@
 
 #![allow(unsafe_code)]
 
+use std::collections::BTreeMap;
 use std::ffi::CStr;
 use std::io;
 use std::ptr;
@@ -10,30 +11,55 @@ use samara_mm::{Caps, Limit, Limits};
 
 use crate::os::sys::Tid;
 
+/// A limit of a task. `name` is what `/proc` calls it.
+fn limit(tid: Tid, resource: libc::__rlimit_resource_t, name: &str) -> Option<Limit> {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: the kernel writes one rlimit to `limit`, which is live.
+    if unsafe { libc::prlimit(tid, resource, ptr::null(), &mut limit) } == 0 {
+        return Some(Limit { soft: limit.rlim_cur, hard: limit.rlim_max });
+    }
+    // `prlimit` is refused for a program with another user's privileges; `/proc` still shows them.
+    let text = std::fs::read_to_string(format!("/proc/{tid}/limits")).ok()?;
+    let mut fields = text.lines().find_map(|l| l.strip_prefix(name))?.split_ascii_whitespace();
+    let mut value = || match fields.next()? {
+        "unlimited" => Some(u64::MAX),
+        number => number.parse().ok(),
+    };
+    Some(Limit { soft: value()?, hard: value()? })
+}
+
+/// RLIMIT_NPROC of a task, the limit in force.
+pub(crate) fn process_limit(tid: Tid) -> Option<u64> {
+    Some(limit(tid, libc::RLIMIT_NPROC, "Max processes")?.soft)
+}
+
 /// The limits of a task; `None` if they cannot be read.
 pub(crate) fn limits(tid: Tid) -> Option<Limits> {
-    let of = |resource, name: &str| {
-        let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
-        // SAFETY: the kernel writes one rlimit to `limit`, which is live.
-        if unsafe { libc::prlimit(tid, resource, ptr::null(), &mut limit) } == 0 {
-            return Some(Limit { soft: limit.rlim_cur, hard: limit.rlim_max });
-        }
-        // `prlimit` is refused for a program with another user's privileges; `/proc` still shows
-        // them.
-        let text = std::fs::read_to_string(format!("/proc/{tid}/limits")).ok()?;
-        let mut fields = text.lines().find_map(|l| l.strip_prefix(name))?.split_ascii_whitespace();
-        let mut value = || match fields.next()? {
-            "unlimited" => Some(u64::MAX),
-            number => number.parse().ok(),
-        };
-        Some(Limit { soft: value()?, hard: value()? })
-    };
+    let of = |resource, name| limit(tid, resource, name);
     Some(Limits {
         address_space: of(libc::RLIMIT_AS, "Max address space")?,
         data: of(libc::RLIMIT_DATA, "Max data size")?,
         stack: of(libc::RLIMIT_STACK, "Max stack size")?,
         locked: of(libc::RLIMIT_MEMLOCK, "Max locked memory")?,
     })
+}
+
+/// The limits of a task that are in force, by name. Empty if they cannot be read.
+pub(crate) fn limits_by_name(tid: Tid) -> BTreeMap<String, u64> {
+    let Some(limits) = limits(tid) else { return BTreeMap::new() };
+    let all = [
+        ("as", Some(limits.address_space.soft)),
+        ("data", Some(limits.data.soft)),
+        ("memlock", Some(limits.locked.soft)),
+        ("nproc", process_limit(tid)),
+        ("stack", Some(limits.stack.soft)),
+    ];
+    all.into_iter().filter_map(|(name, limit)| Some((name.to_owned(), limit?))).collect()
+}
+
+/// The limits of this process, which a program that it starts has too.
+pub(crate) fn own_limits() -> BTreeMap<String, u64> {
+    limits_by_name(0)
 }
 
 /// Sets the soft and the hard limit of a task.

@@ -17,7 +17,9 @@ use samara_mm::PageSize;
 use crate::arch;
 use crate::os::origin;
 
-pub(crate) use crate::os::limits::{attribute, capabilities, limits, mdwe, memory, merges_pages, set_limit};
+pub(crate) use crate::os::limits::{
+    attribute, capabilities, limits, limits_by_name, mdwe, memory, merges_pages, own_limits, process_limit, set_limit,
+};
 pub(crate) use crate::os::signals::{Asked, Signals, ending, stop_self};
 
 /// A process or thread id.

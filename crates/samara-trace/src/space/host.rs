@@ -36,6 +36,8 @@ pub(crate) struct Program {
     nodes: OnceCell<Vec<u64>>,
     /// Page size of the object that was asked for, if it is in huge pages of hugetlbfs.
     pub(crate) huge: Option<PageSize>,
+    /// The descriptor that was asked for last, and what it is.
+    opened: Option<(i32, OpenFile<Inode>)>,
     /// The settings that decide which places suit huge pages. `None`: no places are searched for.
     pub(crate) settings: Option<Rc<Settings>>,
 }
@@ -56,6 +58,7 @@ impl Program {
             bytes: 0,
             nodes: OnceCell::new(),
             huge: None,
+            opened: None,
             settings: None,
         }
     }
@@ -72,9 +75,9 @@ impl Program {
     }
 }
 
-impl Host<Inode> for Program {
-    fn file(&mut self, fd: i32) -> Result<OpenFile<Inode>, Errno> {
-        self.file = true;
+impl Program {
+    /// Asks what a descriptor is.
+    fn ask_file(&mut self, fd: i32) -> Result<OpenFile<Inode>, Errno> {
         let Descriptor { flags, mount } = match proc::descriptor(self.tid, fd) {
             Ok(descriptor) => descriptor,
             Err(why) if why.kind() == std::io::ErrorKind::NotFound => return Err(Errno::EBADF),
@@ -121,6 +124,18 @@ impl Host<Inode> for Program {
             named(&meta, mount.places(self))
         };
         Ok(OpenFile { backing, mode })
+    }
+}
+
+impl Host<Inode> for Program {
+    fn file(&mut self, fd: i32) -> Result<OpenFile<Inode>, Errno> {
+        self.file = true;
+        if let Some((_, file)) = self.opened.as_ref().filter(|(of, _)| *of == fd) {
+            return Ok(file.clone());
+        }
+        let file = self.ask_file(fd)?;
+        self.opened = Some((fd, file.clone()));
+        Ok(file)
     }
 
     fn segment(&mut self, id: i32, _prot: Prot) -> Result<Segment<Inode>, Errno> {

@@ -43,6 +43,7 @@ use crate::event::{Event, Resident, Step, StepKind};
 use crate::journal::{Journal, Size, Who};
 use crate::os::proc::{self, KernelArea, Maps};
 use crate::os::sys;
+use crate::refused::Refused;
 use crate::space::apply::Applied;
 use crate::space::compare::{Found, Unknown};
 use crate::space::explain::Tells;
@@ -90,6 +91,8 @@ pub(crate) struct Returned {
     pub(crate) personality: u32,
     /// Why the engine in charge refused it, if the engine did.
     pub(crate) cause: Option<&'static str>,
+    /// The rule by which the kernel refused it, if that is known.
+    pub(crate) refused: Option<Refused>,
 }
 
 impl Returned {
@@ -120,6 +123,7 @@ impl Returned {
             resident: None,
             personality: 0,
             cause: None,
+            refused: None,
         }
     }
 }

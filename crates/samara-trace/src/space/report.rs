@@ -23,10 +23,18 @@ impl Space {
         event.overlapped = call.overlapped;
         call.from.note(&mut event);
         event.resident = call.resident;
-        let unsure = if attempt.unsure || call.unsure { UNSURE } else { "" };
-        event.text = call.cause.unwrap_or(unsure).to_owned();
+        event.text = match (call.cause, call.refused) {
+            (Some(cause), _) => cause.to_owned(),
+            (None, _) if attempt.unsure || call.unsure => UNSURE.to_owned(),
+            (None, refused) => refused.map_or_else(String::new, |refused| refused.to_string()),
+        };
         self.show(&mut event, attempt.steps);
         self.write(event, journal);
+    }
+
+    /// Reports that no task was made.
+    pub(crate) fn report_no_task(&mut self, call: &Returned, journal: &mut Journal<'_>) {
+        self.report_call(call, Attempt::default(), journal);
     }
 
     pub(crate) fn report_grown(&mut self, who: Who, attempt: &Attempt, journal: &mut Journal<'_>) {

@@ -288,6 +288,7 @@ impl Tracer<'_> {
             && let Some((space, traffic)) = self.spaces.remove(&id)
         {
             space.close(ends, self.journal.of(traffic.recorded));
+            self.blame.forget(id);
             if let Some(stacks) = &mut self.stacks {
                 stacks.forget(id);
             }

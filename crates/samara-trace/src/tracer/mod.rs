@@ -39,6 +39,7 @@ use std::process::ExitStatus;
 
 use crate::api::{Follow, Options, Outcome, RecordError, Sink, Status};
 use crate::arch::{self, Decoded};
+use crate::blame::Blame;
 use crate::calls::Call;
 use crate::engine::Cause;
 use crate::engine::decide::{Charge, Decision};
@@ -221,6 +222,7 @@ pub(crate) struct Tracer<'a> {
     /// [`Options::patience`].
     patience: Option<u64>,
     charge: Option<Charge>,
+    blame: Blame,
     stacks: Option<Stacks>,
     /// [`Options::resident`].
     resident: bool,
@@ -290,6 +292,7 @@ impl<'a> Tracer<'a> {
             query: true,
             patience: None,
             charge: None,
+            blame: Blame::default(),
             stacks: None,
             resident: false,
             follow: Follow::All,
@@ -606,11 +609,11 @@ impl Tracer<'_> {
         let Some((space, traffic)) = self.spaces.get_mut(&id) else { return };
         traffic.flying.retain(|t| *t != tid);
         traffic.held.retain(|t| *t != tid);
-        if !flight.decoded.stays_out()
-            && !flight.decoded.call.makes_task()
-            && !RESTARTS.contains(&result)
-            && !flight.held
-        {
+        let makes_task = flight.decoded.call.makes_task();
+        // A task that was made is reported by its own event.
+        let no_task = makes_task && (-4095..0).contains(&result);
+        let is_told = if makes_task { no_task } else { !flight.decoded.stays_out() };
+        if is_told && !RESTARTS.contains(&result) && !flight.held {
             let who = Who { pid: task.pid(), tid, entry_ns: flight.entry_ns, exit_ns: sys::now_ns() };
             let mut call = Returned {
                 decoded: flight.decoded,
@@ -624,7 +627,15 @@ impl Tracer<'_> {
                 resident,
                 personality: task.personality,
                 cause: flight.decision.cause.map(Cause::word),
+                refused: None,
             };
+            if call.cause.is_none() {
+                call.refused = self.blame.of(space, &call);
+            }
+            if no_task {
+                space.report_no_task(&call, self.journal.of(traffic.recorded));
+                return self.go_on_after(id);
+            }
             let before = self.charge.as_ref().map_or(0, |charge| charge.done.unsure);
             let verdict = self.charge.as_mut().and_then(|charge| charge.compare(&flight.decision, &call));
             call.unsure = self.charge.as_ref().is_some_and(|charge| charge.done.unsure > before);
@@ -634,6 +645,11 @@ impl Tracer<'_> {
                 space.report_verdict(who, how, journal);
             }
         }
+        self.go_on_after(id);
+    }
+
+    /// Settles and admits what waited for a call that has returned.
+    fn go_on_after(&mut self, id: SpaceId) {
         self.settle_pending(id);
         if self.spaces.get(&id).is_some_and(|(_, traffic)| !traffic.held.is_empty()) {
             self.release(id);

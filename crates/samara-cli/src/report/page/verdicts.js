@@ -119,11 +119,16 @@ const Verdicts = (() => {
 
   // Calls that failed; the limit of areas is told as such.
   function failure(m, app, one) {
-    const isLimit = one.error === "ENOMEM" && m.limit > 0 && one.areas >= m.limit - 3;
+    const rule = one.refused?.text;
+    const isLimit = rule != null || (one.error === "ENOMEM" && m.limit > 0 && one.areas >= m.limit - 3);
     const text = `${one.call} failed with ${one.error}${one.count > 1 ? ` ${Dom.count(one.count)} times` : ""}`;
-    const why = isLimit
+    const place = one.function ? `, in ${one.function}` : one.caller ? `, from ${one.caller}` : "";
+    const first = `, first in process ${one.pid} with ${Dom.plural(one.areas, "area")}, after ${Dom.time(one.ns)}${place}`;
+    const why = rule
+      ? `${first}: ${rule}`
+      : isLimit
       ? `: the process had ${Dom.plural(one.areas, "area")}, and ${m.usual ? "the usual limit is" : "vm.max_map_count is"} ${Dom.count(m.limit)}`
-      : `, first in process ${one.pid} with ${Dom.plural(one.areas, "area")}, after ${Dom.time(one.ns)}`;
+      : first;
     const span = Data.snap(m, one.ns - m.ns / 50, one.ns + m.ns / 50);
     return {
       isLimit,

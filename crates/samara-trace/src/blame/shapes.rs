@@ -1,0 +1,164 @@
+//! Why a call is refused that no limit refuses: what its arguments, the areas in its range and its
+//! file show. Asks nobody else.
+
+use samara_mm::linux::Host;
+use samara_mm::{FileMode, Flags, MapFlags, PageSize, Prot, RemapFlags, Want};
+
+use super::{LOW, Trial};
+use crate::calls::Call;
+use crate::refused::{Refused, RefusedBy};
+use crate::space::model::Model;
+use crate::space::reach::Range;
+
+/// The end of the MAP_32BIT window.
+const LOW_END: u64 = 1 << 31;
+
+/// Why the kernel and the model refuse the call of `trial`.
+pub(super) fn refused(trial: &mut Trial<'_>) -> Option<Refused> {
+    match -trial.call.result as i32 {
+        libc::EINVAL => malformed(trial),
+        libc::EFAULT if trial.d.call == Call::Mremap => across(trial.model, moved(trial)),
+        libc::EPERM => sealed(trial).or_else(|| not_executable(trial)),
+        libc::EACCES => rights(trial),
+        libc::ENOMEM => match trial.d.call {
+            Call::Mmap if MapFlags::from_bits_retain(trial.d.args[3] as u32).contains(MapFlags::FIXED) => None,
+            Call::Mmap | Call::Shmat => no_gap(trial),
+            Call::Mremap if trial.d.args[3] & RemapFlags::MAYMOVE.bits() == 0 => no_room(trial),
+            Call::Mremap => no_gap(trial),
+            _ => trial.space.ranges(trial.call).into_iter().find_map(|range| hole(trial.model, range)),
+        },
+        _ => None,
+    }
+}
+
+/// What a `mremap` moves or resizes.
+fn moved(trial: &Trial<'_>) -> Range {
+    let (at, len) = (trial.d.args[0], up(trial.d.args[1]));
+    (at, at.saturating_add(len))
+}
+
+fn up(len: u64) -> u64 {
+    len.checked_next_multiple_of(4096).unwrap_or(u64::MAX - 4095)
+}
+
+/// The first part of a range where nothing is mapped.
+fn hole(model: &Model, (start, end): Range) -> Option<Refused> {
+    let mut at = start;
+    for area in model.areas_in(start, end) {
+        if area.start > at {
+            break;
+        }
+        at = area.end;
+    }
+    let next = model.area_at_or_after(at).map_or(end, |area| area.start.clamp(at, end));
+    (at < end).then(|| Refused::at(RefusedBy::Hole, (at, next)))
+}
+
+/// What a `mremap` finds at its range: nothing, or the end of an area within it.
+fn across(model: &Model, (start, end): Range) -> Option<Refused> {
+    let Some(first) = model.area_at(start) else { return hole(model, (start, end.max(start.saturating_add(1)))) };
+    (first.end < end).then(|| Refused::at(RefusedBy::CrossesAreas, (first.start, first.end)))
+}
+
+/// What is in the way of a `mremap` that may not move.
+fn no_room(trial: &Trial<'_>) -> Option<Refused> {
+    let (start, end) = moved(trial);
+    let wanted = start.saturating_add(up(trial.d.args[2]));
+    let next = trial.model.area_at_or_after(end).filter(|area| area.start < wanted)?;
+    Some(Refused::at(RefusedBy::NoRoom, (next.start, next.end)))
+}
+
+/// The widest gap where a map may go that has no place.
+fn no_gap(trial: &Trial<'_>) -> Option<Refused> {
+    let a = &trial.d.args;
+    let (hint, len, flags) = match trial.d.call {
+        Call::Mmap => (a[0], a[1], MapFlags::from_bits_retain(a[3] as u32)),
+        Call::Mremap => (0, a[2], MapFlags::empty()),
+        _ => (0, trial.host.bytes, MapFlags::empty()),
+    };
+    let len = up(len);
+    let want = Want { hint, len, flags, huge: None, shared: None, align: PageSize::K4 };
+    let low = flags.contains(MapFlags::BIT32);
+    let window = if low { (LOW, LOW_END) } else { want.window(&trial.config) };
+    let widest = widest_gap(trial.model, window);
+    let by = if low { RefusedBy::Window32 } else { RefusedBy::NoGap };
+    // Where there is one, it may be kept free below a stack, or not suit huge pages.
+    Some(Refused::figures(by, widest, len))
+}
+
+fn widest_gap(model: &Model, (start, end): Range) -> u64 {
+    let (mut from, mut widest) = (start, 0);
+    for area in model.areas_in(start, end) {
+        widest = widest.max(area.start.saturating_sub(from));
+        from = from.max(area.end);
+    }
+    widest.max(end.saturating_sub(from))
+}
+
+/// What is wrong with the arguments, whatever the areas are.
+fn malformed(trial: &Trial<'_>) -> Option<Refused> {
+    let (a, flags) = (&trial.d.args, MapFlags::from_bits_retain(trial.d.args[3] as u32));
+    let fixed = flags.intersects(MapFlags::FIXED | MapFlags::FIXED_NOREPLACE);
+    let takes_address = match trial.d.call {
+        Call::Mmap => fixed,
+        Call::Munmap | Call::Mprotect | Call::PkeyMprotect | Call::Mremap | Call::Madvise | Call::Mseal => true,
+        _ => return None,
+    };
+    if takes_address && !a[0].is_multiple_of(4096) {
+        return Some(Refused::at(RefusedBy::Unaligned, (a[0], a[0])));
+    }
+    let len = if trial.d.call == Call::Mremap { a[2] } else { a[1] };
+    let none = len == 0 && matches!(trial.d.call, Call::Mmap | Call::Munmap | Call::Mremap);
+    none.then(|| Refused::new(RefusedBy::NoLength))
+}
+
+fn sealed(trial: &Trial<'_>) -> Option<Refused> {
+    let ranges = trial.space.ranges(trial.call);
+    let mut areas = ranges.iter().flat_map(|range| trial.model.areas_in(range.0, range.1));
+    let sealed = areas.find(|area| area.area.flags.contains(Flags::SEALED))?;
+    Some(Refused::at(RefusedBy::Sealed, (sealed.start, sealed.end)))
+}
+
+/// How the file of a `mmap` is open, and what its mount allows.
+fn mode(trial: &mut Trial<'_>) -> Option<FileMode> {
+    let fd = trial.d.args[4] as i32;
+    let maps = trial.d.call == Call::Mmap && !trial.nameless && fd >= 0;
+    maps.then(|| trial.host.file(fd).ok()).flatten().map(|file| file.mode)
+}
+
+fn not_executable(trial: &mut Trial<'_>) -> Option<Refused> {
+    let executes = Prot::from_bits_retain(trial.d.args[2] as u32).contains(Prot::EXEC);
+    let refuses = executes && mode(trial)?.contains(FileMode::NOEXEC);
+    refuses.then(|| Refused::new(RefusedBy::FileNotExecutable))
+}
+
+/// Which right is missing: of the descriptor that a `mmap` maps, or of what `mprotect` finds
+/// mapped.
+fn rights(trial: &mut Trial<'_>) -> Option<Refused> {
+    let prot = Prot::from_bits_retain(trial.d.args[2] as u32);
+    if trial.d.call == Call::Mmap {
+        let (mode, private) = (mode(trial)?, trial.d.args[3] as i32 & 0xf == libc::MAP_PRIVATE);
+        let by = match () {
+            () if !mode.contains(FileMode::READ) => RefusedBy::FileNotReadable,
+            () if !private && prot.contains(Prot::WRITE) && !mode.contains(FileMode::WRITE) => {
+                RefusedBy::FileNotWritable
+            }
+            () => return None,
+        };
+        return Some(Refused::new(by));
+    }
+    if !matches!(trial.d.call, Call::Mprotect | Call::PkeyMprotect) {
+        return None;
+    }
+    let all = [
+        (Prot::READ, Flags::MAYREAD, RefusedBy::FileNotReadable),
+        (Prot::WRITE, Flags::MAYWRITE, RefusedBy::FileNotWritable),
+        (Prot::EXEC, Flags::MAYEXEC, RefusedBy::FileNotExecutable),
+    ];
+    let ranges = trial.space.ranges(trial.call);
+    ranges.iter().flat_map(|range| trial.model.areas_in(range.0, range.1)).find_map(|area| {
+        let lacks = |(wants, may, _): &&(Prot, Flags, _)| prot.contains(*wants) && !area.area.flags.contains(*may);
+        let (_, _, by) = all.iter().find(lacks)?;
+        Some(Refused::at(*by, (area.start, area.end)))
+    })
+}

@@ -1,0 +1,210 @@
+//! Which rule of the kernel refused a call, as an event's text tells it. Knows no rule: `blame`
+//! finds it out.
+
+use std::fmt;
+use std::str::FromStr;
+
+/// The rule by which the kernel refused a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
+pub enum RefusedBy {
+    /// `vm.max_map_count`: [`Refused::limit`] areas. `would_be` is how many the space had.
+    MapCount,
+    /// RLIMIT_AS: what all areas together would have, in bytes.
+    AddressSpace,
+    /// RLIMIT_DATA: what private writable memory would have, in bytes.
+    Data,
+    /// RLIMIT_MEMLOCK: what would be locked, in bytes.
+    Locked,
+    /// `vm.overcommit_memory` is 0: memory and swap together, and the bytes that the call takes.
+    OvercommitGuess,
+    /// `vm.overcommit_memory` is 2: `CommitLimit`, and how high it would have to be, in bytes.
+    OvercommitNever,
+    /// The window of MAP_32BIT has no gap so wide: the widest one, and what was asked for, in
+    /// bytes.
+    Window32,
+    /// The address space has no gap so wide: the same figures.
+    NoGap,
+    /// Nothing is mapped in a part of the range: `at`.
+    Hole,
+    /// A mapping cannot grow where it is: `at` is the area in its way.
+    NoRoom,
+    /// The range reaches over the end of an area: `at` is that area.
+    CrossesAreas,
+    /// Too few huge pages are free: bytes in those that are, and bytes that were asked for.
+    HugePages,
+    /// `vm.mmap_min_addr`: the lowest address. `at` is the range that was asked for.
+    MinAddress,
+    /// The file is not open for reading.
+    FileNotReadable,
+    /// The file is not open for writing.
+    FileNotWritable,
+    /// The file's mount, or the file, does not allow that its memory is executed.
+    FileNotExecutable,
+    /// The area `at` is sealed (`mseal`).
+    Sealed,
+    /// The address `at.0` is no multiple of the page size.
+    Unaligned,
+    /// The length is 0.
+    NoLength,
+    /// RLIMIT_NPROC: processes and threads of the user, with the new one.
+    Processes,
+    /// `pids.max` of a control group: its processes and threads, with the new one.
+    Pids,
+    /// `kernel.threads-max`: all processes and threads, with the new one.
+    Threads,
+}
+
+impl RefusedBy {
+    /// All of them, with their names in machine-readable output.
+    pub const ALL: [(RefusedBy, &'static str); 22] = [
+        (RefusedBy::MapCount, "max-map-count"),
+        (RefusedBy::AddressSpace, "rlimit-as"),
+        (RefusedBy::Data, "rlimit-data"),
+        (RefusedBy::Locked, "rlimit-memlock"),
+        (RefusedBy::OvercommitGuess, "overcommit-guess"),
+        (RefusedBy::OvercommitNever, "overcommit-never"),
+        (RefusedBy::Window32, "map-32bit"),
+        (RefusedBy::NoGap, "no-gap"),
+        (RefusedBy::Hole, "hole"),
+        (RefusedBy::NoRoom, "no-room"),
+        (RefusedBy::CrossesAreas, "crosses-areas"),
+        (RefusedBy::HugePages, "huge-pages"),
+        (RefusedBy::MinAddress, "mmap-min-addr"),
+        (RefusedBy::FileNotReadable, "file-not-readable"),
+        (RefusedBy::FileNotWritable, "file-not-writable"),
+        (RefusedBy::FileNotExecutable, "file-not-executable"),
+        (RefusedBy::Sealed, "sealed"),
+        (RefusedBy::Unaligned, "unaligned"),
+        (RefusedBy::NoLength, "no-length"),
+        (RefusedBy::Processes, "rlimit-nproc"),
+        (RefusedBy::Pids, "pids-max"),
+        (RefusedBy::Threads, "threads-max"),
+    ];
+
+    /// Its name in machine-readable output.
+    pub fn name(self) -> &'static str {
+        RefusedBy::ALL.iter().find(|(by, _)| *by == self).map_or("", |(_, name)| name)
+    }
+}
+
+/// A rule that refused a call, with its figures as they were then.
+///
+/// As text, which is the [`text`](crate::event::Event::text) of the call's event:
+///
+/// ```
+/// use samara_trace::{Refused, RefusedBy};
+/// let text = "kernel:rlimit-as limit=268435456 would_be=268701696";
+/// let refused: Refused = text.parse().unwrap();
+/// assert_eq!((refused.by, refused.limit), (RefusedBy::AddressSpace, Some(256 << 20)));
+/// assert_eq!(refused.to_string(), text);
+/// assert!("unsure".parse::<Refused>().is_err());
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Refused {
+    /// The rule.
+    pub by: RefusedBy,
+    /// What it allows, or what there is.
+    pub limit: Option<u64>,
+    /// What the call would have come to, or what it asked for.
+    pub would_be: Option<u64>,
+    /// Addresses that it is about, `[start, end)`.
+    pub at: Option<(u64, u64)>,
+}
+
+impl Refused {
+    /// A rule without figures.
+    pub fn new(by: RefusedBy) -> Refused {
+        Refused { by, limit: None, would_be: None, at: None }
+    }
+
+    /// With what the rule allows, and what the call would have come to.
+    pub(crate) fn figures(by: RefusedBy, limit: u64, would_be: impl Into<Option<u64>>) -> Refused {
+        Refused { limit: Some(limit), would_be: would_be.into(), ..Refused::new(by) }
+    }
+
+    /// With the addresses that it is about.
+    pub(crate) fn at(by: RefusedBy, at: (u64, u64)) -> Refused {
+        Refused { at: Some(at), ..Refused::new(by) }
+    }
+
+    /// What an event says of it: `None` where it says nothing, or something else.
+    pub fn of(event: &crate::event::Event) -> Option<Refused> {
+        (event.kind == crate::event::EventKind::Call).then(|| event.text.parse().ok())?
+    }
+}
+
+/// Begins every text of a [`Refused`].
+const BEGIN: &str = "kernel:";
+
+impl fmt::Display for Refused {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{BEGIN}{}", self.by.name())?;
+        let (start, end) = self.at.unzip();
+        for (name, figure) in [("limit", self.limit), ("would_be", self.would_be), ("start", start), ("end", end)] {
+            if let Some(figure) = figure {
+                write!(f, " {name}={figure}")?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The text is no [`Refused`], or one of a later version.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NotRefused;
+
+impl fmt::Display for NotRefused {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the text tells no rule that refused a call")
+    }
+}
+
+impl std::error::Error for NotRefused {}
+
+impl FromStr for Refused {
+    type Err = NotRefused;
+
+    fn from_str(text: &str) -> Result<Refused, NotRefused> {
+        let mut words = text.strip_prefix(BEGIN).ok_or(NotRefused)?.split(' ');
+        let name = words.next().unwrap_or_default();
+        let (by, _) = RefusedBy::ALL.into_iter().find(|(_, known)| *known == name).ok_or(NotRefused)?;
+        let (mut refused, mut start, mut end) = (Refused::new(by), None, None);
+        for word in words {
+            let (name, figure) = word.split_once('=').ok_or(NotRefused)?;
+            let figure = Some(figure.parse().map_err(|_| NotRefused)?);
+            match name {
+                "limit" => refused.limit = figure,
+                "would_be" => refused.would_be = figure,
+                "start" => start = figure,
+                "end" => end = figure,
+                _ => {} // a later version's
+            }
+        }
+        refused.at = start.zip(end);
+        Ok(refused)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_rule_is_read_back() {
+        for (by, name) in RefusedBy::ALL {
+            assert_eq!(by.name(), name);
+            let (all, none) = (Refused { at: Some((1, 2)), ..Refused::figures(by, 3, 4) }, Refused::new(by));
+            for refused in [all, none, Refused::at(by, (0, u64::MAX)), Refused::figures(by, 7, None)] {
+                assert_eq!(refused.to_string().parse(), Ok(refused));
+            }
+        }
+        let later = "kernel:hole start=1 end=2 colour=3".parse::<Refused>();
+        assert_eq!(later, Ok(Refused::at(RefusedBy::Hole, (1, 2))));
+        for wrong in ["", "fault", "limit-as", "kernel:", "kernel:new-rule", "kernel:hole start", "kernel:hole start=x"]
+        {
+            assert_eq!(wrong.parse::<Refused>(), Err(NotRefused), "{wrong}");
+        }
+    }
+}
