@@ -52,12 +52,14 @@ fn pids(tid: Tid) -> Option<Refused> {
         };
         Some(Path::new(root).join(path.trim_start_matches('/')))
     };
-    let full = |dir: &Path| {
-        let max = std::fs::read_to_string(dir.join("pids.max")).ok()?.trim().parse::<u64>().ok()?;
-        let current = number(dir.join("pids.current").to_str()?);
-        (current >= max).then(|| Refused::figures(RefusedBy::Pids, max, current + 1))
-    };
     text.lines().filter_map(group).find_map(|dir| dir.ancestors().find_map(full))
+}
+
+/// Whether a control group has as many tasks as it may have.
+fn full(dir: &Path) -> Option<Refused> {
+    let max = std::fs::read_to_string(dir.join("pids.max")).ok()?.trim().parse::<u64>().ok()?;
+    let current = number(dir.join("pids.current").to_str()?);
+    (current >= max).then(|| Refused::figures(RefusedBy::Pids, max, current + 1))
 }
 
 /// `kernel.threads-max`.
@@ -85,5 +87,24 @@ fn promised(model: &Model) -> Option<Refused> {
             Some(Refused::figures(RefusedBy::OvercommitNever, limit, would_be))
         }
         Overcommit::Always => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_full_control_group_is_found() {
+        let dir = tempfile::tempdir().unwrap();
+        let write = |name: &str, text: &str| std::fs::write(dir.path().join(name), text).unwrap();
+        assert_eq!(full(dir.path()), None, "the root has none");
+        write("pids.current", "20\n");
+        write("pids.max", "max\n");
+        assert_eq!(full(dir.path()), None);
+        write("pids.max", "20\n");
+        assert_eq!(full(dir.path()), Some(Refused::figures(RefusedBy::Pids, 20, 21)));
+        write("pids.current", "19\n");
+        assert_eq!(full(dir.path()), None);
     }
 }

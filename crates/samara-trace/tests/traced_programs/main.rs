@@ -22,6 +22,7 @@ mod programs;
 mod races;
 mod rare_calls;
 mod recorder;
+mod refusals;
 mod scheduling;
 mod signalled;
 mod stacks;
@@ -118,6 +119,7 @@ const LONG: &[&str] = &[
     "pidfds",
     "places_are_the_kernels",
     "races",
+    "refused_by_the_number_of_areas",
     "signals",
     "stacks_of_code_that_is_replaced_otherwise",
     "stacks_of_java",
@@ -229,6 +231,7 @@ fn bodies() -> Vec<Named> {
         following::TRIALS,
         placement::TRIALS,
         recorder::TRIALS,
+        refusals::TRIALS,
         signalled::TRIALS,
         stacks::TRIALS,
         stacks_compiled::TRIALS,

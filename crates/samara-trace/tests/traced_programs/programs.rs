@@ -75,6 +75,7 @@ pub(crate) fn run(name: &str, args: &[String]) {
             let known = crate::attaching::run(other, args)
                 || crate::edge_cases::run(other, args)
                 || crate::engine::run(other)
+                || crate::refusals::run(other)
                 || crate::following::run(other)
                 || crate::signalled::run(other)
                 || crate::switching::run(other, args)

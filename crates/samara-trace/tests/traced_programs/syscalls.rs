@@ -270,6 +270,25 @@ pub(crate) fn no_timers() {
     unsafe { libc::setrlimit(libc::RLIMIT_SIGPENDING, &none) };
 }
 
+/// Sets a limit of this process, soft and hard.
+pub(crate) fn limit(resource: libc::__rlimit_resource_t, value: u64) {
+    let limit = libc::rlimit { rlim_cur: value, rlim_max: value };
+    // SAFETY: a valid structure.
+    assert_eq!(unsafe { libc::setrlimit(resource, &limit) }, 0);
+}
+
+/// Takes all privileges from this process: the user is one who runs nothing else, where it may be.
+/// False: it has some left.
+pub(crate) fn become_nobody() -> bool {
+    const USER: u64 = 54_321;
+    for (nr, args) in [(libc::SYS_setgroups, [0; 6]), (libc::SYS_setresgid, [USER, USER, USER, 0, 0, 0])] {
+        call(nr, args);
+    }
+    call(libc::SYS_setresuid, [USER, USER, USER, 0, 0, 0]);
+    let status = std::fs::read_to_string("/proc/thread-self/status").unwrap_or_default();
+    status.lines().any(|line| line == "CapEff:\t0000000000000000")
+}
+
 pub(crate) fn no_new_privileges() {
     // SAFETY: numbers only.
     unsafe { libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) };
