@@ -68,7 +68,8 @@ fn trace(t: &Trace) -> Value {
     let map = map(t, &mut texts);
     json!({
         "file": t.file, "program": t.program, "title": t.title, "began": t.began, "damage": t.damage,
-        "lost": t.summary.lost, "summary": t.summary_json, "why": explained(t), "ns": t.summary.wall_ns, "limit": LIMIT,
+        "lost": t.summary.lost, "summary": t.summary_json, "why": explained(t), "ns": t.summary.wall_ns,
+        "limit": t.summary_json["max_map_count"].as_u64().unwrap_or(LIMIT),
         "strings": texts.all, "tree": tree, "sites": of_sites, "kinds": kinds::NAMES,
         "processes": t.picture.processes.iter().map(|p| json!({
             "pid": p.pid, "parent": p.parent, "program": p.program, "begin_ns": p.begin_ns, "end_ns": p.end_ns,

@@ -20,6 +20,9 @@ pub(crate) fn header() -> Header {
         page_size: 4096,
         start_time: "2026-01-02T03:04:05.678Z".into(),
         recorder: "0.1.0".into(),
+        max_map_count: Some(65_530),
+        overcommit: Some(0),
+        limits: [("as".to_owned(), u64::MAX), ("memlock".to_owned(), 8 << 20)].into(),
         gate: "ffffffffff600000-ffffffffff601000 --xp 00000000 00:00 0                  [vsyscall]".into(),
     }
 }
