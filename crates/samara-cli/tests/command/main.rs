@@ -8,6 +8,7 @@ mod help_and_usage;
 mod hostile_names;
 mod inspect;
 mod outputs;
+mod refusals;
 mod replay;
 mod report;
 mod run;

@@ -40,6 +40,7 @@ test("the first panel names the cause, the limit that was met, and the function"
     cause,
     /mprotect failed with ENOMEM 12 times: the process had 4,006 areas, and vm\.max_map_count is 4,006/,
   );
+  assert.match(cause, /mmap failed with EINVAL, .* in grow at arena\.c:9: the length is 0/);
   assert.match(cause, /4,005 \(100 % of the limit of 4,006\)/);
   // It is seen without scrolling.
   const bottom = await page.$eval("#cause .cause", (node) => node.getBoundingClientRect().bottom);

@@ -94,7 +94,16 @@ export function guards({ chunks = 2000, isWithStacks = true } = {}) {
   data.summary.max_map_count = chunks * 2 + 6;
   data.summary.failures = [
     { call: "mprotect", error: "ENOMEM", count: 12, pid: 22097, areas: chunks * 2 + 6, ns: 740e6 },
-    { call: "mmap", error: "EINVAL", count: 1, pid: 22097, areas: 7, ns: 21e6 },
+    {
+      call: "mmap",
+      error: "EINVAL",
+      count: 1,
+      pid: 22097,
+      areas: 7,
+      ns: 21e6,
+      function: "grow at arena.c:9",
+      refused: { by: "no-length", text: "the length is 0" },
+    },
   ];
   data.boundaries = [
     { reasons: ["protection"], sites: [mmap, mmap], changed: [-1, mprotect], count: chunks, would_go: chunks },

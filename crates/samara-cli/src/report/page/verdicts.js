@@ -127,8 +127,8 @@ const Verdicts = (() => {
     const why = rule
       ? `${first}: ${rule}`
       : isLimit
-      ? `: the process had ${Dom.plural(one.areas, "area")}, and ${m.usual ? "the usual limit is" : "vm.max_map_count is"} ${Dom.count(m.limit)}`
-      : first;
+        ? `: the process had ${Dom.plural(one.areas, "area")}, and ${m.usual ? "the usual limit is" : "vm.max_map_count is"} ${Dom.count(m.limit)}`
+        : first;
     const span = Data.snap(m, one.ns - m.ns / 50, one.ns + m.ns / 50);
     return {
       isLimit,

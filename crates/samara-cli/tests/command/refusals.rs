@@ -1,0 +1,82 @@
+//! The rule that refused a call, in all that prints a trace.
+
+use samara_trace::file::Header;
+use serde_json::Value;
+
+use crate::samples::{events, header, run, said, stdout, trace_of, trace_with};
+
+const RULE: &str = "RLIMIT_AS is 256 MiB, and the address space would have 257 MiB";
+
+#[test]
+fn a_refused_call_is_told_with_its_rule_everywhere() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut events = events();
+    let failed = &mut events[3];
+    (failed.nr, failed.args, failed.result) = (Some(9), [0, 1 << 20, 3, 0x22, u64::MAX, 0], -12);
+    failed.text = "kernel:rlimit-as limit=268435456 would_be=269484032".into();
+    failed.ip = Some(0x40_1234);
+    trace_with(dir.path(), &Header { max_map_count: Some(500), ..header() }, &events);
+    let told = |args: &[&str]| stdout(&run(dir.path(), args));
+    let json = |args: &[&str]| -> Value { serde_json::from_str(&told(args)).unwrap() };
+
+    let all = told(&["events", "t.samara"]);
+    assert!(all.lines().any(|line| line.ends_with(&format!(" [refused: {RULE}]"))), "{all}");
+    let lines = told(&["events", "t.samara", "--json", "--failed"]);
+    let line: Value = serde_json::from_str(lines.lines().next().unwrap()).unwrap();
+    assert_eq!((&line["refused"]["by"], &line["refused"]["limit"]), (&"rlimit-as".into(), &(256_u64 << 20).into()));
+    assert_eq!(line["refused"]["text"], RULE);
+
+    let summary = told(&["summary", "t.samara"]);
+    let row = summary.lines().nth(1).unwrap();
+    assert!(row.starts_with("  failed     mmap 1 time with ENOMEM"), "directly below the first line: {summary}");
+    assert!(row.ends_with(&format!(" from prog+0x1234: {RULE}")), "{summary}");
+    let summary = json(&["summary", "t.samara", "--json"]);
+    let failure = &summary["failures"][0];
+    assert_eq!((&failure["event"], &failure["caller"]), (&3.into(), &"prog+0x1234".into()));
+    assert_eq!((&failure["refused"]["would_be"], &summary["max_map_count"]), (&269_484_032.into(), &500.into()));
+
+    assert!(told(&["why", "t.samara"]).contains(RULE));
+    assert_eq!(json(&["why", "t.samara", "--json"])["failures"], summary["failures"]);
+    let page = json(&["report", "t.samara", "--json"]);
+    assert_eq!(
+        (&page["traces"][0]["summary"]["failures"], &page["traces"][0]["limit"]),
+        (&summary["failures"], &500.into())
+    );
+
+    let replay = run(dir.path(), &["replay", "t.samara"]);
+    assert!(stdout(&replay).contains("    1 by RLIMIT_AS\n"), "{}", said(&replay));
+    assert_eq!(json(&["replay", "t.samara", "--json"])["agreement"]["refused_by"]["rlimit-as"], 1);
+}
+
+/// Calls of one kind that failed by two rules are two kinds; a rule of a later version is none.
+#[test]
+fn rules_are_told_apart() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut all = events();
+    let failed = all[3].clone();
+    for text in ["kernel:hole start=4096 end=8192", "kernel:hole start=0 end=4096", "kernel:no-length", "kernel:later"]
+    {
+        all.insert(4, samara_trace::event::Event { text: text.into(), ..failed.clone() });
+    }
+    (0..).zip(&mut all).for_each(|(seq, event)| event.seq = seq);
+    trace_of(dir.path(), &all);
+    let summary = stdout(&run(dir.path(), &["summary", "t.samara", "--json"]));
+    let summary: Value = serde_json::from_str(&summary).unwrap();
+    let of = |failure: &Value| (failure["refused"]["by"].as_str().map(str::to_owned), failure["count"].as_u64());
+    let found: Vec<_> = summary["failures"].as_array().unwrap().iter().map(of).collect();
+    let by = |name: &str| Some(name.to_owned());
+    assert_eq!(found, [(None, Some(2)), (by("no-length"), Some(1)), (by("hole"), Some(2))]);
+}
+
+/// What the recorder finds, from a program to its summary.
+#[test]
+fn a_limit_of_the_shell_is_named() {
+    let dir = tempfile::tempdir().unwrap();
+    let script = "ulimit -v 300000; exec dd if=/dev/zero of=/dev/null bs=1G count=1";
+    let output = run(dir.path(), &["trace", "-o", "t.samara", "--", "sh", "-c", script]);
+    let told = crate::samples::stderr(&output);
+    assert!(told.contains("RLIMIT_AS is 293 MiB, and the address space would have 1."), "{}", said(&output));
+    let row = told.lines().position(|line| line.starts_with("  failed "));
+    let first = told.lines().position(|line| line.starts_with("samara: "));
+    assert_eq!(row, first.map(|first| first + 1), "{}", said(&output));
+}
