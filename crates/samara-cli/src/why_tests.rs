@@ -98,7 +98,7 @@ impl Made {
         let summary = self.summary();
         let largest = summary.largest.as_ref().expect("there is a space");
         let why = largest.why.as_ref().expect("its origins are known");
-        let text = screen("app (7)", largest, why, Sites::of(&summary));
+        let text = screen("app (7)", largest, why, Sites::of(&summary), &[]);
         anstream::adapter::strip_str(&text).to_string()
     }
 }

@@ -173,7 +173,12 @@ fn what_would_go_goes() {
         }
         // Every boundary has its verdict, and every verdict its boundaries.
         assert_eq!(told(&|v| v.reason == "protection"), protection, "{}", shown());
-        assert_eq!((told(&|v| v.reason == "lock"), told(&|v| v.reason.starts_with("flags"))), (lock, flags), "{}", shown());
+        assert_eq!(
+            (told(&|v| v.reason == "lock"), told(&|v| v.reason.starts_with("flags"))),
+            (lock, flags),
+            "{}",
+            shown()
+        );
         let times = verdicts.iter().filter(|v| apart(v)).map(|v| v.times).sum::<u64>();
         assert_eq!(times, all, "{}", shown());
         exact += u64::from(all > 0);
