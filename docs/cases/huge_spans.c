@@ -1,5 +1,5 @@
-// An allocator that wants huge pages for spans that are full and none for those that are not:
-// huge_spans [SPANS].
+// An allocator that wants huge pages for full spans and none for the others; it ends with 77 where
+// the kernel has none: huge_spans [SPANS].
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,6 +13,6 @@ int main(int argc, char **argv) {
     if (all == MAP_FAILED) return perror("mmap"), 1;
     char *heap = (char *)(((uintptr_t)all + SPAN - 1) / SPAN * SPAN);
     for (long i = 0; i < spans; i++)
-        if (madvise(heap + i * SPAN, SPAN, i % 2 ? MADV_NOHUGEPAGE : MADV_HUGEPAGE)) return perror("madvise"), 1;
+        if (madvise(heap + i * SPAN, SPAN, i % 2 ? MADV_NOHUGEPAGE : MADV_HUGEPAGE)) return perror("madvise"), 77;
     return 0;
 }

@@ -1,4 +1,5 @@
-// A tool that keeps files in memory: it maps each one and locks it: locked_files [FILES].
+// A tool that keeps files in memory: it maps each one and locks it; it ends with 77 where it may not
+// lock so many: locked_files [FILES].
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,7 +21,7 @@ int main(int argc, char **argv) {
     mkdir("files", 0700);
     for (int i = 0; i < files; i++) {
         snprintf(name, sizeof name, "files/%05d", i);
-        if (lock_file(name)) return perror(name), 1;
+        if (lock_file(name)) return perror(name), 77;
     }
     return 0;
 }

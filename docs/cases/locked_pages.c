@@ -1,4 +1,5 @@
-// A program that locks the pages of its keys in memory, wherever they lie: locked_pages [PAGES].
+// A program that locks the pages of its keys in memory, wherever they lie; it ends with 77 where it
+// may not lock so many: locked_pages [PAGES].
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -13,6 +14,6 @@ int main(int argc, char **argv) {
     char *heap = mmap(0, pages * 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (heap == MAP_FAILED) return perror("mmap"), 1;
     for (long i = 1; i < pages; i += 2)
-        if (keep(heap + i * 4096)) return perror("mlock"), 1;
+        if (keep(heap + i * 4096)) return perror("mlock"), 77;
     return 0;
 }

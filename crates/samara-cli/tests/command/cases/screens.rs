@@ -1,0 +1,97 @@
+//! What a screen says first of a program, read from the screen.
+
+use serde_json::Value;
+
+use super::table::Case;
+
+impl Case {
+    /// The rows after `why` of a summary.
+    pub(super) fn is_in_summary(&self, screen: &str) -> bool {
+        let mut rows = screen.lines().skip_while(|row| !row.starts_with("  why "));
+        let mut row = || rows.next().map_or("", |row| row.trim_start().trim_start_matches("why "));
+        let (call, function, line) = self.by;
+        self.fits(row().trim()) && row().trim() == format!("by {call} in {function} at {}.c:{line}", self.name)
+    }
+
+    /// The first verdict of `samara why`, with the functions behind it.
+    pub(super) fn is_in_why(&self, screen: &str) -> bool {
+        let (word, _) = self.says.split_once(": ").unwrap();
+        let mut rows = screen.lines().skip(2);
+        let said = rows.next().unwrap_or_default().trim();
+        let sentence = said.strip_prefix(word).map_or("", str::trim);
+        // The rows of a verdict are set in further than the next one's name.
+        let rest: Vec<&str> = rows.take_while(|row| row.starts_with("    ")).flat_map(str::split_whitespace).collect();
+        let is_line = |words: &[&str]| words[0] == self.by.1 && words[1] == "at" && self.is_place(words[2]);
+        self.fits(&format!("{word}: {sentence}")) && rest.windows(3).any(is_line)
+    }
+
+    /// The first verdict of an object, with the places of its calls.
+    pub(super) fn is_in_json(&self, why: &Value) -> bool {
+        let sites = |number: &Value| why["sites"].as_array().into_iter().flatten().find(|site| site["site"] == *number);
+        let first = &why["verdicts"][0];
+        let parts = first["parts"].as_array().into_iter().flatten();
+        let is_by = |site: &Value| {
+            let frames = site["frames"].as_array().into_iter().flatten();
+            let mut functions = frames.filter_map(|frame| frame["functions"].as_array()).flatten();
+            site["call"] == self.by.0 && functions.any(|one| self.is_frame(&one["name"], &one["place"]))
+        };
+        self.is_verdict(first) && parts.filter_map(|part| sites(&part["site"])).any(is_by)
+    }
+
+    /// The first verdict of a page, with the functions of its tree.
+    pub(super) fn is_on_page(&self, page: &Value) -> bool {
+        let page = &page["traces"][0];
+        let first = &page["why"]["verdicts"][0];
+        let at = |list: &Value, i: &Value| i.as_u64().map_or(Value::Null, |i| list[i as usize].clone());
+        let text = |list: &Value, i: &Value| at(&page["strings"], &at(list, i));
+        let is_by = |part: &Value| {
+            let (sites, tree) = (&page["sites"], &page["tree"]);
+            let node = Some(at(&sites["node"], &part["site"]));
+            let mut nodes = std::iter::successors(node, |node| Some(at(&tree["parent"], node)).filter(Value::is_u64));
+            text(&sites["call"], &part["site"]) == self.by.0
+                && nodes.any(|node| self.is_frame(&text(&tree["name"], &node), &text(&tree["place"], &node)))
+        };
+        let says = format!("{}: {}", first["word"].as_str().unwrap_or(""), first["text"].as_str().unwrap_or(""));
+        self.is_verdict(first) && self.fits(&says) && first["parts"].as_array().into_iter().flatten().any(is_by)
+    }
+
+    /// What a process that waits looks like.
+    pub(super) fn looks_so(&self, look: &Value) -> bool {
+        let many = |n: &Value| n.as_u64() >= Some(self.counts[1].min(100));
+        match self.looks {
+            "gaps" => look["gaps"]["by_size"].as_array().into_iter().flatten().any(|gaps| many(&gaps["gaps"])),
+            looks => {
+                let mut patterns = look["patterns"].as_array().into_iter().flatten();
+                // A file that is mapped twice is one.
+                let is_large = |pattern: &Value| many(&pattern["times"]) || many(&pattern["areas"]);
+                patterns.any(|pattern| pattern["kind"] == looks && is_large(pattern))
+                    || look["boundaries"][0]["reason"] == looks
+            }
+        }
+    }
+
+    fn is_verdict(&self, verdict: &Value) -> bool {
+        let (kind, of) = self.kind;
+        let is_of = match of {
+            "" => verdict["pattern"].is_null() && verdict["reasons"].as_array().is_some_and(Vec::is_empty),
+            of => verdict["pattern"] == of || verdict["reasons"] == Value::from(vec![of]),
+        };
+        let counts = ["areas", "times", "would_go"].map(|name| verdict[name].as_u64().unwrap_or(u64::MAX));
+        verdict["verdict"] == kind && is_of && counts == self.counts
+    }
+
+    fn is_frame(&self, function: &Value, place: &Value) -> bool {
+        function == self.by.1 && place.as_str().is_some_and(|place| self.is_place(place))
+    }
+
+    fn is_place(&self, place: &str) -> bool {
+        place.ends_with(&format!("/{}.c:{}", self.name, self.by.2))
+    }
+
+    fn fits(&self, said: &str) -> bool {
+        match self.says.split_once('*') {
+            Some((begin, end)) => said.strip_prefix(begin).is_some_and(|rest| rest.ends_with(end)),
+            None => said == self.says,
+        }
+    }
+}
