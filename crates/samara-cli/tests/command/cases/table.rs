@@ -13,8 +13,8 @@ pub(super) struct Case {
     pub(super) says: &'static str,
     /// The call behind it, the function, and the line.
     pub(super) by: (&'static str, &'static str, u32),
-    /// The pattern, or the first reason, that areas show while the program waits at its end; `gaps`;
-    /// nothing where they are gone by then.
+    /// The pattern, or the first reason, that areas show while the program waits at its end, or
+    /// `gaps`; nothing where they are gone by then.
     pub(super) looks: &'static str,
 }
 
