@@ -71,7 +71,8 @@ pub trait Backing: Clone + Eq + Debug {
     /// use samara_mm::{AddressSpace, Config, FileId, FileMode, Flags, MapFlags, MapRequest, Prot};
     /// let zero = FileId { dev: (0, 5), inode: 5, open: 1, name: "/dev/zero".into() };
     /// let map = |start, offset| {
-    ///     let map = MapRequest::file(start, 0x1000, Prot::RW, MapFlags::PRIVATE, zero.clone(), offset);
+    ///     let map =
+    ///         MapRequest::file(start, 0x1000, Prot::RW, MapFlags::PRIVATE, zero.clone(), offset);
     ///     MapRequest { mode: FileMode::RW | FileMode::ZERO, ..map }
     /// };
     /// let mut space = AddressSpace::<FileId>::new(Config::default());

@@ -35,7 +35,10 @@ pub struct Fault<'a, B> {
 ///
 /// ```
 /// use samara_mm::{Access, AddressSpace, Config, FileId};
-/// fn read(space: &mut AddressSpace<FileId>, addr: u64) -> Result<u64, Box<dyn std::error::Error>> {
+/// fn read(
+///     space: &mut AddressSpace<FileId>,
+///     addr: u64,
+/// ) -> Result<u64, Box<dyn std::error::Error>> {
 ///     Ok(space.fault(addr, Access::Read)?.at.start)
 /// }
 /// let error = read(&mut AddressSpace::new(Config::default()), 0x1000).unwrap_err().to_string();

@@ -124,7 +124,9 @@ where
     ///     for _ in 0..2 {
     ///         scope.spawn(|| {
     ///             let mut caller = space.caller();
-    ///             let mut call = |nr, args| caller.call(&mut NoFiles, &mut Linux, nr, args).expect("a known call").result;
+    ///             let mut call = |nr, args| {
+    ///                 caller.call(&mut NoFiles, &mut Linux, nr, args).expect("a known call").result
+    ///             };
     ///             let start = call(linux::MMAP, [0, 8192, 3, 0x22, u64::MAX, 0]);
     ///             assert!(start > 0);
     ///             assert_eq!(call(linux::MUNMAP, [start as u64, 8192, 0, 0, 0, 0]), 0);

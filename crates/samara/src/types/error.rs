@@ -368,7 +368,10 @@ fn wide<K: Key>(span: Span<K>) -> Span<u128> {
 ///
 /// key_newtype! { struct Port(u16); }
 ///
-/// fn allow(ports: &mut RangeMap<Port, char>, hosts: &mut RangeMap<u128, char>) -> Result<(), Error> {
+/// fn allow(
+///     ports: &mut RangeMap<Port, char>,
+///     hosts: &mut RangeMap<u128, char>,
+/// ) -> Result<(), Error> {
 ///     hosts.reserve(1)?.insert(1 << 100..=u128::MAX, 'a')?; // AllocError, ReservedError<u128>
 ///     ports.insert(Port(1024)..=Port(1999), 'a')?; // StoreError<Port>
 ///     ports.resize(Port(1024), Port(80)..=Port(1999))?; // BoundError<Port>
