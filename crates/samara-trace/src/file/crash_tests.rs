@@ -30,8 +30,11 @@ fn trace(calls: &[(u64, u64, bool)], address: u64) -> Vec<Event> {
     events
 }
 
-/// The crash, the number of the call that took memory away, and what that has to do with it.
-fn found(calls: &[(u64, u64, bool)], address: u64) -> (Option<(u64, u64)>, Option<(Near, u64, bool)>) {
+/// The area that holds the address; where lost memory was, the event, and whether it was replaced.
+type Found = (Option<(u64, u64)>, Option<(Near, u64, bool)>);
+
+/// The crash, and the call that took memory away before it.
+fn found(calls: &[(u64, u64, bool)], address: u64) -> Found {
     let events = trace(calls, address);
     let mut replay = Replay::default();
     let (end, rest) = events.split_last().unwrap();
