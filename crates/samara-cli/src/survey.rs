@@ -254,7 +254,10 @@ pub(crate) fn json(survey: &Survey, look: &Look, elapsed_ns: u64) -> Value {
         "limit": limit,
         "headroom": limit.map(|limit| limit.saturating_sub(survey.areas)),
     });
-    extend(&mut all, parts(survey, usize::MAX));
+    let threads = process.map(|p| p.threads);
+    let mut told = survey.clone();
+    told.patterns = survey.patterns.iter().map(|p| by_threads(p, threads)).collect();
+    extend(&mut all, parts(&told, usize::MAX));
     extend(&mut all, json!({"notes": look.notes}));
     let profile = Profile::running();
     // A text may be another machine's; the rules are those by which the reasons were found.

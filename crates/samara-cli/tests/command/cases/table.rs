@@ -18,7 +18,7 @@ pub(super) struct Case {
     pub(super) looks: &'static str,
 }
 
-pub(super) const CASES: [Case; 32] = [
+pub(super) const CASES: [Case; 33] = [
     Case {
         name: "attached_segments",
         times: "250",
@@ -45,6 +45,15 @@ pub(super) const CASES: [Case; 32] = [
         says: "kept apart: 300 areas would be 1, if all had the same protection",
         by: ("mprotect", "finish", 8),
         looks: "protection",
+    },
+    Case {
+        name: "coroutine_stacks",
+        times: "150",
+        kind: ("concurrent", "guarded-stacks"),
+        counts: [300, 150, 298],
+        says: "at once: 300 areas of 150 stacks of 64 KiB, each with a guard (coroutines?)",
+        by: ("mprotect", "new_stack", 12),
+        looks: "guarded-stacks",
     },
     Case {
         name: "code_units",
