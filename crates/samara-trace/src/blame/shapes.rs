@@ -50,8 +50,12 @@ fn hole(model: &Model, (start, end): Range) -> Option<Refused> {
         }
         at = area.end;
     }
+    // The last area may reach out of the range.
+    if at >= end {
+        return None;
+    }
     let next = model.area_at_or_after(at).map_or(end, |area| area.start.clamp(at, end));
-    (at < end).then(|| Refused::at(RefusedBy::Hole, (at, next)))
+    Some(Refused::at(RefusedBy::Hole, (at, next)))
 }
 
 /// What a `mremap` finds at its range: nothing, or the end of an area within it.
@@ -161,4 +165,27 @@ fn rights(trial: &mut Trial<'_>) -> Option<Refused> {
         let (_, _, by) = all.iter().find(lacks)?;
         Some(Refused::at(*by, (area.start, area.end)))
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use samara_mm::{Features, MapRequest, Overcommit};
+
+    use super::*;
+    use crate::space::model::promising;
+
+    /// The first hole of a range; none where areas cover it, and reach out of it.
+    #[test]
+    fn holes_of_ranges() {
+        let mut model = promising(Overcommit::Always, Features::default());
+        for (at, len) in [(0x10_0000, 0x2000), (0x10_4000, 0x4000)] {
+            model.map(&MapRequest::anonymous(at, len, Prot::RW)).unwrap();
+        }
+        let found = |start, end| hole(&model, (start, end)).and_then(|refused| refused.at);
+        assert_eq!(found(0x10_0000, 0x10_8000), Some((0x10_2000, 0x10_4000)));
+        assert_eq!(found(0x10_1000, 0x10_3000), Some((0x10_2000, 0x10_3000)));
+        assert_eq!(found(0x10_5000, 0x10_6000), None);
+        assert_eq!(found(0x10_0000, 0x10_2000), None);
+        assert_eq!(found(0x10_7000, 0x10_9000), Some((0x10_8000, 0x10_9000)));
+    }
 }
