@@ -33,10 +33,8 @@ impl Told {
 
 /// The crashes of a summary. The trace is read again for each of them, if it is a file.
 pub(crate) fn of(summary: &Summary, trace: &Path) -> Vec<Told> {
-    let lost = |crash: &Crash| {
-        let file = std::fs::File::open(trace).ok().filter(|file| file.metadata().is_ok_and(|file| file.is_file()))?;
-        crash.before(TraceReader::new(file).ok()?.map_while(Result::ok))
-    };
+    let lost =
+        |crash: &Crash| crash.before(TraceReader::new(std::fs::File::open(trace).ok()?).ok()?.map_while(Result::ok));
     let is_file = !summary.crashes.is_empty() && std::fs::metadata(trace).is_ok_and(|file| file.is_file());
     summary
         .crashes

@@ -5,10 +5,8 @@ use std::collections::HashMap;
 
 use super::replay::{Place, Replay, Space};
 use crate::event::{AreaRecord, Event, EventKind, StepKind};
+use crate::survey::ACCESS;
 use crate::why::Origins;
-
-/// Readable, writable or executable.
-const ACCESS: u8 = 7;
 
 /// A process that SIGSEGV or SIGBUS killed, for a fault.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -147,8 +145,8 @@ impl Crash {
     }
 }
 
-/// Whether whoever uses the memory may not know that a call mapped over it: it had access, and the
-/// call is not the loader's, which lays out the parts of a file over one another.
+/// Whether a program that uses this memory may be surprised that a call mapped over it. The memory
+/// had access. The loader's calls surprise nobody: they lay the parts of a file over one another.
 fn may_surprise(event: &Event, space: &Space, was: &AreaRecord) -> bool {
     let place = event.ip.and_then(|ip| space.place(ip));
     let file = place.as_ref().map_or("", |place| place.name.rsplit('/').next().unwrap_or_default());

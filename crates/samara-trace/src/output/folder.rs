@@ -222,7 +222,7 @@ impl Folder {
     pub(super) fn unnamed(&self, access: Access) -> io::Result<File> {
         let how = OFlag::O_RDWR | OFlag::O_TMPFILE | OFlag::O_CLOEXEC;
         let file = File::from(openat(&self.0, ".", how, access.of_files())?);
-        // By this name it will get one.
+        // `link` gives the file its name through this path: without `/proc` it could not.
         std::fs::symlink_metadata(format!("/proc/self/fd/{}", file.as_raw_fd()))?;
         Ok(access.given(file))
     }

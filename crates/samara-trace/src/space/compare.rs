@@ -121,18 +121,32 @@ fn by_policy_alone(why: Reasons) -> bool {
     why.iter().all(|reason| assumed.contains(&reason))
 }
 
+/// The two areas that touch at `at`: one on whose side something is `unknown`, and the other one.
+/// `None`: it is known on both sides.
+fn unsure_first(model: &Model, at: u64, unknown: impl Fn(u64) -> bool) -> Option<[Placed<'_, Inode>; 2]> {
+    let before = at.checked_sub(1)?;
+    let (left, right) = (model.area_at(before)?, model.area_at(at)?);
+    match (unknown(at), unknown(before)) {
+        (true, _) => Some([right, left]),
+        (_, true) => Some([left, right]),
+        _ => None,
+    }
+}
+
+/// The part of an area of the model, before or behind `at`, of which something is `unknown`.
+fn unsure_part(model: &Model, at: u64, unknown: impl Fn(u64) -> bool) -> Option<Range> {
+    let (start, end) = model.area_at(at).map(|a| (a.start, a.end)).filter(|(start, _)| *start < at)?;
+    if unknown(at) { Some((at, end)) } else { unknown(at - 1).then_some((start, at)) }
+}
+
+fn is_in(ranges: &[Range], at: u64) -> bool {
+    meets(ranges, (at, at + 1))
+}
+
 /// Copies a policy where the kernel has one area and the model has two that differ by their
 /// policies: the unknown policy is the other area's. False: both policies are known.
 fn copy_policy(model: &mut Model, at: u64, foggy: &[Range]) -> bool {
-    let unknown = |at: u64| meets(foggy, (at, at + 1));
-    let (Some(left), Some(right)) = (at.checked_sub(1).and_then(|at| model.area_at(at)), model.area_at(at)) else {
-        return false;
-    };
-    let (unsure, known) = match (unknown(right.start), unknown(left.end - 1)) {
-        (true, _) => (right, left),
-        (_, true) => (left, right),
-        _ => return false,
-    };
+    let Some([unsure, known]) = unsure_first(model, at, |at| is_in(foggy, at)) else { return false };
     let (start, len, policy) = (unsure.start, unsure.end - unsure.start, known.extras().policy);
     model.set_policy(start, len, policy).is_ok()
 }
@@ -140,43 +154,26 @@ fn copy_policy(model: &mut Model, at: u64, foggy: &[Range]) -> bool {
 /// Gives one side a policy that no other area has, where the kernel has a boundary in an area of
 /// the model and the policy is unknown on at least one side. False: both sides are known.
 fn part_policy(model: &mut Model, at: u64, foggy: &[Range]) -> bool {
-    let unknown = |at: u64| meets(foggy, (at, at + 1));
-    let Some((start, end)) = model.area_at(at).map(|a| (a.start, a.end)).filter(|(start, _)| *start < at) else {
-        return false;
-    };
-    let side = [(at, end), (start, at)].into_iter().find(|(start, _)| unknown(if *start == at { at } else { at - 1 }));
-    let Some((start, end)) = side else { return false };
+    let Some((start, end)) = unsure_part(model, at, |at| is_in(foggy, at)) else { return false };
     let nodes = [start; samara_mm::Policy::WORDS];
     model.set_policy(start, end - start, Some(samara_mm::Policy { mode: u32::MAX, nodes })).is_ok()
 }
 
-/// Where the kernel has one area, and the model has two that are registered in the same way with
-/// different userfaultfds: one that is not known is the other area's. False: both are known.
+/// As `copy_policy`, for the userfaultfds of two areas that are registered in the same way.
 fn copy_owner(model: &mut Model, at: u64, disowned: &[Range]) -> bool {
-    let (Some(left), Some(right)) = (at.checked_sub(1).and_then(|at| model.area_at(at)), model.area_at(at)) else {
-        return false;
-    };
-    let unknown = |m: &Placed<'_, Inode>| m.extras().uffd.is_none() || meets(disowned, (m.start, m.end));
-    let (unsure, known) = if unknown(&right) { (right, left) } else { (left, right) };
+    let nobody = |at| model.area_at(at).is_some_and(|m| m.extras().uffd.is_none());
+    let Some([unsure, known]) = unsure_first(model, at, |at| is_in(disowned, at) || nobody(at)) else { return false };
     let modes = |m: &Placed<'_, Inode>| m.area.flags & Flags::UFFD;
-    if !unknown(&unsure) || modes(&unsure) != modes(&known) || unsure.extras().uffd == known.extras().uffd {
-        return false;
-    }
     let (range, owner) = ((unsure.start, unsure.end), known.extras().uffd);
-    model::set_owner(model, range, owner)
+    modes(&unsure) == modes(&known) && unsure.extras().uffd != owner && model::set_owner(model, range, owner)
 }
 
-/// Gives one side a userfaultfd that no other area has, where the kernel has a boundary in a
-/// registered area of the model and the userfaultfd is not known. False: it is known.
+/// As `part_policy`, for the userfaultfd of a registered area.
 fn part_owner(model: &mut Model, at: u64, disowned: &[Range]) -> bool {
-    let Some(one) = model.area_at(at).filter(|m| m.start < at && m.area.flags.intersects(Flags::UFFD)) else {
-        return false;
-    };
-    let range = (at, one.end);
-    if !meets(disowned, range) {
-        return false;
-    }
-    let owner = Uffd { id: u64::MAX - at, fork_events: false, remap_events: false };
+    let is_registered = model.area_at(at).is_some_and(|m| m.area.flags.intersects(Flags::UFFD));
+    let part = unsure_part(model, at, |at| is_in(disowned, at)).filter(|_| is_registered);
+    let Some(range) = part else { return false };
+    let owner = Uffd { id: u64::MAX - range.0, fork_events: false, remap_events: false };
     model::set_owner(model, range, Some(owner))
 }
 
@@ -256,5 +253,46 @@ pub(crate) fn note_join(steps: &mut Vec<Step>, at: u64) {
     match steps.iter().position(|s| s.kind == StepKind::Split && s.start == at) {
         Some(i) => drop(steps.remove(i)),
         None => steps.push(Step { kind: StepKind::Merged, start: at, end: at }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use samara_mm::{AddressSpace, Config, MapRequest, Prot};
+
+    use super::*;
+
+    const PAGE: u64 = 4096;
+
+    /// The model knows that nobody has written the memory: nothing else can cut it.
+    #[test]
+    fn a_userfaultfd_that_is_not_known_explains_a_boundary_on_either_side() {
+        let area = |start: u64, end: u64| KernelArea {
+            start: start * PAGE,
+            end: end * PAGE,
+            perms: 3,
+            offset: 0,
+            dev: (0, 0),
+            inode: 0,
+            name: None,
+            flags: None,
+            page: PAGE,
+        };
+        let whole = (16 * PAGE, 22 * PAGE);
+        let compared = |disowned: &[Range]| {
+            let mut model: Model = AddressSpace::new(Config::default());
+            model.map(&MapRequest::anonymous(whole.0, whole.1 - whole.0, Prot::RW)).unwrap();
+            let uffd = Uffd { id: 1, fork_events: false, remap_events: false };
+            model.register_uffd(whole.0, whole.1 - whole.0, uffd, Flags::UFFD_MISSING).unwrap();
+            let unknown = Unknown { foggy: &[], disowned, order: false };
+            let two = [area(16, 18), area(18, 22)];
+            let found = compare(&mut model, &two, whole, &unknown, &mut Vec::new(), &mut Vec::new());
+            let owner = |page: u64| model.area_at(page * PAGE).and_then(|a| a.extras().uffd).map(|uffd| uffd.id);
+            (found == Found::Equal, owner(16) == Some(1), owner(18) == Some(1))
+        };
+        assert_eq!(compared(&[]), (false, true, true), "it is known");
+        assert_eq!(compared(&[(16 * PAGE, 18 * PAGE)]), (true, false, true));
+        assert_eq!(compared(&[(20 * PAGE, 22 * PAGE)]), (false, true, true), "not at the boundary");
+        assert_eq!(compared(&[(18 * PAGE, 20 * PAGE)]), (true, true, false));
     }
 }

@@ -73,9 +73,7 @@ impl Program {
         self.unknown = true;
         Err(errno)
     }
-}
 
-impl Program {
     /// Asks what a descriptor is.
     fn ask_file(&mut self, fd: i32) -> Result<OpenFile<Inode>, Errno> {
         let Descriptor { flags, mount } = match proc::descriptor(self.tid, fd) {

@@ -153,8 +153,8 @@ pub(crate) struct Space {
     /// Ranges whose memory policies are not known. For an area of a file the kernel may show the
     /// file's policy only.
     pub(crate) foggy: Vec<Range>,
-    /// Ranges of which it is not known with which userfaultfd they are registered: nothing shows
-    /// that.
+    /// Ranges that may be registered with another userfaultfd than the model has. Nothing shows
+    /// which one it is.
     pub(crate) disowned: Vec<Range>,
     /// A call moved memory: where imported memory was mapped first is not known.
     pub(crate) moved: bool,

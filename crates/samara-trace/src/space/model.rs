@@ -143,8 +143,8 @@ pub(crate) fn own(model: &mut Model, (start, end): Range, uffd: Uffd, known_too:
     }
 }
 
-/// Sets with which userfaultfd the registered memory in a range is registered. False: without
-/// memory for it.
+/// Makes this the userfaultfd of all registered memory in a range. False: there is no memory to
+/// store it.
 pub(crate) fn set_owner(model: &mut Model, (start, end): Range, uffd: Option<Uffd>) -> bool {
     let areas =
         model.areas_in(start, end).map(|m| (m.start.max(start), m.end.min(end), m.area.clone(), m.extras().clone()));

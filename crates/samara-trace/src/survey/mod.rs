@@ -100,7 +100,7 @@ const WRITE: u8 = 2;
 const EXEC: u8 = 4;
 const SHARED: u8 = 8;
 /// Readable, writable or executable.
-const ACCESS: u8 = READ | WRITE | EXEC;
+pub(crate) const ACCESS: u8 = READ | WRITE | EXEC;
 
 pub(crate) fn size(area: &AreaRecord) -> u64 {
     area.end.saturating_sub(area.start)
