@@ -137,10 +137,11 @@ msrv() {
     counts rust "\"$(awk '/^msrv: / { print $2 }' "$log")\""
 }
 
-# Samara on other kernels, one of them with page tables of five levels: all parts.
+# Samara on every kernel that the model is compared with, one of them with page tables of five
+# levels: all parts.
 kernels() {
     export SAMARA_KERNELS_OPS=${SAMARA_KERNELS_OPS:-20000}
-    logged ci/kernels.sh --all 5.10 6.1 6.12 6.19+la57 newest
+    logged ci/kernels.sh --all 5.10 6.1 6.12 6.16 6.17 6.18 6.19+la57 7.0 7.1 7.2 newest
     counts kernels "$(grep -oE '"release":"' "$log" | wc -l)" calls_each "$SAMARA_KERNELS_OPS"
 }
 

@@ -53,11 +53,16 @@ fn agrees<S: Shape>(entries: &[(Span, u64)]) {
 
 #[test]
 fn neighbours_are_found_at_every_border() {
-    let most = if cfg!(miri) { 90 } else { 700 };
-    for count in [0, 1, 2, 5, 30, most] {
+    // Miri takes a thousand times as long: small nodes alone, of one level and of several.
+    let most = if cfg!(miri) { 24 } else { 700 };
+    let counts: &[u64] = if cfg!(miri) { &[0, 1, most] } else { &[0, 1, 2, 5, 30, most] };
+    for count in counts.iter().copied() {
         for highest in [3 * most, u64::MAX] {
             let entries = entries(count, highest);
             agrees::<Tiny>(&entries);
+            if cfg!(miri) {
+                continue;
+            }
             agrees::<Normal>(&entries);
             agrees::<Compact>(&entries);
         }
