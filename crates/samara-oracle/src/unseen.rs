@@ -49,8 +49,8 @@ pub(crate) fn differ(sides: &mut Sides, ops: &[Op]) -> io::Result<Verdict> {
         let (at, kernel, model) = (out.done, format!("{:?}", out.ended), "the end".to_owned());
         return Ok(Verdict::Differ(Difference { at, kernel, model }));
     }
-    // Whether joins that a move of several areas has undone were made, and left their mark, nobody
-    // can see.
+    // A move of several areas may join two of them and part them again. If it did, the mark of
+    // guard pages stays on both. The areas do not show which it was.
     let moves = |op: &Op| matches!(op, Op::Call(libc::SYS_mremap, [.., flags, _, _]) if flags & 2 != 0);
     let hidden = if ops.iter().any(moves) { Flags::ACCOUNT | Flags::MAYBE_GUARD } else { Flags::ACCOUNT };
     let known = |f: Flags| f - hidden;

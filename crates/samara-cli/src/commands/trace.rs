@@ -85,7 +85,7 @@ pub(super) fn say_cost(running: &Running, ends: &str) {
     let _ = writeln!(
         anstream::stderr(),
         "{} attaching to process {pid} ({name}), {threads}: this slows down each of its system calls greatly,\n  \
-         as each stops twice: a busy server lost six sevenths of its throughput. Without that cost:\n  \
+         as each stops twice: a busy server may lose nine tenths of its throughput. Without that cost:\n  \
          {} inspect --every 1s {pid}\n  {ends}",
         styled(BOLD, "samara:"),
         super::own_name()

@@ -299,7 +299,8 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
         self.check_remap(r)
     }
 
-    /// What is checked before the source is looked for where only that of a given address is.
+    /// Checks a given address before the source is looked for
+    /// ([`Features::GIVEN_BEFORE_SOURCE`]).
     fn check_given(&self, r: &RemapRequest) -> Result<(), Errno> {
         let to = match r.mode {
             RemapMode::Fixed(to) => to,

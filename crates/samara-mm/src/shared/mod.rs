@@ -202,9 +202,9 @@ shared_address_space! {
     /// shared ones, but not anonymous memory of [`/dev/zero`](Backing::is_zero). A call changes
     /// each map under one acquisition of its lock, after the plan was applied and before others see
     /// the areas. A query of the map that runs meanwhile may give the areas before the change or
-    /// after it. Whoever acts on an area of an answer makes a call on its space, and asks again
-    /// when that has its range. [`fork`](Self::fork) links the child's areas; [`exit`](Self::exit),
-    /// [`into_space`](Self::into_space) and dropping the space unlink all.
+    /// after it. To act on an area of an answer, make a call on its space, and ask again when the
+    /// call has locked its range. [`fork`](Self::fork) links the child's areas;
+    /// [`exit`](Self::exit), [`into_space`](Self::into_space) and dropping the space unlink all.
     ///
     /// # Private memory
     /// [`holders`](Self::holders) says which areas, of this space and of those that forks connect

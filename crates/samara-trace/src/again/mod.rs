@@ -161,7 +161,7 @@ pub struct Agreement {
     pub written: u64,
     /// The other calls, by reason.
     pub others: BTreeMap<Why, u64>,
-    /// Those of [`Why::Refused`] of which the trace tells by which rule.
+    /// How many of [`Why::Refused`] each rule refused, as far as the trace says.
     pub refused_by: BTreeMap<RefusedBy, u64>,
     /// The first of those that were not refused.
     pub first: Vec<Mismatch>,

@@ -1,5 +1,5 @@
-//! Why a call is refused that no limit refuses: what its arguments, the areas in its range and its
-//! file show. Asks nobody else.
+//! Why a call is refused that no limit refuses. The arguments, the areas in the range and the file
+//! show it.
 
 use samara_mm::linux::Host;
 use samara_mm::{FileMode, Flags, MapFlags, PageSize, Prot, RemapFlags, Want};

@@ -13,7 +13,7 @@ use crate::{Mode, exited, expect, trace};
 
 const PAGE: u64 = 4096;
 const MIB: u64 = 1 << 20;
-/// Private memory of no file that is promised to nobody.
+/// Private anonymous memory, which the kernel does not count as promised.
 const LOOSE: i32 = ANON | libc::MAP_NORESERVE;
 /// The exit code of a program that cannot be refused here.
 const CANNOT: i32 = 7;

@@ -15,7 +15,8 @@ use crate::samples::{run, said, samara, stderr, stdout};
 use crate::skip::skipped;
 use table::{CASES, Case};
 
-/// The cases of which more than one row is the cause: how often, the row, and the call behind it.
+/// The cases whose cause may stand below the first row. Each has its name, the argument of its
+/// program, a part of the row, and the call behind it.
 const OTHERS: [(&str, &str, &str, &str); 2] = [
     (
         "huge_pages",
