@@ -112,8 +112,10 @@ fn call(out: &mut dyn Write, event: &Event) -> io::Result<()> {
     match event.text.as_str() {
         "" => Ok(()),
         UNSURE => write!(out, "{UNSURE_MARK}"),
-        why if let Ok(by) = why.parse() => write!(out, " [refused: {}]", refused::text(&by)),
-        why => write!(out, " [refused by samara: {}]", Printable(why)),
+        why => match why.parse() {
+            Ok(by) => write!(out, " [refused: {}]", refused::text(&by)),
+            Err(_) => write!(out, " [refused by samara: {}]", Printable(why)),
+        },
     }
 }
 

@@ -227,10 +227,10 @@ pub(crate) fn failed(failure: &Failure, limit: Option<u64>, sites: Sites<'_>) ->
     let (error, text) = args::errno(-i64::from(failure.errno)).unwrap_or_default();
     let at_limit = error == "ENOMEM" && failure.areas + 1 >= limit.unwrap_or(DEFAULT_LIMIT);
     let caller = refused::caller(failure, sites);
-    let why = match limit {
-        _ if let Some(refused) = &failure.refused => styled(RED, format!(": {}", refused::text(refused))),
-        Some(limit) if at_limit => styled(RED, format!(": vm.max_map_count is {}", count(limit))),
-        None if at_limit => styled(RED, format!(": vm.max_map_count is {} by default", count(DEFAULT_LIMIT))),
+    let why = match (&failure.refused, limit) {
+        (Some(refused), _) => styled(RED, format!(": {}", refused::text(refused))),
+        (None, Some(limit)) if at_limit => styled(RED, format!(": vm.max_map_count is {}", count(limit))),
+        (None, None) if at_limit => styled(RED, format!(": vm.max_map_count is {} by default", count(DEFAULT_LIMIT))),
         _ => String::new(),
     };
     let (times, areas) = (plural(failure.count, "time"), plural(failure.areas, "area"));

@@ -10,7 +10,9 @@ use crate::print::{areas, place, returned};
 use crate::proc::{read, vm_flags};
 use crate::profile::Profile;
 use crate::rng::Rng;
-use samara_mm::{Advice, Bases, Caps, Features, Flags, Limit, Limits, Overcommit, PageSize, SharedHuge, Touches};
+use samara_mm::{
+    Advice, Bases, Caps, Features, Flags, Limit, Limits, Overcommit, PageSize, SharedHuge, Touches, TransparentHuge,
+};
 use std::io;
 
 /// Makes the model answer wrongly: tests prove by it that a difference is found.
@@ -204,9 +206,9 @@ impl Sides {
 
     pub(crate) fn start(&mut self, scope: Scope) -> io::Result<Start> {
         // The settings may have changed since the last one.
-        let shared = shared_huge();
+        let (shared, transparent_huge) = (shared_huge(), transparent_huge());
         if let (Scope::Whole, Some(start)) = (scope, &self.whole) {
-            return Ok(Start { shared, ..start.clone() });
+            return Ok(Start { shared, transparent_huge, ..start.clone() });
         }
         let (mut areas, mut least, mut stack) = (Vec::new(), 0, 0);
         if scope == Scope::Whole {
@@ -235,6 +237,7 @@ impl Sides {
             overcommit,
             features,
             shared,
+            transparent_huge,
             keys,
             protects_files,
             unshown,
@@ -350,6 +353,16 @@ fn shared_huge() -> SharedHuge {
         Some((PageSize::new(kib.checked_mul(1024)?)?, text(&format!("{name}/shmem_enabled"))))
     });
     SharedHuge::new(&text("shmem_enabled"), sizes, huge)
+}
+
+/// Which anonymous memory of this process gets huge pages now.
+fn transparent_huge() -> TransparentHuge {
+    let text = |file: &str| std::fs::read_to_string(file).unwrap_or_default();
+    // A process may have turned them off for itself and its children.
+    if text("/proc/self/status").lines().any(|line| line.replace('\t', "") == "THP_enabled:0") {
+        return TransparentHuge::Never;
+    }
+    TransparentHuge::parse(&text("/sys/kernel/mm/transparent_hugepage/enabled"))
 }
 
 /// Flags that `VmFlags` does not show here: that memory is locked on fault.

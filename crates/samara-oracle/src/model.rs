@@ -32,6 +32,8 @@ pub(crate) struct Start {
     pub(crate) features: Features,
     /// What the settings say of huge pages for shared memory.
     pub(crate) shared: SharedHuge,
+    /// Which anonymous memory gets huge pages.
+    pub(crate) transparent_huge: TransparentHuge,
     /// Protection key 0 is allocated.
     pub(crate) keys: bool,
     /// A userfaultfd protects files' memory too.
@@ -72,6 +74,7 @@ impl Model {
             overcommit: start.overcommit,
             features: start.features,
             protection_keys: start.keys,
+            transparent_huge: start.transparent_huge,
             task_size: task_size(),
             ..Config::default()
         });

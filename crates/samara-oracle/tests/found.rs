@@ -214,3 +214,43 @@ fn unseen_1795830164_566_96c6() {
         ],
     );
 }
+
+/// What DONTUNMAP cuts off of a locked area has no pages, and so does not join what was written.
+#[test]
+fn locks_6_7_fa65() {
+    agree(
+        Mix::Locks,
+        &[
+            // 0: mlockall 0x3-0x3
+            Op::call(libc::SYS_mlockall, &[3]),
+            // 1: mmap 33-40 private fixed|stack: rw-, sealed from 0x3000
+            Op::call(libc::SYS_mmap, &[at(33), 0x7000, 3, 0x20012, 0x69, 0x3000]),
+            // 2: mremap 38-40, new length 0x2000 maymove|fixed|dontunmap to 6
+            Op::call(libc::SYS_mremap, &[at(38), 0x2000, 0x2000, 7, at(6)]),
+            // 3: munlockall 0x0-0x0
+            Op::call(libc::SYS_munlockall, &[]),
+        ],
+    );
+}
+
+/// A read that a huge page of zeros serves gives memory an identity, where its settings say so.
+#[test]
+fn huge_6_18_6e36() {
+    for advice in [0, 14, 15] {
+        agree(
+            Mix::Huge,
+            &[
+                // 0: mmap 2048, 0x3ff3a5 bytes private fixed|anonymous: r--
+                Op::call(libc::SYS_mmap, &[at(2048), 0x3ff3a5, 1, 0x32, fd::NONE]),
+                // 1: mmap 2048-2560 private fixed|anonymous: rw-, written
+                Op::call(libc::SYS_mmap, &[at(2048), 0x200000, 3, 0x32, fd::NONE]),
+                Op::call(libc::SYS_madvise, &[at(2048), 0x400000, advice]),
+                Op::Write(at(2048)),
+                // 2: madvise 2560-4096: PopulateRead
+                Op::call(libc::SYS_madvise, &[at(2560), 0x600000, 0x16]),
+                // 3: mprotect 2048, 0x5fff86 bytes: rwx
+                Op::call(libc::SYS_mprotect, &[at(2048), 0x5fff86, 7]),
+            ],
+        );
+    }
+}

@@ -85,6 +85,6 @@ impl SharedHuge {
 }
 
 /// The word of a setting that is in force: the one in brackets.
-fn chosen(text: &str) -> Option<&str> {
+pub(crate) fn chosen(text: &str) -> Option<&str> {
     text.split_ascii_whitespace().find_map(|word| word.strip_prefix('[')?.strip_suffix(']'))
 }

@@ -143,8 +143,9 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
         if let Some(refused) = at.area.refuses(access, &self.config) {
             return Err(refused);
         }
-        if access == Access::Write {
-            self.touch(addr, addr.saturating_add(1));
+        match access {
+            Access::Write => self.touch(addr, addr.saturating_add(1)),
+            Access::Read | Access::Execute => self.touch_by_read(addr, addr.saturating_add(1)),
         }
         let at = self.area_at(addr).ok_or(Refused::NotMapped)?;
         Ok(Fault { grown: was.saturating_sub(at.start), at })

@@ -60,7 +60,7 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
             return Ok(Plan::new());
         }
         let features = self.config.features;
-        if matches!(advice, Advice::PopulateWrite | Advice::GuardInstall) {
+        if matches!(advice, Advice::PopulateRead | Advice::PopulateWrite | Advice::GuardInstall) {
             self.set_aside(start, end, 0)?; // for identities and marks, where a snapshot shares the areas
         }
         let stops = advice.populates() && self.has(Features::POPULATE_STOPS);
@@ -77,8 +77,9 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
             reached = e;
             Ok(new)
         })?;
-        // Advice that writes took effect up to the refusal.
+        // Advice that reads or writes took effect up to the refusal.
         match advice {
+            Advice::PopulateRead => self.touch_by_read(start, reached),
             Advice::PopulateWrite => self.touch(start, reached),
             Advice::GuardInstall => self.mark_guards(start, reached, &mut plan),
             _ => {}

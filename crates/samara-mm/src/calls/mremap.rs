@@ -687,34 +687,37 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
         self.store(s, e, marked)
     }
 
-    /// DONTUNMAP: unlocks all of the source area (in some releases what moved of it), and makes it
-    /// untouched if all of it moved. (If the copy merged with it, the area is larger than what
-    /// moved.) Returns whether all of it moved.
+    /// DONTUNMAP: unlocks all of the source area, and makes it untouched if all of it moved. (If
+    /// the copy merged with it, the area is larger than what moved.) In some releases what moved of
+    /// a locked area is cut off, and is such an area of its own. Returns whether all of the area
+    /// moved.
     fn empty_source(&mut self, old: u64, len: u64, plan: &mut Plan) -> Result<bool, Errno> {
         let Some(a) = self.area_at(old) else { return Err(Errno::EFAULT) };
         let (s, e, mut left) = (a.start, a.end, a.area.clone());
+        let old_flags = left.flags;
         let whole = s == old && e - s == len;
+        let cut = !whole && old_flags.intersects(Flags::LOCK) && self.has(Features::DONTUNMAP_SPLITS_LOCKED);
+        let all = whole || cut;
         // 5.10 leaves it its identity.
-        let fresh = whole && self.has(Features::DONTUNMAP_SHARED);
-        emptied(&mut left, fresh, self.has(Features::KEEPS_CHARGE));
-        if whole && self.has(Features::DONTUNMAP_RESETS_OFFSET) {
+        emptied(&mut left, all && self.has(Features::DONTUNMAP_SHARED), self.has(Features::KEEPS_CHARGE));
+        if all && self.has(Features::DONTUNMAP_RESETS_OFFSET) {
             if matches!(left.object, Object::Anonymous) {
                 left.bias = 0;
             } else if self.has_own_offset(&left) {
                 left.extra = self.extras.edited(left.extra, |extras| extras.anon_bias = 0)?;
             }
         }
-        let Some(a) = self.area_at(old) else { return Err(Errno::EFAULT) };
-        if !whole && a.area.flags.intersects(Flags::LOCK) && self.has(Features::DONTUNMAP_SPLITS_LOCKED) {
-            // It is cut off and not compared with what touches it.
-            let (old_flags, end) = (a.area.flags, old + len);
+        self.blur(&mut left);
+        if cut {
+            // It is not compared with what touches it.
+            let end = old + len;
             self.cut(old, plan)?;
             self.cut(end, plan)?;
             plan.push(StepKind::Changed(FlagChange::new(old_flags, left.flags)), old, end);
             self.store(old, end, left)?;
             return Ok(false);
         }
-        self.blur(&mut left);
+        let Some(a) = self.area_at(old) else { return Err(Errno::EFAULT) };
         if left != *a.area || left.extra != a.area.extra {
             plan.push(StepKind::Changed(FlagChange::new(a.area.flags, left.flags)), s, e);
             self.store(s, e, left)?;

@@ -14,8 +14,8 @@ use crate::shared::inherited::Inherited;
 use crate::shared::record::{CallRecord, Registration};
 use crate::shared::update::{Planned, Reach};
 use crate::shared::wait::Wait;
-use crate::space::AddressSpace;
 use crate::space::plan::Plan;
+use crate::space::{AddressSpace, Config};
 use alloc::alloc::handle_alloc_error;
 use alloc::borrow::Cow;
 use core::alloc::Layout;
@@ -319,10 +319,29 @@ where
         false => (area.flags, area.anon(), None),
         true => (inherited.flags(area), inherited.kind(area), Some(inherited)),
     };
-    if access == Access::Write && anon == Anon::Untouched && area.has_own_pages() {
+    let marks = match access {
+        Access::Write => anon == Anon::Untouched && area.has_own_pages(),
+        Access::Read | Access::Execute => {
+            marked_by_read(&space.config, area, anon, span, Span::new(addr, addr)).is_some()
+        }
+    };
+    if marks {
         return Err(Miss::Update);
     }
     Ok(FaultGuard { guard, span, page, flags, bias, anon, inherited, _announced: announced })
+}
+
+/// [`Config::marked_by_read`] of an area at `place`, for a read of `read`.
+#[inline]
+pub(crate) fn marked_by_read<B: Backing>(
+    config: &Config,
+    area: &Area<B>,
+    anon: Anon,
+    place: Span,
+    read: Span,
+) -> Option<u64> {
+    let ends = |span: Span| (span.first, span.last.saturating_add(1));
+    config.marked_by_read(area, anon, ends(place), ends(read))
 }
 
 /// Nothing holds `addr`: whether a stack above may grow to it.

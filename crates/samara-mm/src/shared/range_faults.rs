@@ -8,7 +8,7 @@
 
 use crate::area::{Anon, Area, Backing};
 use crate::calls::fault::Access;
-use crate::shared::faults::{FaultError, Faulter, Miss, miss};
+use crate::shared::faults::{FaultError, Faulter, Miss, marked_by_read, miss};
 use crate::shared::held::Held;
 use crate::shared::inherited::Inherited;
 use crate::shared::range_lock::{Mode, Spans};
@@ -149,9 +149,15 @@ where
             }
             let refused = area.refuses(access, config).map(Miss::Refused);
             let kind = || if inherited.is_inherited(area) { inherited.kind(area) } else { area.anon() };
-            let first_write = access == Access::Write && area.has_own_pages() && kind() == Anon::Untouched;
-            if let Some(miss) = refused.or(first_write.then_some(Miss::Update)) {
+            if let Some(miss) = refused {
                 return Some(Stop { addr: at, miss });
+            }
+            let marked = match access {
+                Access::Write => (area.has_own_pages() && kind() == Anon::Untouched).then_some(at),
+                Access::Read | Access::Execute => marked_by_read(config, area, kind(), place, span),
+            };
+            if let Some(addr) = marked {
+                return Some(Stop { addr, miss: Miss::Update });
             }
             match place.last.checked_add(1).filter(|next| *next <= span.last) {
                 Some(next) => at = next,

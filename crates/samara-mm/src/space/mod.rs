@@ -24,6 +24,7 @@ pub(crate) mod plan;
 pub(crate) mod secret;
 pub(crate) mod snapshot;
 pub(crate) mod touch;
+pub(crate) mod transparent_huge;
 pub(crate) mod walk;
 
 use crate::area::extras::{Extras, Table};
@@ -40,6 +41,7 @@ use crate::space::limits::{Caps, Counters, Limits, Overcommit};
 use crate::space::mdwe::Mdwe;
 use crate::space::personality::Personality;
 use crate::space::place::Bases;
+use crate::space::transparent_huge::TransparentHuge;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
@@ -98,6 +100,9 @@ pub struct Config {
     /// That key is the lowest free one at the time of the first such map: here always 1, as no call
     /// of the model allocates keys.
     pub protection_keys: bool,
+    /// Which anonymous memory gets transparent huge pages. It decides which reads give memory an
+    /// identity.
+    pub transparent_huge: TransparentHuge,
 }
 
 impl Default for Config {
@@ -114,6 +119,7 @@ impl Default for Config {
             bases: Bases::default(),
             vsyscall: false,
             protection_keys: false,
+            transparent_huge: TransparentHuge::default(),
         }
     }
 }

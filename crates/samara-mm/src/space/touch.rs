@@ -1,4 +1,4 @@
-//! First writes: give private memory its anonymous identity.
+//! First writes, and reads that count as such: they give private memory its anonymous identity.
 //!
 //! - **TOUCH-1** An area gets an identity once and keeps it. (Only mremap with DONTUNMAP of the
 //!   whole area takes it away.)
@@ -21,8 +21,8 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
     /// through a debugger.
     ///
     /// An untouched private area takes the identity of a neighbour that it might merge with later,
-    /// or a new one. A read is not a touch. Does nothing if writes are
-    /// [`Touches::Unseen`](crate::Touches::Unseen).
+    /// or a new one. A read is not a touch (but see [`TransparentHuge`](crate::TransparentHuge)).
+    /// Does nothing if writes are [`Touches::Unseen`](crate::Touches::Unseen).
     ///
     /// ```
     /// use samara_mm::{AddressSpace, Config, FileId, MapRequest, Prot, Reason};
@@ -46,6 +46,18 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
         }
     }
 
+    /// Reports that pages of `[start, end)` were read: a touch where huge pages of zeros serve it.
+    pub(crate) fn touch_by_read(&mut self, start: u64, end: u64) {
+        let mut at = start;
+        while let Some(a) = self.area_at_or_after(at).filter(|a| a.start < end && at < end) {
+            let (key, next) = (a.start, a.end);
+            if self.is_marked_by_read(&a, start, end) {
+                self.give_identity(key);
+            }
+            at = next;
+        }
+    }
+
     /// Brings pages in, as MAP_POPULATE and mlock do: touches the writable private areas. Skips
     /// device memory and areas that are locked on fault. Stops with an error at an area that allows
     /// no access, is secret, or has no free huge pages.
@@ -60,7 +72,7 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
                 if !flags.intersects(Flags::ACCESS) || is_secret(a.area) || wanting {
                     return Err(NoAccess { end: next });
                 }
-                if flags.contains(Flags::WRITE) {
+                if flags.contains(Flags::WRITE) || self.is_marked_by_read(&a, start, end) {
                     self.give_identity(key);
                 }
             }
@@ -74,6 +86,10 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
         while let Err(NoAccess { end: next }) = self.populate(start, end) {
             start = next;
         }
+    }
+
+    fn is_marked_by_read(&self, a: &Placed<'_, B>, start: u64, end: u64) -> bool {
+        self.config.marked_by_read(a.area, a.area.anon(), (a.start, a.end), (start, end)).is_some()
     }
 
     fn give_identity(&mut self, start: u64) {

@@ -10,6 +10,7 @@ mod probes;
 mod raw_calls;
 mod releases;
 mod smaps;
+mod transparent_huge;
 
 #[path = "../support/rng.rs"]
 mod rng;

@@ -269,6 +269,33 @@ fn what_dontunmap_leaves() {
     let split = "ok [100-103 lo ac] [103-106 ac] [120-123 lo ac]";
     let lost = "ok [100-106] [120-123 lo ac]";
     measured(locked, &[(CARRIED_BACK, split), (&["6.16"], lost)], "ok [100-106 ac] [120-123 lo ac]");
+    // What is cut off of a locked area was emptied whole: nothing of it is written, and its offset
+    // is its address.
+    let emptied = |between: fn(&mut Space)| {
+        move |s: &mut Space| {
+            rw(s, 136, 6);
+            write(s, 136);
+            s.lock(136 * P, 6 * P, LockKind::Now).unwrap();
+            mremap(s, (140, 2), 2, DONTUNMAP, 106);
+            between(s);
+            s.unlock(136 * P, 4 * P).unwrap();
+            areas(s)
+        }
+    };
+    let apart = "[106-108] [136-140] [140-142]";
+    measured(emptied(|_| ()), &[(&["6.1", "6.12"], apart)], "[106-108] [136-142]");
+    measured(emptied(|s| write(s, 141)), &[(CARRIED_BACK, apart)], "[106-108] [136-142]");
+    let moved = |s: &mut Space| {
+        rw(s, 170, 4);
+        write(s, 170);
+        mremap(s, (170, 4), 4, FIXED, 130);
+        s.lock(130 * P, 4 * P, LockKind::Now).unwrap();
+        mremap(s, (132, 2), 2, DONTUNMAP, 150);
+        rw(s, 134, 2);
+        areas(s)
+    };
+    let reset = "[130-132] [132-136] [150-152]";
+    measured(moved, &[(CARRIED_BACK, reset)], "[130-134] [134-136] [150-152]");
     let counted = |s: &mut Space| {
         rw(s, 100, 6);
         s.lock(100 * P, 6 * P, LockKind::Now).unwrap();

@@ -128,3 +128,32 @@ fn a_guard_keeps_its_range() {
     });
     space.check().unwrap();
 }
+
+/// A read that a huge page of zeros serves gives an identity, by each way to read.
+#[test]
+fn a_read_of_a_huge_page_of_zeros_is_a_call() {
+    let huge = 4 * PAGE;
+    let bases = Bases { huge, ..Bases::default() };
+    for (transparent_huge, from, areas) in [
+        (TransparentHuge::Never, huge, 1),
+        (TransparentHuge::Always, huge, 2),
+        // Half of it: it has no whole huge page.
+        (TransparentHuge::Always, huge + huge / 2, 1),
+    ] {
+        for ranged in [false, true] {
+            let config = Config { bases, transparent_huge, ..Config::default() };
+            let space = SharedAddressSpace::<FileId>::new(config).unwrap();
+            space.map(&MapRequest::anonymous(0x10_0000, from, Prot::RW)).unwrap();
+            let (at, len) = (0x10_0000 + from, huge);
+            space.map(&MapRequest::anonymous(at, len, Prot::READ)).unwrap();
+            let mut faulter = space.faulter();
+            drop(faulter.fault(0x10_0000, Access::Write).unwrap());
+            match ranged {
+                true => drop(faulter.fault_range(at, len, Access::Read).unwrap()),
+                false => drop(faulter.fault(at + len - 1, Access::Read).unwrap()),
+            }
+            space.protect(at, len, Prot::RW, None).unwrap();
+            assert_eq!(space.snapshot().unwrap().len(), areas, "{transparent_huge:?} {ranged}");
+        }
+    }
+}

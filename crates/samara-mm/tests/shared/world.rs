@@ -248,6 +248,7 @@ pub(crate) fn space_with<B: Backing, I: AreaIndex<B>>(r: &mut Rng, bases: Bases)
         overcommit,
         stack_guard_pages: 3,
         bases,
+        transparent_huge: r.pick(&[TransparentHuge::Never, TransparentHuge::Madvise, TransparentHuge::Always]),
         ..Config::default()
     });
     let limit = |r: &mut Rng, pages: u64| if r.below(2) == 0 { Limit::bytes(pages * PAGE) } else { Limit::NONE };
