@@ -3,7 +3,7 @@
 
 use crate::child::{Kernel, Scope};
 use crate::model::SYS_MSEAL;
-use crate::op::{Op, PAGE, at, fd};
+use crate::op::{Op, PAGE, at, fd, segment};
 use crate::proc::{read, vm_flags};
 use crate::profile::Profile;
 use samara_mm::{Features, Flags};
@@ -17,9 +17,9 @@ const HUGE: u64 = 2 << 20;
 /// What cannot be told by calls (where one of them is refused that a feature is asked for with) is
 /// as the release's number says. So are the features of userfaultfds, of secret memory, and others
 /// that a child would have to fork, lock or fill memory for; [`Features::HEAP_MEETS`],
-/// [`Features::HEAP_JOINS_BELOW`], [`Features::SEGMENTS_JOIN`]; and
-/// [`Features::REMAP_NEEDS_FOUR`] and [`Features::LIMIT_IS_EAGAIN`], which take as many areas as
-/// there may be (`samara check` asks for them where its calls come near to that).
+/// [`Features::HEAP_JOINS_BELOW`]; and [`Features::REMAP_NEEDS_FOUR`] and
+/// [`Features::LIMIT_IS_EAGAIN`], which take as many areas as there may be (`samara check` asks for
+/// them where its calls come near to that).
 ///
 /// # Errors
 /// No process could be made in which to make calls.
@@ -173,6 +173,16 @@ fn questions() -> Vec<Question> {
             Features::SEALS_JOIN,
             vec![rw(130, 6), Op::call(SYS_MSEAL, &[at(134), PAGE]), Op::call(SYS_MSEAL, &[at(132), 4 * PAGE])],
             Begins(135, false),
+        ),
+        // The last two pages of a segment, then the one before them.
+        (
+            Features::SEGMENTS_JOIN,
+            vec![
+                Op::call(libc::SYS_shmat, &[segment::FIVE, at(140), 0x4000]),
+                Op::call(libc::SYS_mprotect, &[at(143), 2 * PAGE, 1]),
+                protect(142, 1),
+            ],
+            Begins(143, false),
         ),
         // Moves with another area, or not.
         (

@@ -150,6 +150,7 @@ pub(crate) fn without_effect(features: Features) -> Features {
         none.set(about, none.contains(about) || !features.contains(of));
     }
     none.set(Features::DROPPABLE_EOPNOTSUPP, features.contains(Features::DROPPABLE));
+    none.set(Features::SEGMENTS_JOIN, features.contains(Features::WRITTEN_JOINS_UNWRITTEN));
     none
 }
 

@@ -238,8 +238,9 @@ bitflags! {
         /// and 6.16.
         const GIVEN_BEFORE_SOURCE = 0x2000_0000_0000_0000;
         /// A part of a System V segment that is changed or moved joins what it touches of the same
-        /// attachment, where no area goes away by that (6.1). Without it, it joins nothing.
-        /// Measured on 5.10, 6.1, 6.12 and 7.3.
+        /// attachment, where no area goes away by that. Without it, it joins nothing. Measured on
+        /// 5.10 and 6.1, which lack it, 6.12 and 7.3. Which of the releases between was the first
+        /// to have it is not known: here it comes with 6.12.
         const SEGMENTS_JOIN = 0x4000_0000_0000_0000;
     }
 }
@@ -265,7 +266,7 @@ const CHANGES: &[Change] = &[
     (5, 18, Features::DONTNEED_LOCKED, NONE),
     (6, 1, Features::GROW_IN_PLACE_JOINS.union(Features::BRK_SHRINK_NEEDS_AREA).union(Features::NEXT_WINS), NONE),
     (6, 1, Features::COLLAPSE.union(Features::ONFAULT_WITHOUT_ACCESS), NONE),
-    (6, 1, Features::GUARD_COVERS_GAPS.union(Features::SEGMENTS_JOIN), Features::HEAP_JOINS_BELOW),
+    (6, 1, Features::GUARD_COVERS_GAPS, Features::HEAP_JOINS_BELOW),
     (6, 3, Features::MDWE, NONE),
     (6, 4, Features::MEMORY_MERGE, NONE),
     (6, 6, Features::MDWE_NO_INHERIT.union(Features::HEAP_MEETS).union(Features::ABOVE4G), NONE),
@@ -281,7 +282,8 @@ const CHANGES: &[Change] = &[
             .union(Features::POPULATE_STOPS)
             .union(Features::DONTUNMAP_JOINS_OTHER)
             .union(Features::UFFD_CUT_JOINS)
-            .union(Features::SELF_ADVICE_FREE),
+            .union(Features::SELF_ADVICE_FREE)
+            .union(Features::SEGMENTS_JOIN),
         Features::HUGE_ANY_LENGTH.union(Features::NEXT_WINS),
     ),
     (6, 13, Features::GUARD_PAGES.union(Features::SELF_ADVICE_ANY), NONE),

@@ -389,9 +389,9 @@ fn parts_of_segments() {
         }
     };
     let apart = "[110-112 wr] [112-113] [113-115]";
-    measured(changes(113, 2, 112), &[(&["5.10"], apart)], "[110-112 wr] [112-115]");
+    measured(changes(113, 2, 112), &[(BEFORE_6_12, apart)], "[110-112 wr] [112-115]");
     let apart = "[110-112] [112-113] [113-115 wr]";
-    measured(changes(110, 2, 112), &[(&["5.10"], apart)], "[110-113] [113-115 wr]");
+    measured(changes(110, 2, 112), &[(BEFORE_6_12, apart)], "[110-113] [113-115 wr]");
 }
 
 /// The part that is unlocked joins nothing, though it touches memory that is like it.

@@ -24,8 +24,7 @@ const NOT_ASKED: Features = Features::DROPPABLE_EOPNOTSUPP
     .union(Features::PROCESS_WILLNEED)
     .union(Features::HEAP_MEETS)
     .union(Features::HEAP_JOINS_BELOW)
-    .union(Features::GIVEN_BEFORE_SOURCE)
-    .union(Features::SEGMENTS_JOIN);
+    .union(Features::GIVEN_BEFORE_SOURCE);
 
 /// The model has what was found; a model that has one feature more, or one less, is not this
 /// kernel.
