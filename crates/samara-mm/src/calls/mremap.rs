@@ -6,7 +6,6 @@ use crate::area::extras::Extras;
 use crate::area::flags::{Flags, MapFlags};
 use crate::area::huge_places::HugePlaces;
 use crate::area::is_segment;
-use crate::area::merge;
 use crate::area::page_size::PageSize;
 use crate::area::{Anon, Area, Backing, Doubt, Object};
 use crate::errno::Errno;
@@ -607,9 +606,6 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
         } else {
             deaf
         };
-        if self.has(Features::INHERITED_JOINS_MOVED) {
-            self.disinherit((to, to + new_len), &mut copy);
-        }
         self.put((to, to + new_len), copy, apart, plan)?;
         if deaf {
             // The registration goes only now, and from all of the area that the copy merged into.
@@ -655,22 +651,6 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
             self.populate_all(to + len, to + new_len);
         }
         Ok(())
-    }
-
-    /// Makes an inherited copy one that this process has written, where it then joins a neighbour
-    /// that was not written.
-    fn disinherit(&self, (to, end): (u64, u64), copy: &mut Area<B>) {
-        let Anon::Identity { id, inherited: true } = copy.anon() else { return };
-        let mut own = copy.clone();
-        own.set_anon(Anon::Identity { id, inherited: false });
-        let left = to.checked_sub(1).and_then(|at| self.area_at(at)).map(|l| (l.area, &own));
-        let right = self.area_at(end).map(|r| (&own, r.area));
-        let joins = |(l, r): (&Area<B>, &Area<B>)| {
-            (l.anon() == Anon::Untouched || r.anon() == Anon::Untouched) && merge::join(l, r, &self.extras).is_some()
-        };
-        if left.into_iter().chain(right).any(joins) {
-            *copy = own;
-        }
     }
 
     /// 5.10 marks what comes after a charged area as charged where DONTUNMAP moves from the middle

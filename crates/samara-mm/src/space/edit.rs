@@ -425,8 +425,8 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
         Ok(())
     }
 
-    /// Stores a new area at `[start, end)`, over whatever is there, joined with its neighbours
-    /// where the rules allow, but not with one that holds `apart`. One store.
+    /// Stores an area that moves to `[start, end)`, over whatever is there, joined with its
+    /// neighbours where the rules allow, but not with one that holds `apart`. One store.
     pub(crate) fn put(
         &mut self,
         (start, end): (u64, u64),
@@ -443,6 +443,12 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
                 let keeps = |side: &Side<'_, B>| other(side) && (both || space.has(Features::DONTUNMAP_JOINS_OTHER));
                 (around.left, around.right) = (around.left.filter(keeps), around.right.filter(keeps));
             }
+            let lent = [around.left, around.right].map(|side| space.as_inherited(side?.area, &area));
+            for (side, lent) in [&mut around.left, &mut around.right].into_iter().zip(&lent) {
+                if let (Some(side), Some(area)) = (side, lent) {
+                    side.area = area;
+                }
+            }
             plan.reserve(3)?;
             let mut store = Store::new((start, end), area);
             space.map_into(&mut store, &around, seams, plan);
@@ -452,6 +458,19 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
             plan.truncate(steps);
         }
         went
+    }
+
+    /// With [`Features::INHERITED_JOINS_MOVED`] inherited memory that moves joins a neighbour that
+    /// was not written, and all of it is inherited then: this neighbour with the identity of
+    /// `moved`.
+    fn as_inherited(&self, side: &Area<B>, moved: &Area<B>) -> Option<Area<B>> {
+        let inherited = matches!(moved.anon(), Anon::Identity { inherited: true, .. });
+        if !inherited || side.anon() != Anon::Untouched || !self.has(Features::INHERITED_JOINS_MOVED) {
+            return None;
+        }
+        let mut lent = side.clone();
+        lent.set_anon(moved.anon());
+        Some(lent)
     }
 
     /// Marks untouched private memory as unknown where writes are not seen: it may be written at

@@ -319,6 +319,21 @@ fn inherited_and_registered_memory_that_moves() {
     let (away, back) = ("[120-122] [122-124]", "[100-102] [102-104] [122-124]");
     let joined = format!("{away} | [100-104] [122-124]");
     measured(inherited, &[(&["6.16", "6.17"], &joined)], &format!("{away} | {back}"));
+    // It joins both sides, and is inherited as before: what is new stays apart.
+    let between = |s: &mut Space| {
+        nr(s, 123, 5);
+        write(s, 123);
+        let mut child = s.fork().unwrap();
+        let c = &mut child;
+        nr(c, 120, 3);
+        mremap(c, (123, 3), 3, FIXED, 103);
+        mremap(c, (103, 3), 3, DONTUNMAP, 123);
+        nr(c, 128, 2);
+        c.check().unwrap();
+        areas(c)
+    };
+    let joined = "[103-106] [120-128] [128-130]";
+    measured(between, &[(&["6.16", "6.17"], joined)], "[103-106] [120-123] [123-128] [128-130]");
     let beside = |s: &mut Space| {
         nr(s, 100, 2);
         write(s, 100);
