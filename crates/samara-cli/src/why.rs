@@ -30,9 +30,6 @@ const SMALL_PART: u64 = 100;
 const FUNCTIONS: usize = 5;
 /// Places with memory that JSON tells of, those with the most areas.
 const PLACES: usize = 1000;
-/// Libraries that are between a program and the kernel: beginnings of their files' names.
-const BETWEEN: [&str; 5] = ["libc.so", "libc-", "ld-linux", "ld-musl", "libpthread"];
-
 /// What a trace says of its sites.
 #[derive(Clone, Copy)]
 pub(crate) struct Sites<'a> {
@@ -68,30 +65,7 @@ impl<'a> Sites<'a> {
     /// The frames of a site's stack, without those of the C library at its ends.
     fn frames(self, site: &Site) -> &'a [Frame] {
         let Some(stack) = self.stack(site) else { return &[] };
-        self.frames_of(stack, &site.nr.map(line::name).unwrap_or_default())
-    }
-
-    /// The same of a stack from which this call was made.
-    fn frames_of(self, stack: &'a Stack, call: &str) -> &'a [Frame] {
-        let is_between = |frame: &Frame| {
-            let name = self.stacks.module(frame).map_or("", |module| &module.name);
-            let file = name.rsplit_once('/').map_or(name, |(_, file)| file);
-            BETWEEN.iter().any(|library| file.starts_with(library))
-        };
-        let is_start = |frame: &Frame| self.stacks.names(frame) == ["_start"];
-        let all = &*stack.frames;
-        let first = all.iter().position(|frame| !is_between(frame));
-        let last = all.iter().rposition(|frame| !is_between(frame) && !is_start(frame));
-        if let (Some(first), Some(last)) = (first, last)
-            && first <= last
-        {
-            return &all[first..=last];
-        }
-        // The loader, for example: without the function that only makes the call.
-        let is_wrapper =
-            |name: &String| name.trim_start_matches("__GI_").trim_matches('_').trim_end_matches("64") == call;
-        let inner = all.iter().position(|frame| !self.stacks.names(frame).iter().any(is_wrapper)).unwrap_or(0);
-        &all[inner..]
+        self.stacks.own_frames(stack, &site.nr.map(line::name).unwrap_or_default())
     }
 
     /// The functions of a site's stack by name, the innermost first, without those of the C
@@ -108,7 +82,7 @@ impl<'a> Sites<'a> {
 
     /// The function that made this call from a stack.
     pub(crate) fn function_of(self, stack: Option<u32>, call: &str) -> Option<String> {
-        let frame = self.frames_of(self.stacks.stack(stack?)?, call).first()?;
+        let frame = self.stacks.own_frames(self.stacks.stack(stack?)?, call).first()?;
         let function = self.stacks.functions(frame).iter().find(|function| !function.name.is_empty());
         let Some(function) = function else { return Some(short(&clean(&self.stacks.shown(frame).to_string()))) };
         let file = function.place.rsplit_once('/').map_or(&*function.place, |(_, file)| file);

@@ -4,6 +4,7 @@ mod huge;
 mod rare;
 pub(crate) mod threads;
 
+use crate::harness::task_size;
 use crate::model::{Model, SYS_MSEAL};
 use crate::op::{BASE, Limited, Op, PAGE, PAGES, at, fd, segment};
 use crate::rng::Rng;
@@ -392,7 +393,7 @@ fn wrong(r: &mut Rng, shape: Shape, model: &Model) -> Op {
             // Unknown bits. The flags of mmap: a type that there is not (its other bits all mean
             // something somewhere).
             4 if nr == libc::SYS_mmap => args[3] = args[3] & !15 | r.pick(&[0, 4, 5, 6, 7, 9, 12, 15]),
-            2 if nr == libc::SYS_mincore => args[2] = r.pick(&[0, u64::MAX, 1 << 63, 1 << 47, 0x7fff_ffff_f000]),
+            2 if nr == libc::SYS_mincore => args[2] = r.pick(&[0, u64::MAX, 1 << 63, task_size()]),
             2 if nr == libc::SYS_remap_file_pages => args[3] = r.pick(&[u64::MAX, 1 << 51, (1 << 51) - 1, 1 << 52]),
             4 if nr == libc::SYS_msync || nr == libc::SYS_remap_file_pages => args[2] ^= 1 << r.below(40),
             4 if nr == libc::SYS_pkey_mprotect => args[3] = r.pick(&[5, 1 << 31, 1 << 32, 0xffff_ffff]),

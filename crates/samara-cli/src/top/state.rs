@@ -151,7 +151,7 @@ impl State {
         }
         let at = Instant::now();
         let now = self.tally.now(None).map(|largest| (largest, true));
-        let then = || Some((self.tally.so_far().largest.clone()?, false));
+        let then = || Some((self.tally.peak()?, false));
         if let Some((largest, lives)) = now.or_else(then) {
             self.looked = Some(Looked { largest, lives, events: self.events, at, cost: at.elapsed() });
         }

@@ -26,6 +26,7 @@
 
 #![forbid(unsafe_code)]
 
+mod caller;
 mod crash;
 mod decode;
 mod encode;

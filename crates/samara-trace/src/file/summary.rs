@@ -11,7 +11,7 @@ use super::timeline::Timeline;
 use crate::event::{AreaRecord, Event, EventKind, Resident, StepKind, UNSURE};
 use crate::refused::Refused;
 use crate::survey::{Known, Survey};
-use crate::why::{Origins, Site, Why};
+use crate::why::{Look, Origins, Site, Why};
 
 /// Number of groups that a summary names.
 const GROUPS: usize = 5;
@@ -45,6 +45,8 @@ pub struct Tally {
     /// The stacks and names that were defined, and whether one could not be read.
     defined: (Stacks, bool),
     origins: Origins,
+    /// The largest space when it was that: why it is so follows at the end.
+    look: Option<Look>,
     /// The site of the last event.
     site: Option<u32>,
     processes: BTreeMap<u32, ProcessTotals>,
@@ -373,20 +375,26 @@ impl Tally {
         if let Some((pid, space)) = largest.map(|(pid, process, _)| (pid, process.space)) {
             self.look(space, pid, self.totals.wall_ns);
         }
+        self.totals.largest = self.peak();
         let mut busiest: Vec<ProcessTotals> = self.processes.into_values().collect();
         busiest.sort_by_key(|process| (std::cmp::Reverse((process.areas_peak, process.calls)), process.pid));
         busiest.truncate(PROCESSES.1);
         self.totals.busiest = busiest;
         self.totals.sites = self.origins.into_sites();
-        if let Some(why) = self.totals.largest.as_mut().and_then(|largest| largest.why.as_mut()) {
-            why.settle(&self.totals.sites, self.totals.wall_ns);
-        }
         self.totals.call_stacks = self.defined.0;
         self.totals
     }
 
+    /// The space that had the most areas so far, at its end or near its peak.
+    pub fn peak(&self) -> Option<Largest> {
+        let (sites, stacks) = (self.origins.sites(), &self.defined.0);
+        let why = self.look.as_ref().map(|look| look.why(sites, stacks, self.totals.wall_ns));
+        self.totals.largest.as_ref().map(|largest| Largest { why, ..largest.clone() })
+    }
+
     /// What was counted so far. What is only known at the end is missing: [`Summary::sites`],
-    /// [`Summary::call_stacks`], and figures of spaces that live.
+    /// [`Summary::call_stacks`], why the largest space is so ([`peak`](Tally::peak)), and figures
+    /// of spaces that live.
     pub fn so_far(&self) -> &Summary {
         &self.totals
     }
@@ -417,7 +425,9 @@ impl Tally {
     pub fn now(&self, pid: Option<u32>) -> Option<Largest> {
         let largest = || self.replay.live().max_by_key(|(_, _, space)| space.len());
         let pid = pid.or_else(|| Some(largest()?.0))?;
-        self.survey(self.replay.process(pid)?.space, pid, self.totals.wall_ns)
+        let (largest, look) = self.survey(self.replay.process(pid)?.space, pid, self.totals.wall_ns)?;
+        let why = look.map(|look| look.why(self.origins.sites(), &self.defined.0, self.totals.wall_ns));
+        Some(Largest { why, ..largest })
     }
 
     /// Counts an event for its process.
@@ -450,11 +460,12 @@ impl Tally {
         self.only.is_empty() || self.only.contains(&pid)
     }
 
-    fn survey(&self, space: u64, pid: u32, ns: u64) -> Option<Largest> {
+    /// What a space is now, and what is needed to tell why.
+    fn survey(&self, space: u64, pid: u32, ns: u64) -> Option<(Largest, Option<Look>)> {
         let areas = within(SURVEY_BYTES, self.replay.space(space)?.areas())?;
         let program = self.replay.process(pid).map_or_else(String::new, |process| process.program.to_string());
-        let why = Why::of(&areas, space, &self.origins, ns);
-        Some(Largest { pid, program, ns, survey: Survey::of(&areas, Known::All), why })
+        let largest = Largest { pid, program, ns, survey: Survey::of(&areas, Known::All), why: None };
+        Some((largest, Look::of(areas, space, &self.origins, ns)))
     }
 
     fn count(&mut self, event: &Event) {
@@ -554,9 +565,9 @@ impl Tally {
         let Some(space) = self.replay.space(number).filter(|_| self.is_asked(pid)) else { return };
         let most = self.totals.largest.as_ref().map_or(0, |largest| largest.survey.areas);
         if space.len() as u64 > most
-            && let Some(largest) = self.survey(number, pid, ns)
+            && let Some((largest, look)) = self.survey(number, pid, ns)
         {
-            self.totals.largest = Some(largest);
+            (self.totals.largest, self.look) = (Some(largest), look);
         }
         let kept = &mut self.totals.groups;
         for group in groups(pid, space.areas()) {

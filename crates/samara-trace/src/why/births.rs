@@ -294,7 +294,7 @@ impl Site {
         self.nr.and_then(call_name) == Some("mremap")
     }
 
-    fn new(kind: EventKind, first_event: u64) -> Site {
+    pub(super) fn new(kind: EventKind, first_event: u64) -> Site {
         Site {
             kind,
             nr: None,
@@ -367,6 +367,13 @@ impl Births {
         let pieces = if covers { self.pieces.try_snapshot()? } else { self.pieces_of(&event.areas)? };
         let (mapped, meter) = (self.mapped.clone(), self.meter.clone());
         Ok(Births { pieces, meter, mapped, threads: self.threads, ..Births::default() })
+    }
+
+    /// The same at this moment, in nodes that are shared until this one changes.
+    pub(super) fn snapshot(&self) -> Result<Births, AllocError> {
+        let (pieces, freed) = (self.pieces.try_snapshot()?, self.freed.try_snapshot()?);
+        let (mapped, meter) = (self.mapped.clone(), self.meter.clone());
+        Ok(Births { pieces, meter, freed, mapped, threads: self.threads })
     }
 
     fn pieces_of(&self, areas: &[AreaRecord]) -> Result<RangeMap<u64, Held<Piece>>, AllocError> {

@@ -2,7 +2,8 @@
 //! it.
 //!
 //! [`Origins`] follows the events of a trace; [`Why`] looks at one space at one moment. The parts,
-//! one file each: `births` (where memory comes from), `verdicts` (what follows from it). Knows
+//! one file each: `births` (where memory comes from), `callers` (which calls are of one place in
+//! the program), `verdicts` (what follows from it). Knows
 //! nothing of files, and prints nothing.
 //!
 //! A verdict says what the areas and the calls of a trace show, by rules that are written at each
@@ -11,6 +12,7 @@
 #![forbid(unsafe_code)]
 
 mod births;
+mod callers;
 #[cfg(test)]
 mod savings_tests;
 #[cfg(test)]
@@ -19,8 +21,10 @@ mod verdicts;
 
 use births::Births;
 pub use births::{Origins, Site};
+use callers::{Callers, Mapped};
 
 use crate::event::AreaRecord;
+use crate::file::Stacks;
 use crate::survey::{PatternKind, size};
 
 /// Why there are so many areas.
@@ -120,8 +124,6 @@ pub struct Verdict {
     pub folder: String,
     /// How many areas it explains. An area may be in several verdicts.
     pub areas: u64,
-    /// Of [`VerdictKind::Leaked`] without a pattern: areas that no other verdict explains.
-    pub(crate) alone: u64,
     /// How many areas fewer there would be without the cause: one map call instead of many, no
     /// guard, no hole, another protection. 0 where that is not known, and where there are several
     /// reasons: without one of them none would go. No two verdicts count the same boundary, or the
@@ -209,36 +211,54 @@ pub struct Why {
     pub boundaries: Vec<Between>,
 }
 
-impl Why {
-    /// Drops what later events have disproved: memory that seemed to be kept for ever, and of which
-    /// a tenth was unmapped after all, or of which no more came in the last quarter of the time.
-    pub(crate) fn settle(&mut self, sites: &[Site], end_ns: u64) {
-        let holds = |v: &Verdict| {
-            let site = v.parts.first().and_then(|part| sites.get(part.site as usize));
-            site.is_none_or(|site| site.unmapped_bytes < site.mapped.1 / 10 && site.last_ns >= end_ns / 4 * 3)
-        };
-        let others = &mut self.others;
-        self.verdicts.retain(|v| {
-            let keeps = v.kind != VerdictKind::Leaked || v.pattern.is_some() || holds(v);
-            *others += if keeps { 0 } else { v.alone };
-            keeps
-        });
+/// What a space is at one moment. Why it is so follows when the rest of the trace is known: what
+/// was unmapped after all, and the names of functions.
+#[derive(Debug)]
+pub(crate) struct Look {
+    areas: Vec<AreaRecord>,
+    births: Births,
+    now_ns: u64,
+}
+
+impl Look {
+    /// Looks at a space: see [`Why::of`]. O(1) but for the areas, which are kept.
+    pub(crate) fn of(areas: Vec<AreaRecord>, space: u64, origins: &Origins, now_ns: u64) -> Option<Look> {
+        let births = origins.space(space)?.snapshot().ok()?;
+        Some(Look { areas, births, now_ns })
     }
 
-    /// Looks at a space. `areas` are its areas, ascending, at the moment up to which `origins` was
-    /// moved forward, `now_ns`. `None` if nothing is known of the space. O(n log n) for n areas and
-    /// pieces of memory.
-    pub fn of(areas: &[AreaRecord], space: u64, origins: &Origins, now_ns: u64) -> Option<Why> {
-        let births: &Births = origins.space(space)?;
-        let kept = verdicts::kept(births, now_ns);
-        let (verdicts, others) = verdicts::all(areas, births, &kept);
-        Some(Why {
+    /// Why the space is so. `end_ns` is the time of the trace's last event. O(n log n) for n areas
+    /// and pieces of memory.
+    pub(crate) fn why(&self, sites: &[Site], stacks: &Stacks, end_ns: u64) -> Why {
+        let Look { areas, births, now_ns } = self;
+        let callers = Callers::new(sites, stacks);
+        let kept = verdicts::kept(births, *now_ns, |site| site);
+        let together = verdicts::kept(births, *now_ns, |site| callers.of(site));
+        let goes_on = |kept: &Kept, all: Mapped| {
+            kept.grows && all.unmapped_bytes <= all.bytes / 10 && all.last_ns >= end_ns / 4 * 3
+        };
+        let leaking = callers
+            .mapped(sites)
+            .into_iter()
+            .filter(|(by, all)| together.get(by).is_some_and(|kept| goes_on(kept, *all)));
+        let leaking = leaking.map(|(by, _)| by).collect();
+        let (verdicts, others) = verdicts::all(areas, births, &callers, &together, &leaking);
+        Why {
             areas: areas.len() as u64,
             bytes: areas.iter().map(size).fold(0, u64::saturating_add),
             verdicts,
             others,
             holdings: verdicts::holdings(areas, births, &kept),
             boundaries: verdicts::between(areas, births),
-        })
+        }
+    }
+}
+
+impl Why {
+    /// Looks at a space. `areas` are its areas, ascending, at the moment up to which `origins` was
+    /// moved forward, `now_ns`. `stacks` are those of the trace, as far as they are known. `None`
+    /// if nothing is known of the space. O(n log n) for n areas and pieces of memory.
+    pub fn of(areas: &[AreaRecord], space: u64, origins: &Origins, stacks: &Stacks, now_ns: u64) -> Option<Why> {
+        Some(Look::of(areas.to_vec(), space, origins, now_ns)?.why(origins.sites(), stacks, now_ns))
     }
 }

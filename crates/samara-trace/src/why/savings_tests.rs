@@ -87,7 +87,7 @@ impl Program {
 
     fn verdicts(&self) -> Vec<Verdict> {
         let areas: Vec<AreaRecord> = self.replay.space(0).unwrap().areas().collect();
-        Why::of(&areas, 0, &self.origins, self.seq * 1000).unwrap().verdicts
+        Why::of(&areas, 0, &self.origins, &Stacks::default(), self.seq * 1000).unwrap().verdicts
     }
 
     /// How many areas fewer the model has after a change of each area.

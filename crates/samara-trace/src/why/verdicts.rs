@@ -7,6 +7,7 @@ use samara::Span;
 use samara_mm::PageSize;
 
 use super::births::{Act, Births, Piece};
+use super::callers::Callers;
 use super::{BETWEEN, Between, Holding, Kept, PARTS, Part, Role, Verdict, VerdictKind};
 use crate::event::AreaRecord;
 use crate::file::reasons;
@@ -35,21 +36,29 @@ struct Cause {
     pattern: Option<PatternKind>,
     /// The reasons, or the folder.
     reason: String,
-    /// The site that did it.
+    /// The first site of the place that did it.
     by: u32,
 }
 
 #[derive(Default)]
 struct Evidence {
     areas: HashSet<u64>,
-    alone: u64,
     would_go: u64,
     bytes: u64,
     times: u64,
     sizes: BTreeMap<u64, u64>,
-    /// How often, and by which events.
-    parts: BTreeMap<(Role, u32), (u64, HashSet<u64>)>,
+    /// By the first site of each place.
+    parts: BTreeMap<(Role, u32), Share>,
     first: Option<(u64, u64)>,
+}
+
+/// What the calls of one place did.
+#[derive(Default)]
+struct Share {
+    times: u64,
+    events: HashSet<u64>,
+    /// How often each of its sites.
+    sites: BTreeMap<u32, u64>,
 }
 
 impl Evidence {
@@ -60,18 +69,19 @@ impl Evidence {
         self.first.get_or_insert((start, end));
     }
 
-    fn part(&mut self, role: Role, act: Option<Act>) {
+    fn part(&mut self, callers: &Callers, role: Role, act: Option<Act>) {
         if let Some(act) = act {
-            let (times, events) = self.parts.entry((role, act.site)).or_default();
-            *times += 1;
-            events.insert(act.event);
+            let share = self.parts.entry((role, callers.of(act.site))).or_default();
+            share.times += 1;
+            share.events.insert(act.event);
+            *share.sites.entry(act.site).or_default() += 1;
         }
     }
 
     /// A call that had a part in it too.
-    fn call(&mut self, role: Role, act: Act) {
-        if let Some((_, events)) = self.parts.get_mut(&(role, act.site)) {
-            events.insert(act.event);
+    fn call(&mut self, callers: &Callers, role: Role, act: Act) {
+        if let Some(share) = self.parts.get_mut(&(role, callers.of(act.site))) {
+            share.events.insert(act.event);
         }
     }
 
@@ -86,13 +96,22 @@ impl Evidence {
 struct Scene<'a> {
     areas: &'a [AreaRecord],
     births: &'a Births,
+    callers: &'a Callers,
     found: BTreeMap<Cause, Evidence>,
     kept: &'a HashMap<u32, Kept>,
+    leaking: &'a HashSet<u32>,
 }
 
-/// The verdicts, and how many areas none of them explains. `kept`: see [`kept`].
-pub(super) fn all(areas: &[AreaRecord], births: &Births, kept: &HashMap<u32, Kept>) -> (Vec<Verdict>, u64) {
-    let mut scene = Scene { areas, births, found: BTreeMap::new(), kept };
+/// The verdicts, and how many areas none of them explains. `kept`: see [`kept`], by places; what
+/// those of `leaking` mapped was not unmapped later either.
+pub(super) fn all(
+    areas: &[AreaRecord],
+    births: &Births,
+    callers: &Callers,
+    kept: &HashMap<u32, Kept>,
+    leaking: &HashSet<u32>,
+) -> (Vec<Verdict>, u64) {
+    let mut scene = Scene { areas, births, callers, found: BTreeMap::new(), kept, leaking };
     let patterned = scene.patterns();
     scene.boundaries(&patterned);
     scene.holes();
@@ -167,15 +186,19 @@ pub(super) fn between(areas: &[AreaRecord], births: &Births) -> Vec<Between> {
     all
 }
 
-/// Of each site, how much of what it mapped is still there.
-pub(super) fn kept(births: &Births, now_ns: u64) -> HashMap<u32, Kept> {
+/// Of each site, or of all that `place` makes one, how much of what it mapped is still there.
+pub(super) fn kept(births: &Births, now_ns: u64, place: impl Fn(u32) -> u32) -> HashMap<u32, Kept> {
     let mut alive: Vec<(u32, u64, u64)> = Vec::new();
     let mut all: HashMap<u32, Kept> = HashMap::new();
+    let mut mapped: HashMap<u32, u64> = HashMap::new();
+    for (site, times) in &births.mapped {
+        *mapped.entry(place(*site)).or_default() += times;
+    }
     for (span, piece) in births.pieces.iter() {
-        let made = &piece.made;
-        alive.push((made.site, made.event, made.ns));
-        let made_all = births.mapped.get(&made.site).copied().unwrap_or(0);
-        let kept = all.entry(made.site).or_insert(Kept { made: made_all, alive: 0, bytes: 0, grows: false });
+        let (made, site) = (&piece.made, place(piece.made.site));
+        alive.push((site, made.event, made.ns));
+        let made_all = mapped.get(&site).copied().unwrap_or(0);
+        let kept = all.entry(site).or_insert(Kept { made: made_all, alive: 0, bytes: 0, grows: false });
         kept.bytes = kept.bytes.saturating_add((span.last - span.first).saturating_add(1));
     }
     alive.sort_unstable();
@@ -197,9 +220,12 @@ pub(super) fn kept(births: &Births, now_ns: u64) -> HashMap<u32, Kept> {
 }
 
 fn verdict(cause: Cause, seen: Evidence, kept: &HashMap<u32, Kept>) -> Verdict {
-    let part = |((role, site), (times, events)): (&(Role, u32), &(u64, HashSet<u64>))| {
-        let kept = kept.get(site).filter(|_| *role == Role::Made).copied();
-        Part { role: *role, site: *site, times: *times, calls: events.len() as u64, kept }
+    let part = |((role, place), share): (&(Role, u32), &Share)| {
+        let kept = kept.get(place).filter(|_| *role == Role::Made).copied();
+        // The stack that most of them have, and of those that have as many, the last.
+        let most = share.sites.iter().max_by_key(|(site, times)| (**times, **site));
+        let site = most.map_or(*place, |(site, _)| *site);
+        Part { role: *role, site, times: share.times, calls: share.events.len() as u64, kept }
     };
     let mut parts: Vec<Part> = seen.parts.iter().map(part).collect();
     parts.sort_by_key(|part| (part.role, Reverse(part.times), part.site));
@@ -220,7 +246,6 @@ fn verdict(cause: Cause, seen: Evidence, kept: &HashMap<u32, Kept>) -> Verdict {
         reason,
         folder,
         areas: seen.areas.len() as u64,
-        alone: seen.alone,
         would_go: seen.would_go,
         bytes: seen.bytes,
         times: seen.times,
@@ -259,13 +284,15 @@ impl Scene<'_> {
         reason: &str,
         by: Option<Act>,
     ) -> &mut Evidence {
-        let cause = Cause { kind, pattern, reason: reason.to_owned(), by: by.map_or(0, |act| act.site) };
+        let cause =
+            Cause { kind, pattern, reason: reason.to_owned(), by: by.map_or(0, |act| self.callers.of(act.site)) };
         self.found.entry(cause).or_default()
     }
 
     /// Verdicts by what areas look like. Returns the areas of patterns whose boundaries are
     /// explained by them.
     fn patterns(&mut self) -> HashSet<u64> {
+        let callers = self.callers;
         let mut explained = HashSet::new();
         let by_start: HashMap<u64, usize> = self.areas.iter().enumerate().map(|(i, area)| (area.start, i)).collect();
         let areas = self.areas;
@@ -327,9 +354,9 @@ impl Scene<'_> {
             if !(kind == VerdictKind::Concurrent && is_closed) {
                 seen.instance(area.start, area.end);
             }
-            seen.part(Role::Made, made);
-            seen.part(Role::Changed, changer);
-            cuts.into_iter().for_each(|act| seen.call(Role::Changed, act));
+            seen.part(callers, Role::Made, made);
+            seen.part(callers, Role::Changed, changer);
+            cuts.into_iter().for_each(|act| seen.call(callers, Role::Changed, act));
         }
         explained
     }
@@ -352,30 +379,33 @@ impl Scene<'_> {
     /// Verdicts on many files of one folder, by who mapped them. Their boundaries are not explained
     /// by that.
     fn many_files<'m>(&mut self, members: impl Iterator<Item = &'m Member>, folder: &str) {
+        let callers = self.callers;
         let mut files: HashSet<(Option<u32>, &str)> = HashSet::new();
         let of: HashSet<u64> = members.map(|member| member.start).collect();
         for area in self.areas.iter().filter(|area| of.contains(&area.start)) {
             let maker = self.maker(area.start);
-            let new = files.insert((maker.map(|act| act.site), &*area.name));
+            let new = files.insert((maker.map(|act| callers.of(act.site)), &*area.name));
             let seen = self.evidence(VerdictKind::ManyFiles, Some(PatternKind::ManyFiles), folder, maker);
             seen.area(area);
             if new {
                 seen.instance(area.start, area.end);
             }
-            seen.part(Role::Made, maker);
+            seen.part(callers, Role::Made, maker);
         }
     }
 
     /// The site that made most areas, where most areas have no verdict.
     fn of_one_origin(&mut self, explained: &mut HashSet<u64>) {
+        let callers = self.callers;
         let open: Vec<&AreaRecord> = self.areas.iter().filter(|area| !explained.contains(&area.start)).collect();
         if open.len() * 2 <= self.areas.len() || open.len() < MANY {
             return;
         }
         let mut sites: BTreeMap<u32, Vec<&AreaRecord>> = BTreeMap::new();
         for area in open {
-            if let Some(act) = self.maker(area.start).filter(|act| act.site != 0) {
-                sites.entry(act.site).or_default().push(area);
+            // The start of the program, or of the recording, is no origin.
+            if let Some(act) = self.maker(area.start).filter(|act| self.callers.is_call(act.site)) {
+                sites.entry(self.callers.of(act.site)).or_default().push(area);
             }
         }
         let most = sites.into_iter().max_by_key(|(site, areas)| (areas.len(), Reverse(*site)));
@@ -385,13 +415,14 @@ impl Scene<'_> {
             let seen = self.evidence(VerdictKind::OneOrigin, None, "", maker);
             seen.area(area);
             seen.instance(area.start, area.end);
-            seen.part(Role::Made, maker);
+            seen.part(callers, Role::Made, maker);
             explained.insert(area.start);
         }
     }
 
     /// Verdicts by what keeps areas apart that touch.
     fn boundaries(&mut self, patterned: &HashSet<u64>) {
+        let callers = self.callers;
         for pair in self.areas.windows(2) {
             let (a, b) = (&pair[0], &pair[1]);
             if a.end != b.start || patterned.contains(&a.start) || patterned.contains(&b.start) {
@@ -423,13 +454,14 @@ impl Scene<'_> {
             // Of two reasons neither keeps the two apart alone.
             seen.would_go += u64::from(reasons(reason).count() <= 1);
             seen.instance(b.start, b.end);
-            seen.part(Role::Made, Some(high.made));
-            seen.part(Role::Changed, later);
+            seen.part(callers, Role::Made, Some(high.made));
+            seen.part(callers, Role::Changed, later);
         }
     }
 
     /// Verdicts by holes.
     fn holes(&mut self) {
+        let callers = self.callers;
         for pair in self.areas.windows(2) {
             let (a, b) = (&pair[0], &pair[1]);
             if a.end >= b.start {
@@ -450,13 +482,14 @@ impl Scene<'_> {
             // Memory in the hole would go on in both, or only in one of them.
             seen.would_go += u64::from(alike(a, b));
             seen.instance(a.end, b.start);
-            seen.part(Role::Made, Some(high.made));
-            seen.part(Role::Freed, by);
+            seen.part(callers, Role::Made, Some(high.made));
+            seen.part(callers, Role::Freed, by);
         }
     }
 
     /// Verdicts by what areas that asked for huge pages have room for.
     fn huge_pages(&mut self) {
+        let callers = self.callers;
         let huge = PageSize::M2.bytes();
         for area in self.areas {
             let end_of_first = area.start.checked_next_multiple_of(huge).and_then(|first| first.checked_add(huge));
@@ -468,8 +501,8 @@ impl Scene<'_> {
             let seen = self.evidence(VerdictKind::NoHugePage, None, "", Some(by));
             seen.area(area);
             seen.instance(area.start, area.end);
-            seen.part(Role::Made, maker);
-            seen.part(Role::Changed, Some(by));
+            seen.part(callers, Role::Made, maker);
+            seen.part(callers, Role::Changed, Some(by));
         }
         let is_enough = |seen: &Evidence| seen.areas.len() as u64 >= LEAST;
         self.found.retain(|cause, seen| cause.kind != VerdictKind::NoHugePage || is_enough(seen));
@@ -478,16 +511,18 @@ impl Scene<'_> {
     /// Verdicts by what was never unmapped, for areas that nothing else explains. Drops verdicts on
     /// few areas, and returns all areas that one explains.
     fn leaks(&mut self) -> HashSet<u64> {
+        let callers = self.callers;
         self.found.retain(|_, seen| seen.areas.len() as u64 >= LEAST);
         let mut explained: HashSet<u64> = self.found.values().flat_map(|seen| seen.areas.iter().copied()).collect();
         let total = self.areas.iter().map(size).fold(0, u64::saturating_add);
-        let leaking = |kept: &Kept| kept.grows && kept.alive >= LEAKED && kept.alive >= kept.made - kept.made / 10;
-        let sites: HashSet<u32> =
-            self.kept.iter().filter(|(site, kept)| **site != 0 && leaking(kept)).map(|(site, _)| *site).collect();
+        let leaking = |kept: &Kept| kept.alive >= LEAKED && kept.alive >= kept.made - kept.made / 10;
+        let goes_on = |(site, kept): &(&u32, &Kept)| **site != 0 && leaking(kept) && self.leaking.contains(site);
+        let places: HashSet<u32> = self.kept.iter().filter(goes_on).map(|(place, _)| *place).collect();
         let mut areas: BTreeMap<u32, Vec<&AreaRecord>> = BTreeMap::new();
         for area in self.areas {
-            if let Some(act) = self.maker(area.start).filter(|act| sites.contains(&act.site)) {
-                areas.entry(act.site).or_default().push(area);
+            let place = self.maker(area.start).map(|act| self.callers.of(act.site));
+            if let Some(place) = place.filter(|place| places.contains(place)) {
+                areas.entry(place).or_default().push(area);
             }
         }
         for (site, areas) in areas {
@@ -510,10 +545,9 @@ impl Scene<'_> {
             for area in areas {
                 let maker = self.maker(area.start);
                 let seen = self.evidence(VerdictKind::Leaked, None, "", maker);
-                seen.alone = open as u64;
                 seen.area(area);
                 seen.instance(area.start, area.end);
-                seen.part(Role::Made, maker);
+                seen.part(callers, Role::Made, maker);
                 explained.insert(area.start);
             }
         }

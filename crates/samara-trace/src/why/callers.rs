@@ -1,0 +1,125 @@
+//! Which sites are one place in the program: calls of one kind from one function, whoever called
+//! that. A cause is one, however many stacks lead to it.
+//!
+//! Functions are told by their names, with those that they are inlined into, and where none is known
+//! by the address of the call. Sites without a call stack are places of their own. Knows no areas.
+
+use std::collections::HashMap;
+
+use super::births::Site;
+use crate::event::EventKind;
+use crate::file::{Stacks, call_name};
+
+/// For each site the first one of its place.
+pub(super) struct Callers {
+    first: Vec<u32>,
+    /// Whether calls of the program made what the site stands for.
+    calls: Vec<bool>,
+}
+
+/// What the sites of a place mapped, in the whole trace.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Mapped {
+    pub(super) bytes: u64,
+    pub(super) unmapped_bytes: u64,
+    pub(super) last_ns: u64,
+}
+
+/// What a place is told by.
+#[derive(PartialEq, Eq, Hash)]
+enum Spot<'a> {
+    /// Names and source files, the innermost first.
+    Functions(Vec<(&'a str, &'a str)>),
+    /// Module and address.
+    At(u32, u64),
+}
+
+impl Callers {
+    pub(super) fn new(sites: &[Site], stacks: &Stacks) -> Callers {
+        let mut known: HashMap<(EventKind, Option<u32>, Spot<'_>), u32> = HashMap::new();
+        let mut place = |(number, site): (usize, &Site)| {
+            let number = number as u32;
+            let spot = spot(site, stacks).filter(|_| number > 0);
+            spot.map_or(number, |spot| *known.entry((site.kind, site.nr, spot)).or_insert(number))
+        };
+        let first = sites.iter().enumerate().map(&mut place).collect();
+        Callers { first, calls: sites.iter().map(|site| site.kind == EventKind::Call).collect() }
+    }
+
+    /// The first site of the place that a site is in.
+    pub(super) fn of(&self, site: u32) -> u32 {
+        self.first.get(site as usize).copied().unwrap_or(site)
+    }
+
+    /// Whether it is a call of the program, and not the start of it or of the recording.
+    pub(super) fn is_call(&self, site: u32) -> bool {
+        site != 0 && self.calls.get(site as usize).is_some_and(|is_call| *is_call)
+    }
+
+    /// What each place mapped, by its first site.
+    pub(super) fn mapped(&self, sites: &[Site]) -> HashMap<u32, Mapped> {
+        let mut all: HashMap<u32, Mapped> = HashMap::new();
+        for (number, site) in sites.iter().enumerate() {
+            let mapped = all.entry(self.of(number as u32)).or_default();
+            mapped.bytes = mapped.bytes.saturating_add(site.mapped.1);
+            mapped.unmapped_bytes = mapped.unmapped_bytes.saturating_add(site.unmapped_bytes);
+            mapped.last_ns = mapped.last_ns.max(site.last_ns);
+        }
+        all
+    }
+}
+
+fn spot<'a>(site: &Site, stacks: &'a Stacks) -> Option<Spot<'a>> {
+    let stack = stacks.stack(site.stack?)?;
+    let frame = stacks.own_frames(stack, site.nr.and_then(call_name).unwrap_or_default()).first()?;
+    let functions = stacks.functions(frame);
+    if functions.iter().all(|function| function.name.is_empty()) {
+        return Some(Spot::At(frame.module, frame.at));
+    }
+    let file = |place: &'a str| place.rsplit_once(':').map_or(place, |(file, _)| file);
+    Some(Spot::Functions(functions.iter().map(|f| (&*f.name, file(&f.place))).collect()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::event::Event;
+
+    /// Sites of mprotect from these stacks; frames are addresses in the one module.
+    fn sites(stacks: &[&str], names: &[(u64, &str)]) -> (Vec<Site>, Stacks) {
+        let (mut all, mut seq) = (Stacks::default(), 0);
+        let mut note = |kind, args: [u64; 6], text: &str| {
+            all.note(&Event { args, text: text.into(), ..Event::new(seq, kind) }).unwrap();
+            seq += 1;
+        };
+        note(EventKind::Module, [0; 6], "- /bin/program");
+        for (number, stack) in stacks.iter().enumerate() {
+            note(EventKind::Stack, [number as u64, 0, 0, 0, 0, 0], stack);
+        }
+        for (at, name) in names {
+            note(EventKind::Symbol, [0, *at, 0, 0, 0, 0], name);
+        }
+        let site = |stack| Site { nr: Some(libc::SYS_mprotect as u32), stack, ..Site::new(EventKind::Call, 0) };
+        let sites = [None].into_iter().chain((0..stacks.len() as u32).map(Some)).map(site);
+        (sites.collect(), all)
+    }
+
+    #[test]
+    fn one_function_is_one_place_whoever_called_it() {
+        // Two calls in `guard`, from two places each; one by way of a stub; `guard` as it is inlined
+        // into `other`; and addresses without a name.
+        let stacks =
+            ["0+10 0+100", "0+10 0+200", "0+14 0+100", "0+30 0+10", "0+20 0+100", "0+50 0+1", "0+50 0+2", "0+54"];
+        let names = [
+            (0x10, "guard\tsrc/g.c:5"),
+            (0x14, "guard\tsrc/g.c:9"),
+            (0x20, "guard\tsrc/g.c:5\nother\tsrc/o.c:7"),
+            (0x30, "__mprotect\t"),
+        ];
+        let (sites, stacks) = sites(&stacks, &names);
+        let callers = Callers::new(&sites, &stacks);
+        let places: Vec<u32> = (0..sites.len() as u32).map(|site| callers.of(site)).collect();
+        assert_eq!(places, [0, 1, 1, 1, 1, 5, 6, 6, 8]);
+        assert_eq!(callers.of(1000), 1000);
+    }
+}
