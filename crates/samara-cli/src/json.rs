@@ -324,8 +324,8 @@ pub(crate) fn summary(s: &Summary, r: &Recorded<'_>) -> Value {
             survey::extend(&mut all, json!({"why": l.why.as_ref().map(|found| why::parts(found, Sites::of(s)))}));
             all
         }),
-        "failures": refused::failures(&s.failures, Sites::of(s)),
-        "crashes": crash::json(r.crashes, Sites::of(s)),
+        "failures": refused::failures(&s.failures, Sites::of(s).whole()),
+        "crashes": crash::json(r.crashes, Sites::of(s).whole()),
         "max_map_count": r.limit,
         "notes": r.notes,
         "file": r.file,

@@ -35,6 +35,8 @@ const PLACES: usize = 1000;
 pub(crate) struct Sites<'a> {
     all: &'a [Site],
     stacks: &'a Stacks,
+    /// Whether places in the source are whole, as programs want them, or short.
+    whole: bool,
 }
 
 impl<'a> Sites<'a> {
@@ -43,7 +45,12 @@ impl<'a> Sites<'a> {
     }
 
     pub(crate) fn new(all: &'a [Site], stacks: &'a Stacks) -> Self {
-        Sites { all, stacks }
+        Sites { all, stacks, whole: false }
+    }
+
+    /// The same, with whole places in the source.
+    pub(crate) fn whole(self) -> Self {
+        Sites { whole: true, ..self }
     }
 
     pub(crate) fn all(self) -> &'a [Site] {
@@ -85,8 +92,8 @@ impl<'a> Sites<'a> {
         let frame = self.stacks.own_frames(self.stacks.stack(stack?)?, call).first()?;
         let function = self.stacks.functions(frame).iter().find(|function| !function.name.is_empty());
         let Some(function) = function else { return Some(short(&clean(&self.stacks.shown(frame).to_string()))) };
-        let file = function.place.rsplit_once('/').map_or(&*function.place, |(_, file)| file);
-        let at = if file.is_empty() { String::new() } else { format!(" at {file}") };
+        let place = if self.whole { (&*function.place).into() } else { self.stacks.short_place(&function.place) };
+        let at = if place.is_empty() { String::new() } else { format!(" at {place}") };
         let guessed = if frame.guessed { "? " } else { "" };
         Some(clean(&format!("{guessed}{}{at}", short(&function.name))))
     }

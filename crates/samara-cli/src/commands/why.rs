@@ -35,7 +35,7 @@ pub(crate) fn run(args: &WhyOf) -> ExitCode {
     let printed = output::styled_stdout(|out| match (args.json, args.folded) {
         (true, _) => {
             let mut all = why::json(largest, found, sites);
-            survey::extend(&mut all, json!({"failures": refused::failures(&summary.failures, sites)}));
+            survey::extend(&mut all, json!({"failures": refused::failures(&summary.failures, sites.whole())}));
             writeln!(out, "{}", clean_json(&format!("{all:#}")))
         }
         (_, true) => why::folded(found, sites, args.by).iter().try_for_each(|(line, n)| writeln!(out, "{line} {n}")),

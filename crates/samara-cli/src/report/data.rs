@@ -12,7 +12,7 @@ use super::slow::{Slow, lock};
 use super::tree::{Texts, Tree};
 use crate::output::clean;
 use crate::why::{self, Sites};
-use crate::{args, line};
+use crate::{args, line, refused};
 
 /// Version of the object.
 const FORMAT: u32 = 1;
@@ -66,9 +66,11 @@ fn trace(t: &Trace) -> Value {
     let mut texts = Texts::default();
     let (tree, of_sites) = all_sites(t, sites, &mut texts);
     let map = map(t, &mut texts);
+    let mut summary = t.summary_json.clone();
+    summary["failures"] = refused::failures(&t.summary.failures, sites);
     json!({
         "file": t.file, "program": t.program, "title": t.title, "began": t.began, "damage": t.damage,
-        "lost": t.summary.lost, "summary": t.summary_json, "why": explained(t), "ns": t.summary.wall_ns,
+        "lost": t.summary.lost, "summary": summary, "why": explained(t), "ns": t.summary.wall_ns,
         "limit": t.summary_json["max_map_count"].as_u64().unwrap_or(LIMIT),
         "strings": texts.all, "tree": tree, "sites": of_sites, "kinds": kinds::NAMES,
         "processes": t.picture.processes.iter().map(|p| json!({

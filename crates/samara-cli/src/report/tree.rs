@@ -89,7 +89,7 @@ impl Tree {
         let mut at = line::missing(stack.end).and_then(|word| self.below(None, word, "", false, texts));
         for frame in stack.frames.iter().rev() {
             for (name, place) in line::functions(stacks, frame) {
-                match self.below(at, &name, place, frame.guessed, texts) {
+                match self.below(at, &name, &stacks.short_place(place), frame.guessed, texts) {
                     Some(node) => at = Some(node),
                     None => return at,
                 }

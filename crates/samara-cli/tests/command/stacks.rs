@@ -28,11 +28,11 @@ fn each_call_has_its_stack() {
     // Its functions are named from the trace alone.
     std::fs::remove_file(dir.path().join("a")).unwrap();
     let lines = stdout(&run(dir.path(), &["events", "t.samara", "--stacks"]));
-    let place = format!("arena_grow at {}/a.c:4", dir.path().display());
-    let at = lines.find(&place).unwrap_or_else(|| panic!("{place}: {lines}"));
+    let place = "arena_grow at a.c:4";
+    let at = lines.find(place).unwrap_or_else(|| panic!("{lines}"));
     let callers: Vec<&str> = lines[at..].lines().skip(1).take(2).map(str::trim).collect();
     assert!(callers[0].starts_with("work at ") && callers[1].starts_with("main at "), "{callers:?}");
-    assert_eq!(lines.matches(&place).count(), 2, "{lines}");
+    assert_eq!(lines.matches(place).count(), 2, "{lines}");
 
     let folded = stdout(&run(dir.path(), &["events", "t.samara", "--folded"]));
     let ours: Vec<&str> = folded.lines().filter(|line| line.contains(";main;work;arena_grow;")).collect();
@@ -59,6 +59,65 @@ fn each_call_has_its_stack() {
     assert!(summary.contains("events t.samara --stacks | less"), "{summary}");
     let recorded = stderr(&output);
     assert!(recorded.contains(row), "the same when it is recorded: {recorded}");
+}
+
+/// Two source files of one name keep the folder that tells them apart on each screen, and no more.
+/// JSON has the whole names.
+#[test]
+fn source_files_are_told_apart() {
+    let dir = tempfile::tempdir().unwrap();
+    let sources = [
+        ("alloc/list.c", "int grow(char *at) { return mprotect(at, 4096, PROT_NONE); }"),
+        ("net/list.c", "void *take(void) { return mmap(0, 0, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0); }"),
+        (
+            "main.c",
+            "int grow(char *); void *take(void);
+             int main(void) {
+                 char *at = mmap(0, 4096 << 8, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+                 for (int i = 0; i < 128; i++) if (grow(at + 8192 * i)) return 1;
+                 return take() != MAP_FAILED;
+             }",
+        ),
+    ];
+    let source = dir.path().canonicalize().unwrap().join("proj/src");
+    for (name, text) in sources {
+        std::fs::create_dir_all(source.join(name).parent().unwrap()).unwrap();
+        std::fs::write(source.join(name), format!("#include <sys/mman.h>\n{text}\n")).unwrap();
+    }
+    let files = sources.map(|(name, _)| source.join(name));
+    let options = ["-g", "-O1", "-fno-optimize-sibling-calls", "-o", "a"];
+    let made = Command::new("cc").args(options).args(files).current_dir(dir.path()).status();
+    if !made.is_ok_and(|made| made.success()) {
+        return skipped(format_args!("source_files_are_told_apart: no C compiler (cc)"));
+    }
+    let output = run(dir.path(), &["trace", "--stacks", "-o", "t.samara", "--", "./a"]);
+    assert!(output.status.success(), "{}", said(&output));
+    let screen = |args: &[&str]| stdout(&run(dir.path(), args));
+    let folder = source.to_str().unwrap();
+    let (grow, take) = ("grow at alloc/list.c:2", "take at net/list.c:2");
+    for (name, screen, told) in [
+        ("trace", stderr(&output), [grow, take]),
+        ("summary", screen(&["summary", "t.samara"]), [grow, take]),
+        ("why", screen(&["why", "t.samara"]), [grow, take]),
+        ("events", screen(&["events", "t.samara", "--stacks"]), [grow, take]),
+    ] {
+        for told in told {
+            assert!(screen.contains(&format!("{told}\n")) || screen.contains(&format!("{told}:")), "{name}: {screen}");
+        }
+        assert!(!screen.contains(folder), "{name}: {screen}");
+    }
+    assert!(screen(&["events", "t.samara", "--stacks"]).contains("main at main.c:5\n"));
+    run(dir.path(), &["report", "t.samara", "-o", "page.html"]);
+    let page = std::fs::read_to_string(dir.path().join("page.html")).unwrap();
+    assert!(page.contains(grow) && page.contains("\"net/list.c:2\"") && !page.contains(folder));
+    for args in [&["summary", "t.samara", "--json"][..], &["why", "t.samara", "--json"]] {
+        let json = screen(args);
+        assert!(json.contains(&format!("\"take at {folder}/net/list.c:2\"")), "{json}");
+    }
+    for args in [&["events", "t.samara", "--stacks", "--json"][..], &["why", "t.samara", "--json"]] {
+        let json = screen(args);
+        assert!(json.contains(&format!("{folder}/alloc/list.c:2\"")), "{json}");
+    }
 }
 
 /// Code of a JIT compiler that was replaced: each call has the name of its time, a sum the last.

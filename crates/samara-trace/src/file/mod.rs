@@ -8,6 +8,7 @@
 //! - `message`, `decode`, [`TraceReader`]: bytes to events; the input is not trusted;
 //! - [`Replay`]: events to address spaces; [`MapsLine`]: an area as `/proc/PID/maps` shows it;
 //! - [`Tally`], [`Summary`]: events to totals; [`Stacks`]: the call stacks that events define;
+//!   `short_places`: what tells their source files apart;
 //! - [`name_text`], [`name_bytes`], [`Printable`]: names as bytes, as UTF-8, and for a person.
 //!
 //! Knows nothing of ptrace and prints nothing.
@@ -40,6 +41,7 @@ mod names;
 mod reader;
 mod replay;
 mod schema;
+mod short_places;
 mod sink;
 mod stacks;
 mod summary;

@@ -1,9 +1,12 @@
 //! The call stacks of a trace: collects what its events define, and says what a frame is. Trusts
 //! nothing in them.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::fmt;
+use std::sync::OnceLock;
 
+use super::short_places::ShortPlaces;
 use crate::event::{Event, EventKind};
 
 /// Most frames of all stacks together.
@@ -69,6 +72,8 @@ pub struct Stacks {
     symbols: HashMap<(u32, u64), Vec<Named>>,
     /// How many they are.
     named: usize,
+    /// Of the symbols, when they are asked for.
+    short: OnceLock<ShortPlaces>,
 }
 
 /// From when on an address had these functions.
@@ -188,6 +193,7 @@ impl Stacks {
                 self.stacks.push(Stack { frames, end });
             }
             EventKind::Symbol => {
+                self.short = OnceLock::new();
                 let module = u32::try_from(event.args[0]).ok().filter(|module| (*module as usize) < self.modules.len());
                 let module = module.ok_or(wrong("a symbol of a module that is not defined"))?;
                 if self.named >= MAX_NUMBER {
@@ -255,9 +261,17 @@ impl Stacks {
         all.get(after.saturating_sub(1)).map_or(&[], |(_, functions)| functions)
     }
 
-    /// A frame for a person: its function and place, or else its module and address, after a `?`
-    /// if it is guessed. Inlined functions come first, parted by ` < `. Text of the traced program
-    /// is not escaped.
+    /// A [place](Function::place) for a person, without the folders that tell no source files of
+    /// the trace apart: of `/home/u/proj/src/alloc/pool.c:12` and `/home/u/proj/src/net/io.c:3` it
+    /// leaves `alloc/pool.c:12` and `net/io.c:3`.
+    pub fn short_place<'p>(&self, place: &'p str) -> Cow<'p, str> {
+        let functions = || self.symbols.values().flatten().flat_map(|(_, functions)| functions);
+        self.short.get_or_init(|| ShortPlaces::of(functions().map(|function| &*function.place))).short(place)
+    }
+
+    /// A frame for a person: its function and [short place](Self::short_place), or else its module
+    /// and address, after a `?` if it is guessed. Inlined functions come first, parted by ` < `.
+    /// Text of the traced program is not escaped.
     pub fn shown<'s>(&'s self, frame: &'s Frame) -> impl fmt::Display + 's {
         self.shown_at(frame, u64::MAX)
     }
@@ -301,6 +315,7 @@ impl fmt::Display for Shown<'_> {
             f.write_str("? ")?;
         }
         for (i, Function { name, place }) in self.functions.iter().enumerate() {
+            let place = self.stacks.short_place(place);
             f.write_str(if i > 0 { " < " } else { "" })?;
             match (name.is_empty(), place.is_empty()) {
                 (false, true) => f.write_str(name)?,

@@ -106,7 +106,7 @@ mod tests {
 
     #[test]
     fn one_function_is_one_place_whoever_called_it() {
-        // Two calls in `guard`, from two places each; one by way of a stub; `guard` as it is inlined
+        // Two calls in `guard`, from two places each; one by way of a stub; `guard` as inlined
         // into `other`; and addresses without a name.
         let stacks =
             ["0+10 0+100", "0+10 0+200", "0+14 0+100", "0+30 0+10", "0+20 0+100", "0+50 0+1", "0+50 0+2", "0+54"];
