@@ -118,10 +118,20 @@ pub(crate) fn what(site: &Site) -> String {
     }
 }
 
+/// The size of a verdict's guards, holes or stacks: the one that nearly all of them have.
+fn common(v: &Verdict) -> String {
+    let size = bytes(v.common);
+    match v.times {
+        times if v.common_times * 10 >= times * 9 => size,
+        times if v.common_times * 2 > times => format!("mostly {size}"),
+        _ => format!("{} to {}", bytes(v.sizes.0), bytes(v.sizes.1)),
+    }
+}
+
 /// A verdict in one sentence.
 pub(crate) fn sentence(v: &Verdict) -> String {
     let (areas, fewer) = (plural(v.areas, "area"), count(v.would_go));
-    let (common, all) = (bytes(v.common), bytes(v.bytes));
+    let (common, all) = (common(v), bytes(v.bytes));
     match (v.kind, v.pattern) {
         (VerdictKind::KeptApart, Some(PatternKind::GuardPages)) => format!(
             "{areas} with {} of {common} between them; without the guards there would be {fewer} fewer",

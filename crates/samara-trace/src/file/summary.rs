@@ -563,8 +563,10 @@ impl Tally {
     /// Keeps the largest group of each reason, and what the largest space is.
     fn look(&mut self, number: u64, pid: u32, ns: u64) {
         let Some(space) = self.replay.space(number).filter(|_| self.is_asked(pid)) else { return };
-        let most = self.totals.largest.as_ref().map_or(0, |largest| largest.survey.areas);
-        if space.len() as u64 > most
+        // Of a parent and a child with as many, the one that made the calls.
+        let calls = |pid| self.processes.get(&pid).map_or(0, |process| process.calls);
+        let most = self.totals.largest.as_ref().map_or((0, 0), |largest| (largest.survey.areas, calls(largest.pid)));
+        if (space.len() as u64, calls(pid)) > most
             && let Some((largest, look)) = self.survey(number, pid, ns)
         {
             (self.totals.largest, self.look) = (Some(largest), look);

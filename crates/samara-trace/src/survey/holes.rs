@@ -30,6 +30,13 @@ pub struct Holes {
     pub first: (u64, u64),
 }
 
+/// The bytes of a hole between two areas that are alike.
+pub(crate) fn hole_between(a: &AreaRecord, b: &AreaRecord) -> Option<u64> {
+    let hole = b.start.checked_sub(a.end).filter(|hole| (1..=LARGEST).contains(hole))?;
+    let is_one = is_anonymous(a) && alike(a, b) && a.perms & ACCESS != 0 && a.name == b.name;
+    (is_one && size(a).max(size(b)) >= hole / 16).then_some(hole)
+}
+
 /// `None`: there are few.
 pub(super) fn holes(areas: &[AreaRecord]) -> Option<Holes> {
     let mut found: Option<Holes> = None;
@@ -38,11 +45,7 @@ pub(super) fn holes(areas: &[AreaRecord]) -> Option<Holes> {
     let mut last = 0;
     for pair in areas.windows(2) {
         let (a, b) = (&pair[0], &pair[1]);
-        let Some(hole) = b.start.checked_sub(a.end).filter(|hole| (1..=LARGEST).contains(hole)) else { continue };
-        let is_one = is_anonymous(a) && alike(a, b) && a.perms & ACCESS != 0 && a.name == b.name;
-        if !is_one || size(a).max(size(b)) < hole / 16 {
-            continue;
-        }
+        let Some(hole) = hole_between(a, b) else { continue };
         let all = found.get_or_insert(Holes { times: 0, areas: 0, bytes: 0, common: (0, 0), first: (a.end, b.start) });
         (all.times, all.bytes) = (all.times + 1, all.bytes.saturating_add(hole));
         around += if last == a.end { 1 } else { 2 };

@@ -22,6 +22,7 @@ pub use boundaries::Boundary;
 pub use gaps::{Gaps, SIZES};
 pub use groups::AreaGroup;
 pub use holes::Holes;
+pub(crate) use holes::hole_between;
 pub(crate) use patterns::{Member, members};
 pub use patterns::{Pattern, PatternKind, most_stacks_of};
 

@@ -1,8 +1,9 @@
 //! Which sites are one place in the program: calls of one kind from one function, whoever called
 //! that. A cause is one, however many stacks lead to it.
 //!
-//! Functions are told by their names, with those that they are inlined into, and where none is known
-//! by the address of the call. Sites without a call stack are places of their own. Knows no areas.
+//! Functions are told by their names, with those that they are inlined into, and where none is
+//! known by the address of the call. Sites without a call stack are places of their own. Knows no
+//! areas.
 
 use std::collections::HashMap;
 
@@ -13,8 +14,7 @@ use crate::file::{Stacks, call_name};
 /// For each site the first one of its place.
 pub(super) struct Callers {
     first: Vec<u32>,
-    /// Whether calls of the program made what the site stands for.
-    calls: Vec<bool>,
+    kinds: Vec<EventKind>,
 }
 
 /// What the sites of a place mapped, in the whole trace.
@@ -43,7 +43,7 @@ impl Callers {
             spot.map_or(number, |spot| *known.entry((site.kind, site.nr, spot)).or_insert(number))
         };
         let first = sites.iter().enumerate().map(&mut place).collect();
-        Callers { first, calls: sites.iter().map(|site| site.kind == EventKind::Call).collect() }
+        Callers { first, kinds: sites.iter().map(|site| site.kind).collect() }
     }
 
     /// The first site of the place that a site is in.
@@ -53,7 +53,12 @@ impl Callers {
 
     /// Whether it is a call of the program, and not the start of it or of the recording.
     pub(super) fn is_call(&self, site: u32) -> bool {
-        site != 0 && self.calls.get(site as usize).is_some_and(|is_call| *is_call)
+        site != 0 && self.kinds.get(site as usize) == Some(&EventKind::Call)
+    }
+
+    /// Whether it is what was there when the recording began.
+    pub(super) fn is_found(&self, site: u32) -> bool {
+        self.kinds.get(site as usize) == Some(&EventKind::Found)
     }
 
     /// What each place mapped, by its first site.

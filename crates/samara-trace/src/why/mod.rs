@@ -135,6 +135,10 @@ pub struct Verdict {
     pub times: u64,
     /// The size in bytes that most of these have.
     pub common: u64,
+    /// How many of them have it.
+    pub common_times: u64,
+    /// The least size of them, and the largest.
+    pub sizes: (u64, u64),
     /// First address and end of the first of them.
     pub first: (u64, u64),
     /// The calls behind it, the most frequent of each role first; at most [`PARTS`] of each.

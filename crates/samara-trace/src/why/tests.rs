@@ -463,6 +463,49 @@ fn what_is_unmapped_later_is_no_leak() {
     assert_eq!(why.others, 0);
 }
 
+/// One place that gives several flags: one cause.
+#[test]
+fn flags_of_one_place_are_one_cause() {
+    let mut world = World::new();
+    for i in 0..30u64 {
+        let at = 1000 + i;
+        let apart = ["flags:random", "flags:sequential", "flags:random:sequential"][i as usize % 3];
+        let one = AreaRecord { apart: if i > 0 { apart.into() } else { String::new() }, ..area(at, at + 1, 3) };
+        let plan = vec![World::step(StepKind::Mapped, at, at + 1)];
+        world.event(EventKind::Call, Some(MMAP), 0, [0, PAGE, 3, 0x22, 0, 0], plan, (at, at + 1), vec![one]);
+    }
+    let why = world.why();
+    assert_eq!(why.verdicts.len(), 1, "{:#?}", why.verdicts);
+    let verdict = &why.verdicts[0];
+    assert_eq!((&*verdict.reason, verdict.areas, verdict.would_go), ("flags:random:sequential", 30, 29));
+    assert_eq!((verdict.bytes, verdict.parts[0].calls), (30 * PAGE, 29));
+}
+
+/// Of what was there when the recording began nobody saw the calls: it is told by what it looks
+/// like, and not by its origin.
+#[test]
+fn what_was_there_is_told_by_what_it_is() {
+    let found = |areas: Vec<AreaRecord>| {
+        let mut world = World { replay: Replay::default(), origins: Origins::default(), seq: 0 };
+        world.event(EventKind::Found, None, 0, [1, 0, 0, 0, 0, 0], vec![], (0, u64::MAX / PAGE), areas);
+        let why = world.why();
+        why.verdicts.iter().map(|v| (v.kind, v.reason.clone(), v.areas, v.would_go)).collect::<Vec<_>>()
+    };
+    let holes = found((0..100).map(|i| area(1000 + 3 * i, 1002 + 3 * i, 3)).collect());
+    assert_eq!(holes, [(VerdictKind::Fragmented, String::new(), 100, 99)]);
+    // Parts of one shared file, of which every second may be written.
+    let file = |i: u64| AreaRecord {
+        inode: 7,
+        name: "/data".into(),
+        offset: i * PAGE,
+        apart: if i > 0 { "protection".into() } else { String::new() },
+        ..area(1000 + i, 1001 + i, 9 + 2 * (i as u8 % 2))
+    };
+    let parts = found((0..100).map(file).collect());
+    assert_eq!(parts, [(VerdictKind::KeptApart, "protection".to_owned(), 100, 99)]);
+    assert!(found((0..100).map(|i| area(1000 + 300_000 * i, 1001 + 300_000 * i, 3)).collect()).is_empty());
+}
+
 #[test]
 fn no_huge_page_fits() {
     let mut world = World::new();

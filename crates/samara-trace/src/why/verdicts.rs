@@ -2,16 +2,17 @@
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap, HashSet};
+use std::mem;
 
 use samara::Span;
-use samara_mm::PageSize;
+use samara_mm::{Flags, PageSize};
 
 use super::births::{Act, Births, Piece};
 use super::callers::Callers;
 use super::{BETWEEN, Between, Holding, Kept, PARTS, Part, Role, Verdict, VerdictKind};
 use crate::event::AreaRecord;
-use crate::file::reasons;
-use crate::survey::{Member, PatternKind, alike, is_anonymous, members, most_stacks_of, size};
+use crate::file::{flags_from, flags_reason, reason_name, reasons};
+use crate::survey::{Member, PatternKind, alike, continues, hole_between, is_anonymous, members, most_stacks_of, size};
 
 /// Fewer areas than this are no verdict.
 const LEAST: u64 = 8;
@@ -22,6 +23,9 @@ const LEAKED: u64 = 32;
 const LEAKED_BYTES: u64 = 64 << 20;
 /// Where fewer areas than this have no verdict, it is not asked who made most of them.
 const MANY: usize = 64;
+
+/// In an area's permissions: it is shared.
+const SHARED: u8 = 8;
 
 /// As many areas may a library have, or a file that is in use.
 const PARTS_OF_FILE: usize = 8;
@@ -78,6 +82,21 @@ impl Evidence {
         }
     }
 
+    /// Takes in what was seen of the same cause. The bytes are left to the caller.
+    fn join(&mut self, other: Evidence) {
+        self.areas.extend(other.areas);
+        self.would_go += other.would_go;
+        self.times += other.times;
+        other.sizes.into_iter().for_each(|(size, n)| *self.sizes.entry(size).or_default() += n);
+        for (part, share) in other.parts {
+            let all = self.parts.entry(part).or_default();
+            all.times += share.times;
+            all.events.extend(share.events);
+            share.sites.into_iter().for_each(|(site, n)| *all.sites.entry(site).or_default() += n);
+        }
+        self.first = [self.first, other.first].into_iter().flatten().min();
+    }
+
     /// A call that had a part in it too.
     fn call(&mut self, callers: &Callers, role: Role, act: Act) {
         if let Some(share) = self.parts.get_mut(&(role, callers.of(act.site))) {
@@ -115,6 +134,7 @@ pub(super) fn all(
     let patterned = scene.patterns();
     scene.boundaries(&patterned);
     scene.holes();
+    scene.join_flags();
     let mut explained = scene.leaks();
     scene.of_one_origin(&mut explained);
     let others = areas.iter().filter(|area| !explained.contains(&area.start)).count() as u64;
@@ -240,6 +260,8 @@ fn verdict(cause: Cause, seen: Evidence, kept: &HashMap<u32, Kept>) -> Verdict {
         VerdictKind::ManyFiles => (cause.reason, String::new()),
         _ => (String::new(), cause.reason),
     };
+    let most = seen.sizes.iter().max_by_key(|(size, n)| (**n, **size));
+    let (common, common_times) = most.map_or((0, 0), |(size, n)| (*size, *n));
     Verdict {
         kind: cause.kind,
         pattern: cause.pattern,
@@ -249,7 +271,12 @@ fn verdict(cause: Cause, seen: Evidence, kept: &HashMap<u32, Kept>) -> Verdict {
         would_go: seen.would_go,
         bytes: seen.bytes,
         times: seen.times,
-        common: seen.sizes.iter().max_by_key(|(size, n)| (**n, **size)).map_or(0, |(size, _)| *size),
+        common,
+        common_times,
+        sizes: (
+            seen.sizes.keys().next().map_or(0, |size| *size),
+            seen.sizes.keys().next_back().map_or(0, |size| *size),
+        ),
         first: seen.first.unwrap_or_default(),
         parts,
     }
@@ -436,7 +463,10 @@ impl Scene<'_> {
             let locks = [low.locked, high.locked].into_iter().flatten().max_by_key(|act| act.event);
             let later = later.into_iter().flatten().max_by_key(|act| act.event);
             let is_cut = is_within && later.is_some();
-            let is_one_site = low.made.site == high.made.site && is_anonymous(a) && is_anonymous(b);
+            // Of what was there when the recording began, nobody saw the calls.
+            let were_there = callers.is_found(low.made.site) && a.perms & SHARED != 0 && continues(a, b);
+            let are_anonymous = is_anonymous(a) && is_anonymous(b);
+            let is_one_site = low.made.site == high.made.site && (are_anonymous || were_there);
             let reason = match () {
                 () if alike(a, b) => b.apart.clone(),
                 // One mapping, of which a call gave a part another protection, or mappings from one
@@ -471,7 +501,9 @@ impl Scene<'_> {
             let (low, high) = (self.piece(a.end - 1).copied(), self.piece(b.start).copied());
             let (Some(low), Some(high)) = (low, high) else { continue };
             let is_one = low.made.event == high.made.event || (is_anonymous(a) && alike(a, b) && a.perms == b.perms);
-            if !is_one || !self.births.freed.covers(hole) {
+            let were_there = [low, high].iter().all(|piece| callers.is_found(piece.made.site));
+            let is_hole = self.births.freed.covers(hole) || were_there && hole_between(a, b).is_some();
+            if !is_one || !is_hole {
                 continue;
             }
             let by = self.births.freed.get(a.end).map(|(_, act)| *act);
@@ -484,6 +516,29 @@ impl Scene<'_> {
             seen.instance(a.end, b.start);
             seen.part(callers, Role::Made, Some(high.made));
             seen.part(callers, Role::Freed, by);
+        }
+    }
+
+    /// Puts verdicts together that differ only by which flags of two areas differ: one place that
+    /// gives several of them cuts memory into areas of several kinds, which are one cause.
+    fn join_flags(&mut self) {
+        let is_flags = |cause: &Cause| cause.kind == VerdictKind::KeptApart && reason_name(&cause.reason) == "flags";
+        let mut joined: BTreeMap<u32, (Flags, Evidence)> = BTreeMap::new();
+        for (cause, seen) in mem::take(&mut self.found) {
+            // With another reason beside it, it is another cause.
+            if !is_flags(&cause) || reasons(&cause.reason).count() > 1 {
+                self.found.insert(cause, seen);
+                continue;
+            }
+            let (flags, all) = joined.entry(cause.by).or_default();
+            *flags |= flags_from(&cause.reason);
+            all.join(seen);
+        }
+        for (by, (flags, mut seen)) in joined {
+            let areas = self.areas.iter().filter(|area| seen.areas.contains(&area.start));
+            seen.bytes = areas.map(size).fold(0, u64::saturating_add);
+            let cause = Cause { kind: VerdictKind::KeptApart, pattern: None, reason: flags_reason(flags), by };
+            self.found.insert(cause, seen);
         }
     }
 
