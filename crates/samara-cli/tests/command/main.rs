@@ -3,6 +3,7 @@
 mod attach;
 mod cases;
 mod check;
+mod counts;
 mod export;
 mod help_and_usage;
 mod hostile_names;
