@@ -7,12 +7,13 @@ use std::io::{Read as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
 use crate::samples::{run, said, samara, stderr, stdout};
 use crate::skip::skipped;
+use crate::terminal::Terminal;
 use table::{CASES, Case};
 
 /// The cases whose cause may stand below the first row. Each has its name, the argument of its
@@ -33,6 +34,8 @@ const OTHERS: [(&str, &str, &str, &str); 2] = [
 ];
 /// What the kernel or its settings do not let a program do ends it with this.
 const NOT_HERE: i32 = 77;
+/// How long it may take to name functions, on a busy machine.
+const NAMED: Duration = Duration::from_secs(30);
 /// Loaded into a program: it says so and waits for a byte before it begins, and again at its end.
 const WAITS: &str = "
 #include <stdlib.h>
@@ -137,9 +140,30 @@ fn looked_at(dir: &Path, case: &Case) -> Option<String> {
     (!case.looks_so(&look)).then(|| format!("inspect --json: {look:#}"))
 }
 
+/// The same of the live view, when the program has ended: its peak.
+fn watched(dir: &Path, case: &Case) -> Option<String> {
+    let program = format!("./{}", case.name);
+    let args = ["top", "--stacks", "--output-of-program", "out.txt", "--", &program, case.times];
+    let mut terminal = Terminal::run(dir, (60, 250), &args, &[]);
+    // What its memory shows is looked at a moment after its end.
+    let is_over =
+        |screen: &str| screen.contains("samara top: ended with 0 after") && !screen.contains("nothing stands");
+    terminal.until("the end, with a verdict", is_over);
+    terminal.types("3\r");
+    // Its functions get their names at the end of the recording, a moment later.
+    let began = Instant::now();
+    while !case.is_in_top(&terminal.screen()) && began.elapsed() < NAMED {
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let screen = terminal.screen();
+    terminal.types("q");
+    assert_eq!(terminal.ends().code(), Some(0));
+    (!case.is_in_top(&screen)).then(|| format!("top: {screen}"))
+}
+
 /// What makes some screens of a case.
 type Screens = fn(&Path, &Case) -> Option<String>;
-const SCREENS: [Screens; 3] = [recorded, attached, looked_at];
+const SCREENS: [Screens; 4] = [recorded, attached, looked_at, watched];
 
 /// Builds a case and looks at some of its screens.
 fn check(dir: &Path, case: &Case, screens: &[Screens]) {
@@ -200,7 +224,7 @@ fn every_program_is_in_the_tables() {
 
 #[test]
 fn the_cause_stands_first_on_a_screen_of_each() {
-    check_all("the_cause_stands_first_on_a_screen_of_each", |number| vec![SCREENS[number % 3]]);
+    check_all("the_cause_stands_first_on_a_screen_of_each", |number| vec![SCREENS[number % SCREENS.len()]]);
 }
 
 #[test]

@@ -21,8 +21,17 @@ impl Case {
         let sentence = said.strip_prefix(word).map_or("", str::trim);
         // The rows of a verdict are set in further than the next one's name.
         let rest: Vec<&str> = rows.take_while(|row| row.starts_with("    ")).flat_map(str::split_whitespace).collect();
-        let is_line = |words: &[&str]| words[0] == self.by.1 && words[1] == "at" && self.is_place(words[2]);
-        self.fits(&format!("{word}: {sentence}")) && rest.windows(3).any(is_line)
+        self.fits(&format!("{word}: {sentence}")) && rest.windows(3).any(|words| self.is_line(words))
+    }
+
+    /// The first verdict in the head of `samara top`, and everything about that of its table.
+    pub(super) fn is_in_top(&self, screen: &str) -> bool {
+        let said = screen.lines().find_map(|row| row.strip_prefix("why "));
+        let (head, row) = screen.split_once("the first: ").unwrap_or_default();
+        let words: Vec<&str> = head.split_whitespace().collect();
+        self.fits(said.unwrap_or_default().trim())
+            && !row.is_empty()
+            && words.windows(3).any(|words| self.is_line(words))
     }
 
     /// The first verdict of an object, with the places of its calls.
@@ -84,8 +93,13 @@ impl Case {
         function == self.by.1 && place.as_str().is_some_and(|place| self.is_place(place))
     }
 
+    /// Whether three words of a screen are the function and its place.
+    fn is_line(&self, words: &[&str]) -> bool {
+        words[0] == self.by.1 && words[1] == "at" && self.is_place(words[2])
+    }
+
     fn is_place(&self, place: &str) -> bool {
-        place.ends_with(&format!("/{}.c:{}", self.name, self.by.2))
+        place.rsplit('/').next() == Some(&format!("{}.c:{}", self.name, self.by.2))
     }
 
     fn fits(&self, said: &str) -> bool {
