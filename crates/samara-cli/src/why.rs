@@ -118,13 +118,11 @@ pub(crate) fn what(site: &Site) -> String {
     }
 }
 
-/// The size of a verdict's guards, holes or stacks: the one that nearly all of them have.
+/// The size of a verdict's guards, holes or stacks: the one that most of them have.
 fn common(v: &Verdict) -> String {
-    let size = bytes(v.common);
-    match v.times {
-        times if v.common_times * 10 >= times * 9 => size,
-        times if v.common_times * 2 > times => format!("mostly {size}"),
-        _ => format!("{} to {}", bytes(v.sizes.0), bytes(v.sizes.1)),
+    match v.common_times * 2 > v.times {
+        true => bytes(v.common),
+        false => format!("{} to {}", bytes(v.sizes.0), bytes(v.sizes.1)),
     }
 }
 

@@ -51,8 +51,8 @@ const OF_C_LIBRARY: [&str; 22] = [
 
 impl Stacks {
     /// The frames of a stack from which `call` was made, without those of the C library and of
-    /// stubs at its ends. Where all frames are such, those from the first on that does not only make
-    /// the call. Empty if the stack is.
+    /// stubs at its ends. Where all frames are such, those from the first on that does not only
+    /// make the call. Empty if the stack is.
     pub fn own_frames<'s>(&self, stack: &'s Stack, call: &str) -> &'s [Frame] {
         let is_between = |frame: &Frame| {
             let name = self.module(frame).map_or("", |module| &module.name);

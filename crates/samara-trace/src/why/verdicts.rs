@@ -24,6 +24,9 @@ const LEAKED_BYTES: u64 = 64 << 20;
 /// Where fewer areas than this have no verdict, it is not asked who made most of them.
 const MANY: usize = 64;
 
+/// Flags of fewer than one in so many boundaries are not put together with those of most.
+const FEW_FLAGS: u64 = 10;
+
 /// In an area's permissions: it is shared.
 const SHARED: u8 = 8;
 
@@ -522,11 +525,19 @@ impl Scene<'_> {
     /// Puts verdicts together that differ only by which flags of two areas differ: one place that
     /// gives several of them cuts memory into areas of several kinds, which are one cause.
     fn join_flags(&mut self) {
+        // With another reason beside them, they are another cause.
         let is_flags = |cause: &Cause| cause.kind == VerdictKind::KeptApart && reason_name(&cause.reason) == "flags";
+        let is_alone = |cause: &Cause| is_flags(cause) && reasons(&cause.reason).count() == 1;
+        let mut most: BTreeMap<u32, u64> = BTreeMap::new();
+        for (cause, seen) in self.found.iter().filter(|(cause, _)| is_alone(cause)) {
+            let times = most.entry(cause.by).or_default();
+            *times = seen.times.max(*times);
+        }
         let mut joined: BTreeMap<u32, (Flags, Evidence)> = BTreeMap::new();
         for (cause, seen) in mem::take(&mut self.found) {
-            // With another reason beside it, it is another cause.
-            if !is_flags(&cause) || reasons(&cause.reason).count() > 1 {
+            // A few may lie beside memory that has to do with others.
+            let few = most.get(&cause.by).is_none_or(|most| seen.times * FEW_FLAGS < *most);
+            if few || !is_alone(&cause) {
                 self.found.insert(cause, seen);
                 continue;
             }
