@@ -3,7 +3,7 @@
 use crate::child::{Ended, Kernel, Outcome, Scope, Seen};
 use crate::draw::{Shape, draw};
 use crate::features::{NEAR_THE_LIMIT, ask, probe_crowded};
-use crate::harness::{has_protection_keys, protects_files, task_size};
+use crate::harness::{has_protection_keys, pipes_refuse_execution, protects_files, task_size};
 use crate::model::{Model, Start};
 use crate::op::{Op, PAGE, ROOM, at, fd};
 use crate::print::{areas, place, returned};
@@ -31,6 +31,8 @@ pub(crate) struct Sides {
     profile: Profile,
     /// Protection key 0 is allocated: the processor has keys.
     keys: bool,
+    /// A pipe is as on a file system without execution.
+    pipes_noexec: bool,
     /// A userfaultfd protects files' memory too.
     protects_files: bool,
     /// What this process is not given. It is not drawn.
@@ -137,7 +139,7 @@ impl Sides {
         let mut kernel = Kernel::new()?;
         let profile = Profile::found(Some(ask(&mut kernel)?));
         let (features, keys, crowded) = (profile.features, has_protection_keys(), false);
-        let protects_files = protects_files();
+        let (protects_files, pipes_noexec) = (protects_files(), pipes_refuse_execution());
         let (process, refused, missed) = (Process::own()?, Vec::new(), Vec::new());
         let (unshown, whole, twist) = (unshown(&mut kernel)?, None, None);
         let mut sides = Sides {
@@ -147,6 +149,7 @@ impl Sides {
             crowded,
             profile,
             keys,
+            pipes_noexec,
             protects_files,
             refused,
             missed,
@@ -239,6 +242,7 @@ impl Sides {
             shared,
             transparent_huge,
             keys,
+            pipes_noexec: self.pipes_noexec,
             protects_files,
             unshown,
         };

@@ -12,7 +12,7 @@ use crate::proc::during;
 use std::ffi::CStr;
 use std::fs::File;
 use std::io::{self, Read};
-use std::os::fd::FromRawFd;
+use std::os::fd::{AsRawFd, FromRawFd};
 
 /// An area as PROCMAP_QUERY shows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,6 +45,19 @@ pub fn has_protection_keys() -> bool {
     // With a key that is not allocated: EINVAL.
     // SAFETY: there is no page 0, which holds no object in any case.
     unsafe { call(libc::SYS_pkey_mprotect, [0, 1, 0, 0, 0, 0]) == -i64::from(libc::ENOMEM) }
+}
+
+/// Whether nothing that a pipe is may be executed, as of a file system that is mounted `noexec`: so
+/// it is in newer kernels. Such a map of a pipe, which cannot be mapped at all, is refused with
+/// EPERM then, and else with ENODEV.
+pub(crate) fn pipes_refuse_execution() -> bool {
+    let Ok((reader, _writer)) = io::pipe() else { return true };
+    let (prot, flags) = (libc::PROT_READ | libc::PROT_EXEC, libc::MAP_PRIVATE);
+    // SAFETY: a pipe is never mapped.
+    unsafe {
+        let answer = call(libc::SYS_mmap, [0, 4096, prot as u64, flags as u64, reader.as_raw_fd() as u64, 0]);
+        answer == -i64::from(libc::EPERM)
+    }
 }
 
 /// The end of user space, exclusive: what [`samara_mm::Config::task_size`] wants to know. 4096

@@ -36,6 +36,8 @@ pub(crate) struct Start {
     pub(crate) transparent_huge: TransparentHuge,
     /// Protection key 0 is allocated.
     pub(crate) keys: bool,
+    /// A pipe is as on a file system without execution.
+    pub(crate) pipes_noexec: bool,
     /// A userfaultfd protects files' memory too.
     pub(crate) protects_files: bool,
     /// Flags that the kernel does not show.
@@ -97,7 +99,12 @@ impl Model {
         }
         Model {
             space,
-            files: Files { shared: start.shared, keys: start.keys, ..Files::default() },
+            files: Files {
+                shared: start.shared,
+                keys: start.keys,
+                pipes_noexec: start.pipes_noexec,
+                ..Files::default()
+            },
             scope: start.scope,
             limits: start.limits,
             protects_files: start.protects_files,
@@ -268,6 +275,7 @@ fn raw(done: Result<Plan, samara_mm::Error>) -> i64 {
 #[derive(Clone, Debug, Default)]
 struct Files {
     keys: bool,
+    pipes_noexec: bool,
     hidden: u64,
     shared: SharedHuge,
     /// What process_madvise reads.
@@ -283,7 +291,8 @@ impl linux::Host<FileId> for Files {
             fd::OTHER => (4, FileMode::RW),
             fd::SEALED => (5, FileMode::RW | FileMode::WRITE_SEALED),
             fd::WRITE_ONLY => (6, FileMode::WRITE),
-            fd::PIPE => (7, FileMode::READ | FileMode::UNMAPPABLE | FileMode::NOEXEC),
+            fd::PIPE if self.pipes_noexec => (7, FileMode::READ | FileMode::UNMAPPABLE | FileMode::NOEXEC),
+            fd::PIPE => (7, FileMode::READ | FileMode::UNMAPPABLE),
             fd::ZERO => (8, FileMode::RW | FileMode::ZERO),
             fd::ZERO_READ_ONLY => (9, FileMode::READ | FileMode::ZERO),
             fd::HUGE => return Ok(OpenFile { backing: huge(10), mode: FileMode::RW }),

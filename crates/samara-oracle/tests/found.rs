@@ -254,3 +254,21 @@ fn huge_6_18_6e36() {
         );
     }
 }
+
+/// Registered memory joins nothing where it moves, if its userfaultfd does not follow.
+#[test]
+fn uffd_7_32_d9c0() {
+    agree(
+        Mix::Uffd,
+        &[
+            // 0: mmap 1-8 private fixed|anonymous: rw-
+            Op::call(libc::SYS_mmap, &[at(1), 0x7000, 3, 0x32, fd::NONE]),
+            // 1: mprotect 6-8: ---
+            Op::call(libc::SYS_mprotect, &[at(6), 0x2000]),
+            // 2: userfaultfd register 4-5
+            Op::Uffd { on: true, at: at(4), len: 0x1000 },
+            // 3: mremap 4-5, new length 0x1000 maymove|fixed to 3
+            Op::call(libc::SYS_mremap, &[at(4), 0x1000, 0x1000, 3, at(3)]),
+        ],
+    );
+}

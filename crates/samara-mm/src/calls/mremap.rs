@@ -9,7 +9,7 @@ use crate::area::is_segment;
 use crate::area::page_size::PageSize;
 use crate::area::{Anon, Area, Backing, Doubt, Object};
 use crate::errno::Errno;
-use crate::space::edit::{Around, Side};
+use crate::space::edit::{Around, Joins, Side};
 use crate::space::error::Error;
 use crate::space::features::Features;
 use crate::space::index::AreaIndex;
@@ -599,15 +599,14 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
         // The copy comes first, and may merge with its own source for a moment. What is left of the
         // source then keeps the identity.
         let apart = (keep && self.has(Features::DONTUNMAP_NO_SELF_MERGE)).then_some(old);
-        let deaf = if deaf && self.has(Features::UFFD_LEFT_BEFORE_JOIN) {
+        let alone = deaf && self.has(Features::UFFD_MOVES_ALONE);
+        if alone {
             copy.extra = self.extras.derived(copy.extra);
             copy.flags -= Flags::UFFD;
-            false
-        } else {
-            deaf
-        };
-        self.put((to, to + new_len), copy, apart, plan)?;
-        if deaf {
+        }
+        let joins = if alone { Joins::Nothing } else { apart.map_or(Joins::All, Joins::AllBut) };
+        self.put((to, to + new_len), copy, joins, plan)?;
+        if deaf && !alone {
             // The registration goes only now, and from all of the area that the copy merged into.
             // The remembered joins follow.
             let sides = self.seams.iter_mut().map(|s| if s.at == to { &mut s.right } else { &mut s.left });

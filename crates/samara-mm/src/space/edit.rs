@@ -30,6 +30,14 @@ use samara::Span;
 /// worth giving back.
 const LARGE: usize = 200;
 
+/// Which neighbours an area may join that moves.
+pub(crate) enum Joins {
+    All,
+    Nothing,
+    /// Not the one that holds this address.
+    AllBut(u64),
+}
+
 /// An area next to a range.
 pub(crate) struct Side<'a, B> {
     pub(crate) start: u64,
@@ -426,22 +434,27 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
     }
 
     /// Stores an area that moves to `[start, end)`, over whatever is there, joined with its
-    /// neighbours where the rules allow, but not with one that holds `apart`. One store.
+    /// neighbours where the rules allow and `joins` does. One store.
     pub(crate) fn put(
         &mut self,
         (start, end): (u64, u64),
         area: Area<B>,
-        apart: Option<u64>,
+        joins: Joins,
         plan: &mut Plan,
     ) -> Result<(), Errno> {
         let steps = plan.len();
         let went = self.with_seams(|space, seams| {
             let mut around = space.around(start, end, plan)?;
-            if let Some(apart) = apart {
-                let other = |side: &Side<'_, B>| !(side.start..side.end).contains(&apart);
-                let both = [around.left, around.right].into_iter().flatten().all(|side| other(&side));
-                let keeps = |side: &Side<'_, B>| other(side) && (both || space.has(Features::DONTUNMAP_JOINS_OTHER));
-                (around.left, around.right) = (around.left.filter(keeps), around.right.filter(keeps));
+            match joins {
+                Joins::All => {}
+                Joins::Nothing => (around.left, around.right) = (None, None),
+                Joins::AllBut(apart) => {
+                    let other = |side: &Side<'_, B>| !(side.start..side.end).contains(&apart);
+                    let both = [around.left, around.right].into_iter().flatten().all(|side| other(&side));
+                    let of_other = both || space.has(Features::DONTUNMAP_JOINS_OTHER);
+                    let keeps = |side: &Side<'_, B>| other(side) && of_other;
+                    (around.left, around.right) = (around.left.filter(keeps), around.right.filter(keeps));
+                }
             }
             let lent = [around.left, around.right].map(|side| space.as_inherited(side?.area, &area));
             for (side, lent) in [&mut around.left, &mut around.right].into_iter().zip(&lent) {

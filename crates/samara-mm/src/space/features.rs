@@ -158,10 +158,10 @@ bitflags! {
         /// Secret memory does not count as locked, and shows no `lo` (7.3; 7.2.13, 6.12.113,
         /// 6.1.191). Measured on 6.12 to 7.3.
         const SECRET_WITHOUT_LOCK = 0x20_0000_0000;
-        /// Registered memory whose userfaultfd does not follow moves loses its registration before
-        /// it is compared with the neighbours at its new place (7.3; 6.12.118). Without it,
-        /// afterwards, and a neighbour that it joins loses its own. Measured on 6.1 to 7.3.
-        const UFFD_LEFT_BEFORE_JOIN = 0x40_0000_0000;
+        /// Registered memory whose userfaultfd does not follow moves joins nothing at its new
+        /// place (7.3; 6.12.118). Without it, it joins what is registered likewise, which loses its
+        /// registration too. Measured on 5.10 to 7.3.
+        const UFFD_MOVES_ALONE = 0x40_0000_0000;
         /// MADV_UNMERGEABLE leaves protection keys and minor registrations (6.18; 6.17.13,
         /// 6.12.118, 6.1.192, 5.10.247). Without it, mergeable memory loses them. Measured on 5.10
         /// to 7.3.
@@ -310,7 +310,7 @@ const CHANGES: &[Change] = &[
     (7, 1, Features::REMAP_NEEDS_FOUR.union(Features::DROPPABLE_EOPNOTSUPP), NONE),
     (7, 1, Features::DROPPABLE_IGNORES_FUTURE, NONE),
     (7, 3, DONTUNMAP.union(Features::SHARED_ZERO_IS_SHMEM).union(Features::ANON_OFFSET_OF_FILES), NONE),
-    (7, 3, Features::SECRET_WITHOUT_LOCK.union(Features::UFFD_LEFT_BEFORE_JOIN), NONE),
+    (7, 3, Features::SECRET_WITHOUT_LOCK.union(Features::UFFD_MOVES_ALONE), NONE),
 ];
 
 /// What point releases carry back: the number, the point release from which on it counts within
@@ -331,7 +331,7 @@ const CARRIED_BACK: &[(u32, u32, u32, Features)] = &[
     (6, 1, 192, Features::UNMERGEABLE_KEEPS_KEY),
     (6, 12, 86, Features::DROPPABLE_IGNORES_FUTURE),
     (6, 12, 113, Features::SECRET_WITHOUT_LOCK),
-    (6, 12, 118, Features::UFFD_LEFT_BEFORE_JOIN.union(Features::UNMERGEABLE_KEEPS_KEY)),
+    (6, 12, 118, Features::UFFD_MOVES_ALONE.union(Features::UNMERGEABLE_KEEPS_KEY)),
     (6, 17, 13, Features::UNMERGEABLE_KEEPS_KEY),
     (6, 18, 44, Features::DROPPABLE_IGNORES_FUTURE),
     (7, 0, 13, Features::DROPPABLE_IGNORES_FUTURE),

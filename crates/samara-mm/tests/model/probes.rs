@@ -353,6 +353,14 @@ fn inherited_and_registered_memory_that_moves() {
         format!("{} {}", mremap(s, (100, 2), 2, FIXED, 142), shown(s, "um"))
     };
     measured(joins, &[(&["6.12", "7.3"], "ok [140-142 um] [142-144]")], "ok [140-144]");
+    // Nor does it join what is not registered, on any kernel.
+    let plain = |s: &mut Space| {
+        nr(s, 100, 2);
+        register(s, 100);
+        nr(s, 140, 2);
+        format!("{} {}", mremap(s, (100, 2), 2, FIXED, 142), shown(s, "um"))
+    };
+    measured(plain, &[], "ok [140-142] [142-144]");
     let alone = |s: &mut Space| {
         nr(s, 150, 2);
         nr(s, 152, 2);

@@ -20,7 +20,7 @@ const NOT_ASKED: Features = Features::DROPPABLE_EOPNOTSUPP
     .union(Features::HUGE_REMAP)
     .union(Features::MDWE_NO_INHERIT)
     .union(Features::INHERITED_JOINS_MOVED)
-    .union(Features::UFFD_LEFT_BEFORE_JOIN)
+    .union(Features::UFFD_MOVES_ALONE)
     .union(Features::PROCESS_WILLNEED)
     .union(Features::HEAP_MEETS)
     .union(Features::HEAP_JOINS_BELOW)
