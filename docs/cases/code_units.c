@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 
-enum { PAGES = 11 };
+enum { PAGES = 15 };
 
 __attribute__((noinline)) static int commit(char *page) {
     int failed = mprotect(page, 4096, PROT_READ | PROT_WRITE | PROT_EXEC);

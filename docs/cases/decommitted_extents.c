@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 
-enum { EXTENT = 16 << 10 };
+enum { EXTENT = 64 << 10 };
 
 __attribute__((noinline)) static int decommit(char *extent) {
     void *at = mmap(extent, EXTENT, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 
-enum { SLICE = 16 << 10 };
+enum { SLICE = 64 << 10 };
 
 __attribute__((noinline)) static int commit(char *slice) {
     int failed = mprotect(slice, SLICE, PROT_READ | PROT_WRITE);

@@ -119,18 +119,25 @@ pub(crate) fn pattern(p: &Pattern, known: Known) -> String {
         PatternKind::GuardPages => n("guard"),
         PatternKind::GuardedStacks => format!("{} with a guard below (coroutines?)", n("stack")),
         PatternKind::ThreadStacks => format!("{} with a guard below", n("thread stack")),
-        PatternKind::Arenas => format!("{} of malloc (glibc)", n("arena")),
+        PatternKind::Arenas => format!("{} of malloc (glibc), in as many arenas or fewer", n("heap")),
         PatternKind::Reservations => format!("{} (more than 1 MiB without access)", n("reservation")),
         PatternKind::Jit => format!("{} of executable memory without a file (a JIT)", n("area")),
         PatternKind::DoubleMapped => format!("{} mapped twice, writable and executable (a JIT)", n("file")),
         PatternKind::DeletedFiles => format!("{}, deleted and still mapped", n("file")),
         PatternKind::Relro => format!("{} of libraries, read-only after relocation (RELRO)", n("part")),
         PatternKind::ManyFiles => format!("{} in {}", n("file"), clean(&p.folder)),
+        PatternKind::LibraryCopies => {
+            format!("{} in {}, with equal segments (copies of a library?)", n("file"), clean(&p.folder))
+        }
+        PatternKind::FileViews => format!("{} of a file in pieces ({})", n("view"), short(&clean(&p.file))),
         _ => format!("{} ({})", n("instance"), p.kind.name()),
     };
     let most = if known == Known::All { "" } else { "at most " };
     let gone = match p.would_go {
         0 => String::new(),
+        n if p.kind == PatternKind::FileViews => {
+            styled(BOLD, format!("; in larger pieces there would be {most}{} fewer", plural(n, "area")))
+        }
         n => styled(BOLD, format!("; without the guards there would be {most}{} fewer", plural(n, "area"))),
     };
     let of = if p.areas == p.times { String::new() } else { format!("{}, ", plural(p.areas, "area")) };
@@ -289,6 +296,7 @@ pub(crate) fn parts(survey: &Survey, groups: usize) -> Value {
         "patterns": survey.patterns.iter().map(|p| json!({
             "kind": p.kind.name(), "times": p.times, "areas": p.areas, "bytes": p.bytes, "would_go": p.would_go,
             "start": p.first.0, "end": p.first.1, "folder": Some(&p.folder).filter(|folder| !folder.is_empty()),
+            "file": Some(&p.file).filter(|file| !file.is_empty()),
         })).collect::<Vec<_>>(),
         "boundaries": survey.boundaries.iter().map(|b| json!({
             "reason": if b.reason.is_empty() { None } else { Some(&*b.reason) }, "inferred": b.inferred,

@@ -138,17 +138,21 @@ pub(crate) fn sentence(v: &Verdict) -> String {
         (VerdictKind::KeptApart, Some(PatternKind::DoubleMapped)) => format!(
             "{areas} of a file mapped twice, writable and executable (a JIT); mapped in one piece there would be {fewer} fewer"
         ),
-        (VerdictKind::KeptApart, Some(PatternKind::Relro)) => {
-            format!("{} of libraries, read-only after relocation (RELRO)", plural(v.times, "part"))
-        }
+        (VerdictKind::KeptApart, Some(PatternKind::Relro)) => format!(
+            "{} of libraries, read-only after relocation (RELRO); without it there would be {fewer} fewer",
+            plural(v.times, "part")
+        ),
+        (VerdictKind::KeptApart, Some(PatternKind::FileViews)) => format!(
+            "{areas} are pieces of one file ({}) in {}; mapped in larger pieces there would be {fewer} fewer",
+            short(&clean(&v.file)),
+            plural(v.times, "view")
+        ),
         (VerdictKind::KeptApart, _) => apart(v),
         (VerdictKind::Fragmented, _) => format!(
             "{areas} around {} of {common} (in all {all}), where parts were unmapped; without the holes there would be {fewer} fewer",
             plural(v.times, "hole")
         ),
-        (VerdictKind::Concurrent, Some(PatternKind::Arenas)) => {
-            format!("{areas} of {} of malloc (glibc)", plural(v.times, "arena"))
-        }
+        (VerdictKind::Concurrent, Some(PatternKind::Arenas)) => arenas(v),
         (VerdictKind::Concurrent, Some(PatternKind::GuardedStacks)) => {
             format!("{areas} of {} of {common}, each with a guard (coroutines?)", plural(v.times, "stack"))
         }
@@ -160,6 +164,11 @@ pub(crate) fn sentence(v: &Verdict) -> String {
         }
         (VerdictKind::NoHugePage, _) => format!(
             "{areas} that asked for huge pages have room for none, {all}: they have {common}, and one takes 2 MiB from a multiple of 2 MiB on"
+        ),
+        (VerdictKind::ManyFiles, Some(PatternKind::LibraryCopies)) => format!(
+            "{} in {}, with equal segments (copies of a library?): {areas}, {all}",
+            count(v.times),
+            clean(&v.folder)
         ),
         (VerdictKind::ManyFiles, _) => {
             let each = if v.areas == v.times { "one area each".to_owned() } else { areas };
@@ -176,6 +185,18 @@ pub(crate) fn sentence(v: &Verdict) -> String {
     }
 }
 
+/// Heaps of malloc, which are in fewer arenas where a thread mapped several of them.
+fn arenas(v: &Verdict) -> String {
+    let (areas, heaps) = (plural(v.areas, "area"), plural(v.times, "heap"));
+    match v.arenas {
+        1 if v.times > 1 => format!("{areas} of {heaps} of malloc (glibc), all of one arena"),
+        n if n < v.times => {
+            format!("{areas} of {heaps} of malloc (glibc), in {} of as many threads", plural(n, "arena"))
+        }
+        _ => format!("{areas} of {} of malloc (glibc)", plural(v.times, "arena")),
+    }
+}
+
 fn apart(v: &Verdict) -> String {
     let left = v.areas.saturating_sub(v.would_go).max(1);
     let (areas, left) = (plural(v.areas, "area"), count(left));
@@ -183,6 +204,9 @@ fn apart(v: &Verdict) -> String {
     match why.as_slice() {
         ["protection"] => format!("{areas} would be {left}, if all had the same protection"),
         [] => format!("{areas} could be {left}, and nothing keeps them apart but that no call has touched them since"),
+        ["offset"] if v.moved => {
+            format!("{areas} could be {left}, but for offset (moved memory keeps the offset that it had)")
+        }
         [one] => format!("{areas} could be {left}, but for {}{}", reason_text(one), gloss(one)),
         more => {
             let fewer = count(v.times.min(v.areas.saturating_sub(1)));
@@ -376,7 +400,10 @@ fn verdicts(why: &Why) -> Value {
             "verdict": v.kind.name(),
             "pattern": v.pattern.map(PatternKind::name),
             "reasons": reasons(&v.reason).collect::<Vec<_>>(),
+            "moved": v.moved,
             "folder": Some(&v.folder).filter(|folder| !folder.is_empty()),
+            "file": Some(&v.file).filter(|file| !file.is_empty()),
+            "arenas": Some(v.arenas).filter(|arenas| *arenas > 0),
             "areas": v.areas,
             "would_go": v.would_go,
             "bytes": v.bytes,

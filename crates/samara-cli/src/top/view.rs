@@ -172,7 +172,7 @@ impl Table {
 
 impl Key {
     pub(crate) fn of(v: &Verdict) -> Key {
-        Key::Verdict(v.kind, v.pattern, v.reason.clone(), v.parts.first().map(|part| part.site))
+        Key::Verdict(v.kind, v.pattern, v.reason.clone() + &v.file, v.parts.first().map(|part| part.site))
     }
 }
 

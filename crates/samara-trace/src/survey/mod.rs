@@ -2,8 +2,8 @@
 //! boundaries by reason, and the free gaps between them.
 //!
 //! Pure: it takes areas and knows neither `/proc` nor traces, so that it answers for a process that
-//! runs as well as for a moment of a trace. The parts, one file each: `groups`, `patterns`,
-//! `boundaries`, `holes`, `gaps`. All of them take O(n log n) for n areas.
+//! runs as well as for a moment of a trace. The parts, one file each: `groups`, `patterns` (of them
+//! `files` and `views`), `boundaries`, `holes`, `gaps`. All of them take O(n log n) for n areas.
 //!
 //! A pattern is recognised by the shape of areas alone. It says what they look like, and may be
 //! wrong.
@@ -11,12 +11,14 @@
 #![forbid(unsafe_code)]
 
 mod boundaries;
+mod files;
 mod gaps;
 mod groups;
 mod holes;
 mod patterns;
 #[cfg(test)]
 pub(crate) mod tests;
+mod views;
 
 pub use boundaries::Boundary;
 pub use gaps::{Gaps, SIZES};
@@ -25,6 +27,7 @@ pub use holes::Holes;
 pub(crate) use holes::hole_between;
 pub(crate) use patterns::{Member, members};
 pub use patterns::{Pattern, PatternKind, most_stacks_of};
+pub(crate) use views::{Pieces, pieces, views};
 
 use crate::event::AreaRecord;
 

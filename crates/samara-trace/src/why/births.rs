@@ -74,8 +74,17 @@ pub struct Site {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Act {
     pub(super) site: u32,
+    /// The thread.
+    pub(super) tid: u32,
     pub(super) event: u64,
     pub(super) ns: u64,
+}
+
+impl Act {
+    /// The thread. What was found is that of a thread of its own.
+    pub(super) fn thread(self) -> u64 {
+        if self.event & FOUND == 0 { u64::from(self.tid) } else { self.event }
+    }
 }
 
 /// Where a range of memory comes from.
@@ -90,13 +99,15 @@ pub(super) struct Piece {
     pub(super) locked: Option<Act>,
     /// The event that last asked for huge pages.
     pub(super) asked: Option<Act>,
+    /// The event that last moved it.
+    pub(super) moved: Option<Act>,
     /// The event that mapped the memory in whose place it was mapped, by the same call.
     pub(super) over: Option<u64>,
 }
 
 impl Piece {
     fn new(made: Act) -> Piece {
-        Piece { made, changed: None, locked: None, asked: None, over: None }
+        Piece { made, changed: None, locked: None, asked: None, moved: None, over: None }
     }
 
     /// The event that mapped the memory that it is part of, or was put into.
@@ -178,7 +189,7 @@ impl Origins {
             _ => {}
         }
         let site = self.site(event, replay.space(event.space));
-        let act = Act { site, event: event.seq, ns: event.exit_ns };
+        let act = Act { site, tid: event.tid, event: event.seq, ns: event.exit_ns };
         let done = match event.kind {
             EventKind::Exec | EventKind::Found => {
                 // Of the threads that were there, the first has no stack of its own.
@@ -403,7 +414,7 @@ impl Births {
             match step.kind {
                 StepKind::Mapped => {
                     let piece = match moved {
-                        Some(piece) => Piece { changed: Some(act), ..piece },
+                        Some(piece) => Piece { changed: Some(act), moved: Some(act), ..piece },
                         None => Piece {
                             over: over
                                 .filter(|(old, _): &(Span, u64)| old.intersect(&range).is_some())
@@ -514,7 +525,7 @@ mod tests {
     #[test]
     fn covered_is_what_piece_by_piece_comes_out_alike() {
         let mut random = fastrand::Rng::with_seed(11);
-        let piece = Piece::new(Act { site: 0, event: 0, ns: 0 });
+        let piece = Piece::new(Act { site: 0, tid: 0, event: 0, ns: 0 });
         let mut answers = [0, 0];
         for _ in 0..20_000 {
             let mut births = Births::default();

@@ -3,8 +3,9 @@
 //!
 //! [`Origins`] follows the events of a trace; [`Why`] looks at one space at one moment. The parts,
 //! one file each: `births` (where memory comes from), `callers` (which calls are of one place in
-//! the program), `verdicts` (what follows from it). Knows
-//! nothing of files, and prints nothing.
+//! the program), `verdicts` (what follows from it), `stacks` (which of the areas that look like
+//! stacks are some), `tables` (what each site has, and what is between areas). Knows nothing of
+//! files, and prints nothing.
 //!
 //! A verdict says what the areas and the calls of a trace show, by rules that are written at each
 //! [`VerdictKind`]. What a program is meant to do they cannot know.
@@ -14,7 +15,11 @@
 mod births;
 mod callers;
 #[cfg(test)]
+mod cause_tests;
+#[cfg(test)]
 mod savings_tests;
+mod stacks;
+mod tables;
 #[cfg(test)]
 mod tests;
 mod verdicts;
@@ -47,8 +52,8 @@ pub enum VerdictKind {
     /// Memory that asked for huge pages (`MADV_HUGEPAGE`), in areas that none fits into: too small,
     /// or not aligned. Says nothing of why they are so many.
     NoHugePage,
-    /// Files of one folder, 64 or more, each in an area or several, mapped by one site
-    /// ([`Verdict::folder`]).
+    /// Files of one folder, 64 or more, each in an area or several, whose first areas were mapped by
+    /// one site ([`Verdict::folder`]).
     ManyFiles,
     /// At least 64 areas, more than half, have no other verdict: these are the ones of the site
     /// that mapped most of them. It says nothing of the reason.
@@ -120,8 +125,16 @@ pub struct Verdict {
     pub pattern: Option<PatternKind>,
     /// Of areas that are kept apart: the reasons, joined by `+`.
     pub reason: String,
+    /// Of areas that are kept apart by `offset`: whether calls moved them there. Memory that is
+    /// moved keeps the offset that it had.
+    pub moved: bool,
     /// Of [`VerdictKind::ManyFiles`]: the folder. Else empty.
     pub folder: String,
+    /// Of [`PatternKind::FileViews`]: the file. Else empty.
+    pub file: String,
+    /// Of [`PatternKind::Arenas`], whose instances are heaps: how many arenas they are, if each
+    /// thread that mapped some has one arena. Else 0.
+    pub arenas: u64,
     /// How many areas it explains. An area may be in several verdicts.
     pub areas: u64,
     /// How many areas fewer there would be without the cause: one map call instead of many, no
@@ -236,8 +249,8 @@ impl Look {
     pub(crate) fn why(&self, sites: &[Site], stacks: &Stacks, end_ns: u64) -> Why {
         let Look { areas, births, now_ns } = self;
         let callers = Callers::new(sites, stacks);
-        let kept = verdicts::kept(births, *now_ns, |site| site);
-        let together = verdicts::kept(births, *now_ns, |site| callers.of(site));
+        let kept = tables::kept(births, *now_ns, |site| site);
+        let together = tables::kept(births, *now_ns, |site| callers.of(site));
         let goes_on = |kept: &Kept, all: Mapped| {
             kept.grows && all.unmapped_bytes <= all.bytes / 10 && all.last_ns >= end_ns / 4 * 3
         };
@@ -252,8 +265,8 @@ impl Look {
             bytes: areas.iter().map(size).fold(0, u64::saturating_add),
             verdicts,
             others,
-            holdings: verdicts::holdings(areas, births, &kept),
-            boundaries: verdicts::between(areas, births),
+            holdings: tables::holdings(areas, births, &kept),
+            boundaries: tables::between(areas, births),
         }
     }
 }

@@ -5,34 +5,36 @@ use crate::event::{Event, EventKind, Step, StepKind};
 use crate::file::Replay;
 use crate::survey::tests::anonymous;
 
-const PAGE: u64 = 4096;
-const MMAP: u32 = 9;
+pub(super) const PAGE: u64 = 4096;
+pub(super) const MMAP: u32 = 9;
 const MPROTECT: u32 = 10;
 const MUNMAP: u32 = 11;
-const MREMAP: u32 = 25;
+pub(super) const MREMAP: u32 = 25;
 const MADVISE: u32 = 28;
 const HUGEPAGE: u64 = 14;
 
-fn area(start: u64, end: u64, perms: u8) -> AreaRecord {
+pub(super) fn area(start: u64, end: u64, perms: u8) -> AreaRecord {
     anonymous(start, end - start, perms)
 }
 
 /// A space that is moved on by made-up events.
-struct World {
+pub(super) struct World {
     replay: Replay,
-    origins: Origins,
+    pub(super) origins: Origins,
     seq: u64,
+    /// The thread that calls.
+    pub(super) tid: u32,
 }
 
 impl World {
-    fn new() -> World {
-        let mut world = World { replay: Replay::default(), origins: Origins::default(), seq: 0 };
+    pub(super) fn new() -> World {
+        let mut world = World { replay: Replay::default(), origins: Origins::default(), seq: 0, tid: 7 };
         world.event(EventKind::Exec, None, 0, [0; 6], vec![], (0, u64::MAX / PAGE), vec![]);
         world
     }
 
     #[allow(clippy::too_many_arguments)]
-    fn event(
+    pub(super) fn event(
         &mut self,
         kind: EventKind,
         nr: Option<u32>,
@@ -47,7 +49,7 @@ impl World {
             exit_ns: self.seq * 1000 + 500,
             space,
             pid: space as u32 + 7,
-            tid: space as u32 + 7,
+            tid: space as u32 + self.tid,
             nr,
             args,
             plan,
@@ -61,24 +63,24 @@ impl World {
         assert!(self.origins.agrees(&self.replay), "after {event:?}");
     }
 
-    fn step(kind: StepKind, start: u64, end: u64) -> Step {
+    pub(super) fn step(kind: StepKind, start: u64, end: u64) -> Step {
         Step { kind, start: start * PAGE, end: end * PAGE }
     }
 
     /// Maps pages, with these neighbours of the window.
-    fn map(&mut self, start: u64, end: u64, perms: u8) {
+    pub(super) fn map(&mut self, start: u64, end: u64, perms: u8) {
         let args = [0, (end - start) * PAGE, u64::from(perms), 0x22, 0, 0];
         let plan = vec![World::step(StepKind::Mapped, start, end)];
         self.event(EventKind::Call, Some(MMAP), 0, args, plan, (start, end), vec![area(start, end, perms)]);
     }
 
-    fn unmap(&mut self, start: u64, end: u64) {
+    pub(super) fn unmap(&mut self, start: u64, end: u64) {
         let plan = vec![World::step(StepKind::Unmapped, start, end)];
         let args = [start * PAGE, (end - start) * PAGE, 0, 0, 0, 0];
         self.event(EventKind::Call, Some(MUNMAP), 0, args, plan, (start, end), vec![]);
     }
 
-    fn protect(&mut self, start: u64, end: u64, perms: u8) {
+    pub(super) fn protect(&mut self, start: u64, end: u64, perms: u8) {
         let change = samara_mm::FlagChange::default();
         let plan = vec![
             World::step(StepKind::Split, start, start),
@@ -100,12 +102,12 @@ impl World {
         Look::of(areas, 0, &self.origins, self.seq * 1000).unwrap()
     }
 
-    fn why(&self) -> Why {
+    pub(super) fn why(&self) -> Why {
         let areas: Vec<AreaRecord> = self.replay.space(0).unwrap().areas().collect();
         Why::of(&areas, 0, &self.origins, &Stacks::default(), self.seq * 1000).unwrap()
     }
 
-    fn call(&self, part: &Part) -> Option<u32> {
+    pub(super) fn call(&self, part: &Part) -> Option<u32> {
         self.origins.sites()[part.site as usize].nr
     }
 }
@@ -400,7 +402,7 @@ fn what_steps_do_not_say_is_laid_at_the_areas() {
 #[test]
 fn what_was_found_is_no_single_mapping() {
     for kind in [EventKind::Exec, EventKind::Found] {
-        let mut world = World { replay: Replay::default(), origins: Origins::default(), seq: 0 };
+        let mut world = World { replay: Replay::default(), origins: Origins::default(), seq: 0, tid: 7 };
         let file = |i: u64| AreaRecord {
             inode: 100 + i,
             dev: (8, 1),
@@ -486,7 +488,7 @@ fn flags_of_one_place_are_one_cause() {
 #[test]
 fn what_was_there_is_told_by_what_it_is() {
     let found = |areas: Vec<AreaRecord>| {
-        let mut world = World { replay: Replay::default(), origins: Origins::default(), seq: 0 };
+        let mut world = World { replay: Replay::default(), origins: Origins::default(), seq: 0, tid: 7 };
         world.event(EventKind::Found, None, 0, [1, 0, 0, 0, 0, 0], vec![], (0, u64::MAX / PAGE), areas);
         let why = world.why();
         why.verdicts.iter().map(|v| (v.kind, v.reason.clone(), v.areas, v.would_go)).collect::<Vec<_>>()

@@ -9,10 +9,14 @@ use samara_mm::{Flags, PageSize};
 
 use super::births::{Act, Births, Piece};
 use super::callers::Callers;
-use super::{BETWEEN, Between, Holding, Kept, PARTS, Part, Role, Verdict, VerdictKind};
+use super::stacks;
+use super::{Kept, PARTS, Part, Role, Verdict, VerdictKind};
 use crate::event::AreaRecord;
 use crate::file::{flags_from, flags_reason, reason_name, reasons};
-use crate::survey::{Member, PatternKind, alike, continues, hole_between, is_anonymous, members, most_stacks_of, size};
+use crate::survey::{
+    Member, PatternKind, Pieces, alike, continues, hole_between, is_anonymous, members, most_stacks_of, pieces, size,
+    views,
+};
 
 /// Fewer areas than this are no verdict.
 const LEAST: u64 = 8;
@@ -41,8 +45,9 @@ const SMALL_PART: u64 = 100;
 struct Cause {
     kind: VerdictKind,
     pattern: Option<PatternKind>,
-    /// The reasons, or the folder.
+    /// The reasons, the folder, or the file.
     reason: String,
+    moved: bool,
     /// The first site of the place that did it.
     by: u32,
 }
@@ -54,6 +59,8 @@ struct Evidence {
     bytes: u64,
     times: u64,
     sizes: BTreeMap<u64, u64>,
+    /// The threads that mapped the memory, of arenas.
+    threads: HashSet<u64>,
     /// By the first site of each place.
     parts: BTreeMap<(Role, u32), Share>,
     first: Option<(u64, u64)>,
@@ -122,10 +129,14 @@ struct Scene<'a> {
     found: BTreeMap<Cause, Evidence>,
     kept: &'a HashMap<u32, Kept>,
     leaking: &'a HashSet<u32>,
+    /// Areas of files that lie in pieces ([`pieces`]).
+    in_pieces: HashSet<u64>,
+    /// Files that have executable areas.
+    code: HashSet<((u32, u32), u64)>,
 }
 
-/// The verdicts, and how many areas none of them explains. `kept`: see [`kept`], by places; what
-/// those of `leaking` mapped was not unmapped later either.
+/// The verdicts, and how many areas none of them explains. `kept`: of each place, how
+/// much of what it mapped is there; what those of `leaking` mapped was not unmapped later either.
 pub(super) fn all(
     areas: &[AreaRecord],
     births: &Births,
@@ -133,7 +144,9 @@ pub(super) fn all(
     kept: &HashMap<u32, Kept>,
     leaking: &HashSet<u32>,
 ) -> (Vec<Verdict>, u64) {
-    let mut scene = Scene { areas, births, callers, found: BTreeMap::new(), kept, leaking };
+    let in_pieces = pieces(areas).iter().flat_map(|pieces| &pieces.areas).map(|area| area.start).collect();
+    let code = areas.iter().filter(|a| a.inode != 0 && a.perms & 4 != 0).map(|a| (a.dev, a.inode)).collect();
+    let mut scene = Scene { areas, births, callers, found: BTreeMap::new(), kept, leaking, in_pieces, code };
     let patterned = scene.patterns();
     scene.boundaries(&patterned);
     scene.holes();
@@ -147,99 +160,6 @@ pub(super) fn all(
     // What says nothing of a cause comes last of those on as many areas.
     verdicts.sort_by_key(|v| (Reverse((v.areas, v.would_go, v.bytes)), v.kind));
     (verdicts, others)
-}
-
-/// What each site has in the space.
-pub(super) fn holdings(areas: &[AreaRecord], births: &Births, kept: &HashMap<u32, Kept>) -> Vec<Holding> {
-    let held =
-        |(site, kept): (&u32, &Kept)| (*site, Holding { site: *site, areas: 0, bytes: kept.bytes, alive: kept.alive });
-    let mut all: BTreeMap<u32, Holding> = kept.iter().map(held).collect();
-    for area in areas {
-        // Every site of a piece is there.
-        let maker = births.pieces.get(area.start).map(|(_, piece)| piece.made.site);
-        if let Some(holding) = maker.and_then(|site| all.get_mut(&site)) {
-            holding.areas += 1;
-        }
-    }
-    let mut all: Vec<Holding> = all.into_values().collect();
-    all.sort_by_key(|holding| Reverse((holding.areas, holding.bytes)));
-    all
-}
-
-/// The boundaries between areas that touch, by reason and by who made and changed the memory.
-pub(super) fn between(areas: &[AreaRecord], births: &Births) -> Vec<Between> {
-    let piece = |at: u64| births.pieces.get(at).map(|(_, piece)| **piece);
-    /// The reason, who made both sides, and who changed them.
-    type Kind<'a> = (&'a str, Option<(u32, u32)>, (Option<u32>, Option<u32>));
-    let mut all: HashMap<Kind<'_>, (u64, u64)> = HashMap::new();
-    for pair in areas.windows(2).filter(|pair| pair[0].end == pair[1].start) {
-        let at = pair[1].start;
-        let (Some(before), Some(after)) = (piece(at - 1), piece(at)) else { continue };
-        let changer = |piece: Piece| piece.changed.map(|act| act.site);
-        let kind = (&*pair[1].apart, Some((before.made.site, after.made.site)), (changer(before), changer(after)));
-        all.entry(kind).or_insert((0, at)).0 += 1;
-    }
-    let between = |((reason, makers, changers), (boundaries, first)): (Kind<'_>, (u64, u64))| Between {
-        reason: reason.to_owned(),
-        makers,
-        changers,
-        boundaries,
-        first,
-    };
-    let mut all: Vec<Between> = all.into_iter().map(between).collect();
-    all.sort_by_key(|b| (Reverse(b.boundaries), b.first));
-    let mut others: BTreeMap<String, Between> = BTreeMap::new();
-    for mut one in all.drain(BETWEEN.min(all.len())..) {
-        let (boundaries, first) = (one.boundaries, one.first);
-        // A file may claim any number of reasons.
-        if others.len() >= BETWEEN && !others.contains_key(&one.reason) {
-            one.reason = "other".to_owned();
-        }
-        let of_reason = others.entry(one.reason.clone()).or_insert(Between {
-            makers: None,
-            changers: (None, None),
-            boundaries: 0,
-            ..one
-        });
-        of_reason.boundaries += boundaries;
-        of_reason.first = of_reason.first.min(first);
-    }
-    all.extend(others.into_values());
-    all.sort_by_key(|b| (Reverse(b.boundaries), b.first));
-    all
-}
-
-/// Of each site, or of all that `place` makes one, how much of what it mapped is still there.
-pub(super) fn kept(births: &Births, now_ns: u64, place: impl Fn(u32) -> u32) -> HashMap<u32, Kept> {
-    let mut alive: Vec<(u32, u64, u64)> = Vec::new();
-    let mut all: HashMap<u32, Kept> = HashMap::new();
-    let mut mapped: HashMap<u32, u64> = HashMap::new();
-    for (site, times) in &births.mapped {
-        *mapped.entry(place(*site)).or_default() += times;
-    }
-    for (span, piece) in births.pieces.iter() {
-        let (made, site) = (&piece.made, place(piece.made.site));
-        alive.push((site, made.event, made.ns));
-        let made_all = mapped.get(&site).copied().unwrap_or(0);
-        let kept = all.entry(site).or_insert(Kept { made: made_all, alive: 0, bytes: 0, grows: false });
-        kept.bytes = kept.bytes.saturating_add((span.last - span.first).saturating_add(1));
-    }
-    alive.sort_unstable();
-    alive.dedup();
-    for mappings in alive.chunk_by(|a, b| a.0 == b.0) {
-        let (site, _, first) = mappings[0];
-        let Some(kept) = all.get_mut(&site) else { continue };
-        kept.alive = mappings.len() as u64;
-        kept.made = kept.made.max(kept.alive);
-        let time = now_ns.saturating_sub(first);
-        let mut quarters = [false; 4];
-        for (_, _, ns) in mappings {
-            let at = ns.saturating_sub(first).saturating_mul(4).checked_div(time).unwrap_or(0);
-            quarters[at.min(3) as usize] = true;
-        }
-        kept.grows = quarters == [true; 4];
-    }
-    all
 }
 
 fn verdict(cause: Cause, seen: Evidence, kept: &HashMap<u32, Kept>) -> Verdict {
@@ -259,17 +179,22 @@ fn verdict(cause: Cause, seen: Evidence, kept: &HashMap<u32, Kept>) -> Verdict {
         role.2 = role.2.max(part.times);
         role.1 <= PARTS && part.times * SMALL_PART >= role.2
     });
-    let (folder, reason) = match cause.kind {
-        VerdictKind::ManyFiles => (cause.reason, String::new()),
-        _ => (String::new(), cause.reason),
-    };
+    let (mut folder, mut file, mut reason) = (String::new(), String::new(), String::new());
+    match (cause.kind, cause.pattern) {
+        (VerdictKind::ManyFiles, _) => folder = cause.reason,
+        (_, Some(PatternKind::FileViews)) => file = cause.reason,
+        _ => reason = cause.reason,
+    }
     let most = seen.sizes.iter().max_by_key(|(size, n)| (**n, **size));
     let (common, common_times) = most.map_or((0, 0), |(size, n)| (*size, *n));
     Verdict {
         kind: cause.kind,
         pattern: cause.pattern,
         reason,
+        moved: cause.moved,
         folder,
+        file,
+        arenas: seen.threads.len() as u64,
         areas: seen.areas.len() as u64,
         would_go: seen.would_go,
         bytes: seen.bytes,
@@ -293,6 +218,17 @@ fn by_protection(apart: &str) -> String {
     all.join("+")
 }
 
+fn is_same_file(a: &AreaRecord, b: &AreaRecord) -> bool {
+    a.inode != 0 && (a.dev, a.inode, &a.name) == (b.dev, b.inode, &b.name)
+}
+
+/// Whether memory that was moved is apart by that alone: it keeps its offset, and pages that were
+/// written their identity.
+fn is_moved(apart: &str) -> bool {
+    const MOVED: [&str; 3] = ["offset", "anonymous-offset", "anonymous-identity"];
+    reasons(apart).any(|reason| reason != "anonymous-identity") && reasons(apart).all(|reason| MOVED.contains(&reason))
+}
+
 impl Scene<'_> {
     /// What is at an address.
     fn piece(&self, at: u64) -> Option<&Piece> {
@@ -314,8 +250,8 @@ impl Scene<'_> {
         reason: &str,
         by: Option<Act>,
     ) -> &mut Evidence {
-        let cause =
-            Cause { kind, pattern, reason: reason.to_owned(), by: by.map_or(0, |act| self.callers.of(act.site)) };
+        let by = by.map_or(0, |act| self.callers.of(act.site));
+        let cause = Cause { kind, pattern, reason: reason.to_owned(), moved: false, by };
         self.found.entry(cause).or_default()
     }
 
@@ -328,7 +264,11 @@ impl Scene<'_> {
         let areas = self.areas;
         let mut files: HashSet<((u32, u32), u64, bool)> = HashSet::new();
         let (members, folder) = members(areas);
-        self.many_files(members.iter().filter(|member| member.kind == PatternKind::ManyFiles), &folder);
+        let members = stacks::settled(members, areas, self.births);
+        self.many_files(&members, &folder);
+        self.views(&mut explained);
+        // Guards by who made them.
+        let mut guards: Vec<(u32, u64)> = Vec::new();
         let stacks = members.iter().filter(|member| member.kind == PatternKind::ThreadStacks).count() as u64 / 2;
         // A few others may look so: a buffer with a guard.
         let of_threads = self.births.threads.is_none_or(|threads| stacks <= most_stacks_of(threads));
@@ -355,6 +295,9 @@ impl Scene<'_> {
                 _ => continue,
             };
             explained.insert(area.start);
+            if member.kind == PatternKind::GuardPages {
+                guards.push((by.map_or(0, |act| callers.of(act.site)), area.start));
+            }
             // The memory that a guard cuts, the rest of a library's part, what is used of a
             // reservation.
             let neighbours = match member.kind {
@@ -380,15 +323,49 @@ impl Scene<'_> {
                 PatternKind::Relro => 1,
                 _ => member.would_go,
             };
-            // Stacks and arenas are two areas each; the memory is what counts.
+            // Stacks and heaps are two areas each; the memory is what counts.
             if !(kind == VerdictKind::Concurrent && is_closed) {
                 seen.instance(area.start, area.end);
+                if member.kind == PatternKind::Arenas {
+                    seen.threads.extend(made.map(Act::thread));
+                }
             }
             seen.part(callers, Role::Made, made);
             seen.part(callers, Role::Changed, changer);
             cuts.into_iter().for_each(|act| seen.call(callers, Role::Changed, act));
         }
+        // Boundaries beside few guards are left to what else keeps areas apart.
+        let is_few = |cause: &Cause, seen: &Evidence| {
+            cause.pattern == Some(PatternKind::GuardPages) && (seen.areas.len() as u64) < LEAST
+        };
+        let few: HashSet<u32> =
+            self.found.iter().filter(|(cause, seen)| is_few(cause, seen)).map(|(cause, _)| cause.by).collect();
+        self.found.retain(|cause, seen| !is_few(cause, seen));
+        guards.iter().filter(|(by, _)| few.contains(by)).for_each(|(_, start)| {
+            explained.remove(start);
+        });
         explained
+    }
+
+    /// Verdicts on files that are mapped several times, in pieces.
+    fn views(&mut self, explained: &mut HashSet<u64>) {
+        let callers = self.callers;
+        let areas = self.areas;
+        for Pieces { views, areas, would_go } in views(areas) {
+            let by = self.maker(areas[0].start);
+            let name = areas[0].name.clone();
+            for area in &areas {
+                let maker = self.maker(area.start);
+                let seen = self.evidence(VerdictKind::KeptApart, Some(PatternKind::FileViews), &name, by);
+                seen.area(area);
+                seen.instance(area.start, area.end);
+                seen.part(callers, Role::Made, maker);
+                explained.insert(area.start);
+            }
+            let seen = self.evidence(VerdictKind::KeptApart, Some(PatternKind::FileViews), &name, by);
+            seen.times = views;
+            seen.would_go += would_go;
+        }
     }
 
     /// Who made the memory that a guard is in, and what made it a guard: a change of the guard, the
@@ -406,16 +383,20 @@ impl Scene<'_> {
         (Some(outer), own.cut().map_or_else(around, |act| vec![act]))
     }
 
-    /// Verdicts on many files of one folder, by who mapped them. Their boundaries are not explained
-    /// by that.
-    fn many_files<'m>(&mut self, members: impl Iterator<Item = &'m Member>, folder: &str) {
+    /// Verdicts on many files of one folder, by who mapped the first area of each. Their boundaries
+    /// are not explained by that.
+    fn many_files(&mut self, members: &[Member], folder: &str) {
         let callers = self.callers;
-        let mut files: HashSet<(Option<u32>, &str)> = HashSet::new();
-        let of: HashSet<u64> = members.map(|member| member.start).collect();
-        for area in self.areas.iter().filter(|area| of.contains(&area.start)) {
+        let is_one = |member: &&Member| matches!(member.kind, PatternKind::ManyFiles | PatternKind::LibraryCopies);
+        let of: HashMap<u64, PatternKind> = members.iter().filter(is_one).map(|m| (m.start, m.kind)).collect();
+        // Who mapped the first area of each file.
+        let mut files: HashMap<&str, Option<Act>> = HashMap::new();
+        for area in self.areas {
+            let Some(kind) = of.get(&area.start) else { continue };
             let maker = self.maker(area.start);
-            let new = files.insert((maker.map(|act| callers.of(act.site)), &*area.name));
-            let seen = self.evidence(VerdictKind::ManyFiles, Some(PatternKind::ManyFiles), folder, maker);
+            let new = !files.contains_key(&*area.name);
+            let by = *files.entry(&area.name).or_insert(maker);
+            let seen = self.evidence(VerdictKind::ManyFiles, Some(*kind), folder, by);
             seen.area(area);
             if new {
                 seen.instance(area.start, area.end);
@@ -470,18 +451,35 @@ impl Scene<'_> {
             let were_there = callers.is_found(low.made.site) && a.perms & SHARED != 0 && continues(a, b);
             let are_anonymous = is_anonymous(a) && is_anonymous(b);
             let is_one_site = low.made.site == high.made.site && (are_anonymous || were_there);
+            // A loader maps the segments of a library into the mapping of its file.
+            let is_mapped = low.changed.or(high.changed).is_none();
+            let is_segment = is_cut && is_mapped && is_same_file(a, b) && self.code.contains(&(a.dev, a.inode));
+            let moves = [low.moved, high.moved].into_iter().flatten().max_by_key(|act| act.event);
+            let moved = moves.filter(|_| is_moved(&b.apart));
+            let is_piece = b.apart == "offset" && [a, b].iter().all(|one| self.in_pieces.contains(&one.start));
             let reason = match () {
+                () if is_segment => continue,
+                () if alike(a, b) && moved.is_some() => "offset".to_owned(),
                 () if alike(a, b) => b.apart.clone(),
+                () if is_piece && is_same_file(a, b) && a.perms == b.perms => b.apart.clone(),
                 // One mapping, of which a call gave a part another protection, or mappings from one
                 // place in the program.
                 () if a.perms != b.perms && (is_cut || is_one_site) => by_protection(&b.apart),
                 () => continue,
             };
-            let later = if reason == "lock" { locks.or(later) } else { later };
+            let later = if reason == "lock" { locks.or(later) } else { moved.or(later) };
             // The part of a library's data that is read-only after relocation.
-            let is_relro = is_cut && a.inode != 0 && a.perms == 1 && b.perms == 3;
+            let is_relro = is_within && low.changed.is_some() && a.inode != 0 && a.perms == 1 && b.perms == 3;
             let (pattern, reason) = if is_relro { (Some(PatternKind::Relro), "") } else { (None, &*reason) };
-            let seen = self.evidence(VerdictKind::KeptApart, pattern, reason, later.or(Some(high.made)));
+            let by = callers.of(later.unwrap_or(high.made).site);
+            let cause = Cause {
+                kind: VerdictKind::KeptApart,
+                pattern,
+                reason: reason.to_owned(),
+                moved: moved.is_some() && alike(a, b),
+                by,
+            };
+            let seen = self.found.entry(cause).or_default();
             seen.area(a);
             seen.area(b);
             // Of two reasons neither keeps the two apart alone.
@@ -548,7 +546,8 @@ impl Scene<'_> {
         for (by, (flags, mut seen)) in joined {
             let areas = self.areas.iter().filter(|area| seen.areas.contains(&area.start));
             seen.bytes = areas.map(size).fold(0, u64::saturating_add);
-            let cause = Cause { kind: VerdictKind::KeptApart, pattern: None, reason: flags_reason(flags), by };
+            let cause =
+                Cause { kind: VerdictKind::KeptApart, pattern: None, reason: flags_reason(flags), moved: false, by };
             self.found.insert(cause, seen);
         }
     }

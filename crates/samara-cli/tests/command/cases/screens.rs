@@ -83,7 +83,7 @@ impl Case {
         let (kind, of) = self.kind;
         let is_of = match of {
             "" => verdict["pattern"].is_null() && verdict["reasons"].as_array().is_some_and(Vec::is_empty),
-            of => verdict["pattern"] == of || verdict["reasons"] == Value::from(vec![of]),
+            of => verdict["pattern"] == of || verdict["reasons"] == Value::from(of.split('+').collect::<Vec<_>>()),
         };
         let counts = ["areas", "times", "would_go"].map(|name| verdict[name].as_u64().unwrap_or(u64::MAX));
         verdict["verdict"] == kind && is_of && counts == self.counts

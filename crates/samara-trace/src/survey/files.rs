@@ -1,0 +1,124 @@
+//! Patterns of files: mapped twice, removed, or many.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+use super::groups::DELETED;
+use super::patterns::{Found, PatternKind};
+use super::{EXEC, SHARED, WRITE, size};
+use crate::event::AreaRecord;
+
+/// A file: its device and its inode.
+pub(super) type File = ((u32, u32), u64);
+
+/// Fewer files of one folder than this are no pattern.
+const FILES: u64 = 64;
+
+/// Files of which the same bytes are executable in one area and writable in another one.
+pub(super) fn double_mapped(areas: &[AreaRecord], found: &mut Found) {
+    let mut files: HashMap<_, (Vec<&AreaRecord>, Vec<&AreaRecord>)> = HashMap::new();
+    for area in areas.iter().filter(|a| a.inode != 0 && a.perms & SHARED != 0) {
+        let (runs, writes) = files.entry((area.dev, area.inode)).or_default();
+        if area.perms & EXEC != 0 && area.perms & WRITE == 0 {
+            runs.push(area);
+        } else if area.perms & WRITE != 0 {
+            writes.push(area);
+        }
+    }
+    let mut files: Vec<_> = files.into_values().filter(|(runs, writes)| meet(runs, writes)).collect();
+    files.sort_by_key(|(runs, _)| runs[0].start);
+    for (runs, writes) in files {
+        let mut all: Vec<&AreaRecord> = runs.into_iter().chain(writes).collect();
+        all.sort_by_key(|a| a.start);
+        found.add(PatternKind::DoubleMapped, &all, 0);
+        if let Some(one) = found.0.get_mut(&PatternKind::DoubleMapped).filter(|p| p.times == 1) {
+            one.first = (all[0].start, all[0].end);
+        }
+    }
+}
+
+/// Whether some area of `a` maps bytes of the file that one of `b` maps too.
+fn meet(a: &[&AreaRecord], b: &[&AreaRecord]) -> bool {
+    let mut ends: Vec<(u64, u64)> = b.iter().map(|b| (b.offset, b.offset.saturating_add(size(b)))).collect();
+    ends.sort_unstable();
+    // The furthest end of all that begin up to here.
+    let mut furthest = 0;
+    for end in &mut ends {
+        furthest = furthest.max(end.1);
+        end.1 = furthest;
+    }
+    a.iter().any(|a| {
+        let before = ends.partition_point(|b| b.0 < a.offset.saturating_add(size(a)));
+        before > 0 && ends[before - 1].1 > a.offset
+    })
+}
+
+/// Many files of one folder.
+pub(super) fn many(areas: &[AreaRecord], found: &mut Found) {
+    let is_file = |a: &&AreaRecord| a.inode != 0 && a.name.starts_with('/') && !a.name.ends_with(DELETED);
+    let mut names: Vec<&str> = areas.iter().filter(is_file).map(|a| &*a.name).collect();
+    names.sort_unstable();
+    names.dedup();
+    let folder = folder_of_most(&names);
+    let mut files: BTreeMap<&str, Vec<&AreaRecord>> = BTreeMap::new();
+    for area in areas.iter().filter(is_file).filter(|a| !folder.is_empty() && is_in(&a.name, folder)) {
+        files.entry(&area.name).or_default().push(area);
+    }
+    let kind = if are_copies(&files) { PatternKind::LibraryCopies } else { PatternKind::ManyFiles };
+    let mut all: Vec<&AreaRecord> = files.values().flatten().copied().collect();
+    all.sort_by_key(|area| area.start);
+    all.into_iter().for_each(|area| found.add(kind, &[area], 0));
+    if let Some(all) = found.0.get_mut(&kind) {
+        (all.times, all.folder) = (files.len() as u64, folder.to_owned());
+    }
+}
+
+/// Whether nine tenths of these files have executable areas of the same offsets, sizes and
+/// protections.
+fn are_copies(files: &BTreeMap<&str, Vec<&AreaRecord>>) -> bool {
+    let mut alike: HashMap<Vec<(u64, u64, u8)>, usize> = HashMap::new();
+    for areas in files.values().filter(|areas| areas.iter().any(|a| a.perms & EXEC != 0)) {
+        let mut segments: Vec<_> = areas.iter().map(|a| (a.offset, size(a), a.perms)).collect();
+        segments.sort_unstable();
+        *alike.entry(segments).or_default() += 1;
+    }
+    let most = alike.into_values().max().unwrap_or(0);
+    most > 0 && most >= files.len() - files.len() / 10
+}
+
+fn is_in(name: &str, folder: &str) -> bool {
+    name.strip_prefix(folder).is_some_and(|rest| rest.starts_with('/'))
+}
+
+/// The innermost folder that has many of these files, sorted by name, and more than half of those
+/// of each folder that it is in. Empty where none has.
+fn folder_of_most<'a>(names: &[&'a str]) -> &'a str {
+    let (mut names, mut folder) = (names, "");
+    // More than half of sorted names that lie together hold the middle one.
+    while let Some(middle) = names.get(names.len() / 2) {
+        let Some(end) = middle[folder.len() + 1..].find('/') else { break };
+        let within = &middle[..=folder.len() + 1 + end];
+        let from = names.partition_point(|name| *name < within);
+        let inner = &names[from..];
+        let inner = &inner[..inner.partition_point(|name| name.starts_with(within))];
+        if (inner.len() as u64) < FILES || inner.len() * 2 <= names.len() {
+            break;
+        }
+        (names, folder) = (inner, &within[..within.len() - 1]);
+    }
+    folder
+}
+
+pub(super) fn deleted(areas: &[AreaRecord], found: &mut Found) {
+    let unnamed = ["/memfd:", "/dev/zero", "/SYSV", "/dev/shm/", "/anon_hugepage", "/secretmem", "/[aio]"];
+    let mut files: HashSet<File> = HashSet::new();
+    for area in areas.iter().filter(|a| a.inode != 0 && a.name.ends_with(DELETED)) {
+        if unnamed.iter().any(|name| area.name.starts_with(name)) {
+            continue;
+        }
+        found.add(PatternKind::DeletedFiles, &[area], 0);
+        let new = files.insert((area.dev, area.inode));
+        if let Some(all) = found.0.get_mut(&PatternKind::DeletedFiles).filter(|_| !new) {
+            all.times -= 1;
+        }
+    }
+}

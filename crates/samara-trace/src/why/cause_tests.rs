@@ -1,0 +1,200 @@
+//! Verdicts on what looks like something else: which calls tell them apart.
+
+use super::tests::{MMAP, MREMAP, PAGE, World, area};
+use super::*;
+use crate::event::{EventKind, StepKind};
+
+/// The kind of the first verdict, its pattern, its areas, instances, and how many would go.
+fn first(world: &World) -> (VerdictKind, Option<PatternKind>, u64, u64, u64) {
+    let why = world.why();
+    let v = &why.verdicts[0];
+    (v.kind, v.pattern, v.areas, v.times, v.would_go)
+}
+
+const GUARDS: (VerdictKind, Option<PatternKind>) = (VerdictKind::KeptApart, Some(PatternKind::GuardPages));
+const STACKS: (VerdictKind, Option<PatternKind>) = (VerdictKind::Concurrent, Some(PatternKind::GuardedStacks));
+
+fn is(world: &World, of: (VerdictKind, Option<PatternKind>), counts: (u64, u64, u64)) {
+    assert_eq!(first(world), (of.0, of.1, counts.0, counts.1, counts.2));
+}
+
+/// Blocks of 64 KiB with their guards are stacks only where each has a mapping of its own, whose
+/// upper end it is.
+#[test]
+fn a_stack_has_a_mapping_of_its_own() {
+    let mut own = World::new();
+    for i in (0..40).rev() {
+        own.map(1000 + i * 17, 1017 + i * 17, 3);
+        own.protect(1000 + i * 17, 1001 + i * 17, 0);
+    }
+    is(&own, STACKS, (80, 40, 78));
+    let mut cut = World::new();
+    cut.map(1000, 1000 + 40 * 17, 3);
+    (0..40).for_each(|i| cut.protect(1000 + i * 17, 1001 + i * 17, 0));
+    is(&cut, GUARDS, (79, 39, 78));
+    // Each between two guards of its own mapping.
+    let mut buffers = World::new();
+    for i in 0..40 {
+        buffers.map(1000 + i * 20, 1018 + i * 20, 0);
+        buffers.protect(1001 + i * 20, 1017 + i * 20, 3);
+    }
+    is(&buffers, (VerdictKind::KeptApart, None), (120, 80, 80));
+    // A guard that is mapped by itself, below memory that is.
+    let mut apart = World::new();
+    for i in (0..40).rev() {
+        apart.map(1001 + i * 17, 1017 + i * 17, 3);
+        apart.map(1000 + i * 17, 1001 + i * 17, 0);
+    }
+    is(&apart, STACKS, (80, 40, 78));
+}
+
+/// A guard that is no smaller than what is above it, and memory that is executable.
+#[test]
+fn ranges_without_access_are_no_guards_of_stacks() {
+    let mut slices = World::new();
+    slices.map(1000, 1000 + 81 * 16, 3);
+    (0..40).for_each(|i| slices.protect(1016 + i * 32, 1032 + i * 32, 0));
+    is(&slices, GUARDS, (81, 40, 80));
+    let mut code = World::new();
+    for i in (0..40).rev() {
+        code.map(1000 + i * 17, 1017 + i * 17, 7);
+        code.protect(1000 + i * 17, 1001 + i * 17, 0);
+    }
+    is(&code, GUARDS, (79, 39, 78));
+}
+
+/// Few guards leave the boundaries beside them to what keeps the others apart.
+#[test]
+fn few_guards_are_no_exception() {
+    let mut world = World::new();
+    // Two guards lie between what is alike, and 38 do not.
+    world.map(1000, 1000 + 41 * 4, 3);
+    (0..39).for_each(|i| world.protect(1000 + i * 4, 1001 + i * 4, 1 + (i % 2 * 4) as u8));
+    (0..39).for_each(|i| world.protect(1001 + i * 4, 1004 + i * 4, if i % 2 == 0 { 0 } else { 5 }));
+    (0..2).for_each(|i| world.protect(1160 + i * 2, 1161 + i * 2, 0));
+    let why = world.why();
+    let told = why.verdicts.iter().map(|v| (v.pattern, v.times)).collect::<Vec<_>>();
+    let boundaries = why.areas - 1;
+    assert_eq!(why.verdicts.iter().map(|v| v.times).sum::<u64>(), boundaries, "{told:?}");
+}
+
+impl World {
+    /// Maps pages of a file over what is there, from this page of it on.
+    fn map_file(&mut self, (start, end): (u64, u64), perms: u8, name: &str, offset: u64, apart: &str) {
+        let inode = name.bytes().map(u64::from).sum();
+        let (name, apart) = (name.to_owned(), apart.to_owned());
+        let file = AreaRecord { inode, dev: (8, 1), name, offset: offset * PAGE, apart, ..area(start, end, perms) };
+        let plan = vec![World::step(StepKind::Unmapped, start, end), World::step(StepKind::Mapped, start, end)];
+        let args = [start * PAGE, (end - start) * PAGE, u64::from(perms), 0x12, 3, offset * PAGE];
+        self.event(EventKind::Call, Some(MMAP), 0, args, plan, (start, end), vec![file]);
+    }
+}
+
+#[test]
+fn pieces_of_a_file_are_apart_by_their_offsets() {
+    // Backwards.
+    let mut world = World::new();
+    world.map(1000, 1100, 0);
+    (0..100).for_each(|i| world.map_file((1000 + i, 1001 + i), 11, "/memfd:m (deleted)", 99 - i, "offset"));
+    let why = world.why();
+    let told = |v: &Verdict| (v.kind, v.pattern, v.reason.clone(), v.areas, v.times, v.would_go, v.moved);
+    let all: Vec<_> = why.verdicts.iter().map(told).collect();
+    assert_eq!(all, [(VerdictKind::KeptApart, None, "offset".to_owned(), 100, 99, 99, false)]);
+    // Every other page, at two places that touch.
+    let mut views = World::new();
+    views.map(1000, 1200, 0);
+    for view in [0, 100] {
+        for i in 0..100 {
+            views.map_file((1000 + view + i, 1001 + view + i), 11, "/memfd:m (deleted)", 2 * i, "offset");
+        }
+    }
+    is(&views, (VerdictKind::KeptApart, Some(PatternKind::FileViews)), (200, 2, 198));
+    let why = views.why();
+    assert_eq!((&*why.verdicts[0].file, why.verdicts.len()), ("/memfd:m (deleted)", 1));
+    // The same page again and again is a leak.
+    let mut again = World::new();
+    for i in 0..100 {
+        let at = 1000 + i;
+        let file = AreaRecord { inode: 9, name: "/data".into(), apart: "offset".into(), ..area(at, at + 1, 1) };
+        let plan = vec![World::step(StepKind::Mapped, at, at + 1)];
+        again.event(EventKind::Call, Some(MMAP), 0, [0, PAGE, 1, 2, 3, 0], plan, (at, at + 1), vec![file]);
+    }
+    is(&again, (VerdictKind::Leaked, None), (100, 100, 0));
+}
+
+/// A loader maps the segments of a library into the mapping of its file: neither the protection
+/// keeps them apart, nor is what was never relocated RELRO.
+#[test]
+fn segments_of_libraries_are_no_cause() {
+    let load = |relro: bool, names: &dyn Fn(u64) -> String| {
+        let mut world = World::new();
+        for i in 0..80 {
+            let (at, name) = (1000 + i * 10, names(i));
+            world.map_file((at, at + 5), 1, &name, 0, "");
+            world.map_file((at + 1, at + 2), 5, &name, 1, "protection");
+            world.map_file((at + 3, at + 5), 3, &name, 3, "protection");
+            if relro {
+                let plan = vec![World::step(StepKind::Changed(samara_mm::FlagChange::default()), at + 3, at + 4)];
+                let inode = name.bytes().map(u64::from).sum();
+                let one = AreaRecord { inode, dev: (8, 1), name, offset: 3 * PAGE, ..area(at + 3, at + 4, 1) };
+                let one = AreaRecord { apart: "accounting".into(), ..one };
+                world.event(EventKind::Call, Some(10), 0, [0; 6], plan, (at + 3, at + 4), vec![one]);
+            }
+        }
+        let why = world.why();
+        why.verdicts.iter().map(|v| (v.pattern, v.areas, v.times)).collect::<Vec<_>>()
+    };
+    let copies = |i: u64| format!("/plugins/{i}.so");
+    assert_eq!(load(false, &copies), [(Some(PatternKind::LibraryCopies), 320, 80)]);
+    let both = [(Some(PatternKind::LibraryCopies), 400, 80), (Some(PatternKind::Relro), 160, 80)];
+    assert_eq!(load(true, &copies), both);
+    // Of many folders: no folder has many.
+    let apart = |i: u64| format!("/plugins/{i}/it.so");
+    assert_eq!(load(true, &apart)[0].0, Some(PatternKind::LibraryCopies));
+}
+
+/// Heaps of malloc that one thread mapped are those of one arena.
+#[test]
+fn heaps_of_a_thread_are_one_arena() {
+    let heaps = |threads: u32| {
+        let mut world = World::new();
+        let heap = (64 << 20) / PAGE;
+        for i in 0..40 {
+            world.tid = 7 + i as u32 % threads;
+            world.map((100 + i) * heap, (101 + i) * heap, 0);
+            world.protect((100 + i) * heap, (100 + i) * heap + 100, 3);
+        }
+        let why = world.why();
+        assert_eq!(why.verdicts[0].pattern, Some(PatternKind::Arenas));
+        (why.verdicts[0].areas, why.verdicts[0].times, why.verdicts[0].arenas)
+    };
+    assert_eq!(heaps(1), (80, 40, 1));
+    assert_eq!(heaps(8), (80, 40, 8));
+    assert_eq!(heaps(40), (80, 40, 40));
+}
+
+/// What a move keeps apart is told as that, whatever else the kernel compares then.
+#[test]
+fn moved_pages_are_apart_by_the_move() {
+    let mut world = World::new();
+    world.map(1000, 1050, 3);
+    let mut moved: Vec<AreaRecord> = Vec::new();
+    for i in 0..50 {
+        let (from, to) = (1049 - i, 2000 + i);
+        let plan = vec![
+            World::step(StepKind::Mapped, to, to + 1),
+            World::step(StepKind::Moved, from, from + 1),
+            World::step(StepKind::Unmapped, from, from + 1),
+        ];
+        let apart = ["offset+anonymous-identity", "offset"][usize::from(i % 7 == 0)].to_owned();
+        moved.push(AreaRecord { apart, ..area(to, to + 1, 3) });
+        let left = [area(1000, from, 3)].into_iter().filter(|_| from > 1000);
+        let all = left.chain(moved.iter().cloned()).collect();
+        let args = [from * PAGE, PAGE, PAGE, 3, to * PAGE, 0];
+        world.event(EventKind::Call, Some(MREMAP), 0, args, plan, (1000, to + 1), all);
+    }
+    let why = world.why();
+    let told = |v: &Verdict| (v.reason.clone(), v.moved, v.areas, v.times, v.would_go);
+    let all: Vec<_> = why.verdicts.iter().map(told).collect();
+    assert_eq!(all, [("offset".to_owned(), true, 50, 49, 49)]);
+}

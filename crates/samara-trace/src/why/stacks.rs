@@ -1,0 +1,41 @@
+//! Which of the areas that look like stacks are some, where it is known which calls mapped them.
+
+use std::collections::HashMap;
+
+use super::births::Births;
+use crate::event::AreaRecord;
+use crate::survey::{Member, PatternKind};
+
+/// The members, those of what is no stack as guards: a stack is the upper end of a mapping of its
+/// own, and its guard the lower end of it, or a mapping of its own. Blocks that were cut from one
+/// mapping are none, nor are buffers between two guards.
+pub(super) fn settled(members: Vec<Member>, areas: &[AreaRecord], births: &Births) -> Vec<Member> {
+    let mapping = |at: u64| births.pieces.get(at).map(|(_, piece)| piece.made.event);
+    let end = |start: u64| {
+        let at = areas.partition_point(|area| area.start < start);
+        areas.get(at).map_or(start, |area| area.end)
+    };
+    // The guard's first address, and the first one and the end of the stack above it.
+    let is_stack = |member: &&Member| member.kind == PatternKind::ThreadStacks;
+    let all: Vec<&Member> = members.iter().filter(is_stack).collect();
+    let pairs = || all.chunks_exact(2).map(|pair| (pair[0].start, pair[1].start, end(pair[1].start)));
+    let mut stacks: HashMap<u64, u64> = HashMap::new();
+    pairs().filter_map(|(_, stack, _)| mapping(stack)).for_each(|event| *stacks.entry(event).or_default() += 1);
+    let is_own = |(guard, stack, end): (u64, u64, u64)| {
+        mapping(stack).is_none_or(|event| {
+            let near = [guard.checked_sub(1), Some(end)].into_iter().flatten();
+            stacks.get(&event) == Some(&1) && near.filter_map(mapping).all(|other| other != event)
+        })
+    };
+    let mut of_guards: HashMap<u64, bool> = HashMap::new();
+    for pair in pairs().filter(|pair| !is_own(*pair)) {
+        of_guards.extend([(pair.0, true), (pair.1, false)]);
+    }
+    let settle = |member: Member| match of_guards.get(&member.start) {
+        Some(is_guard) if member.kind == PatternKind::ThreadStacks => {
+            is_guard.then_some(Member { kind: PatternKind::GuardPages, ..member })
+        }
+        _ => Some(member),
+    };
+    members.into_iter().filter_map(settle).collect()
+}
