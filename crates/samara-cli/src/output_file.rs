@@ -3,7 +3,7 @@
 
 use std::fs::{File, Metadata};
 use std::io::{self, BufWriter, IsTerminal, Write};
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::Path;
 
 use samara_trace::output::{Access, OutputFile, OutputName};
@@ -15,6 +15,17 @@ use crate::output::refuse_size_signal;
 pub(crate) fn is_same(a: &Path, b: &Path) -> bool {
     let id = |path: &Path| path.metadata().ok().filter(Metadata::is_file).map(|file| (file.dev(), file.ino()));
     id(a).is_some_and(|a| id(b) == Some(a))
+}
+
+/// Whether what is written to a name would go between what is written to standard output: they are
+/// one file, or both are terminals. (Any number of outputs may go to a device such as `/dev/null`.)
+pub(crate) fn is_stdout(name: &OutputName) -> bool {
+    let Some(file) = name.existing() else { return false };
+    let (Ok(theirs), Ok(ours)) = (file.metadata(), std::fs::metadata("/dev/fd/1")) else { return false };
+    match theirs.file_type().is_char_device() {
+        true => file.is_terminal() && io::stdout().is_terminal(),
+        false => (theirs.dev(), theirs.ino()) == (ours.dev(), ours.ino()),
+    }
 }
 
 /// Where something is written that others read when it is whole.

@@ -1,6 +1,6 @@
 //! `samara export TRACE`: writes a trace in the formats of other tools.
 
-use std::io::{self, Write};
+use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -12,7 +12,7 @@ use crate::exit;
 use crate::export::{self, About, Csv, Firefox, Format, Named, Parquet, Perfetto, Pprof, Target};
 use crate::moment::{self, Moment};
 use crate::output::{self, error, shown};
-use crate::output_file::{Output, is_same};
+use crate::output_file::{Output, is_same, is_stdout};
 use crate::why::{self, Sites};
 
 pub(crate) fn run(args: &ExportOf) -> ExitCode {
@@ -53,8 +53,9 @@ fn check(args: &ExportOf) -> Result<Names<'_>, ExitCode> {
         if names.iter().any(|(other, _)| *other == path) {
             return twice();
         }
+        let no_text = || usage("this format is no text: give a file, or a pipe".to_owned());
         if !is_text && Output::is_terminal(path) {
-            return usage("this format is no text: give a file, or a pipe".to_owned());
+            return no_text();
         }
         let name = match path == Path::new("-") {
             true => output::check_stdout().map(|()| None),
@@ -63,8 +64,12 @@ fn check(args: &ExportOf) -> Result<Names<'_>, ExitCode> {
         let name = name.map_err(|why| super::cannot_write(path, &why))?;
         let is_taken =
             |name: &OutputName| names.iter().any(|(_, other)| other.as_ref().is_some_and(|o| o.is_same(name)));
-        if name.as_ref().is_some_and(is_taken) {
+        let is_here = |name: &Option<OutputName>| name.as_ref().is_none_or(is_stdout);
+        if name.as_ref().is_some_and(is_taken) || is_here(&name) && names.iter().any(|(_, other)| is_here(other)) {
             return twice();
+        }
+        if !is_text && name.as_ref().and_then(OutputName::existing).is_some_and(IsTerminal::is_terminal) {
+            return no_text();
         }
         names.push((path, name));
     }

@@ -18,6 +18,7 @@ mod view;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use nix::sys::signal::{Signal, killpg};
@@ -34,11 +35,14 @@ use self::terminal::Screen;
 use self::view::{Key, Order, Table, View};
 use crate::format::time;
 use crate::line;
+use crate::output::to_terminal;
 
 /// How often the view is drawn, and how long a key may wait for a signal to be seen.
 const FRAME: Duration = Duration::from_millis(100);
 /// How long a program that was asked to end by a signal to samara may take.
 const GRACE: Duration = Duration::from_secs(3);
+/// How often it is looked whether it has ended, when nobody watches.
+const SHORT: Duration = Duration::from_millis(10);
 
 const KEYS: &str = "tab table  s sort  r reverse  enter details  space pause  ? help  q quit";
 const KEYS_TRACE: &str = "space play  <- -> seek  + - speed  tab table  enter details  ? help  q quit";
@@ -94,6 +98,18 @@ impl Source {
             // It may have ended just now.
             let _ = killpg(Pid::from_raw(pid), signal);
             let _ = killpg(Pid::from_raw(pid), Signal::SIGCONT);
+        }
+    }
+
+    /// Ends a recording that nobody watches any more. A program has some time for its end.
+    fn hang_up(&self) {
+        self.ask(Signal::SIGHUP);
+        let asked = Instant::now();
+        while self.runs() && !self.is_attached() && asked.elapsed() < GRACE {
+            thread::sleep(SHORT);
+        }
+        if self.runs() && !self.is_attached() {
+            self.ask(Signal::SIGKILL);
         }
     }
 
@@ -182,17 +198,23 @@ struct Ui {
     colour: bool,
 }
 
-/// Shows a source until the user leaves, or a signal asks for it. `limit`: `vm.max_map_count`.
+/// Shows a source until the user leaves, or a signal asks for it; a terminal that is closed is as
+/// SIGHUP. `limit`: `vm.max_map_count`.
 ///
 /// # Errors
 /// The terminal cannot be used.
 pub(crate) fn run(source: &mut Source, signals: &Signals, title: String, limit: Option<u64>) -> io::Result<Left> {
     let left = Screen::take().and_then(|mut screen| show(&mut screen, signals, source, Ui::new(title, limit)));
     // Without a recorder a program that was started could not go on.
-    if source.runs() {
-        source.ask(if left.is_ok() { Signal::SIGKILL } else { Signal::SIGHUP });
+    if left.is_err() {
+        source.hang_up();
+    } else if source.runs() {
+        source.ask(Signal::SIGKILL);
     }
-    left
+    match left {
+        Err(_) if !to_terminal() => Ok(Left::Signal(Signal::SIGHUP)),
+        left => left,
+    }
 }
 
 fn show(screen: &mut Screen, signals: &Signals, source: &mut Source, mut ui: Ui) -> io::Result<Left> {

@@ -266,6 +266,20 @@ fn what_cannot_be_written_says_so_and_leaves_nothing() {
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 3, "{args:?}");
     }
     assert_eq!(fs::read(path).unwrap(), bytes);
+    // Names of standard output: a pipe, and a file.
+    for pair in [["--csv=-", "--pprof=/dev/stdout"], ["--folded=/dev/fd/1", "--csv=-"], ["--csv=-", "--firefox=out"]] {
+        let args: Vec<&str> = ["export", "t.samara"].into_iter().chain(pair).collect();
+        let mut command = samara();
+        let command = command.current_dir(dir.path()).args(args).stdin(std::process::Stdio::null());
+        if pair[1].ends_with("=out") {
+            command.stdout(fs::File::create(dir.path().join("out")).unwrap());
+        }
+        let output = command.output().unwrap();
+        assert_eq!((output.status.code(), output.stdout.len()), (Some(2), 0), "{pair:?}");
+        assert!(stderr(&output).contains("two formats cannot be written to "), "{pair:?}: {}", said(&output));
+    }
+    assert_eq!(fs::read(dir.path().join("out")).unwrap(), b"");
+    assert!(run(dir.path(), &["export", "t.samara", "--csv=-", "--folded=/dev/null"]).status.success());
     let output = run(dir.path(), &["export", "/dev/null", "--csv"]);
     assert!(stderr(&output).contains("reads the trace twice"), "{}", said(&output));
     // A reader that goes away is no error.

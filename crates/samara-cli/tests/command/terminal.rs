@@ -43,8 +43,9 @@ fn size(rows: u16, columns: u16) -> Winsize {
     Winsize { ws_row: rows, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 }
 }
 
-/// Starts `samara` with this terminal, in a session of its own.
-fn spawn(dir: &Path, terminal: &OwnedFd, args: &[&str], environment: &[(&str, &str)]) -> Child {
+/// Starts `samara` with this terminal, in a session of its own. `controls`: a signal tells of the
+/// terminal's end.
+fn spawn(dir: &Path, terminal: &OwnedFd, controls: bool, args: &[&str], environment: &[(&str, &str)]) -> Child {
     let slave = || Stdio::from(terminal.try_clone().unwrap());
     let mut command = crate::samples::samara();
     command.current_dir(dir).args(args).env("TERM", "xterm-256color").envs(environment.iter().copied());
@@ -52,9 +53,11 @@ fn spawn(dir: &Path, terminal: &OwnedFd, args: &[&str], environment: &[(&str, &s
     // SAFETY: the closure makes async-signal-safe calls only, with numbers. It makes the terminal,
     // which is standard input by then, that of the child's own session.
     unsafe {
-        command.pre_exec(|| {
+        command.pre_exec(move || {
             libc::setsid();
-            libc::ioctl(0, libc::TIOCSCTTY, 0);
+            if controls {
+                libc::ioctl(0, libc::TIOCSCTTY, 0);
+            }
             Ok(())
         });
     }
@@ -62,14 +65,14 @@ fn spawn(dir: &Path, terminal: &OwnedFd, args: &[&str], environment: &[(&str, &s
 }
 
 /// Runs `samara` in a terminal that nobody reads and that is closed `when` that returns. Returns
-/// when the command has ended, and how.
-pub(crate) fn run_in_closed(dir: &Path, args: &[&str], when: impl FnOnce()) -> ExitStatus {
+/// when the command has ended, and how. `controls`: a signal tells it of the end.
+pub(crate) fn run_in_closed(dir: &Path, controls: bool, args: &[&str], when: impl FnOnce()) -> ExitStatus {
     // Not inherited by any child, unlike one of `openpty`: it would stay open.
     let master = posix_openpt(OFlag::O_RDWR | OFlag::O_NOCTTY | OFlag::O_CLOEXEC).unwrap();
     grantpt(&master).unwrap();
     unlockpt(&master).unwrap();
     let slave = File::options().read(true).write(true).custom_flags(libc::O_NOCTTY).open(ptsname_r(&master).unwrap());
-    let mut child = spawn(dir, &slave.unwrap().into(), args, &[]);
+    let mut child = spawn(dir, &slave.unwrap().into(), controls, args, &[]);
     when();
     drop(master);
     child.wait().unwrap()
@@ -85,7 +88,7 @@ impl Terminal {
     ) -> Terminal {
         let pair = openpty(&size(rows, columns), None).unwrap();
         let before = tcgetattr(&pair.slave).unwrap();
-        let child = spawn(dir, &pair.slave, args, environment);
+        let child = spawn(dir, &pair.slave, true, args, environment);
         let parser = vt100::Parser::new(number(rows), number(columns), 0);
         let seen = Arc::new(Mutex::new(Seen { parser, bytes: Vec::new() }));
         let (mut master, theirs) = (File::from(pair.master.try_clone().unwrap()), Arc::clone(&seen));

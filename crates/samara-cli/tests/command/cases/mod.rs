@@ -34,7 +34,7 @@ const OTHERS: [(&str, &str, &str, &str); 2] = [
 ];
 /// What the kernel or its settings do not let a program do ends it with this.
 const NOT_HERE: i32 = 77;
-/// How long it may take to name functions, on a busy machine.
+/// How long it may take to explain areas, or to name functions, on a busy machine.
 const NAMED: Duration = Duration::from_secs(30);
 /// Loaded into a program: it says so and waits for a byte before it begins, and again at its end.
 const WAITS: &str = "
@@ -145,17 +145,18 @@ fn watched(dir: &Path, case: &Case) -> Option<String> {
     let program = format!("./{}", case.name);
     let args = ["top", "--stacks", "--output-of-program", "out.txt", "--", &program, case.times];
     let mut terminal = Terminal::run(dir, (60, 250), &args, &[]);
-    // What its memory shows is looked at a moment after its end.
-    let is_over =
-        |screen: &str| screen.contains("samara top: ended with 0 after") && !screen.contains("nothing stands");
-    terminal.until("the end, with a verdict", is_over);
+    terminal.shows(&["samara top: ended with 0 after"]);
+    // What its memory shows is looked at a moment later, and its functions get their names then.
+    let within = |is_there: &dyn Fn(&str) -> bool| {
+        let began = Instant::now();
+        while !is_there(&terminal.screen()) && began.elapsed() < NAMED {
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        terminal.screen()
+    };
+    within(&|screen| case.is_head_of_top(screen));
     terminal.types("3\r");
-    // Its functions get their names at the end of the recording, a moment later.
-    let began = Instant::now();
-    while !case.is_in_top(&terminal.screen()) && began.elapsed() < NAMED {
-        std::thread::sleep(Duration::from_millis(20));
-    }
-    let screen = terminal.screen();
+    let screen = within(&|screen| case.is_in_top(screen));
     terminal.types("q");
     assert_eq!(terminal.ends().code(), Some(0));
     (!case.is_in_top(&screen)).then(|| format!("top: {screen}"))

@@ -24,14 +24,16 @@ impl Case {
         self.fits(&format!("{word}: {sentence}")) && rest.windows(3).any(|words| self.is_line(words))
     }
 
-    /// The first verdict in the head of `samara top`, and everything about that of its table.
+    /// The head of `samara top`.
+    pub(super) fn is_head_of_top(&self, screen: &str) -> bool {
+        self.fits(screen.lines().find_map(|row| row.strip_prefix("why ")).unwrap_or_default().trim())
+    }
+
+    /// The same, and everything about the first verdict of its table.
     pub(super) fn is_in_top(&self, screen: &str) -> bool {
-        let said = screen.lines().find_map(|row| row.strip_prefix("why "));
-        let (head, row) = screen.split_once("the first: ").unwrap_or_default();
-        let words: Vec<&str> = head.split_whitespace().collect();
-        self.fits(said.unwrap_or_default().trim())
-            && !row.is_empty()
-            && words.windows(3).any(|words| self.is_line(words))
+        let (all, row) = screen.split_once("the first: ").unwrap_or_default();
+        let words: Vec<&str> = all.split_whitespace().collect();
+        self.is_head_of_top(screen) && !row.is_empty() && words.windows(3).any(|words| self.is_line(words))
     }
 
     /// The first verdict of an object, with the places of its calls.
