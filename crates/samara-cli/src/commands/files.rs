@@ -14,6 +14,7 @@ use std::time::Duration;
 use samara_trace::file::{FileSink, Header, Written};
 use samara_trace::output::{Access, OutputFile, OutputName};
 
+use super::early::Early;
 use crate::exit;
 use crate::output::{clean_json, error, said_late, shown, waiting};
 use crate::output_file::Output;
@@ -48,6 +49,8 @@ pub(crate) struct Files {
     pub(crate) trace: Option<FileSink>,
     pub(crate) summary: Option<(PathBuf, Output)>,
     pub(crate) page: Option<(PathBuf, OutputName)>,
+    /// What came while they were opened, and what comes until a recorder takes its signals.
+    pub(crate) early: Early,
 }
 
 impl Files {
@@ -110,7 +113,8 @@ pub(crate) fn open(asked: Asked<'_>, program: &[OsString], left: &str) -> Result
         }
         summary = Some((path, name));
     }
-    // From here on files are made.
+    // From here on files are made, and nothing blocks.
+    let early = Early::watch();
     let access = asked.access;
     let output = match (trace, asked.trace) {
         (Some((path, name)), _) => Some((path.to_owned(), name.replace(access))),
@@ -129,7 +133,7 @@ pub(crate) fn open(asked: Asked<'_>, program: &[OsString], left: &str) -> Result
         let sink = output.and_then(|output| FileSink::with_output(output, &path, &header));
         sink.map_err(|why| cannot_write("the trace", &path, &why))
     });
-    let mut files = Files { trace: sink.transpose()?, ..Files::default() };
+    let mut files = Files { trace: sink.transpose()?, early, ..Files::default() };
     if let Some(trace) = files.trace.as_ref().filter(|_| asked.page) {
         let path = page_of(trace.path());
         match OutputName::choose(&path) {
@@ -155,6 +159,11 @@ pub(crate) fn open(asked: Asked<'_>, program: &[OsString], left: &str) -> Result
                 return Err(cannot_write("the summary", path, &why));
             }
         }
+    }
+    if files.early.has_come() {
+        let early = std::mem::take(&mut files.early);
+        files.discard();
+        return Err(early.end());
     }
     Ok(files)
 }

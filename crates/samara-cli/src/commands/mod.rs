@@ -3,6 +3,7 @@
 mod check;
 mod completions;
 mod diff;
+mod early;
 mod events;
 mod export;
 mod files;

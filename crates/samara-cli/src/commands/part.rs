@@ -7,11 +7,13 @@ use samara_trace::event::Event;
 use samara_trace::file::FileSink;
 use samara_trace::{Signal, Sink, SinkError};
 
+use super::early::Early;
 use crate::output::{BOLD, styled};
 
 /// Passes everything on to the file.
 pub(super) struct Part<'a> {
     pub(super) sink: &'a mut FileSink,
+    pub(super) early: &'a Early,
     pub(super) start_on: Option<Signal>,
     pub(super) stop_on: Option<Signal>,
     pub(super) quiet: bool,
@@ -28,6 +30,7 @@ impl Part<'_> {
 
 impl Sink for Part<'_> {
     fn ready(&mut self) {
+        self.early.pass_on();
         let pid = std::process::id();
         let start = self.start_on.map(|signal| format!("records nothing until kill -{signal} {pid}"));
         let stop = self.stop_on.map(|signal| format!("records until kill -{signal} {pid}"));

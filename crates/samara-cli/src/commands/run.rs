@@ -10,6 +10,7 @@ use samara_trace::file::{FileSink, Written};
 use samara_trace::{Cause, Decisions, Engine, Options, Outcome, Policy, Refusal, Sink, SinkError, record};
 
 use super::command_line;
+use super::early::Early;
 use super::files::{self, Asked, Files, NOT_RUN, Name};
 use super::trace::not_run;
 use crate::cli::{Outputs, Run};
@@ -26,10 +27,15 @@ const REFUSALS: usize = 5;
 /// Writes the trace, if it is asked for, and keeps the first differences.
 struct Watch {
     file: Option<FileSink>,
+    early: Early,
     differences: Differences,
 }
 
 impl Sink for Watch {
+    fn ready(&mut self) {
+        self.early.pass_on();
+    }
+
     fn event(&mut self, event: Event) -> Result<(), SinkError> {
         if event.kind == EventKind::Difference {
             self.differences.add(event.pid, &event.text);
@@ -83,7 +89,7 @@ pub(crate) fn run(args: &Run) -> ExitCode {
         access: of.readers.access(),
         running: None,
     };
-    let Files { trace: file, summary, page } = match files::open(asked, &args.words, NOT_RUN) {
+    let Files { trace: file, summary, page, early } = match files::open(asked, &args.words, NOT_RUN) {
         Ok(files) => files,
         Err(code) => return code,
     };
@@ -92,14 +98,15 @@ pub(crate) fn run(args: &Run) -> ExitCode {
     let engine = engine(args);
     let seed = engine.seed;
     options.engine = Some(engine);
-    let mut watch = Watch { file, differences: Differences::default() };
+    let mut watch = Watch { file, early, differences: Differences::default() };
     let outcome = match record(&options, &mut watch) {
         Ok(outcome) => outcome,
         Err(why) => {
-            Files { trace: watch.file, summary, page }.discard();
+            Files { trace: watch.file, summary, page, ..Files::default() }.discard();
             return not_run(&why);
         }
     };
+    drop(watch.early);
     let written = watch.file.map(files::finished);
     report(args, seed, &outcome, &watch.differences, written.as_ref());
     let profile = Profile::running();

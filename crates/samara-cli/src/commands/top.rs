@@ -14,7 +14,8 @@ use samara_trace::inspect::max_map_count;
 use samara_trace::output::{OutputFile, OutputName};
 use samara_trace::{LetGo, Options, Outcome, Running, Status, attach, record};
 
-use super::files::{self, Asked, Name};
+use super::early::Early;
+use super::files::{self, Asked, Files, Name};
 use super::trace::{LEFT_ALONE, not_run, say_cost};
 use super::{command_line, own_name};
 use crate::cli::Top;
@@ -91,8 +92,8 @@ fn watch(args: &Top) -> ExitCode {
         Ok(name) => name,
         Err(code) => return code,
     };
-    let trace = match trace(args, &args.words, name.as_ref(), files::NOT_RUN) {
-        Ok(trace) => trace,
+    let Files { trace, early, .. } = match trace(args, &args.words, name.as_ref(), files::NOT_RUN) {
+        Ok(files) => files,
         Err(code) => return code,
     };
     let (path, mut file) = match printed(args, name) {
@@ -105,7 +106,7 @@ fn watch(args: &Top) -> ExitCode {
         Ok(file) => Some(Arc::new(file)),
         Err(why) => return cannot_start(&why, files::NOT_RUN),
     };
-    let (left, recorded) = match show(move |sink| record(&options, sink), &args.words, trace, None) {
+    let (left, recorded) = match show(move |sink| record(&options, sink), &args.words, (trace, early), None) {
         Ok(shown) => shown,
         Err(why) => return cannot_start(&why, files::NOT_RUN),
     };
@@ -137,12 +138,12 @@ fn watch_running(args: &Top, pid: u32) -> ExitCode {
     let (words, let_go) = (running.words(), LetGo::default());
     running.stacks = args.stacks;
     running.let_go = Some(let_go.clone());
-    let trace = match trace(args, &words, None, LEFT_ALONE) {
-        Ok(trace) => trace,
+    let Files { trace, early, .. } = match trace(args, &words, None, LEFT_ALONE) {
+        Ok(files) => files,
         Err(code) => return code,
     };
     say_cost(&running, "q lets go of it");
-    let (left, recorded) = match show(move |sink| attach(&running, sink), &words, trace, Some(let_go)) {
+    let (left, recorded) = match show(move |sink| attach(&running, sink), &words, (trace, early), Some(let_go)) {
         Ok(shown) => shown,
         Err(why) => return cannot_start(&why, LEFT_ALONE),
     };
@@ -155,12 +156,19 @@ fn watch_running(args: &Top, pid: u32) -> ExitCode {
 }
 
 /// Records, and shows it until the user leaves. Returns how the view was left, and what was
-/// recorded, if that has ended. `let_go`: as for [`Live::start`].
-fn show<R>(record: R, words: &[OsString], trace: Option<FileSink>, let_go: Option<LetGo>) -> io::Result<Shown>
+/// recorded, if that has ended. `early`: signals that came before; `let_go`: as for
+/// [`Live::start`].
+fn show<R>(
+    record: R,
+    words: &[OsString],
+    (trace, early): (Option<FileSink>, Early),
+    let_go: Option<LetGo>,
+) -> io::Result<Shown>
 where
     R: FnOnce(&mut dyn samara_trace::Sink) -> Result<Outcome, samara_trace::RecordError> + Send + 'static,
 {
     let signals = Signals::watch()?;
+    early.take().into_iter().for_each(|signal| signals.note(signal));
     let mut source = Source::Live(Live::start(record, trace, let_go)?);
     let left = top::run(&mut source, &signals, command_line(words), max_map_count());
     let recorded = match &source {
@@ -171,11 +179,11 @@ where
 }
 
 /// The trace, if it is asked for. `printed`: the file of what the program prints.
-fn trace(args: &Top, words: &[OsString], printed: Option<&Named>, left: &str) -> Result<Option<FileSink>, ExitCode> {
+fn trace(args: &Top, words: &[OsString], printed: Option<&Named>, left: &str) -> Result<Files, ExitCode> {
     let trace = args.output.as_deref().map(Name::Given);
     let other = printed.map(|(path, name)| (path.as_path(), name));
     let asked = Asked { trace, summary: None, page: false, other, access: args.readers.access(), running: args.pid };
-    files::open(asked, words, left).map(|files| files.trace)
+    files::open(asked, words, left)
 }
 
 fn cannot_start(why: &io::Error, left: &str) -> ExitCode {

@@ -109,7 +109,7 @@ fn recorded(
         access: args.outputs.readers.access(),
         running: args.pid,
     };
-    let Files { trace, summary, page } = files::open(asked, words, left)?;
+    let Files { trace, summary, page, early } = files::open(asked, words, left)?;
     let mut sink = trace.ok_or(exit::USAGE)?;
     let path = &sink.path().to_owned();
     keep_signals(args);
@@ -117,7 +117,8 @@ fn recorded(
         sink.limit(bytes);
     }
     let (start_on, stop_on, quiet) = (args.start_on, args.stop_on, args.outputs.quiet);
-    let outcome = record(&mut Part { sink: &mut sink, start_on, stop_on, quiet });
+    let outcome = record(&mut Part { sink: &mut sink, early: &early, start_on, stop_on, quiet });
+    drop(early);
     match outcome {
         Ok(outcome) => {
             let written = files::finished(sink);
@@ -128,7 +129,7 @@ fn recorded(
             Ok((outcome.status, fails))
         }
         Err(why) => {
-            Files { trace: Some(sink), summary, page }.discard();
+            Files { trace: Some(sink), summary, page, ..Files::default() }.discard();
             Err(not_run(&why))
         }
     }

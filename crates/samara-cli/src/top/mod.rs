@@ -154,6 +154,11 @@ impl Signals {
         Ok(signals)
     }
 
+    /// A signal that came before.
+    pub(crate) fn note(&self, signal: Signal) {
+        self.end.store(signal as usize, Ordering::Relaxed);
+    }
+
     fn asked(&self) -> Option<Signal> {
         Signal::try_from(i32::try_from(self.end.swap(0, Ordering::Relaxed)).ok()?).ok()
     }

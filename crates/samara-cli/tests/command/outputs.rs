@@ -8,11 +8,45 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
+use nix::sys::signal::Signal;
+
 use crate::samples::{run, said, samara, stderr, stdout};
 use crate::skip::skipped;
 
 fn fifo(path: &Path) -> bool {
     Command::new("mkfifo").arg(path).status().is_ok_and(|status| status.success())
+}
+
+/// A signal that ends the recorder as soon as the older trace is aside: that is put back, or the new
+/// one is whole. Nothing else is left.
+#[test]
+fn a_signal_at_the_beginning_leaves_no_trace_aside() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("t.samara");
+    let (_, older) = crate::samples::trace(dir.path());
+    let names = || -> Vec<String> {
+        std::fs::read_dir(dir.path()).unwrap().map(|file| file.unwrap().file_name().into_string().unwrap()).collect()
+    };
+    let mut put_back = 0;
+    for round in 0..24 {
+        std::fs::write(&path, &older).unwrap();
+        let command = [&["trace", "-q", "-o", "t.samara", "--"][..], &["run", "-q", "-o", "t.samara", "--"]][round % 2];
+        let mut child = samara().current_dir(dir.path()).args(command).args(["sleep", "0.05"]).spawn().unwrap();
+        while !names().iter().any(|name| name.ends_with(".old")) && child.try_wait().unwrap().is_none() {}
+        std::thread::sleep(Duration::from_millis(round as u64 / 2));
+        let signal = [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP, Signal::SIGQUIT][round / 2 % 4];
+        let _ = nix::sys::signal::kill(nix::unistd::Pid::from_raw(child.id() as i32), signal);
+        let status = child.wait().unwrap();
+        assert_eq!(names(), ["t.samara"], "{signal} {command:?}: {status}");
+        match std::fs::read(&path).unwrap() == older {
+            true => put_back += 1,
+            false => {
+                let summary = run(dir.path(), &["summary", "t.samara"]);
+                assert!(summary.status.success(), "{signal} {command:?}: {status}: {}", said(&summary));
+            }
+        }
+    }
+    println!("{put_back} older traces were put back");
 }
 
 /// From its start on, the recorder is killed at random moments: once the program can have run, what
