@@ -17,8 +17,8 @@ fn fifo(path: &Path) -> bool {
     Command::new("mkfifo").arg(path).status().is_ok_and(|status| status.success())
 }
 
-/// A signal that ends the recorder as soon as the older trace is aside: that is put back, or the new
-/// one is whole. Nothing else is left.
+/// A signal to the recorder from when the older trace is aside: that is put back, or the new one is
+/// whole. Nothing else is left.
 #[test]
 fn a_signal_at_the_beginning_leaves_no_trace_aside() {
     let dir = tempfile::tempdir().unwrap();
