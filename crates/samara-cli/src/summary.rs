@@ -201,6 +201,7 @@ fn reasons_why(s: &Summary) -> Vec<String> {
         let text = format!("{}: {}", why::word(verdict.kind), why::sentence(verdict));
         rows.push(styled(BOLD, text));
         rows.extend(why::behind(verdict, Sites::of(s)).map(|call| format!("  by {call}")));
+        rows.extend(why::advice(verdict, Sites::of(s)).into_iter().map(|text| format!("  advice: {text}")));
     }
     rows
 }

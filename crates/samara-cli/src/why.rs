@@ -7,7 +7,7 @@ use std::fmt::Write;
 use samara_trace::event::EventKind;
 use samara_trace::file::{Failure, Frame, Largest, Stack, Stacks, Summary, kind_name, reason_name, reasons};
 use samara_trace::survey::PatternKind;
-use samara_trace::why::{Between, Holding, Part, Role, Site, Verdict, VerdictKind, Why};
+use samara_trace::why::{Advice, Between, Holding, Part, Role, Site, Verdict, VerdictKind, Why};
 use serde_json::{Value, json};
 
 use crate::cli::Weight;
@@ -231,6 +231,27 @@ pub(crate) fn word(kind: VerdictKind) -> &'static str {
     }
 }
 
+/// What would help, a line for each: of what is sure.
+pub(crate) fn advice(v: &Verdict, sites: Sites<'_>) -> Vec<String> {
+    let last = v.parts.iter().max_by_key(|part| (part.role, part.times));
+    let call = last.and_then(|part| sites.site(part.site)).and_then(|site| site.nr).map(line::name);
+    let one = |advice: &Advice| match *advice {
+        Advice::GuardInstall { fewer } => Some(format!(
+            "madvise(MADV_GUARD_INSTALL) instead of {} would save {} here (from Linux 6.13 on)",
+            call.as_deref().unwrap_or("these calls"),
+            plural(fewer, "area")
+        )),
+        Advice::OneMapping { fewer } => {
+            Some(format!("one mapping, cut into slices, would save {} here", plural(fewer, "area")))
+        }
+        Advice::RaiseLimit { to } => {
+            Some(format!("these areas are there by design: sysctl vm.max_map_count={to} has room for twice as many"))
+        }
+        _ => None,
+    };
+    v.advice.iter().filter_map(one).collect()
+}
+
 /// The call behind a verdict, in a few words: the last that did something to the areas.
 pub(crate) fn behind(v: &Verdict, sites: Sites<'_>) -> Option<String> {
     let part = v.parts.iter().max_by_key(|part| (part.role, part.times))?;
@@ -310,6 +331,7 @@ fn counted(v: &Verdict) -> &'static str {
 /// A verdict with the calls behind it.
 pub(crate) fn rows_of_verdict(row: &mut impl FnMut(&str, String), verdict: &Verdict, sites: Sites<'_>) {
     row(word(verdict.kind), styled(BOLD, sentence(verdict)));
+    advice(verdict, sites).into_iter().for_each(|text| row("", format!("advice: {text}")));
     for part in &verdict.parts {
         rows_of_part(row, verdict, part, sites);
     }
@@ -378,9 +400,9 @@ pub(crate) fn json(largest: &Largest, why: &Why, sites: Sites<'_>) -> Value {
 }
 
 /// The same without boundaries and sites.
-pub(crate) fn verdicts_json(largest: &Largest, why: &Why) -> Value {
+pub(crate) fn verdicts_json(largest: &Largest, why: &Why, sites: Sites<'_>) -> Value {
     let mut all = head(largest);
-    crate::survey::extend(&mut all, verdicts(why));
+    crate::survey::extend(&mut all, verdicts(why, sites));
     all
 }
 
@@ -393,8 +415,21 @@ pub(crate) fn held(why: &Why) -> BTreeMap<u32, &Holding> {
     why.holdings.iter().map(|holding| (holding.site, holding)).collect()
 }
 
+/// What would help: its name, the figure, and its text.
+fn advised(v: &Verdict, sites: Sites<'_>) -> Value {
+    let one = |(advice, text): (&Advice, String)| {
+        let (fewer, to) = match *advice {
+            Advice::GuardInstall { fewer } | Advice::OneMapping { fewer } => (Some(fewer), None),
+            Advice::RaiseLimit { to } => (None, Some(to)),
+            _ => (None, None),
+        };
+        json!({"advice": advice.name(), "would_go": fewer, "max_map_count": to, "text": text})
+    };
+    v.advice.iter().zip(advice(v, sites)).map(one).collect()
+}
+
 /// The verdicts.
-fn verdicts(why: &Why) -> Value {
+fn verdicts(why: &Why, sites: Sites<'_>) -> Value {
     let verdict = |v: &Verdict| {
         json!({
             "verdict": v.kind.name(),
@@ -411,6 +446,7 @@ fn verdicts(why: &Why) -> Value {
             "common_size": v.common,
             "start": v.first.0,
             "end": v.first.1,
+            "advice": advised(v, sites),
             "parts": v.parts.iter().map(|part| json!({
                 "role": part.role.name(), "site": part.site, "times": part.times, "calls": part.calls,
                 "kept": part.kept.map(|kept| json!({
@@ -463,7 +499,7 @@ pub(crate) fn parts(why: &Why, sites: Sites<'_>) -> Value {
             "frames": sites.stack(site).map(|stack| crate::json::frames(sites.stacks, stack, u64::MAX)),
         }))
     };
-    let mut all = verdicts(why);
+    let mut all = verdicts(why, sites);
     crate::survey::extend(
         &mut all,
         json!({

@@ -99,6 +99,7 @@ pub(super) struct Told {
 /// is not left out, after it was added.
 pub(super) fn read<R: Read>(mut reader: TraceReader<R>, only: &Only, mut beside: impl FnMut(&Event, &Tally)) -> Told {
     let mut tally = only.pid.iter().fold(Tally::default(), |tally, pid| tally.only(*pid));
+    tally.set_limit(reader.header().max_map_count);
     let (mut first, mut ended, mut damage) = (None, None, None);
     let (during, is_all, mut events, mut found) = (only.during(), only.is_all(), 0, false);
     // Times in a file may be in any order: a time begins once, and ends once.

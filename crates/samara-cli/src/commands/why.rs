@@ -74,12 +74,12 @@ pub(super) fn found(summary: &Summary) -> Option<(&Largest, &Why)> {
 pub(super) fn look(file: &Path, at: Option<Moment>, pid: Option<u32>) -> Result<Looked, ExitCode> {
     let (at, reader) = super::open_at(file, at, Whose::or_largest(pid))?;
     let limit = reader.header().max_map_count;
-    let mut walk = Walk::new(reader, at, pid, None);
+    let mut walk = Walk::new(reader, at, pid, None, limit);
     if (!walk.explains() || walk.summary.lost.is_some())
         && file.metadata().is_ok_and(|file| file.is_file())
         && let Some((most, spaces)) = walk.most.take()
     {
-        let alone = Walk::new(super::open(file)?, at, Some(most), Some(&spaces));
+        let alone = Walk::new(super::open(file)?, at, Some(most), Some(&spaces), limit);
         if alone.explains() {
             output::error(format!(
                 "{}: all processes together take more memory than is allowed: only process {most} was followed",
@@ -129,8 +129,10 @@ impl Walk {
         at: Option<Moment>,
         pid: Option<u32>,
         alone: Option<&BTreeSet<u64>>,
+        limit: Option<u64>,
     ) -> Walk {
         let mut tally = pid.map_or_else(Tally::default, |pid| Tally::default().only(pid));
+        tally.set_limit(limit);
         let (mut damage, mut passed, mut now, mut last) = (None, false, None, None);
         let mut parents = BTreeMap::new();
         for event in reader {

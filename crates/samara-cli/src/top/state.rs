@@ -142,14 +142,16 @@ impl State {
         }
     }
 
-    /// Examines the largest space, if something has happened and it was not done just now.
-    pub(crate) fn look(&mut self) {
+    /// Examines the largest space, if something has happened and it was not done just now. `limit`:
+    /// `vm.max_map_count`.
+    pub(crate) fn look(&mut self, limit: Option<u64>) {
         if let Some(Looked { events, at, cost, .. }) = self.looked
             && (events == self.events || at.elapsed() < LOOK_EVERY.max(cost * 10))
         {
             return;
         }
         let at = Instant::now();
+        self.tally.set_limit(limit);
         let now = self.tally.now(None).map(|largest| (largest, true));
         let then = || Some((self.tally.peak()?, false));
         if let Some((largest, lives)) = now.or_else(then) {

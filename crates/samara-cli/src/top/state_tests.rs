@@ -121,7 +121,7 @@ fn every_row_has_details() {
 fn what_ended_is_shown_near_its_most_areas() {
     let mut state = mapped((1..=300).map(|i| i * SECOND / 100));
     assert_eq!(state.focus().map(|focus| (focus.pid, focus.space.len(), focus.live)), Some((7, 300, 1)));
-    state.look();
+    state.look(None);
     assert!(state.largest().is_some_and(|(largest, lives)| lives && largest.survey.areas == 300));
     state.add(&Event { result: 3 << 8, ..event(301, EventKind::Exit, 4 * SECOND) });
     assert_eq!(
@@ -130,6 +130,6 @@ fn what_ended_is_shown_near_its_most_areas() {
     );
     assert!(state.focus().is_none());
     state.looked = None;
-    state.look();
+    state.look(None);
     assert!(state.largest().is_some_and(|(largest, lives)| !lives && largest.survey.areas == 300));
 }

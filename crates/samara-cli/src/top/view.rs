@@ -191,7 +191,7 @@ fn ranks(values: &[u64], column: usize) -> (u64, Vec<u64>) {
 /// What is shown of a state at a moment. `limit`: `vm.max_map_count`.
 pub(crate) fn view(state: &mut State, now_ns: u64, limit: Option<u64>, table: Table, order: Order) -> View {
     state.tick(now_ns);
-    state.look();
+    state.look(limit);
     let state = &*state;
     let mut view = View { limit, ..View::default() };
     header(&mut view, state);

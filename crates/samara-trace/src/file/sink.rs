@@ -169,9 +169,9 @@ impl FileSink {
             }
         })?;
         let shared = Arc::new(Shared::default());
-        let theirs = Arc::clone(&shared);
+        let (theirs, areas) = (Arc::clone(&shared), header.max_map_count);
         let thread =
-            std::thread::Builder::new().name("samara-file".into()).spawn(move || write_all(&theirs, writer))?;
+            std::thread::Builder::new().name("samara-file".into()).spawn(move || write_all(&theirs, writer, areas))?;
         Ok((shared, thread))
     }
 
@@ -267,12 +267,13 @@ impl Sink for FileSink {
     }
 }
 
-/// Runs on the thread: writes batches until the end.
-fn write_all(shared: &Shared, mut writer: TraceWriter<File>) -> Written {
+/// Runs on the thread: writes batches until the end. `areas`: how many there may be.
+fn write_all(shared: &Shared, mut writer: TraceWriter<File>, areas: Option<u64>) -> Written {
     block_size_signal();
     // If this function panics, the recorder must not wait for room.
     let guard = Failed(shared);
     let mut tally = Tally::default();
+    tally.set_limit(areas);
     let mut spare = Vec::new();
     let mut error = None;
     let end = loop {

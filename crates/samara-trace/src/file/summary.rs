@@ -52,6 +52,8 @@ pub struct Tally {
     processes: BTreeMap<u32, ProcessTotals>,
     /// The only processes whose spaces are told of; all, if it is empty.
     only: BTreeSet<u32>,
+    /// `vm.max_map_count`.
+    limit: Option<u64>,
     /// When the last event was that was skipped, until the next one that is not.
     skipped: Option<u64>,
 }
@@ -245,6 +247,11 @@ impl Tally {
         self
     }
 
+    /// Tells where the most areas are near this limit: `vm.max_map_count` of the recording.
+    pub fn set_limit(&mut self, limit: Option<u64>) {
+        self.limit = limit;
+    }
+
     /// Adds an event. Events must come in the order of their numbers.
     pub fn add(&mut self, event: &Event) {
         self.take(event, As::Counted);
@@ -387,8 +394,7 @@ impl Tally {
 
     /// The space that had the most areas so far, at its end or near its peak.
     pub fn peak(&self) -> Option<Largest> {
-        let (sites, stacks) = (self.origins.sites(), &self.defined.0);
-        let why = self.look.as_ref().map(|look| look.why(sites, stacks, self.totals.wall_ns));
+        let why = self.look.as_ref().map(|look| self.why(look));
         self.totals.largest.as_ref().map(|largest| Largest { why, ..largest.clone() })
     }
 
@@ -426,8 +432,17 @@ impl Tally {
         let largest = || self.replay.live().max_by_key(|(_, _, space)| space.len());
         let pid = pid.or_else(|| Some(largest()?.0))?;
         let (largest, look) = self.survey(self.replay.process(pid)?.space, pid, self.totals.wall_ns)?;
-        let why = look.map(|look| look.why(self.origins.sites(), &self.defined.0, self.totals.wall_ns));
+        let why = look.map(|look| self.why(&look));
         Some(Largest { why, ..largest })
+    }
+
+    /// Why a space was so, by what is known now.
+    fn why(&self, look: &Look) -> Why {
+        let mut why = look.why(self.origins.sites(), &self.defined.0, self.totals.wall_ns);
+        if let Some(limit) = self.limit {
+            why.near(limit);
+        }
+        why
     }
 
     /// Counts an event for its process.

@@ -232,3 +232,42 @@ fn many_files_have_a_folder() {
     let removed: Vec<String> = of("/data", 100).into_iter().map(|name| name + " (deleted)").collect();
     assert_eq!(find(&removed), None);
 }
+
+/// Files with equal segments of code are copies of one library; data that is alike is none.
+#[test]
+fn copies_of_a_library_have_equal_segments() {
+    let load = |code: u8, other: u64| -> Vec<AreaRecord> {
+        let segments = |i: u64| {
+            let (at, name) = (100 + i * 20, format!("/plugins/{i}.so"));
+            let pages = if i % 100 < other { 3 } else { 2 };
+            [file(at, 1, 1, &name, 0), file(at + 1, pages, code, &name, 1), file(at + 5, 1, RW, &name, 4)]
+        };
+        (0..100).flat_map(segments).collect()
+    };
+    assert_eq!(patterns(&load(RX, 10)), [(PatternKind::LibraryCopies, 100, 300, 0)]);
+    assert_eq!(patterns(&load(RX, 11)), [(PatternKind::ManyFiles, 100, 300, 0)]);
+    assert_eq!(patterns(&load(1, 0)), [(PatternKind::ManyFiles, 100, 300, 0)]);
+}
+
+/// The same bytes in pieces at two places or more.
+#[test]
+fn views_of_a_file_lie_in_pieces() {
+    let view = |at: u64, step: u64, perms: u8| -> Vec<AreaRecord> {
+        let piece = |i: u64| apart(file(at + i, 1, perms, "/memfd:heap (deleted)", i * step), "offset");
+        (0..20).map(piece).collect()
+    };
+    let shared = RW | 8;
+    let views = |n: u64| (0..n).flat_map(|i| view(1000 + i * 20, 2, shared)).collect::<Vec<_>>();
+    assert_eq!(patterns(&views(1)), [], "one view");
+    assert_eq!(patterns(&views(2)), [(PatternKind::FileViews, 2, 40, 38)]);
+    assert_eq!(patterns(&views(4)), [(PatternKind::FileViews, 4, 80, 76)]);
+    assert_eq!(patterns(&views(5)), [], "the same again and again");
+    let found = Survey::of(&views(2), Known::All).patterns;
+    assert_eq!((&*found[0].file, found[0].first), ("/memfd:heap (deleted)", (1000 * PAGE, 1001 * PAGE)));
+    // One that runs as code has a pattern of its own.
+    let code = [view(1000, 2, shared), view(1100, 2, RX | 8), view(1200, 2, shared)].concat();
+    assert_eq!(patterns(&code).iter().map(|p| p.0).collect::<Vec<_>>(), [PatternKind::DoubleMapped]);
+    // Of other protections, and each of a few pieces.
+    let few: Vec<_> = (0..3).flat_map(|i| view(1000 + i * 20, 2, [shared, 1 | 8, 8][i as usize])).collect();
+    assert_eq!(patterns(&few), []);
+}

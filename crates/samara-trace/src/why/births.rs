@@ -27,6 +27,15 @@ const SITES: usize = 1 << 16;
 const HUGEPAGE: u64 = libc::MADV_HUGEPAGE as u64;
 const NOHUGEPAGE: u64 = libc::MADV_NOHUGEPAGE as u64;
 
+/// Whether memory mapped with this protection and these flags is locked, or reserves addresses.
+fn is_special(prot: u64, flags: u64) -> bool {
+    let has = |flag: i32| flags & flag as u64 != 0;
+    has(libc::MAP_LOCKED) || (prot == 0 && has(libc::MAP_NORESERVE))
+}
+
+/// In the argument of `mlockall`.
+const MCL_FUTURE: u64 = libc::MCL_FUTURE as u64;
+
 /// Most bytes of the names of callers, each counted for every site that it makes.
 const NAMES: usize = 16 << 20;
 
@@ -103,11 +112,23 @@ pub(super) struct Piece {
     pub(super) moved: Option<Act>,
     /// The event that mapped the memory in whose place it was mapped, by the same call.
     pub(super) over: Option<u64>,
+    /// It was mapped locked, or only to reserve addresses.
+    is_special: bool,
 }
 
 impl Piece {
     fn new(made: Act) -> Piece {
-        Piece { made, changed: None, locked: None, asked: None, moved: None, over: None }
+        Piece { made, changed: None, locked: None, asked: None, moved: None, over: None, is_special: false }
+    }
+
+    /// Whether a call was seen that mapped it: it was not there when the recording began.
+    pub(super) fn is_observed(&self) -> bool {
+        self.made.event & FOUND == 0
+    }
+
+    /// Whether guard pages can be installed in it, for sure.
+    pub(super) fn takes_guards(&self) -> bool {
+        self.is_observed() && !self.is_special && self.locked.is_none()
     }
 
     /// The event that mapped the memory that it is part of, or was put into.
@@ -131,6 +152,8 @@ pub(super) struct Births {
     pub(super) freed: RangeMap<u64, Act>,
     /// How often each site mapped something here, or in the space that this one is a copy of.
     pub(super) mapped: HashMap<u32, u64>,
+    /// What is mapped is locked.
+    locks_new: bool,
     /// Threads that were started, of which it is not known whether they have ended. `None`: there
     /// may be some that nobody saw start.
     pub(super) threads: Option<u64>,
@@ -384,7 +407,7 @@ impl Births {
     pub(super) fn snapshot(&self) -> Result<Births, AllocError> {
         let (pieces, freed) = (self.pieces.try_snapshot()?, self.freed.try_snapshot()?);
         let (mapped, meter) = (self.mapped.clone(), self.meter.clone());
-        Ok(Births { pieces, meter, freed, mapped, threads: self.threads })
+        Ok(Births { pieces, meter, freed, mapped, threads: self.threads, locks_new: self.locks_new })
     }
 
     fn pieces_of(&self, areas: &[AreaRecord]) -> Result<RangeMap<u64, Held<Piece>>, AllocError> {
@@ -406,6 +429,12 @@ impl Births {
         let moved = moves.then(|| self.pieces.get(event.args[0]).map(|(_, piece)| **piece)).flatten();
         let mut over = None;
         let name = event.nr.and_then(call_name);
+        match name {
+            Some("mlockall") => self.locks_new = event.args[0] & MCL_FUTURE != 0,
+            Some("munlockall") => self.locks_new = false,
+            _ => {}
+        }
+        let is_special = self.locks_new || (name == Some("mmap") && is_special(event.args[2], event.args[3]));
         let advice = name.filter(|name| *name == "madvise").map(|_| event.args[2]);
         let locks = name.is_some_and(|name| name.starts_with("mlock") || name.starts_with("munlock"));
         for step in &event.plan {
@@ -419,6 +448,7 @@ impl Births {
                             over: over
                                 .filter(|(old, _): &(Span, u64)| old.intersect(&range).is_some())
                                 .map(|(_, root)| root),
+                            is_special,
                             ..Piece::new(act)
                         },
                     };

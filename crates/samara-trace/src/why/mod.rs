@@ -4,14 +4,17 @@
 //! [`Origins`] follows the events of a trace; [`Why`] looks at one space at one moment. The parts,
 //! one file each: `births` (where memory comes from), `callers` (which calls are of one place in
 //! the program), `verdicts` (what follows from it), `stacks` (which of the areas that look like
-//! stacks are some), `tables` (what each site has, and what is between areas). Knows nothing of
-//! files, and prints nothing.
+//! stacks are some), `advice` (what would help), `tables` (what each site has, and what is between
+//! areas). Knows nothing of files, and prints nothing.
 //!
 //! A verdict says what the areas and the calls of a trace show, by rules that are written at each
 //! [`VerdictKind`]. What a program is meant to do they cannot know.
 
 #![forbid(unsafe_code)]
 
+mod advice;
+#[cfg(test)]
+mod advice_tests;
 mod births;
 mod callers;
 #[cfg(test)]
@@ -24,6 +27,7 @@ mod tables;
 mod tests;
 mod verdicts;
 
+pub use advice::Advice;
 use births::Births;
 pub use births::{Origins, Site};
 use callers::{Callers, Mapped};
@@ -52,8 +56,8 @@ pub enum VerdictKind {
     /// Memory that asked for huge pages (`MADV_HUGEPAGE`), in areas that none fits into: too small,
     /// or not aligned. Says nothing of why they are so many.
     NoHugePage,
-    /// Files of one folder, 64 or more, each in an area or several, whose first areas were mapped by
-    /// one site ([`Verdict::folder`]).
+    /// Files of one folder, 64 or more, each in an area or several, whose first areas one site
+    /// mapped ([`Verdict::folder`]).
     ManyFiles,
     /// At least 64 areas, more than half, have no other verdict: these are the ones of the site
     /// that mapped most of them. It says nothing of the reason.
@@ -156,6 +160,8 @@ pub struct Verdict {
     pub first: (u64, u64),
     /// The calls behind it, the most frequent of each role first; at most [`PARTS`] of each.
     pub parts: Vec<Part>,
+    /// What would help, where that is sure.
+    pub advice: Vec<Advice>,
 }
 
 /// Most parts of one role in a verdict.

@@ -99,6 +99,46 @@ impl Program {
     }
 }
 
+impl Program {
+    /// The areas without access that have some with access beside them, as first addresses and
+    /// lengths, with the protection that the memory above them has, or else that below.
+    fn closed(&self) -> Vec<(u64, u64, Prot)> {
+        let areas: Vec<AreaRecord> = self.replay.space(0).unwrap().areas().collect();
+        let access = |at: u64| {
+            let area = areas.iter().find(|area| area.start <= at && at < area.end)?;
+            Some(Prot::from_bits_truncate(area.perms.into())).filter(|prot| !prot.is_empty())
+        };
+        let closed = areas.iter().filter(|area| area.perms & 7 == 0);
+        let of = |area: &AreaRecord| {
+            let prot = access(area.end).or_else(|| access(area.start - 1))?;
+            Some((area.start, area.end - area.start, prot))
+        };
+        closed.filter_map(of).collect()
+    }
+
+    /// How many areas fewer the model has with guards that are installed in memory with access.
+    fn fewer_with_guards(&self) -> u64 {
+        let mut model = self.model.snapshot(self.model.config().clone()).unwrap();
+        for (start, len, prot) in self.closed() {
+            model.protect(start, len, prot, None).unwrap();
+            // Locked memory keeps its guard.
+            if model.advise(start, len, Advice::GuardInstall).is_err() {
+                model.protect(start, len, Prot::empty(), None).unwrap();
+            }
+        }
+        (self.model.len() - model.len()) as u64
+    }
+}
+
+/// How many areas installed guards would save, by what verdicts say.
+fn guards(verdicts: &[Verdict]) -> u64 {
+    let fewer = |advice: &super::Advice| match *advice {
+        super::Advice::GuardInstall { fewer } => fewer,
+        _ => 0,
+    };
+    verdicts.iter().flat_map(|v| &v.advice).map(fewer).sum()
+}
+
 fn protect(model: &mut Model, start: u64, len: u64) {
     model.protect(start, len, Prot::RW, None).unwrap();
 }
@@ -114,7 +154,7 @@ fn dump(model: &mut Model, start: u64, len: u64) {
 #[test]
 fn what_would_go_goes() {
     let mut random = fastrand::Rng::with_seed(37);
-    let (mut exact, mut guarded, mut mixed) = (0, 0, 0);
+    let (mut exact, mut guarded, mut mixed, mut saved, mut sure) = (0, 0, 0, 0, 0);
     for _ in 0..100 {
         let mut program = Program::new();
         // Each unit is a map of its own, or all are one.
@@ -159,6 +199,16 @@ fn what_would_go_goes() {
         assert!(told(&|v| v.reason == "protection") <= protection, "{}", shown());
         assert!(told(&|v| v.reason == "lock") <= lock, "{}", shown());
         assert!(told(&|v| v.reason.starts_with("flags")) <= flags, "{}", shown());
+        let (advised, installed) = (guards(&verdicts), program.fewer_with_guards());
+        assert!(advised <= installed, "{advised} of {installed}: {}", shown());
+        saved += advised;
+        // All of them are told, where none is left to another verdict, or may be locked.
+        let times = verdicts.iter().filter(|v| v.pattern.is_some()).map(|v| v.times).sum::<u64>();
+        let locks = acts.iter().any(|(act, ..)| matches!(act, Act::Lock));
+        if !locks && times == program.closed().len() as u64 {
+            assert_eq!(advised, installed, "{}", shown());
+            sure += 1;
+        }
         let all = program.fewer(|model, start, len| {
             protect(model, start, len);
             unlock(model, start, len);
@@ -185,6 +235,7 @@ fn what_would_go_goes() {
         mixed += u64::from(verdicts.iter().any(|v| v.reason.contains('+')));
     }
     assert!(exact > 15 && guarded > 5 && mixed > 3, "{exact} {guarded} {mixed}");
+    assert!(saved > 100 && sure > 3, "{saved} {sure}");
 }
 
 /// What locks memory is the cause where a lock alone keeps it apart, whatever was changed later.

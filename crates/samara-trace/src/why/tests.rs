@@ -98,13 +98,15 @@ impl World {
     }
 
     fn look(&self) -> Look {
-        let areas = self.replay.space(0).unwrap().areas().collect();
-        Look::of(areas, 0, &self.origins, self.seq * 1000).unwrap()
+        Look::of(self.areas(), 0, &self.origins, self.seq * 1000).unwrap()
+    }
+
+    pub(super) fn areas(&self) -> Vec<AreaRecord> {
+        self.replay.space(0).unwrap().areas().collect()
     }
 
     pub(super) fn why(&self) -> Why {
-        let areas: Vec<AreaRecord> = self.replay.space(0).unwrap().areas().collect();
-        Why::of(&areas, 0, &self.origins, &Stacks::default(), self.seq * 1000).unwrap()
+        Why::of(&self.areas(), 0, &self.origins, &Stacks::default(), self.seq * 1000).unwrap()
     }
 
     pub(super) fn call(&self, part: &Part) -> Option<u32> {

@@ -9,8 +9,8 @@ use samara_mm::{Flags, PageSize};
 
 use super::births::{Act, Births, Piece};
 use super::callers::Callers;
-use super::stacks;
-use super::{Kept, PARTS, Part, Role, Verdict, VerdictKind};
+use super::{Advice, Kept, PARTS, Part, Role, Verdict, VerdictKind};
+use super::{advice, stacks};
 use crate::event::AreaRecord;
 use crate::file::{flags_from, flags_reason, reason_name, reasons};
 use crate::survey::{
@@ -61,6 +61,10 @@ struct Evidence {
     sizes: BTreeMap<u64, u64>,
     /// The threads that mapped the memory, of arenas.
     threads: HashSet<u64>,
+    /// How many areas fewer there would be with guards that are installed.
+    installs: u64,
+    /// The same with slices of one mapping.
+    slices: u64,
     /// By the first site of each place.
     parts: BTreeMap<(Role, u32), Share>,
     first: Option<(u64, u64)>,
@@ -96,6 +100,7 @@ impl Evidence {
     fn join(&mut self, other: Evidence) {
         self.areas.extend(other.areas);
         self.would_go += other.would_go;
+        (self.installs, self.slices) = (self.installs + other.installs, self.slices + other.slices);
         self.times += other.times;
         other.sizes.into_iter().for_each(|(size, n)| *self.sizes.entry(size).or_default() += n);
         for (part, share) in other.parts {
@@ -135,8 +140,8 @@ struct Scene<'a> {
     code: HashSet<((u32, u32), u64)>,
 }
 
-/// The verdicts, and how many areas none of them explains. `kept`: of each place, how
-/// much of what it mapped is there; what those of `leaking` mapped was not unmapped later either.
+/// The verdicts, and how many areas none of them explains. `kept`: of each place, how much
+/// of what it mapped is there; what those of `leaking` mapped was not unmapped later either.
 pub(super) fn all(
     areas: &[AreaRecord],
     births: &Births,
@@ -187,7 +192,13 @@ fn verdict(cause: Cause, seen: Evidence, kept: &HashMap<u32, Kept>) -> Verdict {
     }
     let most = seen.sizes.iter().max_by_key(|(size, n)| (**n, **size));
     let (common, common_times) = most.map_or((0, 0), |(size, n)| (*size, *n));
+    let installs = matches!(cause.pattern, Some(PatternKind::GuardPages | PatternKind::GuardedStacks));
+    let advice = [
+        Some(Advice::GuardInstall { fewer: seen.installs }).filter(|_| installs && seen.installs >= LEAST),
+        Some(Advice::OneMapping { fewer: seen.slices }).filter(|_| seen.slices > 0),
+    ];
     Verdict {
+        advice: advice.into_iter().flatten().collect(),
         kind: cause.kind,
         pattern: cause.pattern,
         reason,
@@ -310,6 +321,8 @@ impl Scene<'_> {
                 |near: &AreaRecord| member.kind != PatternKind::Reservations || mapping(near) == mapping(area);
             let near = neighbours.into_iter().flatten().filter_map(|i| areas.get(i)).filter(|near| is_part(near));
             let near: Vec<&AreaRecord> = near.collect();
+            let guards = is_closed && matches!(member.kind, PatternKind::GuardPages | PatternKind::ThreadStacks);
+            let installs = if guards { advice::installed(areas, i, self.births) } else { 0 };
             let is_first = files.insert((area.dev, area.inode, area.perms & 4 != 0));
             let pattern = match member.kind {
                 PatternKind::ThreadStacks if !of_threads => PatternKind::GuardedStacks,
@@ -323,6 +336,7 @@ impl Scene<'_> {
                 PatternKind::Relro => 1,
                 _ => member.would_go,
             };
+            seen.installs += installs;
             // Stacks and heaps are two areas each; the memory is what counts.
             if !(kind == VerdictKind::Concurrent && is_closed) {
                 seen.instance(area.start, area.end);
@@ -421,9 +435,11 @@ impl Scene<'_> {
         }
         let most = sites.into_iter().max_by_key(|(site, areas)| (areas.len(), Reverse(*site)));
         let Some((_, areas)) = most.filter(|(_, areas)| areas.len() as u64 >= LEAST) else { return };
+        let slices = advice::slices(&areas, self.areas, self.births);
         for area in areas {
             let maker = self.maker(area.start);
             let seen = self.evidence(VerdictKind::OneOrigin, None, "", maker);
+            seen.slices = slices;
             seen.area(area);
             seen.instance(area.start, area.end);
             seen.part(callers, Role::Made, maker);

@@ -97,6 +97,7 @@ const Verdicts = (() => {
       ),
       el("h3", { text: v.text ?? v.verdict }),
       cause ? el("p", { class: "cause", text: cause }) : null,
+      ...(v.advice ?? []).map((one) => el("p", { class: "note", text: `Advice: ${one.text}` })),
       el("p", { class: "links" }, "See ", ...links.flatMap((one, i) => (i === 0 ? [one] : [" · ", one]))),
       parts.length > 0
         ? el(

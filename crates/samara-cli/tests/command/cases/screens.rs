@@ -10,7 +10,11 @@ impl Case {
         let mut rows = screen.lines().skip_while(|row| !row.starts_with("  why "));
         let mut row = || rows.next().map_or("", |row| row.trim_start().trim_start_matches("why "));
         let (call, function, line) = self.by;
-        self.fits(row().trim()) && row().trim() == format!("by {call} in {function} at {}.c:{line}", self.name)
+        let is_first =
+            self.fits(row().trim()) && row().trim() == format!("by {call} in {function} at {}.c:{line}", self.name);
+        let advice = row();
+        let figure = self.advice().map(|(_, fewer)| format!(" would save {fewer} areas "));
+        is_first && figure.map_or(!advice.starts_with("advice: "), |figure| advice.contains(&figure))
     }
 
     /// The first verdict of `samara why`, with the functions behind it.
@@ -88,7 +92,10 @@ impl Case {
             of => verdict["pattern"] == of || verdict["reasons"] == Value::from(of.split('+').collect::<Vec<_>>()),
         };
         let counts = ["areas", "times", "would_go"].map(|name| verdict[name].as_u64().unwrap_or(u64::MAX));
-        verdict["verdict"] == kind && is_of && counts == self.counts
+        let advice = verdict["advice"].as_array().into_iter().flatten();
+        let advice: Vec<_> = advice.map(|one| (one["advice"].as_str(), one["would_go"].as_u64())).collect();
+        let expected: Vec<_> = self.advice().map(|(name, fewer)| (Some(name), Some(fewer))).into_iter().collect();
+        verdict["verdict"] == kind && is_of && counts == self.counts && advice == expected
     }
 
     fn is_frame(&self, function: &Value, place: &Value) -> bool {

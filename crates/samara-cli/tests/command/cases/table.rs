@@ -380,3 +380,18 @@ pub(super) const CASES: [Case; 40] = [
         looks: "flags:wipeonfork",
     },
 ];
+
+/// Those whose first verdict has advice: its name, and how many areas it would save.
+const ADVICE: [(&str, &str, u64); 4] = [
+    ("coroutine_stacks", "guard-install", 299),
+    ("decommitted_extents", "guard-install", 300),
+    ("guard_pages", "guard-install", 300),
+    ("slab_guards", "guard-install", 300),
+];
+
+impl Case {
+    /// The advice on it: its name, and how many areas it would save.
+    pub(super) fn advice(&self) -> Option<(&'static str, u64)> {
+        ADVICE.iter().find(|(name, ..)| *name == self.name).map(|(_, advice, fewer)| (*advice, *fewer))
+    }
+}

@@ -1,0 +1,109 @@
+//! What would make areas fewer, or leave room for them, where that is sure.
+
+use super::births::Births;
+use super::{Verdict, VerdictKind, Why};
+use crate::event::AreaRecord;
+use crate::file::reasons;
+use crate::survey::{ACCESS, is_anonymous, size};
+
+/// What would make areas fewer, or leave room for them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Advice {
+    /// Guards that are no areas: `madvise(MADV_GUARD_INSTALL)` in memory that stays accessible, in
+    /// Linux from 6.13 on. Only for guards in private memory without a file that is not locked,
+    /// which the kernel would refuse, and that is not only a reservation (mapped without access,
+    /// and with `MAP_NORESERVE`). Stacks of threads get their guards from the C library, and are
+    /// left out, and so is what was there when a recording began.
+    GuardInstall {
+        /// How many areas fewer there would be.
+        fewer: u64,
+    },
+    /// One mapping that the program cuts into slices, instead of mappings of the same size and
+    /// protection that touch nothing.
+    OneMapping {
+        /// How many areas fewer there would be.
+        fewer: u64,
+    },
+    /// A larger `vm.max_map_count`, where nine tenths of it are reached, and at least half of the
+    /// areas are there by design: the next power of two that is at least twice the areas.
+    RaiseLimit {
+        /// The limit.
+        to: u64,
+    },
+}
+
+impl Advice {
+    /// Its name in machine-readable output.
+    pub fn name(self) -> &'static str {
+        match self {
+            Advice::GuardInstall { .. } => "guard-install",
+            Advice::OneMapping { .. } => "one-mapping",
+            Advice::RaiseLimit { .. } => "raise-limit",
+        }
+    }
+}
+
+/// The largest `vm.max_map_count`.
+const LARGEST: u64 = i32::MAX as u64;
+
+impl Why {
+    /// Adds the advice that follows from `vm.max_map_count`.
+    pub(crate) fn near(&mut self, limit: u64) {
+        if limit == 0 || self.areas < limit - limit / 10 {
+            return;
+        }
+        let to = self.areas.saturating_mul(2).checked_next_power_of_two().unwrap_or(LARGEST).min(LARGEST);
+        let by_design = |v: &&mut Verdict| {
+            let kinds = [VerdictKind::Concurrent, VerdictKind::Reserved, VerdictKind::ManyFiles];
+            kinds.contains(&v.kind) && v.areas >= self.areas / 2
+        };
+        if let Some(verdict) = self.verdicts.iter_mut().find(by_design).filter(|_| to > limit) {
+            verdict.advice.push(Advice::RaiseLimit { to });
+        }
+    }
+}
+
+/// How many areas fewer there would be with this guard installed in memory that stays accessible,
+/// as the area around it that it then belongs to. 0 where that is not sure.
+pub(super) fn installed(areas: &[AreaRecord], i: usize, births: &Births) -> u64 {
+    let Some(guard) = areas.get(i) else { return 0 };
+    let why = |area: &AreaRecord| -> Option<usize> {
+        let all = || reasons(&area.apart);
+        all().all(|reason| ["protection", "accounting"].contains(&reason)).then(|| all().count())
+    };
+    let opens = |a: &&AreaRecord| is_anonymous(a) && a.perms & ACCESS != 0;
+    let below = i.checked_sub(1).map(|i| &areas[i]).filter(|below| below.end == guard.start);
+    let below = below.filter(opens).filter(|_| why(guard).is_some());
+    let above = areas.get(i + 1).filter(|above| above.start == guard.end);
+    let above = above.filter(opens).filter(|above| why(above).is_some());
+    // Memory beside it that is locked, or reserved, is apart by that too.
+    let is_sure = births.pieces.get(guard.start).is_some_and(|(_, piece)| piece.takes_guards());
+    if !is_anonymous(guard) || !is_sure {
+        return 0;
+    }
+    match (below, above) {
+        (None, None) => 0,
+        // What the guard has in common with one of them only, these two have not.
+        (Some(a), Some(b)) if a.perms == b.perms && a.name == b.name && why(guard) == why(b) => 2,
+        _ => 1,
+    }
+}
+
+/// How many areas fewer there would be, if these were slices of one mapping.
+pub(super) fn slices(of: &[&AreaRecord], areas: &[AreaRecord], births: &Births) -> u64 {
+    let Some(first) = of.first() else { return 0 };
+    let is_alone = |area: &AreaRecord| {
+        let i = areas.partition_point(|other| other.start < area.start);
+        i.checked_sub(1).is_none_or(|i| areas[i].end < area.start)
+            && areas.get(i + 1).is_none_or(|next| area.end < next.start)
+    };
+    let is_whole = |area: &AreaRecord| {
+        births.pieces.get(area.start).is_some_and(|(span, piece)| {
+            span.last == area.end - 1 && piece.changed.is_none() && piece.over.is_none() && piece.is_observed()
+        })
+    };
+    let is_alike = |area: &AreaRecord| is_anonymous(area) && (area.perms, size(area)) == (first.perms, size(first));
+    let are_slices = of.iter().all(|area| is_alike(area) && is_alone(area) && is_whole(area));
+    if are_slices { of.len() as u64 - 1 } else { 0 }
+}

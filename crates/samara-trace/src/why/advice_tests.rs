@@ -1,0 +1,115 @@
+//! Advice: only where it is sure.
+
+use super::tests::{MMAP, PAGE, World, area};
+use super::*;
+use crate::event::{EventKind, StepKind};
+
+impl World {
+    fn map_with(&mut self, start: u64, end: u64, perms: u8, flags: u64) {
+        let args = [0, (end - start) * PAGE, u64::from(perms), 0x22 | flags, 0, 0];
+        let plan = vec![World::step(StepKind::Mapped, start, end)];
+        self.event(EventKind::Call, Some(MMAP), 0, args, plan, (start, end), vec![area(start, end, perms)]);
+    }
+
+    /// A call on pages that leaves their areas as they are.
+    fn call_on(&mut self, nr: i64, start: u64, end: u64, arg: u64) {
+        let areas: Vec<AreaRecord> = self.areas().into_iter().filter(|a| a.start >= start * PAGE).collect();
+        let plan = vec![World::step(StepKind::Changed(samara_mm::FlagChange::default()), start, end)];
+        self.event(EventKind::Call, Some(nr as u32), 0, [arg, 0, 0, 0, 0, 0], plan, (start, end), areas);
+    }
+
+    /// 100 guards of a page in memory of 400 pages.
+    fn guards(&mut self) {
+        (0..100).for_each(|i| self.protect(1001 + i * 4, 1002 + i * 4, 0));
+    }
+}
+
+fn advice(world: &World) -> Vec<Advice> {
+    world.why().verdicts.into_iter().flat_map(|v| v.advice).collect()
+}
+
+#[test]
+fn guards_are_installed_where_the_kernel_takes_them() {
+    let guarded = |flags: u64, prepare: &dyn Fn(&mut World)| {
+        let mut world = World::new();
+        prepare(&mut world);
+        world.map_with(1000, 1400, 3, flags);
+        world.guards();
+        world
+    };
+    let sure = [Advice::GuardInstall { fewer: 200 }];
+    assert_eq!(advice(&guarded(0, &|_| ())), sure);
+    // MAP_NORESERVE alone is fine; MAP_LOCKED is not.
+    assert_eq!(advice(&guarded(0x4000, &|_| ())), sure);
+    assert_eq!(advice(&guarded(0x2000, &|_| ())), []);
+    // Neither is what was locked since, or what mlockall says of new mappings.
+    let mut locked = guarded(0, &|_| ());
+    locked.call_on(libc::SYS_mlock, 1000, 1400, 0);
+    assert_eq!(advice(&locked), []);
+    let mut all = guarded(0, &|world| world.call_on(libc::SYS_mlockall, 10, 10, 2));
+    assert_eq!(advice(&all), []);
+    all.call_on(libc::SYS_munlockall, 10, 10, 0);
+    all.map_with(2000, 2400, 3, 0);
+    (0..100).for_each(|i| all.protect(2001 + i * 4, 2002 + i * 4, 0));
+    assert_eq!(advice(&all), sure, "only what was mapped after that");
+    // Addresses that are reserved, and made usable in parts.
+    let mut reserved = World::new();
+    reserved.map_with(1000, 1400, 0, 0x4000);
+    (0..100).for_each(|i| reserved.protect(1000 + i * 4, 1003 + i * 4, 3));
+    assert_eq!(advice(&reserved), []);
+    let mut mapped = World::new();
+    mapped.map_with(1000, 1400, 0, 0);
+    (0..100).for_each(|i| mapped.protect(1000 + i * 4, 1003 + i * 4, 3));
+    assert_eq!(advice(&mapped), [Advice::GuardInstall { fewer: 198 }]);
+    // What was there at the beginning may be locked.
+    let mut found = World::new();
+    let areas = mapped.areas();
+    found.event(EventKind::Found, None, 0, [1, 0, 0, 0, 0, 0], vec![], (0, u64::MAX / PAGE), areas);
+    assert_eq!(advice(&found), []);
+}
+
+/// A stack of a coroutine becomes one area with its guard, and one with the next.
+#[test]
+fn stacks_take_guards_too() {
+    let mut world = World::new();
+    for i in (0..40).rev() {
+        world.map(1000 + i * 17, 1017 + i * 17, 3);
+        world.protect(1000 + i * 17, 1001 + i * 17, 0);
+    }
+    assert_eq!(advice(&world), [Advice::GuardInstall { fewer: 79 }]);
+    (0..40).for_each(|_| world.event(EventKind::Thread, None, 0, [0; 6], vec![], (1, 1), vec![]));
+    assert_eq!(advice(&world), [], "the C library makes those of threads");
+}
+
+#[test]
+fn equal_mappings_may_be_slices_of_one() {
+    let mapped = |size: &dyn Fn(u64) -> u64, apart: u64| {
+        let mut world = World::new();
+        (0..100).for_each(|i| world.map(1000 + i * apart, 1000 + i * apart + size(i), 3));
+        // Later calls: the number of mappings does not grow.
+        (0..200).for_each(|_| world.call_on(libc::SYS_mprotect, 10, 10, 0));
+        assert_eq!(world.why().verdicts[0].kind, VerdictKind::OneOrigin);
+        advice(&world)
+    };
+    assert_eq!(mapped(&|_| 2, 8), [Advice::OneMapping { fewer: 99 }]);
+    assert_eq!(mapped(&|i| 3 + i % 2, 8), [], "of several sizes");
+}
+
+/// The limit is told of where it is near, and areas are there by design.
+#[test]
+fn a_limit_may_be_raised() {
+    let mut world = World::new();
+    (0..40).for_each(|i| world.map(100_000 + i * 1000, 100_400 + i * 1000, 0));
+    let near = |limit: u64| {
+        let mut why = world.why();
+        why.near(limit);
+        why.verdicts[0].advice.clone()
+    };
+    assert_eq!([near(45), near(44)], [vec![], vec![Advice::RaiseLimit { to: 128 }]]);
+    assert_eq!([near(40), near(0)], [vec![Advice::RaiseLimit { to: 128 }], vec![]]);
+    let mut leak = World::new();
+    (0..100).for_each(|i| leak.map(1000 + i * 8, 1001 + i * 8, 1));
+    let mut why = leak.why();
+    why.near(100);
+    assert!(why.verdicts[0].advice.is_empty(), "{why:?}");
+}
