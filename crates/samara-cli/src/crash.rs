@@ -3,7 +3,10 @@
 
 use std::path::Path;
 
-use samara_trace::file::{Crash, Lost, MapsLine, Near, Printable, Summary, TraceReader, name_text};
+use samara_trace::event::EventKind;
+use samara_trace::file::{
+    Before, Crash, Forbidden, Forbids, Lost, MapsLine, Near, Printable, Summary, TraceReader, name_text,
+};
 use serde_json::{Value, json};
 
 use crate::format::time;
@@ -15,7 +18,7 @@ use crate::{json as objects, line};
 #[derive(Debug)]
 pub(crate) struct Told {
     crash: Crash,
-    lost: Option<Lost>,
+    before: Before,
 }
 
 impl Told {
@@ -26,20 +29,24 @@ impl Told {
     /// The address whose history tells most: the fault's, or, where nothing but another call
     /// explains it, that of the memory which the call replaced.
     pub(crate) fn looked_for(&self) -> u64 {
-        let elsewhere = self.lost.filter(|lost| lost.near == Near::Elsewhere);
+        let elsewhere = self.before.lost.filter(|lost| lost.near == Near::Elsewhere);
         elsewhere.map_or(self.crash.address, |lost| lost.range.0)
     }
 }
 
 /// The crashes of a summary. The trace is read again for each of them, if it is a file.
 pub(crate) fn of(summary: &Summary, trace: &Path) -> Vec<Told> {
-    let lost =
-        |crash: &Crash| crash.before(TraceReader::new(std::fs::File::open(trace).ok()?).ok()?.map_while(Result::ok));
+    let before = |crash: &Crash| {
+        Some(crash.before(TraceReader::new(std::fs::File::open(trace).ok()?).ok()?.map_while(Result::ok)))
+    };
     let is_file = !summary.crashes.is_empty() && std::fs::metadata(trace).is_ok_and(|file| file.is_file());
     summary
         .crashes
         .iter()
-        .map(|crash| Told { crash: crash.clone(), lost: is_file.then(|| lost(crash)).flatten() })
+        .map(|crash| {
+            let before = is_file.then(|| before(crash)).flatten().unwrap_or_default();
+            Told { crash: crash.clone(), before }
+        })
         .collect()
 }
 
@@ -51,9 +58,14 @@ pub(crate) fn rows(told: &Told, sites: Sites<'_>) -> Vec<String> {
         None => "nothing is mapped there".to_owned(),
     };
     let from = crash.caller.as_ref().map_or_else(String::new, |at| format!(" from {}", clean(&line::place(at))));
-    let killed = format!("process {} killed by {} at {:#x}{from}", crash.pid, signal(crash.signal), crash.address);
+    let fault = format!("{} at {:#x}{from}", signal(crash.signal), crash.address);
+    let killed = match crash.ended_by == crash.signal {
+        true => format!("process {} killed by {fault}", crash.pid),
+        false => format!("process {} killed by {} in its handler of {fault}", crash.pid, signal(crash.ended_by)),
+    };
     let mut rows = vec![format!("{}: {area}", styled(RED, killed))];
-    rows.extend(told.lost.as_ref().map(|lost| format!("  {}", cause(crash, lost, sites))));
+    rows.extend(told.before.forbidden.as_ref().map(|why| format!("  {}", forbidden(crash, why, sites))));
+    rows.extend(told.before.lost.as_ref().map(|lost| format!("  {}", cause(crash, lost, sites))));
     rows
 }
 
@@ -61,22 +73,60 @@ fn signal(number: i32) -> String {
     signal_hook::low_level::signal_name(number).map_or_else(|| format!("signal {number}"), str::to_owned)
 }
 
+/// A site by its number.
+fn call(number: Option<u32>, sites: Sites<'_>) -> String {
+    let site = number.and_then(|number| sites.site(number));
+    site.map_or_else(|| "an unknown call".to_owned(), |site| why::of_site(site, sites))
+}
+
+/// That a site had mapped memory: `mapped there by mmap(...)`.
+fn mapped(how: &str, number: Option<u32>, sites: Sites<'_>) -> String {
+    match number.and_then(|number| sites.site(number)) {
+        Some(site) if site.kind == EventKind::Found => why::of_site(site, sites),
+        _ => format!("{how} by {}", call(number, sites)),
+    }
+}
+
+/// What forbids the access, and which call did that.
+fn forbidden(crash: &Crash, why: &Forbidden, sites: Sites<'_>) -> String {
+    let by = || match &why.by {
+        Some(by) => format!("by {} {} before", call(Some(by.site), sites), time(crash.ns.saturating_sub(by.ns))),
+        None => mapped("mapped so", why.made, sites),
+    };
+    match why.how {
+        Forbids::NoAccess => format!("no access is allowed there, {}", by()),
+        Forbids::NoWriting => format!("writing is not allowed there, {}", by()),
+        Forbids::NoExecuting => format!("executing is not allowed there, {}", by()),
+        Forbids::ProtectionKey => "its protection key forbids the access".to_owned(),
+        Forbids::Guard => format!("a guard is there, {}", by()),
+        Forbids::StackGuard => format!("the guard below the stack of a thread, {}", mapped("mapped", why.made, sites)),
+        Forbids::StackEnd => "below the stack, which may not grow further (RLIMIT_STACK)".to_owned(),
+        Forbids::FileEnd => {
+            // Memory of such a file can be short too.
+            let in_memory = crash.area.as_ref().is_some_and(|area| area.dev.0 == 0);
+            let or_full = if in_memory { ", or its file system is full" } else { "" };
+            format!("beyond the end of its file{or_full}, {}", mapped("mapped", why.made, sites))
+        }
+        other => other.name().to_owned(),
+    }
+}
+
 /// What a call had done to the memory.
 fn cause(crash: &Crash, lost: &Lost, sites: Sites<'_>) -> String {
-    let site = |number: Option<u32>| number.and_then(|number| sites.site(number));
-    let made = site(lost.made).map_or_else(|| "an unknown call".to_owned(), |site| why::of_site(site, sites));
-    let by = site(Some(lost.by)).map_or_else(|| "an unknown call".to_owned(), |site| why::of_site(site, sites));
+    let by = call(Some(lost.by), sites);
     let (before, (start, end)) = (time(crash.ns.saturating_sub(lost.ns)), lost.range);
-    match (lost.near, lost.replaced) {
-        (Near::There, true) => format!("memory mapped there by {made} was replaced by {by} {before} before"),
-        (Near::There, false) => format!("memory mapped there by {made} was unmapped by {by} {before} before"),
-        (Near::InArea, _) => {
-            format!("in that area {start:x}-{end:x}, mapped by {made}, was replaced by {by} {before} before")
-        }
-        _ => format!(
-            "perhaps a pointer from memory that is another one now: {start:x}-{end:x}, mapped by {made}, was replaced by {by} {before} before"
-        ),
-    }
+    let made = |how: &str| mapped(how, lost.made, sites);
+    let gone = match lost.near {
+        Near::There => format!("memory {}", made("mapped there")),
+        Near::InArea => format!("in that area {start:x}-{end:x}, {},", made("mapped")),
+        _ => format!("perhaps a pointer from memory that is another one now: {start:x}-{end:x}, {},", made("mapped")),
+    };
+    let did = match (lost.replaced, lost.moved) {
+        (true, _) => "replaced",
+        (_, true) => "moved away",
+        _ => "unmapped",
+    };
+    format!("{gone} was {did} by {by} {before} before")
 }
 
 /// The crashes as one array.
@@ -87,18 +137,24 @@ pub(crate) fn json(all: &[Told], sites: Sites<'_>) -> Value {
         _ => "elsewhere",
     };
     let call = |number: Option<u32>| number.and_then(|number| sites.site(number)).map(|site| why::of_site(site, sites));
+    let forbids = |why: &Forbidden| {
+        json!({
+            "how": why.how.name(), "made_by": call(why.made), "by": call(why.by.map(|by| by.site)),
+            "event": why.by.map(|by| by.seq), "ns": why.by.map(|by| by.ns),
+        })
+    };
     let lost = |lost: &Lost| {
         json!({
-            "near": near(lost), "start": lost.range.0, "end": lost.range.1, "replaced": lost.replaced,
+            "near": near(lost), "start": lost.range.0, "end": lost.range.1, "replaced": lost.replaced, "moved": lost.moved,
             "made_by": call(lost.made), "by": call(Some(lost.by)), "event": lost.seq, "ns": lost.ns,
         })
     };
     let one = |told: &Told| {
         let crash = &told.crash;
         json!({
-            "pid": crash.pid, "signal": signal(crash.signal), "address": crash.address, "event": crash.seq, "ns": crash.ns,
+            "pid": crash.pid, "signal": signal(crash.signal), "ended_by": signal(crash.ended_by), "address": crash.address, "event": crash.seq, "ns": crash.ns,
             "caller": crash.caller.as_ref().map(line::place), "area": crash.area.as_ref().map(objects::area),
-            "lost": told.lost.as_ref().map(lost),
+            "forbidden": told.before.forbidden.as_ref().map(forbids), "lost": told.before.lost.as_ref().map(lost),
         })
     };
     all.iter().map(one).collect()

@@ -79,7 +79,13 @@ fn what(out: &mut dyn Write, event: &Event) -> io::Result<()> {
         EventKind::Share => write!(out, "{} process {} shares its parent's areas", styled(BOLD, "vfork"), event.pid),
         EventKind::Thread => write!(out, "{} {}", styled(BOLD, "thread"), event.tid),
         EventKind::Exit => {
-            let at = event.fault().map_or_else(String::new, |address| format!(" at {address:#x}"));
+            let signal = |number| signal_hook::low_level::signal_name(number).unwrap_or("a signal");
+            let at = event.fault().map_or_else(String::new, |address| match event.args[2] as i32 {
+                other if other != 0 && i64::from(other) != event.result & 0x7f => {
+                    format!(" in the handler of {} at {address:#x}", signal(other))
+                }
+                _ => format!(" at {address:#x}"),
+            });
             write!(out, "{} {}{at}", styled(BOLD, "exit"), ended(event.result))
         }
         EventKind::Learnt => write!(out, "{} {text}", styled(BOLD, "learnt")),

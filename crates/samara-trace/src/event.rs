@@ -37,8 +37,10 @@ pub enum EventKind {
     /// created it.
     Thread,
     /// A process ended. `result` is its wait status as `waitpid` gives it. If a fault ended it
-    /// (SIGSEGV or SIGBUS that the kernel sent), `args[0]` and `args[1]` are `si_addr` and
-    /// `si_code`: see [`Event::fault`]. The space ends with its last user.
+    /// (SIGSEGV or SIGBUS that the kernel sent), or a signal that it sent itself in the handler of
+    /// one, `args[0]` and `args[1]` are `si_addr` and `si_code`: see [`Event::fault`]. `args[2]` is
+    /// the fault's signal and `args[3]` the stack pointer; both are 0 in older traces. The space
+    /// ends with its last user.
     Exit,
     /// Areas changed, no call explains it and none is needed: a stack grew on a fault, for example.
     /// `text` says what.
@@ -157,8 +159,8 @@ impl Event {
         }
     }
 
-    /// The address at which the process faulted that this event ends: SIGSEGV or SIGBUS killed it.
-    /// `None`: something else ended it, the trace is of a version that did not keep this, or the
+    /// The address at which the process faulted that this event ends: SIGSEGV or SIGBUS killed it,
+    /// or their handler ended it by a signal. `None`: something else ended it, the trace is of a version that did not keep this, or the
     /// kernel does not tell the address (one that no process can have).
     ///
     /// ```

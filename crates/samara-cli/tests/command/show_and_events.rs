@@ -720,6 +720,7 @@ fn a_fault_in_memory_that_was_replaced() {
     let summary = stdout(&run(dir.path(), &["summary", "t.samara"]));
     for row in [
         "crash      process 100 killed by SIGSEGV at 0x7f0000001008 from prog+0x1240: 7f0000000000-7f0000002000 r--p",
+        "  writing is not allowed there, mapped so by mmap(0x7f0000000000, 8192, PROT_READ, ",
         "memory mapped there by mmap(NULL, 12288, PROT_READ|PROT_WRITE, MAP_PRIVATE|MAP_ANONYMOUS, -1, 0) from",
         "was replaced by mmap(0x7f0000000000, 8192, PROT_READ, MAP_PRIVATE|MAP_FIXED|MAP_ANONYMOUS, -1, 0)",
         "1 ms before",
@@ -733,10 +734,31 @@ fn a_fault_in_memory_that_was_replaced() {
         (&crash["address"], &crash["lost"]["near"], &crash["lost"]["event"]),
         (&at.into(), &"there".into(), &10.into())
     );
+    assert_eq!((&crash["forbidden"]["how"], &crash["ended_by"]), (&"no-writing".into(), &"SIGSEGV".into()));
     let (said, asked) = (of(&["who", "t.samara"]), of(&["who", "t.samara", "7f0000001008"]));
     assert!(said.starts_with("process 100 killed by SIGSEGV") && said.ends_with(&asked), "{said}{asked}");
     assert_eq!(of(&["who", "t.samara", "--json"]), of(&["who", "t.samara", "7f0000001008", "--json"]));
     assert!(of(&["events", "t.samara"]).contains("exit by SIGSEGV at 0x7f0000001008"));
+    // Its handler ended it, and the memory was there before the recording: all of it in plain words.
+    let mut aborted = all.clone();
+    aborted.last_mut().unwrap().result = 6;
+    aborted.last_mut().unwrap().args[2] = 11;
+    let found = samara_trace::event::Event {
+        kind: EventKind::Found,
+        window: Some((0, u64::MAX)),
+        areas: vec![all[1].areas[0].clone()],
+        ..all[0].clone()
+    };
+    aborted.splice(0..aborted.len() - 2, [found]);
+    (0..).zip(&mut aborted).for_each(|(seq, event)| event.seq = seq);
+    crate::samples::trace_of(dir.path(), &aborted);
+    let summary = of(&["summary", "t.samara"]);
+    for row in
+        ["killed by SIGABRT in its handler of SIGSEGV at 0x7f0000001008", "memory there when the recording began was"]
+    {
+        assert!(summary.contains(row), "{row}: {summary}");
+    }
+    assert!(of(&["events", "t.samara"]).contains("exit by SIGABRT in the handler of SIGSEGV at 0x7f0000001008"));
     // The process that was asked for, and the trace, have none.
     let none =
         |args: &[&str]| assert!(stderr(&run(dir.path(), args)).contains("ended by a fault whose address"), "{args:?}");

@@ -49,7 +49,7 @@ mod text;
 mod timeline;
 mod writer;
 
-pub use crash::{Crash, Lost, Near};
+pub use crash::{Before, By, Crash, Forbidden, Forbids, Lost, Near};
 pub use error::{Fault, FileError};
 pub use flag_words::{flag_words, reason_name};
 pub(crate) use flag_words::{flags_from, flags_reason};

@@ -156,15 +156,24 @@ pub(crate) fn event(tid: Tid) -> Option<c_int> {
     (info[0] == libc::SIGTRAP && info[2] & 0xff == libc::SIGTRAP).then_some(info[2] >> 8)
 }
 
-/// Where a task that is about to get a signal faulted, and why, as `si_addr` and `si_code` say.
-/// `None`: it did not fault; somebody sent the signal.
-pub(crate) fn fault(tid: Tid) -> Option<(u64, c_int)> {
-    // siginfo_t, 128 bytes: int si_signo, si_errno, si_code; from byte 16 on si_addr.
+/// Where a signal comes from that a task is about to get.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Sent {
+    /// From a fault: `si_addr` and `si_code`.
+    Fault(u64, c_int),
+    /// From this process, or from nobody who has a number here, in the way that `si_code` says.
+    By(Tid, c_int),
+}
+
+/// Where the signal comes from that a task is about to get. `None`: it has gone meanwhile.
+pub(crate) fn sent(tid: Tid) -> Option<Sent> {
+    // siginfo_t, 128 bytes: int si_signo, si_errno, si_code; from byte 16 on si_addr, or int
+    // si_pid.
     let mut info = [0u64; 16];
     // SAFETY: the kernel writes one siginfo_t, which fits into `info`.
     unsafe { ptrace(c_long::from(libc::PTRACE_GETSIGINFO), tid, 0, info.as_mut_ptr() as usize) }.ok()?;
     let code = info[1] as c_int;
-    (code > 0).then_some((info[2], code))
+    Some(if code > 0 { Sent::Fault(info[2], code) } else { Sent::By(info[2] as Tid, code) })
 }
 
 /// The message of the ptrace event `at`, where the task is stopped: a new task's id, for example.

@@ -19,6 +19,7 @@
 
 use super::*;
 use crate::os::proc::Fate;
+use crate::os::sys::Sent;
 
 /// How long a task waits at its exit event for others that have to end, in nanoseconds.
 const WAIT_LIMIT_NS: u64 = 2_000_000_000;
@@ -37,27 +38,62 @@ enum Rest {
 /// A fault for which a task got a signal.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Fault {
+    tid: Tid,
     signal: i32,
     /// `si_addr` and `si_code`.
     address: u64,
     code: i32,
-    /// The instruction.
+    /// The instruction, and the stack pointer.
     ip: Option<u64>,
+    sp: Option<u64>,
+    /// The last signal that the task sent itself in its handler, or on the way out of it.
+    then: Option<i32>,
+}
+
+impl Fault {
+    /// Whether a signal that its own process sent to the task comes of this fault: the same signal,
+    /// raised, or as soon as the handler ends, where the fault would be again; or another one while
+    /// the handler runs, which has the fault's signal blocked. (One that does not block it is taken
+    /// at its word if it raises the same signal: Python's `faulthandler`.)
+    fn leads_to(&self, tid: Tid, signal: i32, code: i32) -> bool {
+        let again = || self.ip.is_some() && sys::register(tid, arch::PLACE_OFFSET).ok() == self.ip;
+        let blocks = || proc::Status::of(tid).is_some_and(|s| s.bits("SigBlk:") & (1 << (self.signal - 1)) != 0);
+        self.tid == tid
+            && match signal == self.signal {
+                true => code == libc::SI_TKILL || again(),
+                false => blocks(),
+            }
+    }
 }
 
 impl Tracer<'_> {
     /// Keeps the last fault of a process, by the signal that its task is about to get: the process
-    /// may end by it.
+    /// may end by it, or by a signal that its handler then sends.
     pub(super) fn faulted(&mut self, tid: Tid, signal: i32) {
-        if ![libc::SIGSEGV, libc::SIGBUS].contains(&signal) {
+        let of_faults = [libc::SIGSEGV, libc::SIGBUS].contains(&signal);
+        let Some(tgid) = self.tasks.get(&tid).map(|task| task.tgid) else { return };
+        if !of_faults && !self.faults.contains_key(&tgid) {
             return;
         }
-        let Some(tgid) = self.tasks.get(&tid).map(|task| task.tgid) else { return };
-        let ip = sys::register(tid, arch::PLACE_OFFSET).ok();
-        match sys::fault(tid) {
-            Some((address, code)) => self.faults.insert(tgid, Fault { signal, address, code, ip }),
-            None => self.faults.remove(&tgid),
-        };
+        match sys::sent(tid) {
+            Some(Sent::Fault(address, code)) if of_faults => {
+                let register = |offset| sys::register(tid, offset).ok();
+                let (ip, sp) = (register(arch::PLACE_OFFSET), register(arch::STACK_OFFSET));
+                self.faults.insert(tgid, Fault { tid, signal, address, code, ip, sp, then: None });
+            }
+            Some(Sent::By(sender, code)) if sender == tgid => {
+                let fault = self.faults.get_mut(&tgid);
+                let leads = fault.as_ref().is_some_and(|fault| fault.leads_to(tid, signal, code));
+                match fault.filter(|_| leads) {
+                    Some(fault) => fault.then = Some(signal),
+                    // Whatever it ends by now is not the fault's.
+                    None if of_faults => drop(self.faults.remove(&tgid)),
+                    None => {}
+                }
+            }
+            _ if of_faults => drop(self.faults.remove(&tgid)),
+            _ => {}
+        }
     }
 
     /// Handles a task's exit event. Its space still exists.
@@ -246,9 +282,11 @@ impl Tracer<'_> {
         let mut event = self.journal.blank(EventKind::Exit, leader.last_space, who);
         event.result = i64::from(status);
         let fault = self.faults.remove(&pid);
-        let ends = |fault: &Fault| libc::WIFSIGNALED(status) && libc::WTERMSIG(status) == fault.signal;
+        let by = libc::WIFSIGNALED(status).then(|| libc::WTERMSIG(status));
+        let ends = |fault: &Fault| by.is_some_and(|by| by == fault.then.unwrap_or(fault.signal));
         if let Some(fault) = fault.filter(ends) {
             (event.args[0], event.args[1], event.ip) = (fault.address, fault.code as u64, fault.ip);
+            (event.args[2], event.args[3]) = (fault.signal as u64, fault.sp.unwrap_or(0));
         }
         self.journal.of(leader.known).write(event);
     }

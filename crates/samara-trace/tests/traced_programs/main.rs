@@ -463,6 +463,13 @@ fn killed(mode: Mode) -> Result<(), Failed> {
     expect("SIGSEGV", r.outcome.status.signal() == Some(libc::SIGSEGV))?;
     let faults = |r: &Recording| r.of(EventKind::Exit).map(|e| (e.fault(), e.ip.is_some())).collect::<Vec<_>>();
     expect(&format!("the fault's address: {:?}", faults(&r)), faults(&r) == [(Some(8192), true)])?;
+    for (name, signal) in
+        [("segv-aborts", libc::SIGABRT), ("segv-raises", libc::SIGSEGV), ("segv-raises-within", libc::SIGSEGV)]
+    {
+        let r = trace(mode, name, &[])?;
+        expect(name, r.outcome.status.signal() == Some(signal) && faults(&r) == [(Some(8192), true)])?;
+        expect(name, r.of(EventKind::Exit).all(|e| e.args[2] == libc::SIGSEGV as u64 && e.args[3] != 0))?;
+    }
     let sent = trace(mode, "segv-sent", &[])?;
     expect("SIGSEGV, sent", sent.outcome.status.signal() == Some(libc::SIGSEGV))?;
     expect(&format!("no fault: {:?}", faults(&sent)), faults(&sent) == [(None, false)])?;

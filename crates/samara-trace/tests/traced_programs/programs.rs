@@ -23,6 +23,9 @@ pub(crate) fn run(name: &str, args: &[String]) {
         "kill-self" => kill(pid(), libc::SIGKILL),
         "segv" => touch(8192, 1),
         "segv-sent" => segv_sent(),
+        "segv-aborts" => segv_handled(libc::SIGABRT, 0),
+        "segv-raises" => segv_handled(libc::SIGSEGV, 0),
+        "segv-raises-within" => segv_handled(libc::SIGSEGV, libc::SA_NODEFER),
         "sigtrap" => sigtrap(),
         "stops" => stops(),
         "stack" => stack(),
@@ -106,6 +109,18 @@ fn segv_sent() {
     on_signal_with(libc::SIGSEGV, map, libc::SA_RESETHAND);
     touch(at, 1);
     call(libc::SYS_kill, [pid() as u64, libc::SIGSEGV as u64, 0, 0, 0, 0]);
+}
+
+/// Faults, for which a handler raises this signal, which nothing handles then.
+fn segv_handled(signal: i32, flags: i32) {
+    static RAISES: std::sync::atomic::AtomicI32 = std::sync::atomic::AtomicI32::new(0);
+    extern "C" fn raise(_: i32) {
+        let signal = RAISES.load(std::sync::atomic::Ordering::Relaxed);
+        call(libc::SYS_tgkill, [pid() as u64, pid() as u64, signal as u64, 0, 0, 0]);
+    }
+    RAISES.store(signal, std::sync::atomic::Ordering::Relaxed);
+    on_signal_with(libc::SIGSEGV, raise, flags | libc::SA_RESETHAND);
+    touch(8192, 1);
 }
 
 /// Maps memory that is there at once, and gives some of it back: without others, page by page.
