@@ -31,10 +31,11 @@ pub enum EventKind {
     /// `args[0]` the parent's space.
     Fork,
     /// A process was created that shares its parent's space (`vfork`, `CLONE_VM` without
-    /// `CLONE_THREAD`).
+    /// `CLONE_THREAD`). `args[2]` is the end of the stack that it begins with; 0: its parent's, or
+    /// not known.
     Share,
     /// A thread was created in a process (`CLONE_THREAD`): `tid`. `args[0]` is the thread that
-    /// created it.
+    /// created it, `args[1]` the end of the stack that it begins with; 0: not known.
     Thread,
     /// A process ended. `result` is its wait status as `waitpid` gives it. If a fault ended it
     /// (SIGSEGV or SIGBUS that the kernel sent), or a signal that it sent itself in the handler of

@@ -16,8 +16,9 @@ pub enum PatternKind {
     /// size, with the guard or without, is a multiple of 64 KiB. In verdicts each is the upper end
     /// of a mapping of its own.
     ThreadStacks,
-    /// The same, where there are more of them than threads: stacks of coroutines, or buffers with
-    /// guards. [`Survey`](super::Survey) does not know threads; verdicts do.
+    /// The same, where no thread began with them, or, where that is not known, there are more of
+    /// them than threads: stacks of coroutines, or buffers with guards. [`Survey`](super::Survey)
+    /// does not know threads; verdicts do.
     GuardedStacks,
     /// 32 KiB or more of writable memory at a multiple of 64 MiB, and memory without access up to
     /// the next one: heaps of glibc's malloc. An arena has one or several.

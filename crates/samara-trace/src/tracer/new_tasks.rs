@@ -12,6 +12,9 @@ use super::*;
 pub(super) struct Creation {
     /// The clone flags, if they could be read.
     flags: Option<u64>,
+    /// The end of the stack that the task begins with: 0 for the caller's, and where it could not
+    /// be read.
+    stack: u64,
     /// The change that was made for the call, in the caller and in its copy.
     undo: Option<Undo>,
 }
@@ -38,21 +41,26 @@ impl Undo {
 /// Reads the flags of a call that makes a task, at the call's entry, and removes CLONE_UNTRACED if
 /// it `may_change` them.
 pub(super) fn prepare(tid: Tid, arch: u32, decoded: &Decoded, may_change: bool) -> Option<Creation> {
-    let (flags, at) = match decoded.call {
-        Call::Clone => (decoded.args[0], Word::Register(arch::first_argument(arch))),
+    let made = |flags| Some(Creation { flags, stack: 0, undo: None });
+    let (flags, at, stack) = match decoded.call {
+        Call::Clone => (decoded.args[0], Word::Register(arch::first_argument(arch)), decoded.args[1]),
         Call::Clone3 => {
-            let mut word = [0u8; 8];
-            if !sys::read_memory(tid, decoded.args[0], &mut word) {
-                return Some(Creation { flags: None, undo: None });
-            }
-            (u64::from_ne_bytes(word), Word::Memory(decoded.args[0]))
+            let read = |at: u64| {
+                let mut word = [0u8; 8];
+                sys::read_memory(tid, at, &mut word).then(|| u64::from_ne_bytes(word))
+            };
+            let at = decoded.args[0];
+            let Some(flags) = read(at) else { return made(None) };
+            // `stack` and `stack_size` of the structure.
+            let (lowest, size) = (read(at.wrapping_add(40)), read(at.wrapping_add(48)));
+            (flags, Word::Memory(at), lowest.zip(size).map_or(0, |(lowest, size)| lowest.wrapping_add(size)))
         }
-        Call::Vfork => return Some(Creation { flags: Some((libc::CLONE_VM | libc::CLONE_VFORK) as u64), undo: None }),
-        _ => return Some(Creation { flags: Some(0), undo: None }),
+        Call::Vfork => return made(Some((libc::CLONE_VM | libc::CLONE_VFORK) as u64)),
+        _ => return made(Some(0)),
     };
     let untraced = libc::CLONE_UNTRACED as u64;
     let changed = may_change && flags & untraced != 0 && sys::set_word(tid, at, flags & !untraced).is_ok();
-    Some(Creation { flags: Some(flags), undo: changed.then_some(Undo(at, flags)) })
+    Some(Creation { flags: Some(flags), stack, undo: changed.then_some(Undo(at, flags)) })
 }
 
 impl Tracer<'_> {
@@ -86,6 +94,7 @@ impl Tracer<'_> {
                 (thread, thread)
             }
         };
+        let stack = creation.map_or(0, |creation| creation.stack);
         let tgid = if thread { parent_tgid } else { child };
         let entry_ns = flight.as_ref().map_or(now, |f| f.entry_ns);
         let from = flight.as_ref().map_or_else(Caller::default, |f| f.from);
@@ -107,11 +116,11 @@ impl Tracer<'_> {
                 space = Some(id);
                 let mut event = if thread {
                     let mut event = self.journal.blank(EventKind::Thread, id, Who { pid: tgid, ..who });
-                    event.args[0] = tid as u64;
+                    (event.args[0], event.args[1]) = (tid as u64, stack);
                     event
                 } else {
                     let mut event = self.journal.blank(EventKind::Share, id, who);
-                    (event.args[0], event.args[1]) = (id, parent_tgid as u64);
+                    (event.args[0], event.args[1], event.args[2]) = (id, parent_tgid as u64, stack);
                     event
                 };
                 from.note(&mut event);

@@ -8,7 +8,7 @@
 //!   node. With more of the first nothing is followed any further, and `is_lost` says so; further
 //!   sites count as one.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use samara::{AllocError, GapQuery, RangeMap, Span, unobserved};
 
@@ -157,6 +157,9 @@ pub(super) struct Births {
     /// Threads that were started, of which it is not known whether they have ended. `None`: there
     /// may be some that nobody saw start.
     pub(super) threads: Option<u64>,
+    /// The ends of the stacks that threads began with, and that were not unmapped. `None`: those of
+    /// some threads are not known.
+    pub(super) stacks: Option<BTreeSet<u64>>,
 }
 
 /// Where the memory of all spaces comes from, moved forward event by event.
@@ -203,8 +206,10 @@ impl Origins {
         replay.dropped().iter().for_each(|space| self.forget(*space));
         match event.kind {
             EventKind::Thread | EventKind::Share => {
-                if let Some(threads) = self.spaces.get_mut(&event.space).and_then(|births| births.threads.as_mut()) {
-                    *threads += 1;
+                if let Some(births) = self.spaces.get_mut(&event.space) {
+                    self.others -= births.others();
+                    births.thread(event);
+                    self.others += births.others();
                 }
                 return None;
             }
@@ -220,7 +225,8 @@ impl Origins {
                     EventKind::Exec => Some(0),
                     _ => event.args[0].checked_sub(1),
                 };
-                let births = Births { threads, ..Births::empty(&self.meter) };
+                let stacks = threads.filter(|threads| *threads == 0).map(|_| BTreeSet::new());
+                let births = Births { threads, stacks, ..Births::empty(&self.meter) };
                 self.begin(births, event).reconcile(event, act, false)
             }
             EventKind::Fork => {
@@ -383,7 +389,30 @@ impl Births {
     }
 
     fn others(&self) -> usize {
-        self.freed.len() + self.mapped.len()
+        self.freed.len() + self.mapped.len() + self.stacks.as_ref().map_or(0, BTreeSet::len)
+    }
+
+    /// Notes a new thread, or a process that shares the space.
+    fn thread(&mut self, event: &Event) {
+        self.threads = self.threads.map(|threads| threads + 1);
+        let (is_thread, end) = match event.kind {
+            EventKind::Thread => (true, event.args[1]),
+            _ => (false, event.args[2]),
+        };
+        if end != 0 {
+            self.stacks.as_mut().map(|stacks| stacks.insert(end));
+        } else if is_thread {
+            self.stacks = None;
+        }
+    }
+
+    /// Forgets the stacks that end in a range that is unmapped.
+    fn unmap_stacks(&mut self, range: Span) {
+        let Some(stacks) = &mut self.stacks else { return };
+        while let Some(end) = stacks.range(range.first.saturating_add(1)..=range.last.saturating_add(1)).next() {
+            let end = *end;
+            stacks.remove(&end);
+        }
     }
 
     fn held(&self, piece: Piece) -> Held<Piece> {
@@ -399,8 +428,8 @@ impl Births {
             first.is_none_or(|(span, _)| start <= span.first) && last.is_none_or(|(span, _)| span.last < end)
         });
         let pieces = if covers { self.pieces.try_snapshot()? } else { self.pieces_of(&event.areas)? };
-        let (mapped, meter) = (self.mapped.clone(), self.meter.clone());
-        Ok(Births { pieces, meter, mapped, threads: self.threads, ..Births::default() })
+        let (mapped, meter, stacks) = (self.mapped.clone(), self.meter.clone(), self.stacks.clone());
+        Ok(Births { pieces, meter, mapped, threads: self.threads, stacks, ..Births::default() })
     }
 
     /// The same at this moment, in nodes that are shared until this one changes.
@@ -471,6 +500,7 @@ impl Births {
                         }
                     };
                     self.pieces.clear_range(range, gone).map_err(|_| AllocError)?;
+                    self.unmap_stacks(range);
                     self.freed.insert_merging(range, act, |a, b| a.1 == b.1).map_err(|_| AllocError)?;
                 }
                 StepKind::Changed(_) => {

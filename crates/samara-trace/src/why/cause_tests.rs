@@ -198,3 +198,40 @@ fn moved_pages_are_apart_by_the_move() {
     let all: Vec<_> = why.verdicts.iter().map(told).collect();
     assert_eq!(all, [("offset".to_owned(), true, 50, 49, 49)]);
 }
+
+/// Stacks that threads began with are theirs, and the others are not, however many there are.
+#[test]
+fn stacks_of_threads_are_those_that_they_began_with() {
+    let mut world = World::new();
+    let stack = |world: &mut World, i: u64| {
+        world.map(1000 + i * 20, 1017 + i * 20, 0);
+        world.protect(1001 + i * 20, 1017 + i * 20, 3);
+    };
+    let thread = |world: &mut World, end: u64| {
+        world.event(EventKind::Thread, None, 0, [7, end * PAGE, 0, 0, 0, 0], vec![], (1, 1), vec![]);
+    };
+    (0..60).for_each(|i| stack(&mut world, i));
+    // The library has its own data above, and a stack may be that of another library's choice.
+    (0..20).for_each(|i| thread(&mut world, 1017 + i * 20 - i % 2));
+    let told = |world: &World| {
+        let why = world.why();
+        why.verdicts.iter().map(|v| (v.pattern, v.areas, v.times)).collect::<Vec<_>>()
+    };
+    let (coroutines, threads) = (Some(PatternKind::GuardedStacks), Some(PatternKind::ThreadStacks));
+    assert_eq!(told(&world), [(coroutines, 80, 40), (threads, 40, 20)]);
+    // What is unmapped and mapped again is another one.
+    for i in 0..10 {
+        world.unmap(1000 + i * 20, 1017 + i * 20);
+        stack(&mut world, i);
+    }
+    assert_eq!(told(&world), [(coroutines, 100, 50), (threads, 20, 10)]);
+    // A child has them too.
+    world.event(EventKind::Fork, None, 1, [0; 6], vec![], (0, u64::MAX / PAGE), world.areas());
+    let child = Why::of(&world.areas(), 1, &world.origins, 1_000_000).unwrap();
+    assert_eq!(child.verdicts.iter().map(|v| v.times).collect::<Vec<_>>(), [50, 10]);
+    // An older trace does not say: then their number decides.
+    thread(&mut world, 0);
+    assert_eq!(told(&world), [(coroutines, 120, 60)]);
+    (0..40).for_each(|_| thread(&mut world, 0));
+    assert_eq!(told(&world), [(threads, 120, 60)]);
+}

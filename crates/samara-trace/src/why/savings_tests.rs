@@ -2,7 +2,7 @@
 //! areas and reasons are those of a model. No memory is written, which would keep areas apart that
 //! do not touch yet.
 
-use samara_mm::{AddressSpace, Advice, Config, LockKind, MapRequest, Plan, Prot, Touches};
+use samara_mm::{AddressSpace, Advice, Config, LockKind, MapRequest, Plan, Prot, RemapMode, RemapRequest, Touches};
 
 use super::*;
 use crate::event::{Event, EventKind};
@@ -253,4 +253,38 @@ fn the_cause_of_a_lock_is_what_locks() {
     let changed = verdicts[0].parts.iter().find(|part| part.role == Role::Changed).unwrap();
     let call = program.origins.sites()[changed.site as usize].nr;
     assert_eq!((&*verdicts[0].reason, call), ("lock", Some(libc::SYS_mlock2 as u32)));
+}
+
+/// Pages that are moved together, in any order, would be one area if they were copied: those that
+/// were written keep their offsets, and their identity. (No other test here writes.)
+#[test]
+fn what_was_moved_would_be_one() {
+    let mut random = fastrand::Rng::with_seed(41);
+    let (to, pages) = (BASE + (1 << 30), UNITS);
+    for round in 0..8 {
+        let mut program = Program::new();
+        program.map(BASE, pages * PAGE);
+        if round % 2 == 0 {
+            program.model.touch(BASE, BASE + pages * PAGE);
+        }
+        let mut order: Vec<u64> = (0..pages).collect();
+        random.shuffle(&mut order);
+        for (i, page) in order.iter().enumerate() {
+            let (old, new) = (BASE + page * PAGE, to + i as u64 * PAGE);
+            let mode = RemapMode::Fixed(new);
+            let request = RemapRequest { old, old_len: PAGE, new_len: PAGE, mode, dontunmap: false };
+            let plan = program.model.remap(&request).unwrap();
+            let args = [old, PAGE, PAGE, 3, new, 0];
+            program.record(EventKind::Call, Some(libc::SYS_mremap), args, &plan, (BASE, new + PAGE));
+        }
+        let verdicts = program.verdicts();
+        let told: u64 = verdicts.iter().map(|v| v.would_go).sum();
+        let mut copied = program.model.snapshot(program.model.config().clone()).unwrap();
+        copied.unmap(to, pages * PAGE).unwrap();
+        copied.map(&MapRequest::anonymous(to, pages * PAGE, Prot::RW)).unwrap();
+        assert_eq!(told, (program.model.len() - copied.len()) as u64, "{verdicts:?}");
+        assert!(verdicts.iter().all(|v| v.moved && v.reason == "offset"), "{verdicts:?}");
+        // What was never written takes the offset of its place.
+        assert_eq!(told > 0, round % 2 == 0, "{verdicts:?}");
+    }
 }

@@ -1,4 +1,5 @@
-//! Which of the areas that look like stacks are some, where it is known which calls mapped them.
+//! Which of the areas that look like stacks are some, and which of these are those of threads,
+//! where it is known which calls mapped them, and which stacks threads began with.
 
 use std::collections::HashMap;
 
@@ -22,10 +23,12 @@ pub(super) fn settled(members: Vec<Member>, areas: &[AreaRecord], births: &Birth
     let mut stacks: HashMap<u64, u64> = HashMap::new();
     pairs().filter_map(|(_, stack, _)| mapping(stack)).for_each(|event| *stacks.entry(event).or_default() += 1);
     let is_own = |(guard, stack, end): (u64, u64, u64)| {
-        mapping(stack).is_none_or(|event| {
-            let near = [guard.checked_sub(1), Some(end)].into_iter().flatten();
-            stacks.get(&event) == Some(&1) && near.filter_map(mapping).all(|other| other != event)
-        })
+        // A thread's stack is one wherever it lies.
+        is_of_thread(births, stack, end) == Some(true)
+            || mapping(stack).is_none_or(|event| {
+                let near = [guard.checked_sub(1), Some(end)].into_iter().flatten();
+                stacks.get(&event) == Some(&1) && near.filter_map(mapping).all(|other| other != event)
+            })
     };
     let mut of_guards: HashMap<u64, bool> = HashMap::new();
     for pair in pairs().filter(|pair| !is_own(*pair)) {
@@ -38,4 +41,10 @@ pub(super) fn settled(members: Vec<Member>, areas: &[AreaRecord], births: &Birth
         _ => Some(member),
     };
     members.into_iter().filter_map(settle).collect()
+}
+
+/// Whether a thread began with a stack that ends in this range. `None`: not known.
+pub(super) fn is_of_thread(births: &Births, start: u64, end: u64) -> Option<bool> {
+    let ends = births.stacks.as_ref()?;
+    Some(start < end && ends.range(start + 1..=end).next().is_some())
 }

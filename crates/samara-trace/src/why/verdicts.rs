@@ -280,9 +280,10 @@ impl Scene<'_> {
         self.views(&mut explained);
         // Guards by who made them.
         let mut guards: Vec<(u32, u64)> = Vec::new();
-        let stacks = members.iter().filter(|member| member.kind == PatternKind::ThreadStacks).count() as u64 / 2;
-        // A few others may look so: a buffer with a guard.
-        let of_threads = self.births.threads.is_none_or(|threads| stacks <= most_stacks_of(threads));
+        let of_stacks = members.iter().filter(|member| member.kind == PatternKind::ThreadStacks).count() as u64 / 2;
+        // Where it is not known which are those of threads: a few others may look so, as a buffer
+        // with a guard.
+        let of_threads = self.births.threads.is_none_or(|threads| of_stacks <= most_stacks_of(threads));
         for member in members {
             let Some(&i) = by_start.get(&member.start) else { continue };
             let area = &areas[i];
@@ -324,8 +325,11 @@ impl Scene<'_> {
             let guards = is_closed && matches!(member.kind, PatternKind::GuardPages | PatternKind::ThreadStacks);
             let installs = if guards { advice::installed(areas, i, self.births) } else { 0 };
             let is_first = files.insert((area.dev, area.inode, area.perms & 4 != 0));
+            // The guard comes first, with its stack above it.
+            let stack = if is_closed { areas.get(i + 1).unwrap_or(area) } else { area };
+            let is_of_thread = || stacks::is_of_thread(self.births, stack.start, stack.end).unwrap_or(of_threads);
             let pattern = match member.kind {
-                PatternKind::ThreadStacks if !of_threads => PatternKind::GuardedStacks,
+                PatternKind::ThreadStacks if !is_of_thread() => PatternKind::GuardedStacks,
                 kind => kind,
             };
             let seen = self.evidence(kind, Some(pattern), "", by);

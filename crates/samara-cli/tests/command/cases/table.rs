@@ -18,7 +18,7 @@ pub(super) struct Case {
     pub(super) looks: &'static str,
 }
 
-pub(super) const CASES: [Case; 40] = [
+pub(super) const CASES: [Case; 41] = [
     Case {
         name: "attached_segments",
         times: "250",
@@ -353,6 +353,15 @@ pub(super) const CASES: [Case; 40] = [
         looks: "",
     },
     Case {
+        name: "threads_and_coroutines",
+        times: "150",
+        kind: ("concurrent", "guarded-stacks"),
+        counts: [300, 150, 298],
+        says: "at once: 300 areas of 150 stacks of 64 KiB, each with a guard (coroutines?)",
+        by: ("mprotect", "new_stack", 13),
+        looks: "guarded-stacks",
+    },
+    Case {
         name: "unmapped_runs",
         times: "64",
         kind: ("fragmented", ""),
@@ -382,11 +391,12 @@ pub(super) const CASES: [Case; 40] = [
 ];
 
 /// Those whose first verdict has advice: its name, and how many areas it would save.
-const ADVICE: [(&str, &str, u64); 4] = [
+const ADVICE: [(&str, &str, u64); 5] = [
     ("coroutine_stacks", "guard-install", 299),
     ("decommitted_extents", "guard-install", 300),
     ("guard_pages", "guard-install", 300),
     ("slab_guards", "guard-install", 300),
+    ("threads_and_coroutines", "guard-install", 299),
 ];
 
 impl Case {
