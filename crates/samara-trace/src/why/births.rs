@@ -435,8 +435,8 @@ impl Births {
     /// The same at this moment, in nodes that are shared until this one changes.
     pub(super) fn snapshot(&self) -> Result<Births, AllocError> {
         let (pieces, freed) = (self.pieces.try_snapshot()?, self.freed.try_snapshot()?);
-        let (mapped, meter) = (self.mapped.clone(), self.meter.clone());
-        Ok(Births { pieces, meter, freed, mapped, threads: self.threads, locks_new: self.locks_new })
+        let (mapped, meter, stacks) = (self.mapped.clone(), self.meter.clone(), self.stacks.clone());
+        Ok(Births { pieces, meter, freed, mapped, threads: self.threads, stacks, locks_new: self.locks_new })
     }
 
     fn pieces_of(&self, areas: &[AreaRecord]) -> Result<RangeMap<u64, Held<Piece>>, AllocError> {

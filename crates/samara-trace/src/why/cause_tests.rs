@@ -227,7 +227,7 @@ fn stacks_of_threads_are_those_that_they_began_with() {
     assert_eq!(told(&world), [(coroutines, 100, 50), (threads, 20, 10)]);
     // A child has them too.
     world.event(EventKind::Fork, None, 1, [0; 6], vec![], (0, u64::MAX / PAGE), world.areas());
-    let child = Why::of(&world.areas(), 1, &world.origins, 1_000_000).unwrap();
+    let child = Why::of(&world.areas(), 1, &world.origins, &Stacks::default(), 1_000_000).unwrap();
     assert_eq!(child.verdicts.iter().map(|v| v.times).collect::<Vec<_>>(), [50, 10]);
     // An older trace does not say: then their number decides.
     thread(&mut world, 0);
