@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use samara_trace::event::EventKind;
-use samara_trace::file::{Failure, Frame, Largest, Stack, Stacks, Summary, kind_name, reason_name, reasons};
+use samara_trace::file::{Failure, Frame, Function, Largest, Stack, Stacks, Summary, kind_name, reason_name, reasons};
 use samara_trace::survey::PatternKind;
 use samara_trace::why::{Advice, Between, Holding, Part, Role, Site, Verdict, VerdictKind, Why};
 use serde_json::{Value, json};
@@ -89,13 +89,20 @@ impl<'a> Sites<'a> {
 
     /// The function that made this call from a stack.
     pub(crate) fn function_of(self, stack: Option<u32>, call: &str) -> Option<String> {
-        let frame = self.stacks.own_frames(self.stacks.stack(stack?)?, call).first()?;
-        let function = self.stacks.functions(frame).iter().find(|function| !function.name.is_empty());
-        let Some(function) = function else { return Some(short(&clean(&self.stacks.shown(frame).to_string()))) };
-        let place = if self.whole { (&*function.place).into() } else { self.stacks.short_place(&function.place) };
-        let at = if place.is_empty() { String::new() } else { format!(" at {place}") };
+        let stack = self.stacks.stack(stack?)?;
+        let frame = self.stacks.own_frames(stack, call).first()?;
+        let functions = self.stacks.own_functions(stack, call);
+        let Some(function) = functions.first() else {
+            return Some(short(&clean(&self.stacks.shown(frame).to_string())));
+        };
+        let text = |function: &Function| {
+            let place = if self.whole { (&*function.place).into() } else { self.stacks.short_place(&function.place) };
+            let at = if place.is_empty() { String::new() } else { format!(" at {place}") };
+            format!("{}{at}", short(&function.name))
+        };
         let guessed = if frame.guessed { "? " } else { "" };
-        Some(clean(&format!("{guessed}{}{at}", short(&function.name))))
+        let called = self.stacks.called_for(&functions).map_or_else(String::new, |f| format!(", for {}", text(f)));
+        Some(clean(&format!("{guessed}{}{called}", text(function))))
     }
 
     /// What a site does, with the arguments of its first call, and where the instruction is.

@@ -3,7 +3,7 @@
 //!
 //! Knows libraries and functions by name; knows no verdict.
 
-use super::stacks::{Frame, Stack, Stacks};
+use super::stacks::{Frame, Function, Stack, Stacks};
 
 /// Libraries that are between a program and the kernel: beginnings of their files' names.
 const BETWEEN: [&str; 5] = ["libc.so", "libc-", "ld-linux", "ld-musl", "libpthread"];
@@ -49,7 +49,36 @@ const OF_C_LIBRARY: [&str; 22] = [
     "calloc",
 ];
 
+/// How the names of headers end.
+const HEADERS: [&str; 8] = ["h", "hh", "hpp", "hxx", "h++", "inl", "ipp", "tcc"];
+
+/// Most frames that are looked at for the function for which code of a header was called.
+const OUT_OF_HEADERS: usize = 8;
+
 impl Stacks {
+    /// The functions that made `call`, the innermost of the program's [own](Self::own_frames) first,
+    /// with those that it is inlined into. Where it is in a header, also those from which it was
+    /// called, up to the first that is not. Empty where no name is known.
+    pub fn own_functions<'s>(&'s self, stack: &'s Stack, call: &str) -> Vec<&'s Function> {
+        let mut all: Vec<&Function> = Vec::new();
+        for frame in self.own_frames(stack, call).iter().take(OUT_OF_HEADERS) {
+            let functions = self.functions(frame).iter().filter(|function| !function.name.is_empty());
+            let before = all.len();
+            all.extend(functions);
+            if all.len() == before || !all.iter().all(|function| is_header(&function.place)) {
+                break;
+            }
+        }
+        all
+    }
+
+    /// The function for which another one was called that is in a header, of those of
+    /// [`own_functions`](Self::own_functions): the first that is in none.
+    pub fn called_for<'s>(&self, functions: &[&'s Function]) -> Option<&'s Function> {
+        let first = functions.first().filter(|function| is_header(&function.place))?;
+        functions.iter().find(|function| !is_header(&function.place)).filter(|other| *other != first).copied()
+    }
+
     /// The frames of a stack from which `call` was made, without those of the C library and of
     /// stubs at its ends. Where all frames are such, those from the first on that does not only
     /// make the call. Empty if the stack is.
@@ -78,6 +107,15 @@ impl Stacks {
     }
 }
 
+/// Whether a place in the source is in a header: code there is often a wrapper, and says less than
+/// what it was called for.
+fn is_header(place: &str) -> bool {
+    let file = place.rsplit_once(':').map_or(place, |(file, _)| file);
+    let name = file.rsplit_once('/').map_or(file, |(_, name)| name);
+    // Those of C++'s own library have no dot.
+    !name.is_empty() && name.rsplit_once('.').is_none_or(|(_, kind)| HEADERS.contains(&kind))
+}
+
 /// Whether a function only makes `call`, or takes memory for a C library's own callers.
 fn is_stub(name: &str, call: &str) -> bool {
     let plain = name.trim_start_matches("__GI_").trim_matches('_');
@@ -88,7 +126,19 @@ fn is_stub(name: &str, call: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::is_stub;
+    use super::{is_header, is_stub};
+
+    #[test]
+    fn headers_by_their_names() {
+        for place in
+            ["/usr/include/c++/12/bits/new_allocator.h:120", "h.h:29", "src/pool.hpp:3", "/usr/include/c++/12/vector:1"]
+        {
+            assert!(is_header(place), "{place}");
+        }
+        for place in ["a.c:1", "src/main.rs:7", "main.go:3", "", "/home/h/x.cc:9"] {
+            assert!(!is_header(place), "{place}");
+        }
+    }
 
     #[test]
     fn functions_that_only_make_the_call() {

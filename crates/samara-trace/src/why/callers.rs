@@ -1,9 +1,9 @@
 //! Which sites are one place in the program: calls of one kind from one function, whoever called
 //! that. A cause is one, however many stacks lead to it.
 //!
-//! Functions are told by their names, with those that they are inlined into, and where none is
-//! known by the address of the call. Sites without a call stack are places of their own. Knows no
-//! areas.
+//! Functions are told by their names, with those that they are inlined into (and, of code in a
+//! header, those that called it), and where none is known by the address of the call. Sites without
+//! a call stack are places of their own. Knows no areas.
 
 use std::collections::HashMap;
 
@@ -75,11 +75,10 @@ impl Callers {
 }
 
 fn spot<'a>(site: &Site, stacks: &'a Stacks) -> Option<Spot<'a>> {
-    let stack = stacks.stack(site.stack?)?;
-    let frame = stacks.own_frames(stack, site.nr.and_then(call_name).unwrap_or_default()).first()?;
-    let functions = stacks.functions(frame);
-    if functions.iter().all(|function| function.name.is_empty()) {
-        return Some(Spot::At(frame.module, frame.at));
+    let (stack, call) = (stacks.stack(site.stack?)?, site.nr.and_then(call_name).unwrap_or_default());
+    let functions = stacks.own_functions(stack, call);
+    if functions.is_empty() {
+        return stacks.own_frames(stack, call).first().map(|frame| Spot::At(frame.module, frame.at));
     }
     let file = |place: &'a str| place.rsplit_once(':').map_or(place, |(file, _)| file);
     Some(Spot::Functions(functions.iter().map(|f| (&*f.name, file(&f.place))).collect()))
