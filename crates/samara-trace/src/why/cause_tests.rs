@@ -122,6 +122,30 @@ fn pieces_of_a_file_are_apart_by_their_offsets() {
     is(&again, (VerdictKind::Leaked, None), (100, 100, 0));
 }
 
+/// Pieces of a file that the kernel placed: a leak where they come up to the end, else their order.
+#[test]
+fn pieces_that_are_never_unmapped_are_a_leak() {
+    let mut world = World::new();
+    for i in 0..100 {
+        let at = 1100 - i;
+        let (name, apart) = ("/data".to_owned(), "offset".to_owned());
+        let file = AreaRecord { inode: 9, name, apart, offset: i * PAGE, ..area(at, at + 1, 1) };
+        let plan = vec![World::step(StepKind::Mapped, at, at + 1)];
+        world.event(EventKind::Call, Some(MMAP), 0, [0, PAGE, 1, 2, 3, 0], plan, (at, at + 1), vec![file]);
+    }
+    is(&world, (VerdictKind::Leaked, None), (100, 100, 0));
+    assert_eq!((world.why().verdicts.len(), world.why().others), (2, 0));
+    let later = world.look().why(world.origins.sites(), &Stacks::default(), 1_000_000_000);
+    assert_eq!((&*later.verdicts[0].reason, later.verdicts.len(), later.others), ("offset", 1, 0));
+    // Other calls go on for a long time.
+    for _ in 0..200 {
+        world.map(9000, 9002, 1);
+        world.unmap(9000, 9002);
+    }
+    is(&world, (VerdictKind::KeptApart, None), (100, 99, 99));
+    assert_eq!((world.why().verdicts.len(), world.why().others), (1, 0));
+}
+
 /// A loader maps the segments of a library into the mapping of its file: neither the protection
 /// keeps them apart, nor is what was never relocated RELRO.
 #[test]

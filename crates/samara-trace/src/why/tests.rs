@@ -97,7 +97,7 @@ impl World {
         self.event(EventKind::Call, Some(MADVISE), 0, args, plan, (start, end), vec![area(start, end, 3)]);
     }
 
-    fn look(&self) -> Look {
+    pub(super) fn look(&self) -> Look {
         Look::of(self.areas(), 0, &self.origins, self.seq * 1000).unwrap()
     }
 

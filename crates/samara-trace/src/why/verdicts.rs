@@ -52,6 +52,13 @@ struct Cause {
     by: u32,
 }
 
+impl Cause {
+    /// Whether it is the order in which pieces of files were mapped.
+    fn is_order(&self) -> bool {
+        self.pattern == Some(PatternKind::FileViews) || (self.reason == "offset" && !self.moved)
+    }
+}
+
 #[derive(Default)]
 struct Evidence {
     areas: HashSet<u64>,
@@ -162,8 +169,9 @@ pub(super) fn all(
     scene.huge_pages();
     let Scene { found, kept, .. } = scene;
     let mut verdicts: Vec<Verdict> = found.into_iter().map(|(cause, seen)| verdict(cause, seen, kept)).collect();
-    // What says nothing of a cause comes last of those on as many areas.
-    verdicts.sort_by_key(|v| (Reverse((v.areas, v.would_go, v.bytes)), v.kind));
+    // What says nothing of a cause comes last of those on as many areas; a leak comes before the
+    // order of its pieces.
+    verdicts.sort_by_key(|v| (Reverse((v.areas, v.kind == VerdictKind::Leaked, v.would_go, v.bytes)), v.kind));
     (verdicts, others)
 }
 
@@ -598,7 +606,14 @@ impl Scene<'_> {
     fn leaks(&mut self) -> HashSet<u64> {
         let callers = self.callers;
         self.found.retain(|_, seen| seen.areas.len() as u64 >= LEAST);
-        let mut explained: HashSet<u64> = self.found.values().flat_map(|seen| seen.areas.iter().copied()).collect();
+        // Pieces of a file that nobody put in their order may be a leak all the same.
+        let is_placed = |start: &u64| self.piece(*start).is_some_and(|piece| piece.over.is_some());
+        let of = |(cause, seen): (&Cause, &Evidence)| {
+            let explains = |start: &&u64| !cause.is_order() || is_placed(start);
+            seen.areas.iter().filter(explains).copied().collect::<Vec<u64>>()
+        };
+        let mut explained: HashSet<u64> = self.found.iter().flat_map(of).collect();
+        let in_found: HashSet<u64> = self.found.values().flat_map(|seen| seen.areas.iter().copied()).collect();
         let total = self.areas.iter().map(size).fold(0, u64::saturating_add);
         let leaking = |kept: &Kept| kept.alive >= LEAKED && kept.alive >= kept.made - kept.made / 10;
         let goes_on = |(site, kept): &(&u32, &Kept)| **site != 0 && leaking(kept) && self.leaking.contains(site);
@@ -636,6 +651,7 @@ impl Scene<'_> {
                 explained.insert(area.start);
             }
         }
+        explained.extend(in_found);
         explained
     }
 }
