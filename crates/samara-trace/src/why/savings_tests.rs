@@ -288,3 +288,25 @@ fn what_was_moved_would_be_one() {
         assert_eq!(told > 0, round % 2 == 0, "{verdicts:?}");
     }
 }
+
+/// The cause of names is what names. (Not every kernel knows names.)
+#[test]
+fn named_memory_is_apart_by_its_names() {
+    let mut program = Program::new();
+    program.map(BASE, UNITS * PAGE);
+    for unit in 0..UNITS {
+        let at = BASE + unit * PAGE;
+        let plan = program.model.set_anon_name(at, PAGE, Some(format!("object {unit}").into())).unwrap();
+        let args = [0x5356_4d41, 0, at, PAGE, 0, 0];
+        program.record(EventKind::Call, Some(libc::SYS_prctl), args, &plan, (at, at + PAGE));
+    }
+    let verdicts = program.verdicts();
+    let (one, part) = (&verdicts[0], verdicts[0].parts.iter().find(|part| part.role == Role::Changed).unwrap());
+    let call = program.origins.sites()[part.site as usize].nr;
+    assert_eq!((&*one.reason, one.areas, one.times, one.would_go), ("name", UNITS, UNITS - 1, UNITS - 1));
+    assert_eq!((verdicts.len(), call), (1, Some(libc::SYS_prctl as u32)));
+    let fewer = program.fewer(|model, start, len| {
+        model.set_anon_name(start, len, None).unwrap();
+    });
+    assert_eq!(one.would_go, fewer);
+}
