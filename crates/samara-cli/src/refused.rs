@@ -64,6 +64,14 @@ pub(crate) fn text(refused: &Refused) -> String {
         RefusedBy::FileNotWritable => "its file is not open for writing".to_owned(),
         RefusedBy::FileNotExecutable => "its file may not be executed (noexec)".to_owned(),
         RefusedBy::Sealed => format!("{} is sealed (mseal)", at()),
+        RefusedBy::FileSealed => "its file is sealed against writing (F_SEAL_WRITE or F_SEAL_FUTURE_WRITE)".to_owned(),
+        RefusedBy::Mdwe => {
+            let area = refused.at.map_or_else(String::new, |_| format!(": {}", at()));
+            format!("PR_SET_MDWE: memory that can be written may not be executed{area}")
+        }
+        RefusedBy::NoAccess => format!("{} may not be accessed, and cannot be made resident", at()),
+        RefusedBy::IsLocked => format!("{} is locked in memory (mlock)", at()),
+        RefusedBy::Occupied => format!("the range is not free: {} is mapped", at()),
         RefusedBy::Unaligned => match refused.at {
             Some((start, _)) => format!("{start:x} is no multiple of the page size"),
             None => "the address is no multiple of the page size".to_owned(),

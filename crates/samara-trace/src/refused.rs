@@ -43,6 +43,17 @@ pub enum RefusedBy {
     FileNotExecutable,
     /// The area `at` is sealed (`mseal`).
     Sealed,
+    /// The file is sealed against writing (F_SEAL_WRITE, F_SEAL_FUTURE_WRITE).
+    FileSealed,
+    /// PR_SET_MDWE: memory that can be written, or was mapped so, cannot be executed. `at` is the
+    /// area of an `mprotect`.
+    Mdwe,
+    /// `at` may not be accessed, so its pages cannot be made resident to be locked.
+    NoAccess,
+    /// `at` is locked in memory (`mlock`), and takes no such advice.
+    IsLocked,
+    /// Something is mapped in the range: the area `at`.
+    Occupied,
     /// The address `at.0` is no multiple of the page size.
     Unaligned,
     /// The length is 0.
@@ -57,7 +68,7 @@ pub enum RefusedBy {
 
 impl RefusedBy {
     /// All of them, with their names in machine-readable output.
-    pub const ALL: [(RefusedBy, &'static str); 22] = [
+    pub const ALL: [(RefusedBy, &'static str); 27] = [
         (RefusedBy::MapCount, "max-map-count"),
         (RefusedBy::AddressSpace, "rlimit-as"),
         (RefusedBy::Data, "rlimit-data"),
@@ -75,6 +86,11 @@ impl RefusedBy {
         (RefusedBy::FileNotWritable, "file-not-writable"),
         (RefusedBy::FileNotExecutable, "file-not-executable"),
         (RefusedBy::Sealed, "sealed"),
+        (RefusedBy::FileSealed, "file-sealed"),
+        (RefusedBy::Mdwe, "mdwe"),
+        (RefusedBy::NoAccess, "no-access"),
+        (RefusedBy::IsLocked, "locked"),
+        (RefusedBy::Occupied, "occupied"),
         (RefusedBy::Unaligned, "unaligned"),
         (RefusedBy::NoLength, "no-length"),
         (RefusedBy::Processes, "rlimit-nproc"),

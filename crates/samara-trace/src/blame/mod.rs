@@ -20,6 +20,7 @@ use samara_mm::{
 use crate::arch::Decoded;
 use crate::calls::Call;
 use crate::engine::decide::kernel_map_count;
+use crate::file::failed_with;
 use crate::os::huge_pages::Settings;
 use crate::os::sys;
 use crate::refused::{Refused, RefusedBy};
@@ -49,18 +50,19 @@ struct Kind {
 #[derive(Default)]
 pub(crate) struct Blame {
     settings: Option<Rc<Settings>>,
-    kinds: HashMap<(SpaceId, u32, i64), Kind>,
+    kinds: HashMap<(SpaceId, u32, i32), Kind>,
 }
 
 impl Blame {
     /// The rule that refused a call that has returned and is not applied to the model yet.
     pub(crate) fn of(&mut self, space: &Space, call: &Returned) -> Option<Refused> {
-        let known = [libc::EPERM, libc::EAGAIN, libc::ENOMEM, libc::EACCES, libc::EFAULT, libc::EINVAL];
+        let known = [libc::EPERM, libc::EAGAIN, libc::ENOMEM, libc::EACCES, libc::EFAULT, libc::EINVAL, libc::EEXIST];
         let d = &call.decoded;
-        if !call.failed() || d.compat || space.hidden() || !known.iter().any(|e| -i64::from(*e) == call.result) {
+        let Some(errno) = errno(call) else { return None };
+        if d.compat || space.hidden() || !known.contains(&errno) {
             return None;
         }
-        let kind = self.kinds.entry((space.id, d.nr, call.result)).or_default();
+        let kind = self.kinds.entry((space.id, d.nr, errno)).or_default();
         kind.count += 1;
         if kind.count > EXAMINED && !kind.count.is_multiple_of(LATER) {
             return kind.last.map(Refused::new);
@@ -79,6 +81,16 @@ impl Blame {
     /// Forgets what is known of a space that has ended.
     pub(crate) fn forget(&mut self, space: SpaceId) {
         self.kinds.retain(|(of, ..), _| *of != space);
+    }
+}
+
+/// The error of a call that failed. `brk` has none: it returns the break as it was.
+fn errno(call: &Returned) -> Option<i32> {
+    let d = &call.decoded;
+    match d.call {
+        Call::Brk => failed_with(d.nr, d.args[0], call.result),
+        _ if call.failed() => Some(-call.result as i32),
+        _ => None,
     }
 }
 
@@ -242,7 +254,7 @@ impl<'a> Trial<'a> {
     /// The rule that refuses the call, with its figures: all of them, if `in_full`.
     fn refused(&mut self, in_full: bool) -> Option<Refused> {
         match self.ask(&Rules::NONE)? {
-            same if same == self.call.result => return shapes::refused(self),
+            same if same == self.call.result => return shapes::refused(self, errno(self.call)?),
             // Only the kernel knows why.
             error if (-4095..0).contains(&error) => return None,
             _ => {}

@@ -2,7 +2,7 @@
 //! show it.
 
 use samara_mm::linux::Host;
-use samara_mm::{FileMode, Flags, MapFlags, PageSize, Prot, RemapFlags, Want};
+use samara_mm::{FileMode, Flags, MapFlags, Object, PageSize, Prot, RemapFlags, Want};
 
 use super::{LOW, Trial};
 use crate::calls::Call;
@@ -13,20 +13,107 @@ use crate::space::reach::Range;
 /// The end of the MAP_32BIT window.
 const LOW_END: u64 = 1 << 31;
 
-/// Why the kernel and the model refuse the call of `trial`.
-pub(super) fn refused(trial: &mut Trial<'_>) -> Option<Refused> {
-    match -trial.call.result as i32 {
-        libc::EINVAL => malformed(trial),
+/// Why the kernel and the model refuse the call of `trial` with an error.
+pub(super) fn refused(trial: &mut Trial<'_>, errno: i32) -> Option<Refused> {
+    match errno {
+        libc::EINVAL => malformed(trial).or_else(|| locked(trial)),
         libc::EFAULT if trial.d.call == Call::Mremap => across(trial.model, moved(trial)),
-        libc::EPERM => sealed(trial).or_else(|| not_executable(trial)),
-        libc::EACCES => rights(trial),
+        libc::EPERM => sealed(trial).or_else(|| file_sealed(trial)).or_else(|| not_executable(trial)),
+        libc::EACCES => rights(trial).or_else(|| mdwe(trial)),
+        libc::EEXIST => occupied(trial, (trial.d.args[0], trial.d.args[0].saturating_add(up(trial.d.args[1])))),
         libc::ENOMEM => match trial.d.call {
             Call::Mmap if MapFlags::from_bits_retain(trial.d.args[3] as u32).contains(MapFlags::FIXED) => None,
             Call::Mmap | Call::Shmat => no_gap(trial),
             Call::Mremap if trial.d.args[3] & RemapFlags::MAYMOVE.bits() == 0 => no_room(trial),
             Call::Mremap => no_gap(trial),
-            _ => trial.space.ranges(trial.call).into_iter().find_map(|range| hole(trial.model, range)),
+            Call::Brk => {
+                let (from, to) = (up(trial.call.result as u64), up(trial.d.args[0]));
+                // A gap is kept to what comes next.
+                occupied(trial, (from, to.saturating_add(4096)))
+            }
+            _ => {
+                let ranges = trial.space.ranges(trial.call);
+                ranges.into_iter().find_map(|range| hole(trial.model, range).or_else(|| no_access(trial, range)))
+            }
         },
+        _ => None,
+    }
+}
+
+/// The first area of a range.
+fn occupied(trial: &Trial<'_>, (start, end): Range) -> Option<Refused> {
+    let area = trial.model.areas_in(start, end).next()?;
+    Some(Refused::at(RefusedBy::Occupied, (area.start, area.end)))
+}
+
+/// An area without access that a call would make resident to lock it.
+fn no_access(trial: &Trial<'_>, (start, end): Range) -> Option<Refused> {
+    if !matches!(trial.d.call, Call::Mlock | Call::Mlock2) {
+        return None;
+    }
+    let access = Flags::READ | Flags::WRITE | Flags::EXEC;
+    let area = trial.model.areas_in(start, end).find(|area| !area.area.flags.intersects(access))?;
+    Some(Refused::at(RefusedBy::NoAccess, (area.start, area.end)))
+}
+
+/// What the first area is like that does not take an advice on pages: it is locked, or has no
+/// access.
+fn locked(trial: &Trial<'_>) -> Option<Refused> {
+    const POPULATE_READ: i32 = 22;
+    const POPULATE_WRITE: i32 = 23;
+    const GUARD_INSTALL: i32 = 102;
+    let advice = match trial.d.call {
+        Call::Madvise => trial.d.args[2] as i32,
+        Call::ProcessMadvise => trial.d.args[3] as i32,
+        _ => return None,
+    };
+    let ranges = trial.space.ranges(trial.call);
+    let mut areas = ranges.iter().flat_map(|range| trial.model.areas_in(range.0, range.1));
+    let access = Flags::READ | Flags::WRITE | Flags::EXEC;
+    let area = areas.find(|area| {
+        let is_locked = area.area.flags.contains(Flags::LOCKED);
+        match advice {
+            libc::MADV_DONTNEED | libc::MADV_COLD | libc::MADV_PAGEOUT => is_locked,
+            libc::MADV_FREE | GUARD_INSTALL => is_locked || !matches!(area.area.object, Object::Anonymous),
+            libc::MADV_REMOVE => is_locked || !matches!(area.area.object, Object::File(_)),
+            POPULATE_READ => !area.area.flags.intersects(access),
+            POPULATE_WRITE => !area.area.flags.contains(Flags::WRITE),
+            _ => false,
+        }
+    })?;
+    let at = (area.start, area.end);
+    match advice {
+        POPULATE_READ | POPULATE_WRITE if !area.area.flags.intersects(access) => {
+            Some(Refused::at(RefusedBy::NoAccess, at))
+        }
+        _ if area.area.flags.contains(Flags::LOCKED) => Some(Refused::at(RefusedBy::IsLocked, at)),
+        _ => None,
+    }
+}
+
+/// A file whose memory may not be written by anybody any more.
+fn file_sealed(trial: &mut Trial<'_>) -> Option<Refused> {
+    let writes = Prot::from_bits_retain(trial.d.args[2] as u32).contains(Prot::WRITE);
+    let refuses = writes && mode(trial)?.contains(FileMode::WRITE_SEALED);
+    refuses.then(|| Refused::new(RefusedBy::FileSealed))
+}
+
+/// PR_SET_MDWE, where it is on and speaks against these rights.
+fn mdwe(trial: &Trial<'_>) -> Option<Refused> {
+    trial.model.mdwe()?;
+    let prot = Prot::from_bits_retain(trial.d.args[2] as u32);
+    if !prot.contains(Prot::EXEC) {
+        return None;
+    }
+    match trial.d.call {
+        Call::Mmap => prot.contains(Prot::WRITE).then(|| Refused::new(RefusedBy::Mdwe)),
+        Call::Mprotect | Call::PkeyMprotect => {
+            let ranges = trial.space.ranges(trial.call);
+            let denied = |flags: Flags| prot.contains(Prot::WRITE) || !flags.contains(Flags::EXEC);
+            let mut areas = ranges.iter().flat_map(|range| trial.model.areas_in(range.0, range.1));
+            let area = areas.find(|area| denied(area.area.flags))?;
+            Some(Refused::at(RefusedBy::Mdwe, (area.start, area.end)))
+        }
         _ => None,
     }
 }

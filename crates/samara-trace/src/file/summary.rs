@@ -3,21 +3,18 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::crash::Crash;
+use super::failures::{self, Failure};
 use super::groups::{Group, groups};
 use super::names::call_name;
-use super::replay::{Place, Replay};
+use super::replay::Replay;
 use super::stacks::Stacks;
 use super::timeline::Timeline;
 use crate::event::{AreaRecord, Event, EventKind, Resident, StepKind, UNSURE};
-use crate::refused::Refused;
 use crate::survey::{Known, Survey};
 use crate::why::{Look, Origins, Site, Why};
 
 /// Number of groups that a summary names.
 const GROUPS: usize = 5;
-/// Number of kinds of failures that are counted. There are far fewer, but a file may claim any
-/// number.
-const FAILURES: usize = 256;
 /// Most memory that the areas of the largest space may take while they are surveyed: some hundred
 /// thousand areas. A file may claim more, or long names.
 const SURVEY_BYTES: usize = 128 << 20;
@@ -116,7 +113,9 @@ pub struct Summary {
     pub groups: Vec<Group>,
     /// The space that had the most areas, if they take at most 128 MiB as records.
     pub largest: Option<Largest>,
-    /// Calls that failed, by call, error and rule, in the order in which each first failed.
+    /// Calls that failed, by call, error and rule. First those that a limit of the process or of the
+    /// machine refused, last those that only ask what the kernel can do ([`Weight`]); of the same
+    /// weight those that failed most often, and then first.
     pub failures: Vec<Failure>,
     /// Processes that a fault ended, the first 4.
     pub crashes: Vec<Crash>,
@@ -178,32 +177,6 @@ pub struct Largest {
     pub survey: Survey,
     /// Why there are so many. `None` if there is too much to follow.
     pub why: Option<Why>,
-}
-
-/// Calls of one kind that failed with one error, by one rule.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Failure {
-    /// The call's number.
-    pub nr: u32,
-    /// The error's number.
-    pub errno: i32,
-    /// How many failed so.
-    pub count: u64,
-    /// The process that made the first of them.
-    pub pid: u32,
-    /// Number of areas of that process then.
-    pub areas: u64,
-    /// When that was, in nanoseconds since the recording began.
-    pub ns: u64,
-    /// The number of its event.
-    pub event: u64,
-    /// The rule that refused it, with its figures then, if the trace tells it.
-    pub refused: Option<Refused>,
-    /// The number of its call stack, if it was recorded.
-    pub stack: Option<u32>,
-    /// The instruction that made it, if that is known.
-    pub caller: Option<Place>,
 }
 
 /// Totals of one kind of call.
@@ -520,8 +493,9 @@ impl Tally {
             EventKind::Module | EventKind::Stack | EventKind::Symbol => {}
         }
         if let Some(nr) = event.nr {
-            if event.kind == EventKind::Call && (-4095..0).contains(&event.result) {
-                self.fail(event, nr);
+            let failed = failures::failed_with(nr, event.args[0], event.result).is_some();
+            if event.kind == EventKind::Call && failed {
+                failures::count(&mut self.totals.failures, event, nr, self.replay.space(event.space));
             }
             let t = &mut self.totals;
             // A file may claim any number of calls that do not exist.
@@ -531,7 +505,7 @@ impl Tally {
             }
             let Some(call) = t.calls.get_mut(name) else { return };
             call.count += 1;
-            call.failed += u64::from((-4095..0).contains(&event.result));
+            call.failed += u64::from(failed);
             // A file may claim any times.
             call.total_ns = call.total_ns.saturating_add(event.exit_ns.saturating_sub(event.entry_ns));
             let (populated, released) = event.populated_and_released();
@@ -545,33 +519,6 @@ impl Tally {
         if let Some(space) = self.replay.space_of(first) {
             self.totals.areas_final = space.len() as u64;
             self.totals.mapped_bytes_final = space.bytes();
-        }
-    }
-
-    /// Counts a call that failed.
-    fn fail(&mut self, event: &Event, nr: u32) {
-        let all = &mut self.totals.failures;
-        let errno = -event.result as i32;
-        let refused = Refused::of(event);
-        let kind = (nr, errno, refused.map(|refused| refused.by));
-        let of =
-            |failure: &&mut Failure| (failure.nr, failure.errno, failure.refused.map(|refused| refused.by)) == kind;
-        if let Some(failure) = all.iter_mut().find(of) {
-            failure.count += 1;
-        } else if all.len() < FAILURES {
-            let space = self.replay.space(event.space);
-            all.push(Failure {
-                nr,
-                errno,
-                count: 1,
-                pid: event.pid,
-                areas: space.map_or(0, |space| space.len() as u64),
-                ns: event.exit_ns,
-                event: event.seq,
-                refused,
-                stack: event.stack,
-                caller: event.ip.zip(space).and_then(|(ip, space)| space.place(ip)),
-            });
         }
     }
 

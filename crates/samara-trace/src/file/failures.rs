@@ -1,0 +1,184 @@
+//! Calls that failed, by kind, those that matter most first. Knows nothing of files.
+
+use std::cmp::Reverse;
+
+use super::names::call_name;
+use super::replay::{Place, Space};
+use crate::event::Event;
+use crate::refused::{Refused, RefusedBy};
+
+/// Number of kinds that are counted. There are far fewer, but a file may claim any number.
+const KINDS: usize = 256;
+/// `vm.max_map_count` by default: traces that tell no rule do not tell it either.
+const AREAS: u64 = 65_530;
+
+/// Calls of one kind that failed with one error, by one rule.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Failure {
+    /// The call's number.
+    pub nr: u32,
+    /// The error's number.
+    pub errno: i32,
+    /// How many failed so.
+    pub count: u64,
+    /// The process that made the first of them.
+    pub pid: u32,
+    /// Number of areas of that process then.
+    pub areas: u64,
+    /// When that was, in nanoseconds since the recording began.
+    pub ns: u64,
+    /// The number of its event.
+    pub event: u64,
+    /// The rule that refused it, with its figures then, if the trace tells it.
+    pub refused: Option<Refused>,
+    /// The number of its call stack, if it was recorded.
+    pub stack: Option<u32>,
+    /// The instruction that made it, if that is known.
+    pub caller: Option<Place>,
+}
+
+/// How much it matters that calls of a kind failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
+pub enum Weight {
+    /// A limit of the process or of the machine refused them: memory, areas, tasks, addresses.
+    Limit,
+    /// Something else did.
+    Other,
+    /// They may have asked what the kernel can do: huge pages where there are none, an argument
+    /// that it does not know.
+    Probe,
+}
+
+impl Failure {
+    /// How much it matters.
+    pub fn weight(&self) -> Weight {
+        let Some(refused) = &self.refused else {
+            return match self.errno {
+                libc::ENOMEM if self.areas + 1 >= AREAS => Weight::Limit,
+                libc::EINVAL | libc::ENOSYS | libc::EOPNOTSUPP | libc::ENODEV => Weight::Probe,
+                _ => Weight::Other,
+            };
+        };
+        match refused.by {
+            RefusedBy::MapCount
+            | RefusedBy::AddressSpace
+            | RefusedBy::Data
+            | RefusedBy::Locked
+            | RefusedBy::OvercommitGuess
+            | RefusedBy::OvercommitNever
+            | RefusedBy::Window32
+            | RefusedBy::NoGap
+            | RefusedBy::Processes
+            | RefusedBy::Pids
+            | RefusedBy::Threads => Weight::Limit,
+            RefusedBy::HugePages | RefusedBy::Unaligned | RefusedBy::NoLength => Weight::Probe,
+            _ => Weight::Other,
+        }
+    }
+
+    /// The order of kinds.
+    fn order(&self) -> (Weight, Reverse<u64>, u64) {
+        (self.weight(), Reverse(self.count), self.event)
+    }
+}
+
+/// The error of a call with this number, this first argument and this result; `None` if it did what
+/// it was asked to. `brk` has no errors: if it does not move the break, it returns it as it was.
+pub(crate) fn failed_with(nr: u32, first: u64, result: i64) -> Option<i32> {
+    match call_name(nr) {
+        Some("brk") => (result > 0 && first > result as u64).then_some(libc::ENOMEM),
+        _ => (-4095..0).contains(&result).then_some(-result as i32),
+    }
+}
+
+/// Counts a call, if it failed; `space` is as before it. The kinds stay in their order.
+pub(super) fn count(all: &mut Vec<Failure>, event: &Event, nr: u32, space: Option<&Space>) {
+    let Some(errno) = failed_with(nr, event.args[0], event.result) else { return };
+    let refused = Refused::of(event);
+    let kind = (nr, errno, refused.map(|refused| refused.by));
+    let of = |failure: &Failure| (failure.nr, failure.errno, failure.refused.map(|refused| refused.by)) == kind;
+    let mut at = match all.iter().position(of) {
+        Some(at) => at,
+        None if all.len() < KINDS => {
+            all.push(Failure {
+                nr,
+                errno,
+                count: 0,
+                pid: event.pid,
+                areas: space.map_or(0, |space| space.len() as u64),
+                ns: event.exit_ns,
+                event: event.seq,
+                refused,
+                stack: event.stack,
+                caller: event.ip.zip(space).and_then(|(ip, space)| space.place(ip)),
+            });
+            all.len() - 1
+        }
+        None => return,
+    };
+    all[at].count += 1;
+    while at > 0 && all[at].order() < all[at - 1].order() {
+        all.swap(at, at - 1);
+        at -= 1;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::event::EventKind;
+
+    /// The refusals that matter come first, however late and seldom they are.
+    #[test]
+    fn limits_stand_before_probes() {
+        let mut all = Vec::new();
+        let mut fail = |seq: u64, nr: u32, errno: i32, rule: &str| {
+            let (result, text) = (-i64::from(errno), rule.to_owned());
+            count(&mut all, &Event { nr: Some(nr), result, text, ..Event::new(seq, EventKind::Call) }, nr, None);
+        };
+        fail(0, 9, libc::ENOMEM, "kernel:huge-pages");
+        for seq in 1..6 {
+            fail(seq, 28, libc::EINVAL, "");
+        }
+        fail(6, 10, libc::ENOMEM, "kernel:hole start=4096 end=8192");
+        fail(7, 149, libc::ENOMEM, "kernel:rlimit-memlock");
+        for seq in 8..306 {
+            fail(seq, 9, libc::ENOMEM, "kernel:rlimit-as limit=268435456");
+        }
+        fail(306, 25, libc::EFAULT, "kernel:hole start=4096 end=8192");
+        fail(307, 25, libc::EFAULT, "kernel:hole start=4096 end=8192");
+        let told: Vec<_> = all.iter().map(|f| (f.nr, f.count, f.event, f.weight())).collect();
+        let expected = [
+            (9, 298, 8, Weight::Limit),
+            (149, 1, 7, Weight::Limit),
+            (25, 2, 306, Weight::Other),
+            (10, 1, 6, Weight::Other),
+            (28, 5, 1, Weight::Probe),
+            (9, 1, 0, Weight::Probe),
+        ];
+        assert_eq!(told, expected);
+    }
+
+    /// `brk` tells no error: the break stays where it was.
+    #[test]
+    fn a_break_that_does_not_move() {
+        assert_eq!(failed_with(12, 0x9000, 0x5000), Some(libc::ENOMEM));
+        // It was asked for, or moved, up or down.
+        assert_eq!([(0, 0x5000), (0x9000, 0x9000), (0x4000, 0x4000)].map(|(a, r)| failed_with(12, a, r)), [None; 3]);
+        assert_eq!([failed_with(9, 0, -12), failed_with(9, 0, 0x5000)], [Some(12), None]);
+    }
+
+    /// A trace that tells no rule: as many areas as a process may have.
+    #[test]
+    fn the_limit_of_areas_without_a_rule() {
+        let of = |areas: u64, errno: i32| {
+            let mut all = Vec::new();
+            count(&mut all, &Event { result: -i64::from(errno), ..Event::new(0, EventKind::Call) }, 9, None);
+            Failure { areas, ..all.remove(0) }.weight()
+        };
+        assert_eq!([of(65_529, libc::ENOMEM), of(100, libc::ENOMEM)], [Weight::Limit, Weight::Other]);
+        assert_eq!(of(100, libc::ENOSYS), Weight::Probe);
+    }
+}
