@@ -32,7 +32,7 @@ impl Only {
             && one_of(&self.tid, event.tid)
             && (self.calls.is_empty() || event.nr.is_some_and(|nr| self.calls.contains(&nr)))
             && (self.names.is_empty() || self.names.iter().any(named))
-            && (!self.failed || (event.nr.is_some() && args::errno(event.result).is_some()))
+            && (!self.failed || event.error().is_some())
     }
 
     /// Whether all events are asked for.

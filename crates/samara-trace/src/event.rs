@@ -178,6 +178,19 @@ impl Event {
         told.then_some(self.args[0])
     }
 
+    /// The error of a call that failed. `brk` returns none: if the break stays where it was, and was
+    /// to go up, the error is ENOMEM.
+    ///
+    /// ```
+    /// use samara_trace::event::{Event, EventKind};
+    /// let mmap = Event { nr: Some(9), result: -12, ..Event::new(0, EventKind::Call) };
+    /// assert_eq!(mmap.error(), Some(12));
+    /// assert_eq!(Event { nr: Some(12), result: 0x5000, ..mmap }.error(), None);
+    /// ```
+    pub fn error(&self) -> Option<i32> {
+        crate::file::failed_with(self.nr?, self.args[0], self.result)
+    }
+
     /// Bytes that became resident in the call, and bytes that ceased to be: one of the two is 0.
     pub(crate) fn populated_and_released(&self) -> (u64, u64) {
         let change = self.resident.map_or(0, |now| now.private_change.saturating_add(now.files_change));

@@ -246,7 +246,7 @@ impl State {
             live.program = Arc::clone(&known.program);
         }
         live.calls += u64::from(event.nr.is_some());
-        live.failed += u64::from(event.nr.is_some() && args::errno(event.result).is_some());
+        live.failed += u64::from(event.error().is_some());
         let (areas, bytes) = size.unwrap_or_default();
         live.peak = (live.peak.0.max(areas), live.peak.1.max(bytes));
         let Some((number, all)) = site.and_then(|number| Some((number, self.origins.sites().get(number as usize)?)))

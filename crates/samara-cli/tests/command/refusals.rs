@@ -44,6 +44,63 @@ fn a_refused_call_is_told_with_its_rule_everywhere() {
     );
 }
 
+/// Harmless refusals, early and often, and one by a limit: all that lists kinds has the same order.
+#[test]
+fn what_a_limit_refused_comes_first() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut events = events();
+    let template = events[3].clone();
+    let end = events.pop().unwrap();
+    let rules = ["kernel:huge-pages limit=0", "", "", "kernel:hole start=4096 end=8192", "kernel:rlimit-as limit=4096"];
+    for (rule, nr, error) in
+        rules.into_iter().zip([9, 28, 28, 10, 9]).map(|(rule, nr)| (rule, nr, if rule.is_empty() { -22 } else { -12 }))
+    {
+        let args = [0, 1 << 20, 3, 0x22, u64::MAX, 0];
+        let failed =
+            samara_trace::event::Event { nr: Some(nr), args, result: error, text: rule.into(), ..template.clone() };
+        events.push(samara_trace::event::Event { plan: Vec::new(), window: None, areas: Vec::new(), ..failed });
+    }
+    // A break that stays where it is.
+    let brk = samara_trace::event::Event {
+        nr: Some(12),
+        args: [0x9000, 0, 0, 0, 0, 0],
+        result: 0x5000,
+        ..events.last().unwrap().clone()
+    };
+    events.push(samara_trace::event::Event { text: "kernel:rlimit-data limit=4096".into(), ..brk });
+    events.push(end);
+    (0..).zip(&mut events).for_each(|(seq, event)| event.seq = seq);
+    trace_of(dir.path(), &events);
+    let told = |args: &[&str]| stdout(&run(dir.path(), args));
+    let json = |args: &[&str]| -> Value { serde_json::from_str(&told(args)).unwrap() };
+    let failures = json(&["summary", "t.samara", "--json"])["failures"].clone();
+    let rows = |all: &Value| -> Vec<String> {
+        let row = |f: &Value| {
+            format!("{} {} {}", f["call"].as_str().unwrap(), f["error"].as_str().unwrap(), f["refused"]["by"])
+        };
+        all.as_array().unwrap().iter().map(row).collect()
+    };
+    let expected = [
+        "mmap ENOMEM \"rlimit-as\"",
+        "brk ENOMEM \"rlimit-data\"",
+        "mprotect ENOMEM \"hole\"",
+        "madvise EINVAL null",
+        "mmap ENOMEM \"huge-pages\"",
+    ];
+    assert_eq!(rows(&failures), expected);
+    assert_eq!(json(&["why", "t.samara", "--json"])["failures"], failures);
+    assert_eq!(json(&["report", "t.samara", "--json"])["traces"][0]["summary"]["failures"], failures);
+    for command in ["summary", "why"] {
+        let told = told(&[command, "t.samara"]);
+        let at = |row: &str| told.find(row).unwrap_or_else(|| panic!("{row}: {told}"));
+        assert!(
+            at("RLIMIT_AS is") < at("RLIMIT_DATA is") && at("RLIMIT_DATA is") < at("a hole in the range"),
+            "{told}"
+        );
+    }
+    assert_eq!(told(&["events", "t.samara", "--failed"]).lines().count(), 6);
+}
+
 /// Of calls that the areas would have allowed.
 #[test]
 fn a_replay_counts_the_rules() {

@@ -577,7 +577,7 @@ fn only_name(why: samara_mm::Reasons) -> bool {
 /// Calls whose refusal follows from the areas.
 fn has_rules(d: &Decoded) -> bool {
     match d.call {
-        Call::Mmap | Call::Mlockall | Call::Mbind | Call::PrSetVma | Call::PrSetMdwe => false,
+        Call::Mmap | Call::Brk | Call::Mlockall | Call::Mbind | Call::PrSetVma | Call::PrSetMdwe => false,
         Call::Madvise => changes_areas(d.args[2] as i32),
         call => matches!(call.row().follow, Follow::Makes | Follow::MakesUnlessPages),
     }

@@ -95,7 +95,7 @@ pub(crate) fn failed_with(nr: u32, first: u64, result: i64) -> Option<i32> {
 
 /// Counts a call, if it failed; `space` is as before it. The kinds stay in their order.
 pub(super) fn count(all: &mut Vec<Failure>, event: &Event, nr: u32, space: Option<&Space>) {
-    let Some(errno) = failed_with(nr, event.args[0], event.result) else { return };
+    let Some(errno) = event.error() else { return };
     let refused = Refused::of(event);
     let kind = (nr, errno, refused.map(|refused| refused.by));
     let of = |failure: &Failure| (failure.nr, failure.errno, failure.refused.map(|refused| refused.by)) == kind;
@@ -175,7 +175,12 @@ mod tests {
     fn the_limit_of_areas_without_a_rule() {
         let of = |areas: u64, errno: i32| {
             let mut all = Vec::new();
-            count(&mut all, &Event { result: -i64::from(errno), ..Event::new(0, EventKind::Call) }, 9, None);
+            count(
+                &mut all,
+                &Event { nr: Some(9), result: -i64::from(errno), ..Event::new(0, EventKind::Call) },
+                9,
+                None,
+            );
             Failure { areas, ..all.remove(0) }.weight()
         };
         assert_eq!([of(65_529, libc::ENOMEM), of(100, libc::ENOMEM)], [Weight::Limit, Weight::Other]);

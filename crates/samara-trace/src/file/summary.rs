@@ -493,7 +493,7 @@ impl Tally {
             EventKind::Module | EventKind::Stack | EventKind::Symbol => {}
         }
         if let Some(nr) = event.nr {
-            let failed = failures::failed_with(nr, event.args[0], event.result).is_some();
+            let failed = event.error().is_some();
             if event.kind == EventKind::Call && failed {
                 failures::count(&mut self.totals.failures, event, nr, self.replay.space(event.space));
             }

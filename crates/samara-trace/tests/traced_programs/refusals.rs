@@ -75,6 +75,26 @@ pub(crate) const TRIALS: &[(&str, Body)] = &[
         refused("refused-file-mprotect", libc::SYS_mprotect, libc::EACCES, RefusedBy::FileNotWritable).map(drop)
     }),
     ("refused_by_a_seal", || refused("refused-sealed", libc::SYS_mprotect, libc::EPERM, RefusedBy::Sealed).map(drop)),
+    ("refused_by_what_the_memory_is", || {
+        refused("refused-file-sealed", libc::SYS_mmap, libc::EPERM, RefusedBy::FileSealed)?;
+        refused("refused-mdwe", libc::SYS_mmap, libc::EACCES, RefusedBy::Mdwe)?;
+        let r = refused("refused-mdwe-mprotect", libc::SYS_mprotect, libc::EACCES, RefusedBy::Mdwe)?;
+        expect(&format!("the area: {r:?}"), r.is_none_or(|r| r.at.is_some()))?;
+        refused("refused-no-access", libc::SYS_mlock, libc::ENOMEM, RefusedBy::NoAccess)?;
+        refused("refused-populate", libc::SYS_madvise, libc::EINVAL, RefusedBy::NoAccess)?;
+        refused("refused-locked", libc::SYS_madvise, libc::EINVAL, RefusedBy::IsLocked)?;
+        let r = refused("refused-occupied", libc::SYS_mmap, libc::EEXIST, RefusedBy::Occupied)?;
+        expect(&format!("the area: {r:?}"), r.is_none_or(|r| r.at.is_some()))
+    }),
+    ("refused_brk", || {
+        for (name, by) in [("refused-brk", RefusedBy::Data), ("refused-brk-occupied", RefusedBy::Occupied)] {
+            let r = trace(Mode::Normal, name, &[])?;
+            exited(&r, 0)?;
+            let told: Vec<_> = r.calls(libc::SYS_brk).filter_map(|e| Some((e.error()?, Refused::of(e)?.by))).collect();
+            expect(&format!("{name}: {told:?}"), told == [(libc::ENOMEM, by)])?;
+        }
+        Ok(())
+    }),
     ("refused_by_its_arguments", || {
         refused("refused-unaligned", libc::SYS_munmap, libc::EINVAL, RefusedBy::Unaligned)?;
         refused("refused-empty", libc::SYS_mmap, libc::EINVAL, RefusedBy::NoLength).map(drop)
@@ -176,6 +196,46 @@ pub(crate) fn run(name: &str) -> bool {
                 exit(CANNOT);
             }
             mprotect(at, 3 * PAGE, R)
+        }
+        "refused-file-sealed" => {
+            let name = c"x".as_ptr() as u64;
+            let fd = one(libc::SYS_memfd_create, [name, u64::from(libc::MFD_ALLOW_SEALING), 0]) as i32;
+            one(libc::SYS_ftruncate, [fd as u64, PAGE, 0]);
+            one(libc::SYS_fcntl, [fd as u64, libc::F_ADD_SEALS as u64, libc::F_SEAL_WRITE as u64]);
+            mmap(0, PAGE, RW, libc::MAP_SHARED, fd, 0)
+        }
+        "refused-mdwe" | "refused-mdwe-mprotect" => {
+            if call(libc::SYS_prctl, [65, 1, 0, 0, 0, 0]) != 0 {
+                exit(CANNOT);
+            }
+            match name {
+                "refused-mdwe" => mmap(0, PAGE, RW | libc::PROT_EXEC, ANON, -1, 0),
+                _ => mprotect(three(), PAGE, R | libc::PROT_EXEC),
+            }
+        }
+        "refused-no-access" => one(libc::SYS_mlock, [mmap(0, PAGE, 0, ANON, -1, 0) as u64, PAGE, 0]),
+        "refused-populate" => {
+            let result = one(libc::SYS_madvise, [mmap(0, PAGE, 0, ANON, -1, 0) as u64, PAGE, 22]);
+            if result == -i64::from(libc::ENOMEM) || result == -i64::from(libc::EFAULT) {
+                exit(CANNOT);
+            }
+            result
+        }
+        "refused-locked" => {
+            let at = three();
+            assert_eq!(one(libc::SYS_mlock, [at, PAGE, 0]), 0);
+            one(libc::SYS_madvise, [at, 3 * PAGE, libc::MADV_DONTNEED as u64])
+        }
+        "refused-occupied" => mmap(three(), PAGE, RW, ANON | libc::MAP_FIXED_NOREPLACE, -1, 0),
+        "refused-brk" => {
+            let now = one(libc::SYS_brk, [0, 0, 0]);
+            limit(libc::RLIMIT_DATA, 64 * MIB);
+            one(libc::SYS_brk, [now as u64 + 80 * MIB, 0, 0]) - now - 1
+        }
+        "refused-brk-occupied" => {
+            let now = one(libc::SYS_brk, [0, 0, 0]) as u64;
+            mmap((now + 8 * PAGE) & !(PAGE - 1), PAGE, RW, FIXED, -1, 0);
+            one(libc::SYS_brk, [now + 16 * PAGE, 0, 0]) - now as i64 - 1
         }
         "refused-unaligned" => munmap(three() + 1, PAGE),
         "refused-empty" => mmap(0, 0, RW, ANON, -1, 0),
