@@ -4,7 +4,6 @@ use samara_trace::event::Event;
 use samara_trace::file::call_name;
 use serde_json::{Value, json};
 
-use crate::args;
 use crate::cli::Only;
 use crate::format::time;
 use crate::moment::{During, Moment};

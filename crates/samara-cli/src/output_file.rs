@@ -18,12 +18,12 @@ pub(crate) fn is_same(a: &Path, b: &Path) -> bool {
 }
 
 /// Whether what is written to a name would go between what is written to standard output: they are
-/// one file, or both are terminals. (Any number of outputs may go to a device such as `/dev/null`.)
+/// one file, or one terminal. (Any number of outputs may go to a device such as `/dev/null`.)
 pub(crate) fn is_stdout(name: &OutputName) -> bool {
     let Some(file) = name.existing() else { return false };
     let (Ok(theirs), Ok(ours)) = (file.metadata(), std::fs::metadata("/dev/fd/1")) else { return false };
     match theirs.file_type().is_char_device() {
-        true => file.is_terminal() && io::stdout().is_terminal(),
+        true => theirs.rdev() == ours.rdev() && file.is_terminal(),
         false => (theirs.dev(), theirs.ino()) == (ours.dev(), ours.ino()),
     }
 }

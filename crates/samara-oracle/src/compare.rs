@@ -366,7 +366,11 @@ fn transparent_huge() -> TransparentHuge {
     if text("/proc/self/status").lines().any(|line| line.replace('\t', "") == "THP_enabled:0") {
         return TransparentHuge::Never;
     }
-    TransparentHuge::parse(&text("/sys/kernel/mm/transparent_hugepage/enabled"))
+    const DIR: &str = "/sys/kernel/mm/transparent_hugepage";
+    // Each size has a setting of its own where there are several.
+    let own = text(&format!("{DIR}/hugepages-2048kB/enabled"));
+    let inherits = own.is_empty() || own.contains("[inherit]");
+    TransparentHuge::parse(&if inherits { text(&format!("{DIR}/enabled")) } else { own })
 }
 
 /// Flags that `VmFlags` does not show here: that memory is locked on fault.

@@ -24,10 +24,11 @@ impl Early {
         let ends = [Signal::SIGINT, Signal::SIGQUIT, Signal::SIGTERM, Signal::SIGHUP].map(|signal| signal as i32);
         let ignored = ignored();
         for signal in ends.into_iter().filter(|signal| ignored >> (signal - 1) & 1 == 0) {
-            // Where that fails, it ends samara as ever.
-            let default = signal_hook::flag::register_conditional_default(signal, Arc::clone(&early.is_over));
-            if default.is_ok() {
-                let _ = signal_hook::flag::register_usize(signal, Arc::clone(&early.came), signal as usize);
+            // Where that fails, it ends samara as ever. What notes it comes first: nothing is lost.
+            let noted = signal_hook::flag::register_usize(signal, Arc::clone(&early.came), signal as usize);
+            let Ok(noted) = noted else { continue };
+            if signal_hook::flag::register_conditional_default(signal, Arc::clone(&early.is_over)).is_err() {
+                signal_hook::low_level::unregister(noted);
             }
         }
         early

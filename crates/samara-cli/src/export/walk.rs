@@ -12,7 +12,6 @@ use samara_trace::file::{FileError, Replay, Space, StackError, Stacks, TraceRead
 use samara_trace::why::Origins;
 
 use super::{Come, Counted, End, Format, Seen};
-use crate::args;
 use crate::moment::Moment;
 use crate::why::Sites;
 

@@ -77,7 +77,8 @@ impl<B: Backing + Send + Sync, R: Reclaim + PinHere, W: Wait> Drop for Faulter<'
 /// Keeps the area behind a fault as it is: no call changes the area's bounds or attributes, or
 /// removes it, until the guard is dropped. A call that is about to waits.
 ///
-/// One thing may still happen: a first write gives the area its anonymous identity.
+/// One thing may still happen: a first write (or a read of a huge page of zeros) gives the area its
+/// anonymous identity.
 pub struct FaultGuard<'f, B, R: Reclaim> {
     guard: SharedGuard<'f, u64, Area<B>, R>,
     span: Span,

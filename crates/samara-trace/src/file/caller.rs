@@ -52,8 +52,16 @@ const OF_C_LIBRARY: [&str; 22] = [
 /// How the names of headers end.
 const HEADERS: [&str; 8] = ["h", "hh", "hpp", "hxx", "h++", "inl", "ipp", "tcc"];
 
-/// Most frames that are looked at for the function for which code of a header was called.
+/// Most frames that are looked at for the function for which code of a header was called, and most
+/// functions that are told of one.
 const OUT_OF_HEADERS: usize = 8;
+const FUNCTIONS: usize = 8;
+
+/// Most frames at the inner end that are looked at for stubs, most functions inlined into one, and
+/// the longest name of one. A trace may claim any number.
+const STUB_FRAMES: usize = 16;
+const STUB_FUNCTIONS: usize = 4;
+const STUB_NAME: usize = 64;
 
 impl Stacks {
     /// The functions that made `call`, the innermost of the program's [own](Self::own_frames) first,
@@ -64,8 +72,8 @@ impl Stacks {
         for frame in self.own_frames(stack, call).iter().take(OUT_OF_HEADERS) {
             let functions = self.functions(frame).iter().filter(|function| !function.name.is_empty());
             let before = all.len();
-            all.extend(functions);
-            if all.len() == before || !all.iter().all(|function| is_header(&function.place)) {
+            all.extend(functions.take(FUNCTIONS - before));
+            if all.len() == before || all.len() == FUNCTIONS || !all.iter().all(|function| is_header(&function.place)) {
                 break;
             }
         }
@@ -83,18 +91,17 @@ impl Stacks {
     /// stubs at its ends. Where all frames are such, those from the first on that does not only
     /// make the call. Empty if the stack is.
     pub fn own_frames<'s>(&self, stack: &'s Stack, call: &str) -> &'s [Frame] {
-        let is_between = |frame: &Frame| {
-            let name = self.module(frame).map_or("", |module| &module.name);
-            let file = name.rsplit_once('/').map_or(name, |(_, file)| file);
-            BETWEEN.iter().any(|library| file.starts_with(library))
-        };
-        let is_start = |frame: &Frame| self.names(frame) == ["_start"];
+        let is_between = |frame: &Frame| self.is_between(frame);
+        let is_start = |frame: &Frame| matches!(self.functions(frame), [one] if one.name == "_start");
         let makes_call = |frame: &Frame| {
             let functions = self.functions(frame);
-            !functions.is_empty() && functions.iter().all(|function| is_stub(&function.name, call))
+            (1..=STUB_FUNCTIONS).contains(&functions.len())
+                && functions.iter().all(|function| is_stub(&function.name, call))
         };
         let all = &*stack.frames;
-        let first = all.iter().position(|frame| !is_between(frame) && !makes_call(frame));
+        let is_own =
+            |(depth, frame): (usize, &Frame)| !is_between(frame) && (depth >= STUB_FRAMES || !makes_call(frame));
+        let first = all.iter().enumerate().position(is_own);
         let last = all.iter().rposition(|frame| !is_between(frame) && !is_start(frame));
         if let (Some(first), Some(last)) = (first, last)
             && first <= last
@@ -102,7 +109,7 @@ impl Stacks {
             return &all[first..=last];
         }
         // The loader, for example.
-        let inner = all.iter().position(|frame| !makes_call(frame)).unwrap_or(0);
+        let inner = all.iter().take(STUB_FRAMES).position(|frame| !makes_call(frame)).unwrap_or(0);
         &all[inner..]
     }
 }
@@ -116,8 +123,17 @@ fn is_header(place: &str) -> bool {
     !name.is_empty() && name.rsplit_once('.').is_none_or(|(_, kind)| HEADERS.contains(&kind))
 }
 
+/// Whether a module is a library between a program and the kernel.
+pub(super) fn is_library(name: &str) -> bool {
+    let file = name.rsplit_once('/').map_or(name, |(_, file)| file);
+    BETWEEN.iter().any(|library| file.starts_with(library))
+}
+
 /// Whether a function only makes `call`, or takes memory for a C library's own callers.
 fn is_stub(name: &str, call: &str) -> bool {
+    if name.len() > STUB_NAME {
+        return false;
+    }
     let plain = name.trim_start_matches("__GI_").trim_matches('_');
     plain.trim_end_matches("64") == call
         || OF_C_LIBRARY.contains(&plain)

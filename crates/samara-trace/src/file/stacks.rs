@@ -6,6 +6,7 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::OnceLock;
 
+use super::caller::is_library;
 use super::short_places::ShortPlaces;
 use crate::event::{Event, EventKind};
 
@@ -65,6 +66,8 @@ const NAME: usize = 160;
 #[derive(Clone, Debug, Default)]
 pub struct Stacks {
     modules: Vec<Module>,
+    /// Which of them are libraries between a program and the kernel.
+    libraries: Vec<bool>,
     stacks: Vec<Stack>,
     frames: usize,
     text: usize,
@@ -167,6 +170,7 @@ impl Stacks {
                     return Err(wrong("a module's number is not the next one"));
                 }
                 let build_id = (id != "-").then(|| id.to_owned());
+                self.libraries.push(is_library(name));
                 self.modules.push(Module { name: name.to_owned(), build_id, pid: event.pid });
             }
             EventKind::Stack => {
@@ -245,6 +249,11 @@ impl Stacks {
     /// The module of a frame.
     pub fn module(&self, frame: &Frame) -> Option<&Module> {
         self.modules.get(frame.module as usize)
+    }
+
+    /// Whether a frame is in a library between a program and the kernel.
+    pub(super) fn is_between(&self, frame: &Frame) -> bool {
+        self.libraries.get(frame.module as usize).is_some_and(|is_library| *is_library)
     }
 
     /// The functions at a frame's address, the innermost inlined one first. Empty if none is known.

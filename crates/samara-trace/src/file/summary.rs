@@ -44,6 +44,8 @@ pub struct Tally {
     origins: Origins,
     /// The largest space when it was that: why it is so follows at the end.
     look: Option<Look>,
+    /// The calls that its process had made by then.
+    look_calls: u64,
     /// The site of the last event.
     site: Option<u32>,
     processes: BTreeMap<u32, ProcessTotals>,
@@ -526,12 +528,12 @@ impl Tally {
     fn look(&mut self, number: u64, pid: u32, ns: u64) {
         let Some(space) = self.replay.space(number).filter(|_| self.is_asked(pid)) else { return };
         // Of a parent and a child with as many, the one that made the calls.
-        let calls = |pid| self.processes.get(&pid).map_or(0, |process| process.calls);
-        let most = self.totals.largest.as_ref().map_or((0, 0), |largest| (largest.survey.areas, calls(largest.pid)));
-        if (space.len() as u64, calls(pid)) > most
+        let calls = self.processes.get(&pid).map_or(0, |process| process.calls);
+        let most = self.totals.largest.as_ref().map_or(0, |largest| largest.survey.areas);
+        if (space.len() as u64, calls) > (most, self.look_calls)
             && let Some((largest, look)) = self.survey(number, pid, ns)
         {
-            (self.totals.largest, self.look) = (Some(largest), look);
+            (self.totals.largest, self.look, self.look_calls) = (Some(largest), look, calls);
         }
         let kept = &mut self.totals.groups;
         for group in groups(pid, space.areas()) {

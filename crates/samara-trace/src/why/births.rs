@@ -3,7 +3,7 @@
 //!
 //! - **BIRTHS-1** after an event, the pieces of a space cover exactly the areas that the event says
 //!   are in its window: what the steps of the event leave open is laid at its areas.
-//! - **BIRTHS-2** there are at most [`PIECES`] pieces, holes and counts of all spaces, and
+//! - **BIRTHS-2** there are at most [`PIECES`] pieces, holes, stacks and counts of all spaces, and
 //!   [`SITES`] sites, whatever a file says. A piece counts once for all spaces whose maps share its
 //!   node. With more of the first nothing is followed any further, and `is_lost` says so; further
 //!   sites count as one.
@@ -16,7 +16,7 @@ use crate::event::{AreaRecord, Event, EventKind, Step, StepKind};
 use crate::file::{Place, Replay, Space, call_name, span};
 use crate::held::{Held, Meter};
 
-/// Most pieces, holes and counts of all spaces together.
+/// Most pieces, holes, stacks and counts of all spaces together.
 const PIECES: u64 = 1 << 20;
 /// In the number of an event: the area was there, and this is its address.
 const FOUND: u64 = 1 << 63;
@@ -211,6 +211,7 @@ impl Origins {
                     births.thread(event);
                     self.others += births.others();
                 }
+                self.keep_within_limits(false);
                 return None;
             }
             EventKind::Exit | EventKind::Checked => return None,
@@ -241,11 +242,16 @@ impl Origins {
             }
         };
         self.others += self.spaces.get(&event.space).map_or(0, Births::others);
-        if done.is_err() || self.meter.sum() + self.others as u64 > PIECES {
+        self.keep_within_limits(done.is_err());
+        Some(site)
+    }
+
+    /// Follows nothing any further where there is too much, or where memory is short (BIRTHS-2).
+    fn keep_within_limits(&mut self, is_short: bool) {
+        if is_short || self.meter.sum() + self.others as u64 > PIECES {
             self.is_lost = true;
             (self.spaces, self.others) = (BTreeMap::new(), 0);
         }
-        Some(site)
     }
 
     /// The site that mapped the memory at an address of a space. `None`: nothing is there, or it is
@@ -459,8 +465,8 @@ impl Births {
         let mut over = None;
         let name = event.nr.and_then(call_name);
         match name {
-            Some("mlockall") => self.locks_new = event.args[0] & MCL_FUTURE != 0,
-            Some("munlockall") => self.locks_new = false,
+            Some("mlockall") if event.result == 0 => self.locks_new = event.args[0] & MCL_FUTURE != 0,
+            Some("munlockall") if event.result == 0 => self.locks_new = false,
             _ => {}
         }
         let is_special = self.locks_new || (name == Some("mmap") && is_special(event.args[2], event.args[3]));

@@ -28,8 +28,8 @@ pub(super) struct Mapped {
 /// What a place is told by.
 #[derive(PartialEq, Eq, Hash)]
 enum Spot<'a> {
-    /// Names and source files, the innermost first.
-    Functions(Vec<(&'a str, &'a str)>),
+    /// The module, and names and source files, the innermost first.
+    Functions(u32, Vec<(&'a str, &'a str)>),
     /// Module and address.
     At(u32, u64),
 }
@@ -77,11 +77,12 @@ impl Callers {
 fn spot<'a>(site: &Site, stacks: &'a Stacks) -> Option<Spot<'a>> {
     let (stack, call) = (stacks.stack(site.stack?)?, site.nr.and_then(call_name).unwrap_or_default());
     let functions = stacks.own_functions(stack, call);
+    let frame = stacks.own_frames(stack, call).first()?;
     if functions.is_empty() {
-        return stacks.own_frames(stack, call).first().map(|frame| Spot::At(frame.module, frame.at));
+        return Some(Spot::At(frame.module, frame.at));
     }
     let file = |place: &'a str| place.rsplit_once(':').map_or(place, |(file, _)| file);
-    Some(Spot::Functions(functions.iter().map(|f| (&*f.name, file(&f.place))).collect()))
+    Some(Spot::Functions(frame.module, functions.iter().map(|f| (&*f.name, file(&f.place))).collect()))
 }
 
 #[cfg(test)]

@@ -244,7 +244,9 @@ pub(crate) struct Look {
 }
 
 impl Look {
-    /// Looks at a space: see [`Why::of`]. O(1) but for the areas, which are kept.
+    /// Looks at a space: see [`Why::of`]. The areas, and what is counted for each site, are copied;
+    /// pieces of memory are in nodes that are shared until they change, and count as others do
+    /// (BIRTHS-2) as long as this is kept.
     pub(crate) fn of(areas: Vec<AreaRecord>, space: u64, origins: &Origins, now_ns: u64) -> Option<Look> {
         let births = origins.space(space)?.snapshot().ok()?;
         Some(Look { areas, births, now_ns })

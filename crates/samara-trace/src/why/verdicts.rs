@@ -380,6 +380,8 @@ impl Scene<'_> {
         for Pieces { views, areas, would_go } in views(areas) {
             let by = self.maker(areas[0].start);
             let name = areas[0].name.clone();
+            // Of another file of this name, or of other pieces of it.
+            let before = self.evidence(VerdictKind::KeptApart, Some(PatternKind::FileViews), &name, by).times;
             for area in &areas {
                 let maker = self.maker(area.start);
                 let seen = self.evidence(VerdictKind::KeptApart, Some(PatternKind::FileViews), &name, by);
@@ -389,7 +391,7 @@ impl Scene<'_> {
                 explained.insert(area.start);
             }
             let seen = self.evidence(VerdictKind::KeptApart, Some(PatternKind::FileViews), &name, by);
-            seen.times = views;
+            seen.times = before + views;
             seen.would_go += would_go;
         }
     }
@@ -571,12 +573,17 @@ impl Scene<'_> {
             *flags |= flags_from(&cause.reason);
             all.join(seen);
         }
-        for (by, (flags, mut seen)) in joined {
-            let areas = self.areas.iter().filter(|area| seen.areas.contains(&area.start));
-            seen.bytes = areas.map(size).fold(0, u64::saturating_add);
+        let sizes: HashMap<u64, u64> = match joined.is_empty() {
+            true => HashMap::new(),
+            false => self.areas.iter().map(|area| (area.start, size(area))).collect(),
+        };
+        for (by, (flags, seen)) in joined {
             let cause =
                 Cause { kind: VerdictKind::KeptApart, pattern: None, reason: flags_reason(flags), moved: false, by };
-            self.found.insert(cause, seen);
+            // A few of these very flags may have been left.
+            let all = self.found.entry(cause).or_default();
+            all.join(seen);
+            all.bytes = all.areas.iter().filter_map(|start| sizes.get(start)).fold(0, |a, b| a.saturating_add(*b));
         }
     }
 
