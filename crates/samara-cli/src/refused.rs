@@ -72,6 +72,7 @@ pub(crate) fn text(refused: &Refused) -> String {
         RefusedBy::NoAccess => format!("{} may not be accessed, and cannot be made resident", at()),
         RefusedBy::IsLocked => format!("{} is locked in memory (mlock)", at()),
         RefusedBy::Occupied => format!("the range is not free: {} is mapped", at()),
+        RefusedBy::Filter => "no rule of the kernel: by the program's own seccomp filter, it seems".to_owned(),
         RefusedBy::Unaligned => match refused.at {
             Some((start, _)) => format!("{start:x} is no multiple of the page size"),
             None => "the address is no multiple of the page size".to_owned(),

@@ -45,6 +45,8 @@ pub(crate) enum Lack {
     Tracing,
     /// Seccomp's strict mode, which the kernel refuses to a process that has a filter.
     StrictMode,
+    /// Calls that a seccomp filter of the program refuses.
+    Filtered,
 }
 
 impl Lack {
@@ -76,6 +78,9 @@ impl Lack {
                 "requests for strict seccomp mode were",
                 "refused, as a process with a seccomp filter cannot have it: such a program runs unconfined under samara",
             ),
+            Lack::Filtered => {
+                ("program has", "programs have", "a seccomp filter of its own: calls that it refuses are not seen")
+            }
         };
         let subject = if count == 1 { one } else { many };
         let more = if names.len() == NAMED && count > NAMED as u64 { ", ..." } else { "" };

@@ -54,6 +54,8 @@ pub enum RefusedBy {
     IsLocked,
     /// Something is mapped in the range: the area `at`.
     Occupied,
+    /// No rule of the kernel, as far as is known: a seccomp filter of the program, it seems.
+    Filter,
     /// The address `at.0` is no multiple of the page size.
     Unaligned,
     /// The length is 0.
@@ -68,7 +70,7 @@ pub enum RefusedBy {
 
 impl RefusedBy {
     /// All of them, with their names in machine-readable output.
-    pub const ALL: [(RefusedBy, &'static str); 27] = [
+    pub const ALL: [(RefusedBy, &'static str); 28] = [
         (RefusedBy::MapCount, "max-map-count"),
         (RefusedBy::AddressSpace, "rlimit-as"),
         (RefusedBy::Data, "rlimit-data"),
@@ -91,6 +93,7 @@ impl RefusedBy {
         (RefusedBy::NoAccess, "no-access"),
         (RefusedBy::IsLocked, "locked"),
         (RefusedBy::Occupied, "occupied"),
+        (RefusedBy::Filter, "seccomp-filter"),
         (RefusedBy::Unaligned, "unaligned"),
         (RefusedBy::NoLength, "no-length"),
         (RefusedBy::Processes, "rlimit-nproc"),

@@ -3,7 +3,9 @@
 //!
 //! - **BLAME-1** a rule is named only if the model, with that rule alone of those that limit a
 //!   space, refuses the call with the kernel's error, and without any of them does not; or if it
-//!   refuses without any of them too, and the areas show why.
+//!   refuses without any of them too, and the areas show why. That a seccomp filter refused it is
+//!   said only where the model knows the call and does not refuse it, the task has a filter, and
+//!   the error is none that a lack of memory gives.
 //!
 //! `shapes` knows what the areas and files show; `tasks` why no task could be made.
 
@@ -55,8 +57,18 @@ pub(crate) struct Blame {
 
 impl Blame {
     /// The rule that refused a call that has returned and is not applied to the model yet.
-    pub(crate) fn of(&mut self, space: &Space, call: &Returned) -> Option<Refused> {
-        let known = [libc::EPERM, libc::EAGAIN, libc::ENOMEM, libc::EACCES, libc::EFAULT, libc::EINVAL, libc::EEXIST];
+    /// `filtered`: the task has a seccomp filter.
+    pub(crate) fn of(&mut self, space: &Space, call: &Returned, filtered: bool) -> Option<Refused> {
+        let known = [
+            libc::EPERM,
+            libc::EAGAIN,
+            libc::ENOMEM,
+            libc::EACCES,
+            libc::EFAULT,
+            libc::EINVAL,
+            libc::EEXIST,
+            libc::ENOSYS,
+        ];
         let d = &call.decoded;
         let Some(errno) = errno(call) else { return None };
         if d.compat || space.hidden() || !known.contains(&errno) {
@@ -72,7 +84,10 @@ impl Blame {
         let found = if d.call.makes_task() {
             tasks::refused(&space.model, d, call.who.tid, call.result)
         } else {
-            Trial::new(space, call, settings).and_then(|mut trial| trial.refused(in_full))
+            Trial::new(space, call, settings).and_then(|mut trial| {
+                let filters = filtered && !trial.nameless && ![libc::ENOMEM, libc::EAGAIN].contains(&errno);
+                trial.refused(in_full).or_else(|| filters.then(|| trial.by_filter()).flatten())
+            })
         };
         kind.last = found.map(|refused| refused.by);
         found
@@ -279,6 +294,12 @@ impl<'a> Trial<'a> {
             }
         }
         None
+    }
+
+    /// A seccomp filter, if the model would let the call go on.
+    fn by_filter(&mut self) -> Option<Refused> {
+        let allowed = self.ask(&Rules::NONE).is_some_and(|result| !(-4095..0).contains(&result));
+        allowed.then(|| Refused::new(RefusedBy::Filter))
     }
 
     /// A rule with its figures.

@@ -602,9 +602,14 @@ impl Tracer<'_> {
             && (flight.decoded.args[0] < 2 || flight.decoded.args[0] == 22)
         {
             let tgid = task.tgid;
+            // What it refuses does not come to the recorder's filter.
+            if !task.filtered && !self.every_call {
+                self.journal.of(task.known).lacks(Lack::Filtered, proc::name(tid));
+            }
             self.tasks.values_mut().filter(|t| t.tgid == tgid).for_each(|t| t.filtered = true);
         }
         let Some(task) = self.tasks.get(&tid) else { return };
+        let filtered = task.filtered;
         let Some(id) = task.space else { return };
         let Some((space, traffic)) = self.spaces.get_mut(&id) else { return };
         traffic.flying.retain(|t| *t != tid);
@@ -630,7 +635,7 @@ impl Tracer<'_> {
                 refused: None,
             };
             if call.cause.is_none() {
-                call.refused = self.blame.of(space, &call);
+                call.refused = self.blame.of(space, &call, filtered);
             }
             if no_task {
                 space.report_no_task(&call, self.journal.of(traffic.recorded));

@@ -264,7 +264,7 @@ fn trace_any(mode: Mode, name: &str, args: &[&str]) -> Result<Recording, Failed>
     again::replays(name, &events)?;
     let said = |what: &str| outcome.counters.notes.iter().any(|n| n.contains(what));
     expect("the slower path is reported", said("PROCMAP_QUERY") == (mode == Mode::NoQuery))?;
-    expect("the slower path is reported", said("seccomp") == (mode == Mode::NoFilter))?;
+    expect("the slower path is reported", said("no seccomp filter") == (mode == Mode::NoFilter))?;
     Ok(Recording { outcome, events })
 }
 

@@ -86,6 +86,20 @@ pub(crate) const TRIALS: &[(&str, Body)] = &[
         let r = refused("refused-occupied", libc::SYS_mmap, libc::EEXIST, RefusedBy::Occupied)?;
         expect(&format!("the area: {r:?}"), r.is_none_or(|r| r.at.is_some()))
     }),
+    ("refused_by_a_filter_of_its_own", || {
+        let of = |name: &str, errno: i32| -> Result<Option<RefusedBy>, Failed> {
+            let r = trace(Mode::NoFilter, name, &[])?;
+            exited(&r, 0)?;
+            let mut failed = r.calls(libc::SYS_mprotect).filter(|event| event.error() == Some(errno));
+            Ok(Refused::of(failed.next().ok_or("it is not recorded")?).map(|refused| refused.by))
+        };
+        expect("named", of("refused-filter", libc::EPERM)? == Some(RefusedBy::Filter))?;
+        expect("memory may be short", of("refused-filter-memory", libc::ENOMEM)?.is_none())?;
+        // The recorder's filter does not get what another one refuses.
+        let r = trace(Mode::Normal, "refused-filter", &[])?;
+        let note = "1 program has a seccomp filter of its own: calls that it refuses are not seen";
+        expect(&format!("{:?}", r.outcome.counters.notes), r.outcome.counters.notes.iter().any(|n| n.starts_with(note)))
+    }),
     ("refused_brk", || {
         for (name, by) in [("refused-brk", RefusedBy::Data), ("refused-brk-occupied", RefusedBy::Occupied)] {
             let r = trace(Mode::Normal, name, &[])?;
@@ -196,6 +210,11 @@ pub(crate) fn run(name: &str) -> bool {
                 exit(CANNOT);
             }
             mprotect(at, 3 * PAGE, R)
+        }
+        "refused-filter" | "refused-filter-memory" => {
+            let at = three();
+            refuse(libc::SYS_mprotect as u32, if name == "refused-filter" { libc::EPERM } else { libc::ENOMEM });
+            mprotect(at, PAGE, R)
         }
         "refused-file-sealed" => {
             let name = c"x".as_ptr() as u64;

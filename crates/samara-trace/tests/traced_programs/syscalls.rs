@@ -219,6 +219,11 @@ pub(crate) fn deadly(nr: u32) {
     filter(nr, libc::SECCOMP_RET_KILL_THREAD);
 }
 
+/// Installs a filter that refuses this call with an error.
+pub(crate) fn refuse(nr: u32, errno: c_int) {
+    filter(nr, libc::SECCOMP_RET_ERRNO | errno as u32);
+}
+
 /// Installs a filter that lets `mmap` have these flags only, as those of browsers do.
 pub(crate) fn allow_map_flags(flags: c_int) {
     install(&[
