@@ -161,8 +161,9 @@ impl Event {
     }
 
     /// The address at which the process faulted that this event ends: SIGSEGV or SIGBUS killed it,
-    /// or their handler ended it by a signal. `None`: something else ended it, the trace is of a version that did not keep this, or the
-    /// kernel does not tell the address (one that no process can have).
+    /// or their handler ended it by a signal. `None`: something else ended it, the trace is of a
+    /// version that did not keep this, or the kernel does not tell the address (one that no process
+    /// can have).
     ///
     /// ```
     /// use samara_trace::event::{Event, EventKind};
@@ -178,8 +179,8 @@ impl Event {
         told.then_some(self.args[0])
     }
 
-    /// The error of a call that failed. `brk` returns none: if the break stays where it was, and was
-    /// to go up, the error is ENOMEM.
+    /// The error of a call that failed. `brk` returns none: if the break stays where it was, and
+    /// was to go up, the error is ENOMEM.
     ///
     /// ```
     /// use samara_trace::event::{Event, EventKind};

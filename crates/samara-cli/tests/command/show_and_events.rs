@@ -739,7 +739,7 @@ fn a_fault_in_memory_that_was_replaced() {
     assert!(said.starts_with("process 100 killed by SIGSEGV") && said.ends_with(&asked), "{said}{asked}");
     assert_eq!(of(&["who", "t.samara", "--json"]), of(&["who", "t.samara", "7f0000001008", "--json"]));
     assert!(of(&["events", "t.samara"]).contains("exit by SIGSEGV at 0x7f0000001008"));
-    // Its handler ended it, and the memory was there before the recording: all of it in plain words.
+    // Its handler ended it, and the memory was there before the recording.
     let mut aborted = all.clone();
     aborted.last_mut().unwrap().result = 6;
     aborted.last_mut().unwrap().args[2] = 11;

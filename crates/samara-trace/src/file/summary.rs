@@ -115,9 +115,10 @@ pub struct Summary {
     pub groups: Vec<Group>,
     /// The space that had the most areas, if they take at most 128 MiB as records.
     pub largest: Option<Largest>,
-    /// Calls that failed, by call, error and rule. First those that a limit of the process or of the
-    /// machine refused, last those that only ask what the kernel can do ([`Weight`]); of the same
-    /// weight those that failed most often, and then first.
+    /// Calls that failed, by call, error and rule. First those that a limit of the process or of
+    /// the machine refused, last those that may have asked what the kernel can do
+    /// ([`Weight`](super::Weight)); of the same weight those that failed most often, and then
+    /// first.
     pub failures: Vec<Failure>,
     /// Processes that a fault ended, the first 4.
     pub crashes: Vec<Crash>,
