@@ -64,8 +64,8 @@ const STUB_FUNCTIONS: usize = 4;
 const STUB_NAME: usize = 64;
 
 impl Stacks {
-    /// The functions that made `call`, the innermost of the program's [own](Self::own_frames) first,
-    /// with those that it is inlined into. Where it is in a header, also those from which it was
+    /// The functions that made `call`, the innermost of the program's [own](Self::own_frames)
+    /// first, with those that it is inlined into. Where it is in a header, also those from which it was
     /// called, up to the first that is not. Empty where no name is known.
     pub fn own_functions<'s>(&'s self, stack: &'s Stack, call: &str) -> Vec<&'s Function> {
         let mut all: Vec<&Function> = Vec::new();
