@@ -127,9 +127,10 @@ pub(crate) fn what(site: &Site) -> String {
 
 /// The size of a verdict's guards, holes or stacks: the one that most of them have.
 fn common(v: &Verdict) -> String {
-    match v.common_times * 2 > v.times {
-        true => bytes(v.common),
-        false => format!("{} to {}", bytes(v.sizes.0), bytes(v.sizes.1)),
+    match v.common_times {
+        times if times * 10 >= v.times * 9 => bytes(v.common),
+        times if times * 2 > v.times => format!("mostly {}", bytes(v.common)),
+        _ => format!("{} to {}", bytes(v.sizes.0), bytes(v.sizes.1)),
     }
 }
 
@@ -369,7 +370,11 @@ fn rows_of_part(row: &mut impl FnMut(&str, String), verdict: &Verdict, part: &Pa
     };
     // Nobody has called what was there, or what a program begins with.
     let often = if site.nr.is_some() { plural(times, "time") + " " } else { String::new() };
-    row("", format!("{role:<12}{often}{}{rest}", sites.text(site)));
+    let others = match part.sites.saturating_sub(1) {
+        0 => String::new(),
+        more => format!("; {} lead there, this one most often", plural(more + 1, "stack")),
+    };
+    row("", format!("{role:<12}{often}{}{rest}{others}", sites.text(site)));
     let frames = sites.frames(site);
     for frame in frames.iter().take(FUNCTIONS) {
         row("", format!("{:14}{}", "", clean(&sites.stacks.shown(frame).to_string())));
@@ -456,6 +461,7 @@ fn verdicts(why: &Why, sites: Sites<'_>) -> Value {
             "advice": advised(v, sites),
             "parts": v.parts.iter().map(|part| json!({
                 "role": part.role.name(), "site": part.site, "times": part.times, "calls": part.calls,
+                "sites": part.sites,
                 "kept": part.kept.map(|kept| json!({
                     "made": kept.made, "alive": kept.alive, "bytes": kept.bytes, "grows": kept.grows,
                 })),

@@ -70,7 +70,7 @@ impl Blame {
             libc::ENOSYS,
         ];
         let d = &call.decoded;
-        let Some(errno) = errno(call) else { return None };
+        let errno = errno(call)?;
         if d.compat || space.hidden() || !known.contains(&errno) {
             return None;
         }

@@ -65,8 +65,8 @@ const STUB_NAME: usize = 64;
 
 impl Stacks {
     /// The functions that made `call`, the innermost of the program's [own](Self::own_frames)
-    /// first, with those that it is inlined into. Where it is in a header, also those from which it was
-    /// called, up to the first that is not. Empty where no name is known.
+    /// first, with those that it is inlined into. Where it is in a header, also those from which it
+    /// was called, up to the first that is not. Empty where no name is known.
     pub fn own_functions<'s>(&'s self, stack: &'s Stack, call: &str) -> Vec<&'s Function> {
         let mut all: Vec<&Function> = Vec::new();
         for frame in self.own_frames(stack, call).iter().take(OUT_OF_HEADERS) {

@@ -77,6 +77,12 @@ pub(super) fn installed(areas: &[AreaRecord], i: usize, births: &Births) -> u64 
     let below = below.filter(opens).filter(|_| why(guard).is_some());
     let above = areas.get(i + 1).filter(|above| above.start == guard.end);
     let above = above.filter(opens).filter(|above| why(above).is_some());
+    // The guard of a stack that a thread began with is the C library's.
+    let is_thread =
+        areas.get(i + 1).is_some_and(|above| births.stacks.as_ref().is_some_and(|s| s.contains(&above.end)));
+    if is_thread {
+        return 0;
+    }
     // Memory beside it that is locked, or reserved, is apart by that too.
     let is_sure = births.pieces.get(guard.start).is_some_and(|(_, piece)| piece.takes_guards());
     if !is_anonymous(guard) || !is_sure {

@@ -1,8 +1,8 @@
-//! Which sites are one place in the program: calls of one kind from one function, whoever called
-//! that. A cause is one, however many stacks lead to it.
+//! Which sites are one place in the program: calls of one kind from one line of a function, whoever
+//! called that. A cause is one, however many stacks lead to it.
 //!
-//! Functions are told by their names, with those that they are inlined into (and, of code in a
-//! header, those that called it), and where none is known by the address of the call. Sites without
+//! Functions are told by their names and lines, with those that they are inlined into (and, of code
+//! in a header, those that called it), and where none is known by the address of the call. Sites without
 //! a call stack are places of their own. Knows no areas.
 
 use std::collections::HashMap;
@@ -14,6 +14,8 @@ use crate::file::{Stacks, call_name};
 /// For each site the first one of its place.
 pub(super) struct Callers {
     first: Vec<u32>,
+    /// The same of whole functions.
+    functions: Vec<u32>,
     kinds: Vec<EventKind>,
 }
 
@@ -36,19 +38,27 @@ enum Spot<'a> {
 
 impl Callers {
     pub(super) fn new(sites: &[Site], stacks: &Stacks) -> Callers {
-        let mut known: HashMap<(EventKind, Option<u32>, Spot<'_>), u32> = HashMap::new();
-        let mut place = |(number, site): (usize, &Site)| {
-            let number = number as u32;
-            let spot = spot(site, stacks).filter(|_| number > 0);
-            spot.map_or(number, |spot| *known.entry((site.kind, site.nr, spot)).or_insert(number))
+        let firsts = |lines: bool| {
+            let mut known: HashMap<(EventKind, Option<u32>, Spot<'_>), u32> = HashMap::new();
+            let mut place = |(number, site): (usize, &Site)| {
+                let number = number as u32;
+                let spot = spot(site, stacks, lines).filter(|_| number > 0);
+                spot.map_or(number, |spot| *known.entry((site.kind, site.nr, spot)).or_insert(number))
+            };
+            sites.iter().enumerate().map(&mut place).collect()
         };
-        let first = sites.iter().enumerate().map(&mut place).collect();
-        Callers { first, kinds: sites.iter().map(|site| site.kind).collect() }
+        let kinds = sites.iter().map(|site| site.kind).collect();
+        Callers { first: firsts(true), functions: firsts(false), kinds }
     }
 
     /// The first site of the place that a site is in.
     pub(super) fn of(&self, site: u32) -> u32 {
         self.first.get(site as usize).copied().unwrap_or(site)
+    }
+
+    /// The first site of the function that a site is in.
+    pub(super) fn function_of(&self, site: u32) -> u32 {
+        self.functions.get(site as usize).copied().unwrap_or(site)
     }
 
     /// Whether it is a call of the program, and not the start of it or of the recording.
@@ -61,11 +71,11 @@ impl Callers {
         self.kinds.get(site as usize) == Some(&EventKind::Found)
     }
 
-    /// What each place mapped, by its first site.
-    pub(super) fn mapped(&self, sites: &[Site]) -> HashMap<u32, Mapped> {
+    /// What was mapped, by what `of` makes one.
+    pub(super) fn mapped(sites: &[Site], of: impl Fn(u32) -> u32) -> HashMap<u32, Mapped> {
         let mut all: HashMap<u32, Mapped> = HashMap::new();
         for (number, site) in sites.iter().enumerate() {
-            let mapped = all.entry(self.of(number as u32)).or_default();
+            let mapped = all.entry(of(number as u32)).or_default();
             mapped.bytes = mapped.bytes.saturating_add(site.mapped.1);
             mapped.unmapped_bytes = mapped.unmapped_bytes.saturating_add(site.unmapped_bytes);
             mapped.last_ns = mapped.last_ns.max(site.last_ns);
@@ -74,14 +84,15 @@ impl Callers {
     }
 }
 
-fn spot<'a>(site: &Site, stacks: &'a Stacks) -> Option<Spot<'a>> {
+/// Where a site is, with lines or as functions.
+fn spot<'a>(site: &Site, stacks: &'a Stacks, lines: bool) -> Option<Spot<'a>> {
     let (stack, call) = (stacks.stack(site.stack?)?, site.nr.and_then(call_name).unwrap_or_default());
     let functions = stacks.own_functions(stack, call);
     let frame = stacks.own_frames(stack, call).first()?;
     if functions.is_empty() {
         return Some(Spot::At(frame.module, frame.at));
     }
-    let file = |place: &'a str| place.rsplit_once(':').map_or(place, |(file, _)| file);
+    let file = |place: &'a str| place.rsplit_once(':').filter(|_| !lines).map_or(place, |(file, _)| file);
     Some(Spot::Functions(frame.module, functions.iter().map(|f| (&*f.name, file(&f.place))).collect()))
 }
 
@@ -110,9 +121,9 @@ mod tests {
     }
 
     #[test]
-    fn one_function_is_one_place_whoever_called_it() {
+    fn one_line_is_one_place_whoever_called_its_function() {
         // Two calls in `guard`, from two places each; one by way of a stub; `guard` as inlined
-        // into `other`; and addresses without a name.
+        // into `other`; and addresses without a name. Lines are told apart, functions are not.
         let stacks =
             ["0+10 0+100", "0+10 0+200", "0+14 0+100", "0+30 0+10", "0+20 0+100", "0+50 0+1", "0+50 0+2", "0+54"];
         let names = [
@@ -124,7 +135,9 @@ mod tests {
         let (sites, stacks) = sites(&stacks, &names);
         let callers = Callers::new(&sites, &stacks);
         let places: Vec<u32> = (0..sites.len() as u32).map(|site| callers.of(site)).collect();
-        assert_eq!(places, [0, 1, 1, 1, 1, 5, 6, 6, 8]);
+        assert_eq!(places, [0, 1, 1, 3, 1, 5, 6, 6, 8]);
+        let functions: Vec<u32> = (0..sites.len() as u32).map(|site| callers.function_of(site)).collect();
+        assert_eq!(functions, [0, 1, 1, 1, 1, 5, 6, 6, 8]);
         assert_eq!(callers.of(1000), 1000);
     }
 }

@@ -32,6 +32,8 @@ use births::Births;
 pub use births::{Origins, Site};
 use callers::{Callers, Mapped};
 
+use std::collections::HashMap;
+
 use crate::event::AreaRecord;
 use crate::file::Stacks;
 use crate::survey::{PatternKind, size};
@@ -115,6 +117,9 @@ pub struct Part {
     pub times: u64,
     /// How many calls did that: a call may make any number of areas, boundaries or holes.
     pub calls: u64,
+    /// From how many sites: those of one line of a function, whoever called that. [`site`](Self::site)
+    /// is the one that did it most often.
+    pub sites: u64,
     /// Of calls that mapped memory: how much of it is still there. Forks count what they copy.
     pub kept: Option<Kept>,
 }
@@ -262,11 +267,15 @@ impl Look {
         let goes_on = |kept: &Kept, all: Mapped| {
             kept.grows && all.unmapped_bytes <= all.bytes / 10 && all.last_ns >= end_ns / 4 * 3
         };
-        let leaking = callers
-            .mapped(sites)
-            .into_iter()
-            .filter(|(by, all)| together.get(by).is_some_and(|kept| goes_on(kept, *all)));
-        let leaking = leaking.map(|(by, _)| by).collect();
+        // Of places, and of single stacks: a wrapper may map for one that leaks and one that does not.
+        let going_on = |kept: &HashMap<u32, Kept>, mapped: HashMap<u32, Mapped>| -> HashMap<u32, Kept> {
+            let kept = kept.iter().filter(|(by, kept)| mapped.get(by).is_some_and(|all| goes_on(kept, *all)));
+            kept.map(|(by, kept)| (*by, *kept)).collect()
+        };
+        let leaking = [
+            going_on(&together, Callers::mapped(sites, |site| callers.of(site))),
+            going_on(&kept, Callers::mapped(sites, |site| site)),
+        ];
         let (verdicts, others) = verdicts::all(areas, births, &callers, &together, &leaking);
         Why {
             areas: areas.len() as u64,

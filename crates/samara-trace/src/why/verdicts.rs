@@ -12,7 +12,7 @@ use super::callers::Callers;
 use super::{Advice, Kept, PARTS, Part, Role, Verdict, VerdictKind};
 use super::{advice, stacks};
 use crate::event::AreaRecord;
-use crate::file::{flags_from, flags_reason, reason_name, reasons};
+use crate::file::{flag_words, flags_from, flags_reason, reason_name, reasons};
 use crate::survey::{
     Member, PatternKind, Pieces, alike, continues, hole_between, is_anonymous, members, most_stacks_of, pieces, size,
     views,
@@ -68,6 +68,8 @@ struct Evidence {
     sizes: BTreeMap<u64, u64>,
     /// The threads that mapped the memory, of arenas.
     threads: HashSet<u64>,
+    /// Of a leak: how much of what was mapped there is kept.
+    kept: Option<Kept>,
     /// How many areas fewer there would be with guards that are installed.
     installs: u64,
     /// The same with slices of one mapping.
@@ -140,7 +142,7 @@ struct Scene<'a> {
     callers: &'a Callers,
     found: BTreeMap<Cause, Evidence>,
     kept: &'a HashMap<u32, Kept>,
-    leaking: &'a HashSet<u32>,
+    leaking: &'a [HashMap<u32, Kept>; 2],
     /// Areas of files that lie in pieces ([`pieces`]).
     in_pieces: HashSet<u64>,
     /// Files that have executable areas.
@@ -148,13 +150,14 @@ struct Scene<'a> {
 }
 
 /// The verdicts, and how many areas none of them explains. `kept`: of each place, how much
-/// of what it mapped is there; what those of `leaking` mapped was not unmapped later either.
+/// of what it mapped is there; `leaking`: of places and of single sites whose memory came up to the
+/// end and was not unmapped later either.
 pub(super) fn all(
     areas: &[AreaRecord],
     births: &Births,
     callers: &Callers,
     kept: &HashMap<u32, Kept>,
-    leaking: &HashSet<u32>,
+    leaking: &[HashMap<u32, Kept>; 2],
 ) -> (Vec<Verdict>, u64) {
     let in_pieces = pieces(areas).iter().flat_map(|pieces| &pieces.areas).map(|area| area.start).collect();
     let code = areas.iter().filter(|a| a.inode != 0 && a.perms & 4 != 0).map(|a| (a.dev, a.inode)).collect();
@@ -177,11 +180,12 @@ pub(super) fn all(
 
 fn verdict(cause: Cause, seen: Evidence, kept: &HashMap<u32, Kept>) -> Verdict {
     let part = |((role, place), share): (&(Role, u32), &Share)| {
-        let kept = kept.get(place).filter(|_| *role == Role::Made).copied();
+        let kept = seen.kept.or_else(|| kept.get(place).copied()).filter(|_| *role == Role::Made);
         // The stack that most of them have, and of those that have as many, the last.
         let most = share.sites.iter().max_by_key(|(site, times)| (**times, **site));
         let site = most.map_or(*place, |(site, _)| *site);
-        Part { role: *role, site, times: share.times, calls: share.events.len() as u64, kept }
+        let (calls, sites) = (share.events.len() as u64, share.sites.len() as u64);
+        Part { role: *role, site, times: share.times, calls, sites, kept }
     };
     let mut parts: Vec<Part> = seen.parts.iter().map(part).collect();
     parts.sort_by_key(|part| (part.role, Reverse(part.times), part.site));
@@ -444,15 +448,22 @@ impl Scene<'_> {
         for area in open {
             // The start of the program, or of the recording, is no origin.
             if let Some(act) = self.maker(area.start).filter(|act| self.callers.is_call(act.site)) {
-                sites.entry(self.callers.of(act.site)).or_default().push(area);
+                sites.entry(callers.function_of(act.site)).or_default().push(area);
             }
         }
         let most = sites.into_iter().max_by_key(|(site, areas)| (areas.len(), Reverse(*site)));
-        let Some((_, areas)) = most.filter(|(_, areas)| areas.len() as u64 >= LEAST) else { return };
+        let Some((function, areas)) = most.filter(|(_, areas)| areas.len() as u64 >= LEAST) else { return };
         let slices = advice::slices(&areas, self.areas, self.births);
         for area in areas {
             let maker = self.maker(area.start);
-            let seen = self.evidence(VerdictKind::OneOrigin, None, "", maker);
+            let cause = Cause {
+                kind: VerdictKind::OneOrigin,
+                pattern: None,
+                reason: String::new(),
+                moved: false,
+                by: function,
+            };
+            let seen = self.found.entry(cause).or_default();
             seen.slices = slices;
             seen.area(area);
             seen.instance(area.start, area.end);
@@ -512,8 +523,14 @@ impl Scene<'_> {
             let seen = self.found.entry(cause).or_default();
             seen.area(a);
             seen.area(b);
-            // Of two reasons neither keeps the two apart alone.
-            seen.would_go += u64::from(reasons(reason).count() <= 1);
+            // Of two reasons neither keeps the two apart alone, nor does one of two places that gave
+            // each side flags of its own.
+            let place = |act: Option<Act>| act.map(|act| callers.of(act.site));
+            let two = flag_words(reason).count() > 1
+                && low.changed.is_some()
+                && high.changed.is_some()
+                && place(low.changed) != place(high.changed);
+            seen.would_go += u64::from(reasons(reason).count() <= 1 && !two);
             seen.instance(b.start, b.end);
             seen.part(callers, Role::Made, Some(high.made));
             seen.part(callers, Role::Changed, later);
@@ -622,17 +639,22 @@ impl Scene<'_> {
         let mut explained: HashSet<u64> = self.found.iter().flat_map(of).collect();
         let in_found: HashSet<u64> = self.found.values().flat_map(|seen| seen.areas.iter().copied()).collect();
         let total = self.areas.iter().map(size).fold(0, u64::saturating_add);
-        let leaking = |kept: &Kept| kept.alive >= LEAKED && kept.alive >= kept.made - kept.made / 10;
-        let goes_on = |(site, kept): &(&u32, &Kept)| **site != 0 && leaking(kept) && self.leaking.contains(site);
-        let places: HashSet<u32> = self.kept.iter().filter(goes_on).map(|(place, _)| *place).collect();
-        let mut areas: BTreeMap<u32, Vec<&AreaRecord>> = BTreeMap::new();
+        let leaking = |kept: &&Kept| kept.alive >= LEAKED && kept.alive >= kept.made - kept.made / 10;
+        // A place as a whole, or else a single stack that leads to it.
+        let [places, sites] = self.leaking;
+        let of = |site: u32| {
+            let place = callers.of(site);
+            let of_place = places.get(&place).filter(leaking).map(|kept| (place, *kept));
+            of_place.or_else(|| sites.get(&site).filter(leaking).map(|kept| (site, *kept)))
+        };
+        let mut areas: BTreeMap<u32, (Kept, Vec<&AreaRecord>)> = BTreeMap::new();
         for area in self.areas {
-            let place = self.maker(area.start).map(|act| self.callers.of(act.site));
-            if let Some(place) = place.filter(|place| places.contains(place)) {
-                areas.entry(place).or_default().push(area);
+            let site = self.maker(area.start).map(|act| act.site).filter(|site| *site != 0);
+            if let Some((by, kept)) = site.and_then(of) {
+                areas.entry(by).or_insert((kept, Vec::new())).1.push(area);
             }
         }
-        for (site, areas) in areas {
+        for (kept, areas) in areas.into_values() {
             // What was mapped in the place of other memory adds none.
             let areas: Vec<&AreaRecord> = areas
                 .into_iter()
@@ -642,13 +664,21 @@ impl Scene<'_> {
             // Memory without a name of its own is a removed file to the kernel.
             let named = areas.iter().filter(|a| a.inode != 0 && !a.name.ends_with(" (deleted)"));
             let files: HashSet<_> = named.map(|a| (a.dev, a.inode)).collect();
-            let bytes = self.kept.get(&site).map_or(0, |kept| kept.bytes);
-            let is_large = bytes >= LEAKED_BYTES && bytes >= total / 2;
+            let is_large = kept.bytes >= LEAKED_BYTES && kept.bytes >= total / 2;
             // Many files, each mapped a few times, are libraries or data.
             let many_files = files.len() > 1 && areas.len() <= files.len() * PARTS_OF_FILE;
             if many_files || open * 2 < areas.len() || !(areas.len() as u64 >= LEAST || is_large) {
                 continue;
             }
+            // Several stacks of one place are one cause.
+            let by = areas.first().and_then(|area| self.maker(area.start));
+            let seen = self.evidence(VerdictKind::Leaked, None, "", by);
+            seen.kept = Some(seen.kept.map_or(kept, |all| Kept {
+                made: all.made + kept.made,
+                alive: all.alive + kept.alive,
+                bytes: all.bytes.saturating_add(kept.bytes),
+                grows: true,
+            }));
             for area in areas {
                 let maker = self.maker(area.start);
                 let seen = self.evidence(VerdictKind::Leaked, None, "", maker);

@@ -285,7 +285,7 @@ pub(super) const CASES: [Case; 41] = [
         times: "1000",
         kind: ("fragmented", ""),
         counts: [250, 249, 249],
-        says: "fragmented: 250 areas around 249 holes of 64 KiB (in all 30.8 MiB), where parts were unmapped; without the holes there would be 249 fewer",
+        says: "fragmented: 250 areas around 249 holes of mostly 64 KiB (in all 30.8 MiB), where parts were unmapped; without the holes there would be 249 fewer",
         by: ("munmap", "give", 13),
         looks: "gaps",
     },
