@@ -7,6 +7,7 @@ use samara_mm::{FileMode, Flags, MapFlags, Object, PageSize, Prot, RemapFlags, W
 use super::{LOW, Trial};
 use crate::calls::Call;
 use crate::refused::{Refused, RefusedBy};
+use crate::space::host::write_sealed;
 use crate::space::model::Model;
 use crate::space::reach::Range;
 
@@ -250,7 +251,12 @@ fn rights(trial: &mut Trial<'_>) -> Option<Refused> {
     ranges.iter().flat_map(|range| trial.model.areas_in(range.0, range.1)).find_map(|area| {
         let lacks = |(wants, may, _): &&(Prot, Flags, _)| prot.contains(*wants) && !area.area.flags.contains(*may);
         let (_, _, by) = all.iter().find(lacks)?;
-        Some(Refused::at(*by, (area.start, area.end)))
+        // A shared map of a sealed file has no right to be written, however it is open.
+        let is_memfd = matches!(&area.area.object, Object::File(file) if file.name.starts_with("/memfd:"));
+        let path = format!("/proc/{}/map_files/{:x}-{:x}", trial.call.who.tid, area.start, area.end);
+        let is_sealed = *by == RefusedBy::FileNotWritable && is_memfd && write_sealed(&path);
+        let by = if is_sealed { RefusedBy::FileSealed } else { *by };
+        Some(Refused::at(by, (area.start, area.end)))
     })
 }
 

@@ -102,9 +102,11 @@ fn at(page: u64) -> Event {
     Event { args: [page * PAGE + 8, 2, 11, 1 << 40, 0, 0], ..Event::new(0, EventKind::Exit) }
 }
 
+type Cause = (Option<(Forbids, Option<u64>)>, Option<(u64, bool, bool)>);
+
 /// What forbids the access, with the event of the call that did; and the event that took memory
 /// away, with whether it replaced and moved it.
-fn cause(calls: &[(u64, u64, Does)], fault: Event) -> (Option<(Forbids, Option<u64>)>, Option<(u64, bool, bool)>) {
+fn cause(calls: &[(u64, u64, Does)], fault: Event) -> Cause {
     let (_, before) = program(calls, fault);
     let forbidden = before.forbidden.map(|why| (why.how, why.by.map(|by| by.seq)));
     (forbidden, before.lost.map(|lost| (lost.seq, lost.replaced, lost.moved)))

@@ -245,7 +245,7 @@ fn is_swap_file(meta: &Metadata) -> bool {
 
 /// Whether a memfd is sealed against writing. What only has the name of one, such as a FIFO on the
 /// tmpfs of a program's own mount namespace, is not, and is not waited for.
-fn write_sealed(path: &str) -> bool {
+pub(crate) fn write_sealed(path: &str) -> bool {
     let open = std::fs::File::options().read(true).custom_flags(libc::O_NONBLOCK).open(path);
     let Ok(file) = open else { return false };
     let seals = fcntl(&file, FcntlArg::F_GET_SEALS).map(SealFlag::from_bits_truncate);

@@ -77,6 +77,7 @@ pub(crate) const TRIALS: &[(&str, Body)] = &[
     ("refused_by_a_seal", || refused("refused-sealed", libc::SYS_mprotect, libc::EPERM, RefusedBy::Sealed).map(drop)),
     ("refused_by_what_the_memory_is", || {
         refused("refused-file-sealed", libc::SYS_mmap, libc::EPERM, RefusedBy::FileSealed)?;
+        refused("refused-file-sealed-mprotect", libc::SYS_mprotect, libc::EACCES, RefusedBy::FileSealed)?;
         refused("refused-mdwe", libc::SYS_mmap, libc::EACCES, RefusedBy::Mdwe)?;
         let r = refused("refused-mdwe-mprotect", libc::SYS_mprotect, libc::EACCES, RefusedBy::Mdwe)?;
         expect(&format!("the area: {r:?}"), r.is_none_or(|r| r.at.is_some()))?;
@@ -216,12 +217,22 @@ pub(crate) fn run(name: &str) -> bool {
             refuse(libc::SYS_mprotect as u32, if name == "refused-filter" { libc::EPERM } else { libc::ENOMEM });
             mprotect(at, PAGE, R)
         }
-        "refused-file-sealed" => {
-            let name = c"x".as_ptr() as u64;
-            let fd = one(libc::SYS_memfd_create, [name, u64::from(libc::MFD_ALLOW_SEALING), 0]) as i32;
+        "refused-file-sealed" | "refused-file-sealed-mprotect" => {
+            let memfd = c"x".as_ptr() as u64;
+            let fd = one(libc::SYS_memfd_create, [memfd, u64::from(libc::MFD_ALLOW_SEALING), 0]) as i32;
             one(libc::SYS_ftruncate, [fd as u64, PAGE, 0]);
             one(libc::SYS_fcntl, [fd as u64, libc::F_ADD_SEALS as u64, libc::F_SEAL_WRITE as u64]);
-            mmap(0, PAGE, RW, libc::MAP_SHARED, fd, 0)
+            if name == "refused-file-sealed" {
+                mmap(0, PAGE, RW, libc::MAP_SHARED, fd, 0)
+            } else {
+                let at = mmap(0, PAGE, R, libc::MAP_SHARED, fd, 0);
+                // Only with a privilege can the file of a mapping be opened.
+                let own = std::fs::read_dir("/proc/self/map_files").into_iter().flatten().flatten();
+                if at < 0 || !own.map(|entry| entry.path()).any(|file| std::fs::File::open(file).is_ok()) {
+                    exit(CANNOT);
+                }
+                mprotect(at as u64, PAGE, RW)
+            }
         }
         "refused-mdwe" | "refused-mdwe-mprotect" => {
             if call(libc::SYS_prctl, [65, 1, 0, 0, 0, 0]) != 0 {
