@@ -456,7 +456,7 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
                     (around.left, around.right) = (around.left.filter(keeps), around.right.filter(keeps));
                 }
             }
-            let lent = [around.left, around.right].map(|side| space.as_inherited(side?.area, &area));
+            let (area, lent) = space.moved(area, &around);
             for (side, lent) in [&mut around.left, &mut around.right].into_iter().zip(&lent) {
                 if let (Some(side), Some(area)) = (side, lent) {
                     side.area = area;
@@ -473,17 +473,34 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
         went
     }
 
-    /// With [`Features::INHERITED_JOINS_MOVED`] inherited memory that moves joins a neighbour that
-    /// was not written, and all of it is inherited then: this neighbour with the identity of
-    /// `moved`.
-    fn as_inherited(&self, side: &Area<B>, moved: &Area<B>) -> Option<Area<B>> {
-        let inherited = matches!(moved.anon(), Anon::Identity { inherited: true, .. });
-        if !inherited || side.anon() != Anon::Untouched || !self.has(Features::INHERITED_JOINS_MOVED) {
-            return None;
+    /// With [`Features::INHERITED_JOINS_MOVED`] inherited memory that moves joins neighbours that
+    /// were not written. Where it joins one that has its identity too, all of it is inherited then;
+    /// else none is. Returns the area as it is compared, and those neighbours.
+    fn moved(&self, mut area: Area<B>, around: &Around<'_, B>) -> (Area<B>, [Option<Area<B>>; 2]) {
+        let Anon::Identity { id, inherited: true } = area.anon() else { return (area, [None, None]) };
+        if !self.has(Features::INHERITED_JOINS_MOVED) {
+            return (area, [None, None]);
         }
-        let mut lent = side.clone();
-        lent.set_anon(moved.anon());
-        Some(lent)
+        let joins = |one: &Area<B>, is: &dyn Fn(&Area<B>) -> bool| {
+            let left = around.left.filter(|l| is(l.area) && merge::join(l.area, one, &self.extras).is_some());
+            let right = around.right.filter(|r| is(r.area) && merge::join(one, r.area, &self.extras).is_some());
+            left.or(right).is_some()
+        };
+        if joins(&area, &|side| side.anon() == area.anon()) {
+            let lend = |side: Option<Side<'_, B>>| {
+                let mut lent = side.filter(|side| side.area.anon() == Anon::Untouched)?.area.clone();
+                lent.set_anon(area.anon());
+                Some(lent)
+            };
+            let lent = [lend(around.left), lend(around.right)];
+            return (area, lent);
+        }
+        let mut own = area.clone();
+        own.set_anon(Anon::Identity { id, inherited: false });
+        if joins(&own, &|side| side.anon() == Anon::Untouched) {
+            area = own;
+        }
+        (area, [None, None])
     }
 
     /// Marks untouched private memory as unknown where writes are not seen: it may be written at

@@ -334,6 +334,20 @@ fn inherited_and_registered_memory_that_moves() {
     };
     let joined = "[103-106] [120-128] [128-130]";
     measured(between, &[(&["6.16", "6.17"], joined)], "[103-106] [120-123] [123-128] [128-130]");
+    // Without another inherited one, nothing of it is inherited then.
+    let left = |s: &mut Space| {
+        nr(s, 112, 3);
+        write(s, 113);
+        let mut child = s.fork().unwrap();
+        let c = &mut child;
+        mremap(c, (114, 1), 1, FIXED, 102);
+        nr(c, 111, 3);
+        mremap(c, (102, 1), 1, FIXED, 114);
+        nr(c, 103, 9);
+        c.check().unwrap();
+        areas(c)
+    };
+    measured(left, &[(&["6.16", "6.17"], "[103-115]")], "[103-114] [114-115]");
     let beside = |s: &mut Space| {
         nr(s, 100, 2);
         write(s, 100);

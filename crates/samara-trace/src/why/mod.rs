@@ -117,8 +117,8 @@ pub struct Part {
     pub times: u64,
     /// How many calls did that: a call may make any number of areas, boundaries or holes.
     pub calls: u64,
-    /// From how many sites: those of one line of a function, whoever called that. [`site`](Self::site)
-    /// is the one that did it most often.
+    /// From how many sites: those of one line of a function, whoever called that.
+    /// [`site`](Self::site) is the one that did it most often.
     pub sites: u64,
     /// Of calls that mapped memory: how much of it is still there. Forks count what they copy.
     pub kept: Option<Kept>,
@@ -267,7 +267,8 @@ impl Look {
         let goes_on = |kept: &Kept, all: Mapped| {
             kept.grows && all.unmapped_bytes <= all.bytes / 10 && all.last_ns >= end_ns / 4 * 3
         };
-        // Of places, and of single stacks: a wrapper may map for one that leaks and one that does not.
+        // Of places, and of single stacks: a wrapper may map for one that leaks and one that does
+        // not.
         let going_on = |kept: &HashMap<u32, Kept>, mapped: HashMap<u32, Mapped>| -> HashMap<u32, Kept> {
             let kept = kept.iter().filter(|(by, kept)| mapped.get(by).is_some_and(|all| goes_on(kept, *all)));
             kept.map(|(by, kept)| (*by, *kept)).collect()

@@ -523,8 +523,8 @@ impl Scene<'_> {
             let seen = self.found.entry(cause).or_default();
             seen.area(a);
             seen.area(b);
-            // Of two reasons neither keeps the two apart alone, nor does one of two places that gave
-            // each side flags of its own.
+            // Of two reasons neither keeps the two apart alone, nor does one of two places that
+            // gave each side flags of its own.
             let place = |act: Option<Act>| act.map(|act| callers.of(act.site));
             let two = flag_words(reason).count() > 1
                 && low.changed.is_some()
