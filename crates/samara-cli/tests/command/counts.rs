@@ -95,11 +95,12 @@ fn place(of: &Value) -> Option<Place> {
     }
 }
 
-/// The innermost function of the program's own, if it has a name.
-fn own(of: &Value) -> Option<String> {
-    let names = of["frames"].as_array()?.iter().filter_map(|frame| frame["functions"][0]["name"].as_str());
-    let is_own = |name: &&str| name.starts_with("f_") || name.starts_with("via_") || *name == "main";
-    names.into_iter().find(is_own).map(str::to_owned)
+/// The innermost function of the program's own, and the line in it.
+fn own(of: &Value) -> Option<(String, String)> {
+    let all = of["frames"].as_array()?.iter().map(|frame| &frame["functions"][0]);
+    let mut named = all.filter_map(|one| Some((one["name"].as_str()?, one["place"].as_str().unwrap_or(""))));
+    let is_own = |name: &str| name.starts_with("f_") || name.starts_with("via_") || name == "main";
+    named.find(|(name, _)| is_own(name)).map(|(name, place)| (name.to_owned(), place.to_owned()))
 }
 
 /// Records a program with this seed, and compares what is told. Returns how many parts of verdicts
@@ -114,8 +115,8 @@ fn compare(dir: &Path, seed: u64, wild: bool) -> usize {
     // The events of the trace.
     let events = stdout(&run(dir, &["events", "t.samara", "--stacks", "--json"]));
     let mut recorded: BTreeMap<Place, u64> = BTreeMap::new();
-    // By the function and the call, whoever called it; and those of them that mapped something.
-    let mut by_function: BTreeMap<(String, String), (u64, u64)> = BTreeMap::new();
+    // By the line of a function and the call, whoever called it; and those that mapped something.
+    let mut by_line: BTreeMap<((String, String), String), (u64, u64)> = BTreeMap::new();
     for event in events.lines().map(|line| serde_json::from_str::<Value>(line).unwrap()) {
         if event["kind"] != "call" {
             continue;
@@ -123,9 +124,9 @@ fn compare(dir: &Path, seed: u64, wild: bool) -> usize {
         if let Some(place) = place(&event) {
             *recorded.entry(place).or_default() += 1;
         }
-        if let Some(function) = own(&event) {
+        if let Some(line) = own(&event) {
             let call = event["call"].as_str().unwrap().to_owned();
-            let (calls, mapped) = by_function.entry((function, call)).or_default();
+            let (calls, mapped) = by_line.entry((line, call)).or_default();
             let steps = event["plan"].as_array().into_iter().flatten();
             *calls += 1;
             *mapped += u64::from(steps.filter(|step| step["kind"] == "mapped").count() > 0);
@@ -147,15 +148,15 @@ fn compare(dir: &Path, seed: u64, wild: bool) -> usize {
         for part in verdict["parts"].as_array().unwrap() {
             let site = sites[&part["site"].as_u64().unwrap()];
             let (calls, role) = (part["calls"].as_u64().unwrap(), part["role"].as_str().unwrap());
-            let (Some(function), Some(call)) = (own(site), site["call"].as_str()) else { continue };
-            let (all, mapped) = by_function[&(function.clone(), call.to_owned())];
+            let (Some(line), Some(call)) = (own(site), site["call"].as_str()) else { continue };
+            let (all, mapped) = by_line[&(line.clone(), call.to_owned())];
             assert!((1..=all).contains(&calls), "{told_by}: {all} events: {part:#} of {site:#}");
             // What a place mapped is told in mappings; else calls are told.
             let made = part["kept"]["made"].as_u64();
             assert!(made.is_none_or(|made| made == mapped), "{told_by}: {mapped} mapped: {part:#} of {site:#}");
             // Each call of a tame function has left something, and always the same.
             if place(site).is_some() {
-                let of_function = counted.iter().filter(|((of, ..), _)| *of == function);
+                let of_function = counted.iter().filter(|((of, ..), _)| *of == line.0);
                 let is_it = wild || made.unwrap_or(calls) == of_function.map(|(_, n)| n).sum::<u64>();
                 assert!(is_it, "{told_by}: {counted:?}: {part:#} of {site:#}");
                 compared += 1;

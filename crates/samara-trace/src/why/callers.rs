@@ -2,8 +2,8 @@
 //! called that. A cause is one, however many stacks lead to it.
 //!
 //! Functions are told by their names and lines, with those that they are inlined into (and, of code
-//! in a header, those that called it), and where none is known by the address of the call. Sites without
-//! a call stack are places of their own. Knows no areas.
+//! in a header, those that called it), and where none is known by the address of the call. Sites
+//! without a call stack are places of their own. Knows no areas.
 
 use std::collections::HashMap;
 
