@@ -1,6 +1,7 @@
 //! What would make areas fewer, or leave room for them, where that is sure.
 
 use super::births::Births;
+use super::stacks;
 use super::{Verdict, VerdictKind, Why};
 use crate::event::AreaRecord;
 use crate::file::reasons;
@@ -78,9 +79,8 @@ pub(super) fn installed(areas: &[AreaRecord], i: usize, births: &Births) -> u64 
     let above = areas.get(i + 1).filter(|above| above.start == guard.end);
     let above = above.filter(opens).filter(|above| why(above).is_some());
     // The guard of a stack that a thread began with is the C library's.
-    let is_thread =
-        areas.get(i + 1).is_some_and(|above| births.stacks.as_ref().is_some_and(|s| s.contains(&above.end)));
-    if is_thread {
+    let stack = areas.get(i + 1).filter(|above| above.start == guard.end);
+    if stack.is_some_and(|stack| stacks::is_of_thread(births, stack.start, stack.end) == Some(true)) {
         return 0;
     }
     // Memory beside it that is locked, or reserved, is apart by that too.

@@ -259,3 +259,27 @@ fn stacks_of_threads_are_those_that_they_began_with() {
     (0..40).for_each(|_| thread(&mut world, 0));
     assert_eq!(told(&world), [(threads, 120, 60)]);
 }
+
+/// A thread's stack is one, also a small one, or one with a guard that is larger: its guard is no
+/// other one, no reservation, and not the program's to install.
+#[test]
+fn what_a_thread_began_with_is_a_stack_of_any_size() {
+    for (guard, stack) in [(1, 5), (512, 64)] {
+        let told = |begins: bool| {
+            let mut world = World::new();
+            for i in 0..40 {
+                let start = 1000 + i * 1000;
+                world.map(start, start + guard + stack, 0);
+                world.protect(start + guard, start + guard + stack, 3);
+                if begins {
+                    let args = [7, (start + guard + stack) * PAGE - 64, 0, 0, 0, 0];
+                    world.event(EventKind::Thread, None, 0, args, vec![], (1, 1), vec![]);
+                }
+            }
+            let verdict = world.why().verdicts.swap_remove(0);
+            (verdict.pattern, verdict.areas, verdict.times, verdict.advice.len())
+        };
+        assert_eq!(told(true), (Some(PatternKind::ThreadStacks), 80, 40, 0), "{guard} {stack}");
+        assert_ne!(told(false).0, Some(PatternKind::ThreadStacks), "{guard} {stack}");
+    }
+}

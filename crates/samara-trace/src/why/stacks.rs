@@ -9,7 +9,8 @@ use crate::survey::{Member, PatternKind};
 
 /// The members, those of what is no stack as guards: a stack is the upper end of a mapping of its
 /// own, and its guard the lower end of it, or a mapping of its own. Blocks that were cut from one
-/// mapping are none, nor are buffers between two guards.
+/// mapping are none, nor are buffers between two guards. What a thread began with is one, whatever
+/// its size.
 pub(super) fn settled(members: Vec<Member>, areas: &[AreaRecord], births: &Births) -> Vec<Member> {
     let mapping = |at: u64| births.pieces.get(at).map(|(_, piece)| piece.made.event);
     let end = |start: u64| {
@@ -40,7 +41,21 @@ pub(super) fn settled(members: Vec<Member>, areas: &[AreaRecord], births: &Birth
         }
         _ => Some(member),
     };
-    members.into_iter().filter_map(settle).collect()
+    // A small stack, or one with a large guard, looks like a guard beside memory.
+    let stack_of = |member: &Member| {
+        let i = areas.partition_point(|area| area.start < member.start);
+        let (guard, stack) = (areas.get(i)?, areas.get(i + 1)?);
+        let is_stack = guard.end == stack.start && is_of_thread(births, stack.start, stack.end) == Some(true);
+        (is_stack && matches!(member.kind, PatternKind::GuardPages | PatternKind::Reservations)).then_some(stack.start)
+    };
+    let with_stack = |member: Member| match stack_of(&member) {
+        None => [Some(member), None],
+        Some(stack) => {
+            let kind = PatternKind::ThreadStacks;
+            [Some(Member { kind, ..member }), Some(Member { kind, start: stack, would_go: 0 })]
+        }
+    };
+    members.into_iter().filter_map(settle).flat_map(with_stack).flatten().collect()
 }
 
 /// Whether a thread began with a stack that ends in this range. `None`: not known.
