@@ -3,9 +3,10 @@
 //!
 //! [`Origins`] follows the events of a trace; [`Why`] looks at one space at one moment. The parts,
 //! one file each: `births` (where memory comes from), `callers` (which calls are of one place in
-//! the program), `verdicts` (what follows from it), `stacks` (which of the areas that look like
-//! stacks are some), `advice` (what would help), `tables` (what each site has, and what is between
-//! areas). Knows nothing of files, and prints nothing.
+//! the program), `verdicts` (what follows from it), `evidence` (what is seen of one cause),
+//! `stacks` (which of the areas that look like stacks are some), `advice` (what would help),
+//! `tables` (what each site has, and what is between areas). Knows nothing of files, and prints
+//! nothing.
 //!
 //! A verdict says what the areas and the calls of a trace show, by rules that are written at each
 //! [`VerdictKind`]. What a program is meant to do they cannot know.
@@ -19,6 +20,7 @@ mod births;
 mod callers;
 #[cfg(test)]
 mod cause_tests;
+mod evidence;
 #[cfg(test)]
 mod savings_tests;
 mod stacks;

@@ -9,7 +9,8 @@ use samara_mm::{Flags, PageSize};
 
 use super::births::{Act, Births, Piece};
 use super::callers::Callers;
-use super::{Advice, Kept, PARTS, Part, Role, Verdict, VerdictKind};
+use super::evidence::{Cause, Evidence, LEAST};
+use super::{Kept, Role, Verdict, VerdictKind};
 use super::{advice, stacks};
 use crate::event::AreaRecord;
 use crate::file::{flag_words, flags_from, flags_reason, reason_name, reasons};
@@ -18,8 +19,6 @@ use crate::survey::{
     views,
 };
 
-/// Fewer areas than this are no verdict.
-const LEAST: u64 = 8;
 /// From this number of mappings on, those of a site that are never unmapped are a leak.
 const LEAKED: u64 = 32;
 /// From this number of bytes on they are one also if they are few areas, where that is half of all
@@ -36,104 +35,6 @@ const SHARED: u8 = 8;
 
 /// As many areas may a library have, or a file that is in use.
 const PARTS_OF_FILE: usize = 8;
-/// Of the calls of a role, those that are fewer than one in so many of the most frequent are left
-/// out.
-const SMALL_PART: u64 = 100;
-
-/// What tells verdicts apart.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Cause {
-    kind: VerdictKind,
-    pattern: Option<PatternKind>,
-    /// The reasons, the folder, or the file.
-    reason: String,
-    moved: bool,
-    /// The first site of the place that did it.
-    by: u32,
-}
-
-impl Cause {
-    /// Whether it is the order in which pieces of files were mapped.
-    fn is_order(&self) -> bool {
-        self.pattern == Some(PatternKind::FileViews) || (self.reason == "offset" && !self.moved)
-    }
-}
-
-#[derive(Default)]
-struct Evidence {
-    areas: HashSet<u64>,
-    would_go: u64,
-    bytes: u64,
-    times: u64,
-    sizes: BTreeMap<u64, u64>,
-    /// The threads that mapped the memory, of arenas.
-    threads: HashSet<u64>,
-    /// Of a leak: how much of what was mapped there is kept.
-    kept: Option<Kept>,
-    /// How many areas fewer there would be with guards that are installed.
-    installs: u64,
-    /// The same with slices of one mapping.
-    slices: u64,
-    /// By the first site of each place.
-    parts: BTreeMap<(Role, u32), Share>,
-    first: Option<(u64, u64)>,
-}
-
-/// What the calls of one place did.
-#[derive(Default)]
-struct Share {
-    times: u64,
-    events: HashSet<u64>,
-    /// How often each of its sites.
-    sites: BTreeMap<u32, u64>,
-}
-
-impl Evidence {
-    /// One more instance of the cause: its range.
-    fn instance(&mut self, start: u64, end: u64) {
-        self.times += 1;
-        *self.sizes.entry(end - start).or_default() += 1;
-        self.first.get_or_insert((start, end));
-    }
-
-    fn part(&mut self, callers: &Callers, role: Role, act: Option<Act>) {
-        if let Some(act) = act {
-            let share = self.parts.entry((role, callers.of(act.site))).or_default();
-            share.times += 1;
-            share.events.insert(act.event);
-            *share.sites.entry(act.site).or_default() += 1;
-        }
-    }
-
-    /// Takes in what was seen of the same cause. The bytes are left to the caller.
-    fn join(&mut self, other: Evidence) {
-        self.areas.extend(other.areas);
-        self.would_go += other.would_go;
-        (self.installs, self.slices) = (self.installs + other.installs, self.slices + other.slices);
-        self.times += other.times;
-        other.sizes.into_iter().for_each(|(size, n)| *self.sizes.entry(size).or_default() += n);
-        for (part, share) in other.parts {
-            let all = self.parts.entry(part).or_default();
-            all.times += share.times;
-            all.events.extend(share.events);
-            share.sites.into_iter().for_each(|(site, n)| *all.sites.entry(site).or_default() += n);
-        }
-        self.first = [self.first, other.first].into_iter().flatten().min();
-    }
-
-    /// A call that had a part in it too.
-    fn call(&mut self, callers: &Callers, role: Role, act: Act) {
-        if let Some(share) = self.parts.get_mut(&(role, callers.of(act.site))) {
-            share.events.insert(act.event);
-        }
-    }
-
-    fn area(&mut self, area: &AreaRecord) {
-        if self.areas.insert(area.start) {
-            self.bytes = self.bytes.saturating_add(size(area));
-        }
-    }
-}
 
 /// The areas and what is known of them.
 struct Scene<'a> {
@@ -171,66 +72,11 @@ pub(super) fn all(
     let others = areas.iter().filter(|area| !explained.contains(&area.start)).count() as u64;
     scene.huge_pages();
     let Scene { found, kept, .. } = scene;
-    let mut verdicts: Vec<Verdict> = found.into_iter().map(|(cause, seen)| verdict(cause, seen, kept)).collect();
+    let mut verdicts: Vec<Verdict> = found.into_iter().map(|(cause, seen)| seen.verdict(cause, kept)).collect();
     // What says nothing of a cause comes last of those on as many areas; a leak comes before the
     // order of its pieces.
     verdicts.sort_by_key(|v| (Reverse((v.areas, v.kind == VerdictKind::Leaked, v.would_go, v.bytes)), v.kind));
     (verdicts, others)
-}
-
-fn verdict(cause: Cause, seen: Evidence, kept: &HashMap<u32, Kept>) -> Verdict {
-    let part = |((role, place), share): (&(Role, u32), &Share)| {
-        let kept = seen.kept.or_else(|| kept.get(place).copied()).filter(|_| *role == Role::Made);
-        // The stack that most of them have, and of those that have as many, the last.
-        let most = share.sites.iter().max_by_key(|(site, times)| (**times, **site));
-        let site = most.map_or(*place, |(site, _)| *site);
-        let (calls, sites) = (share.events.len() as u64, share.sites.len() as u64);
-        Part { role: *role, site, times: share.times, calls, sites, kept }
-    };
-    let mut parts: Vec<Part> = seen.parts.iter().map(part).collect();
-    parts.sort_by_key(|part| (part.role, Reverse(part.times), part.site));
-    // Of each role the first ones, without those that hardly count.
-    let mut role = (Role::Made, 0, 0);
-    parts.retain(|part| {
-        role = if part.role == role.0 { (role.0, role.1 + 1, role.2) } else { (part.role, 1, part.times) };
-        role.2 = role.2.max(part.times);
-        role.1 <= PARTS && part.times * SMALL_PART >= role.2
-    });
-    let (mut folder, mut file, mut reason) = (String::new(), String::new(), String::new());
-    match (cause.kind, cause.pattern) {
-        (VerdictKind::ManyFiles, _) => folder = cause.reason,
-        (_, Some(PatternKind::FileViews)) => file = cause.reason,
-        _ => reason = cause.reason,
-    }
-    let most = seen.sizes.iter().max_by_key(|(size, n)| (**n, **size));
-    let (common, common_times) = most.map_or((0, 0), |(size, n)| (*size, *n));
-    let installs = matches!(cause.pattern, Some(PatternKind::GuardPages | PatternKind::GuardedStacks));
-    let advice = [
-        Some(Advice::GuardInstall { fewer: seen.installs }).filter(|_| installs && seen.installs >= LEAST),
-        Some(Advice::OneMapping { fewer: seen.slices }).filter(|_| seen.slices > 0),
-    ];
-    Verdict {
-        advice: advice.into_iter().flatten().collect(),
-        kind: cause.kind,
-        pattern: cause.pattern,
-        reason,
-        moved: cause.moved,
-        folder,
-        file,
-        arenas: seen.threads.len() as u64,
-        areas: seen.areas.len() as u64,
-        would_go: seen.would_go,
-        bytes: seen.bytes,
-        times: seen.times,
-        common,
-        common_times,
-        sizes: (
-            seen.sizes.keys().next().map_or(0, |size| *size),
-            seen.sizes.keys().next_back().map_or(0, |size| *size),
-        ),
-        first: seen.first.unwrap_or_default(),
-        parts,
-    }
 }
 
 /// All reasons of a boundary between two protections. The charge follows the protection: it is no
