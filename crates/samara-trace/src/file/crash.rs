@@ -242,17 +242,18 @@ impl Crash {
     /// Moves what is known of a space forward by one event. `was` and `now`: the areas of the
     /// address before and after it; `found`: the memory that it took away.
     fn follow(&self, past: &mut Past, event: &Event, by: By, areas: [Option<&AreaRecord>; 2], found: Vec<Lost>) {
-        let mut there = None;
+        let (mut there, mut in_area) = (None, None);
         for lost in found.into_iter().filter(|lost| !lost.replaced || lost.made != Some(by.site)) {
             let lost = Some(Lost { by: by.site, ..lost });
             match lost.map(|lost| lost.near) {
                 Some(Near::There) => there = lost,
-                Some(Near::InArea) => past.in_area = lost,
+                Some(Near::InArea) => in_area = lost,
                 _ => past.elsewhere = lost,
             }
         }
         let laid =
             |step: &crate::event::Step| step.kind == StepKind::Mapped && (step.start..step.end).contains(&self.address);
+        past.in_area = in_area.or(past.in_area);
         match areas {
             [Some(was), Some(now)] if !event.plan.iter().any(laid) => {
                 if was.perms != now.perms {
@@ -260,7 +261,8 @@ impl Crash {
                 }
             }
             [None, None] => {}
-            _ => (past.there, past.changed, past.guard) = (there, None, None),
+            // What was in an earlier mapping at these addresses is no cause any more.
+            _ => (past.there, past.in_area, past.changed, past.guard) = (there, in_area, None, None),
         }
         if event.nr.and_then(call_name) == Some("madvise")
             && event.result == 0

@@ -131,6 +131,9 @@ fn the_last_thing_that_happened_to_the_page_is_the_cause() {
     assert_eq!(cause(&[(100, 116, RW), (100, 104, Maps(1, 0x32))], at(101)), replaced);
     let hidden = [(100, 116, RW), (100, 104, Maps(3, 0x32)), (100, 104, Protects(0))];
     assert_eq!(cause(&hidden, at(101)), (Some((Forbids::NoAccess, Some(3))), None));
+    // Memory in its area was replaced; not in the area that is there now.
+    let in_area = [(100, 116, RW), (110, 112, Maps(3, 0x32)), (100, 116, Unmaps), (100, 116, RW)];
+    assert_eq!(cause(&in_area, at(101)), (None, None));
     // Gone, and gone again.
     let gone = [(100, 116, RW), (100, 116, Unmaps), (100, 116, RW), (100, 116, Unmaps)];
     assert_eq!(cause(&gone, at(105)), (None, Some((4, false, false))));
