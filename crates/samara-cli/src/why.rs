@@ -101,7 +101,8 @@ impl<'a> Sites<'a> {
             format!("{}{at}", short(&function.name))
         };
         let guessed = if frame.guessed { "? " } else { "" };
-        let called = self.stacks.called_for(&functions).map_or_else(String::new, |f| format!(", for {}", text(f)));
+        let outside = functions.iter().find(|one| !one.is_in_header()).filter(|one| *one != function);
+        let called = outside.map_or_else(String::new, |one| format!(", for {}", text(one)));
         Some(clean(&format!("{guessed}{}{called}", text(function))))
     }
 

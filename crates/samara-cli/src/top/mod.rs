@@ -41,7 +41,7 @@ use crate::output::to_terminal;
 const FRAME: Duration = Duration::from_millis(100);
 /// How long a program that was asked to end by a signal to samara may take.
 const GRACE: Duration = Duration::from_secs(3);
-/// How often it is looked whether it has ended, when nobody watches.
+/// How long `hang_up` sleeps between two looks at whether the program has ended.
 const SHORT: Duration = Duration::from_millis(10);
 
 const KEYS: &str = "tab table  s sort  r reverse  enter details  space pause  ? help  q quit";
@@ -101,7 +101,8 @@ impl Source {
         }
     }
 
-    /// Ends a recording that nobody watches any more. A program has some time for its end.
+    /// Ends a recording whose terminal is gone: sends the program SIGHUP, and waits for its end,
+    /// but not longer than [`GRACE`].
     fn hang_up(&self) {
         self.ask(Signal::SIGHUP);
         let asked = Instant::now();

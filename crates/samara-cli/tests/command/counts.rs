@@ -1,5 +1,5 @@
-//! The calls that are told of a place are those that the program made there: random programs that
-//! count themselves.
+//! `why` says of a place as many calls as the program made there. The programs are random, and
+//! print how many calls each of their functions made.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -103,8 +103,8 @@ fn own(of: &Value) -> Option<(String, String)> {
     named.find(|(name, _)| is_own(name)).map(|(name, place)| (name.to_owned(), place.to_owned()))
 }
 
-/// Records a program with this seed, and compares what is told. Returns how many parts of verdicts
-/// were compared to a count.
+/// Records the program with this seed, and compares the calls that events, sites and verdicts show
+/// with those that it printed. Returns how many parts of verdicts were compared.
 fn compare(dir: &Path, seed: u64, wild: bool) -> usize {
     let told_by = format!("SAMARA_SEED={seed}, {}", if wild { "wild" } else { "tame" });
     let wild_too = if wild { "1" } else { "0" };

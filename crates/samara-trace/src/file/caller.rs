@@ -52,8 +52,8 @@ const OF_C_LIBRARY: [&str; 22] = [
 /// How the names of headers end.
 const HEADERS: [&str; 8] = ["h", "hh", "hpp", "hxx", "h++", "inl", "ipp", "tcc"];
 
-/// Most frames that are looked at for the function for which code of a header was called, and most
-/// functions that are told of one.
+/// Most frames from a header outwards that [`Stacks::own_functions`] looks at, and most functions
+/// that it returns.
 const OUT_OF_HEADERS: usize = 8;
 const FUNCTIONS: usize = 8;
 
@@ -73,18 +73,11 @@ impl Stacks {
             let functions = self.functions(frame).iter().filter(|function| !function.name.is_empty());
             let before = all.len();
             all.extend(functions.take(FUNCTIONS - before));
-            if all.len() == before || all.len() == FUNCTIONS || !all.iter().all(|function| is_header(&function.place)) {
+            if all.len() == before || all.len() == FUNCTIONS || !all.iter().all(|function| function.is_in_header()) {
                 break;
             }
         }
         all
-    }
-
-    /// The function for which another one was called that is in a header, of those of
-    /// [`own_functions`](Self::own_functions): the first that is in none.
-    pub fn called_for<'s>(&self, functions: &[&'s Function]) -> Option<&'s Function> {
-        let first = functions.first().filter(|function| is_header(&function.place))?;
-        functions.iter().find(|function| !is_header(&function.place)).filter(|other| *other != first).copied()
     }
 
     /// The frames of a stack from which `call` was made, without those of the C library and of
@@ -114,8 +107,14 @@ impl Stacks {
     }
 }
 
-/// Whether a place in the source is in a header: code there is often a wrapper, and says less than
-/// what it was called for.
+impl Function {
+    /// Whether its source is a header: code there is often a wrapper, and says less than the
+    /// function that called it.
+    pub fn is_in_header(&self) -> bool {
+        is_header(&self.place)
+    }
+}
+
 fn is_header(place: &str) -> bool {
     let file = place.rsplit_once(':').map_or(place, |(file, _)| file);
     let name = file.rsplit_once('/').map_or(file, |(_, name)| name);

@@ -376,7 +376,8 @@ impl Crash {
 }
 
 /// Whether a program that uses this memory may be surprised that a call mapped over it. The memory
-/// had access. The loader's calls surprise nobody: they lay the parts of a file over one another.
+/// had access. The loader lays
+/// the parts of a file over one another: its calls are no surprise.
 fn may_surprise(event: &Event, space: &Space, was: &AreaRecord) -> bool {
     let place = event.ip.and_then(|ip| space.place(ip));
     let file = place.as_ref().map_or("", |place| place.name.rsplit('/').next().unwrap_or_default());

@@ -161,7 +161,7 @@ pub(crate) fn event(tid: Tid) -> Option<c_int> {
 pub(crate) enum Sent {
     /// From a fault: `si_addr` and `si_code`.
     Fault(u64, c_int),
-    /// From this process, or from nobody who has a number here, in the way that `si_code` says.
+    /// A call sent it: the sender's process (0 if that has no number here), and `si_code`.
     By(Tid, c_int),
 }
 

@@ -133,7 +133,8 @@ fn unsure_first(model: &Model, at: u64, unknown: impl Fn(u64) -> bool) -> Option
     }
 }
 
-/// The part of an area of the model, before or behind `at`, of which something is `unknown`.
+/// An area of the model has a boundary at `at` in the kernel: the part behind it if that is
+/// `unknown`, else the part before it if that is.
 fn unsure_part(model: &Model, at: u64, unknown: impl Fn(u64) -> bool) -> Option<Range> {
     let (start, end) = model.area_at(at).map(|a| (a.start, a.end)).filter(|(start, _)| *start < at)?;
     if unknown(at) { Some((at, end)) } else { unknown(at - 1).then_some((start, at)) }

@@ -1,5 +1,5 @@
-//! Which sites are one place in the program: calls of one kind from one line of a function, whoever
-//! called that. A cause is one, however many stacks lead to it.
+//! Which sites are one place in the program: calls of one kind from one line of a function, through
+//! however many callers.
 //!
 //! Functions are told by their names and lines, with those that they are inlined into (and, of code
 //! in a header, those that called it), and where none is known by the address of the call. Sites
@@ -30,7 +30,7 @@ pub(super) struct Mapped {
 /// What a place is told by.
 #[derive(PartialEq, Eq, Hash)]
 enum Spot<'a> {
-    /// The module, and names and source files, the innermost first.
+    /// The module, and names with places or source files, the innermost first.
     Functions(u32, Vec<(&'a str, &'a str)>),
     /// Module and address.
     At(u32, u64),
@@ -38,17 +38,18 @@ enum Spot<'a> {
 
 impl Callers {
     pub(super) fn new(sites: &[Site], stacks: &Stacks) -> Callers {
-        let firsts = |lines: bool| {
-            let mut known: HashMap<(EventKind, Option<u32>, Spot<'_>), u32> = HashMap::new();
-            let mut place = |(number, site): (usize, &Site)| {
-                let number = number as u32;
-                let spot = spot(site, stacks, lines).filter(|_| number > 0);
-                spot.map_or(number, |spot| *known.entry((site.kind, site.nr, spot)).or_insert(number))
-            };
-            sites.iter().enumerate().map(&mut place).collect()
-        };
-        let kinds = sites.iter().map(|site| site.kind).collect();
-        Callers { first: firsts(true), functions: firsts(false), kinds }
+        let mut callers = Callers { first: Vec::new(), functions: Vec::new(), kinds: Vec::new() };
+        type Known<'a> = HashMap<(EventKind, Option<u32>, Spot<'a>), u32>;
+        let mut known: [Known<'_>; 2] = Default::default();
+        for (number, site) in (0..).zip(sites) {
+            let spots = spots(site, stacks).filter(|_| number > 0);
+            let mut first = |which: usize, spot| *known[which].entry((site.kind, site.nr, spot)).or_insert(number);
+            let [line, function] = spots.map_or([number; 2], |[line, function]| [first(0, line), first(1, function)]);
+            callers.first.push(line);
+            callers.functions.push(function);
+            callers.kinds.push(site.kind);
+        }
+        callers
     }
 
     /// The first site of the place that a site is in.
@@ -84,16 +85,19 @@ impl Callers {
     }
 }
 
-/// Where a site is, with lines or as functions.
-fn spot<'a>(site: &Site, stacks: &'a Stacks, lines: bool) -> Option<Spot<'a>> {
+/// Where a site is, told by lines, and by functions alone.
+fn spots<'a>(site: &Site, stacks: &'a Stacks) -> Option<[Spot<'a>; 2]> {
     let (stack, call) = (stacks.stack(site.stack?)?, site.nr.and_then(call_name).unwrap_or_default());
     let functions = stacks.own_functions(stack, call);
     let frame = stacks.own_frames(stack, call).first()?;
     if functions.is_empty() {
-        return Some(Spot::At(frame.module, frame.at));
+        return Some([Spot::At(frame.module, frame.at), Spot::At(frame.module, frame.at)]);
     }
-    let file = |place: &'a str| place.rsplit_once(':').filter(|_| !lines).map_or(place, |(file, _)| file);
-    Some(Spot::Functions(frame.module, functions.iter().map(|f| (&*f.name, file(&f.place))).collect()))
+    let file = |place: &'a str| place.rsplit_once(':').map_or(place, |(file, _)| file);
+    let by = |at: &dyn Fn(&'a str) -> &'a str| {
+        Spot::Functions(frame.module, functions.iter().map(|one| (&*one.name, at(&one.place))).collect())
+    };
+    Some([by(&|place| place), by(&file)])
 }
 
 #[cfg(test)]
