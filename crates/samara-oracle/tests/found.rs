@@ -272,3 +272,17 @@ fn uffd_7_32_d9c0() {
         ],
     );
 }
+
+/// The emptied target of a move takes the source, whose length wraps, with it.
+#[test]
+fn errors_8_12() {
+    agree(
+        Mix::Errors,
+        &[
+            // 0: mmap 17-24 private fixed|anonymous: rw-
+            Op::call(libc::SYS_mmap, &[at(17), 0x7000, 3, 0x32, fd::NONE]),
+            // 1: mremap 17, 0xfffffffffffff000 bytes, new length 0x6000 maymove|fixed to 16
+            Op::call(libc::SYS_mremap, &[at(17), 0xffff_ffff_ffff_f000, 0x6000, 3, at(16)]),
+        ],
+    );
+}

@@ -501,7 +501,7 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
         if len > r.new_len {
             // An old range that wraps passes the check for overlap, so the source may be gone by
             // now.
-            if kept {
+            if kept || self.has(Features::GIVEN_BEFORE_SOURCE) {
                 self.flags_at(r.old)?;
             }
             // The end may wrap, where no source is asked for.

@@ -187,7 +187,8 @@ bitflags! {
         /// 7.3.
         const MEMORY_MERGE = 0x4000_0000_0000;
         /// Memory that a fork copied joins memory that was not written where it moves (6.16 and
-        /// 6.17). Without it, it stays apart. Measured on 5.10 to 7.3.
+        /// 6.17). Without it, it stays apart. Measured on 5.10 to 7.3. What has joined so, a later
+        /// child's copy is not kept apart by: not modelled, as these releases alone do it.
         const INHERITED_JOINS_MOVED = 0x8000_0000_0000;
         /// process_madvise gives MADV_WILLNEED (5.12, by release notes). Without it: EINVAL.
         /// Measured on 5.10 and on 6.1 to 7.3.
@@ -234,8 +235,9 @@ bitflags! {
         const HEAP_JOINS_BELOW = 0x1000_0000_0000_0000;
         /// mremap to a given address, or with DONTUNMAP, refuses an address within a page, and too
         /// many areas, before it looks for the source (6.16). Without it, and without
-        /// [`ARGUMENTS_BEFORE_SOURCE`](Self::ARGUMENTS_BEFORE_SOURCE), afterwards. Measured on 6.12
-        /// and 6.16.
+        /// [`ARGUMENTS_BEFORE_SOURCE`](Self::ARGUMENTS_BEFORE_SOURCE), afterwards. As with
+        /// [`TARGET_KEPT`](Self::TARGET_KEPT), it looks for the source again once the target is
+        /// empty: EFAULT before what refuses the end of the source. Measured on 6.12 and 6.16.
         const GIVEN_BEFORE_SOURCE = 0x2000_0000_0000_0000;
         /// A part of a System V segment that is changed or moved joins what it touches of the same
         /// attachment, where no area goes away by that. Without it, it joins nothing. Measured on

@@ -109,6 +109,16 @@ pub(crate) fn mremap_bytes(s: &mut Space, (old, len): (u64, u64), new: u64, flag
     said(s.mremap((old * P, len), new, RemapFlags::from_bits_retain(flags), to * P, &mut Linux))
 }
 
+/// The target takes the source, whose length wraps, with it.
+#[test]
+fn sources_that_go_with_the_target() {
+    let wraps = |s: &mut Space| {
+        rw(s, 17, 7);
+        format!("{} {}", mremap_bytes(s, (17, 0u64.wrapping_sub(P)), 6 * P, FIXED, 16), areas(s))
+    };
+    measured(wraps, &[(&["5.10", "6.1", "6.12"], "EINVAL [22-24]")], "EFAULT [22-24]");
+}
+
 #[test]
 fn growth_in_place() {
     let joins = |s: &mut Space| {
