@@ -154,6 +154,21 @@ fn questions() -> Vec<Question> {
             vec![nr(86, 3), write(86), protect(86, 1), nr(87, 3), protect(86, 3)],
             Begins(87, false),
         ),
+        // What was written moves away and back, beside what was not. The page then moves to
+        // where it joins what is new, if it has no identity.
+        (
+            Features::MOVED_LOSES_IDENTITY,
+            vec![
+                nr(150, 2),
+                write(150),
+                remap(150, (2, 2), fixed, 154),
+                nr(150, 1),
+                remap(155, (1, 1), fixed, 151),
+                remap(151, (1, 1), fixed, 158),
+                nr(159, 1),
+            ],
+            Begins(159, false),
+        ),
         (Features::GUARD_FILES, vec![map(90, 1, 1, 0x12, fd::FILE, 0), advise(90, guard_install)], Answer(done)),
         (
             Features::SELF_ADVICE_ANY,

@@ -143,7 +143,7 @@ pub(crate) fn without_effect(features: Features) -> Features {
         (Features::DONTUNMAP_NO_SELF_MERGE, Features::DONTUNMAP_JOINS_OTHER),
         (Features::DROPPABLE, Features::UFFD_REFUSES_DROPPABLE | Features::DROPPABLE_IGNORES_FUTURE),
         (Features::MDWE, Features::MDWE_NO_INHERIT),
-        (Features::WRITTEN_JOINS_UNWRITTEN, Features::INHERITED_JOINS_MOVED),
+        (Features::WRITTEN_JOINS_UNWRITTEN, Features::MOVED_LOSES_IDENTITY),
     ];
     let mut none = Features::empty();
     for (of, about) in lacks {

@@ -286,3 +286,44 @@ fn errors_8_12() {
         ],
     );
 }
+
+/// In 6.16 and 6.17 what was written loses its identity where it moves beside what was not.
+#[test]
+fn forks_8_28_eed6() {
+    agree(
+        Mix::Forks,
+        &[
+            // 0: mmap 1-3 private fixed|anonymous|noreserve: rw-
+            Op::call(libc::SYS_mmap, &[at(1), 0x2000, 3, 0x4032, fd::NONE]),
+            // 1: write 1
+            Op::Write(at(1)),
+            // 2: mremap 1-5, new length 0x4000 maymove|fixed|dontunmap to 6
+            Op::call(libc::SYS_mremap, &[at(1), 0x4000, 0x4000, 7, at(6)]),
+            // 3: mmap 1-5 private fixed|anonymous|noreserve: rw-
+            Op::call(libc::SYS_mmap, &[at(1), 0x4000, 3, 0x4032, fd::NONE]),
+            // 4: mremap 7, 0xdea bytes, new length 0xdea maymove|fixed|dontunmap to 2
+            Op::call(libc::SYS_mremap, &[at(7), 0xdea, 0xdea, 7, at(2)]),
+            // 5: mremap 2-6, new length 0x4000 maymove|fixed to 6
+            Op::call(libc::SYS_mremap, &[at(2), 0x4000, 0x4000, 3, at(6)]),
+            // 6: mmap 3-8 private fixed|anonymous|noreserve: rw-
+            Op::call(libc::SYS_mmap, &[at(3), 0x5000, 3, 0x4032, fd::NONE]),
+        ],
+    );
+}
+
+/// There, a child has it as if the parent had not written it.
+#[test]
+fn forks_7_1_c501() {
+    agree(
+        Mix::Forks,
+        &[
+            Op::call(libc::SYS_mmap, &[at(14), 0x1000, 3, 0x4032, fd::NONE]),
+            Op::Write(at(14)),
+            Op::call(libc::SYS_mremap, &[at(14), 0x1000, 0x1000, 3, at(2)]),
+            Op::call(libc::SYS_mmap, &[at(11), 0x3000, 3, 0x4032, fd::NONE]),
+            Op::call(libc::SYS_mremap, &[at(2), 0x1000, 0x1000, 3, at(14)]),
+            Op::Fork,
+            Op::call(libc::SYS_mmap, &[at(15), 0x1000, 3, 0x4032, fd::NONE]),
+        ],
+    );
+}

@@ -473,12 +473,12 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
         went
     }
 
-    /// With [`Features::INHERITED_JOINS_MOVED`] inherited memory that moves joins neighbours that
-    /// were not written. Where it joins one that has its identity too, all of it is inherited then;
-    /// else none is. Returns the area as it is compared, and those neighbours.
+    /// With [`Features::MOVED_LOSES_IDENTITY`] written memory that moves joins neighbours that were
+    /// not written, inherited or not. Where it joins one that has its identity too, all of it has
+    /// that then; else none of it has. Returns the area as it is compared, and those neighbours.
     fn moved(&self, mut area: Area<B>, around: &Around<'_, B>) -> (Area<B>, [Option<Area<B>>; 2]) {
-        let Anon::Identity { id, inherited: true } = area.anon() else { return (area, [None, None]) };
-        if !self.has(Features::INHERITED_JOINS_MOVED) {
+        let Anon::Identity { inherited, .. } = area.anon() else { return (area, [None, None]) };
+        if !self.has(Features::MOVED_LOSES_IDENTITY) {
             return (area, [None, None]);
         }
         let joins = |one: &Area<B>, is: &dyn Fn(&Area<B>) -> bool| {
@@ -492,13 +492,14 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
                 lent.set_anon(area.anon());
                 Some(lent)
             };
-            let lent = [lend(around.left), lend(around.right)];
+            let lent = if inherited { [lend(around.left), lend(around.right)] } else { [None, None] };
             return (area, lent);
         }
-        let mut own = area.clone();
-        own.set_anon(Anon::Identity { id, inherited: false });
-        if joins(&own, &|side| side.anon() == Anon::Untouched) {
-            area = own;
+        let mut bare = area.clone();
+        bare.set_anon(Anon::Untouched);
+        if joins(&bare, &|side| side.anon() == Anon::Untouched) {
+            self.blur(&mut bare);
+            area = bare;
         }
         (area, [None, None])
     }

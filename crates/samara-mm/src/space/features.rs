@@ -186,10 +186,10 @@ bitflags! {
         /// PR_SET_MEMORY_MERGE (6.4). Without it: EINVAL. From release notes; measured on 5.10 to
         /// 7.3.
         const MEMORY_MERGE = 0x4000_0000_0000;
-        /// Memory that a fork copied joins memory that was not written where it moves (6.16 and
-        /// 6.17). Without it, it stays apart. Measured on 5.10 to 7.3. What has joined so, a later
-        /// child's copy is not kept apart by: not modelled, as these releases alone do it.
-        const INHERITED_JOINS_MOVED = 0x8000_0000_0000;
+        /// Written memory that moves beside memory that was not written joins it, also if a fork
+        /// copied it, and loses its identity by that (6.16 and 6.17). Without it, the two have its
+        /// identity, and what a fork copied stays apart. Measured on 5.10 to 7.3.
+        const MOVED_LOSES_IDENTITY = 0x8000_0000_0000;
         /// process_madvise gives MADV_WILLNEED (5.12, by release notes). Without it: EINVAL.
         /// Measured on 5.10 and on 6.1 to 7.3.
         const PROCESS_WILLNEED = 0x1_0000_0000_0000;
@@ -294,7 +294,7 @@ const CHANGES: &[Change] = &[
     (
         6,
         16,
-        Features::WRITTEN_JOINS_UNWRITTEN.union(Features::INHERITED_JOINS_MOVED).union(Features::GIVEN_BEFORE_SOURCE),
+        Features::WRITTEN_JOINS_UNWRITTEN.union(Features::MOVED_LOSES_IDENTITY).union(Features::GIVEN_BEFORE_SOURCE),
         NONE,
     ),
     (6, 17, Features::MOVE_MANY.union(Features::ROUNDS_FIRST).union(Features::MERGEABLE_FIRST), NONE),
@@ -305,7 +305,7 @@ const CHANGES: &[Change] = &[
         Features::GIVEN_BEFORE_SOURCE,
     ),
     (6, 17, Features::UFFD_OWNER_ONLY.union(Features::UFFD_REFUSES_DROPPABLE), Features::SEALS_JOIN),
-    (6, 18, Features::KEEPS_CHARGE.union(Features::ZERO_ALIGNED), Features::INHERITED_JOINS_MOVED),
+    (6, 18, Features::KEEPS_CHARGE.union(Features::ZERO_ALIGNED), Features::MOVED_LOSES_IDENTITY),
     (6, 18, Features::UNMERGEABLE_KEEPS_KEY, NONE),
     (6, 19, Features::GUARD_MARK.union(Features::SEALS_JOIN), NONE),
     (7, 0, Features::DOFORK_REFUSES_SPECIAL, NONE),

@@ -301,6 +301,66 @@ impl linux::Host<FileId> for NoFiles {
     }
 }
 
+/// Asked of 5.10, 6.1, 6.12, 6.16, 6.17, 6.18 and 7.3.
+#[test]
+fn written_memory_that_moves_beside_unwritten() {
+    // Pages 1 to 3 move away, and the second of them comes back. Then one page moves, and new
+    // memory comes right behind it.
+    let back = |around: (u64, u64), more: fn(&mut Space), page: u64| {
+        move |s: &mut Space| {
+            nr(s, 1, 2);
+            write(s, 1);
+            mremap(s, (1, 2), 2, FIXED, 6);
+            nr(s, around.0, around.1);
+            mremap(s, (7, 1), 1, FIXED, 2);
+            more(s);
+            mremap(s, (page, 1), 1, FIXED, 20);
+            nr(s, 21, 1);
+            s.check().unwrap();
+            areas(s)
+        }
+    };
+    let none: fn(&mut Space) = |_| {};
+    let (two, old): (&[&str], &[&str]) = (&["6.16", "6.17"], &["5.10", "6.1", "6.12"]);
+    measured(
+        back((1, 1), none, 1),
+        &[(two, "[2-3] [6-7] [20-22]"), (old, "[2-3] [6-7] [20-22]")],
+        "[2-3] [6-7] [20-21] [21-22]",
+    );
+    measured(back((1, 1), none, 2), &[(two, "[1-2] [6-7] [20-22]")], "[1-2] [6-7] [20-21] [21-22]");
+    let apart = "[2-3] [3-4] [6-7] [20-22]";
+    measured(back((3, 2), none, 4), &[(two, "[2-4] [6-7] [20-22]"), (old, apart)], "[2-4] [6-7] [20-21] [21-22]");
+    let apart = "[1-2] [2-3] [3-4] [6-7] [20-22]";
+    measured(back((1, 4), none, 4), &[(two, "[1-4] [6-7] [20-22]"), (old, apart)], "[1-4] [6-7] [20-21] [21-22]");
+    // The next write gives the whole an identity.
+    measured(back((1, 4), |s| write(s, 2), 4), &[(old, apart)], "[1-4] [6-7] [20-21] [21-22]");
+    // Beside its own, it keeps the one it had.
+    let own = |s: &mut Space| {
+        nr(s, 1, 3);
+        write(s, 1);
+        mremap(s, (2, 1), 1, FIXED, 7);
+        s.unmap(3 * P, P).unwrap();
+        nr(s, 3, 2);
+        mremap(s, (7, 1), 1, FIXED, 2);
+        mremap(s, (4, 1), 1, FIXED, 20);
+        nr(s, 21, 1);
+        areas(s)
+    };
+    measured(own, &[(old, "[1-3] [3-4] [20-22]")], "[1-4] [20-21] [21-22]");
+    // So a child does not have it as inherited.
+    let child = |s: &mut Space| {
+        nr(s, 14, 1);
+        write(s, 14);
+        mremap(s, (14, 1), 1, FIXED, 2);
+        nr(s, 11, 3);
+        mremap(s, (2, 1), 1, FIXED, 14);
+        let mut child = s.fork().unwrap();
+        nr(&mut child, 15, 1);
+        areas(&child)
+    };
+    measured(child, &[(two, "[11-16]"), (old, "[11-14] [14-15] [15-16]")], "[11-15] [15-16]");
+}
+
 #[test]
 fn inherited_and_registered_memory_that_moves() {
     let inherited = |s: &mut Space| {

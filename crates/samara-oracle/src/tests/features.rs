@@ -19,7 +19,6 @@ const NOT_ASKED: Features = Features::DROPPABLE_EOPNOTSUPP
     .union(Features::HUGETLB_SEARCHES_ALIKE)
     .union(Features::HUGE_REMAP)
     .union(Features::MDWE_NO_INHERIT)
-    .union(Features::INHERITED_JOINS_MOVED)
     .union(Features::UFFD_MOVES_ALONE)
     .union(Features::PROCESS_WILLNEED)
     .union(Features::HEAP_MEETS)
