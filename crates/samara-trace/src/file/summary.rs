@@ -289,6 +289,9 @@ impl Tally {
         // Those that share it go on with it.
         if let Some(space) = ends.filter(|space| self.replay.is_last_user(*space)) {
             self.look(space, event.pid, event.exit_ns);
+            if let Some(look) = &mut self.look {
+                look.note_end(space, &self.origins);
+            }
         }
         if how != As::Skipped && self.replay.is_at_peak(event) {
             self.look(event.space, event.pid, event.entry_ns);
@@ -414,7 +417,7 @@ impl Tally {
 
     /// Why a space was so, by what is known now.
     fn why(&self, look: &Look) -> Why {
-        let mut why = look.why(self.origins.sites(), &self.defined.0, self.totals.wall_ns);
+        let mut why = look.why(&self.origins, &self.defined.0, self.totals.wall_ns);
         if let Some(limit) = self.limit {
             why.near(limit);
         }

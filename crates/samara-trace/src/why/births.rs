@@ -101,6 +101,8 @@ impl Act {
 pub(super) struct Piece {
     /// The event that mapped it.
     pub(super) made: Act,
+    /// How many events the space had had by then.
+    pub(super) at: u64,
     /// The event that last changed its attributes, or moved it. That asking for huge pages changed
     /// it counts only where nothing else did.
     pub(super) changed: Option<Act>,
@@ -117,8 +119,8 @@ pub(super) struct Piece {
 }
 
 impl Piece {
-    fn new(made: Act) -> Piece {
-        Piece { made, changed: None, locked: None, asked: None, moved: None, over: None, is_special: false }
+    fn new(made: Act, at: u64) -> Piece {
+        Piece { made, at, changed: None, locked: None, asked: None, moved: None, over: None, is_special: false }
     }
 
     /// Whether a call was seen that mapped it: it was not there when the recording began.
@@ -142,6 +144,23 @@ impl Piece {
     }
 }
 
+/// What happened in a space, in numbers.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Course {
+    /// Events. Starts and ends of tasks do not count.
+    pub(super) events: u64,
+    /// Which sites mapped something.
+    pub(super) mapped: HashMap<u32, Mappings>,
+}
+
+/// How often a site mapped something in a space, and how many events the space had had at the last
+/// time.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Mappings {
+    pub(super) times: u64,
+    pub(super) last: u64,
+}
+
 /// One space.
 #[derive(Debug, Default)]
 pub(super) struct Births {
@@ -150,8 +169,8 @@ pub(super) struct Births {
     meter: Meter,
     /// Who unmapped what was not mapped again.
     pub(super) freed: RangeMap<u64, Act>,
-    /// How often each site mapped something here, or in the space that this one is a copy of.
-    pub(super) mapped: HashMap<u32, u64>,
+    /// What happened here, and before that in the space that this one is a copy of.
+    pub(super) course: Course,
     /// What is mapped is locked.
     locks_new: bool,
     /// Threads that were started, of which it is not known whether they have ended. `None`: there
@@ -238,6 +257,7 @@ impl Origins {
             _ => {
                 let births = self.spaces.entry(event.space).or_insert_with(|| Births::empty(&self.meter));
                 self.others -= births.others();
+                births.course.events += 1;
                 births.step(event, act, &mut self.sites)
             }
         };
@@ -395,7 +415,7 @@ impl Births {
     }
 
     fn others(&self) -> usize {
-        self.freed.len() + self.mapped.len() + self.stacks.as_ref().map_or(0, BTreeSet::len)
+        self.freed.len() + self.course.mapped.len() + self.stacks.as_ref().map_or(0, BTreeSet::len)
     }
 
     /// Notes a new thread, or a process that shares the space.
@@ -434,15 +454,15 @@ impl Births {
             first.is_none_or(|(span, _)| start <= span.first) && last.is_none_or(|(span, _)| span.last < end)
         });
         let pieces = if covers { self.pieces.try_snapshot()? } else { self.pieces_of(&event.areas)? };
-        let (mapped, meter, stacks) = (self.mapped.clone(), self.meter.clone(), self.stacks.clone());
-        Ok(Births { pieces, meter, mapped, threads: self.threads, stacks, ..Births::default() })
+        let (course, meter, stacks) = (self.course.clone(), self.meter.clone(), self.stacks.clone());
+        Ok(Births { pieces, meter, course, threads: self.threads, stacks, ..Births::default() })
     }
 
     /// The same at this moment, in nodes that are shared until this one changes.
     pub(super) fn snapshot(&self) -> Result<Births, AllocError> {
         let (pieces, freed) = (self.pieces.try_snapshot()?, self.freed.try_snapshot()?);
-        let (mapped, meter, stacks) = (self.mapped.clone(), self.meter.clone(), self.stacks.clone());
-        Ok(Births { pieces, meter, freed, mapped, threads: self.threads, stacks, locks_new: self.locks_new })
+        let (course, meter, stacks) = (self.course.clone(), self.meter.clone(), self.stacks.clone());
+        Ok(Births { pieces, meter, freed, course, threads: self.threads, stacks, locks_new: self.locks_new })
     }
 
     fn pieces_of(&self, areas: &[AreaRecord]) -> Result<RangeMap<u64, Held<Piece>>, AllocError> {
@@ -484,12 +504,13 @@ impl Births {
                                 .filter(|(old, _): &(Span, u64)| old.intersect(&range).is_some())
                                 .map(|(_, root)| root),
                             is_special,
-                            ..Piece::new(act)
+                            ..Piece::new(act, self.course.events)
                         },
                     };
                     self.put(range, piece)?;
                     if moved.is_none() {
-                        *self.mapped.entry(act.site).or_default() += 1;
+                        let mappings = self.course.mapped.entry(act.site).or_default();
+                        *mappings = Mappings { times: mappings.times + 1, last: self.course.events };
                         if let Some(site) = sites.get_mut(act.site as usize) {
                             site.last_ns = site.last_ns.max(act.ns);
                             site.mapped.0 += 1;
@@ -541,13 +562,14 @@ impl Births {
             at = at.max(area.end);
             // An area may reach out of the window, to memory of a call that has not returned yet. A
             // search for a gap does not go over the area's pieces, which may be many.
-            let made = self.pieces.range(whole).next().filter(|_| grows).map_or(act, |(_, piece)| piece.made);
+            let grown = self.pieces.range(whole).next().filter(|_| grows);
+            let (made, at_made) = grown.map_or((act, self.course.events), |(_, piece)| (piece.made, piece.at));
             while let Some(byte) = self.pieces.find_gap(&GapQuery::new(1).within(whole)) {
                 let gap = self.pieces.gap_at(byte.first).and_then(|gap| gap.intersect(&whole)).unwrap_or(byte);
                 // What is found is no mapping of one call: each area is one of its own.
                 let found = matches!(event.kind, EventKind::Exec | EventKind::Found);
                 let number = if found { FOUND | area.start } else { made.event };
-                self.put(gap, Piece::new(Act { event: number, ..made }))?;
+                self.put(gap, Piece::new(Act { event: number, ..made }, at_made))?;
             }
         }
         match span(at, end) {
@@ -591,7 +613,7 @@ mod tests {
     #[test]
     fn covered_is_what_piece_by_piece_comes_out_alike() {
         let mut random = fastrand::Rng::with_seed(11);
-        let piece = Piece::new(Act { site: 0, tid: 0, event: 0, ns: 0 });
+        let piece = Piece::new(Act { site: 0, tid: 0, event: 0, ns: 0 }, 0);
         let mut answers = [0, 0];
         for _ in 0..20_000 {
             let mut births = Births::default();

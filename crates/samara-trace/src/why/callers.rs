@@ -7,7 +7,7 @@
 
 use std::collections::HashMap;
 
-use super::births::Site;
+use super::births::{Course, Site};
 use crate::event::EventKind;
 use crate::file::{Stacks, call_name};
 
@@ -24,7 +24,10 @@ pub(super) struct Callers {
 pub(super) struct Mapped {
     pub(super) bytes: u64,
     pub(super) unmapped_bytes: u64,
+    /// When they mapped something last.
     pub(super) last_ns: u64,
+    /// How many events the space had had when they mapped something there last.
+    pub(super) last: u64,
 }
 
 /// What a place is told by.
@@ -72,11 +75,13 @@ impl Callers {
         self.kinds.get(site as usize) == Some(&EventKind::Found)
     }
 
-    /// What was mapped, by what `of` makes one.
-    pub(super) fn mapped(sites: &[Site], of: impl Fn(u32) -> u32) -> HashMap<u32, Mapped> {
+    /// What was mapped, by what `of` makes one. `course` is that of the space.
+    pub(super) fn mapped(sites: &[Site], course: &Course, of: impl Fn(u32) -> u32) -> HashMap<u32, Mapped> {
         let mut all: HashMap<u32, Mapped> = HashMap::new();
         for (number, site) in sites.iter().enumerate() {
-            let mapped = all.entry(of(number as u32)).or_default();
+            let number = number as u32;
+            let mapped = all.entry(of(number)).or_default();
+            mapped.last = mapped.last.max(course.mapped.get(&number).map_or(0, |mappings| mappings.last));
             mapped.bytes = mapped.bytes.saturating_add(site.mapped.1);
             mapped.unmapped_bytes = mapped.unmapped_bytes.saturating_add(site.unmapped_bytes);
             mapped.last_ns = mapped.last_ns.max(site.last_ns);

@@ -135,7 +135,9 @@ fn pieces_that_are_never_unmapped_are_a_leak() {
     }
     is(&world, (VerdictKind::Leaked, None), (100, 100, 0));
     assert_eq!((world.why().verdicts.len(), world.why().others), (2, 0));
-    let later = world.look().why(world.origins.sites(), &Stacks::default(), 1_000_000_000);
+    let look = world.look();
+    world.calls(1000);
+    let later = world.why_of(&look);
     assert_eq!((&*later.verdicts[0].reason, later.verdicts.len(), later.others), ("offset", 1, 0));
     // Other calls go on for a long time.
     for _ in 0..200 {
@@ -282,4 +284,54 @@ fn what_a_thread_began_with_is_a_stack_of_any_size() {
         assert_eq!(told(true), (Some(PatternKind::ThreadStacks), 80, 40, 0), "{guard} {stack}");
         assert_ne!(told(false).0, Some(PatternKind::ThreadStacks), "{guard} {stack}");
     }
+}
+
+/// Neither a pause of the program hides that something goes on, nor many other calls at once.
+#[test]
+fn what_goes_on_does_so_whatever_is_between() {
+    let leaks = |step: &dyn Fn(&mut World, u64)| {
+        let mut world = World::new();
+        for i in 0..100 {
+            step(&mut world, i);
+            world.map(1000 + i * 8, 1001 + i * 8, 1);
+        }
+        let look = world.look();
+        step(&mut world, 100);
+        [world.why_of(&look), world.why()].map(|why| why.verdicts[0].kind)
+    };
+    let pauses = |at: u64| move |world: &mut World, i: u64| world.paused += if i == at { 1_000_000_000 } else { 0 };
+    for at in [1, 20, 50, 99, 100] {
+        assert_eq!(leaks(&pauses(at)), [VerdictKind::Leaked; 2], "a pause before the {at}th");
+    }
+    // They take no time beside the others.
+    let calls = |world: &mut World, i: u64| match i {
+        50 => world.calls(1000),
+        _ => world.paused += 1_000_000,
+    };
+    assert_eq!(leaks(&calls), [VerdictKind::Leaked; 2]);
+    // Both: it was a start.
+    let ends = |world: &mut World, i: u64| {
+        if i == 100 {
+            world.calls(1000);
+            world.paused += 1_000_000_000;
+        }
+    };
+    assert_eq!(leaks(&ends), [VerdictKind::OneOrigin; 2]);
+}
+
+/// What happens in other spaces does not count, nor what another one does under the same number.
+#[test]
+fn what_goes_on_does_so_in_its_space() {
+    let mut world = World::new();
+    (0..100).for_each(|i| world.map(1000 + i * 8, 1001 + i * 8, 1));
+    let mut look = world.look();
+    world.event(EventKind::Fork, None, 1, [0; 6], vec![], (0, u64::MAX / PAGE), world.areas());
+    for _ in 0..1000 {
+        world.event(EventKind::Call, Some(MMAP), 1, [0; 6], vec![], (1, 1), vec![]);
+    }
+    world.paused += 1_000_000_000;
+    assert_eq!(world.why_of(&look).verdicts[0].kind, VerdictKind::Leaked);
+    look.note_end(0, &world.origins);
+    world.calls(1000);
+    assert_eq!(world.why_of(&look).verdicts[0].kind, VerdictKind::Leaked);
 }

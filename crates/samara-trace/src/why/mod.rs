@@ -30,7 +30,7 @@ mod tests;
 mod verdicts;
 
 pub use advice::Advice;
-use births::Births;
+use births::{Births, Course};
 pub use births::{Origins, Site};
 use callers::{Callers, Mapped};
 
@@ -45,8 +45,10 @@ use crate::survey::{PatternKind, size};
 #[non_exhaustive]
 pub enum VerdictKind {
     /// Mapped by one site and never unmapped, nine tenths of them, at least 32; and it went on to
-    /// the end: some were made in each quarter of the time from the first one to this moment, and,
-    /// where the trace goes on, in the last quarter of all its time. Or files that were deleted.
+    /// the end: some were made in each quarter from the first one to this moment, and, where the
+    /// trace goes on, in the last quarter of all of it. Quarters are those of the space's events,
+    /// or those of the time: a pause of the program does not change the ones, nor do many other
+    /// calls at once the others. Or files that were deleted.
     Leaked,
     /// Memory in pieces, with holes where single parts were unmapped.
     Fragmented,
@@ -246,8 +248,11 @@ pub struct Why {
 #[derive(Debug)]
 pub(crate) struct Look {
     areas: Vec<AreaRecord>,
+    space: u64,
     births: Births,
     now_ns: u64,
+    /// What happened in the space up to its end, if that was seen.
+    whole: Option<Course>,
 }
 
 impl Look {
@@ -256,18 +261,29 @@ impl Look {
     /// (BIRTHS-2) as long as this is kept.
     pub(crate) fn of(areas: Vec<AreaRecord>, space: u64, origins: &Origins, now_ns: u64) -> Option<Look> {
         let births = origins.space(space)?.snapshot().ok()?;
-        Some(Look { areas, births, now_ns })
+        Some(Look { areas, space, births, now_ns, whole: None })
+    }
+
+    /// Notes what happened in a space that ends, if it is this one.
+    pub(crate) fn note_end(&mut self, space: u64, origins: &Origins) {
+        if let Some(births) = origins.space(space).filter(|_| self.space == space) {
+            self.whole = Some(births.course.clone());
+        }
     }
 
     /// Why the space is so. `end_ns` is the time of the trace's last event. O(n log n) for n areas
     /// and pieces of memory.
-    pub(crate) fn why(&self, sites: &[Site], stacks: &Stacks, end_ns: u64) -> Why {
-        let Look { areas, births, now_ns } = self;
+    pub(crate) fn why(&self, origins: &Origins, stacks: &Stacks, end_ns: u64) -> Why {
+        let Look { areas, births, now_ns, .. } = self;
+        let sites = origins.sites();
         let callers = Callers::new(sites, stacks);
-        let kept = tables::kept(births, *now_ns, |site| site);
-        let together = tables::kept(births, *now_ns, |site| callers.of(site));
+        let [kept, together] = tables::kept(births, *now_ns, |site| callers.of(site));
+        let now = || origins.space(self.space).map(|births| &births.course);
+        let course = self.whole.as_ref().or_else(now).unwrap_or(&births.course);
+        let is_late = |at: u64, end: u64| at >= end / 4 * 3;
         let goes_on = |kept: &Kept, all: Mapped| {
-            kept.grows && all.unmapped_bytes <= all.bytes / 10 && all.last_ns >= end_ns / 4 * 3
+            let to_the_end = is_late(all.last, course.events) || is_late(all.last_ns, end_ns);
+            kept.grows && to_the_end && all.unmapped_bytes <= all.bytes / 10
         };
         // Of places, and of single stacks: a wrapper may map for one that leaks and one that does
         // not.
@@ -276,8 +292,8 @@ impl Look {
             kept.map(|(by, kept)| (*by, *kept)).collect()
         };
         let leaking = [
-            going_on(&together, Callers::mapped(sites, |site| callers.of(site))),
-            going_on(&kept, Callers::mapped(sites, |site| site)),
+            going_on(&together, Callers::mapped(sites, course, |site| callers.of(site))),
+            going_on(&kept, Callers::mapped(sites, course, |site| site)),
         ];
         let (verdicts, others) = verdicts::all(areas, births, &callers, &together, &leaking);
         Why {
@@ -296,6 +312,6 @@ impl Why {
     /// moved forward, `now_ns`. `stacks` are those of the trace, as far as they are known. `None`
     /// if nothing is known of the space. O(n log n) for n areas and pieces of memory.
     pub fn of(areas: &[AreaRecord], space: u64, origins: &Origins, stacks: &Stacks, now_ns: u64) -> Option<Why> {
-        Some(Look::of(areas.to_vec(), space, origins, now_ns)?.why(origins.sites(), stacks, now_ns))
+        Some(Look::of(areas.to_vec(), space, origins, now_ns)?.why(origins, stacks, now_ns))
     }
 }

@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
 
-use super::births::{Births, Piece};
+use super::births::{Act, Births, Piece};
 use super::{BETWEEN, Between, Holding, Kept};
 use crate::event::AreaRecord;
 
@@ -67,35 +67,74 @@ pub(super) fn between(areas: &[AreaRecord], births: &Births) -> Vec<Between> {
     all
 }
 
-/// Of each site, or of all that `place` makes one, how much of what it mapped is still there.
-pub(super) fn kept(births: &Births, now_ns: u64, place: impl Fn(u32) -> u32) -> HashMap<u32, Kept> {
-    let mut alive: Vec<(u32, u64, u64)> = Vec::new();
-    let mut all: HashMap<u32, Kept> = HashMap::new();
-    let mut mapped: HashMap<u32, u64> = HashMap::new();
-    for (site, times) in &births.mapped {
-        *mapped.entry(place(*site)).or_default() += times;
-    }
+/// Of each site, and of each of what `place` makes one, how much of what it mapped is still there.
+pub(super) fn kept(births: &Births, now_ns: u64, place: impl Fn(u32) -> u32) -> [HashMap<u32, Kept>; 2] {
+    let mut sites: HashMap<u32, Kept> = HashMap::new();
+    let mut alive: Vec<Mapping> = Vec::new();
     for (span, piece) in births.pieces.iter() {
-        let (made, site) = (&piece.made, place(piece.made.site));
-        alive.push((site, made.event, made.ns));
-        let made_all = mapped.get(&site).copied().unwrap_or(0);
-        let kept = all.entry(site).or_insert(Kept { made: made_all, alive: 0, bytes: 0, grows: false });
+        let Act { site, event, ns, .. } = piece.made;
+        let kept = sites.entry(site).or_insert(Kept { made: 0, alive: 0, bytes: 0, grows: false });
         kept.bytes = kept.bytes.saturating_add((span.last - span.first).saturating_add(1));
+        alive.push(Mapping { by: site, event, ns, at: piece.at });
     }
-    alive.sort_unstable();
-    alive.dedup();
-    for mappings in alive.chunk_by(|a, b| a.0 == b.0) {
-        let (site, _, first) = mappings[0];
-        let Some(kept) = all.get_mut(&site) else { continue };
-        kept.alive = mappings.len() as u64;
-        kept.made = kept.made.max(kept.alive);
-        let time = now_ns.saturating_sub(first);
-        let mut quarters = [false; 4];
-        for (_, _, ns) in mappings {
-            let at = ns.saturating_sub(first).saturating_mul(4).checked_div(time).unwrap_or(0);
-            quarters[at.min(3) as usize] = true;
+    alive.sort_unstable_by_key(|mapping| (mapping.by, mapping.event));
+    alive.dedup_by_key(|mapping| (mapping.by, mapping.event));
+    for mappings in alive.chunk_by(|a, b| a.by == b.by) {
+        if let Some(kept) = sites.get_mut(&mappings[0].by) {
+            kept.alive = mappings.len() as u64;
         }
-        kept.grows = quarters == [true; 4];
     }
-    all
+    let mut places: HashMap<u32, Kept> = HashMap::new();
+    for (site, kept) in &sites {
+        let all = places.entry(place(*site)).or_insert(Kept { made: 0, alive: 0, bytes: 0, grows: false });
+        (all.alive, all.bytes) = (all.alive + kept.alive, all.bytes.saturating_add(kept.bytes));
+    }
+    for (site, mappings) in &births.course.mapped {
+        for kept in [sites.get_mut(site), places.get_mut(&place(*site))].into_iter().flatten() {
+            kept.made += mappings.times;
+        }
+    }
+    // What was found, or copied, is made too.
+    [&mut sites, &mut places].into_iter().flat_map(HashMap::values_mut).for_each(|kept| {
+        kept.made = kept.made.max(kept.alive);
+    });
+    let now = (births.course.events, now_ns);
+    grow(&mut sites, &alive, now);
+    alive.iter_mut().for_each(|mapping| mapping.by = place(mapping.by));
+    alive.sort_unstable_by_key(|mapping| (mapping.by, mapping.event));
+    grow(&mut places, &alive, now);
+    [sites, places]
+}
+
+/// A mapping that is there, at least in part: who made it, and when.
+#[derive(Clone, Copy)]
+struct Mapping {
+    by: u32,
+    event: u64,
+    ns: u64,
+    /// How many events the space had had.
+    at: u64,
+}
+
+/// Says which of these went on up to now, a number of events and a time. The mappings of each are
+/// beside one another, in their order.
+fn grow(all: &mut HashMap<u32, Kept>, alive: &[Mapping], now: (u64, u64)) {
+    for mappings in alive.chunk_by(|a, b| a.by == b.by) {
+        let by_events = in_each_quarter(mappings.iter().map(|mapping| mapping.at), now.0);
+        let grows = by_events || in_each_quarter(mappings.iter().map(|mapping| mapping.ns), now.1);
+        if let Some(kept) = all.get_mut(&mappings[0].by) {
+            kept.grows = grows;
+        }
+    }
+}
+
+/// Whether some of these are in each quarter from the first of them to `now`.
+fn in_each_quarter(all: impl Iterator<Item = u64> + Clone, now: u64) -> bool {
+    let first = all.clone().next().unwrap_or(now);
+    let mut quarters = [false; 4];
+    for one in all {
+        let at = one.saturating_sub(first).saturating_mul(4).checked_div(now.saturating_sub(first)).unwrap_or(0);
+        quarters[at.min(3) as usize] = true;
+    }
+    quarters == [true; 4]
 }

@@ -22,13 +22,19 @@ pub(super) struct World {
     replay: Replay,
     pub(super) origins: Origins,
     seq: u64,
+    /// How long the program has paused, in nanoseconds.
+    pub(super) paused: u64,
     /// The thread that calls.
     pub(super) tid: u32,
 }
 
 impl World {
+    fn empty() -> World {
+        World { replay: Replay::default(), origins: Origins::default(), seq: 0, paused: 0, tid: 7 }
+    }
+
     pub(super) fn new() -> World {
-        let mut world = World { replay: Replay::default(), origins: Origins::default(), seq: 0, tid: 7 };
+        let mut world = World::empty();
         world.event(EventKind::Exec, None, 0, [0; 6], vec![], (0, u64::MAX / PAGE), vec![]);
         world
     }
@@ -45,8 +51,8 @@ impl World {
         areas: Vec<AreaRecord>,
     ) {
         let event = Event {
-            entry_ns: self.seq * 1000,
-            exit_ns: self.seq * 1000 + 500,
+            entry_ns: self.now(),
+            exit_ns: self.now() + 500,
             space,
             pid: space as u32 + 7,
             tid: space as u32 + self.tid,
@@ -97,8 +103,17 @@ impl World {
         self.event(EventKind::Call, Some(MADVISE), 0, args, plan, (start, end), vec![area(start, end, 3)]);
     }
 
+    /// Calls that change nothing.
+    pub(super) fn calls(&mut self, times: u64) {
+        (0..times).for_each(|_| self.event(EventKind::Call, Some(MPROTECT), 0, [0; 6], vec![], (1, 1), vec![]));
+    }
+
+    fn now(&self) -> u64 {
+        self.seq * 1000 + self.paused
+    }
+
     pub(super) fn look(&self) -> Look {
-        Look::of(self.areas(), 0, &self.origins, self.seq * 1000).unwrap()
+        Look::of(self.areas(), 0, &self.origins, self.now()).unwrap()
     }
 
     pub(super) fn areas(&self) -> Vec<AreaRecord> {
@@ -106,7 +121,12 @@ impl World {
     }
 
     pub(super) fn why(&self) -> Why {
-        Why::of(&self.areas(), 0, &self.origins, &Stacks::default(), self.seq * 1000).unwrap()
+        Why::of(&self.areas(), 0, &self.origins, &Stacks::default(), self.now()).unwrap()
+    }
+
+    /// Why it was as it was seen then, by what is known now.
+    pub(super) fn why_of(&self, look: &Look) -> Why {
+        look.why(&self.origins, &Stacks::default(), self.now())
     }
 
     pub(super) fn call(&self, part: &Part) -> Option<u32> {
@@ -404,7 +424,7 @@ fn what_steps_do_not_say_is_laid_at_the_areas() {
 #[test]
 fn what_was_found_is_no_single_mapping() {
     for kind in [EventKind::Exec, EventKind::Found] {
-        let mut world = World { replay: Replay::default(), origins: Origins::default(), seq: 0, tid: 7 };
+        let mut world = World::empty();
         let file = |i: u64| AreaRecord {
             inode: 100 + i,
             dev: (8, 1),
@@ -440,16 +460,16 @@ fn what_is_unmapped_later_is_no_leak() {
         let mut world = World::new();
         (0..100).for_each(|i| world.map(1000 + i * 8, 1001 + i * 8, 1));
         let look = world.look();
-        let why = |world: &World, end: u64| look.why(world.origins.sites(), &Stacks::default(), end * 1000);
-        assert_eq!(why(&world, world.seq).verdicts[0].kind, VerdictKind::Leaked);
+        assert_eq!(world.why_of(&look).verdicts[0].kind, VerdictKind::Leaked);
         (0..unmaps).for_each(|i| world.unmap(1000 + i * 8, 1001 + i * 8));
-        let why = why(&world, world.seq + later);
+        world.calls(later);
+        let why = world.why_of(&look);
         (why.verdicts[0].kind, why.verdicts[0].areas, why.others)
     };
     assert_eq!(leaks(10, 0), (VerdictKind::Leaked, 100, 0));
     // It is said who made them all the same.
     assert_eq!(leaks(11, 0), (VerdictKind::OneOrigin, 100, 0), "more than a tenth was unmapped after all");
-    assert_eq!(leaks(0, 50), (VerdictKind::OneOrigin, 100, 0), "the last third of the time there were no more");
+    assert_eq!(leaks(0, 50), (VerdictKind::OneOrigin, 100, 0), "the last third of the events there were no more");
     // Areas that another verdict explains too stay explained.
     let mut world = World::new();
     (0..100).for_each(|i| world.map(1000 + i * 8, 1001 + i * 8, 1));
@@ -461,7 +481,9 @@ fn what_is_unmapped_later_is_no_leak() {
     }
     let why = world.why();
     assert_eq!((why.verdicts.len(), why.others), (2, 0), "{:#?}", why.verdicts);
-    let why = world.look().why(world.origins.sites(), &Stacks::default(), world.seq * 1_000_000);
+    let look = world.look();
+    world.calls(1000);
+    let why = world.why_of(&look);
     let found: Vec<_> = why.verdicts.iter().map(|v| (v.kind, v.areas)).collect();
     assert_eq!(found, [(VerdictKind::OneOrigin, 90), (VerdictKind::KeptApart, 20)]);
     assert_eq!(why.others, 0);
@@ -490,7 +512,7 @@ fn flags_of_one_place_are_one_cause() {
 #[test]
 fn what_was_there_is_told_by_what_it_is() {
     let found = |areas: Vec<AreaRecord>| {
-        let mut world = World { replay: Replay::default(), origins: Origins::default(), seq: 0, tid: 7 };
+        let mut world = World::empty();
         world.event(EventKind::Found, None, 0, [1, 0, 0, 0, 0, 0], vec![], (0, u64::MAX / PAGE), areas);
         let why = world.why();
         why.verdicts.iter().map(|v| (v.kind, v.reason.clone(), v.areas, v.would_go)).collect::<Vec<_>>()
