@@ -25,7 +25,7 @@ pub use gaps::{Gaps, SIZES};
 pub use groups::AreaGroup;
 pub use holes::Holes;
 pub(crate) use holes::hole_between;
-pub(crate) use patterns::{Member, members};
+pub(crate) use patterns::{Member, guarded, members, without};
 pub use patterns::{Pattern, PatternKind, most_stacks_of};
 pub(crate) use views::{Pieces, pieces, views};
 

@@ -81,8 +81,9 @@ pub struct Pattern {
     pub bytes: u64,
     /// How many areas fewer there would be without the guards: two for each between areas that are
     /// otherwise alike, or one, where more than the protection keeps it apart from only one of
-    /// them. Of views: if the pieces that touch were one. At most that, where not all reasons are
-    /// known.
+    /// them; one for each at the start or at the end of memory with access that is at least as
+    /// large, where only the protection keeps it apart from that. Of views: if the pieces that
+    /// touch were one. At most that, where not all reasons are known.
     pub would_go: u64,
     /// First address and end of the first instance.
     pub first: (u64, u64),
@@ -167,13 +168,12 @@ fn find(areas: &[AreaRecord]) -> Found {
             found.add(PatternKind::Arenas, &[area, rest], 0);
             at += 1;
         } else if let Some(stack) = above.filter(|stack| closed && size(area) <= GUARD && is_stack(area, stack)) {
-            found.add(PatternKind::ThreadStacks, &[area, stack], without(below, area, stack));
+            found.add(PatternKind::ThreadStacks, &[area, stack], without(below, area, above));
             at += 1;
         } else if closed && size(area) > GUARD {
             found.add(PatternKind::Reservations, &[area], 0);
         } else if closed && (below.filter(opens).is_some() || above.filter(opens).is_some()) {
-            let fewer = above.map_or(0, |above| without(below, area, above));
-            found.add(PatternKind::GuardPages, &[area], fewer);
+            found.add(PatternKind::GuardPages, &[area], without(below, area, above));
         }
     }
     files::double_mapped(areas, &mut found);
@@ -183,17 +183,44 @@ fn find(areas: &[AreaRecord]) -> Found {
     found
 }
 
-/// How many areas fewer there would be without a guard between two areas that are otherwise alike.
-/// What keeps the guard apart from the one, and not from the other, keeps these two apart: then the
-/// guard would be part of one of them.
-fn without(below: Option<&AreaRecord>, guard: &AreaRecord, above: &AreaRecord) -> u64 {
-    let opens = |a: &&AreaRecord| is_anonymous(a) && a.perms & ACCESS != 0;
-    let is_one = |below: &&AreaRecord| alike(below, above) && below.name == above.name && guard.end == above.start;
-    if below.filter(opens).filter(is_one).is_none() {
-        return 0;
-    }
+/// How many areas fewer there would be without a guard. Between areas that are otherwise alike:
+/// what keeps it apart from the one, and not from the other, keeps these two apart, and then it
+/// would be part of one of them.
+pub(crate) fn without(below: Option<&AreaRecord>, guard: &AreaRecord, above: Option<&AreaRecord>) -> u64 {
     let why = |area: &AreaRecord| reasons(&area.apart).map(str::to_owned).collect::<BTreeSet<_>>();
-    if why(guard) == why(above) { 2 } else { 1 }
+    match guarded(below, guard, above) {
+        [Some(below), Some(above)] if is_one(below, above) && why(guard) == why(above) => 2,
+        [None, None] => 0,
+        _ => 1,
+    }
+}
+
+/// Whether two areas are otherwise alike, and have one name.
+fn is_one(below: &AreaRecord, above: &AreaRecord) -> bool {
+    alike(below, above) && below.name == above.name
+}
+
+/// The memory that a guard is in: on both sides, if they are otherwise alike; else on the one side
+/// that has some, if that is no smaller, and the guard apart from it only by its protection.
+/// `below` and `above` touch it.
+pub(crate) fn guarded<'a>(
+    below: Option<&'a AreaRecord>,
+    guard: &AreaRecord,
+    above: Option<&'a AreaRecord>,
+) -> [Option<&'a AreaRecord>; 2] {
+    let opens = |a: &&AreaRecord| is_anonymous(a) && a.perms & ACCESS != 0;
+    let (below, above) = (below.filter(opens), above.filter(opens));
+    if below.zip(above).is_some_and(|(below, above)| is_one(below, above)) {
+        return [below, above];
+    }
+    // The charge follows the protection.
+    let by_protection = |apart: &str| reasons(apart).all(|reason| ["protection", "accounting"].contains(&reason));
+    let is_end = |near: &&AreaRecord, apart: &str| size(guard) <= size(near) && by_protection(apart);
+    match (below, above) {
+        (Some(below), None) => [Some(below).filter(|below| is_end(below, &guard.apart)), None],
+        (None, Some(above)) => [None, Some(above).filter(|above| is_end(above, &above.apart))],
+        _ => [None, None],
+    }
 }
 
 /// The patterns of one area and the one that ends where it starts.

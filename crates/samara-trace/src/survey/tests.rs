@@ -59,7 +59,7 @@ fn guard_pages_between_what_is_alike_would_take_two_areas_with_them() {
         anonymous(204, 1, 1),
         anonymous(300, 1, NONE),
     ];
-    assert_eq!(patterns(&areas), [(PatternKind::GuardPages, 3, 3, 2)]);
+    assert_eq!(patterns(&areas), [(PatternKind::GuardPages, 3, 3, 3)]);
 }
 
 /// A guard takes no more with it than what would be one without it.
@@ -75,7 +75,8 @@ fn guards_between_what_differs_take_less_with_them() {
     assert_eq!(guarded(plain(), "protection", "protection+flags"), 1);
     assert_eq!(guarded(plain(), "protection+flags", "protection"), 1);
     assert_eq!(guarded(AreaRecord { name: "[anon:a]".into(), ..plain() }, "protection+name", "protection+name"), 0);
-    assert_eq!(guarded(anonymous(90, 3, RW), "", "protection"), 0, "it touches only the area above");
+    assert_eq!(guarded(anonymous(90, 3, RW), "", "protection"), 1, "it touches only the area above");
+    assert_eq!(guarded(anonymous(90, 3, RW), "", "protection+flags"), 0, "more than the protection keeps it apart");
 }
 
 #[test]
@@ -84,9 +85,11 @@ fn a_guard_below_a_large_area_is_that_of_a_stack() {
     // glibc, musl, a JVM: the size with the guard, or without it, is a multiple of 64 KiB.
     let areas: Vec<_> = [stack(1000, 1, 2047), stack(3048, 1, 2048), stack(6000, 4, 252)].concat();
     // The second guard lies between two stacks.
-    assert_eq!(patterns(&areas), [(PatternKind::ThreadStacks, 3, 6, 2)]);
+    assert_eq!(patterns(&areas), [(PatternKind::ThreadStacks, 3, 6, 4)]);
     // An allocator's guard.
-    assert_eq!(patterns(&stack(1000, 1, 5)), [(PatternKind::GuardPages, 1, 1, 0)]);
+    assert_eq!(patterns(&stack(1000, 1, 5)), [(PatternKind::GuardPages, 1, 1, 1)]);
+    // No larger than what it guards.
+    assert_eq!(patterns(&stack(1000, 6, 5)), [(PatternKind::GuardPages, 1, 1, 0)]);
 }
 
 #[test]

@@ -27,25 +27,25 @@ fn a_stack_has_a_mapping_of_its_own() {
         own.map(1000 + i * 17, 1017 + i * 17, 3);
         own.protect(1000 + i * 17, 1001 + i * 17, 0);
     }
-    is(&own, STACKS, (80, 40, 78));
+    is(&own, STACKS, (80, 40, 79));
     let mut cut = World::new();
     cut.map(1000, 1000 + 40 * 17, 3);
     (0..40).for_each(|i| cut.protect(1000 + i * 17, 1001 + i * 17, 0));
-    is(&cut, GUARDS, (79, 39, 78));
+    is(&cut, GUARDS, (80, 40, 79));
     // Each between two guards of its own mapping.
     let mut buffers = World::new();
     for i in 0..40 {
         buffers.map(1000 + i * 20, 1018 + i * 20, 0);
         buffers.protect(1001 + i * 20, 1017 + i * 20, 3);
     }
-    is(&buffers, (VerdictKind::KeptApart, None), (120, 80, 80));
+    is(&buffers, GUARDS, (120, 80, 80));
     // A guard that is mapped by itself, below memory that is.
     let mut apart = World::new();
     for i in (0..40).rev() {
         apart.map(1001 + i * 17, 1017 + i * 17, 3);
         apart.map(1000 + i * 17, 1001 + i * 17, 0);
     }
-    is(&apart, STACKS, (80, 40, 78));
+    is(&apart, STACKS, (80, 40, 79));
 }
 
 /// A guard that is no smaller than what is above it, and memory that is executable.
@@ -60,7 +60,45 @@ fn ranges_without_access_are_no_guards_of_stacks() {
         code.map(1000 + i * 17, 1017 + i * 17, 7);
         code.protect(1000 + i * 17, 1001 + i * 17, 0);
     }
-    is(&code, GUARDS, (79, 39, 78));
+    is(&code, GUARDS, (80, 40, 79));
+}
+
+/// A guard counts wherever it is in the memory that it guards; what else is near does not.
+#[test]
+fn guards_at_the_ends_count_too() {
+    let guarded = |first: u64, guards: u64, mapped: bool| {
+        let mut world = World::new();
+        // Other memory: some touches it, and differs.
+        world.map(900, 910, 3);
+        world.map(1400, 1410, 5);
+        match mapped {
+            true => {
+                (0..guards).for_each(|i| world.map(first + i * 4, first + 1 + i * 4, 0));
+                (0..guards).for_each(|i| world.map(first + 1 + i * 4, first + 4 + i * 4, 3));
+            }
+            false => {
+                world.map(1000, 1400, 3);
+                (0..guards).for_each(|i| world.protect(first + i * 4, first + 1 + i * 4, 0));
+            }
+        }
+        world
+    };
+    is(&guarded(1001, 99, false), GUARDS, (199, 99, 198));
+    is(&guarded(1000, 100, false), GUARDS, (200, 100, 199));
+    is(&guarded(1000, 100, true), GUARDS, (200, 100, 199));
+    let mut end = guarded(1003, 100, false);
+    is(&end, GUARDS, (200, 100, 199));
+    end.unmap(1400, 1410);
+    is(&end, GUARDS, (200, 100, 199));
+    end.protect(1000, 1001, 0);
+    is(&end, GUARDS, (201, 101, 200));
+    // What is left of a reservation is none, if that is more than is used of it.
+    let mut used = World::new();
+    for i in 0..40 {
+        used.map(1000 + i * 20, 1010 + i * 20, 0);
+        used.protect(1000 + i * 20, 1002 + i * 20, 3);
+    }
+    is(&used, (VerdictKind::KeptApart, None), (80, 40, 40));
 }
 
 /// Few guards leave the boundaries beside them to what keeps the others apart.

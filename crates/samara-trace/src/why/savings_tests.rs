@@ -101,8 +101,8 @@ impl Program {
 
 impl Program {
     /// The areas without access that have some with access beside them, as first addresses and
-    /// lengths, with the protection that the memory above them has, or else that below.
-    fn closed(&self) -> Vec<(u64, u64, Prot)> {
+    /// lengths, with the protections of that.
+    fn closed(&self) -> Vec<(u64, u64, Vec<Prot>)> {
         let areas: Vec<AreaRecord> = self.replay.space(0).unwrap().areas().collect();
         let access = |at: u64| {
             let area = areas.iter().find(|area| area.start <= at && at < area.end)?;
@@ -110,8 +110,8 @@ impl Program {
         };
         let closed = areas.iter().filter(|area| area.perms & 7 == 0);
         let of = |area: &AreaRecord| {
-            let prot = access(area.end).or_else(|| access(area.start - 1))?;
-            Some((area.start, area.end - area.start, prot))
+            let prots: Vec<Prot> = [access(area.end), access(area.start - 1)].into_iter().flatten().collect();
+            (!prots.is_empty()).then_some((area.start, area.end - area.start, prots))
         };
         closed.filter_map(of).collect()
     }
@@ -119,7 +119,14 @@ impl Program {
     /// How many areas fewer the model has with guards that are installed in memory with access.
     fn fewer_with_guards(&self) -> u64 {
         let mut model = self.model.snapshot(self.model.config().clone()).unwrap();
-        for (start, len, prot) in self.closed() {
+        for (start, len, prots) in self.closed() {
+            // That which saves more.
+            let areas = |prot: &Prot| {
+                let mut tried = model.snapshot(model.config().clone()).unwrap();
+                tried.protect(start, len, *prot, None).unwrap();
+                tried.len()
+            };
+            let prot = prots.iter().min_by_key(|prot| areas(prot)).copied().unwrap();
             model.protect(start, len, prot, None).unwrap();
             // Locked memory keeps its guard.
             if model.advise(start, len, Advice::GuardInstall).is_err() {

@@ -15,8 +15,8 @@ use super::{advice, stacks};
 use crate::event::AreaRecord;
 use crate::file::{flag_words, flags_from, flags_reason, reason_name, reasons};
 use crate::survey::{
-    Member, PatternKind, Pieces, alike, continues, hole_between, is_anonymous, members, most_stacks_of, pieces, size,
-    views,
+    Member, PatternKind, Pieces, alike, continues, guarded, hole_between, is_anonymous, members, most_stacks_of,
+    pieces, size, views, without,
 };
 
 /// From this number of mappings on, those of a site that are never unmapped are a leak.
@@ -98,7 +98,7 @@ fn is_moved(apart: &str) -> bool {
     reasons(apart).any(|reason| reason != "anonymous-identity") && reasons(apart).all(|reason| MOVED.contains(&reason))
 }
 
-impl Scene<'_> {
+impl<'a> Scene<'a> {
     /// What is at an address.
     fn piece(&self, at: u64) -> Option<&Piece> {
         self.births.pieces.get(at).map(|(_, piece)| &**piece)
@@ -152,9 +152,14 @@ impl Scene<'_> {
                 changer = cuts.iter().copied().max_by_key(|act| act.event);
             }
             let is_closed = area.perms & 7 == 0;
+            let beside = self.beside(i);
+            let would_go = match member.kind {
+                PatternKind::GuardPages => without(beside[0], area, beside[1]),
+                _ => member.would_go,
+            };
             let (kind, by) = match member.kind {
                 // A guard that nobody would miss is none of these.
-                PatternKind::GuardPages if member.would_go == 0 => continue,
+                PatternKind::GuardPages if would_go == 0 => continue,
                 PatternKind::GuardPages => (VerdictKind::KeptApart, changer.or(maker)),
                 PatternKind::ThreadStacks | PatternKind::Arenas => (VerdictKind::Concurrent, None),
                 PatternKind::Reservations => (VerdictKind::Reserved, maker),
@@ -170,16 +175,16 @@ impl Scene<'_> {
             }
             // The memory that a guard cuts, the rest of a library's part, what is used of a
             // reservation.
-            let neighbours = match member.kind {
-                PatternKind::GuardPages | PatternKind::Reservations => [i.checked_sub(1), Some(i + 1)],
-                PatternKind::Relro => [i.checked_sub(1), None],
+            let below = i.checked_sub(1).map(|i| &areas[i]);
+            let above = areas.get(i + 1);
+            let mapping = |area: &AreaRecord| self.piece(area.start).map(|piece| piece.made.event);
+            let is_part = |near: &&AreaRecord| mapping(near) == mapping(area);
+            let near = match member.kind {
+                PatternKind::GuardPages => guarded(beside[0], area, beside[1]),
+                PatternKind::Reservations => [below.filter(is_part), above.filter(is_part)],
+                PatternKind::Relro => [below, None],
                 _ => [None, None],
             };
-            let mapping = |area: &AreaRecord| self.piece(area.start).map(|piece| piece.made.event);
-            let is_part =
-                |near: &AreaRecord| member.kind != PatternKind::Reservations || mapping(near) == mapping(area);
-            let near = neighbours.into_iter().flatten().filter_map(|i| areas.get(i)).filter(|near| is_part(near));
-            let near: Vec<&AreaRecord> = near.collect();
             let guards = is_closed && matches!(member.kind, PatternKind::GuardPages | PatternKind::ThreadStacks);
             let installs = if guards { advice::installed(areas, i, self.births) } else { 0 };
             let is_first = files.insert((area.dev, area.inode, area.perms & 4 != 0));
@@ -192,11 +197,11 @@ impl Scene<'_> {
             };
             let seen = self.evidence(kind, Some(pattern), "", by);
             seen.area(area);
-            near.into_iter().for_each(|area| seen.area(area));
+            near.into_iter().flatten().for_each(|area| seen.area(area));
             seen.would_go += match member.kind {
                 PatternKind::DoubleMapped => u64::from(!is_first),
                 PatternKind::Relro => 1,
-                _ => member.would_go,
+                _ => would_go,
             };
             seen.installs += installs;
             // Stacks and heaps are two areas each; the memory is what counts.
@@ -244,6 +249,21 @@ impl Scene<'_> {
             seen.times = before + views;
             seen.would_go += would_go;
         }
+    }
+
+    /// The areas that touch the one at this position. Where only one of them is of its mapping, and
+    /// they differ, that one alone.
+    fn beside(&self, i: usize) -> [Option<&'a AreaRecord>; 2] {
+        let areas = self.areas;
+        let Some(area) = areas.get(i) else { return [None; 2] };
+        let below = i.checked_sub(1).and_then(|i| areas.get(i)).filter(|below| below.end == area.start);
+        let above = areas.get(i + 1).filter(|above| above.start == area.end);
+        if guarded(below, area, above) != [None; 2] {
+            return [below, above];
+        }
+        let root = |at: u64| self.piece(at).map(Piece::root);
+        let is_own = |at: u64| root(at) == root(area.start);
+        [below.filter(|below| is_own(below.end - 1)), above.filter(|above| is_own(above.start))]
     }
 
     /// Who made the memory that a guard is in, and what made it a guard: a change of the guard, the
