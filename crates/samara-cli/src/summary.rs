@@ -5,8 +5,8 @@ use std::fmt::Write;
 use std::process::ExitStatus;
 
 use samara_trace::file::{
-    CallTotals, Failure, Group, Largest, Printable, ResidentPeak, StackTotals, Summary, flag_words, reason_name,
-    reasons,
+    CallTotals, Failure, Group, Largest, MAX_MAP_COUNT, Printable, ResidentPeak, StackTotals, Summary, flag_words,
+    reason_name, reasons,
 };
 use samara_trace::survey::{Known, PatternKind};
 
@@ -26,8 +26,6 @@ const LARGE: u64 = 200;
 const KINDS: usize = 3;
 /// What is no more than one part in so many of the largest space's areas is not told of it.
 const SMALL_PART: u64 = 20;
-/// What vm.max_map_count is where nobody has set it.
-const DEFAULT_LIMIT: u64 = 65_530;
 /// Columns of the sparkline.
 const COLUMNS: usize = 40;
 
@@ -226,12 +224,12 @@ fn resident(peak: &ResidentPeak, calls: &BTreeMap<String, CallTotals>) -> String
 pub(crate) fn failed(failure: &Failure, limit: Option<u64>, sites: Sites<'_>) -> String {
     let call = line::name(failure.nr);
     let (error, text) = args::errno(-i64::from(failure.errno)).unwrap_or_default();
-    let at_limit = error == "ENOMEM" && failure.areas + 1 >= limit.unwrap_or(DEFAULT_LIMIT);
+    let at_limit = failure.is_at_limit(limit);
     let caller = refused::caller(failure, sites);
     let why = match (&failure.refused, limit) {
         (Some(refused), _) => styled(RED, format!(": {}", refused::text(refused))),
         (None, Some(limit)) if at_limit => styled(RED, format!(": vm.max_map_count is {}", count(limit))),
-        (None, None) if at_limit => styled(RED, format!(": vm.max_map_count is {} by default", count(DEFAULT_LIMIT))),
+        (None, None) if at_limit => styled(RED, format!(": vm.max_map_count is {} by default", count(MAX_MAP_COUNT))),
         _ => String::new(),
     };
     let (times, areas) = (plural(failure.count, "time"), plural(failure.areas, "area"));

@@ -1,6 +1,6 @@
 //! What a page shows, as one JSON object, of which docs/report.md tells. Knows nothing of HTML.
 
-use samara_trace::file::{Largest, Summary, call_name};
+use samara_trace::file::{Largest, MAX_MAP_COUNT, Summary, call_name};
 use samara_trace::why::Why;
 use serde_json::{Value, json};
 
@@ -16,8 +16,6 @@ use crate::{args, line, refused};
 
 /// Version of the object.
 const FORMAT: u32 = 1;
-/// What vm.max_map_count is where nobody has set it.
-const LIMIT: u64 = 65_530;
 /// Spaces with a series of their own.
 const SERIES: usize = 8;
 /// Sites, those with most calls, whose arguments are told.
@@ -71,7 +69,7 @@ fn trace(t: &Trace) -> Value {
     json!({
         "file": t.file, "program": t.program, "title": t.title, "began": t.began, "damage": t.damage,
         "lost": t.summary.lost, "summary": summary, "why": explained(t), "ns": t.summary.wall_ns,
-        "limit": t.summary_json["max_map_count"].as_u64().unwrap_or(LIMIT),
+        "limit": t.summary_json["max_map_count"].as_u64().unwrap_or(MAX_MAP_COUNT),
         "strings": texts.all, "tree": tree, "sites": of_sites, "kinds": kinds::NAMES,
         "processes": t.picture.processes.iter().map(|p| json!({
             "pid": p.pid, "parent": p.parent, "program": p.program, "begin_ns": p.begin_ns, "end_ns": p.end_ns,

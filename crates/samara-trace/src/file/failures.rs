@@ -9,8 +9,8 @@ use crate::refused::{Refused, RefusedBy};
 
 /// Number of kinds that are counted. There are far fewer, but a file may claim any number.
 const KINDS: usize = 256;
-/// `vm.max_map_count` by default: traces that tell no rule do not tell it either.
-const AREAS: u64 = 65_530;
+/// `vm.max_map_count` by default, of traces that do not tell it.
+pub const MAX_MAP_COUNT: u64 = 65_530;
 
 /// Calls of one kind that failed with one error, by one rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -36,6 +36,8 @@ pub struct Failure {
     pub stack: Option<u32>,
     /// The instruction that made it, if that is known.
     pub caller: Option<Place>,
+    /// `vm.max_map_count` of the recording, if the trace tells it.
+    pub limit: Option<u64>,
 }
 
 /// How much it matters that calls of a kind failed.
@@ -52,11 +54,17 @@ pub enum Weight {
 }
 
 impl Failure {
+    /// Whether it failed for want of memory while the process had as many areas as this limit, or
+    /// the default one, allows. It says nothing of the rule, which newer traces tell.
+    pub fn is_at_limit(&self, limit: Option<u64>) -> bool {
+        self.errno == libc::ENOMEM && self.areas.saturating_add(1) >= limit.unwrap_or(MAX_MAP_COUNT)
+    }
+
     /// How much it matters.
     pub fn weight(&self) -> Weight {
         let Some(refused) = &self.refused else {
             return match self.errno {
-                libc::ENOMEM if self.areas + 1 >= AREAS => Weight::Limit,
+                _ if self.is_at_limit(self.limit) => Weight::Limit,
                 libc::EINVAL | libc::ENOSYS | libc::EOPNOTSUPP | libc::ENODEV => Weight::Probe,
                 _ => Weight::Other,
             };
@@ -93,8 +101,9 @@ pub(crate) fn failed_with(nr: u32, first: u64, result: i64) -> Option<i32> {
     }
 }
 
-/// Counts a call, if it failed; `space` is as before it. The kinds stay in their order.
-pub(super) fn count(all: &mut Vec<Failure>, event: &Event, nr: u32, space: Option<&Space>) {
+/// Counts a call, if it failed; `space` is as before it, `limit` is `vm.max_map_count`. The kinds
+/// stay in their order.
+pub(super) fn count(all: &mut Vec<Failure>, event: &Event, nr: u32, space: Option<&Space>, limit: Option<u64>) {
     let Some(errno) = event.error() else { return };
     let refused = Refused::of(event);
     let kind = (nr, errno, refused.map(|refused| refused.by));
@@ -113,6 +122,7 @@ pub(super) fn count(all: &mut Vec<Failure>, event: &Event, nr: u32, space: Optio
                 refused,
                 stack: event.stack,
                 caller: event.ip.zip(space).and_then(|(ip, space)| space.place(ip)),
+                limit,
             });
             all.len() - 1
         }
@@ -136,7 +146,7 @@ mod tests {
         let mut all = Vec::new();
         let mut fail = |seq: u64, nr: u32, errno: i32, rule: &str| {
             let (result, text) = (-i64::from(errno), rule.to_owned());
-            count(&mut all, &Event { nr: Some(nr), result, text, ..Event::new(seq, EventKind::Call) }, nr, None);
+            count(&mut all, &Event { nr: Some(nr), result, text, ..Event::new(seq, EventKind::Call) }, nr, None, None);
         };
         fail(0, 9, libc::ENOMEM, "kernel:huge-pages");
         for seq in 1..6 {
@@ -173,17 +183,15 @@ mod tests {
     /// A trace that tells no rule: as many areas as a process may have.
     #[test]
     fn the_limit_of_areas_without_a_rule() {
-        let of = |areas: u64, errno: i32| {
+        let of = |areas: u64, errno: i32, limit: Option<u64>| {
             let mut all = Vec::new();
-            count(
-                &mut all,
-                &Event { nr: Some(9), result: -i64::from(errno), ..Event::new(0, EventKind::Call) },
-                9,
-                None,
-            );
+            let event = Event { nr: Some(9), result: -i64::from(errno), ..Event::new(0, EventKind::Call) };
+            count(&mut all, &event, 9, None, limit);
             Failure { areas, ..all.remove(0) }.weight()
         };
-        assert_eq!([of(65_529, libc::ENOMEM), of(100, libc::ENOMEM)], [Weight::Limit, Weight::Other]);
-        assert_eq!(of(100, libc::ENOSYS), Weight::Probe);
+        assert_eq!([65_529, 65_528].map(|n| of(n, libc::ENOMEM, None)), [Weight::Limit, Weight::Other]);
+        assert_eq!([99, 98].map(|n| of(n, libc::ENOMEM, Some(100))), [Weight::Limit, Weight::Other]);
+        assert_eq!(of(65_530, libc::ENOMEM, Some(1 << 20)), Weight::Other);
+        assert_eq!(of(99, libc::ENOSYS, Some(100)), Weight::Probe);
     }
 }

@@ -53,7 +53,7 @@ mod writer;
 pub use crash::{Before, By, Crash, Forbidden, Forbids, Lost, Near};
 pub use error::{Fault, FileError};
 pub(crate) use failures::failed_with;
-pub use failures::{Failure, Weight};
+pub use failures::{Failure, MAX_MAP_COUNT, Weight};
 pub use flag_words::{flag_words, reason_name};
 pub(crate) use flag_words::{flags_from, flags_reason};
 pub use groups::Group;

@@ -223,7 +223,8 @@ impl Tally {
         self
     }
 
-    /// Tells where the most areas are near this limit: `vm.max_map_count` of the recording.
+    /// Tells where the most areas, and calls that fail from now on, are near this limit:
+    /// `vm.max_map_count` of the recording.
     pub fn set_limit(&mut self, limit: Option<u64>) {
         self.limit = limit;
     }
@@ -501,7 +502,7 @@ impl Tally {
         if let Some(nr) = event.nr {
             let failed = event.error().is_some();
             if event.kind == EventKind::Call && failed {
-                failures::count(&mut self.totals.failures, event, nr, self.replay.space(event.space));
+                failures::count(&mut self.totals.failures, event, nr, self.replay.space(event.space), self.limit);
             }
             let t = &mut self.totals;
             // A file may claim any number of calls that do not exist.
