@@ -153,6 +153,27 @@ fn every_verdict() {
     insta::assert_snapshot!(made.screen());
 }
 
+/// What a sentence says of sizes is in the JSON too.
+#[test]
+fn sizes_are_told_as_json() {
+    let told = |size: &dyn Fn(u64) -> u64| {
+        let mut made = Made::new();
+        made.map(1000, 400, memory(3));
+        (0..60).for_each(|i| made.protect(1003 + i * 6, size(i), 0));
+        let summary = made.summary();
+        let largest = summary.largest.as_ref().unwrap();
+        let why = largest.why.as_ref().unwrap();
+        let json = verdicts_json(largest, why, Sites::of(&summary));
+        let one = &json["verdicts"][0];
+        let of = |name: &str| one[name].as_u64().unwrap();
+        let sizes = [of("common_size") / PAGE, of("common_times"), of("smallest") / PAGE, of("largest") / PAGE];
+        (sizes, sentence(&why.verdicts[0]).split_once(" between").unwrap().0.to_owned())
+    };
+    assert_eq!(told(&|_| 2), ([2, 60, 2, 2], "121 areas with 60 guards of 8 KiB".to_owned()));
+    assert_eq!(told(&|i| 1 + i % 3 / 2), ([1, 40, 1, 2], "121 areas with 60 guards of mostly 4 KiB".to_owned()));
+    assert_eq!(told(&|i| 1 + i % 3), ([3, 20, 1, 3], "121 areas with 60 guards of 4 KiB to 12 KiB".to_owned()));
+}
+
 #[test]
 fn functions_are_named_without_those_of_the_c_library() {
     let mut made = Made::new();

@@ -36,6 +36,9 @@ const verdict = (more) => ({
   bytes: 0,
   times: 0,
   common_size: 0,
+  common_times: 0,
+  smallest: 0,
+  largest: 0,
   parts: [],
   ...more,
 });
