@@ -95,6 +95,7 @@ fn explained(t: &Trace) -> Option<Value> {
     for (told, verdict) in all["verdicts"].as_array_mut().into_iter().flatten().zip(&why.verdicts) {
         told["word"] = json!(why::word(verdict.kind));
         told["text"] = json!(why::sentence(verdict));
+        told["by"] = json!(why::behind(verdict, Sites::of(&t.summary)));
     }
     Some(all)
 }
@@ -107,11 +108,14 @@ fn all_sites(t: &Trace, sites: Sites<'_>, texts: &mut Texts) -> (Value, Value) {
     most.sort_unstable();
     let least = most.get(TOLD).copied();
     let mut tree = Tree::default();
-    let (mut node, mut call, mut text) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut node, mut inner, mut call, mut text) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     for (number, site) in sites.all().iter().enumerate() {
         let is_told = least.is_none_or(|least| (std::cmp::Reverse(site.calls), number) < least);
         let innermost = sites.stack(site).and_then(|stack| tree.of(sites.stacks(), stack, texts));
         node.push(innermost.map_or(-1, i64::from));
+        inner.push(
+            sites.before_own(site).iter().map(|frame| line::functions(sites.stacks(), frame).len()).sum::<usize>(),
+        );
         let name = site.nr.map_or_else(|| samara_trace::file::kind_name(site.kind).to_owned(), line::name);
         text.push(texts.number(&if is_told { sites.text(site) } else { name.clone() }));
         call.push(texts.number(&name));
@@ -119,7 +123,7 @@ fn all_sites(t: &Trace, sites: Sites<'_>, texts: &mut Texts) -> (Value, Value) {
     let held: Vec<_> = (0..sites.all().len() as u32).map(|number| held.get(&number)).collect();
     let of = |value: fn(&samara_trace::why::Site) -> u64| sites.all().iter().map(value).collect::<Vec<u64>>();
     let of_sites = json!({
-        "node": node, "call": call, "text": text,
+        "node": node, "inner": inner, "call": call, "text": text,
         "calls": of(|site| site.calls),
         "areas": held.iter().map(|held| held.map_or(0, |held| held.areas)).collect::<Vec<_>>(),
         "bytes": held.iter().map(|held| held.map_or(0, |held| held.bytes)).collect::<Vec<_>>(),

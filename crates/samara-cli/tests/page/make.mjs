@@ -54,6 +54,7 @@ export function guards({ chunks = 2000, isWithStacks = true } = {}) {
     wrapper,
     "mmap",
     `mmap(NULL, ${chunks * 20480}, PROT_READ|PROT_WRITE, MAP_PRIVATE|MAP_ANONYMOUS, -1, 0) from /tmp/rec/guard_pages+0x11a2`,
+    isWithStacks ? 1 : 0,
   );
   const mprotect = r.site(
     guard,
@@ -135,6 +136,7 @@ export function guards({ chunks = 2000, isWithStacks = true } = {}) {
         times: chunks,
         common_size: 4096,
         text: `${(chunks * 2).toLocaleString("en-US")} areas with ${chunks.toLocaleString("en-US")} guards of 4 KiB between them; without the guards there would be ${(chunks * 2 - 1).toLocaleString("en-US")} fewer`,
+        by: isWithStacks ? "mprotect in ? guard at /src/arena.c:44" : "mprotect",
         start: (BASE + 4) * 4096,
         end: (BASE + 5) * 4096,
         parts: [
@@ -310,6 +312,7 @@ export function hostile() {
   HOSTILE.forEach((text) => {
     data.strings.push(text);
     data.sites.node.push(0);
+    data.sites.inner.push(0);
     data.sites.call.push(data.strings.length - 1);
     data.sites.text.push(data.strings.length - 1);
     for (const key of ["calls", "areas", "bytes", "made", "splits", "ns", "populated", "released"])

@@ -21,6 +21,7 @@ export class Recording {
     this.tree = { parent: [], name: [], place: [], guessed: [] };
     this.sites = {
       node: [],
+      inner: [],
       call: [],
       text: [],
       calls: [],
@@ -61,12 +62,13 @@ export class Recording {
     );
   }
 
-  site(node, call, text) {
+  site(node, call, text, inner = 0) {
     for (const key of ["calls", "areas", "bytes", "made", "splits", "ns", "populated", "released"])
       this.sites[key].push(0);
     return (
       [
         this.sites.node.push(node),
+        this.sites.inner.push(inner),
         this.sites.call.push(this.string(call)),
         this.sites.text.push(this.string(text)),
       ][0] - 1

@@ -101,7 +101,7 @@ const Data = (() => {
       },
     };
     m.sites.length = m.sites.node.length;
-    for (const key of ["calls", "areas", "bytes", "made", "splits", "ns", "populated", "released"])
+    for (const key of ["inner", "calls", "areas", "bytes", "made", "splits", "ns", "populated", "released"])
       m.sites[key] = numbers(sites?.[key]);
     m.tree.length = m.tree.parent.length;
     // A parent that does not come before its child would make a circle.
@@ -219,17 +219,11 @@ const Data = (() => {
 
   const frameText = (frame) => `${frame.guessed ? "? " : ""}${frame.name}${frame.place ? ` at ${frame.place}` : ""}`;
 
-  // The functions of a place without those at its inner end that only make the call.
+  // The functions of a place from the innermost of the program's own outwards: without those of the C
+  // library, and of stubs, that it made the call by.
   function callers(m, site) {
-    const call = m.text(m.sites.call[site]);
     const frames = stack(m, site);
-    const isWrapper = ({ name }) =>
-      name
-        .replace(/^__GI_/, "")
-        .replace(/^_+|_+$/g, "")
-        .replace(/64$/, "") === call;
-    const first = frames.findIndex((frame) => !isWrapper(frame));
-    return first < 0 ? frames : frames.slice(first);
+    return frames.slice(Math.min(m.sites.inner[site] ?? 0, Math.max(frames.length - 1, 0)));
   }
 
   // What a rectangle of the map is: its kind, and the name of its file if it has one.

@@ -83,9 +83,6 @@ const Verdicts = (() => {
         ? link("what keeps them apart", { panel: "apart", reason: (v.reasons ?? []).join(",") || null })
         : null,
     ].filter((one) => one !== null);
-    const [frame] = culprit ? Data.callers(m, culprit.site) : [];
-    const call = culprit ? m.text(m.sites.call[culprit.site]) : "";
-    const cause = frame ? `by ${call} in ${Data.frameText(frame)}` : call ? `by ${call}` : "";
     return el(
       "article",
       { class: "verdict" },
@@ -96,7 +93,7 @@ const Verdicts = (() => {
         el("span", { class: "note", text: MEANING[v.verdict] ?? "" }),
       ),
       el("h3", { text: v.text ?? v.verdict }),
-      cause ? el("p", { class: "cause", text: cause }) : null,
+      v.by ? el("p", { class: "cause", text: `by ${v.by}` }) : null,
       ...(v.advice ?? []).map((one) => el("p", { class: "note", text: `Advice: ${one.text}` })),
       el("p", { class: "links" }, "See ", ...links.flatMap((one, i) => (i === 0 ? [one] : [" · ", one]))),
       parts.length > 0

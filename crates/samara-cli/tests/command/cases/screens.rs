@@ -62,12 +62,20 @@ impl Case {
         let is_by = |part: &Value| {
             let (sites, tree) = (&page["sites"], &page["tree"]);
             let node = Some(at(&sites["node"], &part["site"]));
-            let mut nodes = std::iter::successors(node, |node| Some(at(&tree["parent"], node)).filter(Value::is_u64));
+            let nodes = std::iter::successors(node, |node| Some(at(&tree["parent"], node)).filter(Value::is_u64));
+            // What the page shows first.
+            let inner = at(&sites["inner"], &part["site"]).as_u64().unwrap_or(0) as usize;
+            let mut shown = nodes.skip(inner).take(1);
             text(&sites["call"], &part["site"]) == self.by.0
-                && nodes.any(|node| self.is_frame(&text(&tree["name"], &node), &text(&tree["place"], &node)))
+                && shown.any(|node| self.is_frame(&text(&tree["name"], &node), &text(&tree["place"], &node)))
         };
+        let (call, function, line) = self.by;
+        let by = format!("{call} in {function} at {}.c:{line}", self.name);
         let says = format!("{}: {}", first["word"].as_str().unwrap_or(""), first["text"].as_str().unwrap_or(""));
-        self.is_verdict(first) && self.fits(&says) && first["parts"].as_array().into_iter().flatten().any(is_by)
+        self.is_verdict(first)
+            && self.fits(&says)
+            && first["by"] == by
+            && first["parts"].as_array().into_iter().flatten().any(is_by)
     }
 
     /// What a process that waits looks like.
