@@ -185,7 +185,7 @@ impl Search for Avx2 {
 
     #[inline(always)]
     unsafe fn rank_words(words: *const u32, slots: usize, word: u32) -> usize {
-        if slots != 29 {
+        if !whole(slots) {
             // SAFETY: SEARCH-1 holds, as the caller promises, and the portable search needs no
             // feature.
             return unsafe { Portable::rank_words(words, slots, word) };
@@ -193,7 +193,13 @@ impl Search for Avx2 {
         // SAFETY: SEARCH-1: `slots` words are readable; the caller promises AVX2.
         unsafe {
             let sought = _mm256_set1_epi32(word as i32 ^ i32::MIN);
-            let there = _mm256_cmpgt_epi32(_mm256_set1_epi32(slots as i32), lanes(3));
+            let there = _mm256_cmpgt_epi32(_mm256_set1_epi32(slots as i32), lanes(slots / 8));
+            if slots == 13 {
+                let last = _mm256_and_si256(words_below(words, slots, 1, sought), there);
+                let both = _mm256_packs_epi32(words_below(words, slots, 0, sought), last);
+                // Two bits a word.
+                return ((_mm256_movemask_epi8(both) as u32).count_ones() / 2) as usize;
+            }
             let low = _mm256_packs_epi32(words_below(words, slots, 0, sought), words_below(words, slots, 1, sought));
             let last = _mm256_and_si256(words_below(words, slots, 3, sought), there);
             let high = _mm256_packs_epi32(words_below(words, slots, 2, sought), last);
@@ -203,7 +209,7 @@ impl Search for Avx2 {
 
     #[inline(always)]
     unsafe fn widest_words(first: *const u32, last: *const u32, slots: usize, n: usize) -> u32 {
-        if slots != 29 {
+        if !whole(slots) {
             // SAFETY: `slots` words are readable, as the caller promises, and the portable search
             // needs no feature.
             return unsafe { Portable::widest_words(first, last, slots, n) };
@@ -213,7 +219,7 @@ impl Search for Avx2 {
         unsafe {
             let (end, mut before) = (_mm256_set1_epi32(n as i32), _mm256_setzero_si256());
             let mut widest = _mm256_setzero_si256();
-            for k in 0..4 {
+            for k in 0..slots.div_ceil(8) {
                 let gaps = gaps(first, last, slots, k, &mut before);
                 let gaps = if k == 0 { _mm256_blend_epi32::<1>(gaps, widest) } else { gaps };
                 widest = _mm256_max_epu32(widest, _mm256_and_si256(gaps, _mm256_cmpgt_epi32(end, lanes(k))));
@@ -228,7 +234,7 @@ impl Search for Avx2 {
 
     #[inline(always)]
     unsafe fn wide_words(first: *const u32, last: *const u32, slots: usize, n: usize, least: u32) -> u64 {
-        if slots != 29 {
+        if !whole(slots) {
             // SAFETY: `slots` words are readable, as the caller promises, and the portable search
             // needs no feature.
             return unsafe { Portable::wide_words(first, last, slots, n, least) };
@@ -237,7 +243,7 @@ impl Search for Avx2 {
         unsafe {
             let (one, least) = (_mm256_set1_epi32(1), _mm256_set1_epi32(least as i32));
             let (mut before, mut all) = (_mm256_setzero_si256(), 0);
-            for k in 0..4 {
+            for k in 0..slots.div_ceil(8) {
                 let gap = _mm256_sub_epi32(gaps(first, last, slots, k, &mut before), one);
                 let wide = _mm256_cmpeq_epi32(_mm256_max_epu32(gap, least), gap);
                 all |= (_mm256_movemask_ps(_mm256_castsi256_ps(wide)) as u64) << (8 * k);
