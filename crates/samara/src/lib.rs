@@ -79,7 +79,7 @@
 //!
 //! | | |
 //! |---|---|
-//! | `get`, `at_or_after`, `at_or_before`, `first`, `last`, `entry`, a cursor's `walk` | O(log n) |
+//! | `get`, `at_or_after`, `seek`, `at_or_before`, `first`, `last`, `entry`, a cursor's `walk` | O(log n) |
 //! | `find_gap` without alignment or padded, `covers`, `is_free`, `overlaps`, `gap_at` | O(log n), independent of k |
 //! | `insert`, `insert_merging`, `replace`, `clear_range`, `drain`, `split_off` | O(log n + k), amortised |
 //! | `remove`, `split_at`, `merge_at`, moving a boundary, an entry that `extract_if` takes out | O(log n) |

@@ -60,12 +60,12 @@ impl<K: Key, V, S: Shape> RangeMap<K, V, S> {
     /// [`get`](Self::get), with a mutable value.
     #[inline]
     pub fn get_mut(&mut self, key: K) -> Option<(Span<K>, &mut V)> {
-        if !or_abort(self.tree.own_overlapping(Span::new(key, key))) {
+        if !or_abort(self.tree.own_value(key)) {
             return None;
         }
-        let (leaf, slot) = self.tree.find(key)?;
-        // SAFETY: as for `get`; the map is borrowed mutably, and `own_overlapping` has made the
-        // leaf its own (COW-2).
+        let (leaf, slot) = self.tree.find_near(key)?;
+        // SAFETY: as for `get`; the map is borrowed mutably, and `own_value` has made the leaf its
+        // own (COW-2).
         unsafe {
             let first = leaf.first(slot);
             (first <= key).then(|| (Span::new(first, leaf.key(slot)), &mut *leaf.value(slot)))
@@ -84,6 +84,26 @@ impl<K: Key, V, S: Shape> RangeMap<K, V, S> {
     #[inline]
     pub fn at_or_after(&self, key: K) -> Option<(Span<K>, &V)> {
         self.range_from(key).next()
+    }
+
+    /// [`at_or_after`](Self::at_or_after), which remembers the place: what comes next at this entry
+    /// or beside it (a seek, a store, a removal, a resize) needs no descent from the root. O(log n);
+    /// O(1) at the place that is remembered. A map remembers none if its keys are not `u64`, if it
+    /// never had more than one leaf and no reservation, and while it may share nodes with a snapshot.
+    ///
+    /// # Examples
+    /// ```
+    /// use samara::{RangeMap, Span};
+    /// let mut map = RangeMap::<u64, char>::from_sorted([(0..=9, 'a'), (20..=29, 'b')]).unwrap();
+    /// assert_eq!(map.seek(12), Some((Span::new(20, 29), &'b')));
+    /// ```
+    #[must_use]
+    #[inline]
+    pub fn seek(&mut self, key: K) -> Option<(Span<K>, &V)> {
+        let (leaf, slot) = self.tree.seek_and_point(key)?;
+        // SAFETY: TREE-4: the slot holds an entry of a live leaf, and the value is borrowed no
+        // longer than the map.
+        Some(unsafe { (span_of(leaf, slot), &*leaf.value(slot)) })
     }
 
     /// The entry that holds `key`, or the last one below it. O(log n).

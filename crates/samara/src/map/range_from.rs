@@ -36,7 +36,7 @@ impl<K: Key, V, S: Shape> RangeMap<K, V, S> {
     /// ```
     #[inline]
     pub fn range_from(&self, key: K) -> RangeFrom<'_, K, V, S> {
-        RangeFrom { tree: &self.tree, at: self.tree.behind_hole(key).or_else(|| self.tree.find(key)) }
+        RangeFrom { tree: &self.tree, at: self.tree.behind_hole(key).or_else(|| self.tree.find_near(key)) }
     }
 }
 

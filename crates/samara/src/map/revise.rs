@@ -57,6 +57,30 @@ impl<K: Key, V, S: Shape> RangeMap<K, V, S> {
         if self.tree.may_share() {
             return self.revise_shared(key, decide);
         }
+        if let Some((leaf, slot)) = self.tree.at_finger(key) {
+            // SAFETY: FINGER-1: the leaf is live, and only slots below its length are read. The
+            // tree changes only after `decide` has returned its borrows.
+            unsafe {
+                if slot + 1 < leaf.len() {
+                    let (own, next) = (span_of(leaf, slot), span_of(leaf, slot + 1));
+                    return match decide((own, &*leaf.value(slot)), Some((next, &*leaf.value(slot + 1)))) {
+                        Revision::Keep => Ok(()),
+                        Revision::Resize(to)
+                            if to.first == own.first
+                                && (own.first..next.first).contains(&to.last)
+                                && self.tree.move_end(leaf, slot, to.last) =>
+                        {
+                            Ok(())
+                        }
+                        Revision::Resize(to) => self.tree.resize_own(own.first, to).map(|_| ()),
+                        Revision::Remove => {
+                            drop(self.tree.remove(own.first));
+                            Ok(())
+                        }
+                    };
+                }
+            }
+        }
         dispatch::<K, S, _>(Revise { tree: &mut self.tree, key, decide: &mut decide })
     }
 
@@ -108,13 +132,12 @@ where
             let next = tree.next_by::<F>(leaf, slot, &mut behind);
             let shown = next.map(|(leaf, slot)| (span_of(leaf, slot), &*leaf.value(slot)));
             match decide((span_of(leaf, slot), &*leaf.value(slot)), shown) {
-                Revision::Keep => {}
+                Revision::Keep => tree.point_at(&path),
                 Revision::Resize(to) => {
-                    tree.hole.forget();
                     tree.resize_at::<F>(&path, to, next.map(|(leaf, slot)| leaf.first(slot)), &behind)?;
                 }
                 Revision::Remove => {
-                    tree.hole.forget();
+                    tree.lead();
                     drop(tree.take_at::<F>(&path));
                 }
             }

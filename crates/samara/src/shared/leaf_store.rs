@@ -103,7 +103,7 @@ pub(crate) unsafe fn store<K: Key, V: Clone, S: Shape, R: Reclaim, T, F: FnOnce(
         (limbo.log.base, limbo.log.whole) = (tree.region_start(&path, 0), false);
         part.root = Some(copy_leaf(part, leaf)?.raw());
         (part.levels, part.len) = (0, leaf.len());
-        part.hole.forget();
+        part.forget();
         point(Point::Chosen);
         let swap = Swap { workspace, len, height: tree.height(), old: leaf, locks };
         let Workspace { part, limbo } = &mut *swap.workspace;

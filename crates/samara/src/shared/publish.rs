@@ -151,7 +151,7 @@ impl<K: Key, V: Clone, S: Shape, R: Reclaim> Writer<K, V, S, R> {
         limbo.log.whole = level == tree.height();
         let noted = limbo.log.retired.len();
         (part.levels, part.len, part.thinned) = (level as u8, tree.len, tree.thinned);
-        part.hole.forget();
+        part.forget();
         if level > 0 {
             part.cloner.set(V::clone);
         }

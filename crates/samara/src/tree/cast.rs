@@ -21,7 +21,8 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
         debug_assert!(to.root.is_none());
         (to.root, to.levels, to.len) = (self.root.take(), mem::take(&mut self.levels), mem::take(&mut self.len));
         to.thinned = self.thinned;
-        self.hole.forget();
+        self.forget();
+        to.forget();
         mem::swap(&mut to.hole, &mut self.hole);
         mem::swap(&mut to.inners, &mut self.inners);
         // SAFETY: LEAF-1: leaves of `V` and of `W` have the same layout, because the values have

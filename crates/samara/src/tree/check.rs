@@ -200,6 +200,7 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
             fail("TREE-4", "an empty tree has a height", self.height())?;
         }
         self.check_hole()?;
+        self.check_finger()?;
         if checker.stats.entries != self.len {
             fail("TREE-6", "the length is not the number of entries", 0)?;
         }

@@ -43,7 +43,7 @@ use crate::sync::{AtomicU32, Ordering};
 use crate::tree::clone::clone_leaf;
 use crate::tree::free::Subtree;
 use crate::tree::owners::{add_owner, has_others, is_own};
-use crate::tree::refill::Hole;
+use crate::tree::refill::{Hole, Knows};
 use crate::tree::retired::{Fate, Log};
 use crate::tree::{Path, Step, Tree};
 use crate::types::error::AllocError;
@@ -104,6 +104,7 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
             leaves: NodePool::new(),
             inners: NodePool::new(),
             hole: Hole::none(),
+            knows: Knows::NOTHING,
             cloner: Cloner::of(V::clone),
             thinned: self.thinned,
             log: None,
@@ -123,7 +124,7 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
     /// failure the entries are as before.
     #[cfg_attr(not(debug_assertions), inline(always))]
     pub(crate) fn own(&mut self, span: Span<K>) -> Result<(), AllocError> {
-        self.hole.forget();
+        self.forget();
         match self.cloner.get() {
             None => Ok(()),
             Some(clone) => self.own_shared(span, clone, false),
@@ -131,10 +132,11 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
     }
 
     /// [`Tree::own`] for a store that replaces everything in `span`. In a shared map, leaves that
-    /// the store removes whole are not copied, except for the first.
+    /// the store removes whole are not copied, except for the first. The finger stays: the caller
+    /// forgets it before it changes anything.
     #[cfg_attr(not(debug_assertions), inline(always))]
     pub(crate) fn own_replaced(&mut self, span: Span<K>) -> Result<(), AllocError> {
-        self.hole.forget();
+        self.forget_hole();
         match self.cloner.get() {
             None => Ok(()),
             Some(clone) => self.own_shared(span, clone, true),
@@ -145,18 +147,39 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
     /// nothing, if there are none; `true` if there may be some.
     #[cfg_attr(not(debug_assertions), inline(always))]
     pub(crate) fn own_overlapping(&mut self, span: Span<K>) -> Result<bool, AllocError> {
-        self.hole.forget();
+        self.forget();
         match self.cloner.get() {
             None => Ok(true),
             Some(clone) => self.own_overlapping_shared(span, clone, false),
         }
     }
 
-    /// [`Tree::own_overlapping`] for a store that replaces everything in `span`
-    /// ([`Tree::own_replaced`]).
+    /// [`Tree::own_overlapping`] where the finger stays: the caller forgets it before it changes
+    /// anything.
+    #[cfg_attr(not(debug_assertions), inline(always))]
+    pub(crate) fn own_overlapping_near(&mut self, span: Span<K>) -> Result<bool, AllocError> {
+        self.forget_hole();
+        match self.cloner.get() {
+            None => Ok(true),
+            Some(clone) => self.own_overlapping_shared(span, clone, false),
+        }
+    }
+
+    /// [`Tree::own_overlapping`] for a change of a value: hole and finger stay, in a tree that shares
+    /// nothing.
+    #[cfg_attr(not(debug_assertions), inline(always))]
+    pub(crate) fn own_value(&mut self, key: K) -> Result<bool, AllocError> {
+        match self.cloner.get() {
+            None => Ok(true),
+            Some(clone) => self.own_overlapping_shared(Span::new(key, key), clone, false),
+        }
+    }
+
+    /// [`Tree::own_overlapping`] for a store that replaces everything in `span`, as
+    /// [`Tree::own_replaced`].
     #[cfg_attr(not(debug_assertions), inline(always))]
     pub(crate) fn own_overlapping_replaced(&mut self, span: Span<K>) -> Result<bool, AllocError> {
-        self.hole.forget();
+        self.forget_hole();
         match self.cloner.get() {
             None => Ok(true),
             Some(clone) => self.own_overlapping_shared(span, clone, true),
@@ -255,6 +278,7 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
     /// # Safety
     /// There is a root with one child, and `height` is above 0.
     pub(crate) unsafe fn replace_root(&mut self) {
+        debug_assert!(!self.has_finger());
         // SAFETY: TREE-4: the root and its child are live. COW-1: a root with no other owner is
         // freed, and from one with other owners the tree first takes its own share of the child.
         // COW-4: if only the shared map owns a root that readers may see, the child passes to the
@@ -319,6 +343,7 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
 
     #[cold]
     fn own_shared(&mut self, span: Span<K>, clone: fn(&V) -> V, replaced: bool) -> Result<(), AllocError> {
+        self.forget();
         if dispatch::<K, S, _>(Within { tree: self, span }) {
             return Ok(());
         }

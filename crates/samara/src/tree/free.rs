@@ -156,9 +156,9 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
     pub(crate) fn clear(&mut self) {
         let (root, level) = (self.root.take(), usize::from(mem::take(&mut self.levels)));
         self.len = 0;
-        self.hole.forget();
+        self.forget();
         if !self.leaves.is_reserved() {
-            self.hole = Hole::none();
+            self.forget_box();
         }
         if let Some(at) = root {
             // SAFETY: TREE-4: the root is a live node at level `height`; the tree has just given it

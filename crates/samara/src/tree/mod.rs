@@ -27,8 +27,11 @@ pub(crate) mod check;
 pub(crate) mod clone;
 pub(crate) mod cow;
 pub(crate) mod diff;
+#[cfg(test)]
+pub(crate) mod every_tree;
 pub(crate) mod find_before;
 pub(crate) mod find_gap;
+pub(crate) mod finger;
 pub(crate) mod free;
 pub(crate) mod owners;
 pub(crate) mod rebalance;
@@ -49,7 +52,7 @@ use crate::node::pool::NodePool;
 use crate::node::search::{Job, Portable, Search, dispatch};
 use crate::node::shape::Shape;
 use crate::tree::cow::Cloner;
-use crate::tree::refill::Hole;
+use crate::tree::refill::{Hole, Knows};
 use crate::tree::retired::Log;
 use crate::types::error::AllocError;
 use crate::types::key::Key;
@@ -73,6 +76,8 @@ pub(crate) struct Tree<K: Key, V, S: Shape> {
     pub(crate) leaves: NodePool<Leaf<K, V, S>>,
     pub(crate) inners: NodePool<Inner<K, S>>,
     pub(crate) hole: Hole<K>,
+    /// What the box of `hole` holds at present.
+    pub(crate) knows: Knows,
     /// Set while the tree may share nodes (COW-3).
     pub(crate) cloner: Cloner<V>,
     /// Whether rebalancing has left a node thin because a shared neighbour could not be copied
@@ -146,6 +151,7 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
             leaves,
             inners,
             hole: Hole::none(),
+            knows: Knows::NOTHING,
             cloner: Cloner::none(),
             thinned: false,
             log: None,
@@ -174,12 +180,33 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
         dispatch::<K, S, _>(Seek { tree: self, key, path })
     }
 
+    /// [`Tree::seek`] from the root, without the finger, for checks.
+    pub(crate) fn descend(&self, key: K, path: &mut Path) -> Option<(Leaf<K, V, S>, usize)> {
+        // SAFETY: the portable search needs no feature.
+        unsafe { self.descend_by::<Portable>(key, path) }
+    }
+
     /// [`Tree::seek`] with a given search.
     ///
     /// # Safety
     /// The processor supports `F`.
     #[cfg_attr(not(debug_assertions), inline(always))]
     pub(crate) unsafe fn seek_by<F: Search>(&self, key: K, path: &mut Path) -> Option<(Leaf<K, V, S>, usize)> {
+        // SAFETY: the processor supports `F`, as the caller promises.
+        unsafe {
+            match self.seek_near::<F>(key, path) {
+                None => self.descend_by::<F>(key, path),
+                near => near,
+            }
+        }
+    }
+
+    /// [`Tree::seek_by`] from the root, without the finger.
+    ///
+    /// # Safety
+    /// The processor supports `F`.
+    #[cfg_attr(not(debug_assertions), inline(always))]
+    unsafe fn descend_by<F: Search>(&self, key: K, path: &mut Path) -> Option<(Leaf<K, V, S>, usize)> {
         let mut at = self.root?;
         // SAFETY: TREE-2, TREE-4: as in `Find`, every rank is the slot of a child, because keys
         // above the last entry take `seek_end`; a leaf's rank is at most its length (SEARCH-2).
@@ -473,7 +500,7 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
         self.leaves.release();
         self.inners.release();
         if self.levels == 0 {
-            self.hole = Hole::none();
+            self.forget_box();
         }
     }
 

@@ -108,6 +108,7 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
     /// those of an empty leaf.
     #[cold]
     pub(crate) unsafe fn rebalance_leaf(&mut self, path: &Path) {
+        debug_assert!(!self.has_finger());
         // SAFETY: TREE-4: the nodes of a current path are live, and a node is freed only after its
         // items were moved out. The leaf is taken from its parent, because the one of the path may
         // be gone.
@@ -267,6 +268,7 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
     /// As for [`Tree::rebalance_leaf`]. The node has lost a child; it is not empty, and its words
     /// for its children are right.
     pub(crate) unsafe fn rebalance_inner(&mut self, path: &Path, level: usize) {
+        debug_assert!(!self.has_finger());
         // SAFETY: TREE-4: the nodes of a current path are live, and a node is freed only after its
         // children were moved out.
         unsafe {

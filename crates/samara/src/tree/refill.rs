@@ -2,7 +2,7 @@
 //! it. A store within this gap (the second half of a replacement) needs no descent and no search of
 //! other gaps.
 //!
-//! - **REFILL-1** If `gap` is not empty, it is the free run before slot `slot` of the packed leaf
+//! - **REFILL-1** If the hole is there ([`Knows`]), `gap` is the free run before slot `slot` of the packed leaf
 //!   `steps[0]`, `steps` is the path to it, and nothing has changed since the removal. The nodes on
 //!   the path are exclusively this tree's, unless snapshots have been taken since: a store
 //!   therefore checks whether the tree may share, and the call that ends the sharing
@@ -19,16 +19,17 @@ use crate::node::leaf::Leaf;
 use crate::node::search::{Job, Search, dispatch};
 use crate::node::shape::Shape;
 use crate::tree::check::Violation;
+use crate::tree::finger::Finger;
 use crate::tree::{Path, Step, Tree};
 use crate::types::error::AllocError;
 use crate::types::key::Key;
 use crate::types::span::Span;
 use crate::types::try_box::try_box;
 use alloc::boxed::Box;
-use core::mem::{self, MaybeUninit};
+use core::mem::MaybeUninit;
 
 /// Maximum number of levels of the remembered path. Taller trees have more than 10^7 entries.
-const LEVELS: usize = 6;
+pub(super) const LEVELS: usize = 6;
 
 /// What is remembered, in a box that comes with a tree's second leaf, with a reservation, or when
 /// sharing ends: removals ask for no memory, and many maps have few entries. A tree without the box
@@ -44,29 +45,56 @@ struct Place<K> {
     words: [MaybeUninit<K>; LEVELS],
     within: K,
     raised: usize,
+    finger: Finger<K>,
 }
 
-impl<K: Key> Place<K> {
-    /// The gap that holds no key: nothing is remembered.
-    const NOWHERE: Span<K> = Span { first: K::MAX, last: K::MIN };
+/// What a tree remembers, in the bits of a byte beside its other fields: most stores find nothing to
+/// look at in the box.
+#[derive(Clone, Copy, PartialEq)]
+pub(crate) struct Knows(u8);
+
+impl Knows {
+    pub(crate) const NOTHING: Knows = Knows(0);
+    /// The hole is there.
+    pub(super) const HOLE: Knows = Knows(1);
+    /// The finger is set.
+    pub(super) const FINGER: Knows = Knows(2);
+    /// The finger was where something changes, and may be set again afterwards.
+    pub(super) const WAS_THERE: Knows = Knows(4);
+
+    #[cfg_attr(not(debug_assertions), inline(always))]
+    pub(super) fn has(self, one: Knows) -> bool {
+        self.0 & one.0 != 0
+    }
+
+    #[cfg_attr(not(debug_assertions), inline(always))]
+    pub(super) fn with(self, one: Knows) -> Knows {
+        Knows(self.0 | one.0)
+    }
+
+    #[cfg_attr(not(debug_assertions), inline(always))]
+    pub(super) fn without(self, one: Knows) -> Knows {
+        Knows(self.0 & !one.0)
+    }
 }
 
 impl<K: Key> Hole<K> {
+    /// Bytes of the box.
+    #[cfg(test)]
+    pub(crate) const BYTES: usize = size_of::<Place<K>>();
+
     pub(crate) const fn none() -> Self {
         Hole { at: None }
     }
 
     #[cfg_attr(not(debug_assertions), inline(always))]
-    pub(crate) fn forget(&mut self) {
-        if let Some(place) = &mut self.at {
-            place.gap = Place::NOWHERE;
-        }
+    pub(super) fn finger(&self) -> Option<&Finger<K>> {
+        self.at.as_deref().map(|place| &place.finger)
     }
 
-    /// The place, if there is one that `span` lies within.
     #[cfg_attr(not(debug_assertions), inline(always))]
-    fn around(&self, span: Span<K>) -> Option<&Place<K>> {
-        self.at.as_deref().filter(|place| place.gap.first <= span.first && span.last <= place.gap.last)
+    pub(super) fn finger_mut(&mut self) -> Option<&mut Finger<K>> {
+        self.at.as_deref_mut().map(|place| &mut place.finger)
     }
 
     /// Whether there is a box.
@@ -81,12 +109,13 @@ impl<K: Key> Hole<K> {
         // Leaves of other keys are never packed (REFILL-1).
         if self.at.is_none() && K::IS_U64 {
             self.at = Some(try_box(Place {
-                gap: Place::NOWHERE,
+                gap: Span { first: K::ZERO, last: K::ZERO },
                 slot: 0,
                 steps: [const { MaybeUninit::uninit() }; LEVELS],
                 words: [const { MaybeUninit::uninit() }; LEVELS],
                 within: K::ZERO,
                 raised: 0,
+                finger: Finger::none(),
             })?);
         }
         Ok(())
@@ -94,6 +123,34 @@ impl<K: Key> Hole<K> {
 }
 
 impl<K: Key, V, S: Shape> Tree<K, V, S> {
+    /// Forgets the hole and the finger.
+    #[cfg_attr(not(debug_assertions), inline(always))]
+    pub(crate) fn forget(&mut self) {
+        self.knows = Knows::NOTHING;
+    }
+
+    /// Forgets the hole and the finger, and frees their box.
+    pub(crate) fn forget_box(&mut self) {
+        self.forget();
+        self.hole = Hole::none();
+    }
+
+    /// Forgets the hole. The finger stays: the caller forgets it before it changes anything, or sets
+    /// it right.
+    #[cfg_attr(not(debug_assertions), inline(always))]
+    pub(super) fn forget_hole(&mut self) {
+        self.knows = self.knows.without(Knows::HOLE);
+    }
+
+    /// The place, if there is a hole that `span` lies within, and the tree shares nothing.
+    #[cfg_attr(not(debug_assertions), inline(always))]
+    fn hole_around(&self, span: Span<K>) -> Option<&Place<K>> {
+        if !self.knows.has(Knows::HOLE) || self.may_share() {
+            return None;
+        }
+        self.hole.at.as_deref().filter(|place| place.gap.first <= span.first && span.last <= place.gap.last)
+    }
+
     /// Updates the gap words after the entry `was` was removed from the leaf of `path`, and
     /// remembers the hole. `gap` is the free run there now, and `slot` the slot of the entry behind
     /// it.
@@ -130,6 +187,7 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
                 place.steps[0].write(path.at(0));
                 place.within = was.first.wrapping_sub(gap.first).max(gap.last.wrapping_sub(was.last));
                 place.raised = level - 1;
+                self.knows = self.knows.with(Knows::HOLE);
             }
         }
     }
@@ -139,7 +197,7 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
     /// region may contain keys with another upper half.
     #[cfg_attr(not(debug_assertions), inline(always))]
     pub(crate) fn fills(&self, span: Span<K>) -> bool {
-        let Some(place) = self.hole.around(span).filter(|_| !self.may_share()) else { return false };
+        let Some(place) = self.hole_around(span) else { return false };
         // SAFETY: REFILL-1: a hole that contains a key has a live leaf, the first of its steps.
         unsafe { Leaf::<K, V, S>::from_raw(place.steps[0].assume_init().node).admits(span.first, span.last) }
     }
@@ -166,8 +224,10 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
         unsafe {
             let Some(place) = self.hole.at.as_deref_mut() else { return };
             let leaf = Leaf::<K, V, S>::from_raw(place.steps[0].assume_init().node);
-            let gap = mem::replace(&mut place.gap, Place::NOWHERE);
+            let gap = place.gap;
             leaf.insert_words::<F>(place.slot, span, value);
+            let stays = self.knows.has(Knows::FINGER) && place.finger.stays(leaf, place.slot);
+            self.knows = if stays { Knows::FINGER } else { Knows::NOTHING };
             self.len += 1;
             let appeared = span.first.wrapping_sub(gap.first).max(gap.last.wrapping_sub(span.last));
             let mut level = 1;
@@ -189,7 +249,7 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
     /// [`Tree::find`] for a key in the hole: returns the entry behind it.
     #[inline]
     pub(crate) fn behind_hole(&self, key: K) -> Option<(Leaf<K, V, S>, usize)> {
-        let place = self.hole.around(Span::new(key, key)).filter(|_| !self.may_share())?;
+        let place = self.hole_around(Span::new(key, key))?;
         // SAFETY: REFILL-1: a hole that contains a key has a live leaf, the first of its steps.
         Some(unsafe { (Leaf::from_raw(place.steps[0].assume_init().node), place.slot) })
     }
@@ -200,10 +260,10 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
         let Some(place) = self.hole.at.as_deref() else { return Ok(()) };
         let (gap, mut path) = (place.gap, Path::new());
         // The hole is not used while nodes may be shared.
-        if gap.is_empty() || self.may_share() {
+        if !self.knows.has(Knows::HOLE) || self.may_share() {
             return Ok(());
         }
-        let Some((leaf, slot)) = self.seek(gap.first, &mut path) else {
+        let Some((leaf, slot)) = self.descend(gap.first, &mut path) else {
             return fail("REFILL-1", "a hole in an empty tree", 0);
         };
         // SAFETY: TREE-4: the path is fresh, so its nodes are live, and the slot is read only if it
@@ -247,6 +307,59 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
             self.seek(key, &mut path);
             self.rewrite(&path);
         }
+    }
+}
+
+/// For the exploration of every tree: what is remembered can be copied, and told.
+#[cfg(test)]
+impl<K: Key, V: Clone, S: Shape> Tree<K, V, S> {
+    /// A copy that has the same nodes in the same places, and remembers the same of them. The tree
+    /// has all of its nodes to itself.
+    pub(crate) fn twin(&self) -> Self {
+        let mut twin = self.try_clone().unwrap();
+        twin.hole = Hole::none();
+        let Some(place) = self.hole.at.as_deref() else { return twin };
+        twin.hole.make().unwrap();
+        let (from, to) = (self.nodes(), twin.nodes());
+        let there = |step: Step| {
+            let at = from.iter().position(|node| *node == step.node).unwrap();
+            MaybeUninit::new(Step { node: to[at], slot: step.slot })
+        };
+        twin.knows = self.knows;
+        let copy = twin.hole.at.as_deref_mut().unwrap();
+        if self.knows.has(Knows::HOLE) {
+            (copy.gap, copy.slot, copy.within, copy.raised) = (place.gap, place.slot, place.within, place.raised);
+            for level in 0..=place.raised {
+                // SAFETY: REFILL-2: the steps up to `raised` are initialised, and the words above 0.
+                unsafe {
+                    copy.steps[level] = there(place.steps[level].assume_init());
+                    if level > 0 {
+                        copy.words[level].write(place.words[level].assume_init());
+                    }
+                }
+            }
+        }
+        if self.knows.has(Knows::FINGER) {
+            copy.finger = place.finger.moved(self.height(), there);
+        }
+        twin
+    }
+
+    /// What is remembered, in words: equal for trees that remember the same.
+    pub(crate) fn remembered(&self) -> alloc::vec::Vec<K> {
+        let mut words = alloc::vec::Vec::new();
+        let Some(place) = self.hole.at.as_deref() else { return words };
+        let finger = if self.knows.has(Knows::FINGER) { Some(place.finger.told()) } else { None };
+        let known = [Knows::HOLE, Knows::FINGER].map(|one| if self.knows.has(one) { K::ONE } else { K::ZERO });
+        words.extend([K::ONE, known[0], known[1], finger.unwrap_or(K::ZERO)]);
+        if self.knows.has(Knows::HOLE) {
+            words.extend([place.gap.first, place.gap.last, place.within]);
+            for level in 1..=place.raised {
+                // SAFETY: REFILL-2: as in `twin`.
+                words.push(unsafe { place.words[level].assume_init() });
+            }
+        }
+        words
     }
 }
 

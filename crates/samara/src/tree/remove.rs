@@ -17,7 +17,7 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
     /// Removes and returns the entry that contains `key`.
     #[inline]
     pub(crate) fn try_remove(&mut self, key: K) -> Result<Option<(Span<K>, V)>, AllocError> {
-        if !self.own_overlapping(Span::new(key, key))? {
+        if !self.own_overlapping_near(Span::new(key, key))? {
             return Ok(None);
         }
         Ok(dispatch::<K, S, _>(Remove { tree: self, key }))
@@ -28,7 +28,7 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
     #[inline]
     pub(crate) fn remove(&mut self, key: K) -> Option<(Span<K>, V)> {
         // Does not call `try_remove`, so that the value is written directly to the caller's place.
-        if !or_abort(self.own_overlapping(Span::new(key, key))) {
+        if !or_abort(self.own_overlapping_near(Span::new(key, key))) {
             return None;
         }
         dispatch::<K, S, _>(Remove { tree: self, key })
@@ -54,6 +54,7 @@ impl<K: Key, V, S: Shape> Job<K> for Remove<'_, K, V, S> {
             if slot >= leaf.len() || leaf.first(slot) > key {
                 return None;
             }
+            tree.leave(key);
             Some(tree.take_at::<F>(&path))
         }
     }
@@ -64,9 +65,10 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
     ///
     /// # Safety
     /// `path` is a current path of this tree to an entry, in a leaf that is exclusively this
-    /// tree's; the processor supports `F`.
+    /// tree's; the finger is forgotten; the processor supports `F`.
     #[cfg_attr(not(debug_assertions), inline(always))]
     pub(crate) unsafe fn take_at<F: Search>(&mut self, path: &Path) -> (Span<K>, V) {
+        debug_assert!(!self.has_finger());
         // SAFETY: LEAF-3: the path leads to an entry, as the caller promises, and its value is
         // moved out before its slot is removed.
         unsafe {
@@ -88,8 +90,11 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
                 self.len -= 1;
                 self.remember_hole(path, slot, Span::new(start, next.wrapping_sub(K::ONE)), span);
                 if thin(len - 1, Leaf::<K, V, S>::PACKED, Leaf::<K, V, S>::MIN) {
-                    self.hole.forget();
+                    self.forget();
                     self.rebalance_leaf(path);
+                } else {
+                    // The slot has the entry that was behind it.
+                    self.follow(path);
                 }
                 return (span, value);
             }

@@ -42,7 +42,6 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
 
     /// [`Tree::resize`] where the tree is the only owner of the nodes that change.
     pub(crate) fn resize_own(&mut self, key: K, to: Span<K>) -> Result<Span<K>, BoundError<K>> {
-        self.hole.forget();
         dispatch::<K, S, _>(Resize { tree: self, key, to })
     }
 
@@ -99,12 +98,14 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
             if to.first > was.last || to.last < was.first {
                 return Err(BoundError::Elsewhere { entry: was, wanted: to });
             }
+            self.lead();
             if !leaf.admit(leaf.first(0).min(to.first), leaf.key(len - 1).max(to.last), len) {
                 return self.resize_halved(path, was.first, to);
             }
             leaf.set_first(slot, to.first);
             leaf.set_key(slot, to.last);
             self.regap_resized::<F>(path, [was, to], start, next, behind);
+            self.follow(path);
             Ok(was)
         }
     }

@@ -120,7 +120,7 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
             self.leaves.fold();
             self.inners.fold();
             if !had_hole {
-                self.hole = Hole::none();
+                self.forget_box();
             }
         }
         done

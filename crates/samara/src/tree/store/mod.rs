@@ -232,6 +232,7 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
         let Some((leaf, from)) = (unsafe { self.seek_by::<F>(span.first, &mut path) }) else {
             return self.store_first(span, value);
         };
+        self.leave(span.first);
         // SAFETY: TREE-4, SEARCH-2: `seek_by` has set the path, which is current until the commit
         // changes the tree, and `from` is at most the length of its leaf. Unless it returns
         // `Retry`, `make_room` leaves the path current and the entries in their slots. The leaf's
@@ -295,6 +296,7 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
             self.len += 1;
             let (below, above) = (span.first.wrapping_sub(start), next.wrapping_sub(span.last).wrapping_sub(K::ONE));
             self.regap::<F>(path, next.wrapping_sub(start), below.max(above));
+            self.follow(path);
         }
     }
 
@@ -389,6 +391,7 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
             } else {
                 self.extend(path, span.last, below);
             }
+            self.follow(path);
         }
     }
 
@@ -444,7 +447,13 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
             }
             match right {
                 Some(right) => self.adopt_leaf(path, right),
-                None => self.refresh::<F>(path),
+                None => {
+                    self.refresh::<F>(path);
+                    if plan.new > 0 {
+                        path.set(0, path.at(0).node, plan.at);
+                        self.follow(path);
+                    }
+                }
             }
         }
     }
@@ -455,7 +464,7 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
     /// # Safety
     /// As for [`Tree::commit`]; the entries of the plan are trimmed.
     #[cfg_attr(not(debug_assertions), inline(always))]
-    unsafe fn commit_over<F: Search>(&mut self, path: &Path, plan: Plan, span: Span<K>, value: V) {
+    unsafe fn commit_over<F: Search>(&mut self, path: &mut Path, plan: Plan, span: Span<K>, value: V) {
         let Plan { at, gone, .. } = plan;
         // SAFETY: LEAF-3: slot `at` holds an entry. Its value is moved out before the new one is
         // written.
@@ -471,6 +480,8 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
             if !same {
                 self.refresh::<F>(path);
             }
+            path.set(0, leaf.raw(), at);
+            self.follow(path);
             // The map is whole. If the drop panics, there is nothing left to do.
             drop(old);
         }

@@ -1,0 +1,340 @@
+//! The finger: where the owner of a tree looked or changed last, so that what follows there (the
+//! next change of a heap, the next fault in an area, a store beside it) needs no descent.
+//!
+//! - **FINGER-1** If the finger is set, `steps` is a current path of this tree to a leaf, `entry`
+//!   is the entry in its slot, and `reach` spans the leaf's first key and its last. No key of the
+//!   path's nodes has changed since, but by those who set the finger right again. The nodes are
+//!   exclusively this tree's, unless snapshots have been taken since: then it serves looks alone, and
+//!   whatever makes nodes the tree's own forgets it first (`own_shared`).
+//!
+//! A look sets the finger ([`Tree::seek_and_point`], a `revise` that keeps the entry). A change
+//! forgets it, with the hole, and sets it again at its end: a store or a removal if it was there
+//! ([`Tree::leave`]), a resize in any case ([`Tree::lead`]). Two keep it right meanwhile:
+//! [`Tree::move_end`], and a store into the hole. Does not know how to descend.
+
+use crate::node::inner::Inner;
+use crate::node::leaf::Leaf;
+use crate::node::search::{Job, Search, dispatch};
+use crate::node::shape::Shape;
+use crate::tree::check::Violation;
+use crate::tree::refill::{Knows, LEVELS};
+use crate::tree::walk::span_of;
+use crate::tree::{Path, Step, Tree};
+use crate::types::key::Key;
+use crate::types::span::Span;
+use core::mem::MaybeUninit;
+
+pub(crate) struct Finger<K> {
+    reach: Span<K>,
+    entry: Span<K>,
+    steps: [MaybeUninit<Step>; LEVELS],
+}
+
+impl<K: Key> Finger<K> {
+    pub(crate) const fn none() -> Self {
+        let empty = Span { first: K::ZERO, last: K::ZERO };
+        Finger { reach: empty, entry: empty, steps: [const { MaybeUninit::uninit() }; LEVELS] }
+    }
+
+    /// The finger in a copy of a tree of this height, where `there` says what a step has become.
+    #[cfg(test)]
+    pub(crate) fn moved(&self, height: usize, there: impl Fn(Step) -> MaybeUninit<Step>) -> Self {
+        let mut moved = Finger { reach: self.reach, entry: self.entry, ..Self::none() };
+        for level in 0..=height {
+            // SAFETY: FINGER-1: the path of a finger that is set is initialised.
+            moved.steps[level] = there(unsafe { self.steps[level].assume_init() });
+        }
+        moved
+    }
+
+    /// What tells the finger from others in its tree.
+    #[cfg(test)]
+    pub(crate) fn told(&self) -> K {
+        self.entry.first
+    }
+
+    /// Whether it stays set: it was in `leaf`, which has changed, and is at the entry in slot `slot`
+    /// afterwards.
+    ///
+    /// # Safety
+    /// The finger is set, and the nodes above the leaf hold what they held. The leaf is live, and has
+    /// that entry.
+    #[cfg_attr(not(debug_assertions), inline(always))]
+    pub(crate) unsafe fn stays<V, S: Shape>(&mut self, leaf: Leaf<K, V, S>, slot: usize) -> bool {
+        // SAFETY: FINGER-1: the path of a finger that is set is initialised. The slot holds an entry
+        // of the live leaf, as the caller promises.
+        unsafe {
+            let same = self.steps[0].assume_init().node == leaf.raw();
+            if same {
+                self.steps[0].write(Step { node: leaf.raw(), slot });
+                self.reach = Span::new(leaf.first(0), leaf.key(leaf.len() - 1));
+                self.entry = span_of(leaf, slot);
+            }
+            same
+        }
+    }
+}
+
+#[cfg_attr(not(debug_assertions), inline(always))]
+fn holds<K: Key>(span: Span<K>, key: K) -> bool {
+    span.first <= key && key <= span.last
+}
+
+impl<K: Key, V, S: Shape> Tree<K, V, S> {
+    /// The finger, if it is set.
+    #[cfg_attr(not(debug_assertions), inline(always))]
+    fn finger(&self) -> Option<&Finger<K>> {
+        if self.knows.has(Knows::FINGER) { self.hole.finger() } else { None }
+    }
+
+    /// Whether the finger is set: never while nodes change.
+    pub(crate) fn has_finger(&self) -> bool {
+        self.knows.has(Knows::FINGER)
+    }
+
+    /// Forgets hole and finger for a change at `key`, which may set the finger again if it was there:
+    /// setting it costs as much as it saves where nobody comes back.
+    #[cfg_attr(not(debug_assertions), inline(always))]
+    pub(crate) fn leave(&mut self, key: K) {
+        let there = self.finger().is_some_and(|finger| holds(finger.reach, key));
+        self.knows = if there { Knows::WAS_THERE } else { Knows::NOTHING };
+    }
+
+    /// Forgets hole and finger for a change that sets the finger again.
+    #[cfg_attr(not(debug_assertions), inline(always))]
+    pub(crate) fn lead(&mut self) {
+        self.knows = Knows::WAS_THERE;
+    }
+
+    /// The entry at the finger, if it holds `key`.
+    #[cfg_attr(not(debug_assertions), inline(always))]
+    pub(crate) fn at_finger(&self, key: K) -> Option<(Leaf<K, V, S>, usize)> {
+        let finger = self.finger().filter(|finger| holds(finger.entry, key))?;
+        // SAFETY: FINGER-1: the path of a finger that is set is initialised.
+        let Step { node, slot } = unsafe { finger.steps[0].assume_init() };
+        Some((Leaf::from_raw(node), slot))
+    }
+
+    /// [`Tree::find`] that looks at the finger first.
+    #[inline]
+    pub(crate) fn find_near(&self, key: K) -> Option<(Leaf<K, V, S>, usize)> {
+        let Some(finger) = self.finger().filter(|finger| holds(finger.reach, key)) else { return self.find(key) };
+        // SAFETY: FINGER-1: the path of a finger that is set is initialised.
+        let Step { node, slot } = unsafe { finger.steps[0].assume_init() };
+        let leaf = Leaf::from_raw(node);
+        if holds(finger.entry, key) {
+            return Some((leaf, slot));
+        }
+        Some((leaf, dispatch::<K, S, _>(Rank { leaf, key })))
+    }
+
+    /// The first entry whose last key is not below `key`; the finger is there afterwards.
+    #[inline]
+    pub(crate) fn seek_and_point(&mut self, key: K) -> Option<(Leaf<K, V, S>, usize)> {
+        match self.at_finger(key) {
+            None => dispatch::<K, S, _>(SeekAndPoint { tree: self, key }),
+            near => near,
+        }
+    }
+
+    /// Moves the end of the entry at the finger to `last`, and updates the gap words: no descent, no
+    /// search. Returns `false`, and changes nothing, where that takes more: the entry is the last of
+    /// its leaf, or the leaf's form cannot hold the key.
+    ///
+    /// # Safety
+    /// [`Tree::at_finger`] has returned this leaf and slot, and nothing has changed since. The
+    /// entry's first key is at most `last`, and the next entry begins above it.
+    #[cfg_attr(not(debug_assertions), inline(always))]
+    pub(crate) unsafe fn move_end(&mut self, leaf: Leaf<K, V, S>, slot: usize, last: K) -> bool {
+        // SAFETY: FINGER-1: the finger's leaf is live, exclusively this tree's, and its path is
+        // initialised and current; slots are read only below the length.
+        unsafe {
+            if slot + 1 >= leaf.len() || !leaf.admits(last, last) {
+                return false;
+            }
+            let next = leaf.first(slot + 1);
+            let gap = |last: K| next.wrapping_sub(last).wrapping_sub(K::ONE);
+            let (vanished, appeared) = (gap(leaf.key(slot)), gap(last));
+            let height = self.height();
+            self.forget_hole();
+            let Some(finger) = self.hole.finger_mut() else { return false };
+            leaf.set_key(slot, last);
+            finger.entry.last = last;
+            // The widths below level 1 are not known without a scan; above it, a word that is not
+            // raised is no less than that of the level below, and so than `vanished`.
+            for level in 1..=height {
+                let Step { node, slot } = finger.steps.get_unchecked(level).assume_init();
+                let node = Inner::<K, S>::from_raw(node);
+                let word = node.gap(slot);
+                if appeared <= word {
+                    if vanished == word && appeared < word {
+                        self.regap_at_finger(vanished, appeared);
+                    }
+                    break;
+                }
+                node.set_gap(slot, appeared);
+            }
+        }
+        true
+    }
+
+    /// [`Tree::regap`] on the finger's path.
+    ///
+    /// # Safety
+    /// As there; the finger is set.
+    #[inline(never)]
+    unsafe fn regap_at_finger(&mut self, vanished: K, appeared: K) {
+        dispatch::<K, S, _>(Regap { tree: self, vanished, appeared });
+    }
+
+    /// [`Tree::seek_by`] where the finger's leaf decides: sets `path`, too.
+    ///
+    /// # Safety
+    /// The processor supports `F`.
+    #[cfg_attr(not(debug_assertions), inline(always))]
+    pub(crate) unsafe fn seek_near<F: Search>(&self, key: K, path: &mut Path) -> Option<(Leaf<K, V, S>, usize)> {
+        let finger = self.finger().filter(|finger| holds(finger.reach, key))?;
+        // SAFETY: FINGER-1: the path of a finger that is set is initialised and current. Keys
+        // between the leaf's first and its last are decided there (TREE-1).
+        unsafe {
+            for level in 1..=self.height() {
+                let Step { node, slot } = finger.steps.get_unchecked(level).assume_init();
+                path.set(level, node, slot);
+            }
+            let Step { node, slot } = finger.steps[0].assume_init();
+            let leaf = Leaf::<K, V, S>::from_raw(node);
+            let slot = if holds(finger.entry, key) { slot } else { leaf.rank::<F>(key) };
+            path.set(0, node, slot);
+            Some((leaf, slot))
+        }
+    }
+
+    /// Sets the finger to the entry of `path`.
+    ///
+    /// # Safety
+    /// `path` is a current path of this tree to an entry.
+    #[cfg_attr(not(debug_assertions), inline(always))]
+    pub(crate) unsafe fn point_at(&mut self, path: &Path) {
+        let height = self.height();
+        if height >= LEVELS || self.may_share() || self.log.is_some() {
+            return;
+        }
+        let Some(finger) = self.hole.finger_mut() else { return };
+        // SAFETY: the path is current and leads to an entry, as the caller promises, and there is a
+        // place for each level.
+        unsafe {
+            let Step { node, slot } = path.at(0);
+            let leaf = Leaf::<K, V, S>::from_raw(node);
+            self.knows = self.knows.without(Knows::WAS_THERE).with(Knows::FINGER);
+            finger.reach = Span::new(leaf.first(0), leaf.key(leaf.len() - 1));
+            finger.entry = span_of(leaf, slot);
+            for level in 0..=height {
+                finger.steps.get_unchecked_mut(level).write(path.at(level));
+            }
+        }
+    }
+
+    /// [`Tree::point_at`] after a change, if the finger was there.
+    ///
+    /// # Safety
+    /// As there.
+    #[cfg_attr(not(debug_assertions), inline(always))]
+    pub(crate) unsafe fn follow(&mut self, path: &Path) {
+        if self.knows.has(Knows::WAS_THERE) {
+            // SAFETY: as the caller promises.
+            unsafe { self.point_at(path) };
+        }
+    }
+
+    /// Checks FINGER-1 in a tree that is otherwise valid.
+    pub(crate) fn check_finger(&self) -> Result<(), Violation> {
+        let fail = |what, level| Err(Violation { invariant: "FINGER-1", what, level });
+        let Some(finger) = self.finger() else { return Ok(()) };
+        let mut path = Path::new();
+        let Some((leaf, slot)) = self.descend(finger.entry.first, &mut path) else {
+            return fail("a finger in an empty tree", 0);
+        };
+        // SAFETY: TREE-4: the path is fresh, so its nodes are live; FINGER-1: each level of the
+        // finger is initialised.
+        unsafe {
+            for level in 0..=self.height() {
+                let (is, found) = (finger.steps[level].assume_init(), path.at(level));
+                if (is.node, is.slot) != (found.node, found.slot) {
+                    return fail("the finger's path is another one", level);
+                }
+            }
+            if slot >= leaf.len() || span_of(leaf, slot) != finger.entry {
+                return fail("the finger's entry is not there", 0);
+            }
+            if finger.reach != Span::new(leaf.first(0), leaf.key(leaf.len() - 1)) {
+                return fail("the finger's leaf has other bounds", 0);
+            }
+        }
+        Ok(())
+    }
+}
+
+struct SeekAndPoint<'a, K: Key, V, S: Shape> {
+    tree: &'a mut Tree<K, V, S>,
+    key: K,
+}
+
+impl<K: Key, V, S: Shape> Job<K> for SeekAndPoint<'_, K, V, S> {
+    type Out = Option<(Leaf<K, V, S>, usize)>;
+
+    #[cfg_attr(not(debug_assertions), inline(always))]
+    unsafe fn run<F: Search>(self) -> Self::Out {
+        let SeekAndPoint { tree, key } = self;
+        let mut path = Path::new();
+        // SAFETY: the processor supports `F`, as the caller promises. The path is fresh, and its
+        // slot is pointed at only if it holds an entry.
+        unsafe {
+            let (leaf, slot) = tree.seek_by::<F>(key, &mut path)?;
+            if slot >= leaf.len() {
+                return None;
+            }
+            tree.point_at(&path);
+            Some((leaf, slot))
+        }
+    }
+}
+
+struct Rank<K: Key, V, S: Shape> {
+    leaf: Leaf<K, V, S>,
+    key: K,
+}
+
+impl<K: Key, V, S: Shape> Job<K> for Rank<K, V, S> {
+    type Out = usize;
+
+    #[cfg_attr(not(debug_assertions), inline(always))]
+    unsafe fn run<F: Search>(self) -> Self::Out {
+        // SAFETY: FINGER-1: the finger's leaf is live; the processor supports `F`.
+        unsafe { self.leaf.rank::<F>(self.key) }
+    }
+}
+
+struct Regap<'a, K: Key, V, S: Shape> {
+    tree: &'a mut Tree<K, V, S>,
+    vanished: K,
+    appeared: K,
+}
+
+impl<K: Key, V, S: Shape> Job<K> for Regap<'_, K, V, S> {
+    type Out = ();
+
+    #[cfg_attr(not(debug_assertions), inline(always))]
+    unsafe fn run<F: Search>(self) -> Self::Out {
+        let Regap { tree, vanished, appeared } = self;
+        let mut path = Path::new();
+        // SAFETY: FINGER-1: the finger is set, as the caller promises, and its path is current.
+        unsafe {
+            let Some(finger) = tree.finger() else { return };
+            for level in 0..=tree.height() {
+                let Step { node, slot } = finger.steps.get_unchecked(level).assume_init();
+                path.set(level, node, slot);
+            }
+            tree.regap::<F>(&path, vanished, appeared);
+        }
+    }
+}
