@@ -56,15 +56,18 @@ tests() {
     counts tests "$(passed)"
 }
 
-# At least ten million random operations on the tree, and some on shared maps, against the reference map.
+# At least ten million random operations on the tree, and some on shared maps, against the reference map;
+# and every tree of the smallest nodes over SAMARA_CELLS keys.
 tree() {
-    local operations
+    local operations trees
     logged cargo test --locked --package samara --features long --test properties --test maps -- --nocapture \
         real_ tiny_ compact_ wide_ epoch_both other_searches
     # The runner's own words may come before ours on a line.
     operations=$(grep -oE 'samara-ops [0-9]+' "$log" | awk '{ sum += $2 } END { print sum + 0 }')
-    counts operations "$operations" tests "$(passed)"
     [ "$operations" -ge 10000000 ]
+    trees=$(passed)
+    SAMARA_CELLS=${SAMARA_CELLS:-12} logged ci/trees.sh
+    counts operations "$operations" tests "$((trees + $(passed)))" trees "$(grep -oE 'cells: [0-9]+ states' "$log" | awk '{ sum += $2 } END { print sum + 0 }')"
 }
 
 # Three million random calls on the model and on the running kernel.
