@@ -51,6 +51,11 @@ pub(crate) fn other_flags<B>(l: &Area<B>, r: &Area<B>) -> Flags {
 
 /// The one area that `l` and `r` become, if they can be one.
 pub(crate) fn join<B: Eq + Clone>(l: &Area<B>, r: &Area<B>, table: &Table) -> Option<Area<B>> {
+    // Most of those that become one are plain memory.
+    if l.flags == r.flags && l.anon() == r.anon() && l.is_plain() && r.is_plain() {
+        debug_assert!(reasons(l, r, table).is_empty());
+        return Some(l.clone());
+    }
     // Most areas that touch differ by a flag: that is seen at once. Every flag but these is a
     // reason.
     let differ = (l.flags ^ r.flags).difference(Flags::STICKY | Flags::ACCOUNT);

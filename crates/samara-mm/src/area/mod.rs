@@ -457,12 +457,20 @@ impl<B> Area<B> {
         self.flags.intersects(Flags::SPECIAL) || matches!(self.object, Object::Special(_))
     }
 
+    /// Whether it is anonymous memory that never moved: no bias, no extras, nothing in doubt, not
+    /// special.
+    #[inline]
+    pub(crate) fn is_plain(&self) -> bool {
+        matches!(self.object, Object::Anonymous)
+            && (self.extra, self.bias) == (0, 0)
+            && self.unsure == Unsure::default()
+            && !self.flags.intersects(Flags::SPECIAL)
+    }
+
     /// Whether new anonymous memory with these flags, mapped directly after it, merges into it and
     /// changes none of its attributes.
     pub(crate) fn goes_on(&self, flags: Flags) -> bool {
-        let plain = matches!(self.object, Object::Anonymous) && self.extra == 0;
-        let known = self.bias == 0 && self.unsure == Unsure::default();
-        plain && known && self.flags == flags && self.anon != AnonKind::Inherited
+        self.is_plain() && self.flags == flags && self.anon != AnonKind::Inherited
     }
 }
 

@@ -5,10 +5,11 @@
 //! tests/kernel compares the two.
 
 use crate::area::flags::Flags;
-use crate::area::{Area, Backing};
+use crate::area::{Anon, Area, Backing};
 use crate::space::index::AreaIndex;
 use crate::space::{AddressSpace, Config, Placed};
 use core::fmt;
+use samara::Span;
 
 /// An access to memory by the program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -98,6 +99,23 @@ impl<B> Area<B> {
     }
 }
 
+impl Config {
+    /// Whether an access to `addr` gives this area an identity, if it is allowed.
+    #[inline]
+    fn is_first_access<B: Backing>(&self, span: Span, area: &Area<B>, addr: u64, access: Access) -> bool {
+        if area.anon() != Anon::Untouched {
+            return false;
+        }
+        match access {
+            Access::Write => area.has_own_pages(),
+            Access::Read | Access::Execute => {
+                let ends = (span.first, span.last.saturating_add(1));
+                self.marked_by_read(area, Anon::Untouched, ends, (addr, addr.saturating_add(1))).is_some()
+            }
+        }
+    }
+}
+
 impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
     /// The program does `access` to the byte at `addr`. A write to private memory touches it. Below
     /// an area that grows down, with nothing in between, that area grows to the page of `addr`.
@@ -134,8 +152,23 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
     /// assert_eq!(space.fault(0x80_0000, Access::Read), Err(Refused::NotMapped));
     /// ```
     pub fn fault(&mut self, addr: u64, access: Access) -> Result<Fault<'_, B>, Refused> {
-        let at = self.area_at_or_after(addr).ok_or(Refused::NotMapped)?;
-        let was = at.start;
+        let (span, area) = self.areas.seek(addr).ok_or(Refused::NotMapped)?;
+        let mut grown = 0;
+        if span.first > addr || self.config.is_first_access(span, area, addr, access) {
+            grown = self.fault_with_change(span.first, addr, access)?;
+        } else if let Some(refused) = area.refuses(access, &self.config) {
+            return Err(refused);
+        }
+        // Where the index remembers the place, this is no second search.
+        let (span, area) = self.areas.seek(addr).ok_or(Refused::NotMapped)?;
+        let (start, end, extras) = (span.first, span.last.saturating_add(1), self.extras.get(area.extra));
+        Ok(Fault { grown, at: Placed { start, end, area, extras } })
+    }
+
+    /// A fault that may grow an area, or give it an identity. `was` is where the area begins that
+    /// holds `addr`, or is the first above it. Returns by how much it grew.
+    #[cold]
+    fn fault_with_change(&mut self, was: u64, addr: u64, access: Access) -> Result<u64, Refused> {
         if was > addr {
             self.grow_to(was, self.page_down(addr))?;
         }
@@ -143,12 +176,12 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
         if let Some(refused) = at.area.refuses(access, &self.config) {
             return Err(refused);
         }
+        let start = at.start;
         match access {
             Access::Write => self.touch(addr, addr.saturating_add(1)),
             Access::Read | Access::Execute => self.touch_by_read(addr, addr.saturating_add(1)),
         }
-        let at = self.area_at(addr).ok_or(Refused::NotMapped)?;
-        Ok(Fault { grown: was.saturating_sub(at.start), at })
+        Ok(was.saturating_sub(start))
     }
 
     /// Grows the area at `was` down to `start`.

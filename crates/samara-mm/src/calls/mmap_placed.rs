@@ -50,7 +50,13 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
         plan: &mut Plan,
     ) -> Result<u64, Errno> {
         let fixed = request.flags.intersects(MapFlags::FIXED | MapFlags::FIXED_NOREPLACE);
-        let start = if fixed { request.start } else { self.choose_for(request, places, placement)? };
+        let start = if fixed {
+            request.start
+        } else {
+            let (at, len) = self.choose_for(request, places, placement)?;
+            self.areas.approach(at.saturating_sub(1));
+            self.chosen(at, len)?
+        };
         self.map_at(start, request, plan)?;
         Ok(start)
     }
@@ -60,16 +66,24 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
     /// # Errors
     /// EINVAL and ENOMEM as there; EEXIST where `placement` chooses a range that is not free.
     pub fn choose(&self, request: &MapRequest<B>, placement: &mut impl Placement<B, I>) -> Result<u64, Errno> {
-        self.choose_for(request, Backing::huge_places, placement)
+        let (at, len) = self.choose_for(request, Backing::huge_places, placement)?;
+        self.chosen(at, len)
     }
 
-    /// `choose` where `places` says which addresses a file prefers.
-    pub(crate) fn choose_for(
+    /// A caller's placement may be wrong: nothing is mapped over because of it.
+    #[inline]
+    fn chosen(&self, at: u64, len: u64) -> Result<u64, Errno> {
+        if self.is_free(at, at.saturating_add(len)) { Ok(at) } else { Err(Errno::EEXIST) }
+    }
+
+    /// What [`choose`](Self::choose) returns before it is looked at, and the map's length. `places`
+    /// says which addresses a file prefers.
+    fn choose_for(
         &self,
         request: &MapRequest<B>,
         places: impl FnOnce(&B) -> HugePlaces,
         placement: &mut impl Placement<B, I>,
-    ) -> Result<u64, Errno> {
+    ) -> Result<(u64, u64), Errno> {
         let want = self.config.want(request, places)?;
         if self.count() > self.config.max_map_count {
             return Err(Errno::ENOMEM);
@@ -79,8 +93,7 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
         let down = !self.has(Features::HUGETLB_SEARCHES_ALIKE);
         let first = down && want.hint == 0 && self.page_down(request.start) != 0 && self.is_free(0, want.len);
         let at = if first { 0 } else { placement.place(self, &want).ok_or(Errno::ENOMEM)? };
-        // A caller's placement may be wrong: nothing is mapped over because of it.
-        if self.is_free(at, at.saturating_add(want.len)) { Ok(at) } else { Err(Errno::EEXIST) }
+        Ok((at, want.len))
     }
 }
 

@@ -60,6 +60,18 @@ pub trait AreaIndex<B>: Default {
         self.range_from(addr).next()
     }
 
+    /// [`at_or_after`](Self::at_or_after) by the owner of the index, which may remember the place:
+    /// what comes next is often there.
+    fn seek(&mut self, addr: u64) -> Option<IndexEntry<'_, B>> {
+        self.at_or_after(addr)
+    }
+
+    /// Tells the index that the next looks and stores are at `addr` or right beside it. An index
+    /// that remembers places goes there once for all of them.
+    fn approach(&mut self, addr: u64) {
+        _ = addr;
+    }
+
     // --- Neighbours ---
 
     /// The entries that meet `span`, whole.
@@ -208,6 +220,16 @@ impl<B: Clone> AreaIndex<B> for RangeMap<u64, Area<B>> {
     #[cfg_attr(not(debug_assertions), inline(always))]
     fn at_or_after(&self, addr: u64) -> Option<IndexEntry<'_, B>> {
         RangeMap::at_or_after(self, addr)
+    }
+
+    #[cfg_attr(not(debug_assertions), inline(always))]
+    fn seek(&mut self, addr: u64) -> Option<IndexEntry<'_, B>> {
+        RangeMap::seek(self, addr)
+    }
+
+    #[cfg_attr(not(debug_assertions), inline(always))]
+    fn approach(&mut self, addr: u64) {
+        _ = RangeMap::seek(self, addr);
     }
 
     #[cfg_attr(not(debug_assertions), inline(always))]
