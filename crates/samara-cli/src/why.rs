@@ -75,7 +75,8 @@ impl<'a> Sites<'a> {
         self.stacks.own_frames(stack, &site.nr.map(line::name).unwrap_or_default())
     }
 
-    /// The frames of a site's stack that are within the program's own: of the C library, or of stubs.
+    /// The frames of a site's stack that are within the program's own: of the C library, or of
+    /// stubs.
     pub(crate) fn before_own(self, site: &Site) -> &'a [Frame] {
         let frames = self.stack(site).map_or(&[][..], |stack| &stack.frames);
         let own = self.frames(site).first();

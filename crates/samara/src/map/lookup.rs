@@ -87,9 +87,10 @@ impl<K: Key, V, S: Shape> RangeMap<K, V, S> {
     }
 
     /// [`at_or_after`](Self::at_or_after), which remembers the place: what comes next at this entry
-    /// or beside it (a seek, a store, a removal, a resize) needs no descent from the root. O(log n);
-    /// O(1) at the place that is remembered. A map remembers none if its keys are not `u64`, if it
-    /// never had more than one leaf and no reservation, and while it may share nodes with a snapshot.
+    /// or beside it (a seek, a store, a removal, a resize) needs no descent from the root. O(log
+    /// n); O(1) at the place that is remembered. A map remembers none if its keys are not `u64`, if
+    /// it never had more than one leaf and no reservation, and while it may share nodes with a
+    /// snapshot.
     ///
     /// # Examples
     /// ```

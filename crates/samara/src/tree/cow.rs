@@ -165,8 +165,8 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
         }
     }
 
-    /// [`Tree::own_overlapping`] for a change of a value: hole and finger stay, in a tree that shares
-    /// nothing.
+    /// [`Tree::own_overlapping`] for a change of a value: hole and finger stay, in a tree that
+    /// shares nothing.
     #[cfg_attr(not(debug_assertions), inline(always))]
     pub(crate) fn own_value(&mut self, key: K) -> Result<bool, AllocError> {
         match self.cloner.get() {

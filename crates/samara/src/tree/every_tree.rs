@@ -32,7 +32,8 @@ impl<K: Key, V, S: crate::node::shape::Shape> Tree<K, V, S> {
         fn add<K: Key, S: crate::node::shape::Shape>(all: &mut Vec<Raw>, at: Raw, level: usize) {
             all.push(at);
             if level > 0 {
-                // SAFETY: TREE-4: a node above level 0 is a live inner node, and its children are live.
+                // SAFETY: TREE-4: a node above level 0 is a live inner node, and its children are
+                // live.
                 unsafe {
                     let node = Inner::<K, S>::from_raw(at);
                     (0..node.len()).for_each(|i| add::<K, S>(all, node.child(i), level - 1));
@@ -77,8 +78,8 @@ impl Universe {
         Universe { firsts: (0..=cells as u64).collect(), entries }
     }
 
-    /// Cells of one key, but for one in the middle that is so wide that no packed leaf holds keys of
-    /// both sides.
+    /// Cells of one key, but for one in the middle that is so wide that no packed leaf holds keys
+    /// of both sides.
     fn wide(cells: usize, entries: Entries) -> Self {
         let first = |i: u64| if i > cells as u64 / 2 { i + (1 << 40) } else { i };
         Universe { firsts: (0..=cells as u64).map(first).collect(), entries }
@@ -360,8 +361,8 @@ fn twin(map: &Map) -> Map {
     RangeMap { tree: map.tree.twin() }
 }
 
-/// An operation beside a snapshot, which stays as it was; and looks at the map afterwards, first while
-/// it may still share, then when it has its nodes to itself again.
+/// An operation beside a snapshot, which stays as it was; and looks at the map afterwards, first
+/// while it may still share, then when it has its nodes to itself again.
 fn beside_a_snapshot(map: &Map, list: &List, op: Op, universe: &Universe) {
     let (mut map, mut changed) = (twin(map), list.clone());
     let snapshot = map.snapshot();

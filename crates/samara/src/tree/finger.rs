@@ -4,8 +4,8 @@
 //! - **FINGER-1** If the finger is set, `steps` is a current path of this tree to a leaf, `entry`
 //!   is the entry in its slot, and `reach` spans the leaf's first key and its last. No key of the
 //!   path's nodes has changed since, but by those who set the finger right again. The nodes are
-//!   exclusively this tree's, unless snapshots have been taken since: then it serves looks alone, and
-//!   whatever makes nodes the tree's own forgets it first (`own_shared`).
+//!   exclusively this tree's, unless snapshots have been taken since: then it serves looks alone,
+//!   and whatever makes nodes the tree's own forgets it first (`own_shared`).
 //!
 //! A look sets the finger ([`Tree::seek_and_point`], a `revise` that keeps the entry). A change
 //! forgets it, with the hole, and sets it again at its end: a store or a removal if it was there
@@ -53,16 +53,16 @@ impl<K: Key> Finger<K> {
         self.entry.first
     }
 
-    /// Whether it stays set: it was in `leaf`, which has changed, and is at the entry in slot `slot`
-    /// afterwards.
+    /// Whether it stays set: it was in `leaf`, which has changed, and is at the entry in slot
+    /// `slot` afterwards.
     ///
     /// # Safety
-    /// The finger is set, and the nodes above the leaf hold what they held. The leaf is live, and has
-    /// that entry.
+    /// The finger is set, and the nodes above the leaf hold what they held. The leaf is live, and
+    /// has that entry.
     #[cfg_attr(not(debug_assertions), inline(always))]
     pub(crate) unsafe fn stays<V, S: Shape>(&mut self, leaf: Leaf<K, V, S>, slot: usize) -> bool {
-        // SAFETY: FINGER-1: the path of a finger that is set is initialised. The slot holds an entry
-        // of the live leaf, as the caller promises.
+        // SAFETY: FINGER-1: the path of a finger that is set is initialised. The slot holds an
+        // entry of the live leaf, as the caller promises.
         unsafe {
             let same = self.steps[0].assume_init().node == leaf.raw();
             if same {
@@ -92,8 +92,8 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
         self.knows.has(Knows::FINGER)
     }
 
-    /// Forgets hole and finger for a change at `key`, which may set the finger again if it was there:
-    /// setting it costs as much as it saves where nobody comes back.
+    /// Forgets hole and finger for a change at `key`, which may set the finger again if it was
+    /// there: setting it costs as much as it saves where nobody comes back.
     #[cfg_attr(not(debug_assertions), inline(always))]
     pub(crate) fn leave(&mut self, key: K) {
         let there = self.finger().is_some_and(|finger| holds(finger.reach, key));
@@ -137,9 +137,9 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
         }
     }
 
-    /// Moves the end of the entry at the finger to `last`, and updates the gap words: no descent, no
-    /// search. Returns `false`, and changes nothing, where that takes more: the entry is the last of
-    /// its leaf, or the leaf's form cannot hold the key.
+    /// Moves the end of the entry at the finger to `last`, and updates the gap words: no descent,
+    /// no search. Returns `false`, and changes nothing, where that takes more: the entry is the
+    /// last of its leaf, or the leaf's form cannot hold the key.
     ///
     /// # Safety
     /// [`Tree::at_finger`] has returned this leaf and slot, and nothing has changed since. The

@@ -2,10 +2,10 @@
 //! it. A store within this gap (the second half of a replacement) needs no descent and no search of
 //! other gaps.
 //!
-//! - **REFILL-1** If the hole is there ([`Knows`]), `gap` is the free run before slot `slot` of the packed leaf
-//!   `steps[0]`, `steps` is the path to it, and nothing has changed since the removal. The nodes on
-//!   the path are exclusively this tree's, unless snapshots have been taken since: a store
-//!   therefore checks whether the tree may share, and the call that ends the sharing
+//! - **REFILL-1** If the hole is there ([`Knows`]), `gap` is the free run before slot `slot` of the
+//!   packed leaf `steps[0]`, `steps` is the path to it, and nothing has changed since the removal.
+//!   The nodes on the path are exclusively this tree's, unless snapshots have been taken since: a
+//!   store therefore checks whether the tree may share, and the call that ends the sharing
 //!   ([`Tree::own`]) forgets the hole.
 //! - **REFILL-2** The gap words of the lowest `raised` levels of the path are the width of `gap`.
 //!   Before the removal they were `words`, two gaps were in the place of this one, and the wider of
@@ -48,8 +48,8 @@ struct Place<K> {
     finger: Finger<K>,
 }
 
-/// What a tree remembers, in the bits of a byte beside its other fields: most stores find nothing to
-/// look at in the box.
+/// What a tree remembers, in the bits of a byte beside its other fields: most stores find nothing
+/// to look at in the box.
 #[derive(Clone, Copy, PartialEq)]
 pub(crate) struct Knows(u8);
 
@@ -135,8 +135,8 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
         self.hole = Hole::none();
     }
 
-    /// Forgets the hole. The finger stays: the caller forgets it before it changes anything, or sets
-    /// it right.
+    /// Forgets the hole. The finger stays: the caller forgets it before it changes anything, or
+    /// sets it right.
     #[cfg_attr(not(debug_assertions), inline(always))]
     pub(super) fn forget_hole(&mut self) {
         self.knows = self.knows.without(Knows::HOLE);
@@ -330,7 +330,8 @@ impl<K: Key, V: Clone, S: Shape> Tree<K, V, S> {
         if self.knows.has(Knows::HOLE) {
             (copy.gap, copy.slot, copy.within, copy.raised) = (place.gap, place.slot, place.within, place.raised);
             for level in 0..=place.raised {
-                // SAFETY: REFILL-2: the steps up to `raised` are initialised, and the words above 0.
+                // SAFETY: REFILL-2: the steps up to `raised` are initialised, and the words above
+                // 0.
                 unsafe {
                     copy.steps[level] = there(place.steps[level].assume_init());
                     if level > 0 {
