@@ -265,7 +265,9 @@ impl Op {
                 let i = holds(list, at);
                 let there = map.get_mut(key(at)).map(|(_, value)| *value = fresh);
                 assert_eq!(there.is_some(), i.is_some());
-                i.map(|i| list[i].2 = fresh);
+                if let Some(i) = i {
+                    list[i].2 = fresh;
+                }
             }
             Op::PopFirst => {
                 let first = (!list.is_empty()).then(|| list.remove(0));

@@ -14,7 +14,6 @@ use crate::node::{Raw, Unit};
 use crate::tree::Tree;
 use crate::tree::cow::refs;
 use crate::tree::owners::remove_owner;
-use crate::tree::refill::Hole;
 use crate::tree::walk::AHEAD;
 use crate::types::key::Key;
 use core::marker::PhantomData;

@@ -12,7 +12,6 @@ use crate::node::inner::Inner;
 use crate::node::leaf::Leaf;
 use crate::node::pool::NodePool;
 use crate::node::shape::Shape;
-use crate::tree::refill::Hole;
 use crate::tree::{MAX_HEIGHT, Path, SHARED_HEIGHT, Step, Tree};
 use crate::types::error::AllocError;
 use crate::types::key::Key;
