@@ -388,11 +388,19 @@ fn explore(universe: &Universe) -> (usize, usize) {
     let operations = operations(universe);
     let mut known = HashSet::new();
     let mut left = vec![(Map::with_shape(), List::new())];
+    if cfg!(miri) {
+        // Miri is too slow for more than a few operations: on a full tree, and on what they leave.
+        let (map, list) = &mut left[0];
+        (0..universe.cells()).for_each(|at| Op::Insert(at, at).run(map, list, universe));
+    }
     known.insert(state(&left[0].0));
     let mut done = 0;
     while let Some((map, list)) = left.pop() {
         look(&map, &list, universe);
-        for op in operations.iter().filter(|op| op.applies(&list)) {
+        for op in operations.iter().filter(|op| op.applies(&list)).step_by(if cfg!(miri) { 7 } else { 1 }) {
+            if cfg!(miri) && done == 20 {
+                break;
+            }
             let (mut next, mut changed) = (twin(&map), list.clone());
             op.run(&mut next, &mut changed, universe);
             compare(&next, &changed, universe);
@@ -418,12 +426,12 @@ fn both(cells: usize, entries: Entries) {
 
 #[test]
 fn every_tree_of_few_entries() {
-    (3..=if cfg!(miri) { 3 } else { 5 }).for_each(|cells| both(cells, Entries::Any));
+    (if cfg!(miri) { 5 } else { 3 }..=5).for_each(|cells| both(cells, Entries::Any));
 }
 
 #[test]
 fn every_tree_of_two_levels() {
-    both(if cfg!(miri) { 4 } else { 6 }, Entries::OneCell);
+    both(6, Entries::OneCell);
 }
 
 /// SAMARA_CELLS is the number of keys: `ci/long.sh tree` takes 12, in most of an hour.
