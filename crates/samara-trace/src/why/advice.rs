@@ -106,7 +106,7 @@ pub(super) fn slices(of: &[&AreaRecord], areas: &[AreaRecord], births: &Births) 
     };
     let is_whole = |area: &AreaRecord| {
         births.pieces.get(area.start).is_some_and(|(span, piece)| {
-            span.last == area.end - 1 && piece.changed.is_none() && piece.over.is_none() && piece.is_observed()
+            span.last == area.end - 1 && piece.changed().is_none() && piece.over.is_none() && piece.is_observed()
         })
     };
     let is_alike = |area: &AreaRecord| is_anonymous(area) && (area.perms, size(area)) == (first.perms, size(first));

@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use samara::{AllocError, GapQuery, RangeMap, Span, unobserved};
 
 use crate::event::{AreaRecord, Event, EventKind, Step, StepKind};
-use crate::file::{Place, Replay, Space, call_name, span};
+use crate::file::{Place, Replay, Space, call_name, reason_name, reasons, span};
 use crate::held::{Held, Meter};
 
 /// Most pieces, holes, stacks and counts of all spaces together.
@@ -96,6 +96,24 @@ impl Act {
     }
 }
 
+/// Calls that change attributes of areas, and not their protection.
+const ADVICE: [&str; 9] = [
+    "madvise",
+    "process_madvise",
+    "mbind",
+    "migrate_pages",
+    "set_mempolicy_home_node",
+    "prctl",
+    "mseal",
+    "ioctl",
+    "close",
+];
+
+/// The last of these.
+fn last(all: impl IntoIterator<Item = Option<Act>>) -> Option<Act> {
+    all.into_iter().flatten().max_by_key(|act| act.event)
+}
+
 /// Where a range of memory comes from.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Piece {
@@ -103,9 +121,10 @@ pub(super) struct Piece {
     pub(super) made: Act,
     /// How many events the space had had by then.
     pub(super) at: u64,
-    /// The event that last changed its attributes, or moved it. That asking for huge pages changed
-    /// it counts only where nothing else did.
-    pub(super) changed: Option<Act>,
+    /// The event that last changed its protection.
+    pub(super) protected: Option<Act>,
+    /// The event that last changed other attributes: advice, policies, registrations, names.
+    pub(super) flagged: Option<Act>,
     /// The event that last locked or unlocked it.
     pub(super) locked: Option<Act>,
     /// The event that last asked for huge pages.
@@ -120,7 +139,17 @@ pub(super) struct Piece {
 
 impl Piece {
     fn new(made: Act, at: u64) -> Piece {
-        Piece { made, at, changed: None, locked: None, asked: None, moved: None, over: None, is_special: false }
+        Piece {
+            made,
+            at,
+            protected: None,
+            flagged: None,
+            locked: None,
+            asked: None,
+            moved: None,
+            over: None,
+            is_special: false,
+        }
     }
 
     /// Whether a call was seen that mapped it: it was not there when the recording began.
@@ -138,9 +167,31 @@ impl Piece {
         self.over.unwrap_or(self.made.event)
     }
 
-    /// The last event that set it apart from other memory of its root.
-    pub(super) fn cut(&self) -> Option<Act> {
-        self.changed.or(self.over.map(|_| self.made))
+    /// The event that last changed its attributes, or moved it. That asking for huge pages changed
+    /// it counts only where nothing else did.
+    pub(super) fn changed(&self) -> Option<Act> {
+        last([self.protected, self.flagged, self.locked, self.moved]).or(self.asked)
+    }
+
+    /// The event that last changed what these reasons are about; without a reason, anything.
+    pub(super) fn changed_for(&self, apart: &str) -> Option<Act> {
+        if apart.is_empty() {
+            return self.changed();
+        }
+        last(reasons(apart).map(|reason| match reason_name(reason) {
+            // The charge follows the protection.
+            "protection" | "accounting" => self.protected,
+            "lock" => self.locked,
+            "offset" | "anonymous-offset" | "backing" | "page-size" => self.moved,
+            // What they differed by when they were written.
+            "anonymous-identity" => self.changed(),
+            _ => self.flagged.or(self.asked),
+        }))
+    }
+
+    /// The last event that set it apart from other memory of its root, for these reasons.
+    pub(super) fn cut_for(&self, apart: &str) -> Option<Act> {
+        self.changed_for(apart).or(self.over.map(|_| self.made))
     }
 }
 
@@ -491,6 +542,8 @@ impl Births {
         }
         let is_special = self.locks_new || (name == Some("mmap") && is_special(event.args[2], event.args[3]));
         let advice = name.filter(|name| *name == "madvise").map(|_| event.args[2]);
+        let protects = name.is_some_and(|name| ["mprotect", "pkey_mprotect"].contains(&name));
+        let is_advice = name.is_some_and(|name| ADVICE.contains(&name));
         let locks = name.is_some_and(|name| name.starts_with("mlock") || name.starts_with("munlock"));
         for step in &event.plan {
             let Step { start, end, .. } = *step;
@@ -498,7 +551,7 @@ impl Births {
             match step.kind {
                 StepKind::Mapped => {
                     let piece = match moved {
-                        Some(piece) => Piece { changed: Some(act), moved: Some(act), ..piece },
+                        Some(piece) => Piece { moved: Some(act), ..piece },
                         None => Piece {
                             over: over
                                 .filter(|(old, _): &(Span, u64)| old.intersect(&range).is_some())
@@ -532,10 +585,13 @@ impl Births {
                 }
                 StepKind::Changed(_) => {
                     let changed = |piece: &Piece| match advice {
-                        Some(HUGEPAGE) => Piece { changed: piece.changed.or(Some(act)), asked: Some(act), ..*piece },
-                        Some(NOHUGEPAGE) => Piece { changed: Some(act), asked: None, ..*piece },
-                        _ if locks => Piece { changed: Some(act), locked: Some(act), ..*piece },
-                        _ => Piece { changed: Some(act), ..*piece },
+                        Some(HUGEPAGE) => Piece { asked: Some(act), ..*piece },
+                        Some(NOHUGEPAGE) => Piece { flagged: Some(act), asked: None, ..*piece },
+                        _ if locks => Piece { locked: Some(act), ..*piece },
+                        _ if is_advice => Piece { flagged: Some(act), ..*piece },
+                        _ if protects => Piece { protected: Some(act), ..*piece },
+                        // It is not known what it changed.
+                        _ => Piece { protected: Some(act), flagged: Some(act), ..*piece },
                     };
                     let meter = &self.meter;
                     let changed = |piece: &Held<Piece>| Held::new(changed(piece), 1, meter);

@@ -1,6 +1,6 @@
 //! Verdicts on what looks like something else: which calls tell them apart.
 
-use super::tests::{MMAP, MREMAP, PAGE, World, area};
+use super::tests::{MADVISE, MMAP, MPROTECT, MREMAP, PAGE, World, area};
 use super::*;
 use crate::event::{EventKind, StepKind};
 
@@ -61,6 +61,36 @@ fn ranges_without_access_are_no_guards_of_stacks() {
         code.protect(1000 + i * 17, 1001 + i * 17, 0);
     }
     is(&code, GUARDS, (80, 40, 79));
+}
+
+/// What a later call does to all of the memory is no cause of what an earlier one cut it into.
+#[test]
+fn a_later_call_over_all_of_it_is_no_cause() {
+    const MLOCKALL: u32 = 151;
+    let cut = |pieces: u8| {
+        let mut world = World::new();
+        world.map(1000, 1400, 3);
+        (0..99).for_each(|i| world.protect(1001 + i * 4, 1002 + i * 4, pieces));
+        world
+    };
+    for pieces in [0, 1] {
+        for (nr, args) in [(MADVISE, [0, 0, 10, 0, 0, 0]), (MLOCKALL, [1, 0, 0, 0, 0, 0])] {
+            let mut world = cut(pieces);
+            let areas: Vec<AreaRecord> = world.areas();
+            let apart = |area: &AreaRecord| AreaRecord { apart: "protection".to_owned(), ..area.clone() };
+            let areas: Vec<AreaRecord> =
+                areas.iter().enumerate().map(|(i, area)| if i == 0 { area.clone() } else { apart(area) }).collect();
+            let plan = vec![World::step(StepKind::Changed(samara_mm::FlagChange::default()), 1000, 1400)];
+            world.event(EventKind::Call, Some(nr), 0, args, plan, (1000, 1400), areas);
+            let why = world.why();
+            assert_eq!((why.verdicts.len(), why.verdicts[0].areas), (1, 199));
+            let last = why.verdicts[0].parts.iter().max_by_key(|part| (part.role, part.times)).unwrap();
+            assert_eq!(world.origins.sites()[last.site as usize].nr, Some(MPROTECT), "{pieces} {nr}");
+            assert_eq!((last.role, last.calls), (Role::Changed, 99));
+            let changers = why.boundaries.iter().flat_map(|b| [b.changers.0, b.changers.1]).flatten();
+            assert!(changers.into_iter().all(|site| world.origins.sites()[site as usize].nr == Some(MPROTECT)));
+        }
+    }
 }
 
 /// A guard counts wherever it is in the memory that it guards; what else is near does not.

@@ -33,7 +33,7 @@ pub(super) fn between(areas: &[AreaRecord], births: &Births) -> Vec<Between> {
     for pair in areas.windows(2).filter(|pair| pair[0].end == pair[1].start) {
         let at = pair[1].start;
         let (Some(before), Some(after)) = (piece(at - 1), piece(at)) else { continue };
-        let changer = |piece: Piece| piece.changed.map(|act| act.site);
+        let changer = |piece: Piece| piece.changed_for(&pair[1].apart).map(|act| act.site);
         let kind = (&*pair[1].apart, Some((before.made.site, after.made.site)), (changer(before), changer(after)));
         all.entry(kind).or_insert((0, at)).0 += 1;
     }

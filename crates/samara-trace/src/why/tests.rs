@@ -7,10 +7,10 @@ use crate::survey::tests::anonymous;
 
 pub(super) const PAGE: u64 = 4096;
 pub(super) const MMAP: u32 = 9;
-const MPROTECT: u32 = 10;
+pub(super) const MPROTECT: u32 = 10;
 const MUNMAP: u32 = 11;
 pub(super) const MREMAP: u32 = 25;
-const MADVISE: u32 = 28;
+pub(super) const MADVISE: u32 = 28;
 const HUGEPAGE: u64 = 14;
 
 pub(super) fn area(start: u64, end: u64, perms: u8) -> AreaRecord {
@@ -553,7 +553,7 @@ fn no_huge_page_fits() {
     assert_eq!(calls, [(Role::Made, Some(MMAP)), (Role::Changed, Some(MADVISE))]);
     // It does not say why there are so many areas.
     assert_eq!((why.verdicts.len(), why.others), (1, 21));
-    let changed = world.origins.space(0).unwrap().pieces.get(2049 * PAGE).unwrap().1.changed.unwrap();
+    let changed = world.origins.space(0).unwrap().pieces.get(2049 * PAGE).unwrap().1.changed().unwrap();
     assert_eq!(world.origins.sites()[changed.site as usize].nr, Some(MPROTECT), "what changed the protection");
     // What is taken back does not count, and other advice takes nothing back.
     for i in 0..5 {

@@ -87,6 +87,8 @@ fn by_protection(apart: &str) -> String {
     all.join("+")
 }
 
+const PROTECTION: &str = "protection";
+
 fn is_same_file(a: &AreaRecord, b: &AreaRecord) -> bool {
     a.inode != 0 && (a.dev, a.inode, &a.name) == (b.dev, b.inode, &b.name)
 }
@@ -109,7 +111,7 @@ impl<'a> Scene<'a> {
     }
 
     fn changer(&self, at: u64) -> Option<Act> {
-        self.piece(at)?.changed
+        self.piece(at)?.protected
     }
 
     fn evidence(
@@ -274,11 +276,11 @@ impl<'a> Scene<'a> {
         let near: Vec<&Piece> = near.filter_map(|at| self.piece(at)).filter(|near| near.root() == own.root()).collect();
         // One that was mapped by itself lies in the memory above.
         if let Some(above) = self.piece(guard.end).filter(|_| near.is_empty()) {
-            return (Some(above.made), vec![own.cut().unwrap_or(own.made)]);
+            return (Some(above.made), vec![own.cut_for(PROTECTION).unwrap_or(own.made)]);
         }
         let outer = near.iter().find(|near| own.over == Some(near.made.event)).map_or(own.made, |near| near.made);
-        let around = || near.iter().filter_map(|near| near.cut()).collect();
-        (Some(outer), own.cut().map_or_else(around, |act| vec![act]))
+        let around = || near.iter().filter_map(|near| near.cut_for(PROTECTION)).collect();
+        (Some(outer), own.cut_for(PROTECTION).map_or_else(around, |act| vec![act]))
     }
 
     /// Verdicts on many files of one folder, by who mapped the first area of each. Their boundaries
@@ -350,7 +352,8 @@ impl<'a> Scene<'a> {
             let (Some(low), Some(high)) = (low.copied(), high.copied()) else { continue };
             // What gave one of them its attributes, or mapped one into the other's memory.
             let is_within = low.root() == high.root();
-            let later = if is_within { [low.cut(), high.cut()] } else { [low.changed, high.changed] };
+            let both = [low, high];
+            let later = both.map(|one| if is_within { one.cut_for(&b.apart) } else { one.changed_for(&b.apart) });
             let locks = [low.locked, high.locked].into_iter().flatten().max_by_key(|act| act.event);
             let later = later.into_iter().flatten().max_by_key(|act| act.event);
             let is_cut = is_within && later.is_some();
@@ -359,7 +362,7 @@ impl<'a> Scene<'a> {
             let are_anonymous = is_anonymous(a) && is_anonymous(b);
             let is_one_site = low.made.site == high.made.site && (are_anonymous || were_there);
             // A loader maps the segments of a library into the mapping of its file.
-            let is_mapped = low.changed.or(high.changed).is_none();
+            let is_mapped = low.protected.or(high.protected).is_none();
             let is_segment = is_cut && is_mapped && is_same_file(a, b) && self.code.contains(&(a.dev, a.inode));
             let moves = [low.moved, high.moved].into_iter().flatten().max_by_key(|act| act.event);
             let moved = moves.filter(|_| is_moved(&b.apart));
@@ -376,7 +379,7 @@ impl<'a> Scene<'a> {
             };
             let later = if reason == "lock" { locks.or(later) } else { moved.or(later) };
             // The part of a library's data that is read-only after relocation.
-            let is_relro = is_within && low.changed.is_some() && a.inode != 0 && a.perms == 1 && b.perms == 3;
+            let is_relro = is_within && low.protected.is_some() && a.inode != 0 && a.perms == 1 && b.perms == 3;
             let (pattern, reason) = if is_relro { (Some(PatternKind::Relro), "") } else { (None, &*reason) };
             let by = callers.of(later.unwrap_or(high.made).site);
             let cause = Cause {
@@ -393,12 +396,17 @@ impl<'a> Scene<'a> {
             // gave each side flags of its own.
             let place = |act: Option<Act>| act.map(|act| callers.of(act.site));
             let two = flag_words(reason).count() > 1
-                && low.changed.is_some()
-                && high.changed.is_some()
-                && place(low.changed) != place(high.changed);
+                && low.flagged.is_some()
+                && high.flagged.is_some()
+                && place(low.flagged) != place(high.flagged);
             seen.would_go += u64::from(reasons(reason).count() <= 1 && !two);
             seen.instance(b.start, b.end);
             seen.part(callers, Role::Made, Some(high.made));
+            // What gave them each of the attributes; the last of them is the cause.
+            for reason in reasons(reason).filter(|_| later.is_some()) {
+                let one = both.map(|piece| piece.changed_for(reason)).into_iter().flatten().max_by_key(|act| act.event);
+                seen.part(callers, Role::Changed, one.filter(|one| Some(*one) != later));
+            }
             seen.part(callers, Role::Changed, later);
         }
     }
