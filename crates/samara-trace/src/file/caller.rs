@@ -70,7 +70,11 @@ impl Stacks {
     pub fn own_functions<'s>(&'s self, stack: &'s Stack, call: &str) -> Vec<&'s Function> {
         let mut all: Vec<&Function> = Vec::new();
         for frame in self.own_frames(stack, call).iter().take(OUT_OF_HEADERS) {
-            let functions = self.functions(frame).iter().filter(|function| !function.name.is_empty());
+            let functions = self.functions(frame);
+            // A stub that was inlined into what calls it.
+            let stubs = functions.iter().take(STUB_FUNCTIONS).take_while(|function| function.is_stub(call)).count();
+            let stubs = if stubs < functions.len() { stubs } else { 0 };
+            let functions = functions[stubs..].iter().filter(|function| !function.name.is_empty());
             let before = all.len();
             all.extend(functions.take(FUNCTIONS - before));
             if all.len() == before || all.len() == FUNCTIONS || !all.iter().all(|function| function.is_in_header()) {
@@ -88,8 +92,7 @@ impl Stacks {
         let is_start = |frame: &Frame| matches!(self.functions(frame), [one] if one.name == "_start");
         let makes_call = |frame: &Frame| {
             let functions = self.functions(frame);
-            (1..=STUB_FUNCTIONS).contains(&functions.len())
-                && functions.iter().all(|function| is_stub(&function.name, call))
+            (1..=STUB_FUNCTIONS).contains(&functions.len()) && functions.iter().all(|function| function.is_stub(call))
         };
         let all = &*stack.frames;
         let is_own =
@@ -113,6 +116,11 @@ impl Function {
     pub fn is_in_header(&self) -> bool {
         is_header(&self.place)
     }
+
+    /// Whether it only makes `call`, or takes memory for a C library's own callers.
+    fn is_stub(&self, call: &str) -> bool {
+        is_stub(&self.name, &self.place, call)
+    }
 }
 
 fn is_header(place: &str) -> bool {
@@ -128,14 +136,16 @@ pub(super) fn is_library(name: &str) -> bool {
     BETWEEN.iter().any(|library| file.starts_with(library))
 }
 
-/// Whether a function only makes `call`, or takes memory for a C library's own callers.
-fn is_stub(name: &str, call: &str) -> bool {
+/// [`Function::is_stub`] of a name and a place. A function of the program may have the name of one of
+/// the C library's: that one has no source here, or is in its folder.
+fn is_stub(name: &str, place: &str, call: &str) -> bool {
     if name.len() > STUB_NAME {
         return false;
     }
+    let is_library = || place.is_empty() || place.contains("malloc/") || place.contains("sysdeps/");
     let plain = name.trim_start_matches("__GI_").trim_matches('_');
     plain.trim_end_matches("64") == call
-        || OF_C_LIBRARY.contains(&plain)
+        || (OF_C_LIBRARY.contains(&plain) && is_library())
         || STUBS.iter().any(|stub| name.starts_with(stub))
 }
 
@@ -164,15 +174,18 @@ mod tests {
             ("syscall", "madvise"),
             ("_int_malloc", "mmap"),
             ("__libc_malloc", "brk"),
+            ("new_heap", "mmap"),
             ("internal/runtime/syscall/linux.Syscall6", "mprotect"),
             ("syscall.Mprotect", "mprotect"),
             ("golang.org/x/sys/unix.Mmap", "mmap"),
         ] {
-            assert!(is_stub(name, call), "{name}");
+            assert!(is_stub(name, "", call), "{name}");
         }
+        assert!(is_stub("sysmalloc", "malloc/malloc.c:2573", "mmap"));
+        assert!(!is_stub("new_heap", "src/arena.c:31", "mmap"));
         for (name, call) in [("main.lockPages", "mprotect"), ("mmap_all", "mmap"), ("munmap", "mmap"), ("open", "mmap")]
         {
-            assert!(!is_stub(name, call), "{name}");
+            assert!(!is_stub(name, "", call), "{name}");
         }
     }
 }
