@@ -136,8 +136,8 @@ pub(super) fn is_library(name: &str) -> bool {
     BETWEEN.iter().any(|library| file.starts_with(library))
 }
 
-/// [`Function::is_stub`] of a name and a place. A function of the program may have the name of one of
-/// the C library's: that one has no source here, or is in its folder.
+/// [`Function::is_stub`] of a name and a place. A function of the program may have the name of one
+/// of the C library's: that one has no source here, or is in its folder.
 fn is_stub(name: &str, place: &str, call: &str) -> bool {
     if name.len() > STUB_NAME {
         return false;
