@@ -110,7 +110,9 @@ impl Shared {
 /// Runs a request in each thread, the last of them in this one, which stands aside once if it is
 /// not patient. Two preemptions at most, also in a long campaign: these take minutes already.
 fn requests(name: &str, preemptions: usize, requests: [(Pages, Mode); THREADS], patient: bool) {
-    model_up_to(name, preemptions, 2, move || {
+    // With two preemptions, a request that asks again has no end within an hour.
+    let most = if patient { 2 } else { 1 };
+    model_up_to(name, preemptions, most, move || {
         let shared = Shared::new(None);
         let [first, second, last] = requests;
         let others = [(0, first), (1, second)].map(|(rank, (pages, mode))| {
