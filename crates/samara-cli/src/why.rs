@@ -78,10 +78,9 @@ impl<'a> Sites<'a> {
     /// The frames of a site's stack that are within the program's own: of the C library, or of
     /// stubs.
     pub(crate) fn before_own(self, site: &Site) -> &'a [Frame] {
-        let frames = self.stack(site).map_or(&[][..], |stack| &stack.frames);
-        let own = self.frames(site).first();
-        let first = own.and_then(|own| frames.iter().position(|frame| std::ptr::eq(frame, own)));
-        &frames[..first.unwrap_or(0)]
+        let Some(stack) = self.stack(site) else { return &[] };
+        let own = self.stacks.own_range(stack, &site.nr.map(line::name).unwrap_or_default());
+        &stack.frames[..own.start]
     }
 
     /// The functions of a site's stack by name, the innermost first, without those of the C

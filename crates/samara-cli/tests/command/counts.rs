@@ -115,7 +115,8 @@ fn compare(dir: &Path, seed: u64, wild: bool) -> usize {
     // The events of the trace.
     let events = stdout(&run(dir, &["events", "t.samara", "--stacks", "--json"]));
     let mut recorded: BTreeMap<Place, u64> = BTreeMap::new();
-    // By the line of a function and the call, whoever called it; and those that mapped something.
+    // For each call from a line of a function, from all of the function's callers together: how
+    // often it was made, and how often it mapped something.
     let mut by_line: BTreeMap<((String, String), String), (u64, u64)> = BTreeMap::new();
     for event in events.lines().map(|line| serde_json::from_str::<Value>(line).unwrap()) {
         if event["kind"] != "call" {

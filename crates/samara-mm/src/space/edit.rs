@@ -477,8 +477,7 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
     /// not written, inherited or not. Where it joins one that has its identity too, all of it has
     /// that then; else none of it has. Returns the area as it is compared, and those neighbours.
     fn moved(&self, mut area: Area<B>, around: &Around<'_, B>) -> (Area<B>, [Option<Area<B>>; 2]) {
-        let Anon::Identity { inherited, .. } = area.anon() else { return (area, [None, None]) };
-        if !self.has(Features::MOVED_LOSES_IDENTITY) {
+        if !matches!(area.anon(), Anon::Identity { .. }) || !self.has(Features::MOVED_LOSES_IDENTITY) {
             return (area, [None, None]);
         }
         let joins = |one: &Area<B>, is: &dyn Fn(&Area<B>) -> bool| {
@@ -492,7 +491,7 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
                 lent.set_anon(area.anon());
                 Some(lent)
             };
-            let lent = if inherited { [lend(around.left), lend(around.right)] } else { [None, None] };
+            let lent = [lend(around.left), lend(around.right)];
             return (area, lent);
         }
         let mut bare = area.clone();

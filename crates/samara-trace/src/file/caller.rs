@@ -3,6 +3,8 @@
 //!
 //! Knows libraries and functions by name; knows no verdict.
 
+use std::ops::Range;
+
 use super::stacks::{Frame, Function, Stack, Stacks};
 
 /// Libraries that are between a program and the kernel: beginnings of their files' names.
@@ -88,6 +90,12 @@ impl Stacks {
     /// stubs at its ends. Where all frames are such, those from the first on that does not only
     /// make the call. Empty if the stack is.
     pub fn own_frames<'s>(&self, stack: &'s Stack, call: &str) -> &'s [Frame] {
+        &stack.frames[self.own_range(stack, call)]
+    }
+
+    /// Which frames of a stack [`own_frames`](Self::own_frames) returns, counted from the
+    /// innermost.
+    pub fn own_range(&self, stack: &Stack, call: &str) -> Range<usize> {
         let is_between = |frame: &Frame| self.is_between(frame);
         let is_start = |frame: &Frame| matches!(self.functions(frame), [one] if one.name == "_start");
         let makes_call = |frame: &Frame| {
@@ -102,11 +110,11 @@ impl Stacks {
         if let (Some(first), Some(last)) = (first, last)
             && first <= last
         {
-            return &all[first..=last];
+            return first..last + 1;
         }
         // The loader, for example.
         let inner = all.iter().take(STUB_FRAMES).position(|frame| !makes_call(frame)).unwrap_or(0);
-        &all[inner..]
+        inner..all.len()
     }
 }
 

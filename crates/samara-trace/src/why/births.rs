@@ -12,20 +12,15 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use samara::{AllocError, GapQuery, RangeMap, Span, unobserved};
 
+use super::piece::{Act, FOUND, Piece};
 use crate::event::{AreaRecord, Event, EventKind, Step, StepKind};
-use crate::file::{Place, Replay, Space, call_name, reason_name, reasons, span};
+use crate::file::{Place, Replay, Space, call_name, span};
 use crate::held::{Held, Meter};
 
 /// Most pieces, holes, stacks and counts of all spaces together.
 const PIECES: u64 = 1 << 20;
-/// In the number of an event: the area was there, and this is its address.
-const FOUND: u64 = 1 << 63;
 /// Most sites.
 const SITES: usize = 1 << 16;
-
-/// Advice on huge pages.
-const HUGEPAGE: u64 = libc::MADV_HUGEPAGE as u64;
-const NOHUGEPAGE: u64 = libc::MADV_NOHUGEPAGE as u64;
 
 /// Whether memory mapped with this protection and these flags is locked, or reserves addresses.
 fn is_special(prot: u64, flags: u64) -> bool {
@@ -77,122 +72,6 @@ pub struct Site {
     pub released: u64,
     /// The instruction that made the calls; `None` with call stacks, and where it is not known.
     pub caller: Option<Place>,
-}
-
-/// An event, as far as pieces remember it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Act {
-    pub(super) site: u32,
-    /// The thread.
-    pub(super) tid: u32,
-    pub(super) event: u64,
-    pub(super) ns: u64,
-}
-
-impl Act {
-    /// The thread. What was found is that of a thread of its own.
-    pub(super) fn thread(self) -> u64 {
-        if self.event & FOUND == 0 { u64::from(self.tid) } else { self.event }
-    }
-}
-
-/// Calls that change attributes of areas, and not their protection.
-const ADVICE: [&str; 9] = [
-    "madvise",
-    "process_madvise",
-    "mbind",
-    "migrate_pages",
-    "set_mempolicy_home_node",
-    "prctl",
-    "mseal",
-    "ioctl",
-    "close",
-];
-
-/// The last of these.
-fn last(all: impl IntoIterator<Item = Option<Act>>) -> Option<Act> {
-    all.into_iter().flatten().max_by_key(|act| act.event)
-}
-
-/// Where a range of memory comes from.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Piece {
-    /// The event that mapped it.
-    pub(super) made: Act,
-    /// How many events the space had had by then.
-    pub(super) at: u64,
-    /// The event that last changed its protection.
-    pub(super) protected: Option<Act>,
-    /// The event that last changed other attributes: advice, policies, registrations, names.
-    pub(super) flagged: Option<Act>,
-    /// The event that last locked or unlocked it.
-    pub(super) locked: Option<Act>,
-    /// The event that last asked for huge pages.
-    pub(super) asked: Option<Act>,
-    /// The event that last moved it.
-    pub(super) moved: Option<Act>,
-    /// The event that mapped the memory in whose place it was mapped, by the same call.
-    pub(super) over: Option<u64>,
-    /// It was mapped locked, or only to reserve addresses.
-    is_special: bool,
-}
-
-impl Piece {
-    fn new(made: Act, at: u64) -> Piece {
-        Piece {
-            made,
-            at,
-            protected: None,
-            flagged: None,
-            locked: None,
-            asked: None,
-            moved: None,
-            over: None,
-            is_special: false,
-        }
-    }
-
-    /// Whether a call was seen that mapped it: it was not there when the recording began.
-    pub(super) fn is_observed(&self) -> bool {
-        self.made.event & FOUND == 0
-    }
-
-    /// Whether guard pages can be installed in it, for sure.
-    pub(super) fn takes_guards(&self) -> bool {
-        self.is_observed() && !self.is_special && self.locked.is_none()
-    }
-
-    /// The event that mapped the memory that it is part of, or was put into.
-    pub(super) fn root(&self) -> u64 {
-        self.over.unwrap_or(self.made.event)
-    }
-
-    /// The event that last changed its attributes, or moved it. That asking for huge pages changed
-    /// it counts only where nothing else did.
-    pub(super) fn changed(&self) -> Option<Act> {
-        last([self.protected, self.flagged, self.locked, self.moved]).or(self.asked)
-    }
-
-    /// The event that last changed what these reasons are about; without a reason, anything.
-    pub(super) fn changed_for(&self, apart: &str) -> Option<Act> {
-        if apart.is_empty() {
-            return self.changed();
-        }
-        last(reasons(apart).map(|reason| match reason_name(reason) {
-            // The charge follows the protection.
-            "protection" | "accounting" => self.protected,
-            "lock" => self.locked,
-            "offset" | "anonymous-offset" | "backing" | "page-size" => self.moved,
-            // What they differed by when they were written.
-            "anonymous-identity" => self.changed(),
-            _ => self.flagged.or(self.asked),
-        }))
-    }
-
-    /// The last event that set it apart from other memory of its root, for these reasons.
-    pub(super) fn cut_for(&self, apart: &str) -> Option<Act> {
-        self.changed_for(apart).or(self.over.map(|_| self.made))
-    }
 }
 
 /// What happened in a space, in numbers.
@@ -541,10 +420,6 @@ impl Births {
             _ => {}
         }
         let is_special = self.locks_new || (name == Some("mmap") && is_special(event.args[2], event.args[3]));
-        let advice = name.filter(|name| *name == "madvise").map(|_| event.args[2]);
-        let protects = name.is_some_and(|name| ["mprotect", "pkey_mprotect"].contains(&name));
-        let is_advice = name.is_some_and(|name| ADVICE.contains(&name));
-        let locks = name.is_some_and(|name| name.starts_with("mlock") || name.starts_with("munlock"));
         for step in &event.plan {
             let Step { start, end, .. } = *step;
             let Some(range) = span(start, end) else { continue };
@@ -584,17 +459,10 @@ impl Births {
                     self.freed.insert_merging(range, act, |a, b| a.1 == b.1).map_err(|_| AllocError)?;
                 }
                 StepKind::Changed(_) => {
-                    let changed = |piece: &Piece| match advice {
-                        Some(HUGEPAGE) => Piece { asked: Some(act), ..*piece },
-                        Some(NOHUGEPAGE) => Piece { flagged: Some(act), asked: None, ..*piece },
-                        _ if locks => Piece { locked: Some(act), ..*piece },
-                        _ if is_advice => Piece { flagged: Some(act), ..*piece },
-                        _ if protects => Piece { protected: Some(act), ..*piece },
-                        // It is not known what it changed.
-                        _ => Piece { protected: Some(act), flagged: Some(act), ..*piece },
-                    };
                     let meter = &self.meter;
-                    let changed = |piece: &Held<Piece>| Held::new(changed(piece), 1, meter);
+                    let changed = |piece: &Held<Piece>| {
+                        Held::new(piece.after(act, name.unwrap_or_default(), &event.args), 1, meter)
+                    };
                     self.pieces.rewrite(range, |_, piece| piece.map(changed)).map_err(|_| AllocError)?;
                 }
                 _ => {}

@@ -4,16 +4,16 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-use super::births::Act;
 use super::callers::Callers;
+use super::piece::Act;
 use super::{Advice, Kept, PARTS, Part, Role, Verdict, VerdictKind};
 use crate::event::AreaRecord;
 use crate::survey::{PatternKind, size};
 
 /// Fewer areas than this are no verdict.
 pub(super) const LEAST: u64 = 8;
-/// Of the calls of a role, those that are fewer than one in so many of the most frequent are left
-/// out.
+/// A verdict does not name a place that did less than one hundredth of what the busiest place of
+/// the same role did.
 const SMALL_PART: u64 = 100;
 
 /// What tells verdicts apart.

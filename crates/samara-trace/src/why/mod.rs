@@ -2,7 +2,8 @@
 //! it.
 //!
 //! [`Origins`] follows the events of a trace; [`Why`] looks at one space at one moment. The parts,
-//! one file each: `births` (where memory comes from), `callers` (which calls are of one place in
+//! one file each: `births` (where memory comes from), `piece` (which events
+//! made and changed it), `callers` (which calls are of one place in
 //! the program), `verdicts` (what follows from it), `evidence` (what is seen of one cause),
 //! `stacks` (which of the areas that look like stacks are some), `advice` (what would help),
 //! `tables` (what each site has, and what is between areas). Knows nothing of files, and prints
@@ -21,6 +22,7 @@ mod callers;
 #[cfg(test)]
 mod cause_tests;
 mod evidence;
+mod piece;
 #[cfg(test)]
 mod savings_tests;
 mod stacks;
@@ -121,8 +123,8 @@ pub struct Part {
     pub times: u64,
     /// How many calls did that: a call may make any number of areas, boundaries or holes.
     pub calls: u64,
-    /// From how many sites: those of one line of a function, whoever called that.
-    /// [`site`](Self::site) is the one that did it most often.
+    /// How many sites did that. They are at the same line of a function, and differ in the stack
+    /// that leads there. [`site`](Self::site) is the one that did it most often.
     pub sites: u64,
     /// Of calls that mapped memory: how much of it is still there. Forks count what they copy.
     pub kept: Option<Kept>,

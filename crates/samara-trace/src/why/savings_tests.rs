@@ -6,7 +6,7 @@ use samara_mm::{AddressSpace, Advice, Config, LockKind, MapRequest, Plan, Prot, 
 
 use super::*;
 use crate::event::{Event, EventKind};
-use crate::file::Replay;
+use crate::file::{Replay, reasons};
 use crate::space::model::{self, Model};
 
 const PAGE: u64 = 4096;
@@ -260,6 +260,44 @@ fn the_cause_of_a_lock_is_what_locks() {
     let changed = verdicts[0].parts.iter().find(|part| part.role == Role::Changed).unwrap();
     let call = program.origins.sites()[changed.site as usize].nr;
     assert_eq!((&*verdicts[0].reason, call), ("lock", Some(libc::SYS_mlock2 as u32)));
+}
+
+/// The call that a verdict blames is one that gave the attribute by which areas are apart, whatever
+/// other calls changed in the same memory, before or afterwards.
+#[test]
+fn the_call_behind_a_verdict_gave_what_it_is_about() {
+    let mut random = fastrand::Rng::with_seed(43);
+    let (mut compared, all) = (0, UNITS * UNIT * PAGE);
+    for _ in 0..200 {
+        let mut program = Program::new();
+        program.map(BASE, all);
+        let mut acts = [Act::Protect(Prot::READ), Act::Lock, Act::DontDump];
+        random.shuffle(&mut acts);
+        // The first cuts the memory, another one also cuts it or does not, and the last is for all
+        // of it.
+        let cuts = random.usize(1..3);
+        for unit in 0..UNITS {
+            for act in &acts[..cuts] {
+                program.act(*act, BASE + unit * UNIT * PAGE + random.u64(0..4) * PAGE, random.u64(1..5) * PAGE);
+            }
+        }
+        program.act(acts[2], BASE, all);
+        for verdict in program.verdicts() {
+            let gives = |reason: &str| match reason {
+                "protection" => vec![libc::SYS_mprotect],
+                "lock" => vec![libc::SYS_mlock2],
+                _ => vec![libc::SYS_madvise],
+            };
+            let given: Vec<i64> = reasons(&verdict.reason).flat_map(gives).collect();
+            let blamed = verdict.parts.iter().filter(|part| part.role == Role::Changed);
+            for part in blamed {
+                let call = program.origins.sites()[part.site as usize].nr.unwrap();
+                assert!(given.contains(&i64::from(call)), "{acts:?} {cuts}: {call} for {:?}", verdict.reason);
+                compared += 1;
+            }
+        }
+    }
+    assert!(compared > 200, "{compared}");
 }
 
 /// Pages that are moved together, in any order, would be one area if they were copied: those that

@@ -3,7 +3,8 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
 
-use super::births::{Act, Births, Piece};
+use super::births::Births;
+use super::piece::{Act, Piece};
 use super::{BETWEEN, Between, Holding, Kept};
 use crate::event::AreaRecord;
 

@@ -7,9 +7,10 @@ use std::mem;
 use samara::Span;
 use samara_mm::{Flags, PageSize};
 
-use super::births::{Act, Births, Piece};
+use super::births::Births;
 use super::callers::Callers;
 use super::evidence::{Cause, Evidence, LEAST};
+use super::piece::{Act, Piece, last};
 use super::{Kept, Role, Verdict, VerdictKind};
 use super::{advice, stacks};
 use crate::event::AreaRecord;
@@ -354,8 +355,7 @@ impl<'a> Scene<'a> {
             let is_within = low.root() == high.root();
             let both = [low, high];
             let later = both.map(|one| if is_within { one.cut_for(&b.apart) } else { one.changed_for(&b.apart) });
-            let locks = [low.locked, high.locked].into_iter().flatten().max_by_key(|act| act.event);
-            let later = later.into_iter().flatten().max_by_key(|act| act.event);
+            let (locks, later) = (last([low.locked, high.locked]), last(later));
             let is_cut = is_within && later.is_some();
             // Of what was there when the recording began, nobody saw the calls.
             let were_there = callers.is_found(low.made.site) && a.perms & SHARED != 0 && continues(a, b);
@@ -364,8 +364,7 @@ impl<'a> Scene<'a> {
             // A loader maps the segments of a library into the mapping of its file.
             let is_mapped = low.protected.or(high.protected).is_none();
             let is_segment = is_cut && is_mapped && is_same_file(a, b) && self.code.contains(&(a.dev, a.inode));
-            let moves = [low.moved, high.moved].into_iter().flatten().max_by_key(|act| act.event);
-            let moved = moves.filter(|_| is_moved(&b.apart));
+            let moved = last([low.moved, high.moved]).filter(|_| is_moved(&b.apart));
             let is_piece = b.apart == "offset" && [a, b].iter().all(|one| self.in_pieces.contains(&one.start));
             let reason = match () {
                 () if is_segment => continue,
@@ -404,7 +403,7 @@ impl<'a> Scene<'a> {
             seen.part(callers, Role::Made, Some(high.made));
             // What gave them each of the attributes; the last of them is the cause.
             for reason in reasons(reason).filter(|_| later.is_some()) {
-                let one = both.map(|piece| piece.changed_for(reason)).into_iter().flatten().max_by_key(|act| act.event);
+                let one = last(both.map(|piece| piece.changed_for(reason)));
                 seen.part(callers, Role::Changed, one.filter(|one| Some(*one) != later));
             }
             seen.part(callers, Role::Changed, later);

@@ -60,11 +60,11 @@ impl<K: Key, V, S: Shape> RangeMap<K, V, S> {
     /// [`get`](Self::get), with a mutable value.
     #[inline]
     pub fn get_mut(&mut self, key: K) -> Option<(Span<K>, &mut V)> {
-        if !or_abort(self.tree.own_value(key)) {
+        if !or_abort(self.tree.own_values(Span::new(key, key))) {
             return None;
         }
         let (leaf, slot) = self.tree.find_near(key)?;
-        // SAFETY: as for `get`; the map is borrowed mutably, and `own_value` has made the leaf its
+        // SAFETY: as for `get`; the map is borrowed mutably, and `own_values` has made the leaf its
         // own (COW-2).
         unsafe {
             let first = leaf.first(slot);

@@ -20,7 +20,7 @@ impl<K: Key, V, S: Shape> RangeMap<K, V, S> {
     /// [`range`](Self::range) with mutable values.
     pub fn range_mut(&mut self, window: impl Into<Span<K>>) -> RangeMut<'_, K, V, S> {
         let window = window.into();
-        or_abort(self.tree.own_overlapping(window));
+        or_abort(self.tree.own_values(window));
         RangeMut { walk: self.tree.walk(window), borrow: PhantomData }
     }
 

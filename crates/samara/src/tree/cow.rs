@@ -143,46 +143,25 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
         }
     }
 
-    /// [`Tree::own`] for a change of the entries that meet `span`. Returns `false`, and copies
-    /// nothing, if there are none; `true` if there may be some.
+    /// [`Tree::own`] for a change of the entries that meet `span`, which with `replaced` is as for
+    /// [`Tree::own_replaced`]. Returns `false`, and copies nothing, if there are none; `true` if
+    /// there may be some. The finger stays: the caller forgets it before it changes anything.
     #[cfg_attr(not(debug_assertions), inline(always))]
-    pub(crate) fn own_overlapping(&mut self, span: Span<K>) -> Result<bool, AllocError> {
-        self.forget();
-        match self.cloner.get() {
-            None => Ok(true),
-            Some(clone) => self.own_overlapping_shared(span, clone, false),
-        }
-    }
-
-    /// [`Tree::own_overlapping`] where the finger stays: the caller forgets it before it changes
-    /// anything.
-    #[cfg_attr(not(debug_assertions), inline(always))]
-    pub(crate) fn own_overlapping_near(&mut self, span: Span<K>) -> Result<bool, AllocError> {
+    pub(crate) fn own_overlapping(&mut self, span: Span<K>, replaced: bool) -> Result<bool, AllocError> {
         self.forget_hole();
         match self.cloner.get() {
             None => Ok(true),
-            Some(clone) => self.own_overlapping_shared(span, clone, false),
+            Some(clone) => self.own_overlapping_shared(span, clone, replaced),
         }
     }
 
-    /// [`Tree::own_overlapping`] for a change of a value: hole and finger stay, in a tree that
+    /// [`Tree::own_overlapping`] for a change of values: hole and finger stay, in a tree that
     /// shares nothing.
     #[cfg_attr(not(debug_assertions), inline(always))]
-    pub(crate) fn own_value(&mut self, key: K) -> Result<bool, AllocError> {
+    pub(crate) fn own_values(&mut self, span: Span<K>) -> Result<bool, AllocError> {
         match self.cloner.get() {
             None => Ok(true),
-            Some(clone) => self.own_overlapping_shared(Span::new(key, key), clone, false),
-        }
-    }
-
-    /// [`Tree::own_overlapping`] for a store that replaces everything in `span`, as
-    /// [`Tree::own_replaced`].
-    #[cfg_attr(not(debug_assertions), inline(always))]
-    pub(crate) fn own_overlapping_replaced(&mut self, span: Span<K>) -> Result<bool, AllocError> {
-        self.forget_hole();
-        match self.cloner.get() {
-            None => Ok(true),
-            Some(clone) => self.own_overlapping_shared(span, clone, true),
+            Some(clone) => self.own_overlapping_shared(span, clone, false),
         }
     }
 

@@ -36,6 +36,22 @@ impl<K: Key> Finger<K> {
         Finger { reach: empty, entry: empty, steps: [const { MaybeUninit::uninit() }; LEVELS] }
     }
 
+    /// The finger's path in a tree of this height.
+    ///
+    /// # Safety
+    /// The finger is set.
+    #[cfg_attr(not(debug_assertions), inline(always))]
+    unsafe fn copy_path(&self, height: usize, path: &mut Path) {
+        for level in 0..=height {
+            // SAFETY: FINGER-1: the path of a finger that is set is initialised, up to a height
+            // below `LEVELS`.
+            unsafe {
+                let Step { node, slot } = self.steps.get_unchecked(level).assume_init();
+                path.set(level, node, slot);
+            }
+        }
+    }
+
     /// The finger in a copy of a tree of this height, where `there` says what a step has become.
     #[cfg(test)]
     pub(crate) fn moved(&self, height: usize, there: impl Fn(Step) -> MaybeUninit<Step>) -> Self {
@@ -92,8 +108,8 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
         self.knows.has(Knows::FINGER)
     }
 
-    /// Forgets hole and finger for a change at `key`, which may set the finger again if it was
-    /// there: setting it costs as much as it saves where nobody comes back.
+    /// Forgets hole and finger for a change at `key`. The change may set the finger again only if
+    /// the finger was at `key`: to set it at every change makes stores at random places slower.
     #[cfg_attr(not(debug_assertions), inline(always))]
     pub(crate) fn leave(&mut self, key: K) {
         let there = self.finger().is_some_and(|finger| holds(finger.reach, key));
@@ -160,8 +176,8 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
             let Some(finger) = self.hole.finger_mut() else { return false };
             leaf.set_key(slot, last);
             finger.entry.last = last;
-            // The widths below level 1 are not known without a scan; above it, a word that is not
-            // raised is no less than that of the level below, and so than `vanished`.
+            // A scan is needed at level 1 at most: the loop goes above it only if `appeared` is
+            // wider than the word below, and so than `vanished`.
             for level in 1..=height {
                 let Step { node, slot } = finger.steps.get_unchecked(level).assume_init();
                 let node = Inner::<K, S>::from_raw(node);
@@ -197,11 +213,8 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
         // SAFETY: FINGER-1: the path of a finger that is set is initialised and current. Keys
         // between the leaf's first and its last are decided there (TREE-1).
         unsafe {
-            for level in 1..=self.height() {
-                let Step { node, slot } = finger.steps.get_unchecked(level).assume_init();
-                path.set(level, node, slot);
-            }
-            let Step { node, slot } = finger.steps[0].assume_init();
+            finger.copy_path(self.height(), path);
+            let Step { node, slot } = path.at(0);
             let leaf = Leaf::<K, V, S>::from_raw(node);
             let slot = if holds(finger.entry, key) { slot } else { leaf.rank::<F>(key) };
             path.set(0, node, slot);
@@ -330,10 +343,7 @@ impl<K: Key, V, S: Shape> Job<K> for Regap<'_, K, V, S> {
         // SAFETY: FINGER-1: the finger is set, as the caller promises, and its path is current.
         unsafe {
             let Some(finger) = tree.finger() else { return };
-            for level in 0..=tree.height() {
-                let Step { node, slot } = finger.steps.get_unchecked(level).assume_init();
-                path.set(level, node, slot);
-            }
+            finger.copy_path(tree.height(), &mut path);
             tree.regap::<F>(&path, vanished, appeared);
         }
     }

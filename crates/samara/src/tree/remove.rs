@@ -17,7 +17,7 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
     /// Removes and returns the entry that contains `key`.
     #[inline]
     pub(crate) fn try_remove(&mut self, key: K) -> Result<Option<(Span<K>, V)>, AllocError> {
-        if !self.own_overlapping_near(Span::new(key, key))? {
+        if !self.own_overlapping(Span::new(key, key), false)? {
             return Ok(None);
         }
         Ok(dispatch::<K, S, _>(Remove { tree: self, key }))
@@ -28,7 +28,7 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
     #[inline]
     pub(crate) fn remove(&mut self, key: K) -> Option<(Span<K>, V)> {
         // Does not call `try_remove`, so that the value is written directly to the caller's place.
-        if !or_abort(self.own_overlapping_near(Span::new(key, key))) {
+        if !or_abort(self.own_overlapping(Span::new(key, key), false)) {
             return None;
         }
         dispatch::<K, S, _>(Remove { tree: self, key })

@@ -206,7 +206,7 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
     {
         if value.is_some() {
             self.own_replaced(span)?;
-        } else if !self.own_overlapping_replaced(span)? {
+        } else if !self.own_overlapping(span, true)? {
             return Ok(());
         }
         dispatch::<K, S, _>(Store::<K, V, S, C, O> { tree: self, span, value, observe, cut: PhantomData })

@@ -1,0 +1,135 @@
+//! What is known of one piece of memory: the event that mapped it, and for each of its attributes
+//! the event that changed that last. So a verdict about a protection names the call that set the
+//! protection, whatever a later call did to the same memory. Knows no areas.
+
+use crate::file::{reason_name, reasons};
+
+/// In the number of an event: the area was there, and this is its address.
+pub(super) const FOUND: u64 = 1 << 63;
+
+/// Advice on huge pages.
+const HUGEPAGE: u64 = libc::MADV_HUGEPAGE as u64;
+const NOHUGEPAGE: u64 = libc::MADV_NOHUGEPAGE as u64;
+
+/// An event, as far as pieces remember it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Act {
+    pub(super) site: u32,
+    /// The thread.
+    pub(super) tid: u32,
+    pub(super) event: u64,
+    pub(super) ns: u64,
+}
+
+impl Act {
+    /// The thread. What was found is that of a thread of its own.
+    pub(super) fn thread(self) -> u64 {
+        if self.event & FOUND == 0 { u64::from(self.tid) } else { self.event }
+    }
+}
+
+/// The last of these events.
+pub(super) fn last(all: impl IntoIterator<Item = Option<Act>>) -> Option<Act> {
+    all.into_iter().flatten().max_by_key(|act| act.event)
+}
+
+/// Where a range of memory comes from.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Piece {
+    /// The event that mapped it.
+    pub(super) made: Act,
+    /// How many events the space had had by then.
+    pub(super) at: u64,
+    /// The event that last changed its protection.
+    pub(super) protected: Option<Act>,
+    /// The event that last changed other attributes: advice, policies, registrations, names.
+    pub(super) flagged: Option<Act>,
+    /// The event that last locked or unlocked it.
+    pub(super) locked: Option<Act>,
+    /// The event that last asked for huge pages.
+    pub(super) asked: Option<Act>,
+    /// The event that last moved it.
+    pub(super) moved: Option<Act>,
+    /// The event that mapped the memory in whose place it was mapped, by the same call.
+    pub(super) over: Option<u64>,
+    /// It was mapped locked, or only to reserve addresses.
+    pub(super) is_special: bool,
+}
+
+impl Piece {
+    pub(super) fn new(made: Act, at: u64) -> Piece {
+        Piece {
+            made,
+            at,
+            protected: None,
+            flagged: None,
+            locked: None,
+            asked: None,
+            moved: None,
+            over: None,
+            is_special: false,
+        }
+    }
+
+    /// Whether a call was seen that mapped it: it was not there when the recording began.
+    pub(super) fn is_observed(&self) -> bool {
+        self.made.event & FOUND == 0
+    }
+
+    /// Whether guard pages can be installed in it, for sure.
+    pub(super) fn takes_guards(&self) -> bool {
+        self.is_observed() && !self.is_special && self.locked.is_none()
+    }
+
+    /// The event that mapped the memory that it is part of, or was put into.
+    pub(super) fn root(&self) -> u64 {
+        self.over.unwrap_or(self.made.event)
+    }
+
+    /// What it is after a call that has changed an attribute of it.
+    pub(super) fn after(self, act: Act, call: &str, args: &[u64; 6]) -> Piece {
+        match call {
+            "madvise" if args[2] == HUGEPAGE => Piece { asked: Some(act), ..self },
+            "madvise" if args[2] == NOHUGEPAGE => Piece { flagged: Some(act), asked: None, ..self },
+            "mprotect" | "pkey_mprotect" => Piece { protected: Some(act), ..self },
+            "mlock" | "mlock2" | "mlockall" | "munlock" | "munlockall" => Piece { locked: Some(act), ..self },
+            "madvise"
+            | "process_madvise"
+            | "mbind"
+            | "set_mempolicy_home_node"
+            | "prctl"
+            | "mseal"
+            | "ioctl"
+            | "close" => Piece { flagged: Some(act), ..self },
+            // It is not known what it changed.
+            _ => Piece { protected: Some(act), flagged: Some(act), ..self },
+        }
+    }
+
+    /// The event that last changed its attributes, or moved it. That asking for huge pages changed
+    /// it counts only where nothing else did.
+    pub(super) fn changed(&self) -> Option<Act> {
+        last([self.protected, self.flagged, self.locked, self.moved]).or(self.asked)
+    }
+
+    /// The event that last changed what these reasons are about; without a reason, anything.
+    pub(super) fn changed_for(&self, apart: &str) -> Option<Act> {
+        if apart.is_empty() {
+            return self.changed();
+        }
+        last(reasons(apart).map(|reason| match reason_name(reason) {
+            // The charge follows the protection.
+            "protection" | "accounting" => self.protected,
+            "lock" => self.locked,
+            "offset" | "anonymous-offset" | "backing" | "page-size" => self.moved,
+            // What they differed by when they were written.
+            "anonymous-identity" => self.changed(),
+            _ => self.flagged.or(self.asked),
+        }))
+    }
+
+    /// The last event that set it apart from other memory of its root, for these reasons.
+    pub(super) fn cut_for(&self, apart: &str) -> Option<Act> {
+        self.changed_for(apart).or(self.over.map(|_| self.made))
+    }
+}
