@@ -184,6 +184,18 @@ impl<I: AreaIndex<Number>> AreaIndex<Number> for Timed<I> {
         as_step(FIND, || self.0.at_or_after(addr))
     }
 
+    fn seek(&mut self, addr: u64) -> Option<IndexEntry<'_, Number>> {
+        as_step(FIND, || self.0.seek(addr))
+    }
+
+    fn approach(&mut self, addr: u64) {
+        as_step(FIND, || self.0.approach(addr));
+    }
+
+    fn beside(&self, span: Span) -> Option<[IndexEntry<'_, Number>; 2]> {
+        as_step(FIND, || self.0.beside(span))
+    }
+
     fn range(&self, span: Span) -> Self::Iter<'_> {
         Entries(as_step(FIND, || self.0.range(span)))
     }
@@ -194,6 +206,10 @@ impl<I: AreaIndex<Number>> AreaIndex<Number> for Timed<I> {
 
     fn find_gap(&self, query: &GapQuery) -> Option<Span> {
         as_step(GAP, || self.0.find_gap(query))
+    }
+
+    fn seek_gap(&mut self, query: &GapQuery) -> Option<(Span, Option<IndexEntry<'_, Number>>)> {
+        as_step(GAP, || self.0.seek_gap(query))
     }
 
     fn replace(&mut self, span: Span, area: Area<Number>) -> Result<(), AllocError> {

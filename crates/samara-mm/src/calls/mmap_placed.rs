@@ -8,7 +8,7 @@ use crate::errno::Errno;
 use crate::space::error::Error;
 use crate::space::features::Features;
 use crate::space::index::AreaIndex;
-use crate::space::place::{Placement, Want, of_zeros};
+use crate::space::place::{Own, Placement, Want, of_zeros};
 use crate::space::plan::Plan;
 use crate::space::{AddressSpace, Config};
 
@@ -53,9 +53,16 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
         let start = if fixed {
             request.start
         } else {
-            let (at, len) = self.choose_for(request, places, placement)?;
-            self.areas.approach(at.saturating_sub(1));
-            self.chosen(at, len)?
+            let want = self.wanted(request, places)?;
+            let (at, free) = match self.is_at_zero(request, &want) {
+                true => (0, false),
+                false => placement.seek_place(self, &want, Own).ok_or(Errno::ENOMEM)?,
+            };
+            if !free {
+                self.areas.approach(at.saturating_sub(1));
+                self.chosen(at, want.len)?;
+            }
+            at
         };
         self.map_at(start, request, plan)?;
         Ok(start)
@@ -66,34 +73,31 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
     /// # Errors
     /// EINVAL and ENOMEM as there; EEXIST where `placement` chooses a range that is not free.
     pub fn choose(&self, request: &MapRequest<B>, placement: &mut impl Placement<B, I>) -> Result<u64, Errno> {
-        let (at, len) = self.choose_for(request, Backing::huge_places, placement)?;
-        self.chosen(at, len)
+        let want = self.wanted(request, Backing::huge_places)?;
+        let at = if self.is_at_zero(request, &want) { 0 } else { placement.place(self, &want).ok_or(Errno::ENOMEM)? };
+        self.chosen(at, want.len)?;
+        Ok(at)
     }
 
     /// A caller's placement may be wrong: nothing is mapped over because of it.
     #[inline]
-    fn chosen(&self, at: u64, len: u64) -> Result<u64, Errno> {
-        if self.is_free(at, at.saturating_add(len)) { Ok(at) } else { Err(Errno::EEXIST) }
+    fn chosen(&self, at: u64, len: u64) -> Result<(), Errno> {
+        if self.is_free(at, at.saturating_add(len)) { Ok(()) } else { Err(Errno::EEXIST) }
     }
 
-    /// What [`choose`](Self::choose) returns before it is looked at, and the map's length. `places`
-    /// says which addresses a file prefers.
-    fn choose_for(
-        &self,
-        request: &MapRequest<B>,
-        places: impl FnOnce(&B) -> HugePlaces,
-        placement: &mut impl Placement<B, I>,
-    ) -> Result<(u64, u64), Errno> {
+    /// What a map that is not fixed searches for. `places` says which addresses a file prefers.
+    #[inline]
+    fn wanted(&self, request: &MapRequest<B>, places: impl FnOnce(&B) -> HugePlaces) -> Result<Want, Errno> {
         let want = self.config.want(request, places)?;
-        if self.count() > self.config.max_map_count {
-            return Err(Errno::ENOMEM);
-        }
-        // A hint in the first huge page that was rounded down is the address 0. One that was
-        // rounded up beyond the last address is none.
-        let down = !self.has(Features::HUGETLB_SEARCHES_ALIKE);
-        let first = down && want.hint == 0 && self.page_down(request.start) != 0 && self.is_free(0, want.len);
-        let at = if first { 0 } else { placement.place(self, &want).ok_or(Errno::ENOMEM)? };
-        Ok((at, want.len))
+        if self.count() > self.config.max_map_count { Err(Errno::ENOMEM) } else { Ok(want) }
+    }
+
+    /// A hint in the first huge page that was rounded down is the address 0. One that was rounded
+    /// up beyond the last address is none.
+    #[inline]
+    fn is_at_zero(&self, request: &MapRequest<B>, want: &Want) -> bool {
+        let down = want.hint == 0 && self.page_down(request.start) != 0;
+        down && !self.has(Features::HUGETLB_SEARCHES_ALIKE) && self.is_free(0, want.len)
     }
 }
 

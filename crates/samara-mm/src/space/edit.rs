@@ -145,6 +145,11 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
     /// none of them if memory is short. O(k + log n).
     #[cfg_attr(not(debug_assertions), inline(always))]
     pub(crate) fn around(&self, start: u64, end: u64, plan: &mut Plan) -> Result<Around<'_, B>, Errno> {
+        if let Some([left, right]) = self.areas.beside(Span::new(start, end.saturating_sub(1))).map(|two| two.map(side))
+        {
+            let (left, right) = (Some(left).filter(|l| l.end == start), Some(right).filter(|r| r.start == end));
+            return Ok(Around::new(left, right, Counters::default()));
+        }
         let before = plan.len();
         let mut around = Around::new(None, None, Counters::default());
         let mut first = true;

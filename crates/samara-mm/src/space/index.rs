@@ -74,6 +74,13 @@ pub trait AreaIndex<B>: Default {
 
     // --- Neighbours ---
 
+    /// The entries before and behind `span`, where the index remembers the one behind and knows
+    /// that nothing is in `span`. `None` says nothing; so does an index that remembers no places.
+    fn beside(&self, span: Span) -> Option<[IndexEntry<'_, B>; 2]> {
+        _ = span;
+        None
+    }
+
     /// The entries that meet `span`, whole.
     fn range(&self, span: Span) -> Self::Iter<'_>;
 
@@ -91,6 +98,13 @@ pub trait AreaIndex<B>: Default {
     /// allows. By default a walk over the entries, O(n).
     fn find_gap(&self, query: &GapQuery) -> Option<Span> {
         gap_by_walk(self.range(query.window()), query)
+    }
+
+    /// [`find_gap`](Self::find_gap) by the owner of the index, which may remember the place: what
+    /// comes next is a store there. Also returns the entry behind the gap.
+    fn seek_gap(&mut self, query: &GapQuery) -> Option<(Span, Option<IndexEntry<'_, B>>)> {
+        let place = self.find_gap(query)?;
+        Some((place, self.at_or_after(place.last)))
     }
 
     // --- Store ---
@@ -245,6 +259,16 @@ impl<B: Clone> AreaIndex<B> for RangeMap<u64, Area<B>> {
     #[cfg_attr(not(debug_assertions), inline(always))]
     fn find_gap(&self, query: &GapQuery) -> Option<Span> {
         RangeMap::find_gap(self, query)
+    }
+
+    #[cfg_attr(not(debug_assertions), inline(always))]
+    fn beside(&self, span: Span) -> Option<[IndexEntry<'_, B>; 2]> {
+        RangeMap::beside(self, span)
+    }
+
+    #[cfg_attr(not(debug_assertions), inline(always))]
+    fn seek_gap(&mut self, query: &GapQuery) -> Option<(Span, Option<IndexEntry<'_, B>>)> {
+        RangeMap::seek_gap(self, query)
     }
 
     #[cfg_attr(not(debug_assertions), inline(always))]

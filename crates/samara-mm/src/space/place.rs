@@ -13,7 +13,7 @@ use crate::space::features::Features;
 use crate::space::index::AreaIndex;
 use crate::space::occupied::{Occupied, free_place, hinted};
 use crate::space::{AddressSpace, Config};
-use samara::{End, RangeMap};
+use samara::{End, GapQuery, RangeMap};
 
 /// Where searches for free address space begin and end, in bytes. Linux fixes them when a program
 /// starts.
@@ -129,6 +129,10 @@ pub struct Want {
     pub align: PageSize,
 }
 
+/// An argument of a method that only this crate has bodies of.
+#[derive(Clone, Copy, Debug)]
+pub struct Own;
+
 /// Chooses where a map goes.
 ///
 /// The choice must be whole pages, free, within user space, and a multiple of what `want` says.
@@ -158,6 +162,14 @@ pub struct Want {
 pub trait Placement<B, I = RangeMap<u64, Area<B>>> {
     /// A place for `want`; `None` if there is none (ENOMEM).
     fn place(&mut self, space: &AddressSpace<B, I>, want: &Want) -> Option<u64>;
+
+    /// [`place`](Self::place) by the owner of the space, whose index may remember the place. Also
+    /// says whether it is certain to be free. Nobody else can give this method a body.
+    #[doc(hidden)]
+    #[inline]
+    fn seek_place(&mut self, space: &mut AddressSpace<B, I>, want: &Want, _own: Own) -> Option<(u64, bool)> {
+        Some((self.place(space, want)?, false))
+    }
 
     /// The place that [`place`](Self::place) would choose in a space with these areas and this
     /// configuration, which threads share: [`Caller::mmap`](crate::Caller::mmap) then locks the
@@ -196,6 +208,27 @@ pub struct BestFit;
 impl<B: Backing, I: AreaIndex<B>> Placement<B, I> for Linux {
     fn place(&mut self, space: &AddressSpace<B, I>, want: &Want) -> Option<u64> {
         linux(space, space.config(), want)
+    }
+
+    /// The common case is a map that may go anywhere: one search, whose place is remembered.
+    #[inline]
+    fn seek_place(&mut self, space: &mut AddressSpace<B, I>, want: &Want, _own: Own) -> Option<(u64, bool)> {
+        let config = &space.config;
+        let page = config.page_size;
+        let anywhere = want.hint == 0 && want.huge.is_none() && want.align == page;
+        if anywhere && !config.bases.legacy && !want.flags.contains(MapFlags::BIT32) {
+            let (least, top_down) = high_window(config, want);
+            let (low, high) = (page.up(least), page.down(top_down));
+            if low < high
+                && let query = GapQuery::new(want.len).within(low..=high - 1).from(End::Highest)
+                && let Some((place, next)) = space.areas.seek_gap(&query)
+                && page.holds(place.first)
+                && next.is_none_or(|(span, area)| config.guarded(span.first, area.flags) == span.first)
+            {
+                return Some((place.first, true));
+            }
+        }
+        Some((linux(space, &space.config, want)?, false))
     }
 
     fn place_among(&mut self, areas: &dyn Occupied, config: &Config, want: &Want) -> Option<u64> {
@@ -255,22 +288,34 @@ pub(crate) fn of_zeros<B: Backing>(backing: Option<&B>, private: bool, features:
 /// Linux's search without any alignment that is only preferred.
 fn plain<A: Occupied + ?Sized>(areas: &A, config: &Config, want: &Want, len: u64) -> Option<u64> {
     let bases = &config.bases;
-    let task = bases.end(want.hint, config.task_size);
-    let above = if want.flags.contains(MapFlags::ABOVE4G) { ABOVE } else { 0 };
     let place = |low, high, end| free_place(areas, config, (len, want.align), (low, high), end);
     if want.flags.contains(MapFlags::BIT32) {
         return place(bases.low, LOW_END, End::Lowest);
     }
     if !bases.legacy {
-        let least = bases.least.max(config.page_size.bytes()).max(above);
-        // A search in all of user space begins as far below its end as a search in the part begins
-        // below the end of the part.
-        let top_down = bases.top_down.saturating_add(task.saturating_sub(bases.window));
+        let (least, top_down) = high_window(config, want);
         if let Some(at) = place(least, top_down, End::Highest) {
             return Some(at);
         }
     }
-    place(bases.bottom_up.max(above), task, End::Lowest)
+    place(bases.bottom_up.max(least_by(want.flags)), bases.end(want.hint, config.task_size), End::Lowest)
+}
+
+/// The lowest address that these flags allow.
+#[inline]
+fn least_by(flags: MapFlags) -> u64 {
+    if flags.contains(MapFlags::ABOVE4G) { ABOVE } else { 0 }
+}
+
+/// Where Linux's search downwards ends and begins.
+#[inline]
+fn high_window(config: &Config, want: &Want) -> (u64, u64) {
+    let bases = &config.bases;
+    let task = bases.end(want.hint, config.task_size);
+    let least = bases.least.max(config.page_size.bytes()).max(least_by(want.flags));
+    // A search in all of user space begins as far below its end as a search in the part begins
+    // below the end of the part.
+    (least, bases.top_down.saturating_add(task.saturating_sub(bases.window)))
 }
 
 /// Linux's search for whole huge pages: finds a place with room for one more, and takes the aligned

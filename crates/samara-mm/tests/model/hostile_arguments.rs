@@ -391,8 +391,11 @@ fn places_are_those_of_a_page_by_page_search() {
         let hint = rng(PAGES) * PAGE + rng(PAGE);
         let at = (hint / PAGE).max(least);
         let want = if hint >= PAGE && fits(at, PAGES) { Some(at) } else { linux };
-        let ask = MapRequest { start: hint, ..ask };
-        assert_eq!(space.choose(&ask, &mut Linux).ok(), want.map(|page| page * PAGE), "hint {hint:#x}\n{space}");
+        let hinted = MapRequest { start: hint, ..ask.clone() };
+        assert_eq!(space.choose(&hinted, &mut Linux).ok(), want.map(|page| page * PAGE), "hint {hint:#x}\n{space}");
+        let before = space.to_string();
+        let mapped = space.mmap(&ask, &mut Linux).map(|(at, _)| at);
+        assert_eq!(mapped.ok(), linux.map(|page| page * PAGE), "{before}");
     }
 }
 

@@ -3,6 +3,7 @@
 use crate::map::RangeMap;
 use crate::map::iter::Range;
 use crate::node::shape::{Normal, Shape};
+use crate::tree::walk::span_of;
 use crate::types::gap::GapQuery;
 use crate::types::key::Key;
 use crate::types::span::Span;
@@ -25,7 +26,40 @@ impl<K: Key, V, S: Shape> RangeMap<K, V, S> {
     pub fn find_gap(&self, query: &GapQuery<K>) -> Option<Span<K>> {
         self.tree.find_gap(query)
     }
+
+    /// [`find_gap`](Self::find_gap), which remembers the place as [`seek`](Self::seek) does: a
+    /// store there needs no descent. Also returns the entry behind the gap, if there is one.
+    ///
+    /// # Examples
+    /// ```
+    /// use samara::{GapQuery, RangeMap, Span};
+    /// let mut map = RangeMap::<u64, char>::from_sorted([(0..=9, 'a'), (20..=29, 'b')]).unwrap();
+    /// let (place, behind) = map.seek_gap(&GapQuery::new(5)).unwrap();
+    /// assert_eq!((place, behind), (Span::new(10, 14), Some((Span::new(20, 29), &'b'))));
+    /// map.insert(place, 'c')?;
+    /// # Ok::<(), samara::StoreError>(())
+    /// ```
+    #[must_use]
+    #[inline]
+    pub fn seek_gap(&mut self, query: &GapQuery<K>) -> Option<Sought<'_, K, V>> {
+        match self.tree.seek_gap(query) {
+            // SAFETY: TREE-4: the slot holds an entry of a live leaf, and the value is borrowed no
+            // longer than the map.
+            Some((place, leaf, slot)) => Some((place, unsafe { Some((span_of(leaf, slot), &*leaf.value(slot))) })),
+            None => self.seek_gap_elsewhere(query),
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn seek_gap_elsewhere(&mut self, query: &GapQuery<K>) -> Option<Sought<'_, K, V>> {
+        let place = self.tree.find_gap(query)?;
+        Some((place, self.seek(place.last)))
+    }
 }
+
+/// What [`RangeMap::seek_gap`] finds: a free range, and the entry behind it.
+type Sought<'a, K, V> = (Span<K>, Option<(Span<K>, &'a V)>);
 
 /// Iterator over gaps in ascending order: see [`RangeMap::gaps`](crate::RangeMap::gaps).
 #[must_use = "an iterator does nothing until it is asked"]

@@ -107,6 +107,27 @@ impl<K: Key, V, S: Shape> RangeMap<K, V, S> {
         Some(unsafe { (span_of(leaf, slot), &*leaf.value(slot)) })
     }
 
+    /// The entries before and behind `span`, where the map remembers the one behind
+    /// ([`seek`](Self::seek), [`seek_gap`](Self::seek_gap)) and knows without a descent that nothing
+    /// is in `span`. `None` says nothing. O(1).
+    ///
+    /// # Examples
+    /// ```
+    /// use samara::{RangeMap, Span};
+    /// let mut map: RangeMap<u64, u64> = (0..100).map(|i| (10 * i..=10 * i + 4, i)).collect();
+    /// assert!(map.seek(57).is_some());
+    /// let beside = map.beside(Span::new(57, 58));
+    /// assert_eq!(beside, Some([(Span::new(50, 54), &5), (Span::new(60, 64), &6)]));
+    /// ```
+    #[must_use]
+    #[inline]
+    pub fn beside(&self, span: Span<K>) -> Option<[(Span<K>, &V); 2]> {
+        let (leaf, slot) = self.tree.behind(span)?;
+        // SAFETY: TREE-4: this slot and the one below hold entries of a live leaf, and the values
+        // are borrowed no longer than the map.
+        Some([slot - 1, slot].map(|slot| unsafe { (span_of(leaf, slot), &*leaf.value(slot)) }))
+    }
+
     /// The entry that holds `key`, or the last one below it. O(log n).
     #[must_use]
     #[inline]

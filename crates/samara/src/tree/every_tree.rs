@@ -103,6 +103,8 @@ enum Op {
     SplitAt(usize),
     MergeAt(usize),
     Seek(usize),
+    /// The lowest or the highest gap of one cell in a window.
+    SeekGap(usize, usize, End),
     Modify(usize),
     ModifyAll,
     PopFirst,
@@ -117,6 +119,7 @@ fn operations(universe: &Universe) -> Vec<Op> {
     let mut ops = vec![Op::PopFirst, Op::PopLast, Op::Reserve, Op::ModifyAll];
     for (a, b) in (0..n).flat_map(|a| (a..n).map(move |b| (a, b))) {
         ops.extend([Op::Clear(a, b), Op::Drain(a, b)]);
+        ops.extend([Op::SeekGap(a, b, End::Lowest), Op::SeekGap(a, b, End::Highest)]);
         if any || a == b {
             ops.push(Op::Insert(a, b));
         }
@@ -262,6 +265,13 @@ impl Op {
                 let found = map.seek(key(at)).map(|(span, value)| (span, *value));
                 assert_eq!(found, at_or_after(list, at).map(|i| shown(list[i])));
             }
+            Op::SeekGap(a, b, end) => {
+                let query = GapQuery::new(1).within(span((a, b))).from(end);
+                let gap = map.find_gap(&query);
+                let found = map.seek_gap(&query).map(|(gap, next)| (gap, next.map(|(span, value)| (span, *value))));
+                let behind = |gap: Span<u64>| list.iter().find(|e| key(e.0) > gap.last).copied().map(shown);
+                assert_eq!(found, gap.map(|gap| (gap, behind(gap))));
+            }
             Op::Modify(at) => {
                 let i = holds(list, at);
                 let there = map.get_mut(key(at)).map(|(_, value)| *value = fresh);
@@ -330,6 +340,11 @@ fn look(map: &Map, list: &List, universe: &Universe) {
             assert_eq!(map.find_gap(&query), lowest.map(|run| Span::new(run.first, run.first + len - 1)));
             let query = query.from(End::Highest);
             assert_eq!(map.find_gap(&query), highest.map(|run| Span::new(run.last + 1 - len, run.last)));
+            if let Some(beside) = map.beside(universe.span((a, b))) {
+                let behind = at_or_after(list, a).unwrap();
+                assert!(list[behind].0 > b);
+                assert_eq!(beside, [behind - 1, behind].map(entry));
+            }
         }
     }
 }

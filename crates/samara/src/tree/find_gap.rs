@@ -19,7 +19,28 @@ use crate::types::gap::{End, GapQuery};
 use crate::types::key::Key;
 use crate::types::span::Span;
 
+/// A place in a gap, and the entry behind the gap.
+pub(crate) type Found<K, V, S> = (Span<K>, Leaf<K, V, S>, usize);
+
 impl<K: Key, V, S: Shape> Tree<K, V, S> {
+    /// [`Tree::find_gap`]; the finger is at the entry behind the gap afterwards, which is returned,
+    /// too. `None` where nothing is found before the last entry, and where nobody searches so:
+    /// [`Tree::find_gap`] has the answer then.
+    #[inline]
+    pub(crate) fn seek_gap(&mut self, query: &GapQuery<K>) -> Option<Found<K, V, S>> {
+        if query.is_padded() || query.len == K::ZERO || query.window.is_empty() {
+            return None;
+        }
+        if query.end == End::Lowest {
+            return dispatch::<K, S, _>(SeekGap::<_, _, _, true> { tree: self, query });
+        }
+        let max = self.max()?;
+        if max < query.window.last && query.fit_unpadded(Span::new(max.succ()?, K::MAX)).is_some() {
+            return None; // behind the last entry there is none to point at
+        }
+        dispatch::<K, S, _>(SeekGap::<_, _, _, false> { tree: self, query })
+    }
+
     pub(crate) fn find_gap(&self, query: &GapQuery<K>) -> Option<Span<K>> {
         self.find_gap_by::<false>(query)
     }
@@ -69,6 +90,30 @@ struct FindGap<'a, K: Key, V, S: Shape, const UP: bool, const NOW: bool> {
     query: &'a GapQuery<K>,
 }
 
+/// [`FindGap`] that sets the finger.
+struct SeekGap<'a, K: Key, V, S: Shape, const UP: bool> {
+    tree: &'a mut Tree<K, V, S>,
+    query: &'a GapQuery<K>,
+}
+
+impl<K: Key, V, S: Shape, const UP: bool> Job<K> for SeekGap<'_, K, V, S, UP> {
+    type Out = Option<Found<K, V, S>>;
+
+    #[cfg_attr(not(debug_assertions), inline(always))]
+    unsafe fn run<F: Search>(self) -> Self::Out {
+        let SeekGap { tree, query } = self;
+        let mut path = Path::new();
+        // SAFETY: the processor supports `F`, as the caller promises. The search leaves a current
+        // path to an entry.
+        unsafe {
+            let place = FindGap::<_, _, _, UP, false> { tree, query }.search::<F>(&mut path)?;
+            tree.point_at(&path);
+            let Step { node, slot } = path.at(0);
+            Some((place, Leaf::from_raw(node), slot))
+        }
+    }
+}
+
 /// A bit mask of the children of `node` below which there is a gap at least `least` wide.
 ///
 /// # Safety
@@ -99,9 +144,20 @@ impl<K: Key, V, S: Shape, const UP: bool, const NOW: bool> Job<K> for FindGap<'_
 
     #[cfg_attr(not(debug_assertions), inline(always))]
     unsafe fn run<F: Search>(self) -> Option<Span<K>> {
+        // SAFETY: the processor supports `F`, as the caller promises.
+        unsafe { self.search::<F>(&mut Path::new()) }
+    }
+}
+
+impl<K: Key, V, S: Shape, const UP: bool, const NOW: bool> FindGap<'_, K, V, S, UP, NOW> {
+    /// Searches; `path` leads to the entry behind the gap afterwards, if one is found.
+    ///
+    /// # Safety
+    /// The processor supports `F`.
+    #[cfg_attr(not(debug_assertions), inline(always))]
+    unsafe fn search<F: Search>(&self, path: &mut Path) -> Option<Span<K>> {
         let tree = self.tree;
         let from = if UP { self.query.window.first } else { self.query.window.last };
-        let mut path = Path::new();
         let (mut at, mut level) = (tree.root?, tree.height());
         // Whether `from` may lie within the node at `at`, so that only part of the node is
         // searched.
@@ -121,22 +177,21 @@ impl<K: Key, V, S: Shape, const UP: bool, const NOW: bool> Job<K> for FindGap<'_
                     }
                 } else {
                     let leaf = Leaf::<K, V, S>::from_raw(at);
-                    let start = tree.region_start(&path, 0);
+                    let start = tree.region_start(path, 0);
                     if self.is_beyond(leaf, start) {
                         return None;
                     }
-                    if let Some(fit) = self.fit_in_leaf::<F>(leaf, start, from, edge) {
+                    if let Some((fit, slot)) = self.fit_in_leaf::<F>(leaf, start, from, edge) {
+                        path.set(0, at, slot);
                         return Some(fit);
                     }
                 }
                 edge = false;
-                (at, level) = self.next_subtree::<F>(&mut path, level)?;
+                (at, level) = self.next_subtree::<F>(path, level)?;
             }
         }
     }
-}
 
-impl<K: Key, V, S: Shape, const UP: bool, const NOW: bool> FindGap<'_, K, V, S, UP, NOW> {
     /// The slot of the first child of `node`, in the direction of the search, with a wide enough
     /// gap. If `edge`, the search starts at the child whose region holds `from`; the `bool` tells
     /// whether it found that one.
@@ -172,13 +227,19 @@ impl<K: Key, V, S: Shape, const UP: bool, const NOW: bool> FindGap<'_, K, V, S, 
         }
     }
 
-    /// The first fit in the leaf, whose region starts at `start`. If `edge`, the search starts at
-    /// `from`.
+    /// The first fit in the leaf, whose region starts at `start`, and the slot behind it. If
+    /// `edge`, the search starts at `from`.
     ///
     /// # Safety
     /// The leaf is live, and the processor supports `F`.
     #[cfg_attr(not(debug_assertions), inline(always))]
-    unsafe fn fit_in_leaf<F: Search>(&self, leaf: Leaf<K, V, S>, start: K, from: K, edge: bool) -> Option<Span<K>> {
+    unsafe fn fit_in_leaf<F: Search>(
+        &self,
+        leaf: Leaf<K, V, S>,
+        start: K,
+        from: K,
+        edge: bool,
+    ) -> Option<(Span<K>, usize)> {
         // SAFETY: LEAF-2: the leaf is live, as the caller promises, and `wide_gaps` has bits of
         // slots below the length only.
         unsafe {
@@ -191,7 +252,7 @@ impl<K: Key, V, S: Shape, const UP: bool, const NOW: bool> FindGap<'_, K, V, S, 
                 // The gap is at least one key wide, so its last key is right before the entry.
                 let first = if i == 0 { start } else { leaf.key(i - 1).wrapping_add(K::ONE) };
                 if let Some(fit) = self.query.fit_unpadded(Span::new(first, leaf.first(i).wrapping_sub(K::ONE))) {
-                    return Some(fit);
+                    return Some((fit, i));
                 }
                 wide &= !(1 << i);
             }

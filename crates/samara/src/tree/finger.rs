@@ -7,7 +7,8 @@
 //!   exclusively this tree's, unless snapshots have been taken since: then it serves looks alone,
 //!   and whatever makes nodes the tree's own forgets it first (`own_shared`).
 //!
-//! A look sets the finger ([`Tree::seek_and_point`], a `revise` that keeps the entry). A change
+//! A look sets the finger ([`Tree::seek_and_point`], [`Tree::seek_gap`], a `revise` that keeps the
+//! entry). A change
 //! forgets it, with the hole, and sets it again at its end: a store or a removal if it was there
 //! ([`Tree::leave`]), a resize in any case ([`Tree::lead`]). Two keep it right meanwhile:
 //! [`Tree::move_end`], and a store into the hole. Does not know how to descend.
@@ -129,6 +130,20 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
         // SAFETY: FINGER-1: the path of a finger that is set is initialised.
         let Step { node, slot } = unsafe { finger.steps[0].assume_init() };
         Some((Leaf::from_raw(node), slot))
+    }
+
+    /// The entry behind `span`, if the finger is there, nothing is in `span`, and the entry before
+    /// it is in the slot below.
+    #[cfg_attr(not(debug_assertions), inline(always))]
+    pub(crate) fn behind(&self, span: Span<K>) -> Option<(Leaf<K, V, S>, usize)> {
+        let finger = self.finger().filter(|finger| span.last < finger.entry.first)?;
+        // SAFETY: FINGER-1: the path of a finger that is set is initialised, its leaf is live, and
+        // its slot holds an entry.
+        unsafe {
+            let Step { node, slot } = finger.steps[0].assume_init();
+            let leaf = Leaf::<K, V, S>::from_raw(node);
+            (slot > 0 && leaf.key(slot - 1) < span.first).then_some((leaf, slot))
+        }
     }
 
     /// [`Tree::find`] that looks at the finger first.

@@ -2,7 +2,7 @@
 //! beyond it, and after everything that could have come between. The validator knows of the hole
 //! (REFILL-1, REFILL-2), and of every gap word (TREE-3).
 use samara::testing::Tiny;
-use samara::{BoundError, Normal, RangeMap, Revision, Shape, Span};
+use samara::{BoundError, End, GapQuery, Normal, RangeMap, Revision, Shape, Span};
 use samara_testkit::ReferenceMap;
 use std::collections::BTreeMap;
 use std::mem;
@@ -61,7 +61,7 @@ impl Both {
     /// Something between the removal and the store.
     fn between(&mut self) -> &'static str {
         let other = self.any();
-        match self.rng.u32(0..27) {
+        match self.rng.u32(0..28) {
             0 => {
                 self.kept.push(self.map.snapshot());
                 "a snapshot that stays"
@@ -180,6 +180,15 @@ impl Both {
                 let i = self.position(other);
                 self.revise(i, Revision::Keep);
                 "a look"
+            }
+            23 => {
+                let end = if self.rng.bool() { End::Lowest } else { End::Highest };
+                let query = GapQuery::new(self.rng.u64(1..9)).within(other.first..=other.last + 60).from(end);
+                let gap = self.map.find_gap(&query);
+                let found = self.map.seek_gap(&query).map(|(gap, next)| (gap, next.map(|(span, _)| span)));
+                let behind = |gap: Span<u64>| self.naive.at_or_after(gap.last).map(|(span, _)| span);
+                assert_eq!(found, gap.map(|gap| (gap, behind(gap))));
+                "a search for a gap"
             }
             _ => "nothing",
         }
