@@ -152,6 +152,15 @@ impl<E: Entries<B>, B: Clone> AreaIndex<B> for Design<E, B> {
             Revision::Keep => {}
             Revision::Resize(span) => entries.set_span(at, span),
             Revision::Remove => drop(entries.remove(at)),
+            Revision::Punch(hole) => {
+                let own = entries.span(at);
+                if hole.first <= own.first || own.last <= hole.last {
+                    return self.clear_range(hole);
+                }
+                let upper = entries.area(at).clone();
+                entries.set_span(at, Span::new(own.first, hole.first - 1));
+                entries.insert(Span::new(hole.last + 1, own.last), upper);
+            }
         }
         Ok(())
     }

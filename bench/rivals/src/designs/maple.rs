@@ -539,6 +539,7 @@ impl<B: Clone> AreaIndex<B> for Maple<B> {
         match decided {
             Revision::Keep => {}
             Revision::Remove => self.store(first, last, NONE),
+            Revision::Punch(hole) => self.clear_range(hole)?,
             Revision::Resize(to) => {
                 if first < to.first {
                     self.store(first, to.first - 1, NONE);

@@ -48,22 +48,27 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
 
     /// Unmaps within a call that has begun. On a refusal it makes the cut that Linux leaves behind.
     pub(crate) fn unmap_range(&mut self, start: u64, end: u64, plan: &mut Plan) -> Result<(), Errno> {
-        plan.reserve(1)?;
+        plan.reserve(2)?;
         let (before, mut gone, mut found) = (plan.len(), None, false);
-        // The common case: one area is removed or trimmed, in one descent. (After a snapshot this
-        // copies nodes, and may run out of memory.)
+        let full = self.count() >= self.config.max_map_count;
+        // The common case: one area is removed, trimmed or cut, in one descent. (A cut may run out
+        // of memory; after a snapshot the others may, too, because they copy nodes.)
         let revised = self.areas.revise(start, |(at, area), next| {
             found = at.first < end;
             let (head, tail) = (at.first < start, end <= at.last);
             let single = end - 1 <= at.last || next.is_none_or(|(next, _)| end <= next.first);
-            if !found || !single || (head && tail) || area_refusal(area, (head, start), (tail, end)).is_some() {
+            if !found || !single || (head && tail && full) || area_refusal(area, (head, start), (tail, end)).is_some() {
                 return Revision::Keep;
             }
             let (from, to) = (at.first.max(start), at.last.min(end - 1) + 1);
             gone = Some(Counters::of(area.flags, to - from));
-            // Pushed here, so that the step is in the cache when the plan is returned.
+            // Pushed here, so that the steps are in the cache when the plan is returned.
+            if head && tail {
+                plan.push(StepKind::Split, start, start);
+            }
             plan.push(StepKind::Unmapped, from, to);
             match (head, tail) {
+                (true, true) => Revision::Punch(Span::new(start, end - 1)),
                 (true, _) => Revision::Resize(Span::new(at.first, start - 1)),
                 (_, true) => Revision::Resize(Span::new(end, at.last)),
                 _ => Revision::Remove,

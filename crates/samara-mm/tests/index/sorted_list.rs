@@ -93,6 +93,7 @@ impl<B: Clone> AreaIndex<B> for SortedList<B> {
             Revision::Keep => {}
             Revision::Resize(span) => self.0[i].0 = span,
             Revision::Remove => drop(self.0.remove(i)),
+            Revision::Punch(hole) => self.clear_range(hole)?,
         }
         Ok(())
     }

@@ -108,8 +108,8 @@ impl<K: Key, V, S: Shape> RangeMap<K, V, S> {
     }
 
     /// The entries before and behind `span`, where the map remembers the one behind
-    /// ([`seek`](Self::seek), [`seek_gap`](Self::seek_gap)) and knows without a descent that nothing
-    /// is in `span`. `None` says nothing. O(1).
+    /// ([`seek`](Self::seek), [`seek_gap`](Self::seek_gap)) and knows without a descent that
+    /// nothing is in `span`. `None` says nothing. O(1).
     ///
     /// # Examples
     /// ```

@@ -1,14 +1,16 @@
 //! Revise: one descent to an entry, a look at it and at the next one, then the change that the
 //! caller chooses.
 //!
-//! Does not change the tree itself: `resize` moves boundaries, `remove` removes entries.
+//! Does not change the tree itself: `resize` moves boundaries, `remove` removes entries, `punch`
+//! cuts them.
 
 use crate::map::RangeMap;
 use crate::node::search::{Job, Search, dispatch};
 use crate::node::shape::Shape;
 use crate::tree::walk::span_of;
 use crate::tree::{Path, Tree};
-use crate::types::error::BoundError;
+use crate::types::displaced::unobserved;
+use crate::types::error::{BoundError, StoreError};
 use crate::types::key::Key;
 use crate::types::span::Span;
 
@@ -21,18 +23,22 @@ pub enum Revision<K: Key = u64> {
     Resize(Span<K>),
     /// Remove the entry and drop its value.
     Remove,
+    /// Free these keys, as [`RangeMap::clear_range`] does: a hole in an entry cuts it in two, and
+    /// its value is cloned for the upper piece.
+    Punch(Span<K>),
 }
 
 impl<K: Key, V, S: Shape> RangeMap<K, V, S> {
     /// Changes one entry as `decide` says, in one descent. The entry is the one that holds `key`,
     /// or else the first one above it. `decide` is called once, with that entry and the next one;
     /// it is not called if there is no such entry. Does what [`at_or_after`](Self::at_or_after)
-    /// followed by [`resize`](Self::resize) or [`remove`](Self::remove) does in two descents. O(log
-    /// n).
+    /// followed by [`resize`](Self::resize), [`remove`](Self::remove) or
+    /// [`clear_range`](Self::clear_range) does in two descents. O(log n).
     ///
     /// # Errors
     /// [`BoundError`], as for [`resize`](Self::resize). [`BoundError::Alloc`] also if memory runs
-    /// out while a map copies nodes that it shares with a snapshot. The map is as before.
+    /// out while an entry is cut in two, or while a map copies nodes that it shares with a
+    /// snapshot. The map is as before.
     ///
     /// # Examples
     /// ```
@@ -46,6 +52,8 @@ impl<K: Key, V, S: Shape> RangeMap<K, V, S> {
     /// assert!(map.spans().eq([Span::new(0, 19), Span::new(20, 29)]));
     /// map.revise(20, |_, next| if next.is_none() { Revision::Remove } else { Revision::Keep })?;
     /// assert_eq!(map.len(), 1);
+    /// map.revise(0, |_, _| Revision::Punch(Span::new(5, 6)))?;
+    /// assert!(map.spans().eq([Span::new(0, 4), Span::new(7, 19)]));
     /// # Ok::<(), samara::BoundError>(())
     /// ```
     #[inline]
@@ -53,7 +61,10 @@ impl<K: Key, V, S: Shape> RangeMap<K, V, S> {
         &mut self,
         key: K,
         mut decide: impl FnMut((Span<K>, &V), Option<(Span<K>, &V)>) -> Revision<K>,
-    ) -> Result<(), BoundError<K>> {
+    ) -> Result<(), BoundError<K>>
+    where
+        V: Clone,
+    {
         if self.tree.may_share() {
             return self.revise_shared(key, decide);
         }
@@ -77,6 +88,7 @@ impl<K: Key, V, S: Shape> RangeMap<K, V, S> {
                             drop(self.tree.remove(own.first));
                             Ok(())
                         }
+                        Revision::Punch(hole) => self.tree.punch(hole).map_err(bound_error),
                     };
                 }
             }
@@ -91,15 +103,26 @@ impl<K: Key, V, S: Shape> RangeMap<K, V, S> {
         &mut self,
         key: K,
         mut decide: impl FnMut((Span<K>, &V), Option<(Span<K>, &V)>) -> Revision<K>,
-    ) -> Result<(), BoundError<K>> {
+    ) -> Result<(), BoundError<K>>
+    where
+        V: Clone,
+    {
         let mut from = self.range_from(key);
         let Some((span, value)) = from.next() else { return Ok(()) };
         match decide((span, value), from.next()) {
             Revision::Keep => {}
             Revision::Resize(to) => self.resize(span.first, to)?,
             Revision::Remove => drop(self.tree.try_remove(span.first)?),
+            Revision::Punch(hole) => self.clear_range(hole, unobserved).map_err(bound_error)?,
         }
         Ok(())
+    }
+}
+
+fn bound_error<K>(error: StoreError<K>) -> BoundError<K> {
+    match error {
+        StoreError::EmptyRange(span) => BoundError::EmptyRange(span),
+        StoreError::Alloc => BoundError::Alloc,
     }
 }
 
@@ -112,6 +135,7 @@ struct Revise<'a, K: Key, V, S: Shape, D> {
 impl<K, V, S, D> Job<K> for Revise<'_, K, V, S, D>
 where
     K: Key,
+    V: Clone,
     S: Shape,
     D: FnMut((Span<K>, &V), Option<(Span<K>, &V)>) -> Revision<K>,
 {
@@ -140,6 +164,7 @@ where
                     tree.lead();
                     drop(tree.take_at::<F>(&path));
                 }
+                Revision::Punch(hole) => tree.punch_at::<F>(&mut path, hole).map_err(bound_error)?,
             }
         }
         Ok(())

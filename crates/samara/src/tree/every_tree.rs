@@ -99,6 +99,8 @@ enum Op {
     Resize(usize, (usize, usize)),
     Revise(usize, (usize, usize)),
     ReviseAway(usize),
+    /// A hole is punched where the entry at or after the first cell is looked at.
+    Punch(usize, (usize, usize)),
     Keep(usize),
     SplitAt(usize),
     MergeAt(usize),
@@ -125,7 +127,7 @@ fn operations(universe: &Universe) -> Vec<Op> {
         }
         if any {
             ops.push(Op::InsertMerging(a, b));
-            ops.extend((0..n).flat_map(|at| [Op::Resize(at, (a, b)), Op::Revise(at, (a, b))]));
+            ops.extend((0..n).flat_map(|at| [Op::Resize(at, (a, b)), Op::Revise(at, (a, b)), Op::Punch(at, (a, b))]));
         }
     }
     for at in 0..n {
@@ -186,7 +188,9 @@ impl Op {
         match self {
             // By the first cell of an entry, and by its last.
             Op::Resize(at, _) => list.iter().any(|e| e.0 == at || e.1 == at),
-            Op::Revise(at, _) => at_or_after(list, at).is_some_and(|i| list[i].0 >= at || list[i].1 == at),
+            Op::Punch(at, _) | Op::Revise(at, _) => {
+                at_or_after(list, at).is_some_and(|i| list[i].0 >= at || list[i].1 == at)
+            }
             _ => true,
         }
     }
@@ -232,6 +236,12 @@ impl Op {
             Op::ReviseAway(at) => {
                 map.revise(key(at), |_, _| Revision::Remove).unwrap();
                 at_or_after(list, at).map(|i| list.remove(i));
+            }
+            Op::Punch(at, hole) => {
+                map.revise(key(at), |_, _| Revision::Punch(span(hole))).unwrap();
+                if at_or_after(list, at).is_some() {
+                    clear(list, hole);
+                }
             }
             Op::Keep(at) => {
                 let mut seen = None;

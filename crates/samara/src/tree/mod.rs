@@ -34,6 +34,7 @@ pub(crate) mod find_gap;
 pub(crate) mod finger;
 pub(crate) mod free;
 pub(crate) mod owners;
+pub(crate) mod punch;
 pub(crate) mod rebalance;
 pub(crate) mod refill;
 pub(crate) mod remove;

@@ -61,7 +61,7 @@ impl Both {
     /// Something between the removal and the store.
     fn between(&mut self) -> &'static str {
         let other = self.any();
-        match self.rng.u32(0..28) {
+        match self.rng.u32(0..29) {
             0 => {
                 self.kept.push(self.map.snapshot());
                 "a snapshot that stays"
@@ -181,6 +181,14 @@ impl Both {
                 self.revise(i, Revision::Keep);
                 "a look"
             }
+            24 => {
+                let i = self.position(other);
+                let (a, b) = (self.rng.u64(other.first..=other.last), self.rng.u64(other.first..=other.last + 3));
+                let hole = Span::new(a.min(b), a.max(b));
+                self.revise(i, Revision::Punch(hole));
+                self.naive.store(hole, None).unwrap();
+                "a hole after a look"
+            }
             23 => {
                 let end = if self.rng.bool() { End::Lowest } else { End::Highest };
                 let query = GapQuery::new(self.rng.u64(1..9)).within(other.first..=other.last + 60).from(end);
@@ -288,6 +296,10 @@ fn a_revision_that_is_refused() {
         assert_eq!(to(15, 10, 30), Err(BoundError::Occupied(30)));
         assert_eq!(to(30, 19, 39), Err(BoundError::Occupied(19)));
         assert_eq!(to(20, 29, 28), Err(BoundError::EmptyRange(Span::new(29, 28))));
+        let mut punch = |hole| map.revise(15, |_, _| Revision::Punch(hole));
+        assert_eq!(punch(Span::new(16, 15)), Err(BoundError::EmptyRange(Span::new(16, 15))));
+        assert_eq!(punch(Span::new(20, 29)), Ok(()));
+        let mut to = |key, first, last| map.revise(key, |_, _| Revision::Resize(Span::new(first, last)));
         let elsewhere = BoundError::Elsewhere { entry: Span::new(10, 19), wanted: Span::new(20, 29) };
         assert_eq!(to(10, 20, 29), Err(elsewhere));
         let nothing = Span::new(29, 28);

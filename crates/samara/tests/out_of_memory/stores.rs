@@ -256,7 +256,8 @@ fn revisions_fail_whole<S: Shape>() {
     let counts = (20..50).step_by(if cfg!(miri) { 9 } else { 1 });
     for (count, shares) in counts.flat_map(|count| [(count, false), (count, true)]) {
         let last = Span::new((count - 1) * 10, (count - 1) * 10 + 5);
-        for what in [Revision::Remove, Revision::Resize(Span::new(last.first, 1 << 40)), Revision::Keep] {
+        let (cut, wide) = (Span::new(last.first + 2, last.first + 3), Span::new(last.first, 1 << 40));
+        for what in [Revision::Remove, Revision::Resize(wide), Revision::Punch(cut), Revision::Keep] {
             for n in 0.. {
                 let mut map = Map::<S>::default();
                 (0..count).for_each(|i| map.insert(Span::new(i * 10, i * 10 + 5), i).unwrap());
@@ -276,6 +277,11 @@ fn revisions_fail_whole<S: Shape>() {
                 match what {
                     Revision::Remove => after.truncate(count as usize - 1),
                     Revision::Resize(to) => after[count as usize - 1].0 = to,
+                    Revision::Punch(cut) => {
+                        let (span, value) = after[count as usize - 1];
+                        after[count as usize - 1].0.last = cut.first - 1;
+                        after.push((Span::new(cut.last + 1, span.last), value));
+                    }
                     Revision::Keep => assert_eq!(asked, 0, "a look asks for no memory"),
                 }
                 assert_eq!(entries(&map), after, "{what:?} of {count}, {n} allocations");

@@ -55,11 +55,11 @@ impl<K: Key, V, S: Shape> Leaf<K, V, S> {
     /// Inserts an entry at slot `i` of a packed leaf.
     ///
     /// # Safety
-    /// The leaf is live and packed, `i < len < PACKED`, it admits the keys, nothing is parked, and
+    /// The leaf is live and packed, `i <= len < PACKED`, it admits the keys, nothing is parked, and
     /// the processor supports `F`.
     #[cfg_attr(not(debug_assertions), inline(always))]
     pub(crate) unsafe fn insert_words<F: Search>(self, i: usize, span: Span<K>, value: V) {
-        // SAFETY: LEAF-5: `i < len < PACKED`, as the caller promises, keeps every shift within the
+        // SAFETY: LEAF-5: `i <= len < PACKED`, as the caller promises, keeps every shift within the
         // arrays, and slot `i` is free when the value is written.
         unsafe {
             let (lasts, firsts) = self.words();
