@@ -16,11 +16,13 @@
 //! - **STORE-2** Between commit and rebalancing, leaves may be thin or empty. Nobody sees this,
 //!   because the tree is borrowed.
 //!
-//! This file stores in one leaf; `across` stores over several. Does not know how nodes split
+//! This file stores in one leaf, `over` in the place of one or two of its entries; `across` stores
+//! over several. Does not know how nodes split
 //! (`split`), merge (`rebalance`) or refill a hole (`refill`).
 
 mod across;
 mod finish;
+mod over;
 mod room;
 #[cfg(test)]
 mod tests;
@@ -30,6 +32,7 @@ use crate::node::search::{Job, Search, dispatch};
 use crate::node::shape::Shape;
 use crate::tree::rebalance::thin;
 use crate::tree::store::finish::{Displacement, Finish, park};
+use crate::tree::store::over::{observe_whole, packed_over};
 use crate::tree::store::room::Room;
 use crate::tree::{Path, Tree};
 use crate::types::displaced::Displaced;
@@ -242,6 +245,14 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
                 && let Some(value) = value
             {
                 self.fill_packed_gap::<F>(&path, span, next, value);
+                return Ok(());
+            }
+            if value.is_some()
+                && let Some(over) = packed_over(leaf, from, span)
+                && let Some(value) = value
+            {
+                observe_whole(leaf, from..from + over.gone, &mut observe);
+                self.store_over::<F>(&mut path, span, over, value);
                 return Ok(());
             }
             let to = end_of_overlap(leaf, from, span.last);
