@@ -125,7 +125,10 @@ impl<K: Key, V, S: Shape> RangeMap<K, V, S> {
         let (leaf, slot) = self.tree.behind(span)?;
         // SAFETY: TREE-4: this slot and the one below hold entries of a live leaf, and the values
         // are borrowed no longer than the map.
-        Some([slot - 1, slot].map(|slot| unsafe { (span_of(leaf, slot), &*leaf.value(slot)) }))
+        unsafe {
+            let entry = |slot| (span_of(leaf, slot), &*leaf.value(slot));
+            Some([entry(slot - 1), entry(slot)])
+        }
     }
 
     /// The entry that holds `key`, or the last one below it. O(log n).

@@ -231,7 +231,15 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
             finger.copy_path(self.height(), path);
             let Step { node, slot } = path.at(0);
             let leaf = Leaf::<K, V, S>::from_raw(node);
-            let slot = if holds(finger.entry, key) { slot } else { leaf.rank::<F>(key) };
+            let slot = if key > finger.entry.last {
+                leaf.rank::<F>(key)
+            } else if key >= finger.entry.first {
+                slot
+            } else if slot > 0 && leaf.first(slot - 1) <= key && key <= leaf.key(slot - 1) {
+                slot - 1 // a store that joins both neighbours of a gap begins with the lower one
+            } else {
+                leaf.rank::<F>(key)
+            };
             path.set(0, node, slot);
             Some((leaf, slot))
         }

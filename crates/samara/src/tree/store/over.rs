@@ -87,10 +87,11 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
     #[cfg_attr(not(debug_assertions), inline(always))]
     pub(super) unsafe fn store_over<F: Search>(&mut self, path: &mut Path, span: Span<K>, over: Over<K>, value: V) {
         let Over { gone, next } = over;
-        // SAFETY: LEAF-3: `packed_over` has seen that the leaf is packed and has `gone` entries from
-        // the slot on. It holds the new bounds: the lower one has its upper half, and so has the
-        // higher one, which is below an entry's first key or an entry's last one. The values that
-        // are replaced are moved out. TREE-2: the leaf keeps its last key, and so its pivot.
+        // SAFETY: LEAF-3: `packed_over` has seen that the leaf is packed and has `gone` entries
+        // from the slot on. It holds the new bounds: the lower one has its upper half, and so has
+        // the higher one, which is below an entry's first key or is an entry's last one. The
+        // values that are replaced are moved out. TREE-2: the leaf keeps its last key, and so its
+        // pivot.
         unsafe {
             let Step { node, slot } = path.at(0);
             let leaf = Leaf::<K, V, S>::from_raw(node);
