@@ -221,9 +221,8 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
         if r.flags.contains(MapFlags::LOCKED) && !self.may_lock() {
             return Err(Errno::EPERM);
         }
-        let stack = self.has(Features::STACK_NO_HUGE);
-        let known = if stack { r.flags } else { r.flags.difference(MapFlags::STACK) };
-        let asked = flags_of(known) | self.def_flags;
+        let plain = is_plain(r);
+        let asked = if plain { self.def_flags } else { self.asked_flags(r) };
         self.may_lock_more(asked, len)?;
         // The kernel's hidden file is mapped from its start; the offset is ignored.
         let offset = if r.flags.contains(MapFlags::ANONYMOUS) { 0 } else { r.offset };
@@ -232,7 +231,12 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
         if r.backing.is_some() && offset.checked_add(len).is_none_or(|e| e > most) {
             return Err(Errno::EOVERFLOW);
         }
-        let flags = self.map_flags(r, kind, asked, huge.is_some())?;
+        let flags = if plain {
+            charged(self.accessible(r.prot, true) | asked | r.driver_flags)
+        } else {
+            self.map_flags(r, kind, asked, huge.is_some())?
+        };
+        debug_assert_eq!(self.map_flags(r, kind, self.asked_flags(r), huge.is_some()), Ok(flags));
         self.deny_execution(None, flags)?;
         Ok((end, flags, offset))
     }
@@ -275,19 +279,11 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
             self.cut(end, plan)?;
             return Err(why);
         }
-        let every = self.has(Features::SHARED_ZERO_IS_SHMEM);
-        let with_object = if every { Flags::MAYSHARE } else { Flags::SHARED };
-        let zero = r.mode.contains(FileMode::ZERO) && flags.contains(with_object);
-        let object = zero || (r.flags.contains(MapFlags::ANONYMOUS) && r.backing.is_some());
-        let late = if object && !flags.contains(Flags::NORESERVE) {
-            self.may_charge(len)
-        } else if flags.contains(Flags::HUGETLB) {
-            self.may_have_pages(store.area(), start, end)
-        } else if write_sealed(r) {
-            // Only reached where the range is emptied first (`Features::FIXED_KEEPS_OLD`).
-            Err(Errno::EPERM)
+        // Memory without an object is promised by now.
+        let late = if r.backing.is_none() && r.driver_flags.is_empty() {
+            Ok(())
         } else {
-            self.may_map_secret(store.area(), len)
+            self.may_make_object((start, end), store.area(), r)
         };
         if let Err(why) = late {
             self.empty(start, end, &was).inspect_err(|_| plan.truncate(0))?;
@@ -304,7 +300,42 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
         Ok(())
     }
 
+    /// What the kernel checks when the range is empty.
+    #[inline(never)]
+    fn may_make_object(&self, (start, end): (u64, u64), area: &Area<B>, r: &MapRequest<B>) -> Result<(), Errno> {
+        let flags = area.flags;
+        let every = self.has(Features::SHARED_ZERO_IS_SHMEM);
+        let with_object = if every { Flags::MAYSHARE } else { Flags::SHARED };
+        let zero = r.mode.contains(FileMode::ZERO) && flags.contains(with_object);
+        let object = zero || (r.flags.contains(MapFlags::ANONYMOUS) && r.backing.is_some());
+        if object && !flags.contains(Flags::NORESERVE) {
+            self.may_charge(end - start)
+        } else if flags.contains(Flags::HUGETLB) {
+            self.may_have_pages(area, start, end)
+        } else if write_sealed(r) {
+            // Only reached where the range is emptied first (`Features::FIXED_KEEPS_OLD`).
+            Err(Errno::EPERM)
+        } else {
+            self.may_map_secret(area, end - start)
+        }
+    }
+
+    /// The flags of areas that the request's own flags ask for, and those of every map.
+    fn asked_flags(&self, r: &MapRequest<B>) -> Flags {
+        let stack = self.has(Features::STACK_NO_HUGE);
+        let known = if stack { r.flags } else { r.flags.difference(MapFlags::STACK) };
+        flags_of(known) | self.def_flags
+    }
+
+    /// The flags of memory with this protection, which any other may replace.
+    #[cfg_attr(not(debug_assertions), inline(always))]
+    fn accessible(&self, prot: Prot, may_exec: bool) -> Flags {
+        let access = self.implied(prot, may_exec).access();
+        access | self.key_of(access) | Flags::MAYREAD | Flags::MAYWRITE | Flags::MAYEXEC
+    }
+
     /// The flags of the new area. `asked` are those that the request's own flags ask for.
+    #[inline(never)]
     fn map_flags(&self, r: &MapRequest<B>, kind: u32, asked: Flags, huge: bool) -> Result<Flags, Errno> {
         const PRIVATE: u32 = MapFlags::PRIVATE.bits();
         const SHARED: u32 = MapFlags::SHARED.bits();
@@ -360,9 +391,7 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
         if write_sealed(r) && self.has(Features::FIXED_KEEPS_OLD) {
             return Err(Errno::EPERM);
         }
-        let prot = self.implied(r.prot, !mode.contains(FileMode::NOEXEC));
-        let mut flags = prot.access() | self.key_of(prot.access()) | asked | r.driver_flags;
-        flags |= Flags::MAYREAD | Flags::MAYWRITE | Flags::MAYEXEC;
+        let mut flags = self.accessible(r.prot, !mode.contains(FileMode::NOEXEC)) | asked | r.driver_flags;
         flags -= if mode.contains(FileMode::NOEXEC) { Flags::MAYEXEC } else { Flags::empty() };
         flags -= if sealed { Flags::MAYWRITE } else { Flags::empty() };
         flags |= if secret { secret::flags(self.config.features) } else { Flags::empty() };
@@ -381,10 +410,7 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
         if huge {
             flags |= Flags::HUGETLB | Flags::DONTEXPAND;
         }
-        if accountable(flags) {
-            flags |= Flags::ACCOUNT;
-        }
-        Ok(flags)
+        Ok(charged(flags))
     }
 
     /// Clears the lock flags of an area that cannot be locked. This comes after the merge: the
@@ -396,6 +422,20 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
         area.flags -= Flags::LOCK;
         self.counters.add(&Counters::of(area.flags, bytes));
     }
+}
+
+/// Whether the request is for private anonymous memory, and asks for nothing that would give the
+/// area other flags than its protection does.
+#[inline]
+fn is_plain<B>(r: &MapRequest<B>) -> bool {
+    let other = MapFlags::FIXED | MapFlags::FIXED_NOREPLACE | MapFlags::POPULATE | MapFlags::NONBLOCK;
+    r.backing.is_none() && r.flags.difference(other) == MapFlags::PRIVATE | MapFlags::ANONYMOUS
+}
+
+/// These flags, and the charge, if memory with them is charged.
+#[inline]
+fn charged(flags: Flags) -> Flags {
+    if accountable(flags) { flags | Flags::ACCOUNT } else { flags }
 }
 
 /// Whether the request is for a shared, writable map of a memfd that is sealed against such.

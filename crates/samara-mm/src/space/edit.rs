@@ -145,8 +145,8 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
     /// none of them if memory is short. O(k + log n).
     #[cfg_attr(not(debug_assertions), inline(always))]
     pub(crate) fn around(&self, start: u64, end: u64, plan: &mut Plan) -> Result<Around<'_, B>, Errno> {
-        if let Some([left, right]) = self.areas.beside(Span::new(start, end.saturating_sub(1))).map(|two| two.map(side))
-        {
+        if let Some([left, right]) = self.areas.beside(Span::new(start, end.saturating_sub(1))) {
+            let (left, right) = (side(left), side(right));
             let (left, right) = (Some(left).filter(|l| l.end == start), Some(right).filter(|r| r.start == end));
             return Ok(Around::new(left, right, Counters::default()));
         }
@@ -204,13 +204,13 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
     }
 
     /// The joins of this call, to add to; an empty list if nobody learns from them.
-    #[inline]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     pub(crate) fn lend_seams(&mut self) -> Vec<Seam<B>> {
         if self.config.touches == Touches::Unseen { mem::take(&mut self.seams) } else { Vec::new() }
     }
 
     /// Takes the joins back; only the first `before` of them if the call failed.
-    #[inline]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     pub(crate) fn return_seams(
         &mut self,
         mut seams: Vec<Seam<B>>,
@@ -252,14 +252,16 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
         };
         let unseen = self.config.touches == Touches::Unseen;
         let mut seam = |at, left: &Area<B>, right: &Area<B>| {
-            if unseen && seams.len() < seams.capacity() {
+            if seams.len() < seams.capacity() {
                 seams.push(Seam { at, left: left.clone(), right: right.clone() });
             }
         };
         if let Some(l) = left
             && let Some(one) = merge::join(l.area, &store.one, &self.extras)
         {
-            seam(start, l.area, &store.one);
+            if unseen {
+                seam(start, l.area, &store.one);
+            }
             store.was.add(&Counters::of(l.area.flags, start - l.start));
             (store.from, store.one) = (l.start, one);
             plan.push(StepKind::Merged, start, start);
@@ -269,7 +271,9 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
         if let Some(r) = right.filter(|_| !one_only)
             && let Some(one) = merge::join(&store.one, r.area, &self.extras)
         {
-            seam(end, &store.one, r.area);
+            if unseen {
+                seam(end, &store.one, r.area);
+            }
             store.was.add(&Counters::of(r.area.flags, r.end - end));
             (store.to, store.one) = (r.end, one);
             plan.push(StepKind::Merged, end, end);

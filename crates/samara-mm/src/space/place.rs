@@ -423,9 +423,12 @@ impl Config {
         }
         match places {
             None => {
-                let any = self.features.contains(Features::HUGE_ANY_LENGTH) && len >= size;
+                if hint != 0 || len < size {
+                    return (None, None);
+                }
+                let any = self.features.contains(Features::HUGE_ANY_LENGTH);
                 let whole = self.features.contains(Features::HUGE_MULTIPLES) && len.is_multiple_of(size);
-                ((hint == 0 && (any || whole)).then_some(0), None)
+                ((any || whole).then_some(0), None)
             }
             Some(HugePlaces::Plain) => (None, None),
             Some(HugePlaces::FileSystem) => (holds_huge(offset, len, size).then_some(offset), None),
