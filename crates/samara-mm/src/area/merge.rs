@@ -49,13 +49,24 @@ pub(crate) fn other_flags<B>(l: &Area<B>, r: &Area<B>) -> Flags {
     (l.flags ^ r.flags).difference(Flags::STICKY | named)
 }
 
+/// Whether both are plain memory with the same attributes, as most of those are that become one:
+/// they become what each of them is.
+#[inline]
+pub(crate) fn alike<B>(l: &Area<B>, r: &Area<B>) -> bool {
+    l.flags == r.flags && l.anon() == r.anon() && l.is_plain() && r.is_plain()
+}
+
 /// The one area that `l` and `r` become, if they can be one.
 pub(crate) fn join<B: Eq + Clone>(l: &Area<B>, r: &Area<B>, table: &Table) -> Option<Area<B>> {
-    // Most of those that become one are plain memory.
-    if l.flags == r.flags && l.anon() == r.anon() && l.is_plain() && r.is_plain() {
+    if alike(l, r) {
         debug_assert!(reasons(l, r, table).is_empty());
         return Some(l.clone());
     }
+    join_unlike(l, r, table)
+}
+
+/// [`join`] for two that are not [`alike`].
+pub(crate) fn join_unlike<B: Eq + Clone>(l: &Area<B>, r: &Area<B>, table: &Table) -> Option<Area<B>> {
     // Most areas that touch differ by a flag: that is seen at once. Every flag but these is a
     // reason.
     let differ = (l.flags ^ r.flags).difference(Flags::STICKY | Flags::ACCOUNT);

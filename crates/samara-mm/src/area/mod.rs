@@ -467,6 +467,15 @@ impl<B> Area<B> {
             && !self.flags.intersects(Flags::SPECIAL)
     }
 
+    /// Takes over what is no attribute of an area that becomes one with this one (AREA-3).
+    #[inline]
+    pub(crate) fn go_on_from(&mut self, lower: &Self) {
+        #[cfg(feature = "shared")]
+        (self.generation = lower.generation);
+        #[cfg(not(feature = "shared"))]
+        let _unused = lower;
+    }
+
     /// Whether new anonymous memory with these flags, mapped directly after it, merges into it and
     /// changes none of its attributes.
     pub(crate) fn goes_on(&self, flags: Flags) -> bool {

@@ -76,19 +76,21 @@ impl<'a, B> Around<'a, B> {
     }
 }
 
-/// A store to make: the range, the area that goes there, and the sums over what is there now.
+/// A store to make: the range, the area that goes there, and the sums over what is there now. The
+/// sums are those of `anew` bytes: what has the new area's flags already is not summed up.
 pub(crate) struct Store<B> {
     from: u64,
     to: u64,
     one: Area<B>,
     was: Counters,
+    anew: u64,
 }
 
 impl<B> Store<B> {
     /// A store of this area. The sums over what is there are still zero.
     #[inline]
     pub(crate) fn new((from, to): (u64, u64), one: Area<B>) -> Self {
-        Store { from, to, one, was: Counters::default() }
+        Store { from, to, one, was: Counters::default(), anew: to - from }
     }
 
     pub(crate) fn area(&self) -> &Area<B> {
@@ -105,11 +107,20 @@ impl<B> Store<B> {
 }
 
 impl<B: Eq + Clone> Store<B> {
+    /// Becomes the store of an area that this one's and a neighbour become; `was` are the sums over
+    /// what has to be summed up for that: `anew` bytes.
+    #[inline]
+    fn replace(&mut self, one: Area<B>, was: Counters, anew: u64) {
+        self.one = one;
+        self.was.add(&was);
+        self.anew += anew;
+    }
+
     /// Takes in a store that begins where this one ends, where the two areas can be one; gives it
     /// back where not.
     pub(crate) fn append(&mut self, next: Store<B>, extras: &Table) -> Option<Store<B>> {
         let Some(one) = merge::join(&self.one, &next.one, extras) else { return Some(next) };
-        (self.to, self.one) = (next.to, one);
+        (self.to, self.one, self.anew) = (next.to, one, self.anew + next.anew);
         None
     }
 }
@@ -256,27 +267,40 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
                 seams.push(Seam { at, left: left.clone(), right: right.clone() });
             }
         };
-        if let Some(l) = left
-            && let Some(one) = merge::join(l.area, &store.one, &self.extras)
-        {
-            if unseen {
-                seam(start, l.area, &store.one);
+        if let Some(l) = left {
+            let alike = merge::alike(l.area, &store.one);
+            debug_assert!(!alike || merge::join(l.area, &store.one, &self.extras).as_ref() == Some(&store.one));
+            let one = if alike { None } else { merge::join_unlike(l.area, &store.one, &self.extras) };
+            if alike || one.is_some() {
+                if unseen {
+                    seam(start, l.area, &store.one);
+                }
+                match one {
+                    Some(one) => store.replace(one, Counters::of(l.area.flags, start - l.start), start - l.start),
+                    None => store.one.go_on_from(l.area),
+                }
+                store.from = l.start;
+                plan.push(StepKind::Merged, start, start);
             }
-            store.was.add(&Counters::of(l.area.flags, start - l.start));
-            (store.from, store.one) = (l.start, one);
-            plan.push(StepKind::Merged, start, start);
         }
         // No merge may remove an area of a segment: the left one has grown, so the right one stays.
         let one_only = store.from < start && is_segment(&store.one);
-        if let Some(r) = right.filter(|_| !one_only)
-            && let Some(one) = merge::join(&store.one, r.area, &self.extras)
-        {
-            if unseen {
-                seam(end, &store.one, r.area);
+        if let Some(r) = right.filter(|_| !one_only) {
+            let alike = merge::alike(&store.one, r.area);
+            let one = if alike { None } else { merge::join_unlike(&store.one, r.area, &self.extras) };
+            if alike || one.is_some() {
+                if unseen {
+                    seam(end, &store.one, r.area);
+                }
+                if let Some(one) = one {
+                    let below = (end - store.from).saturating_sub(store.anew);
+                    let mut was = Counters::of(store.one.flags, below);
+                    was.add(&Counters::of(r.area.flags, r.end - end));
+                    store.replace(one, was, below + (r.end - end));
+                }
+                store.to = r.end;
+                plan.push(StepKind::Merged, end, end);
             }
-            store.was.add(&Counters::of(r.area.flags, r.end - end));
-            (store.to, store.one) = (r.end, one);
-            plan.push(StepKind::Merged, end, end);
         }
     }
 
@@ -327,7 +351,7 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
     /// Makes the store and updates the sums.
     #[cfg_attr(not(debug_assertions), inline(always))]
     pub(crate) fn commit(&mut self, store: Store<B>) -> Result<(), Errno> {
-        let is = Counters::of(store.one.flags, store.to - store.from);
+        let is = Counters::of(store.one.flags, store.anew);
         self.areas.replace(Span::new(store.from, store.to - 1), store.one)?;
         self.counters.take(&store.was);
         self.counters.add(&is);
