@@ -53,7 +53,7 @@ pub(crate) fn other_flags<B>(l: &Area<B>, r: &Area<B>) -> Flags {
 /// they become what each of them is.
 #[inline]
 pub(crate) fn alike<B>(l: &Area<B>, r: &Area<B>) -> bool {
-    l.flags == r.flags && l.anon() == r.anon() && l.is_plain() && r.is_plain()
+    l.flags == r.flags && l.has_anon_of(r) && l.is_plain() && r.is_plain()
 }
 
 /// The one area that `l` and `r` become, if they can be one.

@@ -467,6 +467,12 @@ impl<B> Area<B> {
             && !self.flags.intersects(Flags::SPECIAL)
     }
 
+    /// Whether both have the same [`Anon`]: kinds without a number have the number 0.
+    #[inline]
+    pub(crate) fn has_anon_of(&self, other: &Self) -> bool {
+        (self.anon, self.id) == (other.anon, other.id)
+    }
+
     /// Takes over what is no attribute of an area that becomes one with this one (AREA-3).
     #[inline]
     pub(crate) fn go_on_from(&mut self, lower: &Self) {

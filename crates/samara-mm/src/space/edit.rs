@@ -257,9 +257,13 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
     fn join(&self, store: &mut Store<B>, around: &Around<'_, B>, seams: &mut Vec<Seam<B>>, plan: &mut Plan) {
         let (start, end) = (store.from, store.to);
         store.was = around.was;
+        let before_6_16;
         let (left, right) = match self.has(Features::WRITTEN_JOINS_UNWRITTEN) {
-            true => (around.left, around.right),
-            false => self.sides_before_6_16(around, &store.one),
+            true => (&around.left, &around.right),
+            false => {
+                before_6_16 = self.sides_before_6_16(around, &store.one);
+                (&before_6_16.0, &before_6_16.1)
+            }
         };
         let unseen = self.config.touches == Touches::Unseen;
         let mut seam = |at, left: &Area<B>, right: &Area<B>| {
@@ -285,7 +289,9 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
         }
         // No merge may remove an area of a segment: the left one has grown, so the right one stays.
         let one_only = store.from < start && is_segment(&store.one);
-        if let Some(r) = right.filter(|_| !one_only) {
+        if let Some(r) = right
+            && !one_only
+        {
             let alike = merge::alike(&store.one, r.area);
             let one = if alike { None } else { merge::join_unlike(&store.one, r.area, &self.extras) };
             if alike || one.is_some() {

@@ -39,8 +39,10 @@ impl<K: Key, V: Clone, S: Shape> Tree<K, V, S> {
             }
             let upper = (*leaf.value(slot)).clone();
             self.leave(hole.first);
-            leaf.set_key(slot, hole.first.wrapping_sub(K::ONE));
+            // In this order: vectors that are loaded right after one word in them has been stored
+            // wait for it.
             leaf.insert_words::<F>(slot + 1, Span::new(hole.last.wrapping_add(K::ONE), last), upper);
+            leaf.set_key(slot, hole.first.wrapping_sub(K::ONE));
             self.len += 1;
             // No gap vanishes: none is as wide as zero keys and is the widest above the new one.
             self.regap::<F>(path, K::ZERO, hole.last.wrapping_sub(hole.first).wrapping_add(K::ONE));
