@@ -32,7 +32,7 @@ use crate::node::search::{Job, Search, dispatch};
 use crate::node::shape::Shape;
 use crate::tree::rebalance::thin;
 use crate::tree::store::finish::{Displacement, Finish, park};
-use crate::tree::store::over::{observe_whole, packed_over};
+use crate::tree::store::over::{Place, observe_whole, packed_place};
 use crate::tree::store::room::Room;
 use crate::tree::{Path, Tree};
 use crate::types::displaced::Displaced;
@@ -241,20 +241,18 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
         // `Retry`, `make_room` leaves the path current and the entries in their slots. The leaf's
         // form may change, and with it the addresses of values.
         unsafe {
-            if let Some(next) = packed_gap(leaf, from, span)
-                && let Some(value) = value
-            {
-                self.fill_packed_gap::<F>(&path, span, next, value);
-                return Ok(());
-            }
-            if value.is_some()
-                && let Some(over) = packed_over(leaf, from, span)
-                && let Some(value) = value
-            {
-                observe_whole(leaf, from..from + over.gone, &mut observe);
-                self.store_over::<F>(&mut path, span, over, value);
-                return Ok(());
-            }
+            let value = match (value, packed_place(leaf, from, span)) {
+                (Some(value), Some(Place::Gap(next))) => {
+                    self.fill_packed_gap::<F>(&path, span, next, value);
+                    return Ok(());
+                }
+                (Some(value), Some(Place::Over(over))) => {
+                    observe_whole(leaf, from..from + over.gone, &mut observe);
+                    self.store_over::<F>(&mut path, span, over, value);
+                    return Ok(());
+                }
+                (value, _) => value,
+            };
             let to = end_of_overlap(leaf, from, span.last);
             if from < to
                 && to == leaf.len()
@@ -289,15 +287,15 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
         Ok(())
     }
 
-    /// The fast path of most stores: inserts an entry into the gap that [`packed_gap`] has found.
+    /// The fast path of most stores: inserts an entry into the gap that [`packed_place`] has found.
     /// `next` is the first key of the entry behind the gap.
     ///
     /// # Safety
-    /// `path` is a current path of this tree to that entry, [`packed_gap`] has returned `next` for
-    /// it and `span`, and the processor supports `F`.
+    /// `path` is a current path of this tree to that entry, [`packed_place`] has returned `next`
+    /// for it and `span`, and the processor supports `F`.
     #[cfg_attr(not(debug_assertions), inline(always))]
     unsafe fn fill_packed_gap<F: Search>(&mut self, path: &Path, span: Span<K>, next: K, value: V) {
-        // SAFETY: LEAF-5: `packed_gap` has seen that the leaf is packed, that `slot` holds an entry
+        // SAFETY: LEAF-5: `packed_place` has seen that the leaf is packed, that `slot` holds an entry
         // and that a slot is free. The leaf can hold the last key because it holds `next`, which is
         // higher.
         unsafe {
@@ -550,26 +548,6 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
         O: FnMut(Displaced<'_, K, V>),
     {
         self.store_by_descent::<C, O>(span, value, observe)
-    }
-}
-
-/// If `span` lies in a gap before slot `from` of a packed leaf with a free slot, and has the upper
-/// half of the leaf's keys: the first key of the entry in that slot.
-///
-/// # Safety
-/// The leaf is live, and `from` is the slot of the first entry that does not end before `span`, or
-/// the length.
-#[cfg_attr(not(debug_assertions), inline(always))]
-unsafe fn packed_gap<K: Key, V, S: Shape>(leaf: Leaf<K, V, S>, from: usize, span: Span<K>) -> Option<K> {
-    // SAFETY: LEAF-2: the leaf is live, and the slot is read only if it is below the length.
-    unsafe {
-        let len = leaf.len();
-        let (high, _, firsts) = leaf.packed()?;
-        if from >= len || len >= Leaf::<K, V, S>::PACKED || span.first.high() != high {
-            return None;
-        }
-        let next = K::join(high, *firsts.add(from));
-        (span.last < next).then_some(next)
     }
 }
 

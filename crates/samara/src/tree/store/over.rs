@@ -25,25 +25,40 @@ pub(super) struct Over<K> {
     next: K,
 }
 
-/// What `span` replaces from slot `from` on, if that is one or two whole entries of a packed leaf
-/// and the leaf's last key stays.
+/// Where an entry goes in a packed leaf whose last key stays.
+pub(super) enum Place<K> {
+    /// Into a gap, and there is a free slot: the first key of the entry behind it.
+    Gap(K),
+    /// Over one or two whole entries, and nothing of others.
+    Over(Over<K>),
+}
+
+/// The place of `span`, which has the upper half of the leaf's keys, before or from slot `from` on,
+/// if there is one.
 ///
 /// # Safety
 /// The leaf is live, and `from` is the slot of the first entry that does not end before `span`, or
 /// the length.
 #[cfg_attr(not(debug_assertions), inline(always))]
-pub(super) unsafe fn packed_over<K: Key, V, S: Shape>(
+pub(super) unsafe fn packed_place<K: Key, V, S: Shape>(
     leaf: Leaf<K, V, S>,
     from: usize,
     span: Span<K>,
-) -> Option<Over<K>> {
+) -> Option<Place<K>> {
     // SAFETY: LEAF-2: the leaf is live, and slots are read only below the length.
     unsafe {
         let len = leaf.len();
         let (high, lasts, firsts) = leaf.packed()?;
+        if from >= len || span.first.high() != high {
+            return None;
+        }
         let first = |slot: usize| K::join(high, *firsts.add(slot));
         let last = |slot: usize| K::join(high, *lasts.add(slot));
-        if from >= len || span.first.high() != high || first(from) < span.first || span.last < last(from) {
+        let next = first(from);
+        if span.last < next {
+            return (len < Leaf::<K, V, S>::PACKED).then_some(Place::Gap(next));
+        }
+        if next < span.first || span.last < last(from) {
             return None;
         }
         let two = from + 1 < len && first(from + 1) <= span.last;
@@ -53,10 +68,11 @@ pub(super) unsafe fn packed_over<K: Key, V, S: Shape>(
         }
         if from + gone < len {
             let next = first(from + gone);
-            return (span.last < next).then_some(Over { gone, next });
+            return (span.last < next).then_some(Place::Over(Over { gone, next }));
         }
         // The run behind the leaf's last entry is none of this leaf's.
-        (span.last == last(from + gone - 1)).then_some(Over { gone, next: span.last.wrapping_add(K::ONE) })
+        let over = Over { gone, next: span.last.wrapping_add(K::ONE) };
+        (span.last == last(from + gone - 1)).then_some(Place::Over(over))
     }
 }
 
@@ -78,16 +94,16 @@ pub(super) unsafe fn observe_whole<K: Key, V, S: Shape>(
 }
 
 impl<K: Key, V, S: Shape> Tree<K, V, S> {
-    /// Stores an entry in the place of those that [`packed_over`] has found.
+    /// Stores an entry in the place of those that [`packed_place`] has found.
     ///
     /// # Safety
-    /// `path` is a current path of this tree to the first of them, [`packed_over`] has returned
+    /// `path` is a current path of this tree to the first of them, [`packed_place`] has returned
     /// `over` for it and `span`, the leaf is exclusively this tree's, nothing is parked, and the
     /// processor supports `F`.
     #[cfg_attr(not(debug_assertions), inline(always))]
     pub(super) unsafe fn store_over<F: Search>(&mut self, path: &mut Path, span: Span<K>, over: Over<K>, value: V) {
         let Over { gone, next } = over;
-        // SAFETY: LEAF-3: `packed_over` has seen that the leaf is packed and has `gone` entries
+        // SAFETY: LEAF-3: `packed_place` has seen that the leaf is packed and has `gone` entries
         // from the slot on. It holds the new bounds: the lower one has its upper half, and so has
         // the higher one, which is below an entry's first key or is an entry's last one. The
         // values that are replaced are moved out. TREE-2: the leaf keeps its last key, and so its
