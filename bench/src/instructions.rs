@@ -1,14 +1,18 @@
-//! `instructions`: the instructions of each operation of samara's tree, counted by valgrind's
-//! callgrind, against the record in `bench/instructions.txt`. Counts do not depend on how busy the
-//! machine is.
+//! `instructions`: the instructions of each operation of samara's tree, and of a pair of calls of
+//! an address space, counted by valgrind's callgrind, against the record in
+//! `bench/instructions.txt`. Counts do not depend on how busy the machine is.
 //!
 //! The record has a case and its count in each line, and in its head the search of a node that was
-//! in force: counts of another search are not comparable. Each case runs in a process of its own
-//! ([`CountArgs`]); callgrind counts only within the functions called `counted_*`.
+//! in force: counts of another search are not comparable. A third column has the misses of a
+//! simulated instruction cache, to be looked at: nothing is compared with them. Each case runs in a
+//! process of its own ([`CountArgs`]); callgrind counts only within the functions called
+//! `counted_*`.
 
 use crate::data::{BASE, Data, Item, SLOT};
+use crate::mm::Number;
 use samara::search::{Level, force};
 use samara::{End, GapQuery, RangeMap};
+use samara_mm::{AddressSpace, Config, Linux, MapRequest, Prot};
 use std::fmt::Write;
 use std::hint::black_box;
 use std::path::Path;
@@ -44,7 +48,7 @@ type Tree = RangeMap<u64, u64>;
 /// What is counted, and how many operations or entries that was.
 type Count = fn(&Data, &mut Tree) -> usize;
 
-const CASES: [(&str, Count); 10] = [
+const CASES: [(&str, Count); 11] = [
     ("lookup", |data, tree| {
         let (keys, want) = data.probes(1, OPS);
         assert_eq!(counted_lookup(tree, &keys), want);
@@ -90,7 +94,27 @@ const CASES: [(&str, Count); 10] = [
         counted_gap(tree, BASE - 2 * SLOT, data.items[N - 1].1, End::Highest);
         OPS
     }),
+    ("munmap_mmap", |_, _| {
+        let mut space = AddressSpace::new(Config::default());
+        let mut random = fastrand::Rng::with_seed(1);
+        let mut len = || 1024 * random.u64(1..=32);
+        let mut maps: Vec<Map> = (0..MAPS).map(|_| len()).map(|len| (map(&mut space, len), len)).collect();
+        let lens: Vec<u64> = (0..OPS).map(|_| len()).collect();
+        let pairs: Vec<(usize, u64)> = lens.into_iter().map(|len| (random.usize(0..MAPS), len)).collect();
+        counted_pairs(&mut space, &mut maps, &pairs);
+        OPS
+    }),
 ];
+
+/// Maps of the address space.
+const MAPS: usize = 1024;
+/// An address and a length.
+type Map = (u64, u64);
+
+#[inline]
+fn map(space: &mut AddressSpace<Number>, len: u64) -> u64 {
+    space.mmap(&MapRequest::anonymous(0, len, Prot::RW), &mut Linux).expect("room for a map").0
+}
 
 #[inline]
 fn store(tree: &mut Tree, (first, last, value): Item) {
@@ -159,6 +183,15 @@ fn counted_gap(tree: &Tree, low: u64, high: u64, end: End) {
     }
 }
 
+/// The pairs of [`munmap_mmap`](crate::workloads::munmap_mmap).
+#[inline(never)]
+fn counted_pairs(space: &mut AddressSpace<Number>, maps: &mut [Map], pairs: &[(usize, u64)]) {
+    for &(i, len) in pairs {
+        space.unmap(maps[i].0, maps[i].1).expect("a map that goes");
+        maps[i] = (map(space, len), len);
+    }
+}
+
 /// Does one case once, for callgrind to count.
 ///
 /// # Errors
@@ -187,10 +220,10 @@ pub fn run(args: &Args) -> Result<(), String> {
     let mut text = String::new();
     let mut worse = Vec::new();
     for (name, _) in CASES {
-        let (counted, search) = callgrind(name)?;
+        let ((counted, misses), search) = callgrind(name)?;
         if text.is_empty() {
             text = format!(
-                "# Instructions of an operation (or of an entry) at {N} ranges: samara-bench instructions --update{SEARCH}{search}\n"
+                "# Instructions of an operation (or of an entry) at {N} ranges, and misses of an instruction cache of 32 KiB: samara-bench instructions --update{SEARCH}{search}\n"
             );
         }
         if !args.update && of != Some(&search) {
@@ -200,17 +233,19 @@ pub fn run(args: &Args) -> Result<(), String> {
                 of.unwrap_or("of nobody knows what")
             ));
         }
-        let _ = writeln!(text, "{name} {counted:.1}");
+        let _ = writeln!(text, "{name} {counted:.1} {misses:.2}");
         if args.update {
-            println!("{name:<12} {counted:>10.1}");
+            println!("{name:<12} {counted:>10.1}  instruction cache {misses:>7.2}");
             continue;
         }
         let recorded: f64 = record
             .lines()
-            .find_map(|line| line.strip_prefix(name)?.strip_prefix(' ')?.parse().ok())
+            .find_map(|line| line.strip_prefix(name)?.strip_prefix(' ')?.split(' ').next()?.parse().ok())
             .ok_or_else(|| format!("{} has no line for {name}: write it anew with --update", path.display()))?;
         let percent = (counted / recorded - 1.0) * 100.0;
-        println!("{name:<12} {counted:>10.1}  recorded {recorded:>10.1}  {percent:+.1} %");
+        println!(
+            "{name:<12} {counted:>10.1}  recorded {recorded:>10.1}  {percent:+.1} %  instruction cache {misses:>7.2}"
+        );
         if percent > args.tolerance {
             worse.push(name);
         }
@@ -234,11 +269,13 @@ fn read(path: &Path) -> Result<String, String> {
     std::fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))
 }
 
-/// Instructions of one operation of `case`, and the search of a node that did it.
-fn callgrind(case: &str) -> Result<(f64, String), String> {
+/// Instructions of one operation of `case`, its misses of the instruction cache, and the search of
+/// a node that did it.
+fn callgrind(case: &str) -> Result<((f64, f64), String), String> {
     let this = std::env::current_exe().map_err(|error| format!("where is this program? {error}"))?;
     let output = Command::new("valgrind")
         .args(["--tool=callgrind", "--callgrind-out-file=/dev/null", "--collect-atstart=no"])
+        .args(["--cache-sim=yes", "--I1=32768,8,64", "--D1=32768,8,64", "--LL=8388608,16,64"])
         .arg("--toggle-collect=*counted_*")
         .arg(this)
         .args(["count", case])
@@ -251,9 +288,11 @@ fn callgrind(case: &str) -> Result<(f64, String), String> {
     }
     let (ops, search) = stdout.trim().split_once(' ').ok_or_else(|| format!("{case} printed {stdout:?}"))?;
     let ops: f64 = ops.parse().map_err(|_| format!("{case} printed {stdout:?}"))?;
-    let collected = stderr.lines().find_map(|line| line.split_once("Collected :")?.1.trim().parse::<f64>().ok());
-    match collected {
-        Some(count) if count > 0.0 => Ok((count / ops, search.to_owned())),
+    // Instructions, reads and writes of data, misses of the instruction cache, and others.
+    let collected = stderr.lines().find_map(|line| Some(line.split_once("Collected :")?.1.split_whitespace()));
+    let counts: Vec<f64> = collected.into_iter().flatten().filter_map(|word| word.parse().ok()).collect();
+    match (counts.first(), counts.get(3)) {
+        (Some(count), Some(misses)) if *count > 0.0 => Ok(((count / ops, misses / ops), search.to_owned())),
         _ => Err(format!("callgrind counted nothing of {case}: {stderr}")),
     }
 }

@@ -40,7 +40,7 @@ impl<B> linux::Host<B> for NoFiles {}
 
 /// Files by number: a backing of one word, for users that keep files elsewhere.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Number(u64);
+pub(crate) struct Number(u64);
 
 impl Backing for Number {
     fn dev(&self) -> (u32, u32) {

@@ -295,9 +295,9 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
     /// for it and `span`, and the processor supports `F`.
     #[cfg_attr(not(debug_assertions), inline(always))]
     unsafe fn fill_packed_gap<F: Search>(&mut self, path: &Path, span: Span<K>, next: K, value: V) {
-        // SAFETY: LEAF-5: `packed_place` has seen that the leaf is packed, that `slot` holds an entry
-        // and that a slot is free. The leaf can hold the last key because it holds `next`, which is
-        // higher.
+        // SAFETY: LEAF-5: `packed_place` has seen that the leaf is packed, that `slot` holds an
+        // entry and that a slot is free. The leaf can hold the last key because it holds `next`,
+        // which is higher.
         unsafe {
             let (leaf, slot) = (Leaf::<K, V, S>::from_raw(path.at(0).node), path.at(0).slot);
             let start = if slot > 0 { leaf.key(slot - 1).wrapping_add(K::ONE) } else { self.region_start(path, 0) };
