@@ -14,7 +14,8 @@ fn shares_add_up() {
         assert!((of("munmap") + of("mmap") - 100.0).abs() < 1e-6, "{}: {shares:?}", design.name());
         let steps: f64 = rows().iter().zip(&shares).filter(|(row, _)| row.contains(' ')).map(|(_, share)| share).sum();
         assert!((steps - 100.0).abs() < 1e-6, "{}: {shares:?}", design.name());
-        for row in ["munmap find", "munmap store", "munmap engine", "mmap gap", "mmap store", "mmap engine"] {
+        // A munmap in one area finds it by the call that changes it.
+        for row in ["munmap store", "munmap engine", "mmap gap", "mmap store", "mmap engine"] {
             assert!(of(row) > 0.0, "{} {row}: {shares:?}", design.name());
         }
         assert!(of("munmap gap") == 0.0, "munmap looks for no gap");
