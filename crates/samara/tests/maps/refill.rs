@@ -61,7 +61,7 @@ impl Both {
     /// Something between the removal and the store.
     fn between(&mut self) -> &'static str {
         let other = self.any();
-        match self.rng.u32(0..29) {
+        match self.rng.u32(0..31) {
             0 => {
                 self.kept.push(self.map.snapshot());
                 "a snapshot that stays"
@@ -181,6 +181,12 @@ impl Both {
                 self.revise(i, Revision::Keep);
                 "a look"
             }
+            25 | 26 => {
+                let next = self.naive.at_or_after(other.last + 1).map_or(other, |(next, _)| next);
+                let two = Span::new(other.first - self.rng.u64(0..2), next.last + self.rng.u64(0..2));
+                self.store(two, 8);
+                "a store over two and the gap between them"
+            }
             24 => {
                 let i = self.position(other);
                 let (a, b) = (self.rng.u64(other.first..=other.last), self.rng.u64(other.first..=other.last + 3));
@@ -281,6 +287,33 @@ fn a_store_after_a_removal() {
         }
         for kept in &both.kept {
             kept.check().unwrap();
+        }
+    }
+}
+
+/// Each gap has a width of its own, so each is the only widest one of some node's.
+#[test]
+fn a_store_over_one_or_two_entries_and_their_gaps() {
+    let mut first = 0;
+    let entries: Vec<Span<u64>> = (0..100)
+        .map(|i| {
+            first += 3 + i * 37 % 101;
+            Span::new(first, first + 1)
+        })
+        .collect();
+    let built = RangeMap::<u64, u64>::from_sorted(entries.iter().map(|span| (*span, span.first))).unwrap();
+    for pair in entries.windows(2) {
+        for (low, high) in [(0, 0), (1, 0), (0, 1), (1, 1)] {
+            for last in [pair[0].last, pair[1].first - 2, pair[1].last] {
+                let mut map = built.clone();
+                let span = Span::new(pair[0].first - low, last + high);
+                map.insert(span, 7).unwrap();
+                map.check().unwrap_or_else(|e| panic!("{span:?}: {e}"));
+                assert_eq!(map.get(span.last), Some((span, &7)));
+                let hole = Span::new(pair[0].first, pair[0].first);
+                map.revise(span.first, |_, _| Revision::Punch(hole)).unwrap();
+                map.check().unwrap_or_else(|e| panic!("{span:?} without {hole:?}: {e}"));
+            }
         }
     }
 }
