@@ -29,6 +29,7 @@ few() {
 --package samara --test panics -- verbs::tiny
 --package samara --test shared_writers -- panics seats
 --package samara --test writer_reservations -- meanwhile_tiny refused
+--package samara --test stages
 --package samara --test neighbours
 --package samara-mm --test page_memory
 +--package samara --lib -- reclaim

@@ -15,6 +15,10 @@ pub(crate) enum Op {
     Clear(u64, u64),
     Remove(u64),
     Modify(u64),
+    /// As `Modify`, by a stage that is committed.
+    Staged(u64),
+    /// As `Modify`, by a stage that is kept, and put back where nobody has stored meanwhile.
+    PutBack(u64),
     /// New bounds for the entry that holds the key.
     Move(u64, u64, u64),
     /// All at once, as an update.
@@ -44,7 +48,9 @@ impl Op {
             }
             Op::Clear(first, last) => cut(state, first, last),
             Op::Remove(key) => state.retain(|entry| !holds(entry, key)),
-            Op::Modify(key) => state.iter_mut().filter(|entry| holds(entry, key)).for_each(|entry| entry.2 = who),
+            Op::Modify(key) | Op::Staged(key) | Op::PutBack(key) => {
+                state.iter_mut().filter(|entry| holds(entry, key)).for_each(|entry| entry.2 = who)
+            }
             Op::Move(key, first, last) => {
                 let moved = state.iter_mut().filter(|entry| holds(entry, key));
                 moved.for_each(|entry| (entry.0, entry.1) = (first, last));

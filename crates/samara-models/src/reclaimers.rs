@@ -13,10 +13,12 @@ pub(crate) struct Never;
 
 // SAFETY: no stamp passes, so nothing is freed.
 unsafe impl Reclaim for Never {
-    const BATCH: usize = 1 << 20;
     type Reader = ();
     type Guard = ();
     type Stamp = ();
+    fn batch(&self) -> usize {
+        1 << 20
+    }
     fn reader(&self) {}
     fn pin(&self, (): &()) {}
     fn stamp(&self) {}
@@ -50,10 +52,12 @@ impl Drop for CountedGuard {
 // SAFETY: every step changes one word. A guard that was counted before `has_passed` found none has
 // been dropped before; one that is counted later sees all that was before it.
 unsafe impl Reclaim for Counted {
-    const BATCH: usize = 1;
     type Reader = ();
     type Guard = CountedGuard;
     type Stamp = ();
+    fn batch(&self) -> usize {
+        1
+    }
     fn reader(&self) {}
     fn pin(&self, (): &()) -> CountedGuard {
         // Acquire: pairs with the AcqRel in `has_passed`.
@@ -97,10 +101,12 @@ impl<T> Drop for Borrowed<T> {
 
 // SAFETY: the argument in the head of `epoch_domain`.
 unsafe impl Reclaim for Fenced {
-    const BATCH: usize = 1;
     type Reader = Borrowed<Registration<'static, Fences>>;
     type Guard = Borrowed<Pin<'static>>;
     type Stamp = Stamp;
+    fn batch(&self) -> usize {
+        1
+    }
     fn reader(&self) -> Self::Reader {
         // SAFETY: `Borrowed` keeps the domain alive until `what` is dropped.
         let what = unsafe {

@@ -94,6 +94,7 @@ fn store<R: Reclaim, S: Shape>(write: &mut WriteGuard<'_, u64, Value, R, S>, op:
             write.update(all).unwrap();
         }
         Op::ClearAll => write.clear().unwrap(),
+        ref op => unimplemented!("{op:?} by the write guard"),
     }
 }
 
@@ -103,8 +104,34 @@ fn store_by_writer<R: Reclaim, S: Shape>(writer: &mut SharedWriter<'_, u64, Valu
         Op::Clear(first, last) => writer.clear_range(Span::new(first, last), |_| ()).unwrap(),
         Op::Remove(key) => drop(writer.remove(key).unwrap()),
         Op::Modify(key) => drop(writer.modify(key, |value| value.0 = who).unwrap()),
+        Op::Staged(key) => {
+            let done = writer.stage(Span::new(key, key), &mut RangeMap::default(), |mut stage| {
+                set(stage.copy(), key, who);
+                stage.commit(|| ())
+            });
+            if done.unwrap() != Some(true) {
+                writer.modify(key, |value| value.0 = who).unwrap();
+            }
+        }
+        Op::PutBack(key) => {
+            let mut copy = RangeMap::default();
+            let kept = writer.stage(Span::new(key, key), &mut copy, |mut stage| {
+                set(stage.copy(), key, who);
+                stage.keep()
+            });
+            let kept = kept.unwrap().flatten();
+            let mut reserved = writer.reserve(1, 1).unwrap();
+            if !kept.is_some_and(|kept| reserved.put_back(&kept, &mut copy, || ())) {
+                reserved.modify(key, |value| value.0 = who).unwrap();
+            }
+        }
         ref op => unimplemented!("{op:?} by a writer"),
     }
+}
+
+/// Sets the value of the entry that holds `key`.
+fn set<S: Shape>(map: &mut RangeMap<u64, Value, S>, key: u64, who: u32) {
+    map.get_mut(key).unwrap().1.0 = who;
 }
 
 fn look<R: Reclaim + Default, S: Shape>(map: &SharedRangeMap<u64, Value, R, S>, looks: &[Look]) -> Vec<Seen> {
@@ -244,7 +271,7 @@ impl<S: Shape + Send + Sync + 'static> Scene<S> {
             let mut write = map.write();
             write.check().unwrap();
             assert_eq!(&entries(&write), history.end(), "at the end");
-            if R::BATCH == 1 {
+            if R::default().batch() == 1 {
                 assert_eq!(write.reclaim(), 0, "without readers, something waits to be freed");
             }
             drop(write);

@@ -28,6 +28,41 @@ fn two_in_a_leaf() {
     several::<Tiny>("two_in_a_leaf", Some(2), 12, roles);
 }
 
+/// As `two_in_a_leaf`, by stages: one commits, the other keeps its copy and puts it back.
+#[test]
+fn two_stages_in_a_leaf() {
+    let looks = Role::Reader(vec![Look::Get(12), Look::Get(22)]);
+    let roles = vec![Role::Writer(vec![Op::PutBack(12)]), Role::Writer(vec![Op::Staged(22)]), looks];
+    several::<Compact>("two_stages_in_a_leaf", Some(2), 40, roles);
+}
+
+#[test]
+fn stages_beside_the_write_guard() {
+    let roles = vec![
+        Role::WriteGuard(vec![Op::Insert(55, 75)]),
+        Role::Writer(vec![Op::PutBack(12), Op::Staged(22)]),
+        Role::Reader(vec![Look::Get(12)]),
+    ];
+    several::<Compact>("stages_beside_the_write_guard", Some(2), 40, roles);
+}
+
+#[test]
+fn snapshot_during_a_stage() {
+    let looks = Role::Reader(vec![Look::Snapshot, Look::Get(12)]);
+    several::<Tiny>("snapshot_during_a_stage", Some(2), 12, vec![Role::Writer(vec![Op::Staged(12)]), looks]);
+}
+
+#[test]
+fn snapshot_during_a_stage_that_is_kept() {
+    let looks = Role::Reader(vec![Look::Snapshot]);
+    several::<Tiny>(
+        "snapshot_during_a_stage_that_is_kept",
+        Some(1),
+        12,
+        vec![Role::Writer(vec![Op::PutBack(12)]), looks],
+    );
+}
+
 /// Two writers below different nodes: the gap words above shrink, under the locks of both.
 #[test]
 fn two_apart() {

@@ -185,6 +185,8 @@ pub use shared::iter::SharedRange;
 #[cfg(feature = "shared")]
 pub use shared::reservation::SharedReservation;
 #[cfg(feature = "shared")]
+pub use shared::stage::{Kept, Stage};
+#[cfg(feature = "shared")]
 pub use shared::write_guard::WriteGuard;
 #[cfg(feature = "shared")]
 pub use shared::writer::SharedWriter;

@@ -164,8 +164,6 @@ impl fmt::Debug for MembarrierGuard {
 // SAFETY: the head of `epoch_domain` has the argument. Guards and registrations stay in their
 // thread, and the domain lives for ever.
 unsafe impl Reclaim for Membarrier {
-    /// Above the default, because its stamps interrupt readers.
-    const BATCH: usize = 1024;
     type Reader = MembarrierReader;
     type Guard = MembarrierGuard;
     type Stamp = MembarrierStamp;
@@ -176,6 +174,13 @@ unsafe impl Reclaim for Membarrier {
 
     fn try_reader(&self) -> Result<MembarrierReader, AllocError> {
         self.domain.try_register().map(MembarrierReader).ok_or(AllocError)
+    }
+
+    /// Many where stamps interrupt readers; few where a stamp is a fence: then the nodes are still
+    /// in the cache when they are used again.
+    #[inline]
+    fn batch(&self) -> usize {
+        if self.domain.barriers().expedited { 1024 } else { 64 }
     }
 
     #[inline]

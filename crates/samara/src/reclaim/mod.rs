@@ -62,9 +62,6 @@ use crate::types::error::AllocError;
     note = "a shared map is `SharedRangeMap<K, V>`, or `SharedRangeMap<K, V, R>` where `R` is `Epoch`, `Membarrier` or `Quiescent`"
 )]
 pub unsafe trait Reclaim {
-    /// The least number of nodes that a writer takes out before it asks for a stamp. As many stores
-    /// share the cost of a stamp.
-    const BATCH: usize = 128;
     /// A registration, of one thread or of one reader.
     type Reader;
     /// Keeps what its thread may see from being reclaimed. The thread that made it drops it: it is
@@ -81,6 +78,11 @@ pub unsafe trait Reclaim {
     /// [`AllocError`].
     fn try_reader(&self) -> Result<Self::Reader, AllocError> {
         Ok(self.reader())
+    }
+    /// The least number of nodes that a writer takes out before it asks for a stamp. As many stores
+    /// share the cost of a stamp, and so many nodes get cold before they are used again.
+    fn batch(&self) -> usize {
+        128
     }
     /// Lets the thread read until the guard is dropped. Guards may be nested.
     fn pin(&self, reader: &Self::Reader) -> Self::Guard;

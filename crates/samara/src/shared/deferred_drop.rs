@@ -79,19 +79,35 @@ impl<'m, K: Key, V, S: Shape> Freed<'m, K, V, S> {
 }
 
 impl<K: Key, V, S: Shape> Drop for Freed<'_, K, V, S> {
+    #[inline]
     fn drop(&mut self) {
+        if !self.nodes.is_empty() {
+            self.drop_nodes();
+        }
+    }
+}
+
+impl<K: Key, V, S: Shape> Freed<'_, K, V, S> {
+    #[cold]
+    fn drop_nodes(&mut self) {
+        /// Goes on with the others if a value's drop unwinds.
+        struct Rest<'f, 'm, K: Key, V, S: Shape>(&'f mut Freed<'m, K, V, S>);
+        impl<K: Key, V, S: Shape> Drop for Rest<'_, '_, K, V, S> {
+            fn drop(&mut self) {
+                self.0.drop_nodes();
+            }
+        }
         while let Some(Retired { at, level, .. }) = self.nodes.pop() {
-            // If a value's drop unwinds, dropping `rest` goes on with the others.
-            let mut rest = Freed { nodes: mem::take(&mut self.nodes), ..Freed::new(self.returned) };
+            let rest = Rest(self);
             // SAFETY: DROP-1: the node is live, and the map's share of it is given up here, once.
             unsafe {
                 if level > 0 {
                     drop(Subtree::<K, V, S>::new(at, usize::from(level)));
                 } else {
-                    empty(Leaf::from_raw(at), self.returned);
+                    empty(Leaf::from_raw(at), rest.0.returned);
                 }
             }
-            self.nodes = mem::take(&mut rest.nodes);
+            mem::forget(rest);
         }
     }
 }

@@ -156,16 +156,16 @@ impl<K: Key, V, S: Shape, R: Reclaim> Drop for Swap<'_, K, V, S, R> {
 }
 
 /// The locks of the nodes on a path, held from the leaf's parent up to a level.
-struct Locks<'a, K: Key, S: Shape> {
-    path: &'a Path,
+pub(crate) struct Locks<'a, K: Key, S: Shape> {
+    pub(crate) path: &'a Path,
     /// Highest level whose lock is held; 0: none.
-    upto: usize,
-    kind: PhantomData<(K, S)>,
+    pub(crate) upto: usize,
+    pub(crate) kind: PhantomData<(K, S)>,
 }
 
 impl<K: Key, S: Shape> Locks<'_, K, S> {
     /// Takes the locks up to this level.
-    fn take(&mut self, level: usize) {
+    pub(crate) fn take(&mut self, level: usize) {
         while self.upto < level {
             // SAFETY: LEAF-STORE-3: the nodes of the path are live.
             let lock = unsafe { Inner::<K, S>::from_raw(self.path.at(self.upto + 1).node).lock() };
@@ -196,10 +196,10 @@ impl<K: Key, S: Shape> Drop for Locks<'_, K, S> {
 
 /// Descends to the first entry that does not end before `key`, or after the last entry, and locks
 /// the leaf's parent. The tree is taller than a leaf.
-struct Descend<'a, K: Key, V, S: Shape> {
-    tree: &'a Tree<K, V, S>,
-    key: K,
-    path: &'a mut Path,
+pub(crate) struct Descend<'a, K: Key, V, S: Shape> {
+    pub(crate) tree: &'a Tree<K, V, S>,
+    pub(crate) key: K,
+    pub(crate) path: &'a mut Path,
 }
 
 impl<K: Key, V, S: Shape> Job<K> for Descend<'_, K, V, S> {

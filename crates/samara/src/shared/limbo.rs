@@ -44,10 +44,10 @@ impl<K: Key, R: Reclaim> Limbo<K, R> {
         Limbo { log, batches: VecDeque::new(), stamped: 0 }
     }
 
-    /// Whether at least [`Reclaim::BATCH`] nodes have been taken out since the last stamp.
+    /// Whether at least [`Reclaim::batch`] nodes have been taken out since the last stamp.
     #[inline]
-    pub(crate) fn is_due(&self) -> bool {
-        self.log.retired.len() - self.stamped >= R::BATCH
+    pub(crate) fn is_due(&self, reclaim: &R) -> bool {
+        self.log.retired.len() - self.stamped >= reclaim.batch()
     }
 
     /// Frees what no reader sees any more, or hands it over to `freed`. Does nothing unless `now`
@@ -61,7 +61,7 @@ impl<K: Key, R: Reclaim> Limbo<K, R> {
         inners: &mut NodePool<Inner<K, S>>,
         freed: &mut Freed<'_, K, V, S>,
     ) {
-        if now || self.is_due() {
+        if now || self.is_due(reclaim) {
             self.gather(reclaim, leaves, inners, freed);
             self.tidy(NOTES);
         }

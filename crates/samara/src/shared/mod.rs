@@ -14,6 +14,7 @@ pub(crate) mod publish;
 pub(crate) mod reentry;
 pub(crate) mod reservation;
 pub(crate) mod root;
+pub(crate) mod stage;
 pub(crate) mod workspace;
 pub(crate) mod write_guard;
 pub(crate) mod writer;
@@ -136,7 +137,7 @@ use core::mem;
 /// A store takes out a leaf (512 bytes with 8-byte values), and now and then inner nodes (760
 /// bytes). They wait until the readers that may have seen them are gone, and then the writer reuses
 /// them. The [`Reclaim`]er decides when the readers are gone: crossbeam-epoch by default. It is
-/// asked by stores, once per [128](Reclaim::BATCH) nodes taken out, and by
+/// asked by stores, once per [128](Reclaim::batch) nodes taken out, and by
 /// [`reclaim`](WriteGuard::reclaim). So if no store follows, what was taken out last stays, values
 /// included, until that is called or the map is dropped.
 ///
@@ -408,6 +409,19 @@ impl<K: Key, V, R: Reclaim, S: Shape> SharedRangeMap<K, V, R, S> {
         let closed = self.gate.try_close().ok_or(Busy)?;
         // SAFETY: GATE-1: the lock is held, and `try_close` has found no concurrent writer inside.
         Ok(unsafe { WriteGuard::new(self, held, closed) })
+    }
+
+    /// Waits, spinning, until each store of a [`SharedWriter`] that is under way is over, without
+    /// keeping new ones out. What the caller has stored before, to an atomic and SeqCst, is seen by
+    /// the stores that begin later: by what they [stage](SharedWriter::stage), too. Must not be
+    /// called within a store of the same map.
+    ///
+    /// O(`SharedWriter`s that ever existed at once).
+    pub fn wait_for_writers(&self) {
+        if cfg!(debug_assertions) {
+            self.gate.assert_outside();
+        }
+        self.gate.pass();
     }
 
     /// Makes one of several writers that store at the same time. Waits for the holder of the

@@ -160,8 +160,8 @@ impl<'m, K: Key, V, R: Reclaim, S: Shape> WriteGuard<'m, K, V, R, S> {
     /// Gives back the nodes that are kept for the next stores, by this handle and by every
     /// [`SharedWriter`](crate::SharedWriter) that ever existed. The map does not change: nodes that
     /// a bulk build made stay where they are ([`shrink_to_fit`](Self::shrink_to_fit) moves them).
-    /// So does the memory of a [`WriterReservation`](crate::WriterReservation). O(nodes given
-    /// back).
+    /// So does the memory of a [`WriterReservation`](crate::WriterReservation), and the leaves that
+    /// a `SharedWriter` has emptied last, until its next store. O(nodes given back).
     pub fn release(&mut self) {
         let returned = self.freed.returned();
         self.freed.clear();
@@ -183,7 +183,7 @@ impl<'m, K: Key, V, R: Reclaim, S: Shape> WriteGuard<'m, K, V, R, S> {
         let (published, reclaim) = (self.published, self.reclaim);
         // SAFETY: as in `writer`.
         let writer = unsafe { self.writer.as_mut() };
-        if now || writer.workspace.limbo.is_due() {
+        if now || writer.workspace.limbo.is_due(reclaim) {
             self.freed.clear(); // a handle kept for many stores does not keep what they free
         }
         writer.workspace.collect(&published.tally.0.pending, reclaim, now, &mut self.freed);
@@ -234,9 +234,9 @@ impl<K: Key, V: Clone, R: Reclaim, S: Shape> WriteGuard<'_, K, V, R, S> {
         change: Change<K>,
         verb: impl FnOnce(&mut Tree<K, V, S>) -> T,
     ) -> Result<T, AllocError> {
-        let collects = self.collects;
+        let (collects, reclaim) = (self.collects, self.reclaim);
         // Due here only after stores that have panicked.
-        if collects && self.writer().0.workspace.limbo.is_due() {
+        if collects && self.writer().0.workspace.limbo.is_due(reclaim) {
             self.collect(false);
         }
         let (writer, published, _) = self.writer();

@@ -6,11 +6,11 @@ use crate::reclaim::Reclaim;
 use crate::reclaim::crossbeam::Epoch;
 use crate::shared::SharedRangeMap;
 use crate::shared::change::Change;
-use crate::shared::deferred_drop::Freed;
+use crate::shared::deferred_drop::{Freed, Returned};
 use crate::shared::leaf_store::{self, Attempt};
 use crate::shared::workspace::Workspace;
 use crate::shared::write_guard::{Lent, WriteGuard};
-use crate::shared::writer_gate::WriterRecord;
+use crate::shared::writer_gate::{Inside, WriterRecord};
 use crate::sync::{Ordering, spin};
 use crate::tree::Tree;
 use crate::types::displaced::{Displaced, unobserved};
@@ -73,6 +73,8 @@ use core::fmt;
 pub struct SharedWriter<'m, K: Key, V, R: Reclaim = Epoch, S: Shape = Normal> {
     pub(crate) map: &'m SharedRangeMap<K, V, R, S>,
     pub(crate) record: &'m WriterRecord<Workspace<K, V, S, R>>,
+    /// Leaves whose values its collections have dropped.
+    pub(crate) returned: Returned<K, V, S>,
 }
 
 // SAFETY: the record belongs to this writer alone while it lives. Like the handle's state it may be
@@ -89,7 +91,7 @@ impl<'m, K: Key, V, R: Reclaim, S: Shape> SharedWriter<'m, K, V, R, S> {
         map: &'m SharedRangeMap<K, V, R, S>,
         record: &'m WriterRecord<Workspace<K, V, S, R>>,
     ) -> Self {
-        SharedWriter { map, record }
+        SharedWriter { map, record, returned: Returned::new() }
     }
 
     /// The map that the writer stores to.
@@ -132,39 +134,48 @@ impl<'m, K: Key, V: Clone, R: Reclaim, S: Shape> SharedWriter<'m, K, V, R, S> {
         change: Change<K>,
         verb: F,
     ) -> Result<Attempt<T, F>, AllocError> {
-        let SharedRangeMap { published, gate, writer, reclaim, returned, .. } = self.map;
+        let SharedRangeMap { published, writer, reclaim, .. } = self.map;
+        // Dropped once the thread is outside again, because values' drops may store.
+        let mut freed = Freed::new(&self.returned);
+        let Some(inside) = self.go_inside() else { return Ok(Attempt::Exclusive(verb)) };
+        // SAFETY: GATE-1, GATE-3: this writer is inside, so nobody is exclusive: nobody has the
+        // writer or its map mutably, and the record's workspace is this writer's.
+        let (tree, workspace) = unsafe { (&(*writer.get()).map.tree, &mut *self.record.work.get()) };
+        // Due here only after stores that have panicked.
+        if COLLECTS && workspace.limbo.is_due(reclaim) {
+            workspace.collect(&self.record.pending, reclaim, false, &mut freed);
+        }
+        // SAFETY: GATE-1: this writer is inside; `workspace` and `len` are its record's, and `tree`
+        // is what `published` shows.
+        let done = unsafe { leaf_store::store(tree, published, workspace, &self.record.len, change, verb) };
+        if let Ok(Attempt::Done(_)) = done {
+            if COLLECTS {
+                workspace.collect(&self.record.pending, reclaim, false, &mut freed);
+            } else {
+                self.record.pending.store(workspace.limbo.log.bytes, Ordering::Relaxed);
+            }
+        }
+        drop(inside);
+        drop(freed);
+        done
+    }
+
+    /// Goes inside the gate. `None`: it stays closed.
+    #[cfg_attr(not(debug_assertions), inline(always))]
+    pub(crate) fn go_inside(&self) -> Option<Inside<'m, Workspace<K, V, S, R>>> {
+        let gate = &self.map.gate;
         if cfg!(debug_assertions) {
             gate.assert_outside();
         }
         let mut spins = 0;
-        // Dropped once the thread is outside again, because values' drops may store.
-        let mut freed = Freed::new(returned);
         while spins < MAX_ATTEMPTS {
-            if let Some(inside) = gate.enter(self.record) {
-                // SAFETY: GATE-1, GATE-3: this writer is inside, so nobody is exclusive: nobody has
-                // the writer or its map mutably, and the record's workspace is this writer's.
-                let (tree, workspace) = unsafe { (&(*writer.get()).map.tree, &mut *self.record.work.get()) };
-                // Due here only after stores that have panicked.
-                if COLLECTS && workspace.limbo.is_due() {
-                    workspace.collect(&self.record.pending, reclaim, false, &mut freed);
-                }
-                // SAFETY: GATE-1: this writer is inside; `workspace` and `len` are its record's,
-                // and `tree` is what `published` shows.
-                let done = unsafe { leaf_store::store(tree, published, workspace, &self.record.len, change, verb) };
-                if let Ok(Attempt::Done(_)) = done {
-                    if COLLECTS {
-                        workspace.collect(&self.record.pending, reclaim, false, &mut freed);
-                    } else {
-                        self.record.pending.store(workspace.limbo.log.bytes, Ordering::Relaxed);
-                    }
-                }
-                drop(inside);
-                drop(freed);
-                return done;
+            let inside = gate.enter(self.record);
+            if inside.is_some() {
+                return inside;
             }
             spin(&mut spins);
         }
-        Ok(Attempt::Exclusive(verb))
+        None
     }
 
     /// Runs `act` with the handle, whose stores use this writer's memory.

@@ -10,6 +10,9 @@
 //!   go inside, so an exclusive writer need not close it.
 //! - **GATE-3** `work` belongs to the writer that took the record while that writer is inside. Once
 //!   nobody is inside, it belongs to whoever has closed the gate.
+//! - **GATE-4** Who passes ([`WriterGate::pass`]) has stored something, and then finds each writer
+//!   outside once. So a writer that was inside meanwhile has left, or has loaded that something
+//!   after it went inside.
 //!
 //! Orderings: a writer that leaves the gate stores `inside` with Release, and an exclusive writer
 //! loads it with Acquire. Opening the gate is a Release on `closed`, and a writer that goes inside
@@ -193,6 +196,18 @@ impl<T> WriterGate<T> {
             }
         }
         closed
+    }
+
+    /// Waits for each writer that is inside now until it is seen outside. Who goes inside later
+    /// sees what the caller has stored before.
+    pub(crate) fn pass(&self) {
+        fence(Ordering::SeqCst); // GATE-4: pairs with the fence in `enter`
+        for record in self.iter() {
+            let mut spins = 0;
+            while record.is_in() {
+                spin(&mut spins);
+            }
+        }
     }
 
     /// [`WriterGate::close`], unless somebody is inside.

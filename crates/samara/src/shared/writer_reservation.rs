@@ -163,10 +163,10 @@ impl<'m, K: Key, V, R: Reclaim, S: Shape> SharedWriter<'m, K, V, R, S> {
         entries: usize,
     ) -> Result<WriterReservation<'_, 'm, K, V, R, S>, AllocError> {
         let most = entries.max(Leaf::<K, V, S>::PACKED);
-        let SharedRangeMap { gate, writer, reclaim, returned, .. } = self.map;
+        let SharedRangeMap { gate, writer, reclaim, .. } = self.map;
         let record = self.record;
         // Dropped once the thread is outside again, because values' drops may store.
-        let mut freed = Freed::new(returned);
+        let mut freed = Freed::new(&self.returned);
         let mut set_aside = || {
             // SAFETY: GATE-1, GATE-3: this writer is inside or has the handle, so nobody else has
             // the writer or its map mutably, and the record's workspace is this writer's.
@@ -228,6 +228,17 @@ impl<'m, K: Key, V: Clone, R: Reclaim, S: Shape> WriterReservation<'_, 'm, K, V,
     #[must_use]
     pub fn map(&self) -> &'m SharedRangeMap<K, V, R, S> {
         self.writer.map
+    }
+
+    /// The writer for a store, which is counted, if one is left.
+    pub(crate) fn take_store(&mut self) -> Option<&mut SharedWriter<'m, K, V, R, S>> {
+        self.left = self.left.checked_sub(1)?;
+        Some(self.writer)
+    }
+
+    /// A store that was counted was not made.
+    pub(crate) fn give_store_back(&mut self) {
+        self.left += 1;
     }
 
     /// Makes one store, unless none is left.
@@ -529,7 +540,7 @@ fn failed<K: Key>(AllocError: AllocError) -> ReservedError<K> {
 impl<K: Key, V, R: Reclaim, S: Shape> Drop for WriterReservation<'_, '_, K, V, R, S> {
     #[inline]
     fn drop(&mut self) {
-        let SharedWriter { map, record } = &*self.writer;
+        let SharedWriter { map, record, .. } = &*self.writer;
         record.reserved.store(false, Ordering::Relaxed);
         // Does not wait: what is not given back now is given back by `release`.
         if self.large

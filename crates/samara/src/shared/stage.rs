@@ -1,0 +1,471 @@
+//! Stages: a writer works in a copy of one leaf while it has the lock of the leaf's parent, and
+//! then puts the copy in the leaf's place, or gives it up. Several looks and changes there are one
+//! store, and nobody else stores below that parent meanwhile.
+//!
+//! Knows one leaf and the locks above it, as `leaf_store` does, whose rules hold here too; does not
+//! know what the caller does with the entries.
+//!
+//! - **STAGE-1** Until [`Stage::commit`] publishes the copy, nothing that others can see has
+//!   changed but the lock. A stage that is dropped drops its copy.
+//! - **STAGE-2** A copy is published only if it fits ([`Stage::fits`]): one leaf, in the region of
+//!   the old one, with the old one's last key, and not below its minimum fill unless it has not
+//!   shrunk.
+//!   So no pivot changes (LEAF-STORE-3), and PUBLISH-6 holds.
+
+use crate::fault::{Point, point};
+use crate::map::RangeMap;
+use crate::node::Raw;
+use crate::node::inner::Inner;
+use crate::node::leaf::Leaf;
+use crate::node::search::dispatch;
+use crate::node::shape::{Normal, Shape};
+use crate::reclaim::Reclaim;
+use crate::reclaim::crossbeam::Epoch;
+use crate::shared::deferred_drop::Freed;
+use crate::shared::leaf_store::{Descend, Locks};
+use crate::shared::mark::mark;
+use crate::shared::publish::{copy_leaf, put};
+use crate::shared::root::Published;
+use crate::shared::workspace::Workspace;
+use crate::shared::writer::SharedWriter;
+use crate::shared::writer_reservation::WriterReservation;
+use crate::sync::{AtomicUsize, LoadOwn, Ordering};
+use crate::tree::free::Subtree;
+use crate::tree::owners::{add_owner, has_others, remove_owner};
+use crate::tree::retired::Fate;
+use crate::tree::{Path, Tree, free};
+use crate::types::error::AllocError;
+use crate::types::key::Key;
+use crate::types::span::Span;
+use core::fmt;
+use core::marker::PhantomData;
+use core::mem;
+use core::ops::Range;
+
+/// What a writer has while it [stages](SharedWriter::stage) a change: a copy of the entries around
+/// a span, and the right to put it in their place.
+///
+/// The *window* are the entries that meet the span, those that touch it or one of these, and those
+/// that touch these in turn; at each end, perhaps one more. The copy holds other entries besides,
+/// and not all that the map has, so its ends say nothing about the map.
+///
+/// A stage that is leaked keeps other stores away for ever.
+pub struct Stage<'s, 'm, K: Key, V, R: Reclaim = Epoch, S: Shape = Normal> {
+    copy: &'s mut RangeMap<K, V, S>,
+    workspace: &'s mut Workspace<K, V, S, R>,
+    len: &'s AtomicUsize,
+    old: Leaf<K, V, S>,
+    /// The first key of the leaf's region.
+    base: K,
+    /// The slots of the window in the old leaf.
+    window: Range<usize>,
+    height: usize,
+    /// Whether the copy stays when the stage is dropped.
+    keeps: bool,
+    map: PhantomData<&'m ()>,
+    /// Released after the copy is dropped: fields are dropped after the stage.
+    locks: Locks<'s, K, S>,
+}
+
+impl<'m, K: Key, V: Clone, R: Reclaim, S: Shape> SharedWriter<'m, K, V, R, S> {
+    /// Copies the entries around `span` to `copy`, which is cleared first, keeps other stores away
+    /// from there, and calls `act`, which may change the copy and [commit](Stage::commit) it: a
+    /// look and a change of several entries as one store, whose outcome may depend on what is
+    /// there. Without a commit nothing has happened. Either way `copy` is empty afterwards.
+    ///
+    /// `None`: this is no matter of one leaf, or the handle or a snapshot is in the way; `act` has
+    /// not been called. About one span in ten is not, more where entries touch: such a change is
+    /// made through the [handle](crate::SharedRangeMap::write).
+    ///
+    /// `act` runs within a store, so the rules for observers hold for it: it may read the map, but
+    /// not store in it, nor take the handle or a snapshot, nor
+    /// [wait for writers](crate::SharedRangeMap::wait_for_writers). What waits for a store below
+    /// the same node (of up to 31 leaves), or for the handle, waits for it, so it should be short.
+    /// If it panics, nothing has happened, unless it has committed.
+    ///
+    /// O(log n), and the clones of a leaf's values.
+    ///
+    /// # Errors
+    /// [`AllocError`]; `act` has not been called.
+    ///
+    /// # Examples
+    /// ```
+    /// # use samara::{RangeMap, SharedRangeMap, Span};
+    /// let map = SharedRangeMap::<u64, char>::new();
+    /// for i in 0..100 {
+    ///     map.write().insert(i * 10..=i * 10 + 4, 'a')?;
+    /// }
+    /// let (mut writer, mut copy) = (map.writer()?, RangeMap::new());
+    /// // Takes the entry out if nothing touches it.
+    /// let done = writer.stage(Span::new(430, 434), &mut copy, |mut stage| {
+    ///     if stage.before().count() > 1 {
+    ///         return false;
+    ///     }
+    ///     stage.copy().remove(430);
+    ///     stage.commit(|| ())
+    /// })?;
+    /// assert_eq!(done, Some(true));
+    /// assert_eq!(map.pin().get(430), None);
+    /// # Ok::<(), Box<dyn core::error::Error>>(())
+    /// ```
+    #[inline]
+    pub fn stage<T>(
+        &mut self,
+        span: Span<K>,
+        copy: &mut RangeMap<K, V, S>,
+        act: impl FnOnce(Stage<'_, 'm, K, V, R, S>) -> T,
+    ) -> Result<Option<T>, AllocError> {
+        let (map, record) = (self.map, self.record);
+        if !copy.is_empty() {
+            copy.clear();
+        }
+        // Dropped once the thread is outside again, because values' drops may store.
+        let mut freed = Freed::new(&self.returned);
+        let Some(inside) = self.go_inside() else { return Ok(None) };
+        // SAFETY: GATE-1, GATE-3: this writer is inside, so nobody is exclusive: nobody has the
+        // writer or its map mutably, and the record's workspace is this writer's. `published` shows
+        // the tree.
+        let done = unsafe {
+            let (tree, workspace) = (&(*map.writer.get()).map.tree, &mut *record.work.get());
+            let done = stage(tree, &map.published, workspace, &record.len, span, copy, act);
+            workspace.collect(&record.pending, &map.reclaim, false, &mut freed);
+            done
+        };
+        drop(inside);
+        drop(freed);
+        done
+    }
+}
+
+/// # Safety
+/// As for `leaf_store::store`.
+#[inline]
+unsafe fn stage<'m, K: Key, V: Clone, S: Shape, R: Reclaim, T>(
+    tree: &Tree<K, V, S>,
+    shared: &Published,
+    workspace: &mut Workspace<K, V, S, R>,
+    len: &AtomicUsize,
+    span: Span<K>,
+    copy: &mut RangeMap<K, V, S>,
+    act: impl FnOnce(Stage<'_, 'm, K, V, R, S>) -> T,
+) -> Result<Option<T>, AllocError> {
+    let height = tree.height();
+    if height == 0 || span.is_empty() || span.first == K::MIN || span.last == K::MAX {
+        return Ok(None);
+    }
+    let (before, end) = (span.first.wrapping_sub(K::ONE), span.last.wrapping_add(K::ONE));
+    let mut path = Path::new();
+    let snapshots = tree.may_share() || shared.tally.0.snapshots.load(Ordering::Relaxed);
+    let (old, slot) = dispatch::<K, S, _>(Descend { tree, key: before, path: &mut path });
+    let locks = Locks::<K, S> { path: &path, upto: 1, kind: PhantomData };
+    // SAFETY: LEAF-STORE-3: the path stays a path of the tree, and the leaf stays in the tree,
+    // because its parent's lock is held until `locks` is dropped. Slots are below the leaf's length
+    // where they are read.
+    unsafe {
+        let others = |level| {
+            point(Point::Asked);
+            has_others(Inner::<K, S>::from_raw(path.at(level).node).refs())
+        };
+        // From the root downwards: PUBLISH-4.
+        if snapshots && (1..=height).rev().any(others) {
+            return Ok(None);
+        }
+        let base = tree.region_start(&path, 0);
+        let Some(window) = window(old, slot, base, span.first, end) else { return Ok(None) };
+        let Workspace { part, limbo } = &mut *workspace;
+        limbo.log.outstanding = 0;
+        limbo.log.reserve()?; // for the commit
+        copy.tree.root = Some(copy_leaf(part, old)?.raw());
+        copy.tree.len = old.len();
+        point(Point::Chosen);
+        Ok(Some(act(Stage { copy, workspace, len, old, base, window, height, keeps: false, map: PhantomData, locks })))
+    }
+}
+
+/// The slots of the window of a span, which begins at `first` and ends before `end`, if all of it
+/// is in the leaf. `slot` is that of the first entry that does not end before what touches the
+/// span, and `base` the first key of the leaf's region.
+///
+/// # Safety
+/// The leaf is live.
+#[cfg_attr(not(debug_assertions), inline(always))]
+unsafe fn window<K: Key, V, S: Shape>(
+    leaf: Leaf<K, V, S>,
+    slot: usize,
+    base: K,
+    first: K,
+    end: K,
+) -> Option<Range<usize>> {
+    // SAFETY: the caller promises a live leaf; only slots below the length are read: `slot` is, if
+    // the last key is at `end` or above it, and then some slot from there on has such a key.
+    unsafe {
+        let len = leaf.len();
+        if leaf.key(len - 1) < end {
+            return None; // what touches the span may be in the next leaf
+        }
+        let below = leaf.first(slot) < first;
+        if below && slot == 0 && leaf.first(0) == base && base != K::MIN {
+            return None; // it touches the last entry of the leaf before
+        }
+        let mut to = slot;
+        while leaf.key(to) < end {
+            to += 1;
+        }
+        let above = leaf.first(to) <= end;
+        if above && to + 1 == len {
+            return None; // it may touch the first entry of the next leaf
+        }
+        Some(slot - usize::from(below && slot > 0)..if above { to + 2 } else { to })
+    }
+}
+
+impl<'m, K: Key, V, R: Reclaim, S: Shape> Stage<'_, 'm, K, V, R, S> {
+    /// The copy. Whatever the caller does with it, the map stays as it was until the commit.
+    #[inline]
+    pub fn copy(&mut self) -> &mut RangeMap<K, V, S> {
+        self.copy
+    }
+
+    /// The entries of the window, as they are in the map.
+    #[inline]
+    pub fn before(&self) -> impl DoubleEndedIterator<Item = (Span<K>, &V)> + Clone {
+        // SAFETY: a leaf that the map shows does not change (PUBLISH-1), and stays live while its
+        // parent is locked. The window's slots are below its length.
+        unsafe { entries(self.old, self.window.clone()) }
+    }
+
+    /// The entries of the copy from the window's first slot to its last one: what the window has
+    /// become, if nothing else in the copy was changed. `None`: the copy does not
+    /// [fit](Self::fits), because it is empty or more than a leaf.
+    #[inline]
+    pub fn after(&self) -> Option<impl DoubleEndedIterator<Item = (Span<K>, &V)> + Clone> {
+        let (leaf, Range { start, end }) = (self.leaf()?, self.window.clone());
+        // SAFETY: LEAF-1: the leaf is live and belongs to the copy, which is borrowed; the slots
+        // are below its length, or there are none.
+        unsafe {
+            let to = leaf.len().saturating_sub(self.len_before() - end);
+            Some(entries(leaf, start..to))
+        }
+    }
+
+    /// Number of entries that the part of the map had that the copy was made of.
+    #[inline]
+    pub fn len_before(&self) -> usize {
+        // SAFETY: as in `before`.
+        unsafe { self.old.len() }
+    }
+
+    /// The leaf of the copy, if that is one.
+    #[cfg_attr(not(debug_assertions), inline(always))]
+    fn leaf(&self) -> Option<Leaf<K, V, S>> {
+        let tree = &self.copy.tree;
+        tree.root.filter(|_| tree.levels == 0).map(Leaf::from_raw)
+    }
+
+    /// Whether the copy can take the place of what it was made of. If not, the change is no matter
+    /// of one leaf: it splits it, empties it too far, moves its last key, or is outside of it.
+    #[inline]
+    pub fn fits(&self) -> bool {
+        let Some(leaf) = self.leaf() else { return false };
+        // SAFETY: LEAF-1: both leaves are live, and only slots below the lengths are read.
+        unsafe {
+            let (len, was) = (leaf.len(), self.old.len());
+            len > 0
+                && (len >= was || len >= Leaf::<K, V, S>::MIN)
+                && leaf.key(len - 1) == self.old.key(was - 1)
+                && leaf.first(0) >= self.base
+                && !has_others(leaf.refs())
+        }
+    }
+
+    /// Puts the copy in the place of what it was made of, as one store. `then` is called before
+    /// others may store there again; the rules for observers hold for it. `false`: it does not
+    /// [fit](Self::fits); nothing has happened.
+    #[inline]
+    pub fn commit(mut self, then: impl FnOnce()) -> bool {
+        if !self.fits() {
+            return false;
+        }
+        point(Point::Worked);
+        let Stage { copy, workspace, len, old, base, height, locks, .. } = &mut self;
+        let (new, entries) = (copy.tree.root.take(), mem::take(&mut copy.tree.len));
+        copy.tree.forget();
+        // SAFETY: STAGE-2: the new leaf fits. The lock of the old leaf's parent is held, so the
+        // path is one of the tree. The old leaf stays live: nobody else takes it out under the
+        // lock, and then this writer's limbo keeps it.
+        unsafe {
+            if let Some(new) = new {
+                let gap = Leaf::<K, V, S>::from_raw(new).widest(*base);
+                let _not_empty = mark::<K, V, S>(new, 0, true);
+                put::<K, S>(*height, locks.path, 0, new, gap, |level| locks.take(level));
+                workspace.limbo.log.note(old.raw(), 0, Fate::GivenUp);
+                let sum = len.load_own(Ordering::Relaxed).wrapping_add(entries).wrapping_sub(old.len());
+                len.store(sum, Ordering::Relaxed);
+            }
+        }
+        then();
+        true
+    }
+
+    /// Ends the stage, and leaves the copy as it is: [`WriterReservation::put_back`] may put it in
+    /// place later. Others may store there meanwhile. `None`: too many snapshots (2^30) share what
+    /// the copy was made of; the copy is dropped.
+    #[inline]
+    pub fn keep(mut self) -> Option<Kept<'m, K, V, S>> {
+        // SAFETY: the old leaf is live, and its parent locked, so its owner, the map, keeps it
+        // until the stage is over. The share that is added is given up when the subtree is dropped.
+        unsafe {
+            add_owner(self.old.refs()).ok()?;
+            self.keeps = true;
+            let key = self.old.key(self.old.len() - 1);
+            Some(Kept {
+                old: self.old.raw(),
+                _share: Subtree::new(self.old.raw(), 0),
+                key,
+                base: self.base,
+                map: PhantomData,
+            })
+        }
+    }
+}
+
+/// What a stage has [kept](Stage::keep): which part of the map its copy was made of. It owns that
+/// part too, as a snapshot does, so nothing else gets its address.
+pub struct Kept<'m, K: Key, V, S: Shape = Normal> {
+    old: Raw,
+    _share: Subtree<K, V, S>,
+    /// The last key of `old`, and the first one of its region.
+    key: K,
+    base: K,
+    /// The map may not become a plain one meanwhile, which does not know of the share.
+    map: PhantomData<&'m ()>,
+}
+
+impl<K: Key, V: Clone, R: Reclaim, S: Shape> WriterReservation<'_, '_, K, V, R, S> {
+    /// Puts the copy of a stage that was [kept](Stage::keep) in the place of what it was made of,
+    /// as one store, if nothing was stored there meanwhile, and calls `then` before others may
+    /// store there again. `false`: something was, or the copy does not [fit](Stage::fits), or the
+    /// handle or a snapshot is in the way, or the reservation is used up; nothing has happened, and
+    /// the copy is as it was.
+    ///
+    /// Neither allocates nor fails otherwise. O(log n).
+    #[inline]
+    pub fn put_back(&mut self, kept: &Kept<'_, K, V, S>, copy: &mut RangeMap<K, V, S>, then: impl FnOnce()) -> bool {
+        // Counted first: `then` may panic.
+        let Some(writer) = self.take_store() else { return false };
+        let (map, record) = (writer.map, writer.record);
+        let Some(inside) = writer.go_inside() else {
+            self.give_store_back();
+            return false;
+        };
+        // SAFETY: as in `SharedWriter::stage`.
+        let done = unsafe {
+            let (tree, workspace) = (&(*map.writer.get()).map.tree, &mut *record.work.get());
+            let done = put_back(tree, &map.published, workspace, &record.len, kept, copy, then);
+            record.pending.store(workspace.limbo.log.bytes, Ordering::Relaxed);
+            done
+        };
+        drop(inside);
+        if !done {
+            self.give_store_back();
+        }
+        done
+    }
+}
+
+/// # Safety
+/// As for `leaf_store::store`. The log has room for a note.
+#[inline]
+unsafe fn put_back<K: Key, V: Clone, S: Shape, R: Reclaim>(
+    tree: &Tree<K, V, S>,
+    shared: &Published,
+    workspace: &mut Workspace<K, V, S, R>,
+    len: &AtomicUsize,
+    kept: &Kept<'_, K, V, S>,
+    copy: &mut RangeMap<K, V, S>,
+    then: impl FnOnce(),
+) -> bool {
+    let height = tree.height();
+    if height == 0 {
+        return false;
+    }
+    let mut path = Path::new();
+    let snapshots = tree.may_share() || shared.tally.0.snapshots.load(Ordering::Relaxed);
+    let (old, _) = dispatch::<K, S, _>(Descend { tree, key: kept.key, path: &mut path });
+    let locks = Locks::<K, S> { path: &path, upto: 1, kind: PhantomData };
+    // SAFETY: as in `stage`. A leaf that the map shows does not change (PUBLISH-1), so the one that
+    // was kept has what the copy was made of, and a leaf at its address is that leaf: what was kept
+    // owns it too.
+    unsafe {
+        let others = |level| has_others(Inner::<K, S>::from_raw(path.at(level).node).refs());
+        if (snapshots && (1..=height).rev().any(others))
+            || old.raw() != kept.old
+            || tree.region_start(&path, 0) != kept.base
+        {
+            return false;
+        }
+        let stage = Stage {
+            copy,
+            workspace,
+            len,
+            old,
+            base: kept.base,
+            window: 0..0,
+            height,
+            keeps: true,
+            map: PhantomData,
+            locks,
+        };
+        stage.commit(then)
+    }
+}
+
+impl<K: Key, V, S: Shape> fmt::Debug for Kept<'_, K, V, S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Kept").finish_non_exhaustive()
+    }
+}
+
+/// These slots of a leaf.
+///
+/// # Safety
+/// The leaf is live and does not change as long as the iterator and what it gives live, and the
+/// slots are below its length.
+#[cfg_attr(not(debug_assertions), inline(always))]
+unsafe fn entries<'a, K: Key, V: 'a, S: Shape>(
+    leaf: Leaf<K, V, S>,
+    slots: Range<usize>,
+) -> impl DoubleEndedIterator<Item = (Span<K>, &'a V)> + Clone {
+    // SAFETY: as the caller promises.
+    slots.map(move |i| unsafe { (Span::new(leaf.first(i), leaf.key(i)), &*leaf.value(i)) })
+}
+
+impl<K: Key, V, R: Reclaim, S: Shape> Drop for Stage<'_, '_, K, V, R, S> {
+    #[inline]
+    fn drop(&mut self) {
+        let Stage { copy, workspace, keeps, .. } = self;
+        if *keeps {
+            return;
+        }
+        let tree = &mut copy.tree;
+        if tree.levels > 0 {
+            return tree.clear();
+        }
+        let Some(root) = tree.root.take() else { return };
+        tree.len = 0;
+        tree.forget();
+        // SAFETY: LEAF-1: the leaf is live, and the copy, which has given it up, was one owner.
+        unsafe {
+            let leaf = Leaf::from_raw(root);
+            if remove_owner(leaf.refs()) {
+                free::leaf(leaf, &mut workspace.part.leaves);
+            }
+        }
+    }
+}
+
+impl<K: Key, V, R: Reclaim, S: Shape> fmt::Debug for Stage<'_, '_, K, V, R, S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Stage").field("entries", &self.len_before()).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,261 @@
+//! Stages: a writer looks at the entries around a span, changes a copy of them, and commits it or
+//! not. Several writers do so at once, each in blocks of keys of its own, beside stores of other
+//! kinds; what each sees must be what its model says, and so must the map in the end.
+
+use samara::testing::{Tiny, set_hook};
+use samara::{Compact, Membarrier, RangeMap, Reclaim, Shape, SharedRangeMap, SharedWriter, Span};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::thread;
+
+#[path = "support/random_yield.rs"]
+mod random_yield;
+use random_yield::{seed_yields, yield_at_random};
+
+const THREADS: u64 = 3;
+/// Steps of each thread.
+const STEPS: usize = if cfg!(miri) { 60 } else { 5_000 };
+const BLOCKS: u64 = if cfg!(miri) { 12 } else { 60 };
+const BLOCK: u64 = 48;
+
+type Model = RangeMap<u64, Arc<u64>>;
+type Copy<S> = RangeMap<u64, Arc<u64>, S>;
+
+/// One random change of a map and of a copy, within `[low, high]`.
+fn change<S: Shape>(copy: &mut Copy<S>, model: &mut Model, (low, high): (u64, u64), rng: &mut fastrand::Rng) {
+    let (a, b) = (rng.u64(low..=high), rng.u64(low..=high));
+    let span = Span::new(a.min(b), a.max(b));
+    let value = Arc::new(rng.u64(..));
+    match rng.u8(0..4) {
+        0 | 1 => {
+            copy.insert(span, value.clone()).unwrap();
+            model.insert(span, value).unwrap();
+        }
+        2 => {
+            copy.clear_range(span, |_| ()).unwrap();
+            model.clear_range(span, |_| ()).unwrap();
+        }
+        _ => assert_eq!(copy.remove(a), model.remove(a)),
+    }
+}
+
+/// Which entries the window of `span` has: those that meet it, what touches it or them, and what
+/// touches that.
+fn window<V: Clone + 'static, S: Shape>(map: &RangeMap<u64, V, S>, span: Span) -> Vec<(Span, V)> {
+    let (mut low, mut high) = (span.first, span.last);
+    for _ in 0..2 {
+        if let Some((at, _)) = low.checked_sub(1).and_then(|at| map.get(at)) {
+            low = at.first;
+        }
+        if let Some((at, _)) = map.get(high + 1) {
+            high = at.last;
+        }
+    }
+    map.range(Span::new(low, high)).map(|(span, value)| (span, value.clone())).collect()
+}
+
+/// A stage in one of the thread's blocks. Whether it was one leaf's.
+fn staged<R: Reclaim, S: Shape>(
+    writer: &mut SharedWriter<'_, u64, Arc<u64>, R, S>,
+    copy: &mut Copy<S>,
+    model: &mut Model,
+    thread: u64,
+    rng: &mut fastrand::Rng,
+) -> bool {
+    let start = (rng.u64(0..BLOCKS) * THREADS + thread) * BLOCK + 1;
+    let (a, b) = (start + rng.u64(0..BLOCK - 2), start + rng.u64(0..6));
+    let span = Span::new(a, (a + b % 4).min(start + BLOCK - 3));
+    let is_mine = |span: Span| span.first / BLOCK % THREADS == thread;
+    let (mut then, changes) = (model.clone(), rng.u8(0..3));
+    let (commits, later) = (rng.u8(0..8) > 0, rng.u8(0..3) == 0);
+    let done = writer.stage(span, copy, |mut stage| {
+        let mine = |entry: (Span, &Arc<u64>)| is_mine(entry.0).then(|| (entry.0, entry.1.clone()));
+        let want: Vec<_> = window(model, span);
+        let mut seen: Vec<_> = stage.before().filter_map(mine).collect();
+        let after: Vec<_> = stage.after().unwrap().filter_map(mine).collect();
+        assert_eq!(seen, after, "nothing has changed yet");
+        // Behind the window's ends there may be one entry more that does not touch.
+        seen.retain(|(span, _)| want.iter().any(|(other, _)| other == span));
+        assert_eq!(seen, want, "{span}");
+        assert!(window(stage.copy(), span).into_iter().filter(|(span, _)| is_mine(*span)).eq(want));
+        assert_eq!(stage.copy().len(), stage.len_before());
+        for _ in 0..changes {
+            change(stage.copy(), &mut then, (span.first, span.last), rng);
+        }
+        stage.copy().check().unwrap();
+        if stage.fits() {
+            assert!(
+                stage
+                    .after()
+                    .unwrap()
+                    .filter_map(mine)
+                    .all(|(span, value)| then.get(span.first) == Some((span, &value)))
+            );
+        }
+        if later {
+            return (false, stage.keep());
+        }
+        (commits && stage.fits() && stage.commit(|| ()), None)
+    });
+    let done = done.unwrap();
+    let is_made = match &done {
+        Some((_, Some(kept))) => {
+            thread::yield_now();
+            let mut reserved = writer.reserve(1, 1).unwrap();
+            let left = copy.len();
+            let is_made = reserved.put_back(kept, copy, || ());
+            assert_eq!((reserved.remaining(), copy.len()), if is_made { (0, 0) } else { (1, left) });
+            assert!(!is_made || !reserved.put_back(kept, copy, || ()), "no store is left");
+            is_made
+        }
+        other => matches!(other, Some((true, _))),
+    };
+    if is_made {
+        *model = then;
+    }
+    copy.clear();
+    done.is_some()
+}
+
+fn beside<R: Reclaim<Stamp: Send> + Sync, S: Shape>(reclaim: R) {
+    set_hook(yield_at_random);
+    let full: RangeMap<u64, Arc<u64>, S> =
+        (0..BLOCKS * THREADS * 4).map(|i| (i * (BLOCK / 4) + 3..=i * (BLOCK / 4) + 7, Arc::new(i))).collect();
+    let map = &SharedRangeMap::from_map(full, reclaim).unwrap();
+    let models: Vec<Model> = thread::scope(|scope| {
+        let run = |thread: u64| {
+            move || {
+                seed_yields(thread + 1);
+                let is_mine = |span: Span| span.first / BLOCK % THREADS == thread;
+                let snapshot = map.snapshot();
+                let mut model: Model = snapshot
+                    .iter()
+                    .filter(|(span, _)| is_mine(*span))
+                    .map(|(span, value)| (span, value.clone()))
+                    .collect();
+                drop(snapshot);
+                let (mut writer, mut copy) = (map.writer().unwrap(), Copy::<S>::default());
+                let (mut rng, mut within) = (fastrand::Rng::with_seed(thread), 0);
+                for _ in 0..STEPS {
+                    match rng.u8(0..32) {
+                        0 => {
+                            let mut write = map.write();
+                            write.check().unwrap();
+                            let at = (rng.u64(0..BLOCKS) * THREADS + thread) * BLOCK + 5;
+                            let value = Arc::new(at);
+                            write.insert(at..=at + 1, value.clone()).unwrap();
+                            model.insert(at..=at + 1, value).unwrap();
+                        }
+                        1 => {
+                            let snapshot = map.snapshot();
+                            assert!(snapshot.iter().filter(|(span, _)| is_mine(*span)).eq(model.iter()));
+                        }
+                        2 => {
+                            let at = (rng.u64(0..BLOCKS) * THREADS + thread) * BLOCK + rng.u64(1..BLOCK - 1);
+                            assert_eq!(writer.remove(at).unwrap(), model.remove(at));
+                        }
+                        3 => map.wait_for_writers(),
+                        _ => within += usize::from(staged(&mut writer, &mut copy, &mut model, thread, &mut rng)),
+                    }
+                }
+                assert!(within > STEPS / 40, "{within}: stages are to be tried");
+                model
+            }
+        };
+        let writers: Vec<_> = (0..THREADS).map(|thread| scope.spawn(run(thread))).collect();
+        writers.into_iter().map(|writer| writer.join().unwrap()).collect()
+    });
+    let mut whole: Vec<(Span, Arc<u64>)> =
+        models.iter().flat_map(|model| model.iter().map(|(span, value)| (span, value.clone()))).collect();
+    whole.sort_by_key(|(span, _)| span.first);
+    drop(models);
+    let mut write = map.write();
+    write.check().unwrap();
+    assert!(write.iter().map(|(span, value)| (span, value.clone())).eq(whole.iter().cloned()));
+    while write.reclaim() > 0 {}
+    drop(write);
+    let mut values: Vec<&Arc<u64>> = whole.iter().map(|(_, value)| value).collect();
+    values.sort_by_key(|value| Arc::as_ptr(value));
+    for same in values.chunk_by(|a, b| Arc::ptr_eq(a, b)) {
+        assert_eq!(Arc::strong_count(same[0]), 2 * same.len(), "values that nobody sees are still there");
+    }
+}
+
+#[test]
+fn beside_tiny() {
+    beside::<_, Tiny>(Membarrier::fenced());
+}
+
+#[test]
+fn beside_compact() {
+    beside::<_, Compact>(Membarrier::fenced());
+}
+
+fn lone(n: u64) -> SharedRangeMap<u64, Arc<u64>, Membarrier> {
+    (0..n).map(|i| (i * 10..=i * 10 + 4, Arc::new(i))).collect()
+}
+
+/// What does not fit is refused, and has not happened.
+#[test]
+fn what_does_not_fit() {
+    let map = lone(200);
+    let before: Vec<(Span, Arc<u64>)> = map.pin().iter().map(|(span, value)| (span, value.clone())).collect();
+    let (mut writer, mut copy) = (map.writer().unwrap(), RangeMap::new());
+    let fill = |copy: &mut RangeMap<u64, Arc<u64>>| {
+        (1_000..1_010).filter(|at| at % 10 > 4).for_each(|at| copy.insert(at..=at, Arc::new(at)).unwrap());
+        (0..40).for_each(|i| copy.insert(1_000 + i..=1_000 + i, Arc::new(i)).unwrap());
+    };
+    let far = |copy: &mut RangeMap<u64, Arc<u64>>| copy.insert(7..=7, Arc::new(0)).unwrap();
+    let clear = |copy: &mut RangeMap<u64, Arc<u64>>| copy.clear();
+    let last = |copy: &mut RangeMap<u64, Arc<u64>>| copy.insert(u64::MAX - 1..=u64::MAX, Arc::new(0)).unwrap();
+    for spoil in [fill, far, clear, last] as [fn(&mut RangeMap<u64, Arc<u64>>); 4] {
+        let at = (1_000..1_400).step_by(10).find(|at| {
+            let done = writer.stage(Span::new(*at, at + 4), &mut copy, |mut stage| {
+                spoil(stage.copy());
+                assert!(!stage.fits());
+                stage.after().into_iter().flatten().for_each(|(span, _)| assert!(span.first <= span.last));
+                stage.commit(|| unreachable!("it does not fit"))
+            });
+            done == Ok(Some(false))
+        });
+        assert!(at.is_some());
+        assert!(copy.is_empty() && map.pin().iter().eq(before.iter().map(|(span, value)| (*span, value))));
+    }
+    // A copy that somebody else has a share of.
+    let mut kept = RangeMap::new();
+    let done = writer.stage(Span::new(1_010, 1_011), &mut copy, |mut stage| {
+        kept = stage.copy().snapshot();
+        stage.commit(|| ())
+    });
+    assert_eq!(done, Ok(Some(false)));
+    assert!(kept.contains_key(1_010));
+    drop(kept);
+    for span in [Span::new(0, 4), Span::new(5, 4), Span::new(9, u64::MAX), Span::new(0, 1_999)] {
+        assert_eq!(writer.stage(span, &mut copy, |_| ()), Ok(None), "{span}");
+    }
+    map.write().check().unwrap();
+    while map.write().reclaim() > 0 {}
+    before.iter().for_each(|(_, value)| assert_eq!(Arc::strong_count(value), 2));
+}
+
+/// A panic leaves the map as it was before the commit, and as it is after it; nobody waits.
+#[test]
+fn panics() {
+    let map = lone(200);
+    let (mut writer, mut copy) = (map.writer().unwrap(), RangeMap::new());
+    for (committed, len) in [(false, 200), (true, 199)] {
+        let call = || {
+            writer.stage(Span::new(1_010, 1_011), &mut copy, |mut stage| {
+                stage.copy().remove(1_010);
+                if committed {
+                    stage.commit(|| panic!("in a stage"));
+                }
+                panic!("in a stage");
+            })
+        };
+        assert!(catch_unwind(AssertUnwindSafe(call)).is_err());
+        assert_eq!(map.len(), len);
+        map.write().check().unwrap();
+    }
+    assert!(writer.insert(1_010..=1_011, Arc::new(0)).is_ok());
+}
