@@ -12,9 +12,9 @@
 //!   loom's atomics. `retired_nodes`, `gate` and `snapshot` use them without a map, which allows
 //!   more preemptions. So are these of samara-mm:
 //!   `fault_gate` (for `faults` and `forks`), `instant` (`instants`), `range_lock` (`range_locks`,
-//!   `forks` and `reverse_maps`), `sleepers` (`range_locks`), `wait`, `link_plan` and all of
-//!   `files` (`reverse_maps`). `loom_wait` has the locks that these ask for, and `held_range` waits
-//!   for a range lock.
+//!   `forks`, `leaf_updates` and `reverse_maps`), `sleepers` (`range_locks`), `wait`, `link_plan`
+//!   and all of `files` (`reverse_maps`). `loom_wait` has the locks that these ask for, and
+//!   `held_range` waits for a range lock.
 //! - `cursor_restart` and `retired_nodes` have an abstract tree of two levels (`tree`); `snapshot`
 //!   and `gap_words` have nodes of their own. They model which pointer is stored when, and which
 //!   thread frees a node. The nodes lie in an arena: a wrong protocol frees a node of the model,
@@ -73,6 +73,8 @@ mod held_range;
 mod instant;
 #[cfg(all(loom, test))]
 mod instants;
+#[cfg(all(loom, test))]
+mod leaf_updates;
 #[cfg(all(loom, test))]
 #[allow(dead_code, unreachable_pub)]
 #[path = "../../samara-mm/src/shared/link_plan.rs"]

@@ -35,11 +35,11 @@ use core::ops::Deref;
 /// them apart. If you cannot (two descriptors seen from outside), equal objects merge, and
 /// [`learn_cut`](crate::AddressSpace::learn_cut) corrects the model.
 ///
-/// `clone`, `==`, `links` and `drop` are called in the middle of a change, some of them with locks
-/// of spaces held. They must not call a space, nor wait for a thread that may be in such a call,
-/// and must not panic. (A space that threads share stays usable if a `clone` panics: its locks are
-/// given back, and its sums are right. The call has happened as a whole or not at all, unless its
-/// change takes several stores, as a move does: some of them may be left.)
+/// Its methods, `clone`, `==` and `drop` are called in the middle of a change, some of them with
+/// locks of spaces held. They must not call a space, nor wait for a thread that may be in such a
+/// call, and must not panic. (A space that threads share stays usable if a `clone` panics: its
+/// locks are given back, and its sums are right. The call has happened as a whole or not at all,
+/// unless its change takes several stores, as a move does: some of them may be left.)
 pub trait Backing: Clone + Eq + Debug {
     /// Device: major and minor number.
     fn dev(&self) -> (u32, u32);

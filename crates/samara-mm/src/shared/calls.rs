@@ -12,10 +12,11 @@ use crate::errno::Errno;
 use crate::shared::SharedAddressSpace;
 use crate::shared::credit::Growth;
 use crate::shared::held::IN_LINE;
+use crate::shared::links::map_of;
 use crate::shared::moves::Move;
 use crate::shared::record::Registration;
 use crate::shared::search::{Places, keeps_guard};
-use crate::shared::update::{Kept, Planned, Reach};
+use crate::shared::update::{Apply, Kept, Planned, Reach};
 use crate::shared::wait::Wait;
 use crate::space::error::Error;
 use crate::space::place::{Placement, Want};
@@ -64,6 +65,8 @@ use samara::{PinHere, Reclaim};
 pub struct Caller<'s, B: Backing + Send + Sync, R: Reclaim + PinHere, W: Wait, F> {
     pub(crate) thread: Registration<'s, B, R, W>,
     apply: F,
+    /// Whether `apply` does nothing.
+    ignores: bool,
     timeout: Option<Duration>,
 }
 
@@ -74,8 +77,8 @@ where
     W: Wait,
     F: FnMut(&Plan) -> Result<(), Errno>,
 {
-    pub(crate) fn new(space: &'s SharedAddressSpace<B, R, W>, apply: F) -> Self {
-        Caller { thread: Registration::new(space), apply, timeout: None }
+    pub(crate) fn new(space: &'s SharedAddressSpace<B, R, W>, apply: F, ignores: bool) -> Self {
+        Caller { thread: Registration::new(space), apply, ignores, timeout: None }
     }
 
     /// The longest time that a call waits for others. After it the call fails with
@@ -90,7 +93,9 @@ where
         reach: impl Fn(&SharedAddressSpace<B, R, W>) -> Reach,
         call: impl FnMut(&mut AddressSpace<B>) -> Result<T, Error>,
     ) -> Result<T, Error> {
-        self.thread.space.update(&mut self.thread, reach, self.timeout, &mut self.apply, call)
+        let (space, timeout) = (self.thread.space, self.timeout);
+        let (thread, mut apply) = self.parts();
+        space.update(thread, reach, timeout, &mut apply, call)
     }
 
     pub(crate) fn whole<T: Planned>(
@@ -99,8 +104,17 @@ where
     ) -> Result<T, Error> {
         let deadline = self.deadline();
         let mut call = Kept::new(|space: &mut AddressSpace<B>| Some(call(space)));
-        let done = self.thread.space.update_whole(&mut self.thread, deadline, IN_LINE, &mut self.apply, &mut call);
+        let space = self.thread.space;
+        let (thread, mut apply) = self.parts();
+        let done = space.update_whole(thread, deadline, IN_LINE, &mut apply, &mut call);
         call.after(done)
+    }
+
+    /// The thread, and what it does with plans.
+    #[inline]
+    fn parts(&mut self) -> (&mut Registration<'s, B, R, W>, Apply<'_>) {
+        let Caller { thread, apply, ignores, .. } = self;
+        (thread, if *ignores { None } else { Some(apply) })
     }
 
     fn deadline(&self) -> Option<Duration> {
@@ -173,7 +187,8 @@ impl<B: Backing + Send + Sync, R: Reclaim + PinHere, W: Wait> SharedAddressSpace
             return Reach::WHOLE;
         }
         let locks = request.flags.contains(MapFlags::LOCKED) || backing.is_some_and(Backing::is_secret);
-        self.growing(start, request.len, locks)
+        let asks = backing.is_some_and(|backing| backing.links().is_some());
+        Reach { asks, ..self.growing(start, request.len, locks) }
     }
 
     /// `mremap` in place: it shrinks, or grows into what is free behind it.
@@ -381,7 +396,8 @@ where
         }
         let (space, deadline) = (self.thread.space, self.deadline());
         let reach = |at| space.reach_of_map_at(at, request);
-        space.update_at_place(&mut self.thread, request, reach, places, placement, deadline, &mut self.apply)
+        let (thread, mut apply) = self.parts();
+        space.update_at_place(thread, request, reach, places, placement, deadline, &mut apply)
     }
 
     /// [`AddressSpace::mremap`]. Locks the old and the new range. Takes the whole space where it
@@ -420,12 +436,14 @@ where
                 (!never.asked).then_some(done)
             });
             let reach = |space: &SharedAddressSpace<B, R, W>| space.reach_of_remap(old, old_len, new_len);
-            if let Some(done) = space.update_range(&mut self.thread, &reach, deadline, &mut self.apply, &mut stay) {
+            let (thread, mut apply) = self.parts();
+            if let Some(done) = space.update_range(thread, &reach, deadline, &mut apply, &mut stay) {
                 return stay.after(done);
             }
         }
         let request = Move { old, old_len, new_len, flags, to };
-        if let Some(done) = space.update_move(&mut self.thread, request, places, placement, deadline, &mut self.apply) {
+        let (thread, mut apply) = self.parts();
+        if let Some(done) = space.update_move(thread, request, places, placement, deadline, &mut apply) {
             return done;
         }
         self.whole(|space| space.mremap_for((old, old_len), new_len, flags, to, &mut *places, placement))
@@ -465,7 +483,10 @@ where
         };
         let guarded = keeps_guard(area.flags);
         let reach = |space: &SharedAddressSpace<B, R, W>| {
-            if guarded { Reach::WHOLE } else { space.growing(start, end.saturating_sub(start), true) }
+            if guarded {
+                return Reach::WHOLE;
+            }
+            Reach { asks: map_of(&area).is_some(), ..space.growing(start, end.saturating_sub(start), true) }
         };
         self.ranged(reach, import).map(|_| ())
     }

@@ -238,6 +238,17 @@ impl Marks {
         line(&self.blocks, hash(page)).load(Ordering::SeqCst) != 0 || self.wide.0.load(Ordering::SeqCst) != 0
     }
 
+    /// Whether a mark is raised that meets the range, or one in blocks like its own.
+    #[inline]
+    pub(crate) fn may_meet(&self, range: Changing) -> bool {
+        let is_raised = |mark: &AtomicU64| mark.load(Ordering::SeqCst) != 0; // as in `may_change`
+        is_raised(&self.wide.0)
+            || match range.hashes() {
+                Some(mut hashes) => hashes.any(|hash| is_raised(line(&self.blocks, hash))),
+                None => self.blocks.iter().any(|mark| is_raised(&mark.0)),
+            }
+    }
+
     fn each(&self, change: Changing, act: impl Fn(&AtomicU64)) {
         match change.hashes() {
             Some(hashes) => hashes.for_each(|hash| act(line(&self.blocks, hash))),

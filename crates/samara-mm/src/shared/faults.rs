@@ -228,7 +228,7 @@ where
             let answer = space.fault(addr, access).map(|_| ());
             Ok(Answer(answer, Plan::new()))
         };
-        match self.update(thread, reach, None, &mut |_| Ok(()), fault) {
+        match self.update(thread, reach, None, &mut None, fault) {
             Ok(Answer(answer, _)) => Ok(answer?),
             Err(error) if error.errno == Errno::ENOMEM => Err(FaultError::Memory),
             Err(_) => Err(FaultError::Refused(Refused::NotMapped)),

@@ -69,8 +69,10 @@ impl<'s, B: Backing + Send + Sync, R: Reclaim + PinHere, W: Wait> Held<'s, B, R,
         let mut patience = if deadline.is_some() { IN_LINE } else { patience };
         let mut has_waited = false;
         loop {
+            each(spans).for_each(|range| shared.asked.raise(range)); // LEAF-UPDATE-1
             let turn = record.request.ask(record.rank, spans, mode, || shared.requests());
-            let held = Held { shared, record, deadline, marked: [None; 2], work: Vec::new() };
+            let held = Held::granted(shared, record, deadline);
+            shared.map.wait_for_writers(); // LEAF-UPDATE-1
             let Some(before) = held.last_before(&turn) else { return Ok(held) };
             if !mem::replace(&mut has_waited, true) {
                 record.counts.waited.add_one();
@@ -81,6 +83,38 @@ impl<'s, B: Backing + Send + Sync, R: Reclaim + PinHere, W: Wait> Held<'s, B, R,
             }
             held.stand_aside(&turn, before, &mut patience);
         }
+    }
+
+    /// The range lock of the record's request, which is granted or about to be.
+    #[inline]
+    fn granted(
+        shared: &'s SharedAddressSpace<B, R, W>,
+        record: &'s CallRecord<B, W>,
+        deadline: Option<Duration>,
+    ) -> Self {
+        Held { shared, record, deadline, marked: [None; 2], work: Vec::new() }
+    }
+
+    /// Takes the range lock on `span` at once: LEAF-UPDATE-1 says who sees to it that nobody else
+    /// has it.
+    #[inline]
+    pub(crate) fn take(
+        shared: &'s SharedAddressSpace<B, R, W>,
+        record: &'s CallRecord<B, W>,
+        span: Span,
+        deadline: Option<Duration>,
+    ) -> Self {
+        let spans = Spans::one(span);
+        record.request.hold(spans);
+        each(spans).for_each(|range| shared.asked.raise(range));
+        Held::granted(shared, record, deadline)
+    }
+
+    /// Gives it the thread's work, which was taken out of its record (RECORD-2).
+    #[inline]
+    pub(crate) fn with_work(mut self, work: Vec<Work<B>>) -> Self {
+        self.work = work;
+        self
     }
 
     #[inline]
@@ -207,10 +241,14 @@ impl<'s, B: Backing + Send + Sync, R: Reclaim + PinHere, W: Wait> Held<'s, B, R,
                 range.clear();
             }
         }
-        if self.record.request.leave() {
-            self.shared.wake(self.record.rank);
-        }
+        self.shared.leave(self.record);
     }
+}
+
+/// The ranges of a request, as marks take them.
+fn each(spans: Spans) -> impl Iterator<Item = Changing> {
+    let range = |span: Span| Changing { start: span.first, end: span.last.saturating_add(1) };
+    [Some(spans.first), spans.second].into_iter().flatten().map(range)
 }
 
 fn in_time<W: Wait>(deadline: Option<Duration>) -> Result<(), Errno> {
@@ -258,7 +296,18 @@ where
     /// gives its record back.
     #[inline]
     pub(crate) fn leave_leaked(&self, record: &CallRecord<B, W>) {
-        if record.request.is_active() && record.request.leave() {
+        if record.request.is_active() {
+            self.leave(record);
+        }
+    }
+
+    /// Takes back the range lock of this record, whose thread this is.
+    #[inline]
+    fn leave(&self, record: &CallRecord<B, W>) {
+        let spans = record.request.own_spans();
+        let is_watched = record.request.leave();
+        each(spans).for_each(|range| self.asked.lower(range)); // LEAF-UPDATE-1
+        if is_watched {
             self.wake(record.rank);
         }
     }

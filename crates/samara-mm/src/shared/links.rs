@@ -39,7 +39,7 @@ fn next_number() -> u64 {
 
 /// The reverse map that an area belongs in, if its file has one. Anonymous memory of `/dev/zero`
 /// shows no page of it.
-fn map_of<B: Backing>(area: &Area<B>) -> Option<&dyn Links> {
+pub(crate) fn map_of<B: Backing>(area: &Area<B>) -> Option<&dyn Links> {
     let Object::File(file) = &area.object else { return None };
     let map = file.links()?;
     (!area.is_anonymous()).then_some(map)

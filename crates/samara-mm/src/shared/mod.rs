@@ -1,7 +1,8 @@
 //! Address spaces that threads share: [`SharedAddressSpace`].
 //!
-//! The rules of calls are those of [`AddressSpace`], and so is the code: a call runs on a small
-//! `AddressSpace` that holds the areas around its range (`window`), under a range lock, and what it
+//! The rules of calls are those of [`AddressSpace`], and so is the code: a call runs on a copy of
+//! the leaf that holds the areas around its range, which then takes the leaf's place (`leaf`), or
+//! on a small `AddressSpace` that holds these areas (`window`), under a range lock, and what it
 //! changed becomes one store of the shared tree (`update`). `faults` has the faults, which take no
 //! lock; `fault_gate` keeps them and changes of the same pages apart; `range_lock` is the range
 //! lock, and `held` has it; `record` is what a thread has of its own, in a list (`records`);
@@ -13,23 +14,26 @@
 //! who may hold a page.
 //!
 //! - **SHARED-1** Whoever changes areas holds a range lock on them, on what touches them and on
-//!   what touches that, from before it looks at them until they are published.
+//!   what touches that, from before it looks at them until they are published; or it has all of
+//!   these in one leaf, whose parent it has locked, and nobody has such a range lock
+//!   (LEAF-UPDATE-1).
 //! - **SHARED-2** `state.base` is the space without its areas: settings, sums, the number of areas,
 //!   extras. What calls have changed of the sums since their threads settled is in the threads'
 //!   records (`credit`), and the break is in `layout`. The holder of the whole space puts them
 //!   together; then `base` belongs to the areas in the tree.
 //! - **SHARED-3** An update that holds less than the whole space gives the same answer for every
 //!   outcome of the other updates under way: its thread has credit for what it adds (CREDIT-1), and
-//!   its range lock covers every area that it looks at. Otherwise it takes the whole space.
+//!   its range lock, or the lock of its leaf's parent, covers every area that it looks at.
+//!   Otherwise it takes the whole space.
 //! - **SHARED-4** An update that has its range lock, and confirms the instant from before it looked
 //!   for its window (INSTANT-2), has found the window as it is.
 //! - **SHARED-5** While one thread waits for another inside this module, the one that is waited for
 //!   never waits for the first: a request waits for earlier ones only (RANGE-2), and a thread that
 //!   stands aside, which waits for later ones too, has no request and holds nothing (HELD-2); one
-//!   that is granted waits for faults only; and a fault that is announced waits for nobody. This
-//!   holds for threads that have one record of each kind, and no guard while they make a call: what
-//!   embedders are told. A reader that shows names waits for a change of `layout`, whose thread
-//!   waits for nobody (LAYOUT-1).
+//!   that is granted waits for stages under way (LEAF-UPDATE-3) and for faults only; and a fault
+//!   that is announced waits for nobody. This holds for threads that have one record of each kind,
+//!   and no guard while they make a call: what embedders are told. A reader that shows names waits
+//!   for a change of `layout`, whose thread waits for nobody (LAYOUT-1).
 
 pub(crate) mod calls;
 pub(crate) mod check;
@@ -49,6 +53,7 @@ pub(crate) mod instant;
 #[cfg(test)]
 mod instant_tests;
 pub(crate) mod layout;
+pub(crate) mod leaf;
 pub(crate) mod lineage;
 pub(crate) mod link_plan;
 pub(crate) mod links;
@@ -112,8 +117,11 @@ pub type Ignore = fn(&Plan) -> Result<(), Errno>;
 /// How calls on a shared space came to their answers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Statistics {
-    /// Calls that locked a range.
+    /// Calls that locked a range, or a leaf of the tree.
     pub ranged: u64,
+    /// Of these, calls that ran on a copy of one leaf: all but those about much, near the end of a
+    /// leaf, or beside others in the same range.
+    pub leaf: u64,
     /// Calls that took the whole space.
     pub whole: u64,
     /// Calls that had to wait for a range lock.
@@ -132,6 +140,8 @@ macro_rules! shared_address_space {
             pub(crate) map: LinkedAreas<B, R>,
             pub(crate) config: Config,
             pub(crate) marks: Marks,
+            /// Where range locks are held or asked for (LEAF-UPDATE-1).
+            pub(crate) asked: Marks,
             /// What it has from the fork that made it.
             pub(crate) inherited: TryArc<Inherited<B>>,
             /// Whether its tree may hold inherited areas. Changes under the range lock of the whole
@@ -162,9 +172,10 @@ shared_address_space! {
     ///   and waits for no change elsewhere. It returns a guard: while that lives, the area keeps
     ///   its bounds and attributes.
     /// - Calls that change the space lock the range that they are about, not the space. Calls of
-    ///   disjoint ranges run at the same time. [`caller`](Self::caller) says what an embedder does
-    ///   with the [`Plan`] of a call while the range is locked (page tables, a real `mmap`), and
-    ///   how long a call waits.
+    ///   disjoint ranges run at the same time, but for some hundred nanoseconds where they change
+    ///   the same leaf of the tree, or leaves below the same node. [`caller`](Self::caller) says
+    ///   what an embedder does with the [`Plan`] of a call while the range is locked (page tables,
+    ///   a real `mmap`), and how long a call waits.
     /// - [`snapshot`](Self::snapshot) is the whole space at one moment; [`maps`](Self::maps) reads
     ///   it area by area while others change it. The space itself displays as `/proc/PID/maps` that
     ///   way, and [`smaps`](Self::smaps) as `/proc/PID/smaps`.
@@ -391,6 +402,7 @@ where
             map,
             config: base.config.clone(),
             marks: Marks::new(),
+            asked: Marks::new(),
             inherited,
             unsettled: AtomicBool::new(unsettled),
             leaves_out: AtomicBool::new(false),
@@ -462,13 +474,13 @@ where
     /// Makes calls that do nothing with their plans, and wait as long as they must.
     #[inline]
     pub fn caller(&self) -> Caller<'_, B, R, W, Ignore> {
-        Caller::new(self, |_| Ok(()))
+        Caller::new(self, |_| Ok(()), true)
     }
 
     /// Makes calls whose plans `apply` carries out, while the range is locked and before anybody
     /// else sees the change. See [`Caller`].
     pub fn caller_with<F: FnMut(&Plan) -> Result<(), Errno>>(&self, apply: F) -> Caller<'_, B, R, W, F> {
-        Caller::new(self, apply)
+        Caller::new(self, apply, false)
     }
 }
 

@@ -8,14 +8,18 @@
 //!
 //! - **RANGE-1** Two requests *meet* if their ranges do, and at least one of them is to change its
 //!   range ([`Mode`]). One that is granted has found that no other one meets it and comes before
-//!   it, by number and then by rank. So two granted requests never meet, requests that meet are
-//!   granted in the order in which they took their numbers, and one that meets no other waits for
-//!   nobody.
+//!   it, by number and then by rank. So two granted requests never meet (but for what RANGE-4
+//!   says), requests that meet are granted in the order in which they took their numbers, and one
+//!   that meets no other waits for nobody.
 //! - **RANGE-2** A request waits only for requests that come before it, so no cycle of waiting
 //!   requests exists. A record has at most one request.
 //! - **RANGE-3** Ranges are stored before the request says that it is choosing its number, and not
 //!   changed before it has left. A number is never used twice in a record. So whoever loads a
 //!   record's word, then its ranges, and then the same word again, has the ranges of that request.
+//! - **RANGE-4** A request that is held at once ([`Request::hold`]) comes before all others. Its
+//!   thread has found that none meets it, while whoever asks for one waits, after it has said so
+//!   and before it looks at the others (LEAF-UPDATE-1). Two that are held in neighbouring leaves
+//!   may meet in the page that is locked beside a window: neither changes what lies there.
 //!
 //! Why nobody is missed: a request stores that it is choosing, then loads all others; it stores its
 //! number, then loads all others again. Stores come before loads, with a full fence between. Of two
@@ -62,8 +66,10 @@ const CHOOSING: u64 = 2;
 const READ: u64 = 4;
 /// Somebody sleeps until the request leaves.
 const WATCHED: u64 = 8;
+/// It was granted when it was made, and comes before all others.
+const HELD: u64 = 16;
 /// Bits below the number.
-const BITS: u32 = 4;
+const BITS: u32 = 5;
 
 /// A thread's request.
 #[derive(Debug, Default)]
@@ -160,6 +166,30 @@ impl Request {
         mode: Mode,
         all: impl FnOnce() -> I,
     ) -> Turn {
+        let idle = self.store_ends(spans);
+        store_fenced(&self.word, idle | CHOOSING);
+        // SeqCst, with `store_fenced` of the others (RANGE-1).
+        let highest = all().fold(idle >> BITS, |most, other| most.max(other.word.load(Ordering::SeqCst) >> BITS));
+        let bits = if mode == Mode::Read { ACTIVE | READ } else { ACTIVE };
+        let word = (highest + 1) << BITS | bits;
+        store_fenced(&self.word, word);
+        Turn { word, rank, spans }
+    }
+
+    /// Makes a request for these ranges that is granted at once. The caller sees to it that nobody
+    /// else has or gets one that meets it meanwhile, or is waited for by whoever asks for one
+    /// (RANGE-4).
+    #[inline]
+    pub(crate) fn hold(&self, spans: Spans) {
+        let idle = self.store_ends(spans);
+        // Release: with the loads in `standing` and `may_meet` (RANGE-3). Whoever looks has seen
+        // what the caller does after this (RANGE-4).
+        self.word.store(((idle >> BITS) + 1) << BITS | ACTIVE | HELD, Ordering::Release);
+    }
+
+    /// Stores the ranges of the next request. Returns its word as it is.
+    #[inline]
+    fn store_ends(&self, spans: Spans) -> u64 {
         let idle = load_own(&self.word);
         // Release: with the Acquire fence in `spans` (RANGE-3).
         fence(Ordering::Release);
@@ -169,13 +199,7 @@ impl Request {
         self.ends.iter().zip(ends).for_each(|(word, end)| word.store(end, Ordering::Relaxed));
         // Release: with the Acquire of this word, or of the next one, in `standing` (RANGE-3).
         fence(Ordering::Release);
-        store_fenced(&self.word, idle | CHOOSING);
-        // SeqCst, with `store_fenced` of the others (RANGE-1).
-        let highest = all().fold(idle >> BITS, |most, other| most.max(other.word.load(Ordering::SeqCst) >> BITS));
-        let bits = if mode == Mode::Read { ACTIVE | READ } else { ACTIVE };
-        let word = (highest + 1) << BITS | bits;
-        store_fenced(&self.word, word);
-        Turn { word, rank, spans }
+        idle
     }
 
     /// What this request, at `rank` in the list, means for `turn`, which is another one's.
@@ -188,7 +212,7 @@ impl Request {
             if word & (ACTIVE | CHOOSING) == 0 {
                 return Standing::Passed;
             }
-            if word & CHOOSING == 0 && (word >> BITS, rank) > (turn.word >> BITS, turn.rank) {
+            if word & (CHOOSING | HELD) == 0 && (word >> BITS, rank) > (turn.word >> BITS, turn.rank) {
                 return Standing::Passed;
             }
             let spans = self.spans();
@@ -208,9 +232,21 @@ impl Request {
     #[inline]
     fn spans(&self) -> Spans {
         let [a, b, c, d] = self.ends.each_ref().map(|word| word.load(Ordering::Relaxed));
-        fence(Ordering::Acquire); // with the Release fence in `ask`
+        fence(Ordering::Acquire); // with the Release fence in `store_ends`
         let second = (c <= d).then_some(Span { first: c, last: d });
         Spans { first: Span { first: a, last: b }, second }
+    }
+
+    /// Whether there is a request that meets these ranges. One that is made meanwhile may be missed
+    /// or not.
+    pub(crate) fn may_meet(&self, spans: Spans) -> bool {
+        // SeqCst, with `store_fenced` in `ask`: LEAF-UPDATE-1.
+        self.word.load(Ordering::SeqCst) & (ACTIVE | CHOOSING) != 0 && self.spans().meet(spans)
+    }
+
+    /// The ranges of the request, for the thread that has made it.
+    pub(crate) fn own_spans(&self) -> Spans {
+        self.spans()
     }
 
     /// Says that somebody will sleep until the request that had this `word` leaves. `false`: it has

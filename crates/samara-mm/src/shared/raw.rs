@@ -82,7 +82,8 @@ impl<B: Backing + Send + Sync, R: Reclaim + PinHere, W: Wait> SharedAddressSpace
             linux::MUNMAP | linux::MADVISE | linux::MUNLOCK | linux::MSEAL | linux::MSYNC => self.reach(start, len),
             linux::MLOCK | linux::MLOCK2 => self.growing(start, len, true),
             linux::MPROTECT | linux::PKEY_MPROTECT => {
-                self.reach_of_protect(start, len, Prot::from_bits_retain(access as u32))
+                let reach = self.reach_of_protect(start, len, Prot::from_bits_retain(access as u32));
+                Reach { asks: nr == linux::PKEY_MPROTECT, ..reach }
             }
             _ => Reach::WHOLE,
         }

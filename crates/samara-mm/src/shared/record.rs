@@ -7,8 +7,8 @@
 //!   another one may ask to be woken (`Request::watch`), or take the record when it is free. So an
 //!   update of disjoint ranges writes no line of another thread's record.
 //! - **RECORD-2** The record's thread takes `work` out when it has a range lock, and puts it back
-//!   before it leaves that. So the holder of the whole space finds it in each record, and nobody
-//!   waits for the lock around it.
+//!   before it leaves that. In a stage it has the lock around it. So the holder of the whole space
+//!   finds it in each record, and waits at most for a stage that is about to give up.
 
 use crate::area::{Area, Backing};
 use crate::errno::Errno;
@@ -26,7 +26,7 @@ use crate::shared::{State, Statistics};
 use crate::space::{AddressSpace, Config};
 use alloc::vec::Vec;
 use core::fmt;
-use samara::{PinHere, Reclaim, SharedWriter};
+use samara::{PinHere, RangeMap, Reclaim, SharedWriter};
 
 /// A thread's writer of the tree.
 pub(crate) type Writer<'s, B, R> = SharedWriter<'s, u64, Area<B>, R>;
@@ -62,6 +62,7 @@ pub(crate) struct CallRecord<B, W: Wait> {
 #[derive(Debug, Default)]
 pub(crate) struct Counts {
     pub(crate) ranged: Count,
+    pub(crate) leaf: Count,
     pub(crate) whole: Count,
     pub(crate) waited: Count,
     pub(crate) queued: Count,
@@ -84,6 +85,8 @@ impl Count {
 /// The memory of one update, reused, and what a thread has counted for itself.
 pub(crate) struct Work<B> {
     pub(crate) space: AddressSpace<B>,
+    /// Where a leaf is staged; empty between updates.
+    pub(crate) copy: RangeMap<u64, Area<B>>,
     pub(crate) old: Vec<Entry<B>>,
     /// What changes in the reverse maps of files.
     pub(crate) links: LinkPlan,
@@ -132,8 +135,9 @@ impl<B: Backing, W: Wait> CallRecord<B, W> {
 
     /// Adds its statistics to those of others.
     pub(crate) fn count_to(&self, all: &mut Statistics) {
-        let Counts { ranged, whole, waited, queued } = &self.counts;
+        let Counts { ranged, leaf, whole, waited, queued } = &self.counts;
         all.ranged = all.ranged.wrapping_add(ranged.get());
+        all.leaf = all.leaf.wrapping_add(leaf.get());
         all.whole = all.whole.wrapping_add(whole.get());
         all.waited = all.waited.wrapping_add(waited.get());
         all.queued = all.queued.wrapping_add(queued.get());
@@ -144,6 +148,7 @@ impl<B: Backing> Work<B> {
     pub(crate) fn new(config: &Config) -> Self {
         Work {
             space: AddressSpace::new(config.clone()),
+            copy: RangeMap::new(),
             old: Vec::new(),
             links: LinkPlan::default(),
             storing: None,
@@ -159,6 +164,7 @@ impl<B: Backing> Work<B> {
     pub(crate) fn end(&mut self, space: u64) {
         self.cancel_links(space);
         self.old.clear();
+        self.copy.clear();
         self.space.areas.clear();
     }
 
@@ -166,11 +172,17 @@ impl<B: Backing> Work<B> {
     /// limit is too close. Called with a range lock held.
     #[inline]
     pub(crate) fn admit<W: Wait>(&mut self, state: &lock_api::Mutex<W::Lock, State<B>>, growth: &Growth) -> bool {
-        let has_identities = self.identities_end.wrapping_sub(self.space.next_id) >= GIVEN;
-        if self.is_current && has_identities && self.credit.covers(&self.space, &self.since, growth) {
+        if self.covers(growth) {
             return true;
         }
         self.refresh(&mut state.lock(), growth)
+    }
+
+    /// Whether the settings are current, and the thread may add `growth`.
+    #[inline]
+    pub(crate) fn covers(&self, growth: &Growth) -> bool {
+        let has_identities = self.identities_end.wrapping_sub(self.space.next_id) >= GIVEN;
+        self.is_current && has_identities && self.credit.covers(&self.space, &self.since, growth)
     }
 
     /// Settles, and takes over the settings, new identities, and credit for `growth`.

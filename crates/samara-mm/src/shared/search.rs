@@ -13,6 +13,9 @@
 //!    marked, search once more, unless nothing was published. If the answer is another place, go
 //!    back to step 2 with that.
 //!
+//! Before that it tries to map in the leaf that has the place (`leaf`): the lock of the leaf's
+//! parent is the range lock then, and one search is confirmed when the place is marked.
+//!
 //! - **PLACE-1** The call is ordered at the instant of its last search, when it holds its lock and
 //!   its place is marked. An update that publishes after that comes later, though it may publish
 //!   earlier than this call. Their windows do not meet. So both answer alike in either order,
@@ -46,7 +49,7 @@ use crate::shared::instant::Instant;
 use crate::shared::range_lock::{Mode, Spans};
 use crate::shared::record::Registration;
 use crate::shared::sync::{AtomicU64, Ordering, fence};
-use crate::shared::update::{Apply, Attempt, Kept, NONE, Reach};
+use crate::shared::update::{Apply, Attempt, Kept, NONE, Reach, STAGES};
 use crate::shared::views::Maps;
 use crate::shared::wait::Wait;
 use crate::space::error::Error;
@@ -163,6 +166,17 @@ where
         let want = self.config.want(request, &mut *places)?;
         let (record, writer) = thread.with_writer()?;
         let mut look = self.look(placement, &want);
+        for _ in 0..STAGES {
+            let Some(at) = look.place.filter(|_| want.huge.is_none()) else { break };
+            let mut call = Kept::new(|space: &mut AddressSpace<B>| Some(space.mmap(request, &mut At(at))));
+            let mut confirm = || self.is_still_free(look, &want);
+            match self.update_leaf(record, writer, &|_| reach(at), deadline, apply, &mut call, &mut confirm) {
+                Attempt::Done => return call.after(Ok(())),
+                Attempt::Failed(errno) => return Err(errno.into()),
+                Attempt::Outdated => look = self.look(placement, &want),
+                Attempt::NeedsWhole => break,
+            }
+        }
         // Threads that all search meet again in the whole space.
         let mut patience = W::PATIENCE;
         for round in 0..LOCKS {
@@ -256,6 +270,17 @@ where
             look = self.look(placement, want);
         }
         None
+    }
+
+    /// Whether a search at this moment, with its answer marked, would find the same (PLACE-1). At
+    /// one look: `false` means that it may not.
+    fn is_still_free(&self, look: Look, want: &Want) -> bool {
+        let near = look.place.is_some_and(|at| self.has_stack_above(at.saturating_add(want.len)));
+        if near || self.moving.load(Ordering::SeqCst) > 0 {
+            return false; // PLACE-4, PLACE-6
+        }
+        fence(Ordering::SeqCst); // INSTANT-3
+        look.instant.is_some_and(|instant| self.is_still(instant))
     }
 
     /// Whether an area at `end` or above it keeps addresses below `end` free.

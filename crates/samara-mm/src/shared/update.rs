@@ -13,6 +13,8 @@
 //! 6. Publish: the links, the stores, then the sums.
 //! 7. Lower the marks, and leave the range lock.
 //!
+//! Most updates are made in one leaf of the tree (`leaf`), and come here only if they cannot be.
+//!
 //! An update of the whole space (`whole`) does the same with a snapshot of all areas, and publishes
 //! the root.
 //!
@@ -44,7 +46,9 @@ use samara::{PinHere, Reclaim, Span, WriterUpdate};
 
 /// The most areas that a change of several stores puts in place. One with more takes the whole
 /// space.
-const SEVERAL: usize = 16;
+pub(crate) const SEVERAL: usize = 16;
+/// Number of times that an update of one leaf is tried whose reach others change.
+pub(crate) const STAGES: u32 = 4;
 /// Number of times that a window may grow while its update waits. Then it takes the whole space.
 const RETRIES: u32 = 4;
 /// No window.
@@ -62,6 +66,9 @@ pub(crate) struct Reach {
     pub(crate) growth: Growth,
     /// It needs the whole space.
     pub(crate) whole: bool,
+    /// It adds an area of a file that has a reverse map, or asks its host: what that does may wait
+    /// for calls elsewhere.
+    pub(crate) asks: bool,
     /// It changes nothing that a fault's guard promises.
     pub(crate) keeps_faults: bool,
     /// The break that `start` and `end` were computed from.
@@ -77,6 +84,7 @@ impl Reach {
         end: u64::MAX,
         growth: Growth { bytes: 0, areas: 0, locks: false },
         whole: true,
+        asks: false,
         keeps_faults: false,
         brk: None,
         looked: false,
@@ -108,8 +116,8 @@ pub(crate) fn touched(plan: &Plan) -> impl Iterator<Item = Changing> {
     ranges.filter(|step| step.start < step.end).map(|step| Changing { start: step.start, end: step.end })
 }
 
-/// What the embedder does with a plan.
-pub(crate) type Apply<'a> = dyn FnMut(&Plan) -> Result<(), Errno> + 'a;
+/// What the embedder does with a plan. `None`: nothing.
+pub(crate) type Apply<'a> = Option<&'a mut dyn FnMut(&Plan) -> Result<(), Errno>>;
 
 /// A call on areas. The steps of an update know no more of it, so that there is one copy of them
 /// for all calls.
@@ -162,18 +170,26 @@ pub(crate) enum Attempt {
     Failed(Errno),
     /// `confirm` says that the answer is not right any more. Nothing has happened.
     Outdated,
-    /// The answer depends on the whole space.
+    /// The answer depends on more: on the whole space. (Of an update of a leaf: on more than the
+    /// leaf.)
     NeedsWhole,
 }
 
 /// A change whose stores are under way, and what follows them.
 pub(crate) struct Storing {
     windows: [(u64, u64); 2],
-    /// The sums of the windows before the call.
-    before: Counters,
+    /// The sums of the windows before the call, and the number of their areas.
+    before: (Counters, usize),
     growth: Growth,
     /// The break, if it moves.
     brk: Option<u64>,
+}
+
+impl Storing {
+    /// A change in one window.
+    pub(crate) fn new(window: (u64, u64), before: (Counters, usize), growth: Growth, brk: Option<u64>) -> Self {
+        Storing { windows: [window, NONE], before, growth, brk }
+    }
 }
 
 impl<B, R, W> SharedAddressSpace<B, R, W>
@@ -216,6 +232,14 @@ where
             Ok(taken) => taken,
             Err(short) => return Some(Err(short)),
         };
+        for _ in 0..STAGES {
+            match self.update_leaf(record, writer, reach, deadline, apply, call, &mut || true) {
+                Attempt::Done => return Some(Ok(())),
+                Attempt::Failed(errno) => return Some(Err(errno)),
+                Attempt::Outdated => {}
+                Attempt::NeedsWhole => break,
+            }
+        }
         for round in 0..RETRIES {
             let instant = self.instant(); // SHARED-4
             let first = reach(self);
@@ -311,7 +335,8 @@ where
         if !confirm() {
             return Attempt::Outdated;
         }
-        if !plan.is_empty()
+        if let Some(apply) = apply
+            && !plan.is_empty()
             && let Err(refused) = apply(plan)
         {
             return fail(refused);
@@ -323,7 +348,7 @@ where
         // Whoever needs the break has a range lock that meets this one.
         let brk = (reach.brk.is_some() && brk != self.current_break()).then_some(brk);
         let layout = brk.map(|_| self.layout.publish()); // LAYOUT-1
-        work.storing = Some(Storing { windows, before, growth: reach.growth, brk });
+        work.storing = Some(Storing { windows, before: (before, work.old.len()), growth: reach.growth, brk });
         if let Some(reserved) = &mut reserved {
             let _publication = record.published.publish(); // INSTANT-1
             let stored = match op {
@@ -365,10 +390,15 @@ where
     pub(crate) fn reconcile(&self, work: &mut Work<B>, storing: Storing) {
         let Storing { windows, before, growth, brk } = storing;
         let (guard, page_size) = (self.map.pin(), self.config.page_size.bytes());
-        let (mut links, mut sums, mut count) = (LinkPlan::default(), Counters::default(), 0);
-        let mut planned = work.space.areas.iter().try_for_each(|(span, area)| links.add(false, span, area, page_size));
+        let (mut links, mut sums, mut count) = (LinkPlan::default(), Counters::default(), 0_u64);
+        let (mut planned, mut new) = (Ok(()), 0);
         for (low, high) in windows.into_iter().filter(|(low, high)| low < high) {
-            for (span, area) in guard.range(Span::new(low, high - 1)) {
+            let window = Span::new(low, high - 1);
+            for (span, area) in work.space.areas.range(window) {
+                new += 1;
+                planned = planned.and_then(|()| links.add(false, span, area, page_size));
+            }
+            for (span, area) in guard.range(window) {
                 let inherited = self.inherited.is_inherited(area);
                 let flags = if inherited { self.inherited.flags(area) } else { area.flags };
                 sums.add(&Counters::of(flags, span.last - span.first + 1));
@@ -381,8 +411,8 @@ where
         if planned.is_ok() && links.reserve(number, &find).is_ok() {
             links.make(number, &find);
         }
-        let has_happened = (sums, count) == (work.space.counters, work.space.len() as u64);
-        work.since.count(&before, &sums, count.wrapping_sub(work.old.len() as u64), &growth);
+        let has_happened = (sums, count) == (work.space.counters, new);
+        work.since.count(&before.0, &sums, count.wrapping_sub(before.1 as u64), &growth);
         if let Some(brk) = brk.filter(|_| has_happened) {
             let layout = self.layout.publish(); // LAYOUT-1
             self.layout.set_brk(brk);

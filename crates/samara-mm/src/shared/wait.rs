@@ -10,9 +10,8 @@ use core::time::Duration;
 /// With `std`, [`Sleep`] is the default. A kernel brings its own: a spin lock or a mutex, and an
 /// event on which one thread sleeps.
 pub trait Wait: 'static {
-    /// The lock of short critical sections. No foreign code runs while it is held, except the
-    /// `clone` and `drop` of a [`Backing`](crate::Backing), and `default`, [`Event::clear`] and
-    /// [`Event::set`].
+    /// The lock of short critical sections. No foreign code runs while it is held, except that of a
+    /// [`Backing`](crate::Backing), and `default`, [`Event::clear`] and [`Event::set`].
     type Lock: lock_api::RawMutex + Send + Sync;
     /// What one waiting thread sleeps on.
     type Event: Event;

@@ -65,7 +65,9 @@ where
         if let Some(all) = all {
             held.mark([Some(all), None])?;
         }
-        if !plan.is_empty() {
+        if let Some(apply) = apply
+            && !plan.is_empty()
+        {
             apply(plan)?;
         }
         if !links.is_empty() {
@@ -118,7 +120,7 @@ where
     }
 
     /// Takes down what `fork` and the family must know of an area that is about to be stored.
-    fn note(&self, area: &Area<B>) {
+    pub(crate) fn note(&self, area: &Area<B>) {
         if area.flags.contains(Flags::DONTCOPY) && !self.leaves_out.load(Ordering::Relaxed) {
             // Relaxed: fork reads it when it has the range lock of the whole space.
             self.leaves_out.store(true, Ordering::Relaxed);

@@ -2,9 +2,11 @@
 //! other, gives the same answers and the same areas on a space with one owner.
 
 use crate::rng::Rng;
-use crate::world::{Answer, Call, InLine, narrow, shown, space, space_with};
+use crate::world::{Answer, Call, InLine, NOWHERE, PAGE, narrow, shown, space, space_with};
 use crate::{FEW, seed, times};
-use samara_mm::{AddressSpace, Errno, Error, FileId, Membarrier, Plan, SharedAddressSpace, Sleep, Statistics, Wait};
+use samara_mm::{
+    AddressSpace, Caller, Errno, Error, Faulter, FileId, Membarrier, Plan, SharedAddressSpace, Sleep, Statistics, Wait,
+};
 use samara_oracle::order::{self, Event, Found, Rules};
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -89,6 +91,25 @@ fn histories(
     [aside, in_line]
 }
 
+/// Makes the calls of a thread, when all threads are there.
+fn record<W: Wait, F: FnMut(&Plan) -> Result<(), Errno>>(
+    mut caller: Caller<'_, FileId, Membarrier, W, F>,
+    mut faulter: Faulter<'_, FileId, Membarrier, W>,
+    clock: &AtomicU64,
+    go: &Barrier,
+    calls: Vec<Call>,
+) -> Vec<Recorded> {
+    // Afterwards it has what calls in one leaf need.
+    caller.unmap(NOWHERE, PAGE).unwrap();
+    go.wait();
+    let record = |call: Call| {
+        let began = clock.fetch_add(1, Ordering::SeqCst);
+        let answer = call.on_shared(&mut caller, &mut faulter);
+        Recorded { what: (call, answer), began, ended: clock.fetch_add(1, Ordering::SeqCst) }
+    };
+    calls.into_iter().map(record).collect()
+}
+
 /// Histories of spaces whose threads wait like this.
 fn histories_of<W: Wait>(
     rounds: u64,
@@ -115,25 +136,22 @@ fn histories_of<W: Wait>(
             let run = |(mut r, calls): (Rng, Vec<Call>)| {
                 let (shared, clock, go) = (&shared, &clock, &go);
                 scope.spawn(move || {
-                    let mut faulter = shared.faulter();
-                    let mut caller = shared.caller_with(|_| {
+                    if r.one_in(3) {
+                        return record(shared.caller(), shared.faulter(), clock, go, calls);
+                    }
+                    let caller = shared.caller_with(|_| {
                         (0..r.below(3)).for_each(|_| std::thread::yield_now());
                         if r.one_in(10) { Err(REFUSAL) } else { Ok(()) }
                     });
-                    go.wait();
-                    let record = |call: Call| {
-                        let began = clock.fetch_add(1, Ordering::SeqCst);
-                        let answer = call.on_shared(&mut caller, &mut faulter);
-                        Recorded { what: (call, answer), began, ended: clock.fetch_add(1, Ordering::SeqCst) }
-                    };
-                    calls.into_iter().map(record).collect()
+                    record(caller, shared.faulter(), clock, go, calls)
                 })
             };
             let threads: Vec<_> = scripts.into_iter().map(run).collect();
             threads.into_iter().map(|thread| thread.join().unwrap()).collect()
         });
         shared.check().unwrap();
-        let Statistics { ranged, whole, waited, queued } = shared.statistics();
+        let Statistics { ranged, leaf, whole, waited, queued } = shared.statistics();
+        met.statistics.leaf += leaf;
         met.statistics.queued += queued;
         met.statistics.ranged += ranged;
         met.statistics.whole += whole;

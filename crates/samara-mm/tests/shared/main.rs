@@ -8,6 +8,7 @@ mod guards;
 mod histories;
 mod holders;
 mod images;
+mod leaves;
 mod limits;
 mod moves;
 mod one_thread;

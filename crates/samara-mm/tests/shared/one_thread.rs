@@ -8,7 +8,7 @@ use samara_mm::{Access, Advice, LockKind, MapRequest, Membarrier, Prot, SharedAd
 #[test]
 fn answers_are_those_of_a_space_with_one_owner() {
     let seed = seed();
-    let (mut calls, mut refused, mut ranged) = (0, 0, 0);
+    let (mut calls, mut refused, mut ranged, mut leaf) = (0, 0, 0, 0);
     for round in 0..times(400) {
         let mut r = Rng(seed.wrapping_add(round));
         let mut one = space(&mut r);
@@ -18,19 +18,23 @@ fn answers_are_those_of_a_space_with_one_owner() {
             let call = if r.one_in(3) { Call::searching(&mut r, 24) } else { Call::random(&mut r, 24) };
             let (a, b) = (call.on_space(&mut one), call.on_shared(&mut shared.caller(), &mut faulter));
             assert_eq!(b, a, "seed {} step {step} {call:x?}\n{one}", seed.wrapping_add(round));
-            let snapshot = shared.snapshot().unwrap();
-            assert_eq!(shown(&snapshot), shown(&one), "seed {} step {step} {call:x?}", seed.wrapping_add(round));
+            // A snapshot has all threads settle: calls in one leaf come between two of them.
+            if step % 4 == 3 {
+                let snapshot = shared.snapshot().unwrap();
+                assert_eq!(shown(&snapshot), shown(&one), "seed {} step {step} {call:x?}", seed.wrapping_add(round));
+            }
             assert_eq!(shared.len(), one.len());
             calls += 1;
             refused += u64::from(matches!(a, crate::world::Answer::Done(Err(_))));
         }
         shared.check().unwrap();
         ranged += shared.statistics().ranged;
+        leaf += shared.statistics().leaf;
         drop(faulter);
         assert_eq!(shown(&shared.into_space().unwrap()), shown(&one));
     }
-    println!("{calls} calls, {refused} refused, {ranged} under a range lock, seed {seed}");
-    assert!(ranged * 4 > calls, "range locks were used");
+    println!("{calls} calls, {refused} refused, {ranged} under a range lock, {leaf} in a leaf, seed {seed}");
+    assert!(ranged * 4 > calls && leaf * 20 > calls, "range locks were used, and leaves");
     assert!(refused * 20 > calls && refused * 2 < calls, "calls are refused, and most are not");
 }
 

@@ -10,6 +10,10 @@ pub(crate) const PAGE: u64 = 4096;
 pub(crate) const ARENA: u64 = 0x1000_0000;
 /// Where the heap starts.
 pub(crate) const HEAP: u64 = 0x5000_0000;
+/// Where nothing is mapped.
+pub(crate) const NOWHERE: u64 = 0x7000_0000;
+/// Number of areas that no call is about.
+const CROWD: u64 = 40;
 /// The size of a huge page where searches are narrow.
 const HUGE: u64 = 4 * PAGE;
 
@@ -235,9 +239,11 @@ pub(crate) fn narrow(r: &mut Rng, pages: u64) -> Bases {
     Bases { top_down: end, bottom_up, least: ARENA, legacy, huge: HUGE, window, ..Bases::default() }
 }
 
-/// Settings that make limits near or far, with these places.
+/// Settings that make limits near or far, with these places. Half of the spaces have areas that no
+/// call is about, so that their trees have several leaves.
 pub(crate) fn space_with<B: Backing, I: AreaIndex<B>>(r: &mut Rng, bases: Bases) -> AddressSpace<B, I> {
-    let max_map_count = if r.below(3) == 0 { 12 } else { 65530 };
+    let crowd = if r.one_in(2) { CROWD } else { 0 };
+    let max_map_count = if r.below(3) == 0 { 12 + crowd as usize } else { 65530 };
     let overcommit = match r.below(3) {
         0 => Overcommit::Never { limit: 60 * PAGE, admin_reserve: PAGE, user_reserve: 2 * PAGE },
         1 => Overcommit::Always,
@@ -252,8 +258,13 @@ pub(crate) fn space_with<B: Backing, I: AreaIndex<B>>(r: &mut Rng, bases: Bases)
         ..Config::default()
     });
     let limit = |r: &mut Rng, pages: u64| if r.below(2) == 0 { Limit::bytes(pages * PAGE) } else { Limit::NONE };
+    for i in 0..crowd {
+        // Below the arena and above it, apart; they count for no limit but that of addresses.
+        let at = if i % 2 == 0 { ARENA - (i + 1) * 64 * PAGE } else { ARENA + 0x100_0000 + i * 64 * PAGE };
+        space.map(&MapRequest::anonymous(at, PAGE, Prot::READ)).unwrap();
+    }
     space.set_limits(Limits {
-        address_space: limit(r, 40),
+        address_space: limit(r, 40 + crowd),
         data: limit(r, 25),
         stack: limit(r, 6),
         locked: limit(r, 10),

@@ -1,0 +1,438 @@
+//! Updates of one leaf of the tree: a call whose window lies in one leaf runs on a copy of that
+//! leaf, under the lock of the leaf's parent, and the copy takes the leaf's place. It reads
+//! nothing that another such call elsewhere writes, but for marks of the same hash, so calls of
+//! disjoint leaves hardly slow one another down.
+//!
+//! Knows the order of these steps; knows no call. Does only what needs nobody's patience: an update
+//! that meets a range lock or needs more than a leaf is made by `update`. The order is:
+//!
+//! 1. Stage the leaf ([`SharedWriter::stage`](samara::SharedWriter::stage)). From here on no other
+//!    update of a leaf changes what this one looks at.
+//! 2. See that no range lock is held or asked for that meets the window (LEAF-UPDATE-1).
+//! 3. Run the call on the copy, and find what changed.
+//! 4. Mark that, and see that no fault is there (`fault_gate`).
+//! 5. Publish the copy, then the break (LEAF-UPDATE-2).
+//!
+//! Where the embedder applies the plan, the update takes the range lock of its window instead of
+//! step 4, keeps the copy and gives the leaf's lock back. Then it goes on as `update` does, from
+//! where that sets memory aside, and at the end puts the copy in place, if nobody has changed the
+//! leaf meanwhile.
+//!
+//! - **LEAF-UPDATE-1** Whoever wants a range lock first raises the marks of `asked`, then asks, and
+//!   when it is granted waits for the stages under way. A stage looks at the marks, then at the
+//!   requests. Each side stores before it loads, with a full fence between. So either the stage
+//!   sees the request and gives way, or its end is waited for; and what a stage does is done under
+//!   SHARED-1.
+//! - **LEAF-UPDATE-2** The break is stored before the lock of the leaf's parent is released, or the
+//!   range lock. Two calls that need the same break have a window with the same page: so they have
+//!   the same lock, or one sees the other's range lock.
+//! - **LEAF-UPDATE-3** A stage waits for other stages and stores of the tree only, as every store
+//!   does: what else is in its way makes it give up, and nothing has happened. The embedder's code
+//!   that runs meanwhile waits for no call ([`Backing`], `Reach::asks`). So it can be waited for,
+//!   and so can the lock that it has.
+
+use crate::area::flags::Flags;
+use crate::area::{Area, Backing};
+use crate::errno::Errno;
+use crate::shared::SharedAddressSpace;
+use crate::shared::credit::Since;
+use crate::shared::fault_gate::{ChangeRange, Changing, Marks};
+use crate::shared::held::Held;
+use crate::shared::range_lock::Spans;
+use crate::shared::record::{CallRecord, Work, Writer};
+use crate::shared::update::{Apply, Attempt, Call, Reach, SEVERAL, Storing, touched};
+use crate::shared::wait::Wait;
+use crate::space::AddressSpace;
+use crate::space::limits::Counters;
+use crate::space::plan::Plan;
+use core::hint;
+use core::mem;
+use core::time::Duration;
+use samara::{Kept, PinHere, RangeMap, Reclaim, Span, Stage};
+
+/// Number of looks at a fault that is in the way, before a stage gives up.
+const LOOKS: u32 = 64;
+
+/// An area and its span.
+type Entry<'a, B> = (Span, &'a Area<B>);
+
+/// What an update of one leaf has.
+struct Leaf<'a, 's, 'c, B: Backing + Send + Sync, R: Reclaim + PinHere, W: Wait> {
+    record: &'s CallRecord<B, W>,
+    first: &'a Reach,
+    space: &'a mut AddressSpace<B>,
+    since: &'a mut Since,
+    deadline: Option<Duration>,
+    /// Where the embedder does something with plans: what is left to do.
+    later: Option<&'a mut Option<Later<'s, 'c, B, R, W>>>,
+}
+
+/// A range lock, and what is left to do under it.
+type Later<'s, 'c, B, R, W> = (Held<'s, B, R, W>, Ran<'s, 'c, B>);
+
+/// A call that has run on the copy of a leaf, and was not made yet.
+struct Ran<'s, 'c, B> {
+    window: (u64, u64),
+    /// The sums of the window before the call, and the number of its areas.
+    before: (Counters, usize),
+    /// The number of its areas after it.
+    new: usize,
+    plan: &'c Plan,
+    /// What has changed of the areas.
+    changed: Option<Changed>,
+    kept: Kept<'s, u64, Area<B>>,
+}
+
+/// What a call has changed.
+#[derive(Clone, Copy)]
+struct Changed {
+    range: Changing,
+    /// Number of areas there afterwards.
+    areas: usize,
+    /// Whether that is one, which covers the range.
+    covers: bool,
+}
+
+impl Changed {
+    /// Number of stores that make it.
+    fn stores(self) -> usize {
+        usize::from(!self.covers) + self.areas
+    }
+}
+
+/// What is about to change, marked until this is dropped.
+struct Marked<'a> {
+    marks: &'a Marks,
+    range: &'a ChangeRange,
+    change: Changing,
+}
+
+impl<'a> Marked<'a> {
+    #[inline]
+    fn raise(marks: &'a Marks, range: &'a ChangeRange, change: Changing) -> Self {
+        range.set(change);
+        marks.raise(change);
+        Marked { marks, range, change }
+    }
+}
+
+impl Drop for Marked<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        self.marks.lower(self.change);
+        self.range.clear();
+    }
+}
+
+impl<B, R, W> SharedAddressSpace<B, R, W>
+where
+    B: Backing + Send + Sync,
+    R: Reclaim + PinHere,
+    W: Wait,
+{
+    /// Makes a call in one leaf. `confirm` is asked when what changes is marked. `NeedsWhole`: it
+    /// needs more than a leaf, or somebody's patience; nothing has happened.
+    #[allow(clippy::too_many_arguments)] // each is a step of its own
+    pub(crate) fn update_leaf<'s>(
+        &'s self,
+        record: &'s CallRecord<B, W>,
+        writer: &mut Writer<'_, B, R>,
+        reach: &dyn Fn(&Self) -> Reach,
+        deadline: Option<Duration>,
+        apply: &mut Apply<'_>,
+        call: &mut dyn Call<B>,
+        confirm: &mut dyn FnMut() -> bool,
+    ) -> Attempt {
+        self.leave_leaked(record);
+        // Dropped after `kept`: its end may wait for the lock of the space, whose holder may wait
+        // for the record's work.
+        let mut later = None;
+        // RECORD-2: only the holder of the whole space takes it besides, for a moment.
+        let Some(mut kept) = record.work.try_lock() else { return Attempt::NeedsWhole };
+        let [work] = &mut **kept else { return Attempt::NeedsWhole };
+        let first = reach(self);
+        if first.whole || first.asks || !work.covers(&first.growth) {
+            return Attempt::NeedsWhole;
+        }
+        let Work { space, copy, since, .. } = work;
+        if !space.areas.is_empty() {
+            space.areas.clear(); // a call has panicked
+        }
+        let leaf = Leaf { record, first: &first, space, since, deadline, later: apply.is_some().then_some(&mut later) };
+        let ended = writer.stage(Span::new(first.start, first.end - 1), copy, |stage| {
+            self.in_leaf(stage, leaf, reach, call, confirm)
+        });
+        match later {
+            None => ended.ok().flatten().unwrap_or(Attempt::NeedsWhole),
+            Some((held, ran)) => {
+                let held = held.with_work(mem::take(&mut *kept));
+                drop(kept);
+                self.make_later(held, writer, &ran, &first, apply, confirm)
+            }
+        }
+    }
+
+    /// Steps 2 to 5.
+    #[inline]
+    fn in_leaf<'s, 'c>(
+        &'s self,
+        mut stage: Stage<'_, 's, u64, Area<B>, R>,
+        leaf: Leaf<'_, 's, 'c, B, R, W>,
+        reach: &dyn Fn(&Self) -> Reach,
+        call: &'c mut dyn Call<B>,
+        confirm: &mut dyn FnMut() -> bool,
+    ) -> Attempt {
+        let Leaf { record, first, space, since, deadline, later } = leaf;
+        let (mut before, mut window, mut is_plain) = (Counters::default(), (first.start, first.end), true);
+        for (place, area) in stage.before() {
+            window = (window.0.min(place.first), window.1.max(place.last + 1));
+            is_plain &= area.extra == 0 && !area.flags.contains(Flags::HUGETLB) && !self.inherited.is_inherited(area);
+            before.add(&Counters::of(area.flags, place.last - place.first + 1));
+        }
+        let page = self.config.page_size.bytes();
+        let locked = Span::new(window.0.saturating_sub(page), window.1.saturating_add(page) - 1);
+        // Here, where what others have published of this leaf is seen: a caller that links an area
+        // says so before it publishes that.
+        let has_links = self.map.may_have_links();
+        if !is_plain || has_links || self.is_asked_for(record.rank, locked) {
+            return Attempt::NeedsWhole;
+        }
+        if !self.is_still_the_reach(first, reach) {
+            return Attempt::Outdated;
+        }
+        let brk = self.current_break();
+        mem::swap(stage.copy(), &mut space.areas);
+        (space.counters, space.layout.brk) = (before, brk);
+        let plan = call.run(space);
+        mem::swap(stage.copy(), &mut space.areas);
+        let Some(plan) = plan else { return Attempt::NeedsWhole };
+        self.stamp_copy(&mut stage, Span::new(window.0, window.1 - 1));
+        let changed = self.changed(&stage);
+        if let Some(later) = later.filter(|_| !plan.is_empty()) {
+            let changed = changed.unwrap_or_else(|| self.all_of(stage.copy(), window));
+            let before = (before, stage.before().count());
+            let new = (stage.copy().len() + before.1).saturating_sub(stage.len_before());
+            let held = Held::take(self, record, locked, deadline);
+            let kept = stage.keep();
+            *later = kept.map(|kept| (held, Ran { window, before, new, plan, changed, kept }));
+            return Attempt::NeedsWhole; // if nothing is left to do
+        }
+        let Some(changed) = changed.filter(|changed| changed.is_none() || stage.fits()) else {
+            return Attempt::NeedsWhole;
+        };
+        let new_brk = Some(space.layout.brk).filter(|new| first.brk.is_some() && *new != brk);
+        let all = touched(plan)
+            .chain(changed.map(|changed| changed.range))
+            .reduce(Changing::and)
+            .filter(|_| !first.keeps_faults);
+        let marked = all.map(|all| Marked::raise(&self.marks, record.changes()[0], all));
+        if all.is_some_and(|all| !self.is_free_of_faults(all)) {
+            return Attempt::NeedsWhole;
+        }
+        if !confirm() {
+            return Attempt::Outdated;
+        }
+        let areas = (stage.copy().len() as u64).wrapping_sub(stage.len_before() as u64);
+        let layout = new_brk.map(|_| self.layout.publish()); // LAYOUT-1
+        let publication = changed.map(|_| record.published.publish()); // INSTANT-1
+        let then = || {
+            drop(publication);
+            if let Some(brk) = new_brk {
+                self.layout.set_brk(brk);
+            }
+            drop(layout);
+        };
+        if changed.is_some() {
+            let is_published = stage.commit(then);
+            debug_assert!(is_published, "it fits");
+        } else {
+            then();
+            drop(stage);
+        }
+        drop(marked);
+        since.count(&before, &space.counters, areas, &first.growth);
+        record.counts.ranged.add_one();
+        record.counts.leaf.add_one();
+        Attempt::Done
+    }
+
+    /// Makes the change of a call that has run and whose window is locked: marks it, waits for the
+    /// faults there, lets the embedder apply the plan, and puts the copy in place. Where the leaf
+    /// has changed meanwhile, it stores what differs.
+    #[allow(clippy::too_many_arguments)] // each is a step of its own
+    fn make_later(
+        &self,
+        mut held: Held<'_, B, R, W>,
+        writer: &mut Writer<'_, B, R>,
+        ran: &Ran<'_, '_, B>,
+        reach: &Reach,
+        apply: &mut Apply<'_>,
+        confirm: &mut dyn FnMut() -> bool,
+    ) -> Attempt {
+        let Ran { window, before, new, plan, changed, ref kept } = *ran;
+        let stores = changed.map_or(0, Changed::stores);
+        if stores > SEVERAL {
+            return Attempt::NeedsWhole;
+        }
+        let mut reserved = match changed.map(|_| writer.reserve(stores, before.1 + new)).transpose() {
+            Ok(reserved) => reserved,
+            Err(short) => return Attempt::Failed(short.into()),
+        };
+        if !reach.keeps_faults
+            && let Err(late) =
+                held.mark([touched(plan).chain(changed.map(|changed| changed.range)).reduce(Changing::and), None])
+        {
+            return Attempt::Failed(late);
+        }
+        if !confirm() {
+            return Attempt::Outdated;
+        }
+        if let Some(apply) = apply
+            && let Err(refused) = apply(plan)
+        {
+            return Attempt::Failed(refused);
+        }
+        let record = held.record;
+        let Some(work) = held.work() else { return Attempt::NeedsWhole };
+        let brk = Some(work.space.layout.brk).filter(|new| reach.brk.is_some() && *new != self.current_break());
+        let layout = brk.map(|_| self.layout.publish()); // LAYOUT-1
+        if let (Some(reserved), Some(Changed { range, covers, .. })) = (&mut reserved, changed) {
+            let publication = record.published.publish(); // INSTANT-1
+            let Work { space, copy, storing, .. } = work;
+            if !reserved.put_back(kept, copy, || ()) {
+                mem::swap(&mut space.areas, copy); // as UPDATE-3 needs it
+                *storing = Some(Storing::new(window, before, reach.growth, brk));
+                let span = Span::new(range.start, range.end - 1);
+                let stored = reserved.update(|map| {
+                    if !covers {
+                        map.clear_range(span, |_| ())?;
+                    }
+                    let mut new = space.areas.range(span);
+                    new.try_for_each(|(span, area)| map.insert(span, self.stamped(area.clone())))
+                });
+                // UPDATE-2: the memory is there, and the spans are not empty.
+                debug_assert!(matches!(stored, Ok(Ok(()))), "{stored:?}");
+                if !matches!(stored, Ok(Ok(()))) {
+                    return Attempt::Failed(Errno::ENOMEM);
+                }
+                *storing = None;
+            }
+            drop(publication);
+        }
+        let areas = (new as u64).wrapping_sub(before.1 as u64);
+        work.since.count(&before.0, &work.space.counters, areas, &reach.growth);
+        if let Some(brk) = brk {
+            self.layout.set_brk(brk);
+        }
+        drop(layout);
+        record.counts.ranged.add_one();
+        record.counts.leaf.add_one();
+        Attempt::Done
+    }
+
+    /// What may have changed, where the copy is no leaf any more: the whole window.
+    #[cold]
+    fn all_of(&self, copy: &RangeMap<u64, Area<B>>, (low, high): (u64, u64)) -> Option<Changed> {
+        let mut areas = 0;
+        copy.range(Span::new(low, high - 1)).for_each(|(_, area)| {
+            self.note(area);
+            areas += 1;
+        });
+        Some(Changed { range: Changing { start: low, end: high }, areas, covers: false })
+    }
+
+    /// Whether another thread has a range lock that meets the span, or asks for one.
+    #[inline]
+    fn is_asked_for(&self, rank: usize, span: Span) -> bool {
+        let here = Changing { start: span.first, end: span.last.saturating_add(1) };
+        self.asked.may_meet(here) && self.is_requested(rank, Spans::one(span))
+    }
+
+    #[cold]
+    fn is_requested(&self, rank: usize, spans: Spans) -> bool {
+        self.calls.iter().any(|record| record.rank != rank && record.request.may_meet(spans))
+    }
+
+    /// Whether the reach is as it was computed before the leaf was staged.
+    #[inline]
+    fn is_still_the_reach(&self, first: &Reach, reach: &dyn Fn(&Self) -> Reach) -> bool {
+        if first.brk.is_some_and(|brk| brk != self.current_break()) {
+            return false;
+        }
+        if !first.looked {
+            return true;
+        }
+        let now = reach(self);
+        let is_within = now.growth.bytes <= first.growth.bytes && (first.growth.locks || !now.growth.locks);
+        (now.start, now.end, now.whole, now.keeps_faults) == (first.start, first.end, false, first.keeps_faults)
+            && is_within
+    }
+
+    /// Makes the areas of the copy in this span the space's own (INHERIT-1).
+    #[inline]
+    fn stamp_copy(&self, stage: &mut Stage<'_, '_, u64, Area<B>, R>, span: Span) {
+        let generation = self.inherited.generation;
+        if generation != 0 {
+            // None of the window was inherited.
+            stage.copy().range_mut(span).for_each(|(_, area)| area.generation = generation);
+        }
+    }
+
+    /// What has changed in the window, and takes down what others must know of it. `None`: it is
+    /// no leaf any more.
+    #[inline]
+    fn changed(&self, stage: &Stage<'_, '_, u64, Area<B>, R>) -> Option<Option<Changed>> {
+        let (mut old, mut new) = (stage.before(), stage.after()?);
+        loop {
+            let (mut o, mut n) = (old.clone(), new.clone());
+            match (o.next(), n.next()) {
+                (Some(a), Some(b)) if same(a, b) => (old, new) = (o, n),
+                _ => break,
+            }
+        }
+        loop {
+            let (mut o, mut n) = (old.clone(), new.clone());
+            match (o.next_back(), n.next_back()) {
+                (Some(a), Some(b)) if same(a, b) => (old, new) = (o, n),
+                _ => break,
+            }
+        }
+        let (mut range, mut areas) = (None, 0);
+        for (span, area) in new {
+            self.note(area);
+            (range, areas) = (and(range, span), areas + 1);
+        }
+        let of_new = range;
+        range = old.fold(range, |range, (span, _)| and(range, span));
+        Some(range.map(|range| Changed { range, covers: areas == 1 && of_new == Some(range), areas }))
+    }
+
+    /// Whether no fault is announced in what is marked. Looks several times.
+    #[inline]
+    fn is_free_of_faults(&self, change: Changing) -> bool {
+        let is_free = |looks: &mut u32, is_free: &dyn Fn() -> bool| {
+            while !is_free() {
+                *looks += 1;
+                if *looks > LOOKS {
+                    return false;
+                }
+                hint::spin_loop();
+            }
+            true
+        };
+        let mut looks = 0;
+        self.faults.iter().all(|fault| is_free(&mut looks, &|| fault.is_free(change)))
+    }
+}
+
+/// The smallest range that holds both.
+#[inline]
+fn and(all: Option<Changing>, span: Span) -> Option<Changing> {
+    let here = Changing { start: span.first, end: span.last.saturating_add(1) };
+    Some(all.map_or(here, |all| all.and(here)))
+}
+
+#[inline]
+fn same<B: Backing>(a: Entry<'_, B>, b: Entry<'_, B>) -> bool {
+    a.0 == b.0 && a.1.extra == b.1.extra && a.1 == b.1
+}

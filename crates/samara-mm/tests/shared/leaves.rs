@@ -1,0 +1,266 @@
+//! Threads that change leaves of one large space at the same time, each in blocks of its own,
+//! beside readers of buffers, snapshots and forks: each gets the answers of a space with one owner
+//! that has its blocks alone, and in the end the areas are those of all of them together.
+
+use crate::file::File;
+use crate::rng::Rng;
+use crate::world::{Answer, Call, HEAP, PAGE, shown};
+use crate::{FEW, seed, times};
+use samara_mm::{
+    Access, AddressSpace, Advice, Backing, Caller, Config, Errno, Faulter, FileId, Layout, LockKind, MapFlags,
+    MapRequest, Membarrier, Plan, Prot, SharedAddressSpace, Sleep,
+};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+type Space = SharedAddressSpace<FileId>;
+
+const THREADS: u64 = 3;
+const BLOCKS: u64 = 40;
+/// Pages of a block. Those at its ends stay free.
+const BLOCK: u64 = 16;
+const START: u64 = 0x2000_0000;
+
+/// Where block `n` of a thread starts: blocks of the threads come in turns.
+fn block(thread: u64, n: u64) -> u64 {
+    START + (n * THREADS + thread) * BLOCK * PAGE
+}
+
+/// A call within one of the thread's blocks.
+fn call(r: &mut Rng, thread: u64) -> Call {
+    let first = 1 + r.below(BLOCK - 4);
+    let at = block(thread, r.below(BLOCKS)) + first * PAGE;
+    let len = (1 + r.below(4).min(BLOCK - 2 - first)) * PAGE;
+    let prot = r.pick(&[Prot::READ, Prot::RW, Prot::RW]);
+    match r.below(12) {
+        0..=3 => Call::Map(MapRequest::anonymous(at, len, prot)),
+        4..=6 => Call::Unmap(at, len),
+        7..=8 => Call::Protect(at, len, prot),
+        9 => Call::Touch(at, at + len),
+        _ => Call::Fault(at, r.pick(&[Access::Read, Access::Write])),
+    }
+}
+
+/// Makes calls in the thread's blocks, on the shared space and on one that has these alone.
+fn calls<F: FnMut(&Plan) -> Result<(), Errno>>(
+    mut caller: Caller<'_, FileId, Membarrier, Sleep, F>,
+    mut faulter: Faulter<'_, FileId, Membarrier, Sleep>,
+    mut own: AddressSpace<FileId>,
+    thread: u64,
+    mut r: Rng,
+) -> AddressSpace<FileId> {
+    for step in 0..if FEW { 2_000 } else { 20_000 } {
+        let call = call(&mut r, thread);
+        let (got, want) = (call.on_shared(&mut caller, &mut faulter), call.on_space(&mut own));
+        // A fault answers with the area's bounds and flags, a call with its plan.
+        assert_eq!(got, want, "thread {thread} step {step} {call:x?}");
+        if step % 512 == 0
+            && let Answer::Done(_) = Call::Brk(HEAP).on_shared(&mut caller, &mut faulter)
+        {}
+    }
+    own
+}
+
+fn areas(space: &AddressSpace<FileId>, is_in: impl Fn(u64) -> bool) -> Vec<String> {
+    let inside = space.areas().filter(|area| area.start >= START && is_in(area.start));
+    inside.map(|area| format!("{:x}-{:x} {:?}", area.start, area.end, area.area.flags)).collect()
+}
+
+#[test]
+fn threads_in_blocks_of_their_own() {
+    for round in 0..times(20).div_ceil(5) {
+        let mut r = Rng(seed().wrapping_mul(31).wrapping_add(round));
+        let owners: Vec<AddressSpace<FileId>> = (0..THREADS)
+            .map(|thread| {
+                let mut own = AddressSpace::new(Config::default());
+                (0..BLOCKS * 3).for_each(|_| drop(call(&mut r, thread).on_space(&mut own)));
+                own
+            })
+            .collect();
+        let mut all = AddressSpace::new(Config::default());
+        all.set_layout(Layout { start_brk: HEAP, brk: HEAP, start_stack: 0, data: 0 });
+        for area in owners.iter().flat_map(AddressSpace::areas) {
+            all.import(area.start, area.end, area.area.clone()).unwrap();
+        }
+        let space: &Space = &SharedAddressSpace::from_space(all, Membarrier::new()).unwrap();
+        let stop = &AtomicBool::new(false);
+        let owners: Vec<AddressSpace<FileId>> = std::thread::scope(|scope| {
+            let beside = scope.spawn({
+                let mut r = Rng(r.next());
+                move || {
+                    let mut faulter = space.faulter();
+                    while !stop.load(Ordering::Relaxed) {
+                        match r.below(8) {
+                            0 => space.snapshot().unwrap().check().unwrap(),
+                            1 => drop(space.fork().unwrap()),
+                            _ => {
+                                let at = START + r.below(BLOCKS * THREADS * BLOCK) * PAGE;
+                                drop(faulter.fault_range(at, r.below(20) * PAGE, Access::Read));
+                            }
+                        }
+                        std::thread::yield_now();
+                    }
+                }
+            });
+            let threads: Vec<_> = (0..THREADS)
+                .zip(owners)
+                .map(|(thread, own)| {
+                    let r = Rng(r.next());
+                    scope.spawn(move || {
+                        if thread == 0 {
+                            return calls(space.caller(), space.faulter(), own, thread, r);
+                        }
+                        let caller = space.caller_with(|_| {
+                            std::thread::yield_now();
+                            Ok(())
+                        });
+                        calls(caller, space.faulter(), own, thread, r)
+                    })
+                })
+                .collect();
+            let owners = threads.into_iter().map(|thread| thread.join().unwrap()).collect();
+            stop.store(true, Ordering::Relaxed);
+            beside.join().unwrap();
+            owners
+        });
+        space.check().unwrap();
+        let statistics = space.statistics();
+        println!("{statistics:?}");
+        assert!(statistics.leaf > statistics.ranged / 8, "leaves are changed: {statistics:?}");
+        let end = space.snapshot().unwrap();
+        for (thread, own) in (0..THREADS).zip(&owners) {
+            let is_own = |at: u64| (at - START) / PAGE / BLOCK % THREADS == thread;
+            assert_eq!(areas(&end, is_own), areas(own, |_| true), "thread {thread}");
+        }
+    }
+}
+
+/// A space with a heap of no size, and areas around it.
+fn crowded<B: Backing + Send + Sync>() -> SharedAddressSpace<B> {
+    let mut one = AddressSpace::new(Config::default());
+    one.set_layout(Layout { start_brk: HEAP, brk: HEAP, start_stack: 0, data: 0 });
+    for i in 0..40 {
+        let at = if i % 2 == 0 { HEAP - (i + 1) * 64 * PAGE } else { HEAP + i * 64 * PAGE };
+        one.map(&MapRequest::anonymous(at, PAGE, Prot::READ)).unwrap();
+    }
+    let space = SharedAddressSpace::from_space(one, Membarrier::new()).unwrap();
+    // The leaf around the heap was full, and splits.
+    space.map(&MapRequest::anonymous(HEAP + 32 * PAGE, PAGE, Prot::READ)).unwrap();
+    space
+}
+
+/// A call in a leaf waits for a fault's guard, and while it waits, calls in the same leaf go on.
+#[test]
+fn a_guard_in_a_leaf() {
+    let space = &crowded::<FileId>();
+    space.map(&MapRequest::anonymous(HEAP, 4 * PAGE, Prot::RW)).unwrap();
+    let mut faulter = space.faulter();
+    let guard = faulter.fault(HEAP + PAGE, Access::Read).unwrap();
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for applies in [false, true] {
+                let mut plain = space.caller().timeout(Duration::from_millis(5));
+                let mut applying = space.caller_with(|_| Ok(())).timeout(Duration::from_millis(5));
+                for _ in 0..3 {
+                    let unmapped = if applies { applying.unmap(HEAP, 2 * PAGE) } else { plain.unmap(HEAP, 2 * PAGE) };
+                    assert_eq!(unmapped.unwrap_err().errno, Errno::ETIMEDOUT);
+                    space.map(&MapRequest::anonymous(HEAP + 8 * PAGE, PAGE, Prot::RW)).unwrap();
+                    space.unmap(HEAP + 8 * PAGE, PAGE).unwrap();
+                }
+            }
+        });
+    });
+    assert_eq!((guard.start(), guard.end()), (HEAP, HEAP + 4 * PAGE));
+    drop(guard);
+    space.check().unwrap();
+    assert_eq!(space.snapshot().unwrap().area_at(HEAP).map(|area| area.end), Some(HEAP + 4 * PAGE));
+}
+
+/// Areas of a file with a reverse map are linked there, also the first ones of a space.
+#[test]
+fn files_with_reverse_maps() {
+    let space = crowded::<File>();
+    for applies in [false, true] {
+        let mut applying = space.caller_with(|_| Ok(()));
+        let mut plain = space.caller();
+        for pages in [1, 2, 3] {
+            let file = File::new(pages as usize);
+            // So that the caller has what calls in one leaf need.
+            plain.unmap(HEAP, PAGE).unwrap();
+            applying.unmap(HEAP, PAGE).unwrap();
+            let request = MapRequest::file(HEAP, pages * PAGE, Prot::READ, MapFlags::SHARED, file.clone(), 0);
+            if applies { applying.map(&request) } else { plain.map(&request) }.unwrap();
+            assert_eq!(file.map.mapped(..).unwrap().len(), 1);
+            space.check().unwrap();
+            space.unmap(HEAP, pages * PAGE).unwrap();
+            assert!(file.map.mapped(..).unwrap().is_empty());
+        }
+    }
+}
+
+/// A child of a fork, which inherits what it has not changed: also what lies beside a change.
+#[test]
+fn a_child_changes_leaves() {
+    for seed in 0..times(100) {
+        let mut r = Rng(seed);
+        let mut one = AddressSpace::<FileId>::new(Config::default());
+        for page in 0..48 {
+            // No two neighbours join.
+            let prot = [Prot::READ, Prot::RW, Prot::READ | Prot::EXEC][page as usize % 3];
+            one.map(&MapRequest::anonymous(START + page * PAGE, PAGE, prot)).unwrap();
+        }
+        for _ in 0..12 {
+            let at = START + r.below(48) * PAGE;
+            drop(one.lock(at, PAGE, LockKind::Now));
+            one.touch(at, at + PAGE);
+            drop(one.advise(START + r.below(48) * PAGE, PAGE, Advice::WipeOnFork));
+        }
+        let copy = one.snapshot(one.config().clone()).unwrap();
+        let parent = Space::from_space(copy, Membarrier::new()).unwrap();
+        let (child, mut own) = (parent.fork().unwrap(), one.fork().unwrap());
+        let (mut caller, mut faulter) = (child.caller(), child.faulter());
+        for _ in 0..120 {
+            let at = START + (16 + r.below(8)) * PAGE;
+            let call = match r.below(4) {
+                0 => Call::Protect(at, PAGE, r.pick(&[Prot::READ, Prot::RW])),
+                1 => Call::Unmap(at, PAGE),
+                2 => Call::Map(MapRequest::anonymous(at, PAGE, r.pick(&[Prot::READ, Prot::RW]))),
+                _ => Call::Fault(at, Access::Read),
+            };
+            assert_eq!(call.on_shared(&mut caller, &mut faulter), call.on_space(&mut own), "seed {seed} {call:x?}");
+        }
+        drop((caller, faulter));
+        assert_eq!(shown(&child.snapshot().unwrap()), shown(&own), "seed {seed}");
+        child.check().unwrap();
+        assert!(child.statistics().leaf > 0, "{:?}", child.statistics());
+    }
+}
+
+/// Threads move one break: heap and break agree whenever nobody moves them, and each move is one
+/// that a space with one owner would make.
+#[test]
+fn threads_that_move_the_break() {
+    for applies in [false, true] {
+        let space = &crowded::<FileId>();
+        space.brk(HEAP + PAGE).unwrap();
+        std::thread::scope(|scope| {
+            for thread in 0..THREADS {
+                let mut r = Rng(seed() ^ thread << 32);
+                scope.spawn(move || {
+                    let mut plain = space.caller();
+                    let mut applying = space.caller_with(|_| Ok(()));
+                    for _ in 0..if FEW { 1_000 } else { 20_000 } {
+                        let to = HEAP + r.below(9) * PAGE + r.below(2) * 100;
+                        if applies { applying.brk(to) } else { plain.brk(to) }.unwrap();
+                    }
+                });
+            }
+        });
+        space.check().unwrap();
+        let end = space.snapshot().unwrap();
+        let brk = end.layout().brk;
+        let heap = end.area_at(HEAP).map_or(HEAP, |heap| heap.end);
+        assert_eq!(heap, brk.next_multiple_of(PAGE));
+        assert!(space.statistics().leaf > 100, "{:?}", space.statistics());
+    }
+}
