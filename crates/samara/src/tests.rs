@@ -308,7 +308,7 @@ fn vector_searches_are_the_definition() {
 }
 
 /// However a map of many leaves came to be, a removal remembers the hole; a map of one leaf has no
-/// memory for it.
+/// memory for it (but for a place: `maps_of_one_leaf_remember_a_place`).
 #[test]
 fn maps_of_many_leaves_remember_holes() {
     type Map = crate::RangeMap<u64, u64>;
@@ -348,6 +348,46 @@ fn maps_of_many_leaves_remember_holes() {
     let mut large = built();
     large.clear();
     assert!(!large.tree.hole.is_made(), "an empty map");
+}
+
+/// A map of one leaf remembers a place in it: with keys of any width, and in both forms.
+#[test]
+fn maps_of_one_leaf_remember_a_place() {
+    use crate::{GapQuery, RangeMap, Revision, Span};
+    fn remembers<K: crate::Key>(mut map: RangeMap<K, u8>, [before, free, behind]: [Span<K>; 3]) {
+        assert!(map.tree.height() == 0 && map.beside(free).is_none());
+        assert_eq!(map.seek(free.first).unwrap().0, behind);
+        let beside = Some([before, behind]);
+        assert_eq!(map.beside(free).map(|both| both.map(|entry| entry.0)), beside);
+        let longer = Span::new(before.first, free.first);
+        map.revise(before.first, |_, _| Revision::Keep).unwrap();
+        map.revise(before.first, |_, _| Revision::Resize(longer)).unwrap();
+        map.check().unwrap();
+        assert_eq!(map.tree.at_finger(free.first).map(|found| found.1), Some(1), "after a resize");
+        map.remove(before.first).unwrap();
+        assert!(!map.tree.has_finger() || map.tree.at_finger(behind.first).is_some(), "after a removal");
+        map.check().unwrap();
+        map.seek_gap(&GapQuery::new(K::ONE).within(before.first..=free.last)).unwrap();
+        map.insert(before, 7).unwrap();
+        assert_eq!(map.tree.at_finger(before.first).map(|found| found.1), Some(1), "after a store");
+        map.check().unwrap();
+        let snapshot = map.snapshot();
+        map.insert(free, 8).unwrap();
+        map.check().unwrap();
+        snapshot.check().unwrap();
+        map.clear();
+        assert!(!map.tree.has_finger(), "an empty map");
+    }
+    let spans = |at: u64| [Span::new(at + 10, at + 14), Span::new(at + 15, at + 19), Span::new(at + 20, at + 24)];
+    for far in [0, 1 << 40] {
+        // With an entry whose keys have other upper halves, the leaf is wide.
+        let [before, _, behind] = spans(far);
+        remembers([Span::new(0, 4), before, behind].map(|span| (span, 1)).into_iter().collect(), spans(far));
+    }
+    let narrow = |span: Span<u64>| Span::new(span.first as u8, span.last as u8);
+    let [before, free, behind] = spans(0).map(narrow);
+    let map = [Span::new(0, 4), before, behind].map(|span| (span, 1)).into_iter().collect();
+    remembers::<u8>(map, [before, free, behind]);
 }
 
 /// What a pool does with its word: a chain alone, a chain in a box, and a writer's.

@@ -88,9 +88,8 @@ impl<K: Key, V, S: Shape> RangeMap<K, V, S> {
 
     /// [`at_or_after`](Self::at_or_after), which remembers the place: what comes next at this entry
     /// or beside it (a seek, a store, a removal, a resize) needs no descent from the root. O(log
-    /// n); O(1) at the place that is remembered. A map remembers none if its keys are not `u64`, if
-    /// it never had more than one leaf and no reservation, and while it may share nodes with a
-    /// snapshot.
+    /// n); O(1) at the place that is remembered. A map remembers none while it may share nodes with
+    /// a snapshot, and if it has more than one leaf and its keys are not `u64`.
     ///
     /// # Examples
     /// ```
@@ -99,7 +98,7 @@ impl<K: Key, V, S: Shape> RangeMap<K, V, S> {
     /// assert_eq!(map.seek(12), Some((Span::new(20, 29), &'b')));
     /// ```
     #[must_use]
-    #[inline]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     pub fn seek(&mut self, key: K) -> Option<(Span<K>, &V)> {
         let (leaf, slot) = self.tree.seek_and_point(key)?;
         // SAFETY: TREE-4: the slot holds an entry of a live leaf, and the value is borrowed no

@@ -105,6 +105,7 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
             inners: NodePool::new(),
             hole: Hole::none(),
             knows: Knows::NOTHING,
+            near: 0,
             cloner: Cloner::of(V::clone),
             thinned: self.thinned,
             log: None,

@@ -243,6 +243,9 @@ impl<K: Key, V, S: Shape, const UP: bool, const NOW: bool> FindGap<'_, K, V, S, 
         // SAFETY: LEAF-2: the leaf is live, as the caller promises, and `wide_gaps` has bits of
         // slots below the length only.
         unsafe {
+            if leaf.is_wide() {
+                return self.fit_in_wide::<F>(leaf, start, from, edge);
+            }
             let mut wide = leaf.wide_gaps::<F>(start, self.query.len);
             if edge {
                 let slot = leaf.rank::<F>(from);
@@ -255,6 +258,42 @@ impl<K: Key, V, S: Shape, const UP: bool, const NOW: bool> FindGap<'_, K, V, S, 
                     return Some((fit, i));
                 }
                 wide &= !(1 << i);
+            }
+        }
+        None
+    }
+
+    /// [`FindGap::fit_in_leaf`] in a wide leaf, which has few slots: one after the other.
+    ///
+    /// # Safety
+    /// As there.
+    #[cfg_attr(not(debug_assertions), inline(always))]
+    unsafe fn fit_in_wide<F: Search>(
+        &self,
+        leaf: Leaf<K, V, S>,
+        start: K,
+        from: K,
+        edge: bool,
+    ) -> Option<(Span<K>, usize)> {
+        // SAFETY: LEAF-2: the leaf is live, as the caller promises; slots are read only below the
+        // length.
+        unsafe {
+            let len = leaf.len();
+            let border = if edge { Some(leaf.rank::<F>(from)) } else { None };
+            let (least, behind) = match border {
+                Some(slot) if UP => (slot, len),
+                Some(slot) => (0, len.min(slot + 1)),
+                None => (0, len),
+            };
+            for step in least..behind {
+                let i = if UP { step } else { behind - 1 - step };
+                let first = if i == 0 { start } else { leaf.wide_key(i - 1).wrapping_add(K::ONE) };
+                let next = leaf.wide_first(i);
+                if next.wrapping_sub(first) >= self.query.len
+                    && let Some(fit) = self.query.fit_unpadded(Span::new(first, next.wrapping_sub(K::ONE)))
+                {
+                    return Some((fit, i));
+                }
             }
         }
         None

@@ -5,7 +5,9 @@
 //!   is the entry in its slot, and `reach` spans the leaf's first key and its last. No key of the
 //!   path's nodes has changed since, but by those who set the finger right again. The nodes are
 //!   exclusively this tree's, unless snapshots have been taken since: then it serves looks alone,
-//!   and whatever makes nodes the tree's own forgets it first (`own_shared`).
+//!   and whatever makes nodes the tree's own forgets it first (`own_shared`). Where the root is a
+//!   leaf, the finger is no more than a slot of it that holds an entry, `near`, and is there without
+//!   the box.
 //!
 //! A look sets the finger ([`Tree::seek_and_point`], [`Tree::seek_gap`], a `revise` that keeps the
 //! entry). A change
@@ -106,14 +108,37 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
 
     /// Whether the finger is set: never while nodes change.
     pub(crate) fn has_finger(&self) -> bool {
-        self.knows.has(Knows::FINGER)
+        self.knows.has(Knows::FINGER) || self.knows.has(Knows::NEAR)
+    }
+
+    /// The root and the finger's slot in it, if the root is a leaf and the finger is set.
+    #[cfg_attr(not(debug_assertions), inline(always))]
+    fn near(&self) -> Option<(Leaf<K, V, S>, usize)> {
+        if self.knows.has(Knows::NEAR) { Some((Leaf::from_raw(self.root?), usize::from(self.near))) } else { None }
+    }
+
+    /// [`Tree::near`], if the entry holds `key`.
+    #[cfg_attr(not(debug_assertions), inline(always))]
+    fn at_near(&self, key: K) -> Option<(Leaf<K, V, S>, usize)> {
+        // SAFETY: FINGER-1: the slot holds an entry of the live root.
+        self.near().filter(|&(leaf, slot)| unsafe { holds(span_of(leaf, slot), key) })
+    }
+
+    /// Sets the finger to an entry of the root, which is a leaf.
+    #[cfg_attr(not(debug_assertions), inline(always))]
+    pub(crate) fn point_near(&mut self, slot: usize) {
+        self.near = slot as u8;
+        self.knows = self.knows.without(Knows::WAS_THERE).with(Knows::NEAR);
     }
 
     /// Forgets hole and finger for a change at `key`. The change may set the finger again only if
     /// the finger was at `key`: to set it at every change makes stores at random places slower.
     #[cfg_attr(not(debug_assertions), inline(always))]
     pub(crate) fn leave(&mut self, key: K) {
-        let there = self.finger().is_some_and(|finger| holds(finger.reach, key));
+        let there = match self.finger() {
+            Some(finger) => holds(finger.reach, key),
+            None => self.knows.has(Knows::NEAR),
+        };
         self.knows = if there { Knows::WAS_THERE } else { Knows::NOTHING };
     }
 
@@ -126,7 +151,10 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
     /// The entry at the finger, if it holds `key`.
     #[cfg_attr(not(debug_assertions), inline(always))]
     pub(crate) fn at_finger(&self, key: K) -> Option<(Leaf<K, V, S>, usize)> {
-        let finger = self.finger().filter(|finger| holds(finger.entry, key))?;
+        let Some(finger) = self.finger() else { return self.at_near(key) };
+        if !holds(finger.entry, key) {
+            return None;
+        }
         // SAFETY: FINGER-1: the path of a finger that is set is initialised.
         let Step { node, slot } = unsafe { finger.steps[0].assume_init() };
         Some((Leaf::from_raw(node), slot))
@@ -136,12 +164,17 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
     /// it is in the slot below.
     #[cfg_attr(not(debug_assertions), inline(always))]
     pub(crate) fn behind(&self, span: Span<K>) -> Option<(Leaf<K, V, S>, usize)> {
-        let finger = self.finger().filter(|finger| span.last < finger.entry.first)?;
         // SAFETY: FINGER-1: the path of a finger that is set is initialised, its leaf is live, and
         // its slot holds an entry.
         unsafe {
-            let Step { node, slot } = finger.steps[0].assume_init();
-            let leaf = Leaf::<K, V, S>::from_raw(node);
+            let (leaf, slot) = match self.finger() {
+                Some(finger) if span.last < finger.entry.first => {
+                    let Step { node, slot } = finger.steps[0].assume_init();
+                    (Leaf::<K, V, S>::from_raw(node), slot)
+                }
+                Some(_) => return None,
+                None => self.near().filter(|&(leaf, slot)| span.last < leaf.first(slot))?,
+            };
             (slot > 0 && leaf.key(slot - 1) < span.first).then_some((leaf, slot))
         }
     }
@@ -149,7 +182,12 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
     /// [`Tree::find`] that looks at the finger first.
     #[inline]
     pub(crate) fn find_near(&self, key: K) -> Option<(Leaf<K, V, S>, usize)> {
-        let Some(finger) = self.finger().filter(|finger| holds(finger.reach, key)) else { return self.find(key) };
+        let Some(finger) = self.finger().filter(|finger| holds(finger.reach, key)) else {
+            return match self.at_near(key) {
+                None => self.find(key),
+                near => near,
+            };
+        };
         // SAFETY: FINGER-1: the path of a finger that is set is initialised.
         let Step { node, slot } = unsafe { finger.steps[0].assume_init() };
         let leaf = Leaf::from_raw(node);
@@ -188,6 +226,10 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
             let (vanished, appeared) = (gap(leaf.key(slot)), gap(last));
             let height = self.height();
             self.forget_hole();
+            if self.knows.has(Knows::NEAR) {
+                leaf.set_key(slot, last);
+                return true;
+            }
             let Some(finger) = self.hole.finger_mut() else { return false };
             leaf.set_key(slot, last);
             finger.entry.last = last;
@@ -224,7 +266,12 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
     /// The processor supports `F`.
     #[cfg_attr(not(debug_assertions), inline(always))]
     pub(crate) unsafe fn seek_near<F: Search>(&self, key: K, path: &mut Path) -> Option<(Leaf<K, V, S>, usize)> {
-        let finger = self.finger().filter(|finger| holds(finger.reach, key))?;
+        let Some(finger) = self.finger() else {
+            return self.seek_in_root(key, path);
+        };
+        if !holds(finger.reach, key) {
+            return None;
+        }
         // SAFETY: FINGER-1: the path of a finger that is set is initialised and current. Keys
         // between the leaf's first and its last are decided there (TREE-1).
         unsafe {
@@ -245,6 +292,22 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
         }
     }
 
+    /// [`Tree::seek_near`] where the root is a leaf: the entry at the finger, or the one before it.
+    #[cfg_attr(not(debug_assertions), inline(always))]
+    fn seek_in_root(&self, key: K, path: &mut Path) -> Option<(Leaf<K, V, S>, usize)> {
+        let (leaf, slot) = self.near()?;
+        // SAFETY: FINGER-1: the slot holds an entry of the live root.
+        unsafe {
+            let before = slot > 0 && key <= leaf.key(slot - 1);
+            let slot = slot - usize::from(before);
+            if key > leaf.key(slot) || (slot > 0 && key <= leaf.key(slot - 1)) {
+                return None;
+            }
+            path.set(0, leaf.raw(), slot);
+            Some((leaf, slot))
+        }
+    }
+
     /// Sets the finger to the entry of `path`.
     ///
     /// # Safety
@@ -254,6 +317,10 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
         let height = self.height();
         if height >= LEVELS || self.may_share() || self.log.is_some() {
             return;
+        }
+        if height == 0 {
+            // SAFETY: the path is current, as the caller promises.
+            return self.point_near(unsafe { path.at(0).slot });
         }
         let Some(finger) = self.hole.finger_mut() else { return };
         // SAFETY: the path is current and leads to an entry, as the caller promises, and there is a
@@ -285,7 +352,7 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
     /// Checks FINGER-1 in a tree that is otherwise valid.
     pub(crate) fn check_finger(&self) -> Result<(), Violation> {
         let fail = |what, level| Err(Violation { invariant: "FINGER-1", what, level });
-        let Some(finger) = self.finger() else { return Ok(()) };
+        let Some(finger) = self.finger() else { return self.check_near() };
         let mut path = Path::new();
         let Some((leaf, slot)) = self.descend(finger.entry.first, &mut path) else {
             return fail("a finger in an empty tree", 0);
@@ -307,6 +374,17 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
             }
         }
         Ok(())
+    }
+
+    /// [`Tree::check_finger`] where the finger is a slot of the root.
+    fn check_near(&self) -> Result<(), Violation> {
+        if !self.knows.has(Knows::NEAR) {
+            return Ok(());
+        }
+        // SAFETY: TREE-4: the root is live, and a leaf at height 0.
+        let is_there = self.height() == 0 && self.near().is_some_and(|(leaf, slot)| unsafe { slot < leaf.len() });
+        let what = "the finger's slot is none of a root that is a leaf";
+        if is_there { Ok(()) } else { Err(Violation { invariant: "FINGER-1", what, level: 0 }) }
     }
 }
 

@@ -79,6 +79,8 @@ pub(crate) struct Tree<K: Key, V, S: Shape> {
     pub(crate) hole: Hole<K>,
     /// What the box of `hole` holds at present.
     pub(crate) knows: Knows,
+    /// The finger's slot where the root is a leaf (FINGER-1).
+    pub(crate) near: u8,
     /// Set while the tree may share nodes (COW-3).
     pub(crate) cloner: Cloner<V>,
     /// Whether rebalancing has left a node thin because a shared neighbour could not be copied
@@ -153,6 +155,7 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
             inners,
             hole: Hole::none(),
             knows: Knows::NOTHING,
+            near: 0,
             cloner: Cloner::none(),
             thinned: false,
             log: None,

@@ -33,7 +33,7 @@ pub(super) const LEVELS: usize = 6;
 
 /// What is remembered, in a box that comes with a tree's second leaf, with a reservation, or when
 /// sharing ends: removals ask for no memory, and many maps have few entries. A tree without the box
-/// remembers nothing.
+/// remembers nothing but a slot of its one leaf ([`Knows::NEAR`]).
 pub(crate) struct Hole<K> {
     at: Option<Box<Place<K>>>,
 }
@@ -59,6 +59,8 @@ impl Knows {
     pub(super) const HOLE: Knows = Knows(1);
     /// The finger is set.
     pub(super) const FINGER: Knows = Knows(2);
+    /// The finger is set, and is a slot of a root that is a leaf: there is none in the box.
+    pub(super) const NEAR: Knows = Knows(8);
     /// The finger was where something changes, and may be set again afterwards.
     pub(super) const WAS_THERE: Knows = Knows(4);
 
@@ -70,6 +72,11 @@ impl Knows {
     #[cfg_attr(not(debug_assertions), inline(always))]
     pub(super) fn with(self, one: Knows) -> Knows {
         Knows(self.0 | one.0)
+    }
+
+    #[cfg_attr(not(debug_assertions), inline(always))]
+    pub(super) fn of(self, one: Knows) -> Knows {
+        Knows(self.0 & one.0)
     }
 
     #[cfg_attr(not(debug_assertions), inline(always))]
@@ -227,7 +234,8 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
             let gap = place.gap;
             leaf.insert_words::<F>(place.slot, span, value);
             let stays = self.knows.has(Knows::FINGER) && place.finger.stays(leaf, place.slot);
-            self.knows = if stays { Knows::FINGER } else { Knows::NOTHING };
+            self.near = place.slot as u8;
+            self.knows = if stays { Knows::FINGER } else { self.knows.of(Knows::NEAR) };
             self.len += 1;
             let appeared = span.first.wrapping_sub(gap.first).max(gap.last.wrapping_sub(span.last));
             let mut level = 1;
@@ -318,6 +326,7 @@ impl<K: Key, V: Clone, S: Shape> Tree<K, V, S> {
     pub(crate) fn twin(&self) -> Self {
         let mut twin = self.try_clone().unwrap();
         twin.hole = Hole::none();
+        (twin.near, twin.knows) = (self.near, self.knows.of(Knows::NEAR));
         let Some(place) = self.hole.at.as_deref() else { return twin };
         twin.hole.make().unwrap();
         let (from, to) = (self.nodes(), twin.nodes());
@@ -348,7 +357,8 @@ impl<K: Key, V: Clone, S: Shape> Tree<K, V, S> {
 
     /// What is remembered, in words: equal for trees that remember the same.
     pub(crate) fn remembered(&self) -> alloc::vec::Vec<K> {
-        let mut words = alloc::vec::Vec::new();
+        let near = if self.knows.has(Knows::NEAR) { 1 + u32::from(self.near) } else { 0 };
+        let mut words = alloc::vec![K::join(0, near)];
         let Some(place) = self.hole.at.as_deref() else { return words };
         let finger = if self.knows.has(Knows::FINGER) { Some(place.finger.told()) } else { None };
         let known = [Knows::HOLE, Knows::FINGER].map(|one| if self.knows.has(one) { K::ONE } else { K::ZERO });

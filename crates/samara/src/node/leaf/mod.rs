@@ -267,6 +267,32 @@ impl<K: Key, V, S: Shape> Leaf<K, V, S> {
         }
     }
 
+    /// [`Leaf::key`] of a wide leaf.
+    ///
+    /// # Safety
+    /// As for [`Leaf::key`]; the leaf is wide.
+    #[cfg_attr(not(debug_assertions), inline(always))]
+    pub(crate) unsafe fn wide_key(self, i: usize) -> K {
+        // SAFETY: LEAF-2: the last keys of all slots of the form are initialised.
+        unsafe {
+            debug_assert!(i < self.slots() && self.is_wide());
+            *self.keys().0.add(i)
+        }
+    }
+
+    /// [`Leaf::first`] of a wide leaf.
+    ///
+    /// # Safety
+    /// As for [`Leaf::key`]; the leaf is wide.
+    #[cfg_attr(not(debug_assertions), inline(always))]
+    pub(crate) unsafe fn wide_first(self, i: usize) -> K {
+        // SAFETY: LEAF-2: the first keys of all slots of the form are initialised.
+        unsafe {
+            debug_assert!(i < self.slots() && self.is_wide());
+            *self.keys().1.add(i)
+        }
+    }
+
     /// # Safety
     /// As for [`Leaf::key`]; the leaf admits the key ([`Leaf::admit`]), and the caller keeps the
     /// keys in order.

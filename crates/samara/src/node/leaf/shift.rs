@@ -89,6 +89,22 @@ impl<K: Key, V, S: Shape> Leaf<K, V, S> {
         }
     }
 
+    /// [`Leaf::fill_words`] of a wide leaf.
+    ///
+    /// # Safety
+    /// The leaf is live and wide, `i < WIDE`, and the slot's value is not initialised.
+    #[cfg_attr(not(debug_assertions), inline(always))]
+    pub(crate) unsafe fn fill_wide(self, i: usize, span: Span<K>, value: V) {
+        // SAFETY: LEAF-1: `i < WIDE`, as the caller promises, lies within the arrays of the wide
+        // form, and the slot holds no value that the write would lose.
+        unsafe {
+            let (lasts, firsts) = self.keys();
+            lasts.add(i).write(span.last);
+            firsts.add(i).write(span.first);
+            self.byte(Self::WIDE_ITEMS).cast::<V>().add(i).write(value);
+        }
+    }
+
     /// Removes the entry in slot `i` of a packed leaf.
     ///
     /// # Safety
@@ -105,6 +121,21 @@ impl<K: Key, V, S: Shape> Leaf<K, V, S> {
             F::remove_word(lasts, Self::PACKED, len, i);
             F::remove_word(firsts, Self::PACKED, len, i);
             self.set_len(len - 1);
+            value
+        }
+    }
+
+    /// Removes the entry in slot `i`.
+    ///
+    /// # Safety
+    /// The leaf is live, `i < len`, and nothing is parked.
+    #[inline(never)]
+    pub(crate) unsafe fn take(self, i: usize) -> V {
+        // SAFETY: LEAF-3: slot `i` holds an entry, as the caller promises; its value is moved out
+        // before the slot is removed.
+        unsafe {
+            let value = ptr::read(self.value(i));
+            self.close(i, 1);
             value
         }
     }

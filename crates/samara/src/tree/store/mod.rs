@@ -32,7 +32,7 @@ use crate::node::search::{Job, Search, dispatch};
 use crate::node::shape::Shape;
 use crate::tree::rebalance::thin;
 use crate::tree::store::finish::{Displacement, Finish, park};
-use crate::tree::store::over::{Place, observe_whole, packed_place};
+use crate::tree::store::over::{Place, observe_whole, place_of};
 use crate::tree::store::room::Room;
 use crate::tree::{Path, Tree};
 use crate::types::displaced::Displaced;
@@ -241,7 +241,7 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
         // `Retry`, `make_room` leaves the path current and the entries in their slots. The leaf's
         // form may change, and with it the addresses of values.
         unsafe {
-            let value = match (value, packed_place(leaf, from, span)) {
+            let value = match (value, place_of(leaf, from, span)) {
                 (Some(value), Some(Place::Gap(next))) => {
                     self.fill_packed_gap::<F>(&path, span, next, value);
                     return Ok(());
@@ -287,15 +287,15 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
         Ok(())
     }
 
-    /// The fast path of most stores: inserts an entry into the gap that [`packed_place`] has found.
+    /// The fast path of most stores: inserts an entry into the gap that [`place_of`] has found.
     /// `next` is the first key of the entry behind the gap.
     ///
     /// # Safety
-    /// `path` is a current path of this tree to that entry, [`packed_place`] has returned `next`
+    /// `path` is a current path of this tree to that entry, [`place_of`] has returned `next`
     /// for it and `span`, and the processor supports `F`.
     #[cfg_attr(not(debug_assertions), inline(always))]
     unsafe fn fill_packed_gap<F: Search>(&mut self, path: &Path, span: Span<K>, next: K, value: V) {
-        // SAFETY: LEAF-5: `packed_place` has seen that the leaf is packed, that `slot` holds an
+        // SAFETY: LEAF-5: `place_of` has seen that the leaf is packed, that `slot` holds an
         // entry and that a slot is free. The leaf can hold the last key because it holds `next`,
         // which is higher.
         unsafe {

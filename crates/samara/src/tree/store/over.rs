@@ -1,4 +1,4 @@
-//! A store in the place of one or two whole entries of a packed leaf, and of the gaps beside them:
+//! A store in the place of one or two whole entries of a leaf, and of the gaps beside them:
 //! memory that joins what it touches. Moves one slot at most and scans no leaf, unless its widest
 //! gap vanishes. The values that it displaces are moved out, not parked, and dropped last.
 //!
@@ -25,22 +25,22 @@ pub(super) struct Over<K> {
     next: K,
 }
 
-/// Where an entry goes in a packed leaf whose last key stays.
+/// Where an entry goes in a leaf whose last key and form stay.
 pub(super) enum Place<K> {
-    /// Into a gap, and there is a free slot: the first key of the entry behind it.
+    /// Into a gap of a packed leaf, and there is a free slot: the first key of the entry behind it.
     Gap(K),
     /// Over one or two whole entries, and nothing of others.
     Over(Over<K>),
 }
 
-/// The place of `span`, which has the upper half of the leaf's keys, before or from slot `from` on,
-/// if there is one.
+/// The place of `span` before or from slot `from` on, if there is one. The leaf can hold the bounds
+/// then.
 ///
 /// # Safety
 /// The leaf is live, and `from` is the slot of the first entry that does not end before `span`, or
 /// the length.
 #[cfg_attr(not(debug_assertions), inline(always))]
-pub(super) unsafe fn packed_place<K: Key, V, S: Shape>(
+pub(super) unsafe fn place_of<K: Key, V, S: Shape>(
     leaf: Leaf<K, V, S>,
     from: usize,
     span: Span<K>,
@@ -48,8 +48,13 @@ pub(super) unsafe fn packed_place<K: Key, V, S: Shape>(
     // SAFETY: LEAF-2: the leaf is live, and slots are read only below the length.
     unsafe {
         let len = leaf.len();
-        let (high, lasts, firsts) = leaf.packed()?;
-        if from >= len || span.first.high() != high {
+        if from >= len {
+            return None;
+        }
+        let Some((high, lasts, firsts)) = leaf.packed() else {
+            return over(len, from, span, |slot| leaf.wide_first(slot), |slot| leaf.wide_key(slot)).map(Place::Over);
+        };
+        if span.first.high() != high {
             return None;
         }
         let first = |slot: usize| K::join(high, *firsts.add(slot));
@@ -58,22 +63,34 @@ pub(super) unsafe fn packed_place<K: Key, V, S: Shape>(
         if span.last < next {
             return (len < Leaf::<K, V, S>::PACKED).then_some(Place::Gap(next));
         }
-        if next < span.first || span.last < last(from) {
-            return None;
-        }
-        let two = from + 1 < len && first(from + 1) <= span.last;
-        let gone = 1 + usize::from(two);
-        if two && span.last < last(from + 1) {
-            return None;
-        }
-        if from + gone < len {
-            let next = first(from + gone);
-            return (span.last < next).then_some(Place::Over(Over { gone, next }));
-        }
-        // The run behind the leaf's last entry is none of this leaf's.
-        let over = Over { gone, next: span.last.wrapping_add(K::ONE) };
-        (span.last == last(from + gone - 1)).then_some(Place::Over(over))
+        over(len, from, span, first, last).map(Place::Over)
     }
+}
+
+/// The entries that `span` replaces, from slot `from` on, in a leaf of `len` entries with these
+/// keys. `from` is below `len`.
+#[cfg_attr(not(debug_assertions), inline(always))]
+fn over<K: Key>(
+    len: usize,
+    from: usize,
+    span: Span<K>,
+    first: impl Fn(usize) -> K,
+    last: impl Fn(usize) -> K,
+) -> Option<Over<K>> {
+    if first(from) < span.first || span.last < last(from) {
+        return None;
+    }
+    let two = from + 1 < len && first(from + 1) <= span.last;
+    let gone = 1 + usize::from(two);
+    if two && span.last < last(from + 1) {
+        return None;
+    }
+    if from + gone < len {
+        let next = first(from + gone);
+        return (span.last < next).then_some(Over { gone, next });
+    }
+    // The run behind the leaf's last entry is none of this leaf's.
+    (span.last == last(from + gone - 1)).then_some(Over { gone, next: span.last.wrapping_add(K::ONE) })
 }
 
 /// Reports the entries in these slots to the observer: they lose everything.
@@ -94,19 +111,19 @@ pub(super) unsafe fn observe_whole<K: Key, V, S: Shape>(
 }
 
 impl<K: Key, V, S: Shape> Tree<K, V, S> {
-    /// Stores an entry in the place of those that [`packed_place`] has found.
+    /// Stores an entry in the place of those that [`place_of`] has found.
     ///
     /// # Safety
-    /// `path` is a current path of this tree to the first of them, [`packed_place`] has returned
+    /// `path` is a current path of this tree to the first of them, [`place_of`] has returned
     /// `over` for it and `span`, the leaf is exclusively this tree's, nothing is parked, and the
     /// processor supports `F`.
     #[cfg_attr(not(debug_assertions), inline(always))]
     pub(super) unsafe fn store_over<F: Search>(&mut self, path: &mut Path, span: Span<K>, over: Over<K>, value: V) {
         let Over { gone, next } = over;
-        // SAFETY: LEAF-3: `packed_place` has seen that the leaf is packed and has `gone` entries
-        // from the slot on. It holds the new bounds: the lower one has its upper half, and so has
-        // the higher one, which is below an entry's first key or is an entry's last one. The
-        // values that are replaced are moved out. TREE-2: the leaf keeps its last key, and so its
+        // SAFETY: LEAF-3: `place_of` has seen that the leaf has `gone` entries from the slot on. A
+        // packed one holds the new bounds: the lower one has its upper half, and so has the higher
+        // one, which is below an entry's first key or is an entry's last one. The values that are
+        // replaced are moved out. TREE-2: the leaf keeps its last key, and so its
         // pivot.
         unsafe {
             let Step { node, slot } = path.at(0);
@@ -118,11 +135,15 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
             let mut second = None;
             if gone == 2 {
                 vanished = vanished.max(free(leaf.key(slot), leaf.first(slot + 1)));
-                second = Some(leaf.remove_words::<F>(slot + 1));
+                second = Some(if leaf.is_wide() { leaf.take(slot + 1) } else { leaf.remove_words::<F>(slot + 1) });
                 self.len -= 1;
             }
             let first = ptr::read(leaf.value(slot));
-            leaf.fill_words(slot, span, value);
+            if leaf.is_wide() {
+                leaf.fill_wide(slot, span, value);
+            } else {
+                leaf.fill_words(slot, span, value);
+            }
             self.regap::<F>(path, vanished, appeared);
             if gone == 2 && thin(leaf.len(), Leaf::<K, V, S>::PACKED, Leaf::<K, V, S>::MIN) {
                 self.forget();
