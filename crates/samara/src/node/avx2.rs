@@ -12,7 +12,7 @@ use crate::node::search::{Job, Portable, Search};
 use crate::node::vectors::{bits, word};
 use crate::types::key::Key;
 use core::arch::x86_64::*;
-use core::mem::size_of;
+use core::mem::{ManuallyDrop, size_of};
 
 /// Runs `job` with the AVX2 search.
 ///
@@ -22,6 +22,17 @@ use core::mem::size_of;
 pub(crate) unsafe fn run<K, J: Job<K>>(job: J) -> J::Out {
     // SAFETY: the processor has what `Avx2` uses, as the caller promises.
     unsafe { job.run::<Avx2>() }
+}
+
+/// [`run`] for a job that no registers hold.
+///
+/// # Safety
+/// As there; the job is not used afterwards.
+#[target_feature(enable = "avx2,popcnt,bmi1,bmi2")]
+pub(crate) unsafe fn run_at<K, J: Job<K>>(job: &mut ManuallyDrop<J>) -> J::Out {
+    // SAFETY: the processor has what `Avx2` uses, and the job is not used again, as the caller
+    // promises.
+    unsafe { ManuallyDrop::take(job).run::<Avx2>() }
 }
 
 /// Four 64-bit words, as signed words in the same order.

@@ -7,7 +7,7 @@ use crate::node::search::{Job, Portable, SHIFTED, Search};
 use crate::node::vectors::{bits, word};
 use crate::types::key::Key;
 use core::arch::x86_64::*;
-use core::mem::size_of;
+use core::mem::{ManuallyDrop, size_of};
 
 /// Runs `job` with the AVX-512 search.
 ///
@@ -17,6 +17,17 @@ use core::mem::size_of;
 pub(crate) unsafe fn run<K, J: Job<K>>(job: J) -> J::Out {
     // SAFETY: the processor has what `Avx512` uses, as the caller promises.
     unsafe { job.run::<Avx512>() }
+}
+
+/// [`run`] for a job that no registers hold.
+///
+/// # Safety
+/// As there; the job is not used afterwards.
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,popcnt,bmi1,bmi2")]
+pub(crate) unsafe fn run_at<K, J: Job<K>>(job: &mut ManuallyDrop<J>) -> J::Out {
+    // SAFETY: the processor has what `Avx512` uses, and the job is not used again, as the caller
+    // promises.
+    unsafe { ManuallyDrop::take(job).run::<Avx512>() }
 }
 
 /// Search that compares eight keys, or sixteen words, at a time.

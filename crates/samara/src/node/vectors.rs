@@ -10,7 +10,7 @@ use crate::node::{Raw, avx2, avx512};
 use crate::sync::Ordering;
 use crate::types::key::Key;
 use core::arch::x86_64::{_MM_HINT_ET0, _MM_HINT_T0, _mm_prefetch};
-use core::mem::transmute_copy;
+use core::mem::{ManuallyDrop, size_of, transmute_copy};
 
 /// The bits of `key`, for 64-bit key types.
 #[cfg_attr(not(debug_assertions), inline(always))]
@@ -72,12 +72,24 @@ pub(crate) fn dispatch<K: Key, S: Shape, J: Job<K>>(job: J) -> J::Out {
     if S::INNER < 8 {
         return run_portable(job);
     }
+    if size_of::<J>() <= 2 * size_of::<usize>() {
+        return match level() {
+            // SAFETY: `level` has found that the processor supports AVX-512.
+            Level::Avx512 => unsafe { avx512::run(job) },
+            // SAFETY: `level` has found that the processor supports AVX2.
+            Level::Avx2 => unsafe { avx2::run(job) },
+            Level::Portable => run_portable(job),
+        };
+    }
+    // By its place: a job of several words that were stored just now would wait for them if it were
+    // copied in vectors.
+    let mut job = ManuallyDrop::new(job);
     match level() {
-        // SAFETY: `level` has found that the processor supports AVX-512.
-        Level::Avx512 => unsafe { avx512::run(job) },
-        // SAFETY: `level` has found that the processor supports AVX2.
-        Level::Avx2 => unsafe { avx2::run(job) },
-        Level::Portable => run_portable(job),
+        // SAFETY: `level` has found that the processor supports AVX-512; the job is not used again.
+        Level::Avx512 => unsafe { avx512::run_at(&mut job) },
+        // SAFETY: as above, for AVX2.
+        Level::Avx2 => unsafe { avx2::run_at(&mut job) },
+        Level::Portable => run_portable(ManuallyDrop::into_inner(job)),
     }
 }
 

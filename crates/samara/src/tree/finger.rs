@@ -6,8 +6,7 @@
 //!   path's nodes has changed since, but by those who set the finger right again. The nodes are
 //!   exclusively this tree's, unless snapshots have been taken since: then it serves looks alone,
 //!   and whatever makes nodes the tree's own forgets it first (`own_shared`). Where the root is a
-//!   leaf, the finger is no more than a slot of it that holds an entry, `near`, and is there without
-//!   the box.
+//!   leaf, the finger is no more than a slot of it that holds an entry, `near`, and needs no box.
 //!
 //! A look sets the finger ([`Tree::seek_and_point`], [`Tree::seek_gap`], a `revise` that keeps the
 //! entry). A change

@@ -190,14 +190,14 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
         if span.is_empty() {
             return Err(StoreError::EmptyRange(span));
         }
-        match value {
-            Some(value) if self.fills(span) => {
+        if value.is_some() && self.fills(span) {
+            if let Some(value) = value {
                 // SAFETY: `fills` has just returned `true`, and `span` is not empty.
                 unsafe { self.refill(span, value) };
-                Ok(())
             }
-            value => self.store_by_descent::<C, O>(span, value, observe),
+            return Ok(());
         }
+        self.store_by_descent::<C, O>(span, value, observe)
     }
 
     /// Makes the nodes that the store changes the tree's own, then stores. `span` is not empty.
@@ -241,18 +241,20 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
         // `Retry`, `make_room` leaves the path current and the entries in their slots. The leaf's
         // form may change, and with it the addresses of values.
         unsafe {
-            let value = match (value, place_of(leaf, from, span)) {
-                (Some(value), Some(Place::Gap(next))) => {
-                    self.fill_packed_gap::<F>(&path, span, next, value);
-                    return Ok(());
+            if value.is_some()
+                && let Some(place) = place_of(leaf, from, span)
+            {
+                // The value is moved here, not before: most of what it costs is its copies.
+                match (place, value) {
+                    (_, None) => {}
+                    (Place::Gap(next), Some(value)) => self.fill_packed_gap::<F>(&path, span, next, value),
+                    (Place::Over(over), Some(value)) => {
+                        observe_whole(leaf, from..from + over.gone, &mut observe);
+                        self.store_over::<F>(&mut path, span, over, value);
+                    }
                 }
-                (Some(value), Some(Place::Over(over))) => {
-                    observe_whole(leaf, from..from + over.gone, &mut observe);
-                    self.store_over::<F>(&mut path, span, over, value);
-                    return Ok(());
-                }
-                (value, _) => value,
-            };
+                return Ok(());
+            }
             let to = end_of_overlap(leaf, from, span.last);
             if from < to
                 && to == leaf.len()
