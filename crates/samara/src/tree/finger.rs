@@ -9,8 +9,8 @@
 //!   leaf, the finger is no more than a slot of it that holds an entry, `near`, and needs no box.
 //!
 //! A look sets the finger ([`Tree::seek_and_point`], [`Tree::seek_gap`], a `revise` that keeps the
-//! entry). A change forgets it, with the hole, and sets it again at its end: a store or a removal if
-//! it was there ([`Tree::leave`]), a resize in any case ([`Tree::lead`]). Two keep it right
+//! entry). A change forgets it, with the hole, and sets it again at its end: a store or a removal
+//! if it was there ([`Tree::leave`]), a resize in any case ([`Tree::lead`]). Two keep it right
 //! meanwhile: [`Tree::move_end`], and a store into the hole. Does not know how to descend.
 
 use crate::node::inner::Inner;
