@@ -125,6 +125,8 @@ fn histories_of<W: Wait>(
         for _ in 0..r.below(6) {
             draw(&mut r, pages).on_space(&mut begin);
         }
+        // Each thread does so first: afterwards it changes nothing.
+        begin.unmap(NOWHERE, PAGE).unwrap();
         let copy = begin.snapshot(begin.config().clone()).unwrap();
         let shared = SharedAddressSpace::<_, _, W>::from_space(copy, Membarrier::new()).unwrap();
         let (clock, go) = (AtomicU64::new(0), Barrier::new(3));
