@@ -1,5 +1,5 @@
-//! `instructions`: the instructions of each operation of samara's tree, and of a pair of calls of
-//! an address space, counted by valgrind's callgrind, against the record in
+//! `instructions`: the instructions of each operation of samara's tree, and of calls of address
+//! spaces, counted by valgrind's callgrind, against the record in
 //! `bench/instructions.txt`. Counts do not depend on how busy the machine is.
 //!
 //! The record has a case and its count in each line, and in its head the search of a node that was
@@ -11,8 +11,10 @@
 use crate::data::{BASE, Data, Item, SLOT};
 use crate::mm::Number;
 use samara::search::{Level, force};
-use samara::{End, GapQuery, RangeMap};
-use samara_mm::{AddressSpace, Config, Linux, MapRequest, Prot};
+use samara::{End, GapQuery, Membarrier, RangeMap};
+use samara_mm::{
+    AddressSpace, Caller, Config, Errno, Layout, Linux, MapRequest, Plan, Prot, SharedAddressSpace, Sleep,
+};
 use std::fmt::Write;
 use std::hint::black_box;
 use std::path::Path;
@@ -48,7 +50,7 @@ type Tree = RangeMap<u64, u64>;
 /// What is counted, and how many operations or entries that was.
 type Count = fn(&Data, &mut Tree) -> usize;
 
-const CASES: [(&str, Count); 11] = [
+const CASES: [(&str, Count); 18] = [
     ("lookup", |data, tree| {
         let (keys, want) = data.probes(1, OPS);
         assert_eq!(counted_lookup(tree, &keys), want);
@@ -104,7 +106,70 @@ const CASES: [(&str, Count); 11] = [
         counted_pairs(&mut space, &mut maps, &pairs);
         OPS
     }),
+    ("owner_pair", |data, _| {
+        counted_owner(&mut lone(INSIDE), &data.picks(1, CALLS));
+        2 * CALLS
+    }),
+    ("shared_pair", |data, _| {
+        counted_shared(&mut shared(INSIDE).caller(), &data.picks(1, CALLS));
+        2 * CALLS
+    }),
+    ("applied_pair", |data, _| {
+        counted_shared(&mut shared(INSIDE).caller_with(applies), &data.picks(1, CALLS));
+        2 * CALLS
+    }),
+    ("owner_brk", |_, _| {
+        counted_owner_brk(&mut lone(INSIDE));
+        2 * CALLS
+    }),
+    ("shared_brk", |_, _| {
+        counted_shared_brk(&mut shared(INSIDE).caller());
+        2 * CALLS
+    }),
+    ("applied_brk", |_, _| {
+        counted_shared_brk(&mut shared(INSIDE).caller_with(applies));
+        2 * CALLS
+    }),
+    ("brk_at_end", |_, _| {
+        counted_shared_brk(&mut shared(AT_END).caller());
+        2 * CALLS
+    }),
 ];
+
+/// Repetitions of the cases of [`lone`] spaces.
+const CALLS: usize = 4_000;
+/// Areas below the heap, so that the heap is inside its leaf of the tree, and so that it ends it.
+const INSIDE: u64 = 1001;
+const AT_END: u64 = 1000;
+/// Where these areas and the heap begin.
+const AREAS_AT: u64 = 0x1000_0000_0000;
+const HEAP: u64 = 0x5555_0000_0000;
+const PAGE: u64 = 4096;
+
+/// The request that maps area `i`. Areas do not touch.
+fn area(i: u64) -> MapRequest<Number> {
+    MapRequest::anonymous(AREAS_AT + i * 4 * PAGE, PAGE, Prot::RW)
+}
+
+/// A space of so many lone areas of a page below a heap of one page, and twenty above it.
+fn lone(areas: u64) -> AddressSpace<Number> {
+    let mut space = AddressSpace::new(Config::default());
+    space.set_layout(Layout { start_brk: HEAP, brk: HEAP, start_stack: 0, data: 0 });
+    space.brk(HEAP + PAGE).expect("a heap");
+    let above = (0..20).map(|i| (HEAP + (1 << 26) - AREAS_AT) / (4 * PAGE) + i);
+    (0..areas).chain(above).for_each(|i| drop(space.map(&area(i)).expect("room for an area")));
+    space
+}
+
+fn shared(areas: u64) -> SharedAddressSpace<Number> {
+    SharedAddressSpace::from_space(lone(areas), Membarrier::new()).expect("memory for a space")
+}
+
+/// What an embedder does with a plan, as good as nothing.
+fn applies(plan: &Plan) -> Result<(), Errno> {
+    black_box(plan.len());
+    Ok(())
+}
 
 /// Maps of the address space.
 const MAPS: usize = 1024;
@@ -189,6 +254,47 @@ fn counted_pairs(space: &mut AddressSpace<Number>, maps: &mut [Map], pairs: &[(u
     for &(i, len) in pairs {
         space.unmap(maps[i].0, maps[i].1).expect("a map that goes");
         maps[i] = (map(space, len), len);
+    }
+}
+
+/// An area goes and comes again, at random.
+#[inline(never)]
+fn counted_owner(space: &mut AddressSpace<Number>, picks: &[Item]) {
+    for item in picks {
+        let area = area(item.0 / SLOT % AT_END);
+        space.unmap(area.start, PAGE).expect("an area that goes");
+        space.map(&area).expect("an area that comes");
+    }
+}
+
+/// As [`counted_owner`].
+#[inline(never)]
+fn counted_shared<F: FnMut(&Plan) -> Result<(), Errno>>(
+    caller: &mut Caller<'_, Number, Membarrier, Sleep, F>,
+    picks: &[Item],
+) {
+    for item in picks {
+        let area = area(item.0 / SLOT % AT_END);
+        caller.unmap(area.start, PAGE).expect("an area that goes");
+        caller.map(&area).expect("an area that comes");
+    }
+}
+
+/// The break moves up a page and back.
+#[inline(never)]
+fn counted_owner_brk(space: &mut AddressSpace<Number>) {
+    for _ in 0..CALLS {
+        space.brk(HEAP + 2 * PAGE).expect("room for the heap");
+        space.brk(HEAP + PAGE).expect("a heap that shrinks");
+    }
+}
+
+/// As [`counted_owner_brk`].
+#[inline(never)]
+fn counted_shared_brk<F: FnMut(&Plan) -> Result<(), Errno>>(caller: &mut Caller<'_, Number, Membarrier, Sleep, F>) {
+    for _ in 0..CALLS {
+        caller.brk(HEAP + 2 * PAGE).expect("room for the heap");
+        caller.brk(HEAP + PAGE).expect("a heap that shrinks");
     }
 }
 

@@ -10,10 +10,11 @@
 //! between them is waited for either way. A request that is held and comes by its number alone: it
 //! has the lowest one here.
 
-use crate::explore::{Looks, model};
+use crate::explore::model;
 use crate::fault_gate::{Changing, Marks};
+use crate::held_range::hold_after;
 use crate::node_body::Body;
-use crate::range_lock::{Mode, Request, Spans, last_before};
+use crate::range_lock::{Request, Spans};
 use crate::writer_gate::{WriterGate, WriterRecord};
 use loom::sync::{Arc, Mutex};
 use loom::thread;
@@ -79,19 +80,7 @@ impl Shared {
 
     fn ask(&self, rank: usize) {
         self.asked.raise(Changing { start: 0, end: PAGE });
-        let others = || self.requests.iter().enumerate().filter(|(other, _)| *other != rank);
-        let turn = self.requests[rank].ask(rank, Self::spans(), Mode::Change, || others().map(|(_, other)| other));
-        self.gate.pass();
-        let next = || {
-            let mut looks = Looks::default();
-            last_before(&turn, others(), |_| looks.look_again())
-        };
-        while let Some(before) = next() {
-            let mut looks = Looks::default();
-            while before.is_before(&turn) {
-                looks.look_again();
-            }
-        }
+        hold_after(&self.requests, rank, Self::spans(), || self.gate.pass());
         self.change();
         self.leave(rank);
     }

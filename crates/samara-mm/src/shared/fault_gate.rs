@@ -28,6 +28,7 @@
 
 use crate::shared::sync::{AtomicBool, AtomicU64, Ordering, add_fenced, fence, store_fenced};
 use core::array;
+use samara::Span;
 
 /// Number of hashes of blocks.
 const HASHES: usize = 16;
@@ -66,6 +67,11 @@ pub(crate) struct Changing {
 }
 
 impl Changing {
+    /// The addresses of a span.
+    pub(crate) fn of(span: Span) -> Self {
+        Changing { start: span.first, end: span.last.saturating_add(1) }
+    }
+
     /// Whether it meets `[start, end)`.
     pub(crate) fn meets(self, start: u64, end: u64) -> bool {
         self.start < end && start < self.end

@@ -95,8 +95,8 @@ impl<'s, B: Backing + Send + Sync, R: Reclaim + PinHere, W: Wait> Held<'s, B, R,
         Held { shared, record, deadline, marked: [None; 2], work: Vec::new() }
     }
 
-    /// Takes the range lock on `span` at once: LEAF-UPDATE-1 says who sees to it that nobody else
-    /// has it.
+    /// Takes the range lock on `span` without waiting. The caller has locked the leaf's parent, and
+    /// has found no request that meets `span` (LEAF-UPDATE-1).
     #[inline]
     pub(crate) fn take(
         shared: &'s SharedAddressSpace<B, R, W>,
@@ -247,8 +247,7 @@ impl<'s, B: Backing + Send + Sync, R: Reclaim + PinHere, W: Wait> Held<'s, B, R,
 
 /// The ranges of a request, as marks take them.
 fn each(spans: Spans) -> impl Iterator<Item = Changing> {
-    let range = |span: Span| Changing { start: span.first, end: span.last.saturating_add(1) };
-    [Some(spans.first), spans.second].into_iter().flatten().map(range)
+    [Some(spans.first), spans.second].into_iter().flatten().map(Changing::of)
 }
 
 fn in_time<W: Wait>(deadline: Option<Duration>) -> Result<(), Errno> {
@@ -304,7 +303,7 @@ where
     /// Takes back the range lock of this record, whose thread this is.
     #[inline]
     fn leave(&self, record: &CallRecord<B, W>) {
-        let spans = record.request.own_spans();
+        let spans = record.request.spans();
         let is_watched = record.request.leave();
         each(spans).for_each(|range| self.asked.lower(range)); // LEAF-UPDATE-1
         if is_watched {

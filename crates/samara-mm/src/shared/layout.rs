@@ -5,8 +5,8 @@
 //!
 //! - **LAYOUT-1** Whoever changes the layout, or the table of extras of `state.base`, has a
 //!   [`Publication`] from before the first store to these, or to the tree, until after the last
-//!   one. It has a range lock that meets those of all others that do so, or the lock of a leaf
-//!   that all of them change, and waits for nobody meanwhile.
+//!   one. Its range lock, or the lock of the leaf that it changes, keeps other such changes
+//!   out. It does not wait for a thread meanwhile.
 //! - **LAYOUT-2** If [`seen`](SharedLayout::seen) gives a layout, and
 //!   [`is_still`](SharedLayout::is_still) confirms it after a lookup in the tree and in the table
 //!   of extras, then all of it is of one moment: that of the lookup in the tree. (INSTANT-2 says

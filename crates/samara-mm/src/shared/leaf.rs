@@ -3,8 +3,8 @@
 //! nothing that another such call elsewhere writes, but for marks of the same hash, so calls of
 //! disjoint leaves hardly slow one another down.
 //!
-//! Knows the order of these steps; knows no call. Does only what needs nobody's patience: an update
-//! that meets a range lock or needs more than a leaf is made by `update`. The order is:
+//! Knows the order of these steps; knows no call. An update that would have to wait, or that needs
+//! more than one leaf, is made by `update` instead. The order is:
 //!
 //! 1. Stage the leaf ([`SharedWriter::stage`](samara::SharedWriter::stage)). From here on no other
 //!    update of a leaf changes what this one looks at.
@@ -13,16 +13,16 @@
 //! 4. Mark that, and see that no fault is there (`fault_gate`).
 //! 5. Publish the copy, then the break (LEAF-UPDATE-2).
 //!
-//! Where the embedder applies the plan, the update takes the range lock of its window instead of
-//! step 4, keeps the copy and gives the leaf's lock back. Then it goes on as `update` does, from
-//! where that sets memory aside, and at the end puts the copy in place, if nobody has changed the
-//! leaf meanwhile.
+//! Where the embedder applies the plan, the update takes the range lock of its window after step 3,
+//! keeps the copy and releases the leaf's lock. Then it sets memory aside, marks, waits for faults
+//! and has the plan applied. At the end the copy takes the leaf's place if that leaf is still in
+//! the tree; otherwise the update stores the areas that the call has changed.
 //!
-//! - **LEAF-UPDATE-1** Whoever wants a range lock first raises the marks of `asked`, then asks, and
-//!   when it is granted waits for the stages under way. A stage looks at the marks, then at the
-//!   requests. Each side stores before it loads, with a full fence between. So either the stage
-//!   sees the request and gives way, or its end is waited for; and what a stage does is done under
-//!   SHARED-1.
+//! - **LEAF-UPDATE-1** A thread that asks for a range lock raises the marks of `asked`, stores its
+//!   request, waits until the stages that have begun are over, and then looks at other requests. A
+//!   stage loads those marks, and the requests if one is raised. Each side stores before it loads,
+//!   with a full fence between. So either the stage sees the request and gives up, or the thread
+//!   that asks waits for the end of the stage.
 //! - **LEAF-UPDATE-2** The break is stored before the lock of the leaf's parent is released, or the
 //!   range lock. Two calls that need the same break have a window with the same page: so they have
 //!   the same lock, or one sees the other's range lock.
@@ -36,7 +36,7 @@ use crate::area::{Area, Backing};
 use crate::errno::Errno;
 use crate::shared::SharedAddressSpace;
 use crate::shared::credit::Since;
-use crate::shared::fault_gate::{ChangeRange, Changing, Marks};
+use crate::shared::fault_gate::{ChangeRange, Changing, FaultRecord, Marks};
 use crate::shared::held::Held;
 use crate::shared::range_lock::Spans;
 use crate::shared::record::{CallRecord, Work, Writer};
@@ -50,7 +50,7 @@ use core::mem;
 use core::time::Duration;
 use samara::{Kept, PinHere, RangeMap, Reclaim, Span, Stage};
 
-/// Number of looks at a fault that is in the way, before a stage gives up.
+/// Number of further looks at a fault that is in the way, before a stage gives up.
 const LOOKS: u32 = 64;
 
 /// An area and its span.
@@ -80,7 +80,8 @@ struct Ran<'s, 'c, B> {
     plan: &'c Plan,
     /// What has changed of the areas.
     changed: Option<Changed>,
-    kept: Kept<'s, u64, Area<B>>,
+    /// `None`: the copy cannot be put back.
+    kept: Option<Kept<'s, u64, Area<B>>>,
 }
 
 /// What a call has changed.
@@ -214,17 +215,14 @@ where
             let new = (stage.copy().len() + before.1).saturating_sub(stage.len_before());
             let held = Held::take(self, record, locked, deadline);
             let kept = stage.keep();
-            *later = kept.map(|kept| (held, Ran { window, before, new, plan, changed, kept }));
-            return Attempt::NeedsWhole; // if nothing is left to do
+            *later = Some((held, Ran { window, before, new, plan, changed, kept }));
+            return Attempt::NeedsWhole; // not looked at: there is something left to do
         }
         let Some(changed) = changed.filter(|changed| changed.is_none() || stage.fits()) else {
             return Attempt::NeedsWhole;
         };
         let new_brk = Some(space.layout.brk).filter(|new| first.brk.is_some() && *new != brk);
-        let all = touched(plan)
-            .chain(changed.map(|changed| changed.range))
-            .reduce(Changing::and)
-            .filter(|_| !first.keeps_faults);
+        let all = marks(plan, changed, first);
         let marked = all.map(|all| Marked::raise(&self.marks, record.changes()[0], all));
         if all.is_some_and(|all| !self.is_free_of_faults(all)) {
             return Attempt::NeedsWhole;
@@ -278,9 +276,8 @@ where
             Ok(reserved) => reserved,
             Err(short) => return Attempt::Failed(short.into()),
         };
-        if !reach.keeps_faults
-            && let Err(late) =
-                held.mark([touched(plan).chain(changed.map(|changed| changed.range)).reduce(Changing::and), None])
+        if let Some(all) = marks(plan, changed, reach)
+            && let Err(late) = held.mark([Some(all), None])
         {
             return Attempt::Failed(late);
         }
@@ -299,7 +296,8 @@ where
         if let (Some(reserved), Some(Changed { range, covers, .. })) = (&mut reserved, changed) {
             let publication = record.published.publish(); // INSTANT-1
             let Work { space, copy, storing, .. } = work;
-            if !reserved.put_back(kept, copy, || ()) {
+            let is_back = kept.as_ref().is_some_and(|kept| reserved.put_back(kept, copy, || ()));
+            if !is_back {
                 mem::swap(&mut space.areas, copy); // as UPDATE-3 needs it
                 *storing = Some(Storing::new(window, before, reach.growth, brk));
                 let span = Span::new(range.start, range.end - 1);
@@ -344,8 +342,7 @@ where
     /// Whether another thread has a range lock that meets the span, or asks for one.
     #[inline]
     fn is_asked_for(&self, rank: usize, span: Span) -> bool {
-        let here = Changing { start: span.first, end: span.last.saturating_add(1) };
-        self.asked.may_meet(here) && self.is_requested(rank, Spans::one(span))
+        self.asked.may_meet(Changing::of(span)) && self.is_requested(rank, Spans::one(span))
     }
 
     #[cold]
@@ -410,25 +407,25 @@ where
     /// Whether no fault is announced in what is marked. Looks several times.
     #[inline]
     fn is_free_of_faults(&self, change: Changing) -> bool {
-        let is_free = |looks: &mut u32, is_free: &dyn Fn() -> bool| {
-            while !is_free() {
-                *looks += 1;
-                if *looks > LOOKS {
-                    return false;
-                }
-                hint::spin_loop();
-            }
-            true
+        let look = |fault: &FaultRecord| {
+            hint::spin_loop();
+            fault.is_free(change)
         };
-        let mut looks = 0;
-        self.faults.iter().all(|fault| is_free(&mut looks, &|| fault.is_free(change)))
+        self.faults.iter().all(|fault| fault.is_free(change) || (0..LOOKS).any(|_| look(fault)))
     }
+}
+
+/// What is marked: all that the plan touches and that has changed of the areas.
+#[inline]
+fn marks(plan: &Plan, changed: Option<Changed>, reach: &Reach) -> Option<Changing> {
+    let all = touched(plan).chain(changed.map(|changed| changed.range));
+    all.reduce(Changing::and).filter(|_| !reach.keeps_faults)
 }
 
 /// The smallest range that holds both.
 #[inline]
 fn and(all: Option<Changing>, span: Span) -> Option<Changing> {
-    let here = Changing { start: span.first, end: span.last.saturating_add(1) };
+    let here = Changing::of(span);
     Some(all.map_or(here, |all| all.and(here)))
 }
 

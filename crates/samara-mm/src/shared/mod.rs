@@ -14,9 +14,9 @@
 //! who may hold a page.
 //!
 //! - **SHARED-1** Whoever changes areas holds a range lock on them, on what touches them and on
-//!   what touches that, from before it looks at them until they are published; or it has all of
-//!   these in one leaf, whose parent it has locked, and nobody has such a range lock
-//!   (LEAF-UPDATE-1).
+//!   what touches that, from before it looks at them until they are published. Or all of these
+//!   areas are in one leaf, the thread has locked the leaf's parent, and no other thread has a
+//!   range lock that meets them (LEAF-UPDATE-1).
 //! - **SHARED-2** `state.base` is the space without its areas: settings, sums, the number of areas,
 //!   extras. What calls have changed of the sums since their threads settled is in the threads'
 //!   records (`credit`), and the break is in `layout`. The holder of the whole space puts them

@@ -10,16 +10,17 @@
 //!   range ([`Mode`]). One that is granted has found that no other one meets it and comes before
 //!   it, by number and then by rank. So two granted requests never meet (but for what RANGE-4
 //!   says), requests that meet are granted in the order in which they took their numbers, and one
-//!   that meets no other waits for nobody.
+//!   that meets no other does not wait.
 //! - **RANGE-2** A request waits only for requests that come before it, so no cycle of waiting
 //!   requests exists. A record has at most one request.
 //! - **RANGE-3** Ranges are stored before the request says that it is choosing its number, and not
 //!   changed before it has left. A number is never used twice in a record. So whoever loads a
 //!   record's word, then its ranges, and then the same word again, has the ranges of that request.
-//! - **RANGE-4** A request that is held at once ([`Request::hold`]) comes before all others. Its
-//!   thread has found that none meets it, while whoever asks for one waits, after it has said so
-//!   and before it looks at the others (LEAF-UPDATE-1). Two that are held in neighbouring leaves
-//!   may meet in the page that is locked beside a window: neither changes what lies there.
+//! - **RANGE-4** A request that is granted at once ([`Request::hold`]) comes before all others. Its
+//!   thread has found, in a stage, that no other request meets it. A thread that asks stores its
+//!   request, waits for the stages that have begun, and only then looks at other requests
+//!   (LEAF-UPDATE-1); so it finds this one. Two such requests in neighbouring leaves may meet in
+//!   the page that is locked beside a window: neither thread changes what lies there.
 //!
 //! Why nobody is missed: a request stores that it is choosing, then loads all others; it stores its
 //! number, then loads all others again. Stores come before loads, with a full fence between. Of two
@@ -176,9 +177,8 @@ impl Request {
         Turn { word, rank, spans }
     }
 
-    /// Makes a request for these ranges that is granted at once. The caller sees to it that nobody
-    /// else has or gets one that meets it meanwhile, or is waited for by whoever asks for one
-    /// (RANGE-4).
+    /// Makes a request for these ranges that is granted at once. The caller has found that no other
+    /// request meets them, and a thread that asks meanwhile waits for the caller (RANGE-4).
     #[inline]
     pub(crate) fn hold(&self, spans: Spans) {
         let idle = self.store_ends(spans);
@@ -228,9 +228,9 @@ impl Request {
         }
     }
 
-    /// The ranges, before another look at the word (RANGE-3).
+    /// The ranges, before another look at the word (RANGE-3); the record's own thread needs none.
     #[inline]
-    fn spans(&self) -> Spans {
+    pub(crate) fn spans(&self) -> Spans {
         let [a, b, c, d] = self.ends.each_ref().map(|word| word.load(Ordering::Relaxed));
         fence(Ordering::Acquire); // with the Release fence in `store_ends`
         let second = (c <= d).then_some(Span { first: c, last: d });
@@ -242,11 +242,6 @@ impl Request {
     pub(crate) fn may_meet(&self, spans: Spans) -> bool {
         // SeqCst, with `store_fenced` in `ask`: LEAF-UPDATE-1.
         self.word.load(Ordering::SeqCst) & (ACTIVE | CHOOSING) != 0 && self.spans().meet(spans)
-    }
-
-    /// The ranges of the request, for the thread that has made it.
-    pub(crate) fn own_spans(&self) -> Spans {
-        self.spans()
     }
 
     /// Says that somebody will sleep until the request that had this `word` leaves. `false`: it has

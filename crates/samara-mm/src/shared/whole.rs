@@ -54,7 +54,7 @@ where
                 samara::Change::Removed(span, area) => (span, area, false),
                 samara::Change::Added(span, area) => (span, area, true),
             };
-            let here = Changing { start: span.first, end: span.last.saturating_add(1) };
+            let here = Changing::of(span);
             all = Some(all.map_or(here, |all| all.and(here)));
             links.add(comes, span, area, self.config.page_size.bytes())?;
         }

@@ -4,7 +4,7 @@
 
 use crate::file::File;
 use crate::rng::Rng;
-use crate::world::{Answer, Call, HEAP, PAGE, shown};
+use crate::world::{Call, HEAP, PAGE, shown};
 use crate::{FEW, seed, times};
 use samara_mm::{
     Access, AddressSpace, Advice, Backing, Caller, Config, Errno, Faulter, FileId, Layout, LockKind, MapFlags,
@@ -54,9 +54,6 @@ fn calls<F: FnMut(&Plan) -> Result<(), Errno>>(
         let (got, want) = (call.on_shared(&mut caller, &mut faulter), call.on_space(&mut own));
         // A fault answers with the area's bounds and flags, a call with its plan.
         assert_eq!(got, want, "thread {thread} step {step} {call:x?}");
-        if step % 512 == 0
-            && let Answer::Done(_) = Call::Brk(HEAP).on_shared(&mut caller, &mut faulter)
-        {}
     }
     own
 }

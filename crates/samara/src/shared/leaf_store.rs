@@ -74,20 +74,13 @@ pub(crate) unsafe fn store<K: Key, V: Clone, S: Shape, R: Reclaim, T, F: FnOnce(
         return Ok(Attempt::Exclusive(verb));
     }
     let mut path = Path::new();
-    let snapshots = tree.may_share() || shared.tally.0.snapshots.load(Ordering::Relaxed);
-    let (leaf, slot) = dispatch::<K, S, _>(Descend { tree, key: change.keys().first, path: &mut path });
-    let locks = Locks::<K, S> { path: &path, upto: 1, kind: PhantomData };
-    // SAFETY: LEAF-STORE-3: the path stays a path of the tree, and the leaf stays in the tree,
-    // because its parent's lock is held until `locks` is dropped.
+    // SAFETY: the caller is inside, and the tree is taller than a leaf. LEAF-STORE-3: the path
+    // stays a path of the tree, and the leaf stays in the tree, because its parent's lock is held
+    // until `locks` is dropped.
     unsafe {
-        let others = |level| {
-            point(Point::Asked);
-            has_others(Inner::<K, S>::from_raw(path.at(level).node).refs())
-        };
-        // From the root downwards: PUBLISH-4.
-        if snapshots && (1..=tree.height()).rev().any(others) {
+        let Some((locks, leaf, slot)) = lock(tree, shared, change.keys().first, &mut path) else {
             return Ok(Attempt::Exclusive(verb));
-        }
+        };
         let there = |upto| slot < leaf.len() && leaf.first(slot) <= upto;
         match change {
             Change::Remove { key } | Change::Modify { key } if !there(key) => return Ok(Attempt::NoEntry),
@@ -100,7 +93,7 @@ pub(crate) unsafe fn store<K: Key, V: Clone, S: Shape, R: Reclaim, T, F: FnOnce(
         let Workspace { part, limbo } = workspace;
         limbo.log.outstanding = 0;
         limbo.log.reserve()?;
-        (limbo.log.base, limbo.log.whole) = (tree.region_start(&path, 0), false);
+        (limbo.log.base, limbo.log.whole) = (tree.region_start(locks.path, 0), false);
         part.root = Some(copy_leaf(part, leaf)?.raw());
         (part.levels, part.len) = (0, leaf.len());
         part.forget();
@@ -113,6 +106,36 @@ pub(crate) unsafe fn store<K: Key, V: Clone, S: Shape, R: Reclaim, T, F: FnOnce(
         drop(swap); // publishes, here or when a panic of `verb` unwinds
         Ok(Attempt::Done(done))
     }
+}
+
+/// A leaf whose parent is locked, and a slot of it.
+type Locked<'p, K, V, S> = (Locks<'p, K, S>, Leaf<K, V, S>, usize);
+
+/// Descends to the first entry that does not end before `key`, or after the last entry, and locks
+/// the leaf's parent. Returns the leaf and the slot. `None`: a snapshot owns a node of the path.
+///
+/// # Safety
+/// The caller is inside the gate; `tree` is what `shared` shows, and taller than a leaf.
+#[cfg_attr(not(debug_assertions), inline(always))]
+pub(crate) unsafe fn lock<'p, K: Key, V, S: Shape>(
+    tree: &Tree<K, V, S>,
+    shared: &Published,
+    key: K,
+    path: &'p mut Path,
+) -> Option<Locked<'p, K, V, S>> {
+    let snapshots = tree.may_share() || shared.tally.0.snapshots.load(Ordering::Relaxed);
+    let (leaf, slot) = dispatch::<K, S, _>(Descend { tree, key, path: &mut *path });
+    let locks = Locks { path, upto: 1, kind: PhantomData };
+    let others = |level| {
+        point(Point::Asked);
+        // SAFETY: LEAF-STORE-3: the path is one of the tree, whose nodes are live.
+        unsafe { has_others(Inner::<K, S>::from_raw(locks.path.at(level).node).refs()) }
+    };
+    // From the root downwards: PUBLISH-4.
+    if snapshots && (1..=tree.height()).rev().any(others) {
+        return None;
+    }
+    Some((locks, leaf, slot))
 }
 
 /// Puts what a store has left in the place of its leaf, when it is dropped: also when the store's
@@ -159,8 +182,8 @@ impl<K: Key, V, S: Shape, R: Reclaim> Drop for Swap<'_, K, V, S, R> {
 pub(crate) struct Locks<'a, K: Key, S: Shape> {
     pub(crate) path: &'a Path,
     /// Highest level whose lock is held; 0: none.
-    pub(crate) upto: usize,
-    pub(crate) kind: PhantomData<(K, S)>,
+    upto: usize,
+    kind: PhantomData<(K, S)>,
 }
 
 impl<K: Key, S: Shape> Locks<'_, K, S> {
@@ -196,10 +219,10 @@ impl<K: Key, S: Shape> Drop for Locks<'_, K, S> {
 
 /// Descends to the first entry that does not end before `key`, or after the last entry, and locks
 /// the leaf's parent. The tree is taller than a leaf.
-pub(crate) struct Descend<'a, K: Key, V, S: Shape> {
-    pub(crate) tree: &'a Tree<K, V, S>,
-    pub(crate) key: K,
-    pub(crate) path: &'a mut Path,
+struct Descend<'a, K: Key, V, S: Shape> {
+    tree: &'a Tree<K, V, S>,
+    key: K,
+    path: &'a mut Path,
 }
 
 impl<K: Key, V, S: Shape> Job<K> for Descend<'_, K, V, S> {

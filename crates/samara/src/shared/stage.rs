@@ -15,14 +15,12 @@
 use crate::fault::{Point, point};
 use crate::map::RangeMap;
 use crate::node::Raw;
-use crate::node::inner::Inner;
 use crate::node::leaf::Leaf;
-use crate::node::search::dispatch;
 use crate::node::shape::{Normal, Shape};
 use crate::reclaim::Reclaim;
 use crate::reclaim::crossbeam::Epoch;
 use crate::shared::deferred_drop::Freed;
-use crate::shared::leaf_store::{Descend, Locks};
+use crate::shared::leaf_store::{Locks, lock};
 use crate::shared::mark::mark;
 use crate::shared::publish::{copy_leaf, put};
 use crate::shared::root::Published;
@@ -155,22 +153,12 @@ unsafe fn stage<'m, K: Key, V: Clone, S: Shape, R: Reclaim, T>(
     }
     let (before, end) = (span.first.wrapping_sub(K::ONE), span.last.wrapping_add(K::ONE));
     let mut path = Path::new();
-    let snapshots = tree.may_share() || shared.tally.0.snapshots.load(Ordering::Relaxed);
-    let (old, slot) = dispatch::<K, S, _>(Descend { tree, key: before, path: &mut path });
-    let locks = Locks::<K, S> { path: &path, upto: 1, kind: PhantomData };
-    // SAFETY: LEAF-STORE-3: the path stays a path of the tree, and the leaf stays in the tree,
-    // because its parent's lock is held until `locks` is dropped. Slots are below the leaf's length
-    // where they are read.
+    // SAFETY: the caller is inside, and the tree is taller than a leaf. LEAF-STORE-3: the path
+    // stays a path of the tree, and the leaf stays in the tree, because its parent's lock is held
+    // until `locks` is dropped. Slots are below the leaf's length where they are read.
     unsafe {
-        let others = |level| {
-            point(Point::Asked);
-            has_others(Inner::<K, S>::from_raw(path.at(level).node).refs())
-        };
-        // From the root downwards: PUBLISH-4.
-        if snapshots && (1..=height).rev().any(others) {
-            return Ok(None);
-        }
-        let base = tree.region_start(&path, 0);
+        let Some((locks, old, slot)) = lock(tree, shared, before, &mut path) else { return Ok(None) };
+        let base = tree.region_start(locks.path, 0);
         let Some(window) = window(old, slot, base, span.first, end) else { return Ok(None) };
         let Workspace { part, limbo } = &mut *workspace;
         limbo.log.outstanding = 0;
@@ -266,16 +254,23 @@ impl<'m, K: Key, V, R: Reclaim, S: Shape> Stage<'_, 'm, K, V, R, S> {
     /// of one leaf: it splits it, empties it too far, moves its last key, or is outside of it.
     #[inline]
     pub fn fits(&self) -> bool {
-        let Some(leaf) = self.leaf() else { return false };
+        self.fitting().is_some()
+    }
+
+    /// The leaf of the copy, if it [fits](Self::fits).
+    #[cfg_attr(not(debug_assertions), inline(always))]
+    fn fitting(&self) -> Option<Leaf<K, V, S>> {
+        let leaf = self.leaf()?;
         // SAFETY: LEAF-1: both leaves are live, and only slots below the lengths are read.
-        unsafe {
+        let fits = unsafe {
             let (len, was) = (leaf.len(), self.old.len());
             len > 0
                 && (len >= was || len >= Leaf::<K, V, S>::MIN)
                 && leaf.key(len - 1) == self.old.key(was - 1)
                 && leaf.first(0) >= self.base
                 && !has_others(leaf.refs())
-        }
+        };
+        fits.then_some(leaf)
     }
 
     /// Puts the copy in the place of what it was made of, as one store. `then` is called before
@@ -283,25 +278,22 @@ impl<'m, K: Key, V, R: Reclaim, S: Shape> Stage<'_, 'm, K, V, R, S> {
     /// [fit](Self::fits); nothing has happened.
     #[inline]
     pub fn commit(mut self, then: impl FnOnce()) -> bool {
-        if !self.fits() {
-            return false;
-        }
+        let Some(new) = self.fitting() else { return false };
         point(Point::Worked);
         let Stage { copy, workspace, len, old, base, height, locks, .. } = &mut self;
-        let (new, entries) = (copy.tree.root.take(), mem::take(&mut copy.tree.len));
+        let entries = mem::take(&mut copy.tree.len);
+        copy.tree.root = None;
         copy.tree.forget();
         // SAFETY: STAGE-2: the new leaf fits. The lock of the old leaf's parent is held, so the
         // path is one of the tree. The old leaf stays live: nobody else takes it out under the
         // lock, and then this writer's limbo keeps it.
         unsafe {
-            if let Some(new) = new {
-                let gap = Leaf::<K, V, S>::from_raw(new).widest(*base);
-                let _not_empty = mark::<K, V, S>(new, 0, true);
-                put::<K, S>(*height, locks.path, 0, new, gap, |level| locks.take(level));
-                workspace.limbo.log.note(old.raw(), 0, Fate::GivenUp);
-                let sum = len.load_own(Ordering::Relaxed).wrapping_add(entries).wrapping_sub(old.len());
-                len.store(sum, Ordering::Relaxed);
-            }
+            let gap = new.widest(*base);
+            let _not_empty = mark::<K, V, S>(new.raw(), 0, true);
+            put::<K, S>(*height, locks.path, 0, new.raw(), gap, |level| locks.take(level));
+            workspace.limbo.log.note(old.raw(), 0, Fate::GivenUp);
+            let sum = len.load_own(Ordering::Relaxed).wrapping_add(entries).wrapping_sub(old.len());
+            len.store(sum, Ordering::Relaxed);
         }
         then();
         true
@@ -309,14 +301,14 @@ impl<'m, K: Key, V, R: Reclaim, S: Shape> Stage<'_, 'm, K, V, R, S> {
 
     /// Ends the stage, and leaves the copy as it is: [`WriterReservation::put_back`] may put it in
     /// place later. Others may store there meanwhile. `None`: too many snapshots (2^30) share what
-    /// the copy was made of; the copy is dropped.
+    /// the copy was made of, so that it cannot.
     #[inline]
     pub fn keep(mut self) -> Option<Kept<'m, K, V, S>> {
+        self.keeps = true;
         // SAFETY: the old leaf is live, and its parent locked, so its owner, the map, keeps it
         // until the stage is over. The share that is added is given up when the subtree is dropped.
         unsafe {
             add_owner(self.old.refs()).ok()?;
-            self.keeps = true;
             let key = self.old.key(self.old.len() - 1);
             Some(Kept {
                 old: self.old.raw(),
@@ -390,18 +382,12 @@ unsafe fn put_back<K: Key, V: Clone, S: Shape, R: Reclaim>(
         return false;
     }
     let mut path = Path::new();
-    let snapshots = tree.may_share() || shared.tally.0.snapshots.load(Ordering::Relaxed);
-    let (old, _) = dispatch::<K, S, _>(Descend { tree, key: kept.key, path: &mut path });
-    let locks = Locks::<K, S> { path: &path, upto: 1, kind: PhantomData };
     // SAFETY: as in `stage`. A leaf that the map shows does not change (PUBLISH-1), so the one that
     // was kept has what the copy was made of, and a leaf at its address is that leaf: what was kept
     // owns it too.
     unsafe {
-        let others = |level| has_others(Inner::<K, S>::from_raw(path.at(level).node).refs());
-        if (snapshots && (1..=height).rev().any(others))
-            || old.raw() != kept.old
-            || tree.region_start(&path, 0) != kept.base
-        {
+        let Some((locks, old, _)) = lock(tree, shared, kept.key, &mut path) else { return false };
+        if old.raw() != kept.old || tree.region_start(locks.path, 0) != kept.base {
             return false;
         }
         let stage = Stage {
