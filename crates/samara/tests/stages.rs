@@ -3,7 +3,7 @@
 //! kinds; what each sees must be what its model says, and so must the map in the end.
 
 use samara::testing::{Tiny, set_hook};
-use samara::{Compact, Membarrier, RangeMap, Reclaim, Shape, SharedRangeMap, SharedWriter, Span};
+use samara::{Compact, Membarrier, Normal, RangeMap, Reclaim, Shape, SharedRangeMap, SharedWriter, Span};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::thread;
@@ -114,6 +114,9 @@ fn staged<R: Reclaim, S: Shape>(
         *model = then;
     }
     copy.clear();
+    if done.is_none() || rng.u8(0..16) == 0 {
+        writer.regroup(span).unwrap();
+    }
     done.is_some()
 }
 
@@ -193,6 +196,60 @@ fn beside_compact() {
 
 fn lone(n: u64) -> SharedRangeMap<u64, Arc<u64>, Membarrier> {
     (0..n).map(|i| (i * 10..=i * 10 + 4, Arc::new(i))).collect()
+}
+
+/// After [`SharedWriter::regroup`] a stage takes what it did not take before, wherever an entry is
+/// in its leaf, also where it touches others; without it the same stage is refused again.
+fn regrouped<S: Shape>(full: bool, touching: bool, worst: usize) {
+    let step = if touching { 2 } else { 3 };
+    let entries = (0..2_000_u64).map(|i| (i * step..=i * step + 1, Arc::new(i)));
+    let made: RangeMap<u64, Arc<u64>, S> = if full {
+        RangeMap::from_sorted(entries.map(|(span, value)| (Span::from(span), value))).unwrap()
+    } else {
+        let mut made = RangeMap::default();
+        entries.for_each(|(span, value)| made.insert(span, value).unwrap());
+        made
+    };
+    let map = SharedRangeMap::from_map(made, Membarrier::fenced()).unwrap();
+    let (mut writer, mut copy) = (map.writer().unwrap(), Copy::<S>::default());
+    let (mut moved, mut refused) = (0, 0);
+    for i in 40..1_960 {
+        // The entry loses its last key, and gets it again.
+        let mut cut = |writer: &mut SharedWriter<'_, _, _, _, S>| {
+            let span = Span::new(i * step + 1, i * step + 1);
+            let change = |last: u64| {
+                move |mut stage: samara::Stage<'_, '_, u64, Arc<u64>, Membarrier, S>| {
+                    let resized = stage.copy().resize(i * step, i * step..=last);
+                    resized.is_ok() && stage.commit(|| ())
+                }
+            };
+            let cut = writer.stage(span, &mut copy, change(i * step)).unwrap() == Some(true);
+            if cut {
+                assert!(writer.stage(span, &mut copy, change(i * step + 1)).unwrap() == Some(true));
+            }
+            cut
+        };
+        if !cut(&mut writer) {
+            assert!(!cut(&mut writer), "what refused it is still there");
+            let has_moved = writer.regroup(Span::new(i * step + 1, i * step + 1)).unwrap();
+            moved += usize::from(has_moved);
+            map.write().check().unwrap();
+            refused += usize::from(!cut(&mut writer));
+        }
+    }
+    // There may be no room: in full nodes above, and more often where what must be in one leaf is
+    // as much as a leaf has.
+    assert!(moved > 300 && refused * worst <= moved * 100, "{refused} of {moved}");
+    assert!(map.pin().iter().map(|(_, value)| **value).eq(0..2_000));
+}
+
+#[test]
+fn regrouped_entries() {
+    for (full, touching) in [(false, false), (true, false), (false, true), (true, true)] {
+        regrouped::<Tiny>(full, touching, 0);
+        regrouped::<Compact>(full, touching, if touching { 200 } else { 10_000 });
+        regrouped::<Normal>(full, touching, if touching { 200 } else { 10_000 });
+    }
 }
 
 /// What does not fit is refused, and has not happened.

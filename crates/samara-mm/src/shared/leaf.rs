@@ -40,7 +40,7 @@ use crate::shared::fault_gate::{ChangeRange, Changing, FaultRecord, Marks};
 use crate::shared::held::Held;
 use crate::shared::range_lock::Spans;
 use crate::shared::record::{CallRecord, Work, Writer};
-use crate::shared::update::{Apply, Attempt, Call, Reach, SEVERAL, Storing, touched};
+use crate::shared::update::{Apply, Attempt, Call, Reach, SEVERAL, Storing, regroup, touched};
 use crate::shared::wait::Wait;
 use crate::space::AddressSpace;
 use crate::space::limits::Counters;
@@ -272,6 +272,7 @@ where
         if stores > SEVERAL {
             return Attempt::NeedsWhole;
         }
+        let mut is_misfit = false;
         let mut reserved = match changed.map(|_| writer.reserve(stores, before.1 + new)).transpose() {
             Ok(reserved) => reserved,
             Err(short) => return Attempt::Failed(short.into()),
@@ -295,9 +296,10 @@ where
         let layout = brk.map(|_| self.layout.publish()); // LAYOUT-1
         if let (Some(reserved), Some(Changed { range, covers, .. })) = (&mut reserved, changed) {
             let publication = record.published.publish(); // INSTANT-1
-            let Work { space, copy, storing, .. } = work;
-            let is_back = kept.as_ref().is_some_and(|kept| reserved.put_back(kept, copy, || ()));
+            let is_back = kept.as_ref().is_some_and(|kept| reserved.put_back(kept, &mut work.copy, || ()));
             if !is_back {
+                is_misfit = work.misfits.is_second(window.0);
+                let Work { space, copy, storing, .. } = &mut *work;
                 mem::swap(&mut space.areas, copy); // as UPDATE-3 needs it
                 *storing = Some(Storing::new(window, before, reach.growth, brk));
                 let span = Span::new(range.start, range.end - 1);
@@ -325,6 +327,10 @@ where
         drop(layout);
         record.counts.ranged.add_one();
         record.counts.leaf.add_one();
+        if is_misfit {
+            drop((reserved, held));
+            regroup(writer, reach);
+        }
         Attempt::Done
     }
 

@@ -93,11 +93,29 @@ pub(crate) struct Work<B> {
     /// UPDATE-3.
     pub(crate) storing: Option<Storing>,
     pub(crate) since: Since,
+    pub(crate) misfits: Misfits,
     credit: Credit,
     /// The identities that are set aside end here.
     identities_end: u64,
     /// Whether `space` has the settings of the shared space.
     is_current: bool,
+}
+
+/// Updates in a row that were of the same window, and that no leaf took.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Misfits {
+    /// The first address of the window.
+    start: u64,
+    number: u32,
+}
+
+impl Misfits {
+    /// Counts one more. Whether it is the second in a row, so there may well be a third.
+    pub(crate) fn is_second(&mut self, start: u64) -> bool {
+        let number = if self.start == start { self.number.saturating_add(1) } else { 1 };
+        *self = Misfits { start, number };
+        number == 2
+    }
 }
 
 impl<B: Backing, W: Wait> CallRecord<B, W> {
@@ -153,6 +171,7 @@ impl<B: Backing> Work<B> {
             links: LinkPlan::default(),
             storing: None,
             since: Since::default(),
+            misfits: Misfits::default(),
             credit: Credit::default(),
             identities_end: 0,
             is_current: false,

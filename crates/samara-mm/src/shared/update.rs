@@ -11,7 +11,9 @@
 //! 4. Mark what changes, in the space or by the plan, and wait for the faults there (`fault_gate`).
 //! 5. Let the embedder apply the plan. It may refuse: then nothing has happened.
 //! 6. Publish: the links, the stores, then the sums.
-//! 7. Lower the marks, and leave the range lock.
+//! 7. Lower the marks, and leave the range lock. If this was the second update in a row that could
+//!    not be made in one leaf although the window was the same, regroup the leaves, so that the
+//!    third one can be.
 //!
 //! Most updates are made in one leaf of the tree (`leaf`), and come here only if they cannot be.
 //!
@@ -381,6 +383,10 @@ where
         }
         drop(layout);
         record.counts.ranged.add_one();
+        if work.misfits.is_second(windows[0].0) {
+            drop((reserved, held));
+            regroup(writer, reach);
+        }
         Attempt::Done
     }
 
@@ -466,6 +472,13 @@ impl<B: Backing> Work<B> {
             |range: &Changing| 1 + self.space.areas.range(Span::new(range.start, range.end - 1)).take(SEVERAL).count();
         ranges.iter().flatten().map(of).sum()
     }
+}
+
+/// Moves areas between leaves of the tree so that the next update that reaches as far is one
+/// leaf's. Without memory they stay where they are.
+#[cold]
+pub(crate) fn regroup<B: Backing, R: Reclaim>(writer: &mut Writer<'_, B, R>, reach: &Reach) {
+    let _ = writer.regroup(Span::new(reach.start, reach.end.saturating_sub(1)));
 }
 
 /// What changes in each window: areas, and pages.

@@ -261,3 +261,34 @@ fn threads_that_move_the_break() {
         assert!(space.statistics().leaf > 100, "{:?}", space.statistics());
     }
 }
+
+/// A heap wherever it is in its leaf of the tree, also at its end: after a few moves of the break
+/// each one is made in a leaf, also where the embedder applies the plan.
+#[test]
+fn a_heap_at_the_end_of_a_leaf() {
+    for below in 1..60 {
+        let mut one = AddressSpace::<FileId>::new(Config::default());
+        one.set_layout(Layout { start_brk: HEAP, brk: HEAP, start_stack: 0, data: 0 });
+        for i in 0..200 {
+            let at = if i < below { HEAP - (i + 1) * 4 * PAGE } else { HEAP + (i + 1) * 64 * PAGE };
+            one.map(&MapRequest::anonymous(at, PAGE, Prot::READ)).unwrap();
+        }
+        let space: Space = SharedAddressSpace::from_space(one, Membarrier::new()).unwrap();
+        let moves = |mut brk: Box<dyn FnMut(u64) + '_>| {
+            brk(HEAP + PAGE);
+            let before = space.statistics();
+            (0..20).for_each(|i| brk(HEAP + (1 + i % 3) * PAGE));
+            let after = space.statistics();
+            // The second miss brings the areas together.
+            let missed = (after.ranged - before.ranged) - (after.leaf - before.leaf);
+            assert!(missed <= 2, "{below} areas below the heap: {missed} of 20");
+            let mut caller = space.caller();
+            caller.brk(HEAP).unwrap();
+        };
+        let mut caller = space.caller();
+        moves(Box::new(|to| drop(caller.brk(to).unwrap())));
+        let mut applying = space.caller_with(|_| Ok(()));
+        moves(Box::new(|to| drop(applying.brk(to).unwrap())));
+        space.check().unwrap();
+    }
+}

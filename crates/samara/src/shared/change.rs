@@ -27,6 +27,8 @@ pub(crate) enum Change<K> {
     Join { lower: Span<K>, upper: Span<K> },
     /// The entry `was` gets the bounds `to`.
     Move { was: Span<K>, to: Span<K> },
+    /// The entries around the span come to be in one leaf.
+    Regroup { span: Span<K> },
 }
 
 impl<K: Key> Change<K> {
@@ -37,6 +39,9 @@ impl<K: Key> Change<K> {
             Change::Remove { key } | Change::Modify { key } => Span::new(key, key),
             Change::Join { lower, upper } => Span::new(lower.first, upper.last),
             Change::Move { was, to } => Span::new(was.first.min(to.first), was.last.max(to.last)),
+            Change::Regroup { span } => {
+                Span::new(span.first.pred().unwrap_or(K::MIN), span.last.succ().unwrap_or(K::MAX))
+            }
         }
     }
 }
@@ -128,6 +133,7 @@ pub(crate) unsafe fn fits<K: Key, V, S: Shape>(leaf: Leaf<K, V, S>, slot: usize,
                     && (was.last < last || to.last == last)
                     && leaf.admits(to.first, to.last)
             }
+            Change::Regroup { .. } => false,
         }
     }
 }

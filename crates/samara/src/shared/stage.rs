@@ -19,6 +19,7 @@ use crate::node::leaf::Leaf;
 use crate::node::shape::{Normal, Shape};
 use crate::reclaim::Reclaim;
 use crate::reclaim::crossbeam::Epoch;
+use crate::shared::change::Change;
 use crate::shared::deferred_drop::Freed;
 use crate::shared::leaf_store::{Locks, lock};
 use crate::shared::mark::mark;
@@ -132,6 +133,51 @@ impl<'m, K: Key, V: Clone, R: Reclaim, S: Shape> SharedWriter<'m, K, V, R, S> {
         drop(inside);
         drop(freed);
         done
+    }
+
+    /// Moves entries between leaves so that a [`stage`](Self::stage) of `span` is possible, and its
+    /// change [fits](Stage::fits), although the entries around `span` were in two leaves, or ended
+    /// one. Returns whether an entry moved; the contents of the map stay as they are.
+    ///
+    /// Worthwhile before many changes of the same place, such as a heap that grows and shrinks: it
+    /// takes the handle, and copies the path and one or two leaves. Moves one entry at each end at
+    /// most, so it does not help where the entries around `span` are more than a leaf has room for.
+    ///
+    /// O(log n), and the clones of up to three leaves' values.
+    ///
+    /// # Errors
+    /// [`AllocError`]; the map is as before.
+    ///
+    /// # Examples
+    /// ```
+    /// # use samara::{RangeMap, SharedRangeMap, Span};
+    /// let map = SharedRangeMap::<u64, char>::new();
+    /// for i in 0..100 {
+    ///     map.write().insert(i * 10..=i * 10 + 4, 'a')?;
+    /// }
+    /// let (mut writer, mut copy) = (map.writer()?, RangeMap::new());
+    /// for i in 1..99 {
+    ///     let mut grows = || {
+    ///         let end = Span::new(i * 10 + 5, i * 10 + 5);
+    ///         writer.stage(end, &mut copy, |mut stage| {
+    ///             let entry = stage.copy().resize(i * 10, i * 10..=i * 10 + 5);
+    ///             entry.is_ok() && stage.commit(|| ())
+    ///         })
+    ///     };
+    ///     if grows()? != Some(true) {
+    ///         assert!(writer.regroup(Span::new(i * 10, i * 10 + 5))?);
+    ///     }
+    /// }
+    /// # Ok::<(), Box<dyn core::error::Error>>(())
+    /// ```
+    pub fn regroup(&mut self, span: Span<K>) -> Result<bool, AllocError> {
+        if span.is_empty() {
+            return Ok(false);
+        }
+        let mut write = self.map.write();
+        let done = write.change(Change::Regroup { span }, |part| part.regroup_around(span));
+        drop(write); // drops values, which may panic
+        done?
     }
 }
 

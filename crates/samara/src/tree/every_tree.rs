@@ -15,6 +15,7 @@ use crate::node::inner::Inner;
 use crate::node::leaf::Leaf;
 use crate::node::shape::Tiny;
 use crate::tree::Tree;
+use crate::tree::regroup::Side;
 use crate::types::gap::{End, GapQuery};
 use crate::types::key::Key;
 use crate::types::span::Span;
@@ -113,6 +114,8 @@ enum Op {
     PopLast,
     Coalesce,
     Reserve,
+    Regroup(usize, Side),
+    RegroupAround(usize, usize),
 }
 
 fn operations(universe: &Universe) -> Vec<Op> {
@@ -120,7 +123,7 @@ fn operations(universe: &Universe) -> Vec<Op> {
     let any = universe.entries == Entries::Any;
     let mut ops = vec![Op::PopFirst, Op::PopLast, Op::Reserve, Op::ModifyAll];
     for (a, b) in (0..n).flat_map(|a| (a..n).map(move |b| (a, b))) {
-        ops.extend([Op::Clear(a, b), Op::Drain(a, b)]);
+        ops.extend([Op::Clear(a, b), Op::Drain(a, b), Op::RegroupAround(a, b)]);
         ops.extend([Op::SeekGap(a, b, End::Lowest), Op::SeekGap(a, b, End::Highest)]);
         if any || a == b {
             ops.push(Op::Insert(a, b));
@@ -131,6 +134,7 @@ fn operations(universe: &Universe) -> Vec<Op> {
         }
     }
     for at in 0..n {
+        ops.extend([Op::Regroup(at, Side::Before), Op::Regroup(at, Side::Behind)]);
         ops.extend([Op::Keep(at), Op::Seek(at), Op::Modify(at), Op::Remove(at), Op::ReviseAway(at)]);
         if any {
             ops.extend([Op::SplitAt(at), Op::MergeAt(at)]);
@@ -311,6 +315,15 @@ impl Op {
                 }
             }
             Op::Reserve => map.reserve(2).unwrap().release(),
+            Op::Regroup(at, side) => {
+                if map.tree.regroup(key(at), side).unwrap() {
+                    let i = holds(list, at).unwrap();
+                    let next = if side == Side::Before { i - 1 } else { i + 1 };
+                    let leaf = |i: usize| map.tree.find(key(list[i].0)).unwrap().0;
+                    assert!(leaf(i) == leaf(next), "both are in one leaf now");
+                }
+            }
+            Op::RegroupAround(a, b) => drop(map.tree.regroup_around(span((a, b))).unwrap()),
         }
     }
 }
@@ -435,7 +448,7 @@ fn explore(universe: &Universe) -> (usize, usize) {
             let (mut next, mut changed) = (twin(&map), list.clone());
             op.run(&mut next, &mut changed, universe);
             compare(&next, &changed, universe);
-            if changed != list {
+            if changed != list || matches!(op, Op::Regroup(..)) {
                 beside_a_snapshot(&map, &list, *op, universe);
             }
             done += 1;

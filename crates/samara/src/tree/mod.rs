@@ -37,6 +37,7 @@ pub(crate) mod owners;
 pub(crate) mod punch;
 pub(crate) mod rebalance;
 pub(crate) mod refill;
+pub(crate) mod regroup;
 pub(crate) mod remove;
 pub(crate) mod resize;
 pub(crate) mod retired;

@@ -42,7 +42,7 @@ fn choose_action(len: usize, neighbour: usize, slots: usize, min: usize) -> Acti
 ///
 /// # Safety
 /// Both nodes are live, and both have slots for the children that they get.
-unsafe fn share<K: Key, S: Shape>(left: Inner<K, S>, right: Inner<K, S>, want: usize) {
+pub(super) unsafe fn share<K: Key, S: Shape>(left: Inner<K, S>, right: Inner<K, S>, want: usize) {
     // SAFETY: INNER-3: the slots moved are initialised, and the slots that they go to are free,
     // because both nodes have room, as the caller promises.
     unsafe {
@@ -149,7 +149,7 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
     /// # Safety
     /// As for [`Tree::rebalance_leaf`]. Both leaves are exclusively this tree's, and one leaf has
     /// room for the entries of both.
-    unsafe fn merge_leaves(&mut self, path: &Path, s: usize, left: Leaf<K, V, S>, right: Leaf<K, V, S>) {
+    pub(super) unsafe fn merge_leaves(&mut self, path: &Path, s: usize, left: Leaf<K, V, S>, right: Leaf<K, V, S>) {
         // SAFETY: LEAF-3: both leaves are live and there is room in `left`, as the caller promises;
         // `right` is freed after its entries were moved out.
         unsafe {
@@ -170,11 +170,24 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
     /// As for [`Tree::rebalance_leaf`]. Both leaves are exclusively this tree's, and hold too many
     /// entries for one leaf.
     unsafe fn share_entries(&mut self, path: &Path, s: usize, left: Leaf<K, V, S>, right: Leaf<K, V, S>) {
+        // SAFETY: both leaves are live, and hold too many entries for one, as the caller promises.
+        unsafe {
+            share_leaves(left, right);
+            self.move_border(path, s, left, right);
+        }
+    }
+
+    /// Updates the words for `left` and `right`, the leaves in the slots `s` and `s + 1` of the
+    /// parent on `path`, after entries have moved between them.
+    ///
+    /// # Safety
+    /// `path` is a current path of this tree down to level 1, and both leaves are live and not
+    /// empty. Everything but those words is right.
+    pub(super) unsafe fn move_border(&mut self, path: &Path, s: usize, left: Leaf<K, V, S>, right: Leaf<K, V, S>) {
         // SAFETY: TREE-4: the parent of a current path is live, and both slots are below its
         // length.
         unsafe {
             let parent = Inner::<K, S>::from_raw(path.at(1).node);
-            share_leaves(left, right);
             let start = match s {
                 0 => self.region_start(path, 1),
                 _ => parent.key(s - 1).wrapping_add(K::ONE),

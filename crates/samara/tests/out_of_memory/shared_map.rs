@@ -32,6 +32,9 @@ fn filled<S: Shape>(count: u64) -> Map<S> {
 
 /// One random store; the rest is as it says.
 fn store<S: Shape>(map: &Map<S>, (kind, span, value): (u32, Span, u64)) -> Result<(), StoreError> {
+    if kind == 16 {
+        return map.writer()?.regroup(span).map(|_| ()).map_err(StoreError::from);
+    }
     let mut write = map.write();
     match kind {
         0..=4 => write.insert(span, value),
@@ -58,7 +61,7 @@ fn store<S: Shape>(map: &Map<S>, (kind, span, value): (u32, Span, u64)) -> Resul
 fn random(rng: &mut fastrand::Rng, universe: u64) -> (u32, Span, u64) {
     let first = rng.u64(0..universe);
     let width = if rng.u32(0..60) == 0 { universe / 2 } else { 25 };
-    (rng.u32(0..16), Span::new(first, first + rng.u64(0..width)), rng.u64(0..9))
+    (rng.u32(0..17), Span::new(first, first + rng.u64(0..width)), rng.u64(0..9))
 }
 
 fn every_allocation_fails_once<S: Shape>(entries_first: u64, ops: usize) {
