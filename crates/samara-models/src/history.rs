@@ -19,6 +19,8 @@ pub(crate) enum Op {
     Staged(u64),
     /// As `Modify`, by a stage that is kept, and put back where nobody has stored meanwhile.
     PutBack(u64),
+    /// The entries around the key come to be in one leaf. Nothing that readers can see changes.
+    Regroup(u64),
     /// New bounds for the entry that holds the key.
     Move(u64, u64, u64),
     /// All at once, as an update.
@@ -57,6 +59,7 @@ impl Op {
             }
             Op::Update(ref ops) => ops.iter().for_each(|op| op.apply(state, who)),
             Op::ClearAll => state.clear(),
+            Op::Regroup(_) => {}
         }
     }
 }

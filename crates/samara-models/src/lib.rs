@@ -4,10 +4,10 @@
 //! `RUSTFLAGS="--cfg loom" cargo test --release -p samara-models`, or `ci/models.sh`. Without
 //! `--cfg loom` there is nothing here.
 //!
-//! - `one_writer`, `several_writers`, `thin_nodes` and `reclamation` run the real map through its
-//!   public interface: all files of the crate samara, with the atomics of its `shadow`, which also
-//!   watches the nodes' memory. `scene` has the threads, `history` what they may see, and
-//!   `reclaimers` when memory is reused.
+//! - `one_writer`, `several_writers`, `every_pair`, `thin_nodes` and `reclamation` run the real map
+//!   through its public interface: all files of the crate samara, with the atomics of its `shadow`,
+//!   which also watches the nodes' memory. `scene` has the threads, `history` what they may see,
+//!   and `reclaimers` when memory is reused.
 //! - `epoch_domain`, `writer_gate` (both with `try_box`) and `owners` are the real files too, with
 //!   loom's atomics. `retired_nodes`, `gate` and `snapshot` use them without a map, which allows
 //!   more preemptions. So are these of samara-mm:
@@ -23,7 +23,8 @@
 //!
 //! LOOM_MAX_PREEMPTIONS raises the number of preemptions of all models that have a lower limit; of
 //! range locks of three threads (`model_up_to`) to two at most.
-//! SAMARA_MODEL_SHAPES sets how many shapes `thin_nodes` draws, SAMARA_SEED the first of them.
+//! SAMARA_MODEL_SHAPES sets how many shapes `thin_nodes` draws, SAMARA_SEED the first of them, and
+//! SAMARA_MODEL_ENTRIES how many entries the trees of `every_pair` have at most.
 //!
 //! Limits: loom remembers only the last access to each word. Where a thread loads a word and then
 //! stores to it, loom misses orders in which the store comes before an earlier load of another
@@ -49,6 +50,8 @@ mod cursor_restart;
 #[allow(dead_code, unreachable_pub)]
 #[path = "../../samara/src/reclaim/epoch_domain.rs"]
 mod epoch_domain;
+#[cfg(all(loom, test))]
+mod every_pair;
 #[cfg(all(loom, test))]
 mod explore;
 #[cfg(all(loom, test))]

@@ -125,6 +125,7 @@ fn store_by_writer<R: Reclaim, S: Shape>(writer: &mut SharedWriter<'_, u64, Valu
                 reserved.modify(key, |value| value.0 = who).unwrap();
             }
         }
+        Op::Regroup(key) => drop(writer.regroup(Span::new(key, key)).unwrap()),
         ref op => unimplemented!("{op:?} by a writer"),
     }
 }
