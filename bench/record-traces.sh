@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Records the programs that docs/figures.md replays, into a folder: `bench/record-traces.sh DIR`,
+# Records the programs that lab/figures.md replays, into a folder: `bench/record-traces.sh DIR`,
 # then `cargo run --release -p samara-bench -- figures traces --trace DIR/make.jsonl ...`. Needs make,
 # gcc, git, a JDK, node, python3 and chromium.
 set -euo pipefail

@@ -3,7 +3,7 @@
 //! `cargo run --release -p samara-bench -- index` measures range maps against one another, `shared`
 //! maps that threads share, `spaces` address spaces that threads share, `mm` samara-mm's address
 //! spaces against the running kernel, `overhead` recorded programs against plain ones and strace,
-//! `instructions` the tree's instructions under valgrind against their record. docs/benchmarks.md
+//! `instructions` the tree's instructions under valgrind against their record. lab/benchmarks.md
 //! says how, and has the figures.
 #![deny(unsafe_code)]
 

@@ -6,7 +6,7 @@
 //! is the same for maps that threads share, [`mod@spaces`] for address spaces that threads share.
 //! [`mod@figures`] runs the workloads of published figures on one engine with each of the
 //! [`designs`].
-//! [`suite_args`] chooses sizes, cases and maps. docs/benchmarks.md says how, and has the figures.
+//! [`suite_args`] chooses sizes, cases and maps. lab/benchmarks.md says how, and has the figures.
 
 pub mod byte_counts;
 pub mod cases;

@@ -455,7 +455,7 @@ Examples:
   samara replay t.samara --what-if no-guard-pages      how many areas there would be without guard pages
   samara replay t.samara --what-if align=2M --what-if policy=first-fit --json
 
-Rules, each a model of its own limits (see docs/cli.md):
+Rules, each a model of its own limits (see book/src/how-to/what-if.md):
   no-guard-pages   at most 1 MiB without access beside memory with access has its protection instead
   same-name        names of anonymous memory (PR_SET_VMA_ANON_NAME) are not given
   align=SIZE       anonymous memory that the kernel placed has lengths and places in multiples of SIZE (4K to 1G)

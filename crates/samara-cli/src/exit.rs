@@ -1,4 +1,4 @@
-//! All exit codes. `docs/cli.md` lists them.
+//! All exit codes. The book's page `reference/exit-codes.md` lists them.
 
 use std::os::unix::process::ExitStatusExt;
 use std::process::{ExitCode, ExitStatus};

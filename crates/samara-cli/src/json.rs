@@ -1,4 +1,4 @@
-//! Events and summaries as JSON. `docs/cli.md` describes every field.
+//! Events and summaries as JSON. The book's page `reference/json.md` describes every field.
 
 use std::io::{self, Write};
 

@@ -1,4 +1,4 @@
-//! The command `samara`: one file per command, see `docs/cli.md`. It is a library so that tests and
+//! The command `samara`: one file per command. It is a library so that tests and
 //! fuzz targets can read a trace in their own process, as `show` and `events` do.
 #![forbid(unsafe_code)]
 

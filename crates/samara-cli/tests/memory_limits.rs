@@ -1,5 +1,5 @@
 //! Files made to take much memory: reading, replaying, summing up and printing them stays within
-//! the limits of docs/trace-format.md.
+//! the limits of book/src/reference/trace-format.md.
 //!
 //! A program of its own: its global allocator counts what all threads allocate.
 

@@ -203,7 +203,7 @@ impl Suite<'_> {
             return Err("--trace is for the figure traces, which is not asked for".into());
         }
         if let Some(n) = args.n.iter().find(|n| !steps.iter().any(|step| step.n == **n)) {
-            return Err(format!("nothing that is asked for has the size {n}: see docs/figures.md for the sizes"));
+            return Err(format!("nothing that is asked for has the size {n}: see lab/figures.md for the sizes"));
         }
         if let Some(document) = &args.write {
             let own = |figure: &Figure| steps.iter().any(|step| step.figure == *figure);

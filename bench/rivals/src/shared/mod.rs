@@ -3,7 +3,7 @@
 //! [`map`] is the trait of a measured map, [`subjects`] has one file for each map. [`cases`] names
 //! what is measured; [`reads`], [`writes`] and [`readers_and_writer`] measure it, with several
 //! threads [`mod@in_parallel`]. [`loaded`] chooses among them, [`suite`] runs all cases for all
-//! maps. docs/benchmarks.md says how.
+//! maps. lab/benchmarks.md says how.
 
 pub mod cases;
 pub mod in_parallel;

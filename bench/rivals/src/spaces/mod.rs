@@ -5,7 +5,7 @@
 //! [`maps_readers`], [`breaks`] and [`allocations`] measure it, with other threads [`mod@beside`].
 //! [`lookup_pinned`] is the yardstick. [`loaded`] chooses among them. [`links`] has the cases of
 //! reverse maps, with subjects of its own. [`suite`] runs all cases for all spaces.
-//! docs/benchmarks.md says how.
+//! lab/benchmarks.md says how.
 
 pub mod allocations;
 pub mod area_arena;

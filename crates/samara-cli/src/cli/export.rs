@@ -26,7 +26,7 @@ Examples:
   samara export t.samara --perfetto t.pftrace  then open it in https://ui.perfetto.dev
   samara export t.samara --parquet fleet/      then: samara fleet fleet/
 
-docs/exports.md says what each tool shows, and what it does not. The trace is read twice, so it must be a file."
+The book (book/src/reference/exports.md) says what each tool shows, and what it does not. The trace is read twice, so it must be a file."
 )]
 pub(crate) struct ExportOf {
     /// The trace file

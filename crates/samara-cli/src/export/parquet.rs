@@ -1,5 +1,6 @@
 //! A trace as Parquet files in a directory that many traces share: `events`, `stacks` and
-//! `processes`, each partitioned by day, host and program in the way of Hive. `docs/exports.md`
+//! `processes`, each partitioned by day, host and program in the way of Hive. The book's
+//! page `reference/exports.md`
 //! describes the columns.
 //!
 //! Text is as in the trace file, but for partitions, which are names of directories: escaped as on

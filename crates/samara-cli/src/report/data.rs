@@ -1,4 +1,5 @@
-//! What a page shows, as one JSON object, of which docs/report.md tells. Knows nothing of HTML.
+//! What a page shows, as one JSON object. The book's page `reference/report-page.md` describes it.
+//! Knows nothing of HTML.
 
 use samara_trace::file::{Largest, MAX_MAP_COUNT, Summary, call_name};
 use samara_trace::why::Why;

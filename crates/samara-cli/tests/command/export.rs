@@ -10,7 +10,7 @@ use std::path::Path;
 use samara_trace::event::{Event, EventKind};
 use serde_json::Value;
 
-use crate::samples::{events, run, said, samara, stderr, stdout, trace, trace_of};
+use crate::samples::{assert_documented, events, page, run, said, samara, stderr, stdout, trace, trace_of};
 
 /// The formats of one file, and their names.
 const FILES: [(&str, &str); 5] = [
@@ -371,26 +371,23 @@ fn a_fleet_without_duckdb_says_what_to_do() {
     assert!(stderr(&output).contains("/bin/false does not answer as duckdb does"), "{}", said(&output));
     let sql = run(dir.path(), &["fleet", "no/such/dir", "--sql"]);
     insta::assert_snapshot!("fleet-sql", stdout(&sql));
-    // Every question and its SQL are in the manual.
-    let docs = include_str!("../../../../docs/exports.md");
+    // Every question and its SQL are in the book.
+    let docs = page("how-to/fleets.md");
     for question in stdout(&sql).split("-- ").skip(1) {
-        assert!(docs.contains(question.trim_end()), "docs/exports.md lacks {question}");
+        assert!(docs.contains(question.trim_end()), "the book lacks {question}");
     }
 }
 
-/// Every column is in the manual.
+/// Every column is in the book.
 #[test]
-fn the_manual_names_every_column() {
+fn the_book_names_every_column() {
     let dir = tempfile::tempdir().unwrap();
     trace(dir.path());
-    let docs = include_str!("../../../../docs/exports.md");
     let rows = stdout(&run(dir.path(), &["export", "t.samara", "--csv"]));
     let columns: Vec<&str> = rows.lines().next().unwrap().split(',').collect();
     assert_eq!(columns.len(), 31);
-    for column in columns {
-        let column = if column.starts_with("arg") { "arg0" } else { column };
-        assert!(docs.contains(&format!("`{column}`")), "docs/exports.md does not tell of {column}");
-    }
+    let columns = columns.into_iter().map(|column| if column.starts_with("arg") { "arg0" } else { column });
+    assert_documented(&["reference/exports.md"], columns);
 }
 
 /// A fleet's program that is a stand-in: what it gets and what is made of its answer.
@@ -411,8 +408,7 @@ fn answers_of_a_fleet_are_shown_without_harm() {
     let answers: Value = serde_json::from_str(&stdout(&json)).unwrap();
     assert_eq!(answers.as_object().unwrap().keys().collect::<Vec<_>>(), ["grew", "new_stacks", "near_limit"]);
     assert_eq!(answers["near_limit"][0]["areas"], 12);
-    let docs = include_str!("../../../../docs/cli.md");
-    answers.as_object().unwrap().keys().for_each(|key| assert!(docs.contains(&format!("`{key}`")), "{key}"));
+    assert_documented(&["reference/json.md"], answers.as_object().unwrap().keys());
 }
 
 /// A fleet's directory may be somebody else's: neither programs nor modules are taken from it, and

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use crate::samples::{run, said, stderr, stdout};
+use crate::samples::{page, run, said, stderr, stdout};
 
 fn here(args: &[&str]) -> std::process::Output {
     run(Path::new("."), args)
@@ -99,12 +99,12 @@ fn completions_name_every_command() {
     }
 }
 
-/// docs/cli.md explains every reason why two areas are not merged.
+/// The book explains every reason why two areas are not merged.
 #[test]
-fn the_manual_names_every_reason() {
-    let docs = include_str!("../../../../docs/cli.md");
+fn the_book_names_every_reason() {
+    let docs = page("reference/verdicts.md");
     for reason in samara_mm::Reason::ALL {
         let reason = reason.name();
-        assert!(docs.contains(&format!("| `{reason}` |")), "docs/cli.md lacks {reason}");
+        assert!(docs.contains(&format!("| `{reason}` |")), "the book lacks {reason}");
     }
 }

@@ -6,7 +6,7 @@ use std::process::Output;
 use samara_trace::event::{Event, EventKind};
 use serde_json::Value;
 
-use crate::samples::{events, run, said, stdout, trace, trace_of};
+use crate::samples::{assert_documented, events, run, said, stdout, trace, trace_of};
 
 /// Writes a trace in a new directory.
 fn with_trace() -> tempfile::TempDir {
@@ -63,7 +63,6 @@ fn the_data_agrees_with_other_commands() {
     let processes = one["processes"].as_array().unwrap();
     assert_eq!(processes.len() as u64, one["summary"]["processes"].as_u64().unwrap());
     assert_eq!((&processes[1]["pid"], &processes[1]["parent"]), (&101.into(), &100.into()));
-    let docs = include_str!("../../../../docs/report.md");
     let fields = one.as_object().unwrap().iter().flat_map(|(name, value)| {
         let inner = match value {
             Value::Array(all) => all.first().and_then(Value::as_object),
@@ -72,12 +71,10 @@ fn the_data_agrees_with_other_commands() {
         };
         std::iter::once(name).chain(inner.into_iter().flat_map(|all| all.keys()))
     });
-    for field in fields.chain(all.as_object().unwrap().keys()) {
-        // Those of other commands are told of there.
-        let known = docs.contains(&format!("`{field}`"))
-            || include_str!("../../../../docs/cli.md").contains(&format!("`{field}`"));
-        assert!(known, "docs/report.md does not tell of {field}");
-    }
+    assert_documented(
+        &["reference/report-page.md", "reference/json.md"],
+        fields.chain(all.as_object().unwrap().keys()),
+    );
 }
 
 #[test]

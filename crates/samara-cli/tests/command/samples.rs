@@ -7,6 +7,20 @@ use samara_mm::{Features, FlagChange};
 use samara_trace::event::{AreaRecord, Event, EventKind, Resident, Step, StepKind};
 use samara_trace::file::{Header, TraceWriter};
 
+/// A page of the book.
+pub(crate) fn page(name: &str) -> String {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../book/src").join(name);
+    std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+/// Asserts that one of these pages of the book has each of the names as code.
+pub(crate) fn assert_documented<N: std::fmt::Display>(pages: &[&str], names: impl IntoIterator<Item = N>) {
+    let text: String = pages.iter().map(|name| page(name)).collect();
+    for name in names {
+        assert!(text.contains(&format!("`{name}`")), "{pages:?} do not document {name}");
+    }
+}
+
 /// The command, with no terminal and a plain environment.
 pub(crate) fn samara() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_samara"));

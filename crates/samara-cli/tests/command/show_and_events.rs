@@ -7,7 +7,7 @@ use std::process::Stdio;
 use samara_trace::event::{AreaRecord, Event, EventKind, Step, StepKind};
 use samara_trace::file::{Header, TraceWriter};
 
-use crate::samples::{events, run, said, samara, stderr, stdout, trace, trace_of};
+use crate::samples::{assert_documented, events, run, said, samara, stderr, stdout, trace, trace_of};
 use crate::skip::skipped;
 
 #[test]
@@ -34,10 +34,7 @@ fn events_as_json() {
         assert_eq!(line["args"], serde_json::json!(event.args));
         assert_eq!(line["areas"].as_array().unwrap().len(), event.areas.len());
     }
-    let docs = include_str!("../../../../docs/cli.md");
-    for field in lines[2].as_object().unwrap().keys() {
-        assert!(docs.contains(&format!("`{field}`")), "docs/cli.md does not tell of {field}");
-    }
+    assert_documented(&["reference/json.md"], lines[2].as_object().unwrap().keys());
     // One in full.
     insta::assert_snapshot!(format!("{:#}", lines[2]));
     assert_eq!((&lines[3]["error"], &lines[3]["call"]), (&"EINVAL".into(), &"munmap".into()));

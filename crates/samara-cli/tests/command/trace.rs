@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use crate::samples::{run, said, samara, stderr, stdout};
+use crate::samples::{assert_documented, run, said, samara, stderr, stdout};
 use crate::skip::skipped;
 
 /// Starts many programs: thousands of events.
@@ -98,10 +98,7 @@ fn the_summary_of_the_file_is_that_of_the_recording() {
         }
     }
     assert_eq!(read, recorded, "{}", said(&output));
-    let docs = include_str!("../../../../docs/cli.md");
-    for field in read.as_object().unwrap().keys() {
-        assert!(docs.contains(&format!("`{field}`")), "docs/cli.md does not tell of {field}");
-    }
+    assert_documented(&["reference/json.md"], read.as_object().unwrap().keys());
 }
 
 #[test]
@@ -225,10 +222,7 @@ fn the_summary_s_figures_agree() {
     let shown = run(dir.path(), &["show", "t.samara"]);
     let lines = stdout(&shown).lines().filter(|line| !line.ends_with("[vsyscall]")).count();
     assert_eq!(s["areas_final"], lines);
-    let docs = include_str!("../../../../docs/cli.md");
-    for field in s.as_object().unwrap().keys() {
-        assert!(docs.contains(&format!("`{field}`")), "docs/cli.md does not tell of {field}");
-    }
+    assert_documented(&["reference/json.md"], s.as_object().unwrap().keys());
     // One screen, with what to type next.
     let screen = stderr(&output);
     assert!(screen.lines().count() <= 24, "{screen}");

@@ -1,7 +1,8 @@
 //! The trace file: written while a program runs, read and replayed afterwards.
 //!
 //! The container is an Arrow IPC stream, one row per event, compressed with LZ4. Other tools open
-//! it as it is. `docs/trace-format.md` describes every column. The parts, one file each:
+//! it as it is. `book/src/reference/trace-format.md` describes every column. The parts, one file
+//! each:
 //!
 //! - `schema`: the columns and the header (what was recorded, where, when);
 //! - `encode`, `frame`, [`TraceWriter`]: events to bytes; [`FileSink`] does this on its own thread;

@@ -17,7 +17,7 @@ fn what_is_written_is_read() {
 
 #[test]
 fn every_column_is_documented() {
-    let docs = include_str!("../../../../docs/trace-format.md");
+    let docs = include_str!("../../../../book/src/reference/trace-format.md");
     let bytes = file(0, 0);
     let reader = arrow_ipc::reader::StreamReader::try_new(bytes.as_slice(), None).unwrap();
     let schema = reader.schema();

@@ -13,7 +13,7 @@ use core::fmt;
 
 /// An invariant of the tree that does not hold: a defect of this crate, not of its caller.
 ///
-/// The names (INNER-2, TREE-1, ...) are those of `docs/invariants.md` in the repository.
+/// The names (INNER-2, TREE-1, ...) are defined at the heads of the crate's modules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Violation {

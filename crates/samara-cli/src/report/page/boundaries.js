@@ -3,7 +3,7 @@ const Boundaries = (() => {
   "use strict";
   const { el } = Dom;
 
-  // As docs/cli.md explains them.
+  // As the book's page reference/verdicts.md explains them.
   const REASONS = {
     protection: "one is readable, writable or executable where the other is not",
     flags: "other flags differ: shared or private, left out of core dumps, huge pages, and so on",

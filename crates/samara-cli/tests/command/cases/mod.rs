@@ -1,4 +1,4 @@
-//! The worked cases of `docs/cases`: every screen names the cause of each first.
+//! The worked cases of the book (`book/src/cases`): every screen names the cause of each first.
 
 mod screens;
 mod table;
@@ -52,7 +52,7 @@ __attribute__((destructor)) static void after(void) { wait(); }
 ";
 
 fn folder() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/cases").canonicalize().unwrap()
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../book/src/cases").canonicalize().unwrap()
 }
 
 fn compiled(source: &Path, options: &[&str], to: &Path) -> bool {
@@ -217,9 +217,9 @@ fn every_program_is_in_the_tables() {
     let mut told: Vec<&str> = CASES.iter().map(|case| case.name).chain(OTHERS.map(|case| case.0)).collect();
     told.sort_unstable();
     assert_eq!(sources, told);
-    let document = std::fs::read_to_string(folder().join("README.md")).unwrap();
+    let document = std::fs::read_to_string(folder().with_extension("md")).unwrap();
     for name in told {
-        assert!(document.contains(&format!("[{name}.c]({name}.c)")), "docs/cases/README.md has no {name}.c");
+        assert!(document.contains(&format!("[{name}.c](cases/{name}.c)")), "book/src/cases.md has no {name}.c");
     }
 }
 

@@ -1,4 +1,4 @@
-//! What must stand first on every screen of each program of `docs/cases`.
+//! What must stand first on every screen of each program of `book/src/cases`.
 
 /// A program, and the verdict on it.
 pub(super) struct Case {
