@@ -2,7 +2,7 @@
 # Runs every fuzz target for the given time (`ci/fuzz.sh SECONDS`, 60 by default), on nightly; below
 # 60 seconds, without the targets of trace files and with one kind of map a target, as a short run
 # spends most of its time in the compiler. Inputs that reach new code go to fuzz/corpus, inputs that
-# fail to fuzz/artifacts. SAMARA_SEED=N repeats the random choices.
+# fail to fuzz/artifacts. SAMARA_SEED=N repeats the random choices. SAMARA_FUZZ_TARGET_DIR is where it builds.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . ci/lib.sh

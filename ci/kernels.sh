@@ -5,6 +5,9 @@
 # the last with page tables of five levels; without a kernel: 6.1. `--all`: also real programs, storms
 # of random calls, and `samara check` with SAMARA_KERNELS_OPS calls (20000). The last line is JSON.
 # Kernels are kept in target/kernels, where each has its console's log; lists of them, for a day.
+# SAMARA_KERNELS_SECONDS is the time after which a guest hangs (3600); SAMARA_KERNELS_ACCELERATOR=tcg
+# emulates where KVM works too. Debian only: the kernels come from the mirror that apt uses. Installs
+# qemu, cpio and a static busybox.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . ci/lib.sh

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # The long campaigns, with a fresh seed each time; no part of CI. All of them take some hours;
-# `ci/long.sh tree calls` runs the named ones. SAMARA_SEED=N repeats the random choices of a run. The
+# `ci/long.sh tree calls` runs the named ones. SAMARA_SEED=N repeats the random choices of a run;
+# SAMARA_FUZZ_SECONDS are those of each fuzz target, SAMARA_CELLS the keys of the trees. The
 # last line of the output is one line of JSON: the seed, each campaign with its counts and its seconds,
 # and the campaign that failed, or null.
 set -euo pipefail

@@ -1,5 +1,5 @@
-//! The command `samara`: one file per command. It is a library so that tests and
-//! fuzz targets can read a trace in their own process, as `show` and `events` do.
+//! The command `samara`: one file per command. It is a library so that tests and fuzz targets can
+//! read a trace in their own process, as `show` and `events` do.
 #![forbid(unsafe_code)]
 
 mod args;
@@ -35,3 +35,9 @@ struct Readme;
 #[doc = include_str!("../../../README.md")]
 #[cfg(doctest)]
 struct ProjectReadme;
+
+/// The examples of the book's pages on the libraries.
+#[doc = include_str!("../../../book/src/libraries/address-spaces.md")]
+#[doc = include_str!("../../../book/src/libraries/range-maps.md")]
+#[cfg(doctest)]
+struct BookOfLibraries;
