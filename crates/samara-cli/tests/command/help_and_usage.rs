@@ -99,6 +99,17 @@ fn completions_name_every_command() {
     }
 }
 
+/// The book has a row for every exit code of samara's own.
+#[test]
+fn the_book_lists_every_exit_code() {
+    let codes = include_str!("../../src/exit.rs").lines().filter_map(|line| line.strip_prefix("pub(crate) const "));
+    let codes: Vec<&str> = codes.map(|line| line.split_once("= ").unwrap().1.trim_end_matches(';')).collect();
+    assert_eq!(codes.len(), 8);
+    for code in codes {
+        assert!(page("reference/exit-codes.md").contains(&format!("\n| {code} |")), "the book lacks {code}");
+    }
+}
+
 /// The book explains every reason why two areas are not merged.
 #[test]
 fn the_book_names_every_reason() {
