@@ -8,9 +8,9 @@ use clap::{Args, Parser, Subcommand};
 
 use bytesize::ByteSize;
 use samara_oracle::{Mix, NoSuchMix};
-use samara_trace::again::Rule;
+use samara_record::again::Rule;
+use samara_record::{Fault, Follow, Policy, Signal};
 use samara_trace::output::Access;
-use samara_trace::{Fault, Follow, Policy, Signal};
 
 mod explain;
 mod export;

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use samara_oracle::Profile;
+use samara_record::inspect::Look;
 use samara_trace::file::perms_name;
-use samara_trace::inspect::Look;
 use samara_trace::survey::{
     AreaGroup, Boundary, Gaps, Holes, Known, Pattern, PatternKind, SIZES, Survey, most_stacks_of,
 };

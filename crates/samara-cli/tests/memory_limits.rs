@@ -14,6 +14,7 @@ use std::io::{self, Write};
 use arrow_ipc::{KeyValue, KeyValueArgs, Message, MessageArgs, MessageHeader, MetadataVersion, SchemaArgs};
 use peak_memory::peak;
 use samara_cli::testing;
+use samara_record::Options;
 use samara_trace::event::{AreaRecord, Event, EventKind, Step, StepKind};
 use samara_trace::file::{
     Fault, Header, MAX_ORIGINS_MEMORY, MAX_READER_MEMORY, MAX_REPLAY_MEMORY, MAX_STACKS_MEMORY, Replay, ReplayError,
@@ -54,7 +55,7 @@ fn event(seq: u64, kind: EventKind, pid: u32, areas: Vec<AreaRecord>) -> Event {
 
 /// A finished file of batches that are made one after the other.
 fn file(batches: impl IntoIterator<Item = Vec<Event>>) -> Vec<u8> {
-    let mut writer = TraceWriter::new(Vec::new(), &Header::now("x".as_ref(), &[])).unwrap();
+    let mut writer = TraceWriter::new(Vec::new(), &Options::new("x").header()).unwrap();
     for batch in batches {
         writer.write(&batch).unwrap();
     }
@@ -364,7 +365,7 @@ fn a_header_is_bounded() {
         bounded("a header", &bytes).unwrap_err();
     }
     // The same by the front door: as many arguments as fit, one too many for a list.
-    let header = Header { args: vec!["a".into(); 400_000], ..Header::now("x".as_ref(), &[]) };
+    let header = Header { args: vec!["a".into(); 400_000], ..Options::new("x").header() };
     let mut bytes = Vec::new();
     TraceWriter::new(&mut bytes, &header).unwrap();
     let (reader, took) = peak(|| TraceReader::new(bytes.as_slice()));

@@ -156,7 +156,7 @@ pub(crate) fn without_effect(features: Features) -> Features {
 
 /// Features by names such as `guard-pages`.
 pub fn feature_names(features: Features) -> Vec<String> {
-    features.iter_names().map(|(name, _)| name.to_lowercase().replace('_', "-")).collect()
+    features.names()
 }
 
 #[cfg(test)]

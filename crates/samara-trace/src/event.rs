@@ -21,10 +21,10 @@ pub enum EventKind {
     Call,
     /// A program was loaded (the first one too). `areas` is the whole space, `text` the program's
     /// path. No areas: the recorder may not read it, or does not follow the program
-    /// ([`Follow`](crate::Follow)).
+    /// (`samara_record::Follow`).
     Exec,
     /// The recording began while the process ran already: the recorder attached to it, or was
-    /// started by a signal ([`Signal`](crate::Signal)). `areas` is the whole space as it was then,
+    /// started by a signal (`samara_record::Signal`). `areas` is the whole space as it was then,
     /// `text` the program's path.
     Found,
     /// A process was created with a copy of its parent's space. `areas` is the whole space,
@@ -114,8 +114,8 @@ pub struct Event {
     /// whole, so they may reach out of the window.
     pub areas: Vec<AreaRecord>,
     /// A path; what a difference is about; for a call that the engine in charge refused on its own,
-    /// its [cause](crate::Cause::word); for one that the kernel refused by a rule that is known,
-    /// that rule ([`Refused`](crate::Refused)); for a call whose effect cannot be known,
+    /// its cause (`samara_record::Cause::word`); for one that the kernel refused by a rule that is
+    /// known, that rule ([`Refused`](crate::Refused)); for a call whose effect cannot be known,
     /// [`UNSURE`]; otherwise empty.
     pub text: String,
     /// The stack from which a call, a fork or a thread was made: the number of an

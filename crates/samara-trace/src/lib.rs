@@ -1,22 +1,15 @@
-//! Records what programs on x86-64 Linux do to their address spaces.
+//! Traces of what programs on x86-64 Linux do to their address spaces: the file, read and written,
+//! and what it says.
 //!
-//! [`record`] runs a program under ptrace and hands every [`event::Event`] to a [`Sink`]. A model
-//! of each address space (`samara_mm`) follows every call and is compared with the kernel. With
-//! [`Options::engine`] the model decides what the program's memory calls get. [`mod@file`] has a
-//! sink that writes a trace file, a reader for that file, and a replay of its address spaces:
+//! [`mod@file`] has a reader of trace files, a replay of their address spaces, and the writer; a
+//! recorder (`samara-record`) hands every [`event::Event`] to a [`Sink`] such as
+//! [`file::FileSink`]. [`survey`] says what the areas of a space are, [`why`] what keeps them
+//! apart and since which call. Nothing here traces, or asks the running kernel.
 //!
 //! ```no_run
-//! use samara_trace::file::{FileSink, Header, Replay, TraceReader};
-//! use samara_trace::{Options, record};
+//! use samara_trace::file::{Replay, TraceReader};
 //!
-//! // Record a program.
-//! let options = Options::new("python3").args(["-c", "import json"]);
-//! let mut sink = FileSink::create("t.samara", &Header::now(&options.program, &options.args))?;
-//! let outcome = record(&options, &mut sink)?;
-//! let written = sink.finish();
-//! println!("{:?}, at most {} areas", outcome.status, written.summary.areas_peak);
-//!
-//! // Move its spaces on, event by event, and see how the first process's grows.
+//! // Move the spaces of a trace on, event by event, and see how the first process's grows.
 //! let (mut replay, mut first) = (Replay::default(), None);
 //! for event in TraceReader::new(std::fs::File::open("t.samara")?)? {
 //!     let event = event?;
@@ -27,108 +20,28 @@
 //! }
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
-#![deny(unsafe_code)]
+#![forbid(unsafe_code)]
 
-pub mod again;
+#[doc(hidden)]
+pub mod calls;
 pub mod event;
 pub mod file;
-pub mod inspect;
 pub mod output;
 pub mod survey;
 pub mod why;
 
-mod api;
-mod arch;
-#[doc(hidden)]
-pub mod calls;
 mod held;
-mod journal;
 mod refused;
+mod sink;
 mod sync;
 
-mod blame;
-mod engine;
-mod os;
-mod space;
-mod stacks;
-mod tracer;
-
-pub use api::{
-    BadSignal, Counters, Follow, LetGo, Options, Outcome, RecordError, Running, Signal, Sink, SinkError, Status,
-};
-pub use engine::{BadFault, Cause, Decisions, Engine, Fault, Policy, Refusal, When};
 pub use refused::{NotRefused, Refused, RefusedBy};
+pub use sink::{Sink, SinkError};
 
-/// Runs a program to its end and records what it and its children do to their address spaces.
-///
-/// The program keeps its standard streams, signals, job control and exit status: see
-/// [`Outcome::status`]. The recording lasts until the last process that descends from the program
-/// has ended.
-///
-/// Signals: during the recording the calling process ignores SIGINT, SIGQUIT, SIGTSTP, SIGTTIN and
-/// SIGTTOU, which the terminal sends to the program too. It passes SIGTERM, SIGHUP and SIGCONT on
-/// to the program. The former dispositions are restored at the end. If the calling process is a job
-/// of a shell and the program stops, the calling process stops too. With [`Options::apart`] nothing
-/// of this holds: signals are left to the caller.
-///
-/// Threads: call this from one thread at a time. Children of other threads are left alone. Children
-/// of the calling thread are reaped, but the recording does not wait for them.
-///
-/// With [`Options::start_on`] and [`Options::stop_on`] a part of the run is recorded: see
-/// [`Signal`].
-///
-/// A traced program may notice that:
-///
-/// - nobody else can trace it or its children: a debugger in it is refused;
-/// - set-user-ID programs, and programs with file capabilities, run without their privileges unless
-///   the recorder is root. Notes say so.
-///
-/// A single task that does little but make calls in quick succession is bound to one processor with
-/// the calling thread, which saves the wakeup of another processor at every stop. So are threads
-/// that do the same and wait for one another's calls. The binding ends before the program could ask
-/// for it, and when the program pauses.
-///
-/// If the recorder is killed, the kernel kills the program: nobody could answer its filtered calls
-/// any more.
-///
-/// # Errors
-/// See [`RecordError`]. The program has not run, except after an error of waiting.
-pub fn record(options: &Options, sink: &mut dyn Sink) -> Result<Outcome, RecordError> {
-    tracer::run(options, sink)
-}
-
-/// Records what a process that runs already does to its address space, and lets go of it.
-///
-/// It is let go after [`Running::duration`], or when SIGINT, SIGTERM, SIGHUP or SIGQUIT comes to
-/// the calling process (one that was ignored before stays so, except SIGTERM), or by
-/// [`Running::let_go`] instead of these signals, or by [`Running::stop_on`]. Otherwise the
-/// recording lasts until the process has ended, and the children that it has made meanwhile. The
-/// first event ([`event::EventKind::Found`]) has the areas that it has at the beginning, or when
-/// [`Running::start_on`] comes.
-///
-/// The process goes on as if nobody had looked, also if the calling process is killed. Every system
-/// call of it stops while it is recorded, because it has no filter that chooses. Recorded are its
-/// threads, and the children that it makes from now on, except those that ask not to be traced
-/// (CLONE_UNTRACED). What another process does that shares its memory is not seen.
-///
-/// A thread whose call cannot be interrupted may be let go only when the calling thread ends; a
-/// note says so. Signals and threads of the caller: as for [`record`].
-///
-/// # Errors
-/// See [`RecordError`]. The process goes on in any case.
-///
-/// # Examples
-/// ```no_run
-/// use samara_trace::{Running, attach};
-/// let mut running = Running::find(4711)?;
-/// running.duration = Some(std::time::Duration::from_secs(10));
-/// let mut events = Vec::new();
-/// let outcome = attach(&running, &mut events)?;
-/// println!("{}: {} events", outcome.status, outcome.counters.events);
-/// # Ok::<(), samara_trace::RecordError>(())
-/// ```
-pub fn attach(running: &Running, sink: &mut dyn Sink) -> Result<Outcome, RecordError> {
-    tracer::attach::run(running, sink)
+/// What `samara-record` needs, and nobody else.
+#[doc(hidden)]
+pub mod recorder {
+    pub use crate::file::{FRAMES, FUNCTIONS, MAX_FRAMES, NAMES_AT, failed_with, flags_from, flags_reason, recorded};
 }
 
 #[doc = include_str!("../README.md")]

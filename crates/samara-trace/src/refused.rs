@@ -139,12 +139,12 @@ impl Refused {
     }
 
     /// With what the rule allows, and what the call would have come to.
-    pub(crate) fn figures(by: RefusedBy, limit: u64, would_be: impl Into<Option<u64>>) -> Refused {
+    pub fn figures(by: RefusedBy, limit: u64, would_be: impl Into<Option<u64>>) -> Refused {
         Refused { limit: Some(limit), would_be: would_be.into(), ..Refused::new(by) }
     }
 
     /// With the addresses that it is about.
-    pub(crate) fn at(by: RefusedBy, at: (u64, u64)) -> Refused {
+    pub fn at(by: RefusedBy, at: (u64, u64)) -> Refused {
         Refused { at: Some(at), ..Refused::new(by) }
     }
 

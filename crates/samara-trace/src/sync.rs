@@ -1,5 +1,3 @@
-//! Re-exports the atomics and locks of `std` that this crate uses. All other modules import them
-//! from here.
+//! Re-exports the locks of `std` that this crate uses. All other modules import them from here.
 
-pub(crate) use std::sync::atomic::{AtomicI32, AtomicPtr, Ordering};
 pub(crate) use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};

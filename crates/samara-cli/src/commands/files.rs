@@ -1,7 +1,7 @@
 //! The output files of a recording. They are opened before the program runs, so that a wrong name
 //! costs nothing.
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsStr;
 use std::fmt::Display;
 use std::fs::{File, Metadata};
 use std::io::{self, IsTerminal, Write};
@@ -31,8 +31,8 @@ pub(crate) struct Asked<'a> {
     /// Another output, which the trace may not be.
     pub(crate) other: Option<(&'a Path, &'a OutputName)>,
     pub(crate) access: Access,
-    /// The process, if it runs already.
-    pub(crate) running: Option<u32>,
+    /// Gives the header of the trace.
+    pub(crate) header: &'a dyn Fn() -> Header,
 }
 
 /// The name of a trace.
@@ -63,9 +63,7 @@ impl Files {
 
 /// Opens the files. `left`: what becomes of the program otherwise. If one cannot be opened, prints
 /// why and leaves everything as it was.
-pub(crate) fn open(asked: Asked<'_>, program: &[OsString], left: &str) -> Result<Files, ExitCode> {
-    // clap requires at least one word.
-    let Some((name, rest)) = program.split_first() else { return Err(exit::USAGE.into()) };
+pub(crate) fn open(asked: Asked<'_>, left: &str) -> Result<Files, ExitCode> {
     let given = match &asked.trace {
         Some(Name::Given(path)) => Some(*path),
         _ => None,
@@ -125,12 +123,7 @@ pub(crate) fn open(asked: Asked<'_>, program: &[OsString], left: &str) -> Result
         (None, _) => None,
     };
     let sink = output.map(|(path, output)| {
-        let header = Header::now(name, rest);
-        let header = match asked.running {
-            Some(pid) => header.of_running(pid),
-            None => header,
-        };
-        let sink = output.and_then(|output| FileSink::with_output(output, &path, &header));
+        let sink = output.and_then(|output| FileSink::with_output(output, &path, &(asked.header)()));
         sink.map_err(|why| cannot_write("the trace", &path, &why))
     });
     let mut files = Files { trace: sink.transpose()?, early, ..Files::default() };

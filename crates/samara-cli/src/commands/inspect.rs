@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use samara_trace::inspect::{InspectError, Look};
+use samara_record::inspect::{InspectError, Look};
 use samara_trace::survey::Survey;
 use serde_json::json;
 

@@ -3,9 +3,10 @@
 
 use std::io::Write as _;
 
+use samara_record::Signal;
 use samara_trace::event::Event;
 use samara_trace::file::FileSink;
-use samara_trace::{Signal, Sink, SinkError};
+use samara_trace::{Sink, SinkError};
 
 use super::early::Early;
 use crate::output::{BOLD, styled};

@@ -4,8 +4,8 @@
 use std::fmt::Write;
 use std::process::ExitCode;
 
+use samara_record::again::{Again, Agreement, Changes, Figures, Mismatch, Report, Rule, Why};
 use samara_trace::Refused;
-use samara_trace::again::{Again, Agreement, Changes, Figures, Mismatch, Report, Rule, Why};
 use serde_json::{Value, json};
 
 use crate::args::errno;

@@ -5,9 +5,10 @@ use std::io::Write;
 use std::process::ExitCode;
 
 use samara_oracle::Profile;
+use samara_record::{Cause, Decisions, Engine, Options, Outcome, Policy, Refusal, record};
 use samara_trace::event::{Event, EventKind};
 use samara_trace::file::{FileSink, Written};
-use samara_trace::{Cause, Decisions, Engine, Options, Outcome, Policy, Refusal, Sink, SinkError, record};
+use samara_trace::{Sink, SinkError};
 
 use super::command_line;
 use super::early::Early;
@@ -80,6 +81,9 @@ fn without_addresses(text: &str) -> String {
 }
 
 pub(crate) fn run(args: &Run) -> ExitCode {
+    // clap requires at least one word.
+    let Some((program, rest)) = args.words.split_first() else { return exit::USAGE.into() };
+    let mut options = Options::new(program).args(rest.iter().cloned());
     let of = &args.outputs;
     let asked = Asked {
         trace: of.output.as_deref().map(Name::Given),
@@ -87,14 +91,12 @@ pub(crate) fn run(args: &Run) -> ExitCode {
         page: false,
         other: None,
         access: of.readers.access(),
-        running: None,
+        header: &|| options.header(),
     };
-    let Files { trace: file, summary, page, early } = match files::open(asked, &args.words, NOT_RUN) {
+    let Files { trace: file, summary, page, early } = match files::open(asked, NOT_RUN) {
         Ok(files) => files,
         Err(code) => return code,
     };
-    let Some((program, rest)) = args.words.split_first() else { return exit::USAGE.into() };
-    let mut options = Options::new(program).args(rest.iter().cloned());
     let engine = engine(args);
     let seed = engine.seed;
     options.engine = Some(engine);

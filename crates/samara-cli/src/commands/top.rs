@@ -9,10 +9,11 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
+use samara_record::inspect::max_map_count;
+use samara_record::{LetGo, Options, Outcome, Running, Status, attach, record};
+use samara_trace::file::Header;
 use samara_trace::file::{FileSink, Written};
-use samara_trace::inspect::max_map_count;
 use samara_trace::output::{OutputFile, OutputName};
-use samara_trace::{LetGo, Options, Outcome, Running, Status, attach, record};
 
 use super::early::Early;
 use super::files::{self, Asked, Files, Name};
@@ -87,12 +88,13 @@ fn play(args: &Top, path: &Path) -> ExitCode {
 /// Runs a program, and shows it live.
 fn watch(args: &Top) -> ExitCode {
     let Some((program, rest)) = args.words.split_first() else { return exit::USAGE.into() };
+    let mut options = Options::new(program).args(rest.iter().cloned());
     // From here on, what is not committed leaves everything as it was when it is dropped.
     let name = match name_of_printed(args) {
         Ok(name) => name,
         Err(code) => return code,
     };
-    let Files { trace, early, .. } = match trace(args, &args.words, name.as_ref(), files::NOT_RUN) {
+    let Files { trace, early, .. } = match trace(args, &|| options.header(), name.as_ref(), files::NOT_RUN) {
         Ok(files) => files,
         Err(code) => return code,
     };
@@ -100,7 +102,6 @@ fn watch(args: &Top) -> ExitCode {
         Ok(printed) => printed,
         Err(code) => return code,
     };
-    let mut options = Options::new(program).args(rest.iter().cloned());
     options.stacks = args.stacks;
     options.apart = match file.file().try_clone() {
         Ok(file) => Some(Arc::new(file)),
@@ -138,7 +139,7 @@ fn watch_running(args: &Top, pid: u32) -> ExitCode {
     let (words, let_go) = (running.words(), LetGo::default());
     running.stacks = args.stacks;
     running.let_go = Some(let_go.clone());
-    let Files { trace, early, .. } = match trace(args, &words, None, LEFT_ALONE) {
+    let Files { trace, early, .. } = match trace(args, &|| running.header(), None, LEFT_ALONE) {
         Ok(files) => files,
         Err(code) => return code,
     };
@@ -165,7 +166,7 @@ fn show<R>(
     let_go: Option<LetGo>,
 ) -> io::Result<Shown>
 where
-    R: FnOnce(&mut dyn samara_trace::Sink) -> Result<Outcome, samara_trace::RecordError> + Send + 'static,
+    R: FnOnce(&mut dyn samara_trace::Sink) -> Result<Outcome, samara_record::RecordError> + Send + 'static,
 {
     let signals = Signals::watch()?;
     early.take().into_iter().for_each(|signal| signals.note(signal));
@@ -179,11 +180,11 @@ where
 }
 
 /// The trace, if it is asked for. `printed`: the file of what the program prints.
-fn trace(args: &Top, words: &[OsString], printed: Option<&Named>, left: &str) -> Result<Files, ExitCode> {
+fn trace(args: &Top, header: &dyn Fn() -> Header, printed: Option<&Named>, left: &str) -> Result<Files, ExitCode> {
     let trace = args.output.as_deref().map(Name::Given);
     let other = printed.map(|(path, name)| (path.as_path(), name));
-    let asked = Asked { trace, summary: None, page: false, other, access: args.readers.access(), running: args.pid };
-    files::open(asked, words, left)
+    let asked = Asked { trace, summary: None, page: false, other, access: args.readers.access(), header };
+    files::open(asked, left)
 }
 
 fn cannot_start(why: &io::Error, left: &str) -> ExitCode {

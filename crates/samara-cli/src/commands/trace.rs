@@ -8,9 +8,11 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use samara_oracle::Profile;
+use samara_record::inspect::max_map_count;
+use samara_record::{Options, Outcome, RecordError, Running, Status, attach, record};
+use samara_trace::Sink;
+use samara_trace::file::Header;
 use samara_trace::file::{Written, name_text};
-use samara_trace::inspect::max_map_count;
-use samara_trace::{Options, Outcome, RecordError, Running, Sink, Status, attach, record};
 
 use super::files::{self, Asked, Files, NOT_RUN, Name};
 use super::part::Part;
@@ -38,7 +40,7 @@ pub(crate) fn run(args: &Trace) -> ExitCode {
     options.follow = args.follow.clone();
     (options.start_on, options.stop_on) = (args.start_on, args.stop_on);
     let path = default_path(program, std::process::id());
-    let recorded = recorded(args, &args.words, path, NOT_RUN, |sink| record(&options, sink));
+    let recorded = recorded(args, (&args.words, &|| options.header()), path, NOT_RUN, |sink| record(&options, sink));
     match recorded.map(|(status, fails)| (status.ended().unwrap_or_default(), fails)) {
         Ok((status, true)) if status.success() => exit::CONDITION.into(),
         Ok((status, _)) => exit::like(status),
@@ -58,7 +60,7 @@ fn attach_to(args: &Trace, pid: u32) -> ExitCode {
     running.follow = args.follow.clone();
     (running.start_on, running.stop_on) = (args.start_on, args.stop_on);
     let path = default_path(&running.name, pid);
-    let recorded = recorded(args, &running.words(), path, LEFT_ALONE, |sink| {
+    let recorded = recorded(args, (&running.words(), &|| running.header()), path, LEFT_ALONE, |sink| {
         if !args.outputs.quiet {
             say_cost(
                 &running,
@@ -96,7 +98,7 @@ pub(super) fn say_cost(running: &Running, ends: &str) {
 /// which the recording fails. `left`: what becomes of it if nothing can be recorded.
 fn recorded(
     args: &Trace,
-    words: &[OsString],
+    (words, header): (&[OsString], &dyn Fn() -> Header),
     default_path: PathBuf,
     left: &str,
     record: impl FnOnce(&mut dyn Sink) -> Result<Outcome, RecordError>,
@@ -107,9 +109,9 @@ fn recorded(
         page: args.report,
         other: None,
         access: args.outputs.readers.access(),
-        running: args.pid,
+        header,
     };
-    let Files { trace, summary, page, early } = files::open(asked, words, left)?;
+    let Files { trace, summary, page, early } = files::open(asked, left)?;
     let mut sink = trace.ok_or(exit::USAGE)?;
     let path = &sink.path().to_owned();
     keep_signals(args);

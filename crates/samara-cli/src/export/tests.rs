@@ -55,7 +55,7 @@ fn trace() -> Vec<u8> {
         (event.seq, event.entry_ns, event.exit_ns) = (seq, seq * 1000, seq * 1000 + 100);
     }
     let mut bytes = Vec::new();
-    let mut writer = TraceWriter::new(&mut bytes, &Header::now("/bin/x".as_ref(), &[])).unwrap();
+    let mut writer = TraceWriter::new(&mut bytes, &Header::new("/bin/x".as_ref(), &[])).unwrap();
     writer.write(&events).unwrap();
     writer.finish().unwrap();
     bytes

@@ -14,9 +14,10 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use samara_record::{LetGo, Outcome, RecordError};
 use samara_trace::event::Event;
 use samara_trace::file::{FileSink, Written};
-use samara_trace::{LetGo, Outcome, RecordError, Sink, SinkError};
+use samara_trace::{Sink, SinkError};
 
 use super::state::State;
 

@@ -8,6 +8,7 @@ use std::os::unix::fs::PermissionsExt;
 use crate::samples::{run, said, samara, stderr, stdout};
 use fastrand::Rng;
 use samara_cli::testing;
+use samara_record::Options;
 use samara_trace::event::{Event, EventKind};
 use samara_trace::file::{Header, Printable, TraceReader, TraceWriter, name_bytes, name_text};
 
@@ -71,7 +72,7 @@ fn random_names_do_no_harm() {
         }
         let header = Header {
             gate: name_text(&gate),
-            ..Header::now(OsStr::from_bytes(&file), &[OsStr::from_bytes(&text).to_owned()])
+            ..Options::new(OsStr::from_bytes(&file)).args([OsStr::from_bytes(&text)]).header()
         };
         let mut bytes = Vec::new();
         TraceWriter::new(&mut bytes, &header).unwrap().write(&events).unwrap();
@@ -206,7 +207,7 @@ fn no_output_does_harm_in_a_pipe() {
     events.insert(2, define(EventKind::Stack, [0, 0, 0], "0+10 0+20".to_owned()));
     events.push(define(EventKind::Symbol, [0, 0x10, 0], format!("{function}\t{function}:4\nmain")));
     (0..).zip(&mut events).for_each(|(seq, event)| event.seq = seq);
-    let header = Header { gate: file.clone(), ..Header::now(OsStr::from_bytes(&name_bytes(&text)), &[]) };
+    let header = Header { gate: file.clone(), ..Options::new(OsStr::from_bytes(&name_bytes(&text))).header() };
     let mut bytes = Vec::new();
     let mut writer = TraceWriter::new(&mut bytes, &header).unwrap();
     writer.write(&events).unwrap();

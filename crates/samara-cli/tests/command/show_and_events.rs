@@ -4,6 +4,7 @@
 use std::io::{BufRead, BufReader, Read, Write};
 use std::process::Stdio;
 
+use samara_record::Options;
 use samara_trace::event::{AreaRecord, Event, EventKind, Step, StepKind};
 use samara_trace::file::{Header, TraceWriter};
 
@@ -214,7 +215,7 @@ fn memory_is_bounded() {
     let (_, plain) = trace(dir.path());
     let text = "x".repeat(100 << 20);
     let bomb = vec![samara_trace::event::Event { text, ..events().remove(0) }];
-    let header = samara_trace::file::Header::now("x".as_ref(), &[]);
+    let header = Options::new("x").header();
     let mut writer = samara_trace::file::TraceWriter::new(Vec::new(), &header).unwrap();
     writer.write(&bomb).unwrap();
     writer.finish().unwrap();
@@ -263,7 +264,7 @@ fn files_that_are_no_traces() {
 #[test]
 fn a_reader_that_goes_away_is_no_error() {
     let dir = tempfile::tempdir().unwrap();
-    let header = samara_trace::file::Header::now("x".as_ref(), &[]);
+    let header = Options::new("x").header();
     let mut bytes = Vec::new();
     let mut writer = samara_trace::file::TraceWriter::new(&mut bytes, &header).unwrap();
     // More than a pipe holds.
@@ -549,7 +550,7 @@ fn a_trace_that_grows_is_followed() {
     trace(dir.path());
     let lines = stdout(&run(dir.path(), &["events", "t.samara"]));
     // A batch for each event.
-    let mut writer = TraceWriter::new(Vec::new(), &Header::now("prog".as_ref(), &[])).unwrap();
+    let mut writer = TraceWriter::new(Vec::new(), &Options::new("prog").header()).unwrap();
     let mut parts = vec![];
     for event in events() {
         writer.write(&[event]).unwrap();
@@ -644,7 +645,7 @@ fn the_process_with_the_most_areas_is_explained_alone() {
     for (seq, event) in (0..).zip(&mut all) {
         (event.seq, event.entry_ns, event.exit_ns) = (seq, seq * 10, seq * 10 + 5);
     }
-    let mut writer = TraceWriter::new(Vec::new(), &Header::now("prog".as_ref(), &[])).unwrap();
+    let mut writer = TraceWriter::new(Vec::new(), &Options::new("prog").header()).unwrap();
     all.chunks(1000).for_each(|batch| writer.write(batch).unwrap());
     writer.finish().unwrap();
     std::fs::write(dir.path().join("t.samara"), writer.output()).unwrap();

@@ -22,16 +22,16 @@ mod table;
 use std::fmt;
 
 pub use names::{Kind, option_name, signature};
-pub(crate) use names::{failing, fails_by_rate, name};
-pub(crate) use numbers::{Abi, IPC, Number, count, numbers};
+pub use names::{failing, fails_by_rate, name};
+pub use numbers::{Abi, IPC, Number, count, numbers};
 use row::Effect;
-pub(crate) use row::{Follow, Place, Reach, Reads, Row, When};
+pub use row::{Follow, Place, Reach, Reads, Row, When};
 use table::TABLE;
 
 /// A system call that can change an address space, makes or replaces one, or must be seen by the
 /// recorder for another reason. In the order of the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Call {
+pub enum Call {
     Mmap,
     Munmap,
     Mprotect,
@@ -94,53 +94,53 @@ impl fmt::Display for Call {
 
 impl Call {
     /// Its row.
-    pub(crate) fn row(self) -> &'static Row {
+    pub fn row(self) -> &'static Row {
         &TABLE[self as usize]
     }
 
     /// Makes a process or a thread: reported by ptrace events, not by its return.
-    pub(crate) fn makes_task(self) -> bool {
+    pub fn makes_task(self) -> bool {
         matches!(self.row().effect, Effect::Task | Effect::TaskAndWait)
     }
 
     /// Its arguments do not show how far it reaches: the kernel is asked for everything.
-    pub(crate) fn is_wide(self) -> bool {
+    pub fn is_wide(self) -> bool {
         self.row().effect == Effect::Wide
     }
 
     /// It changes areas at one instant.
-    pub(crate) fn is_one_step(self) -> bool {
+    pub fn is_one_step(self) -> bool {
         !matches!(self.row().effect, Effect::Wide | Effect::Steps)
     }
 
     /// It stops for other reasons than the space: it waits for no call, and no call waits for it.
-    pub(crate) fn stays_out(self) -> bool {
+    pub fn stays_out(self) -> bool {
         matches!(self.row().effect, Effect::Exec | Effect::TaskAndWait | Effect::None)
     }
 
     /// It loads a program.
-    pub(crate) fn execs(self) -> bool {
+    pub fn execs(self) -> bool {
         self.row().effect == Effect::Exec
     }
 
     /// It sets a seccomp filter of the program's own.
-    pub(crate) fn sets_filter(self) -> bool {
+    pub fn sets_filter(self) -> bool {
         matches!(self, Call::Seccomp | Call::PrSetSeccomp)
     }
 
     /// It may wait for another thread of the program (page faults that a userfaultfd thread serves,
     /// a parent that waits for its vfork child), so no other thread is held while it runs.
-    pub(crate) fn may_block(self, args: &[u64; 6]) -> bool {
+    pub fn may_block(self, args: &[u64; 6]) -> bool {
         self.row().blocks.holds(args)
     }
 
     /// It brings pages in or moves them, which may fail for reasons that are not the areas'.
-    pub(crate) fn needs_pages(self, args: &[u64; 6]) -> bool {
+    pub fn needs_pages(self, args: &[u64; 6]) -> bool {
         self.row().pages.holds(args)
     }
 
     /// The place of what it maps or moves, as its arguments say it.
-    pub(crate) fn place(self) -> Option<&'static Place> {
+    pub fn place(self) -> Option<&'static Place> {
         match &self.row().reach {
             Reach::Maps(place) | Reach::Moves(place) => Some(place),
             _ => None,
@@ -148,7 +148,7 @@ impl Call {
     }
 
     /// What it reads of the program's memory: where, and how many bytes.
-    pub(crate) fn reads(self, args: &[u64; 6]) -> Option<(u64, u64)> {
+    pub fn reads(self, args: &[u64; 6]) -> Option<(u64, u64)> {
         match self.row().reads {
             Reads::Nothing => None,
             Reads::Detail(at) | Reads::Request(at) => Some(at(args)),

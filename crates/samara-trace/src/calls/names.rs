@@ -76,7 +76,7 @@ pub(super) const NAMED: &[(u32, &str, &[Kind])] = &[
 const NAMED_OPTIONS: &[(&str, Value)] = &[("prctl", (41, "PR_SET_THP_DISABLE"))];
 
 /// The name of a system call of x86-64, or `None`.
-pub(crate) fn name(nr: u32) -> Option<&'static str> {
+pub fn name(nr: u32) -> Option<&'static str> {
     let row = TABLE.iter().find(|row| row.nr == nr && row.name.is_some()).and_then(|row| row.name);
     row.or_else(|| NAMED.iter().find(|named| named.0 == nr).map(|named| named.1))
 }
@@ -100,11 +100,11 @@ pub fn option_name(call: &str, option: u64) -> Option<&'static str> {
 }
 
 /// Number and name of each call that can be made to fail.
-pub(crate) fn failing() -> impl Iterator<Item = (u32, &'static str)> {
+pub fn failing() -> impl Iterator<Item = (u32, &'static str)> {
     TABLE.iter().filter(|row| row.decided.ever()).filter_map(|row| Some((row.nr, row.name?)))
 }
 
 /// Whether a call with this number fails at the rate of `--fail-rate` if no call is named.
-pub(crate) fn fails_by_rate(nr: u32) -> bool {
+pub fn fails_by_rate(nr: u32) -> bool {
     TABLE.iter().any(|row| row.nr == nr && row.fails_by_rate)
 }

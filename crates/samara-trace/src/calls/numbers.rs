@@ -9,15 +9,15 @@ use super::table::TABLE;
 
 /// A number of one of the three call tables, and what it means.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Number {
-    pub(crate) nr: u32,
-    pub(crate) call: Call,
-    pub(crate) when: When,
+pub struct Number {
+    pub nr: u32,
+    pub call: Call,
+    pub when: When,
 }
 
 /// A call table of the kernel.
-#[derive(Clone, Copy)]
-pub(crate) enum Abi {
+#[derive(Clone, Copy, Debug)]
+pub enum Abi {
     Native,
     /// Only what differs from `Native`.
     X32,
@@ -25,10 +25,10 @@ pub(crate) enum Abi {
 }
 
 /// `ipc` of i386, which has `shmat` and `shmdt` as options.
-pub(crate) const IPC: u32 = 117;
+pub const IPC: u32 = 117;
 
 /// How many numbers a table has.
-pub(crate) const fn count(abi: Abi) -> usize {
+pub const fn count(abi: Abi) -> usize {
     let (mut n, mut i) = (0, 0);
     while i < TABLE.len() {
         let row = &TABLE[i];
@@ -43,7 +43,7 @@ pub(crate) const fn count(abi: Abi) -> usize {
 }
 
 /// The numbers of a table: `N` is their [`count`].
-pub(crate) const fn numbers<const N: usize>(abi: Abi) -> [Number; N] {
+pub const fn numbers<const N: usize>(abi: Abi) -> [Number; N] {
     let mut all = [Number { nr: 0, call: Call::Mmap, when: When::Always }; N];
     let (mut n, mut i) = (0, 0);
     while i < TABLE.len() {

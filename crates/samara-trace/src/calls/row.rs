@@ -10,7 +10,7 @@ use super::names::{ANY, Value};
 
 /// A condition on one 32-bit word of a call's arguments. The filter tests it without a stop.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum When {
+pub enum When {
     /// Every such call.
     Always,
     /// Only if the low word of argument `.0` is one of `.1`.
@@ -19,7 +19,7 @@ pub(crate) enum When {
 
 /// A property that a call has always, never, or with some arguments.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum If {
+pub enum If {
     Never,
     Always,
     Args(fn(&[u64; 6]) -> bool),
@@ -31,7 +31,7 @@ impl If {
         !matches!(self, If::Never)
     }
 
-    pub(crate) fn holds(self, args: &[u64; 6]) -> bool {
+    pub fn holds(self, args: &[u64; 6]) -> bool {
         match self {
             If::Never => false,
             If::Always => true,
@@ -62,7 +62,7 @@ pub(super) enum Effect {
 
 /// Which ranges a call may change, as far as its arguments and its result tell.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Reach {
+pub enum Reach {
     /// None, or nothing but the kernel tells which.
     Untold,
     /// All areas.
@@ -86,23 +86,23 @@ pub(crate) enum Reach {
 
 /// How a call's arguments say where it maps memory, or moves memory to.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Place {
+pub struct Place {
     /// The argument that is the address.
-    pub(crate) at: usize,
+    pub at: usize,
     /// The argument that is the length. `None`: only the kernel knows the length.
-    pub(crate) len: Option<usize>,
+    pub len: Option<usize>,
     /// Whether the address is given. Otherwise the kernel chooses one.
-    pub(crate) given: If,
+    pub given: If,
     /// Whether the address is given and the call replaces what is there.
-    pub(crate) replaces: If,
+    pub replaces: If,
     /// The argument and the bits in it that give the address without replacing anything, as far as
     /// the call can do that. `None`: the address alone gives it.
-    pub(crate) give: Option<(usize, u64)>,
+    pub give: Option<(usize, u64)>,
 }
 
 /// How the model follows a call that has returned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Follow {
+pub enum Follow {
     /// It makes the call too.
     Makes,
     /// It makes the call too. A result that is not the model's own shows that pages stopped the
@@ -116,7 +116,7 @@ pub(crate) enum Follow {
 
 /// What a call reads of the program's memory.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Reads {
+pub enum Reads {
     Nothing,
     /// Address and length, from its arguments. The model may be asked even if they cannot be read.
     Detail(fn(&[u64; 6]) -> (u64, u64)),
@@ -127,12 +127,12 @@ pub(crate) enum Reads {
 
 /// A call, and all that is known of it except its rules.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Row {
+pub struct Row {
     pub(super) call: Call,
     /// `None`: no event has this call.
     pub(super) name: Option<&'static str>,
     /// The number on x86-64. On x32 it is the same with one more bit, unless `x32` has another.
-    pub(crate) nr: u32,
+    pub nr: u32,
     pub(super) x32: Option<u32>,
     /// The numbers on i386.
     pub(super) compat: &'static [u32],
@@ -145,29 +145,29 @@ pub(crate) struct Row {
     /// Whether its result is an address.
     pub(super) address: bool,
     pub(super) effect: Effect,
-    pub(crate) reach: Reach,
-    pub(crate) follow: Follow,
+    pub reach: Reach,
+    pub follow: Follow,
     /// The engine in charge decides it. If it does so with some arguments, users can make the call
     /// fail.
-    pub(crate) decided: If,
+    pub decided: If,
     /// The engine in charge decides it also if the call is about another process's memory.
-    pub(crate) decided_for_others: If,
+    pub decided_for_others: If,
     /// Only a kernel with memory nodes has it.
-    pub(crate) needs_nodes: bool,
+    pub needs_nodes: bool,
     /// A security module may refuse it if the protection in argument 2 makes memory executable.
-    pub(crate) makes_executable: bool,
+    pub makes_executable: bool,
     /// The argument that is advice.
-    pub(crate) advice: Option<usize>,
+    pub advice: Option<usize>,
     /// It fails at the rate of `--fail-rate` if no call is named.
-    pub(crate) fails_by_rate: bool,
+    pub fails_by_rate: bool,
     /// It may wait for another thread of the program: see [`Call::may_block`].
     pub(super) blocks: If,
     /// It brings pages in or moves them: see [`Call::needs_pages`].
     pub(super) pages: If,
     /// What a refused call may leave behind: cut areas, an emptied place, or the first of many
     /// areas moved. False: nothing, or what the model's refusal leaves too.
-    pub(crate) stops_half_way: bool,
-    pub(crate) reads: Reads,
+    pub stops_half_way: bool,
+    pub reads: Reads,
 }
 
 impl Row {

@@ -94,7 +94,7 @@ impl Failure {
 
 /// The error of a call with this number, this first argument and this result; `None` if it did what
 /// it was asked to. `brk` has no errors: if it does not move the break, it returns it as it was.
-pub(crate) fn failed_with(nr: u32, first: u64, result: i64) -> Option<i32> {
+pub fn failed_with(nr: u32, first: u64, result: i64) -> Option<i32> {
     match call_name(nr) {
         Some("brk") => (result > 0 && first > result as u64).then_some(libc::ENOMEM),
         _ => (-4095..0).contains(&result).then_some(-result as i32),

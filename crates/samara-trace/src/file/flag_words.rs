@@ -57,13 +57,13 @@ pub fn flag_words(reason: &str) -> impl Iterator<Item = (&str, Option<&'static s
 }
 
 /// The reason for which these flags, which only one of two areas has, stand.
-pub(crate) fn flags_reason(flags: Flags) -> String {
+pub fn flags_reason(flags: Flags) -> String {
     let words = WORDS.iter().filter(|(_, bits, _)| flags.intersects(*bits));
     words.fold(Reason::Flags.name().to_owned(), |reason, (word, ..)| reason + ":" + word)
 }
 
 /// The flags that a reason names. Empty: it does not say.
-pub(crate) fn flags_from(reason: &str) -> Flags {
+pub fn flags_from(reason: &str) -> Flags {
     let named = |word: &str| WORDS.iter().find(|(known, ..)| *known == word).map(|(_, bits, _)| *bits);
     flag_words(reason).filter_map(|(word, _)| named(word)).fold(Flags::empty(), Flags::union)
 }

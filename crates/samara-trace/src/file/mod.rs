@@ -53,20 +53,24 @@ mod writer;
 
 pub use crash::{Before, By, Crash, Forbidden, Forbids, Lost, Near};
 pub use error::{Fault, FileError};
-pub(crate) use failures::failed_with;
+#[doc(hidden)]
+pub use failures::failed_with;
 pub use failures::{Failure, MAX_MAP_COUNT, Weight};
 pub use flag_words::{flag_words, reason_name};
-pub(crate) use flag_words::{flags_from, flags_reason};
+#[doc(hidden)]
+pub use flag_words::{flags_from, flags_reason};
 pub use groups::Group;
 pub use maps::MapsLine;
-pub(crate) use names::recorded;
+#[doc(hidden)]
+pub use names::recorded;
 pub use names::{call_name, kind_name, perms_name, reasons, step_name};
 pub use reader::TraceReader;
 pub(crate) use replay::span;
 pub use replay::{Place, Process, Replay, ReplayError, Space};
 pub use schema::{FORMAT, Header};
 pub use sink::{FileSink, Written};
-pub(crate) use stacks::{FRAMES, FUNCTIONS, MAX_FRAMES, NAMES_AT};
+#[doc(hidden)]
+pub use stacks::{FRAMES, FUNCTIONS, MAX_FRAMES, NAMES_AT};
 pub use stacks::{Frame, Function, Module, Stack, StackEnd, StackError, Stacks};
 pub use summary::{CallTotals, Largest, ProcessTotals, ResidentPeak, StackTotals, Summary, Tally};
 pub use text::{Printable, name_bytes, name_text};

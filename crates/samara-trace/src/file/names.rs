@@ -95,7 +95,7 @@ pub(crate) fn step_from(name: &str) -> Option<u8> {
 }
 
 /// A step as a trace has it. `None`: a trace has no such steps.
-pub(crate) fn recorded(step: &Step) -> Option<Step> {
+pub fn recorded(step: &Step) -> Option<Step> {
     step_code(step.kind).map(|code| Step { kind: step_kind(code), ..*step })
 }
 

@@ -2,19 +2,17 @@
 //! bytes.
 
 use std::collections::{BTreeMap, HashMap};
+use std::ffi::{OsStr, OsString};
 use std::fmt;
-use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
 use std::time::SystemTime;
 
 use arrow_schema::{DataType, Field, Fields, Schema};
 use samara_mm::Features;
-use samara_oracle::{Profile, feature_names};
 use serde::de::{Deserialize, Deserializer, IgnoredAny, SeqAccess, Visitor};
 
 use super::error::shown;
 use super::{Fault, name_text};
-use crate::os::sys;
 
 /// The version of the format that this crate writes. It reads the older ones too.
 pub const FORMAT: &str = "3";
@@ -83,36 +81,29 @@ pub struct Header {
 }
 
 impl Header {
-    /// The header of a recording that begins now, on this machine.
-    pub fn now(program: &std::ffi::OsStr, args: &[std::ffi::OsString]) -> Self {
+    /// The header of a recording of this program that begins now. Nothing is said of the kernel,
+    /// its settings and the limits; a recorder adds these (`samara_record::Options::header`).
+    pub fn new(program: &OsStr, args: &[OsString]) -> Self {
         let mut left = MAX_ARGS_BYTES;
         let args_in: Vec<String> =
-            args.iter().map(|arg| name_text(arg.as_bytes())).take_while(|arg| fits(arg, &mut left)).collect();
-        let profile = Profile::running();
+            args.iter().map(|arg| name_text(arg.as_encoded_bytes())).take_while(|arg| fits(arg, &mut left)).collect();
         Header {
-            program: name_text(program.as_bytes()),
+            program: name_text(program.as_encoded_bytes()),
             args_left_out: (args.len() - args_in.len()) as u64,
             args: args_in,
-            kernel: profile.release.clone(),
-            profile: profile.to_string(),
-            features: Some(profile.features),
-            presumed: profile.presumed,
+            kernel: String::new(),
+            profile: String::new(),
+            features: None,
+            presumed: Features::empty(),
             arch: std::env::consts::ARCH.to_owned(),
-            page_size: page_size().unwrap_or(4096),
+            page_size: 4096,
             start_time: humantime::format_rfc3339_millis(SystemTime::now()).to_string(),
             recorder: env!("CARGO_PKG_VERSION").to_owned(),
-            max_map_count: crate::inspect::max_map_count(),
-            overcommit: overcommit(),
-            limits: sys::own_limits(),
-            gate: gate().unwrap_or_default(),
+            max_map_count: None,
+            overcommit: None,
+            limits: BTreeMap::new(),
+            gate: String::new(),
         }
-    }
-
-    /// The same for a recording of a process that runs already, with its limits.
-    #[must_use]
-    pub fn of_running(self, pid: u32) -> Self {
-        let limits = i32::try_from(pid).map(sys::limits_by_name).unwrap_or_default();
-        Header { limits, ..self }
     }
 
     /// The rules of the kernel: those that the recorder took it to have, or, in older traces, those
@@ -129,8 +120,8 @@ impl Header {
         let rules = self.features.map(|features| {
             [
                 ("samara.profile", self.profile.clone()),
-                ("samara.features", feature_names(features).join(",")),
-                ("samara.presumed", feature_names(self.presumed).join(",")),
+                ("samara.features", features.names().join(",")),
+                ("samara.presumed", self.presumed.names().join(",")),
             ]
         });
         let always = [
@@ -185,8 +176,8 @@ impl Header {
             },
             kernel: get("samara.kernel")?.to_owned(),
             profile: find("samara.profile").unwrap_or_default().to_owned(),
-            features: find("samara.features").map(named),
-            presumed: find("samara.presumed").map_or(Features::empty(), named),
+            features: find("samara.features").map(Features::named),
+            presumed: find("samara.presumed").map_or(Features::empty(), Features::named),
             arch: get("samara.arch")?.to_owned(),
             page_size: get("samara.page_size")?.parse().map_err(|_| wrong("samara.page_size"))?,
             start_time: get("samara.start_time")?.to_owned(),
@@ -215,17 +206,6 @@ fn limits(list: &str) -> BTreeMap<String, u64> {
         Some((name.to_owned(), limit))
     };
     list.split(',').filter_map(one).take(MAX_LIMITS).collect()
-}
-
-/// `vm.overcommit_memory`.
-fn overcommit() -> Option<u64> {
-    std::fs::read_to_string("/proc/sys/vm/overcommit_memory").ok()?.trim().parse().ok()
-}
-
-/// The features that a list names, but for those that a later version has.
-fn named(list: &str) -> Features {
-    let name = |name: &str| Features::from_name(&name.to_uppercase().replace('-', "_"));
-    list.split(',').filter_map(name).collect()
 }
 
 /// A JSON array of strings: the ones that are kept, and the array's length.
@@ -273,19 +253,6 @@ fn fits(arg: &str, left: &mut usize) -> bool {
         }
         None => false,
     }
-}
-
-/// The page size from the auxiliary vector of this process (`AT_PAGESZ` is 6).
-fn page_size() -> Option<u64> {
-    let auxv = std::fs::read("/proc/self/auxv").ok()?;
-    let word = |b: &[u8]| usize::from_ne_bytes(b.try_into().unwrap_or_default()) as u64;
-    let size = size_of::<usize>();
-    auxv.chunks_exact(2 * size).find(|pair| word(&pair[..size]) == 6).map(|pair| word(&pair[size..]))
-}
-
-fn gate() -> Option<String> {
-    let maps = std::fs::read_to_string("/proc/self/maps").ok()?;
-    maps.lines().last().filter(|line| line.ends_with("[vsyscall]")).map(str::to_owned)
 }
 
 /// The fields of an area, in order.
@@ -362,8 +329,12 @@ mod tests {
     /// version's rules are passed over.
     #[test]
     fn the_rules_of_a_kernel_are_read() {
-        let header = Header::now("true".as_ref(), &[]);
-        assert_eq!(header.rules(), samara_oracle::Profile::running().features);
+        let header = Header {
+            profile: "6.18 +guard-mark".to_owned(),
+            features: Some(Features::LINUX_6_18 | Features::GUARD_MARK),
+            presumed: Features::REMAP_NEEDS_FOUR,
+            ..Header::new("true".as_ref(), &[])
+        };
         let read = |header: &Header, more: &str| {
             let mut all = header.to_metadata();
             all.entry("samara.features".to_owned()).and_modify(|list| list.push_str(more));

@@ -25,8 +25,8 @@ use super::encode::weight;
 use super::{Header, Summary, Tally, TraceWriter, WriteError};
 use crate::event::Event;
 use crate::output::{Access, OutputFile, OutputName};
+use crate::sink::{Sink, SinkError};
 use crate::sync::{Condvar, Mutex, MutexGuard, PoisonError};
-use crate::{Sink, SinkError};
 
 /// Events after which a batch is written.
 const BATCH_EVENTS: usize = 4096;
@@ -53,14 +53,15 @@ const QUEUE_WEIGHT: u64 = 64 << 20;
 /// a second or the last few thousand, whichever is less.
 ///
 /// ```no_run
+/// use samara_trace::Sink;
+/// use samara_trace::event::{Event, EventKind};
 /// use samara_trace::file::{FileSink, Header};
-/// use samara_trace::{Options, record};
 ///
-/// let options = Options::new("python3").args(["-c", "import json"]);
-/// let mut sink = FileSink::create("t.samara", &Header::now(&options.program, &options.args))?;
-/// let outcome = record(&options, &mut sink)?;
+/// let mut sink = FileSink::create("t.samara", &Header::new("python3".as_ref(), &[]))?;
+/// // A recorder does this.
+/// sink.event(Event::new(0, EventKind::Exec))?;
 /// let written = sink.finish();
-/// println!("{:?}: {} events in {} bytes", outcome.status, written.events, written.bytes);
+/// println!("{} events in {} bytes", written.events, written.bytes);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Debug)]

@@ -11,22 +11,22 @@ use super::short_places::ShortPlaces;
 use crate::event::{Event, EventKind};
 
 /// Most frames of all stacks together.
-pub(crate) const MAX_FRAMES: usize = 1 << 23;
+pub const MAX_FRAMES: usize = 1 << 23;
 
 /// Most modules, stacks and symbols, each.
 const MAX_NUMBER: usize = 1 << 22;
 
 /// Most frames of a stack, as the recorder keeps them.
-pub(crate) const FRAMES: usize = 512;
+pub const FRAMES: usize = 512;
 
 /// Most bytes of a name, of a function or of a place.
 const NAME_BYTES: usize = 4096;
 
 /// Most functions at one address.
-pub(crate) const FUNCTIONS: usize = 64;
+pub const FUNCTIONS: usize = 64;
 
 /// Most names that an address has at one time or another.
-pub(crate) const NAMES_AT: usize = 64;
+pub const NAMES_AT: usize = 64;
 
 /// Most bytes of all names and places together, and of what keeps them.
 const MAX_TEXT: usize = 256 << 20;
@@ -43,7 +43,7 @@ const NAME: usize = 160;
 /// use samara_trace::event::{Event, EventKind};
 /// use samara_trace::file::{Stacks, TraceReader};
 ///
-/// # let header = samara_trace::file::Header::now("true".as_ref(), &[]);
+/// # let header = samara_trace::file::Header::new("true".as_ref(), &[]);
 /// # let mut trace = Vec::new();
 /// # let mut writer = samara_trace::file::TraceWriter::new(&mut trace, &header)?;
 /// # let blank = Event { text: "- /bin/true".into(), ..Event::new(0, EventKind::Module) };

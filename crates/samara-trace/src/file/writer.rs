@@ -20,7 +20,7 @@ use crate::event::Event;
 ///
 /// ```
 /// # use samara_trace::file::{Header, TraceReader, TraceWriter};
-/// let header = Header::now("true".as_ref(), &[]);
+/// let header = Header::new("true".as_ref(), &[]);
 /// let mut file = Vec::new();
 /// TraceWriter::new(&mut file, &header)?.finish()?;
 /// let reader = TraceReader::new(file.as_slice())?;

@@ -23,8 +23,6 @@ mod callers;
 mod cause_tests;
 mod evidence;
 mod piece;
-#[cfg(test)]
-mod savings_tests;
 mod stacks;
 mod tables;
 #[cfg(test)]

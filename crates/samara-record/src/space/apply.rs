@@ -1,0 +1,401 @@
+//! Applies a call to the model, given the result that the kernel returned.
+//!
+//! It does not compare the model with the kernel: `compare` does. Calls whose effect the model does
+//! not know are left to the kernel's view ([`Applied::AskKernel`]).
+//!
+//! - **APPLY-1** the model is changed only as far as it agrees with the call's result: if the
+//!   kernel refused, the model keeps only what the same refusal leaves behind (a protected part
+//!   before a hole, for one).
+//!
+//! Neighbours: `replay_call` makes the call on the model; `memory` has what the call read; `reach`
+//! says how far it reached.
+
+use samara_mm::linux::{Host, OpenFile};
+use samara_mm::{
+    Area, Backing, Errno, Error, FileMode, Flags, MapFlags, Object, Personality, Placed, Plan, Prot, Uffd,
+};
+use samara_trace::calls::{Call, Follow, Place, Reach, Reads};
+use samara_trace::event::Step;
+
+use crate::arch::Decoded;
+use crate::os::proc::{self, KernelArea, Maps};
+use crate::os::sys::{self, Tid};
+use crate::space::host::Program;
+use crate::space::memory::Memory;
+use crate::space::model::{self, Inode, Model};
+use crate::space::reach::Range;
+use crate::space::replay_call::{self, Mapped, Replayed, replay};
+
+/// The smallest huge page.
+const HUGE: u64 = 2 << 20;
+
+/// `UFFD_FEATURE_EVENT_FORK` and `UFFD_FEATURE_EVENT_REMAP`.
+const EVENT_FORK: u64 = 1 << 1;
+const EVENT_REMAP: u64 = 1 << 2;
+
+/// The outcome of applying a call.
+pub(crate) enum Applied {
+    /// The model did the same, in these steps (perhaps none).
+    Done(Vec<Step>),
+    /// The model does not know what this call does, or whether it did it: the kernel's view is to
+    /// be taken over, after these steps of the model.
+    AskKernel(Vec<Step>),
+    /// The model disagrees: it refuses what the kernel did, or would do what the kernel refused.
+    /// The reason, and what the model has done.
+    Disagrees(String, Vec<Step>),
+}
+
+/// Applies one call that returned `result`.
+pub(crate) fn apply(
+    model: &mut Model,
+    maps: &mut Maps,
+    memory: &Memory,
+    d: &Decoded,
+    result: i64,
+    personality: u32,
+) -> Applied {
+    let errno = if (-4095..0).contains(&result) { Some(-result as i32) } else { None };
+    model.set_personality(Personality::from_bits_retain(personality));
+    if d.call == Call::Brk {
+        return brk(model, d.args[0], result as u64, d.compat);
+    }
+    let mut guessed = Plan::default();
+    match (errno, do_call(model, maps, memory, d, result, &mut guessed)) {
+        (_, None) => Applied::AskKernel(model::steps(guessed.steps())),
+        (None, Some(Ok(plan))) => Applied::Done(model::steps(plan.steps())),
+        (Some(kernel), Some(Err(own))) if own.errno.raw() == kernel => Applied::Done(model::steps(own.done.steps())),
+        (Some(kernel), Some(own)) => {
+            let own = own.map_or_else(|e| e.errno.name().to_owned(), |_| "success".into());
+            Applied::Disagrees(format!("the model expects {own}, the kernel says errno {kernel}"), Vec::new())
+        }
+        (None, Some(Err(own))) => {
+            let done = model::steps(own.done.steps());
+            Applied::Disagrees(format!("the model refuses what the kernel did: {own}"), done)
+        }
+    }
+}
+
+fn brk(model: &mut Model, asked: u64, result: u64, compat: bool) -> Applied {
+    let mut layout = model.layout();
+    if compat && result == layout.brk & 0xffff_ffff {
+        return Applied::Done(Vec::new()); // a 64-bit program that asks by the i386 call
+    }
+    if layout.brk == 0 {
+        layout.brk = result; // not known before
+        model.set_layout(layout);
+    }
+    if result == model.layout().brk {
+        return Applied::Done(Vec::new()); // a question, a refusal, or no change
+    }
+    if result != asked {
+        // The offset of the break within its page was not known: areas show whole pages.
+        let page = sys::page_size();
+        if result.div_ceil(page) == layout.brk.div_ceil(page) {
+            model.set_layout(samara_mm::Layout { brk: result, ..layout });
+            return Applied::Done(Vec::new());
+        }
+        let how = format!("the break is at {result:x}, and the model thought at {:x}", layout.brk);
+        return Applied::Disagrees(how, Vec::new());
+    }
+    match model.brk(result) {
+        Ok(plan) => Applied::Done(model::steps(plan.steps())),
+        Err(error) => {
+            let done = model::steps(error.done.steps());
+            Applied::Disagrees(format!("the model refuses the break {result:x}: {error}"), done)
+        }
+    }
+}
+
+/// The break that a `prctl(PR_SET_MM, ..)` sets, if it sets one.
+pub(crate) fn new_break(tid: Tid, d: &Decoded) -> Option<u64> {
+    const BRK: u64 = 7;
+    const MAP: u64 = 14;
+    match (d.call, d.args[1]) {
+        (Call::PrSetMm, BRK) => Some(d.args[2]),
+        (Call::PrSetMm, MAP) => {
+            // The sixth word of `struct prctl_mm_map`.
+            let mut word = [0u8; 8];
+            sys::read_memory(tid, d.args[2].checked_add(40)?, &mut word).then(|| u64::from_ne_bytes(word))
+        }
+        _ => None,
+    }
+}
+
+/// What the model made of a call. `None`: the kernel's view is to be taken over.
+type Did = Option<Result<Plan, Error>>;
+
+/// Has the model make the call as the kernel answered it. `guessed` is what the model has done
+/// where the kernel's view is to be taken over nevertheless.
+///
+/// The row of a call says how the model follows it; calls are replayed through `samara_mm::linux`
+/// (`replay_call`). The exceptions come first: arguments and results with which only the kernel
+/// shows the effect, or with which there is none.
+fn do_call(m: &mut Model, maps: &mut Maps, memory: &Memory, d: &Decoded, result: i64, guessed: &mut Plan) -> Did {
+    let a = &d.args;
+    let failed = (-4095..0).contains(&result);
+    let nothing: Did = Some(Ok(Plan::default()));
+    match d.call {
+        // A map in huge pages that is refused because too few are free has emptied its place, which
+        // is longer than the length that was asked for.
+        Call::Mmap if failed && a[3] as i32 & libc::MAP_FIXED != 0 && may_be_huge(a) => None,
+        // It may have set the policy without moving the pages.
+        Call::Mbind if result == -i64::from(libc::EIO) => None,
+        Call::Mmap | Call::Mlockall | Call::Mbind if failed => Some(refused(result)),
+        Call::Madvise if !changes_areas(a[2] as i32) => {
+            if failed {
+                Some(refused(result))
+            } else {
+                nothing
+            }
+        }
+        Call::Mbind | Call::ProcessMadvise if !readable(m, d) => None,
+        Call::RemapFilePages if !failed && on_a_driver(m, &spans(memory, d)) => None,
+        // An ioctl is no call of the model's.
+        Call::UffdRegister | Call::UffdUnregister if failed => nothing,
+        Call::UffdRegister => {
+            let (start, len, mode) = uffd_range(memory, a[2])?;
+            let modes = [(1, Flags::UFFD_MISSING), (2, Flags::UFFD_WP), (4, Flags::UFFD_MINOR)];
+            let modes = modes.iter().filter(|(bit, _)| mode & bit != 0).fold(Flags::empty(), |f, (_, v)| f | *v);
+            let uffd = uffd_of(memory, d);
+            // The kernel registers nothing over memory of another one.
+            model::own(m, (start, start.saturating_add(len)), uffd, false);
+            Some(m.register_uffd(start, len, uffd, modes))
+        }
+        Call::UffdUnregister => {
+            let (start, len, _) = uffd_range(memory, a[2])?;
+            Some(m.unregister_uffd(start, len))
+        }
+        Call::PrSetVma | Call::PrSetMdwe if failed => nothing,
+        // Another attribute than a name.
+        Call::PrSetVma if a[1] != 0 => None,
+        // It changes no area. What it forbids from now on matters where the engine decides.
+        Call::PrSetMdwe => {
+            let _ = replay(m, memory, None, d, result).done;
+            nothing
+        }
+        Call::Mmap if is_private_anonymous(a) => Some(replay(m, memory, None, d, result).done),
+        Call::Mmap => {
+            let mapped = mapped(m, maps, memory, a, result as u64)?;
+            Some(replay(m, memory, Some(&mapped), d, result).done)
+        }
+        Call::Mremap => {
+            // The offset that is shown for a moved private map of /dev/zero depends on whether it
+            // was written to.
+            let zero = !failed && m.areas_in(a[0], a[0].saturating_add(a[1].max(1))).any(|a| is_zero(&a));
+            unless(zero, replay(m, memory, None, d, result).done, guessed)
+        }
+        Call::Mlock | Call::Mlock2 => {
+            let done = replay(m, memory, None, d, result).done;
+            // ENOMEM: over the limit, and nothing is locked; or pages could not be read in, and all
+            // is locked.
+            let refused = result == -i64::from(libc::ENOMEM);
+            unless(refused && done.is_ok(), done, guessed)
+        }
+        Call::PrSetVma => {
+            let done = replay(m, memory, None, d, result).done;
+            // A name that the recorder cannot read.
+            let unread = done.as_ref().is_err_and(|error| error.errno == Errno::EFAULT);
+            unless(unread, done, guessed)
+        }
+        // SHM_REMAP unmaps the place, as long as the segment, before the call may be refused.
+        Call::Shmat if a[2] & libc::SHM_REMAP as u64 != 0 => None,
+        call => match call.row().follow {
+            Follow::Makes => Some(replay(m, memory, None, d, result).done),
+            // A call that is refused half way leaves its first half done.
+            Follow::MakesUnlessPages => {
+                let Replayed { done, result: own } = replay(m, memory, None, d, result);
+                // Advice that came less far than the areas allow: pages stopped it. Or the process
+                // of the descriptor has ended since.
+                let open = done.as_ref().map_or_else(|error| error.errno == Errno::ESRCH, |_| true);
+                unless(open && own != result, done, guessed)
+            }
+            Follow::Nothing => nothing,
+            // shmat, io_setup, PR_SET_MM, ...: rare, and the kernel shows all that they did.
+            Follow::Kernel if failed => nothing,
+            Follow::Kernel => None,
+        },
+    }
+}
+
+/// What the model made of a call, unless only the kernel shows it.
+fn unless(ask: bool, done: Result<Plan, Error>, guessed: &mut Plan) -> Did {
+    if ask {
+        *guessed = done.unwrap_or_else(|refused| refused.done);
+        return None;
+    }
+    Some(done)
+}
+
+/// The refusal that the kernel gave, for calls that the model is not asked about.
+fn refused(result: i64) -> Result<Plan, Error> {
+    replay_call::errno(result).map_or_else(|| Ok(Plan::default()), |errno| Err(errno.into()))
+}
+
+/// Whether this advice changes flags of areas, or gives memory an anonymous identity.
+pub(crate) fn changes_areas(advice: i32) -> bool {
+    matches!(
+        advice,
+        libc::MADV_NORMAL | libc::MADV_RANDOM | libc::MADV_SEQUENTIAL | libc::MADV_DONTFORK
+            ..=libc::MADV_KEEPONFORK | libc::MADV_POPULATE_WRITE | 102 // MADV_GUARD_INSTALL
+    )
+}
+
+/// Whether a file of this name may have a driver that adds flags of its own to its areas, so that
+/// `smaps` must be asked.
+pub(crate) fn has_driver(name: &str, private: bool) -> bool {
+    !name.starts_with('/')
+        || name.starts_with("/sys/")
+        || name.starts_with("/proc/")
+        || (name.starts_with("/dev/")
+            && name != "/dev/zero (deleted)"
+            && !(private && name == "/dev/zero")
+            && !name.starts_with("/dev/shm/"))
+}
+
+/// Whether a `mmap` maps private memory of no file, in pages of the usual size.
+pub(crate) fn is_private_anonymous(a: &[u64; 6]) -> bool {
+    let flags = MapFlags::from_bits_retain(a[3] as u32);
+    flags.contains(MapFlags::ANONYMOUS) && is_private(a) && !flags.contains(MapFlags::HUGETLB)
+}
+
+/// Whether a `mmap` maps privately.
+fn is_private(a: &[u64; 6]) -> bool {
+    let kind = a[3] as i32 & 0xf;
+    kind == libc::MAP_PRIVATE || kind == libc::MAP_DROPPABLE
+}
+
+/// The object that a `mmap` mapped at `start`, by what the kernel shows there. `None`: the model
+/// does not know the rules of such an object.
+pub(crate) fn mapped(m: &Model, maps: &mut Maps, memory: &Memory, a: &[u64; 6], start: u64) -> Option<Mapped> {
+    let flags = MapFlags::from_bits_retain(a[3] as u32);
+    let prot = Prot::from_bits_retain(a[2] as u32);
+    let private = is_private(a);
+    let kept = memory.mapped(start);
+    let opened = kept.as_ref().map(|(_, mode)| *mode);
+    let k: KernelArea = match kept {
+        Some((area, _)) => area,
+        None => maps.at(start).ok()??,
+    };
+    let name = k.name.clone().unwrap_or_default();
+    // `maps` shows huge pages only by the bounds of an area.
+    let huge = k.page == 0 && start.is_multiple_of(HUGE) && k.end.is_multiple_of(HUGE);
+    if (k.inode == 0 && k.dev == (0, 0)) || has_driver(&name, private) || huge {
+        return None;
+    }
+    let offset = k.offset.wrapping_add(start.wrapping_sub(k.start));
+    let mut extra = FileMode::empty();
+    let shared_zero = name == "/dev/zero (deleted)" && !flags.contains(MapFlags::ANONYMOUS);
+    extra.set(FileMode::ZERO, shared_zero || (private && name == "/dev/zero"));
+    // Where READ implies EXEC, an area that is not executable shows that its file cannot be
+    // executed.
+    let implied = m.personality().contains(Personality::READ_IMPLIES_EXEC) && prot.contains(Prot::READ);
+    extra.set(FileMode::NOEXEC, implied && k.perms & proc::EXEC == 0);
+    let backing =
+        Inode { dev: k.dev, inode: k.inode, name: name.into(), places: samara_mm::HugePlaces::Plain, huge: k.huge() };
+    // Only a shared map that cannot be written yet depends on how the file was opened, or sealed.
+    let asks = !private && !prot.contains(Prot::WRITE);
+    let opened = || opened.unwrap_or_else(|| open_mode(memory.tid, a[4] as i32));
+    let mode = if asks { opened() } else { FileMode::RW };
+    Some(Mapped { file: OpenFile { backing, mode: mode | extra }, offset })
+}
+
+/// Whether an area is a private map of `/dev/zero`.
+pub(crate) fn is_zero(at: &Placed<'_, Inode>) -> bool {
+    matches!(&at.area.object, Object::File(file) if file.is_zero()) && !at.area.flags.contains(Flags::SHARED)
+}
+
+/// How a task's descriptor was opened. For reading and writing where that is not known: it may be
+/// closed by now.
+pub(crate) fn open_mode(tid: Tid, fd: i32) -> FileMode {
+    match Program::new(tid).file(fd) {
+        Ok(file) => FileMode::READ | (file.mode & (FileMode::WRITE | FileMode::WRITE_SEALED)),
+        Err(_) => match proc::descriptor(tid, fd) {
+            Ok(d) if d.flags & libc::O_ACCMODE == libc::O_RDONLY => FileMode::READ,
+            _ => FileMode::RW,
+        },
+    }
+}
+
+/// Whether a `mmap` at a fixed place may map huge pages: anonymous ones, or a file of hugetlbfs.
+fn may_be_huge(a: &[u64; 6]) -> bool {
+    match a[3] as i32 & (libc::MAP_ANONYMOUS | libc::MAP_HUGETLB) {
+        libc::MAP_ANONYMOUS => false,
+        0 => a[0].is_multiple_of(HUGE),
+        _ => true,
+    }
+}
+
+/// Whether the recorder can read the memory that a call's arguments point to just as the kernel
+/// does, without asking the program for it.
+///
+/// It cannot where a userfaultfd serves the memory, nor where the program can read and others
+/// cannot: in secret memory, in memory that may only be written or executed, and below a stack.
+pub(crate) fn readable(model: &Model, d: &Decoded) -> bool {
+    let Reads::Request(request) = d.call.row().reads else { return true };
+    let (at, len) = request(&d.args);
+    let plain = |a: &Area<Inode>| match &a.object {
+        Object::File(file) => !file.is_secret() && !has_driver(&file.name, !a.flags.contains(Flags::MAYSHARE)),
+        _ => true,
+    };
+    let open = |flags: Flags| flags.contains(Flags::READ) || !flags.intersects(Flags::WRITE | Flags::EXEC);
+    let odd = |a: &Area<Inode>| a.flags.intersects(Flags::UFFD) || !open(a.flags) || !plain(a);
+    // Reading below a stack makes it grow.
+    let grows = |a: Placed<'_, Inode>| a.start > at && a.area.flags.contains(Flags::GROWSDOWN);
+    !model.areas_in(at, at.saturating_add(len.max(1))).any(|a| odd(a.area))
+        && !model.area_at_or_after(at).is_some_and(grows)
+}
+
+/// The ranges in which a call acts on what is there, as start and end. None, where only the kernel
+/// tells.
+pub(crate) fn spans(memory: &Memory, d: &Decoded) -> Vec<Range> {
+    let a = &d.args;
+    let span = |start: u64, len: u64| (start, start.saturating_add(len.max(1)));
+    match &d.call.row().reach {
+        Reach::Range(at, len) | Reach::Maps(Place { at, len: Some(len), .. }) => vec![span(a[*at], a[*len])],
+        Reach::Moves(_) => vec![span(a[0], a[1])],
+        Reach::Area(at) => vec![span(a[*at], 1)],
+        Reach::Ranges { at, count } => {
+            let word = |at: u64| {
+                let mut word = [0; 8];
+                memory.read(at, &mut word).then(|| u64::from_ne_bytes(word))
+            };
+            let at = |i: u64| a[*at].checked_add(i * 16);
+            (0..a[*count].min(1024)).map_while(|i| Some(span(word(at(i)?)?, word(at(i)?.checked_add(8)?)?))).collect()
+        }
+        Reach::Untold | Reach::Everything | Reach::Maps(_) | Reach::Break | Reach::RangeAt(_) => Vec::new(),
+    }
+}
+
+/// Whether these ranges contain memory with rules of its own: huge pages of a size that is not
+/// known, or a driver's memory.
+pub(crate) fn on_a_driver(model: &Model, spans: &[Range]) -> bool {
+    let odd = |a: &Area<Inode>| {
+        let driver = match &a.object {
+            Object::File(file) => {
+                has_driver(&file.name, !a.flags.contains(Flags::MAYSHARE)) || &*file.name == "/dev/zero"
+            }
+            _ => false,
+        };
+        let size = matches!(&a.object, Object::File(file) if file.huge.is_some());
+        (a.flags.contains(Flags::HUGETLB) && !size) || driver
+    };
+    // At most 100 areas of each range are looked at.
+    spans.iter().flat_map(|(start, end)| model.areas_in(*start, *end).take(100)).any(|a| odd(a.area))
+}
+
+/// The userfaultfd with which a call registers memory.
+pub(crate) fn uffd_of(memory: &Memory, d: &Decoded) -> Uffd {
+    let (id, features) = memory.userfaultfd(d.args[0] as i32).unwrap_or((d.args[0], 0));
+    Uffd { id, fork_events: features & EVENT_FORK != 0, remap_events: features & EVENT_REMAP != 0 }
+}
+
+/// Start, length and mode of a userfaultfd registration. `None`: they cannot be read.
+pub(crate) fn uffd_range(memory: &Memory, at: u64) -> Option<(u64, u64, u64)> {
+    let mut bytes = [0u8; 24];
+    if !memory.read(at, &mut bytes[..16]) {
+        return None;
+    }
+    memory.read(at, &mut bytes); // only a registration has a mode
+    let word = |i: usize| bytes.as_chunks().0.get(i).map_or(0, |w| u64::from_ne_bytes(*w));
+    Some((word(0), word(1), word(2)))
+}

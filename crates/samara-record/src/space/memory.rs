@@ -1,0 +1,108 @@
+//! What a call's arguments point to, and what is behind the memory that it mapped.
+//!
+//! For a call that waits to be settled this is kept: its thread goes on, and may write there or
+//! close the file. It knows no model. Neighbours: the table of calls says what a call reads.
+
+use std::rc::Rc;
+
+use samara_mm::linux::Host;
+use samara_mm::{Errno, FileMode};
+use samara_trace::calls::Call;
+
+use crate::arch::Decoded;
+use crate::os::proc::{self, KernelArea, Maps};
+use crate::os::sys::{self, Tid};
+use crate::space::apply::open_mode;
+use crate::space::host::Program;
+
+/// Most bytes that are kept: no call takes a longer mask or more ranges.
+const MOST: u64 = 1024 * 16;
+
+/// A task's memory as one of its calls saw it.
+#[derive(Clone, Debug)]
+pub(crate) struct Memory {
+    pub(crate) tid: Tid,
+    kept: Option<Rc<Kept>>,
+}
+
+#[derive(Debug)]
+struct Kept {
+    /// What the call read: the address, and the bytes.
+    bytes: (u64, Vec<u8>),
+    /// Where the call mapped a file, the area that the kernel has there, and how the descriptor was
+    /// opened.
+    mapped: Option<(u64, KernelArea, FileMode)>,
+    /// Whether the descriptor of a process stood for the caller's own process.
+    own: Option<Result<bool, Errno>>,
+    /// The userfaultfd with which the call registered memory: its number and its features.
+    uffd: Option<(u64, u64)>,
+}
+
+impl Memory {
+    /// The memory as it is now.
+    pub(crate) fn now(tid: Tid) -> Memory {
+        Memory { tid, kept: None }
+    }
+
+    /// What a trace tells of it: bytes that the call read, and what it mapped.
+    pub(crate) fn recorded(bytes: (u64, Vec<u8>), mapped: Option<(u64, KernelArea, FileMode)>) -> Memory {
+        Memory { tid: 0, kept: Some(Rc::new(Kept { bytes, mapped, own: Some(Ok(true)), uffd: None })) }
+    }
+
+    /// Keeps what the call may have read and mapped. `read`: what its arguments point to can be
+    /// read without asking the program.
+    pub(crate) fn keep(&mut self, d: &Decoded, result: i64, read: bool, maps: &mut Maps) {
+        let a = &d.args;
+        let (at, len) = d.call.reads(a).unwrap_or((0, 0));
+        let mut bytes = Vec::new();
+        let len = if read { len.min(MOST) as usize } else { 0 };
+        // As far as it can be read: the end may not be mapped.
+        while bytes.len() < len {
+            let mut some = [0u8; 8];
+            if at.checked_add(bytes.len() as u64).is_none_or(|at| !sys::read_memory(self.tid, at, &mut some)) {
+                break;
+            }
+            bytes.extend(some);
+        }
+        let file = d.call == Call::Mmap && (0..).contains(&result) && a[3] as i32 & libc::MAP_ANONYMOUS == 0;
+        let shared = d.call == Call::Mmap && (0..).contains(&result) && a[3] as i32 & 0xf != libc::MAP_PRIVATE;
+        let area = if file || shared { maps.at(result as u64).ok().flatten() } else { None };
+        let mapped =
+            area.map(|area| (result as u64, area, if file { open_mode(self.tid, a[4] as i32) } else { FileMode::RW }));
+        let own = (d.call == Call::ProcessMadvise).then(|| Program::new(self.tid).is_self(a[0] as i32));
+        let uffd = (d.call == Call::UffdRegister).then(|| proc::userfaultfd(self.tid, a[0] as i32)).flatten();
+        self.kept = Some(Rc::new(Kept { bytes: (at, bytes), mapped, own, uffd }));
+    }
+
+    /// Reads the bytes from `at` on. False: they cannot be read.
+    pub(crate) fn read(&self, at: u64, to: &mut [u8]) -> bool {
+        let Some(kept) = &self.kept else { return sys::read_memory(self.tid, at, to) };
+        let (start, bytes) = &kept.bytes;
+        let from = at.checked_sub(*start).and_then(|from| usize::try_from(from).ok());
+        let part = from.and_then(|from| bytes.get(from..from.checked_add(to.len())?));
+        if let Some(part) = part {
+            to.copy_from_slice(part);
+        }
+        part.is_some()
+    }
+
+    /// Whether the descriptor of a process that the call was given stood for the caller's own
+    /// process. `None`: nothing was kept.
+    pub(crate) fn own(&self) -> Option<Result<bool, Errno>> {
+        self.kept.as_ref()?.own
+    }
+
+    /// Number and features of the userfaultfd that the call was given.
+    pub(crate) fn userfaultfd(&self, fd: i32) -> Option<(u64, u64)> {
+        match &self.kept {
+            Some(kept) => kept.uffd,
+            None => proc::userfaultfd(self.tid, fd),
+        }
+    }
+
+    /// The area that was seen at the place that the call mapped, and how its file was opened.
+    pub(crate) fn mapped(&self, at: u64) -> Option<(KernelArea, FileMode)> {
+        let (start, area, mode) = self.kept.as_ref()?.mapped.as_ref()?;
+        (*start == at).then(|| (area.clone(), *mode))
+    }
+}

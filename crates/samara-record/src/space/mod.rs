@@ -1,0 +1,417 @@
+//! One traced address space: its model and its open maps file. A call that returned is applied to
+//! the model, checked against the kernel, and reported as an event.
+//!
+//! It does not know how tasks are stopped or how events are stored.
+//!
+//! - **TRACE-SPACE-1** after each call the model equals the kernel's view in the window of that
+//!   call, or a difference has been reported and the kernel's view taken over. Calls that overlap
+//!   may wait in `pending` until all of them have returned.
+//! - **TRACE-SPACE-2** the model starts from the kernel's view (load) or from its parent's model
+//!   (fork), never from nothing.
+//!
+//! Neighbours: `apply` applies a call, `compare` checks it, `settle` and `overlap` decide when,
+//! `put_off` when later, `report` reports it, `adopt` and `adopt_unordered` take the kernel's view
+//! over, `explain` finds changes that no call made.
+
+pub(crate) mod adopt;
+pub(crate) mod adopt_unordered;
+pub(crate) mod apply;
+pub(crate) mod compare;
+mod end;
+pub(crate) mod explain;
+pub(crate) mod future_locks;
+mod heap;
+pub(crate) mod host;
+pub(crate) mod memory;
+pub(crate) mod model;
+pub(crate) mod overlap;
+pub(crate) mod put_off;
+pub(crate) mod reach;
+pub(crate) mod replay_call;
+pub(crate) mod report;
+mod saved;
+pub(crate) mod settle;
+mod start;
+
+use std::collections::VecDeque;
+
+use samara_mm::{Bases, Uffd};
+use samara_trace::Refused;
+use samara_trace::calls::{Call, Reach};
+use samara_trace::event::{Event, Resident, Step, StepKind};
+
+use crate::arch::Decoded;
+use crate::journal::{Journal, Size, Who};
+use crate::os::proc::{self, KernelArea, Maps};
+use crate::os::sys;
+use crate::space::apply::Applied;
+use crate::space::compare::{Found, Unknown};
+use crate::space::explain::Tells;
+use crate::space::future_locks::Said;
+use crate::space::memory::Memory;
+use crate::space::model::Model;
+use crate::space::reach::Range;
+use crate::space::saved::Saved;
+
+/// Number of a space. A recording never uses a number twice.
+pub(crate) type SpaceId = u64;
+
+/// A call on more ranges than this is checked as one range, from the first to the last.
+const MANY: usize = 16;
+
+/// From where a call was made.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Caller {
+    /// The number of its stack.
+    pub(crate) stack: Option<u32>,
+    /// The address of the instruction.
+    pub(crate) ip: Option<u64>,
+}
+
+impl Caller {
+    pub(crate) fn note(self, event: &mut Event) {
+        (event.stack, event.ip) = (self.stack, self.ip);
+    }
+}
+
+/// A call that has returned.
+#[derive(Clone, Debug)]
+pub(crate) struct Returned {
+    pub(crate) decoded: Decoded,
+    pub(crate) result: i64,
+    pub(crate) who: Who,
+    pub(crate) memory: Memory,
+    pub(crate) overlapped: bool,
+    /// When it entered the kernel.
+    pub(crate) go_ns: u64,
+    /// The kernel answered otherwise than the engine in charge, while other calls overlapped it.
+    pub(crate) unsure: bool,
+    pub(crate) from: Caller,
+    pub(crate) resident: Option<Resident>,
+    pub(crate) personality: u32,
+    /// Why the engine in charge refused it, if the engine did.
+    pub(crate) cause: Option<&'static str>,
+    /// The rule by which the kernel refused it, if that is known.
+    pub(crate) refused: Option<Refused>,
+}
+
+impl Returned {
+    pub(crate) fn failed(&self) -> bool {
+        self.decoded.call != Call::Brk && (-4095..0).contains(&self.result)
+    }
+
+    /// Whether it was refused, and may have left something behind: cut areas, an emptied place, or
+    /// the first of many moved.
+    pub(crate) fn stopped_half_way(&self) -> bool {
+        self.failed() && self.decoded.call.row().stops_half_way
+    }
+}
+
+#[cfg(test)]
+mod savings_tests;
+
+#[cfg(test)]
+impl Returned {
+    /// A call of this processor's own kind that overlapped others, for tests.
+    pub(crate) fn overlapped(nr: i64, args: [u64; 6], result: i64, who: Who, go_ns: u64) -> Self {
+        Returned {
+            decoded: crate::arch::decode(crate::arch::AUDIT_NATIVE, nr as u64, args, |_, _| false).unwrap(),
+            result,
+            who,
+            memory: Memory::now(who.tid),
+            overlapped: true,
+            go_ns,
+            unsure: false,
+            from: Caller::default(),
+            resident: None,
+            personality: 0,
+            cause: None,
+            refused: None,
+        }
+    }
+}
+
+pub(crate) struct Space {
+    pub(crate) id: SpaceId,
+    /// Whether it belongs to the program's first process.
+    root: bool,
+    pub(crate) model: Model,
+    /// Where the engine in charge searches for places.
+    pub(crate) bases: Bases,
+    pub(crate) maps: Maps,
+    pub(crate) size: Size,
+    pub(crate) pending: Vec<Returned>,
+    /// Calls whose returns are not seen: their tasks were killed, or were in them already when the
+    /// recorder attached. They may have had an effect or not.
+    pub(crate) lost: Vec<String>,
+    /// A userfaultfd has been registered here. Closing it changes areas without a call.
+    pub(crate) registered: bool,
+    pub(crate) window: Vec<KernelArea>,
+    /// The places where the break may be, if overlapped calls left more than one. The next `brk`
+    /// settles it.
+    pub(crate) breaks: Vec<u64>,
+    /// The calls that may be the last one that said how later maps are locked. If they said
+    /// different things, the next map that shows it settles it.
+    pub(crate) future_locks: Vec<Said>,
+    /// Ranges whose memory policies are not known. For an area of a file the kernel may show the
+    /// file's policy only.
+    pub(crate) foggy: Vec<Range>,
+    /// Ranges that may be registered with another userfaultfd than the model has. Nothing shows
+    /// which one it is.
+    pub(crate) disowned: Vec<Range>,
+    /// A call moved memory: where imported memory was mapped first is not known.
+    pub(crate) moved: bool,
+    /// It is a forked child's: its memory may be inherited.
+    pub(crate) forked: bool,
+    /// A call set a memory policy: from now on the kernel is asked for policies too.
+    pub(crate) bound: bool,
+    /// For tests: the number of a call that the model ignores.
+    forgets: Option<u32>,
+    /// An order of calls is being tried: nothing may be taken over from the kernel.
+    pub(crate) trial: bool,
+    /// Other calls are in the kernel: changes beyond the reach of the current call may be theirs.
+    pub(crate) others_in_kernel: bool,
+    /// Calls that are back from the kernel are not applied yet: they are settled after this one.
+    pub(crate) unapplied: bool,
+    /// Overlapped calls that were reported: when they returned, and what they reached. And when the
+    /// kernel's view was taken over, and where.
+    pub(crate) recent: VecDeque<(u64, Vec<Range>)>,
+    /// Calls whose comparison was put off.
+    waiting: u64,
+    /// The last comparison was made, or the reason why not was reported.
+    finished: bool,
+    /// The recorder may not read it: the model stays empty.
+    hidden: bool,
+}
+
+/// The outcome of one attempt to apply a call.
+#[derive(Default)]
+pub(crate) struct Attempt {
+    /// The ranges that the call may have changed, by the model before it: where the heap ended then
+    /// counts.
+    pub(crate) reach: Vec<Range>,
+    pub(crate) steps: Vec<Step>,
+    pub(crate) grown: Vec<compare::Grown>,
+    /// Why model and kernel differ, if they do.
+    pub(crate) misfit: Option<String>,
+    /// What the call did is not known: the kernel's view was taken over.
+    pub(crate) unsure: bool,
+    /// The model would have answered otherwise.
+    pub(crate) answer: bool,
+    /// For a refused call: what stood in its reach before it.
+    pub(crate) unchanged: Option<Saved>,
+}
+
+impl Space {
+    /// Whether nothing can be known of it because the recorder may not read it.
+    pub(crate) fn hidden(&self) -> bool {
+        self.hidden
+    }
+
+    /// Notes a call of which nobody sees how far it comes.
+    pub(crate) fn lost(&mut self, call: Option<&Decoded>) {
+        self.lost.push(call.map_or_else(|| "one that is not known".to_owned(), |d| format!("{}{:x?}", d.call, d.args)));
+    }
+
+    /// Whether overlapped calls wait for one another to return: no further call should begin.
+    pub(crate) fn unsettled(&self) -> bool {
+        !self.pending.is_empty()
+    }
+
+    /// Learns, before a call is decided, which stacks have grown on faults, as far as the call
+    /// depends on them. `limited`: the size of all areas together matters.
+    pub(crate) fn look_at_stacks(&mut self, decoded: &Decoded, who: Who, limited: bool, journal: &mut Journal<'_>) {
+        let (brk, page) = (self.model.layout().brk, sys::page_size());
+        let mut ranges = match decoded.call.row().reach {
+            Reach::Ranges { .. } => self.ranges_of(&Memory::now(who.tid), decoded, 0),
+            Reach::Maps(_) | Reach::Moves(_) | Reach::Break => reach::before_return(decoded, None, brk, page).0,
+            _ => reach::of(decoded, 0, brk, page),
+        };
+        ranges.retain(|range| self.below_stack(std::slice::from_ref(range)));
+        if limited {
+            let stack = self.model.area_at(self.model.layout().start_stack);
+            ranges.extend(stack.filter(|s| s.start > 0).map(|s| (s.start - 1, s.start)));
+        }
+        if ranges.is_empty() {
+            return;
+        }
+        let ranges: Vec<_> = ranges.into_iter().map(|range| (range, Tells::Nothing)).collect();
+        let learnt = explain::explain(&mut self.model, &mut self.maps, &ranges, None, who.tid);
+        learnt.into_iter().for_each(|(text, steps)| self.report_learnt(who, text, &steps, journal));
+    }
+
+    /// Takes over what the kernel has at a place although no call that was seen made it.
+    pub(crate) fn learn_at(&mut self, place: Range, who: Who, journal: &mut Journal<'_>) {
+        let Some(shown) = self.look(who.tid, &[place]) else { return };
+        let steps = self.adopt_shown(&shown);
+        if !steps.is_empty() {
+            self.report_learnt(who, "an area that no call made".into(), &steps, journal);
+        }
+    }
+
+    /// Whether an area that grows down begins in these ranges or is the next above one of them. It
+    /// may have grown without a call.
+    pub(crate) fn below_stack(&self, ranges: &[Range]) -> bool {
+        ranges.iter().any(|r| explain::stacks(&self.model, *r).next().is_some())
+    }
+
+    pub(crate) fn attempt(&mut self, call: &Returned, journal: &mut Journal<'_>) -> Attempt {
+        let mut attempt = self.apply(call);
+        if attempt.misfit.is_none() {
+            self.check(call, &mut attempt, journal);
+        }
+        attempt
+    }
+
+    /// Applies a call to the model.
+    pub(crate) fn apply(&mut self, call: &Returned) -> Attempt {
+        let mut attempt = Attempt { reach: self.ranges(call), ..Attempt::default() };
+        self.move_fog(call);
+        if self.forgets == Some(call.decoded.nr) {
+            return attempt;
+        }
+        self.bound |= call.decoded.call == Call::Mbind;
+        self.moved |= matches!(call.decoded.call.row().reach, Reach::Moves(_));
+        self.registered |= call.decoded.call == Call::UffdRegister;
+        let saved = call.failed().then(|| self.save(std::slice::from_ref(call)));
+        let d = &call.decoded;
+        // A call that a limit refused may have been done in part.
+        let limited = call.result == -i64::from(libc::ENOMEM);
+        let limits = if limited { sys::limits(call.who.tid) } else { None };
+        self.model.set_limits(limits.unwrap_or_default());
+        if limited {
+            self.model.set_caps(sys::capabilities(call.who.tid));
+        }
+        match apply::apply(&mut self.model, &mut self.maps, &call.memory, d, call.result, call.personality) {
+            Applied::Done(steps) => (attempt.steps, attempt.unchanged) = (steps, saved),
+            Applied::AskKernel(_) if self.trial => {
+                attempt.misfit = Some(format!("only the kernel knows what {} did", call.decoded.call));
+            }
+            Applied::AskKernel(done) => {
+                let reach = attempt.reach.clone();
+                attempt.steps = done;
+                attempt.steps.extend(self.adopt_reached(call, &reach).into_iter().flatten());
+                if matches!(d.call, Call::PrSetMm | Call::PrSetVma | Call::PrSetMemoryMerge) {
+                    let at = proc::layout(call.who.tid);
+                    let brk = apply::new_break(call.who.tid, d).unwrap_or(self.model.layout().brk);
+                    self.model.set_layout(samara_mm::Layout {
+                        start_brk: at.start_brk,
+                        brk,
+                        start_stack: at.start_stack,
+                        data: at.data,
+                    });
+                    if d.call == Call::PrSetMemoryMerge {
+                        self.model.merge_pages(d.args[1] != 0);
+                    }
+                }
+            }
+            Applied::Disagrees(how, steps) => match saved {
+                Some(saved) => self.put_back(saved),
+                None => (attempt.steps, attempt.misfit, attempt.answer) = (steps, Some(how), true),
+            },
+        }
+        attempt
+    }
+
+    /// The range that a call has registered, and the userfaultfd.
+    pub(crate) fn registration(&self, call: &Returned) -> Option<(Range, Uffd)> {
+        let is = call.decoded.call == Call::UffdRegister && !call.failed();
+        let range = is.then(|| self.ranges(call)).and_then(|ranges| ranges.first().copied());
+        range.map(|range| (range, apply::uffd_of(&call.memory, &call.decoded)))
+    }
+
+    pub(crate) fn ranges(&self, call: &Returned) -> Vec<Range> {
+        self.ranges_of(&call.memory, &call.decoded, call.result)
+    }
+
+    /// The ranges that a call reaches.
+    pub(crate) fn ranges_of(&self, memory: &Memory, d: &Decoded, result: i64) -> Vec<Range> {
+        let row = d.call.row();
+        if matches!(row.reach, Reach::Ranges { .. }) && apply::readable(&self.model, d) {
+            let pages = |(start, end): Range| reach::range(start, end - start, sys::page_size());
+            let mut ranges: Vec<Range> = apply::spans(memory, d).into_iter().map(pages).collect();
+            if ranges.len() > MANY {
+                let all = ranges.iter().fold((u64::MAX, 0), |all, r| (all.0.min(r.0), all.1.max(r.1)));
+                ranges = vec![all];
+            }
+            return ranges;
+        }
+        if let Reach::RangeAt(at) = row.reach {
+            let range = apply::uffd_range(memory, d.args[at]);
+            return range.map(|(start, len, _)| reach::range(start, len, sys::page_size())).into_iter().collect();
+        }
+        reach::of(d, result, self.model.layout().brk, sys::page_size())
+    }
+
+    /// Compares the model with the kernel around the ranges that the call may have changed.
+    pub(crate) fn check(&mut self, call: &Returned, attempt: &mut Attempt, journal: &mut Journal<'_>) {
+        let mut ranges = attempt.reach.clone();
+        if call.decoded.call == Call::Madvise && !apply::changes_areas(call.decoded.args[2] as i32) {
+            // It changes content only: a look at its first byte is enough.
+            ranges.iter_mut().for_each(|r| r.1 = r.1.min(r.0 + 1));
+        }
+        // A neighbour of one range may stick out into another range, which is looked at later:
+        // hence several rounds.
+        for round in 0..=ranges.len() {
+            attempt.misfit = self.compare(&ranges, attempt, journal);
+            if attempt.misfit.is_none() || (round == 0 && ranges.len() < 2) {
+                break;
+            }
+        }
+        if !self.maps.queries() {
+            journal.note("no PROCMAP_QUERY (Linux before 6.11): the maps file is read after each call (slower)".into());
+        }
+        // Where the model refuses half way, for a hole, the kernel may have refused at once, for a
+        // limit.
+        let unchanged = attempt.unchanged.take().filter(|_| attempt.misfit.is_some() && !attempt.steps.is_empty());
+        if let Some(saved) = unchanged {
+            self.put_back(saved);
+            attempt.steps.clear();
+            attempt.misfit = self.compare(&ranges, attempt, journal);
+        }
+        // A refused MAP_FIXED or MREMAP_FIXED may have emptied its place before it was refused.
+        let placed = call.decoded.call.place().is_some();
+        if attempt.misfit.is_some() && call.failed() && placed && attempt.steps.is_empty() {
+            for (start, end) in attempt.reach.clone() {
+                let empty = self.maps.between(start, end, &mut self.window).is_ok() && self.window.is_empty();
+                if empty && self.model.forget(start, end).is_ok() {
+                    attempt.steps.push(Step { kind: StepKind::Unmapped, start, end });
+                    attempt.misfit = None;
+                    return self.check(call, attempt, journal);
+                }
+            }
+        }
+        // Or it was done in part: areas were cut, or the first of many moved.
+        if attempt.misfit.is_some() && call.stopped_half_way() && !self.trial {
+            let reach = attempt.reach.clone();
+            attempt.steps.extend(self.adopt_reached(call, &reach).into_iter().flatten());
+            attempt.misfit = None;
+        }
+    }
+
+    /// Compares the model with the kernel in these ranges and one byte around them. Returns how
+    /// they differ.
+    fn compare(&mut self, ranges: &[Range], attempt: &mut Attempt, journal: &mut Journal<'_>) -> Option<String> {
+        let mut misfit = None;
+        for (start, end) in ranges {
+            // One byte more on each side shows the neighbours that touch.
+            let window = (start.saturating_sub(1), end.saturating_add(1));
+            let mut areas = std::mem::take(&mut self.window);
+            let began = sys::now_ns();
+            if self.maps.between(window.0, window.1, &mut areas).is_ok() {
+                if !self.maps.queries() {
+                    journal.budget.take(self.model.len(), began, sys::now_ns());
+                }
+                journal.counters.checks += 1;
+                let unknown = Unknown { foggy: &self.foggy, disowned: &self.disowned, order: self.trial };
+                let found =
+                    compare::compare(&mut self.model, &areas, window, &unknown, &mut attempt.steps, &mut attempt.grown);
+                if let Found::Differs(how) = found {
+                    misfit = Some(how);
+                }
+            }
+            self.window = areas;
+        }
+        misfit
+    }
+}

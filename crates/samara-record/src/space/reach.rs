@@ -1,0 +1,152 @@
+//! How far a call reaches: the ranges that it may have changed, from its arguments and result
+//! alone.
+//!
+//! It knows no model and reads no memory. Neighbours: `overlap` and `settle` order calls by what
+//! they reach.
+
+use samara_trace::calls::{Place, Reach};
+
+use crate::arch::Decoded;
+use crate::os::proc::USER_END;
+
+/// A range of addresses, end exclusive.
+pub(crate) type Range = (u64, u64);
+
+/// The whole of user space.
+pub(crate) const ALL: Range = (0, USER_END);
+
+/// Whether one of the ranges meets this one.
+pub(crate) fn meets(ranges: &[Range], (start, end): Range) -> bool {
+    ranges.iter().any(|r| r.0 < end && start < r.1)
+}
+
+/// The pages of user space that `[start, start + len)` meets.
+pub(crate) fn range(start: u64, len: u64, page: u64) -> Range {
+    let first = start & !(page - 1);
+    let end = start.saturating_add(len).saturating_add(page - 1) & !(page - 1);
+    (first.min(USER_END), end.min(USER_END).max(first.min(USER_END)))
+}
+
+/// The ranges that the call may have changed, at most two. `brk` is where the heap ended before.
+/// Ranges that are in the program's memory are not among them: the space reads them.
+pub(crate) fn of(decoded: &Decoded, result: i64, brk: u64, page: u64) -> Vec<Range> {
+    let a = &decoded.args;
+    let failed = (-4095..0).contains(&result);
+    let value = result as u64;
+    match &decoded.call.row().reach {
+        Reach::Untold | Reach::Ranges { .. } | Reach::RangeAt(_) => vec![],
+        Reach::Everything => vec![ALL],
+        Reach::Range(at, len) => vec![range(a[*at], a[*len], page)],
+        Reach::Area(at) => vec![range(a[*at], page, page)],
+        // The place of a failed map is known only if it was fixed.
+        Reach::Maps(place) if failed => replaced(place, decoded, page).into_iter().collect(),
+        Reach::Maps(place) => vec![range(value, place.len.map_or(page, |len| a[len]), page)],
+        Reach::Moves(place) => {
+            let mut out = vec![range(a[0], a[1].max(a[2]), page)];
+            if !failed && value != a[0] {
+                out[0] = range(a[0], a[1].max(page), page);
+                out.push(range(value, a[2], page));
+            } else if failed {
+                out.extend(replaced(place, decoded, page));
+            }
+            out
+        }
+        Reach::Break => {
+            let (low, high) = (brk.min(value), brk.max(value));
+            vec![range(low, high - low, page)]
+        }
+    }
+}
+
+/// The range that the call replaces, if its arguments say that it does.
+fn replaced(place: &Place, decoded: &Decoded, page: u64) -> Option<Range> {
+    let a = &decoded.args;
+    let len = place.len.filter(|_| place.replaces.holds(a))?;
+    Some(range(a[place.at], a[len], page))
+}
+
+/// The ranges that a call in the kernel may reach, as far as its arguments tell, and whether it may
+/// also get a place that is not known yet. `chosen` is the place that the engine in charge chose
+/// for it.
+pub(crate) fn before_return(decoded: &Decoded, chosen: Option<Range>, brk: u64, page: u64) -> (Vec<Range>, bool) {
+    let a = &decoded.args;
+    let call = decoded.call;
+    let given = |place: &Place| {
+        let len = place.len.filter(|_| place.given.holds(a))?;
+        Some(range(a[place.at], a[len], page))
+    };
+    match &call.row().reach {
+        _ if call.makes_task() => (Vec::new(), false),
+        _ if call.is_wide() => (vec![ALL], false),
+        Reach::Maps(place) => match given(place) {
+            Some(given) => (vec![given], false),
+            None => (chosen.into_iter().collect(), chosen.is_none()),
+        },
+        Reach::Moves(place) => {
+            let source = range(a[0], a[1].max(a[2]).max(page), page);
+            let target = given(place);
+            let open = a[3] as i32 & libc::MREMAP_MAYMOVE != 0 && target.is_none() && chosen.is_none();
+            ([source].into_iter().chain(target).chain(chosen).collect(), open)
+        }
+        Reach::Break => (of(decoded, a[0] as i64, brk, page), false),
+        _ => (of(decoded, 0, brk, page), false),
+    }
+}
+
+/// The ranges that a call that returned `result` has mapped anew. For a segment its first page.
+pub(crate) fn made(decoded: &Decoded, result: i64, page: u64) -> Vec<Range> {
+    match &decoded.call.row().reach {
+        Reach::Maps(place) if !(-4095..0).contains(&result) => {
+            vec![range(result as u64, place.len.map_or(1, |len| decoded.args[len]), page)]
+        }
+        _ => vec![],
+    }
+}
+
+/// The range that a call that returned `result` has mapped anew or moved memory to.
+pub(crate) fn put(decoded: &Decoded, result: i64, page: u64) -> Option<Range> {
+    let a = &decoded.args;
+    match &decoded.call.row().reach {
+        Reach::Moves(_) if !(-4095..0).contains(&result) && result as u64 != a[0] => {
+            Some(range(result as u64, a[2], page))
+        }
+        _ => made(decoded, result, page).first().copied(),
+    }
+}
+
+/// The range that the call will have mapped when it returns, if it replaces what is there.
+pub(crate) fn claimed(decoded: &Decoded) -> Option<Range> {
+    let a = &decoded.args;
+    let place = decoded.call.place().filter(|place| place.replaces.holds(a))?;
+    Some((a[place.at], a[place.at].checked_add(a[place.len?])?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::arch::{AUDIT_NATIVE, decode};
+
+    fn reach(nr: i64, args: [u64; 6], result: i64) -> Vec<Range> {
+        of(&decode(AUDIT_NATIVE, nr as u64, args, |_, _| false).unwrap(), result, 0x9000, 4096)
+    }
+
+    #[test]
+    fn arguments_of_any_size_stay_in_user_space() {
+        for nr in [libc::SYS_munmap, libc::SYS_mprotect, libc::SYS_mremap, libc::SYS_mlock, libc::SYS_brk] {
+            for a in [0, 1, u64::MAX, u64::MAX - 4095, 1 << 63] {
+                for b in [0, 1, u64::MAX, 1 << 63] {
+                    for r in reach(nr, [a, b, a, b, a, b], -22) {
+                        assert!(r.0 <= r.1 && r.1 <= USER_END, "{nr} {a:x} {b:x}: {r:x?}");
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn moves_reach_both_places() {
+        let at = reach(libc::SYS_mremap, [0x10000, 0x1000, 0x2000, 1, 0, 0], 0x20000);
+        assert_eq!(at, [(0x10000, 0x11000), (0x20000, 0x22000)]);
+        assert_eq!(reach(libc::SYS_brk, [0xb001, 0, 0, 0, 0, 0], 0xb001), [(0x9000, 0xc000)]);
+    }
+}

@@ -1,0 +1,357 @@
+//! What verdicts say would go goes, where the model makes the change: on random programs, whose
+//! areas and reasons are those of a model. No memory is written, which would keep areas apart that
+//! do not touch yet.
+
+use samara_mm::{AddressSpace, Advice, Config, LockKind, MapRequest, Plan, Prot, RemapMode, RemapRequest, Touches};
+use samara_trace::event::{AreaRecord, Event, EventKind};
+use samara_trace::file::{Replay, Stacks, reasons};
+use samara_trace::why::{self, Origins, Role, Verdict, VerdictKind, Why};
+
+use crate::space::model::{self, Model};
+
+const PAGE: u64 = 4096;
+const BASE: u64 = 0x1_0000_0000;
+/// Pages of a unit, and how many units a program has: enough that no verdict is left out.
+const UNIT: u64 = 12;
+const UNITS: u64 = 24;
+
+/// What a program does to a run of a unit's pages.
+#[derive(Clone, Copy, Debug)]
+enum Act {
+    Protect(Prot),
+    Lock,
+    DontDump,
+    Unmap,
+}
+
+/// A program: a model, and what was recorded of it.
+struct Program {
+    model: Model,
+    replay: Replay,
+    origins: Origins,
+    seq: u64,
+}
+
+impl Program {
+    fn new() -> Program {
+        let config = Config { touches: Touches::Told, task_size: 1 << 47, ..Config::default() };
+        let (model, replay) = (AddressSpace::new(config), Replay::default());
+        let mut program = Program { model, replay, origins: Origins::default(), seq: 0 };
+        program.record(EventKind::Exec, None, [0; 6], &Plan::default(), (0, u64::MAX));
+        program
+    }
+
+    fn record(&mut self, kind: EventKind, nr: Option<i64>, args: [u64; 6], plan: &Plan, (start, end): (u64, u64)) {
+        let around = self.model.areas_in(start.saturating_sub(1), end.saturating_add(1));
+        let window = around.fold((start, end), |(first, last), a| (first.min(a.start), last.max(a.end)));
+        let event = Event {
+            entry_ns: self.seq * 1000,
+            exit_ns: self.seq * 1000 + 500,
+            nr: nr.map(|nr| nr as u32),
+            args,
+            plan: model::steps(plan.steps()),
+            window: Some(window),
+            areas: model::records(&self.model, window.0, window.1),
+            ..Event::new(self.seq, kind)
+        };
+        self.seq += 1;
+        self.replay.apply(&event).unwrap();
+        self.origins.apply(&event, &self.replay);
+        assert!(self.origins.agrees(&self.replay), "after {event:?}");
+    }
+
+    fn map(&mut self, start: u64, len: u64) {
+        let plan = self.model.map(&MapRequest::anonymous(start, len, Prot::RW)).unwrap();
+        self.record(EventKind::Call, Some(libc::SYS_mmap), [0, len, 3, 0x22, 0, 0], &plan, (start, start + len));
+    }
+
+    fn act(&mut self, act: Act, start: u64, len: u64) {
+        // What is a hole by now is refused.
+        let (nr, arg, done) = match act {
+            Act::Protect(prot) => {
+                (libc::SYS_mprotect, u64::from(prot.bits()), self.model.protect(start, len, prot, None))
+            }
+            Act::Lock => (libc::SYS_mlock2, 1, self.model.lock(start, len, LockKind::OnFault)),
+            Act::DontDump => {
+                let advice = Advice::DontDump;
+                (libc::SYS_madvise, advice as u64, self.model.advise(start, len, advice))
+            }
+            Act::Unmap => (libc::SYS_munmap, 0, self.model.unmap(start, len)),
+        };
+        let plan = match done {
+            Ok(plan) => plan,
+            Err(error) => error.done,
+        };
+        self.record(EventKind::Call, Some(nr), [start, len, arg, 0, 0, 0], &plan, (start, start + len));
+    }
+
+    fn verdicts(&self) -> Vec<Verdict> {
+        let areas: Vec<AreaRecord> = self.replay.space(0).unwrap().areas().collect();
+        Why::of(&areas, 0, &self.origins, &Stacks::default(), self.seq * 1000).unwrap().verdicts
+    }
+
+    /// How many areas fewer the model has after a change of each area.
+    fn fewer(&self, change: impl Fn(&mut Model, u64, u64)) -> u64 {
+        let mut model = self.model.snapshot(self.model.config().clone()).unwrap();
+        let areas: Vec<(u64, u64)> = model.areas().map(|a| (a.start, a.end - a.start)).collect();
+        areas.into_iter().for_each(|(start, len)| change(&mut model, start, len));
+        (self.model.len() - model.len()) as u64
+    }
+}
+
+impl Program {
+    /// The areas without access that have some with access beside them, as first addresses and
+    /// lengths, with the protections of that.
+    fn closed(&self) -> Vec<(u64, u64, Vec<Prot>)> {
+        let areas: Vec<AreaRecord> = self.replay.space(0).unwrap().areas().collect();
+        let access = |at: u64| {
+            let area = areas.iter().find(|area| area.start <= at && at < area.end)?;
+            Some(Prot::from_bits_truncate(area.perms.into())).filter(|prot| !prot.is_empty())
+        };
+        let closed = areas.iter().filter(|area| area.perms & 7 == 0);
+        let of = |area: &AreaRecord| {
+            let prots: Vec<Prot> = [access(area.end), access(area.start - 1)].into_iter().flatten().collect();
+            (!prots.is_empty()).then_some((area.start, area.end - area.start, prots))
+        };
+        closed.filter_map(of).collect()
+    }
+
+    /// How many areas fewer the model has with guards that are installed in memory with access.
+    fn fewer_with_guards(&self) -> u64 {
+        let mut model = self.model.snapshot(self.model.config().clone()).unwrap();
+        for (start, len, prots) in self.closed() {
+            // That which saves more.
+            let areas = |prot: &Prot| {
+                let mut tried = model.snapshot(model.config().clone()).unwrap();
+                tried.protect(start, len, *prot, None).unwrap();
+                tried.len()
+            };
+            let prot = prots.iter().min_by_key(|prot| areas(prot)).copied().unwrap();
+            model.protect(start, len, prot, None).unwrap();
+            // Locked memory keeps its guard.
+            if model.advise(start, len, Advice::GuardInstall).is_err() {
+                model.protect(start, len, Prot::empty(), None).unwrap();
+            }
+        }
+        (self.model.len() - model.len()) as u64
+    }
+}
+
+/// How many areas installed guards would save, by what verdicts say.
+fn guards(verdicts: &[Verdict]) -> u64 {
+    let fewer = |advice: &why::Advice| match *advice {
+        why::Advice::GuardInstall { fewer } => fewer,
+        _ => 0,
+    };
+    verdicts.iter().flat_map(|v| &v.advice).map(fewer).sum()
+}
+
+fn protect(model: &mut Model, start: u64, len: u64) {
+    model.protect(start, len, Prot::RW, None).unwrap();
+}
+
+fn unlock(model: &mut Model, start: u64, len: u64) {
+    model.unlock(start, len).unwrap();
+}
+
+fn dump(model: &mut Model, start: u64, len: u64) {
+    model.advise(start, len, Advice::DoDump).unwrap();
+}
+
+#[test]
+fn what_would_go_goes() {
+    let mut random = fastrand::Rng::with_seed(37);
+    let (mut exact, mut guarded, mut mixed, mut saved, mut sure) = (0, 0, 0, 0, 0);
+    for _ in 0..100 {
+        let mut program = Program::new();
+        // Each unit is a map of its own, or all are one.
+        let each = random.bool();
+        match each {
+            true => (0..UNITS).rev().for_each(|unit| program.map(BASE + unit * UNIT * PAGE, UNIT * PAGE)),
+            false => program.map(BASE, UNITS * UNIT * PAGE),
+        }
+        let holes = random.u8(0..3) == 0;
+        let acts: Vec<(Act, u64, u64)> = (0..random.usize(1..6))
+            .map(|_| {
+                let prots = [Prot::empty(), Prot::READ, Prot::RW, Prot::READ | Prot::EXEC];
+                let act = match random.u8(0..6) {
+                    0 => Act::Lock,
+                    1 => Act::DontDump,
+                    2 if holes => Act::Unmap,
+                    _ => Act::Protect(prots[random.usize(0..4)]),
+                };
+                let at = random.u64(0..UNIT);
+                (act, at * PAGE, random.u64(1..=UNIT - at) * PAGE)
+            })
+            .collect();
+        for unit in 0..UNITS {
+            for (act, at, len) in &acts {
+                program.act(*act, BASE + unit * UNIT * PAGE + at, *len);
+            }
+        }
+        let verdicts = program.verdicts();
+        let told = |of: &dyn Fn(&Verdict) -> bool| verdicts.iter().filter(|v| of(v)).map(|v| v.would_go).sum::<u64>();
+        let has_guards = verdicts.iter().any(|v| v.pattern.is_some());
+        let (protection, lock, flags) = (program.fewer(protect), program.fewer(unlock), program.fewer(dump));
+        let told_all: Vec<_> = verdicts.iter().map(|v| (&*v.reason, v.pattern, v.would_go)).collect();
+        let shown = || {
+            format!(
+                "{each} {acts:?} {told_all:?} {protection} {lock} {flags} {:?}",
+                program.fewer(|m, s, l| {
+                    protect(m, s, l);
+                    unlock(m, s, l);
+                })
+            )
+        };
+        assert!(told(&|v| v.reason == "protection") <= protection, "{}", shown());
+        assert!(told(&|v| v.reason == "lock") <= lock, "{}", shown());
+        assert!(told(&|v| v.reason.starts_with("flags")) <= flags, "{}", shown());
+        let (advised, installed) = (guards(&verdicts), program.fewer_with_guards());
+        assert!(advised <= installed, "{advised} of {installed}: {}", shown());
+        saved += advised;
+        // All of them are told, where none is left to another verdict, or may be locked.
+        let times = verdicts.iter().filter(|v| v.pattern.is_some()).map(|v| v.times).sum::<u64>();
+        let locks = acts.iter().any(|(act, ..)| matches!(act, Act::Lock));
+        if !locks && times == program.closed().len() as u64 {
+            assert_eq!(advised, installed, "{}", shown());
+            sure += 1;
+        }
+        let all = program.fewer(|model, start, len| {
+            protect(model, start, len);
+            unlock(model, start, len);
+            dump(model, start, len);
+        });
+        let apart = |v: &Verdict| v.kind == VerdictKind::KeptApart;
+        assert!(told(&apart) <= all, "{}", shown());
+        assert_eq!(told(&|v| v.reason.contains('+')), 0, "{}", shown());
+        if has_guards {
+            guarded += 1;
+            continue;
+        }
+        // Every boundary has its verdict, and every verdict its boundaries.
+        assert_eq!(told(&|v| v.reason == "protection"), protection, "{}", shown());
+        assert_eq!(
+            (told(&|v| v.reason == "lock"), told(&|v| v.reason.starts_with("flags"))),
+            (lock, flags),
+            "{}",
+            shown()
+        );
+        let times = verdicts.iter().filter(|v| apart(v)).map(|v| v.times).sum::<u64>();
+        assert_eq!(times, all, "{}", shown());
+        exact += u64::from(all > 0);
+        mixed += u64::from(verdicts.iter().any(|v| v.reason.contains('+')));
+    }
+    assert!(exact > 15 && guarded > 5 && mixed > 3, "{exact} {guarded} {mixed}");
+    assert!(saved > 100 && sure > 3, "{saved} {sure}");
+}
+
+/// What locks memory is the cause where a lock alone keeps it apart, whatever was changed later.
+#[test]
+fn the_cause_of_a_lock_is_what_locks() {
+    let mut program = Program::new();
+    program.map(BASE, UNITS * UNIT * PAGE);
+    for unit in 0..UNITS {
+        let at = BASE + unit * UNIT * PAGE;
+        program.act(Act::Lock, at, PAGE);
+        program.act(Act::Protect(Prot::READ), at, 2 * PAGE);
+        program.act(Act::Protect(Prot::RW), at, 2 * PAGE);
+    }
+    let verdicts = program.verdicts();
+    let changed = verdicts[0].parts.iter().find(|part| part.role == Role::Changed).unwrap();
+    let call = program.origins.sites()[changed.site as usize].nr;
+    assert_eq!((&*verdicts[0].reason, call), ("lock", Some(libc::SYS_mlock2 as u32)));
+}
+
+/// The call that a verdict blames is one that gave the attribute by which areas are apart, whatever
+/// other calls changed in the same memory, before or afterwards.
+#[test]
+fn the_call_behind_a_verdict_gave_what_it_is_about() {
+    let mut random = fastrand::Rng::with_seed(43);
+    let (mut compared, all) = (0, UNITS * UNIT * PAGE);
+    for _ in 0..200 {
+        let mut program = Program::new();
+        program.map(BASE, all);
+        let mut acts = [Act::Protect(Prot::READ), Act::Lock, Act::DontDump];
+        random.shuffle(&mut acts);
+        // The first cuts the memory, another one also cuts it or does not, and the last is for all
+        // of it.
+        let cuts = random.usize(1..3);
+        for unit in 0..UNITS {
+            for act in &acts[..cuts] {
+                program.act(*act, BASE + unit * UNIT * PAGE + random.u64(0..4) * PAGE, random.u64(1..5) * PAGE);
+            }
+        }
+        program.act(acts[2], BASE, all);
+        for verdict in program.verdicts() {
+            let gives = |reason: &str| match reason {
+                "protection" => vec![libc::SYS_mprotect],
+                "lock" => vec![libc::SYS_mlock2],
+                _ => vec![libc::SYS_madvise],
+            };
+            let given: Vec<i64> = reasons(&verdict.reason).flat_map(gives).collect();
+            let blamed = verdict.parts.iter().filter(|part| part.role == Role::Changed);
+            for part in blamed {
+                let call = program.origins.sites()[part.site as usize].nr.unwrap();
+                assert!(given.contains(&i64::from(call)), "{acts:?} {cuts}: {call} for {:?}", verdict.reason);
+                compared += 1;
+            }
+        }
+    }
+    assert!(compared > 200, "{compared}");
+}
+
+/// Pages that are moved together, in any order, would be one area if they were copied: those that
+/// were written keep their offsets, and their identity. (No other test here writes.)
+#[test]
+fn what_was_moved_would_be_one() {
+    let mut random = fastrand::Rng::with_seed(41);
+    let (to, pages) = (BASE + (1 << 30), UNITS);
+    for round in 0..8 {
+        let mut program = Program::new();
+        program.map(BASE, pages * PAGE);
+        if round % 2 == 0 {
+            program.model.touch(BASE, BASE + pages * PAGE);
+        }
+        let mut order: Vec<u64> = (0..pages).collect();
+        random.shuffle(&mut order);
+        for (i, page) in order.iter().enumerate() {
+            let (old, new) = (BASE + page * PAGE, to + i as u64 * PAGE);
+            let mode = RemapMode::Fixed(new);
+            let request = RemapRequest { old, old_len: PAGE, new_len: PAGE, mode, dontunmap: false };
+            let plan = program.model.remap(&request).unwrap();
+            let args = [old, PAGE, PAGE, 3, new, 0];
+            program.record(EventKind::Call, Some(libc::SYS_mremap), args, &plan, (BASE, new + PAGE));
+        }
+        let verdicts = program.verdicts();
+        let told: u64 = verdicts.iter().map(|v| v.would_go).sum();
+        let mut copied = program.model.snapshot(program.model.config().clone()).unwrap();
+        copied.unmap(to, pages * PAGE).unwrap();
+        copied.map(&MapRequest::anonymous(to, pages * PAGE, Prot::RW)).unwrap();
+        assert_eq!(told, (program.model.len() - copied.len()) as u64, "{verdicts:?}");
+        assert!(verdicts.iter().all(|v| v.moved && v.reason == "offset"), "{verdicts:?}");
+        // What was never written takes the offset of its place.
+        assert_eq!(told > 0, round % 2 == 0, "{verdicts:?}");
+    }
+}
+
+/// The cause of names is what names. (Not every kernel knows names.)
+#[test]
+fn named_memory_is_apart_by_its_names() {
+    let mut program = Program::new();
+    program.map(BASE, UNITS * PAGE);
+    for unit in 0..UNITS {
+        let at = BASE + unit * PAGE;
+        let plan = program.model.set_anon_name(at, PAGE, Some(format!("object {unit}").into())).unwrap();
+        let args = [0x5356_4d41, 0, at, PAGE, 0, 0];
+        program.record(EventKind::Call, Some(libc::SYS_prctl), args, &plan, (at, at + PAGE));
+    }
+    let verdicts = program.verdicts();
+    let (one, part) = (&verdicts[0], verdicts[0].parts.iter().find(|part| part.role == Role::Changed).unwrap());
+    let call = program.origins.sites()[part.site as usize].nr;
+    assert_eq!((&*one.reason, one.areas, one.times, one.would_go), ("name", UNITS, UNITS - 1, UNITS - 1));
+    assert_eq!((verdicts.len(), call), (1, Some(libc::SYS_prctl as u32)));
+    let fewer = program.fewer(|model, start, len| {
+        model.set_anon_name(start, len, None).unwrap();
+    });
+    assert_eq!(one.would_go, fewer);
+}

@@ -1,0 +1,354 @@
+//! Call stacks of stopped tasks: unwinds them, and gives each that differs a number.
+//!
+//! Knows registers, memory and the code areas of a model. Does not know when a stack is wanted, or
+//! how it is stored: what is new is written to the journal as events.
+//!
+//! - **STACKS-1** A frame is named by its module and the address within it, so that a stack has the
+//!   same number in each process, wherever its modules are. Memory grows with stacks that differ,
+//!   not with calls.
+//! - **STACKS-2** A module is read from the file that is mapped, by the kernel's link to it where
+//!   that can be followed. So it may have been deleted, replaced, or be in another mount namespace.
+//!   It is not read where that may wait for a process, which may be stopped.
+//! - **STACKS-3** What a compiler wrote of its code is read at the end only, from regular files
+//!   that belong to the user of the process. Code that was replaced has each name with its time.
+//! - **STACKS-4** What is kept of files, which the program decides about, is taken from one budget.
+
+mod budget;
+mod compiled;
+mod jitdump;
+mod memory;
+mod module;
+mod rule;
+mod symbols;
+
+use std::collections::HashMap;
+use std::num::NonZeroU64;
+use std::sync::Arc;
+
+use framehop::x86_64::{CacheX86_64, UnwindRegsX86_64, UnwinderX86_64};
+use framehop::{FrameAddress, Unwinder};
+use samara_mm::{Flags, Object};
+use samara_trace::event::EventKind;
+use samara_trace::recorder::{FRAMES, MAX_FRAMES};
+
+use crate::arch;
+use crate::journal::{Journal, Who};
+use crate::os::sys::{self, Tid};
+use crate::space::model::Model;
+use crate::space::{SpaceId, host};
+use crate::stacks::budget::Budget;
+use crate::stacks::compiled::Dumps;
+use crate::stacks::memory::StackMemory;
+use crate::stacks::module::Module;
+use crate::stacks::rule::Rule;
+
+/// Where the registers are that a signal has saved, from its frame's stack pointer on:
+/// `uc_mcontext` of the `ucontext_t` there. The frame pointer is the 10th of them, then come the
+/// stack pointer (15) and the instruction pointer (16).
+const CONTEXT: u64 = 40;
+
+/// Most bytes between the first function's stack pointer and where the kernel put the arguments.
+const BOTTOM: u64 = 256;
+
+/// How a stack ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum End {
+    /// With the first function of the thread.
+    First = 0,
+    /// With more frames than are kept.
+    Cut = 1,
+    /// Where it could not be followed.
+    Lost = 2,
+}
+
+/// A frame: the place in a module of a call that has not returned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Frame {
+    module: u32,
+    /// The address in the module, as its symbols count it; of code without a file, in memory.
+    at: u64,
+    /// It was found by the frame pointer, where no table says that there is one.
+    guessed: bool,
+}
+
+/// What a module is known by.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+enum Key {
+    File {
+        dev: (u32, u32),
+        inode: u64,
+        name: Arc<str>,
+    },
+    /// Code without a file, of this process.
+    Anonymous(Tid),
+    /// The kernel's own code.
+    Special(Arc<str>),
+}
+
+/// A part of a module that the unwinder of a space knows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Part {
+    end: u64,
+    module: u32,
+    /// What is added to an address in the module.
+    bias: u64,
+}
+
+/// Unwinds the stacks of one space.
+#[derive(Default)]
+struct Unwinding {
+    unwinder: UnwinderX86_64<Arc<[u8]>>,
+    cache: CacheX86_64,
+    /// By their first addresses.
+    parts: HashMap<u64, Part>,
+}
+
+/// The stacks of a recording.
+#[derive(Default)]
+pub(crate) struct Stacks {
+    modules: Vec<Module>,
+    by_key: HashMap<Key, u32>,
+    by_frames: HashMap<(Box<[Frame]>, End), u32>,
+    /// By module and address.
+    rules: HashMap<(u32, u64), Rule>,
+    /// Modules whose files are kept open.
+    open: usize,
+    /// Files whose functions will not be named, because too many are open.
+    unnamed: u64,
+    /// Frames of all stacks.
+    frames: usize,
+    spaces: HashMap<SpaceId, Unwinding>,
+    dumps: Dumps,
+    budget: Budget,
+}
+
+/// A task whose stack is wanted.
+#[derive(Clone, Copy)]
+pub(crate) struct Asked<'a> {
+    pub(crate) who: Who,
+    pub(crate) space: SpaceId,
+    pub(crate) model: &'a Model,
+    /// It made a call of a 32-bit program.
+    pub(crate) compat: bool,
+}
+
+/// Where an address is.
+struct Place {
+    module: u32,
+    at: u64,
+    /// How to go on from there.
+    rule: Rule,
+}
+
+impl Stacks {
+    /// The number of the stack of a stopped task. What is new in it is written before. `None`: its
+    /// registers cannot be read, or it is not in code that the model knows.
+    pub(crate) fn number(&mut self, asked: &Asked<'_>, journal: &mut Journal<'_>) -> Option<u32> {
+        let known = self.modules.len();
+        let (frames, end) = self.unwind(asked)?;
+        for number in known..self.modules.len() {
+            self.write_module(number, asked, journal);
+        }
+        let mut modules = frames.iter().filter_map(|frame| self.modules.get(frame.module as usize));
+        if let Some(compiled) = modules.find(|module| module.process.is_some()) {
+            self.dumps.look((asked.who.pid, asked.who.tid), compiled.owner, asked.model);
+        }
+        let number = u32::try_from(self.by_frames.len()).ok()?;
+        if self.frames + frames.len() > MAX_FRAMES && !self.by_frames.contains_key(&(frames.as_slice().into(), end)) {
+            journal.note("the stacks that differ have more than 8 Mi functions: later ones are not kept".into());
+            return None;
+        }
+        let text = match self.by_frames.entry((frames.into_boxed_slice(), end)) {
+            std::collections::hash_map::Entry::Occupied(known) => return Some(*known.get()),
+            std::collections::hash_map::Entry::Vacant(new) => {
+                self.frames += new.key().0.len();
+                let text = new.key().0.iter().map(Frame::to_string).collect::<Vec<_>>().join(" ");
+                new.insert(number);
+                text
+            }
+        };
+        let mut event = journal.blank(EventKind::Stack, asked.space, asked.who);
+        (event.args[0], event.args[1], event.text) = (u64::from(number), end as u64, text);
+        journal.write(event);
+        Some(number)
+    }
+
+    /// A space has ended.
+    pub(crate) fn forget(&mut self, space: SpaceId) {
+        self.spaces.remove(&space);
+    }
+
+    /// Writes what is at the addresses of all frames, as far as files say it. `root`: the first
+    /// process. `over`: no process is traced any more, so files may be opened by names, which may
+    /// wait for a process (FUSE).
+    pub(crate) fn write_symbols(&self, root: Tid, now: u64, over: bool, journal: &mut Journal<'_>) {
+        let start_ns = journal.start_ns;
+        let who = Who { pid: root, tid: root, entry_ns: now, exit_ns: now };
+        if self.unnamed > 0 {
+            journal.note(format!(
+                "stacks: the functions of {} files are not named: {} are kept open at most",
+                self.unnamed,
+                module::OPEN
+            ));
+        }
+        let mut addresses = vec![Vec::new(); self.modules.len()];
+        for frame in self.by_frames.keys().flat_map(|(frames, _)| frames) {
+            if let Some(of_module) = addresses.get_mut(frame.module as usize) {
+                of_module.push(frame.at);
+            }
+        }
+        for of_module in &mut addresses {
+            of_module.sort_unstable();
+            of_module.dedup();
+        }
+        for (number, (module, addresses)) in self.modules.iter().zip(addresses).enumerate() {
+            let mut write = |at, since, text: &str| {
+                let mut event = journal.blank(EventKind::Symbol, 0, who);
+                (event.args[0], event.args[1], event.args[2]) = (number as u64, at, since);
+                event.text = text.to_owned();
+                journal.write(event);
+            };
+            match module.process {
+                Some(process) => {
+                    let since_start = |since: u64| since.saturating_sub(start_ns);
+                    let found = |at, since, name: &str| write(at, since_start(since), name);
+                    self.dumps.each((process, module.owner), &addresses, &self.budget, sys::now_ns, found);
+                }
+                None => symbols::each(module, &addresses, over, &self.budget, |at, text| write(at, 0, &text)),
+            }
+        }
+        if let Some(note) = self.budget.note() {
+            journal.note(note);
+        }
+    }
+
+    fn write_module(&self, number: usize, asked: &Asked<'_>, journal: &mut Journal<'_>) {
+        let Some(module) = self.modules.get(number) else { return };
+        let mut event = journal.blank(EventKind::Module, asked.space, asked.who);
+        event.args[0] = number as u64;
+        let build_id = module.build_id.as_deref().filter(|id| !id.is_empty()).unwrap_or("-");
+        event.text = format!("{build_id} {}", module.name);
+        journal.write(event);
+    }
+
+    /// The frames of a stack, the innermost first.
+    fn unwind(&mut self, asked: &Asked<'_>) -> Option<(Vec<Frame>, End)> {
+        let tid = asked.who.tid;
+        let register = |offset| sys::register(tid, offset).ok();
+        let at = register(arch::PLACE_OFFSET)?;
+        let mut regs = UnwindRegsX86_64::new(at, register(arch::STACK_OFFSET)?, register(arch::FRAME_OFFSET)?);
+        let mut memory = StackMemory::new(tid);
+        let mut read = |at| memory.word(at).ok_or(());
+        // Taken out, so that modules can be added meanwhile.
+        let mut unwinding = self.spaces.remove(&asked.space).unwrap_or_default();
+        let (mut address, mut guessed) = (FrameAddress::from_instruction_pointer(at), false);
+        let mut frames = Vec::new();
+        let end = loop {
+            let Some(place) = self.place(&mut unwinding, asked, address.address_for_lookup()) else { break End::Lost };
+            frames.push(Frame { module: place.module, at: place.at, guessed });
+            if frames.len() == FRAMES {
+                break End::Cut;
+            }
+            if asked.compat {
+                break End::Lost; // no unwinder for 32-bit code
+            }
+            match place.rule {
+                Rule::Refused => break End::Lost,
+                Rule::Signal => {
+                    let mut saved = |register: u64| read(regs.sp().wrapping_add(CONTEXT + 8 * register)).ok();
+                    let (Some(bp), Some(sp), Some(ip)) = (saved(10), saved(15), saved(16)) else { break End::Lost };
+                    regs = UnwindRegsX86_64::new(ip, sp, bp);
+                    (address, guessed) = (FrameAddress::from_instruction_pointer(ip), false);
+                    continue;
+                }
+                Rule::Told | Rule::Guess => {}
+            }
+            let next = unwinding.unwinder.unwind_frame(address, &mut regs, &mut unwinding.cache, &mut read);
+            match next.map(|next| next.and_then(NonZeroU64::new)) {
+                Ok(Some(next)) => {
+                    (address, guessed) = (FrameAddress::ReturnAddress(next), place.rule == Rule::Guess);
+                }
+                Ok(None) if place.rule == Rule::Told => break End::First,
+                Ok(None) | Err(_) => break End::Lost,
+            }
+        };
+        self.spaces.insert(asked.space, unwinding);
+        // The loader's first function has no caller, and no table that says so. Its frame is where
+        // the kernel put the arguments.
+        let bottom = asked.model.layout().start_stack;
+        let at_bottom =
+            bottom != 0 && (bottom.saturating_sub(BOTTOM)..=bottom.saturating_add(BOTTOM)).contains(&regs.sp());
+        let end = if end == End::Lost && at_bottom && !asked.compat { End::First } else { end };
+        (!frames.is_empty()).then_some((frames, end))
+    }
+
+    /// The module at an address, which the unwinder of the space knows from now on.
+    fn place(&mut self, unwinding: &mut Unwinding, asked: &Asked<'_>, address: u64) -> Option<Place> {
+        let area = asked.model.area_at(address).filter(|area| area.area.flags.contains(Flags::EXEC))?;
+        let page = asked.model.config().page_size;
+        let (key, offset) = match &area.area.object {
+            Object::File(file) => {
+                (Key::File { dev: file.dev, inode: file.inode, name: Arc::clone(&file.name) }, Some(area.offset(page)))
+            }
+            Object::Special(name) => (Key::Special(Arc::from(&**name)), None),
+            _ => (Key::Anonymous(asked.who.pid), None),
+        };
+        let (start, end) = (area.start, area.end);
+        let number = match self.by_key.get(&key) {
+            Some(number) => *number,
+            None => {
+                let number = u32::try_from(self.modules.len()).ok()?;
+                self.modules.push(match &key {
+                    Key::File { dev, name, .. } if host::may_wait(asked.who.tid, *dev) => {
+                        Module::without_file(name, None)
+                    }
+                    Key::File { name, .. } => {
+                        let mut module = Module::of_file(asked.who.tid, (start, end), name, &self.budget);
+                        if self.open < module::OPEN {
+                            self.open += usize::from(module.file.is_some());
+                        } else if module.file.take().is_some() {
+                            self.unnamed += 1;
+                        }
+                        module
+                    }
+                    Key::Special(name) => Module::without_file(name, None),
+                    Key::Anonymous(pid) => Module::without_file("[anon]", Some(*pid)),
+                });
+                self.by_key.insert(key, number);
+                number
+            }
+        };
+        let module = self.modules.get(number as usize)?;
+        let Some(bias) = offset.and_then(|offset| module.bias(start, offset)) else {
+            // In a file that cannot be read, where in the file it is.
+            let at = offset.map_or(address, |offset| address - start + offset);
+            return Some(Place { module: number, at, rule: Rule::Guess });
+        };
+        let part = Part { end, module: number, bias };
+        if unwinding.parts.get(&start) != Some(&part) {
+            let others = |(other, part): (&u64, &Part)| (*other < end && start < part.end).then_some(*other);
+            for other in unwinding.parts.iter().filter_map(others).collect::<Vec<_>>() {
+                unwinding.unwinder.remove_module(other);
+                unwinding.parts.remove(&other);
+            }
+            let sections = module.sections.clone();
+            unwinding.unwinder.add_module(framehop::Module::new(
+                String::new(),
+                start..end,
+                bias.wrapping_add(sections.lowest),
+                sections.info(),
+            ));
+            unwinding.parts.insert(start, part);
+        }
+        let at = address.wrapping_sub(bias);
+        let rule = *self.rules.entry((number, at)).or_insert_with(|| rule::rule(&module.sections, at));
+        Some(Place { module: number, at, rule })
+    }
+}
+
+impl std::fmt::Display for Frame {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let mark = if self.guessed { "?" } else { "" };
+        write!(f, "{mark}{}+{:x}", self.module, self.at)
+    }
+}

@@ -1,0 +1,203 @@
+//! A module of a stack: what of an ELF file the unwinder and the symbols need. Knows nothing of
+//! processes but where their files are.
+
+use std::ffi::OsStr;
+use std::fs::File;
+use std::ops::Range;
+use std::os::fd::AsRawFd;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use framehop::ExplicitModuleSectionInfo;
+use nix::sys::statfs::{self, FsType};
+use object::{Object, ObjectSection, ObjectSegment};
+use samara_trace::file::name_bytes;
+
+use super::budget::{Budget, Source};
+use crate::os::sys::Tid;
+
+/// Most files that are kept open. The recorder has one for each process too.
+pub(super) const OPEN: usize = 256;
+
+/// Most bytes of one section.
+const MAX_SECTION_BYTES: u64 = 64 << 20;
+
+/// A file with code, or code without a file.
+#[derive(Debug, Default)]
+pub(crate) struct Module {
+    /// As the maps line shows it.
+    pub(crate) name: String,
+    pub(crate) build_id: Option<String>,
+    /// Open as long as the recording, so that its symbols can be read at the end, whatever becomes
+    /// of it.
+    pub(crate) file: Option<File>,
+    /// The process whose code it is, if it has no file.
+    pub(crate) process: Option<Tid>,
+    /// The user that the process belonged to.
+    pub(crate) owner: Option<u32>,
+    pub(crate) sections: Sections,
+    segments: Vec<Segment>,
+}
+
+/// A part of the file that is mapped.
+#[derive(Debug)]
+struct Segment {
+    offsets: Range<u64>,
+    address: u64,
+}
+
+/// A section: its addresses, and its content.
+pub(super) type Section = Option<(Range<u64>, Arc<[u8]>)>;
+
+/// The sections that the unwinder needs.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Sections {
+    pub(super) text: Option<Range<u64>>,
+    pub(super) got: Option<Range<u64>>,
+    pub(super) eh_frame: Section,
+    pub(super) eh_frame_hdr: Section,
+    pub(super) debug_frame: Section,
+    /// The lowest address of the module.
+    pub(crate) lowest: u64,
+}
+
+impl Sections {
+    fn bytes(&self) -> u64 {
+        let all = [&self.eh_frame, &self.eh_frame_hdr, &self.debug_frame];
+        all.into_iter().flatten().map(|(_, content)| content.len() as u64).sum()
+    }
+
+    /// The sections as the unwinder takes them.
+    pub(crate) fn info(self) -> ExplicitModuleSectionInfo<Arc<[u8]>> {
+        let addresses = |section: &Section| section.as_ref().map(|(addresses, _)| addresses.clone());
+        let content = |section: Section| section.map(|(_, content)| content);
+        ExplicitModuleSectionInfo {
+            base_svma: self.lowest,
+            text_svma: self.text,
+            text: None,
+            stubs_svma: None,
+            stub_helper_svma: None,
+            got_svma: self.got,
+            unwind_info: None,
+            eh_frame_svma: addresses(&self.eh_frame),
+            eh_frame: content(self.eh_frame),
+            eh_frame_hdr_svma: addresses(&self.eh_frame_hdr),
+            eh_frame_hdr: content(self.eh_frame_hdr),
+            debug_frame: content(self.debug_frame),
+            text_segment_svma: None,
+            text_segment: None,
+        }
+    }
+}
+
+impl Module {
+    /// Code without a file.
+    pub(crate) fn without_file(name: &str, process: Option<Tid>) -> Self {
+        let owner = process.and_then(|tid| std::fs::metadata(format!("/proc/{tid}")).ok()).map(|of| of.uid());
+        Module { name: name.to_owned(), process, owner, ..Module::default() }
+    }
+
+    /// The file that a task has mapped at these addresses. Without what cannot be read of it.
+    pub(crate) fn of_file(tid: Tid, (start, end): (u64, u64), name: &str, budget: &Budget) -> Self {
+        let mut module = Module { name: name.to_owned(), ..Module::default() };
+        module.file = open_mapped(tid, (start, end), name);
+        if let Some(file) = &module.file {
+            let left = budget.left();
+            let source = Source::new(file, budget);
+            if let Ok(elf) = object::File::parse(&source) {
+                module.build_id = elf.build_id().ok().flatten().map(hex);
+                module.segments = segments(&elf);
+                module.sections = sections(&elf, &source);
+            }
+            // What the unwinder needs is kept, nothing else.
+            budget.give_back(left, module.sections.bytes());
+            if source.refused() {
+                budget.leave_out(name);
+            }
+        }
+        module
+    }
+
+    /// What is added to an address of the module in memory, where the byte of the file at `offset`
+    /// is at `start`. `None`: no segment has it.
+    pub(crate) fn bias(&self, start: u64, offset: u64) -> Option<u64> {
+        // An area begins at a page, a segment perhaps within it.
+        let holds = |segment: &&Segment| offset < segment.offsets.end && segment.offsets.start < offset + 4096;
+        let segment = self.segments.iter().filter(holds).max_by_key(|segment| segment.offsets.start)?;
+        Some(start.wrapping_sub(offset).wrapping_add(segment.offsets.start).wrapping_sub(segment.address))
+    }
+}
+
+/// Opens the file of this name that a task has mapped at these addresses, if it is a regular one.
+pub(super) fn open_mapped(tid: Tid, (start, end): (u64, u64), name: &str) -> Option<File> {
+    // The link leads to the very file, and needs a capability. The name may lead to another one
+    // by now, which is seen by its build id where symbols are looked for.
+    let link = PathBuf::from(format!("/proc/{tid}/map_files/{start:x}-{end:x}"));
+    let bytes = name_bytes(name);
+    let inside = Path::new(OsStr::from_bytes(&bytes));
+    let named = PathBuf::from(format!("/proc/{tid}/root")).join(inside.strip_prefix("/").unwrap_or(inside));
+    open_regular(&link).or_else(|| open_regular(&named))
+}
+
+/// File systems whose files are no content on a disk: a read runs code of the kernel, which may
+/// wait or change something (`/proc/kmsg`, `trace_pipe`, registers of a device in `/sys`), or code
+/// of a process.
+const LIVE: &[FsType] = &[
+    statfs::PROC_SUPER_MAGIC,
+    statfs::SYSFS_MAGIC,
+    statfs::DEBUGFS_MAGIC,
+    statfs::TRACEFS_MAGIC,
+    statfs::SECURITYFS_MAGIC,
+    statfs::CGROUP_SUPER_MAGIC,
+    statfs::CGROUP2_SUPER_MAGIC,
+    statfs::BPF_FS_MAGIC,
+    statfs::FUSE_SUPER_MAGIC,
+];
+
+/// Opens a file to read it, if it is a regular one with content. Nothing else is opened, because a
+/// traced program chooses names: a FIFO would wait for a writer, and a device may do whatever it
+/// does when it is opened. Files of [`LIVE`] file systems look regular and are not.
+pub(super) fn open_regular(path: &Path) -> Option<File> {
+    let found = File::options().read(true).custom_flags(libc::O_PATH | libc::O_CLOEXEC).open(path).ok()?;
+    let is_regular = found.metadata().is_ok_and(|file| file.is_file());
+    let is_live = || statfs::fstatfs(&found).map_or(true, |system| LIVE.contains(&system.filesystem_type()));
+    (is_regular && !is_live()).then(|| File::open(format!("/proc/self/fd/{}", found.as_raw_fd())).ok())?
+}
+
+pub(super) fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn segments<'d>(elf: &impl Object<'d>) -> Vec<Segment> {
+    elf.segments()
+        .map(|segment| {
+            let (offset, len) = segment.file_range();
+            Segment { offsets: offset..offset.saturating_add(len), address: segment.address() }
+        })
+        .collect()
+}
+
+fn sections<'d>(elf: &impl Object<'d>, source: &Source<'_>) -> Sections {
+    let addresses = |name: &str| {
+        let section = elf.section_by_name(name)?;
+        Some(section.address()..section.address().saturating_add(section.size()))
+    };
+    let section = |name: &str| {
+        let section = elf.section_by_name(name)?;
+        let content = source.content(&section, MAX_SECTION_BYTES).filter(|content| !content.is_empty())?;
+        Some((section.address()..section.address().saturating_add(section.size()), content))
+    };
+    // In a file of debug information alone it has no content.
+    let eh_frame = section(".eh_frame").filter(|(_, content)| content.iter().any(|byte| *byte != 0));
+    let debug_frame = if eh_frame.is_none() { section(".debug_frame") } else { None };
+    Sections {
+        text: addresses(".text"),
+        got: addresses(".got"),
+        eh_frame,
+        eh_frame_hdr: section(".eh_frame_hdr"),
+        debug_frame,
+        lowest: elf.segments().map(|segment| segment.address()).min().unwrap_or(0),
+    }
+}

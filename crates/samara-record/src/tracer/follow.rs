@@ -1,0 +1,95 @@
+//! Which processes are recorded. The others are traced all the same, because calls that a filter
+//! stops need a tracer; they are modelled too, because a recorded process may descend from them.
+//! Their events and totals go to a journal that nobody gets (`Journal::of`).
+//!
+//! It knows programs by their names only, and not when the recording starts and stops (`switch`).
+//!
+//! - **FOLLOW-1** a space is recorded from its first event on, which has all of its areas, or not
+//!   at all. So what is recorded can be replayed.
+//! - **FOLLOW-2** the end of a process is recorded if one of its spaces was. A process that loads a
+//!   program which is not followed has an event of that without areas.
+//! - **FOLLOW-3** what a process that is not recorded does to a space that is, because it shares it
+//!   (`vfork`), is recorded as done by the process that it shares it with.
+
+use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
+
+use samara_trace::file::name_text;
+
+use super::*;
+
+/// Bytes of a program's name that the kernel keeps for a task.
+const NAME: usize = 15;
+
+impl Tracer<'_> {
+    /// Whether a process is recorded that has just loaded a program, or was found.
+    pub(super) fn follows(&self, tid: Tid) -> bool {
+        if !self.switch.is_on() {
+            return false;
+        }
+        match &self.follow {
+            Follow::All => true,
+            Follow::First => tid == self.root,
+            Follow::Programs(names) => {
+                let (file, name) = (exe(tid), std::fs::read(format!("/proc/{tid}/comm")).unwrap_or_default());
+                let file = file.file_name().map_or(&b""[..], |file| file.as_bytes());
+                let (file, name) = (file.strip_suffix(b" (deleted)").unwrap_or(file), name.trim_ascii_end());
+                let is = |asked: &[u8]| asked == file || &asked[..asked.len().min(NAME)] == name;
+                names.iter().any(|asked| !asked.is_empty() && is(asked.as_bytes()))
+            }
+        }
+    }
+
+    /// Whether a new process is recorded. `parent`: whether its parent's space is, if that is
+    /// known.
+    pub(super) fn follows_child(&self, child: Tid, parent: Option<bool>) -> bool {
+        if !self.switch.is_on() {
+            return false;
+        }
+        match self.follow {
+            Follow::All => true,
+            Follow::First => false,
+            Follow::Programs(_) => parent.unwrap_or_else(|| self.follows(child)),
+        }
+    }
+
+    /// Counts a process that is recorded from now on, unless it was before. Returns whether it is
+    /// the first of all.
+    pub(super) fn begin(&mut self, tid: Tid) -> bool {
+        if let Some(task) = self.tasks.get_mut(&tid)
+            && !std::mem::replace(&mut task.known, true)
+        {
+            self.journal.counters.processes += 1;
+        }
+        *self.first.get_or_insert(tid) == tid
+    }
+
+    /// Records that a process has loaded a program that is not followed.
+    pub(super) fn lose_sight(&mut self, id: SpaceId, who: Who) {
+        let mut event = self.journal.blank(EventKind::Exec, id, who);
+        event.text = name_text(exe(who.tid).as_os_str().as_bytes());
+        event.window = Some((0, u64::MAX));
+        self.journal.write(event);
+    }
+
+    /// A note, if nothing was recorded.
+    pub(super) fn note_nothing(&mut self) {
+        let why = match (&self.follow, self.switch.start_on()) {
+            _ if self.first.is_some() => return,
+            (_, Some(signal)) if self.switch.waits() => format!("{signal} did not come"),
+            (Follow::Programs(names), signal) => {
+                let names: Vec<String> = names.iter().map(|name| name_text(name.as_bytes())).collect();
+                let since = signal.map_or_else(String::new, |signal| format!(" since {signal} came"));
+                format!("no process has loaded {}{since}", names.join(" or "))
+            }
+            (_, Some(signal)) => format!("the process had ended when {signal} came"),
+            (_, None) => return,
+        };
+        self.journal.note(format!("nothing was recorded: {why}"));
+    }
+}
+
+/// The program that a task runs; empty if that is not known.
+fn exe(tid: Tid) -> PathBuf {
+    std::fs::read_link(format!("/proc/{tid}/exe")).unwrap_or_default()
+}
