@@ -4,9 +4,8 @@
 use std::path::Path;
 
 use samara_trace::event::EventKind;
-use samara_trace::file::{
-    Before, Crash, Forbidden, Forbids, Lost, MapsLine, Near, Printable, Summary, TraceReader, name_text,
-};
+use samara_trace::file::{MapsLine, Printable, TraceReader, name_text};
+use samara_trace::summary::{Before, Crash, Forbidden, Forbids, Lost, Near, Summary};
 use serde_json::{Value, json};
 
 use crate::format::time;

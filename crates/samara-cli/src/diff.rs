@@ -5,7 +5,8 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-use samara_trace::file::{Largest, Summary, kind_name};
+use samara_trace::file::kind_name;
+use samara_trace::summary::{Largest, Summary};
 use samara_trace::why::{Site, Why};
 use serde_json::{Value, json};
 

@@ -5,7 +5,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use bytesize::ByteSize;
-use samara_trace::file::Summary;
+use samara_trace::summary::Summary;
 use serde_json::Value;
 
 use crate::json::{self, Recorded};

@@ -6,9 +6,8 @@ use samara_oracle::{MixReport, Report, feature_names};
 use samara_record::{Outcome, Refusal};
 use samara_trace::Refused;
 use samara_trace::event::{AreaRecord, Event, Step};
-use samara_trace::file::{
-    Frame, Function, Place, Stack, StackEnd, Stacks, Summary, kind_name, perms_name, reasons, step_name,
-};
+use samara_trace::file::{Frame, Function, Place, Stack, StackEnd, Stacks, kind_name, perms_name, reasons, step_name};
+use samara_trace::summary::Summary;
 use serde::Serialize;
 use serde::ser::SerializeMap;
 use serde_json::ser::{Formatter, Serializer};

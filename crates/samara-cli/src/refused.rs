@@ -1,6 +1,6 @@
 //! The rule that refused a call, for people and as JSON. Knows nothing of where it is printed.
 
-use samara_trace::file::Failure;
+use samara_trace::summary::Failure;
 use samara_trace::{Refused, RefusedBy};
 use serde_json::{Value, json};
 

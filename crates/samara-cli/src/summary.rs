@@ -4,10 +4,8 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::process::ExitStatus;
 
-use samara_trace::file::{
-    CallTotals, Failure, Group, Largest, MAX_MAP_COUNT, Printable, ResidentPeak, StackTotals, Summary, flag_words,
-    reason_name, reasons,
-};
+use samara_trace::file::{Printable, flag_words, reason_name, reasons};
+use samara_trace::summary::{CallTotals, Failure, Group, Largest, MAX_MAP_COUNT, ResidentPeak, StackTotals, Summary};
 use samara_trace::survey::{Known, PatternKind};
 
 use crate::format::{bytes, count, plural, sparkline, time};
@@ -60,8 +58,9 @@ pub(crate) fn screen(title: &str, s: &Summary, r: &Recorded<'_>) -> String {
         row(if i == 0 { "calls" } else { "" }, list(name, c.count, c.failed, c.total_ns) + scope);
     }
     if let Some(rest) = calls.get(CALLS..).filter(|rest| !rest.is_empty()) {
-        let sum =
-            |f: fn(&samara_trace::file::CallTotals) -> u64| rest.iter().map(|(_, c)| f(c)).fold(0, u64::saturating_add);
+        let sum = |f: fn(&samara_trace::summary::CallTotals) -> u64| {
+            rest.iter().map(|(_, c)| f(c)).fold(0, u64::saturating_add)
+        };
         let name = format!("{} more", rest.len());
         row("", list(&name, sum(|c| c.count), sum(|c| c.failed), sum(|c| c.total_ns)));
     }

@@ -4,7 +4,7 @@ use super::*;
 use crate::kernel::Kernel;
 use samara_mm::Features;
 use samara_trace::event::{AreaRecord, Event, EventKind};
-use samara_trace::file::{CallTotals, Tally, Timeline};
+use samara_trace::summary::{CallTotals, Tally, Timeline};
 
 fn summary() -> Summary {
     let mut s = Summary::default();

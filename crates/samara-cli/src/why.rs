@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use samara_trace::event::EventKind;
-use samara_trace::file::{Failure, Frame, Function, Largest, Stack, Stacks, Summary, kind_name, reason_name, reasons};
+use samara_trace::file::{Frame, Function, Stack, Stacks, kind_name, reason_name, reasons};
+use samara_trace::summary::{Failure, Largest, Summary};
 use samara_trace::survey::PatternKind;
 use samara_trace::why::{Advice, Between, Holding, Part, Role, Site, Verdict, VerdictKind, Why};
 use serde_json::{Value, json};

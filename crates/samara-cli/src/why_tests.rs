@@ -1,7 +1,7 @@
 //! What is said of each verdict.
 
 use samara_trace::event::{AreaRecord, Event, EventKind, Step, StepKind};
-use samara_trace::file::Tally;
+use samara_trace::summary::Tally;
 
 use super::*;
 

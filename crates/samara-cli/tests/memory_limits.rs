@@ -17,9 +17,11 @@ use samara_cli::testing;
 use samara_record::Options;
 use samara_trace::event::{AreaRecord, Event, EventKind, Step, StepKind};
 use samara_trace::file::{
-    Fault, Header, MAX_ORIGINS_MEMORY, MAX_READER_MEMORY, MAX_REPLAY_MEMORY, MAX_STACKS_MEMORY, Replay, ReplayError,
-    Tally, TraceReader, TraceWriter,
+    Fault, Header, MAX_READER_MEMORY, MAX_REPLAY_MEMORY, MAX_STACKS_MEMORY, Replay, ReplayError, TraceReader,
+    TraceWriter,
 };
+use samara_trace::summary::Tally;
+use samara_trace::why::MAX_ORIGINS_MEMORY;
 
 const MIB: usize = 1 << 20;
 const READER: usize = MAX_READER_MEMORY as usize;

@@ -13,7 +13,7 @@ use samara_trace::Sink;
 use samara_trace::event::{Event, EventKind, StepKind, UNSURE};
 
 use crate::api::Counters;
-use crate::space::put_off::Budget;
+use crate::budget::Budget;
 
 /// The task that caused an event, and when.
 #[derive(Clone, Copy, Debug)]

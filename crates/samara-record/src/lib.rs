@@ -7,7 +7,7 @@
 //!
 //! ```no_run
 //! use samara_record::{Options, record};
-//! use samara_trace::file::FileSink;
+//! use samara_trace::FileSink;
 //!
 //! let options = Options::new("python3").args(["-c", "import json"]);
 //! let mut sink = FileSink::create("t.samara", &options.header())?;
@@ -26,6 +26,7 @@ pub mod inspect;
 
 mod api;
 mod arch;
+mod budget;
 mod header;
 mod journal;
 mod sync;
@@ -37,8 +38,10 @@ mod space;
 mod stacks;
 mod tracer;
 
-pub use api::{BadSignal, Counters, Follow, LetGo, Options, Outcome, RecordError, Running, Signal, Status};
-pub use engine::{BadFault, Cause, Decisions, Engine, Fault, Policy, Refusal, When};
+pub use api::{
+    BadFault, BadSignal, Cause, Counters, Decisions, Engine, Fault, Follow, LetGo, Options, Outcome, Policy,
+    RecordError, Refusal, Running, Signal, Status, When,
+};
 
 use samara_trace::Sink;
 

@@ -189,7 +189,7 @@ impl Event {
     /// assert_eq!(Event { nr: Some(12), result: 0x5000, ..mmap }.error(), None);
     /// ```
     pub fn error(&self) -> Option<i32> {
-        crate::file::failed_with(self.nr?, self.args[0], self.result)
+        crate::calls::failed_with(self.nr?, self.args[0], self.result)
     }
 
     /// Bytes that became resident in the call, and bytes that ceased to be: one of the two is 0.

@@ -2,9 +2,9 @@
 //! and what it says.
 //!
 //! [`mod@file`] has a reader of trace files, a replay of their address spaces, and the writer; a
-//! recorder (`samara-record`) hands every [`event::Event`] to a [`Sink`] such as
-//! [`file::FileSink`]. [`survey`] says what the areas of a space are, [`why`] what keeps them
-//! apart and since which call. Nothing here traces, or asks the running kernel.
+//! recorder (`samara-record`) hands every [`event::Event`] to a [`Sink`] such as [`FileSink`].
+//! [`summary`] has the totals of a trace, [`survey`] says what the areas of a space are, [`why`]
+//! what keeps them apart and since which call. Nothing here traces, or asks the running kernel.
 //!
 //! ```no_run
 //! use samara_trace::file::{Replay, TraceReader};
@@ -27,6 +27,7 @@ pub mod calls;
 pub mod event;
 pub mod file;
 pub mod output;
+pub mod summary;
 pub mod survey;
 pub mod why;
 
@@ -36,12 +37,13 @@ mod sink;
 mod sync;
 
 pub use refused::{NotRefused, Refused, RefusedBy};
-pub use sink::{Sink, SinkError};
+pub use sink::{FileSink, Sink, SinkError, Written};
 
 /// What `samara-record` needs, and nobody else.
 #[doc(hidden)]
 pub mod recorder {
-    pub use crate::file::{FRAMES, FUNCTIONS, MAX_FRAMES, NAMES_AT, failed_with, flags_from, flags_reason, recorded};
+    pub use crate::calls::failed_with;
+    pub use crate::file::{FRAMES, FUNCTIONS, MAX_FRAMES, NAMES_AT, flags_from, flags_reason, recorded};
 }
 
 #[doc = include_str!("../README.md")]

@@ -11,8 +11,9 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
-use samara_trace::file::{FileSink, Header, Written};
+use samara_trace::file::Header;
 use samara_trace::output::{Access, OutputFile, OutputName};
+use samara_trace::{FileSink, Written};
 
 use super::early::Early;
 use crate::exit;

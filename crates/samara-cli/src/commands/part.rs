@@ -4,8 +4,8 @@
 use std::io::Write as _;
 
 use samara_record::Signal;
+use samara_trace::FileSink;
 use samara_trace::event::Event;
-use samara_trace::file::FileSink;
 use samara_trace::{Sink, SinkError};
 
 use super::early::Early;

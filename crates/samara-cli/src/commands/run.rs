@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use samara_oracle::Profile;
 use samara_record::{Cause, Decisions, Engine, Options, Outcome, Policy, Refusal, record};
 use samara_trace::event::{Event, EventKind};
-use samara_trace::file::{FileSink, Written};
+use samara_trace::{FileSink, Written};
 use samara_trace::{Sink, SinkError};
 
 use super::command_line;

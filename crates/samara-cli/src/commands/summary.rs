@@ -6,7 +6,8 @@ use std::os::unix::process::ExitStatusExt;
 use std::process::{ExitCode, ExitStatus};
 
 use samara_trace::event::{Event, EventKind};
-use samara_trace::file::{FileError, Header, Summary, Tally, TraceReader, name_text};
+use samara_trace::file::{FileError, Header, TraceReader, name_text};
+use samara_trace::summary::{Summary, Tally};
 
 use crate::cli::{Only, SummaryOf};
 use crate::exit;

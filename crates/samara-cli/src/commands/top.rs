@@ -12,8 +12,8 @@ use std::time::Duration;
 use samara_record::inspect::max_map_count;
 use samara_record::{LetGo, Options, Outcome, Running, Status, attach, record};
 use samara_trace::file::Header;
-use samara_trace::file::{FileSink, Written};
 use samara_trace::output::{OutputFile, OutputName};
+use samara_trace::{FileSink, Written};
 
 use super::early::Early;
 use super::files::{self, Asked, Files, Name};

@@ -11,8 +11,9 @@ use samara_oracle::Profile;
 use samara_record::inspect::max_map_count;
 use samara_record::{Options, Outcome, RecordError, Running, Status, attach, record};
 use samara_trace::Sink;
+use samara_trace::Written;
 use samara_trace::file::Header;
-use samara_trace::file::{Written, name_text};
+use samara_trace::file::name_text;
 
 use super::files::{self, Asked, Files, NOT_RUN, Name};
 use super::part::Part;

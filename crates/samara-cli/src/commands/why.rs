@@ -5,7 +5,8 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use samara_trace::event::{Event, EventKind};
-use samara_trace::file::{FileError, Largest, Summary, Tally};
+use samara_trace::file::FileError;
+use samara_trace::summary::{Largest, Summary, Tally};
 use samara_trace::why::Why;
 use serde_json::json;
 

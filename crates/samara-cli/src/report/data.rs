@@ -1,7 +1,8 @@
 //! What a page shows, as one JSON object. The book's page `reference/report-page.md` describes it.
 //! Knows nothing of HTML.
 
-use samara_trace::file::{Largest, MAX_MAP_COUNT, Summary, call_name};
+use samara_trace::file::call_name;
+use samara_trace::summary::{Largest, MAX_MAP_COUNT, Summary};
 use samara_trace::why::Why;
 use serde_json::{Value, json};
 

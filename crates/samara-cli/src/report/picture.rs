@@ -5,7 +5,8 @@
 use std::collections::BTreeMap;
 
 use samara_trace::event::{Event, EventKind};
-use samara_trace::file::{Tally, call_name};
+use samara_trace::file::call_name;
+use samara_trace::summary::Tally;
 
 use super::cells::Cells;
 use super::lives::{Area, Life, Lives, UNKNOWN, Witness};

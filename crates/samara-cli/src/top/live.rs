@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 
 use samara_record::{LetGo, Outcome, RecordError};
 use samara_trace::event::Event;
-use samara_trace::file::{FileSink, Written};
+use samara_trace::{FileSink, Written};
 use samara_trace::{Sink, SinkError};
 
 use super::state::State;

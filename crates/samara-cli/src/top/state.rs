@@ -12,7 +12,8 @@ use std::process::ExitStatus;
 use std::time::{Duration, Instant};
 
 use samara_trace::event::{Event, EventKind};
-use samara_trace::file::{CallTotals, Largest, Space, Stacks, Summary, Tally};
+use samara_trace::file::{Space, Stacks};
+use samara_trace::summary::{CallTotals, Largest, Summary, Tally};
 
 use crate::why::Sites;
 

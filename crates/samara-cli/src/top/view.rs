@@ -264,7 +264,7 @@ fn note(state: &State, table: Table) -> String {
 }
 
 fn calls(state: &State, now_ns: u64) -> Vec<Row> {
-    let row = |(name, rate, all): (&str, samara_trace::file::CallTotals, samara_trace::file::CallTotals)| Row {
+    let row = |(name, rate, all): (&str, samara_trace::summary::CallTotals, samara_trace::summary::CallTotals)| Row {
         key: Key::Call(name.to_owned()),
         values: vec![rate.count, rate.total_ns, all.failed, all.count, all.total_ns],
         text: name.to_owned(),

@@ -6,8 +6,8 @@
 
 use samara_mm::{AddressSpace, Bases, BestFit, Config, FirstFit, Linux, Placement, Want};
 
-use crate::engine::Policy;
-use crate::engine::random_place::Anywhere;
+use crate::api::Policy;
+use crate::engine::Anywhere;
 use crate::space::model::{Inode, Model};
 
 /// The settings of a space of a loaded program in which places are searched for.

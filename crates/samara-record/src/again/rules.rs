@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use crate::engine::Policy;
+use crate::api::Policy;
 
 /// Most of what counts as a guard: 1 MiB, as for [`PatternKind::GuardPages`].
 ///

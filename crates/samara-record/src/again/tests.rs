@@ -7,7 +7,7 @@ use samara_trace::file::name_text;
 
 use super::places::searching;
 use super::*;
-use crate::engine::Policy;
+use crate::api::Policy;
 use crate::space::model::{self, Inode, Model};
 
 const PAGE: u64 = 4096;

@@ -23,7 +23,7 @@ use samara_trace::recorder::failed_with;
 use samara_trace::{Refused, RefusedBy};
 
 use crate::arch::Decoded;
-use crate::engine::decide::kernel_map_count;
+use crate::engine::kernel_map_count;
 use crate::os::huge_pages::Settings;
 use crate::os::sys;
 use crate::space::host::Program;

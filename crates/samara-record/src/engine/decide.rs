@@ -17,9 +17,9 @@ use samara_mm::{
 use samara_trace::calls::{self, Call, Reach};
 use samara_trace::file::call_name;
 
+use crate::api::{Cause, Decisions, Engine, Fault, Policy, Refusal, When};
 use crate::arch::Decoded;
-use crate::engine::random_place::Anywhere;
-use crate::engine::{Cause, Decisions, Engine, Fault, Policy, Refusal, When};
+use crate::engine::Anywhere;
 use crate::os::huge_pages::Settings;
 use crate::os::sys::{self, Tid};
 use crate::space::Returned;

@@ -11,82 +11,12 @@
 //!   kernel and each one that is back has been applied: not between calls that are settled one
 //!   after the other.
 //!
-//! Neighbours: `settle` asks for each call; `end` compares whole spaces.
+//! Neighbours: `budget` counts the time; `settle` asks for each call; `end` compares whole spaces.
 
+use crate::budget::NEAR;
 use crate::journal::{Journal, Who};
 use crate::os::sys;
 use crate::space::{Attempt, Returned, Space};
-
-/// Reading over this many areas always has time: that takes no longer than the stop of a call.
-const NEAR: usize = 256;
-
-/// The most time that may be saved up, in nanoseconds.
-const MOST: i64 = 1_000_000_000;
-
-/// How much time a recording may still spend on reading far into maps files.
-#[derive(Debug, Default)]
-pub(crate) struct Budget {
-    /// What is left, in nanoseconds. Negative: more was taken than there was.
-    left: i64,
-    /// Until when the time of the recording has been added.
-    added_ns: u64,
-    /// What the last comparison far into a space took for each area, in nanoseconds.
-    cost: u64,
-    /// For tests: there is never any time.
-    pub(crate) none: bool,
-    /// Calls that were put off.
-    put_off: u64,
-    /// Those of them that were not compared at all.
-    never: u64,
-    /// Comparisons of calls that were put off.
-    together: u64,
-}
-
-impl Budget {
-    /// Whether the time that is left is enough to read `areas` areas.
-    fn allows(&mut self, areas: usize, now: u64) -> bool {
-        self.add(now);
-        let cost = self.cost.saturating_mul(areas as u64);
-        !self.none && self.left >= i64::try_from(cost).unwrap_or(MOST).min(MOST)
-    }
-
-    fn add(&mut self, now: u64) {
-        // The first time there is nothing to count from.
-        let passed = if self.added_ns == 0 { 0 } else { now.saturating_sub(self.added_ns) };
-        self.left = self.left.saturating_add(i64::try_from(passed).unwrap_or(MOST)).min(MOST);
-        self.added_ns = now;
-    }
-
-    /// Counts a comparison against the time that is left: it read `areas` areas, from `began` to
-    /// `now`.
-    pub(crate) fn take(&mut self, areas: usize, began: u64, now: u64) {
-        if areas > NEAR {
-            self.add(began);
-            let took = now.saturating_sub(began);
-            self.left = self.left.saturating_sub(i64::try_from(took).unwrap_or(MOST));
-            self.added_ns = now;
-            self.cost = took / areas as u64;
-        }
-    }
-
-    /// What is to be told in the end, if calls were put off.
-    pub(crate) fn told(&self) -> Option<String> {
-        let calls = |n: u64| format!("{n} {}", if n == 1 { "call" } else { "calls" });
-        let never = match self.never {
-            0 => String::new(),
-            n => format!("; {} never, because their spaces ended first", calls(n)),
-        };
-        (self.put_off > 0).then(|| {
-            let (all, times) = (calls(self.put_off), if self.together == 1 { "time" } else { "times" });
-            let were = if self.put_off == 1 { "was" } else { "were" };
-            format!(
-                "no PROCMAP_QUERY, large spaces: {all} {were} not compared one by one, but {} {times} together, with \
-                 whole spaces{never}",
-                self.together
-            )
-        })
-    }
-}
 
 impl Space {
     /// Whether the comparison of a call that has been applied is to be put off.
@@ -109,7 +39,7 @@ impl Space {
     /// Notes that a call was put off.
     pub(super) fn put_off(&mut self, journal: &mut Journal<'_>) {
         self.waiting += 1;
-        journal.budget.put_off += 1;
+        journal.budget.put_off();
     }
 
     /// Compares the calls that wait with the kernel, if there is time for that, or `now` in any
@@ -125,43 +55,12 @@ impl Space {
     /// How many calls a comparison of the whole space is about, for what it finds.
     pub(super) fn counted_together(&mut self, journal: &mut Journal<'_>) -> Option<String> {
         let waiting = std::mem::take(&mut self.waiting);
-        journal.budget.together += u64::from(waiting > 0);
+        journal.budget.compared_together(waiting);
         (waiting > 0).then(|| format!("{waiting} calls that were compared together"))
     }
 
     /// Notes that the calls that wait will never be compared.
     pub(super) fn never_compared(&mut self, journal: &mut Journal<'_>) {
-        journal.budget.never += std::mem::take(&mut self.waiting);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// PUT-OFF-1.
-    #[test]
-    fn reading_takes_as_much_time_as_all_else() {
-        let mut budget = Budget::default();
-        let (mut now, mut read, mut else_ns, mut made) = (1000, 0, 0, 0);
-        for areas in 300..6000 {
-            if budget.allows(areas, now) {
-                let took = areas as u64 * 500;
-                budget.take(areas, now, now + took);
-                (now, read, made) = (now + took, read + took, made + 1);
-            }
-            (now, else_ns) = (now + 40_000, else_ns + 40_000);
-        }
-        assert!(made > 100, "{made} comparisons");
-        let one = 6000 * 500;
-        assert!(read <= else_ns + one && else_ns <= read + 2 * one, "{read} ns of reading, {else_ns} of all else");
-        // What is saved up is no more than a second.
-        assert!(budget.allows(6000, now + 3_600_000_000_000));
-        budget.take(6000, now, now + 2 * MOST as u64);
-        assert!(!budget.allows(6000, now + 2 * MOST as u64 + 900_000_000), "a second is missing");
-        // Near comparisons cost nothing.
-        let mut budget = Budget::default();
-        budget.take(NEAR, 5, 1_000_000);
-        assert!(budget.allows(NEAR, 1_000_000) && budget.told().is_none());
+        journal.budget.never_compared(std::mem::take(&mut self.waiting));
     }
 }

@@ -6,7 +6,7 @@
 //!   the program asked: the program gets no error that it would not get without a recorder.
 
 use super::*;
-use crate::engine::decide::Asker;
+use crate::engine::Asker;
 use crate::space::{apply, reach};
 
 /// Number of attempts to choose a place, if areas are found there that no call made.

@@ -10,9 +10,8 @@ use std::sync::Arc;
 
 use nix::sys::personality::{self, Persona};
 
-use crate::api::{Options, RecordError};
-use crate::engine::Engine;
-use crate::engine::decide::kernel_map_count;
+use crate::api::{Engine, Options, RecordError};
+use crate::engine::kernel_map_count;
 use crate::os::proc::Status;
 use crate::os::sys::{self, Apart, Child, Hold, Launch, Tid, Waited};
 use crate::tracer::seccomp;

@@ -41,11 +41,10 @@ use samara_trace::Sink;
 use samara_trace::calls::Call;
 use samara_trace::event::EventKind;
 
-use crate::api::{Follow, Options, Outcome, RecordError, Status};
+use crate::api::{Cause, Follow, Options, Outcome, RecordError, Status};
 use crate::arch::{self, Decoded};
 use crate::blame::Blame;
-use crate::engine::Cause;
-use crate::engine::decide::{Charge, Decision};
+use crate::engine::{Charge, Decision};
 use crate::journal::{Journal, Lack, Who};
 use crate::os::proc;
 use crate::os::resident::{Pages, Statm};

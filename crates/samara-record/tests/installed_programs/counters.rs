@@ -2,7 +2,8 @@
 //! same.
 
 use samara_record::{Options, record};
-use samara_trace::file::{FileSink, TraceReader};
+use samara_trace::FileSink;
+use samara_trace::file::TraceReader;
 
 #[test]
 fn counters_and_summary_agree() {

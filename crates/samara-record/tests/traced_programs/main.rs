@@ -38,7 +38,7 @@ use inspecting::Inspecting;
 use libtest_mimic::{Arguments, Failed, Trial};
 use samara_record::{Counters, Engine, Options, Outcome, RecordError, record};
 use samara_trace::event::{Event, EventKind, StepKind};
-use samara_trace::file::Tally;
+use samara_trace::summary::Tally;
 use samara_trace::{Sink, SinkError};
 
 fn main() -> std::process::ExitCode {

@@ -13,8 +13,9 @@ use std::time::Duration;
 
 use libtest_mimic::Failed;
 use samara_record::{Follow, LetGo, Options, Outcome, RecordError, Running, Signal, Status, attach, record};
+use samara_trace::FileSink;
 use samara_trace::event::{Event, EventKind};
-use samara_trace::file::{FileError, FileSink, MapsLine, Replay, TraceReader};
+use samara_trace::file::{FileError, MapsLine, Replay, TraceReader};
 use samara_trace::{Sink, SinkError};
 
 use crate::attaching::{maps_and_moves, wait_until};

@@ -22,7 +22,7 @@ mod table;
 use std::fmt;
 
 pub use names::{Kind, option_name, signature};
-pub use names::{failing, fails_by_rate, name};
+pub use names::{failed_with, failing, fails_by_rate, name};
 pub use numbers::{Abi, IPC, Number, count, numbers};
 use row::Effect;
 pub use row::{Follow, Place, Reach, Reads, Row, When};

@@ -81,6 +81,15 @@ pub fn name(nr: u32) -> Option<&'static str> {
     row.or_else(|| NAMED.iter().find(|named| named.0 == nr).map(|named| named.1))
 }
 
+/// The error of a call with this number, this first argument and this result; `None` if it did what
+/// it was asked to. `brk` has no errors: if it does not move the break, it returns it as it was.
+pub fn failed_with(nr: u32, first: u64, result: i64) -> Option<i32> {
+    match name(nr) {
+        Some("brk") => (result > 0 && first > result as u64).then_some(libc::ENOMEM),
+        _ => (-4095..0).contains(&result).then_some(-result as i32),
+    }
+}
+
 /// The arguments of a call by its name, and whether its result is an address.
 pub fn signature(name: &str) -> (&'static [Kind], bool) {
     let row = TABLE.iter().find(|row| row.name == Some(name)).map(|row| (row.args, row.address));

@@ -125,3 +125,12 @@ fn numbers_are_the_abi_s() {
         assert_eq!((call.row().nr, name(nr as u32)), (nr as u32, None), "{call:?}");
     }
 }
+
+/// `brk` tells no error: the break stays where it was.
+#[test]
+fn a_break_that_does_not_move() {
+    assert_eq!(failed_with(12, 0x9000, 0x5000), Some(libc::ENOMEM));
+    // It was asked for, or moved, up or down.
+    assert_eq!([(0, 0x5000), (0x9000, 0x9000), (0x4000, 0x4000)].map(|(a, r)| failed_with(12, a, r)), [None; 3]);
+    assert_eq!([failed_with(9, 0, -12), failed_with(9, 0, 0x5000)], [Some(12), None]);
+}

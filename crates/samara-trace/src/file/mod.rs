@@ -5,14 +5,16 @@
 //! each:
 //!
 //! - `schema`: the columns and the header (what was recorded, where, when);
-//! - `encode`, `frame`, [`TraceWriter`]: events to bytes; [`FileSink`] does this on its own thread;
+//! - `encode`, `frame`, [`TraceWriter`]: events to bytes;
 //! - `message`, `decode`, [`TraceReader`]: bytes to events; the input is not trusted;
 //! - [`Replay`]: events to address spaces; [`MapsLine`]: an area as `/proc/PID/maps` shows it;
-//! - [`Tally`], [`Summary`]: events to totals; [`Stacks`]: the call stacks that events define;
+//! - [`Stacks`]: the call stacks that events define; `caller`: which frames are the program's own;
 //!   `short_places`: what tells their source files apart;
 //! - [`name_text`], [`name_bytes`], [`Printable`]: names as bytes, as UTF-8, and for a person.
 //!
-//! Knows nothing of ptrace and prints nothing.
+//! Knows nothing of ptrace and of what a trace means, and prints nothing. Neighbours:
+//! [`FileSink`](crate::FileSink) writes files on its own thread; [`summary`](crate::summary) has
+//! totals.
 //!
 //! Invariants:
 //!
@@ -29,14 +31,11 @@
 #![forbid(unsafe_code)]
 
 mod caller;
-mod crash;
 mod decode;
 mod encode;
 mod error;
-mod failures;
 mod flag_words;
 mod frame;
-mod groups;
 mod maps;
 mod message;
 mod names;
@@ -44,22 +43,15 @@ mod reader;
 mod replay;
 mod schema;
 mod short_places;
-mod sink;
 mod stacks;
-mod summary;
 mod text;
-mod timeline;
 mod writer;
 
-pub use crash::{Before, By, Crash, Forbidden, Forbids, Lost, Near};
+pub(crate) use encode::weight;
 pub use error::{Fault, FileError};
-#[doc(hidden)]
-pub use failures::failed_with;
-pub use failures::{Failure, MAX_MAP_COUNT, Weight};
 pub use flag_words::{flag_words, reason_name};
 #[doc(hidden)]
 pub use flag_words::{flags_from, flags_reason};
-pub use groups::Group;
 pub use maps::MapsLine;
 #[doc(hidden)]
 pub use names::recorded;
@@ -68,13 +60,10 @@ pub use reader::TraceReader;
 pub(crate) use replay::span;
 pub use replay::{Place, Process, Replay, ReplayError, Space};
 pub use schema::{FORMAT, Header};
-pub use sink::{FileSink, Written};
 #[doc(hidden)]
 pub use stacks::{FRAMES, FUNCTIONS, MAX_FRAMES, NAMES_AT};
 pub use stacks::{Frame, Function, Module, Stack, StackEnd, StackError, Stacks};
-pub use summary::{CallTotals, Largest, ProcessTotals, ResidentPeak, StackTotals, Summary, Tally};
 pub use text::{Printable, name_bytes, name_text};
-pub use timeline::Timeline;
 pub use writer::{TraceWriter, WriteError};
 
 /// Most bytes of a batch of a trace file, both as stored and after decompression (256 MiB).
@@ -89,9 +78,6 @@ pub const MAX_READER_MEMORY: u64 = 1 << 30;
 
 /// Most memory that a [`Replay`] takes before it gives up, whatever the events are (512 MiB).
 pub const MAX_REPLAY_MEMORY: u64 = 512 << 20;
-
-/// Most memory that [`Origins`](crate::why::Origins) take before they give up (256 MiB).
-pub const MAX_ORIGINS_MEMORY: u64 = 256 << 20;
 
 /// Most memory that [`Stacks`] take (640 MiB).
 pub const MAX_STACKS_MEMORY: u64 = 640 << 20;

@@ -1,5 +1,5 @@
 //! Output files: where a name leads, and how a file is made, replaced and removed there. All
-//! commands and [`FileSink`](crate::file::FileSink) write by this module. Knows nothing of what is
+//! commands and [`FileSink`](crate::FileSink) write by this module. Knows nothing of what is
 //! written.
 //!
 //! A user may write where others can change names: in a folder of another user, who puts a symbolic

@@ -173,6 +173,9 @@ pub struct Verdict {
     pub advice: Vec<Advice>,
 }
 
+/// Most memory that [`Origins`] take before they give up (256 MiB).
+pub const MAX_ORIGINS_MEMORY: u64 = 256 << 20;
+
 /// Most parts of one role in a verdict.
 pub const PARTS: usize = 3;
 

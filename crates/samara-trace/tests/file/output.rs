@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 
 use crate::samples::header;
-use samara_trace::file::FileSink;
+use samara_trace::FileSink;
 use samara_trace::output::{Access, OutputFile, OutputFolder, OutputName};
 
 const PRECIOUS: &str = "precious";

@@ -6,7 +6,8 @@ use std::collections::{HashMap, HashSet};
 use crate::samples::area;
 use proptest::prelude::*;
 use samara_trace::event::{AreaRecord, Event, EventKind, Resident, Step, StepKind};
-use samara_trace::file::{Replay, ReplayError, Summary, Tally};
+use samara_trace::file::{Replay, ReplayError};
+use samara_trace::summary::{Summary, Tally};
 
 const PAGES: usize = 32;
 const PAGE: u64 = 0x1000;

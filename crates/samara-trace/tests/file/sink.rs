@@ -4,9 +4,9 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use crate::samples::{ends_early, event, header, read};
+use samara_trace::FileSink;
 use samara_trace::Sink;
 use samara_trace::event::Event;
-use samara_trace::file::FileSink;
 
 #[test]
 fn every_event_arrives_once_and_in_order() {

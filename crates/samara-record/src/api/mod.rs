@@ -1,5 +1,10 @@
 //! The recorder's interface types: [`Options`], [`Running`], [`Signal`], [`LetGo`], [`Outcome`],
-//! [`RecordError`]. They do nothing by themselves.
+//! [`RecordError`]; `engine`: what a caller asks of the engine in charge. They do nothing by
+//! themselves.
+
+mod engine;
+
+pub use engine::{BadFault, Cause, Decisions, Engine, Fault, Policy, Refusal, When};
 
 use std::ffi::OsString;
 use std::fmt;
@@ -11,8 +16,6 @@ use std::str::FromStr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
-
-use crate::engine::{Decisions, Engine};
 
 /// What to record, and how.
 #[derive(Clone, Debug)]
@@ -339,8 +342,8 @@ pub struct Counters {
     /// the right answer, cannot be known: see [`UNSURE`](samara_trace::event::UNSURE).
     pub unsure: u64,
     /// Most areas at one moment, in all live spaces together. Calls that overlap are counted after
-    /// all of them; [`Summary::areas_peak`](samara_trace::file::Summary::areas_peak) counts after
-    /// each.
+    /// all of them; [`Summary::areas_peak`](samara_trace::summary::Summary::areas_peak) counts
+    /// after each.
     pub areas_peak: u64,
     /// Most areas that one process had.
     pub process_areas_peak: u64,

@@ -21,11 +21,11 @@ use std::time::Duration;
 
 use nix::sys::signal::{SigSet, Signal};
 
-use super::encode::weight;
-use super::{Header, Summary, Tally, TraceWriter, WriteError};
+use super::{Sink, SinkError};
 use crate::event::Event;
+use crate::file::{Header, TraceWriter, WriteError, weight};
 use crate::output::{Access, OutputFile, OutputName};
-use crate::sink::{Sink, SinkError};
+use crate::summary::{Summary, Tally};
 use crate::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 /// Events after which a batch is written.
@@ -53,9 +53,9 @@ const QUEUE_WEIGHT: u64 = 64 << 20;
 /// a second or the last few thousand, whichever is less.
 ///
 /// ```no_run
-/// use samara_trace::Sink;
 /// use samara_trace::event::{Event, EventKind};
-/// use samara_trace::file::{FileSink, Header};
+/// use samara_trace::file::Header;
+/// use samara_trace::{FileSink, Sink};
 ///
 /// let mut sink = FileSink::create("t.samara", &Header::new("python3".as_ref(), &[]))?;
 /// // A recorder does this.

@@ -2,9 +2,8 @@
 
 use std::cmp::Reverse;
 
-use super::names::call_name;
-use super::replay::{Place, Space};
 use crate::event::Event;
+use crate::file::{Place, Space};
 use crate::refused::{Refused, RefusedBy};
 
 /// Number of kinds that are counted. There are far fewer, but a file may claim any number.
@@ -92,15 +91,6 @@ impl Failure {
     }
 }
 
-/// The error of a call with this number, this first argument and this result; `None` if it did what
-/// it was asked to. `brk` has no errors: if it does not move the break, it returns it as it was.
-pub fn failed_with(nr: u32, first: u64, result: i64) -> Option<i32> {
-    match call_name(nr) {
-        Some("brk") => (result > 0 && first > result as u64).then_some(libc::ENOMEM),
-        _ => (-4095..0).contains(&result).then_some(-result as i32),
-    }
-}
-
 /// Counts a call, if it failed; `space` is as before it, `limit` is `vm.max_map_count`. The kinds
 /// stay in their order.
 pub(super) fn count(all: &mut Vec<Failure>, event: &Event, nr: u32, space: Option<&Space>, limit: Option<u64>) {
@@ -169,15 +159,6 @@ mod tests {
             (9, 1, 0, Weight::Probe),
         ];
         assert_eq!(told, expected);
-    }
-
-    /// `brk` tells no error: the break stays where it was.
-    #[test]
-    fn a_break_that_does_not_move() {
-        assert_eq!(failed_with(12, 0x9000, 0x5000), Some(libc::ENOMEM));
-        // It was asked for, or moved, up or down.
-        assert_eq!([(0, 0x5000), (0x9000, 0x9000), (0x4000, 0x4000)].map(|(a, r)| failed_with(12, a, r)), [None; 3]);
-        assert_eq!([failed_with(9, 0, -12), failed_with(9, 0, 0x5000)], [Some(12), None]);
     }
 
     /// A trace that tells no rule: as many areas as a process may have.

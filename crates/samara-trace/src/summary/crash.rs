@@ -3,9 +3,8 @@
 
 use std::collections::HashMap;
 
-use super::names::call_name;
-use super::replay::{Place, Replay, Space};
 use crate::event::{AreaRecord, Event, EventKind, StepKind};
+use crate::file::{Place, Replay, Space, call_name};
 use crate::survey::ACCESS;
 use crate::why::Origins;
 

@@ -1,4 +1,9 @@
-//! Receiver of a recording's events: [`Sink`]. Knows no recorder and no file.
+//! Receivers of a recording's events: [`Sink`], and [`FileSink`], which writes a trace file. Knows
+//! no recorder.
+
+mod file_sink;
+
+pub use file_sink::{FileSink, Written};
 
 use std::fmt;
 
