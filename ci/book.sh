@@ -54,11 +54,16 @@ C
     done
 )
 
+scope=$(cat /proc/sys/kernel/yama/ptrace_scope 2>/dev/null || echo 0)
 run=0
 while read -r page; do
     rm -f "$work/script"
     python3 ci/book.py blocks "$page" "$work/script"
     [ -e "$work/script" ] || continue
+    if [[ $page == */attach.md && $scope != 0 && $(id -u) != 0 ]]; then
+        echo "skipped: book: $page: kernel.yama.ptrace_scope is $scope"
+        continue
+    fi
     rm -rf "$work/page"
     cp -a "$work/given" "$work/page"
     (cd "$work/page" && timeout 300 bash -euxo pipefail "$work/script") >"$work/said" 2>&1 </dev/null ||

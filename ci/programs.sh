@@ -38,6 +38,7 @@ strace strace
 valgrind valgrind
 script bsdutils
 sqlite3 sqlite3
+jq jq
 redis-server redis-server
 redis-benchmark redis-tools
 LIST

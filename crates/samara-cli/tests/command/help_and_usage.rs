@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use crate::samples::{page, run, said, stderr, stdout};
+use crate::samples::{assert_documented, page, run, said, stderr, stdout};
 
 fn here(args: &[&str]) -> std::process::Output {
     run(Path::new("."), args)
@@ -108,6 +108,12 @@ fn the_book_lists_every_exit_code() {
     for code in codes {
         assert!(page("reference/exit-codes.md").contains(&format!("\n| {code} |")), "the book lacks {code}");
     }
+}
+
+/// The book explains every rule of the kernel that refuses calls.
+#[test]
+fn the_book_names_every_rule_that_refuses() {
+    assert_documented(&["reference/verdicts.md"], samara_trace::RefusedBy::ALL.iter().map(|(_, name)| name));
 }
 
 /// The book explains every reason why two areas are not merged.
