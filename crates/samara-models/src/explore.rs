@@ -120,7 +120,7 @@ pub(crate) fn model(name: &str, preemptions: Option<usize>, run: impl Fn() + Syn
 }
 
 /// As [`model`], but LOOM_MAX_PREEMPTIONS raises the number to `most` and no further: for a model
-/// of which a long campaign would not see the end with more.
+/// that a long campaign would not finish with more.
 pub(crate) fn model_up_to(name: &str, preemptions: usize, most: usize, run: impl Fn() + Sync + Send + 'static) {
     let limit = Some(preemptions.max(raised().min(most)));
     report_within(name, explore_within(limit, run), limit);

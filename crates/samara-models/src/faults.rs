@@ -96,7 +96,7 @@ fn fault_in_a_change() {
     run("fault_in_a_change", Changing { start: PAGE, end: 2 * PAGE });
 }
 
-/// The change has the page in it, and so many blocks that they have no marks of their own.
+/// The change has the page in it, and too many blocks for marks of their own.
 #[test]
 fn fault_in_a_wide_change() {
     run("fault_in_a_wide_change", Changing { start: 0, end: 1 << 40 });

@@ -30,7 +30,7 @@ struct Tree {
     leaves: [AtomicU32; 2],
 }
 
-/// Loads a word of which the caller has a lock: loom fails the model if others store to it
+/// Loads a word whose lock the caller has: loom fails the model if others store to it
 /// meanwhile.
 fn load_own(word: &AtomicU32) -> u32 {
     // SAFETY: as above.

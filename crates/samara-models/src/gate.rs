@@ -95,7 +95,7 @@ fn counted_meanwhile() {
         let other = gate.clone();
         let thread = thread::spawn(move || {
             for len in 1..=2 {
-                // SAFETY: nobody else takes a record or closes the gate.
+                // SAFETY: no other thread takes a record or closes the gate.
                 let record = unsafe { other.take(|| ()).expect("memory") };
                 record.len.store(len, Ordering::Relaxed);
             }

@@ -17,7 +17,7 @@ pub(crate) enum Op {
     Modify(u64),
     /// As `Modify`, by a stage that is committed.
     Staged(u64),
-    /// As `Modify`, by a stage that is kept, and put back where nobody has stored meanwhile.
+    /// As `Modify`, by a stage that is kept, and put back where no store came meanwhile.
     PutBack(u64),
     /// The entries around the key come to be in one leaf. Nothing that readers can see changes.
     Regroup(u64),

@@ -3,8 +3,9 @@
 //! page later. Requests, marks and the gate are those of the crates; they are put together as
 //! `held` and `leaf` of samara-mm do it.
 //!
-//! Fails with: whoever asks does not wait for the stages under way, or looks at the other requests
-//! before that; a stage that raises the marks of its range lock after it has left the leaf.
+//! Fails with: a thread that asks does not wait for the stages under way, or looks at the other
+//! requests before that; a stage that raises the marks of its range lock after it has left the
+//! leaf.
 //!
 //! Not seen to fail: marks that are raised after the request, or lowered before it leaves: what is
 //! between them is waited for either way. A request that is held and comes by its number alone: it
@@ -58,7 +59,7 @@ impl Shared {
 
     /// Whether it has changed the page.
     fn stage(&self, rank: usize, record: &WriterRecord<()>, holds: bool) -> bool {
-        let inside = self.gate.enter(record).expect("nobody closes the gate");
+        let inside = self.gate.enter(record).expect("no thread closes the gate");
         let leaf = self.leaf.lock().unwrap();
         let mut others = self.requests.iter().enumerate().filter(|(other, _)| *other != rank);
         let here = Changing { start: 0, end: PAGE };

@@ -25,7 +25,7 @@ impl Wait for LoomWait {
 /// A lock of loom's, which is made when it is first taken: `lock_api` wants locks to be constants.
 pub(crate) struct Lock {
     mutex: UnsafeCell<Option<Box<Mutex<()>>>>,
-    /// Of whoever has the lock.
+    /// Of the thread that has the lock.
     guard: UnsafeCell<Option<MutexGuard<'static, ()>>>,
 }
 
@@ -37,8 +37,8 @@ unsafe impl Sync for Lock {}
 
 impl Lock {
     fn mutex(&self) -> &'static Mutex<()> {
-        // SAFETY: no other thread runs here, and nobody has a reference to the option. The box
-        // lives as long as the lock, and whoever has a guard borrows the lock.
+        // SAFETY: no other thread runs here, and there is no reference to the option. The box
+        // lives as long as the lock, and each guard borrows the lock.
         unsafe {
             let mutex = (*self.mutex.get()).get_or_insert_with(|| Box::new(Mutex::new(())));
             &*core::ptr::from_ref(&**mutex)

@@ -1,8 +1,8 @@
 //! *Range locks*: threads ask for ranges that meet, wait, and leave; one of them stands aside where
 //! it would have to wait, and asks again. Requests and the list of sleepers are those of samara-mm;
-//! they are put together as `held` does it, but that nobody looks more than once before it sleeps.
-//! Ranges that meet are had by one thread at a time, or by several that only read, in the order of
-//! their numbers. In the end nobody waits, and another request gets all at once.
+//! they are put together as `held` does it, but that no thread looks more than once before it
+//! sleeps. Ranges that meet are had by one thread at a time, or by several that only read, in the
+//! order of their numbers. In the end no thread waits, and another request gets all at once.
 //!
 //! Fails with: no fence after the number is stored, or after a request says that it is choosing
 //! (two have the range); a request that passes one that is choosing (two have it); leaving with

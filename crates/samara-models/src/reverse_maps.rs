@@ -5,8 +5,8 @@
 //!
 //! An answer ascends, has every area that is linked all the time, and names nothing that was never
 //! there. An area that moves is in an answer once. In the end the counts agree, and `check` finds
-//! nothing. A revocation asks who maps a page, makes a call on each space that it is told, and asks
-//! again until nobody does: then no page table shows the page.
+//! nothing. A revocation asks who maps a page, makes a call on each space that it learns of, and
+//! asks again until none does: then no page table shows the page.
 //!
 //! Fails with, in the map: a claim, memory given back, or a sum of the map, each by a load and a
 //! store (two threads count one node, or lose one); freeing the memory of an empty shard without
@@ -195,7 +195,7 @@ fn memory_that_is_set_aside() {
         // The first block of nodes has room for eight.
         let bytes = file.bytes();
         drop(file.reserve(third, 7).unwrap());
-        assert_eq!(file.bytes(), bytes, "memory that nobody has a claim on was lost");
+        assert_eq!(file.bytes(), bytes, "memory without a claim on it was lost");
     });
 }
 

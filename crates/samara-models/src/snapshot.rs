@@ -191,7 +191,7 @@ fn copied_path() {
 }
 
 /// Two maps without readers own a node. Each writes to it in place if it is the only owner, and
-/// else to a copy. In the end nobody owns it.
+/// else to a copy. In the end it has no owner.
 #[test]
 fn written_by_two_maps() {
     model("written_by_two_maps", None, || {

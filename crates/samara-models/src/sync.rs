@@ -86,7 +86,7 @@ impl<T> OnceBox<T> {
         }
         let new = Box::into_raw(make()?);
         let is_first = self.0.compare_exchange(core::ptr::null_mut(), new, Ordering::AcqRel, Ordering::Acquire);
-        // SAFETY: as in `get`. The box that came too late was seen by nobody.
+        // SAFETY: as in `get`. No thread has seen the box that came too late.
         unsafe {
             Ok(match is_first {
                 Ok(_) => &*new,
@@ -104,7 +104,7 @@ impl<T> Drop for OnceBox<T> {
         // A run that has failed is over: loom's atomics are gone.
         let at = if std::thread::panicking() { return } else { self.0.with_mut(|at| *at) };
         if !at.is_null() {
-            // SAFETY: the box is this one's, and nobody has a reference.
+            // SAFETY: the box is this one's, and there is no reference.
             drop(unsafe { Box::from_raw(at) });
         }
     }

@@ -154,7 +154,7 @@ impl Display for Divergence {
 }
 
 impl Check {
-    /// Runs it. `progress` is told after every sequence.
+    /// Runs it. `progress` is called after every sequence.
     ///
     /// # Errors
     /// No process could be made in which to make calls, or what it saw cannot be read. A process

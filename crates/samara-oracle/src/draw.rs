@@ -38,7 +38,7 @@ pub(crate) struct Shape {
     /// Registrations among other calls: a userfaultfd is the first process's, and not for sequences
     /// with forks.
     pub(crate) uffd: bool,
-    /// Makes areas first, until so many are left to the limit.
+    /// Makes areas first, until this many are left to the limit.
     pub(crate) fill: Option<u64>,
 }
 

@@ -55,7 +55,7 @@ enum Tells {
 }
 
 /// A feature, the calls that are made, and what tells. All calls but the last must succeed, else
-/// nothing is told; without calls, those of the question before count.
+/// nothing is reported; without calls, those of the question before count.
 type Question = (Features, Vec<Op>, Tells);
 
 /// What is asked by calls in the window, each in pages of its own, and comes out alike on the

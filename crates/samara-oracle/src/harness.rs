@@ -1,8 +1,8 @@
-//! A sacrificial process: forked to make calls that would harm whoever asks for them. It dies with
-//! its parent, or when its time is up, and reports in memory that both share. All unsafe code of
-//! this crate, except for the calls of `child`.
+//! A sacrificial process: forked to make calls that would harm the process that asks for them. It
+//! dies with its parent, or when its time is up, and reports in memory that both share. All unsafe
+//! code of this crate, except for the calls of `child`.
 //!
-//! It does not know what is called. For the tests of this workspace too, and for nobody else.
+//! It does not know what is called. For the tests of this workspace too; no public interface.
 //!
 //! - **HARNESS-1** only processes that [`Arena::run`] forked write to an arena, and none of them is
 //!   left when it returns.
@@ -108,7 +108,7 @@ pub fn exit(code: u64) -> ! {
     }
 }
 
-/// Makes this process die with its parent, or after so many seconds; it leaves no core.
+/// Makes this process die with its parent, or after this many seconds; it leaves no core.
 pub fn mortal(parent: u64, limit_s: u64) {
     let none = [0u64; 2];
     // SAFETY: plain calls, which read `none` only.
@@ -213,7 +213,7 @@ pub(crate) fn memfd(flags: libc::c_uint) -> io::Result<File> {
     if fd < 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: the descriptor is new and nobody else's.
+    // SAFETY: the descriptor is new and this function's alone.
     Ok(unsafe { File::from_raw_fd(fd) })
 }
 
@@ -232,7 +232,7 @@ impl Drop for Arena {
 }
 
 impl Arena {
-    /// An arena of so many words of eight bytes.
+    /// An arena of this many words of eight bytes.
     ///
     /// # Errors
     /// There is not so much memory.
@@ -250,7 +250,7 @@ impl Arena {
 
     /// The words.
     pub fn words(&self) -> &[u64] {
-        // SAFETY: the map of `new`, which is as long; HARNESS-1: nobody writes to it.
+        // SAFETY: the map of `new`, which is as long; HARNESS-1: no process writes to it.
         unsafe { std::slice::from_raw_parts(self.at, self.words) }
     }
 

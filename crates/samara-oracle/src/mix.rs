@@ -33,7 +33,7 @@ pub enum Mix {
     /// Calls that programs make seldom: System V segments, remap_file_pages, process_madvise,
     /// pkey_mprotect, msync, mincore, prctl.
     Calls,
-    /// Memory in huge pages (hugetlbfs), of which none is free: areas, and calls on whole pages and
+    /// Memory in huge pages (hugetlbfs) while none is free: areas, and calls on whole pages and
     /// on parts of them.
     Huge,
     /// Places that the kernel chooses, foretold from the whole address space.

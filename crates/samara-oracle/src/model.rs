@@ -62,7 +62,7 @@ pub(crate) struct Model {
 }
 
 impl Model {
-    /// The model of a process that will do these ops (of which the first may set a limit).
+    /// The model of a process that will do these ops (the first may set a limit).
     pub(crate) fn new(start: &Start, touches: Touches, first: Option<&Op>) -> Model {
         let max_map_count = match first {
             // The guards are in the model.

@@ -100,7 +100,8 @@ pub enum Op {
     },
     /// Sets resource limits, and drops capabilities.
     Limit(Limited),
-    /// Makes areas elsewhere until so many are left to `vm.max_map_count`. First of all, if at all.
+    /// Makes areas elsewhere until this many are left to `vm.max_map_count`. First of all, if at
+    /// all.
     Fill {
         /// How many.
         left: u64,
@@ -139,8 +140,8 @@ impl Op {
         }
     }
 
-    /// As an argument: what call number `of` returned, and so many bytes more (up to 2 GiB, either
-    /// way).
+    /// As an argument: what call number `of` returned, and this many bytes more (up to 2 GiB,
+    /// either way).
     pub const fn result(of: u16, and: i32) -> u64 {
         RESULT | (of as u64) << 32 | and as u32 as u64
     }

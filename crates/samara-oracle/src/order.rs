@@ -5,7 +5,7 @@
 //! have several instants; then other calls may come between them.
 //!
 //! Depth first; what was tried already is not tried again. It does not know what calls do:
-//! [`Rules`] tells. For the tests of this workspace too, and for nobody else.
+//! [`Rules`] tells. For the tests of this workspace too; no public interface.
 //!
 //! - **ORDER-1** Two places with the same progress of every thread, and of which the same is shown,
 //!   lead to the same ends: so [`Rules::shown`] must show all that a later call depends on.
@@ -30,10 +30,10 @@ pub trait Rules {
     type Call;
     /// What calls change.
     type Space;
-    /// What can be told of a space.
+    /// What is visible of a space.
     type Shown: Eq + Hash;
 
-    /// What can be told of a space: all that the answers of later calls depend on.
+    /// What is visible of a space: all that the answers of later calls depend on.
     fn shown(&self, space: &Self::Space) -> Self::Shown;
 
     /// The next instant of the call, on a copy of `space`, if it has come so `far`; 0: it has only

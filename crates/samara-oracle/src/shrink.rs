@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 /// What is tried takes no longer than this (a run near the limit of areas is slow).
 const TIME: Duration = Duration::from_secs(10);
 
-/// Takes ops away as long as a difference remains, and time, and nobody says stop. `None`: the
+/// Takes ops away as long as a difference remains, and time, and it is not stopped. `None`: the
 /// difference did not come again.
 pub(crate) fn shrink(
     ops: &[Op],
@@ -40,7 +40,7 @@ pub(crate) fn shrink(
     Ok(Some((ops, why)))
 }
 
-/// Without so many ops from the `i`th on; `None` where a later one needs what they return.
+/// Without this many ops from the `i`th on; `None` where a later one needs what they return.
 fn fewer(ops: &[Op], i: usize, chunk: usize) -> Option<Vec<Op>> {
     let end = (i + chunk).min(ops.len());
     ops[..i].iter().map(|op| Some(*op)).chain(ops[end..].iter().map(|op| op.without(i, end))).collect()

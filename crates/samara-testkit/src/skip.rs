@@ -24,6 +24,6 @@ pub fn skipped(why: impl Display) {
     let thread = std::thread::current();
     let test = thread.name().filter(|name| *name != "main").map(|name| format!("{name}: ")).unwrap_or_default();
     // One write, so that the lines of several threads do not mix. Without a standard error there
-    // is nobody to tell.
+    // is no reader.
     let _ = std::io::stderr().write_all(format!("\nskipped: {test}{why}\n").as_bytes());
 }

@@ -101,9 +101,9 @@ pub trait Backing: Clone + Eq + Debug {
     }
     /// The reverse map of the file, which shared spaces keep up to date: see
     /// [`SharedAddressSpace`](crate::SharedAddressSpace). Backings that are one file (one inode)
-    /// have the same one; a backing always has the same one, or never one. `None`: nobody asks who
-    /// maps the file. (Pages of files are counted as 4096 bytes: areas that begin or end between
-    /// two of those, in spaces with smaller pages, are not linked.)
+    /// have the same one; a backing always has the same one, or never one. `None`: no caller asks
+    /// who maps the file. (Pages of files are counted as 4096 bytes: areas that begin or end
+    /// between two of those, in spaces with smaller pages, are not linked.)
     #[cfg(feature = "shared")]
     fn links(&self) -> Option<&dyn Links> {
         None

@@ -1,8 +1,8 @@
 //! Reverse maps of files: which areas of which spaces map a range of a file (Linux: rmap, i_mmap).
 //!
 //! A [`ReverseMap`] belongs to one file. It knows numbers of spaces, ranges of addresses and pages
-//! of the file. It knows neither address spaces nor what a file is: whoever changes an area of a
-//! file links and unlinks it here.
+//! of the file. It knows neither address spaces nor what a file is: a caller that changes an area
+//! of a file links and unlinks it here.
 //!
 //! - **RMAP-1** All areas of a space are in one shard, which its number decides. So the changes of
 //!   one space take one lock, and two spaces mostly take different ones.

@@ -18,8 +18,8 @@ use samara::AllocError;
 /// Alone on its cache lines: two, because processors fetch them in pairs.
 #[repr(align(128))]
 pub(super) struct Shard<W: Wait, S: Stats> {
-    /// SHARD-1. Relaxed, because it counts nodes and gives no access to them: whoever reads what
-    /// was added under the lock gets the lock later.
+    /// SHARD-1. Relaxed, because it counts nodes and gives no access to them: a thread that reads
+    /// what was added under the lock gets the lock later.
     room: AtomicUsize,
     /// The areas as of the last batch that ended. Relaxed: a figure by itself.
     areas: AtomicUsize,
@@ -56,7 +56,7 @@ impl<W: Wait, S: Stats> Shard<W, S> {
         self.areas.store(areas, Relaxed);
     }
 
-    /// Nodes that nobody has a claim on.
+    /// Nodes without a claim on them.
     pub(super) fn room(&self) -> usize {
         self.room.load(Relaxed)
     }
@@ -97,7 +97,7 @@ impl<W: Wait, S: Stats> Shard<W, S> {
     /// Frees the memory of a tree that became empty, unless a reservation counts on it.
     pub(super) fn release_empty(&self, kept: &mut Kept<S>) {
         let capacity = kept.tree.capacity();
-        // While all of it is in `room`, nobody has a claim; at zero nobody can get one.
+        // While all of it is in `room`, there is no claim; at zero none can be made.
         if kept.tree.len() == 0 && self.room.compare_exchange(capacity, 0, Relaxed, Relaxed).is_ok() {
             kept.tree.release();
             self.room.fetch_add(kept.tree.capacity(), Relaxed);

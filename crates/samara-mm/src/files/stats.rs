@@ -91,7 +91,7 @@ impl Default for LockStats {
 /// Why a lock was taken.
 #[derive(Clone, Copy, Debug)]
 pub enum Purpose {
-    /// For a batch of so many areas.
+    /// For a batch of this many areas.
     Batch(usize),
     /// For a query.
     Query,

@@ -376,7 +376,7 @@ where
 {
     /// [`AddressSpace::mmap`]. A request with FIXED or FIXED_NOREPLACE locks its range. Any other
     /// one locks the range around the place that [`Placement::place_among`] finds for it, and makes
-    /// sure that nobody took it meanwhile. Where that finds none, it takes the whole space.
+    /// sure that no other call took it meanwhile. Where that finds none, it takes the whole space.
     ///
     /// # Errors
     /// As there.

@@ -5,7 +5,7 @@
 //!
 //! - **CREDIT-1** `lent` is the sum of all credit. The sums of `base`, which leave out what threads
 //!   have counted since they last settled, and `lent` together exceed no limit. No thread adds more
-//!   than its credit. So no limit is exceeded, whoever settles when.
+//!   than its credit. So no limit is exceeded, whichever thread settles when.
 //! - **CREDIT-2** What a thread takes out counts for the thread alone until it settles. So where
 //!   credit is refused, a limit may still be far: the call then takes the whole space, whose holder
 //!   settles for everybody, and knows all sums.

@@ -15,8 +15,8 @@ use samara::{PinHere, Reclaim, Span};
 impl<B, R: Reclaim, W: Wait> SharedAddressSpace<B, R, W> {
     /// The number under which its areas are linked in the reverse maps of their files
     /// ([`Mapping::space`](crate::files::Mapping)). No other shared space of the process has it,
-    /// ever. Numbers ascend from 1: whoever links areas of other spaces in the same maps takes
-    /// numbers from 2^63 on.
+    /// ever. Numbers ascend from 1: an embedder that links areas of other spaces in the same maps
+    /// takes numbers from 2^63 on.
     pub fn number(&self) -> u64 {
         self.map.number
     }

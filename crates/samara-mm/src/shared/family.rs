@@ -9,9 +9,9 @@
 //! - **FAMILY-2** In a tree without `has_moved`, written anonymous memory has the bias 0, and
 //!   memory of files lies where it was written, be it in an ancestor. `has_moved` is set before the
 //!   first store that makes this untrue, and never taken back.
-//! - **FAMILY-3** Whoever has locked the list waits for nothing but the handle of a tree, and what
-//!   the drop of a `Backing` waits for. So a question can be asked anywhere: also by a thread that
-//!   has a range lock or a fault's guard.
+//! - **FAMILY-3** A thread that has locked the list waits for nothing but the handle of a tree, and
+//!   what the drop of a `Backing` waits for. So a question can be asked anywhere: also by a thread
+//!   that has a range lock or a fault's guard.
 
 use crate::errno::Errno;
 use crate::shared::inherited::Inherited;

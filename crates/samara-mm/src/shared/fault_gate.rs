@@ -18,7 +18,7 @@
 //!   way ([`ChangeRange`]), still announced. If none meets its page, it goes on. FAULT-1 holds for
 //!   ranges as it does for marks.
 //! - **FAULT-3** While a fault is announced, and was not told to give way, nothing about its page
-//!   changes: whoever changes it marks it first, then waits for the fault.
+//!   changes: a call that changes it marks it first, then waits for the fault.
 //! - **FAULT-4** A change publishes before it lowers its marks and takes its range back. A fault
 //!   that loads the lowered mark, or finds no range, reads what was published.
 //!
@@ -100,12 +100,12 @@ pub(crate) struct FaultRecord {
 }
 
 impl FaultRecord {
-    /// A record that nobody has.
+    /// A free record.
     pub(crate) fn new() -> Self {
         FaultRecord { pages: lines(), taken: AtomicBool::new(false) }
     }
 
-    /// Takes the record, if nobody has it.
+    /// Takes the record, if it is free.
     pub(crate) fn take(&self) -> bool {
         // Acquire, with the Release of `give_back`: its words are withdrawn.
         !self.taken.swap(true, Ordering::Acquire)

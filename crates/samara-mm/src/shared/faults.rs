@@ -89,7 +89,7 @@ pub struct FaultGuard<'f, B, R: Reclaim> {
     anon: Anon,
     /// Of a space that has the area, as it was, from its parent.
     inherited: Option<&'f Inherited<B>>,
-    /// Dropped last: whoever waits for it may free what the guard protects.
+    /// Dropped last: a thread that waits for it may free what the guard protects.
     _announced: Announced<'f>,
 }
 

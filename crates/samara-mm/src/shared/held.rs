@@ -12,7 +12,7 @@
 //!   cache, and few wait in line behind one that has to wake up first. For one range lock a thread
 //!   stands aside and naps as often as its patience says ([`Wait::PATIENCE`] at most); without a
 //!   nap it is over in some microseconds. Then the request stays, and is granted as RANGE-1 says:
-//!   nobody waits for ever. With a deadline there is no patience.
+//!   no call waits for ever. With a deadline there is no patience.
 
 use crate::area::Backing;
 use crate::errno::Errno;
@@ -213,7 +213,7 @@ impl<'s, B: Backing + Send + Sync, R: Reclaim + PinHere, W: Wait> Held<'s, B, R,
             }
         }
         // Each record once: what is announced there later gives way (FAULT-1). So threads that try
-        // again and again keep nobody waiting.
+        // again and again keep no other call waiting.
         let is_free = |record: &FaultRecord| changes.iter().flatten().all(|change| record.is_free(*change));
         for record in self.shared.faults.iter() {
             let mut round = 0;
@@ -272,7 +272,7 @@ where
         self.calls.iter().map(|record| &record.request)
     }
 
-    /// Waits until nobody else holds any range lock, and brings `base` up to date (SHARED-2).
+    /// Waits until no other call holds a range lock, and brings `base` up to date (SHARED-2).
     pub(crate) fn hold_whole<'s>(
         &'s self,
         record: &'s CallRecord<B, W>,
@@ -281,7 +281,7 @@ where
     ) -> Result<Held<'s, B, R, W>, Errno> {
         let held = Held::wait(self, record, Spans::one(Span::FULL), Mode::Change, deadline, patience)?;
         let mut state = self.state.lock();
-        // RECORD-2: nobody else has a range lock, so each record has its work.
+        // RECORD-2: no other call has a range lock, so each record has its work.
         self.calls.iter().for_each(|record| {
             record.work.lock().iter_mut().for_each(|work| work.settle(&mut state.base));
         });

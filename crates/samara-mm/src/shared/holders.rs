@@ -24,7 +24,7 @@ use alloc::vec::Vec;
 use core::fmt;
 use samara::{PinHere, Reclaim, Span};
 
-/// Why nobody can say who holds a page.
+/// Why the holders of a page are unknown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum HoldersError {
@@ -128,7 +128,7 @@ where
 {
     /// All places that may hold the page of private memory at `addr`, ordered by space and address:
     /// where an embedder that takes the page away, or gives it another frame, looks for it. This
-    /// space is among them. Nothing, if nobody wrote the memory, or nothing is mapped there.
+    /// space is among them. Nothing, if the memory was never written, or nothing is mapped there.
     ///
     /// A page that was written in a space before a [`fork`](Self::fork) is in both spaces until one
     /// of them writes it again, and so on in their children; [`mremap`](Self::mremap) takes it
@@ -155,12 +155,12 @@ where
     /// [`Caller`](crate::Caller)) or with the guard of a fault. Waits for spaces that join or leave
     /// the family, and keeps others from it meanwhile: a [`Backing`] that is dropped then must not
     /// wait for them. An area that shows the page all the time is named; one that changes meanwhile
-    /// is given as it was or as it will be. Whoever acts on an answer makes a call on the space
-    /// that it names, which keeps forks of it out, and asks again when it has its range.
+    /// is given as it was or as it will be. A caller that acts on an answer makes a call on the
+    /// space that it names, which keeps forks of it out, and asks again when it has its range.
     ///
-    /// Writes count from when the space is told: by a fault, [`touch`](Self::touch) or a call that
-    /// populates. The identity of an area that came by [`import`](Self::import) is taken as it is;
-    /// [`Anon::Unknown`](crate::Anon::Unknown) and
+    /// Writes count from when the space learns of them: by a fault, [`touch`](Self::touch) or a
+    /// call that populates. The identity of an area that came by [`import`](Self::import) is taken
+    /// as it is; [`Anon::Unknown`](crate::Anon::Unknown) and
     /// [`Anon::UnknownInherited`](crate::Anon::UnknownInherited) count as written, until the area
     /// merges with another one. A change by [`exclusive`](Self::exclusive) tells by its plan what
     /// it moved.
@@ -259,7 +259,7 @@ where
     }
 
     /// Where a tree that has not moved memory shows what this area shows at `[start, end)`
-    /// (HOLDERS-2). `None`: nobody knows.
+    /// (HOLDERS-2). `None`: unknown.
     fn home(&self, start: u64, end: u64, area: &Area<B>) -> Option<Span> {
         let page_size = self.config.page_size.bytes();
         let first = match area.object {

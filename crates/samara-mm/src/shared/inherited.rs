@@ -10,7 +10,8 @@
 //!   own generation, so the generations in its tree are at most that.
 //! - **INHERIT-2** An inherited area, or what is left of it, lies where it lay at the fork: moving
 //!   and changing store it anew. So `at_fork` has, at each of its addresses, the area that it was.
-//!   The start of that area gives it an identity which each part of it has, whoever asks first.
+//!   The start of that area gives it an identity which each part of it has, whichever part is asked
+//!   about first.
 //! - **INHERIT-3** No area of a tree that a fork shares must be missing in the child
 //!   (MADV_DONTFORK), other than those that `fork` takes out.
 //! - **INHERIT-4** The identities that a fork gave the child are those from `first_id` up to
@@ -24,7 +25,7 @@ use crate::shared::window::Entry;
 use alloc::borrow::Cow;
 use samara::{RangeMap, TryArc};
 
-/// Number of forks in a row of which an ancestor's areas at its fork are kept.
+/// Number of forks in a row for which an ancestor's areas at its fork are kept.
 const KEPT: u64 = 255;
 
 /// What a space has from the fork that made it.

@@ -3,8 +3,8 @@
 //!
 //! Does not know what is published, nor who reads.
 //!
-//! - **INSTANT-1** Whoever changes the shared tree has a [`Publication`] from before the first
-//!   store that a reader may see until after the last one.
+//! - **INSTANT-1** A thread that changes the shared tree has a [`Publication`] from before the
+//!   first store that a reader may see until after the last one.
 //! - **INSTANT-2** If [`now`] gives an instant, and [`is_still`] confirms it after some reads of
 //!   the tree, then the reads see exactly the publications that the instant counts. So they see one
 //!   tree.
@@ -61,8 +61,8 @@ impl Published {
     pub(crate) fn publish(&self) -> Publication<'_> {
         let count = load_own(&self.0);
         self.0.store(count.wrapping_add(1), Ordering::Relaxed);
-        // Release, with the fence in `is_still`: whoever sees a store that follows finds the count
-        // changed.
+        // Release, with the fence in `is_still`: a thread that sees a store that follows finds the
+        // count changed.
         fence(Ordering::Release);
         Publication(self)
     }

@@ -3,7 +3,7 @@
 //! Knows three addresses, and that something that goes with them is changing; knows no area, and
 //! nothing of what else is changed.
 //!
-//! - **LAYOUT-1** Whoever changes the layout, or the table of extras of `state.base`, has a
+//! - **LAYOUT-1** A thread that changes the layout, or the table of extras of `state.base`, has a
 //!   [`Publication`] from before the first store to these, or to the tree, until after the last
 //!   one. Its range lock, or the lock of the leaf that it changes, keeps other such changes
 //!   out. It does not wait for a thread meanwhile.

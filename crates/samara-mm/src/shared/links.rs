@@ -328,8 +328,8 @@ where
 
     /// Takes down that an area is about to be linked.
     pub(crate) fn note(&self) {
-        // Relaxed: whoever needs to know has the whole space to itself. A word that all threads
-        // read is written once.
+        // Relaxed: a caller that needs to know has the whole space to itself. A word that all
+        // threads read is written once.
         if !self.may_have_links() {
             self.any.store(true, Ordering::Relaxed);
         }

@@ -13,7 +13,7 @@
 //! spaces that come from one by forks, `lineage` which of their identities are one, and `holders`
 //! who may hold a page.
 //!
-//! - **SHARED-1** Whoever changes areas holds a range lock on them, on what touches them and on
+//! - **SHARED-1** A call that changes areas holds a range lock on them, on what touches them and on
 //!   what touches that, from before it looks at them until they are published. Or all of these
 //!   areas are in one leaf, the thread has locked the leaf's parent, and no other thread has a
 //!   range lock that meets them (LEAF-UPDATE-1).
@@ -31,9 +31,9 @@
 //!   never waits for the first: a request waits for earlier ones only (RANGE-2), and a thread that
 //!   stands aside, which waits for later ones too, has no request and holds nothing (HELD-2); one
 //!   that is granted waits for stages under way (LEAF-UPDATE-3) and for faults only; and a fault
-//!   that is announced waits for nobody. This holds for threads that have one record of each kind,
-//!   and no guard while they make a call: what embedders are told. A reader that shows names waits
-//!   for a change of `layout`, whose thread waits for nobody (LAYOUT-1).
+//!   that is announced waits for no other call. This holds for threads that have one record of each
+//!   kind, and no guard while they make a call: what embedders are told. A reader that shows names
+//!   waits for a change of `layout`, whose thread waits for no other (LAYOUT-1).
 
 pub(crate) mod calls;
 pub(crate) mod check;
@@ -111,7 +111,7 @@ pub(crate) struct State<B> {
     pub(crate) sleepers: Sleepers,
 }
 
-/// What a [`Caller`] does with plans that nobody applies: nothing.
+/// What a [`Caller`] does with plans that no embedder applies: nothing.
 pub type Ignore = fn(&Plan) -> Result<(), Errno>;
 
 /// How calls on a shared space came to their answers.
@@ -230,7 +230,7 @@ shared_address_space! {
     /// | [`fault_range`](crate::Faulter::fault_range) | calls whose ranges meet it |
     /// | a call | calls and `fault_range`s whose ranges meet its own; then the guards in what it changes |
     /// | a call of the whole space, `fork`, `snapshot`, `check` | all earlier calls; only what changes areas waits for guards |
-    /// | `maps`, and what displays the space | nobody; where names are shown, the moment in which a call moves the break |
+    /// | `maps`, and what displays the space | nothing; where names are shown, the moment in which a call moves the break |
     /// | `holders` | spaces of the family that begin or end |
     /// | a question to a reverse map | the moment in which a call changes it |
     ///
@@ -454,7 +454,7 @@ where
     /// The break (SHARED-2).
     #[inline]
     pub(crate) fn current_break(&self) -> u64 {
-        // Whoever changes it had a range lock that meets the caller's, or the answer is
+        // Each call that changes it had a range lock that meets the caller's, or the answer is
         // asked again under one.
         self.layout.brk()
     }

@@ -41,7 +41,7 @@ pub struct RangeGuard<'f, B: Backing + Send + Sync, R: Reclaim + PinHere, W: Wai
     inherited: &'f Inherited<B>,
     /// The whole pages of the range; `None` if it is empty.
     span: Option<Span>,
-    /// Dropped last: whoever waits for it may free what the guard protects.
+    /// Dropped last: a thread that waits for it may free what the guard protects.
     _held: Option<Held<'f, B, R, W>>,
 }
 

@@ -14,7 +14,7 @@
 //! - **RANGE-2** A request waits only for requests that come before it, so no cycle of waiting
 //!   requests exists. A record has at most one request.
 //! - **RANGE-3** Ranges are stored before the request says that it is choosing its number, and not
-//!   changed before it has left. A number is never used twice in a record. So whoever loads a
+//!   changed before it has left. A number is never used twice in a record. So a thread that loads a
 //!   record's word, then its ranges, and then the same word again, has the ranges of that request.
 //! - **RANGE-4** A request that is granted at once ([`Request::hold`]) comes before all others. Its
 //!   thread has found, in a stage, that no other request meets it. A thread that asks stores its
@@ -22,9 +22,9 @@
 //!   (LEAF-UPDATE-1); so it finds this one. Two such requests in neighbouring leaves may meet in
 //!   the page that is locked beside a window: neither thread changes what lies there.
 //!
-//! Why nobody is missed: a request stores that it is choosing, then loads all others; it stores its
-//! number, then loads all others again. Stores come before loads, with a full fence between. Of two
-//! requests, let the first be the one that stores its number first. The second then either has
+//! Why no request is missed: a request stores that it is choosing, then loads all others; it stores
+//! its number, then loads all others again. Stores come before loads, with a full fence between. Of
+//! two requests, let the first be the one that stores its number first. The second then either has
 //! loaded that number before it chose its own, and so comes after it and finds it; or it was
 //! choosing when the first one looked, which waits until it has chosen (unless their ranges do not
 //! meet).
@@ -115,9 +115,9 @@ impl Before<'_> {
 }
 
 /// Of the requests that come before the turn and meet it, the one that comes last: where all meet,
-/// each turn waits for another one, and whoever leaves lets one go on. `others` gives all requests
-/// but that of the turn, with their ranks. `pause` passes time while a request takes its number; it
-/// gets how often that one was looked at.
+/// each turn waits for another one, and a thread that leaves lets one go on. `others` gives all
+/// requests but that of the turn, with their ranks. `pause` passes time while a request takes its
+/// number; it gets how often that one was looked at.
 #[inline]
 pub(crate) fn last_before<'a>(
     turn: &Turn,
@@ -182,8 +182,8 @@ impl Request {
     #[inline]
     pub(crate) fn hold(&self, spans: Spans) {
         let idle = self.store_ends(spans);
-        // Release: with the loads in `standing` and `may_meet` (RANGE-3). Whoever looks has seen
-        // what the caller does after this (RANGE-4).
+        // Release: with the loads in `standing` and `may_meet` (RANGE-3). A thread that looks has
+        // seen what the caller does after this (RANGE-4).
         self.word.store(((idle >> BITS) + 1) << BITS | ACTIVE | HELD, Ordering::Release);
     }
 

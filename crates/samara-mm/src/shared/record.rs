@@ -133,7 +133,7 @@ impl<B: Backing, W: Wait> CallRecord<B, W> {
         }
     }
 
-    /// Takes the record, if nobody has it.
+    /// Takes the record, if it is free.
     #[inline]
     fn take(&self) -> bool {
         // Acquire, with the Release of `give_back`.
@@ -291,7 +291,7 @@ impl<B: Backing + Send + Sync, R: Reclaim + PinHere, W: Wait> fmt::Debug for Reg
 }
 
 impl<B: Backing, R: Reclaim, W: Wait> SharedAddressSpace<B, R, W> {
-    /// Takes a record that nobody has.
+    /// Takes a free record.
     ///
     /// # Errors
     /// ENOMEM: out of memory, or 2^19 threads have one.

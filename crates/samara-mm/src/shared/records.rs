@@ -5,10 +5,10 @@
 //!
 //! - **RECORDS-1** A record never moves, and lives as long as the list. `blocks` counts the blocks
 //!   of records that there are; it is stored before anybody can take a record of a new block, and
-//!   loaded by whoever looks at all records, when it begins to look ([`Records::iter`]). Both are
-//!   SeqCst, and so are what a thread stores in its record and loads of others to exclude them. So
-//!   two threads that exclude one another by their records find each other, also where one of the
-//!   records is new, if each stores first and begins to look afterwards.
+//!   loaded by each thread that looks at all records, when it begins to look ([`Records::iter`]).
+//!   Both are SeqCst, and so are what a thread stores in its record and loads of others to exclude
+//!   them. So two threads that exclude one another by their records find each other, also where one
+//!   of the records is new, if each stores first and begins to look afterwards.
 
 use crate::errno::Errno;
 use crate::shared::sync::{AtomicUsize, OnceBox, Ordering};

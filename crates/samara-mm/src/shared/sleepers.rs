@@ -1,7 +1,7 @@
 //! Who sleeps until which thread leaves its range lock. A plain list: the lock around it, and the
 //! events that threads sleep on, are the caller's (`held`).
 //!
-//! - **SLEEPERS-1** Whoever sleeps has said so in the record of the thread that it waits for
+//! - **SLEEPERS-1** A thread that sleeps has said so in the record of the thread that it waits for
 //!   (`Request::watch`), and is in the list. Both happen in one critical section, after it has
 //!   cleared its event. A thread that leaves and finds that somebody has said so looks into the
 //!   list in a later critical section. So it finds the sleeper, and sets the event.

@@ -347,7 +347,7 @@ where
         let Some(work) = held.work() else { return Attempt::NeedsWhole };
         work.make_links(&self.map);
         let brk = work.space.layout.brk;
-        // Whoever needs the break has a range lock that meets this one.
+        // Each call that needs the break has a range lock that meets this one.
         let brk = (reach.brk.is_some() && brk != self.current_break()).then_some(brk);
         let layout = brk.map(|_| self.layout.publish()); // LAYOUT-1
         work.storing = Some(Storing { windows, before: (before, work.old.len()), growth: reach.growth, brk });

@@ -68,16 +68,16 @@ where
     }
 
     /// The areas while other threads change the space, as a reader of `/proc/PID/maps` sees them.
-    /// Takes no lock and waits for nobody. ([`Maps::lines`] says when a text does, for a moment.)
+    /// Takes no lock and does not wait. ([`Maps::lines`] says when a text does, for a moment.)
     ///
     /// Areas ascend and do not overlap. Bounds and attributes of an area are of one moment. An area
     /// that is there all the time is shown. [`Maps::lines`] says what lines of text show. (All
     /// areas of one moment are a [`snapshot`](Self::snapshot), which waits for the calls under
     /// way.)
     ///
-    /// A view that is kept keeps memory waiting that is taken out meanwhile. Whoever serves a long
-    /// text in pieces makes a new view for each, and goes on at the [`end`](crate::Line::end) of
-    /// the last line. The space's own text and [`smaps`](Self::smaps) do so.
+    /// A view that is kept keeps memory waiting that is taken out meanwhile. A thread that serves a
+    /// long text in pieces makes a new view for each, and goes on at the [`end`](crate::Line::end)
+    /// of the last line. The space's own text and [`smaps`](Self::smaps) do so.
     ///
     /// With [`Membarrier`](crate::Membarrier), the first view of a thread takes memory for the
     /// thread, and ends the program if there is none, as `Box::new` does. (A thread that has made a

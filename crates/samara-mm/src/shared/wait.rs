@@ -23,10 +23,10 @@ pub trait Wait: 'static {
     /// with what it needs in its cache. In line, calls are made in the order in which they came,
     /// and each sleeps until the one before it ends. A nap of [`Sleep`] takes 0.1 ms and more, so
     /// with 16 a call stands aside for 2 to 3 ms where processors are free. (A call may take more
-    /// than one range lock after the other, each with this patience.) With 0, whoever comes first
-    /// is first; threads that make calls on the same addresses all the time then pass their turn on
-    /// by waking one another up, which takes many times as long as a call. Calls with a timeout,
-    /// and those that need the whole space from the start, always wait in line.
+    /// than one range lock after the other, each with this patience.) With 0, the call that comes
+    /// first is first; threads that make calls on the same addresses all the time then pass their
+    /// turn on by waking one another up, which takes many times as long as a call. Calls with a
+    /// timeout, and those that need the whole space from the start, always wait in line.
     const PATIENCE: u32 = 16;
 
     /// Passes time before the next look at something that another thread will change soon, without

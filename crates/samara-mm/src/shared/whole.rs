@@ -130,7 +130,7 @@ where
         }
     }
 
-    /// `stamped` for everything that differs from `before`, of which nothing is inherited: also for
+    /// `stamped` for everything that differs from `before`, where nothing is inherited: also for
     /// an area that equals the one it replaces, and is of another space's generation.
     fn stamp(&self, areas: &mut RangeMap<u64, Area<B>>, before: &RangeMap<u64, Area<B>>) -> Result<(), Errno> {
         let same = |a: &Area<B>, b: &Area<B>| a.generation == b.generation && a == b;

@@ -214,7 +214,7 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
         self.return_seams(seams, before, went)
     }
 
-    /// The joins of this call, to add to; an empty list if nobody learns from them.
+    /// The joins of this call, to add to; an empty list if no caller learns from them.
     #[cfg_attr(not(debug_assertions), inline(always))]
     pub(crate) fn lend_seams(&mut self) -> Vec<Seam<B>> {
         if self.config.touches == Touches::Unseen { mem::take(&mut self.seams) } else { Vec::new() }

@@ -164,7 +164,7 @@ pub trait Placement<B, I = RangeMap<u64, Area<B>>> {
     fn place(&mut self, space: &AddressSpace<B, I>, want: &Want) -> Option<u64>;
 
     /// [`place`](Self::place) by the owner of the space, whose index may remember the place. Also
-    /// says whether it is certain to be free. Nobody else can give this method a body.
+    /// says whether it is certain to be free. No other crate can give this method a body.
     #[doc(hidden)]
     #[inline]
     fn seek_place(&mut self, space: &mut AddressSpace<B, I>, want: &Want, _own: Own) -> Option<(u64, bool)> {

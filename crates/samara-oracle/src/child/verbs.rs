@@ -58,7 +58,7 @@ impl Child<'_> {
         call(libc::SYS_prctl, [libc::PR_SET_MM as u64, option, map.as_ptr() as u64, size, 0, 0])
     }
 
-    /// Areas that cannot become one, from `BASE` + 4 GiB on, up to so many areas in all.
+    /// Areas that cannot become one, from `BASE` + 4 GiB on, up to this many areas in all.
     fn fill(&mut self, up_to: u64) -> i64 {
         let kind = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED_NOREPLACE;
         let (mut there, mut cursor) = (0, self.areas_from(0));

@@ -40,7 +40,7 @@ pub(super) fn rare(r: &mut Rng, shape: Shape, model: &Model) -> Op {
             };
             Op::call(libc::SYS_remap_file_pages, &[at, len, u64::from(r.one_in(20)), r.below(200)])
         }
-        // No key, and keys that nobody has.
+        // No key, and keys that no process has.
         18 | 19 => {
             let key = if r.one_in(6) { r.pick(&[1, 15, 16, 1 << 31, 99]) } else { u64::MAX };
             Op::call(libc::SYS_pkey_mprotect, &[at, len, r.pick(&[0, 1, 3, 3, 5]), key])
