@@ -69,6 +69,7 @@ pub(crate) enum Command {
     Inspect(Inspect),
     Check(Check),
     Completions(Completions),
+    Man(Man),
 }
 
 /// Run a program and record what it and its children do to their address spaces
@@ -593,4 +594,15 @@ Examples:
 pub(crate) struct Completions {
     /// The shell
     pub(crate) shell: clap_complete::Shell,
+}
+
+/// Write the man pages of samara and of each command
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  mkdir -p ~/.local/share/man/man1
+  samara man ~/.local/share/man/man1 && man samara-trace")]
+pub(crate) struct Man {
+    /// The directory, which exists; files there with the same names are replaced
+    pub(crate) directory: PathBuf,
 }

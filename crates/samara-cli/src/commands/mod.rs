@@ -9,6 +9,7 @@ mod export;
 mod files;
 mod fleet;
 mod inspect;
+mod man;
 mod pace;
 mod part;
 mod replay;
@@ -63,6 +64,7 @@ pub fn run(stdout_was_closed: bool) -> ExitCode {
         Command::Inspect(args) => inspect::run(&args),
         Command::Check(args) => check::run(&args),
         Command::Completions(args) => completions::run(&args),
+        Command::Man(args) => man::run(&args),
     }
 }
 

@@ -28,6 +28,7 @@ fn help_texts() {
         &["inspect", "--help"],
         &["check", "--help"],
         &["completions", "--help"],
+        &["man", "--help"],
     ] {
         let output = here(command);
         assert!(output.status.success() && output.stderr.is_empty());
@@ -97,6 +98,32 @@ fn completions_name_every_command() {
             assert!(stdout(&output).contains(word), "{shell}: {word}");
         }
     }
+}
+
+/// A page for samara, and one for each command, with all options and examples.
+#[test]
+fn man_pages_for_every_command() {
+    let dir = tempfile::tempdir().unwrap();
+    let output = here(&["man", dir.path().to_str().unwrap()]);
+    assert!(output.status.success() && output.stdout.is_empty(), "{}", said(&output));
+    let help = stdout(&here(&["--help"]));
+    let commands = help.lines().skip_while(|line| *line != "Commands:").skip(1).take_while(|line| !line.is_empty());
+    let mut commands: Vec<&str> = commands.filter_map(|line| line.split_whitespace().next()).collect();
+    commands.retain(|command| *command != "help");
+    assert!(commands.len() >= 16, "{commands:?}");
+    for command in &commands {
+        let page = std::fs::read_to_string(dir.path().join(format!("samara-{command}.1"))).unwrap();
+        assert!(page.contains(".SH SYNOPSIS") && page.contains(".SH DESCRIPTION"), "{command}: {page}");
+    }
+    let trace = std::fs::read_to_string(dir.path().join("samara-trace.1")).unwrap();
+    for word in ["fail\\-if", "summary\\-json", "Examples:"] {
+        assert!(trace.contains(word), "{word}: {trace}");
+    }
+    assert!(dir.path().join("samara.1").exists());
+    assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), commands.len() + 1);
+    let nowhere = here(&["man", "/nonexistent"]);
+    assert_eq!(nowhere.status.code(), Some(1));
+    assert!(stderr(&nowhere).contains("cannot write man pages to /nonexistent"), "{}", stderr(&nowhere));
 }
 
 /// The book has a row for every exit code of samara's own.
