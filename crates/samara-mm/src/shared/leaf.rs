@@ -48,7 +48,7 @@ use crate::space::plan::Plan;
 use core::hint;
 use core::mem;
 use core::time::Duration;
-use samara::{Kept, PinHere, RangeMap, Reclaim, Span, Stage};
+use samara::{Kept, PinHere, Reclaim, Span, Stage};
 
 /// Number of further looks at a fault that is in the way, before a stage gives up.
 const LOOKS: u32 = 64;
@@ -210,7 +210,7 @@ where
         self.stamp_copy(&mut stage, Span::new(window.0, window.1 - 1));
         let changed = self.changed(&stage);
         if let Some(later) = later.filter(|_| !plan.is_empty()) {
-            let changed = changed.unwrap_or_else(|| self.all_of(stage.copy(), window));
+            let changed = changed.unwrap_or_else(|| self.changed_apart(&mut stage, window));
             let before = (before, stage.before().count());
             let new = (stage.copy().len() + before.1).saturating_sub(stage.len_before());
             let held = Held::take(self, record, locked, deadline);
@@ -334,15 +334,13 @@ where
         Attempt::Done
     }
 
-    /// What may have changed, where the copy is no leaf any more: the whole window.
+    /// [`changed`](Self::changed), where the copy is no leaf any more.
     #[cold]
-    fn all_of(&self, copy: &RangeMap<u64, Area<B>>, (low, high): (u64, u64)) -> Option<Changed> {
-        let mut areas = 0;
-        copy.range(Span::new(low, high - 1)).for_each(|(_, area)| {
-            self.note(area);
-            areas += 1;
-        });
-        Some(Changed { range: Changing { start: low, end: high }, areas, covers: false })
+    fn changed_apart(&self, stage: &mut Stage<'_, '_, u64, Area<B>, R>, (low, high): (u64, u64)) -> Option<Changed> {
+        let copy = mem::take(stage.copy());
+        let changed = self.between(stage.before(), copy.range(Span::new(low, high - 1)));
+        *stage.copy() = copy;
+        changed
     }
 
     /// Whether another thread has a range lock that meets the span, or asks for one.
@@ -385,7 +383,19 @@ where
     /// no leaf any more.
     #[inline]
     fn changed(&self, stage: &Stage<'_, '_, u64, Area<B>, R>) -> Option<Option<Changed>> {
-        let (mut old, mut new) = (stage.before(), stage.after()?);
+        Some(self.between(stage.before(), stage.after()?))
+    }
+
+    /// What is not the same in two windows.
+    #[inline]
+    fn between<'a>(
+        &self,
+        mut old: impl DoubleEndedIterator<Item = Entry<'a, B>> + Clone,
+        mut new: impl DoubleEndedIterator<Item = Entry<'a, B>> + Clone,
+    ) -> Option<Changed>
+    where
+        B: 'a,
+    {
         loop {
             let (mut o, mut n) = (old.clone(), new.clone());
             match (o.next(), n.next()) {
@@ -407,7 +417,7 @@ where
         }
         let of_new = range;
         range = old.fold(range, |range, (span, _)| and(range, span));
-        Some(range.map(|range| Changed { range, covers: areas == 1 && of_new == Some(range), areas }))
+        range.map(|range| Changed { range, covers: areas == 1 && of_new == Some(range), areas })
     }
 
     /// Whether no fault is announced in what is marked. Looks several times.

@@ -173,6 +173,31 @@ fn a_guard_in_a_leaf() {
     assert_eq!(space.snapshot().unwrap().area_at(HEAP).map(|area| area.end), Some(HEAP + 4 * PAGE));
 }
 
+/// A change that splits a leaf waits for the guards in what it changes, and not for those in the
+/// areas beside that.
+#[test]
+fn guards_beside_a_leaf_that_splits() {
+    let at = |n: u64| START + n * 64 * PAGE;
+    for n in (40..150).step_by(29) {
+        let mut one = AddressSpace::<FileId>::new(Config::default());
+        (0..200).for_each(|n| drop(one.map(&MapRequest::anonymous(at(n), 4 * PAGE, Prot::RW)).unwrap()));
+        let space: Space = SharedAddressSpace::from_space(one, Membarrier::new()).unwrap();
+        let mut applying = space.caller_with(|_| Ok(())).timeout(Duration::from_millis(20));
+        applying.unmap(at(0), PAGE).unwrap(); // so that it has what calls in one leaf need
+        let (mut below, mut above) = (space.faulter(), space.faulter());
+        let below = below.fault(at(n - 1), Access::Read).unwrap();
+        let above = above.fault(at(n + 1), Access::Read).unwrap();
+        let before = space.statistics().leaf;
+        std::thread::scope(|scope| {
+            scope.spawn(|| applying.protect(at(n) + PAGE, PAGE, Prot::READ, None).unwrap());
+        });
+        assert_eq!(space.statistics().leaf, before + 1);
+        drop((below, above));
+        space.check().unwrap();
+        assert_eq!(space.len(), 202);
+    }
+}
+
 /// Areas of a file with a reverse map are linked there, also the first ones of a space.
 #[test]
 fn files_with_reverse_maps() {

@@ -163,3 +163,52 @@ fn a_clone_that_panics_leaves_the_space_as_it_was() {
         );
     }
 }
+
+/// A file that has no reverse map, so that calls run in one leaf.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Unlinked(File);
+
+impl Backing for Unlinked {
+    fn dev(&self) -> (u32, u32) {
+        self.0.dev()
+    }
+    fn inode(&self) -> u64 {
+        self.0.inode()
+    }
+    fn name(&self) -> &str {
+        self.0.name()
+    }
+}
+
+/// Where a change splits a leaf, a clone that panics leaves the areas beside it as they were.
+#[test]
+fn areas_beside_a_leaf_that_splits() {
+    let file = Unlinked(File::new(4));
+    let at = |n: u64| BASE + n * 64 * PAGE;
+    let n = 69;
+    for clones in 0.. {
+        let mut one = AddressSpace::<Unlinked>::new(Config::default());
+        for n in 0..200 {
+            let request = MapRequest::file(at(n), 4 * PAGE, Prot::RW, MapFlags::PRIVATE, file.clone(), n * 64 * PAGE);
+            one.map(&request).unwrap();
+        }
+        let space: SharedAddressSpace<Unlinked> = SharedAddressSpace::from_space(one, Membarrier::new()).unwrap();
+        let mut applying = space.caller_with(|_| Ok(()));
+        applying.unmap(at(0), PAGE).unwrap(); // so that it has what calls in one leaf need
+        ON_CLONE.set(Some(count_down));
+        LEFT.set(Some(clones));
+        let call = || applying.protect(at(n) + PAGE, PAGE, Prot::READ, None).map(|_| ());
+        let done = catch_unwind(AssertUnwindSafe(call)).is_ok();
+        LEFT.set(None);
+        space.check().unwrap();
+        let end = space.snapshot().unwrap();
+        for n in (1..200).filter(|other| *other != n) {
+            let area = end.area_at(at(n)).map(|area| (area.start, area.end));
+            assert_eq!(area, Some((at(n), at(n) + 4 * PAGE)), "clone {clones}");
+        }
+        if done {
+            assert!(clones > 29 && end.len() == 202, "it splits a leaf");
+            return;
+        }
+    }
+}
