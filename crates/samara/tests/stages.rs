@@ -252,6 +252,37 @@ fn regrouped_entries() {
     }
 }
 
+/// Regrouping merges leaves at both ends of a span, and the node above keeps its least fill.
+#[test]
+fn regrouped_at_both_ends() {
+    const STEP: u64 = 10;
+    let of = |n: u64| Span::new(n * STEP, (n + 1) * STEP - 1);
+    let full: RangeMap<u64, u64> = RangeMap::from_sorted((0..5_000).map(|n| (of(n), n))).unwrap();
+    let map = SharedRangeMap::from_map(full, Membarrier::fenced()).unwrap();
+    let mut write = map.write();
+    let stats = write.stats().unwrap();
+    let (leaf, inner) = (stats.leaf_slots as u64, stats.inner_slots as u64);
+    let (least_leaf, least) = (leaf.div_ceil(4), inner.div_ceil(4));
+    // Of an inner node within its level, one leaf more stays than the least, and three of these
+    // hold the least: their ends, so that they touch.
+    let first = 2 * inner;
+    for n in first + 5..first + 5 + (inner - least - 1) {
+        write.clear_range(n * leaf * STEP..=(n + 1) * leaf * STEP - 1, |_| ()).unwrap();
+    }
+    for n in first + 1..first + 4 {
+        (least_leaf - 1..leaf - 1).for_each(|i| assert!(write.remove((n * leaf + i) * STEP).unwrap().is_some()));
+    }
+    let before: Vec<(Span, u64)> = write.iter().map(|(span, value)| (span, *value)).collect();
+    drop(write);
+    let middle = (first + 2) * leaf;
+    let span = Span::new(of(middle).last + 1, of(middle + leaf - 1).first - 1);
+    assert_eq!(map.writer().unwrap().regroup(span), Ok(true));
+    let write = map.write();
+    assert_eq!(write.check(), Ok(()));
+    assert_eq!(write.stats().unwrap().leaves, stats.leaves - (inner - least - 1) as usize - 2, "both merged");
+    assert!(write.iter().map(|(span, value)| (span, *value)).eq(before));
+}
+
 /// What does not fit is refused, and has not happened.
 #[test]
 fn what_does_not_fit() {

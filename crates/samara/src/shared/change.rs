@@ -76,6 +76,9 @@ impl<K: Key, V, S: Shape> Job<K> for Choose<'_, K, V, S> {
             if tree.height() == 0 || (least == 0 && fits(leaf, slot, change)) {
                 return 0;
             }
+            // Besides the children between its ends a store takes one away, where it merges two; a
+            // regrouping takes one at each end.
+            let fewest = Inner::<K, S>::MIN + usize::from(matches!(change, Change::Regroup { .. }));
             for level in least.max(1)..tree.height() {
                 let Step { node, slot } = path.at(level);
                 let node = Inner::<K, S>::from_raw(node);
@@ -83,7 +86,7 @@ impl<K: Key, V, S: Shape> Job<K> for Choose<'_, K, V, S> {
                 // The change stays clear of the node's first and last child, and splits a leaf at
                 // most twice.
                 let inside = slot > 0 && to + 1 < len;
-                if inside && len + 2 <= Inner::<K, S>::SLOTS && len - (to - slot) > Inner::<K, S>::MIN {
+                if inside && len + 2 <= Inner::<K, S>::SLOTS && len - (to - slot) > fewest {
                     return level;
                 }
             }
