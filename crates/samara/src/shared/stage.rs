@@ -44,9 +44,9 @@ use core::ops::Range;
 /// What a writer has while it [stages](SharedWriter::stage) a change: a copy of the entries around
 /// a span, and the right to put it in their place.
 ///
-/// The *window* are the entries that meet the span, those that touch it or one of these, and those
-/// that touch these in turn; at each end, perhaps one more. The copy holds other entries besides,
-/// and not all that the map has, so its ends say nothing about the map.
+/// The *window* are the entries that meet the span or touch it, and those that touch one of these
+/// that begins before the span or ends behind it; at each end, perhaps one more. The copy holds
+/// other entries besides, and not all that the map has, so its ends say nothing about the map.
 ///
 /// A stage that is leaked keeps other stores away for ever.
 pub struct Stage<'s, 'm, K: Key, V, R: Reclaim = Epoch, S: Shape = Normal> {
@@ -140,10 +140,11 @@ impl<'m, K: Key, V: Clone, R: Reclaim, S: Shape> SharedWriter<'m, K, V, R, S> {
     /// one. Returns whether an entry moved; the contents of the map stay as they are.
     ///
     /// Worthwhile before many changes of the same place, such as a heap that grows and shrinks: it
-    /// takes the handle, and copies the path and one or two leaves. Moves one entry at each end at
-    /// most, so it does not help where the entries around `span` are more than a leaf has room for.
+    /// takes the handle, and copies the path and up to two leaves at each end of `span`. Joins what
+    /// one border divides at each end, so it does not help where the entries around `span` are more
+    /// than a leaf has room for.
     ///
-    /// O(log n), and the clones of up to three leaves' values.
+    /// O(log n), and the clones of up to four leaves' values.
     ///
     /// # Errors
     /// [`AllocError`]; the map is as before.
