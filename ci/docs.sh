@@ -3,4 +3,4 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-RUSTDOCFLAGS="-D warnings" cargo doc --locked --no-deps --package samara --package samara-mm --package samara-trace --package samara-record --package samara-oracle --features samara/serde
+RUSTDOCFLAGS="-D warnings" cargo doc --locked --no-deps --package samara --package samara-mm --package samara-trace --package samara-record --package samara-probe --package samara-oracle --features samara/serde

@@ -11,4 +11,4 @@ cargo fmt --manifest-path bench/rivals/Cargo.toml -- --check
 
 if [ "${CI:-}" = true ]; then nightly rustfmt; fi
 rustup run nightly rustfmt --version >/dev/null 2>&1 || skip fmt "no nightly rustfmt: examples in documentation were not looked at"
-rustup run nightly rustfmt --edition 2024 --config format_code_in_doc_comments=true --check crates/{samara,samara-mm,samara-trace,samara-record}/src/lib.rs
+rustup run nightly rustfmt --edition 2024 --config format_code_in_doc_comments=true --check crates/{samara,samara-mm,samara-trace,samara-record,samara-probe}/src/lib.rs

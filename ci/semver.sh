@@ -15,7 +15,7 @@ mkdir -p ci/api
 now=$(mktemp)
 trap 'rm -f "$now" "$now.err"' EXIT
 differs=0
-for package in samara samara-mm samara-trace samara-record samara-oracle; do
+for package in samara samara-mm samara-trace samara-record samara-probe samara-oracle; do
     list=ci/api/$package.txt
     cargo +nightly public-api --package "$package" --simplified >"$now" 2>"$now.err" ||
         { cat "$now.err" >&2; exit 1; }

@@ -14,7 +14,9 @@ use libfuzzer_sys::fuzz_target;
 use peak_memory::peak;
 use samara_cli::testing;
 use samara_trace::event::{AreaRecord, Event, EventKind, Resident, Step, StepKind};
-use samara_trace::file::{Header, MAX_READER_MEMORY, MAX_REPLAY_MEMORY, MAX_STACKS_MEMORY, Printable, Replay, TraceReader, TraceWriter};
+use samara_trace::file::{
+    Header, MAX_READER_MEMORY, MAX_REPLAY_MEMORY, MAX_STACKS_MEMORY, Printable, Replay, TraceReader, TraceWriter,
+};
 use samara_trace::summary::Tally;
 use samara_trace::why::MAX_ORIGINS_MEMORY;
 

@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use samara_oracle::{MixReport, Report, feature_names};
+use samara_oracle::{MixReport, Report};
 use samara_record::{Outcome, Refusal};
 use samara_trace::Refused;
 use samara_trace::event::{AreaRecord, Event, Step};
@@ -175,7 +175,7 @@ pub(crate) fn check(report: &Report) -> Value {
         "kernel": kernel["kernel"],
         "profile": kernel["profile"],
         "tested": kernel["tested"],
-        "features": feature_names(report.profile.features),
+        "features": report.profile.features.names(),
         "presumed": kernel["presumed"],
         "seed": report.seed,
         "mixes": report.mixes.iter().map(mix).collect::<Vec<_>>(),

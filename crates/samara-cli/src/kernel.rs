@@ -1,7 +1,7 @@
 //! The kernel of a recording, and the rules that it was taken to have: as words and as JSON.
 
-use samara_mm::Features;
-use samara_oracle::{Profile, Tested, feature_names};
+use samara_mm::{Features, Tested};
+use samara_oracle::Profile;
 use samara_trace::file::Header;
 use serde_json::{Value, json};
 
@@ -54,7 +54,7 @@ impl<'a> Kernel<'a> {
             "kernel": self.release,
             "profile": (!self.profile.is_empty()).then_some(self.profile),
             "tested": Tested::of(self.release).to_string(),
-            "presumed": feature_names(self.presumed),
+            "presumed": self.presumed.names(),
         })
     }
 }

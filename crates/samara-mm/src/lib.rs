@@ -191,6 +191,7 @@ pub use space::occupied::Occupied;
 pub use space::personality::Personality;
 pub use space::place::{Bases, BestFit, FirstFit, Linux, Placement, Want};
 pub use space::plan::{FlagChange, Plan, Step, StepKind};
+pub use space::tested::Tested;
 pub use space::transparent_huge::TransparentHuge;
 pub use space::{AddressSpace, Config, ImportError, Layout, Placed, Touches};
 

@@ -1,18 +1,17 @@
 //! A check: many random sequences, and what they showed.
 
-use crate::child::{Ended, Scope};
 use crate::compare::{Difference, Expected, Refused, Sides, Twist, Verdict};
 use crate::draw::Shape;
 use crate::mix::Mix;
-use crate::model::SYS_MSEAL;
-use crate::op::{HUGE_PAGES, Op, PAGE, at, fd, segment};
-use crate::print::{Code, name, returned};
-use crate::profile::Profile;
 use crate::rng::Rng;
 use crate::shrink::shrink;
 use crate::threads::{self, History};
 use crate::unseen;
 use samara_mm::{Advice, Caps, Limit, Limits, Overcommit};
+use samara_probe::Profile;
+use samara_probe::child::{Ended, Scope};
+use samara_probe::op::{HUGE_PAGES, Op, PAGE, SYS_MSEAL, at, fd, segment};
+use samara_probe::print::{Code, name, returned};
 use std::fmt::{self, Display};
 use std::io;
 use std::time::{Duration, Instant};

@@ -1,18 +1,18 @@
 //! A sequence on both sides, and where they first differ.
 
-use crate::child::{Ended, Kernel, Outcome, Scope, Seen};
 use crate::draw::{Shape, draw};
-use crate::features::{NEAR_THE_LIMIT, ask, probe_crowded};
-use crate::harness::{has_protection_keys, pipes_refuse_execution, protects_files, task_size};
 use crate::model::{Model, Start};
-use crate::op::{Op, PAGE, ROOM, at, fd};
-use crate::print::{areas, place, returned};
-use crate::proc::{read, vm_flags};
-use crate::profile::Profile;
 use crate::rng::Rng;
 use samara_mm::{
     Advice, Bases, Caps, Features, Flags, Limit, Limits, Overcommit, PageSize, SharedHuge, Touches, TransparentHuge,
 };
+use samara_probe::Profile;
+use samara_probe::child::{Ended, Kernel, Outcome, Scope, Seen};
+use samara_probe::features::{NEAR_THE_LIMIT, ask, probe_crowded};
+use samara_probe::harness::{has_protection_keys, pipes_refuse_execution, protects_files, task_size};
+use samara_probe::op::{Op, PAGE, ROOM, at, fd};
+use samara_probe::print::{areas, place, returned};
+use samara_probe::proc::{read, vm_flags};
 use std::io;
 
 /// Makes the model answer wrongly: tests prove by it that a difference is found.
@@ -165,7 +165,9 @@ impl Sides {
     pub(crate) fn profile(&self) -> Profile {
         let presumed = self.profile.presumed;
         let presumed = if self.crowded { presumed - NEAR_THE_LIMIT } else { presumed };
-        Profile { features: self.features, presumed, ..self.profile.clone() }
+        let mut profile = self.profile.clone();
+        (profile.features, profile.presumed) = (self.features, presumed);
+        profile
     }
 
     /// Which calls of [`plain`], and which [`LATER`] advice, something else than Linux's rules

@@ -4,11 +4,11 @@ mod huge;
 mod rare;
 pub(crate) mod threads;
 
-use crate::harness::task_size;
-use crate::model::{Model, SYS_MSEAL};
-use crate::op::{BASE, Limited, Op, PAGE, PAGES, at, fd, segment};
+use crate::model::Model;
 use crate::rng::Rng;
 use samara_mm::*;
+use samara_probe::harness::task_size;
+use samara_probe::op::{BASE, Limited, Op, PAGE, PAGES, SYS_MSEAL, at, fd, segment};
 
 /// What the ops of a sequence may be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

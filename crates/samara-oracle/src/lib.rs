@@ -24,21 +24,13 @@
 #![deny(unsafe_code)]
 
 mod check;
-mod child;
 mod compare;
 mod draw;
-mod features;
 mod guards;
-#[doc(hidden)]
-pub mod harness;
 mod mix;
 mod model;
-mod op;
 #[doc(hidden)]
 pub mod order;
-mod print;
-mod proc;
-mod profile;
 mod rng;
 mod shrink;
 #[cfg(test)]
@@ -47,11 +39,11 @@ mod threads;
 mod unseen;
 
 pub use check::{Check, Divergence, MixReport, Progress, Report, agree, compare};
-pub use features::features;
-pub use harness::task_size;
 pub use mix::{Mix, NoSuchMix};
-pub use op::{Limited, Op, PAGE, ROOM, at, fd, segment};
-pub use profile::{Profile, Tested, feature_names};
+#[doc(hidden)]
+pub use samara_probe::harness;
+pub use samara_probe::op::{Limited, Op, PAGE, ROOM, at, fd, segment};
+pub use samara_probe::{Profile, features, task_size};
 pub use threads::{History, Recorded, agree_threads};
 
 #[doc = include_str!("../README.md")]

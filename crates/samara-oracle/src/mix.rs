@@ -1,8 +1,8 @@
 //! The mixes by name, and the shapes of their sequences.
 
-use crate::child::Scope;
 use crate::draw::{Kind, Shape};
-use crate::op::{HUGE_PAGES, PAGES};
+use samara_probe::child::Scope;
+use samara_probe::op::{HUGE_PAGES, PAGES};
 use std::fmt::{self, Display};
 use std::str::FromStr;
 

@@ -1,10 +1,10 @@
 //! The model's side: what `samara-mm` answers to an op, and the areas that it then has.
 
-use crate::child::{Scope, Seen};
 use crate::guards::Guards;
-use crate::harness::task_size;
-use crate::op::{BASE, END, Limited, Op, PAGE, ROOM, fd, segment};
 use samara_mm::{linux::OpenFile, *};
+use samara_probe::child::{Scope, Seen};
+use samara_probe::harness::task_size;
+use samara_probe::op::{BASE, END, Limited, Op, PAGE, ROOM, fd, segment};
 use std::sync::Arc;
 
 /// Above the numbers of open files: hidden files of shared anonymous memory.
@@ -264,8 +264,6 @@ const EFAULT: i64 = 14;
 const ENOSYS: i64 = 38;
 /// Some of a range is not mapped: ENOMEM.
 const NO_AREA: i64 = -12;
-/// mseal, which libc does not name everywhere.
-pub(crate) const SYS_MSEAL: i64 = 462;
 
 fn raw(done: Result<Plan, samara_mm::Error>) -> i64 {
     done.map_or_else(|e| -i64::from(e.errno.raw()), |_| 0)

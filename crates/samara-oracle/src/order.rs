@@ -13,16 +13,7 @@
 use std::collections::HashSet;
 use std::hash::Hash;
 
-/// A call of a thread, with the moments of its beginning and its end.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Event<C> {
-    /// The call, and what it answered.
-    pub what: C,
-    /// When it began.
-    pub began: u64,
-    /// When it ended: later.
-    pub ended: u64,
-}
+pub use samara_probe::child::Event;
 
 /// What calls do.
 pub trait Rules {

@@ -1,7 +1,7 @@
 //! Makes a sequence shorter that shows a difference. Knows nothing of what the difference is.
 
 use crate::compare::{Difference, Verdict};
-use crate::op::Op;
+use samara_probe::op::Op;
 use std::io;
 use std::time::{Duration, Instant};
 

@@ -1,6 +1,7 @@
 //! Tests against the running kernel. `SAMARA_MM_SEED` and `SAMARA_MM_OPS` choose other runs; a
 //! failure prints the seed and a short sequence.
 
+mod areas;
 mod chosen;
 mod features;
 mod found;

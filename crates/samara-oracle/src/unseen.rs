@@ -1,13 +1,13 @@
 //! Runs a model that sees no writes against the kernel. Where their areas differ, the model must be
 //! able to learn the kernel's. Knows nothing of why areas are as they are.
 
-use crate::child::{Ended, Scope, Seen};
 use crate::compare::{Difference, Sides, Verdict};
 use crate::model::Model;
-use crate::op::Op;
-use crate::print::{areas, returned};
-use crate::proc::vm_flags;
 use samara_mm::{Backing, Flags, NotLearnable, Object, Touches};
+use samara_probe::child::{Ended, Scope, Seen};
+use samara_probe::op::Op;
+use samara_probe::print::{areas, returned};
+use samara_probe::proc::vm_flags;
 use std::io;
 
 /// As `Sides::differ`.

@@ -3,7 +3,7 @@
 
 use std::ffi::{OsStr, OsString};
 
-use samara_oracle::Profile;
+use samara_probe::Profile;
 use samara_trace::file::Header;
 
 use crate::api::{Options, Running};

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use indicatif::{ProgressBar, ProgressStyle};
 use nix::sys::personality::{self, Persona};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
-use samara_oracle::{Mix, Report, feature_names};
+use samara_oracle::{Mix, Report};
 use signal_hook::consts::{SIGINT, SIGTERM, SIGXFSZ};
 use signal_hook::flag;
 
@@ -157,10 +157,10 @@ fn print(out: &mut dyn Write, report: &Report) -> io::Result<()> {
     }
     let profile = &report.profile;
     if !profile.features.is_empty() {
-        writeln!(out, "{} {}", styled(DIM, "this kernel's features:"), feature_names(profile.features).join(", "))?;
+        writeln!(out, "{} {}", styled(DIM, "this kernel's features:"), profile.features.names().join(", "))?;
     }
     if !profile.presumed.is_empty() {
-        let presumed = feature_names(profile.presumed).join(", ");
+        let presumed = profile.presumed.names().join(", ");
         writeln!(out, "{} {presumed}", styled(DIM, "as its release's number says, not asked:"))?;
     }
     let found = found(report.compared, divergences);

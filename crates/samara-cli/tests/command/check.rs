@@ -55,7 +55,7 @@ fn a_short_run_of_all_mixes() {
         (&running.to_string().into(), &running.tested().to_string().into())
     );
     // With so few calls none is made near the limit of areas, where two more rules show.
-    assert_eq!(value["presumed"], serde_json::json!(samara_oracle::feature_names(running.presumed)));
+    assert_eq!(value["presumed"], serde_json::json!(running.presumed.names()));
     let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap();
     assert_eq!((&value["kernel"], &value["seed"]), (&release.trim().into(), &3.into()));
     assert_eq!((&value["divergences"], value["tests"].as_array().unwrap().len()), (&0.into(), 0));
@@ -121,10 +121,7 @@ fn under_limits() {
     let output = limited("ulimit -f 8");
     let value: Value = serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{}", said(&output)));
     assert!(value["skipped"][0]["why"].as_str().unwrap().contains("ulimit -f"), "{value}");
-    assert_eq!(
-        value["presumed"],
-        serde_json::json!(samara_oracle::feature_names(samara_oracle::Profile::running().presumed))
-    );
+    assert_eq!(value["presumed"], serde_json::json!(samara_oracle::Profile::running().presumed.names()));
 }
 
 /// Interrupted by a signal, it reports what was compared, ends by that signal, and leaves no

@@ -1,5 +1,5 @@
 //! The differences between kernels, by name, and the sets of some releases. Knows no call, and no
-//! running kernel: `samara_oracle::features` asks that.
+//! running kernel: `samara_probe::features` asks that.
 //!
 //! Tests compare the features of the running kernel with it. The rules of other releases were
 //! measured there once, by a few calls for each, or are known from release notes and manual pages;
@@ -384,7 +384,7 @@ impl Features {
     }
 
     /// The features of a release, named as `uname -r` prints it, with what its point release is
-    /// known to carry back. Distributions carry back more, so `samara_oracle::features`, which asks
+    /// known to carry back. Distributions carry back more, so `samara_probe::features`, which asks
     /// the running kernel, is right more often. A release before 5.10 gets the set of that, one
     /// after 7.3 the set of that.
     ///
@@ -398,11 +398,38 @@ impl Features {
     /// ```
     ///
     /// Some distributions' names have no point release: Debian's `6.1.0-56-amd64` is 6.1.192.
-    /// `samara_oracle::Profile` finds that out where it runs.
+    /// `samara_probe::Profile` finds that out where it runs.
     pub fn of_release(release: &str) -> Features {
         let [major, minor, point] = Features::numbers_of(release);
         let carried = CARRIED_BACK.iter().filter(|(a, b, since, _)| (*a, *b) == (major, minor) && *since <= point);
         carried.fold(Features::first_of(major, minor), |has, (.., comes)| has | *comes)
+    }
+
+    /// The features that are about what a kernel with these features does not have: they make no
+    /// difference there.
+    ///
+    /// ```
+    /// use samara_mm::Features;
+    /// assert!(Features::LINUX_5_10.without_effect().contains(Features::GUARD_MARK)); // no guard pages
+    /// ```
+    #[must_use]
+    pub fn without_effect(self) -> Features {
+        let lacks = [
+            (Features::GUARD_PAGES, Features::GUARD_MARK | Features::GUARD_FILES),
+            (Features::SEALS, Features::SEALS_GUARD_ZERO | Features::SEALS_JOIN),
+            (Features::POPULATE, Features::POPULATE_STOPS),
+            (Features::DONTUNMAP_NO_SELF_MERGE, Features::DONTUNMAP_JOINS_OTHER),
+            (Features::DROPPABLE, Features::UFFD_REFUSES_DROPPABLE | Features::DROPPABLE_IGNORES_FUTURE),
+            (Features::MDWE, Features::MDWE_NO_INHERIT),
+            (Features::WRITTEN_JOINS_UNWRITTEN, Features::MOVED_LOSES_IDENTITY),
+        ];
+        let mut none = Features::empty();
+        for (of, about) in lacks {
+            none.set(about, none.contains(about) || !self.contains(of));
+        }
+        none.set(Features::DROPPABLE_EOPNOTSUPP, self.contains(Features::DROPPABLE));
+        none.set(Features::SEGMENTS_JOIN, self.contains(Features::WRITTEN_JOINS_UNWRITTEN));
+        none
     }
 
     /// The three numbers that a release begins with; 0 for one that is missing.

@@ -24,6 +24,7 @@ pub(crate) mod place;
 pub(crate) mod plan;
 pub(crate) mod secret;
 pub(crate) mod snapshot;
+pub(crate) mod tested;
 pub(crate) mod touch;
 pub(crate) mod transparent_huge;
 pub(crate) mod walk;

@@ -1,10 +1,9 @@
 //! Memory in huge pages, and calls on whole ones and on parts of them.
 
 use super::{MADV_FLAGS, MADV_REST, Shape, madvise, mbind, mmap, mprotect, mremap, munmap};
-use crate::model::SYS_MSEAL;
-use crate::op::{BASE, HUGE_PAGES, Limited, Op, PAGE, ROOM, at, fd, segment};
 use crate::rng::Rng;
 use samara_mm::{Advice, MapFlags};
+use samara_probe::op::{BASE, HUGE_PAGES, Limited, Op, PAGE, ROOM, SYS_MSEAL, at, fd, segment};
 
 const HUGE: u64 = HUGE_PAGES * PAGE;
 /// Sizes as the flags of mmap say them: the default, 2 MiB, and such as there are none of.

@@ -2,9 +2,9 @@
 
 use super::{FILES, MADV_FLAGS, MADV_REST, Shape, general, madvise, mmap, mprotect, munmap, range};
 use crate::model::Model;
-use crate::op::{BASE, Op, PAGE, PAGES, ROOM, at, fd, segment};
 use crate::rng::Rng;
 use samara_mm::{FileId, Flags, MapFlags, PageSize, Placed};
+use samara_probe::op::{BASE, Op, PAGE, PAGES, ROOM, at, fd, segment};
 
 /// PR_SET_MDWE and PR_GET_MDWE, PR_SET_MEMORY_MERGE and PR_GET_MEMORY_MERGE.
 const PRCTL: [u64; 4] = [65, 66, 67, 68];

@@ -4,11 +4,10 @@
 //! missing: shared anonymous memory that grows, guard pages), and calls on the whole address space.
 
 use super::{FILES, MADV_FLAGS, Shape, madvise, mbind, mmap, mprotect, mremap, munmap, range};
-use crate::child::{Pause, THREADS, Timed};
-use crate::model::SYS_MSEAL;
-use crate::op::{BASE, Op, PAGE, ROOM, fd};
 use crate::rng::Rng;
 use samara_mm::{Advice, MapFlags};
+use samara_probe::child::{Pause, THREADS, Timed};
+use samara_probe::op::{BASE, Op, PAGE, ROOM, SYS_MSEAL, fd};
 
 /// What is done first, one after the other, and what each thread does then.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,9 +1,8 @@
 //! Chosen sequences, for what random ones meet seldom. In pages of the window; words as in the
 //! tables of samara-mm's tests.
 
-use crate::model::SYS_MSEAL;
-use crate::op::{Op, PAGE, at as page_at, fd};
 use samara_mm::{Advice, MapFlags};
+use samara_probe::op::{Op, PAGE, SYS_MSEAL, at as page_at, fd};
 
 pub(crate) const CASES: [&str; 24] = [
     "rw 3-7; mv 5-7 2; t 2-3; mv 2-4 5; rw 0-6",

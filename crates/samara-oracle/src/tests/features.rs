@@ -1,13 +1,12 @@
 //! What the kernel is asked for, and how long it may take to answer.
 
 use crate::check::Abilities;
-use crate::child::{Ended, Kernel, Scope};
 use crate::compare::{Refused, Sides, Verdict};
-use crate::features::{NEAR_THE_LIMIT, calls, crowded, probe};
-use crate::op::Op;
-use crate::profile::without_effect;
 use crate::{Mix, features};
 use samara_mm::{Advice, Features};
+use samara_probe::child::{Ended, Kernel, Scope};
+use samara_probe::features::{NEAR_THE_LIMIT, calls, crowded, probe};
+use samara_probe::op::Op;
 
 /// What no question tells: the release's number decides.
 const NOT_ASKED: Features = Features::DROPPABLE_EOPNOTSUPP
@@ -41,7 +40,7 @@ fn each_is_told_from_its_lack() {
     let uffd = Features::UFFD_OWNER_ONLY | Features::UFFD_REFUSES_DROPPABLE;
     let own_areas = Features::BRK_SHRINK_NEEDS_AREA | Features::DOFORK_REFUSES_SPECIAL;
     let elsewhere = places | own_areas | uffd | NEAR_THE_LIMIT | NOT_ASKED;
-    for feature in Features::all().difference(elsewhere | sides.profile().presumed | without_effect(has)) {
+    for feature in Features::all().difference(elsewhere | sides.profile().presumed | has.without_effect()) {
         // Without guard pages there is no mark of them either.
         sides.features = has.symmetric_difference(feature);
         assert!(matches!(sides.differ(Scope::Window, &ops).unwrap(), Verdict::Differ(_)), "{feature:?}");

@@ -1,13 +1,13 @@
 //! A divergence is found, shortened, and printed as a test: proved by a model that is made to
 //! answer wrongly.
 
-use crate::child::Scope;
 use crate::compare::Verdict;
 use crate::draw::draw;
 use crate::model::Model;
-use crate::op::{Op, PAGE, PAGES, ROOM, at, fd, segment};
 use crate::{Check, Divergence, Mix};
 use samara_mm::{Config, Features, Touches};
+use samara_probe::child::Scope;
+use samara_probe::op::{Op, PAGE, PAGES, ROOM, at, fd, segment};
 
 /// As if munmap of four pages and more were refused.
 fn no_long_unmap(op: Op, answer: i64) -> i64 {
@@ -59,7 +59,7 @@ fn prints_as_a_test() {
         Op::call(libc::SYS_mincore, &[at(5), PAGE, ROOM]),
         Op::call(libc::SYS_remap_file_pages, &[at(8), PAGE, 0, 9]),
         Op::call(libc::SYS_prctl, &[66]),
-        Op::call(crate::model::SYS_MSEAL, &[at(6), PAGE]),
+        Op::call(samara_probe::op::SYS_MSEAL, &[at(6), PAGE]),
     ];
     let (kernel, model) = ("0; 6-7 rw-p".to_owned(), "errno 1 (Operation not permitted); 6-7 rw-p".to_owned());
     let d =
@@ -199,5 +199,8 @@ fn results_as_arguments() {
     // Earlier ops go: the number follows. The one that is meant goes: so does this.
     assert_eq!(op.without(1, 3), Some(Op::call(libc::SYS_munmap, &[Op::result(3, -4096), PAGE])));
     assert_eq!((op.without(5, 6), op.without(6, 9)), (None, Some(op)));
-    assert_eq!(crate::print::Code(&op).to_string(), "Op::call(libc::SYS_munmap, &[Op::result(5, -0x1000), 0x1000])");
+    assert_eq!(
+        samara_probe::print::Code(&op).to_string(),
+        "Op::call(libc::SYS_munmap, &[Op::result(5, -0x1000), 0x1000])"
+    );
 }

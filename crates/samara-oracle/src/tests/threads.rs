@@ -1,10 +1,10 @@
 //! Threads: an order is found for what they did, and none for what they did not.
 
-use crate::child::{Pause, Timed};
 use crate::draw::threads::Together;
-use crate::op::{Op, PAGE, at, fd};
 use crate::threads::Verdict;
 use crate::{Check, Mix, agree_threads};
+use samara_probe::child::{Pause, Timed};
+use samara_probe::op::{Op, PAGE, at, fd};
 
 #[test]
 fn every_history_has_an_order() {

@@ -1,12 +1,12 @@
 //! Longer runs and other shapes of what the mix `unseen` compares.
 
-use crate::child::Scope;
 use crate::compare::Verdict;
 use crate::draw::{Kind, Shape};
 use crate::mix::Mix;
 use crate::rng::Rng;
 use crate::shrink::shrink;
 use crate::unseen::differ;
+use samara_probe::child::Scope;
 
 fn explore(name: &str, shape: Shape, runs: u64) {
     let Some(mut sides) = super::sides(Mix::Locks) else { return };

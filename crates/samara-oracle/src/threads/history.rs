@@ -1,8 +1,8 @@
 //! What threads did at the same time, for people. Knows no rules.
 
-use crate::op::Op;
 use crate::order::Event;
-use crate::print::{Code, returned};
+use samara_probe::op::Op;
+use samara_probe::print::{Code, returned};
 use std::fmt::{self, Display};
 
 /// A call of a thread: what it returned, and when it was under way.

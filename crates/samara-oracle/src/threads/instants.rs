@@ -19,12 +19,12 @@
 //! The model cannot lock without bringing in at once. So memory is locked on fault in the model
 //! where it is locked with all its pages in the kernel; in one round all locks are of one kind.
 
-use crate::child::{Scope, Seen};
 use crate::compare::Twist;
 use crate::model::Model;
-use crate::op::{BASE, END, Op, PAGE};
 use crate::order::Rules;
 use samara_mm::{Anon, Flags, Object};
+use samara_probe::child::{Scope, Seen};
+use samara_probe::op::{BASE, END, Op, PAGE};
 
 /// What the kernel showed in the end.
 pub(super) struct End {

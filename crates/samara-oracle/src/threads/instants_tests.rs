@@ -1,8 +1,8 @@
 use super::*;
 use crate::compare::Sides;
-use crate::op::{at, fd};
 use crate::order::{Event, Found, find};
 use samara_mm::Touches;
+use samara_probe::op::{at, fd};
 
 /// An unmap that is under way finds its areas gone, for a call, and then a page of them there, for
 /// an access. It needs both instants, and the access within the unmap.

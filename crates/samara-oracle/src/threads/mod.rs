@@ -15,19 +15,19 @@ mod instants;
 pub use history::{History, Recorded};
 
 use crate::check::{Divergence, ENOUGH, MixReport, refusal};
-use crate::child::{Ended, Scope, Seen, Timed};
 use crate::compare::Sides;
 use crate::draw::Shape;
 use crate::draw::threads::{Together, timed, together};
 use crate::mix::Mix;
 use crate::model::Model;
-use crate::op::{BASE, END, Op};
 use crate::order::{Found, find, overlapped};
-use crate::print::{self, areas, returned};
-use crate::proc::vm_flags;
 use crate::rng::Rng;
 use instants::{End, Instants, Place};
 use samara_mm::Touches;
+use samara_probe::child::{Ended, Scope, Seen, Timed};
+use samara_probe::op::{BASE, END, Op};
+use samara_probe::print::{self, areas, returned};
+use samara_probe::proc::vm_flags;
 use std::io;
 use std::time::{Duration, Instant};
 

@@ -342,7 +342,7 @@ impl Again {
         let changed = (!rules.is_empty()).then(|| Changed::new(Rules::of(rules), page_size));
         Ok(Again {
             replay: Replay::default(),
-            plain: Plain::new(page_size, samara_oracle::Profile::running().features),
+            plain: Plain::new(page_size, samara_probe::Profile::running().features),
             changed,
             sums: Sums::default(),
             other: Sums::default(),

@@ -32,7 +32,7 @@ pub struct Engine {
     /// calls that fail by [`fail_rate`](Engine::fail_rate) follow from this number.
     pub seed: Option<u64>,
     /// Features of the running kernel; `None`: those of
-    /// [`samara_oracle::Profile::running`].
+    /// [`samara_probe::Profile::running`].
     pub features: Option<samara_mm::Features>,
     /// Calls that fail. If several fit a call, the first counts.
     pub faults: Vec<Fault>,

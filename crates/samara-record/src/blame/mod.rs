@@ -198,7 +198,7 @@ struct Trial<'a> {
 impl<'a> Trial<'a> {
     fn new(space: &'a Space, call: &'a Returned, settings: Rc<Settings>) -> Option<Self> {
         let tid = call.who.tid;
-        let (model, task_size, limits) = (&space.model, samara_oracle::task_size(), sys::limits(tid)?);
+        let (model, task_size, limits) = (&space.model, samara_probe::task_size(), sys::limits(tid)?);
         let personality = Personality::from_bits_retain(call.personality);
         let legacy = number("/proc/sys/vm/legacy_va_layout") > 0 || personality.bits() & ADDR_COMPAT_LAYOUT != 0;
         let least = number("/proc/sys/vm/mmap_min_addr");

@@ -148,14 +148,14 @@ impl Charge {
         let config = Config {
             page_size: PageSize::new(sys::page_size()).unwrap_or(PageSize::K4),
             max_map_count: engine.max_map_count.unwrap_or(kernel_most),
-            features: engine.features.unwrap_or_else(|| samara_oracle::Profile::running().features),
+            features: engine.features.unwrap_or_else(|| samara_probe::Profile::running().features),
             touches: Touches::Unseen,
             overcommit: match overcommit {
                 Some(0) => Overcommit::Guess { total: sys::memory() },
                 // What other processes have been promised changes all the time: left to the kernel.
                 _ => Overcommit::Always,
             },
-            task_size: samara_oracle::task_size(),
+            task_size: samara_probe::task_size(),
             bases,
             ..Config::default()
         };

@@ -79,7 +79,7 @@ pub(crate) fn empty() -> Model {
     } else {
         Overcommit::Always
     };
-    promising(overcommit, samara_oracle::Profile::running().features)
+    promising(overcommit, samara_probe::Profile::running().features)
 }
 
 /// An empty model of a machine that promises memory so and whose kernel has these features.

@@ -115,7 +115,7 @@ fn tracer_of(status: &Status) -> Option<(u32, String)> {
 
 /// Records a process from now on, until it ends or is to be let go.
 pub(crate) fn run(running: &Running, sink: &mut dyn Sink) -> Result<Outcome, RecordError> {
-    samara_oracle::Profile::running();
+    samara_probe::Profile::running();
     let start_ns = sys::now_ns();
     // It may have ended, and its number may be another one's.
     Running::find(running.pid)?;

@@ -243,7 +243,7 @@ pub(crate) struct Tracer<'a> {
 /// Runs the program to the end of its last process.
 pub(crate) fn run(options: &Options, sink: &mut dyn Sink) -> Result<Outcome, RecordError> {
     // While there is no process yet that could be waited for.
-    samara_oracle::Profile::running();
+    samara_probe::Profile::running();
     let start_ns = sys::now_ns();
     let started = launch::start(options)?;
     sys::raise_file_limit();

@@ -4,11 +4,10 @@ use super::threads::{NOTED, Timed};
 use super::{HEAD, TEXT_LEN};
 use crate::harness::Seen;
 use crate::op::{BASE, END, Op};
-use crate::order::Event;
 
 /// What is looked at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Scope {
+pub enum Scope {
     /// The window, with a guard area at both ends.
     Window,
     /// The whole address space.
@@ -16,7 +15,7 @@ pub(crate) enum Scope {
 }
 
 impl Scope {
-    pub(crate) fn bounds(self) -> (u64, u64) {
+    pub fn bounds(self) -> (u64, u64) {
         match self {
             Scope::Window => (BASE, END),
             Scope::Whole => (0, u64::MAX),
@@ -26,7 +25,7 @@ impl Scope {
 
 /// How a run ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Ended {
+pub enum Ended {
     /// It did everything.
     Done,
     /// By a signal.
@@ -35,29 +34,40 @@ pub(crate) enum Ended {
     Status(i32),
 }
 
+/// A call of a thread, with the moments of its beginning and its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Event<C> {
+    /// The call, and what it answered.
+    pub what: C,
+    /// When it began.
+    pub began: u64,
+    /// When it ended: later.
+    pub ended: u64,
+}
+
 /// What a thread did: each op, what it returned, and when it was under way.
-pub(crate) type Events = Vec<Event<(Op, i64)>>;
+pub type Events = Vec<Event<(Op, i64)>>;
 
 /// What a run did.
 #[derive(Debug)]
-pub(crate) struct Outcome<'a> {
-    pub(crate) ended: Ended,
+pub struct Outcome<'a> {
+    pub ended: Ended,
     /// How many ops were done.
-    pub(crate) done: usize,
+    pub done: usize,
     pub(super) words: &'a [u64],
     pub(super) text: &'a [u8],
 }
 
 impl<'a> Outcome<'a> {
     /// What was there before the first op, and what each op returned (a negative errno) and left.
-    pub(crate) fn frames(&self) -> (Areas<'a>, Frames<'a>) {
+    pub fn frames(&self) -> (Areas<'a>, Frames<'a>) {
         let mut frames = Frames { words: &self.words[HEAD..], left: self.done };
         (frames.areas(), frames)
     }
 
     /// What each op of the threads returned, when it began and when it ended; and what there was
     /// when all had ended.
-    pub(crate) fn together(&self, threads: &[Vec<Timed>]) -> (Vec<Events>, Areas<'a>) {
+    pub fn together(&self, threads: &[Vec<Timed>]) -> (Vec<Events>, Areas<'a>) {
         let (_, mut frames) = self.frames();
         frames.by_ref().for_each(drop);
         let mut noted = |timed: &Timed| {
@@ -69,7 +79,7 @@ impl<'a> Outcome<'a> {
         (events, frames.areas())
     }
 
-    pub(crate) fn smaps(&self) -> std::borrow::Cow<'a, str> {
+    pub fn smaps(&self) -> std::borrow::Cow<'a, str> {
         let len = (self.words[TEXT_LEN] as usize).min(self.text.len());
         String::from_utf8_lossy(&self.text[..len])
     }
@@ -77,7 +87,7 @@ impl<'a> Outcome<'a> {
 
 /// Areas as words.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Areas<'a>(&'a [u64]);
+pub struct Areas<'a>(&'a [u64]);
 
 impl Iterator for Areas<'_> {
     type Item = Seen;
@@ -90,7 +100,7 @@ impl Iterator for Areas<'_> {
 
 /// Results and areas, op by op.
 #[derive(Clone, Debug)]
-pub(crate) struct Frames<'a> {
+pub struct Frames<'a> {
     words: &'a [u64],
     left: usize,
 }

@@ -1,13 +1,12 @@
 //! Ops, results and areas as text: for people, and as a test.
 
 use crate::child::Seen;
-use crate::model::SYS_MSEAL;
-use crate::op::{BASE, END, Op, PAGE, ROOM, fd, reference};
+use crate::op::{BASE, END, Op, PAGE, ROOM, SYS_MSEAL, fd, reference};
 use samara_mm::{Advice, MapFlags, Prot};
 use std::fmt::{self, Display};
 
 /// `0`, `0x1000002000` or `ENOMEM`.
-pub(crate) fn returned(value: i64) -> String {
+pub fn returned(value: i64) -> String {
     if !(-4095..0).contains(&value) {
         return if value < 10 { value.to_string() } else { address(value as u64) };
     }
@@ -16,7 +15,7 @@ pub(crate) fn returned(value: i64) -> String {
 }
 
 /// The areas, without those at both ends that `other` has too.
-pub(crate) fn areas(these: &[Seen], other: &[Seen]) -> String {
+pub fn areas(these: &[Seen], other: &[Seen]) -> String {
     let same = |i: usize, j: usize| these.get(i).is_some() && these.get(i) == other.get(j);
     let front = (0..these.len()).take_while(|i| same(*i, *i)).count();
     let back = (1..=these.len().min(other.len()) - front.min(other.len()))
@@ -38,7 +37,7 @@ fn area(a: &Seen) -> String {
 }
 
 /// An address as a page of the window, or as what it is.
-pub(crate) fn place(at: u64) -> String {
+pub fn place(at: u64) -> String {
     if reference(at).is_some() {
         return code(at);
     }
@@ -65,7 +64,8 @@ fn code(arg: u64) -> String {
 }
 
 /// The op as Rust.
-pub(crate) struct Code<'a>(pub(crate) &'a Op);
+#[derive(Debug)]
+pub struct Code<'a>(pub &'a Op);
 
 impl Display for Code<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -90,7 +90,7 @@ impl Display for Code<'_> {
     }
 }
 
-pub(crate) fn name(nr: i64) -> Option<&'static str> {
+pub fn name(nr: i64) -> Option<&'static str> {
     samara_mm::linux::CALLS.iter().find(|call| call.0 as i64 == nr).map(|call| call.1)
 }
 

@@ -2,8 +2,7 @@
 //! for by a few calls in a child: a release's number does not tell, as kernels carry changes back.
 
 use crate::child::{Kernel, Scope};
-use crate::model::SYS_MSEAL;
-use crate::op::{Op, PAGE, at, fd, segment};
+use crate::op::{Op, PAGE, SYS_MSEAL, at, fd, segment};
 use crate::proc::{read, vm_flags};
 use crate::profile::Profile;
 use samara_mm::{Features, Flags};
@@ -26,7 +25,7 @@ const HUGE: u64 = 2 << 20;
 ///
 /// ```
 /// use samara_mm::{AddressSpace, Config, FileId};
-/// let config = Config { features: samara_oracle::features()?, ..Config::default() };
+/// let config = Config { features: samara_probe::features()?, ..Config::default() };
 /// let space = AddressSpace::<FileId>::new(config);
 /// # Ok::<(), std::io::Error>(())
 /// ```
@@ -36,11 +35,11 @@ pub fn features() -> io::Result<Features> {
 
 /// What was found by asking.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Found {
+pub struct Found {
     /// What it has, of what was told.
-    pub(crate) has: Features,
+    pub has: Features,
     /// For what it could be asked.
-    pub(crate) told: Features,
+    pub told: Features,
 }
 
 /// What tells whether the kernel has a feature.
@@ -267,18 +266,17 @@ fn own_areas(first: usize) -> Vec<Question> {
 }
 
 /// The calls about the window, and those about places: what the model can answer.
-#[cfg(test)]
-pub(crate) fn calls() -> (Vec<Op>, Vec<Op>) {
+pub fn calls() -> (Vec<Op>, Vec<Op>) {
     let calls = |questions: Vec<Question>| questions.into_iter().flat_map(|(_, calls, _)| calls).collect();
     (calls(questions()), calls(places()))
 }
 
-pub(crate) fn probe(kernel: &mut Kernel) -> io::Result<Features> {
+pub fn probe(kernel: &mut Kernel) -> io::Result<Features> {
     Ok(Profile::found(Some(ask(kernel)?)).features)
 }
 
 /// Asks for all that a few calls can tell.
-pub(crate) fn ask(kernel: &mut Kernel) -> io::Result<Found> {
+pub fn ask(kernel: &mut Kernel) -> io::Result<Found> {
     let mut asked = questions();
     asked.extend(places());
     let before = asked.iter().map(|(_, calls, _)| calls.len()).sum();
@@ -327,11 +325,11 @@ fn is_told(answer: i64, yes: bool) -> bool {
 }
 
 /// What shows only where there are nearly as many areas as there may be.
-pub(crate) const NEAR_THE_LIMIT: Features = Features::REMAP_NEEDS_FOUR.union(Features::LIMIT_IS_EAGAIN);
+pub const NEAR_THE_LIMIT: Features = Features::REMAP_NEEDS_FOUR.union(Features::LIMIT_IS_EAGAIN);
 
 /// The calls whose answers tell what the kernel does near the limit: three areas are left when
 /// mremap comes, which changes nothing, and none when madvise does.
-pub(crate) fn crowded() -> [Op; 8] {
+pub fn crowded() -> [Op; 8] {
     let rw = |page, pages| Op::call(libc::SYS_mmap, &[at(page), pages * PAGE, 3, 0x32, fd::NONE]);
     [
         Op::Fill { left: 5 },
@@ -347,7 +345,7 @@ pub(crate) fn crowded() -> [Op; 8] {
 }
 
 /// Which of [`NEAR_THE_LIMIT`] the kernel has. Takes a fifth of a second.
-pub(crate) fn probe_crowded(kernel: &mut Kernel) -> io::Result<Features> {
+pub fn probe_crowded(kernel: &mut Kernel) -> io::Result<Features> {
     let out = kernel.run(&crowded(), Scope::Window)?;
     let answers: Vec<i64> = out.frames().1.map(|(answer, _)| answer).collect();
     let is = |i: usize, errno: i32| answers.get(i).is_some_and(|answer| *answer == -i64::from(errno));

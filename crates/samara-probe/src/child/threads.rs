@@ -17,7 +17,7 @@ use std::ffi::{c_int, c_void};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 /// The most threads.
-pub(crate) const THREADS: usize = 4;
+pub const THREADS: usize = 4;
 /// Words of the arena for an op: result, beginning, end.
 pub(super) const NOTED: usize = 3;
 /// Rounds of a loop in which a thread waits for the others before it lets them have its processor.
@@ -26,15 +26,15 @@ const STACK: u64 = 16 * PAGE;
 
 /// An op of a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Timed {
+pub struct Timed {
     /// What the thread does before it: it lets others run, or it counts up to here.
-    pub(crate) pause: Pause,
-    pub(crate) op: Op,
+    pub pause: Pause,
+    pub op: Op,
 }
 
 /// How threads that start at the same time come to meet elsewhere than at their first ops.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Pause {
+pub enum Pause {
     /// Rounds of an empty loop.
     Spin(u32),
     /// Until this moment, if it comes soon: then the others have come as far.

@@ -4,17 +4,17 @@ use samara_mm::Flags;
 use std::io;
 
 /// Adds to an error what was being done.
-pub(crate) fn during(what: &str) -> impl Fn(io::Error) -> io::Error {
+pub fn during(what: &str) -> impl Fn(io::Error) -> io::Error {
     move |e| io::Error::new(e.kind(), format!("{what}: {e}"))
 }
 
 /// The text of a file that the kernel makes.
-pub(crate) fn read(path: &str) -> io::Result<String> {
+pub fn read(path: &str) -> io::Result<String> {
     std::fs::read_to_string(path).map_err(during(path))
 }
 
 /// VmFlags of areas, from smaps; without the one that depends on the kernel's build.
-pub(crate) fn vm_flags(smaps: &str) -> Vec<(u64, Flags)> {
+pub fn vm_flags(smaps: &str) -> Vec<(u64, Flags)> {
     let (mut at, mut out) = (None, Vec::new());
     for line in smaps.lines() {
         if let Some(letters) = line.strip_prefix("VmFlags:") {

@@ -50,7 +50,7 @@ pub fn has_protection_keys() -> bool {
 /// Whether nothing that a pipe is may be executed, as of a file system that is mounted `noexec`: so
 /// it is in newer kernels. Such a map of a pipe, which cannot be mapped at all, is refused with
 /// EPERM then, and else with ENODEV.
-pub(crate) fn pipes_refuse_execution() -> bool {
+pub fn pipes_refuse_execution() -> bool {
     let Ok((reader, _writer)) = io::pipe() else { return true };
     let (prot, flags) = (libc::PROT_READ | libc::PROT_EXEC, libc::MAP_PRIVATE);
     // SAFETY: a pipe is never mapped.
@@ -66,7 +66,7 @@ pub(crate) fn pipes_refuse_execution() -> bool {
 ///
 /// ```
 /// use samara_mm::{AddressSpace, Config, FileId};
-/// let config = Config { task_size: samara_oracle::task_size(), ..Config::default() };
+/// let config = Config { task_size: samara_probe::task_size(), ..Config::default() };
 /// let space = AddressSpace::<FileId>::new(config);
 /// ```
 pub fn task_size() -> u64 {
@@ -185,7 +185,7 @@ pub fn userfaultfd(features: u64) -> i64 {
 }
 
 /// Whether this user can have a userfaultfd that protects files' memory from writing (Linux 5.19).
-pub(crate) fn protects_files() -> bool {
+pub fn protects_files() -> bool {
     let fd = userfaultfd(UFFD_WP_FILES);
     if fd >= 0 {
         // SAFETY: it was opened above.
@@ -207,7 +207,7 @@ pub fn register(uffd: u64, at: u64, len: u64, mode: u64) -> i64 {
 }
 
 /// A new file in memory.
-pub(crate) fn memfd(flags: libc::c_uint) -> io::Result<File> {
+pub fn memfd(flags: libc::c_uint) -> io::Result<File> {
     // SAFETY: it reads the name only.
     let fd = unsafe { libc::memfd_create(c"samara-oracle".as_ptr(), flags | libc::MFD_CLOEXEC) };
     if fd < 0 {

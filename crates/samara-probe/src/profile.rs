@@ -1,22 +1,21 @@
 //! What the running kernel does, and how that is known: by asking it, or by its release's number.
 
-use crate::child::Kernel;
-use crate::features::{Found, ask};
-use crate::proc::read;
-use samara_mm::Features;
 use std::fmt::{self, Display};
 use std::sync::OnceLock;
 
-/// The first and the last release whose rules were compared with a kernel.
-const TESTED: [(u32, u32); 2] = [(5, 10), (7, 3)];
+use samara_mm::{Features, Tested};
+
+use crate::child::Kernel;
+use crate::features::{Found, ask};
+use crate::proc::read;
 
 /// The rules of the running kernel. Displays as the release whose number it has and what was found
 /// otherwise: `6.18 +guard-mark -keeps-charge`.
 ///
 /// ```
-/// let profile = samara_oracle::Profile::running();
+/// let profile = samara_probe::Profile::running();
 /// println!("Linux {}: {profile}", profile.release);
-/// assert_eq!(profile.features, samara_oracle::features()?);
+/// assert_eq!(profile.features, samara_probe::features()?);
 /// # Ok::<(), std::io::Error>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,53 +29,13 @@ pub struct Profile {
     /// those that make no difference, because the kernel lacks what they are about.
     pub presumed: Features,
     /// The release with the number of its point release, where the name does not have that.
-    pub(crate) numbered: String,
-}
-
-/// Whether rules like a kernel's were compared with a kernel.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Tested {
-    /// Its release lies between the first and the last that were compared: 5.10 to 7.3.
-    Within,
-    /// It is later.
-    Newer,
-    /// It is earlier.
-    Older,
-}
-
-impl Display for Tested {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
-            Tested::Within => "tested",
-            Tested::Newer => "newer than tested",
-            Tested::Older => "older than tested",
-        })
-    }
-}
-
-impl Tested {
-    /// Of a release, as `uname -r` prints it.
-    ///
-    /// ```
-    /// use samara_oracle::Tested;
-    /// let tested = ["5.4.0-42-generic", "6.8.0-45-generic", "7.3.4", "8.0-rc1", ""].map(Tested::of);
-    /// assert_eq!(tested, [Tested::Older, Tested::Within, Tested::Within, Tested::Newer, Tested::Older]);
-    /// ```
-    pub fn of(release: &str) -> Tested {
-        let [first, last] = TESTED;
-        let [major, minor, _] = Features::numbers_of(release);
-        match (major, minor) {
-            number if number < first => Tested::Older,
-            number if number > last => Tested::Newer,
-            _ => Tested::Within,
-        }
-    }
+    pub numbered: String,
 }
 
 /// The name of the set that a release has: its first two numbers, and the third where that counts.
 fn of_release(release: &str) -> String {
     let [major, minor, point] = Features::numbers_of(release);
-    let (major, minor) = (major, minor).clamp(TESTED[0], TESTED[1]);
+    let (major, minor) = (major, minor).clamp(Tested::FIRST, Tested::LAST);
     let (first, this) = (format!("{major}.{minor}"), format!("{major}.{minor}.{point}"));
     if Features::of_release(release) == Features::of_release(&first) { first } else { this }
 }
@@ -86,10 +45,10 @@ impl Display for Profile {
         let release = Features::of_release(&self.numbered);
         f.write_str(&of_release(&self.numbered))?;
         // What makes no difference is not told.
-        let more = self.features - release - without_effect(self.features);
-        let less = release - self.features - without_effect(self.features);
-        let more = feature_names(more).into_iter().map(|name| ('+', name));
-        more.chain(feature_names(less).into_iter().map(|name| ('-', name)))
+        let more = self.features - release - self.features.without_effect();
+        let less = release - self.features - self.features.without_effect();
+        let more = more.names().into_iter().map(|name| ('+', name));
+        more.chain(less.names().into_iter().map(|name| ('-', name)))
             .try_for_each(|(sign, name)| write!(f, " {sign}{name}"))
     }
 }
@@ -104,14 +63,14 @@ impl Profile {
     }
 
     /// From what was found by asking; nothing: no answer at all.
-    pub(crate) fn found(found: Option<Found>) -> Profile {
+    pub fn found(found: Option<Found>) -> Profile {
         let release = read("/proc/sys/kernel/osrelease").unwrap_or_default().trim().to_owned();
         let texts = ["/proc/sys/kernel/version", "/proc/version_signature"].map(|file| read(file).unwrap_or_default());
         let numbered = numbered(&release, &texts);
         let none = Features::empty();
         let Found { has, told } = found.unwrap_or(Found { has: none, told: none });
         let features = (has & told) | (Features::of_release(&numbered) - told);
-        Profile { release, features, presumed: Features::all() - told - without_effect(features), numbered }
+        Profile { release, features, presumed: Features::all() - told - features.without_effect(), numbered }
     }
 
     /// Whether rules like these were compared with a kernel.
@@ -132,31 +91,6 @@ fn numbered(release: &str, texts: &[String]) -> String {
     let words = texts.iter().filter(|text| text.contains("Debian") || text.contains("Ubuntu"));
     let found = words.flat_map(|text| text.split_ascii_whitespace()).find(same);
     found.filter(|_| point == 0).unwrap_or(release).to_owned()
-}
-
-/// The features that are about what a kernel with these features does not have.
-pub(crate) fn without_effect(features: Features) -> Features {
-    let lacks = [
-        (Features::GUARD_PAGES, Features::GUARD_MARK | Features::GUARD_FILES),
-        (Features::SEALS, Features::SEALS_GUARD_ZERO | Features::SEALS_JOIN),
-        (Features::POPULATE, Features::POPULATE_STOPS),
-        (Features::DONTUNMAP_NO_SELF_MERGE, Features::DONTUNMAP_JOINS_OTHER),
-        (Features::DROPPABLE, Features::UFFD_REFUSES_DROPPABLE | Features::DROPPABLE_IGNORES_FUTURE),
-        (Features::MDWE, Features::MDWE_NO_INHERIT),
-        (Features::WRITTEN_JOINS_UNWRITTEN, Features::MOVED_LOSES_IDENTITY),
-    ];
-    let mut none = Features::empty();
-    for (of, about) in lacks {
-        none.set(about, none.contains(about) || !features.contains(of));
-    }
-    none.set(Features::DROPPABLE_EOPNOTSUPP, features.contains(Features::DROPPABLE));
-    none.set(Features::SEGMENTS_JOIN, features.contains(Features::WRITTEN_JOINS_UNWRITTEN));
-    none
-}
-
-/// Features by names such as `guard-pages`.
-pub fn feature_names(features: Features) -> Vec<String> {
-    features.names()
 }
 
 #[cfg(test)]

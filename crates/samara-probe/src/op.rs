@@ -1,15 +1,22 @@
 //! Calls as data: each has one raw form, which the kernel and the model both take.
 
+/// mseal, which libc does not name everywhere.
+#[doc(hidden)]
+pub const SYS_MSEAL: i64 = 462;
 /// Bytes of a page.
 pub const PAGE: u64 = 4096;
 /// Pages of a huge page.
-pub(crate) const HUGE_PAGES: u64 = 512;
+#[doc(hidden)]
+pub const HUGE_PAGES: u64 = 512;
 /// The window: far below everything that a position-independent program maps, far above all else.
-pub(crate) const BASE: u64 = 0x10_0000_0000;
+#[doc(hidden)]
+pub const BASE: u64 = 0x10_0000_0000;
 /// Its size in pages: room for a stack, its guard gap, and what lies below; and for a dozen huge
 /// pages.
-pub(crate) const PAGES: u64 = 12 * HUGE_PAGES;
-pub(crate) const END: u64 = BASE + PAGES * PAGE;
+#[doc(hidden)]
+pub const PAGES: u64 = 12 * HUGE_PAGES;
+#[doc(hidden)]
+pub const END: u64 = BASE + PAGES * PAGE;
 
 /// Where calls may write: a page, far below the window.
 pub const ROOM: u64 = BASE - (1 << 32);
@@ -57,7 +64,8 @@ pub mod segment {
     pub const ONE: u64 = 201;
 
     /// How many bytes they have.
-    pub(crate) const fn bytes(number: u64) -> Option<u64> {
+    #[doc(hidden)]
+    pub const fn bytes(number: u64) -> Option<u64> {
         match number {
             FIVE => Some(4 * super::PAGE + 100),
             ONE => Some(super::PAGE),
@@ -132,7 +140,8 @@ impl Op {
     }
 
     /// The number of the system call that it is, if it is one of those that are drawn.
-    pub(crate) fn number(&self) -> Option<i64> {
+    #[doc(hidden)]
+    pub fn number(&self) -> Option<i64> {
         match self {
             Op::Call(nr, _) => Some(*nr),
             Op::Advise { .. } => Some(libc::SYS_process_madvise),
@@ -147,7 +156,8 @@ impl Op {
     }
 
     /// The op with what earlier calls returned put in.
-    pub(crate) fn resolved(self, result: impl Fn(usize) -> i64) -> Op {
+    #[doc(hidden)]
+    pub fn resolved(self, result: impl Fn(usize) -> i64) -> Op {
         let put = |arg| match reference(arg) {
             Some((of, and)) => (result(of) as u64).wrapping_add(and as u64),
             None => arg,
@@ -161,7 +171,8 @@ impl Op {
     }
 
     /// The op where those from `from` to `to` are gone; `None` where it needs one of them.
-    pub(crate) fn without(self, from: usize, to: usize) -> Option<Op> {
+    #[doc(hidden)]
+    pub fn without(self, from: usize, to: usize) -> Option<Op> {
         let moved = |arg| match reference(arg) {
             Some((of, _)) if (from..to).contains(&of) => None,
             Some((of, and)) if of >= to => Some(Op::result((of - (to - from)) as u16, and as i32)),
@@ -186,6 +197,7 @@ impl Op {
 const RESULT: u64 = 0x5a17 << 48;
 
 /// Which result an argument stands for, and how many bytes more.
-pub(crate) fn reference(arg: u64) -> Option<(usize, i64)> {
+#[doc(hidden)]
+pub fn reference(arg: u64) -> Option<(usize, i64)> {
     (arg & 0xffff << 48 == RESULT).then_some(((arg >> 32) as u16 as usize, i64::from(arg as u32 as i32)))
 }

@@ -8,10 +8,10 @@
 //!
 //! Neighbours: `harness` forks the process, and waits for it.
 //!
-//! - **CHILD-1** The arena holds, in words: [`HEAD`] words of head, then what was seen at first,
+//! - **CHILD-1** The arena holds, in words: `HEAD` words of head, then what was seen at first,
 //!   then for each op its result and what was seen; then, if there are threads, three words for
 //!   each of their ops (result, beginning, end), and what was seen when all had ended. "Seen" is a
-//!   count and four words for each area. The text of smaps lies behind [`WORDS`] words. Only the
+//!   count and four words for each area. The text of smaps lies behind `WORDS` words. Only the
 //!   newest process of a run writes to it.
 #![allow(unsafe_code)]
 
@@ -23,9 +23,9 @@ mod process;
 mod threads;
 mod verbs;
 
-pub(crate) use crate::harness::Seen;
-pub(crate) use outcome::{Ended, Outcome, Scope};
-pub(crate) use threads::{Pause, THREADS, Timed};
+pub use crate::harness::Seen;
+pub use outcome::{Areas, Ended, Event, Events, Frames, Outcome, Scope};
+pub use threads::{Pause, THREADS, Timed};
 
 use crate::harness::{self, Arena, bytes_mut};
 use crate::op::Op;
@@ -53,45 +53,45 @@ const MOST: usize = 4096;
 
 /// What runs need: memory to report in, and what calls find.
 #[derive(Debug)]
-pub(crate) struct Kernel {
+pub struct Kernel {
     arena: Arena,
     given: Given,
-    pub(crate) limit_s: u64,
+    pub limit_s: u64,
     /// Areas are asked for one by one, if the kernel can do that; else their text is read.
-    pub(crate) queries: bool,
+    pub queries: bool,
 }
 
 impl Kernel {
     /// Memory and files are made once, for many runs.
-    pub(crate) fn new() -> io::Result<Kernel> {
+    pub fn new() -> io::Result<Kernel> {
         Ok(Kernel { given: Given::new()?, arena: Arena::new(WORDS + TEXT / 8)?, limit_s: LIMIT_S, queries: true })
     }
 
     /// `vm.max_map_count`.
-    pub(crate) fn max_map_count(&self) -> u64 {
+    pub fn max_map_count(&self) -> u64 {
         self.given.max_map_count
     }
 
     /// Files are too short for calls that use them: there is a limit.
-    pub(crate) fn has_short_files(&self) -> bool {
+    pub fn has_short_files(&self) -> bool {
         self.given.short
     }
 
     /// This process's, and so that of those to come.
-    pub(crate) fn personality(&self) -> Personality {
+    pub fn personality(&self) -> Personality {
         // Where the question is refused: the usual one.
         let bits = u32::try_from(call(libc::SYS_personality, [0xffff_ffff, 0, 0, 0, 0, 0]));
         Personality::from_bits_retain(bits.unwrap_or(0))
     }
 
     /// Runs the ops in a new process.
-    pub(crate) fn run(&mut self, ops: &[Op], scope: Scope) -> io::Result<Outcome<'_>> {
+    pub fn run(&mut self, ops: &[Op], scope: Scope) -> io::Result<Outcome<'_>> {
         self.run_together(ops, &[], scope)
     }
 
     /// Runs the ops in a new process, and then, if there are threads, those of its threads at the
     /// same time.
-    pub(crate) fn run_together(&mut self, ops: &[Op], threads: &[Vec<Timed>], scope: Scope) -> io::Result<Outcome<'_>> {
+    pub fn run_together(&mut self, ops: &[Op], threads: &[Vec<Timed>], scope: Scope) -> io::Result<Outcome<'_>> {
         let Kernel { arena, given, limit_s, queries } = self;
         let (limit_s, queries) = (*limit_s, *queries);
         arena.words_mut()[..HEAD].fill(0);
