@@ -3,11 +3,12 @@
 
 use crate::map::RangeMap;
 use crate::node::shape::Shape;
-use crate::tree::value_or;
 use crate::tree::walk::span_of;
 use crate::types::error::or_abort;
 use crate::types::key::Key;
 use crate::types::span::Span;
+use core::hint::select_unpredictable;
+use core::ptr;
 
 /// # Look up
 impl<K: Key, V, S: Shape> RangeMap<K, V, S> {
@@ -52,9 +53,10 @@ impl<K: Key, V, S: Shape> RangeMap<K, V, S> {
     #[must_use]
     #[inline]
     pub fn get_or<'a>(&'a self, key: K, default: &'a V) -> &'a V {
-        // SAFETY: TREE-4: the leaf that `find` returns is live, and the value is borrowed no longer
-        // than the map.
-        unsafe { value_or(self.tree.find(key), key, default) }
+        let value = self.tree.value_at(key);
+        // SAFETY: LEAF-3, TREE-4: the value is the default, or that of an entry in a live leaf, and
+        // is borrowed no longer than the map.
+        unsafe { &*select_unpredictable(value.is_null(), ptr::from_ref(default), value) }
     }
 
     /// [`get`](Self::get), with a mutable value.

@@ -12,6 +12,7 @@ use crate::node::search::{Job, Portable, Search};
 use crate::node::vectors::{bits, word};
 use crate::types::key::Key;
 use core::arch::x86_64::*;
+use core::hint::select_unpredictable;
 use core::mem::{ManuallyDrop, size_of};
 
 /// Runs `job` with the AVX2 search.
@@ -82,7 +83,7 @@ unsafe fn words_below(words: *const u32, slots: usize, k: usize, sought: __m256i
 /// `slots` words are readable, and the processor has AVX2.
 #[inline(always)]
 unsafe fn eight(words: *const u32, slots: usize, k: usize) -> __m256i {
-    debug_assert!(whole(slots) && 8 * k < slots);
+    debug_assert!((whole(slots) || slots == 16) && 8 * k < slots);
     // SAFETY: as the caller promises.
     unsafe {
         let words = words.add(8 * k);
@@ -169,18 +170,13 @@ impl Search for Avx2 {
         // never grows beyond `slots`, and `n` is never less than 8; the caller promises AVX2.
         unsafe {
             let sought = _mm256_set1_epi64x(bits(key) as i64 ^ i64::MIN);
-            // An inner node.
+            // An inner node: the sixteen keys that have it.
             if slots == 31 {
-                // All lanes of the last vector but the first, which the one before it has too.
-                let fresh = _mm256_setr_epi64x(0, -1, -1, -1);
-                let low = _mm256_packs_epi16(below(keys, sought), below(keys.add(8), sought));
-                let last = _mm256_and_si256(_mm256_cmpgt_epi64(sought, turned(keys.add(slots - 4))), fresh);
-                let last = _mm256_packs_epi32(_mm256_cmpgt_epi64(sought, turned(keys.add(24))), last);
-                let high = _mm256_packs_epi16(below(keys.add(16), sought), last);
+                let from = select_unpredictable(*keys.add(14) < key, 15, 0);
+                let half = keys.add(from);
+                let below = _mm256_packs_epi16(below(half, sought), below(half.add(8), sought));
                 // Two bits a key.
-                let low = _mm256_movemask_epi8(low) as u32;
-                let high = _mm256_movemask_epi8(high) as u32;
-                return ((u64::from(high) << 32 | u64::from(low)).count_ones() / 2) as usize;
+                return from + ((_mm256_movemask_epi8(below) as u32).count_ones() / 2) as usize;
             }
             // Halves down to eight keys, which are compared at once.
             let (mut rank, mut n) = (0, slots);
@@ -204,17 +200,19 @@ impl Search for Avx2 {
         // SAFETY: SEARCH-1: `slots` words are readable; the caller promises AVX2.
         unsafe {
             let sought = _mm256_set1_epi32(word as i32 ^ i32::MIN);
-            let there = _mm256_cmpgt_epi32(_mm256_set1_epi32(slots as i32), lanes(slots / 8));
             if slots == 13 {
+                let there = _mm256_cmpgt_epi32(_mm256_set1_epi32(slots as i32), lanes(slots / 8));
                 let last = _mm256_and_si256(words_below(words, slots, 1, sought), there);
                 let both = _mm256_packs_epi32(words_below(words, slots, 0, sought), last);
                 // Two bits a word.
                 return ((_mm256_movemask_epi8(both) as u32).count_ones() / 2) as usize;
             }
-            let low = _mm256_packs_epi32(words_below(words, slots, 0, sought), words_below(words, slots, 1, sought));
-            let last = _mm256_and_si256(words_below(words, slots, 3, sought), there);
-            let high = _mm256_packs_epi32(words_below(words, slots, 2, sought), last);
-            (_mm256_movemask_epi8(_mm256_packs_epi16(low, high)) as u32).count_ones() as usize
+            // The sixteen words that have it.
+            let from = select_unpredictable(*words.add(12) < word, 13, 0);
+            let some = words.add(from);
+            let both = _mm256_packs_epi32(words_below(some, 16, 0, sought), words_below(some, 16, 1, sought));
+            // Two bits a word.
+            from + ((_mm256_movemask_epi8(both) as u32).count_ones() / 2) as usize
         }
     }
 

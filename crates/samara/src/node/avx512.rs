@@ -7,6 +7,7 @@ use crate::node::search::{Job, Portable, SHIFTED, Search};
 use crate::node::vectors::{bits, word};
 use crate::types::key::Key;
 use core::arch::x86_64::*;
+use core::hint::select_unpredictable;
 use core::mem::{ManuallyDrop, size_of};
 
 /// Runs `job` with the AVX-512 search.
@@ -46,6 +47,15 @@ impl Search for Avx512 {
         // AVX-512.
         unsafe {
             let sought = _mm512_set1_epi64(bits(key) as i64);
+            // An inner node: the sixteen keys that have it.
+            if slots == 31 {
+                let from = select_unpredictable(*keys.add(14) < key, 15, 0);
+                let low = _mm512_loadu_si512(keys.add(from).cast());
+                let high = _mm512_loadu_si512(keys.add(from + 8).cast());
+                let low = _mm512_cmplt_epu64_mask(low, sought);
+                let high = _mm512_cmplt_epu64_mask(high, sought);
+                return from + (u32::from(high) << 8 | u32::from(low)).count_ones() as usize;
+            }
             let mut below = 0u64;
             let mut at = 0;
             while at < slots {

@@ -15,6 +15,7 @@ use crate::node::vectors::best;
 use crate::sync::Ordering;
 use crate::sync::plain::AtomicU8;
 use crate::types::key::Key;
+use core::hint::select_unpredictable;
 use core::ptr;
 
 pub(crate) use crate::node::vectors::{dispatch, prefetch, prefetch_write};
@@ -184,21 +185,85 @@ unsafe fn halve<T: Copy + Ord>(words: *const T, mut n: usize, word: T) -> usize 
     }
 }
 
-/// Branch-free binary search.
+/// The number of keys below `key` among 31 ascending ones. Each step compares three keys at once,
+/// which divide what is left into four parts: few steps wait for others, and none is a branch.
+///
+/// # Safety
+/// 31 keys are readable.
+#[cfg_attr(not(debug_assertions), inline(always))]
+unsafe fn quarter<T: Copy + Ord>(keys: *const T, key: T) -> usize {
+    // SAFETY: the first step leads to slot 24 at most, and the second to 6 slots further on.
+    unsafe {
+        let from = 8 * three(keys.add(7), 8, key);
+        let from = from + 2 * three(keys.add(from + 1), 2, key);
+        from + usize::from(*keys.add(from) < key)
+    }
+}
+
+/// The number of keys below `key` among three, each `step` slots behind the one before.
+///
+/// # Safety
+/// The three keys are readable.
+#[cfg_attr(not(debug_assertions), inline(always))]
+unsafe fn three<T: Copy + Ord>(keys: *const T, step: usize, key: T) -> usize {
+    // SAFETY: the caller promises these keys.
+    unsafe { usize::from(*keys < key) + usize::from(*keys.add(step) < key) + usize::from(*keys.add(2 * step) < key) }
+}
+
+/// The number of words below `word` among sixteen ascending ones.
+///
+/// # Safety
+/// 16 words are readable.
+#[cfg(all(target_arch = "x86_64", target_feature = "sse2"))]
+#[cfg_attr(not(debug_assertions), inline(always))]
+unsafe fn sixteen(words: *const u32, word: u32) -> usize {
+    use core::arch::x86_64::*;
+    // SAFETY: the caller promises 16 words, and the processor has SSE2.
+    unsafe {
+        // Only signed words are compared: all signs are turned.
+        let sign = _mm_set1_epi32(i32::MIN);
+        let sought = _mm_xor_si128(_mm_set1_epi32(word as i32), sign);
+        let below = |at| _mm_cmplt_epi32(_mm_xor_si128(_mm_loadu_si128(words.add(at).cast()), sign), sought);
+        let (low, high) = (_mm_packs_epi32(below(0), below(4)), _mm_packs_epi32(below(8), below(12)));
+        // A bit a word, and those below come first.
+        (!_mm_movemask_epi8(_mm_packs_epi16(low, high))).trailing_zeros() as usize
+    }
+}
+
+/// The same where vectors are unknown.
+///
+/// # Safety
+/// As there.
+#[cfg(not(all(target_arch = "x86_64", target_feature = "sse2")))]
+#[cfg_attr(not(debug_assertions), inline(always))]
+unsafe fn sixteen(words: *const u32, word: u32) -> usize {
+    // SAFETY: the caller promises 16 words.
+    (0..16).fold(0u32, |below, i| below + u32::from(unsafe { *words.add(i) } < word)) as usize
+}
+
+/// Search without branches: of most nodes binary, of the usual ones in fewer steps.
 #[derive(Clone, Copy)]
 pub(crate) struct Portable;
 
 impl Search for Portable {
     #[cfg_attr(not(debug_assertions), inline(always))]
     unsafe fn rank<K: Key>(keys: *const K, slots: usize, key: K) -> usize {
-        // SAFETY: SEARCH-1: `slots` keys are readable.
-        unsafe { halve(keys, slots, key) }
+        // SAFETY: SEARCH-1: `slots` keys are readable. An inner node has 31.
+        unsafe { if slots == 31 { quarter(keys, key) } else { halve(keys, slots, key) } }
     }
 
     #[cfg_attr(not(debug_assertions), inline(always))]
     unsafe fn rank_words(words: *const u32, slots: usize, word: u32) -> usize {
         // SAFETY: SEARCH-1: `slots` words are readable.
-        unsafe { halve(words, slots, word) }
+        unsafe {
+            // A leaf: the sixteen words that have it.
+            if slots == 29 {
+                let from = select_unpredictable(*words.add(12) < word, 13, 0);
+                from + sixteen(words.add(from), word)
+            } else {
+                halve(words, slots, word)
+            }
+        }
     }
 }
 

@@ -58,9 +58,10 @@ use crate::tree::refill::{Hole, Knows};
 use crate::tree::retired::Log;
 use crate::types::error::AllocError;
 use crate::types::key::Key;
+use core::hint::select_unpredictable;
 use core::marker::PhantomData;
 use core::mem::MaybeUninit;
-use core::ptr::NonNull;
+use core::ptr::{self, NonNull};
 
 /// Maximum number of levels. A tree of the smallest nodes, filled to the minimum, has 2^24 leaves
 /// at that height. A store that would grow the tree further is refused like a failed allocation.
@@ -173,8 +174,18 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
     /// Finds the first entry whose last key is not below `key`. Returns its leaf and slot.
     #[inline]
     pub(crate) fn find(&self, key: K) -> Option<(Leaf<K, V, S>, usize)> {
-        // SAFETY: TREE-4: the root is a live node at level `height`.
-        unsafe { find(self.root?, self.height(), key) }
+        self.root?;
+        dispatch::<K, S, _>(FindIn { tree: self, key })
+    }
+
+    /// The address of the value at `key`, or null where no entry holds it. No branch depends on
+    /// that.
+    #[inline]
+    pub(crate) fn value_at(&self, key: K) -> *const V {
+        if self.root.is_none() {
+            return ptr::null();
+        }
+        dispatch::<K, S, _>(ValueAt { tree: self, key })
     }
 
     /// Descends to the first entry whose last key is not below `key`, or to the slot behind the
@@ -564,7 +575,7 @@ pub(crate) unsafe fn value_or<K: Key, V, S: Shape>(found: Option<(Leaf<K, V, S>,
     let Some((leaf, slot)) = found else { return default };
     // SAFETY: LEAF-3: `find` returns the slot of an entry, and its leaf stays live while the value
     // is borrowed, as the caller promises.
-    unsafe { core::hint::select_unpredictable(leaf.first(slot) <= key, &*leaf.value(slot), default) }
+    unsafe { select_unpredictable(leaf.first(slot) <= key, &*leaf.value(slot), default) }
 }
 
 struct Find<K: Key, V, S: Shape> {
@@ -579,35 +590,83 @@ impl<K: Key, V, S: Shape> Job<K> for Find<K, V, S> {
 
     #[cfg_attr(not(debug_assertions), inline(always))]
     unsafe fn run<F: Search>(self) -> Self::Out {
-        let mut at = self.root;
-        // SAFETY: TREE-4: the nodes from the live root down are live, inner nodes above level 0.
-        // TREE-2: a key that is not above the root's last pivot is above no last pivot on its path,
-        // so every rank is the slot of a child.
+        // SAFETY: the root is live, as the caller of `find` promises; the processor supports `F`.
+        unsafe { find_by::<K, V, S, F>(self.root, self.height, self.key) }
+    }
+}
+
+/// [`Find`] in a tree: a job of two words, which registers hold.
+struct FindIn<'a, K: Key, V, S: Shape> {
+    tree: &'a Tree<K, V, S>,
+    key: K,
+}
+
+impl<K: Key, V, S: Shape> Job<K> for FindIn<'_, K, V, S> {
+    type Out = Option<(Leaf<K, V, S>, usize)>;
+
+    #[cfg_attr(not(debug_assertions), inline(always))]
+    unsafe fn run<F: Search>(self) -> Self::Out {
+        // SAFETY: TREE-4: the root is a live node at level `height`; the processor supports `F`.
+        unsafe { find_by::<K, V, S, F>(self.tree.root?, self.tree.height(), self.key) }
+    }
+}
+
+struct ValueAt<'a, K: Key, V, S: Shape> {
+    tree: &'a Tree<K, V, S>,
+    key: K,
+}
+
+impl<K: Key, V, S: Shape> Job<K> for ValueAt<'_, K, V, S> {
+    type Out = *const V;
+
+    #[cfg_attr(not(debug_assertions), inline(always))]
+    unsafe fn run<F: Search>(self) -> Self::Out {
+        // SAFETY: TREE-4: the root is a live node at level `height`, and `find_by` returns the slot
+        // of an entry in a live leaf; the processor supports `F`.
         unsafe {
-            let height = self.height;
-            if height > 0 {
-                let root = Inner::<K, S>::from_raw(at);
-                let slot = root.rank::<F>(self.key);
-                if slot >= root.len() {
-                    return None;
-                }
-                at = root.child(slot);
-                for _ in 1..height {
-                    let node = Inner::<K, S>::from_raw(at);
-                    if height >= FAR {
-                        node.prefetch_items();
-                    }
-                    at = node.child(node.rank::<F>(self.key));
-                    point(Point::Descended);
-                }
-            }
-            let leaf = Leaf::<K, V, S>::from_raw(at);
-            if height >= FAR {
-                leaf.prefetch();
-            }
-            let slot = leaf.rank::<F>(self.key);
-            (slot < leaf.len()).then_some((leaf, slot))
+            let Some(root) = self.tree.root else { return ptr::null() };
+            let Some((leaf, slot)) = find_by::<K, V, S, F>(root, self.tree.height(), self.key) else {
+                return ptr::null();
+            };
+            let holds = leaf.first(slot) <= self.key;
+            select_unpredictable(holds, leaf.value(slot).cast_const(), ptr::null())
         }
+    }
+}
+
+/// [`find`] with a given search.
+///
+/// # Safety
+/// As there; the processor supports `F`.
+#[cfg_attr(not(debug_assertions), inline(always))]
+unsafe fn find_by<K: Key, V, S: Shape, F: Search>(root: Raw, height: usize, key: K) -> Option<(Leaf<K, V, S>, usize)> {
+    let mut at = root;
+    // SAFETY: TREE-4: the nodes from the live root down are live, inner nodes above level 0.
+    // TREE-2: a key that is not above the root's last pivot is above no last pivot on its path, so
+    // every rank is the slot of a child.
+    unsafe {
+        if height > 0 {
+            let root = Inner::<K, S>::from_raw(at);
+            let slot = root.rank::<F>(key);
+            if slot >= root.len() {
+                return None;
+            }
+            at = root.child(slot);
+            for _ in 1..height {
+                let node = Inner::<K, S>::from_raw(at);
+                if height >= FAR {
+                    node.prefetch_items();
+                }
+                at = node.child(node.rank::<F>(key));
+                point(Point::Descended);
+            }
+        }
+        let leaf = Leaf::<K, V, S>::from_raw(at);
+        if height >= FAR {
+            leaf.prefetch();
+        }
+        let slot = leaf.rank::<F>(key);
+        (slot < leaf.len()).then_some((leaf, slot))
     }
 }
 
