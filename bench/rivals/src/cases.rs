@@ -12,6 +12,8 @@ pub enum Case {
     LookupHit,
     /// The range at a random address, or the last one below it.
     AtOrBefore,
+    /// The same by the map's iterator over a window: `range(..=key).next_back()`.
+    RangeBefore,
     /// Erase a random range, and store it again.
     Replace,
     /// Store over a window that cuts two ranges and covers two between them.
@@ -85,6 +87,7 @@ impl Case {
             Case::Lookup
             | Case::LookupHit
             | Case::AtOrBefore
+            | Case::RangeBefore
             | Case::Iterate
             | Case::IterateRev
             | Case::Clone
@@ -104,7 +107,7 @@ impl Case {
     /// Operations, or ranges visited, in one round.
     pub fn effort(self, quick: bool) -> usize {
         let effort = match self {
-            Case::Lookup | Case::LookupHit | Case::AtOrBefore | Case::Replace => 200_000,
+            Case::Lookup | Case::LookupHit | Case::AtOrBefore | Case::RangeBefore | Case::Replace => 200_000,
             Case::Iterate | Case::IterateChurned | Case::IterateRev => 2_000_000,
             Case::Overwrite | Case::Split => 8_000,
             Case::Snapshot | Case::FirstWriteAfterSnapshot => 10_000,

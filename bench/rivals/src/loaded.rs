@@ -108,11 +108,11 @@ impl<M: Map> Loaded<M> {
         each(elapsed, keys.len())
     }
 
-    fn at_or_before(&self, data: &Data, round: u64, ops: usize) -> f64 {
+    fn at_or_before(&self, data: &Data, round: u64, ops: usize, befores: impl Fn(&M, &[u64]) -> u64) -> f64 {
         let (keys, _) = data.probes(round, ops);
         let want = keys.iter().fold(0_u64, |sum, key| sum.wrapping_add(data.before(*key)));
         let start = Instant::now();
-        let sum = self.map.befores(black_box(&keys));
+        let sum = befores(&self.map, black_box(&keys));
         let elapsed = start.elapsed();
         assert_eq!(sum, want, "the ranges at or before addresses were other ones");
         each(elapsed, ops)
@@ -304,7 +304,8 @@ impl<M: Map> Subject for Loaded<M> {
         match case {
             Case::Lookup => self.lookup(data.probes(round, effort)),
             Case::LookupHit => self.lookup(data.hits(round, effort)),
-            Case::AtOrBefore => self.at_or_before(data, round, effort),
+            Case::AtOrBefore => self.at_or_before(data, round, effort, M::befores),
+            Case::RangeBefore => self.at_or_before(data, round, effort, M::ranges_before),
             Case::Replace => self.replace(data, round, effort),
             Case::Overwrite => self.write(scene, Write::Overwrite, round, effort),
             Case::Split => self.write(scene, Write::Split, round, effort),

@@ -52,6 +52,12 @@ pub trait Map: Sized {
         })
     }
 
+    /// [`Map::befores`] by the crate's iterator over a window from its back, where it has that.
+    #[inline]
+    fn ranges_before(&self, keys: &[u64]) -> u64 {
+        self.befores(keys)
+    }
+
     /// Stores a range where there is none.
     fn store(&mut self, item: Item);
 

@@ -68,6 +68,7 @@ impl Map for Tree {
         Case::BulkBuild,
         Case::IterateRev,
         Case::AtOrBefore,
+        Case::RangeBefore,
         Case::Clone,
         Case::CloneChurned,
     ];

@@ -26,6 +26,11 @@ impl<S: Shape> Map for RangeMap<u64, u64, S> {
         keys.iter().fold(0, |sum: u64, key| sum.wrapping_add(last(key)))
     }
     #[inline]
+    fn ranges_before(&self, keys: &[u64]) -> u64 {
+        let last = |key: &u64| self.range(..=black_box(*key)).next_back().map_or(0, |(span, _)| span.last);
+        keys.iter().fold(0, |sum: u64, key| sum.wrapping_add(last(key)))
+    }
+    #[inline]
     fn store(&mut self, (first, last, value): Item) {
         self.insert(first..=last, value).expect("memory for a store");
     }

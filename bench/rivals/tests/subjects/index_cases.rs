@@ -169,7 +169,7 @@ fn wrong_answers_are_detected() {
     let both = |cases: &[Case], detected: &[Case]| cases.iter().all(|case| detected.contains(case));
     assert_eq!(detected::<0>(Built::Insert), [], "a right map is right");
     assert!(both(&[Lookup, LookupHit, FirstWriteAfterSnapshot], &detected::<{ Fault::Lookup as u8 }>(Built::Insert)));
-    assert_eq!(detected::<{ Fault::Before as u8 }>(Built::Insert), [AtOrBefore]);
+    assert_eq!(detected::<{ Fault::Before as u8 }>(Built::Insert), [AtOrBefore, RangeBefore]);
     let stored = detected::<{ Fault::Store as u8 }>(Built::Bulk);
     assert!(both(&[Replace, Overwrite, Split, Append, RandomFill, MunmapMmap, IterateChurned], &stored), "{stored:?}");
     let erased = detected::<{ Fault::Erase as u8 }>(Built::Insert);

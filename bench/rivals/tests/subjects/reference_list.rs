@@ -87,6 +87,7 @@ fn agrees<M: Map>(name: &str) {
             if !M::LACKS.contains(&Case::AtOrBefore) {
                 let want: u64 = keys.iter().map(|key| list.before(*key)).sum();
                 assert_eq!(map.befores(&keys), want, "{name}: at or before {keys:?}");
+                assert_eq!(map.ranges_before(&keys), want, "{name}: the last of a window to {keys:?}");
             }
             for end in [End::Lowest, End::Highest] {
                 let (low, high) = (rng.u64(1..150), rng.u64(150..300));

@@ -12,6 +12,7 @@ use core::marker::PhantomData;
 
 impl<K: Key, V, S: Shape> Tree<K, V, S> {
     /// The entries that meet `span`, with their values.
+    #[inline]
     pub(crate) fn range(&self, span: Span<K>) -> Range<'_, K, V, S> {
         Range { walk: self.walk(span) }
     }

@@ -11,6 +11,7 @@ use core::iter::FusedIterator;
 /// # Iterate
 impl<K: Key, V, S: Shape> RangeMap<K, V, S> {
     /// Iterates over all entries, ascending, from both ends. O(1) amortised a step.
+    #[inline]
     pub fn iter(&self) -> Iter<'_, K, V, S> {
         Iter { entries: self.range(Span::FULL), left: self.len() }
     }

@@ -13,6 +13,7 @@ impl<K: Key, V, S: Shape> RangeMap<K, V, S> {
     /// Iterates over the entries that meet `window`, ascending, from both ends. Entries are whole:
     /// the outer ones may stick out. A window that holds no key meets no entry. O(log n), then O(1)
     /// amortised a step.
+    #[inline]
     pub fn range(&self, window: impl Into<Span<K>>) -> Range<'_, K, V, S> {
         self.tree.range(window.into())
     }

@@ -3,11 +3,13 @@
 //! Two places walk towards each other, leaf by leaf. A place steps on only when the next entry is
 //! requested, so neither ever passes the other. A step goes to the next child of the leaf's parent,
 //! or of the next inner node under the same grandparent. Beyond these it descends from the root
-//! again.
+//! again, and also where the parent is not known: many walks end in the leaf that they begin in,
+//! and need no ancestors. An end that is an end of the map is looked for when it is needed.
 //!
 //! - **WALK-1** A walk borrows the tree, so its leaves stay live and not empty.
 //! - **WALK-2** `front.leaf` is not behind `back.leaf`. In the same leaf, `front.slot <=
-//!   back.slot`. `back.slot` is the slot behind the last entry to come.
+//!   back.slot`. `back.slot` is the slot behind the last entry to come. An end that is not known is
+//!   the first entry, or the slot behind the last one.
 //!
 //! Does not know what the caller does with an entry.
 
@@ -27,9 +29,9 @@ pub(crate) const AHEAD: usize = 12;
 pub(crate) struct Place<K: Key, V, S: Shape> {
     pub(crate) leaf: Leaf<K, V, S>,
     pub(crate) slot: usize,
-    /// The leaf's parent and the slot there, if it has a parent.
+    /// The leaf's parent and the slot there, if it has a parent and that is known.
     parent: Option<(Inner<K, S>, usize)>,
-    /// The parent's parent and the slot there, if it has one.
+    /// The parent's parent and the slot there, if it has one and the parent is known.
     above: Option<(Inner<K, S>, usize)>,
 }
 
@@ -49,10 +51,11 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
         Some(unsafe { self.place_on(&path, leaf, slot) })
     }
 
-    /// The place of the first entry, or the one behind the last entry. No search: half of a window
-    /// that is open on one side costs little.
-    fn place_at_edge(&self, last: bool) -> Option<Place<K, V, S>> {
-        let mut at = self.root?;
+    /// Sets `place` to that of the first entry, or behind the last entry. No search: half of a
+    /// window that is open on one side costs little. Returns `false` in an empty tree.
+    #[inline(never)]
+    fn look_for_edge(&self, place: &mut Option<Place<K, V, S>>, last: bool) -> bool {
+        let Some(mut at) = self.root else { return false };
         let (mut parent, mut above) = (None, None);
         // SAFETY: TREE-4: the nodes from the root down are live, inner nodes above level 0, and
         // none is empty.
@@ -64,8 +67,9 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
                 (parent, above) = (Some((node, slot)), parent);
             }
             let leaf = Leaf::<K, V, S>::from_raw(at);
-            Some(Place { leaf, slot: if last { leaf.len() } else { 0 }, parent, above })
+            *place = Some(Place { leaf, slot: if last { leaf.len() } else { 0 }, parent, above });
         }
+        true
     }
 
     /// The place for the leaf of `path`.
@@ -93,44 +97,62 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
     /// `place` is in this tree, which has not changed since.
     #[inline]
     pub(crate) unsafe fn neighbour(&self, place: &Place<K, V, S>, forwards: bool) -> Option<Place<K, V, S>> {
+        let mut next = *place;
+        // SAFETY: as the caller promises.
+        unsafe { self.step(&mut next, forwards) }.then_some(next)
+    }
+
+    /// Moves `place` to its [`Tree::neighbour`], word by word: the next step would wait for words
+    /// that are copied just after they were stored. Returns `false` if there is none.
+    ///
+    /// # Safety
+    /// As there.
+    #[cfg_attr(not(debug_assertions), inline(always))]
+    unsafe fn step(&self, place: &mut Place<K, V, S>, forwards: bool) -> bool {
         // SAFETY: TREE-4: the leaf and its ancestors are live, because the place is valid, as the
         // caller promises; children are read only below the lengths.
         unsafe {
-            let (node, slot) = place.parent?;
-            let slot = next_slot(slot, forwards);
-            let (parent, above) = if slot < node.len() {
-                ((node, slot), place.above)
-            } else if let Some((above, at)) = place.above
-                && let at = next_slot(at, forwards)
-                && at < above.len()
-            {
-                let node = Inner::<K, S>::from_raw(above.child(at));
+            let Some((mut node, slot)) = place.parent else {
+                return self.height() > 0 && self.step_over(place, forwards);
+            };
+            let mut slot = next_slot(slot, forwards);
+            if slot >= node.len() {
+                let Some((above, at)) = place.above else { return false };
+                let at = next_slot(at, forwards);
+                if at >= above.len() {
+                    return self.height() > 2 && self.step_over(place, forwards);
+                }
+                node = Inner::<K, S>::from_raw(above.child(at));
                 if let Some(next) = above.get(next_slot(at, forwards)) {
                     Inner::<K, S>::from_raw(next).prefetch();
                 }
-                ((node, if forwards { 0 } else { node.len() - 1 }), Some((above, at)))
-            } else {
-                return self.neighbour_over(place, forwards);
-            };
-            if let Some(leaf) = leaf_ahead(parent, above, forwards) {
+                slot = if forwards { 0 } else { node.len() - 1 };
+                place.above = Some((above, at));
+            }
+            if let Some(leaf) = leaf_ahead((node, slot), place.above, forwards) {
                 Leaf::<K, V, S>::from_raw(leaf).prefetch();
             }
-            let leaf = Leaf::<K, V, S>::from_raw(parent.0.child(parent.1));
-            Some(Place { leaf, slot: if forwards { 0 } else { leaf.len() }, parent: Some(parent), above })
+            let leaf = Leaf::<K, V, S>::from_raw(node.child(slot));
+            place.parent = Some((node, slot));
+            place.leaf = leaf;
+            place.slot = if forwards { 0 } else { leaf.len() };
         }
+        true
     }
 
-    /// [`Tree::neighbour`] by a descent from the root.
+    /// [`Tree::step`] by a descent from the root.
     ///
     /// # Safety
     /// As for [`Tree::neighbour`].
     #[cold]
-    unsafe fn neighbour_over(&self, place: &Place<K, V, S>, forwards: bool) -> Option<Place<K, V, S>> {
+    unsafe fn step_over(&self, place: &mut Place<K, V, S>, forwards: bool) -> bool {
         let mut path = Path::new();
         // SAFETY: TREE-4: the leaf is live and not empty, so the path to its first entry leads to
         // it.
         unsafe {
-            self.seek(place.leaf.key(0), &mut path)?;
+            if self.seek(place.leaf.key(0), &mut path).is_none() {
+                return false;
+            }
             for level in 1..=self.height() {
                 let Step { node, slot } = path.at(level);
                 let slot = next_slot(slot, forwards);
@@ -138,11 +160,12 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
                     path.set(level, node, slot);
                     let leaf = self.descend_to_edge(&mut path, level, !forwards);
                     self.prefetch_siblings(&path, forwards);
-                    return Some(self.place_on(&path, leaf, if forwards { 0 } else { leaf.len() }));
+                    *place = self.place_on(&path, leaf, if forwards { 0 } else { leaf.len() });
+                    return true;
                 }
             }
-            None
         }
+        false
     }
 
     /// Prefetches the sibling leaves next to the leaf of `path`.
@@ -186,44 +209,72 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
     }
 
     /// The entries that meet `span`.
+    #[inline]
     pub(crate) fn walk(&self, span: Span<K>) -> Walk<'_, K, V, S> {
-        let ends = (|| {
-            if span.is_empty() {
+        let (from_start, to_end) = (span.first == K::MIN, span.last == K::MAX);
+        let mut walk = Walk { tree: self, front: None, back: None, done: false };
+        let found = if from_start && to_end {
+            Some(())
+        } else if from_start {
+            self.find_before(span.last).map(|last| walk.back = Some(behind(last)))
+        } else if to_end {
+            self.find_near(span.first).map(|first| walk.front = Some(at(first)))
+        } else {
+            self.both_ends(span).map(|(first, last)| (walk.front, walk.back) = (Some(at(first)), Some(behind(last))))
+        };
+        walk.done = found.is_none();
+        walk
+    }
+
+    /// The first and the last entry that meet `span`, by leaf and slot.
+    fn both_ends(&self, span: Span<K>) -> Option<(Slot<K, V, S>, Slot<K, V, S>)> {
+        if span.is_empty() {
+            return None;
+        }
+        let first = self.find_near(span.first)?;
+        // SAFETY: TREE-4: the leaf is live and the slot holds an entry.
+        unsafe {
+            if first.0.first(first.1) > span.last {
                 return None;
             }
-            let front = if span.first == K::MIN { self.place_at_edge(false)? } else { self.place(span.first)? };
-            if span.last == K::MAX {
-                return Some((front, self.place_at_edge(true)?));
-            }
-            // SAFETY: the place has just been found in this tree.
-            let mut back = unsafe { near(&front, span.last) }.or_else(|| self.place(span.last))?;
-            // SAFETY: TREE-4: the leaf is live, and the slot is read only if it holds an entry.
-            unsafe {
-                if back.slot < back.leaf.len() && back.leaf.first(back.slot) <= span.last {
-                    back.slot += 1;
-                }
-            }
-            Some((front, back))
-        })();
-        Walk { tree: self, ends }
+            // Not before the first entry: that meets `span`, so it does not begin after its end.
+            let last = near(first, span.last).or_else(|| self.find_before(span.last))?;
+            Some((first, last))
+        }
     }
 }
 
-/// The place of `key`, which is not below `from`, if it is one of the next few slots of the same
-/// leaf, counting that of `from`. Short windows then need only one descent.
+/// An entry, by its leaf and slot.
+type Slot<K, V, S> = (Leaf<K, V, S>, usize);
+
+/// The place of an entry.
+#[cfg_attr(not(debug_assertions), inline(always))]
+fn at<K: Key, V, S: Shape>((leaf, slot): Slot<K, V, S>) -> Place<K, V, S> {
+    Place { leaf, slot, parent: None, above: None }
+}
+
+/// The place behind an entry.
+#[cfg_attr(not(debug_assertions), inline(always))]
+fn behind<K: Key, V, S: Shape>((leaf, slot): Slot<K, V, S>) -> Place<K, V, S> {
+    Place { leaf, slot: slot + 1, parent: None, above: None }
+}
+
+/// The last entry that does not begin after `key`, if it is `from` or one of the next few of the
+/// same leaf, and is followed by an entry there. Short windows then need only one descent.
 ///
 /// # Safety
-/// `from` is in a tree that has not changed since.
+/// `from` is an entry of a live leaf and does not begin after `key`.
 #[cfg_attr(not(debug_assertions), inline(always))]
-unsafe fn near<K: Key, V, S: Shape>(from: &Place<K, V, S>, key: K) -> Option<Place<K, V, S>> {
+unsafe fn near<K: Key, V, S: Shape>(from: Slot<K, V, S>, key: K) -> Option<Slot<K, V, S>> {
     const FEW: usize = 4;
+    let (leaf, slot) = from;
     // SAFETY: LEAF-2: the leaf is live, as the caller promises, and only keys below its length are
     // read.
-    let slot = unsafe {
-        let end = from.leaf.len().min(from.slot + FEW);
-        (from.slot..end).find(|slot| from.leaf.key(*slot) >= key)?
+    let next = unsafe {
+        let end = leaf.len().min(slot + 1 + FEW);
+        (slot + 1..end).find(|slot| leaf.first(*slot) > key)?
     };
-    Some(Place { slot, ..*from })
+    Some((leaf, next - 1))
 }
 
 #[cfg_attr(not(debug_assertions), inline(always))]
@@ -255,18 +306,20 @@ unsafe fn leaf_ahead<K: Key, S: Shape>(
     }
 }
 
-/// The place of the next entry, and the place behind the last one. `None` for an empty walk.
-type Ends<K, V, S> = Option<(Place<K, V, S>, Place<K, V, S>)>;
-
 /// Two places that walk towards each other.
 pub(crate) struct Walk<'a, K: Key, V, S: Shape> {
     tree: &'a Tree<K, V, S>,
-    ends: Ends<K, V, S>,
+    /// The place of the next entry; `None` for the first entry of the map.
+    front: Option<Place<K, V, S>>,
+    /// The place behind the last entry; `None` behind the last entry of the map.
+    back: Option<Place<K, V, S>>,
+    /// Whether the walk meets no entry. Nothing is then known of its ends.
+    done: bool,
 }
 
 impl<K: Key, V, S: Shape> Clone for Walk<'_, K, V, S> {
     fn clone(&self) -> Self {
-        Walk { tree: self.tree, ends: self.ends }
+        Walk { tree: self.tree, front: self.front, back: self.back, done: self.done }
     }
 }
 
@@ -274,63 +327,78 @@ impl<K: Key, V, S: Shape> Walk<'_, K, V, S> {
     /// The leaf and slot of the next entry.
     #[cfg_attr(not(debug_assertions), inline(always))]
     pub(crate) fn next(&mut self) -> Option<(Leaf<K, V, S>, usize)> {
-        let (front, back) = self.ends.as_mut()?;
+        if self.done {
+            return None;
+        }
+        if self.front.is_none() && !self.tree.look_for_edge(&mut self.front, false) {
+            return None;
+        }
+        let front = self.front.as_mut()?;
         // SAFETY: WALK-1, WALK-2: the leaves are live, and `front` stops at `back`.
         unsafe {
             loop {
-                let same = front.leaf == back.leaf;
-                let stop = if same { back.slot } else { front.leaf.len() };
+                let end = self.back.as_ref().filter(|back| back.leaf == front.leaf);
+                let stop = end.map_or_else(|| front.leaf.len(), |back| back.slot);
                 if front.slot < stop {
                     let slot = front.slot;
                     front.slot += 1;
                     return Some((front.leaf, slot));
                 }
-                if same {
+                if end.is_some() {
                     return None;
                 }
-                *front = self.tree.neighbour(front, true)?;
+                if !self.tree.step(front, true) {
+                    return None;
+                }
             }
         }
     }
 
     /// The next entries that are in the same leaf: the leaf, their first slot, and the slot behind
     /// the last one.
-    #[inline]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     pub(crate) fn next_run(&mut self) -> Option<(Leaf<K, V, S>, usize, usize)> {
         let (leaf, slot) = self.next()?;
-        let (front, back) = self.ends.as_mut()?;
+        let (front, end) = (self.front.as_mut()?, self.back.as_ref().filter(|back| back.leaf == leaf));
         // SAFETY: WALK-1, WALK-2: `next` has just returned an entry of `front.leaf`, which is live.
-        let stop = if front.leaf == back.leaf { back.slot } else { unsafe { front.leaf.len() } };
+        let stop = end.map_or_else(|| unsafe { leaf.len() }, |back| back.slot);
         front.slot = stop;
         Some((leaf, slot, stop))
     }
 
     /// [`Walk::next_run`] from the back.
-    #[inline]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     pub(crate) fn next_run_back(&mut self) -> Option<(Leaf<K, V, S>, usize, usize)> {
         let (leaf, slot) = self.next_back()?;
-        let (front, back) = self.ends.as_mut()?;
-        let start = if front.leaf == back.leaf { front.slot } else { 0 };
+        let (back, end) = (self.back.as_mut()?, self.front.as_ref().filter(|front| front.leaf == leaf));
+        let start = end.map_or(0, |front| front.slot);
         back.slot = start;
         Some((leaf, start, slot + 1))
     }
 
     #[cfg_attr(not(debug_assertions), inline(always))]
     pub(crate) fn next_back(&mut self) -> Option<(Leaf<K, V, S>, usize)> {
-        let (front, back) = self.ends.as_mut()?;
+        if self.done {
+            return None;
+        }
+        if self.back.is_none() && !self.tree.look_for_edge(&mut self.back, true) {
+            return None;
+        }
+        let back = self.back.as_mut()?;
         // SAFETY: WALK-1, WALK-2: the leaves are live, and `back` stops at `front`.
         unsafe {
             loop {
-                let same = front.leaf == back.leaf;
-                let stop = if same { front.slot } else { 0 };
-                if back.slot > stop {
+                let end = self.front.as_ref().filter(|front| front.leaf == back.leaf);
+                if back.slot > end.map_or(0, |front| front.slot) {
                     back.slot -= 1;
                     return Some((back.leaf, back.slot));
                 }
-                if same {
+                if end.is_some() {
                     return None;
                 }
-                *back = self.tree.neighbour(back, false)?;
+                if !self.tree.step(back, false) {
+                    return None;
+                }
             }
         }
     }
