@@ -26,6 +26,7 @@
 pub mod calls;
 pub mod event;
 pub mod file;
+#[cfg(target_os = "linux")]
 pub mod output;
 pub mod summary;
 pub mod survey;
@@ -34,10 +35,14 @@ pub mod why;
 mod held;
 mod refused;
 mod sink;
+#[cfg(target_os = "linux")]
 mod sync;
+mod uapi;
 
 pub use refused::{NotRefused, Refused, RefusedBy};
-pub use sink::{FileSink, Sink, SinkError, Written};
+#[cfg(target_os = "linux")]
+pub use sink::{FileSink, Written};
+pub use sink::{Sink, SinkError};
 
 /// What `samara-record` needs, and nobody else.
 #[doc(hidden)]

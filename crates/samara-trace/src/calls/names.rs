@@ -3,6 +3,7 @@
 
 use super::row::When;
 use super::table::TABLE;
+use crate::uapi;
 
 /// What an argument is, for printing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -85,7 +86,7 @@ pub fn name(nr: u32) -> Option<&'static str> {
 /// it was asked to. `brk` has no errors: if it does not move the break, it returns it as it was.
 pub fn failed_with(nr: u32, first: u64, result: i64) -> Option<i32> {
     match name(nr) {
-        Some("brk") => (result > 0 && first > result as u64).then_some(libc::ENOMEM),
+        Some("brk") => (result > 0 && first > result as u64).then_some(uapi::ENOMEM),
         _ => (-4095..0).contains(&result).then_some(-result as i32),
     }
 }

@@ -11,6 +11,7 @@ use super::Call;
 use super::names::Kind::*;
 use super::names::Value;
 use super::row::{Effect, Follow, If, Place, Reach, Reads, Row, When};
+use crate::uapi;
 
 /// An option of `prctl` by its number in the model's table, with its name there.
 const fn modelled_option(option: u32) -> Value {
@@ -31,14 +32,14 @@ pub(super) const TABLE: &[Row] = &[
     Row {
         address: true,
         fails_by_rate: true,
-        blocks: If::Args(|a| a[3] as i32 & (libc::MAP_POPULATE | libc::MAP_LOCKED) != 0),
+        blocks: If::Args(|a| a[3] as i32 & (uapi::MAP_POPULATE | uapi::MAP_LOCKED) != 0),
         stops_half_way: true,
         reach: Reach::Maps(Place {
             at: 0,
             len: Some(1),
-            given: If::Args(|a| a[3] as i32 & (libc::MAP_FIXED | libc::MAP_FIXED_NOREPLACE) != 0),
-            replaces: If::Args(|a| a[3] as i32 & libc::MAP_FIXED != 0),
-            give: Some((3, libc::MAP_FIXED_NOREPLACE as u64)),
+            given: If::Args(|a| a[3] as i32 & (uapi::MAP_FIXED | uapi::MAP_FIXED_NOREPLACE) != 0),
+            replaces: If::Args(|a| a[3] as i32 & uapi::MAP_FIXED != 0),
+            give: Some((3, uapi::MAP_FIXED_NOREPLACE as u64)),
         }),
         decided: If::Args(|a| has_known_type(a[3] as i32)),
         makes_executable: true,
@@ -60,9 +61,9 @@ pub(super) const TABLE: &[Row] = &[
         reach: Reach::Moves(Place {
             at: 4,
             len: Some(2),
-            given: If::Args(|a| a[3] as i32 & libc::MREMAP_FIXED != 0),
-            replaces: If::Args(|a| a[3] as i32 & libc::MREMAP_FIXED != 0),
-            give: Some((3, libc::MREMAP_FIXED as u64)),
+            given: If::Args(|a| a[3] as i32 & uapi::MREMAP_FIXED != 0),
+            replaces: If::Args(|a| a[3] as i32 & uapi::MREMAP_FIXED != 0),
+            give: Some((3, uapi::MREMAP_FIXED as u64)),
         }),
         ..Row::decided(Call::Mremap, linux::MREMAP, &[163], &[Addr, Len, Len, RemapFlags, RemapTo])
     },
@@ -128,7 +129,7 @@ pub(super) const TABLE: &[Row] = &[
             at: 1,
             len: None,
             given: If::Args(|a| a[1] != 0),
-            replaces: If::Args(|a| a[2] & libc::SHM_REMAP as u64 != 0),
+            replaces: If::Args(|a| a[2] & uapi::SHM_REMAP as u64 != 0),
             give: None,
         }),
         follow: Follow::Kernel,
@@ -245,24 +246,24 @@ const GUARD_REMOVE: i32 = 103;
 
 /// The flags of `mmap` have a type that the model knows.
 fn has_known_type(flags: i32) -> bool {
-    [libc::MAP_SHARED, libc::MAP_PRIVATE, libc::MAP_SHARED_VALIDATE].contains(&(flags & 0xf))
+    [uapi::MAP_SHARED, uapi::MAP_PRIVATE, uapi::MAP_SHARED_VALIDATE].contains(&(flags & 0xf))
 }
 
 /// Advice that the model knows on a process's own memory. Poisoning depends on hardware; other
 /// advice is newer than the model.
 fn is_known_advice(advice: i32) -> bool {
-    matches!(advice, libc::MADV_NORMAL..=libc::MADV_COLLAPSE | GUARD_INSTALL | GUARD_REMOVE)
+    matches!(advice, uapi::MADV_NORMAL..=uapi::MADV_COLLAPSE | GUARD_INSTALL | GUARD_REMOVE)
 }
 
 /// Advice that only marks areas, or lets pages go: it waits for nobody.
 fn only_marks(advice: i32) -> bool {
     matches!(
         advice,
-        libc::MADV_NORMAL
-            | libc::MADV_RANDOM
-            | libc::MADV_SEQUENTIAL
-            | libc::MADV_DONTNEED
-            | libc::MADV_FREE
-            | libc::MADV_DONTFORK..=libc::MADV_KEEPONFORK
+        uapi::MADV_NORMAL
+            | uapi::MADV_RANDOM
+            | uapi::MADV_SEQUENTIAL
+            | uapi::MADV_DONTNEED
+            | uapi::MADV_FREE
+            | uapi::MADV_DONTFORK..=uapi::MADV_KEEPONFORK
     )
 }

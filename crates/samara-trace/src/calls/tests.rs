@@ -1,8 +1,8 @@
 //! The table agrees with the kernel's headers, with the model's table, and with the documents.
 
-use super::names::NAMED;
 use super::table::TABLE;
 use super::*;
+use crate::uapi;
 use samara_mm::linux;
 
 #[test]
@@ -54,8 +54,9 @@ fn options_have_names() {
 }
 
 #[test]
-#[cfg(target_arch = "x86_64")]
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 fn numbers_are_the_abi_s() {
+    use super::names::NAMED;
     let known = [
         (libc::SYS_mmap, "mmap"),
         (libc::SYS_munmap, "munmap"),
@@ -129,7 +130,7 @@ fn numbers_are_the_abi_s() {
 /// `brk` tells no error: the break stays where it was.
 #[test]
 fn a_break_that_does_not_move() {
-    assert_eq!(failed_with(12, 0x9000, 0x5000), Some(libc::ENOMEM));
+    assert_eq!(failed_with(12, 0x9000, 0x5000), Some(uapi::ENOMEM));
     // It was asked for, or moved, up or down.
     assert_eq!([(0, 0x5000), (0x9000, 0x9000), (0x4000, 0x4000)].map(|(a, r)| failed_with(12, a, r)), [None; 3]);
     assert_eq!([failed_with(9, 0, -12), failed_with(9, 0, 0x5000)], [Some(12), None]);

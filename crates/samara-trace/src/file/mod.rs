@@ -47,6 +47,7 @@ mod stacks;
 mod text;
 mod writer;
 
+#[cfg(target_os = "linux")]
 pub(crate) use encode::weight;
 pub use error::{Fault, FileError};
 pub use flag_words::{flag_words, reason_name};

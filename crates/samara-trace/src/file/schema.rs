@@ -95,7 +95,7 @@ impl Header {
             profile: String::new(),
             features: None,
             presumed: Features::empty(),
-            arch: std::env::consts::ARCH.to_owned(),
+            arch: "x86_64".to_owned(),
             page_size: 4096,
             start_time: humantime::format_rfc3339_millis(SystemTime::now()).to_string(),
             recorder: env!("CARGO_PKG_VERSION").to_owned(),

@@ -1,8 +1,10 @@
 //! Receivers of a recording's events: [`Sink`], and [`FileSink`], which writes a trace file. Knows
 //! no recorder.
 
+#[cfg(target_os = "linux")]
 mod file_sink;
 
+#[cfg(target_os = "linux")]
 pub use file_sink::{FileSink, Written};
 
 use std::fmt;

@@ -6,6 +6,7 @@ use std::collections::HashMap;
 use crate::event::{AreaRecord, Event, EventKind, StepKind};
 use crate::file::{Place, Replay, Space, call_name};
 use crate::survey::ACCESS;
+use crate::uapi;
 use crate::why::Origins;
 
 /// Bits of [`AreaRecord::perms`].
@@ -305,10 +306,10 @@ impl Crash {
     /// What forbids the access to the memory that is there, and the call that did, unless it was
     /// mapped so.
     fn forbids(&self, area: &AreaRecord, past: &Past) -> Option<(Forbids, Option<By>)> {
-        if self.signal == libc::SIGBUS {
+        if self.signal == uapi::SIGBUS {
             // Huge pages run out, and memory without a name has no end.
             let is_file = area.inode != 0 && !area.name.starts_with("/dev/zero") && !area.name.contains("hugepage");
-            return (self.code == libc::BUS_ADRERR && is_file).then_some((Forbids::FileEnd, None));
+            return (self.code == uapi::BUS_ADRERR && is_file).then_some((Forbids::FileEnd, None));
         }
         if self.code == SEGV_PKUERR {
             return Some((Forbids::ProtectionKey, None));
@@ -335,7 +336,7 @@ impl Crash {
         let above = replay.space(self.space).and_then(|space| space.between(self.address, u64::MAX).next());
         let near =
             |area: &AreaRecord| area.start - self.address.min(area.start) <= FRAME || self.is_near_stack_pointer();
-        self.signal == libc::SIGSEGV && above.is_some_and(|area| area.name == "[stack]" && near(&area))
+        self.signal == uapi::SIGSEGV && above.is_some_and(|area| area.name == "[stack]" && near(&area))
     }
 
     /// The memory that a call took away, as far as it may have to do with the fault. `replay` and
@@ -386,7 +387,7 @@ fn may_surprise(event: &Event, space: &Space, was: &AreaRecord) -> bool {
 
 /// Whether calls of a site map stacks of threads.
 fn is_for_stack(site: &crate::why::Site) -> bool {
-    site.nr.and_then(call_name) == Some("mmap") && site.args[3] as i32 & libc::MAP_STACK != 0
+    site.nr.and_then(call_name) == Some("mmap") && site.args[3] as i32 & uapi::MAP_STACK != 0
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@ use std::cmp::Reverse;
 use crate::event::Event;
 use crate::file::{Place, Space};
 use crate::refused::{Refused, RefusedBy};
+use crate::uapi;
 
 /// Number of kinds that are counted. There are far fewer, but a file may claim any number.
 const KINDS: usize = 256;
@@ -56,7 +57,7 @@ impl Failure {
     /// Whether it failed for want of memory while the process had as many areas as this limit, or
     /// the default one, allows. It says nothing of the rule, which newer traces tell.
     pub fn is_at_limit(&self, limit: Option<u64>) -> bool {
-        self.errno == libc::ENOMEM && self.areas.saturating_add(1) >= limit.unwrap_or(MAX_MAP_COUNT)
+        self.errno == uapi::ENOMEM && self.areas.saturating_add(1) >= limit.unwrap_or(MAX_MAP_COUNT)
     }
 
     /// How much it matters.
@@ -64,7 +65,7 @@ impl Failure {
         let Some(refused) = &self.refused else {
             return match self.errno {
                 _ if self.is_at_limit(self.limit) => Weight::Limit,
-                libc::EINVAL | libc::ENOSYS | libc::EOPNOTSUPP | libc::ENODEV => Weight::Probe,
+                uapi::EINVAL | uapi::ENOSYS | uapi::EOPNOTSUPP | uapi::ENODEV => Weight::Probe,
                 _ => Weight::Other,
             };
         };
@@ -93,7 +94,7 @@ impl Failure {
 
 /// Counts a call, if it failed; `space` is as before it, `limit` is `vm.max_map_count`. The kinds
 /// stay in their order.
-pub(super) fn count(all: &mut Vec<Failure>, event: &Event, nr: u32, space: Option<&Space>, limit: Option<u64>) {
+pub(crate) fn count(all: &mut Vec<Failure>, event: &Event, nr: u32, space: Option<&Space>, limit: Option<u64>) {
     let Some(errno) = event.error() else { return };
     let refused = Refused::of(event);
     let kind = (nr, errno, refused.map(|refused| refused.by));
@@ -138,17 +139,17 @@ mod tests {
             let (result, text) = (-i64::from(errno), rule.to_owned());
             count(&mut all, &Event { nr: Some(nr), result, text, ..Event::new(seq, EventKind::Call) }, nr, None, None);
         };
-        fail(0, 9, libc::ENOMEM, "kernel:huge-pages");
+        fail(0, 9, uapi::ENOMEM, "kernel:huge-pages");
         for seq in 1..6 {
-            fail(seq, 28, libc::EINVAL, "");
+            fail(seq, 28, uapi::EINVAL, "");
         }
-        fail(6, 10, libc::ENOMEM, "kernel:hole start=4096 end=8192");
-        fail(7, 149, libc::ENOMEM, "kernel:rlimit-memlock");
+        fail(6, 10, uapi::ENOMEM, "kernel:hole start=4096 end=8192");
+        fail(7, 149, uapi::ENOMEM, "kernel:rlimit-memlock");
         for seq in 8..306 {
-            fail(seq, 9, libc::ENOMEM, "kernel:rlimit-as limit=268435456");
+            fail(seq, 9, uapi::ENOMEM, "kernel:rlimit-as limit=268435456");
         }
-        fail(306, 25, libc::EFAULT, "kernel:hole start=4096 end=8192");
-        fail(307, 25, libc::EFAULT, "kernel:hole start=4096 end=8192");
+        fail(306, 25, uapi::EFAULT, "kernel:hole start=4096 end=8192");
+        fail(307, 25, uapi::EFAULT, "kernel:hole start=4096 end=8192");
         let told: Vec<_> = all.iter().map(|f| (f.nr, f.count, f.event, f.weight())).collect();
         let expected = [
             (9, 298, 8, Weight::Limit),
@@ -170,9 +171,9 @@ mod tests {
             count(&mut all, &event, 9, None, limit);
             Failure { areas, ..all.remove(0) }.weight()
         };
-        assert_eq!([65_529, 65_528].map(|n| of(n, libc::ENOMEM, None)), [Weight::Limit, Weight::Other]);
-        assert_eq!([99, 98].map(|n| of(n, libc::ENOMEM, Some(100))), [Weight::Limit, Weight::Other]);
-        assert_eq!(of(65_530, libc::ENOMEM, Some(1 << 20)), Weight::Other);
-        assert_eq!(of(99, libc::ENOSYS, Some(100)), Weight::Probe);
+        assert_eq!([65_529, 65_528].map(|n| of(n, uapi::ENOMEM, None)), [Weight::Limit, Weight::Other]);
+        assert_eq!([99, 98].map(|n| of(n, uapi::ENOMEM, Some(100))), [Weight::Limit, Weight::Other]);
+        assert_eq!(of(65_530, uapi::ENOMEM, Some(1 << 20)), Weight::Other);
+        assert_eq!(of(99, uapi::ENOSYS, Some(100)), Weight::Probe);
     }
 }

@@ -1,5 +1,7 @@
 //! Advice: only where it is sure.
 
+use samara_mm::linux;
+
 use super::tests::{MMAP, PAGE, World, area};
 use super::*;
 use crate::event::{EventKind, StepKind};
@@ -12,7 +14,7 @@ impl World {
     }
 
     /// A call on pages that leaves their areas as they are.
-    fn call_on(&mut self, nr: i64, start: u64, end: u64, arg: u64) {
+    fn call_on(&mut self, nr: u64, start: u64, end: u64, arg: u64) {
         let areas: Vec<AreaRecord> = self.areas().into_iter().filter(|a| a.start >= start * PAGE).collect();
         let plan = vec![World::step(StepKind::Changed(samara_mm::FlagChange::default()), start, end)];
         self.event(EventKind::Call, Some(nr as u32), 0, [arg, 0, 0, 0, 0, 0], plan, (start, end), areas);
@@ -44,11 +46,11 @@ fn guards_are_installed_where_the_kernel_takes_them() {
     assert_eq!(advice(&guarded(0x2000, &|_| ())), []);
     // Neither is what was locked since, or what mlockall says of new mappings.
     let mut locked = guarded(0, &|_| ());
-    locked.call_on(libc::SYS_mlock, 1000, 1400, 0);
+    locked.call_on(linux::MLOCK, 1000, 1400, 0);
     assert_eq!(advice(&locked), []);
-    let mut all = guarded(0, &|world| world.call_on(libc::SYS_mlockall, 10, 10, 2));
+    let mut all = guarded(0, &|world| world.call_on(linux::MLOCKALL, 10, 10, 2));
     assert_eq!(advice(&all), []);
-    all.call_on(libc::SYS_munlockall, 10, 10, 0);
+    all.call_on(linux::MUNLOCKALL, 10, 10, 0);
     all.map_with(2000, 2400, 3, 0);
     (0..100).for_each(|i| all.protect(2001 + i * 4, 2002 + i * 4, 0));
     assert_eq!(advice(&all), sure, "only what was mapped after that");
@@ -87,7 +89,7 @@ fn equal_mappings_may_be_slices_of_one() {
         let mut world = World::new();
         (0..100).for_each(|i| world.map(1000 + i * apart, 1000 + i * apart + size(i), 3));
         // Later calls: the number of mappings does not grow.
-        (0..200).for_each(|_| world.call_on(libc::SYS_mprotect, 10, 10, 0));
+        (0..200).for_each(|_| world.call_on(linux::MPROTECT, 10, 10, 0));
         assert_eq!(world.why().verdicts[0].kind, VerdictKind::OneOrigin);
         advice(&world)
     };

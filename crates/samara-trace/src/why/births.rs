@@ -16,6 +16,7 @@ use super::piece::{Act, FOUND, Piece};
 use crate::event::{AreaRecord, Event, EventKind, Step, StepKind};
 use crate::file::{Place, Replay, Space, call_name, span};
 use crate::held::{Held, Meter};
+use crate::uapi;
 
 /// Most pieces, holes, stacks and counts of all spaces together.
 const PIECES: u64 = 1 << 20;
@@ -25,11 +26,11 @@ const SITES: usize = 1 << 16;
 /// Whether memory mapped with this protection and these flags is locked, or reserves addresses.
 fn is_special(prot: u64, flags: u64) -> bool {
     let has = |flag: i32| flags & flag as u64 != 0;
-    has(libc::MAP_LOCKED) || (prot == 0 && has(libc::MAP_NORESERVE))
+    has(uapi::MAP_LOCKED) || (prot == 0 && has(uapi::MAP_NORESERVE))
 }
 
 /// In the argument of `mlockall`.
-const MCL_FUTURE: u64 = libc::MCL_FUTURE as u64;
+const MCL_FUTURE: u64 = uapi::MCL_FUTURE as u64;
 
 /// Most bytes of the names of callers, each counted for every site that it makes.
 const NAMES: usize = 16 << 20;

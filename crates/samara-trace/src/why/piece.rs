@@ -3,13 +3,14 @@
 //! protection, whatever a later call did to the same memory. Knows no areas.
 
 use crate::file::{reason_name, reasons};
+use crate::uapi;
 
 /// In the number of an event: the area was there, and this is its address.
 pub(super) const FOUND: u64 = 1 << 63;
 
 /// Advice on huge pages.
-const HUGEPAGE: u64 = libc::MADV_HUGEPAGE as u64;
-const NOHUGEPAGE: u64 = libc::MADV_NOHUGEPAGE as u64;
+const HUGEPAGE: u64 = uapi::MADV_HUGEPAGE as u64;
+const NOHUGEPAGE: u64 = uapi::MADV_NOHUGEPAGE as u64;
 
 /// An event, as far as pieces remember it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -4,7 +4,7 @@
 use std::io::{self, Write};
 
 use crate::samples::{ends_early, event, file, header, places, read};
-use samara_trace::file::{MapsLine, TraceReader, TraceWriter, WriteError};
+use samara_trace::file::{TraceReader, TraceWriter, WriteError};
 
 #[test]
 fn what_is_written_is_read() {
@@ -132,7 +132,9 @@ fn a_full_disk_is_an_error_and_leaves_whole_batches() {
 }
 
 #[test]
+#[cfg(target_os = "linux")]
 fn a_maps_line_is_the_kernel_s() {
+    use samara_trace::file::MapsLine;
     // Parse our own maps and write every line again.
     let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
     assert!(maps.lines().count() > 5);

@@ -3,9 +3,11 @@
 
 mod format;
 mod hostile;
+#[cfg(target_os = "linux")]
 mod output;
 mod replay;
 mod samples;
 mod seal;
+#[cfg(target_os = "linux")]
 mod sink;
 mod stacks;
