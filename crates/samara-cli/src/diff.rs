@@ -5,8 +5,10 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
+use samara_trace::SpaceAt;
 use samara_trace::file::kind_name;
-use samara_trace::summary::{Largest, Summary};
+use samara_trace::summary::Summary;
+use samara_trace::survey::{Boundary, Survey};
 use samara_trace::why::{Site, Why};
 use serde_json::{Value, json};
 
@@ -15,7 +17,7 @@ use crate::line;
 use crate::output::{BOLD, DIM, RED, clean, styled};
 use crate::summary::reason_text;
 use crate::survey::change;
-use crate::why::{Sites, held, what};
+use crate::why::{At, Sites, held, what};
 
 /// Version of the JSON.
 const FORMAT: u32 = 1;
@@ -27,9 +29,41 @@ const FUNCTIONS: usize = 4;
 /// One of the two spaces.
 #[derive(Clone, Copy)]
 pub(crate) struct Side<'a> {
-    pub(crate) summary: &'a Summary,
-    pub(crate) largest: &'a Largest,
+    pub(crate) at: At<'a>,
     pub(crate) why: &'a Why,
+    pub(crate) sites: Sites<'a>,
+    /// Why areas that touch are not one.
+    pub(crate) boundaries: &'a [Boundary],
+    /// Areas that were split, and merged, up to then.
+    pub(crate) splits: u64,
+    pub(crate) merges: u64,
+}
+
+impl<'a> Side<'a> {
+    /// The largest space of a trace. `None`: nothing is known of it.
+    pub(crate) fn largest(summary: &'a Summary) -> Option<Side<'a>> {
+        let largest = summary.largest.as_ref()?;
+        Some(Side {
+            at: At::largest(largest),
+            why: largest.why.as_ref()?,
+            sites: Sites::of(summary),
+            boundaries: &largest.survey.boundaries,
+            splits: summary.splits,
+            merges: summary.merges,
+        })
+    }
+
+    /// A space at a moment; `survey` is that of its areas.
+    pub(crate) fn at(space: &'a SpaceAt, survey: &'a Survey) -> Side<'a> {
+        Side {
+            at: At::of(space),
+            why: &space.why,
+            sites: Sites::at(space),
+            boundaries: &survey.boundaries,
+            splits: space.splits,
+            merges: space.merges,
+        }
+    }
 }
 
 /// What a place did, and what it has.
@@ -90,10 +124,9 @@ impl<'a> Diff<'a> {
     pub(crate) fn of(before: Side<'a>, after: Side<'a>, over: u64) -> Self {
         let mut places: BTreeMap<_, Place> = BTreeMap::new();
         for (side, is_after) in [(before, false), (after, true)] {
-            let sites = Sites::of(side.summary);
             let held = held(side.why);
-            for (number, site) in (0..).zip(&side.summary.sites) {
-                let functions = sites.functions(site);
+            for (number, site) in (0..).zip(side.sites.all()) {
+                let functions = side.sites.functions(site);
                 let key = (kind_name(site.kind), site.nr, site.details, functions.clone());
                 let place = places.entry(key).or_insert_with(|| place(site, functions));
                 let sums = if is_after { &mut place.after } else { &mut place.before };
@@ -111,10 +144,10 @@ impl<'a> Diff<'a> {
             (Reverse(grows), Reverse(place.differs()))
         });
         let mut reasons: BTreeMap<&str, (u64, u64)> = BTreeMap::new();
-        for boundary in &before.largest.survey.boundaries {
+        for boundary in before.boundaries {
             reasons.entry(&boundary.reason).or_default().0 += boundary.boundaries;
         }
-        for boundary in &after.largest.survey.boundaries {
+        for boundary in after.boundaries {
             reasons.entry(&boundary.reason).or_default().1 += boundary.boundaries;
         }
         let mut reasons: Vec<Reason> = reasons
@@ -141,8 +174,8 @@ impl<'a> Diff<'a> {
         };
         let (a, b) = (self.before, self.after);
         for (name, side) in [("before", a), ("after", b)] {
-            let Largest { pid, program, ns, .. } = side.largest;
-            row(name, format!("process {pid} ({}), after {}", clean(program), time(*ns)));
+            let At { pid, program, ns } = side.at;
+            row(name, format!("process {pid} ({}), after {}", clean(program), time(ns)));
         }
         let both = |from: u64, to: u64, show: fn(u64) -> String| {
             format!("{} -> {} ({})", show(from), show(to), change(from, to, show))
@@ -150,8 +183,7 @@ impl<'a> Diff<'a> {
         row("areas", both(a.why.areas, b.why.areas, count));
         row("mapped", both(a.why.bytes, b.why.bytes, bytes));
         row("changes", {
-            let (from, to) = (a.summary, b.summary);
-            format!("splits {}, merges {}", both(from.splits, to.splits, count), both(from.merges, to.merges, count))
+            format!("splits {}, merges {}", both(a.splits, b.splits, count), both(a.merges, b.merges, count))
         });
         for (i, reason) in self.reasons.iter().take(ROWS).enumerate() {
             let name = if reason.name.is_empty() { "nothing".to_owned() } else { reason_text(&reason.name) };
@@ -176,10 +208,10 @@ impl<'a> Diff<'a> {
     /// All of it, as one object.
     pub(crate) fn json(&self) -> Value {
         let side = |side: Side<'_>| {
-            let Largest { pid, program, ns, .. } = side.largest;
+            let At { pid, program, ns } = side.at;
             json!({
                 "pid": pid, "program": program, "ns": ns, "areas": side.why.areas, "bytes": side.why.bytes,
-                "splits": side.summary.splits, "merges": side.summary.merges,
+                "splits": side.splits, "merges": side.merges,
             })
         };
         let sums = |s: Sums| json!({"areas": s.areas, "bytes": s.bytes, "made": s.made, "splits": s.splits});

@@ -25,8 +25,7 @@ fn program(maps: u64, cuts: u64, lines: [u64; 2]) -> Summary {
 }
 
 fn side(summary: &Summary) -> Side<'_> {
-    let largest = summary.largest.as_ref().unwrap();
-    Side { summary, largest, why: largest.why.as_ref().unwrap() }
+    Side::largest(summary).unwrap()
 }
 
 #[test]

@@ -30,6 +30,16 @@ impl Moment {
         }
     }
 
+    /// The same for [`Trace::space`](samara_trace::Trace::space), of a moment that is
+    /// [one of the trace](Moment::on).
+    pub(crate) fn of_trace(self) -> samara_trace::Moment {
+        match self {
+            Moment::Event(seq) => samara_trace::Moment::Event(seq),
+            Moment::Time(ns) => samara_trace::Moment::Time(ns),
+            Moment::Clock(_) | Moment::Peak => samara_trace::Moment::Peak,
+        }
+    }
+
     /// The same moment of a trace, as a time since its recording began. `None`: its header does not
     /// say when that was.
     pub(crate) fn on(self, header: &Header) -> Option<Moment> {

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
+use samara_trace::SpaceAt;
 use samara_trace::event::EventKind;
 use samara_trace::file::{Frame, Function, Stack, Stacks, kind_name, reason_name, reasons};
 use samara_trace::summary::{Failure, Largest, Summary};
@@ -31,6 +32,26 @@ const SMALL_PART: u64 = 100;
 const FUNCTIONS: usize = 5;
 /// Places with memory that JSON tells of, those with the most areas.
 const PLACES: usize = 1000;
+
+/// Whose space is told of, and when.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct At<'a> {
+    pub(crate) pid: u32,
+    pub(crate) program: &'a str,
+    /// In nanoseconds since the recording began.
+    pub(crate) ns: u64,
+}
+
+impl<'a> At<'a> {
+    pub(crate) fn of(space: &'a SpaceAt) -> At<'a> {
+        At { pid: space.pid, program: &space.program, ns: space.ns }
+    }
+
+    pub(crate) fn largest(largest: &'a Largest) -> At<'a> {
+        At { pid: largest.pid, program: &largest.program, ns: largest.ns }
+    }
+}
+
 /// What a trace says of its sites.
 #[derive(Clone, Copy)]
 pub(crate) struct Sites<'a> {
@@ -43,6 +64,10 @@ pub(crate) struct Sites<'a> {
 impl<'a> Sites<'a> {
     pub(crate) fn of(summary: &'a Summary) -> Self {
         Sites::new(&summary.sites, &summary.call_stacks)
+    }
+
+    pub(crate) fn at(space: &'a SpaceAt) -> Self {
+        Sites::new(&space.sites, &space.stacks)
     }
 
     pub(crate) fn new(all: &'a [Site], stacks: &'a Stacks) -> Self {
@@ -306,7 +331,7 @@ pub(crate) fn failed(all: &[Failure], limit: Option<u64>, sites: Sites<'_>) -> V
 }
 
 /// All of it, as lines. `title` names the program; `failed` are calls that failed.
-pub(crate) fn screen(title: &str, largest: &Largest, why: &Why, sites: Sites<'_>, failed: &[String]) -> String {
+pub(crate) fn screen(title: &str, at: At<'_>, why: &Why, sites: Sites<'_>, failed: &[String]) -> String {
     let mut out = format!("{} {}\n", styled(BOLD, "samara:"), clean(title));
     let mut row = |name: &str, text: String| {
         // Writing to a string cannot fail.
@@ -315,7 +340,7 @@ pub(crate) fn screen(title: &str, largest: &Largest, why: &Why, sites: Sites<'_>
     for (i, failed) in failed.iter().enumerate() {
         row(if i == 0 { "failed" } else { "" }, failed.clone());
     }
-    row("areas", format!("{}, {} mapped, after {}", count(why.areas), bytes(why.bytes), time(largest.ns)));
+    row("areas", format!("{}, {} mapped, after {}", count(why.areas), bytes(why.bytes), time(at.ns)));
     for verdict in why.verdicts.iter().take(VERDICTS) {
         rows_of_verdict(&mut row, verdict, sites);
     }
@@ -415,21 +440,21 @@ pub(crate) fn of_site(site: &Site, sites: Sites<'_>) -> String {
 }
 
 /// The verdicts as one object.
-pub(crate) fn json(largest: &Largest, why: &Why, sites: Sites<'_>) -> Value {
-    let mut all = head(largest);
+pub(crate) fn json(at: At<'_>, why: &Why, sites: Sites<'_>) -> Value {
+    let mut all = head(at);
     crate::survey::extend(&mut all, parts(why, sites));
     all
 }
 
 /// The same without boundaries and sites.
-pub(crate) fn verdicts_json(largest: &Largest, why: &Why, sites: Sites<'_>) -> Value {
-    let mut all = head(largest);
+pub(crate) fn verdicts_json(at: At<'_>, why: &Why, sites: Sites<'_>) -> Value {
+    let mut all = head(at);
     crate::survey::extend(&mut all, verdicts(why, sites));
     all
 }
 
-fn head(largest: &Largest) -> Value {
-    json!({"format": FORMAT, "pid": largest.pid, "program": largest.program, "ns": largest.ns})
+fn head(at: At<'_>) -> Value {
+    json!({"format": FORMAT, "pid": at.pid, "program": at.program, "ns": at.ns})
 }
 
 /// What each site has, by its number.

@@ -98,7 +98,7 @@ impl Made {
         let summary = self.summary();
         let largest = summary.largest.as_ref().expect("there is a space");
         let why = largest.why.as_ref().expect("its origins are known");
-        let text = screen("app (7)", largest, why, Sites::of(&summary), &[]);
+        let text = screen("app (7)", At::largest(largest), why, Sites::of(&summary), &[]);
         anstream::adapter::strip_str(&text).to_string()
     }
 }
@@ -163,7 +163,7 @@ fn sizes_are_told_as_json() {
         let summary = made.summary();
         let largest = summary.largest.as_ref().unwrap();
         let why = largest.why.as_ref().unwrap();
-        let json = verdicts_json(largest, why, Sites::of(&summary));
+        let json = verdicts_json(At::largest(largest), why, Sites::of(&summary));
         let one = &json["verdicts"][0];
         let of = |name: &str| one[name].as_u64().unwrap();
         let sizes = [of("common_size") / PAGE, of("common_times"), of("smallest") / PAGE, of("largest") / PAGE];

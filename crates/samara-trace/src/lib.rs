@@ -35,14 +35,17 @@ pub mod why;
 mod held;
 mod refused;
 mod sink;
+mod spaces;
 #[cfg(target_os = "linux")]
 mod sync;
+mod trace;
 mod uapi;
 
 pub use refused::{NotRefused, Refused, RefusedBy};
 #[cfg(target_os = "linux")]
 pub use sink::{FileSink, Written};
 pub use sink::{Sink, SinkError};
+pub use trace::{Moment, SpaceAt, SpaceError, Trace};
 
 /// What `samara-record` needs, and nobody else.
 #[doc(hidden)]

@@ -2,8 +2,10 @@
 
 use std::process::ExitCode;
 
+use samara_trace::survey::{Known, Survey};
+
 use crate::cli::DiffOf;
-use crate::commands::why::{found, look};
+use crate::commands::why::look;
 use crate::diff::{Diff, Side};
 use crate::exit;
 use crate::output::{self, clean_json, error, shown};
@@ -15,9 +17,8 @@ pub(crate) fn run(args: &DiffOf) -> ExitCode {
         Ok(both) => both,
         Err(code) => return code,
     };
-    let (Some(a), Some(b)) = (found(&before.summary), found(&after.summary)) else { return exit::FAILED.into() };
-    let side = |summary, (largest, why)| Side { summary, largest, why };
-    let diff = Diff::of(side(&before.summary, a), side(&after.summary, b), args.over);
+    let surveys = [&before, &after].map(|looked| Survey::of(&looked.space.areas, Known::All));
+    let diff = Diff::of(Side::at(&before.space, &surveys[0]), Side::at(&after.space, &surveys[1]), args.over);
     let title = match &args.after {
         Some(after) => format!("from {} to {}", shown(&args.before), shown(after)),
         None => format!("{}, from one moment to another", shown(&args.before)),
@@ -29,10 +30,10 @@ pub(crate) fn run(args: &DiffOf) -> ExitCode {
     if let Err(error) = printed {
         return super::failed(format!("cannot write to standard output: {error}"));
     }
-    if let Some(damage) = before.damage {
+    if let Some(damage) = before.space.damage {
         return super::unreadable(&args.before, &damage);
     }
-    if let Some(damage) = after.damage {
+    if let Some(damage) = after.space.damage {
         return super::unreadable(second, &damage);
     }
     if args.fail && diff.has_grown() {

@@ -91,12 +91,11 @@ fn open(args: &ExportOf, path: &Path, names: &mut Names<'_>) -> Result<Output, E
 fn fold(args: &ExportOf, path: &Path, names: &mut Names<'_>) -> Result<Option<FileError>, ExitCode> {
     let mut out = open(args, path, names)?;
     let looked = super::why::look(&args.file, args.at, args.pid)?;
-    let Some((_, found)) = super::why::found(&looked.summary) else { return Err(exit::FAILED.into()) };
-    let lines = why::folded(found, Sites::of(&looked.summary), args.by);
+    let lines = why::folded(&looked.space.why, Sites::at(&looked.space), args.by);
     let written = lines.iter().try_for_each(|(line, n)| writeln!(out, "{line} {n}")).and_then(|()| out.finish());
     match written {
         Err(why) if why.kind() != io::ErrorKind::BrokenPipe => Err(super::cannot_write(path, &why)),
-        _ => Ok(looked.damage),
+        _ => Ok(looked.space.damage),
     }
 }
 

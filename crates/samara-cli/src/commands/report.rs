@@ -65,7 +65,9 @@ pub(super) fn report(files: &[&Path], page: Option<Page>, access: Access, quiet:
         }
     }
     let diff = match &traces[..] {
-        [before, after] => side(before).zip(side(after)).map(|(before, after)| Diff::of(before, after, 0).json()),
+        [before, after] => Side::largest(&before.summary)
+            .zip(Side::largest(&after.summary))
+            .map(|(before, after)| Diff::of(before, after, 0).json()),
         _ => None,
     };
     let data = report::json(&traces, diff);
@@ -127,11 +129,6 @@ pub(super) fn gather_from<R: Read>(reader: TraceReader<R>, name: String, bytes: 
         file: name,
     };
     (trace, read.damage)
-}
-
-fn side(trace: &Trace) -> Option<Side<'_>> {
-    let (largest, why) = trace.why()?;
-    Some(Side { summary: &trace.summary, largest, why })
 }
 
 /// Writes the page, whole or not at all.

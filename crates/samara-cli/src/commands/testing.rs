@@ -11,7 +11,7 @@ use samara_trace::output::Access;
 
 use super::events::How;
 use super::show::{Stop, Wanted};
-use super::{events, show, summary, why};
+use super::{events, show, summary};
 use crate::cli::{Only, Weight};
 use crate::diff::{Diff, Side};
 use crate::export::{self, About, Csv, Firefox, Format, Parquet, Perfetto, Pprof, Target};
@@ -109,16 +109,15 @@ pub fn explained(input: impl Read, out: &mut dyn Write) -> Result<(), String> {
     };
     let mut texts = vec![crate::summary::screen(&title, summary, &recorded)];
     let mut values = vec![crate::json::summary(summary, &recorded)];
-    if let Some((largest, found)) = why::found(summary) {
-        let sites = Sites::of(summary);
-        texts.push(crate::why::screen("it", largest, found, sites, &[]));
-        values.push(crate::why::json(largest, found, sites));
+    if let Some(side) = Side::largest(summary) {
+        let Side { at, why: found, sites, .. } = side;
+        texts.push(crate::why::screen("it", at, found, sites, &[]));
+        values.push(crate::why::json(at, found, sites));
         for weight in Weight::value_variants() {
             let lines = crate::why::folded(found, sites, *weight);
             texts.extend(lines.iter().map(|(line, n)| format!("{line} {n}\n")));
         }
-        let side = || Side { summary, largest, why: found };
-        let diff = Diff::of(side(), side(), 0);
+        let diff = Diff::of(side, side, 0);
         texts.push(diff.screen("from it to itself"));
         values.push(diff.json());
     }

@@ -93,7 +93,7 @@ fn trace(t: &Trace) -> Value {
 /// The verdicts, each with its sentence.
 fn explained(t: &Trace) -> Option<Value> {
     let (largest, why) = t.why()?;
-    let mut all = why::verdicts_json(largest, why, Sites::of(&t.summary));
+    let mut all = why::verdicts_json(why::At::largest(largest), why, Sites::of(&t.summary));
     for (told, verdict) in all["verdicts"].as_array_mut().into_iter().flatten().zip(&why.verdicts) {
         told["word"] = json!(why::word(verdict.kind));
         told["text"] = json!(why::sentence(verdict));

@@ -10,7 +10,7 @@ use sha2::{Digest, Sha256};
 
 use super::data::Trace;
 use crate::format::plural;
-use crate::why::{Sites, failed, screen};
+use crate::why::{At, Sites, failed, screen};
 
 const PAGE: &str = include_str!("page/page.html");
 const STYLE: &str = include_str!("page/page.css");
@@ -116,7 +116,7 @@ fn words(traces: &[Trace]) -> String {
         Some((largest, why)) => {
             let sites = Sites::of(&trace.summary);
             let failed = failed(&trace.summary.failures, trace.summary_json["max_map_count"].as_u64(), sites);
-            let text = screen(&trace.title, largest, why, sites, &failed);
+            let text = screen(&trace.title, At::largest(largest), why, sites, &failed);
             anstream::adapter::strip_str(&text).to_string()
         }
         None => format!("{}\n{}, no areas to explain\n", trace.title, plural(trace.summary.events, "event")),

@@ -9,6 +9,7 @@ mod tally;
 mod timeline;
 
 pub use crash::{Before, By, Crash, Forbidden, Forbids, Lost, Near};
+pub(crate) use failures::count as count_failure;
 pub use failures::{Failure, MAX_MAP_COUNT, Weight};
 pub use groups::Group;
 pub use tally::Tally;

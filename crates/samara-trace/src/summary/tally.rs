@@ -1,22 +1,19 @@
 //! Sums events up. Knows nothing of files and prints nothing.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use super::crash::Crash;
 use super::failures;
 use super::groups::groups;
 use super::{CallTotals, Largest, ProcessTotals, ResidentPeak, Summary};
-use crate::event::{AreaRecord, Event, EventKind, Resident, StepKind, UNSURE};
+use crate::event::{Event, EventKind, Resident, StepKind, UNSURE};
 use crate::file::{Replay, Stacks, call_name};
+use crate::spaces::{Due, Most, Spaces};
 use crate::survey::{Known, Survey};
-use crate::why::{Look, Origins, Site, Why};
+use crate::why::Site;
 
 /// Number of groups that a summary names.
 const GROUPS: usize = 5;
-/// Most memory that the areas of the largest space may take while they are surveyed: some hundred
-/// thousand areas. A file may claim more, or long names.
-const SURVEY_BYTES: usize = 128 << 20;
-
 /// Most crashes that are kept.
 const CRASHES: usize = 4;
 
@@ -32,23 +29,16 @@ const STACKS: usize = 1 << 22;
 #[derive(Debug, Default)]
 pub struct Tally {
     totals: Summary,
-    replay: Replay,
+    spaces: Spaces,
     /// The first process, and whether it has ended.
     first: Option<(u32, bool)>,
     /// For each stack by its number: whether it is whole, and has no guess.
     stacks: Vec<(bool, bool)>,
     /// The stacks and names that were defined, and whether one could not be read.
     defined: (Stacks, bool),
-    origins: Origins,
-    /// The largest space when it was that: why it is so follows at the end.
-    look: Option<Look>,
-    /// The calls that its process had made by then.
-    look_calls: u64,
     /// The site of the last event.
     site: Option<u32>,
     processes: BTreeMap<u32, ProcessTotals>,
-    /// The only processes whose spaces are told of; all, if it is empty.
-    only: BTreeSet<u32>,
     /// `vm.max_map_count`.
     limit: Option<u64>,
     /// When the last event was that was skipped, until the next one that is not.
@@ -70,8 +60,7 @@ impl Tally {
     /// events are counted is another matter: see [`pass`](Tally::pass).)
     #[must_use]
     pub fn only(mut self, pid: u32) -> Self {
-        self.only.insert(pid);
-        self.replay = self.replay.keep(pid);
+        self.spaces = self.spaces.only(pid);
         self
     }
 
@@ -120,7 +109,7 @@ impl Tally {
         self.totals.wall_ns = self.totals.wall_ns.max(event.exit_ns);
         if how != As::Skipped {
             self.begin();
-            let known = self.replay.process(event.pid).is_some_and(|p| p.ended_ns.is_none());
+            let known = self.spaces.replay.process(event.pid).is_some_and(|p| p.ended_ns.is_none());
             let is_new = !known && !matches!(event.kind, EventKind::Exit | EventKind::Checked);
             self.totals.processes += u64::from(is_new && self.is_asked(event.pid));
         }
@@ -131,35 +120,27 @@ impl Tally {
         if self.totals.lost.is_some() {
             return;
         }
-        // A space is examined while it is whole: before the event that ends it.
-        let before = self.replay.process(event.pid).filter(|p| p.ended_ns.is_none()).map(|p| p.space);
-        let ends = match event.kind {
-            _ if how == As::Skipped => None,
-            EventKind::Exit => before,
-            EventKind::Exec => before.filter(|space| *space != event.space),
-            _ => None,
-        };
-        // Those that share it go on with it.
-        if let Some(space) = ends.filter(|space| self.replay.is_last_user(*space)) {
-            self.look(space, event.pid, event.exit_ns);
-            if let Some(look) = &mut self.look {
-                look.note_end(space, &self.origins);
+        if how != As::Skipped {
+            let Due { ends, peak } = self.spaces.due(event);
+            if let Some(space) = ends {
+                self.look(space, event.pid, event.exit_ns);
+                self.spaces.note_end(space);
+            }
+            if let Some(space) = peak {
+                self.look(space, event.pid, event.entry_ns);
+            }
+            if first_ends {
+                self.settle(event.pid);
+            }
+            if self.totals.crashes.len() < CRASHES && self.is_asked(event.pid) {
+                self.totals.crashes.extend(Crash::of(event, &self.spaces.replay));
             }
         }
-        if how != As::Skipped && self.replay.is_at_peak(event) {
-            self.look(event.space, event.pid, event.entry_ns);
-        }
-        if first_ends && how != As::Skipped {
-            self.settle(event.pid);
-        }
-        if how != As::Skipped && self.totals.crashes.len() < CRASHES && self.is_asked(event.pid) {
-            self.totals.crashes.extend(Crash::of(event, &self.replay));
-        }
-        if let Err(error) = self.replay.apply(event) {
-            self.totals.lost = Some(error.to_string());
+        self.site = self.spaces.apply(event);
+        self.totals.lost = self.spaces.lost.clone();
+        if self.totals.lost.is_some() {
             return;
         }
-        self.site = self.origins.apply(event, &self.replay);
         if how == As::Skipped {
             self.skipped = Some(self.totals.wall_ns);
             return;
@@ -172,13 +153,13 @@ impl Tally {
     fn begin(&mut self) {
         let Some(from_ns) = self.skipped.take() else { return };
         self.totals.from_ns = from_ns;
-        let live = self.replay.live().filter(|(pid, ..)| self.is_asked(*pid));
+        let live = self.spaces.replay.live().filter(|(pid, ..)| self.is_asked(*pid));
         let live: Vec<(u32, u64)> = live.map(|(pid, process, _)| (pid, process.space)).collect();
         for (pid, _) in live.iter().take(PROCESSES.0) {
             self.note(*pid, false);
         }
         // What is unmapped next may have been the most.
-        let size = |(_, space): &&(u32, u64)| self.replay.space(*space).map_or(0, |space| space.len());
+        let size = |(_, space): &&(u32, u64)| self.spaces.replay.space(*space).map_or(0, |space| space.len());
         if let Some((pid, space)) = live.iter().max_by_key(size).copied() {
             self.look(space, pid, from_ns);
         }
@@ -188,9 +169,9 @@ impl Tally {
 
     /// Notes how large the spaces are that are told of.
     fn note_size(&mut self, ns: u64) {
-        let (areas, bytes) = match self.only.is_empty() {
-            true => (self.replay.areas(), self.replay.bytes()),
-            false => self.replay.size_of(&self.only),
+        let (areas, bytes) = match self.spaces.only.is_empty() {
+            true => (self.spaces.replay.areas(), self.spaces.replay.bytes()),
+            false => self.spaces.replay.size_of(&self.spaces.only),
         };
         self.totals.areas_peak = self.totals.areas_peak.max(areas);
         self.totals.mapped_bytes_peak = self.totals.mapped_bytes_peak.max(bytes);
@@ -209,9 +190,7 @@ impl Tally {
             self.settle(first);
         }
         // Of spaces that the trace leaves alive, only the largest can be the largest of all.
-        let asked = self.replay.live().filter(|(pid, ..)| self.is_asked(*pid));
-        let largest = asked.max_by_key(|(_, _, space)| space.len());
-        if let Some((pid, space)) = largest.map(|(pid, process, _)| (pid, process.space)) {
+        if let Some((pid, space)) = self.spaces.largest() {
             self.look(space, pid, self.totals.wall_ns);
         }
         self.totals.largest = self.peak();
@@ -219,19 +198,29 @@ impl Tally {
         busiest.sort_by_key(|process| (std::cmp::Reverse((process.areas_peak, process.calls)), process.pid));
         busiest.truncate(PROCESSES.1);
         self.totals.busiest = busiest;
-        self.totals.sites = self.origins.into_sites();
+        self.totals.sites = self.spaces.origins.into_sites();
         self.totals.call_stacks = self.defined.0;
         self.totals
     }
 
     /// The space that had the most areas so far, at its end or near its peak.
     pub fn peak(&self) -> Option<Largest> {
-        let why = self.look.as_ref().map(|look| self.why(look));
-        self.totals.largest.as_ref().map(|largest| Largest { why, ..largest.clone() })
+        self.spaces.most.as_ref().map(|most| self.told(most))
+    }
+
+    /// A space, and why it was so, by what is known now.
+    fn told(&self, most: &Most) -> Largest {
+        Largest {
+            pid: most.pid,
+            program: most.program.clone(),
+            ns: most.ns,
+            survey: Survey::of(&most.areas, Known::All),
+            why: self.spaces.why(most, &self.defined.0, self.totals.wall_ns, self.limit),
+        }
     }
 
     /// What was counted so far. What is only known at the end is missing: [`Summary::sites`],
-    /// [`Summary::call_stacks`], why the largest space is so ([`peak`](Tally::peak)), and figures
+    /// [`Summary::call_stacks`], the largest space ([`peak`](Tally::peak)), and figures
     /// of spaces that live.
     pub fn so_far(&self) -> &Summary {
         &self.totals
@@ -239,16 +228,17 @@ impl Tally {
 
     /// The processes and their spaces now, as far as [`Summary::lost`] does not say otherwise.
     pub fn replay(&self) -> &Replay {
-        &self.replay
+        &self.spaces.replay
     }
 
-    /// From where calls were made so far: [`Why`] refers to them by their positions.
+    /// From where calls were made so far: [`Why`](crate::why::Why) refers to them by their
+    /// positions.
     pub fn sites(&self) -> &[Site] {
-        self.origins.sites()
+        self.spaces.origins.sites()
     }
 
     /// The number of the site that counts the event that was added last, if one does: see
-    /// [`Origins::apply`].
+    /// [`Origins::apply`](crate::why::Origins::apply).
     pub fn site_of_last(&self) -> Option<u32> {
         self.site
     }
@@ -261,20 +251,10 @@ impl Tally {
     /// What the space of a process is now, or the largest of those with a user. `None` if there is
     /// none, or if it has more areas than are surveyed.
     pub fn now(&self, pid: Option<u32>) -> Option<Largest> {
-        let largest = || self.replay.live().max_by_key(|(_, _, space)| space.len());
+        let largest = || self.spaces.replay.live().max_by_key(|(_, _, space)| space.len());
         let pid = pid.or_else(|| Some(largest()?.0))?;
-        let (largest, look) = self.survey(self.replay.process(pid)?.space, pid, self.totals.wall_ns)?;
-        let why = look.map(|look| self.why(&look));
-        Some(Largest { why, ..largest })
-    }
-
-    /// Why a space was so, by what is known now.
-    fn why(&self, look: &Look) -> Why {
-        let mut why = look.why(&self.origins, &self.defined.0, self.totals.wall_ns);
-        if let Some(limit) = self.limit {
-            why.near(limit);
-        }
-        why
+        let space = self.spaces.replay.process(pid)?.space;
+        Some(self.told(&self.spaces.now(space, pid, self.totals.wall_ns)?))
     }
 
     /// Counts an event for its process.
@@ -292,8 +272,8 @@ impl Tally {
         if !self.is_asked(pid) || (is_new && self.processes.len() >= PROCESSES.0) {
             return None;
         }
-        let known = self.replay.process(pid);
-        let areas = known.and_then(|known| self.replay.space(known.space)).map_or(0, |space| space.len() as u64);
+        let known = self.spaces.replay.process(pid);
+        let areas = known.and_then(|known| self.spaces.replay.space(known.space)).map_or(0, |space| space.len() as u64);
         let new = || ProcessTotals { pid, ..ProcessTotals::default() };
         let process = self.processes.entry(pid).or_insert_with(new);
         process.areas_peak = process.areas_peak.max(areas);
@@ -304,15 +284,7 @@ impl Tally {
     }
 
     fn is_asked(&self, pid: u32) -> bool {
-        self.only.is_empty() || self.only.contains(&pid)
-    }
-
-    /// What a space is now, and what is needed to tell why.
-    fn survey(&self, space: u64, pid: u32, ns: u64) -> Option<(Largest, Option<Look>)> {
-        let areas = within(SURVEY_BYTES, self.replay.space(space)?.areas())?;
-        let program = self.replay.process(pid).map_or_else(String::new, |process| process.program.to_string());
-        let largest = Largest { pid, program, ns, survey: Survey::of(&areas, Known::All), why: None };
-        Some((largest, Look::of(areas, space, &self.origins, ns)))
+        self.spaces.is_asked(pid)
     }
 
     fn count(&mut self, event: &Event) {
@@ -354,7 +326,13 @@ impl Tally {
         if let Some(nr) = event.nr {
             let failed = event.error().is_some();
             if event.kind == EventKind::Call && failed {
-                failures::count(&mut self.totals.failures, event, nr, self.replay.space(event.space), self.limit);
+                failures::count(
+                    &mut self.totals.failures,
+                    event,
+                    nr,
+                    self.spaces.replay.space(event.space),
+                    self.limit,
+                );
             }
             let t = &mut self.totals;
             // A file may claim any number of calls that do not exist.
@@ -375,23 +353,20 @@ impl Tally {
 
     /// Stores the areas and bytes of the first process at its end.
     fn settle(&mut self, first: u32) {
-        if let Some(space) = self.replay.space_of(first) {
+        if let Some(space) = self.spaces.replay.space_of(first) {
             self.totals.areas_final = space.len() as u64;
             self.totals.mapped_bytes_final = space.bytes();
         }
     }
 
-    /// Keeps the largest group of each reason, and what the largest space is.
+    /// Keeps the largest group of each reason, and the largest space.
     fn look(&mut self, number: u64, pid: u32, ns: u64) {
-        let Some(space) = self.replay.space(number).filter(|_| self.is_asked(pid)) else { return };
-        // Of a parent and a child with as many, the one that made the calls.
-        let calls = self.processes.get(&pid).map_or(0, |process| process.calls);
-        let most = self.totals.largest.as_ref().map_or(0, |largest| largest.survey.areas);
-        if (space.len() as u64, calls) > (most, self.look_calls)
-            && let Some((largest, look)) = self.survey(number, pid, ns)
-        {
-            (self.totals.largest, self.look, self.look_calls) = (Some(largest), look, calls);
+        if !self.is_asked(pid) {
+            return;
         }
+        let calls = self.processes.get(&pid).map_or(0, |process| process.calls);
+        self.spaces.look(number, pid, ns, calls);
+        let Some(space) = self.spaces.replay.space(number) else { return };
         let kept = &mut self.totals.groups;
         for group in groups(pid, space.areas()) {
             match kept.iter_mut().find(|k| k.apart == group.apart) {
@@ -402,38 +377,5 @@ impl Tally {
         }
         kept.sort_by_key(|k| std::cmp::Reverse(k.areas - k.runs));
         kept.truncate(GROUPS);
-    }
-}
-
-/// The areas, if they take at most so many bytes.
-fn within(bytes: usize, areas: impl Iterator<Item = AreaRecord>) -> Option<Vec<AreaRecord>> {
-    let (mut all, mut left) = (Vec::new(), bytes);
-    for area in areas {
-        left = left.checked_sub(size_of::<AreaRecord>() + area.name.len() + area.apart.len())?;
-        all.push(area);
-    }
-    Some(all)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn areas_are_collected_within_a_limit() {
-        let area = AreaRecord {
-            start: 0,
-            end: 4096,
-            perms: 0,
-            offset: 0,
-            dev: (0, 0),
-            inode: 0,
-            name: "n".repeat(1000),
-            apart: String::new(),
-        };
-        let areas = || std::iter::repeat_n(area.clone(), 100);
-        let each = size_of::<AreaRecord>() + 1000;
-        assert_eq!(within(100 * each, areas()).map(|all| all.len()), Some(100));
-        assert_eq!(within(100 * each - 1, areas()), None);
     }
 }

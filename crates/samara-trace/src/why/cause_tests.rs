@@ -399,7 +399,7 @@ fn what_goes_on_does_so_in_its_space() {
     }
     world.paused += 1_000_000_000;
     assert_eq!(world.why_of(&look).verdicts[0].kind, VerdictKind::Leaked);
-    look.note_end(0, &world.origins);
+    look.0.note_end(0, &world.origins);
     world.calls(1000);
     assert_eq!(world.why_of(&look).verdicts[0].kind, VerdictKind::Leaked);
 }

@@ -250,7 +250,6 @@ pub struct Why {
 /// was unmapped after all, and the names of functions.
 #[derive(Debug)]
 pub(crate) struct Look {
-    areas: Vec<AreaRecord>,
     space: u64,
     births: Births,
     now_ns: u64,
@@ -259,12 +258,12 @@ pub(crate) struct Look {
 }
 
 impl Look {
-    /// Looks at a space: see [`Why::of`]. The areas, and what is counted for each site, are copied;
-    /// pieces of memory are in nodes that are shared until they change, and count as others do
-    /// (BIRTHS-2) as long as this is kept.
-    pub(crate) fn of(areas: Vec<AreaRecord>, space: u64, origins: &Origins, now_ns: u64) -> Option<Look> {
+    /// Looks at a space: see [`Why::of`]. What is counted for each site is copied; pieces of memory
+    /// are in nodes that are shared until they change, and count as others do (BIRTHS-2) as long as
+    /// this is kept.
+    pub(crate) fn of(space: u64, origins: &Origins, now_ns: u64) -> Option<Look> {
         let births = origins.space(space)?.snapshot().ok()?;
-        Some(Look { areas, space, births, now_ns, whole: None })
+        Some(Look { space, births, now_ns, whole: None })
     }
 
     /// Notes what happened in a space that ends, if it is this one.
@@ -274,10 +273,10 @@ impl Look {
         }
     }
 
-    /// Why the space is so. `end_ns` is the time of the trace's last event. O(n log n) for n areas
-    /// and pieces of memory.
-    pub(crate) fn why(&self, origins: &Origins, stacks: &Stacks, end_ns: u64) -> Why {
-        let Look { areas, births, now_ns, .. } = self;
+    /// Why the space is so. `areas` are those that it had; `end_ns` is the time of the trace's last
+    /// event. O(n log n) for n areas and pieces of memory.
+    pub(crate) fn why(&self, areas: &[AreaRecord], origins: &Origins, stacks: &Stacks, end_ns: u64) -> Why {
+        let Look { births, now_ns, .. } = self;
         let sites = origins.sites();
         let callers = Callers::new(sites, stacks);
         let [kept, together] = tables::kept(births, *now_ns, |site| callers.of(site));
@@ -315,6 +314,6 @@ impl Why {
     /// moved forward, `now_ns`. `stacks` are those of the trace, as far as they are known. `None`
     /// if nothing is known of the space. O(n log n) for n areas and pieces of memory.
     pub fn of(areas: &[AreaRecord], space: u64, origins: &Origins, stacks: &Stacks, now_ns: u64) -> Option<Why> {
-        Some(Look::of(areas.to_vec(), space, origins, now_ns)?.why(origins, stacks, now_ns))
+        Some(Look::of(space, origins, now_ns)?.why(areas, origins, stacks, now_ns))
     }
 }

@@ -112,8 +112,8 @@ impl World {
         self.seq * 1000 + self.paused
     }
 
-    pub(super) fn look(&self) -> Look {
-        Look::of(self.areas(), 0, &self.origins, self.now()).unwrap()
+    pub(super) fn look(&self) -> (Look, Vec<AreaRecord>) {
+        (Look::of(0, &self.origins, self.now()).unwrap(), self.areas())
     }
 
     pub(super) fn areas(&self) -> Vec<AreaRecord> {
@@ -125,8 +125,8 @@ impl World {
     }
 
     /// Why it was as it was seen then, by what is known now.
-    pub(super) fn why_of(&self, look: &Look) -> Why {
-        look.why(&self.origins, &Stacks::default(), self.now())
+    pub(super) fn why_of(&self, (look, areas): &(Look, Vec<AreaRecord>)) -> Why {
+        look.why(areas, &self.origins, &Stacks::default(), self.now())
     }
 
     pub(super) fn call(&self, part: &Part) -> Option<u32> {

@@ -10,4 +10,5 @@ mod samples;
 mod seal;
 #[cfg(target_os = "linux")]
 mod sink;
+mod space;
 mod stacks;
