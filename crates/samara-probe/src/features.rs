@@ -4,34 +4,10 @@
 use crate::child::{Kernel, Scope};
 use crate::op::{Op, PAGE, SYS_MSEAL, at, fd, segment};
 use crate::proc::{read, vm_flags};
-use crate::profile::Profile;
 use samara_mm::{Features, Flags};
 use std::io;
 
 const HUGE: u64 = 2 << 20;
-
-/// What the running kernel does that others do not: what [`samara_mm::Config`] wants to know of it.
-/// Takes a few milliseconds.
-///
-/// What cannot be told by calls (where one of them is refused that a feature is asked for with) is
-/// as the release's number says. So are the features of userfaultfds, of secret memory, and others
-/// that a child would have to fork, lock or fill memory for; [`Features::HEAP_MEETS`],
-/// [`Features::HEAP_JOINS_BELOW`]; and [`Features::REMAP_NEEDS_FOUR`] and
-/// [`Features::LIMIT_IS_EAGAIN`], which take as many areas as there may be (`samara check` asks for
-/// them where its calls come near to that).
-///
-/// # Errors
-/// No process could be made in which to make calls.
-///
-/// ```
-/// use samara_mm::{AddressSpace, Config, FileId};
-/// let config = Config { features: samara_probe::features()?, ..Config::default() };
-/// let space = AddressSpace::<FileId>::new(config);
-/// # Ok::<(), std::io::Error>(())
-/// ```
-pub fn features() -> io::Result<Features> {
-    probe(&mut Kernel::new()?)
-}
 
 /// What was found by asking.
 #[derive(Clone, Copy, Debug)]
@@ -269,10 +245,6 @@ fn own_areas(first: usize) -> Vec<Question> {
 pub fn calls() -> (Vec<Op>, Vec<Op>) {
     let calls = |questions: Vec<Question>| questions.into_iter().flat_map(|(_, calls, _)| calls).collect();
     (calls(questions()), calls(places()))
-}
-
-pub fn probe(kernel: &mut Kernel) -> io::Result<Features> {
-    Ok(Profile::found(Some(ask(kernel)?)).features)
 }
 
 /// Asks for all that a few calls can tell.

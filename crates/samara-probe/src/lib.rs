@@ -28,9 +28,10 @@ pub mod print;
 pub mod proc;
 mod profile;
 
-pub use features::features;
 pub use harness::task_size;
-pub use profile::Profile;
+#[doc(hidden)]
+pub use profile::probe;
+pub use profile::{Profile, features};
 
 #[doc = include_str!("../README.md")]
 #[cfg(doctest)]

@@ -1,6 +1,7 @@
 //! What the running kernel does, and how that is known: by asking it, or by its release's number.
 
 use std::fmt::{self, Display};
+use std::io;
 use std::sync::OnceLock;
 
 use samara_mm::{Features, Tested};
@@ -30,6 +31,34 @@ pub struct Profile {
     pub presumed: Features,
     /// The release with the number of its point release, where the name does not have that.
     pub numbered: String,
+}
+
+/// What the running kernel does that others do not: what [`samara_mm::Config`] wants to know of it.
+/// Takes a few milliseconds.
+///
+/// What cannot be told by calls (where one of them is refused that a feature is asked for with) is
+/// as the release's number says. So are the features of userfaultfds, of secret memory, and others
+/// that a child would have to fork, lock or fill memory for; [`Features::HEAP_MEETS`],
+/// [`Features::HEAP_JOINS_BELOW`]; and [`Features::REMAP_NEEDS_FOUR`] and
+/// [`Features::LIMIT_IS_EAGAIN`], which take as many areas as there may be (`samara check` asks for
+/// them where its calls come near to that).
+///
+/// # Errors
+/// No process could be made in which to make calls.
+///
+/// ```
+/// use samara_mm::{AddressSpace, Config, FileId};
+/// let config = Config { features: samara_probe::features()?, ..Config::default() };
+/// let space = AddressSpace::<FileId>::new(config);
+/// # Ok::<(), std::io::Error>(())
+/// ```
+pub fn features() -> io::Result<Features> {
+    probe(&mut Kernel::new()?)
+}
+
+#[doc(hidden)]
+pub fn probe(kernel: &mut Kernel) -> io::Result<Features> {
+    Ok(Profile::found(Some(ask(kernel)?)).features)
 }
 
 /// The name of the set that a release has: its first two numbers, and the third where that counts.

@@ -5,8 +5,9 @@ use crate::compare::{Refused, Sides, Verdict};
 use crate::{Mix, features};
 use samara_mm::{Advice, Features};
 use samara_probe::child::{Ended, Kernel, Scope};
-use samara_probe::features::{NEAR_THE_LIMIT, calls, crowded, probe};
+use samara_probe::features::{NEAR_THE_LIMIT, calls, crowded};
 use samara_probe::op::Op;
+use samara_probe::probe;
 
 /// What no question tells: the release's number decides.
 const NOT_ASKED: Features = Features::DROPPABLE_EOPNOTSUPP
