@@ -135,8 +135,9 @@ rivals() {
     counts tests "$(passed)" figures "$(awk '/^rivals: [0-9]+ figures/ { print $2 }' "$log")"
 }
 
-# The workspace checks with the oldest Rust that it promises.
+# The workspace checks with the oldest Rust that it promises, and what is portable on Windows too.
 msrv() {
+    logged ci/portable.sh full
     logged ci/msrv.sh
     counts rust "\"$(awk '/^msrv: / { print $2 }' "$log")\""
 }
