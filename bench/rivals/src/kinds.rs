@@ -27,6 +27,8 @@ pub enum Kind {
     Btreemap,
     /// std's `BTreeMap`, bulk built.
     BtreemapBulk,
+    /// `btree_range_map::RangeMap`.
+    BtreeRangeMap,
     /// `rangemap::RangeMap`.
     Rangemap,
     /// `rangemap::RangeInclusiveMap`.
@@ -84,6 +86,7 @@ macro_rules! with_map {
             Kind::Samara | Kind::SamaraBulk | Kind::SamaraPortable | Kind::SamaraAvx2 | Kind::SamaraAvx512 => with_map!(@ $map, samara::RangeMap<u64, u64>, $body),
             Kind::SamaraCompact => with_map!(@ $map, samara::RangeMap<u64, u64, samara::Compact>, $body),
             Kind::Btreemap | Kind::BtreemapBulk => with_map!(@ $map, subjects::btreemap::Tree, $body),
+            Kind::BtreeRangeMap => with_map!(@ $map, subjects::btree_range_map::Tree, $body),
             Kind::Rangemap => with_map!(@ $map, rangemap::RangeMap<u64, u64>, $body),
             Kind::RangemapInclusive => with_map!(@ $map, rangemap::RangeInclusiveMap<u64, u64>, $body),
             Kind::Nodit => with_map!(@ $map, subjects::nodit::Tree, $body),

@@ -3,6 +3,7 @@
 
 pub mod bbtree;
 pub mod brie_tree;
+pub mod btree_range_map;
 pub mod btreemap;
 pub mod congee;
 pub mod crossbeam_skiplist;

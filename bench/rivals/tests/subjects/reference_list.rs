@@ -125,6 +125,7 @@ fn every_map_agrees_with_a_list() {
     agrees::<subjects::imbl::Tree>("imbl");
     agrees::<subjects::brie_tree::Tree>("brie_tree");
     agrees::<subjects::bbtree::Tree>("bbtree");
+    agrees::<subjects::btree_range_map::Tree>("btree_range_map");
     agrees::<subjects::scc::Tree>("scc");
     agrees::<subjects::crossbeam_skiplist::Tree>("crossbeam_skiplist");
     agrees::<subjects::congee::Tree>("congee");

@@ -38,7 +38,7 @@ impl<K: Key, V, S: Shape> Sorted<K, V, S> {
         Ok(())
     }
 
-    pub(crate) fn finish(self) -> Result<RangeMap<K, V, S>, BuildError<K>> {
+    pub(crate) fn finish(&mut self) -> Result<RangeMap<K, V, S>, BuildError<K>> {
         Ok(RangeMap { tree: self.builder.finish()? })
     }
 }

@@ -78,6 +78,12 @@ impl Search for Avx512 {
         // caller promises AVX-512.
         unsafe {
             let sought = _mm512_set1_epi32(word as i32);
+            // A leaf: the sixteen words that have it.
+            if slots == 29 {
+                let from = select_unpredictable(*words.add(12) < word, 13, 0);
+                let some = _mm512_loadu_si512(words.add(from).cast());
+                return from + _mm512_cmplt_epu32_mask(some, sought).count_ones() as usize;
+            }
             let mut below = 0u64;
             let mut at = 0;
             while at < slots {

@@ -23,7 +23,9 @@ pub(crate) struct Builder<K: Key, V, S: Shape> {
     tree: Tree<K, V, S>,
     leaves: Bulk<Leaf<K, V, S>>,
     inners: Bulk<Inner<K, S>>,
+    /// The open nodes of the lowest `top` levels; none above.
     open: [Option<Raw>; MAX_HEIGHT],
+    top: usize,
     /// The first key of the open leaf's region.
     start: K,
     /// The open leaf and the upper half of its keys, if it is packed. `filled` counts its entries;
@@ -39,6 +41,7 @@ impl<K: Key, V, S: Shape> Builder<K, V, S> {
             leaves: Bulk::new(),
             inners: Bulk::new(),
             open: [None; MAX_HEIGHT],
+            top: 0,
             start: K::MIN,
             packed: None,
             filled: 0,
@@ -94,6 +97,7 @@ impl<K: Key, V, S: Shape> Builder<K, V, S> {
                     let leaf = self.tree.leaves.take();
                     leaf.admit(span.first, span.last, 1);
                     self.open[0] = Some(leaf.raw());
+                    self.top = self.top.max(1);
                     leaf
                 }
             };
@@ -145,6 +149,7 @@ impl<K: Key, V, S: Shape> Builder<K, V, S> {
                     }
                     let node = self.tree.inners.take();
                     self.open[level] = Some(node.raw());
+                    self.top = self.top.max(level + 1);
                     node
                 }
             };
@@ -154,24 +159,26 @@ impl<K: Key, V, S: Shape> Builder<K, V, S> {
         }
     }
 
-    /// The tree with all entries.
-    pub(crate) fn finish(mut self) -> Result<Tree<K, V, S>, AllocError> {
+    /// The tree with all entries; the builder is empty then. By its place: a builder that is moved
+    /// is many words, stored just before.
+    pub(crate) fn finish(&mut self) -> Result<Tree<K, V, S>, AllocError> {
         self.update_lengths();
         if let Some(leaf) = self.open[0].map(Leaf::<K, V, S>::from_raw) {
             // Each append may find the open node full, so reserve one node for every open level and
             // one above.
-            let levels = self.open[1..].iter().flatten().count();
-            if levels > 0 {
-                self.tree.hole.make()?;
-            }
+            let levels = self.top - 1;
             if levels + 2 >= MAX_HEIGHT {
                 return Err(AllocError);
             }
-            self.reserve(0, levels + usize::from(levels > 0))?;
+            if levels > 0 {
+                self.tree.hole.make()?;
+                self.reserve(0, levels + 1)?;
+            }
             // SAFETY: TREE-4: open nodes are live and not empty, and each is appended to the level
             // above while there is one.
             unsafe {
-                let (mut pivot, mut gap) = (leaf.key(leaf.len() - 1), leaf.widest(self.start));
+                let mut pivot = leaf.key(leaf.len() - 1);
+                let mut gap = if levels > 0 { leaf.widest(self.start) } else { K::ZERO };
                 let (mut child, mut height) = (leaf.raw(), 0);
                 self.open[0] = None;
                 while self.open[height + 1].is_some() {
@@ -182,6 +189,7 @@ impl<K: Key, V, S: Shape> Builder<K, V, S> {
                     }
                 }
                 (self.tree.root, self.tree.levels) = (Some(child), height as u8);
+                self.top = 0;
             }
         }
         self.tree.release();
@@ -194,17 +202,17 @@ impl<K: Key, V, S: Shape> Drop for Builder<K, V, S> {
         // After `finish` nothing is open.
         self.update_lengths();
         self.tree.len = 0;
-        drop(Open::<K, V, S>(&mut self.open, PhantomData));
+        drop(Open::<K, V, S>(&mut self.open[..self.top], PhantomData));
     }
 }
 
 /// Guard that drops the open nodes. If a value's drop panics, the others are dropped while the
 /// panic unwinds.
-struct Open<'b, K: Key, V, S: Shape>(&'b mut [Option<Raw>; MAX_HEIGHT], PhantomData<(V, K, S)>);
+struct Open<'b, K: Key, V, S: Shape>(&'b mut [Option<Raw>], PhantomData<(V, K, S)>);
 
 impl<K: Key, V, S: Shape> Drop for Open<'_, K, V, S> {
     fn drop(&mut self) {
-        for level in 0..MAX_HEIGHT {
+        for level in 0..self.0.len() {
             if let Some(at) = self.0[level].take() {
                 let rest = Open::<K, V, S>(&mut *self.0, PhantomData);
                 // SAFETY: an open node is live and the builder's alone; it has just been taken out.
