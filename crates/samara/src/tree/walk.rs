@@ -220,14 +220,14 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
         } else if to_end {
             self.find_near(span.first).map(|first| walk.front = Some(at(first)))
         } else {
-            self.both_ends(span).map(|(first, last)| (walk.front, walk.back) = (Some(at(first)), Some(behind(last))))
+            self.both_ends(span).map(|[first, last]| (walk.front, walk.back) = (Some(at(first)), Some(behind(last))))
         };
         walk.done = found.is_none();
         walk
     }
 
     /// The first and the last entry that meet `span`, by leaf and slot.
-    fn both_ends(&self, span: Span<K>) -> Option<(Slot<K, V, S>, Slot<K, V, S>)> {
+    fn both_ends(&self, span: Span<K>) -> Option<[Slot<K, V, S>; 2]> {
         if span.is_empty() {
             return None;
         }
@@ -239,7 +239,7 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
             }
             // Not before the first entry: that meets `span`, so it does not begin after its end.
             let last = near(first, span.last).or_else(|| self.find_before(span.last))?;
-            Some((first, last))
+            Some([first, last])
         }
     }
 }
