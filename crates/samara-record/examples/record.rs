@@ -1,4 +1,4 @@
-//! Records a program and prints what the recorder found: `cargo run -p samara-trace --example
+//! Records a program and prints what the recorder found: `cargo run -p samara-record --example
 //! record -- [-v] PROGRAM ARGS...`
 #![forbid(unsafe_code)]
 

@@ -9,4 +9,4 @@ mod x86_64;
 pub(crate) use x86_64::*;
 
 #[cfg(not(target_arch = "x86_64"))]
-compile_error!("samara-trace records on x86-64 only for now: add a module beside arch/x86_64.rs");
+compile_error!("samara-record records on x86-64 only for now: add a module beside arch/x86_64.rs");
