@@ -9,7 +9,7 @@ pub enum Point {
     Asked,
     /// The part of the tree that a store works in has been chosen.
     Chosen,
-    /// The verb has done its work in the part, and nobody sees it yet.
+    /// The verb has done its work in the part, and no reader sees it yet.
     Worked,
     /// Gap words that grow have been raised.
     Raised,

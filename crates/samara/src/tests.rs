@@ -14,10 +14,10 @@ const SLOTS: &[usize] = if cfg!(miri) { &[3, 5, 7, 20, 31] } else { &[3, 5, 7, 8
 /// Slots of arrays of words: of packed leaves, and the most there can be.
 const WORDS: &[usize] = if cfg!(miri) { &[5, 13, 29] } else { &[5, 13, 29, 32] };
 
-/// Of what there is to try, one of so many.
+/// Tries one of this many.
 const STEP: usize = if cfg!(miri) { 13 } else { 1 };
 
-/// How full an array of so many slots can be: Miri is too slow for all of it.
+/// How full an array of this many slots can be: Miri is too slow for all of it.
 fn fills(slots: usize) -> impl Iterator<Item = usize> {
     (0..=slots).filter(move |len| !cfg!(miri) || [slots / 2, slots].contains(len))
 }
@@ -397,7 +397,7 @@ fn pools_of_one_word() {
     use crate::node::pool::NodePool;
     use crate::types::error::AllocError;
     type Pool = NodePool<Leaf<u64, u64, Normal>>;
-    // SAFETY: in each call the node comes from a pool and is nobody else's, and holds no item.
+    // SAFETY: in each call the node comes from a pool and is the test's alone, and holds no item.
     let give = |pool: &mut Pool, node| unsafe { pool.give(node) };
 
     let (mut pool, mut bulk) = (Pool::new(), Bulk::new());

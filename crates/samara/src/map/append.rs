@@ -128,7 +128,7 @@ impl<K: Key, V, S: Shape> RangeMap<K, V, S> {
             places.next().expect("there is a place for every value").write(value);
         }
         assert!(places.next().is_none(), "there is a value for every place");
-        // SAFETY: every value has been written, which the assertion above shows, and nobody else
+        // SAFETY: every value has been written, which the assertion above shows, and no other owner
         // holds a node of the new map.
         RangeMap { tree: unsafe { map.tree.move_as::<V>() } }
     }

@@ -120,7 +120,7 @@ unsafe fn put_eight(words: *mut u32, slots: usize, k: usize, vector: __m256i) {
     }
 }
 
-/// Whether packed leaves have so many slots, and their words lack three of filling their vectors.
+/// Whether packed leaves have this many slots, and their words lack three of filling their vectors.
 #[inline(always)]
 fn whole(slots: usize) -> bool {
     matches!(slots, 13 | 29)

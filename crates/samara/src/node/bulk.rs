@@ -43,8 +43,8 @@ impl<N: Unit> Bulk<N> {
             (self.slab, self.left) = (Some(slab), places);
         }
         let Some(slab) = self.slab else { return Err(AllocError) };
-        // SAFETY: BULK-1: the place has not been handed out, so it is nobody else's; it is as large
-        // as a node.
+        // SAFETY: BULK-1: the place has not been handed out, so it is the caller's alone; it is as
+        // large as a node.
         let node = unsafe {
             let number = slab.count() - self.left + 1;
             let node = N::from_raw(slab.place(number));

@@ -297,7 +297,7 @@ impl<K: Key, S: Shape> Inner<K, S> {
     /// Initialises the memory as a copy of `from` that takes over its children.
     ///
     /// # Safety
-    /// Both nodes are live and different, and this one holds nothing. Nobody changes `from`, and
+    /// Both nodes are live and different, and this one holds nothing. `from` does not change, and
     /// `from` no longer owns its children.
     pub(crate) unsafe fn init_moved(self, from: Self) {
         // SAFETY: INNER-2, INNER-3: all words and the first `len` children of `from` are
@@ -381,13 +381,13 @@ impl<K: Key, S: Shape> Inner<K, S> {
         unsafe { Raw::new_unchecked((*self.items().add(i).cast::<AtomicPtr<u8>>()).load(Ordering::Acquire)) }
     }
 
-    /// [`Inner::child`], for whoever keeps others from storing to it.
+    /// [`Inner::child`], for a caller that keeps others from storing to it.
     ///
     /// # Safety
-    /// As for [`Inner::child`]. Nobody stores to this child pointer meanwhile.
+    /// As for [`Inner::child`]. No thread stores to this child pointer meanwhile.
     #[cfg_attr(not(debug_assertions), inline(always))]
     pub(crate) unsafe fn own_child(self, i: usize) -> Raw {
-        // SAFETY: as in `child`; nobody stores to the pointer, as the caller promises.
+        // SAFETY: as in `child`; no thread stores to the pointer, as the caller promises.
         unsafe {
             debug_assert!(i < self.len());
             sync::words_read(self.items().add(i), 1);
@@ -399,8 +399,8 @@ impl<K: Key, S: Shape> Inner<K, S> {
     /// the new child, and sees all of it.
     ///
     /// # Safety
-    /// The node is live, `i < len`, what is below `child` no longer changes, and nobody else stores
-    /// to this child pointer.
+    /// The node is live, `i < len`, what is below `child` no longer changes, and no other thread
+    /// stores to this child pointer.
     #[cfg_attr(not(debug_assertions), inline(always))]
     pub(crate) unsafe fn publish(self, i: usize, child: Raw) {
         // SAFETY: INNER-3: slot `i < len` holds a child pointer, and every concurrent access to it
@@ -411,12 +411,12 @@ impl<K: Key, S: Shape> Inner<K, S> {
     /// [`Inner::set_gap`] while readers may be looking.
     ///
     /// # Safety
-    /// As for [`Inner::publish`]. Either the key type is stored atomically, or nobody reads gap
+    /// As for [`Inner::publish`]. Either the key type is stored atomically, or no thread reads gap
     /// words.
     #[cfg_attr(not(debug_assertions), inline(always))]
     pub(crate) unsafe fn publish_gap(self, i: usize, gap: K) {
         // SAFETY: INNER-1, INNER-2: the gap word is initialised and aligned to `K::ALIGN`, and
-        // nobody else stores to it, as the caller promises.
+        // no other thread stores to it, as the caller promises.
         unsafe { K::store(self.gaps().add(i), gap) }
     }
 

@@ -88,10 +88,10 @@ pub(crate) trait Unit: Copy {
     /// Frees the node's memory without dropping its items.
     ///
     /// # Safety
-    /// The node is live. Nobody uses the node or what it holds afterwards.
+    /// The node is live. Neither it nor what it holds is used afterwards.
     unsafe fn free(self) {
         // SAFETY: SLAB-1: number 0 means that `alloc` allocated the node with this layout, any
-        // other that the node lies at that place of a slab; nobody uses it afterwards, as the
+        // other that the node lies at that place of a slab; it is not used afterwards, as the
         // caller promises.
         unsafe {
             match usize::from(self.wipe()) {
@@ -113,7 +113,7 @@ pub(crate) trait Unit: Copy {
     #[cfg_attr(not(debug_assertions), inline(always))]
     unsafe fn wipe(self) -> u16 {
         freed(self.raw(), Self::BYTES);
-        // SAFETY: the caller's node is live and nobody uses it any more, and a node is whole 8-byte
+        // SAFETY: the caller's node is live and not used any more, and a node is whole 8-byte
         // words, as `spoil` requires.
         unsafe {
             let number = self.number().read();

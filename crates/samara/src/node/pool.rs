@@ -134,7 +134,7 @@ impl<N: Unit> NodePool<N> {
         self.spare().is_some_and(|spare| spare.reserved)
     }
 
-    /// Whether there could be memory for so many nodes.
+    /// Whether there could be memory for this many nodes.
     pub(crate) fn could_hold(n: usize) -> bool {
         n.checked_mul(N::BYTES).is_some_and(|bytes| bytes <= isize::MAX as usize)
     }
@@ -213,7 +213,8 @@ impl<N: Unit> NodePool<N> {
     pub(crate) fn free_first(&mut self, n: usize) {
         for _ in 0..n {
             let Some(node) = self.pop() else { return };
-            // SAFETY: POOL-1: the node is live, and it is off the chain, so nobody else has it.
+            // SAFETY: POOL-1: the node is live, and it is off the chain, so it is the caller's
+            // alone.
             unsafe { node.free() };
         }
     }

@@ -145,8 +145,8 @@ pub(crate) trait Search: Copy {
     ///
     /// # Safety
     /// There are `slots` places for values (if values have 8 bytes, in whole writable vectors of 8,
-    /// LEAF-5), which nobody else reads or writes. `at <= len < slots`, no value is in the places
-    /// from `len` on, and the processor supports the implementation.
+    /// LEAF-5), which no other thread reads or writes. `at <= len < slots`, no value is in the
+    /// places from `len` on, and the processor supports the implementation.
     #[cfg_attr(not(debug_assertions), inline(always))]
     unsafe fn open_value<V>(values: *mut V, _slots: usize, len: usize, at: usize) {
         // SAFETY: `at <= len < slots`, as the caller promises, so both ranges end within the

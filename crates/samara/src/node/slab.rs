@@ -98,8 +98,8 @@ impl Slab {
         // subtracted; it is freed only when none are left.
         unsafe {
             let head = self.head.as_ref();
-            // The owner of all remaining places needs no atomic write: nobody else can reach the
-            // slab any more.
+            // The owner of all remaining places needs no atomic write: no other thread can reach
+            // the slab any more.
             if head.live.load(Ordering::Acquire) != places {
                 if head.live.fetch_sub(places, Ordering::Release) != places {
                     return;

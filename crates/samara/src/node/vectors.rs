@@ -46,7 +46,7 @@ fn detect() -> Level {
 
 /// The best level that the processor supports.
 pub(crate) fn best() -> Level {
-    // Miri runs only what it knows: with `samara_miri_avx2` it is told to have AVX2.
+    // Miri runs only what it knows: with `samara_miri_avx2` it counts as having AVX2.
     if cfg!(miri) {
         return Level::Avx2;
     }

@@ -11,7 +11,7 @@
 //! - **EPOCH-4** The epoch never decreases and is never 0. At its highest value it stays; a stamp
 //!   taken then passes only while no guard exists.
 //!
-//! # Why nobody sees what was unlinked before
+//! # Why no thread sees what was unlinked before
 //! A reader and a writer, in program order. `e` is the epoch that the reader loaded, `s` the epoch
 //! of the stamp:
 //!
@@ -78,8 +78,8 @@ struct Record {
 impl Record {
     /// Gives the record back.
     fn release(&self) {
-        // Release: pairs with the Acquire in `take`, so whoever takes the record next comes after
-        // everything that was done with it.
+        // Release: pairs with the Acquire in `take`, so the thread that takes the record next comes
+        // after everything that was done with it.
         self.taken.store(false, Ordering::Release);
     }
 }
@@ -102,7 +102,7 @@ pub(crate) struct Stamp {
 }
 
 // SAFETY: EPOCH-2: the cells of a record belong to the thread that has taken it, except `next`,
-// which nobody writes once the record can be found (EPOCH-3). The domain owns its records.
+// which no thread writes once the record can be found (EPOCH-3). The domain owns its records.
 unsafe impl<B: Send> Send for Domain<B> {}
 // SAFETY: as above.
 unsafe impl<B: Sync> Sync for Domain<B> {}
@@ -214,7 +214,7 @@ impl<B: Barriers> Domain<B> {
 
 impl<B> Drop for Domain<B> {
     fn drop(&mut self) {
-        // Relaxed: nobody else is left.
+        // Relaxed: no other thread is left.
         let mut at = self.records.load(Ordering::Relaxed);
         while !at.is_null() {
             // SAFETY: EPOCH-3: the domain owns its records, and each is in the list once.

@@ -1,4 +1,4 @@
-//! Tests that need a domain that nobody else uses.
+//! Tests that need a domain of their own.
 
 use super::*;
 use crate::sync::fence;

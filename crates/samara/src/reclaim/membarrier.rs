@@ -13,7 +13,7 @@
 //!
 //! - **MEMBARRIER-1** Whether a domain is expedited or fenced is decided before anybody can
 //!   register with it, and never changes.
-//! - **MEMBARRIER-2** If the default domain is expedited, nobody registers with it before the
+//! - **MEMBARRIER-2** If the default domain is expedited, no thread registers with it before the
 //!   process is registered for the expedited command.
 //! - **MEMBARRIER-3** A heavy barrier that fails says so, and the stamp does not pass before a
 //!   heavy barrier has succeeded: a filter of system calls may be installed after MEMBARRIER-1 was

@@ -16,8 +16,8 @@
 //! system call. [`Quiescent`] suits a single thread, and programs that keep readers and writers
 //! apart by other means.
 //!
-//! Does not know trees or nodes: whoever unlinks a node keeps it together with the stamp, and frees
-//! it.
+//! Does not know trees or nodes: a writer that unlinks a node keeps it together with the stamp, and
+//! frees it.
 
 pub(crate) mod crossbeam;
 pub(crate) mod epoch_domain;
@@ -37,7 +37,7 @@ use crate::types::error::AllocError;
 ///
 /// A reader holds a guard while it reads. A writer first *unlinks*: it stores, with release
 /// ordering, so that later readers do not find what was unlinked. Then it takes a stamp. Once
-/// [`has_passed`](Self::has_passed) returns `true` for that stamp, nobody has what was unlinked
+/// [`has_passed`](Self::has_passed) returns `true` for that stamp, no thread has what was unlinked
 /// before it.
 ///
 /// # Safety
@@ -71,7 +71,7 @@ pub unsafe trait Reclaim {
     type Stamp;
     /// Registers a reader. It may allocate; if that fails, the program ends.
     fn reader(&self) -> Self::Reader;
-    /// [`reader`](Self::reader) that tells of a lack of memory, where the reclaimer can:
+    /// [`reader`](Self::reader) that reports a lack of memory, where the reclaimer can:
     /// [`Membarrier`] and [`Quiescent`] do. By default, and with [`Epoch`], the program ends.
     ///
     /// # Errors
@@ -80,7 +80,7 @@ pub unsafe trait Reclaim {
         Ok(self.reader())
     }
     /// The least number of nodes that a writer takes out before it asks for a stamp. As many stores
-    /// share the cost of a stamp, and so many nodes get cold before they are used again.
+    /// share the cost of a stamp, and as many nodes get cold before they are used again.
     fn batch(&self) -> usize {
         128
     }
@@ -89,7 +89,7 @@ pub unsafe trait Reclaim {
     /// Returns the moment from which on new guards cannot see what the writer has unlinked. The
     /// writer calls it after it has unlinked. Several writers may call it at the same time.
     fn stamp(&self) -> Self::Stamp;
-    /// Whether nobody can see what was unlinked before the stamp. Never waits for readers.
+    /// Whether no thread can see what was unlinked before the stamp. Never waits for readers.
     ///
     /// It may be asked any number of times, by any thread that the stamp was handed to, even by one
     /// that holds a guard. `true` is final, though a later answer may be `false` again.

@@ -11,7 +11,7 @@ use crate::reclaim::{PinHere, Reclaim};
 pub struct Quiescent(());
 
 impl Quiescent {
-    /// For structures of which every guard is dropped before a store begins.
+    /// For structures whose every guard is dropped before a store begins.
     ///
     /// # Safety
     /// No guard lives while something is unlinked. With a [`SharedRangeMap`](crate::SharedRangeMap)

@@ -152,9 +152,9 @@ impl<K: Key, V, S: Shape> Returned<K, V, S> {
     }
 
     /// # Safety
-    /// The leaf is live and nobody else's, and holds no value.
+    /// The leaf is live and the caller's alone, and holds no value.
     unsafe fn put(&self, leaf: Leaf<K, V, S>) {
-        // SAFETY: DROP-2: the caller promises that nobody else has the leaf and that it holds no
+        // SAFETY: DROP-2: the caller promises that the leaf is its own and holds no
         // value, so its link may be written, or its memory freed.
         unsafe {
             if leaf.number().read() != 0 {
@@ -189,7 +189,8 @@ impl<K: Key, V, S: Shape> Returned<K, V, S> {
         let mut at = Raw::new(self.head.swap(ptr::null_mut(), Ordering::Acquire));
         while let Some(raw) = at {
             let leaf = Leaf::from_raw(raw);
-            // SAFETY: DROP-2: `put` has linked the leaves, and since the swap nobody else has them.
+            // SAFETY: DROP-2: `put` has linked the leaves, and since the swap no other thread has
+            // them.
             unsafe {
                 at = leaf.link().read_unaligned();
                 self.len.fetch_sub(1, Ordering::Relaxed);

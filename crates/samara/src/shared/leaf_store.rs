@@ -11,7 +11,7 @@
 //!   parent (TREE-3).
 //! - **LEAF-STORE-3** A concurrent store changes no pivot and no length, and replaces neither an
 //!   inner node nor the root. So a descent needs no lock. A leaf that was read from its parent
-//!   under the parent's lock stays in the tree until the lock is released: nobody else takes it
+//!   under the parent's lock stays in the tree until the lock is released: no other thread takes it
 //!   out.
 //!
 //! A store that does not fit in one leaf (`change::fits`), or whose path has a node that a
@@ -156,8 +156,8 @@ impl<K: Key, V, S: Shape, R: Reclaim> Drop for Swap<'_, K, V, S, R> {
         (part.log, part.cloner) = (None, Cloner::none());
         let root = part.root.take();
         // SAFETY: `store` has set the path, and the lock of the leaf's parent is held. The old leaf
-        // stays live: nobody else takes it out under the lock, and then this writer's limbo keeps
-        // it.
+        // stays live: no other thread takes it out under the lock, and then this writer's limbo
+        // keeps it.
         unsafe {
             let last = self.old.key(self.old.len() - 1);
             // PUBLISH-6: the new leaf is not empty and ends where the old one does. Nothing is in

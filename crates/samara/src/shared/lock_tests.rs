@@ -21,7 +21,7 @@ fn who_holds_it_does_not_wait_for_itself() {
     let said = *again.unwrap_err().downcast::<std::string::String>().unwrap();
     assert!(said.contains("has the write handle"), "{said}");
     drop(held);
-    // Nobody counts as the holder any more.
+    // No thread counts as the holder any more.
     std::thread::scope(|scope| scope.spawn(|| drop(lock.lock(|| ()))).join().unwrap());
     drop(lock.lock(|| ()));
 }

@@ -14,12 +14,12 @@ use crate::tree::owners::has_others;
 use crate::types::key::Key;
 use core::ptr;
 
-/// Marks `at` and every node below it that is not marked. `alone`: nobody else owns an unmarked
+/// Marks `at` and every node below it that is not marked. `alone`: no other map owns an unmarked
 /// node. Otherwise snapshots may own them, and may be adding owners at the same time. Returns
 /// whether none of the nodes that it marked is empty (PUBLISH-6).
 ///
 /// # Safety
-/// A live node at `level`. If `alone`, then nobody else owns the unmarked nodes.
+/// A live node at `level`. If `alone`, then no other map owns the unmarked nodes.
 #[must_use]
 pub(crate) unsafe fn mark<K: Key, V, S: Shape>(at: Raw, level: usize, alone: bool) -> bool {
     // SAFETY: the caller promises a live node at `level`; the children of a live node are live.
@@ -54,7 +54,7 @@ pub(crate) unsafe fn mark<K: Key, V, S: Shape>(at: Raw, level: usize, alone: boo
     }
 }
 
-/// Takes the marks off `at` and the nodes below it, as far as nobody else owns them: another map
+/// Takes the marks off `at` and the nodes below it, as far as no other map owns them: another map
 /// may show the others to its readers (COW-5).
 ///
 /// # Safety
@@ -67,7 +67,7 @@ pub(crate) unsafe fn unmark<K: Key, V, S: Shape>(at: Raw, level: usize) {
         if has_others(count) {
             return;
         }
-        count.fetch_and(!PUBLISHED, Ordering::Relaxed); // nobody else reads the count
+        count.fetch_and(!PUBLISHED, Ordering::Relaxed); // no other thread reads the count
         if level > 0 {
             let node = Inner::<K, S>::from_raw(at);
             for i in 0..node.len() {

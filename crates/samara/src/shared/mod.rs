@@ -101,8 +101,8 @@ use core::mem;
 /// store or ends there. Writers wait for one another in no promised order. A writer that is
 /// scheduled gets its turn if the others let go now and then, but none is promised to be next. A
 /// thread that takes the handle keeps out new stores by `SharedWriter`s and waits only for those
-/// under way, so many `SharedWriter`s do not keep it waiting. They wait as long as the handle is
-/// held.
+/// under way, so a crowd of `SharedWriter`s does not keep it waiting. They wait as long as the
+/// handle is held.
 ///
 /// *Priorities.* There is no priority inheritance. A thread that waits for the handle sleeps (with
 /// `std`). A thread that waits for a `SharedWriter`'s store or for a snapshot spins, and yields
@@ -122,9 +122,9 @@ use core::mem;
 /// A store copies the leaves that it changes, nearly always one, and clones the values in them: at
 /// most 29 per leaf, 13 if a value is larger than 32 bytes, 5 if it is larger than 256. So values
 /// should be `Copy`, or pointers that are cheap to clone, like `Arc`. Clones and originals are each
-/// dropped once, when no reader can see them any more: by a writer, by whoever drops the last
-/// snapshot that has them, or with the map. A value with interior mutability is cloned as it is at
-/// that moment: share such a value through an `Arc`.
+/// dropped once, when no reader can see them any more: by a writer, by the thread that drops the
+/// last snapshot that has them, or with the map. A value with interior mutability is cloned as it
+/// is at that moment: share such a value through an `Arc`.
 ///
 /// A value's `clone` runs within a store, and so does the `drop` of a clone that the store made and
 /// did not need. They must not store in the same map, nor ask for the handle or a snapshot. Values
@@ -348,7 +348,7 @@ impl<K: Key, V, R: Reclaim, S: Shape> SharedRangeMap<K, V, R, S> {
         SharedReader { map: self, reader: self.reclaim.reader() }
     }
 
-    /// [`reader`](Self::reader) that tells of a lack of memory, where the reclaimer can
+    /// [`reader`](Self::reader) that reports a lack of memory, where the reclaimer can
     /// ([`Reclaim::try_reader`]).
     ///
     /// # Errors
@@ -399,7 +399,7 @@ impl<K: Key, V, R: Reclaim, S: Shape> SharedRangeMap<K, V, R, S> {
         unsafe { WriteGuard::new(self, held, self.gate.close()) }
     }
 
-    /// Takes the write handle, if nobody holds it and no [`SharedWriter`] is in the middle of a
+    /// Takes the write handle, if it is free and no [`SharedWriter`] is in the middle of a
     /// store.
     ///
     /// # Errors
@@ -441,8 +441,8 @@ impl<K: Key, V, R: Reclaim, S: Shape> SharedRangeMap<K, V, R, S> {
         self.gate.assert_outside();
         let _held = self.lock.lock(|| ());
         let _storing = self.published.enter(|| ());
-        // SAFETY: whoever closes the gate holds `lock` or `storing`. Both are held here, so nobody
-        // else closes it now, and nobody else takes a record.
+        // SAFETY: a thread that closes the gate holds `lock` or `storing`. Both are held here, so
+        // no other one closes it now, and none takes a record.
         unsafe {
             let record = self.gate.take(Workspace::new).ok_or(AllocError)?;
             Ok(SharedWriter::new(self, record))
@@ -473,7 +473,7 @@ impl<K: Key, V, R: Reclaim, S: Shape> SharedRangeMap<K, V, R, S> {
     }
 
     /// Bytes of nodes that stores have taken out and that are not free yet: a guard may still see
-    /// them, or nobody has asked since.
+    /// them, or none has asked since.
     ///
     /// A whole map that [`set`](WriteGuard::set) or [`update`](WriteGuard::update) has replaced
     /// counts as its root alone. O(`SharedWriter`s that ever existed at once).

@@ -123,7 +123,7 @@ impl<K: Key, V: Clone, S: Shape, R: Reclaim> Writer<K, V, S, R> {
         change: Change<K>,
         verb: impl FnOnce(&mut Tree<K, V, S>) -> T,
     ) -> Result<T, AllocError> {
-        // REENTRY-1: the handle is held, so nobody is inside the gate.
+        // REENTRY-1: the handle is held, so no thread is inside the gate.
         let _storing = shared.enter(|| ());
         let mut path = Path::new();
         let Workspace { part, limbo } = &mut self.workspace;
@@ -373,7 +373,7 @@ pub(crate) unsafe fn put<K: Key, S: Shape>(
 /// Copies the leaf `from` into memory of `part`.
 ///
 /// # Safety
-/// `from` is a live leaf that nobody changes.
+/// `from` is a live leaf that does not change.
 #[inline]
 pub(crate) unsafe fn copy_leaf<K: Key, V: Clone, S: Shape>(
     part: &mut Tree<K, V, S>,

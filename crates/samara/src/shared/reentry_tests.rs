@@ -1,4 +1,4 @@
-//! Tests of REENTRY-1: a thread that would wait for itself is told so, whatever other threads do
+//! Tests of REENTRY-1: a thread that would wait for itself panics, whatever other threads do
 //! meanwhile. In each, another thread holds what the store's closure asks for until the thread that
 //! is in the store has been told.
 
@@ -28,7 +28,7 @@ enum Other {
     Snapshot,
 }
 
-/// Checks that a store is told if its closure calls `inner`, with the other thread at work.
+/// Checks that a store panics if its closure calls `inner`, with the other thread at work.
 fn is_told(inner: fn(&Map)) {
     for other in [Other::StoresBefore, Other::StoresAfter, Other::Handle, Other::Snapshot] {
         let (done, is_done) = channel();

@@ -1,6 +1,6 @@
 //! Stages: a writer works in a copy of one leaf while it has the lock of the leaf's parent, and
 //! then puts the copy in the leaf's place, or gives it up. Several looks and changes there are one
-//! store, and nobody else stores below that parent meanwhile.
+//! store, and no other thread stores below that parent meanwhile.
 //!
 //! Knows one leaf and the locks above it, as `leaf_store` does, whose rules hold here too; does not
 //! know what the caller does with the entries.
@@ -121,9 +121,9 @@ impl<'m, K: Key, V: Clone, R: Reclaim, S: Shape> SharedWriter<'m, K, V, R, S> {
         // Dropped once the thread is outside again, because values' drops may store.
         let mut freed = Freed::new(&self.returned);
         let Some(inside) = self.go_inside() else { return Ok(None) };
-        // SAFETY: GATE-1, GATE-3: this writer is inside, so nobody is exclusive: nobody has the
-        // writer or its map mutably, and the record's workspace is this writer's. `published` shows
-        // the tree.
+        // SAFETY: GATE-1, GATE-3: this writer is inside, so no thread is exclusive, and none has
+        // the writer or its map mutably, and the record's workspace is this writer's. `published`
+        // shows the tree.
         let done = unsafe {
             let (tree, workspace) = (&(*map.writer.get()).map.tree, &mut *record.work.get());
             let done = stage(tree, &map.published, workspace, &record.len, span, copy, act);
@@ -332,7 +332,7 @@ impl<'m, K: Key, V, R: Reclaim, S: Shape> Stage<'_, 'm, K, V, R, S> {
         copy.tree.root = None;
         copy.tree.forget();
         // SAFETY: STAGE-2: the new leaf fits. The lock of the old leaf's parent is held, so the
-        // path is one of the tree. The old leaf stays live: nobody else takes it out under the
+        // path is one of the tree. The old leaf stays live: no other thread takes it out under the
         // lock, and then this writer's limbo keeps it.
         unsafe {
             let gap = new.widest(*base);

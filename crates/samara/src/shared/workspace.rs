@@ -65,7 +65,7 @@ impl<K: Key, V, S: Shape, R: Reclaim> Workspace<K, V, S, R> {
 
 impl<K: Key, V, S: Shape, R: Reclaim> Drop for Workspace<K, V, S, R> {
     fn drop(&mut self) {
-        // SAFETY: a map drops its workspaces only when nobody borrows it, so there is no reader.
+        // SAFETY: a map drops its workspaces only when it is not borrowed, so there is no reader.
         unsafe { self.end() };
     }
 }

@@ -85,15 +85,15 @@ pub struct WriteGuard<'m, K: Key, V, R: Reclaim = Epoch, S: Shape = Normal> {
 
 impl<'m, K: Key, V, R: Reclaim, S: Shape> WriteGuard<'m, K, V, R, S> {
     /// # Safety
-    /// `held` is the map's lock. `closed` has closed the map's gate, and nobody is inside.
+    /// `held` is the map's lock. `closed` has closed the map's gate, and no thread is inside.
     pub(crate) unsafe fn new(
         map: &'m SharedRangeMap<K, V, R, S>,
         held: Held<'m>,
         closed: Closed<'m, Workspace<K, V, S, R>>,
     ) -> Self {
         let gate = &map.gate;
-        // SAFETY: the pointer is a cell's, so it is not null. GATE-3: the lock is held and nobody
-        // is inside, so nobody else uses the writer now.
+        // SAFETY: the pointer is a cell's, so it is not null. GATE-3: the lock is held and no
+        // thread is inside, so no other thread uses the writer now.
         let writer = unsafe {
             let mut writer = NonNull::new_unchecked(map.writer.get());
             if !gate.is_empty() {
@@ -127,7 +127,8 @@ impl<'m, K: Key, V, R: Reclaim, S: Shape> WriteGuard<'m, K, V, R, S> {
     /// }
     /// ```
     pub(crate) fn writer(&mut self) -> (&mut Writer<K, V, S, R>, &'m Published, &'m R) {
-        // SAFETY: the lock is held and nobody is inside the gate, so nobody else uses the writer.
+        // SAFETY: the lock is held and no thread is inside the gate, so no other one uses the
+        // writer.
         (unsafe { self.writer.as_mut() }, self.published, self.reclaim)
     }
 
@@ -143,7 +144,7 @@ impl<'m, K: Key, V, R: Reclaim, S: Shape> WriteGuard<'m, K, V, R, S> {
         let reclaim = self.reclaim;
         for record in self.gate.iter() {
             let mut freed = Freed::new(self.freed.returned());
-            // SAFETY: GATE-3: the gate is closed and nobody is inside, so their `work` is this
+            // SAFETY: GATE-3: the gate is closed and no thread is inside, so their `work` is this
             // handle's.
             let work = unsafe { &mut *record.work.get() };
             // Relaxed: set while its writer was inside, or under the handle's lock.
@@ -171,8 +172,8 @@ impl<'m, K: Key, V, R: Reclaim, S: Shape> WriteGuard<'m, K, V, R, S> {
         for record in self.gate.iter() {
             // Relaxed: set while its writer was inside, or under the handle's lock.
             if !record.reserved.load(Ordering::Relaxed) {
-                // SAFETY: GATE-3: the gate is closed and nobody is inside, so their `work` is this
-                // handle's.
+                // SAFETY: GATE-3: the gate is closed and no thread is inside, so their `work` is
+                // this handle's.
                 unsafe { (*record.work.get()).release() };
             }
         }
@@ -212,7 +213,7 @@ impl<'a, 'm, K: Key, V, R: Reclaim, S: Shape> Lent<'a, 'm, K, V, R, S> {
 
     fn swap(&mut self) {
         // SAFETY: GATE-3: the handle has closed the record's gate, as the caller of `new` promises,
-        // and nobody is inside, so the record's `work` is the handle's.
+        // and no thread is inside, so the record's `work` is the handle's.
         let work = unsafe { &mut *self.record.work.get() };
         mem::swap(&mut self.write.writer().0.workspace, work);
     }
@@ -512,7 +513,7 @@ impl<K: Key, V, R: Reclaim, S: Shape> Deref for WriteGuard<'_, K, V, R, S> {
     type Target = RangeMap<K, V, S>;
 
     fn deref(&self) -> &RangeMap<K, V, S> {
-        // SAFETY: the lock is held and the gate is closed, so nobody else changes the writer; a
+        // SAFETY: the lock is held and the gate is closed, so no other thread changes the writer; a
         // store borrows `self` mutably.
         unsafe { &self.writer.as_ref().map }
     }

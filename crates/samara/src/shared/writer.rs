@@ -138,8 +138,8 @@ impl<'m, K: Key, V: Clone, R: Reclaim, S: Shape> SharedWriter<'m, K, V, R, S> {
         // Dropped once the thread is outside again, because values' drops may store.
         let mut freed = Freed::new(&self.returned);
         let Some(inside) = self.go_inside() else { return Ok(Attempt::Exclusive(verb)) };
-        // SAFETY: GATE-1, GATE-3: this writer is inside, so nobody is exclusive: nobody has the
-        // writer or its map mutably, and the record's workspace is this writer's.
+        // SAFETY: GATE-1, GATE-3: this writer is inside, so no thread is exclusive, and none has
+        // the writer or its map mutably, and the record's workspace is this writer's.
         let (tree, workspace) = unsafe { (&(*writer.get()).map.tree, &mut *self.record.work.get()) };
         // Due here only after stores that have panicked.
         if COLLECTS && workspace.limbo.is_due(reclaim) {
@@ -248,9 +248,10 @@ impl<'m, K: Key, V: Clone, R: Reclaim, S: Shape> SharedWriter<'m, K, V, R, S> {
         self.store(Change::Remove { key }, |part| part.try_remove(key))?.unwrap_or(Ok(None))
     }
 
-    /// [`WriteGuard::modify`](crate::WriteGuard::modify), concurrent with other writers. Nobody
-    /// else stores there between the look at the value and the store of the new one. `change` runs
-    /// while the store is under way, so the rules for observers hold for it. O(log n).
+    /// [`WriteGuard::modify`](crate::WriteGuard::modify), concurrent with other writers. No
+    /// other thread stores there between the look at the value and the store of the new one.
+    /// `change` runs while the store is under way, so the rules for observers hold for it. O(log
+    /// n).
     ///
     /// # Errors
     /// [`AllocError`]; the map is as before.

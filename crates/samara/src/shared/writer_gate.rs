@@ -2,17 +2,18 @@
 //! exclusive store waits for the others. Knows nothing of what is stored.
 //!
 //! - **GATE-1** A concurrent writer is *inside*: it has stored `inside` in its record, then loaded
-//!   `closed`, and nobody had closed the gate. An exclusive writer closes the gate, and then
-//!   waits until nobody is inside. Each side stores its own word before it loads the other's, with
-//!   a SeqCst fence between. So when both do this at the same time, at least one sees the other.
+//!   `closed`, and the gate was not closed. An exclusive writer closes the gate, and then
+//!   waits until no thread is inside. Each side stores its own word before it loads the other's,
+//!   with a SeqCst fence between. So when both do this at the same time, at least one sees the
+//!   other.
 //! - **GATE-2** Records live as long as the list, and are reused. The list grows at its head, and
-//!   only while nobody can close the gate (`WriterGate::take`). While the list is empty nobody can
+//!   only while no thread can close the gate (`WriterGate::take`). While the list is empty none can
 //!   go inside, so an exclusive writer need not close it.
 //! - **GATE-3** `work` belongs to the writer that took the record while that writer is inside. Once
-//!   nobody is inside, it belongs to whoever has closed the gate.
-//! - **GATE-4** Who passes ([`WriterGate::pass`]) has stored something, and then finds each writer
-//!   outside once. So a writer that was inside meanwhile has left, or has loaded that something
-//!   after it went inside.
+//!   no thread is inside, it belongs to the one that has closed the gate.
+//! - **GATE-4** A thread that passes ([`WriterGate::pass`]) has stored something, and then finds
+//!   each writer outside once. So a writer that was inside meanwhile has left, or has loaded that
+//!   something after it went inside.
 //!
 //! Orderings: a writer that leaves the gate stores `inside` with Release, and an exclusive writer
 //! loads it with Acquire. Opening the gate is a Release on `closed`, and a writer that goes inside
@@ -58,7 +59,7 @@ pub(crate) struct WriterGate<T> {
 }
 
 // SAFETY: the list owns its records. Through a shared list only atomics are used, and two other
-// fields: `work`, which is one thread's at a time (GATE-3), and `next`, which nobody writes once
+// fields: `work`, which is one thread's at a time (GATE-3), and `next`, which no thread writes once
 // the record can be found (GATE-2).
 unsafe impl<T: Send> Send for WriterGate<T> {}
 // SAFETY: as above.
@@ -108,9 +109,9 @@ impl<T> WriterGate<T> {
     /// Takes a free record, or makes a new one. `None`: there is no memory for it.
     ///
     /// # Safety
-    /// Whoever else calls it or closes the gate does so before it, or after it.
+    /// Another thread that calls it or closes the gate does so before it, or after it.
     pub(crate) unsafe fn take(&self, work: impl FnOnce() -> T) -> Option<&WriterRecord<T>> {
-        // Relaxed: whoever was here before comes before the caller.
+        // Relaxed: a thread that was here before comes before the caller.
         let head = self.head.load_own(Ordering::Relaxed);
         for record in self.from(head) {
             // Acquire: pairs with the Release in `give_back`.
@@ -145,7 +146,7 @@ impl<T> WriterGate<T> {
         (self.closed.load(Ordering::Acquire) == 0).then_some(inside)
     }
 
-    /// Closes the gate until the returned value is dropped. Writers may still be inside. Nobody
+    /// Closes the gate until the returned value is dropped. Writers may still be inside. No thread
     /// takes a record meanwhile.
     fn shut(&self) -> Closed<'_, T> {
         // GATE-2: an empty list stays empty while the caller may be exclusive.
@@ -178,8 +179,8 @@ impl<T> WriterGate<T> {
         }
     }
 
-    /// Closes the gate until the returned value is dropped, and waits until nobody is inside.
-    /// Nobody takes a record meanwhile.
+    /// Closes the gate until the returned value is dropped, and waits until no thread is inside.
+    /// None takes a record meanwhile.
     ///
     /// # Panics
     /// If the calling thread is inside.
@@ -243,7 +244,7 @@ impl<T> WriterRecord<T> {
 impl<T> Drop for WriterGate<T> {
     fn drop(&mut self) {
         loop {
-            // Relaxed: nobody else is left.
+            // Relaxed: no other thread is left.
             let at = self.head.load(Ordering::Relaxed);
             if at.is_null() {
                 return;
@@ -272,7 +273,7 @@ impl<T> Drop for Inside<'_, T> {
     }
 }
 
-/// While it lives, nobody goes inside.
+/// While it lives, no thread goes inside.
 pub(crate) struct Closed<'s, T>(Option<&'s WriterGate<T>>);
 
 impl<T> Drop for Closed<'_, T> {

@@ -76,7 +76,7 @@ impl Need {
         let within = if tree.thinned {
             most.saturating_mul(SHARED_HEIGHT)
         } else {
-            // Of each level, so many nodes are full enough to have that many entries below them.
+            // The number of nodes of each level that can have that many entries below them.
             let (mut nodes, mut all) = (most / Leaf::<K, V, S>::MIN, 0_usize);
             while nodes > 0 {
                 nodes /= Inner::<K, S>::MIN;
@@ -168,8 +168,8 @@ impl<'m, K: Key, V, R: Reclaim, S: Shape> SharedWriter<'m, K, V, R, S> {
         // Dropped once the thread is outside again, because values' drops may store.
         let mut freed = Freed::new(&self.returned);
         let mut set_aside = || {
-            // SAFETY: GATE-1, GATE-3: this writer is inside or has the handle, so nobody else has
-            // the writer or its map mutably, and the record's workspace is this writer's.
+            // SAFETY: GATE-1, GATE-3: this writer is inside or has the handle, so no other thread
+            // has the writer or its map mutably, and the record's workspace is this writer's.
             let (tree, workspace) = unsafe { (&(*writer.get()).map.tree, &mut *record.work.get()) };
             // Reserved stores do not collect.
             workspace.collect(&record.pending, reclaim, false, &mut freed);

@@ -34,7 +34,7 @@ pub(crate) use here::{here, is_here};
 /// An atomic word, loaded by a thread that then stores to it.
 pub(crate) trait LoadOwn {
     type Value;
-    /// Loads what nobody else stores to meanwhile, or what the next exchange checks or changes.
+    /// Loads what no other thread stores to meanwhile, or what the next exchange checks or changes.
     /// (Models load the last value in any case.)
     fn load_own(&self, order: Ordering) -> Self::Value;
 }
@@ -93,7 +93,7 @@ mod here {
     }
 }
 
-/// Without `std` threads cannot be distinguished: they share one word, which counts as nobody's.
+/// Without `std` threads cannot be distinguished: they share one word, which counts as no thread's.
 /// The same holds for loom's threads, which run in one thread.
 #[cfg(all(feature = "shared", any(not(feature = "std"), loom)))]
 mod here {
@@ -112,13 +112,13 @@ mod here {
 /// it is noticed, whatever the allocator leaves there. Elsewhere it does nothing.
 ///
 /// # Safety
-/// Nobody uses the `bytes` bytes at `at` any more. `bytes` is a multiple of 8, and `at` is aligned
+/// The `bytes` bytes at `at` are not used any more. `bytes` is a multiple of 8, and `at` is aligned
 /// to 8.
 #[cfg_attr(not(debug_assertions), inline(always))]
 pub(crate) unsafe fn spoil(at: core::ptr::NonNull<u8>, bytes: usize) {
     if cfg!(all(feature = "testing", debug_assertions, not(miri), not(loom))) {
         for word in 0..bytes / 8 {
-            // SAFETY: the caller promises aligned memory that nobody uses. Volatile: nothing reads
+            // SAFETY: the caller promises aligned memory that is not used. Volatile: nothing reads
             // the words, so plain stores would be left out.
             unsafe { at.as_ptr().cast::<u64>().add(word).write_volatile(0xa5a5_a5a5_a5a5_a5a5) };
         }

@@ -417,7 +417,7 @@ pub(crate) fn fence(order: Ordering) {
 /// Lets other threads run first. A thread that waits with a limit reaches the limit soon.
 pub(crate) fn spin(spins: &mut u32) {
     *spins = spins.saturating_add(100);
-    assert!(threads_run(), "waits, and there is nobody to wait for");
+    assert!(threads_run(), "waits, and there is no thread to wait for");
     loom::thread::yield_now();
 }
 
@@ -433,7 +433,7 @@ pub(crate) unsafe fn dealloc(at: *mut u8, layout: Layout) {
         }
         table.phase != Phase::Off
     });
-    // SAFETY: the caller promises that nobody uses the memory any more. Kept memory is overwritten,
+    // SAFETY: the caller promises that the memory is not used any more. Kept memory is overwritten,
     // so that a later read finds garbage.
     unsafe {
         if kept == Ok(true) { ptr::write_bytes(at, 0xa5, layout.size()) } else { alloc::alloc::dealloc(at, layout) }
@@ -456,8 +456,8 @@ fn touch(body: Option<Rc<body::UnsafeCell<()>>>, access: Access) {
     }
 }
 
-/// Records that the node at `at` has been made, with `bytes` bytes and its count at `refs`. Nobody
-/// but the caller sees it yet.
+/// Records that the node at `at` has been made, with `bytes` bytes and its count at `refs`. No
+/// thread but the caller sees it yet.
 #[track_caller]
 pub(crate) fn made(at: NonNull<u8>, bytes: usize, refs: usize, inner: bool) {
     let start = at.as_ptr().expose_provenance();

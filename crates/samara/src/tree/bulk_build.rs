@@ -127,7 +127,7 @@ impl<K: Key, V, S: Shape> Builder<K, V, S> {
         Err(AllocError) // all MAX_HEIGHT levels are full
     }
 
-    /// Grows the reserve to so many nodes.
+    /// Grows the reserve to this many nodes.
     fn reserve(&mut self, leaves: usize, inners: usize) -> Result<(), AllocError> {
         self.tree.leaves.ensure_by(leaves, || self.leaves.make())?;
         self.tree.inners.ensure_by(inners, || self.inners.make())?;

@@ -15,7 +15,7 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
     /// # Safety
     /// `W` is `V`, or a transparent wrapper of it or within it (`ManuallyDrop`, `MaybeUninit`): a
     /// node's layout depends only on the size and alignment of its values. Every value is a valid
-    /// `W`. Nobody else holds a node of this tree.
+    /// `W`. No other map holds a node of this tree.
     pub(crate) unsafe fn move_into<W>(&mut self, to: &mut Tree<K, W, S>) {
         const { assert!(size_of::<V>() == size_of::<W>() && align_of::<V>() == align_of::<W>()) };
         debug_assert!(to.root.is_none());

@@ -85,7 +85,7 @@ unsafe fn copy_node<K: Key, V: Clone, S: Shape>(
 /// freed.
 ///
 /// # Safety
-/// `from` is a live leaf that nobody changes; `to` is memory for a leaf, live, and the caller's
+/// `from` is a live leaf that does not change; `to` is memory for a leaf, live, and the caller's
 /// alone.
 #[inline]
 pub(crate) unsafe fn clone_leaf<K: Key, V, S: Shape>(to: Leaf<K, V, S>, from: Leaf<K, V, S>, clone: impl Fn(&V) -> V) {

@@ -11,8 +11,8 @@
 //! - **COW-1** A node's count is the number of its owners beyond the first. Only an owner raises
 //!   it, and only an owner that gives the node up lowers it. An owner that gives up a node with
 //!   count 0 is the last one, and frees it.
-//! - **COW-2** Nobody changes a shared node or anything below it. Several threads may read it, and
-//!   so its values, and the last owner drops it: hence only maps with `V: Send + Sync` have
+//! - **COW-2** No owner changes a shared node or anything below it. Several threads may read it,
+//!   and so its values, and the last owner drops it: hence only maps with `V: Send + Sync` have
 //!   snapshots.
 //! - **COW-3** `cloner` is set in every tree that may share a node with another tree. It copies a
 //!   `V`.
@@ -503,7 +503,7 @@ impl<K: Key, V, S: Shape> Own<'_, K, V, S> {
     }
 
     /// # Safety
-    /// `from` is a live leaf that others own too, so nobody changes it (COW-2).
+    /// `from` is a live leaf that others own too, so no owner changes it (COW-2).
     unsafe fn copy_leaf(&mut self, from: Leaf<K, V, S>) -> Result<Raw, AllocError> {
         let to = self.leaves.fresh_for(self.for_rebalancing)?;
         // SAFETY: `from` is as `clone_leaf` asks, as the caller promises; `to` is fresh.

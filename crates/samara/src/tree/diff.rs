@@ -113,7 +113,7 @@ impl<'a, K: Key, V, S: Shape> Side<'a, K, V, S> {
     /// The entry at the position, if that is one.
     fn entry(&self) -> Option<EntryRef<'a, K, V>> {
         let Some(At::Slot { leaf, slot }) = self.at else { return None };
-        // SAFETY: DIFF-1: the leaf is live, and nobody changes it while `'a` lasts; the slot is an
+        // SAFETY: DIFF-1: the leaf is live, and does not change while `'a` lasts; the slot is an
         // entry's.
         Some(unsafe { (span_of(leaf, slot), &*leaf.value(slot)) })
     }

@@ -2,9 +2,9 @@
 //! every hole that they leave: each operation with each argument on each of them, compared with a
 //! list and checked. A proof for small trees, where random operations give a sample.
 //!
-//! A state is told by its nodes and by what the tree remembers (not by its values, which no path
-//! depends on); a state that was met before is not looked at again. Knows the operations of a map;
-//! does not know how a tree does them.
+//! A state is identified by its nodes and by what the tree remembers (not by its values, which no
+//! path depends on); a state that was met before is not looked at again. Knows the operations of a
+//! map; does not know how a tree does them.
 
 extern crate std;
 

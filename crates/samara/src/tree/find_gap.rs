@@ -24,7 +24,7 @@ pub(crate) type Found<K, V, S> = (Span<K>, Leaf<K, V, S>, usize);
 
 impl<K: Key, V, S: Shape> Tree<K, V, S> {
     /// [`Tree::find_gap`]; the finger is at the entry behind the gap afterwards, which is returned,
-    /// too. `None` where nothing is found before the last entry, and where nobody searches so:
+    /// too. `None` where nothing is found before the last entry, and where no search does:
     /// [`Tree::find_gap`] has the answer then.
     #[inline]
     pub(crate) fn seek_gap(&mut self, query: &GapQuery<K>) -> Option<Found<K, V, S>> {
@@ -70,7 +70,7 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
         let (plain, distance) = query.unpadded()?;
         match distance.succ() {
             Some(len) => plain.fit_unpadded(self.find_gap_by::<NOW>(&GapQuery { len, align: K::ONE, ..plain })?),
-            // More keys than a key can say: so many are free only where nothing is.
+            // More keys than a key can say: that many are free only in an empty map.
             None => query.fit(Span::FULL).filter(|_| self.root.is_none()),
         }
     }

@@ -1,4 +1,4 @@
-//! Frees nodes that nobody can reach any more and drops each of their values once.
+//! Frees nodes that are unreachable and drops each of their values once.
 //!
 //! A value whose drop panics does not keep the others from being dropped; a second panic aborts, as
 //! everywhere in Rust.
@@ -30,7 +30,7 @@ impl<K: Key, V, S: Shape> Drop for DroppedLeaf<K, V, S> {
         impl<K: Key, V, S: Shape> Drop for Free<K, V, S> {
             fn drop(&mut self) {
                 // SAFETY: LEAF-1: the leaf is live, belongs to this guard, and its values are gone;
-                // nobody else uses the pool at this moment.
+                // no other thread uses the pool at this moment.
                 unsafe {
                     match self.1.as_mut() {
                         Some(spare) => spare.give(self.0),
@@ -79,7 +79,7 @@ pub(crate) struct Chain<'a, K: Key, V, S: Shape> {
 
 impl<'a, K: Key, V, S: Shape> Chain<'a, K, V, S> {
     /// # Safety
-    /// `head` is a chain that [`chain`] has made, and nobody else has it.
+    /// `head` is a chain that [`chain`] has made, and the caller's alone.
     pub(crate) unsafe fn new(head: Option<Raw>, spare: &'a mut NodePool<Leaf<K, V, S>>) -> Self {
         Chain { head, spare, borrow: PhantomData }
     }

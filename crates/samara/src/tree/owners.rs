@@ -29,7 +29,7 @@ pub(crate) fn add_owner(refs: &AtomicU32) -> Result<(), AllocError> {
 
 /// Removes an owner. Returns whether it was the last one, who is to free the node.
 pub(crate) fn remove_owner(refs: &AtomicU32) -> bool {
-    // The last owner needs no atomic write: nobody else can reach the node any more.
+    // The last owner needs no atomic write: no other thread can reach the node any more.
     if refs.load_own(Ordering::Acquire) & !PUBLISHED == 0 {
         return true;
     }

@@ -30,9 +30,9 @@ impl<K: Key, V, S: Shape> TakeOut<K, V, S> {
     /// is empty afterwards.
     ///
     /// # Safety
-    /// Exactly `left` entries meet `window`, and nobody else holds a node of the tree.
+    /// Exactly `left` entries meet `window`, and no other map holds a node of the tree.
     pub(crate) unsafe fn new(tree: &mut Tree<K, V, S>, window: Span<K>, left: usize) -> Self {
-        // SAFETY: nobody else holds a node, as the caller promises, and a value that nobody has
+        // SAFETY: no other map holds a node, as the caller promises, and a value that no one has
         // dropped is a valid `ManuallyDrop`.
         let tree = unsafe { tree.move_as::<ManuallyDrop<V>>() };
         let (front, mut back) = (tree.place(window.first), tree.place(window.last));

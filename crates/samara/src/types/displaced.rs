@@ -34,8 +34,9 @@ pub enum Remains {
     Both,
 }
 
-/// The observer of stores that nobody observes. It is one function, so that all of them share one
-/// copy of the store's code. Each closure `|_| ()` makes another copy for each way to search nodes.
+/// The observer of stores without an observer of their own. It is one function, so that all of them
+/// share one copy of the store's code. Each closure `|_| ()` makes another copy for each way to
+/// search nodes.
 ///
 /// # Examples
 /// ```

@@ -156,7 +156,7 @@ pub trait Key: sealed::Sealed + Copy + Ord + Debug + LowerHex + Hash + Send + Sy
     ///
     /// # Safety
     /// `at` points to a key and is aligned to [`ALIGN`](Self::ALIGN). Unless
-    /// [`ATOMIC`](Self::ATOMIC), nobody stores there at the same time.
+    /// [`ATOMIC`](Self::ATOMIC), no other thread stores there at the same time.
     #[doc(hidden)]
     #[inline(always)]
     unsafe fn load(at: *const Self) -> Self {
@@ -167,8 +167,9 @@ pub trait Key: sealed::Sealed + Copy + Ord + Debug + LowerHex + Hash + Send + Sy
     /// Stores a key at `at`, with Release if [`ATOMIC`](Self::ATOMIC).
     ///
     /// # Safety
-    /// `at` points to a key and is aligned to [`ALIGN`](Self::ALIGN), and nobody else stores there
-    /// at the same time. Unless [`ATOMIC`](Self::ATOMIC), nobody loads there at the same time.
+    /// `at` points to a key and is aligned to [`ALIGN`](Self::ALIGN), and no other thread stores
+    /// there at the same time. Unless [`ATOMIC`](Self::ATOMIC), no other thread loads there at the
+    /// same time.
     #[doc(hidden)]
     #[inline(always)]
     unsafe fn store(at: *mut Self, key: Self) {
@@ -300,13 +301,14 @@ macro_rules! key {
         const ALIGN: usize = align_of::<Self>();
         #[inline(always)]
         unsafe fn load(at: *const Self) -> Self {
-            // SAFETY: the caller guarantees an aligned key, and that nobody stores there meanwhile.
+            // SAFETY: the caller guarantees an aligned key, and that no other thread stores there
+            // meanwhile.
             unsafe { *at }
         }
         #[inline(always)]
         unsafe fn store(at: *mut Self, key: Self) {
-            // SAFETY: the caller guarantees an aligned key, and that nobody else loads or stores
-            // there meanwhile.
+            // SAFETY: the caller guarantees an aligned key, and that no other thread loads or
+            // stores there meanwhile.
             unsafe { *at = key }
         }
     };

@@ -3,7 +3,7 @@
 //! Knows its owners and nothing of what they share.
 //!
 //! - **ARC-1** `owners` is the number of handles that exist. Each of them points to the same live
-//!   `Inner`, which is freed by the handle that takes the number to zero, and by nobody else.
+//!   `Inner`, which is freed by the handle that takes the number to zero, and by no other.
 
 use crate::sync::{AtomicUsize, Ordering};
 use crate::types::error::{AllocError, or_abort};
@@ -116,7 +116,7 @@ unsafe fn release<T>(inner: NonNull<Inner<T>>) -> Option<Inner<T>> {
 impl<T> Clone for TryArc<T> {
     #[inline]
     fn clone(&self) -> Self {
-        // Relaxed: whoever has a handle may make another one; nothing is read because of it.
+        // Relaxed: an owner of a handle may make another one; nothing is read because of it.
         if self.inner().owners.fetch_add(1, Ordering::Relaxed) > MOST {
             or_abort(Err(AllocError)) // handles were leaked, until their number is about to overflow
         }

@@ -136,7 +136,7 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
     }
 
     /// Commits the removal of the entries that start between `behind` and `last`. Leaves that lose
-    /// all entries are taken out: a chain of those that nobody else holds is returned. The last
+    /// all entries are taken out: a chain of those without another owner is returned. The last
     /// leaf may keep entries; then the values that it loses are parked in it, and returned too.
     ///
     /// # Safety

@@ -80,7 +80,7 @@ pub(super) struct Finish<'t, K: Key, V, S: Shape, R: FnOnce(&mut Tree<K, V, S>)>
 
 impl<'t, K: Key, V, S: Shape, R: FnOnce(&mut Tree<K, V, S>)> Finish<'t, K, V, S, R> {
     /// # Safety
-    /// The parked values are as [`park`] left them and the leaves a chain that nobody else has
+    /// The parked values are as [`park`] left them and the leaves a chain of the caller's alone
     /// (STORE-1). The leaves in which values are parked stay live until they are dropped.
     #[cfg_attr(not(debug_assertions), inline(always))]
     pub(super) unsafe fn new(tree: &'t mut Tree<K, V, S>, displaced: Displacement<V>, rebalance: R) -> Self {

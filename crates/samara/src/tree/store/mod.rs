@@ -13,7 +13,7 @@
 //!
 //! - **STORE-1** Parked values are initialised, not counted by any node, and dropped exactly once,
 //!   by one guard ([`Finish`]).
-//! - **STORE-2** Between commit and rebalancing, leaves may be thin or empty. Nobody sees this,
+//! - **STORE-2** Between commit and rebalancing, leaves may be thin or empty. This is not visible,
 //!   because the tree is borrowed.
 //!
 //! This file stores in one leaf, `over` in the place of one or two of its entries; `across` stores
