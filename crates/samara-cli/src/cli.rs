@@ -14,9 +14,11 @@ use samara_trace::output::Access;
 
 mod explain;
 mod export;
+mod watch;
 
 pub(crate) use explain::{DiffOf, ReportOf, Top, Weight, WhyOf};
 pub(crate) use export::{ExportOf, FleetOf, Query};
+pub(crate) use watch::Watch;
 
 use crate::fail_if::FailIf;
 use crate::moment::Moment;
@@ -44,6 +46,7 @@ Examples:
   samara replay python3-4711.samara            its calls again on the model, as they were or by other rules
   samara top -- ./app                          what a program does to its areas, live
   samara inspect 4711                          what the areas of a process that runs are
+  samara watch --listen                        the areas of all processes, as metrics for Prometheus
   samara run --fail mmap:ENOMEM@17 -- ./app    run a program and make its 17th mmap fail
   samara check                                 compare the model with this kernel
 
@@ -67,6 +70,7 @@ pub(crate) enum Command {
     Replay(ReplayOf),
     Top(Top),
     Inspect(Inspect),
+    Watch(Watch),
     Check(Check),
     Completions(Completions),
     Man(Man),

@@ -15,7 +15,7 @@ pub(crate) const USAGE: u8 = 2;
 pub(crate) const DAMAGED: u8 = 3;
 /// `check`: the model and the kernel differ.
 pub(crate) const DIFFERS: u8 = 4;
-/// `trace`, `summary`: a `--fail-if` holds.
+/// `trace`, `summary`: a `--fail-if` holds. `watch --once`: a process is near the limit.
 pub(crate) const CONDITION: u8 = 123;
 /// `trace`, `run`: the program was not run, because samara could not trace it or write its files.
 pub(crate) const CANNOT_TRACE: u8 = 125;

@@ -18,11 +18,13 @@ mod moment;
 mod only;
 mod output;
 mod output_file;
+mod pace;
 mod refused;
 mod report;
 mod summary;
 mod survey;
 mod top;
+mod watch;
 mod why;
 
 pub use commands::{run, testing};

@@ -10,10 +10,10 @@ use samara_record::inspect::{InspectError, Look};
 use samara_trace::survey::Survey;
 use serde_json::json;
 
-use super::pace::Pace;
 use crate::cli::Inspect;
 use crate::format::{bytes, count};
 use crate::output::{self, BOLD, clean_json, shown, styled};
+use crate::pace::Pace;
 use crate::{exit, survey};
 
 pub(crate) fn run(args: &Inspect) -> ExitCode {

@@ -10,7 +10,6 @@ mod files;
 mod fleet;
 mod inspect;
 mod man;
-mod pace;
 mod part;
 mod replay;
 mod report;
@@ -20,6 +19,7 @@ mod summary;
 pub mod testing;
 mod top;
 mod trace;
+mod watch;
 mod who;
 mod why;
 
@@ -62,6 +62,7 @@ pub fn run(stdout_was_closed: bool) -> ExitCode {
         Command::Replay(args) => replay::run(&args),
         Command::Top(args) => top::run(&args),
         Command::Inspect(args) => inspect::run(&args),
+        Command::Watch(args) => watch::run(&args),
         Command::Check(args) => check::run(&args),
         Command::Completions(args) => completions::run(&args),
         Command::Man(args) => man::run(&args),

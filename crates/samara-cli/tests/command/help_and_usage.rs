@@ -26,6 +26,7 @@ fn help_texts() {
         &["replay", "--help"],
         &["top", "--help"],
         &["inspect", "--help"],
+        &["watch", "--help"],
         &["check", "--help"],
         &["completions", "--help"],
         &["man", "--help"],

@@ -23,6 +23,7 @@ mod terminal;
 mod top;
 mod top_pid;
 mod trace;
+mod watch;
 
 #[allow(unreachable_pub)] // It is public in the test kit.
 #[path = "../../../samara-testkit/src/skip.rs"]

@@ -15,11 +15,11 @@ const LONGEST: Duration = Duration::from_secs(10 * 24 * 3600);
 
 /// The last looks at a process.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Pace(VecDeque<(Duration, u64)>);
+pub(crate) struct Pace(VecDeque<(Duration, u64)>);
 
 impl Pace {
     /// A look: the time since the first one, and the number of areas.
-    pub(super) fn add(&mut self, elapsed: Duration, areas: u64) {
+    pub(crate) fn add(&mut self, elapsed: Duration, areas: u64) {
         self.0.push_back((elapsed, areas));
         if self.0.len() > LOOKS {
             self.0.pop_front();
@@ -28,7 +28,7 @@ impl Pace {
 
     /// Areas that the process got in a second, from the first of these looks to the last one; fewer
     /// than 0 if it has fewer by now. `None`: there is one look.
-    pub(super) fn per_second(&self) -> Option<f64> {
+    pub(crate) fn per_second(&self) -> Option<f64> {
         let ((from, before), (to, now)) = (self.0.front()?, self.0.back()?);
         let time = to.checked_sub(*from).filter(|time| !time.is_zero())?;
         Some((*now as f64 - *before as f64) / time.as_secs_f64())
@@ -36,7 +36,7 @@ impl Pace {
 
     /// How long it takes at this pace until there are as many areas as may be. `None`: it does not
     /// grow, or very slowly, or the limit is not known or reached.
-    pub(super) fn left(&self, limit: Option<u64>) -> Option<Duration> {
+    pub(crate) fn left(&self, limit: Option<u64>) -> Option<Duration> {
         let ((_, before), (_, now)) = (self.0.front()?, self.0.back()?);
         let free = limit?.checked_sub(*now).filter(|free| *free > 0 && now.saturating_sub(*before) >= LEAST)?;
         let left = Duration::try_from_secs_f64(free as f64 / self.per_second()?).ok()?;
@@ -44,7 +44,7 @@ impl Pace {
     }
 
     /// The same for people.
-    pub(super) fn text(&self, limit: Option<u64>) -> Option<String> {
+    pub(crate) fn text(&self, limit: Option<u64>) -> Option<String> {
         let (left, per_second) = (self.left(limit)?, self.per_second()?);
         let pace = if per_second < 1.0 {
             format!("{} a minute", plural((per_second * 60.0).round() as u64, "more area"))
@@ -56,7 +56,7 @@ impl Pace {
 }
 
 /// A time to two figures, or a little more: `3 min`, `40 s`, `5 h`.
-fn about(time: Duration) -> String {
+pub(crate) fn about(time: Duration) -> String {
     let seconds = time.as_secs();
     match seconds {
         0..120 => format!("{} s", seconds.max(1)),

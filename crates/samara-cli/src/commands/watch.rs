@@ -1,0 +1,391 @@
+//! `samara watch`: reads all processes again and again, shows what it reads, and keeps what was
+//! there when one comes near the limit. This is the loop; [`crate::watch`] has the parts.
+
+use std::collections::BTreeMap;
+use std::io::{self, Read, Write};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::process::ExitCode;
+use std::time::{Duration, Instant, SystemTime};
+
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
+use samara_record::inspect::max_map_count;
+use samara_trace::output::{Access, OutputName};
+use serde_json::json;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+
+use crate::cli::Watch;
+use crate::exit;
+use crate::format::{bytes, count, plural};
+use crate::output::{self, BOLD, clean, clean_json, error, shown, styled};
+use crate::pace;
+use crate::summary::quoted;
+use crate::watch::alert::{Alert, Limits, Reason};
+use crate::watch::budget::{Budget, used};
+use crate::watch::exec::Exec;
+use crate::watch::find::{Which, group_path};
+use crate::watch::keep::{Folder, default_folder};
+use crate::watch::reading::{Own, Reading, Row};
+use crate::watch::serve::{self, Shown};
+use crate::watch::table::{Meter, Table};
+use crate::watch::{cause, metrics};
+
+/// Files that this process may open besides those of processes.
+const FILES: u64 = 128;
+/// Room for alerts of one reading that are kept; the others are told.
+const ALERTS: usize = 16;
+
+pub(crate) fn run(args: &Watch) -> ExitCode {
+    let path = args.state.clone().unwrap_or_else(|| default_folder(|name| std::env::var_os(name)));
+    let folder = Folder::new(path, args.keep_size, args.keep_age);
+    if args.list {
+        return list(args, &folder);
+    }
+    if let Some(group) = args.groups.iter().find(|group| !group_path(group).join("cgroup.procs").exists()) {
+        let why = "is no control group: give its folder, or its path below /sys/fs/cgroup";
+        return super::failed(format!("{} {why}", shown(group)));
+    }
+    let mut watcher = match Watcher::new(args, folder) {
+        Ok(watcher) => watcher,
+        Err(code) => return code,
+    };
+    if args.once { watcher.once() } else { watcher.go_on() }
+}
+
+/// Prints what was kept.
+fn list(args: &Watch, folder: &Folder) -> ExitCode {
+    let kept = match folder.list() {
+        Ok(kept) => kept,
+        Err(why) => return super::failed(why.to_string()),
+    };
+    let printed = output::styled_stdout(|out| {
+        if args.json {
+            return kept.iter().try_for_each(|kept| {
+                let line = json!({
+                    "time": kept.time, "name": kept.name, "pid": kept.pid, "areas": kept.areas, "reason": kept.reason,
+                    "file": kept.path.to_string_lossy(), "file_bytes": kept.bytes,
+                });
+                writeln!(out, "{}", clean_json(&line.to_string()))
+            });
+        }
+        let all = bytes(kept.iter().map(|kept| kept.bytes).sum());
+        let title = format!("{}: {} kept, {all}", shown(folder.path()), plural(kept.len() as u64, "survey"));
+        writeln!(out, "{} {title}", styled(BOLD, "samara:"))?;
+        kept.iter().try_for_each(|kept| {
+            let who = format!("{} ({})", kept.name, kept.pid);
+            let file = clean(&quoted(&kept.path.to_string_lossy()));
+            writeln!(out, "  {}  {who:<24} {:>9} areas  {:<7} {file}", kept.time, count(kept.areas), kept.reason)
+        })
+    });
+    match printed {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(why) => super::failed(format!("cannot write to standard output: {why}")),
+    }
+}
+
+/// A message that is printed when it changes, so that no reading repeats it.
+#[derive(Debug, Default)]
+struct Trouble(Option<String>);
+
+impl Trouble {
+    /// What is wrong now; `None`: nothing.
+    fn tell(&mut self, now: Option<String>) {
+        if let Some(text) = now.as_ref().filter(|_| now != self.0) {
+            error(text);
+        }
+        self.0 = now;
+    }
+}
+
+/// All that a watch needs between two readings.
+struct Watcher<'a> {
+    args: &'a Watch,
+    folder: Folder,
+    table: Table,
+    limits: Limits,
+    shown: Shown,
+    exec: Option<Exec>,
+    /// Alerts by reason, surveys that were kept, and those that were not.
+    alerts: BTreeMap<String, u64>,
+    kept: u64,
+    not_kept: u64,
+    no_file: Trouble,
+    no_state: Trouble,
+    no_exec: Trouble,
+    no_reading: Trouble,
+}
+
+impl<'a> Watcher<'a> {
+    fn new(args: &'a Watch, folder: Folder) -> Result<Watcher<'a>, ExitCode> {
+        let which = Which { pids: args.pids.clone(), names: args.names.clone(), groups: args.groups.clone() };
+        let mut parts = args.keep_at.clone();
+        parts.sort_unstable();
+        let watcher = Watcher {
+            args,
+            folder,
+            table: Table::new(which, files()),
+            limits: Limits { parts, ahead: args.ahead },
+            shown: Shown::default(),
+            exec: args.exec.clone().map(Exec::new),
+            alerts: BTreeMap::new(),
+            kept: 0,
+            not_kept: 0,
+            no_file: Trouble::default(),
+            no_state: Trouble::default(),
+            no_exec: Trouble::default(),
+            no_reading: Trouble::default(),
+        };
+        if let Some(address) = args.listen.filter(|_| !args.once) {
+            match serve::serve(address, watcher.shown.clone()) {
+                Ok(address) => say(format!("listens at http://{address}/metrics")),
+                Err(why) => {
+                    let what = "give another address by --listen, or end what listens there";
+                    return Err(super::failed(format!("cannot listen at {address}: {why}; {what}")));
+                }
+            }
+        }
+        Ok(watcher)
+    }
+
+    /// One reading.
+    fn once(&mut self) -> ExitCode {
+        let limit = max_map_count();
+        let Some(reading) = self.read(limit, None) else { return exit::FAILED.into() };
+        let lowest = |row: &Row| limit.is_some_and(|limit| self.limits.part(row.areas, limit).is_some());
+        let is_near = self.table.told(limit).any(|(row, _)| lowest(&row));
+        let text = metrics::text(&reading);
+        if self.args.textfile.is_some() && !self.write(&text) {
+            return exit::FAILED.into();
+        }
+        let json = self.args.json.then(|| clean_json(&reading.json().to_string()) + "\n");
+        match output::stdout(|out| out.write_all(json.as_ref().unwrap_or(&text).as_bytes())) {
+            Err(why) => super::failed(format!("cannot write to standard output: {why}")),
+            Ok(()) if is_near => exit::CONDITION.into(),
+            Ok(()) => ExitCode::SUCCESS,
+        }
+    }
+
+    /// Reads again and again, until a signal comes.
+    fn go_on(&mut self) -> ExitCode {
+        let (mut ends, signals) = match signals() {
+            Ok(pair) => pair,
+            Err(why) => return super::failed(format!("cannot watch for signals: {why}")),
+        };
+        // Open as long as signals may come.
+        let _signals = signals;
+        if let Err(why) = self.folder.open() {
+            self.no_state.tell(Some(format!("nothing will be kept: {why}")));
+        }
+        let mut meter = Meter::new(Budget::new(self.args.budget));
+        let (mut is_late, mut is_open) = (false, true);
+        loop {
+            let began = Instant::now();
+            let reading = self.read(max_map_count(), Some(&mut meter));
+            meter.settle();
+            let wait = self.args.every.saturating_sub(began.elapsed()).max(meter.budget.wait());
+            let interval = began.elapsed() + wait;
+            if let Some(mut reading) = reading {
+                reading.own.interval = interval;
+                is_open = self.show(&reading, is_open);
+            }
+            let was_late = std::mem::replace(&mut is_late, interval > self.args.every.mul_f64(1.5));
+            if is_late && !was_late {
+                say(format!(
+                    "reading takes more than {} % of a processor: the next one is in {:.0} s (--every asks for {:.0} s)",
+                    self.args.budget,
+                    interval.as_secs_f64(),
+                    self.args.every.as_secs_f64()
+                ));
+            } else if was_late && !is_late {
+                say("the interval is again the one that --every asks for".to_owned());
+            }
+            if self.table.has_ended() {
+                say("no process that --pid names is left".to_owned());
+                self.exec.iter_mut().for_each(Exec::wait);
+                return ExitCode::SUCCESS;
+            }
+            if has_come(&mut ends, wait) {
+                return ExitCode::SUCCESS;
+            }
+        }
+    }
+
+    /// Reads all processes, and does what is due: alerts first. `None`: they cannot be listed.
+    fn read(&mut self, limit: Option<u64>, mut meter: Option<&mut Meter>) -> Option<Reading> {
+        let (time, began) = (SystemTime::now(), Instant::now());
+        let read = self.table.read(meter.as_deref_mut());
+        let failed = read.is_err();
+        self.no_reading.tell(read.err().map(|why| format!("cannot list the processes: {why}")));
+        if failed {
+            return None;
+        }
+        if !self.args.once || self.args.state.is_some() {
+            self.alerts(limit);
+        }
+        let (mut top, others, unreadable) = self.table.rows(self.args.top, limit);
+        self.table.find_causes(&mut top, meter);
+        let own = Own {
+            took: began.elapsed(),
+            interval: self.args.every,
+            asked: self.args.every,
+            cpu: used(),
+            counts: self.table.counts,
+            oldest: self.table.oldest(),
+            alerts: self.alerts.clone(),
+            kept: self.kept,
+            not_kept: self.not_kept,
+        };
+        Some(Reading { time, limit, top, others, unreadable, own })
+    }
+
+    /// Keeps and tells what is near the limit.
+    fn alerts(&mut self, limit: Option<u64>) {
+        if let Some(exec) = &mut self.exec {
+            exec.reap();
+        }
+        let Some(limit) = limit.filter(|limit| *limit > 0) else { return };
+        let mut due: Vec<(Row, Reason)> = Vec::new();
+        for (row, told) in self.table.told(Some(limit)) {
+            let reasons = told.read(&self.limits, row.areas, limit, row.left);
+            due.extend(reasons.into_iter().map(|reason| (row.clone(), reason)));
+        }
+        due.sort_by_key(|(row, _)| std::cmp::Reverse(row.areas));
+        for (i, (row, reason)) in due.into_iter().enumerate() {
+            *self.alerts.entry(reason.to_string()).or_default() += 1;
+            let kept = if i < ALERTS { self.keep(row.pid, reason) } else { None };
+            if let Some((_, cause)) = &kept {
+                self.table.set_cause(row.pid, row.areas, cause.clone());
+            }
+            let cause = kept.as_ref().and_then(|(_, cause)| cause.as_ref());
+            let cause = cause.map_or_else(String::new, |cause| format!("; {}", cause_text(cause)));
+            let growth = row.left.zip(row.per_second).map_or_else(String::new, |(left, pace)| {
+                let more = plural((pace * 60.0).round() as u64, "more area");
+                format!(", {more} a minute, the limit in {}", pace::about(left))
+            });
+            let next = kept.as_ref().map_or_else(String::new, |(path, _)| {
+                format!("; {} why {}", super::own_name(), quoted(&path.to_string_lossy()))
+            });
+            say(format!(
+                "{} ({}) has {} of {} areas{growth}{cause}{next}",
+                row.name,
+                row.pid,
+                count(row.areas),
+                count(limit)
+            ));
+            let Some(exec) = &mut self.exec else { continue };
+            let (pid, name, areas) = (row.pid, row.name, row.areas);
+            let file = kept.map(|(path, _)| path);
+            let alert = Alert { reason, pid, name, areas, limit, per_second: row.per_second, left: row.left, file };
+            let failed = exec.run(&alert).err();
+            self.no_exec.tell(failed.map(|why| format!("the command of --exec was not run: {why}")));
+        }
+    }
+
+    /// Keeps the areas of a process. Returns the file, and why there are so many.
+    fn keep(&mut self, pid: u32, reason: Reason) -> Option<(std::path::PathBuf, Option<cause::Cause>)> {
+        match self.folder.keep(pid, reason) {
+            Ok((path, event)) => {
+                self.kept += 1;
+                self.no_state.tell(None);
+                Some((path, cause::of(&event)))
+            }
+            Err(why) => {
+                self.not_kept += 1;
+                self.no_state.tell(Some(format!("the areas of process {pid} are not kept: {why}")));
+                None
+            }
+        }
+    }
+
+    /// Shows a reading. `is_open`: standard output has a reader. Returns whether it still has.
+    fn show(&mut self, reading: &Reading, is_open: bool) -> bool {
+        let text = metrics::text(reading);
+        if self.args.textfile.is_some() {
+            self.write(&text);
+        }
+        self.shown.set(text);
+        if !self.args.json || !is_open {
+            return is_open;
+        }
+        let line = clean_json(&reading.json().to_string());
+        match writeln!(io::stdout(), "{line}").and_then(|()| io::stdout().flush()) {
+            Ok(()) => true,
+            Err(why) => {
+                if why.kind() != io::ErrorKind::BrokenPipe {
+                    error(format!("cannot write to standard output: {why}; watching goes on"));
+                }
+                false
+            }
+        }
+    }
+
+    /// Writes the textfile. False: it cannot be written, which was told.
+    fn write(&mut self, text: &str) -> bool {
+        let Some(path) = &self.args.textfile else { return true };
+        let written = write_whole(path, text);
+        let is_written = written.is_ok();
+        self.no_file.tell(written.err().map(|why| format!("cannot write to {}: {why}", shown(path))));
+        is_written
+    }
+}
+
+/// Replaces a file as a whole. Others may read it, as far as the umask lets them.
+fn write_whole(path: &Path, text: &str) -> io::Result<()> {
+    output::refuse_size_signal();
+    let mut file = OutputName::resolve(path)?.whole(Access::Umask)?;
+    file.write_all(text.as_bytes())?;
+    file.commit()
+}
+
+/// How many files of processes may be kept open. The limit is raised as far as it may be.
+fn files() -> usize {
+    let Ok((soft, hard)) = getrlimit(Resource::RLIMIT_NOFILE) else { return 0 };
+    let most = match setrlimit(Resource::RLIMIT_NOFILE, hard, hard) {
+        Ok(()) => hard,
+        Err(_) => soft,
+    };
+    usize::try_from(most.saturating_sub(FILES)).unwrap_or(usize::MAX)
+}
+
+/// The end of a stream that gets a byte when this process is asked to end; the other one is to be
+/// kept.
+fn signals() -> io::Result<(UnixStream, UnixStream)> {
+    let (ends, signals) = UnixStream::pair()?;
+    for signal in [SIGTERM, SIGINT, SIGHUP] {
+        signal_hook::low_level::pipe::register(signal, signals.try_clone()?)?;
+    }
+    Ok((ends, signals))
+}
+
+/// Waits. Returns whether a signal came that asks to end.
+fn has_come(ends: &mut UnixStream, wait: Duration) -> bool {
+    // A time-out of zero would be none.
+    let until = Instant::now() + wait.max(Duration::from_millis(1));
+    loop {
+        let left = until.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return false;
+        }
+        if ends.set_read_timeout(Some(left)).is_err() {
+            return true;
+        }
+        match ends.read(&mut [0]) {
+            Ok(_) => return true,
+            Err(why) if [io::ErrorKind::WouldBlock, io::ErrorKind::TimedOut].contains(&why.kind()) => {}
+            Err(why) if why.kind() == io::ErrorKind::Interrupted => {}
+            Err(_) => return true,
+        }
+    }
+}
+
+/// `kept apart (guard-pages)`.
+fn cause_text(cause: &cause::Cause) -> String {
+    let pattern = cause.pattern.map_or_else(String::new, |pattern| format!(" ({pattern})"));
+    format!("{}{pattern}", cause.verdict)
+}
+
+/// Prints a message to standard error.
+fn say(text: String) {
+    // If standard error is closed, nobody can be informed.
+    let _ = writeln!(anstream::stderr(), "{} {}", styled(BOLD, "samara:"), clean(&text));
+}

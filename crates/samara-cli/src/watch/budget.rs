@@ -1,0 +1,107 @@
+//! What reading may cost: a share of one processor. Knows nothing of what is read.
+//!
+//! Time that is not used is saved up, to a minute's share: a first reading of many processes, or a
+//! look at a large one, then delays nothing. What is used beyond that delays the next reading.
+
+use std::time::Duration;
+
+use nix::sys::resource::{UsageWho, getrusage};
+
+/// For so long unused time is saved up.
+const SAVED: Duration = Duration::from_secs(60);
+
+/// The balance of what may be used and what was.
+#[derive(Clone, Debug)]
+pub(crate) struct Budget {
+    /// Part of one processor.
+    share: f64,
+    /// Seconds of a processor that may be used now; below zero, too much was.
+    balance: f64,
+}
+
+impl Budget {
+    /// A budget of so many percent, saved up.
+    pub(crate) fn new(percent: f64) -> Budget {
+        let share = percent / 100.0;
+        Budget { share, balance: share * SAVED.as_secs_f64() }
+    }
+
+    fn most(&self) -> f64 {
+        self.share * SAVED.as_secs_f64()
+    }
+
+    /// Time has passed.
+    pub(crate) fn pass(&mut self, time: Duration) {
+        self.balance = (self.balance + self.share * time.as_secs_f64()).min(self.most());
+    }
+
+    /// Processor time was used.
+    pub(crate) fn spend(&mut self, used: Duration) {
+        self.balance -= used.as_secs_f64();
+    }
+
+    /// Whether something that takes so long, and can wait, may be done now. What takes more than
+    /// can be saved up may be done when as much is there as can be.
+    pub(crate) fn affords(&self, cost: Duration) -> bool {
+        self.balance >= cost.as_secs_f64().min(self.most() * 0.99)
+    }
+
+    /// How long the next reading has to wait.
+    pub(crate) fn wait(&self) -> Duration {
+        // No budget is smaller than a ten-thousandth of a percent.
+        Duration::try_from_secs_f64((-self.balance / self.share).max(0.0)).unwrap_or(Duration::MAX)
+    }
+
+    /// How long passes from one time to the next, if something that takes so long is done at each
+    /// and may take half of the budget.
+    pub(crate) fn pause(&self, cost: Duration) -> Duration {
+        Duration::try_from_secs_f64(cost.as_secs_f64() / (self.share / 2.0)).unwrap_or(Duration::MAX)
+    }
+}
+
+/// The processor time that this process has used. Its children are not part of it.
+pub(crate) fn used() -> Duration {
+    let Ok(usage) = getrusage(UsageWho::RUSAGE_SELF) else { return Duration::ZERO };
+    let time = |value: nix::sys::time::TimeVal| {
+        Duration::new(value.tv_sec().unsigned_abs(), value.tv_usec().unsigned_abs() as u32 * 1000)
+    };
+    time(usage.user_time()) + time(usage.system_time())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_used_delays_the_next_reading() {
+        let mut budget = Budget::new(1.0);
+        let ms = Duration::from_millis;
+        assert!(budget.affords(ms(590)));
+        budget.spend(ms(500));
+        assert_eq!(budget.wait(), Duration::ZERO, "it was saved up");
+        assert!(budget.affords(ms(90)) && !budget.affords(ms(110)));
+        budget.spend(ms(200));
+        assert_eq!(budget.wait().as_secs_f64().round(), 10.0);
+        budget.pass(Duration::from_secs(11));
+        assert_eq!(budget.wait(), Duration::ZERO);
+        assert_eq!(budget.pause(ms(20)).as_secs_f64().round(), 4.0);
+        budget.pass(Duration::from_secs(1000));
+        assert!(budget.affords(ms(599)) && budget.affords(Duration::from_secs(5)));
+        budget.spend(ms(100));
+        assert!(!budget.affords(Duration::from_secs(5)), "what takes long waits until all is saved up");
+    }
+
+    #[test]
+    fn over_any_time_the_share_holds() {
+        // Readings that take 0.3 s each, as often as they may be.
+        let (mut budget, mut now, mut all) = (Budget::new(2.0), 0.0, 0.0);
+        for _ in 0..1000 {
+            budget.spend(Duration::from_millis(300));
+            all += 0.3;
+            let wait = budget.wait().max(Duration::from_secs(1));
+            budget.pass(wait);
+            now += wait.as_secs_f64();
+        }
+        assert!(all <= 0.02 * now + 0.02 * 60.0 + 0.3, "{all} s in {now} s");
+    }
+}

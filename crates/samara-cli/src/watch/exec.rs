@@ -1,0 +1,71 @@
+//! A command that is run at each alert. It is the user's text, given to `sh`; what is known of the
+//! process is in its environment, never in its text. Knows nothing of alerts' causes.
+
+use std::ffi::OsString;
+use std::io;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use super::alert::Alert;
+
+/// Commands that run at the same time.
+const MOST: usize = 8;
+/// A command that takes longer is ended.
+const LONGEST: Duration = Duration::from_secs(300);
+
+/// The command, and where it runs.
+#[derive(Debug)]
+pub(crate) struct Exec {
+    command: OsString,
+    running: Vec<(Child, Instant)>,
+}
+
+impl Exec {
+    pub(crate) fn new(command: OsString) -> Exec {
+        Exec { command, running: Vec::new() }
+    }
+
+    /// Runs it. Nothing waits for it.
+    pub(crate) fn run(&mut self, alert: &Alert) -> io::Result<()> {
+        self.reap();
+        if self.running.len() >= MOST {
+            return Err(io::Error::other(format!("{MOST} of them run already: let it end sooner")));
+        }
+        let text = |value: Option<f64>| value.map_or_else(String::new, |value| format!("{value:.1}"));
+        let child = Command::new("/bin/sh")
+            .arg("-c")
+            .arg(&self.command)
+            .env("SAMARA_REASON", alert.reason.to_string())
+            .env("SAMARA_PID", alert.pid.to_string())
+            .env("SAMARA_NAME", &alert.name)
+            .env("SAMARA_AREAS", alert.areas.to_string())
+            .env("SAMARA_LIMIT", alert.limit.to_string())
+            .env("SAMARA_AREAS_PER_SECOND", text(alert.per_second))
+            .env("SAMARA_LIMIT_IN_SECONDS", text(alert.left.map(|left| left.as_secs_f64())))
+            .env("SAMARA_FILE", alert.file.as_deref().unwrap_or("".as_ref()))
+            .stdin(Stdio::null())
+            .spawn()?;
+        self.running.push((child, Instant::now()));
+        Ok(())
+    }
+
+    /// Forgets those that have ended, and ends those that take too long.
+    pub(crate) fn reap(&mut self) {
+        self.running.retain_mut(|(child, began)| {
+            let runs = matches!(child.try_wait(), Ok(None));
+            if runs && began.elapsed() > LONGEST {
+                // It may have ended by itself.
+                let _ = child.kill();
+            }
+            runs
+        });
+    }
+
+    /// Waits for those that run.
+    pub(crate) fn wait(&mut self) {
+        for (child, _) in &mut self.running {
+            let _ = child.wait();
+        }
+        self.running.clear();
+    }
+}

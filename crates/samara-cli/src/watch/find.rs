@@ -1,0 +1,140 @@
+//! Which processes are watched. Knows their numbers and names, nothing of their areas.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use samara_trace::file::name_text;
+
+/// Bytes that Linux keeps of a process's name.
+const NAME: usize = 15;
+/// Folders of a control group that are looked into.
+const GROUPS: usize = 10_000;
+/// Where control groups are.
+const ROOT: &str = "/sys/fs/cgroup";
+
+/// Which processes are watched: all, or those that one of these chooses.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Which {
+    pub(crate) pids: Vec<u32>,
+    pub(crate) names: Vec<String>,
+    pub(crate) groups: Vec<PathBuf>,
+}
+
+impl Which {
+    /// Whether every process is watched.
+    pub(crate) fn is_all(&self) -> bool {
+        self.pids.is_empty() && self.names.is_empty() && self.groups.is_empty()
+    }
+
+    /// Whether only processes of these numbers are watched.
+    pub(crate) fn is_pids(&self) -> bool {
+        !self.pids.is_empty() && self.names.is_empty() && self.groups.is_empty()
+    }
+
+    /// The processes that may be meant, now. Where names choose, their names decide.
+    pub(crate) fn processes(&self) -> io::Result<BTreeSet<u32>> {
+        if self.is_all() || !self.names.is_empty() {
+            return all();
+        }
+        let mut found: BTreeSet<u32> = self.pids.iter().copied().collect();
+        self.groups.iter().try_for_each(|group| add_group(&group_path(group), &mut found))?;
+        Ok(found)
+    }
+
+    /// Those of the processes that are meant whatever their name is, if names choose.
+    pub(crate) fn sure(&self) -> io::Result<BTreeSet<u32>> {
+        Which { names: Vec::new(), ..self.clone() }.some()
+    }
+
+    fn some(&self) -> io::Result<BTreeSet<u32>> {
+        if self.is_all() { Ok(BTreeSet::new()) } else { self.processes() }
+    }
+
+    /// Whether a process of this name is meant. Linux keeps the first 15 bytes of a name.
+    pub(crate) fn has_name(&self, name: &str) -> bool {
+        self.names.iter().any(|asked| asked == name || (asked.len() > NAME && asked.get(..NAME) == Some(name)))
+    }
+}
+
+/// A control group by its path, or by its path below the mount of control groups.
+pub(crate) fn group_path(group: &Path) -> PathBuf {
+    if group.starts_with(ROOT) || group.join("cgroup.procs").exists() {
+        return group.to_owned();
+    }
+    Path::new(ROOT).join(group.strip_prefix("/").unwrap_or(group))
+}
+
+/// The processes of a control group and of those below it. Groups that go away meanwhile have none.
+fn add_group(group: &Path, found: &mut BTreeSet<u32>) -> io::Result<()> {
+    let mut left = vec![group.to_owned()];
+    let mut seen = 0;
+    while let Some(folder) = left.pop() {
+        let processes = match fs::read_to_string(folder.join("cgroup.procs")) {
+            Ok(processes) => processes,
+            Err(error) if folder == group => return Err(error),
+            Err(_) => continue,
+        };
+        found.extend(processes.lines().filter_map(|line| line.parse::<u32>().ok()).filter(|pid| *pid > 0));
+        seen += 1;
+        if seen < GROUPS {
+            let below = fs::read_dir(&folder).into_iter().flatten().flatten();
+            left.extend(below.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir())).map(|e| e.path()));
+        }
+    }
+    Ok(())
+}
+
+/// Every process that `/proc` shows: those of the machine, or of the container.
+fn all() -> io::Result<BTreeSet<u32>> {
+    let entries = fs::read_dir("/proc")?.flatten();
+    Ok(entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect())
+}
+
+/// The name of a process, in the form of [`name_text`].
+pub(crate) fn name(pid: u32) -> String {
+    let bytes = fs::read(format!("/proc/{pid}/comm")).unwrap_or_default();
+    name_text(bytes.strip_suffix(b"\n").unwrap_or(&bytes))
+}
+
+/// When a process began, in clock ticks since the machine did; 0 if that cannot be read.
+pub(crate) fn started(pid: u32) -> u64 {
+    let text = fs::read(format!("/proc/{pid}/stat")).unwrap_or_default();
+    // The name stands in brackets and may contain anything. Field 3 follows it; this one is 22.
+    let text = String::from_utf8_lossy(&text);
+    let rest = text.rsplit_once(')').map_or("", |(_, rest)| rest);
+    rest.split_ascii_whitespace().nth(19).and_then(|field| field.parse().ok()).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn processes_are_chosen_by_number_name_and_group() {
+        let own = std::process::id();
+        assert!(Which::default().processes().unwrap().contains(&own));
+        assert!(started(own) > started(1) && started(u32::MAX) == 0);
+        let pids = Which { pids: vec![own, 7], ..Which::default() };
+        assert_eq!(pids.processes().unwrap(), [7, own].into());
+        let names = Which { names: vec!["a-name-of-over-15-bytes".into(), "x".into()], ..pids };
+        assert!(names.has_name("a-name-of-over-") && names.has_name("x") && !names.has_name("a-name"));
+        assert!(names.processes().unwrap().contains(&own));
+        assert_eq!(names.sure().unwrap(), [7, own].into());
+        assert_eq!(Which { pids: Vec::new(), ..names }.sure().unwrap(), BTreeSet::new());
+    }
+
+    #[test]
+    fn a_group_has_those_below_it() {
+        let dir = tempfile::tempdir().unwrap();
+        fs::create_dir_all(dir.path().join("a/b")).unwrap();
+        fs::write(dir.path().join("cgroup.procs"), "1\n2\n").unwrap();
+        fs::write(dir.path().join("a/cgroup.procs"), "0\n30\n").unwrap();
+        fs::write(dir.path().join("a/b/cgroup.procs"), "400\n").unwrap();
+        let group = |path: PathBuf| Which { groups: vec![path], ..Which::default() }.processes();
+        assert_eq!(group(dir.path().into()).unwrap(), [1, 2, 30, 400].into());
+        assert!(group(dir.path().join("none")).is_err());
+        assert_eq!(group_path(Path::new("/system.slice")), Path::new("/sys/fs/cgroup/system.slice"));
+    }
+}

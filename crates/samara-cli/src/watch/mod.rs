@@ -1,0 +1,25 @@
+//! `samara watch`: the areas of many processes, read again and again for little.
+//!
+//! One file each: `find` (which processes), `count` (one process: a sign that it changed, and the
+//! number of its areas), `budget` (what reading may cost), `table` (all processes, and what to read
+//! of them now), `cause` (why one has so many), `reading` (the result), `metrics` (the result for
+//! Prometheus), `serve` (over HTTP), `alert` (which processes are near the limit), `keep` (the
+//! folder of what was kept), `exec` (a command at each alert). Knows nothing of options and prints
+//! nothing; the loop is the command's.
+//!
+//! - **WATCH-1** a number of areas was counted in the process's maps, never derived from anything
+//!   else; how old it may be is told (`samara_watch_oldest_count_seconds`).
+//! - **WATCH-2** over a minute or more, reading takes no more than its budget: what must be read
+//!   moves the next reading, what may be read waits.
+
+pub(crate) mod alert;
+pub(crate) mod budget;
+pub(crate) mod cause;
+pub(crate) mod count;
+pub(crate) mod exec;
+pub(crate) mod find;
+pub(crate) mod keep;
+pub(crate) mod metrics;
+pub(crate) mod reading;
+pub(crate) mod serve;
+pub(crate) mod table;

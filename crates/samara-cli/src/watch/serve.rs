@@ -1,0 +1,187 @@
+//! The last complete text over HTTP, at `/metrics`. A request never waits for a reading. Knows
+//! nothing of what the text says.
+//!
+//! `httparse` reads requests. A connection has one request, a time in all, and a size; there are
+//! few at the same time, so that clients that send slowly, or never end, take no more than those.
+
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use super::metrics;
+
+/// Connections at the same time; further ones are closed.
+const MOST: usize = 16;
+/// From when a client is connected until it has its answer.
+const LONGEST: Duration = Duration::from_secs(10);
+/// Bytes and headers of a request.
+const REQUEST: usize = 8 << 10;
+const HEADERS: usize = 64;
+/// The time before the next try where no connection can be taken.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// The text that requests get. `None`: there is none yet.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Shown(Arc<Mutex<Option<Arc<str>>>>);
+
+impl Shown {
+    /// Requests get this text from now on.
+    pub(crate) fn set(&self, text: String) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(text.into());
+    }
+
+    fn get(&self) -> Option<Arc<str>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+/// Listens, and answers on threads of its own as long as this process runs. Returns the address,
+/// with the port that the kernel chose for 0.
+pub(crate) fn serve(address: SocketAddr, shown: Shown) -> io::Result<SocketAddr> {
+    let listener = TcpListener::bind(address)?;
+    let address = listener.local_addr()?;
+    // Each connection has a copy of it as long as it lasts.
+    let places = Arc::new(());
+    std::thread::Builder::new().name("samara-http".into()).spawn(move || {
+        for stream in listener.incoming() {
+            let Ok(stream) = stream else {
+                // Too many open files, for example.
+                std::thread::sleep(PAUSE);
+                continue;
+            };
+            if Arc::strong_count(&places) > MOST {
+                continue;
+            }
+            let (place, shown) = (Arc::clone(&places), shown.clone());
+            // Where no thread can be made, the client is left without an answer.
+            let _ = std::thread::Builder::new().name("samara-http".into()).spawn(move || {
+                // The client has gone, or took too long.
+                let _ = answer(stream, &shown);
+                drop(place);
+            });
+        }
+    })?;
+    Ok(address)
+}
+
+/// Reads a request and answers it.
+fn answer(mut stream: TcpStream, shown: &Shown) -> io::Result<()> {
+    let until = Instant::now() + LONGEST;
+    let (status, head_only, body) = match request(&mut stream, until)? {
+        Some((method, path)) => respond(&method, &path, shown),
+        None => ("400 Bad Request", false, "this is no request of HTTP\n".into()),
+    };
+    let kind = if status == "200 OK" && !body.starts_with('<') { metrics::TYPE } else { "text/html; charset=utf-8" };
+    let head = format!(
+        "HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {}\r\nAllow: GET, HEAD\r\nConnection: close\r\n\r\n",
+        body.len()
+    );
+    let body = if head_only { &[] } else { body.as_bytes() };
+    let text = [head.as_bytes(), body].concat();
+    let mut rest = &text[..];
+    while !rest.is_empty() {
+        stream.set_write_timeout(Some(left(until)?))?;
+        match stream.write(rest) {
+            Ok(0) => return Err(ErrorKind::WriteZero.into()),
+            Ok(written) => rest = &rest[written..],
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+fn left(until: Instant) -> io::Result<Duration> {
+    let left = until.saturating_duration_since(Instant::now());
+    if left.is_zero() { Err(ErrorKind::TimedOut.into()) } else { Ok(left) }
+}
+
+/// The method and the path of a request; `None`: it is none, or too large.
+fn request(stream: &mut TcpStream, until: Instant) -> io::Result<Option<(String, String)>> {
+    let (mut text, mut filled) = (vec![0; REQUEST], 0);
+    while filled < text.len() {
+        stream.set_read_timeout(Some(left(until)?))?;
+        match stream.read(&mut text[filled..]) {
+            Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
+            Ok(read) => filled += read,
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+        let mut headers = [httparse::EMPTY_HEADER; HEADERS];
+        let mut request = httparse::Request::new(&mut headers);
+        match request.parse(&text[..filled]) {
+            Ok(httparse::Status::Complete(_)) => {
+                let path = request.path.and_then(|path| path.split('?').next());
+                return Ok(request.method.zip(path).map(|(method, path)| (method.to_owned(), path.to_owned())));
+            }
+            Ok(httparse::Status::Partial) => {}
+            Err(_) => return Ok(None),
+        }
+    }
+    Ok(None)
+}
+
+/// The status, whether the body is left out, and the body.
+fn respond(method: &str, path: &str, shown: &Shown) -> (&'static str, bool, Arc<str>) {
+    let head_only = method == "HEAD";
+    if !["GET", "HEAD"].contains(&method) {
+        return ("405 Method Not Allowed", false, "use GET\n".into());
+    }
+    match (path, shown.get()) {
+        ("/metrics", Some(text)) => ("200 OK", head_only, text),
+        ("/metrics", None) => ("503 Service Unavailable", head_only, "the first reading is not complete\n".into()),
+        ("/", _) => ("200 OK", head_only, "<title>samara watch</title><a href=\"/metrics\">metrics</a>\n".into()),
+        _ => ("404 Not Found", head_only, "see /metrics\n".into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::Shutdown;
+
+    use super::*;
+
+    fn ask(address: SocketAddr, request: &[u8]) -> String {
+        let mut stream = TcpStream::connect(address).unwrap();
+        // It may be closed before everything was sent, or read.
+        let _ = stream.write_all(request).and_then(|()| stream.shutdown(Shutdown::Write));
+        let mut answer = Vec::new();
+        let _ = stream.read_to_end(&mut answer);
+        String::from_utf8(answer).unwrap()
+    }
+
+    #[test]
+    fn requests_get_the_last_text() {
+        let shown = Shown::default();
+        let address = serve("127.0.0.1:0".parse().unwrap(), shown.clone()).unwrap();
+        let get = |path: &str| ask(address, format!("GET {path} HTTP/1.1\r\nHost: x\r\n\r\n").as_bytes());
+        assert!(get("/metrics").starts_with("HTTP/1.1 503 "));
+        shown.set("a 1\n".to_owned());
+        let answer = get("/metrics?x=y");
+        assert!(answer.starts_with("HTTP/1.1 200 OK\r\nContent-Type: text/plain; version=0.0.4"), "{answer}");
+        assert!(answer.contains("\r\nContent-Length: 4\r\n") && answer.ends_with("\r\n\r\na 1\n"), "{answer}");
+        assert!(get("/").contains("<a href=\"/metrics\">") && get("/x").starts_with("HTTP/1.1 404 "));
+        let head = ask(address, b"HEAD /metrics HTTP/1.0\r\n\r\n");
+        assert!(head.contains("Content-Length: 4\r\n") && head.ends_with("\r\n\r\n"), "{head}");
+        assert!(ask(address, b"POST /metrics HTTP/1.1\r\n\r\n").starts_with("HTTP/1.1 405 "));
+        assert!(ask(address, b"\x16\x03\x01 hello").starts_with("HTTP/1.1 400 "));
+        let long = [&b"GET /metrics HTTP/1.1\r\nX: "[..], &[b'x'; REQUEST]].concat();
+        assert!(["", "HTTP/1.1 400 "].iter().any(|answer| ask(address, &long).starts_with(answer)));
+        assert!(get("/metrics").ends_with("a 1\n"));
+    }
+
+    #[test]
+    fn slow_clients_take_a_few_places() {
+        let shown = Shown::default();
+        shown.set("a 1\n".to_owned());
+        let address = serve("127.0.0.1:0".parse().unwrap(), shown).unwrap();
+        let slow: Vec<TcpStream> = (0..3 * MOST).map(|_| TcpStream::connect(address).unwrap()).collect();
+        drop(slow);
+        let served = || ask(address, b"GET /metrics HTTP/1.1\r\n\r\n").ends_with("a 1\n");
+        assert!((0..100).any(|_| served() || {
+            std::thread::sleep(PAUSE);
+            false
+        }));
+    }
+}

@@ -1,0 +1,334 @@
+//! All processes that are watched, and what to read of each now.
+//!
+//! A reading asks every process for its sign. Counted is what is new, and what moved, unless
+//! counting it so often would take more than half of the budget. While there is budget, what has not
+//! moved for a minute is counted too, the oldest first, and causes are found. Knows nothing of
+//! limits and of what becomes of a reading.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::time::{Duration, Instant};
+
+use super::alert::Told;
+use super::budget::{Budget, used};
+use super::cause::{self, Cause};
+use super::count::{Counted, NotCounted, Sign, Statm, count};
+use super::find::{self, Which};
+use super::reading::{Others, Row};
+use crate::pace::Pace;
+
+/// A process that has not moved is counted again after this time.
+const AGAIN: Duration = Duration::from_secs(60);
+/// A cause is found again when the areas have changed by more than one part in so many.
+const CHANGED: u64 = 8;
+/// What finding a cause takes for each area, until it was measured.
+const CAUSE: Duration = Duration::from_micros(8);
+
+/// When the areas of a process were counted.
+#[derive(Clone, Copy, Debug)]
+struct Seen {
+    counted: Counted,
+    /// Its sign just before.
+    sign: Statm,
+    at: Instant,
+    cost: Duration,
+}
+
+/// A process.
+#[derive(Debug)]
+struct Process {
+    name: String,
+    /// Kept open. `None`: too many files are open; it is opened each time, and `started` tells
+    /// whether it is the same process.
+    sign: Option<Sign>,
+    started: u64,
+    now: Statm,
+    seen: Option<Seen>,
+    /// When it was found that it may not be read.
+    refused: Option<Instant>,
+    pace: Pace,
+    /// The number of areas that a cause was looked for, and what was found.
+    cause: Option<(u64, Option<Cause>)>,
+    told: Told,
+}
+
+/// What to do with a process in a reading.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Need {
+    Nothing,
+    Count,
+    /// Count it if there is time. It was counted then.
+    CountIfTime(Instant),
+}
+
+/// The processes.
+#[derive(Debug)]
+pub(crate) struct Table {
+    all: BTreeMap<u32, Process>,
+    which: Which,
+    began: Instant,
+    /// Signs that are kept open, and how many may be.
+    open: usize,
+    most_open: usize,
+    buffer: Vec<u8>,
+    /// How often areas were counted.
+    pub(crate) counts: u64,
+    /// What finding a cause takes for each area.
+    cause_cost: Duration,
+    /// Bytes of a page.
+    page: u64,
+}
+
+/// The budget as time passes.
+#[derive(Debug)]
+pub(crate) struct Meter {
+    pub(crate) budget: Budget,
+    used: Duration,
+    at: Instant,
+}
+
+impl Meter {
+    pub(crate) fn new(budget: Budget) -> Meter {
+        Meter { budget, used: used(), at: Instant::now() }
+    }
+
+    /// Takes account of the time since the last call. Returns what was used.
+    pub(crate) fn settle(&mut self) -> Duration {
+        let (now, all) = (Instant::now(), used());
+        let spent = all.saturating_sub(self.used);
+        self.budget.pass(now.duration_since(self.at));
+        self.budget.spend(spent);
+        (self.used, self.at) = (all, now);
+        spent
+    }
+}
+
+impl Table {
+    /// A table that keeps so many files open.
+    pub(crate) fn new(which: Which, most_open: usize) -> Table {
+        let page = samara_record::Options::new("").header().page_size;
+        let (all, buffer, began) = (BTreeMap::new(), Vec::new(), Instant::now());
+        Table { all, which, began, open: 0, most_open, buffer, counts: 0, cause_cost: CAUSE, page }
+    }
+
+    /// Reads all processes. Without a meter every process is counted.
+    ///
+    /// # Errors
+    /// The processes cannot be listed.
+    pub(crate) fn read(&mut self, mut meter: Option<&mut Meter>) -> io::Result<()> {
+        let pids = self.which.processes()?;
+        let sure = self.which.sure()?;
+        let gone: Vec<u32> = self.all.keys().copied().filter(|pid| !pids.contains(pid)).collect();
+        gone.into_iter().for_each(|pid| self.remove(pid));
+        let mut later = Vec::new();
+        for pid in pids {
+            if !self.sign(pid) {
+                continue;
+            }
+            let Some(process) = self.all.get_mut(&pid) else { continue };
+            let named = self.which.names.is_empty() || sure.contains(&pid) || self.which.has_name(&process.name);
+            if !named {
+                (process.seen, process.refused) = (None, None);
+                continue;
+            }
+            match process.need(meter.as_deref()) {
+                Need::Nothing => {}
+                Need::Count => self.count(pid, meter.as_deref_mut()),
+                Need::CountIfTime(at) => later.push((at, pid)),
+            }
+        }
+        later.sort_unstable();
+        for (_, pid) in later {
+            let cost = self.all.get(&pid).and_then(|process| process.seen).map_or(Duration::ZERO, |seen| seen.cost);
+            if meter.as_ref().is_none_or(|meter| meter.budget.affords(cost)) {
+                self.count(pid, meter.as_deref_mut());
+            }
+        }
+        let elapsed = self.began.elapsed();
+        for process in self.all.values_mut() {
+            // What moved and was not counted has no number now.
+            if let Some(seen) = process.seen.filter(|seen| !seen.sign.differs(&process.now)) {
+                process.pace.add(elapsed, seen.counted.areas);
+            }
+        }
+        Ok(())
+    }
+
+    fn remove(&mut self, pid: u32) {
+        if self.all.remove(&pid).is_some_and(|process| process.sign.is_some()) {
+            self.open -= 1;
+        }
+    }
+
+    /// Reads the sign of a process, which may be new. False: it has ended.
+    fn sign(&mut self, pid: u32) -> bool {
+        if let Some(process) = self.all.get_mut(&pid) {
+            let now = match &process.sign {
+                Some(sign) => sign.read(),
+                None if find::started(pid) == process.started => Sign::open(pid).and_then(|sign| sign.read()),
+                None => Err(io::ErrorKind::NotFound.into()),
+            };
+            match now {
+                Ok(now) => {
+                    // A program that was loaded has another name.
+                    if !self.which.names.is_empty() && now.differs(&process.now) {
+                        process.name = find::name(pid);
+                    }
+                    process.now = now;
+                    return true;
+                }
+                // Another process may have the number by now.
+                Err(_) => self.remove(pid),
+            }
+        }
+        let Ok((sign, now)) = Sign::open(pid).and_then(|sign| sign.read().map(|now| (sign, now))) else {
+            return false;
+        };
+        let keeps = self.open < self.most_open;
+        self.open += usize::from(keeps);
+        let process = Process {
+            name: find::name(pid),
+            sign: keeps.then_some(sign),
+            started: if keeps { 0 } else { find::started(pid) },
+            now,
+            seen: None,
+            refused: None,
+            pace: Pace::default(),
+            cause: None,
+            told: Told::default(),
+        };
+        self.all.insert(pid, process);
+        true
+    }
+
+    fn count(&mut self, pid: u32, mut meter: Option<&mut Meter>) {
+        if let Some(meter) = &mut meter {
+            meter.settle();
+        }
+        let counted = count(pid, &mut self.buffer);
+        self.counts += 1;
+        let cost = meter.map_or(Duration::ZERO, Meter::settle);
+        let Some(process) = self.all.get_mut(&pid) else { return };
+        let at = Instant::now();
+        process.name = find::name(pid);
+        match counted {
+            Ok(counted) => {
+                process.refused = None;
+                process.seen = Some(Seen { counted, sign: process.now, at, cost });
+            }
+            Err(NotCounted::Refused) => (process.seen, process.refused) = (None, Some(at)),
+            Err(NotCounted::Ended) => self.remove(pid),
+        }
+    }
+
+    /// The processes that were counted, as far as they are meant: those with the most areas by
+    /// themselves, the others together. And how many may not be read.
+    pub(crate) fn rows(&self, most: usize, limit: Option<u64>) -> (Vec<Row>, Others, u64) {
+        let refused = self.all.values().filter(|process| process.refused.is_some() && process.now.has_space());
+        let refused = refused.count() as u64;
+        let page = self.page;
+        let shown = self.all.iter().filter(|(_, process)| process.now.has_space());
+        let shown = shown.filter_map(|(pid, process)| Some((*pid, process, process.seen?.counted)));
+        let mut shown: Vec<_> = shown.collect();
+        shown.sort_by_key(|(pid, _, counted)| (std::cmp::Reverse(counted.areas), *pid));
+        let rest = shown.split_off(most.min(shown.len()));
+        let others = rest.iter().fold(Others::default(), |sum, (_, process, counted)| Others {
+            processes: sum.processes + 1,
+            areas: sum.areas.saturating_add(counted.areas),
+            mapped: sum.mapped.saturating_add(process.now.mapped.saturating_mul(page)),
+            resident: sum.resident.saturating_add(process.now.resident.saturating_mul(page)),
+        });
+        let shown = shown.into_iter().map(|(pid, process, counted)| row(pid, process, counted, limit, page));
+        (shown.collect(), others, refused)
+    }
+
+    /// Finds the causes of these processes where that is due, and there is time for it.
+    pub(crate) fn find_causes(&mut self, rows: &mut [Row], mut meter: Option<&mut Meter>) {
+        for row in rows {
+            let Some(process) = self.all.get_mut(&row.pid) else { continue };
+            let known = process.cause.as_ref().map(|(areas, _)| *areas);
+            let is_due = known.is_none_or(|areas| areas.abs_diff(row.areas) > areas / CHANGED);
+            let cost = self.cause_cost.saturating_mul(u32::try_from(row.areas).unwrap_or(u32::MAX));
+            if !is_due || meter.as_ref().is_some_and(|meter| !meter.budget.affords(cost)) {
+                continue;
+            }
+            if let Some(meter) = &mut meter {
+                meter.settle();
+            }
+            let found = cause::lines(row.pid).map(|look| cause::of(&cause::event(row.pid, look)));
+            let cost = meter.as_mut().map(|meter| meter.settle());
+            if let Some(cost) = cost.filter(|_| row.areas > 1000) {
+                self.cause_cost = cost / u32::try_from(row.areas).unwrap_or(u32::MAX);
+            }
+            // A text that was read while it changed may be none: then at the next reading.
+            if let Ok(found) = found {
+                process.cause = Some((row.areas, found.clone()));
+                row.cause = found;
+            }
+        }
+    }
+
+    /// The cause of a process was found otherwise.
+    pub(crate) fn set_cause(&mut self, pid: u32, areas: u64, cause: Option<Cause>) {
+        if let Some(process) = self.all.get_mut(&pid) {
+            process.cause = Some((areas, cause));
+        }
+    }
+
+    /// All processes that were counted now, with what was told of them.
+    pub(crate) fn told(&mut self, limit: Option<u64>) -> impl Iterator<Item = (Row, &mut Told)> {
+        let page = self.page;
+        self.all.iter_mut().filter_map(move |(pid, process)| {
+            let seen = process.seen.filter(|_| process.now.has_space())?;
+            let row = row(*pid, process, seen.counted, limit, page);
+            Some((row, &mut process.told))
+        })
+    }
+
+    /// The age of the oldest number of areas.
+    pub(crate) fn oldest(&self) -> Duration {
+        let ages = self.all.values().filter_map(|process| Some(process.seen?.at.elapsed()));
+        ages.max().unwrap_or_default()
+    }
+
+    /// Whether no process is left of those that were asked for by number.
+    pub(crate) fn has_ended(&self) -> bool {
+        self.which.is_pids() && !self.all.values().any(|process| process.now.has_space())
+    }
+}
+
+impl Process {
+    /// What is to be done now.
+    fn need(&self, meter: Option<&Meter>) -> Need {
+        if !self.now.has_space() {
+            return Need::Nothing;
+        }
+        let later = |at: Instant| if at.elapsed() >= AGAIN { Need::CountIfTime(at) } else { Need::Nothing };
+        match (&self.seen, self.refused, meter) {
+            (None, Some(at), _) => later(at),
+            (None, None, _) | (Some(_), _, None) => Need::Count,
+            (Some(seen), _, Some(meter)) => {
+                let may = seen.at.elapsed() >= meter.budget.pause(seen.cost);
+                if seen.sign.differs(&self.now) && may { Need::Count } else { later(seen.at) }
+            }
+        }
+    }
+}
+
+fn row(pid: u32, process: &Process, counted: Counted, limit: Option<u64>, page: u64) -> Row {
+    Row {
+        pid,
+        name: process.name.clone(),
+        areas: counted.areas,
+        per_second: process.pace.per_second(),
+        left: process.pace.left(limit),
+        mapped: process.now.mapped.saturating_mul(page),
+        resident: process.now.resident.saturating_mul(page),
+        largest_gap: counted.largest_gap,
+        cause: process.cause.as_ref().and_then(|(_, cause)| cause.clone()),
+    }
+}
+
+#[cfg(test)]
+#[path = "table_tests.rs"]
+mod tests;

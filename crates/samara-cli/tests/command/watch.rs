@@ -1,0 +1,319 @@
+//! `samara watch` on processes that run: what it prints, serves, writes and keeps.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStderr, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use crate::samples::{assert_documented, run, said, samara, stderr, stdout};
+
+/// A limit that only turns a hang into a message.
+const LONG: Duration = Duration::from_secs(300);
+
+/// Waits until something is there.
+fn wait<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+    let began = Instant::now();
+    loop {
+        if let Some(found) = look() {
+            return found;
+        }
+        assert!(began.elapsed() < LONG, "there is no {what}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// A process that is ended when this is dropped.
+struct Running(Child);
+
+impl Running {
+    fn new(command: &mut Command) -> Running {
+        Running(command.spawn().unwrap())
+    }
+
+    fn pid(&self) -> String {
+        self.0.id().to_string()
+    }
+
+    /// Asks it to end, and returns its exit code.
+    fn end(mut self) -> Option<i32> {
+        let pid = nix::unistd::Pid::from_raw(self.0.id() as i32);
+        nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGTERM).unwrap();
+        self.0.wait().unwrap().code()
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// The case `guard_pages` with so many areas and guards, which stays as it is once it has them.
+/// `None`, which is told: there is no compiler.
+fn guards(dir: &Path, number: u32) -> Option<Running> {
+    let source = "#include <stdio.h>\n#include <stdlib.h>\n#include <sys/mman.h>\n#include <unistd.h>\n\
+        int main(int c, char **v) { long n = atol(v[1]); char *p = mmap(0, n * 8192, 3, 0x22, -1, 0);\n\
+        for (long i = 0; i < n; i++) mprotect(p + i * 8192, 4096, 0);\n\
+        puts(\"ready\"); fflush(stdout); pause(); }\n";
+    std::fs::write(dir.join("guards.c"), source).unwrap();
+    let made = Command::new("cc").args(["-o", "guards", "guards.c"]).current_dir(dir).status();
+    if !made.is_ok_and(|made| made.success()) {
+        crate::skip::skipped("no C compiler (cc)");
+        return None;
+    }
+    let mut running = Running::new(
+        Command::new(dir.join("guards")).arg(number.to_string()).stdin(Stdio::null()).stdout(Stdio::piped()),
+    );
+    let mut line = String::new();
+    BufReader::new(running.0.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    assert_eq!(line, "ready\n");
+    Some(running)
+}
+
+/// The number of areas of a process.
+fn areas(pid: &str) -> usize {
+    let maps = std::fs::read_to_string(format!("/proc/{pid}/maps")).unwrap();
+    maps.lines().filter(|line| !line.ends_with("[vsyscall]")).count()
+}
+
+/// A watch, and its messages.
+fn watch(args: &[&str]) -> (Running, BufReader<ChildStderr>) {
+    let mut watch = Running::new(samara().arg("watch").args(args).stderr(Stdio::piped()).stdout(Stdio::null()));
+    let told = BufReader::new(watch.0.stderr.take().unwrap());
+    (watch, told)
+}
+
+/// The next message that has these words.
+fn told(messages: &mut BufReader<ChildStderr>, words: &str) -> String {
+    let mut all = String::new();
+    loop {
+        let mut line = String::new();
+        let length = messages.read_line(&mut line).unwrap();
+        assert!(length > 0, "it did not say {words}, but: {all}");
+        if line.contains(words) {
+            return line;
+        }
+        all += &line;
+    }
+}
+
+fn json(text: &str) -> Value {
+    serde_json::from_str(text.trim()).unwrap()
+}
+
+#[test]
+fn one_reading_of_a_program_with_many_areas() {
+    let dir = tempfile::tempdir().unwrap();
+    let Some(program) = guards(dir.path(), 1000) else { return };
+    let pid = program.pid();
+    let output = run(dir.path(), &["watch", "--once", "--json", "--pid", &pid]);
+    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    let reading = json(&stdout(&output));
+    let top = &reading["top"][0];
+    assert_eq!((&top["pid"], &top["name"]), (&pid.parse::<u32>().unwrap().into(), &"guards".into()));
+    assert_eq!(top["areas"], areas(&pid));
+    assert_eq!((&top["verdict"], &top["pattern"]), (&"kept-apart".into(), &"guard-pages".into()));
+    assert!(top["explained"].as_u64().unwrap() >= 2000 && top["areas_per_second"].is_null(), "{top}");
+    assert!(top["mapped_bytes"].as_u64() > Some(8_192_000) && top["resident_bytes"].as_u64() > Some(0), "{top}");
+    assert!(top["largest_gap"].as_u64() > Some(1 << 30), "{top}");
+    // Near the limit: of so few areas, one percent.
+    let limit: usize = std::fs::read_to_string("/proc/sys/vm/max_map_count").unwrap().trim().parse().unwrap();
+    let part = (areas(&pid) * 100 / limit).clamp(1, 100);
+    let is_near = areas(&pid) * 100 >= limit;
+    let output = run(dir.path(), &["watch", "--once", "--pid", &pid, "--keep-at", &part.to_string()]);
+    assert_eq!(output.status.code(), Some(if is_near { 123 } else { 0 }), "{}", said(&output));
+    let line = format!("samara_process_areas{{pid=\"{pid}\",name=\"guards\"}} {}\n", areas(&pid));
+    assert!(stdout(&output).contains(&line), "{}", said(&output));
+}
+
+#[test]
+fn json_is_documented() {
+    let output = run(Path::new("."), &["watch", "--once", "--json", "--keep-at", "100"]);
+    let reading = json(&stdout(&output));
+    assert!(reading["top"].as_array().unwrap().len() <= 20);
+    let (mut left, mut seen) = (vec![&reading], 0);
+    while let Some(value) = left.pop() {
+        match value {
+            Value::Object(fields) => {
+                assert_documented(&["reference/json.md"], fields.keys());
+                seen += fields.len();
+                left.extend(fields.values());
+            }
+            Value::Array(values) => left.extend(values),
+            _ => {}
+        }
+    }
+    assert!(seen > 30, "{reading}");
+}
+
+/// A plain request; the body of the answer.
+fn scrape(address: &str) -> String {
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+    let is_ready =
+        head.starts_with("HTTP/1.1 200 OK\r\n") && head.contains("\r\nContent-Type: text/plain; version=0.0.4");
+    assert!(is_ready || head.starts_with("HTTP/1.1 503 "), "{answer}");
+    assert!(!is_ready || head.contains(&format!("\r\nContent-Length: {}\r\n", body.len())), "{answer}");
+    if is_ready { body.to_owned() } else { String::new() }
+}
+
+/// The value of a metric without labels.
+fn value(text: &str, name: &str) -> Option<f64> {
+    text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' ')?.parse().ok())
+}
+
+#[test]
+fn scrapes_while_processes_are_born() {
+    let dir = tempfile::tempdir().unwrap();
+    let state = dir.path().join("state");
+    let state = state.to_str().unwrap();
+    let args = ["--listen", "127.0.0.1:0", "--every", "10ms", "--budget", "100%", "--top", "5", "--state", state];
+    let (watch, mut messages) = watch(&args);
+    let line = told(&mut messages, "listens at http://");
+    let address = line.trim().split_once("http://").unwrap().1.strip_suffix("/metrics").unwrap().to_owned();
+    wait("first reading", || Some(scrape(&address)).filter(|text| !text.is_empty()));
+    // A thousand processes that end at once.
+    let mut births = Running::new(Command::new("sh").args(["-c", "for i in $(seq 1000); do /bin/true & done; wait"]));
+    let (mut times, mut scrapes) = (Vec::new(), 0);
+    while births.0.try_wait().unwrap().is_none() || times.len() < 3 {
+        let text = scrape(&address);
+        assert!(text.ends_with(&format!("samara_watch_info{{version=\"{}\"}} 1\n", env!("CARGO_PKG_VERSION"))));
+        let rows = text.lines().filter(|line| line.starts_with("samara_process_areas{")).count();
+        assert!(rows <= 5, "{text}");
+        assert!(value(&text, "samara_other_processes").is_some(), "{text}");
+        times.push(value(&text, "samara_watch_reading_timestamp_seconds").unwrap().to_bits());
+        times.dedup();
+        scrapes += 1;
+        assert!(scrapes < 1_000_000, "no other reading comes");
+    }
+    drop(births);
+    assert_eq!(watch.end(), Some(0));
+}
+
+#[test]
+fn a_textfile_is_replaced_as_a_whole() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("samara.prom");
+    let state = dir.path().join("state");
+    let (name, state) = (file.to_str().unwrap(), state.to_str().unwrap());
+    let (watch, _messages) = watch(&["--textfile", name, "--every", "10ms", "--budget", "100%", "--state", state]);
+    let mut times: Vec<u64> = Vec::new();
+    wait("third reading", || {
+        let text = std::fs::read_to_string(&file).ok()?;
+        assert!(text.starts_with("# HELP ") && text.contains("\nsamara_watch_info{"), "{text}");
+        times.push(value(&text, "samara_watch_reading_timestamp_seconds").unwrap().to_bits());
+        times.dedup();
+        (times.len() >= 3).then_some(())
+    });
+    assert_eq!(watch.end(), Some(0));
+    let entries: Vec<_> = std::fs::read_dir(dir.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert!(!entries.iter().any(|name| name.to_string_lossy().contains("part")), "{entries:?}");
+}
+
+/// What was kept, as the list tells it.
+fn kept(state: &Path) -> Vec<Value> {
+    let output = run(Path::new("."), &["watch", "--list", "--json", "--state", state.to_str().unwrap()]);
+    assert!(output.status.success(), "{}", said(&output));
+    stdout(&output).lines().map(json).collect()
+}
+
+#[test]
+fn it_was_there() {
+    let dir = tempfile::tempdir().unwrap();
+    let limit: usize = std::fs::read_to_string("/proc/sys/vm/max_map_count").unwrap().trim().parse().unwrap();
+    if limit > 200_000 {
+        return crate::skip::skipped("vm.max_map_count is large");
+    }
+    let Some(program) = guards(dir.path(), (limit / 180).try_into().unwrap()) else { return };
+    let pid = program.pid();
+    let state = dir.path().join("state");
+    assert_eq!(kept(&state), Vec::<Value>::new());
+    let said_by = dir.path().join("said");
+    let command = "echo \"$SAMARA_REASON $SAMARA_PID $SAMARA_NAME $SAMARA_AREAS $SAMARA_LIMIT $SAMARA_FILE\" >> said";
+    let args = ["watch", "--pid", &pid, "--every", "50ms", "--keep-at", "1", "--exec", command, "--state", "state"];
+    let mut watch = samara();
+    watch.args(args).current_dir(dir.path()).stderr(Stdio::piped()).stdout(Stdio::null());
+    let mut watch = Running::new(&mut watch);
+    let mut messages = BufReader::new(watch.0.stderr.take().unwrap());
+    let line = told(&mut messages, &format!("guards ({pid}) has "));
+    assert!(line.contains("kept-apart (guard-pages)") && line.contains(" why state/"), "{line}");
+    let said = wait("output of the command", || std::fs::read_to_string(&said_by).ok().filter(|t| t.ends_with('\n')));
+    let all = kept(&state);
+    assert_eq!(all.len(), 1, "{all:?}");
+    assert_documented(&["reference/json.md"], all[0].as_object().unwrap().keys());
+    let file = PathBuf::from(all[0]["file"].as_str().unwrap());
+    let expected =
+        format!("at1 {pid} guards {} {limit} state/{}\n", areas(&pid), file.file_name().unwrap().to_str().unwrap());
+    assert_eq!(said, expected);
+    assert_eq!((&all[0]["areas"], &all[0]["reason"]), (&areas(&pid).into(), &"at1".into()));
+    // The process ends; samara has nothing left to watch.
+    drop(program);
+    told(&mut messages, "no process that --pid names is left");
+    assert_eq!(watch.0.wait().unwrap().code(), Some(0));
+    // What was kept is a trace.
+    let file = file.to_str().unwrap();
+    let why = run(dir.path(), &["why", file]);
+    assert!(why.status.success() && stdout(&why).contains("guards of 4 KiB between them"), "{}", said_of(&why));
+    let show = run(dir.path(), &["show", file, "--summary"]);
+    assert!(show.status.success() && stdout(&show).contains("guards"), "{}", said_of(&show));
+    let diff = run(dir.path(), &["diff", file, file]);
+    assert!(diff.status.success(), "{}", said_of(&diff));
+    let report = run(dir.path(), &["report", file, "-o", "page.html"]);
+    assert!(report.status.success(), "{}", said_of(&report));
+    let list = run(dir.path(), &["watch", "--list", "--state", "state"]);
+    assert!(stdout(&list).starts_with("samara: state: 1 survey kept, "), "{}", said_of(&list));
+    assert!(stdout(&list).contains(&format!("guards ({pid})")), "{}", said_of(&list));
+}
+
+fn said_of(output: &std::process::Output) -> String {
+    said(output)
+}
+
+#[test]
+fn watching_goes_on_without_its_folder() {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("state"), "a file").unwrap();
+    let state = dir.path().join("state");
+    let file = dir.path().join("samara.prom");
+    let mut sleep = Running::new(Command::new("sleep").arg("1000"));
+    let args = ["--pid", &sleep.pid(), "--every", "10ms", "--budget", "100%", "--textfile", file.to_str().unwrap()];
+    let (watch, mut messages) = watch(&[&args[..], &["--state", state.to_str().unwrap()]].concat());
+    let line = told(&mut messages, "nothing will be kept: the folder ");
+    assert!(line.contains("give another one by --state"), "{line}");
+    wait("reading", || std::fs::read_to_string(&file).ok().filter(|text| text.contains("name=\"sleep\"")));
+    sleep.0.kill().unwrap();
+    sleep.0.wait().unwrap();
+    told(&mut messages, "is left");
+    drop(watch);
+}
+
+#[test]
+fn what_cannot_be_watched() {
+    let dir = tempfile::tempdir().unwrap();
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+    for (args, code, words) in [
+        (&["--listen", &address][..], 1, "give another address by --listen"),
+        (&["--cgroup", "no/such"], 1, "no/such is no control group"),
+        (&["--once", "--textfile", "none/x.prom"], 1, "cannot write to none/x.prom"),
+        (&["--list", "--state", "/dev/null"], 1, "the folder /dev/null cannot be used"),
+        (&["--budget", "0"], 2, "from 0.01% to 100%"),
+        (&["--every", "10"], 2, "give a duration with a unit"),
+        (&["--keep-at", "80,101"], 2, "1..=100"),
+        (&["--list", "--once"], 2, "cannot be used with"),
+    ] {
+        let output = run(dir.path(), &[&["watch"], args].concat());
+        assert_eq!(output.status.code(), Some(code), "{args:?}: {}", said(&output));
+        assert!(stderr(&output).contains(words), "{args:?}: {}", said(&output));
+    }
+    // A process that is not there has no row.
+    let output = run(dir.path(), &["watch", "--once", "--json", "--pid", "4294967295"]);
+    assert_eq!(json(&stdout(&output))["top"], Value::Array(Vec::new()), "{}", said(&output));
+}
