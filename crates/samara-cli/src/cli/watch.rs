@@ -60,7 +60,7 @@ pub(crate) struct Watch {
     pub(crate) top: usize,
     /// Answer HTTP at this address, with metrics at /metrics. Whoever reaches the address can read
     /// names of processes [default: 127.0.0.1:9877]
-    #[arg(long, value_name = "ADDRESS", num_args = 0..=1, default_missing_value = "127.0.0.1:9877")]
+    #[arg(long, value_name = "ADDRESS", num_args = 0..=1, default_missing_value = "127.0.0.1:9877", conflicts_with = "once")]
     pub(crate) listen: Option<SocketAddr>,
     /// Write the metrics to FILE after each reading, for node_exporter (its name must end in
     /// .prom). It is replaced as a whole
@@ -69,7 +69,8 @@ pub(crate) struct Watch {
     /// Read once, print the metrics, and end. Nothing is kept, unless --state is given
     #[arg(long)]
     pub(crate) once: bool,
-    /// Print each reading as one JSON object on a line (with --once instead of the metrics)
+    /// Print each reading as one JSON object on a line (with --once instead of the metrics; with
+    /// --list, one of each file)
     #[arg(long)]
     pub(crate) json: bool,
     /// Keep the areas of a process that has this many percent of the areas that it may have

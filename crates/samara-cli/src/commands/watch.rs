@@ -135,7 +135,7 @@ impl<'a> Watcher<'a> {
             no_exec: Trouble::default(),
             no_reading: Trouble::default(),
         };
-        if let Some(address) = args.listen.filter(|_| !args.once) {
+        if let Some(address) = args.listen {
             match serve::serve(address, watcher.shown.clone()) {
                 Ok(address) => say(format!("listens at http://{address}/metrics")),
                 Err(why) => {
@@ -151,6 +151,7 @@ impl<'a> Watcher<'a> {
     fn once(&mut self) -> ExitCode {
         let limit = max_map_count();
         let Some(reading) = self.read(limit, None) else { return exit::FAILED.into() };
+        self.exec.iter_mut().for_each(Exec::wait);
         let lowest = |row: &Row| limit.is_some_and(|limit| self.limits.part(row.areas, limit).is_some());
         let is_near = self.table.told(limit).any(|(row, _)| lowest(&row));
         let text = metrics::text(&reading);
@@ -219,7 +220,7 @@ impl<'a> Watcher<'a> {
         if failed {
             return None;
         }
-        if !self.args.once || self.args.state.is_some() {
+        if self.keeps() || self.exec.is_some() {
             self.alerts(limit);
         }
         let (mut top, others, unreadable) = self.table.rows(self.args.top, limit);
@@ -238,6 +239,11 @@ impl<'a> Watcher<'a> {
         Some(Reading { time, limit, top, others, unreadable, own })
     }
 
+    /// Whether areas are kept.
+    fn keeps(&self) -> bool {
+        !self.args.once || self.args.state.is_some()
+    }
+
     /// Keeps and tells what is near the limit.
     fn alerts(&mut self, limit: Option<u64>) {
         if let Some(exec) = &mut self.exec {
@@ -252,7 +258,7 @@ impl<'a> Watcher<'a> {
         due.sort_by_key(|(row, _)| std::cmp::Reverse(row.areas));
         for (i, (row, reason)) in due.into_iter().enumerate() {
             *self.alerts.entry(reason.to_string()).or_default() += 1;
-            let kept = if i < ALERTS { self.keep(row.pid, reason) } else { None };
+            let kept = if i < ALERTS && self.keeps() { self.keep(row.pid, reason) } else { None };
             if let Some((_, cause)) = &kept {
                 self.table.set_cause(row.pid, row.areas, cause.clone());
             }

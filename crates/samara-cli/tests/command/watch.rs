@@ -126,6 +126,20 @@ fn one_reading_of_a_program_with_many_areas() {
     let is_near = areas(&pid) * 100 >= limit;
     let output = run(dir.path(), &["watch", "--once", "--pid", &pid, "--keep-at", &part.to_string()]);
     assert_eq!(output.status.code(), Some(if is_near { 123 } else { 0 }), "{}", said(&output));
+    // The command runs at a single reading too, and nothing is kept that nobody asked for.
+    let args = [
+        "watch",
+        "--once",
+        "--pid",
+        &pid,
+        "--keep-at",
+        &part.to_string(),
+        "--exec",
+        "echo $SAMARA_REASON,$SAMARA_FILE, >&2",
+    ];
+    let told = samara().args(args).current_dir(dir.path()).env("XDG_STATE_HOME", dir.path()).output().unwrap();
+    assert_eq!(stderr(&told).contains(&format!("at{part},,")), is_near, "{}", said(&told));
+    assert!(!dir.path().join("samara").exists());
     let line = format!("samara_process_areas{{pid=\"{pid}\",name=\"guards\"}} {}\n", areas(&pid));
     assert!(stdout(&output).contains(&line), "{}", said(&output));
 }
@@ -244,14 +258,14 @@ fn it_was_there() {
     let mut messages = BufReader::new(watch.0.stderr.take().unwrap());
     let line = told(&mut messages, &format!("guards ({pid}) has "));
     assert!(line.contains("kept-apart (guard-pages)") && line.contains(" why state/"), "{line}");
-    let said = wait("output of the command", || std::fs::read_to_string(&said_by).ok().filter(|t| t.ends_with('\n')));
+    let text = wait("output of the command", || std::fs::read_to_string(&said_by).ok().filter(|t| t.ends_with('\n')));
     let all = kept(&state);
     assert_eq!(all.len(), 1, "{all:?}");
     assert_documented(&["reference/json.md"], all[0].as_object().unwrap().keys());
     let file = PathBuf::from(all[0]["file"].as_str().unwrap());
     let expected =
         format!("at1 {pid} guards {} {limit} state/{}\n", areas(&pid), file.file_name().unwrap().to_str().unwrap());
-    assert_eq!(said, expected);
+    assert_eq!(text, expected);
     assert_eq!((&all[0]["areas"], &all[0]["reason"]), (&areas(&pid).into(), &"at1".into()));
     // The process ends; samara has nothing left to watch.
     drop(program);
@@ -260,20 +274,16 @@ fn it_was_there() {
     // What was kept is a trace.
     let file = file.to_str().unwrap();
     let why = run(dir.path(), &["why", file]);
-    assert!(why.status.success() && stdout(&why).contains("guards of 4 KiB between them"), "{}", said_of(&why));
+    assert!(why.status.success() && stdout(&why).contains("guards of 4 KiB between them"), "{}", said(&why));
     let show = run(dir.path(), &["show", file, "--summary"]);
-    assert!(show.status.success() && stdout(&show).contains("guards"), "{}", said_of(&show));
+    assert!(show.status.success() && stdout(&show).contains("guards"), "{}", said(&show));
     let diff = run(dir.path(), &["diff", file, file]);
-    assert!(diff.status.success(), "{}", said_of(&diff));
+    assert!(diff.status.success(), "{}", said(&diff));
     let report = run(dir.path(), &["report", file, "-o", "page.html"]);
-    assert!(report.status.success(), "{}", said_of(&report));
+    assert!(report.status.success(), "{}", said(&report));
     let list = run(dir.path(), &["watch", "--list", "--state", "state"]);
-    assert!(stdout(&list).starts_with("samara: state: 1 survey kept, "), "{}", said_of(&list));
-    assert!(stdout(&list).contains(&format!("guards ({pid})")), "{}", said_of(&list));
-}
-
-fn said_of(output: &std::process::Output) -> String {
-    said(output)
+    assert!(stdout(&list).starts_with("samara: state: 1 survey kept, "), "{}", said(&list));
+    assert!(stdout(&list).contains(&format!("guards ({pid})")), "{}", said(&list));
 }
 
 #[test]
@@ -308,6 +318,7 @@ fn what_cannot_be_watched() {
         (&["--every", "10"], 2, "give a duration with a unit"),
         (&["--keep-at", "80,101"], 2, "1..=100"),
         (&["--list", "--once"], 2, "cannot be used with"),
+        (&["--listen", "--once"], 2, "cannot be used with"),
     ] {
         let output = run(dir.path(), &[&["watch"], args].concat());
         assert_eq!(output.status.code(), Some(code), "{args:?}: {}", said(&output));
