@@ -90,8 +90,8 @@ pub(crate) struct Watch {
     /// Remove what is older than this
     #[arg(long, value_name = "DURATION", default_value = "30d", value_parser = interval)]
     pub(crate) keep_age: Duration,
-    /// Run COMMAND by sh whenever areas are kept, or should have been. At most eight run at the same
-    /// time, for five minutes each
+    /// Run COMMAND by sh whenever areas are kept, or should have been. At most eight run at the
+    /// same time, for five minutes each
     #[arg(long, value_name = "COMMAND")]
     pub(crate) exec: Option<OsString>,
     /// List what was kept, and end

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant, SystemTime};
 
@@ -22,18 +22,21 @@ use crate::pace;
 use crate::summary::quoted;
 use crate::watch::alert::{Alert, Limits, Reason};
 use crate::watch::budget::{Budget, used};
+use crate::watch::cause::{self, Cause};
 use crate::watch::exec::Exec;
 use crate::watch::find::{Which, group_path};
 use crate::watch::keep::{Folder, default_folder};
+use crate::watch::metrics;
 use crate::watch::reading::{Own, Reading, Row};
 use crate::watch::serve::{self, Shown};
 use crate::watch::table::{Meter, Table};
-use crate::watch::{cause, metrics};
 
 /// Files that this process may open besides those of processes.
 const FILES: u64 = 128;
 /// Room for alerts of one reading that are kept; the others are told.
 const ALERTS: usize = 16;
+/// What could not be kept is tried again after this time.
+const AGAIN: Duration = Duration::from_secs(60);
 
 pub(crate) fn run(args: &Watch) -> ExitCode {
     let path = args.state.clone().unwrap_or_else(|| default_folder(|name| std::env::var_os(name)));
@@ -109,6 +112,8 @@ struct Watcher<'a> {
     alerts: BTreeMap<String, u64>,
     kept: u64,
     not_kept: u64,
+    /// When something could not be kept.
+    tried: Option<Instant>,
     no_file: Trouble,
     no_state: Trouble,
     no_exec: Trouble,
@@ -130,6 +135,7 @@ impl<'a> Watcher<'a> {
             alerts: BTreeMap::new(),
             kept: 0,
             not_kept: 0,
+            tried: None,
             no_file: Trouble::default(),
             no_state: Trouble::default(),
             no_exec: Trouble::default(),
@@ -191,12 +197,12 @@ impl<'a> Watcher<'a> {
             }
             let was_late = std::mem::replace(&mut is_late, interval > self.args.every.mul_f64(1.5));
             if is_late && !was_late {
-                say(format!(
-                    "reading takes more than {} % of a processor: the next one is in {:.0} s (--every asks for {:.0} s)",
-                    self.args.budget,
-                    interval.as_secs_f64(),
-                    self.args.every.as_secs_f64()
-                ));
+                let why = match meter.budget.wait().is_zero() {
+                    true => "a reading takes longer than --every".to_owned(),
+                    false => format!("readings take more than {} % of a processor (--budget)", self.args.budget),
+                };
+                let (now, asked) = (interval.as_secs_f64(), self.args.every.as_secs_f64());
+                say(format!("{why}: the next one is after {now:.1} s, not {asked:.1} s"));
             } else if was_late && !is_late {
                 say("the interval is again the one that --every asks for".to_owned());
             }
@@ -220,9 +226,7 @@ impl<'a> Watcher<'a> {
         if failed {
             return None;
         }
-        if self.keeps() || self.exec.is_some() {
-            self.alerts(limit);
-        }
+        self.alerts(limit);
         let (mut top, others, unreadable) = self.table.rows(self.args.top, limit);
         self.table.find_causes(&mut top, meter);
         let own = Own {
@@ -239,65 +243,59 @@ impl<'a> Watcher<'a> {
         Some(Reading { time, limit, top, others, unreadable, own })
     }
 
-    /// Whether areas are kept.
-    fn keeps(&self) -> bool {
-        !self.args.once || self.args.state.is_some()
-    }
-
     /// Keeps and tells what is near the limit.
     fn alerts(&mut self, limit: Option<u64>) {
         if let Some(exec) = &mut self.exec {
             exec.reap();
         }
         let Some(limit) = limit.filter(|limit| *limit > 0) else { return };
-        let mut due: Vec<(Row, Reason)> = Vec::new();
+        let tries = self.tried.is_none_or(|tried| tried.elapsed() >= AGAIN);
+        let (mut due, mut again) = (Vec::new(), Vec::new());
         for (row, told) in self.table.told(Some(limit)) {
             let reasons = told.read(&self.limits, row.areas, limit, row.left);
+            if reasons.is_empty() {
+                again.extend(told.not_kept.filter(|_| tries).map(|reason| (row.clone(), reason)));
+            }
             due.extend(reasons.into_iter().map(|reason| (row.clone(), reason)));
         }
         due.sort_by_key(|(row, _)| std::cmp::Reverse(row.areas));
         for (i, (row, reason)) in due.into_iter().enumerate() {
             *self.alerts.entry(reason.to_string()).or_default() += 1;
-            let kept = if i < ALERTS && self.keeps() { self.keep(row.pid, reason) } else { None };
-            if let Some((_, cause)) = &kept {
-                self.table.set_cause(row.pid, row.areas, cause.clone());
-            }
-            let cause = kept.as_ref().and_then(|(_, cause)| cause.as_ref());
-            let cause = cause.map_or_else(String::new, |cause| format!("; {}", cause_text(cause)));
-            let growth = row.left.zip(row.per_second).map_or_else(String::new, |(left, pace)| {
-                let more = plural((pace * 60.0).round() as u64, "more area");
-                format!(", {more} a minute, the limit in {}", pace::about(left))
-            });
-            let next = kept.as_ref().map_or_else(String::new, |(path, _)| {
-                format!("; {} why {}", super::own_name(), quoted(&path.to_string_lossy()))
-            });
-            say(format!(
-                "{} ({}) has {} of {} areas{growth}{cause}{next}",
-                row.name,
-                row.pid,
-                count(row.areas),
-                count(limit)
-            ));
+            let kept = if i < ALERTS { self.keep(&row, reason) } else { None };
+            let (cause, file) = kept.unzip();
+            say(told(&row, limit, cause.flatten().as_ref(), file.as_deref()));
             let Some(exec) = &mut self.exec else { continue };
             let (pid, name, areas) = (row.pid, row.name, row.areas);
-            let file = kept.map(|(path, _)| path);
             let alert = Alert { reason, pid, name, areas, limit, per_second: row.per_second, left: row.left, file };
             let failed = exec.run(&alert).err();
             self.no_exec.tell(failed.map(|why| format!("the command of --exec was not run: {why}")));
         }
+        for (row, reason) in again.into_iter().take(ALERTS) {
+            if let Some((cause, file)) = self.keep(&row, reason) {
+                say(told(&row, limit, cause.as_ref(), Some(&file)));
+            }
+        }
     }
 
-    /// Keeps the areas of a process. Returns the file, and why there are so many.
-    fn keep(&mut self, pid: u32, reason: Reason) -> Option<(std::path::PathBuf, Option<cause::Cause>)> {
-        match self.folder.keep(pid, reason) {
+    /// Keeps the areas of a process, if any are kept. Returns why there are so many, and the file.
+    fn keep(&mut self, row: &Row, reason: Reason) -> Option<(Option<Cause>, PathBuf)> {
+        if self.args.once && self.args.state.is_none() {
+            return None;
+        }
+        let kept = self.folder.keep(row.pid, reason);
+        self.table.keeps(row.pid, kept.is_err().then_some(reason));
+        match kept {
             Ok((path, event)) => {
                 self.kept += 1;
                 self.no_state.tell(None);
-                Some((path, cause::of(&event)))
+                let cause = cause::of(&event);
+                self.table.set_cause(row.pid, row.areas, cause.clone());
+                Some((cause, path))
             }
             Err(why) => {
                 self.not_kept += 1;
-                self.no_state.tell(Some(format!("the areas of process {pid} are not kept: {why}")));
+                self.tried = Some(Instant::now());
+                self.no_state.tell(Some(format!("the areas of process {} are not kept: {why}", row.pid)));
                 None
             }
         }
@@ -384,10 +382,21 @@ fn has_come(ends: &mut UnixStream, wait: Duration) -> bool {
     }
 }
 
-/// `kept apart (guard-pages)`.
-fn cause_text(cause: &cause::Cause) -> String {
-    let pattern = cause.pattern.map_or_else(String::new, |pattern| format!(" ({pattern})"));
-    format!("{}{pattern}", cause.verdict)
+/// What happened to a process, and what to do now.
+fn told(row: &Row, limit: u64, cause: Option<&Cause>, file: Option<&Path>) -> String {
+    let mut text = format!("{} ({}) has {} of {} areas", row.name, row.pid, count(row.areas), count(limit));
+    if let (Some(left), Some(pace)) = (row.left, row.per_second) {
+        let more = plural((pace * 60.0).round() as u64, "more area");
+        text += &format!(", {more} a minute, the limit in {}", pace::about(left));
+    }
+    if let Some(cause) = cause {
+        let pattern = cause.pattern.map_or_else(String::new, |pattern| format!(" ({pattern})"));
+        text += &format!("; {}{pattern}", cause.verdict);
+    }
+    if let Some(file) = file {
+        text += &format!("; {} why {}", super::own_name(), quoted(&file.to_string_lossy()));
+    }
+    text
 }
 
 /// Prints a message to standard error.

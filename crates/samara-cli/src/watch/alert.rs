@@ -57,6 +57,8 @@ pub(crate) struct Told {
     growth: bool,
     /// Readings in a row that say that the limit is near.
     soon: u32,
+    /// Why its areas should have been kept, and were not.
+    pub(crate) not_kept: Option<Reason>,
 }
 
 impl Told {

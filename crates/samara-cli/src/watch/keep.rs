@@ -49,7 +49,7 @@ pub(crate) enum KeepError {
     Folder(PathBuf, io::Error),
     /// The process cannot be read.
     Look(InspectError),
-    /// The file cannot be written.
+    /// A file in the folder cannot be written.
     Write(PathBuf, WriteError),
     /// The file is larger than all of them may be together: its size, and that bound.
     TooLarge(u64, u64),
@@ -69,7 +69,7 @@ impl fmt::Display for KeepError {
             KeepError::Look(error) => error.fmt(f),
             KeepError::Write(path, error) => write!(
                 f,
-                "cannot write to {}: {error}; make room there, or give another folder by --state",
+                "cannot write to the folder {}: {error}; make room there, or give another folder by --state",
                 shown(path)
             ),
             KeepError::TooLarge(size, most) => {
@@ -218,7 +218,7 @@ impl Folder {
         let file = Kept::file_name(now, &name, pid, look.areas.len() as u64, reason);
         let path = self.path.join(&file);
         let event = cause::event(pid, look);
-        let failed = |error| KeepError::Write(path.clone(), error);
+        let failed = |error| KeepError::Write(self.path.clone(), error);
         let mut output = folder.whole(file.as_ref()).map_err(|error| failed(error.into()))?;
         let mut writer = TraceWriter::new(&mut output, &header).map_err(failed)?;
         writer.write(std::slice::from_ref(&event)).and_then(|()| writer.finish()).map_err(failed)?;

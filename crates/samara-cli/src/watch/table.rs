@@ -1,15 +1,15 @@
 //! All processes that are watched, and what to read of each now.
 //!
 //! A reading asks every process for its sign. Counted is what is new, and what moved, unless
-//! counting it so often would take more than half of the budget. While there is budget, what has not
-//! moved for a minute is counted too, the oldest first, and causes are found. Knows nothing of
+//! counting it so often would take more than half of the budget. While there is budget, what has
+//! not moved for a minute is counted too, the oldest first, and causes are found. Knows nothing of
 //! limits and of what becomes of a reading.
 
 use std::collections::BTreeMap;
 use std::io;
 use std::time::{Duration, Instant};
 
-use super::alert::Told;
+use super::alert::{Reason, Told};
 use super::budget::{Budget, used};
 use super::cause::{self, Cause};
 use super::count::{Counted, NotCounted, Sign, Statm, count};
@@ -265,6 +265,13 @@ impl Table {
                 process.cause = Some((row.areas, found.clone()));
                 row.cause = found;
             }
+        }
+    }
+
+    /// The areas of a process were kept, or not for this reason.
+    pub(crate) fn keeps(&mut self, pid: u32, not_kept: Option<Reason>) {
+        if let Some(process) = self.all.get_mut(&pid) {
+            process.told.not_kept = not_kept;
         }
     }
 

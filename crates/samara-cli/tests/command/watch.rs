@@ -305,6 +305,25 @@ fn watching_goes_on_without_its_folder() {
 }
 
 #[test]
+fn what_was_not_kept_is_told() {
+    let dir = tempfile::tempdir().unwrap();
+    let Some(program) = guards(dir.path(), 400) else { return };
+    let limit: usize = std::fs::read_to_string("/proc/sys/vm/max_map_count").unwrap().trim().parse().unwrap();
+    if areas(&program.pid()) * 100 < limit {
+        return crate::skip::skipped("vm.max_map_count is large");
+    }
+    std::fs::create_dir(dir.path().join("state")).unwrap();
+    let args =
+        ["--once", "--json", "--pid", &program.pid(), "--keep-at", "1", "--keep-size", "1000", "--state", "state"];
+    let output = run(dir.path(), &[&["watch"], &args[..]].concat());
+    assert_eq!(output.status.code(), Some(123), "{}", said(&output));
+    assert!(stderr(&output).contains("all together may have 1000: give more by --keep-size"), "{}", said(&output));
+    let own = &json(&stdout(&output))["watch"];
+    assert_eq!((&own["kept"], &own["not_kept"], &own["alerts"]["at1"]), (&0.into(), &1.into(), &1.into()));
+    assert_eq!(std::fs::read_dir(dir.path().join("state")).unwrap().count(), 0);
+}
+
+#[test]
 fn what_cannot_be_watched() {
     let dir = tempfile::tempdir().unwrap();
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
