@@ -106,6 +106,11 @@ pub(crate) struct Trace {
     /// Each of its system calls stops while it is recorded, so it runs slower
     #[arg(long, value_name = "PID", conflicts_with = "words", value_parser = process)]
     pub(crate) pid: Option<u32>,
+    /// Stop nothing: record by perf events, which needs CAP_PERFMON and a readable tracefs. The
+    /// order of calls is the kernel's own. What no event tells is unsure until the areas are read
+    /// again
+    #[arg(long, conflicts_with_all = ["stacks", "resident", "start_on", "stop_on", "follow"])]
+    pub(crate) no_stop: bool,
     /// Let go of the process after DURATION (10s, 1m, 500ms), from --start-on on if that is given
     /// [default: at ^C, or when it ends]
     #[arg(long = "for", value_name = "DURATION", requires = "pid", conflicts_with = "words", value_parser = interval)]

@@ -23,6 +23,7 @@
 
 pub mod again;
 pub mod inspect;
+pub mod nostop;
 
 mod api;
 mod arch;

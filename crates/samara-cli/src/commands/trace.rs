@@ -9,7 +9,7 @@ use std::process::ExitCode;
 
 use samara_oracle::Profile;
 use samara_record::inspect::max_map_count;
-use samara_record::{Options, Outcome, RecordError, Running, Status, attach, record};
+use samara_record::{Options, Outcome, RecordError, Running, Status, attach, nostop, record};
 use samara_trace::Sink;
 use samara_trace::Written;
 use samara_trace::file::Header;
@@ -41,7 +41,10 @@ pub(crate) fn run(args: &Trace) -> ExitCode {
     options.follow = args.follow.clone();
     (options.start_on, options.stop_on) = (args.start_on, args.stop_on);
     let path = default_path(program, std::process::id());
-    let recorded = recorded(args, (&args.words, &|| options.header()), path, NOT_RUN, |sink| record(&options, sink));
+    let recorded = recorded(args, (&args.words, &|| options.header()), path, NOT_RUN, |sink| match args.no_stop {
+        true => nostop::record(&options, &nostop::Settings::default(), sink).map(told),
+        false => record(&options, sink),
+    });
     match recorded.map(|(status, fails)| (status.ended().unwrap_or_default(), fails)) {
         Ok((status, true)) if status.success() => exit::CONDITION.into(),
         Ok((status, _)) => exit::like(status),
@@ -62,16 +65,19 @@ fn attach_to(args: &Trace, pid: u32) -> ExitCode {
     (running.start_on, running.stop_on) = (args.start_on, args.stop_on);
     let path = default_path(&running.name, pid);
     let recorded = recorded(args, (&running.words(), &|| running.header()), path, LEFT_ALONE, |sink| {
-        if !args.outputs.quiet {
-            say_cost(
-                &running,
-                &match args.duration {
-                    None => "^C lets go of it".to_owned(),
-                    Some(duration) => format!("it is let go after {}, or by ^C", humantime::format_duration(duration)),
-                },
-            );
+        let ends = match args.duration {
+            None => "^C lets go of it".to_owned(),
+            Some(duration) => format!("it is let go after {}, or by ^C", humantime::format_duration(duration)),
+        };
+        match args.no_stop {
+            _ if args.outputs.quiet => {}
+            true => say_no_stop(&running, &ends),
+            false => say_cost(&running, &ends),
         }
-        attach(&running, sink)
+        match args.no_stop {
+            true => nostop::attach(&running, &nostop::Settings::default(), sink).map(told),
+            false => attach(&running, sink),
+        }
     });
     match recorded {
         Ok((_, true)) => exit::CONDITION.into(),
@@ -93,6 +99,26 @@ pub(super) fn say_cost(running: &Running, ends: &str) {
         styled(BOLD, "samara:"),
         super::own_name()
     );
+}
+
+/// Says how a process is recorded that is not stopped, and when that `ends`.
+fn say_no_stop(running: &Running, ends: &str) {
+    let (pid, threads) = (running.pid, plural(running.threads, "thread"));
+    let name = clean(&running.name.to_string_lossy());
+    // If standard error is closed, nobody can be informed.
+    let _ = writeln!(
+        anstream::stderr(),
+        "{} watching process {pid} ({name}), {threads}, by perf events: it does not stop; each of its memory calls takes \
+         some 3 microseconds longer\n  {ends}",
+        styled(BOLD, "samara:"),
+    );
+}
+
+/// The outcome of a recording without stops. What was seen is its first note.
+fn told(watched: nostop::Watched) -> Outcome {
+    let mut outcome = watched.outcome;
+    outcome.counters.notes.insert(0, format!("without stops: {}", watched.seen));
+    outcome
 }
 
 /// Records, and prints the summary: what became of the program, and whether a condition holds by

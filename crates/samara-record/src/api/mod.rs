@@ -397,6 +397,8 @@ pub enum RecordError {
     NoProc,
     /// There is no process with this number.
     NoProcess(u32),
+    /// The program cannot be recorded without stopping it ([`nostop`](crate::nostop)).
+    NotWatched(crate::nostop::NotWatched),
     /// The first number is that of a thread; the second one is its process.
     NotAProcess(u32, u32),
     /// The process has no address space: it is a thread of the kernel.
@@ -446,6 +448,7 @@ impl fmt::Display for RecordError {
                 "the kernel allows {most} areas, fewer than {asked}: ask for at most {most}, or run sysctl vm.max_map_count={asked}"
             ),
             RecordError::NoProcess(pid) => write!(f, "there is no process {pid}: give the PID of one that runs"),
+            RecordError::NotWatched(why) => write!(f, "{why}"),
             RecordError::NotAProcess(tid, pid) => write!(f, "{tid} is a thread of process {pid}: give that PID"),
             RecordError::NoSpace(pid) => {
                 write!(f, "process {pid} is a thread of the kernel, and has no address space: give another PID")
@@ -464,10 +467,17 @@ impl fmt::Display for RecordError {
     }
 }
 
+impl From<crate::nostop::NotWatched> for RecordError {
+    fn from(why: crate::nostop::NotWatched) -> RecordError {
+        RecordError::NotWatched(why)
+    }
+}
+
 impl std::error::Error for RecordError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
             RecordError::System(_, error) | RecordError::KernelTooOld(error) => Some(error),
+            RecordError::NotWatched(why) => why.source(),
             _ => None,
         }
     }

@@ -43,9 +43,14 @@ impl Space {
     /// As [`Space::adopt`], after a call that made the memory in these ranges anew.
     pub(crate) fn adopt_with(&mut self, tid: Tid, made: &[Range]) -> Option<Vec<Step>> {
         let areas = proc::smaps(tid).ok().filter(|a| !a.is_empty())?;
-        let steps = take_over(&mut self.model, &areas, made);
-        self.adopt_break(Heap::of(&areas).last());
-        Some(steps)
+        Some(self.adopt_areas(&areas, made))
+    }
+
+    /// Takes these areas over wherever the model differs.
+    pub(crate) fn adopt_areas(&mut self, areas: &[KernelArea], made: &[Range]) -> Vec<Step> {
+        let steps = take_over(&mut self.model, areas, made);
+        self.adopt_break(Heap::of(areas).last());
+        steps
     }
 }
 

@@ -132,7 +132,7 @@ impl Space {
     }
 }
 
-fn first_unequal_line(ours: &str, theirs: &str) -> Option<String> {
+pub(super) fn first_unequal_line(ours: &str, theirs: &str) -> Option<String> {
     let mut pairs = ours.lines().map(Some).chain(std::iter::repeat(None)).zip(theirs.lines().map(Some).chain([None]));
     let (m, k) = pairs.find(|(m, k)| m != k)?;
     let show = |l: Option<&str>| l.unwrap_or("nothing").to_owned();

@@ -32,6 +32,7 @@ pub(crate) mod report;
 mod saved;
 pub(crate) mod settle;
 mod start;
+mod unstopped;
 
 use std::collections::VecDeque;
 
@@ -55,6 +56,8 @@ use crate::space::saved::Saved;
 
 /// Number of a space. A recording never uses a number twice.
 pub(crate) type SpaceId = u64;
+
+pub(crate) use unstopped::{Compared, Reading, is_whole};
 
 /// A call on more ranges than this is checked as one range, from the first to the last.
 const MANY: usize = 16;

@@ -11,7 +11,7 @@ use samara_trace::event::{Event, EventKind, UNSURE};
 use samara_trace::file::name_text;
 
 use crate::journal::{Journal, Lack, Size, Who};
-use crate::os::proc::{self, Maps};
+use crate::os::proc::{self, KernelArea, Maps};
 use crate::os::sys::{self, Tid};
 use crate::space::adopt_unordered::Shown;
 use crate::space::compare::{self, Found, Unknown};
@@ -34,7 +34,17 @@ impl Space {
     pub(crate) fn found(id: SpaceId, who: Who, query: bool, journal: &mut Journal<'_>) -> Space {
         let mut space = Space::new(id, who.tid, true, query);
         space.fill(who.tid, journal);
-        // Nobody saw its forks, its moves, and what it said of later maps.
+        space.doubt_the_past(journal);
+        space.learn_policies(who.tid);
+        let event = found(id, who, journal);
+        space.report_program(event, who, journal);
+        space
+    }
+
+    /// Notes what cannot be seen of a space that others made: its forks, its moves, and what it
+    /// said of later maps.
+    pub(super) fn doubt_the_past(&mut self, journal: &mut Journal<'_>) {
+        let space = self;
         (space.forked, space.moved) = (true, true);
         // A fork would lose these, or their locks.
         let lost = Flags::DONTCOPY | Flags::WIPEONFORK | Flags::LOCKED | Flags::LOCKONFAULT | Flags::UFFD;
@@ -58,11 +68,7 @@ impl Space {
         }
         space.part();
         space.doubt_future_locks();
-        space.learn_policies(who.tid);
         space.registered = space.model.areas().any(|a| a.area.flags.intersects(Flags::UFFD));
-        let event = found(id, who, journal);
-        space.report_program(event, who, journal);
-        space
     }
 
     /// Begins to record a space that was modelled without being recorded. `quiet`: none of its
@@ -108,7 +114,7 @@ impl Space {
     }
 
     /// Writes an event that shows the whole space and names the program.
-    fn report_program(&mut self, mut event: Event, who: Who, journal: &mut Journal<'_>) {
+    pub(super) fn report_program(&mut self, mut event: Event, who: Who, journal: &mut Journal<'_>) {
         let exe = std::fs::read_link(format!("/proc/{}/exe", who.tid)).unwrap_or_default();
         event.text = name_text(exe.as_os_str().as_bytes());
         self.report_all(event, journal);
@@ -208,12 +214,17 @@ impl Space {
     }
 
     fn new(id: SpaceId, tid: Tid, root: bool, query: bool) -> Space {
+        Space::with(id, root, Maps::open(tid, query))
+    }
+
+    /// An empty space whose maps are these.
+    pub(super) fn with(id: SpaceId, root: bool, maps: Maps) -> Space {
         Space {
             id,
             root,
             model: model::empty(),
             bases: Bases::default(),
-            maps: Maps::open(tid, query),
+            maps,
             size: Size::default(),
             pending: Vec::new(),
             lost: Vec::new(),
@@ -239,7 +250,7 @@ impl Space {
 
     /// Marks areas that were taken over from the kernel when a child was forked as copied by the
     /// fork.
-    fn inherit(&mut self) {
+    pub(super) fn inherit(&mut self) {
         if let Ok(model) = self.model.fork() {
             self.model = model;
         }
@@ -256,25 +267,27 @@ impl Space {
             self.maps.text().map(|t| proc::parse(&t))
         });
         match areas {
-            Ok(areas) => {
-                let page = sys::page_size();
-                for area in &areas {
-                    let (new, extras) = model::import(area, page);
-                    if let Err(error) = self.model.import_with(area.start, area.end, new, extras) {
-                        journal.note(format!("an area could not be taken over from the kernel: {error}"));
-                    }
-                }
-                let at = proc::layout(tid);
-                let (start_brk, start_stack) = (at.start_brk, at.start_stack);
-                let layout = samara_mm::Layout { start_brk, brk: start_brk, start_stack, data: at.data };
-                self.find_first_break(layout, Heap::of(&areas));
-            }
+            Ok(areas) => self.fill_with(&areas, proc::layout(tid), journal),
             Err(error) => journal.note(format!("/proc/PID/maps cannot be read: {error}")),
         }
     }
+
+    /// Takes these areas over into an empty space.
+    pub(super) fn fill_with(&mut self, areas: &[KernelArea], at: proc::Layout, journal: &mut Journal<'_>) {
+        let page = sys::page_size();
+        for area in areas {
+            let (new, extras) = model::import(area, page);
+            if let Err(error) = self.model.import_with(area.start, area.end, new, extras) {
+                journal.note(format!("an area could not be taken over from the kernel: {error}"));
+            }
+        }
+        let (start_brk, start_stack) = (at.start_brk, at.start_stack);
+        let layout = samara_mm::Layout { start_brk, brk: start_brk, start_stack, data: at.data };
+        self.find_first_break(layout, Heap::of(areas));
+    }
 }
 /// The event of a process that was there. It says how many threads the process has.
-fn found(id: u64, who: Who, journal: &mut Journal<'_>) -> Event {
+pub(super) fn found(id: u64, who: Who, journal: &mut Journal<'_>) -> Event {
     let mut event = journal.blank(EventKind::Found, id, who);
     event.args[0] = proc::threads(who.tid).len() as u64;
     event

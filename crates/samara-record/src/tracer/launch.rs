@@ -4,6 +4,7 @@
 use std::ffi::{CString, OsStr, OsString};
 use std::fs::File;
 use std::io::{self, Read, Write};
+use std::os::fd::OwnedFd;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -57,8 +58,8 @@ pub(crate) fn find_proc() -> Result<(), RecordError> {
     if shown == Some(std::process::id()) { Ok(()) } else { Err(RecordError::NoProc) }
 }
 
-/// Forks the child and seizes it. It is about to execute the program.
-pub(crate) fn start(options: &Options) -> Result<Started, RecordError> {
+/// All that the child needs to execute the program.
+fn prepared(options: &Options, filter: bool) -> Result<Launch, RecordError> {
     if options.program.is_empty() {
         return Err(RecordError::NotFound(PathBuf::new()));
     }
@@ -68,18 +69,51 @@ pub(crate) fn start(options: &Options) -> Result<Started, RecordError> {
     for arg in &options.args {
         argv.push(c_string(arg.clone())?);
     }
+    find_proc()?;
+    let apart = options.apart.as_ref().map(|output| -> Result<Apart, RecordError> {
+        let input = File::open("/dev/null").map_err(|e| RecordError::System("opening /dev/null", e))?;
+        Ok(Apart { input, output: Arc::clone(output) })
+    });
+    Ok(Launch { paths, argv, filter: filter.then(seccomp::program), apart: apart.transpose()? })
+}
+
+/// A child that will execute the program when it is let.
+pub(crate) struct Untraced {
+    pub(crate) started: Started,
+    go: OwnedFd,
+}
+
+/// Forks a child that nobody traces. It is about to execute the program.
+pub(crate) fn start_untraced(options: &Options) -> Result<Untraced, RecordError> {
+    let launch = prepared(options, false)?;
+    let Child { pid, go, report } = sys::fork_child(&launch).map_err(|e| RecordError::System("fork", e))?;
+    let started = Started { pid, report: report.into(), paths: launch.paths, read: Vec::new() };
+    Ok(Untraced { started, go })
+}
+
+impl Untraced {
+    /// Lets the child execute the program.
+    pub(crate) fn go(self) -> Result<Started, RecordError> {
+        File::from(self.go).write_all(b"g").map_err(|e| RecordError::System("starting the child", e))?;
+        Ok(self.started)
+    }
+
+    /// Ends the child, which has executed nothing.
+    pub(crate) fn cancel(self) {
+        drop(self.go); // the child reads the end of the pipe and exits
+        while let Ok(Waited::Nothing) = sys::wait_for(self.started.pid, true) {}
+    }
+}
+
+/// Forks the child and seizes it. It is about to execute the program.
+pub(crate) fn start(options: &Options) -> Result<Started, RecordError> {
+    let launch = prepared(options, options.seccomp)?;
     let engine = options.engine.as_ref();
     if let Some(asked) = engine.and_then(|e| e.max_map_count)
         && asked > kernel_map_count()
     {
         return Err(RecordError::MapCount(asked, kernel_map_count()));
     }
-    find_proc()?;
-    let apart = options.apart.as_ref().map(|output| {
-        let input = File::open("/dev/null").map_err(|e| RecordError::System("opening /dev/null", e))?;
-        Ok(Apart { input, output: Arc::clone(output) })
-    });
-    let launch = Launch { paths, argv, filter: options.seccomp.then(seccomp::program), apart: apart.transpose()? };
     let forked = match engine.and_then(|e| e.seed) {
         Some(_) => without_randomisation(|| sys::fork_child(&launch)),
         None => sys::fork_child(&launch),

@@ -23,7 +23,7 @@ pub(crate) mod attach;
 mod exits;
 mod follow;
 mod job_control;
-mod launch;
+pub(crate) mod launch;
 mod let_go;
 mod loads;
 mod made_again;

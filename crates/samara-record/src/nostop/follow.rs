@@ -1,0 +1,652 @@
+//! Follows tasks through the kernel's records: which call each of them is in, which process and
+//! which address space it has. Knows no rings, and not what calls do to areas.
+//!
+//! Neighbours: `source` has the records in order; `place` has the calls of each space.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+use samara_trace::calls::Call;
+use samara_trace::event::EventKind;
+
+use super::exec;
+use super::place::{Beside, Entry, Place};
+use super::record::{Record, Shown, What};
+use super::seen::Seen;
+use crate::arch::{self, AUDIT_NATIVE, Decoded};
+use crate::journal::{Journal, Who};
+use crate::os::proc;
+use crate::os::sys::Tid;
+use crate::space::memory::Memory;
+use crate::space::{Caller, Returned, Space, SpaceId};
+
+/// `exit` and `exit_group`.
+const EXIT: u32 = libc::SYS_exit as u32;
+const EXIT_GROUP: u32 = libc::SYS_exit_group as u32;
+
+/// A call that has been entered.
+struct Open {
+    /// `None`: it is none of those that matter, such as most options of `prctl`.
+    decoded: Option<Decoded>,
+    entered: u64,
+    /// The entries of its sections on the task's own space.
+    sections: Vec<u64>,
+    /// The areas that the kernel told of, in order.
+    shown: Vec<Shown>,
+    /// The kernel address of the space that it makes.
+    new_space: Option<u64>,
+    /// Which calls it overlaps.
+    beside: Beside,
+}
+
+struct Thread {
+    pid: Tid,
+    /// The attachment whose records count.
+    owner: u32,
+    call: Option<Open>,
+    /// A section outside of calls: its entry, and what the kernel told of in it.
+    outside: Option<(u64, Option<Box<Shown>>)>,
+    /// Sections outside of calls that nothing explained, since its last call.
+    unexplained: u64,
+}
+
+struct Process {
+    place: Option<SpaceId>,
+    threads: HashSet<Tid>,
+    /// Its last space, for the event of its end.
+    last_space: SpaceId,
+    /// It is ending: from now on its sections are its end's.
+    ends: bool,
+    /// Its wait status, as far as it is known.
+    status: Option<i32>,
+    personality: u32,
+}
+
+pub(super) struct Follow<'a> {
+    threads: HashMap<Tid, Thread>,
+    processes: HashMap<Tid, Process>,
+    pub(super) places: BTreeMap<SpaceId, Place>,
+    by_address: HashMap<u64, SpaceId>,
+    next_space: SpaceId,
+    /// The first process. When it ended.
+    pub(super) root: Tid,
+    pub(super) root_ended: Option<(u64, SpaceId)>,
+    root_status: Option<i32>,
+    pub(super) journal: Journal<'a>,
+    pub(super) seen: Seen,
+    /// The time of the record that is followed.
+    now: u64,
+}
+
+impl<'a> Follow<'a> {
+    pub(super) fn new(root: Tid, ordered: bool, journal: Journal<'a>) -> Follow<'a> {
+        Follow {
+            threads: HashMap::new(),
+            processes: HashMap::new(),
+            places: BTreeMap::new(),
+            by_address: HashMap::new(),
+            next_space: 1,
+            root,
+            root_ended: None,
+            root_status: None,
+            journal,
+            seen: Seen { ordered, ..Seen::default() },
+            now: 0,
+        }
+    }
+
+    /// A process that is followed from now on, with these threads and the attachment of each.
+    /// `runs`: it has a space already, which must be read.
+    pub(super) fn add_process(&mut self, pid: Tid, threads: &[(Tid, u32)], runs: bool, now: u64) {
+        let place = runs.then(|| self.new_place(pid, now));
+        if let Some(place) = place.and_then(|id| self.places.get_mut(&id)) {
+            (place.due, place.needs_flags) = (0, true);
+        }
+        for (tid, owner) in threads {
+            self.threads.insert(*tid, Thread::new(pid, *owner));
+        }
+        let threads = threads.iter().map(|(tid, _)| *tid).collect();
+        let personality = if runs { proc::personality(pid) } else { 0 };
+        let process =
+            Process { place, threads, last_space: place.unwrap_or(0), ends: false, status: None, personality };
+        self.processes.insert(pid, process);
+        self.journal.counters.processes += 1;
+    }
+
+    /// The wait status of the first process, as far as records tell.
+    pub(super) fn root_status(&self) -> Option<i32> {
+        self.root_status.or_else(|| self.processes.get(&self.root)?.status)
+    }
+
+    /// Whether a process is left.
+    pub(super) fn is_followed(&self) -> bool {
+        !self.processes.is_empty()
+    }
+
+    fn new_place(&mut self, user: Tid, since: u64) -> SpaceId {
+        let id = self.next_space;
+        self.next_space += 1;
+        self.places.insert(id, Place::new(id, user, since));
+        id
+    }
+
+    /// Follows one record. `owner`: the attachment that it is of.
+    pub(super) fn take(&mut self, record: Record, owner: u32) {
+        self.now = record.time;
+        let (pid, tid) = (record.pid, record.tid);
+        match record.what {
+            What::Lost(_) => return self.lost(),
+            What::Born { by, of } => return self.born(pid, tid, (by, of), owner),
+            _ => {}
+        }
+        // A task that was born while others were attached to may have inherited events besides its
+        // own: only the last ones are complete.
+        match self.threads.get_mut(&tid) {
+            Some(thread) if owner < thread.owner => return,
+            Some(thread) => thread.owner = owner,
+            None if matches!(record.what, What::Loaded) => {}
+            None => return self.unknown(pid, tid, owner, record),
+        }
+        match record.what {
+            What::Enter { nr, args } => self.enter(pid, tid, nr, args),
+            What::Return { nr, result } => self.returned(tid, nr, result),
+            What::Lock(address) => self.lock(tid, address),
+            What::Unlock(address) => self.unlock(tid, address),
+            What::Area(shown) => self.area(tid, shown),
+            What::Loaded => self.loaded(pid, tid, owner),
+            What::Ended => self.ended(pid, tid),
+            What::Lost(_) | What::Born { .. } => {}
+        }
+    }
+
+    /// A record of a task that nobody knows: its process is followed, or it concerns nobody.
+    fn unknown(&mut self, pid: Tid, tid: Tid, owner: u32, record: Record) {
+        let Some(process) = self.processes.get_mut(&pid) else { return };
+        if matches!(record.what, What::Ended) {
+            return;
+        }
+        process.threads.insert(tid);
+        self.threads.insert(tid, Thread::new(pid, owner));
+        self.take(record, owner);
+    }
+
+    /// The space of a task, if it is known.
+    fn place_of(&mut self, tid: Tid) -> Option<&mut Place> {
+        let id = self.processes.get(&self.threads.get(&tid)?.pid)?.place?;
+        self.places.get_mut(&id)
+    }
+
+    fn enter(&mut self, pid: Tid, tid: Tid, nr: u32, args: [u64; 6]) {
+        self.explain_outside(tid);
+        if (nr == EXIT || nr == EXIT_GROUP)
+            && let Some(process) = self.processes.get_mut(&pid)
+        {
+            process.ends |= nr == EXIT_GROUP || process.threads.len() == 1;
+            if process.ends {
+                process.status.get_or_insert(((args[0] & 0xff) << 8) as i32);
+            }
+        }
+        let now = self.now;
+        let decoded = arch::decode(AUDIT_NATIVE, nr.into(), args, |_, _| false);
+        // One that did not return, as far as records tell.
+        let former = self.threads.get_mut(&tid).and_then(|thread| thread.call.take());
+        self.give_up(tid, former);
+        let beside = self.place_of(tid).map(Place::enter).unwrap_or_default();
+        let Some(thread) = self.threads.get_mut(&tid) else { return };
+        thread.unexplained = 0;
+        let (sections, shown) = (Vec::new(), Vec::new());
+        thread.call = Some(Open { decoded, entered: now, sections, shown, new_space: None, beside });
+    }
+
+    /// A call whose return is not seen: nobody knows what it did.
+    fn give_up(&mut self, tid: Tid, call: Option<Open>) {
+        let now = self.now;
+        let Some(call) = call else { return };
+        let Some(place) = self.place_of(tid) else { return };
+        place.exit(call.beside);
+        for number in &call.sections {
+            place.fill(*number, Entry::Nothing);
+        }
+        if !call.sections.is_empty() {
+            place.doubt("a call did not return", true, now);
+        }
+    }
+
+    fn lock(&mut self, tid: Tid, address: u64) {
+        self.explain_outside(tid);
+        let now = self.now;
+        let Some((pid, in_call)) = self.threads.get(&tid).map(|thread| (thread.pid, thread.call.is_some())) else {
+            return;
+        };
+        let decoded = self.threads.get(&tid).and_then(|thread| thread.call.as_ref()?.decoded);
+        let own = self.processes.get(&pid).and_then(|process| process.place);
+        let known = own.and_then(|id| self.places.get(&id)).map(|place| place.address);
+        let (execs, forks) = (decoded.is_some_and(|d| d.call.execs()), decoded.is_some_and(|d| d.call.makes_task()));
+        match (own, known) {
+            // A program is being loaded into a new space, or a child gets one.
+            (_, Some(Some(of_own))) if of_own != address && (execs || forks) => {
+                return self.new_space(tid, address);
+            }
+            (None, _) | (_, Some(None)) if execs => return self.new_space(tid, address),
+            (Some(id), Some(None)) => {
+                self.by_address.insert(address, id);
+                if let Some(place) = self.places.get_mut(&id) {
+                    place.address = Some(address);
+                }
+            }
+            (_, Some(Some(of_own))) if of_own == address => {}
+            _ => return self.foreign(address),
+        }
+        let ends = self.processes.get(&pid).is_some_and(|process| process.ends);
+        let Some(place) = own.and_then(|id| self.places.get_mut(&id)) else { return };
+        self.seen.sections += 1;
+        place.lock(tid, now);
+        if ends {
+            return;
+        }
+        let number = place.push(Entry::Waiting);
+        let Some(thread) = self.threads.get_mut(&tid) else { return };
+        match &mut thread.call {
+            Some(call) => call.sections.push(number),
+            None => thread.outside = Some((number, None)),
+        }
+        debug_assert!(in_call || thread.outside.is_some());
+    }
+
+    fn new_space(&mut self, tid: Tid, address: u64) {
+        if let Some(call) = self.threads.get_mut(&tid).and_then(|thread| thread.call.as_mut()) {
+            call.new_space = Some(address);
+        }
+    }
+
+    /// A task changes a space that is not its own.
+    fn foreign(&mut self, address: u64) {
+        let now = self.now;
+        if let Some(place) = self.by_address.get(&address).and_then(|id| self.places.get_mut(id)) {
+            self.seen.unexplained += 1;
+            place.doubt("another process changed the areas", false, now);
+        }
+    }
+
+    fn unlock(&mut self, tid: Tid, address: u64) {
+        let now = self.now;
+        let ends = |process: &Process| process.ends;
+        let ending = self.threads.get(&tid).and_then(|thread| self.processes.get(&thread.pid)).is_some_and(ends);
+        if let Some(place) = self.place_of(tid).filter(|place| place.address == Some(address))
+            && !place.unlock(tid, now)
+            && !ending
+        {
+            place.doubt("a section ended that did not begin", true, now);
+            self.seen.disordered += 1;
+        }
+        self.explain_outside(tid);
+    }
+
+    /// A section outside of calls is over: says what it was, as far as that is known.
+    fn explain_outside(&mut self, tid: Tid) {
+        let now = self.now;
+        let Some(thread) = self.threads.get_mut(&tid) else { return };
+        let Some((number, shown)) = thread.outside.take() else { return };
+        let who = Who { pid: thread.pid, tid, entry_ns: now, exit_ns: now };
+        let entry = match shown {
+            Some(shown) => Entry::Grew(shown, who),
+            None => {
+                thread.unexplained += 1;
+                self.seen.unexplained += 1;
+                Entry::Nothing
+            }
+        };
+        let explained = matches!(entry, Entry::Grew(..));
+        let Some(place) = self.place_of(tid) else { return };
+        place.fill(number, entry);
+        if !explained {
+            place.doubt("a change that no call explains", false, now);
+        }
+        let id = place.id;
+        self.flush(id);
+    }
+
+    fn area(&mut self, tid: Tid, shown: Box<Shown>) {
+        let Some(thread) = self.threads.get_mut(&tid) else { return };
+        if let Some(call) = &mut thread.call {
+            return call.shown.push(*shown);
+        }
+        match &mut thread.outside {
+            Some((_, area)) => *area = Some(shown),
+            // Before Linux 6.5 stacks grew in read sections.
+            None => {
+                let (pid, now) = (thread.pid, self.now);
+                let who = Who { pid, tid, entry_ns: now, exit_ns: now };
+                let Some(place) = self.place_of(tid) else { return };
+                place.push(Entry::Grew(shown, who));
+                let id = place.id;
+                self.flush(id);
+            }
+        }
+    }
+
+    fn returned(&mut self, tid: Tid, nr: u32, result: i64) {
+        let now = self.now;
+        let Some(thread) = self.threads.get_mut(&tid) else { return };
+        let Some(mut call) = thread.call.take() else { return };
+        let pid = thread.pid;
+        let Some(decoded) = call.decoded.filter(|decoded| decoded.nr == nr) else {
+            // Another call of the same number, such as most options of `prctl`.
+            let _ = self.place_of(tid).is_some_and(|place| place.exit(call.beside));
+            return self.no_call(tid, &call);
+        };
+        let overlapped = self.place_of(tid).is_some_and(|place| place.exit(call.beside));
+        if decoded.call.execs() {
+            return if result == 0 { self.has_loaded(pid, tid, call) } else { self.no_call(tid, &call) };
+        }
+        if decoded.call.makes_task() {
+            // What it made was told before.
+            self.explained(tid, &call.sections);
+            return;
+        }
+        self.seen.calls += 1;
+        let ordered = self.seen.ordered;
+        let unordered = overlapped && !ordered;
+        self.seen.unordered_calls += u64::from(unordered);
+        let who = Who { pid, tid, entry_ns: call.entered, exit_ns: now };
+        let personality = self.processes.get(&pid).map_or(0, |process| process.personality);
+        let shown = call.shown.pop().map(Box::new);
+        let memory = memory(tid, &decoded, result, shown.as_deref());
+        let returned = Returned {
+            decoded,
+            result,
+            who,
+            memory,
+            overlapped,
+            go_ns: call.entered,
+            unsure: unordered,
+            from: Caller::default(),
+            resident: None,
+            personality,
+            cause: None,
+            refused: None,
+        };
+        let Some(place) = self.place_of(tid) else { return };
+        place.left(tid, now);
+        let entry = Entry::Call(Box::new(returned), shown);
+        match call.sections.split_first() {
+            Some((number, rest)) => {
+                place.fill(*number, entry);
+                rest.iter().for_each(|number| place.fill(*number, Entry::Nothing));
+            }
+            None => {
+                place.push(entry);
+            }
+        }
+        if unordered {
+            place.doubt("calls overlapped, and this kernel does not tell their order", false, now);
+        }
+        let id = place.id;
+        self.flush(id);
+    }
+
+    /// A call returned that is none of those that matter: its sections are explained by nothing.
+    fn no_call(&mut self, tid: Tid, call: &Open) {
+        let now = self.now;
+        self.explained(tid, &call.sections);
+        if !call.sections.is_empty()
+            && let Some(place) = self.place_of(tid)
+        {
+            place.doubt("a change that no call explains", false, now);
+            self.seen.unexplained += call.sections.len() as u64;
+        }
+    }
+
+    /// The cause of these sections is known, and changes no area.
+    fn explained(&mut self, tid: Tid, sections: &[u64]) {
+        let now = self.now;
+        let Some(place) = self.place_of(tid) else { return };
+        place.left(tid, now);
+        sections.iter().for_each(|number| place.fill(*number, Entry::Nothing));
+        let id = place.id;
+        self.flush(id);
+    }
+
+    /// A process has got its new program: from here on its task may have another number.
+    fn loaded(&mut self, pid: Tid, tid: Tid, owner: u32) {
+        let execs = |open: &Open| open.decoded.is_some_and(|decoded| decoded.call.execs());
+        let Some(process) = self.processes.get_mut(&pid) else { return };
+        let threads = &self.threads;
+        let is_loader = |t: &Tid| threads.get(t).and_then(|thread| thread.call.as_ref()).is_some_and(execs);
+        let Some(loader) = process.threads.iter().copied().find(is_loader) else { return };
+        if loader != tid
+            && let Some(mut thread) = self.threads.remove(&loader)
+        {
+            process.threads.remove(&loader);
+            process.threads.insert(tid);
+            thread.owner = owner;
+            self.threads.insert(tid, thread);
+        }
+    }
+
+    /// A program was loaded: `call` has returned.
+    fn has_loaded(&mut self, pid: Tid, tid: Tid, call: Open) {
+        let now = self.now;
+        self.explained(tid, &call.sections);
+        self.leave(pid);
+        let id = self.new_place(pid, now);
+        let personality = proc::personality(pid);
+        if let Some(process) = self.processes.get_mut(&pid) {
+            (process.place, process.last_space, process.personality) = (Some(id), id, personality);
+        }
+        if let Some(address) = call.new_space {
+            self.by_address.insert(address, id);
+        }
+        let (areas, program) = exec::loaded(&call.shown);
+        let who = Who { pid, tid, entry_ns: call.entered, exit_ns: now };
+        let space = Space::loaded_with(id, who, pid == self.root, (&areas, &program), &mut self.journal);
+        if let Some(place) = self.places.get_mut(&id) {
+            (place.address, place.space, place.changed) = (call.new_space, Some(space), true);
+            place.due = now;
+        }
+    }
+
+    fn born(&mut self, pid: Tid, tid: Tid, (by, of): (Tid, Tid), owner: u32) {
+        let now = self.now;
+        let Some(maker) = self.processes.get(&of) else { return };
+        // Its own events, if it was attached to before this was read.
+        if self.threads.contains_key(&tid) && self.processes.get(&pid).is_some_and(|p| p.threads.contains(&tid)) {
+            return;
+        }
+        let (place, personality) = (maker.place, maker.personality);
+        self.threads.insert(tid, Thread::new(pid, owner));
+        let who = Who { pid, tid, entry_ns: now, exit_ns: now };
+        if pid == of {
+            if let Some(process) = self.processes.get_mut(&pid) {
+                process.threads.insert(tid);
+            }
+            let Some(place) = place.and_then(|id| self.places.get_mut(&id)) else { return };
+            let mut event = place.event(EventKind::Thread, who, &self.journal);
+            event.args[0] = by as u64;
+            let id = place.id;
+            place.push(Entry::Tell(Box::new(event)));
+            return self.flush(id);
+        }
+        self.journal.counters.processes += 1;
+        let call = self.threads.get_mut(&by).and_then(|thread| thread.call.as_mut());
+        let section = call.as_ref().and_then(|call| call.sections.first().copied());
+        let address = call.and_then(|call| call.new_space.take());
+        let shares = address.is_none();
+        let own = if shares { place } else { Some(self.new_place(pid, now)) };
+        let threads = HashSet::from([tid]);
+        let process =
+            Process { place: own, threads, last_space: own.unwrap_or(0), ends: false, status: None, personality };
+        self.processes.insert(pid, process);
+        let (Some(parent), Some(own)) = (place, own) else { return };
+        if shares {
+            let Some(place) = self.places.get_mut(&parent) else { return };
+            place.users.insert(pid);
+            let mut event = place.event(EventKind::Share, who, &self.journal);
+            (event.args[0], event.args[1]) = (parent, of as u64);
+            place.push(Entry::Tell(Box::new(event)));
+            return self.flush(parent);
+        }
+        if let Some(child) = self.places.get_mut(&own) {
+            (child.address, child.awaits_fork, child.due) = (address, true, now);
+        }
+        self.by_address.extend(address.map(|address| (address, own)));
+        let Some(place) = self.places.get_mut(&parent) else { return };
+        match section {
+            Some(number) => place.fill(number, Entry::Forked(own, who)),
+            None => drop(place.push(Entry::Forked(own, who))),
+        }
+        self.flush(parent);
+    }
+
+    fn ended(&mut self, pid: Tid, tid: Tid) {
+        let now = self.now;
+        let Some(thread) = self.threads.remove(&tid) else { return };
+        let gone = thread.call.is_some() || thread.outside.is_some();
+        if let Some(place) = self.processes.get(&pid).and_then(|p| p.place).and_then(|id| self.places.get_mut(&id)) {
+            let numbers = thread.call.iter().flat_map(|call| &call.sections).chain(thread.outside.iter().map(|o| &o.0));
+            numbers.for_each(|number| place.fill(*number, Entry::Nothing));
+            place.left(tid, now);
+        }
+        let Some(process) = self.processes.get_mut(&pid) else { return };
+        process.threads.remove(&tid);
+        let last = process.threads.is_empty();
+        let place = process.place;
+        // What ended it took the lock once more.
+        if last {
+            self.seen.unexplained = self.seen.unexplained.saturating_sub(thread.unexplained);
+        }
+        if let Some(id) = place {
+            if gone
+                && !last
+                && let Some(place) = self.places.get_mut(&id)
+            {
+                place.doubt("a thread was killed in a call", false, now);
+            }
+            self.flush(id);
+        }
+        if last {
+            self.leave(pid);
+            self.process_ended(pid, tid);
+        }
+    }
+
+    fn process_ended(&mut self, pid: Tid, tid: Tid) {
+        let now = self.now;
+        let Some(process) = self.processes.remove(&pid) else { return };
+        if pid == self.root {
+            self.root_ended = Some((now, process.last_space));
+            self.root_status = process.status;
+            return; // its status comes from a wait
+        }
+        let who = Who { pid, tid, entry_ns: now, exit_ns: now };
+        let mut event = self.journal.blank(EventKind::Exit, process.last_space, who);
+        match process.status {
+            Some(status) => event.result = status.into(),
+            None => event.text = "how it ended is not known".into(),
+        }
+        self.journal.write(event);
+    }
+
+    /// Writes the end of the first process.
+    pub(super) fn end_root(&mut self, status: Option<i32>) {
+        let Some((time, space)) = self.root_ended.take() else { return };
+        let who = Who { pid: self.root, tid: self.root, entry_ns: time, exit_ns: time };
+        let mut event = self.journal.blank(EventKind::Exit, space, who);
+        match status {
+            Some(status) => event.result = status.into(),
+            None => event.text = "how it ended is not known".into(),
+        }
+        self.journal.write(event);
+    }
+
+    /// Takes a process away from its space: it has ended, or has loaded a program.
+    fn leave(&mut self, pid: Tid) {
+        let Some(id) = self.processes.get_mut(&pid).and_then(|process| process.place.take()) else { return };
+        let Some(place) = self.places.get_mut(&id) else { return };
+        place.users.remove(&pid);
+        if place.users.is_empty() {
+            self.end_place(id, true);
+        }
+    }
+
+    /// Ends a space. `gone`: with its last task.
+    pub(super) fn end_place(&mut self, id: SpaceId, gone: bool) {
+        self.flush(id);
+        let Some(place) = self.places.remove(&id) else { return };
+        if let Some(address) = place.address.filter(|address| self.by_address.get(address) == Some(&id)) {
+            self.by_address.remove(&address);
+        }
+        self.seen.unsure += u64::from(place.doubt.is_some() || place.space.is_none());
+        if place.changed && gone {
+            self.journal.unchecked("they ended, and a recorder that stops nothing cannot look at them then");
+        }
+        if let Some(space) = place.space {
+            space.end_unstopped(&mut self.journal);
+        }
+    }
+
+    /// Records were lost.
+    fn lost(&mut self) {
+        let now = self.now;
+        self.doubt_all(now);
+    }
+
+    /// Nobody knows what happened meanwhile: every space is unsure, and no call is known to be
+    /// open.
+    pub(super) fn doubt_all(&mut self, now: u64) {
+        self.threads.values_mut().for_each(|thread| (thread.call, thread.outside) = (None, None));
+        self.places.values_mut().for_each(|place| place.lose(now));
+        for id in self.places.keys().copied().collect::<Vec<_>>() {
+            self.flush(id);
+        }
+    }
+
+    /// A task of a space, by which it can be read. `None`: it has none, or it is about to get
+    /// another space.
+    pub(super) fn reader_of(&self, id: SpaceId) -> Option<Tid> {
+        self.places.get(&id)?.users.iter().copied().min()
+    }
+
+    /// Whether one of the process's tasks loads a program.
+    pub(super) fn is_loading(&self, pid: Tid) -> bool {
+        let Some(process) = self.processes.get(&pid) else { return true };
+        let open = |tid: &Tid| self.threads.get(tid)?.call.as_ref()?.decoded;
+        process.threads.iter().filter_map(open).any(|decoded| decoded.call.execs())
+    }
+
+    /// Gives the entries of a space their effect, as far as they are known.
+    pub(super) fn flush(&mut self, id: SpaceId) {
+        loop {
+            let Some(place) = self.places.get_mut(&id) else { return };
+            let Some(entry) = place.next() else { return };
+            if let Entry::Forked(child, who) = entry {
+                let doubt = place.doubt.clone();
+                let space = place.space.as_mut().map(|space| space.forked(child, who, &mut self.journal));
+                if let Some(place) = self.places.get_mut(&child) {
+                    (place.space, place.awaits_fork, place.changed) = (space, false, true);
+                    place.doubt = doubt;
+                    place.needs_flags = place.space.is_none();
+                }
+                self.flush(child);
+            } else {
+                place.apply(entry, self.now, &mut self.journal);
+            }
+        }
+    }
+}
+
+impl Thread {
+    fn new(pid: Tid, owner: u32) -> Thread {
+        Thread { pid, owner, call: None, outside: None, unexplained: 0 }
+    }
+}
+
+/// What the call's arguments point to, as far as the kernel told: the area that it mapped.
+fn memory(tid: Tid, decoded: &Decoded, result: i64, shown: Option<&Shown>) -> Memory {
+    let maps = decoded.call == Call::Mmap && (0..).contains(&result);
+    let area = shown.filter(|_| maps).map(exec::area);
+    let mapped = area.map(|area| {
+        let mode = super::reading::opened(tid, decoded.args[4] as i32, &area);
+        (result as u64, area, mode)
+    });
+    Memory::recorded((0, Vec::new()), mapped)
+}

@@ -1,0 +1,51 @@
+//! Reads the areas of a process while it runs. Whether a change overlapped the reading is seen
+//! later, by the records.
+
+use super::perf;
+use crate::os::proc;
+use crate::os::sys::{self, Tid};
+use crate::space::{Reading, SpaceId, is_whole};
+
+/// A reading, and when it was made.
+pub(super) struct Taken {
+    pub(super) place: SpaceId,
+    pub(super) pid: Tid,
+    pub(super) from: u64,
+    pub(super) to: u64,
+    /// `None`: the process has ended, or what was read is not of one moment.
+    pub(super) reading: Option<Box<Reading>>,
+}
+
+/// Reads the areas of a process, with their flags or without.
+pub(super) fn take(place: SpaceId, pid: Tid, with_flags: bool) -> Taken {
+    let file = if with_flags { "smaps" } else { "maps" };
+    let from = sys::now_ns();
+    let bytes = proc::contents(&format!("/proc/{pid}/{file}")).unwrap_or_default();
+    let layout = proc::layout(pid);
+    let to = sys::now_ns();
+    let all = samara_trace::file::name_text(&bytes);
+    let areas = proc::parse(&all);
+    let is_area = |line: &&str| {
+        let (start, _) = line.split_once('-').unwrap_or_default();
+        u64::from_str_radix(start, 16).is_ok() && !proc::is_pseudo(line)
+    };
+    let text: String = all.split_inclusive('\n').filter(is_area).collect();
+    let whole = !areas.is_empty() && is_whole(&areas);
+    let reading = whole.then(|| Box::new(Reading { areas, text, has_flags: with_flags, layout }));
+    Taken { place, pid, from, to, reading }
+}
+
+/// How a descriptor is opened that a call mapped, if it is still the file of this area. For reading
+/// and writing if that is not known.
+pub(super) fn opened(tid: Tid, fd: i32, area: &proc::KernelArea) -> samara_mm::FileMode {
+    use std::os::unix::fs::MetadataExt;
+    let same = std::fs::metadata(format!("/proc/{tid}/fd/{fd}")).is_ok_and(|file| file.ino() == area.inode);
+    // Only a shared map that cannot be written yet depends on it.
+    let asks = area.perms & proc::SHARED != 0 && area.perms & proc::WRITE == 0;
+    if asks && same { crate::space::apply::open_mode(tid, fd) } else { samara_mm::FileMode::RW }
+}
+
+/// Waits for records, at most this long.
+pub(super) fn wait(descriptors: &[std::os::fd::RawFd], ns: u64) {
+    perf::wait_for(descriptors, (ns / 1_000_000).clamp(1, 100) as i32);
+}

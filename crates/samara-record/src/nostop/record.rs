@@ -1,0 +1,174 @@
+//! Records of the kernel's rings, read: calls, write sections, areas, births and ends of tasks.
+//! Knows no rings, and not what a call means.
+
+use std::collections::HashMap;
+
+use perf_event_open_sys::bindings::{
+    PERF_RECORD_COMM, PERF_RECORD_EXIT, PERF_RECORD_FORK, PERF_RECORD_LOST, PERF_RECORD_MISC_COMM_EXEC,
+    PERF_RECORD_MMAP2, PERF_RECORD_SAMPLE,
+};
+
+use super::tracefs::Tracepoint;
+use crate::os::sys::Tid;
+
+/// What the kernel recorded, and when (CLOCK_MONOTONIC).
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Record {
+    pub(super) time: u64,
+    pub(super) pid: Tid,
+    pub(super) tid: Tid,
+    /// The number of the event, or of the one from which it was inherited.
+    pub(super) event: u64,
+    pub(super) what: What,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum What {
+    /// A call was entered.
+    Enter { nr: u32, args: [u64; 6] },
+    /// A call returned.
+    Return { nr: u32, result: i64 },
+    /// A write section of the address space at this kernel address began.
+    Lock(u64),
+    /// A write section ended.
+    Unlock(u64),
+    /// The kernel made or changed an area.
+    Area(Box<Shown>),
+    /// The process loaded a program.
+    Loaded,
+    /// The task was made by this task, of this process.
+    Born { by: Tid, of: Tid },
+    /// The task ended.
+    Ended,
+    /// Records were lost before this one on its processor.
+    Lost(u64),
+}
+
+/// An area as MMAP2 shows it, joined to what it was joined to.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Shown {
+    pub(super) start: u64,
+    pub(super) end: u64,
+    pub(super) offset: u64,
+    pub(super) dev: (u32, u32),
+    pub(super) inode: u64,
+    /// PROT_READ and so on.
+    pub(super) prot: u32,
+    /// MAP_SHARED and so on.
+    pub(super) flags: u32,
+    pub(super) name: Vec<u8>,
+}
+
+/// What a tracepoint tells, by its number.
+#[derive(Clone, Debug)]
+enum Tells {
+    Enter { nr: usize, args: Vec<usize> },
+    Return { nr: usize, result: usize },
+    Lock { mm: usize, write: usize, success: Option<usize> },
+    Unlock { mm: usize, write: usize },
+}
+
+/// Reads records of the tracepoints that it was told of.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Reader(HashMap<u64, Tells>);
+
+impl Reader {
+    /// A tracepoint at the entry of a call.
+    pub(super) fn add_enter(&mut self, point: &Tracepoint) -> Option<()> {
+        let tells = Tells::Enter { nr: point.offset("__syscall_nr")?, args: point.arguments() };
+        self.0.insert(point.number, tells);
+        Some(())
+    }
+
+    /// A tracepoint at the return of a call.
+    pub(super) fn add_return(&mut self, point: &Tracepoint) -> Option<()> {
+        let tells = Tells::Return { nr: point.offset("__syscall_nr")?, result: point.offset("ret")? };
+        self.0.insert(point.number, tells);
+        Some(())
+    }
+
+    /// The tracepoint at the beginning of a section.
+    pub(super) fn add_lock(&mut self, point: &Tracepoint) -> Option<()> {
+        let (mm, write) = (point.offset("mm")?, point.offset("write")?);
+        self.0.insert(point.number, Tells::Lock { mm, write, success: point.offset("success") });
+        Some(())
+    }
+
+    /// The tracepoint at the end of a section.
+    pub(super) fn add_unlock(&mut self, point: &Tracepoint) -> Option<()> {
+        let tells = Tells::Unlock { mm: point.offset("mm")?, write: point.offset("write")? };
+        self.0.insert(point.number, tells);
+        Some(())
+    }
+
+    /// Reads a record with its header. `None`: it tells nothing that is needed.
+    pub(super) fn read(&self, bytes: &[u8]) -> Option<Record> {
+        let kind = u32(bytes, 0)?;
+        let (misc, body) = (u32(bytes, 4)? & 0xffff, bytes.get(8..)?);
+        if kind == PERF_RECORD_SAMPLE {
+            let (event, pid, tid, time) = (u64(body, 0)?, tid(body, 8)?, tid(body, 12)?, u64(body, 16)?);
+            let len = u32(body, 32)? as usize;
+            let what = self.sample(body.get(36..36 + len)?)?;
+            return Some(Record { time, pid, tid, event, what });
+        }
+        // Behind every other record: task, time, processor, event.
+        let end = body.len().checked_sub(32)?;
+        let (time, event) = (u64(body, end + 8)?, u64(body, end + 24)?);
+        let (mut pid, mut tid_) = (tid(body, 0)?, tid(body, 4)?);
+        let what = match kind {
+            PERF_RECORD_MMAP2 => What::Area(Box::new(Shown {
+                start: u64(body, 8)?,
+                end: u64(body, 8)?.saturating_add(u64(body, 16)?),
+                offset: u64(body, 24)?,
+                dev: (u32(body, 32)?, u32(body, 36)?),
+                inode: u64(body, 40)?,
+                prot: u32(body, 56)?,
+                flags: u32(body, 60)?,
+                name: body.get(64..end)?.split(|byte| *byte == 0).next()?.to_owned(),
+            })),
+            PERF_RECORD_COMM if misc & PERF_RECORD_MISC_COMM_EXEC != 0 => What::Loaded,
+            PERF_RECORD_FORK | PERF_RECORD_EXIT => {
+                let (of, by) = (tid(body, 4)?, tid(body, 12)?);
+                (pid, tid_) = (tid(body, 0)?, tid(body, 8)?);
+                if kind == PERF_RECORD_FORK { What::Born { by, of } } else { What::Ended }
+            }
+            PERF_RECORD_LOST => What::Lost(u64(body, 8)?),
+            _ => return None,
+        };
+        Some(Record { time, pid, tid: tid_, event, what })
+    }
+
+    fn sample(&self, raw: &[u8]) -> Option<What> {
+        let number = u64::from(u16::from_ne_bytes(*raw.first_chunk()?));
+        let is = |at: usize| raw.get(at).is_some_and(|byte| *byte != 0);
+        match self.0.get(&number)? {
+            Tells::Enter { nr, args: at } => {
+                let mut args = [0; 6];
+                for (arg, at) in args.iter_mut().zip(at) {
+                    *arg = u64(raw, *at)?;
+                }
+                Some(What::Enter { nr: u32(raw, *nr)?, args })
+            }
+            Tells::Return { nr, result } => {
+                Some(What::Return { nr: u32(raw, *nr)?, result: u64(raw, *result)? as i64 })
+            }
+            Tells::Lock { mm, write, success } => {
+                let taken = is(*write) && success.is_none_or(is);
+                taken.then_some(What::Lock(u64(raw, *mm)?))
+            }
+            Tells::Unlock { mm, write } => is(*write).then_some(What::Unlock(u64(raw, *mm)?)),
+        }
+    }
+}
+
+fn u32(bytes: &[u8], at: usize) -> Option<u32> {
+    Some(u32::from_ne_bytes(*bytes.get(at..)?.first_chunk()?))
+}
+
+fn u64(bytes: &[u8], at: usize) -> Option<u64> {
+    Some(u64::from_ne_bytes(*bytes.get(at..)?.first_chunk()?))
+}
+
+fn tid(bytes: &[u8], at: usize) -> Option<Tid> {
+    u32(bytes, at).map(|tid| tid as Tid)
+}

@@ -1,0 +1,113 @@
+//! Why nothing can be recorded without stops: which right or mount is missing, and the way without.
+
+use std::fmt;
+use std::io;
+
+use crate::os::proc::Status;
+use crate::os::sys::Tid;
+
+/// Why a program cannot be recorded without stopping it.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum NotWatched {
+    /// tracefs, the kernel's list of tracepoints, cannot be read: the error.
+    NoTracefs(io::Error),
+    /// The kernel has no tracepoints of system calls (CONFIG_FTRACE_SYSCALLS).
+    NoTracepoints,
+    /// The kernel refuses events.
+    Refused {
+        /// Whether this process has CAP_PERFMON or CAP_SYS_ADMIN.
+        capable: bool,
+        /// `kernel.perf_event_paranoid`, if it can be read.
+        paranoid: Option<i32>,
+        /// The kernel's error.
+        error: io::Error,
+    },
+    /// More descriptors are needed than this process may open.
+    Descriptors {
+        /// Threads of the process.
+        threads: usize,
+        /// Descriptors that are needed.
+        needed: u64,
+        /// Descriptors that this process may still open.
+        left: u64,
+    },
+    /// Opening an event failed for another reason.
+    System(io::Error),
+}
+
+impl NotWatched {
+    /// The kernel refused an event.
+    pub(super) fn refused(error: io::Error) -> NotWatched {
+        const PERFMON: u64 = 1 << 38;
+        const SYS_ADMIN: u64 = 1 << 21;
+        let own = Status::of(std::process::id() as Tid).unwrap_or_default();
+        let capable = own.bits("CapEff:") & (PERFMON | SYS_ADMIN) != 0;
+        let paranoid = std::fs::read_to_string("/proc/sys/kernel/perf_event_paranoid").ok();
+        NotWatched::Refused { capable, paranoid: paranoid.and_then(|text| text.trim().parse().ok()), error }
+    }
+}
+
+/// The way without.
+const WITHOUT: &str = "Without --no-stop samara needs none of this, and stops the program at its calls";
+
+impl fmt::Display for NotWatched {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            NotWatched::NoTracefs(error) => write!(
+                f,
+                "the kernel's tracepoints cannot be read ({error}): they are in tracefs, which root may read. Run samara as \
+                 root, or have it mounted and readable: mount -t tracefs -o gid=GROUP,mode=750 tracefs /sys/kernel/tracing; \
+                 in a container, mount the host's there. {WITHOUT}"
+            ),
+            NotWatched::NoTracepoints => {
+                write!(f, "this kernel has no tracepoints of system calls (CONFIG_FTRACE_SYSCALLS). {WITHOUT}")
+            }
+            NotWatched::Refused { capable: false, paranoid, error } => {
+                let setting = paranoid.map_or_else(String::new, |n| format!("; kernel.perf_event_paranoid is {n}"));
+                write!(
+                    f,
+                    "the kernel refuses perf events ({error}): CAP_PERFMON is missing{setting}. Run samara as root, or: \
+                     setcap cap_perfmon=ep samara; in a container: --cap-add=PERFMON. {WITHOUT}"
+                )
+            }
+            NotWatched::Refused { capable: true, error, .. } => write!(
+                f,
+                "the kernel refuses perf events ({error}) although this process has CAP_PERFMON: look for a seccomp filter \
+                 (docker: --security-opt seccomp=unconfined, or a profile that allows perf_event_open), a security \
+                 module's rule, or lockdown=confidentiality. {WITHOUT}"
+            ),
+            NotWatched::Descriptors { threads, needed, left } => write!(
+                f,
+                "{threads} threads need {needed} descriptors, and samara may open {left} more: raise the limit (ulimit -n, \
+                 LimitNOFILE of a unit; fs.nr_open is the most). {WITHOUT}"
+            ),
+            NotWatched::System(error) => write!(f, "perf_event_open failed: {error}. {WITHOUT}"),
+        }
+    }
+}
+
+impl std::error::Error for NotWatched {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            NotWatched::NoTracefs(error) | NotWatched::Refused { error, .. } | NotWatched::System(error) => Some(error),
+            NotWatched::NoTracepoints | NotWatched::Descriptors { .. } => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_missing_right_is_named() {
+        let error = || io::Error::from_raw_os_error(libc::EACCES);
+        let text = NotWatched::Refused { capable: false, paranoid: Some(2), error: error() }.to_string();
+        assert!(text.contains("CAP_PERFMON is missing; kernel.perf_event_paranoid is 2"), "{text}");
+        let text = NotWatched::NoTracefs(error()).to_string();
+        assert!(text.contains("mount -t tracefs") && text.contains("Without --no-stop"), "{text}");
+        let text = NotWatched::Descriptors { threads: 500, needed: 480_000, left: 1_000 }.to_string();
+        assert!(text.contains("500 threads need 480000 descriptors"), "{text}");
+    }
+}

@@ -1,0 +1,104 @@
+//! What a recording without stops saw and did not see, in figures.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+/// What a recording without stops saw, and what it did not see.
+///
+/// Its text is one line: `1,234 calls, order exact, 0 events lost, ...`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Seen {
+    /// Calls that returned and can change areas.
+    pub calls: u64,
+    /// Records that the kernel delivered.
+    pub received: u64,
+    /// Records that the kernel lost, by processor: exact (`PERF_FORMAT_LOST`, Linux 6.0), or as far
+    /// as the kernel told.
+    pub lost: BTreeMap<u32, u64>,
+    /// Sections in which an address space was changed: each is one holder of its lock for writing.
+    pub sections: u64,
+    /// Sections, or records, that came in another order than the kernel's lock allows. Their spaces
+    /// are unsure until they are read again.
+    pub disordered: u64,
+    /// Whether the kernel tells its order (`mmap_lock` tracepoints, Linux 5.11).
+    pub ordered: bool,
+    /// Calls whose order is not known: without the kernel's own order, those that overlapped.
+    pub unordered_calls: u64,
+    /// Sections that no call explains, and that no record told of.
+    pub unexplained: u64,
+    /// Readings of areas that no section overlapped.
+    pub readings: u64,
+    /// Readings that a section overlapped: they were not used.
+    pub dirty_readings: u64,
+    /// Spaces that were unsure when they ended, or at the end of the recording.
+    pub unsure: u64,
+    /// Descriptors of events.
+    pub descriptors: u64,
+}
+
+impl Seen {
+    /// How many records were lost on all processors.
+    pub fn lost_in_all(&self) -> u64 {
+        self.lost.values().sum()
+    }
+}
+
+impl fmt::Display for Seen {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} calls, ", Grouped(self.calls))?;
+        match (self.ordered, self.disordered) {
+            (true, 0) => write!(f, "order exact, ")?,
+            (true, n) => write!(f, "order exact but for {}, ", Grouped(n))?,
+            (false, _) => write!(
+                f,
+                "order not known where calls overlapped ({}; this kernel has no mmap_lock tracepoints), ",
+                Grouped(self.unordered_calls)
+            )?,
+        }
+        write!(f, "{} events lost", Grouped(self.lost_in_all()))?;
+        for (i, (cpu, lost)) in self.lost.iter().enumerate() {
+            let (before, after) =
+                (if i == 0 { " (CPU " } else { ", " }, if i + 1 == self.lost.len() { ")" } else { "" });
+            write!(f, "{before}{cpu}: {}{after}", Grouped(*lost))?;
+        }
+        write!(
+            f,
+            ", {} changes that no call explains, {} readings, {} spaces unsure",
+            Grouped(self.unexplained),
+            Grouped(self.readings),
+            Grouped(self.unsure)
+        )
+    }
+}
+
+/// A number with a comma between thousands.
+struct Grouped(u64);
+
+impl fmt::Display for Grouped {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let digits = self.0.to_string();
+        for (i, digit) in digits.char_indices() {
+            let comma = i > 0 && (digits.len() - i).is_multiple_of(3);
+            write!(f, "{}{digit}", if comma { "," } else { "" })?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_line_says_what_is_known() {
+        let mut seen = Seen { calls: 1_234_567, ordered: true, readings: 3, ..Seen::default() };
+        let line =
+            "1,234,567 calls, order exact, 0 events lost, 0 changes that no call explains, 3 readings, 0 spaces unsure";
+        assert_eq!(seen.to_string(), line);
+        (seen.lost, seen.unsure, seen.calls) = ([(0, 12), (3, 1_000)].into(), 2, 7);
+        let line = "7 calls, order exact, 1,012 events lost (CPU 0: 12, 3: 1,000), 0 changes that no call explains, 3 \
+                    readings, 2 spaces unsure";
+        assert_eq!(seen.to_string(), line);
+    }
+}

@@ -1,0 +1,313 @@
+//! The loop of a recording without stops: waits for records, hands them on in order, and reads the
+//! areas of spaces when that is due. Knows no calls.
+//!
+//! - **NOSTOP-READ-1** a reading counts only if every record up to its end is there, none of them
+//!   was lost, and no section of its space overlaps it. It then has its place in the order.
+
+use std::collections::VecDeque;
+use std::os::fd::{AsRawFd, RawFd};
+use std::os::unix::process::ExitStatusExt;
+use std::process::ExitStatus;
+
+use samara_trace::Sink;
+
+use super::follow::Follow;
+use super::perf::Of;
+use super::place::Entry;
+use super::reading::{self, Taken};
+use super::source::{self, Source};
+use super::{NotWatched, Settings, Watched, perf};
+use crate::api::{Options, Outcome, RecordError, Running, Status};
+use crate::journal::{Journal, Who};
+use crate::os::proc;
+use crate::os::sys::{self, Asked, Signals, Tid, Waited};
+use crate::space::SpaceId;
+use crate::tracer::launch::{self, Report};
+
+/// How often a space is read at most until it is said that it cannot be read, at the end.
+const LAST_TRIES: u32 = 20;
+
+/// How often it is tried to read a space with flags before its areas are read without them.
+const FLAG_TRIES: u32 = 5;
+
+/// How often a space is read in vain before a note says so.
+const MANY_TRIES: u32 = 50;
+
+struct Session<'a> {
+    source: Source,
+    follow: Follow<'a>,
+    every: u64,
+    lag: std::time::Duration,
+    /// Readings that are not judged yet, in the order of their ends.
+    taken: VecDeque<Taken>,
+    /// Records known to be lost.
+    lost: u64,
+    settings: Settings,
+}
+
+pub(super) fn record(options: &Options, settings: &Settings, sink: &mut dyn Sink) -> Result<Watched, RecordError> {
+    samara_oracle::Profile::running();
+    let start_ns = sys::now_ns();
+    sys::raise_file_limit();
+    let mut source = Source::new(settings.ring)?;
+    let child = launch::start_untraced(options)?;
+    let root = child.started.pid;
+    let owner = match attach_root(&mut source, root) {
+        Ok(owner) => owner,
+        Err(why) => {
+            child.cancel();
+            return Err(why.into());
+        }
+    };
+    let mut signals = Signals::install(false, options.apart.is_some(), &[]);
+    let mut journal = Journal::new(sink, start_ns);
+    journal.ready();
+    let mut session = Session::new(source, settings, root, journal);
+    session.follow.add_process(root, &[(root, owner)], false, sys::now_ns());
+    let ended = perf::end_of(root);
+    let mut started = child.go()?;
+    let mut status = None;
+    let mut end_ns = start_ns;
+    while session.follow.is_followed() {
+        let end = ended.as_ref().filter(|_| status.is_none()).map(AsRawFd::as_raw_fd);
+        session.step(end);
+        if status.is_none()
+            && let Ok(Waited::Task(_, code)) = sys::wait_for(root, false)
+        {
+            (status, end_ns) = (Some(code), sys::now_ns());
+        }
+        pass_on(signals.asked(), root);
+    }
+    while status.is_none() {
+        match sys::wait_for(root, true) {
+            Ok(Waited::Task(_, code)) => (status, end_ns) = (Some(code), sys::now_ns()),
+            Ok(_) => pass_on(signals.asked(), root),
+            Err(error) => return Err(RecordError::System("waiting for the program", error)),
+        }
+    }
+    if session.follow.journal.counters.execs == 0 {
+        let failed = started.report().into_iter().find_map(|report| match report {
+            Report::NoExec(error) => Some(error),
+            Report::NoFilter(_) => None,
+        });
+        if let Some(error) = failed {
+            return Err(error);
+        }
+    }
+    session.follow.end_root(status);
+    let status = Status::Ended(ExitStatus::from_raw(status.unwrap_or_default()));
+    Ok(session.finish(status, end_ns.saturating_sub(start_ns)))
+}
+
+pub(super) fn attach(running: &Running, settings: &Settings, sink: &mut dyn Sink) -> Result<Watched, RecordError> {
+    samara_oracle::Profile::running();
+    let start_ns = sys::now_ns();
+    sys::raise_file_limit();
+    let root = Tid::try_from(running.pid).map_err(|_| RecordError::NoProcess(running.pid))?;
+    let mut source = Source::new(settings.ring)?;
+    let threads = source::attach_threads(&mut source, || proc::threads(root))?;
+    if threads.is_empty() {
+        return Err(RecordError::Ended(running.pid));
+    }
+    let mut signals = Signals::install(true, running.let_go.is_some(), &[]);
+    let mut journal = Journal::new(sink, start_ns);
+    journal.ready();
+    let mut session = Session::new(source, settings, root, journal);
+    session.follow.add_process(root, &threads, true, sys::now_ns());
+    let until = running.duration.map(|duration| start_ns.saturating_add(duration.as_nanos() as u64));
+    while session.follow.is_followed() {
+        session.step(None);
+        let asked = signals.asked().end.is_some() || running.let_go.as_ref().is_some_and(crate::LetGo::is_asked);
+        if asked || until.is_some_and(|until| sys::now_ns() >= until) {
+            break;
+        }
+    }
+    let status = session.follow.root_status();
+    let followed = session.follow.root_ended.is_none();
+    if session.follow.is_followed() {
+        session.read_all();
+    }
+    let end_ns = session.follow.root_ended.map_or_else(sys::now_ns, |(time, _)| time);
+    session.follow.end_root(status);
+    let status = match status {
+        Some(code) if !followed => Status::Ended(ExitStatus::from_raw(code)),
+        _ => Status::LetGo,
+    };
+    Ok(session.finish(status, end_ns.saturating_sub(start_ns)))
+}
+
+/// Opens the events of a program that is about to be executed.
+fn attach_root(source: &mut Source, root: Tid) -> Result<u32, NotWatched> {
+    let (needed, left) = (source.needed(1), perf::descriptors_left());
+    if needed > left {
+        return Err(NotWatched::Descriptors { threads: 1, needed, left });
+    }
+    let attached = source.attach(Of::Task(root))?;
+    attached.ok_or_else(|| NotWatched::System(std::io::Error::from_raw_os_error(libc::ESRCH)))
+}
+
+/// Signals that come to the recorder are for the program.
+fn pass_on(asked: Asked, root: Tid) {
+    if let Some(signal) = asked.end {
+        sys::kill(root, signal);
+    }
+    if asked.continued {
+        sys::kill(root, libc::SIGCONT);
+    }
+}
+
+impl<'a> Session<'a> {
+    fn new(source: Source, settings: &Settings, root: Tid, journal: Journal<'a>) -> Session<'a> {
+        let follow = Follow::new(root, source.has_locks(), journal);
+        let every = settings.every.as_nanos().min(u128::from(u64::MAX / 2)) as u64;
+        Session { source, follow, every, lag: settings.lag, taken: VecDeque::new(), lost: 0, settings: *settings }
+    }
+
+    /// Waits for records and follows them. `end`: a descriptor that tells of the program's end.
+    fn step(&mut self, end: Option<RawFd>) {
+        if self.lag.is_zero() {
+            let descriptors: Vec<RawFd> = self.source.ring_descriptors().chain(end).collect();
+            reading::wait(&descriptors, self.until_due());
+        } else {
+            std::thread::sleep(self.lag);
+        }
+        self.source.drain();
+        self.follow_until(self.source.settled());
+        self.read_due();
+    }
+
+    /// How long until something is to be done.
+    fn until_due(&self) -> u64 {
+        let now = sys::now_ns();
+        if !self.taken.is_empty() {
+            return 5_000_000;
+        }
+        let due = self.follow.places.values().filter(|place| !place.reading).map(|place| place.due).min();
+        due.unwrap_or(u64::MAX).saturating_sub(now)
+    }
+
+    /// Follows the records up to a time, and judges the readings in between.
+    fn follow_until(&mut self, until: u64) {
+        while self.taken.front().is_some_and(|taken| taken.to <= until) {
+            let Some(taken) = self.taken.pop_front() else { break };
+            self.take(taken.to);
+            self.judge(taken);
+        }
+        self.take(until);
+    }
+
+    fn take(&mut self, until: u64) {
+        for record in self.source.take(until) {
+            let owner = self.source.owner(&record);
+            self.follow.take(record, owner);
+        }
+        if self.source.late > 0 {
+            self.follow.seen.disordered += std::mem::take(&mut self.source.late);
+            self.follow.doubt_all(until);
+        }
+    }
+
+    /// NOSTOP-READ-1.
+    fn judge(&mut self, taken: Taken) {
+        // A ring tells of what it lost only with its next record.
+        let lost = self.source.lost().map_or(0, |lost| lost.values().sum());
+        if lost > self.lost {
+            self.lost = lost;
+            self.follow.doubt_all(taken.to);
+        }
+        let loading = self.follow.is_loading(taken.pid);
+        let Some(place) = self.follow.places.get_mut(&taken.place) else { return };
+        place.reading = false;
+        let clean = place.was_quiet(taken.from) && !loading && place.users.contains(&taken.pid);
+        let took = taken.to - taken.from;
+        match taken.reading.filter(|_| clean) {
+            Some(reading) => {
+                place.tries = 0;
+                self.follow.seen.readings += 1;
+                let (pid, time) = (taken.pid, taken.to);
+                place.push(Entry::Read(reading, Who { pid, tid: pid, entry_ns: time, exit_ns: time }));
+            }
+            None => {
+                place.tries += 1;
+                self.follow.seen.dirty_readings += 1;
+                if place.tries == MANY_TRIES {
+                    let text = format!(
+                        "the areas of process {} change all the time: it is read on, and unsure until it stands",
+                        taken.pid
+                    );
+                    self.follow.journal.note(text);
+                }
+            }
+        }
+        self.follow.flush(taken.place);
+        if let Some(place) = self.follow.places.get_mut(&taken.place) {
+            place.was_read(took, sys::now_ns(), self.every);
+            if place.tries > 0 {
+                place.due = place.due.min(sys::now_ns() + took.max(1_000_000));
+            }
+        }
+    }
+
+    /// Reads the spaces whose time has come.
+    fn read_due(&mut self) {
+        let now = sys::now_ns();
+        let due: Vec<SpaceId> =
+            self.follow.places.values().filter(|p| p.due <= now && !p.reading).map(|place| place.id).collect();
+        for id in due {
+            self.read(id);
+        }
+    }
+
+    fn read(&mut self, id: SpaceId) {
+        let Some(pid) = self.follow.reader_of(id) else { return };
+        let Some(place) = self.follow.places.get_mut(&id) else { return };
+        let with_flags = place.needs_flags && (place.tries < FLAG_TRIES || place.space.is_some());
+        place.reading = true;
+        self.taken.push_back(reading::take(id, pid, with_flags));
+    }
+
+    /// Reads all spaces once more, until each reading is clean or was tried often.
+    fn read_all(&mut self) {
+        let ids: Vec<SpaceId> = self.follow.places.keys().copied().collect();
+        for id in ids {
+            let before = self.follow.seen.readings;
+            let mut tries = 0;
+            if let Some(place) = self.follow.places.get_mut(&id) {
+                place.due = 0;
+            }
+            while self.follow.places.contains_key(&id) && tries < LAST_TRIES {
+                self.step(None);
+                let done =
+                    self.follow.places.get(&id).is_none_or(|p| !p.changed && p.doubt.is_none() && !p.needs_flags);
+                if self.follow.seen.readings > before && done {
+                    break;
+                }
+                tries += u32::from(self.taken.is_empty());
+            }
+        }
+    }
+
+    /// Sums up.
+    fn finish(mut self, status: Status, program_ns: u64) -> Watched {
+        self.source.disable();
+        self.source.drain();
+        self.taken.clear();
+        self.follow_until(u64::MAX);
+        let lost = self.source.lost();
+        for id in self.follow.places.keys().copied().collect::<Vec<_>>() {
+            self.follow.end_place(id, false);
+        }
+        let mut seen = self.follow.seen;
+        (seen.received, seen.descriptors) = (self.source.received, self.source.descriptors() as u64);
+        seen.lost = lost.unwrap_or_default();
+        let mut journal = self.follow.journal;
+        journal.counters.wall_ns = sys::now_ns() - journal.start_ns;
+        if seen.lost_in_all() > 0 {
+            let ring = self.settings.ring >> 10;
+            journal.note(format!(
+                "events were lost: the rings of {ring} KiB a processor were full, or samara got no processor"
+            ));
+        }
+        Watched { outcome: Outcome { status, program_ns, counters: journal.finish() }, seen }
+    }
+}

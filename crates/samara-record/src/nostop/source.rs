@@ -1,0 +1,308 @@
+//! The kernel's records in one order: opens the events, drains the rings of all processors, and
+//! hands out the records by their time. Knows nothing of what they mean.
+//!
+//! - **NOSTOP-ORDER-1** a record is handed out only when every ring was drained after its time, and
+//!   [`SLACK_NS`] later at the earliest: one that a processor was still writing then comes in its
+//!   place. One that comes too late all the same is counted.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::io;
+use std::os::fd::RawFd;
+
+use samara_trace::calls::Call;
+
+use super::perf::{self, Counts, Event, Of, Ring};
+use super::record::{Reader, Record, What};
+use super::refused::NotWatched;
+use super::tracefs::{Tracefs, Tracepoint};
+use crate::arch::NATIVE;
+use crate::os::sys::{self, Tid};
+
+/// How long a processor may take to write a record, once it has its time.
+const SLACK_NS: u64 = 20_000_000;
+
+/// Calls of the table that change no area, or whose tracepoints all programs hit: `ioctl`.
+const LEFT_OUT: [&str; 1] = ["ioctl"];
+
+/// The ends of tasks: where the exit code is seen.
+const ENDS: [&str; 2] = ["exit", "exit_group"];
+
+/// The events that each task needs on each processor.
+#[derive(Debug)]
+struct Plan {
+    tracepoints: Vec<u64>,
+    /// The two of the lock of address spaces (Linux 5.11). Only write sections are recorded.
+    locks: Vec<u64>,
+    reader: Reader,
+}
+
+impl Plan {
+    fn new(tracefs: &Tracefs) -> Result<Plan, NotWatched> {
+        let find = |name: &str| tracefs.tracepoint(name).map_err(NotWatched::NoTracefs);
+        let (mut tracepoints, mut locks, mut reader) = (Vec::new(), Vec::new(), Reader::default());
+        let mut add = |point: Option<Tracepoint>, read: &dyn Fn(&mut Reader, &Tracepoint) -> Option<()>| {
+            let number = point.and_then(|point| read(&mut reader, &point).map(|()| point.number));
+            number.inspect(|number| tracepoints.push(*number)).is_some()
+        };
+        let mut calls = 0;
+        for name in calls_to_watch() {
+            let enters = add(find(&format!("syscalls/sys_enter_{name}"))?, &Reader::add_enter);
+            let returns = add(find(&format!("syscalls/sys_exit_{name}"))?, &Reader::add_return);
+            calls += u32::from(enters && returns);
+        }
+        if calls == 0 {
+            return Err(NotWatched::NoTracepoints);
+        }
+        for name in ENDS {
+            add(find(&format!("syscalls/sys_enter_{name}"))?, &Reader::add_enter);
+        }
+        let all = tracepoints.len();
+        if let (Some(lock), Some(unlock)) =
+            (find("mmap_lock/mmap_lock_acquire_returned")?, find("mmap_lock/mmap_lock_released")?)
+            && reader.add_lock(&lock).and_then(|()| reader.add_unlock(&unlock)).is_some()
+        {
+            locks = vec![lock.number, unlock.number];
+        }
+        debug_assert_eq!(all, tracepoints.len());
+        Ok(Plan { tracepoints, locks, reader })
+    }
+
+    fn events(&self) -> u64 {
+        1 + (self.tracepoints.len() + self.locks.len()) as u64
+    }
+}
+
+/// The names of the calls whose entries and returns are recorded.
+fn calls_to_watch() -> Vec<&'static str> {
+    let mut numbers: Vec<u32> = NATIVE.iter().filter(|number| matters(number.call)).map(|n| n.nr).collect();
+    numbers.sort_unstable();
+    numbers.dedup();
+    let names = numbers.into_iter().filter_map(samara_trace::calls::name);
+    names.filter(|name| !LEFT_OUT.contains(name)).collect()
+}
+
+/// Whether a call can change areas, makes a task or loads a program.
+fn matters(call: Call) -> bool {
+    !call.stays_out() || call.makes_task() || call.execs()
+}
+
+/// What was opened, and what came of it.
+pub(super) struct Source {
+    plan: Plan,
+    processors: Vec<u32>,
+    bytes: usize,
+    // Before the events, whose rings they are.
+    rings: Vec<Ring>,
+    events: Vec<Event>,
+    /// For each event, which task it was opened for: the n-th one.
+    owners: HashMap<u64, u32>,
+    attached: u32,
+    pending: Vec<Record>,
+    buffer: Vec<u8>,
+    /// The time of the last record that was handed out.
+    handed_out: u64,
+    /// When the last drain of all rings began.
+    drained: u64,
+    pub(super) received: u64,
+    /// Records that came after later ones had been handed out.
+    pub(super) late: u64,
+}
+
+impl Source {
+    /// Finds the tracepoints. `bytes`: of each processor's ring.
+    pub(super) fn new(bytes: usize) -> Result<Source, NotWatched> {
+        let tracefs = Tracefs::find().map_err(NotWatched::NoTracefs)?;
+        Ok(Source {
+            plan: Plan::new(&tracefs)?,
+            processors: processors(),
+            bytes: bytes.next_power_of_two().max(sys::page_size() as usize),
+            rings: Vec::new(),
+            events: Vec::new(),
+            owners: HashMap::new(),
+            attached: 0,
+            pending: Vec::new(),
+            buffer: Vec::new(),
+            handed_out: 0,
+            drained: 0,
+            received: 0,
+            late: 0,
+        })
+    }
+
+    /// Whether the kernel tells its own order.
+    pub(super) fn has_locks(&self) -> bool {
+        !self.plan.locks.is_empty()
+    }
+
+    /// Descriptors that so many tasks need.
+    pub(super) fn needed(&self, tasks: usize) -> u64 {
+        tasks as u64 * self.processors.len() as u64 * self.plan.events()
+    }
+
+    pub(super) fn descriptors(&self) -> usize {
+        self.events.len()
+    }
+
+    /// Opens all events of a task, or of everybody. The number of the attachment; `None`: the task
+    /// has ended.
+    pub(super) fn attach(&mut self, of: Of) -> Result<Option<u32>, NotWatched> {
+        self.attached += 1;
+        for cpu in self.processors.clone() {
+            if !self.open(Counts::Tasks, of, cpu, false)? {
+                return Ok(None);
+            }
+            for number in self.plan.tracepoints.clone() {
+                self.open(Counts::Tracepoint(number), of, cpu, false)?;
+            }
+            for number in self.plan.locks.clone() {
+                self.open(Counts::Tracepoint(number), of, cpu, true)?;
+            }
+        }
+        Ok(Some(self.attached))
+    }
+
+    /// Opens one event. False: the task has ended, or the processor is not there.
+    fn open(&mut self, counts: Counts, of: Of, cpu: u32, writes: bool) -> Result<bool, NotWatched> {
+        let event = match perf::open(counts, of, cpu, (self.bytes / 4) as u32) {
+            Ok(event) => event,
+            Err(error) if matches!(error.raw_os_error(), Some(libc::ESRCH | libc::ENODEV)) => return Ok(false),
+            Err(error) => return Err(NotWatched::of_open(error)),
+        };
+        if writes {
+            event.filter(c"write==1").map_err(NotWatched::of_open)?;
+        }
+        match self.rings.iter().find(|ring| ring.cpu == cpu) {
+            Some(ring) => event.write_to(ring).map_err(NotWatched::of_open)?,
+            None => self.rings.push(Ring::of(&event, self.bytes).map_err(NotWatched::of_open)?),
+        }
+        self.owners.insert(event.id, self.attached);
+        self.events.push(event);
+        Ok(true)
+    }
+
+    /// The attachment that a record is of.
+    pub(super) fn owner(&self, record: &Record) -> u32 {
+        self.owners.get(&record.event).copied().unwrap_or(0)
+    }
+
+    pub(super) fn ring_descriptors(&self) -> impl Iterator<Item = RawFd> {
+        self.rings.iter().map(Ring::descriptor)
+    }
+
+    /// Reads what is in the rings.
+    pub(super) fn drain(&mut self) {
+        let began = sys::now_ns();
+        let Source { rings, plan, pending, buffer, received, late, handed_out, .. } = self;
+        for ring in rings.iter() {
+            ring.drain(buffer, |bytes| {
+                let Some(record) = plan.reader.read(bytes) else { return };
+                *received += u64::from(!matches!(record.what, What::Lost(_)));
+                *late += u64::from(record.time < *handed_out);
+                pending.push(record);
+            });
+        }
+        // Runs that are sorted already: one of what is left, and one of each ring.
+        pending.sort_by_key(|record| record.time);
+        self.drained = began;
+    }
+
+    /// Up to which time everything has been handed out after [`Source::take`].
+    pub(super) fn settled(&self) -> u64 {
+        self.drained.saturating_sub(SLACK_NS)
+    }
+
+    /// The records up to a time, in order.
+    pub(super) fn take(&mut self, until: u64) -> Vec<Record> {
+        let n = self.pending.partition_point(|record| record.time <= until);
+        self.handed_out = self.handed_out.max(until);
+        self.pending.drain(..n).collect()
+    }
+
+    /// Ends the recording. What is in the rings stays.
+    pub(super) fn disable(&self) {
+        self.events.iter().for_each(Event::disable);
+    }
+
+    /// How many records each processor has lost, exactly. `None`: this kernel does not count them
+    /// (before Linux 6.0).
+    pub(super) fn lost(&self) -> Option<BTreeMap<u32, u64>> {
+        let mut all = BTreeMap::new();
+        for event in &self.events {
+            let lost = event.lost()?;
+            if lost > 0 {
+                *all.entry(event.cpu).or_default() += lost;
+            }
+        }
+        Some(all)
+    }
+}
+
+/// The processors that are on.
+fn processors() -> Vec<u32> {
+    let text = std::fs::read_to_string("/sys/devices/system/cpu/online").unwrap_or_default();
+    let all = listed(text.trim());
+    if all.is_empty() { vec![0] } else { all }
+}
+
+/// The numbers of a list such as `0-3,8`.
+fn listed(text: &str) -> Vec<u32> {
+    let range = |part: &str| {
+        let (from, to) = part.split_once('-').unwrap_or((part, part));
+        Some(from.parse::<u32>().ok()?..=to.parse::<u32>().ok()?)
+    };
+    text.split(',').filter_map(range).flatten().collect()
+}
+
+/// Opens the events of every thread of a process, until no thread is left that has none. Returns
+/// the threads, and which attachment each of them is.
+pub(super) fn attach_threads(
+    source: &mut Source,
+    threads: impl Fn() -> Vec<Tid>,
+) -> Result<Vec<(Tid, u32)>, NotWatched> {
+    let (mut known, mut all) = (HashSet::new(), Vec::new());
+    loop {
+        let new: Vec<Tid> = threads().into_iter().filter(|tid| known.insert(*tid)).collect();
+        if new.is_empty() {
+            return Ok(all);
+        }
+        let (needed, left) = (source.needed(new.len()), perf::descriptors_left());
+        if needed > left {
+            return Err(NotWatched::Descriptors { threads: known.len(), needed, left });
+        }
+        for tid in new {
+            all.extend(source.attach(Of::Task(tid))?.map(|owner| (tid, owner)));
+        }
+    }
+}
+
+/// What a failed attempt to open an event lacks.
+impl NotWatched {
+    fn of_open(error: io::Error) -> NotWatched {
+        match error.raw_os_error() {
+            Some(libc::EACCES | libc::EPERM) => NotWatched::refused(error),
+            _ => NotWatched::System(error),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_calls_that_change_areas_are_watched() {
+        let names = calls_to_watch();
+        for name in ["mmap", "munmap", "mprotect", "brk", "mremap", "madvise", "mlock", "shmat", "clone3", "execve"] {
+            assert!(names.contains(&name), "{name}");
+        }
+        for name in ["ioctl", "ptrace", "seccomp", "sched_setaffinity"] {
+            assert!(!names.contains(&name), "{name}");
+        }
+    }
+
+    #[test]
+    fn lists_of_processors_are_read() {
+        assert_eq!(listed("0-3,8,10-11"), [0, 1, 2, 3, 8, 10, 11]);
+        assert_eq!(listed(""), [0; 0]);
+    }
+}

@@ -1,0 +1,230 @@
+//! A space whose tasks never stop: it is made from what is told of it, and compared with readings
+//! that others made of its areas. It never asks the kernel.
+//!
+//! It knows no calls, and not how a reading is found to be clean. Neighbours: `start` and `end` do
+//! the same for spaces whose tasks stop; `nostop` drives it.
+
+use std::os::unix::ffi::OsStrExt;
+
+use samara_mm::Layout;
+use samara_trace::event::{EventKind, StepKind};
+use samara_trace::file::name_text;
+
+use crate::journal::{Journal, Size, Who};
+use crate::os::proc::{self, KernelArea, Maps};
+use crate::os::sys;
+use crate::space::compare::{self, Found, Unknown};
+use crate::space::end::first_unequal_line;
+use crate::space::heap::Heap;
+use crate::space::reach::Range;
+use crate::space::start::found;
+use crate::space::{Attempt, Returned, Space, SpaceId, model, reach};
+
+/// The areas of a space, read while nothing changed them.
+#[derive(Clone, Debug)]
+pub(crate) struct Reading {
+    pub(crate) areas: Vec<KernelArea>,
+    /// The text of `/proc/PID/maps`.
+    pub(crate) text: String,
+    /// Whether the areas have their flags.
+    pub(crate) has_flags: bool,
+    pub(crate) layout: proc::Layout,
+}
+
+/// What a comparison with a reading found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Compared {
+    /// They agree, or do now.
+    Done,
+    /// They differ, and only a reading with flags may be taken over.
+    NeedsFlags,
+}
+
+impl Space {
+    /// The space of a process that runs already, as a reading shows it.
+    pub(crate) fn found_in(id: SpaceId, who: Who, reading: &Reading, journal: &mut Journal<'_>) -> Space {
+        let mut space = Space::unstopped(id, true);
+        space.fill_with(&reading.areas, reading.layout, journal);
+        space.doubt_the_past(journal);
+        let event = found(id, who, journal);
+        space.report_program(event, who, journal);
+        space
+    }
+
+    /// The space of a program that was just loaded, by the areas that the kernel told of.
+    pub(crate) fn loaded_with(
+        id: SpaceId,
+        who: Who,
+        root: bool,
+        (areas, program): (&[KernelArea], &str),
+        journal: &mut Journal<'_>,
+    ) -> Space {
+        let mut space = Space::unstopped(id, root);
+        let stack = areas.iter().find(|area| area.name.as_deref() == Some("[stack]"));
+        let start_stack = stack.map_or(0, |stack| stack.end.saturating_sub(8));
+        space.fill_with(areas, proc::Layout { start_stack, ..proc::Layout::default() }, journal);
+        // Where the heap begins is seen at the first call.
+        space.model.set_layout(Layout { start_brk: 0, brk: 0, ..space.model.layout() });
+        let mut event = journal.blank(EventKind::Exec, id, who);
+        event.text = name_text(std::ffi::OsStr::new(program).as_bytes());
+        space.report_all(event, journal);
+        space
+    }
+
+    /// The space of a forked child, copied at this moment of its parent's.
+    pub(crate) fn forked(&mut self, id: SpaceId, who: Who, journal: &mut Journal<'_>) -> Space {
+        let mut child = Space::unstopped(id, false);
+        child.forked = true;
+        (child.moved, child.bound, child.registered) = (self.moved, self.bound, false);
+        child.foggy.clone_from(&self.foggy);
+        child.disowned.clone_from(&self.disowned);
+        match self.model.fork() {
+            Ok(model) => child.model = model,
+            Err(error) => journal.note(format!("a fork's model could not be made: {error}")),
+        }
+        let mut event = journal.blank(EventKind::Fork, id, who);
+        event.args[0] = self.id;
+        child.report_all(event, journal);
+        child
+    }
+
+    fn unstopped(id: SpaceId, root: bool) -> Space {
+        let mut space = Space::with(id, root, Maps::of_nobody());
+        // Nothing may be asked of the kernel, which is further on.
+        space.trial = true;
+        space
+    }
+
+    /// Applies a call that returned. `shown`: the area that the kernel told of while it was made.
+    /// Returns why the areas are not known after it, if they are not.
+    pub(crate) fn follow(
+        &mut self,
+        call: &mut Returned,
+        shown: Option<&KernelArea>,
+        journal: &mut Journal<'_>,
+    ) -> Option<String> {
+        if call.decoded.call == samara_trace::calls::Call::Brk {
+            self.find_heap(call.decoded.args[0], call.result as u64);
+        }
+        let mut attempt = Space::apply(self, call);
+        let mut misfit = attempt.misfit.take();
+        if misfit.is_some()
+            && !call.failed()
+            && let Some(area) = shown
+        {
+            self.put(area);
+            attempt.steps = vec![samara_mm::Step { kind: StepKind::Mapped, start: area.start, end: area.end }];
+        }
+        if misfit.is_none() && call.stopped_half_way() {
+            misfit = Some(format!("how far {} came is not known", call.decoded.call));
+        }
+        call.unsure |= misfit.is_some();
+        self.report_call(call, attempt, journal);
+        misfit
+    }
+
+    /// The first call tells where the heap begins.
+    fn find_heap(&mut self, asked: u64, result: u64) {
+        let layout = self.model.layout();
+        if layout.start_brk == 0 && layout.brk == 0 && asked == 0 {
+            self.model.set_layout(Layout { start_brk: result, brk: result, ..layout });
+        }
+    }
+
+    /// Puts an area that the kernel told of in the place of what is there.
+    fn put(&mut self, area: &KernelArea) {
+        let (new, extras) = model::import(area, sys::page_size());
+        let _ = self.model.forget(area.start, area.end);
+        let _ = self.model.import_with(area.start, area.end, new, extras);
+    }
+
+    /// A stack grew on a fault, as the kernel told. False: it is no area that grew.
+    pub(crate) fn grew(&mut self, area: &KernelArea, who: Who, journal: &mut Journal<'_>) -> bool {
+        let Some(old) = self.model.area_at(area.end.saturating_sub(1)).map(|a| (a.start, a.end)) else { return false };
+        if old.1 != area.end || old.0 <= area.start {
+            return false;
+        }
+        if self.model.grow_down(old.0, area.start).is_err() {
+            return false;
+        }
+        let attempt = Attempt { grown: vec![(area.start, old.0)], ..Attempt::default() };
+        self.report_grown(who, &attempt, journal);
+        true
+    }
+
+    /// Compares the space with a reading, and takes over what the kernel has. `doubt`: why the
+    /// areas were not known before, if they were not.
+    pub(crate) fn compare_with(
+        &mut self,
+        reading: &Reading,
+        who: Who,
+        doubt: Option<&str>,
+        journal: &mut Journal<'_>,
+    ) -> Compared {
+        journal.counters.checks += 1;
+        self.learn_layout(reading);
+        let mut reported = 0;
+        if self.model.to_string() != reading.text {
+            let mut attempt = Attempt::default();
+            let unknown = Unknown { foggy: &self.foggy, disowned: &self.disowned, order: false };
+            let (steps, grown) = (&mut attempt.steps, &mut attempt.grown);
+            let found = compare::compare(&mut self.model, &reading.areas, reach::ALL, &unknown, steps, grown);
+            if !attempt.steps.is_empty() {
+                let steps = std::mem::take(&mut attempt.steps);
+                self.report_learnt(who, "boundaries that faults decide".into(), &steps, journal);
+            }
+            self.report_grown(who, &attempt, journal);
+            if self.rename(&reading.areas) {
+                self.report_learnt(who, "files were renamed or removed while they were mapped".into(), &[], journal);
+            }
+            let names_only = found == Found::Equal;
+            let misfit = match found {
+                Found::Differs(how) => Some(how),
+                Found::Equal => first_unequal_line(&self.model.to_string(), &reading.text),
+            };
+            if let Some(how) = misfit {
+                if !reading.has_flags {
+                    return Compared::NeedsFlags;
+                }
+                let steps = self.adopt_areas(&reading.areas, &[]);
+                match doubt {
+                    Some(doubt) => self.report_learnt(who, format!("{doubt}: {how}"), &steps, journal),
+                    None if names_only => self.report_learnt(who, format!("names of areas: {how}"), &steps, journal),
+                    None => reported = u64::from(!self.report_misfit(who, how, &steps, false, journal)),
+                }
+            }
+        }
+        let mut event = journal.blank(EventKind::Checked, self.id, who);
+        event.result = i64::from(reported != 0);
+        event.args[0] = reported;
+        journal.write(event);
+        Compared::Done
+    }
+
+    /// Takes over where heap and stack are, as far as it was not known.
+    fn learn_layout(&mut self, reading: &Reading) {
+        let (own, at) = (self.model.layout(), reading.layout);
+        if at.start_brk == 0 {
+            return; // it may not be seen
+        }
+        let layout = Layout { start_brk: at.start_brk, start_stack: at.start_stack, data: at.data, ..own };
+        if own.brk == 0 {
+            return self.find_first_break(layout, Heap::of(&reading.areas));
+        }
+        self.model.set_layout(layout);
+    }
+
+    /// Ends the space with its last task, or with the recording.
+    pub(crate) fn end_unstopped(mut self, journal: &mut Journal<'_>) {
+        if self.root {
+            journal.counters.areas_final = self.model.len() as u64;
+        }
+        journal.resized(&mut self.size, Size::default());
+    }
+}
+
+/// Whether a reading is of one moment at all: its areas ascend and do not overlap.
+pub(crate) fn is_whole(areas: &[KernelArea]) -> bool {
+    let within = |(start, end): Range| start < end;
+    areas.iter().all(|area| within((area.start, area.end))) && areas.windows(2).all(|pair| pair[0].end <= pair[1].start)
+}
