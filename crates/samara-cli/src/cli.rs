@@ -94,6 +94,7 @@ Examples:
   samara trace --quiet --fail-if 'areas_peak > 1000' -- ./test-suite
   samara trace --follow cc1 -- make            only the processes that run cc1
   samara trace --pid 4711 --for 10s            a process that runs already, for ten seconds
+  samara trace --no-stop --pid 4711            the same, and it never stops (needs CAP_PERFMON and tracefs)
   samara trace --start-on USR1 --stop-on USR2 -- ./server
                                                from kill -USR1 SAMARA to kill -USR2 SAMARA
 

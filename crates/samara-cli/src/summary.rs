@@ -27,6 +27,9 @@ const SMALL_PART: u64 = 20;
 /// Columns of the sparkline.
 const COLUMNS: usize = 40;
 
+/// How the note begins that sums up a recording without stops.
+pub(crate) const WITHOUT_STOPS: &str = "without stops: ";
+
 /// The summary as lines. `title` names the program and how it ended.
 pub(crate) fn screen(title: &str, s: &Summary, r: &Recorded<'_>) -> String {
     let mut out = String::new();
@@ -54,7 +57,11 @@ pub(crate) fn screen(title: &str, s: &Summary, r: &Recorded<'_>) -> String {
     };
     for (i, (name, c)) in calls.iter().take(CALLS).enumerate() {
         // Printed once; it holds for all rows.
-        let scope = if i == 0 { "  (times include the stops of tracing)" } else { "" };
+        let scope = match r.notes.iter().any(|note| note.starts_with(WITHOUT_STOPS)) {
+            _ if i > 0 => "",
+            true => "  (times include some 2 microseconds of tracing each)",
+            false => "  (times include the stops of tracing)",
+        };
         row(if i == 0 { "calls" } else { "" }, list(name, c.count, c.failed, c.total_ns) + scope);
     }
     if let Some(rest) = calls.get(CALLS..).filter(|rest| !rest.is_empty()) {

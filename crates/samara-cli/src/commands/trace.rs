@@ -117,7 +117,7 @@ fn say_no_stop(running: &Running, ends: &str) {
 /// The outcome of a recording without stops. What was seen is its first note.
 fn told(watched: nostop::Watched) -> Outcome {
     let mut outcome = watched.outcome;
-    outcome.counters.notes.insert(0, format!("without stops: {}", watched.seen));
+    outcome.counters.notes.insert(0, format!("{}{}", summary::WITHOUT_STOPS, watched.seen));
     outcome
 }
 

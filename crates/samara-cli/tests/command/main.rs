@@ -8,6 +8,7 @@ mod export;
 mod help_and_usage;
 mod hostile_names;
 mod inspect;
+mod nostop;
 mod outputs;
 mod refusals;
 mod replay;

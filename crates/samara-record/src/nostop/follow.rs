@@ -23,6 +23,11 @@ use crate::space::{Caller, Returned, Space, SpaceId};
 const EXIT: u32 = libc::SYS_exit as u32;
 const EXIT_GROUP: u32 = libc::SYS_exit_group as u32;
 
+/// When the first areas of a program, and of a child, are compared. Those of the many that end at
+/// once are not.
+const AFTER_EXEC_NS: u64 = 30_000_000;
+const AFTER_FORK_NS: u64 = 100_000_000;
+
 /// A call that has been entered.
 struct Open {
     /// `None`: it is none of those that matter, such as most options of `prctl`.
@@ -47,6 +52,8 @@ struct Thread {
     outside: Option<(u64, Option<Box<Shown>>)>,
     /// Sections outside of calls that nothing explained, since its last call.
     unexplained: u64,
+    /// The space is unsure because of them.
+    doubts: bool,
 }
 
 struct Process {
@@ -73,6 +80,8 @@ pub(super) struct Follow<'a> {
     root_status: Option<i32>,
     pub(super) journal: Journal<'a>,
     pub(super) seen: Seen,
+    /// Records are of everybody, and not only of the first process and its descendants.
+    pub(super) everybody: bool,
     /// The time of the record that is followed.
     now: u64,
 }
@@ -90,6 +99,7 @@ impl<'a> Follow<'a> {
             root_status: None,
             journal,
             seen: Seen { ordered, ..Seen::default() },
+            everybody: false,
             now: 0,
         }
     }
@@ -158,12 +168,15 @@ impl<'a> Follow<'a> {
         }
     }
 
-    /// A record of a task that nobody knows: its process is followed, or it concerns nobody.
+    /// A record of a task that nobody knows: its birth was lost, or it concerns nobody.
     fn unknown(&mut self, pid: Tid, tid: Tid, owner: u32, record: Record) {
-        let Some(process) = self.processes.get_mut(&pid) else { return };
-        if matches!(record.what, What::Ended) {
+        if matches!(record.what, What::Ended) || (self.everybody && !self.processes.contains_key(&pid)) {
             return;
         }
+        if !self.processes.contains_key(&pid) {
+            self.add_process(pid, &[], true, self.now);
+        }
+        let Some(process) = self.processes.get_mut(&pid) else { return };
         process.threads.insert(tid);
         self.threads.insert(tid, Thread::new(pid, owner));
         self.take(record, owner);
@@ -184,6 +197,7 @@ impl<'a> Follow<'a> {
             if process.ends {
                 process.status.get_or_insert(((args[0] & 0xff) << 8) as i32);
             }
+            return; // it does not return
         }
         let now = self.now;
         let decoded = arch::decode(AUDIT_NATIVE, nr.into(), args, |_, _| false);
@@ -192,7 +206,7 @@ impl<'a> Follow<'a> {
         self.give_up(tid, former);
         let beside = self.place_of(tid).map(Place::enter).unwrap_or_default();
         let Some(thread) = self.threads.get_mut(&tid) else { return };
-        thread.unexplained = 0;
+        (thread.unexplained, thread.doubts) = (0, false);
         let (sections, shown) = (Vec::new(), Vec::new());
         thread.call = Some(Open { decoded, entered: now, sections, shown, new_space: None, beside });
     }
@@ -234,12 +248,19 @@ impl<'a> Follow<'a> {
                 }
             }
             (_, Some(Some(of_own))) if of_own == address => {}
+            // The records that told of another program were lost.
+            (Some(id), _)
+                if !self.by_address.contains_key(&address)
+                    && self.places.get(&id).and_then(|place| place.doubt.as_ref()).is_some_and(|doubt| doubt.all) =>
+            {
+                return self.has_another_space(pid, Some(address));
+            }
             _ => return self.foreign(address),
         }
         let ends = self.processes.get(&pid).is_some_and(|process| process.ends);
         let Some(place) = own.and_then(|id| self.places.get_mut(&id)) else { return };
         self.seen.sections += 1;
-        place.lock(tid, now);
+        place.lock(tid, now, in_call);
         if ends {
             return;
         }
@@ -250,6 +271,19 @@ impl<'a> Follow<'a> {
             None => thread.outside = Some((number, None)),
         }
         debug_assert!(in_call || thread.outside.is_some());
+    }
+
+    /// A process has got another space, and nobody told how: it must be read.
+    fn has_another_space(&mut self, pid: Tid, address: Option<u64>) {
+        self.leave(pid);
+        let id = self.new_place(pid, self.now);
+        if let Some(process) = self.processes.get_mut(&pid) {
+            (process.place, process.last_space) = (Some(id), id);
+        }
+        self.by_address.extend(address.map(|address| (address, id)));
+        if let Some(place) = self.places.get_mut(&id) {
+            (place.address, place.due, place.needs_flags) = (address, self.now, true);
+        }
     }
 
     fn new_space(&mut self, tid: Tid, address: u64) {
@@ -271,9 +305,12 @@ impl<'a> Follow<'a> {
         let now = self.now;
         let ends = |process: &Process| process.ends;
         let ending = self.threads.get(&tid).and_then(|thread| self.processes.get(&thread.pid)).is_some_and(ends);
+        // Of a fault: it may have ended with what it told.
+        let in_fault = self.threads.get(&tid).is_some_and(|thread| thread.call.is_none() && thread.outside.is_none());
         if let Some(place) = self.place_of(tid).filter(|place| place.address == Some(address))
             && !place.unlock(tid, now)
             && !ending
+            && !in_fault
         {
             place.doubt("a section ended that did not begin", true, now);
             self.seen.disordered += 1;
@@ -298,10 +335,14 @@ impl<'a> Follow<'a> {
         let explained = matches!(entry, Entry::Grew(..));
         let Some(place) = self.place_of(tid) else { return };
         place.fill(number, entry);
-        if !explained {
-            place.doubt("a change that no call explains", false, now);
-        }
         let id = place.id;
+        if !explained {
+            let first = place.doubt.is_none();
+            place.doubt("a change that no call explains", false, now);
+            if let Some(thread) = self.threads.get_mut(&tid) {
+                thread.doubts |= first;
+            }
+        }
         self.flush(id);
     }
 
@@ -311,7 +352,16 @@ impl<'a> Follow<'a> {
             return call.shown.push(*shown);
         }
         match &mut thread.outside {
-            Some((_, area)) => *area = Some(shown),
+            // A stack has grown. What follows is a read section, whose beginning the kernel does
+            // not tell.
+            Some((_, area)) => {
+                *area = Some(shown);
+                let now = self.now;
+                if let Some(place) = self.place_of(tid) {
+                    place.left(tid, now);
+                }
+                self.explain_outside(tid);
+            }
             // Before Linux 6.5 stacks grew in read sections.
             None => {
                 let (pid, now) = (thread.pid, self.now);
@@ -412,7 +462,9 @@ impl<'a> Follow<'a> {
         let Some(process) = self.processes.get_mut(&pid) else { return };
         let threads = &self.threads;
         let is_loader = |t: &Tid| threads.get(t).and_then(|thread| thread.call.as_ref()).is_some_and(execs);
-        let Some(loader) = process.threads.iter().copied().find(is_loader) else { return };
+        let Some(loader) = process.threads.iter().copied().find(is_loader) else {
+            return self.has_another_space(pid, None);
+        };
         if loader != tid
             && let Some(mut thread) = self.threads.remove(&loader)
         {
@@ -441,7 +493,7 @@ impl<'a> Follow<'a> {
         let space = Space::loaded_with(id, who, pid == self.root, (&areas, &program), &mut self.journal);
         if let Some(place) = self.places.get_mut(&id) {
             (place.address, place.space, place.changed) = (call.new_space, Some(space), true);
-            place.due = now;
+            place.due = now + AFTER_EXEC_NS;
         }
     }
 
@@ -486,7 +538,7 @@ impl<'a> Follow<'a> {
             return self.flush(parent);
         }
         if let Some(child) = self.places.get_mut(&own) {
-            (child.address, child.awaits_fork, child.due) = (address, true, now);
+            (child.address, child.awaits_fork, child.due) = (address, true, now + AFTER_FORK_NS);
         }
         self.by_address.extend(address.map(|address| (address, own)));
         let Some(place) = self.places.get_mut(&parent) else { return };
@@ -500,10 +552,11 @@ impl<'a> Follow<'a> {
     fn ended(&mut self, pid: Tid, tid: Tid) {
         let now = self.now;
         let Some(thread) = self.threads.remove(&tid) else { return };
-        let gone = thread.call.is_some() || thread.outside.is_some();
+        let gone = thread.call.as_ref().is_some_and(|call| !call.sections.is_empty());
         if let Some(place) = self.processes.get(&pid).and_then(|p| p.place).and_then(|id| self.places.get_mut(&id)) {
             let numbers = thread.call.iter().flat_map(|call| &call.sections).chain(thread.outside.iter().map(|o| &o.0));
             numbers.for_each(|number| place.fill(*number, Entry::Nothing));
+            thread.call.as_ref().map(|call| place.exit(call.beside));
             place.left(tid, now);
         }
         let Some(process) = self.processes.get_mut(&pid) else { return };
@@ -515,11 +568,12 @@ impl<'a> Follow<'a> {
             self.seen.unexplained = self.seen.unexplained.saturating_sub(thread.unexplained);
         }
         if let Some(id) = place {
-            if gone
-                && !last
-                && let Some(place) = self.places.get_mut(&id)
-            {
-                place.doubt("a thread was killed in a call", false, now);
+            if let Some(place) = self.places.get_mut(&id) {
+                match last {
+                    false if gone => place.doubt("a thread was killed in a call", false, now),
+                    true if thread.doubts => place.doubt = None,
+                    _ => {}
+                }
             }
             self.flush(id);
         }
@@ -600,6 +654,26 @@ impl<'a> Follow<'a> {
         }
     }
 
+    /// Ends the tasks that have ended, and whose ends were lost.
+    pub(super) fn sweep(&mut self, now: u64) {
+        self.now = self.now.max(now);
+        for pid in self.processes.keys().copied().collect::<Vec<_>>() {
+            let gone = proc::fate(pid) == proc::Fate::Ended;
+            let alive: HashSet<Tid> = proc::threads(pid).into_iter().collect();
+            // The first thread may end before the others do.
+            if gone && alive.len() > 1 {
+                continue;
+            }
+            let Some(process) = self.processes.get(&pid) else { continue };
+            let dead: Vec<Tid> = process.threads.iter().copied().filter(|tid| gone || !alive.contains(tid)).collect();
+            if gone && dead.is_empty() {
+                self.leave(pid);
+                self.process_ended(pid, pid);
+            }
+            dead.into_iter().for_each(|tid| self.ended(pid, tid));
+        }
+    }
+
     /// A task of a space, by which it can be read. `None`: it has none, or it is about to get
     /// another space.
     pub(super) fn reader_of(&self, id: SpaceId) -> Option<Tid> {
@@ -636,7 +710,7 @@ impl<'a> Follow<'a> {
 
 impl Thread {
     fn new(pid: Tid, owner: u32) -> Thread {
-        Thread { pid, owner, call: None, outside: None, unexplained: 0 }
+        Thread { pid, owner, call: None, outside: None, unexplained: 0, doubts: false }
     }
 }
 

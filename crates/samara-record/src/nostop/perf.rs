@@ -37,7 +37,6 @@ pub(super) enum Of {
     /// This task's, and those of the tasks that it makes from now on.
     Task(Tid),
     /// Everybody's.
-    #[allow(dead_code, reason = "for machines where a task's events need too many descriptors")]
     All,
 }
 

@@ -21,6 +21,9 @@ use crate::space::{Compared, Reading, Returned, Space, SpaceId};
 /// The shortest time between two readings of a space, in nanoseconds.
 const PAUSE_NS: u64 = 20_000_000;
 
+/// After this time a section of a page fault has gone on as a read section, in nanoseconds.
+const FAULT_NS: u64 = 1_000_000_000;
+
 /// Readings take at most one part in so many of the time.
 const SHARE: u64 = 20;
 
@@ -70,8 +73,8 @@ pub(super) struct Place {
     queue: VecDeque<Entry>,
     /// The number of the first entry in the queue.
     first: u64,
-    /// The section that is open: its task.
-    open: Option<Tid>,
+    /// The section that is open: its task, and since when if no call explains it.
+    open: Option<(Tid, Option<u64>)>,
     /// Calls that are in the kernel, and how many have entered it.
     calls: u32,
     entered: u64,
@@ -146,15 +149,15 @@ impl Place {
         !beside.alone || self.entered != beside.number + 1
     }
 
-    /// A section begins. That of another task has ended then: it went on as a read section, which
-    /// the kernel does not tell.
-    pub(super) fn lock(&mut self, tid: Tid, time: u64) {
-        (self.open, self.last) = (Some(tid), time);
+    /// A section begins, in a call or not. That of another task has ended then: it went on as a read
+    /// section, which the kernel does not tell.
+    pub(super) fn lock(&mut self, tid: Tid, time: u64, in_call: bool) {
+        (self.open, self.last) = (Some((tid, (!in_call).then_some(time))), time);
     }
 
     /// A section ends. False: it is not the one that is open.
     pub(super) fn unlock(&mut self, tid: Tid, time: u64) -> bool {
-        if self.open != Some(tid) {
+        if self.open.is_none_or(|open| open.0 != tid) {
             return false;
         }
         (self.open, self.last) = (None, time);
@@ -169,7 +172,11 @@ impl Place {
     /// Whether no section overlaps this time, and it was known before. Records up to its end are
     /// there.
     pub(super) fn was_quiet(&self, from: u64) -> bool {
-        self.open.is_none() && self.last < from && self.since < from && !self.awaits_fork
+        let is_old = |since: u64| since + FAULT_NS < from;
+        self.open.is_none_or(|(_, fault)| fault.is_some_and(is_old))
+            && self.last < from
+            && self.since < from
+            && !self.awaits_fork
     }
 
     /// What is not known from now on, until the next reading.
@@ -262,15 +269,17 @@ mod tests {
     fn a_reading_is_clean_where_no_section_overlaps_it() {
         let mut place = Place::new(1, 7, 100);
         assert!(place.was_quiet(101) && !place.was_quiet(100));
-        place.lock(7, 200);
+        place.lock(7, 200, true);
         assert!(!place.was_quiet(300), "it is open");
         assert!(place.unlock(7, 210));
         assert!(place.was_quiet(211) && !place.was_quiet(205));
-        place.lock(7, 400);
-        place.lock(8, 500);
+        place.lock(7, 400, true);
+        place.lock(8, 500, true);
         assert!(!place.unlock(7, 510), "not the open one");
         place.left(8, 520);
         assert!(place.was_quiet(521));
+        place.lock(7, 600, false);
+        assert!(!place.was_quiet(700) && place.was_quiet(700 + FAULT_NS), "a fault");
     }
 
     /// NOSTOP-PLACE-1.

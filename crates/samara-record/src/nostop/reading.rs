@@ -47,5 +47,5 @@ pub(super) fn opened(tid: Tid, fd: i32, area: &proc::KernelArea) -> samara_mm::F
 
 /// Waits for records, at most this long.
 pub(super) fn wait(descriptors: &[std::os::fd::RawFd], ns: u64) {
-    perf::wait_for(descriptors, (ns / 1_000_000).clamp(1, 100) as i32);
+    perf::wait_for(descriptors, ns.div_ceil(1_000_000).min(100) as i32);
 }

@@ -62,13 +62,11 @@ impl fmt::Display for Seen {
                 (if i == 0 { " (CPU " } else { ", " }, if i + 1 == self.lost.len() { ")" } else { "" });
             write!(f, "{before}{cpu}: {}{after}", Grouped(*lost))?;
         }
-        write!(
-            f,
-            ", {} changes that no call explains, {} readings, {} spaces unsure",
-            Grouped(self.unexplained),
-            Grouped(self.readings),
-            Grouped(self.unsure)
-        )
+        let counted = |n: u64, one: &str, many: &str| format!(", {} {}", Grouped(n), if n == 1 { one } else { many });
+        let changes = counted(self.unexplained, "change that no call explains", "changes that no call explains");
+        let readings = counted(self.readings, "reading", "readings");
+        let unsure = counted(self.unsure, "space unsure", "spaces unsure");
+        write!(f, "{changes}{readings}{unsure}")
     }
 }
 
@@ -96,9 +94,9 @@ mod tests {
         let line =
             "1,234,567 calls, order exact, 0 events lost, 0 changes that no call explains, 3 readings, 0 spaces unsure";
         assert_eq!(seen.to_string(), line);
-        (seen.lost, seen.unsure, seen.calls) = ([(0, 12), (3, 1_000)].into(), 2, 7);
-        let line = "7 calls, order exact, 1,012 events lost (CPU 0: 12, 3: 1,000), 0 changes that no call explains, 3 \
-                    readings, 2 spaces unsure";
+        (seen.lost, seen.unsure, seen.calls, seen.readings) = ([(0, 12), (3, 1_000)].into(), 2, 7, 1);
+        let line = "7 calls, order exact, 1,012 events lost (CPU 0: 12, 3: 1,000), 0 changes that no call explains, 1 \
+                    reading, 2 spaces unsure";
         assert_eq!(seen.to_string(), line);
     }
 }

@@ -15,6 +15,7 @@ use super::follow::Follow;
 use super::perf::Of;
 use super::place::Entry;
 use super::reading::{self, Taken};
+use super::record::What;
 use super::source::{self, Source};
 use super::{NotWatched, Settings, Watched, perf};
 use crate::api::{Options, Outcome, RecordError, Running, Status};
@@ -24,11 +25,23 @@ use crate::os::sys::{self, Asked, Signals, Tid, Waited};
 use crate::space::SpaceId;
 use crate::tracer::launch::{self, Report};
 
-/// How often a space is read at most until it is said that it cannot be read, at the end.
-const LAST_TRIES: u32 = 20;
+/// How long spaces are read at the end, in nanoseconds.
+const LAST_NS: u64 = 2_000_000_000;
 
 /// How often it is tried to read a space with flags before its areas are read without them.
 const FLAG_TRIES: u32 = 5;
+
+/// How long records are followed before signals and readings have their turn, in nanoseconds.
+const STEP_NS: u64 = 50_000_000;
+
+/// After how many records the rings are read again.
+const BATCH: u64 = 256;
+
+/// How often it is looked for tasks whose ends were lost, in nanoseconds.
+const SWEEP_NS: u64 = 200_000_000;
+
+/// How often a reading that was overlapped is tried again at once.
+const SOON: u32 = 20;
 
 /// How often a space is read in vain before a note says so.
 const MANY_TRIES: u32 = 50;
@@ -42,6 +55,9 @@ struct Session<'a> {
     taken: VecDeque<Taken>,
     /// Records known to be lost.
     lost: u64,
+    /// Records were lost, perhaps those of ends. When it was last looked for these.
+    lossy: bool,
+    swept: u64,
     settings: Settings,
 }
 
@@ -105,7 +121,7 @@ pub(super) fn attach(running: &Running, settings: &Settings, sink: &mut dyn Sink
     sys::raise_file_limit();
     let root = Tid::try_from(running.pid).map_err(|_| RecordError::NoProcess(running.pid))?;
     let mut source = Source::new(settings.ring)?;
-    let threads = source::attach_threads(&mut source, || proc::threads(root))?;
+    let (threads, apart) = source::attach_process(&mut source, || proc::threads(root))?;
     if threads.is_empty() {
         return Err(RecordError::Ended(running.pid));
     }
@@ -114,6 +130,14 @@ pub(super) fn attach(running: &Running, settings: &Settings, sink: &mut dyn Sink
     journal.ready();
     let mut session = Session::new(source, settings, root, journal);
     session.follow.add_process(root, &threads, true, sys::now_ns());
+    if !apart {
+        session.follow.everybody = true;
+        session.follow.journal.note(
+            "so many threads need too many descriptors: the calls of all processes were recorded, by processor, and \
+             those of others left out"
+                .into(),
+        );
+    }
     let until = running.duration.map(|duration| start_ns.saturating_add(duration.as_nanos() as u64));
     while session.follow.is_followed() {
         session.step(None);
@@ -160,7 +184,17 @@ impl<'a> Session<'a> {
     fn new(source: Source, settings: &Settings, root: Tid, journal: Journal<'a>) -> Session<'a> {
         let follow = Follow::new(root, source.has_locks(), journal);
         let every = settings.every.as_nanos().min(u128::from(u64::MAX / 2)) as u64;
-        Session { source, follow, every, lag: settings.lag, taken: VecDeque::new(), lost: 0, settings: *settings }
+        Session {
+            source,
+            follow,
+            every,
+            lag: settings.lag,
+            taken: VecDeque::new(),
+            lost: 0,
+            lossy: false,
+            swept: 0,
+            settings: *settings,
+        }
     }
 
     /// Waits for records and follows them. `end`: a descriptor that tells of the program's end.
@@ -172,13 +206,21 @@ impl<'a> Session<'a> {
             std::thread::sleep(self.lag);
         }
         self.source.drain();
-        self.follow_until(self.source.settled());
+        self.follow(sys::now_ns() + STEP_NS);
         self.read_due();
+        let now = sys::now_ns();
+        if self.lossy && self.source.next_time().is_none() && now > self.swept + SWEEP_NS {
+            self.swept = now;
+            self.follow.sweep(now);
+        }
     }
 
     /// How long until something is to be done.
     fn until_due(&self) -> u64 {
         let now = sys::now_ns();
+        if self.source.next_time().is_some() {
+            return 0;
+        }
         if !self.taken.is_empty() {
             return 5_000_000;
         }
@@ -186,24 +228,33 @@ impl<'a> Session<'a> {
         due.unwrap_or(u64::MAX).saturating_sub(now)
     }
 
-    /// Follows the records up to a time, and judges the readings in between.
-    fn follow_until(&mut self, until: u64) {
-        while self.taken.front().is_some_and(|taken| taken.to <= until) {
-            let Some(taken) = self.taken.pop_front() else { break };
-            self.take(taken.to);
-            self.judge(taken);
-        }
-        self.take(until);
-    }
-
-    fn take(&mut self, until: u64) {
-        for record in self.source.take(until) {
+    /// Follows the records that are there, until a time at most, and judges readings in between.
+    fn follow(&mut self, until: u64) {
+        for n in 1u64.. {
+            let next = self.source.next_time();
+            if let Some(end) = self.taken.front().map(|taken| taken.to)
+                && next.is_none_or(|next| next > end)
+                && end <= self.source.settled()
+                && let Some(taken) = self.taken.pop_front()
+            {
+                self.judge(taken);
+                continue;
+            }
+            let Some(record) = self.source.next() else { break };
             let owner = self.source.owner(&record);
+            self.lossy |= matches!(record.what, What::Lost(_));
             self.follow.take(record, owner);
+            if n.is_multiple_of(BATCH) {
+                // The rings are small: they are emptied while records are followed.
+                self.source.drain();
+                if sys::now_ns() >= until {
+                    break;
+                }
+            }
         }
         if self.source.late > 0 {
             self.follow.seen.disordered += std::mem::take(&mut self.source.late);
-            self.follow.doubt_all(until);
+            self.follow.doubt_all(sys::now_ns());
         }
     }
 
@@ -212,7 +263,7 @@ impl<'a> Session<'a> {
         // A ring tells of what it lost only with its next record.
         let lost = self.source.lost().map_or(0, |lost| lost.values().sum());
         if lost > self.lost {
-            self.lost = lost;
+            (self.lost, self.lossy) = (lost, true);
             self.follow.doubt_all(taken.to);
         }
         let loading = self.follow.is_loading(taken.pid);
@@ -242,7 +293,8 @@ impl<'a> Session<'a> {
         self.follow.flush(taken.place);
         if let Some(place) = self.follow.places.get_mut(&taken.place) {
             place.was_read(took, sys::now_ns(), self.every);
-            if place.tries > 0 {
+            // At first it is tried again soon.
+            if (1..SOON).contains(&place.tries) {
                 place.due = place.due.min(sys::now_ns() + took.max(1_000_000));
             }
         }
@@ -266,23 +318,20 @@ impl<'a> Session<'a> {
         self.taken.push_back(reading::take(id, pid, with_flags));
     }
 
-    /// Reads all spaces once more, until each reading is clean or was tried often.
+    /// Reads all spaces once more, until each of them is known, or for [`LAST_NS`].
     fn read_all(&mut self) {
+        let began = sys::now_ns();
         let ids: Vec<SpaceId> = self.follow.places.keys().copied().collect();
         for id in ids {
-            let before = self.follow.seen.readings;
-            let mut tries = 0;
-            if let Some(place) = self.follow.places.get_mut(&id) {
-                place.due = 0;
-            }
-            while self.follow.places.contains_key(&id) && tries < LAST_TRIES {
-                self.step(None);
-                let done =
-                    self.follow.places.get(&id).is_none_or(|p| !p.changed && p.doubt.is_none() && !p.needs_flags);
-                if self.follow.seen.readings > before && done {
+            let mut asked = false;
+            while sys::now_ns() < began + LAST_NS {
+                let Some(place) = self.follow.places.get_mut(&id) else { break };
+                if !place.reading && !asked {
+                    (place.due, asked) = (0, true);
+                } else if !place.reading && !place.changed && place.doubt.is_none() && !place.needs_flags {
                     break;
                 }
-                tries += u32::from(self.taken.is_empty());
+                self.step(None);
             }
         }
     }
@@ -290,9 +339,9 @@ impl<'a> Session<'a> {
     /// Sums up.
     fn finish(mut self, status: Status, program_ns: u64) -> Watched {
         self.source.disable();
-        self.source.drain();
+        self.source.drain_last();
         self.taken.clear();
-        self.follow_until(u64::MAX);
+        self.follow(u64::MAX);
         let lost = self.source.lost();
         for id in self.follow.places.keys().copied().collect::<Vec<_>>() {
             self.follow.end_place(id, false);

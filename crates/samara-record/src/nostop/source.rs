@@ -5,7 +5,7 @@
 //!   [`SLACK_NS`] later at the earliest: one that a processor was still writing then comes in its
 //!   place. One that comes too late all the same is counted.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::io;
 use std::os::fd::RawFd;
 
@@ -20,6 +20,9 @@ use crate::os::sys::{self, Tid};
 
 /// How long a processor may take to write a record, once it has its time.
 const SLACK_NS: u64 = 20_000_000;
+
+/// Most records that wait to be followed.
+const MOST_READY: usize = 1 << 20;
 
 /// Calls of the table that change no area, or whose tracepoints all programs hit: `ioctl`.
 const LEFT_OUT: [&str; 1] = ["ioctl"];
@@ -97,12 +100,13 @@ pub(super) struct Source {
     /// For each event, which task it was opened for: the n-th one.
     owners: HashMap<u64, u32>,
     attached: u32,
+    /// Records whose order may still change.
     pending: Vec<Record>,
+    /// Records in their order.
+    ready: VecDeque<Record>,
     buffer: Vec<u8>,
-    /// The time of the last record that was handed out.
-    handed_out: u64,
-    /// When the last drain of all rings began.
-    drained: u64,
+    /// Every record up to this time is ready.
+    settled: u64,
     pub(super) received: u64,
     /// Records that came after later ones had been handed out.
     pub(super) late: u64,
@@ -121,9 +125,9 @@ impl Source {
             owners: HashMap::new(),
             attached: 0,
             pending: Vec::new(),
+            ready: VecDeque::new(),
             buffer: Vec::new(),
-            handed_out: 0,
-            drained: 0,
+            settled: 0,
             received: 0,
             late: 0,
         })
@@ -189,33 +193,55 @@ impl Source {
         self.rings.iter().map(Ring::descriptor)
     }
 
-    /// Reads what is in the rings.
+    /// Reads what is in the rings, unless so much is unread here that it is better lost there.
     pub(super) fn drain(&mut self) {
-        let began = sys::now_ns();
-        let Source { rings, plan, pending, buffer, received, late, handed_out, .. } = self;
+        if self.ready.len() < MOST_READY {
+            let began = sys::now_ns();
+            self.read_rings();
+            self.settle(began.saturating_sub(SLACK_NS));
+        }
+    }
+
+    /// Reads what is in the rings for the last time: nothing is written any more.
+    pub(super) fn drain_last(&mut self) {
+        self.read_rings();
+        self.settle(u64::MAX);
+    }
+
+    fn read_rings(&mut self) {
+        let Source { rings, plan, pending, buffer, received, late, settled, .. } = self;
         for ring in rings.iter() {
             ring.drain(buffer, |bytes| {
                 let Some(record) = plan.reader.read(bytes) else { return };
                 *received += u64::from(!matches!(record.what, What::Lost(_)));
-                *late += u64::from(record.time < *handed_out);
+                *late += u64::from(record.time < *settled);
                 pending.push(record);
             });
         }
+    }
+
+    /// Puts the records up to a time in order.
+    fn settle(&mut self, until: u64) {
         // Runs that are sorted already: one of what is left, and one of each ring.
-        pending.sort_by_key(|record| record.time);
-        self.drained = began;
-    }
-
-    /// Up to which time everything has been handed out after [`Source::take`].
-    pub(super) fn settled(&self) -> u64 {
-        self.drained.saturating_sub(SLACK_NS)
-    }
-
-    /// The records up to a time, in order.
-    pub(super) fn take(&mut self, until: u64) -> Vec<Record> {
+        self.pending.sort_by_key(|record| record.time);
         let n = self.pending.partition_point(|record| record.time <= until);
-        self.handed_out = self.handed_out.max(until);
-        self.pending.drain(..n).collect()
+        self.ready.extend(self.pending.drain(..n));
+        self.settled = self.settled.max(until);
+    }
+
+    /// Up to which time every record is ready.
+    pub(super) fn settled(&self) -> u64 {
+        self.settled
+    }
+
+    /// The time of the next record.
+    pub(super) fn next_time(&self) -> Option<u64> {
+        self.ready.front().map(|record| record.time)
+    }
+
+    /// The next record in the kernel's order.
+    pub(super) fn next(&mut self) -> Option<Record> {
+        self.ready.pop_front()
     }
 
     /// Ends the recording. What is in the rings stays.
@@ -251,6 +277,26 @@ fn listed(text: &str) -> Vec<u32> {
         Some(from.parse::<u32>().ok()?..=to.parse::<u32>().ok()?)
     };
     text.split(',').filter_map(range).flatten().collect()
+}
+
+/// Threads, and which attachment each of them is.
+type Threads = Vec<(Tid, u32)>;
+
+/// Opens the events of a process: those of its threads (true) or, where that needs too many
+/// descriptors, those of everybody.
+pub(super) fn attach_process(
+    source: &mut Source,
+    threads: impl Fn() -> Vec<Tid>,
+) -> Result<(Threads, bool), NotWatched> {
+    let refused = match attach_threads(source, &threads) {
+        Err(NotWatched::Descriptors { threads, needed, left }) => NotWatched::Descriptors { threads, needed, left },
+        other => return Ok((other?, true)),
+    };
+    if source.needed(1) > perf::descriptors_left() {
+        return Err(refused);
+    }
+    let Some(owner) = source.attach(Of::All)? else { return Err(refused) };
+    Ok((threads().into_iter().map(|tid| (tid, owner)).collect(), false))
 }
 
 /// Opens the events of every thread of a process, until no thread is left that has none. Returns

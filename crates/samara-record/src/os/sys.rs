@@ -1,7 +1,8 @@
 //! Wrappers of system calls: each function is one kernel service. Knows nothing of events, tasks or
 //! models.
 //!
-//! This crate has unsafe code only here and in `limits`, `origin` and `signals`.
+//! This crate has unsafe code only here, in `limits`, `origin` and `signals`, and in
+//! `nostop::perf`.
 
 #![allow(unsafe_code)]
 

@@ -6,7 +6,8 @@
 
 use std::os::unix::ffi::OsStrExt;
 
-use samara_mm::Layout;
+use samara_mm::{Anon, Layout};
+use samara_trace::calls::Call;
 use samara_trace::event::{EventKind, StepKind};
 use samara_trace::file::name_text;
 
@@ -19,6 +20,9 @@ use crate::space::heap::Heap;
 use crate::space::reach::Range;
 use crate::space::start::found;
 use crate::space::{Attempt, Returned, Space, SpaceId, model, reach};
+
+/// With so many areas fewer than the kernel allows, a call may be refused for their number.
+const NEAR: usize = 8;
 
 /// The areas of a space, read while nothing changed them.
 #[derive(Clone, Debug)]
@@ -103,7 +107,7 @@ impl Space {
         shown: Option<&KernelArea>,
         journal: &mut Journal<'_>,
     ) -> Option<String> {
-        if call.decoded.call == samara_trace::calls::Call::Brk {
+        if call.decoded.call == Call::Brk {
             self.find_heap(call.decoded.args[0], call.result as u64);
         }
         let mut attempt = Space::apply(self, call);
@@ -115,12 +119,32 @@ impl Space {
             self.put(area);
             attempt.steps = vec![samara_mm::Step { kind: StepKind::Mapped, start: area.start, end: area.end }];
         }
-        if misfit.is_none() && call.stopped_half_way() {
+        // Where the model refuses it too, it has done what the kernel did, unless a limit stopped it.
+        let most = || crate::inspect::max_map_count().unwrap_or(0) as usize;
+        if misfit.is_none()
+            && call.stopped_half_way()
+            && (attempt.unchanged.is_none() || self.model.len() + NEAR > most())
+        {
             misfit = Some(format!("how far {} came is not known", call.decoded.call));
         }
-        call.unsure |= misfit.is_some();
+        // What was told of is known, but for flags.
+        call.unsure |= misfit.is_some() && attempt.steps.is_empty();
+        let misfit = misfit.or_else(|| self.depends_on_faults(call, &attempt.steps));
         self.report_call(call, attempt, journal);
         misfit
+    }
+
+    /// Areas that a call changed became one, or did not, by which of them had been written: nobody
+    /// saw that. What a call maps has not been written.
+    fn depends_on_faults(&self, call: &Returned, steps: &[samara_mm::Step]) -> Option<String> {
+        let maps = matches!(call.decoded.call, Call::Mmap | Call::Brk);
+        let unknown = |at: u64| {
+            let one = self.model.area_at(at).map(|a| (a.area.is_private(), a.area.anon()));
+            one.is_some_and(|(private, anon)| private && !matches!(anon, Anon::Untouched))
+        };
+        let joined = |step: &samara_mm::Step| step.kind == StepKind::Merged && unknown(step.start);
+        let all = !maps && steps.iter().any(joined);
+        all.then(|| "which memory was written before it became one area".to_owned())
     }
 
     /// The first call tells where the heap begins.

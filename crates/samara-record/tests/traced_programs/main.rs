@@ -17,6 +17,7 @@ mod engine;
 mod following;
 mod hidden_state;
 mod inspecting;
+mod nostop;
 mod placement;
 mod programs;
 mod races;
@@ -230,6 +231,7 @@ fn bodies() -> Vec<Named> {
         attaching::TRIALS,
         engine::TRIALS,
         following::TRIALS,
+        nostop::TRIALS,
         placement::TRIALS,
         recorder::TRIALS,
         refusals::TRIALS,

@@ -14,6 +14,9 @@ pub(crate) fn run(name: &str, args: &[String]) {
     match name {
         "nothing" => {}
         "resident" => resident(),
+        "pairs" => crate::nostop::pairs(args),
+        "busy" => crate::nostop::busy(&args[0]),
+        "watch" => crate::nostop::watch(&args[0], &args[1]),
         "threads" => threads(),
         "forks" => forks(),
         "siblings" => siblings(),

@@ -1,0 +1,347 @@
+//! Recordings without stops: the kernel's order, exact losses, clean readings, and the same events
+//! as a recorder has that stops.
+//!
+//! Programs go on until a file is there, which the sink makes when it has seen what the trial waits
+//! for.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use libtest_mimic::Failed;
+use samara_record::nostop::{self, NotWatched, Settings, Watched};
+use samara_record::{LetGo, Options, RecordError, Running, Status, record};
+use samara_trace::calls::{name, signature};
+use samara_trace::event::{Event, EventKind};
+use samara_trace::{Sink, SinkError};
+
+use crate::recorder::Body;
+use crate::syscalls::*;
+use crate::{expect, replay};
+
+pub(crate) const TRIALS: &[(&str, Body)] = &[
+    ("nostop_order_is_the_kernels", order),
+    ("nostop_losses_are_exact", losses),
+    ("nostop_sees_what_a_recorder_sees_that_stops", same),
+    ("nostop_follows_forks_and_programs", followed),
+    ("nostop_finds_a_program_that_runs", found),
+    ("nostop_leaves_the_program_unharmed", unharmed),
+];
+
+/// A length that no other call has.
+const MARK: u64 = 0x7000;
+
+/// The programs of these trials. `pairs THREADS PAIRS FILE`: each thread maps, protects a part of
+/// and unmaps memory, so often; the program ends when the file is there.
+pub(crate) fn pairs(args: &[String]) {
+    let (threads, pairs): (u64, u64) = (args[0].parse().unwrap(), args[1].parse().unwrap());
+    let work = move || {
+        for i in 0..pairs {
+            let at = anon(MARK);
+            touch(at, MARK);
+            assert_eq!(mprotect(at + 0x1000, 0x1000, libc::PROT_READ), 0);
+            if i % 64 != 0 {
+                assert_eq!(munmap(at, MARK), 0);
+            }
+        }
+    };
+    let all: Vec<_> = (0..threads).map(|_| std::thread::spawn(work)).collect();
+    all.into_iter().for_each(|thread| thread.join().unwrap());
+    while !Path::new(&args[2]).exists() {
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// `busy FILE`: two threads change their memory until the file is there.
+pub(crate) fn busy(file: &str) {
+    let file = PathBuf::from(file);
+    let work = |file: PathBuf| {
+        move || {
+            let own = anon(64 * 0x1000);
+            for i in 0u64.. {
+                let at = own + i * 7 % 60 * 0x1000;
+                assert_eq!(mprotect(at, 0x2000, if i % 3 == 0 { libc::PROT_READ } else { libc::PROT_NONE }), 0);
+                if i.is_multiple_of(20) {
+                    std::thread::sleep(Duration::from_millis(2));
+                    if file.exists() {
+                        break;
+                    }
+                }
+            }
+        }
+    };
+    let all = [file.clone(), file].map(|file| std::thread::spawn(work(file)));
+    all.into_iter().for_each(|thread| thread.join().unwrap());
+}
+
+/// Keeps the events, and makes a file after a comparison that follows a number of calls.
+struct Until {
+    events: Vec<Event>,
+    file: PathBuf,
+    calls: usize,
+    seen: usize,
+}
+
+impl Until {
+    fn new(dir: &Path, calls: usize) -> Until {
+        Until { events: Vec::new(), file: dir.join("go"), calls, seen: 0 }
+    }
+
+    fn of(&self, kind: EventKind) -> impl Iterator<Item = &Event> {
+        self.events.iter().filter(move |event| event.kind == kind)
+    }
+}
+
+impl Sink for Until {
+    fn event(&mut self, event: Event) -> Result<(), SinkError> {
+        self.seen += usize::from(event.kind == EventKind::Call);
+        if event.kind == EventKind::Checked && self.seen >= self.calls {
+            let _ = std::fs::write(&self.file, "");
+        }
+        self.events.push(event);
+        Ok(())
+    }
+}
+
+/// `None`: this machine does not allow it, which is said.
+fn allowed(result: Result<Watched, RecordError>) -> Result<Option<Watched>, Failed> {
+    match result {
+        Err(RecordError::NotWatched(why @ (NotWatched::NoTracefs(_) | NotWatched::Refused { .. }))) => {
+            println!("skipped: nostop: {why}");
+            Ok(None)
+        }
+        Err(RecordError::NotWatched(why @ NotWatched::NoTracepoints)) => {
+            println!("skipped: nostop: {why}");
+            Ok(None)
+        }
+        other => Ok(Some(other?)),
+    }
+}
+
+fn options(words: &[&str]) -> Result<Options, Failed> {
+    Ok(Options::new(std::env::current_exe()?).args(["--program"]).args(words))
+}
+
+/// Compares often.
+fn settings() -> Settings {
+    let mut settings = Settings::default();
+    settings.every = Duration::from_millis(200);
+    settings
+}
+
+fn order() -> Result<(), Failed> {
+    const THREADS: usize = 4;
+    const PAIRS: usize = 2_000;
+    let dir = tempfile::tempdir()?;
+    let mut sink = Until::new(dir.path(), THREADS * PAIRS * 2);
+    let (threads, pairs) = (THREADS.to_string(), PAIRS.to_string());
+    let options = options(&["pairs", &threads, &pairs, &sink.file.to_string_lossy()])?;
+    let mut settings = settings();
+    settings.ring = 64 << 20; // nothing is lost, however busy the machine is
+    let Some(watched) = allowed(nostop::record(&options, &settings, &mut sink))? else { return Ok(()) };
+    let seen = &watched.seen;
+    expect(&format!("it ended well: {}", watched.outcome.status), watched.outcome.status.success())?;
+    let marked = |nr: i64, len: u64| {
+        sink.of(EventKind::Call).filter(|e| e.nr == Some(nr as u32) && e.args[1] == len && e.error().is_none()).count()
+    };
+    let (maps, unmaps) = (marked(libc::SYS_mmap, MARK), marked(libc::SYS_munmap, MARK));
+    let left = THREADS * PAIRS.div_ceil(64);
+    expect(&format!("{maps} maps, {unmaps} unmaps"), maps == THREADS * PAIRS && unmaps == maps - left)?;
+    expect(
+        &format!("no section overlaps another, nothing is lost: {seen}"),
+        seen.disordered == 0 && seen.lost_in_all() == 0,
+    )?;
+    expect(&format!("{} sections", seen.sections), seen.sections as usize >= 3 * maps - left)?;
+    expect(&format!("{seen}"), !seen.ordered || seen.to_string().contains("order exact,"))?;
+    let overlapped = sink.of(EventKind::Call).filter(|e| e.overlapped).count();
+    expect("calls overlapped", overlapped > 0)?;
+    let differences: Vec<_> = sink.of(EventKind::Difference).map(|e| &e.text).collect();
+    expect(&format!("in this order the model has what the kernel has: {differences:?}"), differences.is_empty())?;
+    let unsure = sink.of(EventKind::Call).filter(|e| e.text == samara_trace::event::UNSURE).count();
+    expect(&format!("{unsure} calls unsure"), unsure == 0 || !seen.ordered)?;
+    expect("compared", sink.of(EventKind::Checked).any(|e| e.result == 0))
+}
+
+/// What the rings delivered and what the kernel says was lost are all that there was.
+fn losses() -> Result<(), Failed> {
+    let run = |ring: usize, lag: u64| -> Result<Option<(Watched, Until)>, Failed> {
+        let dir = tempfile::tempdir()?;
+        let mut sink = Until::new(dir.path(), 1);
+        let options = options(&["pairs", "2", "3000", &sink.file.to_string_lossy()])?;
+        let mut settings = settings();
+        (settings.ring, settings.lag) = (ring, Duration::from_millis(lag));
+        Ok(allowed(nostop::record(&options, &settings, &mut sink))?.map(|watched| (watched, sink)))
+    };
+    let Some((all, _)) = run(64 << 20, 0)? else { return Ok(()) };
+    let Some((some, sink)) = run(32 << 10, 20)? else { return Ok(()) };
+    let (known, received, lost) = (all.seen.received, some.seen.received, some.seen.lost_in_all());
+    expect(&format!("nothing was lost of {known}: {}", all.seen), all.seen.lost_in_all() == 0)?;
+    expect(&format!("much was lost: {}", some.seen), lost > known / 4)?;
+    // Each sleep of the threads' ends, and each fault of a stack, may be one more or less.
+    expect(&format!("{received} received + {lost} lost of {known}"), (received + lost).abs_diff(known) < 40)?;
+    expect("the program is unharmed", some.outcome.status.success())?;
+    let told = |e: &&Event| e.text.starts_with("events were lost");
+    expect("what was lost was learnt", sink.of(EventKind::Learnt).any(|e| told(&e)))?;
+    expect("it is no difference", sink.of(EventKind::Difference).count() == 0)?;
+    let at = sink.events.iter().rposition(|e| told(&e)).unwrap_or_default();
+    expect("and compared", sink.events[at..].iter().any(|e| e.kind == EventKind::Checked && e.result == 0))
+}
+
+/// Calls of the first process, without their times, and its areas at the end.
+type Told = (Vec<(Option<u32>, Vec<u64>, i64)>, BTreeMap<u64, u64>);
+
+fn told(events: &[Event]) -> Told {
+    let calls = events.iter().filter(|e| e.kind == EventKind::Call && e.space == 1);
+    // The registers of arguments that a call does not have hold anything.
+    let own = |e: &Event| {
+        let (kinds, _) = signature(e.nr.and_then(name).unwrap_or_default());
+        e.args.iter().copied().take(kinds.len()).collect()
+    };
+    (calls.map(|e| (e.nr, own(e), e.result)).collect(), replay(events))
+}
+
+/// The memory that areas cover.
+fn joined(areas: &BTreeMap<u64, u64>) -> Vec<(u64, u64)> {
+    let mut all: Vec<(u64, u64)> = Vec::new();
+    for (start, end) in areas {
+        match all.last_mut() {
+            Some(last) if last.1 == *start => last.1 = *end,
+            _ => all.push((*start, *end)),
+        }
+    }
+    all
+}
+
+/// Without random places both recorders tell the same of a program of one thread, also while it is
+/// loaded.
+fn same() -> Result<(), Failed> {
+    if Command::new("setarch").args(["-R", "true"]).stderr(Stdio::null()).status().is_err() {
+        println!("skipped: nostop: setarch is not there");
+        return Ok(());
+    }
+    let me = std::env::current_exe()?.to_string_lossy().into_owned();
+    for words in [&["true"][..], &["ls", "/usr"], &[&me, "--program", "fixed"], &[&me, "--program", "remaps"]] {
+        let options = Options::new("setarch").args(["-R"]).args(words);
+        let (mut stopped, mut watched) = (Vec::new(), Vec::new());
+        record(&options, &mut stopped)?;
+        let Some(outcome) = allowed(nostop::record(&options, &settings(), &mut watched))? else { return Ok(()) };
+        expect(&format!("{words:?}: {}", outcome.seen), outcome.seen.lost_in_all() == 0)?;
+        // setarch's own program is at random places: what comes after it is compared.
+        let after = |events: &[Event]| -> Vec<Event> {
+            let at = events.iter().rposition(|e| e.kind == EventKind::Exec).unwrap_or_default();
+            let own = events[at..].iter().filter(|e| e.space == events[at].space);
+            own.map(|e| Event { space: 1, ..e.clone() }).collect()
+        };
+        let (stopped, watched) = (after(&stopped), after(&watched));
+        let bounds =
+            |e: &Event| e.areas.iter().map(|a| (a.start, a.end, a.perms, a.inode, a.name.clone())).collect::<Vec<_>>();
+        expect(&format!("{words:?}: the same areas when it was loaded"), bounds(&stopped[0]) == bounds(&watched[0]))?;
+        let (stopped, watched) = (told(&stopped), told(&watched));
+        // Addresses on the stack and results of loaders are the same too.
+        let unlike = stopped.0.iter().zip(&watched.0).find(|(one, other)| one != other);
+        let counts = (stopped.0.len(), watched.0.len());
+        expect(&format!("{words:?}: {counts:?} calls, {unlike:x?}"), stopped.0 == watched.0)?;
+        expect(&format!("{words:?}: the same memory at the end"), joined(&stopped.1) == joined(&watched.1))?;
+        // Which faults there were decides what is one area: that is not known, and said.
+        let told = stopped.1 == watched.1 || outcome.seen.unsure > 0;
+        expect(&format!("{words:?}: the same areas at the end, or it is said: {}", outcome.seen), told)?;
+    }
+    Ok(())
+}
+
+/// Forks, programs that are loaded from any thread, and children that share memory.
+fn followed() -> Result<(), Failed> {
+    for name in ["forks", "spawn", "exec-from-thread"] {
+        let (mut stopped, mut watched) = (Vec::new(), Vec::new());
+        record(&options(&[name])?, &mut stopped)?;
+        let result = allowed(nostop::record(&options(&[name])?, &settings(), &mut watched))?;
+        let Some(outcome) = result else { return Ok(()) };
+        let counted = |events: &[Event]| -> Vec<usize> {
+            let kinds = [EventKind::Exec, EventKind::Fork, EventKind::Share, EventKind::Exit];
+            kinds.map(|kind| events.iter().filter(|e| e.kind == kind).count()).to_vec()
+        };
+        let (with, without) = (counted(&stopped), counted(&watched));
+        expect(&format!("{name}: {without:?}, {with:?} with stops; {}", outcome.seen), with == without)?;
+        let differences: Vec<_> = watched.iter().filter(|e| e.kind == EventKind::Difference).map(|e| &e.text).collect();
+        expect(&format!("{name}: {differences:?}"), differences.is_empty())?;
+    }
+    Ok(())
+}
+
+fn start(words: &[&str]) -> Result<Child, Failed> {
+    Ok(Command::new(std::env::current_exe()?).arg("--program").args(words).stdin(Stdio::null()).spawn()?)
+}
+
+/// A process that changes its memory all the time is read at its beginning while it stands still
+/// for a moment; every later reading agrees, and so do the events with the last one.
+fn found() -> Result<(), Failed> {
+    let dir = tempfile::tempdir()?;
+    let file = dir.path().join("end");
+    let mut child = start(&["busy", &file.to_string_lossy()])?;
+    std::thread::sleep(Duration::from_millis(50));
+    let mut running = Running::find(child.id())?;
+    let let_go = LetGo::default();
+    running.let_go = Some(let_go.clone());
+    let mut sink = Asks { until: Until::new(dir.path(), 200), let_go };
+    let result = allowed(nostop::attach(&running, &settings(), &mut sink));
+    std::fs::write(&file, "")?;
+    let ended = child.wait()?;
+    let Some(watched) = result? else { return Ok(()) };
+    let (sink, seen) = (&sink.until, &watched.seen);
+    expect(&format!("it goes on and ends well: {ended}"), ended.success() && watched.outcome.status == Status::LetGo)?;
+    expect("first what was found", sink.events.first().map(|e| e.kind) == Some(EventKind::Found))?;
+    expect(&format!("the order is known: {seen}"), seen.disordered == 0)?;
+    let differences: Vec<_> = sink.of(EventKind::Difference).map(|e| &e.text).collect();
+    expect(&format!("no difference: {differences:?}"), differences.is_empty())?;
+    expect(&format!("clean readings: {seen}"), seen.readings >= 2)?;
+    let last = watched.outcome.counters.areas_final;
+    let areas = replay(&sink.events);
+    expect(&format!("{} areas by the events, {last} at the end", areas.len()), areas.len() as u64 == last)
+}
+
+/// Lets go after the first comparison that follows enough calls.
+struct Asks {
+    until: Until,
+    let_go: LetGo,
+}
+
+impl Sink for Asks {
+    fn event(&mut self, event: Event) -> Result<(), SinkError> {
+        self.until.event(event)?;
+        if self.until.file.exists() {
+            self.let_go.ask();
+        }
+        Ok(())
+    }
+}
+
+/// A recorder that is killed leaves nothing behind in the program.
+fn unharmed() -> Result<(), Failed> {
+    let dir = tempfile::tempdir()?;
+    let (file, began) = (dir.path().join("end"), dir.path().join("began"));
+    let mut child = start(&["busy", &file.to_string_lossy()])?;
+    let mut recorder = start(&["watch", &child.id().to_string(), &began.to_string_lossy()])?;
+    while !began.exists() && recorder.try_wait()?.is_none() {
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    recorder.kill()?;
+    recorder.wait()?;
+    let traced = std::fs::read_to_string(format!("/proc/{}/status", child.id()))?;
+    std::fs::write(&file, "")?;
+    let ended = child.wait()?;
+    expect(&format!("it ends well: {ended}"), ended.success())?;
+    expect("nobody traces it", traced.lines().any(|line| line == "TracerPid:\t0"))
+}
+
+/// `watch PID FILE`: records a process, and makes the file once it has found it.
+pub(crate) fn watch(pid: &str, file: &str) {
+    struct Began(PathBuf);
+    impl Sink for Began {
+        fn event(&mut self, _: Event) -> Result<(), SinkError> {
+            Ok(std::fs::write(&self.0, "")?)
+        }
+    }
+    let running = Running::find(pid.parse().unwrap()).unwrap();
+    let _ = nostop::attach(&running, &Settings::default(), &mut Began(file.into()));
+}
