@@ -62,7 +62,7 @@ struct Session<'a> {
 }
 
 pub(super) fn record(options: &Options, settings: &Settings, sink: &mut dyn Sink) -> Result<Watched, RecordError> {
-    samara_oracle::Profile::running();
+    samara_probe::Profile::running();
     let start_ns = sys::now_ns();
     sys::raise_file_limit();
     let mut source = Source::new(settings.ring)?;
@@ -116,7 +116,7 @@ pub(super) fn record(options: &Options, settings: &Settings, sink: &mut dyn Sink
 }
 
 pub(super) fn attach(running: &Running, settings: &Settings, sink: &mut dyn Sink) -> Result<Watched, RecordError> {
-    samara_oracle::Profile::running();
+    samara_probe::Profile::running();
     let start_ns = sys::now_ns();
     sys::raise_file_limit();
     let root = Tid::try_from(running.pid).map_err(|_| RecordError::NoProcess(running.pid))?;
