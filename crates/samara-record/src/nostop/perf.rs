@@ -174,8 +174,8 @@ impl Ring {
     }
 
     fn position(&self, offset: usize) -> &AtomicU64 {
-        // SAFETY: the first page of the map is a `perf_event_mmap_page`, whose positions are aligned
-        // words. The kernel changes them at the same time, so they are atomic here.
+        // SAFETY: the first page of the map is a `perf_event_mmap_page`, whose positions are
+        // aligned words. The kernel changes them at the same time, so they are atomic here.
         unsafe { AtomicU64::from_ptr(self.at.add(offset).cast()) }
     }
 
@@ -186,7 +186,7 @@ impl Ring {
         // Pairs with the kernel's store of the head after the records.
         let (end, mut at) = (head.load(Ordering::Acquire), tail.load(Ordering::Relaxed));
         let page = page_size() as usize;
-        // SAFETY (PERF-1): the bytes from the tail to the head are written, and stay until the tail
+        // SAFETY: PERF-1: the bytes from the tail to the head are written, and stay until the tail
         // moves. Offsets are below `bytes`.
         let data = unsafe { std::slice::from_raw_parts(self.at.add(page), self.bytes) };
         while at < end {

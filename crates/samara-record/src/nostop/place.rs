@@ -149,8 +149,8 @@ impl Place {
         !beside.alone || self.entered != beside.number + 1
     }
 
-    /// A section begins, in a call or not. That of another task has ended then: it went on as a read
-    /// section, which the kernel does not tell.
+    /// A section begins, in a call or not. That of another task has ended then: it went on as a
+    /// read section, which the kernel does not tell.
     pub(super) fn lock(&mut self, tid: Tid, time: u64, in_call: bool) {
         (self.open, self.last) = (Some((tid, (!in_call).then_some(time))), time);
     }
