@@ -69,7 +69,7 @@ impl Drop for Early {
 }
 
 /// The signals that this process ignores, one bit each.
-fn ignored() -> u64 {
+pub(super) fn ignored() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
     mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0)

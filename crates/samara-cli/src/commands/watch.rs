@@ -14,6 +14,7 @@ use samara_trace::output::{Access, OutputName};
 use serde_json::json;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
+use super::early::ignored;
 use crate::cli::Watch;
 use crate::exit;
 use crate::format::{bytes, count, plural};
@@ -352,10 +353,11 @@ fn files() -> usize {
 }
 
 /// The end of a stream that gets a byte when this process is asked to end; the other one is to be
-/// kept.
+/// kept. Signals that are ignored stay ignored (`nohup`).
 fn signals() -> io::Result<(UnixStream, UnixStream)> {
     let (ends, signals) = UnixStream::pair()?;
-    for signal in [SIGTERM, SIGINT, SIGHUP] {
+    let ignored = ignored();
+    for signal in [SIGTERM, SIGINT, SIGHUP].into_iter().filter(|signal| ignored >> (signal - 1) & 1 == 0) {
         signal_hook::low_level::pipe::register(signal, signals.try_clone()?)?;
     }
     Ok((ends, signals))

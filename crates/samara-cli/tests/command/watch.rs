@@ -52,22 +52,24 @@ impl Drop for Running {
     }
 }
 
-/// The case `guard_pages` with so many areas and guards, which stays as it is once it has them.
-/// `None`, which is told: there is no compiler.
-fn guards(dir: &Path, number: u32) -> Option<Running> {
+/// A program with so many areas and guards, which then gets more of them, or stays as it is. `None`,
+/// which is told: there is no compiler.
+fn guards(dir: &Path, number: u32, grows: bool) -> Option<Running> {
     let source = "#include <stdio.h>\n#include <stdlib.h>\n#include <sys/mman.h>\n#include <unistd.h>\n\
         int main(int c, char **v) { long n = atol(v[1]); char *p = mmap(0, n * 8192, 3, 0x22, -1, 0);\n\
         for (long i = 0; i < n; i++) mprotect(p + i * 8192, 4096, 0);\n\
-        puts(\"ready\"); fflush(stdout); pause(); }\n";
+        puts(\"ready\"); fflush(stdout);\n\
+        for (char *q; c > 2; usleep(1000)) q = mmap(0, 8192, 3, 0x22, -1, 0), mprotect(q, 4096, 0);\n\
+        pause(); }\n";
     std::fs::write(dir.join("guards.c"), source).unwrap();
     let made = Command::new("cc").args(["-o", "guards", "guards.c"]).current_dir(dir).status();
     if !made.is_ok_and(|made| made.success()) {
         crate::skip::skipped("no C compiler (cc)");
         return None;
     }
-    let mut running = Running::new(
-        Command::new(dir.join("guards")).arg(number.to_string()).stdin(Stdio::null()).stdout(Stdio::piped()),
-    );
+    let mut program = Command::new(dir.join("guards"));
+    program.arg(number.to_string()).args(grows.then_some("grow")).stdin(Stdio::null()).stdout(Stdio::piped());
+    let mut running = Running::new(&mut program);
     let mut line = String::new();
     BufReader::new(running.0.stdout.take().unwrap()).read_line(&mut line).unwrap();
     assert_eq!(line, "ready\n");
@@ -108,7 +110,7 @@ fn json(text: &str) -> Value {
 #[test]
 fn one_reading_of_a_program_with_many_areas() {
     let dir = tempfile::tempdir().unwrap();
-    let Some(program) = guards(dir.path(), 1000) else { return };
+    let Some(program) = guards(dir.path(), 1000, false) else { return };
     let pid = program.pid();
     let output = run(dir.path(), &["watch", "--once", "--json", "--pid", &pid]);
     assert_eq!(output.status.code(), Some(0), "{}", said(&output));
@@ -245,7 +247,7 @@ fn it_was_there() {
     if limit > 200_000 {
         return crate::skip::skipped("vm.max_map_count is large");
     }
-    let Some(program) = guards(dir.path(), (limit / 180).try_into().unwrap()) else { return };
+    let Some(program) = guards(dir.path(), (limit / 180).try_into().unwrap(), false) else { return };
     let pid = program.pid();
     let state = dir.path().join("state");
     assert_eq!(kept(&state), Vec::<Value>::new());
@@ -286,6 +288,21 @@ fn it_was_there() {
     assert!(stdout(&list).contains(&format!("guards ({pid})")), "{}", said(&list));
 }
 
+/// A program that grows fast.
+#[test]
+fn fast_growth_is_kept() {
+    let dir = tempfile::tempdir().unwrap();
+    let Some(program) = guards(dir.path(), 10, true) else { return };
+    let state = dir.path().join("state");
+    let args = ["--pid", &program.pid(), "--every", "50ms", "--budget", "100%", "--ahead", "100d", "--state"];
+    let (watch, mut messages) = watch(&[&args[..], &[state.to_str().unwrap()]].concat());
+    let line = told(&mut messages, " areas, ");
+    assert!(line.contains(" a minute, the limit in ") && line.contains(" why "), "{line}");
+    assert_eq!(watch.end(), Some(0));
+    let all = kept(&state);
+    assert!(all.iter().any(|one| one["reason"] == "growth"), "{all:?}");
+}
+
 #[test]
 fn watching_goes_on_without_its_folder() {
     let dir = tempfile::tempdir().unwrap();
@@ -307,7 +324,7 @@ fn watching_goes_on_without_its_folder() {
 #[test]
 fn what_was_not_kept_is_told() {
     let dir = tempfile::tempdir().unwrap();
-    let Some(program) = guards(dir.path(), 400) else { return };
+    let Some(program) = guards(dir.path(), 400, false) else { return };
     let limit: usize = std::fs::read_to_string("/proc/sys/vm/max_map_count").unwrap().trim().parse().unwrap();
     if areas(&program.pid()) * 100 < limit {
         return crate::skip::skipped("vm.max_map_count is large");
@@ -321,6 +338,25 @@ fn what_was_not_kept_is_told() {
     let own = &json(&stdout(&output))["watch"];
     assert_eq!((&own["kept"], &own["not_kept"], &own["alerts"]["at1"]), (&0.into(), &1.into(), &1.into()));
     assert_eq!(std::fs::read_dir(dir.path().join("state")).unwrap().count(), 0);
+}
+
+/// The unit for systemd gives options that there are, and a sandbox that leaves little open.
+#[test]
+fn the_unit_is_hardened() {
+    let unit = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../packaging/samara-watch.service");
+    let unit = unit.canonicalize().unwrap();
+    let text = std::fs::read_to_string(&unit).unwrap();
+    let start = text.lines().find_map(|line| line.strip_prefix("ExecStart=/usr/bin/samara watch ")).unwrap();
+    let help = stdout(&run(Path::new("."), &["watch", "--help"]));
+    let mut options = start.split(' ').filter(|word| word.starts_with("--"));
+    assert!(options.all(|option| help.contains(&format!(" {option} "))), "{start}");
+    let score = Command::new("systemd-analyze").args(["security", "--offline=yes", "--no-pager"]).arg(&unit).output();
+    let told = score.map(|output| stdout(&output)).unwrap_or_default();
+    let Some((_, score)) = told.split_once("samara-watch.service: ") else {
+        return crate::skip::skipped("no systemd-analyze that reads files (systemd 250)");
+    };
+    let score: f64 = score.split(' ').next().unwrap().parse().unwrap();
+    assert!(score < 2.0, "{told}");
 }
 
 #[test]
