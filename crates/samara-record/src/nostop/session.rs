@@ -133,8 +133,7 @@ pub(super) fn attach(running: &Running, settings: &Settings, sink: &mut dyn Sink
     if !apart {
         session.follow.everybody = true;
         session.follow.journal.note(
-            "so many threads need too many descriptors: the calls of all processes were recorded, by processor, and \
-             those of others left out"
+            "it has many threads: the calls of all processes went through the rings, and those of others were left out"
                 .into(),
         );
     }

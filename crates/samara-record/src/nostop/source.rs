@@ -22,7 +22,10 @@ use crate::os::sys::{self, Tid};
 const SLACK_NS: u64 = 20_000_000;
 
 /// Most records that wait to be followed.
-const MOST_READY: usize = 1 << 20;
+const MOST_READY: usize = 1 << 17;
+
+/// Most descriptors for events of single threads. With more, everybody's events are recorded.
+const MOST_APART: u64 = 768;
 
 /// Calls of the table that change no area, or whose tracepoints all programs hit: `ioctl`.
 const LEFT_OUT: [&str; 1] = ["ioctl"];
@@ -282,20 +285,24 @@ fn listed(text: &str) -> Vec<u32> {
 /// Threads, and which attachment each of them is.
 type Threads = Vec<(Tid, u32)>;
 
-/// Opens the events of a process: those of its threads (true) or, where that needs too many
-/// descriptors, those of everybody.
+/// Opens the events of a process: those of its threads (true) or, where these need many
+/// descriptors, those of everybody. Opening and closing an event of a thread that runs takes some
+/// milliseconds.
 pub(super) fn attach_process(
     source: &mut Source,
     threads: impl Fn() -> Vec<Tid>,
 ) -> Result<(Threads, bool), NotWatched> {
-    let refused = match attach_threads(source, &threads) {
-        Err(NotWatched::Descriptors { threads, needed, left }) => NotWatched::Descriptors { threads, needed, left },
-        other => return Ok((other?, true)),
-    };
-    if source.needed(1) > perf::descriptors_left() {
-        return Err(refused);
+    let (needed, left) = (source.needed(threads().len()), perf::descriptors_left());
+    if needed <= MOST_APART.min(left) {
+        match attach_threads(source, &threads) {
+            Err(NotWatched::Descriptors { .. }) => {} // it has got more threads
+            other => return Ok((other?, true)),
+        }
     }
-    let Some(owner) = source.attach(Of::All)? else { return Err(refused) };
+    if source.needed(1) > perf::descriptors_left() {
+        return Err(NotWatched::Descriptors { threads: threads().len(), needed, left });
+    }
+    let owner = source.attach(Of::All)?.unwrap_or(0);
     Ok((threads().into_iter().map(|tid| (tid, owner)).collect(), false))
 }
 
