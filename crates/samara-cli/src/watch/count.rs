@@ -1,9 +1,9 @@
 //! One process: a cheap sign that its areas changed, and their number.
 //!
 //! Linux shows the number of areas nowhere: it is the number of lines of `/proc/PID/maps`. Measured
-//! on Linux 6.18 (`lab/experiments.md`): reading them takes 32 us for 36 areas and 20 ms for 60,000;
-//! asking PROCMAP_QUERY for each area takes 43 ms. `/proc/PID/statm`, kept open, takes 1 us and
-//! moves with most changes. What it misses: changes that leave both the mapped bytes and the
+//! on Linux 6.18 (`lab/experiments.md`): reading them takes 32 us for 36 areas and 20 ms for
+//! 60,000; asking PROCMAP_QUERY for each area takes 43 ms. `/proc/PID/statm`, kept open, takes 1 us
+//! and moves with most changes. What it misses: changes that leave both the mapped bytes and the
 //! writable private bytes as they were (`mprotect` between read-only and executable, `mlock`,
 //! `madvise`, one map for another of the same size). So a process is also counted again after a
 //! while. Knows nothing of when that is.

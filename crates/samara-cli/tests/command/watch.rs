@@ -52,8 +52,8 @@ impl Drop for Running {
     }
 }
 
-/// A program with so many areas and guards, which then gets more of them, or stays as it is. `None`,
-/// which is told: there is no compiler.
+/// A program with so many areas and guards, which then gets more of them, or stays as it is.
+/// `None`, which is told: there is no compiler.
 fn guards(dir: &Path, number: u32, grows: bool) -> Option<Running> {
     let source = "#include <stdio.h>\n#include <stdlib.h>\n#include <sys/mman.h>\n#include <unistd.h>\n\
         int main(int c, char **v) { long n = atol(v[1]); char *p = mmap(0, n * 8192, 3, 0x22, -1, 0);\n\

@@ -174,8 +174,8 @@ impl Ring {
     }
 
     fn position(&self, offset: usize) -> &AtomicU64 {
-        // SAFETY: the first page of the map is a `perf_event_mmap_page`, whose positions are
-        // aligned words. The kernel changes them at the same time, so they are atomic here.
+        // SAFETY: the first page of the map is a `perf_event_mmap_page`, whose positions are words.
+        // The kernel changes them at the same time, so they are atomic here.
         unsafe { AtomicU64::from_ptr(self.at.add(offset).cast()) }
     }
 
@@ -186,8 +186,8 @@ impl Ring {
         // Pairs with the kernel's store of the head after the records.
         let (end, mut at) = (head.load(Ordering::Acquire), tail.load(Ordering::Relaxed));
         let page = page_size() as usize;
-        // SAFETY: PERF-1: the bytes from the tail to the head are written, and stay until the tail
-        // moves. Offsets are below `bytes`.
+        // SAFETY: the map has this length behind its first page. By PERF-1 the bytes from the tail
+        // to the head, which alone are looked at, do not change until the tail moves.
         let data = unsafe { std::slice::from_raw_parts(self.at.add(page), self.bytes) };
         while at < end {
             let from = (at as usize) & (self.bytes - 1);

@@ -119,8 +119,7 @@ impl Space {
             self.put(area);
             attempt.steps = vec![samara_mm::Step { kind: StepKind::Mapped, start: area.start, end: area.end }];
         }
-        // Where the model refuses it too, it has done what the kernel did, unless a limit stopped
-        // it.
+        // Where the model refuses it too, it did what the kernel did, unless a limit stopped it.
         let most = || crate::inspect::max_map_count().unwrap_or(0) as usize;
         if misfit.is_none()
             && call.stopped_half_way()
