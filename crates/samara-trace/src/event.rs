@@ -51,7 +51,8 @@ pub enum EventKind {
     Difference,
     /// The model was compared with the whole of `/proc/PID/maps`: at a process's end, or when the
     /// recorder let go of it or was stopped by a signal. `result` 0 means that they are equal to
-    /// the byte.
+    /// the byte. `args[1]` is 1 if the space goes on after it, as under a recorder that stops
+    /// nothing ([`Event::goes_on`]).
     Checked,
     /// A file with code, or code without a file, that stacks refer to by the number `args[0]`.
     /// Numbers count from 0. `text` is the build id in hexadecimal, or `-`, a space, and the name
@@ -177,6 +178,18 @@ impl Event {
         const UNKNOWN: u64 = 0x80;
         let told = self.kind == EventKind::Exit && self.args[1] > 0 && self.args[1] != UNKNOWN;
         told.then_some(self.args[0])
+    }
+
+    /// Whether this is a comparison on the way, after which the space goes on.
+    ///
+    /// ```
+    /// use samara_trace::event::{Event, EventKind};
+    /// let last = Event::new(9, EventKind::Checked);
+    /// assert!(!last.goes_on());
+    /// assert!(Event { args: [0, 1, 0, 0, 0, 0], ..last }.goes_on());
+    /// ```
+    pub fn goes_on(&self) -> bool {
+        self.kind == EventKind::Checked && self.args[1] == 1
     }
 
     /// The error of a call that failed. `brk` returns none: if the break stays where it was, and

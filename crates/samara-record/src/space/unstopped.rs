@@ -221,6 +221,7 @@ impl Space {
         let mut event = journal.blank(EventKind::Checked, self.id, who);
         event.result = i64::from(reported != 0);
         event.args[0] = reported;
+        event.args[1] = 1; // it goes on
         journal.write(event);
         Compared::Done
     }

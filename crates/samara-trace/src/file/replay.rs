@@ -220,7 +220,7 @@ impl Replay {
         }
         match event.kind {
             EventKind::Exit => self.end(event),
-            EventKind::Checked => self.over(event.space),
+            EventKind::Checked if !event.goes_on() => self.over(event.space),
             _ => {}
         }
         if self.weight + self.held.sum() > self.limit.0 { Err(ReplayError::TooLarge(self.limit.0)) } else { Ok(()) }

@@ -74,6 +74,20 @@ fn a_fork_of_a_part_has_that_part() {
     assert!(replay.space(2).unwrap().areas().eq(part));
 }
 
+/// A space is over at the comparison at its end, but not at one on the way.
+#[test]
+fn a_space_goes_on_after_a_comparison() {
+    let mut replay = Replay::default();
+    replay.apply(&begins(EventKind::Exec, 0, 1, (0..10).map(|i| area(i, 3)).collect())).unwrap();
+    let checked = Event { space: 1, ..Event::new(1, EventKind::Checked) };
+    replay.apply(&Event { args: [0, 1, 0, 0, 0, 0], ..checked.clone() }).unwrap();
+    assert_eq!(replay.areas(), 10);
+    replay.apply(&maps(1, area(20, 1))).unwrap();
+    assert_eq!(replay.areas(), 11);
+    replay.apply(&checked).unwrap();
+    assert_eq!(replay.areas(), 0);
+}
+
 /// Spaces that change all that they share take memory for all of it: the limit ends it, and nodes
 /// and areas never take more than what is counted.
 #[test]

@@ -115,7 +115,7 @@ proptest! {
             // The totals are those of the spaces that a living process has.
             let alive: HashSet<u64> = replay.processes().filter(|(_, p)| p.ended_ns.is_none()).map(|(_, p)| p.space).collect();
             over.retain(|space| replay.space(*space).is_some());
-            if event.kind == EventKind::Checked && alive.contains(&event.space) {
+            if event.kind == EventKind::Checked && !event.goes_on() && alive.contains(&event.space) {
                 over.insert(event.space);
             }
             let spaces = || alive.iter().filter(|space| !over.contains(space)).filter_map(|space| replay.space(*space));
