@@ -124,7 +124,7 @@ pub(crate) fn screen(title: &str, s: &Summary, r: &Recorded<'_>) -> String {
     } else {
         styled(RED, plural(s.differences, "unexplained difference"))
     };
-    let unsure = if s.unsure == 0 { String::new() } else { format!("; {} unsure (calls overlapped)", count(s.unsure)) };
+    let unsure = if s.unsure == 0 { String::new() } else { format!("; {} unsure", count(s.unsure)) };
     let compared = plural(s.compared.0, "space");
     let equal = match s.compared.0 {
         0 if r.only.is_some() => String::new(),
