@@ -407,8 +407,8 @@ Examples:
   samara summary t.samara --json | jq .failures
   samara summary t.samara --pid 4712 --from 2s --to 10s
 
-With options that choose events, only those are counted: as calls, failures, splits and merges. What is told of areas is
-always of all that happened: in the processes --pid, and in the time from --from to --to.")]
+With options that choose events, only those are counted: as calls, failures, splits and merges. Figures about
+areas cover all that happened, in the processes --pid and from --from to --to.")]
 pub(crate) struct SummaryOf {
     /// The trace file
     pub(crate) file: PathBuf,

@@ -203,7 +203,7 @@ pub(crate) fn sentence(v: &Verdict) -> String {
             format!("{areas} of {} of {common}, with their guards", plural(v.times, "thread stack"))
         }
         (VerdictKind::Reserved, _) => {
-            format!("{areas} of {} without access, {all}: addresses that nobody else gets", plural(v.times, "range"))
+            format!("{areas} of {} without access, {all}: addresses kept from other mappings", plural(v.times, "range"))
         }
         (VerdictKind::NoHugePage, _) => format!(
             "{areas} that asked for huge pages have room for none, {all}: they have {common}, and one takes 2 MiB from a multiple of 2 MiB on"

@@ -12,7 +12,7 @@ use super::{interval, process, size};
 /// Watch the areas of all processes, and keep what was there when one comes near the limit
 ///
 /// Reads every process of the machine, or of the container, again and again. Those with the most
-/// areas are told of by themselves, the others together: as metrics for Prometheus (--listen,
+/// areas have values of their own, the others a sum: as metrics for Prometheus (--listen,
 /// --textfile, --once) or as JSON. When a process has 80 % or 95 % of the areas that it may have
 /// (vm.max_map_count), or will soon have all of them, its areas are kept as a trace. No process is
 /// stopped.
@@ -40,7 +40,7 @@ pub(crate) struct Watch {
     /// is what one of them chooses
     #[arg(long = "pid", value_name = "PID", value_parser = process)]
     pub(crate) pids: Vec<u32>,
-    /// Watch only processes of this name (that of /proc/PID/comm, of which Linux keeps 15 bytes).
+    /// Watch only processes of this name (that of /proc/PID/comm; Linux keeps 15 bytes).
     /// May be given several times
     #[arg(long = "name", value_name = "NAME")]
     pub(crate) names: Vec<String>,
@@ -58,8 +58,8 @@ pub(crate) struct Watch {
     /// Tell of this many processes by themselves, those with the most areas
     #[arg(long, value_name = "N", default_value_t = 20)]
     pub(crate) top: usize,
-    /// Answer HTTP at this address, with metrics at /metrics. Whoever reaches the address can read
-    /// names of processes [default: 127.0.0.1:9877]
+    /// Answer HTTP at this address, with metrics at /metrics. A client that reaches the address can
+    /// read names of processes [default: 127.0.0.1:9877]
     #[arg(long, value_name = "ADDRESS", num_args = 0..=1, default_missing_value = "127.0.0.1:9877", conflicts_with = "once")]
     pub(crate) listen: Option<SocketAddr>,
     /// Write the metrics to FILE after each reading, for node_exporter (its name must end in
@@ -84,7 +84,7 @@ pub(crate) struct Watch {
     /// ~/.local/state/samara; of root: /var/lib/samara]
     #[arg(long, value_name = "DIR")]
     pub(crate) state: Option<PathBuf>,
-    /// Keep at most so many bytes: the oldest are removed
+    /// Keep at most this many bytes: the oldest are removed
     #[arg(long, value_name = "SIZE", default_value = "256MiB", value_parser = size)]
     pub(crate) keep_size: u64,
     /// Remove what is older than this

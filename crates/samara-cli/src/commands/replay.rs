@@ -64,7 +64,7 @@ fn said(why: Why) -> &'static str {
     match why {
         Why::Told => "only the trace tells what they did",
         Why::Refused => "the kernel refused, and the areas do not say why",
-        Why::Unsure => "nobody knows what they did: other calls overlapped them",
+        Why::Unsure => "their effect is unknown: other calls overlapped them",
         Why::Overlapped => "differ, and other calls overlapped them",
         Why::Guessed => "differ, after what the trace does not tell in full",
         Why::Wide => "reach too many areas",

@@ -30,7 +30,7 @@ fn spaces_leave_their_family() {
     let all = [&first, &one, &other, &copy, &grandchild].map(|space| space.number());
     assert_eq!(numbers(&copy), all);
     assert!(first.fork_with(|| Err::<(), _>(crate::Errno::EAGAIN)).is_err());
-    assert_eq!(numbers(&other), all, "a fork that fails leaves nobody");
+    assert_eq!(numbers(&other), all, "a fork that fails leaves no space");
     one.exit();
     drop(other.into_space().unwrap());
     drop(copy);

@@ -202,7 +202,7 @@ fn explain(yama: &str, own: &Status, running: Option<&Status>) -> String {
             "this process is itself traced, by strace, a debugger or another samara, and a process has only one tracer: run samara outside of it"
         }
         "3" => {
-            "kernel.yama.ptrace_scope is 3: nobody may trace until the next boot. Set it to 1 in /etc/sysctl.d and reboot"
+            "kernel.yama.ptrace_scope is 3: no process may trace until the next boot. Set it to 1 in /etc/sysctl.d and reboot"
         }
         "2" if !may => {
             "kernel.yama.ptrace_scope is 2: only root (CAP_SYS_PTRACE) may trace. Run as root, or: sysctl kernel.yama.ptrace_scope=1"

@@ -57,7 +57,7 @@ pub enum VerdictKind {
     KeptApart,
     /// There at once by design: stacks of threads.
     Concurrent,
-    /// Addresses without access, taken so that nobody else gets them.
+    /// Addresses without access, kept from other mappings.
     Reserved,
     /// Memory that asked for huge pages (`MADV_HUGEPAGE`), in areas that none fits into: too small,
     /// or not aligned. Says nothing of why they are so many.
