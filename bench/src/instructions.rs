@@ -151,7 +151,7 @@ fn area(i: u64) -> MapRequest<Number> {
     MapRequest::anonymous(AREAS_AT + i * 4 * PAGE, PAGE, Prot::RW)
 }
 
-/// A space of so many lone areas of a page below a heap of one page, and twenty above it.
+/// A space with this many lone areas of one page below a heap of one page, and twenty above it.
 fn lone(areas: u64) -> AddressSpace<Number> {
     let mut space = AddressSpace::new(Config::default());
     space.set_layout(Layout { start_brk: HEAP, brk: HEAP, start_stack: 0, data: 0 });

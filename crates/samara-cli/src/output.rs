@@ -47,7 +47,7 @@ pub(crate) fn styled(style: Style, text: impl Display) -> String {
 
 /// Prints an error message to standard error.
 pub(crate) fn error(text: impl Display) {
-    // If standard error is closed, nobody can be informed.
+    // A closed standard error cannot show the message.
     let _ = writeln!(anstream::stderr(), "{}{}", styled(RED, "samara: "), clean(&text.to_string()));
 }
 

@@ -92,7 +92,7 @@ fn usage_error(wrong: clap::Error) -> ExitCode {
             ),
         },
     };
-    // If standard error is closed, nobody can be informed.
+    // A closed standard error cannot show the message.
     let _ = wrong.print();
     exit::USAGE.into()
 }

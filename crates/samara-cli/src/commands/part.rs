@@ -23,7 +23,7 @@ pub(super) struct Part<'a> {
 impl Part<'_> {
     fn say(&self, text: &str) {
         if !self.quiet {
-            // If standard error is closed, nobody can be informed.
+            // A closed standard error cannot show the message.
             let _ = writeln!(anstream::stderr(), "{} {text}", styled(BOLD, "samara:"));
         }
     }

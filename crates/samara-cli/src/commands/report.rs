@@ -145,7 +145,7 @@ fn write(to: Page, access: Access, page: &str, quiet: bool) -> Result<(), ExitCo
     });
     match written {
         Ok(()) if path != Path::new("-") && !quiet => {
-            // If standard error is closed, nobody can be informed.
+            // A closed standard error cannot show the message.
             let _ = writeln!(anstream::stderr(), "samara: wrote {}: open it in a browser", shown(path));
         }
         // A reader that closes a pipe has read enough.

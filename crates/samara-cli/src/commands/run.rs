@@ -188,7 +188,7 @@ fn report(args: &Run, seed: Option<u64>, outcome: &Outcome, differences: &Differ
     }
     let ended = summary::ended(outcome.status.ended().unwrap_or_default(), outcome.program_ns, counters.wall_ns);
     let title = format!("{} {ended}", command_line(&args.words));
-    // If standard error is closed, nobody can be informed.
+    // A closed standard error cannot show the message.
     let _ = writeln!(anstream::stderr(), "{} {title}\n{}", styled(BOLD, "samara:"), out.join("\n"));
 }
 

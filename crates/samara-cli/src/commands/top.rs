@@ -241,7 +241,7 @@ fn report(args: &Top, words: &[OsString], outcome: &Outcome, written: Option<Wri
         row("next", format!("{} why {}", clean(&own_name()), clean(&summary::quoted(&path.to_string_lossy()))));
     }
     outcome.counters.notes.iter().for_each(|note| row("note", clean(note)));
-    // If standard error is closed, nobody can be informed.
+    // A closed standard error cannot show the message.
     let _ = write!(anstream::stderr(), "{out}");
     if let Some(why) = written.and_then(|written| written.error) {
         error(format!("the trace ends early: {why}; the program was not disturbed"));

@@ -90,7 +90,7 @@ fn attach_to(args: &Trace, pid: u32) -> ExitCode {
 pub(super) fn say_cost(running: &Running, ends: &str) {
     let (pid, threads) = (running.pid, plural(running.threads, "thread"));
     let name = clean(&running.name.to_string_lossy());
-    // If standard error is closed, nobody can be informed.
+    // A closed standard error cannot show the message.
     let _ = writeln!(
         anstream::stderr(),
         "{} attaching to process {pid} ({name}), {threads}: this slows down each of its system calls greatly,\n  \
@@ -105,11 +105,11 @@ pub(super) fn say_cost(running: &Running, ends: &str) {
 fn say_no_stop(running: &Running, ends: &str) {
     let (pid, threads) = (running.pid, plural(running.threads, "thread"));
     let name = clean(&running.name.to_string_lossy());
-    // If standard error is closed, nobody can be informed.
+    // A closed standard error cannot show the message.
     let _ = writeln!(
         anstream::stderr(),
         "{} watching process {pid} ({name}), {threads}, by perf events: it does not stop; each of its memory calls takes \
-         some 3 microseconds longer\n  {ends}",
+         some 4 microseconds longer\n  {ends}",
         styled(BOLD, "samara:"),
     );
 }
@@ -215,7 +215,7 @@ fn report(
             Status::LetGo => summary::detached(counters.wall_ns),
         };
         let title = format!("{} {ended}", super::command_line(words));
-        // If standard error is closed, nobody can be informed.
+        // A closed standard error cannot show the message.
         let _ = write!(anstream::stderr(), "{}", summary::screen(&title, &totals, &recorded));
     }
     if quiet && !complete {

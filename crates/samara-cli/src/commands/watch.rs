@@ -278,7 +278,7 @@ impl<'a> Watcher<'a> {
         }
     }
 
-    /// Keeps the areas of a process, if any are kept. Returns why there are so many, and the file.
+    /// Keeps the areas of a process, if any are kept. Returns their cause, and the file.
     fn keep(&mut self, row: &Row, reason: Reason) -> Option<(Option<Cause>, PathBuf)> {
         if self.args.once && self.args.state.is_none() {
             return None;
@@ -403,6 +403,6 @@ fn told(row: &Row, limit: u64, cause: Option<&Cause>, file: Option<&Path>) -> St
 
 /// Prints a message to standard error.
 fn say(text: String) {
-    // If standard error is closed, nobody can be informed.
+    // A closed standard error cannot show the message.
     let _ = writeln!(anstream::stderr(), "{} {}", styled(BOLD, "samara:"), clean(&text));
 }

@@ -1,5 +1,5 @@
-//! When a process is told of: at parts of the limit, and when it will soon be reached. Knows
-//! nothing of what is done then.
+//! When a process raises an alert: at parts of the limit, and when it will soon reach it. Does not
+//! know what an alert does.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -7,10 +7,10 @@ use std::time::Duration;
 
 /// A part of the limit counts again when the areas were below this part of it.
 const AGAIN: (u64, u64) = (15, 16);
-/// So many readings in a row must say that the limit is near.
+/// Number of readings in a row that must say that the limit is near.
 const READINGS: u32 = 2;
 
-/// What is told of.
+/// What raises an alert.
 #[derive(Clone, Debug)]
 pub(crate) struct Limits {
     /// Percent of the limit, ascending.
@@ -20,7 +20,7 @@ pub(crate) struct Limits {
 }
 
 impl Limits {
-    /// The largest of the parts that so many areas are.
+    /// The largest part of the limit that this number of areas reaches.
     pub(crate) fn part(&self, areas: u64, limit: u64) -> Option<u8> {
         self.parts.iter().copied().rfind(|part| is_at(areas, limit, *part))
     }
@@ -30,10 +30,10 @@ fn is_at(areas: u64, limit: u64, part: u8) -> bool {
     u128::from(areas) * 100 >= u128::from(limit) * u128::from(part)
 }
 
-/// Why a process is told of.
+/// Why a process raises an alert.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Reason {
-    /// It has so many percent of the areas that it may have.
+    /// It has this percentage of the areas that it may have.
     At(u8),
     /// It will soon have all of them.
     Growth,
@@ -49,7 +49,7 @@ impl fmt::Display for Reason {
     }
 }
 
-/// What was told of a process.
+/// The alerts that a process has raised.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Told {
     /// The largest part of the limit.

@@ -20,7 +20,7 @@ pub(crate) struct Budget {
 }
 
 impl Budget {
-    /// A budget of so many percent, saved up.
+    /// A budget of this many percent, saved up.
     pub(crate) fn new(percent: f64) -> Budget {
         let share = percent / 100.0;
         Budget { share, balance: share * SAVED.as_secs_f64() }

@@ -1,4 +1,4 @@
-//! Why a process has so many areas: the verdict that `samara why` gives on the same areas.
+//! The cause of a process's number of areas: the verdict that `samara why` gives on the same areas.
 //!
 //! For a metric the lines of `/proc/PID/maps` are enough; what is kept is read from `smaps`, which
 //! costs ten times as much. Knows nothing of when either is done.

@@ -145,7 +145,7 @@ fn hexadecimal(text: &[u8]) -> Option<(u64, &[u8])> {
 mod tests {
     use super::*;
 
-    /// Gives its text in pieces of so many bytes.
+    /// Gives its text in pieces of this many bytes.
     struct Pieces<'a>(&'a [u8], usize);
 
     impl Read for Pieces<'_> {

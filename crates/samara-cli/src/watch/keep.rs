@@ -185,7 +185,7 @@ impl Folder {
         Ok(all)
     }
 
-    /// Removes what is too old, and the oldest until so many more bytes have room.
+    /// Removes what is too old, and the oldest until this many more bytes have room.
     ///
     /// # Errors
     /// The folder cannot be read.

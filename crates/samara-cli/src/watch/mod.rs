@@ -2,8 +2,8 @@
 //!
 //! One file each: `find` (which processes), `count` (one process: a sign that it changed, and the
 //! number of its areas), `budget` (what reading may cost), `table` (all processes, and what to read
-//! of them now), `cause` (why one has so many), `reading` (the result), `metrics` (the result for
-//! Prometheus), `serve` (over HTTP), `alert` (which processes are near the limit), `keep` (the
+//! of them now), `cause` (the verdict on its areas), `reading` (the result), `metrics` (the result
+//! for Prometheus), `serve` (over HTTP), `alert` (which processes are near the limit), `keep` (the
 //! folder of what was kept), `exec` (a command at each alert). Knows nothing of options and prints
 //! nothing; the loop is the command's.
 //!

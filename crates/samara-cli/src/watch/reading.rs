@@ -10,7 +10,7 @@ use super::cause::Cause;
 /// Version of the JSON.
 const FORMAT: u32 = 1;
 
-/// A process that is told of by itself.
+/// A process with values of its own.
 #[derive(Clone, Debug)]
 pub(crate) struct Row {
     pub(crate) pid: u32,

@@ -19,7 +19,7 @@ use crate::pace::Pace;
 
 /// A process that has not moved is counted again after this time.
 const AGAIN: Duration = Duration::from_secs(60);
-/// A cause is found again when the areas have changed by more than one part in so many.
+/// A cause is found again when the number of areas has changed by more than one part in this many.
 const CHANGED: u64 = 8;
 /// What finding a cause takes for each area, until it was measured.
 const CAUSE: Duration = Duration::from_micros(8);
@@ -104,7 +104,7 @@ impl Meter {
 }
 
 impl Table {
-    /// A table that keeps so many files open.
+    /// A table that keeps at most this many files open.
     pub(crate) fn new(which: Which, most_open: usize) -> Table {
         let page = samara_record::Options::new("").header().page_size;
         let (all, buffer, began) = (BTreeMap::new(), Vec::new(), Instant::now());
@@ -282,7 +282,7 @@ impl Table {
         }
     }
 
-    /// All processes that were counted now, with what was told of them.
+    /// All processes that were counted now, with the alerts that they have raised.
     pub(crate) fn told(&mut self, limit: Option<u64>) -> impl Iterator<Item = (Row, &mut Told)> {
         let page = self.page;
         self.all.iter_mut().filter_map(move |(pid, process)| {

@@ -9,7 +9,7 @@ use samara_trace::file::name_text;
 use super::record::Shown;
 use crate::os::proc::{EXEC, KernelArea, READ, SHARED, WRITE};
 
-/// The area that the kernel told of, as `maps` shows one.
+/// The area that the kernel reported, as `maps` shows one.
 pub(super) fn area(shown: &Shown) -> KernelArea {
     let name = name(&shown.name);
     let anonymous = shown.inode == 0 && shown.dev == (0, 0);
@@ -97,7 +97,7 @@ mod tests {
         Shown { start, end, offset, dev: (254, 0), inode: 7, prot, flags: 2, name }
     }
 
-    /// As the kernel told of a loader: all of it, then its segments, then the vdso.
+    /// As the kernel reports a loader: all of it, then its segments, then the vdso.
     #[test]
     fn what_no_segment_covers_is_not_there() {
         let vdso = Shown { start: 0x9_0000, end: 0x9_2000, prot: 5, name: b"[vdso]".to_vec(), ..Shown::default() };

@@ -35,7 +35,7 @@ struct Open {
     entered: u64,
     /// The entries of its sections on the task's own space.
     sections: Vec<u64>,
-    /// The areas that the kernel told of, in order.
+    /// The areas that the kernel reported, in order.
     shown: Vec<Shown>,
     /// The kernel address of the space that it makes.
     new_space: Option<u64>,
@@ -48,7 +48,7 @@ struct Thread {
     /// The attachment whose records count.
     owner: u32,
     call: Option<Open>,
-    /// A section outside of calls: its entry, and what the kernel told of in it.
+    /// A section outside of calls: its entry, and what the kernel reported in it.
     outside: Option<(u64, Option<Box<Shown>>)>,
     /// Sections outside of calls that nothing explained, since its last call.
     unexplained: u64,
@@ -168,7 +168,7 @@ impl<'a> Follow<'a> {
         }
     }
 
-    /// A record of a task that nobody knows: its birth was lost, or it concerns nobody.
+    /// A record of an unknown task: its birth was lost, or it is not followed.
     fn unknown(&mut self, pid: Tid, tid: Tid, owner: u32, record: Record) {
         if matches!(record.what, What::Ended) || (self.everybody && !self.processes.contains_key(&pid)) {
             return;
@@ -211,7 +211,7 @@ impl<'a> Follow<'a> {
         thread.call = Some(Open { decoded, entered: now, sections, shown, new_space: None, beside });
     }
 
-    /// A call whose return is not seen: nobody knows what it did.
+    /// A call whose return is not seen: its effect is unknown.
     fn give_up(&mut self, tid: Tid, call: Option<Open>) {
         let now = self.now;
         let Some(call) = call else { return };
@@ -248,7 +248,7 @@ impl<'a> Follow<'a> {
                 }
             }
             (_, Some(Some(of_own))) if of_own == address => {}
-            // The records that told of another program were lost.
+            // The records of another program were lost.
             (Some(id), _)
                 if !self.by_address.contains_key(&address)
                     && self.places.get(&id).and_then(|place| place.doubt.as_ref()).is_some_and(|doubt| doubt.all) =>
@@ -273,7 +273,7 @@ impl<'a> Follow<'a> {
         debug_assert!(in_call || thread.outside.is_some());
     }
 
-    /// A process has got another space, and nobody told how: it must be read.
+    /// A process has another space for an unknown reason: it must be read.
     fn has_another_space(&mut self, pid: Tid, address: Option<u64>) {
         self.leave(pid);
         let id = self.new_place(pid, self.now);
@@ -644,7 +644,7 @@ impl<'a> Follow<'a> {
         self.doubt_all(now);
     }
 
-    /// Nobody knows what happened meanwhile: every space is unsure, and no call is known to be
+    /// What happened meanwhile is unknown: every space is unsure, and no call is known to be
     /// open.
     pub(super) fn doubt_all(&mut self, now: u64) {
         self.threads.values_mut().for_each(|thread| (thread.call, thread.outside) = (None, None));

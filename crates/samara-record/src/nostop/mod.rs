@@ -72,7 +72,7 @@ pub struct Watched {
 /// [`record`](crate::record), without stopping them.
 ///
 /// Of `options` these count: the program and its arguments, [`Options::apart`]. The areas that a
-/// program has after it was loaded are those that the kernel told of while it loaded it.
+/// program has after it was loaded are those that the kernel reported while it loaded it.
 ///
 /// # Errors
 /// [`RecordError::NotWatched`] if a right or a mount is missing; otherwise as for

@@ -100,7 +100,7 @@ pub(super) fn open(counts: Counts, of: Of, cpu: u32, wake: u32) -> io::Result<Ev
         }
         other => (other?, true),
     };
-    // SAFETY: the descriptor is new, and nobody else owns it.
+    // SAFETY: the descriptor is new, and has no other owner.
     let file = File::from(unsafe { OwnedFd::from_raw_fd(fd) });
     let mut event = Event { file, id: 0, cpu, counts_lost };
     event.id = event.read()?[1];
@@ -227,7 +227,7 @@ pub(super) fn mount_nowhere(kind: &CStr) -> io::Result<OwnedFd> {
         if fd < 0 {
             return Err(io::Error::last_os_error());
         }
-        // SAFETY: the descriptor is new, and nobody else owns it.
+        // SAFETY: the descriptor is new, and has no other owner.
         Ok(unsafe { OwnedFd::from_raw_fd(fd as RawFd) })
     };
     // SAFETY: the name is a C string; 1 asks for close-on-exec.
@@ -254,7 +254,7 @@ pub(super) fn wait_for(descriptors: &[RawFd], milliseconds: i32) {
 pub(super) fn end_of(pid: Tid) -> Option<OwnedFd> {
     // SAFETY: it takes numbers only.
     let fd = unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0u32) };
-    // SAFETY: the descriptor is new, and nobody else owns it.
+    // SAFETY: the descriptor is new, and has no other owner.
     (fd >= 0).then(|| unsafe { OwnedFd::from_raw_fd(fd as RawFd) })
 }
 

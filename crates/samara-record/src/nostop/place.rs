@@ -24,7 +24,7 @@ const PAUSE_NS: u64 = 20_000_000;
 /// After this time a section of a page fault has gone on as a read section, in nanoseconds.
 const FAULT_NS: u64 = 1_000_000_000;
 
-/// Readings take at most one part in so many of the time.
+/// Readings take at most one part in this many of the time.
 const SHARE: u64 = 20;
 
 /// Something that happens to a space, at its place in the order.
@@ -34,9 +34,9 @@ pub(super) enum Entry {
     Waiting,
     /// Nothing that changes the model.
     Nothing,
-    /// A call, and the area that the kernel told of.
+    /// A call, and the area that the kernel reported.
     Call(Box<Returned>, Option<Box<Shown>>),
-    /// An area that the kernel told of outside of a call.
+    /// An area that the kernel reported outside of a call.
     Grew(Box<Shown>, Who),
     /// The space was copied for a child.
     Forked(SpaceId, Who),

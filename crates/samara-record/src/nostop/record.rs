@@ -68,7 +68,7 @@ enum Tells {
     Unlock { mm: usize, write: usize },
 }
 
-/// Reads records of the tracepoints that it was told of.
+/// Reads records of the tracepoints that it was made for.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Reader(HashMap<u64, Tells>);
 

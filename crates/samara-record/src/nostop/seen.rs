@@ -25,7 +25,7 @@ pub struct Seen {
     pub ordered: bool,
     /// Calls whose order is not known: without the kernel's own order, those that overlapped.
     pub unordered_calls: u64,
-    /// Sections that no call explains, and that no record told of.
+    /// Sections that no call explains, and that have no record.
     pub unexplained: u64,
     /// Readings of areas that no section overlapped.
     pub readings: u64,

@@ -141,7 +141,7 @@ impl Source {
         !self.plan.locks.is_empty()
     }
 
-    /// Descriptors that so many tasks need.
+    /// Descriptors that this many tasks need.
     pub(super) fn needed(&self, tasks: usize) -> u64 {
         tasks as u64 * self.processors.len() as u64 * self.plan.events()
     }

@@ -1,5 +1,5 @@
-//! A space whose tasks never stop: it is made from what is told of it, and compared with readings
-//! that others made of its areas. It never asks the kernel.
+//! A space whose tasks never stop: it is made from what the kernel reports, and compared with
+//! readings that others made of its areas. It never asks the kernel.
 //!
 //! It knows no calls, and not how a reading is found to be clean. Neighbours: `start` and `end` do
 //! the same for spaces whose tasks stop; `nostop` drives it.
@@ -21,7 +21,8 @@ use crate::space::reach::Range;
 use crate::space::start::found;
 use crate::space::{Attempt, Returned, Space, SpaceId, model, reach};
 
-/// With so many areas fewer than the kernel allows, a call may be refused for their number.
+/// With at most this many areas fewer than the kernel allows, a call may be refused for their
+/// number.
 const NEAR: usize = 8;
 
 /// The areas of a space, read while nothing changed them.
@@ -55,7 +56,7 @@ impl Space {
         space
     }
 
-    /// The space of a program that was just loaded, by the areas that the kernel told of.
+    /// The space of a program that was just loaded, by the areas that the kernel reported.
     pub(crate) fn loaded_with(
         id: SpaceId,
         who: Who,
@@ -99,7 +100,7 @@ impl Space {
         space
     }
 
-    /// Applies a call that returned. `shown`: the area that the kernel told of while it was made.
+    /// Applies a call that returned. `shown`: the area that the kernel reported while it was made.
     /// Returns why the areas are not known after it, if they are not.
     pub(crate) fn follow(
         &mut self,
@@ -127,15 +128,15 @@ impl Space {
         {
             misfit = Some(format!("how far {} came is not known", call.decoded.call));
         }
-        // What was told of is known, but for flags.
+        // What the kernel reported is known, but for flags.
         call.unsure |= misfit.is_some() && attempt.steps.is_empty();
         let misfit = misfit.or_else(|| self.depends_on_faults(call, &attempt.steps));
         self.report_call(call, attempt, journal);
         misfit
     }
 
-    /// Areas that a call changed became one, or did not, by which of them had been written: nobody
-    /// saw that. What a call maps has not been written.
+    /// Areas that a call changed became one, or did not, by which of them had been written: no
+    /// event shows that. What a call maps has not been written.
     fn depends_on_faults(&self, call: &Returned, steps: &[samara_mm::Step]) -> Option<String> {
         let maps = matches!(call.decoded.call, Call::Mmap | Call::Brk);
         let unknown = |at: u64| {
@@ -155,7 +156,7 @@ impl Space {
         }
     }
 
-    /// Puts an area that the kernel told of in the place of what is there.
+    /// Puts an area that the kernel reported in the place of what is there.
     fn put(&mut self, area: &KernelArea) {
         let (new, extras) = model::import(area, sys::page_size());
         let _ = self.model.forget(area.start, area.end);
