@@ -64,7 +64,7 @@ const CASES: [(&str, Count); 18] = [
     }),
     ("replace", |data, tree| {
         let picks = data.picks(1, OPS);
-        let want = picks.iter().map(|item| item.2).sum();
+        let want = picks.iter().map(|item| item.2).sum::<u64>();
         assert_eq!(counted_replace(tree, &picks), want);
         OPS
     }),

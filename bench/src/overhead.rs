@@ -1,5 +1,8 @@
-//! `overhead`: the wall time of programs under `samara trace` and under `samara run`, against the
-//! same programs plain and under strace.
+//! `overhead`: the wall time of programs under `samara trace`, `samara trace --no-stop` and `samara
+//! run`, against the same programs plain and under strace.
+//!
+//! `no_stop` has the wall time of the whole command. `no_stop_inside` has that of the program alone,
+//! which does not wait for the recorder.
 //!
 //! Runs are interleaved: each round runs every program in each mode, and begins with another mode
 //! each time.
@@ -33,7 +36,8 @@ const SPAWNS: usize = 100;
 const UNITS: usize = 8;
 const FUNCTIONS: usize = 20;
 
-const MODES: [&str; 4] = ["plain", "samara", "decided", "strace"];
+/// `no_stop_inside` is another figure of the same run as `no_stop`.
+const MODES: [&str; 6] = ["plain", "samara", "decided", "no_stop", "no_stop_inside", "strace"];
 
 /// Runs the suite and prints its rows.
 ///
@@ -42,14 +46,17 @@ const MODES: [&str; 4] = ["plain", "samara", "decided", "strace"];
 pub fn run(args: &Args) -> Result<(), String> {
     let samara = cargo_build::program("samara-cli", "samara")?;
     let mmap_loop = cargo_build::program("samara-bench", "samara-bench-mmap-loop")?;
-    let mut modes = MODES[..3].to_vec();
-    if runs("strace", "--version") {
-        modes.push(MODES[3]);
-    } else {
-        eprintln!("skipped: strace is not installed, so there is nothing to compare with");
-    }
     let spawn = cargo_build::program("samara-bench", "samara-bench-spawn")?;
     let dir = tempfile::tempdir().map_err(|error| format!("no directory for traces: {error}"))?;
+    let mut modes = MODES.to_vec();
+    if let Err(why) = once(&command("no_stop", &samara, dir.path(), &["true".into()])) {
+        eprintln!("skipped: no_stop: {why}");
+        modes.retain(|mode| !mode.starts_with("no_stop"));
+    }
+    if !runs("strace", "--version") {
+        eprintln!("skipped: strace is not installed, so there is nothing to compare with");
+        modes.retain(|mode| *mode != "strace");
+    }
     let programs = programs(args, &mmap_loop, &spawn, dir.path())?;
     let bar = progress(u64::from(args.runs) * programs.len() as u64);
     let mut rows = Vec::new();
@@ -60,9 +67,15 @@ pub fn run(args: &Args) -> Result<(), String> {
         for round in 0..=args.runs as usize {
             for turn in 0..modes.len() {
                 let which = (turn + round) % modes.len();
+                if modes[which] == "no_stop_inside" {
+                    continue;
+                }
                 let millis = once(&command(modes[which], &samara, dir.path(), program))?;
                 if round > 0 {
                     times[which].push(millis);
+                }
+                if round > 0 && modes[which] == "no_stop" {
+                    times[which + 1].push(inside(dir.path())?);
                 }
             }
             bar.inc(u64::from(round > 0));
@@ -157,6 +170,17 @@ fn command(mode: &str, samara: &Path, dir: &Path, program: &[OsString]) -> Vec<O
             dir.join("trace.samara").into(),
             "--".into(),
         ],
+        "no_stop" => vec![
+            samara.into(),
+            "trace".into(),
+            "--no-stop".into(),
+            "--quiet".into(),
+            "-o".into(),
+            dir.join("trace.samara").into(),
+            "--summary-json".into(),
+            dir.join("summary.json").into(),
+            "--".into(),
+        ],
         "decided" => vec![samara.into(), "run".into(), "--quiet".into(), "--".into()],
         "strace" => ["strace", "-f", "--seccomp-bpf", "-e", "trace=memory", "-o"]
             .into_iter()
@@ -167,6 +191,14 @@ fn command(mode: &str, samara: &Path, dir: &Path, program: &[OsString]) -> Vec<O
     };
     line.extend(program.iter().cloned());
     line
+}
+
+/// How long the program ran that was recorded last, in milliseconds.
+fn inside(dir: &Path) -> Result<f64, String> {
+    let text = std::fs::read(dir.join("summary.json")).map_err(|error| format!("no summary: {error}"))?;
+    let summary: serde_json::Value = serde_json::from_slice(&text).map_err(|error| format!("the summary: {error}"))?;
+    let nanos = summary["program_ns"].as_u64().ok_or("the summary has no program_ns")?;
+    Ok(nanos as f64 / 1e6)
 }
 
 /// Runs a command line once, and returns the milliseconds.

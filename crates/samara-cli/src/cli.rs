@@ -76,6 +76,9 @@ pub(crate) enum Command {
     Man(Man),
 }
 
+/// What records without stops, which some options need.
+const WITHOUT_STOPS: [&str; 3] = ["no_stop", "cgroup", "all"];
+
 /// Run a program and record what it and its children do to their address spaces
 ///
 /// Or record a process that runs already (--pid).
@@ -85,7 +88,8 @@ pub(crate) enum Command {
 /// instruction to its end.
 #[derive(Args, Debug)]
 #[command(
-    override_usage = "samara trace [OPTIONS] [--] PROGRAM [ARGS]...\n       samara trace [OPTIONS] --pid PID [--for DURATION]",
+    override_usage = "samara trace [OPTIONS] [--] PROGRAM [ARGS]...\n       samara trace [OPTIONS] --pid PID [--for DURATION]\n       \
+                      samara trace [OPTIONS] --cgroup PATH|--all [--for DURATION]",
     after_help = "\
 Examples:
   samara trace -- python3 -c 'import json, ssl, sqlite3'
@@ -94,7 +98,9 @@ Examples:
   samara trace --quiet --fail-if 'areas_peak > 1000' -- ./test-suite
   samara trace --follow cc1 -- make            only the processes that run cc1
   samara trace --pid 4711 --for 10s            a process that runs already, for ten seconds
-  samara trace --no-stop --pid 4711            the same, and it never stops (needs CAP_PERFMON and tracefs)
+  samara trace --no-stop -- ./server           the program never stops (needs CAP_PERFMON and tracefs)
+  samara trace --cgroup /system.slice/web.service --for 10s
+                                               all processes of a service or a container, which never stop
   samara trace --start-on USR1 --stop-on USR2 -- ./server
                                                from kill -USR1 SAMARA to kill -USR2 SAMARA
 
@@ -104,17 +110,28 @@ FILE. With --pid it is 0 when the process was let go or has ended, however it en
 )]
 pub(crate) struct Trace {
     /// Record the process PID, which runs already, from now on; ^C lets go of it, and it goes on.
-    /// Each of its system calls stops while it is recorded, so it runs slower
+    /// As with --no-stop where perf events may be used and no other option needs stops; else each
+    /// of its system calls stops, so it runs slower
     #[arg(long, value_name = "PID", conflicts_with = "words", value_parser = process)]
     pub(crate) pid: Option<u32>,
+    /// Record the processes of a control group of version 2, and of those below it, without
+    /// stopping them: its folder, or its path below /sys/fs/cgroup. Ends with its last process
+    #[arg(long = "cgroup", value_name = "PATH", conflicts_with_all = ["words", "pid", "all", "exact"])]
+    pub(crate) cgroup: Option<PathBuf>,
+    /// Record every process of the machine, without stopping them
+    #[arg(long, conflicts_with_all = ["words", "pid", "exact"])]
+    pub(crate) all: bool,
     /// Stop nothing: record by perf events, which needs CAP_PERFMON and a readable tracefs. The
     /// order of calls is the kernel's own. What no event tells is unsure until the areas are read
     /// again
-    #[arg(long, conflicts_with_all = ["stacks", "resident", "start_on", "stop_on", "follow"])]
+    #[arg(long)]
     pub(crate) no_stop: bool,
+    /// With --pid: stop the process at each of its system calls, and compare its areas after each
+    #[arg(long, requires = "pid", conflicts_with = "no_stop")]
+    pub(crate) exact: bool,
     /// Let go of the process after DURATION (10s, 1m, 500ms), from --start-on on if that is given
     /// [default: at ^C, or when it ends]
-    #[arg(long = "for", value_name = "DURATION", requires = "pid", conflicts_with = "words", value_parser = interval)]
+    #[arg(long = "for", value_name = "DURATION", conflicts_with = "words", value_parser = interval)]
     pub(crate) duration: Option<Duration>,
     /// End with 123, and say why, if this holds of the summary: a field of --summary-json, compared
     /// with a number ("areas_peak > 1000", "calls.mprotect.failed > 0"). May be given several
@@ -127,11 +144,11 @@ pub(crate) struct Trace {
     pub(crate) max_size: Option<u64>,
     /// Record the call stack of each call, with the names of its functions: samara events FILE
     /// --stacks. The program runs slower
-    #[arg(long)]
+    #[arg(long, conflicts_with_all = WITHOUT_STOPS)]
     pub(crate) stacks: bool,
     /// Record by how much each call changes the resident memory of its process. Costs some 4
     /// microseconds a call
-    #[arg(long)]
+    #[arg(long, conflicts_with_all = WITHOUT_STOPS)]
     pub(crate) resident: bool,
     /// Write a page of the trace too, beside it: FILE with .html in place of .samara. See samara
     /// report
@@ -139,20 +156,20 @@ pub(crate) struct Trace {
     pub(crate) report: bool,
     /// Record all processes, only the first one (none: not those that it starts), or only those
     /// that run a program of this file name. The others run as ever
-    #[arg(long, value_name = "all|none|NAME,...", default_value = "all", hide_default_value = true, value_parser = follow)]
+    #[arg(long, value_name = "all|none|NAME,...", default_value = "all", hide_default_value = true, value_parser = follow, conflicts_with_all = WITHOUT_STOPS)]
     pub(crate) follow: Follow,
     /// Record nothing until samara gets SIGNAL: USR1 or USR2. The trace then begins with the areas
     /// of each process. The program runs as slowly as while it is recorded
-    #[arg(long, value_name = "SIGNAL")]
+    #[arg(long, value_name = "SIGNAL", conflicts_with_all = WITHOUT_STOPS)]
     pub(crate) start_on: Option<Signal>,
     /// End the recording when samara gets SIGNAL: USR1 or USR2. The trace is complete then, and the
     /// program goes on; with --pid it is let go. The recording cannot start again
-    #[arg(long, value_name = "SIGNAL")]
+    #[arg(long, value_name = "SIGNAL", conflicts_with_all = WITHOUT_STOPS)]
     pub(crate) stop_on: Option<Signal>,
     #[command(flatten)]
     pub(crate) outputs: Outputs,
     /// The program and its arguments
-    #[arg(required_unless_present = "pid", trailing_var_arg = true, value_name = "PROGRAM")]
+    #[arg(required_unless_present_any = ["pid", "cgroup", "all"], trailing_var_arg = true, value_name = "PROGRAM")]
     pub(crate) words: Vec<OsString>,
 }
 

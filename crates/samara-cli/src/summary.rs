@@ -247,6 +247,11 @@ pub(crate) fn ended(status: ExitStatus, program_ns: u64, wall_ns: u64) -> String
     format!("ended {} {}", line::how(status), lasted(program_ns, wall_ns))
 }
 
+/// That the recording of several processes has ended, and when.
+pub(crate) fn no_more(wall_ns: u64) -> String {
+    format!("recorded for {}; its processes go on", time(wall_ns))
+}
+
 /// That a process that ran already was let go, and when.
 pub(crate) fn detached(wall_ns: u64) -> String {
     format!("detached after {}; the process goes on", time(wall_ns))

@@ -8,6 +8,7 @@ use samara_trace::file::Header;
 
 use crate::api::{Options, Running};
 use crate::inspect::max_map_count;
+use crate::nostop::Group;
 use crate::os::sys;
 
 impl Options {
@@ -29,6 +30,16 @@ impl Running {
         let header = words.split_first().map(|(program, args)| now(program, args));
         let limits = i32::try_from(self.pid).map(sys::limits_by_name).unwrap_or_default();
         Header { limits, ..header.unwrap_or_else(|| now(&self.name, &[])) }
+    }
+}
+
+impl Group {
+    /// The header of a trace file for this recording, begun now, with no limits: processes differ
+    /// in them.
+    pub fn header(&self) -> Header {
+        let words = self.words();
+        let (program, args) = words.split_first().map_or((OsStr::new("--all"), &[][..]), |(p, args)| (p, args));
+        Header { limits: Default::default(), ..now(program, args) }
     }
 }
 

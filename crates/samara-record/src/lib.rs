@@ -24,6 +24,7 @@
 pub mod again;
 pub mod inspect;
 pub mod nostop;
+pub mod processes;
 
 mod api;
 mod arch;

@@ -94,8 +94,12 @@ pub(crate) struct Watch {
     /// same time, for five minutes each
     #[arg(long, value_name = "COMMAND")]
     pub(crate) exec: Option<OsString>,
+    /// Record a process for DURATION when its areas are kept, as samara trace --no-stop does, one
+    /// process at a time. The trace is kept beside the areas
+    #[arg(long, value_name = "DURATION", value_parser = interval, conflicts_with = "once")]
+    pub(crate) record: Option<Duration>,
     /// List what was kept, and end
-    #[arg(long, conflicts_with_all = ["once", "listen", "textfile", "exec"])]
+    #[arg(long, conflicts_with_all = ["once", "listen", "textfile", "exec", "record"])]
     pub(crate) list: bool,
 }
 

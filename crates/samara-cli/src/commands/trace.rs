@@ -1,5 +1,6 @@
 //! `samara trace -- PROGRAM ARGS...`: runs a program, records it, and prints a summary.
 //! `samara trace --pid PID`: the same for a process that runs already, which goes on afterwards.
+//! `samara trace --cgroup PATH` and `--all`: the same for several.
 
 use std::ffi::{OsStr, OsString};
 use std::io::Write;
@@ -9,11 +10,12 @@ use std::process::ExitCode;
 
 use samara_oracle::Profile;
 use samara_record::inspect::max_map_count;
-use samara_record::{Options, Outcome, RecordError, Running, Status, attach, nostop, record};
-use samara_trace::Sink;
-use samara_trace::Written;
+use samara_record::nostop::{Group, NotWatched};
+use samara_record::{Follow, Options, Outcome, RecordError, Running, Status, attach, nostop, record};
+use samara_trace::event::Event;
 use samara_trace::file::Header;
 use samara_trace::file::name_text;
+use samara_trace::{Sink, SinkError, Written};
 
 use super::files::{self, Asked, Files, NOT_RUN, Name};
 use super::part::Part;
@@ -32,6 +34,14 @@ pub(super) const LEFT_ALONE: &str = "the process was left alone";
 pub(crate) fn run(args: &Trace) -> ExitCode {
     if let Some(pid) = args.pid {
         return attach_to(args, pid);
+    }
+    match &args.cgroup {
+        Some(path) => match Group::control_group(path) {
+            Ok(group) => return record_group(args, group),
+            Err(why) => return not_run(&why.into()),
+        },
+        None if args.all => return record_group(args, Group::all()),
+        None => {}
     }
     // clap requires at least one word.
     let Some((program, rest)) = args.words.split_first() else { return exit::USAGE.into() };
@@ -64,25 +74,81 @@ fn attach_to(args: &Trace, pid: u32) -> ExitCode {
     running.follow = args.follow.clone();
     (running.start_on, running.stop_on) = (args.start_on, args.stop_on);
     let path = default_path(&running.name, pid);
+    let (quiet, needs_stops) = (args.outputs.quiet, needs_stops(args));
     let recorded = recorded(args, (&running.words(), &|| running.header()), path, LEFT_ALONE, |sink| {
         let ends = match args.duration {
             None => "^C lets go of it".to_owned(),
             Some(duration) => format!("it is let go after {}, or by ^C", humantime::format_duration(duration)),
         };
-        match args.no_stop {
-            _ if args.outputs.quiet => {}
-            true => say_no_stop(&running, &ends),
-            false => say_cost(&running, &ends),
+        if !needs_stops {
+            let ready = || {
+                if !quiet {
+                    say_no_stop(&running, &ends)
+                }
+            };
+            match nostop::attach(&running, &nostop::Settings::default(), &mut Ready { sink, ready }) {
+                // Nothing was recorded yet.
+                Err(RecordError::NotWatched(why)) if !args.no_stop => {
+                    if !quiet {
+                        say_why_stops(&why);
+                    }
+                }
+                done => return done.map(told),
+            }
         }
-        match args.no_stop {
-            true => nostop::attach(&running, &nostop::Settings::default(), sink).map(told),
-            false => attach(&running, sink),
+        if !quiet {
+            say_cost(&running, &ends);
         }
+        attach(&running, sink)
     });
     match recorded {
         Ok((_, true)) => exit::CONDITION.into(),
         Ok((_, false)) => ExitCode::SUCCESS,
         Err(code) => code,
+    }
+}
+
+/// Whether the process must stop at its calls: it is asked for, or an option needs it.
+fn needs_stops(args: &Trace) -> bool {
+    let parts = args.start_on.is_some() || args.stop_on.is_some();
+    args.exact || args.stacks || args.resident || parts || args.follow != Follow::All
+}
+
+/// Records processes that run already, without stopping them.
+fn record_group(args: &Trace, mut group: Group) -> ExitCode {
+    group.duration = args.duration;
+    let (words, quiet) = (group.words(), args.outputs.quiet);
+    let name = words.last().map(OsString::as_os_str).unwrap_or_default();
+    let path = default_path(if args.all { OsStr::new("all") } else { name }, std::process::id());
+    let recorded = recorded(args, (&words, &|| group.header()), path, NOT_RUN, |sink| {
+        let ready = || {
+            if !quiet {
+                say_group(&group)
+            }
+        };
+        nostop::record_group(&group, &nostop::Settings::default(), &mut Ready { sink, ready }).map(told)
+    });
+    match recorded {
+        Ok((_, true)) => exit::CONDITION.into(),
+        Ok((_, false)) => ExitCode::SUCCESS,
+        Err(code) => code,
+    }
+}
+
+/// A sink that says when the recording begins.
+struct Ready<'a, F: Fn()> {
+    sink: &'a mut dyn Sink,
+    ready: F,
+}
+
+impl<F: Fn()> Sink for Ready<'_, F> {
+    fn ready(&mut self) {
+        (self.ready)();
+        self.sink.ready();
+    }
+
+    fn event(&mut self, event: Event) -> Result<(), SinkError> {
+        self.sink.event(event)
     }
 }
 
@@ -111,6 +177,34 @@ fn say_no_stop(running: &Running, ends: &str) {
         "{} watching process {pid} ({name}), {threads}, by perf events: it does not stop; each of its memory calls takes \
          some 4 microseconds longer\n  {ends}",
         styled(BOLD, "samara:"),
+    );
+}
+
+/// Says how several processes are recorded, and when that ends.
+fn say_group(group: &Group) {
+    let words: Vec<String> = group.words().iter().map(|word| clean(&word.to_string_lossy())).collect();
+    let ends = match group.duration {
+        None => "until ^C".to_owned(),
+        Some(duration) => format!("for {}, or until ^C", humantime::format_duration(duration)),
+    };
+    // A closed standard error cannot show the message.
+    let _ = writeln!(
+        anstream::stderr(),
+        "{} watching {} by perf events, {ends}: no process stops; each memory call takes some 4 microseconds longer",
+        styled(BOLD, "samara:"),
+        words.join(" "),
+    );
+}
+
+/// Says why a process must be stopped.
+fn say_why_stops(why: &NotWatched) {
+    let text = why.to_string();
+    let text = text.split_once(". ").map_or(&*text, |(first, _)| first);
+    // A closed standard error cannot show the message.
+    let _ = writeln!(
+        anstream::stderr(),
+        "{} not without stops: {text} (samara trace --no-stop says what to do)",
+        styled(BOLD, "samara:")
     );
 }
 
@@ -212,6 +306,7 @@ fn report(
     if !quiet {
         let ended = match outcome.status {
             Status::Ended(status) => summary::ended(status, outcome.program_ns, counters.wall_ns),
+            Status::LetGo if args.pid.is_none() => summary::no_more(counters.wall_ns),
             Status::LetGo => summary::detached(counters.wall_ns),
         };
         let title = format!("{} {ended}", super::command_line(words));

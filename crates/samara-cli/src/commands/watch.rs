@@ -10,6 +10,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use samara_record::inspect::max_map_count;
+use samara_record::processes;
 use samara_trace::output::{Access, OutputName};
 use serde_json::json;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
@@ -25,10 +26,11 @@ use crate::watch::alert::{Alert, Limits, Reason};
 use crate::watch::budget::{Budget, used};
 use crate::watch::cause::{self, Cause};
 use crate::watch::exec::Exec;
-use crate::watch::find::{Which, group_path};
-use crate::watch::keep::{Folder, default_folder};
+use crate::watch::find::Which;
+use crate::watch::keep::{Folder, default_folder, recording_beside};
 use crate::watch::metrics;
 use crate::watch::reading::{Own, Reading, Row};
+use crate::watch::record::Recorder;
 use crate::watch::serve::{self, Shown};
 use crate::watch::table::{Meter, Table};
 
@@ -45,7 +47,8 @@ pub(crate) fn run(args: &Watch) -> ExitCode {
     if args.list {
         return list(args, &folder);
     }
-    if let Some(group) = args.groups.iter().find(|group| !group_path(group).join("cgroup.procs").exists()) {
+    if let Some(group) = args.groups.iter().find(|group| !processes::group_folder(group).join("cgroup.procs").exists())
+    {
         let why = "is no control group: give its folder, or its path below /sys/fs/cgroup";
         return super::failed(format!("{} {why}", shown(group)));
     }
@@ -109,6 +112,7 @@ struct Watcher<'a> {
     limits: Limits,
     shown: Shown,
     exec: Option<Exec>,
+    recorder: Option<Recorder>,
     /// Alerts by reason, surveys that were kept, and those that were not.
     alerts: BTreeMap<String, u64>,
     kept: u64,
@@ -118,6 +122,7 @@ struct Watcher<'a> {
     no_file: Trouble,
     no_state: Trouble,
     no_exec: Trouble,
+    no_record: Trouble,
     no_reading: Trouble,
 }
 
@@ -133,6 +138,7 @@ impl<'a> Watcher<'a> {
             limits: Limits { parts, ahead: args.ahead },
             shown: Shown::default(),
             exec: args.exec.clone().map(Exec::new),
+            recorder: args.record.map(Recorder::new),
             alerts: BTreeMap::new(),
             kept: 0,
             not_kept: 0,
@@ -140,6 +146,7 @@ impl<'a> Watcher<'a> {
             no_file: Trouble::default(),
             no_state: Trouble::default(),
             no_exec: Trouble::default(),
+            no_record: Trouble::default(),
             no_reading: Trouble::default(),
         };
         if let Some(address) = args.listen {
@@ -210,9 +217,11 @@ impl<'a> Watcher<'a> {
             if self.table.has_ended() {
                 say("no process that --pid names is left".to_owned());
                 self.exec.iter_mut().for_each(Exec::wait);
+                self.recorded(Recorder::stop);
                 return ExitCode::SUCCESS;
             }
             if has_come(&mut ends, wait) {
+                self.recorded(Recorder::stop);
                 return ExitCode::SUCCESS;
             }
         }
@@ -249,6 +258,7 @@ impl<'a> Watcher<'a> {
         if let Some(exec) = &mut self.exec {
             exec.reap();
         }
+        self.recorded(Recorder::ended);
         let Some(limit) = limit.filter(|limit| *limit > 0) else { return };
         let tries = self.tried.is_none_or(|tried| tried.elapsed() >= AGAIN);
         let (mut due, mut again) = (Vec::new(), Vec::new());
@@ -265,6 +275,9 @@ impl<'a> Watcher<'a> {
             let kept = if i < ALERTS { self.keep(&row, reason) } else { None };
             let (cause, file) = kept.unzip();
             say(told(&row, limit, cause.flatten().as_ref(), file.as_deref()));
+            if let Some(file) = &file {
+                self.record(row.pid, reason, file);
+            }
             let Some(exec) = &mut self.exec else { continue };
             let (pid, name, areas) = (row.pid, row.name, row.areas);
             let alert = Alert { reason, pid, name, areas, limit, per_second: row.per_second, left: row.left, file };
@@ -299,6 +312,31 @@ impl<'a> Watcher<'a> {
                 self.no_state.tell(Some(format!("the areas of process {} are not kept: {why}", row.pid)));
                 None
             }
+        }
+    }
+
+    /// Begins to record a process whose areas were kept, if that is asked for and none is recorded.
+    fn record(&mut self, pid: u32, reason: Reason, kept: &Path) {
+        let Some(recorder) = &mut self.recorder else { return };
+        let failed = match recorder.start(pid, &recording_beside(kept, reason), self.folder.part()) {
+            Ok(false) => return,
+            Ok(true) => None,
+            Err(why) => Some(format!("process {pid} is not recorded: {why}")),
+        };
+        self.no_record.tell(failed);
+    }
+
+    /// Tells of a recording that has ended.
+    fn recorded(&mut self, ended: impl FnOnce(&mut Recorder) -> Option<Result<PathBuf, String>>) {
+        match self.recorder.as_mut().and_then(ended) {
+            None => {}
+            Some(Ok(file)) => {
+                self.no_record.tell(None);
+                say(format!("recorded: {} why {}", super::own_name(), clean(&quoted(&file.to_string_lossy()))));
+                let room = self.folder.make_room(SystemTime::now(), 0);
+                self.no_state.tell(room.err().map(|why| why.to_string()));
+            }
+            Some(Err(why)) => self.no_record.tell(Some(format!("not recorded: {why}"))),
         }
     }
 

@@ -3,16 +3,13 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
+use samara_record::processes;
 use samara_trace::file::name_text;
 
 /// Bytes that Linux keeps of a process's name.
 const NAME: usize = 15;
-/// Folders of a control group that are looked into.
-const GROUPS: usize = 10_000;
-/// Where control groups are.
-const ROOT: &str = "/sys/fs/cgroup";
 
 /// Which processes are watched: all, or those that one of these chooses.
 #[derive(Clone, Debug, Default)]
@@ -36,10 +33,12 @@ impl Which {
     /// The processes that may be meant, now. Where names choose, their names decide.
     pub(crate) fn processes(&self) -> io::Result<BTreeSet<u32>> {
         if self.is_all() || !self.names.is_empty() {
-            return all();
+            return processes::all();
         }
         let mut found: BTreeSet<u32> = self.pids.iter().copied().collect();
-        self.groups.iter().try_for_each(|group| add_group(&group_path(group), &mut found))?;
+        for group in &self.groups {
+            found.extend(processes::in_group(&processes::group_folder(group))?);
+        }
         Ok(found)
     }
 
@@ -56,40 +55,6 @@ impl Which {
     pub(crate) fn has_name(&self, name: &str) -> bool {
         self.names.iter().any(|asked| asked == name || (asked.len() > NAME && asked.get(..NAME) == Some(name)))
     }
-}
-
-/// A control group by its path, or by its path below the mount of control groups.
-pub(crate) fn group_path(group: &Path) -> PathBuf {
-    if group.starts_with(ROOT) || group.join("cgroup.procs").exists() {
-        return group.to_owned();
-    }
-    Path::new(ROOT).join(group.strip_prefix("/").unwrap_or(group))
-}
-
-/// The processes of a control group and of those below it. Groups that go away meanwhile have none.
-fn add_group(group: &Path, found: &mut BTreeSet<u32>) -> io::Result<()> {
-    let mut left = vec![group.to_owned()];
-    let mut seen = 0;
-    while let Some(folder) = left.pop() {
-        let processes = match fs::read_to_string(folder.join("cgroup.procs")) {
-            Ok(processes) => processes,
-            Err(error) if folder == group => return Err(error),
-            Err(_) => continue,
-        };
-        found.extend(processes.lines().filter_map(|line| line.parse::<u32>().ok()).filter(|pid| *pid > 0));
-        seen += 1;
-        if seen < GROUPS {
-            let below = fs::read_dir(&folder).into_iter().flatten().flatten();
-            left.extend(below.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir())).map(|e| e.path()));
-        }
-    }
-    Ok(())
-}
-
-/// Every process that `/proc` shows: those of the machine, or of the container.
-fn all() -> io::Result<BTreeSet<u32>> {
-    let entries = fs::read_dir("/proc")?.flatten();
-    Ok(entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect())
 }
 
 /// The name of a process, in the form of [`name_text`].
@@ -123,18 +88,5 @@ mod tests {
         assert!(names.processes().unwrap().contains(&own));
         assert_eq!(names.sure().unwrap(), [7, own].into());
         assert_eq!(Which { pids: Vec::new(), ..names }.sure().unwrap(), BTreeSet::new());
-    }
-
-    #[test]
-    fn a_group_has_those_below_it() {
-        let dir = tempfile::tempdir().unwrap();
-        fs::create_dir_all(dir.path().join("a/b")).unwrap();
-        fs::write(dir.path().join("cgroup.procs"), "1\n2\n").unwrap();
-        fs::write(dir.path().join("a/cgroup.procs"), "0\n30\n").unwrap();
-        fs::write(dir.path().join("a/b/cgroup.procs"), "400\n").unwrap();
-        let group = |path: PathBuf| Which { groups: vec![path], ..Which::default() }.processes();
-        assert_eq!(group(dir.path().into()).unwrap(), [1, 2, 30, 400].into());
-        assert!(group(dir.path().join("none")).is_err());
-        assert_eq!(group_path(Path::new("/system.slice")), Path::new("/sys/fs/cgroup/system.slice"));
     }
 }

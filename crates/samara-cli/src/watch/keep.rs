@@ -119,6 +119,13 @@ impl Kept {
     }
 }
 
+/// The name of a recording of a process whose areas were kept by this name.
+pub(crate) fn recording_beside(kept: &Path, reason: Reason) -> PathBuf {
+    let name = kept.file_name().unwrap_or_default().to_string_lossy();
+    let stem = name.strip_suffix(&format!("-{reason}{EXTENSION}")).unwrap_or(&name);
+    kept.with_file_name(format!("{stem}-record{EXTENSION}"))
+}
+
 /// A time as names of files tell it, which has no colons. What was before 1970 is told as its first
 /// second.
 fn time(time: SystemTime) -> String {
@@ -163,6 +170,11 @@ impl Folder {
             true => Ok(folder),
             false => Err(KeepError::Foreign(self.path.clone(), owner)),
         }
+    }
+
+    /// The most bytes that a recording may have: a quarter of all.
+    pub(crate) fn part(&self) -> u64 {
+        self.most_bytes / 4
     }
 
     /// What was kept, the oldest first. A folder that is not there has nothing.

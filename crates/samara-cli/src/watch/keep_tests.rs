@@ -23,6 +23,10 @@ fn names_tell_what_was_kept() {
     let kept = Kept::parse(&name).unwrap();
     assert_eq!((&*kept.time, &*kept.name, kept.pid), ("2023-11-14T22-13-20Z", "x_..___y", 4711));
     assert_eq!((kept.areas, &*kept.reason), (52_430, "growth"));
+    let beside = recording_beside(&Path::new("kept").join(&name), Reason::Growth);
+    let recorded = Kept::parse(beside.file_name().unwrap().to_str().unwrap()).unwrap();
+    assert_eq!(beside.parent(), Some(Path::new("kept")));
+    assert_eq!(recorded, Kept { reason: "record".into(), ..kept });
     for other in [
         "t.samara",
         "2023-11-14T22-13-20Z.samara",

@@ -4,8 +4,8 @@
 //! number of its areas), `budget` (what reading may cost), `table` (all processes, and what to read
 //! of them now), `cause` (the verdict on its areas), `reading` (the result), `metrics` (the result
 //! for Prometheus), `serve` (over HTTP), `alert` (which processes are near the limit), `keep` (the
-//! folder of what was kept), `exec` (a command at each alert). Knows nothing of options and prints
-//! nothing; the loop is the command's.
+//! folder of what was kept), `exec` (a command at each alert), `record` (a recording then). Knows
+//! nothing of options and prints nothing; the loop is the command's.
 //!
 //! - **WATCH-1** a number of areas was counted in the process's maps, never derived from anything
 //!   else; how old it may be is told (`samara_watch_oldest_count_seconds`).
@@ -21,5 +21,6 @@ pub(crate) mod find;
 pub(crate) mod keep;
 pub(crate) mod metrics;
 pub(crate) mod reading;
+pub(crate) mod record;
 pub(crate) mod serve;
 pub(crate) mod table;

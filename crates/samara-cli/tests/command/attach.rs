@@ -51,7 +51,7 @@ fn json(dir: &Path) -> serde_json::Value {
 fn a_process_is_recorded_for_a_time() {
     let (dir, subject) = (tempfile::tempdir().unwrap(), Subject::start());
     let pid = subject.pid();
-    let output = run(dir.path(), &["trace", "--pid", &pid, "--for", "300ms", "--summary-json", "s.json"]);
+    let output = run(dir.path(), &["trace", "--exact", "--pid", &pid, "--for", "300ms", "--summary-json", "s.json"]);
     assert_eq!(output.status.code(), Some(0), "{}", said(&output));
     assert!(!subject.is_traced());
     let text = stderr(&output);
@@ -93,6 +93,7 @@ fn a_signal_lets_go_of_it() {
             "--default-signal",
             env!("CARGO_BIN_EXE_samara"),
             "trace",
+            "--exact",
             "--pid",
             &subject.pid(),
             "--fail-if",
@@ -120,7 +121,8 @@ fn a_signal_lets_go_of_it() {
 fn its_end_is_told_and_no_failure() {
     let (dir, mut subject) = (tempfile::tempdir().unwrap(), Subject::start());
     let mut command = samara();
-    let recorder = command.current_dir(dir.path()).args(["trace", "--pid", &subject.pid(), "--summary-json", "s.json"]);
+    let recorder =
+        command.current_dir(dir.path()).args(["trace", "--exact", "--pid", &subject.pid(), "--summary-json", "s.json"]);
     let recorder = recorder.stderr(Stdio::piped()).spawn().unwrap();
     while !subject.is_traced() {
         std::thread::sleep(Duration::from_millis(1));
@@ -133,7 +135,8 @@ fn its_end_is_told_and_no_failure() {
     // A condition.
     let subject = Subject::start();
     let pid = subject.pid();
-    let output = run(dir.path(), &["trace", "-q", "--pid", &pid, "--for", "1ms", "--fail-if", "areas_peak > 3"]);
+    let output =
+        run(dir.path(), &["trace", "-q", "--exact", "--pid", &pid, "--for", "1ms", "--fail-if", "areas_peak > 3"]);
     assert_eq!(output.status.code(), Some(123), "{}", said(&output));
     subject.end();
 }

@@ -1,6 +1,9 @@
 //! `samara trace --no-stop`: the command as users run it, and what it says where it may not.
 
-use std::process::{Command, Output};
+use std::io::{BufRead, BufReader};
+use std::path::PathBuf;
+use std::process::{Command, Output, Stdio};
+use std::time::Duration;
 
 use crate::samples::{run, samara, stderr, stdout};
 use crate::skip::skipped;
@@ -59,13 +62,118 @@ fn a_process_that_runs_is_let_go() {
     assert!(events.contains("found ") && events.contains("are equal"), "{events}");
 }
 
+/// Without an option that needs stops `--pid` stops nothing where that is possible, and says so.
+#[test]
+fn the_recorder_is_chosen_and_named() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut child = Command::new("sleep").arg("1000").spawn().unwrap();
+    let pid = child.id().to_string();
+    let trace = |more: &[&str]| {
+        let output = run(dir.path(), &[&["trace", "--pid", &pid, "--for", "100ms"][..], more].concat());
+        assert!(output.status.success(), "{}", stderr(&output));
+        stderr(&output)
+    };
+    let chosen = trace(&[]);
+    let stopped = [trace(&["--exact"]), trace(&["--resident"])];
+    child.kill().unwrap();
+    child.wait().unwrap();
+    match chosen.strip_prefix("samara: not without stops: ") {
+        Some(why) => skipped(why),
+        None => assert!(chosen.contains("it does not stop") && chosen.contains("without stops: "), "{chosen}"),
+    }
+    for text in stopped {
+        assert!(text.contains("attaching to process") && !text.contains("without stops"), "{text}");
+    }
+}
+
+/// A control group of version 2 that goes with its last process.
+struct ControlGroup(PathBuf);
+
+impl ControlGroup {
+    /// `None`: this machine has none that may be made, which is said.
+    fn new() -> Option<ControlGroup> {
+        let mounts = std::fs::read_to_string("/proc/self/mounts").unwrap();
+        let root = mounts.lines().find_map(|line| {
+            let mut words = line.split(' ').skip(1);
+            let at = words.next()?;
+            (words.next()? == "cgroup2").then(|| PathBuf::from(at))
+        });
+        let path = root?.join(format!("samara-test-{}", std::process::id()));
+        std::fs::create_dir(&path).inspect_err(|why| skipped(format!("no control group can be made: {why}"))).ok()?;
+        Some(ControlGroup(path))
+    }
+}
+
+impl Drop for ControlGroup {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir(&self.0);
+    }
+}
+
+/// What is there is found, what comes is followed, and the recording ends with the last process.
+#[test]
+fn a_control_group_is_recorded() {
+    let dir = tempfile::tempdir().unwrap();
+    let Some(group) = ControlGroup::new() else { return skipped("there are no control groups of version 2") };
+    let script = "echo $$ > \"$0/cgroup.procs\"; echo in; read go; ls / > /dev/null; (exec sleep 0.2); exit 3";
+    let mut shell = Command::new("sh");
+    let mut shell =
+        shell.args(["-c", script]).arg(&group.0).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut line = String::new();
+    BufReader::new(shell.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    assert_eq!(line, "in\n");
+    let path = group.0.to_str().unwrap();
+    let mut command = samara();
+    let recorder = command.current_dir(dir.path()).stdin(Stdio::null()).stderr(Stdio::piped());
+    let recorder = recorder.args(["trace", "--cgroup", path, "-o", "t.samara", "--for", "60s"]).spawn().unwrap();
+    std::thread::sleep(Duration::from_secs(1));
+    drop(shell.stdin.take());
+    assert_eq!(shell.wait().unwrap().code(), Some(3));
+    let output = recorder.wait_with_output().unwrap();
+    drop(group);
+    if !allowed(&output) {
+        return;
+    }
+    let text = stderr(&output);
+    assert!(output.status.success() && text.contains("no process stops"), "{text}");
+    assert!(text.contains("0 events lost, 0 changes that no call explains"), "{text}");
+    let events = stdout(&run(dir.path(), &["events", "t.samara"]));
+    for what in ["found /", "exec /usr/bin/ls", "exec /usr/bin/sleep", "exit with 0", "exit with 3", "are equal"] {
+        assert!(events.contains(what), "{what}: {events}");
+    }
+    let missing = run(dir.path(), &["trace", "--cgroup", "/no/such/group"]);
+    assert_eq!(missing.status.code(), Some(125));
+    assert!(stderr(&missing).contains("is no control group"), "{}", stderr(&missing));
+}
+
+/// Every process of the machine, among them one that changes its areas.
+#[test]
+fn every_process_is_recorded() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut shell = Command::new("sh").args(["-c", "while ls / > /dev/null; do sleep 0.05; done"]).spawn().unwrap();
+    let output = run(dir.path(), &["trace", "--all", "--for", "1500ms", "-o", "t.samara"]);
+    shell.kill().unwrap();
+    shell.wait().unwrap();
+    if !allowed(&output) {
+        return;
+    }
+    assert!(output.status.success(), "{}", stderr(&output));
+    let events = stdout(&run(dir.path(), &["events", "t.samara"]));
+    let of_shell = |line: &&str| line.split_whitespace().nth(2) == Some(&shell.id().to_string());
+    let what = events.lines().filter(of_shell).filter_map(|line| line.split_whitespace().nth(3)).collect::<Vec<_>>();
+    assert_eq!(what.first(), Some(&"found"), "{what:?}");
+    assert!(events.contains("exec /usr/bin/ls") || events.contains("exec /bin/ls"), "children are followed");
+}
+
 #[test]
 fn what_needs_stops_is_refused() {
     let dir = tempfile::tempdir().unwrap();
     for option in [&["--stacks"][..], &["--resident"], &["--start-on", "USR1"], &["--follow", "none"]] {
-        let words = [&["trace", "--no-stop"][..], option, &["--", "true"]].concat();
-        let output = run(dir.path(), &words);
-        assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
+        for words in [&["trace", "--no-stop"][..], &["trace", "--all"]] {
+            let program: &[&str] = if words.contains(&"--all") { &[] } else { &["--", "true"] };
+            let output = run(dir.path(), &[words, option, program].concat());
+            assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
+        }
     }
 }
 

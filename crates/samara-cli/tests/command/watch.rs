@@ -288,6 +288,28 @@ fn it_was_there() {
     assert!(stdout(&list).contains(&format!("guards ({pid})")), "{}", said(&list));
 }
 
+/// A process whose areas are kept is recorded too.
+#[test]
+fn it_is_recorded() {
+    let dir = tempfile::tempdir().unwrap();
+    let limit: u32 = std::fs::read_to_string("/proc/sys/vm/max_map_count").unwrap().trim().parse().unwrap();
+    let Some(program) = guards(dir.path(), limit / 180, false) else { return };
+    let state = dir.path().join("state");
+    let args = ["--pid", &program.pid(), "--every", "50ms", "--keep-at", "1", "--record", "300ms", "--state"];
+    let (watch, mut messages) = watch(&[&args[..], &[state.to_str().unwrap()]].concat());
+    let line = told(&mut messages, "ecorded: ");
+    if line.contains("not recorded: ") {
+        return crate::skip::skipped(line.trim());
+    }
+    assert!(line.contains(" why ") && line.contains("-record.samara"), "{line}");
+    let all = kept(&state);
+    let reasons: Vec<_> = all.iter().map(|kept| kept["reason"].as_str().unwrap()).collect();
+    assert_eq!(reasons, ["at1", "record"]);
+    let events = run(dir.path(), &["events", all[1]["file"].as_str().unwrap()]);
+    assert!(stdout(&events).contains("  found "), "{}", said(&events));
+    drop(watch);
+}
+
 /// A program that grows fast.
 #[test]
 fn fast_growth_is_kept() {

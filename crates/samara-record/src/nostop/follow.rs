@@ -68,6 +68,17 @@ struct Process {
     personality: u32,
 }
 
+/// Tasks that have records and are not known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Strangers {
+    /// They are of a process that is followed: their births were lost.
+    AreOurs,
+    /// Records are of all tasks, and only those of known processes are followed.
+    AreNot,
+    /// Every process is followed but this one.
+    But(Tid),
+}
+
 pub(super) struct Follow<'a> {
     threads: HashMap<Tid, Thread>,
     processes: HashMap<Tid, Process>,
@@ -80,8 +91,8 @@ pub(super) struct Follow<'a> {
     root_status: Option<i32>,
     pub(super) journal: Journal<'a>,
     pub(super) seen: Seen,
-    /// Records are of everybody, and not only of the first process and its descendants.
-    pub(super) everybody: bool,
+    /// Whose records count, of tasks that are not known.
+    pub(super) strangers: Strangers,
     /// The time of the record that is followed.
     now: u64,
 }
@@ -99,7 +110,7 @@ impl<'a> Follow<'a> {
             root_status: None,
             journal,
             seen: Seen { ordered, ..Seen::default() },
-            everybody: false,
+            strangers: Strangers::AreOurs,
             now: 0,
         }
     }
@@ -135,7 +146,7 @@ impl<'a> Follow<'a> {
     fn new_place(&mut self, user: Tid, since: u64) -> SpaceId {
         let id = self.next_space;
         self.next_space += 1;
-        self.places.insert(id, Place::new(id, user, since));
+        self.places.insert(id, Place::new(id, (user, user == self.root), since));
         id
     }
 
@@ -170,7 +181,16 @@ impl<'a> Follow<'a> {
 
     /// A record of an unknown task: its birth was lost, or it is not followed.
     fn unknown(&mut self, pid: Tid, tid: Tid, owner: u32, record: Record) {
-        if matches!(record.what, What::Ended) || (self.everybody && !self.processes.contains_key(&pid)) {
+        let counts = match self.strangers {
+            Strangers::AreOurs => true,
+            Strangers::AreNot => self.processes.contains_key(&pid),
+            // One that has ended has no areas that could be read. Its last sections come after its
+            // end where events are not its own.
+            Strangers::But(left_out) => {
+                self.processes.contains_key(&pid) || (pid != left_out && proc::fate(pid) != proc::Fate::Ended)
+            }
+        };
+        if matches!(record.what, What::Ended) || !counts {
             return;
         }
         if !self.processes.contains_key(&pid) {

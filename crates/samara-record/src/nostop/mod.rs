@@ -15,10 +15,12 @@
 //!
 //! - `perf`, `tracefs`: the kernel's interfaces; `record`, `source`: records in order;
 //! - `follow`: tasks; `place`: the calls of a space; `exec`: a program's first areas;
-//! - `reading`: readings of areas; `session`: the loop.
+//! - `reading`: readings of areas; `session`: the loop; `group`: processes that are recorded
+//!   together.
 
 mod exec;
 mod follow;
+mod group;
 mod perf;
 mod place;
 mod reading;
@@ -31,6 +33,7 @@ mod tracefs;
 
 use std::time::Duration;
 
+pub use group::Group;
 pub use refused::NotWatched;
 pub use seen::Seen;
 
@@ -47,6 +50,9 @@ pub struct Settings {
     /// How often each space is read and compared (default: every 10 seconds). At the beginning, and
     /// where something is unsure, it is read sooner.
     pub every: Duration,
+    /// Most descriptors for the events of single threads of a process that runs (default: 768).
+    /// Where it needs more, the events of all processes are recorded, and those of others left out.
+    pub apart: u64,
     /// For tests: nothing is read from the rings for this long each time.
     #[doc(hidden)]
     pub lag: Duration,
@@ -54,7 +60,7 @@ pub struct Settings {
 
 impl Default for Settings {
     fn default() -> Self {
-        Settings { ring: 2 << 20, every: Duration::from_secs(10), lag: Duration::ZERO }
+        Settings { ring: 2 << 20, every: Duration::from_secs(10), apart: 768, lag: Duration::ZERO }
     }
 }
 
@@ -100,4 +106,27 @@ pub fn record(options: &Options, settings: &Settings, sink: &mut dyn Sink) -> Re
 /// As for [`record`]. The process goes on in any case.
 pub fn attach(running: &Running, settings: &Settings, sink: &mut dyn Sink) -> Result<Watched, RecordError> {
     session::attach(running, settings, sink)
+}
+
+/// Records what several processes do to their address spaces, as [`attach`] does for one: those of
+/// a control group, or all, and those that come while it records. The calling process is left out.
+///
+/// The recording ends after [`Group::duration`], when a signal asks for it as for [`attach`], or by
+/// [`Group::let_go`]; that of a control group also when it had processes and has none any more.
+/// [`Outcome::status`] is [`Status::LetGo`](crate::Status::LetGo).
+///
+/// # Errors
+/// As for [`record`].
+///
+/// # Examples
+/// ```no_run
+/// use samara_record::nostop::{self, Group};
+/// let mut group = Group::control_group("/system.slice/web.service")?;
+/// group.duration = Some(std::time::Duration::from_secs(10));
+/// let watched = nostop::record_group(&group, &nostop::Settings::default(), &mut Vec::new())?;
+/// println!("{}", watched.seen);
+/// # Ok::<(), samara_record::RecordError>(())
+/// ```
+pub fn record_group(group: &Group, settings: &Settings, sink: &mut dyn Sink) -> Result<Watched, RecordError> {
+    session::record_group(group, settings, sink)
 }

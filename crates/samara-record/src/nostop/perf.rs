@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use perf_event_open_sys as bindings;
 use perf_event_open_sys::bindings::{
-    PERF_COUNT_SW_DUMMY, PERF_FLAG_FD_CLOEXEC, PERF_FORMAT_ID, PERF_FORMAT_LOST, PERF_SAMPLE_CPU,
+    PERF_COUNT_SW_DUMMY, PERF_FLAG_FD_CLOEXEC, PERF_FLAG_PID_CGROUP, PERF_FORMAT_ID, PERF_FORMAT_LOST, PERF_SAMPLE_CPU,
     PERF_SAMPLE_IDENTIFIER, PERF_SAMPLE_RAW, PERF_SAMPLE_TID, PERF_SAMPLE_TIME, PERF_TYPE_SOFTWARE,
     PERF_TYPE_TRACEPOINT, perf_event_attr, perf_event_mmap_page,
 };
@@ -27,8 +27,8 @@ use crate::os::sys::{Tid, page_size};
 pub(super) enum Counts {
     /// The tracepoint with this number.
     Tracepoint(u64),
-    /// Nothing: its records tell of areas, names, births and ends of tasks.
-    Tasks,
+    /// Nothing: its records tell of areas and new programs, of births and ends of tasks, or of both.
+    Nothing { areas: bool, tasks: bool },
 }
 
 /// Whose events are recorded.
@@ -36,7 +36,9 @@ pub(super) enum Counts {
 pub(super) enum Of {
     /// This task's, and those of the tasks that it makes from now on.
     Task(Tid),
-    /// Everybody's.
+    /// Those of the tasks in the control group of this folder, and in the groups below it.
+    Group(RawFd),
+    /// Those of all tasks.
     All,
 }
 
@@ -72,23 +74,26 @@ pub(super) fn open(counts: Counts, of: Of, cpu: u32, wake: u32) -> io::Result<Ev
             (attr.type_, attr.config) = (PERF_TYPE_TRACEPOINT, number);
             attr.__bindgen_anon_1.sample_period = 1;
         }
-        Counts::Tasks => {
+        Counts::Nothing { areas, tasks } => {
             (attr.type_, attr.config) = (PERF_TYPE_SOFTWARE, u64::from(PERF_COUNT_SW_DUMMY));
-            attr.set_task(1);
-            attr.set_comm(1);
-            attr.set_comm_exec(1);
-            attr.set_mmap(1);
-            attr.set_mmap2(1);
-            attr.set_mmap_data(1);
+            let (areas, tasks) = (u64::from(areas), u64::from(tasks));
+            attr.set_task(tasks);
+            attr.set_comm(areas);
+            attr.set_comm_exec(areas);
+            attr.set_mmap(areas);
+            attr.set_mmap2(areas);
+            attr.set_mmap_data(areas);
         }
     }
-    let pid = match of {
-        Of::Task(tid) => tid,
-        Of::All => -1,
+    let (pid, flags) = match of {
+        Of::Task(tid) => (tid, 0),
+        Of::Group(folder) => (folder, PERF_FLAG_PID_CGROUP),
+        Of::All => (-1, 0),
     };
+    let flags = u64::from(PERF_FLAG_FD_CLOEXEC | flags);
     let open = |attr: &mut perf_event_attr| {
         // SAFETY: `attr` is a valid structure, and its `size` is its own.
-        let fd = unsafe { bindings::perf_event_open(attr, pid, cpu as i32, -1, u64::from(PERF_FLAG_FD_CLOEXEC)) };
+        let fd = unsafe { bindings::perf_event_open(attr, pid, cpu as i32, -1, flags) };
         if fd < 0 { Err(io::Error::last_os_error()) } else { Ok(fd) }
     };
     let (fd, counts_lost) = match open(&mut attr) {

@@ -64,6 +64,8 @@ pub(super) struct Beside {
 /// One address space.
 pub(super) struct Place {
     pub(super) id: SpaceId,
+    /// It is the first process's.
+    root: bool,
     /// Its kernel address, which is only compared.
     pub(super) address: Option<u64>,
     /// `None`: its areas are not known yet.
@@ -98,9 +100,10 @@ pub(super) struct Place {
 }
 
 impl Place {
-    pub(super) fn new(id: SpaceId, user: Tid, since: u64) -> Place {
+    pub(super) fn new(id: SpaceId, (user, root): (Tid, bool), since: u64) -> Place {
         Place {
             id,
+            root,
             address: None,
             space: None,
             awaits_fork: false,
@@ -207,10 +210,11 @@ impl Place {
             return None;
         }
         if self.space.is_none() {
-            // What came before the first reading is in it.
-            let read = self.queue.iter().position(|entry| matches!(entry, Entry::Read(..)))?;
-            self.queue.drain(..read);
-            self.first += read as u64;
+            // What came before the first reading is in it, so nothing is kept until one is there.
+            let read = self.queue.iter().position(|entry| matches!(entry, Entry::Read(..)));
+            let before = read.unwrap_or(self.queue.len());
+            self.queue.drain(..before);
+            self.first += before as u64;
         }
         if matches!(self.queue.front()?, Entry::Waiting) {
             return None;
@@ -244,7 +248,7 @@ impl Place {
 
     fn read(&mut self, reading: &Reading, who: Who, journal: &mut Journal<'_>) {
         let Some(space) = &mut self.space else {
-            self.space = Some(Space::found_in(self.id, who, reading, journal));
+            self.space = Some(Space::found_in(self.id, self.root, who, reading, journal));
             (self.doubt, self.changed) = (None, false);
             return;
         };
@@ -267,7 +271,7 @@ mod tests {
 
     #[test]
     fn a_reading_is_clean_where_no_section_overlaps_it() {
-        let mut place = Place::new(1, 7, 100);
+        let mut place = Place::new(1, (7, true), 100);
         assert!(place.was_quiet(101) && !place.was_quiet(100));
         place.lock(7, 200, true);
         assert!(!place.was_quiet(300), "it is open");
@@ -286,7 +290,7 @@ mod tests {
     #[test]
     fn what_waits_holds_up_what_is_behind_it() {
         let mut events: Vec<Event> = Vec::new();
-        let mut place = Place::new(1, 7, 0);
+        let mut place = Place::new(1, (7, true), 0);
         place.space = Some(test_space(&mut events));
         let waiting = place.push(Entry::Waiting);
         place.push(Entry::Nothing);
@@ -295,6 +299,21 @@ mod tests {
         assert!(place.next().is_some() && place.next().is_some() && place.next().is_none());
         place.fill(waiting, Entry::Waiting);
         assert!(place.next().is_none(), "it is gone");
+    }
+
+    /// What happens before the first reading is not kept: a busy program may have to be read for long.
+    #[test]
+    fn nothing_is_kept_of_an_unknown_space() {
+        let mut place = Place::new(1, (7, true), 0);
+        let waiting = place.push(Entry::Waiting);
+        (0..1_000).for_each(|_| {
+            place.push(Entry::Nothing);
+        });
+        assert!(place.next().is_none() && place.queue.is_empty());
+        place.fill(waiting, Entry::Nothing);
+        place.awaits_fork = true;
+        place.push(Entry::Nothing);
+        assert!(place.next().is_none() && place.queue.len() == 1, "its parent has its areas");
     }
 
     fn test_space(events: &mut Vec<Event>) -> Space {

@@ -39,10 +39,10 @@ pub(super) fn take(place: SpaceId, pid: Tid, with_flags: bool) -> Taken {
 /// and writing if that is not known.
 pub(super) fn opened(tid: Tid, fd: i32, area: &proc::KernelArea) -> samara_mm::FileMode {
     use std::os::unix::fs::MetadataExt;
-    let same = std::fs::metadata(format!("/proc/{tid}/fd/{fd}")).is_ok_and(|file| file.ino() == area.inode);
     // Only a shared map that cannot be written yet depends on it.
     let asks = area.perms & proc::SHARED != 0 && area.perms & proc::WRITE == 0;
-    if asks && same { crate::space::apply::open_mode(tid, fd) } else { samara_mm::FileMode::RW }
+    let is_same = || std::fs::metadata(format!("/proc/{tid}/fd/{fd}")).is_ok_and(|file| file.ino() == area.inode);
+    if asks && is_same() { crate::space::apply::open_mode(tid, fd) } else { samara_mm::FileMode::RW }
 }
 
 /// Waits for records, at most this long.

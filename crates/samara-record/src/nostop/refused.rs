@@ -2,6 +2,9 @@
 
 use std::fmt;
 use std::io;
+use std::path::PathBuf;
+
+use std::os::unix::ffi::OsStrExt;
 
 use crate::os::proc::Status;
 use crate::os::sys::Tid;
@@ -32,6 +35,8 @@ pub enum NotWatched {
         /// Descriptors that this process may still open.
         left: u64,
     },
+    /// This is no folder of a control group whose tasks events can be of: the error.
+    NoGroup(PathBuf, io::Error),
     /// Opening an event failed for another reason.
     System(io::Error),
 }
@@ -82,6 +87,12 @@ impl fmt::Display for NotWatched {
                 "{threads} threads need {needed} descriptors, and samara may open {left} more: raise the limit (ulimit -n, \
                  LimitNOFILE of a unit; fs.nr_open is the most). {WITHOUT}"
             ),
+            NotWatched::NoGroup(folder, error) => write!(
+                f,
+                "{} is no control group ({error}): give the folder of a group of version 2, or its path below \
+                 /sys/fs/cgroup, as /proc/PID/cgroup has it",
+                samara_trace::file::name_text(folder.as_os_str().as_bytes())
+            ),
             NotWatched::System(error) => write!(f, "perf_event_open failed: {error}. {WITHOUT}"),
         }
     }
@@ -90,7 +101,10 @@ impl fmt::Display for NotWatched {
 impl std::error::Error for NotWatched {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
-            NotWatched::NoTracefs(error) | NotWatched::Refused { error, .. } | NotWatched::System(error) => Some(error),
+            NotWatched::NoTracefs(error)
+            | NotWatched::Refused { error, .. }
+            | NotWatched::NoGroup(_, error)
+            | NotWatched::System(error) => Some(error),
             NotWatched::NoTracepoints | NotWatched::Descriptors { .. } => None,
         }
     }

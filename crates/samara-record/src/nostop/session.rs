@@ -11,7 +11,8 @@ use std::process::ExitStatus;
 
 use samara_trace::Sink;
 
-use super::follow::Follow;
+use super::follow::{Follow, Strangers};
+use super::group::Group;
 use super::perf::Of;
 use super::place::Entry;
 use super::reading::{self, Taken};
@@ -121,7 +122,7 @@ pub(super) fn attach(running: &Running, settings: &Settings, sink: &mut dyn Sink
     sys::raise_file_limit();
     let root = Tid::try_from(running.pid).map_err(|_| RecordError::NoProcess(running.pid))?;
     let mut source = Source::new(settings.ring)?;
-    let (threads, apart) = source::attach_process(&mut source, || proc::threads(root))?;
+    let (threads, apart) = source::attach_process(&mut source, || proc::threads(root), settings.apart)?;
     if threads.is_empty() {
         return Err(RecordError::Ended(running.pid));
     }
@@ -131,7 +132,7 @@ pub(super) fn attach(running: &Running, settings: &Settings, sink: &mut dyn Sink
     let mut session = Session::new(source, settings, root, journal);
     session.follow.add_process(root, &threads, true, sys::now_ns());
     if !apart {
-        session.follow.everybody = true;
+        session.follow.strangers = Strangers::AreNot;
         session.follow.journal.note(
             "it has many threads: the calls of all processes went through the rings, and those of others were left out"
                 .into(),
@@ -158,6 +159,48 @@ pub(super) fn attach(running: &Running, settings: &Settings, sink: &mut dyn Sink
     };
     Ok(session.finish(status, end_ns.saturating_sub(start_ns)))
 }
+
+pub(super) fn record_group(group: &Group, settings: &Settings, sink: &mut dyn Sink) -> Result<Watched, RecordError> {
+    samara_probe::Profile::running();
+    let start_ns = sys::now_ns();
+    sys::raise_file_limit();
+    let own = std::process::id() as Tid;
+    let mut source = Source::new(settings.ring)?;
+    let owner = source::attach_group(&mut source, group)?;
+    let mut signals = Signals::install(true, group.let_go.is_some(), &[]);
+    let mut journal = Journal::new(sink, start_ns);
+    journal.ready();
+    let mut session = Session::new(source, settings, NONE, journal);
+    session.follow.strangers = Strangers::But(own);
+    let processes = group.processes().map_err(|error| match &group.folder {
+        Some(folder) => NotWatched::NoGroup(folder.clone(), error).into(),
+        None => RecordError::System("reading /proc", error),
+    })?;
+    for pid in processes.into_iter().filter_map(|pid| Tid::try_from(pid).ok()).filter(|pid| *pid != own) {
+        let threads: Vec<_> = proc::threads(pid).into_iter().map(|tid| (tid, owner)).collect();
+        // A task of the kernel has no areas.
+        if proc::Status::of(pid).is_some_and(|status| !status.word("VmSize:").is_empty()) {
+            session.follow.add_process(pid, &threads, true, sys::now_ns());
+        }
+    }
+    let until = group.duration.map(|duration| start_ns.saturating_add(duration.as_nanos() as u64));
+    let mut had_any = false;
+    loop {
+        session.step(None);
+        had_any |= session.follow.is_followed();
+        let asked = signals.asked().end.is_some() || group.let_go.as_ref().is_some_and(crate::LetGo::is_asked);
+        let over = group.folder.is_some() && had_any && !session.follow.is_followed();
+        if asked || over || until.is_some_and(|until| sys::now_ns() >= until) {
+            break;
+        }
+    }
+    let end_ns = sys::now_ns();
+    session.read_all();
+    Ok(session.finish(Status::LetGo, end_ns.saturating_sub(start_ns)))
+}
+
+/// No task has this number.
+const NONE: Tid = 0;
 
 /// Opens the events of a program that is about to be executed.
 fn attach_root(source: &mut Source, root: Tid) -> Result<u32, NotWatched> {
@@ -302,10 +345,15 @@ impl<'a> Session<'a> {
     /// Reads the spaces whose time has come.
     fn read_due(&mut self) {
         let now = sys::now_ns();
-        let due: Vec<SpaceId> =
-            self.follow.places.values().filter(|p| p.due <= now && !p.reading).map(|place| place.id).collect();
-        for id in due {
+        let due = self.follow.places.values().filter(|p| p.due <= now && !p.reading);
+        let mut due: Vec<(u64, SpaceId)> = due.map(|place| (place.due, place.id)).collect();
+        due.sort_unstable();
+        for (_, id) in due {
             self.read(id);
+            // The others have their turn when the rings were emptied.
+            if sys::now_ns() > now + STEP_NS {
+                break;
+            }
         }
     }
 

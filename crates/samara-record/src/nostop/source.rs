@@ -6,11 +6,13 @@
 //!   place. One that comes too late all the same is counted.
 
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
+use std::fs::File;
 use std::io;
-use std::os::fd::RawFd;
+use std::os::fd::{AsRawFd, RawFd};
 
 use samara_trace::calls::Call;
 
+use super::group::Group;
 use super::perf::{self, Counts, Event, Of, Ring};
 use super::record::{Reader, Record, What};
 use super::refused::NotWatched;
@@ -23,9 +25,6 @@ const SLACK_NS: u64 = 20_000_000;
 
 /// Most records that wait to be followed.
 const MOST_READY: usize = 1 << 17;
-
-/// Most descriptors for events of single threads. With more, everybody's events are recorded.
-const MOST_APART: u64 = 768;
 
 /// Calls of the table that change no area, or whose tracepoints all programs hit: `ioctl`.
 const LEFT_OUT: [&str; 1] = ["ioctl"];
@@ -74,7 +73,7 @@ impl Plan {
     }
 
     fn events(&self) -> u64 {
-        1 + (self.tracepoints.len() + self.locks.len()) as u64
+        2 + (self.tracepoints.len() + self.locks.len()) as u64
     }
 }
 
@@ -155,8 +154,13 @@ impl Source {
     pub(super) fn attach(&mut self, of: Of) -> Result<Option<u32>, NotWatched> {
         self.attached += 1;
         for cpu in self.processors.clone() {
-            if !self.open(Counts::Tasks, of, cpu, false)? {
+            // A task that ends is in no control group any more.
+            let apart = matches!(of, Of::Group(_));
+            if !self.open(Counts::Nothing { areas: true, tasks: !apart }, of, cpu, false)? {
                 return Ok(None);
+            }
+            if apart {
+                self.open(Counts::Nothing { areas: false, tasks: true }, Of::All, cpu, false)?;
             }
             for number in self.plan.tracepoints.clone() {
                 self.open(Counts::Tracepoint(number), of, cpu, false)?;
@@ -285,15 +289,16 @@ fn listed(text: &str) -> Vec<u32> {
 /// Threads, and which attachment each of them is.
 type Threads = Vec<(Tid, u32)>;
 
-/// Opens the events of a process: those of its threads (true) or, where these need many
-/// descriptors, those of everybody. Opening and closing an event of a thread that runs takes some
+/// Opens the events of a process: those of its threads (true) or, where these need more than `most`
+/// descriptors, those of all tasks. Opening and closing an event of a thread that runs takes some
 /// milliseconds.
 pub(super) fn attach_process(
     source: &mut Source,
     threads: impl Fn() -> Vec<Tid>,
+    most: u64,
 ) -> Result<(Threads, bool), NotWatched> {
     let (needed, left) = (source.needed(threads().len()), perf::descriptors_left());
-    if needed <= MOST_APART.min(left) {
+    if needed <= most.min(left) {
         match attach_threads(source, &threads) {
             Err(NotWatched::Descriptors { .. }) => {} // it has got more threads
             other => return Ok((other?, true)),
@@ -304,6 +309,22 @@ pub(super) fn attach_process(
     }
     let owner = source.attach(Of::All)?.unwrap_or(0);
     Ok((threads().into_iter().map(|tid| (tid, owner)).collect(), false))
+}
+
+/// Opens the events of a control group, or of all tasks. Returns the number of the attachment.
+pub(super) fn attach_group(source: &mut Source, group: &Group) -> Result<u32, NotWatched> {
+    let (needed, left) = (source.needed(1), perf::descriptors_left());
+    if needed > left {
+        return Err(NotWatched::Descriptors { threads: 1, needed, left });
+    }
+    let Some(path) = &group.folder else { return Ok(source.attach(Of::All)?.unwrap_or(0)) };
+    let folder = File::open(path).map_err(|error| NotWatched::NoGroup(path.clone(), error))?;
+    let attached = source.attach(Of::Group(folder.as_raw_fd())).map_err(|error| match error {
+        // A folder of another kind of control group.
+        NotWatched::System(error) => NotWatched::NoGroup(path.clone(), error),
+        other => other,
+    })?;
+    Ok(attached.unwrap_or(0))
 }
 
 /// Opens the events of every thread of a process, until no thread is left that has none. Returns

@@ -47,8 +47,8 @@ pub(crate) enum Compared {
 
 impl Space {
     /// The space of a process that runs already, as a reading shows it.
-    pub(crate) fn found_in(id: SpaceId, who: Who, reading: &Reading, journal: &mut Journal<'_>) -> Space {
-        let mut space = Space::unstopped(id, true);
+    pub(crate) fn found_in(id: SpaceId, root: bool, who: Who, reading: &Reading, journal: &mut Journal<'_>) -> Space {
+        let mut space = Space::unstopped(id, root);
         space.fill_with(&reading.areas, reading.layout, journal);
         space.doubt_the_past(journal);
         let event = found(id, who, journal);

@@ -26,6 +26,7 @@ pub(crate) const TRIALS: &[(&str, Body)] = &[
     ("nostop_sees_what_a_recorder_sees_that_stops", same),
     ("nostop_follows_forks_and_programs", followed),
     ("nostop_finds_a_program_that_runs", found),
+    ("nostop_finds_it_by_the_events_of_all", found_among_all),
     ("nostop_leaves_the_program_unharmed", unharmed),
 ];
 
@@ -276,6 +277,17 @@ fn start(words: &[&str]) -> Result<Child, Failed> {
 /// A process that changes its memory all the time is read at its beginning while it stands still
 /// for a moment; every later reading agrees, and so do the events with the last one.
 fn found() -> Result<(), Failed> {
+    found_by(&settings())
+}
+
+/// The same with the events of all processes, as for one of many threads.
+fn found_among_all() -> Result<(), Failed> {
+    let mut settings = settings();
+    settings.apart = 0;
+    found_by(&settings)
+}
+
+fn found_by(settings: &Settings) -> Result<(), Failed> {
     let dir = tempfile::tempdir()?;
     let file = dir.path().join("end");
     let mut child = start(&["busy", &file.to_string_lossy()])?;
@@ -284,7 +296,7 @@ fn found() -> Result<(), Failed> {
     let let_go = LetGo::default();
     running.let_go = Some(let_go.clone());
     let mut sink = Asks { until: Until::new(dir.path(), 200), let_go };
-    let result = allowed(nostop::attach(&running, &settings(), &mut sink));
+    let result = allowed(nostop::attach(&running, settings, &mut sink));
     std::fs::write(&file, "")?;
     let ended = child.wait()?;
     let Some(watched) = result? else { return Ok(()) };

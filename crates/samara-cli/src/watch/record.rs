@@ -1,0 +1,74 @@
+//! Records a process that came near the limit, without stopping it, for a while. Another samara does
+//! it, so that nothing that goes wrong there ends the watch. One at a time. Knows nothing of alerts.
+
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
+/// Records processes, one at a time.
+#[derive(Debug)]
+pub(crate) struct Recorder {
+    duration: Duration,
+    running: Option<(Child, PathBuf)>,
+}
+
+impl Recorder {
+    pub(crate) fn new(duration: Duration) -> Recorder {
+        Recorder { duration, running: None }
+    }
+
+    /// Begins to record a process to a new file of this many bytes at most. False: one is recorded
+    /// already. Nothing waits for it.
+    pub(crate) fn start(&mut self, pid: u32, file: &Path, most_bytes: u64) -> io::Result<bool> {
+        if self.running.is_some() {
+            return Ok(false);
+        }
+        let child = Command::new(std::env::current_exe()?)
+            .args(["trace", "--no-stop", "--quiet", "--pid", &pid.to_string()])
+            .args(["--for", &humantime::format_duration(self.duration).to_string()])
+            .args(["--max-size", &most_bytes.to_string(), "-o"])
+            .arg(file)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()?;
+        self.running = Some((child, file.to_owned()));
+        Ok(true)
+    }
+
+    /// What became of a recording that has ended: its file, or why there is none.
+    pub(crate) fn ended(&mut self) -> Option<Result<PathBuf, String>> {
+        let (child, _) = self.running.as_mut()?;
+        match child.try_wait() {
+            Ok(None) => None,
+            _ => self.result(),
+        }
+    }
+
+    /// Ends a recording that is under way, and waits for its file.
+    pub(crate) fn stop(&mut self) -> Option<Result<PathBuf, String>> {
+        let (child, _) = self.running.as_mut()?;
+        if let Ok(pid) = i32::try_from(child.id()) {
+            // It may have ended by itself.
+            let _ = kill(Pid::from_raw(pid), Signal::SIGTERM);
+        }
+        self.result()
+    }
+
+    fn result(&mut self) -> Option<Result<PathBuf, String>> {
+        let (mut child, file) = self.running.take()?;
+        let mut said = String::new();
+        // Without what it said, its status tells.
+        let _ = child.stderr.take().map(|mut pipe| pipe.read_to_string(&mut said));
+        match child.wait() {
+            Ok(status) if status.success() => Some(Ok(file)),
+            Ok(status) if said.is_empty() => Some(Err(format!("the recorder ended with {status}"))),
+            Ok(_) => Some(Err(said.lines().last().unwrap_or_default().trim_start_matches("samara: ").to_owned())),
+            Err(why) => Some(Err(why.to_string())),
+        }
+    }
+}

@@ -1,0 +1,77 @@
+//! What a recording of several processes is about: a control group, or all. Knows no records.
+
+use std::collections::BTreeSet;
+use std::ffi::OsString;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use super::NotWatched;
+use crate::api::LetGo;
+use crate::processes;
+
+/// Processes to be recorded together by [`record_group`](super::record_group), from now on.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Group {
+    /// The folder of the control group. `None`: every process.
+    pub(super) folder: Option<PathBuf>,
+    /// When the recording ends (default: when a signal asks for it or, of a control group, when its
+    /// last process has ended).
+    pub duration: Option<Duration>,
+    /// By which another thread asks for the end, as [`Running::let_go`](crate::Running::let_go).
+    pub let_go: Option<LetGo>,
+}
+
+impl Group {
+    /// Every process of the machine, or of the container, but the calling one.
+    pub fn all() -> Group {
+        Group { folder: None, duration: None, let_go: None }
+    }
+
+    /// The processes of a control group of version 2, and of those below it: by its folder, or by
+    /// its path below `/sys/fs/cgroup`.
+    ///
+    /// # Errors
+    /// [`NotWatched::NoGroup`]
+    pub fn control_group(path: impl AsRef<Path>) -> Result<Group, NotWatched> {
+        let folder = processes::group_folder(path.as_ref());
+        match fs::metadata(folder.join("cgroup.procs")) {
+            Ok(_) => Ok(Group { folder: Some(folder), ..Group::all() }),
+            Err(error) => Err(NotWatched::NoGroup(folder, error)),
+        }
+    }
+
+    /// What is recorded, in the words of the command.
+    pub fn words(&self) -> Vec<OsString> {
+        match &self.folder {
+            Some(folder) => vec!["--cgroup".into(), folder.into()],
+            None => vec!["--all".into()],
+        }
+    }
+
+    /// Its processes, now.
+    pub(super) fn processes(&self) -> io::Result<BTreeSet<u32>> {
+        match &self.folder {
+            Some(folder) => processes::in_group(folder),
+            None => processes::all(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_group_is_named_as_the_command_names_it() {
+        let dir = tempfile::tempdir().unwrap();
+        fs::write(dir.path().join("cgroup.procs"), "1\n2\n").unwrap();
+        let group = Group::control_group(dir.path()).unwrap();
+        assert_eq!(group.processes().unwrap(), [1, 2].into());
+        assert_eq!(group.words(), ["--cgroup".into(), OsString::from(dir.path())]);
+        let error = Group::control_group("/no/such/group").unwrap_err().to_string();
+        assert!(error.contains("/sys/fs/cgroup/no/such/group is no control group"), "{error}");
+    }
+}

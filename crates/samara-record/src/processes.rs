@@ -1,0 +1,70 @@
+//! Which processes there are, of a control group or of all. Knows their numbers only.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// Folders of a control group that are looked into.
+const GROUPS: usize = 10_000;
+/// Where control groups are.
+const ROOT: &str = "/sys/fs/cgroup";
+
+/// The folder of a control group: this path, or the one of that name below `/sys/fs/cgroup`.
+pub fn group_folder(path: &Path) -> PathBuf {
+    if path.starts_with(ROOT) || path.join("cgroup.procs").exists() {
+        return path.to_owned();
+    }
+    Path::new(ROOT).join(path.strip_prefix("/").unwrap_or(path))
+}
+
+/// The processes of a control group and of those below it. A group that goes away meanwhile has
+/// none.
+///
+/// # Errors
+/// This is no folder of a control group.
+pub fn in_group(folder: &Path) -> io::Result<BTreeSet<u32>> {
+    let (mut found, mut left, mut seen) = (BTreeSet::new(), vec![folder.to_owned()], 0);
+    while let Some(next) = left.pop() {
+        let processes = match fs::read_to_string(next.join("cgroup.procs")) {
+            Ok(processes) => processes,
+            Err(error) if next == folder => return Err(error),
+            Err(_) => continue,
+        };
+        found.extend(processes.lines().filter_map(|line| line.parse::<u32>().ok()).filter(|pid| *pid > 0));
+        seen += 1;
+        if seen < GROUPS {
+            let below = fs::read_dir(&next).into_iter().flatten().flatten();
+            left.extend(below.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir())).map(|e| e.path()));
+        }
+    }
+    Ok(found)
+}
+
+/// Every process that `/proc` shows: those of the machine, or of the container.
+///
+/// # Errors
+/// `/proc` cannot be read.
+pub fn all() -> io::Result<BTreeSet<u32>> {
+    let entries = fs::read_dir("/proc")?.flatten();
+    Ok(entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_group_has_those_below_it() {
+        let dir = tempfile::tempdir().unwrap();
+        fs::create_dir_all(dir.path().join("a/b")).unwrap();
+        fs::write(dir.path().join("cgroup.procs"), "1\n2\n").unwrap();
+        fs::write(dir.path().join("a/cgroup.procs"), "0\n30\n").unwrap();
+        fs::write(dir.path().join("a/b/cgroup.procs"), "400\n").unwrap();
+        assert_eq!(in_group(dir.path()).unwrap(), [1, 2, 30, 400].into());
+        assert!(in_group(&dir.path().join("none")).is_err());
+        assert_eq!(group_folder(dir.path()), dir.path());
+        assert_eq!(group_folder(Path::new("/system.slice")), Path::new("/sys/fs/cgroup/system.slice"));
+        assert!(all().unwrap().contains(&std::process::id()));
+    }
+}
