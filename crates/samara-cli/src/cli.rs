@@ -143,8 +143,8 @@ pub(crate) struct Trace {
     #[arg(long, value_name = "SIZE", value_parser = size)]
     pub(crate) max_size: Option<u64>,
     /// Record the call stack of each call, with the names of its functions: samara events FILE
-    /// --stacks. The program runs slower
-    #[arg(long, conflicts_with_all = WITHOUT_STOPS)]
+    /// --stacks. The program runs slower. Without stops, as far as 8 KiB of the stack tell
+    #[arg(long)]
     pub(crate) stacks: bool,
     /// Record by how much each call changes the resident memory of its process. Costs some 4
     /// microseconds a call

@@ -52,7 +52,7 @@ pub(crate) fn run(args: &Trace) -> ExitCode {
     (options.start_on, options.stop_on) = (args.start_on, args.stop_on);
     let path = default_path(program, std::process::id());
     let recorded = recorded(args, (&args.words, &|| options.header()), path, NOT_RUN, |sink| match args.no_stop {
-        true => nostop::record(&options, &nostop::Settings::default(), sink).map(told),
+        true => nostop::record(&options, &settings(args), sink).map(told),
         false => record(&options, sink),
     });
     match recorded.map(|(status, fails)| (status.ended().unwrap_or_default(), fails)) {
@@ -86,7 +86,7 @@ fn attach_to(args: &Trace, pid: u32) -> ExitCode {
                     say_no_stop(&running, &ends)
                 }
             };
-            match nostop::attach(&running, &nostop::Settings::default(), &mut Ready { sink, ready }) {
+            match nostop::attach(&running, &settings(args), &mut Ready { sink, ready }) {
                 // Nothing was recorded yet.
                 Err(RecordError::NotWatched(why)) if !args.no_stop => {
                     if !quiet {
@@ -108,10 +108,20 @@ fn attach_to(args: &Trace, pid: u32) -> ExitCode {
     }
 }
 
+/// How it is recorded without stops.
+fn settings(args: &Trace) -> nostop::Settings {
+    let mut settings = nostop::Settings::default();
+    if args.stacks {
+        // Records are larger, so the rings are too.
+        (settings.stack_bytes, settings.ring) = (8 << 10, 16 << 20);
+    }
+    settings
+}
+
 /// Whether the process must stop at its calls: it is asked for, or an option needs it.
 fn needs_stops(args: &Trace) -> bool {
     let parts = args.start_on.is_some() || args.stop_on.is_some();
-    args.exact || args.stacks || args.resident || parts || args.follow != Follow::All
+    args.exact || args.resident || parts || args.follow != Follow::All
 }
 
 /// Records processes that run already, without stopping them.
@@ -126,7 +136,7 @@ fn record_group(args: &Trace, mut group: Group) -> ExitCode {
                 say_group(&group)
             }
         };
-        nostop::record_group(&group, &nostop::Settings::default(), &mut Ready { sink, ready }).map(told)
+        nostop::record_group(&group, &settings(args), &mut Ready { sink, ready }).map(told)
     });
     match recorded {
         Ok((_, true)) => exit::CONDITION.into(),

@@ -18,6 +18,7 @@ use crate::os::proc;
 use crate::os::sys::Tid;
 use crate::space::memory::Memory;
 use crate::space::{Caller, Returned, Space, SpaceId};
+use crate::stacks::{Asked, Copied, Stacks};
 
 /// `exit` and `exit_group`.
 const EXIT: u32 = libc::SYS_exit as u32;
@@ -41,6 +42,8 @@ struct Open {
     new_space: Option<u64>,
     /// Which calls it overlaps.
     beside: Beside,
+    /// The number of its stack.
+    stack: Option<u32>,
 }
 
 struct Thread {
@@ -93,6 +96,7 @@ pub(super) struct Follow<'a> {
     pub(super) seen: Seen,
     /// Whose records count, of tasks that are not known.
     pub(super) strangers: Strangers,
+    pub(super) stacks: Option<Stacks>,
     /// The time of the record that is followed.
     now: u64,
 }
@@ -111,6 +115,7 @@ impl<'a> Follow<'a> {
             journal,
             seen: Seen { ordered, ..Seen::default() },
             strangers: Strangers::AreOurs,
+            stacks: None,
             now: 0,
         }
     }
@@ -168,7 +173,7 @@ impl<'a> Follow<'a> {
             None => return self.unknown(pid, tid, owner, record),
         }
         match record.what {
-            What::Enter { nr, args } => self.enter(pid, tid, nr, args),
+            What::Enter { nr, args, stack } => self.enter(pid, tid, nr, args, stack),
             What::Return { nr, result } => self.returned(tid, nr, result),
             What::Lock(address) => self.lock(tid, address),
             What::Unlock(address) => self.unlock(tid, address),
@@ -208,7 +213,7 @@ impl<'a> Follow<'a> {
         self.places.get_mut(&id)
     }
 
-    fn enter(&mut self, pid: Tid, tid: Tid, nr: u32, args: [u64; 6]) {
+    fn enter(&mut self, pid: Tid, tid: Tid, nr: u32, args: [u64; 6], copied: Option<Box<Copied>>) {
         self.explain_outside(tid);
         if (nr == EXIT || nr == EXIT_GROUP)
             && let Some(process) = self.processes.get_mut(&pid)
@@ -224,11 +229,21 @@ impl<'a> Follow<'a> {
         // One that did not return, as far as records tell.
         let former = self.threads.get_mut(&tid).and_then(|thread| thread.call.take());
         self.give_up(tid, former);
+        let stack = copied.filter(|_| decoded.is_some()).and_then(|copied| self.number(pid, tid, &copied));
         let beside = self.place_of(tid).map(Place::enter).unwrap_or_default();
         let Some(thread) = self.threads.get_mut(&tid) else { return };
         (thread.unexplained, thread.doubts) = (0, false);
         let (sections, shown) = (Vec::new(), Vec::new());
-        thread.call = Some(Open { decoded, entered: now, sections, shown, new_space: None, beside });
+        thread.call = Some(Open { decoded, entered: now, sections, shown, new_space: None, beside, stack });
+    }
+
+    /// The number of the stack of a task that made a call, if stacks are recorded.
+    fn number(&mut self, pid: Tid, tid: Tid, copied: &Copied) -> Option<u32> {
+        let id = self.processes.get(&pid)?.place?;
+        let space = self.places.get(&id)?.space.as_ref()?;
+        let who = Who { pid, tid, entry_ns: self.now, exit_ns: self.now };
+        let asked = Asked { who, space: id, model: &space.model, compat: false, copied: Some(copied) };
+        self.stacks.as_mut()?.number(&asked, &mut self.journal)
     }
 
     /// A call whose return is not seen: its effect is unknown.
@@ -429,7 +444,7 @@ impl<'a> Follow<'a> {
             overlapped,
             go_ns: call.entered,
             unsure: unordered,
-            from: Caller::default(),
+            from: Caller { stack: call.stack, ip: None },
             resident: None,
             personality,
             cause: None,
@@ -646,6 +661,9 @@ impl<'a> Follow<'a> {
     pub(super) fn end_place(&mut self, id: SpaceId, gone: bool) {
         self.flush(id);
         let Some(place) = self.places.remove(&id) else { return };
+        if let Some(stacks) = &mut self.stacks {
+            stacks.forget(id);
+        }
         if let Some(address) = place.address.filter(|address| self.by_address.get(address) == Some(&id)) {
             self.by_address.remove(&address);
         }

@@ -16,10 +16,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use perf_event_open_sys as bindings;
 use perf_event_open_sys::bindings::{
     PERF_COUNT_SW_DUMMY, PERF_FLAG_FD_CLOEXEC, PERF_FLAG_PID_CGROUP, PERF_FORMAT_ID, PERF_FORMAT_LOST, PERF_SAMPLE_CPU,
-    PERF_SAMPLE_IDENTIFIER, PERF_SAMPLE_RAW, PERF_SAMPLE_TID, PERF_SAMPLE_TIME, PERF_TYPE_SOFTWARE,
-    PERF_TYPE_TRACEPOINT, perf_event_attr, perf_event_mmap_page,
+    PERF_SAMPLE_IDENTIFIER, PERF_SAMPLE_RAW, PERF_SAMPLE_REGS_USER, PERF_SAMPLE_STACK_USER, PERF_SAMPLE_TID,
+    PERF_SAMPLE_TIME, PERF_TYPE_SOFTWARE, PERF_TYPE_TRACEPOINT, perf_event_attr, perf_event_mmap_page,
 };
 
+use crate::arch;
 use crate::os::sys::{Tid, page_size};
 
 /// What an event counts.
@@ -54,7 +55,9 @@ pub(super) struct Event {
 }
 
 /// Opens an event on one processor. Its records wake the reader when `wake` bytes are unread.
-pub(super) fn open(counts: Counts, of: Of, cpu: u32, wake: u32) -> io::Result<Event> {
+/// `stack`: how many bytes of the task's stack each record has, besides its registers; 0: none of
+/// both.
+pub(super) fn open(counts: Counts, of: Of, cpu: u32, wake: u32, stack: u32) -> io::Result<Event> {
     let mut attr = perf_event_attr {
         size: size_of::<perf_event_attr>() as u32,
         sample_type: u64::from(
@@ -64,6 +67,10 @@ pub(super) fn open(counts: Counts, of: Of, cpu: u32, wake: u32) -> io::Result<Ev
         clockid: libc::CLOCK_MONOTONIC,
         ..Default::default()
     };
+    if stack > 0 {
+        attr.sample_type |= u64::from(PERF_SAMPLE_REGS_USER | PERF_SAMPLE_STACK_USER);
+        (attr.sample_regs_user, attr.sample_stack_user) = (arch::PERF_REGISTERS, stack);
+    }
     attr.set_sample_id_all(1);
     attr.set_use_clockid(1);
     attr.set_watermark(1);

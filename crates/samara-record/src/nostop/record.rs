@@ -10,6 +10,7 @@ use perf_event_open_sys::bindings::{
 
 use super::tracefs::Tracepoint;
 use crate::os::sys::Tid;
+use crate::stacks::Copied;
 
 /// What the kernel recorded, and when (CLOCK_MONOTONIC).
 #[derive(Clone, Debug, PartialEq)]
@@ -24,8 +25,8 @@ pub(super) struct Record {
 
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum What {
-    /// A call was entered.
-    Enter { nr: u32, args: [u64; 6] },
+    /// A call was entered. With the task's stack, if that is asked for.
+    Enter { nr: u32, args: [u64; 6], stack: Option<Box<Copied>> },
     /// A call returned.
     Return { nr: u32, result: i64 },
     /// A write section of the address space at this kernel address began.
@@ -108,7 +109,10 @@ impl Reader {
         if kind == PERF_RECORD_SAMPLE {
             let (event, pid, tid, time) = (u64(body, 0)?, tid(body, 8)?, tid(body, 12)?, u64(body, 16)?);
             let len = u32(body, 32)? as usize;
-            let what = self.sample(body.get(36..36 + len)?)?;
+            let mut what = self.sample(body.get(36..36 + len)?)?;
+            if let What::Enter { stack, .. } = &mut what {
+                *stack = copied(body.get(36 + len..)?);
+            }
             return Some(Record { time, pid, tid, event, what });
         }
         // Behind every other record: task, time, processor, event.
@@ -147,7 +151,7 @@ impl Reader {
                 for (arg, at) in args.iter_mut().zip(at) {
                     *arg = u64(raw, *at)?;
                 }
-                Some(What::Enter { nr: u32(raw, *nr)?, args })
+                Some(What::Enter { nr: u32(raw, *nr)?, args, stack: None })
             }
             Tells::Return { nr, result } => {
                 Some(What::Return { nr: u32(raw, *nr)?, result: u64(raw, *result)? as i64 })
@@ -159,6 +163,20 @@ impl Reader {
             Tells::Unlock { mm, write } => is(*write).then_some(What::Unlock(u64(raw, *mm)?)),
         }
     }
+}
+
+/// What a record has behind its content: registers ([`arch::PERF_REGISTERS`](crate::arch)) of a
+/// 64-bit program, and its stack.
+fn copied(rest: &[u8]) -> Option<Box<Copied>> {
+    const ABI_64: u64 = 2;
+    if u64(rest, 0)? != ABI_64 {
+        return None;
+    }
+    let (bp, sp, ip, size) = (u64(rest, 8)?, u64(rest, 16)?, u64(rest, 24)?, u64(rest, 32)? as usize);
+    let all = rest.get(40..)?.get(..size)?;
+    // How much of it was copied.
+    let len = if size == 0 { 0 } else { u64(rest, 40 + size)? as usize };
+    Some(Box::new(Copied { ip, sp, bp, stack: all.get(..len)?.into() }))
 }
 
 fn u32(bytes: &[u8], at: usize) -> Option<u32> {

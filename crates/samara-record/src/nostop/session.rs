@@ -24,6 +24,7 @@ use crate::journal::{Journal, Who};
 use crate::os::proc;
 use crate::os::sys::{self, Asked, Signals, Tid, Waited};
 use crate::space::SpaceId;
+use crate::stacks::Stacks;
 use crate::tracer::launch::{self, Report};
 
 /// How long spaces are read at the end, in nanoseconds.
@@ -66,7 +67,7 @@ pub(super) fn record(options: &Options, settings: &Settings, sink: &mut dyn Sink
     samara_probe::Profile::running();
     let start_ns = sys::now_ns();
     sys::raise_file_limit();
-    let mut source = Source::new(settings.ring)?;
+    let mut source = Source::new(settings.ring, settings.stack_bytes)?;
     let child = launch::start_untraced(options)?;
     let root = child.started.pid;
     let owner = match attach_root(&mut source, root) {
@@ -121,7 +122,7 @@ pub(super) fn attach(running: &Running, settings: &Settings, sink: &mut dyn Sink
     let start_ns = sys::now_ns();
     sys::raise_file_limit();
     let root = Tid::try_from(running.pid).map_err(|_| RecordError::NoProcess(running.pid))?;
-    let mut source = Source::new(settings.ring)?;
+    let mut source = Source::new(settings.ring, settings.stack_bytes)?;
     let (threads, apart) = source::attach_process(&mut source, || proc::threads(root), settings.apart)?;
     if threads.is_empty() {
         return Err(RecordError::Ended(running.pid));
@@ -165,7 +166,7 @@ pub(super) fn record_group(group: &Group, settings: &Settings, sink: &mut dyn Si
     let start_ns = sys::now_ns();
     sys::raise_file_limit();
     let own = std::process::id() as Tid;
-    let mut source = Source::new(settings.ring)?;
+    let mut source = Source::new(settings.ring, settings.stack_bytes)?;
     let owner = source::attach_group(&mut source, group)?;
     let mut signals = Signals::install(true, group.let_go.is_some(), &[]);
     let mut journal = Journal::new(sink, start_ns);
@@ -224,7 +225,8 @@ fn pass_on(asked: Asked, root: Tid) {
 
 impl<'a> Session<'a> {
     fn new(source: Source, settings: &Settings, root: Tid, journal: Journal<'a>) -> Session<'a> {
-        let follow = Follow::new(root, source.has_locks(), journal);
+        let mut follow = Follow::new(root, source.has_locks(), journal);
+        follow.stacks = (settings.stack_bytes > 0).then(Stacks::default);
         let every = settings.every.as_nanos().min(u128::from(u64::MAX / 2)) as u64;
         Session {
             source,
@@ -392,6 +394,9 @@ impl<'a> Session<'a> {
         let lost = self.source.lost();
         for id in self.follow.places.keys().copied().collect::<Vec<_>>() {
             self.follow.end_place(id, false);
+        }
+        if let Some(stacks) = &self.follow.stacks {
+            stacks.write_symbols(self.follow.root, sys::now_ns(), true, &mut self.follow.journal);
         }
         let mut seen = self.follow.seen;
         (seen.received, seen.descriptors) = (self.source.received, self.source.descriptors() as u64);

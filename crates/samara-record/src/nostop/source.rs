@@ -23,6 +23,9 @@ use crate::os::sys::{self, Tid};
 /// How long a processor may take to write a record, once it has its time.
 const SLACK_NS: u64 = 20_000_000;
 
+/// Most bytes of a stack: a record has fewer than 64 KiB.
+const MOST_STACK: u32 = 60 << 10;
+
 /// Most records that wait to be followed.
 const MOST_READY: usize = 1 << 17;
 
@@ -35,7 +38,8 @@ const ENDS: [&str; 2] = ["exit", "exit_group"];
 /// The events that each task needs on each processor.
 #[derive(Debug)]
 struct Plan {
-    tracepoints: Vec<u64>,
+    /// Each with whether it is the entry of a call.
+    tracepoints: Vec<(u64, bool)>,
     /// The two of the lock of address spaces (Linux 5.11). Only write sections are recorded.
     locks: Vec<u64>,
     reader: Reader,
@@ -45,21 +49,21 @@ impl Plan {
     fn new(tracefs: &Tracefs) -> Result<Plan, NotWatched> {
         let find = |name: &str| tracefs.tracepoint(name).map_err(NotWatched::NoTracefs);
         let (mut tracepoints, mut locks, mut reader) = (Vec::new(), Vec::new(), Reader::default());
-        let mut add = |point: Option<Tracepoint>, read: &dyn Fn(&mut Reader, &Tracepoint) -> Option<()>| {
+        let mut add = |point: Option<Tracepoint>, enters, read: &dyn Fn(&mut Reader, &Tracepoint) -> Option<()>| {
             let number = point.and_then(|point| read(&mut reader, &point).map(|()| point.number));
-            number.inspect(|number| tracepoints.push(*number)).is_some()
+            number.inspect(|number| tracepoints.push((*number, enters))).is_some()
         };
         let mut calls = 0;
         for name in calls_to_watch() {
-            let enters = add(find(&format!("syscalls/sys_enter_{name}"))?, &Reader::add_enter);
-            let returns = add(find(&format!("syscalls/sys_exit_{name}"))?, &Reader::add_return);
+            let enters = add(find(&format!("syscalls/sys_enter_{name}"))?, true, &Reader::add_enter);
+            let returns = add(find(&format!("syscalls/sys_exit_{name}"))?, false, &Reader::add_return);
             calls += u32::from(enters && returns);
         }
         if calls == 0 {
             return Err(NotWatched::NoTracepoints);
         }
         for name in ENDS {
-            add(find(&format!("syscalls/sys_enter_{name}"))?, &Reader::add_enter);
+            add(find(&format!("syscalls/sys_enter_{name}"))?, false, &Reader::add_enter);
         }
         let all = tracepoints.len();
         if let (Some(lock), Some(unlock)) =
@@ -96,6 +100,8 @@ pub(super) struct Source {
     plan: Plan,
     processors: Vec<u32>,
     bytes: usize,
+    /// How much of the stack each entry of a call has.
+    stack: u32,
     // Before the events, whose rings they are.
     rings: Vec<Ring>,
     events: Vec<Event>,
@@ -115,13 +121,15 @@ pub(super) struct Source {
 }
 
 impl Source {
-    /// Finds the tracepoints. `bytes`: of each processor's ring.
-    pub(super) fn new(bytes: usize) -> Result<Source, NotWatched> {
+    /// Finds the tracepoints. `bytes`: of each processor's ring. `stack`: of the stack at each entry of
+    /// a call.
+    pub(super) fn new(bytes: usize, stack: u32) -> Result<Source, NotWatched> {
         let tracefs = Tracefs::find().map_err(NotWatched::NoTracefs)?;
         Ok(Source {
             plan: Plan::new(&tracefs)?,
             processors: processors(),
             bytes: bytes.next_power_of_two().max(sys::page_size() as usize),
+            stack: stack.min(MOST_STACK).next_multiple_of(8),
             rings: Vec::new(),
             events: Vec::new(),
             owners: HashMap::new(),
@@ -156,25 +164,26 @@ impl Source {
         for cpu in self.processors.clone() {
             // A task that ends is in no control group any more.
             let apart = matches!(of, Of::Group(_));
-            if !self.open(Counts::Nothing { areas: true, tasks: !apart }, of, cpu, false)? {
+            if !self.open(Counts::Nothing { areas: true, tasks: !apart }, of, cpu, (false, 0))? {
                 return Ok(None);
             }
             if apart {
-                self.open(Counts::Nothing { areas: false, tasks: true }, Of::All, cpu, false)?;
+                self.open(Counts::Nothing { areas: false, tasks: true }, Of::All, cpu, (false, 0))?;
             }
-            for number in self.plan.tracepoints.clone() {
-                self.open(Counts::Tracepoint(number), of, cpu, false)?;
+            for (number, enters) in self.plan.tracepoints.clone() {
+                self.open(Counts::Tracepoint(number), of, cpu, (false, if enters { self.stack } else { 0 }))?;
             }
             for number in self.plan.locks.clone() {
-                self.open(Counts::Tracepoint(number), of, cpu, true)?;
+                self.open(Counts::Tracepoint(number), of, cpu, (true, 0))?;
             }
         }
         Ok(Some(self.attached))
     }
 
-    /// Opens one event. False: the task has ended, or the processor is not there.
-    fn open(&mut self, counts: Counts, of: Of, cpu: u32, writes: bool) -> Result<bool, NotWatched> {
-        let event = match perf::open(counts, of, cpu, (self.bytes / 4) as u32) {
+    /// Opens one event: of write sections only (`writes`), with so much of the stack. False: the task
+    /// has ended, or the processor is not there.
+    fn open(&mut self, counts: Counts, of: Of, cpu: u32, (writes, stack): (bool, u32)) -> Result<bool, NotWatched> {
+        let event = match perf::open(counts, of, cpu, (self.bytes / 4) as u32, stack) {
             Ok(event) => event,
             Err(error) if matches!(error.raw_os_error(), Some(libc::ESRCH | libc::ENODEV)) => return Ok(false),
             Err(error) => return Err(NotWatched::of_open(error)),

@@ -1,24 +1,45 @@
-//! The memory of a stopped task, read in pieces as the unwinder asks for it.
+//! The memory of a task, as the unwinder asks for it: of a stopped one, read in pieces, or a copy of
+//! its stack.
 
 use crate::os::sys::{self, Tid};
 
 /// Bytes of a piece: a page. A stack that is not deep takes one or two.
 const PIECE: u64 = 4096;
 
+/// A task's registers and the upper part of its stack, as they were when it made a call.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Copied {
+    pub(crate) ip: u64,
+    pub(crate) sp: u64,
+    pub(crate) bp: u64,
+    /// From `sp` on.
+    pub(crate) stack: Box<[u8]>,
+}
+
 /// Memory of a task.
-pub(crate) struct StackMemory {
+pub(crate) struct StackMemory<'a> {
     tid: Tid,
     /// Each with its address.
     pieces: Vec<(u64, Box<[u8]>)>,
+    copied: Option<&'a Copied>,
+    /// Something behind the copy was asked for.
+    pub(crate) is_short: bool,
 }
 
-impl StackMemory {
-    pub(crate) fn new(tid: Tid) -> Self {
-        StackMemory { tid, pieces: Vec::new() }
+impl<'a> StackMemory<'a> {
+    /// The memory of a stopped task, or the copy of what one had.
+    pub(crate) fn new(tid: Tid, copied: Option<&'a Copied>) -> Self {
+        StackMemory { tid, pieces: Vec::new(), copied, is_short: false }
     }
 
     /// The word at an address. `None`: it cannot be read.
     pub(crate) fn word(&mut self, at: u64) -> Option<u64> {
+        if let Some(copied) = self.copied {
+            let within = usize::try_from(at.checked_sub(copied.sp)?).ok()?;
+            let word = copied.stack.get(within..).and_then(|rest| rest.first_chunk());
+            self.is_short |= word.is_none();
+            return word.map(|word| u64::from_le_bytes(*word));
+        }
         let (start, within) = (at & !(PIECE - 1), (at & (PIECE - 1)) as usize);
         let mut word = [0; 8];
         match self.piece(start)?.get(within..within + word.len()) {
@@ -44,5 +65,20 @@ impl StackMemory {
         };
         let (_, bytes) = self.pieces.get(at)?;
         Some(bytes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_copy_has_what_is_above_the_stack_pointer() {
+        let copied = Copied { sp: 0x1000, stack: (0..16).collect(), ..Copied::default() };
+        let mut memory = StackMemory::new(0, Some(&copied));
+        assert_eq!(memory.word(0x1000), Some(0x0706_0504_0302_0100));
+        assert_eq!(memory.word(0x1008), Some(0x0f0e_0d0c_0b0a_0908));
+        assert_eq!((memory.word(0xff8), memory.is_short), (None, false));
+        assert_eq!((memory.word(0x1009), memory.is_short), (None, true));
     }
 }

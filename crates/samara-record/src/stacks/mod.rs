@@ -1,4 +1,4 @@
-//! Call stacks of stopped tasks: unwinds them, and gives each that differs a number.
+//! Call stacks of tasks that are stopped, or whose stack was copied: unwinds them, and gives each that differs a number.
 //!
 //! Knows registers, memory and the code areas of a model. Does not know when a stack is wanted, or
 //! how it is stored: what is new is written to the journal as events.
@@ -38,6 +38,7 @@ use crate::space::model::Model;
 use crate::space::{SpaceId, host};
 use crate::stacks::budget::Budget;
 use crate::stacks::compiled::Dumps;
+pub(crate) use crate::stacks::memory::Copied;
 use crate::stacks::memory::StackMemory;
 use crate::stacks::module::Module;
 use crate::stacks::rule::Rule;
@@ -130,6 +131,8 @@ pub(crate) struct Asked<'a> {
     pub(crate) model: &'a Model,
     /// It made a call of a 32-bit program.
     pub(crate) compat: bool,
+    /// Its registers and stack, if it is not stopped.
+    pub(crate) copied: Option<&'a Copied>,
 }
 
 /// Where an address is.
@@ -141,7 +144,7 @@ struct Place {
 }
 
 impl Stacks {
-    /// The number of the stack of a stopped task. What is new in it is written before. `None`: its
+    /// The number of a task's stack. What is new in it is written before. `None`: its
     /// registers cannot be read, or it is not in code that the model knows.
     pub(crate) fn number(&mut self, asked: &Asked<'_>, journal: &mut Journal<'_>) -> Option<u32> {
         let known = self.modules.len();
@@ -235,9 +238,12 @@ impl Stacks {
     fn unwind(&mut self, asked: &Asked<'_>) -> Option<(Vec<Frame>, End)> {
         let tid = asked.who.tid;
         let register = |offset| sys::register(tid, offset).ok();
-        let at = register(arch::PLACE_OFFSET)?;
-        let mut regs = UnwindRegsX86_64::new(at, register(arch::STACK_OFFSET)?, register(arch::FRAME_OFFSET)?);
-        let mut memory = StackMemory::new(tid);
+        let (at, sp, bp) = match asked.copied {
+            Some(copied) => (copied.ip, copied.sp, copied.bp),
+            None => (register(arch::PLACE_OFFSET)?, register(arch::STACK_OFFSET)?, register(arch::FRAME_OFFSET)?),
+        };
+        let mut regs = UnwindRegsX86_64::new(at, sp, bp);
+        let mut memory = StackMemory::new(tid, asked.copied);
         let mut read = |at| memory.word(at).ok_or(());
         // Taken out, so that modules can be added meanwhile.
         let mut unwinding = self.spaces.remove(&asked.space).unwrap_or_default();
@@ -278,7 +284,11 @@ impl Stacks {
         let bottom = asked.model.layout().start_stack;
         let at_bottom =
             bottom != 0 && (bottom.saturating_sub(BOTTOM)..=bottom.saturating_add(BOTTOM)).contains(&regs.sp());
-        let end = if end == End::Lost && at_bottom && !asked.compat { End::First } else { end };
+        let end = match end {
+            End::Lost if at_bottom && !asked.compat => End::First,
+            End::Lost if memory.is_short => End::Cut,
+            end => end,
+        };
         (!frames.is_empty()).then_some((frames, end))
     }
 
@@ -302,8 +312,9 @@ impl Stacks {
                     Key::File { dev, name, .. } if host::may_wait(asked.who.tid, *dev) => {
                         Module::without_file(name, None)
                     }
-                    Key::File { name, .. } => {
-                        let mut module = Module::of_file(asked.who.tid, (start, end), name, &self.budget);
+                    Key::File { dev, inode, name } => {
+                        let mut module =
+                            Module::of_file(asked.who.tid, (start, end), (*dev, *inode, name), &self.budget);
                         if self.open < module::OPEN {
                             self.open += usize::from(module.file.is_some());
                         } else if module.file.take().is_some() {

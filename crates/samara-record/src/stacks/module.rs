@@ -100,9 +100,14 @@ impl Module {
     }
 
     /// The file that a task has mapped at these addresses. Without what cannot be read of it.
-    pub(crate) fn of_file(tid: Tid, (start, end): (u64, u64), name: &str, budget: &Budget) -> Self {
+    pub(crate) fn of_file(
+        tid: Tid,
+        (start, end): (u64, u64),
+        (dev, inode, name): ((u32, u32), u64, &str),
+        budget: &Budget,
+    ) -> Self {
         let mut module = Module { name: name.to_owned(), ..Module::default() };
-        module.file = open_mapped(tid, (start, end), name);
+        module.file = open_mapped(tid, (start, end), name).or_else(|| open_itself(dev, inode, name));
         if let Some(file) = &module.file {
             let left = budget.left();
             let source = Source::new(file, budget);
@@ -139,6 +144,13 @@ pub(super) fn open_mapped(tid: Tid, (start, end): (u64, u64), name: &str) -> Opt
     let inside = Path::new(OsStr::from_bytes(&bytes));
     let named = PathBuf::from(format!("/proc/{tid}/root")).join(inside.strip_prefix("/").unwrap_or(inside));
     open_regular(&link).or_else(|| open_regular(&named))
+}
+
+/// Opens the file of this name if it is this very one: that of a task that has ended.
+fn open_itself(dev: (u32, u32), inode: u64, name: &str) -> Option<File> {
+    let file = open_regular(Path::new(OsStr::from_bytes(&name_bytes(name))))?;
+    let found = file.metadata().ok()?;
+    ((libc::major(found.dev()), libc::minor(found.dev())) == dev && found.ino() == inode).then_some(file)
 }
 
 /// File systems whose files are no content on a disk: a read runs code of the kernel, which may

@@ -503,7 +503,7 @@ impl Tracer<'_> {
         let Some((space, traffic)) = self.spaces.get_mut(&id) else { return self.resume(tid, 0) };
         if let Some(stacks) = self.stacks.as_mut().filter(|_| traffic.recorded) {
             let who = Who { pid: task.pid(), tid, entry_ns: now, exit_ns: now };
-            let asked = Asked { who, space: id, model: &space.model, compat: decoded.compat };
+            let asked = Asked { who, space: id, model: &space.model, compat: decoded.compat, copied: None };
             flight.from.stack = stacks.number(&asked, &mut self.journal);
         }
         if traffic.flying.is_empty() && traffic.held.is_empty() {

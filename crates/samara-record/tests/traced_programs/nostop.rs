@@ -24,6 +24,7 @@ pub(crate) const TRIALS: &[(&str, Body)] = &[
     ("nostop_order_is_the_kernels", order),
     ("nostop_losses_are_exact", losses),
     ("nostop_sees_what_a_recorder_sees_that_stops", same),
+    ("nostop_finds_the_same_stacks", stacks),
     ("nostop_follows_forks_and_programs", followed),
     ("nostop_finds_a_program_that_runs", found),
     ("nostop_finds_it_by_the_events_of_all", found_among_all),
@@ -249,6 +250,45 @@ fn same() -> Result<(), Failed> {
         expect(&format!("{words:?}: the same areas at the end, or it is said: {}", outcome.seen), told)?;
     }
     Ok(())
+}
+
+/// Which functions made a call of [`MARK`] bytes, each by its module and address, and how often.
+fn callers(events: &[Event]) -> BTreeMap<(u32, Vec<String>), usize> {
+    let of = |kind: EventKind| events.iter().filter(move |e| e.kind == kind);
+    let module = |e: &Event| (e.args[0], e.text.split_once(' ').map(|(_, name)| name.to_owned()));
+    let modules: BTreeMap<u64, Option<String>> = of(EventKind::Module).map(module).collect();
+    let named = |frame: &str| {
+        let (module, at) = frame.split_once('+').unwrap_or_default();
+        let number = module.trim_start_matches('?').parse::<u64>().unwrap_or(u64::MAX);
+        format!("{:?}+{at}", modules.get(&number))
+    };
+    let stacks: BTreeMap<u64, Vec<String>> =
+        of(EventKind::Stack).map(|e| (e.args[0], e.text.split(' ').map(named).collect())).collect();
+    let mut all = BTreeMap::new();
+    for event in of(EventKind::Call).filter(|e| e.args[1] == MARK) {
+        let stack = event.stack.and_then(|number| stacks.get(&u64::from(number))).cloned().unwrap_or_default();
+        *all.entry((event.nr.unwrap_or(0), stack)).or_insert(0) += 1;
+    }
+    all
+}
+
+/// The functions that made each call, found in a copy of the stack, are those that a recorder finds
+/// that stops the task.
+fn stacks() -> Result<(), Failed> {
+    let dir = tempfile::tempdir()?;
+    let options = options(&["pairs", "2", "50", &dir.path().to_string_lossy()])?;
+    let mut with_stacks = options.clone();
+    with_stacks.stacks = true;
+    let (mut stopped, mut watched) = (Vec::new(), Vec::new());
+    record(&with_stacks, &mut stopped)?;
+    let mut settings = settings();
+    (settings.stack_bytes, settings.ring) = (16 << 10, 32 << 20);
+    let Some(outcome) = allowed(nostop::record(&options, &settings, &mut watched))? else { return Ok(()) };
+    expect(&format!("nothing is lost: {}", outcome.seen), outcome.seen.lost_in_all() == 0)?;
+    let (stopped, watched) = (callers(&stopped), callers(&watched));
+    let depth = stopped.keys().map(|(_, frames)| frames.len()).min().unwrap_or(0);
+    expect(&format!("stacks of {depth} functions at least"), depth > 4)?;
+    expect(&format!("{watched:#?} instead of {stopped:#?}"), watched == stopped)
 }
 
 /// Forks, programs that are loaded from any thread, and children that share memory.

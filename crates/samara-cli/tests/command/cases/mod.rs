@@ -114,7 +114,7 @@ fn attached(dir: &Path, case: &Case) -> Option<String> {
     let mut program = Waiting::start(dir, case);
     let pid = program.0.id().to_string();
     let mut command = samara();
-    let command = command.current_dir(dir).args(["trace", "--stacks", "-o", "a.samara", "--pid", &pid]);
+    let command = command.current_dir(dir).args(["trace", "--exact", "--stacks", "-o", "a.samara", "--pid", &pid]);
     let recorder = command.stderr(Stdio::piped()).spawn().unwrap();
     let status = || std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
     while status().contains("TracerPid:\t0\n") {
