@@ -1,8 +1,8 @@
 //! `overhead`: the wall time of programs under `samara trace`, `samara trace --no-stop` and `samara
 //! run`, against the same programs plain and under strace.
 //!
-//! `no_stop` has the wall time of the whole command. `no_stop_inside` has that of the program alone,
-//! which does not wait for the recorder.
+//! `no_stop` has the wall time of the whole command. `no_stop_inside` has that of the program
+//! alone, which does not wait for the recorder.
 //!
 //! Runs are interleaved: each round runs every program in each mode, and begins with another mode
 //! each time.

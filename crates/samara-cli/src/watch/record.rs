@@ -1,5 +1,6 @@
-//! Records a process that came near the limit, without stopping it, for a while. Another samara does
-//! it, so that nothing that goes wrong there ends the watch. One at a time. Knows nothing of alerts.
+//! Records a process that came near the limit, without stopping it, for a while. Another samara
+//! does it, so that nothing that goes wrong there ends the watch. One at a time. Knows nothing of
+//! alerts.
 
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};

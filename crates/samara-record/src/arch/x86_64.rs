@@ -28,8 +28,8 @@ pub(crate) const STACK_OFFSET: usize = std::mem::offset_of!(libc::user_regs_stru
 /// Offset of the frame pointer.
 pub(crate) const FRAME_OFFSET: usize = std::mem::offset_of!(libc::user_regs_struct, rbp);
 
-/// The registers that a perf event copies, by their bits: frame pointer, stack pointer and place, in
-/// this order.
+/// The registers that a perf event copies, by their bits: frame pointer, stack pointer and place,
+/// in this order.
 pub(crate) const PERF_REGISTERS: u64 = 1 << 6 | 1 << 7 | 1 << 8;
 
 /// Length of the instruction that makes an x86-64 call.

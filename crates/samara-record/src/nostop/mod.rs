@@ -50,9 +50,9 @@ pub struct Settings {
     /// How often each space is read and compared (default: every 10 seconds). At the beginning, and
     /// where something is unsure, it is read sooner.
     pub every: Duration,
-    /// How many bytes of a task's stack are copied at the entry of each call, from which its functions
-    /// are found (default: 0, no stacks). 8 KiB are enough for most calls, and about sixteen times
-    /// what a call takes in a ring otherwise.
+    /// How many bytes of a task's stack are copied at the entry of each call, from which its
+    /// functions are found (default: 0, no stacks). 8 KiB are enough for most calls, and about
+    /// sixteen times what a call takes in a ring otherwise.
     pub stack_bytes: u32,
     /// Most descriptors for the events of single threads of a process that runs (default: 768).
     /// Where it needs more, the events of all processes are recorded, and those of others left out.

@@ -28,7 +28,8 @@ use crate::os::sys::{Tid, page_size};
 pub(super) enum Counts {
     /// The tracepoint with this number.
     Tracepoint(u64),
-    /// Nothing: its records tell of areas and new programs, of births and ends of tasks, or of both.
+    /// Nothing: its records tell of areas and new programs, of births and ends of tasks, or of
+    /// both.
     Nothing { areas: bool, tasks: bool },
 }
 

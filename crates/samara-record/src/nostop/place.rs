@@ -301,7 +301,8 @@ mod tests {
         assert!(place.next().is_none(), "it is gone");
     }
 
-    /// What happens before the first reading is not kept: a busy program may have to be read for long.
+    /// What happens before the first reading is not kept: a busy program may have to be read for
+    /// long.
     #[test]
     fn nothing_is_kept_of_an_unknown_space() {
         let mut place = Place::new(1, (7, true), 0);

@@ -121,8 +121,8 @@ pub(super) struct Source {
 }
 
 impl Source {
-    /// Finds the tracepoints. `bytes`: of each processor's ring. `stack`: of the stack at each entry of
-    /// a call.
+    /// Finds the tracepoints. `bytes`: of each processor's ring. `stack`: of the stack at each
+    /// entry of a call.
     pub(super) fn new(bytes: usize, stack: u32) -> Result<Source, NotWatched> {
         let tracefs = Tracefs::find().map_err(NotWatched::NoTracefs)?;
         Ok(Source {
@@ -180,8 +180,8 @@ impl Source {
         Ok(Some(self.attached))
     }
 
-    /// Opens one event: of write sections only (`writes`), with so much of the stack. False: the task
-    /// has ended, or the processor is not there.
+    /// Opens one event: of write sections only (`writes`), with so much of the stack. False: the
+    /// task has ended, or the processor is not there.
     fn open(&mut self, counts: Counts, of: Of, cpu: u32, (writes, stack): (bool, u32)) -> Result<bool, NotWatched> {
         let event = match perf::open(counts, of, cpu, (self.bytes / 4) as u32, stack) {
             Ok(event) => event,

@@ -1,5 +1,5 @@
-//! The memory of a task, as the unwinder asks for it: of a stopped one, read in pieces, or a copy of
-//! its stack.
+//! The memory of a task, as the unwinder asks for it: of a stopped one, read in pieces, or a copy
+//! of its stack.
 
 use crate::os::sys::{self, Tid};
 

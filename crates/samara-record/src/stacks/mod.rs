@@ -1,4 +1,5 @@
-//! Call stacks of tasks that are stopped, or whose stack was copied: unwinds them, and gives each that differs a number.
+//! Call stacks of tasks that are stopped, or whose stack was copied: unwinds them, and gives each
+//! that differs a number.
 //!
 //! Knows registers, memory and the code areas of a model. Does not know when a stack is wanted, or
 //! how it is stored: what is new is written to the journal as events.
