@@ -1,5 +1,5 @@
-//! Writes a trace over and over, as one long trace, until it has so many events: to standard
-//! output, for measuring what reads traces. Each time the spaces are new ones, later in time.
+//! Repeats a trace until it has a given number of events, and writes it as one long trace to
+//! standard output, to measure readers of traces. Each repetition has new spaces and later times.
 //!
 //!     cargo build --release -p samara-trace --example repeat_trace
 //!     target/release/examples/repeat_trace t.samara 100000000 | samara report /dev/stdin

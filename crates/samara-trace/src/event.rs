@@ -43,8 +43,8 @@ pub enum EventKind {
     /// the fault's signal and `args[3]` the stack pointer; both are 0 in older traces. The space
     /// ends with its last user.
     Exit,
-    /// Areas changed, no call explains it and none is needed: a stack grew on a fault, for example.
-    /// `text` says what.
+    /// Areas changed without a call, for a known cause: a stack grew on a fault, for example.
+    /// `text` says the cause.
     Learnt,
     /// Model and kernel differ and nothing explains it. `text` says how; `areas` is what the kernel
     /// has.
@@ -123,15 +123,15 @@ pub struct Event {
     /// [`EventKind::Stack`] before this event. `None` if stacks are not recorded, or this one could
     /// not be read.
     pub stack: Option<u32>,
-    /// The address of the instruction that made the call, or the fork or thread; or by whose fault
-    /// the process ended.
+    /// The address of the instruction that made the call, fork or thread, or whose fault ended the
+    /// process.
     pub ip: Option<u64>,
     /// For a call: resident memory, if it is recorded.
     pub resident: Option<Resident>,
 }
 
 impl Event {
-    /// An event without content: what is a number is 0, and nothing else is there.
+    /// An event without content: numbers are 0, lists and text are empty, options are `None`.
     ///
     /// ```
     /// use samara_trace::event::{Event, EventKind};
@@ -161,10 +161,9 @@ impl Event {
         }
     }
 
-    /// The address at which the process faulted that this event ends: SIGSEGV or SIGBUS killed it,
-    /// or their handler ended it by a signal. `None`: something else ended it, the trace is of a
-    /// version that did not keep this, or the kernel does not tell the address (one that no process
-    /// can have).
+    /// The fault address of a process that SIGSEGV or SIGBUS killed, or that ended itself by a
+    /// signal in the handler of one. `None`: something else ended it, the trace's version does not
+    /// have the address, or the kernel does not report it (an address that no process can have).
     ///
     /// ```
     /// use samara_trace::event::{Event, EventKind};
@@ -180,7 +179,7 @@ impl Event {
         told.then_some(self.args[0])
     }
 
-    /// Whether this is a comparison on the way, after which the space goes on.
+    /// Whether this is a comparison after which the space goes on.
     ///
     /// ```
     /// use samara_trace::event::{Event, EventKind};
@@ -192,8 +191,8 @@ impl Event {
         self.kind == EventKind::Checked && self.args[1] == 1
     }
 
-    /// The error of a call that failed. `brk` returns none: if the break stays where it was, and
-    /// was to go up, the error is ENOMEM.
+    /// The error of a call that failed. `brk` returns no error number: if the break was to go up
+    /// and did not, the error is ENOMEM.
     ///
     /// ```
     /// use samara_trace::event::{Event, EventKind};
@@ -213,9 +212,8 @@ impl Event {
     }
 }
 
-/// Resident memory of a process when a call had returned, and by how much it changed from the
-/// call's entry to its return, in bytes, as the kernel counts it. What other threads touched
-/// meanwhile is part of the change.
+/// Resident memory of a process after a call, and its change during the call, in bytes, as the
+/// kernel counts it. The change includes what other threads touched meanwhile.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Resident {
     /// Private pages: anonymous memory, and pages of private mappings that were written to.
@@ -255,7 +253,7 @@ pub struct AreaRecord {
     /// The name as the maps line shows it (`/usr/lib/x.so`, `[heap]`, or nothing).
     pub name: String,
     /// Why this area was not merged with the area that ends where it starts: names of
-    /// `samara_mm::Reason`s joined by `+`; that of flags says which
+    /// `samara_mm::Reason`s joined by `+`. The reason `flags` also names the flags
     /// ([`flag_words`](crate::file::flag_words)). Empty if no area ends there, or if nothing keeps
     /// the two apart.
     pub apart: String,

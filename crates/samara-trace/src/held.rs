@@ -1,5 +1,5 @@
-//! Counts what maps hold that share nodes copy-on-write: a value in a shared node counts once, as
-//! long as one of the maps has it. Knows neither maps nor values.
+//! Sums the weights of values in maps that share nodes copy-on-write. A value in a shared node
+//! counts once, until the last map drops the node. Knows neither maps nor values.
 
 use std::ops::Deref;
 use std::sync::Arc;

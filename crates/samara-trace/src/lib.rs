@@ -4,7 +4,8 @@
 //! [`mod@file`] has a reader of trace files, a replay of their address spaces, and the writer; a
 //! recorder (`samara-record`) hands every [`event::Event`] to a [`Sink`] such as [`FileSink`].
 //! [`summary`] has the totals of a trace, [`survey`] says what the areas of a space are, [`why`]
-//! what keeps them apart and since which call. Nothing here traces, or asks the running kernel.
+//! what keeps them apart and since which call. Nothing here traces a program or queries the running
+//! kernel.
 //!
 //! ```no_run
 //! use samara_trace::file::{Replay, TraceReader};
@@ -47,7 +48,7 @@ pub use sink::{FileSink, Written};
 pub use sink::{Sink, SinkError};
 pub use trace::{Moment, SpaceAt, SpaceError, Trace};
 
-/// What `samara-record` needs, and nobody else.
+/// Internal to `samara-record`; not a public interface.
 #[doc(hidden)]
 pub mod recorder {
     pub use crate::calls::failed_with;

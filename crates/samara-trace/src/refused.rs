@@ -1,5 +1,5 @@
-//! Which rule of the kernel refused a call, as an event's text tells it. Knows no rule: `blame`
-//! finds it out.
+//! The rule by which the kernel refused a call, parsed from an event's text. Knows no rule: `blame`
+//! of `samara-record` finds it out.
 
 use std::fmt;
 use std::str::FromStr;

@@ -1,9 +1,8 @@
-//! Follows the spaces of a trace, and keeps the one that had the most areas as it was then. Knows
-//! no totals.
+//! Follows the spaces of a trace, and keeps a copy of the one that had the most areas. Knows no
+//! totals.
 //!
-//! A space is looked at when it ends, and near its peak: when it begins to shrink after it had
-//! grown by a sixteenth. Neighbours: `why` says what a look shows; `summary` and `trace` move this
-//! forward.
+//! A space is examined when it ends, and near its peak: when it begins to shrink after it had grown
+//! by a sixteenth. Neighbours: `why` analyses the copy; `summary` and `trace` move this forward.
 
 use std::collections::BTreeSet;
 
@@ -11,8 +10,8 @@ use crate::event::{AreaRecord, Event, EventKind};
 use crate::file::{Replay, Stacks};
 use crate::why::{Look, Origins, Why};
 
-/// Most memory that the areas of a space may take when it is looked at: some hundred thousand
-/// areas. A file may claim more, or long names.
+/// Most memory that the areas of an examined space may take: some hundred thousand areas. A file
+/// may claim more, or long names.
 const AREA_BYTES: usize = 128 << 20;
 
 /// All spaces, moved forward event by event.
@@ -20,7 +19,7 @@ const AREA_BYTES: usize = 128 << 20;
 pub(crate) struct Spaces {
     pub(crate) replay: Replay,
     pub(crate) origins: Origins,
-    /// The only processes whose spaces are told of; all, if it is empty.
+    /// Only the spaces of these processes are reported; all, if it is empty.
     pub(crate) only: BTreeSet<u32>,
     /// Why the spaces could not be followed to the end, if so.
     pub(crate) lost: Option<String>,
@@ -37,23 +36,23 @@ pub(crate) struct Most {
     pub(crate) program: String,
     pub(crate) ns: u64,
     pub(crate) areas: Vec<AreaRecord>,
-    /// What is needed to tell why. `None`: there was too much to follow.
+    /// Input of the analysis `why`. `None`: there was too much to follow.
     look: Option<Look>,
     /// The calls that its process had made by then.
     calls: u64,
 }
 
-/// What is to be looked at before an event.
+/// Spaces to examine before an event.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Due {
-    /// The space that it ends.
+    /// The space that the event ends.
     pub(crate) ends: Option<u64>,
-    /// The space that it takes areas from, at a peak.
+    /// The space that the event takes areas from, at a peak.
     pub(crate) peak: Option<u64>,
 }
 
 impl Spaces {
-    /// Tells of the spaces of this process only, and of any other that this is called with.
+    /// Reports only the spaces of this process, and of any other that this is called with.
     pub(crate) fn only(mut self, pid: u32) -> Spaces {
         self.only.insert(pid);
         self.replay = self.replay.keep(pid);
@@ -64,7 +63,7 @@ impl Spaces {
         self.only.is_empty() || self.only.contains(&pid)
     }
 
-    /// What is to be looked at before the next event, while it is whole.
+    /// The spaces to examine before the next event is applied.
     pub(crate) fn due(&mut self, event: &Event) -> Due {
         let before = self.replay.process(event.pid).filter(|p| p.ended_ns.is_none()).map(|p| p.space);
         let ends = match event.kind {
@@ -72,7 +71,7 @@ impl Spaces {
             EventKind::Exec => before.filter(|space| *space != event.space),
             _ => None,
         };
-        // Those that share it go on with it.
+        // A shared space goes on with its other users.
         let ends = ends.filter(|space| self.replay.is_last_user(*space));
         let peak = self.replay.is_at_peak(event).then_some(event.space);
         Due { ends, peak }
@@ -112,7 +111,7 @@ impl Spaces {
         asked.max_by_key(|(_, _, space)| space.len()).map(|(pid, process, _)| (pid, process.space))
     }
 
-    /// A space as it is now. `None`: there is none, or it has more areas than are looked at.
+    /// A space as it is now. `None`: there is none, or its areas take more than `AREA_BYTES`.
     pub(crate) fn now(&self, space: u64, pid: u32, ns: u64) -> Option<Most> {
         let areas = within(AREA_BYTES, self.replay.space(space)?.areas())?;
         let program = self.replay.process(pid).map_or_else(String::new, |process| process.program.to_string());
@@ -130,7 +129,7 @@ impl Spaces {
     }
 }
 
-/// The areas, if they take at most so many bytes.
+/// The areas, if they take at most `bytes` bytes.
 fn within(bytes: usize, areas: impl Iterator<Item = AreaRecord>) -> Option<Vec<AreaRecord>> {
     let (mut all, mut left) = (Vec::new(), bytes);
     for area in areas {

@@ -22,8 +22,8 @@ const PROCESSES: usize = 4096;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Moment {
-    /// When the space had the most areas, as nearly as one reading tells: at its end, or when it
-    /// began to shrink after it had grown by a sixteenth.
+    /// When the space had the most areas, as nearly as one pass over the trace finds it: at its
+    /// end, or when it began to shrink after it had grown by a sixteenth.
     #[default]
     Peak,
     /// After the event with this number.
@@ -74,7 +74,7 @@ impl Trace<File> {
 }
 
 impl<R: Read> Trace<R> {
-    /// A trace of which only the header has been read.
+    /// A trace from a reader that has read the header and no event.
     pub fn new(reader: TraceReader<R>) -> Self {
         Trace { reader, path: None }
     }
@@ -99,8 +99,8 @@ impl<R: Read> Trace<R> {
     /// [`MAX_STACKS_MEMORY`](crate::file::MAX_STACKS_MEMORY), whatever the file contains.
     ///
     /// # Errors
-    /// See [`SpaceError`]. A trace that cannot be read to its end is no error as long as there is a
-    /// space to tell of: see [`SpaceAt::damage`].
+    /// See [`SpaceError`]. A trace that cannot be read to its end is an error only if no space was
+    /// found: see [`SpaceAt::damage`].
     pub fn space(self, moment: Moment) -> Result<SpaceAt, SpaceError> {
         self.look(moment, None)
     }
@@ -155,21 +155,21 @@ pub struct SpaceAt {
     pub splits: u64,
     /// Pairs of areas that merged into one, likewise.
     pub merges: u64,
-    /// All processes together take more memory than is allowed, so that the trace was read again
-    /// and only this one was followed.
+    /// The only process that was followed: all processes together took more memory than is allowed,
+    /// so the trace was read again for this one.
     pub alone: Option<u32>,
-    /// Why the trace cannot be read further, if so. What is told is of the events before.
+    /// The damage that ended the reading, if any. All results are of the events before it.
     pub damage: Option<FileError>,
 }
 
 impl SpaceAt {
-    /// Why it has so many areas, the verdict that explains most of them first.
+    /// Why it has these areas; the verdict that explains most of them comes first.
     pub fn verdicts(&self) -> &[Verdict] {
         &self.why.verdicts
     }
 }
 
-/// Why there is no space to tell of.
+/// Why no space was found.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum SpaceError {
@@ -181,7 +181,7 @@ pub enum SpaceError {
     NoAreas(Option<u32>),
     /// The areas cannot be followed; says why.
     Lost(String),
-    /// There is more memory than can be followed.
+    /// Following the memory would exceed a limit.
     TooMuch,
 }
 
@@ -342,14 +342,14 @@ impl Walk {
         let live = self.spaces.replay.live().filter(|(one, ..)| pid.is_none_or(|pid| *one == pid));
         let (pid, process, _) = live.max_by_key(|(_, _, space)| space.len())?;
         let (mut spaces, mut space) = (BTreeSet::new(), Some(process.space));
-        // A file may claim a circle.
+        // A file may claim forks in a circle.
         while let Some(one) = space.filter(|one| spaces.insert(*one)) {
             space = parents.get(&one).copied();
         }
         Some((pid, spaces))
     }
 
-    /// What was found, or why nothing was.
+    /// The result, or why there is none.
     fn told(self, moment: Moment, pid: Option<u32>, alone: Option<u32>) -> Result<SpaceAt, SpaceError> {
         if let Moment::Event(seq) = moment
             && !self.passed

@@ -1,11 +1,11 @@
 //! The table of system calls that matter to a recording.
 //!
-//! A row has all that is known of a call except its rules: numbers, name, arguments, what it does
-//! to areas and how far it reaches, how the model follows it, whether the engine in charge decides
-//! it, whether it may block, whether it leaves something behind when it fails. The filter, the
-//! decoder, the names, the printed arguments and the calls that can be made to fail are read from
-//! here. The rules are in `samara_mm::linux`; numbers and names of the calls in its table are taken
-//! from there.
+//! A row has everything about a call except its rules: numbers, name, arguments, what it does to
+//! areas and how far it reaches, how the model follows it, whether the engine in charge decides it,
+//! whether it may block, whether it leaves something behind when it fails. The filter, the decoder,
+//! the names, the printed arguments and the calls that can be made to fail are read from here. The
+//! rules are in `samara_mm::linux`; numbers and names of the calls in its table are taken from
+//! there.
 //!
 //! - `row`: what a row can say;
 //! - `table`: the rows;
@@ -58,7 +58,7 @@ pub enum Call {
     PrSetMdwe,
     PrSetMemoryMerge,
     ArchPrctl,
-    /// It is refused, as we trace the process.
+    /// It is refused, because the recorder traces the process.
     Ptrace,
     /// The program's own filters see what its calls are made with.
     Seccomp,
@@ -103,7 +103,7 @@ impl Call {
         matches!(self.row().effect, Effect::Task | Effect::TaskAndWait)
     }
 
-    /// Its arguments do not show how far it reaches: the kernel is asked for everything.
+    /// Its arguments do not show its range, so the recorder reads the whole space from the kernel.
     pub fn is_wide(self) -> bool {
         self.row().effect == Effect::Wide
     }
@@ -113,7 +113,8 @@ impl Call {
         !matches!(self.row().effect, Effect::Wide | Effect::Steps)
     }
 
-    /// It stops for other reasons than the space: it waits for no call, and no call waits for it.
+    /// It is stopped for other reasons than its effect on areas: it waits for no call, and no call
+    /// waits for it.
     pub fn stays_out(self) -> bool {
         matches!(self.row().effect, Effect::Exec | Effect::TaskAndWait | Effect::None)
     }
@@ -134,7 +135,7 @@ impl Call {
         self.row().blocks.holds(args)
     }
 
-    /// It brings pages in or moves them, which may fail for reasons that are not the areas'.
+    /// It brings pages in or moves them, which may fail for reasons other than the areas.
     pub fn needs_pages(self, args: &[u64; 6]) -> bool {
         self.row().pages.holds(args)
     }

@@ -47,8 +47,8 @@ pub(super) enum Effect {
     OneStep,
     /// It changes areas one after the other.
     Steps,
-    /// It changes areas, and its arguments do not show how far it reaches: the kernel is asked for
-    /// everything.
+    /// It changes areas, and its arguments do not show its range: the recorder reads the whole
+    /// space from the kernel.
     Wide,
     /// It makes a process or a thread.
     Task,
@@ -63,7 +63,7 @@ pub(super) enum Effect {
 /// Which ranges a call may change, as far as its arguments and its result tell.
 #[derive(Clone, Copy, Debug)]
 pub enum Reach {
-    /// None, or nothing but the kernel tells which.
+    /// None, or only the kernel knows which.
     Untold,
     /// All areas.
     Everything,
@@ -95,18 +95,18 @@ pub struct Place {
     pub given: If,
     /// Whether the address is given and the call replaces what is there.
     pub replaces: If,
-    /// The argument and the bits in it that give the address without replacing anything, as far as
-    /// the call can do that. `None`: the address alone gives it.
+    /// The argument and the bits in it that fix the address and replace nothing, if the call has
+    /// such bits. `None`: the address alone fixes it.
     pub give: Option<(usize, u64)>,
 }
 
 /// How the model follows a call that has returned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Follow {
-    /// It makes the call too.
+    /// It applies the call too.
     Makes,
-    /// It makes the call too. A result that is not the model's own shows that pages stopped the
-    /// call half way: then the kernel's view is taken over.
+    /// It applies the call too. If the result is not the model's own, pages stopped the call half
+    /// way, and the model takes over the kernel's view.
     MakesUnlessPages,
     /// It does nothing: the call changes no area.
     Nothing,
@@ -125,7 +125,7 @@ pub enum Reads {
     Request(fn(&[u64; 6]) -> (u64, u64)),
 }
 
-/// A call, and all that is known of it except its rules.
+/// A call, and everything about it except its rules.
 #[derive(Clone, Copy, Debug)]
 pub struct Row {
     pub(super) call: Call,

@@ -1,5 +1,5 @@
-//! The table: one row a call, or a row an option of `prctl` and `ioctl`. Knows nothing of what
-//! becomes of a row.
+//! The table: one row for each call, and for each option of `prctl` and `ioctl`. Does not know how
+//! rows are used.
 //!
 //! - **CALLS-1** each call has exactly one row, at its own index in the table (checked at compile
 //!   time).
@@ -88,8 +88,8 @@ pub(super) const TABLE: &[Row] = &[
         follow: Follow::MakesUnlessPages,
         reads: Reads::Request(|a| (a[1], a[2].saturating_mul(16))),
         decided: If::Args(|a| is_known_advice(a[3] as i32)),
-        // For another process the areas decide which advice is taken; whether this caller may give
-        // it, the kernel says.
+        // For another process the areas decide which advice is taken; the kernel decides whether
+        // this caller may give it.
         decided_for_others: If::Args(|a| Advice::from_raw(a[3] as u32).is_some_and(Advice::for_others)),
         advice: Some(3),
         ..Row::decided(Call::ProcessMadvise, linux::PROCESS_MADVISE, &[440], &[Int, Addr, Len, Advice, Hex])
@@ -255,7 +255,7 @@ fn is_known_advice(advice: i32) -> bool {
     matches!(advice, uapi::MADV_NORMAL..=uapi::MADV_COLLAPSE | GUARD_INSTALL | GUARD_REMOVE)
 }
 
-/// Advice that only marks areas, or lets pages go: it waits for nobody.
+/// Advice that only marks areas or releases pages: it waits for no other thread.
 fn only_marks(advice: i32) -> bool {
     matches!(
         advice,

@@ -127,7 +127,7 @@ fn numbers_are_the_abi_s() {
     }
 }
 
-/// `brk` tells no error: the break stays where it was.
+/// `brk` returns no error number: the break stays where it was.
 #[test]
 fn a_break_that_does_not_move() {
     assert_eq!(failed_with(12, 0x9000, 0x5000), Some(uapi::ENOMEM));

@@ -1,5 +1,5 @@
-//! Which frames of a call's stack are the program's own: those without the functions that only make
-//! the call for it, at the inner end, and without those that started the thread, at the outer end.
+//! The program's own frames in a call's stack. Left out are, at the inner end, functions that only
+//! make the call, and, at the outer end, those that started the thread.
 //!
 //! Knows libraries and functions by name; knows no verdict.
 

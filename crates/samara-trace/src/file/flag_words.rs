@@ -1,10 +1,10 @@
 //! The words by which a trace says which flags keep two areas apart, and the calls that set them.
 //! Knows nothing of files.
 //!
-//! A reason that [`reasons`](super::reasons) gives is the name of a
-//! [`Reason`](samara_mm::Reason). That of [`Reason::Flags`] may be followed by a word for each flag
-//! that only one of the two areas has: `flags:dontdump:dontfork`. Traces of before have the name
-//! alone, as has one where no such flag has a word.
+//! A reason that [`reasons`](super::reasons) gives is the name of a [`Reason`](samara_mm::Reason).
+//! That of [`Reason::Flags`] may be followed by a word for each flag that only one of the two areas
+//! has: `flags:dontdump:dontfork`. Older traces have the name alone; so does a reason whose flags
+//! have no words.
 
 use samara_mm::{Flags, Reason};
 
@@ -56,7 +56,7 @@ pub fn flag_words(reason: &str) -> impl Iterator<Item = (&str, Option<&'static s
     words.map(move |word| (word, call(word).filter(|call| !call.is_empty())))
 }
 
-/// The reason for which these flags, which only one of two areas has, stand.
+/// The reason for flags that only one of two areas has.
 pub fn flags_reason(flags: Flags) -> String {
     let words = WORDS.iter().filter(|(_, bits, _)| flags.intersects(*bits));
     words.fold(Reason::Flags.name().to_owned(), |reason, (word, ..)| reason + ":" + word)
@@ -72,7 +72,7 @@ pub fn flags_from(reason: &str) -> Flags {
 mod tests {
     use super::*;
 
-    /// Each flag that has no reason of its own, and is none of special areas, has a word.
+    /// Each flag has a word, except those with a separate reason and those of special areas.
     #[test]
     fn every_flag_has_a_word() {
         let own = Flags::ACCESS | Flags::PKEY | Flags::LOCK | Flags::SEALED | Flags::UFFD;

@@ -86,7 +86,7 @@ impl<R: Read> Messages<R> {
         let mut got = 0;
         while got < head.len() {
             match self.input.read(&mut head[got..]) {
-                // Of a recorder that was killed: perhaps it had written nothing yet.
+                // The recorder was killed, perhaps before it wrote anything.
                 Ok(0) if self.offset > 0 || frame::END[..4].starts_with(&head[..got.min(4)]) => {
                     return Err(Fault::EndsEarly);
                 }
@@ -131,8 +131,8 @@ fn not_arrow() -> Fault {
 /// Bytes to allocate before any byte has come.
 const STEP: usize = 1 << 20;
 
-/// Parses and verifies a description: every offset in it points inside it, and what it repeats by
-/// pointing to one place several times has at most twice the limit of its bytes.
+/// Parses and verifies a description. Every offset in it points inside it. Data that several
+/// offsets point to counts each time, and the sum is at most twice the limit of bytes.
 fn parse(meta: &[u8]) -> Result<Message<'_>, Fault> {
     let limits = VerifierOptions {
         max_tables: 10_000,

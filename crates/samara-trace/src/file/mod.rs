@@ -9,7 +9,7 @@
 //! - `message`, `decode`, [`TraceReader`]: bytes to events; the input is not trusted;
 //! - [`Replay`]: events to address spaces; [`MapsLine`]: an area as `/proc/PID/maps` shows it;
 //! - [`Stacks`]: the call stacks that events define; `caller`: which frames are the program's own;
-//!   `short_places`: what tells their source files apart;
+//!   `short_places`: short names for their source files, all different;
 //! - [`name_text`], [`name_bytes`], [`Printable`]: names as bytes, as UTF-8, and for a person.
 //!
 //! Knows nothing of ptrace and of what a trace means, and prints nothing. Neighbours:

@@ -2,7 +2,7 @@
 //! the spaces at any moment. Knows nothing of Linux's rules, files or calls.
 //!
 //! - **REPLAY-1** a space is the union of the areas that events laid, later ones over earlier ones.
-//!   What an event's window covers and its areas do not is free.
+//!   Addresses in an event's window that none of its areas covers are free.
 //! - **REPLAY-2** `weight` and the sum of `held` are an upper bound of the memory that the spaces
 //!   and processes take, and together at most [`MAX_REPLAY_MEMORY`]. `weight` is the sum for all
 //!   spaces and processes, without areas. `held` counts areas, and slots in nodes of maps. A forked
@@ -37,7 +37,7 @@ const PROCESS: u64 = 256;
 /// Number of processes that are kept after their end. Those that ended first are dropped first.
 const ENDED: usize = 1 << 16;
 
-/// Bytes of a program's path that are kept. Linux shows at most 4096, each of which may be stored
+/// Bytes of a program's path that are kept. Linux shows at most 4096 bytes, and each may be stored
 /// as four.
 const PATH: usize = 16 << 10;
 
@@ -226,8 +226,8 @@ impl Replay {
         if self.weight + self.held.sum() > self.limit.0 { Err(ReplayError::TooLarge(self.limit.0)) } else { Ok(()) }
     }
 
-    /// What a forked space begins with: its parent's areas, in shared nodes. `None` where the event
-    /// does not say for each of these whether the child has it: what it says is laid alone then.
+    /// The first areas of a forked space: its parent's, in shared nodes. `None` if the event's
+    /// window does not cover all of them; the child then has only the event's areas.
     fn copied(&self, event: &Event) -> Result<Option<Areas>, ReplayError> {
         let parent = self.spaces.get(&event.args[0]).filter(|_| event.kind == EventKind::Fork);
         let (Some(parent), Some((start, end))) = (parent, event.window) else { return Ok(None) };
@@ -473,7 +473,7 @@ impl Space {
     }
 
     /// Lays the areas of an event, as long as `held` and `others` weigh at most `limit` together.
-    /// Areas that are there already are passed by: neighbours of what changed, and what a fork
+    /// Areas that are there already are skipped: neighbours of what changed, and what a fork
     /// copied.
     fn lay(&mut self, event: &Event, held: &Meter, others: u64, limit: u64) -> Result<(), ReplayError> {
         if event.areas.iter().any(|area| area.start >= area.end) {
@@ -497,8 +497,8 @@ impl Space {
         Ok(())
     }
 
-    /// The next place where the space differs from an event: what is to be freed there, and then
-    /// the areas to be laid. O(log n) and one step for each area that is passed by.
+    /// The next place where the space differs from an event: the span to free there, and then the
+    /// areas to lay. O(log n) and one step for each skipped area.
     fn next_change<'e>(&self, walk: &mut Walk, areas: &'e [AreaRecord]) -> Option<(Option<Span>, &'e [AreaRecord])> {
         let mut there = span(walk.from, walk.end).into_iter().flat_map(|rest| self.map.range(rest)).peekable();
         let (mut begin, mut others) = (walk.next, false);

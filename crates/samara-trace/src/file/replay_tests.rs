@@ -37,8 +37,8 @@ fn limited(bytes: u64) -> Replay {
     Replay { limit: Limit(bytes), ..Replay::default() }
 }
 
-/// A hundred spaces of 3000 areas that forks made, each with an area of its own: what they share
-/// counts once, and what ended does not count.
+/// A hundred forked spaces of 3000 areas, each with one area that is not shared: shared memory
+/// counts once, and ended spaces do not count.
 #[test]
 fn forks_share_what_they_copied() {
     let areas: Vec<_> = (0..3000).map(|i| area(i, 3)).collect();
@@ -63,7 +63,8 @@ fn forks_share_what_they_copied() {
     assert_eq!((replay.held.sum(), replay.weight), (0, 100 * PROCESS));
 }
 
-/// Where an event does not cover what its parent has, its areas are all that the child has.
+/// If a fork's event covers only a part of the parent's space, the child has only the event's
+/// areas.
 #[test]
 fn a_fork_of_a_part_has_that_part() {
     let mut replay = Replay::default();
@@ -74,7 +75,7 @@ fn a_fork_of_a_part_has_that_part() {
     assert!(replay.space(2).unwrap().areas().eq(part));
 }
 
-/// A space is over at the comparison at its end, but not at one on the way.
+/// A space is over at the comparison at its end, but not at an earlier one.
 #[test]
 fn a_space_goes_on_after_a_comparison() {
     let mut replay = Replay::default();
@@ -88,8 +89,8 @@ fn a_space_goes_on_after_a_comparison() {
     assert_eq!(replay.areas(), 0);
 }
 
-/// Spaces that change all that they share take memory for all of it: the limit ends it, and nodes
-/// and areas never take more than what is counted.
+/// Spaces that change everything they share take memory for all of it. The limit ends the replay,
+/// and nodes and areas never take more than is counted.
 #[test]
 fn what_forks_change_counts() {
     const LIMIT: u64 = 4 << 20;
@@ -122,7 +123,7 @@ fn what_forks_change_counts() {
     panic!("the limit is not kept");
 }
 
-/// What the constants say of a place in a map and of an area.
+/// The constants are upper bounds for a place in a map and for an area.
 #[test]
 fn places_are_as_large_as_is_counted() {
     let (leaf, _) = RangeMap::<u64, Slot>::NODE_BYTES;

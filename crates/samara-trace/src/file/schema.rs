@@ -58,7 +58,8 @@ pub struct Header {
     pub profile: String,
     /// These rules; `None` in older traces.
     pub features: Option<Features>,
-    /// Those of them that follow from the kernel's release alone, as it could not be asked.
+    /// Those rules that follow from the kernel's release alone, because the kernel could not be
+    /// probed.
     pub presumed: Features,
     /// Machine architecture: `x86_64`.
     pub arch: String,
@@ -72,8 +73,8 @@ pub struct Header {
     pub max_map_count: Option<u64>,
     /// `vm.overcommit_memory` then; `None` in older traces.
     pub overcommit: Option<u64>,
-    /// The resource limits of the program then, those in force, by name (`as`, `data`, `memlock`,
-    /// `nproc`, `stack`); bytes but for `nproc`. `u64::MAX` is no limit. Empty in older traces.
+    /// The program's soft resource limits then, by name (`as`, `data`, `memlock`, `nproc`,
+    /// `stack`), in bytes except `nproc`. `u64::MAX` is no limit. Empty in older traces.
     pub limits: BTreeMap<String, u64>,
     /// The line that the kernel adds to every maps file for an area that belongs to no space
     /// (`[vsyscall]`); empty if it adds none.
@@ -198,7 +199,7 @@ fn limit_text(limit: u64) -> String {
     if limit == u64::MAX { "unlimited".to_owned() } else { limit.to_string() }
 }
 
-/// The limits that a list names. What cannot be read is passed over.
+/// The limits that a list names. Entries that cannot be parsed are skipped.
 fn limits(list: &str) -> BTreeMap<String, u64> {
     let one = |one: &str| {
         let (name, limit) = one.split_once('=')?;

@@ -1,9 +1,9 @@
-//! Source files for a person: without the folders that tell nothing apart. Knows no frames.
+//! Short names of source files: without folders that do not distinguish them. Knows no frames.
 
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 
-/// Most source files that are looked at, and most bytes of their names. Of more, whole names are
+/// Most source files that are shortened, and most bytes of their names. With more, whole names are
 /// shown.
 const FILES: usize = 1 << 16;
 const BYTES: usize = 2 << 20;
@@ -15,8 +15,8 @@ pub(super) struct ShortPlaces(HashMap<Box<str>, usize>);
 impl ShortPlaces {
     /// Of the files of these places.
     ///
-    /// A name begins after the folders that all files below the same [`root`] have. Where two would
-    /// be shown alike, each keeps as many folders as tell it apart.
+    /// A name begins after the folders that all files below the same [`root`] have. If two short
+    /// names were the same, each keeps as many more folders as make it different.
     pub(super) fn of<'p>(places: impl Iterator<Item = &'p str>) -> Self {
         let mut files: HashSet<&str> = HashSet::new();
         let mut bytes = 0;
@@ -47,7 +47,7 @@ impl ShortPlaces {
             if times.get(&parts[parts.len() - count..]) == Some(&1) {
                 return count;
             }
-            // The names that end most like it are beside it.
+            // Sorted from the end, the most similar names are neighbours.
             let at = sorted.partition_point(|other| other.iter().rev().lt(parts.iter().rev()));
             let beside = [at.checked_sub(1), at.checked_add(1)].into_iter().flatten().filter_map(|at| sorted.get(at));
             let most = beside.map(|other| alike(other.iter().rev(), parts.iter().rev())).max();
@@ -109,7 +109,7 @@ fn folders<'a, 'p>(parts: &'a [&'p str]) -> &'a [&'p str] {
     parts.split_last().map_or(&[], |(_, folders)| folders)
 }
 
-/// How many parts are alike before the first that is not.
+/// Length of the common prefix.
 fn alike<'p>(a: impl Iterator<Item = &'p &'p str>, b: impl Iterator<Item = &'p &'p str>) -> usize {
     a.zip(b).take_while(|(a, b)| a == b).count()
 }

@@ -1,5 +1,5 @@
-//! The call stacks of a trace: collects what its events define, and says what a frame is. Trusts
-//! nothing in them.
+//! The call stacks of a trace: collects the modules, stacks and symbols that its events define, and
+//! looks up frames in them. Trusts nothing in the events.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -36,8 +36,7 @@ const NAME: usize = 160;
 
 /// The call stacks that the events of a trace define.
 ///
-/// Symbols are at the end of a trace. So whoever wants to name the functions of a stack reads all
-/// events first.
+/// Symbols are at the end of a trace, so read all events before you name functions.
 ///
 /// ```
 /// use samara_trace::event::{Event, EventKind};
@@ -75,7 +74,7 @@ pub struct Stacks {
     symbols: HashMap<(u32, u64), Vec<Named>>,
     /// How many they are.
     named: usize,
-    /// Of the symbols, when they are asked for.
+    /// Short names of the symbols' source files, made on first use.
     short: OnceLock<ShortPlaces>,
 }
 
@@ -89,7 +88,7 @@ pub struct Module {
     pub name: String,
     /// The build id in hexadecimal, if the file has one and could be read.
     pub build_id: Option<String>,
-    /// The process that was the first to have it; of code without a file, the only one.
+    /// The first process that mapped it; for code without a file, the only one.
     pub pid: u32,
 }
 
@@ -119,10 +118,10 @@ pub enum StackEnd {
 pub struct Frame {
     /// The number of its module.
     pub module: u32,
-    /// The address in the module, as its symbols count it. Of code without a file, in memory. Of a
-    /// frame that is not the innermost, an address in the call.
+    /// The address in the module, as its symbols count it; for code without a file, the address in
+    /// memory. For a frame that is not the innermost, an address within the call instruction.
     pub at: u64,
-    /// It was found by a frame pointer that nothing promises to be there.
+    /// It was found by a frame pointer that may not be one.
     pub guessed: bool,
 }
 
@@ -148,7 +147,7 @@ impl fmt::Display for StackError {
 impl std::error::Error for StackError {}
 
 impl Stacks {
-    /// Takes what an event defines. Others are passed over.
+    /// Takes what an event defines. Events that define nothing are skipped.
     ///
     /// # Errors
     /// A number that does not follow the last one, a frame of a module that is not defined, a text
@@ -257,22 +256,22 @@ impl Stacks {
     }
 
     /// The functions at a frame's address, the innermost inlined one first. Empty if none is known.
-    /// Of compiled code that was replaced, the last.
+    /// If code at the address was replaced, those of the last code.
     pub fn functions(&self, frame: &Frame) -> &[Function] {
         self.functions_at(frame, u64::MAX)
     }
 
-    /// The functions at a frame's address at a moment, as [`Event::entry_ns`] counts. Before the
-    /// first that is known to have been there, that one.
+    /// The functions at a frame's address at a moment, as [`Event::entry_ns`] counts. For a moment
+    /// before the first known code, those of the first.
     pub fn functions_at(&self, frame: &Frame, ns: u64) -> &[Function] {
         let all = self.symbols.get(&(frame.module, frame.at)).map_or(&[][..], Vec::as_slice);
         let after = all.partition_point(|(since, _)| *since <= ns);
         all.get(after.saturating_sub(1)).map_or(&[], |(_, functions)| functions)
     }
 
-    /// A [place](Function::place) for a person, without the folders that tell no source files of
-    /// the trace apart: of `/home/u/proj/src/alloc/pool.c:12` and `/home/u/proj/src/net/io.c:3` it
-    /// leaves `alloc/pool.c:12` and `net/io.c:3`.
+    /// A [place](Function::place) for a person, without folders that do not distinguish source
+    /// files of the trace: `/home/u/proj/src/alloc/pool.c:12` and `/home/u/proj/src/net/io.c:3`
+    /// become `alloc/pool.c:12` and `net/io.c:3`.
     pub fn short_place<'p>(&self, place: &'p str) -> Cow<'p, str> {
         let functions = || self.symbols.values().flatten().flat_map(|(_, functions)| functions);
         self.short.get_or_init(|| ShortPlaces::of(functions().map(|function| &*function.place))).short(place)
@@ -305,7 +304,7 @@ impl Stacks {
     }
 }
 
-/// A frame in the way that a trace has it: `3+1f20`, or `?3+1f20`.
+/// Parses a frame as a trace stores it: `3+1f20`, or `?3+1f20`.
 fn parse(text: &str) -> Option<Frame> {
     let (guessed, text) = text.strip_prefix('?').map_or((false, text), |text| (true, text));
     let (module, at) = text.split_once('+')?;

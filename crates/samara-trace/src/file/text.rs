@@ -1,5 +1,5 @@
-//! Bytes that a program chose, such as a file's name, as text: kept to the byte, and shown without
-//! harm. Knows nothing of files.
+//! Bytes that a program chose, such as a file's name, as text: every byte is kept, and display is
+//! harmless. Knows nothing of files.
 //!
 //! The kernel allows any bytes except zero and `/` in a name; a trace's columns hold UTF-8.
 //!

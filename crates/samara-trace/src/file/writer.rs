@@ -49,7 +49,7 @@ pub enum WriteError {
     OutOfOrder(u64, u64),
     /// The events could not be encoded.
     Encode(String),
-    /// The file has reached the size that it may have, in bytes.
+    /// The file has reached its maximum size, in bytes.
     Limit(u64),
 }
 

@@ -1,5 +1,5 @@
-//! A folder that was opened once, and what is done to its entries. No step follows a link, and a
-//! step that removes or moves an entry takes its identity. Knows nothing of what becomes of files.
+//! A folder that was opened once, and operations on its entries. No operation follows a link, and
+//! one that removes or moves an entry takes the entry's identity. Does not know the files' content.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{File, Metadata, Permissions};
@@ -28,7 +28,7 @@ pub(super) fn id(of: &Metadata) -> Id {
     (of.dev(), of.ino())
 }
 
-/// What an entry of another user is, where anybody may make entries.
+/// The error for another user's entry in a folder where all users may make entries.
 const PLANTED: &str = "another user has put this there, in a folder in which anybody may make files: give another name";
 
 /// A folder by its descriptor (`O_PATH`).
@@ -67,10 +67,10 @@ impl Folder {
         Ok(Folder(opened?.into()))
     }
 
-    /// Opens a folder, and makes those that are missing on the way.
+    /// Opens a folder, and makes it and its parents if they are missing.
     pub(super) fn make(path: &Path, access: Access) -> io::Result<Folder> {
-        // The name is the user's, so links in it are followed. What is made is nothing but empty
-        // folders, and `mkdir` makes none where a link is.
+        // The user gave the name, so links in it are followed. Only empty folders are made, and
+        // `mkdir` does not follow a link in the last component.
         use std::os::unix::fs::DirBuilderExt;
         let was_there = path.symlink_metadata().is_ok();
         std::fs::DirBuilder::new().recursive(true).mode(access.of_folders()).create(path)?;
@@ -83,7 +83,7 @@ impl Folder {
         Ok(folder)
     }
 
-    /// Enters folders below this one, which are made where they are missing. None may be a link.
+    /// Enters folders below this one, and makes those that are missing. None may be a link.
     pub(super) fn enter(&self, path: &Path, access: Access) -> io::Result<Folder> {
         let mut folder = Folder(self.0.try_clone()?);
         for part in path.components() {
@@ -154,15 +154,15 @@ impl Folder {
         self.0.metadata().is_ok_and(|of| of.uid() == geteuid().as_raw() && of.mode() & 0o022 == 0)
     }
 
-    /// Whether a file of another user has this name that they may have put in the way.
+    /// Whether this name belongs to a file that another user may have planted.
     pub(super) fn is_planted(&self, name: &OsStr) -> bool {
         let file = self.stat(name).filter(|of| of.st_mode & libc::S_IFMT == libc::S_IFREG);
         file.is_some_and(|of| self.refuse_planted(of.st_uid).is_err())
     }
 
-    /// Refuses an entry that another user may have put in the way, by the rules of
-    /// `fs.protected_symlinks` and `fs.protected_regular` (proc_sys_fs(5)), however those are set:
-    /// the kernel sees no link followed and no file created here, so it would not apply them.
+    /// Refuses an entry that another user may have planted, by the rules of `fs.protected_symlinks`
+    /// and `fs.protected_regular` (proc_sys_fs(5)), even if those are off. The kernel would not
+    /// apply them: no link is followed and no file is created here.
     fn refuse_planted(&self, owner: u32) -> io::Result<()> {
         let of = self.0.metadata()?;
         let anybody = of.mode() & 0o1000 != 0 && of.mode() & 0o022 != 0;
@@ -172,8 +172,8 @@ impl Folder {
         }
     }
 
-    /// Opens an entry for writing, which it does not change. (`ELOOP`: it is a link.) It is looked
-    /// at before that: another user's FIFO would not be refused, but waited for.
+    /// Opens an entry for writing and does not change it. (`ELOOP`: it is a link.) It is checked
+    /// before it is opened: opening another user's FIFO would block instead of being refused.
     pub(super) fn open_there(&self, name: &OsStr) -> io::Result<File> {
         let look = OFlag::O_PATH | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
         let entry = File::from(openat(&self.0, name, look, Mode::empty())?);
@@ -194,7 +194,7 @@ impl Folder {
     /// Follows a link by one step. `None`: it has gone.
     pub(super) fn follow(&self, name: &OsStr) -> io::Result<Option<Link>> {
         if fstatfs(&self.0).is_ok_and(|of| of.filesystem_type() == PROC_SUPER_MAGIC) {
-            // What it shows need not be a name: only the kernel follows it.
+            // The link's text need not be a path, so the kernel follows it.
             let file = openat(&self.0, name, OFlag::O_WRONLY | OFlag::O_NOCTTY | OFlag::O_CLOEXEC, Mode::empty())?;
             return Ok(Some(Link::Open(file.into())));
         }
@@ -212,7 +212,7 @@ impl Folder {
         Ok(Some(Link::To(readlinkat(&link, "")?)))
     }
 
-    /// Makes a file. An error where anything has the name, a link too.
+    /// Makes a file. An error if the name is taken, also by a link.
     pub(super) fn create(&self, name: &OsStr, access: Access) -> io::Result<File> {
         let how = OFlag::O_WRONLY | OFlag::O_CREAT | OFlag::O_EXCL | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
         Ok(access.given(openat(&self.0, name, how, access.of_files())?.into()))
@@ -227,14 +227,14 @@ impl Folder {
         Ok(access.given(file))
     }
 
-    /// Makes a file with a name of its own, where the file system has none without one.
+    /// Makes a file with a temporary name, for file systems without `O_TMPFILE`.
     pub(super) fn part(&self, access: Access) -> io::Result<(OsString, File)> {
         let how = OFlag::O_RDWR | OFlag::O_CREAT | OFlag::O_EXCL | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
         let (name, file) = unused(part_name, |name| openat(&self.0, name, how, access.of_files()))?;
         Ok((name, access.given(file.into())))
     }
 
-    /// Gives a file without a name an unused one, which is returned.
+    /// Gives an unnamed file an unused name, and returns the name.
     pub(super) fn link(&self, file: &File) -> io::Result<OsString> {
         let fd = format!("/proc/self/fd/{}", file.as_raw_fd());
         let link = |name: &OsStr| linkat(AT_FDCWD, &*fd, &self.0, name, AtFlags::AT_SYMLINK_FOLLOW);
@@ -276,8 +276,8 @@ impl Folder {
         Err(Errno::ENOSYS)
     }
 
-    /// Removes an entry if it is this file. `unlinkat` removes a link itself: whatever the owner of
-    /// the folder puts there meanwhile, only an entry of this folder goes.
+    /// Removes an entry if it is this file. `unlinkat` removes a link itself, so even if the
+    /// folder's owner exchanges the entry meanwhile, only an entry of this folder goes.
     pub(super) fn remove(&self, name: &OsStr, is: Id) {
         if self.id_of(name) == Some(is) {
             // What cannot be removed stays as an unused file, which does no harm.

@@ -1,24 +1,24 @@
-//! Output files: where a name leads, and how a file is made, replaced and removed there. All
-//! commands and [`FileSink`](crate::FileSink) write by this module. Knows nothing of what is
-//! written.
+//! Output files: resolves names, and makes, replaces and removes files. All commands and
+//! [`FileSink`](crate::FileSink) write through this module. Does not know the content.
 //!
-//! A user may write where others can change names: in a folder of another user, who puts a symbolic
-//! link in the way at any moment. So:
+//! A user may write where others can change names: in a folder of another user, who may exchange an
+//! entry for a symbolic link at any moment. So:
 //!
 //! - **OUTPUT-1** a name is resolved once. Everything later happens by the descriptor of its folder
 //!   and its last component, and no step follows a link.
-//! - **OUTPUT-2** what is removed, moved or put back is what was opened or made here: device and
-//!   inode are compared before. A user who may change entries of the folder can do so between the
-//!   comparison and the step. Then another entry *of that folder* is removed or moved; what a link
-//!   leads to, and every other folder, stay as they are.
+//! - **OUTPUT-2** only files that were opened or made here are removed, moved or put back: device
+//!   and inode are compared before. A user who may change entries of the folder can do so between
+//!   the comparison and the step. Then another entry *of that folder* is removed or moved; what a
+//!   link leads to, and every other folder, stay as they are.
 //! - **OUTPUT-3** once `replace` has returned, the name refers to the new file, or to what the
 //!   caller has made of it. So a process that is killed then leaves no older file that looks like a
 //!   new one.
 //! - **OUTPUT-4** until `commit`, the older file is whole, under its own name or beside it. (A file
 //!   that cannot be moved is emptied when the new content begins.)
 //! - **OUTPUT-5** where samara chose the name, no link is followed, and no file of another user is
-//!   replaced. This is checked when the name is chosen, and again just before the file gets it. So
-//!   is, for a given name, what another user may have put there in a sticky folder.
+//!   replaced. This is checked when the name is chosen, and again just before the file gets it. For
+//!   a name that the user gave, an entry that another user may have planted in a sticky folder is
+//!   refused in the same way.
 
 #![forbid(unsafe_code)]
 
@@ -70,7 +70,7 @@ struct Place {
 /// What has the name.
 #[derive(Debug)]
 enum There {
-    /// Nothing, or what may be replaced without a look at it.
+    /// Nothing, or an entry that may be replaced unseen.
     Nothing,
     File(File),
     /// A device or a FIFO, which is written to as it is.
@@ -122,7 +122,7 @@ impl OutputName {
         Ok((OutputName { place: Some(Place { folder, name: free }), there: There::Nothing, chosen: true }, path))
     }
 
-    /// What is there, opened for writing. `None`: nothing is.
+    /// The existing file, opened for writing. `None`: there is none.
     pub fn existing(&self) -> Option<&File> {
         match &self.there {
             There::Nothing => None,
@@ -130,8 +130,8 @@ impl OutputName {
         }
     }
 
-    /// Whether what is written to one of the two would spoil the other: they are one name, or one
-    /// file. (Any number of outputs may go to a device such as `/dev/null`.)
+    /// Whether a write to one of the two would spoil the other: they are one name, or one file.
+    /// (Any number of outputs may go to a device such as `/dev/null`.)
     pub fn is_same(&self, other: &OutputName) -> bool {
         let of = |name: &OutputName| name.existing().and_then(|file| file.metadata().ok());
         match (of(self), of(other)) {
@@ -244,8 +244,8 @@ struct Older {
 }
 
 impl Place {
-    /// Gives a new file the permissions of the older one, if that was this user's in a folder where
-    /// nobody else can have put it: where others make entries, they might choose who may read.
+    /// Gives a new file the permissions of the older one, if that was this user's, in a folder
+    /// where only this user makes entries. Elsewhere another user could choose the readers.
     fn keep_permissions(&self, old: &Metadata, file: &File) {
         let Ok(new) = file.metadata() else { return };
         if old.uid() != new.uid() || !self.folder.is_private() {
@@ -257,8 +257,8 @@ impl Place {
         let _ = file.set_permissions(Permissions::from_mode(old.mode() & kept));
     }
 
-    /// Puts an older file back, unless another file has taken its name: `ours` may have it, and
-    /// goes. Also where the older one has gone.
+    /// Puts an older file back, unless a foreign file has taken its name. `ours`, which may have
+    /// the name, is removed, also if the older file has gone.
     fn put_back(&self, ours: Option<Id>, older: &Older) {
         let now = self.folder.id_of(&self.name);
         if now.is_some() && now != ours {
@@ -305,7 +305,7 @@ pub struct OutputFile {
 
 #[derive(Debug)]
 enum State {
-    /// Nothing remains to be done: it is written as it is, was committed or was discarded.
+    /// Nothing remains to be done: the file is written in place, was committed, or was discarded.
     Settled,
     /// An older file that has not been written to.
     Older,

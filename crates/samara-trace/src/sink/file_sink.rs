@@ -9,8 +9,8 @@
 //! - **SINK-2** the file's name refers to an older file only while no header has been written, and
 //!   never once the recorder can have started the program. From then on it refers to the new trace,
 //!   which has at least its header.
-//! - **SINK-3** after a failure the file is cut back to its last whole batch. Later events are
-//!   summed up and not written.
+//! - **SINK-3** after a failure the file is cut back to its last whole batch. Later events count in
+//!   the totals and are not written.
 
 use std::fs::File;
 use std::io::{self, Seek};
@@ -37,17 +37,18 @@ const BATCH_TIME: Duration = Duration::from_millis(100);
 /// Bytes, before compression, that may wait to be written.
 const QUEUE_WEIGHT: u64 = 64 << 20;
 
-/// A [`Sink`] that writes a trace file and sums the events up.
+/// A [`Sink`] that writes a trace file and keeps totals of the events.
 ///
-/// If the file takes no more bytes (a full disk, a limit), the trace ends early and the sink goes
-/// on summing up: [`Written::error`] says why, and [`Written::summary`] covers the whole recording.
+/// If the file takes no more bytes (a full disk, a limit), the trace ends early and the sink
+/// continues the totals: [`Written::error`] says why, and [`Written::summary`] covers the whole
+/// recording.
 ///
 /// An existing file is moved aside, to `.samara-PID-0.old` beside it, before the new file is
 /// created under its name. So a recorder that is killed at any time leaves nothing there, or the
 /// beginning of the new trace. The first event removes the older file;
 /// [`discard`](FileSink::discard) before that puts it back. Only its owner may read the new file
-/// ([`Access`]), unless it replaces a file of this user that others may read, in a directory in
-/// which only this user makes files: then it keeps the permissions of that one.
+/// ([`Access`]). Exception: it keeps the permissions of an older file of this user, in a directory
+/// in which only this user makes files.
 ///
 /// If the recorder is killed by SIGKILL, the file has all events except those of the last tenth of
 /// a second or the last few thousand, whichever is less.
@@ -67,7 +68,7 @@ const QUEUE_WEIGHT: u64 = 64 << 20;
 #[derive(Debug)]
 pub struct FileSink {
     path: PathBuf,
-    /// Committed by the first event, and from then on nothing can be put back.
+    /// Committed by the first event; from then on the older file is gone.
     output: OutputFile,
     shared: Arc<Shared>,
     thread: Option<JoinHandle<Written>>,
@@ -104,7 +105,7 @@ struct Queue {
     /// Set when no more events will come. `Finished` writes the end marker; `Dropped` (the sink was
     /// dropped) does not.
     end: Option<End>,
-    /// The size from which on nothing more is written.
+    /// The size at which writing stops.
     limit: Option<u64>,
     /// Set when the thread has ended; says why.
     failed: Option<String>,
@@ -128,9 +129,9 @@ impl FileSink {
     /// Creates the file, writes its header, and starts the thread.
     ///
     /// An older file with that name is kept until the first event, for
-    /// [`discard`](FileSink::discard): a program that is not found costs no older trace. If it
-    /// cannot be moved aside (the directory is not writable, the file is a mount point) it is
-    /// emptied. A FIFO blocks here until it has a reader.
+    /// [`discard`](FileSink::discard): the older trace survives if the program is not found. An
+    /// older file that cannot be moved aside (the directory is not writable, the file is a mount
+    /// point) is emptied. A FIFO blocks here until it has a reader.
     ///
     /// # Errors
     /// The file cannot be opened or created, or the header cannot be written.
@@ -182,7 +183,7 @@ impl FileSink {
         self.shared.lock().limit = Some(bytes);
     }
 
-    /// Gives the recording up.
+    /// Abandons the recording.
     ///
     /// If no event has come, the former state is restored: an older file is put back, and a file
     /// that did not exist is removed (through a symbolic link, which stays). Otherwise the trace
@@ -196,7 +197,7 @@ impl FileSink {
         self.output.discard();
     }
 
-    /// From now on nothing is put back.
+    /// Keeps the new file: the older one is not put back.
     fn keep(&mut self) {
         // The file has its name already: this removes the older one, and cannot fail.
         let _ = self.output.commit();

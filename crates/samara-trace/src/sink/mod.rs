@@ -15,10 +15,10 @@ use crate::event::Event;
 ///
 /// The recorder calls it while the traced program is stopped: hand slow work to a thread.
 pub trait Sink {
-    /// From now on the recorder takes its signals (`Options::start_on` and `stop_on` of
-    /// `samara-record`, and those that ask it to end); before, they do what they do without a
-    /// recorder. Called once, before any event. A program that the recorder starts has executed
-    /// nothing of its own yet, and a process that runs is not attached to yet.
+    /// The recorder handles its signals from now on: `Options::start_on` and `stop_on` of
+    /// `samara-record`, and those that ask it to end. Before, they have their usual effect. Called
+    /// once, before any event. A program that the recorder starts has not executed any of its code
+    /// yet, and a running process is not attached to yet.
     fn ready(&mut self) {}
 
     /// The recording has begun, because the signal of `Options::start_on` came.

@@ -1,4 +1,4 @@
-//! Processes that a fault ended, and what had become of the memory at its address before. Knows
+//! Processes that a fault ended, and the history of the memory at the fault's address. Knows
 //! nothing of files, and prints nothing.
 
 use std::collections::HashMap;
@@ -127,7 +127,7 @@ impl Forbids {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Lost {
-    /// What it has to do with the fault's address.
+    /// How it relates to the fault's address.
     pub near: Near,
     /// The site that had mapped it ([`Origins::sites`]); `None`: not known.
     pub made: Option<u32>,
@@ -145,7 +145,7 @@ pub struct Lost {
     pub moved: bool,
 }
 
-/// What memory has to do with the address of a fault.
+/// How memory relates to the address of a fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum Near {
@@ -153,16 +153,16 @@ pub enum Near {
     There,
     /// It was in the range of the area that holds the address.
     InArea,
-    /// Nothing: it was elsewhere, and the call mapped over a part of it and over other addresses.
-    /// Who reads what was there may get a null pointer, and fault at another address.
+    /// Nothing: it was elsewhere, and the call mapped over a part of it and over other addresses. A
+    /// program that reads the replaced memory may get a null pointer, and fault at another address.
     Elsewhere,
 }
 
-/// What is known of a space, as far as it concerns a fault's address.
+/// The history of a space, as far as it concerns a fault's address.
 #[derive(Clone, Copy, Debug, Default)]
 struct Past {
-    /// Of the page of the address: which call took its memory away, if nothing happened to the
-    /// page since. With other memory there now it was replaced.
+    /// The call that took away the memory of the address's page, if nothing happened to the page
+    /// since. If other memory is there now, the call replaced it.
     there: Option<Lost>,
     /// The last memory that was replaced in the area of the address, and elsewhere.
     in_area: Option<Lost>,
@@ -174,7 +174,7 @@ struct Past {
 }
 
 impl Crash {
-    /// The crash that an event tells of. `replay` is as before the event.
+    /// The crash that an event reports. `replay` is as before the event.
     pub(crate) fn of(event: &Event, replay: &Replay) -> Option<Crash> {
         let address = event.fault()?;
         let space = replay.space_of(event.pid);
@@ -195,9 +195,9 @@ impl Crash {
         })
     }
 
-    /// What the events of the trace up to this crash say of its cause: the last thing that happened
-    /// to the page of the address. If memory is there, what forbids the access, and who did that;
-    /// if that memory replaced other memory, which. If none is there, the call that took it away.
+    /// The cause of this crash, from the events of the trace up to it: the last thing that happened
+    /// to the page of the address. If memory is there: what forbids the access, the call that
+    /// forbade it, and the memory that was replaced. If none is there: the call that took it away.
     ///
     /// Else the last call that replaced memory in the area of the address; or, where nothing is
     /// mapped at the address, over a part of some memory and over other addresses. Calls of the
@@ -261,7 +261,7 @@ impl Crash {
                 }
             }
             [None, None] => {}
-            // What was in an earlier mapping at these addresses is no cause any more.
+            // The history of an earlier mapping at these addresses no longer matters.
             _ => (past.there, past.in_area, past.changed, past.guard) = (there, in_area, None, None),
         }
         if event.nr.and_then(call_name) == Some("madvise")
@@ -277,7 +277,7 @@ impl Crash {
         }
     }
 
-    /// What the past of the space says of the fault.
+    /// The cause of the fault, from the history of the space.
     fn judge(&self, past: &Past, replay: &Replay, origins: &Origins) -> Before {
         let Some(area) = &self.area else {
             let forbidden =
@@ -294,8 +294,8 @@ impl Crash {
                 false => Forbidden { how, made, by },
             }
         });
-        // What the access is like is of more weight than what was there before: unless it came with
-        // the memory that is there now.
+        // The access that a later call set weighs more than the memory that was there before. The
+        // access that came with the mapping does not.
         let is_late = forbidden.is_some_and(|forbidden| forbidden.by.is_some());
         let is_guard = forbidden.is_some_and(|forbidden| forbidden.how == Forbids::StackGuard);
         let in_area = past.in_area.filter(|lost| forbidden.is_none() || Some(lost.by) == made);
@@ -303,8 +303,8 @@ impl Crash {
         Before { forbidden, lost }
     }
 
-    /// What forbids the access to the memory that is there, and the call that did, unless it was
-    /// mapped so.
+    /// What forbids the access to the memory that is there, and the call that forbade it, unless it
+    /// was mapped so.
     fn forbids(&self, area: &AreaRecord, past: &Past) -> Option<(Forbids, Option<By>)> {
         if self.signal == uapi::SIGBUS {
             // Huge pages run out, and memory without a name has no end.
@@ -361,8 +361,8 @@ impl Crash {
         found.collect()
     }
 
-    /// What a range that was unmapped has to do with the address, and where to look for what was
-    /// there. `mapped`: what the same call mapped over it.
+    /// How an unmapped range relates to the address, and the address at which to look up the lost
+    /// memory. `mapped`: the range that the same call mapped over it.
     fn near(&self, range: (u64, u64), mapped: Option<(u64, u64)>) -> Option<(Near, u64)> {
         if (range.0..range.1).contains(&self.address) {
             return Some((Near::There, self.address));
@@ -375,9 +375,8 @@ impl Crash {
     }
 }
 
-/// Whether a program that uses this memory may be surprised that a call mapped over it. The memory
-/// had access. The loader lays
-/// the parts of a file over one another: its calls are no surprise.
+/// Whether a call that mapped over this memory may surprise the program. The memory had access. The
+/// loader's calls are no surprise: it lays the parts of a file over one another.
 fn may_surprise(event: &Event, space: &Space, was: &AreaRecord) -> bool {
     let place = event.ip.and_then(|ip| space.place(ip));
     let file = place.as_ref().map_or("", |place| place.name.rsplit('/').next().unwrap_or_default());

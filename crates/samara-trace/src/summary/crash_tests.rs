@@ -4,8 +4,8 @@ use crate::survey::tests::anonymous;
 
 const PAGE: u64 = 4096;
 
-/// A program, then calls that map (9) or unmap (11) pages, each from a place of its own, and its
-/// end by a fault at an address.
+/// A program, then calls that map (9) or unmap (11) pages, each from another place, and its end by
+/// a fault at an address.
 fn trace(calls: &[(u64, u64, bool)], address: u64) -> Vec<Event> {
     let blank = |seq: u64, kind| Event { space: 1, pid: 7, tid: 7, exit_ns: seq * 1000, ..Event::new(seq, kind) };
     let mut events = vec![Event { window: Some((0, u64::MAX)), ..blank(0, EventKind::Exec) }];
@@ -44,7 +44,7 @@ enum Does {
     Advises(u64),
 }
 
-/// A program that makes these calls, each from a place of its own, and ends by a fault.
+/// A program that makes these calls, each from another place, and ends by a fault.
 fn program(calls: &[(u64, u64, Does)], fault: Event) -> (Crash, Before) {
     let blank = |seq: u64, kind| Event { space: 1, pid: 7, tid: 7, exit_ns: seq * 1000, ..Event::new(seq, kind) };
     let mut events = vec![Event { window: Some((0, u64::MAX)), ..blank(0, EventKind::Exec) }];
@@ -126,7 +126,7 @@ fn the_last_thing_that_happened_to_the_page_is_the_cause() {
     let reserved = [(100, 164, RW), (100, 164, Unmaps), (100, 164, Maps(0, 0x22)), (100, 132, Protects(3))];
     assert_eq!(cause(&reserved, at(132)), (Some((Forbids::NoAccess, None)), None));
     assert_eq!(cause(&[(100, 116, RW), (100, 116, Protects(1))], at(105)).0, Some((Forbids::NoWriting, Some(2))));
-    // Memory that replaced other memory forbids the access: both are told.
+    // Memory that replaced other memory forbids the access: both are reported.
     let replaced = (Some((Forbids::NoWriting, None)), Some((2, true, false)));
     assert_eq!(cause(&[(100, 116, RW), (100, 104, Maps(1, 0x32))], at(101)), replaced);
     let hidden = [(100, 116, RW), (100, 104, Maps(3, 0x32)), (100, 104, Protects(0))];
@@ -147,7 +147,8 @@ fn guards_stacks_files_and_code() {
     assert_eq!(cause(&[(100, 104, RW), guard], at(101)), (Some((Forbids::Guard, Some(2))), None));
     assert_eq!(cause(&[(100, 104, RW), guard], at(102)), (None, None));
     assert_eq!(cause(&[(100, 104, RW), guard, no_guard], at(101)), (None, None));
-    // A stack that its flag tells, with a guard of either kind; one that the stack pointer tells.
+    // A stack that is recognised by its flag, with a guard of either kind; one that is recognised
+    // by the stack pointer.
     let earlier = [(90, 150, RW), (90, 150, Unmaps)];
     let stack = |last: Does| [earlier.as_slice(), &[(100, 140, Maps(0, 0x2_0022)), (101, 140, last)]].concat();
     assert_eq!(cause(&stack(Protects(3)), at(100)), (Some((Forbids::StackGuard, None)), None));
@@ -195,7 +196,7 @@ fn a_handler_that_ends_the_process() {
     let aborted = Event { result: 6, ..at(105) };
     let (crash, before) = program(&[(100, 116, RW), (100, 116, Does::Unmaps)], aborted);
     assert_eq!((crash.signal, crash.ended_by, before.lost.map(|lost| lost.seq)), (11, 6, Some(2)));
-    // A trace that does not tell the fault's signal.
+    // A trace without the fault's signal.
     let older = Event { args: [PAGE, 1, 0, 0, 0, 0], result: 7, ..at(1) };
     let (crash, _) = program(&[], older);
     assert_eq!((crash.signal, crash.ended_by), (7, 7));
@@ -229,7 +230,7 @@ fn the_call_that_took_the_memory_away_is_found() {
     let unmapped = [(100, 164, maps), (110, 120, unmaps)];
     assert_eq!(found(&unmapped, 111 * PAGE), (None, Some((Near::There, 2, false))));
     assert_eq!(found(&unmapped, 121 * PAGE), (pages(120, 164), None));
-    // A null pointer that was read where memory is another one now.
+    // A null pointer that was read from replaced memory.
     assert_eq!(found(&over, 0), (None, Some((Near::Elsewhere, 2, true))));
     assert_eq!(found(&unmapped, 0), (None, None), "a part that was unmapped holds no null pointers");
     // Mapped over within the memory, as allocators do.

@@ -9,7 +9,7 @@ use crate::uapi;
 
 /// Number of kinds that are counted. There are far fewer, but a file may claim any number.
 const KINDS: usize = 256;
-/// `vm.max_map_count` by default, of traces that do not tell it.
+/// The default of `vm.max_map_count`, for traces without it.
 pub const MAX_MAP_COUNT: u64 = 65_530;
 
 /// Calls of one kind that failed with one error, by one rule.
@@ -30,13 +30,13 @@ pub struct Failure {
     pub ns: u64,
     /// The number of its event.
     pub event: u64,
-    /// The rule that refused it, with its figures then, if the trace tells it.
+    /// The rule that refused it, with its figures then, if the trace has it.
     pub refused: Option<Refused>,
     /// The number of its call stack, if it was recorded.
     pub stack: Option<u32>,
     /// The instruction that made it, if that is known.
     pub caller: Option<Place>,
-    /// `vm.max_map_count` of the recording, if the trace tells it.
+    /// `vm.max_map_count` of the recording, if the trace has it.
     pub limit: Option<u64>,
 }
 
@@ -54,8 +54,8 @@ pub enum Weight {
 }
 
 impl Failure {
-    /// Whether it failed for want of memory while the process had as many areas as this limit, or
-    /// the default one, allows. It says nothing of the rule, which newer traces tell.
+    /// Whether it failed with ENOMEM while the process had as many areas as this limit, or the
+    /// default one, allows. Newer traces have the rule itself: [`refused`](Self::refused).
     pub fn is_at_limit(&self, limit: Option<u64>) -> bool {
         self.errno == uapi::ENOMEM && self.areas.saturating_add(1) >= limit.unwrap_or(MAX_MAP_COUNT)
     }
@@ -162,7 +162,7 @@ mod tests {
         assert_eq!(told, expected);
     }
 
-    /// A trace that tells no rule: as many areas as a process may have.
+    /// A trace without the rule: as many areas as a process may have.
     #[test]
     fn the_limit_of_areas_without_a_rule() {
         let of = |areas: u64, errno: i32, limit: Option<u64>| {

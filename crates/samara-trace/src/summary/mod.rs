@@ -1,6 +1,6 @@
-//! What a trace has in sum: [`Tally`] adds events up to a [`Summary`]. The parts, one file each:
-//! `tally`; `failures`, the calls that failed; `crash`, processes that a fault ended; `groups`,
-//! areas that could be one; `timeline`, areas over time. Knows nothing of files and prints nothing.
+//! Totals of a trace: [`Tally`] adds events up to a [`Summary`]. The parts, one file each: `tally`;
+//! `failures`, the calls that failed; `crash`, processes that a fault ended; `groups`, areas that
+//! could be one; `timeline`, areas over time. Knows nothing of files and prints nothing.
 
 mod crash;
 mod failures;
@@ -115,7 +115,7 @@ pub struct StackTotals {
     pub calls: u64,
     /// Those whose stack was followed to the first function of its thread.
     pub whole: u64,
-    /// Those of which some function was found by a frame pointer that nothing promises.
+    /// Those with a function that was found by a frame pointer that may not be one.
     pub guessed: u64,
 }
 
@@ -132,7 +132,7 @@ pub struct Largest {
     pub ns: u64,
     /// What the areas are.
     pub survey: Survey,
-    /// Why there are so many. `None` if there is too much to follow.
+    /// Why it has these areas. `None` if there is too much to follow.
     pub why: Option<Why>,
 }
 

@@ -45,27 +45,27 @@ pub struct Tally {
     skipped: Option<u64>,
 }
 
-/// What is made of an event.
+/// How an event counts.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum As {
     Counted,
-    /// It changes spaces that are told of.
+    /// It only changes spaces.
     Passed,
-    /// It comes before the time that is told of.
+    /// It comes before the time of the summary.
     Skipped,
 }
 
 impl Tally {
-    /// Tells of the spaces of this process only, and of any other that this is called with. (Which
-    /// events are counted is another matter: see [`pass`](Tally::pass).)
+    /// Reports only the spaces of this process, and of any other that this is called with. This
+    /// does not choose which events count: see [`pass`](Tally::pass).
     #[must_use]
     pub fn only(mut self, pid: u32) -> Self {
         self.spaces = self.spaces.only(pid);
         self
     }
 
-    /// Tells where the most areas, and calls that fail from now on, are near this limit:
-    /// `vm.max_map_count` of the recording.
+    /// Sets `vm.max_map_count` of the recording, to which the most areas, and calls that fail from
+    /// now on, are compared.
     pub fn set_limit(&mut self, limit: Option<u64>) {
         self.limit = limit;
     }
@@ -75,15 +75,14 @@ impl Tally {
         self.take(event, As::Counted);
     }
 
-    /// Follows an event that is not asked for: what it does to spaces shows in all figures about
-    /// areas, and it counts neither as an event nor as a call.
+    /// Applies an event without counting it: its effect on spaces shows in all figures about areas,
+    /// but it counts neither as an event nor as a call.
     pub fn pass(&mut self, event: &Event) {
         self.take(event, As::Passed);
     }
 
-    /// Follows an event of the time before that which is asked for. Peaks, and what is over time,
-    /// are then of the time that begins with the next event. No event may be skipped after one that
-    /// was not.
+    /// Applies an event before the time of the summary. Peaks and figures over time then begin with
+    /// the next event. No event may be skipped after one that was not.
     pub fn skip(&mut self, event: &Event) {
         self.take(event, As::Skipped);
     }
@@ -149,7 +148,8 @@ impl Tally {
         self.note_size(event.exit_ns);
     }
 
-    /// Begins the time that is told of, after what was skipped: what lives then is part of it.
+    /// Begins the time of the summary after the skipped events. Processes that live then are part
+    /// of it.
     fn begin(&mut self) {
         let Some(from_ns) = self.skipped.take() else { return };
         self.totals.from_ns = from_ns;
@@ -167,7 +167,7 @@ impl Tally {
         self.note_size(from_ns);
     }
 
-    /// Notes how large the spaces are that are told of.
+    /// Notes the size of the reported spaces.
     fn note_size(&mut self, ns: u64) {
         let (areas, bytes) = match self.spaces.only.is_empty() {
             true => (self.spaces.replay.areas(), self.spaces.replay.bytes()),
@@ -248,8 +248,8 @@ impl Tally {
         &self.defined.0
     }
 
-    /// What the space of a process is now, or the largest of those with a user. `None` if there is
-    /// none, or if it has more areas than are surveyed.
+    /// The space of a process now, or the largest of those with a user. `None` if there is none, or
+    /// if it has more areas than are surveyed.
     pub fn now(&self, pid: Option<u32>) -> Option<Largest> {
         let largest = || self.spaces.replay.live().max_by_key(|(_, _, space)| space.len());
         let pid = pid.or_else(|| Some(largest()?.0))?;
@@ -265,8 +265,8 @@ impl Tally {
         }
     }
 
-    /// What is known of a process that is told of, with the size that its space has now. `starts`:
-    /// it may have another program now.
+    /// The totals of a reported process, updated with the size of its space now. `starts`: it may
+    /// have another program now.
     fn note(&mut self, pid: u32, starts: bool) -> Option<&mut ProcessTotals> {
         let is_new = !self.processes.contains_key(&pid);
         if !self.is_asked(pid) || (is_new && self.processes.len() >= PROCESSES.0) {

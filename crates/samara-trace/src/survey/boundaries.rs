@@ -6,23 +6,23 @@ use super::{Known, alike, is_anonymous};
 use crate::event::AreaRecord;
 use crate::file::reasons;
 
-/// Most reasons that are told apart. There are far fewer, but a file may claim any number.
+/// Most reasons that are counted separately. There are far fewer, but a file may claim any number.
 const REASONS: usize = 256;
 
 /// The boundaries that a reason keeps.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Boundary {
-    /// The name of a [`Reason`](samara_mm::Reason). Empty: nothing keeps them apart. `other`: of
-    /// more than are told apart.
+    /// The name of a [`Reason`](samara_mm::Reason). Empty: nothing keeps them apart. `other`:
+    /// reasons beyond the maximum number.
     pub reason: String,
     /// Whether the reason is only inferred: nothing that the kernel shows keeps the two apart, so
     /// it must be one that it does not show, and this is the likely one.
     pub inferred: bool,
     /// Number of boundaries with this reason, alone or with others.
     pub boundaries: u64,
-    /// Number of those with this reason alone. So many areas would go if the reason went; at most
-    /// so many, where not all reasons are known ([`Known`]).
+    /// Number of those with this reason alone. The number of areas that would go without the
+    /// reason; an upper bound if not all reasons are known ([`Known`]).
     pub alone: u64,
     /// Where the first of them is: of those with this reason alone, if there is one.
     pub first: u64,

@@ -13,7 +13,7 @@ pub(super) type File = ((u32, u32), u64);
 /// Fewer files of one folder than this are no pattern.
 const FILES: u64 = 64;
 
-/// Files of which the same bytes are executable in one area and writable in another one.
+/// Files with bytes that are executable in one area and writable in another one.
 pub(super) fn double_mapped(areas: &[AreaRecord], found: &mut Found) {
     let mut files: HashMap<_, (Vec<&AreaRecord>, Vec<&AreaRecord>)> = HashMap::new();
     for area in areas.iter().filter(|a| a.inode != 0 && a.perms & SHARED != 0) {
@@ -36,7 +36,7 @@ pub(super) fn double_mapped(areas: &[AreaRecord], found: &mut Found) {
     }
 }
 
-/// Whether some area of `a` maps bytes of the file that one of `b` maps too.
+/// Whether an area of `a` and one of `b` map a common byte of the file.
 fn meet(a: &[&AreaRecord], b: &[&AreaRecord]) -> bool {
     let mut ends: Vec<(u64, u64)> = b.iter().map(|b| (b.offset, b.offset.saturating_add(size(b)))).collect();
     ends.sort_unstable();

@@ -34,7 +34,7 @@ pub struct AreaGroup {
     pub common: (u64, u64),
 }
 
-/// What the names of several files begin with, and whether they have been removed.
+/// Common beginning of the names of several files, and whether they have been removed.
 type Prefix<'a> = (&'a str, bool);
 /// A file: its device, its inode and its name. A name may be used again.
 type File<'a> = ((u32, u32), u64, &'a str);

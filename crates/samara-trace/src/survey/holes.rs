@@ -13,12 +13,12 @@ const LARGEST: u64 = 64 << 20;
 /// Holes between private areas without a file that have the same protection, at least 8 of them.
 ///
 /// A hole has at most 64 MiB, and at most 16 times the bytes of the larger area beside it: more is
-/// the space between two mappings. What was unmapped there, and whether it was one mapping, only a
-/// trace says.
+/// the space between two mappings. Only a trace shows what was unmapped there, and whether it was
+/// one mapping.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Holes {
-    /// How many. As many areas fewer there would be without them.
+    /// Number of holes, and of areas that would go without them.
     pub times: u64,
     /// Areas around them.
     pub areas: u64,

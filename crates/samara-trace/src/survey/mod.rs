@@ -1,9 +1,9 @@
-//! What the areas of one space are: groups of the same kind, patterns that programs are known for,
-//! boundaries by reason, and the free gaps between them.
+//! Describes the areas of one space: groups of the same kind, patterns that programs are known for,
+//! boundaries by reason, and free gaps.
 //!
-//! Pure: it takes areas and knows neither `/proc` nor traces, so that it answers for a process that
-//! runs as well as for a moment of a trace. The parts, one file each: `groups`, `patterns` (of them
-//! `files` and `views`), `boundaries`, `holes`, `gaps`. All of them take O(n log n) for n areas.
+//! Pure: it takes areas and knows neither `/proc` nor traces, so it works for a running process and
+//! for a moment of a trace. The parts, one file each: `groups`, `patterns` (of them `files` and
+//! `views`), `boundaries`, `holes`, `gaps`. All of them take O(n log n) for n areas.
 //!
 //! A pattern is recognised by the shape of areas alone. It says what they look like, and may be
 //! wrong.
@@ -31,19 +31,19 @@ pub(crate) use views::{Pieces, pieces, views};
 
 use crate::event::AreaRecord;
 
-/// How much is known of why two areas that touch are apart.
+/// Which reasons that keep two touching areas apart are known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Known {
-    /// All of it: the areas come from a trace.
+    /// All of them: the areas come from a trace.
     All,
-    /// What `/proc/PID/smaps` shows: neither when memory was written, nor how often a file was
-    /// opened, nor memory policies.
+    /// Those that `/proc/PID/smaps` shows: not when memory was written, how often a file was
+    /// opened, or memory policies.
     Flags,
-    /// What `/proc/PID/maps` shows: no flags either.
+    /// Those that `/proc/PID/maps` shows: no flags either.
     Lines,
 }
 
-/// What the areas of a space are.
+/// A description of the areas of a space.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Survey {
@@ -117,8 +117,8 @@ pub(crate) fn is_anonymous(area: &AreaRecord) -> bool {
         && (matches!(&*area.name, "" | "[heap]" | "[stack]") || area.name.starts_with("[anon:"))
 }
 
-/// Whether two areas continue one another, if what keeps them apart is left aside: the same
-/// protection and the same backing.
+/// Whether two areas continue one another, apart from what keeps them apart: same protection, same
+/// backing.
 pub(crate) fn alike(a: &AreaRecord, b: &AreaRecord) -> bool {
     a.perms == b.perms
         && if is_anonymous(a) || is_anonymous(b) { is_anonymous(a) && is_anonymous(b) } else { continues(a, b) }

@@ -16,9 +16,9 @@ pub enum PatternKind {
     /// size, with the guard or without, is a multiple of 64 KiB. In verdicts each is the upper end
     /// of a mapping of its own.
     ThreadStacks,
-    /// The same, where no thread began with them, or, where that is not known, there are more of
-    /// them than threads: stacks of coroutines, or buffers with guards. [`Survey`](super::Survey)
-    /// does not know threads; verdicts do.
+    /// The same, if no thread began with them: stacks of coroutines, or buffers with guards. If the
+    /// threads' stacks are not known, more of them than threads. [`Survey`](super::Survey) does not
+    /// know threads; verdicts do.
     GuardedStacks,
     /// 32 KiB or more of writable memory at a multiple of 64 MiB, and memory without access up to
     /// the next one: heaps of glibc's malloc. An arena has one or several.
@@ -27,8 +27,7 @@ pub enum PatternKind {
     Reservations,
     /// Executable memory without a file.
     Jit,
-    /// A file or memfd of which the same bytes are mapped executable in one place and writable in
-    /// another.
+    /// A file or memfd with bytes that are mapped executable in one place and writable in another.
     DoubleMapped,
     /// Files that have been removed and are still mapped. Shared memory that never had a name does
     /// not count.
@@ -41,9 +40,9 @@ pub enum PatternKind {
     /// The same, where nine tenths of them have executable areas of the same offsets, sizes and
     /// protections: copies of one library, each with its segments.
     LibraryCopies,
-    /// A file or memfd of which the same bytes are mapped with the same protection at two places,
-    /// to four, in pieces: of each at least 8, and most of those that touch are no neighbours in
-    /// the file ([`Pattern::file`]).
+    /// A file or memfd ([`Pattern::file`]) with bytes that are mapped at two to four places, with
+    /// the same protection and in pieces: at least 8 of each view, and most pieces that touch are
+    /// no neighbours in the file.
     FileViews,
 }
 
@@ -75,22 +74,22 @@ pub struct Pattern {
     pub kind: PatternKind,
     /// How often the pattern is there: stacks, heaps, files, views of a file.
     pub times: u64,
-    /// Number of areas, in all instances together.
+    /// Number of areas in all instances.
     pub areas: u64,
     /// Their bytes.
     pub bytes: u64,
-    /// How many areas fewer there would be without the guards: two for each between areas that are
-    /// otherwise alike, or one, where more than the protection keeps it apart from only one of
-    /// them; one for each at the start or at the end of memory with access that is at least as
-    /// large, where only the protection keeps it apart from that. Of views: if the pieces that
-    /// touch were one. At most that, where not all reasons are known.
+    /// The number of areas that would go without the guards. A guard between areas that are
+    /// otherwise alike counts two, or one if more than the protection keeps it apart from only one
+    /// of them. A guard at the start or end of memory with access counts one if that memory is at
+    /// least as large and only the protection keeps them apart. For views: areas that would go if
+    /// pieces that touch were one. An upper bound if not all reasons are known.
     pub would_go: u64,
     /// First address and end of the first instance.
     pub first: (u64, u64),
     /// Of [`PatternKind::ManyFiles`] and [`PatternKind::LibraryCopies`]: the folder that most of
     /// the files are in. Else empty.
     pub folder: String,
-    /// Of [`PatternKind::FileViews`]: the file of which most pieces are mapped. Else empty.
+    /// For [`PatternKind::FileViews`]: the file with the most mapped pieces. Else empty.
     pub file: String,
 }
 
@@ -108,7 +107,7 @@ pub(crate) struct Member {
     /// Its first address.
     pub(crate) start: u64,
     pub(crate) kind: PatternKind,
-    /// How many areas fewer there would be without it: see [`Pattern::would_go`].
+    /// The number of areas that would go without it: see [`Pattern::would_go`].
     pub(crate) would_go: u64,
 }
 
@@ -183,9 +182,9 @@ fn find(areas: &[AreaRecord]) -> Found {
     found
 }
 
-/// How many areas fewer there would be without a guard. Between areas that are otherwise alike:
-/// what keeps it apart from the one, and not from the other, keeps these two apart, and then it
-/// would be part of one of them.
+/// The number of areas that would go without a guard. If a reason keeps the guard apart from only
+/// one of two alike neighbours, that reason keeps the neighbours apart too. Then the guard would
+/// join one of them, and one area goes.
 pub(crate) fn without(below: Option<&AreaRecord>, guard: &AreaRecord, above: Option<&AreaRecord>) -> u64 {
     let why = |area: &AreaRecord| reasons(&area.apart).map(str::to_owned).collect::<BTreeSet<_>>();
     match guarded(below, guard, above) {
@@ -200,9 +199,9 @@ fn is_one(below: &AreaRecord, above: &AreaRecord) -> bool {
     alike(below, above) && below.name == above.name
 }
 
-/// The memory that a guard is in: on both sides, if they are otherwise alike; else on the one side
-/// that has some, if that is no smaller, and the guard apart from it only by its protection.
-/// `below` and `above` touch it.
+/// The memory around a guard: both neighbours, if they are otherwise alike; else the one with
+/// access, if it is no smaller and only the protection keeps the guard apart from it. `below` and
+/// `above` touch the guard.
 pub(crate) fn guarded<'a>(
     below: Option<&'a AreaRecord>,
     guard: &AreaRecord,
@@ -248,8 +247,9 @@ fn is_arena(area: &AreaRecord, rest: &AreaRecord) -> bool {
         && rest.end.saturating_sub(area.start) == ARENA
 }
 
-/// The most stacks that this many threads can seem to have, because a few buffers look like stacks.
-/// More than that are stacks of coroutines, or buffers ([`PatternKind::GuardedStacks`]).
+/// The most stack-like areas that count as stacks of this many threads, because a few buffers look
+/// like stacks. With more, they are stacks of coroutines, or buffers
+/// ([`PatternKind::GuardedStacks`]).
 pub fn most_stacks_of(threads: u64) -> u64 {
     threads.saturating_add(threads / 8).saturating_add(1)
 }

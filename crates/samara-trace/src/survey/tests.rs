@@ -30,7 +30,7 @@ fn apart(area: AreaRecord, why: &str) -> AreaRecord {
     AreaRecord { apart: why.into(), ..area }
 }
 
-/// How often each pattern is there, its areas, and how many would go.
+/// For each pattern: instances, areas, and areas that would go.
 fn patterns(areas: &[AreaRecord]) -> Vec<(PatternKind, u64, u64, u64)> {
     let found = Survey::of(areas, Known::All).patterns;
     let mut found: Vec<_> = found.iter().map(|p| (p.kind, p.times, p.areas, p.would_go)).collect();
@@ -147,7 +147,7 @@ fn a_library_has_a_part_that_was_relocated() {
         library(115, 1, RW, 15),
     ];
     assert_eq!(patterns(&areas), [(PatternKind::Relro, 1, 1, 0)]);
-    // Data, of which a part has other flags.
+    // Data with a part that has other flags.
     let data = |start, offset| apart(file(start, 2, 1, "/data/index", offset), "flags");
     assert_eq!(patterns(&[data(100, 0), data(102, 2), data(104, 4)]), []);
 }

@@ -1,4 +1,4 @@
-//! Files that are mapped in pieces, of which those that touch are no neighbours in the file.
+//! Files that are mapped in pieces: pieces that touch in memory are no neighbours in the file.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -8,18 +8,18 @@ use crate::event::AreaRecord;
 
 /// Fewer pieces of each view than this are none.
 const PIECES: u64 = 8;
-/// With more views than this, the same is mapped again and again.
+/// More views than this are one thing mapped again and again.
 const VIEWS: u64 = 4;
 
 /// The areas of one file with one protection, which lie in pieces.
 #[derive(Debug)]
 pub(crate) struct Pieces<'a> {
-    /// How often the bytes that are mapped most often are mapped.
+    /// The largest number of times that a byte is mapped.
     pub(crate) views: u64,
     /// Ascending.
     pub(crate) areas: Vec<&'a AreaRecord>,
-    /// How many areas fewer there would be, if those that touch were mapped as one: one for each
-    /// view that they have.
+    /// The number of areas that would go if those that touch were mapped as one: one area for each
+    /// view remains.
     pub(crate) would_go: u64,
 }
 
@@ -44,11 +44,11 @@ fn of_file(areas: Vec<&AreaRecord>) -> Option<Pieces<'_>> {
     (would_go > 0).then_some(Pieces { views, areas, would_go })
 }
 
-/// How often the bytes of a file are mapped that are mapped most often.
+/// The largest number of times that a byte of the file is mapped.
 fn depth(areas: &[&AreaRecord]) -> u64 {
     let ends = areas.iter().flat_map(|a| [(a.offset, 1), (a.offset.saturating_add(size(a)), -1)]);
     let mut ends: Vec<(u64, i64)> = ends.collect();
-    // What ends somewhere comes before what begins there.
+    // At the same offset, ends come before beginnings.
     ends.sort_unstable();
     let depths = ends.iter().scan(0, |depth, (_, change)| {
         *depth += change;

@@ -1,4 +1,4 @@
-//! What would make areas fewer, or leave room for them, where that is sure.
+//! Changes that certainly reduce areas, or leave room for them.
 
 use super::births::Births;
 use super::stacks;
@@ -7,15 +7,15 @@ use crate::event::AreaRecord;
 use crate::file::reasons;
 use crate::survey::{ACCESS, is_anonymous, size};
 
-/// What would make areas fewer, or leave room for them.
+/// A change that reduces areas, or leaves room for them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Advice {
     /// Guards that are no areas: `madvise(MADV_GUARD_INSTALL)` in memory that stays accessible, in
-    /// Linux from 6.13 on. Only for guards in private memory without a file that is not locked,
-    /// which the kernel would refuse, and that is not only a reservation (mapped without access,
-    /// and with `MAP_NORESERVE`). Stacks of threads get their guards from the C library, and are
-    /// left out, and so is what was there when a recording began.
+    /// Linux from 6.13 on. Only for guards in private memory without a file. Locked memory is left
+    /// out, because the kernel refuses it; so are reservations (mapped without access, and with
+    /// `MAP_NORESERVE`), stacks of threads, which get their guards from the C library, and memory
+    /// that was there when a recording began.
     GuardInstall {
         /// How many areas fewer there would be.
         fewer: u64,
@@ -65,8 +65,8 @@ impl Why {
     }
 }
 
-/// How many areas fewer there would be with this guard installed in memory that stays accessible,
-/// as the area around it that it then belongs to. 0 where that is not sure.
+/// The number of areas that would go if this guard were installed in the accessible area around it.
+/// 0 if that is not sure.
 pub(super) fn installed(areas: &[AreaRecord], i: usize, births: &Births) -> u64 {
     let Some(guard) = areas.get(i) else { return 0 };
     let why = |area: &AreaRecord| -> Option<usize> {
@@ -83,20 +83,20 @@ pub(super) fn installed(areas: &[AreaRecord], i: usize, births: &Births) -> u64 
     if stack.is_some_and(|stack| stacks::is_of_thread(births, stack.start, stack.end) == Some(true)) {
         return 0;
     }
-    // Memory beside it that is locked, or reserved, is apart by that too.
+    // Neighbours that are locked or reserved are apart by that too.
     let is_sure = births.pieces.get(guard.start).is_some_and(|(_, piece)| piece.takes_guards());
     if !is_anonymous(guard) || !is_sure {
         return 0;
     }
     match (below, above) {
         (None, None) => 0,
-        // What the guard has in common with one of them only, these two have not.
+        // If the guard shares something with only one neighbour, the neighbours differ in it.
         (Some(a), Some(b)) if a.perms == b.perms && a.name == b.name && why(guard) == why(b) => 2,
         _ => 1,
     }
 }
 
-/// How many areas fewer there would be, if these were slices of one mapping.
+/// The number of areas that would go if these were slices of one mapping.
 pub(super) fn slices(of: &[&AreaRecord], areas: &[AreaRecord], births: &Births) -> u64 {
     let Some(first) = of.first() else { return 0 };
     let is_alone = |area: &AreaRecord| {

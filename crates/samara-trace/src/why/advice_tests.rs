@@ -44,7 +44,7 @@ fn guards_are_installed_where_the_kernel_takes_them() {
     // MAP_NORESERVE alone is fine; MAP_LOCKED is not.
     assert_eq!(advice(&guarded(0x4000, &|_| ())), sure);
     assert_eq!(advice(&guarded(0x2000, &|_| ())), []);
-    // Neither is what was locked since, or what mlockall says of new mappings.
+    // Nor is memory that was locked later, or by mlockall for new mappings.
     let mut locked = guarded(0, &|_| ());
     locked.call_on(linux::MLOCK, 1000, 1400, 0);
     assert_eq!(advice(&locked), []);
@@ -63,7 +63,7 @@ fn guards_are_installed_where_the_kernel_takes_them() {
     mapped.map_with(1000, 1400, 0, 0);
     (0..100).for_each(|i| mapped.protect(1000 + i * 4, 1003 + i * 4, 3));
     assert_eq!(advice(&mapped), [Advice::GuardInstall { fewer: 199 }]);
-    // What was there at the beginning may be locked.
+    // Memory that was there at the beginning may be locked.
     let mut found = World::new();
     let areas = mapped.areas();
     found.event(EventKind::Found, None, 0, [1, 0, 0, 0, 0, 0], vec![], (0, u64::MAX / PAGE), areas);
@@ -97,7 +97,7 @@ fn equal_mappings_may_be_slices_of_one() {
     assert_eq!(mapped(&|i| 3 + i % 2, 8), [], "of several sizes");
 }
 
-/// The limit is told of where it is near, and areas are there by design.
+/// Raising the limit is advised if it is near and the areas are there by design.
 #[test]
 fn a_limit_may_be_raised() {
     let mut world = World::new();

@@ -1,12 +1,12 @@
-//! Follows where memory comes from: which event made each piece of every space, and which changed
-//! it last. Knows nothing of why areas are apart.
+//! Tracks the origin of memory: the event that mapped each piece of every space, and the event that
+//! changed it last. Does not know why areas are apart.
 //!
-//! - **BIRTHS-1** after an event, the pieces of a space cover exactly the areas that the event says
-//!   are in its window: what the steps of the event leave open is laid at its areas.
+//! - **BIRTHS-1** after an event, the pieces in its window cover exactly the event's areas. New
+//!   pieces fill the parts of these areas that its steps do not cover.
 //! - **BIRTHS-2** there are at most [`PIECES`] pieces, holes, stacks and counts of all spaces, and
 //!   [`SITES`] sites, whatever a file says. A piece counts once for all spaces whose maps share its
-//!   node. With more of the first nothing is followed any further, and `is_lost` says so; further
-//!   sites count as one.
+//!   node. With more pieces, tracking ends and `is_lost` is true. Sites beyond the limit count as
+//!   one.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -35,9 +35,9 @@ const MCL_FUTURE: u64 = uapi::MCL_FUTURE as u64;
 /// Most bytes of the names of callers, each counted for every site that it makes.
 const NAMES: usize = 16 << 20;
 
-/// Calls of one kind that were made from one place: with call stacks, of the same stack; without,
-/// by the same instruction with the same arguments, addresses, files, and lengths left aside (those
-/// of anonymous memory count to the next power of two).
+/// Calls of one kind that were made from one place. With call stacks: from the same stack. Without:
+/// by the same instruction with the same arguments, except addresses, files and lengths (the length
+/// of anonymous memory counts, rounded up to a power of two).
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Site {
@@ -47,8 +47,8 @@ pub struct Site {
     pub nr: Option<u32>,
     /// The arguments of the first of them.
     pub args: [u64; 6],
-    /// What tells its calls from others where there is no stack: the arguments that are not left
-    /// aside. The same in other recordings of the same calls.
+    /// The arguments that distinguish sites without a call stack. The same in other recordings of
+    /// the same calls.
     pub details: [u64; 3],
     /// The number of the call stack, if it was recorded.
     pub stack: Option<u32>,
@@ -98,14 +98,14 @@ pub(super) struct Births {
     pub(super) pieces: RangeMap<u64, Held<Piece>>,
     /// Counts pieces, with those of other spaces.
     meter: Meter,
-    /// Who unmapped what was not mapped again.
+    /// The last unmapping of ranges that are free since.
     pub(super) freed: RangeMap<u64, Act>,
-    /// What happened here, and before that in the space that this one is a copy of.
+    /// Counts of this space, including those before the fork of the space that it is a copy of.
     pub(super) course: Course,
-    /// What is mapped is locked.
+    /// New mappings are locked (`mlockall`).
     locks_new: bool,
-    /// Threads that were started, of which it is not known whether they have ended. `None`: there
-    /// may be some that nobody saw start.
+    /// Number of threads that were started; some may have ended. `None`: there may be threads that
+    /// started before the recording.
     pub(super) threads: Option<u64>,
     /// The ends of the stacks that threads began with, and that were not unmapped. `None`: those of
     /// some threads are not known.
@@ -171,7 +171,7 @@ impl Origins {
         let act = Act { site, tid: event.tid, event: event.seq, ns: event.exit_ns };
         let done = match event.kind {
             EventKind::Exec | EventKind::Found => {
-                // Of the threads that were there, the first has no stack of its own.
+                // Of the threads that were there, the first did not begin with a mapped stack.
                 let threads = match event.kind {
                     EventKind::Exec => Some(0),
                     _ => event.args[0].checked_sub(1),
@@ -197,7 +197,7 @@ impl Origins {
         Some(site)
     }
 
-    /// Follows nothing any further where there is too much, or where memory is short (BIRTHS-2).
+    /// Ends the tracking if there is too much, or if memory is short (BIRTHS-2).
     fn keep_within_limits(&mut self, is_short: bool) {
         if is_short || self.meter.sum() + self.others as u64 > PIECES {
             self.is_lost = true;
@@ -376,9 +376,9 @@ impl Births {
         Held::new(piece, 1, &self.meter)
     }
 
-    /// What a fork copies, in nodes that are shared until one of the two spaces changes. What the
-    /// child does not have is left for [`reconcile`](Births::reconcile) to drop, if that is all in
-    /// the event's window.
+    /// The copy that a fork makes, in nodes that are shared until one of the two spaces changes.
+    /// Pieces that the child does not have stay for [`reconcile`](Births::reconcile) to drop, if
+    /// all of them are in the event's window.
     fn copy(&self, event: &Event) -> Result<Births, AllocError> {
         let (first, last) = (self.pieces.first(), self.pieces.last());
         let covers = event.window.is_some_and(|(start, end)| {
@@ -408,9 +408,9 @@ impl Births {
         RangeMap::try_from_iter(all).map_err(|_| AllocError)
     }
 
-    /// Lays the steps of an event, and then what they leave open of its areas.
+    /// Applies the steps of an event, and then fills its areas where the steps did not.
     fn step(&mut self, event: &Event, act: Act, sites: &mut [Site]) -> Result<(), AllocError> {
-        // Memory that a call moves or extends was made by whoever made it.
+        // Memory that a call moves or extends keeps its maker.
         let moves = sites.get(act.site as usize).is_some_and(Site::moves);
         let moved = moves.then(|| self.pieces.get(event.args[0]).map(|(_, piece)| **piece)).flatten();
         let mut over = None;
@@ -472,8 +472,8 @@ impl Births {
         self.reconcile(event, act, event.kind == EventKind::Learnt)
     }
 
-    /// Makes the pieces in the event's window those of its areas. What `grows` an area belongs to
-    /// whoever made the area.
+    /// Makes the pieces in the event's window match its areas. If the event `grows` an area, the
+    /// new memory gets the area's maker.
     fn reconcile(&mut self, event: &Event, act: Act, grows: bool) -> Result<(), AllocError> {
         let Some((mut at, end)) = event.window.filter(|(start, end)| start < end) else { return Ok(()) };
         if self.covers(at, end, &event.areas) {
@@ -491,7 +491,8 @@ impl Births {
             let (made, at_made) = grown.map_or((act, self.course.events), |(_, piece)| (piece.made, piece.at));
             while let Some(byte) = self.pieces.find_gap(&GapQuery::new(1).within(whole)) {
                 let gap = self.pieces.gap_at(byte.first).and_then(|gap| gap.intersect(&whole)).unwrap_or(byte);
-                // What is found is no mapping of one call: each area is one of its own.
+                // Areas that were found are not one mapping of one call: each is a mapping by
+                // itself.
                 let found = matches!(event.kind, EventKind::Exec | EventKind::Found);
                 let number = if found { FOUND | area.start } else { made.event };
                 self.put(gap, Piece::new(Act { event: number, ..made }, at_made))?;
@@ -503,9 +504,8 @@ impl Births {
         }
     }
 
-    /// Whether the pieces from `start` to `end` cover these areas, and nothing else, already, as
-    /// they nearly always do. An area may have any number of pieces, which are not looked at one by
-    /// one: O(log n) for each area.
+    /// Whether the pieces from `start` to `end` cover exactly these areas, as they nearly always
+    /// do. O(log n) for each area, however many pieces it has.
     fn covers(&self, start: u64, end: u64, areas: &[AreaRecord]) -> bool {
         let first = areas.first().map_or(start, |area| area.start.min(start));
         let Some(all) = span(first, areas.last().map_or(end, |area| area.end.max(end))) else { return false };

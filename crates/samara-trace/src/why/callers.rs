@@ -1,9 +1,9 @@
-//! Which sites are one place in the program: calls of one kind from one line of a function, through
-//! however many callers.
+//! Groups sites by place in the program: calls of one kind from one line of a function, through any
+//! number of callers.
 //!
-//! Functions are told by their names and lines, with those that they are inlined into (and, of code
-//! in a header, those that called it), and where none is known by the address of the call. Sites
-//! without a call stack are places of their own. Knows no areas.
+//! A function is identified by its name and line, with those that it is inlined into and, for code
+//! in a header, those that called it. A function without a name is identified by the address of the
+//! call. Each site without a call stack is one place. Knows no areas.
 
 use std::collections::HashMap;
 
@@ -19,7 +19,7 @@ pub(super) struct Callers {
     kinds: Vec<EventKind>,
 }
 
-/// What the sites of a place mapped, in the whole trace.
+/// Mappings of the sites of a place, in the whole trace.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Mapped {
     pub(super) bytes: u64,
@@ -30,7 +30,7 @@ pub(super) struct Mapped {
     pub(super) last: u64,
 }
 
-/// What a place is told by.
+/// What identifies a place.
 #[derive(PartialEq, Eq, Hash)]
 enum Spot<'a> {
     /// The module, and names with places or source files, the innermost first.
@@ -75,7 +75,7 @@ impl Callers {
         self.kinds.get(site as usize) == Some(&EventKind::Found)
     }
 
-    /// What was mapped, by what `of` makes one. `course` is that of the space.
+    /// The mappings of all sites that `of` maps to one number. `course` is that of the space.
     pub(super) fn mapped(sites: &[Site], course: &Course, of: impl Fn(u32) -> u32) -> HashMap<u32, Mapped> {
         let mut all: HashMap<u32, Mapped> = HashMap::new();
         for (number, site) in sites.iter().enumerate() {
@@ -90,7 +90,7 @@ impl Callers {
     }
 }
 
-/// Where a site is, told by lines, and by functions alone.
+/// Where a site is: by lines, and by functions alone.
 fn spots<'a>(site: &Site, stacks: &'a Stacks) -> Option<[Spot<'a>; 2]> {
     let (stack, call) = (stacks.stack(site.stack?)?, site.nr.and_then(call_name).unwrap_or_default());
     let functions = stacks.own_functions(stack, call);
@@ -131,8 +131,9 @@ mod tests {
 
     #[test]
     fn one_line_is_one_place_whoever_called_its_function() {
-        // Two calls in `guard`, from two places each; one by way of a stub; `guard` as inlined
-        // into `other`; and addresses without a name. Lines are told apart, functions are not.
+        // Two calls in `guard`, from two places each; one by way of a stub; `guard` as inlined into
+        // `other`; and addresses without a name. Calls on two lines are two places, but one
+        // function.
         let stacks =
             ["0+10 0+100", "0+10 0+200", "0+14 0+100", "0+30 0+10", "0+20 0+100", "0+50 0+1", "0+50 0+2", "0+54"];
         let names = [

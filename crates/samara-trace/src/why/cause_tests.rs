@@ -1,4 +1,4 @@
-//! Verdicts on what looks like something else: which calls tell them apart.
+//! Verdicts on areas that look alike and have different causes: the calls decide.
 
 use super::tests::{MADVISE, MMAP, MPROTECT, MREMAP, PAGE, World, area};
 use super::*;
@@ -63,7 +63,7 @@ fn ranges_without_access_are_no_guards_of_stacks() {
     is(&code, GUARDS, (80, 40, 79));
 }
 
-/// What a later call does to all of the memory is no cause of what an earlier one cut it into.
+/// A later call on all of the memory is not the cause of the areas that an earlier call cut.
 #[test]
 fn a_later_call_over_all_of_it_is_no_cause() {
     const MLOCKALL: u32 = 151;
@@ -93,7 +93,7 @@ fn a_later_call_over_all_of_it_is_no_cause() {
     }
 }
 
-/// A guard counts wherever it is in the memory that it guards; what else is near does not.
+/// A guard counts wherever it is in the memory that it guards; other memory nearby does not.
 #[test]
 fn guards_at_the_ends_count_too() {
     let guarded = |first: u64, guards: u64, mapped: bool| {
@@ -122,7 +122,7 @@ fn guards_at_the_ends_count_too() {
     is(&end, GUARDS, (200, 100, 199));
     end.protect(1000, 1001, 0);
     is(&end, GUARDS, (201, 101, 200));
-    // What is left of a reservation is none, if that is more than is used of it.
+    // The rest of a reservation is no guard if it is larger than the used part.
     let mut used = World::new();
     for i in 0..40 {
         used.map(1000 + i * 20, 1010 + i * 20, 0);
@@ -131,7 +131,7 @@ fn guards_at_the_ends_count_too() {
     is(&used, (VerdictKind::KeptApart, None), (80, 40, 40));
 }
 
-/// Few guards leave the boundaries beside them to what keeps the others apart.
+/// With few guards, the boundaries beside them count for the cause of the other boundaries.
 #[test]
 fn few_guards_are_no_exception() {
     let mut world = World::new();
@@ -267,7 +267,7 @@ fn heaps_of_a_thread_are_one_arena() {
     assert_eq!(heaps(40), (80, 40, 40));
 }
 
-/// What a move keeps apart is told as that, whatever else the kernel compares then.
+/// Areas that a move keeps apart have that cause, whatever else the kernel compares then.
 #[test]
 fn moved_pages_are_apart_by_the_move() {
     let mut world = World::new();
@@ -330,8 +330,8 @@ fn stacks_of_threads_are_those_that_they_began_with() {
     assert_eq!(told(&world), [(threads, 120, 60)]);
 }
 
-/// A thread's stack is one, also a small one, or one with a guard that is larger: its guard is no
-/// other one, no reservation, and not the program's to install.
+/// A thread's stack is a stack also if it is small, or smaller than its guard. Its guard is no
+/// other guard, no reservation, and not the program's to install.
 #[test]
 fn what_a_thread_began_with_is_a_stack_of_any_size() {
     for (guard, stack) in [(1, 5), (512, 64)] {
@@ -354,7 +354,7 @@ fn what_a_thread_began_with_is_a_stack_of_any_size() {
     }
 }
 
-/// Neither a pause of the program hides that something goes on, nor many other calls at once.
+/// A leak is found despite a pause of the program, and despite many other calls at once.
 #[test]
 fn what_goes_on_does_so_whatever_is_between() {
     let leaks = |step: &dyn Fn(&mut World, u64)| {
@@ -387,7 +387,7 @@ fn what_goes_on_does_so_whatever_is_between() {
     assert_eq!(leaks(&ends), [VerdictKind::OneOrigin; 2]);
 }
 
-/// What happens in other spaces does not count, nor what another one does under the same number.
+/// Events in other spaces do not count, also in a later space with the same number.
 #[test]
 fn what_goes_on_does_so_in_its_space() {
     let mut world = World::new();

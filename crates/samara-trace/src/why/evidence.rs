@@ -1,5 +1,5 @@
-//! What is seen of one cause, bit by bit, and the verdict that it adds up to. Knows no rule by
-//! which causes are found.
+//! Collects the evidence for one cause, and makes the verdict from it. Does not know the rules that
+//! find causes.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -12,11 +12,11 @@ use crate::survey::{PatternKind, size};
 
 /// Fewer areas than this are no verdict.
 pub(super) const LEAST: u64 = 8;
-/// A verdict does not name a place that did less than one hundredth of what the busiest place of
-/// the same role did.
+/// A verdict does not name a place with less than one hundredth of the times of the busiest place
+/// of the same role.
 const SMALL_PART: u64 = 100;
 
-/// What tells verdicts apart.
+/// The key of a verdict.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Cause {
     pub(super) kind: VerdictKind,
@@ -44,9 +44,9 @@ pub(super) struct Evidence {
     pub(super) sizes: BTreeMap<u64, u64>,
     /// The threads that mapped the memory, of arenas.
     pub(super) threads: HashSet<u64>,
-    /// Of a leak: how much of what was mapped there is kept.
+    /// For a leak: how much of the mapped memory is still there.
     pub(super) kept: Option<Kept>,
-    /// How many areas fewer there would be with guards that are installed.
+    /// The number of areas that would go if guards were installed.
     pub(super) installs: u64,
     /// The same with slices of one mapping.
     pub(super) slices: u64,
@@ -81,7 +81,7 @@ impl Evidence {
         }
     }
 
-    /// Takes in what was seen of the same cause. The bytes are left to the caller.
+    /// Adds other evidence for the same cause. The caller sums the bytes.
     pub(super) fn join(&mut self, other: Evidence) {
         self.areas.extend(other.areas);
         self.would_go += other.would_go;
@@ -97,7 +97,7 @@ impl Evidence {
         self.first = [self.first, other.first].into_iter().flatten().min();
     }
 
-    /// A call that had a part in it too.
+    /// Adds a call that contributed.
     pub(super) fn call(&mut self, callers: &Callers, role: Role, act: Act) {
         if let Some(share) = self.parts.get_mut(&(role, callers.of(act.site))) {
             share.events.insert(act.event);
@@ -110,12 +110,12 @@ impl Evidence {
         }
     }
 
-    /// What it says. `kept`: of each place, how much of what it mapped is there.
+    /// The verdict. `kept`: for each place, how much of its mapped memory is still there.
     pub(super) fn verdict(self, cause: Cause, kept: &HashMap<u32, Kept>) -> Verdict {
         let seen = self;
         let part = |((role, place), share): (&(Role, u32), &Share)| {
             let kept = seen.kept.or_else(|| kept.get(place).copied()).filter(|_| *role == Role::Made);
-            // The stack that most of them have, and of those that have as many, the last.
+            // The most frequent stack; of equally frequent ones the last.
             let most = share.sites.iter().max_by_key(|(site, times)| (**times, **site));
             let site = most.map_or(*place, |(site, _)| *site);
             let (calls, sites) = (share.events.len() as u64, share.sites.len() as u64);

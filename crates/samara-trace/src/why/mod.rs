@@ -1,16 +1,15 @@
-//! Why a space has as many areas as it has: verdicts, each with its evidence and the calls behind
+//! Explains the number of areas of a space: verdicts, each with its evidence and the calls behind
 //! it.
 //!
 //! [`Origins`] follows the events of a trace; [`Why`] looks at one space at one moment. The parts,
-//! one file each: `births` (where memory comes from), `piece` (which events
-//! made and changed it), `callers` (which calls are of one place in
-//! the program), `verdicts` (what follows from it), `evidence` (what is seen of one cause),
-//! `stacks` (which of the areas that look like stacks are some), `advice` (what would help),
-//! `tables` (what each site has, and what is between areas). Knows nothing of files, and prints
-//! nothing.
+//! one file each: `births` (where memory comes from), `piece` (which events made and changed it),
+//! `callers` (which calls are of one place in the program), `verdicts` (the rules), `evidence` (the
+//! figures of one cause), `stacks` (real stacks among areas that look like stacks), `advice` (what
+//! would help), `tables` (the areas of each site, and boundaries by site). Knows nothing of files,
+//! and prints nothing.
 //!
-//! A verdict says what the areas and the calls of a trace show, by rules that are written at each
-//! [`VerdictKind`]. What a program is meant to do they cannot know.
+//! A verdict follows from the areas and calls of a trace, by rules that are written at each
+//! [`VerdictKind`]. The rules do not know what a program is meant to do.
 
 #![forbid(unsafe_code)]
 
@@ -40,33 +39,33 @@ use crate::event::AreaRecord;
 use crate::file::Stacks;
 use crate::survey::{PatternKind, size};
 
-/// Why there are so many areas.
+/// A cause of many areas.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum VerdictKind {
-    /// Mapped by one site and never unmapped, nine tenths of them, at least 32; and it went on to
-    /// the end: some were made in each quarter from the first one to this moment, and, where the
-    /// trace goes on, in the last quarter of all of it. Quarters are those of the space's events,
-    /// or those of the time: a pause of the program does not change the ones, nor do many other
-    /// calls at once the others. Or files that were deleted.
+    /// Mappings of one site that are not unmapped: at least 32, and at least nine tenths of what
+    /// the site mapped. They go on to the end: some in each quarter from the first one to this
+    /// moment, and, if the trace goes on, some in the last quarter of the whole trace. Quarters of
+    /// the space's events or quarters of time suffice, so neither a pause of the program nor many
+    /// other calls hide a leak. Also deleted files that are still mapped.
     Leaked,
     /// Memory in pieces, with holes where single parts were unmapped.
     Fragmented,
     /// Areas that touch and could be one but for a reason: guard pages, a part with another
     /// protection ([`Verdict::pattern`]), or what the kernel compares ([`Verdict::reason`]).
     KeptApart,
-    /// There at once by design: stacks of threads.
+    /// Areas that exist at the same time by design: stacks of threads.
     Concurrent,
     /// Addresses without access, kept from other mappings.
     Reserved,
-    /// Memory that asked for huge pages (`MADV_HUGEPAGE`), in areas that none fits into: too small,
-    /// or not aligned. Says nothing of why they are so many.
+    /// Memory that asked for huge pages (`MADV_HUGEPAGE`), in areas that hold none: too small, or
+    /// not aligned. Does not explain the number of areas.
     NoHugePage,
-    /// Files of one folder, 64 or more, each in an area or several, whose first areas one site
-    /// mapped ([`Verdict::folder`]).
+    /// 64 or more files of one folder ([`Verdict::folder`]), each in one or more areas. One site
+    /// mapped the first area of each.
     ManyFiles,
-    /// At least 64 areas, more than half, have no other verdict: these are the ones of the site
-    /// that mapped most of them. It says nothing of the reason.
+    /// The areas of the site that mapped most of those without another verdict, if these are at
+    /// least 64 and more than half of all areas. It does not say why.
     OneOrigin,
 }
 
@@ -86,7 +85,7 @@ impl VerdictKind {
     }
 }
 
-/// What a call has to do with a verdict.
+/// How a call contributes to a verdict.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum Role {
@@ -113,9 +112,9 @@ impl Role {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Part {
-    /// What they did.
+    /// Their role.
     pub role: Role,
-    /// From where: the number of a site ([`Origins::sites`]).
+    /// The site from which they were made: a number of [`Origins::sites`].
     pub site: u32,
     /// How many areas, boundaries or holes of the verdict they made.
     pub times: u64,
@@ -124,46 +123,46 @@ pub struct Part {
     /// How many sites did that. They are at the same line of a function, and differ in the stack
     /// that leads there. [`site`](Self::site) is the one that did it most often.
     pub sites: u64,
-    /// Of calls that mapped memory: how much of it is still there. Forks count what they copy.
+    /// For calls that mapped memory: how much of it is still there. The copies of a fork count too.
     pub kept: Option<Kept>,
 }
 
-/// One answer to the question, with its evidence.
+/// One cause of a space's areas, with its evidence.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Verdict {
-    /// What it says.
+    /// The cause.
     pub kind: VerdictKind,
     /// What the areas look like, if that is how they were found.
     pub pattern: Option<PatternKind>,
-    /// Of areas that are kept apart: the reasons, joined by `+`.
+    /// For areas that are kept apart: the reasons, joined by `+`.
     pub reason: String,
-    /// Of areas that are kept apart by `offset`: whether calls moved them there. Memory that is
-    /// moved keeps the offset that it had.
+    /// For areas that are kept apart by `offset`: whether calls moved them there. Moved memory
+    /// keeps its offset.
     pub moved: bool,
-    /// Of [`VerdictKind::ManyFiles`]: the folder. Else empty.
+    /// For [`VerdictKind::ManyFiles`]: the folder. Else empty.
     pub folder: String,
-    /// Of [`PatternKind::FileViews`]: the file. Else empty.
+    /// For [`PatternKind::FileViews`]: the file. Else empty.
     pub file: String,
-    /// Of [`PatternKind::Arenas`], whose instances are heaps: how many arenas they are, if each
-    /// thread that mapped some has one arena. Else 0.
+    /// For [`PatternKind::Arenas`], with heaps as instances: the number of arenas, if each thread
+    /// that mapped heaps has one arena. Else 0.
     pub arenas: u64,
-    /// How many areas it explains. An area may be in several verdicts.
+    /// Number of areas that it explains. An area may be in several verdicts.
     pub areas: u64,
-    /// How many areas fewer there would be without the cause: one map call instead of many, no
-    /// guard, no hole, another protection. 0 where that is not known, and where there are several
-    /// reasons: without one of them none would go. No two verdicts count the same boundary, or the
+    /// The number of areas that would go without the cause: one map call instead of many, no guard,
+    /// no hole, another protection. 0 if that is not known, and if there are several reasons,
+    /// because removing one of them merges nothing. No two verdicts count the same boundary, or the
     /// same hole.
     pub would_go: u64,
     /// Bytes of the areas; of [`VerdictKind::Fragmented`] of the holes.
     pub bytes: u64,
-    /// How often the cause is there: guards, holes, stacks, mappings.
+    /// Number of instances: guards, holes, stacks, mappings.
     pub times: u64,
-    /// The size in bytes that most of these have.
+    /// The most frequent size of an instance, in bytes.
     pub common: u64,
-    /// How many of them have it.
+    /// Number of instances of that size.
     pub common_times: u64,
-    /// The least size of them, and the largest.
+    /// The smallest and the largest size.
     pub sizes: (u64, u64),
     /// First address and end of the first of them.
     pub first: (u64, u64),
@@ -179,7 +178,7 @@ pub const MAX_ORIGINS_MEMORY: u64 = 256 << 20;
 /// Most parts of one role in a verdict.
 pub const PARTS: usize = 3;
 
-/// How much of what a site mapped is still there.
+/// How much of the memory that a site mapped is still there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Kept {
@@ -187,13 +186,13 @@ pub struct Kept {
     pub made: u64,
     /// How many of these are there, at least in part.
     pub alive: u64,
-    /// Bytes of them.
+    /// Bytes that are there.
     pub bytes: u64,
     /// Whether it went on to the end: see [`VerdictKind::Leaked`].
     pub grows: bool,
 }
 
-/// What a site has in the space.
+/// The memory of a site in the space.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Holding {
@@ -211,11 +210,11 @@ pub struct Holding {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Between {
-    /// Why the two are not one: reasons joined by `+`. Empty: nothing keeps them apart. `other`: of
-    /// more than are told apart.
+    /// Why the two are not one: reasons joined by `+`. Empty: nothing keeps them apart. `other`:
+    /// reasons beyond the maximum number.
     pub reason: String,
-    /// The sites that made the memory before the boundary and after it. `None`: those of more pairs
-    /// of sites than are told apart ([`BETWEEN`]).
+    /// The sites that made the memory before the boundary and after it. `None`: pairs of sites
+    /// beyond the maximum number ([`BETWEEN`]).
     pub makers: Option<(u32, u32)>,
     /// The sites that changed it last, if any did.
     pub changers: (Option<u32>, Option<u32>),
@@ -225,10 +224,10 @@ pub struct Between {
     pub first: u64,
 }
 
-/// Most kinds of boundaries that are told apart by their sites, those of most boundaries.
+/// Most kinds of boundaries that are counted by site; the most frequent ones are.
 pub const BETWEEN: usize = 256;
 
-/// Why a space has as many areas as it has.
+/// The explanation of a space's areas.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct Why {
@@ -240,14 +239,14 @@ pub struct Why {
     pub verdicts: Vec<Verdict>,
     /// Areas that no verdict explains.
     pub others: u64,
-    /// What each site has in the space, the one with the most areas first.
+    /// The memory of each site in the space, the site with the most areas first.
     pub holdings: Vec<Holding>,
-    /// Why areas that touch are not one, and whose they are; the most frequent first.
+    /// The boundaries between areas that touch, by reason and site; the most frequent first.
     pub boundaries: Vec<Between>,
 }
 
-/// What a space is at one moment. Why it is so follows when the rest of the trace is known: what
-/// was unmapped after all, and the names of functions.
+/// A copy of a space's origins at one moment. The explanation is made when the rest of the trace is
+/// known: later unmappings, and the names of functions.
 #[derive(Debug)]
 pub(crate) struct Look {
     space: u64,
@@ -258,9 +257,8 @@ pub(crate) struct Look {
 }
 
 impl Look {
-    /// Looks at a space: see [`Why::of`]. What is counted for each site is copied; pieces of memory
-    /// are in nodes that are shared until they change, and count as others do (BIRTHS-2) as long as
-    /// this is kept.
+    /// Examines a space: see [`Why::of`]. The counts of each site are copied. Pieces of memory are
+    /// in nodes that are shared until they change, and count (BIRTHS-2) as long as this lives.
     pub(crate) fn of(space: u64, origins: &Origins, now_ns: u64) -> Option<Look> {
         let births = origins.space(space)?.snapshot().ok()?;
         Some(Look { space, births, now_ns, whole: None })
@@ -287,8 +285,8 @@ impl Look {
             let to_the_end = is_late(all.last, course.events) || is_late(all.last_ns, end_ns);
             kept.grows && to_the_end && all.unmapped_bytes <= all.bytes / 10
         };
-        // Of places, and of single stacks: a wrapper may map for one that leaks and one that does
-        // not.
+        // By place, and by single stack: a wrapper may map for a caller that leaks and one that
+        // does not.
         let going_on = |kept: &HashMap<u32, Kept>, mapped: HashMap<u32, Mapped>| -> HashMap<u32, Kept> {
             let kept = kept.iter().filter(|(by, kept)| mapped.get(by).is_some_and(|all| goes_on(kept, *all)));
             kept.map(|(by, kept)| (*by, *kept)).collect()

@@ -1,6 +1,6 @@
-//! What is known of one piece of memory: the event that mapped it, and for each of its attributes
-//! the event that changed that last. So a verdict about a protection names the call that set the
-//! protection, whatever a later call did to the same memory. Knows no areas.
+//! The history of one piece of memory: the event that mapped it, and for each of its attributes the
+//! event that changed that last. So a verdict about a protection names the call that set the
+//! protection, even if a later call changed something else. Knows no areas.
 
 use crate::file::{reason_name, reasons};
 use crate::uapi;
@@ -23,7 +23,7 @@ pub(super) struct Act {
 }
 
 impl Act {
-    /// The thread. What was found is that of a thread of its own.
+    /// The thread. For found memory: a number that no other piece shares.
     pub(super) fn thread(self) -> u64 {
         if self.event & FOUND == 0 { u64::from(self.tid) } else { self.event }
     }
@@ -87,7 +87,7 @@ impl Piece {
         self.over.unwrap_or(self.made.event)
     }
 
-    /// What it is after a call that has changed an attribute of it.
+    /// The piece after a call that changed one of its attributes.
     pub(super) fn after(self, act: Act, call: &str, args: &[u64; 6]) -> Piece {
         match call {
             "madvise" if args[2] == HUGEPAGE => Piece { asked: Some(act), ..self },
@@ -102,18 +102,18 @@ impl Piece {
             | "mseal"
             | "ioctl"
             | "close" => Piece { flagged: Some(act), ..self },
-            // It is not known what it changed.
+            // The changed attribute is not known.
             _ => Piece { protected: Some(act), flagged: Some(act), ..self },
         }
     }
 
-    /// The event that last changed its attributes, or moved it. That asking for huge pages changed
-    /// it counts only where nothing else did.
+    /// The event that last changed its attributes, or moved it. A request for huge pages counts
+    /// only if there is no other change.
     pub(super) fn changed(&self) -> Option<Act> {
         last([self.protected, self.flagged, self.locked, self.moved]).or(self.asked)
     }
 
-    /// The event that last changed what these reasons are about; without a reason, anything.
+    /// The event that last changed an attribute of these reasons; without a reason, any attribute.
     pub(super) fn changed_for(&self, apart: &str) -> Option<Act> {
         if apart.is_empty() {
             return self.changed();
@@ -123,7 +123,7 @@ impl Piece {
             "protection" | "accounting" => self.protected,
             "lock" => self.locked,
             "offset" | "anonymous-offset" | "backing" | "page-size" => self.moved,
-            // What they differed by when they were written.
+            // The difference that they had when they were written.
             "anonymous-identity" => self.changed(),
             _ => self.flagged.or(self.asked),
         }))

@@ -1,5 +1,5 @@
-//! Which of the areas that look like stacks are some, and which of these are those of threads,
-//! where it is known which calls mapped them, and which stacks threads began with.
+//! Finds the real stacks among areas that look like stacks, and those of threads among these. Uses
+//! the calls that mapped the areas, and the stacks that threads began with.
 
 use std::collections::HashMap;
 
@@ -7,10 +7,10 @@ use super::births::Births;
 use crate::event::AreaRecord;
 use crate::survey::{Member, PatternKind};
 
-/// The members, those of what is no stack as guards: a stack is the upper end of a mapping of its
-/// own, and its guard the lower end of it, or a mapping of its own. Blocks that were cut from one
-/// mapping are none, nor are buffers between two guards. What a thread began with is one, whatever
-/// its size.
+/// Turns false stacks into guards. A stack is the upper end of a mapping that holds no other stack,
+/// and its guard is the lower end of that mapping, or a separate mapping. Blocks that were cut from
+/// one mapping are no stacks, nor are buffers between two guards. The stack that a thread began
+/// with is one, whatever its size.
 pub(super) fn settled(members: Vec<Member>, areas: &[AreaRecord], births: &Births) -> Vec<Member> {
     let mapping = |at: u64| births.pieces.get(at).map(|(_, piece)| piece.made.event);
     let end = |start: u64| {

@@ -1,4 +1,4 @@
-//! What each site has in a space, and the boundaries between areas that touch.
+//! The memory of each site in a space, and the boundaries between areas that touch.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
@@ -8,7 +8,7 @@ use super::piece::{Act, Piece};
 use super::{BETWEEN, Between, Holding, Kept};
 use crate::event::AreaRecord;
 
-/// What each site has in the space.
+/// The memory of each site in the space.
 pub(super) fn holdings(areas: &[AreaRecord], births: &Births, kept: &HashMap<u32, Kept>) -> Vec<Holding> {
     let held =
         |(site, kept): (&u32, &Kept)| (*site, Holding { site: *site, areas: 0, bytes: kept.bytes, alive: kept.alive });
@@ -68,7 +68,8 @@ pub(super) fn between(areas: &[AreaRecord], births: &Births) -> Vec<Between> {
     all
 }
 
-/// Of each site, and of each of what `place` makes one, how much of what it mapped is still there.
+/// How much of its mapped memory is still there: for each site, and for each group of sites that
+/// `place` maps to one number.
 pub(super) fn kept(births: &Births, now_ns: u64, place: impl Fn(u32) -> u32) -> [HashMap<u32, Kept>; 2] {
     let mut sites: HashMap<u32, Kept> = HashMap::new();
     let mut alive: Vec<Mapping> = Vec::new();
@@ -95,7 +96,7 @@ pub(super) fn kept(births: &Births, now_ns: u64, place: impl Fn(u32) -> u32) -> 
             kept.made += mappings.times;
         }
     }
-    // What was found, or copied, is made too.
+    // Found and copied memory counts as made.
     [&mut sites, &mut places].into_iter().flat_map(HashMap::values_mut).for_each(|kept| {
         kept.made = kept.made.max(kept.alive);
     });
@@ -113,12 +114,12 @@ struct Mapping {
     by: u32,
     event: u64,
     ns: u64,
-    /// How many events the space had had.
+    /// Number of the space's events by then.
     at: u64,
 }
 
-/// Says which of these went on up to now, a number of events and a time. The mappings of each are
-/// beside one another, in their order.
+/// Sets `grows` for those that went on up to `now`, a number of events and a time. `alive` is
+/// grouped by maker, and ordered within a group.
 fn grow(all: &mut HashMap<u32, Kept>, alive: &[Mapping], now: (u64, u64)) {
     for mappings in alive.chunk_by(|a, b| a.by == b.by) {
         let by_events = in_each_quarter(mappings.iter().map(|mapping| mapping.at), now.0);

@@ -204,7 +204,7 @@ fn calls_are_counted_once() {
     assert_eq!((verdict.times, of(verdict, Role::Changed)), (20, Some(1)), "{verdict:?}");
 }
 
-/// Random programs: of no site more calls are told than were recorded, and never none.
+/// Random programs: a verdict reports at least one call of a site, and no more than were recorded.
 #[test]
 fn no_more_calls_are_told_than_were_made() {
     let mut random = fastrand::Rng::with_seed(5);
@@ -236,8 +236,8 @@ fn no_more_calls_are_told_than_were_made() {
     assert!(told > 100, "{told}");
 }
 
-/// Boundaries are told with who made both sides and who changed them; beyond a number of pairs,
-/// without.
+/// Boundaries are reported with the sites that made and changed both sides; beyond a number of
+/// pairs, without.
 #[test]
 fn boundaries_have_their_makers() {
     let mut world = World::new();
@@ -408,12 +408,12 @@ fn moved_memory_stays_that_of_who_made_it() {
 fn what_steps_do_not_say_is_laid_at_the_areas() {
     let mut world = World::new();
     world.map(1000, 1010, 3);
-    // A stack that grew belongs to who made it.
+    // A stack that grew keeps its maker.
     world.event(EventKind::Learnt, None, 0, [0; 6], vec![], (990, 1000), vec![area(990, 1010, 3)]);
     let why = world.why();
     assert_eq!(why.holdings.len(), 1);
     assert_eq!(why.holdings[0].bytes, 20 * PAGE);
-    // An area that nobody mapped has an origin too, and one that went is gone.
+    // An area that no call mapped has an origin too, and one that went is gone.
     let new = area(2000, 2010, 1);
     world.event(EventKind::Difference, None, 0, [0; 6], vec![], (980, 2010), vec![new]);
     let why = world.why();
@@ -467,7 +467,7 @@ fn what_is_unmapped_later_is_no_leak() {
         (why.verdicts[0].kind, why.verdicts[0].areas, why.others)
     };
     assert_eq!(leaks(10, 0), (VerdictKind::Leaked, 100, 0));
-    // It is said who made them all the same.
+    // Their maker is reported all the same.
     assert_eq!(leaks(11, 0), (VerdictKind::OneOrigin, 100, 0), "more than a tenth was unmapped after all");
     assert_eq!(leaks(0, 50), (VerdictKind::OneOrigin, 100, 0), "the last third of the events there were no more");
     // Areas that another verdict explains too stay explained.
@@ -507,8 +507,8 @@ fn flags_of_one_place_are_one_cause() {
     assert_eq!((verdict.bytes, verdict.parts[0].calls), (30 * PAGE, 29));
 }
 
-/// Of what was there when the recording began nobody saw the calls: it is told by what it looks
-/// like, and not by its origin.
+/// The calls that mapped memory before the recording are not known: the memory's shape gives the
+/// verdict, not its origin.
 #[test]
 fn what_was_there_is_told_by_what_it_is() {
     let found = |areas: Vec<AreaRecord>| {
@@ -519,7 +519,7 @@ fn what_was_there_is_told_by_what_it_is() {
     };
     let holes = found((0..100).map(|i| area(1000 + 3 * i, 1002 + 3 * i, 3)).collect());
     assert_eq!(holes, [(VerdictKind::Fragmented, String::new(), 100, 99)]);
-    // Parts of one shared file, of which every second may be written.
+    // Parts of one shared file; every second one is writable.
     let file = |i: u64| AreaRecord {
         inode: 7,
         name: "/data".into(),
@@ -551,11 +551,11 @@ fn no_huge_page_fits() {
     assert_eq!(huge.first, (2049 * PAGE, 2561 * PAGE));
     let calls: Vec<_> = huge.parts.iter().map(|part| (part.role, world.call(part))).collect();
     assert_eq!(calls, [(Role::Made, Some(MMAP)), (Role::Changed, Some(MADVISE))]);
-    // It does not say why there are so many areas.
+    // It does not explain the number of areas.
     assert_eq!((why.verdicts.len(), why.others), (1, 21));
     let changed = world.origins.space(0).unwrap().pieces.get(2049 * PAGE).unwrap().1.changed().unwrap();
     assert_eq!(world.origins.sites()[changed.site as usize].nr, Some(MPROTECT), "what changed the protection");
-    // What is taken back does not count, and other advice takes nothing back.
+    // A revoked request does not count, and other advice revokes nothing.
     for i in 0..5 {
         let start = (i + 1) * 2048 + 1;
         world.advise(start, start + 512, 15);
@@ -574,7 +574,7 @@ fn no_huge_page_fits() {
     assert_eq!(moved.verdicts.iter().find(|v| v.kind == VerdictKind::NoHugePage).unwrap().areas, 10);
 }
 
-/// The site of an event is told as it is applied, and memory keeps the one that mapped it.
+/// `apply` returns the site of an event, and memory keeps the site that mapped it.
 #[test]
 fn memory_has_the_site_that_mapped_it() {
     let mut world = World::new();
@@ -616,7 +616,7 @@ fn many_files_are_a_verdict_by_who_mapped_them() {
     assert_eq!((why.others, why.verdicts.len()), (0, 2));
 }
 
-/// What has no other verdict has that of its origin, if it is most of the areas.
+/// If most areas have no other verdict, they have that of their origin.
 #[test]
 fn most_areas_without_a_verdict_have_an_origin() {
     let mut world = World::new();
@@ -646,8 +646,8 @@ impl World {
     }
 }
 
-/// What cuts is the cause: guards that are mapped into memory, and pages that are opened in a
-/// reservation.
+/// The call that cuts memory is the cause: guards that are mapped into memory, and pages that
+/// become accessible in a reservation.
 #[test]
 fn what_cuts_memory_is_the_cause() {
     let calls = |world: &World| {

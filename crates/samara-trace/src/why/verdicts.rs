@@ -1,4 +1,4 @@
-//! What follows from the areas of a space and where their memory comes from.
+//! The rules: verdicts from the areas of a space and the origin of their memory.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -22,19 +22,20 @@ use crate::survey::{
 
 /// From this number of mappings on, those of a site that are never unmapped are a leak.
 const LEAKED: u64 = 32;
-/// From this number of bytes on they are one also if they are few areas, where that is half of all
-/// mapped bytes.
+/// From this number of bytes on they are a leak even in few areas, if that is half of all mapped
+/// bytes.
 const LEAKED_BYTES: u64 = 64 << 20;
-/// Where fewer areas than this have no verdict, it is not asked who made most of them.
+/// With fewer areas than this without a verdict, there is no verdict on their origin.
 const MANY: usize = 64;
 
-/// Flags of fewer than one in so many boundaries are not put together with those of most.
+/// A set of flags is joined with the most frequent set only if it has at least one tenth of that
+/// one's boundaries.
 const FEW_FLAGS: u64 = 10;
 
 /// In an area's permissions: it is shared.
 const SHARED: u8 = 8;
 
-/// As many areas may a library have, or a file that is in use.
+/// Most areas of a library, or of a file that is in use.
 const PARTS_OF_FILE: usize = 8;
 
 /// The areas and what is known of them.
@@ -51,9 +52,9 @@ struct Scene<'a> {
     code: HashSet<((u32, u32), u64)>,
 }
 
-/// The verdicts, and how many areas none of them explains. `kept`: of each place, how much
-/// of what it mapped is there; `leaking`: of places and of single sites whose memory came up to the
-/// end and was not unmapped later either.
+/// The verdicts, and the number of areas that none of them explains. `kept`: for each place, how
+/// much of its mapped memory is there. `leaking`: the same for places, and for single sites, whose
+/// mappings went on to the end and were not unmapped later either.
 pub(super) fn all(
     areas: &[AreaRecord],
     births: &Births,
@@ -74,8 +75,8 @@ pub(super) fn all(
     scene.huge_pages();
     let Scene { found, kept, .. } = scene;
     let mut verdicts: Vec<Verdict> = found.into_iter().map(|(cause, seen)| seen.verdict(cause, kept)).collect();
-    // What says nothing of a cause comes last of those on as many areas; a leak comes before the
-    // order of its pieces.
+    // Among verdicts on equally many areas, those without a cause come last, and a leak comes
+    // before the order of its pieces.
     verdicts.sort_by_key(|v| (Reverse((v.areas, v.kind == VerdictKind::Leaked, v.would_go, v.bytes)), v.kind));
     (verdicts, others)
 }
@@ -142,7 +143,7 @@ impl<'a> Scene<'a> {
         // Guards by who made them.
         let mut guards: Vec<(u32, u64)> = Vec::new();
         let of_stacks = members.iter().filter(|member| member.kind == PatternKind::ThreadStacks).count() as u64 / 2;
-        // Where it is not known which are those of threads: a few others may look so, as a buffer
+        // If the threads' stacks are not known: a few others may look like stacks, such as a buffer
         // with a guard.
         let of_threads = self.births.threads.is_none_or(|threads| of_stacks <= most_stacks_of(threads));
         for member in members {
@@ -161,7 +162,7 @@ impl<'a> Scene<'a> {
                 _ => member.would_go,
             };
             let (kind, by) = match member.kind {
-                // A guard that nobody would miss is none of these.
+                // A guard counts only if areas would go without it.
                 PatternKind::GuardPages if would_go == 0 => continue,
                 PatternKind::GuardPages => (VerdictKind::KeptApart, changer.or(maker)),
                 PatternKind::ThreadStacks | PatternKind::Arenas => (VerdictKind::Concurrent, None),
@@ -254,8 +255,8 @@ impl<'a> Scene<'a> {
         }
     }
 
-    /// The areas that touch the one at this position. Where only one of them is of its mapping, and
-    /// they differ, that one alone.
+    /// The areas that touch the one at this position. If they differ and only one of them is of the
+    /// same mapping, that one alone.
     fn beside(&self, i: usize) -> [Option<&'a AreaRecord>; 2] {
         let areas = self.areas;
         let Some(area) = areas.get(i) else { return [None; 2] };
@@ -269,8 +270,8 @@ impl<'a> Scene<'a> {
         [below.filter(|below| is_own(below.end - 1)), above.filter(|above| is_own(above.start))]
     }
 
-    /// Who made the memory that a guard is in, and what made it a guard: a change of the guard, the
-    /// call that mapped it into that memory, or changes of the memory on both sides.
+    /// The call that made the memory around a guard, and the calls that made the guard: a change of
+    /// the guard, the call that mapped it into that memory, or changes of the memory on both sides.
     fn of_guard(&self, guard: &AreaRecord) -> (Option<Act>, Vec<Act>) {
         let Some(own) = self.piece(guard.start) else { return (None, Vec::new()) };
         let near = [guard.start.checked_sub(1), Some(guard.end)].into_iter().flatten();
@@ -357,7 +358,7 @@ impl<'a> Scene<'a> {
             let later = both.map(|one| if is_within { one.cut_for(&b.apart) } else { one.changed_for(&b.apart) });
             let (locks, later) = (last([low.locked, high.locked]), last(later));
             let is_cut = is_within && later.is_some();
-            // Of what was there when the recording began, nobody saw the calls.
+            // The calls that made memory before the recording are not known.
             let were_there = callers.is_found(low.made.site) && a.perms & SHARED != 0 && continues(a, b);
             let are_anonymous = is_anonymous(a) && is_anonymous(b);
             let is_one_site = low.made.site == high.made.site && (are_anonymous || were_there);
@@ -371,8 +372,8 @@ impl<'a> Scene<'a> {
                 () if alike(a, b) && moved.is_some() => "offset".to_owned(),
                 () if alike(a, b) => b.apart.clone(),
                 () if is_piece && is_same_file(a, b) && a.perms == b.perms => b.apart.clone(),
-                // One mapping, of which a call gave a part another protection, or mappings from one
-                // place in the program.
+                // One mapping with a part that got another protection, or mappings from one place
+                // in the program.
                 () if a.perms != b.perms && (is_cut || is_one_site) => by_protection(&b.apart),
                 () => continue,
             };
@@ -391,8 +392,8 @@ impl<'a> Scene<'a> {
             let seen = self.found.entry(cause).or_default();
             seen.area(a);
             seen.area(b);
-            // Of two reasons neither keeps the two apart alone, nor does one of two places that
-            // gave each side flags of its own.
+            // With two reasons, neither keeps the two apart alone. The same holds for two places
+            // that gave each side different flags.
             let place = |act: Option<Act>| act.map(|act| callers.of(act.site));
             let two = flag_words(reason).count() > 1
                 && low.flagged.is_some()
@@ -401,7 +402,7 @@ impl<'a> Scene<'a> {
             seen.would_go += u64::from(reasons(reason).count() <= 1 && !two);
             seen.instance(b.start, b.end);
             seen.part(callers, Role::Made, Some(high.made));
-            // What gave them each of the attributes; the last of them is the cause.
+            // The calls that set each of the attributes; the last of them is the cause.
             for reason in reasons(reason).filter(|_| later.is_some()) {
                 let one = last(both.map(|piece| piece.changed_for(reason)));
                 seen.part(callers, Role::Changed, one.filter(|one| Some(*one) != later));
@@ -440,8 +441,8 @@ impl<'a> Scene<'a> {
         }
     }
 
-    /// Puts verdicts together that differ only by which flags of two areas differ: one place that
-    /// gives several of them cuts memory into areas of several kinds, which are one cause.
+    /// Joins verdicts that differ only in the flags that keep areas apart: if one place sets
+    /// several flags, it cuts memory into areas of several kinds, and that is one cause.
     fn join_flags(&mut self) {
         // With another reason beside them, they are another cause.
         let is_flags = |cause: &Cause| cause.kind == VerdictKind::KeptApart && reason_name(&cause.reason) == "flags";
@@ -477,7 +478,7 @@ impl<'a> Scene<'a> {
         }
     }
 
-    /// Verdicts by what areas that asked for huge pages have room for.
+    /// Verdicts on areas that asked for huge pages and hold none.
     fn huge_pages(&mut self) {
         let callers = self.callers;
         let huge = PageSize::M2.bytes();
@@ -498,12 +499,12 @@ impl<'a> Scene<'a> {
         self.found.retain(|cause, seen| cause.kind != VerdictKind::NoHugePage || is_enough(seen));
     }
 
-    /// Verdicts by what was never unmapped, for areas that nothing else explains. Drops verdicts on
-    /// few areas, and returns all areas that one explains.
+    /// Verdicts on memory that was never unmapped, for areas without another verdict. Drops
+    /// verdicts on few areas, and returns all explained areas.
     fn leaks(&mut self) -> HashSet<u64> {
         let callers = self.callers;
         self.found.retain(|_, seen| seen.areas.len() as u64 >= LEAST);
-        // Pieces of a file that nobody put in their order may be a leak all the same.
+        // Pieces of a file that the kernel placed may be a leak all the same.
         let is_placed = |start: &u64| self.piece(*start).is_some_and(|piece| piece.over.is_some());
         let of = |(cause, seen): (&Cause, &Evidence)| {
             let explains = |start: &&u64| !cause.is_order() || is_placed(start);
@@ -528,7 +529,7 @@ impl<'a> Scene<'a> {
             }
         }
         for (kept, areas) in areas.into_values() {
-            // What was mapped in the place of other memory adds none.
+            // Memory that was mapped in place of other memory adds no area.
             let areas: Vec<&AreaRecord> = areas
                 .into_iter()
                 .filter(|area| self.piece(area.start).is_some_and(|piece| piece.over.is_none()))

@@ -59,8 +59,7 @@ fn a_changed_byte_is_noticed_and_costs_its_batch() {
     assert!(unnoticed < 300);
 }
 
-/// The same with right checksums: only limits and plausibility checks are between the bytes and
-/// us.
+/// The same with right checksums: only limits and plausibility checks find the damage.
 #[test]
 fn any_byte_forged_does_no_harm() {
     let bytes = file(3, 4);
@@ -141,7 +140,7 @@ fn claims_are_not_believed() {
     }
 }
 
-/// Each buffer of a batch is left out: that is an error, or costs only what need not be there.
+/// Each buffer of a batch is left out: that is an error, or loses only optional content.
 #[test]
 fn a_buffer_that_is_left_out_is_noticed() {
     let bytes = file(1, 4);
@@ -258,7 +257,7 @@ fn text_of_a_file_is_echoed_short_and_escaped() {
     }
 }
 
-/// Whoever follows areas may rely on their order.
+/// Readers may rely on the order of areas.
 #[test]
 fn areas_that_overlap_are_refused() {
     let pages = |start: u64, end: u64| area(start << 12, end << 12, "");

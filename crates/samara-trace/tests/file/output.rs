@@ -1,4 +1,4 @@
-//! Output files where somebody else changes names: in a folder that an attacker owns, nothing
+//! Output files while another user changes names: in a folder that an attacker owns, nothing
 //! outside of it is removed, replaced or read.
 
 use std::fs::{self, Permissions};
@@ -207,7 +207,7 @@ fn an_attacker_who_exchanges_names_all_the_time_reaches_nothing_outside() {
     scene.check();
 }
 
-/// Names that samara chose: what is there stays, and the next number is taken.
+/// Names that samara chose: existing files stay, and the next number is taken.
 #[test]
 fn a_chosen_name_takes_over_nothing() {
     let scene = Scene::new();
@@ -285,8 +285,8 @@ fn a_fleet_s_directory_leads_nowhere_else() {
     scene.check();
 }
 
-/// What another user put into a folder where anybody may: it is neither followed nor written to,
-/// however the kernel is set.
+/// Another user's entry in a folder where all users may make entries: it is neither followed nor
+/// written to, whatever the kernel's settings.
 #[test]
 fn what_others_put_into_a_common_folder_is_refused() {
     if !nix::unistd::geteuid().is_root() {
@@ -382,7 +382,7 @@ fn what_comes_up_under_the_other_name_is_not_overwritten() {
     });
 }
 
-/// The permissions of an older file count only where nobody else can have put it.
+/// The permissions of an older file count only in a folder where only this user makes entries.
 #[test]
 fn an_older_file_s_permissions_are_kept_in_a_private_folder() {
     for (folder, kept) in [(0o755, 0o644), (0o775, 0o600), (0o777, 0o600), (0o1777, 0o600)] {

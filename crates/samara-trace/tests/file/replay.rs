@@ -56,8 +56,7 @@ fn any_event() -> impl Strategy<Value = Event> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: if crate::samples::is_long() { 2000 } else { 200 }, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// `again`: places at which an event tells areas again that are there, as neighbours of what
-    /// changes are.
+    /// `again`: places at which an event repeats areas that are there, like neighbours of a change.
     #[test]
     fn spaces_hold_what_was_laid_last(
         events in prop::collection::vec((any_event(), prop::collection::vec(any::<u8>(), 0..4)), 1..60),
@@ -269,7 +268,7 @@ fn spaces_are_dropped_with_their_last_user() {
     assert!(keeping.space(2).is_some() && replay.live().count() == 0);
 }
 
-/// What is skipped, passed and counted makes the whole, wherever a trace is cut in two.
+/// Skipped, passed and counted events add up to the whole, wherever a trace is cut in two.
 #[test]
 fn parts_make_the_whole() {
     use EventKind as K;
@@ -330,7 +329,7 @@ fn parts_make_the_whole() {
     assert_eq!(passed.largest.map(|l| (l.pid, l.survey.areas)), whole.largest.map(|l| (l.pid, l.survey.areas)));
 }
 
-/// Of some processes, the figures about areas are those of their spaces.
+/// With some processes chosen, the figures about areas are those of their spaces.
 #[test]
 fn areas_of_one_process() {
     use EventKind as K;
@@ -422,7 +421,7 @@ fn places() {
         assert_eq!(place(&replay), Some(whole.clone()));
         assert_eq!(replay.space(1).unwrap().place(PAGE), None);
         if &*whole.name != "[vdso]" {
-            // Told again, as a neighbour of what changed.
+            // Repeated, as a neighbour of a change.
             let rest = replay.space(1).unwrap().areas().collect();
             replay.apply(&unmap(2, (3 * PAGE, 10 * PAGE), rest)).unwrap();
             assert_eq!(place(&replay), Some(whole));

@@ -1,7 +1,6 @@
 //! Forged trace files. The tests of the command use this file too.
 
-/// Makes the checksums right again, as whoever forges a file would, as far as the messages can be
-/// walked.
+/// Corrects the checksums, as a forger would, as far as the messages can be walked.
 pub(crate) fn seal(bytes: &mut [u8]) {
     let mut at = 0;
     while let Some(head) = bytes.get(at..at + 8) {

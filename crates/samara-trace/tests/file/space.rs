@@ -1,4 +1,4 @@
-//! A space of a trace file and its verdicts, by the short path; the same as by totals.
+//! A space of a trace file and its verdicts through `Trace`: equal to those of the totals.
 
 use std::path::PathBuf;
 
@@ -118,7 +118,7 @@ fn what_cannot_be_told_is_a_typed_error() {
     assert!(matches!(Made::default().space(Moment::Peak), Err(SpaceError::NoAreas(None))));
     let missing = Trace::open("/nonexistent/t.samara").unwrap_err();
     assert!(matches!(missing.fault, Fault::Io(_)), "{missing}");
-    // What is before the damage is told.
+    // The events before the damage count.
     let bytes = whole.bytes();
     let (_dir, path) = saved(&bytes[..bytes.len() - 200]);
     let space = Trace::open(&path).unwrap().space(Moment::Peak).unwrap();
