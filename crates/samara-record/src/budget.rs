@@ -1,7 +1,7 @@
-//! The time that a recording spends on reading far into maps files, without PROCMAP_QUERY
+//! The time that a recording may spend on reading far into maps files, without PROCMAP_QUERY
 //! (`space::put_off`). Knows no space.
 
-/// Reading over this many areas always has time: that takes no longer than the stop of a call.
+/// Reading this many areas is always allowed: it takes no longer than the stop of a call.
 pub(crate) const NEAR: usize = 256;
 
 /// The most time that may be saved up, in nanoseconds.
@@ -10,11 +10,11 @@ const MOST: i64 = 1_000_000_000;
 /// How much time a recording may still spend on reading far into maps files.
 #[derive(Debug, Default)]
 pub(crate) struct Budget {
-    /// What is left, in nanoseconds. Negative: more was taken than there was.
+    /// The remaining time, in nanoseconds. Negative: more was taken than there was.
     left: i64,
-    /// Until when the time of the recording has been added.
+    /// The time of the recording up to which `left` has grown.
     added_ns: u64,
-    /// What the last comparison far into a space took for each area, in nanoseconds.
+    /// The time per area of the last comparison far into a space, in nanoseconds.
     cost: u64,
     /// For tests: there is never any time.
     pub(crate) none: bool,
@@ -35,7 +35,7 @@ impl Budget {
     }
 
     fn add(&mut self, now: u64) {
-        // The first time there is nothing to count from.
+        // The first call only sets the start.
         let passed = if self.added_ns == 0 { 0 } else { now.saturating_sub(self.added_ns) };
         self.left = self.left.saturating_add(i64::try_from(passed).unwrap_or(MOST)).min(MOST);
         self.added_ns = now;
@@ -68,7 +68,7 @@ impl Budget {
         self.never += calls;
     }
 
-    /// What is to be told in the end, if calls were put off.
+    /// The note at the end of the recording, if calls were put off.
     pub(crate) fn told(&self) -> Option<String> {
         let calls = |n: u64| format!("{n} {}", if n == 1 { "call" } else { "calls" });
         let never = match self.never {
@@ -107,7 +107,7 @@ mod tests {
         assert!(made > 100, "{made} comparisons");
         let one = 6000 * 500;
         assert!(read <= else_ns + one && else_ns <= read + 2 * one, "{read} ns of reading, {else_ns} of all else");
-        // What is saved up is no more than a second.
+        // At most a second is saved up.
         assert!(budget.allows(6000, now + 3_600_000_000_000));
         budget.take(6000, now, now + 2 * MOST as u64);
         assert!(!budget.allows(6000, now + 2 * MOST as u64 + 900_000_000), "a second is missing");

@@ -1,8 +1,8 @@
 //! The areas of a process that runs, or of a saved maps or smaps file, without tracing.
 //!
-//! Reads `/proc` and stops nobody: the process may change while it is read, so the areas of one
-//! look may be of slightly different moments. Knows no calls. Neighbours: `survey` says what the
-//! areas are; `os::proc` parses the kernel's text; `space::model` gives the reasons.
+//! Reads `/proc` and does not stop the process. The process may change meanwhile, so the areas of
+//! one look may be of slightly different moments. Knows no calls. Neighbours: `survey` describes
+//! the areas; `os::proc` parses the kernel's text; `space::model` gives the reasons.
 
 use std::fmt;
 use std::io::{self, Read};
@@ -24,11 +24,11 @@ pub const MAX_TEXT_BYTES: u64 = 1 << 30;
 pub struct Look {
     /// The areas, ascending, without the kernel's own (`[vsyscall]`).
     pub areas: Vec<AreaRecord>,
-    /// How much is known of why they are apart.
+    /// Which reasons that keep areas apart are known.
     pub known: Known,
-    /// The process, if they are those of one that runs.
+    /// The process, if the areas are those of a running one.
     pub process: Option<Process>,
-    /// Remarks for the user: what could not be read or understood.
+    /// Remarks for the user: parts that could not be read or understood.
     pub notes: Vec<String>,
 }
 
@@ -40,8 +40,8 @@ pub struct Process {
     pub pid: u32,
     /// Its name (`/proc/PID/comm`).
     pub name: String,
-    /// When it began, in clock ticks since the machine did: tells it from a later process of the
-    /// same number.
+    /// Start time, in clock ticks since boot: distinguishes it from a later process of the same
+    /// number.
     pub started: u64,
     /// Number of its threads.
     pub threads: u64,
@@ -99,7 +99,7 @@ impl std::error::Error for InspectError {
 }
 
 impl Look {
-    /// Looks at a process. Reads `smaps`, or `maps` where that is not there. The process goes on.
+    /// Looks at a process. Reads `smaps`, or `maps` if there is no `smaps`. The process goes on.
     ///
     /// # Errors
     /// See [`InspectError`].
@@ -165,7 +165,7 @@ impl Look {
         let mut text = name_text(&bytes);
         drop(bytes);
         let mut notes = Vec::new();
-        // Something on the way has changed the ends of lines. (Linux ends none but of names so.)
+        // A transfer has changed the ends of lines. (Linux writes `\r` only in names.)
         if text.contains("\r\n") && text.lines().count() == text.matches("\r\n").count() {
             text = text.replace("\r\n", "\n");
             notes.push("its lines ended in a carriage return, which was left out".to_owned());
@@ -244,8 +244,8 @@ fn refused(pid: u32, error: io::Error) -> InspectError {
     }
 }
 
-/// The areas with the reasons that the rules give. Without flags only those that lines show: the
-/// others would follow from flags that are guessed.
+/// The areas with the reasons that the rules give. Without flags, only the reasons that lines show:
+/// the others would follow from guessed flags.
 fn records(areas: &[KernelArea], known: Known, notes: &mut Vec<String>) -> Vec<AreaRecord> {
     let mut model = model::empty();
     let page = sys::page_size();

@@ -4,8 +4,8 @@
 //! - **JOURNAL-1** `seq` counts from 0 without a gap, in the order of the calls of `write`.
 //! - **JOURNAL-2** the sink is not called again after its first error, or when it was told that
 //!   the recording is complete; counting goes on.
-//! - **JOURNAL-3** what is written to the journal of what is not recorded changes nothing in this
-//!   one: no event, no number, no total, no note.
+//! - **JOURNAL-3** writing to the silent journal (processes that are not recorded) changes nothing
+//!   in this one: no event, no number, no total, no note.
 
 use std::collections::BTreeMap;
 
@@ -34,7 +34,7 @@ pub(crate) struct Size {
 /// Number of programs that a note about several programs names.
 const NAMED: usize = 3;
 
-/// What a program lacks under the recorder.
+/// An ability that a program loses under the recorder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Lack {
     /// The recorder may not read the program's memory.
@@ -92,9 +92,9 @@ impl Lack {
 }
 
 pub(crate) struct Journal<'a> {
-    /// `None`: it has failed, or nobody is to get the events.
+    /// `None`: the sink has failed, or this journal is silent.
     sink: Option<&'a mut dyn Sink>,
-    /// The journal of what is not recorded.
+    /// The journal of processes that are not recorded.
     silent: Option<Box<Journal<'a>>>,
     pub(crate) start_ns: u64,
     live: Size,
@@ -128,7 +128,7 @@ impl<'a> Journal<'a> {
         }
     }
 
-    /// The journal of what is `recorded`: this one; or the one of what is not.
+    /// This journal for a `recorded` process; the silent one for others.
     pub(crate) fn of(&mut self, recorded: bool) -> &mut Journal<'a> {
         if recorded {
             return self;
@@ -174,7 +174,7 @@ impl<'a> Journal<'a> {
         }
     }
 
-    /// Tells the sink that the recorder takes its signals.
+    /// Tells the sink that the recorder handles its signals now.
     pub(crate) fn ready(&mut self) {
         if let Some(sink) = &mut self.sink {
             sink.ready();
@@ -202,7 +202,7 @@ impl<'a> Journal<'a> {
         }
     }
 
-    /// Counts a program that lacks something under the recorder. One note tells of all of them.
+    /// Counts a program that lacks something under the recorder. One note reports all of them.
     pub(crate) fn lacks(&mut self, lack: Lack, program: String) {
         let (count, names) = self.shared.entry(lack).or_default();
         *count += 1;

@@ -3,7 +3,7 @@
 //! [`record`] runs a program under ptrace and hands every [`Event`](samara_trace::event::Event) to
 //! a [`Sink`]. A model of each address space (`samara_mm`) follows every call and is compared with
 //! the kernel. With [`Options::engine`] the model decides what the program's memory calls get.
-//! `samara_trace` has a sink that writes a trace file, and all that reads one:
+//! `samara_trace` has a sink that writes a trace file, and readers of trace files:
 //!
 //! ```no_run
 //! use samara_record::{Options, record};
@@ -56,8 +56,8 @@ use samara_trace::Sink;
 /// Signals: during the recording the calling process ignores SIGINT, SIGQUIT, SIGTSTP, SIGTTIN and
 /// SIGTTOU, which the terminal sends to the program too. It passes SIGTERM, SIGHUP and SIGCONT on
 /// to the program. The former dispositions are restored at the end. If the calling process is a job
-/// of a shell and the program stops, the calling process stops too. With [`Options::apart`] nothing
-/// of this holds: signals are left to the caller.
+/// of a shell and the program stops, the calling process stops too. With [`Options::apart`] the
+/// recorder changes no signals: they are left to the caller.
 ///
 /// Threads: call this from one thread at a time. Children of other threads are left alone. Children
 /// of the calling thread are reaped, but the recording does not wait for them.
@@ -67,17 +67,17 @@ use samara_trace::Sink;
 ///
 /// A traced program may notice that:
 ///
-/// - nobody else can trace it or its children: a debugger in it is refused;
+/// - no other process can trace it or its children: a debugger in it is refused;
 /// - set-user-ID programs, and programs with file capabilities, run without their privileges unless
 ///   the recorder is root. Notes say so.
 ///
-/// A single task that does little but make calls in quick succession is bound to one processor with
-/// the calling thread, which saves the wakeup of another processor at every stop. So are threads
-/// that do the same and wait for one another's calls. The binding ends before the program could ask
-/// for it, and when the program pauses.
+/// A single task that makes calls in quick succession and does little else is bound to one
+/// processor with the calling thread. That saves the wakeup of another processor at every stop.
+/// Threads that do the same and wait for one another's calls are bound too. The binding ends when
+/// the program pauses, and before the program can query it.
 ///
-/// If the recorder is killed, the kernel kills the program: nobody could answer its filtered calls
-/// any more.
+/// If the recorder is killed, the kernel kills the program, because its filtered calls would get no
+/// answer.
 ///
 /// # Errors
 /// See [`RecordError`]. The program has not run, except after an error of waiting.
@@ -85,19 +85,20 @@ pub fn record(options: &Options, sink: &mut dyn Sink) -> Result<Outcome, RecordE
     tracer::run(options, sink)
 }
 
-/// Records what a process that runs already does to its address space, and lets go of it.
+/// Records what a running process does to its address space, and lets go of it.
 ///
-/// It is let go after [`Running::duration`], or when SIGINT, SIGTERM, SIGHUP or SIGQUIT comes to
-/// the calling process (one that was ignored before stays so, except SIGTERM), or by
-/// [`Running::let_go`] instead of these signals, or by [`Running::stop_on`]. Otherwise the
-/// recording lasts until the process has ended, and the children that it has made meanwhile. The
-/// first event ([`Found`](samara_trace::event::EventKind::Found)) has the areas that it has at the
+/// The process is let go after [`Running::duration`]; when the calling process gets SIGINT,
+/// SIGTERM, SIGHUP or SIGQUIT (a signal that was ignored before stays ignored, except SIGTERM); by
+/// [`Running::let_go`] instead of these signals; or by [`Running::stop_on`]. Otherwise the
+/// recording lasts until the process and the children that it made meanwhile have ended. The first
+/// event ([`Found`](samara_trace::event::EventKind::Found)) has the areas that it has at the
 /// beginning, or when [`Running::start_on`] comes.
 ///
-/// The process goes on as if nobody had looked, also if the calling process is killed. Every system
-/// call of it stops while it is recorded, because it has no filter that chooses. Recorded are its
-/// threads, and the children that it makes from now on, except those that ask not to be traced
-/// (CLONE_UNTRACED). What another process does that shares its memory is not seen.
+/// The process goes on afterwards as if it had not been traced, also if the calling process is
+/// killed. While it is recorded, each of its system calls stops, because no filter can be
+/// installed. Its threads are recorded, and the children that it makes from now on, except those
+/// that ask not to be traced (CLONE_UNTRACED). Calls of another process that shares its memory are
+/// not seen.
 ///
 /// A thread whose call cannot be interrupted may be let go only when the calling thread ends; a
 /// note says so. Signals and threads of the caller: as for [`record`].

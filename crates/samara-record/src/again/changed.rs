@@ -1,12 +1,12 @@
-//! The changed run: the calls of a trace on other models, by other rules. Knows the plain run, from
-//! which it takes what only the trace tells.
+//! The changed run: the calls of a trace on separate models, by other rules. Knows the plain run,
+//! and copies from it what only the trace shows.
 //!
-//! - **AGAIN-3** without a rule it does what the plain run does: boundaries that the plain run
-//!   learnt it learns, and what the plain run took from the trace it takes.
+//! - **AGAIN-3** without a rule it does what the plain run does: it learns the boundaries that the
+//!   plain run learnt, and takes the areas that the plain run took from the trace.
 //!
 //! It is a model with limits: the program goes on as it did in the trace, whatever it gets. A call
-//! that names memory which is not there counts as not followed. Memory that only the trace tells of
-//! (learnt areas, drivers) comes as it was there, whatever the rules.
+//! that names memory which is not there counts as not followed. Memory that only the trace shows
+//! (learnt areas, drivers) comes as in the trace, whatever the rules.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -31,7 +31,8 @@ use crate::space::model::{self, Inode, Model};
 use crate::space::reach::{self, Range};
 use crate::space::replay_call::{Mapped, Replayed, replay, replay_at};
 
-/// How many steps of an event are looked at, and areas in each, to see whether memory is there.
+/// Number of steps of an event, and of areas in each, that are checked to see whether memory is
+/// there.
 const FEW: usize = 64;
 
 /// Most bytes of all names.
@@ -47,7 +48,7 @@ struct Other {
 }
 
 impl Other {
-    /// Whether the same memory is on both sides of the boundary here, and it is not as was learnt.
+    /// Whether the learnt boundary is missing here, although the same memory is on both sides.
     fn lacks(&self, mend: Mend) -> bool {
         let (Mend::Cut(at) | Mend::Join(at)) = mend;
         let (here, before) = (self.moved.at(at), self.moved.at(at.wrapping_sub(1)));
@@ -68,7 +69,7 @@ pub(super) struct Changed {
     pub(super) changes: Changes,
 }
 
-/// What came of a call.
+/// The result of a call.
 struct Outcome {
     failed: Option<i32>,
     steps: Vec<Step>,
@@ -94,7 +95,7 @@ impl Changed {
         self.spaces.get(&space).map_or((0, 0), |other| (other.model.len() as u64, other.model.counters().total))
     }
 
-    /// Ends a space: what was held back is made.
+    /// Ends a space: makes the calls that were held back.
     pub(super) fn end(&mut self, space: u64, figures: &mut Figures) {
         if let Some(mut other) = self.spaces.remove(&space) {
             self.flush(&mut other, None, figures);
@@ -102,7 +103,7 @@ impl Changed {
         }
     }
 
-    /// Makes what was held back in a space.
+    /// Makes the calls that were held back in a space.
     pub(super) fn make_held(&mut self, space: u64, figures: &mut Figures) {
         if let Some(mut other) = self.spaces.remove(&space) {
             self.flush(&mut other, None, figures);
@@ -110,7 +111,7 @@ impl Changed {
         }
     }
 
-    /// Moves forward by one event, of which the plain run made what `told` says.
+    /// Moves forward by one event. `told` is the plain run's result of the event.
     pub(super) fn step(
         &mut self,
         event: &Event,
@@ -169,7 +170,7 @@ impl Changed {
             }
         }
         if told.call.is_some() {
-            // Where the plain run took the trace's areas, the trace says what was done.
+            // If the plain run took the trace's areas, the trace's steps count.
             figures.count(if told.taken.is_empty() { &steps } else { &event.plan });
         }
         if let Some(played) = plain.spaces.get(&event.space)
@@ -180,7 +181,7 @@ impl Changed {
                 self.copy(&mut other, &played.model, *range)?;
             }
         }
-        // What only the trace tells is the same here.
+        // What only the trace shows is the same here.
         if let Some(failed) = told.failed.filter(|_| told.call.is_none()) {
             figures.calls += 1;
             figures.failed += u64::from(failed);
@@ -256,7 +257,7 @@ impl Changed {
             && (seen.result as u64).wrapping_sub(file.offset).is_multiple_of(PageSize::M2.bytes())
             && d.args[1] >= PageSize::M2.bytes()
         {
-            // Where it lies in the trace shows that its file system prefers such places.
+            // Its aligned place in the trace shows that its file system prefers such places.
             file.file.backing.places = HugePlaces::FileSystem;
         }
         let most = usize::try_from(self.work.left()).unwrap_or(usize::MAX);
@@ -300,7 +301,7 @@ impl Changed {
         if learnt {
             return Ok(Some(here));
         }
-        // What was known of the call is not known here, or it is a policy that was guessed.
+        // The plain run knows the call and this model does not, or a policy was guessed.
         let (Some(left), Some(right)) = (plain.area_at(at.wrapping_sub(1)), plain.area_at(at)) else { return Ok(None) };
         let mine = |at: u64| other.model.area_at(at).map(|area| model::perms(area.area.flags));
         let same =
@@ -312,7 +313,7 @@ impl Changed {
         Ok(Some(here))
     }
 
-    /// Notes a call that the trace has as a success.
+    /// Notes a failure of a call that succeeds in the trace.
     fn fails(&mut self, other: &Other, event: u64, pid: u32, d: &Decoded, errno: i32) {
         let call = call_name(d.nr).unwrap_or("others");
         *self.changes.fail_now.entry((call, errno)).or_default() += 1;
@@ -342,7 +343,7 @@ impl Changed {
         !places && event.plan.iter().filter(had).take(FEW).any(|step| !there((step.start, step.end)))
     }
 
-    /// The call as the rule about guards has it. `None`: it is not made.
+    /// The call as changed by the rule about guards. `None`: it is not made.
     fn guards(&self, other: &Other, d: &Decoded, seen: &Seen) -> Option<Decoded> {
         let (mut d, model) = (*d, &other.model);
         if !self.rules.no_guards || seen.failed() {
@@ -365,7 +366,7 @@ impl Changed {
                     let open = prot(start).is_some_and(|prot| !prot.is_empty());
                     return (up(d.args[1]) > GUARD || !open).then_some(d);
                 }
-                // What is left without access of the memory that it opens is a guard.
+                // The part of the memory that stays without access is a guard.
                 if let (Some(area), Some(false)) = (area, prot(start).map(|prot| !prot.is_empty()))
                     && !self.rules.moves()
                 {
@@ -413,7 +414,7 @@ impl Changed {
                 d.args[0] = if given || hint != 0 { other.moved.at(hint) } else { 0 };
                 d.args[1] = align.map_or(len, |align| up(len, align));
                 d.args[5] = file.map_or(0, |file| file.offset);
-                // The place is parted here, or something else is there that was not.
+                // The place is split here, or holds memory that was not there in the trace.
                 let (parts, range) = (other.moved.parts(whole(len)), whole(len));
                 let was =
                     event.plan.iter().any(|s| s.kind == StepKind::Unmapped && s.start < range.1 && range.0 < s.end);
@@ -487,7 +488,7 @@ impl Changed {
         }
     }
 
-    /// Makes what was held back, of a thread or of all.
+    /// Makes the calls that were held back, of one thread or of all.
     fn flush(&mut self, other: &mut Other, tid: Option<u32>, figures: &mut Figures) {
         let mut ranges: Vec<Range> = match tid {
             Some(tid) => other.held.remove(&tid).unwrap_or_default(),
@@ -517,7 +518,7 @@ impl Changed {
         }
     }
 
-    /// Copies what the plain run has in a range of the trace.
+    /// Copies the plain run's areas in a range of the trace.
     fn copy(&mut self, other: &mut Other, plain: &Model, range: Range) -> Result<(), AgainError> {
         for (start, end) in other.moved.parts(range) {
             let _ = other.model.forget(start, end);

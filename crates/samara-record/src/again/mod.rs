@@ -1,18 +1,18 @@
 //! Runs the calls of a trace again on models, without the program: as they were, and by other
 //! rules.
 //!
-//! [`Again`] takes the events in order. The plain run gives the trace's own areas; where a call's
-//! effect does not follow from the trace, the trace's areas are taken, and [`Agreement`] says so.
-//! With [`Rule`]s a second run makes the same calls on models of its own. The parts, one file each:
+//! [`Again`] takes the events in order. The plain run reproduces the trace's areas. If a call's
+//! effect does not follow from the trace, it takes the trace's areas, and [`Agreement`] counts the
+//! call. With [`Rule`]s a second run makes the same calls on separate models. The parts, one file
+//! each:
 //!
-//! - `plain`: the plain run; `seen`: what a trace tells of a call; `take`: taking the trace's
-//!   areas;
-//! - `changed`: the run by other rules; `rules`: their names; `places`: where it places memory;
-//!   `moved`: where the trace's memory lies there;
-//! - `work`: how much of it a trace may ask for.
+//! - `plain`: the plain run; `seen`: a call as a trace shows it; `take`: taking the trace's areas;
+//! - `changed`: the run by other rules; `rules`: their names; `places`: its choice of places;
+//!   `moved`: the new places of the trace's memory;
+//! - `work`: the limit of work for a trace.
 //!
-//! Knows no files and prints nothing. What a rule would have changed in the program it cannot know:
-//! the program makes the calls of the trace, whatever it gets.
+//! Knows no files and prints nothing. It cannot know how a rule would change the program's
+//! behaviour: the program makes the calls of the trace, whatever they return.
 //!
 //! ```no_run
 //! use samara_record::again::{Again, Rule};
@@ -89,23 +89,23 @@ impl fmt::Display for AgainError {
 
 impl std::error::Error for AgainError {}
 
-/// Why a call's effect was taken from the trace, or is not that of the model.
+/// Why a call's effect was taken from the trace, or differs from the model's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum Why {
-    /// Only the kernel knows the rules of this call, or of what it is about (drivers, segments,
-    /// memory policies and registrations, whose arguments are in memory).
+    /// Only the kernel knows the rules of this call, or of its object (drivers, segments; memory
+    /// policies and registrations, whose arguments are in memory).
     Told,
-    /// The kernel refused it and the areas do not say why: a limit of the program, the rights of a
-    /// file. What it left behind is that of the trace.
+    /// The kernel refused it for a reason that areas do not show: a limit of the program, the
+    /// rights of a file. Its partial effect is taken from the trace.
     Refused,
-    /// Other calls overlapped it, and nobody knows what it did.
+    /// Other calls overlapped it, so its effect is unknown.
     Unsure,
     /// Other calls overlapped it, so the model may have another order.
     Overlapped,
-    /// The model did something else, in a space that has had calls of which a trace does not tell
-    /// all ([`Told`](Why::Told), [`Unsure`](Why::Unsure), [`Overlapped`](Why::Overlapped)), or that
-    /// was attached to: the flags of some areas are guessed.
+    /// The model did something else, and the flags of some areas of the space are guessed: the
+    /// space had calls that a trace shows only in part ([`Told`](Why::Told),
+    /// [`Unsure`](Why::Unsure), [`Overlapped`](Why::Overlapped)), or was attached to.
     Guessed,
     /// It reaches more areas than may be looked at. No real trace does.
     Wide,
@@ -148,26 +148,26 @@ pub struct Mismatch {
     pub how: String,
 }
 
-/// How far the plain run gives what the trace has.
+/// How far the plain run reproduces the trace.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Agreement {
-    /// Calls on areas, those of hidden spaces left aside.
+    /// Calls on areas, without those of hidden spaces.
     pub calls: u64,
     /// Calls after which the model had the trace's areas.
     pub agree: u64,
-    /// Calls after which it had them but for boundaries that depend on what was written, or on how
-    /// a file was opened. They were learnt.
+    /// Calls after which it had them except for boundaries that depend on writes to memory, or on
+    /// how a file was opened. The model learnt these boundaries.
     pub written: u64,
     /// The other calls, by reason.
     pub others: BTreeMap<Why, u64>,
-    /// How many of [`Why::Refused`] each rule refused, as far as the trace says.
+    /// Calls of [`Why::Refused`] by the rule that refused them, as far as the trace has the rule.
     pub refused_by: BTreeMap<RefusedBy, u64>,
-    /// The first of those that were not refused.
+    /// The first of the other calls that were not refused.
     pub first: Vec<Mismatch>,
-    /// Events that say what was learnt without a call.
+    /// Events for changes without a call ([`Learnt`](samara_trace::event::EventKind::Learnt)).
     pub learnt: u64,
-    /// Events that say where the recorder's model differed.
+    /// Events for differences of the recorder's model.
     pub differences: u64,
     /// Calls of spaces that the recorder could not read.
     pub hidden: u64,
@@ -186,7 +186,7 @@ impl Agreement {
     }
 }
 
-/// What a run came to.
+/// Totals of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Figures {
@@ -238,7 +238,7 @@ pub struct Failing {
     pub areas: u64,
 }
 
-/// What other rules changed.
+/// The effect of other rules.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Changes {
@@ -254,16 +254,16 @@ pub struct Changes {
     pub placed_elsewhere: u64,
     /// Calls that a rule left out.
     pub left_out: u64,
-    /// Calls that could not be followed: what they name is not there any more, or something else
-    /// is.
+    /// Calls that could not be followed: the memory that they name is gone, or other memory is
+    /// there.
     pub not_followed: u64,
 }
 
-/// What came of it.
+/// The result of running a trace again.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Report {
-    /// How far the plain run gives what the trace has.
+    /// How far the plain run reproduces the trace.
     pub agreement: Agreement,
     /// The plain run.
     pub plain: Figures,
@@ -281,7 +281,7 @@ struct Sums {
 }
 
 impl Sums {
-    /// Notes that a space has so many areas and bytes.
+    /// Notes the areas and bytes of a space.
     fn note(&mut self, space: u64, size: (u64, u64)) {
         let was = self.sizes.insert(space, size).unwrap_or_default();
         self.areas = self.areas.wrapping_sub(was.0).wrapping_add(size.0);
@@ -310,7 +310,7 @@ pub struct Again {
     sums: Sums,
     other: Sums,
     only: Option<u32>,
-    /// The spaces that count, where only those of one process do.
+    /// The spaces that count, if only those of one process do.
     counted: BTreeSet<u64>,
 }
 
@@ -330,8 +330,8 @@ impl Again {
         self
     }
 
-    /// Of a trace with pages of this size. `only`: the figures are those of the spaces that this
-    /// process loaded or had from a fork.
+    /// For a trace with pages of this size. `only`: the figures cover only the spaces that this
+    /// process loaded or got by a fork.
     ///
     /// # Errors
     /// The page size is not that of this machine.
@@ -391,7 +391,7 @@ impl Again {
         if self.other.areas > MAX_AREAS as u64 { Err(AgainError::TooLarge) } else { Ok(()) }
     }
 
-    /// What came of it.
+    /// Returns the result.
     pub fn report(mut self) -> Report {
         let open: Vec<u64> = self.plain.spaces.keys().copied().collect();
         open.into_iter().for_each(|space| self.end(space));

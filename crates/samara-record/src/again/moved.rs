@@ -1,7 +1,7 @@
-//! Where the memory of a trace lies in the changed run. Knows neither model nor calls.
+//! Translates addresses of a trace to addresses in the changed run. Knows neither model nor calls.
 //!
-//! - **MOVED-1** an address of the trace is in at most one piece. Addresses in none lie where they
-//!   are in the trace.
+//! - **MOVED-1** an address of the trace is in at most one piece. An address in none is the same in
+//!   both.
 
 use samara::{AllocError, RangeMap, Span, unobserved};
 
@@ -10,9 +10,9 @@ use crate::space::reach::Range;
 /// A piece of memory that lies elsewhere.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Piece {
-    /// What is to be added to its addresses.
+    /// The offset to add to its addresses.
     by: u64,
-    /// Where it ended in the trace when it was mapped, and how much longer it is.
+    /// Its end in the trace when it was mapped, and its extra length here.
     end: u64,
     more: u64,
 }
@@ -32,13 +32,13 @@ impl Moved {
         self.pieces.len()
     }
 
-    /// Where an address lies.
+    /// The new address.
     pub(super) fn at(&self, address: u64) -> u64 {
         self.pieces.get(address).map_or(address, |(_, piece)| address.wrapping_add(piece.by))
     }
 
-    /// Where the memory of a range lies: its parts, in the order of the trace. A part that reaches
-    /// the end of what was mapped is as much longer as that is.
+    /// The new ranges of a range, in the order of the trace. A part that reaches the end of its
+    /// mapping includes the mapping's extra length.
     pub(super) fn parts(&self, (start, end): Range) -> Vec<Range> {
         let mut parts: Vec<Range> = Vec::new();
         let mut add = |start: u64, end: u64| match parts.last_mut() {
@@ -61,7 +61,7 @@ impl Moved {
         parts
     }
 
-    /// The memory of a range of the trace lies at `at`, and is so much longer.
+    /// Moves a range of the trace to `at`; the memory there is longer by `more`.
     pub(super) fn put(&mut self, (start, end): Range, at: u64, more: u64) -> Result<(), AllocError> {
         if start >= end {
             return Ok(());
@@ -70,7 +70,7 @@ impl Moved {
         self.pieces.insert(Span::new(start, end - 1), piece).map_err(|_| AllocError)
     }
 
-    /// Nothing of the trace is there any more.
+    /// Forgets a range of the trace.
     pub(super) fn clear(&mut self, (start, end): Range) -> Result<(), AllocError> {
         if start >= end {
             return Ok(());

@@ -1,5 +1,5 @@
-//! Where the changed run places what the kernel placed. Knows neither calls nor rules but those of
-//! places.
+//! Chooses places in the changed run for memory that the kernel placed. Knows no calls, and no
+//! rules but those of places.
 //!
 //! A trace has no settings of the machine and no limit of the stack: the search begins where the
 //! highest area of the loaded program below the stack ended, with a stack of 8 MiB.
@@ -25,7 +25,7 @@ pub(super) fn searching(model: &Model, legacy: bool) -> Config {
     }
 }
 
-/// Chooses by a policy, and multiples of `align` where that is given.
+/// Chooses by a policy; multiples of `align`, if it is given.
 pub(super) struct Places<'a> {
     pub(super) policy: Policy,
     pub(super) align: Option<u64>,

@@ -1,13 +1,13 @@
-//! The plain run: each call of a trace again on a model, at the place and with the result that the
-//! trace says, and compared with the trace's areas. Knows no rules of `--what-if`.
+//! The plain run: makes each call of a trace again on a model, with the trace's place and result,
+//! and compares the areas with the trace's. Knows no rules of `--what-if`.
 //!
 //! - **AGAIN-1** after each event the model of its space has the areas that the trace has in the
 //!   event's window, and in the window of what the model itself did.
 //! - **AGAIN-2** calls that reach far are made on the model only while [`Work`] lasts, which
 //!   each event adds to: all the work is O(n log n) for n events, areas and steps of the trace.
 //!
-//! What a trace does not tell it learns as the recorder did: whether memory was written, and which
-//! open file it was mapped from, show only in whether areas are one.
+//! It learns the rest as the recorder did: a trace shows whether memory was written, and from which
+//! open file it was mapped, only in whether areas are merged.
 
 use std::collections::BTreeMap;
 
@@ -32,12 +32,12 @@ const MENDS: usize = 1000;
 /// One space.
 pub(super) struct Played {
     pub(super) model: Model,
-    /// The recorder could not read it, so nothing is known of it.
+    /// The recorder could not read it, so its areas are unknown.
     pub(super) hidden: bool,
     /// A call set a memory policy, which a trace does not show.
     bound: bool,
-    /// Areas came by calls of which a trace does not tell all, or were there before it: their flags
-    /// are guessed, or which of them was first is not known.
+    /// Flags, or the order of calls, are guessed: some areas came by calls that a trace shows only
+    /// in part, or were there before it.
     guessed: bool,
 }
 
@@ -48,7 +48,7 @@ pub(super) enum Mend {
     Join(u64),
 }
 
-/// What the plain run made of an event.
+/// The plain run's result of an event.
 #[derive(Default)]
 pub(super) struct Told {
     /// The call, if the model made it.
@@ -57,11 +57,11 @@ pub(super) struct Told {
     pub(super) failed: Option<bool>,
     /// The model refuses the call as the trace does.
     pub(super) refused: bool,
-    /// What the model did. Where the trace's areas were taken, the trace says what was done.
+    /// The model's steps. If the trace's areas were taken, the trace's steps count instead.
     pub(super) steps: Vec<Step>,
     /// Boundaries that it learnt after the call.
     pub(super) mends: Vec<Mend>,
-    /// Where the trace's areas were taken.
+    /// Ranges in which the trace's areas were taken.
     pub(super) taken: Vec<Range>,
 }
 
@@ -89,7 +89,7 @@ impl Plain {
             (EventKind::Exec | EventKind::Found, _) => {
                 let mut played = Played::new(event, self.features);
                 take::fill(&mut played.model, &event.areas, self.page);
-                // What a program that runs has done to its areas is not in a trace.
+                // The earlier calls of a running program are not in the trace.
                 played.guessed = event.kind == EventKind::Found;
                 self.spaces.insert(event.space, played);
                 Told::default()
@@ -114,7 +114,7 @@ impl Plain {
                 told
             }
             (EventKind::Call | EventKind::Learnt | EventKind::Difference, Some(space)) => {
-                // A trace begins with a program; anything else made it.
+                // A trace begins with a program. A trace that does not was forged.
                 let features = self.features;
                 let mut played = self.spaces.remove(&event.space).unwrap_or_else(|| {
                     let mut played = Played::new(event, features);
@@ -214,7 +214,7 @@ impl Plain {
     }
 
     /// Compares the model with the trace in the window, learns boundaries, and takes the trace's
-    /// areas where they still differ. Says how they differed.
+    /// areas where they still differ. Returns a description of the difference.
     fn settle(
         &mut self,
         played: &mut Played,
@@ -257,7 +257,7 @@ impl Plain {
         (told, how)
     }
 
-    /// Whether the call reaches no more areas than may still be looked at.
+    /// Whether the work that is left suffices for the areas that the call reaches.
     fn can_afford(&mut self, model: &Model, seen: &Seen) -> bool {
         let ranges = reach::of(&seen.decoded, seen.result, model.layout().brk, self.page);
         let most = usize::try_from(self.work.left()).unwrap_or(usize::MAX);
@@ -290,7 +290,7 @@ impl Played {
     }
 }
 
-/// Where the heap begins a trace says only by the first call that asks for the break.
+/// The first call that asks for the break is the only sign of the heap's start in a trace.
 fn find_break(model: &mut Model, seen: &Seen, event: &Event) {
     let mut layout = model.layout();
     if seen.decoded.call == Call::Brk && layout.brk == 0 {

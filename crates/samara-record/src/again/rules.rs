@@ -1,11 +1,11 @@
-//! The rules of `--what-if`: their names and what they say. Knows no model.
+//! The rules of `--what-if`: their names and their meaning. Knows no model.
 
 use std::fmt;
 use std::str::FromStr;
 
 use crate::api::Policy;
 
-/// Most of what counts as a guard: 1 MiB, as for [`PatternKind::GuardPages`].
+/// Largest size of a guard: 1 MiB, as for [`PatternKind::GuardPages`].
 ///
 /// [`PatternKind::GuardPages`]: samara_trace::survey::PatternKind::GuardPages
 pub(super) const GUARD: u64 = 1 << 20;
@@ -13,23 +13,24 @@ pub(super) const GUARD: u64 = 1 << 20;
 /// Most calls that are held back at once in a space.
 pub(super) const HELD: usize = 4096;
 
-/// Something that would have been otherwise.
+/// A change to the run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Rule {
-    /// Private anonymous memory without access, at most 1 MiB of it beside such memory with access,
-    /// has its neighbour's protection instead.
+    /// At most 1 MiB of private anonymous memory without access, beside such memory with access,
+    /// gets its neighbour's protection.
     NoGuardPages,
     /// Names of anonymous memory (PR_SET_VMA_ANON_NAME) are not given.
     SameName,
     /// Anonymous memory that the kernel placed has lengths and places that are multiples of this
     /// power of two.
     Align(u64),
-    /// Unmap calls of one thread are made so many at a time; ranges that touch are one call.
+    /// Unmap calls of one thread are made in batches of this many calls; ranges that touch become
+    /// one call.
     Batch(usize),
     /// A space has at most this many areas (`vm.max_map_count`).
     Limit(usize),
-    /// The places that the kernel chose are chosen by this policy.
+    /// This policy chooses the places that the kernel chose.
     Policy(Policy),
 }
 

@@ -1,8 +1,8 @@
-//! What a trace tells of a call: the call itself, what it read, and what it mapped. Knows no model
-//! but its break, and no rules.
+//! A call as a trace shows it: the call, the memory that it read, and the memory that it mapped.
+//! Knows only the break of a model, and no rules.
 //!
-//! A trace does not have the program's memory. Of what calls read there it only shows names of
-//! anonymous memory; ranges, masks and modes that are passed by pointer are not known.
+//! A trace does not have the program's memory. It shows the names of anonymous memory that calls
+//! set; ranges, masks and modes that are passed by pointer are unknown.
 
 use samara_mm::{FileMode, MapFlags, PageSize};
 use samara_trace::calls::Call;
@@ -33,8 +33,8 @@ impl Seen {
         if decoded.stays_out() || decoded.call.makes_task() {
             return None;
         }
-        // A trace shows 32-bit calls as the others. Only a break of 64 bits that is told in 32
-        // shows one.
+        // A trace does not mark 32-bit calls. The only sign of one is a 64-bit break that is cut to
+        // 32 bits.
         decoded.compat = decoded.call == Call::Brk && brk >> 32 != 0 && event.result as u64 == brk & 0xffff_ffff;
         Some(Seen { memory: memory(event, &decoded, space), decoded, result: event.result })
     }

@@ -1,13 +1,12 @@
-//! Takes the areas of a trace into a model: all of a program that was loaded, or those of a window
-//! where the model has others. Knows no calls.
+//! Takes the areas of a trace into a model: all areas of a loaded program, or those of a window in
+//! which the model differs. Knows no calls.
 //!
-//! - **TAKE-1** afterwards the model has the areas of the trace in the window, and what the model
-//!   knew of memory that is still there it still knows.
+//! - **TAKE-1** afterwards the model has the areas of the trace in the window, and keeps what it
+//!   knew of memory that is still there.
 //!
-//! What a trace does not say is guessed: the flags of an area that the model did not have from the
-//! letters of its line, and then from the reasons why it is apart from the area before it. So an
-//! area that is apart by its lock gets another lock than the one before it; which of the two is
-//! locked nobody knows.
+//! The flags of an area that is new to the model are guessed: first from the letters of its line,
+//! then from the reasons that keep it apart from the area before it. So if a lock keeps two areas
+//! apart, one of them is locked in the model, but perhaps the wrong one.
 
 use samara_mm::{Area, Extras, Flags, Layout, Object, Placed, Policy, Reason, Reasons, Uffd};
 use samara_trace::event::AreaRecord;
@@ -21,7 +20,7 @@ use crate::space::reach::Range;
 /// Flags that `mprotect` does not change and that a fresh area does not have from its letters.
 const OTHERS: Flags = FLAGS.union(Flags::NORESERVE);
 
-/// Those of them that are no reason of their own.
+/// Those of them without a separate reason.
 const FLAGS: Flags = Flags::DONTDUMP
     .union(Flags::DONTCOPY)
     .union(Flags::WIPEONFORK)
@@ -50,9 +49,10 @@ pub(super) fn fill(model: &mut Model, areas: &[AreaRecord], page: u64) {
     });
 }
 
-/// Takes the trace's areas in the window, where the model has others. Returns where that was.
+/// Takes the trace's areas in the window where the model differs. Returns the ranges that were
+/// taken.
 pub(super) fn take(model: &mut Model, space: &Space, window: Range, page: u64) -> Vec<Range> {
-    // Areas may stick out of the window, on both sides.
+    // Areas may reach out of the window on both sides.
     let (mut low, mut high) = window;
     for area in model.areas_in(low, high) {
         (low, high) = (low.min(area.start), high.max(area.end));
@@ -104,7 +104,7 @@ pub(super) fn take(model: &mut Model, space: &Space, window: Range, page: u64) -
     taken
 }
 
-/// What the model knows of the memory that this area shows now.
+/// What the model knows of the memory of this area.
 fn known(model: &Model, k: &AreaRecord, page: u64) -> Option<Known> {
     let (shown, extras) = model::import(&kernel(k, 0), page);
     let fits = |m: &Placed<'_, Inode>| {

@@ -96,7 +96,7 @@ impl Program {
         assert_eq!(self.call(linux::MUNMAP, &[start, len]), 0);
     }
 
-    /// What comes of it; the plain run agrees everywhere.
+    /// The figures; the plain run agrees everywhere.
     fn with(&self, rules: &[Rule]) -> (Figures, Figures, Changes) {
         let report = again(&self.events, rules).unwrap();
         let calls = report.agreement.calls;
@@ -157,7 +157,7 @@ fn the_first_call_that_a_limit_refuses() {
     let first = changes.first.unwrap();
     assert_eq!((first.event, first.call, first.errno, first.areas), (5, "mmap", libc::ENOMEM, 5));
     assert_eq!(changes.fail_now, [(("mmap", libc::ENOMEM), 6)].into());
-    // What it protects is not there.
+    // The memory that the call protects is not there.
     assert_eq!(changes.not_followed, 1);
 }
 
@@ -282,11 +282,11 @@ fn what_differs_is_taken_from_the_trace() {
     assert_eq!((report.agreement.agree, &report.agreement.others), (2, &[(Why::Differs, 1)].into()));
     assert_eq!((report.agreement.first[0].event, report.agreement.first[0].call), (2, "mprotect"));
     assert_eq!(Some(report.plain), report.changed.map(|(figures, _)| figures));
-    // A program that ran before may have done to its areas what no trace shows.
+    // A program that ran before may have made calls that the trace does not have.
     program.events[0].kind = EventKind::Found;
     let report = again(&program.events, &[Rule::Limit(65530)]).unwrap();
     assert_eq!((report.agreement.agree, &report.agreement.others), (2, &[(Why::Guessed, 1)].into()));
-    // Where nobody knows what it did, the trace's areas are taken.
+    // The trace's areas are taken if the call's effect is unknown.
     program.events.last_mut().unwrap().text = UNSURE.into();
     let report = again(&program.events, &[Rule::Limit(65530)]).unwrap();
     assert_eq!(report.agreement.others, [(Why::Unsure, 1), (Why::Guessed, 1)].into());

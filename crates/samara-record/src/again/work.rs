@@ -1,10 +1,10 @@
-//! How much work a trace may ask for (AGAIN-2). Knows only numbers.
+//! Limits the work that a trace may cause (AGAIN-2). Knows only numbers.
 
 use samara_trace::event::Event;
 
-/// How many areas calls may reach beyond what their events show, at the start.
+/// Number of areas that calls may reach beyond those of their events, at the start.
 const FIRST: u64 = 1 << 24;
-/// What an event adds, and each of its areas and steps.
+/// The amount that an event adds, and each of its areas and steps.
 const EACH: u64 = 64;
 
 /// The number of areas that calls may still reach.
@@ -27,7 +27,7 @@ impl Work {
         self.0
     }
 
-    /// False: there is not so much left.
+    /// False: too little is left.
     pub(super) fn spend(&mut self, areas: u64) -> bool {
         let rest = self.0.checked_sub(areas.saturating_add(1));
         self.0 = rest.unwrap_or(0);

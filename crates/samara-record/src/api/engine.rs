@@ -1,5 +1,5 @@
-//! The engine's interface types: what a caller asks of the engine in charge of a program, and what
-//! it did ([`Engine`], [`Fault`], [`Decisions`]). Parses faults and counts refusals; no other
+//! The engine's interface types: the settings of the engine in charge of a program ([`Engine`],
+//! [`Fault`]), and its results ([`Decisions`]). Parses faults and counts refusals; no other
 //! behaviour.
 
 use std::collections::BTreeMap;
@@ -8,7 +8,8 @@ use std::str::FromStr;
 
 use samara_trace::calls;
 
-/// The engine in charge: the model decides what memory calls get, and the kernel carries that out.
+/// The engine in charge: the model decides the results of memory calls, and the kernel carries them
+/// out.
 ///
 /// The engine chooses the place that a call leaves open, and the call is made at exactly that
 /// place. A call that a limit or a fault of this structure refuses is not made, except for
@@ -217,7 +218,7 @@ pub struct Refusal {
 /// Number of refusals that are kept individually.
 const KEPT: usize = 100;
 
-/// What the engine in charge did, over all processes.
+/// Totals of the engine in charge, over all processes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Decisions {

@@ -1,6 +1,5 @@
 //! The recorder's interface types: [`Options`], [`Running`], [`Signal`], [`LetGo`], [`Outcome`],
-//! [`RecordError`]; `engine`: what a caller asks of the engine in charge. They do nothing by
-//! themselves.
+//! [`RecordError`]; `engine`: the settings of the engine in charge. They have no behaviour.
 
 mod engine;
 
@@ -44,19 +43,19 @@ pub struct Options {
     /// Ends the recording when the calling process gets this signal; the program goes on (default:
     /// the recording ends with the last process). See [`Signal`].
     pub stop_on: Option<Signal>,
-    /// Keeps the program away from the caller's terminal: it gets a session of its own, `/dev/null`
-    /// as its standard input, and this file as its output and for its errors. Signals are the
-    /// caller's then, who hands on to the program those that it is to get, and stops do not concern
-    /// the caller (default: none, the program has what the caller has).
+    /// Keeps the program away from the caller's terminal: the program gets a new session,
+    /// `/dev/null` as its standard input, and this file as its standard output and error. The
+    /// caller receives all signals and forwards those meant for the program. If the program stops,
+    /// the caller does not stop (default: none, the program has the caller's session and streams).
     pub apart: Option<Arc<File>>,
-    /// Puts the engine in charge: it decides what the program's memory calls get.
+    /// Puts the engine in charge: it decides the results of the program's memory calls.
     pub engine: Option<Engine>,
     /// For tests: the model ignores calls with this number, so that each of them must be reported
     /// as a difference.
     #[doc(hidden)]
     pub forgets: Option<u32>,
-    /// For tests: without [`procmap_query`](Options::procmap_query), nothing is read far into the
-    /// maps file before the end.
+    /// For tests: without [`procmap_query`](Options::procmap_query), the maps file is not read far
+    /// before the end.
     #[doc(hidden)]
     pub hasty: bool,
     /// For tests: how long a call waits for another one to return, in nanoseconds, whatever that
@@ -94,8 +93,8 @@ impl Options {
     }
 }
 
-/// Which processes are recorded. The others run as ever, are traced all the same, and leave no
-/// events; nor do they count in [`Counters`].
+/// Which processes are recorded. The other processes are traced too, but leave no events and do not
+/// count in [`Counters`].
 ///
 /// A child that shares the memory of a recorded process (`vfork`) may change it before it loads a
 /// program: such calls are recorded as made by that process, in a thread with the child's number.
@@ -108,14 +107,14 @@ pub enum Follow {
     /// The first process only, whatever programs it loads.
     First,
     /// Processes, as long as they run a program with one of these names, and children that they
-    /// fork meanwhile. The name is that of the program's file, or the one by which it was loaded (a
-    /// symbolic link, a script), of which 15 bytes are compared. When such a process loads another
-    /// program, there is an [`Exec`](samara_trace::event::EventKind::Exec) without areas, and
-    /// nothing more of it but its end.
+    /// fork meanwhile. The name is that of the program's file, or the first 15 bytes of the name by
+    /// which it was loaded (a symbolic link, a script). When such a process loads another program,
+    /// the trace has an [`Exec`](samara_trace::event::EventKind::Exec) without areas, and later
+    /// only the end of the process.
     Programs(Vec<OsString>),
 }
 
-/// A process that runs already, to be recorded from now on by [`attach`](crate::attach).
+/// A running process, to be recorded from now on by [`attach`](crate::attach).
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Running {
@@ -131,8 +130,8 @@ pub struct Running {
     /// [`start_on`](Running::start_on) comes, if there is one (default: when it ends, or a signal
     /// asks for it).
     pub duration: Option<Duration>,
-    /// By which another thread asks for it to be let go. Signals that ask for an end are the
-    /// caller's then (default: none, these signals are for the recorder).
+    /// Another thread uses this to ask for the process to be let go. The caller then handles the
+    /// signals that ask for an end (default: none, the recorder handles them).
     pub let_go: Option<LetGo>,
     /// As [`Options::procmap_query`].
     pub procmap_query: bool,
@@ -149,28 +148,28 @@ pub struct Running {
     pub stop_on: Option<Signal>,
 }
 
-/// A signal to the process that records, by which the recording starts ([`Options::start_on`]) or
-/// stops ([`Options::stop_on`]). It is taken from
-/// [`Sink::ready`](samara_trace::Sink::ready) on until [`record`](crate::record) or
-/// [`attach`](crate::attach) returns, and is not passed on.
+/// A signal to the recording process that starts ([`Options::start_on`]) or stops
+/// ([`Options::stop_on`]) the recording. The recorder handles it from
+/// [`Sink::ready`](samara_trace::Sink::ready) until [`record`](crate::record) or
+/// [`attach`](crate::attach) returns, and does not pass it on.
 ///
-/// Shape: until the start nothing is recorded, and the program runs as slowly as if it were. The
+/// Shape: until the start nothing is recorded, but the program is slowed down as by recording. The
 /// start is a [`Found`](samara_trace::event::EventKind::Found), with all of its areas, for each
 /// process that is followed and lives; everything follows from then on. After the stop there is no
-/// event, and [`Sink::complete`](samara_trace::Sink::complete) was called. Numbers of events,
-/// totals and peaks cover what lies between; times count from the beginning of `record` or `attach`
-/// all the same. A recording starts once. A stop before the start does nothing. If one signal is to
-/// do both, the first one starts and the next one stops. Signals that come together count as a
-/// start and then a stop; as one, if they are the same.
+/// event, and [`Sink::complete`](samara_trace::Sink::complete) was called. Event numbers, totals
+/// and peaks cover the time between start and stop; times count from the beginning of `record` or
+/// `attach`. A recording starts once. A stop before the start does nothing. If one signal is to do
+/// both, the first one starts and the next one stops. Signals that come together count as a start
+/// and then a stop; as one, if they are the same.
 ///
 /// Consistency: the start, and the stop, are moments between two calls of each process, soon after
 /// the signal. A call that is in the kernel at the start is recorded when it returns: its effect
 /// comes with its own event, whose `entry_ns` lies before the start. The areas of `Found` are those
 /// before it; those of a process in which no call is in the kernel are compared with
-/// `/proc/PID/maps` first. A call that is in the kernel at the stop is not recorded, nor those
-/// that returned beside it and whose effect is not known yet. A space in
-/// which none is, is compared with `/proc/PID/maps` then
-/// ([`EventKind::Checked`](samara_trace::event::EventKind::Checked)); a note tells of the others.
+/// `/proc/PID/maps` first. A call that is in the kernel at the stop is not recorded; nor are
+/// overlapping calls that have returned and whose effect is not known yet. A space without such
+/// calls is compared with `/proc/PID/maps` at the stop
+/// ([`EventKind::Checked`](samara_trace::event::EventKind::Checked)); a note names the others.
 ///
 /// ```no_run
 /// use samara_record::{Options, Signal, record};
@@ -178,7 +177,7 @@ pub struct Running {
 /// options.start_on = Some(Signal::Usr1);
 /// options.stop_on = Some("SIGUSR2".parse()?);
 /// let mut events = Vec::new();
-/// // Meanwhile somebody runs kill -USR1 and kill -USR2, with the number of this process.
+/// // Meanwhile, in a shell: kill -USR1 PID, and kill -USR2 PID, with the id of this process.
 /// let outcome = record(&options, &mut events)?;
 /// println!("{}: {} events between the signals", outcome.status, outcome.counters.events);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -237,7 +236,7 @@ impl fmt::Display for BadSignal {
 impl std::error::Error for BadSignal {}
 
 /// Asks a recorder to let go of the process that it has attached to ([`Running::let_go`]): at any
-/// time, from any thread, also while the process makes no call. Clones ask the same recorder.
+/// time, from any thread, even if the process makes no calls. Clones ask the same recorder.
 ///
 /// ```no_run
 /// use samara_record::{LetGo, Running, attach};
@@ -254,20 +253,20 @@ impl std::error::Error for BadSignal {}
 pub struct LetGo(Arc<AtomicBool>);
 
 impl LetGo {
-    /// Asks, and does not wait: [`attach`](crate::attach) returns soon after. If it was asked
-    /// before the recording begins, that ends as soon as it has begun.
+    /// Asks, and does not wait: [`attach`](crate::attach) returns soon after. If this is called
+    /// before the recording begins, the recording ends as soon as it has begun.
     pub fn ask(&self) {
         // Relaxed: it guards no other data.
         self.0.store(true, Ordering::Relaxed);
     }
 
-    /// Whether somebody has asked.
+    /// Whether `ask` was called.
     pub(crate) fn is_asked(&self) -> bool {
         self.0.load(Ordering::Relaxed)
     }
 }
 
-/// What became of the program (its first process).
+/// Whether the program (its first process) ended, and how.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Status {
     /// It ended: by an exit code or a signal.
@@ -314,7 +313,7 @@ impl fmt::Display for Status {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Outcome {
-    /// What became of the program (its first process).
+    /// Whether the program (its first process) ended, and how.
     pub status: Status,
     /// Time from the start to the end of the program (its first process), or until it was let go,
     /// in nanoseconds. Processes that it left behind may have run longer: see
@@ -338,8 +337,8 @@ pub struct Counters {
     pub checks: u64,
     /// Comparisons that found a difference which nothing explains.
     pub differences: u64,
-    /// Calls and forks that were in the kernel at the same time as others, so that their effect, or
-    /// the right answer, cannot be known: see [`UNSURE`](samara_trace::event::UNSURE).
+    /// Calls and forks that were in the kernel at the same time as others, so their effect, or the
+    /// right answer, is unknown: see [`UNSURE`](samara_trace::event::UNSURE).
     pub unsure: u64,
     /// Most areas at one moment, in all live spaces together. Calls that overlap are counted after
     /// all of them; [`Summary::areas_peak`](samara_trace::summary::Summary::areas_peak) counts
@@ -362,7 +361,7 @@ pub struct Counters {
     /// Remarks for the user: slower paths that were taken, a sink that failed, areas that could not
     /// be read.
     pub notes: Vec<String>,
-    /// What the engine decided, if one was in charge ([`Options::engine`]).
+    /// The engine's decisions, if one was in charge ([`Options::engine`]).
     pub decisions: Option<Decisions>,
     /// Whether the sink failed: the recording holds only the events before that.
     pub ended_early: bool,
@@ -370,8 +369,8 @@ pub struct Counters {
 
 /// Why nothing could be recorded.
 ///
-/// The program has not run, unless [`System`](RecordError::System) says that waiting for it failed.
-/// A process that runs already goes on as it was.
+/// The program has not run, unless the error is a [`System`](RecordError::System) of waiting for
+/// it. A process to attach to goes on as it was.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum RecordError {
@@ -387,7 +386,7 @@ pub enum RecordError {
         /// The errno of `ptrace`.
         errno: i32,
     },
-    /// The kernel does not tell which system call a stopped program is in (before Linux 5.3): its
+    /// The kernel does not report the system call of a stopped program (before Linux 5.3): its
     /// error.
     KernelTooOld(std::io::Error),
     /// The engine was asked for more areas than the kernel allows: the number asked for, and

@@ -1,13 +1,13 @@
-//! Finds out which rule refused a call: has the model make the call again on a copy of the space as
-//! it was, with one rule after another. Changes neither model nor program.
+//! Finds the rule that refused a call: repeats the call on a copy of the model as it was before,
+//! with one rule after another. Changes neither model nor program.
 //!
-//! - **BLAME-1** a rule is named only if the model, with that rule alone of those that limit a
-//!   space, refuses the call with the kernel's error, and without any of them does not; or if it
-//!   refuses without any of them too, and the areas show why. That a seccomp filter refused it is
-//!   said only where the model knows the call and does not refuse it, the task has a filter, and
-//!   the error is none that a lack of memory gives.
+//! - **BLAME-1** a rule that limits a space is named only if the model refuses the call with the
+//!   kernel's error under that rule alone, and grants it without any limit. If the model refuses
+//!   without limits too, a rule is named only if the areas show it. A seccomp filter is named only
+//!   if the model knows the call and grants it, the task has a filter, and the error is none that a
+//!   lack of memory gives.
 //!
-//! `shapes` knows what the areas and files show; `tasks` why no task could be made.
+//! `shapes` has the rules that areas and files show; `tasks` those that refuse a new task.
 
 mod shapes;
 mod tasks;
@@ -30,18 +30,18 @@ use crate::space::host::Program;
 use crate::space::model::Model;
 use crate::space::{Returned, Space, SpaceId};
 
-/// Failures of a call with an error, in one space, that are all examined. Of later ones each of so
-/// many is.
+/// The first failures of a call with one error, in one space, that are all examined. Later, one of
+/// [`LATER`] is.
 const EXAMINED: u64 = 1000;
 const LATER: u64 = 64;
-/// Those whose figures are worked out in full.
+/// Number of failures with full figures.
 const IN_FULL: u64 = 16;
 /// Where the MAP_32BIT window begins at the latest: Linux draws its start for each call.
 const LOW: u64 = (1 << 30) + (32 << 20);
 /// An upper bound of all figures in bytes.
 const MOST: u64 = 1 << 60;
 
-/// The failures of a call with an error, in one space.
+/// The failures of a call with one error, in one space.
 #[derive(Default)]
 struct Kind {
     count: u64,
@@ -115,7 +115,7 @@ struct Rules {
     most: usize,
     limits: Limits,
     overcommit: Overcommit,
-    /// What other processes have been promised.
+    /// Memory committed to other processes.
     elsewhere: u64,
     /// Bytes in free huge pages of each size, in the order of [`sys::HUGE_PAGES`].
     huge: [u64; sys::HUGE_PAGES.len()],
@@ -180,18 +180,18 @@ impl Rules {
     }
 }
 
-/// A refused call, and what it is tried on.
+/// A refused call, and the copy on which it is repeated.
 struct Trial<'a> {
     space: &'a Space,
     model: &'a Model,
     call: &'a Returned,
-    /// The call as it is made on the model.
+    /// The call that the model gets.
     d: Decoded,
     host: Program,
     rules: Rules,
     caps: Caps,
     config: Config,
-    /// The file cannot be asked, and does not count against what is promised.
+    /// The file's rules are unknown; it does not count as committed memory.
     nameless: bool,
 }
 
@@ -230,8 +230,8 @@ impl<'a> Trial<'a> {
         Some(trial)
     }
 
-    /// A file whose rules only the kernel knows may be refused for what has nothing to do with it:
-    /// memory of no file is asked for instead.
+    /// The model does not know the rules of some files. The call may be refused for a reason other
+    /// than the file, so anonymous memory is asked for instead.
     fn ask_for_the_file(&mut self) {
         let fd = self.d.args[4] as i32;
         let anonymous = MapFlags::ANONYMOUS.bits();
@@ -270,7 +270,7 @@ impl<'a> Trial<'a> {
     fn refused(&mut self, in_full: bool) -> Option<Refused> {
         match self.ask(&Rules::NONE)? {
             same if same == self.call.result => return shapes::refused(self, errno(self.call)?),
-            // Only the kernel knows why.
+            // The reason is not in the model.
             error if (-4095..0).contains(&error) => return None,
             _ => {}
         }
@@ -353,7 +353,8 @@ fn number(path: &str) -> u64 {
     std::fs::read_to_string(path).ok().and_then(|text| text.trim().parse().ok()).unwrap_or(0)
 }
 
-/// How memory is promised now, and what has been promised to others than a space with so much.
+/// The machine's overcommit settings, and the memory committed to others than a space that has
+/// `own` bytes.
 fn overcommit(own: u64) -> (Overcommit, u64) {
     match number("/proc/sys/vm/overcommit_memory") {
         0 => (Overcommit::Guess { total: sys::memory() }, 0),

@@ -1,5 +1,5 @@
-//! Why a call is refused that no limit refuses. The arguments, the areas in the range and the file
-//! show it.
+//! The reason for a refusal without a limit, from the arguments, the areas in the range and the
+//! file.
 
 use samara_mm::linux::Host;
 use samara_mm::{FileMode, Flags, MapFlags, Object, PageSize, Prot, RemapFlags, Want};
@@ -29,7 +29,7 @@ pub(super) fn refused(trial: &mut Trial<'_>, errno: i32) -> Option<Refused> {
             Call::Mremap => no_gap(trial),
             Call::Brk => {
                 let (from, to) = (up(trial.call.result as u64), up(trial.d.args[0]));
-                // A gap is kept to what comes next.
+                // The kernel keeps a gap before the next area.
                 occupied(trial, (from, to.saturating_add(4096)))
             }
             _ => {
@@ -57,8 +57,7 @@ fn no_access(trial: &Trial<'_>, (start, end): Range) -> Option<Refused> {
     Some(Refused::at(RefusedBy::NoAccess, (area.start, area.end)))
 }
 
-/// What the first area is like that does not take an advice on pages: it is locked, or has no
-/// access.
+/// Why the first area that refuses an advice on pages does so: it is locked, or has no access.
 fn locked(trial: &Trial<'_>) -> Option<Refused> {
     const POPULATE_READ: i32 = 22;
     const POPULATE_WRITE: i32 = 23;
@@ -92,14 +91,14 @@ fn locked(trial: &Trial<'_>) -> Option<Refused> {
     }
 }
 
-/// A file whose memory may not be written by anybody any more.
+/// A file that is sealed against writing.
 fn file_sealed(trial: &mut Trial<'_>) -> Option<Refused> {
     let writes = Prot::from_bits_retain(trial.d.args[2] as u32).contains(Prot::WRITE);
     let refuses = writes && mode(trial)?.contains(FileMode::WRITE_SEALED);
     refuses.then(|| Refused::new(RefusedBy::FileSealed))
 }
 
-/// PR_SET_MDWE, where it is on and speaks against these rights.
+/// PR_SET_MDWE, if it is on and forbids these rights.
 fn mdwe(trial: &Trial<'_>) -> Option<Refused> {
     trial.model.mdwe()?;
     let prot = Prot::from_bits_retain(trial.d.args[2] as u32);
@@ -119,7 +118,7 @@ fn mdwe(trial: &Trial<'_>) -> Option<Refused> {
     }
 }
 
-/// What a `mremap` moves or resizes.
+/// The range that a `mremap` moves or resizes.
 fn moved(trial: &Trial<'_>) -> Range {
     let (at, len) = (trial.d.args[0], up(trial.d.args[1]));
     (at, at.saturating_add(len))
@@ -146,13 +145,13 @@ fn hole(model: &Model, (start, end): Range) -> Option<Refused> {
     Some(Refused::at(RefusedBy::Hole, (at, next)))
 }
 
-/// What a `mremap` finds at its range: nothing, or the end of an area within it.
+/// The obstacle in a `mremap`'s range: a hole, or the end of an area.
 fn across(model: &Model, (start, end): Range) -> Option<Refused> {
     let Some(first) = model.area_at(start) else { return hole(model, (start, end.max(start.saturating_add(1)))) };
     (first.end < end).then(|| Refused::at(RefusedBy::CrossesAreas, (first.start, first.end)))
 }
 
-/// What is in the way of a `mremap` that may not move.
+/// The area that keeps a `mremap` from growing in place.
 fn no_room(trial: &Trial<'_>) -> Option<Refused> {
     let (start, end) = moved(trial);
     let wanted = start.saturating_add(up(trial.d.args[2]));
@@ -160,7 +159,7 @@ fn no_room(trial: &Trial<'_>) -> Option<Refused> {
     Some(Refused::at(RefusedBy::NoRoom, (next.start, next.end)))
 }
 
-/// The widest gap where a map may go that has no place.
+/// The widest gap in which a map that got no place may go.
 fn no_gap(trial: &Trial<'_>) -> Option<Refused> {
     let a = &trial.d.args;
     let (hint, len, flags) = match trial.d.call {
@@ -174,7 +173,7 @@ fn no_gap(trial: &Trial<'_>) -> Option<Refused> {
     let window = if low { (LOW, LOW_END) } else { want.window(&trial.config) };
     let widest = widest_gap(trial.model, window);
     let by = if low { RefusedBy::Window32 } else { RefusedBy::NoGap };
-    // Where there is one, it may be kept free below a stack, or not suit huge pages.
+    // A wide enough gap may be kept free below a stack, or not suit huge pages.
     Some(Refused::figures(by, widest, len))
 }
 
@@ -187,7 +186,7 @@ fn widest_gap(model: &Model, (start, end): Range) -> u64 {
     widest.max(end.saturating_sub(from))
 }
 
-/// What is wrong with the arguments, whatever the areas are.
+/// An error in the arguments, whatever the areas are.
 fn malformed(trial: &Trial<'_>) -> Option<Refused> {
     let (a, flags) = (&trial.d.args, MapFlags::from_bits_retain(trial.d.args[3] as u32));
     let fixed = flags.intersects(MapFlags::FIXED | MapFlags::FIXED_NOREPLACE);
@@ -211,7 +210,7 @@ fn sealed(trial: &Trial<'_>) -> Option<Refused> {
     Some(Refused::at(RefusedBy::Sealed, (sealed.start, sealed.end)))
 }
 
-/// How the file of a `mmap` is open, and what its mount allows.
+/// The open mode of a `mmap`'s file, and the rights of its mount.
 fn mode(trial: &mut Trial<'_>) -> Option<FileMode> {
     let fd = trial.d.args[4] as i32;
     let maps = trial.d.call == Call::Mmap && !trial.nameless && fd >= 0;
@@ -224,8 +223,8 @@ fn not_executable(trial: &mut Trial<'_>) -> Option<Refused> {
     refuses.then(|| Refused::new(RefusedBy::FileNotExecutable))
 }
 
-/// Which right is missing: of the descriptor that a `mmap` maps, or of what `mprotect` finds
-/// mapped.
+/// The missing right: of the file descriptor that a `mmap` maps, or of the mapping that `mprotect`
+/// changes.
 fn rights(trial: &mut Trial<'_>) -> Option<Refused> {
     let prot = Prot::from_bits_retain(trial.d.args[2] as u32);
     if trial.d.call == Call::Mmap {
@@ -251,7 +250,7 @@ fn rights(trial: &mut Trial<'_>) -> Option<Refused> {
     ranges.iter().flat_map(|range| trial.model.areas_in(range.0, range.1)).find_map(|area| {
         let lacks = |(wants, may, _): &&(Prot, Flags, _)| prot.contains(*wants) && !area.area.flags.contains(*may);
         let (_, _, by) = all.iter().find(lacks)?;
-        // A shared map of a sealed file has no right to be written, however it is open.
+        // A shared map of a sealed file cannot become writable, however the file is open.
         let is_memfd = matches!(&area.area.object, Object::File(file) if file.name.starts_with("/memfd:"));
         let path = format!("/proc/{}/map_files/{:x}-{:x}", trial.call.who.tid, area.start, area.end);
         let is_sealed = *by == RefusedBy::FileNotWritable && is_memfd && write_sealed(&path);

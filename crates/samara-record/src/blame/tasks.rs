@@ -1,5 +1,5 @@
-//! Why no process or thread could be made: what `/proc` and the control groups count. Asks no
-//! model, but for what a fork would be promised.
+//! The reason why no process or thread could be made, from `/proc` and the control groups. Uses a
+//! model only for the memory that a fork would commit.
 
 use std::path::Path;
 
@@ -71,7 +71,7 @@ fn threads() -> Option<Refused> {
     (limit > 0 && all >= limit).then(|| Refused::figures(RefusedBy::Threads, limit, all + 1))
 }
 
-/// What a copy of the space would have to be promised.
+/// The memory that a copy of the space would commit.
 fn promised(model: &Model) -> Option<Refused> {
     let (mode, elsewhere) = overcommit(model.counters().committed);
     let mut parent = model.snapshot(Config { overcommit: mode, ..model.config().clone() }).ok()?;

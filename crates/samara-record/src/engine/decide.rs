@@ -1,8 +1,8 @@
-//! Decides what a call gets before it is made: asks the engine, on a copy of the model. Changes
+//! Decides the result of a call before it is made: asks the engine, on a copy of the model. Changes
 //! neither model nor program.
 //!
-//! - **DECIDE-1** nothing is decided unless the model knows all that the answer depends on. Other
-//!   calls are counted and left to the kernel.
+//! - **DECIDE-1** a call is decided only if the model knows everything that the answer depends on.
+//!   Other calls are counted and left to the kernel.
 //! - **DECIDE-2** a call that the engine's `max_map_count` or a fault refuses gets its answer from
 //!   the engine. A call that Linux's rules refuse (RLIMIT_AS and RLIMIT_DATA included) is made, and
 //!   the kernel must refuse it too.
@@ -37,7 +37,7 @@ const MOST_RANDOM: u64 = 1 << 44;
 /// A replaced argument of a call: its index and the new value.
 pub(crate) type Change = (usize, u64);
 
-/// Which refusals are accepted that have reasons outside the address space.
+/// The kernel's refusals, for reasons outside the address space, that are accepted.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) enum Excuse {
     #[default]
@@ -48,7 +48,7 @@ pub(crate) enum Excuse {
     Any,
 }
 
-/// What a call gets.
+/// The engine's decision on a call.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Decision {
     /// The program gets this result and the call is not made.
@@ -59,7 +59,7 @@ pub(crate) struct Decision {
     pub(crate) place: Option<(u64, u64)>,
     /// The result that the kernel must give.
     pub(crate) expect: Option<i64>,
-    /// Which refusals are accepted that have reasons outside the address space.
+    /// The kernel's refusals, for reasons outside the address space, that are accepted.
     pub(crate) excused: Excuse,
     /// Why the engine refuses the call, if it does so on its own.
     pub(crate) cause: Option<Cause>,
@@ -92,7 +92,7 @@ pub(crate) struct Asker {
     pub(crate) personality: u32,
     /// The call came by the x32 table, where addresses have 32 bits.
     pub(crate) x32: bool,
-    /// A seccomp filter of the program looks at its calls' arguments.
+    /// The program has a seccomp filter, which checks its calls' arguments.
     pub(crate) filtered: bool,
     /// Every call stops before that filter sees it, so the filter may refuse what was decided.
     pub(crate) hidden: bool,
@@ -132,7 +132,7 @@ pub(crate) struct Charge {
     random: bool,
     /// Whether the kernel has memory nodes.
     nodes: bool,
-    /// Whether strict overcommit is set: then only the kernel knows what is promised.
+    /// Whether strict overcommit is set: then only the kernel knows the committed memory.
     strict: bool,
     pub(crate) done: Decisions,
 }
@@ -152,7 +152,7 @@ impl Charge {
             touches: Touches::Unseen,
             overcommit: match overcommit {
                 Some(0) => Overcommit::Guess { total: sys::memory() },
-                // What other processes have been promised changes all the time: left to the kernel.
+                // The memory committed to other processes changes all the time: left to the kernel.
                 _ => Overcommit::Always,
             },
             task_size: samara_probe::task_size(),
@@ -179,8 +179,8 @@ impl Charge {
     /// kernel.
     ///
     /// Without randomisation they follow from the stack's limit. With it, the kernel's own maps
-    /// show them: what it placed first (the loader, a position-independent program without one,
-    /// `[vdso]`) ends at the base. If it placed none, the base is drawn at random.
+    /// show them: the first of them (the loader, a position-independent program without one,
+    /// `[vdso]`) ends at the base. Without such a map, the base is drawn at random.
     pub(crate) fn bases(&mut self, tid: Tid, personality: u32, model: &Model) -> Bases {
         let (task, stack_limit) = (self.config.task_size, sys::limits(tid).map_or(8 << 20, |l| l.stack.soft));
         let page = self.config.page_size.bytes();
@@ -211,7 +211,8 @@ impl Charge {
         Bases { top_down, bottom_up, legacy, window: found.window, ..self.config.bases }
     }
 
-    /// Decides what a call gets. `taken` are the places claimed by calls that have not returned.
+    /// Decides the result of a call. `taken` are the places claimed by calls that have not
+    /// returned.
     pub(crate) fn decide(
         &mut self,
         model: &Model,
@@ -270,8 +271,9 @@ impl Charge {
         let implied = if personality.contains(Personality::READ_IMPLIES_EXEC) { libc::PROT_READ } else { 0 };
         let executable = (libc::PROT_EXEC | implied) as u64;
         let executable = d.call.row().makes_executable && d.args[2] & executable != 0;
-        // A driver; a page that cannot be read in or moved, a kernel without huge pages; a security
-        // module; what is promised to others; a seal that came later.
+        // Reasons outside the model: a driver; a page that cannot be read in or moved; a kernel
+        // without huge pages; a security module; memory committed to others; a seal that came
+        // later.
         let pages = d.call.needs_pages(&d.args);
         let advice = d.call.row().advice.map(|i| d.args[i] as i32);
         let excused = match advice {
@@ -311,7 +313,7 @@ impl Charge {
         free.then_some(Cause::LimitData)
     }
 
-    /// Whether the model knows all that this call's answer depends on.
+    /// Whether the model knows everything that this call's answer depends on.
     fn knows(&self, d: &Decoded, asker: &Asker) -> bool {
         let row = d.call.row();
         let decided = if asker.foreign { row.decided_for_others } else { row.decided };
@@ -335,8 +337,8 @@ impl Charge {
         space.set_limits(trial.limits);
         space.set_caps(trial.caps);
         space.set_personality(trial.personality);
-        // For maps of files and at fixed places only the kernel knows the free huge pages: what a
-        // file has been promised already, and what the call itself gives back.
+        // For maps of files and at fixed places only the kernel knows the free huge pages: those
+        // reserved for the file, and those that the call itself frees.
         let asks =
             MapFlags::from_bits_retain(d.args[3] as u32) & (MapFlags::ANONYMOUS | MapFlags::HUGETLB | MapFlags::FIXED);
         if d.call == Call::Mmap && asks == MapFlags::ANONYMOUS | MapFlags::HUGETLB {
@@ -370,8 +372,8 @@ impl Charge {
         notes
     }
 
-    /// Counts how a call ended. Returns a description if the kernel answered otherwise than the
-    /// engine said.
+    /// Counts the result of a call. Returns a description if the kernel's answer differs from the
+    /// engine's.
     pub(crate) fn compare(&mut self, decision: &Decision, call: &Returned) -> Option<String> {
         let expect = decision.expect?;
         let errno = |result: i64| nix::errno::Errno::from_raw(-result as i32);

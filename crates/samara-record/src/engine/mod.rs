@@ -1,4 +1,4 @@
-//! The engine in charge: decides what memory calls get. What a caller asks of it is in `api`.
+//! The engine in charge: decides the results of memory calls. Its settings are in `api`.
 
 mod decide;
 mod random_place;

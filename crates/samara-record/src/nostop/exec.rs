@@ -1,8 +1,8 @@
-//! The areas of a program that was just loaded, by what the kernel told while it loaded it. Knows
-//! no calls.
+//! The areas of a program that was just loaded, from the kernel's records of the load. Knows no
+//! calls.
 //!
-//! - **NOSTOP-EXEC-1** the kernel maps the whole length of a file's segments first, and unmaps what
-//!   is not the first segment, which it does not tell. Then it maps the others.
+//! - **NOSTOP-EXEC-1** the kernel first maps the whole length of a file's segments, and unmaps
+//!   everything but the first segment without a record. Then it maps the other segments.
 
 use samara_trace::file::name_text;
 
@@ -39,7 +39,8 @@ fn name(bytes: &[u8]) -> String {
     }
 }
 
-/// The areas of a new program, ascending, by what the kernel told in order; and the program's name.
+/// The areas of a new program, ascending, from the kernel's records in order; and the program's
+/// name.
 pub(super) fn loaded(told: &[Shown]) -> (Vec<KernelArea>, String) {
     let mut areas: Vec<KernelArea> = Vec::new();
     let mut program = None;
@@ -62,7 +63,7 @@ pub(super) fn loaded(told: &[Shown]) -> (Vec<KernelArea>, String) {
     (areas, program.unwrap_or_default())
 }
 
-/// Puts an area in the place of what is there.
+/// Puts an area over the existing ones.
 fn put(areas: &mut Vec<KernelArea>, new: KernelArea) {
     take_out(areas, new.start, new.end);
     let at = areas.partition_point(|area| area.start < new.start);

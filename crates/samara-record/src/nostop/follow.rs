@@ -1,5 +1,5 @@
-//! Follows tasks through the kernel's records: which call each of them is in, which process and
-//! which address space it has. Knows no rings, and not what calls do to areas.
+//! Follows tasks through the kernel's records: the call that each task is in, its process and its
+//! address space. Knows no rings, and not the effect of calls on areas.
 //!
 //! Neighbours: `source` has the records in order; `place` has the calls of each space.
 
@@ -24,8 +24,8 @@ use crate::stacks::{Asked, Copied, Stacks};
 const EXIT: u32 = libc::SYS_exit as u32;
 const EXIT_GROUP: u32 = libc::SYS_exit_group as u32;
 
-/// When the first areas of a program, and of a child, are compared. Those of the many that end at
-/// once are not.
+/// Delay after which the first areas of a program, and of a child, are compared. Processes that end
+/// sooner are not compared.
 const AFTER_EXEC_NS: u64 = 30_000_000;
 const AFTER_FORK_NS: u64 = 100_000_000;
 
@@ -40,7 +40,7 @@ struct Open {
     shown: Vec<Shown>,
     /// The kernel address of the space that it makes.
     new_space: Option<u64>,
-    /// Which calls it overlaps.
+    /// The calls that it overlaps.
     beside: Beside,
     /// The number of its stack.
     stack: Option<u32>,
@@ -51,9 +51,9 @@ struct Thread {
     /// The attachment whose records count.
     owner: u32,
     call: Option<Open>,
-    /// A section outside of calls: its entry, and what the kernel reported in it.
+    /// A section outside of calls: its entry, and the area that the kernel reported in it.
     outside: Option<(u64, Option<Box<Shown>>)>,
-    /// Sections outside of calls that nothing explained, since its last call.
+    /// Unexplained sections outside of calls, since its last call.
     unexplained: u64,
     /// The space is unsure because of them.
     doubts: bool,
@@ -64,7 +64,7 @@ struct Process {
     threads: HashSet<Tid>,
     /// Its last space, for the event of its end.
     last_space: SpaceId,
-    /// It is ending: from now on its sections are its end's.
+    /// It is ending: its sections from now on belong to its end.
     ends: bool,
     /// Its wait status, as far as it is known.
     status: Option<i32>,
@@ -138,7 +138,7 @@ impl<'a> Follow<'a> {
         self.journal.counters.processes += 1;
     }
 
-    /// The wait status of the first process, as far as records tell.
+    /// The wait status of the first process, as far as records have it.
     pub(super) fn root_status(&self) -> Option<i32> {
         self.root_status.or_else(|| self.processes.get(&self.root)?.status)
     }
@@ -164,8 +164,8 @@ impl<'a> Follow<'a> {
             What::Born { by, of } => return self.born(pid, tid, (by, of), owner),
             _ => {}
         }
-        // A task that was born while others were attached to may have inherited events besides its
-        // own: only the last ones are complete.
+        // A task that was born while others were attached to may have inherited events besides
+        // those opened for it: only the last ones are complete.
         match self.threads.get_mut(&tid) {
             Some(thread) if owner < thread.owner => return,
             Some(thread) => thread.owner = owner,
@@ -226,7 +226,7 @@ impl<'a> Follow<'a> {
         }
         let now = self.now;
         let decoded = arch::decode(AUDIT_NATIVE, nr.into(), args, |_, _| false);
-        // One that did not return, as far as records tell.
+        // A former call without a return in the records.
         let former = self.threads.get_mut(&tid).and_then(|thread| thread.call.take());
         self.give_up(tid, former);
         let stack = copied.filter(|_| decoded.is_some()).and_then(|copied| self.number(pid, tid, &copied));
@@ -340,7 +340,7 @@ impl<'a> Follow<'a> {
         let now = self.now;
         let ends = |process: &Process| process.ends;
         let ending = self.threads.get(&tid).and_then(|thread| self.processes.get(&thread.pid)).is_some_and(ends);
-        // Of a fault: it may have ended with what it told.
+        // A section of a fault: it may have ended with the area that it reported.
         let in_fault = self.threads.get(&tid).is_some_and(|thread| thread.call.is_none() && thread.outside.is_none());
         if let Some(place) = self.place_of(tid).filter(|place| place.address == Some(address))
             && !place.unlock(tid, now)
@@ -353,7 +353,7 @@ impl<'a> Follow<'a> {
         self.explain_outside(tid);
     }
 
-    /// A section outside of calls is over: says what it was, as far as that is known.
+    /// A section outside of calls has ended: finds its cause, if possible.
     fn explain_outside(&mut self, tid: Tid) {
         let now = self.now;
         let Some(thread) = self.threads.get_mut(&tid) else { return };
@@ -387,8 +387,7 @@ impl<'a> Follow<'a> {
             return call.shown.push(*shown);
         }
         match &mut thread.outside {
-            // A stack has grown. What follows is a read section, whose beginning the kernel does
-            // not tell.
+            // A stack has grown. A read section follows; the kernel does not report its beginning.
             Some((_, area)) => {
                 *area = Some(shown);
                 let now = self.now;
@@ -424,7 +423,7 @@ impl<'a> Follow<'a> {
             return if result == 0 { self.has_loaded(pid, tid, call) } else { self.no_call(tid, &call) };
         }
         if decoded.call.makes_task() {
-            // What it made was told before.
+            // The task that it made was reported before.
             self.explained(tid, &call.sections);
             return;
         }
@@ -469,7 +468,7 @@ impl<'a> Follow<'a> {
         self.flush(id);
     }
 
-    /// A call returned that is none of those that matter: its sections are explained by nothing.
+    /// A call that does not matter returned: its sections stay unexplained.
     fn no_call(&mut self, tid: Tid, call: &Open) {
         let now = self.now;
         self.explained(tid, &call.sections);
@@ -535,7 +534,7 @@ impl<'a> Follow<'a> {
     fn born(&mut self, pid: Tid, tid: Tid, (by, of): (Tid, Tid), owner: u32) {
         let now = self.now;
         let Some(maker) = self.processes.get(&of) else { return };
-        // Its own events, if it was attached to before this was read.
+        // It has its own events, if it was attached to before this record was read.
         if self.threads.contains_key(&tid) && self.processes.get(&pid).is_some_and(|p| p.threads.contains(&tid)) {
             return;
         }
@@ -598,7 +597,7 @@ impl<'a> Follow<'a> {
         process.threads.remove(&tid);
         let last = process.threads.is_empty();
         let place = process.place;
-        // What ended it took the lock once more.
+        // The signal that ended it took the lock once more.
         if last {
             self.seen.unexplained = self.seen.unexplained.saturating_sub(thread.unexplained);
         }
@@ -682,8 +681,7 @@ impl<'a> Follow<'a> {
         self.doubt_all(now);
     }
 
-    /// What happened meanwhile is unknown: every space is unsure, and no call is known to be
-    /// open.
+    /// Marks every space as unsure, and forgets all open calls, because records are missing.
     pub(super) fn doubt_all(&mut self, now: u64) {
         self.threads.values_mut().for_each(|thread| (thread.call, thread.outside) = (None, None));
         self.places.values_mut().for_each(|place| place.lose(now));
@@ -752,7 +750,8 @@ impl Thread {
     }
 }
 
-/// What the call's arguments point to, as far as the kernel told: the area that it mapped.
+/// The memory that the call's arguments point to, as far as records have it: the area that it
+/// mapped.
 fn memory(tid: Tid, decoded: &Decoded, result: i64, shown: Option<&Shown>) -> Memory {
     let maps = decoded.call == Call::Mmap && (0..).contains(&result);
     let area = shown.filter(|_| maps).map(exec::area);

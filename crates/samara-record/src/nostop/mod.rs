@@ -6,12 +6,12 @@
 //! model in that order, and now and then the model is compared with a reading of `/proc/PID/maps`
 //! that no section overlapped.
 //!
-//! Nothing of the program is changed, and it never waits: if the recorder is stopped or killed, the
-//! program goes on, and the recording ends or has a gap. [`Seen`] says what was not seen.
+//! The program is not changed and never waits: if the recorder is stopped or killed, the program
+//! goes on, and the recording ends or has a gap. [`Seen`] counts what is missing.
 //!
-//! What no event tells: memory behind pointers (names of areas, ranges of `process_madvise`), flags
-//! that only `smaps` shows, and which faults gave memory an identity, which decides whether two
-//! areas become one. The next clean reading tells; until then the space is unsure.
+//! Events do not show memory behind pointers (names of areas, ranges of `process_madvise`), flags
+//! that only `smaps` shows, and faults that gave memory an identity, which decides whether two
+//! areas merge. The next clean reading shows them; until then the space is unsure.
 //!
 //! - `perf`, `tracefs`: the kernel's interfaces; `record`, `source`: records in order;
 //! - `follow`: tasks; `place`: the calls of a space; `exec`: a program's first areas;
@@ -47,8 +47,8 @@ use crate::api::{Options, Outcome, RecordError, Running};
 pub struct Settings {
     /// Bytes of the ring of each processor, rounded up to a power of two (default: 2 MiB).
     pub ring: usize,
-    /// How often each space is read and compared (default: every 10 seconds). At the beginning, and
-    /// where something is unsure, it is read sooner.
+    /// Interval at which each space is read and compared (default: 10 seconds). A new or unsure
+    /// space is read sooner.
     pub every: Duration,
     /// How many bytes of a task's stack are copied at the entry of each call, from which its
     /// functions are found (default: 0, no stacks). 8 KiB are enough for most calls, and about
@@ -72,17 +72,17 @@ impl Default for Settings {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Watched {
-    /// What became of the program, and the totals.
+    /// The program's end, and the totals.
     pub outcome: Outcome,
-    /// What was seen, and what was not.
+    /// Counts of what was seen and what was missed.
     pub seen: Seen,
 }
 
 /// Runs a program to its end and records what it and its children do to their address spaces, as
 /// [`record`](crate::record), without stopping them.
 ///
-/// Of `options` these count: the program and its arguments, [`Options::apart`]. The areas that a
-/// program has after it was loaded are those that the kernel reported while it loaded it.
+/// Uses of `options`: the program, its arguments, and [`Options::apart`]. The first areas of a
+/// loaded program are those that the kernel reported during the load.
 ///
 /// # Errors
 /// [`RecordError::NotWatched`] if a right or a mount is missing; otherwise as for
@@ -100,11 +100,11 @@ pub fn record(options: &Options, settings: &Settings, sink: &mut dyn Sink) -> Re
     session::record(options, settings, sink)
 }
 
-/// Records what a process that runs already does to its address space, as
-/// [`attach`](crate::attach), without stopping it.
+/// Records what a running process does to its address space, as [`attach`](crate::attach), without
+/// stopping it.
 ///
-/// Of `running` these count: the process, [`Running::duration`], [`Running::let_go`]. The
-/// recording begins with a reading of its areas that no change overlapped.
+/// Uses of `running`: the process, [`Running::duration`], and [`Running::let_go`]. The recording
+/// begins with a reading of its areas that no change overlapped.
 ///
 /// # Errors
 /// As for [`record`]. The process goes on in any case.

@@ -33,7 +33,7 @@ pub(super) enum Counts {
     Nothing { areas: bool, tasks: bool },
 }
 
-/// Whose events are recorded.
+/// The tasks whose events are recorded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Of {
     /// This task's, and those of the tasks that it makes from now on.
@@ -136,7 +136,7 @@ impl Event {
         self.read().ok().filter(|_| self.counts_lost).map(|words| words[2])
     }
 
-    /// Records only what this expression on the tracepoint's fields chooses.
+    /// Records only events that match this expression on the tracepoint's fields.
     pub(super) fn filter(&self, by: &CStr) -> io::Result<()> {
         // SAFETY: the argument is a C string.
         let done = unsafe { bindings::ioctls::SET_FILTER(self.file.as_raw_fd(), by.as_ptr().cast_mut()) };
@@ -150,7 +150,7 @@ impl Event {
         if done < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
     }
 
-    /// Ends its recording. What is in the ring stays.
+    /// Ends its recording. Records in the ring stay.
     pub(super) fn disable(&self) {
         // SAFETY: the ioctl takes no memory.
         unsafe { bindings::ioctls::DISABLE(self.file.as_raw_fd(), 0) };

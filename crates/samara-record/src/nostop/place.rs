@@ -3,10 +3,10 @@
 //!
 //! It knows no rings and no threads. Neighbours: `follow` puts entries in; `space` has the model.
 //!
-//! - **NOSTOP-PLACE-1** entries take effect in their order, none before the one ahead of it is
-//!   known: a section whose call has not returned holds up those behind it.
-//! - **NOSTOP-PLACE-2** what no record told is not guessed: from then on the space is in doubt,
-//!   until a reading that no section overlapped.
+//! - **NOSTOP-PLACE-1** entries take effect in order: a section whose call has not returned holds
+//!   up those behind it.
+//! - **NOSTOP-PLACE-2** missing records are not guessed: the space is in doubt until a reading that
+//!   no section overlapped.
 
 use std::collections::{HashSet, VecDeque};
 
@@ -50,11 +50,11 @@ pub(super) enum Entry {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Doubt {
     pub(super) why: String,
-    /// Calls after it are unsure too: what they found may be something else.
+    /// Calls after it are unsure too, because they may have found other areas.
     pub(super) all: bool,
 }
 
-/// What a call was beside when it entered the kernel.
+/// The other calls in the kernel when a call entered.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Beside {
     alone: bool,
@@ -70,19 +70,19 @@ pub(super) struct Place {
     pub(super) address: Option<u64>,
     /// `None`: its areas are not known yet.
     pub(super) space: Option<Space>,
-    /// It is a child's, whose parent has not come to the fork.
+    /// It belongs to a child, and the parent's queue has not reached the fork.
     pub(super) awaits_fork: bool,
     queue: VecDeque<Entry>,
     /// The number of the first entry in the queue.
     first: u64,
-    /// The section that is open: its task, and since when if no call explains it.
+    /// The open section: its task, and its start if no call explains it.
     open: Option<(Tid, Option<u64>)>,
     /// Calls that are in the kernel, and how many have entered it.
     calls: u32,
     entered: u64,
     /// When the last section began or ended.
     last: u64,
-    /// When it came to be known.
+    /// When it was first seen.
     pub(super) since: u64,
     /// The processes that use it.
     pub(super) users: HashSet<Tid>,
@@ -130,7 +130,7 @@ impl Place {
         self.first + self.queue.len() as u64 - 1
     }
 
-    /// Says what an entry is. One that is gone already stays so.
+    /// Fills in a waiting entry. An entry that is gone already stays gone.
     pub(super) fn fill(&mut self, number: u64, entry: Entry) {
         let at = number.checked_sub(self.first).and_then(|at| usize::try_from(at).ok());
         if let Some(waiting) = at.and_then(|at| self.queue.get_mut(at)) {
@@ -146,14 +146,14 @@ impl Place {
         beside
     }
 
-    /// A task leaves a call. Whether another one was in the kernel meanwhile.
+    /// A task leaves a call. True: another call was in the kernel meanwhile.
     pub(super) fn exit(&mut self, beside: Beside) -> bool {
         self.calls = self.calls.saturating_sub(1);
         !beside.alone || self.entered != beside.number + 1
     }
 
-    /// A section begins, in a call or not. That of another task has ended then: it went on as a
-    /// read section, which the kernel does not tell.
+    /// A section begins, in a call or not. An open section of another task has ended: it went on as
+    /// a read section, which the kernel does not report.
     pub(super) fn lock(&mut self, tid: Tid, time: u64, in_call: bool) {
         (self.open, self.last) = (Some((tid, (!in_call).then_some(time))), time);
     }
@@ -172,8 +172,8 @@ impl Place {
         self.unlock(tid, time);
     }
 
-    /// Whether no section overlaps this time, and it was known before. Records up to its end are
-    /// there.
+    /// Whether no section overlaps the time since `from`, and the space was known before. All
+    /// records up to its end must be there.
     pub(super) fn was_quiet(&self, from: u64) -> bool {
         let is_old = |since: u64| since + FAULT_NS < from;
         self.open.is_none_or(|(_, fault)| fault.is_some_and(is_old))
@@ -182,7 +182,7 @@ impl Place {
             && !self.awaits_fork
     }
 
-    /// What is not known from now on, until the next reading.
+    /// Puts the space in doubt until the next reading.
     pub(super) fn doubt(&mut self, why: impl Into<String>, all: bool, now: u64) {
         let before = self.doubt.take();
         let all = all || before.as_ref().is_some_and(|doubt| doubt.all);
@@ -190,7 +190,7 @@ impl Place {
         self.due = self.due.min(now + PAUSE_NS);
     }
 
-    /// Records were lost: what waits in the queue waits no longer.
+    /// Records were lost: ends the wait of all waiting entries.
     pub(super) fn lose(&mut self, now: u64) {
         self.queue.iter_mut().filter(|entry| matches!(entry, Entry::Waiting)).for_each(|e| *e = Entry::Nothing);
         (self.open, self.calls) = (None, 0);
@@ -198,7 +198,7 @@ impl Place {
         self.doubt("events were lost", true, now);
     }
 
-    /// A reading took this long and ended now: when the next one is due, at the latest.
+    /// A reading took this long and ended now: sets the latest time of the next one.
     pub(super) fn was_read(&mut self, took: u64, now: u64, every: u64) {
         let soon = self.doubt.is_some() || self.needs_flags || self.space.is_none();
         self.due = now + (if soon { PAUSE_NS } else { every }).max(took.saturating_mul(SHARE));

@@ -1,5 +1,5 @@
-//! Reads the areas of a process while it runs. Whether a change overlapped the reading is seen
-//! later, by the records.
+//! Reads the areas of a process while it runs. The records show later whether a change overlapped
+//! the reading.
 
 use super::perf;
 use crate::os::proc;
@@ -12,7 +12,7 @@ pub(super) struct Taken {
     pub(super) pid: Tid,
     pub(super) from: u64,
     pub(super) to: u64,
-    /// `None`: the process has ended, or what was read is not of one moment.
+    /// `None`: the process has ended, or the text is not of one moment.
     pub(super) reading: Option<Box<Reading>>,
 }
 
@@ -35,8 +35,8 @@ pub(super) fn take(place: SpaceId, pid: Tid, with_flags: bool) -> Taken {
     Taken { place, pid, from, to, reading }
 }
 
-/// How a descriptor is opened that a call mapped, if it is still the file of this area. For reading
-/// and writing if that is not known.
+/// The open mode of a file descriptor that a call mapped, if it is still the file of this area.
+/// Reading and writing if that is not known.
 pub(super) fn opened(tid: Tid, fd: i32, area: &proc::KernelArea) -> samara_mm::FileMode {
     use std::os::unix::fs::MetadataExt;
     // Only a shared map that cannot be written yet depends on it.

@@ -45,7 +45,7 @@ pub(super) enum What {
     Lost(u64),
 }
 
-/// An area as MMAP2 shows it, joined to what it was joined to.
+/// An area as an MMAP2 record shows it, after it was merged with its neighbours.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Shown {
     pub(super) start: u64,
@@ -60,7 +60,7 @@ pub(super) struct Shown {
     pub(super) name: Vec<u8>,
 }
 
-/// What a tracepoint tells, by its number.
+/// The content of a tracepoint's records, with the offsets of their fields.
 #[derive(Clone, Debug)]
 enum Tells {
     Enter { nr: usize, args: Vec<usize> },
@@ -102,7 +102,7 @@ impl Reader {
         Some(())
     }
 
-    /// Reads a record with its header. `None`: it tells nothing that is needed.
+    /// Reads a record with its header. `None`: the record is not needed.
     pub(super) fn read(&self, bytes: &[u8]) -> Option<Record> {
         let kind = u32(bytes, 0)?;
         let (misc, body) = (u32(bytes, 4)? & 0xffff, bytes.get(8..)?);

@@ -1,4 +1,4 @@
-//! Why nothing can be recorded without stops: which right or mount is missing, and the way without.
+//! Why nothing can be recorded without stops: the missing right or mount, and the alternative.
 
 use std::fmt;
 use std::io;
@@ -53,7 +53,7 @@ impl NotWatched {
     }
 }
 
-/// The way without.
+/// The alternative.
 const WITHOUT: &str = "Without --no-stop samara needs none of this, and stops the program at its calls";
 
 impl fmt::Display for NotWatched {

@@ -1,9 +1,9 @@
-//! What a recording without stops saw and did not see, in figures.
+//! Counts of what a recording without stops saw and missed.
 
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// What a recording without stops saw, and what it did not see.
+/// Counts of what a recording without stops saw and missed.
 ///
 /// Its text is one line: `1,234 calls, order exact, 0 events lost, ...`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -14,16 +14,16 @@ pub struct Seen {
     /// Records that the kernel delivered.
     pub received: u64,
     /// Records that the kernel lost, by processor: exact (`PERF_FORMAT_LOST`, Linux 6.0), or as far
-    /// as the kernel told.
+    /// as the kernel reported.
     pub lost: BTreeMap<u32, u64>,
-    /// Sections in which an address space was changed: each is one holder of its lock for writing.
+    /// Write sections: each is one hold of an address space's lock for writing.
     pub sections: u64,
     /// Sections, or records, that came in another order than the kernel's lock allows. Their spaces
     /// are unsure until they are read again.
     pub disordered: u64,
-    /// Whether the kernel tells its order (`mmap_lock` tracepoints, Linux 5.11).
+    /// Whether the kernel reports its order (`mmap_lock` tracepoints, Linux 5.11).
     pub ordered: bool,
-    /// Calls whose order is not known: without the kernel's own order, those that overlapped.
+    /// Calls of unknown order: those that overlapped, if the kernel does not report its order.
     pub unordered_calls: u64,
     /// Sections that no call explains, and that have no record.
     pub unexplained: u64,

@@ -1,5 +1,5 @@
 //! The loop of a recording without stops: waits for records, hands them on in order, and reads the
-//! areas of spaces when that is due. Knows no calls.
+//! areas of spaces when they are due. Knows no calls.
 //!
 //! - **NOSTOP-READ-1** a reading counts only if every record up to its end is there, none of them
 //!   was lost, and no section of its space overlaps it. It then has its place in the order.
@@ -30,22 +30,22 @@ use crate::tracer::launch::{self, Report};
 /// How long spaces are read at the end, in nanoseconds.
 const LAST_NS: u64 = 2_000_000_000;
 
-/// How often it is tried to read a space with flags before its areas are read without them.
+/// Attempts to read a space with flags before it is read without them.
 const FLAG_TRIES: u32 = 5;
 
-/// How long records are followed before signals and readings have their turn, in nanoseconds.
+/// Time for following records before signals and readings have their turn, in nanoseconds.
 const STEP_NS: u64 = 50_000_000;
 
-/// After how many records the rings are read again.
+/// Number of records after which the rings are read again.
 const BATCH: u64 = 256;
 
-/// How often it is looked for tasks whose ends were lost, in nanoseconds.
+/// Interval of the search for tasks whose ends were lost, in nanoseconds.
 const SWEEP_NS: u64 = 200_000_000;
 
-/// How often a reading that was overlapped is tried again at once.
+/// Immediate retries of a reading that was overlapped.
 const SOON: u32 = 20;
 
-/// How often a space is read in vain before a note says so.
+/// Failed readings of a space before a note says so.
 const MANY_TRIES: u32 = 50;
 
 struct Session<'a> {
@@ -57,7 +57,7 @@ struct Session<'a> {
     taken: VecDeque<Taken>,
     /// Records known to be lost.
     lost: u64,
-    /// Records were lost, perhaps those of ends. When it was last looked for these.
+    /// Records were lost, perhaps those of ends; and the time of the last search for these.
     lossy: bool,
     swept: u64,
     settings: Settings,
@@ -241,7 +241,8 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// Waits for records and follows them. `end`: a descriptor that tells of the program's end.
+    /// Waits for records and follows them. `end`: a descriptor that becomes readable at the
+    /// program's end.
     fn step(&mut self, end: Option<RawFd>) {
         if self.lag.is_zero() {
             let descriptors: Vec<RawFd> = self.source.ring_descriptors().chain(end).collect();
@@ -259,7 +260,7 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// How long until something is to be done.
+    /// Time until the next thing to do.
     fn until_due(&self) -> u64 {
         let now = sys::now_ns();
         if self.source.next_time().is_some() {
@@ -304,7 +305,7 @@ impl<'a> Session<'a> {
 
     /// NOSTOP-READ-1.
     fn judge(&mut self, taken: Taken) {
-        // A ring tells of what it lost only with its next record.
+        // A ring reports its losses only with its next record.
         let lost = self.source.lost().map_or(0, |lost| lost.values().sum());
         if lost > self.lost {
             (self.lost, self.lossy) = (lost, true);
@@ -337,7 +338,7 @@ impl<'a> Session<'a> {
         self.follow.flush(taken.place);
         if let Some(place) = self.follow.places.get_mut(&taken.place) {
             place.was_read(took, sys::now_ns(), self.every);
-            // At first it is tried again soon.
+            // The first retries come soon.
             if (1..SOON).contains(&place.tries) {
                 place.due = place.due.min(sys::now_ns() + took.max(1_000_000));
             }

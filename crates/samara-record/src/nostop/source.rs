@@ -1,9 +1,9 @@
 //! The kernel's records in one order: opens the events, drains the rings of all processors, and
-//! hands out the records by their time. Knows nothing of what they mean.
+//! hands out the records by their time. Does not know their meaning.
 //!
-//! - **NOSTOP-ORDER-1** a record is handed out only when every ring was drained after its time, and
-//!   [`SLACK_NS`] later at the earliest: one that a processor was still writing then comes in its
-//!   place. One that comes too late all the same is counted.
+//! - **NOSTOP-ORDER-1** a record is handed out only after every ring was drained after its time,
+//!   and [`SLACK_NS`] later at the earliest. So a record that a processor was still writing comes
+//!   in its place. A record that comes later than that is counted.
 
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::fs::File;
@@ -95,7 +95,7 @@ fn matters(call: Call) -> bool {
     !call.stays_out() || call.makes_task() || call.execs()
 }
 
-/// What was opened, and what came of it.
+/// The open events, and the records that they delivered.
 pub(super) struct Source {
     plan: Plan,
     processors: Vec<u32>,
@@ -105,7 +105,7 @@ pub(super) struct Source {
     // Before the events, whose rings they are.
     rings: Vec<Ring>,
     events: Vec<Event>,
-    /// For each event, which task it was opened for: the n-th one.
+    /// For each event, the number of the attachment that it was opened for.
     owners: HashMap<u64, u32>,
     attached: u32,
     /// Records whose order may still change.
@@ -143,7 +143,7 @@ impl Source {
         })
     }
 
-    /// Whether the kernel tells its own order.
+    /// Whether the kernel reports its own order.
     pub(super) fn has_locks(&self) -> bool {
         !self.plan.locks.is_empty()
     }
@@ -157,8 +157,8 @@ impl Source {
         self.events.len()
     }
 
-    /// Opens all events of a task, or of everybody. The number of the attachment; `None`: the task
-    /// has ended.
+    /// Opens all events of a task, or of all tasks. Returns the number of the attachment; `None`:
+    /// the task has ended.
     pub(super) fn attach(&mut self, of: Of) -> Result<Option<u32>, NotWatched> {
         self.attached += 1;
         for cpu in self.processors.clone() {
@@ -209,7 +209,7 @@ impl Source {
         self.rings.iter().map(Ring::descriptor)
     }
 
-    /// Reads what is in the rings, unless so much is unread here that it is better lost there.
+    /// Reads the rings. Does not if too many records wait here: then the kernel drops new ones.
     pub(super) fn drain(&mut self) {
         if self.ready.len() < MOST_READY {
             let began = sys::now_ns();
@@ -218,7 +218,7 @@ impl Source {
         }
     }
 
-    /// Reads what is in the rings for the last time: nothing is written any more.
+    /// Reads the rings for the last time: no more records are written.
     pub(super) fn drain_last(&mut self) {
         self.read_rings();
         self.settle(u64::MAX);
@@ -245,7 +245,7 @@ impl Source {
         self.settled = self.settled.max(until);
     }
 
-    /// Up to which time every record is ready.
+    /// The time up to which every record is ready.
     pub(super) fn settled(&self) -> u64 {
         self.settled
     }
@@ -260,7 +260,7 @@ impl Source {
         self.ready.pop_front()
     }
 
-    /// Ends the recording. What is in the rings stays.
+    /// Ends the recording. Records in the rings stay.
     pub(super) fn disable(&self) {
         self.events.iter().for_each(Event::disable);
     }
@@ -295,7 +295,7 @@ fn listed(text: &str) -> Vec<u32> {
     text.split(',').filter_map(range).flatten().collect()
 }
 
-/// Threads, and which attachment each of them is.
+/// Threads, and the attachment of each.
 type Threads = Vec<(Tid, u32)>;
 
 /// Opens the events of a process: those of its threads (true) or, where these need more than `most`
@@ -358,7 +358,7 @@ pub(super) fn attach_threads(
     }
 }
 
-/// What a failed attempt to open an event lacks.
+/// The error for a failed attempt to open an event.
 impl NotWatched {
     fn of_open(error: io::Error) -> NotWatched {
         match error.raw_os_error() {

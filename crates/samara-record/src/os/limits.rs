@@ -28,7 +28,7 @@ fn limit(tid: Tid, resource: libc::__rlimit_resource_t, name: &str) -> Option<Li
     Some(Limit { soft: value()?, hard: value()? })
 }
 
-/// RLIMIT_NPROC of a task, the limit in force.
+/// The soft RLIMIT_NPROC of a task.
 pub(crate) fn process_limit(tid: Tid) -> Option<u64> {
     Some(limit(tid, libc::RLIMIT_NPROC, "Max processes")?.soft)
 }
@@ -44,7 +44,7 @@ pub(crate) fn limits(tid: Tid) -> Option<Limits> {
     })
 }
 
-/// The limits of a task that are in force, by name. Empty if they cannot be read.
+/// The soft limits of a task, by name. Empty if they cannot be read.
 pub(crate) fn limits_by_name(tid: Tid) -> BTreeMap<String, u64> {
     let Some(limits) = limits(tid) else { return BTreeMap::new() };
     let all = [

@@ -1,6 +1,6 @@
-//! Saves what this process was started with and Rust's start-up changes: it ignores SIGPIPE, and
-//! opens /dev/null for closed standard streams. The program is to get what the recorder was given,
-//! so this is read before `main`.
+//! Saves the state that Rust's start-up changes: it ignores SIGPIPE, and opens /dev/null for closed
+//! standard streams. The program must get the state that the recorder was started with, so it is
+//! read before `main`.
 //!
 //! If it was not read (no `.init_array`), the defaults are those of a process that was started as
 //! usual.

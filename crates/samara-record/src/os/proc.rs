@@ -33,7 +33,7 @@ pub(crate) struct KernelArea {
     pub(crate) name: Option<String>,
     /// `VmFlags` of smaps, if that was read.
     pub(crate) flags: Option<String>,
-    /// Bytes of a page of the area; 0 if only the text of maps was read, which does not say.
+    /// Bytes of a page of the area; 0 if only the text of maps was read, which does not show it.
     pub(crate) page: u64,
 }
 
@@ -88,8 +88,8 @@ fn as_shown(name: &[u8]) -> String {
     name_text(name).replace('\n', "\\012")
 }
 
-/// Whether a line of a maps file shows a pseudo-area of the kernel. Only the address tells: a file
-/// may have any name.
+/// Whether a line of a maps file shows a pseudo-area of the kernel. The address decides: a file may
+/// have any name.
 pub(crate) fn is_pseudo(line: &str) -> bool {
     line.split('-').next().and_then(|start| u64::from_str_radix(start, 16).ok()).is_some_and(|start| start >= USER_END)
 }
@@ -135,8 +135,8 @@ fn bounds(line: &[u8]) -> Option<(u64, u64)> {
     Some((number(line.get(..dash)?)?, number(line.get(dash + 1..end)?)?))
 }
 
-/// Finds the areas that meet `[start, end)` in the text of a maps file, which ascends, and reads no
-/// more of it than it must. `buffer` is for its own use. False: there is no text.
+/// Finds the areas that meet `[start, end)` in the text of a maps file, which ascends, and reads
+/// only the part that it needs. `buffer` is scratch space. False: there is no text.
 fn areas_between(
     mut file: impl Read,
     (start, end): (u64, u64),
@@ -144,7 +144,7 @@ fn areas_between(
     out: &mut Vec<KernelArea>,
 ) -> io::Result<bool> {
     buffer.resize(buffer.len().max(1 << 13), 0);
-    // How much of the buffer holds the beginning of a line that is not complete.
+    // Length of the incomplete line at the start of the buffer.
     let (mut held, mut any) = (0, false);
     loop {
         if held == buffer.len() {
@@ -200,7 +200,7 @@ pub(crate) fn layout(tid: Tid) -> Layout {
     Layout { start_brk: field(47), start_stack: field(28), data: field(46).saturating_sub(field(45)) }
 }
 
-/// When a process began, in clock ticks since the machine did; 0 if that cannot be read.
+/// Start time of a process, in clock ticks since boot; 0 if it cannot be read.
 pub(crate) fn started(pid: Tid) -> u64 {
     let text = contents(&format!("/proc/{pid}/stat")).unwrap_or_default();
     stat_field(&String::from_utf8_lossy(&text), 22)
@@ -309,7 +309,7 @@ impl Status {
         u64::from_str_radix(self.word(name), 16).unwrap_or(0)
     }
 
-    /// Whether the task is a zombie, or even less.
+    /// Whether the task is a zombie, dead or gone.
     pub(crate) fn has_ended(&self) -> bool {
         matches!(self.word("State:"), "" | "Z" | "X")
     }
@@ -363,10 +363,10 @@ pub(crate) fn traces_any() -> bool {
     })
 }
 
-/// What is known of a task's end.
+/// Whether a task has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fate {
-    /// Nothing: it may run on.
+    /// It may run on.
     Runs,
     /// A SIGKILL is pending.
     Killed,
@@ -413,7 +413,7 @@ impl Maps {
         Maps { file, query, buffer: Vec::new() }
     }
 
-    /// The maps of no task: nothing can be asked.
+    /// Maps without a task: every query fails.
     pub(crate) fn of_nobody() -> Maps {
         Maps { file: Err(libc::ENOENT), query: false, buffer: Vec::new() }
     }

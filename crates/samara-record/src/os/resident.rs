@@ -11,7 +11,7 @@ use samara_trace::event::Resident;
 
 use crate::os::sys::{self, Tid};
 
-/// What is resident, in bytes.
+/// Resident memory, in bytes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Pages {
     private: u64,
@@ -19,7 +19,7 @@ pub(crate) struct Pages {
 }
 
 impl Pages {
-    /// What a call changed, from `self` to `after`.
+    /// The change by a call, from `self` to `after`.
     pub(crate) fn until(self, after: Pages) -> Resident {
         let change = |before: u64, after: u64| after.wrapping_sub(before).cast_signed();
         Resident {

@@ -15,8 +15,8 @@ use crate::sync::{AtomicI32, AtomicPtr, Ordering};
 /// Interval at which waits are interrupted while a signal has not been handled, in nanoseconds.
 const NAG_NS: u64 = 5_000_000;
 
-/// Longest time between interruptions of waits of an attached recorder, in nanoseconds: it is to
-/// let go of the process in time.
+/// Longest time between interruptions of waits of an attached recorder, in nanoseconds. It must let
+/// go of the process in time.
 const PULSE_NS: u64 = 20_000_000;
 
 /// Signals that came, one bit each (all are below 32). Relaxed: lone flags that guard no other
@@ -58,8 +58,8 @@ pub(crate) fn ending<T>(request: impl FnOnce() -> T) -> T {
     done
 }
 
-/// Lets the interrupted thread go on behind the request of ptrace that it is about to make, as if
-/// that had failed with EINTR.
+/// Lets the interrupted thread skip the ptrace request that it is about to make, as if it had
+/// failed with EINTR.
 ///
 /// # Safety
 /// The context is that of an interrupted thread.
@@ -68,8 +68,8 @@ unsafe fn end_request(context: &mut libc::ucontext_t) {
     const SYSCALL: [u8; 2] = [0x0f, 0x05];
     let registers = &mut context.uc_mcontext.gregs;
     let (at, number) = (libc::REG_RIP as usize, libc::REG_RAX as usize);
-    // SAFETY: the thread was about to execute what is there. An instruction may be one byte at the
-    // end of a page, so the number is looked at first: it says that a call is due.
+    // SAFETY: the thread was about to execute the bytes there. An instruction may be one byte at
+    // the end of a page, so the number is checked first: it shows that a call is due.
     if registers[number] == libc::SYS_ptrace && unsafe { *(registers[at] as *const [u8; 2]) } == SYSCALL {
         registers[at] += SYSCALL.len() as i64;
         registers[number] = -i64::from(libc::EINTR);
@@ -130,9 +130,9 @@ impl Signals {
     /// for [`Signals::asked`].
     ///
     /// `attached`: the recorder was not started with the program, and the terminal's signals are
-    /// its own. SIGINT and SIGQUIT ask it to end, unless they were ignored (as SIGHUP may be:
-    /// `nohup`). The stop signals stay ignored: while the recorder is stopped, the program would be
-    /// too. And waits are interrupted at least every [`PULSE_NS`].
+    /// for the recorder. SIGINT and SIGQUIT ask it to end, unless they were ignored (as SIGHUP may
+    /// be: `nohup`). The stop signals stay ignored: while the recorder is stopped, the program
+    /// would be too. And waits are interrupted at least every [`PULSE_NS`].
     ///
     /// `left`: signals are left to the caller, except the stop signals of an attached recorder.
     ///
@@ -153,7 +153,7 @@ impl Signals {
         for signal in taken {
             signals.set(*signal, ask);
         }
-        // One that waits comes now, to its handler.
+        // A pending signal comes now, to its handler.
         signals.mask = unblock(taken.iter().copied().chain([tick_signal()]));
         if attached || !left {
             for signal in [libc::SIGTSTP, libc::SIGTTIN, libc::SIGTTOU] {
@@ -300,7 +300,7 @@ impl Drop for Signals {
 /// Restores the dispositions of signals, the last one first.
 fn restore(all: &[(c_int, libc::sigaction)]) {
     for (signal, old) in all.iter().rev() {
-        // SAFETY: `old` is what the kernel said of this signal in this process.
+        // SAFETY: `old` is the kernel's former disposition of this signal in this process.
         unsafe { libc::sigaction(*signal, old, ptr::null_mut()) };
     }
 }
@@ -308,7 +308,7 @@ fn restore(all: &[(c_int, libc::sigaction)]) {
 /// Stops this process with `signal` (a stop signal). Returns when it has been continued, or at once
 /// if it cannot stop.
 ///
-/// The stop is called off if `still` says no, which is asked after the signal was sent (for
+/// The stop is cancelled if `still` returns false, which is called after the signal was sent (for
 /// SIGSTOP: before), or if a SIGCONT comes meanwhile.
 pub(crate) fn stop_self(signal: c_int, still: impl FnOnce() -> bool) {
     // SAFETY: all structures are valid and the other arguments are numbers; the thread's mask is

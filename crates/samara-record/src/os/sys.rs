@@ -40,8 +40,8 @@ pub(crate) enum Hold {
     /// It has the recorder's filter, whose stops are reported. Without a recorder the filter would
     /// make its memory calls fail with ENOSYS, so it is killed instead.
     Filtered = (TRACE_OPTIONS | libc::PTRACE_O_TRACESECCOMP | libc::PTRACE_O_EXITKILL) as isize,
-    /// It has nothing of the recorder's, and goes on if the recorder is killed. What its own
-    /// filters ask of a tracer gets ENOSYS, as without one.
+    /// It has no filter of the recorder, and goes on if the recorder is killed. Calls that its own
+    /// filters pass to a tracer get ENOSYS, as without a tracer.
     Bare = TRACE_OPTIONS as isize,
 }
 
@@ -89,7 +89,7 @@ pub(crate) fn wait_for(tid: Tid, block: bool) -> io::Result<Waited> {
     }
 }
 
-/// Whether reports of a task come to this thread. Takes none.
+/// Whether this thread gets reports of a task. Takes no report.
 pub(crate) fn is_heard(tid: Tid) -> bool {
     let flags = libc::WEXITED | libc::WSTOPPED | libc::WNOHANG | libc::WNOWAIT | libc::__WALL | libc::__WNOTHREAD;
     // SAFETY: all zeros is a siginfo_t, and the structure is valid to write to.
@@ -142,7 +142,7 @@ pub(crate) fn interrupt(tid: Tid) -> io::Result<()> {
 }
 
 /// Stops tracing a stopped task, and delivers `signal` (0 for none): from now on only its parent
-/// hears of it.
+/// gets reports of it.
 pub(crate) fn detach(tid: Tid, signal: c_int) -> io::Result<()> {
     // SAFETY: the request takes `data` as a number, the signal to deliver.
     unsafe { ptrace(c_long::from(libc::PTRACE_DETACH), tid, 0, signal as usize) }
@@ -157,7 +157,7 @@ pub(crate) fn event(tid: Tid) -> Option<c_int> {
     (info[0] == libc::SIGTRAP && info[2] & 0xff == libc::SIGTRAP).then_some(info[2] >> 8)
 }
 
-/// Where a signal comes from that a task is about to get.
+/// The origin of a signal that a task is about to get.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Sent {
     /// From a fault: `si_addr` and `si_code`.
@@ -166,7 +166,7 @@ pub(crate) enum Sent {
     By(Tid, c_int),
 }
 
-/// Where the signal comes from that a task is about to get. `None`: it has gone meanwhile.
+/// The origin of the signal that a task is about to get. `None`: the signal has gone meanwhile.
 pub(crate) fn sent(tid: Tid) -> Option<Sent> {
     // siginfo_t, 128 bytes: int si_signo, si_errno, si_code; from byte 16 on si_addr, or int
     // si_pid.
@@ -227,7 +227,7 @@ pub(crate) enum SyscallInfo {
     None,
 }
 
-/// The first words of what PTRACE_GET_SYSCALL_INFO tells of a stopped task.
+/// The first words of the answer of PTRACE_GET_SYSCALL_INFO for a stopped task.
 fn syscall_words(tid: Tid) -> io::Result<[u64; 12]> {
     // struct ptrace_syscall_info: u8 op, 3 bytes of padding, u32 arch, u64 ip, u64 sp, then a
     // union: entry/seccomp {u64 nr, u64 args[6], u32 ret_data, ..} or exit {i64 rval, u8 is_error}.
@@ -252,7 +252,7 @@ pub(crate) fn syscall_info(tid: Tid) -> io::Result<SyscallInfo> {
             nr: words[3],
             args: [words[4], words[5], words[6], words[7], words[8], words[9]],
             filter: (words[0] as u8 == libc::PTRACE_SYSCALL_INFO_SECCOMP).then_some(words[10] as u32),
-            // It has been passed.
+            // The instruction pointer is behind the call.
             ip: words[1].wrapping_sub(arch::CALL_LEN),
         },
         libc::PTRACE_SYSCALL_INFO_EXIT => SyscallInfo::Exit(words[3] as i64),
@@ -335,18 +335,18 @@ pub(crate) fn procmap_query(maps: &File, address: u64, name: Option<&mut [u8]>) 
     Ok(query)
 }
 
-/// A program ready to be run: all that the child needs, so that it allocates nothing.
+/// A program ready to be run: everything that the child needs, so it allocates nothing.
 pub(crate) struct Launch {
     /// Paths to try in order, as `execvp` does.
     pub(crate) paths: Vec<CString>,
     pub(crate) argv: Vec<CString>,
     /// The seccomp filter to install, if any.
     pub(crate) filter: Option<Vec<libc::sock_filter>>,
-    /// What the program has instead of the recorder's terminal, if it is kept away from it.
+    /// The standard streams of a program that is kept away from the recorder's terminal.
     pub(crate) apart: Option<Apart>,
 }
 
-/// The standard streams of a program with a session of its own.
+/// The standard streams of a program in a new session.
 pub(crate) struct Apart {
     pub(crate) input: File,
     pub(crate) output: Arc<File>,
@@ -368,7 +368,7 @@ fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {
     let mut fds: [RawFd; 2] = [0; 2];
     // SAFETY: `fds` has room for two descriptors.
     check(c_long::from(unsafe { libc::pipe2(fds.as_mut_ptr(), libc::O_CLOEXEC) }))?;
-    // SAFETY: both descriptors are new, and nobody else owns them.
+    // SAFETY: both descriptors are new, and have no other owner.
     Ok(unsafe { (OwnedFd::from_raw_fd(fds[0]), OwnedFd::from_raw_fd(fds[1])) })
 }
 
@@ -514,7 +514,7 @@ pub(crate) fn kill(pid: Tid, signal: c_int) {
 }
 
 /// Whether this process is the job of a shell, or part of one: its parent is in the same session
-/// and in another process group. And the program belongs to that job, as far as it has not left the
+/// and in another process group. The program must belong to that job too: it has not left the
 /// session.
 pub(crate) fn is_job_with(program: Tid) -> bool {
     // SAFETY: all arguments are numbers.
@@ -615,10 +615,10 @@ pub(crate) fn free_huge_pages(size: PageSize) -> Option<u64> {
     Some(free.saturating_add(number("nr_overcommit_hugepages")?.saturating_sub(number("surplus_hugepages")?)))
 }
 
-/// The page size of a System V segment of our own IPC namespace, if it is in huge pages. Nothing
-/// shows it before it is attached; but at a place beyond user space, the kernel refuses it with
-/// EINVAL where the place is no multiple of its pages, else with ENOMEM. `Err`: that cannot be
-/// asked without removing the segment.
+/// The page size of a System V segment of our own IPC namespace, if it is in huge pages. No file
+/// shows it before the segment is attached. The error of an attach beyond user space does: EINVAL
+/// if the place is no multiple of the segment's page size, else ENOMEM. `Err`: this test would
+/// remove the segment.
 pub(crate) fn segment_page(id: i32) -> Result<Option<PageSize>, ()> {
     const END: usize = 1 << 56;
     if removes_detached() && !is_attached(id) {
@@ -643,7 +643,7 @@ fn removes_detached() -> bool {
     std::fs::read_to_string("/proc/sys/kernel/shm_rmid_forced").map_or(true, |text| text.trim() != "0")
 }
 
-/// Whether somebody is known to have a System V segment attached.
+/// Whether a System V segment is known to be attached.
 fn is_attached(id: i32) -> bool {
     // SAFETY: an all-zero structure is valid, and the call writes at most its size.
     unsafe {

@@ -1,12 +1,12 @@
-//! Takes over the kernel's view of a space where the model differs: after calls that are not
-//! modelled, and after differences.
+//! Copies the kernel's view of a space into the model where the two differ: after calls that are
+//! not modelled, and after differences.
 //!
 //! It does not know why the two differ.
 //!
-//! - **ADOPT-1** what `smaps` does not show stays known for all memory that is still there: an area
-//!   that was cut, changed or joined keeps its identity, offset, policy, registration and open
-//!   file. Only memory that a call is known to have made anew, and memory that fits no area that
-//!   stood there, is known by `smaps` alone.
+//! - **ADOPT-1** memory that is still there keeps the attributes that `smaps` does not show: an
+//!   area that was cut, changed or joined keeps its identity, offset, policy, registration and open
+//!   file. Only new memory of a known call, and memory that fits no former area, gets its
+//!   attributes from `smaps` alone.
 //!
 //! Neighbours: `adopt_unordered` takes over parts of a space, with memory policies, where the order
 //! of calls is not known.
@@ -34,7 +34,7 @@ const FIXED: Flags = Flags::SHARED
     .union(Flags::SPECIAL);
 
 impl Space {
-    /// Takes the kernel's view wherever the model differs. `None`: the kernel shows nothing any
+    /// Takes the kernel's view wherever the model differs. `None`: the kernel shows no areas any
     /// more.
     pub(crate) fn adopt(&mut self, tid: Tid) -> Option<Vec<Step>> {
         self.adopt_with(tid, &[])
@@ -54,7 +54,8 @@ impl Space {
     }
 }
 
-/// Makes the model equal to what the kernel shows. The steps tell what became of which areas.
+/// Makes the model equal to the kernel's view. Returns the steps from the old areas to the new
+/// ones.
 fn take_over(model: &mut Model, areas: &[KernelArea], made: &[Range]) -> Vec<Step> {
     let page = sys::page_size();
     let news: Vec<&KernelArea> =
@@ -107,8 +108,8 @@ struct Piece {
     changed: bool,
 }
 
-/// The parts of the model's areas that are still there in `k`, ascending, without what was made
-/// anew.
+/// The parts of the model's areas that are still there in `k`, ascending, without memory that was
+/// made anew.
 fn kept(model: &Model, k: &KernelArea, made: &[Range], page: u64) -> Vec<Piece> {
     let (shown, extras) = model::import(k, page);
     let parts = || model.areas_in(k.start, k.end).filter(|m| still(m, &shown));
@@ -134,8 +135,8 @@ fn kept(model: &Model, k: &KernelArea, made: &[Range], page: u64) -> Vec<Piece> 
     kept
 }
 
-/// Whether an area of the model can be what the kernel shows now: the same memory, whose flags at
-/// most were changed by calls.
+/// Whether an area of the model can be the kernel's area: the same memory, with at most its flags
+/// changed by calls.
 fn still(m: &Placed<'_, Inode>, shown: &Area<Inode>) -> bool {
     let place =
         matches!(shown.object, Object::Anonymous | Object::Special(_)) || m.area.bias == shown.bias || is_zero(m);
@@ -184,9 +185,10 @@ fn arrived(steps: &mut Vec<Step>, k: &KernelArea, pieces: &[Piece]) {
     steps.append(&mut joins);
 }
 
-/// Puts the area into the model, at an empty place, with what is known of its parts.
+/// Puts the area into the model, at an empty place, with the known attributes of its parts.
 fn store(model: &mut Model, k: &KernelArea, pieces: Vec<Piece>, page: u64) {
-    // The kernel has one area: what is known of a part also holds for what was joined to it.
+    // The kernel has one area: the known attributes of a part also hold for the memory joined to
+    // it.
     let bounds: Vec<u64> = pieces.iter().skip(1).map(|p| p.start).collect();
     let starts = [k.start].into_iter().chain(bounds.iter().copied());
     let ends = bounds.iter().copied().chain([k.end]);
@@ -197,7 +199,7 @@ fn store(model: &mut Model, k: &KernelArea, pieces: Vec<Piece>, page: u64) {
         let _ = model.learn_join(*at);
     }
     if model.area_at(k.start).is_none_or(|m| (m.start, m.end) != (k.start, k.end)) {
-        // Nothing is known of it, or what was known of its parts was wrong.
+        // Nothing is known of it, or the known attributes of its parts were wrong.
         let _ = model.forget(k.start, k.end);
         let (area, extras) = model::import(k, page);
         let _ = model.import_with(k.start, k.end, area, extras);

@@ -1,18 +1,17 @@
-//! Takes a part of a space over from the kernel, where the order of calls cannot be known: its
-//! areas with what `maps` does not show, flags and memory policies.
+//! Copies a part of a space from the kernel when the order of calls is unknown: its areas with
+//! flags and memory policies, which `maps` does not show.
 //!
-//! It does not know in which order calls took effect.
+//! It does not know the order of calls.
 //!
-//! - **ADOPT-UNORDERED-1** what is taken over is closed: no area of the model or of the kernel
-//!   extends beyond it.
-//! - **ADOPT-UNORDERED-2** the areas are read before the policies. Of a call in the kernel that
-//!   took effect in between, an area may get the policy that only a part of it has. That is put
-//!   right when the call has returned: what it reached is looked at again, with what touches it.
-//! - **ADOPT-UNORDERED-3** no file shows with which userfaultfd an area is registered. It is that
-//!   of the calls after which the view is taken, where they registered memory, all with the same
-//!   one; else that of the parts of the area that the model knows, if these agree. Where even that
-//!   is not known (the registration is still in the kernel), the model has none for the area until
-//!   the call is back ([`model::own`]).
+//! - **ADOPT-UNORDERED-1** the part is closed: no area of the model or of the kernel extends beyond
+//!   it.
+//! - **ADOPT-UNORDERED-2** the areas are read before the policies. If a call takes effect in
+//!   between, an area may get a policy that only a part of it has. That is corrected when the call
+//!   has returned: its range is read again, with the areas that touch it.
+//! - **ADOPT-UNORDERED-3** no file shows the userfaultfd of a registered area. If the calls before
+//!   the view registered the area, all with the same userfaultfd, it is that one; else it is that
+//!   of the area's parts in the model, if they agree. Otherwise (the registering call is still in
+//!   the kernel) the model has none for the area until the call has returned ([`model::own`]).
 //!
 //! Neighbours: `adopt` takes the whole space over, where the order is known; `overlap`, `settle`
 //! and `start` ask for this one.
@@ -28,20 +27,20 @@ use crate::space::model::{self, Inode};
 use crate::space::reach::{self, Range, meets};
 use crate::space::{Returned, Space};
 
-/// What the kernel shows of a part of a space.
+/// The kernel's view of a part of a space.
 pub(crate) struct Shown {
     /// When it had been read.
     ns: u64,
     ranges: Vec<Range>,
     areas: Vec<KernelArea>,
-    /// Anonymous areas of the whole space, and whether each is named `[heap]`: that tells where the
-    /// break may be.
+    /// Anonymous areas of the whole space, and whether each is named `[heap]`: this limits the
+    /// places of the break.
     heap: Vec<(u64, u64, bool)>,
-    /// Memory policies by the start of their areas; `None` where the kernel tells none.
+    /// Memory policies by the start of their areas; `None` if the kernel shows none.
     policies: Option<HashMap<u64, Option<Policy>>>,
-    /// What the calls have mapped anew: it has no policy yet.
+    /// New memory of the calls: it has no policy yet.
     fresh: Vec<Range>,
-    /// What they have registered, if all of it is with a single userfaultfd.
+    /// Memory that the calls registered, if all with a single userfaultfd.
     registered: Vec<(Range, Uffd)>,
 }
 
@@ -65,8 +64,8 @@ impl Shown {
 }
 
 impl Space {
-    /// What the kernel shows in these ranges, which grow until no area extends beyond them
-    /// (ADOPT-UNORDERED-1). `None`: it shows nothing any more.
+    /// The kernel's view of these ranges, which grow until no area extends beyond them
+    /// (ADOPT-UNORDERED-1). `None`: it shows no areas any more.
     pub(crate) fn look(&self, tid: Tid, ranges: &[Range]) -> Option<Shown> {
         let all = proc::smaps(tid).ok().filter(|a| !a.is_empty())?;
         let mut ranges: Vec<Range> = self.whole(ranges);
@@ -93,8 +92,8 @@ impl Space {
         Some(Shown { ns: sys::now_ns(), ranges, areas, heap, policies, fresh: Vec::new(), registered: Vec::new() })
     }
 
-    /// Learns the policies that were set before anybody looked. (Where none is set, later looks
-    /// need not ask for them.)
+    /// Learns whether policies were set before the recording. (If none was set, later looks need
+    /// not ask for them.)
     pub(crate) fn learn_policies(&mut self, tid: Tid) {
         self.bound = policies(tid).is_some_and(|all| all.values().any(Option::is_some));
         if self.bound
@@ -144,14 +143,14 @@ impl Space {
         ranges.iter().filter(|r| r.0 < r.1 || more > 0).map(wide).collect()
     }
 
-    /// The areas that the kernel shows and the model lacks or has otherwise; and the areas of the
-    /// model that the kernel does not show like that.
+    /// The kernel's areas that the model lacks or has otherwise; and the model's areas that the
+    /// kernel does not have, or has otherwise.
     fn unlike<'a>(&self, shown: &'a Shown) -> (Vec<&'a KernelArea>, Vec<Range>) {
         let page = sys::page_size();
         let same = |k: &KernelArea| {
             self.model.area_at(k.start).is_some_and(|m| {
                 let (new, extras) = model::import(k, page);
-                // The model knows only in part what is charged and what was written.
+                // The model knows charges and writes only in part.
                 let ignored = Flags::ACCOUNT | Flags::STICKY;
                 (m.start, m.end) == (k.start, k.end)
                     && model::backing(&self.model, &m) == (k.offset, k.dev, k.inode)
@@ -167,19 +166,19 @@ impl Space {
         (news, olds)
     }
 
-    /// Whether the model has what the kernel shows.
+    /// Whether the model agrees with the kernel's view.
     pub(crate) fn is_as_shown(&self, shown: &Shown) -> bool {
         let (news, olds) = self.unlike(shown);
         news.is_empty() && olds.is_empty()
     }
 
-    /// Takes over what the kernel shows, where the model has it otherwise.
+    /// Takes over the kernel's view where the model differs.
     pub(crate) fn adopt_shown(&mut self, shown: &Shown) -> Vec<Step> {
         let page = sys::page_size();
         self.remember_at(shown.ns, shown.ranges.clone());
         let (news, olds) = self.unlike(shown);
-        // What no file shows is kept: the userfaultfd of an area, and its policy where none is
-        // shown.
+        // Attributes that no file shows are kept: the userfaultfd of an area, and its policy where
+        // none is shown.
         let is_fresh = |at: u64| shown.fresh.iter().any(|(start, end)| *start <= at && at < *end);
         let kept = |k: &KernelArea, flags: Flags| {
             let old = self.model.area_at(k.start);
@@ -201,8 +200,7 @@ impl Space {
                 let (mut area, extras) = model::import(k, page);
                 let (uffd, policy) = kept(k, area.flags);
                 if self.moved && matches!(area.object, Object::Anonymous) && area.is_private() {
-                    // Nothing shows where it was mapped first: it gets a place of its own, and what
-                    // it merges with is learnt.
+                    // Its first place is unknown: it gets a unique one, and its merges are learnt.
                     area = Area::new(area.flags, area.object.clone(), (1 << 63) | (k.start / page));
                     area.set_anon(Anon::Unknown);
                 }
@@ -290,8 +288,8 @@ mod tests {
     use crate::space::memory::Memory;
     use samara_trace::event::Event;
 
-    /// A view is taken over while a call is in the kernel that sets a policy: of the area that it
-    /// cuts, the part that it does not reach is taken for one with that policy.
+    /// A view is taken over while a call that sets a policy is in the kernel. The part of the cut
+    /// area that the call does not reach gets the policy too, wrongly.
     #[test]
     fn a_policy_that_only_a_part_has_is_put_right_when_the_call_is_back() {
         // It has echoed a byte and waits for more: its areas stay as they are.
@@ -326,7 +324,7 @@ mod tests {
         policies.insert(part.start, Some(Policy { mode: 1, nodes }));
         space.adopt_shown(&shown);
         assert!(space.model.area_at(part.start).unwrap().extras().policy.is_some());
-        // The call is back. It reached only what is next to the part.
+        // The call has returned. It reached only the neighbour of the part.
         space.returned(returned(libc::SYS_munmap, [part.end, page, 0, 0, 0, 0], 1, true), &[], &mut journal);
         assert_eq!(space.model.area_at(part.start).unwrap().extras().policy, None);
         // A later call that sets no policy, where there is none, changes nothing.
@@ -338,7 +336,7 @@ mod tests {
     }
 
     /// A `brk` is settled after another one that was in the kernel at the same time and may have
-    /// come later: the heap's end tells which is likelier, and the other one stays possible.
+    /// come later: the heap's end shows which is likelier, and the other one stays possible.
     #[test]
     fn a_break_that_another_may_have_moved_later_stays_in_doubt() {
         let tid = std::process::id() as Tid;
@@ -370,7 +368,7 @@ mod tests {
     }
 
     /// A view shows a registration whose call is still in the kernel: its userfaultfd is not known
-    /// yet. When it is, a later call for fewer modes leaves the area whole, as in the kernel.
+    /// yet. Once it is, a later call for fewer modes leaves the area whole, as in the kernel.
     #[test]
     fn the_userfaultfd_of_an_area_is_learnt() {
         let tid = std::process::id() as Tid;
@@ -380,7 +378,7 @@ mod tests {
         let who = Who { pid: tid, tid, entry_ns: 1, exit_ns: 1 };
         let mut space = Space::load(0, who, true, true, &mut journal);
         let mut maps = proc::Maps::open(tid, true);
-        // Four pages of which nothing is known; the kernel shows the first three registered.
+        // Four pages with unknown attributes; the kernel shows the first three registered.
         let at = 16 * page;
         space.model.forget(at, at + 4 * page).unwrap();
         let kernel = |flags: &str| KernelArea {
@@ -420,7 +418,7 @@ mod tests {
         assert_eq!(area(&space, at), (at, at + 3 * page, None));
         assert_eq!(register(&mut space, at + page, 1), 0, "an area that has these modes stays as it is");
         assert_eq!(area(&space, at), (at, at + 3 * page, Some(u64::MAX)));
-        // What a view joins to a part that is known has its userfaultfd.
+        // Memory that a view joins to a known part has that part's userfaultfd.
         space.adopt_shown(&shown(""));
         assert_eq!(area(&space, at).2, None);
         assert!(register(&mut space, at + 2 * page, 3) > 0);
@@ -441,7 +439,7 @@ mod tests {
             space.adopt_shown(&Shown { registered, ..shown("um uw") });
             assert_eq!(area(&space, at), (at, at + 3 * page, owner));
         }
-        // That of the call also replaces one that was closed meanwhile, as nothing shows.
+        // The call's userfaultfd also replaces one that was closed meanwhile, which no file shows.
         space.adopt_shown(&Shown { registered: vec![((at, at + page), uffd(10))], ..shown("um uw") });
         assert_eq!(area(&space, at), (at, at + 3 * page, Some(10)));
         // Where it is not known, areas that the kernel shows as one have the same, others do not.
@@ -473,7 +471,7 @@ mod tests {
         let want = [None, of(5, [1, 0]), of(2 | 1 << 15, [3, 2]), of(6, [4, 0]), of(4, [0, 0]), None];
         let starts = [0x1000, 0x2000, 0x3000, 0x4000, 0x5000, 0x7000];
         assert_eq!(starts.map(|start| all[&start]), want);
-        // A thread with a policy of its own.
+        // A thread that has a policy.
         let all = policies_in("1000 interleave:0\n2000 bind:0\n7000 interleave:0 stack\n");
         assert_eq!((all[&0x1000], all[&0x2000]), (None, of(2, [1, 0])));
     }

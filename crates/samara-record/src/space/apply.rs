@@ -3,12 +3,12 @@
 //! It does not compare the model with the kernel: `compare` does. Calls whose effect the model does
 //! not know are left to the kernel's view ([`Applied::AskKernel`]).
 //!
-//! - **APPLY-1** the model is changed only as far as it agrees with the call's result: if the
-//!   kernel refused, the model keeps only what the same refusal leaves behind (a protected part
-//!   before a hole, for one).
+//! - **APPLY-1** the model changes only as far as it agrees with the call's result. If the kernel
+//!   refused, the model keeps only the partial effect of the same refusal (for example, a protected
+//!   part before a hole).
 //!
-//! Neighbours: `replay_call` makes the call on the model; `memory` has what the call read; `reach`
-//! says how far it reached.
+//! Neighbours: `replay_call` makes the call on the model; `memory` has the memory that the call
+//! read; `reach` has the range of a call.
 
 use samara_mm::linux::{Host, OpenFile};
 use samara_mm::{
@@ -37,11 +37,11 @@ const EVENT_REMAP: u64 = 1 << 2;
 pub(crate) enum Applied {
     /// The model did the same, in these steps (perhaps none).
     Done(Vec<Step>),
-    /// The model does not know what this call does, or whether it did it: the kernel's view is to
+    /// The model does not know this call's effect, or whether it took place: the kernel's view must
     /// be taken over, after these steps of the model.
     AskKernel(Vec<Step>),
-    /// The model disagrees: it refuses what the kernel did, or would do what the kernel refused.
-    /// The reason, and what the model has done.
+    /// The model disagrees: it refuses a call that the kernel made, or grants one that the kernel
+    /// refused. The reason, and the model's steps.
     Disagrees(String, Vec<Step>),
 }
 
@@ -121,15 +121,15 @@ pub(crate) fn new_break(tid: Tid, d: &Decoded) -> Option<u64> {
     }
 }
 
-/// What the model made of a call. `None`: the kernel's view is to be taken over.
+/// The model's result of a call. `None`: the kernel's view must be taken over.
 type Did = Option<Result<Plan, Error>>;
 
-/// Has the model make the call as the kernel answered it. `guessed` is what the model has done
-/// where the kernel's view is to be taken over nevertheless.
+/// Makes the call on the model as the kernel answered it. `guessed` gets the model's steps if the
+/// kernel's view must be taken over nevertheless.
 ///
 /// The row of a call says how the model follows it; calls are replayed through `samara_mm::linux`
-/// (`replay_call`). The exceptions come first: arguments and results with which only the kernel
-/// shows the effect, or with which there is none.
+/// (`replay_call`). The exceptions come first: arguments and results for which there is no effect,
+/// or only the kernel shows it.
 fn do_call(m: &mut Model, maps: &mut Maps, memory: &Memory, d: &Decoded, result: i64, guessed: &mut Plan) -> Did {
     let a = &d.args;
     let failed = (-4095..0).contains(&result);
@@ -150,7 +150,7 @@ fn do_call(m: &mut Model, maps: &mut Maps, memory: &Memory, d: &Decoded, result:
         }
         Call::Mbind | Call::ProcessMadvise if !readable(m, d) => None,
         Call::RemapFilePages if !failed && on_a_driver(m, &spans(memory, d)) => None,
-        // An ioctl is no call of the model's.
+        // The model has no ioctl.
         Call::UffdRegister | Call::UffdUnregister if failed => nothing,
         Call::UffdRegister => {
             let (start, len, mode) = uffd_range(memory, a[2])?;
@@ -166,9 +166,9 @@ fn do_call(m: &mut Model, maps: &mut Maps, memory: &Memory, d: &Decoded, result:
             Some(m.unregister_uffd(start, len))
         }
         Call::PrSetVma | Call::PrSetMdwe if failed => nothing,
-        // Another attribute than a name.
+        // An attribute other than a name.
         Call::PrSetVma if a[1] != 0 => None,
-        // It changes no area. What it forbids from now on matters where the engine decides.
+        // It changes no area. What it forbids matters only when the engine decides later calls.
         Call::PrSetMdwe => {
             let _ = replay(m, memory, None, d, result).done;
             nothing
@@ -204,20 +204,20 @@ fn do_call(m: &mut Model, maps: &mut Maps, memory: &Memory, d: &Decoded, result:
             // A call that is refused half way leaves its first half done.
             Follow::MakesUnlessPages => {
                 let Replayed { done, result: own } = replay(m, memory, None, d, result);
-                // Advice that came less far than the areas allow: pages stopped it. Or the process
-                // of the descriptor has ended since.
+                // Advice that stopped earlier than the areas demand: pages stopped it. Or the
+                // process of the descriptor has ended since.
                 let open = done.as_ref().map_or_else(|error| error.errno == Errno::ESRCH, |_| true);
                 unless(open && own != result, done, guessed)
             }
             Follow::Nothing => nothing,
-            // shmat, io_setup, PR_SET_MM, ...: rare, and the kernel shows all that they did.
+            // shmat, io_setup, PR_SET_MM, ...: rare, and the kernel shows their whole effect.
             Follow::Kernel if failed => nothing,
             Follow::Kernel => None,
         },
     }
 }
 
-/// What the model made of a call, unless only the kernel shows it.
+/// The model's result of a call, unless only the kernel shows it.
 fn unless(ask: bool, done: Result<Plan, Error>, guessed: &mut Plan) -> Did {
     if ask {
         *guessed = done.unwrap_or_else(|refused| refused.done);
@@ -240,8 +240,8 @@ pub(crate) fn changes_areas(advice: i32) -> bool {
     )
 }
 
-/// Whether a file of this name may have a driver that adds flags of its own to its areas, so that
-/// `smaps` must be asked.
+/// Whether a file of this name may have a driver that adds flags to its areas, so `smaps` must be
+/// read.
 pub(crate) fn has_driver(name: &str, private: bool) -> bool {
     !name.starts_with('/')
         || name.starts_with("/sys/")
@@ -264,8 +264,8 @@ fn is_private(a: &[u64; 6]) -> bool {
     kind == libc::MAP_PRIVATE || kind == libc::MAP_DROPPABLE
 }
 
-/// The object that a `mmap` mapped at `start`, by what the kernel shows there. `None`: the model
-/// does not know the rules of such an object.
+/// The object that a `mmap` mapped at `start`, from the kernel's view. `None`: the model does not
+/// know the rules of such an object.
 pub(crate) fn mapped(m: &Model, maps: &mut Maps, memory: &Memory, a: &[u64; 6], start: u64) -> Option<Mapped> {
     let flags = MapFlags::from_bits_retain(a[3] as u32);
     let prot = Prot::from_bits_retain(a[2] as u32);
@@ -304,8 +304,8 @@ pub(crate) fn is_zero(at: &Placed<'_, Inode>) -> bool {
     matches!(&at.area.object, Object::File(file) if file.is_zero()) && !at.area.flags.contains(Flags::SHARED)
 }
 
-/// How a task's descriptor was opened. For reading and writing where that is not known: it may be
-/// closed by now.
+/// The open mode of a task's file descriptor. Reading and writing if it is not known: the
+/// descriptor may be closed by now.
 pub(crate) fn open_mode(tid: Tid, fd: i32) -> FileMode {
     match Program::new(tid).file(fd) {
         Ok(file) => FileMode::READ | (file.mode & (FileMode::WRITE | FileMode::WRITE_SEALED)),
@@ -345,8 +345,8 @@ pub(crate) fn readable(model: &Model, d: &Decoded) -> bool {
         && !model.area_at_or_after(at).is_some_and(grows)
 }
 
-/// The ranges in which a call acts on what is there, as start and end. None, where only the kernel
-/// tells.
+/// The ranges of existing memory that a call acts on, as start and end. None if only the kernel
+/// knows them.
 pub(crate) fn spans(memory: &Memory, d: &Decoded) -> Vec<Range> {
     let a = &d.args;
     let span = |start: u64, len: u64| (start, start.saturating_add(len.max(1)));
@@ -366,8 +366,8 @@ pub(crate) fn spans(memory: &Memory, d: &Decoded) -> Vec<Range> {
     }
 }
 
-/// Whether these ranges contain memory with rules of its own: huge pages of a size that is not
-/// known, or a driver's memory.
+/// Whether these ranges contain memory with special rules: huge pages of an unknown size, or a
+/// driver's memory.
 pub(crate) fn on_a_driver(model: &Model, spans: &[Range]) -> bool {
     let odd = |a: &Area<Inode>| {
         let driver = match &a.object {

@@ -1,9 +1,10 @@
-//! Compares the model with the kernel's view of a window, and learns what arguments do not tell.
+//! Compares the model with the kernel's view of a window, and learns facts that arguments do not
+//! show.
 //!
 //! It knows no calls and does not read `/proc`.
 //!
-//! - **COMPARE-1** learning settles only what the model holds to be unknown; every other difference
-//!   is left as it is and reported.
+//! - **COMPARE-1** learning settles only facts that are unknown in the model; every other
+//!   difference is reported and not changed.
 //!
 //! Neighbours: `samara_mm` says what is learnable ([`NotLearnable`] if it is not).
 
@@ -19,18 +20,18 @@ use crate::space::reach::{Range, meets};
 pub(crate) enum Found {
     /// Model and kernel agree, perhaps after boundaries were learnt.
     Equal,
-    /// They differ, and nothing explains it. How they differ.
+    /// They differ, and nothing explains it: how they differ.
     Differs(String),
 }
 
 /// A stack that grew: its new start and its old start.
 pub(crate) type Grown = (u64, u64);
 
-/// What is unknown when areas are compared.
+/// The unknown facts in a comparison.
 pub(crate) struct Unknown<'a> {
-    /// Where memory policies are not known.
+    /// Ranges with unknown memory policies.
     pub(crate) foggy: &'a [Range],
-    /// Where it is not known with which userfaultfd areas are registered.
+    /// Ranges of registered areas with unknown userfaultfds.
     pub(crate) disowned: &'a [Range],
     /// Several calls were applied, in an order that may be wrong.
     pub(crate) order: bool,
@@ -50,7 +51,7 @@ pub(crate) fn compare(
     // Each round either ends or settles one boundary. There are at most as many boundaries as areas
     // on both sides.
     let rounds = kernel.len() + model.areas_in(start, end).count() + 2;
-    // What lies before `from` was equal.
+    // Everything before `from` was equal.
     let mut from = start;
     for _ in 0..rounds * 2 {
         let rest = &kernel[kernel.partition_point(|k| k.end <= from)..];
@@ -97,7 +98,7 @@ pub(crate) fn compare(
             },
             Some(Mend::None(how)) => return Found::Differs(how),
         }
-        // It is enough to go on near the boundary: the areas on both sides have changed, and the
+        // The comparison resumes near the boundary: the areas on both sides have changed, and the
         // one before them if a join came first.
         let before = |at: u64| at.checked_sub(1).and_then(|at| model.area_at(at)).map(|a| a.start);
         if let Some(at) = changed {
@@ -121,8 +122,7 @@ fn by_policy_alone(why: Reasons) -> bool {
     why.iter().all(|reason| assumed.contains(&reason))
 }
 
-/// The two areas that touch at `at`: one on whose side something is `unknown`, and the other one.
-/// `None`: it is known on both sides.
+/// The two areas that touch at `at`, an `unknown` one first. `None`: both are known.
 fn unsure_first(model: &Model, at: u64, unknown: impl Fn(u64) -> bool) -> Option<[Placed<'_, Inode>; 2]> {
     let before = at.checked_sub(1)?;
     let (left, right) = (model.area_at(before)?, model.area_at(at)?);
@@ -133,8 +133,8 @@ fn unsure_first(model: &Model, at: u64, unknown: impl Fn(u64) -> bool) -> Option
     }
 }
 
-/// An area of the model has a boundary at `at` in the kernel: the part behind it if that is
-/// `unknown`, else the part before it if that is.
+/// The kernel has a boundary at `at`, within an area of the model: returns the part behind it if
+/// that is `unknown`, else the part before it if that is.
 fn unsure_part(model: &Model, at: u64, unknown: impl Fn(u64) -> bool) -> Option<Range> {
     let (start, end) = model.area_at(at).map(|a| (a.start, a.end)).filter(|(start, _)| *start < at)?;
     if unknown(at) { Some((at, end)) } else { unknown(at - 1).then_some((start, at)) }
@@ -265,7 +265,7 @@ mod tests {
 
     const PAGE: u64 = 4096;
 
-    /// The model knows that nobody has written the memory: nothing else can cut it.
+    /// The model knows that the memory was never written: nothing else can cut it.
     #[test]
     fn a_userfaultfd_that_is_not_known_explains_a_boundary_on_either_side() {
         let area = |start: u64, end: u64| KernelArea {

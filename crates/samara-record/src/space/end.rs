@@ -1,5 +1,5 @@
-//! The comparison of a whole space with the kernel, and how a space ends: the last comparison, and
-//! what cannot be compared any more.
+//! Compares a whole space with the kernel, and ends a space: the last comparison, and a report of
+//! what it could not cover.
 //!
 //! It knows no calls. Neighbours: `start` begins a space; `compare` compares it.
 
@@ -38,8 +38,8 @@ impl Space {
         }
     }
 
-    /// Compares the whole space with the kernel, to the byte, and takes over what the kernel has.
-    /// No call may be in the kernel. Returns how many differences nothing explains.
+    /// Compares the whole space with the kernel, to the byte, and takes over the kernel's view. No
+    /// call may be in the kernel. Returns the number of unexplained differences.
     pub(super) fn compare_all(&mut self, who: Who, journal: &mut Journal<'_>) -> io::Result<u64> {
         let began = sys::now_ns();
         // The file may have been opened by a thread that has ended.
@@ -105,8 +105,8 @@ impl Space {
             self.not_finished("its last task was killed before it could be looked at", journal);
         }
         self.never_compared(journal);
-        // Calls that were never seen to agree with the kernel. Their tasks are gone: nobody can say
-        // any more.
+        // Calls that were never seen to agree with the kernel. Their tasks are gone, so this cannot
+        // be decided any more.
         for call in std::mem::take(&mut self.pending) {
             self.report_call(&call, Attempt::default(), journal);
         }

@@ -1,7 +1,7 @@
-//! Finds changes that no call makes: a stack that grew on a fault, a userfaultfd that was closed.
+//! Finds changes that no call made: a stack that grew on a fault, a userfaultfd that was closed.
 //!
-//! It is asked when a call does not agree with the kernel, before the call is applied again; for
-//! stacks also before the engine decides a call, and at the end of a process. It knows no calls.
+//! It runs when a call does not agree with the kernel, before the call is applied again; for stacks
+//! also before the engine decides a call, and at the end of a process. It knows no calls.
 
 use samara_mm::{Flags, Uffd};
 use samara_trace::event::{Step, StepKind};
@@ -11,24 +11,25 @@ use crate::os::sys::Tid;
 use crate::space::model::{self, Model};
 use crate::space::reach::{Range, meets};
 
-/// What was learnt: a text, and the steps that the model took.
+/// A learnt change: a text, and the model's steps.
 pub(crate) type Learnt = (String, Vec<Step>);
 
-/// What a call tells of a range that it reached, as it was before the call.
+/// What a call shows of its range as it was before the call.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Tells {
     #[default]
     Nothing,
     /// The first page was mapped: the call moved or resized it.
     FirstPage,
-    /// The call has put memory there, which hides what was there.
+    /// The call has put memory there, which hides the former memory.
     Hidden,
 }
 
 /// Brings the model up to date with changes that no call made before a call that reached `ranges`.
 ///
-/// `registration`: the range that the call registered, and the userfaultfd. What another one had
-/// registered there was closed: the kernel registers nothing over it.
+/// `registration`: the range that the call registered, and the userfaultfd. Another userfaultfd
+/// that was registered there has been closed, because the kernel registers nothing over an open
+/// one.
 pub(crate) fn explain(
     model: &mut Model,
     maps: &mut Maps,
@@ -56,22 +57,22 @@ pub(crate) fn stacks(model: &Model, (start, end): Range) -> impl Iterator<Item =
 
 /// Whether the kernel shows that the area that grows down from `old` has grown.
 ///
-/// The kernel is seen after the call, which may have changed, removed or replaced a part of what
-/// grew: a place in `range` counts as grown if what grew goes on below it, or if the call needed
-/// it.
+/// The kernel's view is from after the call, which may have changed, removed or replaced a part of
+/// the growth. So a place in `range` counts as grown if the growth continues below it, or if the
+/// call needed it.
 fn grown(model: &mut Model, maps: &mut Maps, range: Range, tells: Tells, old: u64) -> Option<Learnt> {
     let known = model.areas_in(range.0, old).last().map(|a| a.end);
     let below = known.unwrap_or(range.0);
-    // Where the search stands, and the lowest place so far that was mapped before the call.
+    // Position of the search, and the lowest place so far that was mapped before the call.
     let (mut at, mut start) = (old, old);
-    // An area that the model knows is not what grew.
+    // An area that the model knows is not part of the growth.
     while at > 0 && model.area_at(at - 1).is_none() {
         let mut here: Vec<KernelArea> = Vec::new();
         maps.between(at - 1, at, &mut here).ok()?;
         let (hides, in_range) = (tells == Tells::Hidden, range.0 < at && at <= range.1);
         at = match here.first() {
             Some(k) if !(hides && in_range) => {
-                // What the call has put there may have joined what grew.
+                // Memory that the call has put there may have joined the growth.
                 start = if hides && range.1 < at { k.start.max(range.1) } else { k.start };
                 start
             }
@@ -118,8 +119,8 @@ fn closed(model: &mut Model, ranges: &[Range], registration: Option<(Range, Uffd
 
 /// The parts of the model's registered areas that the kernel has mapped and not registered, or that
 /// are registered with another userfaultfd. An area may be registered there only in part: a call
-/// that has not returned may have unregistered the rest. (What is not mapped any more is left for
-/// that call.)
+/// that has not returned may have unregistered the rest. (Memory that is not mapped any more is
+/// left for that call.)
 fn no_longer_registered(model: &Model, areas: &[KernelArea], registration: Option<(Range, Uffd)>) -> Vec<Range> {
     let is_still = |k: &&KernelArea| {
         k.flags.as_deref().is_some_and(|letters| Flags::from_letters(letters).intersects(Flags::UFFD))
@@ -175,7 +176,7 @@ mod tests {
         assert_eq!(gone(&[area(16, 24, "mr mw me")], None), [(18, 22)]);
         let hole = [area(16, 18, "mr mw me"), area(18, 19, "mr mw me um"), area(20, 22, "mr mw me um")];
         assert_eq!(gone(&hole, None), []);
-        // Another one has registered a part: all of the first one's is gone.
+        // Another userfaultfd has registered a part: the whole first registration is gone.
         let range = (20 * PAGE, 21 * PAGE);
         assert_eq!(gone(&all, Some((range, uffd(2)))), [(18, 22)]);
         assert_eq!(gone(&all, Some((range, uffd(1)))), []);

@@ -1,11 +1,13 @@
-//! What `mlockall` says about later maps. No file of `/proc` shows it before there is such a map.
-//! After overlapped calls there may be several answers; the next map that shows it settles it.
+//! The effect of `mlockall` on later maps. No file of `/proc` shows it before there is such a map.
+//! After overlapped calls there may be several answers; the next map that shows the effect settles
+//! it.
 //!
-//! It does not know how locks change areas. Neighbours: `overlap` says which calls may be the last.
+//! It does not know how locks change areas. Neighbours: `overlap` finds the calls that may be the
+//! last.
 //!
-//! - **FUTURE-LOCKS-1** an answer is settled only by memory that a call has made (a break that
-//!   moves within its page makes none), where the call entered the kernel after all calls that may
-//!   be the last were back, and no other call may have locked that memory.
+//! - **FUTURE-LOCKS-1** only new memory of a call settles an answer (a break that moves within its
+//!   page makes none). The call must have entered the kernel after all calls that may be the last
+//!   had returned, and no other call may have locked that memory.
 
 use samara_mm::LockKind;
 use samara_trace::calls::Call;
@@ -16,18 +18,18 @@ use crate::space::overlap::last_of;
 use crate::space::reach::meets;
 use crate::space::{Returned, Space};
 
-/// What a call that may be the last one said about later maps.
+/// The request of a call that may be the last one for later maps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Said {
     kind: Option<LockKind>,
-    /// When the call was seen to be back.
+    /// When the call was seen to have returned.
     exit_ns: u64,
 }
 
-/// What is known of later maps.
+/// The known answers for later maps.
 pub(crate) type Known = (Option<LockKind>, Vec<Said>);
 
-/// What a call says about later maps. `None`: nothing.
+/// A call's request for later maps. `None`: it has none.
 fn said(call: &Returned) -> Option<Said> {
     let bits = call.decoded.args[0] as i32;
     let kind = match call.decoded.call {
@@ -42,7 +44,8 @@ fn said(call: &Returned) -> Option<Said> {
 }
 
 impl Space {
-    /// Puts it in doubt what was said of later maps before anybody looked, if anything is locked.
+    /// Makes the answer unknown, if anything is locked: `mlockall` may have been called before the
+    /// recording.
     pub(crate) fn doubt_future_locks(&mut self) {
         let kinds = [None, Some(LockKind::Now), Some(LockKind::OnFault)];
         if self.model.areas().any(|a| a.area.flags.contains(samara_mm::Flags::LOCKED)) {
@@ -50,12 +53,12 @@ impl Space {
         }
     }
 
-    /// Whether all calls that may be the last said the same about later maps.
+    /// Whether all calls that may be the last made the same request for later maps.
     pub(crate) fn future_locks_are_known(&self) -> bool {
         self.future_locks.windows(2).all(|two| two[0].kind == two[1].kind)
     }
 
-    /// What is known of later maps, to be put back by [`Space::put_back_future_locks`].
+    /// Saves the known answers for later maps, to be put back by [`Space::put_back_future_locks`].
     pub(crate) fn save_future_locks(&self) -> Known {
         (self.model.future_locks(), self.future_locks.clone())
     }
@@ -65,8 +68,8 @@ impl Space {
         self.future_locks = said;
     }
 
-    /// Sets what these calls said about later maps, whatever the order in which they were applied:
-    /// the calls that may have been the last count, also those that were reported before.
+    /// Sets the answers after these calls, in whichever order they were applied. The calls that may
+    /// have been the last count, also those that were reported before.
     pub(crate) fn find_future_locks(&mut self, calls: &[Returned]) {
         let mut all: Vec<Said> = last_of(calls, |c| said(c).is_some()).into_iter().filter_map(said).collect();
         if all.is_empty() {
@@ -79,8 +82,8 @@ impl Space {
         self.future_locks = all;
     }
 
-    /// Settles the answer before overlapped calls are applied, by the memory that one of them has
-    /// made and that no other one of them reaches.
+    /// Settles the answer before overlapped calls are applied, by new memory of one of them that no
+    /// other one reaches.
     pub(crate) fn settle_future_locks_by(&mut self, calls: &[Returned]) {
         if self.future_locks_are_known() {
             return;
@@ -94,8 +97,8 @@ impl Space {
         }
     }
 
-    /// Settles the answer before a call is applied, by the memory that the call has made, if that
-    /// shows it (FUTURE-LOCKS-1). A call that says something itself leaves nothing open.
+    /// Settles the answer before a call is applied, if the call's new memory shows it
+    /// (FUTURE-LOCKS-1). A call with a request of its own settles it anyway.
     pub(crate) fn settle_future_locks(&mut self, call: &Returned) {
         if self.future_locks_are_known() || call.failed() {
             return;

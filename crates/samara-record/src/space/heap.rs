@@ -1,4 +1,4 @@
-//! Where the heap ends, as far as the names of areas tell. Before Linux 6.6 an area that begins
+//! The end of the heap, as far as the names of areas show it. Before Linux 6.6 an area that begins
 //! where the heap ends has the heap's name too.
 //!
 //! Neighbours: `overlap` finds the break after calls that overlapped; `settle` tries a `brk` from
@@ -36,10 +36,10 @@ impl Heap {
         self.last
     }
 
-    /// Where the break may be, the likeliest place first, if nothing else is known of it.
+    /// The possible places of the break, the likeliest first.
     fn breaks(&self, start_brk: u64, features: Features) -> Vec<u64> {
         let Some((start, end)) = self.last else { return vec![start_brk] };
-        // Two areas of the heap, or the heap and what begins where it ends.
+        // Two areas of the heap, or the heap and an area that begins where it ends.
         let may_begin = self.follows && start > start_brk && !features.contains(Features::HEAP_MEETS);
         match (may_begin, self.plain) {
             (false, _) => vec![end],
@@ -51,7 +51,7 @@ impl Heap {
 
 impl Space {
     /// Sets the break of a space that was just found: only its areas and the start of its heap are
-    /// known. Where the break may be in several places, all are kept for the next `brk`.
+    /// known. If the break may be in several places, all are kept for the next `brk`.
     pub(crate) fn find_first_break(&mut self, layout: Layout, heap: Heap) {
         let breaks = heap.breaks(layout.start_brk, self.model.config().features);
         self.model.set_layout(Layout { brk: breaks[0], ..layout });
@@ -76,7 +76,7 @@ mod tests {
     use super::*;
     use crate::os::proc;
 
-    /// Where the break may be, by the areas of a program whose heap begins at 0x2000.
+    /// The possible places of the break for the areas of a program whose heap begins at 0x2000.
     fn breaks(areas: &str, features: Features) -> Vec<u64> {
         let text: String = areas.lines().map(|line| format!("{line} 00000000 00:00 0 [heap]\n")).collect();
         let other = "7f0000000000-7f0000001000 rw-p 00000000 00:00 0\n";

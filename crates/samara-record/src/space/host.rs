@@ -1,8 +1,8 @@
-//! The world around a traced program's address space: [`Program`] answers what the model's calls
-//! ask of a [`Host`]: descriptors, memory, segments, memory nodes.
+//! The environment of a traced program's address space: [`Program`] answers the model's queries to
+//! a [`Host`]: file descriptors, memory, segments, memory nodes.
 //!
-//! It knows no calls. It asks `/proc` and the file system, and says so where it does not know
-//! (`unknown`). Neighbours: `memory` keeps what a call read; `os` reads `/proc`.
+//! It knows no calls. It asks `/proc` and the file system, and sets `unknown` if they do not show
+//! the answer. Neighbours: `memory` keeps the memory that a call read; `os` reads `/proc`.
 
 use std::cell::OnceCell;
 use std::fs::Metadata;
@@ -20,15 +20,15 @@ use crate::os::sys::{self, Tid};
 use crate::space::memory::Memory;
 use crate::space::model::{self, Inode};
 
-/// The world of a stopped task.
+/// The environment of a stopped task.
 pub(crate) struct Program {
     pub(crate) tid: Tid,
     memory: Memory,
-    /// A task of the process whose space is asked: the process of `tid`, or one that it advises.
+    /// A task of the process that the call acts on: the process of `tid`, or one that it advises.
     pub(crate) of: Tid,
-    /// A file was asked for: its driver may refuse what the model grants.
+    /// A file was asked for: its driver may refuse a call that the model grants.
     pub(crate) file: bool,
-    /// Something was asked for whose rules the model does not know.
+    /// A query had no answer: the model does not know the rules.
     pub(crate) unknown: bool,
     /// Length in bytes of the segment that was asked for.
     pub(crate) bytes: u64,
@@ -36,9 +36,10 @@ pub(crate) struct Program {
     nodes: OnceCell<Vec<u64>>,
     /// Page size of the object that was asked for, if it is in huge pages of hugetlbfs.
     pub(crate) huge: Option<PageSize>,
-    /// The descriptor that was asked for last, and what it is.
+    /// The last queried descriptor, and its file.
     opened: Option<(i32, OpenFile<Inode>)>,
-    /// The settings that decide which places suit huge pages. `None`: no places are searched for.
+    /// The machine's settings of huge pages, which decide which places suit them. `None`: no places
+    /// are searched for.
     pub(crate) settings: Option<Rc<Settings>>,
 }
 
@@ -47,7 +48,7 @@ impl Program {
         Program::seen(Memory::now(tid))
     }
 
-    /// The world of a task as a call of it saw it.
+    /// The environment of a task as one of its calls saw it.
     pub(crate) fn seen(memory: Memory) -> Self {
         Program {
             tid: memory.tid,
@@ -63,18 +64,18 @@ impl Program {
         }
     }
 
-    /// What the settings say about shared memory.
+    /// The settings of shared memory.
     fn shared(&self) -> SharedHuge {
         self.settings.as_ref().map(|settings| settings.shared()).unwrap_or_default()
     }
 
-    /// Refuses, and notes that only the kernel knows the rules.
+    /// Refuses, and notes that the rules are unknown.
     fn not_known<T>(&mut self, errno: Errno) -> Result<T, Errno> {
         self.unknown = true;
         Err(errno)
     }
 
-    /// Asks what a descriptor is.
+    /// Finds the file behind a descriptor.
     fn ask_file(&mut self, fd: i32) -> Result<OpenFile<Inode>, Errno> {
         let Descriptor { flags, mount } = match proc::descriptor(self.tid, fd) {
             Ok(descriptor) => descriptor,
@@ -105,8 +106,8 @@ impl Program {
             let meta = std::fs::metadata(&path).map_err(|_| Errno::EBADF)?;
             Inode { name: model::SECRET.into(), ..named(&meta, HugePlaces::Plain) }
         } else {
-            // A file system that may have to ask another process is not asked: that process may
-            // wait for us.
+            // A file system that may depend on another process is not asked: that process may wait
+            // for the recorder.
             let mount = find_mount(self.tid, |m| m.id == mount).filter(|m| LOCAL.contains(&m.kind.as_str()));
             let Some(mount) = mount else {
                 return self.not_known(Errno::EINVAL);
@@ -137,11 +138,11 @@ impl Host<Inode> for Program {
     }
 
     fn segment(&mut self, id: i32, _prot: Prot) -> Result<Segment<Inode>, Errno> {
-        // Only the kernel knows who may attach it.
+        // The rights to attach it are not modelled.
         self.file = true;
         let inode = u64::from(id as u32);
         let places = self.shared().files;
-        // First its length, which tells that it is of our own IPC namespace.
+        // The length first: it shows that the segment is in our own IPC namespace.
         let Some(bytes) = segment_bytes(self.tid, inode) else { return self.not_known(Errno::EINVAL) };
         let Ok(huge) = sys::segment_page(id) else { return self.not_known(Errno::EINVAL) };
         (self.bytes, self.huge) = (bytes, huge);
@@ -210,8 +211,8 @@ impl Host<Inode> for Program {
     }
 }
 
-/// Length in bytes of a System V segment by its number, which its areas show as their inode.
-/// `None`: there is no such segment, or the task has another IPC namespace than the recorder.
+/// Length in bytes of a System V segment by its number, which is the inode of its areas. `None`:
+/// there is no such segment, or the task has another IPC namespace than the recorder.
 fn segment_bytes(tid: Tid, id: u64) -> Option<u64> {
     let space = |of: &str| std::fs::read_link(format!("/proc/{of}/ns/ipc")).ok();
     if space(&tid.to_string()) != space("self") {
@@ -243,8 +244,8 @@ fn is_swap_file(meta: &Metadata) -> bool {
     files.into_iter().any(|(name, _)| std::fs::metadata(name.replace("\\040", " ")).is_ok_and(same))
 }
 
-/// Whether a memfd is sealed against writing. What only has the name of one, such as a FIFO on the
-/// tmpfs of a program's own mount namespace, is not, and is not waited for.
+/// Whether a memfd is sealed against writing. A file that only has a memfd's name, such as a FIFO
+/// on a tmpfs in the program's mount namespace, is not; opening it does not block.
 pub(crate) fn write_sealed(path: &str) -> bool {
     let open = std::fs::File::options().read(true).custom_flags(libc::O_NONBLOCK).open(path);
     let Ok(file) = open else { return false };
@@ -311,7 +312,8 @@ fn find_mount(tid: Tid, is: impl Fn(&Mount) -> bool) -> Option<Mount> {
     find(&tid.to_string()).or_else(|| find("self"))
 }
 
-/// Whether a read of a file on this device may wait for a process (FUSE): one that may wait for us.
+/// Whether a read of a file on this device may wait for a process (FUSE), which may wait for the
+/// recorder.
 pub(crate) fn may_wait(tid: Tid, dev: (u32, u32)) -> bool {
     find_mount(tid, |m| m.dev == dev).is_some_and(|m| m.kind.starts_with("fuse"))
 }

@@ -1,7 +1,8 @@
-//! What a call's arguments point to, and what is behind the memory that it mapped.
+//! The memory that a call's arguments point to, and the file behind the memory that it mapped.
 //!
-//! For a call that waits to be settled this is kept: its thread goes on, and may write there or
-//! close the file. It knows no model. Neighbours: the table of calls says what a call reads.
+//! Both are kept for a call that waits to be settled, because its thread goes on, and may write
+//! there or close the file. It knows no model. Neighbours: the table of calls has the memory that a
+//! call reads.
 
 use std::rc::Rc;
 
@@ -27,12 +28,12 @@ pub(crate) struct Memory {
 
 #[derive(Debug)]
 struct Kept {
-    /// What the call read: the address, and the bytes.
+    /// The memory that the call read: the address, and the bytes.
     bytes: (u64, Vec<u8>),
-    /// Where the call mapped a file, the area that the kernel has there, and how the descriptor was
-    /// opened.
+    /// The place of a file that the call mapped, the kernel's area there, and the open mode of the
+    /// descriptor.
     mapped: Option<(u64, KernelArea, FileMode)>,
-    /// Whether the descriptor of a process stood for the caller's own process.
+    /// Whether the call's pidfd stood for the caller's own process.
     own: Option<Result<bool, Errno>>,
     /// The userfaultfd with which the call registered memory: its number and its features.
     uffd: Option<(u64, u64)>,
@@ -44,13 +45,13 @@ impl Memory {
         Memory { tid, kept: None }
     }
 
-    /// What a trace tells of it: bytes that the call read, and what it mapped.
+    /// The memory as a trace shows it: bytes that the call read, and the area that it mapped.
     pub(crate) fn recorded(bytes: (u64, Vec<u8>), mapped: Option<(u64, KernelArea, FileMode)>) -> Memory {
         Memory { tid: 0, kept: Some(Rc::new(Kept { bytes, mapped, own: Some(Ok(true)), uffd: None })) }
     }
 
-    /// Keeps what the call may have read and mapped. `read`: what its arguments point to can be
-    /// read without asking the program.
+    /// Keeps the memory that the call may have read and mapped. `read`: the recorder can read the
+    /// memory behind its arguments without the program's help.
     pub(crate) fn keep(&mut self, d: &Decoded, result: i64, read: bool, maps: &mut Maps) {
         let a = &d.args;
         let (at, len) = d.call.reads(a).unwrap_or((0, 0));
@@ -86,8 +87,7 @@ impl Memory {
         part.is_some()
     }
 
-    /// Whether the descriptor of a process that the call was given stood for the caller's own
-    /// process. `None`: nothing was kept.
+    /// Whether the call's pidfd stood for the caller's own process. `None`: nothing was kept.
     pub(crate) fn own(&self) -> Option<Result<bool, Errno>> {
         self.kept.as_ref()?.own
     }

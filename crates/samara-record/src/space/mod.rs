@@ -62,7 +62,7 @@ pub(crate) use unstopped::{Compared, Reading, is_whole};
 /// A call on more ranges than this is checked as one range, from the first to the last.
 const MANY: usize = 16;
 
-/// From where a call was made.
+/// The place in the program that made a call.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Caller {
     /// The number of its stack.
@@ -103,8 +103,8 @@ impl Returned {
         self.decoded.call != Call::Brk && (-4095..0).contains(&self.result)
     }
 
-    /// Whether it was refused, and may have left something behind: cut areas, an emptied place, or
-    /// the first of many moved.
+    /// Whether it was refused with a possible partial effect: cut areas, an emptied place, or the
+    /// first of many areas moved.
     pub(crate) fn stopped_half_way(&self) -> bool {
         self.failed() && self.decoded.call.row().stops_half_way
     }
@@ -115,7 +115,7 @@ mod savings_tests;
 
 #[cfg(test)]
 impl Returned {
-    /// A call of this processor's own kind that overlapped others, for tests.
+    /// A 64-bit call that overlapped others, for tests.
     pub(crate) fn overlapped(nr: i64, args: [u64; 6], result: i64, who: Who, go_ns: u64) -> Self {
         Returned {
             decoded: crate::arch::decode(crate::arch::AUDIT_NATIVE, nr as u64, args, |_, _| false).unwrap(),
@@ -139,12 +139,12 @@ pub(crate) struct Space {
     /// Whether it belongs to the program's first process.
     root: bool,
     pub(crate) model: Model,
-    /// Where the engine in charge searches for places.
+    /// The bases of the engine's search for places.
     pub(crate) bases: Bases,
     pub(crate) maps: Maps,
     pub(crate) size: Size,
     pub(crate) pending: Vec<Returned>,
-    /// Calls whose returns are not seen: their tasks were killed, or were in them already when the
+    /// Calls without a visible return: their tasks were killed, or had entered them before the
     /// recorder attached. They may have had an effect or not.
     pub(crate) lost: Vec<String>,
     /// A userfaultfd has been registered here. Closing it changes areas without a call.
@@ -153,18 +153,18 @@ pub(crate) struct Space {
     /// The places where the break may be, if overlapped calls left more than one. The next `brk`
     /// settles it.
     pub(crate) breaks: Vec<u64>,
-    /// The calls that may be the last one that said how later maps are locked. If they said
-    /// different things, the next map that shows it settles it.
+    /// The calls that may be the last request on locking later maps. If they differ, the next map
+    /// that shows the answer settles it.
     pub(crate) future_locks: Vec<Said>,
     /// Ranges whose memory policies are not known. For an area of a file the kernel may show the
     /// file's policy only.
     pub(crate) foggy: Vec<Range>,
-    /// Ranges that may be registered with another userfaultfd than the model has. Nothing shows
+    /// Ranges that may be registered with another userfaultfd than in the model. No file shows
     /// which one it is.
     pub(crate) disowned: Vec<Range>,
-    /// A call moved memory: where imported memory was mapped first is not known.
+    /// A call moved memory: the first place of imported memory is unknown.
     pub(crate) moved: bool,
-    /// It is a forked child's: its memory may be inherited.
+    /// The space was forked: its memory may be inherited.
     pub(crate) forked: bool,
     /// A call set a memory policy: from now on the kernel is asked for policies too.
     pub(crate) bound: bool,
@@ -174,14 +174,14 @@ pub(crate) struct Space {
     pub(crate) trial: bool,
     /// Other calls are in the kernel: changes beyond the reach of the current call may be theirs.
     pub(crate) others_in_kernel: bool,
-    /// Calls that are back from the kernel are not applied yet: they are settled after this one.
+    /// Some returned calls are not applied yet: they are settled after this one.
     pub(crate) unapplied: bool,
-    /// Overlapped calls that were reported: when they returned, and what they reached. And when the
-    /// kernel's view was taken over, and where.
+    /// Overlapped calls that were reported: their return times and ranges. Also the times and
+    /// ranges of views that were taken over from the kernel.
     pub(crate) recent: VecDeque<(u64, Vec<Range>)>,
     /// Calls whose comparison was put off.
     waiting: u64,
-    /// The last comparison was made, or the reason why not was reported.
+    /// The last comparison was made, or the reason for its absence was reported.
     finished: bool,
     /// The recorder may not read it: the model stays empty.
     hidden: bool,
@@ -190,18 +190,18 @@ pub(crate) struct Space {
 /// The outcome of one attempt to apply a call.
 #[derive(Default)]
 pub(crate) struct Attempt {
-    /// The ranges that the call may have changed, by the model before it: where the heap ended then
-    /// counts.
+    /// The ranges that the call may have changed, by the model before it (with the heap's end of
+    /// then).
     pub(crate) reach: Vec<Range>,
     pub(crate) steps: Vec<Step>,
     pub(crate) grown: Vec<compare::Grown>,
     /// Why model and kernel differ, if they do.
     pub(crate) misfit: Option<String>,
-    /// What the call did is not known: the kernel's view was taken over.
+    /// The call's effect is unknown: the kernel's view was taken over.
     pub(crate) unsure: bool,
     /// The model would have answered otherwise.
     pub(crate) answer: bool,
-    /// For a refused call: what stood in its reach before it.
+    /// For a refused call: the areas in its range before it.
     pub(crate) unchanged: Option<Saved>,
 }
 
@@ -211,7 +211,7 @@ impl Space {
         self.hidden
     }
 
-    /// Notes a call of which nobody sees how far it comes.
+    /// Notes a call without a visible return.
     pub(crate) fn lost(&mut self, call: Option<&Decoded>) {
         self.lost.push(call.map_or_else(|| "one that is not known".to_owned(), |d| format!("{}{:x?}", d.call, d.args)));
     }
@@ -221,7 +221,7 @@ impl Space {
         !self.pending.is_empty()
     }
 
-    /// Learns, before a call is decided, which stacks have grown on faults, as far as the call
+    /// Learns which stacks have grown on faults before a call is decided, as far as the call
     /// depends on them. `limited`: the size of all areas together matters.
     pub(crate) fn look_at_stacks(&mut self, decoded: &Decoded, who: Who, limited: bool, journal: &mut Journal<'_>) {
         let (brk, page) = (self.model.layout().brk, sys::page_size());
@@ -243,7 +243,7 @@ impl Space {
         learnt.into_iter().for_each(|(text, steps)| self.report_learnt(who, text, &steps, journal));
     }
 
-    /// Takes over what the kernel has at a place although no call that was seen made it.
+    /// Takes over the kernel's areas at a place that no visible call made.
     pub(crate) fn learn_at(&mut self, place: Range, who: Who, journal: &mut Journal<'_>) {
         let Some(shown) = self.look(who.tid, &[place]) else { return };
         let steps = self.adopt_shown(&shown);
@@ -278,7 +278,7 @@ impl Space {
         self.registered |= call.decoded.call == Call::UffdRegister;
         let saved = call.failed().then(|| self.save(std::slice::from_ref(call)));
         let d = &call.decoded;
-        // A call that a limit refused may have been done in part.
+        // A call that a limit refused may have taken effect in part.
         let limited = call.result == -i64::from(libc::ENOMEM);
         let limits = if limited { sys::limits(call.who.tid) } else { None };
         self.model.set_limits(limits.unwrap_or_default());
@@ -350,11 +350,11 @@ impl Space {
     pub(crate) fn check(&mut self, call: &Returned, attempt: &mut Attempt, journal: &mut Journal<'_>) {
         let mut ranges = attempt.reach.clone();
         if call.decoded.call == Call::Madvise && !apply::changes_areas(call.decoded.args[2] as i32) {
-            // It changes content only: a look at its first byte is enough.
+            // It changes content only: checking its first byte is enough.
             ranges.iter_mut().for_each(|r| r.1 = r.1.min(r.0 + 1));
         }
-        // A neighbour of one range may stick out into another range, which is looked at later:
-        // hence several rounds.
+        // A neighbour of one range may reach into another range that is compared later: hence
+        // several rounds.
         for round in 0..=ranges.len() {
             attempt.misfit = self.compare(&ranges, attempt, journal);
             if attempt.misfit.is_none() || (round == 0 && ranges.len() < 2) {
@@ -364,8 +364,7 @@ impl Space {
         if !self.maps.queries() {
             journal.note("no PROCMAP_QUERY (Linux before 6.11): the maps file is read after each call (slower)".into());
         }
-        // Where the model refuses half way, for a hole, the kernel may have refused at once, for a
-        // limit.
+        // If the model refuses half way at a hole, the kernel may have refused at once for a limit.
         let unchanged = attempt.unchanged.take().filter(|_| attempt.misfit.is_some() && !attempt.steps.is_empty());
         if let Some(saved) = unchanged {
             self.put_back(saved);
@@ -384,7 +383,7 @@ impl Space {
                 }
             }
         }
-        // Or it was done in part: areas were cut, or the first of many moved.
+        // Or it took effect in part: areas were cut, or the first of many moved.
         if attempt.misfit.is_some() && call.stopped_half_way() && !self.trial {
             let reach = attempt.reach.clone();
             attempt.steps.extend(self.adopt_reached(call, &reach).into_iter().flatten());

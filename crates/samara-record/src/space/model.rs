@@ -16,15 +16,15 @@ use crate::os::proc::{EXEC, KernelArea, READ, SHARED, WRITE};
 use crate::os::sys;
 use crate::space::reach::Range;
 
-/// The file behind an area, as far as `/proc` shows it: the inode. That one inode was opened twice
-/// is learnt.
+/// The file behind an area, as far as `/proc` shows it: the inode. Separate opens of one inode are
+/// learnt.
 #[derive(Clone, Debug)]
 pub(crate) struct Inode {
     pub(crate) dev: (u32, u32),
     pub(crate) inode: u64,
     /// The name at the time of the map. A later rename does not make it another file.
     pub(crate) name: Arc<str>,
-    /// Which places suit it. Known only for a file that is about to be mapped.
+    /// The places that suit it. Known only for a file that is about to be mapped.
     pub(crate) places: HugePlaces,
     /// Its page size, if it is in huge pages of hugetlbfs.
     pub(crate) huge: Option<PageSize>,
@@ -82,12 +82,12 @@ pub(crate) fn empty() -> Model {
     promising(overcommit, samara_probe::Profile::running().features)
 }
 
-/// An empty model of a machine that promises memory so and whose kernel has these features.
+/// An empty model of a machine with these overcommit settings and kernel features.
 pub(crate) fn promising(overcommit: Overcommit, features: Features) -> Model {
     let defaults = Config::default();
     let mut model = AddressSpace::new(Config {
         page_size: PageSize::new(sys::page_size()).unwrap_or(PageSize::K4),
-        // The kernel has already decided about reach and the number of areas: its results are
+        // The kernel has already checked the addresses and the number of areas: its results are
         // applied.
         task_size: 1 << 56,
         max_map_count: usize::MAX / 2,
@@ -123,16 +123,15 @@ pub(crate) fn import(k: &KernelArea, page: u64) -> (Area<Inode>, Extras) {
     (area, Extras { name: tag, ..Extras::default() })
 }
 
-/// The userfaultfd with which these parts of one area are registered, as far as the model knows it:
-/// none where they disagree.
+/// The userfaultfd of these parts of one area, as far as the model knows it: none if they disagree.
 pub(crate) fn owner<'a>(parts: impl Iterator<Item = Placed<'a, Inode>>) -> Option<Uffd> {
     let mut known = parts.filter_map(|m| m.extras().uffd);
     let first = known.next()?;
     known.all(|other| other == first).then_some(first)
 }
 
-/// Notes that the areas that are registered in this range are registered with `uffd`: those whose
-/// userfaultfd is not known, or all of them (`known_too`).
+/// Makes `uffd` the userfaultfd of the registered areas in this range: of those without a known
+/// one, or of all (`known_too`).
 pub(crate) fn own(model: &mut Model, (start, end): Range, uffd: Uffd, known_too: bool) {
     let other = |owner: Option<Uffd>| if known_too { owner != Some(uffd) } else { owner.is_none() };
     let changes = |m: &Placed<'_, Inode>| m.area.flags.intersects(Flags::UFFD) && other(m.extras().uffd);
@@ -232,7 +231,7 @@ pub(crate) fn record(model: &Model, at: &Placed<'_, Inode>) -> AreaRecord {
     }
 }
 
-/// Why the two areas that touch at `addr` are not one, as a trace keeps it.
+/// The reasons that keep the two areas that touch at `addr` apart, as a trace keeps them.
 pub(crate) fn apart(model: &Model, addr: u64) -> String {
     let Some(why) = model.why_not_merged(addr).filter(|why| !why.is_empty()) else { return String::new() };
     // Special areas differ in many flags, and would not be joined if they did not.

@@ -1,34 +1,32 @@
-//! Finds the order in which calls of one space took effect that were in the kernel at the same
-//! time.
+//! Finds the order of calls of one space that were in the kernel at the same time.
 //!
-//! A call takes effect at one instant between the moment when it enters the kernel and the moment
-//! when it is seen to be back. If one of two calls was back before the other entered, their order
-//! is known. Otherwise it is not known. It may matter where the calls touch: one reaches an area
-//! that the other reaches, or the area next to it. Such calls wait until no call that touches them
-//! is in the kernel. Then:
+//! A call takes effect at one instant between its entry to the kernel and its visible return. If
+//! one of two calls returned before the other entered, their order is known. Otherwise it is
+//! unknown. It may matter if the calls touch: one reaches an area that the other reaches, or the
+//! area next to it. Such calls wait until no call that touches them is in the kernel. Then:
 //!
 //! - Every order that the times allow is tried on a copy of the model. If exactly one result agrees
-//!   with what the kernel shows, the calls are reported with that result.
+//!   with the kernel's view, the calls are reported with that result.
 //! - Results that look equal in `maps` are compared with `smaps` and `numa_maps`.
 //! - If all orders give the same result and the kernel has another one, that is a difference.
 //! - Otherwise the effect of the calls is unsure: the kernel's areas are taken over, and the calls
 //!   are marked.
 //!
-//! A call whose place is not known before it returns (a `mmap` that leaves it open) makes no other
-//! call wait. When it is back, the calls reported meanwhile are searched for one that reached its
-//! place.
+//! A call whose place is unknown before it returns (a `mmap` without a fixed address) makes no
+//! other call wait. When it has returned, the calls reported meanwhile are searched for one that
+//! reached its place.
 //!
 //! It does not know how calls are applied. Neighbours: `settle` settles single calls,
-//! `adopt_unordered` takes the kernel's areas over, `reach` says how far a call reaches.
+//! `adopt_unordered` takes the kernel's areas over, `reach` has the range of a call.
 //!
 //! - **OVERLAP-1** calls that do not touch need no order among one another: each group is settled
 //!   by itself.
 //! - **OVERLAP-2** a call that touched no call that was in the kernel at the same time is never
 //!   unsure.
-//! - **OVERLAP-3** after overlapped calls that touch, the model does not rely on what their order
-//!   may have decided and no file shows: what was written, what is charged, and from where memory
-//!   was moved. That holds also where a single order fits, because joins that a later call of the
-//!   same group undid were compared with nothing.
+//! - **OVERLAP-3** after overlapped calls that touch, the model treats facts that depend on their
+//!   order, and that no file shows, as unknown: writes, charges, and the source of moved memory.
+//!   That holds even if a single order fits, because joins that a later call of the same group
+//!   undid were never compared.
 
 use std::collections::VecDeque;
 
@@ -46,8 +44,7 @@ use crate::space::{Attempt, Returned, Space};
 
 /// Maximum number of overlapped calls that wait for one another.
 const PENDING_LIMIT: usize = 16;
-/// Number of overlapped calls, and of moments at which the kernel's view was taken over, that are
-/// remembered.
+/// Number of overlapped calls, and of takeovers of the kernel's view, that are remembered.
 const RECENT_LIMIT: usize = 256;
 /// Maximum number of orders that are tried.
 const ORDERS_LIMIT: usize = 120;
@@ -67,11 +64,11 @@ struct Tried {
     /// The model after the calls, before anything was learnt from the kernel. `None`: the model
     /// refuses this order.
     made: Option<Vec<String>>,
-    /// The model with what was learnt, if it agrees with the areas that the kernel shows.
+    /// The model with the learnt facts, if it agrees with the kernel's areas.
     fits: Option<Vec<String>>,
 }
 
-/// The calls for which `are` holds that may have been the last of them, as far as the times tell.
+/// The calls for which `are` holds that may have been the last of them by their times.
 pub(crate) fn last_of(calls: &[Returned], are: impl Fn(&Returned) -> bool) -> Vec<&Returned> {
     let all: Vec<&Returned> = calls.iter().filter(|c| are(c)).collect();
     all.iter().copied().filter(|c| !all.iter().any(|later| c.who.exit_ns <= later.go_ns)).collect()
@@ -112,7 +109,7 @@ impl Space {
         }
     }
 
-    /// The ranges that a returned call reached: everything, where only the kernel shows it.
+    /// The ranges that a returned call reached: everything, if only the kernel shows it.
     pub(crate) fn reaches(&self, call: &Returned) -> Vec<Range> {
         if call.decoded.call.is_wide() { vec![reach::ALL] } else { self.ranges(call) }
     }
@@ -172,8 +169,9 @@ impl Space {
             };
             return self.report_difference(calls, &first.order, &reach, journal);
         }
-        // Whether a moved source joined its copy, and what lost its lock then, is learnt after a
-        // single call only. So the right order may not fit here, and a wrong one may.
+        // After a single call, the model learns whether a moved source joined its copy and which
+        // memory lost its lock; here it does not. So the right order may not fit, and a wrong one
+        // may.
         let empties =
             |c: &Returned| c.decoded.call == Call::Mremap && c.decoded.args[3] & RemapFlags::DONTUNMAP.bits() != 0;
         let known = self.future_locks_are_known() && !calls.iter().any(empties);
@@ -226,8 +224,8 @@ impl Space {
     }
 
     /// Applies the calls in this order. Returns the model's picture after them; and, if the
-    /// kernel's areas agree with it, the outcome of each call. `Err`: the model refuses what the
-    /// kernel did, or has to ask the kernel.
+    /// kernel's areas agree with it, the outcome of each call. `Err`: the model refuses a call that
+    /// the kernel made, or has to ask the kernel.
     #[expect(clippy::type_complexity, reason = "used here only")]
     fn try_order(
         &mut self,
@@ -249,8 +247,7 @@ impl Space {
         let made = self.picture(reach);
         let fits = |done: &[(Returned, Attempt)]| done.iter().all(|(_, a)| a.misfit.is_none());
         done.iter_mut().for_each(|(call, attempt)| self.check(call, attempt, journal));
-        // A neighbour of one call may stick out into the range of another, which was looked at
-        // later.
+        // A neighbour of one call may reach into the range of another that was compared later.
         if !fits(&done) {
             done.iter_mut().for_each(|(call, attempt)| self.check(call, attempt, journal));
         }
@@ -280,9 +277,9 @@ impl Space {
         areas.map(one).chain([format!("{brk:x}")]).collect()
     }
 
-    /// Notes what nothing shows after these calls, whose order is not known: the policies of files'
-    /// areas, if one of them set a policy, and the userfaultfds of registered areas, if one of them
-    /// registered memory or moved it.
+    /// Marks facts as unknown that no file shows after these calls of unknown order: the policies
+    /// of files' areas, if a call set a policy, and the userfaultfds of registered areas, if a call
+    /// registered or moved memory.
     pub(crate) fn fog(&mut self, calls: &[Returned], reach: &[Range]) {
         let owns = |c: &Returned| matches!(c.decoded.call, Call::UffdRegister | Call::UffdUnregister | Call::Mremap);
         if calls.iter().any(owns) || reach.iter().any(|r| meets(&self.disowned, *r)) {
@@ -332,8 +329,8 @@ impl Space {
         }
     }
 
-    /// Takes over what the kernel has where these calls reached: their effect is not known.
-    /// `breaks` is where the break may have been before them.
+    /// Takes over the kernel's view of these calls' ranges: their effect is unknown. `breaks` has
+    /// the possible places of the break before them.
     pub(crate) fn take_over(&mut self, calls: &[Returned], breaks: Vec<u64>, journal: &mut Journal<'_>) {
         let Some(last) = calls.last().map(|c| c.who) else { return };
         let reach: Vec<Range> = calls.iter().flat_map(|c| self.reaches(c)).collect();
@@ -343,7 +340,7 @@ impl Space {
         self.fog(calls, &reach);
         self.find_break_after(calls, breaks, shown.as_ref());
         self.find_future_locks(calls);
-        // Where nothing is to be taken over, the calls undid one another, or a call that was
+        // If there is nothing to take over, the calls undid one another, or a call that was
         // reported before them came after them and undid them.
         let unsure = !steps.is_empty();
         for call in calls {
@@ -360,19 +357,19 @@ impl Space {
         }
     }
 
-    /// Makes doubtful what the order of these calls may have decided and no file shows, in all
+    /// Makes facts unknown that depend on the order of these calls and that no file shows, in all
     /// areas that they touched (OVERLAP-3).
     pub(crate) fn unlearn(&mut self, calls: &[Returned]) {
         let some = calls.iter().filter(|c| !matches!(c.decoded.call.row().reach, Reach::Everything));
         let ranges: Vec<Range> = some.flat_map(|c| self.ranges(c)).collect();
         for (start, end) in self.span(&ranges, sys::page_size()) {
-            // Without memory for it, what is known stays.
+            // If memory is short, the facts stay.
             let _ = self.model.unlearn(start, end, self.moved, self.forked);
         }
     }
 
-    /// Where the break may be after these calls: the results of those that may have been the last
-    /// `brk`.
+    /// The possible places of the break after these calls: the results of those that may have been
+    /// the last `brk`.
     fn last_breaks(&self, calls: &[Returned]) -> Vec<u64> {
         let last = last_of(calls, |c| c.decoded.call == Call::Brk && (c.result as u64) < USER_END);
         let mut found: Vec<u64> = last.into_iter().map(|c| c.result as u64).collect();
@@ -380,7 +377,7 @@ impl Space {
         found
     }
 
-    /// Where the break may be now.
+    /// The possible places of the break now.
     pub(crate) fn possible_breaks(&self) -> Vec<u64> {
         [self.model.layout().brk].into_iter().chain(self.breaks.iter().copied()).collect()
     }
@@ -395,8 +392,8 @@ impl Space {
         }
     }
 
-    /// Sets the break to one of the places where it may be. All places that agree with the names of
-    /// areas are kept for the next `brk` if there are several.
+    /// Sets the break to one of its possible places. If several places agree with the names of
+    /// areas, all are kept for the next `brk`.
     fn find_break(&mut self, found: &[u64], shown: &Shown) {
         if found.is_empty() {
             return;
@@ -428,7 +425,7 @@ impl Space {
         self.remember_at(call.who.exit_ns, reach.to_vec());
     }
 
-    /// Remembers that the model has what the kernel showed in these ranges at this time. A call
+    /// Remembers that the model took over the kernel's view of these ranges at this time. A call
     /// that was in the kernel then may have had its effect already.
     pub(crate) fn remember_at(&mut self, ns: u64, ranges: Vec<Range>) {
         if self.recent.len() == RECENT_LIMIT {

@@ -1,15 +1,15 @@
-//! Comparisons that are put off. Without PROCMAP_QUERY, the maps file is read from its start on, so
-//! that each comparison far into a large space costs as much as all areas before it.
+//! Puts comparisons off. Without PROCMAP_QUERY, the maps file is read from its start, so a
+//! comparison far into a large space reads all areas before it.
 //!
-//! - **PUT-OFF-1** of calls that overlap no other, reading far takes at most as much time as all
-//!   else. Those for which there is no time are counted, and compared together: with the whole
-//!   space, as soon as there is time for that, and when it ends. Calls that overlap are read for at
-//!   once, in each order that is tried.
-//! - **PUT-OFF-2** while calls wait, nothing is taken over from the kernel beyond the reach of a
-//!   call: it could hide what they did otherwise.
-//! - **PUT-OFF-3** the whole space is compared, or taken over, only where no call of it is in the
-//!   kernel and each one that is back has been applied: not between calls that are settled one
-//!   after the other.
+//! - **PUT-OFF-1** for calls that overlap no other, reading far takes at most half of the time.
+//!   Calls beyond that are counted and compared together, with the whole space, as soon as there is
+//!   time, and when the space ends. Overlapping calls are compared at once, in each order that is
+//!   tried.
+//! - **PUT-OFF-2** while calls wait, nothing is taken over from the kernel beyond the range of a
+//!   call: it could hide their differences.
+//! - **PUT-OFF-3** the whole space is compared, or taken over, only if no call of it is in the
+//!   kernel and each returned call has been applied: not between calls that are settled one after
+//!   the other.
 //!
 //! Neighbours: `budget` counts the time; `settle` asks for each call; `end` compares whole spaces.
 
@@ -19,13 +19,13 @@ use crate::os::sys;
 use crate::space::{Attempt, Returned, Space};
 
 impl Space {
-    /// Whether the comparison of a call that has been applied is to be put off.
+    /// Whether to put off the comparison of an applied call.
     pub(super) fn puts_off(&mut self, call: &Returned, attempt: &Attempt, journal: &mut Journal<'_>) -> bool {
         if self.maps.queries() || self.model.len() <= NEAR {
             return false;
         }
-        // What is refused may have left something behind: only the kernel tells. And what is to be
-        // learnt about breaks and locks is learnt now.
+        // A refused call may have a partial effect, which only the kernel shows. Open questions
+        // about breaks and locks are settled now.
         let place = call.decoded.call.place().is_some();
         let partly = call.failed() && (call.stopped_half_way() || place || !attempt.steps.is_empty());
         if partly || !self.breaks.is_empty() || !self.future_locks_are_known() {
@@ -42,8 +42,8 @@ impl Space {
         journal.budget.put_off();
     }
 
-    /// Compares the calls that wait with the kernel, if there is time for that, or `now` in any
-    /// case. No call may be in the kernel, and each one that is back has been applied (PUT-OFF-3).
+    /// Compares the calls that wait with the kernel, if there is time for that; always if `now`. No
+    /// call may be in the kernel, and each returned call has been applied (PUT-OFF-3).
     pub(super) fn catch_up(&mut self, who: Who, now: bool, journal: &mut Journal<'_>) {
         debug_assert!(!self.unapplied && self.pending.is_empty(), "calls that are not applied");
         if self.waiting > 0 && (now || journal.budget.allows(self.model.len(), sys::now_ns())) {
@@ -52,7 +52,7 @@ impl Space {
         }
     }
 
-    /// How many calls a comparison of the whole space is about, for what it finds.
+    /// The text on how many calls a comparison of the whole space covers, for its findings.
     pub(super) fn counted_together(&mut self, journal: &mut Journal<'_>) -> Option<String> {
         let waiting = std::mem::take(&mut self.waiting);
         journal.budget.compared_together(waiting);

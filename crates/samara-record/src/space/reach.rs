@@ -1,8 +1,7 @@
-//! How far a call reaches: the ranges that it may have changed, from its arguments and result
-//! alone.
+//! The ranges that a call may have changed, from its arguments and result alone.
 //!
-//! It knows no model and reads no memory. Neighbours: `overlap` and `settle` order calls by what
-//! they reach.
+//! It knows no model and reads no memory. Neighbours: `overlap` and `settle` order calls by their
+//! ranges.
 
 use samara_trace::calls::{Place, Reach};
 
@@ -28,7 +27,7 @@ pub(crate) fn range(start: u64, len: u64, page: u64) -> Range {
 }
 
 /// The ranges that the call may have changed, at most two. `brk` is where the heap ended before.
-/// Ranges that are in the program's memory are not among them: the space reads them.
+/// Ranges that are listed in the program's memory are not included: the space reads them.
 pub(crate) fn of(decoded: &Decoded, result: i64, brk: u64, page: u64) -> Vec<Range> {
     let a = &decoded.args;
     let failed = (-4095..0).contains(&result);
@@ -65,9 +64,8 @@ fn replaced(place: &Place, decoded: &Decoded, page: u64) -> Option<Range> {
     Some(range(a[place.at], a[len], page))
 }
 
-/// The ranges that a call in the kernel may reach, as far as its arguments tell, and whether it may
-/// also get a place that is not known yet. `chosen` is the place that the engine in charge chose
-/// for it.
+/// The ranges that a call in the kernel may reach by its arguments, and whether it may also get a
+/// place that is unknown yet. `chosen` is the place that the engine in charge chose for it.
 pub(crate) fn before_return(decoded: &Decoded, chosen: Option<Range>, brk: u64, page: u64) -> (Vec<Range>, bool) {
     let a = &decoded.args;
     let call = decoded.call;
@@ -114,7 +112,7 @@ pub(crate) fn put(decoded: &Decoded, result: i64, page: u64) -> Option<Range> {
     }
 }
 
-/// The range that the call will have mapped when it returns, if it replaces what is there.
+/// The range that the call will have mapped when it returns, if it replaces the memory there.
 pub(crate) fn claimed(decoded: &Decoded) -> Option<Range> {
     let a = &decoded.args;
     let place = decoded.call.place().filter(|place| place.replaces.holds(a))?;

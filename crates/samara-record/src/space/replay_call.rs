@@ -1,8 +1,8 @@
-//! Makes a call on the model as the kernel has answered it: through `samara_mm::linux`, with
-//! arguments, a host and a placement that give what the kernel was seen to give.
+//! Makes a call on the model as the kernel answered it: through `samara_mm::linux`, with arguments,
+//! a host and a placement that reproduce the kernel's result.
 //!
-//! It knows no rules of calls. Neighbours: `apply` says which calls are replayed; `memory` has what
-//! the call read.
+//! It knows no rules of calls. Neighbours: `apply` chooses the calls to replay; `memory` has the
+//! memory that the call read.
 //!
 //! - **REPLAY-CALL-1** the model chooses no place: the address that the kernel returned is in the
 //!   arguments, as a fixed one.
@@ -16,7 +16,7 @@ use crate::space::host::Program;
 use crate::space::memory::Memory;
 use crate::space::model::{Inode, Model};
 
-/// What a call that mapped something got: the object, and the offset in it.
+/// The object that a call mapped, and the offset in it.
 pub(crate) struct Mapped {
     pub(crate) file: OpenFile<Inode>,
     pub(crate) offset: u64,
@@ -24,13 +24,13 @@ pub(crate) struct Mapped {
 
 /// The outcome of a replayed call.
 pub(crate) struct Replayed {
-    /// What the model did, or why it refuses.
+    /// The model's steps, or its reason to refuse.
     pub(crate) done: Result<Plan, Error>,
     /// The raw result that the model gives.
     pub(crate) result: i64,
 }
 
-/// The world as the call saw it.
+/// The environment as the call saw it.
 struct Seen<'a> {
     program: Program,
     mapped: Option<&'a Mapped>,
@@ -76,8 +76,8 @@ impl Placement<Inode> for Nowhere {
     }
 }
 
-/// Makes the call on the model. `mapped`: what the kernel mapped, unless it is private anonymous
-/// memory.
+/// Makes the call on the model. `mapped`: the object that the kernel mapped, unless it is private
+/// anonymous memory.
 pub(crate) fn replay(
     model: &mut Model,
     memory: &Memory,

@@ -57,15 +57,15 @@ impl Space {
         self.write(event, journal);
     }
 
-    /// What explains a misfit where nothing that was seen does: calls whose returns were not seen,
-    /// if there are any.
+    /// The explanation of an otherwise unexplained misfit: calls without a visible return, if there
+    /// are any.
     pub(super) fn by_lost_calls(&self) -> Option<String> {
         let told = || format!("what calls did whose returns were not seen: {}", self.lost.join(", "));
         (!self.lost.is_empty()).then(told)
     }
 
     /// Reports that model and kernel differed, and that the kernel's view was taken over by
-    /// `steps`. True where something explains the difference: then it is no `Difference`.
+    /// `steps`. True if something explains the difference: then it is no `Difference`.
     pub(crate) fn report_misfit(
         &mut self,
         who: Who,
@@ -84,7 +84,7 @@ impl Space {
             return true;
         }
         if let Some(text) = self.by_lost_calls() {
-            // They explain one.
+            // They explain one difference only.
             self.lost.clear();
             self.report_learnt(who, text, steps, journal);
             return true;

@@ -1,6 +1,6 @@
-//! What verdicts say would go goes, where the model makes the change: on random programs, whose
-//! areas and reasons are those of a model. No memory is written, which would keep areas apart that
-//! do not touch yet.
+//! The areas that would go by a verdict do go when the model makes the change, on random programs.
+//! Areas and reasons come from the model. No memory is written, because that would keep areas apart
+//! that do not touch yet.
 
 use samara_mm::{AddressSpace, Advice, Config, LockKind, MapRequest, Plan, Prot, RemapMode, RemapRequest, Touches};
 use samara_trace::event::{AreaRecord, Event, EventKind};
@@ -24,7 +24,7 @@ enum Act {
     Unmap,
 }
 
-/// A program: a model, and what was recorded of it.
+/// A program: a model, and its recording.
 struct Program {
     model: Model,
     replay: Replay,
@@ -66,7 +66,7 @@ impl Program {
     }
 
     fn act(&mut self, act: Act, start: u64, len: u64) {
-        // What is a hole by now is refused.
+        // A call on a hole is refused.
         let (nr, arg, done) = match act {
             Act::Protect(prot) => {
                 (libc::SYS_mprotect, u64::from(prot.bits()), self.model.protect(start, len, prot, None))
@@ -90,7 +90,7 @@ impl Program {
         Why::of(&areas, 0, &self.origins, &Stacks::default(), self.seq * 1000).unwrap().verdicts
     }
 
-    /// How many areas fewer the model has after a change of each area.
+    /// The number of areas that the model loses by a change of each area.
     fn fewer(&self, change: impl Fn(&mut Model, u64, u64)) -> u64 {
         let mut model = self.model.snapshot(self.model.config().clone()).unwrap();
         let areas: Vec<(u64, u64)> = model.areas().map(|a| (a.start, a.end - a.start)).collect();
@@ -116,11 +116,11 @@ impl Program {
         closed.filter_map(of).collect()
     }
 
-    /// How many areas fewer the model has with guards that are installed in memory with access.
+    /// The number of areas that the model loses if guards are installed in memory with access.
     fn fewer_with_guards(&self) -> u64 {
         let mut model = self.model.snapshot(self.model.config().clone()).unwrap();
         for (start, len, prots) in self.closed() {
-            // That which saves more.
+            // The one that saves more.
             let areas = |prot: &Prot| {
                 let mut tried = model.snapshot(model.config().clone()).unwrap();
                 tried.protect(start, len, *prot, None).unwrap();
@@ -137,7 +137,7 @@ impl Program {
     }
 }
 
-/// How many areas installed guards would save, by what verdicts say.
+/// The number of areas that installed guards would save, by the verdicts.
 fn guards(verdicts: &[Verdict]) -> u64 {
     let fewer = |advice: &why::Advice| match *advice {
         why::Advice::GuardInstall { fewer } => fewer,
@@ -164,7 +164,7 @@ fn what_would_go_goes() {
     let (mut exact, mut guarded, mut mixed, mut saved, mut sure) = (0, 0, 0, 0, 0);
     for _ in 0..100 {
         let mut program = Program::new();
-        // Each unit is a map of its own, or all are one.
+        // Each unit is a separate map, or all are one.
         let each = random.bool();
         match each {
             true => (0..UNITS).rev().for_each(|unit| program.map(BASE + unit * UNIT * PAGE, UNIT * PAGE)),
@@ -209,7 +209,7 @@ fn what_would_go_goes() {
         let (advised, installed) = (guards(&verdicts), program.fewer_with_guards());
         assert!(advised <= installed, "{advised} of {installed}: {}", shown());
         saved += advised;
-        // All of them are told, where none is left to another verdict, or may be locked.
+        // All of them are reported, if none is left to another verdict, or may be locked.
         let times = verdicts.iter().filter(|v| v.pattern.is_some()).map(|v| v.times).sum::<u64>();
         let locks = acts.iter().any(|(act, ..)| matches!(act, Act::Lock));
         if !locks && times == program.closed().len() as u64 {
@@ -245,7 +245,7 @@ fn what_would_go_goes() {
     assert!(saved > 100 && sure > 3, "{saved} {sure}");
 }
 
-/// What locks memory is the cause where a lock alone keeps it apart, whatever was changed later.
+/// If only a lock keeps memory apart, the locking call is the cause, whatever changed later.
 #[test]
 fn the_cause_of_a_lock_is_what_locks() {
     let mut program = Program::new();
@@ -262,8 +262,8 @@ fn the_cause_of_a_lock_is_what_locks() {
     assert_eq!((&*verdicts[0].reason, call), ("lock", Some(libc::SYS_mlock2 as u32)));
 }
 
-/// The call that a verdict blames is one that gave the attribute by which areas are apart, whatever
-/// other calls changed in the same memory, before or afterwards.
+/// A verdict blames a call that set the attribute that keeps areas apart, whatever other calls
+/// changed in the same memory, before or afterwards.
 #[test]
 fn the_call_behind_a_verdict_gave_what_it_is_about() {
     let mut random = fastrand::Rng::with_seed(43);
@@ -329,12 +329,12 @@ fn what_was_moved_would_be_one() {
         copied.map(&MapRequest::anonymous(to, pages * PAGE, Prot::RW)).unwrap();
         assert_eq!(told, (program.model.len() - copied.len()) as u64, "{verdicts:?}");
         assert!(verdicts.iter().all(|v| v.moved && v.reason == "offset"), "{verdicts:?}");
-        // What was never written takes the offset of its place.
+        // Memory that was never written takes the offset of its place.
         assert_eq!(told > 0, round % 2 == 0, "{verdicts:?}");
     }
 }
 
-/// The cause of names is what names. (Not every kernel knows names.)
+/// The cause of names is the naming call. (Not every kernel has names.)
 #[test]
 fn named_memory_is_apart_by_its_names() {
     let mut program = Program::new();

@@ -1,10 +1,10 @@
 //! Settles a call that has returned: at once, or after the calls that overlapped it have returned
 //! (`overlap`).
 //!
-//! It does not know in which order overlapped calls took effect.
+//! It does not know the order of overlapped calls.
 //!
 //! - **SETTLE-1** a call that touched no call in the kernel at the same time is settled by itself,
-//!   and what does not agree then is a difference.
+//!   and any disagreement is a difference.
 //!
 //! Neighbours: `overlap` settles groups of calls, `report` reports them.
 
@@ -20,7 +20,7 @@ use crate::space::reach::{self, Range};
 use crate::space::{Attempt, Returned, Space};
 
 impl Space {
-    /// Takes in a call that returned. `flying`: calls of other tasks in this space that are in the
+    /// Processes a call that returned. `flying`: calls of other tasks in this space that are in the
     /// kernel.
     pub(crate) fn returned(&mut self, call: Returned, flying: &[Flying], journal: &mut Journal<'_>) {
         if self.hidden() {
@@ -48,11 +48,11 @@ impl Space {
         let breaks = if call.decoded.call == Call::Brk { self.possible_breaks() } else { Vec::new() };
         let future_locks = self.save_future_locks();
         self.settle_future_locks(&call);
-        // What is needed to undo the call is saved only where it may be needed.
+        // The state before the call is saved only if it may be needed.
         let careful = open || self.registered || !self.breaks.is_empty() || self.below_stack(&self.ranges(&call));
         let mut saved = careful.then(|| self.save(std::slice::from_ref(&call)));
         let mut attempt = self.apply(&call);
-        // One that does not fit is compared below, once what explains it is known.
+        // A call that does not fit is compared below, once its explanation is known.
         let later = attempt.misfit.is_none() && !open && self.puts_off(&call, &attempt, journal);
         if attempt.misfit.is_none() && !later {
             self.check(&call, &mut attempt, journal);
@@ -76,8 +76,7 @@ impl Space {
             } else if let Some(fits) = self.attempt_breaks(&call, journal) {
                 attempt = fits;
             } else if !open {
-                // Nothing explains it: the call's effect is reported, and after it what the kernel
-                // has instead.
+                // It is unexplained: the call's effect is reported, and after it the kernel's view.
                 let misfit = attempt.misfit.take();
                 attempt = Attempt { misfit, ..self.apply(&call) };
             }
@@ -104,7 +103,7 @@ impl Space {
                 attempt.steps.extend(steps.iter().flatten());
                 let (reached, answer) = (attempt.reach.clone(), attempt.answer);
                 self.report_call(&call, attempt, journal);
-                // Where nothing is to be taken over, an overlapping call has undone it by now; but
+                // If there is nothing to take over, an overlapping call has undone it by now; but
                 // its answer stays wrong.
                 if let Some(steps) = steps.filter(|s| !s.is_empty() || answer || !call.overlapped) {
                     let how = format!("after {}: {how}", call.decoded.call);
@@ -130,8 +129,8 @@ impl Space {
     }
 
     /// Reports a call whose place another call reached at the same time. The other call was
-    /// reported first; `maps` does not show whether that was the order. `breaks` is where the break
-    /// may have been before it.
+    /// reported first; `maps` does not show whether that was the order. `breaks` has the possible
+    /// places of the break before it.
     fn report_after_race(
         &mut self,
         call: &Returned,
@@ -155,8 +154,8 @@ impl Space {
         }
     }
 
-    /// Takes over the locks that the kernel shows for memory that a call made, where it is not
-    /// known how new memory is locked.
+    /// Takes over the kernel's locks of a call's new memory, if the locking of new memory is
+    /// unknown.
     fn learn_locks(&mut self, call: &Returned, reach: &[Range], journal: &mut Journal<'_>) {
         if self.future_locks_are_known() || self.made(std::slice::from_ref(call)).is_empty() {
             return;
@@ -168,8 +167,8 @@ impl Space {
         }
     }
 
-    /// Tries a `brk` from each place where the break may have been: the first that agrees with the
-    /// kernel is taken.
+    /// Tries a `brk` from each possible place of the break: the first that agrees with the kernel
+    /// is taken.
     fn attempt_breaks(&mut self, call: &Returned, journal: &mut Journal<'_>) -> Option<Attempt> {
         if call.decoded.call != Call::Brk {
             return None;
@@ -188,7 +187,7 @@ impl Space {
         None
     }
 
-    /// The ranges that a call reached, and what it tells of each.
+    /// The ranges that a call reached, and what it shows of each.
     fn told(&self, call: &Returned) -> Vec<(Range, Tells)> {
         let moves = matches!(call.decoded.call.row().reach, Reach::Moves(_));
         let put = reach::put(&call.decoded, call.result, sys::page_size());
@@ -205,7 +204,7 @@ impl Space {
         let mut all = Vec::new();
         for call in calls {
             let mut made = reach::made(&call.decoded, call.result, sys::page_size());
-            // A segment merges with nothing, and the arguments do not tell its length.
+            // A segment merges with nothing, and the arguments do not have its length.
             if call.decoded.call == Call::Shmat {
                 made.iter_mut().for_each(|r| r.1 = self.maps.at(r.0).ok().flatten().map_or(r.1, |k| k.end));
             }
@@ -214,8 +213,9 @@ impl Space {
         all
     }
 
-    /// Takes the kernel's view: everywhere; or only where the call reached, if other calls are in
-    /// the kernel, are back and not applied yet (PUT-OFF-3), or wait to be compared (PUT-OFF-2).
+    /// Takes the kernel's view: everywhere; or only in the call's ranges, if other calls are in the
+    /// kernel, have returned and are not applied yet (PUT-OFF-3), or wait to be compared
+    /// (PUT-OFF-2).
     pub(crate) fn adopt_reached(&mut self, call: &Returned, reach: &[Range]) -> Option<Vec<Step>> {
         if !self.others_in_kernel && !self.unapplied && self.waiting == 0 {
             let made = self.made(std::slice::from_ref(call));

@@ -1,5 +1,5 @@
-//! How a space begins: loaded with a program, copied by a fork, or taken over from the kernel. And
-//! how a space that nobody recorded begins to be recorded.
+//! Begins a space: loaded with a program, copied by a fork, or taken over from the kernel. Also
+//! begins the recording of a space that was only modelled.
 //!
 //! It knows no calls. Neighbours: `end` ends a space; `model` imports areas.
 
@@ -30,7 +30,7 @@ impl Space {
         space
     }
 
-    /// The space of a process that runs already, all of whose tasks stand. `who`: one of them.
+    /// The space of a running process; all of its tasks are stopped. `who`: one of them.
     pub(crate) fn found(id: SpaceId, who: Who, query: bool, journal: &mut Journal<'_>) -> Space {
         let mut space = Space::new(id, who.tid, true, query);
         space.fill(who.tid, journal);
@@ -41,8 +41,8 @@ impl Space {
         space
     }
 
-    /// Notes what cannot be seen of a space that others made: its forks, its moves, and what it
-    /// said of later maps.
+    /// Marks facts of an attached space as unknown: its forks, its moves, and its requests for
+    /// later maps.
     pub(super) fn doubt_the_past(&mut self, journal: &mut Journal<'_>) {
         let space = self;
         (space.forked, space.moved) = (true, true);
@@ -52,7 +52,7 @@ impl Space {
         let kept: Vec<_> = kept.map(|a| (a.start, a.end, a.area.clone(), a.extras().clone())).collect();
         space.inherit();
         for (start, end, area, extras) in kept {
-            // Where nothing is left of it, there is nothing to forget.
+            // If the area is gone, there is nothing to forget.
             let _ = space.model.forget(start, end);
             if let Err(error) = space.model.import_with(start, end, area, extras) {
                 journal.note(format!("an area could not be taken over from the kernel: {error}"));
@@ -72,14 +72,14 @@ impl Space {
     }
 
     /// Begins to record a space that was modelled without being recorded. `quiet`: none of its
-    /// calls is in the kernel, so that it can be compared first. `unheard`: the journal that it had
-    /// until now, for what the comparison tells.
+    /// calls is in the kernel, so that it can be compared first. `unheard`: its journal until now,
+    /// which gets the result of the comparison.
     pub(crate) fn begin_to_record(&mut self, who: Who, quiet: bool, unheard: &mut Journal<'_>) {
         if quiet && !self.hidden && self.pending.is_empty() {
             // If it cannot be read, its process is about to end.
             let _ = self.compare_all(who, unheard);
         }
-        // Nothing of it has been counted.
+        // None of its areas have been counted.
         self.size = Size::default();
     }
 
@@ -94,7 +94,7 @@ impl Space {
         self.report_program(event, who, journal);
     }
 
-    /// Settles why areas that touch and look alike are not one: what is not known of them differs.
+    /// Settles why areas that touch and look alike are not merged: unknown facts of them differ.
     fn part(&mut self) {
         let alike = |at: &u64| self.model.why_not_merged(*at).is_some_and(samara_mm::Reasons::is_empty);
         let bounds: Vec<u64> = self.model.areas().map(|a| a.start).filter(alike).collect();
@@ -102,7 +102,7 @@ impl Space {
             let (left, right) = (at.checked_sub(1).and_then(|at| self.model.area_at(at)), self.model.area_at(at));
             let (Some(left), Some(right)) = (left, right) else { continue };
             let [left, right] = [left, right].map(|a| (a.start, a.end, a.area.clone(), a.extras().clone()));
-            // As one area it is cut by what is learnt.
+            // Put as one area, it is cut by learning.
             let one = (left.0, right.1, right.2.clone(), right.3.clone());
             let put = |model: &mut model::Model, (start, end, area, extras)| {
                 model.forget(start, end).is_ok() && model.import_with(start, end, area, extras).is_ok()
@@ -174,8 +174,8 @@ impl Space {
             }
             child.rename(&areas);
         }
-        // Nobody can say which of the overlapped calls came before the copy. `maps` does not show
-        // all that they did either.
+        // The overlapped calls may have come before or after the copy, and `maps` does not show
+        // their whole effect.
         let before = if quiet {
             misfit.is_some().then(|| child.adopt(who.tid)).flatten()
         } else {

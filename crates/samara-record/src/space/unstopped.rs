@@ -1,8 +1,8 @@
-//! A space whose tasks never stop: it is made from what the kernel reports, and compared with
-//! readings that others made of its areas. It never asks the kernel.
+//! A space whose tasks never stop: it is made from the kernel's records, and compared with readings
+//! of its areas. It never asks the kernel.
 //!
-//! It knows no calls, and not how a reading is found to be clean. Neighbours: `start` and `end` do
-//! the same for spaces whose tasks stop; `nostop` drives it.
+//! It knows no calls, and does not know how a reading is judged clean. Neighbours: `start` and
+//! `end` do the same for spaces whose tasks stop; `nostop` drives it.
 
 use std::os::unix::ffi::OsStrExt;
 
@@ -68,7 +68,7 @@ impl Space {
         let stack = areas.iter().find(|area| area.name.as_deref() == Some("[stack]"));
         let start_stack = stack.map_or(0, |stack| stack.end.saturating_sub(8));
         space.fill_with(areas, proc::Layout { start_stack, ..proc::Layout::default() }, journal);
-        // Where the heap begins is seen at the first call.
+        // The first `brk` call shows the heap's start.
         space.model.set_layout(Layout { start_brk: 0, brk: 0, ..space.model.layout() });
         let mut event = journal.blank(EventKind::Exec, id, who);
         event.text = name_text(std::ffi::OsStr::new(program).as_bytes());
@@ -95,7 +95,7 @@ impl Space {
 
     fn unstopped(id: SpaceId, root: bool) -> Space {
         let mut space = Space::with(id, root, Maps::of_nobody());
-        // Nothing may be asked of the kernel, which is further on.
+        // The kernel may not be asked, because it is further on.
         space.trial = true;
         space
     }
@@ -120,7 +120,7 @@ impl Space {
             self.put(area);
             attempt.steps = vec![samara_mm::Step { kind: StepKind::Mapped, start: area.start, end: area.end }];
         }
-        // Where the model refuses it too, it did what the kernel did, unless a limit stopped it.
+        // If the model refuses it too, the two agree, unless a limit stopped the call.
         let most = || crate::inspect::max_map_count().unwrap_or(0) as usize;
         if misfit.is_none()
             && call.stopped_half_way()
@@ -128,15 +128,15 @@ impl Space {
         {
             misfit = Some(format!("how far {} came is not known", call.decoded.call));
         }
-        // What the kernel reported is known, but for flags.
+        // The kernel reported the area, except for its flags.
         call.unsure |= misfit.is_some() && attempt.steps.is_empty();
         let misfit = misfit.or_else(|| self.depends_on_faults(call, &attempt.steps));
         self.report_call(call, attempt, journal);
         misfit
     }
 
-    /// Areas that a call changed became one, or did not, by which of them had been written: no
-    /// event shows that. What a call maps has not been written.
+    /// Writes decide whether the areas that a call changed merge, and no event shows writes. New
+    /// memory of a call has not been written.
     fn depends_on_faults(&self, call: &Returned, steps: &[samara_mm::Step]) -> Option<String> {
         let maps = matches!(call.decoded.call, Call::Mmap | Call::Brk);
         let unknown = |at: u64| {
@@ -148,7 +148,7 @@ impl Space {
         all.then(|| "which memory was written before it became one area".to_owned())
     }
 
-    /// The first call tells where the heap begins.
+    /// The first call shows where the heap begins.
     fn find_heap(&mut self, asked: u64, result: u64) {
         let layout = self.model.layout();
         if layout.start_brk == 0 && layout.brk == 0 && asked == 0 {
@@ -156,14 +156,14 @@ impl Space {
         }
     }
 
-    /// Puts an area that the kernel reported in the place of what is there.
+    /// Puts an area that the kernel reported over the existing ones.
     fn put(&mut self, area: &KernelArea) {
         let (new, extras) = model::import(area, sys::page_size());
         let _ = self.model.forget(area.start, area.end);
         let _ = self.model.import_with(area.start, area.end, new, extras);
     }
 
-    /// A stack grew on a fault, as the kernel told. False: it is no area that grew.
+    /// A stack grew on a fault, as the kernel reported. False: no area grew.
     pub(crate) fn grew(&mut self, area: &KernelArea, who: Who, journal: &mut Journal<'_>) -> bool {
         let Some(old) = self.model.area_at(area.end.saturating_sub(1)).map(|a| (a.start, a.end)) else { return false };
         if old.1 != area.end || old.0 <= area.start {
@@ -177,8 +177,8 @@ impl Space {
         true
     }
 
-    /// Compares the space with a reading, and takes over what the kernel has. `doubt`: why the
-    /// areas were not known before, if they were not.
+    /// Compares the space with a reading, and takes over the kernel's view. `doubt`: why the areas
+    /// were not known before, if they were not.
     pub(crate) fn compare_with(
         &mut self,
         reading: &Reading,
@@ -227,7 +227,7 @@ impl Space {
         Compared::Done
     }
 
-    /// Takes over where heap and stack are, as far as it was not known.
+    /// Takes over the places of heap and stack, as far as they were unknown.
     fn learn_layout(&mut self, reading: &Reading) {
         let (own, at) = (self.model.layout(), reading.layout);
         if at.start_brk == 0 {
