@@ -597,7 +597,7 @@ impl<'a> Follow<'a> {
         process.threads.remove(&tid);
         let last = process.threads.is_empty();
         let place = process.place;
-        // The signal that ended it took the lock once more.
+        // Its end took the lock once more.
         if last {
             self.seen.unexplained = self.seen.unexplained.saturating_sub(thread.unexplained);
         }

@@ -173,7 +173,7 @@ impl Place {
     }
 
     /// Whether no section overlaps the time since `from`, and the space was known before. All
-    /// records up to its end must be there.
+    /// records up to the end of that time must be there.
     pub(super) fn was_quiet(&self, from: u64) -> bool {
         let is_old = |since: u64| since + FAULT_NS < from;
         self.open.is_none_or(|(_, fault)| fault.is_some_and(is_old))

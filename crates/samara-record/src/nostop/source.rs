@@ -209,7 +209,7 @@ impl Source {
         self.rings.iter().map(Ring::descriptor)
     }
 
-    /// Reads the rings. Does not if too many records wait here: then the kernel drops new ones.
+    /// Reads the rings, unless too many records wait here: the kernel drops new ones then.
     pub(super) fn drain(&mut self) {
         if self.ready.len() < MOST_READY {
             let began = sys::now_ns();

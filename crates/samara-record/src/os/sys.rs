@@ -514,8 +514,7 @@ pub(crate) fn kill(pid: Tid, signal: c_int) {
 }
 
 /// Whether this process is the job of a shell, or part of one: its parent is in the same session
-/// and in another process group. The program must belong to that job too: it has not left the
-/// session.
+/// and in another process group. False if the program has left the session.
 pub(crate) fn is_job_with(program: Tid) -> bool {
     // SAFETY: all arguments are numbers.
     unsafe {

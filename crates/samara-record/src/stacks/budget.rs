@@ -1,10 +1,10 @@
-//! The bytes that the stacks of a recording may keep of files that the program decides about:
-//! tables for unwinding, symbols, debug information, and what compilers tell of their code. And
-//! what of such a file is nearest to the addresses that are wanted, found in one pass.
+//! Limits the memory for content of files that the program chooses: unwind tables, symbols, debug
+//! information, and compilers' records of their code. Also finds the entries of such a file that
+//! are nearest to the wanted addresses, in one pass.
 //!
-//! - **BUDGET-1** What is read to be kept is taken from the budget before memory is allocated for
-//!   it. The length of a name is not known before: 4096 bytes are taken, and what is left of them
-//!   goes back.
+//! - **BUDGET-1** Bytes that will be kept are taken from the budget before memory is allocated for
+//!   them. The length of a name is not known before: 4096 bytes are taken, and the unused rest is
+//!   given back.
 //! - **BUDGET-2** A note names each file that was read only in part.
 
 use std::cell::{Cell, RefCell};
@@ -21,13 +21,13 @@ use ruzstd::decoding::StreamingDecoder;
 /// Most bytes that are kept at one moment.
 const BYTES: u64 = 512 << 20;
 
-/// The largest file that is read, or is read of.
+/// The largest file that is read, in whole or in part.
 pub(super) const FILE_BYTES: u64 = 1 << 30;
 
-/// The longest name that is read of a file, with its end: [`ReadCache`] reads no longer ones.
+/// The longest name that is read from a file, with its end: [`ReadCache`] reads no longer ones.
 const NAME_BYTES: u64 = 4096;
 
-/// What is kept of something that was read, besides its bytes.
+/// Overhead of a kept entry, besides its bytes.
 const ENTRY_BYTES: u64 = 256;
 
 /// Most files that a note names.
@@ -52,7 +52,7 @@ impl Budget {
         Budget { left: Cell::new(bytes), left_out: RefCell::default() }
     }
 
-    /// Takes bytes, if the budget has as many.
+    /// Takes bytes, if the budget has enough.
     pub(super) fn take(&self, bytes: u64) -> bool {
         let left = self.left.get().checked_sub(bytes);
         left.inspect(|left| self.left.set(*left)).is_some()
@@ -67,7 +67,7 @@ impl Budget {
         self.left.get()
     }
 
-    /// Gives back what was taken since `left` bytes were left, except for `kept` bytes.
+    /// Gives back the bytes taken since `left` bytes were left, except `kept` bytes.
     pub(super) fn give_back(&self, left: u64, kept: u64) {
         self.left.set(left.saturating_sub(kept));
     }
@@ -85,7 +85,7 @@ impl Budget {
         }
     }
 
-    /// What is to be told of what was left out.
+    /// The note on files that were read only in part.
     pub(super) fn note(&self) -> Option<String> {
         let (names, others) = &*self.left_out.borrow();
         let others = if *others { " and others" } else { "" };
@@ -154,7 +154,7 @@ impl<'f> Source<'f> {
         if range.format == CompressionFormat::Zstandard {
             return unpacked(data.data, size).map(Arc::from);
         }
-        // This stops at the length that the section says.
+        // This stops at the section's declared length.
         Some(Arc::from(&*data.decompress().ok()?))
     }
 }
@@ -180,7 +180,7 @@ impl<'a> ReadRef<'a> for &'a Source<'_> {
     }
 
     fn read_bytes_at(self, offset: u64, size: u64) -> Result<&'a [u8], ()> {
-        // What the file does not have is refused before it costs anything.
+        // A range beyond the file's end is refused before it costs anything.
         if offset.checked_add(size).ok_or(())? > self.cache.len()? {
             return Err(());
         }
@@ -199,7 +199,7 @@ impl<'a> ReadRef<'a> for &'a Source<'_> {
         let is_long = range.end.saturating_sub(range.start) > NAME_BYTES;
         let most = range.end.min(range.start.saturating_add(NAME_BYTES));
         let Ok(text) = self.cache.read_bytes_at_until(range.start..most, delimiter) else {
-            // Nothing is kept. Where the file goes on, its name is too long.
+            // Nothing is kept. If the file goes on, its name is too long.
             self.budget.give(NAME_BYTES + ENTRY_BYTES);
             self.refused.set(self.refused.get() || is_long);
             return Err(());
@@ -210,11 +210,11 @@ impl<'a> ReadRef<'a> for &'a Source<'_> {
     }
 }
 
-/// For each wanted address what begins nearest before it, or at it.
+/// For each wanted address, the entry that begins nearest before it, or at it.
 pub(super) struct Nearest<'w, T> {
     /// Ascending.
     wanted: &'w [u64],
-    /// Of all that begins after the wanted address before and not after this one, the last.
+    /// The last entry that begins after the previous wanted address and not after this one.
     found: Vec<Option<(u64, T)>>,
 }
 
@@ -223,9 +223,9 @@ impl<'w, T> Nearest<'w, T> {
         Nearest { wanted, found: wanted.iter().map(|_| None).collect() }
     }
 
-    /// Adds something that begins at `start`, if `make` has it: that is asked only if it is nearer
-    /// to a wanted address, which it is told, than all before, or as near. Returns what this
-    /// replaces. O(log n).
+    /// Adds an entry that begins at `start`, if `make` returns one. `make` gets the wanted address,
+    /// and is called only if no earlier entry is nearer to it. Returns the replaced entry. O(log
+    /// n).
     pub(super) fn add(&mut self, start: u64, make: impl FnOnce(u64) -> Option<T>) -> Option<T> {
         let place = self.wanted.partition_point(|at| *at < start);
         let (at, found) = self.wanted.get(place).zip(self.found.get_mut(place))?;
@@ -235,12 +235,12 @@ impl<'w, T> Nearest<'w, T> {
         Some(found.replace((start, make(*at)?))?.1)
     }
 
-    /// What was found, ascending, each with where it begins.
+    /// The found entries, ascending, each with its start.
     pub(super) fn into_found(self) -> Vec<(u64, T)> {
         self.found.into_iter().flatten().collect()
     }
 
-    /// Each wanted address before which something begins, with that and where.
+    /// Each wanted address that has an entry, with the entry and its start.
     pub(super) fn all(&self) -> impl Iterator<Item = (u64, u64, &T)> {
         let mut last = None;
         self.wanted.iter().zip(&self.found).filter_map(move |(at, found)| {

@@ -1,7 +1,7 @@
-//! The names of code that a JIT compiler made, as that leaves them behind for `perf`: in jitdump
-//! files, which tell from when on a function was where, and in `/tmp/perf-PID.map`, which does not.
+//! The names of JIT-compiled code, from the compiler's files for `perf`: jitdump files, which have
+//! the time and place of each function, and `/tmp/perf-PID.map`, which has no times.
 //!
-//! Everybody may write to the folders of such files, so a file must belong to the user of the
+//! All users may write to the folders of such files, so a file must belong to the user of the
 //! process. Does not know frames.
 
 use std::collections::{BTreeMap, HashMap};
@@ -25,7 +25,7 @@ use crate::space::model::Model;
 /// Most jitdump files that are kept open.
 const DUMPS: usize = 64;
 
-/// Most bytes of a line of a perf map that are looked at.
+/// Most bytes of a line of a perf map that are read.
 const LINE: u64 = 8192;
 
 /// Most bytes that one name of an address takes, without the name itself.
@@ -34,13 +34,13 @@ const NAME: u64 = 64;
 /// Most pairs of an address and a function that had it.
 const PAIRS: usize = 4 << 20;
 
-/// The jitdump files of all processes. A compiler maps its file as code, so that it is seen.
+/// The jitdump files of all processes. A compiler maps its file as code, so the recorder sees it.
 #[derive(Default)]
 pub(super) struct Dumps {
     /// Calls from compiled code, by process.
     calls: HashMap<Tid, u64>,
-    /// By process, device and inode. Open until the end of the recording: a process that has ended
-    /// has written all of its file by then, and one that was let go what it could.
+    /// By process, device and inode. Open until the end of the recording: by then an ended process
+    /// has written its whole file, and one that was let go has written as much as it could.
     files: BTreeMap<(Tid, (u32, u32), u64), File>,
 }
 
@@ -71,9 +71,9 @@ impl Dumps {
         self.files.iter().filter(move |((pid, ..), _)| *pid == process).map(|(_, file)| file)
     }
 
-    /// Passes each address of a process's compiled code that has a name to `found`: from when on
-    /// it had that, and the name. One with several names comes several times, in their order.
-    /// `addresses` are ascending.
+    /// Passes each named address of a process's compiled code to `found`: the time from which it
+    /// had the name, and the name. An address with several names comes several times, in their
+    /// order. `addresses` are ascending.
     pub(super) fn each(
         &self,
         (process, owner): (Tid, Option<u32>),
@@ -145,8 +145,7 @@ fn is_own(file: &Metadata, owner: Option<u32>) -> bool {
     file.is_file() && Some(file.uid()) == owner
 }
 
-/// What `/tmp/perf-PID.map` says of these addresses (ascending). Of code that was replaced, the
-/// last.
+/// The names of these addresses (ascending) in `/tmp/perf-PID.map`. For replaced code, the last.
 fn perf_map(process: Tid, owner: Option<u32>, wanted: &[u64], budget: &Budget) -> Vec<(u64, String)> {
     let path = PathBuf::from(format!("/tmp/perf-{process}.map"));
     if wanted.is_empty() || !path.symlink_metadata().is_ok_and(|file| is_own(&file, owner)) {
@@ -185,7 +184,7 @@ fn perf_names(mut map: impl BufRead, wanted: &[u64], budget: &Budget) -> (Vec<(u
         {
             let former = nearest.add(start, |wanted| {
                 let end = start.saturating_add(len);
-                // One that does not reach the address hides what begins before it.
+                // A function that does not reach the address hides those that begin before it.
                 let name = if wanted < end { line(&String::from_utf8_lossy(name), None) } else { String::new() };
                 is_whole = budget.take(NAME + name.len() as u64);
                 is_whole.then_some((end, name))

@@ -19,14 +19,15 @@ fn names_of_wanted_addresses() {
         assert!(is_whole);
         found.into_iter().map(|(at, name)| format!("{at:x} {name}")).collect::<Vec<_>>()
     };
-    // What was replaced is not told, and what begins later hides what reaches beyond it.
+    // A replaced function is not reported, and a later start hides a function that reaches beyond
+    // it.
     assert_eq!(found(&[0xfff, 0x1007, 0x1008, 0x1010]), ["1007 shorter", "1010 of Java, with blanks"]);
     assert_eq!(found(&[0x200f, 0x2010, 0x2020, 0x20ff]), ["200f outer", "2010 inner"]);
     assert_eq!(found(&[0x20ff]), Vec::<String>::new());
     assert_eq!(found(&[0x2fff, u64::MAX - 1]), ["fffffffffffffffe to the end"]);
 }
 
-/// What is not wanted costs nothing, however much there is; a line costs no more than is looked at.
+/// Unwanted lines cost nothing, however many there are; a line costs no more than its read part.
 #[test]
 fn a_map_takes_what_is_wanted() {
     let long = "x".repeat(3 * LINE as usize);
@@ -37,7 +38,7 @@ fn a_map_takes_what_is_wanted() {
     let budget = Budget::of(3000);
     let (found, is_whole) = names(&map, &[0x9000, 0x9001], &budget);
     assert!(is_whole && found.len() == 2 && found[0].1.len() == 1024 && found[1].1 == "last");
-    // What was replaced is given back, and the rest ends where the budget does.
+    // Replaced names are given back, and reading ends when the budget is used up.
     assert!(names(&"8 1 a\n".repeat(100), &[8], &Budget::of(2 * (NAME + 1))).1);
     let budget = Budget::of(2 * (NAME + 4));
     assert_eq!(names(&map, &[8, 10, 12], &budget), (vec![(8, "name".into()), (10, "name".into())], false));

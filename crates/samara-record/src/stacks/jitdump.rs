@@ -1,9 +1,9 @@
-//! Reads a jitdump file, `jit-PID.dump`: what a JIT compiler tells `perf` of its code, which
-//! function was where, and from when on. Trusts nothing in it: what follows something that cannot
-//! be is not read.
+//! Reads a jitdump file, `jit-PID.dump`: a JIT compiler's records of its code for `perf`, with the
+//! place and time of each function. Trusts nothing in it: reading stops at the first impossible
+//! record.
 //!
-//! Does not read places in the source: compilers do not agree on what the addresses of those
-//! records count from (V8 adds 64).
+//! Does not read places in the source: compilers do not agree on the base of the addresses in those
+//! records (V8 adds 64).
 
 use std::collections::{HashMap, HashSet};
 use std::io::{BufRead, BufReader, Read, Seek};
@@ -23,7 +23,7 @@ const MOVE: u32 = 1;
 /// Most records that are read.
 const RECORDS: usize = 16 << 20;
 
-/// Most bytes that is kept of a function takes, or the number of one, without its name.
+/// Most bytes that a kept function takes without its name, or a kept function number.
 const KEPT: u64 = 128;
 
 /// A function that was compiled.
@@ -35,19 +35,19 @@ pub(super) struct Code {
     pub(super) name: Arc<str>,
 }
 
-/// What is found in a file.
+/// The result of reading a file.
 #[derive(Debug, Default)]
 struct Found {
     code: Vec<Code>,
-    /// The numbers of functions that were moved to a wanted address, and whose names are not kept.
+    /// The numbers of functions that were moved to a wanted address and have no kept name.
     moved: HashSet<u64>,
     /// Whether something was left out.
     is_cut: bool,
 }
 
-/// The functions of a file that hold one of these addresses (ascending), in the order in which they
-/// came, and whether they are all: the budget may not suffice. `now` tells the time when all has
-/// been read.
+/// The functions of a file that hold one of these addresses (ascending), in their order, and
+/// whether they are complete: the budget may not suffice. `now` is called after reading and returns
+/// the time.
 ///
 /// Names are kept of these functions alone. A record of a move does not have the name: only if
 /// there are such records is the file read again, with the numbers of the functions that they move.
@@ -69,7 +69,7 @@ pub(super) fn read(
     }
     let Found { mut code, is_cut, .. } = found;
     let now = now();
-    // What is later than now is of another clock.
+    // A time later than now is of another clock.
     if is_monotonic == Some(false) || code.iter().any(|code| code.since > now) {
         code.iter_mut().for_each(|code| code.since = 0);
     }
@@ -77,8 +77,8 @@ pub(super) fn read(
     (code, !is_cut && !was_cut)
 }
 
-/// Adds the functions of all records that are wanted. `moved`: those whose names are kept for later
-/// moves. Returns whether they have times of CLOCK_MONOTONIC, as far as the header says it.
+/// Adds the wanted functions of all records. `moved`: functions whose names are kept for later
+/// moves. Returns whether the times are of CLOCK_MONOTONIC, if the header says it.
 fn records(
     mut from: BufReader<impl Read + Seek>,
     wanted: &[u64],

@@ -64,7 +64,7 @@ fn no_more_than_is_wanted() {
     assert_eq!(named(&[0x1010, 0x1fff], &budget), (names(&[]), true), "what is not wanted costs nothing");
 }
 
-/// A move has the name that its function had before it, though that is kept for moved ones alone.
+/// A moved function keeps its former name, although names are kept for moved functions only.
 #[test]
 fn a_move_has_the_name_before_it() {
     let file = [
@@ -126,7 +126,7 @@ fn what_cannot_be_ends_the_file() {
 }
 
 proptest! {
-    /// Any bytes, and files of which some were changed or cut, are read without a panic.
+    /// Any bytes, and files with changed or missing parts, are read without a panic.
     #[test]
     fn anything_is_read(bytes in any::<Vec<u8>>(), changes in any::<Vec<(u16, u8)>>(), end in any::<u16>()) {
         all(bytes.clone());

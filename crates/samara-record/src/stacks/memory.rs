@@ -44,7 +44,7 @@ impl<'a> StackMemory<'a> {
         let mut word = [0; 8];
         match self.piece(start)?.get(within..within + word.len()) {
             Some(bytes) => word.copy_from_slice(bytes),
-            // In two pieces: no stack that is as it should be.
+            // The word is in two pieces: no aligned stack has that.
             None => sys::read_memory(self.tid, at, &mut word).then_some(())?,
         }
         Some(u64::from_le_bytes(word))

@@ -2,17 +2,17 @@
 //! that differs a number.
 //!
 //! Knows registers, memory and the code areas of a model. Does not know when a stack is wanted, or
-//! how it is stored: what is new is written to the journal as events.
+//! how it is stored: new modules and stacks are written to the journal as events.
 //!
-//! - **STACKS-1** A frame is named by its module and the address within it, so that a stack has the
-//!   same number in each process, wherever its modules are. Memory grows with stacks that differ,
-//!   not with calls.
-//! - **STACKS-2** A module is read from the file that is mapped, by the kernel's link to it where
-//!   that can be followed. So it may have been deleted, replaced, or be in another mount namespace.
-//!   It is not read where that may wait for a process, which may be stopped.
-//! - **STACKS-3** What a compiler wrote of its code is read at the end only, from regular files
+//! - **STACKS-1** A frame is named by its module and the address within it, so a stack has the same
+//!   number in each process, wherever its modules are. Memory grows with distinct stacks, not with
+//!   calls.
+//! - **STACKS-2** A module is read from the mapped file, by the kernel's link to it if that can be
+//!   followed. So the file may have been deleted, replaced, or be in another mount namespace. It is
+//!   not read if that may wait for a process, which may be stopped.
+//! - **STACKS-3** A compiler's records of its code are read at the end only, from regular files
 //!   that belong to the user of the process. Code that was replaced has each name with its time.
-//! - **STACKS-4** What is kept of files, which the program decides about, is taken from one budget.
+//! - **STACKS-4** Kept content of files that the program chooses is taken from one budget.
 
 mod budget;
 mod compiled;
@@ -44,12 +44,13 @@ use crate::stacks::memory::StackMemory;
 use crate::stacks::module::Module;
 use crate::stacks::rule::Rule;
 
-/// Where the registers are that a signal has saved, from its frame's stack pointer on:
-/// `uc_mcontext` of the `ucontext_t` there. The frame pointer is the 10th of them, then come the
-/// stack pointer (15) and the instruction pointer (16).
+/// Offset of a signal's saved registers from its frame's stack pointer: `uc_mcontext` of the
+/// `ucontext_t` there. The frame pointer is the 10th of them, then come the stack pointer (15) and
+/// the instruction pointer (16).
 const CONTEXT: u64 = 40;
 
-/// Most bytes between the first function's stack pointer and where the kernel put the arguments.
+/// Most bytes between the first function's stack pointer and the arguments that the kernel put
+/// there.
 const BOTTOM: u64 = 256;
 
 /// How a stack ends.
@@ -67,13 +68,14 @@ enum End {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Frame {
     module: u32,
-    /// The address in the module, as its symbols count it; of code without a file, in memory.
+    /// The address in the module, as its symbols count it; for code without a file, the address in
+    /// memory.
     at: u64,
-    /// It was found by the frame pointer, where no table says that there is one.
+    /// It was found by the frame pointer, although no table says that there is one.
     guessed: bool,
 }
 
-/// What a module is known by.
+/// The identity of a module.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum Key {
     File {
@@ -92,7 +94,7 @@ enum Key {
 struct Part {
     end: u64,
     module: u32,
-    /// What is added to an address in the module.
+    /// Memory address minus the address in the module.
     bias: u64,
 }
 
@@ -136,11 +138,11 @@ pub(crate) struct Asked<'a> {
     pub(crate) copied: Option<&'a Copied>,
 }
 
-/// Where an address is.
+/// A place in a module.
 struct Place {
     module: u32,
     at: u64,
-    /// How to go on from there.
+    /// How to continue to its caller.
     rule: Rule,
 }
 
@@ -182,9 +184,9 @@ impl Stacks {
         self.spaces.remove(&space);
     }
 
-    /// Writes what is at the addresses of all frames, as far as files say it. `root`: the first
-    /// process. `over`: no process is traced any more, so files may be opened by names, which may
-    /// wait for a process (FUSE).
+    /// Writes the symbols at the addresses of all frames, as far as files have them. `root`: the
+    /// first process. `over`: no process is traced any more, so files may be opened by names, which
+    /// may wait for a process (FUSE).
     pub(crate) fn write_symbols(&self, root: Tid, now: u64, over: bool, journal: &mut Journal<'_>) {
         let start_ns = journal.start_ns;
         let who = Who { pid: root, tid: root, entry_ns: now, exit_ns: now };
@@ -280,8 +282,8 @@ impl Stacks {
             }
         };
         self.spaces.insert(asked.space, unwinding);
-        // The loader's first function has no caller, and no table that says so. Its frame is where
-        // the kernel put the arguments.
+        // The loader's first function has no caller, and no table says so. Its frame is next to the
+        // arguments that the kernel put there.
         let bottom = asked.model.layout().start_stack;
         let at_bottom =
             bottom != 0 && (bottom.saturating_sub(BOTTOM)..=bottom.saturating_add(BOTTOM)).contains(&regs.sp());
@@ -293,7 +295,7 @@ impl Stacks {
         (!frames.is_empty()).then_some((frames, end))
     }
 
-    /// The module at an address, which the unwinder of the space knows from now on.
+    /// The module at an address. Adds it to the unwinder of the space.
     fn place(&mut self, unwinding: &mut Unwinding, asked: &Asked<'_>, address: u64) -> Option<Place> {
         let area = asked.model.area_at(address).filter(|area| area.area.flags.contains(Flags::EXEC))?;
         let page = asked.model.config().page_size;
@@ -332,7 +334,7 @@ impl Stacks {
         };
         let module = self.modules.get(number as usize)?;
         let Some(bias) = offset.and_then(|offset| module.bias(start, offset)) else {
-            // In a file that cannot be read, where in the file it is.
+            // For a file that cannot be read, the offset in the file.
             let at = offset.map_or(address, |offset| address - start + offset);
             return Some(Place { module: number, at, rule: Rule::Guess });
         };

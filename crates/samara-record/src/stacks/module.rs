@@ -1,5 +1,5 @@
-//! A module of a stack: what of an ELF file the unwinder and the symbols need. Knows nothing of
-//! processes but where their files are.
+//! A module of a stack: the parts of an ELF file that the unwinder and the symbols need. Of
+//! processes, knows only the places of their files.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -30,8 +30,8 @@ pub(crate) struct Module {
     /// As the maps line shows it.
     pub(crate) name: String,
     pub(crate) build_id: Option<String>,
-    /// Open as long as the recording, so that its symbols can be read at the end, whatever becomes
-    /// of it.
+    /// Open as long as the recording, so its symbols can be read at the end even if it was deleted
+    /// or replaced.
     pub(crate) file: Option<File>,
     /// The process whose code it is, if it has no file.
     pub(crate) process: Option<Tid>,
@@ -116,7 +116,7 @@ impl Module {
                 module.segments = segments(&elf);
                 module.sections = sections(&elf, &source);
             }
-            // What the unwinder needs is kept, nothing else.
+            // Only the unwinder's sections are kept.
             budget.give_back(left, module.sections.bytes());
             if source.refused() {
                 budget.leave_out(name);
@@ -125,8 +125,8 @@ impl Module {
         module
     }
 
-    /// What is added to an address of the module in memory, where the byte of the file at `offset`
-    /// is at `start`. `None`: no segment has it.
+    /// Memory address minus the address in the module, if the file's byte at `offset` is mapped at
+    /// `start`. `None`: no segment has it.
     pub(crate) fn bias(&self, start: u64, offset: u64) -> Option<u64> {
         // An area begins at a page, a segment perhaps within it.
         let holds = |segment: &&Segment| offset < segment.offsets.end && segment.offsets.start < offset + 4096;
@@ -137,8 +137,8 @@ impl Module {
 
 /// Opens the file of this name that a task has mapped at these addresses, if it is a regular one.
 pub(super) fn open_mapped(tid: Tid, (start, end): (u64, u64), name: &str) -> Option<File> {
-    // The link leads to the very file, and needs a capability. The name may lead to another one
-    // by now, which is seen by its build id where symbols are looked for.
+    // The link leads to the mapped file itself, and needs a capability. The name may lead to
+    // another file by now; the search for symbols detects that by the build id.
     let link = PathBuf::from(format!("/proc/{tid}/map_files/{start:x}-{end:x}"));
     let bytes = name_bytes(name);
     let inside = Path::new(OsStr::from_bytes(&bytes));
@@ -169,8 +169,8 @@ const LIVE: &[FsType] = &[
 ];
 
 /// Opens a file to read it, if it is a regular one with content. Nothing else is opened, because a
-/// traced program chooses names: a FIFO would wait for a writer, and a device may do whatever it
-/// does when it is opened. Files of [`LIVE`] file systems look regular and are not.
+/// traced program chooses names: a FIFO would wait for a writer, and opening a device may have
+/// effects. Files of [`LIVE`] file systems look regular and are not.
 pub(super) fn open_regular(path: &Path) -> Option<File> {
     let found = File::options().read(true).custom_flags(libc::O_PATH | libc::O_CLOEXEC).open(path).ok()?;
     let is_regular = found.metadata().is_ok_and(|file| file.is_file());
@@ -201,7 +201,7 @@ fn sections<'d>(elf: &impl Object<'d>, source: &Source<'_>) -> Sections {
         let content = source.content(&section, MAX_SECTION_BYTES).filter(|content| !content.is_empty())?;
         Some((section.address()..section.address().saturating_add(section.size()), content))
     };
-    // In a file of debug information alone it has no content.
+    // A file with only debug information has this section without content.
     let eh_frame = section(".eh_frame").filter(|(_, content)| content.iter().any(|byte| *byte != 0));
     let debug_frame = if eh_frame.is_none() { section(".debug_frame") } else { None };
     Sections {

@@ -1,7 +1,8 @@
-//! What the tables of a module say of an address: whether the unwinder may follow them there.
+//! The unwind rule for an address, from the tables of its module: whether the unwinder may follow
+//! them there.
 //!
-//! The unwinder falls back to the frame pointer where they say nothing that it understands, and
-//! does not tell. It evaluates expressions without a limit.
+//! This check is needed because the unwinder silently falls back to the frame pointer if it does
+//! not understand the tables, and evaluates expressions without a limit.
 
 use gimli::{
     BaseAddresses, CfaRule, DebugFrame, EhFrame, EhFrameHdr, EndianSlice, FrameDescriptionEntry, LittleEndian,
@@ -15,13 +16,13 @@ type Bytes<'a> = EndianSlice<'a, LittleEndian>;
 /// How to go on from an address to the caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Rule {
-    /// As the tables say.
+    /// By the tables.
     Told,
     /// A signal interrupted the function before it: its registers are on the stack.
     Signal,
-    /// They say nothing: by the frame pointer, which may be one.
+    /// The tables have nothing: by the frame pointer, which may not be one.
     Guess,
-    /// They say what is not evaluated.
+    /// The tables have a rule that is not evaluated.
     Refused,
 }
 
@@ -89,7 +90,7 @@ where
         CfaRule::Expression(at) => expression(at),
     }];
     for (register, rule) in row.registers() {
-        // Of the others the unwinder follows nothing that matters here, but evaluates them too.
+        // The rules of other registers do not matter here, but the unwinder evaluates them too.
         match rule {
             RegisterRule::Expression(at) | RegisterRule::ValExpression(at) => {
                 let rule = expression(at);

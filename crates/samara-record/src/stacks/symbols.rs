@@ -1,4 +1,4 @@
-//! Names what is at addresses of a module: functions, inlined ones too, and places in the source.
+//! Finds the functions at addresses of a module, with inlined ones, and their places in the source.
 //! Reads debug files by their build ids, and split debug information (`-gsplit-dwarf`) from the
 //! package beside the module or from the files that it names, by their ids. Does not know compiled
 //! code without a file.
@@ -25,20 +25,19 @@ use super::module::{Module, hex, open_regular};
 /// Most bytes of a name, of a function or of a file, that are kept.
 pub(super) const NAME_BYTES: usize = 1024;
 
-/// Deepest nesting of entries in the debug information that is read: addr2line calls itself for
-/// each level of functions that were put into others.
+/// Deepest nesting of entries in the debug information that is read: addr2line recurses for each
+/// level of inlined functions.
 const DEPTH: isize = 1000;
 
 /// Most ranges of addresses of all units of a file: addr2line keeps all of them.
 const RANGES: u64 = 4 << 20;
 
-/// Most bytes of lines, in as many of the largest units of a file as addresses are wanted:
-/// addr2line keeps up to 24 bytes for each of them.
+/// Most bytes of line tables of the units that may be read (the largest ones, one for each wanted
+/// address): addr2line keeps up to 24 bytes for each byte.
 const LINES: usize = 32 << 20;
 
-/// Passes the text of each address about which something is known to `found`. `split`: whether
-/// split debug information is read, from files that are opened by their names. `addresses` are
-/// ascending.
+/// Passes the text of each address with a known name or place to `found`. `split`: whether split
+/// debug information is read, from files that are opened by their names. `addresses` are ascending.
 pub(super) fn each(
     module: &Module,
     addresses: &[u64],
@@ -71,7 +70,7 @@ pub(super) fn each(
     if sources.iter().any(Source::refused) || split.as_ref().is_some_and(|split| split.refused.get()) {
         budget.leave_out(&module.name);
     }
-    // All that was read goes with this call.
+    // Nothing that was read outlives this call.
     budget.give_back(left, 0);
 }
 
@@ -105,13 +104,13 @@ fn section(source: &Source<'_>, elf: &Elf<'_>, name: Option<&str>) -> Result<Rea
     Ok(Reader::new(content.unwrap_or_else(|| Arc::from([])), LittleEndian))
 }
 
-/// Where split debug information is looked for.
+/// The search for split debug information.
 struct Split<'f> {
     /// The name of the module.
     module: &'f str,
-    /// Looked for when the first unit asks.
+    /// Opened when the first unit asks for it.
     package: OnceCell<Option<DwarfPackage<Reader>>>,
-    /// How many bytes the files may still have that are opened. So their number has a limit too.
+    /// The bytes that further opened files may have. This limits their number too.
     left: Cell<u64>,
     budget: &'f Budget,
     /// Whether the budget did not suffice, or `left`.
@@ -197,7 +196,7 @@ fn is_modest(dwarf: &Dwarf<Reader>, wanted: usize) -> bool {
     lines.iter().rev().take(wanted).fold(0, |sum: usize, len| sum.saturating_add(*len)) <= LINES
 }
 
-/// What a file says of its addresses.
+/// The names that a file has for its addresses.
 struct Named<'f> {
     functions: Option<Context<Reader>>,
     /// The symbols before wanted addresses, ascending, each with its address.
@@ -273,8 +272,7 @@ impl<'f> Named<'f> {
     }
 }
 
-/// A name as a person writes it. A short one may stand for one of any length: no more is made of it
-/// than is kept.
+/// Demangles a name. A short name may expand to any length: no more is made of it than is kept.
 fn demangled(name: &str) -> String {
     struct Kept(String);
     impl std::fmt::Write for Kept {
@@ -295,7 +293,7 @@ fn demangled(name: &str) -> String {
     if kept.0.is_empty() { name.to_owned() } else { kept.0 }
 }
 
-/// A line of a symbol's text, without what a line cannot have.
+/// A line of a symbol's text, without characters that a line cannot have.
 pub(super) fn line(name: &str, place: Option<&str>) -> String {
     let kept = |text: &str| -> String {
         let end = text.char_indices().map(|(i, c)| i + c.len_utf8()).take_while(|end| *end <= NAME_BYTES).last();

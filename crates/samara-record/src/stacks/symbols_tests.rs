@@ -13,7 +13,7 @@ static inline __attribute__((always_inline)) int within(int n) { return n * 7 + 
 __attribute__((noinline)) int outer(int n) { for (int i = 0; i < n; i++) n += within(i); return n; }
 int main(int argc, char **argv) { return outer(argc) + within(argc); }";
 
-/// What is told of all addresses of a program.
+/// The text of all addresses of a program.
 fn told(program: &Path) -> Vec<String> {
     let mut module = Module::without_file(program.to_str().unwrap(), None);
     module.file = Some(File::open(program).unwrap());
@@ -41,8 +41,8 @@ fn a_budget_ends_symbols() {
     assert!(budget.note().unwrap().ends_with("of /x/program, 0, 1 and others"));
 }
 
-/// Programs and files of split debug information in which some bytes were changed, or whose end is
-/// missing, are read without a panic, and tell no more than they may.
+/// Programs and files of split debug information with changed bytes or a missing end are read
+/// without a panic, and give no text beyond the limits.
 #[test]
 fn any_file_is_read() {
     let dir = tempfile::tempdir().unwrap();
@@ -81,8 +81,8 @@ fn any_file_is_read() {
     }
 }
 
-/// A traced program chooses the names of its debug information. What only looks like a file is not
-/// opened: a read of it could wait, take something from somebody else, or do something.
+/// A traced program chooses the names of its debug information. Only regular files with content are
+/// opened: a read of another one could block, take data from another reader, or have effects.
 #[test]
 fn only_files_with_content_are_opened() {
     let dir = tempfile::tempdir().unwrap();
@@ -102,7 +102,7 @@ fn only_files_with_content_are_opened() {
     assert!(Path::new("/proc/self/maps").metadata().unwrap().is_file(), "it looks like a file");
 }
 
-/// Each level of the name doubles it: what is made of it ends where nothing more is kept.
+/// Each level of the name doubles it: expansion ends at the kept length.
 #[test]
 fn a_short_name_for_an_endless_one_is_cut() {
     assert_eq!(demangled("_ZN3fooC1Ev"), "foo::foo()");

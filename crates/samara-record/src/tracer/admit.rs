@@ -1,9 +1,9 @@
 //! Lets calls into the kernel and out of it again, unchanged or as the engine in charge decides.
 //!
-//! - **ADMIT-1** replaced arguments of a call are put back before the program goes on: it finds its
-//!   registers as every call leaves them.
-//! - **ADMIT-2** a call that the kernel refuses at a place that the engine chose is made again as
-//!   the program asked: the program gets no error that it would not get without a recorder.
+//! - **ADMIT-1** replaced arguments of a call are put back before the program goes on, so its
+//!   registers are as after any call.
+//! - **ADMIT-2** a call that the kernel refuses at the engine's place is made again as the program
+//!   asked, so the program gets no error because of the recorder.
 
 use super::*;
 use crate::engine::Asker;
@@ -12,7 +12,7 @@ use crate::space::{apply, reach};
 /// Number of attempts to choose a place, if areas are found there that no call made.
 const LOOKS: usize = 3;
 
-/// Number of times that a call is repeated although nothing stands in its place any more.
+/// Maximum number of repeats of a call although its place is free again.
 const REPEATS: u8 = 8;
 
 /// A replaced register: its offset in the user area and its former value.
@@ -62,8 +62,8 @@ impl Tracer<'_> {
         self.go(tid, Go::Syscall, 0);
     }
 
-    /// The decision on a call that is made again as the program asked. `None`: this is another one,
-    /// such as that of a signal's handler.
+    /// The decision on a call that is made again as the program asked. `None`: this is another
+    /// call, such as one of a signal's handler.
     fn as_asked(&mut self, tid: Tid) -> Option<Decision> {
         let task = self.tasks.get_mut(&tid)?;
         let (call, decision) = task.as_asked.take()?;
@@ -91,7 +91,7 @@ impl Tracer<'_> {
         let task = self.tasks.get(&tid)?;
         let flight = task.flight.filter(|f| !f.decoded.call.makes_task() && !f.decoded.stays_out())?;
         let id = task.space?;
-        // Nothing is decided for a space of which nothing is known.
+        // Calls of a space with unknown areas are not decided.
         let hidden = self.spaces.get(&id).is_none_or(|(space, _)| space.hidden());
         let limits = sys::limits(tid).filter(|_| !hidden);
         let mut asker = Asker {
@@ -127,8 +127,8 @@ impl Tracer<'_> {
             others.filter_map(|t| self.tasks.get(t)?.flight.as_ref()?.claims()).filter(|(s, e)| s < e).collect();
         for _ in 0..LOOKS {
             let decision = charge.decide(&space.model, space.bases, &asker, &flight.decoded, &taken);
-            // A fixed mremap replaces what is in its place, so the place must be free in the
-            // kernel, whatever the model says.
+            // A fixed mremap replaces the memory in its place, so the place must be free in the
+            // kernel, whatever the model has.
             let over = decision.place.filter(|_| flight.decoded.call == Call::Mremap);
             let Some((start, end)) = over else { return Some(decision) };
             let mut areas = Vec::new();
@@ -157,7 +157,7 @@ impl Tracer<'_> {
         // It was not ended by a signal, nor will it be made again.
         let refused = (-133..0).contains(&result) && result != -i64::from(libc::EINTR);
         let Some(place) = flight.decision.place.filter(|_| refused) else { return Some(result) };
-        // `shmat` has another error for a place that is taken.
+        // `shmat` returns another error for an occupied place.
         let taken = if flight.decoded.call == Call::Shmat { libc::EINVAL } else { libc::EEXIST };
         let again = result == -i64::from(taken) && self.make_again(tid, &flight, place, before);
         if again || self.make_as_asked(tid, &flight, place.0, -result as i32) { None } else { Some(result) }
@@ -176,10 +176,10 @@ impl Tracer<'_> {
         again
     }
 
-    /// Learns what stands in the chosen place and was not known when it was chosen, and makes the
-    /// task repeat the call. Where another thread has mapped the place and unmapped it by now,
-    /// nothing stands there: then the call is repeated too, unless it was so `before` already,
-    /// [`REPEATS`] times in a row. Returns false if it is not repeated, or if the task was killed.
+    /// Learns the memory in the chosen place that was unknown when it was chosen, and makes the
+    /// task repeat the call. If the place is free again (another thread mapped and unmapped it),
+    /// the call is repeated too, up to [`REPEATS`] times in a row; `before` counts them. Returns
+    /// false if the call is not repeated, or if the task was killed.
     fn make_again(&mut self, tid: Tid, flight: &Flight, (start, end): (u64, u64), before: u8) -> bool {
         let Some(task) = self.tasks.get(&tid) else { return false };
         let Some((space, traffic)) = task.space.and_then(|id| self.spaces.get_mut(&id)) else { return false };
@@ -199,7 +199,7 @@ impl Tracer<'_> {
     }
 }
 
-/// Makes a task that stands at the return of a call enter it again. False: it was killed.
+/// Makes a task that is stopped at the return of a call enter it again. False: it was killed.
 fn enter_again(tid: Tid, flight: &Flight) -> bool {
     sys::register(tid, arch::PLACE_OFFSET).is_ok_and(|at| {
         sys::set_word(tid, Word::Register(arch::PLACE_OFFSET), at.wrapping_sub(arch::CALL_LEN)).is_ok()

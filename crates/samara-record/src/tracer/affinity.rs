@@ -1,17 +1,16 @@
 //! Binds the recorder and a program that stops all the time to one processor.
 //!
-//! A stop wakes the recorder, and an answer wakes the program. On two processors each wakeup is of
+//! A stop wakes the recorder, and an answer wakes the program. On two processors each wakeup wakes
 //! a sleeping processor, which takes many times as long as the call itself. On one processor it is
 //! a context switch. So tasks that do little but make calls are bound to one processor with the
 //! recorder, and released as soon as they do anything else. These are:
 //!
 //! - the only task of a program, while its calls follow one another closely;
-//! - threads of a process, while most of their calls find another one in the way (they wait for one
-//!   another anyway).
+//! - threads of a process, while most of their calls must wait for another thread's call.
 //!
 //! Invariants:
 //!
-//! - **AFFINITY-1** nothing that could run in parallel is kept from it. A lone task and the
+//! - **AFFINITY-1** the binding does not stop tasks from running in parallel. A lone task and the
 //!   recorder take turns anyway. Threads are bound only if they and the recorder used no more than
 //!   one processor while they were free, and the recorder used the greater part
 //!   ([`Times::fits_one`]).
@@ -42,7 +41,7 @@ struct Spell {
     /// Tasks that made the calls.
     callers: Vec<Tid>,
     calls: u32,
-    /// Calls that found another one in the way.
+    /// Calls that had to wait for another one.
     contended: u32,
     start: Option<Times>,
 }
@@ -81,8 +80,8 @@ impl Pair {
         Pair { process: 0, last_ns: 0, spell: Spell::default(), bound: None }
     }
 
-    /// Counts a task's stop at the entry of a call. `contended` says whether the call found another
-    /// one of its space in the way; `None` if the task is the only one of the program.
+    /// Counts a task's stop at the entry of a call. `contended`: whether the call must wait for
+    /// another one of its space; `None` if the task is the only one of the program.
     pub(crate) fn called(&mut self, task: Tid, process: Tid, now: u64, contended: Option<bool>) {
         let idle = now.saturating_sub(self.last_ns) > IDLE_NS;
         self.last_ns = now;

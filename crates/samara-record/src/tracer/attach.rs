@@ -1,15 +1,15 @@
-//! Attaches to a process that runs already: finds out whether that is possible, stops all its
-//! threads, and takes its space over as it is.
+//! Attaches to a running process: checks whether that is possible, stops all its threads, and takes
+//! its space over as it is.
 //!
-//! It does not know how a process is let go (`let_go`), nor what other processes have to do with
-//! it: those that share its memory, and children that it has already, are left alone.
+//! It does not know how a process is let go (`let_go`). Other processes that share its memory, and
+//! children that it has already, are left alone.
 //!
-//! - **ATTACH-1** the space is taken over when every thread stands: threads are listed anew until
-//!   the list holds none that runs. (A thread that cannot be stopped within [`STOP_LIMIT_NS`] is in
-//!   a call; what that call does is noted as lost.)
-//! - **ATTACH-2** nothing of the process is changed that it would need a recorder for: no filter,
-//!   no processor binding, no flags of its calls. If the recorder is killed, the kernel lets go of
-//!   the process.
+//! - **ATTACH-1** the space is taken over when every thread is stopped: threads are listed anew
+//!   until the list holds no running thread. (A thread that cannot be stopped within
+//!   [`STOP_LIMIT_NS`] is in a call, which is noted as lost.)
+//! - **ATTACH-2** the process gets nothing that depends on the recorder: no filter, no processor
+//!   binding, no changed flags of its calls. If the recorder is killed, the kernel lets go of the
+//!   process.
 
 use std::collections::HashSet;
 use std::ffi::{OsStr, OsString};
@@ -22,24 +22,24 @@ use crate::api::Running;
 use crate::os::proc::{Fate, Status};
 use crate::os::sys::Hold;
 
-/// How long threads are waited for that do not stop, in nanoseconds.
+/// Time limit for threads that do not stop, in nanoseconds.
 pub(super) const STOP_LIMIT_NS: u64 = 1_000_000_000;
 
-/// How often it is tried again where the kernel refuses tracing.
+/// Retries after the kernel refuses tracing.
 const REFUSALS: u32 = 20;
 
-/// How often a process is looked at before it is said to have ended.
+/// Checks of a process before it counts as ended.
 const LOOKS: u32 = 20;
 
 /// How long to wait before looking again whether threads have stopped.
 const PAUSE: Duration = Duration::from_micros(200);
 
 impl Running {
-    /// Looks for a process and whether it can be recorded.
+    /// Finds a process, and checks whether it can be recorded.
     ///
     /// # Errors
-    /// There is no such process, or it is not one that can be recorded: see [`RecordError`].
-    /// Whether the kernel allows tracing shows only in [`attach`](crate::attach).
+    /// There is no such process, or it is not one that can be recorded: see [`RecordError`]. Only
+    /// [`attach`](crate::attach) shows whether the kernel allows tracing.
     pub fn find(pid: u32) -> Result<Running, RecordError> {
         launch::find_proc()?;
         let tid = Tid::try_from(pid).ok().filter(|tid| *tid > 0).ok_or(RecordError::NoProcess(pid))?;
@@ -83,9 +83,9 @@ impl Running {
     }
 }
 
-/// The threads of a process that have not ended; those that are ending come last. Where a thread
-/// loads a program, there may be none for a moment: it takes the number of the first one, which has
-/// ended, and the others end.
+/// The threads of a process that have not ended; those that are ending come last. While a thread
+/// loads a program, there may be none for a moment: the thread takes the number of the first one,
+/// which has ended, and the others end.
 fn living(pid: Tid) -> Vec<Status> {
     let mut threads: Vec<Status> = Vec::new();
     for look in 0..LOOKS {
@@ -113,11 +113,11 @@ fn tracer_of(status: &Status) -> Option<(u32, String)> {
     (by != 0).then(|| (by, proc::name(by as Tid)))
 }
 
-/// Records a process from now on, until it ends or is to be let go.
+/// Records a process from now on, until it ends or is let go.
 pub(crate) fn run(running: &Running, sink: &mut dyn Sink) -> Result<Outcome, RecordError> {
     samara_probe::Profile::running();
     let start_ns = sys::now_ns();
-    // It may have ended, and its number may be another one's.
+    // It may have ended, and another process may have its number.
     Running::find(running.pid)?;
     sys::raise_file_limit();
     let switch = Switch::new(running.start_on, running.stop_on);
@@ -145,21 +145,21 @@ pub(crate) fn run(running: &Running, sink: &mut dyn Sink) -> Result<Outcome, Rec
     tracer.finish()
 }
 
-/// The report of a task that stands because it was asked to.
+/// The report of a task that stopped because it was asked to.
 const STANDS: i32 = libc::PTRACE_EVENT_STOP << 16 | libc::SIGTRAP << 8 | 0x7f;
 
-/// What became of an attempt to seize a thread.
+/// The result of an attempt to seize a thread.
 enum Seized {
     Yes,
     /// It has ended.
     Ended,
-    /// A thread of the process loads a program, and nobody can be seized until that is done.
+    /// A thread of the process loads a program, and no thread can be seized until that is done.
     Loads,
 }
 
 impl Tracer<'_> {
-    /// Seizes all threads of the process, and waits until they stand (ATTACH-1). `stopped`: those
-    /// that do, and what they reported. `calls`: those in which threads slept before.
+    /// Seizes all threads of the process, and waits until they are stopped (ATTACH-1). `stopped`:
+    /// the stopped threads, and their reports. `calls`: the calls in which threads slept before.
     fn stop_all(
         &mut self,
         stopped: &mut HashMap<Tid, i32>,
@@ -202,7 +202,7 @@ impl Tracer<'_> {
             let mut heard = false;
             while let Waited::Task(tid, status) = sys::wait_any(false).map_err(|e| RecordError::System("wait", e))? {
                 heard = true;
-                // The program that it has loaded is the one that is found: a stop like any other.
+                // The loaded program is the one that is found: a stop like any other.
                 let status = if status >> 16 == libc::PTRACE_EVENT_EXEC { STANDS } else { status };
                 // A thread that has left its stop is at its exit event now.
                 if libc::WIFSTOPPED(status) || !left.contains(&tid) {
@@ -273,7 +273,7 @@ impl Tracer<'_> {
         Ok(Seized::Yes)
     }
 
-    /// Takes over the space, as `stopped` threads stand. Others are in `calls`.
+    /// Takes over the space. The `stopped` threads are at their stops; others are in `calls`.
     fn found(&mut self, stopped: &HashMap<Tid, i32>, calls: &HashMap<Tid, Option<Decoded>>) -> Result<(), RecordError> {
         let stands = |(tid, status): &(&Tid, &i32)| libc::WIFSTOPPED(**status) && self.tasks.contains_key(tid);
         let at_exit = |status: i32| status >> 16 == libc::PTRACE_EVENT_EXIT;
@@ -331,8 +331,8 @@ impl Tracer<'_> {
         Ok(())
     }
 
-    /// Has the first reports served: those of new tasks at once, so that a new task is known before
-    /// it reports anything.
+    /// Serves the first reports: those of new tasks at once, so a new task is known before its own
+    /// report.
     fn serve_first(&mut self, stopped: HashMap<Tid, i32>) {
         let makes = |status: i32| {
             let events = [libc::PTRACE_EVENT_FORK, libc::PTRACE_EVENT_VFORK, libc::PTRACE_EVENT_CLONE];

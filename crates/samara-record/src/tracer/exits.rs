@@ -1,17 +1,17 @@
-//! Ends: of calls that are cut off, of tasks, and of the spaces that end with their last task.
+//! Handles ends: of interrupted calls, of tasks, and of spaces with their last task.
 //!
-//! A space can be compared with the kernel's for the last time while one of its tasks is stopped at
+//! The last comparison of a space with the kernel is possible while one of its tasks is stopped at
 //! its exit event. The order of events does not show which task reaches it last: a thread that is
-//! killed by SIGKILL may pass the event unseen, also when the end of its process kills it. So a
-//! task that is not the only one of its space waits at the event (`Tracer::ending`) until all
-//! pending reports have been heard. Then:
+//! killed by SIGKILL may pass the event without a stop, also when the end of its process kills it.
+//! So a task that is not the only one of its space waits at the event (`Tracer::ending`) until all
+//! pending reports have been collected. Then:
 //!
 //! - if another task runs on, the space is used further, and the task is released;
 //! - if the others also stand at their exit events, or are past them, the space is compared;
 //! - if another task has yet to reach the event, its report is waited for.
 //!
 //! A task that ends is detached at its exit event, together with the status that it will report:
-//! its parent hears of its end as it would without a recorder.
+//! its parent gets the report of its end as without a recorder.
 //!
 //! - **EXITS-1** a task waits only while every other task of its space waits too, has passed its
 //!   exit event, or has to end. After [`WAIT_LIMIT_NS`] it is released, and a note says that the
@@ -24,7 +24,7 @@ use crate::os::sys::Sent;
 /// How long a task waits at its exit event for others that have to end, in nanoseconds.
 const WAIT_LIMIT_NS: u64 = 2_000_000_000;
 
-/// What becomes of the space of a task that is about to end.
+/// The future of the space of a task that is about to end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Rest {
     /// Another task runs on and uses it.
@@ -51,10 +51,11 @@ pub(super) struct Fault {
 }
 
 impl Fault {
-    /// Whether a signal that its own process sent to the task comes of this fault: the same signal,
-    /// raised, or as soon as the handler ends, where the fault would be again; or another one while
-    /// the handler runs, which has the fault's signal blocked. (One that does not block it is taken
-    /// at its word if it raises the same signal: Python's `faulthandler`.)
+    /// Whether a signal that its own process sent to the task follows from this fault. It does if
+    /// it is the same signal, raised, or sent when the task is back at the faulting instruction; or
+    /// if it is another signal while the handler runs, which has the fault's signal blocked. (A
+    /// handler that does not block it counts if it raises the same signal: Python's
+    /// `faulthandler`.)
     fn leads_to(&self, tid: Tid, signal: i32, code: i32) -> bool {
         let again = || self.ip.is_some() && sys::register(tid, arch::PLACE_OFFSET).ok() == self.ip;
         let blocks = || proc::Status::of(tid).is_some_and(|s| s.bits("SigBlk:") & (1 << (self.signal - 1)) != 0);
@@ -67,8 +68,8 @@ impl Fault {
 }
 
 impl Tracer<'_> {
-    /// Keeps the last fault of a process, by the signal that its task is about to get: the process
-    /// may end by it, or by a signal that its handler then sends.
+    /// Keeps the last fault of a process, from the signal that its task is about to get. The
+    /// process may end by it, or by a signal that its handler sends.
     pub(super) fn faulted(&mut self, tid: Tid, signal: i32) {
         let of_faults = [libc::SIGSEGV, libc::SIGBUS].contains(&signal);
         let Some(tgid) = self.tasks.get(&tid).map(|task| task.tgid) else { return };
@@ -86,7 +87,7 @@ impl Tracer<'_> {
                 let leads = fault.as_ref().is_some_and(|fault| fault.leads_to(tid, signal, code));
                 match fault.filter(|_| leads) {
                     Some(fault) => fault.then = Some(signal),
-                    // Whatever it ends by now is not the fault's.
+                    // Its end does not come from the fault any more.
                     None if of_faults => drop(self.faults.remove(&tgid)),
                     None => {}
                 }
@@ -137,7 +138,7 @@ impl Tracer<'_> {
         }
     }
 
-    /// Looks at the tasks that wait at their exit events. All pending reports have been heard.
+    /// Checks the tasks that wait at their exit events. All pending reports have been collected.
     pub(super) fn end_tasks(&mut self) {
         let now = sys::now_ns();
         for (tid, since) in self.ending.clone() {
@@ -164,7 +165,7 @@ impl Tracer<'_> {
         }
     }
 
-    /// What the other tasks of the space `id` will do that do not wait at their exit events.
+    /// The future of the space `id`, by its other tasks that do not wait at their exit events.
     fn rest(&mut self, tid: Tid, id: SpaceId) -> Rest {
         let leader = self.tasks.get(&tid).map_or(tid, |t| t.tgid);
         let waits: std::collections::HashSet<Tid> = self.ending.iter().map(|(t, _)| *t).collect();
@@ -209,9 +210,8 @@ impl Tracer<'_> {
         }
     }
 
-    /// Detaches a task at its exit event; from now on it is its parent's. While a task is traced,
-    /// its end is reported to the tracer first, and a pidfd would tell others that it has ended
-    /// before its parent could read its status.
+    /// Detaches a task at its exit event. While a task is traced, its end is reported to the tracer
+    /// first, and a pidfd would report its end to others before its parent could read its status.
     fn let_end(&mut self, tid: Tid) {
         self.leave(tid, true);
         let Some(code) = exit_code(tid).filter(|_| tid != self.root || self.attached.is_some()) else {
@@ -233,7 +233,7 @@ impl Tracer<'_> {
         self.end_task(tid, shown.unwrap_or(code));
     }
 
-    /// Forgets a task that will not be heard of again. `status` is that of its process, as far as
+    /// Forgets a task that will not be reported again. `status` is that of its process, as far as
     /// it is known. The process ends with its last task.
     fn end_task(&mut self, tid: Tid, status: i32) {
         let Some(tgid) = self.tasks.get(&tid).map(|t| t.tgid) else { return };
@@ -251,7 +251,7 @@ impl Tracer<'_> {
         }
     }
 
-    /// Forgets the tasks that are left when nobody is traced any more. Where a process was killed
+    /// Forgets the tasks that are left when no task is traced any more. If a process was killed
     /// while one of its threads loaded a program, the end of that thread may not be reported: the
     /// process then counts as ended with the status of its first thread.
     pub(super) fn forget_unheard(&mut self) {
@@ -334,7 +334,7 @@ impl Tracer<'_> {
     }
 
     /// Handles the end of a task that was not detached at its exit event: it was killed and passed
-    /// the event unseen, or it is the program's first task.
+    /// the event without a stop, or it is the program's first task.
     pub(super) fn gone(&mut self, tid: Tid, status: i32) {
         if !self.tasks.contains_key(&tid) {
             self.early.insert(tid, status);

@@ -1,15 +1,16 @@
-//! Which processes are recorded. The others are traced all the same, because calls that a filter
+//! Decides which processes are recorded. The others are traced too, because calls that a filter
 //! stops need a tracer; they are modelled too, because a recorded process may descend from them.
-//! Their events and totals go to a journal that nobody gets (`Journal::of`).
+//! Their events and totals go to the silent journal (`Journal::of`).
 //!
-//! It knows programs by their names only, and not when the recording starts and stops (`switch`).
+//! It knows only the names of programs. It does not know when the recording starts and stops
+//! (`switch`).
 //!
 //! - **FOLLOW-1** a space is recorded from its first event on, which has all of its areas, or not
-//!   at all. So what is recorded can be replayed.
+//!   at all. So every recorded space can be replayed.
 //! - **FOLLOW-2** the end of a process is recorded if one of its spaces was. A process that loads a
-//!   program which is not followed has an event of that without areas.
-//! - **FOLLOW-3** what a process that is not recorded does to a space that is, because it shares it
-//!   (`vfork`), is recorded as done by the process that it shares it with.
+//!   program that is not followed has an `Exec` event without areas.
+//! - **FOLLOW-3** if a process that is not recorded shares a recorded space (`vfork`), its calls on
+//!   that space are recorded as calls of the recorded process.
 
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
@@ -22,7 +23,7 @@ use super::*;
 const NAME: usize = 15;
 
 impl Tracer<'_> {
-    /// Whether a process is recorded that has just loaded a program, or was found.
+    /// Whether to record a process that has just loaded a program, or was found.
     pub(super) fn follows(&self, tid: Tid) -> bool {
         if !self.switch.is_on() {
             return false;
@@ -40,8 +41,8 @@ impl Tracer<'_> {
         }
     }
 
-    /// Whether a new process is recorded. `parent`: whether its parent's space is, if that is
-    /// known.
+    /// Whether to record a new process. `parent`: whether its parent's space is recorded, if that
+    /// is known.
     pub(super) fn follows_child(&self, child: Tid, parent: Option<bool>) -> bool {
         if !self.switch.is_on() {
             return false;

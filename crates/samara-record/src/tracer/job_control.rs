@@ -1,8 +1,8 @@
 //! The recorder as a job of a shell: it stops when the program stops, so that the shell sees its
 //! job stop, and continues the program when it is continued.
 //!
-//! Neither is done at once. A SIGCONT to the whole job may be on its way to the program, whose
-//! report of it comes a little later than that of the stop. Knows only the task that stopped.
+//! Both are delayed a little: a SIGCONT to the whole job may be on its way to the program, and its
+//! report comes a little later than that of the stop. Knows only the task that stopped.
 //!
 //! - **JOB-CONTROL-1** `due` reports each stop and each continuation at most once.
 
@@ -10,10 +10,10 @@ use std::ffi::c_int;
 
 use crate::os::sys::Tid;
 
-/// How long a stopped program is given to report that it continues, in nanoseconds.
+/// Time for a stopped program to report that it continues, in nanoseconds.
 pub(crate) const SETTLE_NS: u64 = 10_000_000;
 
-/// What is to be done now.
+/// The next action.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Due {
     /// Stop with this signal, as the program did.
@@ -22,7 +22,7 @@ pub(crate) enum Due {
     Continue,
 }
 
-/// Whether the program (its first process) is stopped, and which of its tasks reported that first.
+/// Whether the program (its first process) is stopped, and the task that reported that first.
 #[derive(Debug, Default)]
 pub(crate) struct Job {
     stopped: Option<Tid>,
@@ -38,7 +38,7 @@ impl Job {
         }
     }
 
-    /// A task reported something else than a group stop.
+    /// A task reported something other than a group stop.
     pub(crate) fn heard(&mut self, tid: Tid) {
         if self.stopped == Some(tid) {
             *self = Job::default();

@@ -1,5 +1,5 @@
-//! Starts the program: finds, forks and seizes it, and explains failures. Knows nothing of what
-//! follows.
+//! Starts the program: finds, forks and seizes it, and explains failures. Does not know the
+//! recording.
 
 use std::ffi::{CString, OsStr, OsString};
 use std::fs::File;
@@ -58,7 +58,7 @@ pub(crate) fn find_proc() -> Result<(), RecordError> {
     if shown == Some(std::process::id()) { Ok(()) } else { Err(RecordError::NoProc) }
 }
 
-/// All that the child needs to execute the program.
+/// Everything that the child needs to execute the program.
 fn prepared(options: &Options, filter: bool) -> Result<Launch, RecordError> {
     if options.program.is_empty() {
         return Err(RecordError::NotFound(PathBuf::new()));
@@ -77,13 +77,13 @@ fn prepared(options: &Options, filter: bool) -> Result<Launch, RecordError> {
     Ok(Launch { paths, argv, filter: filter.then(seccomp::program), apart: apart.transpose()? })
 }
 
-/// A child that will execute the program when it is let.
+/// A child that waits to execute the program.
 pub(crate) struct Untraced {
     pub(crate) started: Started,
     go: OwnedFd,
 }
 
-/// Forks a child that nobody traces. It is about to execute the program.
+/// Forks a child without tracing it. It is about to execute the program.
 pub(crate) fn start_untraced(options: &Options) -> Result<Untraced, RecordError> {
     let launch = prepared(options, false)?;
     let Child { pid, go, report } = sys::fork_child(&launch).map_err(|e| RecordError::System("fork", e))?;
@@ -185,7 +185,8 @@ impl Started {
     }
 }
 
-/// Which setting refuses tracing, and how to allow it. `running`: the process ran already.
+/// The setting that refuses tracing, and how to allow it. `running`: the status of a process that
+/// was running before.
 pub(crate) fn why_refused(running: Option<&Status>) -> String {
     let yama = std::fs::read_to_string("/proc/sys/kernel/yama/ptrace_scope").unwrap_or_default();
     let status = Status::of(std::process::id() as Tid).unwrap_or_default();

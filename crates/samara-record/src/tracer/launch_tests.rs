@@ -30,7 +30,7 @@ fn refusal_names_the_setting() {
     assert!(explained("1", "Name:\tx\nSeccomp:\t2\n", None).contains("SYS_PTRACE"));
     assert!(explained("1", "TracerPid:\t77\nSeccomp:\t0\n", None).contains("itself traced"));
     assert!(explained("", "Seccomp:\t0\n", None).contains("security module"));
-    // A process that runs already.
+    // A running process.
     let (user, root) = ("Uid:\t7\t7\t7\t7\n", "Uid:\t0\t0\t0\t0\nCapEff:\t000001ffffffffff\n");
     assert!(explained("1", user, Some(root)).contains("belongs to user 0"));
     assert!(explained("1", user, Some(user)).contains("ptrace_scope is 1"));

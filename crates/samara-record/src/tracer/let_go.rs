@@ -1,20 +1,19 @@
-//! Lets go of a process that was attached to, and of the tasks that it has made since: at the time
-//! that was set, or when a signal or another thread asks for it.
+//! Lets go of an attached process, and of the tasks that it has made since: at the set time, or
+//! when a signal or another thread asks for it.
 //!
-//! Every task is asked to stop, and stays where it reports anything. When all stand, the models are
+//! Every task is asked to stop, and stays at its next report. When all are stopped, the models are
 //! compared with the kernel for the last time, and each task is detached from its stop, with the
 //! signal that it was about to get.
 //!
 //! It does not know how tasks were attached to (`attach`).
 //!
 //! - **LET-GO-1** a task is detached only at a stop that was reported and served, so no report of
-//!   it is lost. One that cannot be stopped, because its call waits for another process or thread,
-//!   is detached when it stops later. If it does not within [`STOP_LIMIT_NS`] after the others, it
-//!   stays traced until the recording thread ends; then the kernel lets go of it.
-//! - **LET-GO-2** no task is detached at the entry of a call: the call would find that a signal is
-//!   pending, and might return EINTR. (Where a recorder is killed, that may happen.) The call is
-//!   made, and the task stands when it returns. (Not so where some task could not be stopped in
-//!   time.)
+//!   it is lost. A task that cannot be stopped, because its call waits for another process or
+//!   thread, is detached when it stops later. If it does not stop within [`STOP_LIMIT_NS`] after
+//!   the others, it stays traced until the recording thread ends; then the kernel lets go of it.
+//! - **LET-GO-2** no task is detached at the entry of a call: the call would find a pending signal,
+//!   and might return EINTR. (If a recorder is killed, that may happen.) The call is made, and the
+//!   task stops when it returns, unless some task could not be stopped in time.
 
 use std::ffi::c_int;
 use std::time::Duration;
@@ -23,12 +22,12 @@ use super::attach::STOP_LIMIT_NS;
 use super::*;
 use crate::api::LetGo;
 
-/// What an attached recorder has to do in the end.
+/// When and how an attached recorder lets go.
 pub(super) struct Attached {
-    /// When the process is to be let go: so long after the recording began.
+    /// Time from the start of the recording until the process is let go.
     duration: Option<Duration>,
     until_ns: Option<u64>,
-    /// By which another thread asks for it. Waits end often enough to look at it: see `Signals`.
+    /// Another thread's request. Waits end often enough to check it: see `Signals`.
     ask: Option<LetGo>,
     leaving: Option<Leaving>,
 }
@@ -36,11 +35,11 @@ pub(super) struct Attached {
 /// The process is being let go.
 struct Leaving {
     since_ns: u64,
-    /// The tasks that stand, and the signal that each is to get (0 for none).
+    /// The stopped tasks, and the signal that each is to get (0 for none).
     parked: HashMap<Tid, c_int>,
-    /// The models were compared: whoever stops now is detached at once.
+    /// The models were compared: a task that stops now is detached at once.
     compared: bool,
-    /// Nobody is waited for any more.
+    /// The wait for tasks is over.
     over: bool,
 }
 
@@ -66,8 +65,8 @@ impl Tracer<'_> {
         self.attached.as_ref().is_some_and(|attached| attached.leaving.is_some())
     }
 
-    /// Looks whether the process is to be let go. `asked`: a signal asks for it. The second one
-    /// asks for an end without further waiting.
+    /// Checks whether to let go of the process. `asked`: a signal asks for it. A second signal asks
+    /// for an end without further waiting.
     pub(super) fn look_at_time(&mut self, asked: bool) {
         let Some(attached) = &mut self.attached else { return };
         let due = attached.until_ns.is_some_and(|until| sys::now_ns() >= until)
@@ -82,7 +81,7 @@ impl Tracer<'_> {
     /// Asks all tasks to stop.
     pub(super) fn begin_to_let_go(&mut self) {
         let Some(attached) = &mut self.attached else { return };
-        // Those that are held at the entry of a call return from it soon after they are let in.
+        // Tasks that are held at the entry of a call return from it soon after they are let in.
         for (tid, task) in &mut self.tasks {
             if task.let_go.is_none() && !task.flight.is_some_and(|f| f.held) {
                 task.asked_to_stop = sys::interrupt(*tid).is_ok(); // it may have ended
@@ -99,7 +98,7 @@ impl Tracer<'_> {
         let Some(leaving) = self.attached.as_mut().and_then(|attached| attached.leaving.as_mut()) else { return false };
         if let Some(task) = self.tasks.get_mut(&tid).filter(|task| task.at_entry) {
             if task.flight.is_none_or(|f| f.decoded.may_block()) {
-                // In effect when it goes on.
+                // Takes effect when the task goes on.
                 task.asked_to_stop = sys::interrupt(tid).is_ok();
             }
             return false;
@@ -118,7 +117,7 @@ impl Tracer<'_> {
         true
     }
 
-    /// Goes on with letting go, as far as tasks have stopped. True: nobody is waited for any more.
+    /// Continues to let go, as far as tasks have stopped. True: the wait is over.
     pub(super) fn let_go(&mut self) -> bool {
         let ending: Vec<Tid> = self.ending.iter().map(|(tid, _)| *tid).collect();
         let Some(leaving) = self.attached.as_mut().and_then(|attached| attached.leaving.as_mut()) else { return false };
@@ -153,9 +152,9 @@ impl Tracer<'_> {
         over
     }
 
-    /// Forgets tasks of which nothing is heard: a first thread that was killed by one that loads a
-    /// program and had been let go, which has its number now; one that loaded a program itself,
-    /// under the number that it had.
+    /// Forgets tasks that will not be reported: a first thread that was killed by a thread that
+    /// loads a program and had been let go (that thread has its number now); and a thread that
+    /// loaded a program itself, under its former number.
     fn forget_replaced(&mut self) {
         let waits = |(tid, task): (&Tid, &Task)| task.let_go.is_none().then_some(*tid);
         if !self.heard.is_empty() {
@@ -169,7 +168,7 @@ impl Tracer<'_> {
         }
     }
 
-    /// Compares all spaces, one of whose tasks stands. `all`: all the others stand too.
+    /// Compares all spaces that have a stopped task. `all`: all other tasks are stopped too.
     fn compare_all(&mut self, all: bool) {
         let now = sys::now_ns();
         let Some(leaving) = self.attached.as_mut().and_then(|attached| attached.leaving.as_mut()) else { return };

@@ -1,5 +1,5 @@
-//! Loaded programs: the task that goes on, the new space, and what the program lacks under the
-//! recorder.
+//! Handles loaded programs: the task that goes on, the new space, and abilities that the program
+//! loses under the recorder.
 
 use super::*;
 

@@ -1,8 +1,7 @@
-//! Calls that the recorder's request to stop has ended with EINTR, although no signal came: they
-//! are made again, as if they had not been interrupted. Most calls the kernel makes again by
-//! itself.
+//! Restarts calls that returned EINTR because of the recorder's request to stop, although no signal
+//! came. The kernel restarts most calls by itself.
 //!
-//! It knows only a task that stands, and does not know why it stands.
+//! It knows only a stopped task, not the reason for the stop.
 //!
 //! - **MADE-AGAIN-1** a call is made again only if nothing else can have ended it: no signal waits
 //!   for the task. If one comes before the call has begun again, and the program has a handler for
@@ -36,8 +35,9 @@ const CALLS: [libc::c_long; 15] = [
 const INTERRUPTED: u64 = -libc::EINTR as i64 as u64;
 
 impl Tracer<'_> {
-    /// Looks, at a stop, whether a call was interrupted by the recorder's request, and has it made
-    /// again. Or whether a signal has come before that.
+    /// Checks at a stop whether the recorder's request interrupted a call, and makes the task
+    /// repeat it. If a signal with a handler stops the task before that, makes the call return
+    /// EINTR after all.
     pub(super) fn interrupted_call(&mut self, tid: Tid, status: i32) {
         let signal = libc::WSTOPSIG(status);
         let Some(task) = self.tasks.get_mut(&tid) else { return };
@@ -57,8 +57,8 @@ impl Tracer<'_> {
 }
 
 impl Tracer<'_> {
-    /// Before a task is detached from its stop: has its call return EINTR after all, if a signal
-    /// with a handler has come since. It will be delivered without a stop.
+    /// Called before a task is detached from its stop: makes its call return EINTR after all, if a
+    /// signal with a handler has come since. That signal will be delivered without a stop.
     pub(super) fn signalled_meanwhile(&mut self, tid: Tid) {
         let made = self.tasks.get_mut(&tid).is_some_and(|task| std::mem::take(&mut task.made_again));
         let comes = |s: Status| (s.bits("SigPnd:") | s.bits("ShdPnd:")) & !s.bits("SigBlk:") & s.bits("SigCgt:") != 0;

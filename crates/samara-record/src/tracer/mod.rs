@@ -1,9 +1,9 @@
-//! The wait loop: receives every stop of every task, tells the kinds of stops apart, and answers
-//! them so that the task goes on as if nobody watched. Knows the tasks and what each of them is
-//! doing; what calls mean is known to `space`.
+//! The wait loop: receives every stop of every task, distinguishes the kinds of stops, and answers
+//! them so that the task goes on as if it were not traced. Knows the tasks and their states;
+//! `space` knows the effect of calls.
 //!
-//! - **TRACER-1** a task is stopped from the moment when a wait reports it until `resume`. In
-//!   between its space is read.
+//! - **TRACER-1** a task is stopped from the wait that reports it until `resume`. Its space is read
+//!   only in between.
 //! - **TRACER-2** a task with a `flight` that is not `held` runs in the kernel. It is in its
 //!   space's `flying`, unless its call stays out of the space.
 //! - **TRACER-3** any request to a stopped task may find that it has been killed. That is no error:
@@ -110,14 +110,14 @@ struct Task {
     tgid: Tid,
     /// The recorded process whose space it shares without being recorded (FOLLOW-3).
     shares_of: Option<Tid>,
-    /// Its process has been recorded, so its end is too (FOLLOW-2).
+    /// Its process has been recorded, so its end will be too (FOLLOW-2).
     known: bool,
     /// `None` before the program is loaded, and after the task has passed its exit event.
     space: Option<SpaceId>,
     /// The last space of the task, for its exit event.
     last_space: SpaceId,
     flight: Option<Flight>,
-    /// What was resident when its call was let into the kernel.
+    /// Resident memory when its call was let into the kernel.
     resident: Option<Pages>,
     /// Open since its first call, if resident memory is recorded.
     statm: Option<Statm>,
@@ -126,9 +126,9 @@ struct Task {
     undo: Option<Undo>,
     /// The task must end: it or its process was killed, or is ending.
     dying: bool,
-    /// A seccomp filter of the program looks at the task's calls.
+    /// A seccomp filter of the program checks the task's calls.
     filtered: bool,
-    /// How often the next call was made already.
+    /// Number of times that the next call was made already.
     again: u8,
     /// The call that is made again as the program asked, if it is the next one, and the decision on
     /// it.
@@ -136,15 +136,15 @@ struct Task {
     /// For the first task of a process: the process has had other threads.
     threaded: bool,
     /// For the first task of a process: it was detached at its exit event while other threads were
-    /// left, and nothing more is heard of it. The status of the process, as far as it is known.
+    /// left, and will not be reported again. The status of the process, as far as it is known.
     let_go: Option<i32>,
     /// It waits in the kernel until its child of `vfork` has its own space.
     waits_for_child: bool,
-    /// It stands at the entry of a call, or has gone on from there.
+    /// It is stopped at the entry of a call, or has gone on from there.
     at_entry: bool,
     /// The recorder has asked it to stop, and it has not reported a stop since.
     asked_to_stop: bool,
-    /// That has interrupted a call, which is about to be made again.
+    /// That request has interrupted a call, which is about to be made again.
     made_again: bool,
 }
 
@@ -176,7 +176,7 @@ impl Task {
 }
 
 impl Task {
-    /// The process that its events are of.
+    /// The process to which its events belong.
     fn pid(&self) -> Tid {
         self.shares_of.unwrap_or(self.tgid)
     }
@@ -205,11 +205,11 @@ pub(crate) struct Tracer<'a> {
     collected_ns: u64,
     /// Last reports of tasks that came before the event of their parent.
     early: HashMap<Tid, i32>,
-    /// Tasks that stand at their exit events, and since when. They wait there until it is known
-    /// whether they are the last of their spaces.
+    /// Tasks that are stopped at their exit events, and since when. They wait there until it is
+    /// known whether they are the last of their spaces.
     ending: Vec<(Tid, u64)>,
     spaces: HashMap<SpaceId, (Space, Traffic)>,
-    /// `None`: the process ran already.
+    /// `None`: the process was running before.
     started: Option<Started>,
     attached: Option<Attached>,
     root: Tid,
@@ -242,7 +242,7 @@ pub(crate) struct Tracer<'a> {
 
 /// Runs the program to the end of its last process.
 pub(crate) fn run(options: &Options, sink: &mut dyn Sink) -> Result<Outcome, RecordError> {
-    // While there is no process yet that could be waited for.
+    // Done before there is a child that a wait could report.
     samara_probe::Profile::running();
     let start_ns = sys::now_ns();
     let started = launch::start(options)?;
@@ -524,7 +524,7 @@ impl Tracer<'_> {
         self.release(id);
     }
 
-    /// Lets held tasks into the kernel, in order, until one finds another call in its way.
+    /// Lets held tasks into the kernel, in order, until one must wait for another call.
     fn release(&mut self, id: SpaceId) {
         let now = sys::now_ns();
         let patience = self.patience;
@@ -603,7 +603,7 @@ impl Tracer<'_> {
             && (flight.decoded.args[0] < 2 || flight.decoded.args[0] == 22)
         {
             let tgid = task.tgid;
-            // What it refuses does not come to the recorder's filter.
+            // Calls that it refuses do not reach the recorder's filter.
             if !task.filtered && !self.every_call {
                 self.journal.of(task.known).lacks(Lack::Filtered, proc::name(tid));
             }
@@ -654,7 +654,7 @@ impl Tracer<'_> {
         self.go_on_after(id);
     }
 
-    /// Settles and admits what waited for a call that has returned.
+    /// Settles and admits calls that waited for a call that has returned.
     fn go_on_after(&mut self, id: SpaceId) {
         self.settle_pending(id);
         if self.spaces.get(&id).is_some_and(|(_, traffic)| !traffic.held.is_empty()) {

@@ -1,5 +1,5 @@
-//! New tasks: which process they belong to and which space they use. Tasks that ask not to be
-//! traced are traced all the same, unless the recorder has attached to the process (ATTACH-2).
+//! Handles new tasks: their process and their space. Tasks that ask not to be traced are traced
+//! anyway, unless the recorder has attached to the process (ATTACH-2).
 //!
 //! A child made with CLONE_UNTRACED would keep the filter without a tracer to answer it, so its
 //! calls would fail. The flag is removed while the call runs, and put back before either task can
@@ -7,13 +7,13 @@
 
 use super::*;
 
-/// What is known of a new task before it exists.
+/// A new task before it exists: the call that makes it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Creation {
     /// The clone flags, if they could be read.
     flags: Option<u64>,
-    /// The end of the stack that the task begins with: 0 for the caller's, and where it could not
-    /// be read.
+    /// The end of the stack that the task begins with: 0 for the caller's, or if it could not be
+    /// read.
     stack: u64,
     /// The change that was made for the call, in the caller and in its copy.
     undo: Option<Undo>,
@@ -127,8 +127,8 @@ impl Tracer<'_> {
                 self.journal.of(known && traffic.recorded).write(event);
             } else {
                 // Calls that were admitted because this one took long may have returned by now, so
-                // `overlapped` counts too.
-                // And nobody saw the beginning of a call that was made when the recorder attached.
+                // `overlapped` counts too. A call that was entered before the recorder attached has
+                // no known beginning.
                 let alone = flight.map_or(self.attached.is_none(), |f| !f.overlapped);
                 let quiet = traffic.flying.is_empty() && alone;
                 let new = of_parent.fork(self.next_space, who, quiet, from, self.journal.of(known));

@@ -15,7 +15,7 @@ const IF_BIT: u16 = (libc::BPF_JMP | libc::BPF_JSET | libc::BPF_K) as u16;
 const AND: u16 = (libc::BPF_ALU | libc::BPF_AND | libc::BPF_K) as u16;
 const RETURN: u16 = (libc::BPF_RET | libc::BPF_K) as u16;
 
-/// Data of the recorder's stops, which tells them from those of the program's own filters.
+/// Data of the recorder's stops, which distinguishes them from those of the program's own filters.
 pub(crate) const DATA: u16 = 0x5a4d;
 const STOP: u32 = libc::SECCOMP_RET_TRACE | DATA as u32;
 

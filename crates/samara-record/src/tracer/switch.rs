@@ -3,8 +3,8 @@
 //!
 //! It does not know how signals come (`os::signals`), nor how a process is let go (`let_go`).
 //!
-//! - **SWITCH-1** while the switch is not on, no space is recorded and no process is known to be:
-//!   nothing is written to the journal, or counted there.
+//! - **SWITCH-1** while the switch is not on, no space or process counts as recorded: nothing is
+//!   written to the journal, or counted there.
 //! - **SWITCH-2** the first event of each process that lives at the start is a `Found` with all
 //!   areas of its model. So FOLLOW-1 holds. A call that has not been settled then is not in that
 //!   model, and has its own event later.
@@ -23,7 +23,7 @@ enum Phase {
     Over,
 }
 
-/// Whether the recording has started, and what starts and stops it.
+/// Whether the recording has started, and the signals that start and stop it.
 pub(super) struct Switch {
     start_on: Option<Signal>,
     stop_on: Option<Signal>,
@@ -55,8 +55,8 @@ impl Switch {
 }
 
 impl Tracer<'_> {
-    /// Starts or stops the recording, as far as signals ask for it. Both at once: a start, then a
-    /// stop. While the process is let go, it is too late for both.
+    /// Starts or stops the recording if signals ask for it. Both at once: a start, then a stop.
+    /// While the process is let go, both are ignored.
     pub(super) fn switch(&mut self, asked: &sys::Asked) {
         if self.is_letting_go() {
             return;
@@ -71,7 +71,7 @@ impl Tracer<'_> {
         }
     }
 
-    /// Records every process that is followed and lives.
+    /// Records every living process that is followed.
     fn start(&mut self, signal: Signal) {
         let now = sys::now_ns();
         self.switch.phase = Phase::On;

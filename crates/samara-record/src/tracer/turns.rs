@@ -1,14 +1,14 @@
-//! Turns: collects the reports of tasks first, then serves them in the order in which they came.
+//! Collects the reports of tasks first, then serves them in the order in which they came.
 //!
-//! A wait for any task reports the youngest that has stopped. If reports were served as they come,
-//! a task that stops all the time would be served for ever, and older ones never. So the reports of
-//! all stopped tasks are collected and served, one after the other, before the next are collected.
-//! A lone task is waited for directly.
+//! A wait for any task reports the youngest stopped one. If reports were served at once, a task
+//! that stops all the time would be served for ever, and older ones never. So the reports of all
+//! stopped tasks are collected and served, one after the other, before the next are collected. A
+//! lone task is waited for directly.
 //!
 //! - **TURNS-1** a task has one report in `heard`. A second one means that the task has left the
 //!   stop of the first: it was killed, or another thread took its id by loading a program.
-//! - **TURNS-2** requests to the recorder, and time limits, are checked once a round, however busy
-//!   the tasks are.
+//! - **TURNS-2** requests to the recorder, and time limits, are checked once in each round, however
+//!   busy the tasks are.
 
 use super::*;
 
@@ -99,7 +99,7 @@ impl Tracer<'_> {
         }
     }
 
-    /// Takes in a report (TURNS-1).
+    /// Queues a report (TURNS-1).
     fn hear(&mut self, tid: Tid, status: i32) {
         let after =
             !libc::WIFSTOPPED(status) || [libc::PTRACE_EVENT_EXIT, libc::PTRACE_EVENT_EXEC].contains(&(status >> 16));
@@ -130,7 +130,7 @@ impl Tracer<'_> {
     }
 
     /// Handles a report of a task that was killed, or whose id was taken over, before the report
-    /// was served. What it told is known otherwise or of no more use, except for a loaded program.
+    /// was served. The report is not needed any more, except for a loaded program.
     fn overtaken(&mut self, tid: Tid, status: i32) {
         if libc::WIFSTOPPED(status) && status >> 16 == libc::PTRACE_EVENT_EXEC && self.tasks.contains_key(&tid) {
             self.loaded(tid);
