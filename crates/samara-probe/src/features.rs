@@ -1,5 +1,5 @@
-//! Which features the running kernel has. All who need to know it ask here. Each feature is asked
-//! for by a few calls in a child: a release's number does not tell, as kernels carry changes back.
+//! Finds the features of the running kernel, by a few calls in a child process for each. The
+//! release's number is not enough, because distributions backport changes.
 
 use crate::child::{Kernel, Scope};
 use crate::op::{Op, PAGE, SYS_MSEAL, at, fd, segment};
@@ -9,19 +9,19 @@ use std::io;
 
 const HUGE: u64 = 2 << 20;
 
-/// What was found by asking.
+/// The result of the probe.
 #[derive(Clone, Copy, Debug)]
 pub struct Found {
-    /// What it has, of what was told.
+    /// The features that the kernel has, among `told`.
     pub has: Features,
-    /// For what it could be asked.
+    /// The features that the calls decided.
     pub told: Features,
 }
 
-/// What tells whether the kernel has a feature.
+/// The sign of a feature.
 #[derive(Clone, Copy, Debug)]
 enum Tells {
-    /// What the last call answers.
+    /// The result of the last call.
     Answer(fn(i64) -> bool),
     /// Whether an area begins at this page in the end.
     Begins(u64, bool),
@@ -29,12 +29,12 @@ enum Tells {
     Has(u64, Flags, bool),
 }
 
-/// A feature, the calls that are made, and what tells. All calls but the last must succeed, else
-/// nothing is reported; without calls, those of the question before count.
+/// A feature, the calls to make, and the sign. All calls but the last must succeed, else the
+/// feature is undecided; without calls, those of the previous question count.
 type Question = (Features, Vec<Op>, Tells);
 
-/// What is asked by calls in the window, each in pages of its own, and comes out alike on the
-/// model.
+/// The questions that need only calls in the window. Each uses separate pages, and the model gives
+/// the same answer as a kernel with the feature.
 fn questions() -> Vec<Question> {
     use Tells::{Answer, Begins, Has};
     let map = |page, pages, prot, flags, file, from| {
@@ -70,7 +70,7 @@ fn questions() -> Vec<Question> {
         ),
         (
             Features::ONFAULT_WITHOUT_ACCESS,
-            // What may be locked at all is asked first.
+            // The first call checks that locking is allowed at all.
             vec![
                 map(11, 1, 3, 0x4032, fd::NONE, 0),
                 lock_on_fault(11),
@@ -129,8 +129,8 @@ fn questions() -> Vec<Question> {
             vec![nr(86, 3), write(86), protect(86, 1), nr(87, 3), protect(86, 3)],
             Begins(87, false),
         ),
-        // What was written moves away and back, beside what was not. The page then moves to
-        // where it joins what is new, if it has no identity.
+        // A written page moves away and back, beside one that was not written. Then it moves next
+        // to new memory, which it joins if it has no identity.
         (
             Features::MOVED_LOSES_IDENTITY,
             vec![
@@ -180,8 +180,8 @@ fn questions() -> Vec<Question> {
             vec![map(106, 1, 1, 0x11, fd::ZERO_READ_ONLY, 20), rw(107, 1), remap(106, (2, 2), fixed, 110)],
             Answer(done),
         ),
-        // Written pages of a private file come beside those that go on. (Without
-        // `WRITTEN_JOINS_UNWRITTEN`, they stay apart for that.)
+        // Written pages of a private file move next to their continuation. (Without
+        // `WRITTEN_JOINS_UNWRITTEN`, that keeps them apart.)
         (
             Features::ANON_OFFSET_OF_FILES,
             vec![
@@ -201,11 +201,11 @@ fn questions() -> Vec<Question> {
     ]
 }
 
-/// What is asked about places that the kernel chooses.
+/// The questions on places that the kernel chooses.
 fn places() -> Vec<Question> {
     let anywhere = |len| Op::call(libc::SYS_mmap, &[0, len, 3, 0x4022, fd::NONE]);
     let zeros = || Op::call(libc::SYS_mmap, &[0, 2 * HUGE + PAGE, 3, 0x4002, fd::ZERO]);
-    // What is not aligned lies right below what was mapped before it: only one of two can be at a
+    // An unaligned map lies right below the one mapped before it: only one of two can be at a
     // multiple by chance.
     let aligned = Tells::Answer(|at| at > 0 && (at as u64).is_multiple_of(HUGE));
     vec![
@@ -218,8 +218,8 @@ fn places() -> Vec<Question> {
     ]
 }
 
-/// What is asked about areas that the process had before, which the model does not know. `first`
-/// calls are made before these.
+/// The questions on areas that the process had before, which the model does not know. `first` calls
+/// are made before these.
 fn own_areas(first: usize) -> Vec<Question> {
     let end = |and| Op::result(first as u16, and * PAGE as i32);
     let brk = |to| Op::call(libc::SYS_brk, &[to]);
@@ -241,13 +241,13 @@ fn own_areas(first: usize) -> Vec<Question> {
     questions
 }
 
-/// The calls about the window, and those about places: what the model can answer.
+/// The calls in the window, and those on places: the ones that the model can answer.
 pub fn calls() -> (Vec<Op>, Vec<Op>) {
     let calls = |questions: Vec<Question>| questions.into_iter().flat_map(|(_, calls, _)| calls).collect();
     (calls(questions()), calls(places()))
 }
 
-/// Asks for all that a few calls can tell.
+/// Asks all questions.
 pub fn ask(kernel: &mut Kernel) -> io::Result<Found> {
     let mut asked = questions();
     asked.extend(places());
@@ -290,17 +290,17 @@ pub fn ask(kernel: &mut Kernel) -> io::Result<Found> {
     Ok(Found { has: has & told, told })
 }
 
-/// Whether an answer counts. It says `yes` or no about a feature; a no of EPERM or EACCES may come
-/// from a filter or a limit, and does not count.
+/// Whether an answer counts. `yes`: the answer shows the feature. A no with EPERM or EACCES may
+/// come from a filter or a limit, and does not count.
 fn is_told(answer: i64, yes: bool) -> bool {
     yes || ![libc::EPERM, libc::EACCES].map(|errno| -i64::from(errno)).contains(&answer)
 }
 
-/// What shows only where there are nearly as many areas as there may be.
+/// The features that show only near the maximum number of areas.
 pub const NEAR_THE_LIMIT: Features = Features::REMAP_NEEDS_FOUR.union(Features::LIMIT_IS_EAGAIN);
 
-/// The calls whose answers tell what the kernel does near the limit: three areas are left when
-/// mremap comes, which changes nothing, and none when madvise does.
+/// The calls for these features: three areas are left at mremap, which changes nothing, and none at
+/// madvise.
 pub fn crowded() -> [Op; 8] {
     let rw = |page, pages| Op::call(libc::SYS_mmap, &[at(page), pages * PAGE, 3, 0x32, fd::NONE]);
     [
@@ -329,7 +329,7 @@ pub fn probe_crowded(kernel: &mut Kernel) -> io::Result<Features> {
 mod tests {
     use super::is_told;
 
-    /// A filter's refusal is no answer to a question; that a sealed area refuses is one.
+    /// A filter's refusal does not answer a question; a sealed area's refusal does.
     #[test]
     fn what_is_refused_tells_nothing() {
         let [filtered, unknown] = [libc::EPERM, libc::EINVAL].map(|errno| -i64::from(errno));

@@ -1,8 +1,9 @@
-//! A sacrificial process: forked to make calls that would harm the process that asks for them. It
-//! dies with its parent, or when its time is up, and reports in memory that both share. All unsafe
-//! code of this crate, except for the calls of `child`.
+//! A sacrificial process: forked to make calls that would harm the calling process. It dies with
+//! its parent, or when its time is up, and reports in shared memory. Has all unsafe code of this
+//! crate, except for the calls of `child`.
 //!
-//! It does not know what is called. For the tests of this workspace too; no public interface.
+//! It does not know the calls. The tests of this workspace use it too; it is not a public
+//! interface.
 //!
 //! - **HARNESS-1** only processes that [`Arena::run`] forked write to an arena, and none of them is
 //!   left when it returns.
@@ -47,9 +48,8 @@ pub fn has_protection_keys() -> bool {
     unsafe { call(libc::SYS_pkey_mprotect, [0, 1, 0, 0, 0, 0]) == -i64::from(libc::ENOMEM) }
 }
 
-/// Whether nothing that a pipe is may be executed, as of a file system that is mounted `noexec`: so
-/// it is in newer kernels. Such a map of a pipe, which cannot be mapped at all, is refused with
-/// EPERM then, and else with ENODEV.
+/// Whether the kernel treats pipes as on a `noexec` mount, as newer kernels do. A pipe cannot be
+/// mapped at all; an executable map of one is refused with EPERM then, else with ENODEV.
 pub fn pipes_refuse_execution() -> bool {
     let Ok((reader, _writer)) = io::pipe() else { return true };
     let (prot, flags) = (libc::PROT_READ | libc::PROT_EXEC, libc::MAP_PRIVATE);
@@ -60,9 +60,9 @@ pub fn pipes_refuse_execution() -> bool {
     }
 }
 
-/// The end of user space, exclusive: what [`samara_mm::Config::task_size`] wants to know. 4096
-/// bytes below 2^56 with five levels of page tables, else below 2^47. Asked once, by mapping a page
-/// above 2^47.
+/// The end of user space, exclusive: the value for [`samara_mm::Config::task_size`]. 4096 bytes
+/// below 2^56 with five levels of page tables, else below 2^47. Asked once, by mapping a page above
+/// 2^47.
 ///
 /// ```
 /// use samara_mm::{AddressSpace, Config, FileId};
@@ -94,7 +94,7 @@ pub fn wait(pid: i64) -> i32 {
         match unsafe { call(libc::SYS_wait4, [pid as u64, &raw mut status as u64, 0, 0, 0, 0]) } {
             r if r == -i64::from(libc::EINTR) => {}
             r if r == pid => return status,
-            // Somebody else has taken it: as if it had not ended well.
+            // Another thread has reaped it: counts as a failure.
             _ => return 1 << 8,
         }
     }
@@ -235,7 +235,7 @@ impl Arena {
     /// An arena of this many words of eight bytes.
     ///
     /// # Errors
-    /// There is not so much memory.
+    /// There is not enough memory.
     pub fn new(words: usize) -> io::Result<Arena> {
         let len = words.checked_mul(8).ok_or(io::ErrorKind::OutOfMemory)?;
         let (prot, kind) =
@@ -295,8 +295,8 @@ impl Arena {
         drop((from_outside, alive));
         let status = wait(pid);
         if libc::WIFSIGNALED(status) {
-            // One that is killed does not wait for its child, which dies of that. The other end
-            // closes with the last of them.
+            // A killed process does not wait for its child, which dies with it. The other end of
+            // the pipe closes with the last of them.
             let _ = gone.read(&mut [0]);
         }
         Ok(status)
@@ -318,8 +318,8 @@ impl Drop for ExitOnDrop {
     }
 }
 
-/// While it lives, what a terminal or a user sends to a whole group of processes waits. A child
-/// that is forked meanwhile never gets it: it ends soon, and with its parent.
+/// Blocks signals that a terminal or a user sends to a process group, while it lives. A child that
+/// is forked meanwhile never gets them: it ends soon, and with its parent.
 struct Blocked(libc::sigset_t);
 
 impl Blocked {

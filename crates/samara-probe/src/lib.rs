@@ -1,15 +1,15 @@
-//! What the running Linux kernel does: [`features`] asks it, by a few calls that a sacrificial
-//! process makes; [`Profile`] has that once and for all, with the kernel's release.
+//! The behaviour of the running Linux kernel: [`features`] probes it by a few calls in a
+//! sacrificial process; [`Profile`] has the result, with the kernel's release.
 //!
 //! ```
 //! let profile = samara_probe::Profile::running();
 //! println!("Linux {}: {profile}", profile.release);
 //! ```
 //!
-//! The parts, one file each: `harness` forks the process and waits for it; `child` is what that
-//! does; `op` has calls as data, `print` as text; `features`, the questions; `profile`, what is
-//! made of the answers. All but the functions and types here are for this workspace, and for nobody
-//! else: `samara-oracle` makes its random calls by them.
+//! The parts, one file each: `harness` forks the process and waits for it; `child` is the process's
+//! code; `op` has calls as data, `print` as text; `features` has the questions; `profile` the
+//! result. Only the functions and types here are public; the rest is for this workspace:
+//! `samara-oracle` makes its random calls with it.
 //!
 //! Linux on x86-64, from 5.10 on. Before 6.11, areas are read from the text of maps, as there is no
 //! `PROCMAP_QUERY`.

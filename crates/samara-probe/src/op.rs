@@ -74,7 +74,7 @@ pub mod segment {
     }
 }
 
-/// What is done: a system call, or what a program does without one.
+/// An operation: a system call, or an access or action without one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Op {
     /// A system call by its number, with its arguments.
@@ -119,13 +119,13 @@ pub enum Op {
 /// Limits of a process, in bytes; `None` is no limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Limited {
-    /// So much more than there is now, in all (RLIMIT_AS).
+    /// Limit of all memory, above the present amount (RLIMIT_AS).
     pub address_space: Option<u64>,
-    /// So much more private writable memory than there is now (RLIMIT_DATA).
+    /// Limit of private writable memory, above the present amount (RLIMIT_DATA).
     pub data: Option<u64>,
-    /// So large may a stack become (RLIMIT_STACK).
+    /// Largest stack (RLIMIT_STACK).
     pub stack: Option<u64>,
-    /// So much may be locked (RLIMIT_MEMLOCK).
+    /// Most locked memory (RLIMIT_MEMLOCK).
     pub locked: Option<u64>,
     /// The capabilities stay; once they are dropped, they do not come back.
     pub privileged: bool,
@@ -170,7 +170,7 @@ impl Op {
         }
     }
 
-    /// The op where those from `from` to `to` are gone; `None` where it needs one of them.
+    /// The op after those from `from` to `to` were removed; `None` if it needs one of them.
     #[doc(hidden)]
     pub fn without(self, from: usize, to: usize) -> Option<Op> {
         let moved = |arg| match reference(arg) {

@@ -21,7 +21,7 @@ pub fn areas(these: &[Seen], other: &[Seen]) -> String {
     let back = (1..=these.len().min(other.len()) - front.min(other.len()))
         .take_while(|i| these.len() - i >= front && other.len() - i >= front && same(these.len() - i, other.len() - i))
         .count();
-    // The neighbours tell where it is.
+    // The neighbours show the position.
     let shown = &these[front.saturating_sub(1)..(these.len() - back + 1).min(these.len())];
     if shown.is_empty() {
         return "no areas".to_owned();
@@ -36,7 +36,7 @@ fn area(a: &Seen) -> String {
     format!("{}-{} {perms}{offset}", place(a.start), place(a.end))
 }
 
-/// An address as a page of the window, or as what it is.
+/// An address as a page of the window, or by its name.
 pub fn place(at: u64) -> String {
     if reference(at).is_some() {
         return code(at);

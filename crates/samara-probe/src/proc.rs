@@ -1,9 +1,9 @@
-//! Reads what the kernel reports in files, and adds to errors what was being done.
+//! Reads files of `/proc`, and adds the current action to errors.
 
 use samara_mm::Flags;
 use std::io;
 
-/// Adds to an error what was being done.
+/// Adds the current action to an error.
 pub fn during(what: &str) -> impl Fn(io::Error) -> io::Error {
     move |e| io::Error::new(e.kind(), format!("{what}: {e}"))
 }

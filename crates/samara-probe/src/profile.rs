@@ -1,4 +1,4 @@
-//! What the running kernel does, and how that is known: by asking it, or by its release's number.
+//! The rules of the running kernel, and their source: a probe, or the release's number.
 
 use std::fmt::{self, Display};
 use std::io;
@@ -10,8 +10,8 @@ use crate::child::Kernel;
 use crate::features::{Found, ask};
 use crate::proc::read;
 
-/// The rules of the running kernel. Displays as the release whose number it has and what was found
-/// otherwise: `6.18 +guard-mark -keeps-charge`.
+/// The rules of the running kernel. Displays as the release with the differences that the probe
+/// found: `6.18 +guard-mark -keeps-charge`.
 ///
 /// ```
 /// let profile = samara_probe::Profile::running();
@@ -24,27 +24,25 @@ use crate::proc::read;
 pub struct Profile {
     /// The kernel's release, as `uname -r` prints it.
     pub release: String,
-    /// What it does.
+    /// Its rules.
     pub features: Features,
-    /// The features for which it could not be asked: they are as its release's number says. Without
-    /// those that make no difference, because the kernel lacks what they are about.
+    /// The features that could not be probed: they are taken from the release's number. Without
+    /// those that have no effect on this kernel.
     pub presumed: Features,
-    /// The release with the number of its point release, where the name does not have that.
+    /// The release with its point release, also if `release` does not have that.
     pub numbered: String,
 }
 
-/// What the running kernel does that others do not: what [`samara_mm::Config`] wants to know of it.
-/// Takes a few milliseconds.
+/// The features of the running kernel, for [`samara_mm::Config`]. Takes a few milliseconds.
 ///
-/// What cannot be told by calls (where one of them is refused that a feature is asked for with) is
-/// as the release's number says. So are the features of userfaultfds, of secret memory, and others
-/// that a child would have to fork, lock or fill memory for; [`Features::HEAP_MEETS`],
-/// [`Features::HEAP_JOINS_BELOW`]; and [`Features::REMAP_NEEDS_FOUR`] and
-/// [`Features::LIMIT_IS_EAGAIN`], which take as many areas as there may be (`samara check` asks for
-/// them where its calls come near to that).
+/// Some features are taken from the release's number: those whose calls are refused; those of
+/// userfaultfds, of secret memory, and others for which a child would have to fork, lock or fill
+/// memory; [`Features::HEAP_MEETS`], [`Features::HEAP_JOINS_BELOW`]; and
+/// [`Features::REMAP_NEEDS_FOUR`] and [`Features::LIMIT_IS_EAGAIN`], which need the maximum number
+/// of areas (`samara check` probes them if its calls come near to that).
 ///
 /// # Errors
-/// No process could be made in which to make calls.
+/// The child process could not be made.
 ///
 /// ```
 /// use samara_mm::{AddressSpace, Config, FileId};
@@ -61,7 +59,7 @@ pub fn probe(kernel: &mut Kernel) -> io::Result<Features> {
     Ok(Profile::found(Some(ask(kernel)?)).features)
 }
 
-/// The name of the set that a release has: its first two numbers, and the third where that counts.
+/// The name of a release's set of features: its first two numbers, and the third if that matters.
 fn of_release(release: &str) -> String {
     let [major, minor, point] = Features::numbers_of(release);
     let (major, minor) = (major, minor).clamp(Tested::FIRST, Tested::LAST);
@@ -73,7 +71,7 @@ impl Display for Profile {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let release = Features::of_release(&self.numbered);
         f.write_str(&of_release(&self.numbered))?;
-        // What makes no difference is not told.
+        // Features without an effect are not shown.
         let more = self.features - release - self.features.without_effect();
         let less = release - self.features - self.features.without_effect();
         let more = more.names().into_iter().map(|name| ('+', name));
@@ -83,15 +81,14 @@ impl Display for Profile {
 }
 
 impl Profile {
-    /// That of the running kernel. It is asked once in a process's life, which takes a few
-    /// milliseconds. Where no process can be made in which to make calls, the release's number
-    /// decides everything.
+    /// The profile of the running kernel. The probe runs once in a process's life, and takes a few
+    /// milliseconds. If no child process can be made, the release's number decides everything.
     pub fn running() -> &'static Profile {
         static PROFILE: OnceLock<Profile> = OnceLock::new();
         PROFILE.get_or_init(|| Profile::found(Kernel::new().and_then(|mut kernel| ask(&mut kernel)).ok()))
     }
 
-    /// From what was found by asking; nothing: no answer at all.
+    /// From the result of the probe; `None`: it failed.
     pub fn found(found: Option<Found>) -> Profile {
         let release = read("/proc/sys/kernel/osrelease").unwrap_or_default().trim().to_owned();
         let texts = ["/proc/sys/kernel/version", "/proc/version_signature"].map(|file| read(file).unwrap_or_default());
@@ -168,7 +165,7 @@ mod tests {
         }
     }
 
-    /// What is not told is as the release's number says, and named.
+    /// Undecided features are taken from the release's number, and named.
     #[test]
     fn what_could_not_be_asked_is_named() {
         let nothing = Profile::found(None);

@@ -1,26 +1,26 @@
-//! What areas the process has: PROCMAP_QUERY, or the text of its maps file where the kernel lacks
-//! that (before 6.11). Both ways tell the same. Knows no op.
+//! Reads the areas of the process: by PROCMAP_QUERY, or from the text of its maps file if the
+//! kernel lacks that (before 6.11). Both give the same areas. Knows no op.
 
 use super::call;
 use super::process::Child;
 use crate::harness::{Seen, query, read};
 use crate::op::PAGE;
 
-/// Where the kernel's own areas begin, which belong to no space. Only the text has them.
+/// Start of the kernel's own areas, which belong to no space. Only the text has them.
 const GATE: u64 = 1 << 63;
 
-/// How far the areas have been looked at.
+/// Position of a walk over the areas.
 #[derive(Debug)]
 pub(super) struct Cursor {
     /// The areas that end after it come next.
     at: u64,
-    /// The part of the buffer that has been read and not been looked at.
+    /// The part of the buffer that was read and not parsed yet.
     from: usize,
     to: usize,
 }
 
 impl Child<'_> {
-    /// Opens the maps file of this process, and finds out which way there is.
+    /// Opens the maps file of this process, and checks for PROCMAP_QUERY.
     pub(super) fn open_maps(&mut self) {
         self.maps = self.open(c"/proc/self/maps", 3);
         // Every process has areas.

@@ -8,7 +8,7 @@ use crate::proc::{during, read};
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 
-/// What calls find.
+/// The files and segments that calls find.
 #[derive(Debug)]
 pub(super) struct Given {
     /// Descriptors, and the numbers that ops know them by.
@@ -17,7 +17,7 @@ pub(super) struct Given {
     /// them.
     pub(super) segments: Vec<(i64, u64, u64)>,
     pub(super) max_map_count: u64,
-    /// The files are shorter than they are said to be.
+    /// The files are shorter than documented.
     pub(super) short: bool,
 }
 
@@ -69,7 +69,7 @@ fn files(bytes: u64) -> io::Result<Vec<(OwnedFd, u64)>> {
         (zero(true)?, fd::ZERO),
         (zero(false)?, fd::ZERO_READ_ONLY),
     ];
-    // None where the kernel has no such pages.
+    // None if the kernel has no such pages.
     if let Ok(huge) = memfd(libc::MFD_HUGETLB | libc::MFD_HUGE_2MB) {
         let read_only = reopen(&huge, true, false)?;
         files.extend([(huge.into(), fd::HUGE), (read_only.into(), fd::HUGE_READ_ONLY)]);
@@ -92,8 +92,8 @@ fn length() -> u64 {
     if got == 0 { FILE.min(limit[0] & !(PAGE - 1)) } else { FILE }
 }
 
-/// A System V segment that goes when it is detached from where this process has it; none where the
-/// kernel has no such things.
+/// A System V segment that is removed when this process detaches it; none if the kernel has no
+/// segments.
 fn new_segment(bytes: u64) -> Option<(i64, u64)> {
     let id = call(libc::SYS_shmget, [0, bytes, 0o1700, 0, 0, 0]);
     let at = call(libc::SYS_shmat, [id as u64, 0, 0, 0, 0, 0]);

@@ -1,4 +1,4 @@
-//! Resource limits and capabilities of the sacrificial process, and the sums that they are about.
+//! Resource limits and capabilities of the sacrificial process, and the sums that they limit.
 
 use super::call;
 use super::process::Child;
@@ -17,7 +17,7 @@ impl Child<'_> {
         }
     }
 
-    /// Sets soft limits, above what is there already, and drops all capabilities.
+    /// Sets soft limits above the present use, and drops all capabilities.
     pub(super) fn limit(&mut self, set: Limited) -> i64 {
         let [total, data] = self.sums([b"VmSize:", b"VmData:"]);
         for (which, used, left) in [

@@ -1,18 +1,18 @@
-//! The kernel's side: makes ops in a sacrificial process, and notes what each did.
+//! The kernel's side: makes ops in a sacrificial process, and notes the result of each.
 //!
-//! - `process`: the process; `verbs`: what each op does in it; `limits`: its limits;
-//! - `threads`: what threads of it do at the same time;
-//! - `areas`: what areas it has;
-//! - `files`: what its calls find;
-//! - `outcome`: what the parent reads.
+//! - `process`: the process; `verbs`: the code of each op; `limits`: its limits;
+//! - `threads`: ops of several threads at the same time;
+//! - `areas`: its areas;
+//! - `files`: the files and segments that its calls find;
+//! - `outcome`: the results that the parent reads.
 //!
 //! Neighbours: `harness` forks the process, and waits for it.
 //!
-//! - **CHILD-1** The arena holds, in words: `HEAD` words of head, then what was seen at first,
-//!   then for each op its result and what was seen; then, if there are threads, three words for
-//!   each of their ops (result, beginning, end), and what was seen when all had ended. "Seen" is a
-//!   count and four words for each area. The text of smaps lies behind `WORDS` words. Only the
-//!   newest process of a run writes to it.
+//! - **CHILD-1** The arena holds, in words: `HEAD` words of head, then the areas at first, then for
+//!   each op its result and the areas after it; then, if there are threads, three words for each of
+//!   their ops (result, beginning, end), and the areas after all of them. Areas are a count and
+//!   four words for each. The text of smaps lies behind `WORDS` words. Only the newest process of a
+//!   run writes to it.
 #![allow(unsafe_code)]
 
 mod areas;
@@ -38,8 +38,8 @@ use std::io;
 /// Seconds after which a process is killed: long before, it is at its end, or has forked.
 const LIMIT_S: u64 = 60;
 const HEAD: usize = 4;
-/// Words of the head: ops that were done, how a descendant ended (a wait status), bytes of smaps,
-/// what could not be set up.
+/// Words of the head: number of ops done, wait status of a descendant, bytes of smaps, number of
+/// the setup step that failed.
 const DONE: usize = 0;
 const STATUS: usize = 1;
 const TEXT_LEN: usize = 2;
@@ -48,16 +48,16 @@ const WORDS: usize = 1 << 19;
 const TEXT: usize = 1 << 20;
 /// An address above the lowest that a process may have.
 const LOW: u64 = 1 << 20;
-/// The most areas that are looked at.
+/// The most areas that are read.
 const MOST: usize = 4096;
 
-/// What runs need: memory to report in, and what calls find.
+/// The resources of runs: the arena, and the files and segments that calls find.
 #[derive(Debug)]
 pub struct Kernel {
     arena: Arena,
     given: Given,
     pub limit_s: u64,
-    /// Areas are asked for one by one, if the kernel can do that; else their text is read.
+    /// Areas are queried one by one, if the kernel can do that; else their text is read.
     pub queries: bool,
 }
 
@@ -77,9 +77,9 @@ impl Kernel {
         self.given.short
     }
 
-    /// This process's, and so that of those to come.
+    /// The personality of this process, which its children inherit.
     pub fn personality(&self) -> Personality {
-        // Where the question is refused: the usual one.
+        // If the query is refused: the usual one.
         let bits = u32::try_from(call(libc::SYS_personality, [0xffff_ffff, 0, 0, 0, 0, 0]));
         Personality::from_bits_retain(bits.unwrap_or(0))
     }
@@ -124,7 +124,7 @@ impl Kernel {
     }
 }
 
-/// What an error is about that comes before the first op.
+/// Context of an error before the first op.
 const A_PROCESS: &str = "a process in which to make calls";
 
 /// What can go wrong before the first op; numbered from 1 in the arena.

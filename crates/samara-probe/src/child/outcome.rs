@@ -1,11 +1,11 @@
-//! What a run leaves in the arena, as the parent reads it. Knows no calls.
+//! The results of a run, read from the arena. Knows no calls.
 
 use super::threads::{NOTED, Timed};
 use super::{HEAD, TEXT_LEN};
 use crate::harness::Seen;
 use crate::op::{BASE, END, Op};
 
-/// What is looked at.
+/// The address range whose areas are noted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scope {
     /// The window, with a guard area at both ends.
@@ -37,7 +37,7 @@ pub enum Ended {
 /// A call of a thread, with the moments of its beginning and its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Event<C> {
-    /// The call, and what it answered.
+    /// The call, and its result.
     pub what: C,
     /// When it began.
     pub began: u64,
@@ -45,10 +45,10 @@ pub struct Event<C> {
     pub ended: u64,
 }
 
-/// What a thread did: each op, what it returned, and when it was under way.
+/// The ops of a thread, with their results and times.
 pub type Events = Vec<Event<(Op, i64)>>;
 
-/// What a run did.
+/// The result of a run.
 #[derive(Debug)]
 pub struct Outcome<'a> {
     pub ended: Ended,
@@ -59,14 +59,14 @@ pub struct Outcome<'a> {
 }
 
 impl<'a> Outcome<'a> {
-    /// What was there before the first op, and what each op returned (a negative errno) and left.
+    /// The areas before the first op, and for each op its result (a negative errno) and the areas
+    /// after it.
     pub fn frames(&self) -> (Areas<'a>, Frames<'a>) {
         let mut frames = Frames { words: &self.words[HEAD..], left: self.done };
         (frames.areas(), frames)
     }
 
-    /// What each op of the threads returned, when it began and when it ended; and what there was
-    /// when all had ended.
+    /// For each op of the threads its result, beginning and end; and the areas after all of them.
     pub fn together(&self, threads: &[Vec<Timed>]) -> (Vec<Events>, Areas<'a>) {
         let (_, mut frames) = self.frames();
         frames.by_ref().for_each(drop);

@@ -1,8 +1,8 @@
-//! The sacrificial process: sets itself up, makes the ops one after the other, and notes what each
-//! of them returned and left. Knows no op: `verbs` makes them.
+//! The sacrificial process: sets itself up, makes the ops one after the other, and notes the result
+//! of each and the areas after it. Knows no op: `verbs` makes them.
 //!
-//! It makes raw system calls only and allocates nothing: what it does to its address space outside
-//! the window cannot be seen inside.
+//! It makes raw system calls only and allocates nothing. Its own changes of the address space are
+//! outside the window.
 
 use super::files::Given;
 use super::threads::Timed;
@@ -16,7 +16,7 @@ pub(super) struct Child<'a> {
     pub(super) words: &'a mut [u64],
     /// Where the next word goes.
     pub(super) at: usize,
-    /// Where the text of smaps goes, and before that what is read of maps.
+    /// Buffer for the text of smaps, and before that for the text of maps.
     pub(super) text: &'a mut [u8],
     /// `/proc/self/maps`.
     pub(super) maps: u64,
@@ -24,7 +24,7 @@ pub(super) struct Child<'a> {
     pub(super) queries: bool,
     /// `/dev/zero`.
     pub(super) zero: u64,
-    /// A file that takes what is read from memory, if there are ops that need one.
+    /// A file to which memory is written to read it, if there are ops that need one.
     pub(super) sink: u64,
     /// A userfaultfd, if there are ops that need one.
     pub(super) uffd: u64,
@@ -37,10 +37,11 @@ pub(super) struct Child<'a> {
 }
 
 impl Child<'_> {
-    /// Makes the ops, and notes what each returned and left; then those of the threads.
+    /// Makes the ops, and notes the result of each and the areas after it; then those of the
+    /// threads.
     pub(super) fn go(mut self, ops: &[Op], threads: &[Vec<Timed>], given: &Given) {
         self.raise_limits();
-        // The model does not know what these areas are, so no op may reach them.
+        // The model does not know these areas, so no op may reach them.
         for (.., at) in &given.segments {
             call(libc::SYS_shmdt, [*at, 0, 0, 0, 0, 0]);
         }

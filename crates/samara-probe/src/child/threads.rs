@@ -1,12 +1,12 @@
 //! Threads of the sacrificial process: they make their ops at the same time, and note when each
-//! began and ended. Knows nothing of what the ops do to one another.
+//! began and ended. Does not know the effects of ops on one another.
 //!
 //! The threads are made by clone(2), without thread-local storage of their own: the process was
 //! forked from one that may have had threads, and allocates nothing. So they make their calls
 //! without the C library, whose `errno` is thread-local, and run no code that could panic.
 //!
-//! - **THREADS-1** What a thread is given (its job, its stack) outlives it: the process goes on
-//!   when the kernel has said that the thread is gone (CLONE_CHILD_CLEARTID).
+//! - **THREADS-1** A thread's job and stack outlive it: the process goes on only after the kernel
+//!   has reported the thread's end (CLONE_CHILD_CLEARTID).
 //! - **THREADS-2** Each thread writes to its own part of the arena. Everything else that threads
 //!   share is atomic, or read only.
 
@@ -27,17 +27,17 @@ const STACK: u64 = 16 * PAGE;
 /// An op of a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Timed {
-    /// What the thread does before it: it lets others run, or it counts up to here.
+    /// A pause before the op.
     pub pause: Pause,
     pub op: Op,
 }
 
-/// How threads that start at the same time come to meet elsewhere than at their first ops.
+/// A pause, so threads that start at the same time also meet at later ops.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pause {
     /// Rounds of an empty loop.
     Spin(u32),
-    /// Until this moment, if it comes soon: then the others have come as far.
+    /// Until this moment, if it comes soon: then the other threads have come as far.
     Until(u64),
     /// sched_yield(2).
     Yield,
@@ -45,16 +45,16 @@ pub enum Pause {
 
 /// What the threads share.
 struct Shared {
-    /// A moment is how often it was read before.
+    /// Counts its own reads: each read is a moment.
     clock: AtomicU64,
-    /// How many threads are there.
+    /// Number of threads that have started.
     ready: AtomicU64,
     threads: u64,
     zero: u64,
     sink: u64,
 }
 
-/// What a thread does.
+/// The work of a thread.
 struct Job<'a> {
     shared: &'a Shared,
     ops: &'a [Timed],
@@ -111,7 +111,7 @@ impl Child<'_> {
             };
             made &= id > 0;
         }
-        // The others would wait for one that was not made; they end with the process.
+        // The others would wait for a thread that could not be made; they end with the process.
         self.expect(made, 8);
         for alive in &alive {
             // Pairs with the kernel's store when the thread is gone.
@@ -155,8 +155,9 @@ impl Job<'_> {
         }
     }
 
-    /// Faults are those of a system call that copies to or from the memory: it answers EFAULT where
-    /// a program would get SIGSEGV, so no handler is needed, and the kernel takes the same way.
+    /// Memory is accessed by a system call that copies to or from it: it returns EFAULT where a
+    /// program would get SIGSEGV, so no handler is needed, and the kernel handles the fault in the
+    /// same way.
     fn make(&self, op: Op) -> i64 {
         let (nr, args) = match op {
             Op::Call(nr, args) => (nr, args),

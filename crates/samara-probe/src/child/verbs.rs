@@ -1,4 +1,4 @@
-//! What each op does in the sacrificial process. Limits are in `limits`.
+//! The code of each op in the sacrificial process. Limits are in `limits`.
 
 use super::files::Given;
 use super::process::Child;
@@ -48,8 +48,8 @@ impl Child<'_> {
         }
     }
 
-    /// The heap begins there. What the process has of private writable memory counts as its data:
-    /// in all, RLIMIT_DATA takes no more of it for heap and data than for anything else.
+    /// Makes the heap begin there. The private writable memory of the process counts as its data,
+    /// so RLIMIT_DATA counts heap and data like all other memory.
     fn heap(&mut self, at: u64) -> i64 {
         // Code; data; heap; stack; arguments; environment; no auxiliary vector, no program.
         let (low, data) = (LOW, LOW + self.own_data);

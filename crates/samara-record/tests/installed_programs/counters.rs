@@ -1,5 +1,4 @@
-//! What a recorder counts while it records, and what the events in the file add up to, are the
-//! same.
+//! The recorder's counters equal the totals of the events in the file.
 
 use samara_record::{Options, record};
 use samara_trace::FileSink;

@@ -12,7 +12,7 @@ fn decided(dir: &Path, script: &str, engine: Engine) -> (Outcome, String) {
     let (outcome, _, out) = run(dir, script, Some(engine));
     let done = outcome.counters.decisions.clone().unwrap();
     assert!(done.decided > 20 && done.placed > 5, "{done:?}");
-    // What no option refuses, and what is none of the address space's: the prctls that name or
+    // Calls that no option refuses or that are not on the address space: the prctls that name or
     // switch.
     let left: Vec<_> = done.left.keys().filter(|name| !["prctl", "arch_prctl", "mbind"].contains(*name)).collect();
     assert!(left.is_empty() && done.limited == 0 && done.failed == 0, "{done:?}");

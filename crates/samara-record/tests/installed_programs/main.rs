@@ -187,10 +187,10 @@ fn pipelines() {
 fn interactive_shell_with_job_control() {
     if installed(&["script"]) {
         let dir = dir();
-        // Each is typed once what it needs is there, however slow the machine is: a text on the
-        // terminal, or a group in its foreground. A key such as ^C goes to that group. It ends it
-        // only where SIGINT is not ignored from the start, as for what a script runs with `&`; so
-        // it is ignored here, and `env` (coreutils 8.31 and later) puts it back.
+        // Each key is typed once its condition holds, however slow the machine is: a text on the
+        // terminal, or a group in its foreground. A key such as ^C goes to that group. It does not
+        // end a group that ignores SIGINT from the start, as commands that a script runs with `&`
+        // do; so SIGINT is ignored here, and `env` (coreutils 8.31 and later) restores it.
         let until = "until_() { for i in $(seq 600); do \"$@\" 2>/dev/null && break; sleep 0.1; done; }";
         let seen = "has() { [ \"$(grep -c -e \"$2\" typed)\" -ge $1 ]; }; seen() { until_ has \"$@\"; }";
         // The fields of `stat` are name, state, group, terminal, and the terminal's foreground

@@ -8,8 +8,7 @@ use samara_trace::event::Event;
 
 use crate::expect;
 
-/// Programs in which something changes memory without a call that is seen (io_uring), beside calls
-/// that are.
+/// Programs with memory changes that no visible call makes (io_uring), beside visible calls.
 const UNSEEN: [&str; 1] = ["unseen"];
 
 /// Runs the calls again.
@@ -32,8 +31,8 @@ pub(crate) fn reproduces(name: &str, events: &[Event]) -> Result<Report, Failed>
     Ok(report)
 }
 
-/// What holds for a recording unless calls that move memory overlap its forks: then other rules,
-/// even if they change nothing, may join areas that the plain run knows to be apart.
+/// Holds for a recording unless calls that move memory overlap its forks. In that case other rules,
+/// even if they change nothing, may join areas that the plain run keeps apart.
 pub(crate) fn replays(name: &str, events: &[Event]) -> Result<(), Failed> {
     let report = reproduces(name, events)?;
     let all = &report.agreement;

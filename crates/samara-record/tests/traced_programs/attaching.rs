@@ -1,7 +1,7 @@
-//! Attaching to programs that run already, and letting go of them: they go on as if nobody had
-//! looked.
+//! Attaching to running programs, and letting go of them: they go on as if they had not been
+//! traced.
 //!
-//! The programs tell what they have done whenever a line comes in, and end with their input.
+//! The programs report their counters for each line of input, and end with their input.
 
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::process::ExitStatusExt as _;
@@ -61,7 +61,7 @@ pub(crate) fn run(name: &str, args: &[String]) -> bool {
     true
 }
 
-/// Is a recorder that attaches, if the arguments say so: its exit code.
+/// Runs as a recorder that attaches, if the arguments ask for it: its exit code.
 pub(crate) fn mode(args: &[String]) -> Option<std::process::ExitCode> {
     if args.get(1).is_none_or(|a| a != "--attach") {
         return None;
@@ -71,7 +71,7 @@ pub(crate) fn mode(args: &[String]) -> Option<std::process::ExitCode> {
     Some(std::process::ExitCode::from(u8::from(recorded.is_err())))
 }
 
-/// What the threads of a program have done.
+/// Progress of the threads of a program.
 static DONE: [AtomicU64; 6] = [const { AtomicU64::new(0) }; 6];
 /// Calls that failed.
 static FAILED: AtomicU64 = AtomicU64::new(0);
@@ -82,7 +82,7 @@ fn is_over() -> bool {
     OVER.load(Ordering::Relaxed)
 }
 
-/// Counts a call as failed if it is not as it should be.
+/// Counts a failed call if the condition is false.
 fn should(is: bool) {
     FAILED.fetch_add(u64::from(!is), Ordering::Relaxed);
 }
@@ -103,8 +103,8 @@ extern "C" fn count_signal(_: i32) {
 }
 
 /// Maps eight pages, protects one of the first six, moves the last two, and unmaps all. True if
-/// each call succeeds. Other threads may do the same: what has been moved is free, and may be
-/// theirs.
+/// each call succeeds. Other threads may do the same: the moved pages' old place is free, and may
+/// be theirs.
 pub(crate) fn maps_and_moves(protected: u64) -> bool {
     let at = anon(8 * PAGE);
     touch(at, 8 * PAGE);
@@ -183,7 +183,7 @@ fn blocked_program() {
             call(libc::SYS_epoll_pwait, [epoll, event.as_mut_ptr() as u64, 1, u64::MAX, 0, 8])
         }),
         wait(5, |from, _| {
-            // Two at most of what is written in the end.
+            // At most two of the bytes that are written in the end.
             let mut bytes = [0u8; 2];
             let futex = [0u32];
             let time = [2u64, 0];
@@ -327,7 +327,7 @@ fn reloading_program(args: &[String]) {
     let _ = std::thread::spawn(reload).join();
 }
 
-/// Has memory that a fork would not copy, or not as it is.
+/// Has memory that a fork does not copy, or changes.
 fn kept_program() {
     const LEN: u64 = 8 * 4096;
     let areas = [anon(LEN), anon(LEN), anon(LEN)];
@@ -371,7 +371,7 @@ impl Subject {
         self.child.id()
     }
 
-    /// Its counters: what each thread has done, failed calls, signals, results.
+    /// Its counters: progress of each thread, failed calls, signals, results.
     pub(crate) fn ask(&mut self) -> Result<Vec<i64>, Failed> {
         let mut line = String::new();
         let asked = self.child.stdin.as_mut().ok_or("no input")?.write_all(b"\n");
@@ -382,13 +382,13 @@ impl Subject {
         Ok(line.split_whitespace().filter_map(|word| word.parse().ok()).collect())
     }
 
-    /// Waits until each of its first threads has done something more.
+    /// Waits until each of its first threads has made progress.
     fn goes_on(&mut self, threads: usize) -> Result<(), Failed> {
         let before = self.ask()?;
         wait_until("every thread goes on", || Ok(self.ask()?.iter().zip(&before).take(threads).all(|(n, b)| n > b)))
     }
 
-    /// Ends its input. It ends by itself, and no call of it has failed.
+    /// Ends its input. The program then ends by itself, and none of its calls has failed.
     pub(crate) fn end(mut self) -> Result<(), Failed> {
         drop(self.child.stdin.take());
         let status = self.child.wait()?;
@@ -401,10 +401,10 @@ impl Subject {
         Ok((recorded?, events))
     }
 
-    /// What its threads are seen to be.
+    /// The visible state of its threads.
     fn state(&self) -> Vec<String> {
         let fields = ["Tgid", "Uid", "Groups", "Threads", "TracerPid", "Sig", "Shd", "Cap", "NoNew", "Seccomp", "Cpus"];
-        // How many signals are queued is that of the user.
+        // The number of queued signals is that of the user.
         let kept = |line: &&str| fields.iter().any(|field| line.starts_with(field)) && !line.starts_with("SigQ");
         let mut tasks = self.tasks();
         tasks.sort_unstable();
@@ -436,7 +436,7 @@ impl Drop for Subject {
     }
 }
 
-/// Records a process from a thread of its own, which is not the parent of the process.
+/// Records a process from a new thread, which is not the parent of the process.
 fn attach_to(pid: u32, duration: Option<Duration>, stacks: bool) -> (Result<Outcome, RecordError>, Vec<Event>) {
     let record = || {
         let mut events = Vec::new();
@@ -458,7 +458,7 @@ pub(crate) fn wait_until(what: &str, mut is: impl FnMut() -> Result<bool, Failed
     Ok(())
 }
 
-/// What holds for every recording: the models agree, and the first event is the space as found.
+/// Checks every recording: the models agree, and the first event is the space as found.
 fn check(outcome: &Outcome, events: &[Event]) -> Result<(), Failed> {
     let wrong = events.iter().find(|e| {
         e.kind == EventKind::Difference || (e.kind == EventKind::Checked && e.result != 0) || e.exit_ns < e.entry_ns
@@ -623,7 +623,7 @@ fn uninterrupted() -> Result<(), Failed> {
         expect("the call returns", returned?)?;
         let (outcome, events) = recorded.map_err(|_| "panic")?;
         let_go(&outcome?, &events)?;
-        // Where it was interrupted before, it does not sleep any more, and cannot be seen.
+        // If it was interrupted before, it does not sleep any more, and cannot be identified.
         let learnt = |e: &&Event| e.text.contains("Mbind") || (again && e.text.contains("not known"));
         expect("its effect is learnt", events.iter().filter(|e| e.kind == EventKind::Learnt).any(|e| learnt(&e)))?;
         subject.end()?;
@@ -652,15 +652,14 @@ fn loading() -> Result<(), Failed> {
     subject.end()
 }
 
-/// One thread ends all the others while they are being seized: nobody may wait for anybody for
-/// ever.
+/// One thread ends all the others while they are being seized: there is no deadlock.
 fn reloading() -> Result<(), Failed> {
     let mut subject = Subject::start("attach-reloading", &["1000000000", "first"])?;
     for i in 0..100 {
         let (outcome, _) = attach_to(subject.pid(), Some(Duration::from_millis(i % 5)), false);
         let counters = outcome?.counters;
         expect("no difference", counters.differences == 0)?;
-        // One would say that some thread did not stand in time.
+        // A note would say that a thread did not stop in time.
         expect(&format!("no notes: {:?}", counters.notes), counters.notes.is_empty())?;
         expect("it goes on", subject.child.try_wait()?.is_none())?;
     }

@@ -58,8 +58,7 @@ fn unseen() {
     assert_eq!(munmap(w + 5 * PAGE, PAGE), 0);
 }
 
-/// Several areas moved at once, to where what lies below the old place extends into the new
-/// one.
+/// Several areas moved at once, to a place into which the memory below the old place extends.
 fn moves_of_several_areas() {
     for n in [2, 4, 8, 32, 64] {
         let w = window(400);
@@ -181,7 +180,7 @@ fn huge_anonymous() {
     assert_eq!(mremap(w, HUGE, 2 * HUGE, libc::MREMAP_MAYMOVE, 0), refused);
     assert_eq!(mremap(w, PAGE, PAGE, libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED, w + 4 * HUGE) as u64, w + 4 * HUGE);
     assert_eq!(mmap(w, HUGE, RW, FIXED, -1, 0) as u64, w);
-    // What is not an offset of whole pages is refused when its place is empty already.
+    // An offset that is not of whole pages is refused after its place was emptied.
     assert_eq!(call(libc::SYS_mmap, [w, HUGE, 3, fixed as u64, u64::MAX, PAGE]), refused);
     assert_eq!(mmap(w + 5 * HUGE, PAGE, RW, fixed, -1, 0) as u64, w + 5 * HUGE);
     let there = mmap(w + HUGE + PAGE, PAGE, RW, kind, -1, 0);
@@ -244,7 +243,7 @@ fn helped() {
     helper.join().unwrap();
 }
 
-/// So many threads that each waits long for a processor, all changing the same few pages.
+/// Enough threads that each waits long for a processor, all changing the same few pages.
 fn crowd() {
     const THREADS: u64 = 1200;
     let w = anon(100 * PAGE);

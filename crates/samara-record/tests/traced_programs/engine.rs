@@ -67,7 +67,7 @@ fn charge(name: &str, engine: Engine) -> Result<(Recording, Decisions), Failed> 
     Ok((Recording { outcome, events }, done))
 }
 
-/// Memory in huge pages is the engine's to decide too, by any policy.
+/// The engine decides memory in huge pages too, by any policy.
 fn huge_pages() -> Result<(), Failed> {
     for (name, policy) in Policy::ALL {
         let (r, done) = charge("huge", with(|e| e.policy = policy))?;
@@ -89,7 +89,7 @@ fn attach_huge_segment() {
     if id < 0 {
         exit(7);
     }
-    // Where the kernel likes, and at a place that suits the segment, or not.
+    // At a place that the kernel chooses, and at one that suits the segment, or does not.
     let attach = |at: u64| call(libc::SYS_shmat, [id as u64, at, 0, 0, 0, 0]);
     let free = crate::programs::window(4 * HUGE / PAGE);
     let at = attach(0);
@@ -152,8 +152,8 @@ fn segments_are_kept() -> Result<(), Failed> {
     expect(&format!("our segment {id} is still there: {at:x}"), at > 0)
 }
 
-/// A filter that samara was started under refuses the flag by which calls are made at the engine's
-/// places: the program gets places all the same, and each is told.
+/// A filter around samara refuses the flag by which calls are made at the engine's places: the
+/// program gets places all the same, and each refusal is reported.
 fn refused_places() -> Result<(), Failed> {
     let mut recorder = std::process::Command::new(std::env::current_exe()?);
     let output = recorder.args(["--record-without-noreplace", "three-maps"]).output()?;
@@ -179,7 +179,7 @@ fn three_maps() {
     for round in 0..3 {
         let at = mmap(0, PAGE, RW, ANON, -1, 0);
         let protected = at > 0 && mprotect(at as u64, PAGE, R) == 0;
-        // What was refused must have left everything as it was.
+        // A refused call must have changed nothing.
         if at > 0 && !protected {
             touch(at as u64, PAGE);
         }
@@ -316,8 +316,8 @@ fn limits() -> Result<(), Failed> {
     expect(&format!("{n} pages"), (100..=151).contains(&n))?;
     expect("the kernel confirmed it", done.refused.get("ENOMEM") == Some(&1) && done.over_limit == 1)?;
     refused_once(&r, &done, Cause::LimitAs)?;
-    // More than the program has at its start, however it was compiled: until then what is read-only
-    // later counts too.
+    // More than the program has at its start, however it was compiled: memory that becomes
+    // read-only later counts then.
     let (r, done) = charge("until-refused-large", with(|e| e.limit_data = Some(16 << 20)))?;
     expect("pages that can be written are data", r.outcome.status.code().is_some_and(|n| n < 200))?;
     refused_once(&r, &done, Cause::LimitData)
@@ -387,10 +387,10 @@ fn grow_then_map(moves: bool) {
     let big = mmap(0, BIG, R, ANON | libc::MAP_NORESERVE, -1, 0) as u64;
     let at = mmap(big - (16 << 20), PAGE, RW, grows, -1, 0);
     assert_eq!(at as u64, big - (16 << 20));
-    // Not one page at a time, which the kernel would allow as well.
+    // Not page by page, which the kernel would allow too.
     touch(at as u64 - 400 * PAGE, 1);
     let below = if moves {
-        // What is in the way keeps it from growing where it is.
+        // The next area keeps it from growing in place.
         let small = mmap(0, 2 * PAGE, R, ANON, -1, 0) as u64;
         mremap(small, PAGE, BIG, libc::MREMAP_MAYMOVE, 0)
     } else {
@@ -407,7 +407,7 @@ fn stack_grew() -> Result<(), Failed> {
     expect("the growth was learnt", r.of(EventKind::Learnt).any(|e| e.text.contains("no call made")))
 }
 
-/// No flag of mremap's spares what is there.
+/// mremap has no flag that spares the memory there.
 fn stack_grew_under_a_move() -> Result<(), Failed> {
     let (r, _) = charge("grow-then-move", with(|e| e.seed = Some(1)))?;
     exited(&r, 0)?;

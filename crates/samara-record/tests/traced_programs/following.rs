@@ -1,4 +1,4 @@
-//! Which processes are recorded: the others leave nothing, and what is recorded is whole.
+//! Choice of recorded processes: the others leave no events, and the recording is complete.
 
 use std::ffi::{OsString, c_int};
 use std::io::{BufRead, BufReader, Write};
@@ -48,7 +48,7 @@ pub(crate) fn run(name: &str) -> bool {
     exit(3)
 }
 
-/// Records a program, and checks what holds for every recording.
+/// Records a program, and makes the checks for every recording.
 fn follow(follow: Follow, words: &[&str]) -> Result<(Outcome, Vec<Event>), Failed> {
     let mut options = Options::new(words[0]).args(&words[1..]);
     options.follow = follow;
@@ -81,7 +81,7 @@ fn none() -> Result<(), Failed> {
     expect(&format!("{:?}", outcome.counters), outcome.counters.execs == 2 && count(&events, EventKind::Exec) == 2)
 }
 
-/// What they do to the memory is recorded as done by the process that they share it with.
+/// Their calls on the memory are recorded as calls of the process that they share it with.
 fn sharing() -> Result<(), Failed> {
     let exe = std::env::current_exe()?;
     let words = [exe.to_str().ok_or("no name")?, "--program", "follow-sharing"];
@@ -160,7 +160,7 @@ fn nobody() -> Result<(), Failed> {
     expect(&format!("{:?}", counters.notes), counters.notes == told)
 }
 
-/// What was recorded gives the areas that `/proc` shows when the process was let go.
+/// The recording gives the areas that `/proc` shows when the process was let go.
 fn attached() -> Result<(), Failed> {
     let script = "while read line; do /bin/true; (a=$(/bin/true)); echo did $line; done";
     for (follow, recorded) in [(Follow::First, true), (named(&["sh"]), true), (named(&["true"]), false)] {

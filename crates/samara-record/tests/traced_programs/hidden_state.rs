@@ -1,6 +1,6 @@
 //! Traced programs whose areas have state that no maps line shows, and which then make calls after
-//! which the recorder must ask the kernel. What it knew before, it must still know of all memory
-//! that is left. New memory next to an area shows whether it does: it merges, or not.
+//! which the recorder must ask the kernel. The recorder must keep its knowledge of all memory that
+//! is left. New memory next to an area shows whether it does: it merges, or not.
 
 use crate::programs::window;
 use crate::syscalls::*;
@@ -25,8 +25,8 @@ pub(crate) fn run(name: &str) -> bool {
     true
 }
 
-/// Memory that has grown on a fault is changed when there are many areas below it, of which each
-/// was mapped below the others.
+/// Memory that has grown on a fault is changed when there are many areas below it, each mapped
+/// below the previous one.
 fn grown_far_away() {
     let w = window(1_200);
     let at = w + 1_100 * PAGE;
@@ -40,7 +40,7 @@ fn grown_far_away() {
     exit(0);
 }
 
-/// Areas that grow down on a fault, and calls that change what has grown before anything shows it.
+/// Areas that grow down on a fault, and calls that change the growth before anything shows it.
 fn grown_and_changed() {
     let grows = FIXED | libc::MAP_GROWSDOWN;
     let grown_from = |lowest: u64| {
@@ -75,11 +75,11 @@ fn grown_and_changed() {
     }
 }
 
-/// What an area has that its maps line does not show.
+/// Properties of an area that its maps line does not show.
 const PROPERTIES: [&str; 9] =
     ["nothing", "written", "inherited", "moved", "policy", "name", "not-forked", "wiped", "registered"];
 
-/// What the recorder lets the kernel tell.
+/// Calls whose effect the recorder takes from the kernel.
 const CUTS: [&str; 9] = [
     "segment",
     "segment-first",
@@ -187,9 +187,9 @@ fn keep(property: &str, cut: &str, w: u64) {
             call(libc::SYS_mbind, [p(1), PAGE, 2, mask.as_ptr() as u64, 64, 0]);
             call(libc::SYS_shmctl, [id as u64, 0, 0, 0, 0, 0]); // IPC_RMID
         }
-        // Refused where there are no huge pages, or too few; what stood there has gone.
+        // Refused if there are no huge pages, or too few; the memory there is gone.
         "huge-refused" => drop(mmap(p(0), PAGE, RW, FIXED | libc::MAP_HUGETLB, -1, 0)),
-        // Pages that cannot be brought in: all is locked nevertheless.
+        // Pages that cannot be brought in: everything is locked nevertheless.
         "lock-refused" => {
             assert_eq!(mprotect(p(0), PAGE, libc::PROT_NONE), 0);
             call(libc::SYS_mlock, [p(-8), 16 * PAGE, 0, 0, 0, 0]);

@@ -1,5 +1,5 @@
-//! A sink that looks at each space at its end as `samara inspect` does, while the process is
-//! stopped, and compares what it sees with the recording: the areas, and why they are apart.
+//! A sink that inspects each space at its end as `samara inspect` does, while the process is
+//! stopped, and compares it with the recording: the areas, and the reasons that keep them apart.
 
 use std::collections::BTreeSet;
 
@@ -9,28 +9,28 @@ use samara_trace::file::{Replay, reasons};
 use samara_trace::why::Origins;
 use samara_trace::{Sink, SinkError};
 
-/// Reasons that `/proc` does not show, or not all of them: the offset only of files, and of a
-/// registration not the userfaultfd.
+/// Reasons that `/proc` does not show, or shows in part: offsets of files only, and registrations
+/// without the userfaultfd.
 const HIDDEN: [&str; 5] = ["anonymous-identity", "open-file", "policy", "uffd", "offset"];
 
 /// A reason that the recorder may not know: whether memory that becomes unwritable stays charged
-/// depends on whether it was written, which no call tells. After calls that overlapped it may also
+/// depends on whether it was written, which no call shows. After calls that overlapped it may also
 /// have been recorded before it became doubtful.
 const UNKNOWN: &str = "accounting";
 
 /// Of [`AreaRecord::perms`].
 const EXEC: u8 = 4;
 
-/// Keeps every event, and what was seen.
+/// Keeps every event, and the results of the inspections.
 #[derive(Default)]
 pub(crate) struct Inspecting {
     pub(crate) events: Vec<Event>,
     replay: Replay,
     origins: Origins,
     overlapped: bool,
-    /// Number of spaces that were looked at.
+    /// Number of inspected spaces.
     pub(crate) looked: u64,
-    /// What was not as recorded.
+    /// Disagreements with the recording.
     pub(crate) wrong: Vec<String>,
 }
 
@@ -49,7 +49,7 @@ impl Sink for Inspecting {
         }
         self.overlapped |= event.overlapped;
         if event.kind == EventKind::Checked && event.result == 0 {
-            // A process that may not be read, or whose last task has gone, cannot be looked at.
+            // A process that may not be read, or whose last task has gone, cannot be inspected.
             if let (Some(space), Ok(look)) = (self.replay.space(event.space), Look::at_process(event.pid)) {
                 self.looked += 1;
                 let recorded: Vec<AreaRecord> = space.areas().collect();

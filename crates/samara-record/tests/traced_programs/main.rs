@@ -1,12 +1,12 @@
 //! Traces small programs, each in all modes of recording. They behave as untraced, the models agree
 //! with the kernel after every call and at every exit, and the expected events are there.
 //!
-//! The programs are part of this binary: `traced_programs --program NAME` runs one. What takes long
-//! is ignored, and run by `ci/long.sh tests`: most programs in other ways than the normal one, and
+//! The programs are part of this binary: `traced_programs --program NAME` runs one. Long tests are
+//! ignored, and run by `ci/long.sh tests`: most programs in modes other than the normal one, and
 //! races.
 //!
-//! A harness of its own: a recording sets the signal dispositions of the whole process, so each
-//! trial runs in a process of its own, `traced_programs --alone NAME`.
+//! The harness is custom: a recording sets the signal dispositions of the whole process, so each
+//! trial runs in a new process, `traced_programs --alone NAME`.
 #![deny(unsafe_code)]
 
 mod again;
@@ -60,10 +60,10 @@ fn main() -> std::process::ExitCode {
     libtest_mimic::run(&Arguments::from_args(), bodies().into_iter().map(trial).collect()).exit_code()
 }
 
-/// A trial's name, whether it takes long, and what it does.
+/// A trial's name, whether it takes long, and its function.
 type Named = (String, bool, Box<dyn FnOnce() -> Result<(), Failed>>);
 
-/// Runs a trial in a process of its own, and shows what it prints.
+/// Runs a trial in a new process, and shows its output.
 fn alone(name: &str) -> Result<(), Failed> {
     let trial = Command::new(std::env::current_exe()?).args(["--alone", name]).stdin(Stdio::null()).output()?;
     print!("{}", String::from_utf8_lossy(&trial.stdout));
@@ -79,7 +79,7 @@ enum Mode {
     Normal,
     NoFilter,
     NoQuery,
-    /// The engine decides what calls get.
+    /// The engine decides the results of calls.
     InCharge,
 }
 
@@ -271,7 +271,7 @@ fn trace_any(mode: Mode, name: &str, args: &[&str]) -> Result<Recording, Failed>
     Ok(Recording { outcome, events })
 }
 
-/// What holds for every recording.
+/// The checks for every recording.
 fn check(events: &[Event], outcome: &Outcome) -> Result<(), Failed> {
     let bad = |text: String| Err(Failed::from(text));
     for event in events {
@@ -330,8 +330,8 @@ fn simple(mode: Mode, name: &str) -> Result<(), Failed> {
     expect("each process that was not killed is compared at its end", r.of(EventKind::Checked).count() > 0)
 }
 
-/// A program of which the engine in charge decides every call of these names, and none gets what it
-/// did not say.
+/// A program: the engine in charge decides every call of these names, and no result differs from
+/// its decision.
 fn decided(mode: Mode, name: &str, calls: &[&str]) -> Result<(), Failed> {
     let r = trace(mode, name, &[])?;
     if r.outcome.status.code() == Some(7) {
@@ -355,8 +355,8 @@ fn overlapped(mode: Mode, name: &str) -> Result<(), Failed> {
     expect("calls overlapped", r.of(EventKind::Call).any(|e| e.overlapped))
 }
 
-/// A call is settled while another one, which is back too, is not applied yet: what that one did is
-/// told of it.
+/// A call is settled while another one that has returned too is not applied yet: each effect is
+/// reported with its own call.
 fn apart_when_back(mode: Mode, name: &str) -> Result<(), Failed> {
     let r = trace(mode, name, &[])?;
     if r.outcome.status.code() == Some(7) {
@@ -367,10 +367,10 @@ fn apart_when_back(mode: Mode, name: &str) -> Result<(), Failed> {
     let moved =
         |e: &&Event| e.overlapped && e.plan.iter().any(|s| s.kind == StepKind::Mapped && s.start == e.result as u64);
     let moves: Vec<&Event> = r.calls(libc::SYS_mremap).collect();
-    expect(&format!("the move is told of its call: {moves:?}"), moves.iter().filter(|e| moved(e)).count() == 1)
+    expect(&format!("the move is reported with its call: {moves:?}"), moves.iter().filter(|e| moved(e)).count() == 1)
 }
 
-/// Advice that is not known, or not for others, is the kernel's.
+/// Unknown advice, or advice that is not for other processes, is left to the kernel.
 fn advice(mode: Mode) -> Result<(), Failed> {
     let r = trace(mode, "advice", &[])?;
     exited(&r, 0)?;
@@ -431,8 +431,7 @@ fn ends(mode: Mode) -> Result<(), Failed> {
     expect("those that were not are reported", told == (compared < forks + 1))
 }
 
-/// A parent never sees a child that has ended for others and not for it; and each child's own
-/// status is recorded.
+/// A parent never sees a child's end later than others do; and each child's own status is recorded.
 fn pidfds(mode: Mode) -> Result<(), Failed> {
     let r = trace(mode, "pidfds", &[])?;
     exited(&r, 0)?;
@@ -511,7 +510,7 @@ fn many(mode: Mode) -> Result<(), Failed> {
 }
 
 /// Without PROCMAP_QUERY, calls far in a large space are compared together: none is left out, a
-/// difference is found, and the summary tells.
+/// difference is found, and a note reports it.
 fn put_off() -> Result<(), Failed> {
     for forgets in [None, Some(libc::SYS_munmap as u32)] {
         let mut options = Options::new(std::env::current_exe()?).args(["--program", "some"]);
@@ -536,7 +535,7 @@ fn put_off() -> Result<(), Failed> {
     Ok(())
 }
 
-/// A call that agrees once it is known what has grown has been compared, and does not wait.
+/// A call that agrees after a stack's growth was learnt has been compared, and does not wait.
 fn explained_at_once() -> Result<(), Failed> {
     let mut options = Options::new(std::env::current_exe()?).args(["--program", "grown-far-away"]);
     (options.procmap_query, options.hasty) = (false, true);
@@ -576,7 +575,7 @@ fn renamed(mode: Mode) -> Result<(), Failed> {
     expect("reported", r.of(EventKind::Learnt).any(|e| e.text.contains("renamed or removed")))
 }
 
-/// After a difference the events still tell what the call did, and lead to what the kernel has.
+/// After a difference the events still have the call's effect, and lead to the kernel's areas.
 fn unseen(mode: Mode) -> Result<(), Failed> {
     let r = trace_any(mode, "unseen", &[])?;
     if r.outcome.status.code() == Some(7) {
@@ -695,13 +694,13 @@ fn replayed() -> Result<(), Failed> {
     Ok(())
 }
 
-/// The first space's areas at the end, start to end, as its events tell them.
+/// The first space's areas at the end, start to end, from its events.
 fn replay(events: &[Event]) -> BTreeMap<u64, u64> {
     let mut areas: BTreeMap<u64, u64> = BTreeMap::new();
     for event in events.iter().filter(|e| e.space == 1) {
         let Some((low, high)) = event.window else { continue };
-        // What the window held is removed, and so are older areas under the new ones. What extends
-        // beyond both stays.
+        // Areas in the window are removed, and so are older areas under the new ones. Parts beyond
+        // both stay.
         let cut: Vec<(u64, u64)> = event.areas.iter().map(|a| (a.start, a.end)).chain([(low, high)]).collect();
         for (start, end) in cut {
             let hit: Vec<(u64, u64)> =

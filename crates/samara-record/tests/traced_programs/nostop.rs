@@ -1,8 +1,7 @@
 //! Recordings without stops: the kernel's order, exact losses, clean readings, and the same events
-//! as a recorder has that stops.
+//! as with stops.
 //!
-//! Programs go on until a file is there, which the sink makes when it has seen what the trial waits
-//! for.
+//! Programs go on until the sink makes a file, when it has got the events that the trial waits for.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -106,7 +105,7 @@ impl Sink for Until {
     }
 }
 
-/// `None`: this machine does not allow it, which is said.
+/// `None`: this machine does not allow it; prints so.
 fn allowed(result: Result<Watched, RecordError>) -> Result<Option<Watched>, Failed> {
     match result {
         Err(RecordError::NotWatched(why @ (NotWatched::NoTracefs(_) | NotWatched::Refused { .. }))) => {
@@ -165,7 +164,7 @@ fn order() -> Result<(), Failed> {
     expect("compared", sink.of(EventKind::Checked).any(|e| e.result == 0))
 }
 
-/// What the rings delivered and what the kernel says was lost are all that there was.
+/// Delivered records and losses reported by the kernel add up to all records.
 fn losses() -> Result<(), Failed> {
     let run = |ring: usize, lag: u64| -> Result<Option<(Watched, Until)>, Failed> {
         let dir = tempfile::tempdir()?;
@@ -195,7 +194,7 @@ type Told = (Vec<(Option<u32>, Vec<u64>, i64)>, BTreeMap<u64, u64>);
 
 fn told(events: &[Event]) -> Told {
     let calls = events.iter().filter(|e| e.kind == EventKind::Call && e.space == 1);
-    // The registers of arguments that a call does not have hold anything.
+    // Registers of arguments that a call does not have may hold anything.
     let own = |e: &Event| {
         let (kinds, _) = signature(e.nr.and_then(name).unwrap_or_default());
         e.args.iter().copied().take(kinds.len()).collect()
@@ -215,8 +214,8 @@ fn joined(areas: &BTreeMap<u64, u64>) -> Vec<(u64, u64)> {
     all
 }
 
-/// Without random places both recorders tell the same of a program of one thread, also while it is
-/// loaded.
+/// Without random places both recorders give the same events for a program of one thread, also
+/// during its load.
 fn same() -> Result<(), Failed> {
     if Command::new("setarch").args(["-R", "true"]).stderr(Stdio::null()).status().is_err() {
         println!("skipped: nostop: setarch is not there");
@@ -229,7 +228,7 @@ fn same() -> Result<(), Failed> {
         record(&options, &mut stopped)?;
         let Some(outcome) = allowed(nostop::record(&options, &settings(), &mut watched))? else { return Ok(()) };
         expect(&format!("{words:?}: {}", outcome.seen), outcome.seen.lost_in_all() == 0)?;
-        // setarch's own program is at random places: what comes after it is compared.
+        // setarch itself is at random places: the events after it are compared.
         let after = |events: &[Event]| -> Vec<Event> {
             let at = events.iter().rposition(|e| e.kind == EventKind::Exec).unwrap_or_default();
             let own = events[at..].iter().filter(|e| e.space == events[at].space);
@@ -245,7 +244,8 @@ fn same() -> Result<(), Failed> {
         let counts = (stopped.0.len(), watched.0.len());
         expect(&format!("{words:?}: {counts:?} calls, {unlike:x?}"), stopped.0 == watched.0)?;
         expect(&format!("{words:?}: the same memory at the end"), joined(&stopped.1) == joined(&watched.1))?;
-        // Which faults there were decides what is one area: that is not known, and said.
+        // Faults decide which areas are one: the recorder does not see faults, and reports the
+        // doubt.
         let told = stopped.1 == watched.1 || outcome.seen.unsure > 0;
         expect(&format!("{words:?}: the same areas at the end, or it is said: {}", outcome.seen), told)?;
     }

@@ -1,6 +1,6 @@
 //! Where maps lie when the engine decides: at the same addresses as untraced. gcc builds programs
 //! of each kind from `placement.c` (static or not, position-independent or not, of 64 and 32 bits).
-//! Each writes what it has mapped, and all of that is compared.
+//! Each writes its maps, and all of them are compared.
 
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -38,7 +38,7 @@ const KINDS: &[(&str, &[&str])] = &[
 const FIXED: u64 = 0x4_0000;
 const COMPAT: u64 = 0x20_0000;
 
-/// Loads a program under a personality, with so large a stack: `traced_programs --program as-if
+/// Loads a program under a personality, with a given stack limit: `traced_programs --program as-if
 /// PERSONALITY STACK PROGRAM ARGS`.
 pub(crate) fn run(name: &str, args: &[String]) -> bool {
     if name == "asks-to-trace" {
@@ -92,7 +92,7 @@ fn ask_for_strict_mode() -> ! {
     exit(if statuses[0] == statuses[1] { statuses[0] } else { 5 })
 }
 
-/// A program of this kind. `None`: no gcc, or it does not make such, and that was said.
+/// Builds a program of this kind. `None`: no gcc, or it cannot build this kind; prints so.
 pub(crate) fn build(dir: &Path, name: &str, options: &[&str]) -> Option<PathBuf> {
     let (source, program) = (dir.join("placement.c"), dir.join(name));
     std::fs::write(&source, include_str!("placement.c")).ok()?;
@@ -111,8 +111,8 @@ pub(crate) fn build(dir: &Path, name: &str, options: &[&str]) -> Option<PathBuf>
     }
 }
 
-/// What the program, and `more` generations of programs that it loads, write under these, without a
-/// recorder and with the engine in charge.
+/// The output of the program, and of `more` generations of programs that it loads, with these
+/// settings: without a recorder, and with the engine in charge.
 fn both(dir: &Path, program: &Path, personality: u64, stack: u64, more: &str) -> Result<[String; 2], Failed> {
     let (out, file) = (dir.join("out"), dir.join("file"));
     std::fs::File::create(&file)?.set_len(64 << 20)?;
@@ -158,7 +158,7 @@ fn lines(text: &str) -> Vec<String> {
     text.lines().map(of).collect()
 }
 
-/// All that they have mapped, line by line.
+/// Compares all maps, line by line.
 fn same(what: &str, [bare, run]: [String; 2]) -> Result<(), Failed> {
     let (bare, run) = (lines(&bare), lines(&run));
     let first = bare.iter().zip(&run).position(|(b, r)| b != r).unwrap_or(bare.len().min(run.len()));
@@ -205,7 +205,7 @@ fn in_huge_shared_memory() -> Result<(), Failed> {
     Ok(())
 }
 
-/// It raises its limit itself, when it runs already: the kernel leaves room for a stack that begins
+/// The running program raises its own limit: the kernel leaves room for a stack that begins
 /// anywhere.
 fn stacks_grow() -> Result<(), Failed> {
     let dir = tempfile::tempdir()?;

@@ -1,5 +1,5 @@
-//! The programs that are traced. Each checks what it can see of itself, which must be the same with
-//! a recorder and without.
+//! The programs that are traced. Each checks its visible state, which must be the same with a
+//! recorder and without.
 
 use std::ffi::CString;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -147,8 +147,8 @@ fn forks() {
             .map(|i| {
                 let child = fork();
                 if child == 0 {
-                    // Beside inherited memory, new memory stays apart or joins by rules that only
-                    // the kernel sees.
+                    // Beside inherited memory, new memory stays apart or joins by rules that depend
+                    // on hidden state.
                     assert_eq!(mprotect(at + PAGE, PAGE, R), 0);
                     assert_eq!(mprotect(at + PAGE, PAGE, RW), 0);
                     assert_eq!(munmap(at + 3 * PAGE, PAGE), 0);
@@ -184,12 +184,12 @@ fn siblings() {
     }
 }
 
-/// Children that ask not to be traced: their calls work, and nobody sees that the flag was taken
-/// out for the call.
+/// Children that ask not to be traced: their calls work, and the removal of the flag during the
+/// call is invisible.
 fn untraced_children() {
     let flags = (libc::CLONE_UNTRACED | libc::SIGCHLD) as u64;
     for three in [false, true] {
-        // A fresh page: its content is what the call was given.
+        // A fresh page: its content is the call's argument.
         let at = anon(PAGE);
         let words = [libc::CLONE_UNTRACED as u64, 0, 0, 0, libc::SIGCHLD as u64, 0, 0, 0];
         write_words(at, &words);
@@ -210,7 +210,7 @@ fn untraced_children() {
     }
 }
 
-/// A filter of the program's own that leaves calls to a tracer, of which there is none.
+/// The program's own filter, which passes calls to a tracer that does not exist.
 fn own_filter() {
     let at = anon(4 * PAGE);
     leave_to_tracer(libc::SYS_mprotect as u32);
@@ -269,7 +269,8 @@ fn stops() {
             anon(PAGE);
             kill(pid(), libc::SIGSTOP);
             anon(PAGE);
-            // Until the parent has seen that it goes on: a program that has ended shows only that.
+            // Until the parent has seen that it goes on: after its end, only the end would be
+            // visible.
             drop(told);
             let _ = std::io::Read::read(&mut hears, &mut [0]);
             exit(9);
@@ -403,8 +404,8 @@ fn brk() {
     assert_eq!(ask(start + 20 * PAGE), start + 20 * PAGE);
     assert_eq!(ask(start + 20 * PAGE + 7), start + 20 * PAGE + 7);
     touch((start + 18 * PAGE) & !(PAGE - 1), PAGE);
-    // The break may be moved without a word to brk (PR_SET_MM_MAP, for whom the kernel lets), and
-    // within a page nobody sees it.
+    // The break may be moved without brk (PR_SET_MM_MAP, if the kernel allows it), and no file
+    // shows a move within a page.
     let end = start + 20 * PAGE + 7;
     for at in [end - 3, end + 2 * PAGE, end - 12 * PAGE, end] {
         place[5] = at;
@@ -602,7 +603,7 @@ fn userfaultfd(at: u64) {
     assert_eq!(mprotect(at + PAGE, PAGE, R), 0);
 }
 
-/// What only writes decide: whether touching anonymous areas become one.
+/// Writes decide whether touching anonymous areas merge.
 fn learn() {
     let w = window(100);
     let p = |n: u64| w + n * PAGE;

@@ -1,6 +1,6 @@
 //! Programs whose threads make random calls on the same and on adjacent pages at the same time, and
-//! the campaign that records many of them. The recorder may report what it cannot know as unsure,
-//! but never as a difference.
+//! the campaign that records many of them. The recorder may report unknown effects as unsure, but
+//! never as a difference.
 
 use std::sync::{Arc, Barrier};
 
@@ -16,14 +16,14 @@ const PAGE: u64 = 4096;
 const SHARED_PAGES: u64 = 24;
 const OWN_PAGES: u64 = 8;
 const MOST_THREADS: u64 = 8;
-/// Pages between the arena and where moves go.
+/// Pages between the arena and the destination of moves.
 const AWAY: u64 = SHARED_PAGES + MOST_THREADS * OWN_PAGES + 8;
 
-/// How long no thread may come to its next act, in seconds. With the least priority beside busy
+/// Longest time without an act of any thread, in seconds. With the lowest priority beside busy
 /// processes, half a minute was seen.
 const PATIENCE_S: u64 = 240;
 
-/// What threads do, each a letter.
+/// Actions of threads, one letter each.
 const VERBS: &str = "mMzgupalkoLnNbBrRdfvwhsceqUV";
 
 /// A sequence of numbers that look random (splitmix64).
@@ -43,7 +43,7 @@ impl Numbers {
     }
 }
 
-/// What the threads of a program share.
+/// State that the threads of a program share.
 #[derive(Clone, Copy)]
 struct World {
     arena: u64,
@@ -58,8 +58,8 @@ struct World {
 pub(crate) fn run(args: &[String]) {
     let number = |i: usize| args[i].parse::<u64>().unwrap();
     let (seed, threads, ops, verbs) = (number(0), number(1), number(2), args[3].clone());
-    // A program that hangs is a fault too: it dies. One that gets little time is none, so each act
-    // puts the end off.
+    // A program that hangs is a fault too: the alarm ends it. A slow program is no fault, so each
+    // act resets the alarm.
     let alarm = || call(libc::SYS_alarm, [PATIENCE_S, 0, 0, 0, 0, 0]);
     alarm();
     let arena = mmap(0, 4 * AWAY * PAGE, 0, ANON, -1, 0) as u64 + 16 * PAGE;
@@ -116,7 +116,7 @@ fn act(w: &World, verb: u8, thread: u64, numbers: &mut Numbers) {
         b'M' => drop(mmap(at, len, prot, FIXED | populate, -1, 0)),
         b'z' | b'g' => {
             let place = mmap(0, len, RW, if verb == b'z' { ANON | populate } else { ANON }, -1, 0);
-            // It left its place open: no answer says that the place is taken.
+            // The call left its place open, so EEXIST is wrong.
             if place == -i64::from(libc::EEXIST) {
                 eprintln!("racing: mmap left its place open and got EEXIST");
                 exit(9);
@@ -251,7 +251,7 @@ pub(crate) fn lonely() {
     lone(own, R);
     for round in 0..ROUNDS {
         meet.wait();
-        // Beside the others, and on no page of theirs.
+        // At the same time as the others, and on none of their pages.
         lone(own, if round % 2 == 0 { RW } else { R });
         meet.wait();
         // While they wait, on a page that they raced for, made anew.
@@ -264,7 +264,7 @@ pub(crate) fn lonely() {
     exit(0);
 }
 
-/// What the model has wrong is a difference wherever no other call touched it in the kernel, also
+/// An error of the model is a difference if no other call touched the range in the kernel, also
 /// while other calls overlapped.
 pub(crate) fn faults_are_found() -> Result<(), Failed> {
     for charge in [false, true] {
@@ -296,7 +296,7 @@ fn from_environment(name: &str, otherwise: u64) -> u64 {
     std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(otherwise)
 }
 
-/// What a campaign has found.
+/// Results of a campaign.
 #[derive(Default)]
 struct Found {
     calls: usize,

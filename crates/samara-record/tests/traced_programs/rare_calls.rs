@@ -1,4 +1,4 @@
-//! Traced programs that make calls which programs make seldom.
+//! Traced programs that make rare calls.
 
 use std::os::fd::AsRawFd;
 
@@ -44,7 +44,7 @@ fn reads_execute() {
     let brk = |at: u64| call(libc::SYS_brk, [at, 0, 0, 0, 0, 0]) as u64;
     let heap = brk(0);
     assert_eq!(brk(heap + 3 * PAGE), heap + 3 * PAGE);
-    // A file that may be on a file system of which nothing is executed.
+    // A file that may be on a `noexec` file system.
     let file = tempfile::tempfile_in("/dev/shm").or_else(|_| tempfile::tempfile()).unwrap();
     file.set_len(4 * PAGE).unwrap();
     assert_eq!(mmap(p(20), 2 * PAGE, R, SHARED, file.as_raw_fd(), 0) as u64, p(20));
@@ -79,7 +79,8 @@ fn file_pages() {
     assert_eq!(mmap(p(20), 4 * PAGE, RW, SHARED | libc::MAP_ANONYMOUS, -1, 0) as u64, p(20));
     assert_eq!(remap(p(21), PAGE, 0, 3), 0);
     assert_eq!(munmap(p(22), PAGE), 0);
-    // Locked, and behind the end of the file: what cannot be brought in stays locked all the same.
+    // Locked, and behind the end of the file: pages that cannot be brought in stay locked all the
+    // same.
     assert_eq!(mmap(p(24), 4 * PAGE, RW, SHARED, fd, 6 * PAGE) as u64, p(24));
     call(libc::SYS_mlock, [p(24), 4 * PAGE, 0, 0, 0, 0]);
     call(libc::SYS_madvise, [p(25), PAGE, libc::MADV_DONTNEED as u64, 0, 0, 0]); // EINVAL
@@ -145,7 +146,7 @@ fn advice() {
         call(libc::SYS_process_madvise, [fd as u64, at, n, advice as u64, 0, 0])
     };
     let ranges = [[p(100), PAGE], [p(110), 3 * PAGE]];
-    // One's own memory takes any advice since 6.13.
+    // A process's own memory takes any advice since 6.13.
     for (advice, back) in [(libc::MADV_DONTDUMP, libc::MADV_DODUMP), (102, 103), (libc::MADV_COLD, libc::MADV_COLD)] {
         let done = process(pidfd, &ranges, advice);
         assert!(done == 4 * PAGE as i64 || done == EINVAL, "{done}");
@@ -161,7 +162,7 @@ fn advice() {
     assert_eq!(process(file.as_raw_fd().into(), &ranges, libc::MADV_COLD), -i64::from(libc::EBADF));
     let bad = call(libc::SYS_process_madvise, [pidfd as u64, 8, 1, 20, 0, 0]);
     assert_eq!(bad, -i64::from(libc::EFAULT));
-    // Another process's memory is not the caller's.
+    // Advice on another process's memory.
     let child = fork();
     if child == 0 {
         loop {
@@ -177,7 +178,7 @@ fn advice() {
     assert_eq!(munmap(p(115), PAGE), 0);
 }
 
-/// A ring of io_uring, which its driver lets nobody move: what was mapped at the new place has gone
+/// A ring of io_uring, which its driver does not allow to move: the memory at the new place is gone
 /// all the same. Exit code 7: the kernel has none, or does not let us.
 fn ring() {
     let mut parameters = [0u64; 15];
@@ -202,12 +203,12 @@ fn half_way() {
         let (now, old) = ([bytes, u64::MAX], [0u64; 2]);
         call(libc::SYS_prlimit64, [0, libc::RLIMIT_DATA.into(), now.as_ptr() as u64, old.as_ptr() as u64, 0, 0])
     };
-    // What is before the hole is not changed either.
+    // The memory before the hole is not changed either.
     assert_eq!(mmap(p(0), 2 * PAGE, R, FIXED, -1, 0) as u64, p(0));
     // The shared one is changed, the private one after it is not.
     assert_eq!(mmap(p(10), 2 * PAGE, R, SHARED | libc::MAP_ANONYMOUS, -1, 0) as u64, p(10));
     assert_eq!(mmap(p(12), 2 * PAGE, R, FIXED, -1, 0) as u64, p(12));
-    // It is cut for what does not come.
+    // It is cut for a call that is then refused.
     assert_eq!(mmap(p(20), 9 * PAGE, R, SHARED | libc::MAP_ANONYMOUS, -1, 0) as u64, p(20));
     assert_eq!(limit(PAGE), 0);
     assert_eq!(mprotect(p(0), 4 * PAGE, RW), -i64::from(libc::ENOMEM));
@@ -218,15 +219,13 @@ fn half_way() {
     if fd < 0 {
         return;
     }
-    // A file of huge pages has its place emptied, all huge pages of it, before its offset is looked
-    // at.
+    // A file of huge pages has its whole place emptied before its offset is checked.
     for n in [512 + 7, 1024 - 7] {
         assert_eq!(mmap(p(n), 2 * PAGE, RW, FIXED, -1, 0) as u64, p(n));
     }
     assert_eq!(mmap(p(512), PAGE, R, libc::MAP_PRIVATE | libc::MAP_FIXED, fd, PAGE), EINVAL);
     assert_eq!(munmap(p(512), 512 * PAGE), 0);
-    // A segment that does not fit: what is there is cut, or a part of huge pages would have to
-    // go.
+    // A segment that does not fit: memory is cut, or a part of huge pages would have to go.
     assert_eq!(
         mmap(p(1024), 512 * PAGE, R, libc::MAP_PRIVATE | libc::MAP_FIXED | libc::MAP_NORESERVE, fd, 0) as u64,
         p(1024)
@@ -238,8 +237,7 @@ fn half_way() {
     assert_eq!(mprotect(p(1021), PAGE, R), 0);
 }
 
-/// An area that grows down, and did not grow; and one in the middle of what a call is about, which
-/// did.
+/// An area that grows down, and did not grow; and one in the middle of a call's range, which did.
 fn no_stack() {
     let w = window(600);
     let p = |n: u64| w + n * PAGE;
@@ -254,8 +252,8 @@ fn no_stack() {
     assert_eq!(mprotect(p(296), PAGE, R), -i64::from(libc::ENOMEM));
 }
 
-/// A node mask where the program can read and nobody else, for the kernel to look at. Exit code 7:
-/// a kernel without memory nodes.
+/// A node mask in memory that only the program can read, for the kernel to check. Exit code 7: a
+/// kernel without memory nodes.
 fn not_to_be_read() {
     let w = window(800);
     let p = |n: u64| w + n * PAGE;
@@ -272,8 +270,8 @@ fn not_to_be_read() {
     }
 }
 
-/// PR_SET_MEMORY_MERGE marks what is mapped from now on, in programs that are loaded too. Exit code
-/// 7: the kernel has none.
+/// PR_SET_MEMORY_MERGE marks later maps, in programs that are loaded too. Exit code 7: the kernel
+/// has none.
 fn merged_pages(loaded: bool) {
     let merges = |on: u64| call(libc::SYS_prctl, [67, on, 0, 0, 0, 0]);
     if !loaded && merges(1) != 0 {

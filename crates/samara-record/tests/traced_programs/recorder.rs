@@ -1,5 +1,5 @@
-//! Recorders as processes of their own: what happens to them and to their programs under signals,
-//! shells, limits and seccomp filters. `traced_programs --record...` is such a recorder.
+//! Recorders in separate processes, and their programs, under signals, shells, limits and seccomp
+//! filters. `traced_programs --record...` is such a recorder.
 
 use libtest_mimic::Failed;
 use samara_record::{Options, Outcome, record};
@@ -29,7 +29,7 @@ pub(crate) const TRIALS: &[(&str, Body)] = &[
     ("strict_mode_is_refused", strict_mode),
 ];
 
-/// Is a recorder, if the arguments say so: its exit code.
+/// Runs as a recorder, if the arguments ask for it: its exit code.
 pub(crate) fn mode(args: &[String]) -> Option<std::process::ExitCode> {
     if args.get(1).is_some_and(|a| a == "--record") {
         let options = Options::new(&args[0]).args(["--program"]).args(&args[2..]);
@@ -96,11 +96,11 @@ pub(crate) fn mode(args: &[String]) -> Option<std::process::ExitCode> {
     None
 }
 
-/// How long a busy machine may take for what is done in a second: no machine is as busy. What must
-/// not be waited for takes twice as long.
+/// Time limit for work of one second, far above the time on a busy machine. Programs that must not
+/// be waited for run twice as long.
 const PATIENCE: std::time::Duration = std::time::Duration::from_secs(300);
 
-/// Records a program that sleeps, in a process of its own: that process, and the program's id.
+/// Records a program that sleeps, in a new process: that process, and the program's id.
 fn recorder(program: &str) -> Result<(std::process::Child, i32), Failed> {
     let dir = tempfile::tempdir()?;
     let file = dir.path().join("pid");
@@ -157,7 +157,7 @@ fn recorder_asked_while_busy() -> Result<(), Failed> {
     Ok(())
 }
 
-/// A child that the recorder's process had before is none of its business.
+/// A child that the recorder's process had before is left alone.
 fn foreign_child() -> Result<(), Failed> {
     let begin = std::time::Instant::now();
     let script = "sleep 600 2>/dev/null & exec \"$0\" --record forks";
@@ -174,11 +174,11 @@ fn blind() -> Result<(), Failed> {
     expect("threads are no processes, and nothing differs", status.success())
 }
 
-/// Types at a shell that has a terminal of its own; `keys` is a shell script that prints what is
-/// typed, each once what it needs is there, however slow the machine is: `seen N TEXT` waits until
-/// the terminal has shown TEXT in N lines, `until_ shell` until the shell has the terminal,
-/// `until_ front PID` until the group of a process has it and the process sleeps. What the terminal
-/// showed, and the shell's exit code; `None` (and says so) where `script` is missing.
+/// Types at a shell in a new terminal. `keys` is a shell script that prints the keys. It waits for
+/// the condition of each, however slow the machine is: `seen N TEXT` waits until the terminal has
+/// shown TEXT in N lines, `until_ shell` until the shell has the terminal, `until_ front PID` until
+/// the group of a process has it and the process sleeps. Returns the terminal's text, and the
+/// shell's exit code; `None` (and prints so) if `script` is missing.
 fn typed(test: &str, keys: &str) -> Result<Option<(String, Option<i32>)>, Failed> {
     let found =
         std::env::split_paths(&std::env::var_os("PATH").unwrap_or_default()).any(|d| d.join("script").is_file());
@@ -219,7 +219,7 @@ fn job_control() -> Result<(), Failed> {
     expect("the shell's own exit code", code == Some(5))
 }
 
-/// A program that stops itself: the shell sees it, and whoever continues the recorder (alone, the
+/// A program that stops itself: the shell sees it, and a SIGCONT to the recorder (to it alone, the
 /// last time) continues the program.
 fn stops_itself() -> Result<(), Failed> {
     let me = std::env::current_exe()?;
@@ -237,8 +237,7 @@ fn stops_itself() -> Result<(), Failed> {
     expect("the shell's own exit code", code == Some(5))
 }
 
-/// A recorder that cannot be woken by its timer lets a call go on that another one waits for, all
-/// the same.
+/// A recorder without a timer still lets a call go on that another one waits for.
 fn helped(how: &str) -> Result<(), Failed> {
     let mut recorder = std::process::Command::new(std::env::current_exe()?).arg(how).spawn()?;
     let begin = std::time::Instant::now();
@@ -257,7 +256,7 @@ fn helped(how: &str) -> Result<(), Failed> {
     Err("the program and its recorder wait for one another".into())
 }
 
-/// The program inherits what the recorder was started with: an ignored SIGPIPE, a closed standard
+/// The program inherits the recorder's state at its start: an ignored SIGPIPE, a closed standard
 /// input; or neither.
 fn inherited() -> Result<(), Failed> {
     let inner = "if [ -e /proc/$$/fd/0 ]; then echo open; else echo closed; fi; kill -PIPE $$; echo ignored";
@@ -298,9 +297,8 @@ fn resident_memory() -> Result<(), Failed> {
 
 /// Spaces whose maps could not be opened are reported.
 fn too_few_files() -> Result<(), Failed> {
-    // Three files are open, and nine spaces live at once: one limit after the other that cannot
-    // hold them all. What the limit forbids is reported, as an error where not even the start was
-    // possible.
+    // Three files are open, and nine spaces live at once: each limit is too low for all of them.
+    // Missing files are reported; if not even the start was possible, as an error.
     let mut noted = 0;
     for limit in 4..=11 {
         let mut command = std::process::Command::new(std::env::current_exe()?);
@@ -348,8 +346,8 @@ fn for_others(dir: &std::path::Path) -> Result<Option<[std::path::PathBuf; 2]>, 
     Ok(Some([own, program]))
 }
 
-/// What a recorder without privileges says of a program that it runs; `None`: no such recorder runs
-/// here.
+/// The notes of a recorder without privileges on a program that it runs; `None`: no such recorder
+/// runs here.
 fn noted_by_others(own: &std::path::Path, args: &[&str]) -> Result<Option<String>, Failed> {
     use std::os::unix::process::CommandExt;
     const NOBODY: u32 = 65534;

@@ -13,7 +13,7 @@ use crate::{Mode, exited, expect, trace};
 
 const PAGE: u64 = 4096;
 const MIB: u64 = 1 << 20;
-/// Private anonymous memory, which the kernel does not count as promised.
+/// Private anonymous memory that the kernel does not count as committed.
 const LOOSE: i32 = ANON | libc::MAP_NORESERVE;
 /// The exit code of a program that cannot be refused here.
 const CANNOT: i32 = 7;
@@ -96,7 +96,7 @@ pub(crate) const TRIALS: &[(&str, Body)] = &[
         };
         expect("named", of("refused-filter", libc::EPERM)? == Some(RefusedBy::Filter))?;
         expect("memory may be short", of("refused-filter-memory", libc::ENOMEM)?.is_none())?;
-        // The recorder's filter does not get what another one refuses.
+        // Calls that another filter refuses do not reach the recorder's.
         let r = trace(Mode::Normal, "refused-filter", &[])?;
         let note = "1 program has a seccomp filter of its own: calls that it refuses are not seen";
         expect(&format!("{:?}", r.outcome.counters.notes), r.outcome.counters.notes.iter().any(|n| n.starts_with(note)))
@@ -124,7 +124,7 @@ pub(crate) const TRIALS: &[(&str, Body)] = &[
     }),
 ];
 
-/// A part of the address space that it has once at most.
+/// More than half of the address space.
 const SPACE: u64 = 100 << 40;
 /// More than any pool of huge pages has.
 const HUGE: u64 = 1 << 44;
@@ -312,13 +312,13 @@ fn above(refused: Option<Refused>, limit: u64, by: u64) -> Result<(), Failed> {
     expect(&format!("{refused:?}"), refused.is_none_or(is))
 }
 
-/// So much was asked for, and there is less.
+/// The request was for `asked` bytes, and the widest gap is smaller.
 fn widest(refused: Option<Refused>, asked: u64) -> Result<(), Failed> {
     let is = |r: Refused| r.would_be == Some(asked) && r.limit.is_some_and(|widest| widest < asked);
     expect(&format!("{refused:?}"), refused.is_none_or(is))
 }
 
-/// By the mode of this machine: one of them promises everything.
+/// By the mode of this machine: one of them commits everything.
 fn overcommit() -> Result<(), Failed> {
     let mode = std::fs::read_to_string("/proc/sys/vm/overcommit_memory").unwrap_or_default();
     let by = if mode.trim() == "2" { RefusedBy::OvercommitNever } else { RefusedBy::OvercommitGuess };

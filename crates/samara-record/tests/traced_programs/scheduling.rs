@@ -1,6 +1,6 @@
 //! Traced programs with many tasks that stop all the time: each task is served. And programs that
-//! wait for their children by pidfds: a child has ended for its parent when it has ended for all
-//! others.
+//! wait for their children by pidfds: once a pidfd reports a child's end, its parent sees the end
+//! too.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -53,7 +53,7 @@ extern "C" fn on_fault(_: i32) {
     mprotect(FAULT.load(Ordering::Relaxed), PAGE, RW);
 }
 
-/// Faults without end, each of which a handler mends.
+/// Endless faults; a handler resolves each.
 fn faults(rounds: &AtomicU64) {
     let at = anon(PAGE);
     FAULT.store(at, Ordering::Relaxed);
@@ -67,7 +67,7 @@ fn faults(rounds: &AtomicU64) {
 
 /// Waits until this task has made some calls, and each task of a spinning crowd its rounds: none is
 /// left behind for ever. Neither times nor shares are compared: a busy machine gives processors to
-/// some tasks much later than to others. Where one gets no turn at all, the rounds of the quickest
+/// some tasks much later than to others. If a task gets no turn at all, the rounds of the quickest
 /// end the wait.
 fn turns(crowd: Crowd) {
     let rounds = shared_counters(CROWD);

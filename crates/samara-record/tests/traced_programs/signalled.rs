@@ -1,8 +1,7 @@
-//! Signals that come while a process is let go: its calls return EINTR where they would have
-//! without a recorder, and nowhere else.
+//! Signals that come while a process is let go: its calls return EINTR exactly when they would
+//! without a recorder.
 //!
-//! Each thread of the program waits in a call of another kind, for ever, and counts how often the
-//! call was interrupted.
+//! Each thread of the program waits for ever in a different call, and counts its interruptions.
 
 use std::ffi::c_int;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -116,7 +115,7 @@ fn send(pid: u32, tids: &[i64], signal: c_int) {
     }
 }
 
-/// Sends signals when all threads stand and were compared: right before they are let go.
+/// Sends signals when all threads are stopped and were compared: right before they are let go.
 struct Sends<'a> {
     pid: u32,
     tids: &'a [i64],
@@ -137,7 +136,7 @@ impl Sink for Sends<'_> {
 fn while_let_go() -> Result<(), Failed> {
     let mut subject = Subject::start("attach-interrupted", &[])?;
     let pid = subject.pid();
-    // What they were asked for before: the tids, what was handled, what was interrupted, the rest.
+    // The counters: tids, handled signals, interruptions, other results.
     let mut counts = || -> Result<Vec<i64>, Failed> { Ok(subject.ask()?.split_off(8)) };
     wait_until("all threads begin", || Ok(counts()?[..THREADS].iter().all(|tid| *tid != 0)))?;
     let tids = counts()?[..THREADS].to_vec();

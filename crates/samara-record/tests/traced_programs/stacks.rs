@@ -1,5 +1,5 @@
-//! Call stacks: those of a program are the ones that the program itself sees. gcc builds programs
-//! of each kind from `stacks.c`, which asks `backtrace()` before each of its calls.
+//! Call stacks: the recorded ones equal those that the program itself sees. gcc builds programs of
+//! each kind from `stacks.c`, which asks `backtrace()` before each of its calls.
 
 use std::collections::BTreeMap;
 use std::os::unix::fs::PermissionsExt;
@@ -90,12 +90,12 @@ pub(crate) fn build_from(dir: &Path, text: &str, options: &[&str]) -> bool {
         && made(dir, "gcc", &[options, &["-pthread", "-o", "program", "source.c"]].concat())
 }
 
-/// Whether a compiler makes something of its arguments in this directory.
+/// Whether a compiler succeeds with these arguments in this directory.
 pub(crate) fn made(dir: &Path, compiler: &str, arguments: &[&str]) -> bool {
     Command::new(compiler).args(arguments).current_dir(dir).output().is_ok_and(|made| made.status.success())
 }
 
-/// Says that something is not installed, and fails where it must be.
+/// Prints that something is not installed, and fails if it is required.
 pub(crate) fn missing(what: &str) -> Result<(), Failed> {
     expect(&format!("{what} is required"), std::env::var_os("SAMARA_REQUIRE_PROGRAMS").is_none_or(|v| v != "1"))?;
     println!("skipped: {what}: not installed, or of a kind that cannot do this");
@@ -281,8 +281,8 @@ fn last_map(dir: &Path, source: &str, options: &[&str]) -> Result<Option<LastMap
     Ok(Some((names, stack.clone())))
 }
 
-/// Functions that were put into others are known from a `.dwo` file and from a package, and from
-/// neither if it was made with another program or is cut.
+/// Inlined functions are known from a `.dwo` file and from a package, and from neither if it was
+/// made with another program or is cut.
 fn split(version: &str) -> Result<(), Failed> {
     const SOURCE: &str = "
         #include <sys/mman.h>
@@ -322,7 +322,7 @@ fn split(version: &str) -> Result<(), Failed> {
     let whole = std::fs::read(&dwo)?;
     std::fs::write(&dwo, &whole[..whole.len() / 2])?;
     expect_seen("half a file", &ALONE)?;
-    // That of a program with the same names.
+    // The file of another program with the same names.
     let other = at("other");
     std::fs::create_dir_all(&other)?;
     expect("another program", build_from(&other, &format!("{SOURCE}\n"), &["-O2", "-g", version, "-gsplit-dwarf"]))?;
@@ -342,8 +342,8 @@ fn split(version: &str) -> Result<(), Failed> {
     Ok(())
 }
 
-/// Debug information that nests half a million functions in one another, in the program or in a
-/// file that it names, is not read: its reader would call itself as often.
+/// Debug information with half a million nested functions, in the program or in a file that it
+/// names, is not read: its reader would recurse as deep.
 fn nested() -> Result<(), Failed> {
     const SOURCE: &str = "
         #include <sys/mman.h>
@@ -374,7 +374,7 @@ fn nested() -> Result<(), Failed> {
         .byte 0, 0
         9:
         .section .note.GNU-stack, \"\", @progbits";
-    // What a program has of a unit that is in the file FILE.
+    // The part in the program of a unit that is in the file FILE.
     const SKELETON: &str = "
         .section .debug_abbrev, \"\", @progbits
         .byte 1, 0x4a, 0, 0x11, 0x01, 0x12, 0x07, 0x76, 0x08, 0, 0, 0
@@ -445,8 +445,8 @@ fn signalled() -> Result<(), Failed> {
     Ok(())
 }
 
-/// Functions without tables, beside others that have some: what the frame pointer says is a guess.
-/// A table that never ends is not followed.
+/// Functions without tables, beside others that have some: a frame found by the frame pointer is a
+/// guess. An endless table is not followed.
 fn misled() -> Result<(), Failed> {
     const SOURCE: &str = r#"
         #include <sys/mman.h>
@@ -496,7 +496,7 @@ fn odd() -> Result<(), Failed> {
         let dwo = files.find(|file| file.path().extension() == Some("dwo".as_ref())).ok_or("no .dwo")?;
         std::fs::remove_file(dwo.path())?;
         expect("it is linked", link(&program))?;
-        // Nobody writes to it, so whoever opened it would wait for ever.
+        // It has no writer, so opening it would block for ever.
         let made = Command::new("mkfifo").arg(dwo.path()).status()?;
         expect("a FIFO", made.success())?;
         let (_, stacks) = recorded(&program, &out)?;

@@ -1,5 +1,5 @@
-//! Call stacks through code that a JIT compiler made: they have the names that it leaves behind for
-//! `perf`, each at its time. Programs of C that do what a compiler does, node, and Java.
+//! Call stacks through JIT-compiled code: they have the names from the compiler's files for `perf`,
+//! each at its time. C programs that act like a compiler, node, and Java.
 
 use std::collections::BTreeMap;
 
@@ -27,8 +27,8 @@ fn of_script(script: &str) -> Result<(Vec<Event>, Stacks), Failed> {
     with_stacks(&options)
 }
 
-/// Code is followed by its frame pointer, which is a guess, and has its name of a perf map. What is
-/// no file of the process is not opened.
+/// Code is followed by its frame pointer, which is a guess, and has its name from a perf map. A
+/// FIFO with the name of a perf map is not opened.
 fn perf_map() -> Result<(), Failed> {
     let dir = tempfile::tempdir()?;
     if !build_from(dir.path(), concat!(include_str!("made_code.c"), include_str!("compiled.c")), &["-O1", "-g"]) {
@@ -59,7 +59,7 @@ const NONE: [&str; 4] = ["[anon]"; 4];
 const REPLACED: &[(&str, [&str; 4])] =
     &[("", OWN), ("other", NONE), ("hostile", OWN), ("clock", LAST), ("data", NONE), ("fifo", OWN)];
 
-/// Each call has the name that its function had then, by a jitdump file that is to be trusted.
+/// Each call has its function's name at that time, from a trustworthy jitdump file.
 fn replaced(ways: &[(&str, [&str; 4])]) -> Result<(), Failed> {
     let dir = tempfile::tempdir()?;
     if !build_from(dir.path(), concat!(include_str!("made_code.c"), include_str!("jitdump.c")), &["-O1", "-g"]) {
@@ -85,7 +85,7 @@ fn replaced(ways: &[(&str, [&str; 4])]) -> Result<(), Failed> {
         let seen: Option<Vec<String>> = written.lines().map(of_line).collect();
         let seen = seen.ok_or("a call without a stack")?;
         let is = |(seen, expected): (&String, &&str)| seen.split('+').next() == Some(expected);
-        // Without root's rights the FIFO is what the file's name leads to.
+        // Without root's rights the file's name leads to the FIFO.
         let all = |expected: &[&str; 4]| seen.len() == 4 && seen.iter().zip(expected).all(is);
         expect(&format!("{odd}: {seen:?}"), all(expected) || *odd == "fifo" && all(&NONE))?;
     }
@@ -123,7 +123,7 @@ fn of_node() -> Result<(), Failed> {
         at("leaf").is_some_and(|leaf| at("outermost") == Some(leaf + 1))
     };
     let count = all.iter().filter(|names| of_js(names)).count();
-    // What V8 marks: ~ is interpreted, * optimised.
+    // V8's marks: ~ is interpreted, * optimised.
     let kinds = ["JS:~outermost ", "JS:*outermost "]
         .map(|kind| all.iter().filter(|names| of_js(names) && names.iter().any(|name| name.contains(kind))).count());
     println!("{count} calls of node: {kinds:?} interpreted and optimised");

@@ -1,4 +1,4 @@
-//! What stacks.c does, through what Rust adds: trait objects, generics, closures, iterators.
+//! The calls of stacks.c through Rust's trait objects, generics, closures and iterators.
 
 use std::ffi::{c_char, c_int, c_void};
 

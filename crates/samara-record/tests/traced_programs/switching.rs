@@ -1,7 +1,8 @@
 //! Recordings that start and stop by signals: the first event of each process has the areas that
 //! the kernel shows, and nothing is recorded before and after.
 //!
-//! A program and its test talk by files in a directory, whose names are the words.
+//! A program and its test exchange messages by files in a directory; the files' names are the
+//! messages.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsString, c_int};
@@ -56,13 +57,13 @@ pub(crate) fn run(name: &str, args: &[String]) -> bool {
     true
 }
 
-/// Says a word, with the number of the process.
+/// Sends a message, with the number of the process.
 fn say(dir: &Path, word: &str) {
     std::fs::write(dir.join("new"), pid().to_string()).unwrap();
     std::fs::rename(dir.join("new"), dir.join(word)).unwrap();
 }
 
-/// Waits for a word.
+/// Waits for a message.
 fn hear(dir: &Path, word: &str) {
     while !dir.join(word).exists() {
         std::thread::sleep(Duration::from_millis(1));
@@ -119,14 +120,14 @@ fn family_program(dir: &Path) {
     exit(3);
 }
 
-/// Uses so many KiB of the stack, and more.
+/// Uses at least `left` KiB of the stack.
 fn deep(left: u64) -> u64 {
     let page = std::hint::black_box([left; 128]);
     if left == 0 { page[0] } else { deep(left - 1).wrapping_add(page[7]) }
 }
 
-/// A call waits in the kernel, another one that touches it has returned. Both go on when they hear
-/// it.
+/// A call waits in the kernel, and another one that touches it has returned. Both threads go on
+/// after a message.
 fn awaited_program(dir: &Path) {
     let page = Awaited::new();
     let at = page.at;
@@ -202,7 +203,7 @@ fn busy_program(dir: &Path) {
     exit(3);
 }
 
-/// What a sink has got so far.
+/// The events that a sink has got so far.
 #[derive(Clone, Default)]
 struct Heard {
     events: Arc<Mutex<Vec<Event>>>,
@@ -228,7 +229,7 @@ impl Heard {
         self.events.lock().map(|events| events.clone()).unwrap_or_default()
     }
 
-    /// Waits until so many processes were found.
+    /// Waits until this many processes were found.
     fn finds(&self, processes: usize) -> Result<(), Failed> {
         wait_until("the processes are found", || Ok(count(&self.events(), EventKind::Found) >= processes))
     }
@@ -255,7 +256,7 @@ impl<S: Sink + Send + 'static> Run<S> {
         Ok(Run { dir, recorder })
     }
 
-    /// Waits for a word of the program: the number of the process that said it.
+    /// Waits for a message of the program: the number of the sending process.
     fn hears(&self, word: &str) -> Result<u32, Failed> {
         let said = self.dir.path().join(word);
         wait_until(&format!("it says {word}"), || Ok(said.exists() || self.recorder.is_finished()))?;
@@ -283,7 +284,7 @@ fn send_here(signal: c_int) {
     assert_eq!(call(libc::SYS_tgkill, [pid() as u64, tid as u64, signal as u64, 0, 0, 0]), 0);
 }
 
-/// A signal that comes when nobody records harms nobody.
+/// Ignores a signal that comes while there is no recording.
 fn catch_signals() {
     extern "C" fn nothing(_: c_int) {}
     [libc::SIGUSR1, libc::SIGUSR2].into_iter().for_each(|signal| on_signal(signal, nothing));
@@ -304,7 +305,7 @@ fn same(what: &str, ours: impl Iterator<Item = String>, theirs: &[String]) -> Re
     expect(&format!("{what}: {ours:#?} {theirs:#?}"), ours == theirs)
 }
 
-/// What holds for every part of a run that was recorded.
+/// The checks for every recorded part of a run.
 fn whole(outcome: &Outcome, events: &[Event]) -> Result<(), Failed> {
     expect("numbers without a gap", events.iter().zip(0..).all(|(event, number)| event.seq == number))?;
     let (mut replay, mut first) = (Replay::default(), BTreeMap::new());
@@ -545,7 +546,7 @@ fn never() -> Result<(), Failed> {
     expect(&format!("{:?}", counters.notes), counters.notes == ["nothing was recorded: USR2 did not come"])
 }
 
-/// The process that is followed has ended, and another one goes on.
+/// The followed process has ended, and another one goes on.
 fn too_late() -> Result<(), Failed> {
     let heard = Heard::default();
     let run = Run::start("switch-family", heard.clone(), |options| {
@@ -627,7 +628,7 @@ fn programs() -> Result<(), Failed> {
     expect(&format!("{last:?}"), last.is_some_and(|e| e.text.contains("true") || e.text.contains("coreutils")))
 }
 
-/// A program of ours that runs, and a recorder that attaches to it.
+/// A running program of ours, and a recorder that attaches to it.
 struct AttachedTo {
     dir: tempfile::TempDir,
     child: std::process::Child,

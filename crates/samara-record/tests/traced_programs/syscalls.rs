@@ -11,7 +11,7 @@ pub(crate) fn call(nr: libc::c_long, a: [u64; 6]) -> i64 {
     if r == -1 { -i64::from(std::io::Error::last_os_error().raw_os_error().unwrap_or(0)) } else { r }
 }
 
-/// A system call, and what its six argument registers hold after it.
+/// A system call, and the values of its six argument registers after it.
 pub(crate) fn call_and_look(nr: libc::c_long, mut a: [u64; 6]) -> (i64, [u64; 6]) {
     let mut result = nr;
     // SAFETY: as in `call`; the kernel changes rax, rcx and r11 only, which the
@@ -67,7 +67,7 @@ pub(crate) fn fork() -> i32 {
     unsafe { libc::fork() }
 }
 
-/// Makes a child that shares the memory, and goes on when that has ended.
+/// Makes a child that shares the memory, and goes on after the child's end.
 pub(crate) fn sharing_child(child: extern "C" fn(*mut libc::c_void) -> c_int) -> i32 {
     let (stack, flags) = (anon(1 << 16), libc::CLONE_VM | libc::CLONE_VFORK | libc::SIGCHLD);
     // SAFETY: the child has a stack of its own, which is mapped for good, and its parent stands.
@@ -181,8 +181,8 @@ pub(crate) fn memfd(len: u64) -> c_int {
     }
 }
 
-/// A raw system call of two arguments, in a forked child too: its result, and what its first
-/// argument's register holds then.
+/// A raw system call of two arguments, in a forked child too: its result, and the value of its
+/// first argument's register then.
 pub(crate) fn call_keeping(nr: libc::c_long, args: [u64; 2]) -> (i64, u64) {
     let (mut result, mut first) = (nr, args[0]);
     // SAFETY: only calls that fork without a new stack; the kernel keeps all registers but rax, rcx
@@ -258,7 +258,7 @@ fn install(filter: &[libc::sock_filter]) {
     }
 }
 
-/// Blocks all signals that can be blocked, in this thread and in what it starts.
+/// Blocks all signals that can be blocked, in this thread and in those that it starts.
 pub(crate) fn block_signals() {
     // SAFETY: a valid set.
     unsafe {
@@ -282,8 +282,8 @@ pub(crate) fn limit(resource: libc::__rlimit_resource_t, value: u64) {
     assert_eq!(unsafe { libc::setrlimit(resource, &limit) }, 0);
 }
 
-/// Takes all privileges from this process: the user is one who runs nothing else, where it may be.
-/// False: it has some left.
+/// Drops all privileges of this process, and sets an otherwise unused user if that is allowed.
+/// False: some privileges are left.
 pub(crate) fn become_nobody() -> bool {
     const USER: u64 = 54_321;
     for (nr, args) in [(libc::SYS_setgroups, [0; 6]), (libc::SYS_setresgid, [USER, USER, USER, 0, 0, 0])] {
@@ -299,7 +299,7 @@ pub(crate) fn no_new_privileges() {
     unsafe { libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) };
 }
 
-/// The command begins with its three standard files alone, and may open files below a limit.
+/// Starts the command with only its three standard files, and a limit of open files.
 pub(crate) fn with_files_up_to(command: &mut std::process::Command, limit: u64) -> &mut std::process::Command {
     let limit = libc::rlimit { rlim_cur: limit, rlim_max: limit };
     // SAFETY: two system calls, which a child of a process with threads may make. The descriptors

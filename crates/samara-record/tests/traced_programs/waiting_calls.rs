@@ -1,7 +1,7 @@
 //! Traced programs in which one call waits in the kernel, for a page that a userfaultfd serves,
-//! while another thread makes calls: how they overlap is the same each time.
+//! while another thread makes calls, so the overlap is the same each time.
 //!
-//! Exit code 7: there is no such userfaultfd for us, or no leave to lock memory.
+//! Exit code 7: such a userfaultfd, or locking memory, is not allowed.
 
 use crate::syscalls::*;
 
@@ -30,7 +30,7 @@ pub(crate) struct Awaited {
     pub(crate) at: u64,
 }
 
-/// A userfaultfd that tells of these events, and has these pages registered.
+/// A userfaultfd that reports these events, with these pages registered.
 fn registered(features: u64, at: u64, pages: u64) -> u64 {
     let fd = call(libc::SYS_userfaultfd, [libc::O_CLOEXEC as u64, 0, 0, 0, 0, 0]);
     let api = [0xaau64, features, 0]; // UFFD_API
@@ -55,12 +55,12 @@ impl Awaited {
         Awaited { uffd: registered(0, at, 1), at }
     }
 
-    /// Waits until somebody waits for the page.
+    /// Waits until a thread waits for the page.
     pub(crate) fn wanted(&self) {
         assert_eq!(message(self.uffd)[2] & !(PAGE - 1), self.at);
     }
 
-    /// Lets those go on who wait for the page.
+    /// Lets the threads that wait for the page go on.
     pub(crate) fn serve(&self) {
         let page = [self.at, PAGE, 0, 0];
         assert_eq!(call(libc::SYS_ioctl, [self.uffd, 0xc020_aa04, page.as_ptr() as u64, 0, 0, 0]), 0);
@@ -76,9 +76,8 @@ fn lock_all(flags: i32) -> i64 {
     call(libc::SYS_mlockall, [flags as u64, 0, 0, 0, 0, 0])
 }
 
-/// Two calls that overlap say different things of later maps. What shows which one counts is new
-/// memory that can be locked: not a break that moves within its page, whose page is locked
-/// otherwise.
+/// Two overlapping calls make different requests for later maps. New lockable memory shows which
+/// one counts; a break that moves within its page does not, because its page is locked otherwise.
 fn locks_later() {
     let brk = |at: u64| call(libc::SYS_brk, [at, 0, 0, 0, 0, 0]) as u64;
     let heap = brk(0).next_multiple_of(PAGE) + 64 * PAGE;
@@ -86,7 +85,7 @@ fn locks_later() {
         assert_eq!(brk(heap + 8), heap + 8);
         let page = Awaited::new();
         if !locks {
-            // It waits for the page when it has done the rest.
+            // It waits for the page after the rest of its work.
             let first = std::thread::spawn(|| lock_all(libc::MCL_CURRENT | libc::MCL_FUTURE));
             page.wanted();
             assert_eq!(call(libc::SYS_munlockall, [0; 6]), 0);
@@ -112,7 +111,7 @@ fn locks_later() {
     }
 }
 
-/// Memory that becomes writable, is written, and is read-only again, while so many calls wait for
+/// Memory that becomes writable, is written, and is read-only again, while enough calls wait for
 /// one in the kernel that the kernel's view is taken over. Its charge, which no maps line shows,
 /// keeps it apart from new memory.
 fn charged() {
@@ -130,8 +129,8 @@ fn charged() {
 }
 
 /// Two calls that overlap: one locks a page, the other one takes away the right to write from the
-/// next page, which was written. Their order shows nowhere. In one of the two orders the pages are
-/// one area for a moment; what would follow from that for the charge of the next page is wrong.
+/// next page, which was written. No file shows their order. In one of the two orders the pages are
+/// one area for a moment; a conclusion from that on the charge of the next page would be wrong.
 fn locked_apart() {
     let page = Awaited::new();
     let (locked, next) = (page.at + PAGE, page.at + 2 * PAGE);
@@ -148,9 +147,9 @@ fn locked_apart() {
     map(next + PAGE, R);
 }
 
-/// A call that has moved memory and has not returned, while so many calls wait for it that the
-/// kernel's view is taken over, with the move. The recorder decides how many those are; with one of
-/// these numbers none is left that waits when the move returns.
+/// A call that has moved memory and has not returned, while enough calls wait for it that the
+/// kernel's view is taken over, with the move. The recorder decides the number; with one of these
+/// numbers, no call is waiting when the move returns.
 fn moved_beside() {
     const MOVE: i32 = libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED;
     for others in 12..20 {
@@ -180,7 +179,7 @@ fn heap_of_a_child() {
     let first = std::thread::spawn(|| lock_all(libc::MCL_CURRENT));
     page.wanted();
     assert_eq!(brk(heap + 4 * PAGE), heap + 4 * PAGE);
-    // An area of its own, which shows by its name that it is the heap's.
+    // A separate area; its name shows that it belongs to the heap.
     assert_eq!(mprotect(heap + 2 * PAGE, 2 * PAGE, R), 0);
     let child = fork();
     if child == 0 {
@@ -194,7 +193,7 @@ fn heap_of_a_child() {
 }
 
 /// A child that is made while a call that set the policy of a file's pages waits for another call
-/// to return. What the kernel shows for such pages is the file's policy, not the area's.
+/// to return. For such pages the kernel shows the file's policy, not the area's.
 fn policy_of_a_child() {
     let page = Awaited::new();
     let file = memfd(4 * PAGE);
@@ -221,9 +220,9 @@ fn policy_of_a_child() {
     }
 }
 
-/// A call that waits for a move, because the move could grow where the memory is, and does not
-/// touch it once that is back at another place. Before it, calls far in a large space. The waiting
-/// call is a `mprotect`, or one of which only the kernel knows what it did.
+/// A call that waits for a move, because the move could grow in place, and does not touch it once
+/// the move has returned at another place. Before it, calls far in a large space. The waiting call
+/// is a `mprotect`, or one whose effect only the kernel knows.
 fn apart_when_back(unknown: bool) {
     const MOVE: i32 = libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED;
     let (from, to) = (anon(20 * PAGE), anon(20 * PAGE));
@@ -231,7 +230,7 @@ fn apart_when_back(unknown: bool) {
     assert_eq!(munmap(from + PAGE, 5 * PAGE), 0);
     assert_eq!(munmap(at + PAGE, 12 * PAGE), 0);
     if unknown {
-        // Only the kernel shows what a move of such memory does.
+        // Only the kernel shows the effect of a move of such memory.
         let zero = std::fs::File::options().read(true).write(true).open("/dev/zero").unwrap();
         let fd = std::os::fd::AsRawFd::as_raw_fd(&zero);
         assert_eq!(mmap(at, PAGE, RW, libc::MAP_PRIVATE | libc::MAP_FIXED, fd, 0) as u64, at);
@@ -246,7 +245,7 @@ fn apart_when_back(unknown: bool) {
     while call(libc::SYS_mincore, [from, PAGE, resident.as_mut_ptr() as u64, 0, 0, 0]) == 0 {
         std::thread::yield_now();
     }
-    // More than the recorder has time to compare one by one.
+    // More calls than the recorder has time to compare one by one.
     for prot in [libc::PROT_NONE, RW] {
         (2_001..3_998).step_by(2).for_each(|page| assert_eq!(mprotect(large + page * PAGE, PAGE, prot), 0));
     }
@@ -255,7 +254,7 @@ fn apart_when_back(unknown: bool) {
     } else {
         assert_eq!(mprotect(at, PAGE, R), 0);
     }
-    // Time in which the recorder could read much.
+    // Time for many readings of the recorder.
     std::thread::sleep(std::time::Duration::from_millis(200));
     message(uffd);
     assert_eq!(first.join().unwrap() as u64, to + 4 * PAGE);
