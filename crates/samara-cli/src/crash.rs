@@ -1,5 +1,5 @@
-//! Processes that a fault ended: where, and what had become of the memory there. Knows nothing of
-//! where that is printed.
+//! Describes processes that a fault ended: the place, and the history of the memory there. Does not
+//! know where it is printed.
 
 use std::path::Path;
 
@@ -13,7 +13,7 @@ use crate::output::{RED, clean, short, styled};
 use crate::why::{self, Sites};
 use crate::{json as objects, line};
 
-/// A crash, and what was found of the memory at its address.
+/// A crash, and the history of the memory at its address.
 #[derive(Debug)]
 pub(crate) struct Told {
     crash: Crash,
@@ -25,8 +25,8 @@ impl Told {
         self.crash.pid
     }
 
-    /// The address whose history tells most: the fault's, or, where nothing but another call
-    /// explains it, that of the memory which the call replaced.
+    /// The most useful address to look up: the fault's, or, if only a call elsewhere explains the
+    /// crash, the address of the memory that the call replaced.
     pub(crate) fn looked_for(&self) -> u64 {
         let elsewhere = self.before.lost.filter(|lost| lost.near == Near::Elsewhere);
         elsewhere.map_or(self.crash.address, |lost| lost.range.0)
@@ -78,7 +78,7 @@ fn call(number: Option<u32>, sites: Sites<'_>) -> String {
     site.map_or_else(|| "an unknown call".to_owned(), |site| why::of_site(site, sites))
 }
 
-/// That a site had mapped memory: `mapped there by mmap(...)`.
+/// The text for a site that had mapped memory: `mapped there by mmap(...)`.
 fn mapped(how: &str, number: Option<u32>, sites: Sites<'_>) -> String {
     match number.and_then(|number| sites.site(number)) {
         Some(site) if site.kind == EventKind::Found => why::of_site(site, sites),
@@ -86,7 +86,7 @@ fn mapped(how: &str, number: Option<u32>, sites: Sites<'_>) -> String {
     }
 }
 
-/// What forbids the access, and which call did that.
+/// What forbids the access, and the call that forbade it.
 fn forbidden(crash: &Crash, why: &Forbidden, sites: Sites<'_>) -> String {
     let by = || match &why.by {
         Some(by) => format!("by {} {} before", call(Some(by.site), sites), time(crash.ns.saturating_sub(by.ns))),
@@ -110,7 +110,7 @@ fn forbidden(crash: &Crash, why: &Forbidden, sites: Sites<'_>) -> String {
     }
 }
 
-/// What a call had done to the memory.
+/// The effect of a call on the memory.
 fn cause(crash: &Crash, lost: &Lost, sites: Sites<'_>) -> String {
     let by = call(Some(lost.by), sites);
     let (before, (start, end)) = (time(crash.ns.saturating_sub(lost.ns)), lost.range);

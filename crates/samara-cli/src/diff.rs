@@ -1,5 +1,5 @@
-//! What grew from one space to another: by the place in the program, and by the reason that keeps
-//! areas apart. Knows nothing of files.
+//! Compares two spaces: growth by place in the program, and by the reason that keeps areas apart.
+//! Knows nothing of files.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -66,7 +66,7 @@ impl<'a> Side<'a> {
     }
 }
 
-/// What a place did, and what it has.
+/// Counts of a place's calls and areas.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Sums {
     areas: u64,
@@ -75,7 +75,7 @@ struct Sums {
     splits: u64,
 }
 
-/// What both spaces have of one place.
+/// One place in both spaces.
 #[derive(Clone, Debug)]
 struct Place {
     /// The call of the first of them.
@@ -89,7 +89,7 @@ struct Place {
 }
 
 impl Place {
-    /// By how many areas, mappings ever made or splits it differs at most.
+    /// The largest difference in areas, mappings ever made, or splits.
     fn differs(&self) -> u64 {
         let (a, b) = (self.before, self.after);
         a.areas.abs_diff(b.areas).max(a.made.abs_diff(b.made)).max(a.splits.abs_diff(b.splits))
@@ -107,20 +107,20 @@ struct Reason {
     after: u64,
 }
 
-/// What differs.
+/// The differences.
 pub(crate) struct Diff<'a> {
     before: Side<'a>,
     after: Side<'a>,
-    /// Those that differ by more than was asked for, what grew by most areas first.
+    /// Places that differ by more than `over`, the largest growth in areas first.
     places: Vec<Place>,
     reasons: Vec<Reason>,
     over: u64,
 }
 
 impl<'a> Diff<'a> {
-    /// Compares two spaces. What differs by at most `over` is left out. Places are the same if the
+    /// Compares two spaces. Differences of at most `over` are left out. Places are the same if the
     /// functions of their stacks have the same names, or, without stacks, if their arguments are
-    /// the same, addresses and callers left aside.
+    /// the same, except addresses and callers.
     pub(crate) fn of(before: Side<'a>, after: Side<'a>, over: u64) -> Self {
         let mut places: BTreeMap<_, Place> = BTreeMap::new();
         for (side, is_after) in [(before, false), (after, true)] {
@@ -159,7 +159,7 @@ impl<'a> Diff<'a> {
         Diff { before, after, places, reasons, over }
     }
 
-    /// Whether all areas together, or those of a place, grew by more than was asked for.
+    /// Whether all areas together, or those of a place, grew by more than `over`.
     pub(crate) fn has_grown(&self) -> bool {
         let all = self.after.why.areas.saturating_sub(self.before.why.areas);
         all > self.over || self.places.iter().any(|place| place.grown() > self.over)
@@ -240,7 +240,7 @@ fn place(site: &Site, functions: Vec<String>) -> Place {
     Place { text, call, kind: kind_name(site.kind), functions, before: none, after: none }
 }
 
-/// By what a place differs.
+/// The differences of a place, as text.
 fn sums(place: &Place) -> String {
     let (a, b) = (place.before, place.after);
     let mut all =

@@ -1,12 +1,12 @@
-//! What is said of two made-up traces.
+//! The comparison of two made-up traces.
 
 use samara_trace::event::EventKind;
 
 use super::*;
 use crate::why::tests::{Made, file, memory};
 
-/// A program that maps a file so often, and cuts its memory so often, from functions with these
-/// places.
+/// A program that maps a file `maps` times, and cuts its memory `cuts` times, from functions with
+/// these places.
 fn program(maps: u64, cuts: u64, lines: [u64; 2]) -> Summary {
     let mut made = Made::new();
     made.define(EventKind::Module, [0, 0], "- /bin/app");

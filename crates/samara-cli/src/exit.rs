@@ -30,8 +30,8 @@ pub(crate) fn code(status: ExitStatus) -> i32 {
 }
 
 /// Ends as the traced program ended: with its exit code, or by its signal. So the parent of samara
-/// sees what it would have seen of the program (a shell: 128 + the signal's number). Dumps no
-/// second core.
+/// gets the same status as without samara (a shell: 128 + the signal's number). Dumps no second
+/// core.
 pub(crate) fn like(status: ExitStatus) -> ExitCode {
     let Some(signal) = status.signal() else {
         return ExitCode::from(status.code().unwrap_or(0) as u8);

@@ -1,5 +1,5 @@
-//! Conditions on a summary, such as `areas_peak > 1000`, by which a recording fails. Knows nothing
-//! of how a summary is made.
+//! Conditions on a summary, such as `areas_peak > 1000`, by which a recording fails. Does not know
+//! how a summary is made.
 
 use std::fmt;
 use std::str::FromStr;
@@ -40,8 +40,8 @@ const WORDS: [(&str, Is); 6] = [
 ];
 
 impl FailIf {
-    /// The value of the field, if the condition holds. What the summary does not have (a call that
-    /// was never made) is 0.
+    /// The value of the field, if the condition holds. A missing field (a call that was never made)
+    /// is 0.
     pub(crate) fn holds(&self, summary: &Value) -> Option<u64> {
         let value =
             self.path.iter().try_fold(summary, |value, name| value.get(name)).and_then(Value::as_u64).unwrap_or(0);

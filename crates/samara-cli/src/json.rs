@@ -29,8 +29,8 @@ const GROUPS: usize = 64;
 
 /// Writes an event as one object. It may be large, so areas and steps are written one by one.
 ///
-/// `areas` is the number of areas of the space after the event. With `stacks` it has the frames of
-/// its stack.
+/// `areas` is the number of areas of the space after the event. With `stacks` the object has the
+/// frames of the call stack.
 pub(crate) fn event(
     out: &mut dyn Write,
     event: &Event,
@@ -223,10 +223,10 @@ fn refusal(r: &Refusal) -> Value {
     json!({"call": name(r.nr), "error": error, "number": r.count, "pid": r.pid, "by": r.cause.word()})
 }
 
-/// What a summary contains besides the totals of its events.
+/// The parts of a summary besides the totals of its events.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Recorded<'a> {
-    /// What the user types to run samara again.
+    /// The command to run samara again.
     pub(crate) command: &'a str,
     /// Comparisons of a model with the kernel, if they were counted.
     pub(crate) checks: Option<u64>,
@@ -251,7 +251,7 @@ pub(crate) struct Recorded<'a> {
     pub(crate) early: Option<&'a str>,
     /// Processes that a fault ended.
     pub(crate) crashes: &'a [crash::Told],
-    /// Which events were counted, where not all were.
+    /// The events that were counted, if not all were.
     pub(crate) only: Option<&'a Only>,
     /// The kernel of the recording.
     pub(crate) kernel: Option<Kernel<'a>>,

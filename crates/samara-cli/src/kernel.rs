@@ -1,4 +1,4 @@
-//! The kernel of a recording, and the rules that it was taken to have: as words and as JSON.
+//! The kernel of a recording, and the rules that the recorder assumed for it: as words and as JSON.
 
 use samara_mm::{Features, Tested};
 use samara_oracle::Profile;
@@ -12,7 +12,7 @@ use crate::output::clean;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Kernel<'a> {
     pub(crate) release: &'a str,
-    /// Empty: an older trace does not say.
+    /// Empty for older traces.
     pub(crate) profile: &'a str,
     /// Rules that its number alone decides.
     pub(crate) presumed: Features,
@@ -23,7 +23,7 @@ impl<'a> Kernel<'a> {
         Kernel { release: &header.kernel, profile: &header.profile, presumed: header.presumed }
     }
 
-    /// A kernel that was asked; `text` is the profile's name.
+    /// A kernel that was probed; `text` is the profile's name.
     pub(crate) fn asked(profile: &'a Profile, text: &'a str) -> Kernel<'a> {
         Kernel { release: &profile.release, profile: text, presumed: profile.presumed }
     }
@@ -39,7 +39,7 @@ impl<'a> Kernel<'a> {
         format!("Linux {}{tested}{profile}", clean(self.release))
     }
 
-    /// The same, and how many rules were not asked.
+    /// The same, with the number of rules that were not probed.
     pub(crate) fn row(&self) -> String {
         let presumed = match self.presumed.iter().count() as u64 {
             0 => String::new(),
@@ -59,7 +59,7 @@ impl<'a> Kernel<'a> {
     }
 }
 
-/// The fields, of a kernel that is not known too.
+/// The fields, also for an unknown kernel.
 pub(crate) fn json(kernel: Option<Kernel<'_>>) -> Value {
     let none = || json!({"kernel": null, "profile": null, "tested": null, "presumed": []});
     kernel.map_or_else(none, |kernel| kernel.json())

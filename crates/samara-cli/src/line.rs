@@ -15,18 +15,18 @@ use crate::refused;
 
 /// Marks a call or a fork whose effect is not known.
 const UNSURE_MARK: &str = " [unsure: calls overlapped]";
-/// The same where no call overlapped it: a recorder that stops nothing did not see the effect.
+/// The same without overlapping calls: a recorder without stops did not see the effect.
 const UNSEEN_MARK: &str = " [unsure until the next comparison]";
 
-/// What a line tells beside its event.
+/// What a line shows besides its event.
 #[derive(Debug, Default)]
 pub(crate) struct Beside {
     /// Number of areas of the space after the event.
     pub(crate) areas: Option<u64>,
-    /// What made the call.
+    /// The instruction that made the call.
     pub(crate) caller: Option<Place>,
-    /// When the recording began, in nanoseconds since the beginning of 1970: the line begins with
-    /// the time of day then, UTC, and not with the time since.
+    /// When the recording began, in nanoseconds since the beginning of 1970: the line then begins
+    /// with the time of day, UTC, instead of the time since the start.
     pub(crate) began_ns: Option<u64>,
 }
 
@@ -127,8 +127,7 @@ fn call(out: &mut dyn Write, event: &Event) -> io::Result<()> {
     }
 }
 
-/// Writes the frames of a stack as they were at a moment, each on a line of its own that begins
-/// with a newline.
+/// Writes the frames of a stack as they were at a moment, each on a new line after a newline.
 pub(crate) fn stack(out: &mut dyn Write, stacks: &Stacks, stack: &Stack, ns: u64) -> io::Result<()> {
     for frame in &stack.frames {
         write!(out, "\n{:20}{}", "", clean(&stacks.shown_at(frame, ns).to_string()))?;
@@ -146,7 +145,7 @@ pub(crate) fn place(place: &Place) -> String {
     format!("{}+{:#x}", if file.is_empty() { "[anon]" } else { file }, place.at)
 }
 
-/// What stands for the outermost functions of a stack that are missing, if some are.
+/// The word for missing outermost functions of a stack, if some are missing.
 pub(crate) fn missing(end: StackEnd) -> Option<&'static str> {
     match end {
         StackEnd::First => None,

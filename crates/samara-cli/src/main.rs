@@ -1,4 +1,4 @@
-//! The command `samara`. The library has all of it but one question, which must come before `main`.
+//! The command `samara`. The library has all of it except one check, which must run before `main`.
 #![deny(unsafe_code)]
 
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -8,8 +8,8 @@ use nix::libc;
 /// Whether standard output was closed when this program was started.
 static STDOUT_WAS_CLOSED: AtomicBool = AtomicBool::new(false);
 
-/// Runs before `main`. There it is too late to ask: Rust's runtime has opened `/dev/null` in place
-/// of a standard output that was closed, and every write succeeds.
+/// Runs before `main`. In `main` it is too late to check: Rust's runtime has opened `/dev/null` in
+/// place of a closed standard output, and every write succeeds.
 #[used]
 #[unsafe(link_section = ".init_array")]
 #[allow(unsafe_code)]

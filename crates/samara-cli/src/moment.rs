@@ -16,7 +16,7 @@ pub(crate) enum Moment {
     /// This number of nanoseconds after the beginning of 1970, UTC. The header of the trace says
     /// when that was ([`on`](Moment::on)).
     Clock(u64),
-    /// When the process had the most areas. Whoever reads the trace finds out which event that was.
+    /// When the process had the most areas. The reader of the trace finds the event.
     Peak,
 }
 

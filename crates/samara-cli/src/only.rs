@@ -1,4 +1,4 @@
-//! Which events of a trace are asked for. Knows nothing of how they are printed.
+//! Selects events of a trace. Does not know how they are printed.
 
 use samara_trace::event::Event;
 use samara_trace::file::call_name;
@@ -15,16 +15,16 @@ impl Only {
         self.chooses(event) && self.during().has_begun(event) && !self.during().has_ended(event)
     }
 
-    /// The time that is asked for.
+    /// The selected time.
     pub(crate) fn during(&self) -> During {
         During { from: self.from, to: self.to }
     }
 
-    /// Whether an event is asked for, if it is of the time that is.
+    /// Whether an event in the selected time is selected.
     pub(crate) fn chooses(&self, event: &Event) -> bool {
         let one_of = |wanted: &[u32], is: u32| wanted.is_empty() || wanted.contains(&is);
         let named = |name: &String| event.text.contains(name) || event.areas.iter().any(|a| a.name.contains(name));
-        // What others refer to is left out where only some are wanted.
+        // Definitions are left out if only some events are selected.
         let is_some = !(self.pid.is_empty() && self.tid.is_empty() && self.calls.is_empty() && self.names.is_empty());
         !(event.kind.defines() && (is_some || self.failed))
             && one_of(&self.pid, event.pid)
@@ -46,7 +46,7 @@ impl Only {
             && to.is_none()
     }
 
-    /// What is asked for, in words.
+    /// The selection in words.
     pub(crate) fn words(&self) -> String {
         let numbers = |values: &[u32]| values.iter().map(u32::to_string).collect();
         let calls = self.calls.iter().filter_map(|nr| call_name(*nr)).map(str::to_owned).collect();
@@ -69,7 +69,7 @@ impl Only {
         words.join(", ")
     }
 
-    /// What is asked for, as an object.
+    /// The selection as an object.
     pub(crate) fn json(&self) -> Value {
         let moment = |at: Option<Moment>| match at {
             Some(Moment::Event(seq)) => json!({"event": seq}),

@@ -23,11 +23,11 @@ pub(crate) const CYAN: Style = AnsiColor::Cyan.on_default();
 /// How long a FIFO may block before a message says that it waits.
 const PATIENCE: Duration = Duration::from_millis(500);
 
-/// Whether standard output was closed when the program was started. What is written then is lost
-/// without an error, because something else stands in its place.
+/// Whether standard output was closed when the program was started. Writes are then lost without an
+/// error, because `/dev/null` is open in its place.
 static WAS_CLOSED: AtomicBool = AtomicBool::new(false);
 
-/// Says, before anything is printed, whether standard output was closed.
+/// Sets, before anything is printed, whether standard output was closed.
 pub(crate) fn set_closed(was_closed: bool) {
     WAS_CLOSED.store(was_closed, Ordering::Relaxed);
 }
@@ -63,8 +63,8 @@ pub(crate) fn styled_stdout(print: impl FnOnce(&mut dyn Write) -> io::Result<()>
 }
 
 /// From now on a limit of file sizes (`ulimit -f`) is an error like any other, where its signal
-/// would end this process. Not before something is written: a program that is started before that
-/// inherits what was set for samara.
+/// would end this process. Called late, before the first write: programs that are started earlier
+/// inherit the original disposition.
 pub(crate) fn refuse_size_signal() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
@@ -99,7 +99,7 @@ pub(crate) fn short(text: &str) -> String {
     }
 }
 
-/// The text with escapes, so that it does no harm when shown, whoever chose it.
+/// The text with escapes: harmless on a terminal, even if a traced program chose it.
 pub(crate) fn clean(text: &str) -> String {
     Printable(text).to_string()
 }
@@ -126,7 +126,7 @@ pub(crate) fn clean_json(json: &str) -> String {
     out
 }
 
-/// Opens a file. Prints a message if a FIFO blocks for long, because nobody has its other end open.
+/// Opens a file. Prints a message if a FIFO blocks for long, because its other end is not open.
 pub(crate) fn waiting<T>(path: &Path, other: &str, open: impl FnOnce() -> T) -> T {
     if !path.metadata().is_ok_and(|meta| meta.file_type().is_fifo()) {
         return open();
@@ -134,7 +134,7 @@ pub(crate) fn waiting<T>(path: &Path, other: &str, open: impl FnOnce() -> T) -> 
     said_late(PATIENCE, || format!("{}: waiting for {other} of this FIFO", shown(path)), open)
 }
 
-/// Does something. Where it takes longer than this, prints what is done.
+/// Runs `act`. If it takes longer than `after`, prints `text`.
 pub(crate) fn said_late<T>(after: Duration, text: impl FnOnce() -> String + Send, act: impl FnOnce() -> T) -> T {
     let (done, watch) = mpsc::channel::<()>();
     std::thread::scope(|scope| {

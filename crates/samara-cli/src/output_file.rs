@@ -1,5 +1,5 @@
-//! What exports, pages and summaries are written to: a file that appears under its name when it is
-//! whole, or standard output. Knows nothing of what is written.
+//! The outputs of exports, pages and summaries: a file that appears under its name when it is
+//! complete, or standard output. Does not know the content.
 
 use std::fs::{File, Metadata};
 use std::io::{self, BufWriter, IsTerminal, Write};
@@ -10,15 +10,15 @@ use samara_trace::output::{Access, OutputFile, OutputName};
 
 use crate::output::refuse_size_signal;
 
-/// Whether two names are those of one file that has content: no device, and no FIFO. It is asked to
-/// save the user from a slip of the pen, so that names may change meanwhile.
+/// Whether two names are those of one regular file. This protects from typing errors only, so names
+/// may change meanwhile.
 pub(crate) fn is_same(a: &Path, b: &Path) -> bool {
     let id = |path: &Path| path.metadata().ok().filter(Metadata::is_file).map(|file| (file.dev(), file.ino()));
     id(a).is_some_and(|a| id(b) == Some(a))
 }
 
-/// Whether what is written to a name would go between what is written to standard output: they are
-/// one file, or one terminal. (Any number of outputs may go to a device such as `/dev/null`.)
+/// Whether writes to a name would mix with standard output: they are one file, or one terminal.
+/// (Any number of outputs may go to a device such as `/dev/null`.)
 pub(crate) fn is_stdout(name: &OutputName) -> bool {
     let Some(file) = name.existing() else { return false };
     let (Ok(theirs), Ok(ours)) = (file.metadata(), std::fs::metadata("/dev/fd/1")) else { return false };
@@ -28,7 +28,7 @@ pub(crate) fn is_stdout(name: &OutputName) -> bool {
     }
 }
 
-/// Where something is written that others read when it is whole.
+/// An output that others read when it is complete.
 pub(crate) enum Output {
     Stdout(BufWriter<io::Stdout>),
     File(BufWriter<OutputFile>),

@@ -1,5 +1,5 @@
-//! How fast a process gets more areas, and when it has as many as it may have. Knows nothing of
-//! where looks come from.
+//! The growth rate of a process's areas, and the time until the limit. Does not know where the
+//! readings come from.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use crate::format::{count, plural};
 const LOOKS: usize = 12;
 /// A process that got fewer areas than this in that time has no pace.
 const LEAST: u64 = 8;
-/// What takes longer is not told: ten days.
+/// Longer times are not reported: ten days.
 const LONGEST: Duration = Duration::from_secs(10 * 24 * 3600);
 
 /// The last looks at a process.
@@ -34,8 +34,8 @@ impl Pace {
         Some((*now as f64 - *before as f64) / time.as_secs_f64())
     }
 
-    /// How long it takes at this pace until there are as many areas as may be. `None`: it does not
-    /// grow, or very slowly, or the limit is not known or reached.
+    /// Time until the limit at this pace. `None`: the process does not grow, or very slowly, or the
+    /// limit is not known or reached.
     pub(crate) fn left(&self, limit: Option<u64>) -> Option<Duration> {
         let ((_, before), (_, now)) = (self.0.front()?, self.0.back()?);
         let free = limit?.checked_sub(*now).filter(|free| *free > 0 && now.saturating_sub(*before) >= LEAST)?;

@@ -1,4 +1,4 @@
-//! The rule that refused a call, for people and as JSON. Knows nothing of where it is printed.
+//! The rule that refused a call, for people and as JSON. Does not know where it is printed.
 
 use samara_trace::summary::Failure;
 use samara_trace::{Refused, RefusedBy};
@@ -16,18 +16,18 @@ fn in_full(bytes: u64) -> String {
 
 /// The rule in a few words, with its figures.
 pub(crate) fn text(refused: &Refused) -> String {
-    // Two figures that look the same in binary units are told in full.
+    // Two figures that look the same in binary units are printed in full.
     let are_close = refused.limit.zip(refused.would_be).is_some_and(|(a, b)| a != b && in_units(a) == in_units(b));
     let bytes = if are_close { in_full } else { in_units };
     let limit = |shown: fn(u64) -> String| refused.limit.map_or_else(|| "?".to_owned(), shown);
-    // `and` says what the call would have come to.
+    // `and` describes the value that the call would have reached.
     let with = |rule: String, and: &str, shown: fn(u64) -> String| match refused.would_be {
         Some(figure) => format!("{rule}, and {}", and.replace("{}", &shown(figure))),
         None => rule,
     };
     let at = || refused.at.map_or_else(|| "?".to_owned(), |(start, end)| format!("{start:x}-{end:x}"));
     let areas = |n: u64| plural(n, "area");
-    // Of later refusals of a kind the rule alone is told.
+    // Later refusals of a kind have the rule alone.
     let named = |rule: &str, shown: fn(u64) -> String| match refused.limit {
         Some(_) => format!("{rule} is {}", limit(shown)),
         None => rule.to_owned(),
@@ -100,8 +100,8 @@ pub(crate) fn function(failure: &Failure, sites: Sites<'_>) -> Option<String> {
     sites.function_of(failure.stack, &name(failure.nr))
 }
 
-/// From where the first call of a kind of failures was made: ` in grow at x.c:7`, or the place of
-/// the instruction. Empty where it is not known.
+/// The origin of the first call of a kind of failures: ` in grow at x.c:7`, or the place of the
+/// instruction. Empty if it is not known.
 pub(crate) fn caller(failure: &Failure, sites: Sites<'_>) -> String {
     let place = || failure.caller.as_ref().map(|at| format!(" from {}", clean(&line::place(at))));
     function(failure, sites).map(|function| format!(" in {function}")).or_else(place).unwrap_or_default()

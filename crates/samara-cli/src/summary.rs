@@ -1,4 +1,4 @@
-//! The summary of a recording, on one screen. Knows nothing of where it is printed.
+//! The summary of a recording, on one screen. Does not know where it is printed.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -14,15 +14,15 @@ use crate::output::{BOLD, DIM, GREEN, RED, clean, short, styled};
 use crate::why::{self, Sites};
 use crate::{args, crash, line, refused, survey};
 
-/// Kinds of calls with a row of their own; the others are summed up in one row.
+/// Kinds of calls with separate rows; the others share one row.
 const CALLS: usize = 8;
 /// Processes with a row, if there are several.
 const PROCESSES: usize = 4;
-/// From this number of areas on it is told what the largest space is.
+/// Smallest number of areas for which the largest space is described.
 const LARGE: u64 = 200;
 /// Groups, and patterns, of the largest space with a row.
 const KINDS: usize = 3;
-/// What is no more than one part in so many of the largest space's areas is not told of it.
+/// Groups below 1/20 of the largest space's areas are omitted.
 const SMALL_PART: u64 = 20;
 /// Columns of the sparkline.
 const COLUMNS: usize = 40;
@@ -105,7 +105,7 @@ pub(crate) fn screen(title: &str, s: &Summary, r: &Recorded<'_>) -> String {
     for (i, text) in crashed.enumerate() {
         row(if i == 0 { "crash" } else { "" }, text);
     }
-    // Where there are many areas, the verdicts say it, with the calls that did it.
+    // With many areas, the verdicts name the causes, with the calls behind them.
     let largest = s.largest.as_ref();
     let tells = |_: &&Group| largest.is_none_or(|largest| largest.survey.areas < LARGE || largest.why.is_none());
     for (i, group) in s.groups.iter().filter(tells).enumerate() {
@@ -115,7 +115,7 @@ pub(crate) fn screen(title: &str, s: &Summary, r: &Recorded<'_>) -> String {
             row("", format!("  set by {call}"));
         }
     }
-    // How many there are of a part is not known.
+    // Their number for a part of a trace is not known.
     if s.stacks.distinct > 0 && r.only.is_none() {
         row("stacks", stacks(&s.stacks));
     }
@@ -170,10 +170,10 @@ fn stacks(s: &StackTotals) -> String {
     )
 }
 
-/// What the space with the most areas is: the groups with most areas, and what they look like.
+/// Describes the space with the most areas: the groups with most areas, and their patterns.
 fn largest(s: &Summary) -> Vec<String> {
     let Some(Largest { pid, program, ns, survey, why, .. }) = &s.largest else { return Vec::new() };
-    // A program that maps little has nothing to tell but its libraries.
+    // A program that maps little has only its libraries.
     if survey.areas < LARGE {
         return Vec::new();
     }
@@ -181,7 +181,7 @@ fn largest(s: &Summary) -> Vec<String> {
     let mut rows = vec![format!("{} areas of process {pid} ({name}), after {}", count(survey.areas), time(*ns))];
     let groups = survey.groups.iter().filter(|g| g.areas * SMALL_PART >= survey.areas);
     rows.extend(groups.take(KINDS).map(survey::group));
-    // What a verdict says need not be said twice.
+    // A pattern with a verdict is not repeated.
     let verdicts = why.as_ref().map_or(&[][..], |why| &why.verdicts);
     let is_said = |kind| verdicts.iter().any(|v| v.pattern == Some(kind) && v.areas * SMALL_PART >= survey.areas);
     // The calls may show that there were no such threads.
@@ -193,7 +193,7 @@ fn largest(s: &Summary) -> Vec<String> {
     rows
 }
 
-/// Why the largest space has so many areas, and which calls made them.
+/// The verdicts on the largest space, and the calls that made its areas.
 fn reasons_why(s: &Summary) -> Vec<String> {
     let Some(Largest { survey, why: Some(why), .. }) = &s.largest else { return Vec::new() };
     if survey.areas < LARGE {
@@ -226,7 +226,7 @@ fn resident(peak: &ResidentPeak, calls: &BTreeMap<String, CallTotals>) -> String
     format!("{private} private and {files} of files at most in process {pid}{by}")
 }
 
-/// Calls of one kind that failed: how many, the first of them, and why it failed.
+/// Calls of one kind that failed: their number, the first of them, and why it failed.
 pub(crate) fn failed(failure: &Failure, limit: Option<u64>, sites: Sites<'_>) -> String {
     let call = line::name(failure.nr);
     let (error, text) = args::errno(-i64::from(failure.errno)).unwrap_or_default();

@@ -145,7 +145,7 @@ fn processes_that_go_on_are_named() {
     assert_eq!(lasted(36_800_000, 300_000_000), "after 36.8 ms; recorded for 300 ms, until its last process ended");
 }
 
-/// Which flag keeps areas apart, and the call that gave it, also where they are few.
+/// The flag that keeps areas apart, and the call that set it, also for few areas.
 #[test]
 fn the_call_that_set_a_flag_is_on_the_screen() {
     let mut made = why::tests::Made::new();

@@ -1,4 +1,4 @@
-//! A survey of areas, on one screen and as JSON. Knows nothing of where the areas come from.
+//! A survey of areas, on one screen and as JSON. Does not know where the areas come from.
 
 use std::cmp::{Ordering, Reverse};
 use std::collections::BTreeMap;
@@ -19,18 +19,18 @@ use crate::summary::{gloss, reason_text};
 
 /// Version of the JSON.
 const FORMAT: u32 = 1;
-/// Groups, and changes of groups, with a row of their own.
+/// Groups, and changes of groups, with separate rows.
 const GROUPS: usize = 8;
-/// Boundaries with a row of their own.
+/// Boundaries with separate rows.
 const BOUNDARIES: usize = 6;
 /// From this part of the limit on, the number of areas is shown in red: nine tenths.
 const NEAR: (u64, u64) = (9, 10);
 
-/// What is known of the areas besides themselves.
+/// The context of the areas.
 #[derive(Clone, Copy)]
 pub(crate) struct Scope<'a> {
     pub(crate) known: Known,
-    /// How many areas there may be.
+    /// The limit of areas.
     pub(crate) limit: Option<u64>,
     pub(crate) threads: Option<u64>,
     pub(crate) notes: &'a [String],
@@ -44,7 +44,7 @@ impl<'a> Scope<'a> {
     }
 }
 
-/// The survey as lines. `title` names what was looked at.
+/// The survey as lines. `title` names the process or file.
 pub(crate) fn screen(title: &str, survey: &Survey, scope: Scope<'_>) -> String {
     let mut out = String::new();
     let mut rows = |name: &str, texts: Vec<String>| {
@@ -63,7 +63,7 @@ pub(crate) fn screen(title: &str, survey: &Survey, scope: Scope<'_>) -> String {
     format!("{} {}\n{out}", styled(BOLD, "samara:"), clean(title))
 }
 
-/// What was looked at, in a few words.
+/// The process or file, in a few words.
 pub(crate) fn title(look: &Look, name: &str) -> String {
     match &look.process {
         Some(p) => format!("{} ({}), {}", short(&p.name), p.pid, plural(p.threads, "thread")),
@@ -155,7 +155,7 @@ fn fragmented(h: &Holes) -> String {
     format!("{areas} around {holes} {of}, in all {all}, as where parts are unmapped; {fewer}; first {start:x}-{end:x}")
 }
 
-/// A pattern, where the number of threads is known: no more stacks are those of threads.
+/// A pattern, if the number of threads is known: at most that many stacks count as thread stacks.
 fn by_threads(p: &Pattern, threads: Option<u64>) -> Pattern {
     let mut known = p.clone();
     if p.kind == PatternKind::ThreadStacks && threads.is_some_and(|threads| p.times > most_stacks_of(threads)) {
@@ -179,7 +179,7 @@ pub(crate) fn boundary(b: &Boundary, known: Known) -> String {
     let (first, fewer) = match b.alone {
         0 => ("one", String::new()),
         n => {
-            // There may be more that keeps them apart, and is not shown.
+            // Hidden reasons may keep them apart too.
             let most = if known == Known::All { "" } else { "at most " };
             ("first", format!("; without it {most}{} fewer", plural(n, "area")))
         }
@@ -187,9 +187,9 @@ pub(crate) fn boundary(b: &Boundary, known: Known) -> String {
     format!("{times} by {why}{fewer}; {first} at {:x}", b.first)
 }
 
-/// What keeps the areas at a boundary apart.
+/// The reason that keeps the areas at a boundary apart.
 pub(crate) fn reason(b: &Boundary) -> String {
-    // Those for areas that look alike say more than is true of these.
+    // The explanations for areas that look alike are not all true here.
     let gloss = |reason| match reason {
         "protection" => "",
         "accounting" => " (only one is charged against the commit limit)",
@@ -215,7 +215,7 @@ fn gaps(gaps: &Gaps) -> Vec<String> {
     vec![format!("{}; the largest: {} at {start:x}", counted.join(", "), bytes(end - start))]
 }
 
-/// What has changed in the groups, as lines; nothing if nothing has.
+/// The changes of groups, as lines; empty if there are none.
 pub(crate) fn changes(before: &Survey, now: &Survey) -> Vec<String> {
     // Areas and bytes of each group before and now.
     let mut all: BTreeMap<(&str, u8), [(u64, u64); 2]> = BTreeMap::new();
@@ -267,7 +267,7 @@ pub(crate) fn json(survey: &Survey, look: &Look, elapsed_ns: u64) -> Value {
     extend(&mut all, parts(&told, usize::MAX));
     extend(&mut all, json!({"notes": look.notes}));
     let profile = Profile::running();
-    // A text may be another machine's; the rules are those by which the reasons were found.
+    // A text may come from another machine; the rules are those that gave the reasons.
     let mut kernel = Kernel::asked(profile, &profile.to_string()).json();
     if process.is_none() {
         kernel["kernel"] = Value::Null;
@@ -284,7 +284,7 @@ pub(crate) fn extend(all: &mut Value, more: Value) {
     }
 }
 
-/// The survey as one object, with at most so many groups.
+/// The survey as one object, with at most `groups` groups.
 pub(crate) fn parts(survey: &Survey, groups: usize) -> Value {
     json!({
         "areas": survey.areas,

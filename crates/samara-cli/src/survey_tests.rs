@@ -1,4 +1,4 @@
-//! Tests: what a survey looks like on a screen, where the command's tests do not reach.
+//! Tests: screens of surveys that the command's tests do not reach.
 
 use super::*;
 use samara_trace::event::AreaRecord;

@@ -1,5 +1,5 @@
-//! Verdicts on a space, on one screen, as JSON and as lines for flame graphs. Knows nothing of
-//! where the space comes from.
+//! Verdicts on a space, on one screen, as JSON and as lines for flame graphs. Does not know where
+//! the space comes from.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -26,14 +26,14 @@ const VERDICTS: usize = 12;
 const FAILURES: usize = 4;
 /// Sites with a row.
 const SITES: usize = 8;
-/// A site with less than one part in so many of the areas has no row.
+/// A site with less than 1/100 of the areas has no row.
 const SMALL_PART: u64 = 100;
 /// Functions shown of a stack.
 const FUNCTIONS: usize = 5;
-/// Places with memory that JSON tells of, those with the most areas.
+/// Most places with memory in the JSON, those with the most areas.
 const PLACES: usize = 1000;
 
-/// Whose space is told of, and when.
+/// The process of the reported space, and the moment.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct At<'a> {
     pub(crate) pid: u32,
@@ -52,12 +52,12 @@ impl<'a> At<'a> {
     }
 }
 
-/// What a trace says of its sites.
+/// The sites of a trace, with their stacks.
 #[derive(Clone, Copy)]
 pub(crate) struct Sites<'a> {
     all: &'a [Site],
     stacks: &'a Stacks,
-    /// Whether places in the source are whole, as programs want them, or short.
+    /// Whether places in the source are whole, for programs, or short.
     whole: bool,
 }
 
@@ -101,7 +101,7 @@ impl<'a> Sites<'a> {
         self.stacks.own_frames(stack, &site.nr.map(line::name).unwrap_or_default())
     }
 
-    /// The frames of a site's stack that are within the program's own: of the C library, or of
+    /// The frames of a site's stack further in than the program's own: of the C library, or of
     /// stubs.
     pub(crate) fn before_own(self, site: &Site) -> &'a [Frame] {
         let Some(stack) = self.stack(site) else { return &[] };
@@ -140,14 +140,14 @@ impl<'a> Sites<'a> {
         Some(clean(&format!("{guessed}{}{called}", text(function))))
     }
 
-    /// What a site does, with the arguments of its first call, and where the instruction is.
+    /// A site's call, with the arguments of the first one, and the place of the instruction.
     pub(crate) fn text(self, site: &Site) -> String {
         let from = site.caller.as_ref().filter(|_| site.nr.is_some());
         what(site) + &from.map_or_else(String::new, |at| format!(" from {}", clean(&line::place(at))))
     }
 }
 
-/// What a site does, with the arguments of its first call.
+/// A site's call, with the arguments of the first one.
 pub(crate) fn what(site: &Site) -> String {
     match (site.kind, site.nr) {
         (EventKind::Call, Some(nr)) => args::call(&line::name(nr), &site.args, None),
@@ -228,7 +228,7 @@ pub(crate) fn sentence(v: &Verdict) -> String {
     }
 }
 
-/// Heaps of malloc, which are in fewer arenas where a thread mapped several of them.
+/// Heaps of malloc, with the number of arenas if a thread mapped several heaps.
 fn arenas(v: &Verdict) -> String {
     let (areas, heaps) = (plural(v.areas, "area"), plural(v.times, "heap"));
     match v.arenas {
@@ -274,7 +274,7 @@ pub(crate) fn word(kind: VerdictKind) -> &'static str {
     }
 }
 
-/// What would help, a line for each: of what is sure.
+/// The advice, one line for each.
 pub(crate) fn advice(v: &Verdict, sites: Sites<'_>) -> Vec<String> {
     let last = v.parts.iter().max_by_key(|part| (part.role, part.times));
     let call = last.and_then(|part| sites.site(part.site)).and_then(|site| site.nr).map(line::name);
@@ -295,7 +295,7 @@ pub(crate) fn advice(v: &Verdict, sites: Sites<'_>) -> Vec<String> {
     v.advice.iter().filter_map(one).collect()
 }
 
-/// The call behind a verdict, in a few words: the last that did something to the areas.
+/// The call behind a verdict, in a few words: the last one that changed the areas.
 pub(crate) fn behind(v: &Verdict, sites: Sites<'_>) -> Option<String> {
     let part = v.parts.iter().max_by_key(|part| (part.role, part.times))?;
     let site = sites.site(part.site)?;
@@ -303,8 +303,8 @@ pub(crate) fn behind(v: &Verdict, sites: Sites<'_>) -> Option<String> {
     Some(sites.function(site).map_or_else(|| short(&sites.text(site)), |function| format!("{name} in {function}")))
 }
 
-/// The call that gave areas an attribute that keeps them apart by `reason`, the most frequent.
-/// `None`: it is no attribute that a call gives, or not known.
+/// The most frequent call that set the attribute behind `reason`. `None`: no call sets it, or it is
+/// not known.
 pub(crate) fn set_by(why: &Why, reason: &str, sites: Sites<'_>) -> Option<String> {
     let gives = |reason| matches!(reason_name(reason), "flags" | "lock" | "seal" | "policy" | "name" | "uffd");
     if !reasons(reason).any(gives) {
@@ -360,7 +360,7 @@ pub(crate) fn screen(title: &str, at: At<'_>, why: &Why, sites: Sites<'_>, faile
     out
 }
 
-/// What a verdict counts.
+/// The word for what a verdict counts.
 fn counted(v: &Verdict) -> &'static str {
     match (v.kind, v.pattern) {
         (VerdictKind::KeptApart, Some(PatternKind::GuardPages)) => "guards",
@@ -386,7 +386,7 @@ fn rows_of_part(row: &mut impl FnMut(&str, String), verdict: &Verdict, part: &Pa
     let Some(site) = sites.site(part.site) else { return };
     // The sentence of a leak has it already.
     let kept = part.kept.filter(|_| verdict.kind != VerdictKind::Leaked || verdict.pattern.is_some());
-    // What a place mapped is counted in mappings; guards, holes and areas lie in them.
+    // A place that mapped memory is counted in mappings; guards, holes and areas lie in them.
     let (times, rest) = kept.map_or((part.calls, String::new()), |kept| {
         let grows = if kept.grows { ", up to the end" } else { "" };
         let lie = if part.times == kept.made {
@@ -403,7 +403,7 @@ fn rows_of_part(row: &mut impl FnMut(&str, String), verdict: &Verdict, part: &Pa
         Role::Freed => "unmapped by",
         _ => part.role.name(),
     };
-    // Nobody has called what was there, or what a program begins with.
+    // Memory from before the recording, and of a program's start, has no call.
     let often = if site.nr.is_some() { plural(times, "time") + " " } else { String::new() };
     let others = match part.sites.saturating_sub(1) {
         0 => String::new(),
@@ -457,12 +457,12 @@ fn head(at: At<'_>) -> Value {
     json!({"format": FORMAT, "pid": at.pid, "program": at.program, "ns": at.ns})
 }
 
-/// What each site has, by its number.
+/// The memory of each site, by its number.
 pub(crate) fn held(why: &Why) -> BTreeMap<u32, &Holding> {
     why.holdings.iter().map(|holding| (holding.site, holding)).collect()
 }
 
-/// What would help: its name, the figure, and its text.
+/// The advice: its name, the figure, and its text.
 fn advised(v: &Verdict, sites: Sites<'_>) -> Value {
     let one = |(advice, text): (&Advice, String)| {
         let (fewer, to) = match *advice {
@@ -562,7 +562,7 @@ pub(crate) fn parts(why: &Why, sites: Sites<'_>) -> Value {
     all
 }
 
-/// Areas that touch and are not one: why, and whose they are. -1 stands for no site, or many.
+/// Boundaries between areas that touch: reasons and sites. -1 stands for no site, or many.
 pub(crate) fn boundaries(why: &Why) -> Value {
     let number = |site: Option<u32>| site.map_or(-1, i64::from);
     let one = |b: &Between| {

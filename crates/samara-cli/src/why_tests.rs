@@ -1,4 +1,4 @@
-//! What is said of each verdict.
+//! The text of each verdict.
 
 use samara_trace::event::{AreaRecord, Event, EventKind, Step, StepKind};
 use samara_trace::summary::Tally;
@@ -74,7 +74,7 @@ impl Made {
         self.add(EventKind::Call, Some(10), args, vec![Step { kind, start, end }], (start, end), vec![area]);
     }
 
-    /// Gives pages of memory a flag of its own, which `apart` names.
+    /// Sets a flag on pages of memory; `apart` names it.
     pub(crate) fn advise(&mut self, start: u64, pages: u64, advice: u64, apart: &str) {
         let (start, end) = (start * PAGE, (start + pages) * PAGE);
         let kind = StepKind::Changed(samara_mm::FlagChange::default());
@@ -153,7 +153,7 @@ fn every_verdict() {
     insta::assert_snapshot!(made.screen());
 }
 
-/// What a sentence says of sizes is in the JSON too.
+/// The sizes in a sentence are in the JSON too.
 #[test]
 fn sizes_are_told_as_json() {
     let told = |size: &dyn Fn(u64) -> u64| {

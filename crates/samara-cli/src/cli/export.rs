@@ -1,4 +1,4 @@
-//! The command line of the commands that hand traces to other tools: options and help texts. No
+//! The command line of the commands that export traces to other tools: options and help texts. No
 //! behaviour.
 
 use std::path::PathBuf;

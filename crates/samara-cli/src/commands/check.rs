@@ -21,7 +21,7 @@ use crate::output::{self, DIM, GREEN, RED, clean, styled};
 use crate::{exit, json};
 
 pub(crate) fn run(args: &Check) -> ExitCode {
-    // Before this program starts itself again: then there is something in its place.
+    // Checked before this program starts itself again: after that, standard output is open.
     if let Err(why) = output::check_stdout() {
         return super::failed(format!("cannot write to standard output: {why}"));
     }
@@ -95,7 +95,7 @@ fn without_randomisation() {
     if !set {
         return;
     }
-    // With a higher limit the kernel would choose from another address on.
+    // With a higher limit the kernel would start its search at another address.
     if let Ok((_, hard)) = getrlimit(Resource::RLIMIT_STACK) {
         let _ = setrlimit(Resource::RLIMIT_STACK, hard.min(8 << 20), hard);
     }
@@ -124,7 +124,7 @@ fn print(out: &mut dyn Write, report: &Report) -> io::Result<()> {
         let met = if m.mix == Mix::Threads { format!(", {} overlapped", count(m.overlapped)) } else { String::new() };
         writeln!(out, "{:<8} {compared} compared in {sequences}{met}, {} a second: {found}", m.mix, count(rate))?;
     }
-    // Of a mix that is left out nothing was compared; of the others some calls are missing.
+    // A skipped mix was not compared at all; of the others some calls are missing.
     let runs = |mix: Mix| report.mixes.iter().any(|m| m.mix == mix);
     for (i, (first, why)) in report.skipped.iter().enumerate() {
         // A reason that several mixes share is printed once.

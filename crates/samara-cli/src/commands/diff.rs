@@ -1,4 +1,4 @@
-//! `samara diff A B`: what grew from one recording to another, or from one moment to another.
+//! `samara diff A B`: the growth from one recording to another, or from one moment to another.
 
 use std::process::ExitCode;
 

@@ -1,6 +1,6 @@
-//! Signals that ask samara to end while it begins: from before an older file is moved aside until a
-//! recorder takes its signals. By default they would end it between the two, and the older file
-//! would stay under another name.
+//! Handles signals that ask samara to end during its start: from before an older file is moved
+//! aside until a recorder handles signals. By default a signal would end samara in between, and the
+//! older file would stay under another name.
 
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use nix::sys::signal::{Signal, raise};
 use signal_hook::low_level::emulate_default_handler;
 
-/// Watches these signals. Dropping it leaves them to their defaults.
+/// Watches these signals. Dropping it restores their defaults.
 #[derive(Debug, Default)]
 pub(crate) struct Early {
     /// The last one that came; 0 for none. Relaxed, like the other: they guard no data.
@@ -24,7 +24,8 @@ impl Early {
         let ends = [Signal::SIGINT, Signal::SIGQUIT, Signal::SIGTERM, Signal::SIGHUP].map(|signal| signal as i32);
         let ignored = ignored();
         for signal in ends.into_iter().filter(|signal| ignored >> (signal - 1) & 1 == 0) {
-            // Where that fails, it ends samara as ever. What notes it comes first: nothing is lost.
+            // If that fails, the signal ends samara as usual. The handler that notes it comes
+            // first, so no signal is lost.
             let noted = signal_hook::flag::register_usize(signal, Arc::clone(&early.came), signal as usize);
             let Ok(noted) = noted else { continue };
             if signal_hook::flag::register_conditional_default(signal, Arc::clone(&early.is_over)).is_err() {
@@ -53,10 +54,11 @@ impl Early {
         ExitCode::from((128 + signal) as u8)
     }
 
-    /// Asks the recorder to end what it records, if a signal came: it takes its signals now.
+    /// Asks the recorder to end the recording, if a signal came. The recorder handles signals by
+    /// now.
     pub(super) fn pass_on(&self) {
         if self.take().is_some() {
-            // The terminal's signals are the program's, and not passed on.
+            // The terminal's signals are for the program, and are not passed on.
             let _ = raise(Signal::SIGTERM);
         }
     }

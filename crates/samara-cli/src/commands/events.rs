@@ -13,7 +13,7 @@ use crate::cli::{Events, Only};
 use crate::line::Beside;
 use crate::{json, line, moment, output};
 
-/// How often a trace that grows is looked at.
+/// Interval at which a growing trace is checked.
 const INTERVAL: Duration = Duration::from_millis(100);
 
 pub(crate) fn run(args: &Events) -> ExitCode {
@@ -96,7 +96,7 @@ pub(crate) fn print<R: Read>(
     how: How<'_>,
     out: &mut dyn Write,
 ) -> io::Result<Result<(), FileError>> {
-    // Where the spaces take too much memory, the numbers of areas are left out from there on.
+    // If the spaces take too much memory, the numbers of areas are left out from there on.
     let mut replay = Some(Replay::default());
     for event in reader {
         let event = match event {
@@ -113,7 +113,7 @@ pub(crate) fn print<R: Read>(
         if how.json {
             json::event(out, &event, areas, caller.as_ref(), how.stacks)?;
         } else if event.kind.defines() {
-            // They say what others refer to.
+            // These are definitions.
             continue;
         } else {
             let caller = caller.filter(|_| how.callers);

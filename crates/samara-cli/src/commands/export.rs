@@ -109,7 +109,7 @@ fn stream(args: &ExportOf, names: &mut Names<'_>) -> Result<Option<FileError>, E
     let header: Header = reader.header().clone();
     let began_ns = moment::began(&header).unwrap_or(0);
     let about = |resident| About { header: &header, began_ns, resident };
-    // A wrong name is told before the trace is read.
+    // A wrong name is reported before the trace is read.
     let access = args.readers.access();
     let mut open = |path: &Option<PathBuf>| path.as_deref().map(|path| open(args, path, names)).transpose();
     let (csv, pprof) = (open(&args.csv)?, open(&args.pprof)?);
@@ -137,7 +137,7 @@ fn stream(args: &ExportOf, names: &mut Names<'_>) -> Result<Option<FileError>, E
     }
     let walked = export::walk(reader, &stacks, at, args.pid, &mut targets)
         .map_err(|(path, why)| super::cannot_write(path, &why))?;
-    // A number that no event has. (Where all readers went away not all were read.)
+    // No event has this number. (If all readers went away, the trace was not read to its end.)
     if let Some(Moment::Event(seq)) = at
         && walked.damage.is_none()
         && !targets.is_empty()

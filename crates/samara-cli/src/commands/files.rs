@@ -20,7 +20,7 @@ use crate::exit;
 use crate::output::{clean_json, error, said_late, shown, waiting};
 use crate::output_file::Output;
 
-/// What becomes of a program that is not run.
+/// The end of a message if the program is not run.
 pub(crate) const NOT_RUN: &str = "the program was not run";
 
 /// The files that are asked for.
@@ -38,9 +38,9 @@ pub(crate) struct Asked<'a> {
 
 /// The name of a trace.
 pub(crate) enum Name<'a> {
-    /// That of a user, who may mean a link or an older file.
+    /// A name that the user gave; it may be a link or an older file.
     Given(&'a Path),
-    /// One that nothing has yet, or else one with a number.
+    /// A name that samara chose: an unused one, or else one with a number.
     Chosen(PathBuf),
 }
 
@@ -50,7 +50,7 @@ pub(crate) struct Files {
     pub(crate) trace: Option<FileSink>,
     pub(crate) summary: Option<(PathBuf, Output)>,
     pub(crate) page: Option<(PathBuf, OutputName)>,
-    /// What came while they were opened, and what comes until a recorder takes its signals.
+    /// Signals that came while the files were opened, and until a recorder handles signals.
     pub(crate) early: Early,
 }
 
@@ -62,8 +62,8 @@ impl Files {
     }
 }
 
-/// Opens the files. `left`: what becomes of the program otherwise. If one cannot be opened, prints
-/// why and leaves everything as it was.
+/// Opens the files. If one cannot be opened, prints why, with `left` as the end of the message, and
+/// leaves everything as it was.
 pub(crate) fn open(asked: Asked<'_>, left: &str) -> Result<Files, ExitCode> {
     let given = match &asked.trace {
         Some(Name::Given(path)) => Some(*path),
@@ -162,7 +162,7 @@ pub(crate) fn open(asked: Asked<'_>, left: &str) -> Result<Files, ExitCode> {
     Ok(files)
 }
 
-/// Ends a trace. Says so where that goes on for long after what was recorded has ended.
+/// Ends a trace. Prints a message if that takes long after the end of the recording.
 pub(crate) fn finished(trace: FileSink) -> Written {
     const PATIENCE: Duration = Duration::from_secs(1);
     said_late(

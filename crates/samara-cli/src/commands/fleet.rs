@@ -1,12 +1,12 @@
-//! `samara fleet DIR`: puts questions to the traces of many programs and machines, by DuckDB.
+//! `samara fleet DIR`: queries the traces of many programs and machines with DuckDB.
 //!
-//! The directory may be somebody else's, so nothing in it is run, and nothing is written there:
+//! The directory may belong to another user, so nothing in it is run, and nothing is written there:
 //!
-//! - The SQL has no name in it that anybody else chose. DuckDB runs in the directory, and names in
-//!   the files are data.
+//! - The SQL contains no name from the directory. DuckDB runs in the directory, and names in the
+//!   files are data.
 //! - Programs are taken from the absolute directories in PATH, and their libraries from those of
 //!   the dynamic loader's variables. Python is isolated (`-I`), DuckDB reads no start file.
-//! - What DuckDB sets aside goes to a new directory for temporary files, not to its own `.tmp`.
+//! - DuckDB's temporary files go to a new temporary directory, not to its own `.tmp`.
 
 use std::ffi::OsStr;
 use std::fmt::Write as _;
@@ -22,12 +22,12 @@ use serde_json::{Map, Value};
 use crate::cli::{FleetOf, Query};
 use crate::output::{self, BOLD, DIM, clean, clean_json, shown, styled};
 
-/// What to do where there is no DuckDB.
+/// The message if there is no DuckDB.
 const INSTALL: &str = "samara fleet needs DuckDB: `pip install duckdb`, or the program duckdb (https://duckdb.org) in PATH, or --duckdb PATH";
 
-/// Runs a question by Python, whose module has no JSON of its own. `python3 -I` looks for modules
-/// neither in the current directory, which the module would do whenever it imports another one, nor
-/// where the user installs them (`pip install --user`): that is added again.
+/// Runs a query with Python, because the module has no JSON output. `python3 -I` looks for modules
+/// neither in the current directory, which is unsafe here, nor in the user's own (of `pip --user`),
+/// which is added again.
 const PYTHON: &str = "\
 import os, site, sys
 user = site.getusersitepackages()
@@ -174,16 +174,16 @@ impl Engine {
     }
 }
 
-/// Of what the dynamic loader is told, what names no place below the current directory: absolute
-/// paths, and names that are looked for, which are no `paths`.
+/// Filters a variable of the dynamic loader: keeps absolute paths and, unless the parts are
+/// `paths`, names without a directory. Relative paths are dropped.
 fn absolute(value: &[u8], paths: bool) -> Vec<u8> {
     let parts = value.split(|byte| b":; ".contains(byte));
     let kept = |part: &&[u8]| part.starts_with(b"/") || (!paths && !part.is_empty() && !part.contains(&b'/'));
     parts.filter(kept).collect::<Vec<_>>().join(&b':')
 }
 
-/// The program of this name in PATH. A relative directory there would be one below the current
-/// directory, or below the one that the program runs in.
+/// The program of this name in PATH. Relative directories in PATH are ignored: they may be inside
+/// the fleet's directory.
 fn in_path(name: &OsStr) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_else(|| "/usr/bin:/bin".into());
     let runs =
@@ -191,10 +191,10 @@ fn in_path(name: &OsStr) -> Option<PathBuf> {
     std::env::split_paths(&path).filter(|dir| dir.is_absolute()).map(|dir| dir.join(name)).find(runs)
 }
 
-/// DuckDB's settings: where it puts what memory has no room for. Without that it would be `.tmp` in
-/// the directory, where links may wait for it.
+/// DuckDB's settings: its temporary directory. The default is `.tmp` in the fleet's directory,
+/// where another user may have put links.
 fn settings(spill: Option<&Path>) -> String {
-    // An empty name means that nothing is put aside.
+    // An empty name disables temporary files.
     let dir = spill.and_then(Path::to_str).unwrap_or_default();
     format!("SET temp_directory = '{}'", dir.replace('\'', "''"))
 }
@@ -236,7 +236,7 @@ fn answers(args: &FleetOf, asked: &[Query]) -> Result<Answers, String> {
         if !got.status.success() {
             return Err(format!("DuckDB failed at {}: {}", name(*query), said.trim()));
         }
-        // The program prints nothing where there is no row.
+        // The program prints nothing if there is no row.
         let text = got.stdout.trim_ascii();
         let rows = if text.is_empty() { Ok(Vec::new()) } else { serde_json::from_slice(text) };
         rows.map(|rows| (*query, rows)).map_err(|why| format!("DuckDB's answer to {} is no JSON: {why}", name(*query)))

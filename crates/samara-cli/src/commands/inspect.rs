@@ -1,4 +1,4 @@
-//! `samara inspect PID|FILE|-`: says what the areas of a process are, without tracing.
+//! `samara inspect PID|FILE|-`: describes the areas of a process, without tracing.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -42,12 +42,12 @@ pub(crate) fn run(args: &Inspect) -> ExitCode {
     }
 }
 
-/// What is looked at.
+/// The name of the inspected process or file.
 fn name(args: &Inspect) -> String {
     if args.target == Path::new("-") { "standard input".to_owned() } else { shown(&args.target) }
 }
 
-/// Prints the first look, and what changes after it.
+/// Prints the first look, and later changes.
 fn report(args: &Inspect, again: Option<(u32, Duration)>, look: Look) -> io::Result<()> {
     let began = Instant::now();
     let started = look.process.as_ref().map(|p| p.started);

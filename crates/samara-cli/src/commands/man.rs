@@ -7,7 +7,7 @@ use clap::CommandFactory;
 use crate::cli::{Cli, Man};
 
 pub(crate) fn run(args: &Man) -> ExitCode {
-    // `samara help COMMAND` has what its page would say.
+    // `samara help COMMAND` has the same text as its page.
     match clap_mangen::generate_to(Cli::command().disable_help_subcommand(true), &args.directory) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => super::failed(format!("cannot write man pages to {}: {error}", args.directory.display())),

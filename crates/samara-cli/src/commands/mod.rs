@@ -1,4 +1,4 @@
-//! The commands, one file each, and what they share.
+//! The commands, one file each, and their shared functions.
 
 mod check;
 mod completions;
@@ -39,8 +39,8 @@ use crate::moment::Moment;
 use crate::output::{self, error, short, shown, waiting};
 use crate::{exit, output::clean};
 
-/// Runs the command that the command line asks for. Where standard output was closed when the
-/// program was started, printing is an error.
+/// Runs the command of the command line. If standard output was closed when the program was
+/// started, printing is an error.
 pub fn run(stdout_was_closed: bool) -> ExitCode {
     output::set_closed(stdout_was_closed);
     let cli = match Cli::try_parse() {
@@ -69,7 +69,7 @@ pub fn run(stdout_was_closed: bool) -> ExitCode {
     }
 }
 
-/// Prints what the parser of the command line reports: help, the version, or an error.
+/// Prints the output of the command-line parser: help, the version, or an error.
 fn usage_error(wrong: clap::Error) -> ExitCode {
     if !wrong.use_stderr() {
         let text = wrong.render().ansi().to_string();
@@ -78,7 +78,7 @@ fn usage_error(wrong: clap::Error) -> ExitCode {
             Err(error) => failed(format!("cannot write to standard output: {error}")),
         };
     }
-    // The message repeats what was typed, which may be a file's name that the shell put there.
+    // The message repeats the arguments, which may be file names that the shell expanded.
     let typed: Vec<String> = std::env::args_os().map(|arg| name_text(arg.as_bytes())).collect();
     let harmless = typed.iter().all(|arg| arg.chars().all(Printable::is_plain));
     let wrong = match harmless {
@@ -102,7 +102,7 @@ fn open(path: &Path) -> Result<TraceReader<File>, ExitCode> {
     open_as(path, |file| file)
 }
 
-/// Opens a trace that is read as `how` says.
+/// Opens a trace, with its reader made by `how`.
 fn open_as<R: Read>(path: &Path, how: impl FnOnce(File) -> R) -> Result<TraceReader<R>, ExitCode> {
     let file = waiting(path, "a writer", || File::open(path));
     let file = file.map_err(|e| failed(format!("cannot open {}: {e}", shown(path))))?;
@@ -115,8 +115,7 @@ fn words(header: &Header) -> Vec<OsString> {
     words.map(|word| OsStr::from_bytes(&name_bytes(word)).to_owned()).collect()
 }
 
-/// Opens a trace of which a moment is wanted, and finds out which event or time that is. Prints why
-/// if that fails.
+/// Opens a trace, and turns the wanted moment into an event or time. Prints why if that fails.
 fn open_at(path: &Path, at: Option<Moment>, whose: Whose) -> Result<(Option<Moment>, TraceReader<File>), ExitCode> {
     let at = if at == Some(Moment::Peak) { Some(peak(path, whose)?) } else { at };
     let reader = open(path)?;
@@ -130,7 +129,7 @@ fn on(path: &Path, at: Moment, header: &Header) -> Result<Moment, ExitCode> {
     at.on(header).ok_or_else(why)
 }
 
-/// Which events of a trace are asked for, with moments of this trace. Prints why if that fails.
+/// The selection of events, with moments of this trace. Prints why if that fails.
 fn only_of(only: &Only, path: &Path, header: &Header) -> Result<Only, ExitCode> {
     if [only.from, only.to].contains(&Some(Moment::Peak)) {
         let why = "--from and --to take an event's number or a time: samara show FILE --at peak";
@@ -150,24 +149,24 @@ fn only_of(only: &Only, path: &Path, header: &Header) -> Result<Only, ExitCode> 
     Ok(Only { from: on_trace(only.from)?, to: on_trace(only.to)?, ..only.clone() })
 }
 
-/// Whose most areas a peak is.
+/// The process that a peak belongs to.
 #[derive(Clone, Copy)]
 enum Whose {
-    /// Those of this process.
+    /// This process.
     One(u32),
-    /// Those of the first process of the trace.
+    /// The first process of the trace.
     First,
-    /// Those of the process that had the most.
+    /// The process that had the most areas.
     Largest,
 }
 
 impl Whose {
-    /// Those of the process that is given, or else of the first.
+    /// The given process, or else the first.
     fn or_first(pid: Option<u32>) -> Whose {
         pid.map_or(Whose::First, Whose::One)
     }
 
-    /// Those of the process that is given, or else of the largest.
+    /// The given process, or else the largest.
     fn or_largest(pid: Option<u32>) -> Whose {
         pid.map_or(Whose::Largest, Whose::One)
     }
@@ -204,7 +203,7 @@ fn stacks_of(path: &Path) -> Result<Stacks, ExitCode> {
         return Err(failed(format!("{}: --stacks reads the trace twice: give a file", shown(path))));
     }
     let mut stacks = Stacks::default();
-    // What follows damage is missing. Whoever reads the events meets it again, and says so.
+    // Events after damage are missing. The second reading meets the damage again, and reports it.
     for event in open(path)?.map_while(Result::ok) {
         if let Err(why) = stacks.note(&event) {
             error(format!("{}: {why}", shown(path)));
@@ -226,7 +225,7 @@ fn unreadable(path: &Path, why: &FileError) -> ExitCode {
     }
 }
 
-/// Says why an output cannot be written; `-` is standard output.
+/// Prints why an output cannot be written; `-` is standard output.
 fn cannot_write(path: &Path, why: &io::Error) -> ExitCode {
     let name = if path == Path::new("-") { "standard output".to_owned() } else { shown(path) };
     failed(format!("cannot write to {name}: {why}"))
@@ -237,7 +236,7 @@ fn failed(why: String) -> ExitCode {
     exit::FAILED.into()
 }
 
-/// Says which conditions hold. Returns whether one does.
+/// Prints the conditions that hold. Returns whether one does.
 fn says_failure(fail_if: &[FailIf], summary: &serde_json::Value) -> bool {
     let mut fails = false;
     for condition in fail_if {
@@ -257,7 +256,7 @@ fn command_line(words: &[OsString]) -> String {
     short(&line.join(" "))
 }
 
-/// What the user types to run samara again: its path, if it was run by a path.
+/// The command to run samara again: its path, if it was run by a path.
 fn own_name() -> String {
     match std::env::args_os().next() {
         Some(name) if name.as_bytes().contains(&b'/') => crate::summary::quoted(&name_text(name.as_bytes())),

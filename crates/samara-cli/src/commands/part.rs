@@ -1,5 +1,5 @@
-//! Says on standard error when a part of a run is recorded (`--start-on`, `--stop-on`): which
-//! signals to send, and where to, that the recording has begun, and that it is over.
+//! Prints messages on standard error when a part of a run is recorded (`--start-on`, `--stop-on`):
+//! the signals to send, and their target; the start and the end of the recording.
 
 use std::io::Write as _;
 

@@ -16,7 +16,7 @@ use crate::refused::text;
 
 /// Version of the JSON.
 const FORMAT: u32 = 1;
-/// Calls that do not agree with a line of their own.
+/// Calls that do not agree and have separate lines.
 const LINES: usize = 5;
 
 pub(crate) fn run(args: &ReplayOf) -> ExitCode {
@@ -59,7 +59,7 @@ pub(crate) fn run(args: &ReplayOf) -> ExitCode {
     }
 }
 
-/// What is said of a reason.
+/// The text of a reason.
 fn said(why: Why) -> &'static str {
     match why {
         Why::Told => "only the trace tells what they did",

@@ -31,11 +31,11 @@ pub(crate) fn run(args: &ReportOf) -> ExitCode {
     report(&files, page, access, false)
 }
 
-/// Where a page is written.
+/// The output of a page.
 pub(super) enum Page {
-    /// To what the user named; `-` is standard output.
+    /// A name that the user gave; `-` is standard output.
     Given(PathBuf),
-    /// To a name that samara chose.
+    /// A name that samara chose.
     Chosen(PathBuf, OutputName),
 }
 
@@ -47,7 +47,7 @@ impl Page {
     }
 }
 
-/// Writes the page of one trace or of two, or prints what it shows, and says what is wrong.
+/// Writes the page of one or two traces, or prints its data, and reports errors.
 pub(super) fn report(files: &[&Path], page: Option<Page>, access: Access, quiet: bool) -> ExitCode {
     if let Some(output) = page.as_ref().map(Page::path)
         && let Some(trace) = files.iter().find(|file| is_same(file, output))
@@ -88,7 +88,7 @@ pub(super) fn report(files: &[&Path], page: Option<Page>, access: Access, quiet:
     code
 }
 
-/// Reads a trace. What is wrong with it, if it cannot be read to its end, comes with what could be.
+/// Reads a trace, as far as possible, and returns the damage, if any.
 fn gather(file: &Path) -> Result<(Trace, Option<FileError>), ExitCode> {
     let bytes = std::fs::metadata(file).map_or(0, |file| file.len());
     Ok(gather_from(super::open(file)?, name_text(file.as_os_str().as_bytes()), bytes))
@@ -108,7 +108,7 @@ pub(super) fn gather_from<R: Read>(reader: TraceReader<R>, name: String, bytes: 
         limit: header.max_map_count,
         ..Recorded::default()
     };
-    // The places, with every call stack, are told of once.
+    // The places, with every call stack, are in the data once.
     let why = read.summary.largest.as_mut().and_then(|largest| largest.why.take());
     let mut summary_json = json::summary(&read.summary, &summary::recorded(&read, early.as_deref(), base));
     if let Some(largest) = read.summary.largest.as_mut() {
@@ -131,7 +131,7 @@ pub(super) fn gather_from<R: Read>(reader: TraceReader<R>, name: String, bytes: 
     (trace, read.damage)
 }
 
-/// Writes the page, whole or not at all.
+/// Writes the page completely or not at all.
 fn write(to: Page, access: Access, page: &str, quiet: bool) -> Result<(), ExitCode> {
     let path = &to.path().to_owned();
     let ready = if path == Path::new("-") { output::check_stdout() } else { Ok(()) };

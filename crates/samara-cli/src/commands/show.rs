@@ -19,16 +19,16 @@ use crate::survey::{self, Scope};
 /// Why nothing, or not everything, could be shown.
 #[derive(Debug)]
 pub(crate) enum Stop {
-    /// The trace does not contain what is asked for; the message.
+    /// The trace does not have the process or the moment; the message.
     Nothing(String),
-    /// The trace cannot be read further; with a message about what is missing in the part that
-    /// could be read.
+    /// The trace cannot be read further; with a message if the readable part does not have the
+    /// process or the moment.
     Unreadable(Option<String>, FileError),
     /// The output could not be written.
     Output(io::Error),
 }
 
-/// What is asked for: the process, the moment, and how to show it.
+/// The request: the process, the moment, and the form of output.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Wanted {
     pub(crate) pid: Option<u32>,
@@ -67,7 +67,7 @@ pub(crate) fn run(args: &Show) -> ExitCode {
     }
 }
 
-/// Prints what is asked for, as far as the trace can be read.
+/// Prints the areas, as far as the trace can be read.
 pub(crate) fn show<R: Read>(mut reader: TraceReader<R>, wanted: Wanted, out: &mut dyn Write) -> Result<(), Stop> {
     let mut pid = wanted.pid;
     let mut replay = Replay::default();

@@ -55,7 +55,7 @@ pub(crate) fn run(args: &SummaryOf) -> ExitCode {
         ));
     }
     let title = title(&header, &read, &only);
-    // Of many call stacks it is large.
+    // With many call stacks it is large.
     let wanted = args.json || !args.fail_if.is_empty();
     let summary = if wanted { json::summary(&read.summary, &recorded) } else { serde_json::Value::Null };
     let printed = output::styled_stdout(|out| match args.json {
@@ -70,7 +70,7 @@ pub(crate) fn run(args: &SummaryOf) -> ExitCode {
     }
 }
 
-/// What a file says of a recording, in addition to `base`.
+/// The facts of a recording in its file, in addition to `base`.
 pub(super) fn recorded<'a>(read: &Told, early: Option<&'a str>, base: Recorded<'a>) -> Recorded<'a> {
     Recorded {
         wall_ns: read.summary.wall_ns,
@@ -82,22 +82,22 @@ pub(super) fn recorded<'a>(read: &Told, early: Option<&'a str>, base: Recorded<'
     }
 }
 
-/// What a trace says.
+/// The result of reading a trace.
 pub(super) struct Told {
     pub(super) summary: Summary,
-    /// The first process of those that are asked for.
+    /// The first selected process.
     first: Option<u32>,
     /// Events in the file, as far as it can be read.
     events: u64,
     /// How the first process ended, and when.
     ended: Option<(ExitStatus, u64)>,
-    /// It ran already when the recording began.
+    /// It was running when the recording began.
     found: bool,
     pub(super) damage: Option<FileError>,
 }
 
-/// Sums up the events that are asked for, as far as they can be read. `beside` sees each event that
-/// is not left out, after it was added.
+/// Sums up the selected events, as far as they can be read. `beside` gets each selected event after
+/// it was added.
 pub(super) fn read<R: Read>(mut reader: TraceReader<R>, only: &Only, mut beside: impl FnMut(&Event, &Tally)) -> Told {
     let mut tally = only.pid.iter().fold(Tally::default(), |tally, pid| tally.only(*pid));
     tally.set_limit(reader.header().max_map_count);
@@ -114,7 +114,7 @@ pub(super) fn read<R: Read>(mut reader: TraceReader<R>, only: &Only, mut beside:
             }
         };
         events += 1;
-        // What others refer to is at the end of a trace.
+        // Definitions are at the end of a trace.
         if !event.kind.defines() {
             has_begun |= during.has_begun(&event);
             has_ended |= during.has_ended(&event);

@@ -1,5 +1,5 @@
-//! What commands print of any bytes and with any output, for tests of memory and for fuzz targets.
-//! Not a public interface.
+//! Runs commands on any bytes and with any output, for tests of memory and for fuzz targets. Not a
+//! public interface.
 #![doc(hidden)]
 
 use std::io::{self, Read, Write};

@@ -27,7 +27,7 @@ use crate::top::player::{Content, Player};
 use crate::top::{self, Left, Signals, Source};
 use crate::{exit, summary};
 
-/// How long the recording may take to end after the view was left.
+/// Time limit for the end of the recording after the view was left.
 const END: Duration = Duration::from_secs(10);
 
 /// How the view was left, and what was recorded.
@@ -89,7 +89,7 @@ fn play(args: &Top, path: &Path) -> ExitCode {
 fn watch(args: &Top) -> ExitCode {
     let Some((program, rest)) = args.words.split_first() else { return exit::USAGE.into() };
     let mut options = Options::new(program).args(rest.iter().cloned());
-    // From here on, what is not committed leaves everything as it was when it is dropped.
+    // From here on, dropping an uncommitted output leaves everything as it was.
     let name = match name_of_printed(args) {
         Ok(name) => name,
         Err(code) => return code,
@@ -112,7 +112,7 @@ fn watch(args: &Top) -> ExitCode {
         Err(why) => return cannot_start(&why, files::NOT_RUN),
     };
     let length = file.file().metadata().map_or(0, |file| file.len());
-    // A file that nobody asked for is kept only if there is something in it.
+    // A file that the user did not ask for is kept only if it is not empty.
     let ran = !matches!(recorded, Some(Recorded { outcome: Err(_), .. }));
     if length > 0 || ran && args.output_of_program.is_some() {
         // It has its name already: this removes an older one, and cannot fail.
@@ -130,7 +130,7 @@ fn watch(args: &Top) -> ExitCode {
     ended(left)
 }
 
-/// Shows a process live that runs already, and lets go of it.
+/// Shows a running process live, and lets go of it.
 fn watch_running(args: &Top, pid: u32) -> ExitCode {
     let mut running = match Running::find(pid) {
         Ok(running) => running,
@@ -156,8 +156,8 @@ fn watch_running(args: &Top, pid: u32) -> ExitCode {
     ended(left)
 }
 
-/// Records, and shows it until the user leaves. Returns how the view was left, and what was
-/// recorded, if that has ended. `early`: signals that came before; `let_go`: as for
+/// Records, and shows the recording until the user leaves. Returns how the view was left, and the
+/// result of the recording, if it has ended. `early`: signals that came before; `let_go`: as for
 /// [`Live::start`].
 fn show<R>(
     record: R,
@@ -179,7 +179,7 @@ where
     Ok((left, recorded))
 }
 
-/// The trace, if it is asked for. `printed`: the file of what the program prints.
+/// The trace, if it is asked for. `printed`: the file of the program's output.
 fn trace(args: &Top, header: &dyn Fn() -> Header, printed: Option<&Named>, left: &str) -> Result<Files, ExitCode> {
     let trace = args.output.as_deref().map(Name::Given);
     let other = printed.map(|(path, name)| (path.as_path(), name));
@@ -195,7 +195,7 @@ fn cannot_start(why: &io::Error, left: &str) -> ExitCode {
 /// A name as the user gave it, and where it leads.
 type Named = (PathBuf, OutputName);
 
-/// The name of the file for what the program prints, if one is asked for.
+/// The name of the file for the program's output, if the user gave one.
 fn name_of_printed(args: &Top) -> Result<Option<Named>, ExitCode> {
     let Some(path) = &args.output_of_program else { return Ok(None) };
     match output::waiting(path, "a reader", || OutputName::resolve(path)) {
@@ -204,8 +204,7 @@ fn name_of_printed(args: &Top) -> Result<Option<Named>, ExitCode> {
     }
 }
 
-/// The file for what the program prints: a new one in the directory for temporary files, if none is
-/// asked for.
+/// The file for the program's output: a new temporary file, unless the user named one.
 fn printed(args: &Top, name: Option<Named>) -> Result<(PathBuf, OutputFile), ExitCode> {
     let access = args.readers.access();
     let Some((path, name)) = name else {
@@ -226,7 +225,7 @@ fn cannot_print(path: &Path, why: &io::Error) -> ExitCode {
     exit::CANNOT_TRACE.into()
 }
 
-/// Says what became of the program, and of the files.
+/// Prints how the program ended, and the names of the files.
 fn report(args: &Top, words: &[OsString], outcome: &Outcome, written: Option<Written>, printed: Option<String>) {
     let ended = match outcome.status {
         Status::Ended(status) => summary::ended(status, outcome.program_ns, outcome.counters.wall_ns),

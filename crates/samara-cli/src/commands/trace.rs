@@ -28,7 +28,7 @@ use crate::output::{BOLD, clean, error, styled};
 use crate::output_file::Output;
 use crate::{exit, summary};
 
-/// What becomes of a process that is not attached to.
+/// The end of a message if a process is not attached to.
 pub(super) const LEFT_ALONE: &str = "the process was left alone";
 
 pub(crate) fn run(args: &Trace) -> ExitCode {
@@ -62,7 +62,7 @@ pub(crate) fn run(args: &Trace) -> ExitCode {
     }
 }
 
-/// Records a process that runs already.
+/// Records a running process.
 fn attach_to(args: &Trace, pid: u32) -> ExitCode {
     let mut running = match Running::find(pid) {
         Ok(running) => running,
@@ -177,7 +177,7 @@ pub(super) fn say_cost(running: &Running, ends: &str) {
     );
 }
 
-/// Says how a process is recorded that is not stopped, and when that `ends`.
+/// Prints how a process is recorded without stops, and when the recording `ends`.
 fn say_no_stop(running: &Running, ends: &str) {
     let (pid, threads) = (running.pid, plural(running.threads, "thread"));
     let name = clean(&running.name.to_string_lossy());
@@ -225,8 +225,8 @@ fn told(watched: nostop::Watched) -> Outcome {
     outcome
 }
 
-/// Records, and prints the summary: what became of the program, and whether a condition holds by
-/// which the recording fails. `left`: what becomes of it if nothing can be recorded.
+/// Records, and prints the summary. Returns the program's end, and whether a `--fail-if` condition
+/// holds. `left`: the end of the message if nothing can be recorded.
 fn recorded(
     args: &Trace,
     (words, header): (&[OsString], &dyn Fn() -> Header),
@@ -268,7 +268,7 @@ fn recorded(
     }
 }
 
-/// Prints the summary. Returns whether a condition holds by which the recording fails.
+/// Prints the summary. Returns whether a `--fail-if` condition holds.
 fn report(
     args: &Trace,
     words: &[OsString],
@@ -327,7 +327,7 @@ fn report(
         let events = written.events;
         error(format!("{name}: the trace ends early, after {events} events: {why}; the program was not disturbed"));
     }
-    // Of many call stacks it is large.
+    // With many call stacks it is large.
     if summary_to.is_none() && args.fail_if.is_empty() {
         return false;
     }
@@ -337,9 +337,9 @@ fn report(
     fails
 }
 
-/// Writes the page of a trace. Where that fails it is said, and the program's status counts. The
-/// trace is read by its name. If that is another one by now, the page is of that, and no less
-/// private.
+/// Writes the page of a trace. If that fails, prints why, and the exit code is still the program's.
+/// The trace is read by its name. If another trace has the name by now, the page is of that one,
+/// and no less private.
 fn write_page(args: &Trace, trace: &Path, page: Page) {
     if trace.metadata().is_ok_and(|file| file.is_file()) {
         super::report::report(&[trace], Some(page), args.outputs.readers.access(), args.outputs.quiet);
@@ -348,19 +348,19 @@ fn write_page(args: &Trace, trace: &Path, page: Page) {
     }
 }
 
-/// As long as samara runs, signals that may start or stop a recording do not end it: one may come
-/// before samara has said that it waits for it, or after the recording has ended. The recorder has
-/// handlers of its own.
+/// Keeps signals that start or stop a recording from ending samara: one may come before samara has
+/// printed that it waits for it, or after the end of the recording. The recorder has separate
+/// handlers.
 fn keep_signals(args: &Trace) {
     let asked = args.start_on.is_some() || args.stop_on.is_some();
     let all = [signal_hook::consts::SIGUSR1, signal_hook::consts::SIGUSR2];
     for signal in all.into_iter().filter(|_| asked) {
-        // Where that fails, they end it as ever.
+        // If that fails, the signals end samara as usual.
         let _ = signal_hook::flag::register(signal, std::sync::Arc::default());
     }
 }
 
-/// `PROGRAM-PID.samara` in the current directory, which has a number if that is taken.
+/// `PROGRAM-PID.samara` in the current directory, with a number if that is taken.
 fn default_path(program: &OsStr, pid: u32) -> PathBuf {
     let mut name = Path::new(program).file_name().unwrap_or(OsStr::new("trace")).to_owned();
     name.push(format!("-{pid}.samara"));

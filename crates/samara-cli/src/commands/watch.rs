@@ -1,5 +1,5 @@
-//! `samara watch`: reads all processes again and again, shows what it reads, and keeps what was
-//! there when one comes near the limit. This is the loop; [`crate::watch`] has the parts.
+//! `samara watch`: reads all processes repeatedly, shows the readings, and keeps the areas of a
+//! process that comes near the limit. This is the loop; [`crate::watch`] has the parts.
 
 use std::collections::BTreeMap;
 use std::io::{self, Read, Write};
@@ -36,9 +36,9 @@ use crate::watch::table::{Meter, Table};
 
 /// Files that this process may open besides those of processes.
 const FILES: u64 = 128;
-/// Room for alerts of one reading that are kept; the others are told.
+/// Most alerts of one reading whose areas are kept; the others are only reported.
 const ALERTS: usize = 16;
-/// What could not be kept is tried again after this time.
+/// A failed attempt to keep areas is repeated after this time.
 const AGAIN: Duration = Duration::from_secs(60);
 
 pub(crate) fn run(args: &Watch) -> ExitCode {
@@ -59,7 +59,7 @@ pub(crate) fn run(args: &Watch) -> ExitCode {
     if args.once { watcher.once() } else { watcher.go_on() }
 }
 
-/// Prints what was kept.
+/// Prints the kept files.
 fn list(args: &Watch, folder: &Folder) -> ExitCode {
     let kept = match folder.list() {
         Ok(kept) => kept,
@@ -95,7 +95,7 @@ fn list(args: &Watch, folder: &Folder) -> ExitCode {
 struct Trouble(Option<String>);
 
 impl Trouble {
-    /// What is wrong now; `None`: nothing.
+    /// Sets the present trouble, and prints it if it is new. `None`: no trouble.
     fn tell(&mut self, now: Option<String>) {
         if let Some(text) = now.as_ref().filter(|_| now != self.0) {
             error(text);
@@ -104,7 +104,7 @@ impl Trouble {
     }
 }
 
-/// All that a watch needs between two readings.
+/// The state of a watch between two readings.
 struct Watcher<'a> {
     args: &'a Watch,
     folder: Folder,
@@ -227,7 +227,8 @@ impl<'a> Watcher<'a> {
         }
     }
 
-    /// Reads all processes, and does what is due: alerts first. `None`: they cannot be listed.
+    /// Reads all processes, and then does the due work, alerts first. `None`: the processes cannot
+    /// be listed.
     fn read(&mut self, limit: Option<u64>, mut meter: Option<&mut Meter>) -> Option<Reading> {
         let (time, began) = (SystemTime::now(), Instant::now());
         let read = self.table.read(meter.as_deref_mut());
@@ -253,7 +254,7 @@ impl<'a> Watcher<'a> {
         Some(Reading { time, limit, top, others, unreadable, own })
     }
 
-    /// Keeps and tells what is near the limit.
+    /// Keeps and reports processes near the limit.
     fn alerts(&mut self, limit: Option<u64>) {
         if let Some(exec) = &mut self.exec {
             exec.reap();
@@ -362,7 +363,7 @@ impl<'a> Watcher<'a> {
         }
     }
 
-    /// Writes the textfile. False: it cannot be written, which was told.
+    /// Writes the textfile. False: it cannot be written, which was reported.
     fn write(&mut self, text: &str) -> bool {
         let Some(path) = &self.args.textfile else { return true };
         let written = write_whole(path, text);
@@ -372,7 +373,7 @@ impl<'a> Watcher<'a> {
     }
 }
 
-/// Replaces a file as a whole. Others may read it, as far as the umask lets them.
+/// Replaces a file atomically. Others may read it, as far as the umask lets them.
 fn write_whole(path: &Path, text: &str) -> io::Result<()> {
     output::refuse_size_signal();
     let mut file = OutputName::resolve(path)?.whole(Access::Umask)?;
@@ -380,7 +381,7 @@ fn write_whole(path: &Path, text: &str) -> io::Result<()> {
     file.commit()
 }
 
-/// How many files of processes may be kept open. The limit is raised as far as it may be.
+/// Number of files of processes that may be kept open. Raises the limit as far as possible.
 fn files() -> usize {
     let Ok((soft, hard)) = getrlimit(Resource::RLIMIT_NOFILE) else { return 0 };
     let most = match setrlimit(Resource::RLIMIT_NOFILE, hard, hard) {
@@ -390,8 +391,8 @@ fn files() -> usize {
     usize::try_from(most.saturating_sub(FILES)).unwrap_or(usize::MAX)
 }
 
-/// The end of a stream that gets a byte when this process is asked to end; the other one is to be
-/// kept. Signals that are ignored stay ignored (`nohup`).
+/// Returns a stream that gets a byte when this process is asked to end, and its other end, which
+/// must stay open. Ignored signals stay ignored (`nohup`).
 fn signals() -> io::Result<(UnixStream, UnixStream)> {
     let (ends, signals) = UnixStream::pair()?;
     let ignored = ignored();
@@ -422,7 +423,7 @@ fn has_come(ends: &mut UnixStream, wait: Duration) -> bool {
     }
 }
 
-/// What happened to a process, and what to do now.
+/// The message of an alert: the process's state, and what to do now.
 fn told(row: &Row, limit: u64, cause: Option<&Cause>, file: Option<&Path>) -> String {
     let mut text = format!("{} ({}) has {} of {} areas", row.name, row.pid, count(row.areas), count(limit));
     if let (Some(left), Some(pace)) = (row.left, row.per_second) {

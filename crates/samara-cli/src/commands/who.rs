@@ -66,16 +66,16 @@ pub(crate) fn run(args: &Who) -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// What is asked, with the process and the address.
+/// The request: the process and the address.
 struct Asked<'a> {
     args: &'a Who,
     pid: Option<u32>,
     address: u64,
 }
 
-/// The process that a fault ended, the first one or the one that is asked for, and the fault's
-/// address, or where memory was replaced before that. Says what is known of it. Prints why if there
-/// is none. The trace is read twice more.
+/// The process that a fault ended (the first one, or the given one), and the fault's address, or
+/// that of memory that was replaced before. Returns a description too. Prints why if there is none.
+/// The trace is read twice more.
 fn fault(args: &Who) -> Result<(u32, u64, Vec<String>), ExitCode> {
     let name = output::shown(&args.file);
     if args.file.metadata().is_ok_and(|file| !file.is_file()) {
@@ -92,7 +92,7 @@ fn fault(args: &Who) -> Result<(u32, u64, Vec<String>), ExitCode> {
     Ok((told.pid(), told.looked_for(), crash::rows(&told, Sites::of(&summary))))
 }
 
-/// How far it went.
+/// The result of printing a history.
 #[derive(Default)]
 struct End {
     /// Number of events that were printed.
@@ -103,8 +103,8 @@ struct End {
     damage: Option<FileError>,
 }
 
-/// Prints each event after which another area, or none, holds the address. The inner error says why
-/// the trace cannot be followed.
+/// Prints each event after which a different area, or none, holds the address. The inner error says
+/// why the trace cannot be followed.
 fn history<R: Read>(
     mut reader: TraceReader<R>,
     asked: &Asked<'_>,
@@ -146,7 +146,8 @@ fn history<R: Read>(
     Ok(Ok(end))
 }
 
-/// What makes an area another one: everything but why it is apart from the one before it.
+/// The identity of an area: everything except the reasons that keep it apart from the one before
+/// it.
 fn shape(area: &AreaRecord) -> (u64, u64, u8, u64, (u32, u32), u64, &str) {
     (area.start, area.end, area.perms, area.offset, area.dev, area.inode, &area.name)
 }

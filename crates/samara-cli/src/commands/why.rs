@@ -1,4 +1,5 @@
-//! `samara why TRACE`: why a process has as many areas as it has, and which calls made them.
+//! `samara why TRACE`: explains the number of areas of a process, and names the calls that made
+//! them.
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -46,10 +47,10 @@ pub(crate) fn run(args: &WhyOf) -> ExitCode {
     }
 }
 
-/// A space of a trace, and what is needed to explain it.
+/// A space of a trace, and the data to explain it.
 pub(super) struct Looked {
     pub(super) space: SpaceAt,
-    /// `vm.max_map_count` of the recording, if the trace tells it.
+    /// `vm.max_map_count` of the recording, if the trace has it.
     limit: Option<u64>,
 }
 

@@ -1,4 +1,4 @@
-//! A trace as CSV: one row an event. `book/src/reference/exports.md` describes the columns.
+//! A trace as CSV: one row for each event. `book/src/reference/exports.md` describes the columns.
 
 use std::io;
 

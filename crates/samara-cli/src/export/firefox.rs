@@ -3,8 +3,8 @@
 //! areas as allocations that balance, in the main thread of their process; areas and mapped bytes
 //! as counters.
 //!
-//! The format has one array for each column, and these stand within the object of their thread. So
-//! columns go to a spool while events come, and are joined at the end.
+//! The format has one array for each column, within the object of the thread. So columns are
+//! spooled to a file while events come, and are joined at the end.
 
 mod tables;
 
@@ -42,7 +42,7 @@ pub(crate) struct Firefox {
     threads: Vec<Thread>,
     /// By process and thread, of processes that have not ended.
     known: BTreeMap<(u32, u32), usize>,
-    /// How many entries the call stack of each site has.
+    /// Number of entries of each site's call stack.
     depths: HashMap<u32, u64>,
 }
 
@@ -55,7 +55,7 @@ struct Thread {
     markers: Markers,
     /// The names of markers, which are the first strings of the thread.
     names: Vec<&'static str>,
-    /// Sites whose stacks are in the thread's tables, in this order, and the last row of each.
+    /// Sites with stacks in the thread's tables, in this order, and the last row of each.
     sites: Vec<u32>,
     rows: HashMap<u32, u64>,
     next_row: u64,
@@ -112,7 +112,7 @@ impl Firefox {
         })
     }
 
-    /// The number of a thread. `None`: it has none of its own, and is in the last.
+    /// The number of a thread. `None`: it shares the last one.
     fn thread(&mut self, pid: u32, tid: u32, program: &str, ns: u64) -> Option<usize> {
         if let Some(known) = self.known.get(&(pid, tid)) {
             return Some(*known);
@@ -172,7 +172,7 @@ impl Firefox {
         Some(thread.next_row - 1)
     }
 
-    /// Adds the areas that came and went to the main thread of the process that has the space.
+    /// Adds new and removed areas to the main thread of the process that has the space.
     fn allocations(&mut self, at: usize, seen: &Seen<'_>) -> io::Result<()> {
         let time = Ms(seen.event.exit_ns);
         let went = seen.gone.iter().map(|(start, end)| (*start, -i128::from(end.wrapping_sub(*start)), None));
@@ -240,7 +240,7 @@ impl Firefox {
     }
 }
 
-/// What a marker says of its event: see [`schemas`].
+/// The fields of a marker: see [`schemas`].
 fn data(seen: &Seen<'_>, row: Option<u64>) -> Value {
     let event = seen.event;
     let mut all = match event.nr {

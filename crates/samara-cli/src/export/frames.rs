@@ -19,7 +19,7 @@ pub(crate) struct Entry {
     pub(crate) line: u32,
     /// The frame that it is in. `None`: it is a call, or says that functions are missing.
     pub(crate) frame: Option<Frame>,
-    /// How many functions of the same frame it is inlined into.
+    /// Number of functions of the same frame that it is inlined into.
     pub(crate) depth: u32,
 }
 
@@ -29,7 +29,7 @@ impl Entry {
     }
 }
 
-/// The functions of a site, the outermost first, and then what was called.
+/// The functions of a site, the outermost first, and then the call.
 pub(crate) fn entries(sites: Sites<'_>, site: &Site) -> Vec<Entry> {
     let mut all = Vec::new();
     let stack = sites.stack(site);
@@ -43,7 +43,7 @@ pub(crate) fn entries(sites: Sites<'_>, site: &Site) -> Vec<Entry> {
     all
 }
 
-/// What a site calls: by its name, or, where no stack tells calls apart, with its arguments.
+/// The call of a site: its name, and, if there is no stack to distinguish calls, its arguments.
 pub(crate) fn call(sites: Sites<'_>, site: &Site) -> Entry {
     Entry::word(match site.nr.filter(|_| sites.stack(site).is_some()) {
         Some(nr) => line::name(nr),

@@ -1,7 +1,7 @@
-//! What `samara export` writes: a trace in the formats of other tools, one file each.
+//! The formats of `samara export`: a trace for other tools, one file for each format.
 //!
-//! - `walk`: reads a trace once for its stacks and once for its events, and hands all formats each
-//!   event with what it did;
+//! - `walk`: reads a trace once for its stacks and once for its events, and hands each event with
+//!   its effect to all formats;
 //! - `csv`, `pprof`, `firefox`, `perfetto`, `parquet`: the formats;
 //! - `frames`: a call stack as functions with their places, as these formats have it;
 //! - `packed`: an output that may be compressed;
@@ -54,7 +54,7 @@ pub(crate) trait Format {
     fn finish(self: Box<Self>, all: Sites<'_>) -> io::Result<()>;
 }
 
-/// What is known of a trace before its events are read.
+/// Facts about a trace before its events are read.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct About<'a> {
     pub(crate) header: &'a Header,
@@ -64,7 +64,7 @@ pub(crate) struct About<'a> {
     pub(crate) resident: bool,
 }
 
-/// An event, and what it did.
+/// An event and its effect.
 pub(crate) struct Seen<'a> {
     pub(crate) event: &'a Event,
     /// The program of its process.
@@ -76,7 +76,7 @@ pub(crate) struct Seen<'a> {
     pub(crate) owner: u32,
     /// Areas and bytes of the space afterwards.
     pub(crate) space: Option<(u64, u64)>,
-    /// What made the call.
+    /// The instruction that made the call.
     pub(crate) caller: Option<Place>,
     /// Areas that are not there any more, or have other bounds: start and end. Those of a process
     /// that ends are left out.
@@ -102,11 +102,11 @@ pub(crate) struct End<'a> {
     pub(crate) during: (u64, u64),
     /// Its wait status; `None`: it has not ended.
     pub(crate) status: Option<i64>,
-    /// Its space, by its number, unless another process goes on with it, or nothing is known of it.
+    /// Its space, by its number, unless another process still uses it, or it is not known.
     pub(crate) space: Option<(u64, &'a Space)>,
     pub(crate) origins: &'a Origins,
     pub(crate) sites: Sites<'a>,
-    /// What each site did in this process.
+    /// Counts of each site in this process.
     pub(crate) places: &'a [(u32, Counted)],
     /// Most areas and most bytes that its space had.
     pub(crate) peak: (u64, u64),
@@ -127,11 +127,11 @@ impl End<'_> {
     }
 }
 
-/// What a site did in a process.
+/// Counts of a site in a process.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Counted {
     pub(crate) calls: u64,
-    /// How often it mapped something, and how many bytes.
+    /// Number of mappings, and their bytes.
     pub(crate) made: (u64, u64),
     pub(crate) splits: u64,
     pub(crate) ns: u64,
@@ -139,10 +139,10 @@ pub(crate) struct Counted {
     pub(crate) released: u64,
 }
 
-/// Most bytes of an event's text: a path of Linux, each byte of which may be stored as four.
+/// Most bytes of an event's text: a path of Linux, with each byte stored as four.
 const TEXT: usize = 16 << 10;
 
-/// The beginning of a text, as much of it as an export has.
+/// The beginning of a text, cut to the length that an export keeps.
 fn prefix(text: &str) -> &str {
     let end = (0..=text.len().min(TEXT)).rfind(|end| text.is_char_boundary(*end)).unwrap_or(0);
     &text[..end]

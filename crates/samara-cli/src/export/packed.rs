@@ -1,4 +1,4 @@
-//! An output that is compressed if its name says so. Knows nothing of what is written.
+//! An output that is compressed if its name says so. Does not know the content.
 
 use std::io::{self, Write};
 

@@ -1,7 +1,6 @@
 //! A trace as Parquet files in a directory that many traces share: `events`, `stacks` and
-//! `processes`, each partitioned by day, host and program in the way of Hive. The book's
-//! page `reference/exports.md`
-//! describes the columns.
+//! `processes`, each partitioned by day, host and program as in Hive. The book's page
+//! `reference/exports.md` describes the columns.
 //!
 //! Text is as in the trace file, but for partitions, which are names of directories: escaped as on
 //! a terminal, and then by `%`.
@@ -125,7 +124,7 @@ impl Parquet {
         let partition = PathBuf::from(format!("day={day}"))
             .join(format!("host={}", escaped(host)))
             .join(format!("program={}", escaped(program)));
-        // That it cannot be written to is said before the trace is read.
+        // Made first, so that an error comes before the trace is read.
         let dir = OutputFolder::make(dir, access)?;
         Ok(Parquet { dir, partition, header, began_ns: about.began_ns, open: None })
     }
@@ -253,8 +252,8 @@ impl Format for Parquet {
     }
 }
 
-/// A name as part of a path: what people see of it, with all but letters, digits, `.`, `-` and `_`
-/// as `%` and the two hexadecimal digits of a byte.
+/// A name as part of a path: its printable form. All bytes but letters, digits, `.`, `-` and `_`
+/// become `%` and two hexadecimal digits.
 fn escaped(name: &str) -> String {
     let mut out = String::new();
     let clean = clean(name);
@@ -265,7 +264,7 @@ fn escaped(name: &str) -> String {
         }
     }
     if out.len() > NAME {
-        // A cut at `%` or behind it would leave no valid text, so what was cut is one word.
+        // The cut must not split an escape or a character.
         let end = (0..=NAME).rev().find(|end| !out[..*end].contains('%') || is_whole(&out[..*end])).unwrap_or(0);
         out.truncate(end);
         out.push_str(&format!("~{:08x}", crc32fast::hash(clean.as_bytes())));
@@ -286,8 +285,9 @@ fn is_whole(text: &str) -> bool {
     std::str::from_utf8(&bytes).is_ok()
 }
 
-/// A name for a trace that no other has, and that it has again when it is written again: when it
-/// began, its first process, and where that had its areas, which the kernel chooses at random.
+/// A name for a trace that is unique, and the same if the trace is exported again. It consists of
+/// the start time, the first process, and the places of its areas, which the kernel chooses at
+/// random.
 fn trace_name(header: &Header, first: Option<&Event>) -> String {
     let start: String = header.start_time.chars().filter(char::is_ascii_alphanumeric).take(20).collect();
     let bounds = first.map(|event| event.areas.iter().map(|area| (area.start, area.end)).collect::<Vec<_>>());

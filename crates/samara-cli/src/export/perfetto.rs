@@ -28,18 +28,18 @@ const SEQUENCE: u32 = 1;
 /// Flags of a packet: names are numbered anew; it refers to names.
 const CLEARED: u32 = 1;
 const NEEDS_NAMES: u32 = 2;
-/// Processes and threads that are remembered. When there are more, they are described again.
+/// Processes and threads that are remembered. Beyond that, they are described again.
 const PROCESSES: usize = 1 << 18;
 const THREADS: usize = 1 << 16;
 /// Areas of a packet.
 const AREAS: usize = 1024;
-/// The mapping of what is not in a file.
+/// The mapping for entries without a file.
 const NOWHERE: &str = "[calls]";
 
 /// Writes packets.
 pub(crate) struct Perfetto {
     out: Output,
-    /// Processes that have not ended, by number; how many there were; and threads that are
+    /// Processes that have not ended, by number; the number of all processes; and threads that are
     /// described.
     processes: BTreeMap<u32, Process>,
     count: u64,
@@ -282,7 +282,7 @@ impl Format for Perfetto {
 }
 
 impl Perfetto {
-    /// What is said of an event besides its name and times.
+    /// The annotations of an event, besides its name and times.
     fn annotations(&mut self, seen: &Seen<'_>) -> Vec<DebugAnnotation> {
         let event: &Event = seen.event;
         let mut all = Vec::new();
@@ -314,7 +314,7 @@ fn protection(perms: u8) -> u32 {
     [(1, 4), (2, 2), (4, 1), (8, 128)].iter().filter(|(bit, _)| perms & bit != 0).map(|(_, flag)| flag).sum()
 }
 
-/// Names that are numbered when they are first used; those that no packet has told yet.
+/// Names, numbered when they are first used; and those that no packet has defined yet.
 #[derive(Default)]
 struct Names {
     known: HashMap<(Table, Vec<u8>), u64>,
@@ -427,7 +427,7 @@ pub(super) mod tests {
         packet: Vec<TracePacket>,
     }
 
-    /// What a trace tells, with the names that it refers to.
+    /// The content of a trace, with its names resolved.
     #[derive(Default)]
     pub(in crate::export) struct Told {
         pub(in crate::export) slices: Vec<(String, u64, u64)>,

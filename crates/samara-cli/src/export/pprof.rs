@@ -132,7 +132,7 @@ const PROGRAMS: usize = 1 << 14;
 /// Writes a profile.
 pub(crate) struct Pprof {
     out: GzEncoder<Output>,
-    /// Areas count only of processes that are there at the moment that was given.
+    /// Only processes that live at the given moment count for areas.
     at: bool,
     began_ns: u64,
     resident: bool,
@@ -143,7 +143,7 @@ pub(crate) struct Pprof {
     locations: Numbers<Place>,
 }
 
-/// What a location is: a frame, or a word in place of one.
+/// A location: a frame, or a word in place of one.
 #[derive(Clone, PartialEq, Eq, Hash)]
 enum Place {
     Frame(Frame),
@@ -197,8 +197,8 @@ impl Pprof {
         places.map(|place| self.locations.of(place) + 1).collect()
     }
 
-    /// The mappings: each file of the trace has a range of its own, because its frames are told by
-    /// their addresses in it. Returns the start of each range.
+    /// The mappings: each file of the trace gets a separate range, because frames are identified by
+    /// their addresses in the file. Returns the start of each range.
     fn mappings(&mut self, stacks: &Stacks) -> io::Result<HashMap<u32, u64>> {
         let mut limits: HashMap<u32, u64> = HashMap::new();
         for place in self.locations.all() {
@@ -216,7 +216,7 @@ impl Pprof {
             let at = Frame { module, at: 0, guessed: false };
             let Some(file) = stacks.module(&at) else { continue };
             let end = next.checked_add(last).and_then(|end| end.checked_add(1)?.checked_next_multiple_of(0x1_0000));
-            // What is beyond all addresses has no mapping.
+            // A file beyond all addresses has no mapping.
             let Some(end) = end.filter(|end| *end <= i64::MAX as u64) else { continue };
             let mapping = Mapping {
                 id: u64::from(module) + 1,

@@ -1,8 +1,8 @@
-//! Columns that are longer than memory, in one temporary file. Knows nothing of what is in them.
+//! Columns that are longer than memory, in one temporary file. Does not know their content.
 //!
-//! - **SPOOL-1** a column is a list of chunks in the file, each with the place of the next one and
-//!   its length before it, and the bytes that were not written yet. So it takes the same memory
-//!   however long it is.
+//! - **SPOOL-1** a column is a list of chunks in the file, each after the place of the next one and
+//!   its length, and the bytes that are not written yet. So its memory does not grow with its
+//!   length.
 //! - **SPOOL-2** at most [`BUFFERED`] bytes, and one piece, are in memory.
 
 use std::fs::File;
@@ -102,7 +102,7 @@ impl Spool {
 mod tests {
     use super::*;
 
-    /// Columns that are longer than what is kept in memory come back in order.
+    /// Columns that are longer than memory come back in order.
     #[test]
     fn columns_come_back_whole() {
         let mut spool = Spool::new(tempfile::tempfile().unwrap());

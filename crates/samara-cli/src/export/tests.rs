@@ -1,4 +1,4 @@
-//! What the formats of protocol buffers have of a small trace, read by the messages that wrote it.
+//! A small trace in the protocol buffer formats, read with the same messages that wrote it.
 
 use std::path::Path;
 

@@ -1,4 +1,4 @@
-//! Reads a trace and tells formats what happened. Knows nothing of formats.
+//! Reads a trace and hands its events to formats. Does not know the formats.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -15,11 +15,11 @@ use super::{Come, Counted, End, Format, Seen};
 use crate::moment::Moment;
 use crate::why::Sites;
 
-/// Most pairs of a live process and a site that are counted apart. Further sites of a process count
-/// as one.
+/// Most pairs of a live process and a site that are counted separately. Further sites of a process
+/// count as one.
 const PLACES: usize = 1 << 20;
 
-/// What the first reading finds.
+/// The result of the first reading.
 #[derive(Default)]
 pub(crate) struct Named {
     /// The stacks, with the names of their functions, which a trace has at its end.
@@ -27,8 +27,8 @@ pub(crate) struct Named {
     pub(crate) resident: bool,
 }
 
-/// Reads a trace for its stacks. What follows damage is missing: whoever reads the events meets it
-/// again.
+/// Reads a trace for its stacks. Events after damage are missing; the second reading meets the
+/// damage again.
 pub(crate) fn named<R: Read>(reader: TraceReader<R>) -> Result<Named, StackError> {
     let mut named = Named::default();
     for event in reader.map_while(Result::ok) {
@@ -38,7 +38,7 @@ pub(crate) fn named<R: Read>(reader: TraceReader<R>) -> Result<Named, StackError
     Ok(named)
 }
 
-/// How far a trace was read.
+/// The result of the second reading.
 #[derive(Default)]
 pub(crate) struct Walked {
     /// The sites, for [`Format::finish`].
@@ -49,11 +49,11 @@ pub(crate) struct Walked {
     pub(crate) lost: Option<String>,
     /// The number of the last event.
     pub(crate) last: Option<u64>,
-    /// Whether the process that was asked for had an event.
+    /// Whether the selected process had an event.
     pub(crate) found: bool,
 }
 
-/// A format, and where it goes.
+/// A format and its output.
 pub(crate) struct Target<'a> {
     pub(crate) path: &'a Path,
     pub(crate) format: Box<dyn Format>,
@@ -107,7 +107,7 @@ pub(crate) fn walk<'a, R: Read>(
     Ok(Walked { origins: state.origins, lost: state.lost, ..walked })
 }
 
-/// Calls all formats, if they are to be told.
+/// Calls all formats, if the event is selected.
 fn each<'a>(
     formats: &mut Vec<Target<'a>>,
     is_told: bool,
@@ -143,7 +143,7 @@ struct State {
     live: BTreeMap<u32, Live>,
     /// The first process that used each space that lives.
     owners: BTreeMap<u64, u32>,
-    /// What the counts of each site were.
+    /// The former counts of each site.
     before: Vec<Counted>,
     /// By process and site.
     places: BTreeMap<(u32, u32), Counted>,
@@ -189,7 +189,7 @@ impl State {
         }
         let space = self.replay.as_ref().and_then(|replay| replay.space(event.space));
         if let Some((space, reach)) = space.zip(reach) {
-            // What was there may reach further than the event.
+            // The former areas may reach further than the event.
             let reach = gone.iter().fold(reach, |all, area| (all.0.min(area.0), all.1.max(area.1)));
             come.extend(space.between(reach.0, reach.1).map(|area| Come {
                 start: area.start,
@@ -211,7 +211,7 @@ impl State {
         }
         self.note(&event, site, size);
         let space = self.replay.as_ref().and_then(|replay| replay.space(event.space));
-        // Of one that ends with this event, too.
+        // Also for a process that ends with this event.
         let known = self.replay.as_ref().and_then(|replay| replay.process(event.pid));
         let program = known.map(|process| &process.program).or_else(|| Some(&self.live.get(&event.pid)?.program));
         let program = program.cloned().unwrap_or_default();
@@ -235,7 +235,7 @@ impl State {
         let known = self.replay.as_ref().and_then(|replay| replay.process(event.pid));
         let live = match self.live.entry(event.pid) {
             Entry::Occupied(live) => live.into_mut(),
-            // Only those that the replay follows, which bounds how many there are.
+            // Only processes that the replay follows, which bounds their number.
             Entry::Vacant(new) if known.is_some_and(|process| process.ended_ns.is_none()) => {
                 new.insert(Live { first_ns: event.exit_ns, ..Live::default() })
             }
@@ -275,7 +275,7 @@ impl State {
         place.released = place.released.saturating_add(now.released - before.released);
     }
 
-    /// Tells of a process as it is now, and forgets it.
+    /// Hands a process as it is now to the formats, and forgets it.
     fn end<E>(
         &mut self,
         pid: u32,
@@ -287,7 +287,7 @@ impl State {
         let Some(live) = self.live.remove(&pid) else { return Ok(()) };
         let keys: Vec<_> = self.places.range((pid, 0)..=(pid, u32::MAX)).map(|(key, _)| *key).collect();
         let places: Vec<_> = keys.iter().filter_map(|key| Some((key.1, self.places.remove(key)?))).collect();
-        // Of those that share a space at the trace's end, the first has it; of those that end, the
+        // If processes share a space, at the trace's end the first of them has it; if they end, the
         // last.
         let number = self.replay.as_ref().and_then(|replay| Some(replay.process(pid)?.space));
         let space = self.replay.as_ref().zip(number).and_then(|(replay, number)| {
@@ -321,7 +321,7 @@ fn reach(event: &Event) -> Option<(u64, u64)> {
     Some((from.min(first), to.max(last)))
 }
 
-/// Leaves out what is in both, unless the event mapped it anew. Both ascend.
+/// Removes areas that are in both, unless the event mapped them anew. Both ascend.
 fn apart(gone: &mut Vec<(u64, u64)>, come: &mut Vec<Come>, event: &Event) {
     let mut mapped: Vec<(u64, u64)> = Vec::new();
     let mut steps: Vec<_> = event.plan.iter().filter(|step| step.kind == StepKind::Mapped).collect();

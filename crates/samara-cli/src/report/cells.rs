@@ -1,8 +1,8 @@
-//! Counts of areas by where, when they began and when they ended, in bounded memory.
+//! Counts of areas by site, kind, begin and end, in bounded memory.
 //!
 //! - **CELLS-1** there are at most [`CELLS`] cells after each [`Cells::add`], and no moment has a
-//!   number of [`BINS`] or more. Where there would be more, neighbouring times become one, and with
-//!   them cells; every area stays counted once.
+//!   number of [`BINS`] or more. If there would be more, neighbouring moments are merged, and cells
+//!   with them; every area still counts once.
 
 use std::collections::HashMap;
 
@@ -12,12 +12,12 @@ use super::kinds::Kind;
 pub(super) const CELLS: usize = 50_000;
 /// Most moments.
 pub(super) const BINS: u64 = 512;
-/// That it has not ended.
+/// Value for areas that have not ended.
 pub(super) const ALIVE: u16 = u16::MAX;
-/// With so few moments left, sites are no longer told apart.
+/// With this number of moments left, sites are no longer distinguished.
 const FEWEST: u64 = 8;
 
-/// What the areas of a cell have in common.
+/// The common attributes of the areas of a cell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) struct Cell {
     pub(super) site: u32,
@@ -27,7 +27,7 @@ pub(super) struct Cell {
     pub(super) gone: u16,
 }
 
-/// The cells: how many areas, and how many bytes they had in the end.
+/// The cells: number of areas, and their bytes in the end.
 #[derive(Debug)]
 pub(super) struct Cells {
     /// Nanoseconds in a moment.
@@ -65,7 +65,7 @@ impl Cells {
         *sum = (sum.0 + areas, sum.1.saturating_add(bytes));
     }
 
-    /// Makes two moments one.
+    /// Merges each two moments.
     fn halve(&mut self) {
         self.bin_ns = self.bin_ns.saturating_mul(2);
         self.map(|cell| Cell {

@@ -1,4 +1,4 @@
-//! What a page shows, as one JSON object. The book's page `reference/report-page.md` describes it.
+//! The data of a page, as one JSON object. The book's page `reference/report-page.md` describes it.
 //! Knows nothing of HTML.
 
 use samara_trace::file::call_name;
@@ -18,12 +18,12 @@ use crate::{args, line, refused};
 
 /// Version of the object.
 const FORMAT: u32 = 1;
-/// Spaces with a series of their own.
+/// Spaces with separate series.
 const SERIES: usize = 8;
-/// Sites, those with most calls, whose arguments are told.
+/// Sites with arguments in the data, those with the most calls.
 const TOLD: usize = 4000;
 
-/// What there is to show of a trace.
+/// The data of a trace.
 #[derive(Debug)]
 pub(crate) struct Trace {
     pub(crate) file: String,
@@ -51,7 +51,7 @@ pub(crate) fn json(traces: &[Trace], diff: Option<Value>) -> Value {
     shown(json!({"format": FORMAT, "version": env!("CARGO_PKG_VERSION"), "traces": traces, "diff": diff}))
 }
 
-/// The same with texts that can be shown anywhere.
+/// The same with harmless texts.
 fn shown(value: Value) -> Value {
     match value {
         Value::String(text) => Value::String(clean(&text)),

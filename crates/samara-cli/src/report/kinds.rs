@@ -1,4 +1,4 @@
-//! What an area is, for a picture. Knows nothing of events.
+//! Classifies areas for a picture. Knows nothing of events.
 
 use samara_trace::event::AreaRecord;
 
@@ -7,8 +7,8 @@ pub(super) const KINDS: usize = 8;
 /// Their names, in the order of [`Kind`].
 pub(super) const NAMES: [&str; KINDS] = ["anonymous", "heap", "stack", "file", "code", "no access", "shared", "other"];
 
-/// What an area is: `[heap]` and the like by name, then what is shared, without access, executable,
-/// a file, and the rest.
+/// The kind of an area: first `[heap]` and the like by name; then shared, without access,
+/// executable, file, and the rest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) enum Kind {
     /// Private memory that can be read or written.

@@ -1,10 +1,10 @@
-//! Follows each area from its birth to its death. Knows nothing of where the results go.
+//! Follows each area from its birth to its death. Does not know where the results go.
 //!
-//! - **LIVES-1** after an event, the areas of a space are those that the event says are in its
-//!   window, and those outside it that were there before.
-//! - **LIVES-2** an area lives on as long as an area begins where it began, or, where none does, in
-//!   the first area of the same memory that is not another one. So one that is cut keeps its first
-//!   part, one that grows downwards is the same, and of two that become one the first lives on.
+//! - **LIVES-1** after an event, the areas of a space are the event's areas in its window, and the
+//!   former areas outside it.
+//! - **LIVES-2** an area lives on in the area with the same start; if there is none, in the first
+//!   area of the same memory that continues no other one. So a cut area lives on in its first part,
+//!   an area that grows downwards stays the same, and if two merge, the first lives on.
 
 use std::collections::BTreeMap;
 
@@ -19,7 +19,7 @@ const NAMES: usize = 8192;
 /// No site.
 pub(super) const UNKNOWN: u32 = u32::MAX;
 
-/// What an area is.
+/// The attributes of an area.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Area {
     pub(super) start: u64,
@@ -42,7 +42,7 @@ pub(super) struct Life {
     pub(super) event: u64,
 }
 
-/// What lives in a space.
+/// The living areas of a space.
 #[derive(Debug, Default)]
 pub(super) struct Space {
     /// By first address.
@@ -51,7 +51,7 @@ pub(super) struct Space {
     pub(super) size: [(u64, u64); KINDS],
 }
 
-/// Who is told of what happens to areas.
+/// Receives the changes of areas.
 pub(super) trait Witness {
     /// An area was like this until now.
     fn was(&mut self, space: u64, life: &Life, until_ns: u64);
@@ -69,7 +69,7 @@ pub(super) struct Lives {
     pub(super) names: Texts,
 }
 
-/// Who does something, and when.
+/// The cause and time of a change.
 #[derive(Clone, Copy)]
 struct Act {
     ns: u64,
@@ -112,7 +112,7 @@ impl Lives {
     fn end(&mut self, number: u64, event: &Event, witness: &mut impl Witness) {
         let Some(space) = self.spaces.remove(&number) else { return };
         let ns = event.exit_ns;
-        // What the last process leaves was never given back. (One that loads a program goes on.)
+        // The last process's areas were never given back. (A process that loads a program goes on.)
         let is_last = event.kind == EventKind::Exit && self.spaces.is_empty();
         let until = (!is_last).then_some(ns);
         for life in space.areas.values() {
@@ -124,7 +124,7 @@ impl Lives {
         }
     }
 
-    /// Tells of the areas that live when the trace ends.
+    /// Reports the areas that live when the trace ends.
     pub(super) fn finish(&mut self, ns: u64, witness: &mut impl Witness) {
         for (number, space) in std::mem::take(&mut self.spaces) {
             for life in space.areas.values() {
@@ -136,7 +136,7 @@ impl Lives {
 }
 
 impl Space {
-    /// Lays the areas of a window. What reaches out of it stays there.
+    /// Lays the areas of a window. Parts of areas outside the window stay.
     fn lay(&mut self, number: u64, window: (u64, u64), mut is: Vec<Area>, act: Act, witness: &mut impl Witness) {
         let from = is.first().map_or(window.0, |area| area.start.min(window.0));
         let to = is.last().map_or(window.1, |area| area.end.max(window.1));
@@ -148,7 +148,7 @@ impl Space {
             is.insert(0, Area { end: from, ..area });
         }
         is.extend(after.map(|area| Area { start: to, ..area }));
-        // Those at both ends that are as they were stay.
+        // Unchanged areas at both ends stay.
         let same = |(old, new): &(&Life, &Area)| old.area == **new;
         let head = there().zip(&is).take_while(same).count();
         let tail = there().rev().zip(is[head..].iter().rev()).take_while(same).count();
@@ -175,7 +175,7 @@ impl Space {
                 }
             }
         }
-        // All are taken out first: one may lie where another one was.
+        // All are removed first: an area may lie where another one was.
         old.iter().for_each(|life| self.take(&life.area));
         for (area, lived) in is.iter().copied().zip(lived) {
             let Act { ns, site, event } = act;

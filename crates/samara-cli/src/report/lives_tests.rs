@@ -20,7 +20,7 @@ fn area(start: u64, end: u64, perms: u8) -> AreaRecord {
     }
 }
 
-/// Adds up what it is told: how long areas had the same range, and who was born and died.
+/// Sums the reports: lifetimes of areas with one range, births and deaths.
 #[derive(Default)]
 struct Sums {
     /// Areas times nanoseconds, and bytes times nanoseconds.
@@ -45,7 +45,7 @@ impl Witness for Sums {
     }
 }
 
-/// Puts an area, or nothing, in place of what a space has in a range; the event of that.
+/// Replaces a range of a space by an area, or by nothing; returns the event.
 fn put(space: &mut Vec<AreaRecord>, from: u64, to: u64, perms: Option<u8>, wide: u64) -> Event {
     let mut new = Vec::new();
     for old in space.drain(..) {
@@ -72,7 +72,7 @@ fn put(space: &mut Vec<AreaRecord>, from: u64, to: u64, perms: Option<u8>, wide:
     Event { window: Some(window), areas, ..Event::new(0, EventKind::Call) }
 }
 
-/// LIVES-1, and every area is told of for exactly the time that it is there.
+/// LIVES-1, and every area is reported for exactly its lifetime.
 #[test]
 fn lives_are_those_of_the_replay() {
     for seed in 0..60 {
@@ -144,7 +144,8 @@ fn lives_are_those_of_the_replay() {
     }
 }
 
-/// LIVES-2: what is cut, joined, grows or is changed lives on; what is moved away does not.
+/// LIVES-2: an area that is cut, joined, grown or changed lives on; one that is moved away does
+/// not.
 #[test]
 fn who_lives_on() {
     #[derive(Default)]

@@ -1,6 +1,6 @@
-//! The page of `samara report`: what it shows, gathered in one pass over a trace, and its HTML.
+//! The page of `samara report`: its data, gathered in one pass over a trace, and its HTML.
 //!
-//! The parts: `picture` (what is gathered: `lives`, `cells`, `rects`, `series`, `slow`, each
+//! The parts: `picture` (the gathered data: `lives`, `cells`, `rects`, `series`, `slow`, each
 //! bounded), `data` (the same as JSON, with the `tree` of functions), `page` (HTML). Knows nothing
 //! of command lines.
 

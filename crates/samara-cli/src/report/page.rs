@@ -1,7 +1,7 @@
 //! The page itself: one HTML file with its style, its scripts and its data.
 //!
-//! - **PAGE-1** nothing but the page's own script and style can run or load: a content security
-//!   policy names their hashes, and the data is no script.
+//! - **PAGE-1** only the page's own script and style can run or load: a content security policy has
+//!   their hashes, and the data is no script.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -56,7 +56,7 @@ pub(crate) fn html(traces: &[Trace], data: &Value) -> Result<String, String> {
     fill(PAGE, &fields)
 }
 
-/// The template with each `{{ name }}` replaced once; what a field holds is not looked at again.
+/// The template with each `{{ name }}` replaced once; the replacement is not expanded again.
 fn fill(template: &str, fields: &[(&str, &str)]) -> Result<String, String> {
     let mut parts = template.split("{{ ");
     let mut out = parts.next().unwrap_or_default().to_owned();

@@ -1,6 +1,6 @@
-//! Gathers, event by event and in bounded memory, what a page shows. Knows nothing of JSON.
+//! Gathers the data of a page, event by event and in bounded memory. Knows nothing of JSON.
 //!
-//! - **PICTURE-1** what it takes does not grow with the number of events: each part says its bound.
+//! - **PICTURE-1** its memory does not grow with the number of events: each part has a bound.
 
 use std::collections::BTreeMap;
 
@@ -17,7 +17,7 @@ use super::tree::shown;
 
 /// Most processes that are listed.
 const PROCESSES: usize = 4096;
-/// Most spaces with a series of their own.
+/// Most spaces with separate series.
 const SERIES: u64 = 256;
 
 /// A process.
@@ -42,14 +42,14 @@ pub(super) struct Space {
     pub(super) end_ns: Option<u64>,
 }
 
-/// What is gathered.
+/// The gathered data.
 #[derive(Debug, Default)]
 pub(crate) struct Picture {
     pub(super) lives: Lives,
     pub(super) seen: Seen,
     pub(super) times: Times,
     pub(super) calls: Calls,
-    /// In the order of their beginnings, and how many are left out.
+    /// In the order of their beginnings; and the number of processes left out.
     pub(super) processes: Vec<Process>,
     pub(super) left_out: u64,
     /// The position of the latest process with a number.
@@ -58,7 +58,7 @@ pub(crate) struct Picture {
     owners: BTreeMap<u64, u32>,
 }
 
-/// What became of areas.
+/// The reported changes of areas.
 #[derive(Debug, Default)]
 pub(super) struct Seen {
     pub(super) cells: Cells,
@@ -181,7 +181,7 @@ impl Picture {
     }
 }
 
-/// The program of an event's process, as it can be shown.
+/// The program of an event's process, in printable form.
 fn program(event: &Event, tally: &Tally) -> String {
     tally.replay().process(event.pid).map_or_else(String::new, |process| shown(&process.program))
 }

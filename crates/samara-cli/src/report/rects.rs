@@ -1,8 +1,8 @@
 //! The areas of all spaces as rectangles of addresses and time, in bounded memory.
 //!
 //! - **RECTS-1** there are at most twice [`RECTS`] rectangles at any time, and [`RECTS`] in the
-//!   end. Where there would be more, those of one space and kind that are close to one another
-//!   become one, which covers them and counts them; how close that is, grows. (There are few
+//!   end. If there would be more, rectangles of one space and kind that are close to one another
+//!   are merged into one, which covers and counts them. The distance for this grows. (There are few
 //!   spaces: see [`SPACES`].)
 
 use std::collections::HashMap;
@@ -16,7 +16,7 @@ pub(super) const SPACES: u64 = 1024;
 /// Bytes of a page.
 pub(super) const PAGE: u64 = 4096;
 
-/// What an area was from one moment to another, or several areas.
+/// An area, or several areas, from one moment to another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Rect {
     pub(super) space: u64,
@@ -24,12 +24,12 @@ pub(super) struct Rect {
     pub(super) pages: (u64, u64),
     pub(super) ns: (u64, u64),
     pub(super) kind: Kind,
-    /// The number of its name, the site that made it so, and the event; of several, of the one that
-    /// was first in the trace.
+    /// The number of its name, the site that made it so, and the event; for several areas, those of
+    /// the first one in the trace.
     pub(super) name: u32,
     pub(super) site: u32,
     pub(super) event: u64,
-    /// How many areas it stands for.
+    /// Number of areas that it covers.
     pub(super) areas: u64,
 }
 
@@ -37,7 +37,7 @@ pub(super) struct Rect {
 #[derive(Debug, Default)]
 pub(super) struct Rects {
     pub(super) all: Vec<Rect>,
-    /// Those within so many nanoseconds and pages are one; 0: each is as it was.
+    /// Rectangles within this number of nanoseconds and pages are merged; 0: none are.
     pub(super) close: (u64, u64),
     last_ns: u64,
 }
@@ -71,7 +71,7 @@ impl Rects {
         self.merge();
         while self.all.len() > RECTS && self.close != (u64::MAX, u64::MAX) {
             let (ns, pages) = self.close;
-            // Time first: what lives long is told apart by its address.
+            // Time first: areas that live long are distinguished by address.
             self.close = match ns < self.last_ns / 32 {
                 true => (ns.saturating_mul(2), pages.saturating_mul(2)),
                 false if pages < 1 << 52 => (ns, pages.saturating_mul(4)),

@@ -1,7 +1,7 @@
 //! Numbers of areas and bytes over time, by kind, and calls over time, in bounded memory.
 //!
-//! - **SERIES-1** a series has at most [`BINS`] moments. Where there would be more, two
-//!   neighbours become one, with the values of the one that had more in all.
+//! - **SERIES-1** a series has at most [`BINS`] moments. If there would be more, each two
+//!   neighbours are merged, with the values of the one with the larger total.
 
 use std::collections::BTreeMap;
 
@@ -13,8 +13,8 @@ pub(super) const BINS: u64 = 512;
 /// Areas and bytes of each kind.
 pub(super) type Size = [(u64, u64); KINDS];
 
-/// What there was of each kind at each moment: when there were most areas in it, and when there
-/// were most bytes.
+/// The sizes of each kind for each moment: at its time of most areas, and at its time of most
+/// bytes.
 #[derive(Debug, Default)]
 pub(super) struct Series {
     bins: Vec<Bin>,
@@ -46,7 +46,7 @@ impl Series {
     fn set(&mut self, bin: usize, size: &Size) {
         let of = |size: &Size| Bin { areas: size.map(|(areas, _)| areas), bytes: size.map(|(_, bytes)| bytes) };
         let bin = bin.max(self.bins.len().saturating_sub(1));
-        // What was there before lasted until now.
+        // The former size lasted until now.
         while self.bins.len() <= bin {
             self.bins.push(of(&self.last));
         }
@@ -99,7 +99,7 @@ impl Times {
         self.last_ns / self.bin_ns + 1
     }
 
-    /// The moment of a time; time goes on to it.
+    /// The moment of a time; extends the series to it.
     fn bin(&mut self, ns: u64) -> usize {
         self.last_ns = self.last_ns.max(ns);
         while self.last_ns / self.bin_ns >= BINS {
@@ -113,7 +113,7 @@ impl Times {
         (ns / self.bin_ns) as usize
     }
 
-    /// Notes what there is from this time on, in all and in one space, where that is asked for.
+    /// Notes the sizes from this time on, of all spaces and optionally of one space.
     pub(super) fn size(&mut self, ns: u64, all: &Size, space: Option<(u64, &Size)>) {
         let bin = self.bin(ns);
         self.all.set(bin, all);
@@ -157,7 +157,7 @@ mod tests {
         for (bin, seen) in times.all.bins.iter().enumerate() {
             let mut of: Vec<&Size> =
                 sizes.iter().filter(|(ns, _)| (ns / times.bin_ns) as usize == bin).map(|(_, size)| size).collect();
-            // That of the moment before lasts into this one.
+            // The size of the moment before lasts into this one.
             if of.is_empty() {
                 of = sizes
                     .iter()

@@ -1,4 +1,4 @@
-//! The calls that took longest, and how long calls took, in bounded memory.
+//! The slowest calls, and the distribution of durations, in bounded memory.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
@@ -23,11 +23,11 @@ pub(super) struct Slow {
     pub(super) overlapped: bool,
 }
 
-/// What is kept of them.
+/// The kept calls and durations.
 #[derive(Debug, Default)]
 pub(super) struct Calls {
     slowest: BinaryHeap<Reverse<Slow>>,
-    /// By name: how many took less than 2^i nanoseconds and no less than half of that.
+    /// By name: number of calls that took from 2^(i-1) to less than 2^i nanoseconds.
     pub(super) durations: BTreeMap<&'static str, [u64; 65]>,
 }
 
@@ -64,7 +64,7 @@ impl Calls {
     }
 }
 
-/// The lock that Linux takes for a call, by what is documented of it: a model.
+/// The lock that Linux takes for a call, according to documentation: a model.
 pub(super) fn lock(name: &str, args: &[u64; 6]) -> Option<&'static str> {
     const WRITE: &str = "mmap_lock, write";
     const READ: &str = "mmap_lock, read";

@@ -1,8 +1,8 @@
 //! The call stacks of a trace as one tree of functions, and texts by number.
 //!
-//! - **STACKS-TREE-1** there are at most [`NODES`] functions in the tree; deeper ones are left out,
-//!   and what they call counts for the one that is there. A text has at most [`TEXT`] characters,
-//!   and all together have some [`TEXTS`] bytes; further ones are `…`.
+//! - **STACKS-TREE-1** there are at most [`NODES`] functions in the tree. Deeper ones are left out,
+//!   and their calls count for the deepest one that is there. A text has at most [`TEXT`]
+//!   characters, and all together have some [`TEXTS`] bytes; further ones are `…`.
 
 use std::collections::HashMap;
 
@@ -41,7 +41,7 @@ impl Texts {
         self.numbers.get(&shown(text)).copied()
     }
 
-    /// The number of a text, as it can be shown.
+    /// The number of a text, in printable form.
     pub(super) fn number(&mut self, text: &str) -> u32 {
         let mut text = shown(text);
         if self.bytes > TEXTS && !self.numbers.contains_key(&text) {
@@ -55,7 +55,7 @@ impl Texts {
     }
 }
 
-/// A text as it can be shown, and not longer than all can be.
+/// A text in printable form, cut to the maximum length.
 pub(super) fn shown(text: &str) -> String {
     let mut text = clean(text);
     if let Some((end, _)) = text.char_indices().nth(TEXT) {

@@ -1,5 +1,5 @@
-//! Everything about one row of a table, as lines. Knows neither the terminal nor where events come
-//! from.
+//! All details of one row of a table, as lines. Knows neither the terminal nor the source of
+//! events.
 
 use anstream::adapter::strip_str;
 use samara_trace::survey::Known;
@@ -13,7 +13,7 @@ use crate::{args, line, survey, why};
 /// Places of a call that are named.
 const PLACES: usize = 20;
 
-/// The lines; `None` if the state does not know what the row was about any more.
+/// The lines; `None` if the state does not have the row's subject any more.
 pub(crate) fn lines(state: &State, now_ns: u64, key: &Key) -> Option<Vec<String>> {
     match key {
         Key::Call(name) => call(state, now_ns, name),

@@ -41,7 +41,7 @@ left right      a fiftieth of its time back, forward
 home end        its beginning, its end
 ";
 
-/// What the user has chosen.
+/// The user's choices.
 #[derive(Clone, Debug)]
 pub(crate) struct Chosen {
     pub(crate) table: Table,
@@ -49,7 +49,7 @@ pub(crate) struct Chosen {
     pub(crate) row: usize,
     /// A text in place of the table, with the number of its first line that is shown.
     pub(crate) text: Option<(Vec<String>, usize)>,
-    /// What is going on: at the end of the first line.
+    /// The status, at the end of the first line.
     pub(crate) status: String,
     /// A message in place of the last line.
     pub(crate) message: Option<String>,
@@ -145,7 +145,7 @@ fn header<'a>(view: &'a View, chosen: &'a Chosen, area: Rect) -> Vec<Line<'a>> {
     lines
 }
 
-/// The largest of the values in each of at most so many columns, as bars.
+/// The largest of the values in each of at most `most` columns, as bars.
 fn bars(values: &[u64], most: usize) -> String {
     let count = most.min(values.len());
     let part = |i: usize| i * values.len() / count.max(1);
@@ -154,7 +154,7 @@ fn bars(values: &[u64], most: usize) -> String {
     sparkline(&columns)
 }
 
-/// The columns that leave room for the text. The one that sorts is always there.
+/// The columns that leave room for the text. The sorting column is always there.
 fn columns(table: Table, order: Order, width: usize) -> Vec<(usize, &'static Column)> {
     let mut shown: Vec<_> = table.columns().iter().enumerate().collect();
     let taken = |shown: &[(usize, &Column)]| shown.iter().map(|(_, column)| column.width + 1).sum::<usize>();

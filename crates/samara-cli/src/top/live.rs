@@ -1,9 +1,9 @@
-//! A recording as a source of events. The recorder runs on a thread of its own; a second thread
-//! moves the state on. Knows nothing of the terminal.
+//! A recording as a source of events. The recorder runs on one thread; a second thread moves the
+//! state on. Knows nothing of the terminal.
 //!
 //! The recorder holds the program at every event, so its sink does no more than append the event to
-//! a queue. The second thread takes the whole queue every few hundredths of a second. It waits for
-//! nobody but a view that is being made, so a terminal that stands still stops nothing.
+//! a queue. The second thread takes the whole queue every few hundredths of a second. It waits only
+//! for a view that is being made, so a blocked terminal does not block the recording.
 //!
 //! - **LIVE-1** every event reaches the state, in order, and before `is_over` is true.
 //! - **LIVE-2** the queue has at most [`QUEUE`] events and areas, and one event: then the recorder
@@ -25,12 +25,12 @@ use super::state::State;
 const TAKE: Duration = Duration::from_millis(20);
 /// From this number of events and areas on the recorder waits.
 const QUEUE: usize = 1 << 18;
-/// How long the state is left to those who wait for it, each time.
+/// Time for which the state is left to waiting readers, each time.
 const SHORT: Duration = Duration::from_micros(50);
-/// Events that are applied in one go: a view that is to be made waits for so many.
+/// Events that are applied at once. A view that is to be made waits for at most this many.
 const GO: usize = 512;
 
-/// What a recording led to.
+/// The result of a recording.
 #[derive(Debug)]
 pub(crate) struct Recorded {
     pub(crate) outcome: Result<Outcome, RecordError>,
@@ -53,8 +53,8 @@ struct Shared {
     /// Notified when the queue was taken, and when the state will take no more.
     taken: Condvar,
     state: Mutex<State>,
-    /// How many wait to look at the state. A lock alone is not fair, and the view would starve.
-    /// Relaxed: it guards no other data.
+    /// Number of readers that wait for the state. A lock alone is not fair, and the view would
+    /// starve. Relaxed: it guards no other data.
     looking: AtomicUsize,
     /// Set when the last event has reached the state. Notified by `over`.
     recorded: Mutex<Option<Recorded>>,
@@ -69,8 +69,8 @@ struct Queue {
     is_closed: bool,
 }
 
-/// Whatever a thread that panicked left behind is whole: it is changed in single steps, except the
-/// state, which is only looked at from then on.
+/// Data is consistent after a panic of another thread: it is changed in single steps, except the
+/// state, which is only read from then on.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -116,7 +116,7 @@ impl Drop for Closing<'_> {
 
 impl Live {
     /// Starts a recording. `record` feeds the sink until the recording is over: from a program that
-    /// it starts, or from anything else. `let_go`: by which a process that ran already is let go.
+    /// it starts, or from anything else. `let_go`: lets go of an attached process.
     pub(crate) fn start<R>(record: R, file: Option<FileSink>, let_go: Option<LetGo>) -> std::io::Result<Live>
     where
         R: FnOnce(&mut dyn Sink) -> Result<Outcome, RecordError> + Send + 'static,
@@ -155,7 +155,7 @@ impl Live {
         state
     }
 
-    /// By which the process is let go, if it ran already.
+    /// Lets go of the process, if it was attached to.
     pub(crate) fn let_go(&self) -> Option<&LetGo> {
         self.let_go.as_ref()
     }
@@ -178,7 +178,7 @@ impl Live {
         lock(&self.shared.recorded).as_ref().is_some_and(|recorded| recorded.outcome.is_err())
     }
 
-    /// Waits for the end, at most so long. Returns what the recording led to, once.
+    /// Waits for the end, at most `most`. Returns the result of the recording, once.
     pub(crate) fn wait(&self, most: Duration) -> Option<Recorded> {
         let recorded = lock(&self.shared.recorded);
         let waited = self.shared.over.wait_timeout_while(recorded, most, |recorded| recorded.is_none());

@@ -1,7 +1,7 @@
 //! The live view of `samara top`: keys, and the loop that shows a source of events until the user
 //! leaves. The parts, one file each:
 //!
-//! - `state`: what has happened up to a moment; `view`, `detail`: what is shown of it, as data;
+//! - `state`: the totals up to a moment; `view`, `detail`: the shown data;
 //! - `draw`: data to cells; `terminal`: takes the terminal and gives it back;
 //! - `live`: a recording; `player`: a trace file.
 //!
@@ -47,14 +47,14 @@ const SHORT: Duration = Duration::from_millis(10);
 const KEYS: &str = "tab table  s sort  r reverse  enter details  space pause  ? help  q quit";
 const KEYS_TRACE: &str = "space play  <- -> seek  + - speed  tab table  enter details  ? help  q quit";
 
-/// Where events come from.
+/// The source of events.
 pub(crate) enum Source {
     Live(Live),
     Trace(Box<Player>),
 }
 
 impl Source {
-    /// Moves on, as far as that is done here. Returns whether there is more to do at once.
+    /// Moves on a source that is driven here. Returns whether there is more to do at once.
     fn advance(&mut self) -> bool {
         match self {
             Source::Live(_) => false,
@@ -75,19 +75,18 @@ impl Source {
         }
     }
 
-    /// Whether something is recorded.
+    /// Whether a recording is running.
     fn runs(&self) -> bool {
         matches!(self, Source::Live(live) if !live.is_over())
     }
 
-    /// Whether a process is recorded that ran already. Nothing must end it, or stop it.
+    /// Whether the recorded process was attached to. It must be neither ended nor stopped.
     fn is_attached(&self) -> bool {
         matches!(self, Source::Live(live) if live.let_go().is_some())
     }
 
-    /// Asks for the end of a recording: that a process is let go, if it ran already. A program is
-    /// asked to end: its whole process group, which it leads. One that was stopped goes on for
-    /// that.
+    /// Asks for the end of a recording. An attached process is let go. A started program is asked
+    /// to end, with its whole process group, which it leads; a stopped one is continued for that.
     fn ask(&self, signal: Signal) {
         let Source::Live(live) = self else { return };
         if let Some(let_go) = live.let_go() {
@@ -135,8 +134,8 @@ impl Source {
     }
 }
 
-/// Signals that came to this process, from when they are watched on. To be watched before anything
-/// is recorded, which a signal would cut off otherwise.
+/// Signals to this process since they are watched. The watch begins before the recording, because a
+/// signal would cut that off otherwise.
 pub(crate) struct Signals {
     /// The last one that asks to end; 0 for none. Relaxed, like the other: they guard no data.
     end: Arc<AtomicUsize>,
@@ -189,7 +188,7 @@ struct Ui {
     table: Table,
     orders: [Order; Table::ALL.len()],
     rows: [usize; Table::ALL.len()],
-    /// The row that is shown with everything about it, and its lines.
+    /// The row that is shown in detail, and its lines.
     detail: Option<(Key, Vec<String>)>,
     help: bool,
     /// The first line that is shown of a text.
@@ -199,19 +198,19 @@ struct Ui {
     /// Rows that the screen has room for.
     page: usize,
     message: Option<String>,
-    /// When it must be left, once it was asked for.
+    /// The deadline for leaving, once the user has asked for it.
     leaving: Option<Option<Instant>>,
     colour: bool,
 }
 
-/// Shows a source until the user leaves, or a signal asks for it; a terminal that is closed is as
+/// Shows a source until the user leaves, or a signal asks for it; a closed terminal counts as
 /// SIGHUP. `limit`: `vm.max_map_count`.
 ///
 /// # Errors
 /// The terminal cannot be used.
 pub(crate) fn run(source: &mut Source, signals: &Signals, title: String, limit: Option<u64>) -> io::Result<Left> {
     let left = Screen::take().and_then(|mut screen| show(&mut screen, signals, source, Ui::new(title, limit)));
-    // Without a recorder a program that was started could not go on.
+    // A started program cannot go on without a recorder.
     if left.is_err() {
         source.hang_up();
     } else if source.runs() {
@@ -272,7 +271,7 @@ fn show(screen: &mut Screen, signals: &Signals, source: &mut Source, mut ui: Ui)
     }
 }
 
-/// What follows from a key.
+/// The effect of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Next {
     Stay,
@@ -306,8 +305,8 @@ impl Ui {
         Table::ALL.iter().position(|table| *table == self.table).unwrap_or(0)
     }
 
-    /// Asks the program to end, or that the process is let go. The view is left when that has
-    /// happened, or at the deadline.
+    /// Asks the program to end, or lets go of the process. The view is left after that, or at the
+    /// deadline.
     fn ask(&mut self, source: &Source, signal: Signal, deadline: Option<Instant>) {
         source.ask(signal);
         self.leaving = Some(deadline);
@@ -329,7 +328,7 @@ impl Ui {
             (view, detail.and_then(|key| detail::lines(state, now, &key)))
         });
         self.view = view;
-        // What is not known any more stays as it was.
+        // Details that are not known any more stay as they were.
         if let (Some((_, shown)), Some(lines)) = (&mut self.detail, lines) {
             *shown = lines;
         }
@@ -415,7 +414,7 @@ impl Ui {
         Next::Stay
     }
 
-    /// Keys that mean the moment that is shown.
+    /// Keys that change the shown moment.
     fn play(&mut self, code: KeyCode, source: &mut Source) {
         let Source::Trace(player) = source else {
             match code {
@@ -440,7 +439,7 @@ impl Ui {
         });
     }
 
-    /// Leaves, if nothing is recorded or this was asked for before; otherwise asks for the end of
+    /// Leaves, if nothing is recorded or this is the second request; otherwise asks for the end of
     /// the recording.
     fn quit(&mut self, source: &Source, signal: Signal) -> Next {
         if !source.runs() || self.leaving.is_some() {
@@ -450,7 +449,7 @@ impl Ui {
         Next::Stay
     }
 
-    /// Shows another table, as it is now: of a moment that has passed only one table is known.
+    /// Shows another table, as it is now: for a past moment only one table is kept.
     fn choose(&mut self, number: usize, source: &mut Source) {
         self.table = Table::ALL[number % Table::ALL.len()];
         (self.detail, self.help, self.scroll) = (None, false, 0);
@@ -463,7 +462,7 @@ impl Ui {
         view::sort(&mut self.view.rows, order);
     }
 
-    /// Everything about the chosen row.
+    /// Shows the details of the chosen row.
     fn open(&mut self, source: &mut Source) {
         if self.help || self.detail.is_some() {
             return;

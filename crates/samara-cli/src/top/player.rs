@@ -1,8 +1,8 @@
 //! A trace file as a source of events: plays it, and goes to any moment of it. Knows nothing of the
 //! terminal.
 //!
-//! Forward it reads on; back it reads again from the beginning. Either is done in pieces, so that
-//! keys are heard meanwhile.
+//! To go forward it reads on; to go back it reads again from the beginning. Both are done in
+//! pieces, so keys are handled meanwhile.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -14,7 +14,7 @@ use samara_trace::file::{FileError, Header, Stacks, TraceReader};
 use super::state::State;
 use crate::moment::Moment;
 
-/// How long events are read in one go.
+/// Time for reading events at once.
 const GO: Duration = Duration::from_millis(40);
 /// Events that are read between two looks at the clock.
 const EVENTS: u32 = 64;
@@ -23,7 +23,7 @@ const STEPS: u64 = 50;
 /// The powers of two by which a trace is played slower or faster than it was recorded.
 const SPEEDS: std::ops::RangeInclusive<i32> = -10..=10;
 
-/// What a key does to the moment that is shown.
+/// The effect of a key on the shown moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Control {
     /// Plays, or pauses.
@@ -41,14 +41,14 @@ pub(crate) enum Control {
     End,
 }
 
-/// What a trace has, found by reading it once.
+/// Facts about a trace from one reading.
 #[derive(Debug)]
 pub(crate) struct Content {
     pub(crate) header: Header,
     /// Its stacks, with the names of their functions.
     stacks: Stacks,
-    /// The times of the first event and of the last one that is whole, and where that is not the
-    /// end, why.
+    /// The times of the first event and of the last readable one; and the damage, if that is not
+    /// the end.
     begin_ns: u64,
     end_ns: u64,
     pub(crate) events: u64,
@@ -93,10 +93,10 @@ pub(crate) struct Player {
     state: State,
     /// The next event, which is later than the moment.
     next: Option<Event>,
-    /// The moment that is wanted; it is shown when `is_there`.
+    /// The wanted moment; it is shown when `is_there`.
     wanted: Moment,
     is_there: bool,
-    /// Since when it is played, and how fast.
+    /// The start of playing, and the speed.
     playing: Option<Instant>,
     speed: i32,
     /// Why the file could not be opened again.
@@ -151,7 +151,7 @@ impl Player {
     fn arrive(&mut self) {
         self.is_there = true;
         if self.playing.is_some() {
-            // The time that the way has taken is not played.
+            // The time for going there does not count as playing.
             self.playing = Some(Instant::now());
             if matches!(self.wanted, Moment::Time(ns) if ns >= self.content.end_ns) {
                 self.playing = None;
@@ -159,7 +159,7 @@ impl Player {
         }
     }
 
-    /// Reads one event, if it is over at the moment that is wanted.
+    /// Reads one event, if it is over at the wanted moment.
     fn step(&mut self) -> bool {
         if self.next.is_none() {
             // An error was found when the file was read for the first time.
@@ -244,7 +244,7 @@ impl Player {
         &self.content
     }
 
-    /// What the trace is doing, in a few words.
+    /// The status of playing, in a few words.
     pub(crate) fn status(&self) -> String {
         use crate::format::{count, time};
         let what = match (&self.failed, self.is_there, self.playing) {

@@ -1,6 +1,6 @@
-//! What has happened up to a moment, as the live view needs it: totals, rates of the last second,
-//! the calls that took longest of late, and what the largest space is. Knows events. Knows nothing
-//! of the terminal, and not where events come from.
+//! The state of a recording at a moment, for the live view: totals, rates of the last second, the
+//! slowest recent calls, and the largest space. Knows events. Knows neither the terminal nor the
+//! source of events.
 //!
 //! - **STATE-1** a sample has the totals of every moment from its `from` to its `until`; samples
 //!   ascend, and the first one is not later than a second before the latest moment, if the
@@ -17,22 +17,23 @@ use samara_trace::summary::{CallTotals, Largest, Summary, Tally};
 
 use crate::why::Sites;
 
-/// Rates are those of so many nanoseconds.
+/// The period of rates, in nanoseconds.
 const WINDOW_NS: u64 = 1_000_000_000;
-/// So often a sample is kept.
+/// Interval between samples.
 const STEP_NS: u64 = 100_000_000;
-/// Calls that returned up to so many seconds ago are of late.
+/// Age up to which a returned call is recent, in seconds.
 const LATE_SECONDS: u64 = 10;
 /// Calls of one second that are kept, the longest.
 const SLOW: usize = 64;
-/// The largest space is not examined more often, and not for more than a tenth of the time.
+/// Shortest interval between examinations of the largest space. They also take at most a tenth of
+/// the time.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 
-/// What has happened up to a moment.
+/// The state at a moment.
 #[derive(Debug, Default)]
 pub(crate) struct State {
     tally: Tally,
-    /// The stacks of a trace that was read to its end before, which has the names there.
+    /// The stacks of a trace that was read to its end before, because the names are at the end.
     names: Option<Stacks>,
     samples: VecDeque<Sample>,
     next_sample_ns: u64,
@@ -63,7 +64,7 @@ struct Sample {
     totals: Totals,
 }
 
-/// What rates are made of.
+/// The totals from which rates follow.
 #[derive(Debug, Default)]
 struct Totals {
     calls: BTreeMap<String, CallTotals>,
@@ -71,7 +72,7 @@ struct Totals {
     sites: Vec<Made>,
 }
 
-/// What a site has made.
+/// Counts of a site.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Made {
     pub(crate) mapped: u64,
@@ -87,11 +88,11 @@ pub(crate) struct Slow {
     pub(crate) event: Event,
 }
 
-/// What a space was when it was last examined.
+/// The last examination of a space.
 #[derive(Debug)]
 struct Looked {
     largest: Largest,
-    /// Whether its process lives; otherwise it is what was found near its most areas.
+    /// Whether its process lives; otherwise the result is from near its most areas.
     lives: bool,
     events: u64,
     at: Instant,
@@ -132,8 +133,8 @@ impl State {
         self.events += 1;
     }
 
-    /// Moves forward to a moment up to which nothing else happened. Never back: what was before the
-    /// last second is not kept.
+    /// Moves forward to a moment without further events. Never back: data before the last second is
+    /// not kept.
     pub(crate) fn tick(&mut self, now_ns: u64) {
         self.now_ns = self.now_ns.max(now_ns);
         self.sample(now_ns);
@@ -143,8 +144,8 @@ impl State {
         }
     }
 
-    /// Examines the largest space, if something has happened and it was not done just now. `limit`:
-    /// `vm.max_map_count`.
+    /// Examines the largest space, if there were events and the last examination was not just now.
+    /// `limit`: `vm.max_map_count`.
     pub(crate) fn look(&mut self, limit: Option<u64>) {
         if let Some(Looked { events, at, cost, .. }) = self.looked
             && (events == self.events || at.elapsed() < LOOK_EVERY.max(cost * 10))
@@ -203,7 +204,7 @@ impl State {
         (sample.map(|sample| &sample.totals), now_ns.saturating_sub(since).max(STEP_NS) as f64 / 1e9)
     }
 
-    /// What each kind of call has made in a second up to now, and in all.
+    /// Totals of each kind of call: in the last second, and in all.
     pub(crate) fn calls(&self, now_ns: u64) -> impl Iterator<Item = (&str, CallTotals, CallTotals)> {
         let (before, seconds) = self.before(now_ns);
         self.tally.so_far().calls.iter().map(move |(name, now)| {
@@ -220,7 +221,7 @@ impl State {
         })
     }
 
-    /// What each site has made in a second up to now, in the order of their numbers.
+    /// Counts of each site in the last second, in the order of their numbers.
     pub(crate) fn made(&self, now_ns: u64) -> impl Iterator<Item = Made> {
         let (before, seconds) = self.before(now_ns);
         self.tally.sites().iter().enumerate().map(move |(i, now)| {
@@ -246,7 +247,7 @@ impl State {
     }
 
     /// The space with the most areas when it was last examined; `false`: its process has ended, and
-    /// this is what was found near its most areas.
+    /// the result is from near its most areas.
     pub(crate) fn largest(&self) -> Option<(&Largest, bool)> {
         self.looked.as_ref().map(|looked| (&looked.largest, looked.lives))
     }
@@ -258,7 +259,7 @@ impl State {
         Some(Focus { pid, program: &process.program, space, live: live().count() as u64 })
     }
 
-    /// What was counted.
+    /// The totals so far.
     pub(crate) fn totals(&self) -> &Summary {
         self.tally.so_far()
     }

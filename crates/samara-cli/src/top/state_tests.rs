@@ -1,4 +1,4 @@
-//! Rates, the longest calls, and what a state says of its processes.
+//! Rates, the slowest calls, and the processes of a state.
 
 use samara_trace::event::{AreaRecord, Step, StepKind};
 

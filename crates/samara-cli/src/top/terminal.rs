@@ -1,8 +1,8 @@
-//! The terminal: takes it, gives it back as it was, also on a panic, and reads keys. Knows nothing
-//! of what is shown.
+//! The terminal: takes it, gives it back as it was, also on a panic, and reads keys. Does not know
+//! the content.
 //!
-//! - **SCREEN-1** nobody but a thread of its own waits for keys: when a terminal is closed,
-//!   crossterm 0.29 reads its end for ever.
+//! - **SCREEN-1** only a separate thread waits for keys: when a terminal is closed, crossterm 0.29
+//!   reads its end for ever.
 
 use std::io::{self, Stdout, Write};
 use std::mem::ManuallyDrop;
@@ -24,7 +24,7 @@ static IS_TAKEN: AtomicBool = AtomicBool::new(false);
 /// The terminal, while it is ours. Dropping it gives it back.
 pub(crate) struct Screen {
     /// Never dropped: it would print that it cannot show the cursor, which panics if standard error
-    /// is a terminal that was closed. What it does besides, this does.
+    /// is a terminal that was closed. `Screen` does the rest of its cleanup.
     pub(crate) terminal: ManuallyDrop<Terminal<CrosstermBackend<Stdout>>>,
     events: Receiver<io::Result<Event>>,
 }
@@ -50,7 +50,7 @@ impl Screen {
         Ok(Screen { terminal, events })
     }
 
-    /// Waits for a key, or another event of the terminal, at most so long.
+    /// Waits for a key, or another event of the terminal, at most `most`.
     ///
     /// # Errors
     /// The terminal cannot be read.

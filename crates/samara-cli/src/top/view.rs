@@ -1,5 +1,5 @@
-//! What is on the screen, as data: the header and the rows of one table. Made of a [`State`].
-//! Knows neither the terminal nor where events come from.
+//! The content of the screen, as data: the header and the rows of one table. Made from a [`State`].
+//! Knows neither the terminal nor the source of events.
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
@@ -24,9 +24,9 @@ pub(crate) enum Table {
     Calls,
     /// The places that calls come from.
     Places,
-    /// Why the largest space has so many areas.
+    /// The verdicts on the largest space.
     Verdicts,
-    /// The calls that took longest of late.
+    /// The slowest recent calls.
     Slowest,
     /// Why areas that touch are apart.
     Boundaries,
@@ -40,7 +40,7 @@ pub(crate) struct Column {
     pub(crate) show: fn(u64) -> String,
 }
 
-/// What a row is about.
+/// The subject of a row.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Key {
     Call(String),
@@ -59,21 +59,21 @@ pub(crate) struct Row {
     pub(crate) key: Key,
     /// A number for each column.
     pub(crate) values: Vec<u64>,
-    /// What is at its end, with escapes.
+    /// The text at its end, with escapes.
     pub(crate) text: String,
 }
 
-/// By what rows are sorted: a column, the largest number first.
+/// The order of rows: by a column, the largest number first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Order {
     pub(crate) column: usize,
     pub(crate) reverse: bool,
 }
 
-/// All that is shown of a state, but for details.
+/// The shown part of a state, except details.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct View {
-    /// The process with the most areas, its program, and how many others live.
+    /// The process with the most areas, its program, and the number of other live processes.
     pub(crate) process: String,
     pub(crate) areas: u64,
     /// `vm.max_map_count`, where it is known.
@@ -85,7 +85,7 @@ pub(crate) struct View {
     /// The verdict on most areas.
     pub(crate) why: Option<String>,
     pub(crate) rows: Vec<Row>,
-    /// What the table is about, or why it is empty.
+    /// The subject of the table, or why it is empty.
     pub(crate) note: String,
 }
 
@@ -154,7 +154,7 @@ impl Table {
         }
     }
 
-    /// What that is to have at least: columns of numbers make room for it.
+    /// The minimum width of the text: columns of numbers make room for it.
     pub(crate) fn text_width(self) -> usize {
         match self {
             Table::Calls => 16,
@@ -188,7 +188,7 @@ fn ranks(values: &[u64], column: usize) -> (u64, Vec<u64>) {
     (values.get(column).copied().unwrap_or(0), values.iter().rev().copied().collect())
 }
 
-/// What is shown of a state at a moment. `limit`: `vm.max_map_count`.
+/// The view of a state at a moment. `limit`: `vm.max_map_count`.
 pub(crate) fn view(state: &mut State, now_ns: u64, limit: Option<u64>, table: Table, order: Order) -> View {
     state.tick(now_ns);
     state.look(limit);
@@ -240,7 +240,7 @@ fn verdict(v: &Verdict) -> String {
     format!("{}: {}", why::word(v.kind), why::sentence(v))
 }
 
-/// What is to be said of a table besides its rows.
+/// The note on a table besides its rows.
 fn note(state: &State, table: Table) -> String {
     if let Some(lost) = &state.totals().lost {
         return format!("the areas cannot be followed any further: {}", clean(lost));

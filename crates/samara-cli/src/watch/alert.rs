@@ -1,5 +1,5 @@
-//! When a process raises an alert: at parts of the limit, and when it will soon reach it. Does not
-//! know what an alert does.
+//! Decides when a process raises an alert: at parts of the limit, and when it will soon reach the
+//! limit. Does not know what an alert does.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -10,7 +10,7 @@ const AGAIN: (u64, u64) = (15, 16);
 /// Number of readings in a row that must say that the limit is near.
 const READINGS: u32 = 2;
 
-/// What raises an alert.
+/// The conditions of alerts.
 #[derive(Clone, Debug)]
 pub(crate) struct Limits {
     /// Percent of the limit, ascending.
@@ -62,7 +62,7 @@ pub(crate) struct Told {
 }
 
 impl Told {
-    /// A reading of the process. Returns what is to be told now.
+    /// Adds a reading of the process. Returns the alerts that it raises now.
     pub(crate) fn read(&mut self, limits: &Limits, areas: u64, limit: u64, left: Option<Duration>) -> Vec<Reason> {
         let mut reasons = Vec::new();
         let part = limits.part(areas, limit);
@@ -85,7 +85,7 @@ impl Told {
     }
 }
 
-/// What happened to a process.
+/// An alert of a process.
 #[derive(Clone, Debug)]
 pub(crate) struct Alert {
     pub(crate) reason: Reason,

@@ -1,21 +1,21 @@
-//! What reading may cost: a share of one processor. Knows nothing of what is read.
+//! The budget of processor time for readings: a share of one processor. Does not know what is read.
 //!
-//! Time that is not used is saved up, to a minute's share: a first reading of many processes, or a
-//! look at a large one, then delays nothing. What is used beyond that delays the next reading.
+//! Unused time is saved up, to a minute's share, so a first reading of many processes, or of a
+//! large one, causes no delay. Use beyond that delays the next reading.
 
 use std::time::Duration;
 
 use nix::sys::resource::{UsageWho, getrusage};
 
-/// For so long unused time is saved up.
+/// Period for which unused time is saved up.
 const SAVED: Duration = Duration::from_secs(60);
 
-/// The balance of what may be used and what was.
+/// The balance of allowed and used time.
 #[derive(Clone, Debug)]
 pub(crate) struct Budget {
     /// Part of one processor.
     share: f64,
-    /// Seconds of a processor that may be used now; below zero, too much was.
+    /// Seconds of a processor that may be used now; below zero if too much was used.
     balance: f64,
 }
 
@@ -40,8 +40,8 @@ impl Budget {
         self.balance -= used.as_secs_f64();
     }
 
-    /// Whether something that takes so long, and can wait, may be done now. What takes more than
-    /// can be saved up may be done when as much is there as can be.
+    /// Whether optional work of this cost may be done now. Work that costs more than can be saved
+    /// up may be done when the balance is full.
     pub(crate) fn affords(&self, cost: Duration) -> bool {
         self.balance >= cost.as_secs_f64().min(self.most() * 0.99)
     }
@@ -52,8 +52,7 @@ impl Budget {
         Duration::try_from_secs_f64((-self.balance / self.share).max(0.0)).unwrap_or(Duration::MAX)
     }
 
-    /// How long passes from one time to the next, if something that takes so long is done at each
-    /// and may take half of the budget.
+    /// Interval between repetitions of work of this cost, if it may take half of the budget.
     pub(crate) fn pause(&self, cost: Duration) -> Duration {
         Duration::try_from_secs_f64(cost.as_secs_f64() / (self.share / 2.0)).unwrap_or(Duration::MAX)
     }

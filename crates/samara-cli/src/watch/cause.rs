@@ -1,7 +1,7 @@
 //! The cause of a process's number of areas: the verdict that `samara why` gives on the same areas.
 //!
-//! For a metric the lines of `/proc/PID/maps` are enough; what is kept is read from `smaps`, which
-//! costs ten times as much. Knows nothing of when either is done.
+//! For a metric the lines of `/proc/PID/maps` are enough; kept areas are read from `smaps`, which
+//! costs ten times as much. Does not know when either is done.
 
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
@@ -14,12 +14,12 @@ use samara_trace::summary::Tally;
 /// The end of all addresses that a process may have without five levels of page tables.
 const END: u64 = 1 << 47;
 
-/// The class of what most areas are there for.
+/// The class of the cause of most areas.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Cause {
     /// The verdict, by its name in JSON.
     pub(crate) verdict: &'static str,
-    /// What the areas look like, if that is how it was found.
+    /// The pattern of the areas, if the cause was found by a pattern.
     pub(crate) pattern: Option<&'static str>,
     /// Areas that it explains.
     pub(crate) areas: u64,
@@ -31,7 +31,7 @@ pub(crate) fn lines(pid: u32) -> Result<Look, InspectError> {
     Look::at_text(maps)
 }
 
-/// The first event of a trace of a process that runs already: all areas that it has.
+/// The first event of a trace of a running process: all areas that it has.
 pub(crate) fn event(pid: u32, look: Look) -> Event {
     let exe = fs::read_link(format!("/proc/{pid}/exe")).map(|path| name_text(path.as_os_str().as_bytes()));
     let threads = look.process.as_ref().map_or(1, |process| process.threads);

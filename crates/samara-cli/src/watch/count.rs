@@ -1,12 +1,12 @@
 //! One process: a cheap sign that its areas changed, and their number.
 //!
-//! Linux shows the number of areas nowhere: it is the number of lines of `/proc/PID/maps`. Measured
-//! on Linux 6.18 (`lab/experiments.md`): reading them takes 32 us for 36 areas and 20 ms for
-//! 60,000; asking PROCMAP_QUERY for each area takes 43 ms. `/proc/PID/statm`, kept open, takes 1 us
-//! and moves with most changes. What it misses: changes that leave both the mapped bytes and the
-//! writable private bytes as they were (`mprotect` between read-only and executable, `mlock`,
-//! `madvise`, one map for another of the same size). So a process is also counted again after a
-//! while. Knows nothing of when that is.
+//! No file shows the number of areas: it is the number of lines of `/proc/PID/maps`. Measured on
+//! Linux 6.18 (`lab/experiments.md`): reading them takes 32 us for 36 areas and 20 ms for 60,000;
+//! asking PROCMAP_QUERY for each area takes 43 ms. `/proc/PID/statm`, kept open, takes 1 us and
+//! moves with most changes. It misses changes that leave both the mapped bytes and the writable
+//! private bytes as they were (`mprotect` between read-only and executable, `mlock`, `madvise`, one
+//! map for another of the same size). So a process is also counted again after a while. This module
+//! does not know when.
 
 use std::fs::File;
 use std::io::{self, ErrorKind, Read};
@@ -17,7 +17,7 @@ use nix::errno::Errno;
 /// Start of the kernel's pseudo-areas: `[vsyscall]` is not part of a space.
 const USER_END: u64 = 1 << 63;
 
-/// What `/proc/PID/statm` shows, in pages.
+/// The content of `/proc/PID/statm`, in pages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Statm {
     pub(crate) mapped: u64,
@@ -40,7 +40,7 @@ impl Statm {
         self.mapped > 0
     }
 
-    /// Whether the areas have changed for sure. (What is resident changes without them.)
+    /// Whether the areas have changed for sure. (Resident memory changes without them.)
     pub(crate) fn differs(&self, other: &Statm) -> bool {
         (self.mapped, self.data) != (other.mapped, other.data)
     }
@@ -63,7 +63,7 @@ impl Sign {
     }
 }
 
-/// What a process's maps file says.
+/// Figures from a process's maps file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Counted {
     pub(crate) areas: u64,
@@ -80,7 +80,7 @@ pub(crate) enum NotCounted {
     Refused,
 }
 
-/// Counts the areas of a process. `buffer` is for its own use.
+/// Counts the areas of a process. `buffer` is scratch space.
 pub(crate) fn count(pid: u32, buffer: &mut Vec<u8>) -> Result<Counted, NotCounted> {
     let counted = File::open(format!("/proc/{pid}/maps")).and_then(|file| count_in(file, buffer));
     match counted {
@@ -98,7 +98,7 @@ pub(crate) fn count(pid: u32, buffer: &mut Vec<u8>) -> Result<Counted, NotCounte
 fn count_in(mut file: impl Read, buffer: &mut Vec<u8>) -> io::Result<Counted> {
     buffer.resize(buffer.len().max(1 << 15), 0);
     let mut counted = Counted::default();
-    // The end of the area before, and how much of the buffer holds the beginning of a line.
+    // The end of the area before, and the length of the incomplete line in the buffer.
     let (mut before, mut held) = (None, 0);
     loop {
         if held == buffer.len() {
@@ -133,7 +133,7 @@ fn bounds(line: &[u8]) -> Option<(u64, u64)> {
     Some((start, end))
 }
 
-/// The number that a text begins with, and what follows it.
+/// The number that a text begins with, and the rest of the text.
 fn hexadecimal(text: &[u8]) -> Option<(u64, &[u8])> {
     let digits = text.iter().take(17).take_while(|byte| byte.is_ascii_hexdigit()).count();
     let digit = |byte: &u8| u64::from((byte | 0x20) - if byte.is_ascii_digit() { b'0' } else { b'a' - 10 });

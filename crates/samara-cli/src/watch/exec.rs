@@ -1,5 +1,5 @@
-//! A command that is run at each alert. It is the user's text, given to `sh`; what is known of the
-//! process is in its environment, never in its text. Knows nothing of alerts' causes.
+//! A command that is run at each alert. It is the user's text, given to `sh`; data about the
+//! process is in the environment, never in the text. Does not know the causes of alerts.
 
 use std::ffi::OsString;
 use std::io;

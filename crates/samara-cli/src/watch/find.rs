@@ -1,4 +1,4 @@
-//! Which processes are watched. Knows their numbers and names, nothing of their areas.
+//! Selects the watched processes. Knows their numbers and names, nothing of their areas.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -11,7 +11,7 @@ use samara_trace::file::name_text;
 /// Bytes that Linux keeps of a process's name.
 const NAME: usize = 15;
 
-/// Which processes are watched: all, or those that one of these chooses.
+/// The selection of processes: all, or those that one of these chooses.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Which {
     pub(crate) pids: Vec<u32>,
@@ -30,7 +30,7 @@ impl Which {
         !self.pids.is_empty() && self.names.is_empty() && self.groups.is_empty()
     }
 
-    /// The processes that may be meant, now. Where names choose, their names decide.
+    /// The candidates, now. If names choose, the names of processes decide later.
     pub(crate) fn processes(&self) -> io::Result<BTreeSet<u32>> {
         if self.is_all() || !self.names.is_empty() {
             return processes::all();
@@ -42,7 +42,7 @@ impl Which {
         Ok(found)
     }
 
-    /// Those of the processes that are meant whatever their name is, if names choose.
+    /// The processes that are chosen whatever their name is, if names choose.
     pub(crate) fn sure(&self) -> io::Result<BTreeSet<u32>> {
         Which { names: Vec::new(), ..self.clone() }.some()
     }
@@ -51,7 +51,7 @@ impl Which {
         if self.is_all() { Ok(BTreeSet::new()) } else { self.processes() }
     }
 
-    /// Whether a process of this name is meant. Linux keeps the first 15 bytes of a name.
+    /// Whether a process of this name is chosen. Linux keeps the first 15 bytes of a name.
     pub(crate) fn has_name(&self, name: &str) -> bool {
         self.names.iter().any(|asked| asked == name || (asked.len() > NAME && asked.get(..NAME) == Some(name)))
     }
@@ -63,7 +63,7 @@ pub(crate) fn name(pid: u32) -> String {
     name_text(bytes.strip_suffix(b"\n").unwrap_or(&bytes))
 }
 
-/// When a process began, in clock ticks since the machine did; 0 if that cannot be read.
+/// Start time of a process, in clock ticks since boot; 0 if it cannot be read.
 pub(crate) fn started(pid: u32) -> u64 {
     let text = fs::read(format!("/proc/{pid}/stat")).unwrap_or_default();
     // The name stands in brackets and may contain anything. Field 3 follows it; this one is 22.

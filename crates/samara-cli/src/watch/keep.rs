@@ -1,9 +1,9 @@
-//! The folder of what was kept: traces of one event, the areas of a process at one moment, that
-//! `samara why`, `report` and `diff` open. Bounded in size and age. Knows nothing of when something
-//! is kept.
+//! The folder of kept areas: traces with one event, the areas of a process at one moment. `samara
+//! why`, `report` and `diff` open them. The folder is bounded in size and age. Does not know when
+//! areas are kept.
 //!
-//! - **KEEP-1** a file's name says all that the list tells: when, which process, how many areas,
-//!   why. Only files of such names are counted and removed.
+//! - **KEEP-1** a file's name has all data of the list: time, process, number of areas, reason.
+//!   Only files with such names are counted and removed.
 //! - **KEEP-2** before a file gets its name there is room for it: the oldest were removed.
 //! - **KEEP-3** nothing is written to, or removed from, a folder of another user.
 
@@ -32,7 +32,7 @@ const EXTENSION: &str = ".samara";
 /// Bytes of a time in a file's name: `2026-11-28T18-32-21Z`.
 const TIME: usize = 20;
 
-/// A folder of what was kept.
+/// A folder of kept areas.
 #[derive(Clone, Debug)]
 pub(crate) struct Folder {
     path: PathBuf,
@@ -40,7 +40,7 @@ pub(crate) struct Folder {
     longest: Duration,
 }
 
-/// Why something was not kept.
+/// Why areas were not kept.
 #[derive(Debug)]
 pub(crate) enum KeepError {
     /// The folder is another user's, of this number.
@@ -51,7 +51,7 @@ pub(crate) enum KeepError {
     Look(InspectError),
     /// A file in the folder cannot be written.
     Write(PathBuf, WriteError),
-    /// The file is larger than all of them may be together: its size, and that bound.
+    /// The file is larger than the bound for all files: its size, and the bound.
     TooLarge(u64, u64),
 }
 
@@ -84,7 +84,7 @@ impl std::error::Error for KeepError {}
 /// A file that was kept.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Kept {
-    /// When, as its name tells: `2026-11-28T18-32-21Z`. Names ascend with time.
+    /// The time in its name: `2026-11-28T18-32-21Z`. Names ascend with time.
     pub(crate) time: String,
     pub(crate) name: String,
     pub(crate) pid: u32,
@@ -103,7 +103,7 @@ impl Kept {
         format!("{}-{name}-{pid}-{areas}-{reason}{EXTENSION}", self::time(time))
     }
 
-    /// What a file's name tells.
+    /// Parses a file's name.
     fn parse(file: &str) -> Option<Kept> {
         let (time, rest) = file.strip_suffix(EXTENSION)?.split_at_checked(TIME)?;
         let is_time = time.bytes().zip(b"0000-00-00T00-00-00Z").all(|(byte, like)| match like {
@@ -197,7 +197,7 @@ impl Folder {
         Ok(all)
     }
 
-    /// Removes what is too old, and the oldest until this many more bytes have room.
+    /// Removes files that are too old, and then the oldest until this many more bytes have room.
     ///
     /// # Errors
     /// The folder cannot be read.
@@ -210,7 +210,7 @@ impl Folder {
             all = all.saturating_sub(if goes { kept.bytes } else { 0 });
             goes
         });
-        // Someone else may have removed it.
+        // Another process may have removed it.
         kept.iter().for_each(|kept| drop(fs::remove_file(&kept.path)));
         Ok(())
     }

@@ -94,7 +94,8 @@ fn what_cannot_be_kept_is_said() {
     fs::write(dir.path().join("file"), "").unwrap();
     let file = why(&folder(&dir.path().join("file"), 1 << 20), pid);
     assert!(file.contains("cannot be used") && file.contains("--state"), "{file}");
-    // The root of the file system is root's, whoever runs this; its folder of processes is theirs.
+    // The file system's root always belongs to root; the folder of a process belongs to the
+    // process's user.
     let foreign = if geteuid().is_root() { format!("/proc/{}", other_users()) } else { "/".to_owned() };
     let foreign = why(&folder(Path::new(&foreign), 1 << 20), pid);
     assert!(foreign.contains("is that of user") || geteuid().is_root(), "{foreign}");

@@ -1,12 +1,13 @@
-//! A reading as metrics, in the text format of Prometheus (version 0.0.4). Knows nothing of where
-//! the text goes.
+//! A reading as metrics, in the text format of Prometheus (version 0.0.4). Does not know where the
+//! text goes.
 //!
 //! - **METRICS-1** a family has one HELP and one TYPE, before its samples, which stand together.
 //! - **METRICS-2** there are no more series than a constant and eight for each row: processes that
 //!   have no row are summed.
 //!
 //! A row's labels are `pid` and `name`, so a process that is started again makes new series. Names
-//! have no control characters ([`clean`]); what the format escapes in labels is escaped.
+//! have no control characters ([`clean`]); characters that the format escapes in labels are
+//! escaped.
 
 use std::fmt::{Display, Write};
 use std::time::UNIX_EPOCH;

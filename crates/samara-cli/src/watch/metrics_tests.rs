@@ -25,8 +25,8 @@ fn reading(top: Vec<Row>) -> Reading {
     Reading { time: SystemTime::UNIX_EPOCH + Duration::from_secs(5), limit: Some(100), top, others, unreadable: 3, own }
 }
 
-/// The families of a text in its order, with the lines of their samples. Panics where METRICS-1
-/// does not hold, or a line is none of the format.
+/// The families of a text in its order, with the lines of their samples. Panics if METRICS-1 does
+/// not hold, or a line is not of the format.
 fn families(text: &str) -> Vec<(String, Vec<String>)> {
     let mut found: Vec<(String, Vec<String>)> = Vec::new();
     let mut lines = text.lines();

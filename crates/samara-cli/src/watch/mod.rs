@@ -1,4 +1,4 @@
-//! `samara watch`: the areas of many processes, read again and again for little.
+//! `samara watch`: reads the areas of many processes repeatedly at low cost.
 //!
 //! One file each: `find` (which processes), `count` (one process: a sign that it changed, and the
 //! number of its areas), `budget` (what reading may cost), `table` (all processes, and what to read
@@ -8,9 +8,9 @@
 //! nothing of options and prints nothing; the loop is the command's.
 //!
 //! - **WATCH-1** a number of areas was counted in the process's maps, never derived from anything
-//!   else; how old it may be is told (`samara_watch_oldest_count_seconds`).
-//! - **WATCH-2** over a minute or more, reading takes no more than its budget: what must be read
-//!   moves the next reading, what may be read waits.
+//!   else; its largest age is reported (`samara_watch_oldest_count_seconds`).
+//! - **WATCH-2** over a minute or more, reading takes no more than its budget: required work delays
+//!   the next reading, optional work waits.
 
 pub(crate) mod alert;
 pub(crate) mod budget;

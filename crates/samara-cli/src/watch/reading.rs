@@ -1,4 +1,4 @@
-//! What one reading of all processes says. Knows nothing of how it was read.
+//! The result of one reading of all processes. Does not know how it was made.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime};
@@ -10,7 +10,7 @@ use super::cause::Cause;
 /// Version of the JSON.
 const FORMAT: u32 = 1;
 
-/// A process with values of its own.
+/// A process with separate values.
 #[derive(Clone, Debug)]
 pub(crate) struct Row {
     pub(crate) pid: u32,
@@ -18,8 +18,7 @@ pub(crate) struct Row {
     pub(crate) areas: u64,
     /// Areas that it got in a second lately; `None`: it was read once.
     pub(crate) per_second: Option<f64>,
-    /// The time until it has as many areas as it may have, at this pace; `None`: it grows too
-    /// slowly, or not.
+    /// The time until the limit of areas, at this pace; `None`: it grows too slowly, or not.
     pub(crate) left: Option<Duration>,
     pub(crate) mapped: u64,
     pub(crate) resident: u64,
@@ -36,7 +35,7 @@ pub(crate) struct Others {
     pub(crate) resident: u64,
 }
 
-/// What the watcher says of itself.
+/// Figures of the watcher itself.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Own {
     /// How long the reading took.
@@ -52,7 +51,7 @@ pub(crate) struct Own {
     pub(crate) oldest: Duration,
     /// Alerts since the start, by reason.
     pub(crate) alerts: BTreeMap<String, u64>,
-    /// Surveys kept since the start, and those that could not be.
+    /// Number of times that areas were kept since the start, and of failures.
     pub(crate) kept: u64,
     pub(crate) not_kept: u64,
 }

@@ -1,8 +1,8 @@
-//! The last complete text over HTTP, at `/metrics`. A request never waits for a reading. Knows
-//! nothing of what the text says.
+//! The last complete text over HTTP, at `/metrics`. A request never waits for a reading. Does not
+//! know the content of the text.
 //!
-//! `httparse` reads requests. A connection has one request, a time in all, and a size; there are
-//! few at the same time, so that clients that send slowly, or never end, take no more than those.
+//! `httparse` reads requests. A connection has one request, a time limit, and a size limit. There
+//! are few at the same time, so slow or endless clients take no more than those.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -13,12 +13,12 @@ use super::metrics;
 
 /// Connections at the same time; further ones are closed.
 const MOST: usize = 16;
-/// From when a client is connected until it has its answer.
+/// Time limit from the connection to the answer.
 const LONGEST: Duration = Duration::from_secs(10);
 /// Bytes and headers of a request.
 const REQUEST: usize = 8 << 10;
 const HEADERS: usize = 64;
-/// The time before the next try where no connection can be taken.
+/// The time before the next try if no connection can be accepted.
 const PAUSE: Duration = Duration::from_millis(100);
 
 /// The text that requests get. `None`: there is none yet.
@@ -36,8 +36,8 @@ impl Shown {
     }
 }
 
-/// Listens, and answers on threads of its own as long as this process runs. Returns the address,
-/// with the port that the kernel chose for 0.
+/// Listens, and answers on separate threads as long as this process runs. Returns the address, with
+/// the port that the kernel chose for 0.
 pub(crate) fn serve(address: SocketAddr, shown: Shown) -> io::Result<SocketAddr> {
     let listener = TcpListener::bind(address)?;
     let address = listener.local_addr()?;
@@ -54,7 +54,7 @@ pub(crate) fn serve(address: SocketAddr, shown: Shown) -> io::Result<SocketAddr>
                 continue;
             }
             let (place, shown) = (Arc::clone(&places), shown.clone());
-            // Where no thread can be made, the client is left without an answer.
+            // If no thread can be made, the client gets no answer.
             let _ = std::thread::Builder::new().name("samara-http".into()).spawn(move || {
                 // The client has gone, or took too long.
                 let _ = answer(stream, &shown);

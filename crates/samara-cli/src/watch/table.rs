@@ -1,9 +1,9 @@
-//! All processes that are watched, and what to read of each now.
+//! The table of all watched processes, and the choice of what to read now.
 //!
-//! A reading asks every process for its sign. Counted is what is new, and what moved, unless
-//! counting it so often would take more than half of the budget. While there is budget, what has
-//! not moved for a minute is counted too, the oldest first, and causes are found. Knows nothing of
-//! limits and of what becomes of a reading.
+//! A reading reads the sign of every process. It counts new processes, and those whose sign
+//! changed, unless counting them so often would take more than half of the budget. While there is
+//! budget, it also counts processes without a change for a minute, the oldest first, and finds
+//! causes. Knows nothing of limits, and not the use of a reading.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -17,11 +17,11 @@ use super::find::{self, Which};
 use super::reading::{Others, Row};
 use crate::pace::Pace;
 
-/// A process that has not moved is counted again after this time.
+/// A process whose sign has not changed is counted again after this time.
 const AGAIN: Duration = Duration::from_secs(60);
 /// A cause is found again when the number of areas has changed by more than one part in this many.
 const CHANGED: u64 = 8;
-/// What finding a cause takes for each area, until it was measured.
+/// Time per area to find a cause, until it was measured.
 const CAUSE: Duration = Duration::from_micros(8);
 
 /// When the areas of a process were counted.
@@ -38,16 +38,16 @@ struct Seen {
 #[derive(Debug)]
 struct Process {
     name: String,
-    /// Kept open. `None`: too many files are open; it is opened each time, and `started` tells
+    /// Kept open. `None`: too many files are open; it is opened each time, and `started` shows
     /// whether it is the same process.
     sign: Option<Sign>,
     started: u64,
     now: Statm,
     seen: Option<Seen>,
-    /// When it was found that it may not be read.
+    /// When reading it was refused.
     refused: Option<Instant>,
     pace: Pace,
-    /// The number of areas that a cause was looked for, and what was found.
+    /// The number of areas at the last search for a cause, and the result.
     cause: Option<(u64, Option<Cause>)>,
     told: Told,
 }
@@ -57,7 +57,7 @@ struct Process {
 enum Need {
     Nothing,
     Count,
-    /// Count it if there is time. It was counted then.
+    /// Count it if there is time. It was last counted at this time.
     CountIfTime(Instant),
 }
 
@@ -67,13 +67,13 @@ pub(crate) struct Table {
     all: BTreeMap<u32, Process>,
     which: Which,
     began: Instant,
-    /// Signs that are kept open, and how many may be.
+    /// Number of signs that are open, and its maximum.
     open: usize,
     most_open: usize,
     buffer: Vec<u8>,
-    /// How often areas were counted.
+    /// Number of counts of areas.
     pub(crate) counts: u64,
-    /// What finding a cause takes for each area.
+    /// Time per area to find a cause.
     cause_cost: Duration,
     /// Bytes of a page.
     page: u64,
@@ -146,7 +146,7 @@ impl Table {
         }
         let elapsed = self.began.elapsed();
         for process in self.all.values_mut() {
-            // What moved and was not counted has no number now.
+            // A process whose sign changed and that was not counted has no number now.
             if let Some(seen) = process.seen.filter(|seen| !seen.sign.differs(&process.now)) {
                 process.pace.add(elapsed, seen.counted.areas);
             }
@@ -221,8 +221,8 @@ impl Table {
         }
     }
 
-    /// The processes that were counted, as far as they are meant: those with the most areas by
-    /// themselves, the others together. And how many may not be read.
+    /// The counted processes that are chosen: rows for those with the most areas, a sum for the
+    /// others. And the number of unreadable processes.
     pub(crate) fn rows(&self, most: usize, limit: Option<u64>) -> (Vec<Row>, Others, u64) {
         let refused = self.all.values().filter(|process| process.refused.is_some() && process.now.has_space());
         let refused = refused.count() as u64;
@@ -242,7 +242,7 @@ impl Table {
         (shown.collect(), others, refused)
     }
 
-    /// Finds the causes of these processes where that is due, and there is time for it.
+    /// Finds the due causes of these processes, if there is time for it.
     pub(crate) fn find_causes(&mut self, rows: &mut [Row], mut meter: Option<&mut Meter>) {
         for row in rows {
             let Some(process) = self.all.get_mut(&row.pid) else { continue };

@@ -1,4 +1,4 @@
-//! Rows of a Parquet file, in row groups of bounded size. Knows nothing of what the columns mean.
+//! Rows of a Parquet file, in row groups of bounded size. Does not know the meaning of columns.
 //!
 //! Uses the columns of the parquet crate and not its Arrow side, which takes longer to build.
 
@@ -52,14 +52,14 @@ impl Cell<'_> {
         number.map_or(Cell::Int(None), Cell::int)
     }
 
-    /// So many nanoseconds after a time since 1970, which is 0 if it is not known.
+    /// `ns` nanoseconds after `began_ns`, which counts from 1970 and is 0 if it is not known.
     pub(super) fn time(began_ns: u64, ns: u64) -> Self {
         let us = began_ns.saturating_add(ns) / 1000;
         Cell::Time((began_ns > 0).then(|| i64::try_from(us).unwrap_or(i64::MAX)))
     }
 }
 
-/// The values of a column that are there, and for each row whether it has one.
+/// The present values of a column, and for each row whether it has one.
 struct Column {
     values: Values,
     present: Vec<i16>,
