@@ -1,7 +1,7 @@
 //! `samara check` predicts where maps are placed under each setting of huge pages for shared
 //! memory.
 //!
-//! A program of its own: it changes settings of the whole machine, which other tests depend on.
+//! A separate test program: it changes settings of the whole machine, on which other tests depend.
 #![cfg(all(target_os = "linux", target_arch = "x86_64"))]
 
 #[allow(dead_code)]

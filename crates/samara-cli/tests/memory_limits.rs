@@ -1,7 +1,7 @@
 //! Files made to take much memory: reading, replaying, summing up and printing them stays within
 //! the limits of book/src/reference/trace-format.md.
 //!
-//! A program of its own: its global allocator counts what all threads allocate.
+//! A separate test program: its global allocator counts the memory of all threads.
 
 #[path = "support/peak_memory.rs"]
 mod peak_memory;
@@ -28,11 +28,12 @@ const READER: usize = MAX_READER_MEMORY as usize;
 const REPLAY: usize = MAX_REPLAY_MEMORY as usize;
 const ORIGINS: usize = MAX_ORIGINS_MEMORY as usize;
 const STACKS: usize = MAX_STACKS_MEMORY as usize;
-/// What the formats of an export may take: the bounds of all areas of an event, and rows.
+/// Memory limit of the formats of an export: the bounds of all areas of an event, and rows.
 const EXPORT: usize = 400 * MIB;
-/// What everything else may take: buffers of the output, a summary.
+/// Memory limit of everything else: buffers of the output, a summary.
 const REST: usize = 16 * MIB;
-/// What a page shows, as values and as text. (The areas of all spaces are kept a second time.)
+/// Memory limit of a page's data, as values and as text. (The areas of all spaces are kept a second
+/// time.)
 const PAGE: usize = 160 * MIB;
 
 fn area(i: u64, name: &str) -> AreaRecord {
@@ -79,8 +80,7 @@ impl Write for Printed {
     }
 }
 
-/// Reads, replays, sums up and prints a file in every way, and gives what `show` said of it in the
-/// end.
+/// Reads, replays, sums up and prints a file in every way, and returns the final result of `show`.
 fn bounded(what: &str, bytes: &[u8]) -> Result<(), String> {
     let events = |reader: TraceReader<_>| reader.map_while(Result::ok);
     let ((), reader) = peak(|| {
@@ -186,7 +186,7 @@ fn what_lives_at_once_is_bounded() {
     too_much(bounded("spaces", &each(130_000, |seq| event(seq, EventKind::Fork, seq as u32 + 1, vec![area(seq, "")]))));
     let programs = |seq| Event { text: "p".repeat(20_000), ..event(seq, EventKind::Exec, seq as u32 + 1, vec![]) };
     too_much(bounded("programs", &each(20_000, programs)));
-    // Those that have ended are forgotten, and what they leave is not counted for ever.
+    // Ended processes are forgotten, and their memory does not count for ever.
     let ending = |seq: u64| {
         let kind = if seq.is_multiple_of(2) { EventKind::Fork } else { EventKind::Exit };
         event(seq, kind, (seq / 2) as u32 + 1, vec![area(seq, "x")])
@@ -197,8 +197,7 @@ fn what_lives_at_once_is_bounded() {
     bounded("spaces that are left", &each(20_000, moving)).unwrap();
 }
 
-/// Memory from so many places, names so many and so short, stacks so many: beyond a limit they are
-/// passed over.
+/// Memory from many places, many short names, many stacks: beyond a limit they are skipped.
 #[test]
 #[ignore = "takes a minute and more: `ci/long.sh tests` runs it"]
 fn origins_and_names_are_bounded() {
@@ -272,14 +271,14 @@ fn a_page_is_bounded() {
         }
     };
     let batched = |events: Vec<Event>| file(events.chunks(1000).map(<[_]>::to_vec).collect::<Vec<_>>());
-    // As many places as are told apart, each with arguments, a file and a name of its own.
+    // The maximum number of places, each with different arguments, file and name.
     let place = |seq: u64| Event {
         args: [0, 4096, 3, 0x22 | seq << 32, 0, 0],
         stack: None,
         ..call(seq, &format!("/{seq:0>300}"))
     };
     sized("places", 0, &batched((0..80_000).map(place).collect()));
-    // As many stacks, of functions with long names, each with a place of its own.
+    // As many stacks, of functions with long names, each with a different place.
     let define = |seq, kind, args: [u64; 2], text: String| Event {
         args: [args[0], args[1], 0, 0, 0, 0],
         text,
@@ -376,7 +375,7 @@ fn a_header_is_bounded() {
     assert!(kept.args_left_out > 100_000 && took < 64 * MIB, "{took}");
 }
 
-/// What is too much is named, with the limit.
+/// The message names what is too large, and the limit.
 #[test]
 #[ignore = "takes a minute and more: `ci/long.sh tests` runs it"]
 fn too_much_is_reported() {

@@ -87,7 +87,8 @@ fn a_signal_lets_go_of_it() {
     let dir = tempfile::tempdir().unwrap();
     for signal in ["TERM", "HUP", "TERM"] {
         let subject = Subject::start();
-        // What was ignored when the tests started, as SIGHUP under `nohup`, ends no recorder.
+        // A signal that was ignored when the tests started, as SIGHUP under `nohup`, does not end a
+        // recorder.
         let mut command = Command::new("env");
         let recorder = command.current_dir(dir.path()).stdin(Stdio::null()).args([
             "--default-signal",

@@ -14,7 +14,7 @@ fn check(args: &[&str]) -> Output {
     run(Path::new("."), &[&["check"], args].concat())
 }
 
-/// The object that is printed; `None` where nothing can be compared here, which is said.
+/// The printed object; `None` if nothing can be compared here; prints so.
 fn json(args: &[&str]) -> Option<Value> {
     let output = check(&[&["--json"], args].concat());
     let value: Value = serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{}", said(&output)));
@@ -54,7 +54,7 @@ fn a_short_run_of_all_mixes() {
         (&value["profile"], &value["tested"]),
         (&running.to_string().into(), &running.tested().to_string().into())
     );
-    // With so few calls none is made near the limit of areas, where two more rules show.
+    // With this few calls none comes near the limit of areas, where two more rules show.
     assert_eq!(value["presumed"], serde_json::json!(running.presumed.names()));
     let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap();
     assert_eq!((&value["kernel"], &value["seed"]), (&release.trim().into(), &3.into()));
@@ -72,7 +72,7 @@ fn a_short_run_of_all_mixes() {
     for mix in mixes {
         assert!(mix["mix"] == "threads" || mix["overlapped"] == 0, "{mix}");
     }
-    // What is missing says why.
+    // A skipped mix has a reason.
     for skipped in value["skipped"].as_array().unwrap() {
         assert!(!skipped["why"].as_str().unwrap().is_empty());
         crate::skip::skipped(format_args!("a mix of `samara check`: {skipped}"));
@@ -89,7 +89,7 @@ fn mixes_that_are_asked_for() {
     }
 }
 
-/// A mix that made no call says nothing of differences.
+/// A mix without calls reports no differences.
 #[test]
 fn fewer_calls_than_mixes() {
     let Some(value) = json(&["--ops", "2", "--mix", "all"]) else { return };
@@ -124,7 +124,7 @@ fn under_limits() {
     assert_eq!(value["presumed"], serde_json::json!(samara_oracle::Profile::running().presumed.names()));
 }
 
-/// Interrupted by a signal, it reports what was compared, ends by that signal, and leaves no
+/// Interrupted by a signal, it reports the comparisons so far, ends by that signal, and leaves no
 /// process.
 #[test]
 fn ended_early() {

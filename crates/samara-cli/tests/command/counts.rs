@@ -1,5 +1,5 @@
-//! `why` says of a place as many calls as the program made there. The programs are random, and
-//! print how many calls each of their functions made.
+//! `why` reports as many calls of a place as the program made there. The programs are random, and
+//! print the number of calls of each function.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -10,9 +10,9 @@ use serde_json::Value;
 use crate::samples::{run, said, stderr, stdout};
 use crate::skip::skipped;
 
-/// `counts SEED WILD`: calls that change memory, from eight functions, each by two ways. Prints how
-/// many calls came from each. Each function has a region of its own, and a tame one takes the next
-/// part of it each time, so that what it did stays.
+/// `counts SEED WILD`: calls that change memory, from eight functions, each by two ways. Prints the
+/// number of calls from each. Each function has a separate region, and a tame one takes the next
+/// part of it each time, so the effect of each call stays.
 const PROGRAM: &str = "
 #define _GNU_SOURCE
 #include <stdio.h>
@@ -73,10 +73,10 @@ int main(int argc, char **argv) {
 }
 ";
 
-/// The function that makes a call, the call, and the function by which it came there.
+/// The function that makes a call, the call, and the caller of the function.
 type Place = (String, String, String);
 
-/// What the program said of itself.
+/// The counts that the program printed.
 fn counted(text: &str) -> BTreeMap<Place, u64> {
     let one = |line: &str| match line.split(' ').collect::<Vec<_>>()[..] {
         [function, call, via, count] => ((function.into(), call.into(), via.into()), count.parse().unwrap()),
@@ -115,8 +115,8 @@ fn compare(dir: &Path, seed: u64, wild: bool) -> usize {
     // The events of the trace.
     let events = stdout(&run(dir, &["events", "t.samara", "--stacks", "--json"]));
     let mut recorded: BTreeMap<Place, u64> = BTreeMap::new();
-    // For each call from a line of a function, from all of the function's callers together: how
-    // often it was made, and how often it mapped something.
+    // For each call from a line of a function, by all of the function's callers: number of calls,
+    // and number of mappings.
     let mut by_line: BTreeMap<((String, String), String), (u64, u64)> = BTreeMap::new();
     for event in events.lines().map(|line| serde_json::from_str::<Value>(line).unwrap()) {
         if event["kind"] != "call" {
@@ -152,10 +152,10 @@ fn compare(dir: &Path, seed: u64, wild: bool) -> usize {
             let (Some(line), Some(call)) = (own(site), site["call"].as_str()) else { continue };
             let (all, mapped) = by_line[&(line.clone(), call.to_owned())];
             assert!((1..=all).contains(&calls), "{told_by}: {all} events: {part:#} of {site:#}");
-            // What a place mapped is told in mappings; else calls are told.
+            // A place that mapped memory is counted in mappings; others in calls.
             let made = part["kept"]["made"].as_u64();
             assert!(made.is_none_or(|made| made == mapped), "{told_by}: {mapped} mapped: {part:#} of {site:#}");
-            // Each call of a tame function has left something, and always the same.
+            // The effect of each call of a tame function is still there, and always the same.
             if place(site).is_some() {
                 let of_function = counted.iter().filter(|((of, ..), _)| *of == line.0);
                 let is_it = wild || made.unwrap_or(calls) == of_function.map(|(_, n)| n).sum::<u64>();
@@ -170,7 +170,7 @@ fn compare(dir: &Path, seed: u64, wild: bool) -> usize {
             assert!(verdict["verdict"] == "leaked" || screen.contains(&row), "{told_by}: no {row} on {screen}");
         }
     }
-    // The one that fails: where its region was, nothing is mapped.
+    // The failing function: its region is unmapped.
     if !wild {
         let failed = counted.iter().filter(|((function, ..), _)| function == "f_fail").map(|(_, n)| n).sum::<u64>();
         let told = why["failures"].as_array().unwrap().iter().filter(|one| one["call"] == "mprotect");
@@ -180,7 +180,7 @@ fn compare(dir: &Path, seed: u64, wild: bool) -> usize {
     compared
 }
 
-/// Compares programs of these seeds, and of those that say so wild ones.
+/// Compares programs of these seeds; `true` makes a wild one.
 fn compare_all(test: &str, programs: &[(u64, bool)]) {
     let dir = tempfile::tempdir().unwrap();
     std::fs::write(dir.path().join("counts.c"), PROGRAM).unwrap();

@@ -1,6 +1,6 @@
-//! `samara export` and `samara fleet`: what each format has of a small trace, outputs that cannot
-//! be written, traces that end early, and hostile names. `ci/exports.sh` reads the formats back by
-//! the tools that they are for.
+//! `samara export` and `samara fleet`: the content of each format for a small trace, outputs that
+//! cannot be written, traces that end early, and hostile names. `ci/exports.sh` reads the formats
+//! back with their tools.
 
 use std::fs;
 use std::io::Read;
@@ -125,7 +125,7 @@ fn one_process() {
 }
 
 /// The areas that a profile retains are those of the process at its end, however they were cut,
-/// joined and replaced; at a moment they are those of then.
+/// joined and replaced; at a moment they are those of that moment.
 #[test]
 fn allocations_balance() {
     let dir = tempfile::tempdir().unwrap();
@@ -170,7 +170,7 @@ fn allocations_balance() {
     }
 }
 
-/// The profile has the fields that the crate of the format's other writers has, and no others.
+/// The profile has the same fields as that of the format's reference crate, and no others.
 #[test]
 fn the_firefox_profile_is_of_its_format() {
     use fxprof_processed_profile as fx;
@@ -199,7 +199,7 @@ fn the_firefox_profile_is_of_its_format() {
     flate2::read::GzDecoder::new(packed).read_to_string(&mut text).unwrap();
     let ours: Value = serde_json::from_str(&text).unwrap();
     assert_eq!(ours["meta"]["preprocessedProfileVersion"], theirs["meta"]["preprocessedProfileVersion"]);
-    // What we leave out, and what we add; both are optional in the format.
+    // Fields that we leave out, and fields that we add; all are optional in the format.
     let (less, more) =
         (["threadCPUDelta", "number"], ["initialVisibleThreads", "initialSelectedThreads", "importedFrom"]);
     let keys = |value: &Value| -> Vec<String> {
@@ -293,7 +293,7 @@ fn what_cannot_be_written_says_so_and_leaves_nothing() {
     assert!(child.wait().unwrap().success());
 }
 
-/// What is whole of a trace that ends early is exported, and the message says where it ends.
+/// The readable part of a trace that ends early is exported, and the message says where it ends.
 #[test]
 fn a_trace_that_ends_early_is_exported_as_far_as_it_goes() {
     let dir = tempfile::tempdir().unwrap();
@@ -390,7 +390,7 @@ fn the_book_names_every_column() {
     assert_documented(&["reference/exports.md"], columns);
 }
 
-/// A fleet's program that is a stand-in: what it gets and what is made of its answer.
+/// A stand-in for the fleet's program: its input, and the output made from its answer.
 #[test]
 fn answers_of_a_fleet_are_shown_without_harm() {
     let dir = tempfile::tempdir().unwrap();
@@ -411,8 +411,8 @@ fn answers_of_a_fleet_are_shown_without_harm() {
     assert_documented(&["reference/json.md"], answers.as_object().unwrap().keys());
 }
 
-/// A fleet's directory may be somebody else's: neither programs nor modules are taken from it, and
-/// nothing is put aside there.
+/// A fleet's directory may belong to another user: neither programs nor modules are taken from it,
+/// and no temporary files are put there.
 #[test]
 fn a_fleet_runs_nothing_of_its_directory() {
     let dir = tempfile::tempdir().unwrap();
@@ -439,7 +439,7 @@ fn a_fleet_runs_nothing_of_its_directory() {
     ] {
         let mut command = samara();
         command.current_dir(cwd).env("PATH", path).env("PYTHONPATH", ".").env("PYTHONUSERBASE", ".");
-        // With the module or without: what it says depends on the machine.
+        // With the module or without: the output depends on the machine.
         command.args(["fleet", fleet]).output().unwrap();
         assert!(!ran.exists(), "{cwd:?}, {fleet}: {} of the directory ran", fs::read_to_string(&ran).unwrap());
     }
@@ -448,7 +448,7 @@ fn a_fleet_runs_nothing_of_its_directory() {
     assert_eq!(output.status.code(), Some(1));
     assert!(stderr(&output).contains("in no absolute directory of PATH") && !ran.exists(), "{}", said(&output));
 
-    // What the program is told.
+    // The program's arguments.
     let words = dir.path().join("words");
     let script = format!("for word; do echo \"$word\"; done >>{}; echo '[]'", words.display());
     program(&dir.path().join("told"), &script);

@@ -1,5 +1,5 @@
-//! Names that were chosen to do harm: a reader of JSON gets them unchanged, who asks for the
-//! kernel's bytes to the byte, and everybody else escaped, on terminals and in pipes.
+//! Hostile names: JSON has them unchanged, `--raw` prints them to the byte, and all other output is
+//! escaped, on terminals and in pipes.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
@@ -12,8 +12,8 @@ use samara_record::Options;
 use samara_trace::event::{Event, EventKind};
 use samara_trace::file::{Header, Printable, TraceReader, TraceWriter, name_bytes, name_text};
 
-/// Pieces of names: what forges lines, commands a terminal, turns or hides text, is no text, or
-/// looks like an escape.
+/// Pieces of names that forge lines, control a terminal, turn or hide text, are not text, or look
+/// like an escape.
 const PIECES: [&[u8]; 22] = [
     b"a",
     b"/",
@@ -53,8 +53,7 @@ fn harmless(text: &[u8]) -> bool {
     std::str::from_utf8(text).is_ok_and(|text| text.chars().all(|c| c == '\n' || Printable::is_plain(c)))
 }
 
-/// What is printed, to a terminal, of events with random names everywhere; and what a file and JSON
-/// get.
+/// Output of events with random names everywhere: to a terminal, to a file, and as JSON.
 #[test]
 fn random_names_do_no_harm() {
     let mut rng = Rng::with_seed(seed());
@@ -78,7 +77,7 @@ fn random_names_do_no_harm() {
         TraceWriter::new(&mut bytes, &header).unwrap().write(&events).unwrap();
         let printed = |show: &dyn Fn(&mut Vec<u8>) -> Result<(), String>| {
             let mut out = Vec::new();
-            // It ends early: that is said, and all is shown.
+            // The trace ends early: a message says so, and all events are shown.
             assert!(show(&mut out).unwrap_err().contains("ends early"));
             out
         };
@@ -97,8 +96,7 @@ fn random_names_do_no_harm() {
         }
         let shown = printed(&|out| testing::show(&*bytes, (None, None), true, false, out));
         assert!(harmless(&shown), "round {round}");
-        // Raw: the bytes that the kernel shows, of which only newlines are escaped, and a line an
-        // area.
+        // Raw: the kernel's bytes, with only newlines escaped, and one line for each area.
         let shown = printed(&|out| testing::show(&*bytes, (Some(100), None), false, true, out));
         let expected = String::from_utf8_lossy(&file).replace('\n', "\\012").len();
         let lines: Vec<_> = shown.split(|byte| *byte == b'\n').collect();
@@ -121,7 +119,7 @@ fn random_names_do_no_harm() {
 }
 
 /// The whole way: a program of a hostile name shows its own maps, and the trace shows the same
-/// bytes; nothing that samara says of it on a terminal or in a message does harm.
+/// bytes; samara's output on a terminal and its messages are harmless.
 #[test]
 fn a_hostile_program_is_shown_to_the_byte() {
     let dir = tempfile::tempdir().unwrap();
@@ -181,8 +179,8 @@ fn a_hostile_program_is_shown_to_the_byte() {
     }
 }
 
-/// What every command prints of a trace, in a pipe, of names that were chosen to do harm: of files,
-/// programs, functions and places in the source.
+/// The output of every command in a pipe, for a trace with hostile names of files, programs,
+/// functions and places in the source.
 #[test]
 fn no_output_does_harm_in_a_pipe() {
     let dir = tempfile::tempdir().unwrap();
@@ -253,7 +251,7 @@ fn no_output_does_harm_in_a_pipe() {
     }
 }
 
-/// Wrong usage repeats what was typed, which may be a name that the shell put there.
+/// A message on wrong usage repeats the arguments, which may be names that the shell expanded.
 #[test]
 fn wrong_usage_does_no_harm() {
     let dir = tempfile::tempdir().unwrap();

@@ -1,5 +1,5 @@
-//! `samara inspect` on processes that run and on saved files: what it prints, and what it says of
-//! what it cannot read.
+//! `samara inspect` on running processes and on saved files: its output, and its messages on
+//! unreadable ones.
 
 use std::fmt::Write as _;
 use std::io::{BufRead, BufReader, Write as _};
@@ -26,7 +26,7 @@ fn smaps() -> String {
         area(0x10004 + 5 * i, 1, "---p", "", "mr mw me");
     }
     area(0x105dc, 3, "rw-p", "", "rd wr mr mw me ac");
-    // Nothing that is shown keeps these two apart.
+    // No visible reason keeps these two apart.
     area(0x105df, 3, "rw-p", "", "rd wr mr mw me ac");
     area(0x20000, 1, "---p", "", "mr mw me");
     area(0x20001, 2048, "rw-p", "", "rd wr mr mw me ac");

@@ -1,4 +1,4 @@
-//! `samara trace --no-stop`: the command as users run it, and what it says where it may not.
+//! `samara trace --no-stop`: the command as users run it, and its message if it is not allowed.
 
 use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
@@ -8,7 +8,7 @@ use std::time::Duration;
 use crate::samples::{run, samara, stderr, stdout};
 use crate::skip::skipped;
 
-/// Whether this machine lets samara record without stops. Said if not.
+/// Whether this machine allows recording without stops. Prints so if not.
 fn allowed(output: &Output) -> bool {
     let text = stderr(output);
     let may = output.status.code() != Some(125) || !text.contains("Without --no-stop");
@@ -32,7 +32,7 @@ fn a_program_is_recorded_without_stops() {
     assert!(text.contains("note       without stops: ") && text.contains(" events lost, "), "{text}");
     let json: serde_json::Value = serde_json::from_slice(&std::fs::read(dir.path().join("s.json")).unwrap()).unwrap();
     assert_eq!((&json["processes"], &json["execs"], &json["differences"]), (&2.into(), &2.into(), &0.into()), "{json}");
-    // All that reads traces reads this one.
+    // All commands that read traces read this one.
     for words in [&["events", "t.samara"][..], &["why", "t.samara"], &["summary", "t.samara"], &["show", "t.samara"]] {
         let read = run(dir.path(), words);
         assert!(read.status.success(), "{words:?}: {}", stderr(&read));
@@ -193,7 +193,7 @@ fn what_needs_stops_is_refused() {
     }
 }
 
-/// The message names what is missing, and the way without it.
+/// The message names the missing right, and the alternative.
 #[test]
 fn a_missing_right_is_named() {
     let dir = tempfile::tempdir().unwrap();

@@ -17,8 +17,8 @@ fn fifo(path: &Path) -> bool {
     Command::new("mkfifo").arg(path).status().is_ok_and(|status| status.success())
 }
 
-/// A signal to the recorder from when the older trace is aside: that is put back, or the new one is
-/// whole. Nothing else is left.
+/// A signal to the recorder after it has moved the older trace aside: the older one is put back, or
+/// the new one is complete. No other file is left.
 #[test]
 fn a_signal_at_the_beginning_leaves_no_trace_aside() {
     let dir = tempfile::tempdir().unwrap();
@@ -52,8 +52,8 @@ fn a_signal_at_the_beginning_leaves_no_trace_aside() {
     assert!(put_back > 0, "no signal came early enough");
 }
 
-/// From its start on, the recorder is killed at random moments: once the program can have run, what
-/// is under the name is not the older trace, and what is there is a trace that ends early.
+/// From its start on, the recorder is killed at random moments: once the program can have run, the
+/// name does not refer to the older trace, and its file, if any, is a trace that ends early.
 #[test]
 fn a_recorder_that_is_killed_leaves_no_older_trace() {
     let dir = tempfile::tempdir().unwrap();
@@ -98,8 +98,8 @@ fn a_recorder_that_is_killed_leaves_no_older_trace() {
     assert!(found[1] + found[2] > 0, "{found:?}");
 }
 
-/// A new trace takes the older one's permissions; where it cannot be moved aside it is emptied, and
-/// nothing else is left.
+/// A new trace takes the older one's permissions. An older one that cannot be moved aside is
+/// emptied. No other file is left.
 #[test]
 fn an_older_file_is_replaced_like_for_like() {
     use std::os::unix::fs::PermissionsExt;
@@ -181,7 +181,7 @@ fn a_full_output_is_an_error_of_every_command() {
         let full = File::create("/dev/full").unwrap();
         let output = samara().current_dir(dir.path()).args(args).stdout(full).output().unwrap();
         assert_eq!(output.status.code(), Some(1), "{args:?}: {}", said(&output));
-        // Where nothing can be checked, that is said.
+        // If nothing can be checked, the message says so.
         let why = stderr(&output);
         assert!(why.contains("No space left") || args[0] == "check", "{args:?}: {why}");
         let mut closed = samara().current_dir(dir.path()).args(args).stdout(Stdio::piped()).spawn().unwrap();
@@ -195,7 +195,7 @@ fn a_full_output_is_an_error_of_every_command() {
 }
 
 /// Standard output that is closed when samara starts (`>&-`): nothing can be printed, which is an
-/// error too, and not what Rust puts in its place. A recording prints nothing there.
+/// error, although Rust opens /dev/null in its place. A recording prints nothing there.
 #[test]
 fn a_closed_output_is_an_error_of_every_command() {
     let dir = tempfile::tempdir().unwrap();
@@ -216,14 +216,14 @@ fn a_closed_output_is_an_error_of_every_command() {
     }
     let output = closed(&["trace", "-q", "-o", "new.samara", "--", "true"]);
     assert_eq!(output.status.code(), Some(0), "{}", said(&output));
-    // What is open and leads nowhere takes everything.
+    // An open /dev/null takes all output.
     let nowhere = File::options().read(true).write(true).open("/dev/null").unwrap();
     let output = samara().current_dir(dir.path()).args(["events", "t.samara"]).stdout(nowhere).output().unwrap();
     assert_eq!(said(&output), "exit code: Some(0)\n--- stdout\n--- stderr\n");
 }
 
-/// A FIFO whose other end nobody has opened: samara says what it waits for, and continues when
-/// somebody opens it.
+/// A FIFO whose other end is not open: samara prints what it waits for, and continues when the
+/// other end is opened.
 #[test]
 fn a_fifo_that_waits_is_reported() {
     let dir = tempfile::tempdir().unwrap();
@@ -254,7 +254,7 @@ fn a_fifo_that_waits_is_reported() {
     assert!(output.status.success() && stdout(&output).lines().count() > 10);
 }
 
-/// A trace does not go where the program writes.
+/// A trace cannot be written to the program's output.
 #[test]
 fn the_program_s_output_is_no_place_for_a_trace() {
     let dir = tempfile::tempdir().unwrap();
@@ -273,8 +273,8 @@ fn the_program_s_output_is_no_place_for_a_trace() {
     assert!(!dir.path().join("ran").exists());
 }
 
-/// As many arguments as Linux takes, of bytes that take most room: the trace can be read, and says
-/// how many it has not.
+/// The maximum number of arguments of Linux, of bytes that take most room: the trace can be read,
+/// and has the number of arguments left out.
 #[test]
 fn megabytes_of_arguments_are_recorded_in_part() {
     let dir = tempfile::tempdir().unwrap();
@@ -308,12 +308,11 @@ fn modes(dir: &Path) -> Vec<(String, u32)> {
     all
 }
 
-/// Whatever the umask is, only their owner may read what is written; with `--readable` the umask
-/// says who may.
+/// Whatever the umask is, only the owner may read the files; with `--readable` the umask decides.
 #[test]
 fn only_their_owner_may_read_files() {
     for umask in [0o000, 0o077, 0o027, 0o777] {
-        // Without any permission its owner could not enter a folder.
+        // With umask 0777 the owner could not enter a folder.
         let readable = (umask != 0o777).then_some(("--readable", 0o666 & !umask, 0o777 & !umask));
         for (option, file, folder) in [("", 0o600, 0o700)].into_iter().chain(readable) {
             let dir = tempfile::tempdir().unwrap();
@@ -338,8 +337,8 @@ fn only_their_owner_may_read_files() {
     }
 }
 
-/// A name that samara chose: links, files and FIFOs that wait under it stay as they are, and the
-/// trace and its page have other names.
+/// A name that samara chose: existing links, files and FIFOs with it stay as they are, and the
+/// trace and its page get other names.
 #[test]
 fn a_chosen_name_takes_over_nothing() {
     let dir = tempfile::tempdir().unwrap();
@@ -365,7 +364,7 @@ fn a_chosen_name_takes_over_nothing() {
     assert_eq!(std::fs::read_to_string(dir.path().join("precious")).unwrap(), "precious");
     assert_eq!(std::fs::read_to_string(folder.join(format!("true-{pid}-2.samara"))).unwrap(), "planted\n");
     assert!(folder.join("report.html").is_symlink() && !folder.join("report-3.html").exists());
-    // Without a program to run, no file is left, of whatever name.
+    // If the program cannot run, no file is left.
     let before = modes(&folder).len();
     let output = run(&folder, &["trace", "--report", "--", "/no/such/program"]);
     assert_eq!((output.status.code(), modes(&folder).len()), (Some(127), before), "{}", said(&output));

@@ -1,4 +1,4 @@
-//! The rule that refused a call, in all that prints a trace.
+//! The rule that refused a call, in the output of all commands.
 
 use samara_trace::file::Header;
 use serde_json::Value;
@@ -44,7 +44,7 @@ fn a_refused_call_is_told_with_its_rule_everywhere() {
     );
 }
 
-/// Harmless refusals, early and often, and one by a limit: all that lists kinds has the same order.
+/// Many early harmless refusals, and one by a limit: all lists have the same order.
 #[test]
 fn what_a_limit_refused_comes_first() {
     let dir = tempfile::tempdir().unwrap();
@@ -102,7 +102,7 @@ fn what_a_limit_refused_comes_first() {
     assert_eq!(told(&["events", "t.samara", "--failed"]).lines().count(), 7);
 }
 
-/// Of calls that the areas would have allowed.
+/// For calls that the areas would have allowed.
 #[test]
 fn a_replay_counts_the_rules() {
     let dir = tempfile::tempdir().unwrap();
@@ -138,7 +138,7 @@ fn rules_are_told_apart() {
     assert_eq!(found, [(by("hole"), Some(2)), (None, Some(2)), (by("no-length"), Some(1))]);
 }
 
-/// What the recorder finds, from a program to its summary.
+/// The recorder's rule, from a program to its summary.
 #[test]
 fn a_limit_of_the_shell_is_named() {
     let dir = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! `samara replay` on made-up traces: what it prints, as text and as JSON.
+//! `samara replay` on made-up traces: its output, as text and as JSON.
 
 use samara_mm::Features;
 use samara_trace::event::{AreaRecord, Event, EventKind, Step, StepKind};

@@ -1,4 +1,4 @@
-//! `samara report`: what it gathers against what other commands print, and its page.
+//! `samara report`: its data compared with other commands' output, and its page.
 
 use std::path::Path;
 use std::process::Output;
@@ -49,14 +49,14 @@ fn the_data_agrees_with_other_commands() {
     let calls: u64 = one["summary"]["calls"].as_object().unwrap().values().filter_map(|c| c["count"].as_u64()).sum();
     let of_calls = |part: &Value| part.as_object().unwrap().values().map(sum).sum::<u64>();
     assert_eq!((of_calls(&one["time"]["calls"]), of_calls(&one["durations"])), (calls, calls));
-    // The ends of two processes, and the comparison of a space, come from nowhere.
+    // The ends of two processes, and the comparison of a space, have no site.
     assert_eq!(sum(&one["sites"]["calls"]), one["summary"]["events"].as_u64().unwrap() - 3);
     // The most areas at one moment, of all kinds together.
     let series = one["time"]["series"][0]["areas"].as_array().unwrap();
     let moments = series[0].as_array().unwrap().len();
     let most = (0..moments).map(|at| series.iter().filter_map(|kind| kind[at].as_u64()).sum::<u64>()).max();
     assert_eq!(most, one["summary"]["areas_peak"].as_u64());
-    // Every area was born once: those of the program, of the fork, and what calls made.
+    // Every area was born once: those of the program, of the fork, and of calls.
     assert_eq!(sum(&one["lives"]["areas"]), 9);
     assert_eq!(one["map"]["exact"], true);
     assert_eq!(sum(&one["map"]["areas"]), one["map"]["areas"].as_array().unwrap().len() as u64);
@@ -132,7 +132,7 @@ fn names_are_only_text() {
     assert!(names[..4].iter().all(|name| text.contains(&format!("/{name}"))), "{text}");
 }
 
-/// `samara trace --report` writes the page too; where it cannot, the program's status counts.
+/// `samara trace --report` writes the page too; if it cannot, the exit code is still the program's.
 #[test]
 fn a_recording_with_its_page() {
     let dir = tempfile::tempdir().unwrap();
@@ -165,8 +165,8 @@ fn two_traces_and_what_grew() {
     assert_eq!(all["traces"][0]["lives"], all["traces"][1]["lives"]);
 }
 
-/// Nothing is left of a page that cannot be written, a limit of file sizes is an error like any
-/// other, and a reader that goes away is none.
+/// A page that cannot be written leaves no file, a limit of file sizes is an error like any other,
+/// and a reader that goes away is no error.
 #[test]
 fn pages_that_nobody_gets() {
     let dir = with_trace();
@@ -231,7 +231,7 @@ fn every_process_has_its_parent() {
     }
 }
 
-/// JSON tells of a thousand places with memory, and how many more there are.
+/// JSON has a thousand places with memory, and the number of further ones.
 #[test]
 fn places_are_bounded() {
     let dir = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! `samara run`: what it prints and writes, and its exit codes.
+//! `samara run`: its output, its files, and its exit codes.
 
 use std::path::Path;
 
@@ -32,7 +32,7 @@ fn streams_and_exit_code_are_the_program_s() {
 fn what_fails_is_reported_and_the_program_sees_it() {
     let dir = tempfile::tempdir().unwrap();
     let output = decided(dir.path(), &["--fail", "mmap:ENOMEM@1+"], "echo never");
-    // How its loader takes it is its own affair.
+    // The loader may handle the failure in any way.
     assert!(!output.status.success(), "{}", said(&output));
     assert!(stdout(&output).is_empty() && stderr(&output).contains("by --fail"), "{}", said(&output));
     assert!(json(dir.path())["failed"].as_u64() > Some(0));
@@ -97,7 +97,7 @@ fn a_run_is_recorded_where_that_is_asked_for() {
     assert!(output.status.success() && stderr(&output).contains("t.samara ("), "{}", said(&output));
     let shown = run(dir.path(), &["events", "t.samara"]);
     assert!(shown.status.success() && stdout(&shown).contains("mmap(NULL, "), "{}", said(&shown));
-    // Nothing is left behind where the program is not there.
+    // No file is left if the program does not exist.
     let output = run(dir.path(), &["run", "-o", "u.samara", "--summary-json", "u.json", "no-such-program"]);
     assert_eq!(output.status.code(), Some(127), "{}", said(&output));
     assert!(!dir.path().join("u.samara").exists() && !dir.path().join("u.json").exists());

@@ -41,7 +41,7 @@ pub(crate) fn stderr(output: &Output) -> String {
     String::from_utf8(output.stderr.clone()).unwrap()
 }
 
-/// What the command said, as one text for a snapshot.
+/// The output of the command, as one text for a snapshot.
 pub(crate) fn said(output: &Output) -> String {
     format!("exit code: {:?}\n--- stdout\n{}--- stderr\n{}", output.status.code(), stdout(output), stderr(output))
 }

@@ -1,5 +1,5 @@
-//! `samara show` and `samara events` on made-up traces: what they print, and what they report of
-//! damaged ones.
+//! `samara show` and `samara events` on made-up traces: their output, and their messages on damaged
+//! ones.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::process::Stdio;
@@ -73,7 +73,7 @@ fn times_of_day() {
         assert!((seconds(clock) - 5.678 - since).abs() < 1e-5, "{clock} {line}");
     }
     assert_eq!(times.len(), since.lines().count());
-    // A trace that does not say when it began.
+    // A trace without its start time.
     let (path, bytes) = trace(dir.path());
     let mut reader = samara_trace::file::TraceReader::new(&*bytes).unwrap();
     let header = Header { start_time: "yesterday".into(), ..reader.header().clone() };
@@ -351,7 +351,8 @@ fn the_summary_again() {
     assert!(stdout(&output).contains("the trace ends early"), "{}", said(&output));
 }
 
-/// A part of the trace. Figures about areas are of the processes and the time, whatever is counted.
+/// A part of the trace. Figures about areas cover the processes and the time, whatever the other
+/// selections.
 #[test]
 fn the_summary_of_a_part() {
     let dir = tempfile::tempdir().unwrap();
@@ -398,7 +399,7 @@ fn the_summary_of_a_part() {
         (&of(&["--pid", "101", "--pid", "100"])["exit_code"], &of(&["--pid", "101"])["exit_code"]),
         (&3.into(), &137.into())
     );
-    // What cannot be there is said.
+    // A missing process or time is an error.
     for (args, why) in [
         (&["--pid", "7"][..], "no event of process 7"),
         (&["--pid", "101", "--to", "1"], "no event of process 101"),
@@ -413,8 +414,8 @@ fn the_summary_of_a_part() {
     assert_eq!(run(dir.path(), &limits).status.code(), Some(0));
 }
 
-/// Times in a file may be in any order: a part begins once, and ends once, so that nothing is
-/// applied after what was left out.
+/// Times in a file may be in any order: a part begins once, and ends once, so no event is applied
+/// after one that was left out.
 #[test]
 fn a_part_of_a_trace_with_times_in_any_order() {
     let dir = tempfile::tempdir().unwrap();
@@ -432,7 +433,7 @@ fn a_part_of_a_trace_with_times_in_any_order() {
     {
         assert_eq!(of(&args)["events"], events, "{args:?}");
     }
-    // What was skipped ends where the part begins.
+    // The skipped time ends where the part begins.
     assert_eq!(of(&["--from", "45ns"])["from_ns"], 20);
 }
 
@@ -492,7 +493,7 @@ fn why_and_what_differs() {
         let json: serde_json::Value = serde_json::from_str(&stdout(&run(dir.path(), args))).unwrap();
         assert_eq!(json["format"], 1, "{args:?}");
     }
-    // A trace that ends early tells what there is, and says so.
+    // A trace that ends early is printed as far as possible, with a message.
     let whole = std::fs::read(dir.path().join("t.samara")).unwrap();
     std::fs::write(dir.path().join("cut.samara"), &whole[..whole.len() - 20]).unwrap();
     for args in [&["why", "cut.samara"][..], &["diff", "t.samara", "cut.samara"]] {
@@ -543,7 +544,7 @@ fn events_are_chosen() {
     insta::assert_snapshot!(all);
 }
 
-/// A trace that is still being written: what is there is printed, and what comes.
+/// A trace that is still being written: present and later events are printed.
 #[test]
 fn a_trace_that_grows_is_followed() {
     let dir = tempfile::tempdir().unwrap();
@@ -600,8 +601,8 @@ fn a_trace_has_at_most_the_size_that_was_asked_for() {
     assert_eq!(run(dir.path(), &["summary", "t.samara"]).status.code(), Some(3));
 }
 
-/// Where all processes together take too much memory, `why` follows the one with the most areas,
-/// and where its memory comes from.
+/// If all processes together take too much memory, `why` follows only the one with the most areas,
+/// and the origins of its memory.
 #[test]
 #[ignore = "takes seconds: `ci/long.sh tests` runs it"]
 fn the_process_with_the_most_areas_is_explained_alone() {
@@ -657,7 +658,7 @@ fn the_process_with_the_most_areas_is_explained_alone() {
     assert!(screen.contains("mmap"), "the parent's calls made them: {screen}");
 }
 
-/// The peak is that of the process with the most areas, where `why` explains that one.
+/// The peak is that of the process with the most areas, if `why` explains that one.
 #[test]
 fn the_peak_of_the_largest_process() {
     let dir = tempfile::tempdir().unwrap();
@@ -687,8 +688,8 @@ fn the_peak_of_the_largest_process() {
     assert_eq!((pid(&[]), pid(&["--pid", "100"])), (Some(101), Some(100)));
 }
 
-/// A process that faulted in memory that another call had replaced: the summary says which, and
-/// `who` tells of the address.
+/// A process that faulted in memory that another call had replaced: the summary names the call, and
+/// `who` prints the address's history.
 #[test]
 fn a_fault_in_memory_that_was_replaced() {
     let dir = tempfile::tempdir().unwrap();
@@ -737,7 +738,7 @@ fn a_fault_in_memory_that_was_replaced() {
     assert!(said.starts_with("process 100 killed by SIGSEGV") && said.ends_with(&asked), "{said}{asked}");
     assert_eq!(of(&["who", "t.samara", "--json"]), of(&["who", "t.samara", "7f0000001008", "--json"]));
     assert!(of(&["events", "t.samara"]).contains("exit by SIGSEGV at 0x7f0000001008"));
-    // Its handler ended it, and the memory was there before the recording.
+    // The handler ended the process, and the memory was there before the recording.
     let mut aborted = all.clone();
     aborted.last_mut().unwrap().result = 6;
     aborted.last_mut().unwrap().args[2] = 11;
@@ -757,7 +758,7 @@ fn a_fault_in_memory_that_was_replaced() {
         assert!(summary.contains(row), "{row}: {summary}");
     }
     assert!(of(&["events", "t.samara"]).contains("exit by SIGABRT in the handler of SIGSEGV at 0x7f0000001008"));
-    // The process that was asked for, and the trace, have none.
+    // The given process has no fault, nor has the trace.
     let none =
         |args: &[&str]| assert!(stderr(&run(dir.path(), args)).contains("ended by a fault whose address"), "{args:?}");
     none(&["who", "t.samara", "--pid", "101"]);

@@ -1,4 +1,4 @@
-//! `samara trace --stacks`, and what `samara events` prints of them.
+//! `samara trace --stacks`, and the stacks in the output of `samara events`.
 
 use std::process::Command;
 
@@ -49,7 +49,7 @@ fn each_call_has_its_stack() {
         })
     };
     assert_eq!(json.lines().filter(|line| grows(line)).count(), 2);
-    // What others refer to is no line for people, and no process.
+    // Definitions are no lines in the text output, and no process.
     let lines = stdout(&run(dir.path(), &["events", "t.samara"]));
     assert!(!lines.contains("arena_grow") && !lines.contains("Stack"), "{lines}");
     let summary = stdout(&run(dir.path(), &["summary", "t.samara"]));
@@ -61,8 +61,8 @@ fn each_call_has_its_stack() {
     assert!(recorded.contains(row), "the same when it is recorded: {recorded}");
 }
 
-/// Two source files of one name keep the folder that tells them apart on each screen, and no more.
-/// JSON has the whole names.
+/// Two source files of one name keep the folder that distinguishes them on each screen, and no
+/// more. JSON has the whole names.
 #[test]
 fn source_files_are_told_apart() {
     let dir = tempfile::tempdir().unwrap();

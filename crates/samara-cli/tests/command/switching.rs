@@ -72,7 +72,7 @@ fn a_part_of_a_run_is_recorded() {
     assert!(json["processes"].as_u64().is_some_and(|n| n > 1), "{json}");
 }
 
-/// A signal that comes as soon as it was named starts the recording.
+/// A signal that comes right after the message that names it starts the recording.
 #[test]
 fn a_signal_counts_from_the_line_on() {
     for _ in 0..20 {

@@ -1,5 +1,5 @@
-//! Runs the command in a terminal: a pseudo terminal, and an emulator that says what is on its
-//! screen.
+//! Runs the command in a terminal: a pseudo terminal, and an emulator that has the screen's
+//! content.
 
 use std::fs::File;
 use std::io::{Read, Write};
@@ -17,7 +17,7 @@ use nix::libc;
 use nix::pty::{Winsize, grantpt, openpty, posix_openpt, ptsname_r, unlockpt};
 use nix::sys::termios::{Termios, tcgetattr};
 
-/// How long something may take to be on the screen, on the busiest machine.
+/// Time limit for a text to be on the screen, on the busiest machine.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 /// The command in a terminal.
@@ -43,8 +43,8 @@ fn size(rows: u16, columns: u16) -> Winsize {
     Winsize { ws_row: rows, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 }
 }
 
-/// Starts `samara` with this terminal, in a session of its own. `controls`: a signal tells of the
-/// terminal's end.
+/// Starts `samara` with this terminal, in a new session. `controls`: it is the controlling
+/// terminal, so its end sends a signal.
 fn spawn(dir: &Path, terminal: &OwnedFd, controls: bool, args: &[&str], environment: &[(&str, &str)]) -> Child {
     let slave = || Stdio::from(terminal.try_clone().unwrap());
     let mut command = crate::samples::samara();
@@ -64,8 +64,8 @@ fn spawn(dir: &Path, terminal: &OwnedFd, controls: bool, args: &[&str], environm
     command.spawn().unwrap()
 }
 
-/// Runs `samara` in a terminal that nobody reads and that is closed `when` that returns. Returns
-/// when the command has ended, and how. `controls`: a signal tells it of the end.
+/// Runs `samara` in a terminal without a reader, and closes it after `when` has returned. Returns
+/// the command's exit status. `controls`: as in `spawn`.
 pub(crate) fn run_in_closed(dir: &Path, controls: bool, args: &[&str], when: impl FnOnce()) -> ExitStatus {
     // Not inherited by any child, unlike one of `openpty`: it would stay open.
     let master = posix_openpt(OFlag::O_RDWR | OFlag::O_NOCTTY | OFlag::O_CLOEXEC).unwrap();
@@ -103,7 +103,7 @@ impl Terminal {
         Terminal { child, master: File::from(pair.master), slave: pair.slave, before, seen }
     }
 
-    /// What is on the screen.
+    /// The content of the screen.
     pub(crate) fn screen(&self) -> String {
         self.seen.lock().unwrap().parser.screen().contents()
     }

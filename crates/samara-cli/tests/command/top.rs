@@ -130,7 +130,7 @@ fn a_program_that_will_not_end_is_killed() {
     terminal.shows(&["SIGINT was sent to the program"]);
     terminal.types("q");
     assert_eq!(terminal.ends().code(), Some(0));
-    // On a machine that is so busy that its end does not come in time, samara ends before it.
+    // On a very busy machine its end may come too late, and samara ends before it.
     let told = |screen: &str| screen.contains("ended by SIGKILL") || screen.contains("it is killed");
     terminal.until("its end", told);
     assert!(!terminal.screen().contains("printed"), "nothing was printed, and no file is left");

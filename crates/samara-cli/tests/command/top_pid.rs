@@ -48,7 +48,7 @@ fn a_process_is_watched_and_goes_on() {
     subject.end();
 }
 
-/// A process that does nothing, and is not waited for.
+/// A process that does nothing. The test does not wait for its end.
 struct Idle(Child);
 
 impl Idle {
@@ -107,7 +107,7 @@ fn a_terminal_that_is_closed_lets_go_of_it() {
             std::thread::sleep(Duration::from_millis(later));
         });
         assert!(!subject.is_traced());
-        // It may have been told of the terminal's end by the signal, or by an error.
+        // The terminal's end is seen by the signal, or by an error.
         assert_eq!(status.signal(), Some(libc::SIGHUP), "{status}");
         let summary = run(dir.path(), &["summary", "t.samara"]);
         assert!(stdout(&summary).contains("; what came later is not in the trace"), "{}", said(&summary));

@@ -119,7 +119,7 @@ fn programs_that_cannot_run() {
     assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1, "no trace of nothing is left");
 }
 
-/// What looks like an option before the program is none of its arguments.
+/// A word that looks like an option before the program is not an argument of the program.
 #[test]
 fn unknown_options_are_wrong_usage() {
     let dir = tempfile::tempdir().unwrap();
@@ -145,7 +145,7 @@ fn files_that_cannot_be_written_are_reported_before_the_program_runs() {
     assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
 }
 
-/// A program that does not run costs nobody an older file, and leaves none.
+/// If the program does not run, older files stay, and no new file is left.
 #[test]
 fn files_are_as_they_were_where_the_program_does_not_run() {
     let dir = tempfile::tempdir().unwrap();
@@ -163,7 +163,7 @@ fn files_are_as_they_were_where_the_program_does_not_run() {
         assert!(at("link").is_symlink() && at("link.json").is_symlink());
         assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 4, "nothing is left");
     }
-    // Where it runs they are replaced, through a symbolic link too.
+    // If it runs they are replaced, through a symbolic link too.
     std::fs::write(at("old.json"), "x".repeat(100_000)).unwrap();
     for [trace, summary] in [["old", "old.json"], ["link", "link.json"]] {
         let output = run(dir.path(), &["trace", "-q", "-o", trace, "--summary-json", summary, "--", "true"]);
@@ -223,7 +223,7 @@ fn the_summary_s_figures_agree() {
     let lines = stdout(&shown).lines().filter(|line| !line.ends_with("[vsyscall]")).count();
     assert_eq!(s["areas_final"], lines);
     assert_documented(&["reference/json.md"], s.as_object().unwrap().keys());
-    // One screen, with what to type next.
+    // One screen, with the commands to type next.
     let screen = stderr(&output);
     assert!(screen.lines().count() <= 24, "{screen}");
     assert!(screen.contains(&format!("{} show t.samara --reasons", env!("CARGO_BIN_EXE_samara"))), "{screen}");
@@ -285,7 +285,7 @@ os.execv(sys.argv[1], sys.argv[1:])";
     }
 }
 
-/// What a process reads in its own maps is what the trace shows of it at that moment, to the byte.
+/// The maps that a process reads equal the trace's at that moment, to the byte.
 #[test]
 fn shown_maps_are_the_kernel_s() {
     let dir = tempfile::tempdir().unwrap();

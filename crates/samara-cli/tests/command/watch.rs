@@ -1,4 +1,4 @@
-//! `samara watch` on processes that run: what it prints, serves, writes and keeps.
+//! `samara watch` on running processes: its output, metrics, files and kept areas.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use crate::samples::{assert_documented, run, said, samara, stderr, stdout};
 
-/// A limit that only turns a hang into a message.
+/// A limit that turns a hang into a message.
 const LONG: Duration = Duration::from_secs(300);
 
 /// Waits until something is there.
@@ -52,8 +52,8 @@ impl Drop for Running {
     }
 }
 
-/// A program with so many areas and guards, which then gets more of them, or stays as it is.
-/// `None`, which is told: there is no compiler.
+/// A program with `number` guards, which then gets more of them if it `grows`. `None`: there is no
+/// compiler; prints so.
 fn guards(dir: &Path, number: u32, grows: bool) -> Option<Running> {
     let source = "#include <stdio.h>\n#include <stdlib.h>\n#include <sys/mman.h>\n#include <unistd.h>\n\
         int main(int c, char **v) { long n = atol(v[1]); char *p = mmap(0, n * 8192, 3, 0x22, -1, 0);\n\
@@ -122,13 +122,13 @@ fn one_reading_of_a_program_with_many_areas() {
     assert!(top["explained"].as_u64().unwrap() >= 2000 && top["areas_per_second"].is_null(), "{top}");
     assert!(top["mapped_bytes"].as_u64() > Some(8_192_000) && top["resident_bytes"].as_u64() > Some(0), "{top}");
     assert!(top["largest_gap"].as_u64() > Some(1 << 30), "{top}");
-    // Near the limit: of so few areas, one percent.
+    // Near the limit: one percent, for this few areas.
     let limit: usize = std::fs::read_to_string("/proc/sys/vm/max_map_count").unwrap().trim().parse().unwrap();
     let part = (areas(&pid) * 100 / limit).clamp(1, 100);
     let is_near = areas(&pid) * 100 >= limit;
     let output = run(dir.path(), &["watch", "--once", "--pid", &pid, "--keep-at", &part.to_string()]);
     assert_eq!(output.status.code(), Some(if is_near { 123 } else { 0 }), "{}", said(&output));
-    // The command runs at a single reading too, and nothing is kept that nobody asked for.
+    // The command runs at a single reading too, and areas are kept only if --state is given.
     let args = [
         "watch",
         "--once",
@@ -233,7 +233,7 @@ fn a_textfile_is_replaced_as_a_whole() {
     assert!(!entries.iter().any(|name| name.to_string_lossy().contains("part")), "{entries:?}");
 }
 
-/// What was kept, as the list tells it.
+/// The kept files, from the list.
 fn kept(state: &Path) -> Vec<Value> {
     let output = run(Path::new("."), &["watch", "--list", "--json", "--state", state.to_str().unwrap()]);
     assert!(output.status.success(), "{}", said(&output));
@@ -362,7 +362,7 @@ fn what_was_not_kept_is_told() {
     assert_eq!(std::fs::read_dir(dir.path().join("state")).unwrap().count(), 0);
 }
 
-/// The unit for systemd gives options that there are, and a sandbox that leaves little open.
+/// The systemd unit uses existing options, and a strict sandbox.
 #[test]
 fn the_unit_is_hardened() {
     let unit = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../packaging/samara-watch.service");

@@ -1,5 +1,5 @@
-//! Peak memory of a piece of work, by a counting global allocator: a program that includes this
-//! file measures in all of its threads.
+//! Peak memory of a piece of work, by a counting global allocator: it measures all threads of the
+//! program that includes this file.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -15,7 +15,7 @@ static ALLOCATOR: Counting = Counting;
 static NOW: AtomicUsize = AtomicUsize::new(0);
 static MOST: AtomicUsize = AtomicUsize::new(0);
 
-/// What a block of this size takes in glibc: the size and a header of one word, rounded up to two
+/// Memory of a block of this size in glibc: the size and a header of one word, rounded up to two
 /// words, and at least four words.
 fn cost(size: usize) -> usize {
     (size + 8).next_multiple_of(16).max(32)
