@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# What `samara export` costs in each format, for a million events with stacks: wall seconds, the largest
-# resident size in MiB (medians of RUNS, 5), the same of three million events, which are the million three
-# times over (one run), and MiB of output. With EVENTS (0: not) also processor seconds and MiB for so many,
-# once: a hundred million take 15 GB of disk and half an hour. Needs gcc and GNU time. `cargo build --release`
-# first.
+# Cost of `samara export` in each format, for a million events with stacks: wall seconds, peak
+# resident size in MiB (medians of RUNS, 5), the same for three million events, which are the
+# million three times over (one run), and MiB of output. With EVENTS (0: not) also processor seconds
+# and MiB for that many events, once: a hundred million take 15 GB of disk and half an hour. Needs
+# gcc and GNU time. `cargo build --release` first.
 set -euo pipefail
 . "$(dirname "$0")/lib.sh"
 million_calls "$dir"

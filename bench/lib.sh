@@ -1,5 +1,5 @@
-# What the scripts of bench/ share. They source it from anywhere: it changes to the repository's root.
-# `dir` is a new directory that goes when the script ends.
+# Shared by the scripts of bench/. They source it from anywhere: it changes to the repository's
+# root. `dir` is a new directory that is removed when the script ends.
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 samara=$PWD/target/release/samara runs=${RUNS:-5}
 dir=$(mktemp -d)

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# How long the page of a million events takes to be drawn and to answer, in Chromium without a window, as
-# `ci/page.sh` measures it of a larger one. Needs what that needs, and gcc. `cargo build --release` first.
+# Time to draw the page of a million events and to respond, in Chromium without a window, as
+# `ci/page.sh` measures it for a larger page. Needs the same tools, and gcc. `cargo build --release`
+# first.
 set -euo pipefail
 . "$(dirname "$0")/lib.sh"
 million_calls "$dir"

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# What `samara report` costs: wall seconds, the largest resident size in MiB, and MiB of page, for a
-# million events with stacks (medians of RUNS, 5), and once for EVENTS (100,000,000; 0: not), which are the
-# million over and over. Needs gcc and GNU time. `cargo build --release` first.
+# Cost of `samara report`: wall seconds, peak resident size in MiB, and MiB of page, for a million
+# events with stacks (medians of RUNS, 5), and once for EVENTS (100,000,000; 0: not), which repeat
+# the million. Needs gcc and GNU time. `cargo build --release` first.
 set -euo pipefail
 . "$(dirname "$0")/lib.sh"
 million_calls "$dir"
@@ -21,7 +21,7 @@ row 1,000,000
 events=${EVENTS:-100000000}
 [ "$events" -gt 0 ] || exit 0
 cargo build --quiet --release --package samara-trace --example repeat_trace
-# The time of the writer counts, as they wait for one another.
+# The time includes the writer's, because the two wait for one another.
 target/release/examples/repeat_trace "$dir/million.samara" "$events" |
     /usr/bin/time -f '%e %M' -o "$dir/times" "$samara" report /dev/stdin -o "$dir/report.html" 2>/dev/null
 row "$events"

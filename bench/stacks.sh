@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# What call stacks cost: wall milliseconds of some programs, alone, under `samara trace`, under `samara
-# trace --stacks` and under `strace -k`, by turns; medians of RUNS (5). Then what the program itself
-# takes under the second and the third. Needs strace, gcc, git, java, python3 and
-# rustc; leaves out what is not there. `cargo build --release` first.
+# Cost of call stacks: wall milliseconds of some programs, alone, under `samara trace`, under
+# `samara trace --stacks` and under `strace -k`, in turn; medians of RUNS (5). Then the program's
+# own time under the second and the third. Needs strace, gcc, git, java, python3 and rustc; skips
+# missing ones. `cargo build --release` first.
 set -euo pipefail
 . "$(dirname "$0")/lib.sh"
 
@@ -30,7 +30,7 @@ timed() {
     end=$(date +%s%N)
     echo $(((end - begin) / 1000000))
 }
-# The program's own time, of a summary.
+# The program's own time, from a summary.
 own() { grep -oE '"program_ns": [0-9]+' "$dir/summary" | awk '{ print int($2 / 1000000) }'; }
 
 measure() {

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# What `samara watch` costs: processor time in 60 s (readings every 10 s), after the first 15 s, of
+# Cost of `samara watch`: processor time in 60 s (readings every 10 s), after the first 15 s, for
 # 1,000 processes that sleep and one of 60,000 areas; the same while that one changes five times a
-# second; and of 10,000 processes. Other processes of the machine are watched too. Needs gcc. `cargo
-# build --release` first.
+# second; and for 10,000 processes. Other processes of the machine are watched too. Needs gcc.
+# `cargo build --release` first.
 set -euo pipefail
 . "$(dirname "$0")/lib.sh"
 
@@ -12,8 +12,8 @@ cat >"$dir/many.c" <<'C'
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <unistd.h>
-/* PROCESSES AREAS: so many children that sleep; and so many areas, here. With a third word an area
-   comes or goes every fifth of a second. */
+/* PROCESSES AREAS: PROCESSES children that sleep, and AREAS areas in this process. With a third word
+   an area is mapped or unmapped every fifth of a second. */
 int main(int words, char **word) {
     for (int i = atoi(word[1]); i > 0; i--)
         if (fork() == 0) {

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# What `samara why` costs on a trace of a million calls with stacks: wall seconds and the largest resident
+# Cost of `samara why` on a trace of a million calls with stacks: wall seconds and peak resident
 # size in MiB, medians of RUNS (5). Needs gcc and GNU time. `cargo build --release` first.
 set -euo pipefail
 . "$(dirname "$0")/lib.sh"

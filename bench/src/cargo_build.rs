@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 /// Builds the program `bin` of `package` in release mode, and returns its path.
 ///
 /// # Errors
-/// Where cargo cannot be run, or fails.
+/// Cargo cannot be run, or fails.
 pub fn program(package: &str, bin: &str) -> Result<PathBuf, String> {
     built(bin, &["--quiet", "--package", package, "--bin", bin], Path::new(env!("CARGO_MANIFEST_DIR")))
 }
@@ -15,7 +15,7 @@ pub fn program(package: &str, bin: &str) -> Result<PathBuf, String> {
 /// error, and returns the path of `bin`.
 ///
 /// # Errors
-/// Where cargo cannot be run, or fails.
+/// Cargo cannot be run, or fails.
 pub fn workspace_programs(dir: &Path, bin: &str) -> Result<PathBuf, String> {
     built(bin, &["--bins"], dir)
 }

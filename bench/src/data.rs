@@ -34,7 +34,7 @@ impl Data {
         Data { items, shuffled }
     }
 
-    /// How many ranges.
+    /// Number of ranges.
     pub fn n(&self) -> usize {
         self.items.len()
     }
@@ -62,14 +62,14 @@ impl Data {
         (0..count).map(|_| self.items[rng.usize(0..self.n())]).collect()
     }
 
-    /// The value at `key`, which is in a slot; 0 where there is none (DATA-2).
+    /// The value at `key`, which is in a slot; 0 if there is none (DATA-2).
     pub fn answer(&self, key: u64) -> u64 {
         let slot = (key - BASE) / SLOT;
         if key - first(slot) < len(slot) { slot + 1 } else { 0 }
     }
 
-    /// The last key of the range at `key`, which is in a slot, or of the last range below it: every
-    /// range begins where its slot does (DATA-1).
+    /// The last key of the range at or below `key`, which is in a slot: every range begins at its
+    /// slot's start (DATA-1).
     pub fn before(&self, key: u64) -> u64 {
         self.items[((key - BASE) / SLOT) as usize].1
     }

@@ -2,11 +2,10 @@
 //! spaces, counted by valgrind's callgrind, against the record in
 //! `bench/instructions.txt`. Counts do not depend on how busy the machine is.
 //!
-//! The record has a case and its count in each line, and in its head the search of a node that was
-//! in force: counts of another search are not comparable. A third column has the misses of a
-//! simulated instruction cache, to be looked at: nothing is compared with them. Each case runs in a
-//! process of its own ([`CountArgs`]); callgrind counts only within the functions called
-//! `counted_*`.
+//! Each line of the record has a case and its count. The head has the search method for nodes that
+//! was in force: counts of another method are not comparable. A third column has the misses of a
+//! simulated instruction cache, for information only. Each case runs in a new process
+//! ([`CountArgs`]); callgrind counts only within the functions called `counted_*`.
 
 use crate::data::{BASE, Data, Item, SLOT};
 use crate::mm::Number;
@@ -26,7 +25,7 @@ pub struct Args {
     /// Write the record anew instead of comparing with it.
     #[arg(long)]
     pub update: bool,
-    /// How many percent more than recorded is too much.
+    /// Tolerated percentage above the record.
     #[arg(long, default_value_t = 5.0)]
     pub tolerance: f64,
 }
@@ -34,7 +33,7 @@ pub struct Args {
 /// Arguments of one counted operation.
 #[derive(Clone, Debug, clap::Args)]
 pub struct CountArgs {
-    /// Which one.
+    /// The case.
     case: String,
 }
 
@@ -43,11 +42,11 @@ const N: usize = 20_000;
 /// Repetitions of the cases that do one operation at a time.
 const OPS: usize = 20_000;
 
-/// In the head of the record, before the name of the search.
+/// Text in the head of the record, before the name of the search.
 const SEARCH: &str = "; search of a node: ";
 
 type Tree = RangeMap<u64, u64>;
-/// What is counted, and how many operations or entries that was.
+/// The counted code; returns the number of operations or entries.
 type Count = fn(&Data, &mut Tree) -> usize;
 
 const CASES: [(&str, Count); 18] = [
@@ -165,7 +164,7 @@ fn shared(areas: u64) -> SharedAddressSpace<Number> {
     SharedAddressSpace::from_space(lone(areas), Membarrier::new()).expect("memory for a space")
 }
 
-/// What an embedder does with a plan, as good as nothing.
+/// A minimal embedder's handling of a plan.
 fn applies(plan: &Plan) -> Result<(), Errno> {
     black_box(plan.len());
     Ok(())
@@ -186,7 +185,8 @@ fn store(tree: &mut Tree, (first, last, value): Item) {
     tree.insert(first..=last, value).expect("memory for a store");
 }
 
-// No closures in these: callgrind would take a closure's name, which holds theirs, for one of them.
+// No closures in these: a closure's name contains the function's name, so callgrind would match it
+// too.
 #[inline(never)]
 fn counted_lookup(tree: &Tree, keys: &[u64]) -> u64 {
     let mut sum = 0;
@@ -257,7 +257,7 @@ fn counted_pairs(space: &mut AddressSpace<Number>, maps: &mut [Map], pairs: &[(u
     }
 }
 
-/// An area goes and comes again, at random.
+/// A random area is unmapped and mapped again.
 #[inline(never)]
 fn counted_owner(space: &mut AddressSpace<Number>, picks: &[Item]) {
     for item in picks {
@@ -298,10 +298,10 @@ fn counted_shared_brk<F: FnMut(&Plan) -> Result<(), Errno>>(caller: &mut Caller<
     }
 }
 
-/// Does one case once, for callgrind to count.
+/// Runs one case once, for callgrind to count.
 ///
 /// # Errors
-/// Where there is no such case.
+/// There is no such case.
 pub fn count(args: &CountArgs) -> Result<(), String> {
     let (_, case) =
         CASES.iter().find(|(name, _)| *name == args.case).ok_or_else(|| format!("no case {}", args.case))?;
@@ -309,7 +309,7 @@ pub fn count(args: &CountArgs) -> Result<(), String> {
     let mut tree = Tree::new();
     data.shuffled.iter().for_each(|item| store(&mut tree, *item));
     let ops = case(&data, &mut tree);
-    // The best search there is, which is in force: valgrind may have less than the processor.
+    // The best available search, which is in force: valgrind may support less than the processor.
     println!("{ops} {:?}", force(Level::Avx512));
     Ok(())
 }
@@ -317,8 +317,8 @@ pub fn count(args: &CountArgs) -> Result<(), String> {
 /// Counts every case and compares with the record, or writes it.
 ///
 /// # Errors
-/// Where valgrind cannot be run, the record is of another search of a node, or a count is above the
-/// record by more than the tolerance.
+/// Valgrind cannot be run, the record is of another search method, or a count is above the record
+/// by more than the tolerance.
 pub fn run(args: &Args) -> Result<(), String> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("instructions.txt");
     let record = if args.update { String::new() } else { read(&path)? };
@@ -336,7 +336,7 @@ pub fn run(args: &Args) -> Result<(), String> {
             return Err(format!(
                 "{} was recorded with the search {}, and valgrind here has {search}: nothing to compare with",
                 path.display(),
-                of.unwrap_or("of nobody knows what")
+                of.unwrap_or("(unknown)")
             ));
         }
         let _ = writeln!(text, "{name} {counted:.1} {misses:.2}");

@@ -21,7 +21,8 @@ impl Window {
     pub fn new(len: u64) -> io::Result<Window> {
         let align = 1 << 30;
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
-        // SAFETY: a new map where the kernel likes, which nobody has used when it goes again.
+        // SAFETY: a new map at a place that the kernel chooses; nothing refers to the parts that
+        // are unmapped.
         let at = unsafe {
             let room = (len + align) as usize;
             let at = libc::mmap(std::ptr::null_mut(), room, libc::PROT_NONE, flags, -1, 0);
@@ -43,7 +44,7 @@ impl Window {
     /// must lie in the window.
     ///
     /// # Panics
-    /// Where a range leaves the window: a mistake of the benchmark.
+    /// A range leaves the window: a mistake of the benchmark.
     pub fn call(&self, nr: u64, args: [u64; 6]) -> i64 {
         let to = if nr == samara_mm::linux::MREMAP && args[3] & 2 != 0 { args[4] } else { args[0] };
         let inside = |at: u64, len: u64| at >= self.start && len <= self.len && at - self.start <= self.len - len;
@@ -71,11 +72,11 @@ impl Drop for Window {
     }
 }
 
-/// Moves the break a page up and back down, `times` times, by two calls each. False where the
-/// kernel refused.
+/// Moves the break a page up and back down, `times` times, by two calls each. False if the kernel
+/// refused.
 pub fn heap_up_and_down(times: u64) -> bool {
-    // SAFETY: the first call asks only, for the break cannot be 0. What the others add is nobody's,
-    // and nothing is allocated from the first to the last.
+    // SAFETY: the first call only queries, because the break cannot be 0. No object uses the memory
+    // that the others add, and nothing is allocated from the first to the last.
     unsafe {
         let end = libc::syscall(libc::SYS_brk, 0) as u64;
         let up = end + PAGE;
@@ -84,10 +85,10 @@ pub fn heap_up_and_down(times: u64) -> bool {
     }
 }
 
-/// Forks, and waits for the child, which moves its break up and down so many times and exits. False
-/// where that failed.
+/// Forks, and waits for the child, which moves its break up and down `brks` times and exits. False
+/// if that failed.
 pub fn fork_and_wait(brks: u64) -> bool {
-    // SAFETY: the child makes system calls only, the last of which ends it.
+    // SAFETY: the child makes only system calls, and the last one ends it.
     unsafe {
         match libc::fork() {
             0 => libc::_exit(i32::from(!heap_up_and_down(brks))),

@@ -4,7 +4,7 @@
 //! maps that threads share, `spaces` address spaces that threads share, `mm` samara-mm's address
 //! spaces against the running kernel, `overhead` recorded programs against plain ones and strace,
 //! `instructions` the tree's instructions under valgrind against their record. lab/benchmarks.md
-//! says how, and has the figures.
+//! has the methods and the figures.
 #![deny(unsafe_code)]
 
 pub mod cargo_build;

@@ -22,8 +22,8 @@ enum Command {
     Shared(rivals::Args),
     /// Address spaces that threads share: medians of interleaved rounds in one process.
     Spaces(rivals::Args),
-    /// The workloads of published figures, on one engine with one index after the other, and on the
-    /// running kernel.
+    /// The workloads of published figures, on an engine with each index in turn, and on the running
+    /// kernel.
     Figures(rivals::Args),
     /// Address spaces of samara-mm against the running kernel, call by call (x86-64 Linux).
     #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
@@ -31,7 +31,7 @@ enum Command {
     /// Draws cost against size, or against threads, from the JSON lines of `index --json` and
     /// `shared --json`.
     Plot(rivals::Args),
-    /// What recording costs a program, and deciding its memory calls, against strace.
+    /// The cost of recording a program, and of deciding its memory calls, against strace.
     Overhead(overhead::Args),
     /// Instructions of each operation of the tree, counted by valgrind and compared with the
     /// record.

@@ -3,7 +3,7 @@
 //!
 //! Both start from the same areas. The model is called by raw call numbers, with limits and
 //! accounting on; the kernel by system calls. Rounds are interleaved. Every answer is asserted:
-//! zero, or the address that was asked for.
+//! zero, or the requested address.
 
 use crate::kernel::{self, Window};
 use crate::progress::progress;
@@ -15,7 +15,7 @@ use std::time::Instant;
 /// Arguments of `mm`.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Args {
-    /// How many areas there are, besides the program's own.
+    /// Number of areas, besides the program's own.
     #[arg(long, value_delimiter = ',', default_value = "1000,30000", value_parser = clap::value_parser!(u64).range(10..=60_000))]
     pub n: Vec<u64>,
     /// Counted rounds.
@@ -32,13 +32,13 @@ pub struct Args {
 const PAGE: u64 = 4096;
 /// Pages of a slot: an area of at most eight pages, and a hole after it.
 const SLOT: u64 = 9;
-/// Where the model's heap is.
+/// Start of the model's heap.
 const HEAP: u64 = 0x5555_0000_0000;
 
 struct NoFiles;
 impl<B> linux::Host<B> for NoFiles {}
 
-/// Files by number: a backing of one word, for users that keep files elsewhere.
+/// Files by number: a backing of one word, for users that keep their files elsewhere.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Number(u64);
 
@@ -54,7 +54,7 @@ impl Backing for Number {
     }
 }
 
-/// What is measured.
+/// The measured address space.
 enum Subject<'a> {
     Model(Box<AddressSpace<Number>>),
     /// The model with a backing of five words.
@@ -115,7 +115,7 @@ impl Rng {
 /// Runs a case `times` times, and returns the number of calls.
 type Case = fn(&mut Subject<'_>, &Place, &mut Rng, u64) -> u64;
 
-/// Where the areas are.
+/// The places of the areas.
 struct Place {
     start: u64,
     slots: u64,

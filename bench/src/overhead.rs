@@ -18,7 +18,7 @@ use std::time::Instant;
 /// Arguments of `overhead`.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Args {
-    /// How often each program is run in each mode.
+    /// Number of runs of each program in each mode.
     #[arg(long, default_value_t = 11, value_parser = clap::value_parser!(u32).range(1..))]
     pub runs: u32,
     /// Pairs of mmap and munmap in the loop, in each of its threads, and ten times as many as in
@@ -42,7 +42,7 @@ const MODES: [&str; 6] = ["plain", "samara", "decided", "no_stop", "no_stop_insi
 /// Runs the suite and prints its rows.
 ///
 /// # Errors
-/// Where a program cannot be built, cannot be run, or fails.
+/// A program cannot be built, cannot be run, or fails.
 pub fn run(args: &Args) -> Result<(), String> {
     let samara = cargo_build::program("samara-cli", "samara")?;
     let mmap_loop = cargo_build::program("samara-bench", "samara-bench-mmap-loop")?;
@@ -99,7 +99,7 @@ pub fn run(args: &Args) -> Result<(), String> {
     Ok(())
 }
 
-/// A case: its name, how many calls, programs or files there are, and its command line.
+/// A case: its name, its number of calls, programs or files, and its command line.
 type Program = (&'static str, usize, Vec<OsString>);
 
 /// The programs to run.

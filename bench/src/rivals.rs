@@ -1,9 +1,9 @@
 //! `index`, `shared`, `spaces` and `plot`: runs the program in `bench/rivals`, which depends on the
 //! other maps and draws the plots.
 //!
-//! That package is a workspace of its own. As a member of this one, every `--workspace` command
-//! would build it; as an optional dependency, it would be in the lock file, and everyone would
-//! fetch it. So it is built here when it is needed, into this workspace's target directory. Cargo's
+//! That package is a separate workspace. As a member of this one, every `--workspace` command would
+//! build it; as an optional dependency, it would be in the lock file, and every build would fetch
+//! it. So it is built here when it is needed, into this workspace's target directory. Cargo's
 //! messages go to standard error; the network is needed the first time only.
 
 use crate::cargo_build;
@@ -11,7 +11,7 @@ use std::ffi::OsString;
 use std::path::Path;
 use std::process::{Command, ExitCode};
 
-/// Arguments, which the other program parses.
+/// Arguments for the other program, which parses them.
 #[derive(Clone, Debug, clap::Args)]
 #[command(disable_help_flag = true)]
 pub struct Args {
@@ -24,7 +24,7 @@ pub struct Args {
 /// error messages.
 ///
 /// # Errors
-/// Where it cannot be built or run, or a signal ended it.
+/// It cannot be built or run, or a signal ended it.
 pub fn run(command: &str, args: &Args) -> Result<ExitCode, String> {
     let program =
         cargo_build::workspace_programs(&Path::new(env!("CARGO_MANIFEST_DIR")).join("rivals"), "samara-rivals")?;

@@ -1,4 +1,4 @@
-//! Medians with their spread, as tables for people and as JSON lines. Knows nothing of what was
+//! Medians with their spread, as tables for people and as JSON lines. Does not know what was
 //! measured.
 
 use std::fmt::Write;
@@ -21,15 +21,15 @@ impl Sample {
         let (low, high) = ((self.rounds.len() - 1) / 2, self.rounds.len() / 2);
         (self.rounds[low] + self.rounds[high]) / 2.0
     }
-    /// The least round.
+    /// The smallest round.
     pub fn min(&self) -> f64 {
         self.rounds[0]
     }
-    /// The greatest round.
+    /// The largest round.
     pub fn max(&self) -> f64 {
         self.rounds[self.rounds.len() - 1]
     }
-    /// How many rounds.
+    /// Number of rounds.
     pub fn rounds(&self) -> usize {
         self.rounds.len()
     }
@@ -38,24 +38,24 @@ impl Sample {
 /// One result.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Row {
-    /// Which suite.
+    /// The suite.
     pub suite: &'static str,
-    /// Which case.
+    /// The case.
     pub case: String,
-    /// How many ranges or calls.
+    /// Number of ranges or calls.
     pub n: usize,
-    /// What was measured.
+    /// The measured subject.
     pub subject: String,
     /// The rounds.
     pub sample: Sample,
-    /// Of one operation or entry: `ns`, `ms`, `bytes`.
+    /// The unit, for one operation or entry: `ns`, `ms`, `bytes`.
     pub unit: &'static str,
-    /// How many threads there were, where the suite has cases with more than one.
+    /// Number of threads, if the suite has cases with more than one.
     pub threads: Option<usize>,
 }
 
 impl Row {
-    /// One JSON object on one line. Names hold nothing that would need escaping.
+    /// One JSON object on one line. Names need no escaping.
     pub fn json(&self) -> String {
         let Row { suite, case, n, subject, sample, unit, threads } = self;
         let threads = threads.map_or(String::new(), |threads| format!(r#","threads":{threads}"#));

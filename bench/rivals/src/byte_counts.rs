@@ -1,5 +1,5 @@
-//! Bytes of each range, counted by a program of its own (`src/bin/bytes.rs`): its allocator counts,
-//! which would slow the other cases down. Bytes do not depend on time, so one program runs per
+//! Bytes of each range, counted by a separate program (`src/bin/bytes.rs`), because its counting
+//! allocator would slow the other cases down. Bytes do not depend on time, so one program runs per
 //! processor.
 
 use crate::kinds::Kind;
@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 /// The bytes of a range of each kind's map: filled, and after `wear` random replaces.
 ///
 /// # Errors
-/// Where the program cannot be run, or prints something else.
+/// The program cannot be run, or prints something else.
 pub fn bytes_per_range(n: usize, kinds: &[Kind], wear: impl Fn(Kind) -> usize + Sync) -> Result<Vec<[f64; 2]>, String> {
     if kinds.is_empty() {
         return Ok(Vec::new());

@@ -1,8 +1,8 @@
-//! The cases of `index` by name, in which order they run, and how many operations a round has.
+//! The cases of `index` by name, their order, and the number of operations in a round.
 
 use clap::ValueEnum;
 
-/// What is measured.
+/// A measured case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 #[value(rename_all = "snake_case")]
 pub enum Case {
@@ -38,7 +38,7 @@ pub enum Case {
     CloneChurned,
     /// Take a snapshot.
     Snapshot,
-    /// Replace a range's value where a snapshot has just been taken.
+    /// Replace a range's value right after a snapshot was taken.
     FirstWriteAfterSnapshot,
     /// The lowest gap that fits; only the highest does.
     GapLow,
@@ -58,12 +58,12 @@ pub enum Case {
     BytesPerRangeChurned,
 }
 
-/// In which order cases are run, so that each finds the map as its name says.
+/// The order of cases, so each finds the map in the right state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stage {
     /// Reads the map as it was filled.
     Filled,
-    /// Uses maps of its own.
+    /// Uses separate maps.
     Apart,
     /// Writes, and leaves the ranges as they were.
     Written,
@@ -71,7 +71,7 @@ pub enum Stage {
     Churned,
     /// Takes snapshots, and writes while they are alive.
     Shared,
-    /// Counts bytes, in a process of its own.
+    /// Counts bytes, in a separate process.
     Counted,
 }
 

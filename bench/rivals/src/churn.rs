@@ -67,8 +67,8 @@ fn age(n: usize) -> Aged {
 }
 
 impl<M: Map> Churn<M> {
-    /// The scene's aged ranges in a map of this kind: built in bulk, or stored in the order in
-    /// which they were mapped.
+    /// The scene's aged ranges in a map of this kind: built in bulk, or stored in the order of
+    /// their maps.
     pub fn new(scene: &Scene, built: Built) -> Self {
         let aged = scene.aged.get_or_init(|| age(scene.data.n()));
         let map = match built {

@@ -7,7 +7,7 @@ use samara::End;
 /// The gap to find.
 #[derive(Clone, Copy, Debug)]
 pub struct Gap {
-    /// How many keys.
+    /// Number of keys.
     pub len: u64,
     /// The first key is a multiple of this power of two.
     pub align: u64,
@@ -17,7 +17,7 @@ pub struct Gap {
     pub low: u64,
     /// The gap ends here or before; below the largest key.
     pub high: u64,
-    /// From which end.
+    /// The end from which to search.
     pub end: End,
 }
 

@@ -1,7 +1,7 @@
 //! `index`: samara's range map against other maps: nanoseconds and bytes of each operation.
 //!
-//! `rounds` interleaves the rounds of all subjects. Where memory does not hold all maps of a size
-//! at once, the subjects are loaded one after another, each with all its rounds, which it reports.
+//! `rounds` interleaves the rounds of all subjects. If memory does not hold all maps of a size at
+//! once, the subjects are loaded one after another, each with all its rounds; a message says so.
 
 use crate::byte_counts;
 use crate::cases::{Case, Stage};
@@ -21,12 +21,12 @@ use samara_bench::stats::{Row, Sample};
 pub struct Args {
     #[command(flatten)]
     suite: SuiteArgs<Case, Kind>,
-    /// Samara also with these searches of a node, each in a column of its own: `samara_avx2`.
+    /// Samara also with these search methods for nodes, each in a separate column: `samara_avx2`.
     #[arg(long, value_enum, value_delimiter = ',')]
     search: Vec<Search>,
 }
 
-/// A search of a node.
+/// A search method for nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Search {
     /// Without vectors.
@@ -38,10 +38,10 @@ pub enum Search {
 }
 
 impl Search {
-    /// Has samara search nodes so from now on.
+    /// Makes samara use this search method from now on.
     ///
     /// # Errors
-    /// Where the processor cannot.
+    /// The processor does not support it.
     pub fn choose(self) -> Result<(), String> {
         match self.kind().search() {
             Some(level) if force(level) != level => Err(format!("--search: this processor cannot do {}", self.name())),
@@ -61,7 +61,7 @@ impl Search {
 impl Args {
     /// The maps that are measured.
     fn kinds(&self) -> Result<Vec<Kind>, String> {
-        // A variant has a column of its own only where it is asked for, a search in either way.
+        // A variant has a separate column only if it is requested; a search method in either way.
         let asked = |kind: &Kind| self.suite.names(*kind) || self.search.iter().any(|search| search.kind() == *kind);
         let kinds = self.suite.kinds().filter(|kind| !kind.is_variant());
         let variants = Kind::value_variants().iter().copied().filter(|kind| kind.is_variant() && asked(kind));
@@ -78,7 +78,7 @@ impl Args {
 /// Runs the suite and prints its rows.
 ///
 /// # Errors
-/// Where a size is 0, or the program that counts bytes cannot be run.
+/// A size is 0, or the program that counts bytes cannot be run.
 pub fn run(args: &Args) -> Result<(), String> {
     let kinds = args.kinds()?;
     let args = &args.suite;
@@ -102,7 +102,7 @@ pub fn run(args: &Args) -> Result<(), String> {
     Ok(())
 }
 
-/// What is run.
+/// A run of the suite.
 struct Suite<'a> {
     args: &'a SuiteArgs<Case, Kind>,
     cases: Vec<Case>,

@@ -7,7 +7,7 @@ use crate::{churn, subjects};
 use clap::ValueEnum;
 use samara::search::{Level, force};
 
-/// A map, and how it is built.
+/// A map, and the way to build it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 #[value(rename_all = "snake_case")]
 pub enum Kind {
@@ -53,7 +53,7 @@ pub enum Kind {
     Congee,
 }
 
-/// A map whose nodes are searched in one way.
+/// A map with a fixed search method.
 struct Searched {
     level: Level,
     subject: Box<dyn Subject>,
@@ -71,7 +71,7 @@ impl Subject for Searched {
     }
 }
 
-/// Does something with this search, or the best one below it that the processor has.
+/// Runs `work` with this search method, or the best lower one that the processor has.
 fn with_search<T>(level: Level, work: impl FnOnce() -> T) -> T {
     force(level);
     let done = work();
@@ -107,12 +107,12 @@ macro_rules! with_map {
 }
 
 impl Kind {
-    /// How its map is built.
+    /// The way to build its map.
     pub fn built(self) -> Built {
         if matches!(self, Kind::SamaraBulk | Kind::BtreemapBulk) { Built::Bulk } else { Built::Insert }
     }
 
-    /// The search that its nodes are searched with, where it is not the best one.
+    /// The search method for its nodes, if it is not the best one.
     pub fn search(self) -> Option<Level> {
         match self {
             Kind::SamaraPortable => Some(Level::Portable),
@@ -122,13 +122,13 @@ impl Kind {
         }
     }
 
-    /// Whether it is samara in another form: measured where it is asked for.
+    /// Whether it is a variant of samara, which is measured only if requested.
     pub fn is_variant(self) -> bool {
         self.search().is_some() || self == Kind::SamaraCompact
     }
 
-    /// Whether the map has the operation, and is not measured as another subject already: where the
-    /// case builds the map or churns it, it does not matter how the subject's was built.
+    /// Whether the map has the operation, and no equal subject is measured: if the case builds or
+    /// churns the map, the way in which the subject was built does not matter.
     pub fn does(self, case: Case) -> bool {
         let worn = case.stage() == Stage::Churned || case == Case::BytesPerRangeChurned;
         let builds = matches!(case, Case::Append | Case::RandomFill | Case::BulkBuild);
@@ -148,8 +148,8 @@ impl Kind {
         }
     }
 
-    /// The bytes that filling the map, and then `churns` random replaces, ask of the allocator and
-    /// keep, of each range, as `measure` counts them.
+    /// The bytes for each range that the map keeps after filling, and then after `churns` random
+    /// replaces, as `measure` counts them.
     pub fn bytes(self, scene: &Scene, churns: usize, mut measure: impl FnMut(&mut dyn FnMut()) -> i64) -> [f64; 2] {
         with_map!(self, M => {
             let mut map = None;

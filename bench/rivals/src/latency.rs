@@ -1,4 +1,4 @@
-//! Times of single operations: percentiles, without what the clock takes. Knows nothing of what was
+//! Times of single operations: percentiles, without the cost of the clock. Does not know what was
 //! timed.
 
 use std::hint::black_box;
@@ -19,19 +19,19 @@ pub fn percentile(times: &mut [u64], per_mille: usize) -> u64 {
     *times.select_nth_unstable(rank).1
 }
 
-/// Times of single operations, in nanoseconds, without what the clock takes at the median.
+/// Times of single operations, in nanoseconds, without the median cost of the clock.
 #[derive(Clone, Copy, Debug)]
 pub struct Singles {
     /// The mean.
     pub mean: f64,
-    /// What 999 of 1,000 do not exceed.
+    /// The 99.9th percentile.
     pub p999: f64,
     /// The longest.
     pub longest: f64,
 }
 
 impl Singles {
-    /// Of these times, at least one, each with one reading of the clock in it.
+    /// From these times (at least one), each with one reading of the clock in it.
     pub fn of(mut times: Vec<u64>) -> Self {
         let clock = percentile(&mut clock(times.len()), 500);
         let mean = times.iter().sum::<u64>() as f64 / times.len() as f64;

@@ -1,12 +1,12 @@
-//! samara's maps against those that one would use instead: what `samara-bench index`, `shared`,
-//! `spaces`, `figures` and `plot` run.
+//! samara's maps against the alternatives: the program behind `samara-bench index`, `shared`,
+//! `spaces`, `figures` and `plot`.
 //!
 //! [`map`] is the trait of a measured map, [`subjects`] has one file for each map. [`cases`] names
-//! what is measured, [`loaded`] measures it, [`index`] runs all cases for all maps. [`mod@shared`]
-//! is the same for maps that threads share, [`mod@spaces`] for address spaces that threads share.
+//! the cases, [`loaded`] measures them, [`index`] runs all cases for all maps. [`mod@shared`] is
+//! the same for maps that threads share, [`mod@spaces`] for address spaces that threads share.
 //! [`mod@figures`] runs the workloads of published figures on one engine with each of the
-//! [`designs`].
-//! [`suite_args`] chooses sizes, cases and maps. lab/benchmarks.md says how, and has the figures.
+//! [`designs`]. [`suite_args`] chooses sizes, cases and maps. lab/benchmarks.md has the methods and
+//! the figures.
 
 pub mod byte_counts;
 pub mod cases;

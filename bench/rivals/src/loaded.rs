@@ -17,12 +17,12 @@ use std::cell::OnceCell;
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
-/// What all subjects of one size share.
+/// The data that all subjects of one size share.
 #[derive(Debug)]
 pub struct Scene {
     /// The ranges.
     pub data: Data,
-    /// Where `munmap_mmap` starts, once that case is run.
+    /// The start state of `munmap_mmap`, once that case is run.
     pub aged: OnceCell<Aged>,
 }
 
@@ -33,7 +33,7 @@ impl Scene {
     }
 }
 
-/// How a subject's map is built.
+/// The way to build a subject's map.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Built {
     /// By storing the ranges in random order.
@@ -67,7 +67,7 @@ pub trait Subject {
     fn time(&mut self, case: Case, scene: &Scene, round: u64, effort: usize) -> f64;
     /// Makes this many random replaces.
     fn churn(&mut self, scene: &Scene, replaces: usize);
-    /// Drops what a case has built and measured for itself: called between cases.
+    /// Drops a case's own maps and figures: called between cases.
     fn rest(&mut self);
 }
 
@@ -84,7 +84,7 @@ pub struct Loaded<M> {
 
 const LACKING: &str = "a case is run only where the map does not lack it";
 
-/// What [`Map::sum`] must return for these items.
+/// The expected result of [`Map::sum`] for these items.
 pub fn total(items: &[Item]) -> Sum {
     (items.len(), items.iter().fold(0, |sum: u64, item| sum.wrapping_add(item.1).wrapping_add(item.2)))
 }
@@ -237,7 +237,7 @@ impl<M: Map> Loaded<M> {
 
     fn gap(&mut self, case: Case, data: &Data) -> f64 {
         // No hole between ranges is as long as a slot, none holds a slot's start, and two of three
-        // are two pages or more. One end of the window has room for what is sought.
+        // are two pages or more. One end of the window has room for the wanted gap.
         let end_of_ranges = data.items[data.n() - 1].1 + 1;
         let up = |len: u64, align: u64| {
             let want = end_of_ranges.next_multiple_of(align);
@@ -275,8 +275,8 @@ impl<M: Map> Loaded<M> {
     }
 }
 
-/// Nanoseconds of one repetition. Measures first, if that is not known, how many repetitions take
-/// about 10 ms.
+/// Nanoseconds of one repetition. If it is not known yet, first finds the number of repetitions
+/// that take about 10 ms.
 fn timed(reps: &mut usize, mut act: impl FnMut(usize)) -> f64 {
     if *reps == 0 {
         *reps = 1;

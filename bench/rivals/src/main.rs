@@ -26,10 +26,10 @@ enum Command {
     Shared(suite::Args),
     /// Address spaces that threads share: medians of interleaved rounds in one process.
     Spaces(spaces::Args),
-    /// The workloads of published figures, on one engine with one index after the other, and on the
-    /// running kernel.
+    /// The workloads of published figures, on an engine with each index in turn, and on the running
+    /// kernel.
     Figures(figures::Args),
-    /// The kernel's side of one workload, which `figures` runs in a process of its own.
+    /// The kernel's side of one workload, which `figures` runs in a separate process.
     #[command(hide = true)]
     Kernel(figures::KernelArgs),
     /// Draws cost against size, or against threads, from the JSON lines of `index --json` and

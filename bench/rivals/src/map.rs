@@ -23,24 +23,23 @@ pub fn found_if(holds: bool, value: u64) -> u64 {
 
 /// A map of ranges to `u64`s, or a map of points that is used as one.
 pub trait Map: Sized {
-    /// The cases that this map has no operation for. It is not measured there, and what they need
-    /// is not called.
+    /// The cases for which this map has no operation. They are not measured, and their methods are
+    /// not called.
     const LACKS: &'static [Case] = &[];
 
     /// An empty map.
     fn empty() -> Self;
 
-    /// A map of ascending items, by the constructor that the crate has for that.
+    /// A map of ascending items, by the crate's bulk constructor.
     fn bulk(_items: &[Item]) -> Option<Self> {
         None
     }
 
-    /// The sum of the values at these keys. A guard, where the crate has guards, is held over all
-    /// of them.
+    /// The sum of the values at these keys. If the crate has guards, one is held over all of them.
     fn lookups(&self, keys: &[u64]) -> u64;
 
     /// The sum of the last keys of the ranges that hold these keys, or that are the last ones below
-    /// them: by the walk down, where the crate has no call of its own for that.
+    /// them: by a walk down, if the crate has no call for that.
     #[inline]
     fn befores(&self, keys: &[u64]) -> u64 {
         keys.iter().fold(0, |mut sum: u64, key| {
@@ -52,20 +51,20 @@ pub trait Map: Sized {
         })
     }
 
-    /// [`Map::befores`] by the crate's iterator over a window from its back, where it has that.
+    /// [`Map::befores`] by the crate's iterator over a window from its back, if it has one.
     #[inline]
     fn ranges_before(&self, keys: &[u64]) -> u64 {
         self.befores(keys)
     }
 
-    /// Stores a range where there is none.
+    /// Stores a range in free space.
     fn store(&mut self, item: Item);
 
     /// Removes the range that starts at `item`'s first key and ends at its last; returns its value.
     fn erase(&mut self, item: Item) -> Option<u64>;
 
-    /// Stores a range over what is there: ranges inside are removed, ranges that overlap its ends
-    /// keep their rest.
+    /// Stores a range over others: ranges inside are removed, ranges that overlap its ends keep
+    /// their rest.
     fn overwrite(&mut self, item: Item);
 
     /// Visits all ranges, ascending.
@@ -78,13 +77,12 @@ pub trait Map: Sized {
     /// `visit` returns `false`.
     fn walk(&self, from: u64, visit: impl FnMut(u64, u64) -> bool);
 
-    /// The same for ranges that do not start after `from`, descending. `false` where the map
-    /// cannot.
+    /// The same for ranges that do not start after `from`, descending. `false` if the map cannot.
     fn walk_rev(&self, _from: u64, _visit: impl FnMut(u64, u64) -> bool) -> bool {
         false
     }
 
-    /// The first key of the wanted gap: by a linear search, where the crate has none of its own.
+    /// The first key of the wanted gap: by a linear search, if the crate has no gap search.
     #[inline]
     fn gap(&self, want: &Gap) -> Option<u64> {
         want.scan(self)

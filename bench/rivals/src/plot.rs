@@ -1,6 +1,6 @@
 //! `plot`: cost against size from the JSON lines of `index --json` and `shared --json`, both axes
-//! logarithmic, one panel for each case; against threads, with a panel for each size, where a case
-//! was run with several numbers of them. Writes SVG.
+//! logarithmic, one panel for each case; against threads, with a panel for each size, if a case was
+//! run with several numbers of threads. Writes SVG.
 
 use plotters::coord::Shift;
 use plotters::prelude::*;
@@ -38,7 +38,7 @@ pub(crate) struct Line {
 /// The lines of one panel.
 struct Panel<'a> {
     title: String,
-    /// What its horizontal axis is.
+    /// Its horizontal axis.
     along: &'static str,
     lines: Vec<(&'a Line, u64)>,
 }
@@ -65,8 +65,7 @@ impl<'a> Panel<'a> {
 /// Draws the file.
 ///
 /// # Errors
-/// Where a file cannot be read or written, a line is none of the benchmark's, or nothing is left to
-/// draw.
+/// A file cannot be read or written, a line is none of the benchmark's, or nothing is left to draw.
 pub fn run(args: &Args) -> Result<(), String> {
     let text = std::fs::read_to_string(&args.file).map_err(|error| format!("{}: {error}", args.file.display()))?;
     let lines = read(&text).map_err(|error| format!("{}: {error}", args.file.display()))?;
@@ -90,7 +89,7 @@ pub fn run(args: &Args) -> Result<(), String> {
     draw(&args.output, &lines, &cases, &subjects).map_err(|error| format!("{}: {error}", args.output.display()))
 }
 
-/// Values above this are none of a measurement, and beyond any axis.
+/// Values above this cannot come from a measurement, and are beyond any axis.
 const MOST: f64 = 1e15;
 
 fn read(text: &str) -> Result<Vec<Line>, String> {

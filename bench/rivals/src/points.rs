@@ -7,7 +7,7 @@ use samara_bench::data::Item;
 pub trait Points {
     /// The range with the greatest first key at or below `key`.
     fn floor(&self, key: u64) -> Option<Item>;
-    /// The range with the least first key at or above `key`.
+    /// The range with the smallest first key at or above `key`.
     fn ceil(&self, key: u64) -> Option<Item>;
     /// Stores a range, or replaces the one with that first key.
     fn put(&mut self, item: Item);
@@ -36,7 +36,7 @@ pub trait Points {
     }
 }
 
-/// Stores a range over what is there.
+/// Stores a range over others.
 #[inline]
 pub fn overwrite<P: Points>(map: &mut P, item: Item) {
     let (first, last, _) = item;

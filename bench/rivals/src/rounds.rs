@@ -1,13 +1,13 @@
-//! Rounds, which all suites share. They are interleaved: each round measures every subject once,
-//! and begins with another one each time, so a disturbance of the machine affects all subjects.
-//! Knows nothing of what is measured.
+//! Rounds, shared by all suites. They are interleaved: each round measures every subject once, in
+//! rotated order, so a disturbance of the machine affects all subjects. Does not know what is
+//! measured.
 
 use indicatif::ProgressBar;
 
 /// From this size on, caches do not hold the maps: a round is long, and a warm-up has no effect.
 const LARGE: usize = 500_000;
 
-/// How many rounds of a case warm up, and how many are counted.
+/// Number of warm-up rounds of a case, and of counted rounds.
 pub fn rounds(n: usize, quick: bool) -> (usize, usize) {
     match (n >= LARGE, quick) {
         (false, false) => (1, 7),
@@ -39,7 +39,7 @@ pub fn interleaved<S, T>(
 }
 
 /// The subjects of `n` ranges in groups that are measured side by side, one group after another.
-/// Reports it where there are several groups.
+/// Prints a message if there are several groups.
 pub fn groups<'a, K>(n: usize, kinds: &'a [K], bar: &ProgressBar) -> std::slice::Chunks<'a, K> {
     let together = side_by_side(n, kinds.len());
     if together < kinds.len() {
@@ -52,14 +52,14 @@ pub fn groups<'a, K>(n: usize, kinds: &'a [K], bar: &ProgressBar) -> std::slice:
 /// Bytes of memory that the maps of one range take at most in a subject.
 const BYTES_A_RANGE: u64 = 400;
 
-/// How many subjects of `n` ranges are measured side by side: all of them, or one after another
-/// where memory does not hold them at once.
+/// Number of subjects of `n` ranges that are measured side by side: all, or one if memory does not
+/// hold them at once.
 fn side_by_side(n: usize, subjects: usize) -> usize {
     let together = n as u64 * BYTES_A_RANGE * subjects as u64 <= available() / 2;
     if together { subjects.max(1) } else { 1 }
 }
 
-/// Bytes of available memory; 8 GiB where that is unknown.
+/// Bytes of available memory; 8 GiB if that is unknown.
 fn available() -> u64 {
     let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
     let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"));
@@ -67,7 +67,7 @@ fn available() -> u64 {
     kib.map_or(8 << 30, |kib| kib << 10)
 }
 
-/// Lets the allocator sort the blocks that other subjects freed. glibc's does so at the next large
+/// Makes the allocator sort the blocks that other subjects freed. glibc's does so at the next large
 /// requests, 10,000 blocks at each.
 fn settle() {
     for _ in 0..1_000 {

@@ -1,4 +1,4 @@
-//! The arguments that every suite has: how many ranges, which cases, which maps.
+//! The arguments that every suite has: numbers of ranges, cases, maps.
 
 use clap::ValueEnum;
 
@@ -15,7 +15,7 @@ impl<T: ValueEnum + PartialEq + Copy + Send + Sync + 'static> Named for T {}
 /// Arguments of every suite.
 #[derive(Clone, Debug, clap::Args)]
 pub struct SuiteArgs<C: Named, K: Named> {
-    /// How many ranges.
+    /// Numbers of ranges.
     #[arg(long, value_delimiter = ',', default_values_t = [1_000, 100_000, 1_000_000])]
     pub n: Vec<usize>,
     /// Only these cases.
@@ -27,29 +27,29 @@ pub struct SuiteArgs<C: Named, K: Named> {
     /// Fewer and shorter rounds; churned maps get n / 4 random replaces instead of 10 n.
     #[arg(long)]
     pub quick: bool,
-    /// One JSON object a line, as soon as it is known.
+    /// One JSON object a line, as soon as it is measured.
     #[arg(long)]
     pub json: bool,
 }
 
 impl<C: Named, K: Named> SuiteArgs<C, K> {
-    /// The cases that are asked for.
+    /// The selected cases.
     pub fn cases(&self) -> impl Iterator<Item = C> {
         chosen(&self.case)
     }
 
-    /// Whether a map is asked for by its name.
+    /// Whether a map is selected by its name.
     pub fn names(&self, kind: K) -> bool {
         self.subject.contains(&kind)
     }
 
-    /// The maps that are asked for.
+    /// The selected maps.
     pub fn kinds(&self) -> impl Iterator<Item = K> {
         chosen(&self.subject)
     }
 }
 
-/// The values that are named, or all of them where none is.
+/// The named values, or all of them if none is named.
 pub(crate) fn chosen<T: Named>(named: &[T]) -> impl Iterator<Item = T> {
     T::value_variants().iter().copied().filter(|value| named.is_empty() || named.contains(value))
 }

@@ -1,5 +1,5 @@
 //! Rows as tables for people: a block for each case, a column for each size, a line for each
-//! subject, the fastest first. Knows nothing of what was measured.
+//! subject, the fastest first. Does not know what was measured.
 
 use samara_bench::stats::{Row, number};
 use std::fmt::Write;
@@ -34,7 +34,7 @@ pub fn table(rows: &[Row], to: &str, subjects: &[String]) -> String {
         }
         let mut order: Vec<(&String, Vec<Option<&Row>>)> =
             subjects.iter().map(|subject| (subject, sizes.iter().map(|n| find(subject, *n)).collect())).collect();
-        // In a suite where few subjects have a case, those without a figure are left out.
+        // If few subjects of a suite have a case, those without a figure are left out.
         if threads.is_some() {
             order.retain(|(_, found)| found.iter().any(Option::is_some));
         }

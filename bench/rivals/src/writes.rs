@@ -1,8 +1,8 @@
-//! The stores of `overwrite` and `split`, and what the map must hold after them. Uses maps through
-//! their trait.
+//! The stores of `overwrite` and `split`, and the expected content of the map after them. Uses maps
+//! through their trait.
 //!
 //! - **RIVALS-WRITES-1** Each store touches one group of [`GROUP`] slots, and no two stores of a
-//!   plan the same group: what a map holds after all of them is computed, not looked up.
+//!   plan the same group. So the content of a map after all of them is computed, not looked up.
 
 use crate::map::Map;
 use samara_bench::data::{Data, Item, PAGE};
@@ -62,7 +62,7 @@ pub fn plan(data: &Data, write: Write, round: u64, most: usize) -> Plan {
     Plan { stores, after, overlapped }
 }
 
-/// What a store leaves of the ranges from the first to the last that it overlaps.
+/// The remains of the ranges that a store overlaps, from the first to the last.
 fn pieces(data: &Data, (from, to): (usize, usize), store: Item) -> [Item; 3] {
     let (head, tail) = (data.items[from], data.items[to]);
     [(head.0, store.0 - 1, head.2), store, (store.1 + 1, tail.1, tail.2)]

@@ -1,6 +1,6 @@
-//! Workloads that no published figure has, and that programs have: huge pages among holes of
-//! their size, guard pages, code that a JIT compiler changes, arenas that grow, reservations of
-//! sandboxes. Each is what one more step costs beside n others.
+//! Workloads of real programs without published figures: huge pages among holes of their size,
+//! guard pages, code that a JIT compiler changes, arenas that grow, reservations of sandboxes. Each
+//! measures the cost of one more step beside n others.
 
 use crate::workloads::Effort;
 use crate::workloads::engine::{Engine, PAGE, What, alternating, timed};
@@ -14,20 +14,20 @@ const STACK: u64 = 256 << 10;
 const GUARD: u64 = PAGE;
 /// Bytes of a region of code.
 const CODE: u64 = 16 * PAGE;
-/// An arena grows to so many bytes.
+/// Maximum size of an arena.
 const ARENA: u64 = 64 * PAGE;
-/// What a sandbox reserves, and the part that it uses at first.
+/// Bytes that a sandbox reserves, and the part that it uses at first.
 const RESERVED: u64 = 4 << 30;
 const USED: u64 = 64 << 10;
 
-/// Runs `step` so many times.
+/// Runs `step` `effort.count` times.
 fn steps(effort: Effort, mut step: impl FnMut(&mut fastrand::Rng)) -> (Duration, usize) {
     let mut random = fastrand::Rng::with_seed(effort.seed);
     (timed(|| (0..effort.count).for_each(|_| step(&mut random))).1, effort.count)
 }
 
-/// A map of a huge page and its unmap, beside n holes that are as large. The search passes over
-/// them: it asks for room for two huge pages, in which an aligned one fits wherever it begins.
+/// A map of a huge page and its unmap, beside n holes that are as large. The search skips them: it
+/// asks for room for two huge pages, in which an aligned one always fits.
 pub fn huge_gaps(engine: &mut dyn Engine, n: usize, effort: Effort) -> (Duration, usize) {
     let all = engine.map(n as u64 * (PAGE + HUGE), Prot::empty(), What::Anonymous);
     for i in 0..n as u64 {

@@ -17,8 +17,8 @@ pub enum Batch {
     Whole,
 }
 
-/// A workload on the files that processes map. Each is measured in each way of [`Batch`], but
-/// `Rmap`; with several workers, wall time is divided by the operations of all.
+/// A workload on the files that processes map. Each except `Rmap` is measured in each way of
+/// [`Batch`]; with several workers, wall time is divided by the operations of all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, ValueEnum)]
 #[value(rename_all = "snake_case")]
 pub enum Case {
@@ -33,11 +33,11 @@ pub enum Case {
     /// An area of one file is unlinked and linked again; of each such pair. The file has one lock,
     /// or with `samara` shards.
     Rmap,
-    /// How many areas the acquisitions of an exit were for: their number, by size.
+    /// The batch sizes of an exit: number of lock acquisitions, by their number of areas.
     Batches,
 }
 
-/// Of so many areas or fewer, by sizes: 1, 2, 3 to 4, and so on.
+/// Upper bounds of the size classes: 1, 2, 3 to 4, and so on.
 pub const SIZES: [usize; 8] = [1, 2, 4, 8, 16, 32, 64, 128];
 
 impl Case {

@@ -1,11 +1,11 @@
-//! Forks of a space of n areas, of which none was touched.
+//! Forks of a space of n areas that were not touched.
 
 use crate::workloads::Effort;
 use crate::workloads::engine::{Engine, Fork};
 use std::time::Duration;
 
-/// What forks took, until `effort` is done or they have taken a tenth of a second; in each child
-/// the break goes up and down `brks` times.
+/// Time of forks, until `effort` is done or they have taken a tenth of a second. In each child the
+/// break goes up and down `brks` times.
 pub fn run(engine: &mut dyn Engine, n: usize, effort: Effort, how: Fork, brks: usize) -> Option<(Duration, usize)> {
     engine.fill(n);
     let (mut took, mut done) = (Duration::ZERO, 0);

@@ -9,8 +9,8 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Runs a workload by system calls of this process, which should have no other threads: what one
-/// operation took, in nanoseconds.
+/// Runs a workload by system calls of this process, which should have no other threads. Returns the
+/// time of one operation, in nanoseconds.
 pub fn run(case: Case, n: usize, effort: Effort) -> Option<f64> {
     let mut kernel = Kernel { files: None, opened: None };
     super::run(case, &mut kernel, n, effort)

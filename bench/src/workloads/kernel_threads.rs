@@ -14,7 +14,7 @@ use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-/// The rows of a round beside n areas, or `None` where the kernel does not do that.
+/// The rows of a round beside n areas; `None` if the kernel has no such operation.
 pub fn run(case: Case, n: usize, threads: usize, effort: Effort) -> Option<Vec<f64>> {
     // Other threads would wait for one that panicked.
     let hook = std::panic::take_hook();
@@ -28,7 +28,7 @@ pub fn run(case: Case, n: usize, threads: usize, effort: Effort) -> Option<Vec<f
     Some(match case {
         Case::BrkThreads => vec![brk(threads, effort.count)],
         Case::MapsReaders => maps_readers(effort),
-        // What is there takes no fault.
+        // Present memory takes no fault.
         Case::Query => return None,
         Case::Allocate => vec![each(threads, effort.count, || unmap(map(ALLOCATION, RW, None), ALLOCATION))],
         Case::AllocateFaultModify => vec![each(threads, effort.count, || {
@@ -43,12 +43,12 @@ pub fn run(case: Case, n: usize, threads: usize, effort: Effort) -> Option<Vec<f
 
 const RW: i32 = libc::PROT_READ | libc::PROT_WRITE;
 
-/// Wall nanoseconds of one operation, where so many threads do `count` each.
+/// Wall nanoseconds of one operation, with `threads` threads that do `count` each.
 fn each(threads: usize, count: usize, act: impl Fn() + Sync) -> f64 {
     by_threads(threads, |_| (0..count).for_each(|_| act())).as_nanos() as f64 / (threads * count) as f64
 }
 
-/// From when all threads begin until the last one is done.
+/// Time from the common start of all threads to the end of the last one.
 fn by_threads(threads: usize, work: impl Fn(usize) + Sync) -> Duration {
     let (ready, done) = (Barrier::new(threads + 1), Barrier::new(threads + 1));
     std::thread::scope(|scope| {
@@ -67,12 +67,12 @@ fn by_threads(threads: usize, work: impl Fn(usize) + Sync) -> Duration {
     })
 }
 
-/// Threads move the break between places of their own, a page apart.
+/// Threads move the break between different places, a page apart.
 fn brk(threads: usize, count: usize) -> f64 {
-    // SAFETY: it asks only, for the break cannot be 0.
+    // SAFETY: it only queries, because the break cannot be 0.
     let end = unsafe { libc::syscall(libc::SYS_brk, 0) } as u64;
     let brk = |to: u64| {
-        // SAFETY: what it adds above `end` is nobody's (KERNEL-THREADS-1).
+        // SAFETY: no object uses the memory that it adds above `end` (KERNEL-THREADS-1).
         must(unsafe { libc::syscall(libc::SYS_brk, to) } as u64 == to, "brk");
     };
     let took = by_threads(threads, |number| {

@@ -1,6 +1,6 @@
-//! What one more map costs beside n others, as measured for NetBSD and Linux in 2003: of a file, of
-//! many files, of zeros that join their neighbour or do not; the first access; a walk; the stacks
-//! of threads. What that series maps from `/dev/zero` is anonymous memory here.
+//! The cost of one more map beside n others, as measured for NetBSD and Linux in 2003: of a file,
+//! of many files, of zeros that join their neighbour or do not; the first access; a walk; the
+//! stacks of threads. Where that series maps `/dev/zero`, this one maps anonymous memory.
 
 use crate::workloads::Effort;
 use crate::workloads::engine::{Engine, PAGE, What, alternating, timed};

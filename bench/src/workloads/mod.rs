@@ -1,11 +1,11 @@
 //! The workloads of published measurements of address spaces, each over any [`Engine`]: the running
 //! kernel ([`kernel`]), or a model with one index or another.
 //!
-//! [`Case`] names them; [`run`] runs one. [`munmap_mmap`], [`forks`], [`maps`] and [`beyond`] say
-//! what is timed; what [`beyond`] has was not published. Workloads of threads that share an address
-//! space are named in [`threads`], and run on the kernel by [`kernel_threads`]; those on reverse
-//! maps are named in [`mod@files`]. `calls` makes the system calls. Knows no design, and no
-//! published figure.
+//! [`Case`] names them; [`run`] runs one. [`munmap_mmap`], [`forks`], [`maps`] and [`beyond`]
+//! describe the timed work; the workloads of [`beyond`] have no published figures. Workloads of
+//! threads that share an address space are named in [`threads`], and run on the kernel by
+//! [`kernel_threads`]; those on reverse maps are named in [`mod@files`]. `calls` makes the system
+//! calls. Knows no design, and no published figure.
 
 pub mod beyond;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
@@ -76,13 +76,13 @@ pub enum Case {
 /// How much a round does.
 #[derive(Clone, Copy, Debug)]
 pub struct Effort {
-    /// Of operations, at most so many.
+    /// Maximum number of operations.
     pub count: usize,
     /// Chooses the random numbers.
     pub seed: u64,
 }
 
-/// What one operation took, in nanoseconds; `None` where the engine does not do it.
+/// Time of one operation, in nanoseconds; `None` if the engine has no such operation.
 pub fn run(case: Case, engine: &mut dyn Engine, n: usize, effort: Effort) -> Option<f64> {
     let (took, count): (Duration, usize) = match case {
         Case::MunmapMmap => munmap_mmap::run(engine, n, effort),

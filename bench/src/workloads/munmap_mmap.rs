@@ -1,5 +1,5 @@
-//! Random pairs of munmap and mmap, as a report of 2023 has them: n maps of 1 to 32 KiB; one of
-//! them goes, and another one of random length comes, wherever the address space has room. Maps
+//! Random pairs of munmap and mmap, as in a report of 2023: n maps of 1 to 32 KiB; one of them is
+//! unmapped, and a new one of random length is mapped, wherever the address space has room. Maps
 //! that touch become one area, so most unmaps split one.
 
 use crate::workloads::Effort;
@@ -7,7 +7,7 @@ use crate::workloads::engine::{Engine, What, timed};
 use samara_mm::Prot;
 use std::time::Duration;
 
-/// What so many pairs took.
+/// Runs the pairs, and returns their time.
 pub fn run(engine: &mut dyn Engine, n: usize, effort: Effort) -> (Duration, usize) {
     let mut random = fastrand::Rng::with_seed(effort.seed);
     let mut len = move || 1024 * random.u64(1..=32);

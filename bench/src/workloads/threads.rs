@@ -13,7 +13,7 @@ pub enum Case {
     /// One thread unmaps and maps pages among 128 MiB while two read all areas over and over; of
     /// each update, by itself.
     MapsReaders,
-    /// Faults in random areas, which are all there; of each fault.
+    /// Faults in random areas, which all exist; of each fault.
     Query,
     /// Threads map four pages and unmap them; of each pair.
     Allocate,
@@ -24,9 +24,9 @@ pub enum Case {
 
 /// Threads that read all areas in [`Case::MapsReaders`].
 pub const READERS: usize = 2;
-/// Bytes of what the writer changes there.
+/// Bytes of the range that the writer changes there.
 pub const WINDOW: u64 = 128 << 20;
-/// Bytes of what [`Case::Allocate`] maps.
+/// Bytes that [`Case::Allocate`] maps.
 pub const ALLOCATION: u64 = 4 * super::engine::PAGE;
 
 impl Case {

@@ -1,4 +1,4 @@
-//! Prints the bytes that a map asks of the allocator for a range, filled and after random replaces:
+//! Prints the bytes that a map allocates for each range, filled and after random replaces:
 //! `samara-rivals-bytes SUBJECT N REPLACES`.
 //!
 //! Linking `allocation_counter` makes it the allocator of this program.

@@ -1,4 +1,4 @@
-//! `btreemap`: what a Rust program would take, the standard library's B-tree, with the first
+//! `btreemap`: the usual choice of a Rust program, the standard library's B-tree, with the first
 //! address as the key. It has no handles: a step to a neighbour is a search.
 
 use crate::designs::entries::Entries;

@@ -1,5 +1,5 @@
-//! Entries by number, in memory of their own as a kernel keeps them in a slab, and in a sorted,
-//! doubly linked list. What else ties them together is the design's (`L`).
+//! Entries by number, in separate memory like a kernel's slab, and in a sorted, doubly linked list.
+//! The design adds its other links (`L`).
 //!
 //! - **CHAIN-1** Node 0 ([`NIL`]) stands for no entry, and closes the list to a ring: it comes
 //!   before the first entry and after the last one.
@@ -106,7 +106,7 @@ impl<B, L: Default> Chain<B, L> {
         at
     }
 
-    /// Takes an entry out.
+    /// Removes an entry.
     pub(super) fn remove(&mut self, at: u32) -> Area<B> {
         let Node { area, next, prev, .. } = mem::replace(self.node_mut(at), Node::nil());
         self.node_mut(prev).next = next;

@@ -1,5 +1,5 @@
-//! An index made of a design: stores as removals, moved bounds and insertions of entries, as
-//! `munmap` and `mmap` of a kernel make them. Knows no design.
+//! An index on top of a design: it turns stores into removals, moved bounds and insertions of
+//! entries, as a kernel's `munmap` and `mmap` do. Knows no design.
 
 use crate::designs::entries::{Entries, Walk};
 use samara_mm::{AllocError, Area, AreaIndex, GapQuery, IndexEntry, Revision, Span};
@@ -22,7 +22,7 @@ impl<E: Entries<B>, B> fmt::Debug for Design<E, B> {
     }
 }
 
-/// Goes over the entries upwards from one.
+/// Iterates upwards from an entry.
 pub struct Ascend<'a, E: Entries<B>, B> {
     entries: &'a E,
     at: Option<E::At>,
@@ -98,7 +98,7 @@ impl<E: Entries<B>, B: Clone> AreaIndex<B> for Design<E, B> {
 
     fn replace(&mut self, span: Span, area: Area<B>) -> Result<(), AllocError> {
         let entries = &mut self.0;
-        // The entry that has this place already is changed where it is.
+        // An entry with these bounds is changed in place.
         if let Some(at) = entries.find(span.first).filter(|at| entries.span(*at) == span) {
             *entries.area_mut(at) = area;
             return Ok(());

@@ -1,11 +1,12 @@
-//! What a design does with the entries of an address space. Knows no rule of a store.
+//! The operations of a design on the entries of an address space. Knows no rule of a store.
 
 use samara_mm::{AllocError, Area, GapQuery, IndexEntry, Span, gap_by_walk};
 
-/// Entries by address, none of which overlap. A design finds an entry, and goes from it to the next
-/// and to the one before.
+/// Entries by address, without overlaps. A design finds an entry, and goes from it to the next and
+/// to the one before.
 pub trait Entries<B>: Clone + Default {
-    /// Where an entry is kept until it is removed or its bounds change, whatever happens to others.
+    /// A handle of an entry. It is valid until the entry is removed or its bounds change, whatever
+    /// happens to others.
     type At: Copy + PartialEq;
 
     /// Number of entries.
@@ -37,7 +38,7 @@ pub trait Entries<B>: Clone + Default {
     /// The entry before.
     fn prev(&self, at: Self::At) -> Option<Self::At>;
 
-    /// Where an entry lies.
+    /// The bounds of an entry.
     fn span(&self, at: Self::At) -> Span;
 
     /// Its area.
@@ -46,10 +47,10 @@ pub trait Entries<B>: Clone + Default {
     /// Its area, to change.
     fn area_mut(&mut self, at: Self::At) -> &mut Area<B>;
 
-    /// Adds an entry where nothing is.
+    /// Adds an entry in free space.
     fn insert(&mut self, span: Span, area: Area<B>);
 
-    /// Takes an entry out.
+    /// Removes an entry.
     fn remove(&mut self, at: Self::At) -> Area<B>;
 
     /// Gives an entry other bounds, which meet no other entry. Its place among the others stays.
@@ -68,13 +69,13 @@ pub trait Entries<B>: Clone + Default {
         Walk { entries: self, ends }
     }
 
-    /// The gap that the query asks for: a walk from one end of its window.
+    /// The answer to a gap query: a walk from one end of its window.
     fn find_gap(&self, query: &GapQuery) -> Option<Span> {
         gap_by_walk(self.range(query.window()), query)
     }
 }
 
-/// Goes over the entries from `low` to `high`, both included.
+/// Iterates over the entries from `low` to `high`, both included.
 pub struct Walk<'a, E: Entries<B>, B> {
     entries: &'a E,
     ends: Option<(E::At, E::At)>,

@@ -14,7 +14,8 @@ macro_rules! fields {
                 $name($atomic::new(value))
             }
 
-            // Relaxed, in both: what a number leads to is under the lock that the search is under.
+            // Relaxed, in both: the lock around the search protects the data that a number leads
+            // to.
             #[inline(always)]
             pub(super) fn get(&self) -> $value {
                 self.0.load(Relaxed)

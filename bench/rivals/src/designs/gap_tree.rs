@@ -1,7 +1,7 @@
 //! A binary search tree through the entries of a chain, each node with the largest gap below it.
-//! Knows rotations, sums and searches; how the tree stays balanced is the design's.
+//! Knows rotations, sums and searches; the design balances the tree.
 //!
-//! A search may turn the tree (it does in a splay tree), so links change behind `&`.
+//! A search may rotate the tree (as in a splay tree), so links change behind `&`.
 //!
 //! - **GAP-TREE-1** `gap` of a node is the free space between it and the entry before it (from 0
 //!   before the first one); `most` is the largest `gap` in its subtree.
@@ -10,12 +10,12 @@ use crate::designs::chain::{Chain, NIL};
 use crate::designs::field::{Flag, Number32, Number64};
 use samara_mm::{Area, End, GapQuery, Span};
 
-/// Where a node hangs. That of NIL is black, and has no gap.
+/// The links of a node. NIL's are black, and have no gap.
 #[derive(Clone, Default)]
 pub(super) struct Links {
     child: [Number32; 2],
     parent: Number32,
-    /// For designs that colour nodes.
+    /// The colour, for designs that colour nodes.
     pub(super) red: Flag,
     /// GAP-TREE-1.
     gap: Number64,
@@ -74,12 +74,12 @@ impl<B> GapTree<B> {
         (found, lowest)
     }
 
-    /// Which child of its parent a node is.
+    /// The side of its parent that a node is on.
     pub(super) fn side(&self, node: u32) -> usize {
         usize::from(self.at(self.at(node).parent()).child(1) == node)
     }
 
-    /// Adds an entry where nothing is, as a leaf of the tree.
+    /// Adds an entry in free space, as a leaf of the tree.
     pub(super) fn insert(&mut self, span: Span, area: Area<B>) -> u32 {
         let (mut parent, mut node, mut next, mut side) = (NIL, self.root(), NIL, 0);
         while node != NIL {
@@ -97,7 +97,7 @@ impl<B> GapTree<B> {
         at
     }
 
-    /// Hangs `node`, which may be NIL, below `parent`; for NIL it is the root.
+    /// Makes `node`, which may be NIL, a child of `parent`; if `parent` is NIL, the root.
     pub(super) fn set_child(&self, parent: u32, side: usize, node: u32) {
         match parent {
             NIL => self.root.set(node),
@@ -108,13 +108,13 @@ impl<B> GapTree<B> {
         }
     }
 
-    /// Puts `new` where `old` hangs.
+    /// Puts `new` in place of `old`.
     pub(super) fn hang(&self, old: u32, new: u32) {
         let parent = self.at(old).parent();
         self.set_child(parent, if parent == NIL { 0 } else { self.side(old) }, new);
     }
 
-    /// Turns `node` down to `side`: its child on the other side comes up.
+    /// Rotates `node` down to `side`: its child on the other side comes up.
     pub(super) fn rotate(&self, node: u32, side: usize) {
         let up = self.at(node).child(1 - side);
         let inner = self.at(up).child(side);
@@ -162,7 +162,7 @@ impl<B> GapTree<B> {
         let window = query.window();
         // The side of the wanted end.
         let near = usize::from(query.end() == End::Highest);
-        // What ends before the window, or begins behind it, has no answer.
+        // Gaps before or behind the window have no answer.
         let below = |node: u32, side: usize| {
             let child = self.at(node).child(side);
             let reaches = match side {
@@ -190,7 +190,7 @@ impl<B> GapTree<B> {
                     node = child;
                     break;
                 }
-                // Up to the next node of which the near side was left.
+                // Up to the next node whose near side was left.
                 loop {
                     let from = node;
                     node = self.at(node).parent();

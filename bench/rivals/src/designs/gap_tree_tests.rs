@@ -1,4 +1,4 @@
-//! Each tree keeps its own rules while entries come, go and change their bounds.
+//! Each tree keeps its invariants while entries come, go and change their bounds.
 
 use crate::designs::entries::Entries;
 use crate::designs::rbtree::{ByPage, Hint, RbTree};
@@ -39,7 +39,7 @@ fn splayed() {
     random_entries(Splay::<FileId>::check);
 }
 
-/// A tree that is one long path is searched, turned and left without recursion.
+/// A tree that is one long path is searched, rotated and walked without recursion.
 #[test]
 fn a_long_path() {
     let mut tree = Splay::<FileId>::default();

@@ -1,7 +1,7 @@
 //! `maple`: a B-tree of ranges in the geometry that Linux publishes for its maple tree since 6.1.
 //! Gaps are ranges of the tree too, so each leaf covers all keys between its neighbours. A store is
-//! one change of one range, whatever it meets: the nodes on its way are written anew, not changed,
-//! as readers would need it, with nodes that were set aside for the worst case.
+//! one change of one range, whatever it overlaps. The nodes on its path are copied, not changed, as
+//! concurrent readers would need it, into nodes that were reserved for the worst case.
 //!
 //! Written from that description; [`maple_node`](super::maple_node) has the rules of nodes.
 
@@ -12,7 +12,7 @@ use std::fmt;
 
 /// The slots of two nodes, and of what comes between them.
 type Slots = ArrayVec<Slot, { 2 * LEAF + 3 }>;
-/// The nodes that come of such slots.
+/// The nodes made from such slots.
 type Nodes = ArrayVec<Slot, 4>;
 type Keys = (u64, u64);
 
@@ -42,7 +42,7 @@ impl<B> fmt::Debug for Maple<B> {
     }
 }
 
-/// A change of the tree: this range gets this.
+/// A change of the tree: the range gets a new slot.
 #[derive(Clone, Copy)]
 struct Store {
     first: u64,
@@ -51,8 +51,8 @@ struct Store {
 }
 
 impl Store {
-    /// The last key whose leaf is written. A gap must not end a leaf, so what comes behind it is in
-    /// the same one.
+    /// The last key whose leaf is written. A gap must not end a leaf, so the slot behind it is in
+    /// the same leaf.
     fn reach(self) -> u64 {
         if self.what == NONE { self.last.saturating_add(1) } else { self.last }
     }
@@ -74,8 +74,7 @@ fn push(slots: &mut Slots, slot: Slot) {
     }
 }
 
-/// Where to cut slots into nodes: each of about as many, none of which but the last ends with a
-/// gap.
+/// Where to split slots into nodes of about equal size. Only the last node may end with a gap.
 fn cuts<N: Node>(slots: &[Slot]) -> impl Iterator<Item = usize> {
     let parts = if slots.len() > N::MOST { slots.len().div_ceil(N::MOST - 1) } else { 1 };
     (1..=parts).map(move |part| {
@@ -84,7 +83,7 @@ fn cuts<N: Node>(slots: &[Slot]) -> impl Iterator<Item = usize> {
     })
 }
 
-/// Makes nodes of slots, the first of which begins at `first`.
+/// Makes nodes from slots; the first slot begins at `first`.
 fn make<N: Node, T: Default + Extend<Slot>>(pool: &mut Pool<N>, slots: &[Slot], mut first: u64) -> T {
     let (mut nodes, mut from) = (T::default(), 0);
     nodes.extend(cuts::<N>(slots).map(|to| {
@@ -194,14 +193,14 @@ impl<B> Maple<B> {
 
     fn store(&mut self, first: u64, last: u64, what: u64) {
         self.store_once(first, last, what);
-        // A store across nodes may leave one with too few slots, and none beside it to join. It is
-        // joined by the same store again.
+        // A store across nodes may leave a node with too few slots and without a neighbour to join.
+        // Repeating the store joins it.
         while self.thin(first) {
             self.store_once(first, last, what);
         }
     }
 
-    /// Whether a node on the way to a key has too few slots.
+    /// Whether a node on the path to a key has too few slots.
     fn thin(&self, key: u64) -> bool {
         let mut node = self.root;
         (0..self.height).rev().any(|level| {
@@ -227,8 +226,8 @@ impl<B> Maple<B> {
         }
     }
 
-    /// Stores below `low`, or from `low` to `high`, which are of one level: the former has the
-    /// first key of the store, the latter the last one. Returns what is there instead.
+    /// Stores below `low`, or from `low` to `high`, which are of one level: `low` has the first key
+    /// of the store, `high` the last one. Returns the replacements.
     fn store_below(&mut self, level: usize, low: (u64, Keys), high: Option<(u64, Keys)>, store: Store) -> Nodes {
         if level == 0 {
             return self.store_leaf(low, high, store);
@@ -248,7 +247,7 @@ impl<B> Maple<B> {
             return Nodes::from_iter([Slot { last: low.1.1, what: low.0, gap }]);
         }
         if !alone {
-            // What lies between goes.
+            // The nodes in between are freed.
             let end = if high.is_some() { left.len() } else { to };
             (from + 1..end).for_each(|slot| self.free_below(level - 1, left.what(slot)));
             if high.is_some() {
@@ -399,7 +398,7 @@ impl<B> Maple<B> {
     }
 }
 
-/// Goes over entries from `low` to `high`, both included.
+/// Iterates over entries from `low` to `high`, both included.
 pub struct Entries<'a, B> {
     tree: &'a Maple<B>,
     ends: Option<(Spot, Spot)>,
@@ -467,7 +466,7 @@ impl<B: Clone> AreaIndex<B> for Maple<B> {
     }
 
     fn range_from(&self, addr: u64) -> Entries<'_, B> {
-        // Its end is looked for where all entries are wanted.
+        // The end is searched for only if all entries are wanted.
         let high = Spot { leaf: u64::MAX, keys: (0, 0), slot: 0 };
         Entries { tree: self, ends: self.from(addr).map(|low| (low, high)) }
     }
@@ -479,7 +478,7 @@ impl<B: Clone> AreaIndex<B> for Maple<B> {
     fn replace(&mut self, span: Span, area: Area<B>) -> Result<(), AllocError> {
         let ((first, last), what) = self.entry(self.find(span.first));
         if what != NONE && (first, last) == (span.first, span.last) {
-            // The slot is exchanged where it is.
+            // The slot is replaced in place.
             self.areas[what as usize - 1] = Some(area);
             return Ok(());
         }

@@ -1,5 +1,5 @@
-//! Nodes of the maple tree, in Linux's published geometry: 256 bytes, sixteen ranges a leaf, ten
-//! children a node above. Knows memory and slots; knows no store.
+//! Nodes of the maple tree, in Linux's published geometry: 256 bytes, sixteen ranges in a leaf, ten
+//! children in an inner node. Knows memory and slots; knows no store.
 //!
 //! - **MAPLE-NODE-1** Slot `i` of a node is for the keys from behind pivot `i - 1` (from the node's
 //!   own first key) to pivot `i`; the last slot has no pivot, and ends where the node does.
@@ -12,7 +12,7 @@ use samara_mm::AllocError;
 
 /// Ranges of a leaf.
 pub(super) const LEAF: usize = 16;
-/// Children of a node above.
+/// Children of an inner node.
 pub(super) const INNER: usize = 10;
 /// The slot of a gap.
 pub(super) const NONE: u64 = 0;
@@ -38,7 +38,7 @@ pub(super) struct Inner {
 
 const _: () = assert!(size_of::<Leaf>() == 256 && size_of::<Inner>() == 256);
 
-/// What a slot is about: the last key of its range, what is there, the longest gap in it.
+/// A slot: the last key of its range, its content, and the longest gap in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Slot {
     pub(super) last: u64,
@@ -160,7 +160,7 @@ impl Inner {
 pub(super) struct Pool<N> {
     nodes: Vec<N>,
     free: Vec<u64>,
-    /// Set aside for a store that is to come.
+    /// Nodes reserved for the next store.
     ready: Vec<u64>,
 }
 
@@ -210,7 +210,7 @@ impl<N: Node> Pool<N> {
         Ok(())
     }
 
-    /// Gives back what was set aside.
+    /// Gives the reserved nodes back.
     pub(super) fn give_back(&mut self) {
         self.free.append(&mut self.ready);
     }

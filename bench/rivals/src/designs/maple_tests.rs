@@ -1,4 +1,4 @@
-//! The tree keeps its own rules, and holds what a table of all keys holds.
+//! The tree keeps its invariants, and equals a table of all keys.
 
 use super::Maple;
 use samara_mm::{Area, AreaIndex, End, FileId, Flags, GapQuery, Object, Revision, Span, gap_by_walk};

@@ -1,9 +1,9 @@
 //! The published designs for the index of an address space, each written by us from the literature
 //! and from man pages, under one engine: `AddressSpace<B, Design<...>>`.
 //!
-//! [`entries`] says what a design does: find, neighbours, insert, remove, move a bound, find a gap.
-//! [`design`] makes an index of that. So all designs split and trim alike, and differ where they
-//! are known to differ.
+//! [`entries`] has the operations of a design: find, neighbours, insert, remove, move a bound, find
+//! a gap. [`design`] makes an index from a design. So all designs split and trim alike, and differ
+//! only in their known properties.
 
 pub mod btreemap;
 mod chain;

@@ -1,5 +1,6 @@
-//! `rangemap`: the crate of that name, whose maps join neighbours with equal values and give no
-//! value to change. So its values are numbers, each used once, of areas that are kept beside it.
+//! `rangemap`: the crate of that name. Its maps join neighbours with equal values, and give no
+//! mutable access to values. So its values are unique numbers of areas that are kept beside the
+//! map.
 
 use crate::designs::entries::Entries;
 use rangemap::RangeInclusiveMap;
@@ -87,7 +88,7 @@ impl<B: Clone> Entries<B> for ByRange<B> {
     }
 
     fn set_span(&mut self, (own, number): (Span, u32), span: Span) {
-        // It is cut where it became shorter.
+        // Cut the entry if it became shorter.
         if own.first < span.first {
             self.map.remove(own.first..=span.first - 1);
         }

@@ -1,8 +1,8 @@
 //! `rbtree` and `list_rbtree`: a red-black tree by address, each node with the largest gap below
 //! it, a sorted, doubly linked list through all areas, and a note of the areas found last.
 //!
-//! Linux up to 6.0 is described so by its documentation and its papers, with a small cache of areas
-//! by page; NetBSD since 2003 with a hint.
+//! Documentation and papers describe Linux up to 6.0 in this way, with a small cache of areas by
+//! page, and NetBSD since 2003, with a hint.
 //!
 //! - **RBTREE-1** A red node has no red child, and each way down from a node passes as many black
 //!   ones.
@@ -23,7 +23,7 @@ pub trait Lately: Clone + Default {
     fn forget(&self, entry: u32);
 }
 
-/// As Linux had it: four of them, by page.
+/// As in Linux: four entries, by page.
 #[derive(Clone, Default)]
 pub struct ByPage([Number32; 4]);
 
@@ -47,7 +47,7 @@ impl Lately for ByPage {
     }
 }
 
-/// As NetBSD has it: the last one.
+/// As in NetBSD: the last entry.
 #[derive(Clone, Default)]
 pub struct Hint(Number32);
 
@@ -67,7 +67,7 @@ impl Lately for Hint {
     }
 }
 
-/// The tree, its list and what was found last.
+/// The tree, its list and the entries found last.
 #[derive(Clone)]
 pub struct RbTree<B, L> {
     tree: GapTree<B>,
@@ -231,7 +231,7 @@ impl<B: Clone, L: Lately> Entries<B> for RbTree<B, L> {
     fn remove(&mut self, at: u32) -> Area<B> {
         let [low, high] = [self.child(at, 0), self.child(at, 1)];
         let (parent, red, next) = (self.parent(at), self.is_red(at), self.tree.chain.next(at));
-        // Who loses a black node, and below whom.
+        // The node that loses a black node, and its parent.
         let (gone_red, child, above) = if low == NIL || high == NIL {
             let child = if low == NIL { high } else { low };
             self.tree.hang(at, child);
@@ -253,7 +253,7 @@ impl<B: Clone, L: Lately> Entries<B> for RbTree<B, L> {
             (up_red, child, above)
         };
         let mut from = above;
-        // All sums from there up may differ, also where one on the way does not.
+        // All sums from there up may differ, even if one in between does not.
         while from != NIL {
             self.tree.sum(from);
             from = self.parent(from);

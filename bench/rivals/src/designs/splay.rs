@@ -1,6 +1,6 @@
 //! `splay`: a sorted, doubly linked list and a splay tree, as FreeBSD had it from 2002 on, with the
-//! largest gap below each node. A search turns what it found up to the root, where the next search
-//! begins: the root is the hint.
+//! largest gap below each node. A search rotates the found node up to the root, where the next
+//! search begins: the root is the hint.
 
 use crate::designs::chain::{NIL, some};
 use crate::designs::entries::Entries;
@@ -18,7 +18,7 @@ impl<B> Default for Splay<B> {
 }
 
 impl<B> Splay<B> {
-    /// Turns `node` up to the root.
+    /// Rotates `node` up to the root.
     fn splay(&self, node: u32) {
         let tree = &self.0;
         let parent_of = |node: u32| tree.at(node).parent();
@@ -60,7 +60,7 @@ impl<B: Clone> Entries<B> for Splay<B> {
 
     fn find(&self, addr: u64) -> Option<u32> {
         let (found, lowest) = self.0.search(addr);
-        // What was seen last pays for the way down.
+        // The last visited node is rotated up, which pays for the path down.
         self.splay(lowest);
         if found != lowest {
             self.splay(found);

@@ -1,4 +1,4 @@
-//! What differs between two runs beyond their noise. Knows only lines.
+//! Differences between two runs beyond their noise. Knows only lines.
 
 use crate::figures::line::Line;
 use samara_bench::stats::number;

@@ -1,4 +1,4 @@
-//! Differences are told where rounds do not overlap, and only there.
+//! Differences are reported only if rounds do not overlap.
 
 use super::differences;
 use crate::figures::design::Design;

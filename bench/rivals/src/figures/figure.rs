@@ -1,5 +1,5 @@
-//! The figures by name: which workloads they have, at which sizes, by how many workers. Knows no
-//! design, and does not run anything.
+//! The figures by name: their workloads, sizes and numbers of workers. Knows no design, and does
+//! not run anything.
 
 use crate::figures::work::Work;
 use clap::ValueEnum;
@@ -20,7 +20,7 @@ pub enum Figure {
     /// Areas leave their files' reverse maps at exit, one by one or in batches (2024).
     #[value(name = "F4")]
     Exit,
-    /// What one more map costs beside n others (2003).
+    /// Cost of one more map beside n others (2003).
     #[value(name = "F5")]
     Maps,
     /// Areas enter their files' reverse maps at fork, one by one or in batches (2026).
@@ -41,17 +41,17 @@ pub enum Figure {
     /// Faults and maps by threads, with range locks (2025).
     #[value(name = "F11")]
     Threads,
-    /// What programs do and no published figure has: huge pages, guard pages, code that changes,
-    /// arenas, reservations.
+    /// Actions of programs that no published figure has: huge pages, guard pages, code that
+    /// changes, arenas, reservations.
     Beyond,
     /// Recorded programs, replayed: those of `--trace`.
     Traces,
 }
 
-/// How many workers a workload has: with a space each, or threads of one space.
+/// Number of workers of a workload: with a space each, or threads of one space.
 #[derive(Clone, Copy, Debug)]
 pub enum Workers {
-    /// So many.
+    /// This number.
     Always(usize),
     /// One, two, four and so on, as many as there are processors, and two in any case.
     Scale,
@@ -73,15 +73,15 @@ impl Workers {
 /// A part of a figure.
 #[derive(Clone, Copy, Debug)]
 pub struct Part {
-    /// What is timed.
+    /// The timed workload.
     pub work: Work,
     /// At these numbers of areas.
     pub sizes: &'static [usize],
-    /// By whom.
+    /// The workers.
     pub workers: Workers,
     /// Operations of a round, at most; fewer with `--quick`.
     pub count: usize,
-    /// The most areas at which a design that goes over all areas is measured.
+    /// The most areas for a design that walks over all areas.
     pub linear: usize,
     /// The same for one that also searches for each of them.
     pub searching: usize,
@@ -106,7 +106,7 @@ impl Part {
 
 /// The counts of the published figure on fork.
 const FORKS: &[usize] = &[21, 121, 221, 421, 821, 1621, 3221, 6421, 12821, 25621, 51221];
-/// As far as the kernel allows a process to have areas.
+/// Up to the kernel's limit of areas of a process.
 const SERIES: &[usize] = &[1, 16, 256, 4_096, 65_000];
 
 /// Areas of files that a process maps: a shell's, a browser's.

@@ -1,7 +1,7 @@
 //! Workloads of processes that map the same files, on the index of each design: each file has a
-//! reverse map, which is told of each area that comes or goes. Knows no figure.
+//! reverse map, to which each area is linked, and from which it is unlinked. Knows no figure.
 //!
-//! - **FILES-1** At the end of a round nobody maps a file, and the reverse maps say so.
+//! - **FILES-1** At the end of a round no process maps a file, and the reverse maps are empty.
 
 use crate::figures::design::{Design, with_index};
 use crate::loaded::each;
@@ -18,9 +18,9 @@ use samara_mm::{AddressSpace, AreaIndex, Caps, Image, Linux, MapFlags, MapReques
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-/// Where the pieces of the archive begin; above the libraries.
+/// Start of the pieces of the archive; above the libraries.
 const ARCHIVE: u64 = 1 << 40;
-/// When a round ends, whatever is left of it.
+/// Time limit of a round.
 const LIMIT: Duration = Duration::from_millis(250);
 
 /// The rows of a round ([`Work::rows`](crate::figures::work::Work::rows)).
@@ -107,7 +107,7 @@ struct Files<S: Stats> {
 }
 
 impl<S: Stats> Files<S> {
-    /// For processes of about n areas of files, a fifth of which are pieces of the archive.
+    /// For processes of about n areas of files; a fifth of the areas are pieces of the archive.
     fn new(n: usize, shards: usize, batch: Batch) -> Self {
         let libraries = (n * 4 / 5 / FILE_AREAS).max(1);
         let map = |_| ReverseMap::with_shards(shards).expect("memory for a map");
@@ -119,8 +119,8 @@ impl<S: Stats> Files<S> {
         }
     }
 
-    /// Takes the lock of a file as often as `batch` says: links areas that have come, in order, or
-    /// unlinks areas that go.
+    /// Links new areas, in order, or unlinks areas, and takes the files' locks as often as `batch`
+    /// says.
     fn tell(&self, process: u64, mut areas: Vec<(usize, FileArea)>, batch: Batch, comes: bool) {
         let most = match batch {
             Batch::Each => 1,
@@ -166,7 +166,7 @@ impl<S: Stats> Files<S> {
         }
     }
 
-    /// Maps all, as quickly as possible.
+    /// Maps everything, as quickly as possible.
     fn fill(&self, process: &mut dyn Process, number: u64) {
         self.map_libraries(process, number, true);
         for piece in 0..self.pieces {
@@ -175,7 +175,7 @@ impl<S: Stats> Files<S> {
         self.tell(number, process.linked(ARCHIVE, u64::MAX), Batch::Whole, true);
     }
 
-    /// All areas of files of a process go.
+    /// Unmaps all areas of files of a process.
     fn exit(&self, process: Box<dyn Process>, number: u64, batch: Batch) {
         self.tell(number, process.linked(0, u64::MAX), batch, false);
         drop(process);
@@ -254,7 +254,7 @@ impl<S: Stats> Files<S> {
         }
     }
 
-    /// Protects the second page of the first library's text, and gives it back its protection.
+    /// Protects the second page of the first library's text, and restores its protection.
     fn split(&self, process: &mut dyn Process, number: u64) {
         let start = self.libraries[0].start + 2 * PAGE;
         let area = |from: u64, to: u64| FileArea {
@@ -300,7 +300,7 @@ impl<S: Stats> Files<S> {
     }
 }
 
-/// How many acquisitions of an exit were for areas of each of the [`SIZES`].
+/// Number of lock acquisitions of an exit, by number of areas ([`SIZES`]).
 fn acquisitions(n: usize, batch: Batch, empty: &dyn Fn() -> Box<dyn Process>) -> Vec<f64> {
     let files: Files<Counted> = Files::new(n, 1, batch);
     let mut process = empty();

@@ -1,4 +1,4 @@
-//! One result, as a line of JSON. Knows nothing of how it was measured.
+//! One result, as a line of JSON. Does not know how it was measured.
 
 use crate::figures::design::Design;
 use crate::figures::figure::Figure;
@@ -9,29 +9,29 @@ use serde::{Deserialize, Serialize};
 use std::collections::HashSet;
 use std::path::Path;
 
-/// What one operation took.
+/// The time of one operation.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Line {
     suite: String,
-    /// Which figure: `F1`.
+    /// The figure: `F1`.
     pub figure: String,
-    /// Which workload, or which row of one that has several.
+    /// The workload, or a row of one that has several.
     pub case: String,
-    /// How many areas.
+    /// Number of areas.
     pub n: usize,
-    /// How many workers.
+    /// Number of workers.
     pub threads: usize,
-    /// Which design.
+    /// The design.
     pub design: String,
     /// The median of the rounds.
     pub value: f64,
-    /// The least of them.
+    /// The smallest round.
     pub min: f64,
-    /// The greatest.
+    /// The largest round.
     pub max: f64,
-    /// `ns`, `times` of what is counted, or `%` of a whole.
+    /// `ns`, `times` for counts, or `%` of a whole.
     pub unit: String,
-    /// How many rounds.
+    /// Number of rounds.
     pub rounds: usize,
 }
 
@@ -54,7 +54,7 @@ impl Line {
         }
     }
 
-    /// What was measured, without the result.
+    /// The key: everything except the result.
     pub fn key(&self) -> (&str, &str, usize, usize, &str) {
         (&self.figure, &self.case, self.n, self.threads, &self.design)
     }
@@ -93,13 +93,13 @@ impl Line {
     }
 }
 
-/// Values above this are none of a measurement.
+/// Values above this cannot come from a measurement.
 const MOST: f64 = 1e15;
 
 /// The lines of a file.
 ///
 /// # Errors
-/// Where it cannot be read, has a line that is not one of `figures`, or has one result twice.
+/// It cannot be read, has a line that is not one of `figures`, or has one result twice.
 pub fn read(path: &Path) -> Result<Vec<Line>, String> {
     let at = |why: &dyn std::fmt::Display| format!("{}: {why}", path.display());
     let text = std::fs::read_to_string(path).map_err(|error| at(&error))?;

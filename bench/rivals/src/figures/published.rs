@@ -1,5 +1,5 @@
-//! What was published of each figure, as changes of speed in percent between two designs, or two
-//! ways to do a thing. Belongs to their authors' machines.
+//! The published values of each figure: changes of speed in percent between two designs or two
+//! methods, measured on their authors' machines.
 
 use crate::figures::design::Design;
 use crate::figures::figure::Figure;
@@ -7,17 +7,17 @@ use crate::figures::figure::Figure;
 /// A change of speed that was published.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Change {
-    /// Of how many areas, where the figure has several sizes.
+    /// Number of areas, if the figure has several sizes.
     pub at: Option<usize>,
-    /// By how many workers.
+    /// Number of workers.
     pub workers: usize,
-    /// What was before: a row, and whose.
+    /// The state before: a row and a design.
     pub before: (&'static str, Design),
-    /// What came after it.
+    /// The state after.
     pub after: (&'static str, Design),
     /// The change of operations in the same time, in percent.
     pub percent: f64,
-    /// What it is, in words.
+    /// A description.
     pub what: &'static str,
 }
 
@@ -36,7 +36,7 @@ const FORKS: [(usize, f64); 11] = [
     (51221, 52.42),
 ];
 
-/// What was published of a figure.
+/// The published values of a figure.
 pub fn published(figure: Figure) -> Vec<Change> {
     let between = |before, after, percent, what| Change { at: None, workers: 1, before, after, percent, what };
     let trees = |row, percent, what| between((row, Design::Rbtree), (row, Design::Maple), percent, what);

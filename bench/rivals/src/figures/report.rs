@@ -1,6 +1,5 @@
-//! Tables and plots of results, for a document: what stands between `<!-- F1 -->` and
-//! `<!-- end F1 -->` is written anew, the rest is left as it is. Knows lines, and what was
-//! published.
+//! Tables and plots of results, for a document: the text between `<!-- F1 -->` and `<!-- end F1
+//! -->` is replaced, the rest stays. Knows lines, and published values.
 
 use crate::figures::design::Design;
 use crate::figures::figure::Figure;
@@ -15,8 +14,8 @@ use std::path::Path;
 /// The document is replaced whole, after everything else has been written.
 ///
 /// # Errors
-/// Where a file cannot be read or written, or the document has no place for a figure. Nothing has
-/// been written then, except where a write failed.
+/// A file cannot be read or written, or the document has no place for a figure. Nothing has been
+/// written then, unless a write failed.
 pub fn write(document: &Path, lines: &[Line]) -> Result<(), String> {
     let at = |path: &Path, why: &dyn std::fmt::Display| format!("{}: {why}", path.display());
     let own = |name: &str| lines.iter().filter(|line| line.figure == name).collect::<Vec<_>>();
@@ -39,7 +38,7 @@ pub fn write(document: &Path, lines: &[Line]) -> Result<(), String> {
         let _ = writeln!(block, "{}", tables(figure, &own));
         text = with_block(&text, &name, &block).map_err(|why| at(document, &why))?;
     }
-    // Followed, so that a link stays one.
+    // Follow a link, so it stays a link.
     let document = document.canonicalize().map_err(|error| at(document, &error))?;
     let new = document.with_extension(format!("new-{}", std::process::id()));
     let written = std::fs::write(&new, text).and_then(|()| std::fs::rename(&new, &document));
@@ -52,7 +51,7 @@ pub fn write(document: &Path, lines: &[Line]) -> Result<(), String> {
 /// The text of the document, if it has a place for each of these figures.
 ///
 /// # Errors
-/// Where it cannot be read, has no ending, or has no place for a figure.
+/// It cannot be read, has no ending, or has no place for a figure.
 pub fn check(document: &Path, figures: &[Figure]) -> Result<String, String> {
     let at = |why: &dyn std::fmt::Display| format!("{}: {why}", document.display());
     if document.extension().is_none() {
@@ -100,7 +99,8 @@ fn draw(path: &Path, lines: &[&Line]) -> Result<(), Box<dyn std::error::Error>> 
     plot::draw(path, &drawn, &cases, &designs)
 }
 
-/// A table for each workload and number of workers, and what was published beside what is here.
+/// A table for each workload and number of workers, and the published values beside the measured
+/// ones.
 fn tables(figure: Figure, lines: &[&Line]) -> String {
     let mut out = String::new();
     let mut parts: Vec<(&str, usize)> = Vec::new();
@@ -138,12 +138,12 @@ fn tables(figure: Figure, lines: &[&Line]) -> String {
     out
 }
 
-/// The designs that these lines are of, in the order in which they are shown.
+/// The designs of these lines, in display order.
 fn designs(lines: &[&Line]) -> Vec<String> {
     chosen::<Design>(&[]).map(Named::name).filter(|name| lines.iter().any(|line| line.design == *name)).collect()
 }
 
-/// How much each step takes of the whole.
+/// The share of each step.
 fn shares(lines: &[&Line]) -> String {
     let shares: Vec<&Line> = lines.iter().copied().filter(|line| line.unit == "%").collect();
     let steps = plot::distinct(shares.iter().copied().filter(|line| line.value > 0.0), |line| &line.case);
@@ -165,7 +165,7 @@ fn shares(lines: &[&Line]) -> String {
     out
 }
 
-/// How many acquisitions there were, by the areas that they were for.
+/// Number of lock acquisitions, by their number of areas.
 fn batches(lines: &[&Line]) -> String {
     let counted: Vec<&Line> = lines.iter().copied().filter(|line| line.unit == "times").collect();
     let ways = plot::distinct(counted.iter().copied(), |line| &line.case);
@@ -196,7 +196,7 @@ fn batches(lines: &[&Line]) -> String {
     out
 }
 
-/// What was published, and the same change here.
+/// The published changes, and the same changes here.
 fn changes(figure: Figure, lines: &[&Line]) -> String {
     let mut out = String::new();
     for change in published(figure) {
@@ -213,7 +213,7 @@ fn changes(figure: Figure, lines: &[&Line]) -> String {
         };
         let (before, after) = (change.before, change.after);
         let here = percent(value(before), value(after));
-        // Samara in the place of what came after.
+        // Samara in place of the state after.
         let samara = percent(value(before), value((after.0, Design::Samara)));
         if out.is_empty() {
             out.push_str(

@@ -42,7 +42,7 @@ fn a_document() {
     );
     assert!(std::fs::read_to_string(dir.join("figures/F1.svg")).unwrap().contains("<svg"));
 
-    // Counts have a table of their own, without what did not happen.
+    // Counts have a separate table, without zero rows.
     let rows = Work::Files(files::Case::Batches).rows();
     let counts = |way: usize, at: usize, count: f64| {
         Line::new(Figure::Exit, &rows[8 * way + at], (50, 1), Design::Samara, &Sample::new(vec![count]))
@@ -57,7 +57,7 @@ fn a_document() {
     assert!(!with_counts.contains("| 32 |"), "{with_counts}");
     std::fs::write(&document, &text).unwrap();
 
-    // So do shares, without the steps that nobody takes.
+    // So do shares, without steps that never occur.
     let share = |row: usize, percent: f64| {
         let row = &Work::Steps.rows()[row];
         Line::new(Figure::RandomMaps, row, (1_024, 1), Design::Samara, &Sample::new(vec![percent]))
@@ -72,7 +72,7 @@ fn a_document() {
     write(&document, &lines).unwrap();
     assert_eq!(std::fs::read_to_string(&document).unwrap(), text);
 
-    // What is refused is left as it was, and nothing is written beside it.
+    // A refused document stays as it was, and nothing is written beside it.
     std::fs::remove_dir_all(dir.join("figures")).unwrap();
     let place = "<!-- F1 -->\n<!-- end F1 -->\n";
     for (text, why) in [

@@ -1,9 +1,9 @@
 //! The time of each step of munmap and mmap: an engine that reads the clock around its calls, over
-//! an index that does so around what the engine asks of it. Knows no design.
+//! an index that reads it around its own operations. Knows no design.
 //!
-//! - **STEPS-1** Time is given to one step at each moment: to that of the index that is under way,
-//!   else to the engine (checks, plan, sums, what a `revise` is to do), and outside of the calls to
-//!   none. What the clock takes is taken off: the median of readings one after another.
+//! - **STEPS-1** Each moment counts for one step: the current one of the index, else the engine
+//!   (checks, plan, sums, the preparation of a `revise`). Time outside of calls does not count. The
+//!   cost of the clock, the median of consecutive readings, is subtracted.
 
 use crate::figures::model::Model;
 use crate::spaces::rwlock::Number;
@@ -14,7 +14,7 @@ use samara_mm::{AllocError, Area, AreaIndex, GapQuery, IndexEntry, Prot, Revisio
 use std::cell::Cell;
 use std::time::Duration;
 
-/// Where time goes: calls, and the steps of each.
+/// The classes of time: calls, and the steps of each.
 const CALLS: [&str; 2] = ["munmap", "mmap"];
 const STEPS: [&str; 5] = ["find", "gap", "store", "reserve", "engine"];
 const FIND: usize = 0;
@@ -50,14 +50,14 @@ pub fn shares<I: AreaIndex<Number>>(n: usize, effort: Effort) -> Vec<f64> {
 #[derive(Clone, Copy, Debug, Default)]
 struct Spent {
     ticks: u64,
-    /// How often the clock was read for them.
+    /// Number of readings of the clock for them.
     readings: u64,
 }
 
 thread_local! {
     static CLOCK: Clock = Clock::new();
     static SPENT: Cell<[[Spent; 5]; 3]> = const { Cell::new([[Spent { ticks: 0, readings: 0 }; 5]; 3]) };
-    /// The call and the step that are under way, and since when.
+    /// The current call and step, and their start.
     static NOW: Cell<(usize, usize, u64)> = const { Cell::new((OUTSIDE, ENGINE, 0)) };
 }
 
@@ -65,7 +65,7 @@ fn ticks() -> u64 {
     CLOCK.with(Clock::raw)
 }
 
-/// Time goes to this step of this call from now on. Returns what it went to.
+/// Counts time for this step of this call from now on. Returns the former one.
 fn enter(call: usize, step: usize) -> (usize, usize) {
     let now = ticks();
     let (former, last, since) = NOW.get();
@@ -77,7 +77,7 @@ fn enter(call: usize, step: usize) -> (usize, usize) {
     (former, last)
 }
 
-/// Does `work` as this step of the call that is under way.
+/// Runs `work` as this step of the current call.
 fn as_step<T>(step: usize, work: impl FnOnce() -> T) -> T {
     let (call, former) = enter(NOW.get().0, step);
     let done = work();
@@ -85,7 +85,7 @@ fn as_step<T>(step: usize, work: impl FnOnce() -> T) -> T {
     done
 }
 
-/// Does `work` as this call.
+/// Runs `work` as this call.
 fn as_call<T>(call: usize, work: impl FnOnce() -> T) -> T {
     enter(call, ENGINE);
     let done = work();

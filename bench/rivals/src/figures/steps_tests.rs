@@ -4,7 +4,7 @@ use crate::spaces::rwlock::Number;
 use crate::suite_args::{Named, chosen};
 use samara_bench::workloads::Effort;
 
-/// The steps are all of the time, and each that every pair has takes some.
+/// The steps sum up to the whole time, and each step of every pair takes some.
 #[test]
 fn shares_add_up() {
     for design in chosen::<Design>(&[]).filter(|design| design.is_index()) {

@@ -35,30 +35,30 @@ pub struct Args {
     /// Only these workloads.
     #[arg(long, value_enum, value_delimiter = ',')]
     case: Vec<Work>,
-    /// Only these numbers of areas, of those that the figures have.
+    /// Only these of the figures' numbers of areas.
     #[arg(long, value_delimiter = ',')]
     n: Vec<usize>,
     /// Replay this trace of a whole program too, as `samara events FILE --json` prints it.
     #[arg(long, value_name = "EVENTS.jsonl")]
     trace: Vec<PathBuf>,
-    /// How samara searches its nodes. Without it, in the best way that the processor has. Lines do
-    /// not tell it, so it cannot be combined with other lines.
+    /// The search method of samara's nodes [default: the best one of the processor]. Lines do not
+    /// record it, so it cannot be combined with other lines.
     #[arg(long, value_enum, conflicts_with_all = ["from", "against", "write"])]
     search: Option<Search>,
-    /// How many rounds count.
+    /// Number of counted rounds.
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     rounds: Option<u32>,
     /// Three rounds, each of a tenth, of at most 30,000 areas.
     #[arg(long)]
     quick: bool,
-    /// One JSON object a line, as soon as it is known.
+    /// One JSON object a line, as soon as it is measured.
     #[arg(long)]
     json: bool,
-    /// Tell which results differ from an earlier run, whose JSON lines these are: those of which no
-    /// round is as fast as one of the other run. With --json on standard error.
+    /// Print the results that differ from an earlier run with these JSON lines: those whose rounds
+    /// do not overlap with the other run's. With --json on standard error.
     #[arg(long, value_name = "OLD.jsonl")]
     against: Option<PathBuf>,
-    /// Measure nothing: take all of these JSON lines of an earlier run, for --against or --write.
+    /// Measure nothing: use all of these JSON lines of an earlier run, for --against or --write.
     #[arg(
         long,
         value_name = "LINES.jsonl",
@@ -90,13 +90,13 @@ pub struct KernelArgs {
     seed: u64,
 }
 
-/// Measures, prints, compares and writes what is asked for.
+/// Measures, prints, compares and writes as the arguments say.
 ///
 /// # Errors
-/// Where nothing is left to measure, a file cannot be read or written, or the kernel's side fails.
+/// Nothing is left to measure, a file cannot be read or written, or the kernel's side fails.
 pub fn run(args: &Args) -> Result<(), String> {
     args.search.map_or(Ok(()), Search::choose)?;
-    // What is wrong with the other files is told before anything is measured.
+    // Errors in the other files are reported before anything is measured.
     let old = args.against.as_deref().map(read).transpose()?;
     if let Some(document) = &args.write {
         report::check(document, &[])?;
@@ -121,7 +121,7 @@ pub fn run(args: &Args) -> Result<(), String> {
 /// The kernel's side: prints the rows of a round.
 ///
 /// # Errors
-/// Where the kernel does not do that.
+/// The kernel has no such operation.
 pub fn run_kernel(args: &KernelArgs) -> Result<(), String> {
     let effort = Effort { count: args.count, seed: args.seed };
     let rows = match args.work {
@@ -143,7 +143,7 @@ struct Step {
 }
 
 impl Step {
-    /// Whether a design does this, in bearable time.
+    /// Whether a design does this, in acceptable time.
     fn is_done_by(self, design: Design) -> bool {
         let work = self.part.work;
         match design {
@@ -181,11 +181,11 @@ fn most_areas() -> usize {
     text.trim().parse().unwrap_or(65_530_usize).saturating_sub(200)
 }
 
-/// What is known so far.
+/// The results so far.
 #[derive(Default)]
 struct Results {
     lines: Vec<Line>,
-    /// Those of the table that is not printed yet.
+    /// The results of the table that is not printed yet.
     rows: Vec<Row>,
 }
 
@@ -347,8 +347,8 @@ fn once(design: Design, work: Work, n: usize, workers: usize, effort: Effort) ->
     }
 }
 
-/// What an operation takes where so many workers do the same, each with an address space of its
-/// own: their mean, divided by their number.
+/// Time of an operation with `workers` workers that do the same, each with a separate address
+/// space: their mean, divided by their number.
 fn by_workers(design: Design, case: Case, n: usize, effort: Effort, workers: usize) -> Result<f64, String> {
     let one = || {
         with_index!(
@@ -365,7 +365,7 @@ fn by_workers(design: Design, case: Case, n: usize, effort: Effort, workers: usi
     Ok(all?.iter().sum::<f64>() / (workers * workers) as f64)
 }
 
-/// On the model: what an operation took, and the areas that are there afterwards.
+/// On the model: the time of an operation, and the areas afterwards.
 fn by_model<I: AreaIndex<Number>>(
     design: Design,
     case: Case,
@@ -377,7 +377,7 @@ fn by_model<I: AreaIndex<Number>>(
     nanos.map(|nanos| (nanos, model.into_space())).ok_or_else(|| format!("{} does not do that", design.name()))
 }
 
-/// In a process of its own, so that it has few areas besides.
+/// In a new process, so it has few other areas.
 fn by_kernel(work: Work, n: usize, threads: usize, effort: Effort) -> Result<Vec<f64>, String> {
     let program = std::env::current_exe().map_err(|error| format!("where is this program? {error}"))?;
     let numbers = [n.to_string(), threads.to_string(), effort.count.to_string(), effort.seed.to_string()];

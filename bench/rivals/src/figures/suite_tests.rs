@@ -1,4 +1,4 @@
-//! Every design does every workload that it has, and leaves the areas that samara leaves.
+//! Every design runs its workloads, and leaves the same areas as samara.
 
 use super::{areas_of_each, by_model};
 use crate::figures::design::{Design, with_index};
@@ -59,7 +59,7 @@ fn each_case_is_run() {
     assert!(chosen::<Work>(&[]).all(|work| run.contains(&work)));
 }
 
-/// What was published is compared with rows that there are.
+/// Published values refer to existing rows.
 #[test]
 fn what_was_published_is_measured() {
     for figure in chosen::<Figure>(&[]) {

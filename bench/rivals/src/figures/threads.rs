@@ -1,5 +1,5 @@
-//! Workloads of threads on a space of each design. The tree of a design that knows no threads is
-//! behind one lock, as kernels had it. Knows no figure.
+//! Workloads of threads on a space of each design. A design without support for threads is behind
+//! one lock, as in former kernels. Knows no figure.
 
 use crate::designs::design as index;
 use crate::designs::splay::Splay;
@@ -16,17 +16,17 @@ use samara_bench::workloads::Effort;
 use samara_bench::workloads::threads::Case;
 use std::time::Duration;
 
-/// When a round ends, whatever is left of it: threads may wait long for locks.
+/// Time limit of a round: threads may wait long for locks.
 const LIMIT: Duration = Duration::from_millis(250);
 
 /// The rows of one round ([`Case::rows`]) on a new space of n areas; `None` for the kernel, which
-/// has a process of its own.
+/// runs in a separate process.
 pub fn run(design: Design, case: Case, n: usize, threads: usize, effort: Effort) -> Option<Vec<f64>> {
     let round = (case, n, threads, effort);
     match design {
         Design::Samara => Some(on::<Samara>(round)),
         Design::RangeLockedSkiplist => Some(on::<Skiplist>(round)),
-        // A look changes the tree.
+        // A lookup changes the tree.
         Design::Splay => Some(on::<Locked<index::Design<Splay<Number>, Number>, true>>(round)),
         _ => with_index!(design, Number, I => Some(on::<Locked<I>>(round)), None),
     }

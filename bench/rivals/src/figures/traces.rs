@@ -1,10 +1,10 @@
 //! Recorded traces of programs, replayed on each design: the calls that change an address space, in
-//! the order in which they were made. Reads what `samara events --json` prints; knows no figure.
+//! their order. Reads the output of `samara events --json`; knows no figure.
 //!
-//! - **TRACES-1** While a trace is read, its calls are made on samara's own index, and what is
-//!   mapped afterwards is compared with what was recorded. Where that differs (faults are not
-//!   recorded, and some calls are not made here), the recorded areas are put there instead. A trace
-//!   of which that is not possible is refused, and so is one that is not whole.
+//! - **TRACES-1** While a trace is read, its calls are made on samara's own index, and the areas
+//!   afterwards are compared with the recorded ones. If they differ (faults are not recorded, and
+//!   some calls are not made here), the recorded areas are put there instead. A trace for which
+//!   that is not possible is refused, and so is an incomplete one.
 //! - **TRACES-2** After each step the number of areas is the same on every design.
 
 use crate::figures::design::{Design, with_index};
@@ -87,7 +87,7 @@ struct Map {
 /// A step of a replay, in one space.
 #[derive(Clone, Debug)]
 enum Step {
-    /// A program begins: the base of the search for places, the start of the heap, what is mapped.
+    /// A program begins: the base of the search for places, the start of the heap, the areas.
     Exec(u64, u64, Vec<Map>),
     /// The space is a copy of this one.
     Fork(usize),
@@ -97,7 +97,7 @@ enum Step {
     Protect(u64, u64, Prot),
     Remap(RemapRequest),
     Brk(u64),
-    /// Of TRACES-1: what is between these addresses.
+    /// Of TRACES-1: the recorded areas between these addresses.
     Put(u64, u64, Vec<Map>),
 }
 
@@ -108,9 +108,9 @@ pub struct Trace {
     pub name: String,
     /// The most areas of a space.
     pub areas: usize,
-    /// How many steps are replayed.
+    /// Number of replayed steps.
     pub steps: usize,
-    /// How many of them are TRACES-1's.
+    /// Number of steps of TRACES-1.
     pub put: usize,
     spaces: usize,
     all: Vec<(usize, Step)>,
@@ -148,7 +148,7 @@ impl Map {
         space.map(&self.request(self.start, MapFlags::FIXED)).is_ok()
     }
 
-    /// What a line of `maps` shows.
+    /// The attributes in a line of `maps`.
     fn recorded(area: &Recorded) -> Map {
         let mark = |at: usize, letter: u8| area.perms.as_bytes().get(at) == Some(&letter);
         let bits = [(mark(0, b'r'), Prot::READ), (mark(1, b'w'), Prot::WRITE), (mark(2, b'x'), Prot::EXEC)];
@@ -160,7 +160,7 @@ impl Map {
         Map { start, len, prot, flags, file, offset: area.offset, searched: false }
     }
 
-    /// What is left of it between these addresses.
+    /// Its part between these addresses.
     fn within(mut self, (from, to): (u64, u64)) -> Option<Map> {
         let (start, end) = (self.start.max(from), (self.start + self.len).min(to));
         self.offset += start.saturating_sub(self.start);
@@ -169,7 +169,7 @@ impl Map {
     }
 }
 
-/// Makes a step in space number `at`; false where it is refused.
+/// Makes a step in space number `at`; false if it is refused.
 fn make<I: AreaIndex<Number>>(spaces: &mut Spaces<I>, at: usize, step: &Step) -> bool {
     if let Step::Fork(parent) = step {
         let child = spaces[*parent].as_ref().and_then(|parent| parent.fork().ok());
@@ -207,7 +207,7 @@ impl Trace {
     /// Reads the lines that `samara events --json` printed.
     ///
     /// # Errors
-    /// Where the file cannot be read, a line is not an event, or nothing can be replayed.
+    /// The file cannot be read, a line is not an event, or nothing can be replayed.
     pub fn read(path: &Path) -> Result<Trace, String> {
         let at = |why: &dyn std::fmt::Display| format!("{}: {why}", path.display());
         let text = std::fs::read_to_string(path).map_err(|error| at(&error))?;
@@ -248,7 +248,7 @@ impl Trace {
     /// Nanoseconds of a step.
     ///
     /// # Errors
-    /// Where the design's numbers of areas are others (TRACES-2).
+    /// The design's numbers of areas differ (TRACES-2).
     pub fn time(&self, design: Design) -> Result<f64, String> {
         let (took, counts) =
             with_index!(design, Number, I => self.replay::<I>(), unreachable!("a design with an index"));
@@ -294,7 +294,7 @@ impl Reading {
                 self.moves(event.pid, Some(at));
                 let maps: Vec<Map> = maps_of(event, (0, TOP));
                 let base = maps.iter().filter(|map| map.file.is_some()).map(|map| map.start + map.len).max();
-                // The first call of brk says where the heap begins.
+                // The first call of brk shows where the heap begins.
                 let is_brk = |later: &&Event| later.space == event.space && later.call.as_deref() == Some("brk");
                 let heap = later.iter().find(is_brk).map_or(0, |brk| brk.result as u64);
                 self.step(at, Step::Exec(base.unwrap_or(TOP), heap, maps), (0, TOP), event)?;
@@ -341,7 +341,7 @@ impl Reading {
         made
     }
 
-    /// Makes a step, and sees to TRACES-1 where the event tells what is mapped.
+    /// Makes a step, and ensures TRACES-1 if the event has the areas.
     fn step(&mut self, at: usize, step: Step, window: (u64, u64), event: &Event) -> Result<(), &'static str> {
         let made = self.push(at, step);
         match event.window.is_some() || !event.areas.is_empty() {
@@ -351,20 +351,20 @@ impl Reading {
         }
     }
 
-    /// Sees to TRACES-1.
+    /// Ensures TRACES-1.
     fn see(&mut self, at: usize, window: (u64, u64), event: &Event) -> Result<(), &'static str> {
         if self.is_other(at, window, event) { self.put(at, window, event) } else { Ok(()) }
     }
 
     fn put(&mut self, at: usize, window: (u64, u64), event: &Event) -> Result<(), &'static str> {
         self.put += 1;
-        // A window of everything ends above what can be mapped.
+        // A window of everything ends above user space.
         let window = (window.0, window.1.min(TOP));
         let made = self.push(at, Step::Put(window.0, window.1, maps_of(event, window)));
         if made && !self.is_other(at, window, event) { Ok(()) } else { Err("its areas cannot be put there") }
     }
 
-    /// Whether what is mapped in the window differs from what was recorded.
+    /// Whether the areas in the window differ from the recorded ones.
     fn is_other(&self, at: usize, window: (u64, u64), event: &Event) -> bool {
         let Some(space) = &self.spaces[at] else { return true };
         let own = space.areas_in(window.0, window.1).map(|at| {
@@ -380,7 +380,7 @@ impl Reading {
         joined(own) != joined(recorded)
     }
 
-    /// What a call that went well does, if it is replayed.
+    /// The step of a successful call, if it is replayed.
     fn step_of(&self, event: &Event) -> Option<Step> {
         let [first, second, third, fourth, fifth, ..] = event.args;
         let result = u64::try_from(event.result).ok()?;
@@ -412,7 +412,7 @@ impl Reading {
     }
 }
 
-/// The end of what programs map.
+/// The end of user space.
 const TOP: u64 = (1 << 47) - PAGE;
 
 /// The areas of an event between these addresses.
@@ -421,7 +421,8 @@ fn maps_of(event: &Event, window: (u64, u64)) -> Vec<Map> {
     own.filter_map(|area| Map::recorded(area).within(window)).collect()
 }
 
-/// Ranges that touch and are alike become one: kernels keep some apart for what no trace shows.
+/// Joins ranges that touch and are alike, because kernels keep some apart for reasons that no trace
+/// shows.
 fn joined<T: PartialEq>(ranges: impl Iterator<Item = (u64, u64, T, Option<u64>)>) -> Vec<(u64, u64, T, Option<u64>)> {
     let mut all: Vec<(u64, u64, T, Option<u64>)> = Vec::new();
     for range in ranges {

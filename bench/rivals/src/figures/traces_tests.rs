@@ -53,7 +53,7 @@ fn lines() -> Vec<String> {
         call("brk", &format!("{},0,0,0,0,0", HEAP + 8192), HEAP + 8192, &map(HEAP, HEAP + 8192, "rw-p")),
         event("fork", "clone", (2, 11), "1,0,0,0,0,0", 0, Some((0, 1 << 47, &in_child))),
         event("call", "munmap", (2, 11), &format!("{MAP},4096,0,0,0,0"), 0, Some((MAP, MAP + 4096, ""))),
-        // What no call explains.
+        // A change without a call.
         event("learnt", "", own, "0,0,0,0,0,0", 0, Some((65_536, 69_632, &area(65_536, 69_632, "rw-p")))),
         event("exit", "", (2, 11), "0,0,0,0,0,0", 0, None),
         event("exit", "", own, "0,0,0,0,0,0", 0, None),

@@ -1,6 +1,5 @@
-//! What is timed, by name: workloads of one thread on a space of its own and the steps of one of
-//! them, workloads of threads that share a space, and of processes that map the same files. Runs
-//! nothing.
+//! The timed workloads, by name: of one thread on one space, the steps of one of these, of threads
+//! that share a space, and of processes that map the same files. Runs nothing.
 
 use crate::figures::steps;
 use crate::suite_args::Named;
@@ -22,12 +21,12 @@ pub enum Work {
     Files(files::Case),
 }
 
-/// What one number of a round is.
+/// The meaning of one number of a round.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Row {
     /// Its name.
     pub case: String,
-    /// Of how many areas, where that is not the workload's number.
+    /// Number of areas, if it is not the workload's.
     pub n: Option<usize>,
     /// Its unit.
     pub unit: &'static str,
@@ -41,7 +40,7 @@ impl Row {
 }
 
 impl Work {
-    /// What the numbers of a round are, in order.
+    /// The meanings of a round's numbers, in order.
     pub fn rows(self) -> Vec<Row> {
         match self {
             Work::Alone(case) => vec![Row::nanos(case.name())],

@@ -1,9 +1,9 @@
-//! The cases of `shared` by name, and how much a round of each does.
+//! The cases of `shared` by name, and the number of operations in a round of each.
 
 use clap::ValueEnum;
 use std::time::Duration;
 
-/// What is measured.
+/// A measured case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 #[value(rename_all = "snake_case")]
 pub enum Case {
@@ -13,8 +13,8 @@ pub enum Case {
     ReplaceExclusive,
     /// Lookups at random addresses, half of them hit, with one guard held over all of them.
     ReadPinned,
-    /// The same with a guard for each; `read_pin_cost` is what that takes more than one guard, in
-    /// warm caches.
+    /// The same with a guard for each; `read_pin_cost` is the extra time compared with one guard,
+    /// in warm caches.
     ReadPinEach,
     /// `read_pinned` by several threads at once: wall time by the lookups of all of them.
     ReadScaling,
@@ -36,12 +36,12 @@ pub enum Case {
 }
 
 impl Case {
-    /// Whether it is run with each number of threads that is asked for.
+    /// Whether it is run with each requested number of threads.
     pub fn scales(self) -> bool {
         matches!(self, Case::ReadScaling | Case::WriteScaling | Case::WriteScalingApart)
     }
 
-    /// How many threads take part, where `wanted` are asked for.
+    /// Number of threads that take part, if `wanted` are requested.
     pub fn threads(self, wanted: usize) -> usize {
         match self {
             case if case.scales() => wanted,

@@ -3,9 +3,9 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-/// How much each of `threads` threads did, and the time from when the first began until the last
-/// was done. Each thread calls `prepare` with its number. The work that this returns runs once all
-/// threads are ready, and returns how much it did.
+/// Runs `threads` threads. Each calls `prepare` with its number; the work that `prepare` returns
+/// runs once all threads are ready, and returns its amount. Returns the amount of each thread, and
+/// the time from the start of the first to the end of the last.
 pub fn in_parallel<W: FnMut() -> usize>(threads: usize, prepare: impl Fn(usize) -> W + Sync) -> (Vec<usize>, Duration) {
     let ready = AtomicUsize::new(0);
     let work = |thread: usize| {
@@ -13,7 +13,7 @@ pub fn in_parallel<W: FnMut() -> usize>(threads: usize, prepare: impl Fn(usize) 
         together(&ready, threads);
         let from = Instant::now();
         let done = work();
-        // What was prepared is dropped after the end was taken.
+        // The prepared work is dropped after the end time was taken.
         (from, Instant::now(), done)
     };
     let work = &work;

@@ -23,9 +23,9 @@ pub enum Kind {
     RwlockBtreemap,
     /// std's `BTreeMap` behind parking_lot's `RwLock`.
     ParkingLotBtreemap,
-    /// `imbl::OrdMap`, a copy of which is published with each write.
+    /// `imbl::OrdMap`; each write publishes a copy.
     ArcswapImbl,
-    /// `samara::RangeMap`, a snapshot of which is published with each write.
+    /// `samara::RangeMap`; each write publishes a snapshot.
     ArcswapSamara,
     /// `crossbeam_skiplist::SkipMap`.
     CrossbeamSkiplist,
@@ -86,7 +86,8 @@ impl Kind {
         with_map!(self, M => <M as SharedMap>::WHOLE, false)
     }
 
-    /// Operations of one round over `n` ranges. samara's maps must be right in many more lookups.
+    /// Operations of one round over `n` ranges. samara's maps get many more lookups, which must all
+    /// be right.
     pub fn effort(self, case: Case, n: usize, quick: bool) -> usize {
         match (case, quick) {
             (Case::FalseMisses, false) if self.is_samara() => 100_000_000,

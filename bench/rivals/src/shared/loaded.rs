@@ -1,4 +1,4 @@
-//! A shared map with its ranges, and which measurement each case of `shared` runs on it.
+//! A shared map with its ranges, and the measurement that each case of `shared` runs on it.
 
 use crate::cases;
 use crate::loaded::{self, Scene};
@@ -12,7 +12,7 @@ use std::time::Duration;
 /// One number of a round.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Figure {
-    /// The row that it belongs to: the case, or another figure of the case.
+    /// The row: the case, or another figure of the case.
     pub row: &'static str,
     /// The number.
     pub value: f64,
@@ -26,16 +26,16 @@ impl Figure {
     }
 }
 
-/// How much is done in a round.
+/// The work of a round.
 #[derive(Clone, Copy, Debug)]
 pub struct Turn {
-    /// Which round.
+    /// The number of the round.
     pub round: u64,
     /// Operations.
     pub effort: usize,
     /// When an unfinished round ends.
     pub limit: Duration,
-    /// How many threads take part.
+    /// Number of threads.
     pub threads: usize,
 }
 

@@ -10,7 +10,7 @@ pub trait SharedMap: Sync + Sized {
     const LACKS: &'static [Case] = &[];
     /// Whether [`replace`](Self::replace) is atomic: no reader misses the range meanwhile.
     const WHOLE: bool;
-    /// A thread's access to read: its registration, where the crate has registrations.
+    /// A thread's read access: its registration, if the crate has registrations.
     type Reader<'a>: Reader
     where
         Self: 'a;
@@ -18,20 +18,20 @@ pub trait SharedMap: Sync + Sized {
     /// A map of the data's ranges, stored one by one in random order.
     fn filled(data: &Data) -> Self;
 
-    /// The calling thread's access to read.
+    /// The calling thread's read access.
     fn reader(&self) -> Self::Reader<'_>;
 
     /// Replaces the range with `item`'s first and last key by `item`, for all later lookups.
     /// Threads that call it at the same time each have their own ranges.
     fn replace(&self, item: Item);
 
-    /// [`replace`](Self::replace) for one of several concurrent threads, by its registration, where
+    /// [`replace`](Self::replace) for one of several concurrent threads, by its registration, if
     /// the crate has registrations.
     fn writer(&self) -> impl FnMut(Item) {
         |item| self.replace(item)
     }
 
-    /// Bytes that are retired and cannot be reused yet, where the map reports them.
+    /// Bytes that are retired and cannot be reused yet, if the map reports them.
     fn pending(&self) -> Option<usize> {
         None
     }
@@ -42,7 +42,7 @@ pub trait SharedMap: Sync + Sized {
     }
 }
 
-/// A thread's access to read.
+/// A thread's read access.
 pub trait Reader {
     /// What is held while reading.
     type Guard<'a>: Guard
@@ -59,7 +59,7 @@ pub trait Guard {
     fn at(&self, key: u64) -> u64;
 }
 
-/// Where threads need no registration, a reader is a borrow.
+/// If threads need no registration, a reader is a borrow.
 impl<R: Reader> Reader for &R {
     type Guard<'a>
         = R::Guard<'a>

@@ -22,9 +22,9 @@ pub struct Latencies {
     pub read: f64,
     /// Nanoseconds of a replace meanwhile.
     pub write: f64,
-    /// The median of single lookups, each with a guard of its own, in nanoseconds.
+    /// The median of single lookups, with a guard for each, in nanoseconds.
     pub p50: f64,
-    /// What 999 of 1,000 single lookups do not exceed.
+    /// The 99.9th percentile of single lookups.
     pub p999: f64,
 }
 
@@ -38,8 +38,8 @@ impl Drop for SetAtEnd<'_> {
     }
 }
 
-/// Runs `act` concurrently with a thread that replaces in a tight loop. Returns the result, and
-/// what that thread has done.
+/// Runs `act` concurrently with a thread that replaces in a tight loop. Returns the result, and the
+/// replaces of that thread.
 fn with_writer<M: SharedMap, T>(map: &M, plan: &Plan, act: impl FnOnce() -> T) -> (T, Done) {
     let (begun, stop) = (AtomicBool::new(false), AtomicBool::new(false));
     let (result, done) = std::thread::scope(|scope| {
@@ -74,7 +74,7 @@ pub fn read_beside_writer<M: SharedMap>(map: &M, data: &Data, round: u64, effort
 }
 
 /// Lookups with a guard for each [`HELD`], until all are done or the time is up: their number, the
-/// sum of what they found, and the time they took.
+/// sum of the found values, and their time.
 fn many<M: SharedMap>(map: &M, keys: &[u64], limit: Duration) -> (usize, u64, Duration) {
     let reader = map.reader();
     let (mut done, mut found) = (0, 0);
@@ -89,8 +89,8 @@ fn many<M: SharedMap>(map: &M, keys: &[u64], limit: Duration) -> (usize, u64, Du
     (done, found, start.elapsed())
 }
 
-/// Lookups that are timed one by one, each with its guard: the times, clock included, and how many
-/// found a wrong value.
+/// Lookups that are timed one by one, each with its guard: the times, clock included, and the
+/// number of wrong values.
 fn single<M: SharedMap>(map: &M, data: &Data, keys: &[u64], limit: Duration) -> (Vec<u64>, usize) {
     let reader = map.reader();
     let (mut times, mut wrong) = (Vec::with_capacity(keys.len()), 0);
@@ -110,8 +110,8 @@ fn single<M: SharedMap>(map: &M, data: &Data, keys: &[u64], limit: Duration) -> 
     (times, wrong)
 }
 
-/// A round of `false_misses`: how many of `reads` lookups, by `threads` - 1 threads, found nothing
-/// where something is mapped all the time; and how many lookups there were, if the time was up
+/// A round of `false_misses`: the number of `reads` lookups, by `threads` - 1 threads, that found
+/// nothing although the range is mapped all the time; and the number of lookups, if the time was up
 /// before.
 pub fn false_misses<M: SharedMap>(
     map: &M,
@@ -128,7 +128,7 @@ pub fn false_misses<M: SharedMap>(
         let keys: Vec<(u64, u64)> = keys.into_iter().map(|key| (key, data.answer(key))).collect();
         let (reader, start) = (map.reader(), Instant::now());
         for keys in keys.chunks(HELD).cycle() {
-            // Each thread takes chunks of what is left.
+            // Each thread takes chunks of the remaining lookups.
             if done.fetch_add(keys.len(), Ordering::Relaxed) >= reads || start.elapsed() >= limit {
                 done.fetch_sub(keys.len(), Ordering::Relaxed);
                 return;
@@ -157,8 +157,8 @@ pub fn false_misses<M: SharedMap>(
     (misses.into_inner(), done.into_inner())
 }
 
-/// A writer while a reader holds a guard: what it did, the bytes that could not be freed meanwhile,
-/// and those that could not be freed after the guard was dropped.
+/// A writer while a reader holds a guard: its replaces, the bytes that could not be freed
+/// meanwhile, and those that could not be freed after the guard was dropped.
 pub fn stalled<M: SharedMap>(
     map: &M,
     data: &Data,

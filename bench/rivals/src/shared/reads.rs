@@ -1,8 +1,9 @@
 //! Lookups without writers. Uses maps through their traits.
 //!
-//! - **READS-1** The sum of what is found is compared with one that was computed without the map.
+//! - **READS-1** The sum of the found values is compared with one that was computed without the
+//!   map.
 //! - **READS-2** Each range's first value is in the lower bits (`MASK`); the version that writers
-//!   add is above. So the sum of what lookups find is known whatever was written: at most [`HELD`]
+//!   add is above. So the sum of found values is known whatever was written: at most [`HELD`]
 //!   values are summed before the versions are masked off.
 
 use crate::loaded::each;
@@ -12,9 +13,9 @@ use samara_bench::data::Data;
 use std::hint::black_box;
 use std::time::Instant;
 
-/// Lookups that are summed at once, and that share one guard where not all do.
+/// Lookups that are summed at once, and share one guard unless all lookups do.
 pub const HELD: usize = 1_000;
-/// Where versions begin.
+/// The lowest bit of the version.
 pub const VERSION: u32 = 40;
 /// The bits of the first value, or of the sum of [`HELD`] of them.
 pub const MASK: u64 = (1 << VERSION) - 1;
@@ -56,8 +57,8 @@ pub fn pin_each<M: SharedMap>(map: &M, (keys, want): &(Vec<u64>, u64)) -> f64 {
     each(elapsed, keys.len())
 }
 
-/// [`pinned`] by `threads` threads at once, each with keys of its own: wall nanoseconds by the
-/// lookups of all of them.
+/// [`pinned`] by `threads` threads at once, each with different keys: wall nanoseconds divided by
+/// the lookups of all of them.
 pub fn scaling<M: SharedMap>(map: &M, data: &Data, round: u64, threads: usize, effort: usize) -> f64 {
     let (done, elapsed) = in_parallel(threads, |thread| {
         let (keys, want) = data.probes(round * threads as u64 + thread as u64, effort);

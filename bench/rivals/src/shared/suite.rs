@@ -1,7 +1,7 @@
 //! `shared`: runs all cases for all shared maps, at each size and number of threads.
 //!
-//! `rounds` interleaves the rounds of all subjects. Where memory does not hold all maps of a size
-//! at once, the subjects are loaded one after another, each with all its rounds, which it reports.
+//! `rounds` interleaves the rounds of all subjects. If memory does not hold all maps of a size at
+//! once, the subjects are loaded one after another, each with all its rounds; a message says so.
 
 use crate::loaded::Scene;
 use crate::rounds::{self, groups, interleaved};
@@ -20,8 +20,8 @@ use samara_bench::stats::{Row, Sample};
 pub struct Args {
     #[command(flatten)]
     args: SuiteArgs<Case, Kind>,
-    /// How many threads: the scaling cases are run with each number, `false_misses` with the
-    /// greatest.
+    /// Numbers of threads: the scaling cases are run with each number, `false_misses` with the
+    /// largest.
     #[arg(long, value_delimiter = ',', default_values_t = [1, 2])]
     threads: Vec<usize>,
 }
@@ -29,7 +29,7 @@ pub struct Args {
 /// Runs the suite and prints its rows.
 ///
 /// # Errors
-/// Where a size or a number of threads is 0, or a size too large.
+/// A size or a number of threads is 0, or a size is too large.
 pub fn run(Args { args, threads }: &Args) -> Result<(), String> {
     if args.n.iter().any(|n| !(1..=MOST).contains(n)) {
         return Err(format!("--n: a size is between 1 and {MOST}"));
@@ -53,10 +53,10 @@ pub fn run(Args { args, threads }: &Args) -> Result<(), String> {
     Ok(())
 }
 
-/// What is run.
+/// A run of the suite.
 struct Suite<'a> {
     args: &'a SuiteArgs<Case, Kind>,
-    /// With how many threads.
+    /// Numbers of threads.
     cases: Vec<(Case, usize)>,
     kinds: Vec<Kind>,
     bar: ProgressBar,
@@ -129,7 +129,7 @@ impl<'a> Suite<'a> {
     }
 }
 
-/// How many rounds of a case warm up, and how many are counted.
+/// Number of warm-up rounds of a case, and of counted rounds.
 fn rounds(case: Case, n: usize, quick: bool) -> (usize, usize) {
     if case == Case::FalseMisses { (0, 1) } else { rounds::rounds(n, quick) }
 }

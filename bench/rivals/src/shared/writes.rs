@@ -1,8 +1,8 @@
-//! Replaces, and what the map must hold after them. Uses maps through their traits.
+//! Replaces, and the expected content of the map after them. Uses maps through their traits.
 //!
-//! - **WRITES-1** What is replaced is a range of the data, by one at the same place: the data's
-//!   value with a version above it (READS-2). Two replaces of the same place that follow one
-//!   another have different versions.
+//! - **WRITES-1** Each replace takes a range of the data, and stores the data's value with a
+//!   version above it (READS-2) at the same place. Two consecutive replaces of one place have
+//!   different versions.
 
 use crate::loaded::each;
 use crate::shared::in_parallel::in_parallel;
@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 /// Ranges that are picked in advance, and replaced again and again: a power of two.
 const PICKS: usize = 1 << 16;
-/// How many versions there are: they fit below the two bits that `congee` needs.
+/// Number of versions: they fit below the two bits that `congee` needs.
 const VERSIONS: u64 = 1 << 22;
 /// The clock is read after this many replaces.
 const BATCH: usize = 64;
@@ -28,7 +28,7 @@ pub struct Plan {
     from: u64,
 }
 
-/// How threads that store at once share the ranges.
+/// Division of the ranges among threads that store at once.
 #[derive(Clone, Copy, Debug)]
 pub enum Share {
     /// The ranges of the threads alternate.
@@ -37,12 +37,12 @@ pub enum Share {
     Apart,
 }
 
-/// How much of a plan was done.
+/// The completed part of a plan.
 #[derive(Clone, Copy, Debug)]
 pub struct Done {
-    /// How many replaces.
+    /// Number of replaces.
     pub count: usize,
-    /// The time that they took.
+    /// Their time.
     pub elapsed: Duration,
 }
 
@@ -78,7 +78,7 @@ impl Plan {
         (first, last, value | version << VERSION)
     }
 
-    /// Does `count` replaces, those after the first `done`.
+    /// Makes `count` replaces, after the first `done`.
     #[inline(always)]
     fn batch(&self, replace: &mut impl FnMut(Item), done: usize, count: usize) {
         for number in done..done + count {

@@ -1,13 +1,13 @@
-//! The areas of one space by number, in memory that stays theirs as long as the space lives. So
-//! whoever holds an old number finds an area, though perhaps another one by then: kernels have
-//! such memory for areas too. Knows nothing of the map.
+//! The areas of one space by number, in memory that is freed only with the space. So an old number
+//! still leads to an area, though perhaps another one by then; kernels have such memory for areas
+//! too. Knows nothing of the map.
 
 use crate::spaces::area_lock::AreaLock;
 use std::sync::OnceLock;
 
 /// Areas of the first block; each block has twice as many as the one before.
 const FIRST: u32 = 64;
-/// So many blocks hold any number of areas.
+/// Number of blocks, enough for any number of areas.
 const BLOCKS: usize = 26;
 
 /// The areas.
@@ -21,11 +21,11 @@ pub struct Arena {
 pub struct Free {
     /// Of areas that are gone.
     gone: Vec<u32>,
-    /// The least number that no area ever had.
+    /// The smallest number that no area ever had.
     next: u32,
 }
 
-/// The block of an area, and where it is there.
+/// The block of an area, and its index in the block.
 #[inline]
 fn place(number: u32) -> (usize, usize) {
     let at = number + FIRST;
@@ -43,8 +43,8 @@ impl Arena {
 }
 
 impl Free {
-    /// A number for an area that is not in the tree: its bounds are 0, and perhaps it is counted by
-    /// those who hold an old number.
+    /// A number for an area that is not in the tree: its bounds are 0, and holders of an old number
+    /// may be counted in it.
     pub fn take(&mut self, arena: &Arena) -> u32 {
         if let Some(number) = self.gone.pop() {
             return number;

@@ -14,11 +14,11 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 /// In `faults` while an update waits for those that are counted.
 const WRITER: u32 = 1 << 31;
 
-/// An area: its bounds, and who uses it. On cache lines of its own, as kernels have it.
+/// An area: its bounds, and its users. On separate cache lines, as in kernels.
 #[derive(Debug)]
 #[repr(align(64))]
 pub struct AreaLock {
-    /// How many faults are being served here; the line that they all write to.
+    /// Number of faults being served here; all of them write to this line.
     faults: AtomicU32,
     /// The map's sequence number when an update locked it last.
     locked_at: AtomicU64,
@@ -40,8 +40,8 @@ impl AreaLock {
     /// Counts a fault, unless the area is locked for writing. `sequence` is the map's.
     #[inline]
     pub fn count(&self, sequence: &AtomicU64) -> Option<Counted<'_>> {
-        // Acquire, here and below: pairs with the release of `unlock_all`, so that what an update
-        // has changed is visible to those that see its lock ended.
+        // Acquire, here and below: pairs with the release of `unlock_all`, so an update's changes
+        // are visible to threads that see its lock ended.
         if self.locked_at.load(Ordering::Relaxed) == sequence.load(Ordering::Acquire) {
             return None;
         }
@@ -62,7 +62,8 @@ impl AreaLock {
         // Relaxed: the loop below reads the same word again.
         self.faults.fetch_or(WRITER, Ordering::Relaxed);
         let mut spins = 0_u32;
-        // Acquire: pairs with the release of `Counted::drop`, so what faults have done is done.
+        // Acquire: pairs with the release of `Counted::drop`, so the work of finished faults is
+        // visible.
         while self.faults.load(Ordering::Acquire) != WRITER {
             spins += 1;
             if spins.is_multiple_of(1 << 10) {
@@ -76,7 +77,7 @@ impl AreaLock {
         self.faults.fetch_and(!WRITER, Ordering::Release);
     }
 
-    /// Start and end, the latter 0 once the area is gone. For those whom AREALOCK-2 allows, and
+    /// Start and end; the end is 0 once the area is gone. For callers that AREALOCK-2 allows, and
     /// holders of the map's lock.
     #[inline]
     pub fn bounds(&self) -> (u64, u64) {

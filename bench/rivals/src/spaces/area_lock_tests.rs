@@ -15,7 +15,7 @@ fn a_lock_refuses_faults_until_all_locks_end() {
     area.lock(8);
     unlock_all(&sequence);
     assert!(area.count(&sequence).is_some());
-    assert_eq!(area.faults.into_inner(), 0, "whoever was counted or refused is gone");
+    assert_eq!(area.faults.into_inner(), 0, "no counted or refused fault is left");
 }
 
 #[test]

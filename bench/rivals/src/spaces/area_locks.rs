@@ -11,7 +11,7 @@
 //!   update locks an area before it changes its bounds or takes it out of the tree; a new area is
 //!   locked before it has bounds.
 //! - **AREALOCKS-2** A number that was found without the map's lock may be another area's by now.
-//!   So whoever counts itself there compares the bounds with what it looks for.
+//!   So a thread that counts itself there compares the bounds with the wanted address.
 
 use crate::spaces::area_arena::{Arena, Free};
 use crate::spaces::area_lock::{AreaLock, unlock_all};
@@ -30,7 +30,7 @@ type Tree = SharedRangeMap<u64, u32, Membarrier>;
 /// The tree's handle.
 type Handle<'a> = WriteGuard<'a, u64, u32, Membarrier>;
 
-/// What the map's lock protects besides the areas.
+/// The data under the map's lock, besides the areas.
 #[derive(Debug, Default)]
 struct Held {
     brk: u64,
@@ -74,7 +74,7 @@ impl AreaLocks {
         number
     }
 
-    /// Maps the range, under the map's lock: one area with all that it meets and touches
+    /// Maps the range, under the map's lock: one area with all areas that it meets and touches
     /// (SPACES-1).
     fn map(&self, held: &mut Held, start: u64, end: u64) {
         let mut tree = self.tree.write();
@@ -235,7 +235,7 @@ impl Thread for OfThread<'_> {
                     let Some((span, _)) = guard.at_or_after(from) else { return };
                     visit(span.first, span.last + 1);
                     (from, shown) = (span.last + 1, CHUNK);
-                    // What the walk has read may be old.
+                    // The walk's data may be old.
                     break;
                 };
                 visit(start, end);

@@ -25,8 +25,8 @@ impl Drop for CountAtEnd<'_> {
 }
 
 /// Runs `act` while `others` threads repeat their work. Each calls `prepare` with its number, and
-/// repeats the work that this returns, at least once; the work returns how much it did. `act`
-/// begins when each has done some. Its result, and what each thread has done.
+/// repeats the work that this returns, at least once; the work returns its amount. `act` begins
+/// when each has done some. Returns the result of `act`, and the amount of each thread.
 pub fn beside<T, W: FnMut() -> usize>(
     others: usize,
     prepare: impl Fn(usize) -> W + Sync,

@@ -1,8 +1,7 @@
 //! Moves of the break. Uses spaces through their traits.
 //!
-//! - **SPACES-BREAKS-1** Each thread moves the break between two places of its own, a page apart.
-//!   So every call moves it, also where threads share a heap. The break is back at the end of a
-//!   round.
+//! - **SPACES-BREAKS-1** Each thread moves the break between two separate places, a page apart. So
+//!   every call moves it, even if threads share a heap. At the end of a round the break is back.
 
 use crate::loaded::each;
 use crate::shared::in_parallel::in_parallel;

@@ -1,10 +1,10 @@
-//! The cases of `spaces` by name, and how much a round of each does.
+//! The cases of `spaces` by name, and the number of operations in a round of each.
 
 use crate::spaces::space::Fork;
 use clap::ValueEnum;
 use std::time::Duration;
 
-/// What is measured.
+/// A measured case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 #[value(rename_all = "snake_case")]
 pub enum Case {
@@ -16,9 +16,9 @@ pub enum Case {
     FaultBesideUpdates,
     /// Faults of one thread while another forks the space and drops the child, and those forks.
     FaultBesideFork,
-    /// Threads map and unmap, each in a region of its own.
+    /// Threads map and unmap, each in a separate region.
     UpdatesDisjoint,
-    /// The same, and what the embedder does for an update takes a microsecond.
+    /// The same, with a microsecond of embedder's work in each update.
     #[value(name = "updates_disjoint_1us")]
     UpdatesDisjoint1us,
     /// A fork that inserts each area, and with the first writes after it.
@@ -31,16 +31,16 @@ pub enum Case {
     MapsReaders,
     /// Threads of one space move its break.
     BrkThreads,
-    /// Threads move the break of a space of their own.
+    /// Threads move the breaks of separate spaces.
     BrkProcesses,
-    /// Threads end spaces of their own, and unlink their areas in the reverse maps of files that
-    /// all of them map; for each library.
+    /// Threads end separate spaces, and unlink the areas in the reverse maps of files that all of
+    /// them map; for each library.
     ExecUnlink,
-    /// Threads fork spaces of their own, and link the children's areas; for each library.
+    /// Threads fork separate spaces, and link the children's areas; for each library.
     ForkLink,
-    /// Threads map libraries, each in a space of its own, and link their areas.
+    /// Threads map libraries, each in a separate space, and link their areas.
     ImageMap,
-    /// Threads link and unlink areas of spaces of their own in the reverse map of one file.
+    /// Threads link and unlink areas of separate spaces in the reverse map of one file.
     RmapScaling,
 }
 
@@ -54,7 +54,7 @@ const RMAP_SIZES: &[usize] = &[6_000];
 const FORK_SIZES: &[usize] = &[21, 121, 221, 421, 821, 1_621, 3_221, 6_421, 12_821, 25_621, 51_221];
 
 impl Case {
-    /// How many areas there are, where nobody asks for other numbers.
+    /// The default numbers of areas.
     pub fn sizes(self) -> &'static [usize] {
         match self {
             Case::FaultBesideFork => &[100_000],
@@ -80,7 +80,7 @@ impl Case {
         matches!(self, Case::ExecUnlink | Case::ForkLink | Case::ImageMap | Case::RmapScaling)
     }
 
-    /// Whether it is run with each number of threads that is asked for.
+    /// Whether it is run with each requested number of threads.
     pub fn scales(self) -> bool {
         use Case::*;
         let of_areas = matches!(self, FaultOneArea | UpdatesDisjoint | UpdatesDisjoint1us | BrkThreads | BrkProcesses);

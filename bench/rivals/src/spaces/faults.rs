@@ -30,8 +30,7 @@ pub fn start_of(addr: u64) -> u64 {
     addr - (addr - BASE) % SLOT
 }
 
-/// Faults at these addresses until all are done or the time is up. Panics where one is served
-/// wrongly.
+/// Faults at these addresses until all are done or the time is up. Panics if one is served wrongly.
 pub fn run<T: Thread>(thread: &mut T, addresses: &[u64], limit: Duration) -> Done {
     let (start, mut count, mut sum) = (Instant::now(), 0, 0_u64);
     for batch in addresses.chunks(BATCH) {

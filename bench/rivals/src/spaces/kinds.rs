@@ -28,15 +28,15 @@ pub enum Kind {
     Links,
     /// The same with one acquisition for each area.
     LinksEachArea,
-    /// As `links`, where a library is mapped by a call for each segment: what there is without an
-    /// interface for images.
+    /// As `links`, but a library is mapped by a call for each segment, as without an interface for
+    /// images.
     LinksBySegments,
     /// One lock for each file's reverse map, and an acquisition for each area: the published design
     /// of Linux's `i_mmap`.
     LinksOneLock,
 }
 
-/// Runs `$space` with `$type` as the space's type, or `$yardstick` where it is none. Kinds with
+/// Runs `$space` with `$type` as the space's type, or `$yardstick` if it is no space. Kinds with
 /// reverse maps were left out before.
 macro_rules! with_space {
     ($kind:expr, $type:ident => $space:expr, $yardstick:expr) => {
@@ -54,7 +54,7 @@ macro_rules! with_space {
 }
 
 impl Kind {
-    /// How it links areas, if it does.
+    /// The way in which it links areas, if it does.
     fn links(self) -> Option<How> {
         let sharded = ReverseMap::<Sleep>::SHARDS;
         let how = |shards, batched| Some(How { shards, batched, images: true });
@@ -70,7 +70,8 @@ impl Kind {
     /// Whether the subject can do this.
     pub fn does(self, case: Case) -> bool {
         if case.links() || self.links().is_some() {
-            // By itself, a map does not know whose areas it links. Only `image_map` maps.
+            // A map alone does not know the owners of the areas that it links. Only `image_map`
+            // maps.
             let twice = match self {
                 Kind::LinksEachArea => case == Case::RmapScaling,
                 Kind::LinksBySegments => case != Case::ImageMap,

@@ -1,10 +1,9 @@
 //! Spaces that keep the reverse maps of their files: exit, fork, the mapping of libraries, and a
 //! reverse map by itself.
 //!
-//! - **SPACES-LINKS-1** Whoever maps a library has the areas of [`library`]: five of the file and
-//!   one of zeros. All threads map the same files, the first of which is the loader.
-//! - **SPACES-LINKS-2** After a round each map holds what it held before; [`Links::check`] verifies
-//!   it.
+//! - **SPACES-LINKS-1** A mapped library has the areas of [`library`]: five of the file and one of
+//!   zeros. All threads map the same files; the first file is the loader.
+//! - **SPACES-LINKS-2** After a round each map is as before; [`Links::check`] verifies it.
 
 use crate::loaded::each;
 use crate::shared::in_parallel::in_parallel;
@@ -28,15 +27,15 @@ pub const FILE_AREAS: usize = 5;
 pub const APART: u64 = 64 * PAGE;
 /// Areas of one space in the reverse map that is measured by itself.
 const AREAS_OF_SPACE: usize = 100;
-/// The numbers of those spaces begin here, above those of shared spaces.
+/// First number of those spaces, above those of shared spaces.
 const SPACES: u64 = 1 << 32;
 
-/// How areas are linked.
+/// The way of linking areas.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct How {
     /// Shards of a reverse map.
     pub shards: usize,
-    /// One acquisition for each file that a call changes: what shared spaces do. Else one for each
+    /// One acquisition for each file that a call changes, as in shared spaces. Else one for each
     /// area, made by the embedder.
     pub batched: bool,
     /// A library is mapped as one image. Else by a call for each segment, as loaders do.
@@ -82,7 +81,7 @@ impl Backing for File {
 
 type Space = SharedAddressSpace<File>;
 
-/// A library: headers, text, constants, what is constant after relocation, and data with zeros
+/// A library: headers, text, constants, data that is constant after relocation, and data with zeros
 /// behind it.
 pub fn library<B>(backing: B, start: u64) -> Image<B> {
     let segment = |addr: u64, pages: u64, offset: u64, of_file: u64, prot| ImageSegment {
@@ -116,14 +115,14 @@ fn map_segments(space: &Space, image: &Image<File>) {
     }
 }
 
-/// What is linked for an area.
+/// The linked value of an area.
 fn linked(start: u64, end: u64, area: &Area<File>) -> Option<(&ReverseMap, FileArea)> {
     let Object::File(file) = &area.object else { return None };
     let page = area.bias.wrapping_add(start / PAGE);
     Some((&file.0.map, FileArea { start, end, page, shared_writable: false }))
 }
 
-/// Files, and how areas are linked in their maps.
+/// Files, and the way of linking areas in their maps.
 #[derive(Debug)]
 pub struct Links {
     how: How,
@@ -184,8 +183,8 @@ impl Links {
         space.exit();
     }
 
-    /// Each thread repeats `act` on a space of its own, which returns the time that counts, until
-    /// `effort` or the time is reached. Mean nanoseconds of one.
+    /// Each thread repeats `act` on a separate space until `effort` or the time limit is reached;
+    /// `act` returns the time that counts. Returns the mean nanoseconds of one.
     fn repeat(&self, turn: Turn, filled: bool, act: impl Fn(&Space) -> Duration + Sync) -> f64 {
         let nanos = AtomicU64::new(0);
         let (done, _) = in_parallel(turn.threads, |_| {

@@ -1,4 +1,4 @@
-//! A filled space, and which measurement each case of `spaces` runs on it.
+//! A filled space, and the measurement that each case of `spaces` runs on it.
 
 use crate::shared::writes::Done;
 use crate::spaces::beside::beside;
@@ -13,24 +13,24 @@ use std::time::{Duration, Instant};
 /// One number of a round, in nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Figure {
-    /// The row that it belongs to: the case, or another figure of the case.
+    /// The row: the case, or another figure of the case.
     pub row: &'static str,
     /// The number.
     pub value: f64,
-    /// How many threads there were.
+    /// Number of threads.
     pub threads: usize,
 }
 
-/// How much is done in a round.
+/// The work of a round.
 #[derive(Clone, Copy, Debug)]
 pub struct Turn {
-    /// Which round.
+    /// The number of the round.
     pub round: u64,
     /// Operations of each thread.
     pub effort: usize,
     /// When an unfinished round ends, or a part of it.
     pub limit: Duration,
-    /// How many threads take part, where that is a choice.
+    /// Number of threads, if the case has a choice.
     pub threads: usize,
 }
 
@@ -140,8 +140,8 @@ impl<S: Space> Loaded<S> {
     }
 
     /// Faults in the lower half of the areas while another thread does its work, and each alone:
-    /// the mean and, in a pass of its own that times every fault, what 999 of 1,000 do not exceed
-    /// and the longest; then the mean of the other work.
+    /// the mean and, in a separate pass that times every fault, the 99.9th percentile and the
+    /// longest; then the mean of the other work.
     fn faults_beside<W: FnMut() -> usize>(
         &self,
         rows: [&'static str; 8],

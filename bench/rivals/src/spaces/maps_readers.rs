@@ -1,8 +1,8 @@
 //! A thread that changes the space while others read all its areas, as `/proc/PID/maps` is read.
 //! Uses spaces through their traits.
 //!
-//! - **SPACES-MAPS-1** What changes is a window above the heap. So each walk must show each range
-//!   of the data once; their sum is compared.
+//! - **SPACES-MAPS-1** Only a window above the heap changes. So each walk must show each range of
+//!   the data once; their sum is compared.
 
 use crate::latency::Singles;
 use crate::spaces::beside::beside;
@@ -11,15 +11,15 @@ use samara_bench::data::{Data, PAGE};
 use samara_bench::workloads::threads::{READERS, WINDOW};
 use std::time::{Duration, Instant};
 
-/// Where the window is.
+/// Start of the window.
 const START: u64 = 0x6000_0000_0000;
 
-/// What a round has found, in nanoseconds.
+/// The times of a round, in nanoseconds.
 #[derive(Clone, Copy, Debug)]
 pub struct Found {
-    /// Single updates while nobody reads.
+    /// Single updates without readers.
     pub alone: Singles,
-    /// Single updates while others read.
+    /// Single updates with readers.
     pub beside: Singles,
     /// One area of a walk, while pages come and go.
     pub walk: f64,
@@ -63,7 +63,7 @@ fn pages<T: Thread>(thread: &mut T, seed: u64, effort: usize, limit: Duration) -
     times
 }
 
-/// Reads all areas once: how many there were. Panics unless each range of the data is among them.
+/// Reads all areas once; returns their number. Panics unless each range of the data is among them.
 fn walk<T: Thread>(thread: &mut T, data: &Data) -> usize {
     let (mut areas, mut before) = (0, 0);
     let (mut count, mut sum) = (0, 0_u64);

@@ -1,11 +1,11 @@
 //! `spaces`: address spaces that threads share, which serve faults while others change them.
 //!
 //! [`space`] is the trait of a measured space; [`samara`], [`rwlock`], [`area_locks`] and
-//! [`skiplist`] have it. [`cases`] names what is measured; [`faults`], [`updates`], [`forks`],
+//! [`skiplist`] have it. [`cases`] names the cases; [`faults`], [`updates`], [`forks`],
 //! [`maps_readers`], [`breaks`] and [`allocations`] measure it, with other threads [`mod@beside`].
 //! [`lookup_pinned`] is the yardstick. [`loaded`] chooses among them. [`links`] has the cases of
-//! reverse maps, with subjects of its own. [`suite`] runs all cases for all spaces.
-//! lab/benchmarks.md says how.
+//! reverse maps, with separate subjects. [`suite`] runs all cases for all spaces. lab/benchmarks.md
+//! has the methods.
 
 pub mod allocations;
 pub mod area_arena;

@@ -2,10 +2,10 @@
 //! Linux before 6.4: one reader-writer lock for the map.
 //!
 //! A fault in an area that was written before holds the lock for reading. The first write changes
-//! the area, and takes the lock for writing. An unmap keeps out everybody while it changes the map,
-//! and other updates alone while it is applied, as Linux does since 4.20. A fork keeps out
-//! everybody, because all pages change to copy-on-write at one moment. A walk lets go of the lock
-//! after [`CHUNK`] areas, about as many as fit into a page of `/proc/PID/maps`.
+//! the area, and takes the lock for writing. An unmap excludes all other threads while it changes
+//! the map, and only other updates while it is applied, as Linux does since 4.20. A fork excludes
+//! all other threads, because all pages change to copy-on-write at one moment. A walk releases the
+//! lock after [`CHUNK`] areas, about as many as fit into a page of `/proc/PID/maps`.
 
 use crate::spaces::space::{Allocate, Apply, Fork, HEAP, Space, Thread};
 use parking_lot::{RwLock, RwLockReadGuard, RwLockWriteGuard};
@@ -19,7 +19,7 @@ use std::fmt;
 use std::hint::black_box;
 use std::ops::Deref;
 
-/// Areas that a walk shows before it lets other threads in.
+/// Areas that a walk shows before it releases the lock.
 pub const CHUNK: usize = 50;
 
 /// Files by number: a backing of one word.
@@ -50,8 +50,8 @@ pub fn limits() -> Limits {
     Limits { address_space: limit, data: limit, stack: Limit::bytes(8 << 20), locked: limit }
 }
 
-/// A space behind a lock, with this index of its areas. `EXCLUSIVE`: who looks takes the lock for
-/// writing, because a look changes the index.
+/// A space behind a lock, with this index of its areas. `EXCLUSIVE`: lookups take the lock for
+/// writing, because they change the index.
 pub struct Locked<I = RangeMap<u64, Area<Number>>, const EXCLUSIVE: bool = false>(RwLock<AddressSpace<Number, I>>);
 
 impl<I: AreaIndex<Number>, const EXCLUSIVE: bool> fmt::Debug for Locked<I, EXCLUSIVE> {
@@ -60,7 +60,7 @@ impl<I: AreaIndex<Number>, const EXCLUSIVE: bool> fmt::Debug for Locked<I, EXCLU
     }
 }
 
-/// The lock, held by who looks.
+/// The lock, held for a lookup.
 enum Looking<'a, I> {
     Among(RwLockReadGuard<'a, AddressSpace<Number, I>>),
     Alone(RwLockWriteGuard<'a, AddressSpace<Number, I>>),
@@ -99,7 +99,7 @@ impl<I: AreaIndex<Number> + Send + Sync + 'static, const EXCLUSIVE: bool> Space 
         self
     }
     fn fork(&self, fork: Fork) -> Self {
-        // For writing: faults must be out.
+        // For writing, to exclude faults.
         let space = self.0.write();
         let child = match fork {
             Fork::Dup => space.fork().expect("memory for a child"),

@@ -15,7 +15,7 @@ use std::rc::Rc;
 #[derive(Debug)]
 pub struct Samara(SharedAddressSpace<Number>);
 
-/// What is done with each plan.
+/// The embedder's work for each plan.
 type Applies<'s> = Box<dyn FnMut(&Plan) -> Result<(), Errno> + 's>;
 
 /// A thread's access to a shared space: its registrations.
@@ -23,7 +23,7 @@ pub struct SamaraThread<'s> {
     space: &'s SharedAddressSpace<Number>,
     faulter: Faulter<'s, Number, Membarrier, Sleep>,
     caller: Caller<'s, Number, Membarrier, Sleep, Applies<'s>>,
-    /// What the caller does with plans.
+    /// The embedder's handling of plans.
     apply: Rc<Cell<Apply>>,
 }
 
@@ -78,7 +78,7 @@ impl Thread for SamaraThread<'_> {
     }
     fn brk(&mut self, to: u64) -> u64 {
         self.apply.set(Apply::NOTHING);
-        // The system call answers with the break; one that was moved is where it was moved to.
+        // The system call returns the break; a moved break equals the request.
         if self.caller.brk(to).is_ok() { to } else { self.space.snapshot().map_or(0, |space| space.layout().brk) }
     }
     fn read_all(&mut self, mut visit: impl FnMut(u64, u64)) {

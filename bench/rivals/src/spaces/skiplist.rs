@@ -4,16 +4,16 @@
 //!
 //! A fault finds its place in the list and reads it under the place's lock. An update locks the
 //! places that it changes and the neighbours that it may join, in ascending order, and changes
-//! them. A map where there is room begins its search where the thread mapped last; threads begin
-//! far from one another. Like `area_locks`, this space knows no limits, no accounting, no plans and
-//! no identities of memory, so its updates do less than those of samara-mm.
+//! them. A map without a fixed place begins its search at the thread's last map; threads begin far
+//! from one another. Like `area_locks`, this space knows no limits, no accounting, no plans and no
+//! identities of memory, so its updates do less than those of samara-mm.
 //!
-//! - **PLACES-1** Places cover all addresses without overlap: areas, and what is free between them.
-//!   A place is in the list at its start.
+//! - **PLACES-1** Places cover all addresses without overlap: areas, and free space between them. A
+//!   place is in the list at its start.
 //! - **PLACES-2** Bounds of a place change under its lock, and so does which place comes next. A
-//!   place that was taken out of the list is marked before it is unlocked; who finds it so begins
-//!   again.
-//! - **PLACES-3** Locks are taken in ascending order, so nobody waits for one who waits for him.
+//!   place that was removed from the list is marked before it is unlocked; a thread that finds the
+//!   mark begins again.
+//! - **PLACES-3** Locks are taken in ascending order, so there is no deadlock.
 
 use crate::spaces::space::{Allocate, Apply, Fork, HEAP, Space, Thread};
 use crossbeam_skiplist::SkipMap;
@@ -27,12 +27,12 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// The end of all addresses.
 const TOP: u64 = 1 << 47;
-/// Where the first thread begins to look for room; above the heap.
+/// Start of the first thread's search for room; above the heap.
 const ROOM: u64 = 0x6800_0000_0000;
-/// Bytes from where one thread begins to where the next one does.
+/// Bytes between the starts of two threads.
 const APART: u64 = 1 << 38;
 
-/// What a place is.
+/// The kind of a place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     Free,
@@ -61,7 +61,7 @@ pub struct Skiplist {
     /// By their starts.
     places: SkipMap<u64, Shared>,
     brk: Mutex<u64>,
-    /// How many threads have come.
+    /// Number of registered threads.
     threads: AtomicU64,
 }
 
@@ -140,7 +140,7 @@ impl Skiplist {
         apply.run();
     }
 
-    /// Maps so many bytes at the first free place from `hint` on, or from the start.
+    /// Maps `len` bytes at the first free place from `hint` on, or from the start.
     fn allocate(&self, len: u64, hint: u64) -> u64 {
         let _guard = crossbeam_epoch::pin();
         for from in [hint, PAGE] {
@@ -149,12 +149,12 @@ impl Skiplist {
                 let entry = self.places.upper_bound(Included(&at)).expect("places cover all addresses");
                 let place = *entry.value().read();
                 if place.gone || place.end <= at {
-                    // As in `lock`: what follows it in the list may not be what follows `at`.
+                    // As in `lock`: the next place in the list may not be the one after `at`.
                     continue;
                 }
                 if place.kind == Kind::Free && place.end - at >= len {
                     let held = self.lock(at - 1, (at + len + 1).min(TOP));
-                    // Somebody else may have taken it meanwhile.
+                    // Another thread may have taken it meanwhile.
                     let free =
                         held.iter().all(|(from, own)| own.end <= at || *from >= at + len || own.kind == Kind::Free);
                     if free {

@@ -2,14 +2,13 @@
 //!
 //! - **SPACES-1** All memory is private, anonymous, readable and writable. So areas that touch are
 //!   one area, in every subject.
-//! - **SPACES-2** A filled space has an area for each range of the data (which never touch,
-//!   DATA-1), each of which was written, one page of heap at [`HEAP`], and one of stack at
-//!   [`STACK`].
+//! - **SPACES-2** A filled space has a written area for each range of the data (which never touch,
+//!   DATA-1), one page of heap at [`HEAP`], and one of stack at [`STACK`].
 
 use samara_bench::data::{Data, PAGE};
 use std::time::{Duration, Instant};
 
-/// Where the heap begins; above all ranges of the data.
+/// Start of the heap; above all ranges of the data.
 pub const HEAP: u64 = 0x5555_0000_0000;
 /// The stack: above all maps, as in a process.
 pub const STACK: u64 = 0x7fff_ffff_0000;
@@ -25,15 +24,15 @@ pub enum Fork {
     Snapshot,
 }
 
-/// What an embedder does for an update, such as changing page tables: it takes this time.
+/// The embedder's work for an update, such as changing page tables: it takes this time.
 #[derive(Clone, Copy, Debug)]
 pub struct Apply(pub Duration);
 
 impl Apply {
-    /// Nothing is to be done.
+    /// No work.
     pub const NOTHING: Apply = Apply(Duration::ZERO);
 
-    /// Does it.
+    /// Spends the time.
     #[inline(always)]
     pub fn run(self) {
         if self.0 > Duration::ZERO {
@@ -47,9 +46,9 @@ impl Apply {
 
 /// An address space that threads share.
 pub trait Space: Sync + Sized {
-    /// How this space can be forked; the first is its own way.
+    /// The ways to fork this space; the first is its native one.
     const FORKS: &'static [Fork];
-    /// A thread's access: its registration, where the space has registrations.
+    /// A thread's access: its registration, if the space has registrations.
     type Thread<'a>: Thread
     where
         Self: 'a;
@@ -60,10 +59,10 @@ pub trait Space: Sync + Sized {
     /// The calling thread's access.
     fn thread(&self) -> Self::Thread<'_>;
 
-    /// A child with the same areas. No fault is under way at the moment that it shows.
+    /// A child with the same areas. No fault is in progress at the moment of the copy.
     fn fork(&self, fork: Fork) -> Self;
 
-    /// Panics where the space finds itself broken.
+    /// Panics if the space's check fails.
     fn check(&self) {}
 
     /// A space as SPACES-2 has it, mapped one area after another in random order.
@@ -84,29 +83,29 @@ pub trait Space: Sync + Sized {
 
 /// A thread's access to a space.
 pub trait Thread {
-    /// Serves a fault: the start of the area that holds `addr`, or 0 where no area allows the
-    /// access. No update changes the area while its fault is served.
+    /// Serves a fault: the start of the area that holds `addr`, or 0 if no area allows the access.
+    /// No update changes the area while its fault is served.
     fn fault(&mut self, addr: u64, write: bool) -> u64;
 
-    /// Maps the range over whatever is there; whether that went well.
+    /// Maps the range over existing memory. Returns whether that succeeded.
     fn map_fixed(&mut self, start: u64, len: u64, apply: Apply) -> bool;
 
-    /// Unmaps the range; whether that went well.
+    /// Unmaps the range. Returns whether that succeeded.
     fn unmap(&mut self, start: u64, len: u64, apply: Apply) -> bool;
 
-    /// Moves the break; where it is then.
+    /// Moves the break. Returns its new place.
     fn brk(&mut self, to: u64) -> u64;
 
-    /// Passes start and end of each area to `visit`, with ascending ends. An area that is there
+    /// Passes start and end of each area to `visit`, with ascending ends. An area that exists
     /// throughout is passed once.
     fn read_all(&mut self, visit: impl FnMut(u64, u64));
 }
 
 /// A thread's access to a space that maps wherever there is room.
 pub trait Allocate: Thread {
-    /// Maps so many bytes; returns the address.
+    /// Maps `len` bytes; returns the address.
     fn allocate(&mut self, len: u64) -> u64;
 
-    /// Takes the right to write from what was mapped.
+    /// Removes the right to write from mapped memory.
     fn make_read_only(&mut self, start: u64, len: u64);
 }

@@ -21,7 +21,7 @@ const MOST: usize = ((HEAP - BASE) / SLOT) as usize;
 /// Arguments of `spaces`.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Args {
-    /// How many areas, in all cases. Without it each case has sizes of its own.
+    /// Numbers of areas, in all cases [default: the sizes of each case].
     #[arg(long, value_delimiter = ',')]
     n: Vec<usize>,
     /// Only these cases.
@@ -30,16 +30,16 @@ pub struct Args {
     /// Only these spaces.
     #[arg(long, value_enum, value_delimiter = ',')]
     subject: Vec<Kind>,
-    /// How many threads: the cases that scale are run with each number.
+    /// Numbers of threads: the cases that scale are run with each number.
     #[arg(long, value_delimiter = ',', default_values_t = [1, 2])]
     threads: Vec<usize>,
-    /// How many rounds count.
+    /// Number of counted rounds.
     #[arg(long)]
     rounds: Option<usize>,
     /// Fewer and shorter rounds.
     #[arg(long)]
     quick: bool,
-    /// One JSON object a line, as soon as it is known.
+    /// One JSON object a line, as soon as it is measured.
     #[arg(long)]
     json: bool,
 }
@@ -47,7 +47,7 @@ pub struct Args {
 /// Runs the suite and prints its rows.
 ///
 /// # Errors
-/// Where a number of threads or rounds is 0, or a size too large, or too small for its threads.
+/// A number of threads or rounds is 0, or a size is too large, or too small for its threads.
 pub fn run(args: &Args) -> Result<(), String> {
     let mut threads = args.threads.clone();
     threads.sort_unstable();
@@ -83,7 +83,7 @@ pub fn run(args: &Args) -> Result<(), String> {
     Ok(())
 }
 
-/// What is run.
+/// A run of the suite.
 struct Suite<'a> {
     args: &'a Args,
     /// Ascending.

@@ -1,7 +1,7 @@
 //! Maps and unmaps. Uses spaces through their traits.
 //!
-//! - **SPACES-UPDATES-1** What is unmapped is an area of the data, which is then mapped again. So a
-//!   space is the same after a round, and [`check`] verifies it.
+//! - **SPACES-UPDATES-1** Each pair unmaps an area of the data, and maps it again. So a space is
+//!   the same after a round, and [`check`] verifies it.
 
 use crate::loaded::each;
 use crate::shared::in_parallel::in_parallel;
@@ -25,7 +25,7 @@ pub fn part(data: &Data, thread: usize, threads: usize) -> &[Item] {
 pub struct Plan {
     picks: Vec<Item>,
     apply: Apply,
-    /// How many pairs were made.
+    /// Number of pairs made.
     made: usize,
 }
 
@@ -37,7 +37,7 @@ impl Plan {
         Plan { picks, apply, made: 0 }
     }
 
-    /// The next pair; how many updates that was.
+    /// Makes the next pair; returns the number of updates.
     #[inline]
     pub fn pair<T: Thread>(&mut self, thread: &mut T) -> usize {
         let (first, last, _) = self.picks[self.made % PICKS];
@@ -63,8 +63,8 @@ impl Plan {
     }
 }
 
-/// Updates of `threads` threads, each in a part of the areas of its own: wall nanoseconds divided
-/// by the updates of all of them.
+/// Updates of `threads` threads, each in a separate part of the areas: wall nanoseconds divided by
+/// the updates of all of them.
 pub fn disjoint<S: Space>(
     space: &S,
     data: &Data,
@@ -82,7 +82,7 @@ pub fn disjoint<S: Space>(
     each(elapsed, done.into_iter().sum())
 }
 
-/// Panics unless the space is as SPACES-2 has it, and an update does what it should.
+/// Panics unless the space is as in SPACES-2, and an update works.
 pub fn check<S: Space>(space: &S, data: &Data) {
     space.check();
     let mut thread = space.thread();

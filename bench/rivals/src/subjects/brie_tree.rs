@@ -63,7 +63,7 @@ impl Map for Tree {
                 cursor.remove();
             }
         }
-        // What is inserted is then the current entry.
+        // The inserted entry is then the current one.
         cursor.insert_before(point(last), (first, value));
         if let Some(head) = head {
             cursor.insert_before(point(first - 1), head);

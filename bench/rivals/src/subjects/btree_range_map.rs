@@ -1,5 +1,5 @@
-//! `btree_range_map::RangeMap`. It iterates over all ranges only: what begins at a key is found by
-//! a walk from the first range. `remove` does not return what it removed, so the check of an erase
+//! `btree_range_map::RangeMap`. It iterates over all ranges only: a range at a key is found by a
+//! walk from the first one. `remove` does not return what it removed, so the check of an erase
 //! needs a lookup, which is timed with it.
 
 use crate::cases::Case;

@@ -45,16 +45,16 @@ fn every_case_has_a_subject_and_every_rival_looks_up() {
     }
     for kind in Kind::value_variants() {
         assert!(kind.does(Case::Lookup) && kind.does(Case::Overwrite));
-        // How a map is searched does not change what it takes.
+        // The search method does not change a map's memory.
         assert_eq!(kind.does(Case::BytesPerRange), kind.search().is_none());
     }
-    // What the wear and the building of a map make the same is measured once.
+    // Subjects that become equal by wearing or building are measured once.
     assert!(!Kind::SamaraBulk.does(Case::IterateChurned) && !Kind::BtreemapBulk.does(Case::Append));
 }
 
 type Tree = BTreeMap<u64, (u64, u64)>;
 
-/// Which operation is wrong.
+/// The wrong operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fault {
     Lookup = 1,
@@ -143,7 +143,7 @@ impl<const FAULT: u8> Map for Wrong<FAULT> {
     }
 }
 
-/// The cases in which a map with this fault is found out.
+/// The cases that detect a map with this fault.
 fn detected<const FAULT: u8>(built: Built) -> Vec<Case> {
     let scene = Scene::new(100);
     timed()

@@ -1,6 +1,6 @@
 //! Runs the programs as a user types them.
 
-/// What the program prints with these arguments, or its error message.
+/// The output of the program with these arguments, or its error message.
 pub(crate) fn run(program: &str, words: &str) -> Result<String, String> {
     let output = std::process::Command::new(program).args(words.split(' ')).output().expect("the program runs");
     let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("text");
@@ -12,7 +12,7 @@ pub(crate) fn rivals(words: &str) -> Result<String, String> {
     run(env!("CARGO_BIN_EXE_samara-rivals"), words)
 }
 
-/// What [`rivals`] prints, as objects, one a line.
+/// The output of [`rivals`], as objects, one for each line.
 pub(crate) fn objects(words: &str) -> Vec<serde_json::Value> {
     let text = rivals(words).expect("figures");
     text.lines().map(|line| serde_json::from_str(line).expect("an object a line")).collect()

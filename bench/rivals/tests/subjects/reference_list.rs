@@ -1,5 +1,5 @@
-//! Random stores over windows, erases and gap searches: every map of `index` holds and returns what
-//! a plain list of ranges does.
+//! Random stores over windows, erases and gap searches: every map of `index` has the same content
+//! and results as a plain list of ranges.
 
 use range_set_blaze::RangeMapBlaze;
 use rangemap::{RangeInclusiveMap, RangeMap};

@@ -23,7 +23,7 @@ fn turn(case: Case, round: u64, threads: usize, effort: usize) -> Turn {
 fn every_subject_answers_every_case() {
     for n in [1, 2, 3, 9, 100, 2000] {
         let scene = Scene::new(n);
-        // Where all threads store to few places, those that spin take long on a busy machine.
+        // If all threads store to few places, spinning threads take long on a busy machine.
         let effort = if n < 100 { 200 } else { 3_000 };
         for kind in Kind::value_variants() {
             let mut subject = kind.load(&scene);
@@ -47,7 +47,7 @@ fn every_subject_answers_every_case() {
 
 #[test]
 fn maps_of_points_miss_what_is_there_all_the_time() {
-    // Not a promise of theirs, but if nothing of this kind is ever seen, the case measures nothing.
+    // The maps do not guarantee this, but if it is never seen, the case measures nothing.
     let scene = Scene::new(3);
     let missed = |kind: &Kind| {
         let mut subject = kind.load(&scene);
@@ -70,7 +70,7 @@ fn every_case_has_a_subject() {
     assert_eq!(does(Case::ReadPinned) - does(Case::WriterBesideStalledReader), 3);
 }
 
-/// Which operation is wrong.
+/// The wrong operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fault {
     /// One lookup in 50 finds another value.
@@ -128,7 +128,7 @@ impl<const FAULT: u8> Guard for &Wrong<FAULT> {
     }
 }
 
-/// The cases in which a map with this fault is found out.
+/// The cases that detect a map with this fault.
 fn detected<const FAULT: u8>() -> Vec<Case> {
     let scene = Scene::new(100);
     let cases = Case::value_variants().iter().copied().filter(|case| Kind::RwlockBtreemap.does(*case));

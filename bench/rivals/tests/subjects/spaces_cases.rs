@@ -187,7 +187,7 @@ fn places_cover_all_addresses_whatever_threads_do() {
     assert!(areas(&space).iter().all(|(_, end)| *end <= 49 * PAGE), "each allocation was unmapped");
 }
 
-/// Which operation is wrong.
+/// The wrong operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fault {
     /// One fault in 50 is refused.
@@ -271,7 +271,7 @@ fn spaces_alone() -> impl Iterator<Item = Case> {
     Case::value_variants().iter().copied().filter(|case| !case.links())
 }
 
-/// The cases in which a space with this fault is found out.
+/// The cases that detect a space with this fault.
 fn detected<const FAULT: u8>() -> Vec<Case> {
     let data = Data::new(100);
     let cases = spaces_alone();

@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex};
 /// `imbl::OrdMap`: first key to last key and value. Written by `remove` and `insert`.
 pub type Imbl = Published<crate::subjects::imbl::Tree>;
 
-/// `samara::RangeMap`. Written by one `insert` over what is there.
+/// `samara::RangeMap`. Written by one `insert` over the old range.
 pub type Samara = Published<RangeMap<u64, u64>>;
 
 /// A map, and the copy of it that readers see.
@@ -78,7 +78,7 @@ impl<M: Copied> SharedMap for Published<M> {
     }
     #[inline]
     fn replace(&self, item: Item) {
-        let mut edited = self.edited.lock().expect("nobody panics with the lock held");
+        let mut edited = self.edited.lock().expect("no thread panics with the lock held");
         edited.change(item);
         self.seen.store(Arc::new(edited.share()));
     }

@@ -11,7 +11,7 @@ use samara_bench::data::{Data, Item, PAGE};
 /// The map.
 pub type Tree = Congee<usize, usize>;
 
-/// Where the number of pages begins, one to three.
+/// The lowest bit of the number of pages, one to three.
 const PAGES: u32 = 62;
 
 fn word((first, last, value): Item) -> usize {

@@ -56,7 +56,7 @@ macro_rules! behind {
 
 behind! {
     /// Behind std's lock.
-    Std: std::sync, expect("nobody panics with the lock held")
+    Std: std::sync, expect("no thread panics with the lock held")
 }
 
 behind! {

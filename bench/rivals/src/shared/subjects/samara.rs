@@ -1,6 +1,6 @@
 //! `samara::SharedRangeMap`, with either reclaimer: each operation is one call. Readers register. A
-//! replace takes the write guard, and stores once over what is there. Where several threads store
-//! at once, each has a `SharedWriter`.
+//! replace takes the write guard, and stores once over the old range. If several threads store at
+//! once, each has a `SharedWriter`.
 
 use crate::map::Map;
 use crate::shared::map::{Guard, Reader, SharedMap};
@@ -44,7 +44,7 @@ where
         Some(self.pending())
     }
     fn reclaim(&self) -> Option<usize> {
-        // Some reclaimers must be asked a few times.
+        // Some reclaimers need several calls.
         (0..8).map(|_| self.write().reclaim()).last()
     }
 }
