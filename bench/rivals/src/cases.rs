@@ -52,7 +52,7 @@ pub enum Case {
     GapPadded,
     /// Erase a random range, find the highest gap that fits another, store it.
     MunmapMmap,
-    /// Bytes asked of the allocator, of each range.
+    /// Bytes requested from the allocator for each range.
     BytesPerRange,
     /// The same after 10 n random replaces.
     BytesPerRangeChurned,

@@ -135,7 +135,7 @@ pub(crate) struct Trace {
     pub(crate) duration: Option<Duration>,
     /// End with 123, and say why, if this holds of the summary: a field of --summary-json, compared
     /// with a number ("areas_peak > 1000", "calls.mprotect.failed > 0"). May be given several
-    /// times. A program that fails ends as ever
+    /// times. A program that fails keeps its exit status
     #[arg(long, value_name = "CONDITION")]
     pub(crate) fail_if: Vec<FailIf>,
     /// Write no more once the trace has this size: a number of bytes, or one with a unit (512MiB).
@@ -327,8 +327,8 @@ pub(crate) struct Show {
     /// Print, between areas that touch, why they were not merged
     #[arg(long)]
     pub(crate) reasons: bool,
-    /// Print what the areas are instead, as samara inspect does: in groups, what they look like,
-    /// why they are apart, and the gaps
+    /// Print a summary of the areas instead, as samara inspect does: their groups, their patterns,
+    /// why they are not merged, and the gaps
     #[arg(long, conflicts_with = "reasons")]
     pub(crate) summary: bool,
     /// Print names as the kernel does, to the byte: also characters that control a terminal
@@ -472,9 +472,9 @@ pub(crate) struct Who {
 
 /// Run the calls of a trace again on the model, as they were or by other rules
 ///
-/// Without a rule this says how many calls have the effect that the trace has, and where not. With
-/// --what-if the same calls are made a second time by other rules, and both runs are compared:
-/// areas, mapped bytes, splits, merges, and calls that now fail. No program is run.
+/// Without a rule it counts the calls that have the same effect as in the trace, and those that do
+/// not. With --what-if the same calls are made a second time by other rules, and both runs are
+/// compared: areas, mapped bytes, splits, merges, and calls that now fail. No program is run.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -490,7 +490,7 @@ Rules, each a model of its own limits (see book/src/how-to/what-if.md):
   batch=N          unmap calls of a thread are made N at a time, ranges that touch as one call
   limit=N          at most N areas in a process (vm.max_map_count)
   policy=NAME      linux, bottom-up, first-fit, best-fit or random chooses the places that the kernel chose
-The program of the trace does not know of the rules: it makes the same calls, whatever it gets.")]
+The program of the trace does not know of the rules: it makes the same calls, whatever their results.")]
 pub(crate) struct ReplayOf {
     /// The trace file
     pub(crate) file: PathBuf,
@@ -513,9 +513,9 @@ fn address(text: &str) -> Result<u64, String> {
 
 /// Say what the areas of a running process are, and why they are not fewer
 ///
-/// Reads /proc/PID/smaps: no tracing, no stop. Shows how many areas there are against the limit,
-/// what they are by backing and protection, what they look like (guard pages, thread stacks, ...),
-/// why areas that touch are not one, and the free gaps between them.
+/// Reads /proc/PID/smaps: no tracing, no stop. Shows the number of areas against the limit, their
+/// backing and protection, their patterns (guard pages, thread stacks, ...), why touching areas are
+/// not merged, and the free gaps between them.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:

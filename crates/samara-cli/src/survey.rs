@@ -198,7 +198,7 @@ pub(crate) fn reason(b: &Boundary) -> String {
     match (&*b.reason, b.inferred) {
         ("", true) => "not shown by the kernel".to_owned(),
         ("", false) => "nothing".to_owned(),
-        (reason, true) => format!("{}{}, inferred: what is shown is equal", reason_text(reason), gloss(reason)),
+        (reason, true) => format!("{}{}, inferred: all shown attributes are equal", reason_text(reason), gloss(reason)),
         (reason, false) => format!("{}{}", reason_text(reason), gloss(reason)),
     }
 }

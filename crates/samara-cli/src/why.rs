@@ -151,7 +151,7 @@ impl<'a> Sites<'a> {
 pub(crate) fn what(site: &Site) -> String {
     match (site.kind, site.nr) {
         (EventKind::Call, Some(nr)) => args::call(&line::name(nr), &site.args, None),
-        (EventKind::Call, None) => "calls from more places than are told apart".to_owned(),
+        (EventKind::Call, None) => "calls from other places, counted together".to_owned(),
         (EventKind::Exec, _) => "the start of the program".to_owned(),
         (EventKind::Fork, _) => "a fork".to_owned(),
         (EventKind::Found, _) => "there when the recording began".to_owned(),

@@ -243,7 +243,7 @@ impl Arena {
         // SAFETY: a new map at a place that the kernel picks.
         let at = unsafe { libc::mmap(std::ptr::null_mut(), len, prot, kind, -1, 0) };
         if at == libc::MAP_FAILED {
-            return Err(during("memory for what is seen")(io::Error::last_os_error()));
+            return Err(during("memory for the results")(io::Error::last_os_error()));
         }
         Ok(Arena { at: at.cast(), words })
     }

@@ -196,9 +196,7 @@ impl Look {
         let with_flags = areas.iter().filter(|area| area.flags.is_some()).count();
         let is_cut = !text.ends_with('\n') || (with_flags > 0 && areas.last().is_some_and(|last| last.flags.is_none()));
         if is_cut {
-            notes.push(
-                "the copy ends early: areas are missing, and what is said of the last one may be wrong".to_owned(),
-            );
+            notes.push("the copy ends early: areas are missing, and the last one may be wrong".to_owned());
         }
         let flags = with_flags > 0 && with_flags + usize::from(is_cut) >= areas.len();
         if !flags {

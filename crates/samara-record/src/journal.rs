@@ -2,8 +2,8 @@
 //! ptrace or of models.
 //!
 //! - **JOURNAL-1** `seq` counts from 0 without a gap, in the order of the calls of `write`.
-//! - **JOURNAL-2** the sink is not called again after its first error, or when it was told that
-//!   the recording is complete; counting goes on.
+//! - **JOURNAL-2** the sink is not called again after its first error, or after the report that the
+//!   recording is complete; counting goes on.
 //! - **JOURNAL-3** writing to the silent journal (processes that are not recorded) changes nothing
 //!   in this one: no event, no number, no total, no note.
 

@@ -176,7 +176,7 @@ pub struct NotRefused;
 
 impl fmt::Display for NotRefused {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the text tells no rule that refused a call")
+        f.write_str("the text names no rule that refused a call")
     }
 }
 

@@ -162,8 +162,8 @@ pub(crate) struct Top {
     /// The trace file to play
     #[arg(value_name = "TRACE", required_unless_present_any = ["words", "pid"], conflicts_with_all = ["words", "pid"])]
     pub(crate) trace: Option<PathBuf>,
-    /// Show the process PID, which runs already, from now on; it is let go when the view is left.
-    /// Each of its system calls stops meanwhile, so it runs slower
+    /// Show the running process PID from now on. It is released when the view ends. Each of its
+    /// system calls stops meanwhile, so it runs slower
     #[arg(long, value_name = "PID", conflicts_with_all = ["words", "output_of_program"], value_parser = process)]
     pub(crate) pid: Option<u32>,
     /// Begin paused at this moment: after the event with this number (300), or just before the

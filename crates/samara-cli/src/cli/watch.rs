@@ -34,10 +34,10 @@ SAMARA_AREAS_PER_SECOND, SAMARA_LIMIT_IN_SECONDS (empty: not known) and SAMARA_F
 Quote them: others choose the names of their processes.
 
 Exit codes: 0 ended by ^C or SIGTERM, or no process that --pid names is left; 123 --once, and a process is at the lowest
---keep-at; 1 failure. What cannot be kept or written later is told, and watching goes on.")]
+--keep-at; 1 failure. If keeping or writing fails later, samara prints an error and goes on.")]
 pub(crate) struct Watch {
-    /// Watch only this process. May be given several times, also with --name and --cgroup: watched
-    /// is what one of them chooses
+    /// Watch only this process. May be given several times, also with --name and --cgroup; one
+    /// match is enough
     #[arg(long = "pid", value_name = "PID", value_parser = process)]
     pub(crate) pids: Vec<u32>,
     /// Watch only processes of this name (that of /proc/PID/comm; Linux keeps 15 bytes).
@@ -55,7 +55,7 @@ pub(crate) struct Watch {
     /// once; beyond that the next reading waits, and a line says so
     #[arg(long, value_name = "PERCENT", default_value = "1%", value_parser = percent)]
     pub(crate) budget: f64,
-    /// Tell of this many processes by themselves, those with the most areas
+    /// Report this many processes one by one: those with the most areas
     #[arg(long, value_name = "N", default_value_t = 20)]
     pub(crate) top: usize,
     /// Answer HTTP at this address, with metrics at /metrics. A client that reaches the address can

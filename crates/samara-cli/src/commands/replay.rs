@@ -62,11 +62,11 @@ pub(crate) fn run(args: &ReplayOf) -> ExitCode {
 /// The text of a reason.
 fn said(why: Why) -> &'static str {
     match why {
-        Why::Told => "only the trace tells what they did",
-        Why::Refused => "the kernel refused, and the areas do not say why",
+        Why::Told => "only the trace has their effect",
+        Why::Refused => "the kernel refused, and the areas do not show why",
         Why::Unsure => "their effect is unknown: other calls overlapped them",
         Why::Overlapped => "differ, and other calls overlapped them",
-        Why::Guessed => "differ, after what the trace does not tell in full",
+        Why::Guessed => "differ, and some flags of areas are guessed",
         Why::Wide => "reach too many areas",
         _ => "differ",
     }
@@ -87,8 +87,8 @@ fn screen(report: &Report, args: &ReplayOf) -> String {
             line(format!("what if: {}", styled(BOLD, rules.join(", "))));
             figures(&report.plain, Some(changed), &mut line);
             said_of(changes, &mut line);
-            let limits = "a model: the program makes the calls of the trace, whatever it gets; what only the trace tells \
-                          comes as it was";
+            let limits = "a model: the program makes the calls of the trace, whatever their results; what only the trace \
+                          shows is taken from it";
             line(styled(DIM, limits));
         }
     }
@@ -106,7 +106,10 @@ fn agreement(all: &Agreement, line: &mut impl FnMut(String)) {
         plural(all.calls, "call"),
     ));
     if all.written > 0 {
-        line(format!("  {} after a boundary was learnt that depends on what was written", count(all.written)));
+        line(format!(
+            "  {} except for boundaries that depend on writes to memory or on how a file was opened",
+            count(all.written)
+        ));
     }
     for (why, n) in &all.others {
         line(format!("  {} {}", count(*n), said(*why)));
@@ -188,7 +191,7 @@ fn said_of(changes: &Changes, line: &mut impl FnMut(String)) {
     for (n, what) in [
         (changes.succeed_now, "that failed in the trace now succeed"),
         (changes.left_out, "were left out"),
-        (changes.not_followed, "could not be followed: what they name is not there, or something else is"),
+        (changes.not_followed, "could not be followed: their memory is gone, or other memory is there"),
     ] {
         if n > 0 {
             line(format!("{} {what}", plural(n, "call")));

@@ -150,7 +150,7 @@ impl Table {
             Table::Places => "place",
             Table::Verdicts => "why there are so many areas",
             Table::Slowest => "process and call",
-            Table::Boundaries => "what keeps areas apart that touch",
+            Table::Boundaries => "why touching areas are not merged",
         }
     }
 

@@ -113,7 +113,7 @@ impl Text {
 
     fn causes(&mut self, rows: &[Row]) {
         let name = "samara_process_cause_areas";
-        let help = "Areas that the first verdict of samara why explains; pattern: what they look like.";
+        let help = "Areas that the first verdict of samara why explains; pattern: the shape of the areas.";
         self.head(name, "gauge", help);
         for row in rows {
             let Some(cause) = &row.cause else { continue };

@@ -70,7 +70,7 @@ fn a_condition_fails_a_program_that_did_not() {
     assert_eq!(output.status.code(), Some(123), "{}", said(&output));
     assert!(stderr(&output).starts_with("samara: --fail-if 'areas_peak > 3' holds: it is "), "{}", said(&output));
     assert_eq!(fails(&["areas_peak > 100000"], "exit 0").status.code(), Some(0));
-    // A program that fails ends as ever.
+    // The exit status of a program that fails stays.
     let output = fails(&["areas_peak > 3"], "exit 7");
     assert_eq!((output.status.code(), stderr(&output).contains("holds")), (Some(7), true));
     let output = fails(&["areas_peak > 3"], "kill -TERM $$");

@@ -1,5 +1,5 @@
-// Chromium without a window, and pages in it whose every problem is kept: errors, violations of the
-// policy, requests beyond the file itself, kinds of canvases.
+// Headless Chromium. It keeps every problem of its pages: errors, violations of the policy,
+// requests beyond the file itself, kinds of canvases.
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { tmpdir } from "node:os";
@@ -41,7 +41,7 @@ export function fixture(name) {
   return made.get(name);
 }
 
-// A page with a fixture in it, drawn. `page.problems` are what should be empty.
+// A page with a fixture, drawn. `page.problems` should be empty.
 export async function open(name, { fragment = "", theme = "light", width = 1280, hasScripts = true } = {}) {
   const { data, url } = fixture(name);
   const page = await browser.newPage();
@@ -70,7 +70,7 @@ export async function open(name, { fragment = "", theme = "light", width = 1280,
   return { page, data, trace: data.traces.at(-1) };
 }
 
-// Waits until what was asked for is drawn.
+// Waits until the page is drawn.
 export const settle = (page) =>
   page.evaluate(
     () => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(done, 0)))),
@@ -90,7 +90,7 @@ export const rows = (page, selector) =>
   page.$$eval(`${selector} tbody tr`, (all) => all.map((row) => [...row.children].map((cell) => cell.textContent)));
 export const text = (page, selector) => page.$eval(selector, (node) => node.textContent);
 
-// Opens every `details` in a selector, so that what fills itself is there.
+// Opens every `details` in a selector, so that its content is made.
 export async function expand(page, selector) {
   await page.$$eval(`${selector} details`, (all) => all.forEach((one) => (one.open = true)));
   await settle(page);

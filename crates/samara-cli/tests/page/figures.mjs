@@ -42,7 +42,7 @@ test("the first panel names the cause, the limit that was met, and the function"
   );
   assert.match(cause, /mmap failed with EINVAL, .* in grow at arena\.c:9: the length is 0/);
   assert.match(cause, /4,005 \(100 % of the limit of 4,006\)/);
-  // It is seen without scrolling.
+  // It is visible without scrolling.
   const bottom = await page.$eval("#cause .cause", (node) => node.getBoundingClientRect().bottom);
   assert.ok(bottom < 900, `${bottom}`);
   await page.close();
@@ -85,7 +85,7 @@ test("durations, processes and the flame graph's table are those of the data", a
     trace.processes.map((one) => [count(one.areas_peak), count(one.calls)]),
   );
   assert.match(processes[1][0], /child of 300 /);
-  // Functions with all that they called: the sum of their places.
+  // A function's total is the sum of its places.
   const totals = trace.tree.parent.map(() => 0);
   trace.sites.node.forEach((node, s) => {
     for (let at = node; at >= 0; at = trace.tree.parent[at]) totals[at] += trace.sites.areas[s];

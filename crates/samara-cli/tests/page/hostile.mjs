@@ -1,4 +1,4 @@
-// Names that were chosen to do harm are text, wherever they stand.
+// Hostile names are shown as text everywhere.
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { expand, open, problems, settle } from "./browser.mjs";

@@ -1,4 +1,5 @@
-// The keyboard alone reaches every control, sees where it is, and leaves every picture again.
+// The keyboard alone reaches every control and leaves every picture again. The focus is always
+// visible.
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { open, problems, settle, text } from "./browser.mjs";
@@ -85,7 +86,7 @@ test("keys work in every panel", async () => {
   await page.keyboard.press("Escape");
   await settle(page);
   assert.deepEqual(await span(), [0, 1000]);
-  // The address space: the cursor goes from area to area, and enter tells a history.
+  // The address space: the cursor goes from area to area, and enter shows a history.
   await page.focus("#map canvas");
   for (const key of ["ArrowDown", "ArrowDown", "ArrowUp", "ArrowRight", "ArrowLeft"]) await page.keyboard.press(key);
   assert.match(await text(page, "#map > [role=status]"), /^[0-9a-f]+-[0-9a-f]+, |nothing is mapped/);

@@ -1,4 +1,4 @@
-// Light, dark and paper: what is there can be read, and nothing is wider than the window.
+// Light, dark and paper: all texts are readable, and nothing is wider than the window.
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { open, settle } from "./browser.mjs";
@@ -48,7 +48,7 @@ for (const theme of ["light", "dark"]) {
         assert.ok(contrast(c[text], c[ground]) >= 4.5, `${text} on ${ground}: ${contrast(c[text], c[ground])}`);
     for (const ground of Object.keys(c).filter((name) => name.startsWith("flame") || name === "alert"))
       assert.ok(contrast(c.fg, c[ground]) >= 4.5, `fg on ${ground}: ${contrast(c.fg, c[ground])}`);
-    // The switch has the other one, in pictures too.
+    // The switch changes the theme, of pictures too.
     const pixel = () =>
       page.$eval("#who canvas", (node) =>
         [...node.getContext("2d").getImageData(node.width - 40, 10, 1, 1).data].slice(0, 3),

@@ -1,6 +1,6 @@
-// The pages that the tests look at, as data: an allocator with guards, a leak, a trace without call
-// stacks, one without events, one that is as large as a page may be, names that were chosen to do
-// harm, two traces, a damaged one. `node make.mjs DIRECTORY` writes them as pages.
+// The data of the pages under test: an allocator with guards, a leak, a trace without call stacks,
+// one without events, one of the largest size for a page, hostile names, two traces, a damaged
+// trace. `node make.mjs DIRECTORY` writes them as pages.
 import { mkdirSync, writeFileSync } from "node:fs";
 import { pathToFileURL } from "node:url";
 import { KINDS, Recording, random, report } from "./recording.mjs";
@@ -9,7 +9,7 @@ import { render } from "./render.mjs";
 const [ANONYMOUS, HEAP, STACK, FILE, CODE, NO_ACCESS] = KINDS.keys();
 const BASE = 0x7f25e9820;
 
-// What each program has when it starts: itself, its loader, its stack. Returns its main function.
+// Maps a program at its start: its file, its loader, its stack. Returns its main function.
 function start(r, pid, isWithStacks) {
   const space = r.process(pid, null, r.program);
   const root = isWithStacks ? r.node(-1, "_start") : -1;
@@ -345,8 +345,7 @@ export function hostile() {
   return page;
 }
 
-// As large as a page may be: 60,000 rectangles, 200,000 cells of lives, 20,000 places, 4,096
-// processes.
+// The largest page: 60,000 rectangles, 200,000 cells of lives, 20,000 places, 4,096 processes.
 export function huge({ rectangles = 60_000, cells = 200_000, places = 20_000, processes = 4096 } = {}) {
   const next = random(7);
   const ns = 60e9;

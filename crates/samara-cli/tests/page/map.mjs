@@ -1,4 +1,4 @@
-// The address space over time: what the pointer says, the history of an address, zooming.
+// The address space over time: the text at the pointer, the history of an address, zooming.
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { expand, open, problems, rows, settle, text } from "./browser.mjs";
@@ -83,7 +83,7 @@ test("zooming goes from all of it to a single page, and back", async () => {
   await page.keyboard.press("Home");
   await refresh();
   assert.equal(await inWindow(), all);
-  // The wheel zooms only once the picture is chosen, so that it does not catch who scrolls by.
+  // The wheel zooms only after the picture is chosen, so that it does not disturb scrolling.
   await page.$eval("#map canvas", (node) => node.scrollIntoView({ block: "center" }));
   const box = await (await page.$("#map canvas")).boundingBox();
   await page.mouse.move(box.x + box.width / 2, box.y + box.height / 2);

@@ -20,7 +20,7 @@ for (const file of files) {
   await page.goto(pathToFileURL(resolve(file)).href);
   await page.waitForSelector("#cause");
   await new Promise((done) => setTimeout(done, 500));
-  // What stays at the top of the window would lie over the panels.
+  // A fixed bar at the top of the window would cover the panels.
   if (height === "panels") await page.$eval(".bar", (bar) => (bar.style.position = "static"));
   if (height !== "panels") await page.screenshot({ path: join(out, `${basename(file, ".html")}.png`) });
   else

@@ -1,5 +1,5 @@
 // A recording in memory, from which the data of a page is made: processes, places and areas that
-// come, change and go. It keeps what `samara report` would keep of a trace, and nothing else.
+// come, change and go. It keeps the same things as `samara report` keeps of a trace.
 export const KINDS = ["anonymous", "heap", "stack", "file", "code", "no access", "shared", "other"];
 
 // Pseudo-random numbers below a bound, the same each time.
@@ -158,7 +158,7 @@ export class Recording {
     this.add(space, start, end, kind, site);
   }
 
-  // Takes pages out of the areas of a space; what is left of an area that is cut is two areas.
+  // Takes pages out of the areas of a space. An area that is cut in the middle becomes two areas.
   cut(space, start, end, site) {
     const cut = this.areas.filter((area) => area.space === space && area.start < end && area.end > start);
     this.areas = this.areas.filter((area) => !cut.includes(area));

@@ -1,5 +1,5 @@
-// A span of time: the panels below show what was born in it, what of this is still there, and what
-// went, counted here anew from the data.
+// A span of time: the panels below show the areas made in it, those of them still there, and those
+// gone. The test counts them again from the data.
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { expand, open, problems, rows, settle, text } from "./browser.mjs";
@@ -125,7 +125,7 @@ test("a span, a weight and a place are in the address, and a verdict's link rest
   await page.goBack();
   await settle(page);
   assert.equal(await page.$eval("#who select", (node) => node.value), "born");
-  // What no page wrote is left out.
+  // Unknown choices are left out.
   await page.evaluate(
     () => (location.hash = "#panel=<b>&from=1e99&to=-3&sites=99999999,x&weight=%00&space=77&at=zz&trace=9&series=44"),
   );

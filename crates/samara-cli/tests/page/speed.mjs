@@ -1,6 +1,6 @@
-// How long the largest page takes to draw and to answer. The times are printed. They are only
-// asserted at ten times what they should be, because machines are busy. With SAMARA_PAGE_DATA it is
-// the page of that file instead (`samara report --json`), without what it lacks.
+// The time that the largest page takes to draw and to answer. The times are printed. An assertion
+// fails only above ten times the expected time, because machines are busy. SAMARA_PAGE_DATA names
+// another file (`samara report --json`) to use instead; panels that it lacks are skipped.
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { test } from "node:test";

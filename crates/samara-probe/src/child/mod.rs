@@ -133,7 +133,7 @@ const TROUBLES: [&str; 8] = [
     "its window: something is there",
     "/proc/self/maps",
     "a userfaultfd",
-    "room to report what it saw",
+    "space for its report",
     "areas elsewhere, up to the limit",
     "limits, and fewer capabilities",
     "its threads, and their stacks",

@@ -4,9 +4,9 @@
 //! - **AGAIN-3** without a rule it does what the plain run does: it learns the boundaries that the
 //!   plain run learnt, and takes the areas that the plain run took from the trace.
 //!
-//! It is a model with limits: the program goes on as it did in the trace, whatever it gets. A call
-//! that names memory which is not there counts as not followed. Memory that only the trace shows
-//! (learnt areas, drivers) comes as in the trace, whatever the rules.
+//! It is a model with limits: the program goes on as it did in the trace, whatever its calls
+//! return. A call that names memory which is not there counts as not followed. Memory that only the
+//! trace shows (learnt areas, drivers) comes as in the trace, whatever the rules.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

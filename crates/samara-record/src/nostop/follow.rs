@@ -462,7 +462,7 @@ impl<'a> Follow<'a> {
             }
         }
         if unordered {
-            place.doubt("calls overlapped, and this kernel does not tell their order", false, now);
+            place.doubt("calls overlapped, and this kernel does not report their order", false, now);
         }
         let id = place.id;
         self.flush(id);

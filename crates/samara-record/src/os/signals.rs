@@ -107,7 +107,7 @@ pub(crate) struct Asked {
 }
 
 impl Asked {
-    /// Whether this signal came, which [`Signals::install`] was told to take.
+    /// Whether this signal arrived. [`Signals::install`] must have taken it over.
     pub(crate) fn has(&self, signal: c_int) -> bool {
         self.bits & (1 << signal) != 0
     }

@@ -70,7 +70,7 @@ pub(crate) fn apply(
         }
         (None, Some(Err(own))) => {
             let done = model::steps(own.done.steps());
-            Applied::Disagrees(format!("the model refuses what the kernel did: {own}"), done)
+            Applied::Disagrees(format!("the kernel allows the call, the model refuses it: {own}"), done)
         }
     }
 }

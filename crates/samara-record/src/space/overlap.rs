@@ -218,7 +218,7 @@ impl Space {
         self.find_break(&self.last_breaks(calls), &shown);
         self.find_future_locks(calls);
         if !steps.is_empty() {
-            let how = format!("no order of {} overlapped calls gives what the kernel has", calls.len());
+            let how = format!("no order of {} overlapped calls gives the kernel's areas", calls.len());
             self.report_misfit(last, how, &steps, true, journal);
         }
     }

@@ -60,7 +60,7 @@ impl Space {
     /// The explanation of an otherwise unexplained misfit: calls without a visible return, if there
     /// are any.
     pub(super) fn by_lost_calls(&self) -> Option<String> {
-        let told = || format!("what calls did whose returns were not seen: {}", self.lost.join(", "));
+        let told = || format!("the effect of calls without a visible return: {}", self.lost.join(", "));
         (!self.lost.is_empty()).then(told)
     }
 

@@ -104,7 +104,7 @@ impl Tracer<'_> {
             // it holds the kernel's preset value (ENOSYS).
             let filtered = exit_code(tid).is_some_and(|code| libc::WTERMSIG(code) == libc::SIGSYS);
             if let Some(flight) = self.tasks.get_mut(&tid).and_then(|t| t.flight.as_mut()) {
-                flight.decision.expect = None; // nobody will get the result
+                flight.decision.expect = None; // the killed task does not get the result
             }
             match sys::register(tid, arch::RESULT_OFFSET) {
                 // A filter killed it before the call; the register holds the call's number.

@@ -271,7 +271,7 @@ pub(crate) fn run(options: &Options, sink: &mut dyn Sink) -> Result<Outcome, Rec
 }
 
 impl<'a> Tracer<'a> {
-    /// A tracer without tasks. The sink is told that the signals are taken.
+    /// A tracer without tasks. Reports to the sink that the signals are taken.
     fn new(root: Tid, start_ns: u64, signals: Signals, sink: &'a mut dyn Sink) -> Tracer<'a> {
         let mut journal = Journal::new(sink, start_ns);
         journal.ready();
@@ -397,7 +397,7 @@ impl Tracer<'_> {
         }
     }
 
-    /// Resumes a task in the way that its state needs.
+    /// Resumes a task as its state requires.
     fn resume(&mut self, tid: Tid, signal: i32) {
         let in_call = self.tasks.get(&tid).is_some_and(|t| t.flight.is_some());
         self.go(tid, if in_call || self.every_call { Go::Syscall } else { Go::Cont }, signal);

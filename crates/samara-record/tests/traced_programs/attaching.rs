@@ -820,7 +820,7 @@ fn recorder_killed() -> Result<(), Failed> {
         expect(&format!("nothing has changed: {before:?} {state:?}"), state == before)?;
     }
     subject.goes_on(6)?;
-    // An interrupted call that nobody made again is no loss, but nothing else may have failed.
+    // Only an interrupted call that was not restarted may have failed.
     let failed = subject.ask()?[6];
     println!("{failed} calls were interrupted");
     drop(subject.child.stdin.take());
@@ -855,7 +855,7 @@ fn refused() -> Result<(), Failed> {
         Ok(_) => Err(Failed::from(format!("{pid} was recorded"))),
     };
     expect("itself", matches!(refused(std::process::id())?, RecordError::Itself))?;
-    expect("nobody", matches!(refused(u32::MAX)?, RecordError::NoProcess(_)))?;
+    expect("no such process", matches!(refused(u32::MAX)?, RecordError::NoProcess(_)))?;
     let subject = Subject::busy(5)?;
     let thread = subject.tasks().into_iter().max().unwrap_or(0) as u32;
     let why = refused(thread)?;

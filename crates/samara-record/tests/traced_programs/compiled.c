@@ -1,5 +1,4 @@
-/* Follows made_code.c. What perf is told of the code is a file, or with an argument a FIFO, which nobody
-   will write to. */
+/* Follows made_code.c. perf's map of the code is a file. With an argument it is a FIFO without a writer. */
 
 __attribute__((noinline)) int outer(map_function *map) {
     return map(NULL, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) == MAP_FAILED;

@@ -1,11 +1,11 @@
-/* Follows made_code.c. What perf is told of the code is a jitdump file, which is mapped as code and written at the end only. Writes
-   the name of that file, and for each call the page and the name that the function had then. The first
-   argument is the folder of the file. The second is how the file is odd:
-   fifo: its name belongs to a FIFO by now, to which nobody will write
-   other: it belongs to another user
+/* Follows made_code.c. perf's map of the code is a jitdump file. It is mapped as code, and written only at
+   the end. Writes the name of that file, and for each call the page and the name of the function at that
+   time. The first argument is the folder of the file. The second makes the file odd:
+   fifo: the name now belongs to a FIFO without a writer
+   other: the file belongs to another user
    data: it is not mapped as code
-   clock: its times are of another clock
-   hostile: what follows is damaged, and other functions claim the same place before and after */
+   clock: its times are those of another clock
+   hostile: the end is damaged, and other functions claim the same addresses before and after */
 
 static FILE *dump;
 static uint64_t ahead;

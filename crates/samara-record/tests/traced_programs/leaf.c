@@ -1,5 +1,5 @@
-/* Maps a page and writes from where: the functions that backtrace() of the C library sees, each as the
-   file that it is in and the address there. Programs of other languages call it too. */
+/* Maps a page and writes the call stack as backtrace() of the C library sees it: for each function its
+   file and the address in it. Programs of other languages call it too. */
 #define _GNU_SOURCE
 #include <execinfo.h>
 #include <link.h>

@@ -1,5 +1,5 @@
-/* The beginning of compiled.c and of jitdump.c: code without a file, as a JIT compiler makes it. It is a
-   function that has a frame pointer and maps a page. */
+/* The beginning of compiled.c and of jitdump.c: code without a file, as from a JIT compiler. The function
+   has a frame pointer and maps a page. */
 #define _GNU_SOURCE
 #include <stdint.h>
 #include <stdio.h>

@@ -383,7 +383,7 @@ fn unharmed() -> Result<(), Failed> {
     std::fs::write(&file, "")?;
     let ended = child.wait()?;
     expect(&format!("it ends well: {ended}"), ended.success())?;
-    expect("nobody traces it", traced.lines().any(|line| line == "TracerPid:\t0"))
+    expect("no process traces it", traced.lines().any(|line| line == "TracerPid:\t0"))
 }
 
 /// `watch PID FILE`: records a process, and makes the file once it has found it.

@@ -1,6 +1,8 @@
-/* Maps, moves and lets its stack grow; writes what it has mapped to a file; then loads itself anew in a child of vfork, and in itself. Needs no library: links
-   statically, as a position-independent program or not, for 64 and 32 bits.
-   PROGRAM places OUT FILE N: N more programs are loaded. PROGRAM deep: its stack grows by 160 MiB, after it has allowed it. */
+/* Maps, moves and lets its stack grow. Writes its mappings to a file. Then executes itself again, in a
+   child of vfork and in itself. Needs no library: links statically, position-independent or not, for 64
+   and 32 bits.
+   PROGRAM places OUT FILE N: N more programs are loaded.
+   PROGRAM deep: raises its stack limit, then its stack grows by 160 MiB. */
 #ifdef BIG
 char big[3 << 20] = {1};
 #endif
@@ -40,7 +42,7 @@ static int deep(int depth)
     return depth ? deep(depth - 1) + frame[PAGE] : 0;
 }
 
-/* Maps so much of it, puts a page behind it, and moves it to more room. */
+/* Maps `len` bytes, puts a page behind them, and moves them to a larger place. */
 static void move(long len, int flags, int fd)
 {
     long at = map(len, 1, flags, fd);

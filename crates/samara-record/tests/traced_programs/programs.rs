@@ -347,7 +347,7 @@ fn remaps() {
     assert_eq!(mremap(p(10), 8 * PAGE, 4 * PAGE, 0, 0) as u64, p(10)); // shrink
     assert_eq!(mremap(p(10), 4 * PAGE, 6 * PAGE, 0, 0) as u64, p(10)); // grow in place
     assert_eq!(mmap(p(16), PAGE, R, FIXED, -1, 0) as u64, p(16));
-    assert_eq!(mremap(p(10), 6 * PAGE, 8 * PAGE, 0, 0), -i64::from(libc::ENOMEM)); // in the way
+    assert_eq!(mremap(p(10), 6 * PAGE, 8 * PAGE, 0, 0), -i64::from(libc::ENOMEM)); // an area blocks the growth
     let moved = mremap(p(10), 6 * PAGE, 9 * PAGE, may, 0) as u64; // grow by moving
     assert!(moved != p(10));
     assert_eq!(mremap(moved, 9 * PAGE, 9 * PAGE, may | libc::MREMAP_FIXED, p(30)) as u64, p(30));

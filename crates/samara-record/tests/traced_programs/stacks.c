@@ -1,4 +1,4 @@
-/* Maps a page 200 times, each time from other functions, in the first thread and in another one. */
+/* Maps a page 200 times, each time from other functions, in the main thread and in another one. */
 #include "leaf.c"
 #include <alloca.h>
 #include <pthread.h>

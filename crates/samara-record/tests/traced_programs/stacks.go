@@ -1,5 +1,5 @@
-// Maps a page 200 times, each time from other functions, in main and in a goroutine, and writes from
-// where: the functions that the runtime itself sees.
+// Maps a page 200 times, each time from other functions, in main and in a goroutine, and writes the
+// call stacks as the runtime sees them.
 package main
 
 import (

@@ -2,8 +2,8 @@ import java.io.RandomAccessFile;
 import java.nio.channels.FileChannel;
 
 /**
- * Maps a file 200 times, each time from other functions, in main and in another thread, and writes
- * from where: the pages, and the functions that the runtime itself sees.
+ * Maps a file 200 times, each time from other functions, in main and in another thread. Writes the
+ * pages, and the call stacks as the runtime sees them.
  */
 public class Stacks {
     static long state = 12345;

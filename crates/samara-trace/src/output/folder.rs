@@ -29,7 +29,7 @@ pub(super) fn id(of: &Metadata) -> Id {
 }
 
 /// The error for another user's entry in a folder where all users may make entries.
-const PLANTED: &str = "another user has put this there, in a folder in which anybody may make files: give another name";
+const PLANTED: &str = "another user has put this in a folder where all users may make files: give another name";
 
 /// A folder by its descriptor (`O_PATH`).
 #[derive(Debug)]

@@ -342,7 +342,7 @@ impl<'a> Scene<'a> {
         }
     }
 
-    /// Verdicts by what keeps areas apart that touch.
+    /// Verdicts by the reason why touching areas are not merged.
     fn boundaries(&mut self, patterned: &HashSet<u64>) {
         let callers = self.callers;
         for pair in self.areas.windows(2) {

@@ -1,9 +1,9 @@
-// Panel "Why not one": areas that touch and are not one, by the reasons that keep them apart.
+// Panel "Why not one": neighbouring areas that are not merged, by reason.
 const Boundaries = (() => {
   "use strict";
   const { el } = Dom;
 
-  // As the book's page reference/verdicts.md explains them.
+  // The texts of the book's page reference/verdicts.md.
   const REASONS = {
     protection: "one is readable, writable or executable where the other is not",
     flags: "other flags differ: shared or private, left out of core dumps, huge pages, and so on",
@@ -22,7 +22,7 @@ const Boundaries = (() => {
     "anonymous-offset": "private pages of a file were written and then moved to where the file goes on (Linux 7.3)",
   };
 
-  // A reason may say more behind a colon: which flags only one of the two has.
+  // A reason may have details after a colon: the flags that only one of the two areas has.
   function explained(reason) {
     const [name, ...flags] = reason.split(":");
     if (name === "flags" && flags.length > 0) return `flags: only one of the two has ${flags.join(", only one has ")}.`;

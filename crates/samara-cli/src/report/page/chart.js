@@ -1,9 +1,9 @@
-// Stacked areas over time, drawn by uPlot: steps, one for each bin, a pattern for each kind, lines
-// over them, a limit. Knows uPlot; nothing of spans, places or panels.
+// A stacked chart over time, drawn by uPlot. It has one step for each bin, a pattern for each kind,
+// lines over them, and a limit. Knows uPlot; nothing of spans, places or panels.
 const Chart = (() => {
   "use strict";
 
-  // Ends of steps: bin `i` begins at `i * bin`, and the last value is drawn up to the end.
+  // Ends of steps. Bin `i` begins at `i * bin`. The last value is drawn up to the end.
   function ends(bins, bin, ns) {
     const xs = Array.from({ length: bins }, (_, i) => i * bin);
     xs.push(Math.max(ns, bins * bin));
@@ -16,7 +16,7 @@ const Chart = (() => {
     return all;
   };
 
-  // Sums of the kinds up to each one, the highest first: drawn one over the other.
+  // Sums of the kinds up to each one, the highest first. They are drawn one over the other.
   function stacked(series, bins) {
     const sums = [];
     series.forEach((values, kind) => {
@@ -34,7 +34,7 @@ const Chart = (() => {
     ...more,
   });
 
-  // Splits of an axis of times: uPlot takes steps of powers of ten, which suit nanoseconds.
+  // Steps of an axis of times. uPlot takes powers of ten, which suit nanoseconds.
   const times = (_, values) => values.map((ns) => (ns === null ? null : Dom.time(ns)));
 
   // A dashed line at `limit`, with its name.
@@ -144,7 +144,7 @@ const Chart = (() => {
       data(),
       box,
     );
-    // Shows a span as selected; null: none.
+    // Shows a span as selected, or none if it is null.
     function select(span) {
       last = span;
       if (!isDrawn) return;

@@ -1,5 +1,5 @@
-// Panel "Two traces": both timelines on one scale, and what `samara diff` says. Knows the data of
-// both traces; the other panels know one.
+// Panel "Two traces": both timelines on one scale, and the text of `samara diff`. Knows the data of
+// both traces. The other panels know one.
 const Compare = (() => {
   "use strict";
   const { el } = Dom;

@@ -1,13 +1,13 @@
-// The data of a trace as typed arrays, and what a span of its time says about its places.
-// A *place* is a call from one stack (`sites` in the data). A *span* is a part of the time that
-// consists of whole cells of `lives`, so that its figures are exact. Sums over a span go through
-// all cells: 200,000 of them take two milliseconds, and need no index.
+// The data of a trace as typed arrays, and sums over a span of time. A *place* is a call from one
+// stack (`sites` in the data). A *span* is a part of the time. It consists of whole cells of
+// `lives`, so its figures are exact. Sums over a span go through all cells. 200,000 cells take two
+// milliseconds, so there is no index.
 const Data = (() => {
   "use strict";
 
   const numbers = (values, Type = Float64Array) => new Type(values ?? []);
 
-  // What weights there are: key, name, and how a value is written.
+  // The weights: key, name, and how a value is written.
   const WEIGHTS = [
     {
       key: "retained",
@@ -104,7 +104,7 @@ const Data = (() => {
     for (const key of ["inner", "calls", "areas", "bytes", "made", "splits", "ns", "populated", "released"])
       m.sites[key] = numbers(sites?.[key]);
     m.tree.length = m.tree.parent.length;
-    // A parent that does not come before its child would make a circle.
+    // A parent after its child could make a circle.
     m.tree.parent.forEach((parent, node) => {
       if (parent >= node || parent < -1) m.tree.parent[node] = -1;
     });
@@ -136,7 +136,7 @@ const Data = (() => {
 
   const isWhole = (m, span) => span.from <= 0 && span.to >= m.ns;
 
-  // Areas retained, born and gone in a span: by place, by kind, and all together.
+  // Areas retained, made and gone in a span: by place, by kind, and in total.
   function lived(m, span) {
     const { first, last } = cells(m, span);
     const { lives } = m;
@@ -165,7 +165,7 @@ const Data = (() => {
     };
   }
 
-  // Places with a text in their call or in a function of their stack, without regard to case.
+  // Places whose call or stack contains a text, in any case.
   function having(m, text) {
     const isIn = (m.trace.strings ?? []).map((string) => string.toLowerCase().includes(text));
     const { tree, sites } = m;
@@ -178,7 +178,7 @@ const Data = (() => {
   // The weight of each place.
   const weights = (m, key, sums) => (sums[key] ? sums[key].places : m.sites[key]);
 
-  // Areas of some places that are there at the end of each cell.
+  // The areas of some places at the end of each cell.
   function left(m, places) {
     const { lives } = m;
     const all = new Float64Array(lives.bins);
@@ -191,7 +191,7 @@ const Data = (() => {
     return all;
   }
 
-  // The span from the first area of some places until there are most of them, or null.
+  // The span from the first area of some places to their peak, or null.
   function growth(m, places) {
     const all = left(m, places);
     const first = m.lives.born.reduce(
@@ -203,7 +203,8 @@ const Data = (() => {
     return snap(m, first * m.lives.bin, (Math.max(first, last) + 1) * m.lives.bin);
   }
 
-  // The functions of a place, the innermost first: name, place in the source, whether guessed.
+  // The functions of a place, the innermost first: name, line of the source, and whether they are
+  // guessed.
   function stack(m, site) {
     const frames = [];
     for (let node = m.sites.node[site] ?? -1; node >= 0; node = m.tree.parent[node]) {
@@ -219,21 +220,21 @@ const Data = (() => {
 
   const frameText = (frame) => `${frame.guessed ? "? " : ""}${frame.name}${frame.place ? ` at ${frame.place}` : ""}`;
 
-  // The functions of a place from the innermost of the program's own outwards: without those of the C
-  // library, and of stubs, that it made the call by.
+  // The functions of a place, from the innermost one of the program outwards. Functions of the C
+  // library and stubs inside of it are left out.
   function callers(m, site) {
     const frames = stack(m, site);
     return frames.slice(Math.min(m.sites.inner[site] ?? 0, Math.max(frames.length - 1, 0)));
   }
 
-  // What a rectangle of the map is: its kind, and the name of its file if it has one.
+  // The kind of a rectangle of the map, and the name of its file if it has one.
   function what(m, rectangle) {
     const kind = m.kinds[m.map.kind[rectangle]] ?? "other";
     const name = m.text(m.map.name[rectangle]);
     return name ? `${kind} ${name}` : kind;
   }
 
-  // A place in one line: its call, and from which function. Where there is one, the call may be cut.
+  // A place in one line: its call and the function. If there is a function, the call may be cut.
   function siteText(m, site) {
     if (!(site >= 0 && site < m.sites.length)) return "not known";
     const [frame] = callers(m, site);
@@ -241,7 +242,8 @@ const Data = (() => {
     return frame ? `${Dom.clip(call, 80)} in ${frameText(frame)}` : call;
   }
 
-  // The function that a place is in, or else where its instruction is: for a row that has the call.
+  // The function of a place, or else the address of its instruction. For a row that has the call
+  // already.
   function inFunction(m, site) {
     const [frame] = callers(m, site);
     return frame ? frameText(frame) : m.text(m.sites.text[site]).split(" from ").at(-1);

@@ -1,13 +1,13 @@
-// Elements, texts and tables, and how numbers are written. Every text of a trace becomes a text
-// node: no markup is ever read. Knows nothing of what a trace is.
+// Elements, texts and tables, and how numbers are written. Each text of a trace becomes a text node
+// and is never parsed as markup. Knows nothing of traces.
 const Dom = (() => {
   "use strict";
 
-  // Rows of a table in the page; more are told by their number, and shown on request.
+  // The most rows of a table. Further rows are counted, and shown on request.
   const ROWS = 100;
 
-  // An element. Of `props`: `class`, `text`, `on` (listeners by event), `data`; functions and
-  // booleans are set as properties, everything else as an attribute.
+  // An element. `props` may have `class`, `text`, `on` (listeners by event) and `data`. Other
+  // functions and booleans are set as properties, everything else as attributes.
   function el(tag, props = {}, ...children) {
     const node = document.createElement(tag);
     for (const [name, value] of Object.entries(props)) {
@@ -27,7 +27,7 @@ const Dom = (() => {
   const count = (n) => grouped.format(n);
   const plural = (n, word) => `${count(n)} ${word}${n === 1 ? "" : "s"}`;
 
-  // Three digits that count, as `samara` writes them: 1.03, 12.4, 846.
+  // Three significant digits, as `samara` writes them: 1.03, 12.4, 846.
   function digits(n) {
     if (n === 0) return "0";
     const places = n < 10 ? 2 : n < 100 ? 1 : 0;
@@ -53,8 +53,8 @@ const Dom = (() => {
     return `${count(ns / 60e9)} min`;
   }
 
-  // The address of a page, as in /proc/PID/maps. Exact, because it is a multiple of 4096 that a
-  // double holds.
+  // The address of a page, as in /proc/PID/maps. It is exact: a double holds it, as a multiple of
+  // 4096.
   const address = (page) => (page * 4096).toString(16).padStart(8, "0");
   const range = (start, end) => `${address(start)}-${address(end)}`;
 
@@ -130,7 +130,7 @@ const Dom = (() => {
     return box;
   }
 
-  // A table behind a picture: made when it is opened, and again when the picture changes.
+  // A table below a picture. It is made when it is opened, and again when the picture changes.
   function behind(title, make) {
     const content = el("div", {});
     const box = el("details", { class: "behind" }, el("summary", { text: title }), content);
@@ -141,7 +141,7 @@ const Dom = (() => {
     return { box, update: fill };
   }
 
-  // A choice of one among some: a label and a select element.
+  // A label and a select element.
   function choice(label, options, value, onChange) {
     const select = el("select", { on: { change: () => onChange(select.value) } });
     for (const option of options) {
@@ -179,12 +179,12 @@ const Dom = (() => {
       draw();
     };
     new ResizeObserver(resize).observe(box);
-    // Paper does not wait for an observer.
+    // Printing does not wait for an observer.
     window.addEventListener("beforeprint", resize);
     return { node, box, size, resize };
   }
 
-  // A sum of what changed, for screen readers: said when they have time for it.
+  // A summary of a change for screen readers, which read it when they are idle.
   function announcer() {
     return el("p", { class: "hidden", role: "status", "aria-live": "polite" });
   }

@@ -1,14 +1,14 @@
-// A flame graph, roots at the top: functions in their callers, and below the innermost the calls
-// that it made. Draws what is at least a pixel wide. Knows the call tree and a weight of each
-// place; not what the weight means.
+// A flame graph with the roots at the top. A function is below its caller; the calls are below the
+// innermost functions. Boxes narrower than a pixel are not drawn. Knows the call tree and a weight
+// of each place; not what the weight means.
 const Flame = (() => {
   "use strict";
   const ROW = 20;
-  // Rows of the highest picture: beyond that its box scrolls.
+  // The most rows in view. A picture with more of them scrolls.
   const MOST_ROWS = 200;
 
-  // The tree with the places as its leaves: node `tree.length + s` is place `s`. Children of each
-  // node stand together in `list`, from `start[node]` on; the roots' parent is number `count`.
+  // The tree with the places as its leaves: node `tree.length + s` is place `s`. Children of a node
+  // are next to each other in `list`, from `start[node]` on. The roots' parent is number `count`.
   function index(m) {
     const count = m.tree.length + m.sites.length;
     const parent = new Int32Array(count);
@@ -71,7 +71,7 @@ const Flame = (() => {
         .filter((child) => totals[child] > 0)
         .sort((a, b) => totals[b] - totals[a]);
 
-    // What is visible: node, row, left and width.
+    // The visible boxes: node, row, left and width.
     function lay() {
       boxes = [];
       const above = [];
@@ -105,7 +105,7 @@ const Flame = (() => {
       const { ratio, width, height } = canvas.size;
       context.setTransform(ratio, 0, 0, ratio, 0, 0);
       context.clearRect(0, 0, width, height);
-      // All letters are of one width: nothing has to be measured.
+      // All letters have one width, so texts need not be measured.
       context.font = "12px ui-monospace, Menlo, Consolas, monospace";
       context.textBaseline = "middle";
       const letter = context.measureText("m").width;
@@ -130,7 +130,7 @@ const Flame = (() => {
               : colours[`flame-${box.node % 2}`];
         context.fillRect(box.left, box.row * ROW, Math.max(1, box.width - 1), ROW - 1);
         context.fillStyle = colours.fg;
-        // Not by colour alone.
+        // A bar too: colour alone is not enough.
         if (isMarked) context.fillRect(box.left, box.row * ROW + ROW - 4, Math.max(1, box.width - 1), 3);
         if (box.width > 24) {
           context.fillText(
@@ -200,7 +200,7 @@ const Flame = (() => {
 
     return {
       box: Dom.el("div", {}, Dom.el("div", { class: "flame", tabindex: "-1" }, canvas.box), status),
-      // The weight of each place, what it is, and which places are highlighted with their callers.
+      // The weight of each place, its name, and the highlighted places.
       update(values, what, places) {
         weight = what;
         sum(values);
@@ -214,7 +214,7 @@ const Flame = (() => {
         if (canvas.size.width > 1) draw();
         status.textContent = focus >= 0 ? said(focus) : totals[all] > 0 ? said(all) : `No place has ${weight.help}.`;
       },
-      // Nodes with their totals, the largest first: what the picture says, for a table.
+      // Nodes with their totals, the largest first: the rows of the table below the picture.
       rows: () =>
         Array.from({ length: m.tree.length }, (_, node) => node)
           .filter((node) => totals[node] > 0)

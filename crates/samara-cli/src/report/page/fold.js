@@ -1,11 +1,11 @@
 // How addresses become heights: a monotone function of a space's pages, linear between the bounds
-// of its areas. Addresses that were never mapped are folded to a thin gap. Two scales: `even`, where
-// each stretch between two bounds gets the logarithm of its pages, so that small areas show beside
-// large ones; and `size`, where every page gets the same.
+// of its areas. Addresses that were never mapped are folded to a thin gap. There are two scales. In
+// `even` each stretch between two bounds gets the logarithm of its pages, so that small areas show
+// beside large ones. In `size` every page gets the same height.
 const Fold = (() => {
   "use strict";
 
-  // All gaps together have at most this part of the height of what is mapped.
+  // The most height of all gaps together, as a part of the mapped height.
   const GAPS = 0.25;
 
   // Index of the last bound at or below a value; -1 if there is none.
@@ -29,7 +29,7 @@ const Fold = (() => {
     all.sort();
     const bounds = all.filter((bound, i) => i === 0 || bound !== all[i - 1]);
     const stretches = Math.max(0, bounds.length - 1);
-    // How many rectangles begin at a bound, less those that end there.
+    // The number of rectangles that begin at a bound, less those that end there.
     const changes = new Int32Array(bounds.length);
     for (const r of which) {
       changes[below(bounds, map.start[r])] += 1;
@@ -65,7 +65,7 @@ const Fold = (() => {
       const part = heights[i + 1] > heights[i] ? (at - heights[i]) / (heights[i + 1] - heights[i]) : 0;
       return bounds[i] + Math.min(1, part) * (bounds[i + 1] - bounds[i]);
     }
-    // The smallest height of one page, where the window is: zooming ends there.
+    // The smallest height of one page in the window. Zooming ends there.
     function pageHeight(at) {
       const i = Math.max(0, Math.min(below(heights, at), stretches - 1));
       return stretches === 0 ? 1 : (heights[i + 1] - heights[i]) / (bounds[i + 1] - bounds[i]);

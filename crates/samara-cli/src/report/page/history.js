@@ -1,5 +1,5 @@
-// The history of an address: every area that held it, who made or changed it, and when. Knows the
-// rectangles of the map; nothing of how they are drawn.
+// The history of an address: every area that held it, the calls that made or changed it, and when.
+// Knows the rectangles of the map; nothing of how they are drawn.
 const AddressHistory = (() => {
   "use strict";
   const { el } = Dom;

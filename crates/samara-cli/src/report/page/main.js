@@ -1,6 +1,7 @@
-// The page: its panels, and what is chosen, which the fragment of the address holds, so that a link
-// restores a view. The last script: it knows all others. A panel has `content` and `update(state,
-// changed)`; `changed` are names of what is chosen, and `span` for `from` or `to`.
+// The page: its panels, and the reader's choices. The fragment of the address holds the choices, so
+// a link restores a view. This is the last script, and knows all others. A panel has `content` and
+// `update(state, changed)`. `changed` has the names of the choices that changed, and `span` for
+// `from` or `to`.
 (() => {
   "use strict";
   const { el } = Dom;
@@ -8,7 +9,7 @@
   const data = JSON.parse(document.getElementById("data").textContent);
   const models = data.traces.map(Data.model);
 
-  // Of two traces the later one is shown first: it is the one that grew.
+  // Of two traces the later one is shown first, because it is the one that grew.
   const NOTHING = {
     trace: models.length - 1,
     panel: null,
@@ -34,7 +35,7 @@
   let m = models[NOTHING.trace];
   let panels = [];
 
-  // What a fragment says. What is not understood is left out.
+  // The choices of a fragment. Unknown ones are left out.
   function parse(fragment) {
     const next = { ...NOTHING };
     for (const [name, text] of new URLSearchParams(fragment.replace(/^#/, ""))) {
@@ -65,7 +66,7 @@
       return state.from === null || state.to === null ? { from: 0, to: m.ns } : Data.snap(m, state.from, state.to);
     },
     places: () => new Set(state.sites),
-    // What weighs where the reader has not chosen: in a span what it retained.
+    // The default weight. In a span it is the retained areas.
     weight: () => state.weight ?? (Data.isWhole(m, app.span) ? "areas" : "retained"),
     set(changes) {
       apply({ ...state, ...changes });
@@ -76,7 +77,7 @@
       app.set(Data.isWhole(m, span) ? { from: null, to: null } : span);
     },
     link: (view) => fragment({ ...NOTHING, trace: models.indexOf(m), theme: state.theme, ...view }),
-    // A place: chosen by a click, and shown in the panel "Who".
+    // Highlights a place after a click, and shows it in the panel "Who".
     siteLink(site, write = Data.siteText) {
       if (!(site >= 0 && site < m.sites.length)) return el("span", { class: "note", text: "not known" });
       const text = write(m, site);
@@ -89,8 +90,8 @@
     },
   };
 
-  // Changes wait for the next frame, so that keys that repeat do not queue. Panels in the window
-  // are drawn in it, the others right after it.
+  // Changes wait for the next frame, so that repeated keys do not queue. The frame draws the panels
+  // in the window. The others are drawn right after it.
   let isAsked = false;
   function tell(names) {
     for (const panel of panels) names.forEach((name) => panel.waiting.add(name));
@@ -143,7 +144,7 @@
     section.querySelector("h2").focus({ preventScroll: true });
   }
 
-  // The span: two numbers of milliseconds, which every panel follows.
+  // The span: two numbers of milliseconds. Every panel follows it.
   const milliseconds = (name) =>
     el("input", {
       type: "number",
@@ -156,7 +157,7 @@
   const typed = () => app.select(Number(from.value) * 1e6, to.value === "" ? m.ns : Number(to.value) * 1e6);
   for (const field of [from, to]) field.addEventListener("change", typed);
   const whole = Dom.button("All of the time", () => app.select(0, m.ns));
-  // Whole microseconds inside the span, where its cells are longer.
+  // Whole microseconds inside the span if its cells are longer.
   function showSpan() {
     const { span } = app;
     from.value = String(m.lives.bin > 2000 ? Math.ceil(span.from / 1e3) / 1e3 : span.from / 1e6);
@@ -273,7 +274,7 @@
     );
   }
 
-  // Paper does not wait for a frame.
+  // Printing does not wait for a frame.
   Theme.onChange((inPrint) => {
     tell(["theme"]);
     if (inPrint) drawAll();

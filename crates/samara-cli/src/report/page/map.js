@@ -1,5 +1,5 @@
-// Panel "Address space": the areas of one process, address by time. Its window is an own part of
-// time and addresses; a new span sets its time. Knows the fold and the raster; nothing of other
+// Panel "Address space": the areas of one process, address by time. It has its own window of time
+// and addresses. A new span sets the window's time. Knows the fold and the raster; nothing of other
 // panels.
 const AddressMap = (() => {
   "use strict";
@@ -18,7 +18,7 @@ const AddressMap = (() => {
     let image = null;
     let cursor = null;
     let marked = new Set();
-    // The page whose history is told.
+    // The page whose history is shown.
     let asked = null;
 
     const tooltip = el("div", { class: "tooltip", hidden: true });
@@ -40,7 +40,7 @@ const AddressMap = (() => {
       height: canvas.size.height - MARGIN.bottom,
     });
 
-    // The rectangles of a space, and where they lie.
+    // The rectangles of a space, and their heights.
     function load(number) {
       space = number;
       const all = [];
@@ -95,7 +95,7 @@ const AddressMap = (() => {
       context.strokeStyle = Theme.colour("line");
       context.textBaseline = "top";
       context.textAlign = "right";
-      // Addresses where a mapped stretch begins, as many as fit.
+      // The addresses at which mapped stretches begin, as many as fit.
       let next = 0;
       const first = Math.max(0, fold.below(view.low));
       for (let i = first; i < fold.heights.length - 1; i += 1) {
@@ -154,7 +154,7 @@ const AddressMap = (() => {
       return r;
     }
 
-    // Moves and zooms. The window stays inside of what there is, and a page has at most half of it.
+    // Moves and zooms. The window stays inside the trace, and a page gets at most half of it.
     function zoom(factor, x, y, axis) {
       if (axis !== "time") {
         const centre = heightOf(y);
@@ -260,7 +260,7 @@ const AddressMap = (() => {
       event.preventDefault();
     }
 
-    // The pointer: drag moves the window, a click without a move asks for the history.
+    // A drag moves the window. A click without a move asks for the history.
     let drag = null;
     const listeners = {
       keydown: key,
@@ -288,7 +288,7 @@ const AddressMap = (() => {
       },
       pointercancel: () => (drag = null),
       pointerleave: () => (tooltip.hidden = true),
-      // The page scrolls as ever, unless the picture has been chosen.
+      // The wheel scrolls the page unless the picture has the focus.
       wheel: (event) => {
         if (document.activeElement !== canvas.node && !event.ctrlKey) return;
         event.preventDefault();

@@ -1,12 +1,13 @@
-// Panel "Processes": each under its parent, with when it ran, its most areas and its calls.
+// Panel "Processes": each process below its parent, with the time it ran, its peak of areas and its
+// calls.
 const Processes = (() => {
   "use strict";
   const { el } = Dom;
-  // Deeper ones are drawn at this depth, and their number is told.
+  // Deeper processes are drawn at this depth, with their real depth as a number.
   const DEEPEST = 12;
 
-  // In the order of a tree, with the depth of each. A process whose parent is not there is a root,
-  // and so is the first one of a circle.
+  // The processes in the order of a tree, with their depths. A process without a parent here is a
+  // root. So is the first one of a circle.
   function order(processes) {
     const known = new Set(processes.map((one) => one.pid));
     const children = new Map();

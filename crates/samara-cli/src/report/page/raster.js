@@ -1,15 +1,14 @@
 // Draws rectangles of a space into pixels: the pattern of each kind, and an edge at its beginning.
-// Where places are highlighted, all others are faint. What is lower or narrower than a pixel counts
-// for the part that it covers, so that holes and guards show as a lighter or another tone however
-// small they are. 60,000 rectangles take some ten milliseconds: those outside the window are only
-// compared.
+// If places are highlighted, all others are faint. A rectangle smaller than a pixel counts for the
+// part that it covers, so even the smallest holes and guards change the tone. 60,000 rectangles
+// take some ten milliseconds. Those outside the window are only compared.
 const Raster = (() => {
   "use strict";
 
-  // How opaque a pixel is at least of which something is covered, so that one rectangle is seen.
+  // The least opacity of a partly covered pixel, so that a single rectangle is visible.
   const LEAST = 0.2;
 
-  // Sums of red, green, blue and coverage of each pixel that is covered in part.
+  // For each partly covered pixel: sums of red, green, blue and coverage.
   let sums = new Float32Array(0);
 
   // `view`: `from`, `to` (time), `low`, `high` (heights of the fold). `tops` and `bottoms` are the
@@ -35,7 +34,7 @@ const Raster = (() => {
       const right = Math.min(width, (map.to[r] - view.from) * perNs);
       const top = Math.max(0, (tops[n] - view.low) * perHeight);
       const bottom = Math.min(height, (bottoms[n] - view.low) * perHeight);
-      // Columns that are covered in full, and the two at its sides that may not be.
+      // The columns that are covered in full. Those at the two sides may be covered in part.
       const [first, last] = [Math.ceil(left), Math.floor(right)];
       const hasEdge = bottom - top >= 4 && right - left >= 4;
       for (let y = Math.floor(top); y < bottom; y += 1) {
@@ -68,7 +67,7 @@ const Raster = (() => {
     }
   }
 
-  // The mean colour of what covers a pixel in part, as opaque as it covers it.
+  // Gives partly covered pixels their mean colour, with their coverage as opacity.
   function blend(pixels) {
     for (let p = 0; p < pixels.length; p += 1) {
       const covered = sums[4 * p + 3];

@@ -1,5 +1,6 @@
 // Panel "Calls that stall": the slowest calls of the span, and how long calls took, by powers of
-// two. Which lock a call waits for is a model's answer, not a measurement, and is told as such.
+// two. The lock that a call waits for is the model's answer, not a measurement, and the panel says
+// so.
 const Slow = (() => {
   "use strict";
   const { el } = Dom;
@@ -14,7 +15,7 @@ const Slow = (() => {
     const list = el("div", {});
     const said = el("p", { class: "note", role: "status" });
 
-    // Bars of all calls on one scale of durations; each on a scale of counts of its own.
+    // The bars of all calls share the scale of durations. Each call has its own scale of counts.
     const used = durations.flatMap(({ counts }) => counts.map((n, i) => (n > 0 ? i : -1)).filter((i) => i >= 0));
     const [low, high] =
       used.length > 0 ? [used.reduce((a, b) => Math.min(a, b)), used.reduce((a, b) => Math.max(a, b))] : [0, 0];

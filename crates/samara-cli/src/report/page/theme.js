@@ -1,13 +1,13 @@
-// Colours and patterns: the palette of Okabe and Ito, which those tell apart who do not see all
-// colours, and a pattern for each kind of area, so that colour is never alone. Knows the style
-// sheet's variables and the two themes; nothing of a trace.
+// Colours and patterns. The palette is that of Okabe and Ito, which suits colour-blind readers.
+// Each kind of area has a pattern too, so that colour is never alone. Knows the style sheet's
+// variables and the two themes; nothing of a trace.
 const Theme = (() => {
   "use strict";
 
-  // Edge of a pattern in pixels of the screen.
+  // The edge of a pattern in pixels of the screen.
   const TILE = 8;
 
-  // By kind: colour, and where the pattern has ink.
+  // For each kind its colour, and the places where its pattern has ink.
   const KINDS = {
     anonymous: ["#56b4e9", () => false],
     heap: ["#0072b2", (x, y) => y % 4 === 0],
@@ -45,7 +45,7 @@ const Theme = (() => {
   ]) {
     window.addEventListener(event, () => {
       inPrint = value;
-      // The style sheet makes the page as narrow as paper, so that pictures are drawn for it.
+      // The style sheet makes the page as narrow as paper, so that the pictures fit.
       document.documentElement.toggleAttribute("data-print", value);
       changed();
     });
@@ -59,8 +59,8 @@ const Theme = (() => {
 
   const channels = (hex) => [1, 3, 5].map((at) => parseInt(hex.slice(at, at + 2), 16));
 
-  // The tile of a kind: 32-bit pixels as image data has them, and its ink, which edges have too. A
-  // faint one is for what is not highlighted where something is.
+  // The tile of a kind: 32-bit pixels as in image data, and its ink, which edges have too. A faint
+  // tile is for places that are not highlighted while others are.
   function tile(kind, isFaint = false) {
     const [hex, hasInk] = KINDS[kind] ?? KINDS[NAMES[NAMES.length - 1]];
     const base = channels(hex).map((c) => (isDark() ? c * 0.85 : c));

@@ -1,10 +1,10 @@
-// Panel "Over time": areas, mapped bytes and calls, and the span that everything below follows. The
-// areas of the places that are highlighted are a line over the areas of all.
+// Panel "Over time": areas, mapped bytes and calls. The reader selects the span here, and
+// everything below follows it. The areas of highlighted places are a line over all areas.
 const Timeline = (() => {
   "use strict";
   const { el } = Dom;
 
-  // The limit is drawn in from this part of it on.
+  // The limit is drawn if the peak reaches this part of it.
   const NEAR = 0.5;
 
   function limitOf(m, series, isOneProcess) {
@@ -24,7 +24,7 @@ const Timeline = (() => {
     return peak;
   }
 
-  // Areas of the highlighted places, at the ends of the bins of the chart.
+  // The areas of the highlighted places at the ends of the chart's bins.
   function highlighted(m, places, bins, bin) {
     if (places.size === 0 || m.lives.length === 0) return null;
     const cells = Data.left(m, places);
@@ -127,7 +127,7 @@ const Timeline = (() => {
         );
     }
 
-    // Keys: the span moves, grows and shrinks by cells.
+    // Keys move, grow and shrink the span by cells.
     function key(event) {
       const { span } = app;
       const all = m.ns;

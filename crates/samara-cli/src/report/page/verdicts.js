@@ -1,13 +1,13 @@
-// Panel "What happened": the verdicts of `samara why` in large type, each with its evidence, the
-// calls and functions behind it, and links to the pictures that show it; before them calls that
-// failed. Also the facts of the run in one line.
+// Panel "What happened": first the calls that failed, then the verdicts of `samara why` in large
+// type. Each verdict has its evidence, its calls and functions, and links to the pictures that show
+// it. One line has the facts of the run.
 const Verdicts = (() => {
   "use strict";
   const { el } = Dom;
   const SHOWN = 8;
   const FUNCTIONS = 5;
 
-  // What each kind of verdict means, for a reader who has not seen the words before.
+  // The meaning of each kind of verdict.
   const MEANING = {
     "kept-apart":
       "These areas touch, and the kernel may not join them, because something differs from one to the next.",
@@ -17,11 +17,11 @@ const Verdicts = (() => {
     reserved: "Addresses are held without being used.",
     "no-huge-page": "Huge pages were asked for, and do not fit into these areas.",
     "many-files": "Each file that is mapped is an area of its own, or several.",
-    "one-origin": "One place in the program made these areas; nothing else is known of why they are so many.",
+    "one-origin": "One place in the program made these areas; why there are this many is not known.",
   };
   const ROLES = { made: "made by", changed: "changed by", freed: "unmapped by", unmapped: "unmapped by" };
 
-  // The space of a process that was there at a moment.
+  // The address space that a process had at a moment.
   function spaceOf(m, pid, ns) {
     const all = m.map.spaces.map((space, i) => ({ ...space, i })).filter((space) => space.pid === pid);
     return (all.find((space) => space.begin_ns <= ns && (space.end_ns === null || space.end_ns >= ns)) ?? all[0])?.i;
@@ -32,7 +32,8 @@ const Verdicts = (() => {
     const kept = one.kept
       ? `; ${Dom.count(one.kept.alive)} of ${Dom.plural(one.kept.made, "mapping")} still there${one.kept.grows ? ", up to the end" : ""}`
       : "";
-    // Of what a place mapped all is counted, of other calls those that did something here.
+    // A place that maps counts with all its mappings, any other call only with those that acted
+    // here.
     const times = one.kept ? one.kept.made : one.calls;
     const text =
       one.site >= 0 && one.site < m.sites.length ? m.text(m.sites.text[one.site]) : "a place that is not known";
@@ -115,7 +116,7 @@ const Verdicts = (() => {
     );
   }
 
-  // Calls that failed; the limit of areas is told as such.
+  // Calls that failed. The text says if the cause is the limit of areas.
   function failure(m, app, one) {
     const rule = one.refused?.text;
     const isLimit = rule != null || (one.error === "ENOMEM" && m.limit > 0 && one.areas >= m.limit - 3);

@@ -1,5 +1,5 @@
-// Panel "Who": the places that made areas, as a flame graph and as a table, by a weight that the
-// reader chooses; and everything about the place that is highlighted.
+// Panel "Who": the places that made areas, as a flame graph and as a table. The reader chooses the
+// weight. Below is everything about the highlighted place.
 const Who = (() => {
   "use strict";
   const { el } = Dom;
