@@ -85,7 +85,8 @@ mod tests {
         assert_eq!(slow, "10 more areas a minute: at this pace the limit of 65,530 is reached in 52 min");
         let far = text(&[(0, 100), (60, 160)]).unwrap();
         assert!(far.ends_with("1 more area a second: at this pace the limit of 65,530 is reached in 18 h"), "{far}");
-        // It does not grow, or hardly; it is there; it takes very long; nothing is known.
+        // No forecast: one reading only, no growth or hardly any, the limit reached, or a very long
+        // time.
         for looks in [&[(0, 500)][..], &[(0, 500), (1, 500)], &[(0, 500), (1, 400)], &[(0, 500), (1, 507)]] {
             assert_eq!(text(looks), None, "{looks:?}");
         }

@@ -1,5 +1,5 @@
-//! The behaviour of the running Linux kernel: [`features`] probes it by a few calls in a
-//! sacrificial process; [`Profile`] has the result, with the kernel's release.
+//! Probes the running Linux kernel's behaviour. [`features`] makes a few calls in a sacrificial
+//! process. [`Profile`] has the result and the kernel's release.
 //!
 //! ```
 //! let profile = samara_probe::Profile::running();

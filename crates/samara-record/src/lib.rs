@@ -2,8 +2,8 @@
 //!
 //! [`record`] runs a program under ptrace and hands every [`Event`](samara_trace::event::Event) to
 //! a [`Sink`]. A model of each address space (`samara_mm`) follows every call and is compared with
-//! the kernel. With [`Options::engine`] the model decides what the program's memory calls get.
-//! `samara_trace` has a sink that writes a trace file, and readers of trace files:
+//! the kernel. With [`Options::engine`] the model decides the results of the program's memory
+//! calls. `samara_trace` has a sink that writes a trace file, and readers of trace files:
 //!
 //! ```no_run
 //! use samara_record::{Options, record};
@@ -85,14 +85,14 @@ pub fn record(options: &Options, sink: &mut dyn Sink) -> Result<Outcome, RecordE
     tracer::run(options, sink)
 }
 
-/// Records what a running process does to its address space, and lets go of it.
+/// Records what a running process does to its address space, then releases it.
 ///
-/// The process is let go after [`Running::duration`]; when the calling process gets SIGINT,
-/// SIGTERM, SIGHUP or SIGQUIT (a signal that was ignored before stays ignored, except SIGTERM); by
-/// [`Running::let_go`] instead of these signals; or by [`Running::stop_on`]. Otherwise the
-/// recording lasts until the process and the children that it made meanwhile have ended. The first
-/// event ([`Found`](samara_trace::event::EventKind::Found)) has the areas that it has at the
-/// beginning, or when [`Running::start_on`] comes.
+/// The process is released after [`Running::duration`], by [`Running::stop_on`], or when the
+/// calling process gets SIGINT, SIGTERM, SIGHUP or SIGQUIT (a signal that was ignored before stays
+/// ignored, except SIGTERM). [`Running::let_go`] replaces these signals. Otherwise the recording
+/// lasts until the process and the children that it made meanwhile have ended. The first event
+/// ([`Found`](samara_trace::event::EventKind::Found)) has the areas at the beginning, or at
+/// [`Running::start_on`].
 ///
 /// The process goes on afterwards as if it had not been traced, also if the calling process is
 /// killed. While it is recorded, each of its system calls stops, because no filter can be
@@ -100,7 +100,7 @@ pub fn record(options: &Options, sink: &mut dyn Sink) -> Result<Outcome, RecordE
 /// that ask not to be traced (CLONE_UNTRACED). Calls of another process that shares its memory are
 /// not seen.
 ///
-/// A thread whose call cannot be interrupted may be let go only when the calling thread ends; a
+/// A thread whose call cannot be interrupted may be released only when the calling thread ends. A
 /// note says so. Signals and threads of the caller: as for [`record`].
 ///
 /// # Errors

@@ -9,8 +9,8 @@ pub use samara_mm::{Step, StepKind};
 
 /// The [`Event::text`] of a call or a fork whose effect cannot be known.
 ///
-/// Other calls were in the kernel at the same time and their order is not known. The model took
-/// over what the kernel has.
+/// Other calls were in the kernel at the same time, and their order is unknown. The model took over
+/// the kernel's areas.
 pub const UNSURE: &str = "unsure";
 
 /// Kinds of [`Event`].
@@ -114,10 +114,10 @@ pub struct Event {
     /// The areas that meet `window` after the event, ascending and without overlaps. They are
     /// whole, so they may reach out of the window.
     pub areas: Vec<AreaRecord>,
-    /// A path; what a difference is about; for a call that the engine in charge refused on its own,
-    /// its cause (`samara_record::Cause::word`); for one that the kernel refused by a rule that is
-    /// known, that rule ([`Refused`](crate::Refused)); for a call whose effect cannot be known,
-    /// [`UNSURE`]; otherwise empty.
+    /// A path, or the subject of a difference. For a call that the engine refused on its own: the
+    /// cause (`samara_record::Cause::word`). For a call that the kernel refused by a known rule:
+    /// that rule ([`Refused`](crate::Refused)). For a call of unknown effect: [`UNSURE`]. Otherwise
+    /// empty.
     pub text: String,
     /// The stack from which a call, a fork or a thread was made: the number of an
     /// [`EventKind::Stack`] before this event. `None` if stacks are not recorded, or this one could

@@ -1,11 +1,11 @@
-//! Traces of what programs on x86-64 Linux do to their address spaces: the file, read and written,
-//! and what it says.
+//! Memory traces of programs on x86-64 Linux: a reader and a writer of the file, and analyses of
+//! it.
 //!
-//! [`mod@file`] has a reader of trace files, a replay of their address spaces, and the writer; a
-//! recorder (`samara-record`) hands every [`event::Event`] to a [`Sink`] such as [`FileSink`].
-//! [`summary`] has the totals of a trace, [`survey`] says what the areas of a space are, [`why`]
-//! what keeps them apart and since which call. Nothing here traces a program or queries the running
-//! kernel.
+//! [`mod@file`] has the reader and the writer of trace files, and a replay of their address spaces.
+//! A recorder (`samara-record`) hands every [`event::Event`] to a [`Sink`] such as [`FileSink`].
+//! [`summary`] has the totals of a trace. [`survey`] groups the areas of a space. [`why`] explains
+//! why they are not merged, and since which call. Nothing here traces a program or queries the
+//! running kernel.
 //!
 //! ```no_run
 //! use samara_trace::file::{Replay, TraceReader};

@@ -305,7 +305,7 @@ impl Ui {
         Table::ALL.iter().position(|table| *table == self.table).unwrap_or(0)
     }
 
-    /// Asks the program to end, or lets go of the process. The view is left after that, or at the
+    /// Asks the program to end, or releases the process. The view ends after that, or at the
     /// deadline.
     fn ask(&mut self, source: &Source, signal: Signal, deadline: Option<Instant>) {
         source.ask(signal);

@@ -14,7 +14,7 @@ fn check(args: &[&str]) -> Output {
     run(Path::new("."), &[&["check"], args].concat())
 }
 
-/// The printed object; `None` if nothing can be compared here; prints so.
+/// The printed object. `None`, with a message, if nothing can be compared here.
 fn json(args: &[&str]) -> Option<Value> {
     let output = check(&[&["--json"], args].concat());
     let value: Value = serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{}", said(&output)));

@@ -313,8 +313,8 @@ fn a_trace_that_ends_early_is_exported_as_far_as_it_goes() {
     assert_eq!(markers.sum::<u64>(), events as u64);
 }
 
-/// Cells are no formulas and break no lines; profiles have names as people see them; directories
-/// stay where they belong.
+/// Cells are not formulas and have no line breaks. Profiles have escaped names. Directories stay
+/// below the output.
 #[test]
 fn hostile_names_do_no_harm() {
     let dir = tempfile::tempdir().unwrap();

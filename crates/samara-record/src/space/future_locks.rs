@@ -98,7 +98,7 @@ impl Space {
     }
 
     /// Settles the answer before a call is applied, if the call's new memory shows it
-    /// (FUTURE-LOCKS-1). A call with a request of its own settles it anyway.
+    /// (FUTURE-LOCKS-1). A call of mlockall or munlockall settles it anyway.
     pub(crate) fn settle_future_locks(&mut self, call: &Returned) {
         if self.future_locks_are_known() || call.failed() {
             return;

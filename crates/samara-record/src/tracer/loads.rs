@@ -7,8 +7,8 @@ impl Tracer<'_> {
     /// Handles a loaded program. `tid` is the process's id by now, whichever of its threads made
     /// the call.
     pub(super) fn loaded(&mut self, tid: Tid) {
-        // If the caller was killed meanwhile, the event does not name it: take the task that is
-        // known to be loading a program.
+        // If the caller was killed meanwhile, the event does not name it: take the task whose call
+        // loads a program.
         let loads = |(t, task): (&Tid, &Task)| {
             (task.tgid == tid && task.flight.is_some_and(|f| f.decoded.call.execs())).then_some(*t)
         };

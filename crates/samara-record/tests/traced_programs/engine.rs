@@ -192,7 +192,7 @@ fn three_maps() {
     exit(failed);
 }
 
-/// The number of the call of this kind that made this program's first page of its own.
+/// The number of the call of this kind that made the test program's first page.
 fn first_of(r: &Recording, nr: i64, count: usize) -> u64 {
     (r.calls(nr).count() - count) as u64 + 1
 }

@@ -216,8 +216,8 @@ fn keep(property: &str, cut: &str, w: u64) {
     mprotect(p(4), PAGE, RW);
 }
 
-/// Registrations that come and go where areas touch that were written each by itself. Exit code 7:
-/// there is no userfaultfd for us.
+/// Registrations that come and go on touching areas, each written separately. Exit code 7: there is
+/// no userfaultfd for us.
 fn registered() {
     let w = window(480);
     for way in 0..8 {

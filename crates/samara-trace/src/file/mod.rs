@@ -19,8 +19,8 @@
 //! Invariants:
 //!
 //! - **FILE-1** a batch is written to the file in one piece, and the end marker only after every
-//!   event. So everything before the first incomplete batch is readable, and a file without the
-//!   marker ends early.
+//!   event. So everything before the first incomplete batch is readable, and a missing marker shows
+//!   that the file ends early.
 //! - **FILE-2** no length in a file is used before it has been compared with a limit and with the
 //!   bytes that are there. Reading takes at most [`MAX_READER_MEMORY`], replaying at most
 //!   [`MAX_REPLAY_MEMORY`].

@@ -269,7 +269,7 @@ impl Sink for FileSink {
     }
 }
 
-/// Runs on the thread: writes batches until the end. `areas`: how many there may be.
+/// The thread's function: writes batches until the end. `areas` is the limit of areas.
 fn write_all(shared: &Shared, mut writer: TraceWriter<File>, areas: Option<u64>) -> Written {
     block_size_signal();
     // If this function panics, the recorder must not wait for room.

@@ -5,8 +5,7 @@
 //! for a moment of a trace. The parts, one file each: `groups`, `patterns` (of them `files` and
 //! `views`), `boundaries`, `holes`, `gaps`. All of them take O(n log n) for n areas.
 //!
-//! A pattern is recognised by the shape of areas alone. It is a guess from their shape, and may be
-//! wrong.
+//! A pattern is a guess from the shape of areas alone, and may be wrong.
 
 #![forbid(unsafe_code)]
 

@@ -60,7 +60,7 @@ pub struct Site {
     pub mapped: (u64, u64),
     /// When they mapped something last, in nanoseconds since the recording began.
     pub last_ns: u64,
-    /// Bytes of what they mapped that calls unmapped. Ends of processes do not count.
+    /// Mapped bytes that calls unmapped again. Ends of processes do not count.
     pub unmapped_bytes: u64,
     /// How many areas they cut in two.
     pub splits: u64,

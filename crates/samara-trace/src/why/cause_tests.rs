@@ -18,8 +18,7 @@ fn is(world: &World, of: (VerdictKind, Option<PatternKind>), counts: (u64, u64, 
     assert_eq!(first(world), (of.0, of.1, counts.0, counts.1, counts.2));
 }
 
-/// Blocks of 64 KiB with their guards are stacks only where each has a mapping of its own, whose
-/// upper end it is.
+/// A block of 64 KiB with its guard is a stack only at the upper end of a mapping of its own.
 #[test]
 fn a_stack_has_a_mapping_of_its_own() {
     let mut own = World::new();

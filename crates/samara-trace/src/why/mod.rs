@@ -8,8 +8,8 @@
 //! would help), `tables` (the areas of each site, and boundaries by site). Knows nothing of files,
 //! and prints nothing.
 //!
-//! A verdict follows from the areas and calls of a trace, by rules that are written at each
-//! [`VerdictKind`]. The rules do not know what a program is meant to do.
+//! A verdict follows from the areas and calls of a trace. Each [`VerdictKind`] documents its rules.
+//! The rules do not know the purpose of a program.
 
 #![forbid(unsafe_code)]
 

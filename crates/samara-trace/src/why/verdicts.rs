@@ -81,8 +81,8 @@ pub(super) fn all(
     (verdicts, others)
 }
 
-/// All reasons of a boundary between two protections. The charge follows the protection: it is no
-/// reason of its own.
+/// All reasons of a boundary between two protections. The charge follows from the protection, so it
+/// is left out.
 fn by_protection(apart: &str) -> String {
     let others = reasons(apart).filter(|reason| !["protection", "accounting"].contains(reason));
     let all: Vec<&str> = ["protection"].into_iter().chain(others).collect();

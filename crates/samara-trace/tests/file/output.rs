@@ -306,7 +306,7 @@ fn what_others_put_into_a_common_folder_is_refused() {
         assert_eq!(error.kind(), ErrorKind::PermissionDenied, "{name}: {error}");
     }
     drop(reader);
-    // Nor is what they put there while the file is made.
+    // A file that another user puts there meanwhile is not replaced either.
     let (path, planted) = (scene.path("late"), scene.path("planted"));
     let mut output = OutputName::resolve(&path).unwrap().whole(Access::Owner).unwrap();
     fs::write(&planted, "theirs").unwrap();

@@ -13,7 +13,7 @@ use crate::samples::{area, ends_early, header};
 const PAGE: u64 = 0x1000;
 const PLACE: u64 = 0x10_0000;
 
-/// A trace in the making: each process has a space of its own number.
+/// A trace under construction. Each process has the space of its own number.
 #[derive(Default)]
 struct Made {
     events: Vec<Event>,
