@@ -11,7 +11,7 @@ use samara_trace::calls;
 /// The engine in charge: the model decides the results of memory calls, and the kernel carries them
 /// out.
 ///
-/// The engine chooses the place that a call leaves open, and the call is made at exactly that
+/// If a call leaves the place open, the engine chooses it, and the call is made at exactly that
 /// place. A call that a limit or a fault of this structure refuses is not made, except for
 /// [`limit_as`](Engine::limit_as) and [`limit_data`](Engine::limit_data), which the kernel
 /// enforces. A call that Linux's rules refuse is made, so that the kernel confirms it. If the
@@ -42,7 +42,7 @@ pub struct Engine {
     pub fail_rate: Option<f64>,
 }
 
-/// How a place is chosen that a call leaves open.
+/// How the engine chooses a place that a call leaves open.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Policy {
     /// Like Linux: from the top down.
@@ -227,8 +227,8 @@ pub struct Decisions {
     pub decided: u64,
     /// Places that the engine chose.
     pub placed: u64,
-    /// Calls that the kernel refused at the place that the engine chose, and granted when they were
-    /// made again as the program asked. Each counts as a difference, or in `unsure`.
+    /// Calls that the kernel refused at the engine's place, and granted at a second try with the
+    /// program's own arguments. Each counts as a difference, or in `unsure`.
     pub places_refused: u64,
     /// Calls that Linux's rules refuse, by the errno's name. The kernel refused them too.
     pub refused: BTreeMap<String, u64>,
@@ -241,12 +241,12 @@ pub struct Decisions {
     pub over_limit: u64,
     /// The first hundred calls of `limited`, `failed` and `over_limit`, in order.
     pub refusals: Vec<Refusal>,
-    /// Calls that the engine granted and that something outside the model refused, or did only in
-    /// part: the driver of a mapped file, pages that could not be read in to be locked, filled or
-    /// collapsed, a security module.
+    /// Calls that the engine granted, and that something outside the model refused or did in part:
+    /// the driver of a mapped file, a security module, or pages that could not be read in to be
+    /// locked, filled or collapsed.
     pub beyond: u64,
-    /// Calls that were in the kernel at the same time as others, or acted on another process, and
-    /// got another answer than the engine said. Their order is not known.
+    /// Calls whose answer differs from the engine's, and which overlapped other calls or acted on
+    /// another process. Their order is unknown.
     pub unsure: u64,
     /// Calls that the engine does not decide, by name. The kernel decided them.
     pub left: BTreeMap<&'static str, u64>,

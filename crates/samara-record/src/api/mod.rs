@@ -59,7 +59,7 @@ pub struct Options {
     #[doc(hidden)]
     pub hasty: bool,
     /// For tests: how long a call waits for another one to return, in nanoseconds, whatever that
-    /// call is. With 0 calls overlap as on a machine that is so busy that each of them takes long.
+    /// call is. With 0, calls overlap as on a very busy machine.
     #[doc(hidden)]
     pub patience: Option<u64>,
 }
@@ -126,12 +126,11 @@ pub struct Running {
     pub command: Vec<OsString>,
     /// Number of its threads.
     pub threads: u64,
-    /// When it is let go: this long after the recording began, which is when
-    /// [`start_on`](Running::start_on) comes, if there is one (default: when it ends, or a signal
-    /// asks for it).
+    /// The duration of the recording, from its beginning or, with [`start_on`](Running::start_on),
+    /// from that signal (default: until the process ends or a signal asks for the end).
     pub duration: Option<Duration>,
-    /// Another thread uses this to ask for the process to be let go. The caller then handles the
-    /// signals that ask for an end (default: none, the recorder handles them).
+    /// Lets another thread ask for the release of the process. The caller then handles the signals
+    /// that ask for an end (default: none, the recorder handles them).
     pub let_go: Option<LetGo>,
     /// As [`Options::procmap_query`].
     pub procmap_query: bool,
@@ -143,7 +142,7 @@ pub struct Running {
     pub follow: Follow,
     /// As [`Options::start_on`]: the process is attached to at once.
     pub start_on: Option<Signal>,
-    /// Lets go of the process when the calling process gets this signal after the start. See
+    /// Releases the process when the calling process gets this signal after the start. See
     /// [`Signal`].
     pub stop_on: Option<Signal>,
 }
@@ -154,13 +153,13 @@ pub struct Running {
 /// [`attach`](crate::attach) returns, and does not pass it on.
 ///
 /// Shape: until the start nothing is recorded, but the program is slowed down as by recording. The
-/// start is a [`Found`](samara_trace::event::EventKind::Found), with all of its areas, for each
-/// process that is followed and lives; everything follows from then on. After the stop there is no
-/// event, and [`Sink::complete`](samara_trace::Sink::complete) was called. Event numbers, totals
-/// and peaks cover the time between start and stop; times count from the beginning of `record` or
-/// `attach`. A recording starts once. A stop before the start does nothing. If one signal is to do
-/// both, the first one starts and the next one stops. Signals that come together count as a start
-/// and then a stop; as one, if they are the same.
+/// start is a [`Found`](samara_trace::event::EventKind::Found) with all areas, for each live
+/// process that is recorded. Everything later is recorded. After the stop there is no event, and
+/// [`Sink::complete`](samara_trace::Sink::complete) was called. Event numbers, totals and peaks
+/// cover the time between start and stop; times count from the beginning of `record` or `attach`. A
+/// recording starts once. A stop before the start does nothing. If one signal is to do both, the
+/// first one starts and the next one stops. Signals that come together count as a start and then a
+/// stop; as one, if they are the same.
 ///
 /// Consistency: the start, and the stop, are moments between two calls of each process, soon after
 /// the signal. A call that is in the kernel at the start is recorded when it returns: its effect
@@ -235,8 +234,8 @@ impl fmt::Display for BadSignal {
 
 impl std::error::Error for BadSignal {}
 
-/// Asks a recorder to let go of the process that it has attached to ([`Running::let_go`]): at any
-/// time, from any thread, even if the process makes no calls. Clones ask the same recorder.
+/// Asks a recorder to release the process that it has attached to ([`Running::let_go`]). Works at
+/// any time and from any thread, even if the process makes no calls. Clones ask the same recorder.
 ///
 /// ```no_run
 /// use samara_record::{LetGo, Running, attach};
@@ -271,7 +270,7 @@ impl LetGo {
 pub enum Status {
     /// It ended: by an exit code or a signal.
     Ended(ExitStatus),
-    /// It was let go, and runs on ([`attach`](crate::attach) only).
+    /// It was released, and runs on ([`attach`](crate::attach) only).
     LetGo,
 }
 
@@ -389,7 +388,7 @@ pub enum RecordError {
     /// The kernel does not report the system call of a stopped program (before Linux 5.3): its
     /// error.
     KernelTooOld(std::io::Error),
-    /// The engine was asked for more areas than the kernel allows: the number asked for, and
+    /// The engine's limit of areas is above the kernel's. The numbers: the engine's, and
     /// `vm.max_map_count`.
     MapCount(usize, usize),
     /// `/proc` does not show this process: it is not mounted, or belongs to another PID namespace.
@@ -398,7 +397,7 @@ pub enum RecordError {
     NoProcess(u32),
     /// The program cannot be recorded without stopping it ([`nostop`](crate::nostop)).
     NotWatched(crate::nostop::NotWatched),
-    /// The first number is that of a thread; the second one is its process.
+    /// The first number is a thread's. The second is that of its process.
     NotAProcess(u32, u32),
     /// The process has no address space: it is a thread of the kernel.
     NoSpace(u32),
