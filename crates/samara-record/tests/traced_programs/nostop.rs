@@ -15,6 +15,7 @@ use samara_trace::calls::{name, signature};
 use samara_trace::event::{Event, EventKind};
 use samara_trace::{Sink, SinkError};
 
+use crate::races::{VERBS, from_environment, print, random_program};
 use crate::recorder::Body;
 use crate::syscalls::*;
 use crate::{expect, replay};
@@ -28,6 +29,7 @@ pub(crate) const TRIALS: &[(&str, Body)] = &[
     ("nostop_finds_a_program_that_runs", found),
     ("nostop_finds_it_by_the_events_of_all", found_among_all),
     ("nostop_leaves_the_program_unharmed", unharmed),
+    ("nostop_races", races),
 ];
 
 /// A length that no other call has.
@@ -396,4 +398,64 @@ pub(crate) fn watch(pid: &str, file: &str) {
     }
     let running = Running::find(pid.parse().unwrap()).unwrap();
     let _ = nostop::attach(&running, &Settings::default(), &mut Began(file.into()));
+}
+
+/// Makes a file when nothing has happened between two comparisons.
+struct Quiet {
+    events: Vec<Event>,
+    file: PathBuf,
+    calls: bool,
+    checks: u32,
+}
+
+impl Sink for Quiet {
+    fn event(&mut self, event: Event) -> Result<(), SinkError> {
+        match event.kind {
+            EventKind::Call => self.calls = true,
+            EventKind::Checked => {
+                self.checks = if std::mem::take(&mut self.calls) { 0 } else { self.checks + 1 };
+                if self.checks >= 2 {
+                    let _ = std::fs::write(&self.file, "");
+                }
+            }
+            _ => {}
+        }
+        self.events.push(event);
+        Ok(())
+    }
+}
+
+/// Random programs whose threads race. What the recorder does not know it says: no comparison finds a
+/// difference.
+fn races() -> Result<(), Failed> {
+    let (seed, programs) = (from_environment("SAMARA_SEED", 1), from_environment("SAMARA_RACES", 6));
+    let verbs = std::env::var("SAMARA_RACES_VERBS").unwrap_or_else(|_| VERBS.to_owned());
+    let (mut calls, mut unsure, mut unlike, mut failed) = (0, 0, 0, Vec::new());
+    for i in 0..programs {
+        let dir = tempfile::tempdir()?;
+        let args = random_program(seed, i, &verbs);
+        let file = dir.path().join("end");
+        let mut words = vec!["racing"];
+        words.extend(args.iter().map(String::as_str));
+        let last = file.to_string_lossy().into_owned();
+        words.push(&last);
+        let mut sink = Quiet { events: Vec::new(), file, calls: true, checks: 0 };
+        let mut settings = settings();
+        settings.ring = 32 << 20;
+        let Some(watched) = allowed(nostop::record(&options(&words)?, &settings, &mut sink))? else { return Ok(()) };
+        let count = |is: fn(&Event) -> bool| sink.events.iter().filter(|e| is(e)).count();
+        calls += count(|e| e.kind == EventKind::Call);
+        unsure += count(|e| e.text == samara_trace::event::UNSURE);
+        unlike += watched.seen.unsure;
+        let wrong = |e: &Event| e.kind == EventKind::Difference || (e.kind == EventKind::Checked && e.result != 0);
+        let good = watched.outcome.status.success() && watched.seen.lost_in_all() == 0 && count(wrong) == 0;
+        if !good {
+            let at = sink.events.iter().position(wrong).map_or(sink.events.len(), |at| at + 1);
+            sink.events[at.saturating_sub(60)..at].iter().for_each(print);
+            println!("nostop_races: {args:?} {}: {} wrong; {}", watched.outcome.status, count(wrong), watched.seen);
+            failed.push(i);
+        }
+    }
+    println!("nostop_races: {programs} programs, {calls} calls, {unsure} unsure, {unlike} spaces unsure at their end");
+    expect(&format!("programs {failed:?} were told wrongly"), failed.is_empty())
 }

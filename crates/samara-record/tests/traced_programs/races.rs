@@ -2,7 +2,9 @@
 //! the campaign that records many of them. The recorder may report unknown effects as unsure, but
 //! never as a difference.
 
+use std::path::Path;
 use std::sync::{Arc, Barrier};
+use std::time::Duration;
 
 use libtest_mimic::Failed;
 use samara_record::{Engine, Options, record};
@@ -24,7 +26,7 @@ const AWAY: u64 = SHARED_PAGES + MOST_THREADS * OWN_PAGES + 8;
 const PATIENCE_S: u64 = 240;
 
 /// Actions of threads, one letter each.
-const VERBS: &str = "mMzgupalkoLnNbBrRdfvwhsceqUV";
+pub(crate) const VERBS: &str = "mMzgupalkoLnNbBrRdfvwhsceqUV";
 
 /// A sequence of numbers that look random (splitmix64).
 struct Numbers(u64);
@@ -54,7 +56,7 @@ struct World {
     uffds: [i64; 2],
 }
 
-/// `racing SEED THREADS OPS VERBS`.
+/// `racing SEED THREADS OPS VERBS [FILE]`: with FILE, it ends when that is there.
 pub(crate) fn run(args: &[String]) {
     let number = |i: usize| args[i].parse::<u64>().unwrap();
     let (seed, threads, ops, verbs) = (number(0), number(1), number(2), args[3].clone());
@@ -93,6 +95,11 @@ pub(crate) fn run(args: &[String]) {
         });
     }
     let panics = workers.into_iter().filter_map(|w| w.join().err()).count();
+    // A recorder that stops nothing can look at the areas only while the program lives.
+    while args.get(4).is_some_and(|file| !Path::new(file).exists()) {
+        alarm();
+        std::thread::sleep(Duration::from_millis(10));
+    }
     call(libc::SYS_shmctl, [world.segment, libc::IPC_RMID as u64, 0, 0, 0, 0]);
     exit(if panics == 0 { 0 } else { 8 });
 }
@@ -292,7 +299,7 @@ pub(crate) fn faults_are_found() -> Result<(), Failed> {
     Ok(())
 }
 
-fn from_environment(name: &str, otherwise: u64) -> u64 {
+pub(crate) fn from_environment(name: &str, otherwise: u64) -> u64 {
     std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(otherwise)
 }
 
@@ -330,7 +337,7 @@ fn race(args: &[String], charge: bool, patience: Option<u64>, found: &mut Found)
     Ok(good)
 }
 
-fn print(e: &Event) {
+pub(crate) fn print(e: &Event) {
     let overlapped = if e.overlapped { ", overlapped" } else { "" };
     println!("  {} {:?} of {}: {:?}{:x?} = {:x}{overlapped} {}", e.seq, e.kind, e.tid, e.nr, e.args, e.result, e.text);
     println!("    from {} to {} ns", e.entry_ns, e.exit_ns);
@@ -349,6 +356,16 @@ pub(crate) fn places_are_taken_for_a_moment() -> Result<(), Failed> {
     Ok(())
 }
 
+/// The I-th random program of a campaign: SEED, THREADS, OPS and VERBS.
+pub(crate) fn random_program(seed: u64, i: u64, verbs: &str) -> [String; 4] {
+    let mut numbers = Numbers(seed.wrapping_add(i << 32));
+    let threads = 2 + numbers.below(MOST_THREADS - 1);
+    let ops = 20 + numbers.below(100);
+    let all: Vec<char> = verbs.chars().collect();
+    let verbs: String = (0..1 + numbers.below(7)).map(|_| all[numbers.below(all.len() as u64) as usize]).collect();
+    [(seed + i).to_string(), threads.to_string(), ops.to_string(), verbs]
+}
+
 /// Random programs, each recorded with and without the engine in charge. `SAMARA_RACES_ARGS`: one
 /// program instead, time and again.
 pub(crate) fn races() -> Result<(), Failed> {
@@ -360,12 +377,7 @@ pub(crate) fn races() -> Result<(), Failed> {
         std::env::var("SAMARA_RACES_ARGS").ok().map(|args| args.split_whitespace().map(String::from).collect());
     let (mut found, mut failed) = (Found::default(), Vec::new());
     for i in 0..programs {
-        let mut numbers = Numbers(seed.wrapping_add(i << 32));
-        let threads = 2 + numbers.below(MOST_THREADS - 1);
-        let ops = 20 + numbers.below(100);
-        let all: Vec<char> = only.as_deref().unwrap_or(VERBS).chars().collect();
-        let verbs: String = (0..1 + numbers.below(7)).map(|_| all[numbers.below(all.len() as u64) as usize]).collect();
-        let random = [(seed + i).to_string(), threads.to_string(), ops.to_string(), verbs];
+        let random = random_program(seed, i, only.as_deref().unwrap_or(VERBS));
         let args = one.as_deref().unwrap_or(&random);
         // Also as on a machine that is so busy that no call waits for another one.
         for (charge, patience) in [(false, None), (true, None), (false, Some(0)), (true, Some(0))] {
