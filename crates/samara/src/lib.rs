@@ -86,6 +86,8 @@
 //! | a step of an iterator or a cursor | O(1) amortised |
 //! | `iter`, `into_iter`, `clone`, `from_sorted`, `clear`, drop | O(n) |
 //! | `retain` | O(n), with one descent per leaf |
+//! | `get_mut` | O(log n) |
+//! | `reserve` of s stores | O(s), plus O(n) on a map that shares nodes |
 //! | `append` of m entries | O(m log n); plus O(n) on a map that shares nodes |
 //! | `unshare` | O(log n + k) |
 //! | `coalesce`, `rewrite` | O(k log n) |
@@ -117,7 +119,8 @@
 //! - None of them reserves memory before a store, returns an error when memory runs out, or takes
 //!   an O(1) snapshot.
 //!
-//! The project's benchmarks compare it with these maps and others, and say how to repeat the runs.
+//! `lab/benchmarks.md` in the repository compares this crate with these maps and others, and says
+//! how to repeat the runs.
 //!
 //! # Features
 //! - `std` (on by default): enables `shared`, and uses the operating system: readers register

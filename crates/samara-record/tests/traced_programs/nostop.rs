@@ -425,8 +425,8 @@ impl Sink for Quiet {
     }
 }
 
-/// Random programs whose threads race. What the recorder does not know it says: no comparison finds a
-/// difference.
+/// Random programs whose threads race. What the recorder does not know it says: no comparison finds
+/// a difference.
 fn races() -> Result<(), Failed> {
     let (seed, programs) = (from_environment("SAMARA_SEED", 1), from_environment("SAMARA_RACES", 6));
     let verbs = std::env::var("SAMARA_RACES_VERBS").unwrap_or_else(|_| VERBS.to_owned());

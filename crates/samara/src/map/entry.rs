@@ -152,7 +152,8 @@ impl<'a, K: Key, V, S: Shape> OccupiedEntry<'a, K, V, S> {
         mem::replace(self.get_mut(), value)
     }
 
-    /// Removes the entry and returns it. Needs no memory. O(log n).
+    /// Removes the entry and returns it. Needs no memory, except to copy nodes that are shared with
+    /// a snapshot ([`unshare`](crate::RangeMap::unshare)). O(log n).
     #[must_use = "dropping the entry that is returned is what `RangeMap::clear_range` is for"]
     pub fn remove(mut self) -> (Span<K>, V) {
         self.cursor.erase().expect(AT_ENTRY)

@@ -120,7 +120,8 @@ impl<K: Key, V, S: Shape> RangeMap<K, V, S> {
 
     /// Joins the entry that ends at `key - 1` with the one that starts at `key`, if both exist and
     /// `joins` returns `true` for them. The joined entry has the value of the lower one. Returns
-    /// the value of the upper one, or `None` if nothing is joined. Needs no memory. O(log n).
+    /// the value of the upper one, or `None` if nothing is joined. Needs no memory, except to copy
+    /// nodes that are shared with a snapshot ([`unshare`](crate::RangeMap::unshare)). O(log n).
     ///
     /// The counterpart of [`split_at`](Self::split_at). A `joins` that panics leaves the map as it
     /// was.

@@ -9,7 +9,8 @@ use crate::types::span::Span;
 
 /// # Remove
 impl<K: Key, V, S: Shape> RangeMap<K, V, S> {
-    /// Removes the whole entry that holds `key`. Needs no memory. O(log n).
+    /// Removes the whole entry that holds `key`. Needs no memory, except to copy nodes that are
+    /// shared with a snapshot ([`unshare`](crate::RangeMap::unshare)). O(log n).
     #[inline]
     pub fn remove(&mut self, key: K) -> Option<(Span<K>, V)> {
         self.tree.remove(key)
@@ -34,7 +35,8 @@ impl<K: Key, V, S: Shape> RangeMap<K, V, S> {
         self.tree.store(span.into(), None, observe)
     }
 
-    /// Removes the lowest entry. Needs no memory. O(log n).
+    /// Removes the lowest entry. Needs no memory, except to copy nodes that are shared with a
+    /// snapshot ([`unshare`](crate::RangeMap::unshare)). O(log n).
     ///
     /// # Examples
     /// ```
@@ -50,7 +52,8 @@ impl<K: Key, V, S: Shape> RangeMap<K, V, S> {
         self.tree.remove(key)
     }
 
-    /// Removes the highest entry. Needs no memory. O(log n).
+    /// Removes the highest entry. Needs no memory, except to copy nodes that are shared with a
+    /// snapshot ([`unshare`](crate::RangeMap::unshare)). O(log n).
     pub fn pop_last(&mut self) -> Option<(Span<K>, V)> {
         let key = self.last()?.0.last;
         self.tree.remove(key)

@@ -77,7 +77,8 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
 
 impl<K: Key, V, S: Shape> RangeMap<K, V, S> {
     /// Keeps the entries that `keep` accepts and drops the others. Calls `keep` once for each
-    /// entry, in ascending order. Needs no memory. O(n), with one descent per leaf.
+    /// entry, in ascending order. Needs no memory, except to copy nodes that are shared with a
+    /// snapshot ([`unshare`](crate::RangeMap::unshare)). O(n), with one descent per leaf.
     ///
     /// If `keep` or a value's drop panics, the entries not asked about yet stay.
     ///
@@ -98,7 +99,9 @@ impl<K: Key, V, S: Shape> RangeMap<K, V, S> {
     }
 
     /// Removes the entries that meet `window` and that `wanted` accepts, and yields them one by one
-    /// as the iterator advances. Entries are whole: the outer ones may stick out. Needs no memory.
+    /// as the iterator advances. Entries are whole: the outer ones may stick out. Needs no memory,
+    /// except to copy nodes that are shared with a snapshot
+    /// ([`unshare`](crate::RangeMap::unshare)).
     /// O(1) amortised for an entry that stays, O(log n) for one that is removed.
     ///
     /// If the iterator is dropped or leaked, or `wanted` panics, the entries not asked about yet

@@ -1,15 +1,15 @@
-//! Search within a node: the rank of a key among sorted keys, the largest gap word, the widest gap
-//! between entries. Knows arrays of keys and nothing of nodes.
+//! Search and shifts within a node: the rank of a key among sorted keys, the largest gap word, the
+//! widest gap between entries; opens and closes slots. Knows arrays of keys and of values, and
+//! nothing of nodes.
 //!
 //! - **SEARCH-1** The array has `slots` keys in ascending order, equal ones only among the padding.
-//!   Where keys have 64 bits, whole vectors of initialised words are readable from its start: up to
-//!   7 more keys, or up to 15 more 32-bit words. Searches of other keys read the `slots` keys only.
+//!   Of 64-bit keys, whole vectors of initialised keys are readable from its start, up to 7 more.
+//!   Searches of 32-bit words and of other keys read the `slots` ones only.
 //! - **SEARCH-2** The rank is the number of keys below the sought key, over all `slots` keys.
 //!   Unused keys are the highest key (or word) and never count.
 //!
-//! The vector paths are for 64-bit keys, in nodes of the shape that users have: the small ones for
-//! tests would hardly fill a vector. The processor is asked once which path to use; `force` sets it
-//! for tests.
+//! The vector paths are for 64-bit keys in `Normal` nodes: smaller ones would hardly fill a vector.
+//! The processor is asked once which path to use; `force` sets it for tests.
 
 use crate::node::vectors::best;
 use crate::sync::Ordering;

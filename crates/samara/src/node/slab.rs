@@ -11,8 +11,8 @@
 //! - **SLAB-2** `live` counts the places that hold a node and those that have not been handed out.
 //!   The caller that lowers it to 0 frees the slab.
 //!
-//! Orderings, as for the owner counts of nodes (`cow`): lowering the count is a Release, finding it
-//! 0 an Acquire.
+//! Orderings, as for the owner counts of nodes (`owners`): lowering the count is a Release, finding
+//! it 0 an Acquire.
 
 use crate::node::{ALIGN, LINE, Raw, up};
 use crate::sync::{AtomicUsize, Ordering, dealloc};

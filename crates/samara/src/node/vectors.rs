@@ -68,7 +68,8 @@ pub(crate) fn dispatch<K: Key, S: Shape, J: Job<K>>(job: J) -> J::Out {
         // SAFETY: the portable search needs no processor feature.
         return unsafe { job.run::<Portable>() };
     }
-    // The small nodes for tests have slots too few for vectors: nothing else is compiled for them.
+    // Nodes of few slots (`Compact`, `Tiny`) hardly fill a vector: only this search is compiled for
+    // them.
     if S::INNER < 8 {
         return run_portable(job);
     }

@@ -160,8 +160,8 @@ impl<K: Key, V, S: Shape, R: Reclaim> Drop for Swap<'_, K, V, S, R> {
         // keeps it.
         unsafe {
             let last = self.old.key(self.old.len() - 1);
-            // PUBLISH-6: the new leaf is not empty and ends where the old one does. Nothing is in
-            // the log yet, so nothing is struck out.
+            // PUBLISH-6: the new leaf is not empty and ends where the old one does. This store has
+            // noted nothing yet, so nothing is struck out.
             if part.height() > 0 || root.and_then(|new| last_key::<K, V, S>(new, 0)) != Some(last) {
                 misfit();
             }
@@ -217,8 +217,7 @@ impl<K: Key, S: Shape> Drop for Locks<'_, K, S> {
     }
 }
 
-/// Descends to the first entry that does not end before `key`, or after the last entry, and locks
-/// the leaf's parent. The tree is taller than a leaf.
+/// The descent of [`lock`]. The tree is taller than a leaf.
 struct Descend<'a, K: Key, V, S: Shape> {
     tree: &'a Tree<K, V, S>,
     key: K,

@@ -44,7 +44,7 @@ use core::ops::Range;
 /// What a writer has while it [stages](SharedWriter::stage) a change: a copy of the entries around
 /// a span, and the right to put it in their place.
 ///
-/// The *window* are the entries that meet the span or touch it, and those that touch one of these
+/// The *window* is the entries that meet the span or touch it, and those that touch one of these
 /// that begins before the span or ends behind it; at each end, perhaps one more. The copy holds
 /// other entries besides, and not all that the map has, so its ends say nothing about the map.
 ///
@@ -72,9 +72,10 @@ impl<'m, K: Key, V: Clone, R: Reclaim, S: Shape> SharedWriter<'m, K, V, R, S> {
     /// look and a change of several entries as one store, whose outcome may depend on what is
     /// there. Without a commit nothing has happened. Either way `copy` is empty afterwards.
     ///
-    /// `None`: this is no matter of one leaf, or the handle or a snapshot is in the way; `act` has
-    /// not been called. About one span in ten is not, more where entries touch: such a change is
-    /// made through the [handle](crate::SharedRangeMap::write).
+    /// `None`, and `act` has not been called: the window does not lie in one leaf (about one span
+    /// in ten, more where entries touch), the whole map is one leaf, `span` is empty or reaches the
+    /// lowest or the highest key, or the handle or a snapshot is in the way. Make such a change
+    /// through the [handle](crate::SharedRangeMap::write).
     ///
     /// `act` runs within a store, so the rules for observers hold for it: it may read the map, but
     /// not store in it, nor take the handle or a snapshot, nor

@@ -1,5 +1,5 @@
-//! Punches a hole into one entry in place. Allocates only where that takes more: everything else is
-//! a store of nothing (`store`).
+//! Punches a hole into one entry in place: in a packed leaf with a free slot, without allocating.
+//! Anything else is a store of nothing (`store`).
 //!
 //! Does not know how gap words follow (`Tree::regap`).
 
@@ -44,7 +44,8 @@ impl<K: Key, V: Clone, S: Shape> Tree<K, V, S> {
             leaf.insert_words::<F>(slot + 1, Span::new(hole.last.wrapping_add(K::ONE), last), upper);
             leaf.set_key(slot, hole.first.wrapping_sub(K::ONE));
             self.len += 1;
-            // No gap vanishes: none is as wide as zero keys and is the widest above the new one.
+            // No gap vanishes. Where a gap word is zero, too, the hole is wider, so `regap` takes
+            // its width and scans nothing.
             self.regap::<F>(path, K::ZERO, hole.last.wrapping_sub(hole.first).wrapping_add(K::ONE));
             path.set(0, node, slot + 1);
             self.follow(path);

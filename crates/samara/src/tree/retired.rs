@@ -1,5 +1,6 @@
-//! The retired nodes of one store: nodes taken out of a shared map that readers may still see, in
-//! the order of their removal. Knows nothing of when readers are gone (`limbo`).
+//! A writer's log: the nodes that its stores have taken out of a shared map and that are not free
+//! yet, oldest first; and what rebalancing needs to know of the part in which the running store
+//! works. Knows nothing of when readers are gone (`limbo`).
 
 use crate::node::Raw;
 use crate::tree::SHARED_HEIGHT;
@@ -52,7 +53,7 @@ impl<K> Log<K> {
     /// Removes and returns the oldest node.
     pub(crate) fn pop(&mut self) -> Option<Retired> {
         let oldest = self.retired.pop_front()?;
-        self.bytes -= if oldest.level == 0 { self.sizes.0 } else { self.sizes.1 };
+        self.bytes -= self.size(oldest.level);
         Some(oldest)
     }
 
@@ -60,7 +61,7 @@ impl<K> Log<K> {
     pub(crate) fn truncate(&mut self, len: usize) {
         while self.retired.len() > len {
             if let Some(node) = self.retired.pop_back() {
-                self.bytes -= if node.level == 0 { self.sizes.0 } else { self.sizes.1 };
+                self.bytes -= self.size(node.level);
             }
         }
     }
@@ -69,6 +70,11 @@ impl<K> Log<K> {
     pub(crate) fn note(&mut self, at: Raw, level: usize, fate: Fate) {
         debug_assert!(self.retired.len() < self.retired.capacity());
         self.retired.push_back(Retired { at, level: level as u8, fate }); // levels are below MAX_HEIGHT
-        self.bytes += if level == 0 { self.sizes.0 } else { self.sizes.1 };
+        self.bytes += self.size(level as u8);
+    }
+
+    /// Bytes of a node at this level.
+    fn size(&self, level: u8) -> usize {
+        if level == 0 { self.sizes.0 } else { self.sizes.1 }
     }
 }
