@@ -15,12 +15,12 @@ use crate::{json as objects, line};
 
 /// A crash, and the history of the memory at its address.
 #[derive(Debug)]
-pub(crate) struct Told {
+pub(crate) struct CrashHistory {
     crash: Crash,
     before: Before,
 }
 
-impl Told {
+impl CrashHistory {
     pub(crate) fn pid(&self) -> u32 {
         self.crash.pid
     }
@@ -34,7 +34,7 @@ impl Told {
 }
 
 /// The crashes of a summary. The trace is read again for each of them, if it is a file.
-pub(crate) fn of(summary: &Summary, trace: &Path) -> Vec<Told> {
+pub(crate) fn of(summary: &Summary, trace: &Path) -> Vec<CrashHistory> {
     let before = |crash: &Crash| {
         Some(crash.before(TraceReader::new(std::fs::File::open(trace).ok()?).ok()?.map_while(Result::ok)))
     };
@@ -44,13 +44,13 @@ pub(crate) fn of(summary: &Summary, trace: &Path) -> Vec<Told> {
         .iter()
         .map(|crash| {
             let before = is_file.then(|| before(crash)).flatten().unwrap_or_default();
-            Told { crash: crash.clone(), before }
+            CrashHistory { crash: crash.clone(), before }
         })
         .collect()
 }
 
 /// One crash in a few lines.
-pub(crate) fn rows(told: &Told, sites: Sites<'_>) -> Vec<String> {
+pub(crate) fn rows(told: &CrashHistory, sites: Sites<'_>) -> Vec<String> {
     let crash = &told.crash;
     let area = match &crash.area {
         Some(area) => clean(&short(&Printable(&name_text(&MapsLine(area).to_bytes())).to_string())),
@@ -129,7 +129,7 @@ fn cause(crash: &Crash, lost: &Lost, sites: Sites<'_>) -> String {
 }
 
 /// The crashes as one array.
-pub(crate) fn json(all: &[Told], sites: Sites<'_>) -> Value {
+pub(crate) fn json(all: &[CrashHistory], sites: Sites<'_>) -> Value {
     let near = |lost: &Lost| match lost.near {
         Near::There => "there",
         Near::InArea => "in-area",
@@ -148,7 +148,7 @@ pub(crate) fn json(all: &[Told], sites: Sites<'_>) -> Value {
             "made_by": call(lost.made), "by": call(Some(lost.by)), "event": lost.seq, "ns": lost.ns,
         })
     };
-    let one = |told: &Told| {
+    let one = |told: &CrashHistory| {
         let crash = &told.crash;
         json!({
             "pid": crash.pid, "signal": signal(crash.signal), "ended_by": signal(crash.ended_by), "address": crash.address, "event": crash.seq, "ns": crash.ns,

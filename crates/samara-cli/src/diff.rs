@@ -77,7 +77,7 @@ struct Sums {
 
 /// One place in both spaces.
 #[derive(Clone, Debug)]
-struct Place {
+struct SitePair {
     /// The call of the first of them.
     text: String,
     call: Option<String>,
@@ -88,7 +88,7 @@ struct Place {
     after: Sums,
 }
 
-impl Place {
+impl SitePair {
     /// The largest difference in areas, mappings ever made, or splits.
     fn differs(&self) -> u64 {
         let (a, b) = (self.before, self.after);
@@ -112,7 +112,7 @@ pub(crate) struct Diff<'a> {
     before: Side<'a>,
     after: Side<'a>,
     /// Places that differ by more than `over`, the largest growth in areas first.
-    places: Vec<Place>,
+    places: Vec<SitePair>,
     reasons: Vec<Reason>,
     over: u64,
 }
@@ -122,7 +122,7 @@ impl<'a> Diff<'a> {
     /// functions of their stacks have the same names, or, without stacks, if their arguments are
     /// the same, except addresses and callers.
     pub(crate) fn of(before: Side<'a>, after: Side<'a>, over: u64) -> Self {
-        let mut places: BTreeMap<_, Place> = BTreeMap::new();
+        let mut places: BTreeMap<_, SitePair> = BTreeMap::new();
         for (side, is_after) in [(before, false), (after, true)] {
             let held = held(side.why);
             for (number, site) in (0..).zip(side.sites.all()) {
@@ -138,7 +138,7 @@ impl<'a> Diff<'a> {
                 }
             }
         }
-        let mut places: Vec<Place> = places.into_values().filter(|place| place.differs() > over).collect();
+        let mut places: Vec<SitePair> = places.into_values().filter(|place| place.differs() > over).collect();
         places.sort_by_key(|place| {
             let grows = place.after.areas as i128 - place.before.areas as i128;
             (Reverse(grows), Reverse(place.differs()))
@@ -174,7 +174,7 @@ impl<'a> Diff<'a> {
         };
         let (a, b) = (self.before, self.after);
         for (name, side) in [("before", a), ("after", b)] {
-            let At { pid, program, ns } = side.at;
+            let At { pid, program, ns, .. } = side.at;
             row(name, format!("process {pid} ({}), after {}", clean(program), time(ns)));
         }
         let both = |from: u64, to: u64, show: fn(u64) -> String| {
@@ -208,7 +208,7 @@ impl<'a> Diff<'a> {
     /// All of it, as one object.
     pub(crate) fn json(&self) -> Value {
         let side = |side: Side<'_>| {
-            let At { pid, program, ns } = side.at;
+            let At { pid, program, ns, .. } = side.at;
             json!({
                 "pid": pid, "program": program, "ns": ns, "areas": side.why.areas, "bytes": side.why.bytes,
                 "splits": side.splits, "merges": side.merges,
@@ -234,14 +234,14 @@ impl<'a> Diff<'a> {
     }
 }
 
-fn place(site: &Site, functions: Vec<String>) -> Place {
+fn place(site: &Site, functions: Vec<String>) -> SitePair {
     let (text, call) = (what(site), site.nr.map(line::name));
     let none = Sums::default();
-    Place { text, call, kind: kind_name(site.kind), functions, before: none, after: none }
+    SitePair { text, call, kind: kind_name(site.kind), functions, before: none, after: none }
 }
 
 /// The differences of a place, as text.
-fn sums(place: &Place) -> String {
+fn sums(place: &SitePair) -> String {
     let (a, b) = (place.before, place.after);
     let mut all =
         vec![format!("{:>8} areas ({} -> {})", change(a.areas, b.areas, count), count(a.areas), count(b.areas))];

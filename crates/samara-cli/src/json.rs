@@ -250,7 +250,7 @@ pub(crate) struct Recorded<'a> {
     /// Why the file does not contain every event, if so.
     pub(crate) early: Option<&'a str>,
     /// Processes that a fault ended.
-    pub(crate) crashes: &'a [crash::Told],
+    pub(crate) crashes: &'a [crash::CrashHistory],
     /// The events that were counted, if not all were.
     pub(crate) only: Option<&'a Only>,
     /// The kernel of the recording.
@@ -288,6 +288,7 @@ pub(crate) fn summary(s: &Summary, r: &Recorded<'_>) -> Value {
         "checks": r.checks,
         "differences": s.differences,
         "unsure": s.unsure,
+        "losses": s.losses,
         "areas_peak": s.areas_peak,
         "areas_final": s.areas_final,
         "mapped_bytes_peak": s.mapped_bytes_peak,

@@ -58,7 +58,8 @@ pub(crate) fn screen(title: &str, s: &Summary, r: &Recorded<'_>) -> String {
     for (i, (name, c)) in calls.iter().take(CALLS).enumerate() {
         // Printed once; it holds for all rows.
         let scope = match r.notes.iter().any(|note| note.starts_with(WITHOUT_STOPS)) {
-            _ if i > 0 => "",
+            // A trace does not say how it was recorded.
+            _ if i > 0 || r.checks.is_none() => "",
             true => "  (times include some 2 microseconds of tracing each)",
             false => "  (times include the stops of tracing)",
         };
@@ -139,6 +140,10 @@ pub(crate) fn screen(title: &str, s: &Summary, r: &Recorded<'_>) -> String {
     if let Some(why) = &s.lost {
         row("note", format!("the figures about areas are incomplete: {}", clean(why)));
     }
+    if s.losses > 0 {
+        let times = plural(s.losses, "time");
+        row("note", format!("events of a space were lost, {times}: until its next reading its areas are incomplete"));
+    }
     for note in r.notes {
         row("note", clean(note));
     }
@@ -172,13 +177,14 @@ fn stacks(s: &StackTotals) -> String {
 
 /// Describes the space with the most areas: the groups with most areas, and their patterns.
 fn largest(s: &Summary) -> Vec<String> {
-    let Some(Largest { pid, program, ns, survey, why, .. }) = &s.largest else { return Vec::new() };
+    let Some(Largest { pid, program, ns, is_incomplete, survey, why, .. }) = &s.largest else { return Vec::new() };
     // A program that maps little has only its libraries.
     if survey.areas < LARGE {
         return Vec::new();
     }
     let name = short(&clean(program));
     let mut rows = vec![format!("{} areas of process {pid} ({name}), after {}", count(survey.areas), time(*ns))];
+    rows.extend(is_incomplete.then(|| why::INCOMPLETE.to_owned()));
     let groups = survey.groups.iter().filter(|g| g.areas * SMALL_PART >= survey.areas);
     rows.extend(groups.take(KINDS).map(survey::group));
     // A pattern with a verdict is not repeated.

@@ -18,6 +18,9 @@ use crate::output::{BOLD, DIM, clean, short, styled};
 use crate::summary::{self, gloss, reason_text, reasons_text};
 use crate::{args, line};
 
+/// What is said of areas where events were lost.
+pub(crate) const INCOMPLETE: &str = "events were lost before: there may be other areas, and other verdicts";
+
 /// Version of the JSON.
 const FORMAT: u32 = 1;
 /// Verdicts with a paragraph.
@@ -40,15 +43,18 @@ pub(crate) struct At<'a> {
     pub(crate) program: &'a str,
     /// In nanoseconds since the recording began.
     pub(crate) ns: u64,
+    /// Events were lost before.
+    pub(crate) is_incomplete: bool,
 }
 
 impl<'a> At<'a> {
     pub(crate) fn of(space: &'a SpaceAt) -> At<'a> {
-        At { pid: space.pid, program: &space.program, ns: space.ns }
+        At { pid: space.pid, program: &space.program, ns: space.ns, is_incomplete: space.is_incomplete }
     }
 
     pub(crate) fn largest(largest: &'a Largest) -> At<'a> {
-        At { pid: largest.pid, program: &largest.program, ns: largest.ns }
+        let Largest { pid, program, ns, is_incomplete, .. } = largest;
+        At { pid: *pid, program, ns: *ns, is_incomplete: *is_incomplete }
     }
 }
 
@@ -337,6 +343,9 @@ pub(crate) fn screen(title: &str, at: At<'_>, why: &Why, sites: Sites<'_>, faile
         // Writing to a string cannot fail.
         let _ = writeln!(out, "  {} {text}", styled(DIM, format!("{name:<14}")));
     };
+    if at.is_incomplete {
+        row("incomplete", INCOMPLETE.to_owned());
+    }
     for (i, failed) in failed.iter().enumerate() {
         row(if i == 0 { "failed" } else { "" }, failed.clone());
     }
@@ -454,7 +463,9 @@ pub(crate) fn verdicts_json(at: At<'_>, why: &Why, sites: Sites<'_>) -> Value {
 }
 
 fn head(at: At<'_>) -> Value {
-    json!({"format": FORMAT, "pid": at.pid, "program": at.program, "ns": at.ns})
+    json!({
+        "format": FORMAT, "pid": at.pid, "program": at.program, "ns": at.ns, "incomplete": at.is_incomplete,
+    })
 }
 
 /// The memory of each site, by its number.

@@ -7,7 +7,7 @@ use samara_mm::{
     Advice, Bases, Caps, Features, Flags, Limit, Limits, Overcommit, PageSize, SharedHuge, Touches, TransparentHuge,
 };
 use samara_probe::Profile;
-use samara_probe::child::{Ended, Kernel, Outcome, Scope, Seen};
+use samara_probe::child::{Ended, Kernel, Outcome, QueriedArea, Scope};
 use samara_probe::features::{NEAR_THE_LIMIT, ask, probe_crowded};
 use samara_probe::harness::{has_protection_keys, pipes_refuse_execution, protects_files, task_size};
 use samara_probe::op::{Op, PAGE, ROOM, at, fd};
@@ -90,7 +90,7 @@ pub(crate) struct Expected {
     pub(crate) ops: Vec<Op>,
     /// What each op returns, and how many of `areas` there are up to there.
     frames: Vec<(i64, usize)>,
-    areas: Vec<Seen>,
+    areas: Vec<QueriedArea>,
     /// At the end.
     flags: Vec<(u64, Flags)>,
     /// The model broke one of its own rules: after which op, and which.
@@ -98,7 +98,7 @@ pub(crate) struct Expected {
 }
 
 impl Expected {
-    fn areas(&self, i: usize) -> &[Seen] {
+    fn areas(&self, i: usize) -> &[QueriedArea] {
         let from = i.checked_sub(1).map_or(0, |before| self.frames[before].1);
         &self.areas[from..self.frames[i].1]
     }
@@ -320,7 +320,7 @@ fn verdict(out: &Outcome<'_>, expected: &Expected) -> Verdict {
         if ret == answer && broken.is_none() && kernel.clone().eq(expected.areas(i).iter().copied()) {
             continue;
         }
-        let kernel: Vec<Seen> = kernel.collect();
+        let kernel: Vec<QueriedArea> = kernel.collect();
         let model = match broken {
             Some(rule) => format!("{}; {rule}", returned(answer)),
             None => format!("{}; {}", returned(answer), areas(expected.areas(i), &kernel)),

@@ -2,7 +2,7 @@
 
 use crate::guards::Guards;
 use samara_mm::{linux::OpenFile, *};
-use samara_probe::child::{Scope, Seen};
+use samara_probe::child::{QueriedArea, Scope};
 use samara_probe::harness::task_size;
 use samara_probe::op::{BASE, END, Limited, Op, PAGE, ROOM, fd, segment};
 use std::sync::Arc;
@@ -19,7 +19,7 @@ const FOREIGN: u64 = 1 << 32;
 pub(crate) struct Start {
     pub(crate) scope: Scope,
     /// Areas that are there, if the whole address space is looked at.
-    pub(crate) areas: Vec<Seen>,
+    pub(crate) areas: Vec<QueriedArea>,
     /// Where the kernel seeks places.
     pub(crate) bases: Bases,
     /// The end of the process's stack.
@@ -83,7 +83,7 @@ impl Model {
         space.set_personality(start.personality);
         space.set_caps(start.caps);
         space.set_limits(start.limits);
-        let guards = [BASE - PAGE, END].map(|at| Seen { start: at, end: at + PAGE, perms: 8, offset: 0 });
+        let guards = [BASE - PAGE, END].map(|at| QueriedArea { start: at, end: at + PAGE, perms: 8, offset: 0 });
         let there = if start.scope == Scope::Window { &guards[..] } else { &start.areas };
         for (i, a) in there.iter().enumerate() {
             let may = Flags::MAYREAD | Flags::MAYWRITE | Flags::MAYEXEC;
@@ -247,7 +247,7 @@ impl Model {
     }
 
     /// The areas in scope.
-    pub(crate) fn seen(&self, scope: Scope) -> impl Iterator<Item = Seen> {
+    pub(crate) fn seen(&self, scope: Scope) -> impl Iterator<Item = QueriedArea> {
         let (start, end) = scope.bounds();
         self.space.areas_in(start, end).map(seen)
     }
@@ -361,10 +361,10 @@ fn huge(open: u64) -> FileId {
     FileId { name: Arc::from("/anon_hugepage (deleted)"), ..id(open) }
 }
 
-fn seen(a: Placed<'_, FileId>) -> Seen {
+fn seen(a: Placed<'_, FileId>) -> QueriedArea {
     let perms = (a.area.flags & Flags::ACCESS).bits() | (a.area.flags & Flags::MAYSHARE).bits() >> 4;
     let file = matches!(a.area.object, Object::File(_));
-    Seen { start: a.start, end: a.end, perms, offset: if file { a.offset(PageSize::K4) } else { 0 } }
+    QueriedArea { start: a.start, end: a.end, perms, offset: if file { a.offset(PageSize::K4) } else { 0 } }
 }
 
 fn depends_on_pages(op: Op, space: &AddressSpace<FileId>, guards: &Guards) -> bool {

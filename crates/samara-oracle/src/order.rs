@@ -68,14 +68,14 @@ pub fn overlapped<C>(threads: &[Vec<Event<C>>]) -> usize {
 }
 
 /// Where a search has been: the progress of each thread, and what was shown.
-type Place<S> = (Vec<(usize, u32)>, S);
+type Reached<S> = (Vec<(usize, u32)>, S);
 
 struct Search<'h, R: Rules> {
     rules: &'h mut R,
     threads: &'h [Vec<Event<R::Call>>],
     /// How many calls of each thread are over, and how far the next one has come.
     done: Vec<(usize, u32)>,
-    seen: HashSet<Place<R::Shown>>,
+    seen: HashSet<Reached<R::Shown>>,
     /// How many places may still be tried.
     left: usize,
 }

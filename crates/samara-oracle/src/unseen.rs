@@ -4,7 +4,7 @@
 use crate::compare::{Difference, Sides, Verdict};
 use crate::model::Model;
 use samara_mm::{Backing, Flags, NotLearnable, Object, Touches};
-use samara_probe::child::{Ended, Scope, Seen};
+use samara_probe::child::{Ended, QueriedArea, Scope};
 use samara_probe::op::Op;
 use samara_probe::print::{areas, returned};
 use samara_probe::proc::vm_flags;
@@ -16,7 +16,7 @@ pub(crate) fn differ(sides: &mut Sides, ops: &[Op]) -> io::Result<Verdict> {
     let out = sides.kernel.run(ops, Scope::Window)?;
     let mut model = Model::new(&start, Touches::Unseen, ops.first());
     for (at, (op, (ret, kernel))) in ops.iter().zip(out.frames().1).enumerate() {
-        let mut kernel: Vec<Seen> = kernel.collect();
+        let mut kernel: Vec<QueriedArea> = kernel.collect();
         if let Op::Write(_) = op {
             // All that a write can change is a stack's start.
             for k in &kernel {
@@ -63,23 +63,23 @@ pub(crate) fn differ(sides: &mut Sides, ops: &[Op]) -> io::Result<Verdict> {
     }))
 }
 
-fn seen(model: &Model) -> Vec<Seen> {
-    let mut areas: Vec<Seen> = model.seen(Scope::Window).collect();
+fn seen(model: &Model) -> Vec<QueriedArea> {
+    let mut areas: Vec<QueriedArea> = model.seen(Scope::Window).collect();
     areas.iter_mut().for_each(|a| mask(model, a));
     areas
 }
 
 /// Where a map of /dev/zero moved, its offset tells whether it was written; the model does not
 /// look.
-fn mask(model: &Model, seen: &mut Seen) {
+fn mask(model: &Model, seen: &mut QueriedArea) {
     let at = model.space.area_at(seen.start);
     if at.is_some_and(|a| matches!(&a.area.object, Object::File(file) if file.is_zero())) {
         seen.offset = 0;
     }
 }
 
-fn learn(model: &mut Model, kernel: &[Seen]) -> Result<(), NotLearnable> {
-    let inside = |k: &[Seen], x: u64| k.iter().any(|a| a.start < x && x < a.end);
+fn learn(model: &mut Model, kernel: &[QueriedArea]) -> Result<(), NotLearnable> {
+    let inside = |k: &[QueriedArea], x: u64| k.iter().any(|a| a.start < x && x < a.end);
     // Joins come first: a new map may have joined the other neighbour, and by it alone no boundary
     // can be learnt.
     for a in seen(model) {

@@ -18,7 +18,7 @@ use std::os::fd::{AsRawFd, FromRawFd};
 /// An area as PROCMAP_QUERY shows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C)]
-pub struct Seen {
+pub struct QueriedArea {
     /// First address.
     pub start: u64,
     /// First address after it.
@@ -159,13 +159,13 @@ pub fn read(fd: u64, to: &mut [u8]) -> usize {
 }
 
 /// The area at `addr`, or the first one after it. `maps` is a descriptor of `/proc/self/maps`.
-pub fn query(maps: u64, addr: u64) -> Option<Seen> {
+pub fn query(maps: u64, addr: u64) -> Option<QueriedArea> {
     // PROCMAP_QUERY. Size, flags (COVERING_OR_NEXT), address; then start, end, permissions, page
     // size, offset; the rest is about objects and names.
     let mut q = [104, 0x10, addr, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0u64];
     // SAFETY: it writes to `q` only.
     let done = unsafe { call(libc::SYS_ioctl, [maps, 0xc068_6611, q.as_mut_ptr() as u64, 0, 0, 0]) } == 0;
-    done.then_some(Seen { start: q[3], end: q[4], perms: q[5] & 0xf, offset: q[7] })
+    done.then_some(QueriedArea { start: q[3], end: q[4], perms: q[5] & 0xf, offset: q[7] })
 }
 
 /// A userfaultfd with these features that asks for no events: a descriptor, or a negative errno.

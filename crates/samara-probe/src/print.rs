@@ -1,6 +1,6 @@
 //! Ops, results and areas as text: for people, and as a test.
 
-use crate::child::Seen;
+use crate::child::QueriedArea;
 use crate::op::{BASE, END, Op, PAGE, ROOM, SYS_MSEAL, fd, reference};
 use samara_mm::{Advice, MapFlags, Prot};
 use std::fmt::{self, Display};
@@ -15,7 +15,7 @@ pub fn returned(value: i64) -> String {
 }
 
 /// The areas, without those at both ends that `other` has too.
-pub fn areas(these: &[Seen], other: &[Seen]) -> String {
+pub fn areas(these: &[QueriedArea], other: &[QueriedArea]) -> String {
     let same = |i: usize, j: usize| these.get(i).is_some() && these.get(i) == other.get(j);
     let front = (0..these.len()).take_while(|i| same(*i, *i)).count();
     let back = (1..=these.len().min(other.len()) - front.min(other.len()))
@@ -29,7 +29,7 @@ pub fn areas(these: &[Seen], other: &[Seen]) -> String {
     shown.iter().map(area).collect::<Vec<_>>().join(", ")
 }
 
-fn area(a: &Seen) -> String {
+fn area(a: &QueriedArea) -> String {
     let flag = |bit: u64, c: char, none: char| if a.perms & bit != 0 { c } else { none };
     let perms = String::from_iter([flag(1, 'r', '-'), flag(2, 'w', '-'), flag(4, 'x', '-'), flag(8, 's', 'p')]);
     let offset = if a.offset == 0 { String::new() } else { format!(" +{:#x}", a.offset) };

@@ -13,6 +13,10 @@ pub use samara_mm::{Step, StepKind};
 /// the kernel's areas.
 pub const UNSURE: &str = "unsure";
 
+/// The text of an [`EventKind::Learnt`] by which events were lost: what changed in the space is not
+/// known from there on, until a [`EventKind::Checked`] that the space goes on after.
+pub const LOST: &str = "events are missing from here on";
+
 /// Kinds of [`Event`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
@@ -189,6 +193,17 @@ impl Event {
     /// ```
     pub fn goes_on(&self) -> bool {
         self.kind == EventKind::Checked && self.args[1] == 1
+    }
+
+    /// Whether events of its space were lost before it ([`LOST`]).
+    ///
+    /// ```
+    /// use samara_trace::event::{Event, EventKind, LOST};
+    /// let event = Event { text: LOST.into(), ..Event::new(9, EventKind::Learnt) };
+    /// assert!(event.is_loss() && !Event::new(9, EventKind::Learnt).is_loss());
+    /// ```
+    pub fn is_loss(&self) -> bool {
+        self.kind == EventKind::Learnt && self.text == LOST
     }
 
     /// The error of a call that failed. `brk` returns no error number: if the break was to go up

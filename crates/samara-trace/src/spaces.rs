@@ -36,6 +36,8 @@ pub(crate) struct Most {
     pub(crate) program: String,
     pub(crate) ns: u64,
     pub(crate) areas: Vec<AreaRecord>,
+    /// Events were lost since they were last read.
+    pub(crate) is_incomplete: bool,
     /// Input of the analysis `why`. `None`: there was too much to follow.
     look: Option<Look>,
     /// The calls that its process had made by then.
@@ -113,9 +115,10 @@ impl Spaces {
 
     /// A space as it is now. `None`: there is none, or its areas take more than `AREA_BYTES`.
     pub(crate) fn now(&self, space: u64, pid: u32, ns: u64) -> Option<Most> {
-        let areas = within(AREA_BYTES, self.replay.space(space)?.areas())?;
+        let found = self.replay.space(space)?;
+        let (areas, is_incomplete) = (within(AREA_BYTES, found.areas())?, found.is_incomplete());
         let program = self.replay.process(pid).map_or_else(String::new, |process| process.program.to_string());
-        Some(Most { pid, program, ns, areas, look: Look::of(space, &self.origins, ns), calls: 0 })
+        Some(Most { pid, program, ns, areas, is_incomplete, look: Look::of(space, &self.origins, ns), calls: 0 })
     }
 
     /// Why a space was so, by what is known now. `end_ns` is the time of the last event, `limit` is

@@ -143,6 +143,8 @@ pub struct SpaceAt {
     pub ns: u64,
     /// Its areas, ascending.
     pub areas: Vec<AreaRecord>,
+    /// Events were lost since the areas were last read: there may be others.
+    pub is_incomplete: bool,
     /// Why it has them.
     pub why: Why,
     /// From where calls were made: [`Why`] refers to them by their positions.
@@ -359,10 +361,24 @@ impl Walk {
             return Err(SpaceError::FewerEvents);
         }
         match (self.now, self.found, self.damage, self.spaces.lost) {
-            (Some(Most { pid, program, ns, areas, .. }), Some(why), damage, _) => {
+            (Some(Most { pid, program, ns, areas, is_incomplete, .. }), Some(why), damage, _) => {
                 let (sites, stacks) = (self.spaces.origins.into_sites(), self.stacks);
                 let (failures, splits, merges) = (self.failures, self.splits, self.merges);
-                Ok(SpaceAt { pid, program, ns, areas, why, sites, stacks, failures, splits, merges, alone, damage })
+                Ok(SpaceAt {
+                    pid,
+                    program,
+                    ns,
+                    areas,
+                    is_incomplete,
+                    why,
+                    sites,
+                    stacks,
+                    failures,
+                    splits,
+                    merges,
+                    alone,
+                    damage,
+                })
             }
             (Some(_), None, ..) => Err(SpaceError::TooMuch),
             (None, _, Some(damage), _) => Err(SpaceError::File(damage)),

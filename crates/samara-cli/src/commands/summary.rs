@@ -71,7 +71,7 @@ pub(crate) fn run(args: &SummaryOf) -> ExitCode {
 }
 
 /// The facts of a recording in its file, in addition to `base`.
-pub(super) fn recorded<'a>(read: &Told, early: Option<&'a str>, base: Recorded<'a>) -> Recorded<'a> {
+pub(super) fn recorded<'a>(read: &ReadTrace, early: Option<&'a str>, base: Recorded<'a>) -> Recorded<'a> {
     Recorded {
         wall_ns: read.summary.wall_ns,
         program_ns: read.ended.map(|(_, ns)| ns),
@@ -83,7 +83,7 @@ pub(super) fn recorded<'a>(read: &Told, early: Option<&'a str>, base: Recorded<'
 }
 
 /// The result of reading a trace.
-pub(super) struct Told {
+pub(super) struct ReadTrace {
     pub(super) summary: Summary,
     /// The first selected process.
     first: Option<u32>,
@@ -98,7 +98,11 @@ pub(super) struct Told {
 
 /// Sums up the selected events, as far as they can be read. `beside` gets each selected event after
 /// it was added.
-pub(super) fn read<R: Read>(mut reader: TraceReader<R>, only: &Only, mut beside: impl FnMut(&Event, &Tally)) -> Told {
+pub(super) fn read<R: Read>(
+    mut reader: TraceReader<R>,
+    only: &Only,
+    mut beside: impl FnMut(&Event, &Tally),
+) -> ReadTrace {
     let mut tally = only.pid.iter().fold(Tally::default(), |tally, pid| tally.only(*pid));
     tally.set_limit(reader.header().max_map_count);
     let (mut first, mut ended, mut damage) = (None, None, None);
@@ -140,11 +144,11 @@ pub(super) fn read<R: Read>(mut reader: TraceReader<R>, only: &Only, mut beside:
         }
         beside(&event, &tally);
     }
-    Told { summary: tally.summary(), first, events, ended, found, damage }
+    ReadTrace { summary: tally.summary(), first, events, ended, found, damage }
 }
 
 /// The program, how it ended, and when it was recorded.
-pub(super) fn title(header: &Header, read: &Told, only: &Only) -> String {
+pub(super) fn title(header: &Header, read: &ReadTrace, only: &Only) -> String {
     let program = super::command_line(&super::words(header));
     let program = match (&only.pid[..], read.first) {
         ([], _) | (_, None) => program,

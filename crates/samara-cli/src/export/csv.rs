@@ -5,7 +5,7 @@ use std::io;
 use csv::{Writer, WriterBuilder};
 use samara_trace::file::kind_name;
 
-use super::{Format, Seen, effect, prefix};
+use super::{EventRow, Format, effect, prefix};
 use crate::output::clean;
 use crate::output_file::Output;
 use crate::why::Sites;
@@ -57,7 +57,7 @@ impl Csv {
 }
 
 impl Format for Csv {
-    fn event(&mut self, seen: &Seen<'_>) -> io::Result<()> {
+    fn event(&mut self, seen: &EventRow<'_>) -> io::Result<()> {
         let event = seen.event;
         let stack = event.stack.and_then(|number| seen.sites.stacks().stack(number));
         let functions = stack.map_or_else(String::new, |stack| line::folded(seen.sites.stacks(), stack));

@@ -20,7 +20,7 @@ use serde_json::{Value, json};
 use super::frames;
 use super::packed::Packed;
 use super::spool::{ColumnId, Spool};
-use super::{About, Format, Seen, cut, effect};
+use super::{About, EventRow, Format, cut, effect};
 use crate::output::clean;
 use crate::output_file::Output;
 use crate::why::Sites;
@@ -173,7 +173,7 @@ impl Firefox {
     }
 
     /// Adds new and removed areas to the main thread of the process that has the space.
-    fn allocations(&mut self, at: usize, seen: &Seen<'_>) -> io::Result<()> {
+    fn allocations(&mut self, at: usize, seen: &EventRow<'_>) -> io::Result<()> {
         let time = Ms(seen.event.exit_ns);
         let went = seen.gone.iter().map(|(start, end)| (*start, -i128::from(end.wrapping_sub(*start)), None));
         let came = seen
@@ -204,7 +204,7 @@ impl Firefox {
         Ok(())
     }
 
-    fn sample(&mut self, at: usize, seen: &Seen<'_>, row: Option<u64>) -> io::Result<()> {
+    fn sample(&mut self, at: usize, seen: &EventRow<'_>, row: Option<u64>) -> io::Result<()> {
         let Some(thread) = self.threads.get_mut(at) else { return Ok(()) };
         let (event, samples) = (seen.event, &mut thread.samples);
         samples.count += 1;
@@ -215,7 +215,7 @@ impl Firefox {
         Ok(())
     }
 
-    fn marker(&mut self, at: usize, seen: &Seen<'_>, row: Option<u64>) -> io::Result<()> {
+    fn marker(&mut self, at: usize, seen: &EventRow<'_>, row: Option<u64>) -> io::Result<()> {
         let Some(thread) = self.threads.get_mut(at) else { return Ok(()) };
         let (event, markers) = (seen.event, &mut thread.markers);
         let name = match (event.kind, event.nr) {
@@ -241,7 +241,7 @@ impl Firefox {
 }
 
 /// The fields of a marker: see [`schemas`].
-fn data(seen: &Seen<'_>, row: Option<u64>) -> Value {
+fn data(seen: &EventRow<'_>, row: Option<u64>) -> Value {
     let event = seen.event;
     let mut all = match event.nr {
         Some(nr) => {
@@ -316,7 +316,7 @@ fn schemas() -> Value {
 }
 
 impl Format for Firefox {
-    fn event(&mut self, seen: &Seen<'_>) -> io::Result<()> {
+    fn event(&mut self, seen: &EventRow<'_>) -> io::Result<()> {
         let event = seen.event;
         let main = self.thread(event.pid, event.pid, seen.program, event.entry_ns);
         let at = self.thread(event.pid, event.tid, seen.program, event.entry_ns).unwrap_or(THREADS - 1);

@@ -43,7 +43,7 @@ pub(crate) use walk::{Named, Target, named, walk};
 /// A format that a trace is written in.
 pub(crate) trait Format {
     /// Takes the next event.
-    fn event(&mut self, seen: &Seen<'_>) -> io::Result<()>;
+    fn event(&mut self, seen: &EventRow<'_>) -> io::Result<()>;
 
     /// Takes a process that ends, or that is there when the trace ends.
     fn process(&mut self, _end: &End<'_>) -> io::Result<()> {
@@ -65,7 +65,7 @@ pub(crate) struct About<'a> {
 }
 
 /// An event and its effect.
-pub(crate) struct Seen<'a> {
+pub(crate) struct EventRow<'a> {
     pub(crate) event: &'a Event,
     /// The program of its process.
     pub(crate) program: &'a str,

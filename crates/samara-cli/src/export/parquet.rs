@@ -14,7 +14,7 @@ use samara_trace::event::Event;
 use samara_trace::file::{Header, kind_name};
 use samara_trace::output::{Access, OutputFolder};
 
-use super::{About, End, Format, Seen, effect, prefix};
+use super::{About, End, EventRow, Format, effect, prefix};
 use crate::output::clean;
 use crate::output_file::Output;
 use crate::why::{self, Sites};
@@ -145,7 +145,7 @@ impl Parquet {
 }
 
 impl Format for Parquet {
-    fn event(&mut self, seen: &Seen<'_>) -> io::Result<()> {
+    fn event(&mut self, seen: &EventRow<'_>) -> io::Result<()> {
         let (event, began_ns) = (seen.event, self.began_ns);
         let open = self.open(Some(event))?;
         let [splits, merges, mapped, unmapped] = effect(event);

@@ -13,7 +13,7 @@ use samara_trace::event::{Event, EventKind};
 use samara_trace::file::{Frame, call_name, kind_name};
 
 use super::frames::{self, Entry};
-use super::{About, End, Format, Seen, cut, effect};
+use super::{About, End, EventRow, Format, cut, effect};
 use crate::output::clean;
 use crate::output_file::Output;
 use crate::why::Sites;
@@ -195,7 +195,7 @@ impl Perfetto {
 }
 
 impl Format for Perfetto {
-    fn event(&mut self, seen: &Seen<'_>) -> io::Result<()> {
+    fn event(&mut self, seen: &EventRow<'_>) -> io::Result<()> {
         let event = seen.event;
         self.describe_process(event.pid, seen.program)?;
         let track_uuid = self.thread(event.pid, event.tid)?;
@@ -283,7 +283,7 @@ impl Format for Perfetto {
 
 impl Perfetto {
     /// The annotations of an event, besides its name and times.
-    fn annotations(&mut self, seen: &Seen<'_>) -> Vec<DebugAnnotation> {
+    fn annotations(&mut self, seen: &EventRow<'_>) -> Vec<DebugAnnotation> {
         let event: &Event = seen.event;
         let mut all = Vec::new();
         let mut text = |names: &mut Names, name: &'static str, text: String| {

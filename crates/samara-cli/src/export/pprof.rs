@@ -14,7 +14,7 @@ use prost::encoding::{WireType, encode_key, encode_varint};
 use samara_trace::file::{Frame, Stacks};
 
 use super::frames::{self, Entry};
-use super::{About, Counted, End, Format, Seen};
+use super::{About, Counted, End, EventRow, Format};
 use crate::output::clean;
 use crate::output_file::Output;
 use crate::why::Sites;
@@ -140,12 +140,12 @@ pub(crate) struct Pprof {
     /// The program of the first process.
     main: Option<String>,
     strings: Numbers<String>,
-    locations: Numbers<Place>,
+    locations: Numbers<FrameOrWord>,
 }
 
 /// A location: a frame, or a word in place of one.
 #[derive(Clone, PartialEq, Eq, Hash)]
-enum Place {
+enum FrameOrWord {
     Frame(Frame),
     Word(String),
 }
@@ -193,7 +193,7 @@ impl Pprof {
         let Some(site) = sites.site(number) else { return Vec::new() };
         // Functions that are inlined into one frame are one location.
         let outermost = frames::entries(sites, site).into_iter().rev().filter(|entry| entry.depth == 0);
-        let places = outermost.map(|entry| entry.frame.map_or(Place::Word(entry.name), Place::Frame));
+        let places = outermost.map(|entry| entry.frame.map_or(FrameOrWord::Word(entry.name), FrameOrWord::Frame));
         places.map(|place| self.locations.of(place) + 1).collect()
     }
 
@@ -202,7 +202,7 @@ impl Pprof {
     fn mappings(&mut self, stacks: &Stacks) -> io::Result<HashMap<u32, u64>> {
         let mut limits: HashMap<u32, u64> = HashMap::new();
         for place in self.locations.all() {
-            if let Place::Frame(frame) = place {
+            if let FrameOrWord::Frame(frame) = place {
                 let limit = limits.entry(frame.module).or_default();
                 *limit = (*limit).max(frame.at);
             }
@@ -238,7 +238,7 @@ impl Pprof {
 }
 
 impl Format for Pprof {
-    fn event(&mut self, seen: &Seen<'_>) -> io::Result<()> {
+    fn event(&mut self, seen: &EventRow<'_>) -> io::Result<()> {
         self.now = self.now.max(seen.event.exit_ns);
         self.main.get_or_insert_with(|| seen.program.to_owned());
         Ok(())
@@ -282,8 +282,8 @@ impl Format for Pprof {
         let mut functions = Numbers::default();
         for (number, place) in std::mem::take(&mut self.locations).all().iter().enumerate() {
             let entries = match place {
-                Place::Frame(frame) => frames::functions(sites.stacks(), frame),
-                Place::Word(word) => vec![Entry::word(word.clone())],
+                FrameOrWord::Frame(frame) => frames::functions(sites.stacks(), frame),
+                FrameOrWord::Word(word) => vec![Entry::word(word.clone())],
             };
             // The innermost first.
             let line = |entry: Entry| Line {
@@ -291,7 +291,7 @@ impl Format for Pprof {
                 function_id: functions.of((entry.name, entry.file)) + 1,
             };
             let line: Vec<Line> = entries.into_iter().rev().map(line).collect();
-            let frame = if let Place::Frame(frame) = place { Some(frame) } else { None };
+            let frame = if let FrameOrWord::Frame(frame) = place { Some(frame) } else { None };
             let start = frame.and_then(|frame| starts.get(&frame.module));
             let location = Location {
                 id: number as u64 + 1,

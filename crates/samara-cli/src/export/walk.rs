@@ -11,7 +11,7 @@ use samara_trace::event::{Event, EventKind, StepKind};
 use samara_trace::file::{FileError, Replay, Space, StackError, Stacks, TraceReader};
 use samara_trace::why::Origins;
 
-use super::{Come, Counted, End, Format, Seen};
+use super::{Come, Counted, End, EventRow, Format};
 use crate::moment::Moment;
 use crate::why::Sites;
 
@@ -157,7 +157,7 @@ impl State {
         &mut self,
         event: Event,
         stacks: &Stacks,
-        tell: impl FnOnce(&Seen<'_>) -> Result<(), E>,
+        tell: impl FnOnce(&EventRow<'_>) -> Result<(), E>,
     ) -> Result<(), E> {
         let (mut gone, mut come) = (mem::take(&mut self.gone), mem::take(&mut self.come));
         gone.clear();
@@ -215,7 +215,7 @@ impl State {
         let known = self.replay.as_ref().and_then(|replay| replay.process(event.pid));
         let program = known.map(|process| &process.program).or_else(|| Some(&self.live.get(&event.pid)?.program));
         let program = program.cloned().unwrap_or_default();
-        let told = tell(&Seen {
+        let told = tell(&EventRow {
             event: &event,
             program: &program,
             site,

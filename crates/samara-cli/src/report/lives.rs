@@ -44,7 +44,7 @@ pub(super) struct Life {
 
 /// The living areas of a space.
 #[derive(Debug, Default)]
-pub(super) struct Space {
+pub(super) struct LiveAreas {
     /// By first address.
     areas: BTreeMap<u64, Life>,
     /// Number of areas, and bytes, of each kind.
@@ -62,7 +62,7 @@ pub(super) trait Witness {
 /// The areas of all spaces.
 #[derive(Debug, Default)]
 pub(super) struct Lives {
-    spaces: BTreeMap<u64, Space>,
+    spaces: BTreeMap<u64, LiveAreas>,
     /// The same of all spaces together.
     pub(super) size: [(u64, u64); KINDS],
     /// Names of areas: the first [`NAMES`]. Others count as none.
@@ -104,7 +104,7 @@ impl Lives {
         }
     }
 
-    pub(super) fn space(&self, space: u64) -> Option<&Space> {
+    pub(super) fn space(&self, space: u64) -> Option<&LiveAreas> {
         self.spaces.get(&space)
     }
 
@@ -135,7 +135,7 @@ impl Lives {
     }
 }
 
-impl Space {
+impl LiveAreas {
     /// Lays the areas of a window. Parts of areas outside the window stay.
     fn lay(&mut self, number: u64, window: (u64, u64), mut is: Vec<Area>, act: Act, witness: &mut impl Witness) {
         let from = is.first().map_or(window.0, |area| area.start.min(window.0));

@@ -34,7 +34,7 @@ pub(super) struct Process {
 
 /// A space: from the load of a program, or a fork, to its end.
 #[derive(Debug)]
-pub(super) struct Space {
+pub(super) struct SpaceLife {
     /// The first process that used it, and its program.
     pub(super) pid: u32,
     pub(super) program: String,
@@ -46,7 +46,7 @@ pub(super) struct Space {
 #[derive(Debug, Default)]
 pub(crate) struct Picture {
     pub(super) lives: Lives,
-    pub(super) seen: Seen,
+    pub(super) seen: Changes,
     pub(super) times: Times,
     pub(super) calls: Calls,
     /// In the order of their beginnings; and the number of processes left out.
@@ -60,14 +60,14 @@ pub(crate) struct Picture {
 
 /// The reported changes of areas.
 #[derive(Debug, Default)]
-pub(super) struct Seen {
+pub(super) struct Changes {
     pub(super) cells: Cells,
     pub(super) rects: Rects,
     /// The spaces whose areas are drawn: the first [`SPACES`].
-    pub(super) spaces: BTreeMap<u64, Space>,
+    pub(super) spaces: BTreeMap<u64, SpaceLife>,
 }
 
-impl Witness for Seen {
+impl Witness for Changes {
     fn was(&mut self, space: u64, life: &Life, until_ns: u64) {
         if self.spaces.contains_key(&space) {
             self.rects.add(Rect {
@@ -134,7 +134,7 @@ impl Picture {
             self.owners.entry(event.space).or_insert(event.pid);
             if !spaces.contains_key(&event.space) && (spaces.len() as u64) < SPACES {
                 let new =
-                    Space { pid: event.pid, program: program(event, tally), begin_ns: event.exit_ns, end_ns: None };
+                    SpaceLife { pid: event.pid, program: program(event, tally), begin_ns: event.exit_ns, end_ns: None };
                 spaces.insert(event.space, new);
             }
         }

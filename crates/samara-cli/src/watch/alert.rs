@@ -51,7 +51,7 @@ impl fmt::Display for Reason {
 
 /// The alerts that a process has raised.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Told {
+pub(crate) struct Raised {
     /// The largest part of the limit.
     part: Option<u8>,
     growth: bool,
@@ -61,7 +61,7 @@ pub(crate) struct Told {
     pub(crate) not_kept: Option<Reason>,
 }
 
-impl Told {
+impl Raised {
     /// Adds a reading of the process. Returns the alerts that it raises now.
     pub(crate) fn read(&mut self, limits: &Limits, areas: u64, limit: u64, left: Option<Duration>) -> Vec<Reason> {
         let mut reasons = Vec::new();
@@ -109,7 +109,7 @@ mod tests {
 
     #[test]
     fn each_part_is_told_once() {
-        let mut told = Told::default();
+        let mut told = Raised::default();
         let mut at = |areas| told.read(&limits(), areas, 1000, None);
         assert_eq!(at(799), []);
         assert_eq!(at(800), [Reason::At(80)]);
@@ -121,7 +121,7 @@ mod tests {
 
     #[test]
     fn growth_is_told_when_two_readings_say_so() {
-        let mut told = Told::default();
+        let mut told = Raised::default();
         let mut left = |seconds: Option<u64>| told.read(&limits(), 10, 1000, seconds.map(Duration::from_secs));
         assert_eq!((left(Some(60)), left(None)), (vec![], vec![]));
         assert_eq!((left(Some(600)), left(Some(601))), (vec![], vec![]));

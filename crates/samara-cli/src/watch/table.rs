@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::time::{Duration, Instant};
 
-use super::alert::{Reason, Told};
+use super::alert::{Raised, Reason};
 use super::budget::{Budget, used};
 use super::cause::{self, Cause};
 use super::count::{Counted, NotCounted, Sign, Statm, count};
@@ -26,7 +26,7 @@ const CAUSE: Duration = Duration::from_micros(8);
 
 /// When the areas of a process were counted.
 #[derive(Clone, Copy, Debug)]
-struct Seen {
+struct LastCount {
     counted: Counted,
     /// Its sign just before.
     sign: Statm,
@@ -43,13 +43,13 @@ struct Process {
     sign: Option<Sign>,
     started: u64,
     now: Statm,
-    seen: Option<Seen>,
+    seen: Option<LastCount>,
     /// When reading it was refused.
     refused: Option<Instant>,
     pace: Pace,
     /// The number of areas at the last search for a cause, and the result.
     cause: Option<(u64, Option<Cause>)>,
-    told: Told,
+    told: Raised,
 }
 
 /// What to do with a process in a reading.
@@ -195,7 +195,7 @@ impl Table {
             refused: None,
             pace: Pace::default(),
             cause: None,
-            told: Told::default(),
+            told: Raised::default(),
         };
         self.all.insert(pid, process);
         true
@@ -214,7 +214,7 @@ impl Table {
         match counted {
             Ok(counted) => {
                 process.refused = None;
-                process.seen = Some(Seen { counted, sign: process.now, at, cost });
+                process.seen = Some(LastCount { counted, sign: process.now, at, cost });
             }
             Err(NotCounted::Refused) => (process.seen, process.refused) = (None, Some(at)),
             Err(NotCounted::Ended) => self.remove(pid),
@@ -283,7 +283,7 @@ impl Table {
     }
 
     /// All processes that were counted now, with the alerts that they have raised.
-    pub(crate) fn told(&mut self, limit: Option<u64>) -> impl Iterator<Item = (Row, &mut Told)> {
+    pub(crate) fn told(&mut self, limit: Option<u64>) -> impl Iterator<Item = (Row, &mut Raised)> {
         let page = self.page;
         self.all.iter_mut().filter_map(move |(pid, process)| {
             let seen = process.seen.filter(|_| process.now.has_space())?;

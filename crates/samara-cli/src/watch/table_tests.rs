@@ -45,11 +45,11 @@ fn counted(cost: Duration) -> Process {
         sign: None,
         started: 0,
         now,
-        seen: Some(Seen { counted: Counted { areas: 9, largest_gap: 1 }, sign, at: Instant::now(), cost }),
+        seen: Some(LastCount { counted: Counted { areas: 9, largest_gap: 1 }, sign, at: Instant::now(), cost }),
         refused: None,
         pace: Pace::default(),
         cause: None,
-        told: Told::default(),
+        told: Raised::default(),
     }
 }
 

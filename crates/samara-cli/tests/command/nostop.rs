@@ -5,7 +5,9 @@ use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
-use crate::samples::{run, samara, stderr, stdout};
+use samara_trace::event::{Event, EventKind, LOST};
+
+use crate::samples::{self, run, said, samara, stderr, stdout};
 use crate::skip::skipped;
 
 /// Whether this machine allows recording without stops. Prints so if not.
@@ -214,4 +216,37 @@ fn a_missing_right_is_named() {
     assert!(named.iter().any(|what| text.contains(what)), "{text}");
     assert!(text.contains("Without --no-stop samara needs none of this"), "{text}");
     assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0, "no trace is left");
+}
+
+/// Where events were lost, what reads the trace says that its areas are incomplete, until a reading.
+#[test]
+fn lost_events_are_reported() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut events = samples::events();
+    let after = |kind, text: &str, args| {
+        let last = events.iter().rposition(|e| e.kind == EventKind::Call && e.pid == 101).unwrap();
+        let event = Event { kind, text: text.into(), args, areas: Vec::new(), window: None, ..events[last].clone() };
+        (last + 1, Event { nr: None, plan: Vec::new(), ..event })
+    };
+    let (at, loss) = after(EventKind::Learnt, LOST, [0; 6]);
+    let (_, read) = after(EventKind::Checked, "", [0, 1, 0, 0, 0, 0]);
+    events.insert(at, loss);
+    let number = |events: &mut Vec<Event>| events.iter_mut().zip(0..).for_each(|(event, seq)| event.seq = seq);
+    number(&mut events);
+    let path = samples::trace_of(dir.path(), &events).0;
+    let seq = at.to_string();
+    let why = |more: &[&str]| {
+        let words = [&["why", path.to_str().unwrap(), "--pid", "101", "--at", &seq][..], more].concat();
+        stdout(&run(dir.path(), &words))
+    };
+    assert!(why(&[]).contains("  incomplete     events were lost before: "), "{}", why(&[]));
+    assert!(why(&["--json"]).contains("\"incomplete\": true"));
+    let summary = run(dir.path(), &["summary", path.to_str().unwrap()]);
+    assert!(said(&summary).contains("events of a space were lost, 1 time: "), "{}", said(&summary));
+    events.insert(at + 1, read);
+    number(&mut events);
+    samples::trace_of(dir.path(), &events);
+    let seq = (at + 1).to_string();
+    let words = ["why", path.to_str().unwrap(), "--pid", "101", "--at", &seq];
+    assert!(!stdout(&run(dir.path(), &words)).contains("incomplete"), "it was read since");
 }

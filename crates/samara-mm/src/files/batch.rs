@@ -6,7 +6,7 @@
 use super::ReverseMap;
 use super::area::{FileArea, Key, Mapping};
 use super::error::LinkError;
-use super::shard::{Kept, Shard};
+use super::shard::{Guarded, Shard};
 use super::stats::{NoStats, Purpose, Stats};
 use crate::shared::sync::Ordering::Relaxed;
 use crate::shared::wait::Wait;
@@ -139,7 +139,7 @@ impl<W: Wait, S: Stats> fmt::Debug for Reservation<'_, W, S> {
 pub struct Batch<'m, W: Wait, S: Stats = NoStats> {
     map: &'m ReverseMap<W, S>,
     shard: &'m Shard<W, S>,
-    kept: MutexGuard<'m, W::Lock, Kept<S>>,
+    kept: MutexGuard<'m, W::Lock, Guarded<S>>,
     space: u64,
     /// Links that memory is set aside for.
     left: usize,

@@ -23,12 +23,12 @@ pub(super) struct Shard<W: Wait, S: Stats> {
     room: AtomicUsize,
     /// The areas as of the last batch that ended. Relaxed: a figure by itself.
     areas: AtomicUsize,
-    kept: Mutex<W::Lock, Kept<S>>,
+    kept: Mutex<W::Lock, Guarded<S>>,
 }
 
 /// What the lock protects.
 #[derive(Default)]
-pub(super) struct Kept<S> {
+pub(super) struct Guarded<S> {
     pub(super) tree: Tree,
     pub(super) stats: S,
 }
@@ -36,14 +36,15 @@ pub(super) struct Kept<S> {
 impl<W: Wait, S: Stats> Shard<W, S> {
     /// A shard in memory of its own.
     pub(super) fn boxed() -> Result<Box<[Self; 1]>, AllocError> {
-        let shard = Shard { room: AtomicUsize::new(0), areas: AtomicUsize::new(0), kept: Mutex::new(Kept::default()) };
+        let shard =
+            Shard { room: AtomicUsize::new(0), areas: AtomicUsize::new(0), kept: Mutex::new(Guarded::default()) };
         let mut one = Vec::new();
         one.try_reserve_exact(1).map_err(|_| AllocError)?;
         one.push(shard);
         one.try_into().map_err(|_| AllocError)
     }
 
-    pub(super) fn lock(&self) -> MutexGuard<'_, W::Lock, Kept<S>> {
+    pub(super) fn lock(&self) -> MutexGuard<'_, W::Lock, Guarded<S>> {
         self.kept.lock()
     }
 
@@ -86,7 +87,7 @@ impl<W: Wait, S: Stats> Shard<W, S> {
     }
 
     /// [`reserve`](Self::reserve) by the holder of the lock.
-    pub(super) fn reserve_locked(&self, kept: &mut Kept<S>, links: usize) -> Result<(), AllocError> {
+    pub(super) fn reserve_locked(&self, kept: &mut Guarded<S>, links: usize) -> Result<(), AllocError> {
         while !self.claim(links) {
             let made = kept.tree.grow(links.saturating_sub(self.room()).max(1))?;
             self.room.fetch_add(made, Relaxed);
@@ -95,7 +96,7 @@ impl<W: Wait, S: Stats> Shard<W, S> {
     }
 
     /// Frees the memory of a tree that became empty, unless a reservation counts on it.
-    pub(super) fn release_empty(&self, kept: &mut Kept<S>) {
+    pub(super) fn release_empty(&self, kept: &mut Guarded<S>) {
         let capacity = kept.tree.capacity();
         // While all of it is in `room`, there is no claim; at zero none can be made.
         if kept.tree.len() == 0 && self.room.compare_exchange(capacity, 0, Relaxed, Relaxed).is_ok() {

@@ -305,7 +305,7 @@ impl Tree {
 
     /// Checks the tree.
     pub(super) fn check(&self) -> Result<(), TreeFault> {
-        let mut seen = Seen::default();
+        let mut seen = Walked::default();
         if self.root != NONE {
             self.check_below(self.root, 0, &mut seen)?;
         }
@@ -318,7 +318,7 @@ impl Tree {
         }
     }
 
-    fn check_below(&self, at: u32, depth: usize, seen: &mut Seen) -> Result<(), TreeFault> {
+    fn check_below(&self, at: u32, depth: usize, seen: &mut Walked) -> Result<(), TreeFault> {
         if depth == DEPTH {
             return Err(TreeFault::Heights);
         }
@@ -364,7 +364,7 @@ pub(super) enum TreeFault {
 
 /// What a check has come across.
 #[derive(Default)]
-struct Seen {
+struct Walked {
     before: Option<Key>,
     len: u32,
     writable: u32,

@@ -16,7 +16,7 @@ use crate::shared::links::map_of;
 use crate::shared::moves::Move;
 use crate::shared::record::Registration;
 use crate::shared::search::{Places, keeps_guard};
-use crate::shared::update::{Apply, Kept, Planned, Reach};
+use crate::shared::update::{Answering, Apply, Planned, Reach};
 use crate::shared::wait::Wait;
 use crate::space::error::Error;
 use crate::space::place::{Placement, Want};
@@ -103,7 +103,7 @@ where
         mut call: impl FnMut(&mut AddressSpace<B>) -> Result<T, Error>,
     ) -> Result<T, Error> {
         let deadline = self.deadline();
-        let mut call = Kept::new(|space: &mut AddressSpace<B>| Some(call(space)));
+        let mut call = Answering::new(|space: &mut AddressSpace<B>| Some(call(space)));
         let space = self.thread.space;
         let (thread, mut apply) = self.parts();
         let done = space.update_whole(thread, deadline, IN_LINE, &mut apply, &mut call);
@@ -430,7 +430,7 @@ where
         let (space, deadline) = (self.thread.space, self.deadline());
         let moves = RemapFlags::FIXED | RemapFlags::DONTUNMAP;
         if !flags.intersects(moves) {
-            let mut stay = Kept::new(|space: &mut AddressSpace<B>| {
+            let mut stay = Answering::new(|space: &mut AddressSpace<B>| {
                 let mut never = Never { asked: false };
                 let done = space.mremap((old, old_len), new_len, flags, to, &mut never);
                 (!never.asked).then_some(done)

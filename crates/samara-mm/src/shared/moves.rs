@@ -18,7 +18,7 @@ use crate::shared::held::Held;
 use crate::shared::range_lock::{Mode, Spans};
 use crate::shared::record::Registration;
 use crate::shared::search::{At, LOCKS, Look, Moving, Places, keeps_guard};
-use crate::shared::update::{Apply, Attempt, Kept, NONE, Reach};
+use crate::shared::update::{Answering, Apply, Attempt, NONE, Reach};
 use crate::shared::wait::Wait;
 use crate::space::AddressSpace;
 use crate::space::error::Error;
@@ -108,7 +108,7 @@ where
                 self.map.tree().note_move(); // FAMILY-2
             }
             let reach = Reach { growth, ..source };
-            let mut call = Kept::new(|space: &mut AddressSpace<B>| {
+            let mut call = Answering::new(|space: &mut AddressSpace<B>| {
                 Some(space.mremap((old, old_len), new_len, flags, request.to, &mut At(place)))
             });
             let moving = (!fixed).then(|| Moving::begin(&self.moving));

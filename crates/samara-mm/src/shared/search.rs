@@ -49,7 +49,7 @@ use crate::shared::instant::Instant;
 use crate::shared::range_lock::{Mode, Spans};
 use crate::shared::record::Registration;
 use crate::shared::sync::{AtomicU64, Ordering, fence};
-use crate::shared::update::{Apply, Attempt, Kept, NONE, Reach, STAGES};
+use crate::shared::update::{Answering, Apply, Attempt, NONE, Reach, STAGES};
 use crate::shared::views::Maps;
 use crate::shared::wait::Wait;
 use crate::space::error::Error;
@@ -168,7 +168,7 @@ where
         let mut look = self.look(placement, &want);
         for _ in 0..STAGES {
             let Some(at) = look.place.filter(|_| want.huge.is_none()) else { break };
-            let mut call = Kept::new(|space: &mut AddressSpace<B>| Some(space.mmap(request, &mut At(at))));
+            let mut call = Answering::new(|space: &mut AddressSpace<B>| Some(space.mmap(request, &mut At(at))));
             let mut confirm = || self.is_still_free(look, &want);
             match self.update_leaf(record, writer, &|_| reach(at), deadline, apply, &mut call, &mut confirm) {
                 Attempt::Done => return call.after(Ok(())),
@@ -200,7 +200,7 @@ where
             if around.span.first < span.first || span.last < around.span.last {
                 continue;
             }
-            let mut call = Kept::new(|space: &mut AddressSpace<B>| Some(space.mmap(request, &mut At(at))));
+            let mut call = Answering::new(|space: &mut AddressSpace<B>| Some(space.mmap(request, &mut At(at))));
             // A fault at the place sees the mark from here on (PLACE-1).
             let mut last = None;
             let mut confirm = || {
@@ -217,7 +217,7 @@ where
                 Attempt::NeedsWhole => break,
             }
         }
-        let mut call = Kept::new(|space: &mut AddressSpace<B>| {
+        let mut call = Answering::new(|space: &mut AddressSpace<B>| {
             Some(Plan::of(|plan| space.mmap_at(request, &mut *places, placement, plan)))
         });
         let done = self.update_whole(thread, deadline, patience, apply, &mut call);

@@ -130,17 +130,17 @@ pub(crate) trait Call<B> {
 }
 
 /// A call, and what it answered last.
-pub(crate) struct Kept<C, T> {
+pub(crate) struct Answering<C, T> {
     call: C,
     answer: Result<T, Error>,
 }
 
-impl<C, T> Kept<C, T> {
+impl<C, T> Answering<C, T> {
     pub(crate) fn new<B>(call: C) -> Self
     where
         C: FnMut(&mut AddressSpace<B>) -> Option<Result<T, Error>>,
     {
-        Kept { call, answer: Err(Errno::EAGAIN.into()) }
+        Answering { call, answer: Err(Errno::EAGAIN.into()) }
     }
 
     /// What the call answered in the update that `done` is the end of.
@@ -150,7 +150,7 @@ impl<C, T> Kept<C, T> {
     }
 }
 
-impl<B, T, C> Call<B> for Kept<C, T>
+impl<B, T, C> Call<B> for Answering<C, T>
 where
     T: Planned,
     C: FnMut(&mut AddressSpace<B>) -> Option<Result<T, Error>>,
@@ -212,7 +212,7 @@ where
         mut call: impl FnMut(&mut AddressSpace<B>) -> Result<T, Error>,
     ) -> Result<T, Error> {
         let deadline = timeout.map(|timeout| W::now().saturating_add(timeout));
-        let mut call = Kept::new(|space: &mut AddressSpace<B>| Some(call(space)));
+        let mut call = Answering::new(|space: &mut AddressSpace<B>| Some(call(space)));
         let done = match self.update_range(thread, &reach, deadline, apply, &mut call) {
             Some(done) => done,
             None => self.update_whole(thread, deadline, IN_LINE, apply, &mut call),

@@ -1,7 +1,7 @@
 //! Faults: a child really reads, writes and executes memory. The model must predict which signal it
 //! gets and how its stacks grow.
 
-use crate::child::{self, BASE, PAGE, Raw, Seen, Window};
+use crate::child::{self, BASE, PAGE, QueriedArea, Raw, Window};
 use crate::rng::Rng;
 use crate::skip::skipped;
 use samara_mm::*;
@@ -82,15 +82,15 @@ impl Op {
     }
 }
 
-fn seen(space: &AddressSpace<FileId>) -> Vec<Seen> {
+fn seen(space: &AddressSpace<FileId>) -> Vec<QueriedArea> {
     let one = |a: Placed<'_, FileId>| {
         let perms = (a.area.flags & Flags::ACCESS).bits();
-        Seen { start: a.start, end: a.end, perms, offset: 0 }
+        QueriedArea { start: a.start, end: a.end, perms, offset: 0 }
     };
     space.areas_in(WINDOW.start, WINDOW.end).map(one).collect()
 }
 
-fn show(areas: &[Seen]) -> String {
+fn show(areas: &[QueriedArea]) -> String {
     let page = |a: u64| a.wrapping_sub(BASE) as i64 / PAGE as i64;
     areas.iter().map(|a| format!("{}-{}:{}", page(a.start), page(a.end), a.perms)).collect::<Vec<_>>().join(" ")
 }

@@ -2,7 +2,7 @@
 //! PR_SET_MEMORY_MERGE): chosen cases, of which every answer and every area is compared. The mix
 //! `calls` of `samara check` makes random ones.
 
-use crate::child::{self, BASE, END, PAGE, Raw, Seen};
+use crate::child::{self, BASE, END, PAGE, QueriedArea, Raw};
 use crate::skip::skipped;
 use samara_mm::*;
 use std::sync::Arc;
@@ -169,19 +169,19 @@ fn id(open: u64) -> FileId {
     FileId { dev: (0, 1), inode: open, open, name: Arc::from("/memfd:samara-mm test (deleted)") }
 }
 
-fn seen(space: &AddressSpace<FileId>) -> Vec<Seen> {
+fn seen(space: &AddressSpace<FileId>) -> Vec<QueriedArea> {
     let one = |a: Placed<'_, FileId>| {
         let shared = if a.area.flags.contains(Flags::MAYSHARE) { 8 } else { 0 };
         let file = matches!(a.area.object, Object::File(_));
         let offset = if file { a.offset(PageSize::K4) } else { 0 };
-        Seen { start: a.start, end: a.end, perms: (a.area.flags & Flags::ACCESS).bits() | shared, offset }
+        QueriedArea { start: a.start, end: a.end, perms: (a.area.flags & Flags::ACCESS).bits() | shared, offset }
     };
     space.areas_in(BASE, END).map(one).collect()
 }
 
-fn show(areas: &[Seen]) -> String {
+fn show(areas: &[QueriedArea]) -> String {
     let page = |a: u64| a.wrapping_sub(BASE) / PAGE;
-    let one = |a: &Seen| format!("{}-{}:{:x}+{:x}", page(a.start), page(a.end), a.perms, a.offset / PAGE);
+    let one = |a: &QueriedArea| format!("{}-{}:{:x}+{:x}", page(a.start), page(a.end), a.perms, a.offset / PAGE);
     areas.iter().map(one).collect::<Vec<_>>().join(" ")
 }
 

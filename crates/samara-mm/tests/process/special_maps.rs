@@ -1,7 +1,7 @@
 //! The heap and the kernel's own areas (`[vdso]` and others) under random calls, and the whole of
 //! `/proc/PID/maps` to the byte.
 
-use crate::child::{self, BASE, END, PAGE, Raw, Seen, Window};
+use crate::child::{self, BASE, END, PAGE, QueriedArea, Raw, Window};
 use crate::import::{import, layout};
 use crate::rng::Rng;
 use crate::skip::skipped;
@@ -12,13 +12,13 @@ fn runs(usual: u64) -> u64 {
     std::env::var("SAMARA_MM_RUNS").ok().and_then(|v| v.parse().ok()).unwrap_or(usual)
 }
 
-fn seen(space: &AddressSpace<FileId>, w: Window) -> Vec<Seen> {
+fn seen(space: &AddressSpace<FileId>, w: Window) -> Vec<QueriedArea> {
     let bit = |f: Flags, flag, n: u64| if f.contains(flag) { n } else { 0 };
     let one = |a: Placed<'_, FileId>| {
         let f = a.area.flags;
         let perms =
             bit(f, Flags::READ, 1) | bit(f, Flags::WRITE, 2) | bit(f, Flags::EXEC, 4) | bit(f, Flags::MAYSHARE, 8);
-        Seen { start: a.start, end: a.end, perms, offset: 0 }
+        QueriedArea { start: a.start, end: a.end, perms, offset: 0 }
     };
     space.areas_in(w.start, w.end).map(one).collect()
 }

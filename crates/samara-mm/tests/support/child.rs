@@ -7,7 +7,7 @@
 #[path = "access.rs"]
 mod access;
 
-pub(crate) use samara_oracle::harness::Seen;
+pub(crate) use samara_oracle::harness::QueriedArea;
 use samara_oracle::harness::{self, Arena, exit, query, wait};
 
 pub(crate) const PAGE: u64 = 4096;
@@ -44,14 +44,14 @@ struct Frame {
     /// Result, or a negative errno.
     ret: i64,
     count: usize,
-    areas: [Seen; MAX_AREAS],
+    areas: [QueriedArea; MAX_AREAS],
 }
 
 /// What the kernel did: after each call its result and the areas in the window; at the end maps and
 /// smaps.
 #[allow(dead_code)]
 pub(crate) struct Outcome {
-    pub(crate) frames: Vec<(i64, Vec<Seen>)>,
+    pub(crate) frames: Vec<(i64, Vec<QueriedArea>)>,
     pub(crate) maps: String,
     pub(crate) smaps: String,
     /// Areas outside the window, guards included, `[vsyscall]` not.
@@ -201,7 +201,7 @@ fn fill(n: u64) -> i64 {
     (0..n).map(|i| i64::from(make(i) < 0)).sum()
 }
 
-fn look(maps: u64, window: Window, to: &mut [Seen; MAX_AREAS]) -> usize {
+fn look(maps: u64, window: Window, to: &mut [QueriedArea; MAX_AREAS]) -> usize {
     let (mut addr, mut n) = (window.start, 0);
     while let Some(q) = query(maps, addr).filter(|q| q.start < window.end && n < MAX_AREAS) {
         to[n] = q;

@@ -23,12 +23,12 @@ use crate::compare::Twist;
 use crate::model::Model;
 use crate::order::Rules;
 use samara_mm::{Anon, Flags, Object};
-use samara_probe::child::{Scope, Seen};
+use samara_probe::child::{QueriedArea, Scope};
 use samara_probe::op::{BASE, END, Op, PAGE};
 
 /// What the kernel showed in the end.
 pub(super) struct End {
-    pub(super) seen: Vec<Seen>,
+    pub(super) seen: Vec<QueriedArea>,
     pub(super) flags: Vec<(u64, Flags)>,
 }
 
@@ -43,7 +43,7 @@ pub(super) struct Instants {
 }
 
 /// A space in which calls are under way.
-pub(super) struct Place {
+pub(super) struct OpenSpace {
     pub(super) model: Model,
     going: Vec<Going>,
 }
@@ -57,13 +57,13 @@ struct Going {
     pages: Vec<(u64, Flags)>,
 }
 
-impl Place {
-    pub(super) fn new(model: Model) -> Place {
-        Place { model, going: Vec::new() }
+impl OpenSpace {
+    pub(super) fn new(model: Model) -> OpenSpace {
+        OpenSpace { model, going: Vec::new() }
     }
 
-    fn snapshot(&self) -> Option<Place> {
-        Some(Place { model: self.model.snapshot()?, going: self.going.clone() })
+    fn snapshot(&self) -> Option<OpenSpace> {
+        Some(OpenSpace { model: self.model.snapshot()?, going: self.going.clone() })
     }
 
     /// The range's pages go later than its areas. What is mapped there allows this.
@@ -100,7 +100,7 @@ impl Instants {
 impl Instants {
     /// What there is after a call that nothing came between. `None`: that is not its answer, or it
     /// is unknown.
-    pub(super) fn alone(&mut self, call: &(Op, i64), place: &Place) -> Option<Place> {
+    pub(super) fn alone(&mut self, call: &(Op, i64), place: &OpenSpace) -> Option<OpenSpace> {
         let (mut after, mut far) = self.next(call, 0, place)?;
         while let Some(now) = far {
             (after, far) = self.next(call, now, &after)?;
@@ -110,7 +110,7 @@ impl Instants {
 
     /// The next instant of a call that has come so `far`: what it answers if it is over then, else
     /// how far it has come. `None`: the model cannot know.
-    fn instant(&self, (op, answer): (Op, i64), far: u32, place: &mut Place) -> Option<Result<i64, u32>> {
+    fn instant(&self, (op, answer): (Op, i64), far: u32, place: &mut OpenSpace) -> Option<Result<i64, u32>> {
         match op {
             Op::Read(at) if answer == 0 && place.lingers(at, Flags::ACCESS) => return Some(Ok(0)),
             Op::Write(at) if answer == 0 && place.lingers(at, Flags::WRITE) => return Some(Ok(0)),
@@ -221,10 +221,10 @@ const POPULATE: u64 = 0x8000;
 
 impl Rules for Instants {
     type Call = (Op, i64);
-    type Space = Place;
+    type Space = OpenSpace;
     type Shown = Vec<u64>;
 
-    fn shown(&self, Place { model, going }: &Place) -> Vec<u64> {
+    fn shown(&self, OpenSpace { model, going }: &OpenSpace) -> Vec<u64> {
         let mut identities = Vec::new();
         let mut number = |id| {
             let known = identities.iter().position(|known| *known == id);
@@ -257,7 +257,7 @@ impl Rules for Instants {
         words
     }
 
-    fn next(&mut self, call: &(Op, i64), far: u32, place: &Place) -> Option<(Place, Option<u32>)> {
+    fn next(&mut self, call: &(Op, i64), far: u32, place: &OpenSpace) -> Option<(OpenSpace, Option<u32>)> {
         let mut after = place.snapshot();
         let went = after.as_mut().and_then(|after| self.instant(*call, far, after));
         self.unknown |= went.is_none();
@@ -269,7 +269,7 @@ impl Rules for Instants {
         }
     }
 
-    fn is_end(&mut self, Place { model, .. }: &Place) -> bool {
+    fn is_end(&mut self, OpenSpace { model, .. }: &OpenSpace) -> bool {
         let End { seen, flags } = &self.end;
         let on_fault = if self.now { Flags::LOCKONFAULT } else { Flags::empty() };
         let of = |start: u64| flags.iter().find(|k| k.0 == start).map(|k| k.1);

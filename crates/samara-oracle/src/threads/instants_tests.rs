@@ -17,7 +17,7 @@ fn pages_go_later_than_areas() {
         let other = vec![event(fill, -12, 1, 2), event(Op::Read(at(5)), 0, 6, 7)];
         let threads = [vec![event(unmap, 0, 0, ended)], other];
         let mut rules = Instants::new(End { seen: Vec::new(), flags: Vec::new() }, false, None);
-        let first = Place::new(Model::new(&start, Touches::Told, None));
+        let first = OpenSpace::new(Model::new(&start, Touches::Told, None));
         let first = rules.alone(&(map, at(4) as i64), &first).unwrap();
         assert_eq!(find(&mut rules, &threads, &first, 1000), order);
     }

@@ -22,9 +22,9 @@ use crate::mix::Mix;
 use crate::model::Model;
 use crate::order::{Found, find, overlapped};
 use crate::rng::Rng;
-use instants::{End, Instants, Place};
+use instants::{End, Instants, OpenSpace};
 use samara_mm::Touches;
-use samara_probe::child::{Ended, Scope, Seen, Timed};
+use samara_probe::child::{Ended, QueriedArea, Scope, Timed};
 use samara_probe::op::{BASE, END, Op};
 use samara_probe::print::{self, areas, returned};
 use samara_probe::proc::vm_flags;
@@ -122,11 +122,11 @@ impl Sides {
             return Ok(round);
         }
         let (events, seen) = out.together(threads);
-        let seen: Vec<Seen> = seen.collect();
+        let seen: Vec<QueriedArea> = seen.collect();
         let flags = vm_flags(&out.smaps()).into_iter().filter(|(start, _)| (BASE..END).contains(start)).collect();
         round.overlapped = overlapped(&events);
         let mut rules = Instants::new(End { seen, flags }, drawn.locks_now(), twist);
-        let mut place = Place::new(Model::new(&start, Touches::Told, first.first()));
+        let mut place = OpenSpace::new(Model::new(&start, Touches::Told, first.first()));
         for call in &alone {
             let Some(after) = rules.alone(call, &place) else {
                 if !rules.unknown {

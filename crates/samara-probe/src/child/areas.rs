@@ -3,7 +3,7 @@
 
 use super::call;
 use super::process::Child;
-use crate::harness::{Seen, query, read};
+use crate::harness::{QueriedArea, query, read};
 use crate::op::PAGE;
 
 /// Start of the kernel's own areas, which belong to no space. Only the text has them.
@@ -36,7 +36,7 @@ impl Child<'_> {
     }
 
     /// The next area.
-    pub(super) fn next_area(&mut self, cursor: &mut Cursor) -> Option<Seen> {
+    pub(super) fn next_area(&mut self, cursor: &mut Cursor) -> Option<QueriedArea> {
         if self.queries {
             let seen = query(self.maps, cursor.at)?;
             cursor.at = seen.end;
@@ -66,14 +66,14 @@ impl Child<'_> {
 }
 
 /// An area as a line of a maps file shows it.
-fn seen_in(line: &[u8]) -> Option<Seen> {
+fn seen_in(line: &[u8]) -> Option<QueriedArea> {
     let mut words = line.split(|byte| *byte == b' ');
     let range = words.next()?;
     let dash = range.iter().position(|byte| *byte == b'-')?;
     let letters = words.next()?;
     let perm = |(letter, bit): (u8, u64)| if letters.contains(&letter) { bit } else { 0 };
     let perms = [(b'r', 1), (b'w', 2), (b'x', 4), (b's', 8)].into_iter().map(perm).sum();
-    Some(Seen { start: hex(&range[..dash])?, end: hex(&range[dash + 1..])?, perms, offset: hex(words.next()?)? })
+    Some(QueriedArea { start: hex(&range[..dash])?, end: hex(&range[dash + 1..])?, perms, offset: hex(words.next()?)? })
 }
 
 fn hex(digits: &[u8]) -> Option<u64> {
@@ -87,7 +87,7 @@ mod tests {
     #[test]
     fn lines_are_read() {
         let line = b"7f0000000000-7f0000001000 rw-s 0000a000 00:01 7                          /x y";
-        let seen = Seen { start: 0x7f00_0000_0000, end: 0x7f00_0000_1000, perms: 11, offset: 0xa000 };
+        let seen = QueriedArea { start: 0x7f00_0000_0000, end: 0x7f00_0000_1000, perms: 11, offset: 0xa000 };
         assert_eq!(seen_in(line), Some(seen));
         assert_eq!(
             seen_in(b"10000-20000 ---p 00000000 00:00 0 ").map(|seen| (seen.end, seen.perms)),

@@ -23,7 +23,7 @@ mod process;
 mod threads;
 mod verbs;
 
-pub use crate::harness::Seen;
+pub use crate::harness::QueriedArea;
 pub use outcome::{Areas, Ended, Event, Events, Frames, Outcome, Scope};
 pub use threads::{Pause, THREADS, Timed};
 

@@ -2,7 +2,7 @@
 
 use super::threads::{NOTED, Timed};
 use super::{HEAD, TEXT_LEN};
-use crate::harness::Seen;
+use crate::harness::QueriedArea;
 use crate::op::{BASE, END, Op};
 
 /// The address range whose areas are noted.
@@ -90,11 +90,11 @@ impl<'a> Outcome<'a> {
 pub struct Areas<'a>(&'a [u64]);
 
 impl Iterator for Areas<'_> {
-    type Item = Seen;
-    fn next(&mut self) -> Option<Seen> {
+    type Item = QueriedArea;
+    fn next(&mut self) -> Option<QueriedArea> {
         let ([start, end, perms, offset], rest) = self.0.split_first_chunk()?;
         self.0 = rest;
-        Some(Seen { start: *start, end: *end, perms: *perms, offset: *offset })
+        Some(QueriedArea { start: *start, end: *end, perms: *perms, offset: *offset })
     }
 }
 

@@ -18,9 +18,9 @@ use samara_trace::file::call_name;
 
 use super::moved::Moved;
 use super::places::{Places, searching};
-use super::plain::{Mend, Plain, Told};
+use super::plain::{Mend, Plain, PlainResult};
 use super::rules::{GUARD, HELD, Rules};
-use super::seen::Seen;
+use super::seen::TracedCall;
 use super::work::Work;
 use super::{AgainError, Changes, Failing, Figures, MAX_AREAS};
 use crate::api::Policy;
@@ -115,7 +115,7 @@ impl Changed {
     pub(super) fn step(
         &mut self,
         event: &Event,
-        told: &Told,
+        told: &PlainResult,
         plain: &mut Plain,
         figures: &mut Figures,
     ) -> Result<(), AgainError> {
@@ -209,8 +209,8 @@ impl Changed {
     fn call(
         &mut self,
         other: &mut Other,
-        seen: &Seen,
-        told: &Told,
+        seen: &TracedCall,
+        told: &PlainResult,
         event: &Event,
         plain: &mut Plain,
         figures: &mut Figures,
@@ -322,7 +322,7 @@ impl Changed {
     }
 
     /// Whether the call is about memory that was there in the trace and is not here.
-    fn is_lost(&self, other: &Other, event: &Event, seen: &Seen) -> bool {
+    fn is_lost(&self, other: &Other, event: &Event, seen: &TracedCall) -> bool {
         let there = |range: Range| {
             other.moved.parts(range).into_iter().take(FEW).all(|(start, end)| {
                 let mut at = start;
@@ -344,7 +344,7 @@ impl Changed {
     }
 
     /// The call as changed by the rule about guards. `None`: it is not made.
-    fn guards(&self, other: &Other, d: &Decoded, seen: &Seen) -> Option<Decoded> {
+    fn guards(&self, other: &Other, d: &Decoded, seen: &TracedCall) -> Option<Decoded> {
         let (mut d, model) = (*d, &other.model);
         if !self.rules.no_guards || seen.failed() {
             return Some(d);
@@ -393,7 +393,7 @@ impl Changed {
     fn make_moved(
         &mut self,
         other: &mut Other,
-        seen: &Seen,
+        seen: &TracedCall,
         d: &Decoded,
         file: Option<&Mapped>,
         event: &Event,

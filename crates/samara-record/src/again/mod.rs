@@ -45,7 +45,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use changed::Changed;
-use plain::{Plain, Told};
+use plain::{Plain, PlainResult};
 use rules::Rules;
 pub use rules::{BadRule, Rule};
 
@@ -417,7 +417,7 @@ impl Again {
     }
 
     /// Counts a call of the trace.
-    fn count_plain(&mut self, event: &Event, told: &Told) {
+    fn count_plain(&mut self, event: &Event, told: &PlainResult) {
         let Some(failed) = told.failed else { return };
         self.sums.figures.calls += 1;
         self.sums.figures.failed += u64::from(failed);

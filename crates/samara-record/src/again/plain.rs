@@ -16,7 +16,7 @@ use samara_trace::calls::Call;
 use samara_trace::event::{Event, EventKind, Step, UNSURE};
 use samara_trace::file::{Replay, Space};
 
-use super::seen::{Seen, kernel};
+use super::seen::{TracedCall, kernel};
 use super::take;
 use super::work::Work;
 use super::{Agreement, Why};
@@ -50,9 +50,9 @@ pub(super) enum Mend {
 
 /// The plain run's result of an event.
 #[derive(Default)]
-pub(super) struct Told {
+pub(super) struct PlainResult {
     /// The call, if the model made it.
-    pub(super) call: Option<Seen>,
+    pub(super) call: Option<TracedCall>,
     /// Whether the trace's call failed; `None` if it was no call on areas.
     pub(super) failed: Option<bool>,
     /// The model refuses the call as the trace does.
@@ -82,7 +82,7 @@ impl Plain {
     }
 
     /// Moves forward by one event, which `replay` has applied already.
-    pub(super) fn step(&mut self, event: &Event, replay: &Replay) -> Told {
+    pub(super) fn step(&mut self, event: &Event, replay: &Replay) -> PlainResult {
         self.work.earn(event);
         let space = replay.space(event.space);
         match (event.kind, space) {
@@ -92,7 +92,7 @@ impl Plain {
                 // The earlier calls of a running program are not in the trace.
                 played.guessed = event.kind == EventKind::Found;
                 self.spaces.insert(event.space, played);
-                Told::default()
+                PlainResult::default()
             }
             (EventKind::Fork, Some(space)) => {
                 let parent = self.spaces.get(&event.args[0]);
@@ -125,14 +125,14 @@ impl Plain {
                 self.spaces.insert(event.space, played);
                 told
             }
-            _ => Told::default(),
+            _ => PlainResult::default(),
         }
     }
 
-    fn change(&mut self, played: &mut Played, event: &Event, space: &Space) -> Told {
+    fn change(&mut self, played: &mut Played, event: &Event, space: &Space) -> PlainResult {
         if played.hidden {
             self.agreement.hidden += u64::from(event.kind == EventKind::Call);
-            return Told::default();
+            return PlainResult::default();
         }
         if event.kind == EventKind::Learnt {
             self.agreement.learnt += 1;
@@ -142,7 +142,7 @@ impl Plain {
             self.agreement.differences += 1;
             return self.adopt(played, event, space);
         }
-        let Some(seen) = Seen::of(event, Some(space), played.model.layout().brk) else {
+        let Some(seen) = TracedCall::of(event, Some(space), played.model.layout().brk) else {
             return self.adopt(played, event, space);
         };
         self.agreement.calls += 1;
@@ -163,10 +163,10 @@ impl Plain {
             }
             None => self.call(played, seen, event, space),
         };
-        Told { failed, ..told }
+        PlainResult { failed, ..told }
     }
 
-    fn call(&mut self, played: &mut Played, seen: Seen, event: &Event, space: &Space) -> Told {
+    fn call(&mut self, played: &mut Played, seen: TracedCall, event: &Event, space: &Space) -> PlainResult {
         let model = &mut played.model;
         find_break(model, &seen, event);
         let before = if seen.failed() { model.snapshot(model.config().clone()).ok() } else { None };
@@ -192,7 +192,7 @@ impl Plain {
                 self.agreement.add(event, Why::Told, String::new());
                 let window = window_of(event, &steps, self.page);
                 played.guessed = true;
-                Told { taken: take::take(&mut played.model, space, window, self.page), ..Told::default() }
+                PlainResult { taken: take::take(&mut played.model, space, window, self.page), ..PlainResult::default() }
             }
             Applied::Disagrees(how, steps) => {
                 let mut window = window_of(event, &steps, self.page);
@@ -208,9 +208,9 @@ impl Plain {
     }
 
     /// Takes the event's areas.
-    fn adopt(&mut self, played: &mut Played, event: &Event, space: &Space) -> Told {
+    fn adopt(&mut self, played: &mut Played, event: &Event, space: &Space) -> PlainResult {
         let taken = event.window.map(|window| take::take(&mut played.model, space, window, self.page));
-        Told { taken: taken.unwrap_or_default(), ..Told::default() }
+        PlainResult { taken: taken.unwrap_or_default(), ..PlainResult::default() }
     }
 
     /// Compares the model with the trace in the window, learns boundaries, and takes the trace's
@@ -222,9 +222,9 @@ impl Plain {
         space: &Space,
         window: Range,
         mut steps: Vec<Step>,
-    ) -> (Told, Option<String>) {
+    ) -> (PlainResult, Option<String>) {
         if played.hidden || window.0 >= window.1 {
-            return (Told::default(), None);
+            return (PlainResult::default(), None);
         }
         let model = &mut played.model;
         let areas: Vec<_> = space.between(window.0, window.1).collect();
@@ -241,7 +241,7 @@ impl Plain {
             let unknown = Unknown { foggy, disowned: &[], order };
             found = compare(model, &shown, window, &unknown, &mut steps, &mut Vec::new());
         }
-        let mut told = Told { mends: mends(&was, &bounds(&steps)), ..Told::default() };
+        let mut told = PlainResult { mends: mends(&was, &bounds(&steps)), ..PlainResult::default() };
         let how = match found {
             Found::Equal => areas.iter().find_map(|area| {
                 let mine = model.area_at(area.start).map(|mine| model::record(model, &mine).name)?;
@@ -258,7 +258,7 @@ impl Plain {
     }
 
     /// Whether the work that is left suffices for the areas that the call reaches.
-    fn can_afford(&mut self, model: &Model, seen: &Seen) -> bool {
+    fn can_afford(&mut self, model: &Model, seen: &TracedCall) -> bool {
         let ranges = reach::of(&seen.decoded, seen.result, model.layout().brk, self.page);
         let most = usize::try_from(self.work.left()).unwrap_or(usize::MAX);
         let reached = ranges.iter().map(|range| model.areas_in(range.0, range.1).take(most).count() as u64);
@@ -291,7 +291,7 @@ impl Played {
 }
 
 /// The first call that asks for the break is the only sign of the heap's start in a trace.
-fn find_break(model: &mut Model, seen: &Seen, event: &Event) {
+fn find_break(model: &mut Model, seen: &TracedCall, event: &Event) {
     let mut layout = model.layout();
     if seen.decoded.call == Call::Brk && layout.brk == 0 {
         let heap = event.areas.iter().find(|area| area.name == "[heap]");

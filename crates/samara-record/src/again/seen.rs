@@ -18,16 +18,16 @@ const PAGE: u64 = 4096;
 
 /// A call of a trace.
 #[derive(Clone, Debug)]
-pub(super) struct Seen {
+pub(super) struct TracedCall {
     pub(super) decoded: Decoded,
     pub(super) memory: Memory,
     pub(super) result: i64,
 }
 
-impl Seen {
+impl TracedCall {
     /// The call of an event, if it is one on areas. `space`: the areas after it. `brk`: the break
     /// before it.
-    pub(super) fn of(event: &Event, space: Option<&Space>, brk: u64) -> Option<Seen> {
+    pub(super) fn of(event: &Event, space: Option<&Space>, brk: u64) -> Option<TracedCall> {
         let nr = event.nr.filter(|_| event.kind == EventKind::Call)?;
         let mut decoded = decode(AUDIT_NATIVE, nr.into(), event.args, |_, _| false)?;
         if decoded.stays_out() || decoded.call.makes_task() {
@@ -36,7 +36,7 @@ impl Seen {
         // A trace does not mark 32-bit calls. The only sign of one is a 64-bit break that is cut to
         // 32 bits.
         decoded.compat = decoded.call == Call::Brk && brk >> 32 != 0 && event.result as u64 == brk & 0xffff_ffff;
-        Some(Seen { memory: memory(event, &decoded, space), decoded, result: event.result })
+        Some(TracedCall { memory: memory(event, &decoded, space), decoded, result: event.result })
     }
 
     pub(super) fn failed(&self) -> bool {

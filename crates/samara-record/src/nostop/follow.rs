@@ -1,17 +1,17 @@
 //! Follows tasks through the kernel's records: the call that each task is in, its process and its
 //! address space. Knows no rings, and not the effect of calls on areas.
 //!
-//! Neighbours: `source` has the records in order; `place` has the calls of each space.
+//! Neighbours: `source` has the records in order; `followed_space` has the calls of each space.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use samara_trace::calls::Call;
-use samara_trace::event::EventKind;
+use samara_trace::event::{Event, EventKind, LOST};
 
+use super::coverage::Coverage;
 use super::exec;
-use super::place::{Beside, Entry, Place};
+use super::followed_space::{Beside, Entry, FollowedSpace};
 use super::record::{Record, Shown, What};
-use super::seen::Seen;
 use crate::arch::{self, AUDIT_NATIVE, Decoded};
 use crate::journal::{Journal, Who};
 use crate::os::proc;
@@ -85,7 +85,7 @@ pub(super) enum Strangers {
 pub(super) struct Follow<'a> {
     threads: HashMap<Tid, Thread>,
     processes: HashMap<Tid, Process>,
-    pub(super) places: BTreeMap<SpaceId, Place>,
+    pub(super) places: BTreeMap<SpaceId, FollowedSpace>,
     by_address: HashMap<u64, SpaceId>,
     next_space: SpaceId,
     /// The first process. When it ended.
@@ -93,7 +93,7 @@ pub(super) struct Follow<'a> {
     pub(super) root_ended: Option<(u64, SpaceId)>,
     root_status: Option<i32>,
     pub(super) journal: Journal<'a>,
-    pub(super) seen: Seen,
+    pub(super) seen: Coverage,
     /// Whose records count, of tasks that are not known.
     pub(super) strangers: Strangers,
     pub(super) stacks: Option<Stacks>,
@@ -113,7 +113,7 @@ impl<'a> Follow<'a> {
             root_ended: None,
             root_status: None,
             journal,
-            seen: Seen { ordered, ..Seen::default() },
+            seen: Coverage { ordered, ..Coverage::default() },
             strangers: Strangers::AreOurs,
             stacks: None,
             now: 0,
@@ -151,7 +151,7 @@ impl<'a> Follow<'a> {
     fn new_place(&mut self, user: Tid, since: u64) -> SpaceId {
         let id = self.next_space;
         self.next_space += 1;
-        self.places.insert(id, Place::new(id, (user, user == self.root), since));
+        self.places.insert(id, FollowedSpace::new(id, (user, user == self.root), since));
         id
     }
 
@@ -208,7 +208,7 @@ impl<'a> Follow<'a> {
     }
 
     /// The space of a task, if it is known.
-    fn place_of(&mut self, tid: Tid) -> Option<&mut Place> {
+    fn place_of(&mut self, tid: Tid) -> Option<&mut FollowedSpace> {
         let id = self.processes.get(&self.threads.get(&tid)?.pid)?.place?;
         self.places.get_mut(&id)
     }
@@ -230,7 +230,7 @@ impl<'a> Follow<'a> {
         let former = self.threads.get_mut(&tid).and_then(|thread| thread.call.take());
         self.give_up(tid, former);
         let stack = copied.filter(|_| decoded.is_some()).and_then(|copied| self.number(pid, tid, &copied));
-        let beside = self.place_of(tid).map(Place::enter).unwrap_or_default();
+        let beside = self.place_of(tid).map(FollowedSpace::enter).unwrap_or_default();
         let Some(thread) = self.threads.get_mut(&tid) else { return };
         (thread.unexplained, thread.doubts) = (0, false);
         let (sections, shown) = (Vec::new(), Vec::new());
@@ -684,7 +684,15 @@ impl<'a> Follow<'a> {
     /// Marks every space as unsure, and forgets all open calls, because records are missing.
     pub(super) fn doubt_all(&mut self, now: u64) {
         self.threads.values_mut().for_each(|thread| (thread.call, thread.outside) = (None, None));
-        self.places.values_mut().for_each(|place| place.lose(now));
+        for place in self.places.values_mut() {
+            let is_known = place.space.is_some() && !place.doubt.as_ref().is_some_and(|doubt| doubt.all);
+            place.lose(now);
+            if let Some(pid) = place.users.iter().copied().min().filter(|_| is_known) {
+                let who = Who { pid, tid: pid, entry_ns: now, exit_ns: now };
+                let event = Event { text: LOST.into(), ..place.event(EventKind::Learnt, who, &self.journal) };
+                place.push(Entry::Tell(Box::new(event)));
+            }
+        }
         for id in self.places.keys().copied().collect::<Vec<_>>() {
             self.flush(id);
         }

@@ -7,35 +7,35 @@
 //! that no section overlapped.
 //!
 //! The program is not changed and never waits: if the recorder is stopped or killed, the program
-//! goes on, and the recording ends or has a gap. [`Seen`] counts what is missing.
+//! goes on, and the recording ends or has a gap. [`Coverage`] counts what is missing.
 //!
 //! Events do not show memory behind pointers (names of areas, ranges of `process_madvise`), flags
 //! that only `smaps` shows, and faults that gave memory an identity, which decides whether two
 //! areas merge. The next clean reading shows them; until then the space is unsure.
 //!
 //! - `perf`, `tracefs`: the kernel's interfaces; `record`, `source`: records in order;
-//! - `follow`: tasks; `place`: the calls of a space; `exec`: a program's first areas;
+//! - `follow`: tasks; `followed_space`: the calls of a space; `exec`: a program's first areas;
 //! - `reading`: readings of areas; `session`: the loop; `group`: processes that are recorded
 //!   together.
 
+mod coverage;
 mod exec;
 mod follow;
+mod followed_space;
 mod group;
 mod perf;
-mod place;
 mod reading;
 mod record;
 mod refused;
-mod seen;
 mod session;
 mod source;
 mod tracefs;
 
 use std::time::Duration;
 
+pub use coverage::Coverage;
 pub use group::Group;
 pub use refused::NotWatched;
-pub use seen::Seen;
 
 use samara_trace::Sink;
 
@@ -75,7 +75,7 @@ pub struct Watched {
     /// The program's end, and the totals.
     pub outcome: Outcome,
     /// Counts of what was seen and what was missed.
-    pub seen: Seen,
+    pub seen: Coverage,
 }
 
 /// Runs a program to its end and records what it and its children do to their address spaces, as

@@ -12,9 +12,9 @@ use std::process::ExitStatus;
 use samara_trace::Sink;
 
 use super::follow::{Follow, Strangers};
+use super::followed_space::Entry;
 use super::group::Group;
 use super::perf::Of;
-use super::place::Entry;
 use super::reading::{self, Taken};
 use super::record::What;
 use super::source::{self, Source};

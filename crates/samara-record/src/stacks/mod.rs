@@ -139,7 +139,7 @@ pub(crate) struct Asked<'a> {
 }
 
 /// A place in a module.
-struct Place {
+struct CodePlace {
     module: u32,
     at: u64,
     /// How to continue to its caller.
@@ -296,7 +296,7 @@ impl Stacks {
     }
 
     /// The module at an address. Adds it to the unwinder of the space.
-    fn place(&mut self, unwinding: &mut Unwinding, asked: &Asked<'_>, address: u64) -> Option<Place> {
+    fn place(&mut self, unwinding: &mut Unwinding, asked: &Asked<'_>, address: u64) -> Option<CodePlace> {
         let area = asked.model.area_at(address).filter(|area| area.area.flags.contains(Flags::EXEC))?;
         let page = asked.model.config().page_size;
         let (key, offset) = match &area.area.object {
@@ -336,7 +336,7 @@ impl Stacks {
         let Some(bias) = offset.and_then(|offset| module.bias(start, offset)) else {
             // For a file that cannot be read, the offset in the file.
             let at = offset.map_or(address, |offset| address - start + offset);
-            return Some(Place { module: number, at, rule: Rule::Guess });
+            return Some(CodePlace { module: number, at, rule: Rule::Guess });
         };
         let part = Part { end, module: number, bias };
         if unwinding.parts.get(&start) != Some(&part) {
@@ -356,7 +356,7 @@ impl Stacks {
         }
         let at = address.wrapping_sub(bias);
         let rule = *self.rules.entry((number, at)).or_insert_with(|| rule::rule(&module.sections, at));
-        Some(Place { module: number, at, rule })
+        Some(CodePlace { module: number, at, rule })
     }
 }
 

@@ -185,6 +185,7 @@ fn losses() -> Result<(), Failed> {
     expect(&format!("{received} received + {lost} lost of {known}"), (received + lost).abs_diff(known) < 40)?;
     expect("the program is unharmed", some.outcome.status.success())?;
     let told = |e: &&Event| e.text.starts_with("events were lost");
+    expect("the trace says where", sink.events.iter().any(Event::is_loss))?;
     expect("what was lost was learnt", sink.of(EventKind::Learnt).any(|e| told(&e)))?;
     expect("it is no difference", sink.of(EventKind::Difference).count() == 0)?;
     let at = sink.events.iter().rposition(|e| told(&e)).unwrap_or_default();

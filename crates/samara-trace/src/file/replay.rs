@@ -125,6 +125,8 @@ pub struct Space {
     program: Arc<str>,
     /// How many areas it had when `is_at_peak` was last true.
     looked: u64,
+    /// Events were lost, and it was not read since.
+    is_incomplete: bool,
 }
 
 /// A place in a file, or in memory without a name.
@@ -206,8 +208,15 @@ impl Replay {
         }
         self.attach(event);
         let copy = self.copied(event)?;
+        let parent = self.spaces.get(&event.args[0]).filter(|_| event.kind == EventKind::Fork);
+        let of_incomplete = parent.is_some_and(|parent| parent.is_incomplete);
         if let Some(space) = self.spaces.get_mut(&event.space) {
             let before = (space.map.len() as u64, space.bytes);
+            match event.kind {
+                EventKind::Found | EventKind::Exec => space.is_incomplete = false,
+                EventKind::Checked if event.goes_on() => space.is_incomplete = false,
+                _ => space.is_incomplete |= event.is_loss() || of_incomplete,
+            }
             if let Some((map, bytes)) = copy.filter(|_| space.map.is_empty()) {
                 (space.map, space.bytes) = (map, bytes);
             }
@@ -428,6 +437,11 @@ impl Process {
 }
 
 impl Space {
+    /// Whether events were lost since its areas were last read: it may have others.
+    pub fn is_incomplete(&self) -> bool {
+        self.is_incomplete
+    }
+
     /// The areas, ascending.
     pub fn areas(&self) -> impl DoubleEndedIterator<Item = AreaRecord> {
         self.map.iter().map(|(span, laid)| laid.record(span))

@@ -55,14 +55,14 @@ pub enum Access {
 #[derive(Debug)]
 pub struct OutputName {
     /// `None`: the file of a descriptor, which has no name here.
-    place: Option<Place>,
+    place: Option<FolderEntry>,
     there: There,
     /// Whether samara chose it.
     chosen: bool,
 }
 
 #[derive(Debug)]
-struct Place {
+struct FolderEntry {
     folder: Folder,
     name: OsString,
 }
@@ -103,7 +103,7 @@ impl OutputName {
                 }
                 Err(why) => return Err(why),
             };
-            return Ok(OutputName { place: Some(Place { folder, name }), there, chosen: false });
+            return Ok(OutputName { place: Some(FolderEntry { folder, name }), there, chosen: false });
         }
         Err(Errno::ELOOP.into())
     }
@@ -119,7 +119,7 @@ impl OutputName {
         let (folder, name) = Folder::of(None, first)?;
         let free = numbered(&name).find(|name| folder.may_take(name)).ok_or(ErrorKind::AlreadyExists)?;
         let path = first.with_file_name(&free);
-        Ok((OutputName { place: Some(Place { folder, name: free }), there: There::Nothing, chosen: true }, path))
+        Ok((OutputName { place: Some(FolderEntry { folder, name: free }), there: There::Nothing, chosen: true }, path))
     }
 
     /// The existing file, opened for writing. `None`: there is none.
@@ -243,7 +243,7 @@ struct Older {
     id: Id,
 }
 
-impl Place {
+impl FolderEntry {
     /// Gives a new file the permissions of the older one, if that was this user's, in a folder
     /// where only this user makes entries. Elsewhere another user could choose the readers.
     fn keep_permissions(&self, old: &Metadata, file: &File) {
@@ -310,9 +310,9 @@ enum State {
     /// An older file that has not been written to.
     Older,
     /// It has its name; an older file is aside.
-    Named { place: Place, made: Id, older: Option<Older> },
+    Named { place: FolderEntry, made: Id, older: Option<Older> },
     /// It has no name yet, or that of a part. Whether samara chose the name that it gets.
-    Unseen { place: Place, part: Option<OsString>, chosen: bool },
+    Unseen { place: FolderEntry, part: Option<OsString>, chosen: bool },
 }
 
 impl OutputFile {
@@ -331,7 +331,7 @@ impl OutputFile {
             match folder.create(&name, access) {
                 Ok(file) => {
                     let (made, path) = (id(&file.metadata()?), first.with_file_name(&name));
-                    let place = Place { folder, name };
+                    let place = FolderEntry { folder, name };
                     return Ok((OutputFile { file, state: State::Named { place, made, older: None } }, path));
                 }
                 Err(why) if why.kind() == ErrorKind::AlreadyExists => {}
@@ -400,7 +400,7 @@ impl OutputFile {
         }
     }
 
-    fn remove_part(&self, place: &Place, part: &OsStr) {
+    fn remove_part(&self, place: &FolderEntry, part: &OsStr) {
         if let Ok(of) = self.file.metadata() {
             place.folder.remove(part, id(&of));
         }
@@ -455,6 +455,6 @@ impl OutputFolder {
             let what = "something else than a file that you may write to and own has this name: remove it, or give another folder";
             return Err(io::Error::new(ErrorKind::AlreadyExists, what));
         }
-        OutputName { place: Some(Place { folder, name }), there: There::Nothing, chosen: true }.whole(*access)
+        OutputName { place: Some(FolderEntry { folder, name }), there: There::Nothing, chosen: true }.whole(*access)
     }
 }

@@ -42,6 +42,8 @@ pub struct Summary {
     pub overlapped: u64,
     /// Changes without a call: a stack that grew, for example.
     pub learnt: u64,
+    /// How often events of a space were lost ([`LOST`](crate::event::LOST)).
+    pub losses: u64,
     /// Differences between model and kernel that nothing explains.
     pub differences: u64,
     /// Calls and forks that were in the kernel at the same time as others and whose effect cannot
@@ -130,6 +132,8 @@ pub struct Largest {
     pub program: String,
     /// When the space had these areas, in nanoseconds since the recording began.
     pub ns: u64,
+    /// Events were lost since the areas were last read: there may be others.
+    pub is_incomplete: bool,
     /// What the areas are.
     pub survey: Survey,
     /// Why it has these areas. `None` if there is too much to follow.

@@ -214,6 +214,7 @@ impl Tally {
             pid: most.pid,
             program: most.program.clone(),
             ns: most.ns,
+            is_incomplete: most.is_incomplete,
             survey: Survey::of(&most.areas, Known::All),
             why: self.spaces.why(most, &self.defined.0, self.totals.wall_ns, self.limit),
         }
@@ -313,6 +314,7 @@ impl Tally {
         }
         match event.kind {
             EventKind::Exec => t.execs += 1,
+            EventKind::Learnt if event.is_loss() => t.losses += 1,
             EventKind::Learnt => t.learnt += 1,
             EventKind::Difference => t.differences += 1,
             EventKind::Checked => {

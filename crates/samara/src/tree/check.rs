@@ -59,7 +59,7 @@ fn fail(invariant: &'static str, what: &'static str, level: usize) -> Result<(),
     Err(Violation { invariant, what, level })
 }
 
-struct Seen<K> {
+struct Border<K> {
     pivot: K,
     gap: K,
 }
@@ -75,7 +75,14 @@ impl<K: Key, V, S: Shape> Checker<'_, K, V, S> {
     ///
     /// # Safety
     /// `at` is a live node at `level`.
-    unsafe fn node(&mut self, at: Raw, level: usize, start: K, first: bool, last: bool) -> Result<Seen<K>, Violation> {
+    unsafe fn node(
+        &mut self,
+        at: Raw,
+        level: usize,
+        start: K,
+        first: bool,
+        last: bool,
+    ) -> Result<Border<K>, Violation> {
         // SAFETY: TREE-4: the node is live, as the caller promises, and so are its children.
         unsafe {
             if level == 0 {
@@ -100,7 +107,7 @@ impl<K: Key, V, S: Shape> Checker<'_, K, V, S> {
                 fail("TREE-5", "an inner node is thin", level)?;
             }
             let gap = self.children(node, level, start, first, last)?;
-            Ok(Seen { pivot: node.key(len - 1), gap })
+            Ok(Border { pivot: node.key(len - 1), gap })
         }
     }
 
@@ -146,7 +153,7 @@ impl<K: Key, V, S: Shape> Checker<'_, K, V, S> {
     ///
     /// # Safety
     /// The leaf is live.
-    unsafe fn leaf(&mut self, leaf: Leaf<K, V, S>, start: K, first: bool, last: bool) -> Result<Seen<K>, Violation> {
+    unsafe fn leaf(&mut self, leaf: Leaf<K, V, S>, start: K, first: bool, last: bool) -> Result<Border<K>, Violation> {
         // SAFETY: LEAF-1, LEAF-2: the leaf is live, as the caller promises, and only its own slots
         // are read.
         unsafe {
@@ -179,7 +186,7 @@ impl<K: Key, V, S: Shape> Checker<'_, K, V, S> {
                 gap = gap.max(leaf.first(i).wrapping_sub(free));
                 start = leaf.key(i).succ();
             }
-            Ok(Seen { pivot: leaf.key(len - 1), gap })
+            Ok(Border { pivot: leaf.key(len - 1), gap })
         }
     }
 }

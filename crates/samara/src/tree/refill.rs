@@ -35,10 +35,10 @@ pub(super) const LEVELS: usize = 6;
 /// sharing ends: removals ask for no memory, and many maps have few entries. A tree without the box
 /// remembers nothing but a slot of its one leaf ([`Knows::NEAR`]).
 pub(crate) struct Hole<K> {
-    at: Option<Box<Place<K>>>,
+    at: Option<Box<Remembered<K>>>,
 }
 
-struct Place<K> {
+struct Remembered<K> {
     gap: Span<K>,
     slot: usize,
     steps: [MaybeUninit<Step>; LEVELS],
@@ -88,7 +88,7 @@ impl Knows {
 impl<K: Key> Hole<K> {
     /// Bytes of the box.
     #[cfg(test)]
-    pub(crate) const BYTES: usize = size_of::<Place<K>>();
+    pub(crate) const BYTES: usize = size_of::<Remembered<K>>();
 
     pub(crate) const fn none() -> Self {
         Hole { at: None }
@@ -115,7 +115,7 @@ impl<K: Key> Hole<K> {
     pub(crate) fn make(&mut self) -> Result<(), AllocError> {
         // Leaves of other keys are never packed (REFILL-1).
         if self.at.is_none() && K::IS_U64 {
-            self.at = Some(try_box(Place {
+            self.at = Some(try_box(Remembered {
                 gap: Span { first: K::ZERO, last: K::ZERO },
                 slot: 0,
                 steps: [const { MaybeUninit::uninit() }; LEVELS],
@@ -151,7 +151,7 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
 
     /// The place, if there is a hole that `span` lies within, and the tree shares nothing.
     #[cfg_attr(not(debug_assertions), inline(always))]
-    fn hole_around(&self, span: Span<K>) -> Option<&Place<K>> {
+    fn hole_around(&self, span: Span<K>) -> Option<&Remembered<K>> {
         if !self.knows.has(Knows::HOLE) || self.may_share() {
             return None;
         }

@@ -32,7 +32,7 @@ use crate::node::search::{Job, Search, dispatch};
 use crate::node::shape::Shape;
 use crate::tree::rebalance::thin;
 use crate::tree::store::finish::{Displacement, Finish, park};
-use crate::tree::store::over::{Place, observe_whole, place_of};
+use crate::tree::store::over::{Target, observe_whole, place_of};
 use crate::tree::store::room::Room;
 use crate::tree::{Path, Tree};
 use crate::types::displaced::Displaced;
@@ -247,8 +247,8 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
                 // The value is moved here, not before: most of what it costs is its copies.
                 match (place, value) {
                     (_, None) => {}
-                    (Place::Gap(next), Some(value)) => self.fill_packed_gap::<F>(&path, span, next, value),
-                    (Place::Over(over), Some(value)) => {
+                    (Target::Gap(next), Some(value)) => self.fill_packed_gap::<F>(&path, span, next, value),
+                    (Target::Over(over), Some(value)) => {
                         observe_whole(leaf, from..from + over.gone, &mut observe);
                         self.store_over::<F>(&mut path, span, over, value);
                     }

@@ -26,7 +26,7 @@ pub(super) struct Over<K> {
 }
 
 /// Where an entry goes in a leaf whose last key and form stay.
-pub(super) enum Place<K> {
+pub(super) enum Target<K> {
     /// Into a gap of a packed leaf, and there is a free slot: the first key of the entry behind it.
     Gap(K),
     /// Over one or two whole entries, and nothing of others.
@@ -44,7 +44,7 @@ pub(super) unsafe fn place_of<K: Key, V, S: Shape>(
     leaf: Leaf<K, V, S>,
     from: usize,
     span: Span<K>,
-) -> Option<Place<K>> {
+) -> Option<Target<K>> {
     // SAFETY: LEAF-2: the leaf is live, and slots are read only below the length.
     unsafe {
         let len = leaf.len();
@@ -52,7 +52,7 @@ pub(super) unsafe fn place_of<K: Key, V, S: Shape>(
             return None;
         }
         let Some((high, lasts, firsts)) = leaf.packed() else {
-            return over(len, from, span, |slot| leaf.wide_first(slot), |slot| leaf.wide_key(slot)).map(Place::Over);
+            return over(len, from, span, |slot| leaf.wide_first(slot), |slot| leaf.wide_key(slot)).map(Target::Over);
         };
         if span.first.high() != high {
             return None;
@@ -61,9 +61,9 @@ pub(super) unsafe fn place_of<K: Key, V, S: Shape>(
         let last = |slot: usize| K::join(high, *lasts.add(slot));
         let next = first(from);
         if span.last < next {
-            return (len < Leaf::<K, V, S>::PACKED).then_some(Place::Gap(next));
+            return (len < Leaf::<K, V, S>::PACKED).then_some(Target::Gap(next));
         }
-        over(len, from, span, first, last).map(Place::Over)
+        over(len, from, span, first, last).map(Target::Over)
     }
 }
 

@@ -62,7 +62,7 @@ pub(super) struct Beside {
 }
 
 /// One address space.
-pub(super) struct Place {
+pub(super) struct FollowedSpace {
     pub(super) id: SpaceId,
     /// It is the first process's.
     root: bool,
@@ -99,9 +99,9 @@ pub(super) struct Place {
     pub(super) changed: bool,
 }
 
-impl Place {
-    pub(super) fn new(id: SpaceId, (user, root): (Tid, bool), since: u64) -> Place {
-        Place {
+impl FollowedSpace {
+    pub(super) fn new(id: SpaceId, (user, root): (Tid, bool), since: u64) -> FollowedSpace {
+        FollowedSpace {
             id,
             root,
             address: None,
@@ -271,7 +271,7 @@ mod tests {
 
     #[test]
     fn a_reading_is_clean_where_no_section_overlaps_it() {
-        let mut place = Place::new(1, (7, true), 100);
+        let mut place = FollowedSpace::new(1, (7, true), 100);
         assert!(place.was_quiet(101) && !place.was_quiet(100));
         place.lock(7, 200, true);
         assert!(!place.was_quiet(300), "it is open");
@@ -290,7 +290,7 @@ mod tests {
     #[test]
     fn what_waits_holds_up_what_is_behind_it() {
         let mut events: Vec<Event> = Vec::new();
-        let mut place = Place::new(1, (7, true), 0);
+        let mut place = FollowedSpace::new(1, (7, true), 0);
         place.space = Some(test_space(&mut events));
         let waiting = place.push(Entry::Waiting);
         place.push(Entry::Nothing);
@@ -305,7 +305,7 @@ mod tests {
     /// long.
     #[test]
     fn nothing_is_kept_of_an_unknown_space() {
-        let mut place = Place::new(1, (7, true), 0);
+        let mut place = FollowedSpace::new(1, (7, true), 0);
         let waiting = place.push(Entry::Waiting);
         (0..1_000).for_each(|_| {
             place.push(Entry::Nothing);

@@ -8,7 +8,7 @@ use std::fmt;
 /// Its text is one line: `1,234 calls, order exact, 0 events lost, ...`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Seen {
+pub struct Coverage {
     /// Calls that returned and can change areas.
     pub calls: u64,
     /// Records that the kernel delivered.
@@ -37,14 +37,14 @@ pub struct Seen {
     pub descriptors: u64,
 }
 
-impl Seen {
+impl Coverage {
     /// How many records were lost on all processors.
     pub fn lost_in_all(&self) -> u64 {
         self.lost.values().sum()
     }
 }
 
-impl fmt::Display for Seen {
+impl fmt::Display for Coverage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} calls, ", Grouped(self.calls))?;
         match (self.ordered, self.disordered) {
@@ -90,7 +90,7 @@ mod tests {
 
     #[test]
     fn one_line_says_what_is_known() {
-        let mut seen = Seen { calls: 1_234_567, ordered: true, readings: 3, ..Seen::default() };
+        let mut seen = Coverage { calls: 1_234_567, ordered: true, readings: 3, ..Coverage::default() };
         let line =
             "1,234,567 calls, order exact, 0 events lost, 0 changes that no call explains, 3 readings, 0 spaces unsure";
         assert_eq!(seen.to_string(), line);
