@@ -319,6 +319,11 @@ impl<'a> Watcher<'a> {
     /// Begins to record a process whose areas were kept, if that is asked for and none is recorded.
     fn record(&mut self, pid: u32, reason: Reason, kept: &Path) {
         let Some(recorder) = &mut self.recorder else { return };
+        // KEEP-2, KEEP-3.
+        let room = self.folder.open().and_then(|_| self.folder.make_room(SystemTime::now(), self.folder.part()));
+        if let Err(why) = room {
+            return self.no_record.tell(Some(format!("process {pid} is not recorded: {why}")));
+        }
         let failed = match recorder.start(pid, &recording_beside(kept, reason), self.folder.part()) {
             Ok(false) => return,
             Ok(true) => None,

@@ -28,7 +28,7 @@ impl Recorder {
         if self.running.is_some() {
             return Ok(false);
         }
-        let child = Command::new(std::env::current_exe()?)
+        let child = Command::new("/proc/self/exe")
             .args(["trace", "--no-stop", "--quiet", "--pid", &pid.to_string()])
             .args(["--for", &humantime::format_duration(self.duration).to_string()])
             .args(["--max-size", &most_bytes.to_string(), "-o"])
@@ -65,7 +65,12 @@ impl Recorder {
         let mut said = String::new();
         // Without what it said, its status tells.
         let _ = child.stderr.take().map(|mut pipe| pipe.read_to_string(&mut said));
-        match child.wait() {
+        let ended = child.wait();
+        if !matches!(&ended, Ok(status) if status.success()) {
+            // What there is of it is no trace that ends.
+            let _ = std::fs::remove_file(&file);
+        }
+        match ended {
             Ok(status) if status.success() => Some(Ok(file)),
             Ok(status) if said.is_empty() => Some(Err(format!("the recorder ended with {status}"))),
             Ok(_) => Some(Err(said.lines().last().unwrap_or_default().trim_start_matches("samara: ").to_owned())),

@@ -186,20 +186,22 @@ impl<'a> Follow<'a> {
 
     /// A record of an unknown task: its birth was lost, or it is not followed.
     fn unknown(&mut self, pid: Tid, tid: Tid, owner: u32, record: Record) {
+        if matches!(record.what, What::Ended) {
+            return;
+        }
         let counts = match self.strangers {
             Strangers::AreOurs => true,
             Strangers::AreNot => self.processes.contains_key(&pid),
             // One that has ended has no areas that could be read. Its last sections come after its
             // end where events are not its own.
-            Strangers::But(left_out) => {
-                self.processes.contains_key(&pid) || (pid != left_out && proc::fate(pid) != proc::Fate::Ended)
-            }
+            Strangers::But(left_out) => self.processes.contains_key(&pid) || (pid != left_out && is_a_program(pid)),
         };
-        if matches!(record.what, What::Ended) || !counts {
+        if !counts {
             return;
         }
         if !self.processes.contains_key(&pid) {
-            self.add_process(pid, &[], true, self.now);
+            let threads: Vec<_> = proc::threads(pid).into_iter().map(|tid| (tid, owner)).collect();
+            self.add_process(pid, &threads, true, self.now);
         }
         let Some(process) = self.processes.get_mut(&pid) else { return };
         process.threads.insert(tid);
@@ -576,6 +578,9 @@ impl<'a> Follow<'a> {
         }
         self.by_address.extend(address.map(|address| (address, own)));
         let Some(place) = self.places.get_mut(&parent) else { return };
+        if place.space.is_none() && !place.awaits_fork {
+            return self.is_orphan(own);
+        }
         match section {
             Some(number) => place.fill(number, Entry::Forked(own, who)),
             None => drop(place.push(Entry::Forked(own, who))),
@@ -675,6 +680,27 @@ impl<'a> Follow<'a> {
         }
     }
 
+    /// A child whose parent's areas were not known when it was made: it is read itself.
+    fn is_orphan(&mut self, id: SpaceId) {
+        let now = self.now;
+        if let Some(place) = self.places.get_mut(&id) {
+            (place.awaits_fork, place.needs_flags, place.due) = (false, true, now);
+        }
+        self.flush(id);
+    }
+
+    /// Follows a process no more, which goes on.
+    pub(super) fn let_go(&mut self, pid: Tid) {
+        self.leave(pid);
+        let threads = self.processes.remove(&pid).map(|process| process.threads).unwrap_or_default();
+        threads.iter().for_each(|tid| drop(self.threads.remove(tid)));
+    }
+
+    /// The processes that are followed.
+    pub(super) fn followed(&self) -> impl Iterator<Item = Tid> {
+        self.processes.keys().copied()
+    }
+
     /// Records were lost.
     fn lost(&mut self) {
         let now = self.now;
@@ -735,7 +761,11 @@ impl<'a> Follow<'a> {
     pub(super) fn flush(&mut self, id: SpaceId) {
         loop {
             let Some(place) = self.places.get_mut(&id) else { return };
-            let Some(entry) = place.next() else { return };
+            let next = place.next();
+            for child in std::mem::take(&mut place.orphans) {
+                self.is_orphan(child);
+            }
+            let (Some(entry), Some(place)) = (next, self.places.get_mut(&id)) else { return };
             if let Entry::Forked(child, who) = entry {
                 let doubt = place.doubt.clone();
                 let space = place.space.as_mut().map(|space| space.forked(child, who, &mut self.journal));
@@ -750,6 +780,11 @@ impl<'a> Follow<'a> {
             }
         }
     }
+}
+
+/// Whether a process has areas: it has not ended, and is none of the kernel's.
+pub(super) fn is_a_program(pid: Tid) -> bool {
+    proc::Status::of(pid).is_some_and(|status| !status.word("VmSize:").is_empty())
 }
 
 impl Thread {

@@ -10,7 +10,7 @@
 
 use std::collections::{HashSet, VecDeque};
 
-use samara_trace::event::{Event, EventKind};
+use samara_trace::event::{Event, EventKind, LOST};
 
 use super::exec;
 use super::record::Shown;
@@ -44,6 +44,8 @@ pub(super) enum Entry {
     Tell(Box<Event>),
     /// A reading that no section overlapped.
     Read(Box<Reading>, Who),
+    /// A reading that sections overlapped, of a space of which there is no other.
+    Guess(Box<Reading>, Who),
 }
 
 /// Why areas are not known.
@@ -73,6 +75,8 @@ pub(super) struct FollowedSpace {
     /// It belongs to a child, and the parent's queue has not reached the fork.
     pub(super) awaits_fork: bool,
     queue: VecDeque<Entry>,
+    /// Children that were copied of it before its areas were known: they must be read.
+    pub(super) orphans: Vec<SpaceId>,
     /// The number of the first entry in the queue.
     first: u64,
     /// The open section: its task, and its start if no call explains it.
@@ -108,6 +112,7 @@ impl FollowedSpace {
             space: None,
             awaits_fork: false,
             queue: VecDeque::new(),
+            orphans: Vec::new(),
             first: 0,
             open: None,
             calls: 0,
@@ -211,9 +216,12 @@ impl FollowedSpace {
         }
         if self.space.is_none() {
             // What came before the first reading is in it, so nothing is kept until one is there.
-            let read = self.queue.iter().position(|entry| matches!(entry, Entry::Read(..)));
+            let read = self.queue.iter().position(|entry| matches!(entry, Entry::Read(..) | Entry::Guess(..)));
             let before = read.unwrap_or(self.queue.len());
-            self.queue.drain(..before);
+            self.orphans.extend(self.queue.drain(..before).filter_map(|entry| match entry {
+                Entry::Forked(child, _) => Some(child),
+                _ => None,
+            }));
             self.first += before as u64;
         }
         if matches!(self.queue.front()?, Entry::Waiting) {
@@ -242,6 +250,11 @@ impl FollowedSpace {
             }
             (Entry::Tell(event), _) => journal.write(*event),
             (Entry::Read(reading, who), _) => self.read(&reading, who, journal),
+            (Entry::Guess(reading, who), None) => {
+                self.read(&reading, who, journal);
+                self.note_loss(who, journal);
+                self.doubt("it changed while it was read", true, now);
+            }
             _ => {}
         }
     }
@@ -257,6 +270,12 @@ impl FollowedSpace {
             Compared::Done => (self.doubt, self.needs_flags, self.changed) = (None, false, false),
             Compared::NeedsFlags => self.needs_flags = true,
         }
+    }
+
+    /// Says in the trace that what follows may be of other areas.
+    fn note_loss(&self, who: Who, journal: &mut Journal<'_>) {
+        let event = self.event(EventKind::Learnt, who, journal);
+        journal.write(Event { text: LOST.into(), ..event });
     }
 
     /// An event of this space that has no content.

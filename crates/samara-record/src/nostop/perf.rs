@@ -12,6 +12,7 @@ use std::io::{self, Read};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::ptr;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use perf_event_open_sys as bindings;
 use perf_event_open_sys::bindings::{
@@ -261,6 +262,10 @@ pub(super) fn wait_for(descriptors: &[RawFd], milliseconds: i32) {
         descriptors.iter().map(|fd| libc::pollfd { fd: *fd, events: libc::POLLIN, revents: 0 }).collect();
     // SAFETY: the array has as many entries as is said.
     unsafe { libc::poll(all.as_mut_ptr(), all.len() as libc::nfds_t, milliseconds) };
+    // The task whose event has a ring may have ended: such a descriptor is always ready.
+    if all.iter().any(|fd| fd.revents & libc::POLLHUP != 0) {
+        std::thread::sleep(Duration::from_millis(milliseconds.clamp(0, 10) as u64));
+    }
 }
 
 /// A descriptor that can be read once this child has ended.

@@ -14,13 +14,17 @@ pub(super) struct Taken {
     pub(super) to: u64,
     /// `None`: the process has ended, or the text is not of one moment.
     pub(super) reading: Option<Box<Reading>>,
+    /// The kernel does not let this process read it.
+    pub(super) is_refused: bool,
 }
 
 /// Reads the areas of a process, with their flags or without.
 pub(super) fn take(place: SpaceId, pid: Tid, with_flags: bool) -> Taken {
     let file = if with_flags { "smaps" } else { "maps" };
     let from = sys::now_ns();
-    let bytes = proc::contents(&format!("/proc/{pid}/{file}")).unwrap_or_default();
+    let contents = proc::contents(&format!("/proc/{pid}/{file}"));
+    let is_refused = contents.as_ref().is_err_and(|error| error.kind() == std::io::ErrorKind::PermissionDenied);
+    let bytes = contents.unwrap_or_default();
     let layout = proc::layout(pid);
     let to = sys::now_ns();
     let all = samara_trace::file::name_text(&bytes);
@@ -32,7 +36,7 @@ pub(super) fn take(place: SpaceId, pid: Tid, with_flags: bool) -> Taken {
     let text: String = all.split_inclusive('\n').filter(is_area).collect();
     let whole = !areas.is_empty() && is_whole(&areas);
     let reading = whole.then(|| Box::new(Reading { areas, text, has_flags: with_flags, layout }));
-    Taken { place, pid, from, to, reading }
+    Taken { place, pid, from, to, reading, is_refused }
 }
 
 /// The open mode of a file descriptor that a call mapped, if it is still the file of this area.

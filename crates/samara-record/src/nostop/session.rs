@@ -4,15 +4,15 @@
 //! - **NOSTOP-READ-1** a reading counts only if every record up to its end is there, none of them
 //!   was lost, and no section of its space overlaps it. It then has its place in the order.
 
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 use std::os::fd::{AsRawFd, RawFd};
 use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
 
 use samara_trace::Sink;
 
-use super::follow::{Follow, Strangers};
-use super::followed_space::Entry;
+use super::follow::{Follow, Strangers, is_a_program};
+use super::followed_space::{Entry, FollowedSpace};
 use super::group::Group;
 use super::perf::Of;
 use super::reading::{self, Taken};
@@ -42,6 +42,9 @@ const BATCH: u64 = 256;
 /// Interval of the search for tasks whose ends were lost, in nanoseconds.
 const SWEEP_NS: u64 = 200_000_000;
 
+/// Interval at which the members of a group are listed, in nanoseconds.
+const MEMBERS_NS: u64 = 1_000_000_000;
+
 /// Immediate retries of a reading that was overlapped.
 const SOON: u32 = 20;
 
@@ -61,6 +64,8 @@ struct Session<'a> {
     lossy: bool,
     swept: u64,
     settings: Settings,
+    /// Of a group.
+    members: Option<Members>,
 }
 
 pub(super) fn record(options: &Options, settings: &Settings, sink: &mut dyn Sink) -> Result<Watched, RecordError> {
@@ -134,10 +139,11 @@ pub(super) fn attach(running: &Running, settings: &Settings, sink: &mut dyn Sink
     session.follow.add_process(root, &threads, true, sys::now_ns());
     if !apart {
         session.follow.strangers = Strangers::AreNot;
-        session.follow.journal.note(
-            "it has many threads: the calls of all processes went through the rings, and those of others were left out"
-                .into(),
-        );
+        let (n, most) = (threads.len(), settings.apart);
+        session.follow.journal.note(format!(
+            "its {n} threads need more than {most} descriptors: the memory calls of all processes went through the rings \
+             and took longer, and those of others were left out"
+        ));
     }
     let until = running.duration.map(|duration| start_ns.saturating_add(duration.as_nanos() as u64));
     while session.follow.is_followed() {
@@ -173,24 +179,19 @@ pub(super) fn record_group(group: &Group, settings: &Settings, sink: &mut dyn Si
     journal.ready();
     let mut session = Session::new(source, settings, NONE, journal);
     session.follow.strangers = Strangers::But(own);
-    let processes = group.processes().map_err(|error| match &group.folder {
-        Some(folder) => NotWatched::NoGroup(folder.clone(), error).into(),
-        None => RecordError::System("reading /proc", error),
-    })?;
-    for pid in processes.into_iter().filter_map(|pid| Tid::try_from(pid).ok()).filter(|pid| *pid != own) {
-        let threads: Vec<_> = proc::threads(pid).into_iter().map(|tid| (tid, owner)).collect();
-        // A task of the kernel has no areas.
-        if proc::Status::of(pid).is_some_and(|status| !status.word("VmSize:").is_empty()) {
-            session.follow.add_process(pid, &threads, true, sys::now_ns());
-        }
-    }
+    session.members = Some(Members { group: group.clone(), owner, own, checked: 0 });
+    session.find_members()?;
     let until = group.duration.map(|duration| start_ns.saturating_add(duration.as_nanos() as u64));
     let mut had_any = false;
     loop {
         session.step(None);
         had_any |= session.follow.is_followed();
+        if session.members.as_ref().is_some_and(|members| sys::now_ns() > members.checked + MEMBERS_NS) {
+            // A group that has gone has no members.
+            let _ = session.find_members();
+        }
         let asked = signals.asked().end.is_some() || group.let_go.as_ref().is_some_and(crate::LetGo::is_asked);
-        let over = group.folder.is_some() && had_any && !session.follow.is_followed();
+        let over = group.folder.is_some() && had_any && !session.follow.is_followed() && session.has_no_members();
         if asked || over || until.is_some_and(|until| sys::now_ns() >= until) {
             break;
         }
@@ -198,6 +199,17 @@ pub(super) fn record_group(group: &Group, settings: &Settings, sink: &mut dyn Si
     let end_ns = sys::now_ns();
     session.read_all();
     Ok(session.finish(Status::LetGo, end_ns.saturating_sub(start_ns)))
+}
+
+/// The processes of a group that is recorded.
+struct Members {
+    group: Group,
+    /// The attachment of their events.
+    owner: u32,
+    /// This process, which is left out.
+    own: Tid,
+    /// When they were listed.
+    checked: u64,
 }
 
 /// No task has this number.
@@ -238,7 +250,37 @@ impl<'a> Session<'a> {
             lossy: false,
             swept: 0,
             settings: *settings,
+            members: None,
         }
+    }
+
+    /// Follows the processes that are in the group now, and no others.
+    fn find_members(&mut self) -> Result<(), RecordError> {
+        let Some(members) = &mut self.members else { return Ok(()) };
+        let (own, owner) = (members.own, members.owner);
+        members.checked = sys::now_ns();
+        let is_all = members.group.folder.is_none();
+        let processes = members.group.processes().map_err(|error| match &members.group.folder {
+            Some(folder) => NotWatched::NoGroup(folder.clone(), error).into(),
+            None => RecordError::System("reading /proc", error),
+        })?;
+        let there: HashSet<Tid> = processes.into_iter().filter_map(|pid| Tid::try_from(pid).ok()).collect();
+        let followed: HashSet<Tid> = self.follow.followed().collect();
+        for pid in there.iter().copied().filter(|pid| *pid != own && !followed.contains(pid) && is_a_program(*pid)) {
+            let threads: Vec<_> = proc::threads(pid).into_iter().map(|tid| (tid, owner)).collect();
+            self.follow.add_process(pid, &threads, true, sys::now_ns());
+        }
+        // The ends of those that have ended come with their records.
+        for pid in followed.into_iter().filter(|pid| !is_all && !there.contains(pid) && is_a_program(*pid)) {
+            self.follow.journal.note(format!("process {pid} left the control group, and was followed no more"));
+            self.follow.let_go(pid);
+        }
+        Ok(())
+    }
+
+    fn has_no_members(&self) -> bool {
+        let Some(members) = &self.members else { return true };
+        members.group.processes().map_or(true, |all| all.iter().all(|pid| *pid == members.own as u32))
     }
 
     /// Waits for records and follows them. `end`: a descriptor that becomes readable at the
@@ -311,27 +353,36 @@ impl<'a> Session<'a> {
             (self.lost, self.lossy) = (lost, true);
             self.follow.doubt_all(taken.to);
         }
+        // One that has left its group has no records any more.
+        if self.members.as_ref().is_some_and(|members| members.checked < taken.to) {
+            let _ = self.find_members();
+        }
         let loading = self.follow.is_loading(taken.pid);
         let Some(place) = self.follow.places.get_mut(&taken.place) else { return };
         place.reading = false;
         let clean = place.was_quiet(taken.from) && !loading && place.users.contains(&taken.pid);
         let took = taken.to - taken.from;
-        match taken.reading.filter(|_| clean) {
-            Some(reading) => {
+        match taken.reading {
+            Some(reading) if clean => {
                 place.tries = 0;
                 self.follow.seen.readings += 1;
                 let (pid, time) = (taken.pid, taken.to);
                 place.push(Entry::Read(reading, Who { pid, tid: pid, entry_ns: time, exit_ns: time }));
             }
-            None => {
+            reading => {
                 place.tries += 1;
                 self.follow.seen.dirty_readings += 1;
-                if place.tries == MANY_TRIES {
-                    let text = format!(
-                        "the areas of process {} change all the time: it is read on, and unsure until it stands",
-                        taken.pid
-                    );
-                    self.follow.journal.note(text);
+                let pid = taken.pid;
+                if taken.is_refused {
+                    let text = "the areas of other users' processes may not be read: that takes CAP_SYS_PTRACE";
+                    self.follow.journal.note(text.into());
+                } else if place.tries == MANY_TRIES && place.users.contains(&pid) {
+                    let text = "change too fast to be read. Samara keeps trying; until then they are unsure";
+                    self.follow.journal.note(format!("the areas of process {pid} {text}"));
+                    if let Some(reading) = reading.filter(|_| place.space.is_none() && !place.awaits_fork) {
+                        let who = Who { pid, tid: pid, entry_ns: taken.to, exit_ns: taken.to };
+                        place.push(Entry::Guess(reading, who));
+                    }
                 }
             }
         }
@@ -341,6 +392,9 @@ impl<'a> Session<'a> {
             // The first retries come soon.
             if (1..SOON).contains(&place.tries) {
                 place.due = place.due.min(sys::now_ns() + took.max(1_000_000));
+            }
+            if taken.is_refused {
+                place.due = u64::MAX;
             }
         }
     }
@@ -371,18 +425,18 @@ impl<'a> Session<'a> {
     /// Reads all spaces once more, until each of them is known, or for [`LAST_NS`].
     fn read_all(&mut self) {
         let began = sys::now_ns();
-        let ids: Vec<SpaceId> = self.follow.places.keys().copied().collect();
-        for id in ids {
-            let mut asked = false;
-            while sys::now_ns() < began + LAST_NS {
-                let Some(place) = self.follow.places.get_mut(&id) else { break };
-                if !place.reading && !asked {
-                    (place.due, asked) = (0, true);
-                } else if !place.reading && !place.changed && place.doubt.is_none() && !place.needs_flags {
-                    break;
-                }
-                self.step(None);
+        let refused = |place: &FollowedSpace| place.due == u64::MAX && place.space.is_none();
+        let asked: Vec<SpaceId> = self.follow.places.values().filter(|p| !refused(p)).map(|place| place.id).collect();
+        for id in &asked {
+            if let Some(place) = self.follow.places.get_mut(id) {
+                (place.due, place.changed) = (0, true); // a comparison takes that back
             }
+        }
+        let is_open = |place: &FollowedSpace| place.changed || place.doubt.is_some() || place.needs_flags;
+        while sys::now_ns() < began + LAST_NS
+            && asked.iter().filter_map(|id| self.follow.places.get(id)).any(|place| place.reading || is_open(place))
+        {
+            self.step(None);
         }
     }
 

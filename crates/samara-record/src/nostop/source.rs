@@ -29,7 +29,8 @@ const MOST_STACK: u32 = 60 << 10;
 /// Most records that wait to be followed.
 const MOST_READY: usize = 1 << 17;
 
-/// Calls of the table that change no area, or whose tracepoints all programs hit: `ioctl`.
+/// Not recorded: every program makes `ioctl`, and it changes areas only on a userfaultfd. Those areas
+/// are unsure.
 const LEFT_OUT: [&str; 1] = ["ioctl"];
 
 /// The ends of tasks: where the exit code is seen.
@@ -180,6 +181,13 @@ impl Source {
         Ok(Some(self.attached))
     }
 
+    /// Closes all events.
+    fn detach_all(&mut self) {
+        self.rings.clear();
+        self.events.clear();
+        self.owners.clear();
+    }
+
     /// Opens one event: of write sections only (`writes`), with so much of the stack. False: the
     /// task has ended, or the processor is not there.
     fn open(&mut self, counts: Counts, of: Of, cpu: u32, (writes, stack): (bool, u32)) -> Result<bool, NotWatched> {
@@ -211,7 +219,7 @@ impl Source {
 
     /// Reads the rings, unless too many records wait here: the kernel drops new ones then.
     pub(super) fn drain(&mut self) {
-        if self.ready.len() < MOST_READY {
+        if self.ready.len() < if self.stack > 0 { MOST_READY / 32 } else { MOST_READY } {
             let began = sys::now_ns();
             self.read_rings();
             self.settle(began.saturating_sub(SLACK_NS));
@@ -309,7 +317,8 @@ pub(super) fn attach_process(
     let (needed, left) = (source.needed(threads().len()), perf::descriptors_left());
     if needed <= most.min(left) {
         match attach_threads(source, &threads) {
-            Err(NotWatched::Descriptors { .. }) => {} // it has got more threads
+            // It has got more threads.
+            Err(NotWatched::Descriptors { .. }) => source.detach_all(),
             other => return Ok((other?, true)),
         }
     }

@@ -59,7 +59,7 @@ impl Dumps {
             let is_new = is_dump(&file.name) && self.files.len() < DUMPS && !self.files.contains_key(&key);
             if is_new
                 && !host::may_wait(tid, file.dev)
-                && let Some(open) = open_mapped(tid, (area.start, area.end), &file.name)
+                && let Some(open) = open_mapped(tid, (area.start, area.end), &file.name, false)
                 && open.metadata().is_ok_and(|file| is_own(&file, owner))
             {
                 self.files.insert(key, open);

@@ -6,6 +6,9 @@ use crate::os::sys::{self, Tid};
 /// Bytes of a piece: a page. A stack that is not deep takes one or two.
 const PIECE: u64 = 4096;
 
+/// Most bytes of a stack by default. What is further away is no part of it.
+const LARGEST: usize = 8 << 20;
+
 /// A task's registers and the upper part of its stack, as they were when it made a call.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Copied {
@@ -37,7 +40,7 @@ impl<'a> StackMemory<'a> {
         if let Some(copied) = self.copied {
             let within = usize::try_from(at.checked_sub(copied.sp)?).ok()?;
             let word = copied.stack.get(within..).and_then(|rest| rest.first_chunk());
-            self.is_short |= word.is_none();
+            self.is_short |= word.is_none() && within < LARGEST;
             return word.map(|word| u64::from_le_bytes(*word));
         }
         let (start, within) = (at & !(PIECE - 1), (at & (PIECE - 1)) as usize);
@@ -79,6 +82,7 @@ mod tests {
         assert_eq!(memory.word(0x1000), Some(0x0706_0504_0302_0100));
         assert_eq!(memory.word(0x1008), Some(0x0f0e_0d0c_0b0a_0908));
         assert_eq!((memory.word(0xff8), memory.is_short), (None, false));
+        assert_eq!((memory.word(1 << 40), memory.is_short), (None, false));
         assert_eq!((memory.word(0x1009), memory.is_short), (None, true));
     }
 }

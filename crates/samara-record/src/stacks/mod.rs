@@ -49,6 +49,9 @@ use crate::stacks::rule::Rule;
 /// the instruction pointer (16).
 const CONTEXT: u64 = 40;
 
+/// How many processes are asked for a file.
+const TRIES: u32 = 4;
+
 /// Most bytes between the first function's stack pointer and the arguments that the kernel put
 /// there.
 const BOTTOM: u64 = 256;
@@ -307,8 +310,13 @@ impl Stacks {
             _ => (Key::Anonymous(asked.who.pid), None),
         };
         let (start, end) = (area.start, area.end);
-        let number = match self.by_key.get(&key) {
-            Some(number) => *number,
+        // A file that an ended process had may be found by the next one. It is another module then: in
+        // one without a file addresses are counted otherwise.
+        let known = self.by_key.get(&key).copied();
+        let failed = known.and_then(|number| self.modules.get(number as usize)?.failed);
+        let retries = failed.is_some_and(|(by, times)| by != asked.who.pid && times < TRIES);
+        let number = match known.filter(|_| !retries) {
+            Some(number) => number,
             None => {
                 let number = u32::try_from(self.modules.len()).ok()?;
                 self.modules.push(match &key {
@@ -316,8 +324,11 @@ impl Stacks {
                         Module::without_file(name, None)
                     }
                     Key::File { dev, inode, name } => {
-                        let mut module =
-                            Module::of_file(asked.who.tid, (start, end), (*dev, *inode, name), &self.budget);
+                        let runs = asked.copied.is_some();
+                        let file = (*dev, *inode, &**name);
+                        let mut module = Module::of_file(asked.who.tid, (start, end), file, runs, &self.budget);
+                        let times = failed.map_or(0, |(_, times)| times);
+                        module.failed = (runs && module.file.is_none()).then_some((asked.who.pid, times + 1));
                         if self.open < module::OPEN {
                             self.open += usize::from(module.file.is_some());
                         } else if module.file.take().is_some() {

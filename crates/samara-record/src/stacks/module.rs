@@ -39,6 +39,8 @@ pub(crate) struct Module {
     pub(crate) owner: Option<u32>,
     pub(crate) sections: Sections,
     segments: Vec<Segment>,
+    /// The last process in which its file could not be opened, and how many there were.
+    pub(crate) failed: Option<(Tid, u32)>,
 }
 
 /// A part of the file that is mapped.
@@ -104,10 +106,12 @@ impl Module {
         tid: Tid,
         (start, end): (u64, u64),
         (dev, inode, name): ((u32, u32), u64, &str),
+        runs: bool,
         budget: &Budget,
     ) -> Self {
         let mut module = Module { name: name.to_owned(), ..Module::default() };
-        module.file = open_mapped(tid, (start, end), name).or_else(|| open_itself(dev, inode, name));
+        let mapped = open_mapped(tid, (start, end), name, runs);
+        module.file = mapped.or_else(|| open_itself(dev, inode, name));
         if let Some(file) = &module.file {
             let left = budget.left();
             let source = Source::new(file, budget);
@@ -136,14 +140,17 @@ impl Module {
 }
 
 /// Opens the file of this name that a task has mapped at these addresses, if it is a regular one.
-pub(super) fn open_mapped(tid: Tid, (start, end): (u64, u64), name: &str) -> Option<File> {
+/// `runs`: another file may be there by now.
+pub(super) fn open_mapped(tid: Tid, (start, end): (u64, u64), name: &str, runs: bool) -> Option<File> {
     // The link leads to the mapped file itself, and needs a capability. The name may lead to
     // another file by now; the search for symbols detects that by the build id.
     let link = PathBuf::from(format!("/proc/{tid}/map_files/{start:x}-{end:x}"));
     let bytes = name_bytes(name);
     let inside = Path::new(OsStr::from_bytes(&bytes));
     let named = PathBuf::from(format!("/proc/{tid}/root")).join(inside.strip_prefix("/").unwrap_or(inside));
-    open_regular(&link).or_else(|| open_regular(&named))
+    let is_there = !runs || std::fs::read_link(&link).is_ok_and(|to| to == inside);
+    let mapped = if is_there { open_regular(&link) } else { None };
+    mapped.or_else(|| open_regular(&named))
 }
 
 /// Opens the file of this name if it is this very one: that of a task that has ended.
