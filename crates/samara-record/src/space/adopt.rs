@@ -1,28 +1,64 @@
-//! Copies the kernel's view of a space into the model where the two differ: after calls that are
-//! not modelled, and after differences.
+//! Takes over the kernel's view of a part of a space, or of all of it, where the model differs:
+//! after calls that are not modelled, after calls whose order is not known, and after differences.
 //!
 //! It does not know why the two differ.
 //!
-//! - **ADOPT-1** memory that is still there keeps the attributes that `smaps` does not show: an
-//!   area that was cut, changed or joined keeps its identity, offset, policy, registration and open
-//!   file. Only new memory of a known call, and memory that fits no former area, gets its
-//!   attributes from `smaps` alone.
+//! - **ADOPT-1** what `smaps` does not show stays known for all memory that is still there: an area
+//!   that was cut, changed or joined keeps its identity, offset, policy, registration and open
+//!   file. Only memory that a call is known to have made anew, and memory that fits no area that
+//!   stood there, is known by `smaps` alone. (`overlap` makes doubtful what an order decides.)
+//! - **ADOPT-2** what is taken over is closed: no area of the model or of the kernel extends beyond
+//!   it.
+//! - **ADOPT-3** the areas are read before the policies. Of a call in the kernel that took effect
+//!   in between, an area may get the policy that only a part of it has. That is put right when the
+//!   call has returned: what it reached is looked at again, with what touches it.
+//! - **ADOPT-4** no file shows with which userfaultfd an area is registered. It is that of the
+//!   calls after which the view is taken, where they registered memory, all with the same one; else
+//!   that of the parts of the area that the model knows, if these agree. Where even that is not
+//!   known (the registration is still in the kernel), the model has none for the area until the
+//!   call is back ([`model::own`]).
 //!
-//! Neighbours: `adopt_unordered` takes over parts of a space, with memory policies, where the order
-//! of calls is not known.
+//! Neighbours: `overlap`, `settle`, `end` and `start` ask for it.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
-use samara_mm::{Area, Extras, FlagChange, Flags, Object, Placed};
+use samara_mm::{Anon, Area, Extras, FlagChange, Flags, Object, Placed, Policy, Uffd};
 use samara_trace::event::{Step, StepKind};
 
 use crate::os::proc::{self, KernelArea};
 use crate::os::sys::{self, Tid};
-use crate::space::Space;
 use crate::space::apply::is_zero;
 use crate::space::heap::Heap;
 use crate::space::model::{self, Inode, Model};
-use crate::space::reach::{Range, meets};
+use crate::space::policies::policies;
+use crate::space::reach::{self, Range, meets};
+use crate::space::{Returned, Space};
+
+/// What the kernel shows of a part of a space.
+#[derive(Default)]
+pub(crate) struct Shown {
+    /// When it had been read.
+    ns: u64,
+    ranges: Vec<Range>,
+    areas: Vec<KernelArea>,
+    /// The last area of the heap, wherever it is.
+    pub(crate) heap: Option<Range>,
+    /// Memory policies by the start of their areas; `None` where the kernel tells none.
+    policies: Option<HashMap<u64, Option<Policy>>>,
+    /// What calls have mapped anew, and the model has not.
+    pub(crate) made: Vec<Range>,
+    /// What they have registered, if all of it is with a single userfaultfd.
+    registered: Vec<(Range, Uffd)>,
+}
+
+impl Shown {
+    fn policy(&self, k: &KernelArea) -> Option<Option<Policy>> {
+        // For shared memory and private maps of it, the kernel shows the file's policy, not the
+        // area's.
+        let own = k.inode == 0 && k.dev == (0, 0);
+        self.policies.as_ref().filter(|_| own).and_then(|p| p.get(&k.start)).copied()
+    }
+}
 
 /// Flags that never change while an area exists.
 const FIXED: Flags = Flags::SHARED
@@ -34,40 +70,127 @@ const FIXED: Flags = Flags::SHARED
     .union(Flags::SPECIAL);
 
 impl Space {
-    /// Takes the kernel's view wherever the model differs. `None`: the kernel shows no areas any
+    /// What the kernel shows in these ranges, which grow until no area extends beyond them
+    /// (ADOPT-2). `None`: it shows nothing any more.
+    pub(crate) fn look(&self, tid: Tid, ranges: &[Range]) -> Option<Shown> {
+        let all = proc::smaps(tid).ok().filter(|a| !a.is_empty())?;
+        let mut ranges: Vec<Range> = self.whole(ranges);
+        loop {
+            let grown = |(start, end): &Range| {
+                let meets = all.iter().filter(|k| k.start < *end && *start < k.end);
+                meets.fold((*start, *end), |r, k| (r.0.min(k.start), r.1.max(k.end)))
+            };
+            let next: Vec<Range> = self.whole(&ranges.iter().map(grown).collect::<Vec<_>>());
+            if next == ranges {
+                break;
+            }
+            ranges = next;
+        }
+        let heap = Heap::of(&all).last();
+        let areas: Vec<KernelArea> = all.into_iter().filter(|k| meets(&ranges, (k.start, k.end))).collect();
+        Some(Shown { ns: sys::now_ns(), ranges, areas, heap, ..Shown::default() })
+    }
+
+    /// As [`Space::look`], with the policies of areas, if any were set.
+    pub(crate) fn look_with_policies(&self, tid: Tid, ranges: &[Range]) -> Option<Shown> {
+        let shown = self.look(tid, ranges)?;
+        Some(Shown { policies: if self.bound { policies(tid) } else { None }, ..shown })
+    }
+
+    /// As [`Space::look`], after these calls. Where others overlapped them, with policies.
+    pub(crate) fn look_after(&mut self, calls: &[Returned], ranges: &[Range]) -> Option<Shown> {
+        let tid = calls.last()?.who.tid;
+        let overlapped = calls.iter().any(|call| call.overlapped);
+        let mut shown = if overlapped { self.look_with_policies(tid, ranges) } else { self.look(tid, ranges) }?;
+        shown.made = self.made(calls);
+        let registered: Vec<(Range, Uffd)> = calls.iter().filter_map(|call| self.registration(call)).collect();
+        self.registered |= !registered.is_empty();
+        if registered.windows(2).all(|pair| pair[0].1 == pair[1].1) {
+            shown.registered = registered;
+        }
+        Some(shown)
+    }
+
+    /// Learns the policies that were set before anybody looked. (Where none is set, later looks
+    /// need not ask for them.)
+    pub(crate) fn learn_policies(&mut self, tid: Tid) {
+        self.bound = policies(tid).is_some_and(|all| all.values().any(Option::is_some));
+        if self.bound
+            && let Some(shown) = self.look_with_policies(tid, &[reach::ALL])
+        {
+            self.adopt_shown(&shown);
+            self.doubt.policies(&self.model, &[reach::ALL]);
+        }
+    }
+
+    /// The ranges, widened to whole areas of the model. Ranges that meet become one.
+    fn whole(&self, ranges: &[Range]) -> Vec<Range> {
+        let mut ranges = self.span(ranges, 0);
+        ranges.sort_unstable();
+        let mut out: Vec<Range> = Vec::new();
+        for (start, end) in ranges {
+            match out.last_mut() {
+                Some(last) if start <= last.1 => last.1 = last.1.max(end),
+                _ => out.push((start, end)),
+            }
+        }
+        out
+    }
+
+    /// Each range, `more` bytes wider at both ends, then widened to the whole areas of the model
+    /// that it meets.
+    pub(crate) fn span(&self, ranges: &[Range], more: u64) -> Vec<Range> {
+        let wide = |(start, end): &Range| {
+            let (low, high) = (start.saturating_sub(more), end.saturating_add(more));
+            let mut areas = self.model.areas_in(low, high).map(|a| (a.start, a.end));
+            let first = areas.next();
+            let last = areas.next_back().or(first);
+            (first.map_or(low, |a| a.0.min(low)), last.map_or(high, |a| a.1.max(high)))
+        };
+        ranges.iter().filter(|r| r.0 < r.1 || more > 0).map(wide).collect()
+    }
+
+    /// Takes over what the kernel shows, where the model has it otherwise.
+    pub(crate) fn adopt_shown(&mut self, shown: &Shown) -> Vec<Step> {
+        self.remember_at(shown.ns, shown.ranges.clone());
+        let steps = take_over(&mut self.model, shown, self.moved);
+        for (range, uffd) in &shown.registered {
+            model::own(&mut self.model, *range, *uffd, true);
+        }
+        steps
+    }
+
+    /// Takes the kernel's view wherever the model differs. `None`: the kernel shows nothing any
     /// more.
     pub(crate) fn adopt(&mut self, tid: Tid) -> Option<Vec<Step>> {
-        self.adopt_with(tid, &[])
+        let shown = self.look(tid, &[reach::ALL])?;
+        let steps = self.adopt_shown(&shown);
+        self.adopt_break(shown.heap);
+        Some(steps)
     }
 
-    /// As [`Space::adopt`], after a call that made the memory in these ranges anew.
-    pub(crate) fn adopt_with(&mut self, tid: Tid, made: &[Range]) -> Option<Vec<Step>> {
-        let areas = proc::smaps(tid).ok().filter(|a| !a.is_empty())?;
-        Some(self.adopt_areas(&areas, made))
-    }
-
-    /// Takes these areas over wherever the model differs.
-    pub(crate) fn adopt_areas(&mut self, areas: &[KernelArea], made: &[Range]) -> Vec<Step> {
-        let steps = take_over(&mut self.model, areas, made);
-        self.adopt_break(Heap::of(areas).last());
+    /// Takes these areas, which are all, over wherever the model differs.
+    pub(crate) fn adopt_areas(&mut self, areas: Vec<KernelArea>) -> Vec<Step> {
+        let heap = Heap::of(&areas).last();
+        let steps = self.adopt_shown(&Shown { ranges: vec![reach::ALL], areas, ..Shown::default() });
+        self.adopt_break(heap);
         steps
     }
 }
 
-/// Makes the model equal to the kernel's view. Returns the steps from the old areas to the new
-/// ones.
-fn take_over(model: &mut Model, areas: &[KernelArea], made: &[Range]) -> Vec<Step> {
+/// Makes the model equal to what the kernel shows. The steps tell what became of which areas.
+/// `moved`: nothing shows where anonymous memory was mapped first.
+fn take_over(model: &mut Model, shown: &Shown, moved: bool) -> Vec<Step> {
     let page = sys::page_size();
+    let (areas, made) = (&shown.areas, &shown.made);
     let news: Vec<&KernelArea> =
-        areas.iter().filter(|k| meets(made, (k.start, k.end)) || !is_known(model, k, page)).collect();
+        areas.iter().filter(|k| meets(made, (k.start, k.end)) || !is_known(model, k, shown, page)).collect();
     let starts: HashSet<u64> = areas.iter().map(|k| k.start).collect();
     let replaced: HashSet<u64> = news.iter().map(|k| k.start).collect();
-    let olds: Vec<Range> = model
-        .areas()
-        .filter(|m| !starts.contains(&m.start) || replaced.contains(&m.start))
-        .map(|m| (m.start, m.end))
-        .collect();
-    let kept: Vec<Vec<Piece>> = news.iter().map(|k| kept(model, k, made, page)).collect();
+    let ours = shown.ranges.iter().flat_map(|(start, end)| model.areas_in(*start, *end));
+    let olds: Vec<Range> =
+        ours.filter(|m| !starts.contains(&m.start) || replaced.contains(&m.start)).map(|m| (m.start, m.end)).collect();
+    let kept: Vec<Vec<Piece>> = news.iter().map(|k| kept(model, k, shown, page)).collect();
     let mut steps = Vec::new();
     let mut all = kept.iter().flatten().map(|p| (p.start, p.end)).peekable();
     for (start, end) in olds {
@@ -80,21 +203,23 @@ fn take_over(model: &mut Model, areas: &[KernelArea], made: &[Range]) -> Vec<Ste
     }
     for (k, pieces) in news.into_iter().zip(kept) {
         arrived(&mut steps, k, &pieces);
-        store(model, k, pieces, page);
+        store(model, k, pieces, shown.policy(k).flatten(), moved);
     }
     steps
 }
 
 /// Whether the model has this area as the kernel shows it.
-fn is_known(model: &Model, k: &KernelArea, page: u64) -> bool {
+fn is_known(model: &Model, k: &KernelArea, shown: &Shown, page: u64) -> bool {
     model.area_at(k.start).is_some_and(|m| {
         let (new, extras) = model::import(k, page);
+        // The model knows only in part what is charged and what was written.
         let ignored = Flags::ACCOUNT | Flags::STICKY;
         m.start == k.start
             && m.end == k.end
             && model::backing(model, &m) == (k.offset, k.dev, k.inode)
             && m.area.flags - ignored == new.flags - ignored
             && m.extras().name == extras.name
+            && shown.policy(k).is_none_or(|policy| policy == m.extras().policy)
     })
 }
 
@@ -108,9 +233,9 @@ struct Piece {
     changed: bool,
 }
 
-/// The parts of the model's areas that are still there in `k`, ascending, without memory that was
-/// made anew.
-fn kept(model: &Model, k: &KernelArea, made: &[Range], page: u64) -> Vec<Piece> {
+/// The parts of the model's areas that are still there in `k`, ascending, without what was made
+/// anew.
+fn kept(model: &Model, k: &KernelArea, view: &Shown, page: u64) -> Vec<Piece> {
     let (shown, extras) = model::import(k, page);
     let parts = || model.areas_in(k.start, k.end).filter(|m| still(m, &shown));
     let owner = model::owner(parts());
@@ -121,11 +246,12 @@ fn kept(model: &Model, k: &KernelArea, made: &[Range], page: u64) -> Vec<Piece> 
             area.bias = shown.bias;
         }
         let uffd = owner.or(m.extras().uffd).filter(|_| shown.flags.intersects(Flags::UFFD));
-        let extras = Extras { name: extras.name.clone(), uffd, ..m.extras().clone() };
+        let policy = view.policy(k).unwrap_or(m.extras().policy);
+        let extras = Extras { name: extras.name.clone(), uffd, policy, ..m.extras().clone() };
         let flags = (m.area.flags ^ area.flags) - Flags::ACCOUNT - Flags::STICKY;
         let changed = !flags.is_empty() || extras != *m.extras();
         let (mut at, end) = (m.start.max(k.start), m.end.min(k.end));
-        for (s, e) in made.iter().copied().chain([(end, end)]).map(|(s, e)| (s.min(end), e.min(end))) {
+        for (s, e) in view.made.iter().copied().chain([(end, end)]).map(|(s, e)| (s.min(end), e.min(end))) {
             if at < s {
                 kept.push(Piece { start: at, end: s, area: area.clone(), extras: extras.clone(), changed });
             }
@@ -185,10 +311,12 @@ fn arrived(steps: &mut Vec<Step>, k: &KernelArea, pieces: &[Piece]) {
     steps.append(&mut joins);
 }
 
-/// Puts the area into the model, at an empty place, with the known attributes of its parts.
-fn store(model: &mut Model, k: &KernelArea, pieces: Vec<Piece>, page: u64) {
-    // The kernel has one area: the known attributes of a part also hold for the memory joined to
-    // it.
+/// Puts the area into the model, at an empty place, with what is known of its parts.
+fn store(model: &mut Model, k: &KernelArea, pieces: Vec<Piece>, policy: Option<Policy>, moved: bool) {
+    let page = sys::page_size();
+    let first = pieces.first().map(|p| p.extras.clone());
+    let agreed = pieces.windows(2).all(|two| two[0].extras.uffd == two[1].extras.uffd);
+    // The kernel has one area: what is known of a part also holds for what was joined to it.
     let bounds: Vec<u64> = pieces.iter().skip(1).map(|p| p.start).collect();
     let starts = [k.start].into_iter().chain(bounds.iter().copied());
     let ends = bounds.iter().copied().chain([k.end]);
@@ -201,7 +329,163 @@ fn store(model: &mut Model, k: &KernelArea, pieces: Vec<Piece>, page: u64) {
     if model.area_at(k.start).is_none_or(|m| (m.start, m.end) != (k.start, k.end)) {
         // Nothing is known of it, or the known attributes of its parts were wrong.
         let _ = model.forget(k.start, k.end);
-        let (area, extras) = model::import(k, page);
-        let _ = model.import_with(k.start, k.end, area, extras);
+        let (mut area, extras) = model::import(k, page);
+        if moved && area.object == Object::Anonymous && area.is_private() {
+            // It gets a place of its own, and what it merges with is learnt.
+            area = Area::new(area.flags, area.object.clone(), (1 << 63) | (k.start / page));
+            area.set_anon(Anon::Unknown);
+        }
+        let policy = first.as_ref().map_or(policy, |extras| extras.policy);
+        let uffd = first.filter(|_| agreed).and_then(|extras| extras.uffd);
+        let _ = model.import_with(k.start, k.end, area, Extras { policy, uffd, ..extras });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read, Write};
+    use std::process::{Command, Stdio};
+
+    use super::*;
+    use crate::arch::{AUDIT_NATIVE, decode};
+    use crate::journal::{Journal, Who};
+    use crate::space::apply;
+    use crate::space::compare::{self, Found};
+    use crate::space::memory::Memory;
+    use samara_trace::event::Event;
+
+    /// A view is taken over while a call is in the kernel that sets a policy: of the area that it
+    /// cuts, the part that it does not reach is taken for one with that policy.
+    #[test]
+    fn a_policy_that_only_a_part_has_is_put_right_when_the_call_is_back() {
+        // It has echoed a byte and waits for more: its areas stay as they are.
+        let mut cat = Command::new("cat").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        cat.stdin.as_mut().unwrap().write_all(b"x").unwrap();
+        cat.stdout.as_mut().unwrap().read_exact(&mut [0]).unwrap();
+        let tid = cat.id() as Tid;
+        let page = sys::page_size();
+        let mut events: Vec<Event> = Vec::new();
+        let mut journal = Journal::new(&mut events, 0);
+        let who = Who { pid: tid, tid, entry_ns: 1, exit_ns: 1 };
+        let mut space = Space::load(0, who, true, true, &mut journal);
+        space.bound = true;
+        let all = proc::smaps(tid).unwrap();
+        let plain =
+            |k: &&KernelArea| k.inode == 0 && k.dev == (0, 0) && matches!(k.name.as_deref(), Some("" | "[heap]"));
+        let next_is_free = |k: &&KernelArea| k.end - k.start > page && !all.iter().any(|other| other.start == k.end);
+        let part = all.iter().filter(plain).find(next_is_free).unwrap();
+        let returned = |nr: i64, args: [u64; 6], go_ns, overlapped| {
+            let who = Who { exit_ns: sys::now_ns(), ..who };
+            Returned { overlapped, ..Returned::overlapped(nr, args, 0, who, go_ns) }
+        };
+
+        let mut shown = space.look_with_policies(tid, &[(part.start, part.end)]).unwrap();
+        let Some(policies) = &mut shown.policies else {
+            cat.kill().unwrap();
+            cat.wait().unwrap();
+            return eprintln!("skipped: this kernel has no numa_maps");
+        };
+        let mut nodes = [0; Policy::WORDS];
+        nodes[0] = 1;
+        policies.insert(part.start, Some(Policy { mode: 1, nodes }));
+        space.adopt_shown(&shown);
+        assert!(space.model.area_at(part.start).unwrap().extras().policy.is_some());
+        // The call is back. It reached only what is next to the part.
+        space.returned(returned(libc::SYS_munmap, [part.end, page, 0, 0, 0, 0], 1, true), &[], &mut journal);
+        assert_eq!(space.model.area_at(part.start).unwrap().extras().policy, None);
+        // A later call that sets no policy, where there is none, changes nothing.
+        let later = returned(libc::SYS_mbind, [part.end - page, page, 0, 0, 0, 0], sys::now_ns(), false);
+        space.returned(later, &[], &mut journal);
+        assert_eq!(journal.counters.differences, 0);
+        cat.kill().unwrap();
+        cat.wait().unwrap();
+    }
+
+    /// A view shows a registration whose call is still in the kernel: its userfaultfd is not known
+    /// yet. When it is, a later call for fewer modes leaves the area whole, as in the kernel.
+    #[test]
+    fn the_userfaultfd_of_an_area_is_learnt() {
+        let tid = std::process::id() as Tid;
+        let page = sys::page_size();
+        let mut events: Vec<Event> = Vec::new();
+        let mut journal = Journal::new(&mut events, 0);
+        let who = Who { pid: tid, tid, entry_ns: 1, exit_ns: 1 };
+        let mut space = Space::load(0, who, true, true, &mut journal);
+        let mut maps = proc::Maps::open(tid, true);
+        // Four pages of which nothing is known; the kernel shows the first three registered.
+        let at = 16 * page;
+        space.model.forget(at, at + 4 * page).unwrap();
+        let kernel = |flags: &str| KernelArea {
+            start: at,
+            end: at + 3 * page,
+            perms: proc::READ | proc::WRITE,
+            offset: 0,
+            dev: (0, 0),
+            inode: 0,
+            name: Some(String::new()),
+            flags: Some(format!("rd wr mr mw me ac {flags}")),
+            page,
+        };
+        let shown = |flags: &str| Shown {
+            ns: 1,
+            ranges: vec![(at, at + 4 * page)],
+            areas: vec![kernel(flags)],
+            ..Shown::default()
+        };
+        let mut register = |space: &mut Space, start: u64, mode: u64| {
+            let range = [start, page, mode, 0];
+            let args = [u64::MAX, 0xc020_aa00, range.as_ptr() as u64, 0, 0, 0];
+            let d = decode(AUDIT_NATIVE, libc::SYS_ioctl as u64, args, |_, _| false).unwrap();
+            match apply::apply(&mut space.model, &mut maps, &Memory::now(tid), &d, 0, 0) {
+                apply::Applied::Done(steps) => steps.len(),
+                _ => panic!("the model refuses a registration"),
+            }
+        };
+        let area = |space: &Space, at: u64| {
+            space.model.area_at(at).map(|m| (m.start, m.end, m.extras().uffd.map(|u| u.id))).unwrap()
+        };
+
+        space.adopt_shown(&shown("um uw"));
+        assert_eq!(area(&space, at), (at, at + 3 * page, None));
+        assert_eq!(register(&mut space, at + page, 1), 0, "an area that has these modes stays as it is");
+        assert_eq!(area(&space, at), (at, at + 3 * page, Some(u64::MAX)));
+        // What a view joins to a part that is known has its userfaultfd.
+        space.adopt_shown(&shown(""));
+        assert_eq!(area(&space, at).2, None);
+        assert!(register(&mut space, at + 2 * page, 3) > 0);
+        assert_eq!(area(&space, at), (at, at + 2 * page, None));
+        space.adopt_shown(&shown("um uw"));
+        assert_eq!(area(&space, at), (at, at + 3 * page, Some(u64::MAX)));
+        // Where the model has parts of two, it is known only if a call has registered it.
+        let uffd = |id| Uffd { id, fork_events: false, remap_events: false };
+        let part = |space: &mut Space, first: u64, id: u64| {
+            let (area, extras) = model::import(&kernel("um uw"), page);
+            space.model.forget(first, first + page).unwrap();
+            let extras = Extras { uffd: Some(uffd(id)), ..extras };
+            space.model.import_with(first, first + page, area, extras).unwrap();
+        };
+        for (registered, owner) in [(vec![], None), (vec![((at + page, at + 2 * page), uffd(9))], Some(9))] {
+            part(&mut space, at, 7);
+            part(&mut space, at + page, 8);
+            space.adopt_shown(&Shown { registered, ..shown("um uw") });
+            assert_eq!(area(&space, at), (at, at + 3 * page, owner));
+        }
+        // That of the call also replaces one that was closed meanwhile, as nothing shows.
+        space.adopt_shown(&Shown { registered: vec![((at, at + page), uffd(10))], ..shown("um uw") });
+        assert_eq!(area(&space, at), (at, at + 3 * page, Some(10)));
+        // Where it is not known, areas that the kernel shows as one have the same, others do not.
+        let compared = |space: &mut Space, areas: &[KernelArea]| {
+            let (unknown, window) = (space.doubt.unknown(false), (at, at + 3 * page));
+            compare::compare(&mut space.model, areas, window, &unknown, &mut Vec::new(), &mut Vec::new())
+        };
+        part(&mut space, at, 7);
+        assert!(matches!(compared(&mut space, &[kernel("um uw")]), Found::Differs(_)), "both are known");
+        space.doubt.owners(&space.model, &[(at, at + page)]);
+        assert_eq!(compared(&mut space, &[kernel("um uw")]), Found::Equal);
+        assert_eq!(area(&space, at), (at, at + 3 * page, Some(10)));
+        let two =
+            [KernelArea { end: at + page, ..kernel("um uw") }, KernelArea { start: at + page, ..kernel("um uw") }];
+        assert_eq!(compared(&mut space, &two), Found::Equal);
+        assert_eq!(area(&space, at).1, at + page);
     }
 }

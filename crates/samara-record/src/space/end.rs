@@ -10,7 +10,8 @@ use samara_trace::event::EventKind;
 use crate::journal::{Journal, Size, Who};
 use crate::os::proc::{self, KernelArea, Maps};
 use crate::os::sys;
-use crate::space::compare::{self, Found, Unknown};
+use crate::space::compare::{self, Found};
+use crate::space::heap::Heap;
 use crate::space::{Attempt, Space, explain, reach};
 
 impl Space {
@@ -57,7 +58,10 @@ impl Space {
             let learnt = explain::explain(&mut self.model, &mut self.maps, &[], None, who.tid);
             learnt.into_iter().for_each(|(text, steps)| self.report_learnt(who, text, &steps, journal));
             let mut attempt = Attempt::default();
-            let unknown = Unknown { foggy: &self.foggy, disowned: &self.disowned, order: false };
+            if self.doubt.brk {
+                self.adopt_break(Heap::of(&areas).last());
+            }
+            let unknown = self.doubt.unknown(false);
             let found =
                 compare::compare(&mut self.model, &areas, reach::ALL, &unknown, &mut attempt.steps, &mut attempt.grown);
             if !attempt.steps.is_empty() {

@@ -1,14 +1,14 @@
 //! The end of the heap, as far as the names of areas show it. Before Linux 6.6 an area that begins
 //! where the heap ends has the heap's name too.
 //!
-//! Neighbours: `overlap` finds the break after calls that overlapped; `settle` tries a `brk` from
-//! each place where the break may have been.
+//! Where the break is not known it is in doubt (`doubt`) until the next `brk`.
 
 use samara_mm::{Features, Layout};
+use samara_trace::calls::Call;
 
-use crate::os::proc::{KernelArea, READ, WRITE};
-use crate::space::Space;
+use crate::os::proc::{KernelArea, READ, USER_END, WRITE};
 use crate::space::reach::Range;
+use crate::space::{Returned, Space};
 
 /// The last areas that have the heap's name.
 #[derive(Clone, Copy, Debug, Default)]
@@ -51,11 +51,22 @@ impl Heap {
 
 impl Space {
     /// Sets the break of a space that was just found: only its areas and the start of its heap are
-    /// known. If the break may be in several places, all are kept for the next `brk`.
+    /// known.
     pub(crate) fn find_first_break(&mut self, layout: Layout, heap: Heap) {
         let breaks = heap.breaks(layout.start_brk, self.model.config().features);
         self.model.set_layout(Layout { brk: breaks[0], ..layout });
-        self.breaks = if breaks.len() > 1 { breaks } else { Vec::new() };
+        self.doubt.brk = breaks.len() > 1;
+    }
+
+    /// Puts it in doubt where the break is, after these calls, whose order is not known. It is
+    /// probably where the last `brk` said that came back. `heap`: the last area of the heap.
+    pub(crate) fn doubt_break(&mut self, calls: &[Returned], heap: Option<Range>) {
+        let all = calls.iter().filter(|c| c.decoded.call == Call::Brk && (c.result as u64) < USER_END);
+        if let Some(last) = all.max_by_key(|c| c.who.exit_ns) {
+            self.model.set_layout(Layout { brk: last.result as u64, ..self.model.layout() });
+            self.adopt_break(heap);
+            self.doubt.brk = true;
+        }
     }
 
     /// Moves the break to where the last area of the heap allows it: calls that were not applied
@@ -96,5 +107,28 @@ mod tests {
         // The last data of a program without address randomisation.
         let data = "00001000-00002000 rw-p\n00002000-00004000 r--p";
         assert_eq!(breaks(data, old), [0x4000]);
+    }
+
+    /// Of several calls that moved the break at the same time, the last to come back is taken to be
+    /// the last one, unless the names of areas show another place.
+    #[test]
+    fn a_break_that_several_calls_moved_is_in_doubt() {
+        let tid = std::process::id() as crate::os::sys::Tid;
+        let mut events: Vec<samara_trace::event::Event> = Vec::new();
+        let mut journal = crate::journal::Journal::new(&mut events, 0);
+        let who = |exit_ns| crate::journal::Who { pid: tid, tid, entry_ns: 1, exit_ns };
+        let mut space = Space::load(0, who(1), true, true, &mut journal);
+        let layout = space.model.layout();
+        let brk = |result: u64, exit_ns| {
+            Returned::overlapped(libc::SYS_brk, [result, 0, 0, 0, 0, 0], result as i64, who(exit_ns), 0)
+        };
+        let heap = (layout.start_brk, layout.start_brk + 0x3000);
+        let mut found = |calls: &[Returned], heap: Range| {
+            space.doubt_break(calls, Some(heap));
+            space.model.layout().brk - layout.start_brk
+        };
+        assert_eq!(found(&[brk(heap.0 + 0x2008, 9), brk(heap.0 + 0x1000, 5)], heap), 0x2008);
+        assert_eq!(found(&[brk(heap.0 + 0x5000, 9), brk(heap.0 + 0x1000, 5)], heap), 0x3000);
+        assert!(space.doubt.brk);
     }
 }

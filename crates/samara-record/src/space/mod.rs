@@ -10,13 +10,13 @@
 //!   (fork), never from nothing.
 //!
 //! Neighbours: `apply` applies a call, `compare` checks it, `settle` and `overlap` decide when,
-//! `put_off` when later, `report` reports it, `adopt` and `adopt_unordered` take the kernel's view
-//! over, `explain` finds changes that no call made.
+//! `put_off` when later, `report` reports it, `adopt` takes the kernel's view over, `doubt` has
+//! what nothing shows, `explain` finds changes that no call made.
 
 pub(crate) mod adopt;
-pub(crate) mod adopt_unordered;
 pub(crate) mod apply;
 pub(crate) mod compare;
+pub(crate) mod doubt;
 mod end;
 pub(crate) mod explain;
 pub(crate) mod future_locks;
@@ -25,11 +25,11 @@ pub(crate) mod host;
 pub(crate) mod memory;
 pub(crate) mod model;
 pub(crate) mod overlap;
+mod policies;
 pub(crate) mod put_off;
 pub(crate) mod reach;
 pub(crate) mod replay_call;
 pub(crate) mod report;
-mod saved;
 pub(crate) mod settle;
 mod start;
 mod unstopped;
@@ -46,13 +46,12 @@ use crate::journal::{Journal, Size, Who};
 use crate::os::proc::{self, KernelArea, Maps};
 use crate::os::sys;
 use crate::space::apply::Applied;
-use crate::space::compare::{Found, Unknown};
+use crate::space::compare::Found;
+use crate::space::doubt::Doubt;
 use crate::space::explain::Tells;
-use crate::space::future_locks::Said;
 use crate::space::memory::Memory;
 use crate::space::model::Model;
 use crate::space::reach::Range;
-use crate::space::saved::Saved;
 
 /// Number of a space. A recording never uses a number twice.
 pub(crate) type SpaceId = u64;
@@ -150,19 +149,8 @@ pub(crate) struct Space {
     /// A userfaultfd has been registered here. Closing it changes areas without a call.
     pub(crate) registered: bool,
     pub(crate) window: Vec<KernelArea>,
-    /// The places where the break may be, if overlapped calls left more than one. The next `brk`
-    /// settles it.
-    pub(crate) breaks: Vec<u64>,
-    /// The calls that may be the last request on locking later maps. If they differ, the next map
-    /// that shows the answer settles it.
-    pub(crate) future_locks: Vec<Said>,
-    /// Ranges whose memory policies are not known. For an area of a file the kernel may show the
-    /// file's policy only.
-    pub(crate) foggy: Vec<Range>,
-    /// Ranges that may be registered with another userfaultfd than in the model. No file shows
-    /// which one it is.
-    pub(crate) disowned: Vec<Range>,
-    /// A call moved memory: the first place of imported memory is unknown.
+    pub(crate) doubt: Doubt,
+    /// A call moved memory: where imported memory was mapped first is not known.
     pub(crate) moved: bool,
     /// The space was forked: its memory may be inherited.
     pub(crate) forked: bool,
@@ -170,14 +158,11 @@ pub(crate) struct Space {
     pub(crate) bound: bool,
     /// For tests: the number of a call that the model ignores.
     forgets: Option<u32>,
-    /// An order of calls is being tried: nothing may be taken over from the kernel.
-    pub(crate) trial: bool,
-    /// Other calls are in the kernel: changes beyond the reach of the current call may be theirs.
-    pub(crate) others_in_kernel: bool,
-    /// Some returned calls are not applied yet: they are settled after this one.
-    pub(crate) unapplied: bool,
-    /// Overlapped calls that were reported: their return times and ranges. Also the times and
-    /// ranges of views that were taken over from the kernel.
+    /// Nothing may be asked of the kernel, which is further on: its tasks do not stop, or calls are
+    /// applied one after the other that are back already.
+    alone: bool,
+    /// Overlapped calls that were reported: when they returned, and what they reached. And when the
+    /// kernel's view was taken over, and where.
     pub(crate) recent: VecDeque<(u64, Vec<Range>)>,
     /// Calls whose comparison was put off.
     waiting: u64,
@@ -201,8 +186,8 @@ pub(crate) struct Attempt {
     pub(crate) unsure: bool,
     /// The model would have answered otherwise.
     pub(crate) answer: bool,
-    /// For a refused call: the areas in its range before it.
-    pub(crate) unchanged: Option<Saved>,
+    /// For a refused call: the model before it.
+    pub(crate) unchanged: Option<Model>,
 }
 
 impl Space {
@@ -245,7 +230,7 @@ impl Space {
 
     /// Takes over the kernel's areas at a place that no visible call made.
     pub(crate) fn learn_at(&mut self, place: Range, who: Who, journal: &mut Journal<'_>) {
-        let Some(shown) = self.look(who.tid, &[place]) else { return };
+        let Some(shown) = self.look_with_policies(who.tid, &[place]) else { return };
         let steps = self.adopt_shown(&shown);
         if !steps.is_empty() {
             self.report_learnt(who, "an area that no call made".into(), &steps, journal);
@@ -266,6 +251,11 @@ impl Space {
         attempt
     }
 
+    /// The model as it is, to be put back.
+    fn copy(&self) -> Option<Model> {
+        self.model.snapshot(self.model.config().clone()).ok()
+    }
+
     /// Applies a call to the model.
     pub(crate) fn apply(&mut self, call: &Returned) -> Attempt {
         let mut attempt = Attempt { reach: self.ranges(call), ..Attempt::default() };
@@ -276,7 +266,7 @@ impl Space {
         self.bound |= call.decoded.call == Call::Mbind;
         self.moved |= matches!(call.decoded.call.row().reach, Reach::Moves(_));
         self.registered |= call.decoded.call == Call::UffdRegister;
-        let saved = call.failed().then(|| self.save(std::slice::from_ref(call)));
+        let saved = if call.failed() { self.copy() } else { None };
         let d = &call.decoded;
         // A call that a limit refused may have taken effect in part.
         let limited = call.result == -i64::from(libc::ENOMEM);
@@ -287,7 +277,7 @@ impl Space {
         }
         match apply::apply(&mut self.model, &mut self.maps, &call.memory, d, call.result, call.personality) {
             Applied::Done(steps) => (attempt.steps, attempt.unchanged) = (steps, saved),
-            Applied::AskKernel(_) if self.trial => {
+            Applied::AskKernel(_) if self.alone => {
                 attempt.misfit = Some(format!("only the kernel knows what {} did", call.decoded.call));
             }
             Applied::AskKernel(done) => {
@@ -309,7 +299,7 @@ impl Space {
                 }
             }
             Applied::Disagrees(how, steps) => match saved {
-                Some(saved) => self.put_back(saved),
+                Some(saved) => self.model = saved,
                 None => (attempt.steps, attempt.misfit, attempt.answer) = (steps, Some(how), true),
             },
         }
@@ -367,7 +357,7 @@ impl Space {
         // If the model refuses half way at a hole, the kernel may have refused at once for a limit.
         let unchanged = attempt.unchanged.take().filter(|_| attempt.misfit.is_some() && !attempt.steps.is_empty());
         if let Some(saved) = unchanged {
-            self.put_back(saved);
+            self.model = saved;
             attempt.steps.clear();
             attempt.misfit = self.compare(&ranges, attempt, journal);
         }
@@ -383,8 +373,8 @@ impl Space {
                 }
             }
         }
-        // Or it took effect in part: areas were cut, or the first of many moved.
-        if attempt.misfit.is_some() && call.stopped_half_way() && !self.trial {
+        // Or it was done in part: areas were cut, or the first of many moved.
+        if attempt.misfit.is_some() && call.stopped_half_way() {
             let reach = attempt.reach.clone();
             attempt.steps.extend(self.adopt_reached(call, &reach).into_iter().flatten());
             attempt.misfit = None;
@@ -405,7 +395,7 @@ impl Space {
                     journal.budget.take(self.model.len(), began, sys::now_ns());
                 }
                 journal.counters.checks += 1;
-                let unknown = Unknown { foggy: &self.foggy, disowned: &self.disowned, order: self.trial };
+                let unknown = self.doubt.unknown(self.alone);
                 let found =
                     compare::compare(&mut self.model, &areas, window, &unknown, &mut attempt.steps, &mut attempt.grown);
                 if let Found::Differs(how) = found {

@@ -1,53 +1,42 @@
-//! Finds the order of calls of one space that were in the kernel at the same time.
+//! Calls of one space that were in the kernel at the same time.
 //!
-//! A call takes effect at one instant between its entry to the kernel and its visible return. If
-//! one of two calls returned before the other entered, their order is known. Otherwise it is
-//! unknown. It may matter if the calls touch: one reaches an area that the other reaches, or the
-//! area next to it. Such calls wait until no call that touches them is in the kernel. Then:
-//!
-//! - Every order that the times allow is tried on a copy of the model. If exactly one result agrees
-//!   with the kernel's view, the calls are reported with that result.
-//! - Results that look equal in `maps` are compared with `smaps` and `numa_maps`.
-//! - If all orders give the same result and the kernel has another one, that is a difference.
-//! - Otherwise the effect of the calls is unsure: the kernel's areas are taken over, and the calls
-//!   are marked.
+//! A call takes effect at one instant between the moment when it enters the kernel and the moment
+//! when it is seen to be back. The order of two such calls is not known. It may matter where they
+//! touch: one reaches an area that the other reaches, or the area next to it. Such calls wait until
+//! no call that touches them is in the kernel. Then the model makes them in the order in which they
+//! came back. If it does not have what the kernel shows then, that is taken over, and the calls are
+//! marked as unsure.
 //!
 //! A call whose place is unknown before it returns (a `mmap` without a fixed address) makes no
 //! other call wait. When it has returned, the calls reported meanwhile are searched for one that
 //! reached its place.
 //!
-//! It does not know how calls are applied. Neighbours: `settle` settles single calls,
-//! `adopt_unordered` takes the kernel's areas over, `reach` has the range of a call.
+//! It does not know how calls are applied. Neighbours: `settle` settles single calls, `adopt` takes
+//! the kernel's areas over, `doubt` keeps what no file shows, `reach` says how far a call reaches.
 //!
 //! - **OVERLAP-1** calls that do not touch need no order among one another: each group is settled
 //!   by itself.
 //! - **OVERLAP-2** a call that touched no call that was in the kernel at the same time is never
 //!   unsure.
-//! - **OVERLAP-3** after overlapped calls that touch, the model treats facts that depend on their
-//!   order, and that no file shows, as unknown: writes, charges, and the source of moved memory.
-//!   That holds even if a single order fits, because joins that a later call of the same group
-//!   undid were never compared.
+//! - **OVERLAP-3** after overlapped calls that touch, the model does not rely on what their order
+//!   may have decided and no file shows: what was written, what is charged, and from where memory
+//!   was moved.
 
 use std::collections::VecDeque;
 
-use samara_mm::RemapFlags;
-use samara_trace::calls::{Call, Reach};
+use samara_trace::calls::Reach;
 
 use crate::arch::Decoded;
 use crate::journal::Journal;
-use crate::os::proc::USER_END;
 use crate::os::sys::{self, Tid};
-use crate::space::adopt_unordered::Shown;
 use crate::space::memory::Memory;
-use crate::space::reach::{self, Range, meets};
+use crate::space::reach::{self, Range};
 use crate::space::{Attempt, Returned, Space};
 
 /// Maximum number of overlapped calls that wait for one another.
 const PENDING_LIMIT: usize = 16;
 /// Number of overlapped calls, and of takeovers of the kernel's view, that are remembered.
 const RECENT_LIMIT: usize = 256;
-/// Maximum number of orders that are tried.
-const ORDERS_LIMIT: usize = 120;
 
 /// A call that is in the kernel.
 #[derive(Clone, Copy, Debug)]
@@ -56,22 +45,6 @@ pub(crate) struct Flying {
     pub(crate) decoded: Decoded,
     /// The place that the engine in charge chose for it.
     pub(crate) place: Option<Range>,
-}
-
-/// The outcome of trying an order.
-struct Tried {
-    order: Vec<usize>,
-    /// The model after the calls, before anything was learnt from the kernel. `None`: the model
-    /// refuses this order.
-    made: Option<Vec<String>>,
-    /// The model with the learnt facts, if it agrees with the kernel's areas.
-    fits: Option<Vec<String>>,
-}
-
-/// The calls for which `are` holds that may have been the last of them by their times.
-pub(crate) fn last_of(calls: &[Returned], are: impl Fn(&Returned) -> bool) -> Vec<&Returned> {
-    let all: Vec<&Returned> = calls.iter().filter(|c| are(c)).collect();
-    all.iter().copied().filter(|c| !all.iter().any(|later| c.who.exit_ns <= later.go_ns)).collect()
 }
 
 impl Space {
@@ -96,12 +69,11 @@ impl Space {
         }
         let mut last = None;
         while let Some((open, group)) = ready.pop_front() {
-            self.unapplied = !ready.is_empty();
             last = group.last().map(|call| call.who);
             match group.as_slice() {
-                _ if open => self.take_over(&group, self.possible_breaks(), journal),
+                _ if open => self.take_over(&group, Vec::new(), journal),
                 [one] => self.settle_single(one.clone(), flying, journal),
-                _ => self.settle_group(&group, flying, journal),
+                _ => self.settle_group(&group, journal),
             }
         }
         if let Some(who) = last.filter(|_| flying.is_empty()) {
@@ -130,221 +102,50 @@ impl Space {
         flying.iter().any(|f| self.may_reach(f).1)
     }
 
-    /// Tries the orders of calls that touch one another, and reports the calls.
-    fn settle_group(&mut self, calls: &[Returned], flying: &[Flying], journal: &mut Journal<'_>) {
-        let page = sys::page_size();
-        let reach: Vec<Range> = calls.iter().flat_map(|c| self.span(&self.reaches(c), page)).collect();
-        let breaks = self.possible_breaks();
-        let Some(orders) = orders(calls) else { return self.take_over(calls, breaks, journal) };
-        self.settle_future_locks_by(calls);
-        let all = orders.len() < ORDERS_LIMIT;
-        let mut tried = Vec::new();
-        for order in orders {
-            let Ok(before) = self.model.snapshot(self.model.config().clone()) else {
-                return self.take_over(calls, breaks, journal);
-            };
-            let checks = journal.counters.checks;
-            let (made, fits) = match self.try_order(calls, &order, &reach, journal) {
-                Ok((made, done)) => (Some(made), done.map(|_| self.picture(&reach))),
-                Err(()) => (None, None),
-            };
-            journal.counters.checks = checks;
-            self.model = before;
-            tried.push(Tried { order, made, fits });
+    /// Settles calls that touch one another: in the order in which they came back, if the model
+    /// then has what the kernel shows.
+    fn settle_group(&mut self, calls: &[Returned], journal: &mut Journal<'_>) {
+        let (before, doubt) = (self.copy(), self.doubt.clone());
+        let Some(before) = before else { return self.take_over(calls, Vec::new(), journal) };
+        self.alone = true;
+        let mut applied: Vec<Attempt> = calls.iter().map(|call| self.apply(call)).collect();
+        if applied.iter().all(|attempt| attempt.misfit.is_none())
+            && let Some(last) = applied.last_mut()
+        {
+            let reach: Vec<Range> = calls.iter().flat_map(|c| self.reaches(c)).collect();
+            last.misfit = self.compare(&reach, last, journal);
         }
-        let raced = calls.iter().any(|c| self.raced(c, &self.ranges(c)));
-        let mut fitting: Vec<&Tried> = tried.iter().filter(|t| t.fits.is_some()).collect();
-        fitting.sort_by(|a, b| a.fits.cmp(&b.fits)); // stable: the likeliest order of each stays first
-        fitting.dedup_by(|a, b| a.fits == b.fits);
-        if fitting.is_empty() {
-            let made: Vec<_> = tried.iter().filter_map(|t| t.made.as_ref()).collect();
-            let agree = made.len() == tried.len() && made.iter().all(|m| *m == made[0]);
-            let known = !self.is_foggy(&reach) && self.future_locks_are_known();
-            let certain = agree && all && known && !raced && !self.some_place_is_open(flying);
-            let first = tried.first().filter(|_| certain);
-            let Some(first) =
-                first.filter(|_| calls.iter().all(|c| c.decoded.call.is_one_step() && !c.stopped_half_way()))
-            else {
-                return self.take_over(calls, breaks, journal);
-            };
-            return self.report_difference(calls, &first.order, &reach, journal);
+        self.alone = false;
+        if applied.iter().any(|attempt| attempt.misfit.is_some()) {
+            (self.model, self.doubt, applied) = (before, doubt, Vec::new());
         }
-        // After a single call, the model learns whether a moved source joined its copy and which
-        // memory lost its lock; here it does not. So the right order may not fit, and a wrong one
-        // may.
-        let empties =
-            |c: &Returned| c.decoded.call == Call::Mremap && c.decoded.args[3] & RemapFlags::DONTUNMAP.bits() != 0;
-        let known = self.future_locks_are_known() && !calls.iter().any(empties);
-        let sure = fitting.len() == 1 && all && !raced && known;
-        let shown = if sure { None } else { calls.last().and_then(|c| self.look(c.who.tid, &reach)) };
-        let brks = if sure { Vec::new() } else { self.last_breaks(calls) };
-        for one in &fitting {
-            let Ok(before) = self.model.snapshot(self.model.config().clone()) else { break };
-            let Ok((_, Some(done))) = self.try_order(calls, &one.order, &reach, journal) else {
-                self.model = before;
-                continue;
-            };
-            let brk_fits =
-                |s: &Shown| brks.is_empty() || s.allows_heap(self.model.layout(), self.model.config().features);
-            if sure || shown.as_ref().is_some_and(|s| self.is_as_shown(s) && brk_fits(s)) {
-                done.iter().for_each(|(call, _)| self.move_fog(call));
-                self.unlearn(calls);
-                if let Some(shown) = &shown {
-                    let before = if raced { breaks } else { Vec::new() };
-                    self.find_break_after(calls, before, Some(shown));
-                    self.fog(calls, &reach);
-                }
-                self.find_future_locks(calls);
-                for (call, attempt) in done {
-                    self.report_call(&call, attempt, journal);
-                }
-                return;
-            }
-            self.model = before;
-        }
-        self.take_over(calls, breaks, journal);
+        self.take_over(calls, applied, journal);
     }
 
-    /// Reports a difference: all orders give one result, and the kernel has another.
-    fn report_difference(&mut self, calls: &[Returned], order: &[usize], reach: &[Range], journal: &mut Journal<'_>) {
+    /// Takes over what the kernel has where these calls reached: their order is not known.
+    /// `applied`: what the model did, if it has applied them. If that is what the kernel has, they
+    /// are not unsure.
+    pub(crate) fn take_over(&mut self, calls: &[Returned], applied: Vec<Attempt>, journal: &mut Journal<'_>) {
         let Some(last) = calls.last().map(|c| c.who) else { return };
-        let attempts: Vec<(Returned, Attempt)> =
-            order.iter().map(|i| (calls[*i].clone(), self.apply(&calls[*i]))).collect();
-        attempts.into_iter().for_each(|(call, attempt)| self.report_call(&call, attempt, journal));
-        let Some(shown) = self.look_after(calls, reach) else { return };
-        let steps = self.adopt_shown(&shown);
-        self.unlearn(calls);
-        self.fog(calls, reach);
-        self.find_break(&self.last_breaks(calls), &shown);
-        self.find_future_locks(calls);
-        if !steps.is_empty() {
-            let how = format!("no order of {} overlapped calls gives the kernel's areas", calls.len());
-            self.report_misfit(last, how, &steps, true, journal);
+        let mut reach: Vec<Range> = calls.iter().flat_map(|c| self.reaches(c)).collect();
+        reach.extend(applied.iter().flat_map(|attempt| &attempt.reach));
+        let mut shown = self.look_after(calls, &self.span(&reach, sys::page_size()));
+        if let Some(shown) = shown.as_mut().filter(|_| !applied.is_empty()) {
+            shown.made.clear(); // the model has it
         }
-    }
-
-    /// Applies the calls in this order. Returns the model's picture after them; and, if the
-    /// kernel's areas agree with it, the outcome of each call. `Err`: the model refuses a call that
-    /// the kernel made, or has to ask the kernel.
-    #[expect(clippy::type_complexity, reason = "used here only")]
-    fn try_order(
-        &mut self,
-        calls: &[Returned],
-        order: &[usize],
-        reach: &[Range],
-        journal: &mut Journal<'_>,
-    ) -> Result<(Vec<String>, Option<Vec<(Returned, Attempt)>>), ()> {
-        self.trial = true;
-        let mut done: Vec<(Returned, Attempt)> = Vec::new();
-        for i in order {
-            let attempt = self.apply(&calls[*i]);
-            if attempt.misfit.is_some() {
-                self.trial = false;
-                return Err(());
-            }
-            done.push((calls[*i].clone(), attempt));
-        }
-        let made = self.picture(reach);
-        let fits = |done: &[(Returned, Attempt)]| done.iter().all(|(_, a)| a.misfit.is_none());
-        done.iter_mut().for_each(|(call, attempt)| self.check(call, attempt, journal));
-        // A neighbour of one call may reach into the range of another that was compared later.
-        if !fits(&done) {
-            done.iter_mut().for_each(|(call, attempt)| self.check(call, attempt, journal));
-        }
-        self.trial = false;
-        Ok((made, Some(done).filter(|done| fits(done))))
-    }
-
-    /// The model in these ranges as text, with everything that keeps areas apart and that the
-    /// kernel can show.
-    fn picture(&self, reach: &[Range]) -> Vec<String> {
-        let known = samara_mm::Flags::all() - samara_mm::Flags::ACCOUNT - samara_mm::Flags::STICKY;
-        let areas = reach.iter().flat_map(|(start, end)| self.model.areas_in(*start, *end));
-        let one = |m: samara_mm::Placed<'_, crate::space::model::Inode>| {
-            let e = m.extras();
-            let back = crate::space::model::backing(&self.model, &m);
-            format!(
-                "{:x} {:x} {:x} {back:?} {:?} {:?} {:?}",
-                m.start,
-                m.end,
-                (m.area.flags & known).bits(),
-                e.policy,
-                e.name,
-                e.uffd
-            )
-        };
-        let brk = self.model.layout().brk.next_multiple_of(sys::page_size());
-        areas.map(one).chain([format!("{brk:x}")]).collect()
-    }
-
-    /// Marks facts as unknown that no file shows after these calls of unknown order: the policies
-    /// of files' areas, if a call set a policy, and the userfaultfds of registered areas, if a call
-    /// registered or moved memory.
-    pub(crate) fn fog(&mut self, calls: &[Returned], reach: &[Range]) {
-        let owns = |c: &Returned| matches!(c.decoded.call, Call::UffdRegister | Call::UffdUnregister | Call::Mremap);
-        if calls.iter().any(owns) || reach.iter().any(|r| meets(&self.disowned, *r)) {
-            self.disown(reach);
-        }
-        if calls.iter().any(|c| c.decoded.call == Call::Mbind) || reach.iter().any(|r| meets(&self.foggy, *r)) {
-            self.fog_files(reach);
-        }
-    }
-
-    /// Notes that the policies of files' areas in these ranges are not known.
-    pub(crate) fn fog_files(&mut self, reach: &[Range]) {
-        let filed =
-            |a: &samara_mm::Placed<'_, crate::space::model::Inode>| matches!(a.area.object, samara_mm::Object::File(_));
-        let areas = reach.iter().flat_map(|(start, end)| self.model.areas_in(*start, *end)).filter(filed);
-        add(&mut self.foggy, areas.map(|a| (a.start, a.end)));
-    }
-
-    /// Notes that the userfaultfds of the registered areas in these ranges are not known.
-    pub(crate) fn disown(&mut self, reach: &[Range]) {
-        let areas = reach.iter().flat_map(|(start, end)| self.model.areas_in(*start, *end));
-        let areas = areas.filter(|a| a.area.flags.intersects(samara_mm::Flags::UFFD));
-        add(&mut self.disowned, areas.map(|a| (a.start, a.end)));
-    }
-
-    /// Whether policies of files' areas are unknown in or next to these ranges.
-    pub(crate) fn is_foggy(&self, reach: &[Range]) -> bool {
-        self.span(reach, sys::page_size()).iter().any(|r| meets(&self.foggy, *r))
-    }
-
-    /// Moves the ranges of unknown policies and userfaultfds: they move with memory, and end where
-    /// a call sets a policy or registers, unmaps or maps.
-    pub(crate) fn move_fog(&mut self, call: &Returned) {
-        if self.foggy.is_empty() && self.disowned.is_empty() || self.trial {
-            return;
-        }
-        let reach = self.ranges(call);
-        let both = [(&mut self.foggy, Call::Mbind), (&mut self.disowned, Call::UffdRegister)];
-        for (ranges, settles) in both {
-            match (call.decoded.call, reach.as_slice()) {
-                (Call::Mremap, [source, target]) if meets(ranges, *source) => ranges.push(*target),
-                (made, [end]) if [settles, Call::Munmap, Call::Mmap].contains(&made) && !call.failed() => {
-                    cut(ranges, *end);
-                }
-                _ => {}
-            }
-        }
-    }
-
-    /// Takes over the kernel's view of these calls' ranges: their effect is unknown. `breaks` has
-    /// the possible places of the break before them.
-    pub(crate) fn take_over(&mut self, calls: &[Returned], breaks: Vec<u64>, journal: &mut Journal<'_>) {
-        let Some(last) = calls.last().map(|c| c.who) else { return };
-        let reach: Vec<Range> = calls.iter().flat_map(|c| self.reaches(c)).collect();
-        let shown = self.look_after(calls, &self.span(&reach, sys::page_size()));
         let steps = shown.as_ref().map(|shown| self.adopt_shown(shown)).unwrap_or_default();
         self.unlearn(calls);
         self.fog(calls, &reach);
-        self.find_break_after(calls, breaks, shown.as_ref());
-        self.find_future_locks(calls);
-        // If there is nothing to take over, the calls undid one another, or a call that was
+        if let Some(shown) = shown {
+            self.doubt_break(calls, shown.heap);
+        }
+        self.doubt_future_locks(calls);
+        // Where nothing is to be taken over, the calls undid one another, or a call that was
         // reported before them came after them and undid them.
         let unsure = !steps.is_empty();
+        let mut applied = applied.into_iter();
         for call in calls {
-            self.report_call(call, Attempt { unsure, ..Attempt::default() }, journal);
+            self.report_call(call, Attempt { unsure, ..applied.next().unwrap_or_default() }, journal);
         }
         if unsure {
             let text = match calls {
@@ -366,57 +167,6 @@ impl Space {
             // If memory is short, the facts stay.
             let _ = self.model.unlearn(start, end, self.moved, self.forked);
         }
-    }
-
-    /// The possible places of the break after these calls: the results of those that may have been
-    /// the last `brk`.
-    fn last_breaks(&self, calls: &[Returned]) -> Vec<u64> {
-        let last = last_of(calls, |c| c.decoded.call == Call::Brk && (c.result as u64) < USER_END);
-        let mut found: Vec<u64> = last.into_iter().map(|c| c.result as u64).collect();
-        found.reverse();
-        found
-    }
-
-    /// The possible places of the break now.
-    pub(crate) fn possible_breaks(&self) -> Vec<u64> {
-        [self.model.layout().brk].into_iter().chain(self.breaks.iter().copied()).collect()
-    }
-
-    /// As [`Space::find_break`], after calls that may have come before others that were reported
-    /// earlier: these may have moved the break last, to one of `breaks`.
-    pub(crate) fn find_break_after(&mut self, calls: &[Returned], breaks: Vec<u64>, shown: Option<&Shown>) {
-        let mut found = self.last_breaks(calls);
-        if let Some(shown) = shown.filter(|_| !found.is_empty()) {
-            found.extend(breaks);
-            self.find_break(&found, shown);
-        }
-    }
-
-    /// Sets the break to one of its possible places. If several places agree with the names of
-    /// areas, all are kept for the next `brk`.
-    fn find_break(&mut self, found: &[u64], shown: &Shown) {
-        if found.is_empty() {
-            return;
-        }
-        let page = sys::page_size();
-        let layout = self.model.layout();
-        let features = self.model.config().features;
-        let allowed = |brk: &u64| shown.allows_heap(samara_mm::Layout { brk: *brk, ..layout }, features);
-        let mut found: Vec<u64> = found.iter().copied().filter(allowed).collect();
-        let ends = |at: u64| {
-            at.checked_sub(1).and_then(|l| self.model.area_at(l)).is_some_and(|a| a.end == at.next_multiple_of(page))
-        };
-        let mut pages = Vec::new();
-        found.retain(|at| {
-            let page = at.next_multiple_of(page);
-            let new = !pages.contains(&page);
-            pages.push(page);
-            new
-        });
-        found.sort_by_key(|at| !ends(*at)); // stable: the likeliest of each stays first
-        let Some(brk) = found.first().copied() else { return };
-        self.model.set_layout(samara_mm::Layout { brk, ..layout });
-        self.breaks = if found.len() > 1 { found } else { Vec::new() };
     }
 
     /// Remembers an overlapped call that is reported now: a call that is still in the kernel may
@@ -459,87 +209,9 @@ fn group(reach: &[Vec<Range>]) -> Vec<Vec<usize>> {
     groups
 }
 
-/// The orders in which the calls may have taken effect, at most [`ORDERS_LIMIT`]. The order of
-/// their returns comes first. `None`: there is none.
-fn orders(calls: &[Returned]) -> Option<Vec<Vec<usize>>> {
-    orders_of(&calls.iter().map(|c| (c.go_ns, c.who.exit_ns)).collect::<Vec<_>>())
-}
-
-/// The orders of spans from `.0` to `.1` in which no span comes after one that began later than it
-/// ended.
-fn orders_of(times: &[(u64, u64)]) -> Option<Vec<Vec<usize>>> {
-    fn more(times: &[(u64, u64)], begun: &mut Vec<usize>, all: &mut Vec<Vec<usize>>) {
-        if all.len() == ORDERS_LIMIT {
-            return;
-        }
-        if begun.len() == times.len() {
-            return all.push(begun.clone());
-        }
-        let left: Vec<usize> = (0..times.len()).filter(|i| !begun.contains(i)).collect();
-        for next in &left {
-            if !left.iter().any(|other| other != next && times[*other].1 <= times[*next].0) {
-                begun.push(*next);
-                more(times, begun, all);
-                begun.pop();
-            }
-        }
-    }
-    let mut all = Vec::new();
-    more(times, &mut Vec::new(), &mut all);
-    Some(all).filter(|all| !all.is_empty())
-}
-
-/// Adds ranges. Those that meet become one.
-fn add(ranges: &mut Vec<Range>, more: impl Iterator<Item = Range>) {
-    ranges.extend(more);
-    ranges.sort_unstable();
-    ranges.dedup_by(|b, a| {
-        let meet = b.0 <= a.1;
-        a.1 = if meet { a.1.max(b.1) } else { a.1 };
-        meet
-    });
-}
-
-/// Cuts a range out of others.
-fn cut(ranges: &mut Vec<Range>, (start, end): Range) {
-    let apart = |(s, e): Range| [(s, e.min(start)), (s.max(end), e)].into_iter().filter(|(s, e)| s < e);
-    *ranges = std::mem::take(ranges).into_iter().flat_map(apart).collect();
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::journal::Who;
-
-    #[test]
-    fn every_order_once_the_given_one_first() {
-        let all = orders_of(&[(0, 10), (1, 11), (2, 12)]).unwrap();
-        assert_eq!((all.len(), &all[0]), (6, &vec![0, 1, 2]));
-        let unique: std::collections::HashSet<_> = all.iter().collect();
-        assert_eq!(unique.len(), 6);
-        assert_eq!(orders_of(&[(0, 9); 6]).unwrap().len(), ORDERS_LIMIT);
-    }
-
-    #[test]
-    fn what_was_back_before_another_came_is_before_it() {
-        // A long call, overlapped by four calls that came one after the other.
-        let all = orders_of(&[(1, 2), (3, 4), (5, 6), (7, 8), (0, 9)]).unwrap();
-        assert_eq!(all.len(), 5);
-        assert!(all.iter().all(|order| order.iter().filter(|i| **i < 4).is_sorted()));
-    }
-
-    #[test]
-    fn the_last_ones_are_those_that_none_came_after() {
-        let call = |go_ns: u64, exit_ns: u64| {
-            let who = Who { pid: 1, tid: 1, entry_ns: go_ns, exit_ns };
-            Returned::overlapped(libc::SYS_brk, [0; 6], 0, who, go_ns)
-        };
-        let calls = [call(0, 10), call(10, 20), call(15, 30), call(2, 9)];
-        let last: Vec<u64> = last_of(&calls, |_| true).iter().map(|c| c.go_ns).collect();
-        assert_eq!(last, [10, 15]);
-        let last: Vec<u64> = last_of(&calls, |c| c.go_ns < 10).iter().map(|c| c.go_ns).collect();
-        assert_eq!(last, [0, 2]);
-    }
 
     #[test]
     fn what_meets_by_a_third_is_one_group() {

@@ -1,15 +1,14 @@
 //! Puts comparisons off. Without PROCMAP_QUERY, the maps file is read from its start, so a
 //! comparison far into a large space reads all areas before it.
 //!
-//! - **PUT-OFF-1** for calls that overlap no other, reading far takes at most half of the time.
-//!   Calls beyond that are counted and compared together, with the whole space, as soon as there is
-//!   time, and when the space ends. Overlapping calls are compared at once, in each order that is
-//!   tried.
-//! - **PUT-OFF-2** while calls wait, nothing is taken over from the kernel beyond the range of a
-//!   call: it could hide their differences.
-//! - **PUT-OFF-3** the whole space is compared, or taken over, only if no call of it is in the
-//!   kernel and each returned call has been applied: not between calls that are settled one after
-//!   the other.
+//! - **PUT-OFF-1** of calls that overlap no other, reading far takes at most as much time as all
+//!   else. Those for which there is no time are counted, and compared together: with the whole
+//!   space, as soon as there is time for that, and when it ends. Calls that overlap are read for at
+//!   once.
+//! - **PUT-OFF-2** while calls wait, nothing is taken over from the kernel beyond the reach of a
+//!   call: it could hide what they did otherwise.
+//! - **PUT-OFF-3** the whole space is compared only where no call of it is in the kernel and each
+//!   one that is back has been applied: not between calls that are settled one after the other.
 //!
 //! Neighbours: `budget` counts the time; `settle` asks for each call; `end` compares whole spaces.
 
@@ -28,7 +27,7 @@ impl Space {
         // about breaks and locks are settled now.
         let place = call.decoded.call.place().is_some();
         let partly = call.failed() && (call.stopped_half_way() || place || !attempt.steps.is_empty());
-        if partly || !self.breaks.is_empty() || !self.future_locks_are_known() {
+        if partly || self.doubt.brk || self.doubt.locks {
             return false;
         }
         let end = attempt.reach.iter().map(|range| range.1).max().unwrap_or(0);
@@ -45,7 +44,7 @@ impl Space {
     /// Compares the calls that wait with the kernel, if there is time for that; always if `now`. No
     /// call may be in the kernel, and each returned call has been applied (PUT-OFF-3).
     pub(super) fn catch_up(&mut self, who: Who, now: bool, journal: &mut Journal<'_>) {
-        debug_assert!(!self.unapplied && self.pending.is_empty(), "calls that are not applied");
+        debug_assert!(self.pending.is_empty(), "calls that are not applied");
         if self.waiting > 0 && (now || journal.budget.allows(self.model.len(), sys::now_ns())) {
             // If it cannot be read, its process is about to end.
             let _ = self.compare_all(who, journal);

@@ -44,13 +44,10 @@ impl Space {
     /// places of those are known.
     pub(crate) fn settle_single(&mut self, call: Returned, flying: &[Flying], journal: &mut Journal<'_>) {
         let open = self.some_place_is_open(flying);
-        self.others_in_kernel = !flying.is_empty();
-        let breaks = if call.decoded.call == Call::Brk { self.possible_breaks() } else { Vec::new() };
-        let future_locks = self.save_future_locks();
         self.settle_future_locks(&call);
-        // The state before the call is saved only if it may be needed.
-        let careful = open || self.registered || !self.breaks.is_empty() || self.below_stack(&self.ranges(&call));
-        let mut saved = careful.then(|| self.save(std::slice::from_ref(&call)));
+        // What is needed to undo the call is saved only where it may be needed.
+        let careful = open || self.registered || self.below_stack(&self.ranges(&call));
+        let mut saved = if careful { self.copy() } else { None };
         let mut attempt = self.apply(&call);
         // A call that does not fit is compared below, once its explanation is known.
         let later = attempt.misfit.is_none() && !open && self.puts_off(&call, &attempt, journal);
@@ -60,32 +57,34 @@ impl Space {
         if attempt.misfit.is_some()
             && let Some(before) = saved.take()
         {
-            self.put_back(before);
+            self.model = before;
             let ranges = self.told(&call);
             let registration = self.registration(&call);
             let learnt = explain::explain(&mut self.model, &mut self.maps, &ranges, registration, call.who.tid);
             if !learnt.is_empty() {
                 learnt.into_iter().for_each(|(text, steps)| self.report_learnt(call.who, text, &steps, journal));
-                saved = open.then(|| self.save(std::slice::from_ref(&call)));
+                saved = if open { self.copy() } else { None };
                 attempt = self.attempt(&call, journal);
                 if attempt.misfit.is_some()
                     && let Some(before) = saved.take()
                 {
-                    self.put_back(before);
+                    self.model = before;
                 }
-            } else if let Some(fits) = self.attempt_breaks(&call, journal) {
-                attempt = fits;
             } else if !open {
                 // It is unexplained: the call's effect is reported, and after it the kernel's view.
                 let misfit = attempt.misfit.take();
                 attempt = Attempt { misfit, ..self.apply(&call) };
             }
         }
-        let raced = self.raced(&call, &attempt.reach);
+        if self.raced(&call, &attempt.reach) && (attempt.misfit.is_none() || !open) {
+            // Another call, which was reported first, reached the same place; nothing shows whether
+            // that was the order.
+            let applied = if attempt.misfit.is_none() { vec![attempt] } else { Vec::new() };
+            return self.take_over(std::slice::from_ref(&call), applied, journal);
+        }
         match attempt.misfit.take() {
-            None if raced => return self.report_after_race(&call, attempt, breaks, journal),
             None => {
-                let reach = if self.future_locks_are_known() { Vec::new() } else { attempt.reach.clone() };
+                let reach = if self.doubt.locks { attempt.reach.clone() } else { Vec::new() };
                 self.report_call(&call, attempt, journal);
                 self.learn_locks(&call, &reach, journal);
                 if later {
@@ -93,98 +92,34 @@ impl Space {
                 }
             }
             // The other call may be the reason: wait for it.
-            Some(_) if open => {
-                self.put_back_future_locks(future_locks);
-                return self.pending.push(call);
-            }
-            Some(_) if raced => return self.take_over(std::slice::from_ref(&call), breaks, journal),
-            Some(how) => {
-                let steps = self.adopt_reached(&call, &attempt.reach);
-                attempt.steps.extend(steps.iter().flatten());
-                let (reached, answer) = (attempt.reach.clone(), attempt.answer);
-                self.report_call(&call, attempt, journal);
-                // If there is nothing to take over, an overlapping call has undone it by now; but
-                // its answer stays wrong.
-                if let Some(steps) = steps.filter(|s| !s.is_empty() || answer || !call.overlapped) {
-                    let how = format!("after {}: {how}", call.decoded.call);
-                    let unknown = if self.is_foggy(&reached) {
-                        "which policies files' areas have here"
-                    } else if !self.future_locks_are_known() {
-                        "whether new memory is locked"
-                    } else {
-                        ""
-                    };
-                    if !unknown.is_empty() {
-                        let text = format!("{how}: {unknown} is not known since calls overlapped");
-                        return self.report_learnt(call.who, text, &steps, journal);
-                    }
-                    self.report_misfit(call.who, how, &steps, call.overlapped, journal);
-                }
-            }
+            Some(_) if open => return self.pending.push(call),
+            Some(how) => self.report_unlike(&call, attempt, &how, journal),
         }
-        self.find_future_locks(std::slice::from_ref(&call));
         if call.decoded.call == Call::Brk {
-            self.breaks.clear();
+            self.doubt.brk = false;
         }
     }
 
-    /// Reports a call whose place another call reached at the same time. The other call was
-    /// reported first; `maps` does not show whether that was the order. `breaks` has the possible
-    /// places of the break before it.
-    fn report_after_race(
-        &mut self,
-        call: &Returned,
-        mut attempt: Attempt,
-        breaks: Vec<u64>,
-        journal: &mut Journal<'_>,
-    ) {
-        // With its neighbours: see ADOPT-UNORDERED-2.
-        let around = self.span(&attempt.reach, sys::page_size());
-        let shown = self.look_after(std::slice::from_ref(call), &around);
-        let steps = shown.as_ref().map(|shown| self.adopt_shown(shown)).unwrap_or_default();
-        self.unlearn(std::slice::from_ref(call));
-        self.fog(std::slice::from_ref(call), &attempt.reach);
-        self.find_break_after(std::slice::from_ref(call), breaks, shown.as_ref());
-        self.find_future_locks(std::slice::from_ref(call));
-        attempt.unsure = !steps.is_empty();
+    /// Reports a call after which model and kernel differ, and takes over what the kernel has.
+    fn report_unlike(&mut self, call: &Returned, mut attempt: Attempt, how: &str, journal: &mut Journal<'_>) {
+        let steps = self.adopt_reached(call, &attempt.reach);
+        attempt.steps.extend(steps.iter().flatten());
+        let (reached, answer) = (attempt.reach.clone(), attempt.answer);
         self.report_call(call, attempt, journal);
-        if !steps.is_empty() {
-            let text = format!("what {} did beside other calls is not known: taken from the kernel", call.decoded.call);
-            self.report_learnt(call.who, text, &steps, journal);
-        }
-    }
-
-    /// Takes over the kernel's locks of a call's new memory, if the locking of new memory is
-    /// unknown.
-    fn learn_locks(&mut self, call: &Returned, reach: &[Range], journal: &mut Journal<'_>) {
-        if self.future_locks_are_known() || self.made(std::slice::from_ref(call)).is_empty() {
-            return;
-        }
-        let steps = self.look(call.who.tid, reach).map(|shown| self.adopt_shown(&shown)).unwrap_or_default();
-        if !steps.is_empty() {
-            let how = "whether new memory is locked is not known since calls overlapped: taken from the kernel";
-            self.report_learnt(call.who, how.to_owned(), &steps, journal);
-        }
-    }
-
-    /// Tries a `brk` from each possible place of the break: the first that agrees with the kernel
-    /// is taken.
-    fn attempt_breaks(&mut self, call: &Returned, journal: &mut Journal<'_>) -> Option<Attempt> {
-        if call.decoded.call != Call::Brk {
-            return None;
-        }
-        for brk in self.breaks.clone() {
-            let layout = self.model.layout();
-            self.model.set_layout(samara_mm::Layout { brk, ..layout });
-            let saved = self.save(std::slice::from_ref(call));
-            let attempt = self.attempt(call, journal);
-            if attempt.misfit.is_none() {
-                return Some(attempt);
+        // Where nothing is to be taken over, an overlapping call has undone it by now; but its
+        // answer stays wrong.
+        let Some(steps) = steps.filter(|s| !s.is_empty() || answer || !call.overlapped) else { return };
+        let how = format!("after {}: {how}", call.decoded.call);
+        let unknown = match call.decoded.call {
+            Call::Brk if self.doubt.brk => "where the break was",
+            _ if self.is_foggy(&reached) => "which policies files' areas have here",
+            _ if self.doubt.locks => "whether new memory is locked",
+            _ => {
+                self.report_misfit(call.who, how, &steps, call.overlapped, journal);
+                return;
             }
-            self.put_back(saved);
-            self.model.set_layout(layout);
-        }
-        None
+        };
+        self.report_learnt(call.who, format!("{how}: {unknown} is not known since calls overlapped"), &steps, journal);
     }
 
     /// The ranges that a call reached, and what it shows of each.
@@ -213,16 +148,20 @@ impl Space {
         all
     }
 
-    /// Takes the kernel's view: everywhere; or only in the call's ranges, if other calls are in the
-    /// kernel, have returned and are not applied yet (PUT-OFF-3), or wait to be compared
-    /// (PUT-OFF-2).
+    /// Takes over what the kernel has where a call reached.
     pub(crate) fn adopt_reached(&mut self, call: &Returned, reach: &[Range]) -> Option<Vec<Step>> {
-        if !self.others_in_kernel && !self.unapplied && self.waiting == 0 {
-            let made = self.made(std::slice::from_ref(call));
-            return self.adopt_with(call.who.tid, &made);
+        /// The largest huge page: a refused map of one has emptied more than its arguments tell.
+        const HUGEST: u64 = 1 << 30;
+        let mut reach = if call.decoded.call.is_wide() { vec![reach::ALL] } else { reach.to_vec() };
+        if call.failed() && call.decoded.call == Call::Mmap {
+            reach.iter_mut().for_each(|r| r.1 = r.1.checked_next_multiple_of(HUGEST).unwrap_or(r.1));
         }
-        let reach = if call.decoded.call.is_wide() { vec![reach::ALL] } else { self.span(reach, sys::page_size()) };
+        let reach = self.span(&reach, sys::page_size());
         let shown = self.look_after(std::slice::from_ref(call), &reach)?;
-        Some(self.adopt_shown(&shown))
+        let steps = self.adopt_shown(&shown);
+        if call.decoded.call == Call::Brk {
+            self.model.set_layout(samara_mm::Layout { brk: call.result as u64, ..self.model.layout() });
+        }
+        Some(steps)
     }
 }

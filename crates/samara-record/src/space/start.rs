@@ -13,8 +13,9 @@ use samara_trace::file::name_text;
 use crate::journal::{Journal, Lack, Size, Who};
 use crate::os::proc::{self, KernelArea, Maps};
 use crate::os::sys::{self, Tid};
-use crate::space::adopt_unordered::Shown;
-use crate::space::compare::{self, Found, Unknown};
+use crate::space::adopt::Shown;
+use crate::space::compare::{self, Found};
+use crate::space::doubt::Doubt;
 use crate::space::heap::Heap;
 use crate::space::reach::{self, Range};
 use crate::space::{Caller, Space, SpaceId, model};
@@ -67,7 +68,7 @@ impl Space {
             let _ = space.model.unlearn(start, end, true, true);
         }
         space.part();
-        space.doubt_future_locks();
+        space.doubt_former_locks();
         space.registered = space.model.areas().any(|a| a.area.flags.intersects(Flags::UFFD));
     }
 
@@ -153,8 +154,7 @@ impl Space {
         child.forgets = self.forgets;
         child.moved = self.moved || !quiet;
         child.bound = self.bound || !quiet;
-        child.foggy.clone_from(&self.foggy);
-        child.disowned.clone_from(&self.disowned);
+        child.doubt = self.doubt.inherited();
         match self.model.fork() {
             Ok(model) => child.model = model,
             Err(error) => journal.note(format!("a fork's model could not be made ({error}): read from the kernel")),
@@ -166,7 +166,7 @@ impl Space {
             && let Ok(areas) = child.maps.text().map(|t| proc::parse(&t))
         {
             journal.counters.checks += 1;
-            let unknown = Unknown { foggy: &self.foggy, disowned: &self.disowned, order: !quiet };
+            let unknown = self.doubt.unknown(!quiet);
             if let Found::Differs(how) =
                 compare::compare(&mut child.model, &areas, reach::ALL, &unknown, &mut steps, &mut grown)
             {
@@ -179,9 +179,9 @@ impl Space {
         let before = if quiet {
             misfit.is_some().then(|| child.adopt(who.tid)).flatten()
         } else {
-            let shown = child.look(who.tid, &[reach::ALL]);
+            let shown = child.look_with_policies(who.tid, &[reach::ALL]);
             let adopt = |shown: Shown| {
-                child.adopt_break(shown.last_of_heap());
+                child.adopt_break(shown.heap);
                 child.adopt_shown(&shown)
             };
             shown.map(adopt).filter(|steps| !steps.is_empty() || misfit.is_some())
@@ -191,8 +191,8 @@ impl Space {
         }
         if !quiet {
             let _ = child.model.unlearn(reach::ALL.0, reach::ALL.1, child.moved, true);
-            child.fog_files(&[reach::ALL]);
-            child.disown(&[reach::ALL]);
+            child.doubt.policies(&child.model, &[reach::ALL]);
+            child.doubt.owners(&child.model, &[reach::ALL]);
         }
         let mut event = journal.blank(EventKind::Fork, id, who);
         event.args[0] = self.id;
@@ -230,17 +230,12 @@ impl Space {
             lost: Vec::new(),
             registered: false,
             window: Vec::new(),
-            breaks: Vec::new(),
-            future_locks: Vec::new(),
-            foggy: Vec::new(),
-            disowned: Vec::new(),
+            doubt: Doubt::default(),
             moved: false,
             forked: false,
             bound: false,
             forgets: None,
-            trial: false,
-            others_in_kernel: false,
-            unapplied: false,
+            alone: false,
             recent: VecDeque::new(),
             waiting: 0,
             finished: false,

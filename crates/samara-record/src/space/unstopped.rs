@@ -14,7 +14,7 @@ use samara_trace::file::name_text;
 use crate::journal::{Journal, Size, Who};
 use crate::os::proc::{self, KernelArea, Maps};
 use crate::os::sys;
-use crate::space::compare::{self, Found, Unknown};
+use crate::space::compare::{self, Found};
 use crate::space::end::first_unequal_line;
 use crate::space::heap::Heap;
 use crate::space::reach::Range;
@@ -81,8 +81,7 @@ impl Space {
         let mut child = Space::unstopped(id, false);
         child.forked = true;
         (child.moved, child.bound, child.registered) = (self.moved, self.bound, false);
-        child.foggy.clone_from(&self.foggy);
-        child.disowned.clone_from(&self.disowned);
+        child.doubt = self.doubt.inherited();
         match self.model.fork() {
             Ok(model) => child.model = model,
             Err(error) => journal.note(format!("a fork's model could not be made: {error}")),
@@ -95,8 +94,7 @@ impl Space {
 
     fn unstopped(id: SpaceId, root: bool) -> Space {
         let mut space = Space::with(id, root, Maps::of_nobody());
-        // The kernel may not be asked, because it is further on.
-        space.trial = true;
+        space.alone = true;
         space
     }
 
@@ -191,7 +189,7 @@ impl Space {
         let mut reported = 0;
         if self.model.to_string() != reading.text {
             let mut attempt = Attempt::default();
-            let unknown = Unknown { foggy: &self.foggy, disowned: &self.disowned, order: false };
+            let unknown = self.doubt.unknown(false);
             let (steps, grown) = (&mut attempt.steps, &mut attempt.grown);
             let found = compare::compare(&mut self.model, &reading.areas, reach::ALL, &unknown, steps, grown);
             if !attempt.steps.is_empty() {
@@ -211,7 +209,7 @@ impl Space {
                 if !reading.has_flags {
                     return Compared::NeedsFlags;
                 }
-                let steps = self.adopt_areas(&reading.areas, &[]);
+                let steps = self.adopt_areas(reading.areas.clone());
                 match doubt {
                     Some(doubt) => self.report_learnt(who, format!("{doubt}: {how}"), &steps, journal),
                     None if names_only => self.report_learnt(who, format!("names of areas: {how}"), &steps, journal),

@@ -108,13 +108,7 @@ impl Call {
         self.row().effect == Effect::Wide
     }
 
-    /// It changes areas at one instant.
-    pub fn is_one_step(self) -> bool {
-        !matches!(self.row().effect, Effect::Wide | Effect::Steps)
-    }
-
-    /// It is stopped for other reasons than its effect on areas: it waits for no call, and no call
-    /// waits for it.
+    /// It stops for other reasons than the space: it waits for no call, and no call waits for it.
     pub fn stays_out(self) -> bool {
         matches!(self.row().effect, Effect::Exec | Effect::TaskAndWait | Effect::None)
     }

@@ -43,12 +43,10 @@ impl If {
 /// What a call does to areas.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Effect {
-    /// It changes areas at one instant.
-    OneStep,
-    /// It changes areas one after the other.
-    Steps,
-    /// It changes areas, and its arguments do not show its range: the recorder reads the whole
-    /// space from the kernel.
+    /// It changes areas.
+    Areas,
+    /// It changes areas, and its arguments do not show how far it reaches: the kernel is asked for
+    /// everything.
     Wide,
     /// It makes a process or a thread.
     Task,
@@ -189,7 +187,7 @@ impl Row {
             when: When::Always,
             args,
             address: false,
-            effect: Effect::OneStep,
+            effect: Effect::Areas,
             reach: Reach::Range(0, 1),
             follow: Follow::Kernel,
             decided: If::Never,

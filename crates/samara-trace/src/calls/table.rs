@@ -55,7 +55,6 @@ pub(super) const TABLE: &[Row] = &[
     },
     Row {
         address: true,
-        effect: Effect::Steps,
         fails_by_rate: true,
         stops_half_way: true,
         reach: Reach::Moves(Place {
@@ -81,7 +80,6 @@ pub(super) const TABLE: &[Row] = &[
         ..Row::decided(Call::Madvise, linux::MADVISE, &[219], &[Addr, Len, Advice])
     },
     Row {
-        effect: Effect::Steps,
         blocks: If::Always,
         pages: If::Always,
         reach: Reach::Ranges { at: 1, count: 2 },
@@ -115,7 +113,6 @@ pub(super) const TABLE: &[Row] = &[
     },
     Row::decided(Call::Mseal, linux::MSEAL, &[462], &[Addr, Len, Hex]),
     Row {
-        effect: Effect::Steps,
         follow: Follow::MakesUnlessPages,
         pages: If::Always,
         stops_half_way: true,
