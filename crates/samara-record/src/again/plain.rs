@@ -238,7 +238,7 @@ impl Plain {
             let all = [reach::ALL];
             let foggy: &[Range] = if played.bound { &all } else { &[] };
             let order = event.kind == EventKind::Fork && event.overlapped;
-            let unknown = Unknown { foggy, disowned: &[], order };
+            let unknown = Unknown { foggy, order };
             found = compare(model, &shown, window, &unknown, &mut steps, &mut Vec::new());
         }
         let mut told = PlainResult { mends: mends(&was, &bounds(&steps)), ..PlainResult::default() };

@@ -22,7 +22,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use samara_mm::{Anon, Area, Extras, FlagChange, Flags, Object, Placed, Policy, Uffd};
+use samara_mm::{Area, Extras, FlagChange, Flags, Object, Placed, Policy, Uffd};
 use samara_trace::event::{Step, StepKind};
 
 use crate::os::proc::{self, KernelArea};
@@ -153,7 +153,7 @@ impl Space {
     /// Takes over what the kernel shows, where the model has it otherwise.
     pub(crate) fn adopt_shown(&mut self, shown: &Shown) -> Vec<Step> {
         self.remember_at(shown.ns, shown.ranges.clone());
-        let steps = take_over(&mut self.model, shown, self.moved);
+        let steps = take_over(&mut self.model, shown);
         for (range, uffd) in &shown.registered {
             model::own(&mut self.model, *range, *uffd, true);
         }
@@ -179,8 +179,7 @@ impl Space {
 }
 
 /// Makes the model equal to what the kernel shows. The steps tell what became of which areas.
-/// `moved`: nothing shows where anonymous memory was mapped first.
-fn take_over(model: &mut Model, shown: &Shown, moved: bool) -> Vec<Step> {
+fn take_over(model: &mut Model, shown: &Shown) -> Vec<Step> {
     let page = sys::page_size();
     let (areas, made) = (&shown.areas, &shown.made);
     let news: Vec<&KernelArea> =
@@ -203,7 +202,7 @@ fn take_over(model: &mut Model, shown: &Shown, moved: bool) -> Vec<Step> {
     }
     for (k, pieces) in news.into_iter().zip(kept) {
         arrived(&mut steps, k, &pieces);
-        store(model, k, pieces, shown.policy(k).flatten(), moved);
+        store(model, k, pieces, shown.policy(k).flatten());
     }
     steps
 }
@@ -312,7 +311,7 @@ fn arrived(steps: &mut Vec<Step>, k: &KernelArea, pieces: &[Piece]) {
 }
 
 /// Puts the area into the model, at an empty place, with what is known of its parts.
-fn store(model: &mut Model, k: &KernelArea, pieces: Vec<Piece>, policy: Option<Policy>, moved: bool) {
+fn store(model: &mut Model, k: &KernelArea, pieces: Vec<Piece>, policy: Option<Policy>) {
     let page = sys::page_size();
     let first = pieces.first().map(|p| p.extras.clone());
     let agreed = pieces.windows(2).all(|two| two[0].extras.uffd == two[1].extras.uffd);
@@ -329,12 +328,7 @@ fn store(model: &mut Model, k: &KernelArea, pieces: Vec<Piece>, policy: Option<P
     if model.area_at(k.start).is_none_or(|m| (m.start, m.end) != (k.start, k.end)) {
         // Nothing is known of it, or the known attributes of its parts were wrong.
         let _ = model.forget(k.start, k.end);
-        let (mut area, extras) = model::import(k, page);
-        if moved && area.object == Object::Anonymous && area.is_private() {
-            // It gets a place of its own, and what it merges with is learnt.
-            area = Area::new(area.flags, area.object.clone(), (1 << 63) | (k.start / page));
-            area.set_anon(Anon::Unknown);
-        }
+        let (area, extras) = model::import(k, page);
         let policy = first.as_ref().map_or(policy, |extras| extras.policy);
         let uffd = first.filter(|_| agreed).and_then(|extras| extras.uffd);
         let _ = model.import_with(k.start, k.end, area, Extras { policy, uffd, ..extras });
@@ -473,19 +467,15 @@ mod tests {
         // That of the call also replaces one that was closed meanwhile, as nothing shows.
         space.adopt_shown(&Shown { registered: vec![((at, at + page), uffd(10))], ..shown("um uw") });
         assert_eq!(area(&space, at), (at, at + 3 * page, Some(10)));
-        // Where it is not known, areas that the kernel shows as one have the same, others do not.
+        // Where it is not known, areas that the kernel shows as one have the same.
         let compared = |space: &mut Space, areas: &[KernelArea]| {
             let (unknown, window) = (space.doubt.unknown(false), (at, at + 3 * page));
             compare::compare(&mut space.model, areas, window, &unknown, &mut Vec::new(), &mut Vec::new())
         };
         part(&mut space, at, 7);
         assert!(matches!(compared(&mut space, &[kernel("um uw")]), Found::Differs(_)), "both are known");
-        space.doubt.owners(&space.model, &[(at, at + page)]);
+        assert!(model::set_owner(&mut space.model, (at, at + page), None));
         assert_eq!(compared(&mut space, &[kernel("um uw")]), Found::Equal);
         assert_eq!(area(&space, at), (at, at + 3 * page, Some(10)));
-        let two =
-            [KernelArea { end: at + page, ..kernel("um uw") }, KernelArea { start: at + page, ..kernel("um uw") }];
-        assert_eq!(compared(&mut space, &two), Found::Equal);
-        assert_eq!(area(&space, at).1, at + page);
     }
 }

@@ -8,7 +8,7 @@
 //!
 //! Neighbours: `samara_mm` says what is learnable ([`NotLearnable`] if it is not).
 
-use samara_mm::{Flags, NotLearnable, Placed, Reason, Reasons, Uffd};
+use samara_mm::{Flags, NotLearnable, Placed, Reason, Reasons};
 use samara_trace::event::{Step, StepKind};
 
 use crate::os::proc::KernelArea;
@@ -31,8 +31,6 @@ pub(crate) type Grown = (u64, u64);
 pub(crate) struct Unknown<'a> {
     /// Ranges with unknown memory policies.
     pub(crate) foggy: &'a [Range],
-    /// Ranges of registered areas with unknown userfaultfds.
-    pub(crate) disowned: &'a [Range],
     /// Several calls were applied, in an order that may be wrong.
     pub(crate) order: bool,
 }
@@ -73,8 +71,6 @@ pub(crate) fn compare(
                         && model.learn_join(other).is_ok()
                     {
                         note_join(steps, other);
-                    } else if part_policy(model, at, unknown.foggy) || part_owner(model, at, unknown.disowned) {
-                        note_cut(steps, at);
                     } else {
                         let why = NotLearnable::NothingUnknown;
                         return Found::Differs(format!("the kernel has a boundary at {at:x}: {why}"));
@@ -88,8 +84,7 @@ pub(crate) fn compare(
                     note_join(steps, at);
                 }
                 // The two are joined in the next round.
-                Err(NotLearnable::Certain(why))
-                    if why.contains(Reason::Uffd) && copy_owner(model, at, unknown.disowned) => {}
+                Err(NotLearnable::Certain(why)) if why.contains(Reason::Uffd) && copy_owner(model, at) => {}
                 Err(why) => return Found::Differs(format!("the kernel has no boundary at {at:x}: {why}")),
             },
             Some(Mend::Grow { from, to }) => match model.grow_down(from, to) {
@@ -133,13 +128,6 @@ fn unsure_first(model: &Model, at: u64, unknown: impl Fn(u64) -> bool) -> Option
     }
 }
 
-/// The kernel has a boundary at `at`, within an area of the model: returns the part behind it if
-/// that is `unknown`, else the part before it if that is.
-fn unsure_part(model: &Model, at: u64, unknown: impl Fn(u64) -> bool) -> Option<Range> {
-    let (start, end) = model.area_at(at).map(|a| (a.start, a.end)).filter(|(start, _)| *start < at)?;
-    if unknown(at) { Some((at, end)) } else { unknown(at - 1).then_some((start, at)) }
-}
-
 fn is_in(ranges: &[Range], at: u64) -> bool {
     meets(ranges, (at, at + 1))
 }
@@ -152,30 +140,14 @@ fn copy_policy(model: &mut Model, at: u64, foggy: &[Range]) -> bool {
     model.set_policy(start, len, policy).is_ok()
 }
 
-/// Gives one side a policy that no other area has, where the kernel has a boundary in an area of
-/// the model and the policy is unknown on at least one side. False: both sides are known.
-fn part_policy(model: &mut Model, at: u64, foggy: &[Range]) -> bool {
-    let Some((start, end)) = unsure_part(model, at, |at| is_in(foggy, at)) else { return false };
-    let nodes = [start; samara_mm::Policy::WORDS];
-    model.set_policy(start, end - start, Some(samara_mm::Policy { mode: u32::MAX, nodes })).is_ok()
-}
-
-/// As `copy_policy`, for the userfaultfds of two areas that are registered in the same way.
-fn copy_owner(model: &mut Model, at: u64, disowned: &[Range]) -> bool {
+/// As `copy_policy`, for the userfaultfds of two areas that are registered in the same way: one of
+/// them is registered with one that is not known.
+fn copy_owner(model: &mut Model, at: u64) -> bool {
     let nobody = |at| model.area_at(at).is_some_and(|m| m.extras().uffd.is_none());
-    let Some([unsure, known]) = unsure_first(model, at, |at| is_in(disowned, at) || nobody(at)) else { return false };
+    let Some([unsure, known]) = unsure_first(model, at, nobody) else { return false };
     let modes = |m: &Placed<'_, Inode>| m.area.flags & Flags::UFFD;
     let (range, owner) = ((unsure.start, unsure.end), known.extras().uffd);
     modes(&unsure) == modes(&known) && unsure.extras().uffd != owner && model::set_owner(model, range, owner)
-}
-
-/// As `part_policy`, for the userfaultfd of a registered area.
-fn part_owner(model: &mut Model, at: u64, disowned: &[Range]) -> bool {
-    let is_registered = model.area_at(at).is_some_and(|m| m.area.flags.intersects(Flags::UFFD));
-    let part = unsure_part(model, at, |at| is_in(disowned, at)).filter(|_| is_registered);
-    let Some(range) = part else { return false };
-    let owner = Uffd { id: u64::MAX - range.0, fork_events: false, remap_events: false };
-    model::set_owner(model, range, Some(owner))
 }
 
 enum Mend {
@@ -254,46 +226,5 @@ pub(crate) fn note_join(steps: &mut Vec<Step>, at: u64) {
     match steps.iter().position(|s| s.kind == StepKind::Split && s.start == at) {
         Some(i) => drop(steps.remove(i)),
         None => steps.push(Step { kind: StepKind::Merged, start: at, end: at }),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use samara_mm::{AddressSpace, Config, MapRequest, Prot};
-
-    use super::*;
-
-    const PAGE: u64 = 4096;
-
-    /// The model knows that the memory was never written: nothing else can cut it.
-    #[test]
-    fn a_userfaultfd_that_is_not_known_explains_a_boundary_on_either_side() {
-        let area = |start: u64, end: u64| KernelArea {
-            start: start * PAGE,
-            end: end * PAGE,
-            perms: 3,
-            offset: 0,
-            dev: (0, 0),
-            inode: 0,
-            name: None,
-            flags: None,
-            page: PAGE,
-        };
-        let whole = (16 * PAGE, 22 * PAGE);
-        let compared = |disowned: &[Range]| {
-            let mut model: Model = AddressSpace::new(Config::default());
-            model.map(&MapRequest::anonymous(whole.0, whole.1 - whole.0, Prot::RW)).unwrap();
-            let uffd = Uffd { id: 1, fork_events: false, remap_events: false };
-            model.register_uffd(whole.0, whole.1 - whole.0, uffd, Flags::UFFD_MISSING).unwrap();
-            let unknown = Unknown { foggy: &[], disowned, order: false };
-            let two = [area(16, 18), area(18, 22)];
-            let found = compare(&mut model, &two, whole, &unknown, &mut Vec::new(), &mut Vec::new());
-            let owner = |page: u64| model.area_at(page * PAGE).and_then(|a| a.extras().uffd).map(|uffd| uffd.id);
-            (found == Found::Equal, owner(16) == Some(1), owner(18) == Some(1))
-        };
-        assert_eq!(compared(&[]), (false, true, true), "it is known");
-        assert_eq!(compared(&[(16 * PAGE, 18 * PAGE)]), (true, false, true));
-        assert_eq!(compared(&[(20 * PAGE, 22 * PAGE)]), (false, true, true), "not at the boundary");
-        assert_eq!(compared(&[(18 * PAGE, 20 * PAGE)]), (true, true, false));
     }
 }

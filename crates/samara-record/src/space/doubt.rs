@@ -4,12 +4,12 @@
 //! It does not know which calls overlapped. Neighbours: `overlap` puts in doubt, `compare` settles
 //! from the kernel's areas, `heap` and `future_locks` say when their doubts end.
 
-use samara_mm::{Flags, Object, Placed};
+use samara_mm::Object;
 use samara_trace::calls::Call;
 
 use crate::os::sys;
 use crate::space::compare::Unknown;
-use crate::space::model::{Inode, Model};
+use crate::space::model::Model;
 use crate::space::reach::{Range, meets};
 use crate::space::{Returned, Space};
 
@@ -23,8 +23,6 @@ pub(crate) struct Doubt {
     /// Which memory policies areas have. For an area of a file the kernel may show the file's
     /// policy only.
     policies: Vec<Range>,
-    /// With which userfaultfd areas are registered.
-    owners: Vec<Range>,
 }
 
 impl Doubt {
@@ -33,76 +31,57 @@ impl Doubt {
         Doubt { locks: false, ..self.clone() }
     }
 
+    /// Whether the policies of some areas are in doubt.
+    pub(crate) fn has_policies(&self) -> bool {
+        !self.policies.is_empty()
+    }
+
     /// What a comparison must not take for granted.
     pub(crate) fn unknown(&self, order: bool) -> Unknown<'_> {
-        Unknown { foggy: &self.policies, disowned: &self.owners, order }
+        Unknown { foggy: &self.policies, order }
     }
 
-    /// Puts the policies of files' areas in doubt.
+    /// Puts the policies of files' areas in doubt. Ranges that meet become one.
     pub(crate) fn policies(&mut self, model: &Model, reach: &[Range]) {
-        add(&mut self.policies, model, reach, |a| matches!(a.area.object, Object::File(_)));
-    }
-
-    /// Puts the userfaultfds of registered areas in doubt.
-    pub(crate) fn owners(&mut self, model: &Model, reach: &[Range]) {
-        add(&mut self.owners, model, reach, |a| a.area.flags.intersects(Flags::UFFD));
+        let areas = reach.iter().flat_map(|(start, end)| model.areas_in(*start, *end));
+        let files = areas.filter(|a| matches!(a.area.object, Object::File(_)));
+        self.policies.extend(files.map(|a| (a.start, a.end)));
+        self.policies.sort_unstable();
+        self.policies.dedup_by(|b, a| {
+            let meet = b.0 <= a.1;
+            a.1 = if meet { a.1.max(b.1) } else { a.1 };
+            meet
+        });
     }
 }
 
 impl Space {
-    /// Notes what nothing shows after these calls, whose order is not known: the policies of files'
-    /// areas, if one of them set a policy, and the userfaultfds of registered areas, if one of them
-    /// registered memory or moved it.
-    pub(crate) fn fog(&mut self, calls: &[Returned], reach: &[Range]) {
-        let (model, doubt) = (&self.model, &mut self.doubt);
-        let owns = |c: &Returned| matches!(c.decoded.call, Call::UffdRegister | Call::UffdUnregister | Call::Mremap);
-        if calls.iter().any(owns) || reach.iter().any(|r| meets(&doubt.owners, *r)) {
-            doubt.owners(model, reach);
-        }
-        if calls.iter().any(|c| c.decoded.call == Call::Mbind) || reach.iter().any(|r| meets(&doubt.policies, *r)) {
-            doubt.policies(model, reach);
+    /// Puts the policies of files' areas in doubt after these calls, whose order is not known, if
+    /// one of them set a policy.
+    pub(crate) fn doubt_policies(&mut self, calls: &[Returned], reach: &[Range]) {
+        let unknown = reach.iter().any(|r| meets(&self.doubt.policies, *r));
+        if unknown || calls.iter().any(|c| c.decoded.call == Call::Mbind) {
+            self.doubt.policies(&self.model, reach);
         }
     }
 
     /// Whether policies of files' areas are unknown in or next to these ranges.
-    pub(crate) fn is_foggy(&self, reach: &[Range]) -> bool {
+    pub(crate) fn has_doubtful_policies(&self, reach: &[Range]) -> bool {
         self.span(reach, sys::page_size()).iter().any(|r| meets(&self.doubt.policies, *r))
     }
 
-    /// Moves the ranges of unknown policies and userfaultfds: they move with memory, and end where
-    /// a call sets a policy or registers, unmaps or maps.
-    pub(crate) fn move_fog(&mut self, call: &Returned) {
-        if self.doubt.policies.is_empty() && self.doubt.owners.is_empty() {
-            return;
-        }
+    /// Moves the ranges of unknown policies: they move with memory, and end where a call sets a
+    /// policy, unmaps or maps.
+    pub(crate) fn move_doubt(&mut self, call: &Returned) {
         let reach = self.ranges(call);
-        let both = [(&mut self.doubt.policies, Call::Mbind), (&mut self.doubt.owners, Call::UffdRegister)];
-        for (ranges, settles) in both {
-            match (call.decoded.call, reach.as_slice()) {
-                (Call::Mremap, [source, target]) if meets(ranges, *source) => ranges.push(*target),
-                (made, [end]) if [settles, Call::Munmap, Call::Mmap].contains(&made) && !call.failed() => {
-                    cut(ranges, *end);
-                }
-                _ => {}
+        let ranges = &mut self.doubt.policies;
+        match (call.decoded.call, reach.as_slice()) {
+            (Call::Mremap, [source, target]) if meets(ranges, *source) => ranges.push(*target),
+            (Call::Mbind | Call::Munmap | Call::Mmap, [(start, end)]) if !call.failed() => {
+                let apart = |r: Range| [(r.0, r.1.min(*start)), (r.0.max(*end), r.1)];
+                *ranges = std::mem::take(ranges).into_iter().flat_map(apart).filter(|r| r.0 < r.1).collect();
             }
+            _ => {}
         }
     }
-}
-
-/// Adds the areas in `reach` for which `are` holds. Ranges that meet become one.
-fn add(ranges: &mut Vec<Range>, model: &Model, reach: &[Range], are: impl Fn(&Placed<'_, Inode>) -> bool) {
-    let areas = reach.iter().flat_map(|(start, end)| model.areas_in(*start, *end));
-    ranges.extend(areas.filter(are).map(|a| (a.start, a.end)));
-    ranges.sort_unstable();
-    ranges.dedup_by(|b, a| {
-        let meet = b.0 <= a.1;
-        a.1 = if meet { a.1.max(b.1) } else { a.1 };
-        meet
-    });
-}
-
-/// Cuts a range out of others.
-fn cut(ranges: &mut Vec<Range>, (start, end): Range) {
-    let apart = |(s, e): Range| [(s, e.min(start)), (s.max(end), e)].into_iter().filter(|(s, e)| s < e);
-    *ranges = std::mem::take(ranges).into_iter().flat_map(apart).collect();
 }

@@ -7,12 +7,10 @@
 //!   within its page makes none) while no other call was in the kernel.
 
 use samara_mm::{Flags, LockKind};
-use samara_trace::calls::{Call, Reach};
+use samara_trace::calls::Call;
 
-use crate::journal::Journal;
 use crate::os::proc;
 use crate::os::sys;
-use crate::space::reach::Range;
 use crate::space::{Returned, Space};
 
 /// What a call says about later maps: `None`, nothing; `Some(None)`, that they are not locked.
@@ -47,7 +45,7 @@ impl Space {
     /// Settles the doubt before a call is applied, by what the call says, or by the memory that it
     /// has made (FUTURE-LOCKS-1).
     pub(crate) fn settle_future_locks(&mut self, call: &Returned) {
-        if !self.doubt.locks || call.failed() || call.overlapped {
+        if call.failed() || call.overlapped {
             return;
         }
         if said(call).is_some() {
@@ -74,19 +72,5 @@ impl Space {
             _ => Some(LockKind::Now),
         });
         self.doubt.locks = false;
-    }
-
-    /// Takes over the locks that the kernel shows for memory that a call made, while it is in doubt
-    /// how new memory is locked.
-    pub(crate) fn learn_locks(&mut self, call: &Returned, reach: &[Range], journal: &mut Journal<'_>) {
-        let made = matches!(call.decoded.call.row().reach, Reach::Maps(_) | Reach::Moves(_) | Reach::Break);
-        if !self.doubt.locks || !made || call.failed() {
-            return;
-        }
-        let steps = self.look(call.who.tid, reach).map(|shown| self.adopt_shown(&shown)).unwrap_or_default();
-        if !steps.is_empty() {
-            let how = "whether new memory is locked is not known since calls overlapped: taken from the kernel";
-            self.report_learnt(call.who, how.to_owned(), &steps, journal);
-        }
     }
 }

@@ -150,10 +150,6 @@ pub(crate) struct Space {
     pub(crate) registered: bool,
     pub(crate) window: Vec<KernelArea>,
     pub(crate) doubt: Doubt,
-    /// A call moved memory: where imported memory was mapped first is not known.
-    pub(crate) moved: bool,
-    /// The space was forked: its memory may be inherited.
-    pub(crate) forked: bool,
     /// A call set a memory policy: from now on the kernel is asked for policies too.
     pub(crate) bound: bool,
     /// For tests: the number of a call that the model ignores.
@@ -259,12 +255,13 @@ impl Space {
     /// Applies a call to the model.
     pub(crate) fn apply(&mut self, call: &Returned) -> Attempt {
         let mut attempt = Attempt { reach: self.ranges(call), ..Attempt::default() };
-        self.move_fog(call);
+        if self.doubt.has_policies() {
+            self.move_doubt(call);
+        }
         if self.forgets == Some(call.decoded.nr) {
             return attempt;
         }
         self.bound |= call.decoded.call == Call::Mbind;
-        self.moved |= matches!(call.decoded.call.row().reach, Reach::Moves(_));
         self.registered |= call.decoded.call == Call::UffdRegister;
         let saved = if call.failed() { self.copy() } else { None };
         let d = &call.decoded;

@@ -135,7 +135,7 @@ impl Space {
         }
         let steps = shown.as_ref().map(|shown| self.adopt_shown(shown)).unwrap_or_default();
         self.unlearn(calls);
-        self.fog(calls, &reach);
+        self.doubt_policies(calls, &reach);
         if let Some(shown) = shown {
             self.doubt_break(calls, shown.heap);
         }
@@ -164,8 +164,8 @@ impl Space {
         let some = calls.iter().filter(|c| !matches!(c.decoded.call.row().reach, Reach::Everything));
         let ranges: Vec<Range> = some.flat_map(|c| self.ranges(c)).collect();
         for (start, end) in self.span(&ranges, sys::page_size()) {
-            // If memory is short, the facts stay.
-            let _ = self.model.unlearn(start, end, self.moved, self.forked);
+            // Without memory for it, what is known stays.
+            let _ = self.model.unlearn(start, end, true, true);
         }
     }
 
@@ -191,7 +191,7 @@ impl Space {
         let page = sys::page_size();
         let meet = |a: &Range, b: &Range| a.0.saturating_sub(page) < b.1 && b.0.saturating_sub(page) < a.1;
         let meets_ours = |reach: &Vec<Range>| reach.iter().any(|theirs| ours.iter().any(|ours| meet(ours, theirs)));
-        call.overlapped && self.recent.iter().any(|(exit, reach)| *exit > call.go_ns && meets_ours(reach))
+        self.recent.iter().any(|(exit, reach)| *exit > call.go_ns && meets_ours(reach))
     }
 }
 

@@ -18,9 +18,10 @@ use crate::os::sys;
 use crate::space::{Attempt, Returned, Space};
 
 impl Space {
-    /// Whether to put off the comparison of an applied call.
+    /// Whether the comparison of a call that has been applied is to be put off, without
+    /// PROCMAP_QUERY.
     pub(super) fn puts_off(&mut self, call: &Returned, attempt: &Attempt, journal: &mut Journal<'_>) -> bool {
-        if self.maps.queries() || self.model.len() <= NEAR {
+        if self.model.len() <= NEAR {
             return false;
         }
         // A refused call may have a partial effect, which only the kernel shows. Open questions

@@ -15,6 +15,7 @@ use crate::journal::Journal;
 use crate::os::sys;
 use crate::space::apply;
 use crate::space::explain::{self, Tells};
+use crate::space::model::Model;
 use crate::space::overlap::Flying;
 use crate::space::reach::{self, Range};
 use crate::space::{Attempt, Returned, Space};
@@ -29,11 +30,13 @@ impl Space {
         if self.pending.is_empty() && flying.is_empty() {
             let who = call.who;
             self.settle_single(call, flying, journal);
-            return self.catch_up(who, false, journal);
+            if self.waiting > 0 {
+                self.catch_up(who, false, journal);
+            }
+            return;
         }
         let mut call = call;
         self.bound |= call.decoded.call == Call::Mbind;
-        self.moved |= call.decoded.call == Call::Mremap;
         let read = apply::readable(&self.model, &call.decoded);
         call.memory.keep(&call.decoded, call.result, read, &mut self.maps);
         self.pending.push(call);
@@ -43,50 +46,35 @@ impl Space {
     /// Settles a call that touches no call that was in the kernel at the same time, as far as the
     /// places of those are known.
     pub(crate) fn settle_single(&mut self, call: Returned, flying: &[Flying], journal: &mut Journal<'_>) {
-        let open = self.some_place_is_open(flying);
-        self.settle_future_locks(&call);
-        // What is needed to undo the call is saved only where it may be needed.
+        let open = !flying.is_empty() && self.some_place_is_open(flying);
+        if self.doubt.locks {
+            self.settle_future_locks(&call);
+        }
+        // What is needed to undo the call is kept only where it may be needed.
         let careful = open || self.registered || self.below_stack(&self.ranges(&call));
-        let mut saved = if careful { self.copy() } else { None };
+        let before = if careful { self.copy() } else { None };
         let mut attempt = self.apply(&call);
-        // A call that does not fit is compared below, once its explanation is known.
-        let later = attempt.misfit.is_none() && !open && self.puts_off(&call, &attempt, journal);
-        if attempt.misfit.is_none() && !later {
+        // One that does not fit is compared below, once what explains it is known.
+        let fits = attempt.misfit.is_none();
+        let later = fits && !open && !self.maps.queries() && self.puts_off(&call, &attempt, journal);
+        if fits && !later {
             self.check(&call, &mut attempt, journal);
         }
         if attempt.misfit.is_some()
-            && let Some(before) = saved.take()
+            && let Some(before) = before
         {
-            self.model = before;
-            let ranges = self.told(&call);
-            let registration = self.registration(&call);
-            let learnt = explain::explain(&mut self.model, &mut self.maps, &ranges, registration, call.who.tid);
-            if !learnt.is_empty() {
-                learnt.into_iter().for_each(|(text, steps)| self.report_learnt(call.who, text, &steps, journal));
-                saved = if open { self.copy() } else { None };
-                attempt = self.attempt(&call, journal);
-                if attempt.misfit.is_some()
-                    && let Some(before) = saved.take()
-                {
-                    self.model = before;
-                }
-            } else if !open {
-                // It is unexplained: the call's effect is reported, and after it the kernel's view.
-                let misfit = attempt.misfit.take();
-                attempt = Attempt { misfit, ..self.apply(&call) };
-            }
+            attempt = self.explained(&call, attempt, before, open, journal);
         }
-        if self.raced(&call, &attempt.reach) && (attempt.misfit.is_none() || !open) {
+        let fits = attempt.misfit.is_none();
+        if call.overlapped && (fits || !open) && self.raced(&call, &attempt.reach) {
             // Another call, which was reported first, reached the same place; nothing shows whether
             // that was the order.
-            let applied = if attempt.misfit.is_none() { vec![attempt] } else { Vec::new() };
+            let applied = if fits { vec![attempt] } else { Vec::new() };
             return self.take_over(std::slice::from_ref(&call), applied, journal);
         }
         match attempt.misfit.take() {
             None => {
-                let reach = if self.doubt.locks { attempt.reach.clone() } else { Vec::new() };
                 self.report_call(&call, attempt, journal);
-                self.learn_locks(&call, &reach, journal);
                 if later {
                     self.put_off(journal);
                 }
@@ -98,6 +86,35 @@ impl Space {
         if call.decoded.call == Call::Brk {
             self.doubt.brk = false;
         }
+    }
+
+    /// Looks for what explains that a call does not fit, and makes it again on the model as it was
+    /// `before`. If it still does not fit and another call may be the reason (`open`), it has not
+    /// been made in the end.
+    fn explained(
+        &mut self,
+        call: &Returned,
+        mut attempt: Attempt,
+        before: Model,
+        open: bool,
+        journal: &mut Journal<'_>,
+    ) -> Attempt {
+        self.model = before;
+        let (ranges, registration) = (self.told(call), self.registration(call));
+        let learnt = explain::explain(&mut self.model, &mut self.maps, &ranges, registration, call.who.tid);
+        if learnt.is_empty() {
+            // The call's effect is reported, and after it what the kernel has instead.
+            return if open { attempt } else { Attempt { misfit: attempt.misfit.take(), ..self.apply(call) } };
+        }
+        learnt.into_iter().for_each(|(text, steps)| self.report_learnt(call.who, text, &steps, journal));
+        let before = if open { self.copy() } else { None };
+        let attempt = self.attempt(call, journal);
+        if attempt.misfit.is_some()
+            && let Some(before) = before
+        {
+            self.model = before;
+        }
+        attempt
     }
 
     /// Reports a call after which model and kernel differ, and takes over what the kernel has.
@@ -112,7 +129,7 @@ impl Space {
         let how = format!("after {}: {how}", call.decoded.call);
         let unknown = match call.decoded.call {
             Call::Brk if self.doubt.brk => "where the break was",
-            _ if self.is_foggy(&reached) => "which policies files' areas have here",
+            _ if self.has_doubtful_policies(&reached) => "which policies files' areas have here",
             _ if self.doubt.locks => "whether new memory is locked",
             _ => {
                 self.report_misfit(call.who, how, &steps, call.overlapped, journal);

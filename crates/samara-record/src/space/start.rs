@@ -46,7 +46,6 @@ impl Space {
     /// later maps.
     pub(super) fn doubt_the_past(&mut self, journal: &mut Journal<'_>) {
         let space = self;
-        (space.forked, space.moved) = (true, true);
         // A fork would lose these, or their locks.
         let lost = Flags::DONTCOPY | Flags::WIPEONFORK | Flags::LOCKED | Flags::LOCKONFAULT | Flags::UFFD;
         let kept = space.model.areas().filter(|a| a.area.flags.intersects(lost));
@@ -125,7 +124,6 @@ impl Space {
     pub(crate) fn orphan(id: SpaceId, who: Who, query: bool, journal: &mut Journal<'_>) -> Space {
         let mut space = Space::new(id, who.tid, false, query);
         space.fill(who.tid, journal);
-        space.forked = true;
         space.inherit();
         let mut event = journal.blank(EventKind::Fork, id, who);
         event.text = "its parent was killed while it forked".into();
@@ -148,11 +146,9 @@ impl Space {
             self.catch_up(who, true, journal);
         }
         let mut child = Space::new(id, who.tid, false, self.maps.queries());
-        child.forked = true;
         child.bases = self.bases;
         child.hidden = self.hidden;
         child.forgets = self.forgets;
-        child.moved = self.moved || !quiet;
         child.bound = self.bound || !quiet;
         child.doubt = self.doubt.inherited();
         match self.model.fork() {
@@ -190,9 +186,8 @@ impl Space {
             child.inherit();
         }
         if !quiet {
-            let _ = child.model.unlearn(reach::ALL.0, reach::ALL.1, child.moved, true);
+            let _ = child.model.unlearn(reach::ALL.0, reach::ALL.1, true, true);
             child.doubt.policies(&child.model, &[reach::ALL]);
-            child.doubt.owners(&child.model, &[reach::ALL]);
         }
         let mut event = journal.blank(EventKind::Fork, id, who);
         event.args[0] = self.id;
@@ -231,8 +226,6 @@ impl Space {
             registered: false,
             window: Vec::new(),
             doubt: Doubt::default(),
-            moved: false,
-            forked: false,
             bound: false,
             forgets: None,
             alone: false,

@@ -79,8 +79,7 @@ impl Space {
     /// The space of a forked child, copied at this moment of its parent's.
     pub(crate) fn forked(&mut self, id: SpaceId, who: Who, journal: &mut Journal<'_>) -> Space {
         let mut child = Space::unstopped(id, false);
-        child.forked = true;
-        (child.moved, child.bound, child.registered) = (self.moved, self.bound, false);
+        child.bound = self.bound;
         child.doubt = self.doubt.inherited();
         match self.model.fork() {
             Ok(model) => child.model = model,
