@@ -12,11 +12,11 @@
 //! - **ADOPT-3** the areas are read before the policies. Of a call in the kernel that took effect
 //!   in between, an area may get the policy that only a part of it has. That is put right when the
 //!   call has returned: what it reached is looked at again, with what touches it.
-//! - **ADOPT-4** no file shows with which userfaultfd an area is registered. It is that of the
-//!   calls after which the view is taken, where they registered memory, all with the same one; else
-//!   that of the parts of the area that the model knows, if these agree. Where even that is not
-//!   known (the registration is still in the kernel), the model has none for the area until the
-//!   call is back ([`model::own`]).
+//! - **ADOPT-4** no file shows with which userfaultfd an area is registered. Where the calls after
+//!   which the view is taken registered memory, it is theirs, or not known if they have several;
+//!   elsewhere it is that of the parts of the area that the model knows, if these agree. Where even
+//!   that is not known (the registration is still in the kernel), the model has none for the area
+//!   until the call is back ([`model::own`]).
 //!
 //! Neighbours: `overlap`, `settle`, `end` and `start` ask for it.
 
@@ -47,8 +47,8 @@ pub(crate) struct Shown {
     policies: Option<HashMap<u64, Option<Policy>>>,
     /// What calls have mapped anew, and the model has not.
     pub(crate) made: Vec<Range>,
-    /// What they have registered, if all of it is with a single userfaultfd.
-    registered: Vec<(Range, Uffd)>,
+    /// What they have registered, and the userfaultfd, if all of them have the same one.
+    registered: Vec<(Range, Option<Uffd>)>,
 }
 
 impl Shown {
@@ -105,9 +105,8 @@ impl Space {
         shown.made = self.made(calls);
         let registered: Vec<(Range, Uffd)> = calls.iter().filter_map(|call| self.registration(call)).collect();
         self.registered |= !registered.is_empty();
-        if registered.windows(2).all(|pair| pair[0].1 == pair[1].1) {
-            shown.registered = registered;
-        }
+        let one = registered.windows(2).all(|pair| pair[0].1 == pair[1].1);
+        shown.registered = registered.into_iter().map(|(range, uffd)| (range, Some(uffd).filter(|_| one))).collect();
         Some(shown)
     }
 
@@ -458,15 +457,20 @@ mod tests {
             let extras = Extras { uffd: Some(uffd(id)), ..extras };
             space.model.import_with(first, first + page, area, extras).unwrap();
         };
-        for (registered, owner) in [(vec![], None), (vec![((at + page, at + 2 * page), uffd(9))], Some(9))] {
+        for (registered, owner) in [(vec![], None), (vec![((at + page, at + 2 * page), Some(uffd(9)))], Some(9))] {
             part(&mut space, at, 7);
             part(&mut space, at + page, 8);
             space.adopt_shown(&Shown { registered, ..shown("um uw") });
             assert_eq!(area(&space, at), (at, at + 3 * page, owner));
         }
         // That of the call also replaces one that was closed meanwhile, as nothing shows.
-        space.adopt_shown(&Shown { registered: vec![((at, at + page), uffd(10))], ..shown("um uw") });
+        space.adopt_shown(&Shown { registered: vec![((at, at + page), Some(uffd(10)))], ..shown("um uw") });
         assert_eq!(area(&space, at), (at, at + 3 * page, Some(10)));
+        // Calls registered it with several at the same time.
+        let several = vec![((at, at + page), None)];
+        space.adopt_shown(&Shown { registered: several, ..shown("um uw") });
+        assert_eq!(area(&space, at), (at, at + 3 * page, None));
+        space.adopt_shown(&Shown { registered: vec![((at, at + page), Some(uffd(10)))], ..shown("um uw") });
         // Where it is not known, areas that the kernel shows as one have the same.
         let compared = |space: &mut Space, areas: &[KernelArea]| {
             let (unknown, window) = (space.doubt.unknown(false), (at, at + 3 * page));

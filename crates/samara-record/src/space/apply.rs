@@ -158,7 +158,7 @@ fn do_call(m: &mut Model, maps: &mut Maps, memory: &Memory, d: &Decoded, result:
             let modes = modes.iter().filter(|(bit, _)| mode & bit != 0).fold(Flags::empty(), |f, (_, v)| f | *v);
             let uffd = uffd_of(memory, d);
             // The kernel registers nothing over memory of another one.
-            model::own(m, (start, start.saturating_add(len)), uffd, false);
+            model::own(m, (start, start.saturating_add(len)), Some(uffd), false);
             Some(m.register_uffd(start, len, uffd, modes))
         }
         Call::UffdUnregister => {

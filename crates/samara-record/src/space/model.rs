@@ -130,15 +130,15 @@ pub(crate) fn owner<'a>(parts: impl Iterator<Item = Placed<'a, Inode>>) -> Optio
     known.all(|other| other == first).then_some(first)
 }
 
-/// Makes `uffd` the userfaultfd of the registered areas in this range: of those without a known
-/// one, or of all (`known_too`).
-pub(crate) fn own(model: &mut Model, (start, end): Range, uffd: Uffd, known_too: bool) {
-    let other = |owner: Option<Uffd>| if known_too { owner != Some(uffd) } else { owner.is_none() };
+/// Notes that the areas that are registered in this range are registered with `uffd`, if that is
+/// known: those whose userfaultfd is not known, or all of them (`known_too`).
+pub(crate) fn own(model: &mut Model, (start, end): Range, uffd: Option<Uffd>, known_too: bool) {
+    let other = |owner: Option<Uffd>| if known_too { owner != uffd } else { owner.is_none() };
     let changes = |m: &Placed<'_, Inode>| m.area.flags.intersects(Flags::UFFD) && other(m.extras().uffd);
     let areas = model.areas_in(start, end).filter(changes);
     let areas: Vec<Range> = areas.map(|m| (m.start, m.end)).collect();
     for area in areas {
-        let _ = set_owner(model, area, Some(uffd));
+        let _ = set_owner(model, area, uffd);
     }
 }
 
