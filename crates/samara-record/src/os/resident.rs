@@ -48,6 +48,28 @@ impl Statm {
     }
 }
 
+/// What one call of a task changes.
+#[derive(Debug, Default)]
+pub(crate) struct Gauge {
+    /// Open since the task's first call, if resident memory is recorded.
+    statm: Option<Statm>,
+    /// What was resident when its call was let into the kernel.
+    before: Option<Pages>,
+}
+
+impl Gauge {
+    /// A call is let into the kernel.
+    pub(crate) fn begin(&mut self, tid: Tid) {
+        self.statm = self.statm.take().or_else(|| Statm::open(tid));
+        self.before = self.statm.as_ref().and_then(Statm::read);
+    }
+
+    /// It is back.
+    pub(crate) fn end(&mut self) -> Option<Resident> {
+        Some(self.before.take()?.until(self.statm.as_ref()?.read()?))
+    }
+}
+
 /// Pages of all memory, those that are resident, and those of them that are of files or shared.
 fn parse(text: &str) -> Option<Pages> {
     let mut words = text.split_ascii_whitespace().map(|word| word.parse::<u64>().ok());

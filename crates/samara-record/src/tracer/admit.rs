@@ -15,6 +15,16 @@ const LOOKS: usize = 3;
 /// Maximum number of repeats of a call although its place is free again.
 const REPEATS: u8 = 8;
 
+/// How a task's next call repeats the one before it.
+#[derive(Debug, Default)]
+pub(super) struct Repeat {
+    /// How often it was made already.
+    times: u8,
+    /// The call that is made again as the program asked, if it is the next one, and the decision on
+    /// it.
+    as_asked: Option<(Decoded, Decision)>,
+}
+
 /// A replaced register: its offset in the user area and its former value.
 pub(super) type Former = (usize, u64);
 
@@ -53,11 +63,10 @@ impl Tracer<'_> {
                 let _ = sys::set_word(tid, Word::Register(arch::NUMBER_OFFSET), u64::MAX);
             }
         }
-        if self.resident
+        if self.how.resident
             && let Some(task) = self.tasks.get_mut(&tid)
         {
-            task.statm = task.statm.take().or_else(|| Statm::open(tid));
-            task.resident = task.statm.as_ref().and_then(Statm::read);
+            task.resident.begin(tid);
         }
         self.go(tid, Go::Syscall, 0);
     }
@@ -66,7 +75,7 @@ impl Tracer<'_> {
     /// call, such as one of a signal's handler.
     fn as_asked(&mut self, tid: Tid) -> Option<Decision> {
         let task = self.tasks.get_mut(&tid)?;
-        let (call, decision) = task.as_asked.take()?;
+        let (call, decision) = task.repeat.as_asked.take()?;
         task.flight.filter(|f| (f.decoded.nr, f.decoded.args) == (call.nr, call.args)).map(|_| decision)
     }
 
@@ -101,8 +110,8 @@ impl Tracer<'_> {
             personality: task.personality,
             x32: flight.x32,
             filtered: task.filtered,
-            hidden: task.filtered && self.every_call,
-            again: task.again > 0,
+            hidden: task.filtered && self.how.every_call,
+            again: task.repeat.times > 0,
             of: task.tgid,
             foreign: false,
         };
@@ -145,7 +154,7 @@ impl Tracer<'_> {
     /// the call will be made again.
     pub(super) fn dismiss(&mut self, tid: Tid, result: i64) -> Option<i64> {
         let Some(task) = self.tasks.get_mut(&tid) else { return Some(result) };
-        let before = std::mem::take(&mut task.again);
+        let before = std::mem::take(&mut task.repeat.times);
         let Some(flight) = task.flight else { return Some(result) };
         for (offset, value) in flight.former.into_iter().flatten() {
             let _ = sys::set_word(tid, Word::Register(offset), value);
@@ -170,7 +179,7 @@ impl Tracer<'_> {
         if again {
             self.forget_flight(tid);
             if let Some(task) = self.tasks.get_mut(&tid) {
-                task.as_asked = Some((flight.decoded, flight.decision.as_asked(place, errno)));
+                task.repeat.as_asked = Some((flight.decoded, flight.decision.as_asked(place, errno)));
             }
         }
         again
@@ -192,7 +201,7 @@ impl Tracer<'_> {
         if again {
             self.forget_flight(tid);
             if let Some(task) = self.tasks.get_mut(&tid) {
-                task.again = before.saturating_add(1);
+                task.repeat.times = before.saturating_add(1);
             }
         }
         again

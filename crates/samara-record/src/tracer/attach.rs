@@ -123,11 +123,8 @@ pub(crate) fn run(running: &Running, sink: &mut dyn Sink) -> Result<Outcome, Rec
     let switch = Switch::new(running.start_on, running.stop_on);
     let signals = Signals::install(true, running.let_go.is_some(), &switch.signals());
     let mut tracer = Tracer::new(running.pid as Tid, start_ns, signals, sink);
-    tracer.every_call = true;
-    tracer.query = running.procmap_query;
+    tracer.how = How::attached(running);
     tracer.stacks = running.stacks.then(Stacks::default);
-    tracer.resident = running.resident;
-    tracer.follow = running.follow.clone();
     let mut attached = Attached::new(running.duration, running.let_go.clone());
     if switch.is_on() {
         attached.begin(start_ns);
@@ -268,7 +265,7 @@ impl Tracer<'_> {
                 }
             }
         }
-        task.asked_to_stop = sys::interrupt(tid).is_ok(); // it may have ended
+        task.request.made = sys::interrupt(tid).is_ok(); // it may have ended
         self.tasks.insert(tid, task);
         Ok(Seized::Yes)
     }
@@ -301,7 +298,7 @@ impl Tracer<'_> {
         let id = self.next_space;
         self.next_space += 1;
         let recorded = self.follows(self.root);
-        let mut space = Space::found(id, who, self.query, self.journal.of(recorded));
+        let mut space = Space::found(id, who, self.how.query, self.journal.of(recorded));
         let threaded = self.tasks.len() > 1;
         let mut users = 0;
         for (tid, task) in &mut self.tasks {
@@ -339,7 +336,7 @@ impl Tracer<'_> {
             libc::WIFSTOPPED(status) && events.contains(&(status >> 16))
         };
         let (makers, others): (Vec<_>, Vec<_>) = stopped.into_iter().partition(|(_, status)| makes(*status));
-        self.heard.extend(others);
+        self.reports.heard.extend(others);
         makers.into_iter().for_each(|(tid, status)| self.dispatch(tid, status));
     }
 }

@@ -337,7 +337,7 @@ impl Tracer<'_> {
     /// the event without a stop, or it is the program's first task.
     pub(super) fn gone(&mut self, tid: Tid, status: i32) {
         if !self.tasks.contains_key(&tid) {
-            self.early.insert(tid, status);
+            self.reports.early.insert(tid, status);
             return;
         }
         self.ending.retain(|(t, _)| *t != tid);

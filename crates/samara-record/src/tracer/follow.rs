@@ -28,7 +28,7 @@ impl Tracer<'_> {
         if !self.switch.is_on() {
             return false;
         }
-        match &self.follow {
+        match &self.how.follow {
             Follow::All => true,
             Follow::First => tid == self.root,
             Follow::Programs(names) => {
@@ -47,7 +47,7 @@ impl Tracer<'_> {
         if !self.switch.is_on() {
             return false;
         }
-        match self.follow {
+        match self.how.follow {
             Follow::All => true,
             Follow::First => false,
             Follow::Programs(_) => parent.unwrap_or_else(|| self.follows(child)),
@@ -75,7 +75,7 @@ impl Tracer<'_> {
 
     /// A note, if nothing was recorded.
     pub(super) fn note_nothing(&mut self) {
-        let why = match (&self.follow, self.switch.start_on()) {
+        let why = match (&self.how.follow, self.switch.start_on()) {
             _ if self.first.is_some() => return,
             (_, Some(signal)) if self.switch.waits() => format!("{signal} did not come"),
             (Follow::Programs(names), signal) => {

@@ -84,7 +84,7 @@ impl Tracer<'_> {
         // Tasks that are held at the entry of a call return from it soon after they are let in.
         for (tid, task) in &mut self.tasks {
             if task.let_go.is_none() && !task.flight.is_some_and(|f| f.held) {
-                task.asked_to_stop = sys::interrupt(*tid).is_ok(); // it may have ended
+                task.request.made = sys::interrupt(*tid).is_ok(); // it may have ended
             }
         }
         let parked = HashMap::new();
@@ -98,8 +98,8 @@ impl Tracer<'_> {
         let Some(leaving) = self.attached.as_mut().and_then(|attached| attached.leaving.as_mut()) else { return false };
         if let Some(task) = self.tasks.get_mut(&tid).filter(|task| task.at_entry) {
             if task.flight.is_none_or(|f| f.decoded.may_block()) {
-                // Takes effect when the task goes on.
-                task.asked_to_stop = sys::interrupt(tid).is_ok();
+                // In effect when it goes on.
+                task.request.made = sys::interrupt(tid).is_ok();
             }
             return false;
         }
@@ -157,7 +157,7 @@ impl Tracer<'_> {
     /// loaded a program itself, under its former number.
     fn forget_replaced(&mut self) {
         let waits = |(tid, task): (&Tid, &Task)| task.let_go.is_none().then_some(*tid);
-        if !self.heard.is_empty() {
+        if !self.reports.heard.is_empty() {
             return; // the last report of one may be among them
         }
         let replaced: Vec<Tid> = self.tasks.iter().filter_map(waits).filter(|tid| !sys::is_heard(*tid)).collect();

@@ -35,7 +35,7 @@ impl Tracer<'_> {
         if tid == self.root
             && let Some(Report::NoFilter(errno)) = self.started.as_mut().and_then(|s| s.report().into_iter().next())
         {
-            self.every_call = true;
+            self.how.every_call = true;
             // A filter from before this process; it answers after the recorder has seen the call.
             let filtered = proc::is_filtered();
             self.tasks.values_mut().for_each(|t| t.filtered |= filtered);
@@ -59,7 +59,7 @@ impl Tracer<'_> {
         if was_recorded && was_known && !recorded {
             self.lose_sight(id, who);
         }
-        let mut space = Space::load(id, who, is_first, self.query, self.journal.of(recorded));
+        let mut space = Space::load(id, who, is_first, self.how.query, self.journal.of(recorded));
         let personality = proc::personality(tid);
         space.model.merge_pages(merges_pages);
         if let Some(charge) = &mut self.charge {

@@ -32,6 +32,15 @@ const CALLS: [libc::c_long; 15] = [
     libc::SYS_sendmsg,
 ];
 
+/// The recorder's request to a task to stop.
+#[derive(Debug, Default)]
+pub(super) struct Request {
+    /// It was made, and the task has not reported a stop since.
+    pub(super) made: bool,
+    /// It has interrupted a call, which is about to be made again.
+    repeats: bool,
+}
+
 const INTERRUPTED: u64 = -libc::EINTR as i64 as u64;
 
 impl Tracer<'_> {
@@ -41,7 +50,7 @@ impl Tracer<'_> {
     pub(super) fn interrupted_call(&mut self, tid: Tid, status: i32) {
         let signal = libc::WSTOPSIG(status);
         let Some(task) = self.tasks.get_mut(&tid) else { return };
-        let (was_made, asked) = (std::mem::take(&mut task.made_again), std::mem::take(&mut task.asked_to_stop));
+        let (was_made, asked) = (std::mem::take(&mut task.request.repeats), std::mem::take(&mut task.request.made));
         let at_request = status >> 16 == libc::PTRACE_EVENT_STOP && signal == libc::SIGTRAP;
         let at_return = status >> 16 == 0 && signal == libc::SIGTRAP | 0x80;
         if was_made && status >> 16 == 0 && !at_return {
@@ -51,7 +60,7 @@ impl Tracer<'_> {
             }
         } else if asked && (at_request || at_return) && is_interrupted(tid) {
             let number = sys::register(tid, arch::NUMBER_OFFSET).unwrap_or(INTERRUPTED);
-            task.made_again = turn_back(tid, number, arch::CALL_LEN.wrapping_neg());
+            task.request.repeats = turn_back(tid, number, arch::CALL_LEN.wrapping_neg());
         }
     }
 }
@@ -60,7 +69,7 @@ impl Tracer<'_> {
     /// Called before a task is detached from its stop: makes its call return EINTR after all, if a
     /// signal with a handler has come since. That signal will be delivered without a stop.
     pub(super) fn signalled_meanwhile(&mut self, tid: Tid) {
-        let made = self.tasks.get_mut(&tid).is_some_and(|task| std::mem::take(&mut task.made_again));
+        let made = self.tasks.get_mut(&tid).is_some_and(|task| std::mem::take(&mut task.request.repeats));
         let comes = |s: Status| (s.bits("SigPnd:") | s.bits("ShdPnd:")) & !s.bits("SigBlk:") & s.bits("SigCgt:") != 0;
         if made && Status::of(tid).is_some_and(comes) {
             turn_back(tid, INTERRUPTED, arch::CALL_LEN);

@@ -22,6 +22,7 @@ mod affinity;
 pub(crate) mod attach;
 mod exits;
 mod follow;
+mod how;
 mod job_control;
 pub(crate) mod launch;
 mod let_go;
@@ -47,7 +48,7 @@ use crate::blame::Blame;
 use crate::engine::{Charge, Decision};
 use crate::journal::{Journal, Lack, Who};
 use crate::os::proc;
-use crate::os::resident::{Pages, Statm};
+use crate::os::resident::Gauge;
 use crate::os::sys::{self, Go, Signals, SyscallInfo, Tid, Waited, Word};
 use crate::space::memory::Memory;
 use crate::space::overlap::Flying;
@@ -56,9 +57,13 @@ use crate::stacks::{Asked, Stacks};
 use crate::tracer::affinity::{IDLE_NS, Pair};
 use crate::tracer::job_control::{Due, Job};
 use crate::tracer::launch::{Report, Started};
+use admit::Repeat;
+use how::How;
 use let_go::Attached;
+use made_again::Request;
 use new_tasks::{Creation, Undo};
 use switch::Switch;
+use turns::Reports;
 
 /// How long a task may be held at the entry of a call because of another task's call, in
 /// nanoseconds. A call that takes longer is treated like one that may block, and the others are
@@ -117,10 +122,7 @@ struct Task {
     /// The last space of the task, for its exit event.
     last_space: SpaceId,
     flight: Option<Flight>,
-    /// Resident memory when its call was let into the kernel.
-    resident: Option<Pages>,
-    /// Open since its first call, if resident memory is recorded.
-    statm: Option<Statm>,
+    resident: Gauge,
     personality: u32,
     /// A change to be undone at the task's first stop.
     undo: Option<Undo>,
@@ -128,11 +130,7 @@ struct Task {
     dying: bool,
     /// A seccomp filter of the program checks the task's calls.
     filtered: bool,
-    /// Number of times that the next call was made already.
-    again: u8,
-    /// The call that is made again as the program asked, if it is the next one, and the decision on
-    /// it.
-    as_asked: Option<(Decoded, Decision)>,
+    repeat: Repeat,
     /// For the first task of a process: the process has had other threads.
     threaded: bool,
     /// For the first task of a process: it was detached at its exit event while other threads were
@@ -142,10 +140,7 @@ struct Task {
     waits_for_child: bool,
     /// It is stopped at the entry of a call, or has gone on from there.
     at_entry: bool,
-    /// The recorder has asked it to stop, and it has not reported a stop since.
-    asked_to_stop: bool,
-    /// That request has interrupted a call, which is about to be made again.
-    made_again: bool,
+    request: Request,
 }
 
 impl Task {
@@ -157,20 +152,17 @@ impl Task {
             space,
             last_space: space.unwrap_or(0),
             flight: None,
-            resident: None,
-            statm: None,
+            resident: Gauge::default(),
             personality,
             undo: None,
             dying: false,
             filtered: false,
-            again: 0,
-            as_asked: None,
+            repeat: Repeat::default(),
             threaded: false,
             let_go: None,
             waits_for_child: false,
             at_entry: false,
-            asked_to_stop: false,
-            made_again: false,
+            request: Request::default(),
         }
     }
 }
@@ -197,16 +189,9 @@ struct Traffic {
 
 pub(crate) struct Tracer<'a> {
     tasks: HashMap<Tid, Task>,
-    /// Reports of tasks that are not served yet, in order; one per task.
-    heard: VecDeque<(Tid, i32)>,
-    /// When the current report began to be served.
-    served_ns: u64,
-    /// When the reports of all stopped tasks were last collected.
-    collected_ns: u64,
-    /// Last reports of tasks that came before the event of their parent.
-    early: HashMap<Tid, i32>,
-    /// Tasks that are stopped at their exit events, and since when. They wait there until it is
-    /// known whether they are the last of their spaces.
+    reports: Reports,
+    /// Tasks that stand at their exit events, and since when. They wait there until it is known
+    /// whether they are the last of their spaces.
     ending: Vec<(Tid, u64)>,
     spaces: HashMap<SpaceId, (Space, Traffic)>,
     /// `None`: the process was running before.
@@ -217,17 +202,10 @@ pub(crate) struct Tracer<'a> {
     status: Option<ExitStatus>,
     /// When the first process ended.
     root_end_ns: u64,
-    /// Whether every call stops, because there is no filter.
-    every_call: bool,
-    query: bool,
-    /// [`Options::patience`].
-    patience: Option<u64>,
+    how: How,
     charge: Option<Charge>,
     blame: Blame,
     stacks: Option<Stacks>,
-    /// [`Options::resident`].
-    resident: bool,
-    follow: Follow,
     switch: Switch,
     /// The first process that is recorded.
     first: Option<Tid>,
@@ -252,17 +230,13 @@ pub(crate) fn run(options: &Options, sink: &mut dyn Sink) -> Result<Outcome, Rec
     let signals = Signals::install(false, options.apart.is_some(), &switch.signals());
     let mut tracer = Tracer::new(root, start_ns, signals, sink);
     tracer.started = Some(started);
-    tracer.every_call = !options.seccomp;
-    tracer.query = options.procmap_query;
-    tracer.patience = options.patience;
+    tracer.how = How::of(options);
     tracer.charge = options.engine.as_ref().map(Charge::new);
     tracer.stacks = options.stacks.then(Stacks::default);
-    tracer.resident = options.resident;
-    tracer.follow = options.follow.clone();
     tracer.switch = switch;
     tracer.journal.forgets = options.forgets;
     tracer.journal.budget.none = options.hasty;
-    if tracer.every_call {
+    if tracer.how.every_call {
         tracer.journal.note("no seccomp filter: every system call stops (slower)".into());
     }
     tracer.tasks.insert(root, Task::new(root, None, 0));
@@ -277,10 +251,7 @@ impl<'a> Tracer<'a> {
         journal.ready();
         Tracer {
             tasks: HashMap::new(),
-            heard: VecDeque::new(),
-            served_ns: start_ns,
-            collected_ns: start_ns,
-            early: HashMap::new(),
+            reports: Reports::new(start_ns),
             ending: Vec::new(),
             spaces: HashMap::new(),
             started: None,
@@ -289,14 +260,10 @@ impl<'a> Tracer<'a> {
             failed: None,
             status: None,
             root_end_ns: start_ns,
-            every_call: false,
-            query: true,
-            patience: None,
+            how: How::default(),
             charge: None,
             blame: Blame::default(),
             stacks: None,
-            resident: false,
-            follow: Follow::All,
             switch: Switch::new(None, None),
             first: None,
             next_space: 1,
@@ -339,7 +306,7 @@ impl Tracer<'_> {
     /// Handles a report of a task.
     fn changed(&mut self, tid: Tid, status: i32) {
         self.dispatch(tid, status);
-        if !self.early.is_empty() {
+        if !self.reports.early.is_empty() {
             self.adopt_orphans();
         }
     }
@@ -360,7 +327,7 @@ impl Tracer<'_> {
             return;
         }
         if !self.tasks.contains_key(&tid) {
-            self.early.insert(tid, status);
+            self.reports.early.insert(tid, status);
             return;
         }
         let Some(task) = self.tasks.get_mut(&tid) else { return };
@@ -400,7 +367,7 @@ impl Tracer<'_> {
     /// Resumes a task as its state requires.
     fn resume(&mut self, tid: Tid, signal: i32) {
         let in_call = self.tasks.get(&tid).is_some_and(|t| t.flight.is_some());
-        self.go(tid, if in_call || self.every_call { Go::Syscall } else { Go::Cont }, signal);
+        self.go(tid, if in_call || self.how.every_call { Go::Syscall } else { Go::Cont }, signal);
     }
 
     /// Resumes a task, unless it has been killed since it stopped. Such a task is stopped at its
@@ -411,9 +378,12 @@ impl Tracer<'_> {
             return;
         }
         let flight = self.tasks.get(&tid).and_then(|t| t.flight.as_ref());
-        let since = flight.map_or(self.served_ns, |f| f.entry_ns).min(self.served_ns).max(self.collected_ns);
+        let since = flight
+            .map_or(self.reports.served_ns, |f| f.entry_ns)
+            .min(self.reports.served_ns)
+            .max(self.reports.collected_ns);
         let long = sys::now_ns().saturating_sub(since) > LONG_NS;
-        let moved = self.heard.iter().any(|(t, _)| *t == tid);
+        let moved = self.reports.heard.iter().any(|(t, _)| *t == tid);
         if !moved && (!long || sys::event(tid) != Some(libc::PTRACE_EVENT_EXIT)) {
             self.go_on(tid, how, signal);
         }
@@ -430,7 +400,7 @@ impl Tracer<'_> {
     fn syscall_stop(&mut self, tid: Tid) {
         match sys::syscall_info(tid) {
             Ok(SyscallInfo::Entry { filter: Some(data), .. })
-                if self.every_call || data != u32::from(seccomp::DATA) =>
+                if self.how.every_call || data != u32::from(seccomp::DATA) =>
             {
                 // A filter of the program asked for a tracer. Without a recorder there would be
                 // none, and the call would get ENOSYS.
@@ -469,7 +439,7 @@ impl Tracer<'_> {
         };
         let (space, tgid) = (task.space, task.tgid);
         let now = sys::now_ns();
-        if decoded.stays_out() || decoded.call.makes_task() || self.every_call {
+        if decoded.stays_out() || decoded.call.makes_task() || self.how.every_call {
             self.pair.end();
         } else {
             let traffic = space.and_then(|id| self.spaces.get(&id)).map(|(_, traffic)| traffic);
@@ -527,12 +497,12 @@ impl Tracer<'_> {
     /// Lets held tasks into the kernel, in order, until one must wait for another call.
     fn release(&mut self, id: SpaceId) {
         let now = sys::now_ns();
-        let patience = self.patience;
+        let patience = self.how.patience;
         let Some((space, traffic)) = self.spaces.get_mut(&id) else { return };
         let mut go = Vec::new();
         while let Some(tid) = traffic.held.front().copied() {
             // It was killed while it was held, and its end is yet to be served.
-            if self.heard.iter().any(|(t, _)| *t == tid) {
+            if self.reports.heard.iter().any(|(t, _)| *t == tid) {
                 traffic.held.pop_front();
                 if let Some(task) = self.tasks.get_mut(&tid) {
                     task.flight = None;
@@ -578,8 +548,7 @@ impl Tracer<'_> {
         const RESTARTS: std::ops::RangeInclusive<i64> = -516..=-512;
         let Some(task) = self.tasks.get_mut(&tid) else { return };
         let Some(flight) = task.flight.take() else { return };
-        let before = task.resident.take();
-        let resident = before.and_then(|before| Some(before.until(task.statm.as_ref()?.read()?)));
+        let resident = task.resident.end();
         let result = flight.decoded.widen(result);
         if flight.decoded.call == Call::Personality && result >= 0 && flight.decoded.args[0] as u32 != u32::MAX {
             task.personality = flight.decoded.args[0] as u32;
@@ -603,8 +572,8 @@ impl Tracer<'_> {
             && (flight.decoded.args[0] < 2 || flight.decoded.args[0] == 22)
         {
             let tgid = task.tgid;
-            // Calls that it refuses do not reach the recorder's filter.
-            if !task.filtered && !self.every_call {
+            // What it refuses does not come to the recorder's filter.
+            if !task.filtered && !self.how.every_call {
                 self.journal.of(task.known).lacks(Lack::Filtered, proc::name(tid));
             }
             self.tasks.values_mut().filter(|t| t.tgid == tgid).for_each(|t| t.filtered = true);

@@ -152,7 +152,7 @@ impl Tracer<'_> {
         self.tasks.insert(child, task);
         self.resume(tid, 0);
         // If its first stop has not come yet, a later wait reports it.
-        if let Some(status) = self.early.remove(&child) {
+        if let Some(status) = self.reports.early.remove(&child) {
             self.dispatch(child, status);
         }
     }
@@ -166,7 +166,7 @@ impl Tracer<'_> {
         if self.tasks.values().any(making) {
             return; // the report may still come
         }
-        for (tid, status) in std::mem::take(&mut self.early) {
+        for (tid, status) in std::mem::take(&mut self.reports.early) {
             if !libc::WIFSTOPPED(status) {
                 continue;
             }
@@ -179,7 +179,7 @@ impl Tracer<'_> {
             let mut known = self.tasks.get(&tgid).is_some_and(|leader| leader.known);
             if tgid == tid {
                 known = self.follows_child(tid, None);
-                let mut space = Space::orphan(self.next_space, who, self.query, self.journal.of(known));
+                let mut space = Space::orphan(self.next_space, who, self.how.query, self.journal.of(known));
                 if let Some(charge) = &mut self.charge {
                     space.bases = charge.bases(tid, proc::personality(tid), &space.model);
                 }

@@ -15,6 +15,24 @@ use super::*;
 /// A stop at a call's entry or return, as PTRACE_O_TRACESYSGOOD marks it.
 const CALL_STOP: i32 = libc::SIGTRAP | 0x80;
 
+/// The reports of tasks.
+pub(super) struct Reports {
+    /// Those that are not served yet, in order; one per task.
+    pub(super) heard: VecDeque<(Tid, i32)>,
+    /// When the current one began to be served.
+    pub(super) served_ns: u64,
+    /// When those of all stopped tasks were last collected.
+    pub(super) collected_ns: u64,
+    /// The last ones of tasks that came before the event of their parent.
+    pub(super) early: HashMap<Tid, i32>,
+}
+
+impl Reports {
+    pub(super) fn new(now: u64) -> Reports {
+        Reports { heard: VecDeque::new(), served_ns: now, collected_ns: now, early: HashMap::new() }
+    }
+}
+
 impl Tracer<'_> {
     /// Serves all tasks until the last one has ended.
     pub(super) fn watch(&mut self) -> Result<(), RecordError> {
@@ -29,12 +47,12 @@ impl Tracer<'_> {
             }
             // Children that the recording thread had before the recording do not count: their ends
             // are not waited for.
-            let last = self.tasks.is_empty() && self.early.is_empty();
+            let last = self.tasks.is_empty() && self.reports.early.is_empty();
             let ends = !self.ending.is_empty();
             let pause = self.signals.pause();
             let collects = last || ends || pause.is_some();
             let mut found = if collects { self.collect()? } else { Waited::NotYet };
-            if self.heard.is_empty() && matches!(found, Waited::NotYet) {
+            if self.reports.heard.is_empty() && matches!(found, Waited::NotYet) {
                 if ends && !looked {
                     self.end_tasks();
                     looked = true;
@@ -63,7 +81,7 @@ impl Tracer<'_> {
             match found {
                 Waited::Task(..) => {}
                 Waited::Nothing => self.interrupted(),
-                Waited::NoChild if self.heard.is_empty() => {
+                Waited::NoChild if self.reports.heard.is_empty() => {
                     self.forget_unheard();
                     return Ok(());
                 }
@@ -82,7 +100,7 @@ impl Tracer<'_> {
         let mut spaces = self.spaces.values();
         let only = spaces.next().filter(|_| spaces.next().is_none());
         let held = only.map_or(0, |(_, traffic)| traffic.held.len());
-        self.tasks.len() + self.early.len() > held + 1
+        self.tasks.len() + self.reports.early.len() > held + 1
     }
 
     /// Collects the reports of all tasks that have stopped.
@@ -92,7 +110,7 @@ impl Tracer<'_> {
                 Waited::Task(tid, status) => self.hear(tid, status),
                 Waited::Nothing => {}
                 end => {
-                    self.collected_ns = sys::now_ns();
+                    self.reports.collected_ns = sys::now_ns();
                     return Ok(end);
                 }
             }
@@ -104,22 +122,22 @@ impl Tracer<'_> {
         let after =
             !libc::WIFSTOPPED(status) || [libc::PTRACE_EVENT_EXIT, libc::PTRACE_EVENT_EXEC].contains(&(status >> 16));
         if after
-            && let Some(at) = self.heard.iter().position(|(t, _)| *t == tid)
-            && let Some((_, former)) = self.heard.remove(at)
+            && let Some(at) = self.reports.heard.iter().position(|(t, _)| *t == tid)
+            && let Some((_, former)) = self.reports.heard.remove(at)
         {
             self.overtaken(tid, former);
         }
-        self.heard.push_back((tid, status));
+        self.reports.heard.push_back((tid, status));
     }
 
     /// Serves the collected reports.
     fn serve(&mut self) {
         let mut waited = false;
-        while let Some((tid, status)) = self.heard.pop_front() {
+        while let Some((tid, status)) = self.reports.heard.pop_front() {
             // The handler of a stop at a call finds out by itself whether the task is still there.
             let call =
                 matches!((status >> 16, libc::WSTOPSIG(status)), (libc::PTRACE_EVENT_SECCOMP, _) | (0, CALL_STOP));
-            self.served_ns = sys::now_ns();
+            self.reports.served_ns = sys::now_ns();
             if waited && libc::WIFSTOPPED(status) && !call && self.moved(tid, status >> 16) {
                 self.overtaken(tid, status);
             } else {
