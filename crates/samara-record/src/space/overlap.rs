@@ -140,8 +140,8 @@ impl Space {
             self.doubt_break(calls, shown.heap);
         }
         self.doubt_future_locks(calls);
-        // Where nothing is to be taken over, the calls undid one another, or a call that was
-        // reported before them came after them and undid them.
+        // Where nothing is to be taken over, the model has what they did; or they undid one
+        // another, or a call that was reported before them came after them and undid them.
         let unsure = !steps.is_empty();
         let mut applied = applied.into_iter();
         for call in calls {
