@@ -1,7 +1,7 @@
 //! `samara trace --no-stop`: the command as users run it, and its message if it is not allowed.
 
 use std::io::{BufRead, BufReader};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
@@ -150,6 +150,47 @@ fn a_control_group_is_recorded() {
     let missing = run(dir.path(), &["trace", "--cgroup", "/no/such/group"]);
     assert_eq!(missing.status.code(), Some(125));
     assert!(stderr(&missing).contains("is no control group"), "{}", stderr(&missing));
+}
+
+/// A process that leaves its group is followed no more, and one that comes is found. The recording
+/// goes on while the group has one.
+#[test]
+fn members_of_a_group_come_and_go() {
+    let dir = tempfile::tempdir().unwrap();
+    let Some(group) = ControlGroup::new() else { return skipped("there are no control groups of version 2") };
+    let (inside, outside) = (group.0.join("cgroup.procs"), group.0.parent().unwrap().join("cgroup.procs"));
+    let enter = |path: &Path, child: &std::process::Child| std::fs::write(path, child.id().to_string()).unwrap();
+    let sleep = || Command::new("sleep").arg("1000").spawn().unwrap();
+    let mut busy = Command::new("sh").args(["-c", "while ls / > /dev/null; do sleep 0.05; done"]).spawn().unwrap();
+    let mut quiet = sleep();
+    enter(&inside, &busy);
+    let mut command = samara();
+    let recorder = command.current_dir(dir.path()).stdin(Stdio::null()).stderr(Stdio::piped());
+    let path = group.0.to_str().unwrap();
+    let recorder = recorder.args(["trace", "--cgroup", path, "-o", "t.samara", "--for", "60s"]).spawn().unwrap();
+    std::thread::sleep(Duration::from_secs(1));
+    enter(&inside, &quiet);
+    std::thread::sleep(Duration::from_secs(2));
+    enter(&outside, &busy);
+    std::thread::sleep(Duration::from_secs(3));
+    quiet.kill().unwrap();
+    quiet.wait().unwrap();
+    let output = recorder.wait_with_output().unwrap();
+    busy.kill().unwrap();
+    busy.wait().unwrap();
+    drop(group);
+    if !allowed(&output) {
+        return;
+    }
+    let text = stderr(&output);
+    assert!(output.status.success() && text.contains("no difference"), "{text}");
+    assert!(text.contains(&format!("process {} left the control group", busy.id())), "{text}");
+    let events = stdout(&run(dir.path(), &["events", "t.samara"]));
+    let found = |child: &std::process::Child| {
+        let of_child = |line: &&str| line.split_whitespace().nth(2) == Some(&child.id().to_string());
+        events.lines().filter(of_child).any(|line| line.contains("  found "))
+    };
+    assert!(found(&busy) && found(&quiet), "{events}");
 }
 
 /// Every process of the machine, among them one that changes its areas. On a busy machine it takes

@@ -336,6 +336,16 @@ mod tests {
         assert!(place.next().is_none() && place.queue.len() == 1, "its parent has its areas");
     }
 
+    /// A child that was copied before its parent was read is read itself.
+    #[test]
+    fn children_of_an_unknown_space_are_named() {
+        let who = Who { pid: 7, tid: 7, entry_ns: 0, exit_ns: 0 };
+        let mut place = FollowedSpace::new(1, (7, true), 0);
+        place.push(Entry::Forked(5, who));
+        assert!(place.next().is_none());
+        assert_eq!(place.orphans, [5]);
+    }
+
     fn test_space(events: &mut Vec<Event>) -> Space {
         let who = Who { pid: 7, tid: 7, entry_ns: 0, exit_ns: 0 };
         Space::loaded_with(1, who, true, (&[], ""), &mut Journal::new(events, 0))
