@@ -544,7 +544,7 @@ pub(crate) struct Inspect {
 fn interval(text: &str) -> Result<Duration, String> {
     match humantime::parse_duration(text) {
         Ok(duration) if !duration.is_zero() => Ok(duration),
-        _ => Err("give a duration with a unit, such as 5s, 1m or 500ms".to_owned()),
+        _ => Err("give a duration above zero with a unit, such as 5s, 1m or 500ms".to_owned()),
     }
 }
 

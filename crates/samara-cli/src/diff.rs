@@ -190,7 +190,7 @@ impl<'a> Diff<'a> {
             row(if i == 0 { "apart" } else { "" }, format!("{name}: {}", both(reason.before, reason.after, count)));
         }
         for (i, place) in self.places.iter().take(ROWS).enumerate() {
-            row(if i == 0 { "by origin" } else { "" }, sums(place));
+            row(if i == 0 { "mapped by" } else { "" }, sums(place));
             row("", format!("    {}", place.text));
             for function in place.functions.iter().take(FUNCTIONS) {
                 row("", format!("      {function}"));

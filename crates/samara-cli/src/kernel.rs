@@ -43,7 +43,7 @@ impl<'a> Kernel<'a> {
     pub(crate) fn row(&self) -> String {
         let presumed = match self.presumed.iter().count() as u64 {
             0 => String::new(),
-            n => format!(" ({} by its number, the others asked)", plural(n, "rule")),
+            n => format!(" ({} taken from the version, the others tested on this kernel)", plural(n, "rule")),
         };
         self.words() + &presumed
     }
@@ -74,7 +74,11 @@ mod tests {
         let presumed = Features::REMAP_NEEDS_FOUR | Features::UFFD_OWNER_ONLY;
         let newer = Kernel { release: "7.4.1", profile: "7.3 -guard-mark", presumed };
         assert_eq!(newer.words(), "Linux 7.4.1, newer than tested, profile 7.3 -guard-mark");
-        assert!(newer.row().ends_with(" (2 rules by its number, the others asked)"), "{}", newer.row());
+        assert!(
+            newer.row().ends_with(" (2 rules taken from the version, the others tested on this kernel)"),
+            "{}",
+            newer.row()
+        );
         let old = Kernel { release: "5.4.0-42", profile: "", presumed: Features::empty() };
         assert_eq!(old.row(), "Linux 5.4.0-42, older than tested");
         let of = |kernel: Option<Kernel<'_>>| json(kernel).as_object().unwrap().keys().cloned().collect::<Vec<_>>();

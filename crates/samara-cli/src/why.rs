@@ -227,7 +227,7 @@ pub(crate) fn sentence(v: &Verdict) -> String {
         (VerdictKind::Leaked, Some(_)) => format!("{areas} of files that were deleted and are still mapped, {all}"),
         _ => {
             let kept = v.parts.first().and_then(|part| part.kept).map_or_else(String::new, |kept| {
-                format!(": {} of {} are still there", count(kept.alive), plural(kept.made, "mapping"))
+                format!(": {} of {} are still mapped", count(kept.alive), plural(kept.made, "mapping"))
             });
             format!("{areas}, {all}{kept}, and they came up to the end")
         }
@@ -362,7 +362,7 @@ pub(crate) fn screen(title: &str, at: At<'_>, why: &Why, sites: Sites<'_>, faile
     let large = why.holdings.iter().filter(|holding| holding.areas * SMALL_PART >= why.areas);
     for (i, holding) in large.take(SITES).enumerate() {
         if let Some(site) = sites.site(holding.site) {
-            row(if i == 0 { "by origin" } else { "" }, origin(holding, site));
+            row(if i == 0 { "mapped by" } else { "" }, origin(holding, site));
             row("", format!("           {}", of_site(site, sites)));
         }
     }
@@ -401,9 +401,9 @@ fn rows_of_part(row: &mut impl FnMut(&str, String), verdict: &Verdict, part: &Pa
         let lie = if part.times == kept.made {
             String::new()
         } else {
-            format!("; {} of the {} lie there", count(part.times), counted(verdict))
+            format!("; {} of the {} are in this memory", count(part.times), counted(verdict))
         };
-        let still = format!("; {} of {} still there{grows}", count(kept.alive), plural(kept.made, "mapping"));
+        let still = format!("; {} of {} still mapped{grows}", count(kept.alive), plural(kept.made, "mapping"));
         (kept.made, lie + &still)
     });
     let role = match part.role {
@@ -431,7 +431,7 @@ fn rows_of_part(row: &mut impl FnMut(&str, String), verdict: &Verdict, part: &Pa
 fn origin(holding: &Holding, site: &Site) -> String {
     let made = match site.mapped.0 {
         0 => String::new(),
-        made => format!(", {} of {} still there", count(holding.alive), plural(made, "mapping")),
+        made => format!(", {} of {} still mapped", count(holding.alive), plural(made, "mapping")),
     };
     let splits = if site.splits == 0 { String::new() } else { format!(", {}", plural(site.splits, "split")) };
     format!(

@@ -9,13 +9,17 @@ use std::path::{Path, PathBuf};
 const GROUPS: usize = 10_000;
 /// Where control groups are.
 const ROOT: &str = "/sys/fs/cgroup";
+const UNIFIED: &str = "/sys/fs/cgroup/unified";
 
 /// The folder of a control group: this path, or the one of that name below `/sys/fs/cgroup`.
 pub fn group_folder(path: &Path) -> PathBuf {
     if path.starts_with(ROOT) || path.join("cgroup.procs").exists() {
         return path.to_owned();
     }
-    Path::new(ROOT).join(path.strip_prefix("/").unwrap_or(path))
+    let below = |root: &str| Path::new(root).join(path.strip_prefix("/").unwrap_or(path));
+    // Beside groups of version 1.
+    let unified = Some(below(UNIFIED)).filter(|folder| folder.join("cgroup.procs").exists());
+    unified.unwrap_or_else(|| below(ROOT))
 }
 
 /// The processes of a control group and of those below it. A group that goes away meanwhile has

@@ -213,7 +213,7 @@ fn say_why_stops(why: &NotWatched) {
     // A closed standard error cannot show the message.
     let _ = writeln!(
         anstream::stderr(),
-        "{} not without stops: {text} (samara trace --no-stop says what to do)",
+        "{} cannot record without stops: {text}. Samara stops the process instead (samara trace --no-stop says more)",
         styled(BOLD, "samara:")
     );
 }

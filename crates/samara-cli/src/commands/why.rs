@@ -22,7 +22,7 @@ pub(crate) fn run(args: &WhyOf) -> ExitCode {
     };
     let (sites, at) = (Sites::at(&space), At::of(&space));
     let title = match args.at {
-        None => format!("process {} ({}), near its most areas", at.pid, at.program),
+        None => format!("process {} ({}), close to its peak", at.pid, at.program),
         Some(_) => format!("process {} ({}), after {}", at.pid, at.program, time(at.ns)),
     };
     let printed = output::styled_stdout(|out| match (args.json, args.folded) {
@@ -54,7 +54,7 @@ pub(super) struct Looked {
     limit: Option<u64>,
 }
 
-/// Reads a trace and looks at one space: at a moment, or near its most areas; of one process, or
+/// Reads a trace and looks at one space: at a moment, or close to its peak; of one process, or
 /// the largest. Prints why if there is none, and a line if only one process could be followed.
 pub(super) fn look(file: &Path, at: Option<Moment>, pid: Option<u32>) -> Result<Looked, ExitCode> {
     let (at, reader) = super::open_at(file, at, Whose::or_largest(pid))?;

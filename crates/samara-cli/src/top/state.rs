@@ -92,7 +92,7 @@ pub(crate) struct Slow {
 #[derive(Debug)]
 struct Looked {
     largest: Largest,
-    /// Whether its process lives; otherwise the result is from near its most areas.
+    /// Whether its process lives; otherwise the result is from close to its peak.
     lives: bool,
     events: u64,
     at: Instant,
@@ -247,7 +247,7 @@ impl State {
     }
 
     /// The space with the most areas when it was last examined; `false`: its process has ended, and
-    /// the result is from near its most areas.
+    /// the result is from close to its peak.
     pub(crate) fn largest(&self) -> Option<(&Largest, bool)> {
         self.looked.as_ref().map(|looked| (&looked.largest, looked.lives))
     }

@@ -247,7 +247,7 @@ fn note(state: &State, table: Table) -> String {
     }
     let about = |what: &str| match state.largest() {
         Some((largest, true)) => format!("{what} of process {}", largest.pid),
-        Some((largest, false)) => format!("{what} of process {}, near its most areas", largest.pid),
+        Some((largest, false)) => format!("{what} of process {}, close to its peak", largest.pid),
         None => format!("{what}: no process has areas yet"),
     };
     match table {

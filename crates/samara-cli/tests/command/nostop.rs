@@ -83,7 +83,7 @@ fn the_recorder_is_chosen_and_named() {
     let stopped = [trace(&["--exact"]), trace(&["--resident"])];
     child.kill().unwrap();
     child.wait().unwrap();
-    match chosen.strip_prefix("samara: not without stops: ") {
+    match chosen.strip_prefix("samara: cannot record without stops: ") {
         Some(why) => skipped(why),
         None => assert!(chosen.contains("it does not stop") && chosen.contains("without stops: "), "{chosen}"),
     }
@@ -142,7 +142,7 @@ fn a_control_group_is_recorded() {
     }
     let text = stderr(&output);
     assert!(output.status.success() && text.contains("no process stops"), "{text}");
-    assert!(text.contains("0 events lost, 0 changes that no call explains"), "{text}");
+    assert!(text.contains("0 events lost, 0 changes outside recorded calls"), "{text}");
     let events = stdout(&run(dir.path(), &["events", "t.samara"]));
     for what in ["found /", "exec /usr/bin/ls", "exec /usr/bin/sleep", "exit with 0", "exit with 3", "are equal"] {
         assert!(events.contains(what), "{what}: {events}");
@@ -259,7 +259,7 @@ fn a_missing_right_is_named() {
     assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0, "no trace is left");
 }
 
-/// Where events were lost, what reads the trace says that its areas are incomplete, until a reading.
+/// Where events were lost, all that reads the trace says so, until a reading.
 #[test]
 fn lost_events_are_reported() {
     let dir = tempfile::tempdir().unwrap();

@@ -392,7 +392,7 @@ fn what_cannot_be_watched() {
         (&["--once", "--textfile", "none/x.prom"], 1, "cannot write to none/x.prom"),
         (&["--list", "--state", "/dev/null"], 1, "the folder /dev/null cannot be used"),
         (&["--budget", "0"], 2, "from 0.01% to 100%"),
-        (&["--every", "10"], 2, "give a duration with a unit"),
+        (&["--every", "10"], 2, "give a duration above zero with a unit"),
         (&["--keep-at", "80,101"], 2, "1..=100"),
         (&["--list", "--once"], 2, "cannot be used with"),
         (&["--listen", "--once"], 2, "cannot be used with"),

@@ -63,7 +63,7 @@ impl fmt::Display for Coverage {
             write!(f, "{before}{cpu}: {}{after}", Grouped(*lost))?;
         }
         let counted = |n: u64, one: &str, many: &str| format!(", {} {}", Grouped(n), if n == 1 { one } else { many });
-        let changes = counted(self.unexplained, "change that no call explains", "changes that no call explains");
+        let changes = counted(self.unexplained, "change outside recorded calls", "changes outside recorded calls");
         let readings = counted(self.readings, "reading", "readings");
         let unsure = counted(self.unsure, "space unsure", "spaces unsure");
         write!(f, "{changes}{readings}{unsure}")
@@ -91,11 +91,10 @@ mod tests {
     #[test]
     fn one_line_says_what_is_known() {
         let mut seen = Coverage { calls: 1_234_567, ordered: true, readings: 3, ..Coverage::default() };
-        let line =
-            "1,234,567 calls, order exact, 0 events lost, 0 changes that no call explains, 3 readings, 0 spaces unsure";
+        let line = "1,234,567 calls, order exact, 0 events lost, 0 changes outside recorded calls, 3 readings, 0 spaces unsure";
         assert_eq!(seen.to_string(), line);
         (seen.lost, seen.unsure, seen.calls, seen.readings) = ([(0, 12), (3, 1_000)].into(), 2, 7, 1);
-        let line = "7 calls, order exact, 1,012 events lost (CPU 0: 12, 3: 1,000), 0 changes that no call explains, 1 \
+        let line = "7 calls, order exact, 1,012 events lost (CPU 0: 12, 3: 1,000), 0 changes outside recorded calls, 1 \
                     reading, 2 spaces unsure";
         assert_eq!(seen.to_string(), line);
     }

@@ -375,7 +375,7 @@ impl<'a> Follow<'a> {
         let id = place.id;
         if !explained {
             let first = place.doubt.is_none();
-            place.doubt("a change that no call explains", false, now);
+            place.doubt("a change outside recorded calls", false, now);
             if let Some(thread) = self.threads.get_mut(&tid) {
                 thread.doubts |= first;
             }
@@ -477,7 +477,7 @@ impl<'a> Follow<'a> {
         if !call.sections.is_empty()
             && let Some(place) = self.place_of(tid)
         {
-            place.doubt("a change that no call explains", false, now);
+            place.doubt("a change outside recorded calls", false, now);
             self.seen.unexplained += call.sections.len() as u64;
         }
     }
@@ -673,7 +673,7 @@ impl<'a> Follow<'a> {
         }
         self.seen.unsure += u64::from(place.doubt.is_some() || place.space.is_none());
         if place.changed && gone {
-            self.journal.unchecked("they ended, and a recorder that stops nothing cannot look at them then");
+            self.journal.unchecked("they ended before they could be read");
         }
         if let Some(space) = place.space {
             space.end_unstopped(&mut self.journal);

@@ -29,8 +29,8 @@ const MOST_STACK: u32 = 60 << 10;
 /// Most records that wait to be followed.
 const MOST_READY: usize = 1 << 17;
 
-/// Not recorded: every program makes `ioctl`, and it changes areas only on a userfaultfd. Those areas
-/// are unsure.
+/// Not recorded: every program makes `ioctl`, and it changes areas only on a userfaultfd. Those
+/// areas are unsure.
 const LEFT_OUT: [&str; 1] = ["ioctl"];
 
 /// The ends of tasks: where the exit code is seen.

@@ -310,8 +310,8 @@ impl Stacks {
             _ => (Key::Anonymous(asked.who.pid), None),
         };
         let (start, end) = (area.start, area.end);
-        // A file that an ended process had may be found by the next one. It is another module then: in
-        // one without a file addresses are counted otherwise.
+        // A file that an ended process had may be found by the next one. It is another module then:
+        // in one without a file addresses are counted otherwise.
         let known = self.by_key.get(&key).copied();
         let failed = known.and_then(|number| self.modules.get(number as usize)?.failed);
         let retries = failed.is_some_and(|(by, times)| by != asked.who.pid && times < TRIES);

@@ -125,7 +125,7 @@ impl<R: Read> Messages<R> {
 }
 
 fn not_arrow() -> Fault {
-    Fault::NotATrace("it does not begin like an Arrow stream".into())
+    Fault::NotATrace("samara did not write it: give a file made by samara trace".into())
 }
 
 /// Bytes to allocate before any byte has come.

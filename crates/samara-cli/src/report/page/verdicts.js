@@ -30,7 +30,7 @@ const Verdicts = (() => {
   function part(m, one) {
     const frames = Data.callers(m, one.site);
     const kept = one.kept
-      ? `; ${Dom.count(one.kept.alive)} of ${Dom.plural(one.kept.made, "mapping")} still there${one.kept.grows ? ", up to the end" : ""}`
+      ? `; ${Dom.count(one.kept.alive)} of ${Dom.plural(one.kept.made, "mapping")} still mapped${one.kept.grows ? ", up to the end" : ""}`
       : "";
     // A place that maps counts with all its mappings, any other call only with those that acted
     // here.
@@ -177,7 +177,7 @@ const Verdicts = (() => {
         : "There is no verdict on this trace.";
     const about =
       why && verdicts.length > 0
-        ? `Process ${why.pid} (${why.program}), near its most areas, after ${Dom.time(why.ns)}: ${Dom.plural(why.areas, "area")}, ${Dom.bytes(why.bytes)} mapped${why.others > 0 ? `; ${Dom.count(why.others)} without a verdict` : ""}. An area is a line of /proc/PID/maps.`
+        ? `Process ${why.pid} (${why.program}), close to its peak, after ${Dom.time(why.ns)}: ${Dom.plural(why.areas, "area")}, ${Dom.bytes(why.bytes)} mapped${why.others > 0 ? `; ${Dom.count(why.others)} without a verdict` : ""}. An area is a line of /proc/PID/maps.`
         : "An area is a line of /proc/PID/maps.";
     return {
       content: [
