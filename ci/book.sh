@@ -60,7 +60,7 @@ while read -r page; do
     rm -f "$work/script"
     python3 ci/book.py blocks "$page" "$work/script"
     [ -e "$work/script" ] || continue
-    if [[ $page == */attach.md && $scope != 0 && $(id -u) != 0 ]]; then
+    if [[ $page =~ /(attach|production).md$ && $scope != 0 && $(id -u) != 0 ]]; then
         echo "skipped: book: $page: kernel.yama.ptrace_scope is $scope"
         continue
     fi

@@ -268,7 +268,7 @@ pub(super) const CASES: [Case; 41] = [
         kind: ("kept-apart", "guard-pages"),
         counts: [299, 149, 298],
         says: "kept apart: 299 areas with 149 guards of 64 KiB between them; without the guards there would be 298 fewer",
-        by: ("mprotect", "purge", 15),
+        by: ("mprotect", "purge", 16),
         looks: "guard-pages",
     },
     Case {
