@@ -117,7 +117,7 @@ pub fn mortal(parent: u64, limit_s: u64) {
         if call(libc::SYS_getppid, [0; 6]) != parent as i64 {
             exit(0);
         }
-        call(libc::SYS_setrlimit, [u64::from(libc::RLIMIT_CORE), &raw const none as u64, 0, 0, 0, 0]);
+        call(libc::SYS_setrlimit, [libc::RLIMIT_CORE as u64, &raw const none as u64, 0, 0, 0, 0]);
         call(libc::SYS_alarm, [limit_s, 0, 0, 0, 0, 0]);
     }
 }

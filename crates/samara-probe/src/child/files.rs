@@ -88,7 +88,7 @@ fn shared_file(bytes: u64) -> io::Result<std::fs::File> {
 /// would end the process by a signal.
 fn length() -> u64 {
     let mut limit = [0u64; 2];
-    let got = call(libc::SYS_getrlimit, [u64::from(libc::RLIMIT_FSIZE), &raw mut limit as u64, 0, 0, 0, 0]);
+    let got = call(libc::SYS_getrlimit, [libc::RLIMIT_FSIZE as u64, &raw mut limit as u64, 0, 0, 0, 0]);
     if got == 0 { FILE.min(limit[0] & !(PAGE - 1)) } else { FILE }
 }
 

@@ -10,9 +10,9 @@ impl Child<'_> {
     pub(super) fn raise_limits(&mut self) {
         for which in [libc::RLIMIT_AS, libc::RLIMIT_DATA, libc::RLIMIT_STACK, libc::RLIMIT_MEMLOCK] {
             let mut limit = [0u64; 2];
-            let got = call(libc::SYS_getrlimit, [u64::from(which), &raw mut limit as u64, 0, 0, 0, 0]);
+            let got = call(libc::SYS_getrlimit, [which as u64, &raw mut limit as u64, 0, 0, 0, 0]);
             limit[0] = limit[1];
-            let done = call(libc::SYS_setrlimit, [u64::from(which), &raw const limit as u64, 0, 0, 0, 0]);
+            let done = call(libc::SYS_setrlimit, [which as u64, &raw const limit as u64, 0, 0, 0, 0]);
             self.expect(got == 0 && done == 0, 7);
         }
     }
@@ -27,10 +27,10 @@ impl Child<'_> {
             (libc::RLIMIT_MEMLOCK, 0, set.locked),
         ] {
             let mut limit = [0u64; 2];
-            let got = call(libc::SYS_getrlimit, [u64::from(which), &raw mut limit as u64, 0, 0, 0, 0]);
+            let got = call(libc::SYS_getrlimit, [which as u64, &raw mut limit as u64, 0, 0, 0, 0]);
             // Without privileges the hard limit is the end.
             limit[0] = left.map_or(u64::MAX, |left| used + left).min(limit[1]);
-            let done = call(libc::SYS_setrlimit, [u64::from(which), &raw const limit as u64, 0, 0, 0, 0]);
+            let done = call(libc::SYS_setrlimit, [which as u64, &raw const limit as u64, 0, 0, 0, 0]);
             self.expect(got == 0 && done == 0, 7);
         }
         if !set.privileged {

@@ -28,6 +28,8 @@ use crate::space::host::Program;
 use crate::space::memory::Memory;
 use crate::space::model::Model;
 
+/// MADV_COLLAPSE: the C library musl has no name for it.
+const COLLAPSE: i32 = 25;
 /// `personality(2)`.
 const ADDR_NO_RANDOMIZE: u32 = 0x0004_0000;
 const ADDR_COMPAT_LAYOUT: u32 = 0x0020_0000;
@@ -278,7 +280,7 @@ impl Charge {
         let advice = d.call.row().advice.map(|i| d.args[i] as i32);
         let excused = match advice {
             // Pages of one area may refuse before a hole behind the area does.
-            Some(libc::MADV_REMOVE | libc::MADV_POPULATE_READ..=libc::MADV_COLLAPSE) => Excuse::Any,
+            Some(libc::MADV_REMOVE | libc::MADV_POPULATE_READ..=COLLAPSE) => Excuse::Any,
             // The kernel looks for a place before it checks the rest. It may find none where
             // another policy found one.
             _ if failed && self.engine.policy != Policy::Linux && leaves_place_open(d) => Excuse::Any,

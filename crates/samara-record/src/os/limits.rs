@@ -11,8 +11,14 @@ use samara_mm::{Caps, Limit, Limits};
 
 use crate::os::sys::Tid;
 
+/// The number of a limit, as the C library declares it.
+#[cfg(target_env = "gnu")]
+pub(crate) type Resource = libc::__rlimit_resource_t;
+#[cfg(not(target_env = "gnu"))]
+pub(crate) type Resource = libc::c_int;
+
 /// A limit of a task. `name` is what `/proc` calls it.
-fn limit(tid: Tid, resource: libc::__rlimit_resource_t, name: &str) -> Option<Limit> {
+fn limit(tid: Tid, resource: Resource, name: &str) -> Option<Limit> {
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: the kernel writes one rlimit to `limit`, which is live.
     if unsafe { libc::prlimit(tid, resource, ptr::null(), &mut limit) } == 0 {
@@ -63,7 +69,7 @@ pub(crate) fn own_limits() -> BTreeMap<String, u64> {
 }
 
 /// Sets the soft and the hard limit of a task.
-pub(crate) fn set_limit(tid: Tid, resource: libc::__rlimit_resource_t, bytes: u64) -> io::Result<()> {
+pub(crate) fn set_limit(tid: Tid, resource: Resource, bytes: u64) -> io::Result<()> {
     let limit = libc::rlimit { rlim_cur: bytes, rlim_max: bytes };
     // SAFETY: the kernel reads one rlimit from `limit`, which is live.
     if unsafe { libc::prlimit(tid, resource, &limit, ptr::null_mut()) } == 0 {

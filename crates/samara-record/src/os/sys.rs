@@ -19,7 +19,8 @@ use crate::arch;
 use crate::os::origin;
 
 pub(crate) use crate::os::limits::{
-    attribute, capabilities, limits, limits_by_name, mdwe, memory, merges_pages, own_limits, process_limit, set_limit,
+    Resource, attribute, capabilities, limits, limits_by_name, mdwe, memory, merges_pages, own_limits, process_limit,
+    set_limit,
 };
 pub(crate) use crate::os::signals::{Asked, Signals, ending, stop_self};
 
@@ -227,14 +228,20 @@ pub(crate) enum SyscallInfo {
     None,
 }
 
-/// The first words of the answer of PTRACE_GET_SYSCALL_INFO for a stopped task.
+// PTRACE_SYSCALL_INFO_*: the C library musl has no names for them.
+const INFO_ENTRY: u8 = 1;
+const INFO_EXIT: u8 = 2;
+const INFO_SECCOMP: u8 = 3;
+
+/// The first words of what PTRACE_GET_SYSCALL_INFO tells of a stopped task.
 fn syscall_words(tid: Tid) -> io::Result<[u64; 12]> {
+    const GET_SYSCALL_INFO: c_long = 0x420e;
     // struct ptrace_syscall_info: u8 op, 3 bytes of padding, u32 arch, u64 ip, u64 sp, then a
     // union: entry/seccomp {u64 nr, u64 args[6], u32 ret_data, ..} or exit {i64 rval, u8 is_error}.
     let mut words = [0u64; 12];
     let size = size_of_val(&words);
     // SAFETY: the kernel writes at most `size` bytes, the size of `words`.
-    unsafe { ptrace(c_long::from(libc::PTRACE_GET_SYSCALL_INFO), tid, size, words.as_mut_ptr() as usize)? };
+    unsafe { ptrace(GET_SYSCALL_INFO, tid, size, words.as_mut_ptr() as usize)? };
     Ok(words)
 }
 
@@ -247,15 +254,15 @@ pub(crate) fn call_table(tid: Tid) -> io::Result<u32> {
 pub(crate) fn syscall_info(tid: Tid) -> io::Result<SyscallInfo> {
     let words = syscall_words(tid)?;
     Ok(match words[0] as u8 {
-        libc::PTRACE_SYSCALL_INFO_ENTRY | libc::PTRACE_SYSCALL_INFO_SECCOMP => SyscallInfo::Entry {
+        INFO_ENTRY | INFO_SECCOMP => SyscallInfo::Entry {
             arch: (words[0] >> 32) as u32,
             nr: words[3],
             args: [words[4], words[5], words[6], words[7], words[8], words[9]],
-            filter: (words[0] as u8 == libc::PTRACE_SYSCALL_INFO_SECCOMP).then_some(words[10] as u32),
-            // The instruction pointer is behind the call.
+            filter: (words[0] as u8 == INFO_SECCOMP).then_some(words[10] as u32),
+            // It has been passed.
             ip: words[1].wrapping_sub(arch::CALL_LEN),
         },
-        libc::PTRACE_SYSCALL_INFO_EXIT => SyscallInfo::Exit(words[3] as i64),
+        INFO_EXIT => SyscallInfo::Exit(words[3] as i64),
         _ => SyscallInfo::None,
     })
 }
@@ -317,7 +324,7 @@ pub(crate) struct ProcmapQuery {
 /// Asks an open maps file for the area that covers `address`, or the next one. Writes its name with
 /// a final zero byte to `name`, if given.
 pub(crate) fn procmap_query(maps: &File, address: u64, name: Option<&mut [u8]>) -> io::Result<ProcmapQuery> {
-    const PROCMAP_QUERY: libc::c_ulong = 0xc068_6611;
+    const PROCMAP_QUERY: libc::Ioctl = 0xc068_6611_u32 as libc::Ioctl;
     const COVERING_OR_NEXT: u64 = 0x10;
     let mut query = ProcmapQuery {
         size: size_of::<ProcmapQuery>() as u64,

@@ -14,7 +14,7 @@ use nix::sys::personality::{self, Persona};
 use crate::api::{Engine, Options, RecordError};
 use crate::engine::kernel_map_count;
 use crate::os::proc::Status;
-use crate::os::sys::{self, Apart, Child, Hold, Launch, Tid, Waited};
+use crate::os::sys::{self, Apart, Child, Hold, Launch, Resource, Tid, Waited};
 use crate::tracer::seccomp;
 
 /// The program, seized and about to execute.
@@ -145,7 +145,7 @@ fn without_randomisation(fork: impl FnOnce() -> io::Result<Child>) -> io::Result
 }
 
 /// The resource limits that the engine's settings ask for.
-fn limits(engine: &Engine) -> impl Iterator<Item = (&'static str, u32, u64)> {
+fn limits(engine: &Engine) -> impl Iterator<Item = (&'static str, Resource, u64)> {
     let all = [
         ("setting RLIMIT_AS above the hard limit", libc::RLIMIT_AS, engine.limit_as),
         ("setting RLIMIT_DATA above the hard limit", libc::RLIMIT_DATA, engine.limit_data),
