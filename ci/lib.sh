@@ -34,3 +34,18 @@ full() { # [ARGUMENT]
     *) echo "$0: the only argument is \`full\`, not \`$1\`" >&2 && exit 2 ;;
     esac
 }
+
+# Whether a program is there, or can be installed by a package of Debian.
+installed() { # PROGRAM PACKAGE
+    local root=
+    command -v "$1" >/dev/null && return
+    [ "$(id -u)" = 0 ] || root="sudo -n"
+    get() { DEBIAN_FRONTEND=noninteractive $root apt-get install --yes --no-install-recommends "$1"; }
+    { get "$2" || { $root apt-get update && get "$2"; }; } >/dev/null 2>&1 </dev/null || true
+    command -v "$1" >/dev/null
+}
+
+# Installs a program where it is missing. Where that fails, the check is left out.
+program() { # CHECK PROGRAM PACKAGE
+    installed "$2" "$3" || skip "$1" "$2 is missing, and Debian's package $3 cannot be installed"
+}

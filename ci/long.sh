@@ -7,7 +7,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-all=(newcomer tests tree calls races stress models fuzz miri tsan aarch64 rivals msrv kernels)
+all=(newcomer package tests tree calls races stress models fuzz miri tsan aarch64 rivals msrv kernels)
 seed=${SAMARA_SEED:-$(date +%s)}
 export SAMARA_SEED=$seed CI=true
 log=$(mktemp)
@@ -48,6 +48,12 @@ counts() {
 newcomer() {
     logged ci/newcomer.sh
     counts build "$(awk '/^newcomer: cargo build/ { print $(NF - 4) }' "$log")" test "$(awk '/^newcomer: cargo test/ { print $(NF - 4) }' "$log")"
+}
+
+# What users install: built, installed in a clean root, run and removed.
+package() {
+    logged ci/package.sh
+    counts kib "$(sed -nE 's/^package: static binary, ([0-9]+) KiB.*/\1/p' "$log")" installed "$(lines '^install: .* installed, run, removed')"
 }
 
 # All tests: those that are too long for each change too, and more kinds of maps.
