@@ -26,8 +26,8 @@ begun=$SECONDS
 # The binary. Its own paths are no one's: registries are below /cargo, this repository has none.
 home=${CARGO_HOME:-$HOME/.cargo}
 CARGO_TARGET_X86_64_UNKNOWN_LINUX_MUSL_RUSTFLAGS="--remap-path-prefix=$home=/cargo --remap-path-prefix=$PWD=/samara" \
-    cargo build --locked --quiet --release --package samara-cli --target "$triple"
-samara=$built/$triple/release/samara
+    cargo build --locked --quiet --profile dist --package samara-cli --target "$triple"
+samara=$built/$triple/dist/samara
 if readelf --wide --program-headers --dynamic "$samara" | grep -E 'INTERP|NEEDED'; then
     echo "package: the binary is not static" >&2 && exit 1
 fi

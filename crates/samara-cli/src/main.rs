@@ -23,6 +23,12 @@ extern "C" fn ask() {
     STDOUT_WAS_CLOSED.store(answer == -1, Ordering::Relaxed);
 }
 
+/// With musl's own allocator `why` takes three times as long. This one takes a lock: a forked child
+/// that has not executed a program yet must not allocate, and allocates nothing.
+#[cfg(target_env = "musl")]
+#[global_allocator]
+static ALLOCATOR: dlmalloc::GlobalDlmalloc = dlmalloc::GlobalDlmalloc;
+
 fn main() -> std::process::ExitCode {
     samara_cli::run(STDOUT_WAS_CLOSED.load(Ordering::Relaxed))
 }
