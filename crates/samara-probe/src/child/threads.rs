@@ -61,6 +61,54 @@ struct Job<'a> {
     notes: &'a [AtomicU64],
 }
 
+/// Makes a thread that runs [`thread`], by clone(2) itself: the C library musl refuses these flags.
+/// A negative result is an errno.
+///
+/// # Safety
+/// `top` ends a stack of the thread's own, of 16-byte alignment. The stack, `job` and `alive` are
+/// there until the kernel has cleared `alive`.
+#[cfg(target_arch = "x86_64")]
+unsafe fn clone(top: *mut c_void, flags: c_int, job: *mut c_void, alive: &AtomicU32) -> i64 {
+    let id;
+    // SAFETY: the caller's contract. The new thread has these registers and an empty stack, and
+    // ends in `thread`; in this one the call changes its result and the two registers that every
+    // call does.
+    unsafe {
+        std::arch::asm!(
+            "syscall",
+            "test rax, rax",
+            "jnz 2f",
+            "xor ebp, ebp",
+            "mov rdi, r12",
+            "call r13",
+            "ud2",
+            "2:",
+            inlateout("rax") libc::SYS_clone => id,
+            in("rdi") flags as u64,
+            in("rsi") top,
+            in("rdx") 0_u64,
+            in("r10") alive.as_ptr(),
+            in("r8") 0_u64,
+            in("r12") job,
+            in("r13") thread as extern "C" fn(*mut c_void) -> c_int,
+            lateout("rcx") _,
+            lateout("r11") _,
+        );
+    }
+    id
+}
+
+/// The same by the C library.
+///
+/// # Safety
+/// As above.
+#[cfg(not(target_arch = "x86_64"))]
+unsafe fn clone(top: *mut c_void, flags: c_int, job: *mut c_void, alive: &AtomicU32) -> i64 {
+    let none = std::ptr::null_mut::<c_void>();
+    // SAFETY: the caller's contract.
+    i64::from(unsafe { libc::clone(thread, top, flags, job, none, none, alive.as_ptr()) })
+}
+
 impl Child<'_> {
     /// Makes the ops of each thread, all threads at the same time.
     pub(super) fn together(&mut self, threads: &[Vec<Timed>]) {
@@ -102,13 +150,9 @@ impl Child<'_> {
                 | libc::CLONE_THREAD
                 | libc::CLONE_SYSVSEM
                 | libc::CLONE_CHILD_CLEARTID;
-            let none = std::ptr::null_mut::<c_void>();
             // SAFETY: the stack is new and this thread's alone; THREADS-1 for the job and the word,
-            // which is the last argument. `thread` keeps to what the head says.
-            let id = unsafe {
-                let job = (&raw const *job).cast_mut().cast();
-                libc::clone(thread, top, flags, job, none, none, alive.as_ptr())
-            };
+            // which the kernel clears. `thread` keeps to what the head says.
+            let id = unsafe { clone(top, flags, (&raw const *job).cast_mut().cast(), alive) };
             made &= id > 0;
         }
         // The others would wait for a thread that could not be made; they end with the process.
