@@ -22,8 +22,10 @@ for crate in "$to"/made/package/*.crate; do
 done
 rm -r "$to/made"
 
-# In a folder without a workspace.
+# In a folder without a workspace. Cargo takes a package of the same version as the same: what an
+# earlier run built of ours is forgotten.
+rm -rf "$built"/crates-target/debug/.fingerprint/samara*
 (cd / && cargo install --config "source.crates-io.replace-with='packages'" --config "source.packages.directory='$to/registry'" \
-    --offline --locked --quiet --debug --no-track --target-dir "$built" --root "$to" samara-cli)
+    --offline --locked --quiet --debug --no-track --target-dir "$built/crates-target" --root "$to" samara-cli)
 rm -r "$to/registry"
 echo "crates: ${#crates[@]} packages; cargo install makes of them: $("$to/bin/samara" --version)"

@@ -155,7 +155,7 @@ done
 [ "$frames" -ge 30 ] || failed "only $frames named frames were compared"
 echo "install: the static binary names $frames frames, and gives verdicts, as the dynamic one does"
 
-# What the static C library could do otherwise: threads of a process without one.
+# The probe of the kernel, whose threads the C library does not know.
 "$static" check --ops 4000 >"$work/said" 2>&1 || { tail -n 5 "$work/said" && failed "the static binary's samara check"; }
 
 # The image.
