@@ -51,9 +51,9 @@ round() { # NAME PREFIX INSTALL REMOVE
         share/doc/samara/LICENSE-MIT share/doc/samara/LICENSES-OF-CRATES lib/systemd/system/samara-watch.service; do
         [ -s "$clean$2/$file" ] || failed "$1 brings no $2/$file"
     done
-    inside "$samara" --version | grep -q '^samara [0-9]' || failed "$1: samara --version"
+    inside "$samara" --version | grep '^samara [0-9]' >/dev/null || failed "$1: samara --version"
     inside "$samara" trace --quiet -o /root/t.samara -- true || failed "$1: samara trace"
-    inside "$samara" why /root/t.samara | grep -q ' areas' || failed "$1: samara why"
+    inside "$samara" why /root/t.samara | grep ' areas' >/dev/null || failed "$1: samara why"
     rm "$clean/root/t.samara"
     if [ "$2" = /usr ]; then unit "$1"; fi
     $4 >"$work/said" 2>&1 || { cat "$work/said" && failed "$1 cannot be removed"; }
@@ -118,7 +118,7 @@ leader=
 
 # The same program recorded by both binaries: the frames of every call, and the verdicts.
 static=$packages/tree/usr/bin/samara dynamic=$built/crates/bin/samara
-ldd "$dynamic" 2>/dev/null | grep -q libc.so || failed "$dynamic is not dynamic"
+[[ $(ldd "$dynamic") == *libc.so* ]] || failed "$dynamic is not dynamic"
 cc -g -O1 -pthread -o "$work/threads" book/src/cases/thread_stacks.c
 cc -g -O1 -gz -o "$work/guards" book/src/cases/guard_pages.c
 cat >"$work/names.rs" <<'RS'

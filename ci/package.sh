@@ -31,7 +31,7 @@ samara=$built/$triple/dist/samara
 if readelf --wide --program-headers --dynamic "$samara" | grep -E 'INTERP|NEEDED'; then
     echo "package: the binary is not static" >&2 && exit 1
 fi
-! readelf --sections "$samara" | grep -q '\.symtab' || { echo "package: the binary has symbols" >&2 && exit 1; }
+! readelf --sections "$samara" | grep '\.symtab' >/dev/null || { echo "package: the binary has symbols" >&2 && exit 1; }
 ! grep -qF -e "$home/" -e "$PWD/" "$samara" || { echo "package: the binary has paths of this machine" >&2 && exit 1; }
 bytes=$(stat --format=%s "$samara")
 [ "$bytes" -le $((most << 20)) ] || { echo "package: the binary has $bytes bytes, more than $most MiB" >&2 && exit 1; }
