@@ -30,7 +30,6 @@ mod prctl;
 mod process_madvise;
 mod request;
 mod table;
-mod verbs;
 
 pub use host::{Host, OpenFile};
 #[cfg(feature = "shared")]
@@ -97,8 +96,7 @@ pub(crate) fn answer<B: Backing, I: AreaIndex<B>>(
 /// Whether a call has a row in the table: a `prctl`, whether its option has one.
 #[cfg(feature = "shared")]
 pub(crate) fn is_known(nr: u64, args: &[u64; 6]) -> bool {
-    let has_row = CALLS.iter().any(|row| row.0 == nr);
-    has_row && (nr != PRCTL || PRCTL_OPTIONS.iter().any(|row| row.0 == args[0] as u32))
+    reach(nr).is_some() && (nr != PRCTL || PRCTL_OPTIONS.iter().any(|row| row.0 == args[0] as u32))
 }
 
 /// Makes a call that programs make often. The plan is made where it is returned, and never copied.

@@ -1,7 +1,7 @@
 //! Raw system calls on a shared space: how far each of them reaches.
 //!
-//! Knows which arguments name addresses. What the arguments mean otherwise is known to the verbs of
-//! `linux`, which run on the areas around the range as every call does (`update`).
+//! The table of `linux` says which arguments name a range. What the arguments mean otherwise is known
+//! to the verbs of `linux`, which run on the areas around the range as every call does (`update`).
 //!
 //! - **RAW-1** While a call holds a range lock, its host is asked for segments, keys, places and
 //!   the process itself only. It is asked for files, new objects and the program's memory before
@@ -75,13 +75,12 @@ impl<B: Backing, H: Host<B>> Host<B> for Ahead<'_, H> {
 }
 
 impl<B: Backing + Send + Sync, R: Reclaim + PinHere, W: Wait> SharedAddressSpace<B, R, W> {
-    /// How far a call reaches that names a range by its first two arguments. Every other one takes
-    /// the whole space.
+    /// How far a call reaches that has no way of its own here.
     fn reach_of_call(&self, nr: u64, &[start, len, access, ..]: &[u64; 6]) -> Reach {
-        match nr {
-            linux::MUNMAP | linux::MADVISE | linux::MUNLOCK | linux::MSEAL | linux::MSYNC => self.reach(start, len),
-            linux::MLOCK | linux::MLOCK2 => self.growing(start, len, true),
-            linux::MPROTECT | linux::PKEY_MPROTECT => {
+        match linux::reach(nr) {
+            Some(linux::Reach::Range) => self.reach(start, len),
+            Some(linux::Reach::Locks) => self.growing(start, len, true),
+            Some(linux::Reach::Protects) => {
                 let reach = self.reach_of_protect(start, len, Prot::from_bits_retain(access as u32));
                 Reach { asks: nr == linux::PKEY_MPROTECT, ..reach }
             }
@@ -100,9 +99,8 @@ where
     /// Makes system call `nr` of x86-64: [`linux::call`](crate::linux::call) on a shared space,
     /// with its answers. `None`: as there.
     ///
-    /// It locks what the method locks that makes the same call: `munmap`, `mprotect`, `madvise`,
-    /// `mlock`, `munlock`, `mseal`, `brk`, `mmap` and `mremap` their range, as far as
-    /// [`SharedAddressSpace`] says. So do `msync` and `mincore`. The others take the whole space.
+    /// It locks what the method locks that makes the same call: its range, as far as
+    /// [`SharedAddressSpace`] says, or the whole space. `msync` and `mincore` lock their range.
     ///
     /// `host` is asked for files, new objects and the program's memory before anything is locked,
     /// and fills the vector of `mincore` afterwards: it may fault in the space then. It is asked
@@ -157,7 +155,7 @@ where
                 self.mremap_for((old, old_len), new_len, flags, to, &mut places, placement)
             }
             linux::MINCORE => self.raw_mincore(host, &args),
-            linux::PRCTL | linux::MBIND | linux::PROCESS_MADVISE => {
+            _ if matches!(linux::reach(nr), Some(linux::Reach::Reads)) => {
                 let mut ahead = Ahead::new(host);
                 // The same call on no areas reads the same memory.
                 let mut nothing = AddressSpace::<B>::new(self.thread.space.config().clone());

@@ -38,7 +38,7 @@
 //! executing and sharing.
 
 use crate::machine::{BASE, MOST, Outcome, PAGE, Seen};
-use samara_mm::{Access, Advice, Flags};
+use samara_mm::{Access, Advice, Flags, MapFlags, linux};
 use std::sync::OnceLock;
 
 /// What a number counts from.
@@ -158,55 +158,17 @@ pub(crate) const FILES: [&str; 19] = [
     "nofile",
 ];
 
-/// Calls by name.
-const CALLS: [(&str, u64); 22] = [
-    ("mmap", 9),
-    ("mprotect", 10),
-    ("munmap", 11),
-    ("brk", 12),
-    ("mremap", 25),
-    ("msync", 26),
-    ("mincore", 27),
-    ("madvise", 28),
-    ("shmat", 30),
-    ("shmdt", 67),
-    ("personality", 135),
-    ("mlock", 149),
-    ("munlock", 150),
-    ("mlockall", 151),
-    ("munlockall", 152),
-    ("mbind", 237),
-    ("set_mempolicy", 238),
-    ("mlock2", 325),
-    ("pkey_mprotect", 329),
-    ("mseal", 462),
-    ("prctl", 157),
-    ("remap_file_pages", 216),
-];
-
-const MAP: [(&str, u64); 29] = [
-    ("shared", 1),
-    ("private", 2),
+/// Flags whose names in rows are not those of [`MapFlags`], and those of other calls.
+const FLAGS: [(&str, u64); 16] = [
     ("validate", 3),
-    ("droppable", 8),
-    ("fixed", 0x10),
     ("anon", 0x20),
     ("32bit", 0x40),
-    ("above4g", 0x80),
-    ("growsdown", 0x100),
     ("denywrite", 0x800),
     ("executable", 0x1000),
-    ("locked", 0x2000),
-    ("noreserve", 0x4000),
-    ("populate", 0x8000),
-    ("nonblock", 0x1_0000),
-    ("stack", 0x2_0000),
-    ("hugetlb", 0x4_0000),
     ("2mb", 21 << 26),
     ("1gb", 30 << 26),
     ("4mb", 22 << 26),
     ("unknown", 0x200_0000),
-    ("sync", 0x8_0000),
     ("noreplace", 0x10_0000),
     ("maymove", 1),
     ("dontunmap", 4),
@@ -240,6 +202,18 @@ const ERRNOS: [(&str, i64); 18] = [
 
 fn find<T: Copy>(list: &[(&str, T)], name: &str) -> Option<T> {
     list.iter().find(|(n, _)| *n == name).map(|(_, v)| *v)
+}
+
+/// The number of a call by its name.
+fn number_of(call: &str) -> Option<u64> {
+    const SET_MEMPOLICY: u64 = 238;
+    let known = linux::CALLS.iter().find(|row| row.1 == call).map(|row| row.0);
+    known.or_else(|| (call == "set_mempolicy").then_some(SET_MEMPOLICY))
+}
+
+fn flag(name: &str) -> Option<u64> {
+    let known = || MapFlags::from_name(&name.to_uppercase()).map(|flag| flag.bits().into());
+    find(&FLAGS, name).or_else(known)
 }
 
 /// Advice by its name: `dont-need`.
@@ -307,8 +281,7 @@ fn term(text: &str) -> Option<Arg> {
     }
     let words = [("top", 0x7fff_ffff_f000), ("max", u64::MAX), ("maymove|fixed", 3), ("maymove|fixed|dontunmap", 7)];
     let pages = || text.strip_suffix('p').and_then(integer).map(|n| n.wrapping_mul(PAGE));
-    let named =
-        |n: &str| find(&MAP, n).or_else(|| prot(n)).or_else(|| advice(n).map(|a| a as u64)).or_else(|| integer(n));
+    let named = |n: &str| flag(n).or_else(|| prot(n)).or_else(|| advice(n).map(|a| a as u64)).or_else(|| integer(n));
     let flags = || text.split('|').try_fold(0, |all, n| Some(all | named(n)?));
     find(&words, text).or_else(pages).or_else(flags).map(number)
 }
@@ -338,14 +311,14 @@ fn arg(text: &str) -> Arg {
 }
 
 fn call(name: &str, args: &[Arg]) -> Step {
-    let nr = find(&CALLS, name).unwrap_or_else(|| panic!("no such call: {name}"));
+    let nr = number_of(name).unwrap_or_else(|| panic!("no such call: {name}"));
     let mut six = [number(0); 6];
     six[..args.len()].copy_from_slice(args);
     Step::Call(nr, six)
 }
 
 fn step(words: &[&str]) -> Step {
-    let args: Vec<Arg> = match find(&CALLS, words[0]) {
+    let args: Vec<Arg> = match number_of(words[0]) {
         Some(_) => return call(words[0], &words[1..].iter().map(|w| arg(w)).collect::<Vec<_>>()),
         None => words[1..].iter().skip(1).map(|w| page(w).unwrap_or(number(0))).collect(),
     };
@@ -424,7 +397,7 @@ fn step(words: &[&str]) -> Step {
 fn map(words: &[&str], at: Arg, len: Arg) -> Option<Step> {
     let mut names = words[0].split('+');
     let prot = prot(names.next()?)?;
-    let flags = names.try_fold(0, |bits, n| Some(bits | find(&MAP, n)?))?;
+    let flags = names.try_fold(0, |bits, n| Some(bits | flag(n)?))?;
     let kind = if flags & 0xf == 0 { 2 } else { 0 };
     let file = words.get(2).map(|f| term(f).unwrap_or_else(|| panic!("no such file: {f}")));
     let offset = words.get(3).map_or(number(0), |o| arg(&format!("{o}p")));
