@@ -1,7 +1,10 @@
 //! Formats arguments and results of calls with the names of their values, as strace does. Numbers
 //! are those of x86-64 Linux.
 
+use std::sync::LazyLock;
+
 use nix::errno::Errno;
+use samara_mm::{Advice, MapFlags};
 
 use crate::output::clean;
 use samara_trace::calls::{Kind, option_name, signature};
@@ -59,7 +62,7 @@ fn argument(name: &str, kind: Kind, args: &[u64; 6], i: usize) -> Option<String>
         // MREMAP_FIXED or MREMAP_DONTUNMAP.
         Kind::RemapTo if args[3] & 6 != 0 => address(value),
         Kind::RemapTo => return None,
-        Kind::Advice => word(u64::from(value as u32), ADVICE),
+        Kind::Advice => advice(value as u32),
         Kind::LockFlags => flags(value, "0", &[(1, "MLOCK_ONFAULT")]),
         Kind::LockAllFlags => flags(value, "0", &[(1, "MCL_CURRENT"), (2, "MCL_FUTURE"), (4, "MCL_ONFAULT")]),
         Kind::ShmFlags => flags(
@@ -92,6 +95,14 @@ fn hex(value: u64) -> String {
     if value < 10 { value.to_string() } else { format!("{value:#x}") }
 }
 
+fn advice(value: u32) -> String {
+    match Advice::from_raw(value) {
+        Some(advice) => advice.name().to_owned(),
+        // The model does not know them.
+        None => word(value.into(), &[(100, "MADV_HWPOISON"), (101, "MADV_SOFT_OFFLINE")]),
+    }
+}
+
 fn word(value: u64, names: &[(u64, &str)]) -> String {
     names.iter().find(|name| name.0 == value).map_or_else(|| hex(value), |name| name.1.to_owned())
 }
@@ -100,12 +111,12 @@ fn option(call: &str, value: u64) -> String {
     option_name(call, value).map_or_else(|| hex(value), str::to_owned)
 }
 
-fn flags(value: u64, none: &str, names: &[(u64, &str)]) -> String {
+fn flags<N: AsRef<str>>(value: u64, none: &str, names: &[(u64, N)]) -> String {
     let mut left = value;
     let mut out = Vec::new();
     for (bit, name) in names {
         if value & bit != 0 {
-            out.push((*name).to_owned());
+            out.push(name.as_ref().to_owned());
             left &= !bit;
         }
     }
@@ -117,17 +128,17 @@ fn flags(value: u64, none: &str, names: &[(u64, &str)]) -> String {
 
 /// The low four bits are the type; the six bits from bit 26 are the size of a huge page.
 fn map_flags(value: u64) -> String {
-    let kind = match value & 15 {
-        1 => "MAP_SHARED".to_owned(),
-        2 => "MAP_PRIVATE".to_owned(),
+    let kind = match value & MAP_TYPE {
         3 => "MAP_SHARED_VALIDATE".to_owned(),
-        8 => "MAP_DROPPABLE".to_owned(),
-        other => other.to_string(),
+        other => match MapFlags::all().iter_names().find(|(_, flag)| u64::from(flag.bits()) == other) {
+            Some((name, _)) => format!("MAP_{name}"),
+            None => other.to_string(),
+        },
     };
     let size = value >> 26 & 63;
     let huge = value & 0x40000 != 0 && size != 0;
-    let rest = value & !15 & if huge { !(63 << 26) } else { !0 };
-    let mut out = if rest == 0 { kind } else { format!("{kind}|{}", flags(rest, "", MAP)) };
+    let rest = value & !MAP_TYPE & if huge { !(63 << 26) } else { !0 };
+    let mut out = if rest == 0 { kind } else { format!("{kind}|{}", flags(rest, "", &MAP)) };
     if huge {
         out.push_str(&format!("|{size}<<MAP_HUGE_SHIFT"));
     }
@@ -143,56 +154,21 @@ const PROT: &[(u64, &str)] = &[
     (0x0200_0000, "PROT_GROWSUP"),
 ];
 
-const MAP: &[(u64, &str)] = &[
-    (0x10, "MAP_FIXED"),
-    (0x20, "MAP_ANONYMOUS"),
-    (0x40, "MAP_32BIT"),
-    (0x80, "MAP_ABOVE4G"),
-    (0x100, "MAP_GROWSDOWN"),
-    (0x800, "MAP_DENYWRITE"),
-    (0x1000, "MAP_EXECUTABLE"),
-    (0x2000, "MAP_LOCKED"),
-    (0x4000, "MAP_NORESERVE"),
-    (0x8000, "MAP_POPULATE"),
-    (0x1_0000, "MAP_NONBLOCK"),
-    (0x2_0000, "MAP_STACK"),
-    (0x4_0000, "MAP_HUGETLB"),
-    (0x8_0000, "MAP_SYNC"),
-    (0x10_0000, "MAP_FIXED_NOREPLACE"),
-    (0x400_0000, "MAP_UNINITIALIZED"),
-];
+/// The flags of `mmap` behind the type, in the order of their bits.
+static MAP: LazyLock<Vec<(u64, String)>> = LazyLock::new(|| {
+    // The model ignores these, as Linux does.
+    let ignored = [(0x800, "DENYWRITE"), (0x1000, "EXECUTABLE"), (0x400_0000, "UNINITIALIZED")];
+    let known = MapFlags::all().iter_names().map(|(name, flag)| (u64::from(flag.bits()), name));
+    let named = |(bit, name): (u64, &str)| (bit, format!("MAP_{}", if name == "BIT32" { "32BIT" } else { name }));
+    let mut all: Vec<_> = known.filter(|flag| flag.0 > MAP_TYPE).chain(ignored).map(named).collect();
+    all.sort();
+    all
+});
+
+/// The bits of the type.
+const MAP_TYPE: u64 = 15;
 
 const REMAP: &[(u64, &str)] = &[(1, "MREMAP_MAYMOVE"), (2, "MREMAP_FIXED"), (4, "MREMAP_DONTUNMAP")];
-
-const ADVICE: &[(u64, &str)] = &[
-    (0, "MADV_NORMAL"),
-    (1, "MADV_RANDOM"),
-    (2, "MADV_SEQUENTIAL"),
-    (3, "MADV_WILLNEED"),
-    (4, "MADV_DONTNEED"),
-    (8, "MADV_FREE"),
-    (9, "MADV_REMOVE"),
-    (10, "MADV_DONTFORK"),
-    (11, "MADV_DOFORK"),
-    (12, "MADV_MERGEABLE"),
-    (13, "MADV_UNMERGEABLE"),
-    (14, "MADV_HUGEPAGE"),
-    (15, "MADV_NOHUGEPAGE"),
-    (16, "MADV_DONTDUMP"),
-    (17, "MADV_DODUMP"),
-    (18, "MADV_WIPEONFORK"),
-    (19, "MADV_KEEPONFORK"),
-    (20, "MADV_COLD"),
-    (21, "MADV_PAGEOUT"),
-    (22, "MADV_POPULATE_READ"),
-    (23, "MADV_POPULATE_WRITE"),
-    (24, "MADV_DONTNEED_LOCKED"),
-    (25, "MADV_COLLAPSE"),
-    (100, "MADV_HWPOISON"),
-    (101, "MADV_SOFT_OFFLINE"),
-    (102, "MADV_GUARD_INSTALL"),
-    (103, "MADV_GUARD_REMOVE"),
-];
 
 const CLONE: &[(u64, &str)] = &[
     (0x100, "CLONE_VM"),

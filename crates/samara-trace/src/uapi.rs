@@ -15,17 +15,6 @@ pub(crate) const MREMAP_FIXED: i32 = 2;
 pub(crate) const SHM_REMAP: i32 = 0o4_0000;
 pub(crate) const MCL_FUTURE: i32 = 2;
 
-pub(crate) const MADV_NORMAL: i32 = 0;
-pub(crate) const MADV_RANDOM: i32 = 1;
-pub(crate) const MADV_SEQUENTIAL: i32 = 2;
-pub(crate) const MADV_DONTNEED: i32 = 4;
-pub(crate) const MADV_FREE: i32 = 8;
-pub(crate) const MADV_DONTFORK: i32 = 10;
-pub(crate) const MADV_HUGEPAGE: i32 = 14;
-pub(crate) const MADV_NOHUGEPAGE: i32 = 15;
-pub(crate) const MADV_KEEPONFORK: i32 = 19;
-pub(crate) const MADV_COLLAPSE: i32 = 25;
-
 #[cfg(test)]
 pub(crate) const EFAULT: i32 = 14;
 pub(crate) const EINVAL: i32 = 22;
@@ -48,9 +37,7 @@ mod tests {
         same! {
             MAP_SHARED MAP_PRIVATE MAP_SHARED_VALIDATE MAP_FIXED MAP_LOCKED MAP_NORESERVE
             MAP_POPULATE MAP_STACK MAP_FIXED_NOREPLACE MREMAP_FIXED SHM_REMAP MCL_FUTURE
-            MADV_NORMAL MADV_RANDOM MADV_SEQUENTIAL MADV_DONTNEED MADV_FREE MADV_DONTFORK
-            MADV_HUGEPAGE MADV_NOHUGEPAGE MADV_KEEPONFORK MADV_COLLAPSE EFAULT EINVAL ENODEV ENOMEM
-            ENOSYS EOPNOTSUPP SIGBUS SIGSEGV BUS_ADRERR
+            EFAULT EINVAL ENODEV ENOMEM ENOSYS EOPNOTSUPP SIGBUS SIGSEGV BUS_ADRERR
         }
     }
 }

@@ -3,6 +3,8 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 
+use samara_mm::Advice;
+use samara_trace::calls::row_of;
 use samara_trace::event::Event;
 
 /// Most calls that are kept.
@@ -64,20 +66,14 @@ impl Calls {
     }
 }
 
-/// The lock that Linux takes for a call, according to documentation: a model.
+/// The lock that Linux takes for a call, according to documentation: a model. Advice that changes
+/// areas takes it for writing.
 pub(super) fn lock(name: &str, args: &[u64; 6]) -> Option<&'static str> {
     const WRITE: &str = "mmap_lock, write";
     const READ: &str = "mmap_lock, read";
-    /// Advice that changes areas, which takes the lock for writing: NORMAL, RANDOM, SEQUENTIAL,
-    /// DONTFORK, DOFORK, MERGEABLE, UNMERGEABLE, HUGEPAGE, NOHUGEPAGE, DONTDUMP, DODUMP,
-    /// WIPEONFORK, KEEPONFORK, and those of guards.
-    const CHANGES: [u64; 13] = [0, 1, 2, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19];
-    match name {
-        "mmap" | "munmap" | "mprotect" | "pkey_mprotect" | "mremap" | "brk" | "shmat" | "shmdt"
-        | "remap_file_pages" | "mlock" | "mlock2" | "munlock" | "mlockall" | "munlockall" | "mbind" | "mseal"
-        | "fork" | "vfork" | "clone" | "clone3" => Some(WRITE),
-        "madvise" | "process_madvise" if CHANGES.contains(&args[if name == "madvise" { 2 } else { 3 }]) => Some(WRITE),
-        "madvise" | "process_madvise" => Some(READ),
-        _ => None,
+    let row = row_of(name)?;
+    match row.advice {
+        Some(i) => Some(if Advice::from_raw(args[i] as u32).is_some_and(Advice::only_sets) { WRITE } else { READ }),
+        None => row.takes_lock().then_some(WRITE),
     }
 }

@@ -146,7 +146,7 @@ impl Plain {
             return self.adopt(played, event, space);
         };
         self.agreement.calls += 1;
-        played.bound |= matches!(seen.decoded.call, Call::Mbind | Call::HomeNode);
+        played.bound |= seen.decoded.call.sets_policies();
         let failed = Some(seen.failed());
         played.guessed |= seen.reads_more() || event.text == UNSURE;
         let why = if event.text == UNSURE {

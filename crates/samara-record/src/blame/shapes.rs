@@ -192,8 +192,7 @@ fn malformed(trial: &Trial<'_>) -> Option<Refused> {
     let fixed = flags.intersects(MapFlags::FIXED | MapFlags::FIXED_NOREPLACE);
     let takes_address = match trial.d.call {
         Call::Mmap => fixed,
-        Call::Munmap | Call::Mprotect | Call::PkeyMprotect | Call::Mremap | Call::Madvise | Call::Mseal => true,
-        _ => return None,
+        call => call.row().from_page_start,
     };
     if takes_address && !a[0].is_multiple_of(4096) {
         return Some(Refused::at(RefusedBy::Unaligned, (a[0], a[0])));

@@ -22,63 +22,12 @@ mod table;
 use std::fmt;
 
 pub use names::{Kind, option_name, signature};
-pub use names::{failed_with, failing, fails_by_rate, name};
+pub use names::{failed_with, failing, fails_by_rate, name, row_of};
 pub use numbers::{Abi, IPC, Number, count, numbers};
 use row::Effect;
-pub use row::{Follow, Place, Reach, Reads, Row, When};
+pub use row::{Follow, Place, Reach, Reads, Row, Sets, When};
+pub use table::Call;
 use table::TABLE;
-
-/// A system call that can change an address space, makes or replaces one, or must be seen by the
-/// recorder for another reason. In the order of the table.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Call {
-    Mmap,
-    Munmap,
-    Mprotect,
-    PkeyMprotect,
-    Mremap,
-    Brk,
-    Madvise,
-    ProcessMadvise,
-    Mlock,
-    Mlock2,
-    Munlock,
-    Mlockall,
-    Munlockall,
-    Mseal,
-    RemapFilePages,
-    Shmat,
-    Shmdt,
-    Mbind,
-    HomeNode,
-    UffdRegister,
-    UffdUnregister,
-    PrSetVma,
-    PrSetMm,
-    PrSetMdwe,
-    PrSetMemoryMerge,
-    ArchPrctl,
-    /// It is refused, because the recorder traces the process.
-    Ptrace,
-    /// The program's own filters see what its calls are made with.
-    Seccomp,
-    /// As `Seccomp`.
-    PrSetSeccomp,
-    Personality,
-    /// The recorder must let go of the task's processors first (see `tracer::affinity`).
-    SchedSetaffinity,
-    /// As `SchedSetaffinity`.
-    SchedGetaffinity,
-    IoSetup,
-    IoDestroy,
-    MapShadowStack,
-    Clone,
-    Clone3,
-    Fork,
-    Vfork,
-    Execve,
-    Execveat,
-}
 
 /// The name in texts of events.
 impl fmt::Display for Call {
@@ -116,6 +65,11 @@ impl Call {
     /// It loads a program.
     pub fn execs(self) -> bool {
         self.row().effect == Effect::Exec
+    }
+
+    /// It sets memory policies.
+    pub fn sets_policies(self) -> bool {
+        self.row().sets == Sets::Policy
     }
 
     /// It sets a seccomp filter of the program's own.

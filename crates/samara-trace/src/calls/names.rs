@@ -1,7 +1,7 @@
 //! The names of calls and of their options, and the kinds of their arguments, for printing. Knows
 //! nothing of what calls do.
 
-use super::row::When;
+use super::row::{Row, When};
 use super::table::TABLE;
 use crate::uapi;
 
@@ -91,9 +91,14 @@ pub fn failed_with(nr: u32, first: u64, result: i64) -> Option<i32> {
     }
 }
 
+/// The first row of a call with this name.
+pub fn row_of(name: &str) -> Option<&'static Row> {
+    TABLE.iter().find(|row| row.name == Some(name))
+}
+
 /// The arguments of a call by its name, and whether its result is an address.
 pub fn signature(name: &str) -> (&'static [Kind], bool) {
-    let row = TABLE.iter().find(|row| row.name == Some(name)).map(|row| (row.args, row.address));
+    let row = row_of(name).map(|row| (row.args, row.address));
     let named = || NAMED.iter().find(|named| named.1 == name).map(|named| (named.2, false));
     row.or_else(named).unwrap_or((ANY, false))
 }

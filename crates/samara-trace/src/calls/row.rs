@@ -98,6 +98,19 @@ pub struct Place {
     pub give: Option<(usize, u64)>,
 }
 
+/// Which attributes a call sets of areas that are there already.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sets {
+    Protection,
+    Lock,
+    /// The memory policy.
+    Policy,
+    /// What else has a flag or a name, by `madvise` and others.
+    Flags,
+    /// It is not known which.
+    Any,
+}
+
 /// How the model follows a call that has returned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Follow {
@@ -144,6 +157,7 @@ pub struct Row {
     pub(super) address: bool,
     pub(super) effect: Effect,
     pub reach: Reach,
+    pub sets: Sets,
     pub follow: Follow,
     /// The engine in charge decides it. If it does so with some arguments, users can make the call
     /// fail.
@@ -154,6 +168,8 @@ pub struct Row {
     pub needs_nodes: bool,
     /// A security module may refuse it if the protection in argument 2 makes memory executable.
     pub makes_executable: bool,
+    /// It refuses a range that starts within a page.
+    pub from_page_start: bool,
     /// The argument that is advice.
     pub advice: Option<usize>,
     /// It fails at the rate of `--fail-rate` if no call is named.
@@ -189,11 +205,13 @@ impl Row {
             address: false,
             effect: Effect::Areas,
             reach: Reach::Range(0, 1),
+            sets: Sets::Any,
             follow: Follow::Kernel,
             decided: If::Never,
             decided_for_others: If::Never,
             needs_nodes: false,
             makes_executable: false,
+            from_page_start: false,
             advice: None,
             fails_by_rate: false,
             blocks: If::Never,
@@ -201,6 +219,11 @@ impl Row {
             stops_half_way: false,
             reads: Reads::Nothing,
         }
+    }
+
+    /// Linux changes areas for it under a lock: what the engine decides, and copies of a space.
+    pub fn takes_lock(&self) -> bool {
+        self.decided.ever() || matches!(self.effect, Effect::Task | Effect::TaskAndWait)
     }
 
     /// A row for a call of the model's table, with the name from there.
@@ -219,8 +242,14 @@ impl Row {
 
     /// A row for an option of `prctl` that concerns areas.
     pub(super) const fn prctl(call: Call, option: &'static [Value]) -> Row {
-        let row = Row::modelled(call, linux::PRCTL, &[172], &[Command, Hex, Hex, Hex, Hex]);
-        Row { when: When::Is(0, option), effect: Effect::Wide, reach: Reach::Untold, follow: Follow::Kernel, ..row }
+        Row {
+            when: When::Is(0, option),
+            effect: Effect::Wide,
+            reach: Reach::Untold,
+            sets: Sets::Flags,
+            follow: Follow::Kernel,
+            ..Row::modelled(call, linux::PRCTL, &[172], &[Command, Hex, Hex, Hex, Hex])
+        }
     }
 
     /// A row for an `ioctl` on a userfaultfd. It points to a range, and perhaps a mode.
@@ -230,6 +259,7 @@ impl Row {
             when: When::Is(1, request),
             effect: Effect::Wide,
             reach: Reach::RangeAt(2),
+            sets: Sets::Flags,
             reads: Reads::Detail(|a| (a[2], 24)),
             ..Row::new(call, 16, Some("ioctl"), &[54], &[Int, Request, Addr])
         }

@@ -1,5 +1,5 @@
-//! The table: one row for each call, and for each option of `prctl` and `ioctl`. Does not know how
-//! rows are used.
+//! The calls, and the table: one row for each call, and for each option of `prctl` and `ioctl`. Does
+//! not know how rows are used.
 //!
 //! - **CALLS-1** each call has exactly one row, at its own index in the table (checked at compile
 //!   time).
@@ -7,11 +7,62 @@
 
 use samara_mm::{Advice, linux};
 
-use super::Call;
 use super::names::Kind::*;
 use super::names::Value;
-use super::row::{Effect, Follow, If, Place, Reach, Reads, Row, When};
+use super::row::{Effect, Follow, If, Place, Reach, Reads, Row, Sets, When};
 use crate::uapi;
+
+/// A system call that can change an address space, makes or replaces one, or must be seen by the
+/// recorder for another reason. In the order of the table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Call {
+    Mmap,
+    Munmap,
+    Mprotect,
+    PkeyMprotect,
+    Mremap,
+    Brk,
+    Madvise,
+    ProcessMadvise,
+    Mlock,
+    Mlock2,
+    Munlock,
+    Mlockall,
+    Munlockall,
+    Mseal,
+    RemapFilePages,
+    Shmat,
+    Shmdt,
+    Mbind,
+    HomeNode,
+    UffdRegister,
+    UffdUnregister,
+    PrSetVma,
+    PrSetMm,
+    PrSetMdwe,
+    PrSetMemoryMerge,
+    ArchPrctl,
+    /// It is refused, because the recorder traces the process.
+    Ptrace,
+    /// The program's own filters see what its calls are made with.
+    Seccomp,
+    /// As `Seccomp`.
+    PrSetSeccomp,
+    Personality,
+    /// The recorder must let go of the task's processors first (see `tracer::affinity`).
+    SchedSetaffinity,
+    /// As `SchedSetaffinity`.
+    SchedGetaffinity,
+    IoSetup,
+    IoDestroy,
+    MapShadowStack,
+    Clone,
+    Clone3,
+    Fork,
+    Vfork,
+    Execve,
+    Execveat,
+}
 
 /// An option of `prctl` by its number in the model's table, with its name there.
 const fn modelled_option(option: u32) -> Value {
@@ -46,11 +97,18 @@ pub(super) const TABLE: &[Row] = &[
         // 90 is the old form: one pointer to six words.
         ..Row::decided(Call::Mmap, linux::MMAP, &[90, 192], &[Addr, Len, Prot, MapFlags, Int, Hex])
     },
-    Row::decided(Call::Munmap, linux::MUNMAP, &[91], &[Addr, Len]),
-    Row { makes_executable: true, ..Row::decided(Call::Mprotect, linux::MPROTECT, &[125], &[Addr, Len, Prot]) },
+    Row { from_page_start: true, ..Row::decided(Call::Munmap, linux::MUNMAP, &[91], &[Addr, Len]) },
+    Row {
+        sets: Sets::Protection,
+        makes_executable: true,
+        from_page_start: true,
+        ..Row::decided(Call::Mprotect, linux::MPROTECT, &[125], &[Addr, Len, Prot])
+    },
     Row {
         // Which protection keys are allocated cannot be read.
         decided: If::Args(|a| a[3] as i32 == -1),
+        sets: Sets::Protection,
+        from_page_start: true,
         ..Row::decided(Call::PkeyMprotect, linux::PKEY_MPROTECT, &[380], &[Addr, Len, Prot, Int])
     },
     Row {
@@ -64,6 +122,7 @@ pub(super) const TABLE: &[Row] = &[
             replaces: If::Args(|a| a[3] as i32 & uapi::MREMAP_FIXED != 0),
             give: Some((3, uapi::MREMAP_FIXED as u64)),
         }),
+        from_page_start: true,
         ..Row::decided(Call::Mremap, linux::MREMAP, &[163], &[Addr, Len, Len, RemapFlags, RemapTo])
     },
     Row {
@@ -73,10 +132,12 @@ pub(super) const TABLE: &[Row] = &[
         ..Row::decided(Call::Brk, linux::BRK, &[45], &[Addr])
     },
     Row {
-        blocks: If::Args(|a| !only_marks(a[2] as i32)),
+        blocks: If::Args(|a| !waits_for_none(a[2])),
         pages: If::Always,
-        decided: If::Args(|a| is_known_advice(a[2] as i32)),
+        decided: If::Args(|a| is_known_advice(a[2])),
         advice: Some(2),
+        sets: Sets::Flags,
+        from_page_start: true,
         ..Row::decided(Call::Madvise, linux::MADVISE, &[219], &[Addr, Len, Advice])
     },
     Row {
@@ -85,23 +146,31 @@ pub(super) const TABLE: &[Row] = &[
         reach: Reach::Ranges { at: 1, count: 2 },
         follow: Follow::MakesUnlessPages,
         reads: Reads::Request(|a| (a[1], a[2].saturating_mul(16))),
-        decided: If::Args(|a| is_known_advice(a[3] as i32)),
+        decided: If::Args(|a| is_known_advice(a[3])),
         // For another process the areas decide which advice is taken; the kernel decides whether
         // this caller may give it.
         decided_for_others: If::Args(|a| Advice::from_raw(a[3] as u32).is_some_and(Advice::for_others)),
         advice: Some(3),
+        sets: Sets::Flags,
         ..Row::decided(Call::ProcessMadvise, linux::PROCESS_MADVISE, &[440], &[Int, Addr, Len, Advice, Hex])
     },
-    Row { blocks: If::Always, pages: If::Always, ..Row::decided(Call::Mlock, linux::MLOCK, &[150], &[Addr, Len]) },
     Row {
+        sets: Sets::Lock,
+        blocks: If::Always,
+        pages: If::Always,
+        ..Row::decided(Call::Mlock, linux::MLOCK, &[150], &[Addr, Len])
+    },
+    Row {
+        sets: Sets::Lock,
         blocks: If::Always,
         pages: If::Always,
         ..Row::decided(Call::Mlock2, linux::MLOCK2, &[376], &[Addr, Len, LockFlags])
     },
-    Row::decided(Call::Munlock, linux::MUNLOCK, &[151], &[Addr, Len]),
+    Row { sets: Sets::Lock, ..Row::decided(Call::Munlock, linux::MUNLOCK, &[151], &[Addr, Len]) },
     Row {
         effect: Effect::Wide,
         reach: Reach::Everything,
+        sets: Sets::Lock,
         blocks: If::Always,
         pages: If::Always,
         ..Row::decided(Call::Mlockall, linux::MLOCKALL, &[152], &[LockAllFlags])
@@ -109,9 +178,14 @@ pub(super) const TABLE: &[Row] = &[
     Row {
         effect: Effect::Wide,
         reach: Reach::Everything,
+        sets: Sets::Lock,
         ..Row::decided(Call::Munlockall, linux::MUNLOCKALL, &[153], &[])
     },
-    Row::decided(Call::Mseal, linux::MSEAL, &[462], &[Addr, Len, Hex]),
+    Row {
+        sets: Sets::Flags,
+        from_page_start: true,
+        ..Row::decided(Call::Mseal, linux::MSEAL, &[462], &[Addr, Len, Hex])
+    },
     Row {
         follow: Follow::MakesUnlessPages,
         pages: If::Always,
@@ -140,6 +214,7 @@ pub(super) const TABLE: &[Row] = &[
         ..Row::decided(Call::Shmdt, linux::SHMDT, &[398], &[Addr])
     },
     Row {
+        sets: Sets::Policy,
         blocks: If::Always,
         // MPOL_MF_*: it looks at pages, or moves them.
         pages: If::Args(|a| a[5] != 0),
@@ -149,7 +224,10 @@ pub(super) const TABLE: &[Row] = &[
         needs_nodes: true,
         ..Row::decided(Call::Mbind, linux::MBIND, &[274], &[Addr, Len, Policy, Addr, Len, Hex])
     },
-    Row::new(Call::HomeNode, 450, Some("set_mempolicy_home_node"), &[450], &[Addr, Len, Len, Hex]),
+    Row {
+        sets: Sets::Policy,
+        ..Row::new(Call::HomeNode, 450, Some("set_mempolicy_home_node"), &[450], &[Addr, Len, Len, Hex])
+    },
     Row::uffd(Call::UffdRegister, &[(0xc020_aa00, "UFFDIO_REGISTER")]),
     Row::uffd(Call::UffdUnregister, &[(0x8010_aa01, "UFFDIO_UNREGISTER")]),
     Row { reach: Reach::Range(2, 3), reads: Reads::Detail(|a| (a[4], 80)), ..Row::prctl(Call::PrSetVma, PR_SET_VMA) },
@@ -237,30 +315,19 @@ const _: () = {
     assert!(TABLE.len() == Call::Execveat as usize + 1);
 };
 
-/// `madvise(2)`.
-const GUARD_INSTALL: i32 = 102;
-const GUARD_REMOVE: i32 = 103;
-
 /// The flags of `mmap` have a type that the model knows.
 fn has_known_type(flags: i32) -> bool {
     [uapi::MAP_SHARED, uapi::MAP_PRIVATE, uapi::MAP_SHARED_VALIDATE].contains(&(flags & 0xf))
 }
 
-/// Advice that the model knows on a process's own memory. Poisoning depends on hardware; other
-/// advice is newer than the model.
-fn is_known_advice(advice: i32) -> bool {
-    matches!(advice, uapi::MADV_NORMAL..=uapi::MADV_COLLAPSE | GUARD_INSTALL | GUARD_REMOVE)
+/// Advice that the model knows on a process's own memory, or the answer to it. Poisoning depends on
+/// hardware; other advice is newer than the model.
+fn is_known_advice(advice: u64) -> bool {
+    advice as u32 <= Advice::Collapse as u32 || Advice::from_raw(advice as u32).is_some()
 }
 
-/// Advice that only marks areas or releases pages: it waits for no other thread.
-fn only_marks(advice: i32) -> bool {
-    matches!(
-        advice,
-        uapi::MADV_NORMAL
-            | uapi::MADV_RANDOM
-            | uapi::MADV_SEQUENTIAL
-            | uapi::MADV_DONTNEED
-            | uapi::MADV_FREE
-            | uapi::MADV_DONTFORK..=uapi::MADV_KEEPONFORK
-    )
+/// Advice that only sets attributes or releases pages: it waits for no other thread.
+fn waits_for_none(advice: u64) -> bool {
+    let advice = Advice::from_raw(advice as u32);
+    advice.is_some_and(|advice| advice.only_sets() || matches!(advice, Advice::DontNeed | Advice::Free))
 }

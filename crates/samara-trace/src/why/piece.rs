@@ -2,15 +2,17 @@
 //! event that changed that last. So a verdict about a protection names the call that set the
 //! protection, even if a later call changed something else. Knows no areas.
 
+use samara_mm::Advice;
+
+use crate::calls::{Sets, row_of};
 use crate::file::{reason_name, reasons};
-use crate::uapi;
 
 /// In the number of an event: the area was there, and this is its address.
 pub(super) const FOUND: u64 = 1 << 63;
 
 /// Advice on huge pages.
-const HUGEPAGE: u64 = uapi::MADV_HUGEPAGE as u64;
-const NOHUGEPAGE: u64 = uapi::MADV_NOHUGEPAGE as u64;
+const HUGEPAGE: u64 = Advice::HugePage as u64;
+const NOHUGEPAGE: u64 = Advice::NoHugePage as u64;
 
 /// An event, as far as pieces remember it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -92,18 +94,14 @@ impl Piece {
         match call {
             "madvise" if args[2] == HUGEPAGE => Piece { asked: Some(act), ..self },
             "madvise" if args[2] == NOHUGEPAGE => Piece { flagged: Some(act), asked: None, ..self },
-            "mprotect" | "pkey_mprotect" => Piece { protected: Some(act), ..self },
-            "mlock" | "mlock2" | "mlockall" | "munlock" | "munlockall" => Piece { locked: Some(act), ..self },
-            "madvise"
-            | "process_madvise"
-            | "mbind"
-            | "set_mempolicy_home_node"
-            | "prctl"
-            | "mseal"
-            | "ioctl"
-            | "close" => Piece { flagged: Some(act), ..self },
-            // The changed attribute is not known.
-            _ => Piece { protected: Some(act), flagged: Some(act), ..self },
+            // Of a userfaultfd.
+            "close" => Piece { flagged: Some(act), ..self },
+            _ => match row_of(call).map_or(Sets::Any, |row| row.sets) {
+                Sets::Protection => Piece { protected: Some(act), ..self },
+                Sets::Lock => Piece { locked: Some(act), ..self },
+                Sets::Policy | Sets::Flags => Piece { flagged: Some(act), ..self },
+                Sets::Any => Piece { protected: Some(act), flagged: Some(act), ..self },
+            },
         }
     }
 
