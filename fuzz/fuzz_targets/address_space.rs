@@ -13,30 +13,8 @@ use samara_mm::{
 };
 
 const PAGE: u64 = 4096;
-const CALLS: [u64; 22] = [
-    linux::MMAP,
-    linux::MMAP,
-    linux::MMAP,
-    linux::MPROTECT,
-    linux::MUNMAP,
-    linux::BRK,
-    linux::MREMAP,
-    linux::MREMAP,
-    linux::MSYNC,
-    linux::MADVISE,
-    linux::MLOCK2,
-    linux::MLOCKALL,
-    linux::MBIND,
-    linux::MSEAL,
-    linux::PKEY_MPROTECT,
-    linux::REMAP_FILE_PAGES,
-    linux::MINCORE,
-    linux::SHMAT,
-    linux::SHMDT,
-    linux::PERSONALITY,
-    linux::PRCTL,
-    linux::PROCESS_MADVISE,
-];
+/// Calls that are made more often than the others of the table.
+const MORE: [u64; 3] = [linux::MMAP, linux::MMAP, linux::MREMAP];
 
 struct World(u64);
 
@@ -109,7 +87,8 @@ fn run(u: &mut Unstructured<'_>) -> Result<()> {
             }
             8 => space = space.fork().unwrap_or(space),
             _ => {
-                let nr = CALLS[usize::from(choice) % CALLS.len()];
+                let i = usize::from(choice) % (MORE.len() + linux::CALLS.len());
+                let nr = MORE.get(i).copied().unwrap_or_else(|| linux::CALLS[i - MORE.len()].0);
                 let mut args = [number(u)?, number(u)?, number(u)?, number(u)?, number(u)?, 0];
                 if nr == linux::MMAP {
                     // A type and flags that mean something, mostly.

@@ -69,7 +69,9 @@ fn wrong_usage_is_exit_code_2() {
     ] {
         let output = here(args);
         assert_eq!(output.status.code(), Some(2), "{name}");
-        insta::assert_snapshot!(format!("usage-{}", name.replace(' ', "-")), stderr(&output));
+        let failing: Vec<&str> = samara_trace::calls::failing().map(|call| call.1).collect();
+        let text = stderr(&output).replace(&failing.join(", "), "[the calls that can fail]");
+        insta::assert_snapshot!(format!("usage-{}", name.replace(' ', "-")), text);
     }
 }
 

@@ -20,11 +20,12 @@
 //! start.
 //!
 //! Any call as it comes: its name and its arguments, each a sum of terms: `@10` is an address in
-//! the window, `2p` two pages, `@h3` and `@v2` as above; numbers; `top` is where user space ends,
-//! `least` the lowest address that is chosen, `max` is 2^64 - 1; `last` is what the last call
-//! returned, `word` the address of a word that holds 1, `segment` the number of a System V segment
-//! of 4 pages and 100 bytes, `huge-segment` of one of 512 pages and 100 bytes in huge pages; files,
-//! flags and advice go by their names (`private|anon`).
+//! the window, `2p` two pages, `@h3` and `@v2` as above; numbers; a range is two arguments, its
+//! start and its length; `top` is where user space ends, `least` the lowest address that is chosen,
+//! `max` is 2^64 - 1; `last` is what the last call returned, `word` the address of a word that
+//! holds 1, `segment` the number of a System V segment of 4 pages and 100 bytes, `huge-segment` of
+//! one of 512 pages and 100 bytes in huge pages; files, flags and advice go by their names
+//! (`private|anon`).
 //!
 //! The rest is about the process: `limit as +2` (`as`, `data`, `soft-data`, `locked`, `stack`; so
 //! many pages more than now, or in all), `nocaps`, `privileged` (the row needs capabilities),
@@ -310,6 +311,14 @@ fn arg(text: &str) -> Arg {
     sum
 }
 
+/// A range is two arguments: its start and its length.
+fn args_of(word: &str) -> Vec<Arg> {
+    match range(word) {
+        Some((at, end)) => vec![at, number(end.add - at.add)],
+        None => vec![arg(word)],
+    }
+}
+
 fn call(name: &str, args: &[Arg]) -> Step {
     let nr = number_of(name).unwrap_or_else(|| panic!("no such call: {name}"));
     let mut six = [number(0); 6];
@@ -319,7 +328,7 @@ fn call(name: &str, args: &[Arg]) -> Step {
 
 fn step(words: &[&str]) -> Step {
     let args: Vec<Arg> = match number_of(words[0]) {
-        Some(_) => return call(words[0], &words[1..].iter().map(|w| arg(w)).collect::<Vec<_>>()),
+        Some(_) => return call(words[0], &words[1..].iter().flat_map(|w| args_of(w)).collect::<Vec<_>>()),
         None => words[1..].iter().skip(1).map(|w| page(w).unwrap_or(number(0))).collect(),
     };
     let pages = |i: usize| number(words[i].trim_start_matches('+').parse::<u64>().expect("a number") * PAGE);
