@@ -95,7 +95,7 @@ fn random(r: &mut Rng) -> (u64, [u64; 6]) {
     let (at, to) = (ARENA + r.below(24) * PAGE, ARENA + r.below(48) * PAGE);
     let (len, new) = ((1 + r.below(6)) * PAGE, (1 + r.below(6)) * PAGE);
     let (prot, bits) = (r.pick(&[0, 1, 3, 3, 5]), r.next());
-    let (nr, mut args) = match r.below(34) {
+    let (nr, mut args) = match r.below(35) {
         0..=9 => {
             let kind = r.pick(&[0x22, 0x22, 0x22, 0x21, 0x2, 0x1, 0x3]);
             let more = r.pick(&[0, 0, 0x10, 0x10, 0x10_0000, 0x100, 0x2000, 0x4000, 0x4_0000]);
@@ -133,6 +133,7 @@ fn random(r: &mut Rng) -> (u64, [u64; 6]) {
             [r.pick(&[7, 7, 8, 9]), r.pick(&[VECTOR, 0x999]), r.below(3), r.pick(&[4, 20]), 0, 0],
         ),
         32 if r.one_in(6) => (linux::MSEAL, [at, PAGE, r.below(2), 0, 0, 0]),
+        33 => (r.pick(linux::CALLS).0, [at, len, prot, 0, 0, 0]),
         _ => (r.below(500), [at, len, prot, 0, 0, 0]),
     };
     if r.one_in(12) {
