@@ -277,11 +277,17 @@ pub struct Policy {
     /// The node mask, lowest nodes first, 64 to a word. Stored inline, so that a policy allocates
     /// no memory.
     pub nodes: [u64; Policy::WORDS],
+    /// The node near which memory is allocated (`set_mempolicy_home_node`), if one was set.
+    pub home: Option<u16>,
 }
 
 impl Policy {
     /// Number of words in a node mask: 1024 nodes, the most that Linux on x86-64 has.
     pub const WORDS: usize = 16;
+    /// `set_mempolicy(2)`: the modes that take a home node, and the modifiers of modes.
+    pub(crate) const BIND: u32 = 2;
+    pub(crate) const PREFERRED_MANY: u32 = 5;
+    pub(crate) const MODIFIERS: u32 = 7 << 13;
 }
 
 /// A registration with a userfaultfd.

@@ -14,9 +14,7 @@ use crate::space::place::Placement;
 const MODES: u32 = 7;
 const DEFAULT: u32 = 0;
 const PREFERRED: u32 = 1;
-const BIND: u32 = 2;
 const LOCAL: u32 = 4;
-const PREFERRED_MANY: u32 = 5;
 /// `set_mempolicy(2)`: modifiers of modes.
 const NUMA_BALANCING: u32 = 1 << 13;
 const RELATIVE: u32 = 1 << 14;
@@ -28,10 +26,10 @@ const MOVE_ALL: u32 = 4;
 impl<B: Backing, I: AreaIndex<B>, H: Host<B>, P: Placement<B, I>> Request<'_, B, I, H, P> {
     pub(super) fn mbind(&mut self) -> Did {
         let [start, len, mode, mask, bits, flags] = *self.args;
-        let modifiers = mode as u32 & (NUMA_BALANCING | RELATIVE | STATIC);
-        let kind = mode as u32 & !(NUMA_BALANCING | RELATIVE | STATIC);
+        let modifiers = mode as u32 & Policy::MODIFIERS;
+        let kind = mode as u32 & !Policy::MODIFIERS;
         let both = modifiers & (RELATIVE | STATIC) == RELATIVE | STATIC;
-        let numa = modifiers & NUMA_BALANCING != 0 && !matches!(kind, BIND | PREFERRED_MANY);
+        let numa = modifiers & NUMA_BALANCING != 0 && !matches!(kind, Policy::BIND | Policy::PREFERRED_MANY);
         if kind >= MODES || both || numa {
             return Err(Errno::EINVAL.into());
         }
@@ -75,7 +73,7 @@ impl<B: Backing, I: AreaIndex<B>, H: Host<B>, P: Placement<B, I>> Request<'_, B,
         }
         // To prefer no node is to prefer the local one.
         let mode = if kind == PREFERRED && none { LOCAL } else { kind | modifiers };
-        let done = self.space.set_policy(start, len, Some(Policy { mode, nodes }));
+        let done = self.space.set_policy(start, len, Some(Policy { mode, nodes, home: None }));
         self.done(done)
     }
 

@@ -1,7 +1,7 @@
 //! Raw system calls on a shared space: how far each of them reaches.
 //!
-//! The table of `linux` says which arguments name a range. What the arguments mean otherwise is known
-//! to the verbs of `linux`, which run on the areas around the range as every call does (`update`).
+//! The table of `linux` says which calls name a range. What arguments mean otherwise is known to
+//! the verbs of `linux`, which run on the areas around the range as every call does (`update`).
 //!
 //! - **RAW-1** While a call holds a range lock, its host is asked for segments, keys, places and
 //!   the process itself only. It is asked for files, new objects and the program's memory before

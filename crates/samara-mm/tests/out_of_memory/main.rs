@@ -88,7 +88,7 @@ impl Given {
         };
         Given {
             images: std::array::from_fn(|i| image(i as u64)),
-            policy: Policy { mode: 1, nodes: [1; Policy::WORDS] },
+            policy: Policy { mode: 1, nodes: [1; Policy::WORDS], home: None },
             names: ["a", "b", "c"].map(Arc::from),
             files: ["/secretmem (deleted)", "/anon_hugepage (deleted)", "/SYSV1 (deleted)"].map(file),
         }

@@ -126,7 +126,9 @@ fn a_clone_that_panics_leaves_the_space_as_it_was() {
         ("protect", |space, _| drop(space.protect(BASE + PAGE, PAGE, Prot::READ, None))),
         ("advise", |space, _| drop(space.advise(BASE + PAGE, PAGE, Advice::DontFork))),
         ("lock_all", |space, _| drop(space.lock_all(true, true, LockKind::OnFault))),
-        ("policy", |space, _| drop(space.set_policy(BASE, PAGE, Some(Policy { mode: 1, nodes: [1; Policy::WORDS] })))),
+        ("policy", |space, _| {
+            drop(space.set_policy(BASE, PAGE, Some(Policy { mode: 1, nodes: [1; Policy::WORDS], home: None })))
+        }),
         ("mremap", |space, _| {
             let flags = RemapFlags::MAYMOVE | RemapFlags::FIXED;
             drop(space.mremap((BASE + PAGE, 2 * PAGE), 2 * PAGE, flags, FAR + 64 * PAGE, &mut Linux));

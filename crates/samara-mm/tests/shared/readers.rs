@@ -102,7 +102,7 @@ fn texts_are_those_of_a_snapshot() {
                     }
                 }
                 1 => drop(space.set_anon_name(at, len, Some("a name".into()))),
-                2 => drop(space.set_policy(at, len, Some(Policy { mode: 1, nodes: [1; Policy::WORDS] }))),
+                2 => drop(space.set_policy(at, len, Some(Policy { mode: 1, nodes: [1; Policy::WORDS], home: None }))),
                 3 => drop(space.register_uffd(at, len, UFFD, Flags::UFFD_MISSING)),
                 4 => drop(space.advise(at, len, Advice::WipeOnFork)),
                 _ => {

@@ -157,7 +157,7 @@ fn put(model: &mut Model, k: &AreaRecord, known: Option<Known>, page: u64) {
         area.flags = (area.flags - OTHERS) | (left & OTHERS);
     }
     if wrong(Reason::Policy) {
-        let own = Policy { mode: u32::MAX, nodes: [k.start; Policy::WORDS] };
+        let own = Policy { mode: u32::MAX, nodes: [k.start; Policy::WORDS], home: None };
         extras.policy = if told.contains(Reason::Policy) { Some(own) } else { beside.policy };
     }
     if wrong(Reason::Uffd) {
