@@ -93,10 +93,11 @@ fn numbers_are_the_abi_s() {
     let mut all: Vec<u32> = TABLE.iter().filter(|row| row.name.is_some()).map(|row| row.nr).collect();
     all.extend(NAMED.iter().map(|named| named.0));
     // Those of the model's calls are checked there.
-    all.retain(|nr| !linux::CALLS.iter().any(|call| call.0 == u64::from(*nr)));
+    let is_modelled = |nr: u64| linux::CALLS.iter().any(|call| call.0 == nr);
+    all.retain(|nr| !is_modelled((*nr).into()));
     all.sort_unstable();
     all.dedup();
-    assert_eq!(all.len(), known.len() + 1);
+    assert_eq!(all.len(), known.iter().filter(|call| !is_modelled(call.0 as u64)).count() + 1);
     let unseen = [
         (libc::SYS_ptrace, Call::Ptrace),
         (libc::SYS_seccomp, Call::Seccomp),
