@@ -20,6 +20,7 @@ use crate::calls::mremap::RemapFlags;
 use crate::calls::msync::SyncFlags;
 use crate::calls::shm::ShmFlags;
 use crate::errno::Errno;
+use crate::space::features::Features;
 use crate::space::index::AreaIndex;
 use crate::space::personality::Personality;
 use crate::space::place::Placement;
@@ -42,7 +43,8 @@ pub(crate) enum Reach {
     Own,
 }
 
-/// Expands rows of calls into the constants, [`CALLS`], `reach` and a dispatch for each of the two groups.
+/// Expands rows of calls into the constants, [`CALLS`], `reach` and a dispatch for each of the two
+/// groups.
 macro_rules! calls {
     (
         often { $($(#[$often_doc:meta])* $often:ident = $often_nr:literal, $often_name:literal, $often_reach:ident => $often_verb:ident;)* }
@@ -153,6 +155,8 @@ calls! {
         PKEY_MPROTECT = 329, "pkey_mprotect", Protects => pkey_mprotect;
         /// `process_madvise`, by which a process advises on its own memory.
         PROCESS_MADVISE = 440, "process_madvise", Reads => process_madvise;
+        /// `set_mempolicy_home_node`.
+        SET_MEMPOLICY_HOME_NODE = 450, "set_mempolicy_home_node", Whole => set_mempolicy_home_node;
         /// `mseal`.
         MSEAL = 462, "mseal", Range => mseal;
     }
@@ -304,6 +308,21 @@ impl<B: Backing, I: AreaIndex<B>, H: Host<B>, P: Placement<B, I>> Request<'_, B,
             return Err(Errno::EINVAL.into());
         }
         let done = self.space.remap_file_pages(start, len, page);
+        self.done(done)
+    }
+
+    pub(super) fn set_mempolicy_home_node(&mut self) -> Did {
+        let [start, len, node, flags, ..] = *self.args;
+        // Both came with 5.17.
+        if !self.space.has(Features::LIMIT_IS_EAGAIN) {
+            return Err(Errno::ENOSYS.into());
+        }
+        let node = u16::try_from(node).map_err(|_| Errno::EINVAL)?;
+        let nodes = self.host.nodes().get(usize::from(node / 64)).copied().unwrap_or(0);
+        if flags != 0 || nodes >> (node % 64) & 1 == 0 {
+            return Err(Errno::EINVAL.into());
+        }
+        let done = self.space.set_home_node(start, len, node);
         self.done(done)
     }
 

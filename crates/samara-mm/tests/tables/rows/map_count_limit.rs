@@ -58,5 +58,6 @@ pub(crate) const ROWS: &[(&str, &str)] = &[
     ("room 2; rw 10-20; rw 30-31; lock 12-14 !ENOMEM; lock 10-20", "10-20 30-31"),
     // mbind; and mseal, at the end: sealed areas stay, in the way of later rows.
     ("room 2; rw 10-20; rw 30-31; local 12-20 !ENOMEM; local 30-31", "10-20 30-31"),
+    ("room 4; rw 10-20; rw 30-31; bind 10-20; set_mempolicy_home_node 12-14; set_mempolicy_home_node 15-16 !ENOMEM; set_mempolicy_home_node 19-20 !ENOMEM; set_mempolicy_home_node 10-20", "10-20 30-31"),
     ("room 2; rw 10-20; rw 30-31; seal 10-12 !ENOMEM; seal 18-20 !ENOMEM; seal 10-20", "10-20 30-31"),
 ];
