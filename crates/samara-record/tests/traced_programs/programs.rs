@@ -563,6 +563,8 @@ fn odd() {
     let mask = 1u64;
     call(libc::SYS_mbind, [p(44), PAGE, 2, (&raw const mask) as u64, 64, 0]); // MPOL_BIND
     call(libc::SYS_mbind, [p(45), PAGE, 2, (&raw const mask) as u64, 64, 0]);
+    call(libc::SYS_set_mempolicy_home_node, [p(45), PAGE, 0, 0, 0, 0]);
+    call(libc::SYS_set_mempolicy_home_node, [p(44), 2 * PAGE, 0, 0, 0, 0]);
     call(libc::SYS_mbind, [p(44), 2 * PAGE, 0, 0, 0, 0]);
     call(462, [p(70), 2 * PAGE, 0, 0, 0, 0]); // mseal
     call(462, [p(72), 2 * PAGE, 0, 0, 0, 0]);

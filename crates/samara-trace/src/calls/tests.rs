@@ -1,5 +1,8 @@
 //! The table agrees with the kernel's headers, with the model's table, and with the documents.
 
+use std::fs;
+use std::path::PathBuf;
+
 use super::table::TABLE;
 use super::*;
 use crate::uapi;
@@ -40,6 +43,28 @@ fn the_book_lists_the_calls_that_can_fail() {
     let words: Vec<&str> = page.split_whitespace().collect();
     let listed: Vec<String> = failing().map(|(_, name)| format!("`{name}`")).collect();
     assert!(words.join(" ").contains(&listed.join(", ")), "{}", listed.join(", "));
+}
+
+/// The files that the book's walk names know its call, and no other source does.
+#[test]
+fn the_book_names_the_files_that_know_a_call() {
+    let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../../");
+    let page = fs::read_to_string(root.to_owned() + "book/src/internals/adding-a-call.md").unwrap();
+    let knows = |file: &str| fs::read_to_string(file).is_ok_and(|text| text.to_lowercase().contains("home_node"));
+    let mut listed: Vec<String> =
+        page.split('`').filter(|word| word.starts_with("crates/")).map(|file| root.to_owned() + file).collect();
+    assert!(listed.len() > 3 && listed.iter().all(|file| knows(file)), "{listed:?}");
+    // The attribute, and a text about it.
+    listed
+        .extend(["samara-mm/src/area/mod.rs", "samara-cli/src/summary.rs"].map(|file| format!("{root}crates/{file}")));
+    let crates = fs::read_dir(root.to_owned() + "crates").unwrap();
+    let mut paths: Vec<PathBuf> = crates.map(|one| one.unwrap().path().join("src")).collect();
+    while let Some(path) = paths.pop() {
+        paths.extend(fs::read_dir(&path).into_iter().flatten().map(|one| one.unwrap().path()));
+        let file = path.to_str().unwrap();
+        let is_source = file.ends_with(".rs") && !file.ends_with("tests.rs");
+        assert!(!is_source || !knows(file) || listed.iter().any(|one| one == file), "{file} is not in the walk");
+    }
 }
 
 #[test]
