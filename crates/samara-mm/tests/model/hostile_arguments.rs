@@ -5,8 +5,6 @@ use crate::rng::Rng;
 use samara_mm::*;
 use std::sync::Arc;
 
-const ADVICE: [Advice; 25] = Advice::ALL;
-
 /// Addresses and lengths that hurt: the ends of everything, and their neighbours.
 fn number(r: &mut Rng) -> u64 {
     let base = r.pick(&[
@@ -60,7 +58,7 @@ fn step(space: &mut AddressSpace<FileId>, before: &mut String, r: &mut Rng) -> R
             let new_len = if r.one_in(2) { b } else { number(r) };
             space.remap(&RemapRequest { old: a, old_len: b, new_len, mode, dontunmap: r.one_in(4) })
         }
-        11 => space.advise(a, b, r.pick(&ADVICE)),
+        11 => space.advise(a, b, r.pick(&Advice::ALL)),
         12 => space.lock(a, b, LockKind::OnFault),
         13 => space.unlock(a, b),
         14 => space.lock_all(r.one_in(2), r.one_in(2), LockKind::Now),
@@ -85,7 +83,7 @@ fn step(space: &mut AddressSpace<FileId>, before: &mut String, r: &mut Rng) -> R
         19 => space.remap_file_pages(a, b, if r.one_in(2) { bits % 9 } else { c }),
         20 => {
             let ranges: Vec<(u64, u64)> = (0..r.below(4)).map(|_| (number(r), number(r))).collect();
-            space.process_advise(&ranges, r.pick(&ADVICE), r.one_in(2)).map(|(_, plan)| plan)
+            space.process_advise(&ranges, r.pick(&Advice::ALL), r.one_in(2)).map(|(_, plan)| plan)
         }
         21 => {
             // A stack may grow although the access is refused; the answer shows neither.
