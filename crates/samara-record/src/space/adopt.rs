@@ -380,7 +380,7 @@ mod tests {
         };
         let mut nodes = [0; Policy::WORDS];
         nodes[0] = 1;
-        policies.insert(part.start, Some(Policy { mode: 1, nodes }));
+        policies.insert(part.start, Some(Policy { mode: 1, nodes, home: None }));
         space.adopt_shown(&shown);
         assert!(space.model.area_at(part.start).unwrap().extras().policy.is_some());
         // The call is back. It reached only what is next to the part.

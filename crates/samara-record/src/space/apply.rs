@@ -12,7 +12,7 @@
 
 use samara_mm::linux::{Host, OpenFile};
 use samara_mm::{
-    Area, Backing, Errno, Error, FileMode, Flags, MapFlags, Object, Personality, Placed, Plan, Prot, Uffd,
+    Advice, Area, Backing, Errno, Error, FileMode, Flags, MapFlags, Object, Personality, Placed, Plan, Prot, Uffd,
 };
 use samara_trace::calls::{Call, Follow, Place, Reach, Reads};
 use samara_trace::event::Step;
@@ -233,11 +233,8 @@ fn refused(result: i64) -> Result<Plan, Error> {
 
 /// Whether this advice changes flags of areas, or gives memory an anonymous identity.
 pub(crate) fn changes_areas(advice: i32) -> bool {
-    matches!(
-        advice,
-        libc::MADV_NORMAL | libc::MADV_RANDOM | libc::MADV_SEQUENTIAL | libc::MADV_DONTFORK
-            ..=libc::MADV_KEEPONFORK | libc::MADV_POPULATE_WRITE | 102 // MADV_GUARD_INSTALL
-    )
+    Advice::from_raw(advice as u32)
+        .is_some_and(|advice| advice.only_sets() || matches!(advice, Advice::PopulateWrite | Advice::GuardInstall))
 }
 
 /// Whether a file of this name may have a driver that adds flags to its areas, so `smaps` must be

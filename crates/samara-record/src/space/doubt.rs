@@ -60,7 +60,7 @@ impl Space {
     /// one of them set a policy.
     pub(crate) fn doubt_policies(&mut self, calls: &[Returned], reach: &[Range]) {
         let unknown = reach.iter().any(|r| meets(&self.doubt.policies, *r));
-        if unknown || calls.iter().any(|c| c.decoded.call == Call::Mbind) {
+        if unknown || calls.iter().any(|c| c.decoded.call.sets_policies()) {
             self.doubt.policies(&self.model, reach);
         }
     }

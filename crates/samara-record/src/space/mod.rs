@@ -261,7 +261,7 @@ impl Space {
         if self.forgets == Some(call.decoded.nr) {
             return attempt;
         }
-        self.bound |= call.decoded.call == Call::Mbind;
+        self.bound |= call.decoded.call.sets_policies();
         self.registered |= call.decoded.call == Call::UffdRegister;
         let saved = if call.failed() { self.copy() } else { None };
         let d = &call.decoded;

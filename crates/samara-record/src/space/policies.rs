@@ -52,7 +52,7 @@ fn policy(text: &str) -> Option<Policy> {
             *nodes.get_mut(node / 64)? |= 1 << (node % 64);
         }
     }
-    Some(Policy { mode, nodes })
+    Some(Policy { mode, nodes, home: None })
 }
 
 #[cfg(test)]
@@ -67,7 +67,7 @@ mod tests {
         let of = |mode, words: [u64; 2]| {
             let mut nodes = [0; Policy::WORDS];
             nodes[..2].copy_from_slice(&words);
-            Some(Policy { mode, nodes })
+            Some(Policy { mode, nodes, home: None })
         };
         let want = [None, of(5, [1, 0]), of(2 | 1 << 15, [3, 2]), of(6, [4, 0]), of(4, [0, 0]), None];
         let starts = [0x1000, 0x2000, 0x3000, 0x4000, 0x5000, 0x7000];

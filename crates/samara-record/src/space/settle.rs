@@ -36,7 +36,7 @@ impl Space {
             return;
         }
         let mut call = call;
-        self.bound |= call.decoded.call == Call::Mbind;
+        self.bound |= call.decoded.call.sets_policies();
         let read = apply::readable(&self.model, &call.decoded);
         call.memory.keep(&call.decoded, call.result, read, &mut self.maps);
         self.pending.push(call);
