@@ -80,7 +80,7 @@ pub(crate) fn screen(title: &str, s: &Summary, r: &Recorded<'_>) -> String {
     let end = if r.only.is_some_and(|only| only.to.is_some()) {
         "at the end of that time in the first"
     } else {
-        "when the first process ended"
+        "in the first process at the end"
     };
     // A space that can be read has at least one area. Without any, nothing is said of areas.
     let known = s.areas_peak > 0;
