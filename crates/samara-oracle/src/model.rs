@@ -147,7 +147,16 @@ impl Model {
                 let mut left = u64::try_from(answer).unwrap_or(0);
                 for (at, len) in ranges {
                     self.unguard(advice, (at, len.min(left)));
-                    left = left.saturating_sub(len);
+                    if left < len {
+                        // It ends here. A range with holes was done as far as there are areas.
+                        let again = (advice == Advice::GuardRemove as u64)
+                            .then(|| raw(self.space.advise(at, len, Advice::GuardRemove)));
+                        if again == Some(NO_AREA) {
+                            self.unguard(advice, (at, len));
+                        }
+                        break;
+                    }
+                    left -= len;
                 }
                 answer
             }

@@ -327,3 +327,17 @@ fn forks_7_1_c501() {
         ],
     );
 }
+
+/// The range with holes at which `process_madvise` ends loses its guard pages all the same.
+#[test]
+fn guards_before_a_hole_are_removed() {
+    agree(
+        Mix::Calls,
+        &[
+            Op::call(libc::SYS_mmap, &[at(4), 0x2000, 3, 0x32, fd::NONE]),
+            Op::call(libc::SYS_madvise, &[at(4), 0x2000, 0x66]),
+            Op::Advise { advice: 0x67, ranges: [(at(4), 0x1000), (at(0), 0x8000), (at(13), 0x7000)] },
+            Op::Write(at(5)),
+        ],
+    );
+}
