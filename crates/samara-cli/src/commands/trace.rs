@@ -157,8 +157,16 @@ impl<F: Fn()> Sink for Ready<'_, F> {
         self.sink.ready();
     }
 
+    fn started(&mut self) {
+        self.sink.started();
+    }
+
     fn event(&mut self, event: Event) -> Result<(), SinkError> {
         self.sink.event(event)
+    }
+
+    fn complete(&mut self) {
+        self.sink.complete();
     }
 }
 

@@ -784,7 +784,7 @@ impl<'a> Follow<'a> {
 
 /// Whether a process has areas: it has not ended, and is none of the kernel's.
 pub(super) fn is_a_program(pid: Tid) -> bool {
-    proc::Status::of(pid).is_some_and(|status| !status.word("VmSize:").is_empty())
+    proc::Status::of(pid).is_some_and(|status| status.has_space())
 }
 
 impl Thread {

@@ -44,7 +44,7 @@ pub(super) enum Entry {
     Tell(Box<Event>),
     /// A reading that no section overlapped.
     Read(Box<Reading>, Who),
-    /// A reading that sections overlapped, of a space of which there is no other.
+    /// A reading that changes overlapped. The space has no better one.
     Guess(Box<Reading>, Who),
 }
 

@@ -17,8 +17,8 @@ use crate::processes;
 pub struct Group {
     /// The folder of the control group. `None`: every process.
     pub(super) folder: Option<PathBuf>,
-    /// When the recording ends (default: when a signal asks for it or, of a control group, when its
-    /// last process has ended).
+    /// How long it records (default: until a signal asks for the end or, of a control group, until
+    /// its last process ends).
     pub duration: Option<Duration>,
     /// By which another thread asks for the end, as [`Running::let_go`](crate::Running::let_go).
     pub let_go: Option<LetGo>,

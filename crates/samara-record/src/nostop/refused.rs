@@ -2,9 +2,8 @@
 
 use std::fmt;
 use std::io;
-use std::path::PathBuf;
-
 use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
 
 use crate::os::proc::Status;
 use crate::os::sys::Tid;

@@ -19,7 +19,7 @@ use super::reading::{self, Taken};
 use super::record::What;
 use super::source::{self, Source};
 use super::{NotWatched, Settings, Watched, perf};
-use crate::api::{Options, Outcome, RecordError, Running, Status};
+use crate::api::{LetGo, Options, Outcome, RecordError, Running, Status};
 use crate::journal::{Journal, Who};
 use crate::os::proc;
 use crate::os::sys::{self, Asked, Signals, Tid, Waited};
@@ -64,7 +64,7 @@ struct Session<'a> {
     lossy: bool,
     swept: u64,
     settings: Settings,
-    /// Of a group.
+    /// Of a control group.
     members: Option<Members>,
 }
 
@@ -148,8 +148,7 @@ pub(super) fn attach(running: &Running, settings: &Settings, sink: &mut dyn Sink
     let until = running.duration.map(|duration| start_ns.saturating_add(duration.as_nanos() as u64));
     while session.follow.is_followed() {
         session.step(None);
-        let asked = signals.asked().end.is_some() || running.let_go.as_ref().is_some_and(crate::LetGo::is_asked);
-        if asked || until.is_some_and(|until| sys::now_ns() >= until) {
+        if is_asked(&mut signals, running.let_go.as_ref(), until) {
             break;
         }
     }
@@ -181,6 +180,9 @@ pub(super) fn record_group(group: &Group, settings: &Settings, sink: &mut dyn Si
     session.follow.strangers = Strangers::But(own);
     session.members = Some(Members { group: group.clone(), owner, own, checked: 0 });
     session.find_members()?;
+    if group.folder.is_none() {
+        session.members = None; // processes that come are found by their records, and none leaves
+    }
     let until = group.duration.map(|duration| start_ns.saturating_add(duration.as_nanos() as u64));
     let mut had_any = false;
     loop {
@@ -190,9 +192,8 @@ pub(super) fn record_group(group: &Group, settings: &Settings, sink: &mut dyn Si
             // A group that has gone has no members.
             let _ = session.find_members();
         }
-        let asked = signals.asked().end.is_some() || group.let_go.as_ref().is_some_and(crate::LetGo::is_asked);
         let over = group.folder.is_some() && had_any && !session.follow.is_followed() && session.has_no_members();
-        if asked || over || until.is_some_and(|until| sys::now_ns() >= until) {
+        if over || is_asked(&mut signals, group.let_go.as_ref(), until) {
             break;
         }
     }
@@ -214,6 +215,12 @@ struct Members {
 
 /// No task has this number.
 const NONE: Tid = 0;
+
+/// Whether the recording is to end: by a signal, by the caller, or since the time is over.
+fn is_asked(signals: &mut Signals, let_go: Option<&LetGo>, until: Option<u64>) -> bool {
+    let by_signal = signals.asked().end.is_some();
+    by_signal || let_go.is_some_and(LetGo::is_asked) || until.is_some_and(|until| sys::now_ns() >= until)
+}
 
 /// Opens the events of a program that is about to be executed.
 fn attach_root(source: &mut Source, root: Tid) -> Result<u32, NotWatched> {
@@ -259,7 +266,6 @@ impl<'a> Session<'a> {
         let Some(members) = &mut self.members else { return Ok(()) };
         let (own, owner) = (members.own, members.owner);
         members.checked = sys::now_ns();
-        let is_all = members.group.folder.is_none();
         let processes = members.group.processes().map_err(|error| match &members.group.folder {
             Some(folder) => NotWatched::NoGroup(folder.clone(), error).into(),
             None => RecordError::System("reading /proc", error),
@@ -271,7 +277,7 @@ impl<'a> Session<'a> {
             self.follow.add_process(pid, &threads, true, sys::now_ns());
         }
         // The ends of those that have ended come with their records.
-        for pid in followed.into_iter().filter(|pid| !is_all && !there.contains(pid) && is_a_program(*pid)) {
+        for pid in followed.into_iter().filter(|pid| !there.contains(pid) && is_a_program(*pid)) {
             self.follow.journal.note(format!("process {pid} left the control group, and was followed no more"));
             self.follow.let_go(pid);
         }

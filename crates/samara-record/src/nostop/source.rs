@@ -78,7 +78,7 @@ impl Plan {
     }
 
     fn events(&self) -> u64 {
-        2 + (self.tracepoints.len() + self.locks.len()) as u64
+        1 + (self.tracepoints.len() + self.locks.len()) as u64
     }
 }
 
@@ -331,7 +331,9 @@ pub(super) fn attach_process(
 
 /// Opens the events of a control group, or of all tasks. Returns the number of the attachment.
 pub(super) fn attach_group(source: &mut Source, group: &Group) -> Result<u32, NotWatched> {
-    let (needed, left) = (source.needed(1), perf::descriptors_left());
+    // The ends of a group's tasks are events of their own.
+    let ends = if group.folder.is_some() { source.processors.len() as u64 } else { 0 };
+    let (needed, left) = (source.needed(1) + ends, perf::descriptors_left());
     if needed > left {
         return Err(NotWatched::Descriptors { threads: 1, needed, left });
     }

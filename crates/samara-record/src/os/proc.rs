@@ -309,6 +309,12 @@ impl Status {
         u64::from_str_radix(self.word(name), 16).unwrap_or(0)
     }
 
+    /// Whether it has an address space. A task that ends has none any more, and one of the kernel
+    /// never had one.
+    pub(crate) fn has_space(&self) -> bool {
+        !self.word("VmSize:").is_empty()
+    }
+
     /// Whether the task is a zombie, dead or gone.
     pub(crate) fn has_ended(&self) -> bool {
         matches!(self.word("State:"), "" | "Z" | "X")

@@ -405,7 +405,7 @@ mod tests {
         let who = Who { pid: tid, tid, entry_ns: 1, exit_ns: 1 };
         let mut space = Space::load(0, who, true, true, &mut journal);
         let mut maps = proc::Maps::open(tid, true);
-        // Four pages of which nothing is known; the kernel shows the first three registered.
+        // The model forgets four pages. The kernel shows the first three as registered.
         let at = 16 * page;
         space.model.forget(at, at + 4 * page).unwrap();
         let kernel = |flags: &str| KernelArea {

@@ -143,8 +143,8 @@ fn copy_policy(model: &mut Model, at: u64, foggy: &[Range]) -> bool {
 /// As `copy_policy`, for the userfaultfds of two areas that are registered in the same way: one of
 /// them is registered with one that is not known.
 fn copy_owner(model: &mut Model, at: u64) -> bool {
-    let nobody = |at| model.area_at(at).is_some_and(|m| m.extras().uffd.is_none());
-    let Some([unsure, known]) = unsure_first(model, at, nobody) else { return false };
+    let has_no_owner = |at| model.area_at(at).is_some_and(|m| m.extras().uffd.is_none());
+    let Some([unsure, known]) = unsure_first(model, at, has_no_owner) else { return false };
     let modes = |m: &Placed<'_, Inode>| m.area.flags & Flags::UFFD;
     let (range, owner) = ((unsure.start, unsure.end), known.extras().uffd);
     modes(&unsure) == modes(&known) && unsure.extras().uffd != owner && model::set_owner(model, range, owner)

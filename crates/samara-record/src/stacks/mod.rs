@@ -74,7 +74,7 @@ struct Frame {
     /// The address in the module, as its symbols count it; for code without a file, the address in
     /// memory.
     at: u64,
-    /// It was found by the frame pointer, although no table says that there is one.
+    /// The frame pointer led to it. No unwind table confirms the frame pointer.
     guessed: bool,
 }
 

@@ -52,7 +52,7 @@ impl Running {
         }
         let threads = living(tid);
         let Some(one) = threads.first() else { return Err(RecordError::Ended(pid)) };
-        if !has_space(one) {
+        if !one.has_space() {
             return Err(RecordError::NoSpace(pid));
         }
         if let Some(by) = tracer_of(one) {
@@ -91,8 +91,8 @@ fn living(pid: Tid) -> Vec<Status> {
     for look in 0..LOOKS {
         threads = proc::threads(pid).into_iter().filter_map(Status::of).collect();
         threads.retain(|status| !status.has_ended());
-        threads.sort_by_key(|status| !has_space(status));
-        if threads.first().is_some_and(has_space) {
+        threads.sort_by_key(|status| !status.has_space());
+        if threads.first().is_some_and(Status::has_space) {
             break;
         }
         if look + 1 < LOOKS {
@@ -100,11 +100,6 @@ fn living(pid: Tid) -> Vec<Status> {
         }
     }
     threads
-}
-
-/// Whether it has an address space. A task that ends has none any more.
-fn has_space(status: &Status) -> bool {
-    !status.word("VmSize:").is_empty()
 }
 
 /// The tracer of a task, with its name.
