@@ -711,9 +711,8 @@ impl<'a> Follow<'a> {
     pub(super) fn doubt_all(&mut self, now: u64) {
         self.threads.values_mut().for_each(|thread| (thread.call, thread.outside) = (None, None));
         for place in self.places.values_mut() {
-            let is_known = place.space.is_some() && !place.doubt.as_ref().is_some_and(|doubt| doubt.all);
-            place.lose(now);
-            if let Some(pid) = place.users.iter().copied().min().filter(|_| is_known) {
+            let is_new = place.lose(now) && place.space.is_some();
+            if let Some(pid) = place.users.iter().copied().min().filter(|_| is_new) {
                 let who = Who { pid, tid: pid, entry_ns: now, exit_ns: now };
                 let event = Event { text: LOST.into(), ..place.event(EventKind::Learnt, who, &self.journal) };
                 place.push(Entry::Tell(Box::new(event)));

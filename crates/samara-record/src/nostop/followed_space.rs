@@ -27,6 +27,9 @@ const FAULT_NS: u64 = 1_000_000_000;
 /// Readings take at most one part in this many of the time.
 const SHARE: u64 = 20;
 
+/// Why areas are not known where records were lost.
+const LOSS: &str = "events were lost";
+
 /// Something that happens to a space, at its place in the order.
 #[derive(Debug)]
 pub(super) enum Entry {
@@ -195,12 +198,16 @@ impl FollowedSpace {
         self.due = self.due.min(now + PAUSE_NS);
     }
 
-    /// Records were lost: ends the wait of all waiting entries.
-    pub(super) fn lose(&mut self, now: u64) {
+    /// Records were lost: ends the wait of all waiting entries. Returns whether none were lost
+    /// since the last reading.
+    pub(super) fn lose(&mut self, now: u64) -> bool {
         self.queue.iter_mut().filter(|entry| matches!(entry, Entry::Waiting)).for_each(|e| *e = Entry::Nothing);
         (self.open, self.calls) = (None, 0);
         self.last = self.last.max(now);
-        self.doubt("events were lost", true, now);
+        // A stronger reason than any other.
+        let before = self.doubt.replace(Doubt { why: LOSS.into(), all: true });
+        self.due = self.due.min(now + PAUSE_NS);
+        before.is_none_or(|doubt| doubt.why != LOSS)
     }
 
     /// A reading took this long and ended now: sets the latest time of the next one.
@@ -334,6 +341,17 @@ mod tests {
         place.awaits_fork = true;
         place.push(Entry::Nothing);
         assert!(place.next().is_none() && place.queue.len() == 1, "its parent has its areas");
+    }
+
+    /// Lost events are the reason, also where something smaller was unknown before.
+    #[test]
+    fn lost_events_are_the_reason() {
+        let mut place = FollowedSpace::new(1, (7, true), 0);
+        place.doubt("a section ended that did not begin", true, 0);
+        assert!(place.lose(0), "the first time");
+        place.doubt("an area changed", false, 0);
+        assert!(!place.lose(0), "not again");
+        assert_eq!(place.doubt, Some(Doubt { why: LOSS.into(), all: true }));
     }
 
     /// A child that was copied before its parent was read is read itself.
