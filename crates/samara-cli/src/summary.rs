@@ -142,7 +142,7 @@ pub(crate) fn screen(title: &str, s: &Summary, r: &Recorded<'_>) -> String {
     }
     if s.losses > 0 {
         let times = plural(s.losses, "time");
-        row("note", format!("events of a space were lost, {times}: until its next reading its areas are incomplete"));
+        row("note", format!("the areas of a space were not all known, {times}, until its next reading"));
     }
     for note in r.notes {
         row("note", clean(note));

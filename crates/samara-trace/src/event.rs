@@ -13,8 +13,9 @@ pub use samara_mm::{Step, StepKind};
 /// the kernel's areas.
 pub const UNSURE: &str = "unsure";
 
-/// The text of an [`EventKind::Learnt`] by which events were lost: what changed in the space is not
-/// known from there on, until a [`EventKind::Checked`] that the space goes on after.
+/// The text of an [`EventKind::Learnt`] by which events were lost, or at which a space was read
+/// while it changed: some of its areas are not known from there on, until a
+/// [`EventKind::Checked`] that the space goes on after.
 pub const LOST: &str = "events are missing from here on";
 
 /// Kinds of [`Event`].

@@ -283,7 +283,7 @@ fn lost_events_are_reported() {
     assert!(why(&[]).contains("  incomplete     events were lost before: "), "{}", why(&[]));
     assert!(why(&["--json"]).contains("\"incomplete\": true"));
     let summary = run(dir.path(), &["summary", path.to_str().unwrap()]);
-    assert!(said(&summary).contains("events of a space were lost, 1 time: "), "{}", said(&summary));
+    assert!(said(&summary).contains("the areas of a space were not all known, 1 time, "), "{}", said(&summary));
     events.insert(at + 1, read);
     number(&mut events);
     samples::trace_of(dir.path(), &events);

@@ -29,7 +29,9 @@ pub struct Coverage {
     pub unexplained: u64,
     /// Readings of areas that no section overlapped.
     pub readings: u64,
-    /// Readings that a section overlapped: they were not used.
+    /// Readings that a section overlapped, and that were used but for what changed meanwhile.
+    pub partial_readings: u64,
+    /// Readings that a section overlapped, whether they were used in part or not.
     pub dirty_readings: u64,
     /// Spaces that were unsure when they ended, or at the end of the recording.
     pub unsure: u64,
@@ -64,9 +66,13 @@ impl fmt::Display for Coverage {
         }
         let counted = |n: u64, one: &str, many: &str| format!(", {} {}", Grouped(n), if n == 1 { one } else { many });
         let changes = counted(self.unexplained, "change outside recorded calls", "changes outside recorded calls");
-        let readings = counted(self.readings, "reading", "readings");
+        let readings = counted(self.readings + self.partial_readings, "reading", "readings");
+        let partial = match self.partial_readings {
+            0 => String::new(),
+            n => format!(" ({} but for what changed meanwhile)", Grouped(n)),
+        };
         let unsure = counted(self.unsure, "space unsure", "spaces unsure");
-        write!(f, "{changes}{readings}{unsure}")
+        write!(f, "{changes}{readings}{partial}{unsure}")
     }
 }
 
@@ -93,9 +99,10 @@ mod tests {
         let mut seen = Coverage { calls: 1_234_567, ordered: true, readings: 3, ..Coverage::default() };
         let line = "1,234,567 calls, order exact, 0 events lost, 0 changes outside recorded calls, 3 readings, 0 spaces unsure";
         assert_eq!(seen.to_string(), line);
-        (seen.lost, seen.unsure, seen.calls, seen.readings) = ([(0, 12), (3, 1_000)].into(), 2, 7, 1);
+        (seen.lost, seen.unsure, seen.calls) = ([(0, 12), (3, 1_000)].into(), 2, 7);
+        (seen.readings, seen.partial_readings) = (0, 1);
         let line = "7 calls, order exact, 1,012 events lost (CPU 0: 12, 3: 1,000), 0 changes outside recorded calls, 1 \
-                    reading, 2 spaces unsure";
+                    reading (1 but for what changed meanwhile), 2 spaces unsure";
         assert_eq!(seen.to_string(), line);
     }
 }

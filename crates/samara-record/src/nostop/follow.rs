@@ -29,6 +29,12 @@ const EXIT_GROUP: u32 = libc::SYS_exit_group as u32;
 const AFTER_EXEC_NS: u64 = 30_000_000;
 const AFTER_FORK_NS: u64 = 100_000_000;
 
+/// Why areas are not known after a section that no call explains.
+const UNEXPLAINED: &str = "a change outside recorded calls";
+
+/// Most notes about spaces that are unsure at the end.
+const MOST_NOTES: u64 = 3;
+
 /// A call that has been entered.
 struct Open {
     /// `None`: it is none of those that matter, such as most options of `prctl`.
@@ -232,7 +238,8 @@ impl<'a> Follow<'a> {
         let former = self.threads.get_mut(&tid).and_then(|thread| thread.call.take());
         self.give_up(tid, former);
         let stack = copied.filter(|_| decoded.is_some()).and_then(|copied| self.number(pid, tid, &copied));
-        let beside = self.place_of(tid).map(FollowedSpace::enter).unwrap_or_default();
+        let ordered = self.seen.ordered;
+        let beside = self.place_of(tid).map(|place| place.enter(ordered)).unwrap_or_default();
         let Some(thread) = self.threads.get_mut(&tid) else { return };
         (thread.unexplained, thread.doubts) = (0, false);
         let (sections, shown) = (Vec::new(), Vec::new());
@@ -253,12 +260,13 @@ impl<'a> Follow<'a> {
         let now = self.now;
         let Some(call) = call else { return };
         let Some(place) = self.place_of(tid) else { return };
-        place.exit(call.beside);
+        place.exit(call.beside, now);
+        let why = "a call did not return";
         for number in &call.sections {
-            place.fill(*number, Entry::Nothing);
+            place.fill(*number, Entry::Unknown(why, true));
         }
         if !call.sections.is_empty() {
-            place.doubt("a call did not return", true, now);
+            place.doubt(why, true, now);
         }
     }
 
@@ -288,7 +296,11 @@ impl<'a> Follow<'a> {
             // The records of another program were lost.
             (Some(id), _)
                 if !self.by_address.contains_key(&address)
-                    && self.places.get(&id).and_then(|place| place.doubt.as_ref()).is_some_and(|doubt| doubt.all) =>
+                    && self
+                        .places
+                        .get(&id)
+                        .and_then(|place| place.doubt.as_ref())
+                        .is_some_and(|doubt| !doubt.unsure.is_empty()) =>
             {
                 return self.has_another_space(pid, Some(address));
             }
@@ -297,11 +309,10 @@ impl<'a> Follow<'a> {
         let ends = self.processes.get(&pid).is_some_and(|process| process.ends);
         let Some(place) = own.and_then(|id| self.places.get_mut(&id)) else { return };
         self.seen.sections += 1;
-        place.lock(tid, now, in_call);
+        let number = place.lock(tid, now, in_call);
         if ends {
-            return;
+            return place.fill(number, Entry::Nothing);
         }
-        let number = place.push(Entry::Waiting);
         let Some(thread) = self.threads.get_mut(&tid) else { return };
         match &mut thread.call {
             Some(call) => call.sections.push(number),
@@ -334,7 +345,7 @@ impl<'a> Follow<'a> {
         let now = self.now;
         if let Some(place) = self.by_address.get(&address).and_then(|id| self.places.get_mut(id)) {
             self.seen.unexplained += 1;
-            place.doubt("another process changed the areas", false, now);
+            place.unknown("another process changed the areas", false, now);
         }
     }
 
@@ -349,7 +360,7 @@ impl<'a> Follow<'a> {
             && !ending
             && !in_fault
         {
-            place.doubt("a section ended that did not begin", true, now);
+            place.unknown("a section ended that did not begin", true, now);
             self.seen.disordered += 1;
         }
         self.explain_outside(tid);
@@ -366,7 +377,7 @@ impl<'a> Follow<'a> {
             None => {
                 thread.unexplained += 1;
                 self.seen.unexplained += 1;
-                Entry::Nothing
+                Entry::Unknown(UNEXPLAINED, false)
             }
         };
         let explained = matches!(entry, Entry::Grew(..));
@@ -375,7 +386,7 @@ impl<'a> Follow<'a> {
         let id = place.id;
         if !explained {
             let first = place.doubt.is_none();
-            place.doubt("a change outside recorded calls", false, now);
+            place.doubt(UNEXPLAINED, false, now);
             if let Some(thread) = self.threads.get_mut(&tid) {
                 thread.doubts |= first;
             }
@@ -403,7 +414,7 @@ impl<'a> Follow<'a> {
                 let (pid, now) = (thread.pid, self.now);
                 let who = Who { pid, tid, entry_ns: now, exit_ns: now };
                 let Some(place) = self.place_of(tid) else { return };
-                place.push(Entry::Grew(shown, who));
+                place.push_at(Entry::Grew(shown, who), (now, now));
                 let id = place.id;
                 self.flush(id);
             }
@@ -417,10 +428,10 @@ impl<'a> Follow<'a> {
         let pid = thread.pid;
         let Some(decoded) = call.decoded.filter(|decoded| decoded.nr == nr) else {
             // Another call of the same number, such as most options of `prctl`.
-            let _ = self.place_of(tid).is_some_and(|place| place.exit(call.beside));
+            let _ = self.place_of(tid).is_some_and(|place| place.exit(call.beside, now));
             return self.no_call(tid, &call);
         };
-        let overlapped = self.place_of(tid).is_some_and(|place| place.exit(call.beside));
+        let overlapped = self.place_of(tid).is_some_and(|place| place.exit(call.beside, now));
         if decoded.call.execs() {
             return if result == 0 { self.has_loaded(pid, tid, call) } else { self.no_call(tid, &call) };
         }
@@ -456,6 +467,7 @@ impl<'a> Follow<'a> {
         let entry = Entry::Call(Box::new(returned), shown);
         match call.sections.split_first() {
             Some((number, rest)) => {
+                place.lasts_until(*number, rest.last().copied());
                 place.fill(*number, entry);
                 rest.iter().for_each(|number| place.fill(*number, Entry::Nothing));
             }
@@ -473,21 +485,26 @@ impl<'a> Follow<'a> {
     /// A call that does not matter returned: its sections stay unexplained.
     fn no_call(&mut self, tid: Tid, call: &Open) {
         let now = self.now;
-        self.explained(tid, &call.sections);
         if !call.sections.is_empty()
             && let Some(place) = self.place_of(tid)
         {
-            place.doubt("a change outside recorded calls", false, now);
+            place.doubt(UNEXPLAINED, false, now);
             self.seen.unexplained += call.sections.len() as u64;
         }
+        self.settle(tid, &call.sections, || Entry::Unknown(UNEXPLAINED, false));
     }
 
     /// The cause of these sections is known, and changes no area.
     fn explained(&mut self, tid: Tid, sections: &[u64]) {
+        self.settle(tid, sections, || Entry::Nothing);
+    }
+
+    /// A call with these sections has returned.
+    fn settle(&mut self, tid: Tid, sections: &[u64], entry: impl Fn() -> Entry) {
         let now = self.now;
         let Some(place) = self.place_of(tid) else { return };
         place.left(tid, now);
-        sections.iter().for_each(|number| place.fill(*number, Entry::Nothing));
+        sections.iter().for_each(|number| place.fill(*number, entry()));
         let id = place.id;
         self.flush(id);
     }
@@ -595,7 +612,7 @@ impl<'a> Follow<'a> {
         if let Some(place) = self.processes.get(&pid).and_then(|p| p.place).and_then(|id| self.places.get_mut(&id)) {
             let numbers = thread.call.iter().flat_map(|call| &call.sections).chain(thread.outside.iter().map(|o| &o.0));
             numbers.for_each(|number| place.fill(*number, Entry::Nothing));
-            thread.call.as_ref().map(|call| place.exit(call.beside));
+            thread.call.as_ref().map(|call| place.exit(call.beside, now));
             place.left(tid, now);
         }
         let Some(process) = self.processes.get_mut(&pid) else { return };
@@ -607,14 +624,14 @@ impl<'a> Follow<'a> {
             self.seen.unexplained = self.seen.unexplained.saturating_sub(thread.unexplained);
         }
         if let Some(id) = place {
+            self.flush(id);
             if let Some(place) = self.places.get_mut(&id) {
                 match last {
-                    false if gone => place.doubt("a thread was killed in a call", false, now),
+                    false if gone => place.unknown("a thread was killed in a call", false, now),
                     true if thread.doubts => place.doubt = None,
                     _ => {}
                 }
             }
-            self.flush(id);
         }
         if last {
             self.leave(pid);
@@ -671,7 +688,14 @@ impl<'a> Follow<'a> {
         if let Some(address) = place.address.filter(|address| self.by_address.get(address) == Some(&id)) {
             self.by_address.remove(&address);
         }
-        self.seen.unsure += u64::from(place.doubt.is_some() || place.space.is_none());
+        let why = place.doubt.as_ref().map(|doubt| &*doubt.why).or(place.space.is_none().then_some("never read"));
+        self.seen.unsure += u64::from(why.is_some());
+        if let (Some(why), false, true) = (why, gone, self.seen.unsure <= MOST_NOTES)
+            && let Some(pid) = place.users.iter().min()
+        {
+            self.journal.note(format!("the areas of process {pid} are unsure at the end: {why}"));
+        }
+        self.seen.partial_readings += place.parts;
         if place.changed && gone {
             self.journal.unchecked("they ended before they could be read");
         }

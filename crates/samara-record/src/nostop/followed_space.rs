@@ -1,12 +1,13 @@
 //! The calls and readings of one address space, in the kernel's order, and their effect on its
 //! model.
 //!
-//! It knows no rings and no threads. Neighbours: `follow` puts entries in; `space` has the model.
+//! It knows no rings and no threads. Neighbours: `follow` puts entries in; `window` collects what
+//! changed while a reading was made; `space` has the model.
 //!
 //! - **NOSTOP-PLACE-1** entries take effect in order: a section whose call has not returned holds
 //!   up those behind it.
 //! - **NOSTOP-PLACE-2** missing records are not guessed: the space is in doubt until a reading that
-//!   no section overlapped.
+//!   no section overlapped, or that shows all but what changed meanwhile (`window`).
 
 use std::collections::{HashSet, VecDeque};
 
@@ -14,9 +15,11 @@ use samara_trace::event::{Event, EventKind, LOST};
 
 use super::exec;
 use super::record::Shown;
+use super::window::{self, Window};
 use crate::journal::{Journal, Who};
 use crate::os::sys::Tid;
-use crate::space::{Compared, Reading, Returned, Space, SpaceId};
+use crate::space::reach::{self, ALL, Range};
+use crate::space::{Compared, Reading, Returned, Space, SpaceId, put_right};
 
 /// The shortest time between two readings of a space, in nanoseconds.
 const PAUSE_NS: u64 = 20_000_000;
@@ -26,6 +29,9 @@ const FAULT_NS: u64 = 1_000_000_000;
 
 /// Readings take at most one part in this many of the time.
 const SHARE: u64 = 20;
+
+/// Why areas are not known that changed while they were read.
+const UNREAD: &str = "it changed while it was read";
 
 /// Why areas are not known where records were lost.
 const LOSS: &str = "events were lost";
@@ -37,6 +43,8 @@ pub(super) enum Entry {
     Waiting,
     /// Nothing that changes the model.
     Nothing,
+    /// A section of unknown effect, and whether calls after it are unsure.
+    Unknown(&'static str, bool),
     /// A call, and the area that the kernel reported.
     Call(Box<Returned>, Option<Box<Shown>>),
     /// An area that the kernel reported outside of a call.
@@ -47,22 +55,44 @@ pub(super) enum Entry {
     Tell(Box<Event>),
     /// A reading that no section overlapped.
     Read(Box<Reading>, Who),
+    /// A reading that changes overlapped, which began at this time.
+    Part(u64, Box<Reading>, Who),
     /// A reading that changes overlapped. The space has no better one.
     Guess(Box<Reading>, Who),
+}
+
+/// An entry, and when its section began and ended.
+#[derive(Debug)]
+struct Item {
+    entry: Entry,
+    from: u64,
+    to: u64,
 }
 
 /// Why areas are not known.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Doubt {
     pub(super) why: String,
-    /// Calls after it are unsure too, because they may have found other areas.
-    pub(super) all: bool,
+    /// Where.
+    pub(super) ranges: Vec<Range>,
+    /// Where calls after it are unsure too, because they may have found other areas.
+    pub(super) unsure: Vec<Range>,
 }
 
 /// The other calls in the kernel when a call entered.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Beside {
     alone: bool,
+    number: u64,
+}
+
+/// A section that has begun.
+#[derive(Clone, Copy, Debug)]
+struct Section {
+    tid: Tid,
+    /// Its start, if no call explains it.
+    fault: Option<u64>,
+    /// The number of its entry.
     number: u64,
 }
 
@@ -77,13 +107,15 @@ pub(super) struct FollowedSpace {
     pub(super) space: Option<Space>,
     /// It belongs to a child, and the parent's queue has not reached the fork.
     pub(super) awaits_fork: bool,
-    queue: VecDeque<Entry>,
+    queue: VecDeque<Item>,
+    /// Of readings whose entries are not reached yet.
+    windows: Vec<Window>,
     /// Children that were copied of it before its areas were known: they must be read.
     pub(super) orphans: Vec<SpaceId>,
     /// The number of the first entry in the queue.
     first: u64,
-    /// The open section: its task, and its start if no call explains it.
-    open: Option<(Tid, Option<u64>)>,
+    /// The open section.
+    open: Option<Section>,
     /// Calls that are in the kernel, and how many have entered it.
     calls: u32,
     entered: u64,
@@ -104,6 +136,17 @@ pub(super) struct FollowedSpace {
     pub(super) needs_flags: bool,
     /// Something happened after the last comparison.
     pub(super) changed: bool,
+    /// When the last reading that was used ended.
+    pub(super) read_at: u64,
+    /// Readings that changes overlapped, and that were used as far as they are right.
+    pub(super) parts: u64,
+}
+
+impl Section {
+    /// Whether it is that of a fault that went on as a read section, long before this time.
+    fn is_read(&self, time: u64) -> bool {
+        self.fault.is_some_and(|since| since + FAULT_NS < time)
+    }
 }
 
 impl FollowedSpace {
@@ -115,6 +158,7 @@ impl FollowedSpace {
             space: None,
             awaits_fork: false,
             queue: VecDeque::new(),
+            windows: Vec::new(),
             orphans: Vec::new(),
             first: 0,
             open: None,
@@ -129,50 +173,93 @@ impl FollowedSpace {
             tries: 0,
             needs_flags: false,
             changed: false,
+            read_at: 0,
+            parts: 0,
         }
     }
 
-    /// Adds an entry. Returns its number.
+    /// Adds an entry that has no section. Returns its number.
     pub(super) fn push(&mut self, entry: Entry) -> u64 {
-        self.queue.push_back(entry);
+        self.push_at(entry, (u64::MAX, 0)) // it overlaps nothing
+    }
+
+    /// Adds an entry of a section.
+    pub(super) fn push_at(&mut self, entry: Entry, (from, to): (u64, u64)) -> u64 {
+        self.queue.push_back(Item { entry, from, to });
         self.first + self.queue.len() as u64 - 1
+    }
+
+    fn item(&mut self, number: u64) -> Option<&mut Item> {
+        let at = number.checked_sub(self.first).and_then(|at| usize::try_from(at).ok())?;
+        self.queue.get_mut(at)
     }
 
     /// Fills in a waiting entry. An entry that is gone already stays gone.
     pub(super) fn fill(&mut self, number: u64, entry: Entry) {
-        let at = number.checked_sub(self.first).and_then(|at| usize::try_from(at).ok());
-        if let Some(waiting) = at.and_then(|at| self.queue.get_mut(at)) {
-            *waiting = entry;
+        if let Some(item) = self.item(number) {
+            item.entry = entry;
         }
     }
 
-    /// A task enters a call.
-    pub(super) fn enter(&mut self) -> Beside {
+    /// A section of unknown effect, which has no entry. `all`: calls after it are unsure too.
+    pub(super) fn unknown(&mut self, why: &'static str, all: bool, now: u64) {
+        self.push_at(Entry::Unknown(why, all), (now, now));
+        self.doubt(why, all, now);
+    }
+
+    /// A task enters a call. `ordered`: the kernel reports sections.
+    pub(super) fn enter(&mut self, ordered: bool) -> Beside {
         let beside = Beside { alone: self.calls == 0, number: self.entered };
         self.calls += 1;
         self.entered += 1;
+        if !ordered {
+            self.last = u64::MAX; // until the last of them leaves
+        }
         beside
     }
 
     /// A task leaves a call. True: another call was in the kernel meanwhile.
-    pub(super) fn exit(&mut self, beside: Beside) -> bool {
+    pub(super) fn exit(&mut self, beside: Beside, time: u64) -> bool {
         self.calls = self.calls.saturating_sub(1);
+        if self.calls == 0 && self.last == u64::MAX {
+            self.last = time;
+        }
         !beside.alone || self.entered != beside.number + 1
     }
 
-    /// A section begins, in a call or not. An open section of another task has ended: it went on as
-    /// a read section, which the kernel does not report.
-    pub(super) fn lock(&mut self, tid: Tid, time: u64, in_call: bool) {
-        (self.open, self.last) = (Some((tid, (!in_call).then_some(time))), time);
+    /// The section of this entry lasts until the end of a later one of its call.
+    pub(super) fn lasts_until(&mut self, number: u64, last: Option<u64>) {
+        let to = last.and_then(|last| self.item(last)).map(|last| last.to);
+        if let (Some(to), Some(item)) = (to, self.item(number)) {
+            item.to = to;
+        }
+    }
+
+    /// A section begins, in a call or not. Returns the number of its entry. An open section of
+    /// another task has ended: it went on as a read section, which the kernel does not report.
+    pub(super) fn lock(&mut self, tid: Tid, time: u64, in_call: bool) -> u64 {
+        self.close(time);
+        let number = self.push_at(Entry::Waiting, (time, u64::MAX));
+        (self.open, self.last) = (Some(Section { tid, fault: (!in_call).then_some(time), number }), time);
+        number
     }
 
     /// A section ends. False: it is not the one that is open.
     pub(super) fn unlock(&mut self, tid: Tid, time: u64) -> bool {
-        if self.open.is_none_or(|open| open.0 != tid) {
+        if self.open.is_none_or(|open| open.tid != tid) {
             return false;
         }
-        (self.open, self.last) = (None, time);
+        self.close(time);
+        self.last = time;
         true
+    }
+
+    fn close(&mut self, time: u64) {
+        if let Some(open) = self.open.take()
+            && let Some(item) = self.item(open.number)
+        {
+            item.to = time;
+        }
     }
 
     /// A task has returned from a call: if its section is open still, it went on as a read section.
@@ -180,32 +267,69 @@ impl FollowedSpace {
         self.unlock(tid, time);
     }
 
+    /// A reading begins.
+    pub(super) fn begin_reading(&mut self, from: u64) {
+        self.reading = true;
+        self.windows.push(Window::new(from));
+    }
+
     /// Whether no section overlaps the time since `from`, and the space was known before. All
     /// records up to the end of that time must be there.
     pub(super) fn was_quiet(&self, from: u64) -> bool {
-        let is_old = |since: u64| since + FAULT_NS < from;
-        self.open.is_none_or(|(_, fault)| fault.is_some_and(is_old))
-            && self.last < from
-            && self.since < from
-            && !self.awaits_fork
+        self.open.is_none_or(|open| open.is_read(from)) && self.last < from && self.is_readable(from)
+    }
+
+    /// Whether a reading that began then is of this space.
+    pub(super) fn is_readable(&self, from: u64) -> bool {
+        self.since < from && !self.awaits_fork
+    }
+
+    /// A reading that began then has ended, and changes overlapped it. Its entry has its place
+    /// here.
+    pub(super) fn part(&mut self, from: u64, reading: Box<Reading>, who: Who) {
+        if let Some(window) = self.windows.iter_mut().find(|window| window.from == from) {
+            window.to = who.exit_ns;
+        }
+        // A section that has gone on as a read section ended before.
+        if let Some(open) = self.open.filter(|open| open.is_read(from))
+            && let Some(item) = self.item(open.number)
+        {
+            item.to = item.from;
+        }
+        self.push(Entry::Part(from, reading, who));
+    }
+
+    /// A reading that began then is not used.
+    pub(super) fn drop_reading(&mut self, from: u64) {
+        self.windows.retain(|window| window.from != from);
     }
 
     /// Puts the space in doubt until the next reading.
     pub(super) fn doubt(&mut self, why: impl Into<String>, all: bool, now: u64) {
-        let before = self.doubt.take();
-        let all = all || before.as_ref().is_some_and(|doubt| doubt.all);
-        self.doubt = Some(Doubt { why: before.map_or_else(|| why.into(), |doubt| doubt.why), all });
+        let doubt = self.doubt.get_or_insert_with(|| Doubt { why: why.into(), ranges: vec![], unsure: vec![] });
+        doubt.ranges = vec![ALL];
+        if all {
+            doubt.unsure = vec![ALL];
+        }
         self.due = self.due.min(now + PAUSE_NS);
+    }
+
+    /// Ends the wait of all waiting entries: their effect stays unknown.
+    pub(super) fn give_up(&mut self, why: &'static str) {
+        for item in self.queue.iter_mut().filter(|item| matches!(item.entry, Entry::Waiting)) {
+            item.entry = Entry::Unknown(why, true);
+        }
     }
 
     /// Records were lost: ends the wait of all waiting entries. Returns whether none were lost
     /// since the last reading.
     pub(super) fn lose(&mut self, now: u64) -> bool {
-        self.queue.iter_mut().filter(|entry| matches!(entry, Entry::Waiting)).for_each(|e| *e = Entry::Nothing);
+        self.give_up(LOSS);
+        self.push_at(Entry::Unknown(LOSS, true), (now, now));
         (self.open, self.calls) = (None, 0);
         self.last = self.last.max(now);
         // A stronger reason than any other.
-        let before = self.doubt.replace(Doubt { why: LOSS.into(), all: true });
+        let before = self.doubt.replace(Doubt { why: LOSS.into(), ranges: vec![ALL], unsure: vec![ALL] });
         self.due = self.due.min(now + PAUSE_NS);
         before.is_none_or(|doubt| doubt.why != LOSS)
     }
@@ -221,21 +345,39 @@ impl FollowedSpace {
         if self.awaits_fork {
             return None;
         }
-        if self.space.is_none() {
-            // What came before the first reading is in it, so nothing is kept until one is there.
-            let read = self.queue.iter().position(|entry| matches!(entry, Entry::Read(..) | Entry::Guess(..)));
-            let before = read.unwrap_or(self.queue.len());
-            self.orphans.extend(self.queue.drain(..before).filter_map(|entry| match entry {
-                Entry::Forked(child, _) => Some(child),
-                _ => None,
-            }));
-            self.first += before as u64;
+        // What came before the first reading is in it, so nothing is kept until one is there, but
+        // for sections that a reading may overlap.
+        let is_read = |item: &Item| matches!(item.entry, Entry::Read(..) | Entry::Guess(..));
+        let any_read = self.space.is_none() && self.queue.iter().any(is_read);
+        while let Some(front) = self.queue.front() {
+            let drops = self.space.is_none() && !is_read(front) && !matches!(front.entry, Entry::Part(..));
+            let holds = front.to == u64::MAX || self.windows.iter().any(|w| w.meets(front.from, front.to));
+            if matches!(front.entry, Entry::Waiting) && !(drops && (any_read || !holds)) {
+                return None;
+            }
+            self.first += 1;
+            let item = self.queue.pop_front()?;
+            self.touch(&item);
+            match item.entry {
+                entry if !drops => return Some(entry),
+                Entry::Forked(child, _) => self.orphans.push(child),
+                _ => {}
+            }
         }
-        if matches!(self.queue.front()?, Entry::Waiting) {
-            return None;
+        None
+    }
+
+    /// Notes what an entry changed in the readings that it overlapped.
+    fn touch(&mut self, item: &Item) {
+        let brk = self.space.as_ref().map(|space| space.model.layout().brk);
+        for window in self.windows.iter_mut().filter(|window| window.meets(item.from, item.to)) {
+            match &item.entry {
+                Entry::Call(call, shown) => window.call(call, shown.as_deref(), brk),
+                Entry::Grew(shown, _) => window.change((shown.start, shown.end)),
+                Entry::Unknown(..) | Entry::Waiting => window.change(ALL),
+                _ => {}
+            }
         }
-        self.first += 1;
-        self.queue.pop_front()
     }
 
     /// Gives an entry its effect, unless it concerns other spaces.
@@ -243,7 +385,11 @@ impl FollowedSpace {
         match (entry, &mut self.space) {
             (Entry::Call(mut call, shown), Some(space)) => {
                 self.changed = true;
-                call.unsure |= self.doubt.as_ref().is_some_and(|doubt| doubt.all);
+                if let Some(doubt) = &mut self.doubt {
+                    call.unsure |= window::may_change(&call, &doubt.unsure, space.model.layout().brk);
+                    window::move_doubt(&call, &mut doubt.ranges);
+                    window::move_doubt(&call, &mut doubt.unsure);
+                }
                 let area = shown.map(|shown| exec::area(&shown));
                 if let Some(how) = space.follow(&mut call, area.as_ref(), journal) {
                     self.doubt(how, false, now);
@@ -255,28 +401,57 @@ impl FollowedSpace {
                     self.doubt("an area changed outside of a call", false, now);
                 }
             }
+            // Of an unknown space nothing is known anyway.
+            (Entry::Unknown(why, all), Some(_)) => self.doubt(why, all, now),
             (Entry::Tell(event), _) => journal.write(*event),
-            (Entry::Read(reading, who), _) => self.read(&reading, who, journal),
+            (Entry::Read(reading, who), _) => self.read(&reading, &[], who, journal),
+            (Entry::Part(from, reading, who), _) => self.read_part(from, *reading, who, now, journal),
             (Entry::Guess(reading, who), None) => {
-                self.read(&reading, who, journal);
+                self.read(&reading, &[], who, journal);
                 self.note_loss(who, journal);
-                self.doubt("it changed while it was read", true, now);
+                self.doubt(UNREAD, true, now);
             }
             _ => {}
         }
     }
 
-    fn read(&mut self, reading: &Reading, who: Who, journal: &mut Journal<'_>) {
+    /// Takes a reading over, but for what `changed` while it was made.
+    fn read(&mut self, reading: &Reading, changed: &[Range], who: Who, journal: &mut Journal<'_>) {
         let Some(space) = &mut self.space else {
             self.space = Some(Space::found_in(self.id, self.root, who, reading, journal));
-            (self.doubt, self.changed) = (None, false);
+            (self.doubt, self.changed, self.read_at) = (None, false, who.exit_ns);
+            self.needs_flags = !reading.has_flags;
             return;
         };
-        let doubt = self.doubt.as_ref().map(|doubt| &*doubt.why);
-        match space.compare_with(reading, who, doubt, journal) {
-            Compared::Done => (self.doubt, self.needs_flags, self.changed) = (None, false, false),
+        let doubt = self.doubt.as_ref().map(|doubt| (&*doubt.why, &*doubt.ranges));
+        match space.compare_with(reading, changed, doubt, who, journal) {
+            Compared::But(left) => {
+                (self.needs_flags, self.changed, self.read_at) = (false, false, who.exit_ns);
+                self.doubt = self.doubt.take().filter(|_| !left.is_empty()).map(|doubt| {
+                    let unsure = reach::common(&doubt.unsure, &left);
+                    Doubt { ranges: left, unsure, ..doubt }
+                });
+            }
             Compared::NeedsFlags => self.needs_flags = true,
         }
+    }
+
+    /// Takes what a reading shows of what did not change while it was made.
+    fn read_part(&mut self, from: u64, mut reading: Reading, who: Who, now: u64, journal: &mut Journal<'_>) {
+        let Some(at) = self.windows.iter().position(|window| window.from == from) else { return };
+        let window = self.windows.remove(at);
+        let Some(changed) = window.changed(&reading) else { return };
+        let Some(areas) = put_right(&reading.areas, &changed) else { return };
+        reading.areas = areas;
+        let is_first = self.space.is_none();
+        self.read(&reading, &changed, who, journal);
+        if let Some(space) = self.space.as_mut().filter(|_| is_first && !changed.is_empty()) {
+            space.find_break(window.breaks.last().copied());
+            self.note_loss(who, journal);
+            self.doubt = Some(Doubt { why: UNREAD.into(), ranges: changed.clone(), unsure: changed });
+        }
+        (self.tries, self.parts) = (0, self.parts + 1);
+        self.due = self.due.min(now + PAUSE_NS);
     }
 
     /// Says in the trace that what follows may be of other areas.
@@ -343,6 +518,100 @@ mod tests {
         assert!(place.next().is_none() && place.queue.len() == 1, "its parent has its areas");
     }
 
+    /// But for sections that are open or that a reading overlaps.
+    #[test]
+    fn what_a_reading_overlaps_is_kept_of_an_unknown_space() {
+        let mut place = FollowedSpace::new(1, (7, true), 0);
+        let early = place.lock(7, 10, true);
+        assert!(place.next().is_none() && place.queue.len() == 1, "it is open");
+        place.unlock(7, 20);
+        assert!(place.next().is_none() && place.queue.is_empty(), "over before any reading");
+        place.fill(early, Entry::Nothing);
+        place.begin_reading(30);
+        let late = place.lock(7, 40, true);
+        place.unlock(7, 50);
+        assert!(place.next().is_none() && place.queue.len() == 1, "its call has not returned");
+        place.part(30, Box::new(reading(&[])), who(60));
+        place.fill(late, Entry::Grew(Box::new(shown(0x3000, 0x5000)), who(60)));
+        assert!(matches!(place.next(), Some(Entry::Part(30, ..))));
+        assert_eq!(place.windows[0].changed(&reading(&[])).unwrap(), [(0x3000, 0x5000)]);
+    }
+
+    /// A space that changes while it is read is known but for what changed, and whole when the next
+    /// reading shows that.
+    #[test]
+    fn readings_complete_each_other() {
+        let mut events: Vec<Event> = Vec::new();
+        let mut journal = Journal::new(&mut events, 0);
+        let mut place = FollowedSpace::new(1, (7, true), 0);
+        let mut part = |place: &mut FollowedSpace, from: u64, changed: (u64, u64), areas: &[(u64, u64)]| {
+            place.begin_reading(from);
+            place.push_at(Entry::Grew(Box::new(shown(changed.0, changed.1)), who(from)), (from, from));
+            place.part(from, Box::new(reading(areas)), who(from + 9));
+            while let Some(entry) = place.next() {
+                if matches!(entry, Entry::Part(..)) {
+                    place.apply(entry, from + 9, &mut journal);
+                }
+            }
+        };
+        // Two lines contradict each other where a change came in between.
+        part(&mut place, 100, (0x4000, 0x6000), &[(0x1000, 0x2000), (0x3000, 0x6000), (0x5000, 0x8000)]);
+        let areas = |place: &FollowedSpace| {
+            place.space.as_ref().map(|s| s.model.areas().map(|a| (a.start, a.end)).collect::<Vec<_>>()).unwrap()
+        };
+        assert_eq!(place.doubt.as_ref().unwrap().ranges, [(0x4000, 0x6000)]);
+        assert_eq!(areas(&place), [(0x1000, 0x2000), (0x3000, 0x6000), (0x6000, 0x8000)]);
+        // The same place changes again: nothing is learnt of it, but elsewhere.
+        part(
+            &mut place,
+            200,
+            (0x5000, 0x6000),
+            &[(0x1000, 0x2000), (0x3000, 0x5000), (0x6000, 0x8000), (0xa000, 0xb000)],
+        );
+        assert_eq!(place.doubt.as_ref().unwrap().ranges, [(0x4000, 0x6000)]);
+        assert_eq!(areas(&place).last(), Some(&(0xa000, 0xb000)));
+        // Another place changes: now it is known.
+        part(&mut place, 300, (0x1000, 0x2000), &[(0x3000, 0x4000), (0x6000, 0x8000), (0xa000, 0xb000)]);
+        assert_eq!(place.doubt, None);
+        assert_eq!(areas(&place), [(0x1000, 0x2000), (0x3000, 0x4000), (0x6000, 0x8000), (0xa000, 0xb000)]);
+        let kinds: Vec<_> =
+            events.iter().map(|event| (event.kind, event.is_loss())).filter(|e| e.0 != EventKind::Found).collect();
+        assert_eq!(
+            kinds,
+            [
+                (EventKind::Learnt, true),
+                (EventKind::Learnt, false),
+                (EventKind::Learnt, false),
+                (EventKind::Checked, false)
+            ]
+        );
+    }
+
+    /// What contradicts itself where nothing changed is not taken.
+    #[test]
+    fn a_torn_reading_is_refused() {
+        let torn = reading(&[(0x3000, 0x6000), (0x5000, 0x8000)]).areas;
+        assert!(put_right(&torn, &[(0x5000, 0x5fff)]).is_none());
+        assert!(put_right(&torn, &[(0x5000, 0x6000)]).is_some());
+    }
+
+    fn who(time: u64) -> Who {
+        Who { pid: 7, tid: 7, entry_ns: time, exit_ns: time }
+    }
+
+    fn shown(start: u64, end: u64) -> Shown {
+        Shown { start, end, ..Shown::default() }
+    }
+
+    fn reading(areas: &[(u64, u64)]) -> Reading {
+        let text: String = areas
+            .iter()
+            .map(|(start, end)| format!("{start:x}-{end:x} rw-p 00000000 00:00 0 \nVmFlags: rd wr mr mw me ac\n"))
+            .collect();
+        let layout = crate::os::proc::Layout { start_brk: 0x100_000, ..Default::default() };
+        Reading { areas: crate::os::proc::parse(&text), text, has_flags: true, layout }
+    }
+
     /// Lost events are the reason, also where something smaller was unknown before.
     #[test]
     fn lost_events_are_the_reason() {
@@ -351,7 +620,7 @@ mod tests {
         assert!(place.lose(0), "the first time");
         place.doubt("an area changed", false, 0);
         assert!(!place.lose(0), "not again");
-        assert_eq!(place.doubt, Some(Doubt { why: LOSS.into(), all: true }));
+        assert_eq!(place.doubt, Some(Doubt { why: LOSS.into(), ranges: vec![ALL], unsure: vec![ALL] }));
     }
 
     /// A child that was copied before its parent was read is read itself.

@@ -30,6 +30,7 @@ mod refused;
 mod session;
 mod source;
 mod tracefs;
+mod window;
 
 use std::time::Duration;
 

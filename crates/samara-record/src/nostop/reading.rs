@@ -4,7 +4,7 @@
 use super::perf;
 use crate::os::proc;
 use crate::os::sys::{self, Tid};
-use crate::space::{Reading, SpaceId, is_whole};
+use crate::space::{Reading, SpaceId};
 
 /// A reading, and when it was made.
 pub(super) struct Taken {
@@ -12,7 +12,7 @@ pub(super) struct Taken {
     pub(super) pid: Tid,
     pub(super) from: u64,
     pub(super) to: u64,
-    /// `None`: the process has ended, or the text is not of one moment.
+    /// `None`: the process has ended.
     pub(super) reading: Option<Box<Reading>>,
     /// The kernel does not let this process read it.
     pub(super) is_refused: bool,
@@ -34,8 +34,7 @@ pub(super) fn take(place: SpaceId, pid: Tid, with_flags: bool) -> Taken {
         u64::from_str_radix(start, 16).is_ok() && !proc::is_pseudo(line)
     };
     let text: String = all.split_inclusive('\n').filter(is_area).collect();
-    let whole = !areas.is_empty() && is_whole(&areas);
-    let reading = whole.then(|| Box::new(Reading { areas, text, has_flags: with_flags, layout }));
+    let reading = (!areas.is_empty()).then(|| Box::new(Reading { areas, text, has_flags: with_flags, layout }));
     Taken { place, pid, from, to, reading, is_refused }
 }
 

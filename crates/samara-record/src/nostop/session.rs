@@ -2,7 +2,8 @@
 //! areas of spaces when they are due. Knows no calls.
 //!
 //! - **NOSTOP-READ-1** a reading counts only if every record up to its end is there, none of them
-//!   was lost, and no section of its space overlaps it. It then has its place in the order.
+//!   was lost, and no section of its space overlaps it. It then has its place in the order. Where
+//!   sections overlap it, it counts for what they did not change.
 
 use std::collections::{HashSet, VecDeque};
 use std::os::fd::{AsRawFd, RawFd};
@@ -23,7 +24,7 @@ use crate::api::{LetGo, Options, Outcome, RecordError, Running, Status};
 use crate::journal::{Journal, Who};
 use crate::os::proc;
 use crate::os::sys::{self, Asked, Signals, Tid, Waited};
-use crate::space::SpaceId;
+use crate::space::{SpaceId, is_whole};
 use crate::stacks::Stacks;
 use crate::tracer::launch::{self, Report};
 
@@ -47,6 +48,9 @@ const MEMBERS_NS: u64 = 1_000_000_000;
 
 /// Immediate retries of a reading that was overlapped.
 const SOON: u32 = 20;
+
+/// Readings in a row that were overlapped before one is used but for what changed meanwhile.
+const PART_TRIES: u32 = 3;
 
 /// Failed readings of a space before a note says so.
 const MANY_TRIES: u32 = 50;
@@ -366,29 +370,37 @@ impl<'a> Session<'a> {
         let loading = self.follow.is_loading(taken.pid);
         let Some(place) = self.follow.places.get_mut(&taken.place) else { return };
         place.reading = false;
-        let clean = place.was_quiet(taken.from) && !loading && place.users.contains(&taken.pid);
-        let took = taken.to - taken.from;
+        let is_its = !loading && place.users.contains(&taken.pid);
+        let clean = is_its && place.was_quiet(taken.from);
+        let in_part = is_its && place.is_readable(taken.from) && self.follow.seen.ordered;
+        let (pid, took) = (taken.pid, taken.to - taken.from);
+        let who = Who { pid, tid: pid, entry_ns: taken.to, exit_ns: taken.to };
         match taken.reading {
-            Some(reading) if clean => {
+            Some(reading) if clean && is_whole(&reading.areas) => {
                 place.tries = 0;
                 self.follow.seen.readings += 1;
-                let (pid, time) = (taken.pid, taken.to);
-                place.push(Entry::Read(reading, Who { pid, tid: pid, entry_ns: time, exit_ns: time }));
+                place.drop_reading(taken.from);
+                place.push(Entry::Read(reading, who));
             }
             reading => {
                 place.tries += 1;
                 self.follow.seen.dirty_readings += 1;
-                let pid = taken.pid;
+                let is_many = place.tries == MANY_TRIES && place.users.contains(&pid);
+                let unknown = place.space.is_none() && !place.awaits_fork;
+                match reading {
+                    Some(reading) if is_many && unknown && is_whole(&reading.areas) => {
+                        place.drop_reading(taken.from);
+                        place.push(Entry::Guess(reading, who));
+                    }
+                    Some(reading) if in_part && place.tries >= PART_TRIES => place.part(taken.from, reading, who),
+                    _ => place.drop_reading(taken.from),
+                }
                 if taken.is_refused {
                     let text = "the areas of other users' processes may not be read: that takes CAP_SYS_PTRACE";
                     self.follow.journal.note(text.into());
-                } else if place.tries == MANY_TRIES && place.users.contains(&pid) {
+                } else if is_many {
                     let text = "change too fast to be read. Samara keeps trying; until then they are unsure";
                     self.follow.journal.note(format!("the areas of process {pid} {text}"));
-                    if let Some(reading) = reading.filter(|_| place.space.is_none() && !place.awaits_fork) {
-                        let who = Who { pid, tid: pid, entry_ns: taken.to, exit_ns: taken.to };
-                        place.push(Entry::Guess(reading, who));
-                    }
                 }
             }
         }
@@ -424,8 +436,9 @@ impl<'a> Session<'a> {
         let Some(pid) = self.follow.reader_of(id) else { return };
         let Some(place) = self.follow.places.get_mut(&id) else { return };
         let with_flags = place.needs_flags && (place.tries < FLAG_TRIES || place.space.is_some());
-        place.reading = true;
-        self.taken.push_back(reading::take(id, pid, with_flags));
+        let taken = reading::take(id, pid, with_flags);
+        place.begin_reading(taken.from);
+        self.taken.push_back(taken);
     }
 
     /// Reads all spaces once more, until each of them is known, or for [`LAST_NS`].
@@ -435,24 +448,25 @@ impl<'a> Session<'a> {
         let asked: Vec<SpaceId> = self.follow.places.values().filter(|p| !refused(p)).map(|place| place.id).collect();
         for id in &asked {
             if let Some(place) = self.follow.places.get_mut(id) {
-                (place.due, place.changed) = (0, true); // a comparison takes that back
+                place.due = 0;
             }
         }
-        let is_open = |place: &FollowedSpace| place.changed || place.doubt.is_some() || place.needs_flags;
-        while sys::now_ns() < began + LAST_NS
-            && asked.iter().filter_map(|id| self.follow.places.get(id)).any(|place| place.reading || is_open(place))
-        {
+        let is_open = |place: &FollowedSpace| place.read_at < began || place.doubt.is_some() || place.needs_flags;
+        while sys::now_ns() < began + LAST_NS && asked.iter().filter_map(|id| self.follow.places.get(id)).any(is_open) {
             self.step(None);
         }
     }
 
     /// Sums up.
     fn finish(mut self, status: Status, program_ns: u64) -> Watched {
+        let end = sys::now_ns();
         self.source.disable();
-        self.source.drain_last();
+        self.source.drain_last(end);
         self.taken.clear();
         self.follow(u64::MAX);
         let lost = self.source.lost();
+        // Calls that have not returned hold up others.
+        self.follow.places.values_mut().for_each(|place| place.give_up("calls had not returned at the end"));
         for id in self.follow.places.keys().copied().collect::<Vec<_>>() {
             self.follow.end_place(id, false);
         }

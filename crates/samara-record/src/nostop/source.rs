@@ -226,9 +226,11 @@ impl Source {
         }
     }
 
-    /// Reads the rings for the last time: no more records are written.
-    pub(super) fn drain_last(&mut self) {
+    /// Reads the rings for the last time: no more records are written. Those after `end` are left
+    /// out: some events were off already.
+    pub(super) fn drain_last(&mut self, end: u64) {
         self.read_rings();
+        self.pending.retain(|record| record.time <= end);
         self.settle(u64::MAX);
     }
 

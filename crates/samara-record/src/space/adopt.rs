@@ -124,16 +124,7 @@ impl Space {
 
     /// The ranges, widened to whole areas of the model. Ranges that meet become one.
     fn whole(&self, ranges: &[Range]) -> Vec<Range> {
-        let mut ranges = self.span(ranges, 0);
-        ranges.sort_unstable();
-        let mut out: Vec<Range> = Vec::new();
-        for (start, end) in ranges {
-            match out.last_mut() {
-                Some(last) if start <= last.1 => last.1 = last.1.max(end),
-                _ => out.push((start, end)),
-            }
-        }
-        out
+        reach::merged(self.span(ranges, 0))
     }
 
     /// Each range, `more` bytes wider at both ends, then widened to the whole areas of the model
@@ -168,12 +159,10 @@ impl Space {
         Some(steps)
     }
 
-    /// Takes these areas, which are all, over wherever the model differs.
-    pub(crate) fn adopt_areas(&mut self, areas: Vec<KernelArea>) -> Vec<Step> {
-        let heap = Heap::of(&areas).last();
-        let steps = self.adopt_shown(&Shown { ranges: vec![reach::ALL], areas, ..Shown::default() });
-        self.adopt_break(heap);
-        steps
+    /// Takes these areas, which are all of a range, over wherever the model differs. None of the
+    /// model extends beyond it.
+    pub(crate) fn adopt_areas(&mut self, range: Range, areas: Vec<KernelArea>) -> Vec<Step> {
+        self.adopt_shown(&Shown { ranges: vec![range], areas, ..Shown::default() })
     }
 }
 

@@ -10,7 +10,7 @@ use samara_trace::calls::Call;
 use crate::os::sys;
 use crate::space::compare::Unknown;
 use crate::space::model::Model;
-use crate::space::reach::{Range, meets};
+use crate::space::reach::{self, Range, meets};
 use crate::space::{Returned, Space};
 
 /// What is in doubt.
@@ -46,12 +46,7 @@ impl Doubt {
         let areas = reach.iter().flat_map(|(start, end)| model.areas_in(*start, *end));
         let files = areas.filter(|a| matches!(a.area.object, Object::File(_)));
         self.policies.extend(files.map(|a| (a.start, a.end)));
-        self.policies.sort_unstable();
-        self.policies.dedup_by(|b, a| {
-            let meet = b.0 <= a.1;
-            a.1 = if meet { a.1.max(b.1) } else { a.1 };
-            meet
-        });
+        self.policies = reach::merged(std::mem::take(&mut self.policies));
     }
 }
 
@@ -78,8 +73,7 @@ impl Space {
         match (call.decoded.call, reach.as_slice()) {
             (Call::Mremap, [source, target]) if meets(ranges, *source) => ranges.push(*target),
             (Call::Mbind | Call::Munmap | Call::Mmap, [(start, end)]) if !call.failed() => {
-                let apart = |r: Range| [(r.0, r.1.min(*start)), (r.0.max(*end), r.1)];
-                *ranges = std::mem::take(ranges).into_iter().flat_map(apart).filter(|r| r.0 < r.1).collect();
+                *ranges = reach::without(std::mem::take(ranges), (*start, *end));
             }
             _ => {}
         }

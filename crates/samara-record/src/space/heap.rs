@@ -58,6 +58,14 @@ impl Space {
         self.doubt.brk = breaks.len() > 1;
     }
 
+    /// Puts the break where the last `brk` said, if there was one.
+    pub(crate) fn find_break(&mut self, brk: Option<u64>) {
+        if let Some(brk) = brk {
+            self.model.set_layout(Layout { brk, ..self.model.layout() });
+            self.doubt.brk = true;
+        }
+    }
+
     /// Puts it in doubt where the break is, after these calls, whose order is not known. It is
     /// probably where the last `brk` said that came back. `heap`: the last area of the heap.
     pub(crate) fn doubt_break(&mut self, calls: &[Returned], heap: Option<Range>) {

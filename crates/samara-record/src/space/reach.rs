@@ -19,6 +19,42 @@ pub(crate) fn meets(ranges: &[Range], (start, end): Range) -> bool {
     ranges.iter().any(|r| r.0 < end && start < r.1)
 }
 
+/// The ranges in ascending order. Those that meet or touch become one.
+pub(crate) fn merged(mut ranges: Vec<Range>) -> Vec<Range> {
+    ranges.retain(|r| r.0 < r.1);
+    ranges.sort_unstable();
+    ranges.dedup_by(|b, a| {
+        let meet = b.0 <= a.1;
+        a.1 = if meet { a.1.max(b.1) } else { a.1 };
+        meet
+    });
+    ranges
+}
+
+/// What both lists of ranges have.
+pub(crate) fn common(one: &[Range], other: &[Range]) -> Vec<Range> {
+    let both = |a: &Range| other.iter().map(|b| (a.0.max(b.0), a.1.min(b.1))).collect::<Vec<_>>();
+    merged(one.iter().flat_map(both).collect())
+}
+
+/// The ranges without what lies in this one.
+pub(crate) fn without(ranges: Vec<Range>, (start, end): Range) -> Vec<Range> {
+    let apart = |r: Range| [(r.0, r.1.min(start).max(r.0)), (r.0.max(end).min(r.1), r.1)];
+    ranges.into_iter().flat_map(apart).filter(|r| r.0 < r.1).collect()
+}
+
+/// What these merged ranges leave of user space.
+pub(crate) fn gaps(ranges: &[Range]) -> Vec<Range> {
+    let starts = [ALL.0].into_iter().chain(ranges.iter().map(|r| r.1));
+    let ends = ranges.iter().map(|r| r.0).chain([ALL.1]);
+    starts.zip(ends).filter(|(start, end)| start < end).collect()
+}
+
+/// Whether one of these merged ranges meets this one.
+pub(crate) fn meets_one(ranges: &[Range], (start, end): Range) -> bool {
+    ranges.get(ranges.partition_point(|r| r.1 <= start)).is_some_and(|r| r.0 < end)
+}
+
 /// The pages of user space that `[start, start + len)` meets.
 pub(crate) fn range(start: u64, len: u64, page: u64) -> Range {
     let first = start & !(page - 1);
@@ -139,6 +175,20 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn lists_of_ranges_are_sets() {
+        assert_eq!(merged(vec![(5, 7), (1, 2), (2, 3), (6, 9), (4, 4)]), [(1, 3), (5, 9)]);
+        assert_eq!(common(&[(1, 4), (6, 9)], &[(0, 2), (3, 7)]), [(1, 2), (3, 4), (6, 7)]);
+        assert_eq!(without(vec![(1, 4), (6, 9)], (3, 7)), [(1, 3), (7, 9)]);
+        assert_eq!(without(vec![(1, 4), (6, 9)], (4, 6)), [(1, 4), (6, 9)]);
+        assert_eq!(without(vec![(1, 4)], (0, 9)), []);
+        assert_eq!(gaps(&[(0, 4), (6, 9)]), [(4, 6), (9, ALL.1)]);
+        assert_eq!(
+            [(0, 2), (3, 4), (4, 6), (8, 9)].map(|r| meets_one(&[(1, 3), (6, 9)], r)),
+            [true, false, false, true]
+        );
     }
 
     #[test]

@@ -8,7 +8,7 @@ use std::os::unix::ffi::OsStrExt;
 
 use samara_mm::{Anon, Layout};
 use samara_trace::calls::Call;
-use samara_trace::event::{EventKind, StepKind};
+use samara_trace::event::{EventKind, Step, StepKind};
 use samara_trace::file::name_text;
 
 use crate::journal::{Journal, Size, Who};
@@ -17,7 +17,7 @@ use crate::os::sys;
 use crate::space::compare::{self, Found};
 use crate::space::end::first_unequal_line;
 use crate::space::heap::Heap;
-use crate::space::reach::Range;
+use crate::space::reach::{Range, meets_one};
 use crate::space::start::found;
 use crate::space::{Attempt, Returned, Space, SpaceId, model, reach};
 
@@ -25,7 +25,7 @@ use crate::space::{Attempt, Returned, Space, SpaceId, model, reach};
 /// number.
 const NEAR: usize = 8;
 
-/// The areas of a space, read while nothing changed them.
+/// The areas of a space, as they were read.
 #[derive(Clone, Debug)]
 pub(crate) struct Reading {
     pub(crate) areas: Vec<KernelArea>,
@@ -37,10 +37,10 @@ pub(crate) struct Reading {
 }
 
 /// What a comparison with a reading found.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Compared {
-    /// They agree, or do now.
-    Done,
+    /// They agree, or do now, but for these ranges that were in doubt before and changed meanwhile.
+    But(Vec<Range>),
     /// They differ, and only a reading with flags may be taken over.
     NeedsFlags,
 }
@@ -174,54 +174,101 @@ impl Space {
         true
     }
 
-    /// Compares the space with a reading, and takes over the kernel's view. `doubt`: why the areas
-    /// were not known before, if they were not.
+    /// Compares the space with a reading, and takes over the kernel's view. Areas that touch
+    /// `changed`, which changed while it was made, are left out. `doubt`: why and where areas were
+    /// not known before, if they were not.
     pub(crate) fn compare_with(
         &mut self,
         reading: &Reading,
+        changed: &[Range],
+        doubt: Option<(&str, &[Range])>,
         who: Who,
-        doubt: Option<&str>,
         journal: &mut Journal<'_>,
     ) -> Compared {
+        let whole = changed.is_empty();
+        let out = if whole { Vec::new() } else { self.around(changed, &reading.areas) };
         journal.counters.checks += 1;
         self.learn_layout(reading);
         let mut reported = 0;
-        if self.model.to_string() != reading.text {
-            let mut attempt = Attempt::default();
-            let unknown = self.doubt.unknown(false);
-            let (steps, grown) = (&mut attempt.steps, &mut attempt.grown);
-            let found = compare::compare(&mut self.model, &reading.areas, reach::ALL, &unknown, steps, grown);
-            if !attempt.steps.is_empty() {
-                let steps = std::mem::take(&mut attempt.steps);
-                self.report_learnt(who, "boundaries that faults decide".into(), &steps, journal);
-            }
-            self.report_grown(who, &attempt, journal);
+        if !whole || self.model.to_string() != reading.text {
+            let gaps = reach::gaps(&out);
+            let found = self.compare_gaps(&gaps, &reading.areas, who, journal);
             if self.rename(&reading.areas) {
                 self.report_learnt(who, "files were renamed or removed while they were mapped".into(), &[], journal);
             }
             let names_only = found == Found::Equal;
             let misfit = match found {
                 Found::Differs(how) => Some(how),
-                Found::Equal => first_unequal_line(&self.model.to_string(), &reading.text),
+                Found::Equal if whole => first_unequal_line(&self.model.to_string(), &reading.text),
+                Found::Equal => None,
             };
             if let Some(how) = misfit {
                 if !reading.has_flags {
                     return Compared::NeedsFlags;
                 }
-                let steps = self.adopt_areas(reading.areas.clone());
+                let steps = self.adopt_gaps(&gaps, &reading.areas);
                 match doubt {
-                    Some(doubt) => self.report_learnt(who, format!("{doubt}: {how}"), &steps, journal),
+                    Some((why, _)) => self.report_learnt(who, format!("{why}: {how}"), &steps, journal),
                     None if names_only => self.report_learnt(who, format!("names of areas: {how}"), &steps, journal),
                     None => reported = u64::from(!self.report_misfit(who, how, &steps, false, journal)),
                 }
             }
         }
-        let mut event = journal.blank(EventKind::Checked, self.id, who);
-        event.result = i64::from(reported != 0);
-        event.args[0] = reported;
-        event.args[1] = 1; // it goes on
-        journal.write(event);
-        Compared::Done
+        let left = doubt.map_or_else(Vec::new, |(_, ranges)| reach::common(ranges, &out));
+        if left.is_empty() {
+            let mut event = journal.blank(EventKind::Checked, self.id, who);
+            event.result = i64::from(reported != 0);
+            event.args[0] = reported;
+            event.args[1] = 1; // it goes on
+            journal.write(event);
+        }
+        Compared::But(left)
+    }
+
+    /// The ranges, widened until no area of the model or of the kernel extends beyond one. At first
+    /// areas that only touch one are included: a change may have cut or joined them.
+    fn around(&self, changed: &[Range], kernel: &[KernelArea]) -> Vec<Range> {
+        let areas = || self.model.areas().map(|a| (a.start, a.end)).chain(kernel.iter().map(|a| (a.start, a.end)));
+        let mut out = reach::merged(changed.to_vec());
+        let touching = areas().filter(|(start, end)| meets_one(&out, (start.saturating_sub(1), end.saturating_add(1))));
+        out = reach::merged(touching.chain(out.iter().copied()).collect());
+        loop {
+            let next =
+                reach::merged(areas().filter(|area| meets_one(&out, *area)).chain(out.iter().copied()).collect());
+            if next == out {
+                return out;
+            }
+            out = next;
+        }
+    }
+
+    /// Compares these ranges, beyond which no area extends.
+    fn compare_gaps(&mut self, gaps: &[Range], kernel: &[KernelArea], who: Who, journal: &mut Journal<'_>) -> Found {
+        let (mut attempt, mut found) = (Attempt::default(), Found::Equal);
+        for gap in gaps {
+            let unknown = self.doubt.unknown(false);
+            let (steps, grown) = (&mut attempt.steps, &mut attempt.grown);
+            found = compare::compare(&mut self.model, within(kernel, *gap), *gap, &unknown, steps, grown);
+            if found != Found::Equal {
+                break;
+            }
+        }
+        if !attempt.steps.is_empty() {
+            let steps = std::mem::take(&mut attempt.steps);
+            self.report_learnt(who, "boundaries that faults decide".into(), &steps, journal);
+        }
+        self.report_grown(who, &attempt, journal);
+        found
+    }
+
+    /// Takes the kernel's view of these ranges over, beyond which no area extends.
+    fn adopt_gaps(&mut self, gaps: &[Range], kernel: &[KernelArea]) -> Vec<Step> {
+        let heap = Heap::of(kernel).last();
+        let steps = gaps.iter().flat_map(|gap| self.adopt_areas(*gap, within(kernel, *gap).to_vec())).collect();
+        if gaps == [reach::ALL] || heap.is_some_and(|heap| meets_one(gaps, heap)) {
+            self.adopt_break(heap);
+        }
+        steps
     }
 
     /// Takes over the places of heap and stack, as far as they were unknown.
@@ -246,8 +293,32 @@ impl Space {
     }
 }
 
+/// The areas in a range, beyond which none extends.
+fn within(areas: &[KernelArea], (start, end): Range) -> &[KernelArea] {
+    let first = areas.partition_point(|area| area.start < start);
+    let last = areas.partition_point(|area| area.start < end);
+    areas.get(first..last).unwrap_or_default()
+}
+
 /// Whether a reading is of one moment at all: its areas ascend and do not overlap.
 pub(crate) fn is_whole(areas: &[KernelArea]) -> bool {
-    let within = |(start, end): Range| start < end;
-    areas.iter().all(|area| within((area.start, area.end))) && areas.windows(2).all(|pair| pair[0].end <= pair[1].start)
+    areas.iter().all(|area| area.start < area.end) && areas.windows(2).all(|pair| pair[0].end <= pair[1].start)
+}
+
+/// The areas of a reading that changes overlapped, in ascending order. Where lines contradict each
+/// other, the later one loses what the earlier one has. `None`: they do so outside of what changed.
+pub(crate) fn put_right(areas: &[KernelArea], changed: &[Range]) -> Option<Vec<KernelArea>> {
+    let mut out: Vec<KernelArea> = Vec::with_capacity(areas.len());
+    for area in areas {
+        let at = out.last().map_or(0, |last| last.end).max(area.start);
+        let twice = (area.start, at.min(area.end));
+        if twice.0 < twice.1 && !changed.iter().any(|changed| changed.0 <= twice.0 && twice.1 <= changed.1) {
+            return None;
+        }
+        if at < area.end {
+            let offset = if area.inode == 0 { area.offset } else { area.offset + (at - area.start) };
+            out.push(KernelArea { start: at, offset, ..area.clone() });
+        }
+    }
+    Some(out)
 }

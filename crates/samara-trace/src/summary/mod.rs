@@ -42,7 +42,8 @@ pub struct Summary {
     pub overlapped: u64,
     /// Changes without a call: a stack that grew, for example.
     pub learnt: u64,
-    /// How often events of a space were lost ([`LOST`](crate::event::LOST)).
+    /// How often events of a space were lost, or it changed while it was first read
+    /// ([`LOST`](crate::event::LOST)).
     pub losses: u64,
     /// Differences between model and kernel that nothing explains.
     pub differences: u64,
@@ -50,7 +51,7 @@ pub struct Summary {
     /// be known: see [`UNSURE`](crate::event::UNSURE).
     pub unsure: u64,
     /// Spaces that were compared with the whole of `/proc/PID/maps` at their end, and those that
-    /// were equal.
+    /// were equal. Of a space that was compared several times, the last one counts.
     pub compared: (u64, u64),
     /// Areas that were split in two.
     pub splits: u64,

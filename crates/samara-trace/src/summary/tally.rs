@@ -1,6 +1,6 @@
 //! Sums events up. Knows nothing of files and prints nothing.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 use super::crash::Crash;
 use super::failures;
@@ -39,6 +39,8 @@ pub struct Tally {
     /// The site of the last event.
     site: Option<u32>,
     processes: BTreeMap<u32, ProcessTotals>,
+    /// Spaces that went on after they were compared, and whether they were equal.
+    compared: HashMap<u64, bool>,
     /// `vm.max_map_count`.
     limit: Option<u64>,
     /// When the last event was that was skipped, until the next one that is not.
@@ -318,8 +320,14 @@ impl Tally {
             EventKind::Learnt => t.learnt += 1,
             EventKind::Difference => t.differences += 1,
             EventKind::Checked => {
-                t.compared.0 += 1;
-                t.compared.1 += u64::from(event.result == 0);
+                let is_equal = event.result == 0;
+                // The last comparison of a space counts.
+                let before = self.compared.insert(event.space, is_equal);
+                t.compared.0 += u64::from(before.is_none());
+                t.compared.1 = (t.compared.1 + u64::from(is_equal)).saturating_sub(u64::from(before == Some(true)));
+                if !event.goes_on() {
+                    self.compared.remove(&event.space);
+                }
             }
             EventKind::Call | EventKind::Fork | EventKind::Share | EventKind::Thread => {}
             EventKind::Found | EventKind::Exit => {}

@@ -217,6 +217,16 @@ fn a_summary_counts() {
     ] {
         tally.add(&e);
     }
+    // Recordings without stops compare a space again and again: the last time counts.
+    let mut often = Tally::default();
+    let goes_on = |seq, space, result| {
+        let checked = event(seq, K::Checked, 1, 0);
+        Event { space, result, args: [0, 1, 0, 0, 0, 0], ..checked }
+    };
+    for e in [goes_on(0, 1, 1), goes_on(1, 1, 0), goes_on(2, 2, 0), goes_on(3, 2, 1), goes_on(4, 1, 0)] {
+        often.add(&e);
+    }
+    assert_eq!(often.so_far().compared, (2, 1));
     let s = tally.summary();
     assert_eq!((s.events, s.processes, s.execs, s.learnt, s.differences, s.compared), (9, 1, 1, 1, 1, (1, 1)));
     assert_eq!((s.splits, s.merges, s.overlapped), (2, 1, 1));
