@@ -1,18 +1,23 @@
 #!/bin/busybox sh
 # The first process of a guest: runs the tests that `ci/kernels.sh` asks for on the kernel's command
 # line, and prints their results on the serial console, in lines that begin with @@. Every program is
-# run three times: by itself, under `samara trace` and under `samara run`. A line that it prints
-# otherwise under samara counts as a difference, as does each that samara finds.
+# run four times: by itself, under `samara trace`, without stops (`trace --no-stop`) and under `samara
+# run`. A line that it prints otherwise under samara counts as a difference, as does each that samara
+# finds. So does a count of areas that the two recorders do not have in common, unless the one
+# without stops is unsure.
 
 /bin/busybox mkdir -p /proc /sys /dev /tmp /out
 /bin/busybox mount -t proc proc /proc
 /bin/busybox mount -t sysfs sys /sys
 /bin/busybox mount -t devtmpfs dev /dev
 /bin/busybox mkdir -p /dev/shm
+/bin/busybox mount -t tracefs tracefs /sys/kernel/tracing
 for folder in /tmp /out /dev/shm; do /bin/busybox mount -t tmpfs tmpfs "$folder"; done
 /bin/busybox --install -s /bin
 export PATH=/usr/bin:/bin HOME=/tmp LANG=C NO_COLOR=1
 cd /out || exit
+# Places do not decide what merges.
+echo 0 >/proc/sys/kernel/randomize_va_space
 for word in $(cat /proc/cmdline); do
     case $word in
     parts=*) parts=${word#parts=} ;;
@@ -34,18 +39,39 @@ lines() {
     awk 'FNR == NR { was[FNR] = $0; n = FNR; next } was[FNR] != $0 { d++ } { m = FNR } END { print d + (n > m ? n - m : 0) }' "$1" "$2"
 }
 
-# Runs a program under samara, and tells the differences: trace|run PART TEST COMMAND...
+# The counts of a summary that both recorders must have: areas, and what became of them.
+counts() { grep -oE '"(areas_peak|splits|merges)": *[0-9]+' "$1" | sort -u; }
+
+# Runs a program under samara, and tells the differences: trace|no-stop|run PART TEST COMMAND...
 under() {
     mode=$1 part=$2 test=$3
     shift 3
+    case $mode in
+    no-stop) options="trace --no-stop" ;;
+    *) options=$mode ;;
+    esac
     rm -f json trace.samara
     begun=$(now)
-    timeout -s KILL "$limit" samara "$mode" --quiet -o trace.samara --summary-json json -- "$@" </dev/null >printed 2>errors
+    # shellcheck disable=SC2086 # several words
+    timeout -s KILL "$limit" samara $options --quiet -o trace.samara --summary-json json -- "$@" </dev/null >printed 2>errors
     status=$?
     took=$(since "$begun")
     found=$(sed -n 's/.*"differences": *\([0-9]*\).*/\1/p' json 2>/dev/null)
     other=$(lines alone printed)
     [ "$status" = "$expected" ] || other=$((other + 1))
+    [ "$mode" != trace ] || counts json >stopped 2>&1
+    # Threads and processes beside each other have other counts each time.
+    case $mode/$part/$test in
+    no-stop/repros/threads) ;;
+    no-stop/repros/*)
+        if ! grep -q '"unsure": *0\b' json; then
+            echo "@@ unsure $test $(grep -oE '"unsure": *[0-9]+' json)"
+        elif ! counts json | cmp -s - stopped; then
+            other=$((other + 1))
+            counts json | diff -U0 stopped - | grep -v '^@@'
+        fi
+        ;;
+    esac
     state=ended
     if [ -z "$found" ]; then
         state=status-$status
@@ -72,6 +98,7 @@ compare() {
         return
     fi
     under trace "$of" "$name" "$@"
+    under no-stop "$of" "$name" "$@"
     under run "$of" "$name" "$@"
 }
 

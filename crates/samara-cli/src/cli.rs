@@ -351,8 +351,8 @@ Examples:
 
 Each line has the event's number, the seconds since the start, the process (and the thread), the call with its result and
 duration (including the stops of tracing), and after `;` what the call did. `~` after the duration: another call of the
-same address space was in flight. `[unsure: calls overlapped]`: the order of the calls is not known, and their effect was
-taken over from the kernel.")]
+same address space was in flight. `[unsure until the next comparison]`: nothing shows the call's whole effect: the order
+of overlapping calls or, without stops, which memory was written before areas touched.")]
 pub(crate) struct Events {
     /// The trace file
     pub(crate) file: PathBuf,

@@ -14,9 +14,7 @@ use crate::output::{BOLD, CYAN, DIM, GREEN, RED, clean, styled};
 use crate::refused;
 
 /// Marks a call or a fork whose effect is not known.
-const UNSURE_MARK: &str = " [unsure: calls overlapped]";
-/// The same without overlapping calls: a recorder without stops did not see the effect.
-const UNSEEN_MARK: &str = " [unsure until the next comparison]";
+const UNSURE_MARK: &str = " [unsure until the next comparison]";
 
 /// What a line shows besides its event.
 #[derive(Debug, Default)]
@@ -119,7 +117,7 @@ fn call(out: &mut dyn Write, event: &Event) -> io::Result<()> {
     write!(out, "{} = {result} {duration}{overlapped}", args::call(&name, &event.args, file))?;
     match event.text.as_str() {
         "" => Ok(()),
-        UNSURE => write!(out, "{}", if event.overlapped { UNSURE_MARK } else { UNSEEN_MARK }),
+        UNSURE => write!(out, "{UNSURE_MARK}"),
         why => match why.parse() {
             Ok(by) => write!(out, " [refused: {}]", refused::text(&by)),
             Err(_) => write!(out, " [refused by samara: {}]", Printable(why)),

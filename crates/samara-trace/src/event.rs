@@ -9,8 +9,10 @@ pub use samara_mm::{Step, StepKind};
 
 /// The [`Event::text`] of a call or a fork whose effect cannot be known.
 ///
-/// Other calls were in the kernel at the same time, and their order is unknown. The model took over
-/// the kernel's areas.
+/// Other calls were in the kernel at the same time, and their order is unknown: the model took over
+/// the kernel's areas. Or nothing showed all of its effect to a recorder that does not stop tasks:
+/// events were lost before it, or memory may have been written before areas touched, which decides
+/// whether they merge.
 pub const UNSURE: &str = "unsure";
 
 /// The text of an [`EventKind::Learnt`] by which events were lost, or at which a space was read

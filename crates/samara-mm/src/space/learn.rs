@@ -172,6 +172,41 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
         Ok(reason)
     }
 
+    /// Whether the areas that the last call joined at `addr` are one in the kernel too, whatever is
+    /// unknown about them. True where it joined none. Where this is false,
+    /// [`AddressSpace::learn_cut`] may have to take the join back. O(joins of the last call).
+    ///
+    /// ```
+    /// # use samara_mm::{AddressSpace, Config, FileId, MapRequest, Prot, Touches};
+    /// let mut space =
+    ///     AddressSpace::<FileId>::new(Config { touches: Touches::Unseen, ..Config::default() });
+    /// space.map(&MapRequest::anonymous(0x10000, 0x1000, Prot::RW)).unwrap();
+    /// space.map(&MapRequest::anonymous(0x11000, 0x1000, Prot::RW)).unwrap();
+    /// assert!(space.is_join_certain(0x11000)); // new memory was not written before it joined
+    /// space.protect(0x10000, 0x1000, Prot::READ, None).unwrap();
+    /// space.protect(0x10000, 0x1000, Prot::RW, None).unwrap();
+    /// assert!(!space.is_join_certain(0x11000)); // both may have been written while they were apart
+    /// ```
+    #[must_use]
+    pub fn is_join_certain(&self, addr: u64) -> bool {
+        let Some(i) = self.seams.iter().rposition(|seam| seam.at == addr) else { return true };
+        let (Seam { left, right, .. }, next) = (&self.seams[i], self.seams.get(i + 1));
+        let mut anon = (left.anon(), right.anon());
+        if let Some(next) = next.filter(|_| anon.1 == Anon::Untouched && self.has(Features::NEXT_WINS)) {
+            anon.1 = next.right.anon();
+        }
+        let may_be_apart = match anon {
+            (Anon::Untouched, other) | (other, Anon::Untouched) => matches!(other, Anon::UnknownInherited { .. }),
+            _ => true,
+        };
+        let is_moved = left.unsure.bias.max(right.unsure.bias) != Doubt::Known;
+        let opened = |area: &Area<B>| self.extras.get(area.extra).opened.is_none();
+        let may_be_reopened = matches!(left.object, Object::File(_)) && (opened(left) || opened(right));
+        let is_private = left.is_private();
+        let may_be_charged = left.unsure.account != right.unsure.account;
+        !(may_be_charged || is_moved || may_be_reopened || is_private && may_be_apart)
+    }
+
     /// As [`AddressSpace::learn_cut`], for a driver that made several calls since it last compared,
     /// or that does not know their order. The model does not conclude which call joined the two
     /// sides, or what they were then; it only keeps them apart. In private anonymous memory each

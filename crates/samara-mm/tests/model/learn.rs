@@ -1,6 +1,7 @@
 //! What the model learns from the running kernel's maps where it does not see the program's writes
 //! (`Touches::Unseen`).
 
+use crate::rng::Rng;
 use samara_mm::*;
 use std::sync::Arc;
 
@@ -474,4 +475,44 @@ fn written_pages_of_a_file_stay_apart_where_they_moved_to() {
     // The kernel has one area there: it was not written after all.
     assert_eq!(space.learn_join(41 * PAGE), Ok(Reason::AnonymousOffset));
     assert_eq!(areas(&space), [(21, 22), (40, 42)]);
+}
+
+/// A join is certain if and only if it cannot be taken back, after random calls.
+#[test]
+fn what_is_certain_cannot_be_cut() {
+    let mut r = Rng(11);
+    let (mut certain, mut uncertain) = (0, 0);
+    for features in [Features::LINUX_6_1, Features::LINUX_6_12] {
+        for _ in 0..300 {
+            let mut space = Space::new(Config { features, touches: Touches::Unseen, ..Config::default() });
+            for _ in 0..40 {
+                let [start, to] = [(); 2].map(|()| (16 + r.below(32)) * PAGE);
+                let len = (1 + r.below(4)) * PAGE;
+                let id = FileId { dev: (8, 1), inode: 5, open: r.below(2), name: Arc::from("/f") };
+                let mode = RemapMode::Fixed(to);
+                let plan = match r.below(12) {
+                    0..3 => space.map(&MapRequest::anonymous(start, len, Prot::RW)),
+                    3 => space.map(&MapRequest::file(start, len, Prot::RW, MapFlags::PRIVATE, id, start)),
+                    4 => space.map(&MapRequest::file(start, len, Prot::READ, MapFlags::SHARED, id, start)),
+                    5..9 => space.protect(start, len, r.pick(&[Prot::RW, Prot::READ]), None),
+                    9 => space.unmap(start, len),
+                    10 => space.remap(&RemapRequest { old: start, old_len: len, new_len: len, mode, dontunmap: false }),
+                    _ => {
+                        space = space.fork().unwrap();
+                        continue;
+                    }
+                };
+                let joins = plan.iter().flat_map(|plan| plan.iter()).filter(|step| step.kind == StepKind::Merged);
+                let joins: Vec<u64> = joins.map(|step| step.start).collect();
+                // Taking one back may settle the others.
+                if let Some(at) = joins.get(r.below(3) as usize % joins.len().max(1)) {
+                    let (is_certain, before) = (space.is_join_certain(*at), space.to_string());
+                    let learnt = space.learn_cut(*at);
+                    assert_eq!(is_certain, learnt.is_err(), "{learnt:?} at {at:x} of\n{before}");
+                    *if is_certain { &mut certain } else { &mut uncertain } += 1;
+                }
+            }
+        }
+    }
+    assert!(certain > 300 && uncertain > 300, "{certain} {uncertain}");
 }

@@ -6,7 +6,7 @@
 
 use std::os::unix::ffi::OsStrExt;
 
-use samara_mm::{Anon, Layout};
+use samara_mm::Layout;
 use samara_trace::calls::Call;
 use samara_trace::event::{EventKind, Step, StepKind};
 use samara_trace::file::name_text;
@@ -127,22 +127,18 @@ impl Space {
         }
         // The kernel reported the area, except for its flags.
         call.unsure |= misfit.is_some() && attempt.steps.is_empty();
-        let misfit = misfit.or_else(|| self.depends_on_faults(call, &attempt.steps));
+        let faults = self.depends_on_faults(&attempt.steps);
+        call.unsure |= faults.is_some();
+        let misfit = misfit.or(faults);
         self.report_call(call, attempt, journal);
         misfit
     }
 
-    /// Writes decide whether the areas that a call changed merge, and no event shows writes. New
-    /// memory of a call has not been written.
-    fn depends_on_faults(&self, call: &Returned, steps: &[samara_mm::Step]) -> Option<String> {
-        let maps = matches!(call.decoded.call, Call::Mmap | Call::Brk);
-        let unknown = |at: u64| {
-            let one = self.model.area_at(at).map(|a| (a.area.is_private(), a.area.anon()));
-            one.is_some_and(|(private, anon)| private && !matches!(anon, Anon::Untouched))
-        };
-        let joined = |step: &samara_mm::Step| step.kind == StepKind::Merged && unknown(step.start);
-        let all = !maps && steps.iter().any(joined);
-        all.then(|| "which memory was written before it became one area".to_owned())
+    /// Which memory was written decides whether some areas join, and no event shows writes.
+    fn depends_on_faults(&self, steps: &[samara_mm::Step]) -> Option<String> {
+        let mut joins = steps.iter().filter(|step| step.kind == StepKind::Merged);
+        let any = joins.any(|step| !self.model.is_join_certain(step.start));
+        any.then(|| "which memory was written before it became one area".to_owned())
     }
 
     /// The first call shows where the heap begins.

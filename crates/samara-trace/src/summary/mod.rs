@@ -47,8 +47,7 @@ pub struct Summary {
     pub losses: u64,
     /// Differences between model and kernel that nothing explains.
     pub differences: u64,
-    /// Calls and forks that were in the kernel at the same time as others and whose effect cannot
-    /// be known: see [`UNSURE`](crate::event::UNSURE).
+    /// Calls and forks whose effect cannot be known: see [`UNSURE`](crate::event::UNSURE).
     pub unsure: u64,
     /// Spaces that were compared with the whole of `/proc/PID/maps` at their end, and those that
     /// were equal. Of a space that was compared several times, the last one counts.
