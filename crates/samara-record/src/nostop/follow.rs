@@ -17,6 +17,7 @@ use crate::journal::{Journal, Who};
 use crate::os::proc;
 use crate::os::sys::Tid;
 use crate::space::memory::Memory;
+use crate::space::reach::ALL;
 use crate::space::{Caller, Returned, Space, SpaceId};
 use crate::stacks::{Asked, Copied, Stacks};
 
@@ -300,7 +301,7 @@ impl<'a> Follow<'a> {
                         .places
                         .get(&id)
                         .and_then(|place| place.doubt.as_ref())
-                        .is_some_and(|doubt| !doubt.unsure.is_empty()) =>
+                        .is_some_and(|doubt| doubt.unsure == [ALL]) =>
             {
                 return self.has_another_space(pid, Some(address));
             }
