@@ -91,7 +91,8 @@ fn what(out: &mut dyn Write, event: &Event) -> io::Result<()> {
         EventKind::Learnt => write!(out, "{} {text}", styled(BOLD, "learnt")),
         EventKind::Difference => write!(out, "{} {text}", styled(RED, "DIFFERENCE")),
         EventKind::Checked if event.result == 0 => {
-            write!(out, "{} model and /proc/{}/maps are equal", styled(GREEN, "checked"), event.pid)
+            let text = if event.text.is_empty() { String::new() } else { format!(", {text}") };
+            write!(out, "{} model and /proc/{}/maps are equal{text}", styled(GREEN, "checked"), event.pid)
         }
         EventKind::Checked => {
             write!(out, "{} model and /proc/{}/maps differ {text}", styled(RED, "checked"), event.pid)

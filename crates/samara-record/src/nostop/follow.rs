@@ -30,6 +30,9 @@ const EXIT_GROUP: u32 = libc::SYS_exit_group as u32;
 const AFTER_EXEC_NS: u64 = 30_000_000;
 const AFTER_FORK_NS: u64 = 100_000_000;
 
+/// Why areas are not known after the end of a task in a call.
+const KILLED: &str = "a thread was killed in a call";
+
 /// Why areas are not known after a section that no call explains.
 const UNEXPLAINED: &str = "a change outside recorded calls";
 
@@ -425,7 +428,13 @@ impl<'a> Follow<'a> {
     fn returned(&mut self, tid: Tid, nr: u32, result: i64) {
         let now = self.now;
         let Some(thread) = self.threads.get_mut(&tid) else { return };
-        let Some(mut call) = thread.call.take() else { return };
+        let Some(mut call) = thread.call.take() else {
+            // Its entry was lost, so its section counts as one outside of calls.
+            if let Some(place) = self.place_of(tid) {
+                place.left(tid, now);
+            }
+            return self.explain_outside(tid);
+        };
         let pid = thread.pid;
         let Some(decoded) = call.decoded.filter(|decoded| decoded.nr == nr) else {
             // Another call of the same number, such as most options of `prctl`.
@@ -466,15 +475,11 @@ impl<'a> Follow<'a> {
         let Some(place) = self.place_of(tid) else { return };
         place.left(tid, now);
         let entry = Entry::Call(Box::new(returned), shown);
-        match call.sections.split_first() {
-            Some((number, rest)) => {
-                place.lasts_until(*number, rest.last().copied());
-                place.fill(*number, entry);
-                rest.iter().for_each(|number| place.fill(*number, Entry::Nothing));
-            }
-            None => {
-                place.push(entry);
-            }
+        // One without sections changes no areas, or its kernel reports none.
+        if call.sections.is_empty() {
+            place.push(entry);
+        } else {
+            place.fill_first(&call.sections, entry);
         }
         if unordered {
             place.doubt("calls overlapped, and this kernel does not report their order", false, now);
@@ -610,9 +615,12 @@ impl<'a> Follow<'a> {
         let now = self.now;
         let Some(thread) = self.threads.remove(&tid) else { return };
         let gone = thread.call.as_ref().is_some_and(|call| !call.sections.is_empty());
+        let is_last = self.processes.get(&pid).is_some_and(|process| process.threads.iter().all(|other| *other == tid));
         if let Some(place) = self.processes.get(&pid).and_then(|p| p.place).and_then(|id| self.places.get_mut(&id)) {
-            let numbers = thread.call.iter().flat_map(|call| &call.sections).chain(thread.outside.iter().map(|o| &o.0));
-            numbers.for_each(|number| place.fill(*number, Entry::Nothing));
+            let sections = thread.call.iter().flat_map(|call| &call.sections);
+            let entry = || if is_last { Entry::Nothing } else { Entry::Unknown(KILLED, false) };
+            sections.for_each(|number| place.fill(*number, entry()));
+            thread.outside.iter().for_each(|(number, _)| place.fill(*number, Entry::Nothing));
             thread.call.as_ref().map(|call| place.exit(call.beside, now));
             place.left(tid, now);
         }
@@ -625,13 +633,12 @@ impl<'a> Follow<'a> {
             self.seen.unexplained = self.seen.unexplained.saturating_sub(thread.unexplained);
         }
         if let Some(id) = place {
+            if let Some(place) = self.places.get_mut(&id).filter(|_| gone && !last) {
+                place.doubt(KILLED, false, now);
+            }
             self.flush(id);
-            if let Some(place) = self.places.get_mut(&id) {
-                match last {
-                    false if gone => place.unknown("a thread was killed in a call", false, now),
-                    true if thread.doubts => place.doubt = None,
-                    _ => {}
-                }
+            if let Some(place) = self.places.get_mut(&id).filter(|_| last && thread.doubts) {
+                place.doubt = None;
             }
         }
         if last {

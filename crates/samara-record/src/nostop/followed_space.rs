@@ -108,6 +108,8 @@ pub(super) struct FollowedSpace {
     /// It belongs to a child, and the parent's queue has not reached the fork.
     pub(super) awaits_fork: bool,
     queue: VecDeque<Item>,
+    /// How many entries of it are readings of all areas.
+    whole: usize,
     /// Of readings whose entries are not reached yet.
     windows: Vec<Window>,
     /// Children that were copied of it before its areas were known: they must be read.
@@ -158,6 +160,7 @@ impl FollowedSpace {
             space: None,
             awaits_fork: false,
             queue: VecDeque::new(),
+            whole: 0,
             windows: Vec::new(),
             orphans: Vec::new(),
             first: 0,
@@ -185,6 +188,7 @@ impl FollowedSpace {
 
     /// Adds an entry of a section.
     pub(super) fn push_at(&mut self, entry: Entry, (from, to): (u64, u64)) -> u64 {
+        self.whole += usize::from(matches!(entry, Entry::Read(..) | Entry::Guess(..)));
         self.queue.push_back(Item { entry, from, to });
         self.first + self.queue.len() as u64 - 1
     }
@@ -205,6 +209,16 @@ impl FollowedSpace {
     pub(super) fn unknown(&mut self, why: &'static str, all: bool, now: u64) {
         self.push_at(Entry::Unknown(why, all), (now, now));
         self.doubt(why, all, now);
+    }
+
+    /// Fills in the first of a call's sections that is still in the queue. The others change
+    /// nothing besides. False: there is none.
+    pub(super) fn fill_first(&mut self, sections: &[u64], entry: Entry) -> bool {
+        let Some(at) = sections.iter().position(|number| *number >= self.first) else { return false };
+        self.lasts_until(sections[at], sections.last().copied());
+        self.fill(sections[at], entry);
+        sections[at + 1..].iter().for_each(|number| self.fill(*number, Entry::Nothing));
+        true
     }
 
     /// A task enters a call. `ordered`: the kernel reports sections.
@@ -228,7 +242,7 @@ impl FollowedSpace {
     }
 
     /// The section of this entry lasts until the end of a later one of its call.
-    pub(super) fn lasts_until(&mut self, number: u64, last: Option<u64>) {
+    fn lasts_until(&mut self, number: u64, last: Option<u64>) {
         let to = last.and_then(|last| self.item(last)).map(|last| last.to);
         if let (Some(to), Some(item)) = (to, self.item(number)) {
             item.to = to;
@@ -267,6 +281,11 @@ impl FollowedSpace {
         self.unlock(tid, time);
     }
 
+    /// Whether a reading is under way, or waits in the queue.
+    pub(super) fn is_being_read(&self) -> bool {
+        self.reading || !self.windows.is_empty()
+    }
+
     /// A reading begins.
     pub(super) fn begin_reading(&mut self, from: u64) {
         self.reading = true;
@@ -276,7 +295,7 @@ impl FollowedSpace {
     /// Whether no section overlaps the time since `from`, and the space was known before. All
     /// records up to the end of that time must be there.
     pub(super) fn was_quiet(&self, from: u64) -> bool {
-        self.open.is_none_or(|open| open.is_read(from)) && self.last < from && self.is_readable(from)
+        self.open.is_none() && self.last < from && self.is_readable(from)
     }
 
     /// Whether a reading that began then is of this space.
@@ -284,17 +303,22 @@ impl FollowedSpace {
         self.since < from && !self.awaits_fork
     }
 
+    /// A section that went on as a read section long before this time does not hold up what is
+    /// behind it.
+    pub(super) fn end_old_section(&mut self, time: u64) {
+        if let Some(open) = self.open.filter(|open| open.is_read(time)) {
+            self.close(open.fault.unwrap_or(time));
+            if let Some(item) = self.item(open.number).filter(|item| matches!(item.entry, Entry::Waiting)) {
+                item.entry = Entry::Unknown("a section did not end", false);
+            }
+        }
+    }
+
     /// A reading that began then has ended, and changes overlapped it. Its entry has its place
     /// here.
     pub(super) fn part(&mut self, from: u64, reading: Box<Reading>, who: Who) {
         if let Some(window) = self.windows.iter_mut().find(|window| window.from == from) {
             window.to = who.exit_ns;
-        }
-        // A section that has gone on as a read section ended before.
-        if let Some(open) = self.open.filter(|open| open.is_read(from))
-            && let Some(item) = self.item(open.number)
-        {
-            item.to = item.from;
         }
         self.push(Entry::Part(from, reading, who));
     }
@@ -327,7 +351,7 @@ impl FollowedSpace {
         self.give_up(LOSS);
         self.push_at(Entry::Unknown(LOSS, true), (now, now));
         (self.open, self.calls) = (None, 0);
-        self.last = self.last.max(now);
+        self.last = if self.last == u64::MAX { now } else { self.last.max(now) };
         // A stronger reason than any other.
         let before = self.doubt.replace(Doubt { why: LOSS.into(), ranges: vec![ALL], unsure: vec![ALL] });
         self.due = self.due.min(now + PAUSE_NS);
@@ -348,15 +372,15 @@ impl FollowedSpace {
         // What came before the first reading is in it, so nothing is kept until one is there, but
         // for sections that a reading may overlap.
         let is_read = |item: &Item| matches!(item.entry, Entry::Read(..) | Entry::Guess(..));
-        let any_read = self.space.is_none() && self.queue.iter().any(is_read);
         while let Some(front) = self.queue.front() {
             let drops = self.space.is_none() && !is_read(front) && !matches!(front.entry, Entry::Part(..));
             let holds = front.to == u64::MAX || self.windows.iter().any(|w| w.meets(front.from, front.to));
-            if matches!(front.entry, Entry::Waiting) && !(drops && (any_read || !holds)) {
+            if matches!(front.entry, Entry::Waiting) && !(drops && (self.whole > 0 || !holds)) {
                 return None;
             }
             self.first += 1;
             let item = self.queue.pop_front()?;
+            self.whole -= usize::from(is_read(&item));
             self.touch(&item);
             match item.entry {
                 entry if !drops => return Some(entry),
@@ -405,7 +429,7 @@ impl FollowedSpace {
             (Entry::Unknown(why, all), Some(_)) => self.doubt(why, all, now),
             (Entry::Tell(event), _) => journal.write(*event),
             (Entry::Read(reading, who), _) => self.read(&reading, &[], who, journal),
-            (Entry::Part(from, reading, who), _) => self.read_part(from, *reading, who, now, journal),
+            (Entry::Part(from, reading, who), _) => self.read_part(from, *reading, who, journal),
             (Entry::Guess(reading, who), None) => {
                 self.read(&reading, &[], who, journal);
                 self.note_loss(who, journal);
@@ -424,9 +448,16 @@ impl FollowedSpace {
             return;
         };
         let doubt = self.doubt.as_ref().map(|doubt| (&*doubt.why, &*doubt.ranges));
+        // What calls did that were not seen shows in flags and names, too.
+        let hides = self.doubt.as_ref().is_some_and(|doubt| !doubt.unsure.is_empty());
+        if hides && !reading.has_flags {
+            self.needs_flags = true;
+            return;
+        }
         match space.compare_with(reading, changed, doubt, who, journal) {
             Compared::But(left) => {
-                (self.needs_flags, self.changed, self.read_at) = (false, false, who.exit_ns);
+                let whole = changed.is_empty();
+                (self.needs_flags, self.changed, self.read_at) = (false, !whole, who.exit_ns);
                 self.doubt = self.doubt.take().filter(|_| !left.is_empty()).map(|doubt| {
                     let unsure = reach::common(&doubt.unsure, &left);
                     Doubt { ranges: left, unsure, ..doubt }
@@ -437,7 +468,7 @@ impl FollowedSpace {
     }
 
     /// Takes what a reading shows of what did not change while it was made.
-    fn read_part(&mut self, from: u64, mut reading: Reading, who: Who, now: u64, journal: &mut Journal<'_>) {
+    fn read_part(&mut self, from: u64, mut reading: Reading, who: Who, journal: &mut Journal<'_>) {
         let Some(at) = self.windows.iter().position(|window| window.from == from) else { return };
         let window = self.windows.remove(at);
         let Some(changed) = window.changed(&reading) else { return };
@@ -451,7 +482,6 @@ impl FollowedSpace {
             self.doubt = Some(Doubt { why: UNREAD.into(), ranges: changed.clone(), unsure: changed });
         }
         (self.tries, self.parts) = (0, self.parts + 1);
-        self.due = self.due.min(now + PAUSE_NS);
     }
 
     /// Says in the trace that what follows may be of other areas.
@@ -483,8 +513,12 @@ mod tests {
         assert!(!place.unlock(7, 510), "not the open one");
         place.left(8, 520);
         assert!(place.was_quiet(521));
-        place.lock(7, 600, false);
-        assert!(!place.was_quiet(700) && place.was_quiet(700 + FAULT_NS), "a fault");
+        let fault = place.lock(7, 600, false);
+        place.end_old_section(700);
+        assert!(!place.was_quiet(700), "a fault");
+        place.end_old_section(700 + FAULT_NS);
+        assert!(place.was_quiet(700 + FAULT_NS));
+        assert!(matches!(place.item(fault).unwrap().entry, Entry::Unknown(..)), "it holds up nothing");
     }
 
     /// NOSTOP-PLACE-1.

@@ -49,7 +49,8 @@ const MEMBERS_NS: u64 = 1_000_000_000;
 /// Immediate retries of a reading that was overlapped.
 const SOON: u32 = 20;
 
-/// Readings in a row that were overlapped before one is used but for what changed meanwhile.
+/// Readings of an unknown space that were overlapped before one is used but for what changed
+/// meanwhile.
 const PART_TRIES: u32 = 3;
 
 /// Failed readings of a space before a note says so.
@@ -67,6 +68,8 @@ struct Session<'a> {
     /// Records were lost, perhaps those of ends; and the time of the last search for these.
     lossy: bool,
     swept: u64,
+    /// When the last readings began.
+    ending: u64,
     settings: Settings,
     /// Of a control group.
     members: Option<Members>,
@@ -260,6 +263,7 @@ impl<'a> Session<'a> {
             lost: 0,
             lossy: false,
             swept: 0,
+            ending: 0,
             settings: *settings,
             members: None,
         }
@@ -321,7 +325,7 @@ impl<'a> Session<'a> {
         if !self.taken.is_empty() {
             return 5_000_000;
         }
-        let due = self.follow.places.values().filter(|place| !place.reading).map(|place| place.due).min();
+        let due = self.follow.places.values().filter(|place| !place.is_being_read()).map(|place| place.due).min();
         due.unwrap_or(u64::MAX).saturating_sub(now)
     }
 
@@ -370,6 +374,7 @@ impl<'a> Session<'a> {
         let loading = self.follow.is_loading(taken.pid);
         let Some(place) = self.follow.places.get_mut(&taken.place) else { return };
         place.reading = false;
+        place.end_old_section(taken.from);
         let is_its = !loading && place.users.contains(&taken.pid);
         let clean = is_its && place.was_quiet(taken.from);
         let in_part = is_its && place.is_readable(taken.from) && self.follow.seen.ordered;
@@ -392,7 +397,9 @@ impl<'a> Session<'a> {
                         place.drop_reading(taken.from);
                         place.push(Entry::Guess(reading, who));
                     }
-                    Some(reading) if in_part && place.tries >= PART_TRIES => place.part(taken.from, reading, who),
+                    Some(reading) if in_part && (place.tries >= PART_TRIES || place.space.is_some()) => {
+                        place.part(taken.from, reading, who)
+                    }
                     _ => place.drop_reading(taken.from),
                 }
                 if taken.is_refused {
@@ -411,6 +418,10 @@ impl<'a> Session<'a> {
             if (1..SOON).contains(&place.tries) {
                 place.due = place.due.min(sys::now_ns() + took.max(1_000_000));
             }
+            // One that was under way when the end came is not the last one.
+            if taken.to < self.ending {
+                place.due = 0;
+            }
             if taken.is_refused {
                 place.due = u64::MAX;
             }
@@ -420,7 +431,7 @@ impl<'a> Session<'a> {
     /// Reads the spaces whose time has come.
     fn read_due(&mut self) {
         let now = sys::now_ns();
-        let due = self.follow.places.values().filter(|p| p.due <= now && !p.reading);
+        let due = self.follow.places.values().filter(|p| p.due <= now && !p.is_being_read());
         let mut due: Vec<(u64, SpaceId)> = due.map(|place| (place.due, place.id)).collect();
         due.sort_unstable();
         for (_, id) in due {
@@ -444,6 +455,7 @@ impl<'a> Session<'a> {
     /// Reads all spaces once more, until each of them is known, or for [`LAST_NS`].
     fn read_all(&mut self) {
         let began = sys::now_ns();
+        self.ending = began;
         let refused = |place: &FollowedSpace| place.due == u64::MAX && place.space.is_none();
         let asked: Vec<SpaceId> = self.follow.places.values().filter(|p| !refused(p)).map(|place| place.id).collect();
         for id in &asked {

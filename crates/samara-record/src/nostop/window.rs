@@ -62,9 +62,10 @@ impl Window {
 /// The ranges that a call may have changed. `brk`: where the break was before.
 fn ranges(call: &Returned, brk: u64) -> Vec<Range> {
     let (decoded, page) = (&call.decoded, sys::page_size());
+    let protects = matches!(decoded.call, Call::Mprotect | Call::PkeyMprotect);
     let grows = (libc::PROT_GROWSDOWN | libc::PROT_GROWSUP) as u64;
     match &decoded.call.row().reach {
-        Reach::Range(..) if decoded.call == Call::Mprotect && decoded.args[2] & grows != 0 => vec![ALL],
+        Reach::Range(..) if protects && decoded.args[2] & grows != 0 => vec![ALL],
         Reach::Range(..) | Reach::Moves(_) | Reach::Break => reach::of(decoded, call.result, brk, page),
         Reach::Maps(place) if place.len.is_some() => reach::of(decoded, call.result, brk, page),
         _ => vec![ALL],
@@ -84,13 +85,15 @@ pub(super) fn move_doubt(call: &Returned, doubtful: &mut Vec<Range>) {
         return;
     }
     match (call.decoded.call, ranges(call, 0).as_slice()) {
-        (Call::Mremap, [source, target]) if meets_one(doubtful, *source) => doubtful.push(*target),
-        (Call::Munmap | Call::Mmap, [range]) if *range != ALL => {
+        (Call::Mremap, [source, target]) if meets_one(doubtful, *source) => {
+            doubtful.push(*target);
+            *doubtful = reach::merged(std::mem::take(doubtful));
+        }
+        (Call::Munmap | Call::Mmap, [range]) if *range != ALL && meets_one(doubtful, *range) => {
             *doubtful = reach::without(std::mem::take(doubtful), *range);
         }
         _ => {}
     }
-    *doubtful = reach::merged(std::mem::take(doubtful));
 }
 
 #[cfg(test)]

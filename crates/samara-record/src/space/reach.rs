@@ -31,10 +31,11 @@ pub(crate) fn merged(mut ranges: Vec<Range>) -> Vec<Range> {
     ranges
 }
 
-/// What both lists of ranges have.
+/// What both lists of merged ranges have.
 pub(crate) fn common(one: &[Range], other: &[Range]) -> Vec<Range> {
-    let both = |a: &Range| other.iter().map(|b| (a.0.max(b.0), a.1.min(b.1))).collect::<Vec<_>>();
-    merged(one.iter().flat_map(both).collect())
+    let meeting = |a: &Range| &other[other.partition_point(|b| b.1 <= a.0)..other.partition_point(|b| b.0 < a.1)];
+    let both = |a: &Range| meeting(a).iter().map(|b| (a.0.max(b.0), a.1.min(b.1))).collect::<Vec<_>>();
+    one.iter().flat_map(both).collect()
 }
 
 /// The ranges without what lies in this one.

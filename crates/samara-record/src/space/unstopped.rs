@@ -21,6 +21,9 @@ use crate::space::reach::{Range, meets_one};
 use crate::space::start::found;
 use crate::space::{Attempt, Returned, Space, SpaceId, model, reach};
 
+/// The text of a comparison that left out what had just changed.
+const PARTLY: &str = "but for what changed meanwhile";
+
 /// With at most this many areas fewer than the kernel allows, a call may be refused for their
 /// number.
 const NEAR: usize = 8;
@@ -210,12 +213,22 @@ impl Space {
                 }
             }
         }
+        // What calls did that were not seen shows in flags and names, too.
+        if let (Some((why, _)), true) = (doubt, reading.has_flags) {
+            let steps = self.adopt_gaps(&reach::gaps(&out), &reading.areas);
+            if !steps.is_empty() {
+                self.report_learnt(who, format!("{why}: flags and names"), &steps, journal);
+            }
+        }
         let left = doubt.map_or_else(Vec::new, |(_, ranges)| reach::common(ranges, &out));
         if left.is_empty() {
             let mut event = journal.blank(EventKind::Checked, self.id, who);
             event.result = i64::from(reported != 0);
             event.args[0] = reported;
             event.args[1] = 1; // it goes on
+            if !whole {
+                event.text = PARTLY.into();
+            }
             journal.write(event);
         }
         Compared::But(left)
