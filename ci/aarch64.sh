@@ -7,11 +7,8 @@ cd "$(dirname "$0")/.."
 . ci/lib.sh
 
 target=aarch64-unknown-linux-gnu
-packages=(qemu-user gcc-aarch64-linux-gnu libc6-dev-arm64-cross)
-have() { command -v qemu-aarch64 && command -v aarch64-linux-gnu-gcc; } >/dev/null
-install() { apt-get install --yes --no-install-recommends "${packages[@]}"; } >/dev/null 2>&1
-have || install || { apt-get update >/dev/null 2>&1 && install; } || true
-have || skip aarch64 "qemu-aarch64 or aarch64-linux-gnu-gcc is missing, and cannot be installed"
+program aarch64 qemu-aarch64 qemu-user
+program aarch64 aarch64-linux-gnu-gcc gcc-aarch64-linux-gnu libc6-dev-arm64-cross
 target "$target"
 export CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER=aarch64-linux-gnu-gcc
 export CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUNNER="qemu-aarch64 -L /usr/aarch64-linux-gnu"

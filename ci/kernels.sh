@@ -32,13 +32,12 @@ mkdir -p "$work/logs"
 work=$(cd "$work" && pwd)
 
 [ "$(uname -m)" = x86_64 ] || skip kernels "the processor is no x86-64"
-packages=(qemu-system-x86 cpio busybox-static)
-root=
-[ "$(id -u)" = 0 ] || root="sudo -n"
-have() { command -v qemu-system-x86_64 && command -v cpio && busybox=$(command -v busybox) && ! ldd "$busybox"; } >/dev/null 2>&1
-install() { DEBIAN_FRONTEND=noninteractive $root apt-get install --yes --no-install-recommends "${packages[@]}"; } >/dev/null 2>&1 </dev/null
-have || install || { $root apt-get update >/dev/null 2>&1 && install; } || true
-have || skip kernels "qemu-system-x86_64, cpio or a static busybox is missing, and cannot be installed"
+program kernels qemu-system-x86_64 qemu-system-x86
+program kernels cpio cpio
+# The package busybox has one that is not static.
+is_static() { busybox=$(command -v busybox) && ! ldd "$busybox"; } >/dev/null 2>&1
+is_static || { packages busybox-static && is_static; } ||
+    skip kernels "a static busybox is missing, and Debian's package busybox-static cannot be installed"
 command -v gcc >/dev/null || skip kernels "gcc is missing"
 
 # --- Kernels, by an apt of our own: the machine's has one suite only, and is left alone.
@@ -50,7 +49,7 @@ update() {
     local key=/usr/share/keyrings/debian-archive-keyring.gpg main security suite apt=$work/apt
     mirror() { apt-get indextargets --format '$(ORIGIN) $(LABEL) $(REPO_URI)' | awk -v label="$1" '$1 == "Debian" && $2 == label { print $3; exit }'; }
     main=$(mirror Debian)
-    [ -n "$main" ] || { $root apt-get update >/dev/null 2>&1 || true; main=$(mirror Debian); }
+    [ -n "$main" ] || { as_root apt-get update >/dev/null 2>&1 || true; main=$(mirror Debian); }
     security=$(mirror Debian-Security)
     [ -n "$main" ] && [ -e "$key" ] || return 1
     mkdir -p "$apt/lists/partial" "$apt/cache/archives/partial"

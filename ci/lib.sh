@@ -35,17 +35,23 @@ full() { # [ARGUMENT]
     esac
 }
 
-# Whether a program is there, or can be installed by a package of Debian.
-installed() { # PROGRAM PACKAGE
-    local root=
-    command -v "$1" >/dev/null && return
-    [ "$(id -u)" = 0 ] || root="sudo -n"
-    get() { DEBIAN_FRONTEND=noninteractive $root apt-get install --yes --no-install-recommends "$1"; }
-    { get "$2" || { $root apt-get update && get "$2"; }; } >/dev/null 2>&1 </dev/null || true
-    command -v "$1" >/dev/null
+# Runs a command as root, without a question.
+as_root() { # COMMAND [ARGUMENT...]
+    if [ "$(id -u)" = 0 ]; then "$@"; else sudo -n "$@"; fi
+}
+
+# Installs packages of Debian. Fails where that is not possible.
+packages() { # PACKAGE...
+    get() { as_root env DEBIAN_FRONTEND=noninteractive apt-get install --yes --no-install-recommends "$@"; }
+    { get "$@" || { as_root apt-get update && get "$@"; }; } >/dev/null 2>&1 </dev/null
+}
+
+# Whether a program is there, or can be installed by packages of Debian.
+installed() { # PROGRAM PACKAGE...
+    command -v "$1" >/dev/null || { packages "${@:2}" && command -v "$1" >/dev/null; }
 }
 
 # Installs a program where it is missing. Where that fails, the check is left out.
-program() { # CHECK PROGRAM PACKAGE
-    installed "$2" "$3" || skip "$1" "$2 is missing, and Debian's package $3 cannot be installed"
+program() { # CHECK PROGRAM PACKAGE...
+    installed "${@:2}" || skip "$1" "$2 is missing, and Debian's package $3 cannot be installed"
 }

@@ -9,15 +9,9 @@ cd "$(dirname "$0")/.."
 
 [ "${SAMARA_REQUIRE_PROGRAMS:-}" != 1 ] || export CI=true
 browser() { command -v chromium || command -v chromium-browser || command -v google-chrome; }
-have() { browser && command -v node && command -v npm; } >/dev/null
-missing() {
-    browser >/dev/null || echo chromium
-    command -v node >/dev/null || echo nodejs
-    command -v npm >/dev/null || echo npm
-}
-install() { missing | DEBIAN_FRONTEND=noninteractive xargs apt-get install --yes --no-install-recommends; } >/dev/null 2>&1
-have || install || { apt-get update >/dev/null 2>&1 && install; } || true
-have || skip page "$(missing | xargs) is missing, and cannot be installed"
+browser >/dev/null || program page chromium chromium
+program page node nodejs
+program page npm npm
 
 tests=crates/samara-cli/tests/page
 directory=$(mktemp -d)

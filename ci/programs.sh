@@ -3,23 +3,14 @@
 # missing, by apt-get; fails where that is not possible.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+. ci/lib.sh
 
-install() {
-    if [ -z "${updated:-}" ]; then
-        $root apt-get update -qq </dev/null
-        updated=1
-    fi
-    DEBIAN_FRONTEND=noninteractive $root apt-get install -y -qq --no-install-recommends "$1" </dev/null >/dev/null
-}
-
-root=
-if [ "$(id -u)" != 0 ]; then root="sudo -n"; fi
 missing=0
 # Each line: the program, and the package that has it.
 while read -r program package; do
     if ! command -v "$program" >/dev/null 2>&1; then
         echo "programs: $program is missing; installing $package"
-        if ! { command -v apt-get >/dev/null 2>&1 && install "$package" && command -v "$program" >/dev/null 2>&1; }; then
+        if ! installed "$program" "$package"; then
             echo "programs: $program cannot be installed" >&2
             missing=1
         fi
