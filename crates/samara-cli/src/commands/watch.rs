@@ -27,7 +27,7 @@ use crate::watch::budget::{Budget, used};
 use crate::watch::cause::{self, Cause};
 use crate::watch::exec::Exec;
 use crate::watch::find::Which;
-use crate::watch::keep::{Folder, default_folder, recording_beside};
+use crate::watch::keep::{Folder, Kept, default_folder, recording_beside};
 use crate::watch::metrics;
 use crate::watch::reading::{Own, Reading, Row};
 use crate::watch::record::Recorder;
@@ -76,7 +76,7 @@ fn list(args: &Watch, folder: &Folder) -> ExitCode {
             });
         }
         let all = bytes(kept.iter().map(|kept| kept.bytes).sum());
-        let title = format!("{}: {} kept, {all}", shown(folder.path()), plural(kept.len() as u64, "survey"));
+        let title = format!("{}: {} kept, {all}", shown(folder.path()), counted(&kept));
         writeln!(out, "{} {title}", styled(BOLD, "samara:"))?;
         kept.iter().try_for_each(|kept| {
             let who = format!("{} ({})", kept.name, kept.pid);
@@ -99,6 +99,16 @@ impl Trouble {
     fn tell(&mut self, now: Option<String>) {
         if let Some(text) = now.as_ref().filter(|_| now != self.0) {
             error(text);
+/// How many surveys and recordings there are.
+fn counted(kept: &[Kept]) -> String {
+    let recordings = kept.iter().filter(|kept| kept.is_recording()).count() as u64;
+    match (kept.len() as u64 - recordings, recordings) {
+        (surveys, 0) => plural(surveys, "survey"),
+        (0, recordings) => plural(recordings, "recording"),
+        (surveys, recordings) => format!("{} and {}", plural(surveys, "survey"), plural(recordings, "recording")),
+    }
+}
+
         }
         self.0 = now;
     }

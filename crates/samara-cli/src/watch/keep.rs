@@ -29,6 +29,8 @@ use crate::output::{refuse_size_signal, shown};
 /// Bytes of a process's name in a file's name.
 const NAME: usize = 32;
 const EXTENSION: &str = ".samara";
+/// The reason in the name of a recording.
+const RECORD: &str = "record";
 /// Bytes of a time in a file's name: `2026-11-28T18-32-21Z`.
 const TIME: usize = 20;
 
@@ -89,13 +91,18 @@ pub(crate) struct Kept {
     pub(crate) name: String,
     pub(crate) pid: u32,
     pub(crate) areas: u64,
-    /// `at80`, `growth`.
+    /// `at80`, `growth`; `record` of a recording.
     pub(crate) reason: String,
     pub(crate) path: PathBuf,
     pub(crate) bytes: u64,
 }
 
 impl Kept {
+    /// Whether it is a recording, and not the areas at one moment.
+    pub(crate) fn is_recording(&self) -> bool {
+        self.reason == RECORD
+    }
+
     /// The file's name.
     fn file_name(time: SystemTime, name: &str, pid: u32, areas: u64, reason: Reason) -> String {
         let plain = |c: char| if c.is_ascii_alphanumeric() || "._".contains(c) { c } else { '_' };
@@ -123,7 +130,7 @@ impl Kept {
 pub(crate) fn recording_beside(kept: &Path, reason: Reason) -> PathBuf {
     let name = kept.file_name().unwrap_or_default().to_string_lossy();
     let stem = name.strip_suffix(&format!("-{reason}{EXTENSION}")).unwrap_or(&name);
-    kept.with_file_name(format!("{stem}-record{EXTENSION}"))
+    kept.with_file_name(format!("{stem}-{RECORD}{EXTENSION}"))
 }
 
 /// A time as names of files tell it, which has no colons. What was before 1970 is told as its first

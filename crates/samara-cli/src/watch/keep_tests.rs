@@ -26,6 +26,7 @@ fn names_tell_what_was_kept() {
     let beside = recording_beside(&Path::new("kept").join(&name), Reason::Growth);
     let recorded = Kept::parse(beside.file_name().unwrap().to_str().unwrap()).unwrap();
     assert_eq!(beside.parent(), Some(Path::new("kept")));
+    assert!(recorded.is_recording() && !kept.is_recording());
     assert_eq!(recorded, Kept { reason: "record".into(), ..kept });
     for other in [
         "t.samara",

@@ -288,6 +288,26 @@ fn it_was_there() {
     assert!(stdout(&list).contains(&format!("guards ({pid})")), "{}", said(&list));
 }
 
+/// What was kept is counted by its kind.
+#[test]
+fn surveys_and_recordings_are_counted_apart() {
+    let dir = tempfile::tempdir().unwrap();
+    let title = |kept: &[&str]| {
+        let _ = std::fs::remove_dir_all(dir.path().join("state"));
+        std::fs::create_dir(dir.path().join("state")).unwrap();
+        for (i, reason) in kept.iter().enumerate() {
+            let name = format!("state/2026-11-28T21-31-5{i}Z-x-7-100-{reason}.samara");
+            std::fs::write(dir.path().join(name), [0; 512]).unwrap();
+        }
+        let output = run(dir.path(), &["watch", "--list", "--state", "state"]);
+        stdout(&output).lines().next().unwrap().to_owned()
+    };
+    assert_eq!(title(&[]), "samara: state: 0 surveys kept, 0 B");
+    assert_eq!(title(&["record"]), "samara: state: 1 recording kept, 512 B");
+    assert_eq!(title(&["at80", "growth"]), "samara: state: 2 surveys kept, 1 KiB");
+    assert_eq!(title(&["at80", "record", "at95"]), "samara: state: 2 surveys and 1 recording kept, 1.50 KiB");
+}
+
 /// A process whose areas are kept is recorded too.
 #[test]
 fn it_is_recorded() {
