@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::io::{self, Read, Write};
+use std::net::SocketAddr;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -129,6 +130,8 @@ struct Watcher<'a> {
     not_kept: u64,
     /// When something could not be kept.
     tried: Option<Instant>,
+    /// Where it listens.
+    address: Option<SocketAddr>,
     no_file: Trouble,
     no_state: Trouble,
     no_exec: Trouble,
@@ -141,7 +144,7 @@ impl<'a> Watcher<'a> {
         let which = Which { pids: args.pids.clone(), names: args.names.clone(), groups: args.groups.clone() };
         let mut parts = args.keep_at.clone();
         parts.sort_unstable();
-        let watcher = Watcher {
+        let mut watcher = Watcher {
             args,
             folder,
             table: Table::new(which, files()),
@@ -155,13 +158,14 @@ impl<'a> Watcher<'a> {
             tried: None,
             no_file: Trouble::default(),
             no_state: Trouble::default(),
+            address: None,
             no_exec: Trouble::default(),
             no_record: Trouble::default(),
             no_reading: Trouble::default(),
         };
         if let Some(address) = args.listen {
             match serve::serve(address, watcher.shown.clone()) {
-                Ok(address) => say(format!("listens at http://{address}/metrics")),
+                Ok(address) => watcher.address = Some(address),
                 Err(why) => {
                     let what = "give another address by --listen, or end what listens there";
                     return Err(super::failed(format!("cannot listen at {address}: {why}; {what}")));
@@ -206,6 +210,7 @@ impl<'a> Watcher<'a> {
         loop {
             let began = Instant::now();
             let reading = self.read(max_map_count(), Some(&mut meter));
+        self.say_start();
             meter.settle();
             let wait = self.args.every.saturating_sub(began.elapsed()).max(meter.budget.wait());
             let interval = began.elapsed() + wait;
@@ -245,6 +250,27 @@ impl<'a> Watcher<'a> {
         let failed = read.is_err();
         self.no_reading.tell(read.err().map(|why| format!("cannot list the processes: {why}")));
         if failed {
+    /// Says what is watched, how often, and where the results are.
+    fn say_start(&self) {
+        let (what, every) = (self.table.which.to_string(), humantime::format_duration(self.args.every));
+        let ends = match (self.table.which.is_pids(), self.args.pids.len()) {
+            (false, _) => "until ^C",
+            (true, 1) => "until ^C or its end",
+            (true, _) => "until ^C or their end",
+        };
+        let mut places = vec![format!("keeps areas in {}", shown(self.folder.path()))];
+        places.extend(self.args.textfile.as_ref().map(|file| format!("writes {}", shown(file))));
+        places.extend(self.address.map(|address| format!("listens at http://{address}/metrics")));
+        // A closed standard error cannot show the message.
+        let _ = writeln!(
+            anstream::stderr(),
+            "{} watching {} every {every}, {ends}\n  {}",
+            styled(BOLD, "samara:"),
+            clean(&what),
+            places.join("; ")
+        );
+    }
+
             return None;
         }
         self.alerts(limit);

@@ -1,8 +1,10 @@
 //! Selects the watched processes. Knows their numbers and names, nothing of their areas.
 
 use std::collections::BTreeSet;
+use std::fmt;
 use std::fs;
 use std::io;
+use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
 use samara_record::processes;
@@ -57,6 +59,20 @@ impl Which {
     }
 }
 
+/// In words, such as `process 7 (sleep), processes named java`.
+impl fmt::Display for Which {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.is_all() {
+            return f.write_str("all processes");
+        }
+        let pid = |pid: &u32| format!("process {pid} ({})", name(*pid));
+        let group = |group: &PathBuf| format!("processes of {}", name_text(group.as_os_str().as_bytes()));
+        let names = self.names.iter().map(|name| format!("processes named {name}"));
+        let all = self.pids.iter().map(pid).chain(names).chain(self.groups.iter().map(group));
+        f.write_str(&all.collect::<Vec<_>>().join(", "))
+    }
+}
+
 /// The name of a process, in the form of [`name_text`].
 pub(crate) fn name(pid: u32) -> String {
     let bytes = fs::read(format!("/proc/{pid}/comm")).unwrap_or_default();
@@ -83,6 +99,10 @@ mod tests {
         assert!(started(own) > started(1) && started(u32::MAX) == 0);
         let pids = Which { pids: vec![own, 7], ..Which::default() };
         assert_eq!(pids.processes().unwrap(), [7, own].into());
+        let mixed = Which { pids: vec![u32::MAX], names: vec!["a".into(), "b".into()], groups: vec!["/c".into()] };
+        let told = "process 4294967295 (), processes named a, processes named b, processes of /c";
+        assert_eq!(mixed.to_string(), told);
+        assert_eq!(Which::default().to_string(), "all processes");
         let names = Which { names: vec!["a-name-of-over-15-bytes".into(), "x".into()], ..pids };
         assert!(names.has_name("a-name-of-over-") && names.has_name("x") && !names.has_name("a-name"));
         assert!(names.processes().unwrap().contains(&own));

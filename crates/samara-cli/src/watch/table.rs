@@ -65,7 +65,7 @@ enum Need {
 #[derive(Debug)]
 pub(crate) struct Table {
     all: BTreeMap<u32, Process>,
-    which: Which,
+    pub(crate) which: Which,
     began: Instant,
     /// Number of signs that are open, and its maximum.
     open: usize,

@@ -330,6 +330,39 @@ fn it_is_recorded() {
     drop(watch);
 }
 
+/// The first message says what is watched, how often, and where the results are. A single reading
+/// and the list have none.
+#[test]
+fn the_start_is_told() {
+    let dir = tempfile::tempdir().unwrap();
+    let (state, file) = (dir.path().join("state\u{1b}"), dir.path().join("x.prom"));
+    let (state, file) = (state.to_str().unwrap(), file.to_str().unwrap());
+    let sleep = Running::new(Command::new("sleep").arg("1000"));
+    let pid = sleep.pid();
+    let lines = |args: &[&str]| {
+        let (watch, mut messages) = watch(&[args, &["--state", state]].concat());
+        let (mut first, mut second) = (String::new(), String::new());
+        messages.read_line(&mut first).unwrap();
+        messages.read_line(&mut second).unwrap();
+        assert_eq!(watch.end(), Some(0));
+        assert!(!second.contains('\u{1b}'), "{second:?}");
+        (first, second)
+    };
+    let kept = state.replace('\u{1b}', "\\033");
+    let one = lines(&["--pid", &pid, "--every", "90s"]);
+    assert_eq!(one.0, format!("samara: watching process {pid} (sleep) every 1m 30s, until ^C or its end\n"));
+    assert_eq!(one.1, format!("  keeps areas in {kept}\n"));
+    let both = lines(&["--pid", &pid, "--name", "x", "--textfile", file, "--listen", "127.0.0.1:0"]);
+    assert_eq!(both.0, format!("samara: watching process {pid} (sleep), processes named x every 10s, until ^C\n"));
+    assert!(both.1.starts_with(&format!("  keeps areas in {kept}; writes {file}; listens at http://")), "{}", both.1);
+    assert!(both.1.ends_with("/metrics\n"), "{}", both.1);
+    assert_eq!(lines(&[]).0, "samara: watching all processes every 10s, until ^C\n");
+    for args in [&["--once", "--pid", &pid][..], &["--list"]] {
+        let output = run(dir.path(), &[&["watch", "--state", state], args].concat());
+        assert_eq!(stderr(&output), "", "{args:?}");
+    }
+}
+
 /// A program that grows fast.
 #[test]
 fn fast_growth_is_kept() {
