@@ -18,6 +18,7 @@ pub(crate) const DIFFERS: u8 = 4;
 /// `trace`, `summary`: a `--fail-if` holds. `watch --once`: a process is near the limit.
 pub(crate) const CONDITION: u8 = 123;
 /// `trace`, `run`: the program was not run, because samara could not trace it or write its files.
+/// `watch`: a process that `--pid` names is not there at the start.
 pub(crate) const CANNOT_TRACE: u8 = 125;
 /// `trace`, `run`: the program exists and cannot be run.
 pub(crate) const CANNOT_RUN: u8 = 126;

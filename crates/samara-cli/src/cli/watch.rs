@@ -34,7 +34,8 @@ SAMARA_AREAS_PER_SECOND, SAMARA_LIMIT_IN_SECONDS (empty: not known) and SAMARA_F
 Quote them: others choose the names of their processes.
 
 Exit codes: 0 ended by ^C or SIGTERM, or no process that --pid names is left; 123 --once, and a process is at the lowest
---keep-at; 1 failure. If keeping or writing fails later, samara prints an error and goes on.")]
+--keep-at; 125 a process that --pid names is not there at the start; 1 failure. If keeping or writing fails later, samara
+prints an error and goes on.")]
 pub(crate) struct Watch {
     /// Watch only this process. May be given several times, also with --name and --cgroup; one
     /// match is enough

@@ -11,12 +11,13 @@ use std::time::{Duration, Instant, SystemTime};
 
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use samara_record::inspect::max_map_count;
-use samara_record::processes;
+use samara_record::{RecordError, Running, processes};
 use samara_trace::output::{Access, OutputName};
 use serde_json::json;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use super::early::ignored;
+use super::trace::not_run;
 use crate::cli::Watch;
 use crate::exit;
 use crate::format::{bytes, count, plural};
@@ -52,6 +53,13 @@ pub(crate) fn run(args: &Watch) -> ExitCode {
     {
         let why = "is no control group: give its folder, or its path below /sys/fs/cgroup";
         return super::failed(format!("{} {why}", shown(group)));
+    }
+    for pid in &args.pids {
+        match Running::find(*pid) {
+            // They may not be recorded, but watched.
+            Ok(_) | Err(RecordError::Itself | RecordError::Traced { .. }) => {}
+            Err(why) => return not_run(&why),
+        }
     }
     let mut watcher = match Watcher::new(args, folder) {
         Ok(watcher) => watcher,
@@ -91,15 +99,6 @@ fn list(args: &Watch, folder: &Folder) -> ExitCode {
     }
 }
 
-/// A message that is printed when it changes, so that no reading repeats it.
-#[derive(Debug, Default)]
-struct Trouble(Option<String>);
-
-impl Trouble {
-    /// Sets the present trouble, and prints it if it is new. `None`: no trouble.
-    fn tell(&mut self, now: Option<String>) {
-        if let Some(text) = now.as_ref().filter(|_| now != self.0) {
-            error(text);
 /// How many surveys and recordings there are.
 fn counted(kept: &[Kept]) -> String {
     let recordings = kept.iter().filter(|kept| kept.is_recording()).count() as u64;
@@ -110,6 +109,15 @@ fn counted(kept: &[Kept]) -> String {
     }
 }
 
+/// A message that is printed when it changes, so that no reading repeats it.
+#[derive(Debug, Default)]
+struct Trouble(Option<String>);
+
+impl Trouble {
+    /// Sets the present trouble, and prints it if it is new. `None`: no trouble.
+    fn tell(&mut self, now: Option<String>) {
+        if let Some(text) = now.as_ref().filter(|_| now != self.0) {
+            error(text);
         }
         self.0 = now;
     }
@@ -122,6 +130,8 @@ struct Watcher<'a> {
     table: Table,
     limits: Limits,
     shown: Shown,
+    /// Where it listens.
+    address: Option<SocketAddr>,
     exec: Option<Exec>,
     recorder: Option<Recorder>,
     /// Alerts by reason, surveys that were kept, and those that were not.
@@ -130,8 +140,6 @@ struct Watcher<'a> {
     not_kept: u64,
     /// When something could not be kept.
     tried: Option<Instant>,
-    /// Where it listens.
-    address: Option<SocketAddr>,
     no_file: Trouble,
     no_state: Trouble,
     no_exec: Trouble,
@@ -150,6 +158,7 @@ impl<'a> Watcher<'a> {
             table: Table::new(which, files()),
             limits: Limits { parts, ahead: args.ahead },
             shown: Shown::default(),
+            address: None,
             exec: args.exec.clone().map(Exec::new),
             recorder: args.record.map(Recorder::new),
             alerts: BTreeMap::new(),
@@ -158,7 +167,6 @@ impl<'a> Watcher<'a> {
             tried: None,
             no_file: Trouble::default(),
             no_state: Trouble::default(),
-            address: None,
             no_exec: Trouble::default(),
             no_record: Trouble::default(),
             no_reading: Trouble::default(),
@@ -202,6 +210,7 @@ impl<'a> Watcher<'a> {
         };
         // Open as long as signals may come.
         let _signals = signals;
+        self.say_start();
         if let Err(why) = self.folder.open() {
             self.no_state.tell(Some(format!("nothing will be kept: {why}")));
         }
@@ -210,7 +219,6 @@ impl<'a> Watcher<'a> {
         loop {
             let began = Instant::now();
             let reading = self.read(max_map_count(), Some(&mut meter));
-        self.say_start();
             meter.settle();
             let wait = self.args.every.saturating_sub(began.elapsed()).max(meter.budget.wait());
             let interval = began.elapsed() + wait;
@@ -242,14 +250,6 @@ impl<'a> Watcher<'a> {
         }
     }
 
-    /// Reads all processes, and then does the due work, alerts first. `None`: the processes cannot
-    /// be listed.
-    fn read(&mut self, limit: Option<u64>, mut meter: Option<&mut Meter>) -> Option<Reading> {
-        let (time, began) = (SystemTime::now(), Instant::now());
-        let read = self.table.read(meter.as_deref_mut());
-        let failed = read.is_err();
-        self.no_reading.tell(read.err().map(|why| format!("cannot list the processes: {why}")));
-        if failed {
     /// Says what is watched, how often, and where the results are.
     fn say_start(&self) {
         let (what, every) = (self.table.which.to_string(), humantime::format_duration(self.args.every));
@@ -271,6 +271,14 @@ impl<'a> Watcher<'a> {
         );
     }
 
+    /// Reads all processes, and then does the due work, alerts first. `None`: the processes cannot
+    /// be listed.
+    fn read(&mut self, limit: Option<u64>, mut meter: Option<&mut Meter>) -> Option<Reading> {
+        let (time, began) = (SystemTime::now(), Instant::now());
+        let read = self.table.read(meter.as_deref_mut());
+        let failed = read.is_err();
+        self.no_reading.tell(read.err().map(|why| format!("cannot list the processes: {why}")));
+        if failed {
             return None;
         }
         self.alerts(limit);

@@ -438,12 +438,22 @@ fn the_unit_is_hardened() {
 fn what_cannot_be_watched() {
     let dir = tempfile::tempdir().unwrap();
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = taken.local_addr().unwrap().to_string();
+    let (address, own) = (taken.local_addr().unwrap().to_string(), std::process::id().to_string());
+    let (told, tid) = std::sync::mpsc::channel();
+    let (end, ends) = std::sync::mpsc::channel::<()>();
+    let running = std::thread::spawn(move || {
+        told.send(nix::unistd::gettid().to_string()).unwrap();
+        let _ = ends.recv();
+    });
+    let thread = tid.recv().unwrap();
     for (args, code, words) in [
         (&["--listen", &address][..], 1, "give another address by --listen"),
         (&["--cgroup", "no/such"], 1, "no/such is no control group"),
         (&["--once", "--textfile", "none/x.prom"], 1, "cannot write to none/x.prom"),
         (&["--list", "--state", "/dev/null"], 1, "the folder /dev/null cannot be used"),
+        (&["--once", "--pid", "4294967295"], 125, "there is no process 4294967295: give the PID of one that runs"),
+        (&["--pid", &own, "--pid", "4294967295"], 125, "there is no process 4294967295"),
+        (&["--pid", &thread], 125, &format!("{thread} is a thread of process {own}")),
         (&["--budget", "0"], 2, "from 0.01% to 100%"),
         (&["--every", "10"], 2, "give a duration above zero with a unit"),
         (&["--keep-at", "80,101"], 2, "1..=100"),
@@ -454,7 +464,7 @@ fn what_cannot_be_watched() {
         assert_eq!(output.status.code(), Some(code), "{args:?}: {}", said(&output));
         assert!(stderr(&output).contains(words), "{args:?}: {}", said(&output));
     }
-    // A process that is not there has no row.
-    let output = run(dir.path(), &["watch", "--once", "--json", "--pid", "4294967295"]);
-    assert_eq!(json(&stdout(&output))["top"], Value::Array(Vec::new()), "{}", said(&output));
+    drop(end);
+    running.join().unwrap();
+    assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
 }
