@@ -2,10 +2,12 @@
 
 use std::ffi::OsString;
 use std::net::SocketAddr;
+use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
+use clap::builder::{OsStringValueParser, TypedValueParser};
 
 use super::{interval, process, size};
 
@@ -65,7 +67,7 @@ pub(crate) struct Watch {
     pub(crate) listen: Option<SocketAddr>,
     /// Write the metrics to FILE after each reading, for node_exporter (its name must end in
     /// .prom). It is replaced as a whole
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", value_parser = OsStringValueParser::new().try_map(textfile))]
     pub(crate) textfile: Option<PathBuf>,
     /// Read once, print the metrics, and end. Nothing is kept, unless --state is given
     #[arg(long)]
@@ -102,6 +104,14 @@ pub(crate) struct Watch {
     /// List what was kept, and end
     #[arg(long, conflicts_with_all = ["once", "listen", "textfile", "exec", "record"])]
     pub(crate) list: bool,
+}
+
+/// A file that node_exporter reads.
+fn textfile(name: OsString) -> Result<PathBuf, &'static str> {
+    match name.as_bytes().ends_with(b".prom") {
+        true => Ok(name.into()),
+        false => Err("node_exporter reads only names that end in .prom, such as samara.prom"),
+    }
 }
 
 fn percent(text: &str) -> Result<f64, String> {

@@ -454,6 +454,8 @@ fn what_cannot_be_watched() {
         (&["--once", "--pid", "4294967295"], 125, "there is no process 4294967295: give the PID of one that runs"),
         (&["--pid", &own, "--pid", "4294967295"], 125, "there is no process 4294967295"),
         (&["--pid", &thread], 125, &format!("{thread} is a thread of process {own}")),
+        (&["--once", "--textfile", "x.txt"], 2, "node_exporter reads only names that end in .prom"),
+        (&["--textfile", "x.prom/"], 2, "node_exporter reads only names that end in .prom"),
         (&["--budget", "0"], 2, "from 0.01% to 100%"),
         (&["--every", "10"], 2, "give a duration above zero with a unit"),
         (&["--keep-at", "80,101"], 2, "1..=100"),
