@@ -6,6 +6,7 @@
 //! - **CURSOR-1** A position is made for the tree as it is. After each change of the tree a new one
 //!   is made, even if the change ends in an error or a panic.
 
+use crate::map::RangeMap;
 use crate::node::shape::{Normal, Shape};
 use crate::tree::Tree;
 use crate::tree::walk::Place;
@@ -14,6 +15,18 @@ use crate::types::error::{BoundError, StoreError, or_abort};
 use crate::types::key::Key;
 use crate::types::span::Span;
 use core::fmt;
+
+impl<K: Key, V, S: Shape> RangeMap<K, V, S> {
+    /// A cursor that points to the entry or the gap that holds `key`. O(log n).
+    pub fn cursor(&self, key: K) -> Cursor<'_, K, V, S> {
+        Cursor::new(&self.tree, key)
+    }
+
+    /// A cursor that can edit, and points to the entry or the gap that holds `key`. O(log n).
+    pub fn cursor_mut(&mut self, key: K) -> CursorMut<'_, K, V, S> {
+        CursorMut::new(&mut self.tree, key)
+    }
+}
 
 /// The position of a cursor.
 struct Position<K: Key, V, S: Shape> {

@@ -1,12 +1,12 @@
-//! Joins touching entries where the caller asks for it: stores that join the entries they touch,
-//! and a merge of two touching entries.
+//! Joins touching entries where the caller asks for it (stores that join the entries they touch,
+//! two entries, all in a window), splits entries and moves their bounds.
 //!
 //! Plans with the map's own lookups, then makes one store. Knows nothing of nodes.
 
 use crate::map::RangeMap;
 use crate::node::shape::Shape;
 use crate::types::displaced::{Displaced, unobserved};
-use crate::types::error::StoreError;
+use crate::types::error::{BoundError, StoreError};
 use crate::types::key::Key;
 use crate::types::span::Span;
 
@@ -143,5 +143,106 @@ impl<K: Key, V, S: Shape> RangeMap<K, V, S> {
         let right = self.get(key)?;
         let (lower, upper) = (left.0, right.0);
         if joins(left, right) { self.tree.merge(lower, upper) } else { None }
+    }
+
+    /// Gives the entry that holds `key` the bounds `to`. Each bound may move inwards or into free
+    /// keys; `to` must share a key with the entry's old range. O(log n), in place: allocates only
+    /// if a boundary moves so far that the leaf has to be split, or if the map shares nodes with a
+    /// snapshot.
+    ///
+    /// # Errors
+    /// [`BoundError`]; the map is as before.
+    ///
+    /// # Examples
+    /// ```
+    /// use samara::{BoundError, RangeMap};
+    /// let mut map = RangeMap::<u64, char>::from_sorted([(0..=9, 'a'), (20..=29, 'b')]).unwrap();
+    /// map.resize(5, 0..=14)?;
+    /// assert_eq!(map.get(12).map(|(_, value)| *value), Some('a'));
+    /// assert_eq!(map.resize(5, 0..=20), Err(BoundError::Occupied(20)));
+    /// # Ok::<(), BoundError>(())
+    /// ```
+    pub fn resize(&mut self, key: K, to: impl Into<Span<K>>) -> Result<(), BoundError<K>> {
+        self.tree.resize(key, to.into()).map(|_| ())
+    }
+
+    /// Splits the entry that holds both `key - 1` and `key` into one that ends and one that starts
+    /// there, and returns `true`. If no entry holds both, returns `false` and changes nothing.
+    /// O(log n).
+    ///
+    /// # Errors
+    /// [`StoreError::Alloc`]; the map is as before.
+    ///
+    /// # Examples
+    /// ```
+    /// use samara::{RangeMap, Span};
+    /// let mut map = RangeMap::<u64, _>::new();
+    /// map.insert(0..=9, 'a')?;
+    /// assert!(map.split_at(5)? && !map.split_at(5)?);
+    /// assert!(map.iter().map(|(span, _)| span).eq([Span::new(0, 4), Span::new(5, 9)]));
+    /// # Ok::<(), samara::StoreError>(())
+    /// ```
+    pub fn split_at(&mut self, key: K) -> Result<bool, StoreError<K>>
+    where
+        V: Clone,
+    {
+        let Some((span, value)) = self.get(key).filter(|(span, _)| span.first < key) else { return Ok(false) };
+        let value = value.clone();
+        self.tree.store(Span::new(key, span.last), Some(value), unobserved)?;
+        Ok(true)
+    }
+
+    /// Joins touching entries into one, where `joins` allows it, and returns how many were joined
+    /// to the one before them. The joined entry keeps the lowest one's value; the others' are
+    /// dropped.
+    ///
+    /// `joins` is asked about each pair of touching entries of which at least one meets `window`,
+    /// ascending, the lower one first: the lower one as long as it has become by then. Repeats
+    /// [`merge_at`](Self::merge_at); where `joins` panics, the pairs joined so far stay joined.
+    ///
+    /// # Complexity
+    /// O(k log n) for k entries in the window. Needs no memory, except to copy nodes that are
+    /// shared with a snapshot; lack of that ends the program, unless [`unshare`](Self::unshare)
+    /// has gone before.
+    ///
+    /// # Examples
+    /// ```
+    /// use samara::{RangeMap, Span};
+    /// let mut map: RangeMap<u64, char> = RangeMap::from_sorted([
+    ///     (0..=9, 'a'),
+    ///     (10..=19, 'a'),
+    ///     (20..=29, 'b'),
+    ///     (30..=39, 'b'),
+    ///     (50..=59, 'b'),
+    /// ])?;
+    /// assert_eq!(map.coalesce(Span::FULL, |left, right| left.1 == right.1), 2);
+    /// assert!(map.spans().eq([Span::new(0, 19), Span::new(20, 39), Span::new(50, 59)]));
+    /// # Ok::<(), samara::BuildError>(())
+    /// ```
+    pub fn coalesce(
+        &mut self,
+        window: impl Into<Span<K>>,
+        mut joins: impl FnMut((Span<K>, &V), (Span<K>, &V)) -> bool,
+    ) -> usize {
+        let window = window.into();
+        if window.is_empty() {
+            return 0;
+        }
+        let mut joined = 0;
+        // The lower entry of the first pair may end just below the first entry that meets the
+        // window.
+        let first = self.get(window.first).map_or(window.first, |(span, _)| span.first);
+        let mut lower = self.at_or_after(first.pred().unwrap_or(first)).map(|(span, _)| span);
+        while let Some(left) = lower.filter(|left| left.first <= window.last)
+            && let Some(next) = left.last.succ()
+        {
+            lower = if self.merge_at(next, &mut joins).is_some() {
+                joined += 1;
+                self.get(left.first).map(|(span, _)| span)
+            } else {
+                self.at_or_after(next).map(|(span, _)| span)
+            };
+        }
+        joined
     }
 }

@@ -5,21 +5,12 @@
 // its heading.
 pub(crate) mod construct;
 
-pub(crate) mod collect;
-pub(crate) mod sorted;
-
 pub(crate) mod lookup;
 
-pub(crate) mod cover;
-pub(crate) mod ends;
-
-pub(crate) mod iter_all;
+pub(crate) mod iter;
 
 pub(crate) mod cursor;
 pub(crate) mod into_iter;
-pub(crate) mod iter;
-pub(crate) mod range_from;
-pub(crate) mod window;
 
 pub(crate) mod insert;
 
@@ -32,8 +23,6 @@ pub(crate) mod retain;
 
 pub(crate) mod entry;
 
-pub(crate) mod bounds;
-pub(crate) mod coalesce;
 pub(crate) mod revise;
 pub(crate) mod rewrite;
 

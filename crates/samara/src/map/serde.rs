@@ -5,7 +5,7 @@
 //! allocates nothing. Knows nothing of nodes.
 
 use crate::map::RangeMap;
-use crate::map::sorted::Sorted;
+use crate::map::construct::Sorted;
 use crate::node::shape::Shape;
 use crate::types::key::Key;
 use crate::types::span::Span;

@@ -3,7 +3,7 @@
 //! - **COMBINE-1** `at` is the lowest key that has not been looked at; ranges that end below it
 //!   have been left behind.
 
-use crate::map::iter_all::Spans;
+use crate::map::iter::Spans;
 use crate::node::shape::{Normal, Shape};
 use crate::set::RangeSet;
 use crate::types::key::Key;

@@ -13,7 +13,7 @@ pub(crate) mod sorted;
 use crate::map::RangeMap;
 use crate::map::gaps::Gaps;
 use crate::map::into_iter::IntoSpans;
-use crate::map::iter_all::Spans;
+use crate::map::iter::Spans;
 use crate::node::shape::{Normal, Shape};
 use crate::set::combine::Combined;
 use crate::set::sorted::Joined;

@@ -1,6 +1,6 @@
 //! Builds a set from ranges in ascending order, and joins those that touch (SET-1).
 
-use crate::map::sorted::Sorted;
+use crate::map::construct::Sorted;
 use crate::node::shape::Shape;
 use crate::set::RangeSet;
 use crate::types::error::BuildError;

@@ -29,7 +29,6 @@ pub(crate) mod cow;
 pub(crate) mod diff;
 #[cfg(test)]
 pub(crate) mod every_tree;
-pub(crate) mod find_before;
 pub(crate) mod find_gap;
 pub(crate) mod finger;
 pub(crate) mod free;
