@@ -5,6 +5,8 @@
 //! measured there once, by a few calls for each, or are known from release notes and manual pages;
 //! the sets say which.
 
+use alloc::string::String;
+use alloc::vec::Vec;
 use bitflags::bitflags;
 
 bitflags! {
@@ -447,6 +449,29 @@ impl Features {
             let digits = part.find(|c: char| !c.is_ascii_digit()).map_or(part, |end| &part[..end]);
             digits.parse().unwrap_or(0)
         })
+    }
+
+    /// The names of these features, in the order of their bits.
+    ///
+    /// ```
+    /// use samara_mm::Features;
+    /// assert_eq!((Features::MOVE_MANY | Features::GUARD_PAGES).names(), ["guard-pages", "move-many"]);
+    /// ```
+    pub fn names(self) -> Vec<String> {
+        self.iter_names().map(|(name, _)| name.to_lowercase().replace('_', "-")).collect()
+    }
+
+    /// The features that a list of [`names`](Features::names) has, with commas between them. Names
+    /// of a later version are passed over.
+    ///
+    /// ```
+    /// use samara_mm::Features;
+    /// let both = Features::MOVE_MANY | Features::GUARD_PAGES;
+    /// assert_eq!(Features::named("guard-pages,of-a-later-version,move-many"), both);
+    /// ```
+    pub fn named(list: &str) -> Features {
+        let name = |name: &str| Features::from_name(&name.to_uppercase().replace('-', "_"));
+        list.split(',').filter_map(name).collect()
     }
 }
 

@@ -10,7 +10,6 @@ pub(crate) mod check;
 pub(crate) mod edit;
 pub(crate) mod error;
 pub(crate) mod extras;
-mod feature_names;
 pub(crate) mod features;
 pub(crate) mod huge;
 pub(crate) mod index;
