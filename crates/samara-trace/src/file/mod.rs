@@ -5,7 +5,7 @@
 //! each:
 //!
 //! - `schema`: the columns and the header (what was recorded, where, when);
-//! - `encode`, `frame`, [`TraceWriter`]: events to bytes;
+//! - `encode`, `message`, [`TraceWriter`]: events to bytes;
 //! - `message`, `decode`, [`TraceReader`]: bytes to events; the input is not trusted;
 //! - [`Replay`]: events to address spaces; [`MapsLine`]: an area as `/proc/PID/maps` shows it;
 //! - [`Stacks`]: the call stacks that events define; `caller`: which frames are the program's own;
@@ -34,8 +34,6 @@ mod caller;
 mod decode;
 mod encode;
 mod error;
-mod flag_words;
-mod frame;
 mod maps;
 mod message;
 mod names;
@@ -50,13 +48,10 @@ mod writer;
 #[cfg(target_os = "linux")]
 pub(crate) use encode::weight;
 pub use error::{Fault, FileError};
-pub use flag_words::{flag_words, reason_name};
-#[doc(hidden)]
-pub use flag_words::{flags_from, flags_reason};
 pub use maps::MapsLine;
+pub use names::{call_name, flag_words, kind_name, perms_name, reason_name, reasons, step_name};
 #[doc(hidden)]
-pub use names::recorded;
-pub use names::{call_name, kind_name, perms_name, reasons, step_name};
+pub use names::{flags_from, flags_reason, recorded};
 pub use reader::TraceReader;
 pub(crate) use replay::span;
 pub use replay::{Place, Process, Replay, ReplayError, Space};

@@ -8,7 +8,7 @@ use arrow_schema::{ArrowError, SchemaRef};
 
 use super::MAX_BATCH_BYTES;
 use super::encode;
-use super::frame::{self, Encoder};
+use super::message::{self, Encoder};
 use super::schema::{Header, schema};
 use crate::event::Event;
 
@@ -95,7 +95,7 @@ impl<W: Write> TraceWriter<W> {
     /// [`WriteError::Io`] if the output refuses it.
     pub fn new(output: W, header: &Header) -> Result<Self, WriteError> {
         let schema = Arc::new(schema(header));
-        let first = frame::schema(&schema)?;
+        let first = message::schema(&schema)?;
         let mut writer = TraceWriter { output, schema, encoder: Encoder::new()?, events: 0, bytes: 0 };
         writer.hand_over(&first)?;
         Ok(writer)
@@ -142,7 +142,7 @@ impl<W: Write> TraceWriter<W> {
     /// # Errors
     /// [`WriteError::Io`] if the output refuses it. The file then ends early.
     pub fn finish(&mut self) -> Result<(), WriteError> {
-        Ok(self.hand_over(&frame::END)?)
+        Ok(self.hand_over(&message::END)?)
     }
 
     /// Number of events that are whole in the output.

@@ -2,8 +2,8 @@
 //! boundaries by reason, and free gaps.
 //!
 //! Pure: it takes areas and knows neither `/proc` nor traces, so it works for a running process and
-//! for a moment of a trace. The parts, one file each: `groups`, `patterns` (of them `files` and
-//! `views`), `boundaries`, `holes`, `gaps`. All of them take O(n log n) for n areas.
+//! for a moment of a trace. The parts, one file each: `groups`, `patterns` (of them `files`),
+//! `boundaries`, `holes` (and other gaps). All of them take O(n log n) for n areas.
 //!
 //! A pattern is a guess from the shape of areas alone, and may be wrong.
 
@@ -11,22 +11,19 @@
 
 mod boundaries;
 mod files;
-mod gaps;
 mod groups;
 mod holes;
 mod patterns;
 #[cfg(test)]
 pub(crate) mod tests;
-mod views;
 
 pub use boundaries::Boundary;
-pub use gaps::{Gaps, SIZES};
+pub(crate) use files::{Pieces, pieces, views};
 pub use groups::AreaGroup;
-pub use holes::Holes;
 pub(crate) use holes::hole_between;
+pub use holes::{Gaps, Holes, SIZES};
 pub(crate) use patterns::{Member, guarded, members, without};
 pub use patterns::{Pattern, PatternKind, most_stacks_of};
-pub(crate) use views::{Pieces, pieces, views};
 
 use crate::event::AreaRecord;
 
@@ -93,7 +90,7 @@ impl Survey {
             patterns: patterns::patterns(areas),
             boundaries: boundaries::boundaries(areas, known),
             holes: holes::holes(areas),
-            gaps: gaps::gaps(areas),
+            gaps: holes::gaps(areas),
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
-use super::{ACCESS, EXEC, READ, WRITE, alike, continues, files, is_anonymous, size, views};
+use super::{ACCESS, EXEC, READ, WRITE, alike, continues, files, is_anonymous, size};
 use crate::event::AreaRecord;
 use crate::file::reasons;
 
@@ -178,7 +178,7 @@ fn find(areas: &[AreaRecord]) -> Found {
     files::double_mapped(areas, &mut found);
     files::deleted(areas, &mut found);
     files::many(areas, &mut found);
-    views::find(areas, &mut found);
+    files::of_views(areas, &mut found);
     found
 }
 

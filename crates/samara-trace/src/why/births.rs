@@ -490,7 +490,7 @@ impl Births {
             let grown = self.pieces.range(whole).next().filter(|_| grows);
             let (made, at_made) = grown.map_or((act, self.course.events), |(_, piece)| (piece.made, piece.at));
             while let Some(byte) = self.pieces.find_gap(&GapQuery::new(1).within(whole)) {
-                let gap = self.pieces.gap_at(byte.first).and_then(|gap| gap.intersect(&whole)).unwrap_or(byte);
+                let gap = self.pieces.gaps(Span::new(byte.first, whole.last)).next().unwrap_or(byte);
                 // Areas that were found are not one mapping of one call: each is a mapping by
                 // itself.
                 let found = matches!(event.kind, EventKind::Exec | EventKind::Found);
