@@ -13,11 +13,9 @@ use samara_record::{Fault, Follow, Policy, Signal};
 use samara_trace::output::Access;
 
 mod explain;
-mod export;
 mod watch;
 
-pub(crate) use explain::{DiffOf, ReportOf, Top, Weight, WhyOf};
-pub(crate) use export::{ExportOf, FleetOf, Query};
+pub(crate) use explain::{DiffOf, ExportOf, FleetOf, Query, ReportOf, Top, Weight, WhyOf};
 pub(crate) use watch::Watch;
 
 use crate::fail_if::FailIf;
