@@ -8,11 +8,10 @@
 //! counted; and where 64-bit words do not fill whole vectors, the last vector overlaps the one
 //! before it, and the words that it has in common with it are left out.
 
-use crate::node::search::{Job, Portable, Search};
+use crate::node::search::{Job, Portable, Search, sixteen_from};
 use crate::node::vectors::{bits, word};
 use crate::types::key::Key;
 use core::arch::x86_64::*;
-use core::hint::select_unpredictable;
 use core::mem::{ManuallyDrop, size_of};
 
 /// Runs `job` with the AVX2 search.
@@ -170,9 +169,9 @@ impl Search for Avx2 {
         // never grows beyond `slots`, and `n` is never less than 8; the caller promises AVX2.
         unsafe {
             let sought = _mm256_set1_epi64x(bits(key) as i64 ^ i64::MIN);
-            // An inner node: the sixteen keys that have it.
+            // An inner node.
             if slots == 31 {
-                let from = select_unpredictable(*keys.add(14) < key, 15, 0);
+                let from = sixteen_from(keys, slots, key);
                 let half = keys.add(from);
                 let below = _mm256_packs_epi16(below(half, sought), below(half.add(8), sought));
                 // Two bits a key.
@@ -207,8 +206,8 @@ impl Search for Avx2 {
                 // Two bits a word.
                 return ((_mm256_movemask_epi8(both) as u32).count_ones() / 2) as usize;
             }
-            // The sixteen words that have it.
-            let from = select_unpredictable(*words.add(12) < word, 13, 0);
+            // A leaf of 29 words.
+            let from = sixteen_from(words, slots, word);
             let some = words.add(from);
             let both = _mm256_packs_epi32(words_below(some, 16, 0, sought), words_below(some, 16, 1, sought));
             // Two bits a word.

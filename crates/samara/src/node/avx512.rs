@@ -3,11 +3,10 @@
 //! Shifts keep their words in registers: a load that overlaps a store just made one slot further on
 //! would wait for the cache.
 
-use crate::node::search::{Job, Portable, SHIFTED, Search};
+use crate::node::search::{Job, Portable, SHIFTED, Search, sixteen_from};
 use crate::node::vectors::{bits, word};
 use crate::types::key::Key;
 use core::arch::x86_64::*;
-use core::hint::select_unpredictable;
 use core::mem::{ManuallyDrop, size_of};
 
 /// Runs `job` with the AVX-512 search.
@@ -47,9 +46,9 @@ impl Search for Avx512 {
         // AVX-512.
         unsafe {
             let sought = _mm512_set1_epi64(bits(key) as i64);
-            // An inner node: the sixteen keys that have it.
+            // An inner node.
             if slots == 31 {
-                let from = select_unpredictable(*keys.add(14) < key, 15, 0);
+                let from = sixteen_from(keys, slots, key);
                 let low = _mm512_loadu_si512(keys.add(from).cast());
                 let high = _mm512_loadu_si512(keys.add(from + 8).cast());
                 let low = _mm512_cmplt_epu64_mask(low, sought);
@@ -78,9 +77,9 @@ impl Search for Avx512 {
         // caller promises AVX-512.
         unsafe {
             let sought = _mm512_set1_epi32(word as i32);
-            // A leaf: the sixteen words that have it.
+            // A leaf.
             if slots == 29 {
-                let from = select_unpredictable(*words.add(12) < word, 13, 0);
+                let from = sixteen_from(words, slots, word);
                 let some = _mm512_loadu_si512(words.add(from).cast());
                 return from + _mm512_cmplt_epu32_mask(some, sought).count_ones() as usize;
             }

@@ -210,6 +210,17 @@ unsafe fn three<T: Copy + Ord>(keys: *const T, step: usize, key: T) -> usize {
     unsafe { usize::from(*keys < key) + usize::from(*keys.add(step) < key) + usize::from(*keys.add(2 * step) < key) }
 }
 
+/// The first of the sixteen slots that tell the rank of `key` among `slots` ascending keys, 17 to 32
+/// of them: the upper sixteen, or the lower ones. Takes no branch.
+///
+/// # Safety
+/// `slots` keys are readable.
+#[cfg_attr(not(debug_assertions), inline(always))]
+pub(super) unsafe fn sixteen_from<T: Copy + Ord>(keys: *const T, slots: usize, key: T) -> usize {
+    // SAFETY: the caller promises these keys.
+    select_unpredictable(unsafe { *keys.add(slots - 17) } < key, slots - 16, 0)
+}
+
 /// The number of words below `word` among sixteen ascending ones.
 ///
 /// # Safety
@@ -256,9 +267,9 @@ impl Search for Portable {
     unsafe fn rank_words(words: *const u32, slots: usize, word: u32) -> usize {
         // SAFETY: SEARCH-1: `slots` words are readable.
         unsafe {
-            // A leaf: the sixteen words that have it.
+            // A leaf.
             if slots == 29 {
-                let from = select_unpredictable(*words.add(12) < word, 13, 0);
+                let from = sixteen_from(words, slots, word);
                 from + sixteen(words.add(from), word)
             } else {
                 halve(words, slots, word)
