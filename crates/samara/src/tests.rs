@@ -34,7 +34,7 @@ fn node_sizes_are_pinned() {
     assert_eq!(leaf::<u64, [u64; 5], Normal>(), (680, 13, 11));
     assert_eq!((leaf::<u32, u64, Normal>(), leaf::<u128, u64, Normal>()), ((480, 29, 29), (1176, 29, 29)));
     assert_eq!(core::mem::size_of::<crate::RangeMap<u64, u64>>(), 64); // as its documentation says
-    assert_eq!(crate::tree::refill::Hole::<u64>::BYTES, 312); // as that of `Compact` says
+    assert_eq!(crate::tree::refill::Memo::<u64>::BYTES, 312); // as that of `Compact` says
     // A map of four entries takes no more than 192 bytes, near or far from one another.
     assert_eq!(leaf::<u64, u64, Compact>(), (128, 5, 4));
     assert_eq!(core::mem::size_of::<crate::RangeMap<u64, u64, Compact>>(), 64);
@@ -342,12 +342,12 @@ fn maps_of_many_leaves_remember_holes() {
     remembers(snapshot, "a snapshot that no longer shares");
 
     let mut small: Map = items().take(4).collect();
-    assert!(!small.tree.hole.is_made());
+    assert!(!small.tree.memo.is_made());
     small.rewrite(0..=3, |_, value| value.map(|value| value + 1)).unwrap();
-    assert!(!small.tree.hole.is_made(), "a reservation is over");
+    assert!(!small.tree.memo.is_made(), "a reservation is over");
     let mut large = built();
     large.clear();
-    assert!(!large.tree.hole.is_made(), "an empty map");
+    assert!(!large.tree.memo.is_made(), "an empty map");
 }
 
 /// A map of one leaf remembers a place in it: with keys of any width, and in both forms.

@@ -171,7 +171,7 @@ impl<K: Key, V, S: Shape> Builder<K, V, S> {
                 return Err(AllocError);
             }
             if levels > 0 {
-                self.tree.hole.make()?;
+                self.tree.memo.make()?;
                 self.reserve(0, levels + 1)?;
             }
             // SAFETY: TREE-4: open nodes are live and not empty, and each is appended to the level

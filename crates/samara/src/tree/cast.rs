@@ -23,7 +23,7 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
         to.thinned = self.thinned;
         self.forget();
         to.forget();
-        mem::swap(&mut to.hole, &mut self.hole);
+        mem::swap(&mut to.memo, &mut self.memo);
         mem::swap(&mut to.inners, &mut self.inners);
         // SAFETY: LEAF-1: leaves of `V` and of `W` have the same layout, because the values have
         // the same size and alignment.

@@ -20,7 +20,7 @@ impl<K: Key, V: Clone, S: Shape> Tree<K, V, S> {
         let mut copy = Tree::new();
         if let Some(root) = self.root {
             if self.levels > 0 {
-                copy.hole.make()?;
+                copy.memo.make()?;
             }
             let mut nodes = Nodes::<K, V, S> { leaves: Bulk::new(), inners: Bulk::new() };
             // SAFETY: TREE-4: the root is a live node at level `height`.

@@ -43,7 +43,7 @@ use crate::sync::{AtomicU32, Ordering};
 use crate::tree::clone::clone_leaf;
 use crate::tree::free::Subtree;
 use crate::tree::owners::{add_owner, has_others, is_own};
-use crate::tree::refill::{Hole, Knows};
+use crate::tree::refill::{Knows, Memo};
 use crate::tree::retired::{Fate, Log};
 use crate::tree::{Path, Step, Tree};
 use crate::types::error::AllocError;
@@ -103,7 +103,7 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
             len: self.len,
             leaves: NodePool::new(),
             inners: NodePool::new(),
-            hole: Hole::none(),
+            memo: Memo::none(),
             knows: Knows::NOTHING,
             near: 0,
             cloner: Cloner::of(V::clone),
@@ -349,7 +349,7 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
         }
         if span == Span::FULL && self.log.is_none() {
             if self.levels > 0 {
-                self.hole.make()?;
+                self.memo.make()?;
             }
             self.cloner = Cloner::none(); // no node is shared any more
         }

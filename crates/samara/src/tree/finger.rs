@@ -101,7 +101,7 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
     /// The finger, if it is set.
     #[cfg_attr(not(debug_assertions), inline(always))]
     fn finger(&self) -> Option<&Finger<K>> {
-        if self.knows.has(Knows::FINGER) { self.hole.finger() } else { None }
+        if self.knows.has(Knows::FINGER) { self.memo.finger() } else { None }
     }
 
     /// Whether the finger is set: never while nodes change.
@@ -228,7 +228,7 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
                 leaf.set_key(slot, last);
                 return true;
             }
-            let Some(finger) = self.hole.finger_mut() else { return false };
+            let Some(finger) = self.memo.finger_mut() else { return false };
             leaf.set_key(slot, last);
             finger.entry.last = last;
             // A scan is needed at level 1 at most: the loop goes above it only if `appeared` is
@@ -320,7 +320,7 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
             // SAFETY: the path is current, as the caller promises.
             return self.point_near(unsafe { path.at(0).slot });
         }
-        let Some(finger) = self.hole.finger_mut() else { return };
+        let Some(finger) = self.memo.finger_mut() else { return };
         // SAFETY: the path is current and leads to an entry, as the caller promises, and there is a
         // place for each level.
         unsafe {

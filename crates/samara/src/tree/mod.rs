@@ -53,7 +53,7 @@ use crate::node::pool::NodePool;
 use crate::node::search::{Job, Portable, Search, dispatch};
 use crate::node::shape::Shape;
 use crate::tree::cow::Cloner;
-use crate::tree::refill::{Hole, Knows};
+use crate::tree::refill::{Knows, Memo};
 use crate::tree::retired::Log;
 use crate::types::error::AllocError;
 use crate::types::key::Key;
@@ -77,8 +77,8 @@ pub(crate) struct Tree<K: Key, V, S: Shape> {
     pub(crate) len: usize,
     pub(crate) leaves: NodePool<Leaf<K, V, S>>,
     pub(crate) inners: NodePool<Inner<K, S>>,
-    pub(crate) hole: Hole<K>,
-    /// What the box of `hole` holds at present.
+    pub(crate) memo: Memo<K>,
+    /// What the box of `memo` holds at present.
     pub(crate) knows: Knows,
     /// The finger's slot where the root is a leaf (FINGER-1).
     pub(crate) near: u8,
@@ -154,7 +154,7 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
             len: 0,
             leaves,
             inners,
-            hole: Hole::none(),
+            memo: Memo::none(),
             knows: Knows::NOTHING,
             near: 0,
             cloner: Cloner::none(),

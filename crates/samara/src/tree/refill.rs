@@ -31,10 +31,10 @@ use core::mem::MaybeUninit;
 /// Maximum number of levels of the remembered path. Taller trees have more than 10^7 entries.
 pub(super) const LEVELS: usize = 6;
 
-/// What is remembered, in a box that comes with a tree's second leaf, with a reservation, or when
-/// sharing ends: removals ask for no memory, and many maps have few entries. A tree without the box
-/// remembers nothing but a slot of its one leaf ([`Knows::NEAR`]).
-pub(crate) struct Hole<K> {
+/// What is remembered, the hole and the finger, in a box that comes with a tree's second leaf, with
+/// a reservation, or when sharing ends: removals ask for no memory, and many maps have few entries.
+/// A tree without the box remembers nothing but a slot of its one leaf ([`Knows::NEAR`]).
+pub(crate) struct Memo<K> {
     at: Option<Box<Remembered<K>>>,
 }
 
@@ -85,13 +85,13 @@ impl Knows {
     }
 }
 
-impl<K: Key> Hole<K> {
+impl<K: Key> Memo<K> {
     /// Bytes of the box.
     #[cfg(test)]
     pub(crate) const BYTES: usize = size_of::<Remembered<K>>();
 
     pub(crate) const fn none() -> Self {
-        Hole { at: None }
+        Memo { at: None }
     }
 
     #[cfg_attr(not(debug_assertions), inline(always))]
@@ -139,7 +139,7 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
     /// Forgets the hole and the finger, and frees their box.
     pub(crate) fn forget_box(&mut self) {
         self.forget();
-        self.hole = Hole::none();
+        self.memo = Memo::none();
     }
 
     /// Forgets the hole. The finger stays: the caller forgets it before it changes anything, or
@@ -155,7 +155,7 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
         if !self.knows.has(Knows::HOLE) || self.may_share() {
             return None;
         }
-        self.hole.at.as_deref().filter(|place| place.gap.first <= span.first && span.last <= place.gap.last)
+        self.memo.at.as_deref().filter(|place| place.gap.first <= span.first && span.last <= place.gap.last)
     }
 
     /// Updates the gap words after the entry `was` was removed from the leaf of `path`, and
@@ -169,7 +169,7 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
     pub(crate) unsafe fn remember_hole(&mut self, path: &Path, slot: usize, gap: Span<K>, was: Span<K>) {
         let width = gap.last.wrapping_sub(gap.first).wrapping_add(K::ONE);
         let height = self.height();
-        let mut kept = if height < LEVELS && !self.may_share() { self.hole.at.as_deref_mut() } else { None };
+        let mut kept = if height < LEVELS && !self.may_share() { self.memo.at.as_deref_mut() } else { None };
         let mut level = 1;
         // SAFETY: TREE-4: the nodes of a current path are live; `steps` and `words` have a place
         // for each level if `kept`.
@@ -229,7 +229,7 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
         // SAFETY: REFILL-1, REFILL-2: the steps up to `raised` are initialised and live; the packed
         // leaf has a free slot, because the removal freed one, and admits the keys.
         unsafe {
-            let Some(place) = self.hole.at.as_deref_mut() else { return };
+            let Some(place) = self.memo.at.as_deref_mut() else { return };
             let leaf = Leaf::<K, V, S>::from_raw(place.steps[0].assume_init().node);
             let gap = place.gap;
             leaf.insert_words::<F>(place.slot, span, value);
@@ -265,7 +265,7 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
     /// Checks REFILL-1 and REFILL-2 in a tree that is otherwise valid.
     pub(crate) fn check_hole(&self) -> Result<(), Violation> {
         let fail = |invariant, what, level| Err(Violation { invariant, what, level });
-        let Some(place) = self.hole.at.as_deref() else { return Ok(()) };
+        let Some(place) = self.memo.at.as_deref() else { return Ok(()) };
         let (gap, mut path) = (place.gap, Path::new());
         // The hole is not used while nodes may be shared.
         if !self.knows.has(Knows::HOLE) || self.may_share() {
@@ -325,17 +325,17 @@ impl<K: Key, V: Clone, S: Shape> Tree<K, V, S> {
     /// has all of its nodes to itself.
     pub(crate) fn twin(&self) -> Self {
         let mut twin = self.try_clone().unwrap();
-        twin.hole = Hole::none();
+        twin.memo = Memo::none();
         (twin.near, twin.knows) = (self.near, self.knows.of(Knows::NEAR));
-        let Some(place) = self.hole.at.as_deref() else { return twin };
-        twin.hole.make().unwrap();
+        let Some(place) = self.memo.at.as_deref() else { return twin };
+        twin.memo.make().unwrap();
         let (from, to) = (self.nodes(), twin.nodes());
         let there = |step: Step| {
             let at = from.iter().position(|node| *node == step.node).unwrap();
             MaybeUninit::new(Step { node: to[at], slot: step.slot })
         };
         twin.knows = self.knows;
-        let copy = twin.hole.at.as_deref_mut().unwrap();
+        let copy = twin.memo.at.as_deref_mut().unwrap();
         if self.knows.has(Knows::HOLE) {
             (copy.gap, copy.slot, copy.within, copy.raised) = (place.gap, place.slot, place.within, place.raised);
             for level in 0..=place.raised {
@@ -359,7 +359,7 @@ impl<K: Key, V: Clone, S: Shape> Tree<K, V, S> {
     pub(crate) fn remembered(&self) -> alloc::vec::Vec<K> {
         let near = if self.knows.has(Knows::NEAR) { 1 + u32::from(self.near) } else { 0 };
         let mut words = alloc::vec![K::join(0, near)];
-        let Some(place) = self.hole.at.as_deref() else { return words };
+        let Some(place) = self.memo.at.as_deref() else { return words };
         let finger = if self.knows.has(Knows::FINGER) { Some(place.finger.told()) } else { None };
         let known = [Knows::HOLE, Knows::FINGER].map(|one| if self.knows.has(one) { K::ONE } else { K::ZERO });
         words.extend([K::ONE, known[0], known[1], finger.unwrap_or(K::ZERO)]);

@@ -56,7 +56,7 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
             return Err(AllocError);
         }
         if self.log.is_none() {
-            self.hole.make()?;
+            self.memo.make()?;
         }
         self.ensure(1, inners + 1)
     }
@@ -107,18 +107,18 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
         Ok(())
     }
 
-    /// [`Tree::set_aside`], with the box of the hole. On failure nothing more is set aside than
+    /// [`Tree::set_aside`], with the box of `memo`. On failure nothing more is set aside than
     /// before.
     fn set_aside_all(&mut self, leaves: usize, inners: usize) -> Result<(), AllocError> {
         if !(NodePool::<Leaf<K, V, S>>::could_hold(leaves) && NodePool::<Inner<K, S>>::could_hold(inners)) {
             return Err(AllocError);
         }
-        let had_hole = self.hole.is_made();
-        let done = self.hole.make().and_then(|()| self.set_aside(leaves, inners));
+        let had_memo = self.memo.is_made();
+        let done = self.memo.make().and_then(|()| self.set_aside(leaves, inners));
         if done.is_err() {
             self.leaves.fold();
             self.inners.fold();
-            if !had_hole {
+            if !had_memo {
                 self.forget_box();
             }
         }
