@@ -70,6 +70,10 @@ awk '
 # Unused code is allowed item by item, or in one set of features; never in a whole file or crate.
 { grep -nE '^ *#!\[allow\([^)]*dead_code' "${sources[@]}" || true; } | sed 's/^/  /' | violations "blanket allow(dead_code)"
 
+# The reader and the writer of trace files know no analysis of them.
+{ grep -nE '^[^/]*crate::(why|survey|summary|trace|spaces)\b' crates/samara-trace/src/file/*.rs || true; } | sed 's/^/  /' |
+    violations "analyses that samara-trace's files import"
+
 # No test fails because a machine is busy: what a test compares with a time since a moment is a limit
 # of minutes, which only turns a hang into a message, or says on the line why no machine misses it.
 mapfile -t tests < <(files 'crates/*/tests/*.rs' 'crates/*/src/*tests.rs')
