@@ -287,3 +287,28 @@ pub(super) fn descriptors_left() -> u64 {
     let open = std::fs::read_dir("/proc/self/fd").map_or(0, |all| all.count() as u64);
     limit.saturating_sub(open)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::AtomicBool;
+
+    /// A descriptor whose task has ended is always ready. It is not polled all the time.
+    #[test]
+    fn the_end_of_a_task_does_not_spin() {
+        let (reader, writer) = io::pipe().unwrap();
+        drop(writer);
+        let (over, mut polls) = (AtomicBool::new(false), 0);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                (0..20).for_each(|_| std::thread::sleep(Duration::from_millis(10)));
+                over.store(true, Ordering::Relaxed);
+            });
+            while !over.load(Ordering::Relaxed) {
+                wait_for(&[reader.as_raw_fd()], 100);
+                polls += 1;
+            }
+        });
+        assert!((1..200).contains(&polls), "{polls} polls while another thread slept 20 times");
+    }
+}

@@ -18,6 +18,8 @@ mod following;
 mod hidden_state;
 mod inspecting;
 mod nostop;
+mod nostop_group;
+mod nostop_replaced;
 mod placement;
 mod programs;
 mod races;
@@ -232,6 +234,8 @@ fn bodies() -> Vec<Named> {
         engine::TRIALS,
         following::TRIALS,
         nostop::TRIALS,
+        nostop_group::TRIALS,
+        nostop_replaced::TRIALS,
         placement::TRIALS,
         recorder::TRIALS,
         refusals::TRIALS,

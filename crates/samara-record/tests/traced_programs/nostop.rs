@@ -34,7 +34,7 @@ pub(crate) const TRIALS: &[(&str, Body)] = &[
 ];
 
 /// A length that no other call has.
-const MARK: u64 = 0x7000;
+pub(crate) const MARK: u64 = 0x7000;
 
 /// The programs of these trials. `pairs THREADS PAIRS FILE`: each thread maps, protects a part of
 /// and unmaps memory, so often; the program ends when the file is there.
@@ -97,7 +97,7 @@ pub(crate) fn restless(file: &str) {
 }
 
 /// Keeps the events, and makes a file after a comparison that follows a number of calls.
-struct Until {
+pub(crate) struct Until {
     events: Vec<Event>,
     file: PathBuf,
     calls: usize,
@@ -105,11 +105,11 @@ struct Until {
 }
 
 impl Until {
-    fn new(dir: &Path, calls: usize) -> Until {
+    pub(crate) fn new(dir: &Path, calls: usize) -> Until {
         Until { events: Vec::new(), file: dir.join("go"), calls, seen: 0 }
     }
 
-    fn of(&self, kind: EventKind) -> impl Iterator<Item = &Event> {
+    pub(crate) fn of(&self, kind: EventKind) -> impl Iterator<Item = &Event> {
         self.events.iter().filter(move |event| event.kind == kind)
     }
 }
@@ -126,7 +126,7 @@ impl Sink for Until {
 }
 
 /// `None`: this machine does not allow it; prints so.
-fn allowed(result: Result<Watched, RecordError>) -> Result<Option<Watched>, Failed> {
+pub(crate) fn allowed(result: Result<Watched, RecordError>) -> Result<Option<Watched>, Failed> {
     match result {
         Err(RecordError::NotWatched(why @ (NotWatched::NoTracefs(_) | NotWatched::Refused { .. }))) => {
             println!("skipped: nostop: {why}");
@@ -145,7 +145,7 @@ fn options(words: &[&str]) -> Result<Options, Failed> {
 }
 
 /// Compares often.
-fn settings() -> Settings {
+pub(crate) fn settings() -> Settings {
     let mut settings = Settings::default();
     settings.every = Duration::from_millis(200);
     settings
@@ -334,7 +334,7 @@ fn followed() -> Result<(), Failed> {
     Ok(())
 }
 
-fn start(words: &[&str]) -> Result<Child, Failed> {
+pub(crate) fn start(words: &[&str]) -> Result<Child, Failed> {
     Ok(Command::new(std::env::current_exe()?).arg("--program").args(words).stdin(Stdio::null()).spawn()?)
 }
 
@@ -400,9 +400,9 @@ fn attached(program: &str, settings: &Settings) -> Result<Option<(Until, Watched
 }
 
 /// Lets go after the first comparison that follows enough calls.
-struct Asks {
-    until: Until,
-    let_go: LetGo,
+pub(crate) struct Asks {
+    pub(crate) until: Until,
+    pub(crate) let_go: LetGo,
 }
 
 impl Sink for Asks {
