@@ -210,8 +210,8 @@ unsafe fn three<T: Copy + Ord>(keys: *const T, step: usize, key: T) -> usize {
     unsafe { usize::from(*keys < key) + usize::from(*keys.add(step) < key) + usize::from(*keys.add(2 * step) < key) }
 }
 
-/// The first of the sixteen slots that tell the rank of `key` among `slots` ascending keys, 17 to 32
-/// of them: the upper sixteen, or the lower ones. Takes no branch.
+/// The first of the sixteen slots that tell the rank of `key` among `slots` ascending keys, 17 to
+/// 32 of them: the upper sixteen, or the lower ones. Takes no branch.
 ///
 /// # Safety
 /// `slots` keys are readable.
