@@ -49,8 +49,8 @@ const MEMBERS_NS: u64 = 1_000_000_000;
 /// Immediate retries of a reading that was overlapped.
 const SOON: u32 = 20;
 
-/// Readings of an unknown space that were overlapped before one is used but for what changed
-/// meanwhile.
+/// Readings in a row that were overlapped before one is used but for what changed meanwhile. (A
+/// space that rests now and then gets a clean one.)
 const PART_TRIES: u32 = 3;
 
 /// Failed readings of a space before a note says so.
@@ -397,9 +397,7 @@ impl<'a> Session<'a> {
                         place.drop_reading(taken.from);
                         place.push(Entry::Guess(reading, who));
                     }
-                    Some(reading) if in_part && (place.tries >= PART_TRIES || place.space.is_some()) => {
-                        place.part(taken.from, reading, who)
-                    }
+                    Some(reading) if in_part && place.tries >= PART_TRIES => place.part(taken.from, reading, who),
                     _ => place.drop_reading(taken.from),
                 }
                 if taken.is_refused {
