@@ -481,7 +481,11 @@ impl FollowedSpace {
             self.note_loss(who, journal);
             self.doubt = Some(Doubt { why: UNREAD.into(), ranges: changed.clone(), unsure: changed });
         }
-        (self.tries, self.parts) = (0, self.parts + 1);
+        self.parts += 1;
+        // Where something is left in doubt, the next readings come as soon as before.
+        if self.doubt.is_none() {
+            self.tries = 0;
+        }
     }
 
     /// Says in the trace that what follows may be of other areas.
