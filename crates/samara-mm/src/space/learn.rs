@@ -200,8 +200,8 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
             _ => true,
         };
         let is_moved = left.unsure.bias.max(right.unsure.bias) != Doubt::Known;
-        let opened = |area: &Area<B>| self.extras.get(area.extra).opened.is_none();
-        let may_be_reopened = matches!(left.object, Object::File(_)) && (opened(left) || opened(right));
+        let is_known = |area: &Area<B>| self.extras.get(area.extra).opened.is_some();
+        let may_be_reopened = matches!(left.object, Object::File(_)) && !(is_known(left) && is_known(right));
         let is_private = left.is_private();
         let may_be_charged = left.unsure.account != right.unsure.account;
         !(may_be_charged || is_moved || may_be_reopened || is_private && may_be_apart)

@@ -615,19 +615,17 @@ impl<'a> Follow<'a> {
         let now = self.now;
         let Some(thread) = self.threads.remove(&tid) else { return };
         let gone = thread.call.as_ref().is_some_and(|call| !call.sections.is_empty());
-        let is_last = self.processes.get(&pid).is_some_and(|process| process.threads.iter().all(|other| *other == tid));
-        if let Some(place) = self.processes.get(&pid).and_then(|p| p.place).and_then(|id| self.places.get_mut(&id)) {
+        let Some(process) = self.processes.get_mut(&pid) else { return };
+        process.threads.remove(&tid);
+        let (last, place) = (process.threads.is_empty(), process.place);
+        if let Some(place) = place.and_then(|id| self.places.get_mut(&id)) {
             let sections = thread.call.iter().flat_map(|call| &call.sections);
-            let entry = || if is_last { Entry::Nothing } else { Entry::Unknown(KILLED, false) };
+            let entry = || if last { Entry::Nothing } else { Entry::Unknown(KILLED, false) };
             sections.for_each(|number| place.fill(*number, entry()));
             thread.outside.iter().for_each(|(number, _)| place.fill(*number, Entry::Nothing));
             thread.call.as_ref().map(|call| place.exit(call.beside, now));
             place.left(tid, now);
         }
-        let Some(process) = self.processes.get_mut(&pid) else { return };
-        process.threads.remove(&tid);
-        let last = process.threads.is_empty();
-        let place = process.place;
         // Its end took the lock once more.
         if last {
             self.seen.unexplained = self.seen.unexplained.saturating_sub(thread.unexplained);

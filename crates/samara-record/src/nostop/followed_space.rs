@@ -211,14 +211,16 @@ impl FollowedSpace {
         self.doubt(why, all, now);
     }
 
-    /// Fills in the first of a call's sections that is still in the queue. The others change
-    /// nothing besides. False: there is none.
-    pub(super) fn fill_first(&mut self, sections: &[u64], entry: Entry) -> bool {
-        let Some(at) = sections.iter().position(|number| *number >= self.first) else { return false };
-        self.lasts_until(sections[at], sections.last().copied());
-        self.fill(sections[at], entry);
-        sections[at + 1..].iter().for_each(|number| self.fill(*number, Entry::Nothing));
-        true
+    /// Fills in the first of a call's sections that is still in the queue. It lasts until the end
+    /// of the last one. The others change nothing besides.
+    pub(super) fn fill_first(&mut self, sections: &[u64], entry: Entry) {
+        let gone = sections.partition_point(|number| *number < self.first);
+        let Some((first, rest)) = sections[gone..].split_first() else { return };
+        let to = rest.last().and_then(|last| self.item(*last)).map(|last| last.to);
+        if let Some(item) = self.item(*first) {
+            (item.entry, item.to) = (entry, to.unwrap_or(item.to));
+        }
+        rest.iter().for_each(|number| self.fill(*number, Entry::Nothing));
     }
 
     /// A task enters a call. `ordered`: the kernel reports sections.
@@ -239,14 +241,6 @@ impl FollowedSpace {
             self.last = time;
         }
         !beside.alone || self.entered != beside.number + 1
-    }
-
-    /// The section of this entry lasts until the end of a later one of its call.
-    fn lasts_until(&mut self, number: u64, last: Option<u64>) {
-        let to = last.and_then(|last| self.item(last)).map(|last| last.to);
-        if let (Some(to), Some(item)) = (to, self.item(number)) {
-            item.to = to;
-        }
     }
 
     /// A section begins, in a call or not. Returns the number of its entry. An open section of
@@ -481,7 +475,7 @@ impl FollowedSpace {
             self.note_loss(who, journal);
             self.doubt = Some(Doubt { why: UNREAD.into(), ranges: changed.clone(), unsure: changed });
         }
-        self.parts += 1;
+        self.parts += u64::from(self.read_at == who.exit_ns); // else it must be read with flags
         // Where something is left in doubt, the next readings come as soon as before.
         if self.doubt.is_none() {
             self.tries = 0;

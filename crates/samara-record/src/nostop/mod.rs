@@ -29,6 +29,8 @@ mod record;
 mod refused;
 mod session;
 mod source;
+#[cfg(test)]
+mod torn_tests;
 mod tracefs;
 mod window;
 

@@ -1,13 +1,16 @@
-//! What changed while a space was read: a reading is right for the rest.
+//! Collects what calls changed while a space was read. The reading is right for the rest.
 //!
-//! Calls change no more than the ranges that their arguments and results name, and whether areas
-//! are cut at the ends of these. So a reading that calls overlapped shows everything else as it was
-//! at its end. It knows no queue and no areas.
+//! A call changes the ranges that its arguments and result name, and may cut or join areas at their
+//! ends. It changes nothing else. So a reading that calls overlapped shows all other areas as they
+//! were when it ended.
+//!
+//! It does not know the order of calls, and has no areas. Neighbour: `followed_space` asks it.
 
 use samara_trace::calls::{Call, Reach};
 
 use super::record::Shown;
 use crate::os::sys;
+use crate::space::heap::Heap;
 use crate::space::reach::{self, ALL, Range, meets_one};
 use crate::space::{Reading, Returned};
 
@@ -51,8 +54,7 @@ impl Window {
         let mut ranges = self.ranges.clone();
         if let Some(highest) = self.breaks.iter().max() {
             let start = reading.layout.start_brk;
-            let heap = reading.areas.iter().filter(|area| area.name.as_deref() == Some("[heap]"));
-            let end = heap.map(|area| area.end).max().unwrap_or(start);
+            let end = Heap::of(&reading.areas).last().map_or(start, |heap| heap.1);
             ranges.push(if start == 0 { ALL } else { (start, end.max(*highest)) });
         }
         Some(reach::merged(ranges)).filter(|ranges| ranges != &[ALL])
@@ -97,7 +99,7 @@ pub(super) fn move_doubt(call: &Returned, doubtful: &mut Vec<Range>) {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use crate::arch::{AUDIT_NATIVE, decode};
     use crate::journal::Who;
@@ -105,7 +107,7 @@ mod tests {
     use crate::space::Caller;
     use crate::space::memory::Memory;
 
-    fn call(nr: i64, args: [u64; 6], result: i64) -> Returned {
+    pub(in crate::nostop) fn call(nr: i64, args: [u64; 6], result: i64) -> Returned {
         let who = Who { pid: 7, tid: 7, entry_ns: 0, exit_ns: 0 };
         Returned {
             decoded: decode(AUDIT_NATIVE, nr as u64, args, |_, _| false).unwrap(),

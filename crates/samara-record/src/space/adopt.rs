@@ -31,7 +31,7 @@ use crate::space::apply::is_zero;
 use crate::space::heap::Heap;
 use crate::space::model::{self, Inode, Model};
 use crate::space::policies::policies;
-use crate::space::reach::{self, Range, meets};
+use crate::space::reach::{self, Range, meets, meets_one};
 use crate::space::{Returned, Space};
 
 /// What the kernel shows of a part of a space.
@@ -74,18 +74,7 @@ impl Space {
     /// (ADOPT-2). `None`: it shows nothing any more.
     pub(crate) fn look(&self, tid: Tid, ranges: &[Range]) -> Option<Shown> {
         let all = proc::smaps(tid).ok().filter(|a| !a.is_empty())?;
-        let mut ranges: Vec<Range> = self.whole(ranges);
-        loop {
-            let grown = |(start, end): &Range| {
-                let meets = all.iter().filter(|k| k.start < *end && *start < k.end);
-                meets.fold((*start, *end), |r, k| (r.0.min(k.start), r.1.max(k.end)))
-            };
-            let next: Vec<Range> = self.whole(&ranges.iter().map(grown).collect::<Vec<_>>());
-            if next == ranges {
-                break;
-            }
-            ranges = next;
-        }
+        let ranges = self.closed(ranges, &all, 0);
         let heap = Heap::of(&all).last();
         let areas: Vec<KernelArea> = all.into_iter().filter(|k| meets(&ranges, (k.start, k.end))).collect();
         Some(Shown { ns: sys::now_ns(), ranges, areas, heap, ..Shown::default() })
@@ -122,9 +111,23 @@ impl Space {
         }
     }
 
-    /// The ranges, widened to whole areas of the model. Ranges that meet become one.
-    fn whole(&self, ranges: &[Range]) -> Vec<Range> {
-        reach::merged(self.span(ranges, 0))
+    /// The ranges, widened until no area of the model or of the kernel extends beyond one
+    /// (ADOPT-2). `near`: at first also to areas that are this close.
+    pub(super) fn closed(&self, ranges: &[Range], kernel: &[KernelArea], near: u64) -> Vec<Range> {
+        let areas = || self.model.areas().map(|a| (a.start, a.end)).chain(kernel.iter().map(|a| (a.start, a.end)));
+        let wider = |ranges: &[Range], near: u64| {
+            let slack = |(start, end): &Range| (start.saturating_sub(near), end.saturating_add(near));
+            let met = areas().filter(|area| meets_one(ranges, slack(area)));
+            reach::merged(met.chain(ranges.iter().copied()).collect())
+        };
+        let mut ranges = wider(&reach::merged(ranges.to_vec()), near);
+        loop {
+            let next = wider(&ranges, 0);
+            if next == ranges {
+                return ranges;
+            }
+            ranges = next;
+        }
     }
 
     /// Each range, `more` bytes wider at both ends, then widened to the whole areas of the model

@@ -20,7 +20,7 @@ pub(crate) mod doubt;
 mod end;
 pub(crate) mod explain;
 pub(crate) mod future_locks;
-mod heap;
+pub(crate) mod heap;
 pub(crate) mod host;
 pub(crate) mod memory;
 pub(crate) mod model;

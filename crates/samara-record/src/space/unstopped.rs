@@ -39,6 +39,13 @@ pub(crate) struct Reading {
     pub(crate) layout: proc::Layout,
 }
 
+/// How the model and a reading differ.
+struct Misfit {
+    text: String,
+    /// Only in the text of some lines.
+    names_only: bool,
+}
+
 /// What a comparison with a reading found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Compared {
@@ -185,40 +192,29 @@ impl Space {
         journal: &mut Journal<'_>,
     ) -> Compared {
         let whole = changed.is_empty();
-        let out = if whole { Vec::new() } else { self.around(changed, &reading.areas) };
+        // A change may have cut or joined areas that only touch it.
+        let out = if whole { Vec::new() } else { self.closed(changed, &reading.areas, 1) };
+        let gaps = reach::gaps(&out);
         journal.counters.checks += 1;
         self.learn_layout(reading);
-        let mut reported = 0;
-        if !whole || self.model.to_string() != reading.text {
-            let gaps = reach::gaps(&out);
-            let found = self.compare_gaps(&gaps, &reading.areas, who, journal);
-            if self.rename(&reading.areas) {
-                self.report_learnt(who, "files were renamed or removed while they were mapped".into(), &[], journal);
-            }
-            let names_only = found == Found::Equal;
-            let misfit = match found {
-                Found::Differs(how) => Some(how),
-                Found::Equal if whole => first_unequal_line(&self.model.to_string(), &reading.text),
-                Found::Equal => None,
-            };
-            if let Some(how) = misfit {
-                if !reading.has_flags {
-                    return Compared::NeedsFlags;
-                }
-                let steps = self.adopt_gaps(&gaps, &reading.areas);
-                match doubt {
-                    Some((why, _)) => self.report_learnt(who, format!("{why}: {how}"), &steps, journal),
-                    None if names_only => self.report_learnt(who, format!("names of areas: {how}"), &steps, journal),
-                    None => reported = u64::from(!self.report_misfit(who, how, &steps, false, journal)),
-                }
-            }
+        let misfit = self.misfit(reading, &gaps, whole, who, journal);
+        if misfit.is_some() && !reading.has_flags {
+            return Compared::NeedsFlags;
         }
         // What calls did that were not seen shows in flags and names, too.
-        if let (Some((why, _)), true) = (doubt, reading.has_flags) {
-            let steps = self.adopt_gaps(&reach::gaps(&out), &reading.areas);
-            if !steps.is_empty() {
+        let adopts = misfit.is_some() || (doubt.is_some() && reading.has_flags);
+        let steps = if adopts { self.adopt_gaps(&gaps, &reading.areas) } else { Vec::new() };
+        let mut reported = 0;
+        match (misfit, doubt) {
+            (Some(how), Some((why, _))) => self.report_learnt(who, format!("{why}: {}", how.text), &steps, journal),
+            (Some(how), None) if how.names_only => {
+                self.report_learnt(who, format!("names of areas: {}", how.text), &steps, journal);
+            }
+            (Some(how), None) => reported = u64::from(!self.report_misfit(who, how.text, &steps, false, journal)),
+            (None, Some((why, _))) if !steps.is_empty() => {
                 self.report_learnt(who, format!("{why}: flags and names"), &steps, journal);
             }
+            (None, _) => {}
         }
         let left = doubt.map_or_else(Vec::new, |(_, ranges)| reach::common(ranges, &out));
         if left.is_empty() {
@@ -234,20 +230,30 @@ impl Space {
         Compared::But(left)
     }
 
-    /// The ranges, widened until no area of the model or of the kernel extends beyond one. At first
-    /// areas that only touch one are included: a change may have cut or joined them.
-    fn around(&self, changed: &[Range], kernel: &[KernelArea]) -> Vec<Range> {
-        let areas = || self.model.areas().map(|a| (a.start, a.end)).chain(kernel.iter().map(|a| (a.start, a.end)));
-        let mut out = reach::merged(changed.to_vec());
-        let touching = areas().filter(|(start, end)| meets_one(&out, (start.saturating_sub(1), end.saturating_add(1))));
-        out = reach::merged(touching.chain(out.iter().copied()).collect());
-        loop {
-            let next =
-                reach::merged(areas().filter(|area| meets_one(&out, *area)).chain(out.iter().copied()).collect());
-            if next == out {
-                return out;
+    /// How the model differs from a reading in these ranges, beyond which no area extends. Names
+    /// are compared if the ranges are the `whole`.
+    fn misfit(
+        &mut self,
+        reading: &Reading,
+        gaps: &[Range],
+        whole: bool,
+        who: Who,
+        journal: &mut Journal<'_>,
+    ) -> Option<Misfit> {
+        if whole && self.model.to_string() == reading.text {
+            return None;
+        }
+        let found = self.compare_gaps(gaps, &reading.areas, who, journal);
+        if self.rename(&reading.areas) {
+            self.report_learnt(who, "files were renamed or removed while they were mapped".into(), &[], journal);
+        }
+        match found {
+            Found::Differs(text) => Some(Misfit { text, names_only: false }),
+            Found::Equal if whole => {
+                let text = first_unequal_line(&self.model.to_string(), &reading.text)?;
+                Some(Misfit { text, names_only: true })
             }
-            out = next;
+            Found::Equal => None,
         }
     }
 

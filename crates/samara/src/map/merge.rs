@@ -196,9 +196,10 @@ impl<K: Key, V, S: Shape> RangeMap<K, V, S> {
     /// to the one before them. The joined entry keeps the lowest one's value; the others' are
     /// dropped.
     ///
-    /// `joins` is asked about each pair of touching entries of which at least one meets `window`,
-    /// ascending, the lower one first: the lower one as long as it has become by then. Repeats
-    /// [`merge_at`](Self::merge_at); where `joins` panics, the pairs joined so far stay joined.
+    /// `joins` sees each pair of touching entries in ascending order, if one or both meet `window`.
+    /// Its first argument is the lower entry, with all that has joined it so far. The method
+    /// repeats [`merge_at`](Self::merge_at). If `joins` panics, the pairs that were joined stay
+    /// joined.
     ///
     /// # Complexity
     /// O(k log n) for k entries in the window. Needs no memory, except to copy nodes that are
