@@ -8,8 +8,8 @@
 
 use crate::explore::model;
 use crate::node_body::Body;
-use crate::sync::Ordering;
-use crate::writer_gate::{WriterGate, WriterRecord};
+use crate::sync::{AtomicBool, Ordering};
+use crate::writer_gate::{Look, WriterGate, WriterRecord};
 use loom::sync::Arc;
 use loom::thread;
 
@@ -54,6 +54,43 @@ fn gate() {
         for thread in threads {
             thread.join().unwrap();
         }
+    });
+}
+
+/// A thread takes something away and looks for writers that may have come to it, while two of them
+/// go inside twice each. Fails with: no fence in `have_left`; a look that finds nobody.
+#[test]
+fn writers_have_left() {
+    model("writers_have_left", Some(2), || {
+        let shared = Arc::new((WriterGate::new(), AtomicBool::new(true), Body::of(7)));
+        // SAFETY: no other thread uses the gate yet.
+        let take = || unsafe { shared.0.take(|| ()).expect("memory") };
+        let own: *const WriterRecord<()> = take();
+        let writers: [*const WriterRecord<()>; 2] = [take(), take()];
+        let threads = writers.map(|record| {
+            let (shared, record) = (shared.clone(), record as usize);
+            thread::spawn(move || {
+                let (gate, is_there, thing) = &*shared;
+                // SAFETY: the list lives as long as `shared`.
+                let record = unsafe { &*(record as *const WriterRecord<()>) };
+                for _ in 0..2 {
+                    let _inside = gate.enter(record).expect("nobody closes the gate");
+                    if is_there.load(Ordering::Acquire) {
+                        assert_eq!(thing.read(), 7, "it was taken away from under a writer");
+                    }
+                }
+            })
+        });
+        let (gate, is_there, thing) = &*shared;
+        is_there.store(false, Ordering::Release);
+        let mut look = Look::new();
+        // SAFETY: the list lives as long as `shared`.
+        let have_left = |look: &mut Look| gate.have_left(look, unsafe { &*own });
+        if have_left(&mut look) || have_left(&mut look) {
+            thing.set(8);
+        }
+        threads.into_iter().for_each(|thread| thread.join().unwrap());
+        assert!((0..2).any(|_| have_left(&mut look)), "they are outside");
     });
 }
 

@@ -136,6 +136,8 @@ mod history;
 #[cfg(all(loom, test))]
 mod one_writer;
 #[cfg(all(loom, test))]
+mod parents;
+#[cfg(all(loom, test))]
 mod snapshot;
 #[cfg(all(loom, test))]
 mod sync;

@@ -126,6 +126,16 @@ fn store_by_writer<R: Reclaim, S: Shape>(writer: &mut SharedWriter<'_, u64, Valu
             }
         }
         Op::Regroup(key) => drop(writer.regroup(Span::new(key, key)).unwrap()),
+        Op::Move(key, first, last) => {
+            let all = Span::new(key.min(first), key.max(last));
+            let done = writer.stage(all, &mut RangeMap::default(), |mut stage| {
+                stage.copy().resize(key, first..=last).unwrap();
+                stage.commit(|| ())
+            });
+            if done.unwrap() != Some(true) {
+                writer.reserve(1, 1).unwrap().set_span(key, first..=last).unwrap();
+            }
+        }
         ref op => unimplemented!("{op:?} by a writer"),
     }
 }

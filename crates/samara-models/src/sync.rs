@@ -59,6 +59,13 @@ impl LoadOwn for AtomicU32 {
     }
 }
 
+impl LoadOwn for AtomicUsize {
+    type Value = usize;
+    fn load_own(&self, order: Ordering) -> usize {
+        self.fetch_add(0, order)
+    }
+}
+
 impl<T> LoadOwn for AtomicPtr<T> {
     type Value = *mut T;
     fn load_own(&self, order: Ordering) -> *mut T {

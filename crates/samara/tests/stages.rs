@@ -240,22 +240,26 @@ fn regrouped<S: Shape>(full: bool, touching: bool, worst: usize) {
             refused += usize::from(!cut(&mut writer));
         }
     }
+    // Where entries do not touch, a stage moves the end of a leaf, except of the last one below its
+    // parent, and of that little can be regrouped.
+    assert!(touching || refused * 10 < (ENTRIES as usize), "{refused} are refused");
     // There may be no room: in full nodes above, and more often where what must be in one leaf is
     // as much as a leaf has.
-    assert!(moved > if cfg!(miri) { 1 } else { 300 } && refused * worst <= moved * 100, "{refused} of {moved}");
+    let least = if cfg!(miri) { 1 } else { 300 };
+    assert!(!touching || (moved > least && refused * worst <= moved * 100), "{refused} of {moved}");
     assert!(map.pin().iter().map(|(_, value)| **value).eq(0..ENTRIES));
 }
 
 #[test]
 fn regrouped_entries() {
-    let kinds = [(false, false), (true, false), (false, true), (true, true)];
+    let kinds = [(false, true), (false, false), (true, false), (true, true)];
     for (full, touching) in kinds.into_iter().take(if cfg!(miri) { 1 } else { 4 }) {
         regrouped::<Tiny>(full, touching, 0);
         if cfg!(miri) {
             continue;
         }
-        regrouped::<Compact>(full, touching, if touching { 200 } else { 10_000 });
-        regrouped::<Normal>(full, touching, if touching { 200 } else { 10_000 });
+        regrouped::<Compact>(full, touching, 200);
+        regrouped::<Normal>(full, touching, 200);
     }
 }
 

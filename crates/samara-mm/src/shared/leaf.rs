@@ -39,7 +39,7 @@ use crate::shared::credit::Since;
 use crate::shared::fault_gate::{ChangeRange, Changing, FaultRecord, Marks};
 use crate::shared::held::Held;
 use crate::shared::range_lock::Spans;
-use crate::shared::record::{CallRecord, Work, Writer};
+use crate::shared::record::{CallRecord, Misfits, Work, Writer};
 use crate::shared::update::{Apply, Attempt, Call, Reach, SEVERAL, Storing, regroup, touched};
 use crate::shared::wait::Wait;
 use crate::space::AddressSpace;
@@ -62,6 +62,9 @@ struct Leaf<'a, 's, 'c, B: Backing + Send + Sync, R: Reclaim + PinHere, W: Wait>
     first: &'a Reach,
     space: &'a mut AddressSpace<B>,
     since: &'a mut Since,
+    misfits: &'a mut Misfits,
+    /// Set where leaves are to be regrouped afterwards.
+    regroups: &'a mut bool,
     deadline: Option<Duration>,
     /// Where the embedder does something with plans: what is left to do.
     later: Option<&'a mut Option<Later<'s, 'c, B, R, W>>>,
@@ -155,14 +158,22 @@ where
         if first.whole || first.asks || !work.covers(&first.growth) {
             return Attempt::NeedsWhole;
         }
-        let Work { space, copy, since, .. } = work;
+        let Work { space, copy, since, misfits, .. } = work;
         if !space.areas.is_empty() {
             space.areas.clear(); // a call has panicked
         }
-        let leaf = Leaf { record, first: &first, space, since, deadline, later: apply.is_some().then_some(&mut later) };
+        let mut regroups = false;
+        let parts = apply.is_some().then_some(&mut later);
+        let leaf =
+            Leaf { record, first: &first, space, since, misfits, regroups: &mut regroups, deadline, later: parts };
         let ended = writer.stage(Span::new(first.start, first.end - 1), copy, |stage| {
             self.in_leaf(stage, leaf, reach, call, confirm)
         });
+        if regroups {
+            drop(kept);
+            regroup(writer, &first);
+            return Attempt::Done;
+        }
         match later {
             None => ended.ok().flatten().unwrap_or(Attempt::NeedsWhole),
             Some((held, ran)) => {
@@ -183,7 +194,7 @@ where
         call: &'c mut dyn Call<B>,
         confirm: &mut dyn FnMut() -> bool,
     ) -> Attempt {
-        let Leaf { record, first, space, since, deadline, later } = leaf;
+        let Leaf { record, first, space, since, misfits, regroups, deadline, later } = leaf;
         let (mut before, mut window, mut is_plain) = (Counters::default(), (first.start, first.end), true);
         for (place, area) in stage.before() {
             window = (window.0.min(place.first), window.1.max(place.last + 1));
@@ -241,8 +252,11 @@ where
             drop(layout);
         };
         if changed.is_some() {
-            let is_published = stage.commit(then);
-            debug_assert!(is_published, "it fits");
+            let moves_end = stage.moves_end();
+            if !stage.commit(then) {
+                return Attempt::NeedsWhole; // no memory
+            }
+            *regroups = moves_end && misfits.is_second(window.0);
         } else {
             then();
             drop(stage);

@@ -101,7 +101,8 @@ pub(crate) struct Work<B> {
     is_current: bool,
 }
 
-/// Updates in a row that were of the same window, and that no leaf took.
+/// Updates in a row that were of the same window, and that no leaf took or that moved the last key
+/// of one.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Misfits {
     /// The first address of the window.

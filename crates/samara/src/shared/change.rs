@@ -5,7 +5,7 @@
 
 use crate::node::inner::Inner;
 use crate::node::leaf::Leaf;
-use crate::node::search::{Job, Search};
+use crate::node::search::{Job, Search, dispatch};
 use crate::node::shape::Shape;
 use crate::shared::root::Published;
 use crate::sync::Ordering;
@@ -13,6 +13,7 @@ use crate::tree::owners::has_others;
 use crate::tree::{Path, Step, Tree};
 use crate::types::key::Key;
 use crate::types::span::Span;
+use core::marker::PhantomData;
 
 /// A change, as far as it decides which part of the tree can take it.
 #[derive(Clone, Copy, Debug)]
@@ -76,23 +77,47 @@ impl<K: Key, V, S: Shape> Job<K> for Choose<'_, K, V, S> {
             if tree.height() == 0 || (least == 0 && fits(leaf, slot, change)) {
                 return 0;
             }
-            // Besides the children between its ends a store takes one away, where it merges two; a
-            // regrouping takes one at each end.
-            let fewest = Inner::<K, S>::MIN + usize::from(matches!(change, Change::Regroup { .. }));
-            for level in least.max(1)..tree.height() {
-                let Step { node, slot } = path.at(level);
-                let node = Inner::<K, S>::from_raw(node);
-                let (len, to) = (node.len(), node.rank::<F>(keys.last));
-                // The change stays clear of the node's first and last child, and splits a leaf at
-                // most twice.
-                let inside = slot > 0 && to + 1 < len;
-                if inside && len + 2 <= Inner::<K, S>::SLOTS && len - (to - slot) > fewest {
-                    return level;
-                }
-            }
-            tree.height()
+            let takes = |level: &usize| fits_below::<K, S, F>(path.at(*level), change).is_some();
+            (least.max(1)..tree.height()).find(takes).unwrap_or(tree.height())
         }
     }
+}
+
+/// If an inner node on the path of a change can take the change in itself, below it: the number of
+/// its children that the change meets.
+///
+/// # Safety
+/// The node is live, and the processor supports `F`.
+#[cfg_attr(not(debug_assertions), inline(always))]
+unsafe fn fits_below<K: Key, S: Shape, F: Search>(Step { node, slot }: Step, change: Change<K>) -> Option<usize> {
+    let node = Inner::<K, S>::from_raw(node);
+    // SAFETY: as the caller promises.
+    let (len, to) = unsafe { (node.len(), node.rank::<F>(change.keys().last)) };
+    // Besides the children between its ends a store takes one away, where it merges two; a
+    // regrouping takes one at each end.
+    let fewest = Inner::<K, S>::MIN + usize::from(matches!(change, Change::Regroup { .. }));
+    // The change stays clear of the node's first and last child, and splits a leaf at most twice.
+    let inside = slot > 0 && to + 1 < len && len + 2 <= Inner::<K, S>::SLOTS;
+    (inside && len - (to - slot) > fewest).then_some(to - slot + 1)
+}
+
+/// If the inner node of this step can take a change in itself: the number of its children that the
+/// change meets.
+///
+/// # Safety
+/// The node is live.
+pub(crate) unsafe fn below<K: Key, S: Shape>(step: Step, change: Change<K>) -> Option<usize> {
+    struct Below<K, S>(Step, Change<K>, PhantomData<S>);
+    impl<K: Key, S: Shape> Job<K> for Below<K, S> {
+        type Out = Option<usize>;
+        #[cfg_attr(not(debug_assertions), inline(always))]
+        unsafe fn run<F: Search>(self) -> Option<usize> {
+            // SAFETY: the caller of `below` promises a live node, and that of `run` a processor
+            // that supports `F`.
+            unsafe { fits_below::<K, S, F>(self.0, self.1) }
+        }
+    }
+    dispatch::<K, S, _>(Below(step, change, PhantomData::<S>))
 }
 
 /// Whether a leaf can take a change in itself: nothing beyond the leaf is looked at or changed, its

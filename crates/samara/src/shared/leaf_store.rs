@@ -1,33 +1,40 @@
 //! Concurrent stores of several writers: each store changes one leaf under the lock of the leaf's
-//! parent. Knows how such a store descends and what it may touch; `writer_gate` knows who may
-//! store, and when.
+//! parent, or leaves of one parent, which it replaces. Knows how such a store descends and what it
+//! may touch; `writer_gate` knows who may store, and when.
 //!
-//! - **LEAF-STORE-1** In a node that the map shows to readers, child pointers and gap words change
-//!   only under the node's lock. The gap word of a child that is an inner node changes only under
-//!   the child's lock as well, so the holder of either lock may read the word. Locks are taken from
-//!   the lowest level upwards, and held until the store is done. An exclusive writer (GATE-1) needs
-//!   no lock.
+//! - **LEAF-STORE-1** In a node that the map shows to readers, gap words and the pointers to leaves
+//!   change only under the node's lock. The gap word of a child that is an inner node changes only
+//!   under the child's lock as well, so the holder of either lock may read the word. The pointer to
+//!   a child that is an inner node changes only under the child's lock. Locks are taken from the
+//!   lowest level upwards, and held until the store is done. An exclusive writer (GATE-1) needs no
+//!   lock.
 //! - **LEAF-STORE-2** While a node's lock is free, its widest gap equals the gap word for it in its
 //!   parent (TREE-3).
-//! - **LEAF-STORE-3** A concurrent store changes no pivot and no length, and replaces neither an
-//!   inner node nor the root. So a descent needs no lock. A leaf that was read from its parent
-//!   under the parent's lock stays in the tree until the lock is released: no other thread takes it
-//!   out.
+//! - **LEAF-STORE-3** A concurrent store changes no pivot and no length of a node, and replaces no
+//!   node above level 1. So a descent to level 1 needs no lock. What was read from a node under its
+//!   lock stays in the tree until the lock is released: no other thread takes it out.
+//! - **LEAF-STORE-4** A concurrent store replaces a node of level 1 under its lock. It holds the
+//!   lock of the new node as well, from before that is published. It never releases the lock of the
+//!   old node: that says [`GONE`] from then on. So a thread that gets the lock of a node of level 1
+//!   has a node of the tree; one that finds it gone descends again. The memory stays until that
+//!   thread has left the gate (LIMBO-2).
 //!
-//! A store that does not fit in one leaf (`change::fits`), or whose path has a node that a
-//! snapshot owns, is made exclusively, through the write handle.
+//! A store that fits neither in one leaf (`change::fits`) nor below the leaf's parent
+//! (`change::below`), or whose path has a node that a snapshot owns, is made exclusively, through
+//! the write handle.
 //!
 //! Readers cannot tell a concurrent store from another one. The arguments in the heads of `publish`
 //! and `limbo` are about one pointer, and the nodes that a writer takes out wait in that writer's
 //! own limbo.
 
 use crate::fault::{Point, point};
+use crate::node::Raw;
 use crate::node::inner::Inner;
 use crate::node::leaf::Leaf;
 use crate::node::search::{Job, Search, dispatch};
 use crate::node::shape::Shape;
 use crate::reclaim::Reclaim;
-use crate::shared::change::{Change, fits};
+use crate::shared::change::{Change, below, fits};
 use crate::shared::mark::mark;
 use crate::shared::publish::{copy_leaf, last_key, misfit, put};
 use crate::shared::root::Published;
@@ -40,7 +47,14 @@ use crate::tree::{FAR, Path, Tree};
 use crate::types::error::AllocError;
 use crate::types::key::Key;
 use core::marker::PhantomData;
+use core::mem;
 use core::ptr::NonNull;
+
+/// What the lock of an inner node says.
+const FREE: u8 = 0;
+const HELD: u8 = 1;
+/// The node is not in the tree any more (LEAF-STORE-4).
+const GONE: u8 = 2;
 
 /// The outcome of an attempt to store concurrently.
 pub(crate) enum Attempt<T, F> {
@@ -52,8 +66,9 @@ pub(crate) enum Attempt<T, F> {
     Exclusive(F),
 }
 
-/// Makes a change by `verb`, which works in a copy of one leaf, and publishes it, also if `verb`
-/// panics.
+/// Makes a change by `verb`, which works in a copy of one leaf, or below a leaf's parent, and
+/// publishes it, also if `verb` panics. It is made exclusively if it may meet more than `most`
+/// entries, and more than a leaf.
 ///
 /// # Safety
 /// The caller is inside the gate (GATE-1); `workspace` and `len` belong to its record; `tree` is
@@ -68,6 +83,7 @@ pub(crate) unsafe fn store<K: Key, V: Clone, S: Shape, R: Reclaim, T, F: FnOnce(
     workspace: &mut Workspace<K, V, S, R>,
     len: &AtomicUsize,
     change: Change<K>,
+    most: usize,
     verb: F,
 ) -> Result<Attempt<T, F>, AllocError> {
     if tree.height() == 0 {
@@ -87,18 +103,35 @@ pub(crate) unsafe fn store<K: Key, V: Clone, S: Shape, R: Reclaim, T, F: FnOnce(
             Change::Replace { span, stores: false } if !there(span.last) => return Ok(Attempt::NoEntry),
             _ => {}
         }
-        if !fits(leaf, slot, change) {
+        let level = if fits(leaf, slot, change) {
+            0
+        } else if tree.height() > 1
+            && let Some(leaves) = below::<K, S>(locks.path.at(1), change)
+            && (leaves == 1 || leaves * Leaf::<K, V, S>::PACKED <= most)
+        {
+            1
+        } else {
             return Ok(Attempt::Exclusive(verb));
-        }
+        };
         let Workspace { part, limbo } = workspace;
         limbo.log.outstanding = 0;
         limbo.log.reserve()?;
-        (limbo.log.base, limbo.log.whole) = (tree.region_start(locks.path, 0), false);
-        part.root = Some(copy_leaf(part, leaf)?.raw());
-        (part.levels, part.len) = (0, leaf.len());
+        (limbo.log.base, limbo.log.whole) = (tree.region_start(locks.path, level), false);
+        let old = if level == 0 {
+            (part.root, part.len) = (Some(copy_leaf(part, leaf)?.raw()), leaf.len());
+            leaf.raw()
+        } else {
+            // Only what stores add matters.
+            (part.root, part.len) = (Some(locks.path.at(1).node), Leaf::<K, V, S>::PACKED * Inner::<K, S>::SLOTS);
+            part.cloner.set(V::clone);
+            part.thinned = tree.thinned;
+            locks.path.at(1).node
+        };
+        part.levels = level as u8;
         part.forget();
         point(Point::Chosen);
-        let swap = Swap { workspace, len, height: tree.height(), old: leaf, locks };
+        let (noted, entries) = (limbo.log.retired.len(), part.len);
+        let swap = Swap { workspace, len, shared, height: tree.height(), level, old, noted, entries, locks };
         let Workspace { part, limbo } = &mut *swap.workspace;
         // Until `swap` is dropped, the log is used only through the part.
         part.log = Some(NonNull::from(&mut limbo.log));
@@ -125,7 +158,7 @@ pub(crate) unsafe fn lock<'p, K: Key, V, S: Shape>(
 ) -> Option<Locked<'p, K, V, S>> {
     let snapshots = tree.may_share() || shared.tally.0.snapshots.load(Ordering::Relaxed);
     let (leaf, slot) = dispatch::<K, S, _>(Descend { tree, key, path: &mut *path });
-    let locks = Locks { path, upto: 1, kind: PhantomData };
+    let locks = Locks { path, upto: 1, heir: None, kind: PhantomData };
     let others = |level| {
         point(Point::Asked);
         // SAFETY: LEAF-STORE-3: the path is one of the tree, whose nodes are live.
@@ -138,13 +171,20 @@ pub(crate) unsafe fn lock<'p, K: Key, V, S: Shape>(
     Some((locks, leaf, slot))
 }
 
-/// Puts what a store has left in the place of its leaf, when it is dropped: also when the store's
+/// Puts what a store has left in the place of its part, when it is dropped: also when the store's
 /// panic unwinds.
 struct Swap<'a, K: Key, V, S: Shape, R: Reclaim> {
     workspace: &'a mut Workspace<K, V, S, R>,
     len: &'a AtomicUsize,
+    shared: &'a Published,
     height: usize,
-    old: Leaf<K, V, S>,
+    /// The level of the part.
+    level: usize,
+    /// The node that the part replaces.
+    old: Raw,
+    /// Number of nodes in the log before the store, and of entries in the part.
+    noted: usize,
+    entries: usize,
     locks: Locks<'a, K, S>,
 }
 
@@ -152,28 +192,40 @@ impl<K: Key, V, S: Shape, R: Reclaim> Drop for Swap<'_, K, V, S, R> {
     #[inline]
     fn drop(&mut self) {
         point(Point::Worked);
+        let Swap { level, old, ref mut locks, .. } = *self;
         let Workspace { part, limbo } = &mut *self.workspace;
         (part.log, part.cloner) = (None, Cloner::none());
-        let root = part.root.take();
-        // SAFETY: `store` has set the path, and the lock of the leaf's parent is held. The old leaf
+        let (root, levels) = (part.root.take(), usize::from(mem::take(&mut part.levels)));
+        // SAFETY: `store` has set the path, and the lock of the leaf's parent is held. The old node
         // stays live: no other thread takes it out under the lock, and then this writer's limbo
-        // keeps it.
+        // keeps it. What the part holds was made by this store, or is marked.
         unsafe {
-            let last = self.old.key(self.old.len() - 1);
-            // PUBLISH-6: the new leaf is not empty and ends where the old one does. This store has
-            // noted nothing yet, so nothing is struck out.
-            if part.height() > 0 || root.and_then(|new| last_key::<K, V, S>(new, 0)) != Some(last) {
+            // PUBLISH-6: the new node is not empty, and ends where the old one does.
+            let ends = |new| last_key::<K, V, S>(new, level) == last_key::<K, V, S>(old, level);
+            let Some(new) = root.filter(|new| levels == level && ends(*new) && mark::<K, V, S>(*new, level, true))
+            else {
+                limbo.log.truncate(self.noted);
                 misfit();
+            };
+            if new == old {
+                return; // nothing has changed
             }
-            if let Some(new) = root {
-                let gap = Leaf::<K, V, S>::from_raw(new).widest(limbo.log.base);
-                let _not_empty = mark::<K, V, S>(new, 0, true);
-                let locks = &mut self.locks;
-                put::<K, S>(self.height, locks.path, 0, new, gap, |level| locks.take(level));
-                limbo.log.note(self.old.raw(), 0, Fate::GivenUp);
-                let len = self.len.load_own(Ordering::Relaxed).wrapping_add(part.len).wrapping_sub(self.old.len());
-                self.len.store(len, Ordering::Relaxed);
+            let gap = if level == 0 {
+                Leaf::<K, V, S>::from_raw(new).widest(limbo.log.base)
+            } else {
+                limbo.met = true;
+                if part.thinned {
+                    self.shared.tally.0.thinned.store(true, Ordering::Relaxed);
+                }
+                locks.replace(new);
+                Inner::<K, S>::from_raw(new).widest()
+            };
+            put::<K, S>(self.height, locks.path, level, new, gap, |level| locks.take(level));
+            if level == 0 {
+                limbo.log.note(old, 0, Fate::GivenUp);
             }
+            let len = self.len.load_own(Ordering::Relaxed).wrapping_add(part.len).wrapping_sub(self.entries);
+            self.len.store(len, Ordering::Relaxed);
         }
     }
 }
@@ -183,6 +235,8 @@ pub(crate) struct Locks<'a, K: Key, S: Shape> {
     pub(crate) path: &'a Path,
     /// Highest level whose lock is held; 0: none.
     upto: usize,
+    /// The node that takes the place of the one at level 1, locked as well (LEAF-STORE-4).
+    heir: Option<Raw>,
     kind: PhantomData<(K, S)>,
 }
 
@@ -192,17 +246,36 @@ impl<K: Key, S: Shape> Locks<'_, K, S> {
         while self.upto < level {
             // SAFETY: LEAF-STORE-3: the nodes of the path are live.
             let lock = unsafe { Inner::<K, S>::from_raw(self.path.at(self.upto + 1).node).lock() };
-            acquire(lock);
+            let _in_tree = acquire(lock);
             self.upto += 1;
         }
     }
+
+    /// Takes the lock of the node that will replace that of level 1, which no other thread has. The
+    /// caller publishes it before the locks are released.
+    ///
+    /// # Safety
+    /// `new` is live, and of level 1.
+    pub(crate) unsafe fn replace(&mut self, new: Raw) {
+        // SAFETY: the node is live, as the caller promises. Relaxed: others get it by its parent.
+        unsafe { Inner::<K, S>::from_raw(new).lock().store(HELD, Ordering::Relaxed) };
+        self.heir = Some(new);
+    }
 }
 
-fn acquire(lock: &AtomicU8) {
+/// Takes a node's lock. `false`: the node is gone.
+#[cfg_attr(not(debug_assertions), inline(always))]
+fn acquire(lock: &AtomicU8) -> bool {
     let mut spins = 0;
-    // Acquire: pairs with the Release in `Locks::drop`.
-    while lock.swap(1, Ordering::Acquire) != 0 {
-        while lock.load(Ordering::Relaxed) != 0 {
+    loop {
+        // Acquire: pairs with the Release in `Locks::drop`. If the node is gone, a new descent
+        // comes to the node in its place.
+        match lock.compare_exchange(FREE, HELD, Ordering::Acquire, Ordering::Acquire) {
+            Ok(_) => return true,
+            Err(GONE) => return false,
+            Err(_) => {}
+        }
+        while lock.load(Ordering::Relaxed) == HELD {
             spin(&mut spins);
         }
     }
@@ -210,9 +283,15 @@ fn acquire(lock: &AtomicU8) {
 
 impl<K: Key, S: Shape> Drop for Locks<'_, K, S> {
     fn drop(&mut self) {
+        let mut end = if self.heir.is_some() { GONE } else { FREE };
         for level in 1..=self.upto {
             // SAFETY: LEAF-STORE-3, as in `take`. Release: pairs with the Acquire in `acquire`.
-            unsafe { Inner::<K, S>::from_raw(self.path.at(level).node).lock().store(0, Ordering::Release) };
+            unsafe { Inner::<K, S>::from_raw(self.path.at(level).node).lock().store(end, Ordering::Release) };
+            end = FREE;
+        }
+        if let Some(heir) = self.heir {
+            // SAFETY: the node is live: it is in the tree, and nobody else may replace it yet.
+            unsafe { Inner::<K, S>::from_raw(heir).lock().store(FREE, Ordering::Release) };
         }
     }
 }
@@ -230,29 +309,34 @@ impl<K: Key, V, S: Shape> Job<K> for Descend<'_, K, V, S> {
     #[cfg_attr(not(debug_assertions), inline(always))]
     unsafe fn run<F: Search>(self) -> Self::Out {
         let Descend { tree, key, path } = self;
-        // SAFETY: TREE-4, LEAF-STORE-3: the nodes from the root down to level 1 are live inner
-        // nodes, none of them empty. The leaf is read only once its parent's lock is held.
+        // SAFETY: TREE-4, LEAF-STORE-3, LEAF-STORE-4: the nodes from the root down to level 1 are
+        // live inner nodes, none of them empty. The leaf is read only once its parent's lock is
+        // held.
         unsafe {
-            let mut at = tree.root.unwrap_unchecked();
-            for level in (2..=tree.height()).rev() {
-                let node = Inner::<K, S>::from_raw(at);
-                let slot = node.rank::<F>(key).min(node.len() - 1);
-                path.set(level, at, slot);
-                at = node.child(slot);
+            loop {
+                let mut at = tree.root.unwrap_unchecked();
+                for level in (2..=tree.height()).rev() {
+                    let node = Inner::<K, S>::from_raw(at);
+                    let slot = node.rank::<F>(key).min(node.len() - 1);
+                    path.set(level, at, slot);
+                    at = node.child(slot);
+                }
+                let parent = Inner::<K, S>::from_raw(at);
+                let far = tree.height() >= FAR;
+                if far {
+                    parent.prefetch();
+                }
+                let slot = parent.rank::<F>(key).min(parent.len() - 1);
+                path.set(1, at, slot);
+                if !acquire(parent.lock()) {
+                    continue; // LEAF-STORE-4
+                }
+                let leaf = Leaf::<K, V, S>::from_raw(parent.own_child(slot));
+                if far {
+                    leaf.prefetch();
+                }
+                return (leaf, leaf.rank::<F>(key));
             }
-            let parent = Inner::<K, S>::from_raw(at);
-            let far = tree.height() >= FAR;
-            if far {
-                parent.prefetch();
-            }
-            let slot = parent.rank::<F>(key).min(parent.len() - 1);
-            path.set(1, at, slot);
-            acquire(parent.lock());
-            let leaf = Leaf::<K, V, S>::from_raw(parent.own_child(slot));
-            if far {
-                leaf.prefetch();
-            }
-            (leaf, leaf.rank::<F>(key))
         }
     }
 }

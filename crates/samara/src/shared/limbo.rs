@@ -3,12 +3,15 @@
 //!
 //! - **LIMBO-1** The first `stamped` nodes of the log are the nodes of the batches, in the order of
 //!   the batches. The others were taken out since the last stamp.
+//! - **LIMBO-2** A concurrent store takes out an inner node (LEAF-STORE-4) only if it sets `met`:
+//!   writers may have come to the node, and they have no guard. The batch of that node has a look
+//!   for them, which begins after the node was taken out (GATE-5).
 //!
-//! A node leaves limbo when the stamp of its batch has passed. A node that was moved
-//! ([`Fate::Moved`]) owns nothing: only its memory is left. For a node that was given up
-//! ([`Fate::GivenUp`]) the owner count is lowered by the map's share. If that was the last owner,
-//! its values are dropped, and the nodes below it are given up in turn. The mark stays (COW-5).
-//! Nodes whose values have a drop are handed to `deferred_drop`.
+//! A node leaves limbo when the stamp of its batch has passed, and the look for writers is over. A
+//! node that was moved ([`Fate::Moved`]) owns nothing: only its memory is left. For a node that was
+//! given up ([`Fate::GivenUp`]) the owner count is lowered by the map's share. If that was the last
+//! owner, its values are dropped, and the nodes below it are given up in turn. The mark stays
+//! (COW-5). Nodes whose values have a drop are handed to `deferred_drop`.
 
 use crate::node::inner::Inner;
 use crate::node::leaf::Leaf;
@@ -16,6 +19,7 @@ use crate::node::pool::NodePool;
 use crate::node::shape::Shape;
 use crate::reclaim::Reclaim;
 use crate::shared::deferred_drop::Freed;
+use crate::shared::writer_gate::Look;
 use crate::tree::free::{self, Subtree};
 use crate::tree::owners::remove_owner;
 use crate::tree::retired::{Fate, Log, Retired};
@@ -25,9 +29,19 @@ use core::mem::{self, needs_drop};
 
 pub(crate) struct Limbo<K, R: Reclaim> {
     pub(crate) log: Log<K>,
-    /// Stamps, each with the number of nodes that it covers. Oldest first.
-    batches: VecDeque<(R::Stamp, usize)>,
+    /// Oldest first.
+    batches: VecDeque<Batch<R::Stamp>>,
     stamped: usize,
+    /// Whether writers may have come to a node that was taken out since the last stamp.
+    pub(crate) met: bool,
+}
+
+/// Nodes that were taken out before a stamp.
+struct Batch<T> {
+    stamp: T,
+    nodes: usize,
+    /// The look for writers, if they may have come to one of the nodes.
+    look: Option<Look>,
 }
 
 impl<K: Key, R: Reclaim> Limbo<K, R> {
@@ -41,7 +55,7 @@ impl<K: Key, R: Reclaim> Limbo<K, R> {
             bytes: 0,
             sizes: (leaf, inner),
         };
-        Limbo { log, batches: VecDeque::new(), stamped: 0 }
+        Limbo { log, batches: VecDeque::new(), stamped: 0, met: false }
     }
 
     /// Whether at least [`Reclaim::batch`] nodes have been taken out since the last stamp.
@@ -51,18 +65,19 @@ impl<K: Key, R: Reclaim> Limbo<K, R> {
     }
 
     /// Frees what no reader sees any more, or hands it over to `freed`. Does nothing unless `now`
-    /// or [`is_due`](Self::is_due).
+    /// or [`is_due`](Self::is_due). `have_left` goes on with a look for writers.
     #[inline]
     pub(crate) fn collect<V, S: Shape>(
         &mut self,
         reclaim: &R,
         now: bool,
+        have_left: impl FnMut(&mut Look) -> bool,
         leaves: &mut NodePool<Leaf<K, V, S>>,
         inners: &mut NodePool<Inner<K, S>>,
         freed: &mut Freed<'_, K, V, S>,
     ) {
         if now || self.is_due(reclaim) {
-            self.gather(reclaim, leaves, inners, freed);
+            self.gather(reclaim, have_left, leaves, inners, freed);
             self.tidy(NOTES);
         }
     }
@@ -73,13 +88,14 @@ impl<K: Key, R: Reclaim> Limbo<K, R> {
     pub(crate) fn gather<V, S: Shape>(
         &mut self,
         reclaim: &R,
+        have_left: impl FnMut(&mut Look) -> bool,
         leaves: &mut NodePool<Leaf<K, V, S>>,
         inners: &mut NodePool<Inner<K, S>>,
         freed: &mut Freed<'_, K, V, S>,
     ) {
         freed.returned().take(leaves);
         self.stamp(reclaim);
-        self.free(reclaim, leaves, inners, freed);
+        self.free(reclaim, have_left, leaves, inners, freed);
     }
 
     /// Shrinks the log and the batches if their capacity exceeds both `least` and four times their
@@ -95,7 +111,8 @@ impl<K: Key, R: Reclaim> Limbo<K, R> {
         let open = self.log.retired.len() - self.stamped;
         // Without memory for the batch, the next call tries again.
         if open > 0 && self.batches.try_reserve(1).is_ok() {
-            self.batches.push_back((reclaim.stamp(), open));
+            let look = mem::take(&mut self.met).then(Look::new);
+            self.batches.push_back(Batch { stamp: reclaim.stamp(), nodes: open, look });
             self.stamped += open;
         }
     }
@@ -104,14 +121,16 @@ impl<K: Key, R: Reclaim> Limbo<K, R> {
     fn free<V, S: Shape>(
         &mut self,
         reclaim: &R,
+        mut have_left: impl FnMut(&mut Look) -> bool,
         leaves: &mut NodePool<Leaf<K, V, S>>,
         inners: &mut NodePool<Inner<K, S>>,
         freed: &mut Freed<'_, K, V, S>,
     ) {
-        while let Some((stamp, nodes)) = self.batches.front_mut() {
-            if !reclaim.has_passed(stamp) {
+        while let Some(Batch { stamp, nodes, look }) = self.batches.front_mut() {
+            if !reclaim.has_passed(stamp) || look.as_mut().is_some_and(|look| !have_left(look)) {
                 return;
             }
+            *look = None;
             while *nodes > 0 {
                 // Without memory for the note, the next call tries again.
                 if needs_drop::<V>() && freed.reserve().is_err() {
@@ -120,7 +139,8 @@ impl<K: Key, R: Reclaim> Limbo<K, R> {
                 *nodes -= 1;
                 self.stamped -= 1;
                 if let Some(node) = self.log.pop() {
-                    // SAFETY: LIMBO-1: the node was taken out before the stamp, which has passed.
+                    // SAFETY: LIMBO-1, LIMBO-2: the node was taken out before the stamp, which has
+                    // passed, and the writers that may have come to it have left.
                     unsafe {
                         if Freed::<'_, K, V, S>::takes(node.fate) {
                             freed.take(node);

@@ -324,8 +324,8 @@ impl<K: Key, V, S: Shape, R: Reclaim> Drop for Publish<'_, K, V, S, R> {
 ///
 /// # Safety
 /// - `path` is of the tree as it is, and the tree is `height` tall.
-/// - The map alone owns the nodes above `level` (PUBLISH-2). Only the caller may change them, from
-///   the parent up to the highest level that `lock` has been called with.
+/// - The map alone owns the nodes above `level` (PUBLISH-2). Only the caller may change the pointer
+///   to the node that is replaced and its gap word, and what the locks that `lock` takes guard.
 /// - `new` is complete, and has the last key of the node that it replaces.
 #[inline]
 pub(crate) unsafe fn put<K: Key, S: Shape>(

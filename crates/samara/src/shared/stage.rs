@@ -8,15 +8,17 @@
 //! - **STAGE-1** Until [`Stage::commit`] publishes the copy, nothing that others can see has
 //!   changed but the lock. A stage that is dropped drops its copy.
 //! - **STAGE-2** A copy is published only if it fits ([`Stage::fits`]): one leaf, in the region of
-//!   the old one, with the old one's last key, and not below its minimum fill unless it has not
-//!   shrunk.
-//!   So no pivot changes (LEAF-STORE-3), and PUBLISH-6 holds.
+//!   the old one, and not below its minimum fill unless it has not shrunk. With the last key of the
+//!   old one, it takes that one's place in the parent (LEAF-STORE-3). Otherwise it ends before the
+//!   first entry of the next leaf, which has the same parent, and a copy of the parent takes the
+//!   parent's place (LEAF-STORE-4, PUBLISH-5).
 
 use crate::fault::{Point, point};
 use crate::map::RangeMap;
-use crate::node::Raw;
+use crate::node::inner::Inner;
 use crate::node::leaf::Leaf;
 use crate::node::shape::{Normal, Shape};
+use crate::node::{PUBLISHED, Raw};
 use crate::reclaim::Reclaim;
 use crate::reclaim::crossbeam::Epoch;
 use crate::shared::change::Change;
@@ -32,13 +34,12 @@ use crate::sync::{AtomicUsize, LoadOwn, Ordering};
 use crate::tree::free::Subtree;
 use crate::tree::owners::{add_owner, has_others, remove_owner};
 use crate::tree::retired::Fate;
-use crate::tree::{Path, Tree, free};
+use crate::tree::{Path, Step, Tree, free};
 use crate::types::error::AllocError;
 use crate::types::key::Key;
 use crate::types::span::Span;
 use core::fmt;
 use core::marker::PhantomData;
-use core::mem;
 use core::ops::Range;
 
 /// What a writer has while it [stages](SharedWriter::stage) a change: a copy of the entries around
@@ -72,10 +73,10 @@ impl<'m, K: Key, V: Clone, R: Reclaim, S: Shape> SharedWriter<'m, K, V, R, S> {
     /// look and a change of several entries as one store, whose outcome may depend on what is
     /// there. Without a commit nothing has happened. Either way `copy` is empty afterwards.
     ///
-    /// `None`, and `act` has not been called: the window does not lie in one leaf (about one span
-    /// in ten, more where entries touch), the whole map is one leaf, `span` is empty or reaches the
-    /// lowest or the highest key, or the handle or a snapshot is in the way. Make such a change
-    /// through the [handle](crate::SharedRangeMap::write).
+    /// `None`, and `act` has not been called: the window does not lie in one leaf (entries touch
+    /// across two, or the leaf is the last one below its parent), the whole map is one leaf, `span`
+    /// is empty or reaches the lowest or the highest key, or the handle or a snapshot is in the
+    /// way. Make such a change through the [handle](crate::SharedRangeMap::write).
     ///
     /// `act` runs within a store, so the rules for observers hold for it: it may read the map, but
     /// not store in it, nor take the handle or a snapshot, nor
@@ -128,7 +129,13 @@ impl<'m, K: Key, V: Clone, R: Reclaim, S: Shape> SharedWriter<'m, K, V, R, S> {
         let done = unsafe {
             let (tree, workspace) = (&(*map.writer.get()).map.tree, &mut *record.work.get());
             let done = stage(tree, &map.published, workspace, &record.len, span, copy, act);
-            workspace.collect(&record.pending, &map.reclaim, false, &mut freed);
+            workspace.collect(
+                &record.pending,
+                &map.reclaim,
+                false,
+                |look| map.gate.have_left(look, record),
+                &mut freed,
+            );
             done
         };
         drop(inside);
@@ -207,7 +214,7 @@ unsafe fn stage<'m, K: Key, V: Clone, S: Shape, R: Reclaim, T>(
     unsafe {
         let Some((locks, old, slot)) = lock(tree, shared, before, &mut path) else { return Ok(None) };
         let base = tree.region_start(locks.path, 0);
-        let Some(window) = window(old, slot, base, span.first, end) else { return Ok(None) };
+        let Some(window) = window(old, slot, base, span.first, end, next(locks.path)) else { return Ok(None) };
         let Workspace { part, limbo } = &mut *workspace;
         limbo.log.outstanding = 0;
         limbo.log.reserve()?; // for the commit
@@ -218,12 +225,27 @@ unsafe fn stage<'m, K: Key, V: Clone, S: Shape, R: Reclaim, T>(
     }
 }
 
-/// The slots of the window of a span, which begins at `first` and ends before `end`, if all of it
-/// is in the leaf. `slot` is that of the first entry that does not end before what touches the
-/// span, and `base` the first key of the leaf's region.
+/// The leaf after that of a path, if it has the same parent.
 ///
 /// # Safety
-/// The leaf is live.
+/// The path's parent of leaves is live and locked.
+#[cfg_attr(not(debug_assertions), inline(always))]
+unsafe fn next<K: Key, V, S: Shape>(path: &Path) -> Option<Leaf<K, V, S>> {
+    // SAFETY: the caller has locked the live node; only slots below its length are read.
+    unsafe {
+        let Step { node, slot } = path.at(1);
+        let parent = Inner::<K, S>::from_raw(node);
+        (slot + 1 < parent.len()).then(|| Leaf::from_raw(parent.own_child(slot + 1)))
+    }
+}
+
+/// The slots of the window of a span, which begins at `first` and ends before `end`, if all of it
+/// is in the leaf. `slot` is that of the first entry that does not end before what touches the
+/// span, `base` the first key of the leaf's region, and `next` the leaf after it, if it has the
+/// same parent.
+///
+/// # Safety
+/// The leaves are live.
 #[cfg_attr(not(debug_assertions), inline(always))]
 unsafe fn window<K: Key, V, S: Shape>(
     leaf: Leaf<K, V, S>,
@@ -231,27 +253,29 @@ unsafe fn window<K: Key, V, S: Shape>(
     base: K,
     first: K,
     end: K,
+    next: Option<Leaf<K, V, S>>,
 ) -> Option<Range<usize>> {
-    // SAFETY: the caller promises a live leaf; only slots below the length are read: `slot` is, if
-    // the last key is at `end` or above it, and then some slot from there on has such a key.
+    // SAFETY: the caller promises live leaves; only slots below their lengths are read. `slot` is
+    // one of the leaf, if there is a leaf after it (TREE-2).
     unsafe {
         let len = leaf.len();
-        if leaf.key(len - 1) < end {
-            return None; // what touches the span may be in the next leaf
+        let mut to = slot;
+        while to < len && leaf.key(to) < end {
+            to += 1;
+        }
+        let above = to < len && leaf.first(to) <= end;
+        if to + usize::from(above) == len {
+            // What touches the window may be in the next leaf.
+            let touching = if above { leaf.key(to).wrapping_add(K::ONE) } else { end };
+            if next?.first(0) <= touching {
+                return None;
+            }
         }
         let below = leaf.first(slot) < first;
         if below && slot == 0 && leaf.first(0) == base && base != K::MIN {
             return None; // it touches the last entry of the leaf before
         }
-        let mut to = slot;
-        while leaf.key(to) < end {
-            to += 1;
-        }
-        let above = leaf.first(to) <= end;
-        if above && to + 1 == len {
-            return None; // it may touch the first entry of the next leaf
-        }
-        Some(slot - usize::from(below && slot > 0)..if above { to + 2 } else { to })
+        Some(slot - usize::from(below && slot > 0)..if above { len.min(to + 2) } else { to })
     }
 }
 
@@ -299,7 +323,8 @@ impl<'m, K: Key, V, R: Reclaim, S: Shape> Stage<'_, 'm, K, V, R, S> {
     }
 
     /// Whether the copy can take the place of what it was made of. If not, the change is no matter
-    /// of one leaf: it splits it, empties it too far, moves its last key, or is outside of it.
+    /// of one leaf: it splits it, empties it too far, or is outside of it. Or it moves its last
+    /// key, and the leaf is the last one below its parent, or the parent is the root.
     #[inline]
     pub fn fits(&self) -> bool {
         self.fitting().is_some()
@@ -314,31 +339,62 @@ impl<'m, K: Key, V, R: Reclaim, S: Shape> Stage<'_, 'm, K, V, R, S> {
             let (len, was) = (leaf.len(), self.old.len());
             len > 0
                 && (len >= was || len >= Leaf::<K, V, S>::MIN)
-                && leaf.key(len - 1) == self.old.key(was - 1)
+                && (leaf.key(len - 1) == self.old.key(was - 1) || self.may_end_at(leaf.key(len - 1)))
                 && leaf.first(0) >= self.base
                 && !has_others(leaf.refs())
         };
         fits.then_some(leaf)
     }
 
+    /// Whether the copy has another last key than what it was made of. A commit of it copies more:
+    /// [regroup](SharedWriter::regroup) if many of them follow.
+    #[cfg_attr(not(debug_assertions), inline(always))]
+    pub fn moves_end(&self) -> bool {
+        let Some(new) = self.leaf().filter(|_| !self.copy.is_empty()) else { return true };
+        // SAFETY: LEAF-1: both leaves are live, and neither is empty.
+        unsafe { new.key(new.len() - 1) != self.old.key(self.old.len() - 1) }
+    }
+
+    /// Whether the leaf may get this last key, which it has not.
+    #[cold]
+    fn may_end_at(&self, last: K) -> bool {
+        // SAFETY: the parent is locked, so it is live, and so are its children.
+        self.height > 1 && unsafe { next::<K, V, S>(self.locks.path).is_some_and(|next| last < next.first(0)) }
+    }
+
     /// Puts the copy in the place of what it was made of, as one store. `then` is called before
     /// others may store there again; the rules for observers hold for it. `false`: it does not
-    /// [fit](Self::fits); nothing has happened.
+    /// [fit](Self::fits), or moves the leaf's last key and there is no memory for that; nothing has
+    /// happened.
     #[inline]
     pub fn commit(mut self, then: impl FnOnce()) -> bool {
         let Some(new) = self.fitting() else { return false };
         point(Point::Worked);
         let Stage { copy, workspace, len, old, base, height, locks, .. } = &mut self;
-        let entries = mem::take(&mut copy.tree.len);
-        copy.tree.root = None;
-        copy.tree.forget();
+        let entries = copy.tree.len;
         // SAFETY: STAGE-2: the new leaf fits. The lock of the old leaf's parent is held, so the
         // path is one of the tree. The old leaf stays live: no other thread takes it out under the
         // lock, and then this writer's limbo keeps it.
         unsafe {
+            let parent = if new.key(new.len() - 1) == old.key(old.len() - 1) {
+                None
+            } else {
+                let Ok(parent) = workspace.part.inners.fresh() else { return false };
+                Some(parent)
+            };
+            copy.tree.root = None;
+            copy.tree.len = 0;
+            copy.tree.forget();
             let gap = new.widest(*base);
             let _not_empty = mark::<K, V, S>(new.raw(), 0, true);
-            put::<K, S>(*height, locks.path, 0, new.raw(), gap, |level| locks.take(level));
+            match parent {
+                None => put::<K, S>(*height, locks.path, 0, new.raw(), gap, |level| locks.take(level)),
+                Some(parent) => {
+                    workspace.limbo.met = true;
+                    workspace.limbo.log.note(locks.path.at(1).node, 1, Fate::Moved);
+                    move_end(locks, *height, new, gap, parent);
+                }
+            }
             workspace.limbo.log.note(old.raw(), 0, Fate::GivenUp);
             let sum = len.load_own(Ordering::Relaxed).wrapping_add(entries).wrapping_sub(old.len());
             len.store(sum, Ordering::Relaxed);
@@ -366,6 +422,39 @@ impl<'m, K: Key, V, R: Reclaim, S: Shape> Stage<'_, 'm, K, V, R, S> {
                 map: PhantomData,
             })
         }
+    }
+}
+
+/// Puts `leaf`, whose last key is another one and whose widest gap is `gap`, in the place of the
+/// leaf of the path, and `parent`, which takes over everything else, in the place of its parent.
+///
+/// # Safety
+/// The path is of the tree, which is `height` tall and taller than level 1, and its parent of
+/// leaves is locked. `parent` is fresh. The leaf is marked, and fits (STAGE-2).
+#[cold]
+unsafe fn move_end<K: Key, V, S: Shape>(
+    locks: &mut Locks<'_, K, S>,
+    height: usize,
+    leaf: Leaf<K, V, S>,
+    gap: K,
+    parent: Inner<K, S>,
+) {
+    // SAFETY: the caller holds the lock of the parent, so that does not change, and gives its
+    // children up to the new one. `next` is there (STAGE-2), and its first key is above `last`.
+    unsafe {
+        let Step { node, slot } = locks.path.at(1);
+        let (last, next) = (leaf.key(leaf.len() - 1), next::<K, V, S>(locks.path));
+        parent.init_moved(Inner::from_raw(node));
+        parent.publish(slot, leaf.raw());
+        parent.set_key(slot, last);
+        parent.set_gap(slot, gap);
+        if let Some(next) = next {
+            parent.set_gap(slot + 1, next.widest(last.wrapping_add(K::ONE)));
+        }
+        // All that is below it is marked. Relaxed: as in `mark`.
+        parent.refs().store(PUBLISHED, Ordering::Relaxed);
+        locks.replace(parent.raw());
+        put::<K, S>(height, locks.path, 1, parent.raw(), parent.widest(), |level| locks.take(level));
     }
 }
 

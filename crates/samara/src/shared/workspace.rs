@@ -10,6 +10,7 @@ use crate::node::shape::Shape;
 use crate::reclaim::Reclaim;
 use crate::shared::deferred_drop::Freed;
 use crate::shared::limbo::Limbo;
+use crate::shared::writer_gate::Look;
 use crate::sync::{AtomicUsize, Ordering};
 use crate::tree::Tree;
 use crate::types::key::Key;
@@ -41,18 +42,34 @@ impl<K: Key, V, S: Shape, R: Reclaim> Workspace<K, V, S, R> {
     /// Frees what no reader can see any more, if enough has been taken out since the last time, or
     /// `now`. Nodes whose values have a drop go to `freed`. Stores in `pending` how many bytes
     /// still wait.
-    pub(crate) fn collect(&mut self, pending: &AtomicUsize, reclaim: &R, now: bool, freed: &mut Freed<'_, K, V, S>) {
+    ///
+    /// `have_left` as for [`Limbo::collect`].
+    #[cfg_attr(not(debug_assertions), inline(always))]
+    pub(crate) fn collect(
+        &mut self,
+        pending: &AtomicUsize,
+        reclaim: &R,
+        now: bool,
+        have_left: impl FnMut(&mut Look) -> bool,
+        freed: &mut Freed<'_, K, V, S>,
+    ) {
         let Workspace { part, limbo } = self;
         point(Point::Collecting);
-        limbo.collect::<V, S>(reclaim, now, &mut part.leaves, &mut part.inners, freed);
+        limbo.collect::<V, S>(reclaim, now, have_left, &mut part.leaves, &mut part.inners, freed);
         pending.store(limbo.log.bytes, Ordering::Relaxed);
     }
 
     /// [`collect`](Self::collect) now, without making the log smaller: a reservation counts on its
     /// room.
-    pub(crate) fn gather(&mut self, pending: &AtomicUsize, reclaim: &R, freed: &mut Freed<'_, K, V, S>) {
+    pub(crate) fn gather(
+        &mut self,
+        pending: &AtomicUsize,
+        reclaim: &R,
+        have_left: impl FnMut(&mut Look) -> bool,
+        freed: &mut Freed<'_, K, V, S>,
+    ) {
         let Workspace { part, limbo } = self;
-        limbo.gather::<V, S>(reclaim, &mut part.leaves, &mut part.inners, freed);
+        limbo.gather::<V, S>(reclaim, have_left, &mut part.leaves, &mut part.inners, freed);
         pending.store(limbo.log.bytes, Ordering::Relaxed);
     }
 

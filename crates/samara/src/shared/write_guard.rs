@@ -98,6 +98,7 @@ impl<'m, K: Key, V, R: Reclaim, S: Shape> WriteGuard<'m, K, V, R, S> {
             let mut writer = NonNull::new_unchecked(map.writer.get());
             if !gate.is_empty() {
                 let Writer { map: whole, added, .. } = writer.as_mut();
+                whole.tree.thinned |= map.published.tally.0.thinned.load(Ordering::Relaxed);
                 *added = gate.len();
                 whole.tree.len = map.published.tally.0.len.load(Ordering::Relaxed).wrapping_add(*added);
             }
@@ -149,9 +150,9 @@ impl<'m, K: Key, V, R: Reclaim, S: Shape> WriteGuard<'m, K, V, R, S> {
             let work = unsafe { &mut *record.work.get() };
             // Relaxed: set while its writer was inside, or under the handle's lock.
             if record.reserved.load(Ordering::Relaxed) {
-                work.gather(&record.pending, reclaim, &mut freed);
+                work.gather(&record.pending, reclaim, |_| true, &mut freed); // all are outside
             } else {
-                work.collect(&record.pending, reclaim, true, &mut freed);
+                work.collect(&record.pending, reclaim, true, |_| true, &mut freed);
             }
             self.freed.append(freed);
         }
@@ -187,7 +188,7 @@ impl<'m, K: Key, V, R: Reclaim, S: Shape> WriteGuard<'m, K, V, R, S> {
         if now || writer.workspace.limbo.is_due(reclaim) {
             self.freed.clear(); // a handle kept for many stores does not keep what they free
         }
-        writer.workspace.collect(&published.tally.0.pending, reclaim, now, &mut self.freed);
+        writer.workspace.collect(&published.tally.0.pending, reclaim, now, |_| true, &mut self.freed);
     }
 }
 

@@ -10,7 +10,7 @@ use crate::shared::deferred_drop::{Freed, Returned};
 use crate::shared::leaf_store::{self, Attempt};
 use crate::shared::workspace::Workspace;
 use crate::shared::write_guard::{Lent, WriteGuard};
-use crate::shared::writer_gate::{Inside, WriterRecord};
+use crate::shared::writer_gate::{Inside, Look, WriterRecord};
 use crate::sync::{Ordering, spin};
 use crate::tree::Tree;
 use crate::types::displaced::{Displaced, unobserved};
@@ -25,15 +25,16 @@ use core::fmt;
 /// After a panic the store has happened as a whole or not at all, as
 /// [`WriteGuard`](crate::WriteGuard) says.
 ///
-/// A store that changes a single leaf, as most do, is concurrent with those of other
-/// `SharedWriter`s. It spins while another one changes a leaf below the same inner node (at most 31
+/// A store that changes leaves of one parent, as nearly all do, is concurrent with those of other
+/// `SharedWriter`s. It spins while another one changes a leaf below the same parent (at most 31
 /// leaves), including what runs in that store. Now and then it spins for a moment while another one
-/// changes gap words further up.
+/// changes the node above.
 ///
-/// Any other store takes the handle for itself, and so waits for it: one that splits a leaf or
-/// leaves few entries in it, takes out its last entry, covers several leaves, comes first after a
-/// snapshot, or goes beyond the map's last entry. While the map is one leaf (at most 29 entries),
-/// every store takes the handle.
+/// Any other store takes the handle for itself, and so waits for it: one that takes out the last
+/// entry of a parent's last leaf, splits or merges leaves where the parent has no room or the leaf
+/// is at its end, covers leaves of several parents, comes first after a snapshot, or goes beyond
+/// the map's last entry. While the map is one leaf (at most 29 entries), every store takes the
+/// handle. So does one that changes more than a leaf's entries while the map has one inner node.
 ///
 /// What runs in a store (observers, a value's `clone`) may look at the map through guards, but must
 /// not store, and must not take the handle, a snapshot or another `SharedWriter`. It would wait for
@@ -113,7 +114,7 @@ impl<'m, K: Key, V: Clone, R: Reclaim, S: Shape> SharedWriter<'m, K, V, R, S> {
         change: Change<K>,
         verb: impl FnOnce(&mut Tree<K, V, S>) -> T,
     ) -> Result<Option<T>, AllocError> {
-        match self.attempt::<true, _, _>(change, verb)? {
+        match self.attempt::<true, _, _>(change, usize::MAX, verb)? {
             Attempt::Done(done) => Ok(Some(done)),
             Attempt::NoEntry => Ok(None),
             Attempt::Exclusive(verb) => {
@@ -127,14 +128,18 @@ impl<'m, K: Key, V: Clone, R: Reclaim, S: Shape> SharedWriter<'m, K, V, R, S> {
     }
 
     /// Attempts to make a change concurrently. Collects what was taken out if that is due and
-    /// `COLLECTS`, which may need memory.
+    /// `COLLECTS`, which may need memory. A change that may meet more than `most` entries, and more
+    /// than a leaf, is not made.
     #[cfg_attr(not(debug_assertions), inline(always))]
     pub(crate) fn attempt<const COLLECTS: bool, T, F: FnOnce(&mut Tree<K, V, S>) -> T>(
         &mut self,
         change: Change<K>,
+        most: usize,
         verb: F,
     ) -> Result<Attempt<T, F>, AllocError> {
-        let SharedRangeMap { published, writer, reclaim, .. } = self.map;
+        let SharedRangeMap { published, writer, reclaim, gate, .. } = self.map;
+        let record = self.record;
+        let left = |look: &mut Look| gate.have_left(look, record);
         // Dropped once the thread is outside again, because values' drops may store.
         let mut freed = Freed::new(&self.returned);
         let Some(inside) = self.go_inside() else { return Ok(Attempt::Exclusive(verb)) };
@@ -143,14 +148,14 @@ impl<'m, K: Key, V: Clone, R: Reclaim, S: Shape> SharedWriter<'m, K, V, R, S> {
         let (tree, workspace) = unsafe { (&(*writer.get()).map.tree, &mut *self.record.work.get()) };
         // Due here only after stores that have panicked.
         if COLLECTS && workspace.limbo.is_due(reclaim) {
-            workspace.collect(&self.record.pending, reclaim, false, &mut freed);
+            workspace.collect(&record.pending, reclaim, false, left, &mut freed);
         }
         // SAFETY: GATE-1: this writer is inside; `workspace` and `len` are its record's, and `tree`
         // is what `published` shows.
-        let done = unsafe { leaf_store::store(tree, published, workspace, &self.record.len, change, verb) };
+        let done = unsafe { leaf_store::store(tree, published, workspace, &record.len, change, most, verb) };
         if let Ok(Attempt::Done(_)) = done {
             if COLLECTS {
-                workspace.collect(&self.record.pending, reclaim, false, &mut freed);
+                workspace.collect(&record.pending, reclaim, false, left, &mut freed);
             } else {
                 self.record.pending.store(workspace.limbo.log.bytes, Ordering::Relaxed);
             }

@@ -14,11 +14,16 @@
 //! - **GATE-4** A thread that passes ([`WriterGate::pass`]) has stored something, and then finds
 //!   each writer outside once. So a writer that was inside meanwhile has left, or has loaded that
 //!   something after it went inside.
+//! - **GATE-5** A thread that [looks](WriterGate::have_left) has stored something, and then sees of
+//!   each writer that it is outside, or that its turn is not the one of an earlier look. So the
+//!   turn in which it may not have seen what was stored is over. A writer begins a turn before the
+//!   fence of GATE-1: a turn that a look does not see begins after that look's fence.
 //!
 //! Orderings: a writer that leaves the gate stores `inside` with Release, and an exclusive writer
 //! loads it with Acquire. Opening the gate is a Release on `closed`, and a writer that goes inside
 //! loads it with Acquire. So what was done inside happened before what is done exclusively, and
-//! vice versa.
+//! vice versa. A turn begins with a Release, too, and is loaded with Acquire: what was done in the
+//! turns before it happened before the look's end.
 
 use crate::shared::reentry::Reentry;
 use crate::sync::{
@@ -36,6 +41,10 @@ use core::ptr;
 pub(crate) struct WriterRecord<T> {
     /// Word of the thread that is inside; 0: none.
     inside: AtomicUsize,
+    /// How often its writers went inside, modulo 2^bits. Only they store it.
+    turn: AtomicUsize,
+    /// Number of records that were in the list before it.
+    number: usize,
     taken: AtomicBool,
     /// Written before the record is in the list, never after.
     next: Cell<*const WriterRecord<T>>,
@@ -48,6 +57,21 @@ pub(crate) struct WriterRecord<T> {
     /// leaves memory where it is, and nothing else.
     pub(crate) reserved: AtomicBool,
     pub(crate) work: UnsafeCell<T>,
+}
+
+/// How far a [look](WriterGate::have_left) for writers has come.
+pub(crate) struct Look {
+    /// The writers of records with this number and above have left, or came later.
+    left: usize,
+    /// The turn of the writer before these, when it was seen inside.
+    turn: Option<usize>,
+}
+
+impl Look {
+    /// Nobody was seen yet.
+    pub(crate) const fn new() -> Self {
+        Look { left: usize::MAX, turn: None }
+    }
 }
 
 /// The gate of a map: a list of the records of its concurrent writers.
@@ -121,6 +145,8 @@ impl<T> WriterGate<T> {
         }
         let fresh = try_box(WriterRecord {
             inside: AtomicUsize::new(0),
+            turn: AtomicUsize::new(0),
+            number: self.iter().next().map_or(0, |newest| newest.number + 1),
             taken: AtomicBool::new(true),
             next: Cell::new(head),
             len: AtomicUsize::new(0),
@@ -140,6 +166,8 @@ impl<T> WriterGate<T> {
     #[inline]
     pub(crate) fn enter<'s>(&self, record: &'s WriterRecord<T>) -> Option<Inside<'s, T>> {
         record.inside.store(here(), Ordering::Relaxed);
+        // Relaxed load: the word is this writer's. Release: GATE-5.
+        record.turn.store(record.turn.load_own(Ordering::Relaxed).wrapping_add(1), Ordering::Release);
         fence(Ordering::SeqCst); // GATE-1: pairs with the fence in `shut`
         let inside = Inside(record);
         // Acquire: pairs with the Release in `Closed::drop`.
@@ -209,6 +237,26 @@ impl<T> WriterGate<T> {
                 spin(&mut spins);
             }
         }
+    }
+
+    /// Whether each writer but that of `own` was outside since `look` began. Does not wait: the
+    /// next call goes on where this one ends. GATE-5.
+    pub(crate) fn have_left(&self, look: &mut Look, own: &WriterRecord<T>) -> bool {
+        fence(Ordering::SeqCst); // pairs with the fence in `enter`
+        for record in self.iter().filter(|record| !ptr::eq(*record, own)) {
+            if record.number >= look.left {
+                continue;
+            }
+            // Acquire: pairs with the Release in `enter`. Before `inside`: a turn that begins in
+            // between does not count as an earlier one.
+            let turn = record.turn.load(Ordering::Acquire);
+            if record.is_in() && look.turn.is_none_or(|seen| seen == turn) {
+                *look = Look { left: record.number + 1, turn: Some(turn) };
+                return false;
+            }
+            *look = Look { left: record.number, turn: None };
+        }
+        true
     }
 
     /// [`WriterGate::close`], unless somebody is inside.

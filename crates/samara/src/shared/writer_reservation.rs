@@ -6,8 +6,8 @@
 //!   remaining stores may need, besides what is left for rebalancing, and the log has room for what
 //!   they may note. The writer stores through the reservation alone. `WriteGuard::release` and
 //!   `WriteGuard::reclaim` leave this memory where it is, because the record says `reserved`.
-//! - **WRITER-RESERVE-2** A reserved store takes nodes and notes from its writer's record alone: in
-//!   one leaf as every concurrent store does, and else because the record's workspace takes the
+//! - **WRITER-RESERVE-2** A reserved store takes nodes and notes from its writer's record alone: as
+//!   every concurrent store does, and else because the record's workspace takes the
 //!   place of the handle's ([`Lent`](crate::shared::write_guard::Lent)). It collects nothing.
 //! - **WRITER-RESERVE-3** A store that meets more entries than were promised, and more than a leaf
 //!   holds, is refused before it changes anything.
@@ -44,6 +44,7 @@ use crate::shared::limbo::NOTES;
 use crate::shared::workspace::Workspace;
 use crate::shared::write_guard::WriteGuard;
 use crate::shared::writer::{MAX_ATTEMPTS, SharedWriter, meets};
+use crate::shared::writer_gate::Look;
 use crate::sync::{Ordering, spin};
 use crate::tree::retired::ROOTS;
 use crate::tree::{SHARED_HEIGHT, Tree};
@@ -72,8 +73,8 @@ struct Need {
 impl Need {
     /// What `stores` stores may need that meet at most `most` entries each.
     #[inline]
-    fn new<K: Key, V, S: Shape>(tree: &Tree<K, V, S>, stores: usize, most: usize) -> Self {
-        let within = if tree.thinned {
+    fn new<K: Key, V, S: Shape>(tree: &Tree<K, V, S>, thinned: bool, stores: usize, most: usize) -> Self {
+        let within = if thinned {
             most.saturating_mul(SHARED_HEIGHT)
         } else {
             // The number of nodes of each level that can have that many entries below them.
@@ -163,7 +164,7 @@ impl<'m, K: Key, V, R: Reclaim, S: Shape> SharedWriter<'m, K, V, R, S> {
         entries: usize,
     ) -> Result<WriterReservation<'_, 'm, K, V, R, S>, AllocError> {
         let most = entries.max(Leaf::<K, V, S>::PACKED);
-        let SharedRangeMap { gate, writer, reclaim, .. } = self.map;
+        let SharedRangeMap { gate, published, writer, reclaim, .. } = self.map;
         let record = self.record;
         // Dropped once the thread is outside again, because values' drops may store.
         let mut freed = Freed::new(&self.returned);
@@ -172,8 +173,10 @@ impl<'m, K: Key, V, R: Reclaim, S: Shape> SharedWriter<'m, K, V, R, S> {
             // has the writer or its map mutably, and the record's workspace is this writer's.
             let (tree, workspace) = unsafe { (&(*writer.get()).map.tree, &mut *record.work.get()) };
             // Reserved stores do not collect.
-            workspace.collect(&record.pending, reclaim, false, &mut freed);
-            let need = Need::new(tree, stores, most);
+            let left = |look: &mut Look| gate.have_left(look, record);
+            workspace.collect(&record.pending, reclaim, false, left, &mut freed);
+            let thinned = tree.thinned || published.tally.0.thinned.load(Ordering::Relaxed);
+            let need = Need::new(tree, thinned, stores, most);
             workspace.set_aside(need)?;
             record.reserved.store(true, Ordering::Relaxed);
             Ok(need.is_large::<K, V, S>())
@@ -261,7 +264,7 @@ impl<'m, K: Key, V: Clone, R: Reclaim, S: Shape> WriterReservation<'_, 'm, K, V,
         verb: impl FnOnce(&mut Tree<K, V, S>) -> Result<T, StoreError<K>>,
     ) -> Result<Option<T>, ReservedError<K>> {
         let most = self.most;
-        self.commit(|writer| match writer.attempt::<false, _, _>(change, verb).map_err(failed)? {
+        self.commit(|writer| match writer.attempt::<false, _, _>(change, most, verb).map_err(failed)? {
             Attempt::Done(done) => done.map(Some).map_err(stored),
             Attempt::NoEntry => Ok(None),
             Attempt::Exclusive(verb) => writer.alone(|write| {
