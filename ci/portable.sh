@@ -15,5 +15,5 @@ for target in "${targets[@]}"; do
 done
 
 target x86_64-unknown-linux-musl
-RUSTFLAGS="${RUSTFLAGS:-} -D warnings" cargo check --locked --target x86_64-unknown-linux-musl --package samara-record
+RUSTFLAGS="${RUSTFLAGS:-} -D warnings" cargo check --locked --target x86_64-unknown-linux-musl --package samara-record --all-features
 echo "portable: samara-record checks for musl"

@@ -37,6 +37,10 @@ pub struct Coverage {
     pub unsure: u64,
     /// Descriptors of events.
     pub descriptors: u64,
+    /// Whether calls and write sections came by BPF, instead of perf events.
+    pub by_bpf: bool,
+    /// Why BPF was not possible, if it was tried.
+    pub no_bpf: Option<String>,
 }
 
 impl Coverage {
@@ -72,7 +76,12 @@ impl fmt::Display for Coverage {
             n => format!(" ({} but for what changed meanwhile)", Grouped(n)),
         };
         let unsure = counted(self.unsure, "space unsure", "spaces unsure");
-        write!(f, "{changes}{readings}{partial}{unsure}")
+        write!(f, "{changes}{readings}{partial}{unsure}")?;
+        match (&self.no_bpf, self.by_bpf) {
+            (_, true) => write!(f, ", by BPF"),
+            (Some(why), false) => write!(f, ", by perf events (no BPF: {why})"),
+            (None, false) => write!(f, ", by perf events"),
+        }
     }
 }
 
@@ -97,12 +106,16 @@ mod tests {
     #[test]
     fn one_line_says_what_is_known() {
         let mut seen = Coverage { calls: 1_234_567, ordered: true, readings: 3, ..Coverage::default() };
-        let line = "1,234,567 calls, order exact, 0 events lost, 0 changes outside recorded calls, 3 readings, 0 spaces unsure";
+        let line = "1,234,567 calls, order exact, 0 events lost, 0 changes outside recorded calls, 3 readings, 0 spaces unsure, by \
+                    perf events";
         assert_eq!(seen.to_string(), line);
         (seen.lost, seen.unsure, seen.calls) = ([(0, 12), (3, 1_000)].into(), 2, 7);
         (seen.readings, seen.partial_readings) = (0, 1);
         let line = "7 calls, order exact, 1,012 events lost (CPU 0: 12, 3: 1,000), 0 changes outside recorded calls, 1 \
-                    reading (1 but for what changed meanwhile), 2 spaces unsure";
+                    reading (1 but for what changed meanwhile), 2 spaces unsure, by perf events (no BPF: CAP_BPF is missing)";
+        seen.no_bpf = Some("CAP_BPF is missing".into());
         assert_eq!(seen.to_string(), line);
+        seen.by_bpf = true;
+        assert!(seen.to_string().ends_with("2 spaces unsure, by BPF"));
     }
 }

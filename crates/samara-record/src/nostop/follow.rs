@@ -165,7 +165,7 @@ impl<'a> Follow<'a> {
         id
     }
 
-    /// Follows one record. `owner`: the attachment that it is of.
+    /// Follows one record. `owner`: the attachment that it is of, or 0.
     pub(super) fn take(&mut self, record: Record, owner: u32) {
         self.now = record.time;
         let (pid, tid) = (record.pid, record.tid);
@@ -177,8 +177,8 @@ impl<'a> Follow<'a> {
         // A task that was born while others were attached to may have inherited events besides
         // those opened for it: only the last ones are complete.
         match self.threads.get_mut(&tid) {
-            Some(thread) if owner < thread.owner => return,
-            Some(thread) => thread.owner = owner,
+            Some(thread) if owner != 0 && owner < thread.owner => return,
+            Some(thread) => thread.owner = thread.owner.max(owner),
             None if matches!(record.what, What::Loaded) => {}
             None => return self.unknown(pid, tid, owner, record),
         }

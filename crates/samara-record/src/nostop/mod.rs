@@ -1,4 +1,4 @@
-//! Records what programs do to their address spaces without stopping them, by perf events.
+//! Records what programs do to their address spaces without stopping them, by perf events or BPF.
 //!
 //! The kernel's tracepoints of memory calls and of its lock of address spaces (`mmap_lock`, Linux
 //! 5.11) are read from rings. The lock is held for writing while areas change, so the order of
@@ -13,11 +13,16 @@
 //! that only `smaps` shows, and faults that gave memory an identity, which decides whether two
 //! areas merge. The next clean reading shows them; until then the space is unsure.
 //!
-//! - `perf`, `tracefs`: the kernel's interfaces; `record`, `source`: records in order;
+//! - `perf`, `tracefs`, `bpf`: the kernel's interfaces; `record`, `source`: records in order;
 //! - `follow`: tasks; `followed_space`: the calls of a space; `exec`: a program's first areas;
 //! - `reading`: readings of areas; `session`: the loop; `group`: processes that are recorded
 //!   together.
 
+#[cfg(all(feature = "bpf", target_arch = "x86_64"))]
+mod bpf;
+#[cfg(not(all(feature = "bpf", target_arch = "x86_64")))]
+#[path = "bpf_absent.rs"]
+mod bpf;
 mod coverage;
 mod exec;
 mod follow;
@@ -60,6 +65,8 @@ pub struct Settings {
     /// Most descriptors for the events of single threads of a process that runs (default: 768).
     /// Where it needs more, the events of all processes are recorded, and those of others left out.
     pub apart: u64,
+    /// Where calls and write sections come from (default: BPF where that is possible).
+    pub source: EventSource,
     /// For tests: nothing is read from the rings for this long each time.
     #[doc(hidden)]
     pub lag: Duration,
@@ -67,8 +74,40 @@ pub struct Settings {
 
 impl Default for Settings {
     fn default() -> Self {
-        Settings { ring: 2 << 20, every: Duration::from_secs(10), stack_bytes: 0, apart: 768, lag: Duration::ZERO }
+        Settings {
+            ring: 2 << 20,
+            every: Duration::from_secs(10),
+            stack_bytes: 0,
+            apart: 768,
+            source: EventSource::Best,
+            lag: Duration::ZERO,
+        }
     }
+}
+
+/// Where calls and write sections come from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum EventSource {
+    /// BPF, or perf events where BPF is not possible: [`Coverage::no_bpf`] says why.
+    #[default]
+    Best,
+    /// BPF: each call costs less. It takes CAP_BPF besides CAP_PERFMON, a kernel with BTF, and the
+    /// feature `bpf`.
+    Bpf,
+    /// perf events.
+    Perf,
+}
+
+/// Whose events a recording is of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Whose {
+    /// Those of a process, and of those that it makes.
+    Process,
+    /// Those of a control group.
+    Group,
+    /// Those of all processes.
+    All,
 }
 
 /// A recording without stops.

@@ -25,6 +25,8 @@ pub enum NotWatched {
         /// The kernel's error.
         error: io::Error,
     },
+    /// BPF was asked for, and is not possible: why.
+    NoBpf(String),
     /// More descriptors are needed than this process may open.
     Descriptors {
         /// Threads of the process.
@@ -81,6 +83,11 @@ impl fmt::Display for NotWatched {
                  (docker: --security-opt seccomp=unconfined, or a profile that allows perf_event_open), a security \
                  module's rule, or lockdown=confidentiality. {WITHOUT}"
             ),
+            NotWatched::NoBpf(why) => write!(
+                f,
+                "BPF is not possible: {why}. It takes CAP_BPF and CAP_PERFMON, and a kernel with BTF; perf events take \
+                 CAP_PERFMON and tracefs. {WITHOUT}"
+            ),
             NotWatched::Descriptors { threads, needed, left } => write!(
                 f,
                 "{threads} threads need {needed} descriptors, and samara may open {left} more: raise the limit (ulimit -n, \
@@ -104,7 +111,7 @@ impl std::error::Error for NotWatched {
             | NotWatched::Refused { error, .. }
             | NotWatched::NoGroup(_, error)
             | NotWatched::System(error) => Some(error),
-            NotWatched::NoTracepoints | NotWatched::Descriptors { .. } => None,
+            NotWatched::NoTracepoints | NotWatched::NoBpf(_) | NotWatched::Descriptors { .. } => None,
         }
     }
 }
@@ -120,6 +127,8 @@ mod tests {
         assert!(text.contains("CAP_PERFMON is missing; kernel.perf_event_paranoid is 2"), "{text}");
         let text = NotWatched::NoTracefs(error()).to_string();
         assert!(text.contains("mount -t tracefs") && text.contains("Without --no-stop"), "{text}");
+        let text = NotWatched::NoBpf("CAP_BPF is missing".into()).to_string();
+        assert!(text.starts_with("BPF is not possible: CAP_BPF is missing. It takes CAP_BPF and"), "{text}");
         let text = NotWatched::Descriptors { threads: 500, needed: 480_000, left: 1_000 }.to_string();
         assert!(text.contains("500 threads need 480000 descriptors"), "{text}");
     }

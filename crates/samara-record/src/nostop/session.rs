@@ -19,7 +19,7 @@ use super::perf::Of;
 use super::reading::{self, Taken};
 use super::record::What;
 use super::source::{self, Source};
-use super::{NotWatched, Settings, Watched, perf};
+use super::{NotWatched, Settings, Watched, Whose, perf};
 use crate::api::{LetGo, Options, Outcome, RecordError, Running, Status};
 use crate::journal::{Journal, Who};
 use crate::os::proc;
@@ -79,7 +79,7 @@ pub(super) fn record(options: &Options, settings: &Settings, sink: &mut dyn Sink
     samara_probe::Profile::running();
     let start_ns = sys::now_ns();
     sys::raise_file_limit();
-    let mut source = Source::new(settings.ring, settings.stack_bytes)?;
+    let mut source = Source::new(settings, Whose::Process)?;
     let child = launch::start_untraced(options)?;
     let root = child.started.pid;
     let owner = match attach_root(&mut source, root) {
@@ -134,7 +134,8 @@ pub(super) fn attach(running: &Running, settings: &Settings, sink: &mut dyn Sink
     let start_ns = sys::now_ns();
     sys::raise_file_limit();
     let root = Tid::try_from(running.pid).map_err(|_| RecordError::NoProcess(running.pid))?;
-    let mut source = Source::new(settings.ring, settings.stack_bytes)?;
+    let mut source = Source::new(settings, Whose::Process)?;
+    source.watch(root)?;
     let (threads, apart) = source::attach_process(&mut source, || proc::threads(root), settings.apart)?;
     if threads.is_empty() {
         return Err(RecordError::Ended(running.pid));
@@ -147,9 +148,10 @@ pub(super) fn attach(running: &Running, settings: &Settings, sink: &mut dyn Sink
     if !apart {
         session.follow.strangers = Strangers::AreNot;
         let (n, most) = (threads.len(), settings.apart);
+        let what = if session.source.is_bpf() { "new areas" } else { "memory calls" };
         session.follow.journal.note(format!(
-            "its {n} threads need more than {most} descriptors: the memory calls of all processes went through the rings \
-             and took longer, and those of others were left out"
+            "its {n} threads need more than {most} descriptors: the {what} of all processes went through the rings and \
+             took longer, and those of others were left out"
         ));
     }
     let until = running.duration.map(|duration| start_ns.saturating_add(duration.as_nanos() as u64));
@@ -178,7 +180,8 @@ pub(super) fn record_group(group: &Group, settings: &Settings, sink: &mut dyn Si
     let start_ns = sys::now_ns();
     sys::raise_file_limit();
     let own = std::process::id() as Tid;
-    let mut source = Source::new(settings.ring, settings.stack_bytes)?;
+    let whose = if group.folder.is_some() { Whose::Group } else { Whose::All };
+    let mut source = Source::new(settings, whose)?;
     let owner = source::attach_group(&mut source, group)?;
     let mut signals = Signals::install(true, group.let_go.is_some(), &[]);
     let mut journal = Journal::new(sink, start_ns);
@@ -235,6 +238,7 @@ fn attach_root(source: &mut Source, root: Tid) -> Result<u32, NotWatched> {
     if needed > left {
         return Err(NotWatched::Descriptors { threads: 1, needed, left });
     }
+    source.watch(root)?;
     let attached = source.attach(Of::Task(root))?;
     attached.ok_or_else(|| NotWatched::System(std::io::Error::from_raw_os_error(libc::ESRCH)))
 }
@@ -308,6 +312,9 @@ impl<'a> Session<'a> {
         }
         self.source.drain();
         self.follow(sys::now_ns() + STEP_NS);
+        if self.follow.root_ended.is_some() {
+            self.source.forget(self.follow.root);
+        }
         self.read_due();
         let now = sys::now_ns();
         if self.lossy && self.source.next_time().is_none() && now > self.swept + SWEEP_NS {
@@ -486,6 +493,7 @@ impl<'a> Session<'a> {
         let mut seen = self.follow.seen;
         (seen.received, seen.descriptors) = (self.source.received, self.source.descriptors() as u64);
         seen.lost = lost.unwrap_or_default();
+        (seen.by_bpf, seen.no_bpf) = (self.source.is_bpf(), self.source.no_bpf);
         let mut journal = self.follow.journal;
         journal.counters.wall_ns = sys::now_ns() - journal.start_ns;
         if seen.lost_in_all() > 0 {

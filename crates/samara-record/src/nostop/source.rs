@@ -1,9 +1,13 @@
 //! The kernel's records in one order: opens the events, drains the rings of all processors, and
 //! hands out the records by their time. Does not know their meaning.
 //!
+//! With BPF, calls and write sections come from there, and areas, births and ends of tasks from
+//! perf events all the same.
+//!
 //! - **NOSTOP-ORDER-1** a record is handed out only after every ring was drained after its time,
 //!   and [`SLACK_NS`] later at the earliest. So a record that a processor was still writing comes
-//!   in its place. A record that comes later than that is counted.
+//!   in its place. A record that comes later than that is counted. (BPF-ORDER-1: where BPF has not
+//!   all, nothing is handed out until the next time.)
 
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::fs::File;
@@ -12,11 +16,13 @@ use std::os::fd::{AsRawFd, RawFd};
 
 use samara_trace::calls::Call;
 
+use super::bpf::{self, Bpf};
 use super::group::Group;
 use super::perf::{self, Counts, Event, Of, Ring};
 use super::record::{Reader, Record, What};
 use super::refused::NotWatched;
 use super::tracefs::{Tracefs, Tracepoint};
+use super::{EventSource, Settings, Whose};
 use crate::arch::NATIVE;
 use crate::os::sys::{self, Tid};
 
@@ -36,8 +42,9 @@ const LEFT_OUT: [&str; 1] = ["ioctl"];
 /// The ends of tasks: where the exit code is seen.
 const ENDS: [&str; 2] = ["exit", "exit_group"];
 
-/// The events that each task needs on each processor.
-#[derive(Debug)]
+/// The events that each task needs on each processor. With BPF none but that of its areas, births
+/// and ends.
+#[derive(Debug, Default)]
 struct Plan {
     /// Each with whether it is the entry of a call.
     tracepoints: Vec<(u64, bool)>,
@@ -55,7 +62,7 @@ impl Plan {
             number.inspect(|number| tracepoints.push((*number, enters))).is_some()
         };
         let mut calls = 0;
-        for name in calls_to_watch() {
+        for name in calls_to_watch().into_iter().filter_map(samara_trace::calls::name) {
             let enters = add(find(&format!("syscalls/sys_enter_{name}"))?, true, &Reader::add_enter);
             let returns = add(find(&format!("syscalls/sys_exit_{name}"))?, false, &Reader::add_return);
             calls += u32::from(enters && returns);
@@ -82,13 +89,13 @@ impl Plan {
     }
 }
 
-/// The names of the calls whose entries and returns are recorded.
-fn calls_to_watch() -> Vec<&'static str> {
+/// The numbers of the calls whose entries and returns are recorded.
+fn calls_to_watch() -> Vec<u32> {
     let mut numbers: Vec<u32> = NATIVE.iter().filter(|number| matters(number.call)).map(|n| n.nr).collect();
     numbers.sort_unstable();
     numbers.dedup();
-    let names = numbers.into_iter().filter_map(samara_trace::calls::name);
-    names.filter(|name| !LEFT_OUT.contains(name)).collect()
+    numbers.retain(|nr| samara_trace::calls::name(*nr).is_some_and(|name| !LEFT_OUT.contains(&name)));
+    numbers
 }
 
 /// Whether a call can change areas, makes a task or loads a program.
@@ -99,6 +106,9 @@ fn matters(call: Call) -> bool {
 /// The open events, and the records that they delivered.
 pub(super) struct Source {
     plan: Plan,
+    bpf: Option<Bpf>,
+    /// Why there is none.
+    pub(super) no_bpf: Option<String>,
     processors: Vec<u32>,
     bytes: usize,
     /// How much of the stack each entry of a call has.
@@ -122,15 +132,30 @@ pub(super) struct Source {
 }
 
 impl Source {
-    /// Finds the tracepoints. `bytes`: of each processor's ring. `stack`: of the stack at each
-    /// entry of a call.
-    pub(super) fn new(bytes: usize, stack: u32) -> Result<Source, NotWatched> {
-        let tracefs = Tracefs::find().map_err(NotWatched::NoTracefs)?;
+    /// Chooses the source, and finds the tracepoints.
+    pub(super) fn new(settings: &Settings, whose: Whose) -> Result<Source, NotWatched> {
+        let processors = processors();
+        let bytes = settings.ring.next_power_of_two().max(sys::page_size() as usize);
+        let stack = settings.stack_bytes.min(MOST_STACK).next_multiple_of(8);
+        let (bpf, no_bpf) = match settings.source {
+            EventSource::Perf => (None, None),
+            source => match by_bpf(bytes.saturating_mul(processors.len()), stack, whose) {
+                Ok(bpf) => (Some(bpf), None),
+                Err(why) if source == EventSource::Bpf => return Err(NotWatched::NoBpf(why)),
+                Err(why) => (None, Some(why)),
+            },
+        };
+        let plan = match &bpf {
+            Some(_) => Plan::default(),
+            None => Plan::new(&Tracefs::find().map_err(NotWatched::NoTracefs)?)?,
+        };
         Ok(Source {
-            plan: Plan::new(&tracefs)?,
-            processors: processors(),
-            bytes: bytes.next_power_of_two().max(sys::page_size() as usize),
-            stack: stack.min(MOST_STACK).next_multiple_of(8),
+            plan,
+            bpf,
+            no_bpf,
+            processors,
+            bytes,
+            stack,
             rings: Vec::new(),
             events: Vec::new(),
             owners: HashMap::new(),
@@ -146,7 +171,23 @@ impl Source {
 
     /// Whether the kernel reports its own order.
     pub(super) fn has_locks(&self) -> bool {
-        !self.plan.locks.is_empty()
+        self.bpf.is_some() || !self.plan.locks.is_empty()
+    }
+
+    pub(super) fn is_bpf(&self) -> bool {
+        self.bpf.is_some()
+    }
+
+    /// The events of this process are wanted, and of those that it makes. It is attached to next.
+    pub(super) fn watch(&mut self, pid: Tid) -> Result<(), NotWatched> {
+        self.bpf.as_mut().map_or(Ok(()), |bpf| bpf.watch(pid)).map_err(NotWatched::System)
+    }
+
+    /// A process has ended: another one may get its number.
+    pub(super) fn forget(&mut self, pid: Tid) {
+        if let Some(bpf) = &mut self.bpf {
+            bpf.forget(pid);
+        }
     }
 
     /// Descriptors that this many tasks need.
@@ -208,42 +249,47 @@ impl Source {
         Ok(true)
     }
 
-    /// The attachment that a record is of.
+    /// The attachment that a record is of. 0: of none, as a record by BPF, which comes once.
     pub(super) fn owner(&self, record: &Record) -> u32 {
         self.owners.get(&record.event).copied().unwrap_or(0)
     }
 
     pub(super) fn ring_descriptors(&self) -> impl Iterator<Item = RawFd> {
-        self.rings.iter().map(Ring::descriptor)
+        self.rings.iter().map(Ring::descriptor).chain(self.bpf.as_ref().map(Bpf::descriptor))
     }
 
     /// Reads the rings, unless too many records wait here: the kernel drops new ones then.
     pub(super) fn drain(&mut self) {
         if self.ready.len() < if self.stack > 0 { MOST_READY / 32 } else { MOST_READY } {
-            let began = sys::now_ns();
-            self.read_rings();
-            self.settle(began.saturating_sub(SLACK_NS));
+            let until = sys::now_ns().saturating_sub(SLACK_NS);
+            if self.read_rings(until) {
+                self.settle(until);
+            }
         }
     }
 
     /// Reads the rings for the last time: no more records are written. Those after `end` are left
     /// out: some events were off already.
     pub(super) fn drain_last(&mut self, end: u64) {
-        self.read_rings();
+        self.read_rings(u64::MAX);
         self.pending.retain(|record| record.time <= end);
         self.settle(u64::MAX);
     }
 
-    fn read_rings(&mut self) {
-        let Source { rings, plan, pending, buffer, received, late, settled, .. } = self;
+    /// Reads the rings, and what long calls did up to a time. False: not all is there.
+    fn read_rings(&mut self, until: u64) -> bool {
+        let Source { rings, plan, bpf, pending, buffer, received, late, settled, .. } = self;
+        let before = pending.len();
+        let is_all = bpf.as_mut().is_none_or(|bpf| bpf.read(until, received, pending));
         for ring in rings.iter() {
             ring.drain(buffer, |bytes| {
                 let Some(record) = plan.reader.read(bytes) else { return };
                 *received += u64::from(!matches!(record.what, What::Lost(_)));
-                *late += u64::from(record.time < *settled);
                 pending.push(record);
             });
         }
+        *late += pending[before..].iter().filter(|record| record.time < *settled).count() as u64;
+        is_all
     }
 
     /// Puts the records up to a time in order.
@@ -271,22 +317,34 @@ impl Source {
     }
 
     /// Ends the recording. Records in the rings stay.
-    pub(super) fn disable(&self) {
+    pub(super) fn disable(&mut self) {
+        if let Some(bpf) = &mut self.bpf {
+            bpf.disable();
+        }
         self.events.iter().for_each(Event::disable);
     }
 
     /// How many records each processor has lost, exactly. `None`: this kernel does not count them
     /// (before Linux 6.0).
     pub(super) fn lost(&self) -> Option<BTreeMap<u32, u64>> {
-        let mut all = BTreeMap::new();
+        let mut all = self.bpf.as_ref().map(Bpf::lost).unwrap_or_default();
         for event in &self.events {
-            let lost = event.lost()?;
+            let lost = match event.lost() {
+                None if self.bpf.is_some() => 0,
+                lost => lost?,
+            };
             if lost > 0 {
                 *all.entry(event.cpu).or_default() += lost;
             }
         }
         Some(all)
     }
+}
+
+/// BPF programs that record the calls.
+fn by_bpf(bytes: usize, stack: u32, whose: Whose) -> Result<Bpf, String> {
+    let ends = [libc::SYS_exit as u32, libc::SYS_exit_group as u32];
+    Bpf::new(bpf::Asked { calls: &calls_to_watch(), ends: &ends, bytes, stack, whose })
 }
 
 /// The processors that are on.
@@ -387,7 +445,7 @@ mod tests {
 
     #[test]
     fn the_calls_that_change_areas_are_watched() {
-        let names = calls_to_watch();
+        let names: Vec<_> = calls_to_watch().into_iter().filter_map(samara_trace::calls::name).collect();
         for name in ["mmap", "munmap", "mprotect", "brk", "mremap", "madvise", "mlock", "shmat", "clone3", "execve"] {
             assert!(names.contains(&name), "{name}");
         }

@@ -7,11 +7,14 @@ use samara_trace::event::{Event, EventKind};
 use samara_trace::file::Stacks;
 
 use crate::expect;
-use crate::nostop::{MARK, allowed, settings};
+use crate::nostop::{MARK, allowed, by_bpf, settings};
 use crate::recorder::Body;
 use crate::stacks::{build_from, made, missing, name};
 
-pub(crate) const TRIALS: &[(&str, Body)] = &[("nostop_names_libraries_that_replace_each_other", replaced)];
+pub(crate) const TRIALS: &[(&str, Body)] = &[
+    ("nostop_names_libraries_that_replace_each_other", replaced),
+    ("nostop_names_libraries_that_replace_each_other_by_bpf", || by_bpf(replaced)),
+];
 
 /// Loads libraries one after the other, has each map memory, and prints where its function was.
 const PROGRAM: &str = r#"

@@ -17,6 +17,7 @@ pub(crate) fn run(name: &str, args: &[String]) {
         "pairs" => crate::nostop::pairs(args),
         "busy" => crate::nostop::busy(&args[0]),
         "steady" => crate::nostop_group::steady(&args[0]),
+        "waits" => crate::nostop::waits(&args[0]),
         "restless" => crate::nostop::restless(&args[0]),
         "watch" => crate::nostop::watch(&args[0], &args[1]),
         "threads" => threads(),

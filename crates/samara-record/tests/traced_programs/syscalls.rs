@@ -60,6 +60,26 @@ pub(crate) fn touch(at: u64, len: u64) {
     }
 }
 
+/// Runs this in a child that shares the memory, while the caller waits in `clone`. Returns the
+/// child's wait status.
+pub(crate) fn vfork_on_own_stack(body: &dyn Fn()) -> i32 {
+    extern "C" fn child(body: *mut libc::c_void) -> libc::c_int {
+        // SAFETY: the caller waits, and keeps it.
+        unsafe { (*body.cast::<&dyn Fn()>())() };
+        0
+    }
+    const STACK: u64 = 0x10_0000;
+    let (mut body, top) = (body, anon(STACK) + STACK);
+    let flags = libc::CLONE_VM | libc::CLONE_VFORK | libc::SIGCHLD;
+    let mut status = 0;
+    // SAFETY: the child has a stack of its own, and has ended when this returns.
+    unsafe {
+        let pid = libc::clone(child, top as *mut _, flags, (&raw mut body).cast());
+        assert_eq!(libc::waitpid(pid, &mut status, 0), pid);
+    }
+    status
+}
+
 /// A raw fork: 0 in the child.
 pub(crate) fn fork() -> i32 {
     // SAFETY: the programs that fork have one thread, or their children do nothing but system

@@ -1,0 +1,416 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//
+// What `samara trace --no-stop` sees by BPF: each memory call with its write sections, in one record.
+// Knows no areas and no models; `src/nostop/bpf` reads the records, and has the same structures.
+// `ci/bpf.sh` builds it.
+//
+// - BPF-CALL-1: while a task is in a call, its slot has all that the call did so far. The record of
+//   the call is in the ring before the slot is emptied. A call is known by its slot and its entry.
+// - BPF-CALL-2: sections are only added to a slot. A change of another kind makes `version` odd
+//   first, and even again afterwards. (x86-64 keeps the order of stores.)
+// - BPF-LOST-1: each record that finds no room is counted, by processor.
+
+typedef unsigned char u8;
+typedef unsigned int u32;
+typedef unsigned long long u64;
+typedef long long s64;
+
+// The types of the kernel that are needed, with the fields that are. The loader puts in where the
+// running kernel has them.
+#define KERNELS __attribute__((preserve_access_index))
+struct thread_info { u32 status; } KERNELS;
+struct task_struct { struct thread_info thread_info; int pid, tgid; } KERNELS;
+// A program's registers at a call.
+struct pt_regs {
+    unsigned long r15, r14, r13, r12, bp, bx, r11, r10, r9, r8, ax, cx, dx, si, di, orig_ax, ip, cs, flags, sp, ss;
+};
+// Before Linux 6.12 the tracepoint has the path of the control group, also among its arguments.
+struct trace_event_raw_mmap_lock_acquire_returned { u32 __data_loc_memcg_path; } KERNELS;
+
+static void *(*map_lookup)(void *map, const void *key) = (void *)1;
+static u64 (*time_ns)(void) = (void *)5;
+static long (*map_push)(void *map, const void *value, u64 flags) = (void *)87;
+static long (*map_pop)(void *map, void *value) = (void *)88;
+static long (*copy_from_user)(void *to, u32 size, const void *from) = (void *)112;
+static void *(*ring_reserve)(void *ring, u64 size, u64 flags) = (void *)131;
+static void (*ring_submit)(void *data, u64 flags) = (void *)132;
+static u64 (*ring_query)(void *ring, u64 what) = (void *)134;
+static void *(*storage)(void *map, struct task_struct *task, void *value, u64 flags) = (void *)156;
+static struct task_struct *(*current_task)(void) = (void *)158;
+enum { CREATE = 1, NO_WAKE = 1, WAKE = 2, UNREAD = 0 };
+
+#define SECTION(name) __attribute__((section(name), used))
+#define INLINE static inline __attribute__((always_inline))
+#define SETTLED asm volatile("" ::: "memory")
+// The description of a map: a number, or a type.
+#define NUMBER(name, value) int(*name)[value]
+#define TYPE(name, value) typeof(value) *name
+
+// A write section of an address space, and the tasks that began and ended it.
+struct section { u64 mm, locked, unlocked; u32 locker, unlocker; };
+enum { SECTIONS = 4 }; // a power of two
+// A call that a task is in: `entered` is 0 if it is in none. `base`: how many sections it had before.
+struct call { u64 version, entered; u32 tid, pid, nr, base; u64 args[6], n; struct section sections[SECTIONS]; };
+
+enum { DONE, PART, ENTRY, LOCK, UNLOCK, STACK };
+struct head { u32 kind, slot; u64 time; u32 tid, pid; };
+struct call_record { struct head head; s64 result; struct call call; };
+struct entry_record { struct head head; u64 nr, args[6]; };
+struct section_record { struct head head; u64 mm; };
+enum { STEP = 1024 }; // of a copied stack
+struct stack_record { struct head head; u64 entered, ip, sp, bp, len; u8 bytes[STEP]; };
+
+#define HAS_PATH                                                                                                     \
+    __builtin_preserve_field_info(                                                                                   \
+        ((struct trace_event_raw_mmap_lock_acquire_returned *)0)->__data_loc_memcg_path, 2)
+
+// An argument of a tracepoint: the kernel refuses one that is read at a place that was computed.
+#define ARGUMENT(ctx, n)                                                                                             \
+    ({                                                                                                               \
+        u64 value;                                                                                                   \
+        asm volatile("%0 = *(u64 *)(%1 + " #n " * 8)" : "=r"(value) : "r"(ctx));                                     \
+        value;                                                                                                       \
+    })
+
+// What a task has besides: its slot, or 0, and whether it has ended. What it does then concerns nobody.
+struct own { u32 slot, ended; };
+
+// Set by the loader: the calls that are recorded, and those that do not return. Whether the tasks
+// of all processes are, but those of one. How much of a stack is copied (times STEP). When the
+// reader is woken: where this many bytes are unread, up to as many more.
+const volatile u64 CALLS[8] = {0};
+const volatile u64 ENDS[8] = {0};
+const volatile u32 ALL = 0;
+const volatile u32 NOT_THIS = 0;
+const volatile u32 STACK_STEPS = 0;
+const volatile u32 SLOTS = 2;
+const volatile u64 WAKE_FROM = 0;
+const volatile u64 WAKE_MORE = 1;
+
+struct { NUMBER(type, 27); NUMBER(max_entries, 1 << 20); } ring SECTION(".maps");
+// The processes that are recorded. Those of their children are known by their storage.
+struct { NUMBER(type, 1); NUMBER(max_entries, 1024); TYPE(key, u32); TYPE(value, u32); } watched SECTION(".maps");
+struct { NUMBER(type, 29); NUMBER(map_flags, 1); TYPE(key, int); TYPE(value, struct own); } tasks SECTION(".maps");
+// Slot 0 is nobody's: its `n` is how many slots were ever used.
+struct {
+    NUMBER(type, 2);
+    NUMBER(map_flags, 1 << 10); // can be mapped
+    NUMBER(max_entries, 2);
+    TYPE(key, u32);
+    TYPE(value, struct call);
+} slots SECTION(".maps");
+// Slots of tasks that have ended.
+struct { NUMBER(type, 23); NUMBER(max_entries, 2); TYPE(value, u32); } unused SECTION(".maps");
+struct { NUMBER(type, 6); NUMBER(max_entries, 1); TYPE(key, u32); TYPE(value, u64); } lost SECTION(".maps");
+
+char LICENSE[] SECTION("license") = "Dual MIT/GPL";
+
+INLINE void lose(void)
+{
+    u32 first = 0;
+    u64 *n = map_lookup(&lost, &first);
+    if (n)
+        *n += 1;
+}
+
+INLINE void submit(void *record)
+{
+    u64 unread = ring_query(&ring, UNREAD);
+    ring_submit(record, unread - WAKE_FROM < WAKE_MORE ? WAKE : NO_WAKE);
+}
+
+INLINE struct head head(u32 kind, u32 slot, struct task_struct *task)
+{
+    return (struct head){kind, slot, time_ns(), task->pid, task->tgid};
+}
+
+// What a task has besides, if it is recorded.
+INLINE struct own *recorded(struct task_struct *task)
+{
+    struct own *own = storage(&tasks, task, 0, 0);
+    if (own)
+        return own->ended ? 0 : own;
+    u32 process = task->tgid;
+    if (ALL ? process == NOT_THIS : !map_lookup(&watched, &process))
+        return 0;
+    own = storage(&tasks, task, 0, CREATE);
+    if (!own)
+        lose();
+    return own;
+}
+
+INLINE struct call *slot_of(struct own *own)
+{
+    u32 slot = own->slot;
+    return slot ? map_lookup(&slots, &slot) : 0;
+}
+
+// Gives a task a slot.
+INLINE struct call *new_slot(struct own *own)
+{
+    u32 slot = 0;
+    if (map_pop(&unused, &slot)) {
+        u32 first = 0;
+        struct call *all = map_lookup(&slots, &first);
+        if (!all)
+            return 0;
+        if (all->n + 1 >= SLOTS)
+            return 0;
+        slot = __sync_fetch_and_add(&all->n, 1) + 1;
+        if (slot >= SLOTS)
+            return 0;
+    }
+    own->slot = slot;
+    return map_lookup(&slots, &slot);
+}
+
+// Writes what a call did so far.
+INLINE void tell(struct call *call, u32 kind, u32 slot, struct task_struct *task, s64 result)
+{
+    struct call_record *record;
+    if (call->n <= 1) {
+        enum { LESS = sizeof(struct section) * (SECTIONS - 1) };
+        record = ring_reserve(&ring, sizeof *record - LESS, 0);
+        if (!record)
+            return lose();
+        __builtin_memcpy(&record->call, call, sizeof *call - LESS);
+    } else {
+        record = ring_reserve(&ring, sizeof *record, 0);
+        if (!record)
+            return lose();
+        __builtin_memcpy(&record->call, call, sizeof *call);
+    }
+    record->head = head(kind, slot, task);
+    record->result = result;
+    submit(record);
+}
+
+INLINE void tell_section(u32 kind, struct task_struct *task, u64 mm)
+{
+    struct section_record *record = ring_reserve(&ring, sizeof *record, 0);
+    if (!record)
+        return lose();
+    record->head = head(kind, 0, task);
+    record->mm = mm;
+    submit(record);
+}
+
+// Copies a task's stack. A step does not cross a page, so all of it is there or nothing.
+INLINE void tell_stack(struct call *call, u32 slot, struct task_struct *task, struct pt_regs *regs)
+{
+    struct stack_record *record = ring_reserve(&ring, sizeof *record - STEP + STACK_STEPS * STEP, 0);
+    if (!record)
+        return lose();
+    record->head = head(STACK, slot, task);
+    record->entered = call->entered;
+    record->ip = regs->ip;
+    record->sp = regs->sp;
+    record->bp = regs->bp;
+    u64 from = record->sp & ~(u64)(STEP - 1);
+    u64 steps = 0;
+    for (u32 i = 0; i < STACK_STEPS; i++) {
+        if (copy_from_user(record->bytes + i * STEP, STEP, (void *)(from + i * STEP)))
+            break;
+        steps = i + 1;
+    }
+    record->len = steps * STEP;
+    submit(record);
+}
+
+INLINE int is_in(const volatile u64 *set, u64 nr)
+{
+    return nr < 512 && set[nr / 64 & 7] >> (nr & 63) & 1;
+}
+
+// Whether the call is one of a 32-bit program: those have other numbers.
+INLINE int is_compat(struct task_struct *task)
+{
+    return task->thread_info.status & 2;
+}
+
+SECTION("tp_btf/sys_enter") int sys_enter(u64 *ctx)
+{
+    struct pt_regs *regs = (void *)ctx[0];
+    u64 nr = ctx[1];
+    if (!is_in(CALLS, nr))
+        return 0;
+    struct task_struct *task = current_task();
+    if (is_compat(task))
+        return 0;
+    struct own *own = recorded(task);
+    if (!own)
+        return 0;
+    if (is_in(ENDS, nr)) {
+        struct entry_record *record = ring_reserve(&ring, sizeof *record, 0);
+        if (!record) {
+            lose();
+            return 0;
+        }
+        record->head = head(ENTRY, 0, task);
+        record->nr = nr;
+        record->args[0] = regs->di;
+        record->args[1] = record->args[2] = record->args[3] = record->args[4] = record->args[5] = 0;
+        submit(record);
+        return 0;
+    }
+    struct call *call = slot_of(own);
+    if (!call)
+        call = new_slot(own);
+    if (!call) {
+        lose();
+        return 0;
+    }
+    call->version += 1;
+    SETTLED;
+    call->tid = task->pid;
+    call->pid = task->tgid;
+    call->nr = nr;
+    call->base = 0;
+    call->args[0] = regs->di;
+    call->args[1] = regs->si;
+    call->args[2] = regs->dx;
+    call->args[3] = regs->r10;
+    call->args[4] = regs->r8;
+    call->args[5] = regs->r9;
+    call->n = 0;
+    call->entered = time_ns();
+    SETTLED;
+    call->version += 1;
+    if (STACK_STEPS)
+        tell_stack(call, own->slot, task, regs);
+    return 0;
+}
+
+SECTION("tp_btf/sys_exit") int sys_exit(u64 *ctx)
+{
+    struct pt_regs *regs = (void *)ctx[0];
+    if (!is_in(CALLS, regs->orig_ax))
+        return 0;
+    struct task_struct *task = current_task();
+    struct own *own = storage(&tasks, task, 0, 0);
+    if (!own)
+        return 0;
+    struct call *call = slot_of(own);
+    if (!call || !call->entered)
+        return 0;
+    tell(call, DONE, own->slot, task, ctx[1]);
+    SETTLED;
+    call->entered = 0;
+    return 0;
+}
+
+// Ends the open section of an address space. False: it is not one of this call.
+INLINE int end_section(struct call *call, u64 mm, u32 tid)
+{
+    for (u32 i = 0; i < SECTIONS; i++) {
+        struct section *section = &call->sections[i];
+        if (i < call->n && section->mm == mm && !section->unlocked) {
+            section->unlocker = tid;
+            SETTLED;
+            section->unlocked = time_ns();
+            return 1;
+        }
+    }
+    return 0;
+}
+
+SECTION("tp_btf/mmap_lock_acquire_returned") int lock(u64 *ctx)
+{
+    u64 mm = ctx[0];
+    u64 write, got;
+    if (HAS_PATH) {
+        write = ARGUMENT(ctx, 2);
+        got = ARGUMENT(ctx, 3);
+    } else {
+        write = ARGUMENT(ctx, 1);
+        got = ARGUMENT(ctx, 2);
+    }
+    if (!(u8)got)
+        return 0;
+    write = (u8)write;
+    struct task_struct *task = current_task();
+    if (!write) {
+        // The section goes on as one for reading: others see what it changed.
+        struct own *own = storage(&tasks, task, 0, 0);
+        struct call *call = own ? slot_of(own) : 0;
+        if (call && call->entered)
+            end_section(call, mm, task->pid);
+        return 0;
+    }
+    struct own *own = recorded(task);
+    if (!own)
+        return 0;
+    struct call *call = slot_of(own);
+    if (!call || !call->entered) {
+        tell_section(LOCK, task, mm);
+        return 0;
+    }
+    u64 n = call->n;
+    if (n >= SECTIONS) {
+        tell(call, PART, own->slot, task, 0);
+        call->version += 1;
+        SETTLED;
+        call->base += SECTIONS;
+        call->n = n = 0;
+        SETTLED;
+        call->version += 1;
+    }
+    struct section *section = &call->sections[n & (SECTIONS - 1)];
+    section->mm = mm;
+    section->unlocked = 0;
+    section->unlocker = 0;
+    section->locker = task->pid;
+    section->locked = time_ns();
+    SETTLED;
+    call->n = n + 1;
+    return 0;
+}
+
+SECTION("tp_btf/mmap_lock_released") int unlock(u64 *ctx)
+{
+    u64 mm = ctx[0];
+    u64 write;
+    if (HAS_PATH)
+        write = ARGUMENT(ctx, 2);
+    else
+        write = ARGUMENT(ctx, 1);
+    if (!(u8)write)
+        return 0;
+    struct task_struct *task = current_task();
+    struct own *own = recorded(task);
+    if (!own)
+        return 0;
+    struct call *call = slot_of(own);
+    if (!call || !call->entered || !end_section(call, mm, task->pid))
+        tell_section(UNLOCK, task, mm);
+    return 0;
+}
+
+// The tasks that a recorded one makes are recorded.
+SECTION("tp_btf/sched_process_fork") int born(u64 *ctx)
+{
+    struct task_struct *parent = (void *)ctx[0], *child = (void *)ctx[1];
+    if (!ALL && recorded(parent) && !storage(&tasks, child, 0, CREATE))
+        lose();
+    return 0;
+}
+
+SECTION("tp_btf/sched_process_exit") int ended(u64 *ctx)
+{
+    struct task_struct *task = (void *)ctx[0];
+    struct own *own = recorded(task);
+    if (!own)
+        return 0;
+    own->ended = 1;
+    struct call *call = slot_of(own);
+    if (!call)
+        return 0;
+    u32 slot = own->slot;
+    if (call->entered)
+        tell(call, PART, slot, task, 0);
+    SETTLED;
+    call->entered = 0;
+    own->slot = 0;
+    map_push(&unused, &slot, 0);
+    return 0;
+}

@@ -1,0 +1,288 @@
+//! Calls as the BPF programs tell them: whole in the ring, or in part in their slots. Hands out
+//! each entry, write section and return once. Knows no maps and no programs.
+
+use super::{EVENT, SLOTS};
+use crate::nostop::perf::Words;
+use crate::nostop::record::{Record, What};
+use crate::os::sys::Tid;
+use crate::stacks::Copied;
+
+/// A stack is copied in steps of so many bytes, from a multiple of it.
+pub(super) const STEP: u32 = 1024;
+
+/// Most sections in a record.
+const SECTIONS: usize = 4;
+
+/// Words of a call before its sections, of a section, and of a whole slot.
+const HEAD_WORDS: usize = 11;
+const SECTION_WORDS: usize = 4;
+pub(super) const CALL_WORDS: usize = HEAD_WORDS + SECTIONS * SECTION_WORDS;
+
+/// The kinds of records.
+const DONE: u32 = 0;
+const PART: u32 = 1;
+const ENTRY: u32 = 2;
+const LOCK: u32 = 3;
+const UNLOCK: u32 = 4;
+const STACK: u32 = 5;
+
+/// Attempts to read a slot that changes.
+const TRIES: u32 = 8;
+
+/// A call, as far as it is known.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Call {
+    entered: u64,
+    tid: Tid,
+    pid: Tid,
+    nr: u32,
+    /// How many sections came before these.
+    base: u32,
+    args: [u64; 6],
+    sections: Vec<Section>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Section {
+    mm: u64,
+    /// Time and task. 0: it has not ended.
+    locked: (u64, Tid),
+    unlocked: (u64, Tid),
+}
+
+impl Call {
+    /// Of the words of a slot, or of those that a record has of them.
+    fn of(word: impl Fn(usize) -> u64) -> Call {
+        let half = |at: usize, shift: u32| (word(at) >> shift) as u32;
+        let section = |at: usize| Section {
+            mm: word(at),
+            locked: (word(at + 1), half(at + 3, 0) as Tid),
+            unlocked: (word(at + 2), half(at + 3, 32) as Tid),
+        };
+        let n = (word(10) as usize).min(SECTIONS);
+        Call {
+            entered: word(1),
+            tid: half(2, 0) as Tid,
+            pid: half(2, 32) as Tid,
+            nr: half(3, 0),
+            base: half(3, 32),
+            args: [4, 5, 6, 7, 8, 9].map(&word),
+            sections: (0..n).map(|i| section(HEAD_WORDS + i * SECTION_WORDS)).collect(),
+        }
+    }
+}
+
+/// The calls that were entered up to a time and have not returned, each with its slot; and whether
+/// all of them could be read (BPF-CALL-2).
+pub(super) fn long(slots: &Words, most: u32, until: u64) -> (Vec<(u32, Call)>, bool) {
+    let word = |slot: u32, at: usize| slots.load(slot as usize * CALL_WORDS + at);
+    let used = word(0, 10).min(u64::from(most) - 1) as u32;
+    let (mut all, mut whole) = (Vec::new(), true);
+    for slot in 1..=used {
+        let read = || {
+            let (version, entered) = (word(slot, 0), word(slot, 1));
+            if version % 2 != 0 {
+                return None;
+            }
+            if entered == 0 || entered > until {
+                return Some(None);
+            }
+            // How many sections there are is read before them.
+            let n = word(slot, 10);
+            let call = Call::of(|at| if at == 10 { n } else { word(slot, at) });
+            let is_same = word(slot, 0) == version && word(slot, 1) == entered && call.entered == entered;
+            is_same.then_some(Some(call))
+        };
+        match (0..TRIES).find_map(|_| read()) {
+            Some(call) => all.extend(call.map(|call| (slot, call))),
+            None => whole = false,
+        }
+    }
+    (all, whole)
+}
+
+/// What was handed out of the last call of a slot.
+#[derive(Debug, Default)]
+struct Told {
+    entered: u64,
+    is_told: bool,
+    is_over: bool,
+    base: u32,
+    /// Of the sections from `base` on: how many began, and which ended.
+    begun: usize,
+    ended: [bool; SECTIONS],
+    /// The copy of the stack, and the entry of its call.
+    stack: Option<(u64, Box<Copied>)>,
+}
+
+/// What was handed out of the calls of all slots.
+#[derive(Debug, Default)]
+pub(super) struct Calls(Vec<Told>);
+
+impl Calls {
+    fn told(&mut self, slot: u32) -> &mut Told {
+        let slot = slot.min(SLOTS) as usize;
+        if self.0.len() <= slot {
+            self.0.resize_with(slot + 1, Told::default);
+        }
+        &mut self.0[slot]
+    }
+
+    /// Hands out what a call did so far.
+    pub(super) fn so_far(&mut self, slot: u32, call: &Call, out: &mut Vec<Record>) {
+        self.told(slot).tell(call, out);
+    }
+
+    /// Hands out what a record of the ring has.
+    pub(super) fn record(&mut self, bytes: &[u8], out: &mut Vec<Record>) {
+        let word = |at: usize| -> u64 {
+            let bytes = bytes.get(at * 8..).and_then(|rest| rest.first_chunk());
+            bytes.map_or(0, |bytes| u64::from_ne_bytes(*bytes))
+        };
+        let (kind, slot, time) = (word(0) as u32, (word(0) >> 32) as u32, word(1));
+        let (tid, pid) = (word(2) as u32 as Tid, (word(2) >> 32) as u32 as Tid);
+        let mut push = |what| out.push(Record { time, pid, tid, event: EVENT, what });
+        match kind {
+            DONE | PART => {
+                let call = Call::of(|at| word(4 + at));
+                let told = self.told(slot);
+                told.tell(&call, out);
+                if kind == DONE {
+                    told.is_over = true;
+                    let what = What::Return { nr: call.nr, result: word(3) as i64 };
+                    out.push(Record { time, pid, tid, event: EVENT, what });
+                }
+            }
+            ENTRY => push(What::Enter { nr: word(3) as u32, args: [4, 5, 6, 7, 8, 9].map(word), stack: None }),
+            LOCK => push(What::Lock(word(3))),
+            UNLOCK => push(What::Unlock(word(3))),
+            STACK => {
+                let (entered, ip, sp, bp, len) = (word(3), word(4), word(5), word(6), word(7) as usize);
+                let stack = bytes.get(64..).map_or(&[][..], |all| all.get(..len).unwrap_or(all));
+                let stack = stack.get((sp % u64::from(STEP)) as usize..).unwrap_or_default();
+                self.told(slot).stack = Some((entered, Box::new(Copied { ip, sp, bp, stack: stack.into() })));
+            }
+            _ => {}
+        }
+    }
+}
+
+impl Told {
+    /// Hands out what was not yet. What an older look at the slot has was.
+    fn tell(&mut self, call: &Call, out: &mut Vec<Record>) {
+        if call.entered < self.entered || (call.entered == self.entered && (self.is_over || call.base < self.base)) {
+            return;
+        }
+        if call.entered > self.entered {
+            *self = Told { entered: call.entered, stack: self.stack.take(), ..Told::default() };
+        }
+        let mut push =
+            |(time, tid): (u64, Tid), what| out.push(Record { time, pid: call.pid, tid, event: EVENT, what });
+        if !self.is_told {
+            let stack = self.stack.take().filter(|(entered, _)| *entered == call.entered).map(|(_, stack)| stack);
+            push((call.entered, call.tid), What::Enter { nr: call.nr, args: call.args, stack });
+            self.is_told = true;
+        }
+        if call.base > self.base {
+            (self.base, self.begun, self.ended) = (call.base, 0, [false; SECTIONS]);
+        }
+        for (i, section) in call.sections.iter().enumerate() {
+            if i >= self.begun {
+                push(section.locked, What::Lock(section.mm));
+                self.begun = i + 1;
+            }
+            if section.unlocked.0 != 0 && !self.ended[i] {
+                push(section.unlocked, What::Unlock(section.mm));
+                self.ended[i] = true;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn call(entered: u64, base: u32, sections: &[(u64, u64)]) -> Call {
+        let section = |(i, (locked, unlocked)): (usize, &(u64, u64))| Section {
+            mm: i as u64 + 1,
+            locked: (*locked, 7),
+            unlocked: (*unlocked, 7),
+        };
+        let sections = sections.iter().enumerate().map(section).collect();
+        Call { entered, tid: 7, pid: 7, nr: 9, base, args: [0; 6], sections }
+    }
+
+    fn words(call: &Call) -> Vec<u64> {
+        let both = |low: u32, high: u32| u64::from(low) | u64::from(high) << 32;
+        let mut all = vec![2, call.entered, both(call.tid as u32, call.pid as u32), both(call.nr, call.base)];
+        all.extend(call.args);
+        all.push(call.sections.len() as u64);
+        for section in &call.sections {
+            let tids = both(section.locked.1 as u32, section.unlocked.1 as u32);
+            all.extend([section.mm, section.locked.0, section.unlocked.0, tids]);
+        }
+        all
+    }
+
+    fn record(kind: u32, slot: u32, time: u64, result: i64, call: &Call) -> Vec<u8> {
+        let head = [u64::from(kind) | u64::from(slot) << 32, time, 7 | 7 << 32, result as u64];
+        head.into_iter().chain(words(call)).flat_map(u64::to_ne_bytes).collect()
+    }
+
+    /// Time and kind of each record.
+    fn told(out: &mut Vec<Record>) -> Vec<(u64, char)> {
+        let kind = |record: &Record| match record.what {
+            What::Enter { .. } => 'e',
+            What::Lock(_) => 'l',
+            What::Unlock(_) => 'u',
+            What::Return { .. } => 'r',
+            _ => '?',
+        };
+        out.drain(..).map(|record| (record.time, kind(&record))).collect()
+    }
+
+    /// A short call is in its record alone.
+    #[test]
+    fn a_call_is_told_with_its_sections() {
+        let (mut calls, mut out) = (Calls::default(), Vec::new());
+        calls.record(&record(DONE, 3, 50, -12, &call(10, 0, &[(20, 30)])), &mut out);
+        assert_eq!(out.last().unwrap().what, What::Return { nr: 9, result: -12 });
+        assert_eq!(told(&mut out), [(10, 'e'), (20, 'l'), (30, 'u'), (50, 'r')]);
+    }
+
+    /// BPF-ORDER-1: what a slot had is not told again, and a look that came late tells nothing.
+    #[test]
+    fn what_a_long_call_did_is_told_once() {
+        let (mut calls, mut out) = (Calls::default(), Vec::new());
+        calls.so_far(3, &call(10, 0, &[(20, 0)]), &mut out);
+        assert_eq!(told(&mut out), [(10, 'e'), (20, 'l')]);
+        calls.so_far(3, &call(10, 0, &[(20, 30), (40, 0)]), &mut out);
+        assert_eq!(told(&mut out), [(30, 'u'), (40, 'l')]);
+        let full = [(20, 30), (40, 50), (60, 70), (80, 0)];
+        calls.record(&record(PART, 3, 90, 0, &call(10, 0, &full)), &mut out);
+        assert_eq!(told(&mut out), [(50, 'u'), (60, 'l'), (70, 'u'), (80, 'l')]);
+        calls.so_far(3, &call(10, 0, &full), &mut out);
+        calls.so_far(3, &call(10, 4, &[(100, 0)]), &mut out);
+        calls.so_far(3, &call(10, 0, &full), &mut out);
+        assert_eq!(told(&mut out), [(100, 'l')]);
+        calls.record(&record(DONE, 3, 120, 0, &call(10, 4, &[(100, 110)])), &mut out);
+        calls.so_far(3, &call(10, 4, &[(100, 110)]), &mut out);
+        assert_eq!(told(&mut out), [(110, 'u'), (120, 'r')]);
+        calls.so_far(3, &call(200, 0, &[]), &mut out);
+        assert_eq!(told(&mut out), [(200, 'e')], "the next call of the slot");
+    }
+
+    /// No record makes it panic.
+    #[test]
+    fn short_records_are_harmless() {
+        let whole = record(DONE, 1, 50, 0, &call(10, 0, &[(20, 30), (40, 50)]));
+        for kind in 0..8 {
+            for len in 0..whole.len() {
+                let mut bytes = whole[..len].to_vec();
+                bytes.iter_mut().take(1).for_each(|first| *first = kind);
+                Calls::default().record(&bytes, &mut Vec::new());
+            }
+        }
+    }
+}

@@ -1,0 +1,237 @@
+//! What the BPF programs of `bpf/nostop.bpf.c` see, as the records that perf events give: loads the
+//! programs, and turns what they wrote into records. Knows no order, and not what a record means.
+//!
+//! - **BPF-ORDER-1** [`Bpf::read`] hands out everything up to a time: what calls did that are over
+//!   is in the ring (BPF-CALL-1), and what long calls did so far is in their slots. The record of a
+//!   call repeats what its slot had; that is left out. Where a slot was about to change, or the
+//!   ring has a record that is not complete, it says that something is missing.
+//! - **BPF-ORDER-2** a loss has the time of the last look at the counts: nothing was lost before.
+
+mod calls;
+
+use std::collections::BTreeMap;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
+
+use aya::maps::{HashMap, Map, MapData, PerCpuArray, RingBuf};
+use aya::programs::BtfTracePoint;
+use aya::{Btf, Ebpf, EbpfLoader};
+use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
+
+use super::Whose;
+use super::perf::Words;
+use super::record::{Record, What};
+use crate::os::proc::Status;
+use crate::os::sys::{self, Tid};
+use calls::{CALL_WORDS, Calls, STEP};
+
+/// The programs, built by `ci/bpf.sh`.
+static OBJECT: &[u8] = aya::include_bytes_aligned!("../../../bpf/nostop.bpf.o");
+
+/// The programs, and the tracepoint of each.
+const PROGRAMS: [(&str, &str); 6] = [
+    ("sys_enter", "sys_enter"),
+    ("sys_exit", "sys_exit"),
+    ("lock", "mmap_lock_acquire_returned"),
+    ("unlock", "mmap_lock_released"),
+    ("born", "sched_process_fork"),
+    ("ended", "sched_process_exit"),
+];
+
+/// Most tasks that have made a call and live. Calls of others are lost.
+const SLOTS: u32 = 1 << 15;
+
+/// Most bytes of the ring.
+const MOST_BYTES: usize = 1 << 30;
+
+/// The event of all records from here.
+const EVENT: u64 = u64::MAX;
+
+pub(in super::super) struct Bpf {
+    /// `None`: it is over.
+    programs: Option<Ebpf>,
+    ring: RingBuf<MapData>,
+    /// How far the ring was read and written.
+    positions: Words,
+    slots: Words,
+    watched: HashMap<MapData, u32, u32>,
+    lost: PerCpuArray<MapData, u64>,
+    /// The losses when they were last looked at, and that time.
+    known: u64,
+    looked: u64,
+    calls: Calls,
+    /// Becomes readable when the ring is filled in part.
+    filled: Epoll,
+}
+
+/// What is to be recorded.
+#[derive(Clone, Copy, Debug)]
+pub(in super::super) struct Asked<'a> {
+    /// Numbers of calls, and of those that do not return.
+    pub(in super::super) calls: &'a [u32],
+    pub(in super::super) ends: &'a [u32],
+    /// Of the ring.
+    pub(in super::super) bytes: usize,
+    /// Of the stack at each entry of a call.
+    pub(in super::super) stack: u32,
+    pub(in super::super) whose: Whose,
+}
+
+impl Bpf {
+    /// Loads and starts the programs. An error says in a few words why that is not possible.
+    pub(in super::super) fn new(asked: Asked<'_>) -> Result<Bpf, String> {
+        missing(asked.whose)?;
+        let btf = Btf::from_sys_fs().map_err(|_| "this kernel has no BTF (/sys/kernel/btf/vmlinux)".to_owned())?;
+        let refused =
+            |error: &dyn std::error::Error| format!("the kernel refuses the programs ({})", first_line(error));
+        let steps = match asked.stack {
+            0 => 0,
+            bytes => bytes.div_ceil(STEP) + 1, // the first one may be in front of the stack
+        };
+        let bytes = asked.bytes.next_power_of_two().clamp(sys::page_size() as usize, MOST_BYTES);
+        // A record is smaller than this.
+        let record = u64::from(steps) * u64::from(STEP) + 512;
+        let all = u32::from(matches!(asked.whose, Whose::All));
+        let (calls, ends) = (set([asked.calls, asked.ends].concat()), set(asked.ends.to_vec()));
+        let wake = bytes as u64 / 4;
+        let mut loader = EbpfLoader::new();
+        loader
+            .btf(Some(&btf))
+            .allow_unsupported_maps() // the storage of tasks, which only the programs use
+            .override_global("CALLS", &calls, true)
+            .override_global("ENDS", &ends, true)
+            .override_global("ALL", &all, true)
+            .override_global("STACK_STEPS", &steps, true)
+            .override_global("SLOTS", &SLOTS, true)
+            .override_global("WAKE_FROM", &wake, true)
+            .override_global("WAKE_MORE", &record, true)
+            .map_max_entries("ring", bytes as u32)
+            .map_max_entries("slots", SLOTS)
+            .map_max_entries("unused", SLOTS);
+        let own = std::process::id();
+        let mut programs = loader.override_global("NOT_THIS", &own, true).load(OBJECT).map_err(|e| refused(&e))?;
+        let mut map = |name: &str| programs.take_map(name).ok_or_else(|| format!("its map {name} is missing"));
+        let mapped = |fd: BorrowedFd<'_>, bytes| Words::of(fd.as_raw_fd(), bytes).map_err(|e| refused(&e));
+        let ring = RingBuf::try_from(map("ring")?).map_err(|e| refused(&e))?;
+        let Map::Array(slots) = map("slots")? else { return Err("its map slots is none".into()) };
+        let slots = mapped(slots.fd().as_fd(), SLOTS as usize * CALL_WORDS * 8)?;
+        let positions = mapped(ring.as_fd(), 2 * sys::page_size() as usize)?;
+        let watched = HashMap::try_from(map("watched")?).map_err(|e| refused(&e))?;
+        let lost = PerCpuArray::try_from(map("lost")?).map_err(|e| refused(&e))?;
+        let filled = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)
+            .and_then(|all| {
+                all.add(ring.as_fd(), EpollEvent::new(EpollFlags::EPOLLIN | EpollFlags::EPOLLET, 0)).map(|()| all)
+            })
+            .map_err(|e| refused(&e))?;
+        for (name, tracepoint) in PROGRAMS {
+            let program = programs.program_mut(name).ok_or_else(|| format!("its program {name} is missing"))?;
+            let program: &mut BtfTracePoint = program.try_into().map_err(|e| refused(&e))?;
+            program.load(tracepoint, &btf).map_err(|e| refused(&e))?;
+            program.attach().map_err(|e| refused(&e))?;
+        }
+        let (programs, calls, looked) = (Some(programs), Calls::default(), sys::now_ns());
+        Ok(Bpf { programs, ring, positions, slots, watched, lost, known: 0, looked, calls, filled })
+    }
+
+    /// Records a process from now on, and those that it makes.
+    pub(in super::super) fn watch(&mut self, pid: Tid) -> std::io::Result<()> {
+        self.watched.insert(pid as u32, 1, 0).map_err(std::io::Error::other)
+    }
+
+    /// A process has ended: another one may get its number.
+    pub(in super::super) fn forget(&mut self, pid: Tid) {
+        let _ = self.watched.remove(&(pid as u32)); // it is gone already
+    }
+
+    /// A descriptor on which a poll waits for records.
+    pub(in super::super) fn descriptor(&self) -> RawFd {
+        self.filled.0.as_raw_fd()
+    }
+
+    /// Hands out what was recorded since the last time: all up to `until`, and perhaps more. False:
+    /// something may be missing, which is there the next time (BPF-ORDER-1).
+    pub(in super::super) fn read(&mut self, until: u64, received: &mut u64, out: &mut Vec<Record>) -> bool {
+        // Takes the event of the wake-up away.
+        let _ = self.filled.wait(&mut [EpollEvent::empty()], EpollTimeout::ZERO);
+        let (long, whole) = calls::long(&self.slots, SLOTS, until);
+        let end = self.written();
+        while let Some(record) = self.ring.next() {
+            *received += 1;
+            self.calls.record(&record, out);
+        }
+        let is_complete = self.taken() >= end;
+        long.iter().for_each(|(slot, call)| self.calls.so_far(*slot, call, out));
+        let (lost, now) = (self.lost().values().sum(), sys::now_ns());
+        if lost > self.known {
+            let what = What::Lost(lost - self.known);
+            out.push(Record { time: self.looked, pid: 0, tid: 0, event: EVENT, what });
+            self.known = lost;
+        }
+        self.looked = now;
+        whole && is_complete
+    }
+
+    fn taken(&self) -> u64 {
+        self.positions.load(0)
+    }
+
+    fn written(&self) -> u64 {
+        self.positions.load(sys::page_size() as usize / 8)
+    }
+
+    /// How many records each processor has lost, exactly.
+    pub(in super::super) fn lost(&self) -> BTreeMap<u32, u64> {
+        let all = self.lost.get(&0, 0);
+        let all = all.iter().flat_map(|all| all.iter()).zip(0u32..);
+        all.filter(|(lost, _)| **lost > 0).map(|(lost, cpu)| (cpu, *lost)).collect()
+    }
+
+    /// Ends the recording. Records in the ring stay.
+    pub(in super::super) fn disable(&mut self) {
+        self.programs = None;
+    }
+}
+
+/// Why the programs cannot be loaded, as far as that is known before.
+fn missing(whose: Whose) -> Result<(), String> {
+    const BPF: u64 = 1 << 39;
+    const PERFMON: u64 = 1 << 38;
+    const SYS_ADMIN: u64 = 1 << 21;
+    /// The namespace of processes of the machine itself has this number.
+    const MACHINES: &str = "pid:[4026531836]";
+    let own = Status::of(std::process::id() as Tid).unwrap_or_default().bits("CapEff:");
+    if own & (BPF | SYS_ADMIN) == 0 {
+        return Err("CAP_BPF is missing".into());
+    }
+    if own & (PERFMON | SYS_ADMIN) == 0 {
+        return Err("CAP_PERFMON is missing".into());
+    }
+    if matches!(whose, Whose::Group) {
+        return Err("it does not know control groups".into());
+    }
+    if std::fs::read_link("/proc/self/ns/pid").is_ok_and(|name| name.as_os_str() != MACHINES) {
+        return Err("this is another namespace of processes than the machine's".into());
+    }
+    Ok(())
+}
+
+/// The first line of an error and of its causes.
+fn first_line(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        text = format!("{text}: {error}");
+        cause = error.source();
+    }
+    text.lines().next().unwrap_or_default().to_owned()
+}
+
+/// Numbers of calls as a set of bits.
+fn set(numbers: Vec<u32>) -> [u64; 8] {
+    let mut all = [0; 8];
+    for number in numbers {
+        if let Some(word) = all.get_mut(number as usize / 64) {
+            *word |= 1 << (number % 64);
+        }
+    }
+    all
+}
