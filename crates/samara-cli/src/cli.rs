@@ -9,6 +9,7 @@ use clap::{Args, Parser, Subcommand};
 use bytesize::ByteSize;
 use samara_oracle::{Mix, NoSuchMix};
 use samara_record::again::Rule;
+use samara_record::nostop::EventSource;
 use samara_record::{Fault, Follow, Policy, Signal};
 use samara_trace::output::Access;
 
@@ -75,7 +76,7 @@ pub(crate) enum Command {
 }
 
 /// What records without stops, which some options need.
-const WITHOUT_STOPS: [&str; 3] = ["no_stop", "cgroup", "all"];
+const WITHOUT_STOPS: [&str; 4] = ["no_stop", "source", "cgroup", "all"];
 
 /// Run a program and record what it and its children do to their address spaces
 ///
@@ -119,11 +120,14 @@ pub(crate) struct Trace {
     /// Record every process of the machine, without stopping them
     #[arg(long, conflicts_with_all = ["words", "pid", "exact"])]
     pub(crate) all: bool,
-    /// Stop nothing: record by perf events, which needs CAP_PERFMON and a readable tracefs. The
-    /// order of calls is the kernel's own. What no event tells is unsure until the areas are read
-    /// again
+    /// Stop nothing: record by BPF, which needs CAP_BPF and CAP_PERFMON, or else by perf events,
+    /// which need CAP_PERFMON and a readable tracefs. The order of calls is the kernel's own. What
+    /// no event tells is unsure until the areas are read again
     #[arg(long)]
     pub(crate) no_stop: bool,
+    /// As --no-stop, but by this source of events alone
+    #[arg(long, value_name = "bpf|perf", value_parser = event_source, conflicts_with = "exact")]
+    pub(crate) source: Option<EventSource>,
     /// With --pid: stop the process at each of its system calls, and compare its areas after each
     #[arg(long, requires = "pid", conflicts_with = "no_stop")]
     pub(crate) exact: bool,
@@ -173,6 +177,14 @@ pub(crate) struct Trace {
 
 fn process(text: &str) -> Result<u32, String> {
     text.parse().map_err(|_| "give the number of a process, such as 4711".to_owned())
+}
+
+fn event_source(text: &str) -> Result<EventSource, String> {
+    match text {
+        "bpf" => Ok(EventSource::Bpf),
+        "perf" => Ok(EventSource::Perf),
+        _ => Err("give bpf or perf".to_owned()),
+    }
 }
 
 fn follow(text: &str) -> Result<Follow, String> {

@@ -51,7 +51,7 @@ pub(crate) fn run(args: &Trace) -> ExitCode {
     options.follow = args.follow.clone();
     (options.start_on, options.stop_on) = (args.start_on, args.stop_on);
     let path = default_path(program, std::process::id());
-    let recorded = recorded(args, (&args.words, &|| options.header()), path, NOT_RUN, |sink| match args.no_stop {
+    let recorded = recorded(args, (&args.words, &|| options.header()), path, NOT_RUN, |sink| match no_stop(args) {
         true => nostop::record(&options, &settings(args), sink).map(told),
         false => record(&options, sink),
     });
@@ -88,7 +88,7 @@ fn attach_to(args: &Trace, pid: u32) -> ExitCode {
             };
             match nostop::attach(&running, &settings(args), &mut Ready { sink, ready }) {
                 // Nothing was recorded yet.
-                Err(RecordError::NotWatched(why)) if !args.no_stop => {
+                Err(RecordError::NotWatched(why)) if !no_stop(args) => {
                     if !quiet {
                         say_why_stops(&why);
                     }
@@ -111,11 +111,17 @@ fn attach_to(args: &Trace, pid: u32) -> ExitCode {
 /// How it is recorded without stops.
 fn settings(args: &Trace) -> nostop::Settings {
     let mut settings = nostop::Settings::default();
+    settings.source = args.source.unwrap_or_default();
     if args.stacks {
         // Records are larger, so the rings are too.
         (settings.stack_bytes, settings.ring) = (8 << 10, 16 << 20);
     }
     settings
+}
+
+/// Whether nothing may stop.
+fn no_stop(args: &Trace) -> bool {
+    args.no_stop || args.source.is_some()
 }
 
 /// Whether the process must stop at its calls: it is asked for, or an option needs it.
@@ -192,8 +198,8 @@ fn say_no_stop(running: &Running, ends: &str) {
     // A closed standard error cannot show the message.
     let _ = writeln!(
         anstream::stderr(),
-        "{} watching process {pid} ({name}), {threads}, by perf events: it does not stop; each of its memory calls takes \
-         some 4 microseconds longer\n  {ends}",
+        "{} watching process {pid} ({name}), {threads}: it does not stop; each of its memory calls takes some microseconds \
+         longer\n  {ends}",
         styled(BOLD, "samara:"),
     );
 }
@@ -208,7 +214,7 @@ fn say_group(group: &Group) {
     // A closed standard error cannot show the message.
     let _ = writeln!(
         anstream::stderr(),
-        "{} watching {} by perf events, {ends}: no process stops; each memory call takes some 4 microseconds longer",
+        "{} watching {}, {ends}: no process stops; each memory call takes some microseconds longer",
         styled(BOLD, "samara:"),
         words.join(" "),
     );

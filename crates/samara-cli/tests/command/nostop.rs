@@ -49,6 +49,27 @@ fn a_program_is_recorded_without_stops() {
     assert_eq!(missing.status.code(), Some(127), "{}", stderr(&missing));
 }
 
+/// Each source of events can be asked for. The summary names it.
+#[test]
+fn the_source_is_named() {
+    let dir = tempfile::tempdir().unwrap();
+    for (source, named) in [("perf", ", by perf events"), ("bpf", ", by BPF")] {
+        let output = run(dir.path(), &["trace", "--source", source, "-o", "t.samara", "--", "ls", "/"]);
+        if !allowed(&output) {
+            continue;
+        }
+        let text = stderr(&output);
+        let line = text.lines().find(|line| line.contains("without stops: ")).unwrap_or_default();
+        assert!(output.status.success() && line.ends_with(named), "{text}");
+        let events = stdout(&run(dir.path(), &["events", "t.samara"]));
+        assert!(events.contains("exec /") && events.contains("munmap("), "{events}");
+    }
+    for words in [&["--source", "other", "--", "true"][..], &["--source", "bpf", "--resident", "--", "true"]] {
+        let output = run(dir.path(), &[&["trace"], words].concat());
+        assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
+    }
+}
+
 #[test]
 fn a_process_that_runs_is_let_go() {
     let dir = tempfile::tempdir().unwrap();
@@ -240,23 +261,27 @@ fn what_needs_stops_is_refused() {
 #[test]
 fn a_missing_right_is_named() {
     let dir = tempfile::tempdir().unwrap();
-    let path = samara().get_program().to_owned();
-    let output = Command::new("setpriv")
-        .args(["--bounding-set=-all", "--inh-caps=-all"])
-        .arg(path)
-        .args(["trace", "--no-stop", "--", "true"])
-        .current_dir(dir.path())
-        .output();
-    let Ok(output) = output else { return skipped("there is no setpriv") };
-    let text = stderr(&output);
-    if text.starts_with("setpriv") {
-        return skipped(format!("setpriv is refused: {}", text.trim()));
+    let perf = &["mount -t tracefs", "CAP_PERFMON is missing", "CONFIG_FTRACE_SYSCALLS"][..];
+    for (words, named) in [(&["--no-stop"][..], perf), (&["--source", "bpf"], &["BPF is not possible: "])] {
+        let path = samara().get_program().to_owned();
+        let output = Command::new("setpriv")
+            .args(["--bounding-set=-all", "--inh-caps=-all"])
+            .arg(path)
+            .arg("trace")
+            .args(words)
+            .args(["--", "true"])
+            .current_dir(dir.path())
+            .output();
+        let Ok(output) = output else { return skipped("there is no setpriv") };
+        let text = stderr(&output);
+        if text.starts_with("setpriv") {
+            return skipped(format!("setpriv is refused: {}", text.trim()));
+        }
+        assert_eq!(output.status.code(), Some(125), "{text}");
+        assert!(named.iter().any(|what| text.contains(what)), "{text}");
+        assert!(text.contains("Without --no-stop samara needs none of this"), "{text}");
+        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0, "no trace is left");
     }
-    assert_eq!(output.status.code(), Some(125), "{text}");
-    let named = ["mount -t tracefs", "CAP_PERFMON is missing", "CONFIG_FTRACE_SYSCALLS"];
-    assert!(named.iter().any(|what| text.contains(what)), "{text}");
-    assert!(text.contains("Without --no-stop samara needs none of this"), "{text}");
-    assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0, "no trace is left");
 }
 
 /// Where events were lost, all that reads the trace says so, until a reading.

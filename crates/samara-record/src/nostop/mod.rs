@@ -53,7 +53,8 @@ use crate::api::{Options, Outcome, RecordError, Running};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Settings {
-    /// Bytes of the ring of each processor, rounded up to a power of two (default: 2 MiB).
+    /// Bytes of the ring of each processor, rounded up to a power of two (default: 2 MiB). BPF has
+    /// one ring of all their bytes, at most 128 MiB.
     pub ring: usize,
     /// Interval at which each space is read and compared (default: 10 seconds). A new or unsure
     /// space is read sooner.

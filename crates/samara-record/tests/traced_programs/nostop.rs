@@ -78,16 +78,17 @@ pub(crate) fn pairs(args: &[String]) {
     }
 }
 
-/// `busy FILE`: two threads change their memory until the file is there, or for some minutes.
+/// `busy FILE`: two threads change their memory until the file is there, or for some minutes. They
+/// make fewer calls than a recorder follows that is not optimised.
 pub(crate) fn busy(file: &str) {
     let file = PathBuf::from(file);
     let work = |file: PathBuf| {
         move || {
             let own = anon(64 * 0x1000);
-            for i in 0u64..1_000_000 {
+            for i in 0u64..250_000 {
                 let at = own + i * 7 % 60 * 0x1000;
                 assert_eq!(mprotect(at, 0x2000, if i % 3 == 0 { libc::PROT_READ } else { libc::PROT_NONE }), 0);
-                if i.is_multiple_of(20) {
+                if i.is_multiple_of(5) {
                     std::thread::sleep(Duration::from_millis(2));
                     if file.exists() {
                         break;

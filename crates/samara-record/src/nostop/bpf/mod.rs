@@ -40,8 +40,8 @@ const PROGRAMS: [(&str, &str); 6] = [
 /// Most tasks that have made a call and live. Calls of others are lost.
 const SLOTS: u32 = 1 << 15;
 
-/// Most bytes of the ring.
-const MOST_BYTES: usize = 1 << 30;
+/// Most bytes of the ring, which one thread reads.
+const MOST_BYTES: usize = 128 << 20;
 
 /// The event of all records from here.
 const EVENT: u64 = u64::MAX;
