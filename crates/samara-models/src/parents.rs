@@ -102,9 +102,9 @@ fn parents_are_freed() {
         let roles = vec![Role::Writer(vec![cut(i), again]), Role::Writer(vec![Op::Modify(10 * i + 12)])];
         interleavings += Scene::<Tiny> { before: full(ENTRIES), roles }.play::<Counted>(Some(1));
     }
-    for i in 10..14 {
-        let splits = vec![Op::Insert(10 * i + 1, 10 * i + 2), Op::Modify(10 * i + 9)];
-        let roles = vec![Role::Writer(splits), Role::Writer(vec![Op::Modify(10 * i + 52)])];
+    for i in 8..24 {
+        let splits = Op::Insert(10 * i + 1, 10 * i + 2);
+        let roles = vec![Role::Writer(vec![splits]), Role::Writer(vec![Op::Modify(10 * i + 42)])];
         interleavings += Scene::<Compact> { before: full(40), roles }.play::<Counted>(Some(1));
     }
     report("parents_are_freed", interleavings, Some(1));

@@ -198,6 +198,30 @@ fn lone(n: u64) -> SharedRangeMap<u64, Arc<u64>, Membarrier> {
     (0..n).map(|i| (i * 10..=i * 10 + 4, Arc::new(i))).collect()
 }
 
+/// A copy is not put back where an entry came that touches what the stage has looked at, wherever
+/// that is in its leaf.
+#[test]
+fn an_entry_behind_what_is_kept() {
+    let (map, n) = (lone(300), 300);
+    let (mut writer, mut other) = (map.writer().unwrap(), map.writer().unwrap());
+    let (mut copy, mut kept_all) = (RangeMap::new(), 0);
+    for i in 1..n - 1 {
+        let kept = writer.stage(Span::new(i * 10, i * 10), &mut copy, |mut stage| {
+            stage.copy().resize(i * 10, i * 10..=i * 10 + 3).unwrap();
+            stage.keep()
+        });
+        let Some(kept) = kept.unwrap().flatten() else { continue };
+        kept_all += 1;
+        other.insert(i * 10 + 5..=i * 10 + 6, Arc::new(0)).unwrap();
+        let mut reserved = writer.reserve(1, 1).unwrap();
+        assert!(!reserved.put_back(&kept, &mut copy, || ()), "entry {i}");
+        drop(reserved);
+        other.remove(i * 10 + 5).unwrap();
+    }
+    assert!(kept_all > n * 9 / 10, "{kept_all}");
+    map.write().check().unwrap();
+}
+
 /// Entries that are regrouped.
 const ENTRIES: u64 = if cfg!(miri) { 40 } else { 2_000 };
 

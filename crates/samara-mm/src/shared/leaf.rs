@@ -310,8 +310,11 @@ where
         let layout = brk.map(|_| self.layout.publish()); // LAYOUT-1
         if let (Some(reserved), Some(Changed { range, covers, .. })) = (&mut reserved, changed) {
             let publication = record.published.publish(); // INSTANT-1
+            let moves_end = kept.as_ref().is_some_and(|kept| kept.moves_end(&work.copy));
             let is_back = kept.as_ref().is_some_and(|kept| reserved.put_back(kept, &mut work.copy, || ()));
-            if !is_back {
+            if is_back {
+                is_misfit = moves_end && work.misfits.is_second(window.0);
+            } else {
                 is_misfit = work.misfits.is_second(window.0);
                 let Work { space, copy, storing, .. } = &mut *work;
                 mem::swap(&mut space.areas, copy); // as UPDATE-3 needs it

@@ -123,8 +123,8 @@ impl<K: Key, S: Shape> Inner<K, S> {
         unsafe { &*self.at.as_ptr().add(Self::REFS).cast() }
     }
 
-    /// The node's lock: 1 while one store has the child pointers and gap words to itself
-    /// (LEAF-STORE-1).
+    /// The node's lock, which says who may change child pointers and gap words (LEAF-STORE-1), or
+    /// that the node is gone (LEAF-STORE-4).
     ///
     /// # Safety
     /// The node is live for as long as the lock is used.

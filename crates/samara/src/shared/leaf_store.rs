@@ -246,7 +246,8 @@ impl<K: Key, S: Shape> Locks<'_, K, S> {
         while self.upto < level {
             // SAFETY: LEAF-STORE-3: the nodes of the path are live.
             let lock = unsafe { Inner::<K, S>::from_raw(self.path.at(self.upto + 1).node).lock() };
-            let _in_tree = acquire(lock);
+            let in_tree = acquire(lock);
+            debug_assert!(in_tree, "LEAF-STORE-3: nodes above level 1 are replaced by the handle only");
             self.upto += 1;
         }
     }

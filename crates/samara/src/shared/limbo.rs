@@ -4,8 +4,9 @@
 //! - **LIMBO-1** The first `stamped` nodes of the log are the nodes of the batches, in the order of
 //!   the batches. The others were taken out since the last stamp.
 //! - **LIMBO-2** A concurrent store takes out an inner node (LEAF-STORE-4) only if it sets `met`:
-//!   writers may have come to the node, and they have no guard. The batch of that node has a look
-//!   for them, which begins after the node was taken out (GATE-5).
+//!   writers may have come to the node, and they have no guard. The batch of that node waits for
+//!   the end of a look for them that began after the batch (GATE-5). A look is for all batches that
+//!   are there when it begins.
 //!
 //! A node leaves limbo when the stamp of its batch has passed, and the look for writers is over. A
 //! node that was moved ([`Fate::Moved`]) owns nothing: only its memory is left. For a node that was
@@ -34,14 +35,16 @@ pub(crate) struct Limbo<K, R: Reclaim> {
     stamped: usize,
     /// Whether writers may have come to a node that was taken out since the last stamp.
     pub(crate) met: bool,
+    /// The look for writers that is under way, and for how many batches it is.
+    look: Option<(Look, usize)>,
 }
 
 /// Nodes that were taken out before a stamp.
 struct Batch<T> {
     stamp: T,
     nodes: usize,
-    /// The look for writers, if they may have come to one of the nodes.
-    look: Option<Look>,
+    /// Whether writers may have come to one of the nodes, and perhaps have not left.
+    met: bool,
 }
 
 impl<K: Key, R: Reclaim> Limbo<K, R> {
@@ -55,7 +58,7 @@ impl<K: Key, R: Reclaim> Limbo<K, R> {
             bytes: 0,
             sizes: (leaf, inner),
         };
-        Limbo { log, batches: VecDeque::new(), stamped: 0, met: false }
+        Limbo { log, batches: VecDeque::new(), stamped: 0, met: false, look: None }
     }
 
     /// Whether at least [`Reclaim::batch`] nodes have been taken out since the last stamp.
@@ -111,8 +114,8 @@ impl<K: Key, R: Reclaim> Limbo<K, R> {
         let open = self.log.retired.len() - self.stamped;
         // Without memory for the batch, the next call tries again.
         if open > 0 && self.batches.try_reserve(1).is_ok() {
-            let look = mem::take(&mut self.met).then(Look::new);
-            self.batches.push_back(Batch { stamp: reclaim.stamp(), nodes: open, look });
+            let met = mem::take(&mut self.met);
+            self.batches.push_back(Batch { stamp: reclaim.stamp(), nodes: open, met });
             self.stamped += open;
         }
     }
@@ -126,11 +129,21 @@ impl<K: Key, R: Reclaim> Limbo<K, R> {
         inners: &mut NodePool<Inner<K, S>>,
         freed: &mut Freed<'_, K, V, S>,
     ) {
-        while let Some(Batch { stamp, nodes, look }) = self.batches.front_mut() {
-            if !reclaim.has_passed(stamp) || look.as_mut().is_some_and(|look| !have_left(look)) {
+        let batches = self.batches.len();
+        while let Some(Batch { stamp, met, .. }) = self.batches.front() {
+            if !reclaim.has_passed(stamp) {
                 return;
             }
-            *look = None;
+            if *met {
+                // Until the look is over, its first batch is the first one.
+                let (look, upto) = self.look.get_or_insert_with(|| (Look::new(), batches));
+                if !have_left(look) {
+                    return;
+                }
+                self.batches.iter_mut().take(*upto).for_each(|batch| batch.met = false);
+                self.look = None;
+            }
+            let Some(Batch { nodes, .. }) = self.batches.front_mut() else { return };
             while *nodes > 0 {
                 // Without memory for the note, the next call tries again.
                 if needs_drop::<V>() && freed.reserve().is_err() {
@@ -164,7 +177,7 @@ impl<K: Key, R: Reclaim> Limbo<K, R> {
         inners: &mut NodePool<Inner<K, S>>,
     ) {
         self.batches.clear();
-        self.stamped = 0;
+        (self.stamped, self.look) = (0, None);
         drop(Rest { log: &mut self.log, leaves, inners });
     }
 }

@@ -311,6 +311,8 @@ impl<K: Key, V, R: Reclaim, S: Shape> SharedRangeMap<K, V, R, S> {
         let (mut map, len) = (RangeMap { tree: Tree::new() }, self.len());
         let writer = self.writer.get_mut();
         mem::swap(&mut map, &mut writer.map);
+        // What concurrent stores have left thin.
+        map.tree.thinned |= self.published.tally.0.thinned.load(Ordering::Relaxed);
         // Readers find nothing from here on; `self` is owned, so there are none.
         self.published = Published::new();
         if let Some(root) = map.tree.root {
@@ -473,7 +475,7 @@ impl<K: Key, V, R: Reclaim, S: Shape> SharedRangeMap<K, V, R, S> {
     }
 
     /// Bytes of nodes that stores have taken out and that are not free yet: a guard may still see
-    /// them, or none has asked since.
+    /// them, or a [`SharedWriter`] that is in a store since then, or none has asked since.
     ///
     /// A whole map that [`set`](WriteGuard::set) or [`update`](WriteGuard::update) has replaced
     /// counts as its root alone. O(`SharedWriter`s that ever existed at once).

@@ -53,7 +53,7 @@
 //! the border are of one moment.
 //!
 //! `change` chooses the part, `workspace` holds it during the store, `mark` marks it, and readers
-//! load it from `root`. Several writers may store at once, each in one leaf: `leaf_store` says
+//! load it from `root`. Several writers may store at once, below different nodes: `leaf_store` says
 //! what they may touch. What this head says of a writer holds for each of them.
 //!
 //! Orderings: pointers are stored with Release and loaded with Acquire (the root; `Inner::publish`

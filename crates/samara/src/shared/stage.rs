@@ -74,9 +74,9 @@ impl<'m, K: Key, V: Clone, R: Reclaim, S: Shape> SharedWriter<'m, K, V, R, S> {
     /// there. Without a commit nothing has happened. Either way `copy` is empty afterwards.
     ///
     /// `None`, and `act` has not been called: the window does not lie in one leaf (entries touch
-    /// across two, or the leaf is the last one below its parent), the whole map is one leaf, `span`
-    /// is empty or reaches the lowest or the highest key, or the handle or a snapshot is in the
-    /// way. Make such a change through the [handle](crate::SharedRangeMap::write).
+    /// across two, or it ends one that is the last below its parent), the whole map is one leaf,
+    /// `span` is empty or reaches the lowest or the highest key, or the handle or a snapshot is in
+    /// the way. Make such a change through the [handle](crate::SharedRangeMap::write).
     ///
     /// `act` runs within a store, so the rules for observers hold for it: it may read the map, but
     /// not store in it, nor take the handle or a snapshot, nor
@@ -217,7 +217,7 @@ unsafe fn stage<'m, K: Key, V: Clone, S: Shape, R: Reclaim, T>(
         let Some(window) = window(old, slot, base, span.first, end, next(locks.path)) else { return Ok(None) };
         let Workspace { part, limbo } = &mut *workspace;
         limbo.log.outstanding = 0;
-        limbo.log.reserve()?; // for the commit
+        limbo.log.reserve()?; // for the commit: no root goes, so there is room for two
         copy.tree.root = Some(copy_leaf(part, old)?.raw());
         copy.tree.len = old.len();
         point(Point::Chosen);
@@ -419,6 +419,7 @@ impl<'m, K: Key, V, R: Reclaim, S: Shape> Stage<'_, 'm, K, V, R, S> {
                 _share: Subtree::new(self.old.raw(), 0),
                 key,
                 base: self.base,
+                next: next::<K, V, S>(self.locks.path).map(|next| next.first(0)),
                 map: PhantomData,
             })
         }
@@ -463,11 +464,21 @@ unsafe fn move_end<K: Key, V, S: Shape>(
 pub struct Kept<'m, K: Key, V, S: Shape = Normal> {
     old: Raw,
     _share: Subtree<K, V, S>,
-    /// The last key of `old`, and the first one of its region.
+    /// The last key of `old`, the first one of its region, and that of the next entry if it is in
+    /// a leaf of the same parent.
     key: K,
     base: K,
+    next: Option<K>,
     /// The map may not become a plain one meanwhile, which does not know of the share.
     map: PhantomData<&'m ()>,
+}
+
+impl<K: Key, V, S: Shape> Kept<'_, K, V, S> {
+    /// Whether the copy has another last key than what it was made of: as [`Stage::moves_end`].
+    #[must_use]
+    pub fn moves_end(&self, copy: &RangeMap<K, V, S>) -> bool {
+        copy.last().is_none_or(|(span, _)| span.last != self.key)
+    }
 }
 
 impl<K: Key, V: Clone, R: Reclaim, S: Shape> WriterReservation<'_, '_, K, V, R, S> {
@@ -503,7 +514,7 @@ impl<K: Key, V: Clone, R: Reclaim, S: Shape> WriterReservation<'_, '_, K, V, R, 
 }
 
 /// # Safety
-/// As for `leaf_store::store`. The log has room for a note.
+/// As for `leaf_store::store`. The log has room for two notes.
 #[inline]
 unsafe fn put_back<K: Key, V: Clone, S: Shape, R: Reclaim>(
     tree: &Tree<K, V, S>,
@@ -524,7 +535,8 @@ unsafe fn put_back<K: Key, V: Clone, S: Shape, R: Reclaim>(
     // owns it too.
     unsafe {
         let Some((locks, old, _)) = lock(tree, shared, kept.key, &mut path) else { return false };
-        if old.raw() != kept.old || tree.region_start(locks.path, 0) != kept.base {
+        let next = next::<K, V, S>(locks.path).map(|next| next.first(0));
+        if old.raw() != kept.old || tree.region_start(locks.path, 0) != kept.base || next != kept.next {
             return false;
         }
         let stage = Stage {

@@ -41,7 +41,8 @@ use core::ptr;
 pub(crate) struct WriterRecord<T> {
     /// Word of the thread that is inside; 0: none.
     inside: AtomicUsize,
-    /// How often its writers went inside, modulo 2^bits. Only they store it.
+    /// How often its writers went inside, or found the gate closed, modulo 2^bits. Only they store
+    /// it.
     turn: AtomicUsize,
     /// Number of records that were in the list before it.
     number: usize,
