@@ -129,19 +129,9 @@ impl<K: Key, R: Reclaim> Limbo<K, R> {
         inners: &mut NodePool<Inner<K, S>>,
         freed: &mut Freed<'_, K, V, S>,
     ) {
-        let batches = self.batches.len();
-        while let Some(Batch { stamp, met, .. }) = self.batches.front() {
-            if !reclaim.has_passed(stamp) {
+        while let Some(batch) = self.batches.front() {
+            if !reclaim.has_passed(&batch.stamp) || (batch.met && !self.look(&mut have_left)) {
                 return;
-            }
-            if *met {
-                // Until the look is over, its first batch is the first one.
-                let (look, upto) = self.look.get_or_insert_with(|| (Look::new(), batches));
-                if !have_left(look) {
-                    return;
-                }
-                self.batches.iter_mut().take(*upto).for_each(|batch| batch.met = false);
-                self.look = None;
             }
             let Some(Batch { nodes, .. }) = self.batches.front_mut() else { return };
             while *nodes > 0 {
@@ -165,6 +155,18 @@ impl<K: Key, R: Reclaim> Limbo<K, R> {
             }
             self.batches.pop_front();
         }
+    }
+
+    /// Goes on with the look for writers, or begins one for all batches that are there. Returns
+    /// whether it is over. No batch leaves before that: the first one waits for it.
+    fn look(&mut self, have_left: &mut impl FnMut(&mut Look) -> bool) -> bool {
+        let (look, batches) = self.look.get_or_insert((Look::new(), self.batches.len()));
+        if !have_left(look) {
+            return false;
+        }
+        self.batches.iter_mut().take(*batches).for_each(|batch| batch.met = false);
+        self.look = None;
+        true
     }
 
     /// Frees everything.
@@ -242,3 +244,7 @@ unsafe fn free<K: Key, V, S: Shape>(
         }
     }
 }
+
+#[cfg(test)]
+#[path = "limbo_tests.rs"]
+mod tests;
