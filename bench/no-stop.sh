@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # How much longer a program takes that only maps, touches and unmaps memory, by recorder: the time of
 # the program itself, in milliseconds, as a part of the plain program's; medians of interleaved runs
-# (RUNS, 5), after one that is not counted. Last its processor time, which a busy machine changes less. Needs gcc, jq, and rights to use perf events and BPF. `cargo build
-# --release` first.
+# (RUNS, 5), after one that is not counted. The last column is its processor time, which a busy
+# machine changes less. Needs gcc, jq, and rights to use perf events and BPF. `cargo build --release`
+# first.
 set -euo pipefail
 . "$(dirname "$0")/lib.sh"
 

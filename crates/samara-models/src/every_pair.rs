@@ -10,10 +10,9 @@
 use crate::explore::report;
 use crate::history::{Look, Op};
 use crate::reclaimers::Never;
-use crate::scene::{Role, Scene, full};
+use crate::scene::{Role, Scene, full, naming};
 use crate::thin_nodes::setting;
 use samara::testing::Tiny;
-use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 /// The stores at entry `i`, and in the gap behind it.
 fn stores(i: u64) -> [Op; 6] {
@@ -45,12 +44,7 @@ fn each(name: &str, entries: u64, most: Option<usize>, roles: impl Fn(u64, u64) 
             let mut before = full::<Tiny>(n);
             without.map(|i| before.remove(10 * i));
             let what = format!("{n} entries without {without:?}: {roles:?}");
-            let scene = Scene { before, roles };
-            let played = catch_unwind(AssertUnwindSafe(|| scene.play::<Never>(most)));
-            interleavings += played.unwrap_or_else(|panic| {
-                eprintln!("{what}");
-                resume_unwind(panic)
-            });
+            interleavings += naming(&what, || Scene { before, roles }.play::<Never>(most));
         }
     }
     report(name, interleavings, most);

@@ -57,8 +57,9 @@ fn gate() {
     });
 }
 
-/// A thread takes something away and looks for writers that may have come to it, while two of them
-/// go inside twice each. Fails with: no fence in `have_left`; a look that finds nobody.
+/// A thread takes something away and looks for writers that may have come to it. Two writers go
+/// inside twice each meanwhile. The model fails if `have_left` has no fence, or if it returns true
+/// while a writer is inside.
 #[test]
 fn writers_have_left() {
     model("writers_have_left", Some(2), || {
@@ -74,7 +75,7 @@ fn writers_have_left() {
                 // SAFETY: the list lives as long as `shared`.
                 let record = unsafe { &*(record as *const WriterRecord<()>) };
                 for _ in 0..2 {
-                    let _inside = gate.enter(record).expect("nobody closes the gate");
+                    let _inside = gate.enter(record).expect("no thread closes the gate");
                     if is_there.load(Ordering::Acquire) {
                         assert_eq!(thing.read(), 7, "it was taken away from under a writer");
                     }

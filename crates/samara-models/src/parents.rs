@@ -9,11 +9,11 @@
 use crate::explore::report;
 use crate::history::{Look, Op};
 use crate::reclaimers::{Counted, Never};
-use crate::scene::{Role, Scene, full};
+use crate::scene::{Role, Scene, Value, full, naming};
 use samara::testing::Tiny;
-use samara::{Compact, Shape};
+use samara::{Compact, RangeMap, Reclaim, Shape, Span};
 
-/// Entries of a tree of which at least two nodes have leaves.
+/// Number of entries: the tree is of height 2, so leaves have at least two parents.
 const ENTRIES: u64 = 24;
 
 /// The last key of entry `i` goes.
@@ -21,13 +21,25 @@ fn cut(i: u64) -> Op {
     Op::Move(10 * i, 10 * i, 10 * i + 3)
 }
 
-fn play<S: Shape + Send + Sync + 'static>(entries: u64, roles: Vec<Role>) -> usize {
-    let what = format!("{roles:?}");
-    let played = std::panic::catch_unwind(move || Scene::<S> { before: full(entries), roles }.play::<Never>(Some(1)));
-    played.unwrap_or_else(|panic| {
-        eprintln!("{entries} entries: {what}");
-        std::panic::resume_unwind(panic)
-    })
+fn play<S: Shape + Send + Sync + 'static, R: Reclaim + Default + Send + Sync + 'static>(
+    before: RangeMap<u64, Value, S>,
+    roles: Vec<Role>,
+) -> usize
+where
+    R::Stamp: Send,
+{
+    let what = format!("{} entries: {roles:?}", before.len());
+    naming(&what, || Scene { before, roles }.play::<R>(Some(1)))
+}
+
+/// [`full`] of 40 entries that were stored in another order: the parents of leaves have room, so a
+/// leaf is split below its parent.
+fn roomy() -> RangeMap<u64, Value, Compact> {
+    let mut map = RangeMap::default();
+    for i in (0..40).map(|i| i * 17 % 40) {
+        map.insert(Span::new(10 * i, 10 * i + 4), Value::new(i as u32)).unwrap();
+    }
+    map
 }
 
 /// Each entry is cut, wherever it is in its leaf, beside stores around it.
@@ -39,7 +51,7 @@ fn ends_beside_stores() {
             let beside = [Op::Modify(10 * j + 2), Op::PutBack(10 * j + 2), Op::Insert(10 * j + 6, 10 * j + 7), cut(j)];
             for other in beside {
                 let roles = vec![Role::Writer(vec![cut(i)]), Role::Writer(vec![other])];
-                interleavings += play::<Tiny>(ENTRIES, roles);
+                interleavings += play::<_, Never>(full::<Tiny>(ENTRIES), roles);
             }
         }
     }
@@ -52,7 +64,8 @@ fn ends_beside_readers() {
     for i in 0..ENTRIES {
         for looks in [vec![Look::Get(10 * i + 4), Look::Get(10 * i + 12)], vec![Look::Walk(0, 199), Look::Gap(6, 199)]]
         {
-            interleavings += play::<Tiny>(ENTRIES, vec![Role::Writer(vec![cut(i)]), Role::Reader(looks)]);
+            interleavings +=
+                play::<_, Never>(full::<Tiny>(ENTRIES), vec![Role::Writer(vec![cut(i)]), Role::Reader(looks)]);
         }
     }
     report("ends_beside_readers", interleavings, Some(1));
@@ -70,42 +83,38 @@ fn gaps_that_shrink_and_grow() {
         for j in (i.saturating_sub(3)..i).chain(i + 2..ENTRIES.min(i + 4)) {
             let mut before = full::<Tiny>(ENTRIES);
             before.remove(10 * (i + 1));
-            interleavings += Scene::<Tiny> { before, roles: roles(j) }.play::<Never>(Some(1));
+            interleavings += play::<_, Never>(before, roles(j));
         }
     }
     report("gaps_that_shrink_and_grow", interleavings, Some(1));
 }
 
-/// Leaves of four entries: two more split one, and some less merge two.
+/// Stores that split or merge leaves, each beside a store around it.
+fn splits_and_merges_of_leaves() -> impl Iterator<Item = Vec<Role>> {
+    (8..24).flat_map(|i| {
+        let (at, within) = (10 * i, |n: u64| Op::Insert(10 * n + 1, 10 * n + 2));
+        let stores = [within(i), Op::Clear(at, at + 24)];
+        let others = [Op::Modify(at + 42), cut(i + 3), within(i + 4), Op::Modify(at - 8)];
+        let pair = move |store: Op| others.clone().map(|other| vec![store.clone(), other]);
+        let pairs = stores.into_iter().flat_map(pair);
+        pairs.map(|pair| pair.into_iter().map(|op| Role::Writer(vec![op])).collect())
+    })
+}
+
 #[test]
 fn splits_and_merges() {
-    let mut interleavings = 0;
-    for i in 8..24 {
-        let (at, within) = (10 * i, |n: u64| Op::Insert(10 * n + 1, 10 * n + 2));
-        let clears = Op::Clear(at, at + 24);
-        for store in [within(i), clears] {
-            for other in [Op::Modify(at + 42), cut(i + 3), within(i + 4), Op::Modify(at - 8)] {
-                let roles = vec![Role::Writer(vec![store.clone()]), Role::Writer(vec![other])];
-                interleavings += play::<Compact>(40, roles);
-            }
-        }
-    }
+    let interleavings = splits_and_merges_of_leaves().map(|roles| play::<_, Never>(roomy(), roles)).sum();
     report("splits_and_merges", interleavings, Some(1));
 }
 
-/// As above, where a node is freed as soon as no reader and no writer can come to it.
+/// A node is freed as soon as no reader and no writer can come to it.
 #[test]
 fn parents_are_freed() {
-    let mut interleavings = 0;
-    for i in 3..13 {
+    let ends = (3..13).map(|i| {
         let again = Op::Modify(10 * i + 2);
-        let roles = vec![Role::Writer(vec![cut(i), again]), Role::Writer(vec![Op::Modify(10 * i + 12)])];
-        interleavings += Scene::<Tiny> { before: full(ENTRIES), roles }.play::<Counted>(Some(1));
-    }
-    for i in 8..24 {
-        let splits = Op::Insert(10 * i + 1, 10 * i + 2);
-        let roles = vec![Role::Writer(vec![splits]), Role::Writer(vec![Op::Modify(10 * i + 42)])];
-        interleavings += Scene::<Compact> { before: full(40), roles }.play::<Counted>(Some(1));
-    }
-    report("parents_are_freed", interleavings, Some(1));
+        vec![Role::Writer(vec![cut(i), again]), Role::Writer(vec![Op::Modify(10 * i + 12)])]
+    });
+    let of_ends: usize = ends.map(|roles| play::<_, Counted>(full::<Tiny>(ENTRIES), roles)).sum();
+    let of_leaves: usize = splits_and_merges_of_leaves().map(|roles| play::<_, Counted>(roomy(), roles)).sum();
+    report("parents_are_freed", of_ends + of_leaves, Some(1));
 }

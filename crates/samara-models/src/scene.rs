@@ -11,6 +11,7 @@ use samara::{
     AllocError, GapQuery, Quiescent, RangeMap, Reclaim, Shape, SharedRangeMap, SharedWriter, Span, WriteGuard,
 };
 use std::cell::Cell;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 
 thread_local! {
@@ -291,6 +292,14 @@ impl<S: Shape + Send + Sync + 'static> Scene<S> {
             assert_eq!(VALUES.get(), values, "values that are not dropped, or dropped twice");
         })
     }
+}
+
+/// Plays a scene, and says which one it was if it fails.
+pub(crate) fn naming(what: &str, play: impl FnOnce() -> usize) -> usize {
+    catch_unwind(AssertUnwindSafe(play)).unwrap_or_else(|panic| {
+        eprintln!("{what}");
+        resume_unwind(panic)
+    })
 }
 
 /// A map of this many entries, each of five keys in ten.

@@ -72,7 +72,7 @@ struct stack_record { struct head head; u64 entered, ip, sp, bp, len; u8 bytes[S
         value;                                                                                                       \
     })
 
-// What a task has besides: its slot, or 0, and whether it has ended. What it does then concerns nobody.
+// What a task has besides: its slot, or 0, and whether it has ended. What it does then is not recorded.
 struct own { u32 slot, ended; };
 
 // Set by the loader: the calls that are recorded, and those that do not return. Whether the tasks
@@ -91,7 +91,7 @@ struct { NUMBER(type, 27); NUMBER(max_entries, 1 << 20); } ring SECTION(".maps")
 // The processes that are recorded. Those of their children are known by their storage.
 struct { NUMBER(type, 1); NUMBER(max_entries, 1024); TYPE(key, u32); TYPE(value, u32); } watched SECTION(".maps");
 struct { NUMBER(type, 29); NUMBER(map_flags, 1); TYPE(key, int); TYPE(value, struct own); } tasks SECTION(".maps");
-// Slot 0 is nobody's: its `n` is how many slots were ever used.
+// Slot 0 is of no task: its `n` is the number of slots that were ever used.
 struct {
     NUMBER(type, 2);
     NUMBER(map_flags, 1 << 10); // can be mapped

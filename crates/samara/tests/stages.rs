@@ -202,12 +202,13 @@ fn lone(n: u64) -> SharedRangeMap<u64, Arc<u64>, Membarrier> {
 /// that is in its leaf.
 #[test]
 fn an_entry_behind_what_is_kept() {
-    let (map, n) = (lone(300), 300);
+    let n = if cfg!(miri) { 60 } else { 300 };
+    let map = lone(n);
     let (mut writer, mut other) = (map.writer().unwrap(), map.writer().unwrap());
     let (mut copy, mut kept_all) = (RangeMap::new(), 0);
     for i in 1..n - 1 {
         let kept = writer.stage(Span::new(i * 10, i * 10), &mut copy, |mut stage| {
-            stage.copy().resize(i * 10, i * 10..=i * 10 + 3).unwrap();
+            *stage.copy().get_mut(i * 10).unwrap().1 = Arc::new(0);
             stage.keep()
         });
         let Some(kept) = kept.unwrap().flatten() else { continue };

@@ -15,6 +15,8 @@ use std::cell::Cell;
 thread_local! {
     /// In how many of 256 cases rebalancing does without its copy.
     static REFUSALS: Cell<u8> = const { Cell::new(0) };
+    /// How often rebalancing was refused its copy.
+    static REFUSED: Cell<u32> = const { Cell::new(0) };
     static RNG: Cell<u64> = const { Cell::new(0x9e37_79b9_7f4a_7c15) };
 }
 
@@ -24,7 +26,9 @@ fn refuses() -> bool {
     x ^= x >> 7;
     x ^= x << 17;
     RNG.set(x);
-    (x >> 24) as u8 <= REFUSALS.get() && REFUSALS.get() > 0
+    let refuses = (x >> 24) as u8 <= REFUSALS.get() && REFUSALS.get() > 0;
+    REFUSED.set(REFUSED.get() + u32::from(refuses));
+    refuses
 }
 
 fn refuse(of_256: u8) {
@@ -428,4 +432,27 @@ fn a_reserved_store_rebalances_what_is_shared() {
     let s = map.stats().unwrap();
     assert!(s.leaves <= full - 15, "{s:?}");
     map.release();
+}
+
+/// A concurrent writer takes out most of one leaf, below the leaf's parent, and rebalancing does
+/// without its copy. The map that is taken out of the shared one says that a node is thin.
+#[test]
+fn thin_by_a_writer_then_into_map() {
+    refuse(255);
+    // Stored in random order, so that parents have room.
+    let mut all: Vec<u64> = (0..400).collect();
+    fastrand::Rng::with_seed(1).shuffle(&mut all);
+    for from in if cfg!(miri) { 100..105 } else { 100..200 } {
+        let mut map = RangeMap::<u64, u64, samara::Compact>::default();
+        all.iter().for_each(|i| map.insert(i * 10..=i * 10 + 4, *i).unwrap());
+        let map = SharedRangeMap::from_map(map, Membarrier::fenced()).unwrap();
+        let mut writer = map.writer().unwrap();
+        for i in from..from + 4 {
+            writer.remove(i * 10).unwrap();
+        }
+        drop(writer);
+        map.into_map().check().unwrap();
+    }
+    refuse(0);
+    assert!(REFUSED.get() > 0, "nothing was rebalanced");
 }

@@ -25,7 +25,8 @@
 //!   that asks waits for the end of the stage.
 //! - **LEAF-UPDATE-2** The break is stored before the lock of the leaf's parent is released, or the
 //!   range lock. Two calls that need the same break have a window with the same page: so they have
-//!   the same lock, or one sees the other's range lock.
+//!   the same lock, or that of the node that has taken the parent's place, or one sees the other's
+//!   range lock.
 //! - **LEAF-UPDATE-3** A stage waits for other stages and stores of the tree only, as every store
 //!   does: what else is in its way makes it give up, and nothing has happened. The embedder's code
 //!   that runs meanwhile waits for no call ([`Backing`], `Reach::asks`). So it can be waited for,
@@ -163,9 +164,16 @@ where
             space.areas.clear(); // a call has panicked
         }
         let mut regroups = false;
-        let parts = apply.is_some().then_some(&mut later);
-        let leaf =
-            Leaf { record, first: &first, space, since, misfits, regroups: &mut regroups, deadline, later: parts };
+        let leaf = Leaf {
+            record,
+            first: &first,
+            space,
+            since,
+            misfits,
+            regroups: &mut regroups,
+            deadline,
+            later: apply.is_some().then_some(&mut later),
+        };
         let ended = writer.stage(Span::new(first.start, first.end - 1), copy, |stage| {
             self.in_leaf(stage, leaf, reach, call, confirm)
         });
@@ -312,10 +320,8 @@ where
             let publication = record.published.publish(); // INSTANT-1
             let moves_end = kept.as_ref().is_some_and(|kept| kept.moves_end(&work.copy));
             let is_back = kept.as_ref().is_some_and(|kept| reserved.put_back(kept, &mut work.copy, || ()));
-            if is_back {
-                is_misfit = moves_end && work.misfits.is_second(window.0);
-            } else {
-                is_misfit = work.misfits.is_second(window.0);
+            is_misfit = (moves_end || !is_back) && work.misfits.is_second(window.0);
+            if !is_back {
                 let Work { space, copy, storing, .. } = &mut *work;
                 mem::swap(&mut space.areas, copy); // as UPDATE-3 needs it
                 *storing = Some(Storing::new(window, before, reach.growth, brk));

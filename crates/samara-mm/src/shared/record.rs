@@ -101,8 +101,8 @@ pub(crate) struct Work<B> {
     is_current: bool,
 }
 
-/// Updates in a row that were of the same window, and that no leaf took or that moved the last key
-/// of one.
+/// Updates of the same window that no leaf took, or that moved the last key of one, with none of
+/// another window between them. Other updates do not count.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Misfits {
     /// The first address of the window.

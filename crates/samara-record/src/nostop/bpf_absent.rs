@@ -4,20 +4,12 @@ use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::os::fd::RawFd;
 
-use super::Whose;
 use super::record::Record;
+use super::source::Asked;
 use crate::os::sys::Tid;
 
 /// There is none.
 pub(super) struct Bpf(Infallible);
-
-pub(super) struct Asked<'a> {
-    pub(super) calls: &'a [u32],
-    pub(super) ends: &'a [u32],
-    pub(super) bytes: usize,
-    pub(super) stack: u32,
-    pub(super) whose: Whose,
-}
 
 impl Bpf {
     pub(super) fn new(asked: Asked<'_>) -> Result<Bpf, String> {

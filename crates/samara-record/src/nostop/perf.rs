@@ -234,46 +234,6 @@ impl Drop for Ring {
     }
 }
 
-/// Words that the kernel changes, and that are only read here.
-#[cfg(all(feature = "bpf", target_arch = "x86_64"))]
-#[derive(Debug)]
-pub(super) struct Words {
-    at: *mut u64,
-    words: usize,
-}
-
-#[cfg(all(feature = "bpf", target_arch = "x86_64"))]
-impl Words {
-    /// The first bytes of what this descriptor maps.
-    pub(super) fn of(fd: RawFd, bytes: usize) -> io::Result<Words> {
-        // SAFETY: a new map at a place that the kernel chooses.
-        let at = unsafe { libc::mmap(ptr::null_mut(), bytes, libc::PROT_READ, libc::MAP_SHARED, fd, 0) };
-        if at == libc::MAP_FAILED {
-            return Err(io::Error::last_os_error());
-        }
-        Ok(Words { at: at.cast(), words: bytes / 8 })
-    }
-
-    /// A word; 0 behind the last one.
-    pub(super) fn load(&self, at: usize) -> u64 {
-        if at >= self.words {
-            return 0;
-        }
-        // SAFETY: it is in the map, whose words are aligned. The kernel changes it at the same
-        // time, so it is atomic here; a load does not write. Pairs with the kernel's stores, which
-        // have an order.
-        unsafe { AtomicU64::from_ptr(self.at.add(at)).load(Ordering::Acquire) }
-    }
-}
-
-#[cfg(all(feature = "bpf", target_arch = "x86_64"))]
-impl Drop for Words {
-    fn drop(&mut self) {
-        // SAFETY: the map is its own, and nothing refers to it any more.
-        unsafe { libc::munmap(self.at.cast(), self.words * 8) };
-    }
-}
-
 /// A file system that is mounted nowhere: its root directory. It goes when that is closed.
 pub(super) fn mount_nowhere(kind: &CStr) -> io::Result<OwnedFd> {
     const FSCONFIG_CMD_CREATE: u32 = 6;

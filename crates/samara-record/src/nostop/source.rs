@@ -16,7 +16,7 @@ use std::os::fd::{AsRawFd, RawFd};
 
 use samara_trace::calls::Call;
 
-use super::bpf::{self, Bpf};
+use super::bpf::Bpf;
 use super::group::Group;
 use super::perf::{self, Counts, Event, Of, Ring};
 use super::record::{Reader, Record, What};
@@ -101,6 +101,19 @@ fn calls_to_watch() -> Vec<u32> {
 /// Whether a call can change areas, makes a task or loads a program.
 fn matters(call: Call) -> bool {
     !call.stays_out() || call.makes_task() || call.execs()
+}
+
+/// What BPF programs are asked to record.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Asked<'a> {
+    /// Numbers of calls, and of those that do not return.
+    pub(super) calls: &'a [u32],
+    pub(super) ends: &'a [u32],
+    /// Of the ring.
+    pub(super) bytes: usize,
+    /// Of the stack at each entry of a call.
+    pub(super) stack: u32,
+    pub(super) whose: Whose,
 }
 
 /// The open events, and the records that they delivered.
@@ -344,7 +357,7 @@ impl Source {
 /// BPF programs that record the calls.
 fn by_bpf(bytes: usize, stack: u32, whose: Whose) -> Result<Bpf, String> {
     let ends = [libc::SYS_exit as u32, libc::SYS_exit_group as u32];
-    Bpf::new(bpf::Asked { calls: &calls_to_watch(), ends: &ends, bytes, stack, whose })
+    Bpf::new(Asked { calls: &calls_to_watch(), ends: &ends, bytes, stack, whose })
 }
 
 /// The processors that are on.

@@ -291,7 +291,8 @@ impl<K: Key, S: Shape> Drop for Locks<'_, K, S> {
             end = FREE;
         }
         if let Some(heir) = self.heir {
-            // SAFETY: the node is live: it is in the tree, and nobody else may replace it yet.
+            // SAFETY: the node is live: it is in the tree, and no other thread replaces it before
+            // it has this lock.
             unsafe { Inner::<K, S>::from_raw(heir).lock().store(FREE, Ordering::Release) };
         }
     }

@@ -19,8 +19,9 @@
 //! - **PUBLISH-2** Only inner nodes that the map alone owns change in this way. A store copies its
 //!   path from the uppermost node that a snapshot also owns downwards.
 //! - **PUBLISH-3** A node that is taken out is recorded in the log (`retired`). It is freed or
-//!   reused when every reader that could have reached it is gone (`limbo`). After it was taken out
-//!   it no longer changes: its child pointers stay as they were at that moment.
+//!   reused when every reader and every concurrent writer that could have reached it is gone
+//!   (`limbo`). After it was taken out it no longer changes, but for its lock: its child pointers
+//!   stay as they were at that moment.
 //! - **PUBLISH-4** A store of the handle holds `storing` while it plans and publishes. A snapshot
 //!   is taken under `storing` as well, and keeps concurrent writers out (GATE-1). So the nodes of
 //!   the map gain owners during a store in one way only: the owner of a snapshot, which may be

@@ -225,6 +225,16 @@ unsafe fn stage<'m, K: Key, V: Clone, S: Shape, R: Reclaim, T>(
     }
 }
 
+/// The last key of a leaf.
+///
+/// # Safety
+/// The leaf is live and not empty.
+#[cfg_attr(not(debug_assertions), inline(always))]
+unsafe fn end<K: Key, V, S: Shape>(leaf: Leaf<K, V, S>) -> K {
+    // SAFETY: the caller promises a live leaf that is not empty.
+    unsafe { leaf.key(leaf.len() - 1) }
+}
+
 /// The leaf after that of a path, if it has the same parent.
 ///
 /// # Safety
@@ -339,7 +349,7 @@ impl<'m, K: Key, V, R: Reclaim, S: Shape> Stage<'_, 'm, K, V, R, S> {
             let (len, was) = (leaf.len(), self.old.len());
             len > 0
                 && (len >= was || len >= Leaf::<K, V, S>::MIN)
-                && (leaf.key(len - 1) == self.old.key(was - 1) || self.may_end_at(leaf.key(len - 1)))
+                && (end(leaf) == end(self.old) || self.may_end_at(end(leaf)))
                 && leaf.first(0) >= self.base
                 && !has_others(leaf.refs())
         };
@@ -352,7 +362,7 @@ impl<'m, K: Key, V, R: Reclaim, S: Shape> Stage<'_, 'm, K, V, R, S> {
     pub fn moves_end(&self) -> bool {
         let Some(new) = self.leaf().filter(|_| !self.copy.is_empty()) else { return true };
         // SAFETY: LEAF-1: both leaves are live, and neither is empty.
-        unsafe { new.key(new.len() - 1) != self.old.key(self.old.len() - 1) }
+        unsafe { end(new) != end(self.old) }
     }
 
     /// Whether the leaf may get this last key, which it has not.
@@ -376,7 +386,7 @@ impl<'m, K: Key, V, R: Reclaim, S: Shape> Stage<'_, 'm, K, V, R, S> {
         // path is one of the tree. The old leaf stays live: no other thread takes it out under the
         // lock, and then this writer's limbo keeps it.
         unsafe {
-            let parent = if new.key(new.len() - 1) == old.key(old.len() - 1) {
+            let parent = if end(new) == end(*old) {
                 None
             } else {
                 let Ok(parent) = workspace.part.inners.fresh() else { return false };
@@ -413,11 +423,10 @@ impl<'m, K: Key, V, R: Reclaim, S: Shape> Stage<'_, 'm, K, V, R, S> {
         // until the stage is over. The share that is added is given up when the subtree is dropped.
         unsafe {
             add_owner(self.old.refs()).ok()?;
-            let key = self.old.key(self.old.len() - 1);
             Some(Kept {
                 old: self.old.raw(),
                 _share: Subtree::new(self.old.raw(), 0),
-                key,
+                key: end(self.old),
                 base: self.base,
                 next: next::<K, V, S>(self.locks.path).map(|next| next.first(0)),
                 map: PhantomData,
@@ -444,7 +453,7 @@ unsafe fn move_end<K: Key, V, S: Shape>(
     // children up to the new one. `next` is there (STAGE-2), and its first key is above `last`.
     unsafe {
         let Step { node, slot } = locks.path.at(1);
-        let (last, next) = (leaf.key(leaf.len() - 1), next::<K, V, S>(locks.path));
+        let (last, next) = (end(leaf), next::<K, V, S>(locks.path));
         parent.init_moved(Inner::from_raw(node));
         parent.publish(slot, leaf.raw());
         parent.set_key(slot, last);

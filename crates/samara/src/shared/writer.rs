@@ -30,11 +30,11 @@ use core::fmt;
 /// leaves), including what runs in that store. Now and then it spins for a moment while another one
 /// changes the node above.
 ///
-/// Any other store takes the handle for itself, and so waits for it: one that takes out the last
-/// entry of a parent's last leaf, splits or merges leaves where the parent has no room or the leaf
-/// is at its end, covers leaves of several parents, comes first after a snapshot, or goes beyond
-/// the map's last entry. While the map is one leaf (at most 29 entries), every store takes the
-/// handle. So does one that changes more than a leaf's entries while the map has one inner node.
+/// Any other store takes the handle for itself, and so waits for it: one that comes first after a
+/// snapshot, goes beyond the map's last entry, or meets leaves of several parents. So does a store
+/// that moves the last key of a leaf, splits leaves or merges them, if that is the first or the
+/// last leaf of its parent, or the parent is full or nearly empty, or is the root. While the map is
+/// one leaf (at most 29 entries), every store takes the handle.
 ///
 /// What runs in a store (observers, a value's `clone`) may look at the map through guards, but must
 /// not store, and must not take the handle, a snapshot or another `SharedWriter`. It would wait for

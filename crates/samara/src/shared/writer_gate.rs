@@ -69,7 +69,7 @@ pub(crate) struct Look {
 }
 
 impl Look {
-    /// Nobody was seen yet.
+    /// A look that has not yet seen a writer.
     pub(crate) const fn new() -> Self {
         Look { left: usize::MAX, turn: None }
     }
@@ -244,10 +244,8 @@ impl<T> WriterGate<T> {
     /// next call goes on where this one ends. GATE-5.
     pub(crate) fn have_left(&self, look: &mut Look, own: &WriterRecord<T>) -> bool {
         fence(Ordering::SeqCst); // pairs with the fence in `enter`
-        for record in self.iter().filter(|record| !ptr::eq(*record, own)) {
-            if record.number >= look.left {
-                continue;
-            }
+        let left = look.left;
+        for record in self.iter().filter(|record| record.number < left && !ptr::eq(*record, own)) {
             // Acquire: pairs with the Release in `enter`. Before `inside`: a turn that begins in
             // between does not count as an earlier one.
             let turn = record.turn.load(Ordering::Acquire);

@@ -7,8 +7,8 @@
 //!   they may note. The writer stores through the reservation alone. `WriteGuard::release` and
 //!   `WriteGuard::reclaim` leave this memory where it is, because the record says `reserved`.
 //! - **WRITER-RESERVE-2** A reserved store takes nodes and notes from its writer's record alone: as
-//!   every concurrent store does, and else because the record's workspace takes the
-//!   place of the handle's ([`Lent`](crate::shared::write_guard::Lent)). It collects nothing.
+//!   every concurrent store does, and else because the record's workspace takes the place of the
+//!   handle's ([`Lent`](crate::shared::write_guard::Lent)). It collects nothing.
 //! - **WRITER-RESERVE-3** A store that meets more entries than were promised, and more than a leaf
 //!   holds, is refused before it changes anything.
 //!

@@ -1,13 +1,14 @@
-//! Calls as the BPF programs tell them: whole in the ring, or in part in their slots. Hands out
+//! Calls as the BPF programs report them: whole in the ring, or in part in their slots. Hands out
 //! each entry, write section and return once. Knows no maps and no programs.
 
+use super::words::Words;
 use super::{EVENT, SLOTS};
-use crate::nostop::perf::Words;
 use crate::nostop::record::{Record, What};
 use crate::os::sys::Tid;
 use crate::stacks::Copied;
 
-/// A stack is copied in steps of so many bytes, from a multiple of it.
+/// A program copies a stack in steps of this many bytes. The first step begins at a multiple of it,
+/// at the stack pointer or below.
 pub(super) const STEP: u32 = 1024;
 
 /// Most sections in a record.
@@ -103,9 +104,9 @@ pub(super) fn long(slots: &Words, most: u32, until: u64) -> (Vec<(u32, Call)>, b
 
 /// What was handed out of the last call of a slot.
 #[derive(Debug, Default)]
-struct Told {
+struct Reported {
     entered: u64,
-    is_told: bool,
+    is_entered: bool,
     is_over: bool,
     base: u32,
     /// Of the sections from `base` on: how many began, and which ended.
@@ -117,20 +118,20 @@ struct Told {
 
 /// What was handed out of the calls of all slots.
 #[derive(Debug, Default)]
-pub(super) struct Calls(Vec<Told>);
+pub(super) struct Calls(Vec<Reported>);
 
 impl Calls {
-    fn told(&mut self, slot: u32) -> &mut Told {
+    fn reported(&mut self, slot: u32) -> &mut Reported {
         let slot = slot.min(SLOTS) as usize;
         if self.0.len() <= slot {
-            self.0.resize_with(slot + 1, Told::default);
+            self.0.resize_with(slot + 1, Reported::default);
         }
         &mut self.0[slot]
     }
 
     /// Hands out what a call did so far.
     pub(super) fn so_far(&mut self, slot: u32, call: &Call, out: &mut Vec<Record>) {
-        self.told(slot).tell(call, out);
+        self.reported(slot).report(call, out);
     }
 
     /// Hands out what a record of the ring has.
@@ -145,10 +146,10 @@ impl Calls {
         match kind {
             DONE | PART => {
                 let call = Call::of(|at| word(4 + at));
-                let told = self.told(slot);
-                told.tell(&call, out);
+                let reported = self.reported(slot);
+                reported.report(&call, out);
                 if kind == DONE {
-                    told.is_over = true;
+                    reported.is_over = true;
                     let what = What::Return { nr: call.nr, result: word(3) as i64 };
                     out.push(Record { time, pid, tid, event: EVENT, what });
                 }
@@ -160,28 +161,28 @@ impl Calls {
                 let (entered, ip, sp, bp, len) = (word(3), word(4), word(5), word(6), word(7) as usize);
                 let stack = bytes.get(64..).map_or(&[][..], |all| all.get(..len).unwrap_or(all));
                 let stack = stack.get((sp % u64::from(STEP)) as usize..).unwrap_or_default();
-                self.told(slot).stack = Some((entered, Box::new(Copied { ip, sp, bp, stack: stack.into() })));
+                self.reported(slot).stack = Some((entered, Box::new(Copied { ip, sp, bp, stack: stack.into() })));
             }
             _ => {}
         }
     }
 }
 
-impl Told {
+impl Reported {
     /// Hands out what was not yet. What an older look at the slot has was.
-    fn tell(&mut self, call: &Call, out: &mut Vec<Record>) {
+    fn report(&mut self, call: &Call, out: &mut Vec<Record>) {
         if call.entered < self.entered || (call.entered == self.entered && (self.is_over || call.base < self.base)) {
             return;
         }
         if call.entered > self.entered {
-            *self = Told { entered: call.entered, stack: self.stack.take(), ..Told::default() };
+            *self = Reported { entered: call.entered, stack: self.stack.take(), ..Reported::default() };
         }
         let mut push =
             |(time, tid): (u64, Tid), what| out.push(Record { time, pid: call.pid, tid, event: EVENT, what });
-        if !self.is_told {
+        if !self.is_entered {
             let stack = self.stack.take().filter(|(entered, _)| *entered == call.entered).map(|(_, stack)| stack);
             push((call.entered, call.tid), What::Enter { nr: call.nr, args: call.args, stack });
-            self.is_told = true;
+            self.is_entered = true;
         }
         if call.base > self.base {
             (self.base, self.begun, self.ended) = (call.base, 0, [false; SECTIONS]);
@@ -231,7 +232,7 @@ mod tests {
     }
 
     /// Time and kind of each record.
-    fn told(out: &mut Vec<Record>) -> Vec<(u64, char)> {
+    fn kinds(out: &mut Vec<Record>) -> Vec<(u64, char)> {
         let kind = |record: &Record| match record.what {
             What::Enter { .. } => 'e',
             What::Lock(_) => 'l',
@@ -244,33 +245,34 @@ mod tests {
 
     /// A short call is in its record alone.
     #[test]
-    fn a_call_is_told_with_its_sections() {
+    fn a_call_is_entered_with_its_sections() {
         let (mut calls, mut out) = (Calls::default(), Vec::new());
         calls.record(&record(DONE, 3, 50, -12, &call(10, 0, &[(20, 30)])), &mut out);
         assert_eq!(out.last().unwrap().what, What::Return { nr: 9, result: -12 });
-        assert_eq!(told(&mut out), [(10, 'e'), (20, 'l'), (30, 'u'), (50, 'r')]);
+        assert_eq!(kinds(&mut out), [(10, 'e'), (20, 'l'), (30, 'u'), (50, 'r')]);
     }
 
-    /// BPF-ORDER-1: what a slot had is not told again, and a look that came late tells nothing.
+    /// BPF-ORDER-1: what a slot had is not handed out again. A look that came late hands out
+    /// nothing.
     #[test]
-    fn what_a_long_call_did_is_told_once() {
+    fn what_a_long_call_did_is_entered_once() {
         let (mut calls, mut out) = (Calls::default(), Vec::new());
         calls.so_far(3, &call(10, 0, &[(20, 0)]), &mut out);
-        assert_eq!(told(&mut out), [(10, 'e'), (20, 'l')]);
+        assert_eq!(kinds(&mut out), [(10, 'e'), (20, 'l')]);
         calls.so_far(3, &call(10, 0, &[(20, 30), (40, 0)]), &mut out);
-        assert_eq!(told(&mut out), [(30, 'u'), (40, 'l')]);
+        assert_eq!(kinds(&mut out), [(30, 'u'), (40, 'l')]);
         let full = [(20, 30), (40, 50), (60, 70), (80, 0)];
         calls.record(&record(PART, 3, 90, 0, &call(10, 0, &full)), &mut out);
-        assert_eq!(told(&mut out), [(50, 'u'), (60, 'l'), (70, 'u'), (80, 'l')]);
+        assert_eq!(kinds(&mut out), [(50, 'u'), (60, 'l'), (70, 'u'), (80, 'l')]);
         calls.so_far(3, &call(10, 0, &full), &mut out);
         calls.so_far(3, &call(10, 4, &[(100, 0)]), &mut out);
         calls.so_far(3, &call(10, 0, &full), &mut out);
-        assert_eq!(told(&mut out), [(100, 'l')]);
+        assert_eq!(kinds(&mut out), [(100, 'l')]);
         calls.record(&record(DONE, 3, 120, 0, &call(10, 4, &[(100, 110)])), &mut out);
         calls.so_far(3, &call(10, 4, &[(100, 110)]), &mut out);
-        assert_eq!(told(&mut out), [(110, 'u'), (120, 'r')]);
+        assert_eq!(kinds(&mut out), [(110, 'u'), (120, 'r')]);
         calls.so_far(3, &call(200, 0, &[]), &mut out);
-        assert_eq!(told(&mut out), [(200, 'e')], "the next call of the slot");
+        assert_eq!(kinds(&mut out), [(200, 'e')], "the next call of the slot");
     }
 
     /// No record makes it panic.

@@ -8,6 +8,7 @@
 //! - **BPF-ORDER-2** a loss has the time of the last look at the counts: nothing was lost before.
 
 mod calls;
+mod words;
 
 use std::collections::BTreeMap;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
@@ -18,11 +19,12 @@ use aya::{Btf, Ebpf, EbpfLoader};
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
 
 use super::Whose;
-use super::perf::Words;
 use super::record::{Record, What};
+use super::source::Asked;
 use crate::os::proc::Status;
 use crate::os::sys::{self, Tid};
 use calls::{CALL_WORDS, Calls, STEP};
+use words::Words;
 
 /// The programs, built by `ci/bpf.sh`.
 static OBJECT: &[u8] = aya::include_bytes_aligned!("../../../bpf/nostop.bpf.o");
@@ -61,19 +63,6 @@ pub(in super::super) struct Bpf {
     calls: Calls,
     /// Becomes readable when the ring is filled in part.
     filled: Epoll,
-}
-
-/// What is to be recorded.
-#[derive(Clone, Copy, Debug)]
-pub(in super::super) struct Asked<'a> {
-    /// Numbers of calls, and of those that do not return.
-    pub(in super::super) calls: &'a [u32],
-    pub(in super::super) ends: &'a [u32],
-    /// Of the ring.
-    pub(in super::super) bytes: usize,
-    /// Of the stack at each entry of a call.
-    pub(in super::super) stack: u32,
-    pub(in super::super) whose: Whose,
 }
 
 impl Bpf {
