@@ -1,10 +1,10 @@
 #!/bin/busybox sh
 # The first process of a guest: runs the tests that `ci/kernels.sh` asks for on the kernel's command
 # line, and prints their results on the serial console, in lines that begin with @@. Every program is
-# run four times: by itself, under `samara trace`, without stops (`trace --no-stop`) and under `samara
-# run`. A line that it prints otherwise under samara counts as a difference, as does each that samara
-# finds. So does a count of areas that the two recorders do not have in common, unless the one
-# without stops is unsure.
+# run by itself, under `samara trace`, without stops (`trace --no-stop`) and under `samara run`. Without
+# stops it is BPF where the kernel has it, and perf events too where all parts run. A line that it
+# prints otherwise under samara counts as a difference, as does each that samara finds. So does a
+# count of areas that the recorders do not have in common, unless the one without stops is unsure.
 
 /bin/busybox mkdir -p /proc /sys /dev /tmp /out
 /bin/busybox mount -t proc proc /proc
@@ -42,12 +42,12 @@ lines() {
 # The counts of a summary that both recorders must have: areas, and what became of them.
 counts() { grep -oE '"(areas_peak|splits|merges)": *[0-9]+' "$1" | sort -u; }
 
-# Runs a program under samara, and tells the differences: trace|no-stop|run PART TEST COMMAND...
+# Runs a program under samara, and tells the differences: trace|bpf|perf|run PART TEST COMMAND...
 under() {
     mode=$1 part=$2 test=$3
     shift 3
     case $mode in
-    no-stop) options="trace --no-stop" ;;
+    bpf | perf) options="trace --no-stop --source $mode" ;;
     *) options=$mode ;;
     esac
     rm -f json trace.samara
@@ -62,10 +62,10 @@ under() {
     [ "$mode" != trace ] || counts json >stopped 2>&1
     # Threads and processes beside each other have other counts each time.
     case $mode/$part/$test in
-    no-stop/repros/threads) ;;
-    no-stop/repros/*)
+    bpf/repros/threads | perf/repros/threads) ;;
+    bpf/repros/* | perf/repros/*)
         if ! grep -q '"unsure": *0\b' json; then
-            echo "@@ unsure $test $(grep -oE '"unsure": *[0-9]+' json)"
+            echo "@@ unsure $test $mode $(grep -oE '"unsure": *[0-9]+' json)"
         elif ! counts json | cmp -s - stopped; then
             other=$((other + 1))
             counts json | diff -U0 stopped - | grep -v '^@@'
@@ -85,7 +85,7 @@ under() {
     samara events trace.samara 2>&1 | grep -B1 DIFFERENCE | cut -c1-400 | head -n 24
 }
 
-# A program by itself, under trace and under run: PART TEST COMMAND...
+# A program by itself and under samara: PART TEST COMMAND...
 compare() {
     of=$1 name=$2
     shift 2
@@ -98,7 +98,7 @@ compare() {
         return
     fi
     under trace "$of" "$name" "$@"
-    under no-stop "$of" "$name" "$@"
+    for source in $sources; do under "$source" "$of" "$name" "$@"; done
     under run "$of" "$name" "$@"
 }
 
@@ -164,6 +164,15 @@ check() {
     head -n 20 errors
 }
 
+
+if samara trace --no-stop --source bpf --quiet -o trace.samara -- true </dev/null >printed 2>&1; then
+    sources=bpf
+    case $parts in *,*) sources="bpf perf" ;; esac
+else
+    sources=perf
+    cat printed
+fi
+echo "@@ sources $sources"
 for part in $(echo "$parts" | tr , ' '); do "$part"; done
 # What was cut off above may have left a line open.
 echo

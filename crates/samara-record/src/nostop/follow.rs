@@ -199,22 +199,26 @@ impl<'a> Follow<'a> {
         if matches!(record.what, What::Ended) {
             return;
         }
+        let is_known = self.processes.contains_key(&pid);
         let counts = match self.strangers {
             Strangers::AreOurs => true,
-            Strangers::AreNot => self.processes.contains_key(&pid),
-            // One that has ended has no areas that could be read. Its last sections come after its
-            // end where events are not its own.
-            Strangers::But(left_out) => self.processes.contains_key(&pid) || (pid != left_out && is_a_program(pid)),
+            Strangers::AreNot => is_known,
+            Strangers::But(left_out) => pid != left_out,
         };
-        if !counts {
+        // One that has ended has no areas that could be read. Its last sections come after its end
+        // where events are not its own.
+        if !is_known && !(counts && is_a_program(pid)) {
             return;
         }
-        if !self.processes.contains_key(&pid) {
+        if !is_known {
             let threads: Vec<_> = proc::threads(pid).into_iter().map(|tid| (tid, owner)).collect();
             self.add_process(pid, &threads, true, self.now);
         }
         let Some(process) = self.processes.get_mut(&pid) else { return };
-        process.threads.insert(tid);
+        // The end of one that has ended may have been seen already.
+        if is_a_program(tid) {
+            process.threads.insert(tid);
+        }
         self.threads.insert(tid, Thread::new(pid, owner));
         self.take(record, owner);
     }
@@ -811,9 +815,9 @@ impl<'a> Follow<'a> {
     }
 }
 
-/// Whether a process has areas: it has not ended, and is none of the kernel's.
-pub(super) fn is_a_program(pid: Tid) -> bool {
-    proc::Status::of(pid).is_some_and(|status| status.has_space())
+/// Whether a task has areas: it has not ended, and is none of the kernel's.
+pub(super) fn is_a_program(tid: Tid) -> bool {
+    proc::Status::of(tid).is_some_and(|status| status.has_space())
 }
 
 impl Thread {
@@ -833,3 +837,6 @@ fn memory(tid: Tid, decoded: &Decoded, result: i64, shown: Option<&Shown>) -> Me
     });
     Memory::recorded((0, Vec::new()), mapped)
 }
+
+#[cfg(test)]
+mod tests;

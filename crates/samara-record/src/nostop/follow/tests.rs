@@ -1,0 +1,36 @@
+//! Records that come after the end of their task.
+
+use super::*;
+
+/// No task has this number.
+const GONE: Tid = Tid::MAX;
+
+fn record(time: u64, what: What) -> Record {
+    Record { time, pid: GONE, tid: GONE, event: 0, what }
+}
+
+/// On Linux 6.1 the last section of a task comes after its end.
+#[test]
+fn a_section_after_the_end_does_not_bring_a_process_back() {
+    let mut events: Vec<samara_trace::event::Event> = Vec::new();
+    let mut follow = Follow::new(GONE, true, Journal::new(&mut events, 0));
+    follow.add_process(GONE, &[(GONE, 0)], false, 0);
+    for (time, what) in [(1, What::Ended), (2, What::Lock(9)), (3, What::Unlock(9))] {
+        follow.take(record(time, what), 0);
+        assert!(!follow.is_followed());
+    }
+}
+
+/// The same of a thread, whose process has another one.
+#[test]
+fn a_section_after_the_end_of_a_thread_does_not_keep_its_process() {
+    let own = std::process::id() as Tid;
+    let mut events: Vec<samara_trace::event::Event> = Vec::new();
+    let mut follow = Follow::new(own, true, Journal::new(&mut events, 0));
+    follow.add_process(own, &[(own, 0), (GONE, 0)], false, 0);
+    for (time, what) in [(1, What::Ended), (2, What::Lock(9)), (3, What::Unlock(9))] {
+        follow.take(Record { pid: own, ..record(time, what) }, 0);
+    }
+    follow.take(Record { time: 4, pid: own, tid: own, event: 0, what: What::Ended }, 0);
+    assert!(!follow.is_followed());
+}
