@@ -207,10 +207,11 @@ impl<'a> Follow<'a> {
         };
         // One that has ended has no areas that could be read. Its last sections come after its end
         // where events are not its own.
-        if !is_known && !(counts && is_a_program(pid)) {
+        let is_new = !is_known && counts && is_a_program(pid);
+        if !is_known && !is_new {
             return;
         }
-        if !is_known {
+        if is_new {
             let threads: Vec<_> = proc::threads(pid).into_iter().map(|tid| (tid, owner)).collect();
             self.add_process(pid, &threads, true, self.now);
         }
