@@ -19,7 +19,17 @@ typedef long long s64;
 // running kernel has them.
 #define KERNELS __attribute__((preserve_access_index))
 struct thread_info { u32 status; } KERNELS;
-struct task_struct { struct thread_info thread_info; int pid, tgid; } KERNELS;
+struct task_struct {
+    struct thread_info thread_info;
+    int pid, tgid;
+    struct task_struct *group_leader;
+    struct pid *thread_pid;
+} KERNELS;
+// A task's number in a namespace of processes, and in each one around that; the machine's first.
+struct ns_common { u32 inum; } KERNELS;
+struct pid_namespace { struct ns_common ns; } KERNELS;
+struct upid { int nr; struct pid_namespace *ns; };
+struct pid { u32 level; struct upid numbers[1]; } KERNELS;
 // A program's registers at a call.
 struct pt_regs {
     unsigned long r15, r14, r13, r12, bp, bx, r11, r10, r9, r8, ax, cx, dx, si, di, orig_ax, ip, cs, flags, sp, ss;
@@ -32,6 +42,8 @@ static u64 (*time_ns)(void) = (void *)5;
 static long (*map_push)(void *map, const void *value, u64 flags) = (void *)87;
 static long (*map_pop)(void *map, void *value) = (void *)88;
 static long (*copy_from_user)(void *to, u32 size, const void *from) = (void *)112;
+static long (*copy_from_kernel)(void *to, u32 size, const void *from) = (void *)113;
+static u64 (*group_at)(int depth) = (void *)123;
 static void *(*ring_reserve)(void *ring, u64 size, u64 flags) = (void *)131;
 static void (*ring_submit)(void *data, u64 flags) = (void *)132;
 static u64 (*ring_query)(void *ring, u64 what) = (void *)134;
@@ -41,6 +53,7 @@ enum { CREATE = 1, NO_WAKE = 1, WAKE = 2, UNREAD = 0 };
 
 #define SECTION(name) __attribute__((section(name), used))
 #define INLINE static inline __attribute__((always_inline))
+#define APART static __attribute__((noinline))
 #define SETTLED asm volatile("" ::: "memory")
 // The description of a map: a number, or a type.
 #define NUMBER(name, value) int(*name)[value]
@@ -64,6 +77,8 @@ struct stack_record { struct head head; u64 entered, ip, sp, bp, len; u8 bytes[S
     __builtin_preserve_field_info(                                                                                   \
         ((struct trace_event_raw_mmap_lock_acquire_returned *)0)->__data_loc_memcg_path, 2)
 
+#define NUMBERS __builtin_preserve_field_info(((struct pid *)0)->numbers, 0)
+
 // An argument of a tracepoint: the kernel refuses one that is read at a place that was computed.
 #define ARGUMENT(ctx, n)                                                                                             \
     ({                                                                                                               \
@@ -76,12 +91,15 @@ struct stack_record { struct head head; u64 entered, ip, sp, bp, len; u8 bytes[S
 struct own { u32 slot, ended; };
 
 // Set by the loader: the calls that are recorded, and those that do not return. Whether the tasks
-// of all processes are, but those of one. How much of a stack is copied (times STEP). When the
-// reader is woken: where this many bytes are unread, up to as many more.
+// of all processes are, or all of a control group (and of those below it), but those of one process.
+// The namespace that numbers of tasks are of; 0: the machine's. How much of a stack is copied (times
+// STEP). When the reader is woken: where this many bytes are unread, up to as many more.
 const volatile u64 CALLS[8] = {0};
 const volatile u64 ENDS[8] = {0};
 const volatile u32 ALL = 0;
+const volatile u64 GROUP = 0;
 const volatile u32 NOT_THIS = 0;
+const volatile u32 NAMESPACE = 0;
 const volatile u32 STACK_STEPS = 0;
 const volatile u32 SLOTS = 2;
 const volatile u64 WAKE_FROM = 0;
@@ -103,6 +121,10 @@ struct {
 struct { NUMBER(type, 23); NUMBER(max_entries, 2); TYPE(value, u32); } unused SECTION(".maps");
 struct { NUMBER(type, 6); NUMBER(max_entries, 1); TYPE(key, u32); TYPE(value, u64); } lost SECTION(".maps");
 
+// How many control groups are around that one, and namespaces around the reader's, once it is known.
+static volatile u32 depth = 0, around = 0;
+enum { MOST_DEPTH = 32 }; // a power of two
+
 char LICENSE[] SECTION("license") = "Dual MIT/GPL";
 
 INLINE void lose(void)
@@ -119,19 +141,78 @@ INLINE void submit(void *record)
     ring_submit(record, unread - WAKE_FROM < WAKE_MORE ? WAKE : NO_WAKE);
 }
 
-INLINE struct head head(u32 kind, u32 slot, struct task_struct *task)
+// The number that a task has in the reader's namespace, if that is `n`-th from the machine's. 0: not.
+INLINE u32 number_at(u64 pid, u32 n)
 {
-    return (struct head){kind, slot, time_ns(), task->pid, task->tgid};
+    struct upid number;
+    u32 namespace;
+    if (copy_from_kernel(&number, sizeof number, (void *)(pid + NUMBERS + n * sizeof number)) ||
+        copy_from_kernel(&namespace, sizeof namespace, &number.ns->ns.inum))
+        return 0;
+    return namespace == NAMESPACE ? number.nr : 0;
 }
 
-// What a task has besides, if it is recorded.
+// A task's number in the reader's namespace; 0: it has none.
+APART u32 number_in_namespace(struct task_struct *task)
+{
+    u64 pid;
+    u32 last;
+    if (copy_from_kernel(&pid, sizeof pid, &task->thread_pid) ||
+        copy_from_kernel(&last, sizeof last, &((struct pid *)pid)->level))
+        return 0;
+    u32 number = around <= last ? number_at(pid, around) : 0;
+#pragma clang loop unroll(disable)
+    for (u32 i = 0; !number && i < MOST_DEPTH && i <= last; i++) {
+        number = number_at(pid, i);
+        if (number)
+            around = i;
+    }
+    return number;
+}
+
+INLINE u32 tid_of(struct task_struct *task)
+{
+    return NAMESPACE ? number_in_namespace(task) : task->pid;
+}
+
+INLINE u32 pid_of(struct task_struct *task)
+{
+    return NAMESPACE ? number_in_namespace(task->group_leader) : task->tgid;
+}
+
+INLINE struct head head(u32 kind, u32 slot, struct task_struct *task)
+{
+    return (struct head){kind, slot, time_ns(), tid_of(task), pid_of(task)};
+}
+
+// Whether the running task is in the control group, or in one below it.
+APART int is_in_group(void)
+{
+    if (group_at(depth & (MOST_DEPTH - 1)) == GROUP)
+        return 1;
+#pragma clang loop unroll(disable)
+    for (u32 i = 0; i < MOST_DEPTH; i++) {
+        u64 group = group_at(i);
+        if (group == GROUP) {
+            depth = i;
+            return 1;
+        }
+        if (!group)
+            return 0;
+    }
+    return 0;
+}
+
+// What the running task has besides, if it is recorded.
 INLINE struct own *recorded(struct task_struct *task)
 {
+    if (GROUP && !is_in_group())
+        return 0; // it may have left it
     struct own *own = storage(&tasks, task, 0, 0);
     if (own)
         return own->ended ? 0 : own;
-    u32 process = task->tgid;
-    if (ALL ? process == NOT_THIS : !map_lookup(&watched, &process))
+    u32 process = pid_of(task);
+    if (!process || (ALL || GROUP ? process == NOT_THIS : !map_lookup(&watched, &process)))
         return 0;
     own = storage(&tasks, task, 0, CREATE);
     if (!own)
@@ -262,8 +343,8 @@ SECTION("tp_btf/sys_enter") int sys_enter(u64 *ctx)
     }
     call->version += 1;
     SETTLED;
-    call->tid = task->pid;
-    call->pid = task->tgid;
+    call->tid = tid_of(task);
+    call->pid = pid_of(task);
     call->nr = nr;
     call->base = 0;
     call->args[0] = regs->di;
@@ -334,7 +415,7 @@ SECTION("tp_btf/mmap_lock_acquire_returned") int lock(u64 *ctx)
         struct own *own = storage(&tasks, task, 0, 0);
         struct call *call = own ? slot_of(own) : 0;
         if (call && call->entered)
-            end_section(call, mm, task->pid);
+            end_section(call, mm, tid_of(task));
         return 0;
     }
     struct own *own = recorded(task);
@@ -359,7 +440,7 @@ SECTION("tp_btf/mmap_lock_acquire_returned") int lock(u64 *ctx)
     section->mm = mm;
     section->unlocked = 0;
     section->unlocker = 0;
-    section->locker = task->pid;
+    section->locker = tid_of(task);
     section->locked = time_ns();
     SETTLED;
     call->n = n + 1;
@@ -381,7 +462,7 @@ SECTION("tp_btf/mmap_lock_released") int unlock(u64 *ctx)
     if (!own)
         return 0;
     struct call *call = slot_of(own);
-    if (!call || !call->entered || !end_section(call, mm, task->pid))
+    if (!call || !call->entered || !end_section(call, mm, tid_of(task)))
         tell_section(UNLOCK, task, mm);
     return 0;
 }
@@ -390,7 +471,7 @@ SECTION("tp_btf/mmap_lock_released") int unlock(u64 *ctx)
 SECTION("tp_btf/sched_process_fork") int born(u64 *ctx)
 {
     struct task_struct *parent = (void *)ctx[0], *child = (void *)ctx[1];
-    if (!ALL && recorded(parent) && !storage(&tasks, child, 0, CREATE))
+    if (!ALL && !GROUP && recorded(parent) && !storage(&tasks, child, 0, CREATE))
         lose();
     return 0;
 }
@@ -398,7 +479,8 @@ SECTION("tp_btf/sched_process_fork") int born(u64 *ctx)
 SECTION("tp_btf/sched_process_exit") int ended(u64 *ctx)
 {
     struct task_struct *task = (void *)ctx[0];
-    struct own *own = recorded(task);
+    // It may have left its control group already.
+    struct own *own = GROUP ? storage(&tasks, task, 0, 0) : recorded(task);
     if (!own)
         return 0;
     own->ended = 1;

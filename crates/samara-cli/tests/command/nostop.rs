@@ -1,5 +1,6 @@
 //! `samara trace --no-stop`: the command as users run it, and its message if it is not allowed.
 
+use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
@@ -67,6 +68,44 @@ fn the_source_is_named() {
     for words in [&["--source", "other", "--", "true"][..], &["--source", "bpf", "--resident", "--", "true"]] {
         let output = run(dir.path(), &[&["trace"], words].concat());
         assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
+    }
+}
+
+/// In a container processes have numbers of its own, which the records of all sources have. A
+/// container in it has others: its processes are recorded by those of the outer one.
+#[test]
+fn numbers_are_of_the_containers_processes() {
+    let dir = tempfile::tempdir().unwrap();
+    let script = "ls / > /dev/null; unshare -pf ls / > /dev/null; (cd /; ls > /dev/null) & wait";
+    for source in ["perf", "bpf"] {
+        let trace =
+            ["trace", "--source", source, "-o", "t.samara", "--summary-json", "s.json", "--", "sh", "-c", script];
+        let output = Command::new("unshare")
+            .current_dir(dir.path())
+            .args(["-pf", "--mount-proc", "unshare", "-pf", "--mount-proc", env!("CARGO_BIN_EXE_samara")])
+            .args(trace)
+            .output();
+        let output = match output {
+            Ok(output) if stderr(&output).contains("unshare: unshare failed") => {
+                return skipped("numbers_are_of_the_containers_processes: no namespace of processes of our own here");
+            }
+            Ok(output) => output,
+            Err(error) => return skipped(format_args!("numbers_are_of_the_containers_processes: unshare: {error}")),
+        };
+        if !allowed(&output) {
+            continue;
+        }
+        let text = stderr(&output);
+        assert!(output.status.success(), "{text}");
+        let json: serde_json::Value =
+            serde_json::from_slice(&std::fs::read(dir.path().join("s.json")).unwrap()).unwrap();
+        assert_eq!((&json["execs"], &json["differences"]), (&5.into(), &0.into()), "{source}: {json}");
+        let events = stdout(&run(dir.path(), &["events", "t.samara", "--json"]));
+        let events: Vec<serde_json::Value> = events.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        let pids: BTreeSet<u64> = events.iter().filter_map(|event| event["pid"].as_u64()).collect();
+        assert!(pids.len() >= 5 && pids.iter().all(|pid| *pid < 100), "{source}: {pids:?}");
+        let calls = events.iter().filter(|event| event["kind"] == "call").count();
+        assert!(calls > 100, "{source}: {calls} calls");
     }
 }
 

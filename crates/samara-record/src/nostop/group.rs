@@ -4,10 +4,11 @@ use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::fs;
 use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::NotWatched;
+use super::{NotWatched, Whose};
 use crate::api::LetGo;
 use crate::processes;
 
@@ -49,6 +50,14 @@ impl Group {
             Some(folder) => vec!["--cgroup".into(), folder.into()],
             None => vec!["--all".into()],
         }
+    }
+
+    /// Whose events are recorded.
+    pub(super) fn whose(&self) -> Result<Whose, NotWatched> {
+        let Some(folder) = &self.folder else { return Ok(Whose::All) };
+        // The kernel's number of a control group is that of its folder.
+        let of = fs::metadata(folder).map_err(|error| NotWatched::NoGroup(folder.clone(), error))?;
+        Ok(Whose::Group(of.ino()))
     }
 
     /// Its processes, now.

@@ -180,8 +180,7 @@ pub(super) fn record_group(group: &Group, settings: &Settings, sink: &mut dyn Si
     let start_ns = sys::now_ns();
     sys::raise_file_limit();
     let own = std::process::id() as Tid;
-    let whose = if group.folder.is_some() { Whose::Group } else { Whose::All };
-    let mut source = Source::new(settings, whose)?;
+    let mut source = Source::new(settings, group.whose()?)?;
     let owner = source::attach_group(&mut source, group)?;
     let mut signals = Signals::install(true, group.let_go.is_some(), &[]);
     let mut journal = Journal::new(sink, start_ns);

@@ -12,11 +12,14 @@ use samara_trace::event::{Event, EventKind};
 use samara_trace::{Sink, SinkError};
 
 use crate::expect;
-use crate::nostop::{Asks, MARK, Until, allowed, settings, start};
+use crate::nostop::{Asks, MARK, Until, allowed, by_bpf, settings, start};
 use crate::recorder::Body;
 use crate::syscalls::{anon, munmap};
 
-pub(crate) const TRIALS: &[(&str, Body)] = &[("nostop_finds_all_threads_by_their_records", found_by_records)];
+pub(crate) const TRIALS: &[(&str, Body)] = &[
+    ("nostop_finds_all_threads_by_their_records", found_by_records),
+    ("nostop_finds_all_threads_by_their_records_by_bpf", || by_bpf(found_by_records)),
+];
 
 /// `steady FILE`: two threads map memory a few hundred times a second until the file is there.
 pub(crate) fn steady(file: &str) {

@@ -68,7 +68,7 @@ pub(in super::super) struct Bpf {
 impl Bpf {
     /// Loads and starts the programs. An error says in a few words why that is not possible.
     pub(in super::super) fn new(asked: Asked<'_>) -> Result<Bpf, String> {
-        missing(asked.whose)?;
+        missing()?;
         let btf = Btf::from_sys_fs().map_err(|_| "this kernel has no BTF (/sys/kernel/btf/vmlinux)".to_owned())?;
         let refused =
             |error: &dyn std::error::Error| format!("the kernel refuses the programs ({})", first_line(error));
@@ -79,7 +79,12 @@ impl Bpf {
         let bytes = asked.bytes.next_power_of_two().clamp(sys::page_size() as usize, MOST_BYTES);
         // A record is smaller than this.
         let record = u64::from(steps) * u64::from(STEP) + 512;
-        let all = u32::from(matches!(asked.whose, Whose::All));
+        let (all, group) = match asked.whose {
+            Whose::Process => (0u32, 0u64),
+            Whose::Group(number) => (0, number),
+            Whose::All => (1, 0),
+        };
+        let namespace = namespace()?;
         let (calls, ends) = (set([asked.calls, asked.ends].concat()), set(asked.ends.to_vec()));
         let wake = bytes as u64 / 4;
         let mut loader = EbpfLoader::new();
@@ -89,6 +94,8 @@ impl Bpf {
             .override_global("CALLS", &calls, true)
             .override_global("ENDS", &ends, true)
             .override_global("ALL", &all, true)
+            .override_global("GROUP", &group, true)
+            .override_global("NAMESPACE", &namespace, true)
             .override_global("STACK_STEPS", &steps, true)
             .override_global("SLOTS", &SLOTS, true)
             .override_global("WAKE_FROM", &wake, true)
@@ -181,12 +188,10 @@ impl Bpf {
 }
 
 /// Why the programs cannot be loaded, as far as that is known before.
-fn missing(whose: Whose) -> Result<(), String> {
+fn missing() -> Result<(), String> {
     const BPF: u64 = 1 << 39;
     const PERFMON: u64 = 1 << 38;
     const SYS_ADMIN: u64 = 1 << 21;
-    /// The namespace of processes of the machine itself has this number.
-    const MACHINES: &str = "pid:[4026531836]";
     let own = Status::of(std::process::id() as Tid).unwrap_or_default().bits("CapEff:");
     if own & (BPF | SYS_ADMIN) == 0 {
         return Err("CAP_BPF is missing".into());
@@ -194,13 +199,17 @@ fn missing(whose: Whose) -> Result<(), String> {
     if own & (PERFMON | SYS_ADMIN) == 0 {
         return Err("CAP_PERFMON is missing".into());
     }
-    if matches!(whose, Whose::Group) {
-        return Err("it does not know control groups".into());
-    }
-    if std::fs::read_link("/proc/self/ns/pid").is_ok_and(|name| name.as_os_str() != MACHINES) {
-        return Err("this is another namespace of processes than the machine's".into());
-    }
     Ok(())
+}
+
+/// The namespace that numbers of processes are of here. 0: the machine's.
+fn namespace() -> Result<u32, String> {
+    const MACHINES: u32 = 4026531836;
+    let name = std::fs::read_link("/proc/self/ns/pid").map_err(|error| format!("/proc/self/ns/pid: {error}"))?;
+    let name = name.to_string_lossy();
+    let number = name.strip_prefix("pid:[").and_then(|rest| rest.strip_suffix(']')?.parse().ok());
+    let number = number.ok_or_else(|| format!("the namespace of processes has an unknown name, {name}"))?;
+    Ok(if number == MACHINES { 0 } else { number })
 }
 
 /// The first line of an error and of its causes.
