@@ -19,8 +19,10 @@ typedef long long s64;
 // running kernel has them.
 #define KERNELS __attribute__((preserve_access_index))
 struct thread_info { u32 status; } KERNELS;
+struct mm_struct { unsigned long start_stack; } KERNELS;
 struct task_struct {
     struct thread_info thread_info;
+    struct mm_struct *mm;
     int pid, tgid;
     struct task_struct *group_leader;
     struct pid *thread_pid;
@@ -70,8 +72,8 @@ struct head { u32 kind, slot; u64 time; u32 tid, pid; };
 struct call_record { struct head head; s64 result; struct call call; };
 struct entry_record { struct head head; u64 nr, args[6]; };
 struct section_record { struct head head; u64 mm; };
-enum { STEP = 1024 }; // of a copied stack
-struct stack_record { struct head head; u64 entered, ip, sp, bp, len; u8 bytes[STEP]; };
+enum { STEP = 1024, FEW = 2 }; // of a copied stack
+struct stack_record { struct head head; u64 entered, ip, sp, bp, bottom, len; u8 bytes[STEP]; };
 
 #define HAS_PATH                                                                                                     \
     __builtin_preserve_field_info(                                                                                   \
@@ -276,10 +278,13 @@ INLINE void tell_section(u32 kind, struct task_struct *task, u64 mm)
     submit(record);
 }
 
-// Copies a task's stack. A step does not cross a page, so all of it is there or nothing.
-INLINE void tell_stack(struct call *call, u32 slot, struct task_struct *task, struct pt_regs *regs)
+// Copies at most so many steps of a task's stack. A step does not cross a page, so all of it is there
+// or nothing. `bottom`: that of the process's first thread.
+INLINE void
+copy_stack(struct call *call, u32 slot, struct task_struct *task, struct pt_regs *regs, u64 bottom, u32 most)
 {
-    struct stack_record *record = ring_reserve(&ring, sizeof *record - STEP + STACK_STEPS * STEP, 0);
+    u64 from = regs->sp & ~(u64)(STEP - 1);
+    struct stack_record *record = ring_reserve(&ring, sizeof *record - STEP + most * STEP, 0);
     if (!record)
         return lose();
     record->head = head(STACK, slot, task);
@@ -287,15 +292,27 @@ INLINE void tell_stack(struct call *call, u32 slot, struct task_struct *task, st
     record->ip = regs->ip;
     record->sp = regs->sp;
     record->bp = regs->bp;
-    u64 from = record->sp & ~(u64)(STEP - 1);
+    record->bottom = bottom;
     u64 steps = 0;
-    for (u32 i = 0; i < STACK_STEPS; i++) {
+    for (u32 i = 0; i < most; i++) {
         if (copy_from_user(record->bytes + i * STEP, STEP, (void *)(from + i * STEP)))
             break;
         steps = i + 1;
     }
     record->len = steps * STEP;
     submit(record);
+}
+
+// Behind the frames of a process's first thread are its arguments, which are not copied.
+INLINE void tell_stack(struct call *call, u32 slot, struct task_struct *task, struct pt_regs *regs)
+{
+    struct mm_struct *mm = task->mm;
+    u64 bottom = mm ? mm->start_stack : 0;
+    u64 left = bottom - (regs->sp & ~(u64)(STEP - 1));
+    if (STACK_STEPS > FEW && left < FEW * STEP)
+        copy_stack(call, slot, task, regs, bottom, FEW);
+    else
+        copy_stack(call, slot, task, regs, bottom, STACK_STEPS);
 }
 
 INLINE int is_in(const volatile u64 *set, u64 nr)

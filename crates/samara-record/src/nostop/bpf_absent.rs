@@ -7,6 +7,7 @@ use std::os::fd::RawFd;
 use super::record::Record;
 use super::source::Asked;
 use crate::os::sys::Tid;
+use crate::stacks::Copies;
 
 /// There is none.
 pub(super) struct Bpf(Infallible);
@@ -29,7 +30,7 @@ impl Bpf {
         match self.0 {}
     }
 
-    pub(super) fn read(&mut self, _: u64, _: &mut u64, _: &mut Vec<Record>) -> bool {
+    pub(super) fn read(&mut self, _: u64, _: &mut u64, _: &mut Copies, _: &mut Vec<Record>) -> bool {
         match self.0 {}
     }
 

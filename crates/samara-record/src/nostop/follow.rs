@@ -4,6 +4,7 @@
 //! Neighbours: `source` has the records in order; `followed_space` has the calls of each space.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::Arc;
 
 use samara_trace::calls::Call;
 use samara_trace::event::{Event, EventKind, LOST};
@@ -230,7 +231,7 @@ impl<'a> Follow<'a> {
         self.places.get_mut(&id)
     }
 
-    fn enter(&mut self, pid: Tid, tid: Tid, nr: u32, args: [u64; 6], copied: Option<Box<Copied>>) {
+    fn enter(&mut self, pid: Tid, tid: Tid, nr: u32, args: [u64; 6], copied: Option<Arc<Copied>>) {
         self.explain_outside(tid);
         if (nr == EXIT || nr == EXIT_GROUP)
             && let Some(process) = self.processes.get_mut(&pid)

@@ -2,6 +2,7 @@
 //! Knows no rings, and not what a call means.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use perf_event_open_sys::bindings::{
     PERF_RECORD_COMM, PERF_RECORD_EXIT, PERF_RECORD_FORK, PERF_RECORD_LOST, PERF_RECORD_MISC_COMM_EXEC,
@@ -10,7 +11,7 @@ use perf_event_open_sys::bindings::{
 
 use super::tracefs::Tracepoint;
 use crate::os::sys::Tid;
-use crate::stacks::Copied;
+use crate::stacks::{Copied, Copies};
 
 /// What the kernel recorded, and when (CLOCK_MONOTONIC).
 #[derive(Clone, Debug, PartialEq)]
@@ -26,7 +27,7 @@ pub(super) struct Record {
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum What {
     /// A call was entered. With the task's stack, if that is asked for.
-    Enter { nr: u32, args: [u64; 6], stack: Option<Box<Copied>> },
+    Enter { nr: u32, args: [u64; 6], stack: Option<Arc<Copied>> },
     /// A call returned.
     Return { nr: u32, result: i64 },
     /// A write section of the address space at this kernel address began.
@@ -103,7 +104,7 @@ impl Reader {
     }
 
     /// Reads a record with its header. `None`: the record is not needed.
-    pub(super) fn read(&self, bytes: &[u8]) -> Option<Record> {
+    pub(super) fn read(&self, bytes: &[u8], copies: &mut Copies) -> Option<Record> {
         let kind = u32(bytes, 0)?;
         let (misc, body) = (u32(bytes, 4)? & 0xffff, bytes.get(8..)?);
         if kind == PERF_RECORD_SAMPLE {
@@ -111,7 +112,7 @@ impl Reader {
             let len = u32(body, 32)? as usize;
             let mut what = self.sample(body.get(36..36 + len)?)?;
             if let What::Enter { stack, .. } = &mut what {
-                *stack = copied(body.get(36 + len..)?);
+                *stack = copied(body.get(36 + len..)?, copies);
             }
             return Some(Record { time, pid, tid, event, what });
         }
@@ -167,7 +168,7 @@ impl Reader {
 
 /// What a record has behind its content: registers ([`arch::PERF_REGISTERS`](crate::arch)) of a
 /// 64-bit program, and its stack.
-fn copied(rest: &[u8]) -> Option<Box<Copied>> {
+fn copied(rest: &[u8], copies: &mut Copies) -> Option<Arc<Copied>> {
     const ABI_64: u64 = 2;
     if u64(rest, 0)? != ABI_64 {
         return None;
@@ -176,7 +177,7 @@ fn copied(rest: &[u8]) -> Option<Box<Copied>> {
     let all = rest.get(40..)?.get(..size)?;
     // How much of it was copied.
     let len = if size == 0 { 0 } else { u64(rest, 40 + size)? as usize };
-    Some(Box::new(Copied { ip, sp, bp, stack: all.get(..len)?.into() }))
+    Some(copies.of((ip, sp, bp), 0, all.get(..len)?))
 }
 
 fn u32(bytes: &[u8], at: usize) -> Option<u32> {

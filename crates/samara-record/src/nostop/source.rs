@@ -25,6 +25,7 @@ use super::tracefs::{Tracefs, Tracepoint};
 use super::{EventSource, Settings, Whose};
 use crate::arch::NATIVE;
 use crate::os::sys::{self, Tid};
+use crate::stacks::Copies;
 
 /// How long a processor may take to write a record, once it has its time.
 const SLACK_NS: u64 = 20_000_000;
@@ -137,6 +138,7 @@ pub(super) struct Source {
     /// Records in their order.
     ready: VecDeque<Record>,
     buffer: Vec<u8>,
+    copies: Copies,
     /// Every record up to this time is ready.
     settled: u64,
     pub(super) received: u64,
@@ -176,6 +178,7 @@ impl Source {
             pending: Vec::new(),
             ready: VecDeque::new(),
             buffer: Vec::new(),
+            copies: Copies::default(),
             settled: 0,
             received: 0,
             late: 0,
@@ -291,12 +294,12 @@ impl Source {
 
     /// Reads the rings, and what long calls did up to a time. False: not all is there.
     fn read_rings(&mut self, until: u64) -> bool {
-        let Source { rings, plan, bpf, pending, buffer, received, late, settled, .. } = self;
+        let Source { rings, plan, bpf, pending, buffer, copies, received, late, settled, .. } = self;
         let before = pending.len();
-        let is_all = bpf.as_mut().is_none_or(|bpf| bpf.read(until, received, pending));
+        let is_all = bpf.as_mut().is_none_or(|bpf| bpf.read(until, received, copies, pending));
         for ring in rings.iter() {
             ring.drain(buffer, |bytes| {
-                let Some(record) = plan.reader.read(bytes) else { return };
+                let Some(record) = plan.reader.read(bytes, copies) else { return };
                 *received += u64::from(!matches!(record.what, What::Lost(_)));
                 pending.push(record);
             });

@@ -1,6 +1,8 @@
 //! The memory of a task, as the unwinder asks for it: of a stopped one, read in pieces, or a copy
 //! of its stack.
 
+use std::sync::Arc;
+
 use crate::os::sys::{self, Tid};
 
 /// Bytes of a piece: a page. A stack that is not deep takes one or two.
@@ -15,8 +17,34 @@ pub(crate) struct Copied {
     pub(crate) ip: u64,
     pub(crate) sp: u64,
     pub(crate) bp: u64,
+    /// The bottom of the stack of the process's first thread. 0: it is not known.
+    pub(crate) bottom: u64,
     /// From `sp` on.
     pub(crate) stack: Box<[u8]>,
+}
+
+/// The copies that came last: one that is the same again needs no memory of its own.
+#[derive(Debug, Default)]
+pub(crate) struct Copies(Vec<Option<Arc<Copied>>>);
+
+impl Copies {
+    /// How many are kept: some calls of some threads.
+    const KEPT: usize = 64;
+
+    /// A copy of these registers and this stack.
+    pub(crate) fn of(&mut self, (ip, sp, bp): (u64, u64, u64), bottom: u64, stack: &[u8]) -> Arc<Copied> {
+        self.0.resize(Self::KEPT, None);
+        // Multiplied by odd numbers, the upper bits are of all bits.
+        let mixed = ip.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ sp.wrapping_mul(0xc2b2_ae3d_27d4_eb4f);
+        let new = || Arc::new(Copied { ip, sp, bp, bottom, stack: stack.into() });
+        let Some(place) = self.0.get_mut((mixed >> 32) as usize % Self::KEPT) else { return new() };
+        match place {
+            Some(same) if (same.ip, same.sp, same.bp, same.bottom) == (ip, sp, bp, bottom) && *same.stack == *stack => {
+                Arc::clone(same)
+            }
+            _ => Arc::clone(place.insert(new())),
+        }
+    }
 }
 
 /// Memory of a task.
@@ -74,6 +102,19 @@ impl<'a> StackMemory<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_same_copy_is_kept_once() {
+        let mut copies = Copies::default();
+        let first = copies.of((1, 2, 3), 4, b"stack");
+        assert!(Arc::ptr_eq(&first, &copies.of((1, 2, 3), 4, b"stack")));
+        for other in
+            [copies.of((1, 2, 4), 4, b"stack"), copies.of((1, 2, 3), 4, b"other"), copies.of((1, 2, 3), 4, b"stac")]
+        {
+            assert!(!Arc::ptr_eq(&first, &other));
+        }
+        assert_eq!((first.ip, first.sp, first.bp, first.bottom, &*first.stack), (1, 2, 3, 4, &b"stack"[..]));
+    }
 
     #[test]
     fn a_copy_has_what_is_above_the_stack_pointer() {

@@ -39,8 +39,8 @@ use crate::space::model::Model;
 use crate::space::{SpaceId, host};
 use crate::stacks::budget::Budget;
 use crate::stacks::compiled::Dumps;
-pub(crate) use crate::stacks::memory::Copied;
 use crate::stacks::memory::StackMemory;
+pub(crate) use crate::stacks::memory::{Copied, Copies};
 use crate::stacks::module::Module;
 use crate::stacks::rule::Rule;
 
@@ -287,7 +287,10 @@ impl Stacks {
         self.spaces.insert(asked.space, unwinding);
         // The loader's first function has no caller, and no table says so. Its frame is next to the
         // arguments that the kernel put there.
-        let bottom = asked.model.layout().start_stack;
+        let bottom = match asked.copied {
+            Some(copied) if copied.bottom != 0 => copied.bottom,
+            _ => asked.model.layout().start_stack,
+        };
         let at_bottom =
             bottom != 0 && (bottom.saturating_sub(BOTTOM)..=bottom.saturating_add(BOTTOM)).contains(&regs.sp());
         let end = match end {

@@ -1,11 +1,13 @@
 //! Calls as the BPF programs report them: whole in the ring, or in part in their slots. Hands out
 //! each entry, write section and return once. Knows no maps and no programs.
 
+use std::sync::Arc;
+
 use super::words::Words;
 use super::{EVENT, SLOTS};
 use crate::nostop::record::{Record, What};
 use crate::os::sys::Tid;
-use crate::stacks::Copied;
+use crate::stacks::{Copied, Copies};
 
 /// A program copies a stack in steps of this many bytes. The first step begins at a multiple of it,
 /// at the stack pointer or below.
@@ -113,7 +115,7 @@ struct Reported {
     begun: usize,
     ended: [bool; SECTIONS],
     /// The copy of the stack, and the entry of its call.
-    stack: Option<(u64, Box<Copied>)>,
+    stack: Option<(u64, Arc<Copied>)>,
 }
 
 /// What was handed out of the calls of all slots.
@@ -135,7 +137,7 @@ impl Calls {
     }
 
     /// Hands out what a record of the ring has.
-    pub(super) fn record(&mut self, bytes: &[u8], out: &mut Vec<Record>) {
+    pub(super) fn record(&mut self, bytes: &[u8], copies: &mut Copies, out: &mut Vec<Record>) {
         let word = |at: usize| -> u64 {
             let bytes = bytes.get(at * 8..).and_then(|rest| rest.first_chunk());
             bytes.map_or(0, |bytes| u64::from_ne_bytes(*bytes))
@@ -158,10 +160,11 @@ impl Calls {
             LOCK => push(What::Lock(word(3))),
             UNLOCK => push(What::Unlock(word(3))),
             STACK => {
-                let (entered, ip, sp, bp, len) = (word(3), word(4), word(5), word(6), word(7) as usize);
-                let stack = bytes.get(64..).map_or(&[][..], |all| all.get(..len).unwrap_or(all));
+                let (entered, ip, sp, bp, bottom) = (word(3), word(4), word(5), word(6), word(7));
+                let len = word(8) as usize;
+                let stack = bytes.get(72..).map_or(&[][..], |all| all.get(..len).unwrap_or(all));
                 let stack = stack.get((sp % u64::from(STEP)) as usize..).unwrap_or_default();
-                self.reported(slot).stack = Some((entered, Box::new(Copied { ip, sp, bp, stack: stack.into() })));
+                self.reported(slot).stack = Some((entered, copies.of((ip, sp, bp), bottom, stack)));
             }
             _ => {}
         }
@@ -247,7 +250,7 @@ mod tests {
     #[test]
     fn a_call_is_entered_with_its_sections() {
         let (mut calls, mut out) = (Calls::default(), Vec::new());
-        calls.record(&record(DONE, 3, 50, -12, &call(10, 0, &[(20, 30)])), &mut out);
+        calls.record(&record(DONE, 3, 50, -12, &call(10, 0, &[(20, 30)])), &mut Copies::default(), &mut out);
         assert_eq!(out.last().unwrap().what, What::Return { nr: 9, result: -12 });
         assert_eq!(kinds(&mut out), [(10, 'e'), (20, 'l'), (30, 'u'), (50, 'r')]);
     }
@@ -262,13 +265,13 @@ mod tests {
         calls.so_far(3, &call(10, 0, &[(20, 30), (40, 0)]), &mut out);
         assert_eq!(kinds(&mut out), [(30, 'u'), (40, 'l')]);
         let full = [(20, 30), (40, 50), (60, 70), (80, 0)];
-        calls.record(&record(PART, 3, 90, 0, &call(10, 0, &full)), &mut out);
+        calls.record(&record(PART, 3, 90, 0, &call(10, 0, &full)), &mut Copies::default(), &mut out);
         assert_eq!(kinds(&mut out), [(50, 'u'), (60, 'l'), (70, 'u'), (80, 'l')]);
         calls.so_far(3, &call(10, 0, &full), &mut out);
         calls.so_far(3, &call(10, 4, &[(100, 0)]), &mut out);
         calls.so_far(3, &call(10, 0, &full), &mut out);
         assert_eq!(kinds(&mut out), [(100, 'l')]);
-        calls.record(&record(DONE, 3, 120, 0, &call(10, 4, &[(100, 110)])), &mut out);
+        calls.record(&record(DONE, 3, 120, 0, &call(10, 4, &[(100, 110)])), &mut Copies::default(), &mut out);
         calls.so_far(3, &call(10, 4, &[(100, 110)]), &mut out);
         assert_eq!(kinds(&mut out), [(110, 'u'), (120, 'r')]);
         calls.so_far(3, &call(200, 0, &[]), &mut out);
@@ -283,7 +286,7 @@ mod tests {
             for len in 0..whole.len() {
                 let mut bytes = whole[..len].to_vec();
                 bytes.iter_mut().take(1).for_each(|first| *first = kind);
-                Calls::default().record(&bytes, &mut Vec::new());
+                Calls::default().record(&bytes, &mut Copies::default(), &mut Vec::new());
             }
         }
     }

@@ -23,6 +23,7 @@ use super::record::{Record, What};
 use super::source::Asked;
 use crate::os::proc::Status;
 use crate::os::sys::{self, Tid};
+use crate::stacks::Copies;
 use calls::{CALL_WORDS, Calls, STEP};
 use words::Words;
 
@@ -145,14 +146,20 @@ impl Bpf {
 
     /// Hands out what was recorded since the last time: all up to `until`, and perhaps more. False:
     /// something may be missing, which is there the next time (BPF-ORDER-1).
-    pub(in super::super) fn read(&mut self, until: u64, received: &mut u64, out: &mut Vec<Record>) -> bool {
+    pub(in super::super) fn read(
+        &mut self,
+        until: u64,
+        received: &mut u64,
+        copies: &mut Copies,
+        out: &mut Vec<Record>,
+    ) -> bool {
         // Takes the event of the wake-up away.
         let _ = self.filled.wait(&mut [EpollEvent::empty()], EpollTimeout::ZERO);
         let (long, whole) = calls::long(&self.slots, SLOTS, until);
         let end = self.written();
         while let Some(record) = self.ring.next() {
             *received += 1;
-            self.calls.record(&record, out);
+            self.calls.record(&record, copies, out);
         }
         let is_complete = self.taken() >= end;
         long.iter().for_each(|(slot, call)| self.calls.so_far(*slot, call, out));
