@@ -8,8 +8,8 @@ use clap::{Args, Parser, Subcommand};
 
 use bytesize::ByteSize;
 use samara_oracle::{Mix, NoSuchMix};
-use samara_record::again::Rule;
 use samara_record::nostop::EventSource;
+use samara_record::rerun::Rule;
 use samara_record::{Fault, Follow, Policy, Signal};
 use samara_trace::output::Access;
 

@@ -17,14 +17,14 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! [`again`] makes the calls of a trace once more on the model, under other rules; [`inspect`]
+//! [`rerun`] makes the calls of a trace once more on the model, under other rules; [`inspect`]
 //! reads the areas of a process without tracing it.
 #![deny(unsafe_code)]
 
-pub mod again;
 pub mod inspect;
 pub mod nostop;
 pub mod processes;
+pub mod rerun;
 
 mod api;
 mod arch;

@@ -4,7 +4,7 @@
 use std::fmt::Write;
 use std::process::ExitCode;
 
-use samara_record::again::{Again, Agreement, Changes, Figures, Mismatch, Report, Rule, Why};
+use samara_record::rerun::{Agreement, Changes, Figures, Mismatch, Report, Rerun, Rule, Why};
 use samara_trace::Refused;
 use serde_json::{Value, json};
 
@@ -25,8 +25,8 @@ pub(crate) fn run(args: &ReplayOf) -> ExitCode {
         Err(code) => return code,
     };
     let stopped = |why: String| super::failed(format!("{}: {why}", shown(&args.file)));
-    let mut again = match Again::new(reader.header().page_size, &args.what_if, args.pid) {
-        Ok(again) => again.following(reader.header().rules()),
+    let mut rerun = match Rerun::new(reader.header().page_size, &args.what_if, args.pid) {
+        Ok(rerun) => rerun.following(reader.header().rules()),
         Err(why) => return stopped(why.to_string()),
     };
     let (mut damage, mut known) = (None, args.pid.is_none());
@@ -34,7 +34,7 @@ pub(crate) fn run(args: &ReplayOf) -> ExitCode {
         match event {
             Ok(event) => {
                 known |= args.pid == Some(event.pid);
-                if let Err(why) = again.apply(&event) {
+                if let Err(why) = rerun.apply(&event) {
                     return stopped(format!("event {}: {why}", event.seq));
                 }
             }
@@ -47,7 +47,7 @@ pub(crate) fn run(args: &ReplayOf) -> ExitCode {
     if let Some(pid) = args.pid.filter(|_| !known) {
         return stopped(format!("there was no process {pid}: samara show FILE lists those that there were"));
     }
-    let report = again.report();
+    let report = rerun.report();
     let printed = output::styled_stdout(|out| match args.json {
         true => writeln!(out, "{}", clean_json(&format!("{:#}", as_json(&report, args)))),
         false => out.write_all(screen(&report, args).as_bytes()),

@@ -1,7 +1,7 @@
 //! The calls and readings of one address space, in the kernel's order, and their effect on its
 //! model.
 //!
-//! It knows no rings and no threads. Neighbours: `follow` puts entries in; `window` collects what
+//! It knows no rings and no threads. Neighbours: `tasks` puts entries in; `window` collects what
 //! changed while a reading was made; `space` has the model.
 //!
 //! - **NOSTOP-PLACE-1** entries take effect in order: a section whose call has not returned holds

@@ -14,7 +14,7 @@
 //! areas merge. The next clean reading shows them; until then the space is unsure.
 //!
 //! - `perf`, `tracefs`, `bpf`: the kernel's interfaces; `record`, `source`: records in order;
-//! - `follow`: tasks; `followed_space`: the calls of a space; `exec`: a program's first areas;
+//! - `tasks`: tasks; `followed_space`: the calls of a space; `exec`: a program's first areas;
 //! - `reading`: readings of areas; `session`: the loop; `group`: processes that are recorded
 //!   together.
 
@@ -25,7 +25,6 @@ mod bpf;
 mod bpf;
 mod coverage;
 mod exec;
-mod follow;
 mod followed_space;
 mod group;
 mod perf;
@@ -34,6 +33,7 @@ mod record;
 mod refused;
 mod session;
 mod source;
+mod tasks;
 #[cfg(test)]
 mod torn_tests;
 mod tracefs;

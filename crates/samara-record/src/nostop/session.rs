@@ -12,13 +12,13 @@ use std::process::ExitStatus;
 
 use samara_trace::Sink;
 
-use super::follow::{Follow, Strangers, is_a_program};
 use super::followed_space::{Entry, FollowedSpace};
 use super::group::Group;
 use super::perf::Of;
 use super::reading::{self, Taken};
 use super::record::What;
 use super::source::{self, Source};
+use super::tasks::{Strangers, Tasks, is_a_program};
 use super::{NotWatched, Settings, Watched, Whose, perf};
 use crate::api::{LetGo, Options, Outcome, RecordError, Running, Status};
 use crate::journal::{Journal, Who};
@@ -58,7 +58,7 @@ const MANY_TRIES: u32 = 50;
 
 struct Session<'a> {
     source: Source,
-    follow: Follow<'a>,
+    tasks: Tasks<'a>,
     every: u64,
     lag: std::time::Duration,
     /// Readings that are not judged yet, in the order of their ends.
@@ -93,12 +93,12 @@ pub(super) fn record(options: &Options, settings: &Settings, sink: &mut dyn Sink
     let mut journal = Journal::new(sink, start_ns);
     journal.ready();
     let mut session = Session::new(source, settings, root, journal);
-    session.follow.add_process(root, &[(root, owner)], false, sys::now_ns());
+    session.tasks.add_process(root, &[(root, owner)], false, sys::now_ns());
     let ended = perf::end_of(root);
     let mut started = child.go()?;
     let mut status = None;
     let mut end_ns = start_ns;
-    while session.follow.is_followed() {
+    while session.tasks.is_followed() {
         let end = ended.as_ref().filter(|_| status.is_none()).map(AsRawFd::as_raw_fd);
         session.step(end);
         if status.is_none()
@@ -115,7 +115,7 @@ pub(super) fn record(options: &Options, settings: &Settings, sink: &mut dyn Sink
             Err(error) => return Err(RecordError::System("waiting for the program", error)),
         }
     }
-    if session.follow.journal.counters.execs == 0 {
+    if session.tasks.journal.counters.execs == 0 {
         let failed = started.report().into_iter().find_map(|report| match report {
             Report::NoExec(error) => Some(error),
             Report::NoFilter(_) => None,
@@ -124,7 +124,7 @@ pub(super) fn record(options: &Options, settings: &Settings, sink: &mut dyn Sink
             return Err(error);
         }
     }
-    session.follow.end_root(status);
+    session.tasks.end_root(status);
     let status = Status::Ended(ExitStatus::from_raw(status.unwrap_or_default()));
     Ok(session.finish(status, end_ns.saturating_sub(start_ns)))
 }
@@ -144,30 +144,30 @@ pub(super) fn attach(running: &Running, settings: &Settings, sink: &mut dyn Sink
     let mut journal = Journal::new(sink, start_ns);
     journal.ready();
     let mut session = Session::new(source, settings, root, journal);
-    session.follow.add_process(root, &threads, true, sys::now_ns());
+    session.tasks.add_process(root, &threads, true, sys::now_ns());
     if !apart {
-        session.follow.strangers = Strangers::AreNot;
+        session.tasks.strangers = Strangers::AreNot;
         let (n, most) = (threads.len(), settings.apart);
         let what = if session.source.is_bpf() { "new areas" } else { "memory calls" };
-        session.follow.journal.note(format!(
+        session.tasks.journal.note(format!(
             "its {n} threads need more than {most} descriptors: the {what} of all processes went through the rings and \
              took longer, and those of others were left out"
         ));
     }
     let until = running.duration.map(|duration| start_ns.saturating_add(duration.as_nanos() as u64));
-    while session.follow.is_followed() {
+    while session.tasks.is_followed() {
         session.step(None);
         if is_asked(&mut signals, running.let_go.as_ref(), until) {
             break;
         }
     }
-    let status = session.follow.root_status();
-    let followed = session.follow.root_ended.is_none();
-    if session.follow.is_followed() {
+    let status = session.tasks.root_status();
+    let followed = session.tasks.root_ended.is_none();
+    if session.tasks.is_followed() {
         session.read_all();
     }
-    let end_ns = session.follow.root_ended.map_or_else(sys::now_ns, |(time, _)| time);
-    session.follow.end_root(status);
+    let end_ns = session.tasks.root_ended.map_or_else(sys::now_ns, |(time, _)| time);
+    session.tasks.end_root(status);
     let status = match status {
         Some(code) if !followed => Status::Ended(ExitStatus::from_raw(code)),
         _ => Status::LetGo,
@@ -186,7 +186,7 @@ pub(super) fn record_group(group: &Group, settings: &Settings, sink: &mut dyn Si
     let mut journal = Journal::new(sink, start_ns);
     journal.ready();
     let mut session = Session::new(source, settings, NONE, journal);
-    session.follow.strangers = Strangers::But(own);
+    session.tasks.strangers = Strangers::But(own);
     session.members = Some(Members { group: group.clone(), owner, own, checked: 0 });
     session.find_members()?;
     if group.folder.is_none() {
@@ -196,12 +196,12 @@ pub(super) fn record_group(group: &Group, settings: &Settings, sink: &mut dyn Si
     let mut had_any = false;
     loop {
         session.step(None);
-        had_any |= session.follow.is_followed();
+        had_any |= session.tasks.is_followed();
         if session.members.as_ref().is_some_and(|members| sys::now_ns() > members.checked + MEMBERS_NS) {
             // A group that has gone has no members.
             let _ = session.find_members();
         }
-        let over = group.folder.is_some() && had_any && !session.follow.is_followed() && session.has_no_members();
+        let over = group.folder.is_some() && had_any && !session.tasks.is_followed() && session.has_no_members();
         if over || is_asked(&mut signals, group.let_go.as_ref(), until) {
             break;
         }
@@ -254,12 +254,12 @@ fn pass_on(asked: Asked, root: Tid) {
 
 impl<'a> Session<'a> {
     fn new(source: Source, settings: &Settings, root: Tid, journal: Journal<'a>) -> Session<'a> {
-        let mut follow = Follow::new(root, source.has_locks(), journal);
-        follow.stacks = (settings.stack_bytes > 0).then(Stacks::default);
+        let mut tasks = Tasks::new(root, source.has_locks(), journal);
+        tasks.stacks = (settings.stack_bytes > 0).then(Stacks::default);
         let every = settings.every.as_nanos().min(u128::from(u64::MAX / 2)) as u64;
         Session {
             source,
-            follow,
+            tasks,
             every,
             lag: settings.lag,
             taken: VecDeque::new(),
@@ -282,15 +282,15 @@ impl<'a> Session<'a> {
             None => RecordError::System("reading /proc", error),
         })?;
         let there: HashSet<Tid> = processes.into_iter().filter_map(|pid| Tid::try_from(pid).ok()).collect();
-        let followed: HashSet<Tid> = self.follow.followed().collect();
+        let followed: HashSet<Tid> = self.tasks.followed().collect();
         for pid in there.iter().copied().filter(|pid| *pid != own && !followed.contains(pid) && is_a_program(*pid)) {
             let threads: Vec<_> = proc::threads(pid).into_iter().map(|tid| (tid, owner)).collect();
-            self.follow.add_process(pid, &threads, true, sys::now_ns());
+            self.tasks.add_process(pid, &threads, true, sys::now_ns());
         }
         // The ends of those that have ended come with their records.
         for pid in followed.into_iter().filter(|pid| !there.contains(pid) && is_a_program(*pid)) {
-            self.follow.journal.note(format!("process {pid} left the control group, and was followed no more"));
-            self.follow.let_go(pid);
+            self.tasks.journal.note(format!("process {pid} left the control group, and was followed no more"));
+            self.tasks.let_go(pid);
         }
         Ok(())
     }
@@ -311,14 +311,14 @@ impl<'a> Session<'a> {
         }
         self.source.drain();
         self.follow(sys::now_ns() + STEP_NS);
-        if self.follow.root_ended.is_some() {
-            self.source.forget(self.follow.root);
+        if self.tasks.root_ended.is_some() {
+            self.source.forget(self.tasks.root);
         }
         self.read_due();
         let now = sys::now_ns();
         if self.lossy && self.source.next_time().is_none() && now > self.swept + SWEEP_NS {
             self.swept = now;
-            self.follow.sweep(now);
+            self.tasks.sweep(now);
         }
     }
 
@@ -331,7 +331,7 @@ impl<'a> Session<'a> {
         if !self.taken.is_empty() {
             return 5_000_000;
         }
-        let due = self.follow.places.values().filter(|place| !place.is_being_read()).map(|place| place.due).min();
+        let due = self.tasks.places.values().filter(|place| !place.is_being_read()).map(|place| place.due).min();
         due.unwrap_or(u64::MAX).saturating_sub(now)
     }
 
@@ -350,7 +350,7 @@ impl<'a> Session<'a> {
             let Some(record) = self.source.next() else { break };
             let owner = self.source.owner(&record);
             self.lossy |= matches!(record.what, What::Lost(_));
-            self.follow.take(record, owner);
+            self.tasks.take(record, owner);
             if n.is_multiple_of(BATCH) {
                 // The rings are small: they are emptied while records are followed.
                 self.source.drain();
@@ -360,8 +360,8 @@ impl<'a> Session<'a> {
             }
         }
         if self.source.late > 0 {
-            self.follow.seen.disordered += std::mem::take(&mut self.source.late);
-            self.follow.doubt_all(sys::now_ns());
+            self.tasks.seen.disordered += std::mem::take(&mut self.source.late);
+            self.tasks.doubt_all(sys::now_ns());
         }
     }
 
@@ -371,31 +371,31 @@ impl<'a> Session<'a> {
         let lost = self.source.lost().map_or(0, |lost| lost.values().sum());
         if lost > self.lost {
             (self.lost, self.lossy) = (lost, true);
-            self.follow.doubt_all(taken.to);
+            self.tasks.doubt_all(taken.to);
         }
         // One that has left its group has no records any more.
         if self.members.as_ref().is_some_and(|members| members.checked < taken.to) {
             let _ = self.find_members();
         }
-        let loading = self.follow.is_loading(taken.pid);
-        let Some(place) = self.follow.places.get_mut(&taken.place) else { return };
+        let loading = self.tasks.is_loading(taken.pid);
+        let Some(place) = self.tasks.places.get_mut(&taken.place) else { return };
         place.reading = false;
         place.end_old_section(taken.from);
         let is_its = !loading && place.users.contains(&taken.pid);
         let clean = is_its && place.was_quiet(taken.from);
-        let in_part = is_its && place.is_readable(taken.from) && self.follow.seen.ordered;
+        let in_part = is_its && place.is_readable(taken.from) && self.tasks.seen.ordered;
         let (pid, took) = (taken.pid, taken.to - taken.from);
         let who = Who { pid, tid: pid, entry_ns: taken.to, exit_ns: taken.to };
         match taken.reading {
             Some(reading) if clean && is_whole(&reading.areas) => {
                 place.tries = 0;
-                self.follow.seen.readings += 1;
+                self.tasks.seen.readings += 1;
                 place.drop_reading(taken.from);
                 place.push(Entry::Read(reading, who));
             }
             reading => {
                 place.tries += 1;
-                self.follow.seen.dirty_readings += 1;
+                self.tasks.seen.dirty_readings += 1;
                 let is_many = place.tries == MANY_TRIES && place.users.contains(&pid);
                 let unknown = place.space.is_none() && !place.awaits_fork;
                 match reading {
@@ -408,15 +408,15 @@ impl<'a> Session<'a> {
                 }
                 if taken.is_refused {
                     let text = "the areas of other users' processes may not be read: that takes CAP_SYS_PTRACE";
-                    self.follow.journal.note(text.into());
+                    self.tasks.journal.note(text.into());
                 } else if is_many {
                     let text = "change too fast to be read. Samara keeps trying; until then they are unsure";
-                    self.follow.journal.note(format!("the areas of process {pid} {text}"));
+                    self.tasks.journal.note(format!("the areas of process {pid} {text}"));
                 }
             }
         }
-        self.follow.flush(taken.place);
-        if let Some(place) = self.follow.places.get_mut(&taken.place) {
+        self.tasks.flush(taken.place);
+        if let Some(place) = self.tasks.places.get_mut(&taken.place) {
             place.was_read(took, sys::now_ns(), self.every);
             // The first retries come soon.
             if (1..SOON).contains(&place.tries) {
@@ -435,7 +435,7 @@ impl<'a> Session<'a> {
     /// Reads the spaces whose time has come.
     fn read_due(&mut self) {
         let now = sys::now_ns();
-        let due = self.follow.places.values().filter(|p| p.due <= now && !p.is_being_read());
+        let due = self.tasks.places.values().filter(|p| p.due <= now && !p.is_being_read());
         let mut due: Vec<(u64, SpaceId)> = due.map(|place| (place.due, place.id)).collect();
         due.sort_unstable();
         for (_, id) in due {
@@ -448,8 +448,8 @@ impl<'a> Session<'a> {
     }
 
     fn read(&mut self, id: SpaceId) {
-        let Some(pid) = self.follow.reader_of(id) else { return };
-        let Some(place) = self.follow.places.get_mut(&id) else { return };
+        let Some(pid) = self.tasks.reader_of(id) else { return };
+        let Some(place) = self.tasks.places.get_mut(&id) else { return };
         let with_flags = place.needs_flags && (place.tries < FLAG_TRIES || place.space.is_some());
         let taken = reading::take(id, pid, with_flags);
         place.begin_reading(taken.from);
@@ -461,14 +461,14 @@ impl<'a> Session<'a> {
         let began = sys::now_ns();
         self.ending = began;
         let refused = |place: &FollowedSpace| place.due == u64::MAX && place.space.is_none();
-        let asked: Vec<SpaceId> = self.follow.places.values().filter(|p| !refused(p)).map(|place| place.id).collect();
+        let asked: Vec<SpaceId> = self.tasks.places.values().filter(|p| !refused(p)).map(|place| place.id).collect();
         for id in &asked {
-            if let Some(place) = self.follow.places.get_mut(id) {
+            if let Some(place) = self.tasks.places.get_mut(id) {
                 place.due = 0;
             }
         }
         let is_open = |place: &FollowedSpace| place.read_at < began || place.doubt.is_some() || place.needs_flags;
-        while sys::now_ns() < began + LAST_NS && asked.iter().filter_map(|id| self.follow.places.get(id)).any(is_open) {
+        while sys::now_ns() < began + LAST_NS && asked.iter().filter_map(|id| self.tasks.places.get(id)).any(is_open) {
             self.step(None);
         }
     }
@@ -482,18 +482,18 @@ impl<'a> Session<'a> {
         self.follow(u64::MAX);
         let lost = self.source.lost();
         // Calls that have not returned hold up others.
-        self.follow.places.values_mut().for_each(|place| place.give_up("calls had not returned at the end"));
-        for id in self.follow.places.keys().copied().collect::<Vec<_>>() {
-            self.follow.end_place(id, false);
+        self.tasks.places.values_mut().for_each(|place| place.give_up("calls had not returned at the end"));
+        for id in self.tasks.places.keys().copied().collect::<Vec<_>>() {
+            self.tasks.end_place(id, false);
         }
-        if let Some(stacks) = &self.follow.stacks {
-            stacks.write_symbols(self.follow.root, sys::now_ns(), true, &mut self.follow.journal);
+        if let Some(stacks) = &self.tasks.stacks {
+            stacks.write_symbols(self.tasks.root, sys::now_ns(), true, &mut self.tasks.journal);
         }
-        let mut seen = self.follow.seen;
+        let mut seen = self.tasks.seen;
         (seen.received, seen.descriptors) = (self.source.received, self.source.descriptors() as u64);
         seen.lost = lost.unwrap_or_default();
         (seen.by_bpf, seen.no_bpf) = (self.source.is_bpf(), self.source.no_bpf);
-        let mut journal = self.follow.journal;
+        let mut journal = self.tasks.journal;
         journal.counters.wall_ns = sys::now_ns() - journal.start_ns;
         if seen.lost_in_all() > 0 {
             let ring = self.settings.ring >> 10;

@@ -30,7 +30,7 @@ pub(crate) type Grown = (u64, u64);
 /// The unknown facts in a comparison.
 pub(crate) struct Unknown<'a> {
     /// Ranges with unknown memory policies.
-    pub(crate) foggy: &'a [Range],
+    pub(crate) unsure_policies: &'a [Range],
     /// Several calls were applied, in an order that may be wrong.
     pub(crate) order: bool,
 }
@@ -80,7 +80,9 @@ pub(crate) fn compare(
             },
             Some(Mend::Join(at)) => match model.learn_join(at) {
                 Ok(_) => note_join(steps, at),
-                Err(NotLearnable::Certain(why)) if by_policy_alone(why) && copy_policy(model, at, unknown.foggy) => {
+                Err(NotLearnable::Certain(why))
+                    if by_policy_alone(why) && copy_policy(model, at, unknown.unsure_policies) =>
+                {
                     note_join(steps, at);
                 }
                 // The two are joined in the next round.
@@ -134,8 +136,8 @@ fn is_in(ranges: &[Range], at: u64) -> bool {
 
 /// Copies a policy where the kernel has one area and the model has two that differ by their
 /// policies: the unknown policy is the other area's. False: both policies are known.
-fn copy_policy(model: &mut Model, at: u64, foggy: &[Range]) -> bool {
-    let Some([unsure, known]) = unsure_first(model, at, |at| is_in(foggy, at)) else { return false };
+fn copy_policy(model: &mut Model, at: u64, unsure_policies: &[Range]) -> bool {
+    let Some([unsure, known]) = unsure_first(model, at, |at| is_in(unsure_policies, at)) else { return false };
     let (start, len, policy) = (unsure.start, unsure.end - unsure.start, known.extras().policy);
     model.set_policy(start, len, policy).is_ok()
 }

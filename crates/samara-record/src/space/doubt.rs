@@ -38,7 +38,7 @@ impl Doubt {
 
     /// What a comparison must not take for granted.
     pub(crate) fn unknown(&self, order: bool) -> Unknown<'_> {
-        Unknown { foggy: &self.policies, order }
+        Unknown { unsure_policies: &self.policies, order }
     }
 
     /// Puts the policies of files' areas in doubt. Ranges that meet become one.

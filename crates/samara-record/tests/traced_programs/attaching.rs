@@ -466,7 +466,7 @@ fn check(outcome: &Outcome, events: &[Event]) -> Result<(), Failed> {
     expect(&format!("no difference: {wrong:?}"), wrong.is_none())?;
     let found = events.first().is_some_and(|e| e.kind == EventKind::Found && e.areas.len() > 5);
     expect("the space as it was found", found)?;
-    crate::again::replays("attached", events)?;
+    crate::rerun::replays("attached", events)?;
     let (mut replay, mut origins) = (Replay::default(), Origins::default());
     for event in events {
         replay.apply(event)?;

@@ -13,7 +13,7 @@ use samara_trace::file::{MapsLine, Replay};
 
 use crate::recorder::Body;
 use crate::syscalls::*;
-use crate::{again, check, expect, totals};
+use crate::{check, expect, rerun, totals};
 
 const PAGE: u64 = 4096;
 
@@ -55,7 +55,7 @@ fn follow(follow: Follow, words: &[&str]) -> Result<(Outcome, Vec<Event>), Faile
     let mut events = Vec::new();
     let outcome = record(&options, &mut events)?;
     check(&events, &outcome)?;
-    again::replays("followed", &events)?;
+    rerun::replays("followed", &events)?;
     totals(&outcome.counters, &events)?;
     Ok((outcome, events))
 }
@@ -192,7 +192,7 @@ fn attached() -> Result<(), Failed> {
         let_go.ask();
         let (outcome, events) = recorder.join().map_err(|_| "panic")??;
         expect(&format!("{outcome:?}"), outcome.counters.differences == 0 && !traced()?)?;
-        again::replays("followed", &events)?;
+        rerun::replays("followed", &events)?;
         let numbers = events.iter().zip(0..).all(|(event, number)| event.seq == number);
         expect("numbers without a gap", numbers && outcome.counters.events == events.len() as u64)?;
         let is_first = |e: &Event| (e.kind, e.pid) == (EventKind::Found, pid);

@@ -9,7 +9,6 @@
 //! trial runs in a new process, `traced_programs --alone NAME`.
 #![deny(unsafe_code)]
 
-mod again;
 mod attaching;
 mod concurrent_calls;
 mod edge_cases;
@@ -26,6 +25,7 @@ mod races;
 mod rare_calls;
 mod recorder;
 mod refusals;
+mod rerun;
 mod scheduling;
 mod signalled;
 mod stacks;
@@ -268,7 +268,7 @@ fn trace_any(mode: Mode, name: &str, args: &[&str]) -> Result<Recording, Failed>
     let equal = seen.events.iter().filter(|e| e.kind == EventKind::Checked && e.result == 0).count() as u64;
     expect(&format!("inspect saw {} of {equal} spaces", seen.looked), seen.looked == equal)?;
     let events = seen.events;
-    again::replays(name, &events)?;
+    rerun::replays(name, &events)?;
     let said = |what: &str| outcome.counters.notes.iter().any(|n| n.contains(what));
     expect("the slower path is reported", said("PROCMAP_QUERY") == (mode == Mode::NoQuery))?;
     expect("the slower path is reported", said("no seccomp filter") == (mode == Mode::NoFilter))?;

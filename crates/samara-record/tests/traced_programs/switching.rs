@@ -23,7 +23,7 @@ use crate::attaching::{maps_and_moves, wait_until};
 use crate::recorder::Body;
 use crate::syscalls::*;
 use crate::waiting_calls::Awaited;
-use crate::{again, check, expect, totals};
+use crate::{check, expect, rerun, totals};
 
 const PAGE: u64 = 4096;
 
@@ -319,7 +319,7 @@ fn whole(outcome: &Outcome, events: &[Event]) -> Result<(), Failed> {
         *kind == EventKind::Share || ([EventKind::Found, EventKind::Fork, EventKind::Exec].contains(kind) && *areas > 5)
     };
     expect(&format!("each process begins with its areas: {first:?}"), first.values().all(begins))?;
-    again::reproduces("switched", events)?;
+    rerun::reproduces("switched", events)?;
     expect("events without a difference", outcome.counters.differences == 0)?;
     totals(&outcome.counters, events)
 }
@@ -347,7 +347,7 @@ fn on() -> Result<(), Failed> {
     let events = heard.events();
     check(&events, &outcome)?;
     whole(&outcome, &events)?;
-    again::replays("switched", &events)?;
+    rerun::replays("switched", &events)?;
     noted(&outcome, "s on, when USR1 came")?;
     expect(&format!("{}", outcome.status), outcome.status.code() == Some(3))?;
     let kinds =
@@ -378,7 +378,7 @@ fn off() -> Result<(), Failed> {
     expect(&format!("{}", outcome.status), outcome.status.code() == Some(3))?;
     expect("nothing came later", heard.events() == events && !outcome.counters.ended_early)?;
     whole(&outcome, &events)?;
-    again::replays("switched", &events)?;
+    rerun::replays("switched", &events)?;
     noted(&outcome, "recorded until")?;
     let kinds = [EventKind::Exec, EventKind::Fork, EventKind::Thread, EventKind::Checked, EventKind::Exit];
     let counts = kinds.map(|kind| count(&events, kind));
@@ -441,7 +441,7 @@ fn on_beside_calls() -> Result<(), Failed> {
     let events = heard.events();
     check(&events, &outcome)?;
     whole(&outcome, &events)?;
-    again::replays("switched", &events)?;
+    rerun::replays("switched", &events)?;
     expect(&format!("only what was found: {before:?}"), before.len() == 1)?;
     for nr in [libc::SYS_madvise, libc::SYS_mprotect] {
         let earlier = |e: &&Event| e.nr == Some(nr as u32) && e.entry_ns < before[0].entry_ns;

@@ -93,7 +93,7 @@ pub(super) enum Strangers {
     But(Tid),
 }
 
-pub(super) struct Follow<'a> {
+pub(super) struct Tasks<'a> {
     threads: HashMap<Tid, Thread>,
     processes: HashMap<Tid, Process>,
     pub(super) places: BTreeMap<SpaceId, FollowedSpace>,
@@ -112,9 +112,9 @@ pub(super) struct Follow<'a> {
     now: u64,
 }
 
-impl<'a> Follow<'a> {
-    pub(super) fn new(root: Tid, ordered: bool, journal: Journal<'a>) -> Follow<'a> {
-        Follow {
+impl<'a> Tasks<'a> {
+    pub(super) fn new(root: Tid, ordered: bool, journal: Journal<'a>) -> Tasks<'a> {
+        Tasks {
             threads: HashMap::new(),
             processes: HashMap::new(),
             places: BTreeMap::new(),

@@ -3,7 +3,7 @@
 
 use libtest_mimic::Failed;
 use samara_record::Policy;
-use samara_record::again::{Again, Report, Rule, Why};
+use samara_record::rerun::{Report, Rerun, Rule, Why};
 use samara_trace::event::Event;
 
 use crate::expect;
@@ -12,17 +12,17 @@ use crate::expect;
 const UNSEEN: [&str; 1] = ["unseen"];
 
 /// Runs the calls again.
-fn again(events: &[Event], rules: &[Rule]) -> Result<Report, Failed> {
-    let mut again = Again::new(4096, rules, None)?;
+fn rerun(events: &[Event], rules: &[Rule]) -> Result<Report, Failed> {
+    let mut rerun = Rerun::new(4096, rules, None)?;
     for event in events {
-        again.apply(event)?;
+        rerun.apply(event)?;
     }
-    Ok(again.report())
+    Ok(rerun.report())
 }
 
 /// Each call is reproduced: holds for every recording.
 pub(crate) fn reproduces(name: &str, events: &[Event]) -> Result<Report, Failed> {
-    let report = again(events, &[Rule::Limit(1 << 30)])?;
+    let report = rerun(events, &[Rule::Limit(1 << 30)])?;
     let all = &report.agreement;
     let others: u64 = all.others.values().sum();
     expect(&format!("every call counts once: {all:?}"), all.calls == all.agree + all.written + others)?;
@@ -43,7 +43,7 @@ pub(crate) fn replays(name: &str, events: &[Event]) -> Result<(), Failed> {
     let rules =
         [Rule::NoGuardPages, Rule::SameName, Rule::Align(2 << 20), Rule::Batch(4), Rule::Policy(Policy::FirstFit)];
     for rules in rules.iter().map(std::slice::from_ref).chain([&rules[..]]) {
-        let report = again(events, rules)?;
+        let report = rerun(events, rules)?;
         expect(&format!("{rules:?}: {report:?}"), report.agreement == *all && report.changed.is_some())?;
     }
     Ok(())

@@ -13,11 +13,11 @@ fn record(time: u64, what: What) -> Record {
 #[test]
 fn a_section_after_the_end_does_not_bring_a_process_back() {
     let mut events: Vec<samara_trace::event::Event> = Vec::new();
-    let mut follow = Follow::new(GONE, true, Journal::new(&mut events, 0));
-    follow.add_process(GONE, &[(GONE, 0)], false, 0);
+    let mut tasks = Tasks::new(GONE, true, Journal::new(&mut events, 0));
+    tasks.add_process(GONE, &[(GONE, 0)], false, 0);
     for (time, what) in [(1, What::Ended), (2, What::Lock(9)), (3, What::Unlock(9))] {
-        follow.take(record(time, what), 0);
-        assert!(!follow.is_followed());
+        tasks.take(record(time, what), 0);
+        assert!(!tasks.is_followed());
     }
 }
 
@@ -26,11 +26,11 @@ fn a_section_after_the_end_does_not_bring_a_process_back() {
 fn a_section_after_the_end_of_a_thread_does_not_keep_its_process() {
     let own = std::process::id() as Tid;
     let mut events: Vec<samara_trace::event::Event> = Vec::new();
-    let mut follow = Follow::new(own, true, Journal::new(&mut events, 0));
-    follow.add_process(own, &[(own, 0), (GONE, 0)], false, 0);
+    let mut tasks = Tasks::new(own, true, Journal::new(&mut events, 0));
+    tasks.add_process(own, &[(own, 0), (GONE, 0)], false, 0);
     for (time, what) in [(1, What::Ended), (2, What::Lock(9)), (3, What::Unlock(9))] {
-        follow.take(Record { pid: own, ..record(time, what) }, 0);
+        tasks.take(Record { pid: own, ..record(time, what) }, 0);
     }
-    follow.take(Record { time: 4, pid: own, tid: own, event: 0, what: What::Ended }, 0);
-    assert!(!follow.is_followed());
+    tasks.take(Record { time: 4, pid: own, tid: own, event: 0, what: What::Ended }, 0);
+    assert!(!tasks.is_followed());
 }

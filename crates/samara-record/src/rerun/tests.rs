@@ -98,7 +98,7 @@ impl Program {
 
     /// The figures; the plain run agrees everywhere.
     fn with(&self, rules: &[Rule]) -> (Figures, Figures, Changes) {
-        let report = again(&self.events, rules).unwrap();
+        let report = rerun(&self.events, rules).unwrap();
         let calls = report.agreement.calls;
         assert_eq!((report.agreement.agree, &report.agreement.others), (calls, &BTreeMap::new()), "{report:?}");
         let (changed, changes) = report.changed.unwrap();
@@ -111,10 +111,10 @@ fn record(start: u64, end: u64, perms: u8) -> AreaRecord {
     AreaRecord { start, end, perms, offset: 0, dev: (0, 0), inode: 0, name, apart }
 }
 
-fn again(events: &[Event], rules: &[Rule]) -> Result<Report, AgainError> {
-    let mut again = Again::new(PAGE, rules, None)?;
-    events.iter().try_for_each(|event| again.apply(event))?;
-    Ok(again.report())
+fn rerun(events: &[Event], rules: &[Rule]) -> Result<Report, RerunError> {
+    let mut rerun = Rerun::new(PAGE, rules, None)?;
+    events.iter().try_for_each(|event| rerun.apply(event))?;
+    Ok(rerun.report())
 }
 
 #[test]
@@ -278,17 +278,17 @@ fn what_differs_is_taken_from_the_trace() {
     program.protect(at, 2 * PAGE, 1);
     program.events.last_mut().unwrap().args[1] = PAGE;
     program.protect(at + PAGE, 3 * PAGE, RW);
-    let report = again(&program.events, &[Rule::Limit(65530)]).unwrap();
+    let report = rerun(&program.events, &[Rule::Limit(65530)]).unwrap();
     assert_eq!((report.agreement.agree, &report.agreement.others), (2, &[(Why::Differs, 1)].into()));
     assert_eq!((report.agreement.first[0].event, report.agreement.first[0].call), (2, "mprotect"));
     assert_eq!(Some(report.plain), report.changed.map(|(figures, _)| figures));
     // A program that ran before may have made calls that the trace does not have.
     program.events[0].kind = EventKind::Found;
-    let report = again(&program.events, &[Rule::Limit(65530)]).unwrap();
+    let report = rerun(&program.events, &[Rule::Limit(65530)]).unwrap();
     assert_eq!((report.agreement.agree, &report.agreement.others), (2, &[(Why::Guessed, 1)].into()));
     // The trace's areas are taken if the call's effect is unknown.
     program.events.last_mut().unwrap().text = UNSURE.into();
-    let report = again(&program.events, &[Rule::Limit(65530)]).unwrap();
+    let report = rerun(&program.events, &[Rule::Limit(65530)]).unwrap();
     assert_eq!(report.agreement.others, [(Why::Unsure, 1), (Why::Guessed, 1)].into());
 }
 
@@ -303,7 +303,7 @@ fn a_stack_that_grew_and_a_child() {
     (child.space, child.pid, child.tid) = (2, 8, 8);
     let (plain, changed, _) = program.with(&[Rule::Limit(65530), Rule::SameName]);
     assert_eq!((plain, plain.areas_peak, plain.areas_end), (changed, 4, 4));
-    let mut only = Again::new(PAGE, &[Rule::SameName], Some(8)).unwrap();
+    let mut only = Rerun::new(PAGE, &[Rule::SameName], Some(8)).unwrap();
     program.events.iter().for_each(|event| only.apply(event).unwrap());
     let report = only.report();
     assert_eq!((report.plain.calls, report.plain.areas_peak), (0, 2));
@@ -312,7 +312,7 @@ fn a_stack_that_grew_and_a_child() {
 
 #[test]
 fn other_pages_are_refused() {
-    assert!(matches!(Again::new(16384, &[], None), Err(AgainError::PageSize(16384))));
+    assert!(matches!(Rerun::new(16384, &[], None), Err(RerunError::PageSize(16384))));
 }
 
 /// AGAIN-2: traces that no recorder wrote end in figures or in an error.
@@ -370,6 +370,6 @@ fn hostile_traces() {
             (event.space, event.pid, event.tid) = (rng.u64(1..4), rng.u32(7..10), rng.u32(7..10));
             event.overlapped = rng.bool();
         }
-        let _ = again(&program.events, &rules[rng.usize(..rules.len())]);
+        let _ = rerun(&program.events, &rules[rng.usize(..rules.len())]);
     }
 }

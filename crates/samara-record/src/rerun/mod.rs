@@ -1,7 +1,7 @@
 //! Runs the calls of a trace again on models, without the program: as they were, and by other
 //! rules.
 //!
-//! [`Again`] takes the events in order. The plain run reproduces the trace's areas. If a call's
+//! [`Rerun`] takes the events in order. The plain run reproduces the trace's areas. If a call's
 //! effect does not follow from the trace, it takes the trace's areas, and [`Agreement`] counts the
 //! call. With [`Rule`]s a second run makes the same calls on separate models. The parts, one file
 //! each:
@@ -15,14 +15,14 @@
 //! behaviour: the program makes the calls of the trace, whatever they return.
 //!
 //! ```no_run
-//! use samara_record::again::{Again, Rule};
+//! use samara_record::rerun::{Rerun, Rule};
 //! use samara_trace::file::TraceReader;
 //!
-//! let mut again = Again::new(4096, &[Rule::NoGuardPages], None)?;
+//! let mut rerun = Rerun::new(4096, &[Rule::NoGuardPages], None)?;
 //! for event in TraceReader::new(std::fs::File::open("t.samara")?)? {
-//!     again.apply(&event?)?;
+//!     rerun.apply(&event?)?;
 //! }
-//! let report = again.report();
+//! let report = rerun.report();
 //! println!("{} areas at most", report.plain.areas_peak);
 //! println!("{:?} without guards", report.changed.map(|(figures, _)| figures.areas_peak));
 //! # Ok::<(), Box<dyn std::error::Error>>(())
@@ -65,7 +65,7 @@ const KEPT: usize = 20;
 /// Why a trace cannot be run again.
 #[derive(Debug)]
 #[non_exhaustive]
-pub enum AgainError {
+pub enum RerunError {
     /// Its areas cannot be followed.
     Replay(ReplayError),
     /// It was recorded with pages of another size.
@@ -76,18 +76,18 @@ pub enum AgainError {
     Memory,
 }
 
-impl fmt::Display for AgainError {
+impl fmt::Display for RerunError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            AgainError::Replay(error) => error.fmt(f),
-            AgainError::PageSize(size) => write!(f, "its pages have {size} bytes, and those of this machine other"),
-            AgainError::TooLarge => f.write_str("there are more areas than can be followed"),
-            AgainError::Memory => f.write_str("out of memory"),
+            RerunError::Replay(error) => error.fmt(f),
+            RerunError::PageSize(size) => write!(f, "its pages have {size} bytes, and those of this machine other"),
+            RerunError::TooLarge => f.write_str("there are more areas than can be followed"),
+            RerunError::Memory => f.write_str("out of memory"),
         }
     }
 }
 
-impl std::error::Error for AgainError {}
+impl std::error::Error for RerunError {}
 
 /// Why a call's effect was taken from the trace, or differs from the model's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -303,7 +303,7 @@ impl Sums {
 }
 
 /// A trace that runs again, moved forward event by event.
-pub struct Again {
+pub struct Rerun {
     replay: Replay,
     plain: Plain,
     changed: Option<Changed>,
@@ -314,18 +314,18 @@ pub struct Again {
     counted: BTreeSet<u64>,
 }
 
-impl fmt::Debug for Again {
+impl fmt::Debug for Rerun {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Again").field("only", &self.only).finish_non_exhaustive()
     }
 }
 
-impl Again {
+impl Rerun {
     /// With the rules of the kernel on which the trace was recorded
     /// ([`Header::rules`](samara_trace::file::Header::rules)), instead of the running one's. Before
     /// the first event.
     #[must_use]
-    pub fn following(mut self, rules: Features) -> Again {
+    pub fn following(mut self, rules: Features) -> Rerun {
         self.plain.features = rules;
         self
     }
@@ -335,12 +335,12 @@ impl Again {
     ///
     /// # Errors
     /// The page size is not that of this machine.
-    pub fn new(page_size: u64, rules: &[Rule], only: Option<u32>) -> Result<Again, AgainError> {
+    pub fn new(page_size: u64, rules: &[Rule], only: Option<u32>) -> Result<Rerun, RerunError> {
         if page_size != sys::page_size() {
-            return Err(AgainError::PageSize(page_size));
+            return Err(RerunError::PageSize(page_size));
         }
         let changed = (!rules.is_empty()).then(|| Changed::new(Rules::of(rules), page_size));
-        Ok(Again {
+        Ok(Rerun {
             replay: Replay::default(),
             plain: Plain::new(page_size, samara_probe::Profile::running().features),
             changed,
@@ -355,12 +355,12 @@ impl Again {
     ///
     /// # Errors
     /// The trace cannot be followed any further.
-    pub fn apply(&mut self, event: &Event) -> Result<(), AgainError> {
+    pub fn apply(&mut self, event: &Event) -> Result<(), RerunError> {
         if event.kind.defines() {
             return Ok(());
         }
         let before = self.replay.process(event.pid).map(|process| process.space);
-        self.replay.apply(event).map_err(AgainError::Replay)?;
+        self.replay.apply(event).map_err(RerunError::Replay)?;
         let begins = matches!(event.kind, EventKind::Exec | EventKind::Found | EventKind::Fork);
         if begins && self.only == Some(event.pid) {
             self.counted.insert(event.space);
@@ -388,7 +388,7 @@ impl Again {
         if let Some(changed) = &self.changed {
             self.other.note(event.space, changed.size(event.space));
         }
-        if self.other.areas > MAX_AREAS as u64 { Err(AgainError::TooLarge) } else { Ok(()) }
+        if self.other.areas > MAX_AREAS as u64 { Err(RerunError::TooLarge) } else { Ok(()) }
     }
 
     /// Returns the result.

@@ -22,7 +22,7 @@ use super::plain::{Mend, Plain, PlainResult};
 use super::rules::{GUARD, HELD, Rules};
 use super::seen::TracedCall;
 use super::work::Work;
-use super::{AgainError, Changes, Failing, Figures, MAX_AREAS};
+use super::{Changes, Failing, Figures, MAX_AREAS, RerunError};
 use crate::api::Policy;
 use crate::arch::Decoded;
 use crate::space::apply::{changes_areas, is_private_anonymous, mapped};
@@ -118,7 +118,7 @@ impl Changed {
         told: &PlainResult,
         plain: &mut Plain,
         figures: &mut Figures,
-    ) -> Result<(), AgainError> {
+    ) -> Result<(), RerunError> {
         self.work.earn(event);
         let Some(played) = plain.spaces.get(&event.space).filter(|played| !played.hidden) else { return Ok(()) };
         match event.kind {
@@ -135,7 +135,7 @@ impl Changed {
                         let cost = parent.model.len() + parent.moved.len();
                         let child = match self.work.spend(cost as u64) {
                             true => Other {
-                                model: parent.model.fork().map_err(|_| AgainError::Memory)?,
+                                model: parent.model.fork().map_err(|_| RerunError::Memory)?,
                                 moved: parent.moved.copy(),
                                 held: BTreeMap::new(),
                                 count: parent.moved.len(),
@@ -191,12 +191,12 @@ impl Changed {
         self.pieces = (self.pieces + count).saturating_sub(other.count);
         other.count = count;
         self.spaces.insert(event.space, other);
-        if self.pieces > MAX_AREAS { Err(AgainError::TooLarge) } else { Ok(()) }
+        if self.pieces > MAX_AREAS { Err(RerunError::TooLarge) } else { Ok(()) }
     }
 
     /// A space that begins as in the plain run.
-    fn begin(&self, plain: &Model) -> Result<Other, AgainError> {
-        let model = plain.snapshot(self.config(plain)).map_err(|_| AgainError::Memory)?;
+    fn begin(&self, plain: &Model) -> Result<Other, RerunError> {
+        let model = plain.snapshot(self.config(plain)).map_err(|_| RerunError::Memory)?;
         Ok(Other { model, moved: Moved::default(), held: BTreeMap::new(), count: 0 })
     }
 
@@ -214,7 +214,7 @@ impl Changed {
         event: &Event,
         plain: &mut Plain,
         figures: &mut Figures,
-    ) -> Result<Vec<Step>, AgainError> {
+    ) -> Result<Vec<Step>, RerunError> {
         let (d, none) = (&seen.decoded, Ok(Vec::new()));
         if d.call == Call::PrSetVma && d.args[1] == 0 && self.rules.same_name {
             self.changes.left_out += 1;
@@ -288,7 +288,7 @@ impl Changed {
     }
 
     /// Learns a boundary that the plain run learnt, if it is not known yet. Returns where.
-    fn mend(&mut self, other: &mut Other, plain: &Model, mend: Mend) -> Result<Option<u64>, AgainError> {
+    fn mend(&mut self, other: &mut Other, plain: &Model, mend: Mend) -> Result<Option<u64>, RerunError> {
         let (Mend::Cut(at) | Mend::Join(at)) = mend;
         let (here, before) = (other.moved.at(at), other.moved.at(at.wrapping_sub(1)));
         if !other.lacks(mend) {
@@ -397,7 +397,7 @@ impl Changed {
         d: &Decoded,
         file: Option<&Mapped>,
         event: &Event,
-    ) -> Result<Option<Outcome>, AgainError> {
+    ) -> Result<Option<Outcome>, RerunError> {
         let mut d = *d;
         let place = d.call.place();
         let given = place.is_some_and(|place| place.given.holds(&d.args));
@@ -428,7 +428,7 @@ impl Changed {
                     self.changes.placed += u64::from(!given);
                     self.changes.placed_elsewhere += u64::from(!given && done.result != seen.result);
                     let more = if more == 0 { 0 } else { up(len, self.page).abs_diff(up(d.args[1], self.page)) };
-                    other.moved.put(whole(len), done.result as u64, more).map_err(|_| AgainError::Memory)?;
+                    other.moved.put(whole(len), done.result as u64, more).map_err(|_| RerunError::Memory)?;
                 }
                 Ok(Some(outcome_of(&d, done)))
             }
@@ -446,10 +446,10 @@ impl Changed {
                 let done = replay_at(&mut other.model, &seen.memory, None, &d, seen.result, &mut places);
                 if let (Ok(_), false) = (&done.done, seen.failed()) {
                     if d.args[3] & RemapFlags::DONTUNMAP.bits() == 0 && old != 0 {
-                        other.moved.clear(from).map_err(|_| AgainError::Memory)?;
+                        other.moved.clear(from).map_err(|_| RerunError::Memory)?;
                     }
                     let more = up(target, self.page).saturating_sub(up(new, self.page));
-                    other.moved.put(whole(new), done.result as u64, more).map_err(|_| AgainError::Memory)?;
+                    other.moved.put(whole(new), done.result as u64, more).map_err(|_| RerunError::Memory)?;
                 }
                 Ok(Some(outcome_of(&d, done)))
             }
@@ -468,7 +468,7 @@ impl Changed {
                     }
                 }
                 if d.call == Call::Munmap && all.failed.is_none() {
-                    other.moved.clear(range).map_err(|_| AgainError::Memory)?;
+                    other.moved.clear(range).map_err(|_| RerunError::Memory)?;
                 }
                 Ok(Some(all))
             }
@@ -519,11 +519,11 @@ impl Changed {
     }
 
     /// Copies the plain run's areas in a range of the trace.
-    fn copy(&mut self, other: &mut Other, plain: &Model, range: Range) -> Result<(), AgainError> {
+    fn copy(&mut self, other: &mut Other, plain: &Model, range: Range) -> Result<(), RerunError> {
         for (start, end) in other.moved.parts(range) {
             let _ = other.model.forget(start, end);
         }
-        other.moved.clear(range).map_err(|_| AgainError::Memory)?;
+        other.moved.clear(range).map_err(|_| RerunError::Memory)?;
         let _ = other.model.forget(range.0, range.1);
         let mut ends = Vec::new();
         for at in plain.areas_in(range.0, range.1) {
@@ -552,19 +552,19 @@ impl Changed {
         Ok(())
     }
 
-    fn intern(&mut self, mut file: Mapped) -> Result<Mapped, AgainError> {
+    fn intern(&mut self, mut file: Mapped) -> Result<Mapped, RerunError> {
         file.file.backing.name = self.name(&file.file.backing.name)?;
         Ok(file)
     }
 
     /// One copy of each name.
-    fn name(&mut self, name: &Arc<str>) -> Result<Arc<str>, AgainError> {
+    fn name(&mut self, name: &Arc<str>) -> Result<Arc<str>, RerunError> {
         if let Some(known) = self.names.get(name) {
             return Ok(Arc::clone(known));
         }
         self.name_bytes += name.len();
         if self.name_bytes > NAMES {
-            return Err(AgainError::TooLarge);
+            return Err(RerunError::TooLarge);
         }
         self.names.insert(Arc::clone(name));
         Ok(Arc::clone(name))

@@ -109,9 +109,9 @@ impl Plain {
                         played.guessed = true;
                     }
                 }
-                let told = self.settle(&mut played, event, space, reach::ALL, Vec::new()).0;
+                let result = self.settle(&mut played, event, space, reach::ALL, Vec::new()).0;
                 self.spaces.insert(event.space, played);
-                told
+                result
             }
             (EventKind::Call | EventKind::Learnt | EventKind::Difference, Some(space)) => {
                 // A trace begins with a program. A trace that does not was forged.
@@ -121,9 +121,9 @@ impl Plain {
                     played.hidden = space.is_empty();
                     played
                 });
-                let told = self.change(&mut played, event, space);
+                let result = self.change(&mut played, event, space);
                 self.spaces.insert(event.space, played);
-                told
+                result
             }
             _ => PlainResult::default(),
         }
@@ -156,14 +156,14 @@ impl Plain {
         } else {
             seen.reads_more().then_some(Why::Told)
         };
-        let told = match why {
+        let result = match why {
             Some(why) => {
                 self.agreement.add(event, why, String::new());
                 self.adopt(played, event, space)
             }
             None => self.call(played, seen, event, space),
         };
-        PlainResult { failed, ..told }
+        PlainResult { failed, ..result }
     }
 
     fn call(&mut self, played: &mut Played, seen: TracedCall, event: &Event, space: &Space) -> PlainResult {
@@ -175,15 +175,15 @@ impl Plain {
         match apply(model, &mut self.maps, &seen.memory, d, seen.result, personality) {
             Applied::Done(steps) => {
                 let window = window_of(event, &steps, self.page);
-                let (mut told, differs) = self.settle(played, event, space, window, steps);
+                let (mut result, differs) = self.settle(played, event, space, window, steps);
                 match differs {
-                    None if told.mends.is_empty() => self.agreement.agree += 1,
+                    None if result.mends.is_empty() => self.agreement.agree += 1,
                     None => self.agreement.written += 1,
                     Some(how) => self.agreement.add(event, played.why(event, seen.failed()), how),
                 }
-                told.refused = before.is_some();
-                told.call = Some(seen);
-                told
+                result.refused = before.is_some();
+                result.call = Some(seen);
+                result
             }
             Applied::AskKernel(steps) => {
                 if d.call == Call::PrSetMemoryMerge {
@@ -200,9 +200,9 @@ impl Plain {
                     *model = before;
                     window = event.window.unwrap_or_default();
                 }
-                let (told, differs) = self.settle(played, event, space, window, Vec::new());
+                let (result, differs) = self.settle(played, event, space, window, Vec::new());
                 self.agreement.add(event, played.why(event, seen.failed()), differs.unwrap_or(how));
-                told
+                result
             }
         }
     }
@@ -236,12 +236,12 @@ impl Plain {
         let was = bounds(&steps);
         if count + areas.len() - 2 * both <= MENDS {
             let all = [reach::ALL];
-            let foggy: &[Range] = if played.bound { &all } else { &[] };
+            let unsure_policies: &[Range] = if played.bound { &all } else { &[] };
             let order = event.kind == EventKind::Fork && event.overlapped;
-            let unknown = Unknown { foggy, order };
+            let unknown = Unknown { unsure_policies, order };
             found = compare(model, &shown, window, &unknown, &mut steps, &mut Vec::new());
         }
-        let mut told = PlainResult { mends: mends(&was, &bounds(&steps)), ..PlainResult::default() };
+        let mut result = PlainResult { mends: mends(&was, &bounds(&steps)), ..PlainResult::default() };
         let how = match found {
             Found::Equal => areas.iter().find_map(|area| {
                 let mine = model.area_at(area.start).map(|mine| model::record(model, &mine).name)?;
@@ -251,10 +251,10 @@ impl Plain {
             Found::Differs(how) => Some(how),
         };
         if how.is_some() {
-            told.taken = take::take(model, space, window, self.page);
+            result.taken = take::take(model, space, window, self.page);
         }
-        told.steps = steps;
-        (told, how)
+        result.steps = steps;
+        (result, how)
     }
 
     /// Whether the work that is left suffices for the areas that the call reaches.
