@@ -228,6 +228,9 @@ for kernel; do
     if [ $la57 = on ] && ! grep -q '^@@ up .* five$' "$log"; then wrong+=(no-five-level-page-tables); fi
     # Linux 5.10 has no BPF programs that remember something of a task.
     if ! grep -q '^@@ sources bpf' "$log" && [ "${release%.*}" != 5.10 ]; then wrong+=(no-bpf); fi
+    for place in group inside; do
+        ! grep -q '^@@ sources bpf' "$log" || grep -q "^@@ $place" "$log" || wrong+=("no-bpf-$place")
+    done
     figures=()
     for part in repros programs storms check; do figures+=("$(sum "$log" "$part")"); done
     # A mix of the check ends after some differences; one that is left out compares nothing.

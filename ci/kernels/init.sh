@@ -173,6 +173,21 @@ else
     cat printed
 fi
 echo "@@ sources $sources"
+# BPF in a container, and of a control group.
+if [ "$sources" != perf ]; then
+    mkdir -p /tmp/cgroup
+    mount -t cgroup2 none /tmp/cgroup
+    echo +pids >/tmp/cgroup/cgroup.subtree_control
+    mkdir -p /tmp/cgroup/a/b
+    (sleep 1 && echo $$ >/tmp/cgroup/a/b/cgroup.procs && for i in 1 2 3 4 5 6 7 8; do ls / >/dev/null; sleep 0.5; done) &
+    samara trace --source bpf --cgroup /tmp/cgroup/a --for 5s --quiet --summary-json group -o trace.samara </dev/null >printed 2>&1
+    calls=$(sed -n 's/.*without stops: \([0-9]*\) calls.*/\1/p' group)
+    [ "${calls:-0}" -gt 20 ] && echo "@@ group" || cat printed group
+    wait
+    unshare -pf --mount-proc samara trace --source bpf --quiet --summary-json inside -o trace.samara -- sh -c 'ls / | wc -l; unshare -pf ls /' </dev/null >printed 2>&1
+    calls=$(sed -n 's/.*without stops: \([0-9]*\) calls.*/\1/p' inside)
+    [ "${calls:-0}" -gt 20 ] && echo "@@ inside" || cat printed inside
+fi
 for part in $(echo "$parts" | tr , ' '); do "$part"; done
 # What was cut off above may have left a line open.
 echo

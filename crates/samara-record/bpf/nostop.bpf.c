@@ -19,7 +19,7 @@ typedef long long s64;
 // running kernel has them.
 #define KERNELS __attribute__((preserve_access_index))
 struct thread_info { u32 status; } KERNELS;
-struct mm_struct { unsigned long start_stack; } KERNELS;
+struct mm_struct { int map_count; unsigned long start_stack; } KERNELS;
 struct task_struct {
     struct thread_info thread_info;
     struct mm_struct *mm;
@@ -61,8 +61,9 @@ enum { CREATE = 1, NO_WAKE = 1, WAKE = 2, UNREAD = 0 };
 #define NUMBER(name, value) int(*name)[value]
 #define TYPE(name, value) typeof(value) *name
 
-// A write section of an address space, and the tasks that began and ended it.
-struct section { u64 mm, locked, unlocked; u32 locker, unlocker; };
+// A write section of an address space, the tasks that began and ended it, and how many areas the space
+// had then.
+struct section { u64 mm, locked, unlocked; u32 locker, unlocker, before, after; };
 enum { SECTIONS = 4 }; // a power of two
 // A call that a task is in: `entered` is 0 if it is in none. `base`: how many sections it had before.
 struct call { u64 version, entered; u32 tid, pid, nr, base; u64 args[6], n; struct section sections[SECTIONS]; };
@@ -71,7 +72,7 @@ enum { DONE, PART, ENTRY, LOCK, UNLOCK, STACK };
 struct head { u32 kind, slot; u64 time; u32 tid, pid; };
 struct call_record { struct head head; s64 result; struct call call; };
 struct entry_record { struct head head; u64 nr, args[6]; };
-struct section_record { struct head head; u64 mm; };
+struct section_record { struct head head; u64 mm, areas; };
 enum { STEP = 1024, FEW = 2 }; // of a copied stack
 struct stack_record { struct head head; u64 entered, ip, sp, bp, bottom, len; u8 bytes[STEP]; };
 
@@ -125,7 +126,7 @@ struct { NUMBER(type, 6); NUMBER(max_entries, 1); TYPE(key, u32); TYPE(value, u6
 
 // How many control groups are around that one, and namespaces around the reader's, once it is known.
 static volatile u32 depth = 0, around = 0;
-enum { MOST_DEPTH = 32 }; // a power of two
+enum { GROUPS = 256, NAMESPACES = 33 }; // most that are nested, and the machine's
 
 char LICENSE[] SECTION("license") = "Dual MIT/GPL";
 
@@ -164,7 +165,7 @@ APART u32 number_in_namespace(struct task_struct *task)
         return 0;
     u32 number = around <= last ? number_at(pid, around) : 0;
 #pragma clang loop unroll(disable)
-    for (u32 i = 0; !number && i < MOST_DEPTH && i <= last; i++) {
+    for (u32 i = 0; !number && i < NAMESPACES && i <= last; i++) {
         number = number_at(pid, i);
         if (number)
             around = i;
@@ -190,10 +191,10 @@ INLINE struct head head(u32 kind, u32 slot, struct task_struct *task)
 // Whether the running task is in the control group, or in one below it.
 APART int is_in_group(void)
 {
-    if (group_at(depth & (MOST_DEPTH - 1)) == GROUP)
+    if (group_at(depth & (GROUPS - 1)) == GROUP)
         return 1;
 #pragma clang loop unroll(disable)
-    for (u32 i = 0; i < MOST_DEPTH; i++) {
+    for (u32 i = 0; i < GROUPS; i++) {
         u64 group = group_at(i);
         if (group == GROUP) {
             depth = i;
@@ -226,6 +227,15 @@ INLINE struct call *slot_of(struct own *own)
 {
     u32 slot = own->slot;
     return slot ? map_lookup(&slots, &slot) : 0;
+}
+
+// The call that a task is in, if it is recorded: also where the task has left its control group
+// since.
+INLINE struct call *open_call(struct task_struct *task)
+{
+    struct own *own = storage(&tasks, task, 0, 0);
+    struct call *call = own && !own->ended ? slot_of(own) : 0;
+    return call && call->entered ? call : 0;
 }
 
 // Gives a task a slot.
@@ -268,13 +278,14 @@ INLINE void tell(struct call *call, u32 kind, u32 slot, struct task_struct *task
     submit(record);
 }
 
-INLINE void tell_section(u32 kind, struct task_struct *task, u64 mm)
+INLINE void tell_section(u32 kind, struct task_struct *task, struct mm_struct *mm)
 {
     struct section_record *record = ring_reserve(&ring, sizeof *record, 0);
     if (!record)
         return lose();
     record->head = head(kind, 0, task);
-    record->mm = mm;
+    record->mm = (u64)mm;
+    record->areas = (u32)mm->map_count;
     submit(record);
 }
 
@@ -303,7 +314,8 @@ copy_stack(struct call *call, u32 slot, struct task_struct *task, struct pt_regs
     submit(record);
 }
 
-// Behind the frames of a process's first thread are its arguments, which are not copied.
+// Behind the frames of a process's first thread are its arguments: where few steps reach them, no
+// more are copied.
 INLINE void tell_stack(struct call *call, u32 slot, struct task_struct *task, struct pt_regs *regs)
 {
     struct mm_struct *mm = task->mm;
@@ -358,10 +370,11 @@ SECTION("tp_btf/sys_enter") int sys_enter(u64 *ctx)
         lose();
         return 0;
     }
+    u32 tid = tid_of(task), pid = pid_of(task);
     call->version += 1;
     SETTLED;
-    call->tid = tid_of(task);
-    call->pid = pid_of(task);
+    call->tid = tid;
+    call->pid = pid;
     call->nr = nr;
     call->base = 0;
     call->args[0] = regs->di;
@@ -398,12 +411,13 @@ SECTION("tp_btf/sys_exit") int sys_exit(u64 *ctx)
 }
 
 // Ends the open section of an address space. False: it is not one of this call.
-INLINE int end_section(struct call *call, u64 mm, u32 tid)
+INLINE int end_section(struct call *call, struct mm_struct *mm, u32 tid)
 {
     for (u32 i = 0; i < SECTIONS; i++) {
         struct section *section = &call->sections[i];
-        if (i < call->n && section->mm == mm && !section->unlocked) {
+        if (i < call->n && section->mm == (u64)mm && !section->unlocked) {
             section->unlocker = tid;
+            section->after = mm->map_count;
             SETTLED;
             section->unlocked = time_ns();
             return 1;
@@ -414,7 +428,7 @@ INLINE int end_section(struct call *call, u64 mm, u32 tid)
 
 SECTION("tp_btf/mmap_lock_acquire_returned") int lock(u64 *ctx)
 {
-    u64 mm = ctx[0];
+    struct mm_struct *mm = (void *)ctx[0];
     u64 write, got;
     if (HAS_PATH) {
         write = ARGUMENT(ctx, 2);
@@ -427,25 +441,22 @@ SECTION("tp_btf/mmap_lock_acquire_returned") int lock(u64 *ctx)
         return 0;
     write = (u8)write;
     struct task_struct *task = current_task();
+    struct call *call = open_call(task);
     if (!write) {
         // The section goes on as one for reading: others see what it changed.
-        struct own *own = storage(&tasks, task, 0, 0);
-        struct call *call = own ? slot_of(own) : 0;
-        if (call && call->entered)
+        if (call)
             end_section(call, mm, tid_of(task));
         return 0;
     }
-    struct own *own = recorded(task);
-    if (!own)
-        return 0;
-    struct call *call = slot_of(own);
-    if (!call || !call->entered) {
-        tell_section(LOCK, task, mm);
+    if (!call) {
+        if (recorded(task))
+            tell_section(LOCK, task, mm);
         return 0;
     }
     u64 n = call->n;
     if (n >= SECTIONS) {
-        tell(call, PART, own->slot, task, 0);
+        struct own *own = storage(&tasks, task, 0, 0);
+        tell(call, PART, own ? own->slot : 0, task, 0);
         call->version += 1;
         SETTLED;
         call->base += SECTIONS;
@@ -454,7 +465,8 @@ SECTION("tp_btf/mmap_lock_acquire_returned") int lock(u64 *ctx)
         call->version += 1;
     }
     struct section *section = &call->sections[n & (SECTIONS - 1)];
-    section->mm = mm;
+    section->mm = (u64)mm;
+    section->before = mm->map_count;
     section->unlocked = 0;
     section->unlocker = 0;
     section->locker = tid_of(task);
@@ -466,7 +478,7 @@ SECTION("tp_btf/mmap_lock_acquire_returned") int lock(u64 *ctx)
 
 SECTION("tp_btf/mmap_lock_released") int unlock(u64 *ctx)
 {
-    u64 mm = ctx[0];
+    struct mm_struct *mm = (void *)ctx[0];
     u64 write;
     if (HAS_PATH)
         write = ARGUMENT(ctx, 2);
@@ -475,11 +487,8 @@ SECTION("tp_btf/mmap_lock_released") int unlock(u64 *ctx)
     if (!(u8)write)
         return 0;
     struct task_struct *task = current_task();
-    struct own *own = recorded(task);
-    if (!own)
-        return 0;
-    struct call *call = slot_of(own);
-    if (!call || !call->entered || !end_section(call, mm, tid_of(task)))
+    struct call *call = open_call(task);
+    if ((!call || !end_section(call, mm, tid_of(task))) && recorded(task))
         tell_section(UNLOCK, task, mm);
     return 0;
 }

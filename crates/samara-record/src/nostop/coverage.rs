@@ -21,6 +21,9 @@ pub struct Coverage {
     /// Sections, or records, that came in another order than the kernel's lock allows. Their spaces
     /// are unsure until they are read again.
     pub disordered: u64,
+    /// Sections that began with another number of areas than the last one had left (by BPF). Their
+    /// spaces are unsure until they are read again.
+    pub uncounted: u64,
     /// Whether the kernel reports its order (`mmap_lock` tracepoints, Linux 5.11).
     pub ordered: bool,
     /// Calls of unknown order: those that overlapped, if the kernel does not report its order.
@@ -76,7 +79,11 @@ impl fmt::Display for Coverage {
             n => format!(" ({} but for what changed meanwhile)", Grouped(n)),
         };
         let unsure = counted(self.unsure, "space unsure", "spaces unsure");
-        write!(f, "{changes}{readings}{partial}{unsure}")?;
+        let uncounted = match self.uncounted {
+            0 => String::new(),
+            n => counted(n, "count of areas without a cause", "counts of areas without a cause"),
+        };
+        write!(f, "{changes}{uncounted}{readings}{partial}{unsure}")?;
         match (&self.no_bpf, self.by_bpf) {
             (_, true) => write!(f, ", by BPF"),
             (Some(why), false) => write!(f, ", by perf events (no BPF: {why})"),
@@ -115,7 +122,8 @@ mod tests {
                     reading (1 but for what changed meanwhile), 2 spaces unsure, by perf events (no BPF: CAP_BPF is missing)";
         seen.no_bpf = Some("CAP_BPF is missing".into());
         assert_eq!(seen.to_string(), line);
-        seen.by_bpf = true;
+        (seen.by_bpf, seen.uncounted) = (true, 1);
+        assert!(seen.to_string().contains("recorded calls, 1 count of areas without a cause, 1 reading"), "{seen}");
         assert!(seen.to_string().ends_with("2 spaces unsure, by BPF"));
     }
 }

@@ -8,6 +8,10 @@
 //!   up those behind it.
 //! - **NOSTOP-PLACE-2** missing records are not guessed: the space is in doubt until a reading that
 //!   no section overlapped, or that shows all but what changed meanwhile (`window`).
+//! - **NOSTOP-COUNT-1** BPF has the kernel's number of areas at both ends of a section. At the
+//!   beginning it is that of the last end: else something changed that no section shows, and the
+//!   space is in doubt. How much it grows in the sections of a call decides which joins are made
+//!   that depend on what was written.
 
 use std::collections::{HashSet, VecDeque};
 
@@ -45,8 +49,8 @@ pub(super) enum Entry {
     Nothing,
     /// A section of unknown effect, and whether calls after it are unsure.
     Unknown(&'static str, bool),
-    /// A call, and the area that the kernel reported.
-    Call(Box<Returned>, Option<Box<Shown>>),
+    /// A call, the area that the kernel reported, and how many areas the kernel has more after it.
+    Call(Box<Returned>, Option<Box<Shown>>, Option<i64>),
     /// An area that the kernel reported outside of a call.
     Grew(Box<Shown>, Who),
     /// The space was copied for a child.
@@ -118,6 +122,8 @@ pub(super) struct FollowedSpace {
     first: u64,
     /// The open section.
     open: Option<Section>,
+    /// The kernel's number of areas after the last section, where that is known.
+    pub(super) areas: Option<u32>,
     /// Calls that are in the kernel, and how many have entered it.
     calls: u32,
     entered: u64,
@@ -165,6 +171,7 @@ impl FollowedSpace {
             orphans: Vec::new(),
             first: 0,
             open: None,
+            areas: None,
             calls: 0,
             entered: 0,
             last: since,
@@ -262,6 +269,12 @@ impl FollowedSpace {
         true
     }
 
+    /// A section begins with so many areas: whether that is the number after the last section
+    /// (NOSTOP-COUNT-1).
+    pub(super) fn is_counted(&mut self, areas: Option<u32>) -> bool {
+        self.areas.take().is_none_or(|before| areas.is_none_or(|now| now == before))
+    }
+
     fn close(&mut self, time: u64) {
         if let Some(open) = self.open.take()
             && let Some(item) = self.item(open.number)
@@ -344,7 +357,7 @@ impl FollowedSpace {
     pub(super) fn lose(&mut self, now: u64) -> bool {
         self.give_up(LOSS);
         self.push_at(Entry::Unknown(LOSS, true), (now, now));
-        (self.open, self.calls) = (None, 0);
+        (self.open, self.areas, self.calls) = (None, None, 0);
         self.last = if self.last == u64::MAX { now } else { self.last.max(now) };
         // A stronger reason than any other.
         let before = self.doubt.replace(Doubt { why: LOSS.into(), ranges: vec![ALL], unsure: vec![ALL] });
@@ -390,7 +403,7 @@ impl FollowedSpace {
         let brk = self.space.as_ref().map(|space| space.model.layout().brk);
         for window in self.windows.iter_mut().filter(|window| window.meets(item.from, item.to)) {
             match &item.entry {
-                Entry::Call(call, shown) => window.call(call, shown.as_deref(), brk),
+                Entry::Call(call, shown, _) => window.call(call, shown.as_deref(), brk),
                 Entry::Grew(shown, _) => window.change((shown.start, shown.end)),
                 Entry::Unknown(..) | Entry::Waiting => window.change(ALL),
                 _ => {}
@@ -401,15 +414,17 @@ impl FollowedSpace {
     /// Gives an entry its effect, unless it concerns other spaces.
     pub(super) fn apply(&mut self, entry: Entry, now: u64, journal: &mut Journal<'_>) {
         match (entry, &mut self.space) {
-            (Entry::Call(mut call, shown), Some(space)) => {
+            (Entry::Call(mut call, shown, mut growth), Some(space)) => {
                 self.changed = true;
                 if let Some(doubt) = &mut self.doubt {
-                    call.unsure |= window::may_change(&call, &doubt.unsure, space.model.layout().brk);
+                    let brk = space.model.layout().brk;
+                    call.unsure |= window::may_change(&call, &doubt.unsure, brk);
+                    growth = growth.filter(|_| !window::may_change(&call, &doubt.ranges, brk));
                     window::move_doubt(&call, &mut doubt.ranges);
                     window::move_doubt(&call, &mut doubt.unsure);
                 }
                 let area = shown.map(|shown| exec::area(&shown));
-                if let Some(how) = space.follow(&mut call, area.as_ref(), journal) {
+                if let Some(how) = space.follow(&mut call, area.as_ref(), growth, journal) {
                     self.doubt(how, false, now);
                 }
             }

@@ -8,9 +8,14 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use nix::sys::statfs::{self, FsType};
+
 use super::{NotWatched, Whose};
 use crate::api::LetGo;
 use crate::processes;
+
+/// The file system of control groups of version 2.
+const CGROUP2: FsType = statfs::CGROUP2_SUPER_MAGIC;
 
 /// Processes to be recorded together by [`record_group`](super::record_group), from now on.
 #[derive(Clone, Debug)]
@@ -55,9 +60,11 @@ impl Group {
     /// Whose events are recorded.
     pub(super) fn whose(&self) -> Result<Whose, NotWatched> {
         let Some(folder) = &self.folder else { return Ok(Whose::All) };
+        let failed = |error| NotWatched::NoGroup(folder.clone(), error);
+        let is_v2 = statfs::statfs(folder).map_err(|error| failed(error.into()))?.filesystem_type() == CGROUP2;
         // The kernel's number of a control group is that of its folder.
-        let of = fs::metadata(folder).map_err(|error| NotWatched::NoGroup(folder.clone(), error))?;
-        Ok(Whose::Group(of.ino()))
+        let number = fs::metadata(folder).map_err(failed)?.ino();
+        Ok(Whose::Group(is_v2.then_some(number)))
     }
 
     /// Its processes, now.

@@ -105,8 +105,8 @@ pub enum EventSource {
 enum Whose {
     /// Those of a process, and of those that it makes.
     Process,
-    /// Those of a control group, by its number.
-    Group(u64),
+    /// Those of a control group, by its number. `None`: it has none, because it is of version 1.
+    Group(Option<u64>),
     /// Those of all processes.
     All,
 }

@@ -1,6 +1,8 @@
 //! Reads the areas of a process while it runs. The records show later whether a change overlapped
 //! the reading.
 
+use std::io::ErrorKind::PermissionDenied;
+
 use super::perf;
 use crate::os::proc;
 use crate::os::sys::{self, Tid};
@@ -22,10 +24,17 @@ pub(super) struct Taken {
 pub(super) fn take(place: SpaceId, pid: Tid, with_flags: bool) -> Taken {
     let file = if with_flags { "smaps" } else { "maps" };
     let from = sys::now_ns();
-    let contents = proc::contents(&format!("/proc/{pid}/{file}"));
-    let is_refused = contents.as_ref().is_err_and(|error| error.kind() == std::io::ErrorKind::PermissionDenied);
-    let bytes = contents.unwrap_or_default();
-    let layout = proc::layout(pid);
+    let contents = |tid: Tid| proc::contents(&format!("/proc/{tid}/{file}"));
+    let (mut tid, mut read) = (pid, contents(pid));
+    // The first thread may have ended before the others.
+    if read.as_ref().map_or_else(|error| error.kind() != PermissionDenied, Vec::is_empty)
+        && let Some(other) = proc::reader(pid)
+    {
+        (tid, read) = (other, contents(other));
+    }
+    let is_refused = read.as_ref().is_err_and(|error| error.kind() == PermissionDenied);
+    let bytes = read.unwrap_or_default();
+    let layout = proc::layout(tid);
     let to = sys::now_ns();
     let all = samara_trace::file::name_text(&bytes);
     let areas = proc::parse(&all);

@@ -30,10 +30,11 @@ pub(super) enum What {
     Enter { nr: u32, args: [u64; 6], stack: Option<Arc<Copied>> },
     /// A call returned.
     Return { nr: u32, result: i64 },
-    /// A write section of the address space at this kernel address began.
-    Lock(u64),
+    /// A write section of the address space at this kernel address began. With the number of its
+    /// areas, where that is known.
+    Lock { mm: u64, areas: Option<u32> },
     /// A write section ended.
-    Unlock(u64),
+    Unlock { mm: u64, areas: Option<u32> },
     /// The kernel made or changed an area.
     Area(Box<Shown>),
     /// The process loaded a program.
@@ -159,9 +160,13 @@ impl Reader {
             }
             Tells::Lock { mm, write, success } => {
                 let taken = is(*write) && success.is_none_or(is);
-                taken.then_some(What::Lock(u64(raw, *mm)?))
+                let mm = u64(raw, *mm)?;
+                taken.then_some(What::Lock { mm, areas: None })
             }
-            Tells::Unlock { mm, write } => is(*write).then_some(What::Unlock(u64(raw, *mm)?)),
+            Tells::Unlock { mm, write } => {
+                let mm = u64(raw, *mm)?;
+                is(*write).then_some(What::Unlock { mm, areas: None })
+            }
         }
     }
 }

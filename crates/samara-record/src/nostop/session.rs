@@ -18,7 +18,7 @@ use super::perf::Of;
 use super::reading::{self, Taken};
 use super::record::What;
 use super::source::{self, Source};
-use super::tasks::{Strangers, Tasks, is_a_program};
+use super::tasks::{Strangers, Tasks};
 use super::{NotWatched, Settings, Watched, Whose, perf};
 use crate::api::{LetGo, Options, Outcome, RecordError, Running, Status};
 use crate::journal::{Journal, Who};
@@ -283,12 +283,14 @@ impl<'a> Session<'a> {
         })?;
         let there: HashSet<Tid> = processes.into_iter().filter_map(|pid| Tid::try_from(pid).ok()).collect();
         let followed: HashSet<Tid> = self.tasks.followed().collect();
-        for pid in there.iter().copied().filter(|pid| *pid != own && !followed.contains(pid) && is_a_program(*pid)) {
+        for pid in
+            there.iter().copied().filter(|pid| *pid != own && !followed.contains(pid) && proc::reader(*pid).is_some())
+        {
             let threads: Vec<_> = proc::threads(pid).into_iter().map(|tid| (tid, owner)).collect();
             self.tasks.add_process(pid, &threads, true, sys::now_ns());
         }
         // The ends of those that have ended come with their records.
-        for pid in followed.into_iter().filter(|pid| !there.contains(pid) && is_a_program(*pid)) {
+        for pid in followed.into_iter().filter(|pid| !there.contains(pid) && proc::reader(*pid).is_some()) {
             self.tasks.journal.note(format!("process {pid} left the control group, and was followed no more"));
             self.tasks.let_go(pid);
         }

@@ -47,6 +47,7 @@ struct Open {
     entered: u64,
     /// The entries of its sections on the task's own space.
     sections: Vec<u64>,
+    counted: Counted,
     /// The areas that the kernel reported, in order.
     shown: Vec<Shown>,
     /// The kernel address of the space that it makes.
@@ -55,6 +56,35 @@ struct Open {
     beside: Beside,
     /// The number of its stack.
     stack: Option<u32>,
+}
+
+/// How much the number of areas grows in the sections of a call, by the kernel's counts.
+#[derive(Clone, Copy, Debug, Default)]
+struct Counted {
+    by: i64,
+    /// How many there were at the beginning of the open section.
+    open: Option<u32>,
+    /// A count is missing.
+    unknown: bool,
+}
+
+impl Counted {
+    fn begin(&mut self, areas: Option<u32>) {
+        self.unknown |= self.open.is_some() || areas.is_none();
+        self.open = areas;
+    }
+
+    fn end(&mut self, areas: Option<u32>) {
+        match (self.open.take(), areas) {
+            (Some(before), Some(after)) => self.by += i64::from(after) - i64::from(before),
+            _ => self.unknown = true,
+        }
+    }
+
+    /// `None`: it is not known.
+    fn growth(self) -> Option<i64> {
+        (!self.unknown && self.open.is_none()).then_some(self.by)
+    }
 }
 
 struct Thread {
@@ -186,8 +216,8 @@ impl<'a> Tasks<'a> {
         match record.what {
             What::Enter { nr, args, stack } => self.enter(pid, tid, nr, args, stack),
             What::Return { nr, result } => self.returned(tid, nr, result),
-            What::Lock(address) => self.lock(tid, address),
-            What::Unlock(address) => self.unlock(tid, address),
+            What::Lock { mm, areas } => self.lock(tid, mm, areas),
+            What::Unlock { mm, areas } => self.unlock(tid, mm, areas),
             What::Area(shown) => self.area(tid, shown),
             What::Loaded => self.loaded(pid, tid, owner),
             What::Ended => self.ended(pid, tid),
@@ -208,7 +238,7 @@ impl<'a> Tasks<'a> {
         };
         // One that has ended has no areas that could be read. Its last sections come after its end
         // where events are not its own.
-        let is_new = !is_known && counts && is_a_program(pid);
+        let is_new = !is_known && counts && proc::reader(pid).is_some();
         if !is_known && !is_new {
             return;
         }
@@ -217,9 +247,11 @@ impl<'a> Tasks<'a> {
             self.add_process(pid, &threads, true, self.now);
         }
         let Some(process) = self.processes.get_mut(&pid) else { return };
-        // The end of one that has ended may have been seen already.
-        if is_a_program(tid) {
+        // The end of one that has ended may have been seen already: what it does then is its end.
+        if proc::has_areas(tid) {
             process.threads.insert(tid);
+        } else if matches!(record.what, What::Lock { .. } | What::Unlock { .. }) {
+            return;
         }
         self.threads.insert(tid, Thread::new(pid, owner));
         self.take(record, owner);
@@ -252,8 +284,16 @@ impl<'a> Tasks<'a> {
         let beside = self.place_of(tid).map(|place| place.enter(ordered)).unwrap_or_default();
         let Some(thread) = self.threads.get_mut(&tid) else { return };
         (thread.unexplained, thread.doubts) = (0, false);
-        let (sections, shown) = (Vec::new(), Vec::new());
-        thread.call = Some(Open { decoded, entered: now, sections, shown, new_space: None, beside, stack });
+        thread.call = Some(Open {
+            decoded,
+            entered: now,
+            sections: Vec::new(),
+            counted: Counted::default(),
+            shown: Vec::new(),
+            new_space: None,
+            beside,
+            stack,
+        });
     }
 
     /// The number of the stack of a task that made a call, if stacks are recorded.
@@ -280,7 +320,7 @@ impl<'a> Tasks<'a> {
         }
     }
 
-    fn lock(&mut self, tid: Tid, address: u64) {
+    fn lock(&mut self, tid: Tid, address: u64, areas: Option<u32>) {
         self.explain_outside(tid);
         let now = self.now;
         let Some((pid, in_call)) = self.threads.get(&tid).map(|thread| (thread.pid, thread.call.is_some())) else {
@@ -319,13 +359,20 @@ impl<'a> Tasks<'a> {
         let ends = self.processes.get(&pid).is_some_and(|process| process.ends);
         let Some(place) = own.and_then(|id| self.places.get_mut(&id)) else { return };
         self.seen.sections += 1;
+        if !place.is_counted(areas) {
+            self.seen.uncounted += 1;
+            place.unknown("the number of areas changed outside of write sections", true, now);
+        }
         let number = place.lock(tid, now, in_call);
         if ends {
             return place.fill(number, Entry::Nothing);
         }
         let Some(thread) = self.threads.get_mut(&tid) else { return };
         match &mut thread.call {
-            Some(call) => call.sections.push(number),
+            Some(call) => {
+                call.sections.push(number);
+                call.counted.begin(areas);
+            }
             None => thread.outside = Some((number, None)),
         }
         debug_assert!(in_call || thread.outside.is_some());
@@ -359,19 +406,22 @@ impl<'a> Tasks<'a> {
         }
     }
 
-    fn unlock(&mut self, tid: Tid, address: u64) {
+    fn unlock(&mut self, tid: Tid, address: u64, areas: Option<u32>) {
         let now = self.now;
         let ends = |process: &Process| process.ends;
         let ending = self.threads.get(&tid).and_then(|thread| self.processes.get(&thread.pid)).is_some_and(ends);
         // A section of a fault: it may have ended with the area that it reported.
         let in_fault = self.threads.get(&tid).is_some_and(|thread| thread.call.is_none() && thread.outside.is_none());
-        if let Some(place) = self.place_of(tid).filter(|place| place.address == Some(address))
-            && !place.unlock(tid, now)
-            && !ending
-            && !in_fault
-        {
-            place.unknown("a section ended that did not begin", true, now);
-            self.seen.disordered += 1;
+        if let Some(place) = self.place_of(tid).filter(|place| place.address == Some(address)) {
+            let is_open = place.unlock(tid, now);
+            place.areas = areas.filter(|_| is_open);
+            if !is_open && !ending && !in_fault {
+                place.unknown("a section ended that did not begin", true, now);
+                self.seen.disordered += 1;
+            }
+            if let Some(call) = self.threads.get_mut(&tid).and_then(|thread| thread.call.as_mut()) {
+                call.counted.end(areas);
+            }
         }
         self.explain_outside(tid);
     }
@@ -480,7 +530,7 @@ impl<'a> Tasks<'a> {
         };
         let Some(place) = self.place_of(tid) else { return };
         place.left(tid, now);
-        let entry = Entry::Call(Box::new(returned), shown);
+        let entry = Entry::Call(Box::new(returned), shown, call.counted.growth());
         // One without sections changes no areas, or its kernel reports none.
         if call.sections.is_empty() {
             place.push(entry);
@@ -815,11 +865,6 @@ impl<'a> Tasks<'a> {
             }
         }
     }
-}
-
-/// Whether a task has areas: it has not ended, and is none of the kernel's.
-pub(super) fn is_a_program(tid: Tid) -> bool {
-    proc::Status::of(tid).is_some_and(|status| status.has_space())
 }
 
 impl Thread {

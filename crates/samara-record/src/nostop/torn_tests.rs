@@ -57,7 +57,7 @@ impl Both<'_> {
         let result = done.map_or_else(|error| -(error.errno as i64), |value| value as i64);
         let number = self.place.lock(7, self.now, true);
         self.place.unlock(7, self.now + 1);
-        self.place.fill_first(&[number], Entry::Call(Box::new(call(nr, args, result)), None));
+        self.place.fill_first(&[number], Entry::Call(Box::new(call(nr, args, result)), None, None));
         self.now += 10;
         self.follow();
     }

@@ -394,6 +394,17 @@ fn fate_in(status: &Status) -> Fate {
     }
 }
 
+/// Whether a task has areas: it has not ended, and is none of the kernel's.
+pub(crate) fn has_areas(tid: Tid) -> bool {
+    Status::of(tid).is_some_and(|status| status.has_space())
+}
+
+/// A thread of a process by which its areas can be read: the first one, unless that has ended
+/// before the others. `None`: the process has ended.
+pub(crate) fn reader(pid: Tid) -> Option<Tid> {
+    std::iter::once(pid).chain(threads(pid)).find(|tid| has_areas(*tid))
+}
+
 /// Whether a task sleeps in the kernel: it is not running, not waiting for a processor, and not
 /// stopped for its tracer.
 pub(crate) fn sleeps(tid: Tid) -> bool {

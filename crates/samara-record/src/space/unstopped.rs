@@ -108,16 +108,19 @@ impl Space {
     }
 
     /// Applies a call that returned. `shown`: the area that the kernel reported while it was made.
-    /// Returns why the areas are not known after it, if they are not.
+    /// `growth`: how many areas the kernel has more after it, where that is known. Returns why the
+    /// areas are not known after it, if they are not.
     pub(crate) fn follow(
         &mut self,
         call: &mut Returned,
         shown: Option<&KernelArea>,
+        growth: Option<i64>,
         journal: &mut Journal<'_>,
     ) -> Option<String> {
         if call.decoded.call == Call::Brk {
             self.find_heap(call.decoded.args[0], call.result as u64);
         }
+        let (before, growth) = (self.model.len() as i64, growth.filter(|_| !call.unsure));
         let mut attempt = Space::apply(self, call);
         let mut misfit = attempt.misfit.take();
         if misfit.is_some()
@@ -137,18 +140,34 @@ impl Space {
         }
         // The kernel reported the area, except for its flags.
         call.unsure |= misfit.is_some() && attempt.steps.is_empty();
-        let faults = self.depends_on_faults(&attempt.steps);
+        let after = growth.filter(|_| misfit.is_none()).map(|growth| before + growth);
+        let faults = self.depends_on_faults(&mut attempt.steps, after);
         call.unsure |= faults.is_some();
         let misfit = misfit.or(faults);
         self.report_call(call, attempt, journal);
         misfit
     }
 
-    /// Which memory was written decides whether some areas join, and no event shows writes.
-    fn depends_on_faults(&self, steps: &[samara_mm::Step]) -> Option<String> {
-        let mut joins = steps.iter().filter(|step| step.kind == StepKind::Merged);
-        let any = joins.any(|step| !self.model.is_join_certain(step.start));
-        any.then(|| "which memory was written before it became one area".to_owned())
+    /// Which memory was written decides whether some areas join, and no event shows writes. The
+    /// kernel's number of areas does, where either all of these joins were made or none.
+    fn depends_on_faults(&mut self, steps: &mut Vec<samara_mm::Step>, after: Option<i64>) -> Option<String> {
+        let joins = steps.iter().filter(|step| step.kind == StepKind::Merged);
+        let may_be_apart: Vec<u64> =
+            joins.map(|step| step.start).filter(|at| !self.model.is_join_certain(*at)).collect();
+        let missing = after.map(|after| after - self.model.len() as i64);
+        match (missing, may_be_apart.len()) {
+            (None, 0) | (Some(0), _) => return None,
+            (Some(_), 0) => return Some("the kernel has another number of areas after it".to_owned()),
+            (Some(missing), n) if missing == n as i64 => {
+                may_be_apart.iter().for_each(|at| _ = self.model.learn_cut(*at));
+                steps.retain(|step| step.kind != StepKind::Merged || !may_be_apart.contains(&step.start));
+                if after == Some(self.model.len() as i64) {
+                    return None;
+                }
+            }
+            _ => {}
+        }
+        Some("which memory was written before it became one area".to_owned())
     }
 
     /// The first call shows where the heap begins.

@@ -16,6 +16,8 @@ pub(crate) fn run(name: &str, args: &[String]) {
         "resident" => resident(),
         "pairs" => crate::nostop::pairs(args),
         "busy" => crate::nostop::busy(&args[0]),
+        "joins" => crate::nostop::joins(&args[0]),
+        "leaderless" => crate::nostop::leaderless(&args[0]),
         "steady" => crate::nostop_group::steady(&args[0]),
         "waits" => crate::nostop::waits(&args[0]),
         "restless" => crate::nostop::restless(&args[0]),

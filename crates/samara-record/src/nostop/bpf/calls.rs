@@ -18,7 +18,7 @@ const SECTIONS: usize = 4;
 
 /// Words of a call before its sections, of a section, and of a whole slot.
 const HEAD_WORDS: usize = 11;
-const SECTION_WORDS: usize = 4;
+const SECTION_WORDS: usize = 5;
 pub(super) const CALL_WORDS: usize = HEAD_WORDS + SECTIONS * SECTION_WORDS;
 
 /// The kinds of records.
@@ -48,9 +48,9 @@ pub(super) struct Call {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Section {
     mm: u64,
-    /// Time and task. 0: it has not ended.
-    locked: (u64, Tid),
-    unlocked: (u64, Tid),
+    /// Time, task, and how many areas there were. 0: it has not ended.
+    locked: (u64, Tid, u32),
+    unlocked: (u64, Tid, u32),
 }
 
 impl Call {
@@ -59,8 +59,8 @@ impl Call {
         let half = |at: usize, shift: u32| (word(at) >> shift) as u32;
         let section = |at: usize| Section {
             mm: word(at),
-            locked: (word(at + 1), half(at + 3, 0) as Tid),
-            unlocked: (word(at + 2), half(at + 3, 32) as Tid),
+            locked: (word(at + 1), half(at + 3, 0) as Tid, half(at + 4, 0)),
+            unlocked: (word(at + 2), half(at + 3, 32) as Tid, half(at + 4, 32)),
         };
         let n = (word(10) as usize).min(SECTIONS);
         Call {
@@ -157,8 +157,8 @@ impl Calls {
                 }
             }
             ENTRY => push(What::Enter { nr: word(3) as u32, args: [4, 5, 6, 7, 8, 9].map(word), stack: None }),
-            LOCK => push(What::Lock(word(3))),
-            UNLOCK => push(What::Unlock(word(3))),
+            LOCK => push(What::Lock { mm: word(3), areas: Some(word(4) as u32) }),
+            UNLOCK => push(What::Unlock { mm: word(3), areas: Some(word(4) as u32) }),
             STACK => {
                 let (entered, ip, sp, bp, bottom) = (word(3), word(4), word(5), word(6), word(7));
                 let len = word(8) as usize;
@@ -192,11 +192,13 @@ impl Reported {
         }
         for (i, section) in call.sections.iter().enumerate() {
             if i >= self.begun {
-                push(section.locked, What::Lock(section.mm));
+                let (time, tid, areas) = section.locked;
+                push((time, tid), What::Lock { mm: section.mm, areas: Some(areas) });
                 self.begun = i + 1;
             }
             if section.unlocked.0 != 0 && !self.ended[i] {
-                push(section.unlocked, What::Unlock(section.mm));
+                let (time, tid, areas) = section.unlocked;
+                push((time, tid), What::Unlock { mm: section.mm, areas: Some(areas) });
                 self.ended[i] = true;
             }
         }
@@ -210,8 +212,8 @@ mod tests {
     fn call(entered: u64, base: u32, sections: &[(u64, u64)]) -> Call {
         let section = |(i, (locked, unlocked)): (usize, &(u64, u64))| Section {
             mm: i as u64 + 1,
-            locked: (*locked, 7),
-            unlocked: (*unlocked, 7),
+            locked: (*locked, 7, 20),
+            unlocked: (*unlocked, 7, 21),
         };
         let sections = sections.iter().enumerate().map(section).collect();
         Call { entered, tid: 7, pid: 7, nr: 9, base, args: [0; 6], sections }
@@ -224,7 +226,8 @@ mod tests {
         all.push(call.sections.len() as u64);
         for section in &call.sections {
             let tids = both(section.locked.1 as u32, section.unlocked.1 as u32);
-            all.extend([section.mm, section.locked.0, section.unlocked.0, tids]);
+            let areas = both(section.locked.2, section.unlocked.2);
+            all.extend([section.mm, section.locked.0, section.unlocked.0, tids, areas]);
         }
         all
     }
@@ -238,8 +241,8 @@ mod tests {
     fn kinds(out: &mut Vec<Record>) -> Vec<(u64, char)> {
         let kind = |record: &Record| match record.what {
             What::Enter { .. } => 'e',
-            What::Lock(_) => 'l',
-            What::Unlock(_) => 'u',
+            What::Lock { areas: Some(20), .. } => 'l',
+            What::Unlock { areas: Some(21), .. } => 'u',
             What::Return { .. } => 'r',
             _ => '?',
         };

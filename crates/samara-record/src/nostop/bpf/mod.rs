@@ -82,7 +82,8 @@ impl Bpf {
         let record = u64::from(steps) * u64::from(STEP) + 512;
         let (all, group) = match asked.whose {
             Whose::Process => (0u32, 0u64),
-            Whose::Group(number) => (0, number),
+            Whose::Group(Some(number)) => (0, number),
+            Whose::Group(None) => return Err("the control group is one of version 1".into()),
             Whose::All => (1, 0),
         };
         let namespace = namespace()?;

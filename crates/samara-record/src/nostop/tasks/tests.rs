@@ -15,7 +15,9 @@ fn a_section_after_the_end_does_not_bring_a_process_back() {
     let mut events: Vec<samara_trace::event::Event> = Vec::new();
     let mut tasks = Tasks::new(GONE, true, Journal::new(&mut events, 0));
     tasks.add_process(GONE, &[(GONE, 0)], false, 0);
-    for (time, what) in [(1, What::Ended), (2, What::Lock(9)), (3, What::Unlock(9))] {
+    for (time, what) in
+        [(1, What::Ended), (2, What::Lock { mm: 9, areas: None }), (3, What::Unlock { mm: 9, areas: None })]
+    {
         tasks.take(record(time, what), 0);
         assert!(!tasks.is_followed());
     }
@@ -28,7 +30,9 @@ fn a_section_after_the_end_of_a_thread_does_not_keep_its_process() {
     let mut events: Vec<samara_trace::event::Event> = Vec::new();
     let mut tasks = Tasks::new(own, true, Journal::new(&mut events, 0));
     tasks.add_process(own, &[(own, 0), (GONE, 0)], false, 0);
-    for (time, what) in [(1, What::Ended), (2, What::Lock(9)), (3, What::Unlock(9))] {
+    for (time, what) in
+        [(1, What::Ended), (2, What::Lock { mm: 9, areas: None }), (3, What::Unlock { mm: 9, areas: None })]
+    {
         tasks.take(Record { pid: own, ..record(time, what) }, 0);
     }
     tasks.take(Record { time: 4, pid: own, tid: own, event: 0, what: What::Ended }, 0);
