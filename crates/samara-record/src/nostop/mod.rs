@@ -23,6 +23,7 @@ mod bpf;
 #[cfg(not(all(feature = "bpf", target_arch = "x86_64")))]
 #[path = "bpf_absent.rs"]
 mod bpf;
+mod counted;
 mod coverage;
 mod exec;
 mod followed_space;

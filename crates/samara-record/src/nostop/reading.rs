@@ -3,9 +3,14 @@
 
 use std::io::ErrorKind::PermissionDenied;
 
-use super::perf;
+use samara_trace::calls::Call;
+
+use super::record::Shown;
+use super::{exec, perf};
+use crate::arch::Decoded;
 use crate::os::proc;
 use crate::os::sys::{self, Tid};
+use crate::space::memory::Memory;
 use crate::space::{Reading, SpaceId};
 
 /// A reading, and when it was made.
@@ -47,9 +52,21 @@ pub(super) fn take(place: SpaceId, pid: Tid, with_flags: bool) -> Taken {
     Taken { place, pid, from, to, reading, is_refused }
 }
 
+/// The memory that the call's arguments point to, as far as records have it: the area that it
+/// mapped.
+pub(super) fn memory(tid: Tid, decoded: &Decoded, result: i64, shown: Option<&Shown>) -> Memory {
+    let maps = decoded.call == Call::Mmap && (0..).contains(&result);
+    let area = shown.filter(|_| maps).map(exec::area);
+    let mapped = area.map(|area| {
+        let mode = opened(tid, decoded.args[4] as i32, &area);
+        (result as u64, area, mode)
+    });
+    Memory::recorded((0, Vec::new()), mapped)
+}
+
 /// The open mode of a file descriptor that a call mapped, if it is still the file of this area.
 /// Reading and writing if that is not known.
-pub(super) fn opened(tid: Tid, fd: i32, area: &proc::KernelArea) -> samara_mm::FileMode {
+fn opened(tid: Tid, fd: i32, area: &proc::KernelArea) -> samara_mm::FileMode {
     use std::os::unix::fs::MetadataExt;
     // Only a shared map that cannot be written yet depends on it.
     let asks = area.perms & proc::SHARED != 0 && area.perms & proc::WRITE == 0;

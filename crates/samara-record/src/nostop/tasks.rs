@@ -6,9 +6,9 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
-use samara_trace::calls::Call;
 use samara_trace::event::{Event, EventKind, LOST};
 
+use super::counted::Counted;
 use super::coverage::Coverage;
 use super::exec;
 use super::followed_space::{Beside, Entry, FollowedSpace};
@@ -17,7 +17,6 @@ use crate::arch::{self, AUDIT_NATIVE, Decoded};
 use crate::journal::{Journal, Who};
 use crate::os::proc;
 use crate::os::sys::Tid;
-use crate::space::memory::Memory;
 use crate::space::reach::ALL;
 use crate::space::{Caller, Returned, Space, SpaceId};
 use crate::stacks::{Asked, Copied, Stacks};
@@ -56,35 +55,6 @@ struct Open {
     beside: Beside,
     /// The number of its stack.
     stack: Option<u32>,
-}
-
-/// How much the number of areas grows in the sections of a call, by the kernel's counts.
-#[derive(Clone, Copy, Debug, Default)]
-struct Counted {
-    by: i64,
-    /// How many there were at the beginning of the open section.
-    open: Option<u32>,
-    /// A count is missing.
-    unknown: bool,
-}
-
-impl Counted {
-    fn begin(&mut self, areas: Option<u32>) {
-        self.unknown |= self.open.is_some() || areas.is_none();
-        self.open = areas;
-    }
-
-    fn end(&mut self, areas: Option<u32>) {
-        match (self.open.take(), areas) {
-            (Some(before), Some(after)) => self.by += i64::from(after) - i64::from(before),
-            _ => self.unknown = true,
-        }
-    }
-
-    /// `None`: it is not known.
-    fn growth(self) -> Option<i64> {
-        (!self.unknown && self.open.is_none()).then_some(self.by)
-    }
 }
 
 struct Thread {
@@ -513,7 +483,7 @@ impl<'a> Tasks<'a> {
         let who = Who { pid, tid, entry_ns: call.entered, exit_ns: now };
         let personality = self.processes.get(&pid).map_or(0, |process| process.personality);
         let shown = call.shown.pop().map(Box::new);
-        let memory = memory(tid, &decoded, result, shown.as_deref());
+        let memory = super::reading::memory(tid, &decoded, result, shown.as_deref());
         let returned = Returned {
             decoded,
             result,
@@ -871,18 +841,6 @@ impl Thread {
     fn new(pid: Tid, owner: u32) -> Thread {
         Thread { pid, owner, call: None, outside: None, unexplained: 0, doubts: false }
     }
-}
-
-/// The memory that the call's arguments point to, as far as records have it: the area that it
-/// mapped.
-fn memory(tid: Tid, decoded: &Decoded, result: i64, shown: Option<&Shown>) -> Memory {
-    let maps = decoded.call == Call::Mmap && (0..).contains(&result);
-    let area = shown.filter(|_| maps).map(exec::area);
-    let mapped = area.map(|area| {
-        let mode = super::reading::opened(tid, decoded.args[4] as i32, &area);
-        (result as u64, area, mode)
-    });
-    Memory::recorded((0, Vec::new()), mapped)
 }
 
 #[cfg(test)]
