@@ -24,7 +24,9 @@
 //!
 //! Orderings: an announcement is withdrawn with Release, and a change that finds it gone has loaded
 //! it with at least Acquire. So what the fault did to its page happened before the change. Marks
-//! are lowered with Release at least, and loaded by faults with Acquire at least.
+//! are loaded by faults with Acquire at least. Release would do to lower them: SeqCst is the same
+//! instruction on x86-64, and spares the question which lowered mark a fault may load after it was
+//! raised again. (Miri takes an older one for possible, which C++20 excludes.)
 
 use crate::shared::sync::{AtomicBool, AtomicU64, Ordering, add_fenced, fence, store_fenced};
 use core::array;
@@ -270,7 +272,7 @@ impl Marks {
     /// Takes the marks back, when the change is published or given up.
     pub(crate) fn lower(&self, change: Changing) {
         self.each(change, |mark| {
-            mark.fetch_sub(1, Ordering::Release); // FAULT-4, with `may_change`
+            mark.fetch_sub(1, Ordering::SeqCst); // FAULT-4, with `may_change`
         });
     }
 
