@@ -179,8 +179,9 @@ if [ "$sources" != perf ]; then
     mount -t cgroup2 none /tmp/cgroup
     echo +pids >/tmp/cgroup/cgroup.subtree_control
     mkdir -p /tmp/cgroup/a/b
-    (sleep 1 && echo $$ >/tmp/cgroup/a/b/cgroup.procs && for i in 1 2 3 4 5 6 7 8; do ls / >/dev/null; sleep 0.5; done) &
+    sh -c 'echo $$ >/tmp/cgroup/a/b/cgroup.procs; while [ ! -e /tmp/over ]; do ls / >/dev/null; sleep 0.3; done' &
     samara trace --source bpf --cgroup /tmp/cgroup/a --for 5s --quiet --summary-json group -o trace.samara </dev/null >printed 2>&1
+    touch /tmp/over
     calls=$(sed -n 's/.*without stops: \([0-9]*\) calls.*/\1/p' group)
     [ "${calls:-0}" -gt 20 ] && echo "@@ group" || cat printed group
     wait
