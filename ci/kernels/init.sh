@@ -180,7 +180,7 @@ if [ "$sources" != perf ]; then
     echo +pids >/tmp/cgroup/cgroup.subtree_control
     mkdir -p /tmp/cgroup/a/b
     sh -c 'echo $$ >/tmp/cgroup/a/b/cgroup.procs; while [ ! -e /tmp/over ]; do ls / >/dev/null; sleep 0.3; done' &
-    samara trace --source bpf --cgroup /tmp/cgroup/a --for 20s --quiet --summary-json group -o trace.samara </dev/null >printed 2>&1
+    samara trace --source bpf --cgroup /tmp/cgroup/a --for 5s --quiet --summary-json group -o trace.samara </dev/null >printed 2>&1
     touch /tmp/over
     calls=$(sed -n 's/.*without stops: \([0-9]*\) calls.*/\1/p' group)
     [ "${calls:-0}" -gt 5 ] && echo "@@ group" || cat printed group

@@ -124,7 +124,7 @@ struct {
 struct { NUMBER(type, 23); NUMBER(max_entries, 2); TYPE(value, u32); } unused SECTION(".maps");
 struct { NUMBER(type, 6); NUMBER(max_entries, 1); TYPE(key, u32); TYPE(value, u64); } lost SECTION(".maps");
 
-// How many control groups are around that one, and namespaces around the reader's, once it is known.
+// How many control groups are around GROUP, and how many namespaces around NAMESPACE, once one was found.
 static volatile u32 depth = 0, around = 0;
 enum { GROUPS = 256, NAMESPACES = 33 }; // most that are nested, and the machine's
 

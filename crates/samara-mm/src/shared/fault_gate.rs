@@ -24,9 +24,9 @@
 //!
 //! Orderings: an announcement is withdrawn with Release, and a change that finds it gone has loaded
 //! it with at least Acquire. So what the fault did to its page happened before the change. Marks
-//! are loaded by faults with Acquire at least. Release would do to lower them: SeqCst is the same
-//! instruction on x86-64, and spares the question which lowered mark a fault may load after it was
-//! raised again. (Miri takes an older one for possible, which C++20 excludes.)
+//! are loaded by faults with Acquire at least. They are lowered with SeqCst, as they are raised: it
+//! is the same instruction on x86-64. C++20 seems to need Release only; with that Miri reports a
+//! race between a fault and a change.
 
 use crate::shared::sync::{AtomicBool, AtomicU64, Ordering, add_fenced, fence, store_fenced};
 use core::array;

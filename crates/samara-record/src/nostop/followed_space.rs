@@ -269,8 +269,8 @@ impl FollowedSpace {
         true
     }
 
-    /// A section begins with so many areas: whether that is the number after the last section
-    /// (NOSTOP-COUNT-1).
+    /// Whether a section that begins finds the number of areas that the last section left, as far
+    /// as both are known (NOSTOP-COUNT-1).
     pub(super) fn is_counted(&mut self, areas: Option<u32>) -> bool {
         self.areas.take().is_none_or(|before| areas.is_none_or(|now| now == before))
     }

@@ -86,6 +86,7 @@ mod tests {
         fs::write(dir.path().join("cgroup.procs"), "1\n2\n").unwrap();
         let group = Group::control_group(dir.path()).unwrap();
         assert_eq!(group.processes().unwrap(), [1, 2].into());
+        assert_eq!(group.whose().unwrap(), Whose::Group(None), "not of version 2");
         assert_eq!(group.words(), ["--cgroup".into(), OsString::from(dir.path())]);
         let error = Group::control_group("/no/such/group").unwrap_err().to_string();
         assert!(error.contains("/sys/fs/cgroup/no/such/group is no control group"), "{error}");

@@ -154,7 +154,7 @@ pub(super) fn attach(running: &Running, settings: &Settings, sink: &mut dyn Sink
              took longer, and those of others were left out"
         ));
     }
-    let until = running.duration.map(|duration| start_ns.saturating_add(duration.as_nanos() as u64));
+    let until = running.duration.map(from_now);
     while session.tasks.is_followed() {
         session.step(None);
         if is_asked(&mut signals, running.let_go.as_ref(), until) {
@@ -192,7 +192,7 @@ pub(super) fn record_group(group: &Group, settings: &Settings, sink: &mut dyn Si
     if group.folder.is_none() {
         session.members = None; // processes that come are found by their records, and none leaves
     }
-    let until = group.duration.map(|duration| start_ns.saturating_add(duration.as_nanos() as u64));
+    let until = group.duration.map(from_now);
     let mut had_any = false;
     loop {
         session.step(None);
@@ -209,6 +209,11 @@ pub(super) fn record_group(group: &Group, settings: &Settings, sink: &mut dyn Si
     let end_ns = sys::now_ns();
     session.read_all();
     Ok(session.finish(Status::LetGo, end_ns.saturating_sub(start_ns)))
+}
+
+/// The time of the end of a recording that begins now. To load BPF programs has taken time already.
+fn from_now(duration: std::time::Duration) -> u64 {
+    sys::now_ns().saturating_add(duration.as_nanos() as u64)
 }
 
 /// The processes of a group that is recorded.

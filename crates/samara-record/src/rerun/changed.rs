@@ -1,7 +1,7 @@
 //! The changed run: the calls of a trace on separate models, by other rules. Knows the plain run,
 //! and copies from it what only the trace shows.
 //!
-//! - **AGAIN-3** without a rule it does what the plain run does: it learns the boundaries that the
+//! - **RERUN-3** without a rule it does what the plain run does: it learns the boundaries that the
 //!   plain run learnt, and takes the areas that the plain run took from the trace.
 //!
 //! It is a model with limits: the program goes on as it did in the trace, whatever its calls

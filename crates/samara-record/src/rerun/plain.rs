@@ -1,9 +1,9 @@
 //! The plain run: makes each call of a trace again on a model, with the trace's place and result,
 //! and compares the areas with the trace's. Knows no rules of `--what-if`.
 //!
-//! - **AGAIN-1** after each event the model of its space has the areas that the trace has in the
+//! - **RERUN-1** after each event the model of its space has the areas that the trace has in the
 //!   event's window, and in the window of what the model itself did.
-//! - **AGAIN-2** calls that reach far are made on the model only while [`Work`] lasts, which
+//! - **RERUN-2** calls that reach far are made on the model only while [`Work`] lasts, which
 //!   each event adds to: all the work is O(n log n) for n events, areas and steps of the trace.
 //!
 //! It learns the rest as the recorder did: a trace shows whether memory was written, and from which

@@ -315,7 +315,7 @@ fn other_pages_are_refused() {
     assert!(matches!(Rerun::new(16384, &[], None), Err(RerunError::PageSize(16384))));
 }
 
-/// AGAIN-2: traces that no recorder wrote end in figures or in an error.
+/// RERUN-2: traces that no recorder wrote end in figures or in an error.
 #[test]
 fn hostile_traces() {
     let calls: Vec<u32> = linux::CALLS.iter().map(|(nr, _)| *nr as u32).collect();

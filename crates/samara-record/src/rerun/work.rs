@@ -1,4 +1,4 @@
-//! Limits the work that a trace may cause (AGAIN-2). Knows only numbers.
+//! Limits the work that a trace may cause (RERUN-2). Knows only numbers.
 
 use samara_trace::event::Event;
 

@@ -1,4 +1,4 @@
-//! Records that come after the end of their task.
+//! Records after the end of their task, and numbers of areas.
 
 use super::*;
 
@@ -37,4 +37,23 @@ fn a_section_after_the_end_of_a_thread_does_not_keep_its_process() {
     }
     tasks.take(Record { time: 4, pid: own, tid: own, event: 0, what: What::Ended }, 0);
     assert!(!tasks.is_followed());
+}
+
+/// NOSTOP-COUNT-1: a section begins with the number of areas that the last one left.
+#[test]
+fn a_change_outside_of_sections_is_counted() {
+    let own = std::process::id() as Tid;
+    let mut events: Vec<samara_trace::event::Event> = Vec::new();
+    let mut tasks = Tasks::new(own, true, Journal::new(&mut events, 0));
+    tasks.add_process(own, &[(own, 0)], true, 0);
+    let mut section = |time, before, after| {
+        for (time, what) in
+            [(time, What::Lock { mm: 9, areas: Some(before) }), (time + 1, What::Unlock { mm: 9, areas: Some(after) })]
+        {
+            tasks.take(Record { time, pid: own, tid: own, event: 0, what }, 0);
+        }
+        tasks.seen.uncounted
+    };
+    assert_eq!([section(1, 7, 8), section(3, 8, 6), section(5, 7, 7), section(7, 7, 7)], [0, 0, 1, 1]);
+    assert!(tasks.places.values().all(|place| place.doubt.is_some()));
 }
