@@ -13,7 +13,7 @@
 //!   space is in doubt. How much it grows in the sections of a call decides which joins are made
 //!   that depend on what was written.
 
-use std::collections::{HashSet, VecDeque};
+use std::collections::{BTreeSet, VecDeque};
 
 use samara_trace::event::{Event, EventKind, LOST};
 
@@ -132,7 +132,7 @@ pub(super) struct FollowedSpace {
     /// When it was first seen.
     pub(super) since: u64,
     /// The processes that use it.
-    pub(super) users: HashSet<Tid>,
+    pub(super) users: BTreeSet<Tid>,
     pub(super) doubt: Option<Doubt>,
     /// When it is to be read next.
     pub(super) due: u64,
@@ -176,7 +176,7 @@ impl FollowedSpace {
             entered: 0,
             last: since,
             since,
-            users: HashSet::from([user]),
+            users: BTreeSet::from([user]),
             doubt: None,
             due: u64::MAX,
             reading: false,
@@ -275,6 +275,11 @@ impl FollowedSpace {
         self.areas.take().is_none_or(|before| areas.is_none_or(|now| now == before))
     }
 
+    /// Whether events were lost since a reading showed all areas.
+    pub(super) fn has_lost_events(&self) -> bool {
+        self.doubt.as_ref().is_some_and(|doubt| doubt.why == LOSS)
+    }
+
     fn close(&mut self, time: u64) {
         if let Some(open) = self.open.take()
             && let Some(item) = self.item(open.number)
@@ -352,8 +357,8 @@ impl FollowedSpace {
         }
     }
 
-    /// Records were lost: ends the wait of all waiting entries. Returns whether none were lost
-    /// since the last reading.
+    /// Records were lost: ends the wait of all waiting entries. Returns whether something had been
+    /// known since the last loss.
     pub(super) fn lose(&mut self, now: u64) -> bool {
         self.give_up(LOSS);
         self.push_at(Entry::Unknown(LOSS, true), (now, now));
@@ -362,7 +367,7 @@ impl FollowedSpace {
         // A stronger reason than any other.
         let before = self.doubt.replace(Doubt { why: LOSS.into(), ranges: vec![ALL], unsure: vec![ALL] });
         self.due = self.due.min(now + PAUSE_NS);
-        before.is_none_or(|doubt| doubt.why != LOSS)
+        before.is_none_or(|doubt| doubt.why != LOSS || doubt.unsure != [ALL])
     }
 
     /// A reading took this long and ended now: sets the latest time of the next one.
@@ -667,7 +672,11 @@ mod tests {
         assert!(place.lose(0), "the first time");
         place.doubt("an area changed", false, 0);
         assert!(!place.lose(0), "not again");
-        assert_eq!(place.doubt, Some(Doubt { why: LOSS.into(), ranges: vec![ALL], unsure: vec![ALL] }));
+        let all = Doubt { why: LOSS.into(), ranges: vec![ALL], unsure: vec![ALL] };
+        assert_eq!(place.doubt, Some(all.clone()));
+        place.doubt = Some(Doubt { ranges: vec![(0x1000, 0x2000)], unsure: vec![(0x1000, 0x2000)], ..all.clone() });
+        assert!(place.lose(0), "again, where a reading had shown the rest");
+        assert_eq!(place.doubt, Some(all));
     }
 
     /// A child that was copied before its parent was read is read itself.

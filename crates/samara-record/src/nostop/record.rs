@@ -1,7 +1,7 @@
 //! Records of the kernel's rings, read: calls, write sections, areas, births and ends of tasks.
 //! Knows no rings, and not what a call means.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use perf_event_open_sys::bindings::{
@@ -73,7 +73,7 @@ enum Tells {
 
 /// Reads records of the tracepoints that it was made for.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Reader(HashMap<u64, Tells>);
+pub(super) struct Reader(BTreeMap<u64, Tells>);
 
 impl Reader {
     /// A tracepoint at the entry of a call.

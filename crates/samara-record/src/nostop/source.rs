@@ -8,8 +8,10 @@
 //!   and [`SLACK_NS`] later at the earliest. So a record that a processor was still writing comes
 //!   in its place. A record that comes later than that is counted. (BPF-ORDER-1: where BPF has not
 //!   all, nothing is handed out until the next time.)
+//! - Records are put in order once in [`SLACK_NS`], so each of them is sorted twice at most, however
+//!   often the rings are drained.
 
-use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
+use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsRawFd, RawFd};
@@ -131,7 +133,7 @@ pub(super) struct Source {
     rings: Vec<Ring>,
     events: Vec<Event>,
     /// For each event, the number of the attachment that it was opened for.
-    owners: HashMap<u64, u32>,
+    owners: BTreeMap<u64, u32>,
     attached: u32,
     /// Records whose order may still change.
     pending: Vec<Record>,
@@ -173,7 +175,7 @@ impl Source {
             stack,
             rings: Vec::new(),
             events: Vec::new(),
-            owners: HashMap::new(),
+            owners: BTreeMap::new(),
             attached: 0,
             pending: Vec::new(),
             ready: VecDeque::new(),
@@ -278,7 +280,8 @@ impl Source {
     pub(super) fn drain(&mut self) {
         if self.ready.len() < if self.stack > 0 { MOST_READY / 32 } else { MOST_READY } {
             let until = sys::now_ns().saturating_sub(SLACK_NS);
-            if self.read_rings(until) {
+            let is_all = self.read_rings(until);
+            if is_all && until >= self.settled + SLACK_NS {
                 self.settle(until);
             }
         }

@@ -3,7 +3,7 @@
 //!
 //! Neighbours: `source` has the records in order; `followed_space` has the calls of each space.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use samara_trace::event::{Event, EventKind, LOST};
@@ -72,7 +72,7 @@ struct Thread {
 
 struct Process {
     place: Option<SpaceId>,
-    threads: HashSet<Tid>,
+    threads: BTreeSet<Tid>,
     /// Its last space, for the event of its end.
     last_space: SpaceId,
     /// It is ending: its sections from now on belong to its end.
@@ -94,10 +94,10 @@ pub(super) enum Strangers {
 }
 
 pub(super) struct Tasks<'a> {
-    threads: HashMap<Tid, Thread>,
-    processes: HashMap<Tid, Process>,
+    threads: BTreeMap<Tid, Thread>,
+    processes: BTreeMap<Tid, Process>,
     pub(super) places: BTreeMap<SpaceId, FollowedSpace>,
-    by_address: HashMap<u64, SpaceId>,
+    by_address: BTreeMap<u64, SpaceId>,
     next_space: SpaceId,
     /// The first process. When it ended.
     pub(super) root: Tid,
@@ -115,10 +115,10 @@ pub(super) struct Tasks<'a> {
 impl<'a> Tasks<'a> {
     pub(super) fn new(root: Tid, ordered: bool, journal: Journal<'a>) -> Tasks<'a> {
         Tasks {
-            threads: HashMap::new(),
-            processes: HashMap::new(),
+            threads: BTreeMap::new(),
+            processes: BTreeMap::new(),
             places: BTreeMap::new(),
-            by_address: HashMap::new(),
+            by_address: BTreeMap::new(),
             next_space: 1,
             root,
             root_ended: None,
@@ -330,7 +330,7 @@ impl<'a> Tasks<'a> {
         let Some(place) = own.and_then(|id| self.places.get_mut(&id)) else { return };
         self.seen.sections += 1;
         if !place.is_counted(areas) {
-            self.seen.uncounted += 1;
+            self.seen.uncounted += u64::from(!place.has_lost_events());
             place.unknown("the number of areas changed outside of write sections", true, now);
         }
         let number = place.lock(tid, now, in_call);
@@ -609,7 +609,7 @@ impl<'a> Tasks<'a> {
         let address = call.and_then(|call| call.new_space.take());
         let shares = address.is_none();
         let own = if shares { place } else { Some(self.new_place(pid, now)) };
-        let threads = HashSet::from([tid]);
+        let threads = BTreeSet::from([tid]);
         let process =
             Process { place: own, threads, last_space: own.unwrap_or(0), ends: false, status: None, personality };
         self.processes.insert(pid, process);
@@ -784,7 +784,7 @@ impl<'a> Tasks<'a> {
         self.now = self.now.max(now);
         for pid in self.processes.keys().copied().collect::<Vec<_>>() {
             let gone = proc::fate(pid) == proc::Fate::Ended;
-            let alive: HashSet<Tid> = proc::threads(pid).into_iter().collect();
+            let alive: BTreeSet<Tid> = proc::threads(pid).into_iter().collect();
             // The first thread may end before the others do.
             if gone && alive.len() > 1 {
                 continue;

@@ -41,6 +41,10 @@ impl Window {
 
     /// A call changed areas. `brk`: where the break was, if that is known.
     pub(super) fn call(&mut self, call: &Returned, shown: Option<&Shown>, brk: Option<u64>) {
+        // Of huge pages a call may map more than it names.
+        if let Some(shown) = shown.filter(|shown| shown.flags & libc::MAP_HUGETLB as u32 != 0) {
+            self.change((shown.start, shown.end));
+        }
         match (&call.decoded.call.row().reach, shown) {
             (Reach::Break, _) if brk.is_none() => self.breaks.push(call.result as u64),
             // Only the kernel knows the length.
@@ -147,6 +151,12 @@ pub(super) mod tests {
         window.call(&call(libc::SYS_brk, [0x3000, 0, 0, 0, 0, 0], 0x3000), None, None);
         assert_eq!(window.changed(&reading(0x1000)).unwrap()[0], (0x1000, 0x3000));
         assert!(window.changed(&reading(0)).is_none(), "nor its start");
+        let mut window = Window::new(100);
+        let huge = Shown { start: 0x20_0000, end: 0x40_0000, flags: libc::MAP_HUGETLB as u32, ..Shown::default() };
+        let maps =
+            call(libc::SYS_mmap, [0, 0x1000, 3, (libc::MAP_PRIVATE | libc::MAP_HUGETLB) as u64, 0, 0], 0x20_0000);
+        window.call(&maps, Some(&huge), Some(0));
+        assert_eq!(window.changed(&reading(0)).unwrap(), [(0x20_0000, 0x40_0000)], "a whole huge page");
         let mut window = Window::new(100);
         window.call(&call(libc::SYS_mprotect, [0x8000, 1, libc::PROT_GROWSDOWN as u64, 0, 0, 0], 0), None, Some(0));
         assert!(window.changed(&reading(0)).is_none(), "down to the area's start, which is not known");

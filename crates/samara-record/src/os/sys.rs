@@ -11,7 +11,7 @@ use std::fs::File;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::ptr;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use samara_mm::PageSize;
 
@@ -660,6 +660,7 @@ fn is_attached(id: i32) -> bool {
 
 /// The page size in bytes.
 pub(crate) fn page_size() -> u64 {
+    static SIZE: OnceLock<u64> = OnceLock::new();
     // SAFETY: sysconf takes and returns numbers.
-    unsafe { libc::sysconf(libc::_SC_PAGESIZE) as u64 }
+    *SIZE.get_or_init(|| unsafe { libc::sysconf(libc::_SC_PAGESIZE) as u64 })
 }

@@ -22,7 +22,7 @@ mod module;
 mod rule;
 mod symbols;
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::num::NonZeroU64;
 use std::sync::Arc;
 
@@ -35,7 +35,7 @@ use samara_trace::recorder::{FRAMES, MAX_FRAMES};
 use crate::arch;
 use crate::journal::{Journal, Who};
 use crate::os::sys::{self, Tid};
-use crate::space::model::Model;
+use crate::space::model::{Inode, Model};
 use crate::space::{SpaceId, host};
 use crate::stacks::budget::Budget;
 use crate::stacks::compiled::Dumps;
@@ -93,12 +93,22 @@ enum Key {
 }
 
 /// A part of a module that the unwinder of a space knows.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 struct Part {
     end: u64,
     module: u32,
     /// Memory address minus the address in the module.
     bias: u64,
+    /// Its file, and where it is in that.
+    of: (Inode, u64),
+}
+
+impl Part {
+    /// Whether it is that of an area which ends there.
+    fn is_of(&self, end: u64, file: &Inode, offset: u64) -> bool {
+        let (own, at) = &self.of;
+        (self.end, *at) == (end, offset) && own == file && own.name == file.name
+    }
 }
 
 /// Unwinds the stacks of one space.
@@ -107,7 +117,7 @@ struct Unwinding {
     unwinder: UnwinderX86_64<Arc<[u8]>>,
     cache: CacheX86_64,
     /// By their first addresses.
-    parts: HashMap<u64, Part>,
+    parts: BTreeMap<u64, Part>,
 }
 
 /// The stacks of a recording.
@@ -115,7 +125,7 @@ struct Unwinding {
 pub(crate) struct Stacks {
     modules: Vec<Module>,
     by_key: HashMap<Key, u32>,
-    by_frames: HashMap<(Box<[Frame]>, End), u32>,
+    by_frames: HashMap<(Vec<Frame>, End), u32>,
     /// By module and address.
     rules: HashMap<(u32, u64), Rule>,
     /// Modules whose files are kept open.
@@ -162,20 +172,19 @@ impl Stacks {
         if let Some(compiled) = modules.find(|module| module.process.is_some()) {
             self.dumps.look((asked.who.pid, asked.who.tid), compiled.owner, asked.model);
         }
+        let mut key = (frames, end);
+        if let Some(known) = self.by_frames.get(&key) {
+            return Some(*known);
+        }
         let number = u32::try_from(self.by_frames.len()).ok()?;
-        if self.frames + frames.len() > MAX_FRAMES && !self.by_frames.contains_key(&(frames.as_slice().into(), end)) {
+        if self.frames + key.0.len() > MAX_FRAMES {
             journal.note("the stacks that differ have more than 8 Mi functions: later ones are not kept".into());
             return None;
         }
-        let text = match self.by_frames.entry((frames.into_boxed_slice(), end)) {
-            std::collections::hash_map::Entry::Occupied(known) => return Some(*known.get()),
-            std::collections::hash_map::Entry::Vacant(new) => {
-                self.frames += new.key().0.len();
-                let text = new.key().0.iter().map(Frame::to_string).collect::<Vec<_>>().join(" ");
-                new.insert(number);
-                text
-            }
-        };
+        self.frames += key.0.len();
+        let text = key.0.iter().map(Frame::to_string).collect::<Vec<_>>().join(" ");
+        key.0.shrink_to_fit();
+        self.by_frames.insert(key, number);
         let mut event = journal.blank(EventKind::Stack, asked.space, asked.who);
         (event.args[0], event.args[1], event.text) = (u64::from(number), end as u64, text);
         journal.write(event);
@@ -254,7 +263,7 @@ impl Stacks {
         // Taken out, so that modules can be added meanwhile.
         let mut unwinding = self.spaces.remove(&asked.space).unwrap_or_default();
         let (mut address, mut guessed) = (FrameAddress::from_instruction_pointer(at), false);
-        let mut frames = Vec::new();
+        let mut frames = Vec::with_capacity(32);
         let end = loop {
             let Some(place) = self.place(&mut unwinding, asked, address.address_for_lookup()) else { break End::Lost };
             frames.push(Frame { module: place.module, at: place.at, guessed });
@@ -305,14 +314,18 @@ impl Stacks {
     fn place(&mut self, unwinding: &mut Unwinding, asked: &Asked<'_>, address: u64) -> Option<CodePlace> {
         let area = asked.model.area_at(address).filter(|area| area.area.flags.contains(Flags::EXEC))?;
         let page = asked.model.config().page_size;
+        let (start, end) = (area.start, area.end);
         let (key, offset) = match &area.area.object {
             Object::File(file) => {
-                (Key::File { dev: file.dev, inode: file.inode, name: Arc::clone(&file.name) }, Some(area.offset(page)))
+                let offset = area.offset(page);
+                if let Some(part) = unwinding.parts.get(&start).filter(|part| part.is_of(end, file, offset)) {
+                    return Some(self.code_place(part.module, address.wrapping_sub(part.bias)));
+                }
+                (Key::File { dev: file.dev, inode: file.inode, name: Arc::clone(&file.name) }, Some((file, offset)))
             }
             Object::Special(name) => (Key::Special(Arc::from(&**name)), None),
             _ => (Key::Anonymous(asked.who.pid), None),
         };
-        let (start, end) = (area.start, area.end);
         // A file that an ended process had may be found by the next one. It is another module then:
         // in one without a file addresses are counted otherwise.
         let known = self.by_key.get(&key).copied();
@@ -347,30 +360,33 @@ impl Stacks {
             }
         };
         let module = self.modules.get(number as usize)?;
-        let Some(bias) = offset.and_then(|offset| module.bias(start, offset)) else {
+        let biased = offset.and_then(|(file, offset)| Some((file, offset, module.bias(start, offset)?)));
+        let Some((file, offset, bias)) = biased else {
             // For a file that cannot be read, the offset in the file.
-            let at = offset.map_or(address, |offset| address - start + offset);
+            let at = offset.map_or(address, |(_, offset)| address - start + offset);
             return Some(CodePlace { module: number, at, rule: Rule::Guess });
         };
-        let part = Part { end, module: number, bias };
-        if unwinding.parts.get(&start) != Some(&part) {
-            let others = |(other, part): (&u64, &Part)| (*other < end && start < part.end).then_some(*other);
-            for other in unwinding.parts.iter().filter_map(others).collect::<Vec<_>>() {
-                unwinding.unwinder.remove_module(other);
-                unwinding.parts.remove(&other);
-            }
-            let sections = module.sections.clone();
-            unwinding.unwinder.add_module(framehop::Module::new(
-                String::new(),
-                start..end,
-                bias.wrapping_add(sections.lowest),
-                sections.info(),
-            ));
-            unwinding.parts.insert(start, part);
+        let others = |(other, part): (&u64, &Part)| (*other < end && start < part.end).then_some(*other);
+        for other in unwinding.parts.iter().filter_map(others).collect::<Vec<_>>() {
+            unwinding.unwinder.remove_module(other);
+            unwinding.parts.remove(&other);
         }
-        let at = address.wrapping_sub(bias);
-        let rule = *self.rules.entry((number, at)).or_insert_with(|| rule::rule(&module.sections, at));
-        Some(CodePlace { module: number, at, rule })
+        let sections = module.sections.clone();
+        unwinding.unwinder.add_module(framehop::Module::new(
+            String::new(),
+            start..end,
+            bias.wrapping_add(sections.lowest),
+            sections.info(),
+        ));
+        unwinding.parts.insert(start, Part { end, module: number, bias, of: (file.clone(), offset) });
+        Some(self.code_place(number, address.wrapping_sub(bias)))
+    }
+
+    /// The place at an address of a module.
+    fn code_place(&mut self, module: u32, at: u64) -> CodePlace {
+        let of_module = self.modules.get(module as usize);
+        let rule = || of_module.map_or(Rule::Guess, |module| rule::rule(&module.sections, at));
+        CodePlace { module, at, rule: *self.rules.entry((module, at)).or_insert_with(rule) }
     }
 }
 

@@ -39,6 +39,17 @@ fn a_section_after_the_end_of_a_thread_does_not_keep_its_process() {
     assert!(!tasks.is_followed());
 }
 
+/// A section with the numbers of areas at its ends. Returns how many had no cause.
+fn section(tasks: &mut Tasks<'_>, time: u64, before: u32, after: u32) -> u64 {
+    let own = std::process::id() as Tid;
+    for (time, what) in
+        [(time, What::Lock { mm: 9, areas: Some(before) }), (time + 1, What::Unlock { mm: 9, areas: Some(after) })]
+    {
+        tasks.take(Record { time, pid: own, tid: own, event: 0, what }, 0);
+    }
+    tasks.seen.uncounted
+}
+
 /// NOSTOP-COUNT-1: a section begins with the number of areas that the last one left.
 #[test]
 fn a_change_outside_of_sections_is_counted() {
@@ -46,14 +57,17 @@ fn a_change_outside_of_sections_is_counted() {
     let mut events: Vec<samara_trace::event::Event> = Vec::new();
     let mut tasks = Tasks::new(own, true, Journal::new(&mut events, 0));
     tasks.add_process(own, &[(own, 0)], true, 0);
-    let mut section = |time, before, after| {
-        for (time, what) in
-            [(time, What::Lock { mm: 9, areas: Some(before) }), (time + 1, What::Unlock { mm: 9, areas: Some(after) })]
-        {
-            tasks.take(Record { time, pid: own, tid: own, event: 0, what }, 0);
-        }
-        tasks.seen.uncounted
-    };
-    assert_eq!([section(1, 7, 8), section(3, 8, 6), section(5, 7, 7), section(7, 7, 7)], [0, 0, 1, 1]);
+    assert_eq!(
+        [
+            section(&mut tasks, 1, 7, 8),
+            section(&mut tasks, 3, 8, 6),
+            section(&mut tasks, 5, 7, 7),
+            section(&mut tasks, 7, 7, 7)
+        ],
+        [0, 0, 1, 1]
+    );
     assert!(tasks.places.values().all(|place| place.doubt.is_some()));
+    // Lost events are a cause. The time of a loss is before what was lost.
+    tasks.doubt_all(9);
+    assert_eq!([section(&mut tasks, 10, 7, 7), section(&mut tasks, 12, 9, 9)], [1, 1]);
 }
