@@ -281,7 +281,7 @@ impl Source {
         if self.ready.len() < if self.stack > 0 { MOST_READY / 32 } else { MOST_READY } {
             let until = sys::now_ns().saturating_sub(SLACK_NS);
             let is_all = self.read_rings(until);
-            if is_all && until >= self.settled + SLACK_NS {
+            if is_all && until.saturating_sub(self.settled) >= SLACK_NS {
                 self.settle(until);
             }
         }
