@@ -8,8 +8,8 @@
 //!   and [`SLACK_NS`] later at the earliest. So a record that a processor was still writing comes
 //!   in its place. A record that comes later than that is counted. (BPF-ORDER-1: where BPF has not
 //!   all, nothing is handed out until the next time.)
-//!   Records are put in order once in [`SLACK_NS`], so each of them is sorted twice at most, however
-//!   often the rings are drained.
+//!   Records are put in order once in [`SLACK_NS`], so each is sorted twice at most, however often
+//!   the rings are drained.
 
 use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::fs::File;
