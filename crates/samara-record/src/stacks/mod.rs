@@ -56,6 +56,9 @@ const TRIES: u32 = 4;
 /// there.
 const BOTTOM: u64 = 256;
 
+/// Most bytes from a file's entry to the call in its first function.
+const ENTRY: u64 = 64;
+
 /// How a stack ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum End {
@@ -294,8 +297,8 @@ impl Stacks {
             }
         };
         self.spaces.insert(asked.space, unwinding);
-        // The loader's first function has no caller, and no table says so. Its frame is next to the
-        // arguments that the kernel put there.
+        // The loader's first function has no caller, and no table says so. It is the file's entry, and
+        // its frame is next to the arguments that the kernel put there.
         let bottom = match asked.copied {
             Some(copied) if copied.bottom != 0 => copied.bottom,
             _ => asked.model.layout().start_stack,
@@ -303,11 +306,18 @@ impl Stacks {
         let at_bottom =
             bottom != 0 && (bottom.saturating_sub(BOTTOM)..=bottom.saturating_add(BOTTOM)).contains(&regs.sp());
         let end = match end {
-            End::Lost if at_bottom && !asked.compat => End::First,
+            End::Lost if (at_bottom || self.is_entry(frames.last())) && !asked.compat => End::First,
             End::Lost if memory.is_short => End::Cut,
             end => end,
         };
         (!frames.is_empty()).then_some((frames, end))
+    }
+
+    /// Whether a frame is that of the function with which the kernel starts its file.
+    fn is_entry(&self, frame: Option<&Frame>) -> bool {
+        let entry = |frame: &Frame| Some(self.modules.get(frame.module as usize)?.sections.entry);
+        let from_entry = frame.and_then(|frame| frame.at.checked_sub(entry(frame).filter(|entry| *entry != 0)?));
+        from_entry.is_some_and(|bytes| bytes < ENTRY)
     }
 
     /// The module at an address. Adds it to the unwinder of the space.

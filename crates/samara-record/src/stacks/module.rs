@@ -63,6 +63,8 @@ pub(crate) struct Sections {
     pub(super) debug_frame: Section,
     /// The lowest address of the module.
     pub(crate) lowest: u64,
+    /// Where the kernel starts it, if it is a program or a loader.
+    pub(crate) entry: u64,
 }
 
 impl Sections {
@@ -218,5 +220,6 @@ fn sections<'d>(elf: &impl Object<'d>, source: &Source<'_>) -> Sections {
         eh_frame_hdr: section(".eh_frame_hdr"),
         debug_frame,
         lowest: elf.segments().map(|segment| segment.address()).min().unwrap_or(0),
+        entry: elf.entry(),
     }
 }

@@ -14,6 +14,7 @@ use samara_record::nostop::{self, EventSource, NotWatched, Settings, Watched};
 use samara_record::{LetGo, Options, RecordError, Running, Status, record};
 use samara_trace::calls::{name, signature};
 use samara_trace::event::{Event, EventKind, StepKind};
+use samara_trace::file::StackEnd;
 use samara_trace::{Sink, SinkError};
 
 use crate::races::{VERBS, from_environment, print, random_program};
@@ -432,6 +433,12 @@ fn stacks() -> Result<(), Failed> {
     (settings.stack_bytes, settings.ring) = (16 << 10, 32 << 20);
     let Some(outcome) = allowed(nostop::record(&options, &settings, &mut watched))? else { return Ok(()) };
     expect(&format!("nothing is lost: {}", outcome.seen), outcome.seen.lost_in_all() == 0)?;
+    // Those of the loader too: its first function has no caller.
+    let unfollowed = |events: &[Event]| {
+        let ends = events.iter().filter(|e| e.kind == EventKind::Stack).map(|e| e.args[1]);
+        ends.filter(|end| *end != StackEnd::First as u64).count()
+    };
+    expect("every stack is followed to its first function", [&stopped, &watched].map(|e| unfollowed(e)) == [0, 0])?;
     let (stopped, watched) = (callers(&stopped), callers(&watched));
     let depth = stopped.keys().map(|(_, frames)| frames.len()).min().unwrap_or(0);
     expect(&format!("stacks of {depth} functions at least"), depth > 4)?;
