@@ -113,6 +113,30 @@ fn numbers_are_of_the_containers_processes() {
     }
 }
 
+/// A time namespace has a clock of its own. The kernel's records have the machine's.
+#[test]
+fn a_time_namespace_does_not_hold_up_records() {
+    let dir = tempfile::tempdir().unwrap();
+    for (source, ahead) in [("perf", "-5000"), ("bpf", "5000")] {
+        let output = Command::new("timeout")
+            .current_dir(dir.path())
+            .args(["-s", "KILL", "60", "unshare", "-fT", "--kill-child", "--monotonic", ahead])
+            .args([env!("CARGO_BIN_EXE_samara"), "trace", "--source", source, "-o", "t.samara", "--", "ls"])
+            .output();
+        let output = match output {
+            Ok(output) if stderr(&output).contains("unshare: ") => {
+                return skipped("a_time_namespace_does_not_hold_up_records: no time namespace here");
+            }
+            Ok(output) => output,
+            Err(error) => return skipped(format_args!("a_time_namespace_does_not_hold_up_records: timeout: {error}")),
+        };
+        if allowed(&output) {
+            let text = stderr(&output);
+            assert!(output.status.success() && text.contains("order exact, 0 events lost"), "{source}: {text}");
+        }
+    }
+}
+
 #[test]
 fn a_process_that_runs_is_let_go() {
     let dir = tempfile::tempdir().unwrap();

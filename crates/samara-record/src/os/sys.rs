@@ -50,9 +50,29 @@ fn check(result: c_long) -> io::Result<c_long> {
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
 }
 
-/// CLOCK_MONOTONIC in nanoseconds.
+/// The machine's CLOCK_MONOTONIC in nanoseconds, which the kernel's records have.
 pub(crate) fn now_ns() -> u64 {
+    machine_ns(own_now_ns())
+}
+
+/// CLOCK_MONOTONIC as programs of this time namespace see it.
+pub(crate) fn own_now_ns() -> u64 {
     clock_ns(libc::CLOCK_MONOTONIC).unwrap_or_default() // always exists
+}
+
+/// The machine's time at a time of this time namespace.
+pub(crate) fn machine_ns(own: u64) -> u64 {
+    static OFFSET: OnceLock<i64> = OnceLock::new();
+    let offset = || std::fs::read_to_string("/proc/self/timens_offsets").map_or(0, |text| monotonic_offset(&text));
+    own.saturating_add_signed(OFFSET.get_or_init(offset).saturating_neg())
+}
+
+/// Nanoseconds by which a time namespace's CLOCK_MONOTONIC is ahead of the machine's.
+fn monotonic_offset(offsets: &str) -> i64 {
+    let line = offsets.lines().find_map(|line| line.strip_prefix("monotonic")).unwrap_or_default();
+    let mut numbers = line.split_ascii_whitespace().map(|number| number.parse::<i64>().unwrap_or(0));
+    let (seconds, rest) = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0));
+    seconds.saturating_mul(1_000_000_000).saturating_add(rest)
 }
 
 /// Result of a wait.
@@ -663,4 +683,16 @@ pub(crate) fn page_size() -> u64 {
     static SIZE: OnceLock<u64> = OnceLock::new();
     // SAFETY: sysconf takes and returns numbers.
     *SIZE.get_or_init(|| unsafe { libc::sysconf(libc::_SC_PAGESIZE) as u64 })
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn the_offset_of_a_time_namespace_is_read() {
+        let offsets = |text| super::monotonic_offset(text);
+        assert_eq!(offsets("monotonic           0         0\nboottime            7         8\n"), 0);
+        assert_eq!(offsets("monotonic       -5000  25000000\nboottime 0 0\n"), -4_999_975_000_000);
+        assert_eq!((offsets(""), offsets("monotonic\n"), offsets("monotonic x y\n")), (0, 0, 0));
+        assert_eq!(offsets("monotonic 9223372036854775807 1\n"), i64::MAX);
+    }
 }

@@ -231,9 +231,13 @@ impl Stacks {
             };
             match module.process {
                 Some(process) => {
-                    let since_start = |since: u64| since.saturating_sub(start_ns);
+                    // 0 is no time.
+                    let since_start = |since: u64| match since {
+                        0 => 0,
+                        since => sys::machine_ns(since).saturating_sub(start_ns),
+                    };
                     let found = |at, since, name: &str| write(at, since_start(since), name);
-                    self.dumps.each((process, module.owner), &addresses, &self.budget, sys::now_ns, found);
+                    self.dumps.each((process, module.owner), &addresses, &self.budget, sys::own_now_ns, found);
                 }
                 None => symbols::each(module, &addresses, over, &self.budget, |at, text| write(at, 0, &text)),
             }
