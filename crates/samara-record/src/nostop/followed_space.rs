@@ -357,6 +357,15 @@ impl FollowedSpace {
         }
     }
 
+    /// The recording ends: calls that have not returned, and behind which nothing waits, are no part
+    /// of it.
+    pub(super) fn cut(&mut self, why: &'static str) {
+        while self.queue.back().is_some_and(|item| matches!(item.entry, Entry::Waiting)) {
+            self.queue.pop_back();
+        }
+        self.give_up(why);
+    }
+
     /// Records were lost: ends the wait of all waiting entries. Returns whether something had been
     /// known since the last loss.
     pub(super) fn lose(&mut self, now: u64) -> bool {
@@ -677,6 +686,17 @@ mod tests {
         place.doubt = Some(Doubt { ranges: vec![(0x1000, 0x2000)], unsure: vec![(0x1000, 0x2000)], ..all.clone() });
         assert!(place.lose(0), "again, where a reading had shown the rest");
         assert_eq!(place.doubt, Some(all));
+    }
+
+    #[test]
+    fn calls_that_are_open_at_the_end_are_no_part_of_it() {
+        let mut place = FollowedSpace::new(1, (7, true), 0);
+        let first = place.push(Entry::Waiting);
+        place.push(Entry::Nothing);
+        place.push(Entry::Waiting);
+        place.cut("over");
+        assert_eq!(place.queue.len(), 2);
+        assert!(matches!(place.item(first).unwrap().entry, Entry::Unknown("over", true)), "something is behind it");
     }
 
     /// A child that was copied before its parent was read is read itself.

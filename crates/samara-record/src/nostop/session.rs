@@ -65,9 +65,13 @@ struct Session<'a> {
     taken: VecDeque<Taken>,
     /// Records known to be lost.
     lost: u64,
-    /// Records were lost, perhaps those of ends; and the time of the last search for these.
+    /// When a loss was noticed last. It may overlap readings that had begun then.
+    noticed: u64,
+    /// Records were lost, perhaps those of ends; the time of the last search for these, and what it
+    /// found.
     lossy: bool,
     swept: u64,
+    dead: Vec<Tid>,
     /// When the last readings began.
     ending: u64,
     settings: Settings,
@@ -269,8 +273,10 @@ impl<'a> Session<'a> {
             lag: settings.lag,
             taken: VecDeque::new(),
             lost: 0,
+            noticed: 0,
             lossy: false,
             swept: 0,
+            dead: Vec::new(),
             ending: 0,
             settings: *settings,
             members: None,
@@ -322,10 +328,18 @@ impl<'a> Session<'a> {
             self.source.forget(self.tasks.root);
         }
         self.read_due();
+        self.sweep();
+    }
+
+    /// Ends tasks whose ends were lost: those that had ended at a time up to which all records have
+    /// been followed since.
+    fn sweep(&mut self) {
         let now = sys::now_ns();
-        if self.lossy && self.source.next_time().is_none() && now > self.swept + SWEEP_NS {
-            self.swept = now;
-            self.tasks.sweep(now);
+        if !self.dead.is_empty() && self.source.settled() > self.swept && self.source.next_time().is_none() {
+            self.tasks.sweep(&std::mem::take(&mut self.dead), now);
+        }
+        if self.lossy && self.dead.is_empty() && now > self.swept + SWEEP_NS {
+            (self.swept, self.dead) = (now, self.tasks.dead());
         }
     }
 
@@ -345,6 +359,10 @@ impl<'a> Session<'a> {
     /// Follows the records that are there, until a time at most, and judges readings in between.
     fn follow(&mut self, until: u64) {
         for n in 1u64.. {
+            if self.source.late > 0 {
+                self.tasks.seen.disordered += std::mem::take(&mut self.source.late);
+                self.tasks.doubt_all(sys::now_ns());
+            }
             let next = self.source.next_time();
             if let Some(end) = self.taken.front().map(|taken| taken.to)
                 && next.is_none_or(|next| next > end)
@@ -356,7 +374,10 @@ impl<'a> Session<'a> {
             }
             let Some(record) = self.source.next() else { break };
             let owner = self.source.owner(&record);
-            self.lossy |= matches!(record.what, What::Lost(_));
+            if let What::Lost(lost) = record.what {
+                self.lost += lost;
+                (self.lossy, self.noticed) = (true, sys::now_ns());
+            }
             self.tasks.take(record, owner);
             if n.is_multiple_of(BATCH) {
                 // The rings are small: they are emptied while records are followed.
@@ -366,10 +387,6 @@ impl<'a> Session<'a> {
                 }
             }
         }
-        if self.source.late > 0 {
-            self.tasks.seen.disordered += std::mem::take(&mut self.source.late);
-            self.tasks.doubt_all(sys::now_ns());
-        }
     }
 
     /// NOSTOP-READ-1.
@@ -377,7 +394,7 @@ impl<'a> Session<'a> {
         // A ring reports its losses only with its next record.
         let lost = self.source.lost().map_or(0, |lost| lost.values().sum());
         if lost > self.lost {
-            (self.lost, self.lossy) = (lost, true);
+            (self.lost, self.lossy, self.noticed) = (lost, true, sys::now_ns());
             self.tasks.doubt_all(taken.to);
         }
         // One that has left its group has no records any more.
@@ -388,7 +405,7 @@ impl<'a> Session<'a> {
         let Some(place) = self.tasks.places.get_mut(&taken.place) else { return };
         place.reading = false;
         place.end_old_section(taken.from);
-        let is_its = !loading && place.users.contains(&taken.pid);
+        let is_its = !loading && place.users.contains(&taken.pid) && taken.from > self.noticed;
         let clean = is_its && place.was_quiet(taken.from);
         let in_part = is_its && place.is_readable(taken.from) && self.tasks.seen.ordered;
         let (pid, took) = (taken.pid, taken.to - taken.from);
@@ -489,7 +506,7 @@ impl<'a> Session<'a> {
         self.follow(u64::MAX);
         let lost = self.source.lost();
         // Calls that have not returned hold up others.
-        self.tasks.places.values_mut().for_each(|place| place.give_up("calls had not returned at the end"));
+        self.tasks.places.values_mut().for_each(|place| place.cut("calls had not returned at the end"));
         for id in self.tasks.places.keys().copied().collect::<Vec<_>>() {
             self.tasks.end_place(id, false);
         }

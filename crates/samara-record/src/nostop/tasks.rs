@@ -6,6 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use samara_trace::calls::Call;
 use samara_trace::event::{Event, EventKind, LOST};
 
 use super::counted::Counted;
@@ -68,6 +69,9 @@ struct Thread {
     unexplained: u64,
     /// The space is unsure because of them.
     doubts: bool,
+    /// An unknown space that it has locked since its own: its next program's, or that of a child
+    /// that it makes.
+    strange: Option<u64>,
 }
 
 struct Process {
@@ -307,27 +311,28 @@ impl<'a> Tasks<'a> {
             }
             (None, _) | (_, Some(None)) if execs => return self.new_space(tid, address),
             (Some(id), Some(None)) => {
-                self.by_address.insert(address, id);
+                match self.by_address.get(&address).copied() {
+                    Some(other) if other != id => self.join(id, other),
+                    _ => drop(self.by_address.insert(address, id)),
+                }
                 if let Some(place) = self.places.get_mut(&id) {
                     place.address = Some(address);
                 }
             }
-            (_, Some(Some(of_own))) if of_own == address => {}
-            // The records of another program were lost.
-            (Some(id), _)
-                if !self.by_address.contains_key(&address)
-                    && self
-                        .places
-                        .get(&id)
-                        .and_then(|place| place.doubt.as_ref())
-                        .is_some_and(|doubt| doubt.unsure == [ALL]) =>
-            {
+            (_, Some(Some(of_own))) if of_own == address => drop(self.is_strange(tid, None)),
+            // The records of another program were lost, or those of a fork. A program locks its space
+            // again and again, a fork that of the child once.
+            (Some(id), _) if !self.by_address.contains_key(&address) && self.is_all_unsure(id) => {
+                if !self.is_strange(tid, Some(address)) {
+                    return;
+                }
                 return self.has_another_space(pid, Some(address));
             }
             _ => return self.foreign(address),
         }
-        let ends = self.processes.get(&pid).is_some_and(|process| process.ends);
-        let Some(place) = own.and_then(|id| self.places.get_mut(&id)) else { return };
+        let Some(process) = self.processes.get(&pid) else { return };
+        let ends = process.ends;
+        let Some(place) = process.place.and_then(|id| self.places.get_mut(&id)) else { return };
         self.seen.sections += 1;
         if !place.is_counted(areas) {
             self.seen.uncounted += u64::from(!place.has_lost_events());
@@ -346,6 +351,45 @@ impl<'a> Tasks<'a> {
             None => thread.outside = Some((number, None)),
         }
         debug_assert!(in_call || thread.outside.is_some());
+    }
+
+    /// What was taken for a space of its own is another one, which is known.
+    fn join(&mut self, id: SpaceId, known: SpaceId) {
+        let now = self.now;
+        let Some(own) = self.places.remove(&id) else { return };
+        if let Some(stacks) = &mut self.stacks {
+            stacks.forget(id);
+        }
+        if let Some(space) = own.space {
+            space.end_unstopped(&mut self.journal);
+        }
+        let Some(place) = self.places.get_mut(&known) else { return };
+        for pid in own.users {
+            if let Some(process) = self.processes.get_mut(&pid) {
+                (process.place, process.last_space) = (Some(known), known);
+            }
+            let who = Who { pid, tid: pid, entry_ns: now, exit_ns: now };
+            let mut event = place.event(EventKind::Share, who, &self.journal);
+            event.args[0] = known;
+            event.args[1] = place.users.first().map_or(0, |user| *user as u64);
+            place.users.insert(pid);
+            place.push(Entry::Tell(Box::new(event)));
+        }
+        place.unknown("a process shares these areas, which was not seen", true, now);
+        self.flush(known);
+    }
+
+    /// Whether nothing is known of the areas of a space.
+    fn is_all_unsure(&self, id: SpaceId) -> bool {
+        let doubt = self.places.get(&id).and_then(|place| place.doubt.as_ref());
+        doubt.is_some_and(|doubt| doubt.unsure == [ALL])
+    }
+
+    /// A task has locked this unknown space, or its own (`None`). Returns whether it was the same the
+    /// last time.
+    fn is_strange(&mut self, tid: Tid, address: Option<u64>) -> bool {
+        let Some(thread) = self.threads.get_mut(&tid) else { return false };
+        std::mem::replace(&mut thread.strange, address) == address
     }
 
     /// A process has another space for an unknown reason: it must be read.
@@ -606,14 +650,17 @@ impl<'a> Tasks<'a> {
         self.journal.counters.processes += 1;
         let call = self.threads.get_mut(&by).and_then(|thread| thread.call.as_mut());
         let section = call.as_ref().and_then(|call| call.sections.first().copied());
+        let makes = call.as_ref().and_then(|call| call.decoded).filter(|decoded| decoded.call.makes_task());
         let address = call.and_then(|call| call.new_space.take());
-        let shares = address.is_none();
-        let own = if shares { place } else { Some(self.new_place(pid, now)) };
+        // `None`: its call was lost, or is one that is not recorded.
+        let shares = makes.and_then(|call| shares_space(&call, address, self.seen.ordered));
+        let own = if shares == Some(true) { place } else { Some(self.new_place(pid, now)) };
         let threads = BTreeSet::from([tid]);
         let process =
             Process { place: own, threads, last_space: own.unwrap_or(0), ends: false, status: None, personality };
         self.processes.insert(pid, process);
         let (Some(parent), Some(own)) = (place, own) else { return };
+        let Some(shares) = shares else { return self.is_orphan(own) };
         if shares {
             let Some(place) = self.places.get_mut(&parent) else { return };
             place.users.insert(pid);
@@ -661,7 +708,10 @@ impl<'a> Tasks<'a> {
                 place.doubt(KILLED, false, now);
             }
             self.flush(id);
-            if let Some(place) = self.places.get_mut(&id).filter(|_| last && thread.doubts) {
+            let is_last = |place: &&mut FollowedSpace| last && thread.doubts && place.users.len() == 1;
+            if let Some(place) = self.places.get_mut(&id).filter(is_last)
+                && !place.has_lost_events()
+            {
                 place.doubt = None;
             }
         }
@@ -779,18 +829,30 @@ impl<'a> Tasks<'a> {
         }
     }
 
-    /// Ends the tasks that have ended, and whose ends were lost.
-    pub(super) fn sweep(&mut self, now: u64) {
+    /// The processes of which a task has ended.
+    pub(super) fn dead(&self) -> Vec<Tid> {
+        self.processes.keys().copied().filter(|pid| self.dead_of(*pid).is_some()).collect()
+    }
+
+    /// Whether a process has ended, and which of its tasks have. `None`: all live.
+    fn dead_of(&self, pid: Tid) -> Option<(bool, Vec<Tid>)> {
+        let process = self.processes.get(&pid)?;
+        let gone = proc::fate(pid) == proc::Fate::Ended;
+        let alive: BTreeSet<Tid> = proc::threads(pid).into_iter().collect();
+        // The first thread may end before the others do.
+        if gone && alive.len() > 1 {
+            return None;
+        }
+        let dead: Vec<Tid> = process.threads.iter().copied().filter(|tid| gone || !alive.contains(tid)).collect();
+        (gone || !dead.is_empty()).then_some((gone, dead))
+    }
+
+    /// Ends the tasks of these processes that have ended. Every record up to now has been followed:
+    /// those of their ends were lost.
+    pub(super) fn sweep(&mut self, dead: &[Tid], now: u64) {
         self.now = self.now.max(now);
-        for pid in self.processes.keys().copied().collect::<Vec<_>>() {
-            let gone = proc::fate(pid) == proc::Fate::Ended;
-            let alive: BTreeSet<Tid> = proc::threads(pid).into_iter().collect();
-            // The first thread may end before the others do.
-            if gone && alive.len() > 1 {
-                continue;
-            }
-            let Some(process) = self.processes.get(&pid) else { continue };
-            let dead: Vec<Tid> = process.threads.iter().copied().filter(|tid| gone || !alive.contains(tid)).collect();
+        for pid in dead.iter().copied() {
+            let Some((gone, dead)) = self.dead_of(pid) else { continue };
             if gone && dead.is_empty() {
                 self.leave(pid);
                 self.process_ended(pid, pid);
@@ -837,9 +899,21 @@ impl<'a> Tasks<'a> {
     }
 }
 
+/// Whether a child that this call makes uses its parent's space. `address`: the one that was locked
+/// for it. `None`: a kernel that does not report sections does not tell.
+fn shares_space(call: &Decoded, address: Option<u64>, ordered: bool) -> Option<bool> {
+    match call.call {
+        _ if ordered => Some(address.is_none()),
+        Call::Fork => Some(false),
+        Call::Vfork => Some(true),
+        Call::Clone => Some(call.args[0] & libc::CLONE_VM as u64 != 0),
+        _ => None,
+    }
+}
+
 impl Thread {
     fn new(pid: Tid, owner: u32) -> Thread {
-        Thread { pid, owner, call: None, outside: None, unexplained: 0, doubts: false }
+        Thread { pid, owner, call: None, outside: None, unexplained: 0, doubts: false, strange: None }
     }
 }
 

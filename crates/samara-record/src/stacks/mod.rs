@@ -375,16 +375,17 @@ impl Stacks {
         };
         let module = self.modules.get(number as usize)?;
         let biased = offset.and_then(|(file, offset)| Some((file, offset, module.bias(start, offset)?)));
-        let Some((file, offset, bias)) = biased else {
-            // For a file that cannot be read, the offset in the file.
-            let at = offset.map_or(address, |(_, offset)| address - start + offset);
-            return Some(CodePlace { module: number, at, rule: Rule::Guess });
-        };
+        // What was there before is not.
         let others = |(other, part): (&u64, &Part)| (*other < end && start < part.end).then_some(*other);
         for other in unwinding.parts.iter().filter_map(others).collect::<Vec<_>>() {
             unwinding.unwinder.remove_module(other);
             unwinding.parts.remove(&other);
         }
+        let Some((file, offset, bias)) = biased else {
+            // For a file that cannot be read, the offset in the file.
+            let at = offset.map_or(address, |(_, offset)| address - start + offset);
+            return Some(CodePlace { module: number, at, rule: Rule::Guess });
+        };
         let sections = module.sections.clone();
         unwinding.unwinder.add_module(framehop::Module::new(
             String::new(),

@@ -71,3 +71,98 @@ fn a_change_outside_of_sections_is_counted() {
     tasks.doubt_all(9);
     assert_eq!([section(&mut tasks, 10, 7, 7), section(&mut tasks, 12, 9, 9)], [1, 1]);
 }
+
+fn feed(tasks: &mut Tasks<'_>, time: u64, id: Tid, what: What) {
+    tasks.take(Record { time, pid: id, tid: id, event: 0, what }, 0);
+}
+
+const CHILD: Tid = 4_000_000;
+const LOCK: fn(u64) -> What = |mm| What::Lock { mm, areas: Some(7) };
+const UNLOCK: fn(u64) -> What = |mm| What::Unlock { mm, areas: Some(7) };
+
+/// The spaces of the process and of its child, each with its kernel address.
+fn spaces(tasks: &Tasks<'_>, own: Tid) -> [(SpaceId, Option<u64>); 2] {
+    [own, CHILD].map(|pid| {
+        let id = tasks.processes[&pid].place.unwrap();
+        (id, tasks.places[&id].address)
+    })
+}
+
+/// What was lost of a fork does not mix up two spaces.
+#[test]
+fn a_loss_within_a_fork_leaves_each_its_space() {
+    let own = std::process::id() as Tid;
+    let mut events: Vec<samara_trace::event::Event> = Vec::new();
+    let mut tasks = Tasks::new(own, true, Journal::new(&mut events, 0));
+    tasks.add_process(own, &[(own, 0)], true, 0);
+    section(&mut tasks, 1, 7, 7);
+    let fork = libc::SYS_fork as u32;
+    let all =
+        [What::Enter { nr: fork, args: [0; 6], stack: None }, LOCK(9), What::Lost(1), LOCK(77), UNLOCK(77), UNLOCK(9)];
+    all.into_iter().zip(10..).for_each(|(what, time)| feed(&mut tasks, time, own, what));
+    feed(&mut tasks, 20, CHILD, What::Born { by: own, of: own });
+    feed(&mut tasks, 21, own, What::Return { nr: fork, result: CHILD.into() });
+    let before = tasks.seen.sections;
+    section(&mut tasks, 22, 7, 7);
+    feed(&mut tasks, 30, CHILD, LOCK(77));
+    feed(&mut tasks, 31, CHILD, UNLOCK(77));
+    assert_eq!(tasks.seen.sections - before, 2, "both count");
+    assert_eq!(spaces(&tasks, own), [(1, Some(9)), (2, Some(77))]);
+    // A program whose loading was lost locks its space again and again.
+    tasks.doubt_all(40);
+    (50..54).for_each(|time| feed(&mut tasks, time, own, if time % 2 == 0 { LOCK(88) } else { UNLOCK(88) }));
+    assert_eq!(spaces(&tasks, own)[0], (3, Some(88)));
+}
+
+/// The child of a call that was not seen has a space of its own, until it locks its parent's.
+#[test]
+fn a_child_of_an_unknown_call_has_a_space_of_its_own() {
+    let own = std::process::id() as Tid;
+    for (address, spaces_then) in [(77, [(1, Some(9)), (2, Some(77))]), (9, [(1, Some(9)), (1, Some(9))])] {
+        let mut events: Vec<samara_trace::event::Event> = Vec::new();
+        let mut tasks = Tasks::new(own, true, Journal::new(&mut events, 0));
+        tasks.add_process(own, &[(own, 0)], true, 0);
+        section(&mut tasks, 1, 7, 7);
+        feed(&mut tasks, 16, CHILD, What::Born { by: own, of: own });
+        assert_eq!(spaces(&tasks, own), [(1, Some(9)), (2, None)]);
+        feed(&mut tasks, 20, CHILD, LOCK(address));
+        feed(&mut tasks, 21, CHILD, UNLOCK(address));
+        assert_eq!(spaces(&tasks, own), spaces_then);
+        assert_eq!(tasks.seen.sections, 2);
+    }
+}
+
+/// A kernel that does not report sections: the call says whether its child has its own space.
+#[test]
+fn flags_say_whether_a_child_shares() {
+    let shares = |nr: i64, flags: u64, address, ordered| {
+        let call = arch::decode(AUDIT_NATIVE, nr as u64, [flags, 0, 0, 0, 0, 0], |_, _| false).unwrap();
+        shares_space(&call, address, ordered)
+    };
+    assert_eq!(shares(libc::SYS_fork, 0, None, true), Some(true));
+    assert_eq!(shares(libc::SYS_clone, libc::CLONE_VM as u64, Some(7), true), Some(false));
+    assert_eq!(shares(libc::SYS_fork, 0, None, false), Some(false));
+    assert_eq!(shares(libc::SYS_vfork, 0, None, false), Some(true));
+    assert_eq!(shares(libc::SYS_clone, (libc::CLONE_VM | libc::CLONE_VFORK) as u64, None, false), Some(true));
+    assert_eq!(shares(libc::SYS_clone, libc::SIGCHLD as u64, None, false), Some(false));
+    assert_eq!(shares(libc::SYS_clone3, 0, None, false), None, "its flags are in memory");
+}
+
+/// The end of a child that shares its parent's space does not end the parent's doubt.
+#[test]
+fn doubt_outlasts_a_child_that_shares_the_space() {
+    let own = std::process::id() as Tid;
+    let mut events: Vec<samara_trace::event::Event> = Vec::new();
+    let mut tasks = Tasks::new(own, true, Journal::new(&mut events, 0));
+    tasks.add_process(own, &[(own, 0)], true, 0);
+    section(&mut tasks, 1, 7, 7);
+    let place = tasks.places.get_mut(&1).unwrap();
+    (place.doubt, place.areas) = (None, None);
+    feed(&mut tasks, 10, own, What::Enter { nr: libc::SYS_vfork as u32, args: [0; 6], stack: None });
+    feed(&mut tasks, 11, CHILD, What::Born { by: own, of: own });
+    feed(&mut tasks, 12, CHILD, LOCK(9));
+    feed(&mut tasks, 13, CHILD, UNLOCK(9));
+    assert!(tasks.places[&1].doubt.is_some());
+    feed(&mut tasks, 14, CHILD, What::Ended);
+    assert!(tasks.places[&1].doubt.is_some());
+}
