@@ -109,8 +109,8 @@ FILE. With --pid it is 0 when the process was let go or has ended, however it en
 )]
 pub(crate) struct Trace {
     /// Record the process PID, which runs already, from now on; ^C lets go of it, and it goes on.
-    /// As with --no-stop where perf events may be used and no other option needs stops; else each
-    /// of its system calls stops, so it runs slower
+    /// As with --no-stop where BPF or perf events may be used and no other option needs stops; else
+    /// each of its system calls stops, so it runs slower
     #[arg(long, value_name = "PID", conflicts_with = "words", value_parser = process)]
     pub(crate) pid: Option<u32>,
     /// Record the processes of a control group of version 2, and of those below it, without

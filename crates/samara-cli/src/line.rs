@@ -78,6 +78,8 @@ fn what(out: &mut dyn Write, event: &Event) -> io::Result<()> {
         }
         EventKind::Share => write!(out, "{} process {} shares its parent's areas", styled(BOLD, "vfork"), event.pid),
         EventKind::Thread => write!(out, "{} {}", styled(BOLD, "thread"), event.tid),
+        // Where the status is not known.
+        EventKind::Exit if !event.text.is_empty() => write!(out, "{}: {text}", styled(BOLD, "exit")),
         EventKind::Exit => {
             let signal = |number| signal_hook::low_level::signal_name(number).unwrap_or("a signal");
             let at = event.fault().map_or_else(String::new, |address| match event.args[2] as i32 {
@@ -211,5 +213,25 @@ pub(crate) fn how(status: ExitStatus) -> String {
             format!("by {name}{}", if status.core_dumped() { " (core dumped)" } else { "" })
         }
         _ => "in an unknown way".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_unknown_status_is_not_told_as_0() {
+        let line = |event: &Event| {
+            let mut out = Vec::new();
+            what(&mut out, event).unwrap();
+            anstream::adapter::strip_bytes(&out).into_vec()
+        };
+        let exit = Event::new(0, EventKind::Exit);
+        assert_eq!(line(&Event { result: 3 << 8, ..exit.clone() }), b"exit with 3");
+        assert_eq!(
+            line(&Event { text: "how it ended is not known".into(), ..exit }),
+            b"exit: how it ended is not known"
+        );
     }
 }

@@ -63,7 +63,7 @@ impl fmt::Display for NotWatched {
             NotWatched::NoTracefs(error) => write!(
                 f,
                 "the kernel's tracepoints cannot be read ({error}): they are in tracefs, which root may read. Run samara as \
-                 root, or have it mounted and readable: mount -t tracefs -o gid=GROUP,mode=750 tracefs /sys/kernel/tracing; \
+                 root; or give it CAP_PERFMON and CAP_BPF, since BPF needs no tracefs; or have it mounted and readable: mount -t tracefs -o gid=GROUP,mode=750 tracefs /sys/kernel/tracing; \
                  in a container, mount the host's there. {WITHOUT}"
             ),
             NotWatched::NoTracepoints => {
@@ -126,7 +126,12 @@ mod tests {
         let text = NotWatched::Refused { capable: false, paranoid: Some(2), error: error() }.to_string();
         assert!(text.contains("CAP_PERFMON is missing; kernel.perf_event_paranoid is 2"), "{text}");
         let text = NotWatched::NoTracefs(error()).to_string();
-        assert!(text.contains("mount -t tracefs") && text.contains("Without --no-stop"), "{text}");
+        assert!(
+            text.contains("mount -t tracefs")
+                && text.contains("CAP_PERFMON and CAP_BPF")
+                && text.contains("Without --no-stop"),
+            "{text}"
+        );
         let text = NotWatched::NoBpf("CAP_BPF is missing".into()).to_string();
         assert!(text.starts_with("BPF is not possible: CAP_BPF is missing. It takes CAP_BPF and"), "{text}");
         let text = NotWatched::Descriptors { threads: 500, needed: 480_000, left: 1_000 }.to_string();
