@@ -338,7 +338,7 @@ impl<'a> Session<'a> {
         if !self.dead.is_empty() && self.source.settled() > self.swept && self.source.next_time().is_none() {
             self.tasks.sweep(&std::mem::take(&mut self.dead), now);
         }
-        if self.lossy && self.dead.is_empty() && now > self.swept + SWEEP_NS {
+        if (self.lossy || self.tasks.strays) && self.dead.is_empty() && now > self.swept + SWEEP_NS {
             (self.swept, self.dead) = (now, self.tasks.dead());
         }
     }

@@ -111,6 +111,9 @@ pub(super) struct Tasks<'a> {
     pub(super) seen: Coverage,
     /// Whose records count, of tasks that are not known.
     pub(super) strangers: Strangers,
+    /// A process came unannounced: its end may come so too. The kernel closes the events of a task
+    /// that loads a program which its user may not read, and says that the task has ended.
+    pub(super) strays: bool,
     pub(super) stacks: Option<Stacks>,
     /// The time of the record that is followed.
     now: u64,
@@ -130,6 +133,7 @@ impl<'a> Tasks<'a> {
             journal,
             seen: Coverage { ordered, ..Coverage::default() },
             strangers: Strangers::AreOurs,
+            strays: false,
             stacks: None,
             now: 0,
         }
@@ -217,6 +221,7 @@ impl<'a> Tasks<'a> {
             return;
         }
         if is_new {
+            self.strays |= self.strangers == Strangers::AreOurs;
             let threads: Vec<_> = proc::threads(pid).into_iter().map(|tid| (tid, owner)).collect();
             self.add_process(pid, &threads, true, self.now);
         }
@@ -320,8 +325,8 @@ impl<'a> Tasks<'a> {
                 }
             }
             (_, Some(Some(of_own))) if of_own == address => drop(self.is_strange(tid, None)),
-            // The records of another program were lost, or those of a fork. A program locks its space
-            // again and again, a fork that of the child once.
+            // The records of another program were lost, or those of a fork. A program locks its
+            // space again and again, a fork that of the child once.
             (Some(id), _) if !self.by_address.contains_key(&address) && self.is_all_unsure(id) => {
                 if !self.is_strange(tid, Some(address)) {
                     return;
@@ -385,8 +390,8 @@ impl<'a> Tasks<'a> {
         doubt.is_some_and(|doubt| doubt.unsure == [ALL])
     }
 
-    /// A task has locked this unknown space, or its own (`None`). Returns whether it was the same the
-    /// last time.
+    /// A task has locked this unknown space, or its own (`None`). Returns whether it was the same
+    /// the last time.
     fn is_strange(&mut self, tid: Tid, address: Option<u64>) -> bool {
         let Some(thread) = self.threads.get_mut(&tid) else { return false };
         std::mem::replace(&mut thread.strange, address) == address

@@ -301,8 +301,8 @@ impl Stacks {
             }
         };
         self.spaces.insert(asked.space, unwinding);
-        // The loader's first function has no caller, and no table says so. It is the file's entry, and
-        // its frame is next to the arguments that the kernel put there.
+        // The loader's first function has no caller, and no table says so. It is the file's entry,
+        // and its frame is next to the arguments that the kernel put there.
         let bottom = match asked.copied {
             Some(copied) if copied.bottom != 0 => copied.bottom,
             _ => asked.model.layout().start_stack,

@@ -166,3 +166,16 @@ fn doubt_outlasts_a_child_that_shares_the_space() {
     feed(&mut tasks, 14, CHILD, What::Ended);
     assert!(tasks.places[&1].doubt.is_some());
 }
+
+/// The kernel says that a task has ended when it closes the task's events, and it goes on.
+#[test]
+fn a_process_that_comes_back_is_looked_for() {
+    let own = std::process::id() as Tid;
+    let mut events: Vec<samara_trace::event::Event> = Vec::new();
+    let mut tasks = Tasks::new(own, true, Journal::new(&mut events, 0));
+    tasks.add_process(own, &[(own, 0)], true, 0);
+    feed(&mut tasks, 1, own, What::Ended);
+    assert!(!tasks.is_followed() && !tasks.strays);
+    feed(&mut tasks, 2, own, LOCK(9));
+    assert!(tasks.is_followed() && tasks.strays);
+}
