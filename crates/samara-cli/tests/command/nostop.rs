@@ -137,6 +137,35 @@ fn a_time_namespace_does_not_hold_up_records() {
     }
 }
 
+/// Where the program has ended, a signal ends the recording of what it has left behind.
+#[test]
+fn a_signal_after_the_programs_end_is_for_the_recorder() {
+    let dir = tempfile::tempdir().unwrap();
+    let script = "sleep 1000 > log 2>&1 & echo $! > child";
+    let mut recorder = samara()
+        .current_dir(dir.path())
+        .args(["trace", "--no-stop", "-o", "t.samara", "--", "sh", "-c", script])
+        .stderr(Stdio::piped())
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
+    let signal = |signal: &str, pid: &str| Command::new("kill").args([signal, pid]).status().unwrap().success();
+    let pid = recorder.id().to_string();
+    while recorder.try_wait().unwrap().is_none() {
+        std::thread::sleep(Duration::from_millis(100));
+        if dir.path().join("child").exists() {
+            signal("-TERM", &pid);
+        }
+    }
+    let output = recorder.wait_with_output().unwrap();
+    if allowed(&output) {
+        let child = std::fs::read_to_string(dir.path().join("child")).unwrap();
+        assert!(signal("-KILL", child.trim()), "what it left behind goes on");
+        let text = stderr(&output);
+        assert!(output.status.success() && text.contains("ended with 0"), "{text}");
+    }
+}
+
 #[test]
 fn a_process_that_runs_is_let_go() {
     let dir = tempfile::tempdir().unwrap();

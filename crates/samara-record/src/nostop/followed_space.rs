@@ -357,8 +357,8 @@ impl FollowedSpace {
         }
     }
 
-    /// The recording ends: calls that have not returned, and behind which nothing waits, are no part
-    /// of it.
+    /// The recording ends: calls that have not returned, and behind which nothing waits, are no
+    /// part of it.
     pub(super) fn cut(&mut self, why: &'static str) {
         while self.queue.back().is_some_and(|item| matches!(item.entry, Entry::Waiting)) {
             self.queue.pop_back();

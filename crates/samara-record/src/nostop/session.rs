@@ -110,7 +110,15 @@ pub(super) fn record(options: &Options, settings: &Settings, sink: &mut dyn Sink
         {
             (status, end_ns) = (Some(code), sys::now_ns());
         }
-        pass_on(signals.asked(), root);
+        // Without the program a signal is for the recorder: those that it has left behind go on.
+        match signals.asked() {
+            asked if status.is_none() => pass_on(asked, root),
+            asked if asked.end.is_some() => {
+                session.read_all();
+                break;
+            }
+            _ => {}
+        }
     }
     while status.is_none() {
         match sys::wait_for(root, true) {
