@@ -3,10 +3,11 @@
 //!
 //! Neighbours: `source` has the records in order; `followed_space` has the calls of each space.
 
+mod whose;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use samara_trace::calls::Call;
 use samara_trace::event::{Event, EventKind, LOST};
 
 use super::counted::Counted;
@@ -18,9 +19,9 @@ use crate::arch::{self, AUDIT_NATIVE, Decoded};
 use crate::journal::{Journal, Who};
 use crate::os::proc;
 use crate::os::sys::Tid;
-use crate::space::reach::ALL;
 use crate::space::{Caller, Returned, Space, SpaceId};
 use crate::stacks::{Asked, Copied, Stacks};
+use whose::shares_space;
 
 /// `exit` and `exit_group`.
 const EXIT: u32 = libc::SYS_exit as u32;
@@ -356,73 +357,6 @@ impl<'a> Tasks<'a> {
             None => thread.outside = Some((number, None)),
         }
         debug_assert!(in_call || thread.outside.is_some());
-    }
-
-    /// What was taken for a space of its own is another one, which is known.
-    fn join(&mut self, id: SpaceId, known: SpaceId) {
-        let now = self.now;
-        let Some(own) = self.places.remove(&id) else { return };
-        if let Some(stacks) = &mut self.stacks {
-            stacks.forget(id);
-        }
-        if let Some(space) = own.space {
-            space.end_unstopped(&mut self.journal);
-        }
-        let Some(place) = self.places.get_mut(&known) else { return };
-        for pid in own.users {
-            if let Some(process) = self.processes.get_mut(&pid) {
-                (process.place, process.last_space) = (Some(known), known);
-            }
-            let who = Who { pid, tid: pid, entry_ns: now, exit_ns: now };
-            let mut event = place.event(EventKind::Share, who, &self.journal);
-            event.args[0] = known;
-            event.args[1] = place.users.first().map_or(0, |user| *user as u64);
-            place.users.insert(pid);
-            place.push(Entry::Tell(Box::new(event)));
-        }
-        place.unknown("a process shares these areas, which was not seen", true, now);
-        self.flush(known);
-    }
-
-    /// Whether nothing is known of the areas of a space.
-    fn is_all_unsure(&self, id: SpaceId) -> bool {
-        let doubt = self.places.get(&id).and_then(|place| place.doubt.as_ref());
-        doubt.is_some_and(|doubt| doubt.unsure == [ALL])
-    }
-
-    /// A task has locked this unknown space, or its own (`None`). Returns whether it was the same
-    /// the last time.
-    fn is_strange(&mut self, tid: Tid, address: Option<u64>) -> bool {
-        let Some(thread) = self.threads.get_mut(&tid) else { return false };
-        std::mem::replace(&mut thread.strange, address) == address
-    }
-
-    /// A process has another space for an unknown reason: it must be read.
-    fn has_another_space(&mut self, pid: Tid, address: Option<u64>) {
-        self.leave(pid);
-        let id = self.new_place(pid, self.now);
-        if let Some(process) = self.processes.get_mut(&pid) {
-            (process.place, process.last_space) = (Some(id), id);
-        }
-        self.by_address.extend(address.map(|address| (address, id)));
-        if let Some(place) = self.places.get_mut(&id) {
-            (place.address, place.due, place.needs_flags) = (address, self.now, true);
-        }
-    }
-
-    fn new_space(&mut self, tid: Tid, address: u64) {
-        if let Some(call) = self.threads.get_mut(&tid).and_then(|thread| thread.call.as_mut()) {
-            call.new_space = Some(address);
-        }
-    }
-
-    /// A task changes a space that is not its own.
-    fn foreign(&mut self, address: u64) {
-        let now = self.now;
-        if let Some(place) = self.by_address.get(&address).and_then(|id| self.places.get_mut(id)) {
-            self.seen.unexplained += 1;
-            place.unknown("another process changed the areas", false, now);
-        }
     }
 
     fn unlock(&mut self, tid: Tid, address: u64, areas: Option<u32>) {
@@ -901,18 +835,6 @@ impl<'a> Tasks<'a> {
                 place.apply(entry, self.now, &mut self.journal);
             }
         }
-    }
-}
-
-/// Whether a child that this call makes uses its parent's space. `address`: the one that was locked
-/// for it. `None`: a kernel that does not report sections does not tell.
-fn shares_space(call: &Decoded, address: Option<u64>, ordered: bool) -> Option<bool> {
-    match call.call {
-        _ if ordered => Some(address.is_none()),
-        Call::Fork => Some(false),
-        Call::Vfork => Some(true),
-        Call::Clone => Some(call.args[0] & libc::CLONE_VM as u64 != 0),
-        _ => None,
     }
 }
 
