@@ -129,7 +129,7 @@ pub(crate) fn screen(title: &str, s: &Summary, r: &Recorded<'_>) -> String {
     let compared = plural(s.compared.0, "space");
     let equal = match s.compared.0 {
         0 if r.only.is_some() => String::new(),
-        _ => format!("; {} of {compared} equal to /proc/PID/maps at the end", count(s.compared.1)),
+        _ => format!("; {} of {compared} equal to /proc/PID/maps when last compared", count(s.compared.1)),
     };
     let made = r.checks.map_or_else(String::new, |checks| format!("{} against the kernel, ", count(checks)));
     let checks = format!("{made}{differences}{unsure}{equal}");

@@ -19,7 +19,8 @@ use crate::summary::{self, gloss, reason_text, reasons_text};
 use crate::{args, line};
 
 /// What is said of areas where events were lost.
-pub(crate) const INCOMPLETE: &str = "events were lost before: there may be other areas, and other verdicts";
+pub(crate) const INCOMPLETE: &str =
+    "events were lost before, or areas changed while they were read: there may be others, and other verdicts";
 
 /// Version of the JSON.
 const FORMAT: u32 = 1;

@@ -44,7 +44,7 @@ fn a_process_is_watched_and_goes_on() {
     ]);
     let summary = run(dir.path(), &["summary", "t.samara"]);
     assert!(stdout(&summary).contains("; what came later is not in the trace"), "{}", said(&summary));
-    assert!(stdout(&summary).contains(" equal to /proc/PID/maps at the end"), "{}", said(&summary));
+    assert!(stdout(&summary).contains(" equal to /proc/PID/maps when last compared"), "{}", said(&summary));
     subject.end();
 }
 

@@ -12,8 +12,20 @@ use crate::os::sys::Tid;
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum NotWatched {
-    /// tracefs, the kernel's list of tracepoints, cannot be read: the error.
-    NoTracefs(io::Error),
+    /// tracefs, the kernel's list of tracepoints, cannot be read.
+    NoTracefs {
+        /// The error.
+        error: io::Error,
+        /// Why BPF, which does not need it, is not possible either, if it was tried.
+        no_bpf: Option<String>,
+    },
+    /// The kernel locks no more memory for this process: not for the smallest rings.
+    Locked {
+        /// Number of rings.
+        processors: usize,
+        /// Bytes of each.
+        ring: usize,
+    },
     /// The kernel has no tracepoints of system calls (CONFIG_FTRACE_SYSCALLS).
     NoTracepoints,
     /// The kernel refuses events.
@@ -60,11 +72,23 @@ const WITHOUT: &str = "Without --no-stop samara needs none of this, and stops th
 impl fmt::Display for NotWatched {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            NotWatched::NoTracefs(error) => write!(
+            NotWatched::NoTracefs { error, no_bpf } => {
+                if let Some(why) = no_bpf {
+                    write!(f, "BPF is not possible: {why}; nor perf events: ")?;
+                }
+                write!(
+                    f,
+                    "the kernel's tracepoints cannot be read ({error}): they are in tracefs, which root may read. Run \
+                     samara as root; or give it CAP_PERFMON and CAP_BPF, since BPF needs no tracefs; or have it mounted \
+                     and readable: mount -t tracefs -o gid=GROUP,mode=750 tracefs /sys/kernel/tracing; in a container, \
+                     mount the host's there. {WITHOUT}"
+                )
+            }
+            NotWatched::Locked { processors, ring } => write!(
                 f,
-                "the kernel's tracepoints cannot be read ({error}): they are in tracefs, which root may read. Run samara as \
-                 root; or give it CAP_PERFMON and CAP_BPF, since BPF needs no tracefs; or have it mounted and readable: mount -t tracefs -o gid=GROUP,mode=750 tracefs /sys/kernel/tracing; \
-                 in a container, mount the host's there. {WITHOUT}"
+                "the kernel refuses {processors} rings of {} KiB: this process may lock no more memory. Raise the limit \
+                 (ulimit -l, LimitMEMLOCK of a unit, --ulimit memlock=-1 of a container), or give CAP_IPC_LOCK. {WITHOUT}",
+                ring >> 10
             ),
             NotWatched::NoTracepoints => {
                 write!(f, "this kernel has no tracepoints of system calls (CONFIG_FTRACE_SYSCALLS). {WITHOUT}")
@@ -107,11 +131,14 @@ impl fmt::Display for NotWatched {
 impl std::error::Error for NotWatched {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
-            NotWatched::NoTracefs(error)
+            NotWatched::NoTracefs { error, .. }
             | NotWatched::Refused { error, .. }
             | NotWatched::NoGroup(_, error)
             | NotWatched::System(error) => Some(error),
-            NotWatched::NoTracepoints | NotWatched::NoBpf(_) | NotWatched::Descriptors { .. } => None,
+            NotWatched::NoTracepoints
+            | NotWatched::NoBpf(_)
+            | NotWatched::Locked { .. }
+            | NotWatched::Descriptors { .. } => None,
         }
     }
 }
@@ -125,7 +152,12 @@ mod tests {
         let error = || io::Error::from_raw_os_error(libc::EACCES);
         let text = NotWatched::Refused { capable: false, paranoid: Some(2), error: error() }.to_string();
         assert!(text.contains("CAP_PERFMON is missing; kernel.perf_event_paranoid is 2"), "{text}");
-        let text = NotWatched::NoTracefs(error()).to_string();
+        let no_bpf = Some("CAP_BPF is missing".to_owned());
+        let text = NotWatched::NoTracefs { error: error(), no_bpf }.to_string();
+        assert!(text.starts_with("BPF is not possible: CAP_BPF is missing; nor perf events: the kernel's"), "{text}");
+        let text = NotWatched::Locked { processors: 8, ring: 128 << 10 }.to_string();
+        assert!(text.contains("8 rings of 128 KiB") && text.contains("CAP_IPC_LOCK"), "{text}");
+        let text = NotWatched::NoTracefs { error: error(), no_bpf: None }.to_string();
         assert!(
             text.contains("mount -t tracefs")
                 && text.contains("CAP_PERFMON and CAP_BPF")

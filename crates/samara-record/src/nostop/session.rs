@@ -524,13 +524,15 @@ impl<'a> Session<'a> {
         let mut seen = self.tasks.seen;
         (seen.received, seen.descriptors) = (self.source.received, self.source.descriptors() as u64);
         seen.lost = lost.unwrap_or_default();
-        (seen.by_bpf, seen.no_bpf) = (self.source.is_bpf(), self.source.no_bpf);
+        (seen.by_bpf, seen.no_bpf) = (self.source.is_bpf(), self.source.no_bpf.take());
         let mut journal = self.tasks.journal;
         journal.counters.wall_ns = sys::now_ns() - journal.start_ns;
         if seen.lost_in_all() > 0 {
-            let ring = self.settings.ring >> 10;
+            let smaller = self.source.smaller_ring();
+            let ring = smaller.unwrap_or(self.settings.ring) >> 10;
+            let why = if smaller.is_some() { " (ulimit -l allows no larger ones)" } else { "" };
             journal.note(format!(
-                "events were lost: the rings of {ring} KiB a processor were full, or samara got no processor"
+                "events were lost: the rings of {ring} KiB a processor{why} were full, or samara got no processor"
             ));
         }
         Watched { outcome: Outcome { status, program_ns, counters: journal.finish() }, seen }

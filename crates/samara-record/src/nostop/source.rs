@@ -32,6 +32,12 @@ use crate::stacks::Copies;
 /// How long a processor may take to write a record, once it has its time.
 const SLACK_NS: u64 = 20_000_000;
 
+/// Fewest bytes of a ring.
+const LEAST_RING: usize = 128 << 10;
+
+/// Most bytes of a ring where calls come by BPF.
+const BPF_RING: usize = 2 << 20;
+
 /// Most bytes of a stack: a record has fewer than 64 KiB.
 const MOST_STACK: u32 = 60 << 10;
 
@@ -57,8 +63,11 @@ struct Plan {
 }
 
 impl Plan {
-    fn new(tracefs: &Tracefs) -> Result<Plan, NotWatched> {
-        let find = |name: &str| tracefs.tracepoint(name).map_err(NotWatched::NoTracefs);
+    /// `no_bpf`: why BPF was not possible, if it was tried.
+    fn new(no_bpf: Option<&str>) -> Result<Plan, NotWatched> {
+        let refused = |error| NotWatched::NoTracefs { error, no_bpf: no_bpf.map(str::to_owned) };
+        let tracefs = Tracefs::find().map_err(refused)?;
+        let find = |name: &str| tracefs.tracepoint(name).map_err(refused);
         let (mut tracepoints, mut locks, mut reader) = (Vec::new(), Vec::new(), Reader::default());
         let mut add = |point: Option<Tracepoint>, enters, read: &dyn Fn(&mut Reader, &Tracepoint) -> Option<()>| {
             let number = point.and_then(|point| read(&mut reader, &point).map(|()| point.number));
@@ -126,7 +135,9 @@ pub(super) struct Source {
     /// Why there is none.
     pub(super) no_bpf: Option<String>,
     processors: Vec<u32>,
+    /// Of each ring, and as many as were wanted.
     bytes: usize,
+    wanted: usize,
     /// How much of the stack each entry of a call has.
     stack: u32,
     // Before the events, whose rings they are.
@@ -164,14 +175,17 @@ impl Source {
         };
         let plan = match &bpf {
             Some(_) => Plan::default(),
-            None => Plan::new(&Tracefs::find().map_err(NotWatched::NoTracefs)?)?,
+            None => Plan::new(no_bpf.as_deref())?,
         };
+        // With BPF the rings have areas and tasks alone.
+        let bytes = if bpf.is_some() { bytes.min(BPF_RING) } else { bytes };
         Ok(Source {
             plan,
             bpf,
             no_bpf,
             processors,
             bytes,
+            wanted: bytes,
             stack,
             rings: Vec::new(),
             events: Vec::new(),
@@ -250,21 +264,38 @@ impl Source {
     /// Opens one event: of write sections only (`writes`), with so much of the stack. False: the
     /// task has ended, or the processor is not there.
     fn open(&mut self, counts: Counts, of: Of, cpu: u32, (writes, stack): (bool, u32)) -> Result<bool, NotWatched> {
-        let event = match perf::open(counts, of, cpu, (self.bytes / 4) as u32, stack) {
-            Ok(event) => event,
-            Err(error) if matches!(error.raw_os_error(), Some(libc::ESRCH | libc::ENODEV)) => return Ok(false),
-            Err(error) => return Err(NotWatched::of_open(error)),
-        };
-        if writes {
-            event.filter(c"write==1").map_err(NotWatched::of_open)?;
+        loop {
+            let event = match perf::open(counts, of, cpu, (self.bytes / 4) as u32, stack) {
+                Ok(event) => event,
+                Err(error) if matches!(error.raw_os_error(), Some(libc::ESRCH | libc::ENODEV)) => return Ok(false),
+                Err(error) => return Err(NotWatched::of_open(error)),
+            };
+            if writes {
+                event.filter(c"write==1").map_err(NotWatched::of_open)?;
+            }
+            match self.rings.iter().find(|ring| ring.cpu == cpu) {
+                Some(ring) => event.write_to(ring).map_err(NotWatched::of_open)?,
+                None => match Ring::of(&event, self.bytes) {
+                    // A ring is locked memory, of which this process may have no more.
+                    Err(error) if error.raw_os_error() == Some(libc::EPERM) && self.bytes > LEAST_RING => {
+                        self.bytes /= 2;
+                        continue;
+                    }
+                    Err(error) if error.raw_os_error() == Some(libc::EPERM) => {
+                        return Err(NotWatched::Locked { processors: self.processors.len(), ring: self.bytes });
+                    }
+                    ring => self.rings.push(ring.map_err(NotWatched::of_open)?),
+                },
+            }
+            self.owners.insert(event.id, self.attached);
+            self.events.push(event);
+            return Ok(true);
         }
-        match self.rings.iter().find(|ring| ring.cpu == cpu) {
-            Some(ring) => event.write_to(ring).map_err(NotWatched::of_open)?,
-            None => self.rings.push(Ring::of(&event, self.bytes).map_err(NotWatched::of_open)?),
-        }
-        self.owners.insert(event.id, self.attached);
-        self.events.push(event);
-        Ok(true)
+    }
+
+    /// Bytes of a ring, if they are fewer than were wanted.
+    pub(super) fn smaller_ring(&self) -> Option<usize> {
+        Some(self.bytes).filter(|bytes| *bytes < self.wanted)
     }
 
     /// The attachment that a record is of. 0: of none, as a record by BPF, which comes once.

@@ -210,7 +210,8 @@ fn explain(yama: &str, own: &Status, running: Option<&Status>) -> String {
         }
         _ if !may && theirs.is_some_and(|theirs| theirs != ours) => {
             return format!(
-                "the process belongs to user {}, and this is user {ours}: run samara as that user, or as root",
+                "the process belongs to user {}, and this is user {ours}: run samara as that user, or \
+                 with CAP_SYS_PTRACE, which root has outside of containers",
                 theirs.unwrap_or_default()
             );
         }

@@ -201,7 +201,7 @@ impl Sink for Until {
 /// `None`: this machine does not allow it; prints so.
 pub(crate) fn allowed(result: Result<Watched, RecordError>) -> Result<Option<Watched>, Failed> {
     match result {
-        Err(RecordError::NotWatched(why @ (NotWatched::NoTracefs(_) | NotWatched::Refused { .. }))) => {
+        Err(RecordError::NotWatched(why @ (NotWatched::NoTracefs { .. } | NotWatched::Refused { .. }))) => {
             println!("skipped: nostop: {why}");
             Ok(None)
         }

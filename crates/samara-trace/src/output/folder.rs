@@ -75,6 +75,10 @@ impl Folder {
         let was_there = path.symlink_metadata().is_ok();
         std::fs::DirBuilder::new().recursive(true).mode(access.of_folders()).create(path)?;
         if was_there {
+            let above = Folder::open(None, path.parent().unwrap_or(Path::new(".")))?;
+            if let Some(link) = path.file_name().filter(|name| above.is_link(name)).and_then(|name| above.stat(name)) {
+                above.refuse_planted(link.st_uid)?;
+            }
             return Folder::open(None, path);
         }
         let how = OFlag::O_PATH | OFlag::O_DIRECTORY | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;

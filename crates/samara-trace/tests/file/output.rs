@@ -306,6 +306,13 @@ fn what_others_put_into_a_common_folder_is_refused() {
         assert_eq!(error.kind(), ErrorKind::PermissionDenied, "{name}: {error}");
     }
     drop(reader);
+    // A link to a folder, too.
+    fs::create_dir(scene.path("folder")).unwrap();
+    symlink("folder", scene.path("to_folder")).unwrap();
+    assert!(OutputFolder::make(&scene.path("to_folder"), Access::Owner).is_ok(), "one's own");
+    std::os::unix::fs::lchown(scene.path("to_folder"), Some(65534), Some(65534)).unwrap();
+    let error = OutputFolder::make(&scene.path("to_folder"), Access::Owner).map(drop).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::PermissionDenied, "{error}");
     // A file that another user puts there meanwhile is not replaced either.
     let (path, planted) = (scene.path("late"), scene.path("planted"));
     let mut output = OutputName::resolve(&path).unwrap().whole(Access::Owner).unwrap();

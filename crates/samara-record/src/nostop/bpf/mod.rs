@@ -71,8 +71,15 @@ impl Bpf {
     pub(in super::super) fn new(asked: Asked<'_>) -> Result<Bpf, String> {
         missing()?;
         let btf = Btf::from_sys_fs().map_err(|_| "this kernel has no BTF (/sys/kernel/btf/vmlinux)".to_owned())?;
-        let refused =
-            |error: &dyn std::error::Error| format!("the kernel refuses the programs ({})", first_line(error));
+        let refused = |error: &dyn std::error::Error| {
+            let why = first_line(error);
+            // The rights are there.
+            let filter = match why.contains("not permitted") {
+                true => "; a seccomp filter may forbid bpf, as a container's default one does",
+                false => "",
+            };
+            format!("the kernel refuses the programs ({why}){filter}")
+        };
         let steps = match asked.stack {
             0 => 0,
             bytes => bytes.div_ceil(STEP) + 1, // the first one may be in front of the stack
