@@ -128,7 +128,7 @@ pub(super) struct FollowedSpace {
     calls: u32,
     entered: u64,
     /// When the last section began or ended.
-    last: u64,
+    pub(super) last: u64,
     /// When it was first seen.
     pub(super) since: u64,
     /// The processes that use it.

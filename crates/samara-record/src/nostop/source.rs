@@ -276,7 +276,7 @@ impl Source {
             match self.rings.iter().find(|ring| ring.cpu == cpu) {
                 Some(ring) => event.write_to(ring).map_err(NotWatched::of_open)?,
                 None => match Ring::of(&event, self.bytes) {
-                    // A ring is locked memory, of which this process may have no more.
+                    // The kernel locks no more memory for this process. A smaller ring needs less.
                     Err(error) if error.raw_os_error() == Some(libc::EPERM) && self.bytes > LEAST_RING => {
                         self.bytes /= 2;
                         continue;

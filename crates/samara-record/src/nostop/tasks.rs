@@ -70,9 +70,9 @@ struct Thread {
     unexplained: u64,
     /// The space is unsure because of them.
     doubts: bool,
-    /// An unknown space that it has locked since its own: its next program's, or that of a child
-    /// that it makes.
-    strange: Option<u64>,
+    /// The last unknown space that it locked, its next program's or that of a child that it makes;
+    /// and when a section of its own space had begun or ended last.
+    strange: Option<(u64, u64)>,
 }
 
 struct Process {
@@ -325,14 +325,14 @@ impl<'a> Tasks<'a> {
                     place.address = Some(address);
                 }
             }
-            (_, Some(Some(of_own))) if of_own == address => drop(self.is_strange(tid, None)),
+            (_, Some(Some(of_own))) if of_own == address => {}
             // The records of another program were lost, or those of a fork. A program locks its
             // space again and again, a fork that of the child once.
             (Some(id), _) if !self.by_address.contains_key(&address) && self.is_all_unsure(id) => {
-                if !self.is_strange(tid, Some(address)) {
-                    return;
+                if self.locks_again(tid, id, address) {
+                    self.has_another_space(pid, Some(address));
                 }
-                return self.has_another_space(pid, Some(address));
+                return;
             }
             _ => return self.foreign(address),
         }
@@ -702,10 +702,7 @@ impl<'a> Tasks<'a> {
     /// Ends a space. `gone`: with its last task.
     pub(super) fn end_place(&mut self, id: SpaceId, gone: bool) {
         self.flush(id);
-        let Some(place) = self.places.remove(&id) else { return };
-        if let Some(stacks) = &mut self.stacks {
-            stacks.forget(id);
-        }
+        let Some(place) = self.take_place(id) else { return };
         if let Some(address) = place.address.filter(|address| self.by_address.get(address) == Some(&id)) {
             self.by_address.remove(&address);
         }
@@ -716,7 +713,6 @@ impl<'a> Tasks<'a> {
         {
             self.journal.note(format!("the areas of process {pid} are unsure at the end: {why}"));
         }
-        self.seen.partial_readings += place.parts;
         if place.changed && gone {
             self.journal.unchecked("they ended before they could be read");
         }
@@ -768,7 +764,7 @@ impl<'a> Tasks<'a> {
         }
     }
 
-    /// The processes of which a task has ended.
+    /// The processes that have a dead task.
     pub(super) fn dead(&self) -> Vec<Tid> {
         self.processes.keys().copied().filter(|pid| self.dead_of(*pid).is_some()).collect()
     }

@@ -375,9 +375,10 @@ impl Stacks {
         };
         let module = self.modules.get(number as usize)?;
         let biased = offset.and_then(|(file, offset)| Some((file, offset, module.bias(start, offset)?)));
-        // What was there before is not.
-        let others = |(other, part): (&u64, &Part)| (*other < end && start < part.end).then_some(*other);
-        for other in unwinding.parts.iter().filter_map(others).collect::<Vec<_>>() {
+        // Parts that this area overlaps are gone. Parts do not overlap each other.
+        while let Some((&other, part)) = unwinding.parts.range(..end).next_back()
+            && start < part.end
+        {
             unwinding.unwinder.remove_module(other);
             unwinding.parts.remove(&other);
         }

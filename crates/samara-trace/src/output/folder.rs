@@ -76,7 +76,7 @@ impl Folder {
         std::fs::DirBuilder::new().recursive(true).mode(access.of_folders()).create(path)?;
         if was_there {
             let above = Folder::open(None, path.parent().unwrap_or(Path::new(".")))?;
-            if let Some(link) = path.file_name().filter(|name| above.is_link(name)).and_then(|name| above.stat(name)) {
+            if let Some(link) = path.file_name().and_then(|name| above.stat(name)).filter(is_link) {
                 above.refuse_planted(link.st_uid)?;
             }
             return Folder::open(None, path);
@@ -138,7 +138,7 @@ impl Folder {
     }
 
     pub(super) fn is_link(&self, name: &OsStr) -> bool {
-        self.stat(name).is_some_and(|of| of.st_mode & libc::S_IFMT == libc::S_IFLNK)
+        self.stat(name).is_some_and(|of| is_link(&of))
     }
 
     pub(super) fn id_of(&self, name: &OsStr) -> Option<Id> {
@@ -293,6 +293,10 @@ impl Folder {
     pub(super) fn has_mounted(&self, file: &File) -> bool {
         mount(file).is_some_and(|its| mount(&self.0).is_some_and(|ours| its != ours))
     }
+}
+
+fn is_link(of: &FileStat) -> bool {
+    of.st_mode & libc::S_IFMT == libc::S_IFLNK
 }
 
 /// The number of the mount that a file was opened on.

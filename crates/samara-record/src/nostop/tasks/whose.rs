@@ -7,7 +7,7 @@ use samara_trace::event::EventKind;
 use super::Tasks;
 use crate::arch::Decoded;
 use crate::journal::Who;
-use crate::nostop::followed_space::Entry;
+use crate::nostop::followed_space::{Entry, FollowedSpace};
 use crate::os::sys::Tid;
 use crate::space::SpaceId;
 use crate::space::reach::ALL;
@@ -34,11 +34,12 @@ impl Tasks<'_> {
         doubt.is_some_and(|doubt| doubt.unsure == [ALL])
     }
 
-    /// A task has locked this unknown space, or its own (`None`). Returns whether it was the same
-    /// the last time.
-    pub(super) fn is_strange(&mut self, tid: Tid, address: Option<u64>) -> bool {
+    /// A task has locked an unknown space: whether it did so before, and its own space has had no
+    /// section since.
+    pub(super) fn locks_again(&mut self, tid: Tid, own: SpaceId, address: u64) -> bool {
+        let strange = self.places.get(&own).map(|place| (address, place.last));
         let Some(thread) = self.threads.get_mut(&tid) else { return false };
-        std::mem::replace(&mut thread.strange, address) == address
+        strange.is_some() && std::mem::replace(&mut thread.strange, strange) == strange
     }
 
     /// A process has another space for an unknown reason: it must be read.
@@ -54,13 +55,20 @@ impl Tasks<'_> {
         }
     }
 
-    /// What was taken for a space of its own is another one, which is known.
-    pub(super) fn join(&mut self, id: SpaceId, known: SpaceId) {
-        let now = self.now;
-        let Some(own) = self.places.remove(&id) else { return };
+    /// Takes a space away.
+    pub(super) fn take_place(&mut self, id: SpaceId) -> Option<FollowedSpace> {
+        let place = self.places.remove(&id)?;
         if let Some(stacks) = &mut self.stacks {
             stacks.forget(id);
         }
+        self.seen.partial_readings += place.parts;
+        Some(place)
+    }
+
+    /// What was taken for a space of its own is another one, which is known.
+    pub(super) fn join(&mut self, id: SpaceId, known: SpaceId) {
+        let now = self.now;
+        let Some(own) = self.take_place(id) else { return };
         if let Some(space) = own.space {
             space.end_unstopped(&mut self.journal);
         }
