@@ -21,6 +21,16 @@ fn allowed(output: &Output) -> bool {
     may
 }
 
+/// What a command does in namespaces of its own. `None`: there are none here, which is said.
+fn unshared(command: &mut Command) -> Option<Output> {
+    match command.output() {
+        Ok(output) if stderr(&output).contains("unshare: unshare failed") => skipped(stderr(&output).trim()),
+        Ok(output) => return Some(output),
+        Err(error) => skipped(format_args!("unshare: {error}")),
+    }
+    None
+}
+
 #[test]
 fn a_program_is_recorded_without_stops() {
     let dir = tempfile::tempdir().unwrap();
@@ -84,18 +94,11 @@ fn numbers_are_of_the_containers_processes() {
     for source in ["perf", "bpf"] {
         let trace =
             ["trace", "--source", source, "-o", "t.samara", "--summary-json", "s.json", "--", "sh", "-c", script];
-        let output = Command::new("unshare")
-            .current_dir(dir.path())
+        let mut command = Command::new("unshare");
+        command
             .args(["-pf", "--mount-proc", "unshare", "-pf", "--mount-proc", env!("CARGO_BIN_EXE_samara")])
-            .args(trace)
-            .output();
-        let output = match output {
-            Ok(output) if stderr(&output).contains("unshare: unshare failed") => {
-                return skipped("numbers_are_of_the_containers_processes: no namespace of processes of our own here");
-            }
-            Ok(output) => output,
-            Err(error) => return skipped(format_args!("numbers_are_of_the_containers_processes: unshare: {error}")),
-        };
+            .args(trace);
+        let Some(output) = unshared(command.current_dir(dir.path())) else { return };
         if !allowed(&output) {
             continue;
         }
@@ -118,18 +121,18 @@ fn numbers_are_of_the_containers_processes() {
 fn a_time_namespace_does_not_hold_up_records() {
     let dir = tempfile::tempdir().unwrap();
     for (source, ahead) in [("perf", "-5000"), ("bpf", "5000")] {
-        let output = Command::new("timeout")
-            .current_dir(dir.path())
-            .args(["-s", "KILL", "60", "unshare", "-fT", "--kill-child", "--monotonic", ahead])
-            .args([env!("CARGO_BIN_EXE_samara"), "trace", "--source", source, "-o", "t.samara", "--", "ls"])
-            .output();
-        let output = match output {
-            Ok(output) if stderr(&output).contains("unshare: ") => {
-                return skipped("a_time_namespace_does_not_hold_up_records: no time namespace here");
-            }
-            Ok(output) => output,
-            Err(error) => return skipped(format_args!("a_time_namespace_does_not_hold_up_records: timeout: {error}")),
-        };
+        let mut command = Command::new("timeout");
+        command.args(["-s", "KILL", "60", "unshare", "-fT", "--kill-child", "--monotonic", ahead]).args([
+            env!("CARGO_BIN_EXE_samara"),
+            "trace",
+            "--source",
+            source,
+            "-o",
+            "t.samara",
+            "--",
+            "ls",
+        ]);
+        let Some(output) = unshared(command.current_dir(dir.path())) else { return };
         if allowed(&output) {
             let text = stderr(&output);
             assert!(output.status.success() && text.contains("order exact, 0 events lost"), "{source}: {text}");

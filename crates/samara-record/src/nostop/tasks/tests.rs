@@ -1,4 +1,5 @@
-//! Records after the end of their task, and numbers of areas.
+//! Records after the end of their task, numbers of areas, and forks and losses that could mix up
+//! spaces.
 
 use super::*;
 
@@ -12,7 +13,7 @@ fn record(time: u64, what: What) -> Record {
 /// On Linux 6.1 the last section of a task comes after its end.
 #[test]
 fn a_section_after_the_end_does_not_bring_a_process_back() {
-    let mut events: Vec<samara_trace::event::Event> = Vec::new();
+    let mut events = Vec::new();
     let mut tasks = Tasks::new(GONE, true, Journal::new(&mut events, 0));
     tasks.add_process(GONE, &[(GONE, 0)], false, 0);
     for (time, what) in
@@ -27,7 +28,7 @@ fn a_section_after_the_end_does_not_bring_a_process_back() {
 #[test]
 fn a_section_after_the_end_of_a_thread_does_not_keep_its_process() {
     let own = std::process::id() as Tid;
-    let mut events: Vec<samara_trace::event::Event> = Vec::new();
+    let mut events = Vec::new();
     let mut tasks = Tasks::new(own, true, Journal::new(&mut events, 0));
     tasks.add_process(own, &[(own, 0), (GONE, 0)], false, 0);
     for (time, what) in
@@ -37,6 +38,13 @@ fn a_section_after_the_end_of_a_thread_does_not_keep_its_process() {
     }
     tasks.take(Record { time: 4, pid: own, tid: own, event: 0, what: What::Ended }, 0);
     assert!(!tasks.is_followed());
+}
+
+/// The tasks of a process of one thread, which runs already.
+fn running(pid: Tid, events: &mut Vec<Event>) -> Tasks<'_> {
+    let mut tasks = Tasks::new(pid, true, Journal::new(events, 0));
+    tasks.add_process(pid, &[(pid, 0)], true, 0);
+    tasks
 }
 
 /// A section with the numbers of areas at its ends. Returns how many had no cause.
@@ -54,9 +62,8 @@ fn section(tasks: &mut Tasks<'_>, time: u64, before: u32, after: u32) -> u64 {
 #[test]
 fn a_change_outside_of_sections_is_counted() {
     let own = std::process::id() as Tid;
-    let mut events: Vec<samara_trace::event::Event> = Vec::new();
-    let mut tasks = Tasks::new(own, true, Journal::new(&mut events, 0));
-    tasks.add_process(own, &[(own, 0)], true, 0);
+    let mut events = Vec::new();
+    let mut tasks = running(own, &mut events);
     assert_eq!(
         [
             section(&mut tasks, 1, 7, 8),
@@ -92,9 +99,8 @@ fn spaces(tasks: &Tasks<'_>, own: Tid) -> [(SpaceId, Option<u64>); 2] {
 #[test]
 fn a_loss_within_a_fork_leaves_each_its_space() {
     let own = std::process::id() as Tid;
-    let mut events: Vec<samara_trace::event::Event> = Vec::new();
-    let mut tasks = Tasks::new(own, true, Journal::new(&mut events, 0));
-    tasks.add_process(own, &[(own, 0)], true, 0);
+    let mut events = Vec::new();
+    let mut tasks = running(own, &mut events);
     section(&mut tasks, 1, 7, 7);
     let fork = libc::SYS_fork as u32;
     let all =
@@ -119,9 +125,8 @@ fn a_loss_within_a_fork_leaves_each_its_space() {
 fn a_child_of_an_unknown_call_has_a_space_of_its_own() {
     let own = std::process::id() as Tid;
     for (address, spaces_then) in [(77, [(1, Some(9)), (2, Some(77))]), (9, [(1, Some(9)), (1, Some(9))])] {
-        let mut events: Vec<samara_trace::event::Event> = Vec::new();
-        let mut tasks = Tasks::new(own, true, Journal::new(&mut events, 0));
-        tasks.add_process(own, &[(own, 0)], true, 0);
+        let mut events = Vec::new();
+        let mut tasks = running(own, &mut events);
         section(&mut tasks, 1, 7, 7);
         feed(&mut tasks, 16, CHILD, What::Born { by: own, of: own });
         assert_eq!(spaces(&tasks, own), [(1, Some(9)), (2, None)]);
@@ -152,9 +157,8 @@ fn flags_say_whether_a_child_shares() {
 #[test]
 fn doubt_outlasts_a_child_that_shares_the_space() {
     let own = std::process::id() as Tid;
-    let mut events: Vec<samara_trace::event::Event> = Vec::new();
-    let mut tasks = Tasks::new(own, true, Journal::new(&mut events, 0));
-    tasks.add_process(own, &[(own, 0)], true, 0);
+    let mut events = Vec::new();
+    let mut tasks = running(own, &mut events);
     section(&mut tasks, 1, 7, 7);
     let place = tasks.places.get_mut(&1).unwrap();
     (place.doubt, place.areas) = (None, None);
@@ -171,9 +175,8 @@ fn doubt_outlasts_a_child_that_shares_the_space() {
 #[test]
 fn a_process_that_comes_back_is_looked_for() {
     let own = std::process::id() as Tid;
-    let mut events: Vec<samara_trace::event::Event> = Vec::new();
-    let mut tasks = Tasks::new(own, true, Journal::new(&mut events, 0));
-    tasks.add_process(own, &[(own, 0)], true, 0);
+    let mut events = Vec::new();
+    let mut tasks = running(own, &mut events);
     feed(&mut tasks, 1, own, What::Ended);
     assert!(!tasks.is_followed() && !tasks.strays);
     feed(&mut tasks, 2, own, LOCK(9));
