@@ -263,7 +263,7 @@ pub(crate) fn detached(wall_ns: u64) -> String {
     format!("detached after {}; the process goes on", time(wall_ns))
 }
 
-/// How long the program ran. If processes that it left behind ran longer, also how long the
+/// How long the program ran. If processes that it left behind were recorded longer, also how long the
 /// recording took.
 pub(crate) fn lasted(program_ns: u64, wall_ns: u64) -> String {
     // The recorder itself takes a moment to end.
@@ -271,7 +271,7 @@ pub(crate) fn lasted(program_ns: u64, wall_ns: u64) -> String {
     if wall_ns <= over {
         format!("after {}", time(program_ns))
     } else {
-        format!("after {}; recorded for {}, until its last process ended", time(program_ns), time(wall_ns))
+        format!("after {}; recorded for {}, with what it left behind", time(program_ns), time(wall_ns))
     }
 }
 

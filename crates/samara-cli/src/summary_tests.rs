@@ -142,7 +142,7 @@ fn totals_of_any_size_are_printed() {
 #[test]
 fn processes_that_go_on_are_named() {
     assert_eq!(lasted(36_800_000, 37_100_000), "after 36.8 ms");
-    assert_eq!(lasted(36_800_000, 300_000_000), "after 36.8 ms; recorded for 300 ms, until its last process ended");
+    assert_eq!(lasted(36_800_000, 300_000_000), "after 36.8 ms; recorded for 300 ms, with what it left behind");
 }
 
 /// The flag that keeps areas apart, and the call that set it, also for few areas.
