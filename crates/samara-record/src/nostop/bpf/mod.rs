@@ -11,6 +11,7 @@ mod calls;
 mod words;
 
 use std::collections::BTreeMap;
+use std::error::Error;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 
 use aya::maps::{HashMap, Map, MapData, PerCpuArray, RingBuf};
@@ -71,15 +72,6 @@ impl Bpf {
     pub(in super::super) fn new(asked: Asked<'_>) -> Result<Bpf, String> {
         missing()?;
         let btf = Btf::from_sys_fs().map_err(|_| "this kernel has no BTF (/sys/kernel/btf/vmlinux)".to_owned())?;
-        let refused = |error: &dyn std::error::Error| {
-            let why = first_line(error);
-            // The rights are there.
-            let filter = match why.contains("not permitted") {
-                true => "; a seccomp filter may forbid bpf, as a container's default one does",
-                false => "",
-            };
-            format!("the kernel refuses the programs ({why}){filter}")
-        };
         let steps = match asked.stack {
             0 => 0,
             bytes => bytes.div_ceil(STEP) + 1, // the first one may be in front of the stack
@@ -227,8 +219,24 @@ fn namespace() -> Result<u32, String> {
     Ok(if number == MACHINES { 0 } else { number })
 }
 
+/// The kernel's refusal, and what may be done about it. The rights are there.
+fn refused(error: &(dyn Error + 'static)) -> String {
+    let (mut errno, mut cause) = (None, Some(error));
+    while let Some(error) = cause {
+        errno = errno.or_else(|| error.downcast_ref::<std::io::Error>()?.raw_os_error());
+        cause = error.source();
+    }
+    let hint = match errno {
+        Some(libc::EPERM) => "; a seccomp filter may forbid bpf, as a container's default one does",
+        Some(libc::EMFILE) => "; raise the limit of descriptors: ulimit -n, LimitNOFILE of a unit",
+        Some(libc::ENOMEM) => "; locked memory may be short: ulimit -l, LimitMEMLOCK of a unit, or CAP_IPC_LOCK",
+        _ => "",
+    };
+    format!("the kernel refuses the programs ({}){hint}", first_line(error))
+}
+
 /// The first line of an error and of its causes.
-fn first_line(error: &dyn std::error::Error) -> String {
+fn first_line(error: &dyn Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
     while let Some(error) = cause {
@@ -247,4 +255,24 @@ fn set(numbers: Vec<u32>) -> [u64; 8] {
         }
     }
     all
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+
+    use super::*;
+
+    /// What the kernel answers is found behind the loader's own errors.
+    #[test]
+    fn a_refusal_names_what_helps() {
+        for (errno, hint) in [(libc::EPERM, "seccomp"), (libc::EMFILE, "ulimit -n"), (libc::ENOMEM, "ulimit -l")] {
+            let kernels = aya::sys::SyscallError { call: "bpf_prog_load", io_error: io::Error::from_raw_os_error(errno) };
+            let error = aya::programs::ProgramError::SyscallError(kernels);
+            let text = refused(&error);
+            assert!(text.contains(hint) && text.contains("bpf_prog_load"), "{text}");
+        }
+        let text = refused(&io::Error::from_raw_os_error(libc::EINVAL));
+        assert!(text.ends_with(')'), "{text}");
+    }
 }
