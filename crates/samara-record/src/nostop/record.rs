@@ -43,8 +43,17 @@ pub(super) enum What {
     Born { by: Tid, of: Tid },
     /// The task ended.
     Ended,
-    /// Records were lost before this one on its processor.
-    Lost(u64),
+    /// So many records were lost between the record's time and this one ([`Record::loss`]).
+    Lost { count: u64, until: u64 },
+}
+
+impl Record {
+    /// Records were lost between two times. Two records say so: at the first, nothing is known any
+    /// more; at the second, nothing that was begun in between.
+    pub(super) fn loss(count: u64, from: u64, until: u64, event: u64) -> [Record; 2] {
+        let at = |time, count| Record { time, pid: 0, tid: 0, event, what: What::Lost { count, until } };
+        [at(from, count), at(until, 0)]
+    }
 }
 
 /// An area as an MMAP2 record shows it, after it was merged with its neighbours.
@@ -138,7 +147,7 @@ impl Reader {
                 (pid, tid_) = (tid(body, 0)?, tid(body, 8)?);
                 if kind == PERF_RECORD_FORK { What::Born { by, of } } else { What::Ended }
             }
-            PERF_RECORD_LOST => What::Lost(u64(body, 8)?),
+            PERF_RECORD_LOST => What::Lost { count: u64(body, 8)?, until: time },
             _ => return None,
         };
         Some(Record { time, pid, tid: tid_, event, what })

@@ -382,8 +382,8 @@ impl<'a> Session<'a> {
             }
             let Some(record) = self.source.next() else { break };
             let owner = self.source.owner(&record);
-            if let What::Lost(lost) = record.what {
-                self.lost += lost;
+            if let What::Lost { count, .. } = record.what {
+                self.lost += count;
                 (self.lossy, self.noticed) = (true, sys::now_ns());
             }
             self.tasks.take(record, owner);

@@ -152,6 +152,8 @@ pub(super) struct Source {
     ready: VecDeque<Record>,
     buffer: Vec<u8>,
     copies: Copies,
+    /// The time of the last record of each processor's ring. What it lost came after it.
+    written: BTreeMap<u32, u64>,
     /// Every record up to this time is ready.
     settled: u64,
     pub(super) received: u64,
@@ -195,6 +197,7 @@ impl Source {
             ready: VecDeque::new(),
             buffer: Vec::new(),
             copies: Copies::default(),
+            written: BTreeMap::new(),
             settled: 0,
             received: 0,
             late: 0,
@@ -328,14 +331,23 @@ impl Source {
 
     /// Reads the rings, and what long calls did up to a time. False: not all is there.
     fn read_rings(&mut self, until: u64) -> bool {
-        let Source { rings, plan, bpf, pending, buffer, copies, received, late, settled, .. } = self;
+        let Source { rings, plan, bpf, pending, buffer, copies, received, late, settled, written, .. } = self;
         let before = pending.len();
         let is_all = bpf.as_mut().is_none_or(|bpf| bpf.read(until, received, copies, pending));
         for ring in rings.iter() {
             ring.drain(buffer, |bytes| {
                 let Some(record) = plan.reader.read(bytes, copies) else { return };
-                *received += u64::from(!matches!(record.what, What::Lost(_)));
-                pending.push(record);
+                let last = written.entry(ring.cpu).or_default();
+                let before = std::mem::replace(last, record.time);
+                match record.what {
+                    What::Lost { count, until } => {
+                        pending.extend(Record::loss(count, before.max(*settled).min(until), until, record.event));
+                    }
+                    _ => {
+                        *received += 1;
+                        pending.push(record);
+                    }
+                }
             });
         }
         *late += pending[before..].iter().filter(|record| record.time < *settled).count() as u64;

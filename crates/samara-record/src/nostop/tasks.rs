@@ -3,12 +3,13 @@
 //!
 //! Neighbours: `source` has the records in order; `followed_space` has the calls of each space.
 
+mod lost;
 mod whose;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use samara_trace::event::{Event, EventKind, LOST};
+use samara_trace::event::EventKind;
 
 use super::counted::Counted;
 use super::coverage::Coverage;
@@ -118,6 +119,8 @@ pub(super) struct Tasks<'a> {
     pub(super) stacks: Option<Stacks>,
     /// The time of the record that is followed.
     now: u64,
+    /// Records up to this time may be missing.
+    lost_until: u64,
 }
 
 impl<'a> Tasks<'a> {
@@ -137,6 +140,7 @@ impl<'a> Tasks<'a> {
             strays: false,
             stacks: None,
             now: 0,
+            lost_until: 0,
         }
     }
 
@@ -180,7 +184,7 @@ impl<'a> Tasks<'a> {
         self.now = record.time;
         let (pid, tid) = (record.pid, record.tid);
         match record.what {
-            What::Lost(_) => return self.lost(),
+            What::Lost { until, .. } => return self.lost(until),
             What::Born { by, of } => return self.born(pid, tid, (by, of), owner),
             _ => {}
         }
@@ -200,7 +204,7 @@ impl<'a> Tasks<'a> {
             What::Area(shown) => self.area(tid, shown),
             What::Loaded => self.loaded(pid, tid, owner),
             What::Ended => self.ended(pid, tid),
-            What::Lost(_) | What::Born { .. } => {}
+            What::Lost { .. } | What::Born { .. } => {}
         }
     }
 
@@ -369,8 +373,9 @@ impl<'a> Tasks<'a> {
             let is_open = place.unlock(tid, now);
             place.areas = areas.filter(|_| is_open);
             if !is_open && !ending && !in_fault {
+                let has_cause = place.has_lost_events();
                 place.unknown("a section ended that did not begin", true, now);
-                self.seen.disordered += 1;
+                self.seen.disordered += u64::from(!has_cause);
             }
             if let Some(call) = self.threads.get_mut(&tid).and_then(|thread| thread.call.as_mut()) {
                 call.counted.end(areas);
@@ -389,17 +394,18 @@ impl<'a> Tasks<'a> {
             Some(shown) => Entry::Grew(shown, who),
             None => {
                 thread.unexplained += 1;
-                self.seen.unexplained += 1;
                 Entry::Unknown(UNEXPLAINED, false)
             }
         };
         let explained = matches!(entry, Entry::Grew(..));
         let Some(place) = self.place_of(tid) else { return };
+        let has_cause = explained || place.has_lost_events();
         place.fill(number, entry);
         let id = place.id;
         if !explained {
             let first = place.doubt.is_none();
             place.doubt(UNEXPLAINED, false, now);
+            self.seen.unexplained += u64::from(!has_cause);
             if let Some(thread) = self.threads.get_mut(&tid) {
                 thread.doubts |= first;
             }
@@ -562,6 +568,10 @@ impl<'a> Tasks<'a> {
         if let Some(place) = self.places.get_mut(&id) {
             (place.address, place.space, place.changed) = (call.new_space, Some(space), true);
             place.due = now + AFTER_EXEC_NS;
+        }
+        // Its first calls may be among the lost ones. (A child inherits its parent's doubt.)
+        if now <= self.lost_until {
+            self.doubt_space(id, now);
         }
     }
 
@@ -740,60 +750,6 @@ impl<'a> Tasks<'a> {
     /// The processes that are followed.
     pub(super) fn followed(&self) -> impl Iterator<Item = Tid> {
         self.processes.keys().copied()
-    }
-
-    /// Records were lost.
-    fn lost(&mut self) {
-        let now = self.now;
-        self.doubt_all(now);
-    }
-
-    /// Marks every space as unsure, and forgets all open calls, because records are missing.
-    pub(super) fn doubt_all(&mut self, now: u64) {
-        self.threads.values_mut().for_each(|thread| (thread.call, thread.outside) = (None, None));
-        for place in self.places.values_mut() {
-            let is_new = place.lose(now) && place.space.is_some();
-            if let Some(pid) = place.users.iter().copied().min().filter(|_| is_new) {
-                let who = Who { pid, tid: pid, entry_ns: now, exit_ns: now };
-                let event = Event { text: LOST.into(), ..place.event(EventKind::Learnt, who, &self.journal) };
-                place.push(Entry::Tell(Box::new(event)));
-            }
-        }
-        for id in self.places.keys().copied().collect::<Vec<_>>() {
-            self.flush(id);
-        }
-    }
-
-    /// The processes that have a dead task.
-    pub(super) fn dead(&self) -> Vec<Tid> {
-        self.processes.keys().copied().filter(|pid| self.dead_of(*pid).is_some()).collect()
-    }
-
-    /// Whether a process has ended, and which of its tasks have. `None`: all live.
-    fn dead_of(&self, pid: Tid) -> Option<(bool, Vec<Tid>)> {
-        let process = self.processes.get(&pid)?;
-        let gone = proc::fate(pid) == proc::Fate::Ended;
-        let alive: BTreeSet<Tid> = proc::threads(pid).into_iter().collect();
-        // The first thread may end before the others do.
-        if gone && alive.len() > 1 {
-            return None;
-        }
-        let dead: Vec<Tid> = process.threads.iter().copied().filter(|tid| gone || !alive.contains(tid)).collect();
-        (gone || !dead.is_empty()).then_some((gone, dead))
-    }
-
-    /// Ends the tasks of these processes that have ended. Every record up to now has been followed:
-    /// those of their ends were lost.
-    pub(super) fn sweep(&mut self, dead: &[Tid], now: u64) {
-        self.now = self.now.max(now);
-        for pid in dead.iter().copied() {
-            let Some((gone, dead)) = self.dead_of(pid) else { continue };
-            if gone && dead.is_empty() {
-                self.leave(pid);
-                self.process_ended(pid, pid);
-            }
-            dead.into_iter().for_each(|tid| self.ended(pid, tid));
-        }
     }
 
     /// A task of a space, by which it can be read. `None`: it has none, or it is about to get

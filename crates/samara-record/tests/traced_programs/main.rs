@@ -18,6 +18,7 @@ mod hidden_state;
 mod inspecting;
 mod nostop;
 mod nostop_group;
+mod nostop_losses;
 mod nostop_replaced;
 mod placement;
 mod programs;
@@ -235,6 +236,7 @@ fn bodies() -> Vec<Named> {
         following::TRIALS,
         nostop::TRIALS,
         nostop_group::TRIALS,
+        nostop_losses::TRIALS,
         nostop_replaced::TRIALS,
         placement::TRIALS,
         recorder::TRIALS,

@@ -15,6 +15,7 @@ pub(crate) fn run(name: &str, args: &[String]) {
         "nothing" => {}
         "resident" => resident(),
         "pairs" => crate::nostop::pairs(args),
+        "mortals" => crate::nostop_losses::mortals(&args[0]),
         "busy" => crate::nostop::busy(&args[0]),
         "joins" => crate::nostop::joins(&args[0]),
         "leaderless" => crate::nostop::leaderless(&args[0]),

@@ -5,7 +5,8 @@
 //!   is in the ring (BPF-CALL-1), and what long calls did so far is in their slots. The record of a
 //!   call repeats what its slot had; that is left out. Where a slot was about to change, or the
 //!   ring has a record that is not complete, it says that something is missing.
-//! - **BPF-ORDER-2** a loss has the time of the last look at the counts: nothing was lost before.
+//! - **BPF-ORDER-2** a loss lasts from the last look at the counts to this one: nothing was lost
+//!   before.
 
 mod calls;
 mod words;
@@ -20,7 +21,7 @@ use aya::{Btf, Ebpf, EbpfLoader};
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
 
 use super::Whose;
-use super::record::{Record, What};
+use super::record::Record;
 use super::source::Asked;
 use crate::os::proc::Status;
 use crate::os::sys::{self, Tid};
@@ -163,10 +164,10 @@ impl Bpf {
         }
         let is_complete = self.taken() >= end;
         long.iter().for_each(|(slot, call)| self.calls.so_far(*slot, call, out));
-        let (lost, now) = (self.lost().values().sum(), sys::now_ns());
+        // The time first: what is lost after the look comes after it.
+        let (now, lost) = (sys::now_ns(), self.lost().values().sum());
         if lost > self.known {
-            let what = What::Lost(lost - self.known);
-            out.push(Record { time: self.looked, pid: 0, tid: 0, event: EVENT, what });
+            out.extend(Record::loss(lost - self.known, self.looked, now, EVENT));
             self.known = lost;
         }
         self.looked = now;
@@ -267,7 +268,8 @@ mod tests {
     #[test]
     fn a_refusal_names_what_helps() {
         for (errno, hint) in [(libc::EPERM, "seccomp"), (libc::EMFILE, "ulimit -n"), (libc::ENOMEM, "ulimit -l")] {
-            let kernels = aya::sys::SyscallError { call: "bpf_prog_load", io_error: io::Error::from_raw_os_error(errno) };
+            let kernels =
+                aya::sys::SyscallError { call: "bpf_prog_load", io_error: io::Error::from_raw_os_error(errno) };
             let error = aya::programs::ProgramError::SyscallError(kernels);
             let text = refused(&error);
             assert!(text.contains(hint) && text.contains("bpf_prog_load"), "{text}");

@@ -1,6 +1,8 @@
 //! Records after the end of their task, numbers of areas, and forks and losses that could mix up
 //! spaces.
 
+use samara_trace::event::Event;
+
 use super::*;
 
 /// No task has this number.
@@ -103,8 +105,14 @@ fn a_loss_within_a_fork_leaves_each_its_space() {
     let mut tasks = running(own, &mut events);
     section(&mut tasks, 1, 7, 7);
     let fork = libc::SYS_fork as u32;
-    let all =
-        [What::Enter { nr: fork, args: [0; 6], stack: None }, LOCK(9), What::Lost(1), LOCK(77), UNLOCK(77), UNLOCK(9)];
+    let all = [
+        What::Enter { nr: fork, args: [0; 6], stack: None },
+        LOCK(9),
+        What::Lost { count: 1, until: 12 },
+        LOCK(77),
+        UNLOCK(77),
+        UNLOCK(9),
+    ];
     all.into_iter().zip(10..).for_each(|(what, time)| feed(&mut tasks, time, own, what));
     feed(&mut tasks, 20, CHILD, What::Born { by: own, of: own });
     feed(&mut tasks, 21, own, What::Return { nr: fork, result: CHILD.into() });
@@ -181,4 +189,28 @@ fn a_process_that_comes_back_is_looked_for() {
     assert!(!tasks.is_followed() && !tasks.strays);
     feed(&mut tasks, 2, own, LOCK(9));
     assert!(tasks.is_followed() && tasks.strays);
+}
+
+/// A program that is loaded while records are lost is in doubt from its first call on; one that is
+/// loaded later is not.
+#[test]
+fn a_program_that_begins_within_a_loss_is_in_doubt() {
+    let own = std::process::id() as Tid;
+    for (until, is_doubted) in [(20, true), (9, false)] {
+        let mut events = Vec::new();
+        let mut tasks = running(own, &mut events);
+        section(&mut tasks, 1, 7, 7);
+        for record in Record::loss(3, 5, until, 0) {
+            if record.time < 10 {
+                tasks.take(record, 0);
+            }
+        }
+        let execve = libc::SYS_execve as u32;
+        feed(&mut tasks, 10, own, What::Enter { nr: execve, args: [0; 6], stack: None });
+        feed(&mut tasks, 11, own, LOCK(77));
+        feed(&mut tasks, 12, own, What::Loaded);
+        feed(&mut tasks, 13, own, What::Return { nr: execve, result: 0 });
+        let place = &tasks.places[&tasks.processes[&own].place.unwrap()];
+        assert_eq!((place.address, place.has_lost_events()), (Some(77), is_doubted));
+    }
 }

@@ -23,7 +23,7 @@ impl Tasks<'_> {
     pub(super) fn foreign(&mut self, address: u64) {
         let now = self.now;
         if let Some(place) = self.by_address.get(&address).and_then(|id| self.places.get_mut(id)) {
-            self.seen.unexplained += 1;
+            self.seen.unexplained += u64::from(!place.has_lost_events());
             place.unknown("another process changed the areas", false, now);
         }
     }

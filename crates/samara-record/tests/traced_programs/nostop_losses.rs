@@ -1,0 +1,159 @@
+//! Recordings without stops that lose events while processes are made and end: what is told of them
+//! is right, or told as not known.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use libtest_mimic::Failed;
+use samara_record::Options;
+use samara_record::nostop;
+use samara_trace::event::{Event, EventKind};
+use samara_trace::file::Replay;
+use samara_trace::{Sink, SinkError};
+
+use crate::expect;
+use crate::nostop::{MARK, allowed, by_bpf, settings};
+use crate::recorder::Body;
+use crate::syscalls::*;
+
+pub(crate) const TRIALS: &[(&str, Body)] = &[
+    ("nostop_loses_forks_and_ends", lost_processes),
+    ("nostop_loses_forks_and_ends_by_bpf", || by_bpf(lost_processes)),
+];
+
+/// Children that the program makes one after the other.
+const CHILDREN: i32 = 240;
+
+/// `mortals FOLDER`: children that map memory, have a child, or load a program, and end with codes
+/// of their own. `ends` has their numbers and codes; the program goes on until there is `go`.
+pub(crate) fn mortals(folder: &str) {
+    let folder = Path::new(folder);
+    let work = |n: u64| (0..n).for_each(|_| assert_eq!(munmap(anon(MARK), MARK), 0));
+    let mut ends = String::new();
+    for i in 0..CHILDREN {
+        let code = 1 + i % 100;
+        if i % 8 == 7 {
+            let mut child = Command::new("/bin/sh").args(["-c", &format!("exit {code}")]).spawn().unwrap();
+            ends += &format!("{} {code}\n", child.id());
+            assert_eq!(child.wait().unwrap().code(), Some(code));
+            continue;
+        }
+        let child = fork();
+        if child == 0 {
+            work(10);
+            if i % 3 == 0 {
+                let grandchild = fork();
+                if grandchild == 0 {
+                    work(5);
+                    exit(101);
+                }
+                assert_eq!(wait(grandchild, 0), 101 << 8);
+            }
+            exit(code);
+        }
+        ends += &format!("{child} {code}\n");
+        assert_eq!(wait(child, 0), code << 8);
+        work(3);
+        // In between, the recorder has the time to read everything, and one child is alone.
+        if matches!(i % 40, 35 | 36) {
+            std::thread::sleep(Duration::from_millis(250));
+        }
+    }
+    std::fs::write(folder.join("ends"), ends).unwrap();
+    while !folder.join("go").exists() {
+        work(1);
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// Keeps the events. Lets the program end when it was compared twice after its last child.
+struct Compared {
+    events: Vec<Event>,
+    folder: PathBuf,
+    times: u32,
+}
+
+impl Sink for Compared {
+    fn event(&mut self, event: Event) -> Result<(), SinkError> {
+        let is_first = self.events.first().is_some_and(|first| first.pid == event.pid);
+        if is_first && event.kind == EventKind::Checked && self.folder.join("ends").exists() {
+            self.times += 1;
+            if self.times == 2 {
+                let _ = std::fs::write(self.folder.join("go"), "");
+            }
+        }
+        self.events.push(event);
+        Ok(())
+    }
+}
+
+/// Processes whose birth, calls or end were lost do not outlive the recording, end with their code
+/// or with none, and leave their parent's areas right.
+fn lost_processes() -> Result<(), Failed> {
+    let dir = tempfile::tempdir()?;
+    let mut sink = Compared { events: Vec::new(), folder: dir.path().to_owned(), times: 0 };
+    let options = Options::new(std::env::current_exe()?).args(["--program", "mortals", &dir.path().to_string_lossy()]);
+    let mut settings = settings();
+    (settings.ring, settings.lag) = (32 << 10, Duration::from_millis(30));
+    let Some(watched) = allowed(nostop::record(&options, &settings, &mut sink))? else { return Ok(()) };
+    let seen = &watched.seen;
+    expect(&format!("it ended well: {}", watched.outcome.status), watched.outcome.status.success())?;
+    expect(&format!("much was lost: {seen}"), seen.lost_in_all() > 1_000)?;
+    let of = |kind: EventKind| sink.events.iter().filter(move |event| event.kind == kind);
+    let differences: Vec<_> = of(EventKind::Difference).map(|event| &event.text).collect();
+    expect(&format!("nothing is told wrongly: {differences:?}; {seen}"), differences.is_empty())?;
+    let printed = std::fs::read_to_string(dir.path().join("ends"))?;
+    let numbers = |line: &str| -> Option<(u32, i64)> {
+        let (pid, code) = line.split_once(' ')?;
+        Some((pid.parse().ok()?, code.parse().ok()?))
+    };
+    let codes: BTreeMap<u32, i64> = printed.lines().filter_map(numbers).collect();
+    expect("the program told its children", codes.len() == CHILDREN as usize)?;
+    expect(&format!("losses explain the numbers of areas: {seen}"), seen.uncounted == 0)?;
+    silent(&sink.events, &codes)?;
+    let (mut known, mut unknown) = (0, 0);
+    for end in of(EventKind::Exit) {
+        let Some(code) = codes.get(&end.pid) else { continue };
+        let is_told = end.text.is_empty();
+        expect(
+            &format!("process {} ended with {:x}, not {code}", end.pid, end.result),
+            !is_told || end.result == code << 8,
+        )?;
+        *(if is_told { &mut known } else { &mut unknown }) += 1;
+    }
+    println!("{known} ends known, {unknown} not, of {CHILDREN}; {seen}");
+    let ends: Vec<u32> = of(EventKind::Exit).map(|event| event.pid).collect();
+    let begun = of(EventKind::Fork).chain(of(EventKind::Share)).chain(of(EventKind::Found)).map(|event| event.pid);
+    let endless: Vec<u32> = begun.filter(|pid| !ends.contains(pid)).collect();
+    expect(&format!("processes {endless:?} never end: {seen}"), endless.is_empty())?;
+    let compared = of(EventKind::Checked).filter(|event| event.result == 0 && event.text.is_empty()).count();
+    expect(&format!("{compared} comparisons: {seen}"), compared >= 2)
+}
+
+/// A child of which calls are missing is one of which the trace says so.
+fn silent(events: &[Event], codes: &BTreeMap<u32, i64>) -> Result<(), Failed> {
+    let (mut replay, mut calls, mut whole) = (Replay::default(), BTreeMap::<u64, usize>::new(), 0);
+    let is_map = |e: &&Event| e.kind == EventKind::Call && e.nr == Some(libc::SYS_mmap as u32) && e.args[1] == MARK;
+    for event in events {
+        let space = replay.process(event.pid).map(|process| process.space);
+        // A shell whose program was lost still shares its parent's space.
+        let own = space.filter(|space| *space != events[0].space);
+        if event.kind == EventKind::Exit
+            && codes.contains_key(&event.pid)
+            && let Some(space) = own
+            && replay.space(space).is_some_and(|space| !space.is_incomplete())
+            && let Some(calls) = calls.get(&space)
+        {
+            expect(&format!("process {} made {calls} of 10 calls, and nothing is missing", event.pid), *calls == 10)?;
+            whole += 1;
+        }
+        replay.apply(event)?;
+        if is_map(&event) {
+            *calls.entry(event.space).or_default() += 1;
+        }
+    }
+    println!("{whole} children are known as a whole");
+    Ok(())
+}
