@@ -41,6 +41,9 @@ const BPF_RING: usize = 2 << 20;
 /// Most bytes of a stack: a record has fewer than 64 KiB.
 const MOST_STACK: u32 = 60 << 10;
 
+/// Most bytes of a record, besides its stack.
+const MOST_RECORD: u64 = 8 << 10;
+
 /// Most records that wait to be followed.
 const MOST_READY: usize = 1 << 17;
 
@@ -154,6 +157,8 @@ pub(super) struct Source {
     copies: Copies,
     /// The time of the last record of each processor's ring. What it lost came after it.
     written: BTreeMap<u32, u64>,
+    /// The losses of each processor when its ring was full last.
+    counted: BTreeMap<u32, u64>,
     /// Every record up to this time is ready.
     settled: u64,
     pub(super) received: u64,
@@ -198,6 +203,7 @@ impl Source {
             buffer: Vec::new(),
             copies: Copies::default(),
             written: BTreeMap::new(),
+            counted: BTreeMap::new(),
             settled: 0,
             received: 0,
             late: 0,
@@ -331,11 +337,12 @@ impl Source {
 
     /// Reads the rings, and what long calls did up to a time. False: not all is there.
     fn read_rings(&mut self, until: u64) -> bool {
-        let Source { rings, plan, bpf, pending, buffer, copies, received, late, settled, written, .. } = self;
+        let Source { rings, plan, bpf, pending, buffer, copies, received, settled, written, stack, .. } = self;
         let before = pending.len();
         let is_all = bpf.as_mut().is_none_or(|bpf| bpf.read(until, received, copies, pending));
+        let mut full = Vec::new();
         for ring in rings.iter() {
-            ring.drain(buffer, |bytes| {
+            let left = ring.drain(buffer, |bytes| {
                 let Some(record) = plan.reader.read(bytes, copies) else { return };
                 let last = written.entry(ring.cpu).or_default();
                 let before = std::mem::replace(last, record.time);
@@ -349,9 +356,25 @@ impl Source {
                     }
                 }
             });
+            if left < u64::from(*stack) + MOST_RECORD {
+                full.push(ring.cpu);
+            }
         }
+        full.into_iter().for_each(|cpu| self.look_for_losses(cpu));
+        let Source { pending, settled, late, .. } = self;
         *late += pending[before..].iter().filter(|record| record.time < *settled).count() as u64;
         is_all
+    }
+
+    /// A ring was full. It reports what it lost with its next record, which may come late: asks the
+    /// kernel now.
+    fn look_for_losses(&mut self, cpu: u32) {
+        let now = sys::now_ns();
+        let lost = self.events.iter().filter(|event| event.cpu == cpu).filter_map(Event::lost).sum();
+        if std::mem::replace(self.counted.entry(cpu).or_default(), lost) != lost {
+            let from = self.written.get(&cpu).copied().unwrap_or_default().max(self.settled).min(now);
+            self.pending.extend(Record::loss(0, from, now, 0));
+        }
     }
 
     /// Puts the records up to a time in order.
