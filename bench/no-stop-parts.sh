@@ -10,6 +10,7 @@
 # more on a machine whose processors run at two speeds. Needs gcc and jq, and rights to use perf events
 # and BPF. `cargo build --release` first.
 set -euo pipefail
+shopt -s inherit_errexit
 . "$(dirname "$0")/lib.sh"
 
 cat >"$dir/part.c" <<'C'

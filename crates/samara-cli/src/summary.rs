@@ -263,7 +263,7 @@ pub(crate) fn detached(wall_ns: u64) -> String {
     format!("detached after {}; the process goes on", time(wall_ns))
 }
 
-/// How long the program ran. If processes that it left behind were recorded longer, also how long the
+/// How long the program ran. If what it left behind was recorded for longer, also how long the
 /// recording took.
 pub(crate) fn lasted(program_ns: u64, wall_ns: u64) -> String {
     // The recorder itself takes a moment to end.

@@ -193,14 +193,13 @@ impl Ring {
         unsafe { AtomicU64::from_ptr(self.at.add(offset).cast()) }
     }
 
-    /// Hands each new record, its header included, to `take`, and frees its place. Returns the bytes
-    /// that were left for more.
+    /// Hands each new record, its header included, to `take`, and frees its place. Returns how many
+    /// bytes were free before that.
     pub(super) fn drain(&self, buffer: &mut Vec<u8>, mut take: impl FnMut(&[u8])) -> u64 {
         let head = self.position(std::mem::offset_of!(perf_event_mmap_page, data_head));
         let tail = self.position(std::mem::offset_of!(perf_event_mmap_page, data_tail));
         // Pairs with the kernel's store of the head after the records.
         let (end, mut at) = (head.load(Ordering::Acquire), tail.load(Ordering::Relaxed));
-        let left = (self.bytes as u64).saturating_sub(end - at);
         let page = page_size() as usize;
         // SAFETY: the map has this length behind its first page. By PERF-1 the bytes from the tail
         // to the head, which alone are looked at, do not change until the tail moves.
@@ -224,9 +223,11 @@ impl Ring {
             }
             at += len as u64;
         }
+        // It may have become full meanwhile.
+        let used = head.load(Ordering::Acquire).saturating_sub(tail.load(Ordering::Relaxed));
         // Pairs with the kernel's load of the tail before it writes over the place.
         tail.store(end, Ordering::Release);
-        left
+        (self.bytes as u64).saturating_sub(used)
     }
 }
 

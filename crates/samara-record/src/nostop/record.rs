@@ -43,13 +43,13 @@ pub(super) enum What {
     Born { by: Tid, of: Tid },
     /// The task ended.
     Ended,
-    /// So many records were lost between the record's time and this one ([`Record::loss`]).
+    /// `count` records were lost between this record's time and `until` ([`Record::loss`]).
     Lost { count: u64, until: u64 },
 }
 
 impl Record {
-    /// Records were lost between two times. Two records say so: at the first, nothing is known any
-    /// more; at the second, nothing that was begun in between.
+    /// Records were lost between two times, at each of which a record says so. From the first one on
+    /// nothing is known; at the second one calls may be open whose next records were lost.
     pub(super) fn loss(count: u64, from: u64, until: u64, event: u64) -> [Record; 2] {
         let at = |time, count| Record { time, pid: 0, tid: 0, event, what: What::Lost { count, until } };
         [at(from, count), at(until, 0)]

@@ -184,7 +184,7 @@ impl<'a> Tasks<'a> {
         self.now = record.time;
         let (pid, tid) = (record.pid, record.tid);
         match record.what {
-            What::Lost { until, .. } => return self.lost(until),
+            What::Lost { until, .. } => return self.lost(record.time, until),
             What::Born { by, of } => return self.born(pid, tid, (by, of), owner),
             _ => {}
         }
@@ -392,14 +392,11 @@ impl<'a> Tasks<'a> {
         let who = Who { pid: thread.pid, tid, entry_ns: now, exit_ns: now };
         let entry = match shown {
             Some(shown) => Entry::Grew(shown, who),
-            None => {
-                thread.unexplained += 1;
-                Entry::Unknown(UNEXPLAINED, false)
-            }
+            None => Entry::Unknown(UNEXPLAINED, false),
         };
         let explained = matches!(entry, Entry::Grew(..));
         let Some(place) = self.place_of(tid) else { return };
-        let has_cause = explained || place.has_lost_events();
+        let has_cause = place.has_lost_events();
         place.fill(number, entry);
         let id = place.id;
         if !explained {
@@ -408,6 +405,7 @@ impl<'a> Tasks<'a> {
             self.seen.unexplained += u64::from(!has_cause);
             if let Some(thread) = self.threads.get_mut(&tid) {
                 thread.doubts |= first;
+                thread.unexplained += u64::from(!has_cause);
             }
         }
         self.flush(id);
@@ -509,8 +507,9 @@ impl<'a> Tasks<'a> {
         if !call.sections.is_empty()
             && let Some(place) = self.place_of(tid)
         {
+            let has_cause = place.has_lost_events();
             place.doubt(UNEXPLAINED, false, now);
-            self.seen.unexplained += call.sections.len() as u64;
+            self.seen.unexplained += if has_cause { 0 } else { call.sections.len() as u64 };
         }
         self.settle(tid, &call.sections, || Entry::Unknown(UNEXPLAINED, false));
     }
@@ -781,6 +780,10 @@ impl<'a> Tasks<'a> {
                     (place.space, place.awaits_fork, place.changed) = (space, false, true);
                     place.doubt = doubt;
                     place.needs_flags = place.space.is_none();
+                    // That of its parent may be told later than the fork.
+                    if place.has_lost_events() && place.space.is_some() {
+                        place.tell_loss(who, &self.journal);
+                    }
                 }
                 self.flush(child);
             } else {

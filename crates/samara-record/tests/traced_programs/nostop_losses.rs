@@ -1,7 +1,7 @@
 //! Recordings without stops that lose events while processes are made and end: what is told of them
 //! is right, or told as not known.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
@@ -36,7 +36,7 @@ pub(crate) fn mortals(folder: &str) {
         let code = 1 + i % 100;
         if i % 8 == 7 {
             let mut child = Command::new("/bin/sh").args(["-c", &format!("exit {code}")]).spawn().unwrap();
-            ends += &format!("{} {code}\n", child.id());
+            ends += &format!("{} {code} sh\n", child.id());
             assert_eq!(child.wait().unwrap().code(), Some(code));
             continue;
         }
@@ -62,7 +62,10 @@ pub(crate) fn mortals(folder: &str) {
         }
     }
     std::fs::write(folder.join("ends"), ends).unwrap();
-    while !folder.join("go").exists() {
+    for _ in 0..12_000 {
+        if folder.join("go").exists() {
+            break;
+        }
         work(1);
         std::thread::sleep(Duration::from_millis(5));
     }
@@ -100,19 +103,21 @@ fn lost_processes() -> Result<(), Failed> {
     let Some(watched) = allowed(nostop::record(&options, &settings, &mut sink))? else { return Ok(()) };
     let seen = &watched.seen;
     expect(&format!("it ended well: {}", watched.outcome.status), watched.outcome.status.success())?;
-    expect(&format!("much was lost: {seen}"), seen.lost_in_all() > 1_000)?;
+    expect(&format!("much was lost: {seen}"), seen.lost_in_all() > 100)?;
     let of = |kind: EventKind| sink.events.iter().filter(move |event| event.kind == kind);
     let differences: Vec<_> = of(EventKind::Difference).map(|event| &event.text).collect();
     expect(&format!("nothing is told wrongly: {differences:?}; {seen}"), differences.is_empty())?;
     let printed = std::fs::read_to_string(dir.path().join("ends"))?;
     let numbers = |line: &str| -> Option<(u32, i64)> {
-        let (pid, code) = line.split_once(' ')?;
-        Some((pid.parse().ok()?, code.parse().ok()?))
+        let mut words = line.split(' ');
+        Some((words.next()?.parse().ok()?, words.next()?.parse().ok()?))
     };
     let codes: BTreeMap<u32, i64> = printed.lines().filter_map(numbers).collect();
+    let copies: BTreeSet<u32> =
+        printed.lines().filter(|line| !line.ends_with("sh")).filter_map(|line| Some(numbers(line)?.0)).collect();
     expect("the program told its children", codes.len() == CHILDREN as usize)?;
     expect(&format!("losses explain the numbers of areas: {seen}"), seen.uncounted == 0)?;
-    silent(&sink.events, &codes)?;
+    silent(&sink.events, &copies)?;
     let (mut known, mut unknown) = (0, 0);
     for end in of(EventKind::Exit) {
         let Some(code) = codes.get(&end.pid) else { continue };
@@ -133,20 +138,18 @@ fn lost_processes() -> Result<(), Failed> {
 }
 
 /// A child of which calls are missing is one of which the trace says so.
-fn silent(events: &[Event], codes: &BTreeMap<u32, i64>) -> Result<(), Failed> {
+fn silent(events: &[Event], copies: &BTreeSet<u32>) -> Result<(), Failed> {
     let (mut replay, mut calls, mut whole) = (Replay::default(), BTreeMap::<u64, usize>::new(), 0);
     let is_map = |e: &&Event| e.kind == EventKind::Call && e.nr == Some(libc::SYS_mmap as u32) && e.args[1] == MARK;
     for event in events {
         let space = replay.process(event.pid).map(|process| process.space);
-        // A shell whose program was lost still shares its parent's space.
-        let own = space.filter(|space| *space != events[0].space);
         if event.kind == EventKind::Exit
-            && codes.contains_key(&event.pid)
-            && let Some(space) = own
+            && copies.contains(&event.pid)
+            && let Some(space) = space
             && replay.space(space).is_some_and(|space| !space.is_incomplete())
-            && let Some(calls) = calls.get(&space)
         {
-            expect(&format!("process {} made {calls} of 10 calls, and nothing is missing", event.pid), *calls == 10)?;
+            let calls = calls.get(&space).copied().unwrap_or(0);
+            expect(&format!("process {} made {calls} of 10 calls, and nothing is missing", event.pid), calls == 10)?;
             whole += 1;
         }
         replay.apply(event)?;

@@ -115,9 +115,16 @@ fn attached(dir: &Path, case: &Case) -> Option<String> {
     let pid = program.0.id().to_string();
     let mut command = samara();
     let command = command.current_dir(dir).args(["trace", "--exact", "--stacks", "-o", "a.samara", "--pid", &pid]);
+    // Once it is stopped it is recorded; to be traced comes before. Its first sleep may come after
+    // the first look.
+    let sleeps = || -> u64 {
+        let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:")).unwrap();
+        line.trim().parse().unwrap()
+    };
+    let before = sleeps();
     let recorder = command.stderr(Stdio::piped()).spawn().unwrap();
-    let status = || std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
-    while status().contains("TracerPid:\t0\n") {
+    while sleeps() < before + 2 {
         std::thread::sleep(Duration::from_millis(1));
     }
     program.go_on();

@@ -164,13 +164,13 @@ impl Bpf {
         }
         let is_complete = self.taken() >= end;
         long.iter().for_each(|(slot, call)| self.calls.so_far(*slot, call, out));
-        // The time first: what is lost after the look comes after it.
-        let (now, lost) = (sys::now_ns(), self.lost().values().sum());
+        let before = sys::now_ns();
+        let lost = self.lost().values().sum();
         if lost > self.known {
-            out.extend(Record::loss(lost - self.known, self.looked, now, EVENT));
+            out.extend(Record::loss(lost - self.known, self.looked, sys::now_ns(), EVENT));
             self.known = lost;
         }
-        self.looked = now;
+        self.looked = before;
         whole && is_complete
     }
 
@@ -230,7 +230,7 @@ fn refused(error: &(dyn Error + 'static)) -> String {
     let hint = match errno {
         Some(libc::EPERM) => "; a seccomp filter may forbid bpf, as a container's default one does",
         Some(libc::EMFILE) => "; raise the limit of descriptors: ulimit -n, LimitNOFILE of a unit",
-        Some(libc::ENOMEM) => "; locked memory may be short: ulimit -l, LimitMEMLOCK of a unit, or CAP_IPC_LOCK",
+        Some(libc::ENOMEM) => "; memory is short: the control group's, or ulimit -l (before Linux 5.11)",
         _ => "",
     };
     format!("the kernel refuses the programs ({}){hint}", first_line(error))

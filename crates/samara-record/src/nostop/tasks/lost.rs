@@ -3,20 +3,17 @@
 
 use std::collections::BTreeSet;
 
-use samara_trace::event::{Event, EventKind, LOST};
-
 use super::Tasks;
 use crate::journal::Who;
-use crate::nostop::followed_space::Entry;
 use crate::os::proc;
 use crate::os::sys::Tid;
 use crate::space::SpaceId;
 
 impl Tasks<'_> {
-    /// Records were lost.
-    pub(super) fn lost(&mut self, until: u64) {
+    /// Records were lost between two times.
+    pub(in super::super) fn lost(&mut self, from: u64, until: u64) {
         self.lost_until = self.lost_until.max(until);
-        self.doubt_all(self.now);
+        self.doubt_all(from);
     }
 
     /// Marks every space as unsure, and forgets all open calls, because records are missing.
@@ -33,8 +30,7 @@ impl Tasks<'_> {
         let is_new = place.lose(now) && place.space.is_some();
         if let Some(pid) = place.users.iter().copied().min().filter(|_| is_new) {
             let who = Who { pid, tid: pid, entry_ns: now, exit_ns: now };
-            let event = Event { text: LOST.into(), ..place.event(EventKind::Learnt, who, &self.journal) };
-            place.push(Entry::Tell(Box::new(event)));
+            place.tell_loss(who, &self.journal);
         }
         self.flush(id);
     }
