@@ -48,8 +48,8 @@ pub(super) enum What {
 }
 
 impl Record {
-    /// Records were lost between two times, at each of which a record says so. From the first one on
-    /// nothing is known; at the second one calls may be open whose next records were lost.
+    /// Records were lost between two times, at each of which a record says so. From the first one
+    /// on nothing is known; at the second one calls may be open whose next records were lost.
     pub(super) fn loss(count: u64, from: u64, until: u64, event: u64) -> [Record; 2] {
         let at = |time, count| Record { time, pid: 0, tid: 0, event, what: What::Lost { count, until } };
         [at(from, count), at(until, 0)]
