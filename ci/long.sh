@@ -7,7 +7,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-all=(newcomer package tests tree calls races stress models fuzz miri tsan aarch64 rivals msrv kernels)
+all=(newcomer package tests tree calls races losses stress models fuzz miri tsan aarch64 rivals msrv kernels)
 seed=${SAMARA_SEED:-$(date +%s)}
 export SAMARA_SEED=$seed CI=true
 log=$(mktemp)
@@ -91,6 +91,16 @@ races() {
     export SAMARA_RACES=${SAMARA_RACES:-738}
     logged cargo test --locked --package samara-record --test traced_programs -- races --include-ignored --nocapture
     counts programs "$SAMARA_RACES" calls "$(sed -nE 's/.*races: [0-9]+ programs four times, ([0-9]+) calls.*/\1/p' "$log")"
+}
+
+# Recordings without stops that lose events of forks, calls and ends.
+losses() {
+    local n
+    export SAMARA_LOSSES=${SAMARA_LOSSES:-100}
+    for n in $(seq "$SAMARA_LOSSES"); do
+        logged cargo test --locked --package samara-record --features bpf --test traced_programs -- nostop_loses --nocapture
+    done
+    counts rounds "$n"
 }
 
 # Threads that call, fault and fork on shared spaces while something fails in every step.
