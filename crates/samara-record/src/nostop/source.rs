@@ -358,6 +358,9 @@ impl Source {
     /// out: some events were off already.
     pub(super) fn drain_last(&mut self, end: u64) {
         self.read_rings(u64::MAX);
+        // No record comes that would tell the last losses.
+        let all: Vec<u32> = self.rings.iter().map(|ring| ring.cpu).collect();
+        all.into_iter().for_each(|cpu| self.look_for_losses(cpu));
         self.pending.retain(|record| record.time <= end);
         self.settle(u64::MAX);
     }

@@ -21,6 +21,8 @@ use crate::syscalls::*;
 pub(crate) const TRIALS: &[(&str, Body)] = &[
     ("nostop_loses_forks_and_ends", lost_processes),
     ("nostop_loses_forks_and_ends_by_bpf", || by_bpf(lost_processes)),
+    ("nostop_loses_the_last_calls", lost_at_the_end),
+    ("nostop_loses_the_last_calls_by_bpf", || by_bpf(lost_at_the_end)),
 ];
 
 /// Children that the program makes one after the other.
@@ -161,4 +163,38 @@ fn silent(events: &[Event], copies: &BTreeSet<u32>) -> Result<(), Failed> {
     }
     println!("{whole} children are known as a whole");
     Ok(())
+}
+
+/// A program that ends while the rings are full: no record comes after the lost ones.
+fn lost_at_the_end() -> Result<(), Failed> {
+    const PAIRS: usize = 3_000;
+    let dir = tempfile::tempdir()?;
+    let go = dir.path().join("go");
+    std::fs::write(&go, "")?;
+    let options = Options::new(std::env::current_exe()?).args([
+        "--program",
+        "pairs",
+        "1",
+        &PAIRS.to_string(),
+        &go.to_string_lossy(),
+    ]);
+    let mut settings = settings();
+    (settings.ring, settings.lag) = (32 << 10, Duration::from_millis(400));
+    let mut events: Vec<Event> = Vec::new();
+    let Some(watched) = allowed(nostop::record(&options, &settings, &mut events))? else { return Ok(()) };
+    let seen = &watched.seen;
+    expect(&format!("it ended well: {}", watched.outcome.status), watched.outcome.status.success())?;
+    expect(&format!("much was lost: {seen}"), seen.lost_in_all() > 1_000)?;
+    let mut replay = Replay::default();
+    let is_map = |e: &&Event| e.kind == EventKind::Call && e.nr == Some(libc::SYS_mmap as u32) && e.args[1] == MARK;
+    let maps = events.iter().filter(is_map).count();
+    let (last, before) = events.split_last().ok_or("no events")?;
+    before.iter().try_for_each(|event| replay.apply(event))?;
+    let is_told = replay.space(events[0].space).is_some_and(|space| space.is_incomplete());
+    println!(
+        "{maps} of {PAIRS} maps; {:?} {:?}; {seen}",
+        last.kind,
+        before.last().map(|event| (event.kind, &event.text))
+    );
+    expect(&format!("the trace says that {} maps are missing: {seen}", PAIRS - maps), is_told)
 }
