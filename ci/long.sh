@@ -89,18 +89,17 @@ calls() {
 # Programs whose threads race for the same pages: each recorded, and each run by the engine.
 races() {
     export SAMARA_RACES=${SAMARA_RACES:-738}
-    logged cargo test --locked --package samara-record --test traced_programs -- races --include-ignored --nocapture
+    logged cargo test --locked --package samara-record --features bpf --test traced_programs -- races --include-ignored --nocapture
     counts programs "$SAMARA_RACES" calls "$(sed -nE 's/.*races: [0-9]+ programs four times, ([0-9]+) calls.*/\1/p' "$log")"
 }
 
 # Recordings without stops that lose events of forks, calls and ends.
 losses() {
-    local n
-    export SAMARA_LOSSES=${SAMARA_LOSSES:-100}
-    for n in $(seq "$SAMARA_LOSSES"); do
+    local n rounds=${SAMARA_LOSSES:-100}
+    for n in $(seq "$rounds"); do
         logged cargo test --locked --package samara-record --features bpf --test traced_programs -- nostop_loses --nocapture
     done
-    counts rounds "$n"
+    counts rounds "$rounds"
 }
 
 # Threads that call, fault and fork on shared spaces while something fails in every step.

@@ -379,12 +379,6 @@ impl FollowedSpace {
         before.is_none_or(|doubt| doubt.why != LOSS || doubt.unsure != [ALL])
     }
 
-    /// Tells that events were lost.
-    pub(super) fn tell_loss(&mut self, who: Who, journal: &Journal<'_>) {
-        let event = Event { text: LOST.into(), ..self.event(EventKind::Learnt, who, journal) };
-        self.push(Entry::Tell(Box::new(event)));
-    }
-
     /// A reading took this long and ended now: sets the latest time of the next one.
     pub(super) fn was_read(&mut self, took: u64, now: u64, every: u64) {
         let soon = self.doubt.is_some() || self.needs_flags || self.space.is_none();
@@ -518,9 +512,13 @@ impl FollowedSpace {
     }
 
     /// Says in the trace that what follows may be of other areas.
-    fn note_loss(&self, who: Who, journal: &mut Journal<'_>) {
-        let event = self.event(EventKind::Learnt, who, journal);
-        journal.write(Event { text: LOST.into(), ..event });
+    pub(super) fn note_loss(&self, who: Who, journal: &mut Journal<'_>) {
+        journal.write(self.loss(who, journal));
+    }
+
+    /// The event that says so.
+    pub(super) fn loss(&self, who: Who, journal: &Journal<'_>) -> Event {
+        Event { text: LOST.into(), ..self.event(EventKind::Learnt, who, journal) }
     }
 
     /// An event of this space that has no content.

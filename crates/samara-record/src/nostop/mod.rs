@@ -28,6 +28,7 @@ mod coverage;
 mod exec;
 mod followed_space;
 mod group;
+mod losses;
 mod perf;
 mod reading;
 mod record;

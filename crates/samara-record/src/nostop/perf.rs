@@ -193,8 +193,8 @@ impl Ring {
         unsafe { AtomicU64::from_ptr(self.at.add(offset).cast()) }
     }
 
-    /// Hands each new record, its header included, to `take`, and frees its place. Returns how many
-    /// bytes were free before that.
+    /// Hands each new record, its header included, to `take`, and frees its place. Returns the
+    /// free bytes of the ring just before that.
     pub(super) fn drain(&self, buffer: &mut Vec<u8>, mut take: impl FnMut(&[u8])) -> u64 {
         let head = self.position(std::mem::offset_of!(perf_event_mmap_page, data_head));
         let tail = self.position(std::mem::offset_of!(perf_event_mmap_page, data_tail));

@@ -43,16 +43,17 @@ pub(super) enum What {
     Born { by: Tid, of: Tid },
     /// The task ended.
     Ended,
-    /// `count` records were lost between this record's time and `until` ([`Record::loss`]).
-    Lost { count: u64, until: u64 },
+    /// The ring reports that so many records were lost before this one.
+    Lost(u64),
+    /// Records were lost between this record's time and `until` ([`Record::loss`]).
+    Loss { until: u64 },
 }
 
 impl Record {
-    /// Records were lost between two times, at each of which a record says so. From the first one
-    /// on nothing is known; at the second one calls may be open whose next records were lost.
-    pub(super) fn loss(count: u64, from: u64, until: u64, event: u64) -> [Record; 2] {
-        let at = |time, count| Record { time, pid: 0, tid: 0, event, what: What::Lost { count, until } };
-        [at(from, count), at(until, 0)]
+    /// The two records of a loss between two times. The first one puts all spaces in doubt. The
+    /// second one does so again, because the records of calls that began in between may be missing.
+    pub(super) fn loss(from: u64, until: u64) -> [Record; 2] {
+        [from, until].map(|time| Record { time, pid: 0, tid: 0, event: 0, what: What::Loss { until } })
     }
 }
 
@@ -147,7 +148,7 @@ impl Reader {
                 (pid, tid_) = (tid(body, 0)?, tid(body, 8)?);
                 if kind == PERF_RECORD_FORK { What::Born { by, of } } else { What::Ended }
             }
-            PERF_RECORD_LOST => What::Lost { count: u64(body, 8)?, until: time },
+            PERF_RECORD_LOST => What::Lost(u64(body, 8)?),
             _ => return None,
         };
         Some(Record { time, pid, tid: tid_, event, what })

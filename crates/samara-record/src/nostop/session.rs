@@ -63,9 +63,6 @@ struct Session<'a> {
     lag: std::time::Duration,
     /// Readings that are not judged yet, in the order of their ends.
     taken: VecDeque<Taken>,
-    /// Records known to be lost, and those that records told of.
-    lost: u64,
-    told: u64,
     /// When a loss was noticed last. It may overlap readings that had begun then.
     noticed: u64,
     /// Records were lost, perhaps those of ends; the time of the last search for these, and what it
@@ -281,8 +278,6 @@ impl<'a> Session<'a> {
             every,
             lag: settings.lag,
             taken: VecDeque::new(),
-            lost: 0,
-            told: 0,
             noticed: 0,
             lossy: false,
             swept: 0,
@@ -384,9 +379,7 @@ impl<'a> Session<'a> {
             }
             let Some(record) = self.source.next() else { break };
             let owner = self.source.owner(&record);
-            if let What::Lost { count, .. } = record.what {
-                self.told += count;
-                self.lost = self.lost.max(self.told);
+            if let What::Loss { .. } = record.what {
                 (self.lossy, self.noticed) = (true, sys::now_ns());
             }
             self.tasks.take(record, owner);
@@ -402,12 +395,6 @@ impl<'a> Session<'a> {
 
     /// NOSTOP-READ-1.
     fn judge(&mut self, taken: Taken) {
-        // A ring reports its losses only with its next record.
-        let lost = self.source.lost().map_or(0, |lost| lost.values().sum());
-        if lost > self.lost {
-            (self.lost, self.lossy, self.noticed) = (lost, true, sys::now_ns());
-            self.tasks.lost(taken.to, self.noticed);
-        }
         // One that has left its group has no records any more.
         if self.members.as_ref().is_some_and(|members| members.checked < taken.to) {
             let _ = self.find_members();

@@ -11,7 +11,7 @@
 //!   Records are put in order once in [`SLACK_NS`], so each is sorted twice at most, however often
 //!   the rings are drained.
 
-use std::collections::{BTreeMap, BTreeSet, HashSet, VecDeque};
+use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsRawFd, RawFd};
@@ -20,6 +20,7 @@ use samara_trace::calls::Call;
 
 use super::bpf::Bpf;
 use super::group::Group;
+use super::losses::Losses;
 use super::perf::{self, Counts, Event, Of, Ring};
 use super::record::{Reader, Record, What};
 use super::refused::NotWatched;
@@ -131,29 +132,6 @@ pub(super) struct Asked<'a> {
     pub(super) whose: Whose,
 }
 
-/// What a ring has lost. The kernel counts it, and the ring's records tell it later.
-#[derive(Clone, Copy, Debug, Default)]
-struct Losses {
-    /// Records that are known to be lost, and those that the ring's records told of.
-    known: u64,
-    told: u64,
-}
-
-impl Losses {
-    /// The kernel's count. Returns how many are new.
-    fn seen(&mut self, lost: u64) -> Option<u64> {
-        let new = lost.checked_sub(self.known).filter(|new| *new > 0)?;
-        self.known = lost;
-        Some(new)
-    }
-
-    /// A record of the ring tells of so many. Returns how many were not known before.
-    fn told(&mut self, count: u64) -> Option<u64> {
-        self.told = self.told.saturating_add(count);
-        self.seen(self.told)
-    }
-}
-
 /// The open events, and the records that they delivered.
 pub(super) struct Source {
     plan: Plan,
@@ -178,12 +156,8 @@ pub(super) struct Source {
     ready: VecDeque<Record>,
     buffer: Vec<u8>,
     copies: Copies,
-    /// The time of the last record of each processor's ring. What it lost came after it.
-    written: BTreeMap<u32, u64>,
     /// The losses of each processor's ring.
-    counted: BTreeMap<u32, Losses>,
-    /// The processors whose rings were full since records were put in order last.
-    full: BTreeSet<u32>,
+    losses: BTreeMap<u32, Losses>,
     /// Every record up to this time is ready.
     settled: u64,
     pub(super) received: u64,
@@ -227,9 +201,7 @@ impl Source {
             ready: VecDeque::new(),
             buffer: Vec::new(),
             copies: Copies::default(),
-            written: BTreeMap::new(),
-            counted: BTreeMap::new(),
-            full: BTreeSet::new(),
+            losses: BTreeMap::new(),
             settled: 0,
             received: 0,
             late: 0,
@@ -348,7 +320,7 @@ impl Source {
             let until = sys::now_ns().saturating_sub(SLACK_NS);
             let is_all = self.read_rings(until);
             if is_all && until.saturating_sub(self.settled) >= SLACK_NS {
-                std::mem::take(&mut self.full).into_iter().for_each(|cpu| self.look_for_losses(cpu));
+                self.count_losses();
                 self.settle(until);
             }
         }
@@ -358,63 +330,44 @@ impl Source {
     /// out: some events were off already.
     pub(super) fn drain_last(&mut self, end: u64) {
         self.read_rings(u64::MAX);
-        // No record comes that would tell the last losses.
-        let all: Vec<u32> = self.rings.iter().map(|ring| ring.cpu).collect();
-        all.into_iter().for_each(|cpu| self.look_for_losses(cpu));
+        self.count_losses();
         self.pending.retain(|record| record.time <= end);
         self.settle(u64::MAX);
     }
 
     /// Reads the rings, and what long calls did up to a time. False: not all is there.
     fn read_rings(&mut self, until: u64) -> bool {
-        let Source {
-            rings,
-            plan,
-            bpf,
-            pending,
-            buffer,
-            copies,
-            received,
-            settled,
-            written,
-            counted,
-            full,
-            stack,
-            late,
-            ..
-        } = self;
+        let Source { rings, plan, bpf, pending, buffer, copies, received, settled, losses, stack, late, .. } = self;
         let before = pending.len();
         let is_all = bpf.as_mut().is_none_or(|bpf| bpf.read(until, received, copies, pending));
         for ring in rings.iter() {
-            let last = written.entry(ring.cpu).or_default();
-            let counted = counted.entry(ring.cpu).or_default();
+            let losses = losses.entry(ring.cpu).or_default();
             let free = ring.drain(buffer, |bytes| {
                 let Some(record) = plan.reader.read(bytes, copies) else { return };
-                let before = std::mem::replace(last, record.time);
-                let What::Lost { count, until } = record.what else {
+                let time = record.time;
+                if let What::Lost(count) = record.what {
+                    pending.extend(losses.report(count, time, *settled).into_iter().flatten());
+                } else {
                     *received += 1;
-                    return pending.push(record);
-                };
-                if let Some(count) = counted.told(count) {
-                    pending.extend(Record::loss(count, before.max(*settled).min(until), until, record.event));
+                    pending.push(record);
                 }
+                losses.last = time;
             });
-            if free < u64::from(*stack) + MOST_RECORD {
-                full.insert(ring.cpu);
-            }
+            losses.is_full |= free < u64::from(*stack) + MOST_RECORD;
         }
         *late += pending[before..].iter().filter(|record| record.time < *settled).count() as u64;
         is_all
     }
 
-    /// A full ring reports what it lost with its next record, which may come late: asks the kernel
-    /// now.
-    fn look_for_losses(&mut self, cpu: u32) {
-        let lost = self.events.iter().filter(|event| event.cpu == cpu).filter_map(Event::lost).sum();
-        let now = sys::now_ns();
-        if let Some(count) = self.counted.entry(cpu).or_default().seen(lost) {
-            let from = self.written.get(&cpu).copied().unwrap_or_default().max(self.settled).min(now);
-            self.pending.extend(Record::loss(count, from, now, 0));
+    /// Asks the kernel what full rings have lost. Their records may report it late, or never: at the
+    /// end no record comes.
+    fn count_losses(&mut self) {
+        let Source { losses, events, pending, settled, .. } = self;
+        for (cpu, losses) in losses {
+            if std::mem::take(&mut losses.is_full) {
+                let lost = events.iter().filter(|event| event.cpu == *cpu).map(Event::lost).sum();
+                pending.extend(losses.count(lost, sys::now_ns(), *settled).into_iter().flatten());
+            }
         }
     }
 
@@ -578,16 +531,6 @@ mod tests {
         for name in ["ioctl", "ptrace", "seccomp", "sched_setaffinity"] {
             assert!(!names.contains(&name), "{name}");
         }
-    }
-
-    /// A loss that the kernel has counted is not told again by the ring's next record.
-    #[test]
-    fn losses_count_once() {
-        let mut losses = Losses::default();
-        assert_eq!([losses.seen(0), losses.seen(5), losses.seen(5)], [None, Some(5), None]);
-        assert_eq!([losses.told(3), losses.told(2), losses.told(4)], [None, None, Some(4)]);
-        // A kernel that does not count.
-        assert_eq!([losses.seen(0), losses.told(u64::MAX)], [None, Some(u64::MAX - 9)]);
     }
 
     #[test]

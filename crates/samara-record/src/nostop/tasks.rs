@@ -184,7 +184,7 @@ impl<'a> Tasks<'a> {
         self.now = record.time;
         let (pid, tid) = (record.pid, record.tid);
         match record.what {
-            What::Lost { until, .. } => return self.lost(record.time, until),
+            What::Loss { until } => return self.lost(record.time, until),
             What::Born { by, of } => return self.born(pid, tid, (by, of), owner),
             _ => {}
         }
@@ -204,7 +204,7 @@ impl<'a> Tasks<'a> {
             What::Area(shown) => self.area(tid, shown),
             What::Loaded => self.loaded(pid, tid, owner),
             What::Ended => self.ended(pid, tid),
-            What::Lost { .. } | What::Born { .. } => {}
+            What::Lost(_) | What::Loss { .. } | What::Born { .. } => {}
         }
     }
 
@@ -780,9 +780,9 @@ impl<'a> Tasks<'a> {
                     (place.space, place.awaits_fork, place.changed) = (space, false, true);
                     place.doubt = doubt;
                     place.needs_flags = place.space.is_none();
-                    // That of its parent may be told later than the fork.
+                    // The event of its parent's loss may still be in the parent's queue.
                     if place.has_lost_events() && place.space.is_some() {
-                        place.tell_loss(who, &self.journal);
+                        place.note_loss(who, &mut self.journal);
                     }
                 }
                 self.flush(child);

@@ -60,6 +60,11 @@ pub(crate) fn by_bpf(trial: Body) -> Result<(), Failed> {
 /// A length that no other call has.
 pub(crate) const MARK: u64 = 0x7000;
 
+/// Whether a call maps memory of that length.
+pub(crate) fn is_marked_map(event: &Event) -> bool {
+    event.kind == EventKind::Call && event.nr == Some(libc::SYS_mmap as u32) && event.args[1] == MARK
+}
+
 /// The programs of these trials. `pairs THREADS PAIRS FILE`: each thread maps, protects a part of
 /// and unmaps memory, so often; the program ends when the file is there.
 pub(crate) fn pairs(args: &[String]) {

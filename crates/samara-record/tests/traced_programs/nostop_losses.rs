@@ -1,7 +1,7 @@
-//! Recordings without stops that lose events while processes are made and end: what is told of them
-//! is right, or told as not known.
+//! Recordings without stops that lose events: of forks, of calls, of ends, and at their own end. The
+//! trace must be right, or say what it does not know.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use samara_trace::file::Replay;
 use samara_trace::{Sink, SinkError};
 
 use crate::expect;
-use crate::nostop::{MARK, allowed, by_bpf, settings};
+use crate::nostop::{MARK, allowed, by_bpf, is_marked_map, settings};
 use crate::recorder::Body;
 use crate::syscalls::*;
 
@@ -58,7 +58,7 @@ pub(crate) fn mortals(folder: &str) {
         ends += &format!("{child} {code}\n");
         assert_eq!(wait(child, 0), code << 8);
         work(3);
-        // In between, the recorder has the time to read everything, and one child is alone.
+        // Child 36 of 40 is alone between two pauses, in which the recorder reads everything.
         if matches!(i % 40, 35 | 36) {
             std::thread::sleep(Duration::from_millis(250));
         }
@@ -73,7 +73,7 @@ pub(crate) fn mortals(folder: &str) {
     }
 }
 
-/// Keeps the events. Lets the program end when it was compared twice after its last child.
+/// Keeps the events. The program may end after two comparisons that follow its last child.
 struct Compared {
     events: Vec<Event>,
     folder: PathBuf,
@@ -94,14 +94,14 @@ impl Sink for Compared {
     }
 }
 
-/// Processes whose birth, calls or end were lost do not outlive the recording, end with their code
-/// or with none, and leave their parent's areas right.
+/// Events of births, calls and ends are lost. Each process ends in the trace, with its exit code or
+/// without one, and its parent's areas stay right.
 fn lost_processes() -> Result<(), Failed> {
     let dir = tempfile::tempdir()?;
     let mut sink = Compared { events: Vec::new(), folder: dir.path().to_owned(), times: 0 };
     let options = Options::new(std::env::current_exe()?).args(["--program", "mortals", &dir.path().to_string_lossy()]);
     let mut settings = settings();
-    // Of BPF all processors have one ring, which is so much larger.
+    // BPF has one ring for all processors, with this size times their number.
     settings.ring = if settings.source == EventSource::Bpf { 16 << 10 } else { 32 << 10 };
     settings.lag = Duration::from_millis(30);
     let Some(watched) = allowed(nostop::record(&options, &settings, &mut sink))? else { return Ok(()) };
@@ -112,19 +112,17 @@ fn lost_processes() -> Result<(), Failed> {
     let differences: Vec<_> = of(EventKind::Difference).map(|event| &event.text).collect();
     expect(&format!("nothing is told wrongly: {differences:?}; {seen}"), differences.is_empty())?;
     let printed = std::fs::read_to_string(dir.path().join("ends"))?;
-    let numbers = |line: &str| -> Option<(u32, i64)> {
+    let ended = |line: &str| -> Option<(u32, (i64, bool))> {
         let mut words = line.split(' ');
-        Some((words.next()?.parse().ok()?, words.next()?.parse().ok()?))
+        Some((words.next()?.parse().ok()?, (words.next()?.parse().ok()?, words.next().is_none())))
     };
-    let codes: BTreeMap<u32, i64> = printed.lines().filter_map(numbers).collect();
-    let copies: BTreeSet<u32> =
-        printed.lines().filter(|line| !line.ends_with("sh")).filter_map(|line| Some(numbers(line)?.0)).collect();
-    expect("the program told its children", codes.len() == CHILDREN as usize)?;
+    let ended: BTreeMap<u32, (i64, bool)> = printed.lines().filter_map(ended).collect();
+    expect("the program wrote the ends of its children", ended.len() == CHILDREN as usize)?;
     expect(&format!("losses explain the numbers of areas: {seen}"), seen.uncounted == 0)?;
-    silent(&sink.events, &copies)?;
+    let whole = complete_children(&sink.events, |pid| ended.get(&pid).is_some_and(|(_, copy)| *copy))?;
     let (mut known, mut unknown) = (0, 0);
     for end in of(EventKind::Exit) {
-        let Some(code) = codes.get(&end.pid) else { continue };
+        let Some((code, _)) = ended.get(&end.pid) else { continue };
         let is_told = end.text.is_empty();
         expect(
             &format!("process {} ended with {:x}, not {code}", end.pid, end.result),
@@ -132,7 +130,7 @@ fn lost_processes() -> Result<(), Failed> {
         )?;
         *(if is_told { &mut known } else { &mut unknown }) += 1;
     }
-    println!("{known} ends known, {unknown} not, of {CHILDREN}; {seen}");
+    println!("{known} ends known, {unknown} not, {whole} children complete, of {CHILDREN}; {seen}");
     let ends: Vec<u32> = of(EventKind::Exit).map(|event| event.pid).collect();
     let begun = of(EventKind::Fork).chain(of(EventKind::Share)).chain(of(EventKind::Found)).map(|event| event.pid);
     let endless: Vec<u32> = begun.filter(|pid| !ends.contains(pid)).collect();
@@ -141,28 +139,27 @@ fn lost_processes() -> Result<(), Failed> {
     expect(&format!("{compared} comparisons: {seen}"), compared >= 2)
 }
 
-/// A child of which calls are missing is one of which the trace says so.
-fn silent(events: &[Event], copies: &BTreeSet<u32>) -> Result<(), Failed> {
-    let (mut replay, mut calls, mut whole) = (Replay::default(), BTreeMap::<u64, usize>::new(), 0);
-    let is_map = |e: &&Event| e.kind == EventKind::Call && e.nr == Some(libc::SYS_mmap as u32) && e.args[1] == MARK;
+/// Checks the children that the trace calls complete at their end: it has all ten maps of each.
+/// Returns their number. Those that loaded a program are left out (`is_copy`).
+fn complete_children(events: &[Event], is_copy: impl Fn(u32) -> bool) -> Result<usize, Failed> {
+    let (mut replay, mut maps, mut complete) = (Replay::default(), BTreeMap::<u64, usize>::new(), 0);
     for event in events {
         let space = replay.process(event.pid).map(|process| process.space);
         if event.kind == EventKind::Exit
-            && copies.contains(&event.pid)
+            && is_copy(event.pid)
             && let Some(space) = space
             && replay.space(space).is_some_and(|space| !space.is_incomplete())
         {
-            let calls = calls.get(&space).copied().unwrap_or(0);
-            expect(&format!("process {} made {calls} of 10 calls, and nothing is missing", event.pid), calls == 10)?;
-            whole += 1;
+            let maps = maps.get(&space).copied().unwrap_or(0);
+            expect(&format!("process {} is called complete, with {maps} of 10 maps", event.pid), maps == 10)?;
+            complete += 1;
         }
         replay.apply(event)?;
-        if is_map(&event) {
-            *calls.entry(event.space).or_default() += 1;
+        if is_marked_map(event) {
+            *maps.entry(event.space).or_default() += 1;
         }
     }
-    println!("{whole} children are known as a whole");
-    Ok(())
+    Ok(complete)
 }
 
 /// A program that ends while the rings are full: no record comes after the lost ones.
@@ -179,22 +176,16 @@ fn lost_at_the_end() -> Result<(), Failed> {
         &go.to_string_lossy(),
     ]);
     let mut settings = settings();
-    (settings.ring, settings.lag) = (32 << 10, Duration::from_millis(400));
+    (settings.ring, settings.lag) = (32 << 10, Duration::from_secs(1));
     let mut events: Vec<Event> = Vec::new();
     let Some(watched) = allowed(nostop::record(&options, &settings, &mut events))? else { return Ok(()) };
     let seen = &watched.seen;
     expect(&format!("it ended well: {}", watched.outcome.status), watched.outcome.status.success())?;
     expect(&format!("much was lost: {seen}"), seen.lost_in_all() > 1_000)?;
     let mut replay = Replay::default();
-    let is_map = |e: &&Event| e.kind == EventKind::Call && e.nr == Some(libc::SYS_mmap as u32) && e.args[1] == MARK;
-    let maps = events.iter().filter(is_map).count();
-    let (last, before) = events.split_last().ok_or("no events")?;
+    let maps = events.iter().filter(|event| is_marked_map(event)).count();
+    let (_, before) = events.split_last().ok_or("no events")?;
     before.iter().try_for_each(|event| replay.apply(event))?;
-    let is_told = replay.space(events[0].space).is_some_and(|space| space.is_incomplete());
-    println!(
-        "{maps} of {PAIRS} maps; {:?} {:?}; {seen}",
-        last.kind,
-        before.last().map(|event| (event.kind, &event.text))
-    );
-    expect(&format!("the trace says that {} maps are missing: {seen}", PAIRS - maps), is_told)
+    let is_incomplete = replay.space(events[0].space).is_some_and(|space| space.is_incomplete());
+    expect(&format!("the trace says that {} maps are missing: {seen}", PAIRS - maps), is_incomplete)
 }

@@ -3,11 +3,11 @@
 use libtest_mimic::Failed;
 use samara_record::Options;
 use samara_record::nostop;
-use samara_trace::event::{Event, EventKind};
+use samara_trace::event::Event;
 use samara_trace::file::Stacks;
 
 use crate::expect;
-use crate::nostop::{MARK, allowed, by_bpf, settings};
+use crate::nostop::{MARK, allowed, by_bpf, is_marked_map, settings};
 use crate::recorder::Body;
 use crate::stacks::{build_from, made, missing, name};
 
@@ -67,10 +67,7 @@ fn replaced() -> Result<(), Failed> {
     expect(&format!("one place: {printed}"), places.len() == 4 && places.iter().all(|place| *place == places[0]))?;
     let mut stacks = Stacks::default();
     events.iter().try_for_each(|event| stacks.note(event))?;
-    let is_map = |event: &&Event| {
-        event.kind == EventKind::Call && event.nr == Some(libc::SYS_mmap as u32) && event.args[1] == MARK
-    };
-    let seen: Vec<Vec<String>> = (events.iter().filter(is_map))
+    let seen: Vec<Vec<String>> = (events.iter().filter(|event| is_marked_map(event)))
         .map(|event| {
             let frames = event.stack.and_then(|number| stacks.stack(number)).map(|stack| &stack.frames);
             let of_frame = |frame| {

@@ -5,8 +5,7 @@
 //!   is in the ring (BPF-CALL-1), and what long calls did so far is in their slots. The record of a
 //!   call repeats what its slot had; that is left out. Where a slot was about to change, or the
 //!   ring has a record that is not complete, it says that something is missing.
-//! - **BPF-ORDER-2** a loss lasts from the last look at the counts to this one: nothing was lost
-//!   before.
+//! - **BPF-ORDER-2** a loss begins at the last look at the counts and ends at this one.
 
 mod calls;
 mod words;
@@ -167,7 +166,7 @@ impl Bpf {
         let before = sys::now_ns();
         let lost = self.lost().values().sum();
         if lost > self.known {
-            out.extend(Record::loss(lost - self.known, self.looked, sys::now_ns(), EVENT));
+            out.extend(Record::loss(self.looked, sys::now_ns()));
             self.known = lost;
         }
         self.looked = before;
@@ -220,7 +219,8 @@ fn namespace() -> Result<u32, String> {
     Ok(if number == MACHINES { 0 } else { number })
 }
 
-/// The kernel's refusal, and what may be done about it. The rights are there.
+/// Describes the kernel's refusal, with a hint by its error number. This process has the
+/// capabilities.
 fn refused(error: &(dyn Error + 'static)) -> String {
     let (mut errno, mut cause) = (None, Some(error));
     while let Some(error) = cause {
@@ -264,7 +264,7 @@ mod tests {
 
     use super::*;
 
-    /// What the kernel answers is found behind the loader's own errors.
+    /// The kernel's error number is found in the causes of the loader's error.
     #[test]
     fn a_refusal_names_what_helps() {
         for (errno, hint) in [(libc::EPERM, "seccomp"), (libc::EMFILE, "ulimit -n"), (libc::ENOMEM, "ulimit -l")] {

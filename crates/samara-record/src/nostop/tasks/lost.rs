@@ -1,17 +1,19 @@
-//! What is done where records are missing: spaces are in doubt, and ends of tasks are looked for.
-//! Does not know how records are lost.
+//! Handles lost records: puts spaces in doubt, and ends the tasks whose ends were lost. Does not know
+//! how records are lost.
 
 use std::collections::BTreeSet;
 
 use super::Tasks;
 use crate::journal::Who;
+use crate::nostop::followed_space::Entry;
 use crate::os::proc;
 use crate::os::sys::Tid;
 use crate::space::SpaceId;
 
 impl Tasks<'_> {
-    /// Records were lost between two times.
-    pub(in super::super) fn lost(&mut self, from: u64, until: u64) {
+    /// Handles a loss between two times: every space is in doubt, and so are programs that are loaded
+    /// until its end.
+    pub(super) fn lost(&mut self, from: u64, until: u64) {
         self.lost_until = self.lost_until.max(until);
         self.doubt_all(from);
     }
@@ -30,7 +32,7 @@ impl Tasks<'_> {
         let is_new = place.lose(now) && place.space.is_some();
         if let Some(pid) = place.users.iter().copied().min().filter(|_| is_new) {
             let who = Who { pid, tid: pid, entry_ns: now, exit_ns: now };
-            place.tell_loss(who, &self.journal);
+            place.push(Entry::Tell(Box::new(place.loss(who, &self.journal))));
         }
         self.flush(id);
     }

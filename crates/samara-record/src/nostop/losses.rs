@@ -1,0 +1,63 @@
+//! Counts what one ring has lost. Knows no rings and no events.
+//!
+//! The kernel counts lost records at once (Linux 6.0), and a record in the ring reports them: the next
+//! one that has room, which may come much later, or never.
+//!
+//! - **NOSTOP-LOSS-1** each lost record counts once, whether the kernel's count or the ring's record
+//!   comes first. The loss begins at the last record that the ring had before it (or where records
+//!   were handed out already), and ends when it was counted or reported.
+
+use super::record::Record;
+
+/// The losses of one ring.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Losses {
+    /// The ring had no room for another record when it was drained.
+    pub(super) is_full: bool,
+    /// The time of its last record.
+    pub(super) last: u64,
+    /// Lost records that count already.
+    known: u64,
+    /// Lost records that the ring's records reported.
+    reported: u64,
+}
+
+impl Losses {
+    /// A record of this time reports `count` lost records. Returns the loss, unless it is known.
+    /// `settled`: records up to this time were handed out.
+    pub(super) fn report(&mut self, count: u64, time: u64, settled: u64) -> Option<[Record; 2]> {
+        self.reported = self.reported.saturating_add(count);
+        self.count(Some(self.reported), time, settled)
+    }
+
+    /// The full ring has lost `lost` records in all by this time. `None`: this kernel does not count
+    /// them, so it may have lost some. Returns the loss, unless it is known.
+    pub(super) fn count(&mut self, lost: Option<u64>, time: u64, settled: u64) -> Option<[Record; 2]> {
+        if let Some(lost) = lost {
+            if lost <= self.known {
+                return None;
+            }
+            self.known = lost;
+        }
+        Some(Record::loss(self.last.max(settled).min(time), time))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// NOSTOP-LOSS-1.
+    #[test]
+    fn a_lost_record_counts_once() {
+        let loss = |from, until| Some(Record::loss(from, until));
+        let mut losses = Losses { last: 3, ..Losses::default() };
+        assert_eq!(losses.count(Some(0), 5, 1), None);
+        assert_eq!(losses.count(Some(5), 5, 1), loss(3, 5));
+        assert_eq!(losses.count(Some(5), 6, 1), None);
+        assert_eq!([losses.report(3, 7, 1), losses.report(2, 8, 1)], [None, None]);
+        assert_eq!(losses.report(4, 9, 1), loss(3, 9));
+        assert_eq!(losses.report(u64::MAX, 10, 8), loss(8, 10), "records up to 8 were handed out");
+        assert_eq!(losses.count(None, 11, 1), loss(3, 11), "this kernel does not count");
+    }
+}
