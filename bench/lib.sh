@@ -7,6 +7,27 @@ trap 'rm -rf "$dir"' EXIT
 
 median() { sort -n | awk '{ all[NR] = $1 } END { print all[int((NR + 1) / 2)] }'; }
 
+# Writes $1/pairs.h: the loop that only maps, touches and unmaps memory, and the processor time of the
+# process so far, in milliseconds.
+loop_of_pairs() {
+    cat >"$1/pairs.h" <<'C'
+#include <sys/mman.h>
+#include <sys/resource.h>
+static void pairs(int n) {
+    for (int i = n; i > 0; i--) {
+        char *at = mmap(0, 0x4000, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        at[0] = 1;
+        munmap(at, 0x4000);
+    }
+}
+static double used_ms(void) {
+    struct rusage used;
+    getrusage(RUSAGE_SELF, &used);
+    return (used.ru_utime.tv_sec + used.ru_stime.tv_sec) * 1e3 + (used.ru_utime.tv_usec + used.ru_stime.tv_usec) / 1e3;
+}
+C
+}
+
 # Makes the program $1/million: a million maps and unmaps of one to three pages at 60,000 places in random
 # order, of two protections.
 million_calls() {

@@ -21,26 +21,20 @@ int main(void) {
     printf("%g\n", ((to.tv_sec - from.tv_sec) * 1e9 + (to.tv_nsec - from.tv_nsec)) / 5e6);
 }
 C
+loop_of_pairs "$dir"
 cat >"$dir/threads.c" <<'C'
+#include "pairs.h"
 #include <pthread.h>
 #include <stdio.h>
-#include <sys/mman.h>
-#include <sys/resource.h>
-static void *pairs(void *none) {
-    for (int i = 20000; i > 0; i--) {
-        char *at = mmap(0, 0x4000, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-        at[0] = 1;
-        munmap(at, 0x4000);
-    }
+static void *run(void *none) {
+    pairs(20000);
     return none;
 }
 int main(void) {
     pthread_t all[8];
-    for (int i = 0; i < 8; i++) pthread_create(&all[i], 0, pairs, 0);
+    for (int i = 0; i < 8; i++) pthread_create(&all[i], 0, run, 0);
     for (int i = 0; i < 8; i++) pthread_join(all[i], 0);
-    struct rusage used;
-    getrusage(RUSAGE_SELF, &used);
-    printf("%g\n", (used.ru_utime.tv_sec + used.ru_stime.tv_sec) + (used.ru_utime.tv_usec + used.ru_stime.tv_usec) / 1e6);
+    printf("%g\n", used_ms() / 1e3);
 }
 C
 gcc -O2 -o "$dir/calls" "$dir/calls.c"

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Which part of the time that recording without stops adds is spent in the kernel's events, and which
-# comes from the recorder's work beside the program: the loop of `no-stop.sh`, its processor time as a
-# part of the plain program's.
-# - beside a busy loop: not recorded, while another process uses a processor. More than 1.0 means that
-#   processors share a core, or that their clock drops.
-# - recorder stopped: the events are on, and the recorder does nothing while the loop runs.
-# - recorder running: as usual.
+# Splits the time that recording without stops adds: the kernel's events, and the recorder's work beside
+# the program. Prints the processor time of the loop of `no-stop.sh`:
+# - plain: not recorded.
+# - busy: not recorded, while another process uses a processor. More than 1.0 means that processors
+#   share a core, or that their clock drops.
+# - stopped: recorded, and the recorder is stopped by a signal while the loop runs.
+# - running: recorded as usual.
 # Medians of interleaved runs (RUNS, 5), after one that is not counted; and the least of them, which say
 # more on a machine whose processors run at two speeds. Needs gcc and jq, and rights to use perf events
 # and BPF. `cargo build --release` first.
@@ -13,30 +13,20 @@ set -euo pipefail
 shopt -s inherit_errexit
 . "$(dirname "$0")/lib.sh"
 
+loop_of_pairs "$dir"
 cat >"$dir/part.c" <<'C'
+#include "pairs.h"
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/resource.h>
 #include <unistd.h>
-static double used(void) {
-    struct rusage u;
-    getrusage(RUSAGE_SELF, &u);
-    return (u.ru_utime.tv_sec + u.ru_stime.tv_sec) * 1e3 + (u.ru_utime.tv_usec + u.ru_stime.tv_usec) / 1e3;
-}
-/* So few pairs that the rings take their events while nobody reads them. */
 int main(int words, char **word) {
     int stops = words > 1 && !strcmp(word[1], "stopped");
     if (stops) kill(getppid(), SIGSTOP);
     usleep(100000);
-    double before = used();
-    for (int i = 0; i < 2500; i++) {
-        char *at = mmap(0, 0x4000, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-        at[0] = 1;
-        munmap(at, 0x4000);
-    }
-    double took = used() - before;
+    double before = used_ms();
+    pairs(2500); /* the rings have room for their events, while the recorder does not read them */
+    double took = used_ms() - before;
     if (stops) kill(getppid(), SIGCONT);
     printf("%g\n", took);
 }

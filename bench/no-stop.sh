@@ -7,20 +7,14 @@
 set -euo pipefail
 . "$(dirname "$0")/lib.sh"
 
+loop_of_pairs "$dir"
 cat >"$dir/pairs.c" <<'C'
+#include "pairs.h"
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/mman.h>
-#include <sys/resource.h>
 int main(int words, char **word) {
-    for (int i = atoi(word[1]); i > 0; i--) {
-        char *at = mmap(0, 0x4000, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-        at[0] = 1;
-        munmap(at, 0x4000);
-    }
-    struct rusage used;
-    getrusage(RUSAGE_SELF, &used);
-    printf("%g\n", (used.ru_utime.tv_sec + used.ru_stime.tv_sec) * 1e3 + (used.ru_utime.tv_usec + used.ru_stime.tv_usec) / 1e3);
+    pairs(atoi(word[1]));
+    printf("%g\n", used_ms());
 }
 C
 gcc -O2 -o "$dir/pairs" "$dir/pairs.c"

@@ -359,8 +359,8 @@ impl Source {
         is_all
     }
 
-    /// Asks the kernel what full rings have lost. Their records may report it late, or never: at the
-    /// end no record comes.
+    /// Asks the kernel what full rings have lost. The rings report it with their next record, which
+    /// does not come if the program has ended.
     fn count_losses(&mut self) {
         let Source { losses, events, pending, settled, .. } = self;
         for (cpu, losses) in losses {

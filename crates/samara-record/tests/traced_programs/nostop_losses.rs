@@ -1,5 +1,5 @@
-//! Recordings without stops that lose events: of forks, of calls, of ends, and at their own end. The
-//! trace must be right, or say what it does not know.
+//! Recordings without stops that lose events: forks, calls, ends, and all events at the program's
+//! end. The trace must be right, or say what it does not know.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

@@ -1,5 +1,5 @@
-//! Handles lost records: puts spaces in doubt, and ends the tasks whose ends were lost. Does not know
-//! how records are lost.
+//! Handles lost records: puts spaces in doubt, and ends tasks whose end was lost. Does not know how
+//! records are lost.
 
 use std::collections::BTreeSet;
 
@@ -11,8 +11,8 @@ use crate::os::sys::Tid;
 use crate::space::SpaceId;
 
 impl Tasks<'_> {
-    /// Handles a loss between two times: every space is in doubt, and so are programs that are loaded
-    /// until its end.
+    /// Handles a loss between two times: every space is in doubt, and every program that is loaded
+    /// before its end.
     pub(super) fn lost(&mut self, from: u64, until: u64) {
         self.lost_until = self.lost_until.max(until);
         self.doubt_all(from);

@@ -215,8 +215,8 @@ fn a_program_that_begins_within_a_loss_is_in_doubt() {
     }
 }
 
-/// A fork waits for a call of another thread when events are lost. The trace calls the child's areas
-/// incomplete, though its parent's loss is written after the fork.
+/// Events are lost while a fork waits for another thread's call. The trace calls the child's areas
+/// incomplete, although it has the parent's loss after the fork.
 #[test]
 fn the_child_of_a_space_in_doubt_says_so() {
     const OTHER: Tid = CHILD + 1;
