@@ -30,8 +30,8 @@ impl Losses {
         self.count(Some(self.reported), time, settled)
     }
 
-    /// The full ring has lost `lost` records in all by this time; `None`: perhaps some, because this
-    /// kernel does not count them. Returns the loss, unless it is known.
+    /// The full ring has lost `lost` records in all by this time. `None`: this kernel does not count
+    /// them, and perhaps some are lost. Returns the loss, unless it is known.
     pub(super) fn count(&mut self, lost: Option<u64>, time: u64, settled: u64) -> Option<[Record; 2]> {
         if let Some(lost) = lost {
             if lost <= self.known {
