@@ -1,7 +1,7 @@
 //! Counts what one ring has lost. Knows no rings and no events.
 //!
-//! The kernel counts lost records at once (Linux 6.0), and a record in the ring reports them: the next
-//! one that has room, which may come much later, or never.
+//! The kernel counts lost records at once (Linux 6.0), and a record in the ring reports them: the
+//! next one that has room, which may come much later, or never.
 //!
 //! - **NOSTOP-LOSS-1** each lost record counts once, whether the kernel's count or the ring's record
 //!   comes first. The loss begins at the last record that the ring had before it (or where records
@@ -30,8 +30,8 @@ impl Losses {
         self.count(Some(self.reported), time, settled)
     }
 
-    /// The full ring has lost `lost` records in all by this time. `None`: this kernel does not count
-    /// them, and perhaps some are lost. Returns the loss, unless it is known.
+    /// The full ring has lost `lost` records in all by this time. `None`: the kernel does not count
+    /// them, and some may be lost. Returns the loss, unless it is known.
     pub(super) fn count(&mut self, lost: Option<u64>, time: u64, settled: u64) -> Option<[Record; 2]> {
         if let Some(lost) = lost {
             if lost <= self.known {
