@@ -3,8 +3,8 @@
 //! The kernel counts lost records at once (Linux 6.0), and a record in the ring reports them: the
 //! next one that has room, which may come much later, or never.
 //!
-//! - **NOSTOP-LOSS-1** each lost record counts once, whether the kernel's count or the ring's record
-//!   comes first. The loss begins at the last record that the ring had before it (or where records
+//! - **NOSTOP-LOSS-1** each lost record counts once, whether the kernel's count or the ring's
+//!   record comes first. The loss begins at the last record that the ring had before it (or where records
 //!   were handed out already), and ends when it was counted or reported.
 
 use super::record::Record;

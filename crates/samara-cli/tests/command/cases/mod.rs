@@ -115,8 +115,8 @@ fn attached(dir: &Path, case: &Case) -> Option<String> {
     let pid = program.0.id().to_string();
     let mut command = samara();
     let command = command.current_dir(dir).args(["trace", "--exact", "--stacks", "-o", "a.samara", "--pid", &pid]);
-    // The recorder stops the process after it began to trace it. The program waits for that stop: its
-    // second sleep from here on, since the first one may be in `read`.
+    // The recorder stops the process after it began to trace it. The program waits for that stop:
+    // its second sleep from here on, since the first one may be in `read`.
     let sleeps = || -> u64 {
         let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
         let line = status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:")).unwrap();
