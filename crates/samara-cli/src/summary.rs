@@ -263,8 +263,8 @@ pub(crate) fn detached(wall_ns: u64) -> String {
     format!("detached after {}; the process goes on", time(wall_ns))
 }
 
-/// How long the program ran. Also how long the recording took, if it went on with processes that the
-/// program left behind.
+/// How long the program ran. Also how long the recording took, if it went on with processes that
+/// the program left behind.
 pub(crate) fn lasted(program_ns: u64, wall_ns: u64) -> String {
     // The recorder itself takes a moment to end.
     let over = program_ns.saturating_add(program_ns / 100).saturating_add(1_000_000);

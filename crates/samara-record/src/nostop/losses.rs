@@ -4,8 +4,8 @@
 //! next one that has room, which may come much later, or never.
 //!
 //! - **NOSTOP-LOSS-1** each lost record counts once, whether the kernel's count or the ring's
-//!   record comes first. The loss begins at the last record that the ring had before it (or where records
-//!   were handed out already), and ends when it was counted or reported.
+//!   record comes first. The loss begins at the ring's last record before it, or at `settled` where
+//!   that is later. It ends when it is counted or reported.
 
 use super::record::Record;
 
