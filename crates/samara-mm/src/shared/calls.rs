@@ -4,7 +4,7 @@
 
 use crate::area::advice::Advice;
 use crate::area::flags::{Flags, MapFlags, Prot};
-use crate::area::{Area, Backing, Policy, Uffd};
+use crate::area::{Area, Backing, Object, Policy, Uffd};
 use crate::calls::mlock::LockKind;
 use crate::calls::mmap::MapRequest;
 use crate::calls::mremap::{RemapFlags, RemapMode, RemapRequest};
@@ -12,7 +12,6 @@ use crate::errno::Errno;
 use crate::shared::SharedAddressSpace;
 use crate::shared::credit::Growth;
 use crate::shared::held::IN_LINE;
-use crate::shared::links::map_of;
 use crate::shared::moves::Move;
 use crate::shared::record::Registration;
 use crate::shared::search::{Places, keeps_guard};
@@ -167,6 +166,12 @@ impl<B: Backing + Send + Sync, R: Reclaim + PinHere, W: Wait> SharedAddressSpace
         Reach { growth: Growth { bytes: reach.end - reach.start, areas: 0, locks }, ..reach }
     }
 
+    /// A call that maps this range, of a file or of none.
+    pub(crate) fn mapping(&self, start: u64, len: u64, locks: bool, file: Option<&B>) -> Reach {
+        let asks = file.is_some_and(|file| file.links().is_some());
+        Reach { asks, ..self.growing(start, len, locks) }
+    }
+
     /// `mprotect`.
     pub(crate) fn reach_of_protect(&self, start: u64, len: u64, prot: Prot) -> Reach {
         // What it grows down to may be far.
@@ -187,8 +192,7 @@ impl<B: Backing + Send + Sync, R: Reclaim + PinHere, W: Wait> SharedAddressSpace
             return Reach::WHOLE;
         }
         let locks = request.flags.contains(MapFlags::LOCKED) || backing.is_some_and(Backing::is_secret);
-        let asks = backing.is_some_and(|backing| backing.links().is_some());
-        Reach { asks, ..self.growing(start, request.len, locks) }
+        self.mapping(start, request.len, locks, backing)
     }
 
     /// `mremap` in place: it shrinks, or grows into what is free behind it.
@@ -486,7 +490,8 @@ where
             if guarded {
                 return Reach::WHOLE;
             }
-            Reach { asks: map_of(&area).is_some(), ..space.growing(start, end.saturating_sub(start), true) }
+            let file = if let Object::File(file) = &area.object { Some(file) } else { None };
+            space.mapping(start, end.saturating_sub(start), true, file)
         };
         self.ranged(reach, import).map(|_| ())
     }

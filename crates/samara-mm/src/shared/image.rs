@@ -32,7 +32,7 @@ where
             let Some(len) = image.len(space.config.page_size.bytes()).filter(|_| image.fixed) else {
                 return Reach::WHOLE;
             };
-            let reach = space.growing(image.start, len, false);
+            let reach = space.mapping(image.start, len, false, Some(&image.backing));
             // Its place is reserved first, and the segments are mapped over that.
             let bytes = reach.growth.bytes.saturating_mul(2);
             Reach { growth: Growth { bytes, areas: image.most_areas(), ..reach.growth }, ..reach }

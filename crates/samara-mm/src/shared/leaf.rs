@@ -39,6 +39,7 @@ use crate::shared::SharedAddressSpace;
 use crate::shared::credit::Since;
 use crate::shared::fault_gate::{ChangeRange, Changing, FaultRecord, Marks};
 use crate::shared::held::Held;
+use crate::shared::links::map_of;
 use crate::shared::range_lock::Spans;
 use crate::shared::record::{CallRecord, Misfits, Work, Writer};
 use crate::shared::update::{Apply, Attempt, Call, Reach, SEVERAL, Storing, regroup, touched};
@@ -435,6 +436,8 @@ where
         }
         let (mut range, mut areas) = (None, 0);
         for (span, area) in new {
+            // LINKS-1: a leaf links nothing.
+            debug_assert!(self.map.may_have_links() || map_of(area).is_none(), "`asks` was not said: {span:?}");
             self.note(area);
             (range, areas) = (and(range, span), areas + 1);
         }

@@ -175,6 +175,44 @@ fn one_acquisition_for_each_file() {
     check(&files, &[]);
 }
 
+/// Whatever call maps the first file of a space links it: nothing is linked yet that could tell
+/// others to look.
+#[test]
+fn the_first_area_of_a_file_is_linked() {
+    type Act = fn(&Space, &File);
+    let acts: [(&str, Act); 6] = [
+        ("map", |space, file| drop(space.map(&file.at(300, 2, 0, RX, MapFlags::PRIVATE)).unwrap())),
+        ("mmap", |space, file| drop(space.mmap(&file.at(0, 2, 0, RX, MapFlags::PRIVATE), &mut Linux).unwrap())),
+        ("a fixed image", |space, file| drop(space.map_image(&file.library(Some(300)), &mut Linux).unwrap())),
+        ("an image", |space, file| drop(space.map_image(&file.library(None), &mut Linux).unwrap())),
+        ("import", |space, file| {
+            let mut other = AddressSpace::new(Config::default());
+            other.map(&file.at(300, 2, 0, RX, MapFlags::PRIVATE)).unwrap();
+            let placed = other.areas().next().unwrap();
+            space.import(placed.start, placed.end, placed.area.clone()).unwrap();
+        }),
+        ("exec", |space, file| {
+            let mut program = AddressSpace::new(Config::default());
+            program.map_image(&file.library(Some(300)), &mut Linux).unwrap();
+            space.replace(program).unwrap();
+        }),
+    ];
+    for (what, act) in acts {
+        let (file, space) = (File::new(4), shared());
+        // The tree has several leaves then, with room, and the thread has credit: a call can be one
+        // leaf's.
+        for at in 0..128 {
+            space.map(&MapRequest::anonymous((8 + 8 * at) * PAGE, PAGE, RX)).unwrap();
+        }
+        for at in (0..128).filter(|at| at % 4 > 0) {
+            space.unmap((8 + 8 * at) * PAGE, PAGE).unwrap();
+        }
+        act(&space, &file);
+        assert!(!file.map.is_empty(), "{what}");
+        check(&[file], &[&space]);
+    }
+}
+
 /// What is refused or panics has changed no link, and keeps no memory set aside.
 #[test]
 fn what_is_refused_leaves_the_links() {
