@@ -165,11 +165,7 @@ pub(crate) fn open(asked: Asked<'_>, left: &str) -> Result<Files, ExitCode> {
 /// Ends a trace. Prints a message if that takes long after the end of the recording.
 pub(crate) fn finished(trace: FileSink) -> Written {
     const PATIENCE: Duration = Duration::from_secs(1);
-    said_late(
-        PATIENCE,
-        || "the recording has ended; its events are still being summed up".to_owned(),
-        || trace.finish(),
-    )
+    said_late(PATIENCE, || "the recording has ended; its events are still being written".to_owned(), || trace.finish())
 }
 
 /// Writes the summary, if it was asked for.

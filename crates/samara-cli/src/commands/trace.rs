@@ -263,6 +263,9 @@ fn recorded(
     if let Some(bytes) = args.max_size {
         sink.limit(bytes);
     }
+    if !args.outputs.quiet || keeps_summary(args) {
+        sink.sum_up();
+    }
     let (start_on, stop_on, quiet) = (args.start_on, args.stop_on, args.outputs.quiet);
     let outcome = record(&mut Part { sink: &mut sink, early: &early, start_on, stop_on, quiet });
     drop(early);
@@ -282,6 +285,11 @@ fn recorded(
     }
 }
 
+/// Whether the summary is written to a file, or decides the exit status.
+fn keeps_summary(args: &Trace) -> bool {
+    args.outputs.summary_json.is_some() || !args.fail_if.is_empty()
+}
+
 /// Prints the summary. Returns whether a `--fail-if` condition holds.
 fn report(
     args: &Trace,
@@ -295,7 +303,8 @@ fn report(
     let complete = written.error.is_none() && !counters.ended_early;
     let why = written.error.as_ref().map_or_else(|| "the recorder stopped".to_owned(), ToString::to_string);
     let name = name_text(path.as_os_str().as_bytes());
-    let mut totals = written.summary;
+    // `None`: nobody sees them, or the thread that kept them has died.
+    let mut totals = written.summary.unwrap_or_default();
     totals.differences = totals.differences.max(counters.differences);
     if counters.ended_early {
         // The thread that wrote the file and summed up has died, but the recorder kept counting.
@@ -342,7 +351,7 @@ fn report(
         error(format!("{name}: the trace ends early, after {events} events: {why}; the program was not disturbed"));
     }
     // With many call stacks it is large.
-    if summary_to.is_none() && args.fail_if.is_empty() {
+    if !keeps_summary(args) {
         return false;
     }
     let summary = json::summary(&totals, &recorded);

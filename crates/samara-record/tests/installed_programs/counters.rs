@@ -12,11 +12,12 @@ fn counters_and_summary_agree() {
     let script = "/bin/true; (/bin/true; /bin/true) & echo x | cat >/dev/null; wait";
     let options = Options::new("sh").args(["-c", script]);
     let mut sink = FileSink::create(&path, &options.header()).unwrap();
+    sink.sum_up();
     let outcome = record(&options, &mut sink).unwrap();
     let written = sink.finish();
     assert!(outcome.status.success());
     assert!(written.error.is_none());
-    let (c, s) = (&outcome.counters, &written.summary);
+    let (c, s) = (&outcome.counters, written.summary.as_ref().unwrap());
     assert_eq!((c.events, c.processes), (s.events, s.processes));
     assert_eq!((c.differences, s.differences), (0, 0));
     assert_eq!((c.areas_peak, c.areas_final), (s.areas_peak, s.areas_final));

@@ -37,7 +37,8 @@ const BATCH_TIME: Duration = Duration::from_millis(100);
 /// Bytes, before compression, that may wait to be written.
 const QUEUE_WEIGHT: u64 = 64 << 20;
 
-/// A [`Sink`] that writes a trace file and keeps totals of the events.
+/// A [`Sink`] that writes a trace file and, if it is asked to ([`sum_up`](FileSink::sum_up)), keeps
+/// totals of the events.
 ///
 /// If the file takes no more bytes (a full disk, a limit), the trace ends early and the sink
 /// continues the totals: [`Written::error`] says why, and [`Written::summary`] covers the whole
@@ -81,8 +82,9 @@ pub struct Written {
     pub events: u64,
     /// Size of the file in bytes.
     pub bytes: u64,
-    /// Totals of all events that the sink received, including those that are not in the file.
-    pub summary: Summary,
+    /// Totals of all events that the sink received, including those that are not in the file, if
+    /// [`FileSink::sum_up`] asked for them.
+    pub summary: Option<Summary>,
     /// Why the file ends early, if it does.
     pub error: Option<WriteError>,
 }
@@ -107,6 +109,8 @@ struct Queue {
     end: Option<End>,
     /// The size at which writing stops.
     limit: Option<u64>,
+    /// Whether events are summed up.
+    sums_up: bool,
     /// Set when the thread has ended; says why.
     failed: Option<String>,
 }
@@ -183,6 +187,12 @@ impl FileSink {
         self.shared.lock().limit = Some(bytes);
     }
 
+    /// Keeps totals of the events that come from now on, for [`Written::summary`]. That takes more
+    /// processor time than to write the events: what a trace has can be summed up later.
+    pub fn sum_up(&self) {
+        self.shared.lock().sums_up = true;
+    }
+
     /// Abandons the recording.
     ///
     /// If no event has come, the former state is restored: an older file is put back, and a file
@@ -208,14 +218,14 @@ impl FileSink {
         &self.path
     }
 
-    /// Writes the remaining events and the end marker. Returns the totals and what was written.
+    /// Writes the remaining events and the end marker. Returns what was written, and the totals.
     pub fn finish(mut self) -> Written {
         let written = self.end(End::Finished);
         self.keep();
         written.unwrap_or_else(|| Written {
             events: 0,
             bytes: 0,
-            summary: Tally::default().summary(),
+            summary: None,
             error: Some(WriteError::Io(io::Error::other("the thread that writes the file died"))),
         })
     }
@@ -278,23 +288,24 @@ fn write_all(shared: &Shared, mut writer: TraceWriter<File>, areas: Option<u64>)
     tally.set_limit(areas);
     let mut spare = Vec::new();
     let mut error = None;
-    let end = loop {
+    let (end, sums_up) = loop {
         let (events, end) = next_batch(shared, std::mem::take(&mut spare));
-        let limit = shared.lock().limit.filter(|limit| writer.bytes() >= *limit);
+        let (limit, sums_up) = {
+            let queue = shared.lock();
+            (queue.limit, queue.sums_up)
+        };
         if error.is_none() && !events.is_empty() {
-            error = limit.map(WriteError::Limit).or_else(|| {
+            error = limit.filter(|limit| writer.bytes() >= *limit).map(WriteError::Limit).or_else(|| {
                 let error = writer.write(&events).err()?;
                 cut_back(&mut writer);
                 Some(error)
             });
         }
-        for event in &events {
-            tally.add(event);
-        }
+        events.iter().filter(|_| sums_up).for_each(|event| tally.add(event));
         spare = events;
         spare.clear();
         if let Some(end) = end {
-            break end;
+            break (end, sums_up);
         }
     };
     if error.is_none() && end == End::Finished {
@@ -304,7 +315,8 @@ fn write_all(shared: &Shared, mut writer: TraceWriter<File>, areas: Option<u64>)
         }
     }
     drop(guard);
-    Written { events: writer.events(), bytes: writer.bytes(), summary: tally.summary(), error }
+    let summary = sums_up.then(|| tally.summary());
+    Written { events: writer.events(), bytes: writer.bytes(), summary, error }
 }
 
 /// Removes what a failed write left after the last whole batch.
