@@ -1,18 +1,19 @@
 # Shared by the scripts of bench/. They source it from anywhere: it changes to the repository's
-# root. `dir` is a new directory that is removed when the script ends.
+# root. `dir` is a new directory that is removed when the script ends. SAMARA measures another build.
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
-samara=$PWD/target/release/samara runs=${RUNS:-5}
+samara=${SAMARA:-$PWD/target/release/samara} runs=${RUNS:-5}
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
 
 median() { sort -n | awk '{ all[NR] = $1 } END { print all[int((NR + 1) / 2)] }'; }
 
-# Writes $1/pairs.h: the loop that only maps, touches and unmaps memory, and the processor time of the
-# process so far, in milliseconds.
+# Writes $1/pairs.h: the loop that only maps, touches and unmaps memory, the processor time of the
+# process so far, and the time of day, in milliseconds.
 loop_of_pairs() {
     cat >"$1/pairs.h" <<'C'
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <time.h>
 static void pairs(int n) {
     for (int i = n; i > 0; i--) {
         char *at = mmap(0, 0x4000, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -24,6 +25,11 @@ static double used_ms(void) {
     struct rusage used;
     getrusage(RUSAGE_SELF, &used);
     return (used.ru_utime.tv_sec + used.ru_stime.tv_sec) * 1e3 + (used.ru_utime.tv_usec + used.ru_stime.tv_usec) / 1e3;
+}
+static double now_ms(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return now.tv_sec * 1e3 + now.tv_nsec / 1e6;
 }
 C
 }
@@ -56,4 +62,11 @@ int main(void) {
 }
 C
     gcc -O1 -g -o "$1/million" "$1/million.c"
+}
+
+# Prints a line for a recording that lost events.
+losses() { # TRACE
+    local lost
+    lost=$("$samara" summary --json "$1" | jq .losses)
+    [ "$lost" = 0 ] || echo "events were lost: $lost times"
 }

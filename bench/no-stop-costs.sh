@@ -32,9 +32,10 @@ static void *run(void *none) {
 }
 int main(void) {
     pthread_t all[8];
+    double began = now_ms();
     for (int i = 0; i < 8; i++) pthread_create(&all[i], 0, run, 0);
     for (int i = 0; i < 8; i++) pthread_join(all[i], 0);
-    printf("%g\n", used_ms() / 1e3);
+    printf("%g %g\n", now_ms() - began, used_ms());
 }
 C
 gcc -O2 -o "$dir/calls" "$dir/calls.c"
@@ -54,7 +55,7 @@ beside() { # PID MODE COMMAND...
     shift 2
     if [ "$mode" = plain ]; then "$@" && return; fi
     # shellcheck disable=SC2086 # a mode is several words
-    "$samara" trace $mode -q -o "$dir/t.samara" --summary-json "$dir/s.json" --pid "$pid" >&2 &
+    "$samara" trace $mode -q -o "$dir/t.samara" --pid "$pid" >&2 &
     recorder=$!
     sleep 1
     "$@"
@@ -63,7 +64,7 @@ beside() { # PID MODE COMMAND...
     note
 }
 note() {
-    jq -r '.notes[] | select(startswith("without stops"))' "$dir/s.json" >>"$dir/notes"
+    losses "$dir/t.samara" >>"$dir/notes"
     rm "$dir/t.samara"
 }
 ticks() { awk '{ print $14 + $15 }' "/proc/$server/stat"; } # of 10 ms
@@ -74,18 +75,13 @@ get() { # GETs: thousands a second, and the server's microseconds for each
     awk -v ticks=$(($(ticks) - before)) 'BEGIN { print ticks * 1e4 / 300000 }'
 }
 loop() { # MODE: milliseconds, those of its processor time, and the recorder's microseconds for a call
-    local began=$EPOCHREALTIME used
     if [ "$1" = plain ]; then
-        used=$("$dir/threads")
-        awk -v from="$began" -v to="$EPOCHREALTIME" -v used="$used" \
-            'BEGIN { print (to - from) * 1000; print used * 1000; print 0 }'
+        echo "$("$dir/threads") 0"
         return
     fi
     # shellcheck disable=SC2086
-    { time "$samara" trace $1 -q -o "$dir/t.samara" --summary-json "$dir/s.json" -- "$dir/threads" >"$dir/used"; } 2>"$dir/time"
-    used=$(cat "$dir/used")
-    jq '.program_ns / 1e6' "$dir/s.json"
-    awk -v used="$used" '{ print used * 1000; print ($1 + $2 - used) * 1e6 / 320000 }' "$dir/time"
+    { time "$samara" trace $1 -q -o "$dir/t.samara" -- "$dir/threads" >"$dir/used"; } 2>"$dir/time"
+    paste -d' ' "$dir/used" "$dir/time" | awk '{ print $1, $2, (($3 + $4) * 1e3 - $2) * 1e3 / 320000 }'
     note
 }
 for run in $(seq 0 "$runs"); do

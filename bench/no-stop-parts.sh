@@ -49,9 +49,9 @@ once() { # MODE
         ;;
     *)
         # shellcheck disable=SC2086 # a mode is several words
-        "$samara" trace ${1#* } -q -o "$dir/t.samara" --summary-json "$dir/s.json" -- "$dir/part" "${1%% *}"
+        "$samara" trace ${1#* } -q -o "$dir/t.samara" -- "$dir/part" "${1%% *}"
+        losses "$dir/t.samara" >>"$dir/notes"
         rm "$dir/t.samara"
-        jq -r '.notes[] | select(startswith("without stops"))' "$dir/s.json" >>"$dir/notes"
         ;;
     esac
 }

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # How much longer a program takes that only maps, touches and unmaps memory, by recorder: the time of
-# the program itself, in milliseconds, as a part of the plain program's; medians of interleaved runs
-# (RUNS, 5), after one that is not counted. The last column is its processor time, which a busy
-# machine changes less. Needs gcc, jq, and rights to use perf events and BPF. `cargo build --release`
-# first.
+# its loop, in milliseconds, as a part of the plain program's; medians of interleaved runs (RUNS, 5),
+# after one that is not counted. The last column is the program's processor time, which a busy machine
+# changes less. No summary is made (`--quiet`). Needs gcc, jq, and rights to use perf events and BPF.
+# `cargo build --release` first.
 set -euo pipefail
 . "$(dirname "$0")/lib.sh"
 
@@ -13,30 +13,28 @@ cat >"$dir/pairs.c" <<'C'
 #include <stdio.h>
 #include <stdlib.h>
 int main(int words, char **word) {
+    double began = now_ms();
     pairs(atoi(word[1]));
-    printf("%g\n", used_ms());
+    printf("%g %g\n", now_ms() - began, used_ms());
 }
 C
 gcc -O2 -o "$dir/pairs" "$dir/pairs.c"
 modes=(plain "--source bpf" "--source bpf --stacks" "--source perf" "--source perf --stacks" "" "--stacks")
 
-once() { # MODE
+once() { # MODE: the loop's time, and its processor time
     if [ "$1" = plain ]; then
-        local began=$EPOCHREALTIME
-        "$dir/pairs" 100000 >"$dir/used"
-        awk -v from="$began" -v to="$EPOCHREALTIME" 'BEGIN { print (to - from) * 1000 }'
+        "$dir/pairs" 100000
     else
         # shellcheck disable=SC2086 # a mode is several words
-        "$samara" trace $1 -q -o "$dir/t.samara" --summary-json "$dir/s.json" -- "$dir/pairs" 100000 >"$dir/used"
+        "$samara" trace $1 -q -o "$dir/t.samara" -- "$dir/pairs" 100000
+        losses "$dir/t.samara" >>"$dir/notes"
         rm "$dir/t.samara"
-        jq '.program_ns / 1e6' "$dir/s.json"
-        jq -r '.notes[] | select(startswith("without stops"))' "$dir/s.json" >>"$dir/notes"
     fi
 }
 for run in $(seq 0 "$runs"); do
     for i in "${!modes[@]}"; do
-        took=$(once "${modes[i]}")
-        [ "$run" = 0 ] || { echo "$took" >>"$dir/$i" && cat "$dir/used" >>"$dir/$i.used"; }
+        once "${modes[i]}" >"$dir/one"
+        [ "$run" = 0 ] || { cut -d' ' -f1 "$dir/one" >>"$dir/$i" && cut -d' ' -f2 "$dir/one" >>"$dir/$i.used"; }
     done
 done
 plain=$(median <"$dir/0") used=$(median <"$dir/0.used")
