@@ -151,6 +151,10 @@ impl Event {
         if done < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
     }
 
+    pub(super) fn into_descriptor(self) -> OwnedFd {
+        self.file.into()
+    }
+
     /// Ends its recording. Records in the ring stay.
     pub(super) fn disable(&self) {
         // SAFETY: the ioctl takes no memory.

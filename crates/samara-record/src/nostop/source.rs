@@ -27,6 +27,7 @@ use super::refused::NotWatched;
 use super::tracefs::{Tracefs, Tracepoint};
 use super::{EventSource, Settings, Whose};
 use crate::arch::NATIVE;
+use crate::os::closing::close_apart;
 use crate::os::sys::{self, Tid};
 use crate::stacks::Copies;
 
@@ -144,7 +145,6 @@ pub(super) struct Source {
     wanted: usize,
     /// How much of the stack each entry of a call has.
     stack: u32,
-    // Before the events, whose rings they are.
     rings: Vec<Ring>,
     events: Vec<Event>,
     /// For each event, the number of the attachment that it was opened for.
@@ -263,9 +263,12 @@ impl Source {
 
     /// Closes all events.
     fn detach_all(&mut self) {
-        self.rings.clear();
-        self.events.clear();
+        self.rings.clear(); // before the events, whose rings they are
         self.owners.clear();
+        let events = std::mem::take(&mut self.events);
+        if !self.plan.tracepoints.is_empty() && !events.is_empty() {
+            close_apart(events.into_iter().map(Event::into_descriptor).collect());
+        }
     }
 
     /// Opens one event: of write sections only (`writes`), with so much of the stack. False: the
@@ -417,6 +420,12 @@ impl Source {
             }
         }
         Some(all)
+    }
+}
+
+impl Drop for Source {
+    fn drop(&mut self) {
+        self.detach_all();
     }
 }
 

@@ -1,5 +1,6 @@
 //! Services of the kernel: system calls, `/proc`, limits, signals.
 
+pub(crate) mod closing;
 pub(crate) mod huge_pages;
 mod limits;
 mod origin;

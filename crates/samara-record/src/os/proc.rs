@@ -538,6 +538,16 @@ impl Maps {
     }
 }
 
+/// The namespace that numbers of processes are of here. 0: the machine's.
+pub(crate) fn namespace() -> Result<u32, String> {
+    const MACHINES: u32 = 4026531836;
+    let name = std::fs::read_link("/proc/self/ns/pid").map_err(|error| format!("/proc/self/ns/pid: {error}"))?;
+    let name = name.to_string_lossy();
+    let number = name.strip_prefix("pid:[").and_then(|rest| rest.strip_suffix(']')?.parse().ok());
+    let number = number.ok_or_else(|| format!("the namespace of processes has an unknown name, {name}"))?;
+    Ok(if number == MACHINES { 0 } else { number })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -391,7 +391,7 @@ pub(crate) const REPORT_FILTER: u8 = b'F';
 /// `execve` failed for good. The last byte of the report is the index of the path.
 pub(crate) const REPORT_EXEC: u8 = b'E';
 
-fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {
+pub(crate) fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {
     let mut fds: [RawFd; 2] = [0; 2];
     // SAFETY: `fds` has room for two descriptors.
     check(c_long::from(unsafe { libc::pipe2(fds.as_mut_ptr(), libc::O_CLOEXEC) }))?;

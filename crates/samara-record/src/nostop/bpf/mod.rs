@@ -22,7 +22,7 @@ use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTime
 use super::Whose;
 use super::record::Record;
 use super::source::Asked;
-use crate::os::proc::Status;
+use crate::os::proc::{self, Status};
 use crate::os::sys::{self, Tid};
 use crate::stacks::Copies;
 use calls::{CALL_WORDS, Calls, STEP};
@@ -85,7 +85,7 @@ impl Bpf {
             Whose::Group(None) => return Err("the control group is one of version 1".into()),
             Whose::All => (1, 0),
         };
-        let namespace = namespace()?;
+        let namespace = proc::namespace()?;
         let (calls, ends) = (set([asked.calls, asked.ends].concat()), set(asked.ends.to_vec()));
         let wake = bytes as u64 / 4;
         let mut loader = EbpfLoader::new();
@@ -207,16 +207,6 @@ fn missing() -> Result<(), String> {
         return Err("CAP_PERFMON is missing".into());
     }
     Ok(())
-}
-
-/// The namespace that numbers of processes are of here. 0: the machine's.
-fn namespace() -> Result<u32, String> {
-    const MACHINES: u32 = 4026531836;
-    let name = std::fs::read_link("/proc/self/ns/pid").map_err(|error| format!("/proc/self/ns/pid: {error}"))?;
-    let name = name.to_string_lossy();
-    let number = name.strip_prefix("pid:[").and_then(|rest| rest.strip_suffix(']')?.parse().ok());
-    let number = number.ok_or_else(|| format!("the namespace of processes has an unknown name, {name}"))?;
-    Ok(if number == MACHINES { 0 } else { number })
 }
 
 /// Describes the kernel's refusal, with a hint by its error number. This process has the

@@ -1,0 +1,95 @@
+//! Closes descriptors in a process of their own, where that takes long. For each tracepoint that
+//! nobody listens to any more the kernel waits for all processors, some 36 ms and one after the
+//! other: 2.3 s at the end of a recording by perf events, which may have been one of `ls`.
+//!
+//! Knows descriptors, and not what they are of.
+#![allow(unsafe_code)]
+
+use std::ops::RangeInclusive;
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+
+use super::proc;
+use super::sys::{self, Waited};
+
+/// Closes descriptors, and returns at once. Another process has them for as long as the kernel
+/// takes. It has nothing else of this one: neither other files nor, as it ends at once, memory; and
+/// it is no child that this process would have to wait for.
+///
+/// They are closed here where there may be no other process, and in a container: its first process,
+/// perhaps the one that was recorded, would get a child that it does not know.
+pub(crate) fn close_apart(all: Vec<OwnedFd>) {
+    if proc::namespace() != Ok(0) {
+        return;
+    }
+    let Ok((until, ours)) = sys::pipe() else { return };
+    let others = gaps(all.iter().chain([&until]).map(AsRawFd::as_raw_fd).collect());
+    // SAFETY: the child calls only `fork`, whose locks the first one has made free, and `hold`, and
+    // allocates nothing: a process with threads may fork.
+    let child = unsafe { libc::fork() };
+    if child == 0 {
+        // SAFETY: this is the forked child, and `_exit` runs nothing of its parent.
+        unsafe {
+            if libc::fork() == 0 {
+                hold(&others, &until);
+            }
+            libc::_exit(0);
+        }
+    }
+    // The first child ends at once.
+    while child > 0 && matches!(sys::wait_for(child, true), Ok(Waited::Nothing)) {}
+    drop(all);
+    drop(ours); // the other process reads the end of the pipe and ends
+}
+
+/// Ends this process when the other end of `until` is closed, without the descriptors `others`.
+///
+/// # Safety
+/// Only in a freshly forked child, which uses none of them.
+unsafe fn hold(others: &[RangeInclusive<RawFd>], until: &OwnedFd) -> ! {
+    for range in others {
+        // SAFETY: nobody uses these descriptors.
+        unsafe { libc::syscall(libc::SYS_close_range, *range.start(), *range.end(), 0) };
+    }
+    let mut byte = 0_u8;
+    // SAFETY: `byte` has room for what is read, and the name ends with a zero.
+    unsafe {
+        libc::prctl(libc::PR_SET_NAME, c"samara-close".as_ptr());
+        libc::read(until.as_raw_fd(), (&raw mut byte).cast(), 1);
+        libc::_exit(0);
+    }
+}
+
+/// The ranges of descriptors between these.
+fn gaps(mut kept: Vec<RawFd>) -> Vec<RangeInclusive<RawFd>> {
+    kept.sort_unstable();
+    let ends = kept.iter().copied().chain([RawFd::MAX]);
+    let starts = [0].into_iter().chain(kept.iter().map(|fd| fd + 1));
+    starts.zip(ends).map(|(start, end)| start..=end - 1).filter(|range| !range.is_empty()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read;
+
+    use super::*;
+
+    #[test]
+    fn all_others_are_closed() {
+        assert_eq!(gaps(vec![7, 3, 4]), [0..=2, 5..=6, 8..=i32::MAX - 1]);
+        assert_eq!(gaps(vec![0]), [1..=i32::MAX - 1]);
+    }
+
+    /// Nobody has a descriptor at the end, neither one that was given nor another one.
+    #[test]
+    fn what_is_closed_apart_is_closed() {
+        let (given, writer) = sys::pipe().unwrap();
+        let (other, kept) = sys::pipe().unwrap();
+        close_apart(vec![writer]);
+        drop(kept);
+        let mut read = Vec::new();
+        // These wait until all writers are closed.
+        std::fs::File::from(given).read_to_end(&mut read).unwrap();
+        std::fs::File::from(other).read_to_end(&mut read).unwrap();
+        assert!(read.is_empty());
+    }
+}
