@@ -13,7 +13,7 @@
 //! let mut sink = FileSink::create("t.samara", &options.header())?;
 //! let outcome = record(&options, &mut sink)?;
 //! let written = sink.finish();
-//! println!("{:?}, at most {} areas", outcome.status, written.summary.areas_peak);
+//! println!("{:?}, at most {} areas, {} events", outcome.status, outcome.counters.areas_peak, written.events);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!

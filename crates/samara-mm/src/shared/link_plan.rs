@@ -26,6 +26,9 @@ pub(crate) struct LinkPlan {
     changes: Vec<LinkChange>,
     /// How many of them memory was set aside for: those of the first maps.
     aside: usize,
+    /// Whether an area comes whose file has a map, though the map may not take all of it now
+    /// ([`FileArea::pages`]).
+    pub(crate) may_link: bool,
 }
 
 impl LinkPlan {
@@ -117,12 +120,8 @@ impl LinkPlan {
         self.clear();
     }
 
-    /// Whether nothing changes.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.changes.is_empty()
-    }
-
     fn clear(&mut self) {
+        self.may_link = false;
         self.changes.clear();
         if self.changes.capacity() > KEPT {
             self.changes = Vec::new();

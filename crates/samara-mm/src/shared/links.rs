@@ -68,6 +68,7 @@ impl LinkPlan {
         area: &Area<B>,
         page_size: u64,
     ) -> Result<(), Errno> {
+        self.may_link |= comes && map_of(area).is_some();
         let linked = linked_area(span, area, page_size);
         Ok(linked.map_or(Ok(()), |(map, area)| self.push(comes, map, area))?)
     }
@@ -140,10 +141,9 @@ impl<B: Backing> Work<B> {
     where
         B: Send + Sync,
     {
-        if self.links.is_empty() {
-            return;
+        if self.links.may_link {
+            of.note();
         }
-        of.note();
         self.links.make(of.number, find_in_window(&self.old, &self.space.areas));
     }
 }
@@ -186,9 +186,9 @@ impl<'a, B: Backing> WholePlan<'a, B> {
         Ok(WholePlan { plan, space, old, new })
     }
 
-    /// Whether nothing changes.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.plan.is_empty()
+    /// Whether an area comes that may be linked.
+    pub(crate) fn may_link(&self) -> bool {
+        self.plan.may_link
     }
 
     /// Makes the changes.
@@ -209,6 +209,8 @@ struct Runs<'a> {
     areas: Vec<FileArea>,
     /// Each with the range of its areas. In the end, one for each map.
     runs: Vec<(&'a dyn Links, Range<usize>)>,
+    /// Whether there is an area whose file has a map.
+    may_link: bool,
 }
 
 impl<'a> Runs<'a> {
@@ -220,8 +222,9 @@ impl<'a> Runs<'a> {
         page_size: u64,
     ) -> Result<Self, Errno> {
         let short = |_| Errno::ENOMEM;
-        let mut all = Runs { areas: Vec::new(), runs: Vec::new() };
+        let mut all = Runs { areas: Vec::new(), runs: Vec::new(), may_link: false };
         for (span, area) in guard.iter() {
+            all.may_link |= map_of(area).is_some();
             let Some((map, area)) = linked_area(span, area, page_size) else { continue };
             let at = all.areas.len();
             if at == all.areas.capacity() {
@@ -294,7 +297,8 @@ pub(crate) struct LinkedAreas<B, R: Reclaim> {
     /// The number of the space.
     pub(crate) number: u64,
     page_size: u64,
-    /// Whether an area may be linked. Set under the range lock of that area.
+    /// Whether an area may be linked: there is one whose file has a map, though the map may take no
+    /// such area now ([`FileArea::pages`]). Set under the range lock of that area.
     any: AtomicBool,
     /// Unlinks all areas; `None` as long as nothing is linked. A pointer, because a destructor
     /// knows nothing of `B`.
@@ -317,8 +321,8 @@ where
         if any {
             let guard = linked.pin();
             let runs = Runs::collect(&linked, &guard, page_size)?;
-            if !runs.areas.is_empty() {
-                runs.link(linked.number)?;
+            runs.link(linked.number)?;
+            if runs.may_link {
                 linked.note();
             }
         }
@@ -326,7 +330,7 @@ where
         Ok(linked)
     }
 
-    /// Takes down that an area is about to be linked.
+    /// Takes down that an area comes that may be linked.
     pub(crate) fn note(&self) {
         // Relaxed: a caller that needs to know has the whole space to itself. A word that all
         // threads read is written once.

@@ -70,7 +70,7 @@ where
         {
             apply(plan)?;
         }
-        if !links.is_empty() {
+        if links.may_link() {
             self.map.note();
         }
         if plan.iter().any(|step| step.kind == StepKind::Moved) {

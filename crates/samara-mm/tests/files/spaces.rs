@@ -213,6 +213,31 @@ fn the_first_area_of_a_file_is_linked() {
     }
 }
 
+/// Reverse maps count pages of 4096 bytes, and take no area that smaller pages leave unaligned. What
+/// a call cuts of such an area is linked where it is aligned.
+#[test]
+fn parts_of_unaligned_areas_are_linked() {
+    const SMALL: u64 = 1024;
+    let page_size = PageSize::new(SMALL).unwrap();
+    let file = File::new(4);
+    let space = Space::new(Config { page_size, ..Config::default() }).unwrap();
+    // Leaves with room, and credit, as above.
+    for at in 0..128 {
+        space.map(&MapRequest::anonymous((8 + 8 * at) * PAGE, SMALL, RX)).unwrap();
+    }
+    for at in (0..128).filter(|at| at % 4 > 0) {
+        space.unmap((8 + 8 * at) * PAGE, SMALL).unwrap();
+    }
+    let at = 300 * PAGE + SMALL;
+    let request = MapRequest { start: at, len: 7 * SMALL, offset: SMALL, ..file.at(0, 1, 0, RX, MapFlags::PRIVATE) };
+    space.map(&request).unwrap();
+    assert!(file.map.is_empty());
+    space.protect(at, 7 * SMALL, Prot::READ, None).unwrap();
+    space.unmap(at, 3 * SMALL).unwrap();
+    assert_eq!(file.map.len(), 1);
+    check(&[file], &[&space]);
+}
+
 /// What is refused or panics has changed no link, and keeps no memory set aside.
 #[test]
 fn what_is_refused_leaves_the_links() {

@@ -15,12 +15,16 @@ use super::sys::{self, Waited};
 /// takes. It has nothing else of this one: neither other files nor, as it ends at once, memory; and
 /// it is no child that this process would have to wait for.
 ///
-/// They are closed here where there may be no other process, and in a container: its first process,
-/// perhaps the one that was recorded, would get a child that it does not know.
-pub(crate) fn close_apart(all: Vec<OwnedFd>) {
+/// They are closed here where there may be no other process, or where it could not close the rest
+/// (before Linux 5.9); and in a container: its first process, perhaps the one that was recorded,
+/// would get a child that it does not know. (So does a supervisor that adopts orphans; such a
+/// process expects them.)
+pub(crate) fn close_apart(mut all: Vec<OwnedFd>) {
     if proc::namespace() != Ok(0) {
         return;
     }
+    all.pop(); // the pipe needs a descriptor: there may be no more
+    all.pop();
     let Ok((until, ours)) = sys::pipe() else { return };
     let others = gaps(all.iter().chain([&until]).map(AsRawFd::as_raw_fd).collect());
     // SAFETY: the child calls only `fork`, whose locks the first one has made free, and `hold`, and
@@ -47,8 +51,12 @@ pub(crate) fn close_apart(all: Vec<OwnedFd>) {
 /// Only in a freshly forked child, which uses none of them.
 unsafe fn hold(others: &[RangeInclusive<RawFd>], until: &OwnedFd) -> ! {
     for range in others {
-        // SAFETY: nobody uses these descriptors.
-        unsafe { libc::syscall(libc::SYS_close_range, *range.start(), *range.end(), 0) };
+        // SAFETY: nobody uses these descriptors, and `_exit` runs nothing of the parent.
+        unsafe {
+            if libc::syscall(libc::SYS_close_range, *range.start(), *range.end(), 0) < 0 {
+                libc::_exit(0); // then the parent's descriptors are the last ones
+            }
+        }
     }
     let mut byte = 0_u8;
     // SAFETY: `byte` has room for what is read, and the name ends with a zero.
@@ -84,8 +92,9 @@ mod tests {
     fn what_is_closed_apart_is_closed() {
         let (given, writer) = sys::pipe().unwrap();
         let (other, kept) = sys::pipe().unwrap();
-        close_apart(vec![writer]);
-        drop(kept);
+        let more = || writer.try_clone().unwrap();
+        close_apart(vec![more(), more(), more()]);
+        drop((writer, kept));
         let mut read = Vec::new();
         // These wait until all writers are closed.
         std::fs::File::from(given).read_to_end(&mut read).unwrap();

@@ -1,8 +1,8 @@
 //! Wrappers of system calls: each function is one kernel service. Knows nothing of events, tasks or
 //! models.
 //!
-//! This crate has unsafe code only here, in `limits`, `origin` and `signals`, and in
-//! `nostop::perf`.
+//! This crate has unsafe code only here, in `closing`, `limits`, `origin` and `signals`, and in
+//! `nostop::perf` and `nostop::bpf::words`.
 
 #![allow(unsafe_code)]
 

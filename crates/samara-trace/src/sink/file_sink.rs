@@ -187,8 +187,8 @@ impl FileSink {
         self.shared.lock().limit = Some(bytes);
     }
 
-    /// Keeps totals of the events that come from now on, for [`Written::summary`]. That takes more
-    /// processor time than to write the events: what a trace has can be summed up later.
+    /// Keeps totals of the events, for [`Written::summary`]. Called before the first event. That
+    /// takes more processor time than to write them; a trace can also be summed up later.
     pub fn sum_up(&self) {
         self.shared.lock().sums_up = true;
     }
