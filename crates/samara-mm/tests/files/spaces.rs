@@ -213,8 +213,8 @@ fn the_first_area_of_a_file_is_linked() {
     }
 }
 
-/// Reverse maps count pages of 4096 bytes, and take no area that smaller pages leave unaligned. What
-/// a call cuts of such an area is linked where it is aligned.
+/// Reverse maps count pages of 4096 bytes, and take no area that smaller pages leave unaligned.
+/// What a call cuts of such an area is linked where it is aligned.
 #[test]
 fn parts_of_unaligned_areas_are_linked() {
     const SMALL: u64 = 1024;
