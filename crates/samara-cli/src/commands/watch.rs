@@ -404,7 +404,9 @@ impl<'a> Watcher<'a> {
         match writeln!(io::stdout(), "{line}").and_then(|()| io::stdout().flush()) {
             Ok(()) => true,
             Err(why) => {
-                if why.kind() != io::ErrorKind::BrokenPipe {
+                if why.kind() == io::ErrorKind::BrokenPipe {
+                    say("standard output has no reader any more: watching goes on, without JSON".to_owned());
+                } else {
                     error(format!("cannot write to standard output: {why}; watching goes on"));
                 }
                 false

@@ -363,6 +363,22 @@ fn the_start_is_told() {
     }
 }
 
+/// A reader that takes one line and leaves, as `head` does: what is kept does not depend on it.
+#[test]
+fn watching_goes_on_without_its_reader() {
+    let dir = tempfile::tempdir().unwrap();
+    let (state, pid) = (dir.path().join("state"), std::process::id().to_string());
+    let mut command = samara();
+    command.args(["watch", "--json", "--every", "100ms", "--budget", "100", "--pid", &pid, "--state"]).arg(&state);
+    let mut watch = Running::new(command.stdout(Stdio::piped()).stderr(Stdio::piped()));
+    let mut messages = BufReader::new(watch.0.stderr.take().unwrap());
+    let mut line = String::new();
+    BufReader::new(watch.0.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    assert!(line.starts_with('{'), "{line}");
+    told(&mut messages, "standard output has no reader any more: watching goes on");
+    assert_eq!(watch.end(), Some(0));
+}
+
 /// A program that grows fast.
 #[test]
 fn fast_growth_is_kept() {
