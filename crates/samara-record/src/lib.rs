@@ -13,7 +13,8 @@
 //! let mut sink = FileSink::create("t.samara", &options.header())?;
 //! let outcome = record(&options, &mut sink)?;
 //! let written = sink.finish();
-//! println!("{:?}, at most {} areas, {} events", outcome.status, outcome.counters.areas_peak, written.events);
+//! println!("{:?}, at most {} areas", outcome.status, outcome.counters.areas_peak);
+//! println!("{} events in {} bytes", written.events, written.bytes);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
