@@ -59,8 +59,9 @@ unsafe fn hold(others: &[RangeInclusive<RawFd>], until: &OwnedFd) -> ! {
         }
     }
     let mut byte = 0_u8;
-    // SAFETY: `byte` has room for what is read, and the name ends with a zero.
+    // SAFETY: `byte` has room for what is read, and the strings end with a zero.
     unsafe {
+        libc::chdir(c"/".as_ptr()); // so that its own directory is not in use
         libc::prctl(libc::PR_SET_NAME, c"samara-close".as_ptr());
         libc::read(until.as_raw_fd(), (&raw mut byte).cast(), 1);
         libc::_exit(0);
