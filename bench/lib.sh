@@ -8,7 +8,7 @@ trap 'rm -rf "$dir"' EXIT
 median() { sort -n | awk '{ all[NR] = $1 } END { print all[int((NR + 1) / 2)] }'; }
 
 # Writes $1/pairs.h: the loop that only maps, touches and unmaps memory, the processor time of the
-# process so far, and the time of day, in milliseconds.
+# process so far, and a clock, in milliseconds.
 loop_of_pairs() {
     cat >"$1/pairs.h" <<'C'
 #include <sys/mman.h>
@@ -64,11 +64,11 @@ C
     gcc -O1 -g -o "$1/million" "$1/million.c"
 }
 
-# Prints a line for a recording that lost events, once the kernel has closed what it was made by, which
-# slows others down.
-losses() { # TRACE
+# Prints a line if a recording lost events. First waits until the kernel has closed the recording's
+# events, because open ones slow the next measurement down.
+losses() { # MODE TRACE
     local lost
     while pgrep -x samara-close >/dev/null; do sleep 0.1; done
-    lost=$("$samara" summary --json "$1" | jq .losses)
-    [ "$lost" = 0 ] || echo "events were lost: $lost times"
+    lost=$("$samara" summary --json "$2" | jq .losses)
+    [ "$lost" = 0 ] || echo "recordings by $1 that lost events"
 }

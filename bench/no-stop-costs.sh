@@ -8,20 +8,18 @@
 set -euo pipefail
 . "$(dirname "$0")/lib.sh"
 
+loop_of_pairs "$dir"
 cat >"$dir/calls.c" <<'C'
+#include "pairs.h"
 #include <stdio.h>
 #include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
 int main(void) {
-    struct timespec from, to;
-    clock_gettime(CLOCK_MONOTONIC, &from);
+    double began = now_ms();
     for (int i = 0; i < 5000000; i++) syscall(SYS_getppid);
-    clock_gettime(CLOCK_MONOTONIC, &to);
-    printf("%g\n", ((to.tv_sec - from.tv_sec) * 1e9 + (to.tv_nsec - from.tv_nsec)) / 5e6);
+    printf("%g\n", (now_ms() - began) * 1e6 / 5e6);
 }
 C
-loop_of_pairs "$dir"
 cat >"$dir/threads.c" <<'C'
 #include "pairs.h"
 #include <pthread.h>
@@ -61,10 +59,10 @@ beside() { # PID MODE COMMAND...
     "$@"
     kill -TERM $recorder
     wait $recorder || true
-    note
+    note "$mode"
 }
-note() {
-    losses "$dir/t.samara" >>"$dir/notes"
+note() { # MODE
+    losses "$1" "$dir/t.samara" >>"$dir/notes"
     rm "$dir/t.samara"
 }
 ticks() { awk '{ print $14 + $15 }' "/proc/$server/stat"; } # of 10 ms
@@ -82,7 +80,7 @@ loop() { # MODE: milliseconds, those of its processor time, and the recorder's m
     # shellcheck disable=SC2086
     { time "$samara" trace $1 -q -o "$dir/t.samara" -- "$dir/threads" >"$dir/used"; } 2>"$dir/time"
     paste -d' ' "$dir/used" "$dir/time" | awk '{ print $1, $2, (($3 + $4) * 1e3 - $2) * 1e3 / 320000 }'
-    note
+    note "$1, 8 threads"
 }
 for run in $(seq 0 "$runs"); do
     for i in "${!modes[@]}"; do

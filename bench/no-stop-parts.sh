@@ -50,7 +50,7 @@ once() { # MODE
     *)
         # shellcheck disable=SC2086 # a mode is several words
         "$samara" trace ${1#* } -q -o "$dir/t.samara" -- "$dir/part" "${1%% *}"
-        losses "$dir/t.samara" >>"$dir/notes"
+        losses "${1#* }" "$dir/t.samara" >>"$dir/notes"
         rm "$dir/t.samara"
         ;;
     esac

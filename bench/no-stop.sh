@@ -27,7 +27,7 @@ once() { # MODE: the loop's time, and its processor time
     else
         # shellcheck disable=SC2086 # a mode is several words
         "$samara" trace $1 -q -o "$dir/t.samara" -- "$dir/pairs" 100000
-        losses "$dir/t.samara" >>"$dir/notes"
+        losses "$1" "$dir/t.samara" >>"$dir/notes"
         rm "$dir/t.samara"
     fi
 }

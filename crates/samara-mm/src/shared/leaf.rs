@@ -437,7 +437,7 @@ where
         let (mut range, mut areas) = (None, 0);
         for (span, area) in new {
             // LINKS-1: a leaf links nothing.
-            debug_assert!(self.map.may_have_links() || map_of(area).is_none(), "`asks` was not said: {span:?}");
+            debug_assert!(self.map.may_have_links() || map_of(area).is_none(), "the call did not set `asks`: {span:?}");
             self.note(area);
             (range, areas) = (and(range, span), areas + 1);
         }

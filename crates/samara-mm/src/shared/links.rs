@@ -5,7 +5,7 @@
 //! changes of one update.
 //!
 //! - **LINKS-1** Between updates, the areas of a space that are linked are those that
-//!   [`linked_area`] names, each in the map of its file. An update changes the links after the
+//!   [`file_area`] gives, each in the map of its file. An update changes the links after the
 //!   embedder has applied its plan, and before anybody sees its areas.
 
 use crate::area::{Area, Backing, Object};
@@ -45,15 +45,14 @@ pub(crate) fn map_of<B: Backing>(area: &Area<B>) -> Option<&dyn Links> {
     (!area.is_anonymous()).then_some(map)
 }
 
-/// What is linked for an area, in the map of its file. `None`: nothing, because the file has no
-/// map, or the map takes no such area ([`FileArea::pages`]).
-fn linked_area<B: Backing>(span: Span, area: &Area<B>, page_size: u64) -> Option<(&dyn Links, FileArea)> {
-    let map = map_of(area)?;
+/// What is linked for an area whose file has a map. `None`: nothing, because the map takes no such
+/// area ([`FileArea::pages`]).
+fn file_area<B: Backing>(span: Span, area: &Area<B>, page_size: u64) -> Option<FileArea> {
     let first = span.first >> page_size.trailing_zeros(); // a power of two
     let offset = area.bias.wrapping_add(first).checked_mul(page_size)?;
     let shared_writable = area.flags.contains(crate::Flags::SHARED | crate::Flags::MAYWRITE);
     let area = FileArea { start: span.first, end: span.last.checked_add(1)?, page: offset / PAGE, shared_writable };
-    area.pages().map(|_| (map, area))
+    area.pages().map(|_| area)
 }
 
 impl LinkPlan {
@@ -68,9 +67,9 @@ impl LinkPlan {
         area: &Area<B>,
         page_size: u64,
     ) -> Result<(), Errno> {
-        self.may_link |= comes && map_of(area).is_some();
-        let linked = linked_area(span, area, page_size);
-        Ok(linked.map_or(Ok(()), |(map, area)| self.push(comes, map, area))?)
+        let Some(map) = map_of(area) else { return Ok(()) };
+        self.may_link |= comes;
+        Ok(file_area(span, area, page_size).map_or(Ok(()), |area| self.push(comes, map, area))?)
     }
 }
 
@@ -224,8 +223,9 @@ impl<'a> Runs<'a> {
         let short = |_| Errno::ENOMEM;
         let mut all = Runs { areas: Vec::new(), runs: Vec::new(), may_link: false };
         for (span, area) in guard.iter() {
-            all.may_link |= map_of(area).is_some();
-            let Some((map, area)) = linked_area(span, area, page_size) else { continue };
+            let Some(map) = map_of(area) else { continue };
+            all.may_link = true;
+            let Some(area) = file_area(span, area, page_size) else { continue };
             let at = all.areas.len();
             if at == all.areas.capacity() {
                 all.areas.try_reserve(areas.len().saturating_sub(at).max(1)).map_err(short)?;
@@ -353,7 +353,8 @@ where
             Ok(runs) => runs.by_map().for_each(|(map, areas)| map.unlink_all(self.number, areas)),
             // Without memory for a list: area by area.
             Err(_) => {
-                for (map, area) in guard.iter().filter_map(|(span, area)| linked_area(span, area, self.page_size)) {
+                let linked = |(span, area)| Some((map_of(area)?, file_area(span, area, self.page_size)?));
+                for (map, area) in guard.iter().filter_map(linked) {
                     map.unlink_all(self.number, &[area]);
                 }
             }

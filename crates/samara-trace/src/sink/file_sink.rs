@@ -187,8 +187,8 @@ impl FileSink {
         self.shared.lock().limit = Some(bytes);
     }
 
-    /// Keeps totals of the events, for [`Written::summary`]. Called before the first event. That
-    /// takes more processor time than to write them; a trace can also be summed up later.
+    /// Asks for totals of the events: [`Written::summary`]. Call it before the first event. Totals
+    /// take more processor time than the file does; `samara summary` computes them from a file.
     pub fn sum_up(&self) {
         self.shared.lock().sums_up = true;
     }
@@ -301,7 +301,9 @@ fn write_all(shared: &Shared, mut writer: TraceWriter<File>, areas: Option<u64>)
                 Some(error)
             });
         }
-        events.iter().filter(|_| sums_up).for_each(|event| tally.add(event));
+        if sums_up {
+            events.iter().for_each(|event| tally.add(event));
+        }
         spare = events;
         spare.clear();
         if let Some(end) = end {

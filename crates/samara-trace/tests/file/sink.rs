@@ -13,6 +13,7 @@ fn every_event_arrives_once_and_in_order() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("t.samara");
     let mut sink = FileSink::create(&path, &header()).unwrap();
+    sink.sum_up();
     for seq in 0..30_000 {
         sink.event(event(seq)).unwrap();
     }
@@ -20,7 +21,7 @@ fn every_event_arrives_once_and_in_order() {
     assert!(written.error.is_none(), "{:?}", written.error);
     let bytes = std::fs::read(&path).unwrap();
     assert_eq!((written.events, written.bytes), (30_000, bytes.len() as u64));
-    assert!(written.summary.is_none(), "nobody asked for them");
+    assert_eq!(written.summary.unwrap().events, 30_000);
     let (events, error) = read(&bytes);
     assert!(error.is_none(), "{error:?}");
     assert_eq!(events, (0..30_000).map(event).collect::<Vec<_>>());
@@ -51,6 +52,7 @@ fn a_recording_of_nothing_changes_nothing() {
     assert!(link.is_symlink());
     let written = FileSink::create(&old, &header()).unwrap().finish();
     assert!(written.error.is_none() && read(&std::fs::read(&old).unwrap()).1.is_none(), "an empty trace");
+    assert!(written.summary.is_none(), "no totals without `sum_up`");
 }
 
 /// A recorder that is killed does not run `finish` or `drop`: what it gave the sink some time
