@@ -47,7 +47,7 @@ fn within_a_part() {
 #[test]
 fn a_border_moves() {
     let looks: [&[Look]; 2] = [&[Look::Get(43), Look::Get(51), Look::Gap(5, 70)], &[Look::Walk(30, 60)]];
-    with_readers::<Tiny>("a_border_moves", Some(3), 12, &[Op::Insert(42, 51), Op::Move(42, 42, 43)], &looks);
+    with_readers::<Tiny>("a_border_moves", Some(3), 12, &[Op::Insert(42, 51), Op::Clear(44, 51)], &looks);
 }
 
 /// The border between the regions of two inner nodes moves: down with the entry before it, then up

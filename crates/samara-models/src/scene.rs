@@ -9,6 +9,7 @@ use samara::testing::model::Run;
 use samara::testing::set_refusal;
 use samara::{
     AllocError, GapQuery, Quiescent, RangeMap, Reclaim, Shape, SharedRangeMap, SharedWriter, Span, WriteGuard,
+    WriterUpdate,
 };
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -86,7 +87,6 @@ fn store<R: Reclaim, S: Shape>(write: &mut WriteGuard<'_, u64, Value, R, S>, op:
         Op::Clear(first, last) => write.clear_range(Span::new(first, last), |_| ()).unwrap(),
         Op::Remove(key) => drop(write.remove(key).unwrap()),
         Op::Modify(key) => drop(write.modify(key, |value| value.0 = who).unwrap()),
-        Op::Move(key, first, last) => drop(write.set_span(key, Span::new(first, last)).unwrap()),
         Op::Update(ref ops) => {
             let all = |map: &mut RangeMap<_, _, S>| {
                 ops.iter().for_each(|op| change(map, op, who));
@@ -134,7 +134,11 @@ fn store_by_writer<R: Reclaim, S: Shape>(writer: &mut SharedWriter<'_, u64, Valu
                 stage.commit(|| ())
             });
             if done.unwrap() != Some(true) {
-                writer.reserve(1, 1).unwrap().set_span(key, first..=last).unwrap();
+                let moves = |map: &mut WriterUpdate<'_, _, _, S>| {
+                    let (_, value) = map.remove(key).unwrap().unwrap();
+                    map.insert(Span::new(first, last), value).unwrap();
+                };
+                writer.reserve(2, 1).unwrap().update(moves).unwrap();
             }
         }
         ref op => unimplemented!("{op:?} by a writer"),

@@ -182,7 +182,10 @@ impl<K: TestKey, V: Value, S: Shape> Run<K, V, S> {
 
     pub(crate) fn step(&mut self, op: &Op<K>) -> Outcome {
         match op {
-            Op::Insert(_) | Op::Replace(_) | Op::ClearRange(_) | Op::Remove(_) | Op::SplitAt(_) => {
+            Op::SplitAt(key) => {
+                same("split_at", &self.map.split_at(*key), &Ok(self.reference.split_at(*key)))?;
+            }
+            Op::Insert(_) | Op::Replace(_) | Op::ClearRange(_) | Op::Remove(_) => {
                 let id = self.next_id();
                 compare_store(&mut self.map, &mut self.reference, id, op, &mut self.stats)?;
             }
@@ -358,7 +361,6 @@ pub(crate) fn compare_store<K: TestKey, V: Value>(
             let got = map.remove(*key).map_err(|e| e.to_string())?;
             same_entry("remove", pair(&got), reference.remove(*key))
         }
-        Op::SplitAt(key) => same("split_at", &map.split_at(*key), &Ok(reference.split_at(*key))),
         other => unreachable!("{other:?} stores nothing"),
     }
 }

@@ -86,22 +86,13 @@ impl_lookups!(SharedGuard<'_, K, V, R, S>, R: Reclaim);
 pub(crate) trait Stores<K: TestKey, V> {
     fn insert(&mut self, span: Span<K>, value: V) -> Result<(), StoreError<K>>;
     fn replace(&mut self, span: Span<K>, value: V, observe: Observe<'_, K, V>) -> Result<(), StoreError<K>>;
-    fn replace_merging(
-        &mut self,
-        span: Span<K>,
-        value: V,
-        merges: Merges<'_, K, V>,
-        observe: Observe<'_, K, V>,
-    ) -> Result<Span<K>, StoreError<K>>;
     fn clear_range(&mut self, span: Span<K>, observe: Observe<'_, K, V>) -> Result<(), StoreError<K>>;
     fn remove(&mut self, key: K) -> Result<Option<(Span<K>, V)>, AllocError>;
-    fn split_at(&mut self, key: K) -> Result<bool, StoreError<K>>;
-    fn merge_at(&mut self, key: K, merges: Merges<'_, K, V>) -> Result<Option<V>, AllocError>;
 }
 
 macro_rules! impl_stores {
-    // The write guard may need memory where a map needs none: `$ok` wraps a map's answer in a
-    // result.
+    // What stores to a shared map may need memory where a map needs none: `$ok` wraps a map's
+    // answer in a result.
     ($map:ty, $ok:expr, $($generics:tt)*) => {
         impl<K: TestKey, V: Value, S: Shape, $($generics)*> Stores<K, V> for $map {
             fn insert(&mut self, span: Span<K>, value: V) -> Result<(), StoreError<K>> {
@@ -110,26 +101,11 @@ macro_rules! impl_stores {
             fn replace(&mut self, span: Span<K>, value: V, observe: Observe<'_, K, V>) -> Result<(), StoreError<K>> {
                 <$map>::replace(self, span, value, observe)
             }
-            fn replace_merging(
-                &mut self,
-                span: Span<K>,
-                value: V,
-                merges: Merges<'_, K, V>,
-                observe: Observe<'_, K, V>,
-            ) -> Result<Span<K>, StoreError<K>> {
-                <$map>::replace_merging(self, span, value, merges, observe)
-            }
             fn clear_range(&mut self, span: Span<K>, observe: Observe<'_, K, V>) -> Result<(), StoreError<K>> {
                 <$map>::clear_range(self, span, observe)
             }
             fn remove(&mut self, key: K) -> Result<Option<(Span<K>, V)>, AllocError> {
                 $ok(<$map>::remove(self, key))
-            }
-            fn split_at(&mut self, key: K) -> Result<bool, StoreError<K>> {
-                <$map>::split_at(self, key)
-            }
-            fn merge_at(&mut self, key: K, merges: Merges<'_, K, V>) -> Result<Option<V>, AllocError> {
-                $ok(<$map>::merge_at(self, key, merges))
             }
         }
     };
@@ -137,34 +113,4 @@ macro_rules! impl_stores {
 
 impl_stores!(RangeMap<K, V, S>, Ok,);
 impl_stores!(WriteGuard<'_, K, V, R, S>, std::convert::identity, R: Reclaim);
-
-/// A writer has fewer operations: the write guard does the others.
-impl<K: TestKey, V: Value, S: Shape, R: Reclaim> Stores<K, V> for SharedWriter<'_, K, V, R, S> {
-    fn insert(&mut self, span: Span<K>, value: V) -> Result<(), StoreError<K>> {
-        SharedWriter::insert(self, span, value)
-    }
-    fn replace(&mut self, span: Span<K>, value: V, observe: Observe<'_, K, V>) -> Result<(), StoreError<K>> {
-        SharedWriter::replace(self, span, value, observe)
-    }
-    fn replace_merging(
-        &mut self,
-        span: Span<K>,
-        value: V,
-        merges: Merges<'_, K, V>,
-        observe: Observe<'_, K, V>,
-    ) -> Result<Span<K>, StoreError<K>> {
-        self.map().write().replace_merging(span, value, merges, observe)
-    }
-    fn clear_range(&mut self, span: Span<K>, observe: Observe<'_, K, V>) -> Result<(), StoreError<K>> {
-        SharedWriter::clear_range(self, span, observe)
-    }
-    fn remove(&mut self, key: K) -> Result<Option<(Span<K>, V)>, AllocError> {
-        SharedWriter::remove(self, key)
-    }
-    fn split_at(&mut self, key: K) -> Result<bool, StoreError<K>> {
-        self.map().write().split_at(key)
-    }
-    fn merge_at(&mut self, key: K, merges: Merges<'_, K, V>) -> Result<Option<V>, AllocError> {
-        self.map().write().merge_at(key, merges)
-    }
-}
+impl_stores!(SharedWriter<'_, K, V, R, S>, std::convert::identity, R: Reclaim);

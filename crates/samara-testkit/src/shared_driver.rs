@@ -12,13 +12,16 @@ use crate::driver::{
     ALL, Difference, Outcome, Run, Stats, compare_lookup, compare_store, is_due, pair, same, same_entry, tidied, walk,
 };
 use crate::history::History;
+use crate::interfaces::{Merges, Observe};
 use crate::key::TestKey;
-use crate::op::{EntryStep, Op, Shared, Verb, Walk};
+use crate::op::{Op, Shared, Verb, Walk};
 use crate::open_iterators::OpenIterators;
 use crate::reference_map::ReferenceMap;
 use crate::value::Value;
-use crate::verbs::{commit_all, cover, ends, insert_merging, merge_at, set_span};
-use samara::{AllocError, RangeMap, Reclaim, Shape, SharedGuard, SharedRangeMap, SharedReader, Span, WriteGuard};
+use crate::verbs::{commit_all, cover, ends, insert_merging};
+use samara::{
+    AllocError, RangeMap, Reclaim, ReservedError, Shape, SharedGuard, SharedRangeMap, SharedReader, Span, WriteGuard,
+};
 use std::cell::Cell;
 use std::{mem, thread};
 
@@ -257,7 +260,7 @@ impl<K: TestKey, V: Value + Send + Sync, S: Shape> SharedRun<K, V, S> {
                 let want = self.reference.gaps(*window);
                 walk(*turns, on.map.write().gaps(*window), &want, |got, want| same("gap", &got, &want))
             }
-            Op::Insert(_) | Op::Replace(_) | Op::ClearRange(_) | Op::Remove(_) | Op::SplitAt(_) => {
+            Op::Insert(_) | Op::Replace(_) | Op::ClearRange(_) | Op::Remove(_) => {
                 let id = self.next_id();
                 if id.is_multiple_of(2) {
                     return compare_store(&mut on.map.write(), &mut self.reference, id, op, &mut self.stats);
@@ -267,7 +270,8 @@ impl<K: TestKey, V: Value + Send + Sync, S: Shape> SharedRun<K, V, S> {
             }
             Op::GetMut(key) => self.modify(&mut on.map.write(), *key),
             Op::Reserve(stores) => {
-                on.map.write().reserve(usize::from(*stores)).map(drop).map_err(|error| error.to_string())
+                let mut writer = on.map.writer().map_err(|error| error.to_string())?;
+                writer.reserve(usize::from(*stores), 0).map(drop).map_err(|error| error.to_string())
             }
             Op::Release => {
                 self.reclaim(on)?;
@@ -277,24 +281,17 @@ impl<K: TestKey, V: Value + Send + Sync, S: Shape> SharedRun<K, V, S> {
             Op::TryClone { .. } | Op::FromSorted { .. } | Op::Rebuild | Op::Clear => self.whole(on, op),
             Op::Verb(verb) => self.verb(on, verb),
             Op::Shared(shared) => self.shared(on, shared),
-            Op::IterMut(_) | Op::RangeMut(..) | Op::CursorMut(..) => self.updated(on, op),
+            Op::IterMut(_) | Op::RangeMut(..) | Op::CursorMut(..) | Op::SplitAt(_) => self.updated(on, op),
         }
     }
 
     fn verb<R: Reclaim>(&mut self, on: &Access<'_, K, V, R, S>, verb: &Verb<K>) -> Outcome {
         match verb {
             Verb::InsertMerging(span, left, right) => {
-                let id = self.next_id();
-                insert_merging(&mut on.map.write(), &mut self.reference, id, *span, (*left, *right), &mut self.stats)
-            }
-            Verb::MergeAt(key, merges) => merge_at(&mut on.map.write(), &mut self.reference, *key, *merges),
-            Verb::Entry(key, EntryStep::SetSpan(to)) => {
-                let (mut write, held) = (on.map.write(), self.reference.get(*key).map(|(span, _)| span));
-                let got = write.set_span(*key, *to);
-                if let Ok(was) = got {
-                    same("the range that it had", &Some(was), &held)?;
-                }
-                set_span(got.map(|_| ()), &mut self.reference, *key, *to)
+                let (id, mut write) = (self.next_id(), on.map.write());
+                let store =
+                    |value, merges: Merges<'_, K, V>, _: Observe<'_, K, V>| write.insert_merging(*span, value, merges);
+                insert_merging(store, &mut self.reference, id, *span, (*left, *right), None)
             }
             Verb::Reserved(spans) => self.reserved(on, spans),
             Verb::Ends { pop_first, pop_last } => {
@@ -377,13 +374,14 @@ impl<K: TestKey, V: Value + Send + Sync, S: Shape> SharedRun<K, V, S> {
         }
     }
 
-    /// A removal and the stores through a reservation, and one more than reserved. A snapshot in
+    /// A removal and the stores through a reservation, and more than reserved. A snapshot in
     /// between changes nothing.
     fn reserved<R: Reclaim>(&mut self, on: &Access<'_, K, V, R, S>, spans: &[Span<K>]) -> Outcome {
         let first = self.id + 1;
         self.id += spans.len() as u64 + 1;
-        let mut write = on.map.write();
-        let mut commit = write.reserve(spans.len() + 1).map_err(|error| error.to_string())?;
+        let (stores, entries) = (spans.len() + 1, self.reference.entries.len() + 2 * spans.len());
+        let mut writer = on.map.writer().map_err(|error| error.to_string())?;
+        let mut commit = writer.reserve(stores, entries).map_err(|error| error.to_string())?;
         let key = spans.first().map_or(K::MIN, |span| span.first);
         let got = commit.remove(key).map_err(|error| error.to_string())?;
         same_entry("a reserved removal", pair(&got), self.reference.remove(key))?;
@@ -391,10 +389,16 @@ impl<K: TestKey, V: Value + Send + Sync, S: Shape> SharedRun<K, V, S> {
         if self.take_snapshots && self.kept.len() < KEPT && first.is_multiple_of(2) {
             self.kept.push((commit.map().snapshot(), self.reference.clone()));
         }
-        commit_all!(commit, &mut self.reference, spans, first, |reference| self.history.note(reference));
+        let mut note = |reference: &_| self.history.note(reference);
+        let made = commit_all!(commit, &mut self.reference, spans, first, ReservedError::EmptyRange, note);
+        same("remaining", &commit.remaining(), &(spans.len() - made))?;
+        while commit.remaining() > 0 {
+            same("a reserved update", &commit.update(|_| ()), &Ok(()))?;
+        }
+        same("one too many", &commit.insert(Span::FULL, V::make(0)), &Err(ReservedError::UsedUp))?;
         same("one removal too many", &commit.remove(key).is_err(), &true)?;
         drop(commit);
-        drop(write);
+        drop(writer);
         self.compare(on)
     }
 

@@ -3,7 +3,7 @@
 //! Uses the public interface of the map only.
 
 use crate::driver::{ALL, Outcome, Run, Stats, observed, pair, same, same_entry, walk};
-use crate::interfaces::{Lookups, Stores};
+use crate::interfaces::{Lookups, Merges, Observe};
 use crate::key::TestKey;
 use crate::op::{EntryStep, Kept, Verb, Walk};
 use crate::reference_map::ReferenceMap;
@@ -14,33 +14,24 @@ fn nth(mask: u32, index: usize) -> bool {
     mask >> (index % 32) & 1 == 1
 }
 
-/// Stores and clears in turns through the reservation of a plain or a shared map: as many as there
-/// are `spans`, and one more. `$then` is given the reference map after each.
+/// Stores and clears in turns from reserved memory, of a plain or a shared map. `$error` is the
+/// error for an empty range. `$then` is given the reference map after each. Evaluates to the number
+/// of stores.
 macro_rules! commit_all {
-    ($commit:expr, $reference:expr, $spans:expr, $first:expr, $then:expr) => {{
+    ($commit:expr, $reference:expr, $spans:expr, $first:expr, $error:expr, $then:expr) => {{
         let observe: $crate::interfaces::Observe<'_, K, V> = &mut |_| ();
-        let mut left = $spans.len();
+        let mut made = 0;
         for (span, id) in $spans.iter().zip($first..) {
             let (got, want) = match id % 4 {
                 0 => ($commit.clear_range(*span, &mut *observe), $reference.store(*span, None)),
                 1 => ($commit.replace(*span, V::make(id), &mut *observe), $reference.store(*span, Some(id))),
-                2 => (
-                    $commit.insert_merging(*span, V::make(id), |_, _| false).map(|_| ()),
-                    $reference.store(*span, Some(id)),
-                ),
                 _ => ($commit.insert(*span, V::make(id)), $reference.store(*span, Some(id))),
             };
-            left -= usize::from(want.is_ok());
-            let want = want.map(|_| ()).map_err(|_| samara::ReservedError::EmptyRange(*span));
-            same("a reserved store", &got, &want)?;
-            same("remaining", &$commit.remaining(), &left)?;
+            made += usize::from(want.is_ok());
+            same("a reserved store", &got, &want.map(|_| ()).map_err(|_| $error(*span)))?;
             $then(&*$reference);
         }
-        while left > 0 {
-            same("a reserved split", &$commit.split_at(K::MIN), &Ok(false))?;
-            left -= 1;
-        }
-        same("one too many", &$commit.insert(Span::FULL, V::make(0)), &Err(samara::ReservedError::UsedUp))?;
+        made
     }};
 }
 pub(crate) use commit_all;
@@ -50,7 +41,11 @@ impl<K: TestKey, V: Value, S: Shape> Run<K, V, S> {
         match verb {
             Verb::InsertMerging(span, left, right) => {
                 let id = self.next_id();
-                insert_merging(&mut self.map, &mut self.reference, id, *span, (*left, *right), &mut self.stats)
+                let (map, stats) = (&mut self.map, Some(&mut self.stats));
+                let store = |value, merges: Merges<'_, K, V>, observe: Observe<'_, K, V>| {
+                    map.replace_merging(*span, value, merges, observe)
+                };
+                insert_merging(store, &mut self.reference, id, *span, (*left, *right), stats)
             }
             Verb::MergeAt(key, merges) => merge_at(&mut self.map, &mut self.reference, *key, *merges),
             Verb::Entry(key, step) => self.entry(*key, *step),
@@ -252,12 +247,12 @@ impl<K: TestKey, V: Value, S: Shape> Run<K, V, S> {
         self.compare()
     }
 
-    /// Stores, splits and clears in turns, and one more than reserved.
+    /// Stores and clears in turns, as many as are reserved.
     fn reserved(&mut self, spans: &[Span<K>]) -> Outcome {
         let first = self.id + 1;
         self.id += spans.len() as u64 + 1;
-        let mut commit = self.map.reserve(spans.len()).map_err(|e| e.to_string())?;
-        commit_all!(commit, &mut self.reference, spans, first, |_| ());
+        self.map.reserve(spans.len()).map_err(|e| e.to_string())?;
+        commit_all!(self.map, &mut self.reference, spans, first, StoreError::EmptyRange, |_| ());
         self.map.release();
         self.compare()
     }
@@ -276,14 +271,15 @@ impl<K: TestKey, V: Value, S: Shape> Run<K, V, S> {
     }
 }
 
-/// Stores the value with number `id`, and answers this for the entries that touch.
+/// Stores the value with number `id` by `store`, and answers this for the entries that touch.
+/// Without `stats` the store has no observer.
 pub(crate) fn insert_merging<K: TestKey, V: Value>(
-    map: &mut dyn Stores<K, V>,
+    store: impl FnOnce(V, Merges<'_, K, V>, Observe<'_, K, V>) -> Result<Span<K>, StoreError<K>>,
     reference: &mut ReferenceMap<K>,
     id: u64,
     span: Span<K>,
     says: (bool, bool),
-    stats: &mut Stats,
+    stats: Option<&mut Stats>,
 ) -> Outcome {
     // The entries that touch, and the questions about them.
     let mut whole = span;
@@ -303,8 +299,7 @@ pub(crate) fn insert_merging<K: TestKey, V: Value>(
         }
     }
     let mut pieces = Vec::new();
-    let got = map.replace_merging(
-        span,
+    let got = store(
         V::make(id),
         &mut |left, right| {
             questions.push((left.0, left.1.clone(), right.0, right.1.clone()));
@@ -325,11 +320,14 @@ pub(crate) fn insert_merging<K: TestKey, V: Value>(
     if want.is_ok() {
         let _ = reference.store(whole, Some(id));
     }
-    observed(got.map(|_| ()), &pieces, want, stats)
+    match stats {
+        Some(stats) => observed(got.map(|_| ()), &pieces, want, stats),
+        None => Ok(()),
+    }
 }
 
-pub(crate) fn merge_at<K: TestKey, V: Value>(
-    map: &mut dyn Stores<K, V>,
+fn merge_at<K: TestKey, V: Value, S: Shape>(
+    map: &mut RangeMap<K, V, S>,
     reference: &mut ReferenceMap<K>,
     key: K,
     merges: bool,
@@ -342,11 +340,10 @@ pub(crate) fn merge_at<K: TestKey, V: Value>(
         (left.0 != right.0).then_some((left, right))
     });
     let mut asked = None;
-    let got = map.merge_at(key, &mut |left, right| {
+    let got = map.merge_at(key, |left, right| {
         asked = Some((left.0, left.1.clone(), right.0, right.1.clone()));
         merges
     });
-    let got = got.map_err(|e| e.to_string())?;
     same("the two that are asked about", &asked.as_ref().map(|a| (a.0, a.2)), &touch.map(|(l, r)| (l.0, r.0)))?;
     let right = match (&asked, &touch) {
         (Some(asked), Some((left, right))) => asked.1.is(left.1) && asked.3.is(right.1),
@@ -367,7 +364,7 @@ pub(crate) fn merge_at<K: TestKey, V: Value>(
 
 /// Compares the result of giving the entry that holds `key` the range `to`. Where several keys are
 /// occupied, it may name any of them.
-pub(crate) fn set_span<K: TestKey>(
+fn set_span<K: TestKey>(
     got: Result<(), BoundError<K>>,
     reference: &mut ReferenceMap<K>,
     key: K,

@@ -28,16 +28,16 @@ fn query(bar: &Bar) -> Result<GapQuery, Error> {
 fn place(bus: &mut RangeMap<u64, &'static str>, name: &'static str, bars: &[Bar]) -> Result<Option<Vec<Span>>, Error> {
     let queries = bars.iter().map(query).collect::<Result<Vec<_>, _>>()?;
     // Memory first. The stores below then cannot fail, and none has to be undone for lack of it.
-    let mut commit = bus.reserve(bars.len())?;
+    bus.reserve(bars.len())?;
     let mut placed: Vec<Span> = Vec::new();
     for query in queries {
-        let Some(span) = commit.map().find_gap(&query) else {
+        let Some(span) = bus.find_gap(&query) else {
             for span in placed {
-                commit.remove(span.first);
+                bus.remove(span.first);
             }
             return Ok(None);
         };
-        commit.insert(span, name).expect("a store was reserved for each window");
+        bus.insert(span, name).expect("memory was set aside for each window");
         placed.push(span);
     }
     Ok(Some(placed))

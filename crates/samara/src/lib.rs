@@ -167,7 +167,6 @@ pub use map::entry::{Entry, OccupiedEntry, VacantEntry};
 pub use map::gaps::Gaps;
 pub use map::into_iter::{IntoIter, IntoSpans, IntoValues};
 pub use map::iter::{Iter, IterMut, Range, RangeFrom, RangeMut, Spans, Values, ValuesMut};
-pub use map::reservation::Reservation;
 pub use map::retain::ExtractIf;
 pub use map::revise::Revision;
 pub use node::shape::{Compact, Normal, Shape};
@@ -184,8 +183,6 @@ pub use shared::guard::{SharedGuard, SharedReader};
 #[cfg(feature = "shared")]
 pub use shared::iter::SharedRange;
 #[cfg(feature = "shared")]
-pub use shared::reservation::SharedReservation;
-#[cfg(feature = "shared")]
 pub use shared::stage::{Kept, Stage};
 #[cfg(feature = "shared")]
 pub use shared::write_guard::WriteGuard;
@@ -195,9 +192,9 @@ pub use shared::writer::SharedWriter;
 pub use shared::writer_reservation::{WriterReservation, WriterUpdate};
 pub use tree::check::{Stats, Violation};
 pub use types::displaced::{Displaced, Remains, unobserved};
+pub use types::error::{AlignError, AllocError, BoundError, BuildError, EntryError, Error, StoreError};
 #[cfg(feature = "shared")]
-pub use types::error::Busy;
-pub use types::error::{AlignError, AllocError, BoundError, BuildError, EntryError, Error, ReservedError, StoreError};
+pub use types::error::{Busy, ReservedError};
 pub use types::gap::{End, GapQuery};
 pub use types::key::Key;
 #[doc(hidden)]

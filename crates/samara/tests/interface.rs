@@ -3,8 +3,8 @@
 #![forbid(unsafe_code)]
 
 use samara::{
-    AllocError, BoundError, BuildError, Busy, End, EntryError, Error, GapQuery, Key, RangeMap, RangeSet, ReservedError,
-    SharedRangeMap, Span, StoreError, key_newtype,
+    AllocError, BoundError, BuildError, Busy, End, EntryError, Epoch, Error, GapQuery, Key, RangeMap, RangeSet,
+    ReservedError, SharedRangeMap, Span, StoreError, key_newtype,
 };
 use std::error::Error as _;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -174,7 +174,7 @@ fn one_error_for_all() {
         shows(EntryError::OutsideGap { span, gap }, Error::Entry(EntryError::OutsideGap { span: wide, gap: wide_gap }));
         shows(ReservedError::EmptyRange(span), Error::Reserved(ReservedError::EmptyRange(wide)));
         shows(ReservedError::<K>::UsedUp, Error::Reserved(ReservedError::UsedUp));
-        shows(ReservedError::<K>::Shared, Error::Reserved(ReservedError::Shared));
+        shows(ReservedError::<K>::Alloc, Error::Reserved(ReservedError::Alloc));
         shows(ReservedError::<K>::MeetsMore(7), Error::Reserved(ReservedError::MeetsMore(7)));
         shows(StoreError::EmptyRange(span), Error::Store(StoreError::EmptyRange(wide)));
         shows(StoreError::<K>::Alloc, Error::Store(StoreError::Alloc));
@@ -195,7 +195,9 @@ fn one_error_for_all() {
         own.insert(if step == 1 { Span::new(9, 3) } else { Span::new(20, 29) }, 'b')?;
         own.resize(if step == 2 { 15 } else { 25 }, 20..=24)?;
         own.entry(12).or_insert(if step == 3 { 12..=24 } else { 12..=13 }, 'c')?;
-        own.reserve(usize::from(step != 4))?.insert(50..=59, 'd')?;
+        let shared = SharedRangeMap::from_map(own.snapshot(), Epoch::new())?;
+        shared.writer()?.reserve(usize::from(step != 4), 1)?.insert(50..=59, 'd')?;
+        own = shared.into_map();
         let busy = (step == 5).then(|| map.write());
         map.try_write()?.set(own)?;
         drop(busy);

@@ -243,8 +243,8 @@ fn a_gap_has_both_ends_at_one_moment() {
             };
             let meanwhile = |_| {
                 let mut write = map.write();
-                write.set_span(at + 60, Span::new(at + 5, at + 100)).unwrap();
-                write.set_span(at + 160, Span::new(at + 125, at + 180)).unwrap();
+                write.insert(Span::new(at + 5, at + 100), border).unwrap();
+                write.clear_range(Span::new(at + 105, at + 124), |_| ()).unwrap();
             };
             slept += usize::from(asleep(point, hit, act, meanwhile));
         }

@@ -134,7 +134,7 @@ fn lives<V: Made, R: Reclaim<Stamp: Send> + Sync + Send>(name: &str, reclaim: im
         // storing.
         let map = fresh();
         let before = counting_alloc::live();
-        drop(map.write().reserve(20_000).unwrap());
+        drop(map.writer().unwrap().reserve(2_000, 0).unwrap());
         let kept = counting_alloc::live() - before;
         assert!(kept <= BENCH, "{name} {how}: a dropped reservation leaves {kept} bytes");
         if holds {

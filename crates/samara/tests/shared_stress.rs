@@ -407,9 +407,17 @@ fn a_gap_is_of_one_moment() {
         let mut rng = fastrand::Rng::with_seed(5);
         let mut write = map.write();
         let mut set = |i: u64, first: u64, last: u64| {
-            let was = write.get(100 * i + 60).unwrap().0;
+            let (was, value) = write.get(100 * i + 60).map(|(was, value)| (was, *value)).unwrap();
             let to = Span::new(if first > 0 { first } else { was.first }, if last > 0 { last } else { was.last });
-            write.set_span(100 * i + 60, to).unwrap();
+            if to.first > was.first {
+                write.clear_range(Span::new(was.first, to.first - 1), |_| ()).unwrap();
+            }
+            if to.last < was.last {
+                write.clear_range(Span::new(to.last + 1, was.last), |_| ()).unwrap();
+            }
+            if to.first < was.first || was.last < to.last {
+                write.insert(to, value).unwrap();
+            }
         };
         let mut low = vec![true; ENTRIES as usize];
         for _ in 0..STORES / 6 {

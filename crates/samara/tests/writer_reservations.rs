@@ -4,8 +4,8 @@
 
 use samara::testing::Tiny;
 use samara::{
-    AllocError, BoundError, Error, Membarrier, Normal, RangeMap, ReservedError, Shape, SharedRangeMap, SharedWriter,
-    Span, WriterReservation, WriterUpdate,
+    AllocError, Membarrier, Normal, RangeMap, ReservedError, Shape, SharedRangeMap, SharedWriter, Span,
+    WriterReservation, WriterUpdate,
 };
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -76,12 +76,6 @@ fn random(rng: &mut fastrand::Rng, keys: u64) -> Span {
     Span::new(first, first + rng.u64(0..width))
 }
 
-/// Gives the entry that holds the key the bounds, where the model allows it.
-fn set_span(model: &mut Model, key: u64, to: Span) -> Result<Span, BoundError> {
-    let was = model.get(key).map(|(was, _)| was);
-    model.resize(key, to).map(|()| was.unwrap())
-}
-
 /// One random store through the reservation, without memory, and the same in the model.
 fn store<S: Shape>(
     commit: &mut Commit<'_, '_, S>,
@@ -89,7 +83,7 @@ fn store<S: Shape>(
     rng: &mut fastrand::Rng,
     span: Span,
 ) {
-    let (kind, id, key, left) = (rng.u32(0..16), rng.u64(0..9), span.first, commit.remaining());
+    let (kind, id, key, left) = (rng.u32(0..14), rng.u64(0..9), span.first, commit.remaining());
     let (mut told, mut want) = (0, 0);
     let value = Value(id, alive.clone());
     let mut other = Value(id, alive.clone());
@@ -108,54 +102,45 @@ fn store<S: Shape>(
             commit.modify(key, |old| std::mem::swap(old, &mut other)),
             Ok(model.get_mut(key).map(|(_, old)| *old = id).is_some())
         ),
-        11 => same!(commit.split_at(key), Ok(model.split_at(key).unwrap())),
-        12 => {
-            let to = Span::new(span.first, span.first + span.last % 16);
-            same!(commit.set_span(key, to), set_span(model, key, to).map_err(Error::from));
-        }
         _ => {
             let (a, b) = (rng.u64(0..20), rng.u64(0..20));
-            let (to, new) = (Span::new(key, key + a), Span::new(key + a, key + a + b));
+            let new = Span::new(key + a, key + a + b);
             let (done, asked) = fail_after(0, || {
                 commit.update(|map| {
                     assert_eq!(map.remaining(), left);
                     let removed = map.remove(key).map(|gone| gone.map(|(span, value)| (span, value.0)));
                     let cleared = map.clear_range(span, |_| ());
-                    let moved = map.set_span(key + a, to);
-                    (removed, cleared, moved, map.insert(new, value), map.split_at(key + a + 1))
+                    let modified = map.modify(key + a, |old| std::mem::swap(old, &mut other));
+                    (removed, cleared, modified, map.insert(new, value))
                 })
             });
-            let (removed, cleared, moved, inserted, split) = done.unwrap();
+            let (removed, cleared, modified, inserted) = done.unwrap();
             assert_eq!(asked, 0, "{span} asked for memory");
             // What is refused for want of stores is not in the model either.
             let mut refused = Vec::new();
             match removed {
                 Ok(removed) => assert_eq!(removed, model.remove(key)),
-                Err(error) => refused.push(Error::from(error)),
+                Err(error) => refused.push(error),
             }
             match cleared {
                 Ok(()) => model.clear_range(span, |_| ()).unwrap(),
-                Err(error) => refused.push(Error::from(error)),
+                Err(error) => refused.push(error),
             }
-            match moved {
-                Err(error @ Error::Reserved(_)) => refused.push(error),
-                moved => assert_eq!(moved, set_span(model, key + a, to).map_err(Error::from)),
+            match modified {
+                Ok(is_there) => assert_eq!(is_there, model.get_mut(key + a).map(|(_, old)| *old = id).is_some()),
+                Err(error) => refused.push(error),
             }
             match inserted {
                 Ok(()) => model.insert(new, id).unwrap(),
-                Err(error) => refused.push(Error::from(error)),
+                Err(error) => refused.push(error),
             }
-            match split {
-                Ok(split) => assert_eq!(split, model.split_at(key + a + 1).unwrap()),
-                Err(error) => refused.push(Error::from(error)),
-            }
-            assert!(refused.iter().all(|error| *error == Error::Reserved(ReservedError::UsedUp)), "{refused:?}");
+            assert!(refused.iter().all(|error| *error == ReservedError::UsedUp), "{refused:?}");
             assert!(commit.remaining() < left);
             return;
         }
     }
     assert_eq!(told, want, "{kind} {span}");
-    assert!(commit.remaining() == left - 1 || kind == 12, "{kind} {span}");
+    assert_eq!(commit.remaining(), left - 1, "{kind} {span}");
 }
 
 /// What others do between the reservation and a store of it.

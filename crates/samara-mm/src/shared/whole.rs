@@ -61,7 +61,7 @@ where
         self.stamp(&mut space.areas, &before)?;
         let links = WholePlan::reserve(links, self.map.number, &before, &space.areas)?;
         // So that publishing finds the memory that it needs.
-        self.map.write().reserve(1).map_err(Errno::from)?;
+        self.map.write().reserve_set().map_err(Errno::from)?;
         if let Some(all) = all {
             held.mark([Some(all), None])?;
         }

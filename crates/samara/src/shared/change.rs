@@ -24,10 +24,6 @@ pub(crate) enum Change<K> {
     Remove { key: K },
     /// The entry that holds the key gets another value. It exists.
     Modify { key: K },
-    /// Two touching entries become one.
-    Join { lower: Span<K>, upper: Span<K> },
-    /// The entry `was` gets the bounds `to`.
-    Move { was: Span<K>, to: Span<K> },
     /// The entries around the span come to be in one leaf.
     Regroup { span: Span<K> },
 }
@@ -38,8 +34,6 @@ impl<K: Key> Change<K> {
         match *self {
             Change::Replace { span, .. } => span,
             Change::Remove { key } | Change::Modify { key } => Span::new(key, key),
-            Change::Join { lower, upper } => Span::new(lower.first, upper.last),
-            Change::Move { was, to } => Span::new(was.first.min(to.first), was.last.max(to.last)),
             Change::Regroup { span } => {
                 Span::new(span.first.pred().unwrap_or(K::MIN), span.last.succ().unwrap_or(K::MAX))
             }
@@ -154,13 +148,6 @@ pub(crate) unsafe fn fits<K: Key, V, S: Shape>(leaf: Leaf<K, V, S>, slot: usize,
             }
             Change::Remove { .. } => slot + 1 < len && len > least,
             Change::Modify { .. } => slot < len,
-            Change::Join { upper, .. } => slot + 1 < len && leaf.key(slot + 1) == upper.last && len > least,
-            Change::Move { was, to } => {
-                to.last <= last
-                    && was.last <= last
-                    && (was.last < last || to.last == last)
-                    && leaf.admits(to.first, to.last)
-            }
             Change::Regroup { .. } => false,
         }
     }

@@ -11,12 +11,14 @@ use crate::shared::deferred_drop::Freed;
 use crate::shared::lock::Held;
 use crate::shared::publish::Writer;
 use crate::shared::root::Published;
+use crate::shared::verbs::verbs;
 use crate::shared::workspace::Workspace;
+use crate::shared::writer::meets;
 use crate::shared::writer_gate::{Closed, WriterGate, WriterRecord};
 use crate::sync::Ordering;
-use crate::tree::{Path, Tree};
+use crate::tree::Tree;
 use crate::types::displaced::{Displaced, unobserved};
-use crate::types::error::{AllocError, BoundError, BuildError, StoreError};
+use crate::types::error::{AllocError, BuildError, StoreError};
 use crate::types::key::Key;
 use crate::types::span::Span;
 use core::fmt;
@@ -249,32 +251,36 @@ impl<K: Key, V: Clone, R: Reclaim, S: Shape> WriteGuard<'_, K, V, R, S> {
         Ok(done)
     }
 
-    /// [`RangeMap::insert`], as one atomic store. O(log n + entries met).
-    ///
-    /// # Errors
-    /// [`StoreError`]; the map is as before.
     #[inline]
-    pub fn insert(&mut self, span: impl Into<Span<K>>, value: V) -> Result<(), StoreError<K>> {
-        self.replace(span, value, unobserved)
-    }
-
-    /// [`RangeMap::replace`], as one atomic store. `observe` is called with what goes before
-    /// readers see it gone. O(log n + entries met).
-    ///
-    /// # Errors
-    /// [`StoreError`]; the map is as before, and `observe` is not called.
-    #[inline]
-    pub fn replace(
+    fn put(
         &mut self,
-        span: impl Into<Span<K>>,
-        value: V,
+        span: Span<K>,
+        value: Option<V>,
         observe: impl FnMut(Displaced<'_, K, V>),
     ) -> Result<(), StoreError<K>> {
-        let span = span.into();
         if span.is_empty() {
             return Err(StoreError::EmptyRange(span));
         }
-        self.change(Change::Replace { span, stores: true }, |part| part.store(span, Some(value), observe))?
+        let change = Change::Replace { span, stores: value.is_some() };
+        if !meets(self, change) {
+            return Ok(());
+        }
+        self.change(change, |part| part.store(span, value, observe))?
+    }
+
+    #[inline]
+    fn take(&mut self, key: K) -> Result<Option<(Span<K>, V)>, AllocError> {
+        let change = Change::Remove { key };
+        if meets(self, change) { self.change(change, |part| part.try_remove(key))? } else { Ok(None) }
+    }
+
+    fn alter(&mut self, key: K, edit: impl FnOnce(&mut V)) -> Result<bool, AllocError> {
+        let change = Change::Modify { key };
+        if !meets(self, change) {
+            return Ok(false);
+        }
+        self.change(change, |part| part.modify(key, edit))??;
+        Ok(true)
     }
 
     /// [`RangeMap::insert_merging`], as one atomic store. O(log n + entries met).
@@ -287,135 +293,13 @@ impl<K: Key, V: Clone, R: Reclaim, S: Shape> WriteGuard<'_, K, V, R, S> {
         value: V,
         joins: impl FnMut((Span<K>, &V), (Span<K>, &V)) -> bool,
     ) -> Result<Span<K>, StoreError<K>> {
-        self.replace_merging(span, value, joins, unobserved)
-    }
-
-    /// [`RangeMap::replace_merging`], as one atomic store. O(log n + entries met).
-    ///
-    /// # Errors
-    /// [`StoreError`]; the map is as before, and `observe` is not called.
-    pub fn replace_merging(
-        &mut self,
-        span: impl Into<Span<K>>,
-        value: V,
-        joins: impl FnMut((Span<K>, &V), (Span<K>, &V)) -> bool,
-        mut observe: impl FnMut(Displaced<'_, K, V>),
-    ) -> Result<Span<K>, StoreError<K>> {
         let span = span.into();
         if span.is_empty() {
             return Err(StoreError::EmptyRange(span));
         }
         let whole = self.joined(span, &value, joins);
-        self.replace(whole, value, |piece| {
-            if let Some(lost) = piece.span.intersect(&span) {
-                observe(Displaced { span: lost, ..piece });
-            }
-        })?;
+        self.insert(whole, value)?;
         Ok(whole)
-    }
-
-    /// [`RangeMap::clear_range`], as one atomic store. O(log n + entries met).
-    ///
-    /// # Errors
-    /// [`StoreError`]; the map is as before, and `observe` is not called.
-    pub fn clear_range(
-        &mut self,
-        span: impl Into<Span<K>>,
-        observe: impl FnMut(Displaced<'_, K, V>),
-    ) -> Result<(), StoreError<K>> {
-        let span = span.into();
-        if span.is_empty() {
-            return Err(StoreError::EmptyRange(span));
-        }
-        if !self.overlaps(span) {
-            return Ok(());
-        }
-        self.change(Change::Replace { span, stores: false }, |part| part.store(span, None, observe))?
-    }
-
-    /// [`RangeMap::remove`], as one atomic store: the entry that holds `key` is taken out. Returns
-    /// a clone of the value, because readers may still see the original. O(log n).
-    ///
-    /// # Errors
-    /// [`AllocError`]; the map is as before.
-    #[inline]
-    pub fn remove(&mut self, key: K) -> Result<Option<(Span<K>, V)>, AllocError> {
-        if !self.contains_key(key) {
-            return Ok(None);
-        }
-        self.change(Change::Remove { key }, |part| part.try_remove(key))?
-    }
-
-    /// [`RangeMap::split_at`], as one atomic store. O(log n).
-    ///
-    /// # Errors
-    /// [`StoreError::Alloc`]; the map is as before.
-    pub fn split_at(&mut self, key: K) -> Result<bool, StoreError<K>> {
-        let Some((span, value)) = self.get(key).filter(|(span, _)| span.first < key) else {
-            return Ok(false);
-        };
-        let value = value.clone();
-        self.insert(Span::new(key, span.last), value)?;
-        Ok(true)
-    }
-
-    /// [`RangeMap::merge_at`], as one atomic store. O(log n).
-    ///
-    /// # Errors
-    /// [`AllocError`]; the map is as before.
-    pub fn merge_at(
-        &mut self,
-        key: K,
-        joins: impl FnOnce((Span<K>, &V), (Span<K>, &V)) -> bool,
-    ) -> Result<Option<V>, AllocError> {
-        let map: &RangeMap<K, V, S> = self;
-        let Some(left) = key.pred().and_then(|below| map.get(below)).filter(|(span, _)| span.last < key) else {
-            return Ok(None);
-        };
-        let Some(right) = map.get(key) else { return Ok(None) };
-        let (lower, upper) = (left.0, right.0);
-        if !joins(left, right) {
-            return Ok(None);
-        }
-        self.change(Change::Join { lower, upper }, |part| part.try_merge(lower, upper))?
-    }
-
-    /// Gives the entry that holds `key` the range `to`, as one atomic store:
-    /// [`OccupiedEntry::set_span`](crate::OccupiedEntry::set_span). Returns the range that it had.
-    /// O(log n).
-    ///
-    /// # Errors
-    /// [`BoundError`]; the map is as before.
-    pub fn set_span(&mut self, key: K, to: impl Into<Span<K>>) -> Result<Span<K>, BoundError<K>> {
-        let to = to.into();
-        self.tree.check_resize(key, to, &mut Path::new())?;
-        let Some((was, _)) = self.get(key) else { return Err(BoundError::NoEntry(key)) };
-        self.change(Change::Move { was, to }, |part| part.resize(key, to))?
-    }
-
-    /// Replaces the value of the entry that holds `key` by a clone that `change` has changed, as
-    /// one atomic store. Returns whether there is such an entry. If `change` panics, the map is as
-    /// before. O(log n).
-    ///
-    /// # Errors
-    /// [`AllocError`]; the map is as before.
-    ///
-    /// # Examples
-    /// ```
-    /// # use samara::SharedRangeMap;
-    /// let map = SharedRangeMap::<u64, _>::new();
-    /// let mut write = map.write();
-    /// write.insert(0..=9, 1)?;
-    /// assert!(write.modify(5, |value| *value += 1)? && !write.modify(10, |value| *value += 1)?);
-    /// assert_eq!(write[0], 2);
-    /// # Ok::<(), Box<dyn core::error::Error>>(())
-    /// ```
-    pub fn modify(&mut self, key: K, change: impl FnOnce(&mut V)) -> Result<bool, AllocError> {
-        if !self.contains_key(key) {
-            return Ok(false);
-        }
-        self.change(Change::Modify { key }, |part| part.modify(key, change))??;
-        Ok(true)
     }
 
     /// Makes many operations one atomic store. `change` gets the map as it is and may do anything
@@ -454,6 +338,15 @@ impl<K: Key, V: Clone, R: Reclaim, S: Shape> WriteGuard<'_, K, V, R, S> {
         let done = change(&mut map)?;
         self.set(map)?;
         Ok(done)
+    }
+
+    /// Sets memory aside for the next [`set`](Self::set), which then cannot fail if no other store
+    /// comes between. O(1).
+    ///
+    /// # Errors
+    /// [`AllocError`]; the entries are as before.
+    pub fn reserve_set(&mut self) -> Result<(), AllocError> {
+        self.writer().0.workspace.limbo.log.reserve()
     }
 
     /// Replaces the whole map by `map`, as one atomic store (arc-swap calls this a store). O(nodes
@@ -507,6 +400,12 @@ impl<K: Key, V: Clone, R: Reclaim, S: Shape> WriteGuard<'_, K, V, R, S> {
     /// [`AllocError`]; the map is as before.
     pub fn clear(&mut self) -> Result<(), AllocError> {
         self.set(RangeMap { tree: Tree::new() })
+    }
+}
+
+verbs! {
+    impl[K: Key, V: Clone, R: Reclaim, S: Shape] WriteGuard<'_, K, V, R, S> {
+        "as one atomic store", StoreError<K>, AllocError
     }
 }
 

@@ -8,6 +8,7 @@ use crate::shared::SharedRangeMap;
 use crate::shared::change::Change;
 use crate::shared::deferred_drop::{Freed, Returned};
 use crate::shared::leaf_store::{self, Attempt};
+use crate::shared::verbs::verbs;
 use crate::shared::workspace::Workspace;
 use crate::shared::write_guard::{Lent, WriteGuard};
 use crate::shared::writer_gate::{Inside, Look, WriterRecord};
@@ -191,44 +192,6 @@ impl<'m, K: Key, V: Clone, R: Reclaim, S: Shape> SharedWriter<'m, K, V, R, S> {
         act(lent.write)
     }
 
-    /// [`WriteGuard::insert`](crate::WriteGuard::insert), concurrent with other writers. O(log n +
-    /// entries met).
-    ///
-    /// # Errors
-    /// [`StoreError`]; the map is as before.
-    #[inline]
-    pub fn insert(&mut self, span: impl Into<Span<K>>, value: V) -> Result<(), StoreError<K>> {
-        self.replace(span, value, unobserved)
-    }
-
-    /// [`WriteGuard::replace`](crate::WriteGuard::replace), concurrent with other writers.
-    /// `observe` is called with what goes before readers see it gone. O(log n + entries met).
-    ///
-    /// # Errors
-    /// [`StoreError`]; the map is as before, and `observe` is not called.
-    #[inline]
-    pub fn replace(
-        &mut self,
-        span: impl Into<Span<K>>,
-        value: V,
-        observe: impl FnMut(Displaced<'_, K, V>),
-    ) -> Result<(), StoreError<K>> {
-        self.put(span.into(), Some(value), observe)
-    }
-
-    /// [`WriteGuard::clear_range`](crate::WriteGuard::clear_range), concurrent with other writers.
-    /// O(log n + entries met).
-    ///
-    /// # Errors
-    /// [`StoreError`]; the map is as before, and `observe` is not called.
-    pub fn clear_range(
-        &mut self,
-        span: impl Into<Span<K>>,
-        observe: impl FnMut(Displaced<'_, K, V>),
-    ) -> Result<(), StoreError<K>> {
-        self.put(span.into(), None, observe)
-    }
-
     #[inline]
     fn put(
         &mut self,
@@ -243,26 +206,21 @@ impl<'m, K: Key, V: Clone, R: Reclaim, S: Shape> SharedWriter<'m, K, V, R, S> {
         self.store(change, |part| part.store(span, value, observe))?.unwrap_or(Ok(()))
     }
 
-    /// [`WriteGuard::remove`](crate::WriteGuard::remove), concurrent with other writers: the entry
-    /// that holds `key` is taken out. O(log n).
-    ///
-    /// # Errors
-    /// [`AllocError`]; the map is as before.
     #[inline]
-    pub fn remove(&mut self, key: K) -> Result<Option<(Span<K>, V)>, AllocError> {
+    fn take(&mut self, key: K) -> Result<Option<(Span<K>, V)>, AllocError> {
         self.store(Change::Remove { key }, |part| part.try_remove(key))?.unwrap_or(Ok(None))
     }
 
-    /// [`WriteGuard::modify`](crate::WriteGuard::modify), concurrent with other writers. No
-    /// other thread stores there between the look at the value and the store of the new one.
-    /// `change` runs while the store is under way, so the rules for observers hold for it. O(log
-    /// n).
-    ///
-    /// # Errors
-    /// [`AllocError`]; the map is as before.
-    pub fn modify(&mut self, key: K, change: impl FnOnce(&mut V)) -> Result<bool, AllocError> {
+    #[inline]
+    fn alter(&mut self, key: K, change: impl FnOnce(&mut V)) -> Result<bool, AllocError> {
         let done = self.store(Change::Modify { key }, |part| part.modify(key, change))?;
         Ok(done.transpose()?.is_some())
+    }
+}
+
+verbs! {
+    impl['m, K: Key, V: Clone, R: Reclaim, S: Shape] SharedWriter<'m, K, V, R, S> {
+        "concurrent with other writers", StoreError<K>, AllocError
     }
 }
 

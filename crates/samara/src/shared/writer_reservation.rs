@@ -41,6 +41,7 @@ use crate::shared::change::Change;
 use crate::shared::deferred_drop::Freed;
 use crate::shared::leaf_store::Attempt;
 use crate::shared::limbo::NOTES;
+use crate::shared::verbs::verbs;
 use crate::shared::workspace::Workspace;
 use crate::shared::write_guard::WriteGuard;
 use crate::shared::writer::{MAX_ATTEMPTS, SharedWriter, meets};
@@ -49,7 +50,7 @@ use crate::sync::{Ordering, spin};
 use crate::tree::retired::ROOTS;
 use crate::tree::{SHARED_HEIGHT, Tree};
 use crate::types::displaced::{Displaced, unobserved};
-use crate::types::error::{AllocError, Error, ReservedError, StoreError};
+use crate::types::error::{AllocError, ReservedError, StoreError};
 use crate::types::key::Key;
 use crate::types::span::Span;
 use core::fmt;
@@ -293,77 +294,14 @@ impl<'m, K: Key, V: Clone, R: Reclaim, S: Shape> WriterReservation<'_, 'm, K, V,
         self.store(change, |part| part.store(span, value, observe)).map(|_| ())
     }
 
-    /// [`SharedWriter::insert`], from the memory set aside.
-    ///
-    /// # Errors
-    /// [`ReservedError`]; the map is as before.
-    #[inline]
-    pub fn insert(&mut self, span: impl Into<Span<K>>, value: V) -> Result<(), ReservedError<K>> {
-        self.replace(span, value, unobserved)
-    }
-
-    /// [`SharedWriter::replace`], from the memory set aside.
-    ///
-    /// # Errors
-    /// [`ReservedError`]; the map is as before, and `observe` is not called.
-    #[inline]
-    pub fn replace(
-        &mut self,
-        span: impl Into<Span<K>>,
-        value: V,
-        observe: impl FnMut(Displaced<'_, K, V>),
-    ) -> Result<(), ReservedError<K>> {
-        self.put(span.into(), Some(value), observe)
-    }
-
-    /// [`SharedWriter::clear_range`], from the memory set aside.
-    ///
-    /// # Errors
-    /// [`ReservedError`]; the map is as before, and `observe` is not called.
-    pub fn clear_range(
-        &mut self,
-        span: impl Into<Span<K>>,
-        observe: impl FnMut(Displaced<'_, K, V>),
-    ) -> Result<(), ReservedError<K>> {
-        self.put(span.into(), None, observe)
-    }
-
-    /// [`SharedWriter::remove`], from the memory set aside.
-    ///
-    /// # Errors
-    /// [`ReservedError::UsedUp`]; the map is as before.
-    pub fn remove(&mut self, key: K) -> Result<Option<(Span<K>, V)>, ReservedError<K>> {
+    fn take(&mut self, key: K) -> Result<Option<(Span<K>, V)>, ReservedError<K>> {
         let change = Change::Remove { key };
         self.store(change, |part| part.try_remove(key).map_err(StoreError::from)).map(Option::flatten)
     }
 
-    /// [`SharedWriter::modify`], from the memory set aside.
-    ///
-    /// # Errors
-    /// [`ReservedError::UsedUp`]; the map is as before.
-    pub fn modify(&mut self, key: K, change: impl FnOnce(&mut V)) -> Result<bool, ReservedError<K>> {
+    fn alter(&mut self, key: K, change: impl FnOnce(&mut V)) -> Result<bool, ReservedError<K>> {
         let verb = |part: &mut Tree<K, V, S>| part.modify(key, change).map_err(StoreError::from);
         self.store(Change::Modify { key }, verb).map(|done| done.is_some())
-    }
-
-    /// [`WriteGuard::split_at`], from the memory set aside. It takes the handle for itself, and so
-    /// waits for it.
-    ///
-    /// # Errors
-    /// [`ReservedError::UsedUp`]; the map is as before.
-    pub fn split_at(&mut self, key: K) -> Result<bool, ReservedError<K>> {
-        self.commit(|writer| writer.alone(|write| write.split_at(key)).map_err(stored))
-    }
-
-    /// [`WriteGuard::set_span`], from the memory set aside. It takes the handle for itself, and so
-    /// waits for it.
-    ///
-    /// # Errors
-    /// [`Error::Bound`] as for [`WriteGuard::set_span`], or [`ReservedError::UsedUp`]; the map is
-    /// as before.
-    pub fn set_span(&mut self, key: K, to: impl Into<Span<K>>) -> Result<Span<K>, Error> {
-        let to = to.into();
-        self.commit(|writer| writer.alone(|write| write.set_span(key, to)).map_err(Error::from))
     }
 
     /// Makes several stores one instant for readers, from the memory set aside. It takes the handle
@@ -456,69 +394,28 @@ impl<K: Key, V: Clone, S: Shape> WriterUpdate<'_, K, V, S> {
         })
     }
 
-    /// [`WriteGuard::insert`], as a part of the update.
-    ///
-    /// # Errors
-    /// [`ReservedError`]; nothing has changed.
-    pub fn insert(&mut self, span: impl Into<Span<K>>, value: V) -> Result<(), ReservedError<K>> {
-        self.put(span.into(), Some(value), unobserved)
-    }
-
-    /// [`WriteGuard::replace`], as a part of the update.
-    ///
-    /// # Errors
-    /// [`ReservedError`]; nothing has changed, and `observe` is not called.
-    pub fn replace(
-        &mut self,
-        span: impl Into<Span<K>>,
-        value: V,
-        observe: impl FnMut(Displaced<'_, K, V>),
-    ) -> Result<(), ReservedError<K>> {
-        self.put(span.into(), Some(value), observe)
-    }
-
-    /// [`WriteGuard::clear_range`], as a part of the update.
-    ///
-    /// # Errors
-    /// [`ReservedError`]; nothing has changed, and `observe` is not called.
-    pub fn clear_range(
-        &mut self,
-        span: impl Into<Span<K>>,
-        observe: impl FnMut(Displaced<'_, K, V>),
-    ) -> Result<(), ReservedError<K>> {
-        self.put(span.into(), None, observe)
-    }
-
-    /// [`WriteGuard::remove`], as a part of the update.
-    ///
-    /// # Errors
-    /// [`ReservedError::UsedUp`]; nothing has changed.
-    pub fn remove(&mut self, key: K) -> Result<Option<(Span<K>, V)>, ReservedError<K>> {
+    fn take(&mut self, key: K) -> Result<Option<(Span<K>, V)>, ReservedError<K>> {
         self.commit(|part| part.try_remove(key).map_err(failed))
     }
 
-    /// [`WriteGuard::split_at`], as a part of the update.
-    ///
-    /// # Errors
-    /// [`ReservedError::UsedUp`]; nothing has changed.
-    pub fn split_at(&mut self, key: K) -> Result<bool, ReservedError<K>> {
+    fn alter(&mut self, key: K, change: impl FnOnce(&mut V)) -> Result<bool, ReservedError<K>> {
         self.commit(|part| {
-            let held = part.range(Span::new(key, key)).next();
-            let Some((span, value)) = held.filter(|(span, _)| span.first < key) else { return Ok(false) };
-            let value = value.clone();
-            part.store(Span::new(key, span.last), Some(value), unobserved).map_err(stored)?;
-            Ok(true)
+            let is_there = part.range(Span::new(key, key)).next().is_some();
+            part.modify(key, change).map_err(failed)?;
+            Ok(is_there)
         })
     }
+}
 
-    /// [`WriteGuard::set_span`], as a part of the update.
-    ///
-    /// # Errors
-    /// [`Error::Bound`] as for [`WriteGuard::set_span`], or [`ReservedError::UsedUp`]; nothing has
-    /// changed.
-    pub fn set_span(&mut self, key: K, to: impl Into<Span<K>>) -> Result<Span<K>, Error> {
-        let to = to.into();
-        self.commit(|part| part.resize(key, to).map_err(Error::from))
+verbs! {
+    impl['m, K: Key, V: Clone, R: Reclaim, S: Shape] WriterReservation<'_, 'm, K, V, R, S> {
+        "from the memory set aside", ReservedError<K>, ReservedError<K>
+    }
+}
+
+verbs! {
+    impl[K: Key, V: Clone, S: Shape] WriterUpdate<'_, K, V, S> {
+        "as a part of the update", ReservedError<K>, ReservedError<K>
     }
 }
 
@@ -536,7 +433,7 @@ fn stored<K: Key>(error: StoreError<K>) -> ReservedError<K> {
 }
 
 fn failed<K: Key>(AllocError: AllocError) -> ReservedError<K> {
-    ReservedError::Shared
+    ReservedError::Alloc
 }
 
 /// Also runs after a panic in a store.

@@ -314,7 +314,10 @@ impl Op {
                     }
                 }
             }
-            Op::Reserve => map.reserve(2).unwrap().release(),
+            Op::Reserve => {
+                map.reserve(2).unwrap();
+                map.release();
+            }
             Op::Regroup(at, side) => {
                 if map.tree.regroup(key(at), side).unwrap() {
                     let i = holds(list, at).unwrap();

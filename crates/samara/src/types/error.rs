@@ -79,43 +79,42 @@ impl<K: fmt::LowerHex> fmt::Display for StoreError<K> {
 
 impl<K: fmt::LowerHex + fmt::Debug> core::error::Error for StoreError<K> {}
 
-/// Why a store through a [`Reservation`](crate::Reservation), or through one of a shared map,
-/// failed. The map is as it was before the call.
-///
-/// Lack of memory is a reason only if a snapshot was taken through the reservation.
+/// Why a store through a [`WriterReservation`](crate::WriterReservation) of a shared map failed.
+/// The map is as it was before the call.
+#[cfg(feature = "shared")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReservedError<K = u64> {
     /// The range holds no key: its first key lies after its last.
     EmptyRange(Span<K>),
     /// All reserved stores have been made.
     UsedUp,
-    /// Memory ran out while copying nodes that the map shares with a snapshot taken after the
-    /// reservation. On a shared map this happens at most where `SharedWriter::reserve` says so.
-    Shared,
-    /// The range meets more than this number of entries, for which the reservation of a
-    /// [`SharedWriter`](crate::SharedWriter) was made.
-    #[cfg(feature = "shared")]
+    /// Memory could not be allocated. A reserved store needs some at most where
+    /// [`SharedWriter::reserve`](crate::SharedWriter::reserve) says so.
+    Alloc,
+    /// The range meets more than this number of entries, for which the reservation was made.
     MeetsMore(usize),
 }
 
+#[cfg(feature = "shared")]
 impl<K: fmt::LowerHex> fmt::Display for ReservedError<K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             ReservedError::EmptyRange(s) => {
                 write!(f, "the range {s} holds no key: its first key must not lie after its last")
             }
-            ReservedError::Shared => f.write_str(
-                "out of memory to copy nodes shared with a snapshot: take it before the reservation, or after the stores",
-            ),
+            ReservedError::Alloc => fmt::Display::fmt(&AllocError, f),
             ReservedError::UsedUp => f.write_str("as many stores were made as had been reserved: reserve more of them"),
-            #[cfg(feature = "shared")]
             ReservedError::MeetsMore(most) => {
-                write!(f, "the range meets more than the {most} entries that were reserved for: reserve for more of them")
+                write!(
+                    f,
+                    "the range meets more than the {most} entries that were reserved for: reserve for more of them"
+                )
             }
         }
     }
 }
 
+#[cfg(feature = "shared")]
 impl<K: fmt::LowerHex + fmt::Debug> core::error::Error for ReservedError<K> {}
 
 /// Why an insertion into a gap failed. The map is as it was before the call.
@@ -277,14 +276,14 @@ impl<K: Key> Keyed for StoreError<K> {
     }
 }
 
+#[cfg(feature = "shared")]
 impl<K: Key> Keyed for ReservedError<K> {
     type Wide = ReservedError<u128>;
     fn widen(self) -> ReservedError<u128> {
         match self {
             ReservedError::EmptyRange(span) => ReservedError::EmptyRange(wide(span)),
             ReservedError::UsedUp => ReservedError::UsedUp,
-            ReservedError::Shared => ReservedError::Shared,
-            #[cfg(feature = "shared")]
+            ReservedError::Alloc => ReservedError::Alloc,
             ReservedError::MeetsMore(most) => ReservedError::MeetsMore(most),
         }
     }
@@ -350,7 +349,8 @@ fn wide<K: Key>(span: Span<K>) -> Span<u128> {
 /// fn place(map: &mut RangeMap<u32, char>, len: u32) -> Result<Option<Span<u32>>, Error> {
 ///     let query = GapQuery::new(len).aligned(16)?.within(16..); // AlignError
 ///     let Some(span) = map.find_gap(&query) else { return Ok(None) };
-///     map.reserve(1)?.insert(span, 'a')?; // AllocError, ReservedError
+///     map.reserve(1)?; // AllocError
+///     map.insert(span, 'a')?; // StoreError<u32>
 ///     map.resize(span.first, span.first - 1..=span.last)?; // BoundError
 ///     Ok(Some(span))
 /// }
@@ -372,7 +372,7 @@ fn wide<K: Key>(span: Span<K>) -> Span<u128> {
 ///     ports: &mut RangeMap<Port, char>,
 ///     hosts: &mut RangeMap<u128, char>,
 /// ) -> Result<(), Error> {
-///     hosts.reserve(1)?.insert(1 << 100..=u128::MAX, 'a')?; // AllocError, ReservedError<u128>
+///     hosts.insert(1 << 100..=u128::MAX, 'a')?; // StoreError<u128>
 ///     ports.insert(Port(1024)..=Port(1999), 'a')?; // StoreError<Port>
 ///     ports.resize(Port(1024), Port(80)..=Port(1999))?; // BoundError<Port>
 ///     ports.split_at(Port(1024))?;
@@ -425,6 +425,7 @@ pub enum Error {
     /// [`EntryError`].
     Entry(EntryError<u128>),
     /// [`ReservedError`].
+    #[cfg(feature = "shared")]
     Reserved(ReservedError<u128>),
     /// [`StoreError`].
     Store(StoreError<u128>),
@@ -433,7 +434,8 @@ pub enum Error {
 }
 
 macro_rules! any {
-    ($($name:ident($error:ident);)*) => {$(
+    ($($(#[$when:meta])* $name:ident($error:ident);)*) => {$(
+        $(#[$when])*
         impl<K: Key> From<$error<K>> for Error {
             fn from(error: $error<K>) -> Self {
                 Error::$name(error.widen())
@@ -446,6 +448,7 @@ any! {
     Bound(BoundError);
     Build(BuildError);
     Entry(EntryError);
+    #[cfg(feature = "shared")]
     Reserved(ReservedError);
     Store(StoreError);
 }
@@ -479,6 +482,7 @@ impl Error {
             #[cfg(feature = "shared")]
             Error::Busy(error) => error,
             Error::Entry(error) => error,
+            #[cfg(feature = "shared")]
             Error::Reserved(error) => error,
             Error::Store(error) => error,
             Error::Violation(error) => error,

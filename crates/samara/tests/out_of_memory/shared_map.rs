@@ -1,5 +1,5 @@
 //! Memory that runs out beneath a shared map: at every allocation of every store the map says so
-//! and is as it was, for readers as well; what is reserved neither allocates nor fails.
+//! and is as it was, for readers as well. (`writer_reservations` has what is reserved.)
 
 #[cfg(feature = "long")]
 use samara::Compact;
@@ -41,13 +41,12 @@ fn store<S: Shape>(map: &Map<S>, (kind, span, value): (u32, Span, u64)) -> Resul
         5 => write.replace(span, value, |_| ()),
         6..=7 => write.clear_range(span, |_| ()),
         8..=9 => write.remove(span.first).map(|_| ()).map_err(StoreError::from),
-        10 => write.split_at(span.first).map(|_| ()),
+        10 => write.update(|map| map.split_at(span.first)).map(|_| ()),
         11 => write.insert_merging(span, value, |_, _| true).map(|_| ()),
-        12 => write.merge_at(span.first, |_, _| true).map(|_| ()).map_err(StoreError::from),
+        12 => write.update(|map| map.try_extend([(span, value), (span, value + 1)])),
         13 => write.modify(span.first, |v| *v = value).map(|_| ()).map_err(StoreError::from),
         14 => write
-            .set_span(span.first, span)
-            .map(|_| ())
+            .update(|map| map.resize(span.first, span))
             .or_else(|error| if error == samara::BoundError::Alloc { Err(StoreError::Alloc) } else { Ok(()) }),
         _ => write
             .update(|map| {
@@ -104,53 +103,6 @@ fn every_allocation_of_every_store_may_fail() {
     every_allocation_fails_once::<Normal>(if cfg!(miri) { 60 } else { 2_000 }, if cfg!(miri) { 10 } else { 1_000 });
 }
 
-/// Reserved stores of every kind, wide ones too, with snapshots taken in between.
-fn reserved<S: Shape>(entries_first: u64, rounds: usize) {
-    let mut rng = fastrand::Rng::with_seed(8);
-    let mut map: Map<S> = filled(entries_first);
-    let mut snapshots: Vec<RangeMap<u64, u64, S>> = Vec::new();
-    for round in 0..rounds {
-        if round % 3 == 0 {
-            map = SharedRangeMap::from_map(map.into_map(), quiescent()).unwrap();
-        }
-        if map.len() < entries_first as usize / 4 {
-            snapshots.clear();
-            map = filled(entries_first);
-        }
-        let count = rng.usize(1..6);
-        let mut write = map.write();
-        let mut commit = write.reserve(count).unwrap();
-        for _ in 0..count {
-            if rng.u32(0..9) == 0 {
-                snapshots.truncate(2);
-                snapshots.insert(0, commit.map().snapshot());
-            }
-            let (kind, span, value) = random(&mut rng, entries_first * 10);
-            let (done, asked) = fail_after(0, || match kind {
-                0..=5 => commit.insert(span, value),
-                6..=8 => commit.clear_range(span, |_| ()),
-                9..=11 => commit.remove(span.first).map(|_| ()),
-                12..=13 => commit.split_at(span.first).map(|_| ()),
-                _ => commit.insert_merging(span, value, |_, _| true).map(|_| ()),
-            });
-            assert_eq!(done, Ok(()), "{kind} {span}");
-            assert_eq!(asked, 0, "{kind} {span} asked for memory");
-        }
-        assert_eq!(commit.insert(Span::new(0, 0), 0), Err(samara::ReservedError::UsedUp));
-        drop(commit);
-        write.check().unwrap();
-    }
-}
-
-#[test]
-fn what_is_reserved_asks_for_nothing() {
-    reserved::<Tiny>(if cfg!(miri) { 30 } else { 400 }, if cfg!(miri) { 5 } else { 300 });
-    #[cfg(feature = "long")]
-    reserved::<Compact>(if cfg!(miri) { 30 } else { 400 }, if cfg!(miri) { 5 } else { 2_000 });
-    #[cfg(feature = "long")]
-    reserved::<Normal>(if cfg!(miri) { 60 } else { 3_000 }, if cfg!(miri) { 4 } else { 1_000 });
-}
-
 /// A store over many leaves leaves no debt behind, and counts what it owes once, also where it goes
 /// its way twice.
 #[test]
@@ -166,10 +118,29 @@ fn nothing_is_owed() {
             if wiped {
                 write.clear_range(Span::FULL, |_| ()).unwrap();
             }
-            let mut commit = write.reserve(1).unwrap();
+            drop(write);
+            let mut writer = map.writer().unwrap();
+            let mut commit = writer.reserve(1, ENTRIES as usize).unwrap();
             let (done, asked) = fail_after(0, || commit.insert(Span::new(first, last), 1));
             assert_eq!((done, asked), (Ok(()), 0), "{first:#x} to {last:#x}, wiped: {wiped}");
         }
+    }
+}
+
+/// A `set` that memory was set aside for asks for none.
+#[test]
+fn a_set_that_was_reserved() {
+    let map: Map<Normal> = filled(100);
+    for round in 0..if cfg!(miri) { 3 } else { 300 } {
+        let new: RangeMap<u64, u64> = [(0..=9, round)].into_iter().collect();
+        let mut write = map.write();
+        let (done, asked) = fail_after(0, || write.reserve_set());
+        if done.is_err() {
+            assert!(asked > 0);
+            write.reserve_set().unwrap();
+        }
+        assert_eq!(fail_after(0, || write.set(new).is_ok()).0, true, "round {round}");
+        assert_eq!(write.get(5), Some((Span::new(0, 9), &round)));
     }
 }
 
@@ -199,7 +170,7 @@ fn what_cannot_be_noted_is_freed_later() {
 #[test]
 fn too_much_is_refused() {
     let map: Map<Normal> = filled(10);
-    assert!(matches!(map.write().reserve(usize::MAX), Err(AllocError)));
+    assert!(matches!(map.writer().unwrap().reserve(usize::MAX, 0), Err(AllocError)));
     let before = entries(&map);
     map.write().insert(Span::new(0, 9), 1).unwrap();
     assert_ne!(entries(&map), before);

@@ -1,7 +1,7 @@
 //! Values whose `clone` or `drop` panics within a verb that does several things: it has happened as
 //! a whole or not at all, and no value is lost.
 
-use samara::{Membarrier, RangeMap, SharedRangeMap, Span};
+use samara::{AllocError, Membarrier, RangeMap, SharedRangeMap, Span};
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -68,7 +68,8 @@ fn two_entries_that_become_one() {
     for fuse in (1..60).step_by(if cfg!(miri) { 9 } else { 1 }) {
         let map = SharedRangeMap::<u64, Value, Membarrier>::from_map(touching(), Membarrier::fenced()).unwrap();
         CLONES.set(fuse);
-        let done = catch_unwind(AssertUnwindSafe(|| map.write().merge_at(50, |_, _| true).map(drop)));
+        let joined = |map: &mut RangeMap<u64, Value>| Ok::<_, AllocError>(map.merge_at(50, |_, _| true).map(drop));
+        let done = catch_unwind(AssertUnwindSafe(|| map.write().update(joined)));
         CLONES.set(0);
         is_whole(|key| map.pin().get(key).map(|(span, value)| (span, value.0)), done.is_ok());
         map.write().check().unwrap();

@@ -1,0 +1,81 @@
+//! The verbs of everything that stores to a shared map, written once.
+//!
+//! Knows their names, their documentation and which of them is which. Does not know how a store is
+//! made: each type has `put` (a value or nothing over a range), `take` (one entry out) and `alter`
+//! (another value for one entry).
+
+/// Gives a type the verbs. `$how` says what one store of it is; `$store` and `$entry` are the
+/// errors of stores over a range and of those about one entry.
+macro_rules! verbs {
+    (impl[$($generics:tt)*] $type:ty { $how:literal, $store:ty, $entry:ty }) => {
+        /// # Verbs
+        /// Each is one store. If it is refused, the map is as before.
+        impl<$($generics)*> $type {
+            #[doc = concat!("[`RangeMap::insert`](crate::RangeMap::insert), ", $how, ".")]
+            /// O(log n + entries met).
+            ///
+            /// # Errors
+            #[doc = concat!("[`", stringify!($store), "`]; the map is as before.")]
+            #[inline]
+            pub fn insert(&mut self, span: impl Into<Span<K>>, value: V) -> Result<(), $store> {
+                self.put(span.into(), Some(value), unobserved)
+            }
+
+            #[doc = concat!("[`RangeMap::replace`](crate::RangeMap::replace), ", $how, ".")]
+            /// `observe` is called with what goes before readers see it gone. O(log n + entries
+            /// met).
+            ///
+            /// # Errors
+            #[doc = concat!("[`", stringify!($store), "`]; the map is as before, and `observe` is not called.")]
+            #[inline]
+            pub fn replace(
+                &mut self,
+                span: impl Into<Span<K>>,
+                value: V,
+                observe: impl FnMut(Displaced<'_, K, V>),
+            ) -> Result<(), $store> {
+                self.put(span.into(), Some(value), observe)
+            }
+
+            #[doc = concat!("[`RangeMap::clear_range`](crate::RangeMap::clear_range), ", $how, ".")]
+            /// O(log n + entries met).
+            ///
+            /// # Errors
+            #[doc = concat!("[`", stringify!($store), "`]; the map is as before, and `observe` is not called.")]
+            #[inline]
+            pub fn clear_range(
+                &mut self,
+                span: impl Into<Span<K>>,
+                observe: impl FnMut(Displaced<'_, K, V>),
+            ) -> Result<(), $store> {
+                self.put(span.into(), None, observe)
+            }
+
+            #[doc = concat!("[`RangeMap::remove`](crate::RangeMap::remove), ", $how, ":")]
+            /// the entry that holds `key` is taken out. Returns a clone of the value, because
+            /// readers may still see the original. O(log n).
+            ///
+            /// # Errors
+            #[doc = concat!("[`", stringify!($entry), "`]; the map is as before.")]
+            #[inline]
+            pub fn remove(&mut self, key: K) -> Result<Option<(Span<K>, V)>, $entry> {
+                self.take(key)
+            }
+
+            /// Replaces the value of the entry that holds `key` by a clone that `change` has
+            #[doc = concat!("changed, ", $how, ".")]
+            /// Returns whether there is such an entry. Nothing else is stored there between the
+            /// look at the value and the store of the new one. `change` runs while the store is
+            /// under way, so the rules for observers hold for it; if it panics, the map is as
+            /// before. O(log n).
+            ///
+            /// # Errors
+            #[doc = concat!("[`", stringify!($entry), "`]; the map is as before.")]
+            #[inline]
+            pub fn modify(&mut self, key: K, change: impl FnOnce(&mut V)) -> Result<bool, $entry> {
+                self.alter(key, change)
+            }
+        }
+    };
+}
+pub(crate) use verbs;
