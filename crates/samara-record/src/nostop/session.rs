@@ -79,7 +79,6 @@ struct Session<'a> {
 
 pub(super) fn record(options: &Options, settings: &Settings, sink: &mut dyn Sink) -> Result<Watched, RecordError> {
     samara_probe::Profile::running();
-    let start_ns = sys::now_ns();
     sys::raise_file_limit();
     let mut source = Source::new(settings, Whose::Process)?;
     let child = launch::start_untraced(options)?;
@@ -92,6 +91,7 @@ pub(super) fn record(options: &Options, settings: &Settings, sink: &mut dyn Sink
         }
     };
     let mut signals = Signals::install(false, options.apart.is_some(), &[]);
+    let start_ns = sys::now_ns(); // to load BPF programs has taken time already
     let mut journal = Journal::new(sink, start_ns);
     journal.ready();
     let mut session = Session::new(source, settings, root, journal);
@@ -134,6 +134,7 @@ pub(super) fn record(options: &Options, settings: &Settings, sink: &mut dyn Sink
             return Err(error);
         }
     }
+    end_ns = session.tasks.root_ended.map_or(end_ns, |(time, _)| time);
     session.tasks.end_root(status);
     let status = Status::Ended(ExitStatus::from_raw(status.unwrap_or_default()));
     Ok(session.finish(status, end_ns.saturating_sub(start_ns)))
@@ -141,11 +142,11 @@ pub(super) fn record(options: &Options, settings: &Settings, sink: &mut dyn Sink
 
 pub(super) fn attach(running: &Running, settings: &Settings, sink: &mut dyn Sink) -> Result<Watched, RecordError> {
     samara_probe::Profile::running();
-    let start_ns = sys::now_ns();
     sys::raise_file_limit();
     let root = Tid::try_from(running.pid).map_err(|_| RecordError::NoProcess(running.pid))?;
     let mut source = Source::new(settings, Whose::Process)?;
     source.watch(root)?;
+    let start_ns = sys::now_ns();
     let (threads, apart) = source::attach_process(&mut source, || proc::threads(root), settings.apart)?;
     if threads.is_empty() {
         return Err(RecordError::Ended(running.pid));
@@ -187,10 +188,10 @@ pub(super) fn attach(running: &Running, settings: &Settings, sink: &mut dyn Sink
 
 pub(super) fn record_group(group: &Group, settings: &Settings, sink: &mut dyn Sink) -> Result<Watched, RecordError> {
     samara_probe::Profile::running();
-    let start_ns = sys::now_ns();
     sys::raise_file_limit();
     let own = std::process::id() as Tid;
     let mut source = Source::new(settings, group.whose()?)?;
+    let start_ns = sys::now_ns();
     let owner = source::attach_group(&mut source, group)?;
     let mut signals = Signals::install(true, group.let_go.is_some(), &[]);
     let mut journal = Journal::new(sink, start_ns);
@@ -498,6 +499,8 @@ impl<'a> Session<'a> {
     /// Sums up.
     fn finish(mut self, status: Status, program_ns: u64) -> Watched {
         let end = sys::now_ns();
+        // What is left to do afterwards is not part of what was recorded.
+        let until = if self.tasks.is_followed() || self.tasks.last_end == 0 { end } else { self.tasks.last_end };
         self.source.disable();
         self.source.drain_last(end);
         self.taken.clear();
@@ -516,7 +519,7 @@ impl<'a> Session<'a> {
         seen.lost = lost.unwrap_or_default();
         (seen.by_bpf, seen.no_bpf) = (self.source.is_bpf(), self.source.no_bpf.take());
         let mut journal = self.tasks.journal;
-        journal.counters.wall_ns = sys::now_ns() - journal.start_ns;
+        journal.counters.wall_ns = until.saturating_sub(journal.start_ns);
         if seen.lost_in_all() > 0 {
             let smaller = self.source.smaller_ring();
             let ring = smaller.unwrap_or(self.settings.ring) >> 10;

@@ -109,6 +109,8 @@ pub(super) struct Tasks<'a> {
     pub(super) root: Tid,
     pub(super) root_ended: Option<(u64, SpaceId)>,
     root_status: Option<i32>,
+    /// When the last process that was followed ended.
+    pub(super) last_end: u64,
     pub(super) journal: Journal<'a>,
     pub(super) seen: Coverage,
     /// Whose records count, of tasks that are not known.
@@ -134,6 +136,7 @@ impl<'a> Tasks<'a> {
             root,
             root_ended: None,
             root_status: None,
+            last_end: 0,
             journal,
             seen: Coverage { ordered, ..Coverage::default() },
             strangers: Strangers::AreOurs,
@@ -672,6 +675,7 @@ impl<'a> Tasks<'a> {
     fn process_ended(&mut self, pid: Tid, tid: Tid) {
         let now = self.now;
         let Some(process) = self.processes.remove(&pid) else { return };
+        self.last_end = now;
         if pid == self.root {
             self.root_ended = Some((now, process.last_space));
             self.root_status = process.status;

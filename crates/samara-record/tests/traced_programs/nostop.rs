@@ -366,6 +366,8 @@ fn same() -> Result<(), Failed> {
         record(&options, &mut stopped)?;
         let Some(outcome) = allowed(nostop::record(&options, &settings(), &mut watched))? else { return Ok(()) };
         expect(&format!("{words:?}: {}", outcome.seen), outcome.seen.lost_in_all() == 0)?;
+        let (lasted, program) = (outcome.outcome.counters.wall_ns, outcome.outcome.program_ns);
+        expect(&format!("{words:?} left nothing behind: {lasted} and {program} ns"), lasted == program)?;
         // setarch itself is at random places: the events after it are compared.
         let after = |events: &[Event]| -> Vec<Event> {
             let at = events.iter().rposition(|e| e.kind == EventKind::Exec).unwrap_or_default();
