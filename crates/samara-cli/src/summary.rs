@@ -132,8 +132,12 @@ pub(crate) fn screen(title: &str, s: &Summary, r: &Recorded<'_>) -> String {
         _ => format!("; {} of {compared} equal to /proc/PID/maps when last compared", count(s.compared.1)),
     };
     let made = r.checks.map_or_else(String::new, |checks| format!("{} against the kernel, ", count(checks)));
-    let checks = format!("{made}{differences}{unsure}{equal}");
-    row("checks", if known { checks } else { "none: nothing could be compared".to_owned() });
+    let is_compared = r.only.is_some() || s.compared.0 + s.differences + r.checks.unwrap_or_default() > 0;
+    let checks = match known && is_compared {
+        true => format!("{made}{differences}{unsure}{equal}"),
+        false => format!("none: nothing could be compared{unsure}"),
+    };
+    row("checks", checks);
     if let Some(kernel) = &r.kernel {
         row("kernel", kernel.row());
     }

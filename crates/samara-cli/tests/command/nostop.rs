@@ -173,6 +173,25 @@ fn a_signal_after_the_programs_end_is_for_the_recorder() {
     }
 }
 
+/// The first process ends in its place among the events, not at the end of the recording. What was
+/// too short to be compared is not said to be equal.
+#[test]
+fn ends_are_in_order() {
+    let dir = tempfile::tempdir().unwrap();
+    let script = "sleep 0.3 & exit 3";
+    let output = run(dir.path(), &["trace", "--no-stop", "-o", "t.samara", "--", "bash", "-c", script]);
+    if !allowed(&output) {
+        return;
+    }
+    let events = stdout(&run(dir.path(), &["events", "t.samara"]));
+    let at = |what: &str| events.find(what).unwrap_or_else(|| panic!("{what}: {events}"));
+    assert!(at("exit with 3") < at("exit with 0"), "{events}");
+    assert!(stderr(&output).contains("with what it left behind"), "{}", stderr(&output));
+    let output = run(dir.path(), &["trace", "--no-stop", "-o", "t.samara", "--", "true"]);
+    let text = stderr(&output);
+    assert!(!text.contains("left behind") && !text.contains("0 of 0"), "{text}");
+}
+
 #[test]
 fn a_process_that_runs_is_let_go() {
     let dir = tempfile::tempdir().unwrap();

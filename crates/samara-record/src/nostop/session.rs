@@ -108,6 +108,9 @@ pub(super) fn record(options: &Options, settings: &Settings, sink: &mut dyn Sink
         {
             (status, end_ns) = (Some(code), sys::now_ns());
         }
+        if status.is_some() {
+            session.tasks.end_root(status); // as soon as it is known: others may go on for long
+        }
         // Without the program a signal is for the recorder: those that it has left behind go on.
         match signals.asked() {
             asked if status.is_none() => pass_on(asked, root),
@@ -168,6 +171,7 @@ pub(super) fn attach(running: &Running, settings: &Settings, sink: &mut dyn Sink
     let until = running.duration.map(from_now);
     while session.tasks.is_followed() {
         session.step(None);
+        session.tasks.end_root(session.tasks.root_status());
         if is_asked(&mut signals, running.let_go.as_ref(), until) {
             break;
         }
@@ -383,7 +387,11 @@ impl<'a> Session<'a> {
             if let What::Loss { .. } = record.what {
                 (self.lossy, self.noticed) = (true, sys::now_ns());
             }
+            let had_ended = self.tasks.root_ended.is_some();
             self.tasks.take(record, owner);
+            if self.tasks.root_ended.is_some() != had_ended {
+                break; // its end is written before what follows
+            }
             if n.is_multiple_of(BATCH) {
                 // The rings are small: they are emptied while records are followed.
                 self.source.drain();

@@ -105,9 +105,10 @@ pub(super) struct Tasks<'a> {
     pub(super) places: BTreeMap<SpaceId, FollowedSpace>,
     by_address: BTreeMap<u64, SpaceId>,
     next_space: SpaceId,
-    /// The first process. When it ended.
+    /// The first process. When it ended, and whether that is written.
     pub(super) root: Tid,
     pub(super) root_ended: Option<(u64, SpaceId)>,
+    root_is_written: bool,
     root_status: Option<i32>,
     /// When the last process that was followed ended.
     pub(super) last_end: u64,
@@ -135,6 +136,7 @@ impl<'a> Tasks<'a> {
             next_space: 1,
             root,
             root_ended: None,
+            root_is_written: false,
             root_status: None,
             last_end: 0,
             journal,
@@ -690,9 +692,10 @@ impl<'a> Tasks<'a> {
         self.journal.write(event);
     }
 
-    /// Writes the end of the first process.
+    /// Writes the end of the first process, once.
     pub(super) fn end_root(&mut self, status: Option<i32>) {
-        let Some((time, space)) = self.root_ended.take() else { return };
+        let Some((time, space)) = self.root_ended.filter(|_| !self.root_is_written) else { return };
+        self.root_is_written = true;
         let who = Who { pid: self.root, tid: self.root, entry_ns: time, exit_ns: time };
         let mut event = self.journal.blank(EventKind::Exit, space, who);
         match status {
