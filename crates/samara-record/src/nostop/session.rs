@@ -32,7 +32,7 @@ use crate::tracer::launch::{self, Report};
 const LAST_NS: u64 = 2_000_000_000;
 
 /// Attempts to read a space with flags before it is read without them.
-const FLAG_TRIES: u32 = 5;
+const FLAG_TRIES: u32 = 1;
 
 /// Time for following records before signals and readings have their turn, in nanoseconds.
 const STEP_NS: u64 = 50_000_000;

@@ -730,7 +730,7 @@ impl<'a> Tasks<'a> {
             self.journal.note(format!("the areas of process {pid} are unsure at the end: {why}"));
         }
         if place.changed && gone {
-            self.journal.unchecked("they ended before they could be read");
+            self.journal.unchecked("the end came before a reading");
         }
         if let Some(space) = place.space {
             space.end_unstopped(&mut self.journal);
