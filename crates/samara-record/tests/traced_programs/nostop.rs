@@ -143,7 +143,7 @@ pub(crate) fn waits(file: &str) {
 /// `restless FILE`: a space of thousands of areas that changes a thousand times a second, each time
 /// in another place, until the file is there, or for some minutes.
 pub(crate) fn restless(file: &str) {
-    let pages = 6_000;
+    let pages = 20_000;
     let own = anon(pages * 0x1000);
     (0..pages).step_by(2).for_each(|page| assert_eq!(mprotect(own + page * 0x1000, 0x1000, libc::PROT_NONE), 0));
     for i in 0u64..100_000 {
