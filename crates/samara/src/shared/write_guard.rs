@@ -31,6 +31,11 @@ use core::ptr::NonNull;
 /// everything that [`RangeMap`] offers by `&` is there, and does not change until the next store of
 /// this handle.
 ///
+/// It stores by the verbs that every writer of a shared map has: [`insert`](Self::insert),
+/// [`replace`](Self::replace), [`clear_range`](Self::clear_range), [`remove`](Self::remove),
+/// [`modify`](Self::modify). Everything else that a [`RangeMap`] does goes through
+/// [`update`](Self::update).
+///
 /// # Consistency
 /// Each call is one store, and atomic for readers: see [`SharedRangeMap`]. A call that fails leaves
 /// the map as it was.
@@ -63,6 +68,9 @@ use core::ptr::NonNull;
 /// assert_eq!(write.len(), 3);
 /// assert_eq!(write.remove(45)?, Some((Span::new(40, 49), 'b')));
 /// assert_eq!(map.pin().get(45), None);
+/// assert!(write.modify(50, |value| *value = 'c')?);
+/// write.update(|map| map.split_at(70))?;
+/// assert_eq!(map.pin().get(70), Some((Span::new(70, 99), &'c')));
 /// # Ok::<(), samara::StoreError>(())
 /// ```
 pub struct WriteGuard<'m, K: Key, V, R: Reclaim = Epoch, S: Shape = Normal> {
