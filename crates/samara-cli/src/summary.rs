@@ -257,9 +257,14 @@ pub(crate) fn ended(status: ExitStatus, program_ns: u64, wall_ns: u64) -> String
     format!("ended {} {}", line::how(status), lasted(program_ns, wall_ns))
 }
 
-/// That the recording of several processes has ended, and when.
-pub(crate) fn no_more(wall_ns: u64) -> String {
-    format!("recorded for {}; its processes go on", time(wall_ns))
+/// That the program ended, and when; how is not known.
+pub(crate) fn gone(program_ns: u64, wall_ns: u64) -> String {
+    format!("ended in an unknown way {}", lasted(program_ns, wall_ns))
+}
+
+/// That the recording of several processes has ended, when, and what they do.
+pub(crate) fn no_more(wall_ns: u64, they: &str) -> String {
+    format!("recorded for {}; its processes {they}", time(wall_ns))
 }
 
 /// That a process that ran already was let go, and when.

@@ -23,7 +23,7 @@ struct mm_struct { int map_count; unsigned long start_stack; } KERNELS;
 struct task_struct {
     struct thread_info thread_info;
     struct mm_struct *mm;
-    int pid, tgid;
+    int pid, tgid, exit_code;
     struct task_struct *group_leader;
     struct pid *thread_pid;
 } KERNELS;
@@ -68,7 +68,7 @@ enum { SECTIONS = 4 }; // a power of two
 // A call that a task is in: `entered` is 0 if it is in none. `base`: how many sections it had before.
 struct call { u64 version, entered; u32 tid, pid, nr, base; u64 args[6], n; struct section sections[SECTIONS]; };
 
-enum { DONE, PART, ENTRY, LOCK, UNLOCK, STACK };
+enum { DONE, PART, ENTRY, LOCK, UNLOCK, STACK, KILLED };
 struct head { u32 kind, slot; u64 time; u32 tid, pid; };
 struct call_record { struct head head; s64 result; struct call call; };
 struct entry_record { struct head head; u64 nr, args[6]; };
@@ -286,6 +286,18 @@ INLINE void tell_section(u32 kind, struct task_struct *task, struct mm_struct *m
     record->head = head(kind, 0, task);
     record->mm = (u64)mm;
     record->areas = (u32)mm->map_count;
+    submit(record);
+}
+
+// A signal ends the task: its wait status stands where a section has its space.
+INLINE void tell_killed(struct task_struct *task)
+{
+    struct section_record *record = ring_reserve(&ring, sizeof *record, 0);
+    if (!record)
+        return lose();
+    record->head = head(KILLED, 0, task);
+    record->mm = (u32)task->exit_code;
+    record->areas = 0;
     submit(record);
 }
 
@@ -510,6 +522,8 @@ SECTION("tp_btf/sched_process_exit") int ended(u64 *ctx)
     if (!own)
         return 0;
     own->ended = 1;
+    if (task->exit_code & 0x7f)
+        tell_killed(task);
     struct call *call = slot_of(own);
     if (!call)
         return 0;

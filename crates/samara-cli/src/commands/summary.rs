@@ -75,7 +75,7 @@ pub(super) fn recorded<'a>(read: &ReadTrace, early: Option<&'a str>, base: Recor
     Recorded {
         wall_ns: read.summary.wall_ns,
         program_ns: read.ended.map(|(_, ns)| ns),
-        exit_code: read.ended.map(|(status, _)| exit::code(status)),
+        exit_code: read.ended.and_then(|(status, _)| status.map(exit::code)),
         events_in_file: read.events,
         early,
         ..base
@@ -89,8 +89,8 @@ pub(super) struct ReadTrace {
     first: Option<u32>,
     /// Events in the file, as far as it can be read.
     events: u64,
-    /// How the first process ended, and when.
-    ended: Option<(ExitStatus, u64)>,
+    /// How the first process ended, if that is known, and when. `None` for a group of processes.
+    ended: Option<(Option<ExitStatus>, u64)>,
     /// It was running when the recording began.
     found: bool,
     pub(super) damage: Option<FileError>,
@@ -107,6 +107,7 @@ pub(super) fn read<R: Read>(
     tally.set_limit(reader.header().max_map_count);
     let (mut first, mut ended, mut damage) = (None, None, None);
     let (during, is_all, mut events, mut found) = (only.during(), only.is_all(), 0, false);
+    let is_group = is_of_group(reader.header()) && only.pid.is_empty();
     // Times in a file may be in any order: a time begins once, and ends once.
     let (mut has_begun, mut has_ended) = (false, false);
     for event in &mut reader {
@@ -129,8 +130,9 @@ pub(super) fn read<R: Read>(
                 first = Some(event.pid);
             }
             let is_first = first == Some(event.pid);
-            if is_first && event.kind == EventKind::Exit && ended.is_none() {
-                ended = Some((ExitStatus::from_raw(event.result as i32), event.exit_ns));
+            if is_first && !is_group && event.kind == EventKind::Exit && ended.is_none() {
+                let status = event.text.is_empty().then(|| ExitStatus::from_raw(event.result as i32));
+                ended = Some((status, event.exit_ns));
             }
             found |= event.kind == EventKind::Found;
             if !has_begun {
@@ -155,15 +157,23 @@ pub(super) fn title(header: &Header, read: &ReadTrace, only: &Only) -> String {
         ([pid], _) => format!("process {pid} of {program}"),
         (all, Some(first)) => format!("processes {} of {program}: the first, {first},", or(all)),
     };
+    let wall_ns = read.summary.wall_ns;
     let ended = match read.ended {
-        Some((status, ns)) => crate::summary::ended(status, ns, read.summary.wall_ns),
+        Some((Some(status), ns)) => crate::summary::ended(status, ns, wall_ns),
+        Some((None, ns)) => crate::summary::gone(ns, wall_ns),
+        None if is_of_group(header) && only.pid.is_empty() => format!("recorded for {}", time(wall_ns)),
         None if read.found && read.damage.is_none() && only.to.is_none() => {
-            format!("was recorded until {}; what came later is not in the trace", time(read.summary.wall_ns))
+            format!("was recorded until {}; what came later is not in the trace", time(wall_ns))
         }
         None if only.to.is_some() => "had not ended".to_owned(),
         None => "did not end in this trace".to_owned(),
     };
     format!("{program} {ended}; recorded at {}", output::clean(&header.start_time))
+}
+
+/// Whether it is a recording of all processes, or of a control group.
+fn is_of_group(header: &Header) -> bool {
+    matches!(&*header.program, "--all" | "--cgroup")
 }
 
 fn or(pids: &[u32]) -> String {

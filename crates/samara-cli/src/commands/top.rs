@@ -230,6 +230,7 @@ fn report(args: &Top, words: &[OsString], outcome: &Outcome, written: Option<Wri
     let ended = match outcome.status {
         Status::Ended(status) => summary::ended(status, outcome.program_ns, outcome.counters.wall_ns),
         Status::LetGo => summary::detached(outcome.counters.wall_ns),
+        Status::Gone => summary::gone(outcome.program_ns, outcome.counters.wall_ns),
     };
     let mut out = format!("{} {} {ended}\n", styled(BOLD, "samara:"), command_line(words));
     let mut row =

@@ -339,8 +339,10 @@ fn report(
     if !quiet {
         let ended = match outcome.status {
             Status::Ended(status) => summary::ended(status, outcome.program_ns, counters.wall_ns),
-            Status::LetGo if args.pid.is_none() => summary::no_more(counters.wall_ns),
+            Status::LetGo if args.pid.is_none() => summary::no_more(counters.wall_ns, "go on"),
+            Status::Gone if args.pid.is_none() => summary::no_more(counters.wall_ns, "have ended"),
             Status::LetGo => summary::detached(counters.wall_ns),
+            Status::Gone => summary::gone(outcome.program_ns, counters.wall_ns),
         };
         let title = format!("{} {ended}", super::command_line(words));
         // A closed standard error cannot show the message.

@@ -1,7 +1,7 @@
 //! `samara trace --no-stop`: the command as users run it, and its message if it is not allowed.
 
 use std::collections::BTreeSet;
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
@@ -190,6 +190,39 @@ fn ends_are_in_order() {
     let output = run(dir.path(), &["trace", "--no-stop", "-o", "t.samara", "--", "true"]);
     let text = stderr(&output);
     assert!(!text.contains("left behind") && !text.contains("0 of 0"), "{text}");
+}
+
+/// How a process ended is said only where it is known: by BPF. Its parent alone is told otherwise.
+#[test]
+fn a_killed_process_does_not_go_on() {
+    let dir = tempfile::tempdir().unwrap();
+    for source in ["bpf", "perf"] {
+        let (trace, go) = (format!("{source}.samara"), dir.path().join(source));
+        let script = format!("until [ -e {} ]; do sleep 0.05; done; kill -9 $$", go.display());
+        let mut child = Command::new("sh").args(["-c", &script]).spawn().unwrap();
+        let pid = child.id().to_string();
+        let mut recorder = samara()
+            .args(["trace", "--no-stop", "--source", source, "--pid", &pid, "-o", &trace])
+            .current_dir(dir.path())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        // It watches from its first line on.
+        let mut text = String::new();
+        let mut said = BufReader::new(recorder.stderr.take().unwrap());
+        said.read_line(&mut text).unwrap();
+        std::fs::write(&go, "").unwrap();
+        child.wait().unwrap();
+        said.read_to_string(&mut text).unwrap();
+        let status = recorder.wait().unwrap();
+        if !allowed(&Output { status, stdout: Vec::new(), stderr: text.clone().into_bytes() }) {
+            return;
+        }
+        let ends = if source == "bpf" { "SIGKILL" } else { "in an unknown way" };
+        for text in [text, stdout(&run(dir.path(), &["summary", &trace]))] {
+            assert!(!text.contains("goes on") && text.contains(ends), "{source}: {text}");
+        }
+    }
 }
 
 #[test]

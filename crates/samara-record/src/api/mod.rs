@@ -272,14 +272,16 @@ pub enum Status {
     Ended(ExitStatus),
     /// It was released, and runs on ([`attach`](crate::attach) only).
     LetGo,
+    /// It ended, and how is not known: only its parent gets its exit status.
+    Gone,
 }
 
 impl Status {
-    /// How it ended; `None` if it was let go.
+    /// How it ended; `None` if it was let go, or if that is not known.
     pub fn ended(self) -> Option<ExitStatus> {
         match self {
             Status::Ended(status) => Some(status),
-            Status::LetGo => None,
+            Status::LetGo | Status::Gone => None,
         }
     }
 
@@ -304,6 +306,7 @@ impl fmt::Display for Status {
         match self {
             Status::Ended(status) => status.fmt(f),
             Status::LetGo => f.write_str("let go"),
+            Status::Gone => f.write_str("ended in an unknown way"),
         }
     }
 }

@@ -41,6 +41,8 @@ pub(super) enum What {
     Loaded,
     /// The task was made by this task, of this process.
     Born { by: Tid, of: Tid },
+    /// A signal ends the task, with this wait status.
+    Killed { status: i32 },
     /// The task ended.
     Ended,
     /// The ring reports that so many records were lost before this one.

@@ -171,21 +171,25 @@ pub(super) fn attach(running: &Running, settings: &Settings, sink: &mut dyn Sink
     let until = running.duration.map(from_now);
     while session.tasks.is_followed() {
         session.step(None);
-        session.tasks.end_root(session.tasks.root_status());
+        // What a record says of its end may be a load.
+        if session.tasks.root_ended.is_some() && proc::reader(root).is_none() {
+            session.tasks.end_root(session.tasks.root_status());
+        }
         if is_asked(&mut signals, running.let_go.as_ref(), until) {
             break;
         }
     }
     let status = session.tasks.root_status();
-    let followed = session.tasks.root_ended.is_none();
+    let followed = session.tasks.root_ended.is_none() || session.tasks.follows(root);
     if session.tasks.is_followed() {
         session.read_all();
     }
     let end_ns = session.tasks.root_ended.map_or_else(sys::now_ns, |(time, _)| time);
     session.tasks.end_root(status);
     let status = match status {
-        Some(code) if !followed => Status::Ended(ExitStatus::from_raw(code)),
-        _ => Status::LetGo,
+        _ if followed => Status::LetGo,
+        Some(code) => Status::Ended(ExitStatus::from_raw(code)),
+        None => Status::Gone,
     };
     Ok(session.finish(status, end_ns.saturating_sub(start_ns)))
 }
@@ -223,7 +227,8 @@ pub(super) fn record_group(group: &Group, settings: &Settings, sink: &mut dyn Si
     }
     let end_ns = sys::now_ns();
     session.read_all();
-    Ok(session.finish(Status::LetGo, end_ns.saturating_sub(start_ns)))
+    let status = if session.tasks.is_followed() { Status::LetGo } else { Status::Gone };
+    Ok(session.finish(status, end_ns.saturating_sub(start_ns)))
 }
 
 /// The time of the end of a recording that begins now. To load BPF programs has taken time already.

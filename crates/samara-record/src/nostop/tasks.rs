@@ -177,6 +177,10 @@ impl<'a> Tasks<'a> {
         !self.processes.is_empty()
     }
 
+    pub(super) fn follows(&self, pid: Tid) -> bool {
+        self.processes.contains_key(&pid)
+    }
+
     fn new_place(&mut self, user: Tid, since: u64) -> SpaceId {
         let id = self.next_space;
         self.next_space += 1;
@@ -208,6 +212,7 @@ impl<'a> Tasks<'a> {
             What::Unlock { mm, areas } => self.unlock(tid, mm, areas),
             What::Area(shown) => self.area(tid, shown),
             What::Loaded => self.loaded(pid, tid, owner),
+            What::Killed { status } => self.killed(pid, status),
             What::Ended => self.ended(pid, tid),
             What::Lost(_) | What::Loss { .. } | What::Born { .. } => {}
         }
@@ -215,7 +220,7 @@ impl<'a> Tasks<'a> {
 
     /// A record of an unknown task: its birth was lost, or it is not followed.
     fn unknown(&mut self, pid: Tid, tid: Tid, owner: u32, record: Record) {
-        if matches!(record.what, What::Ended) {
+        if matches!(record.what, What::Ended | What::Killed { .. }) {
             return;
         }
         let is_known = self.processes.contains_key(&pid);
@@ -259,7 +264,8 @@ impl<'a> Tasks<'a> {
         {
             process.ends |= nr == EXIT_GROUP || process.threads.len() == 1;
             if process.ends {
-                process.status.get_or_insert(((args[0] & 0xff) << 8) as i32);
+                // Where threads were killed, a program was loaded since.
+                process.status = Some(((args[0] & 0xff) << 8) as i32);
             }
             return; // it does not return
         }
@@ -562,6 +568,7 @@ impl<'a> Tasks<'a> {
         let personality = proc::personality(pid);
         if let Some(process) = self.processes.get_mut(&pid) {
             (process.place, process.last_space, process.personality) = (Some(id), id, personality);
+            process.status = None; // that of other threads, which the load has ended
         }
         if let Some(address) = call.new_space {
             self.by_address.insert(address, id);
@@ -635,6 +642,13 @@ impl<'a> Tasks<'a> {
             None => drop(place.push(Entry::Forked(own, who))),
         }
         self.flush(parent);
+    }
+
+    /// A signal ends a thread. It ends the process, or the process loads a program.
+    fn killed(&mut self, pid: Tid, status: i32) {
+        if let Some(process) = self.processes.get_mut(&pid).filter(|process| !process.ends) {
+            process.status = Some(status);
+        }
     }
 
     fn ended(&mut self, pid: Tid, tid: Tid) {

@@ -16,7 +16,8 @@ impl<K: Key, V, S: Shape> RangeMap<K, V, S> {
     /// [`replace`](Self::replace), their merging forms, [`clear_range`](Self::clear_range),
     /// [`split_at`](Self::split_at). The next `stores` of these then neither allocate nor fail for
     /// lack of memory, as with [`Vec::try_reserve`](alloc::vec::Vec::try_reserve): plan, reserve,
-    /// do what may fail, then commit. Each store counts as one, whatever it meets. Removals need no
+    /// do what may fail, then commit. Each store counts as one, whatever it meets, also if an
+    /// observer or a `clone` ends it by a panic. A refused store does not count. Removals need no
     /// memory and do not count.
     ///
     /// A value's own `clone`, which is called where an entry is cut in two, may still allocate.
@@ -50,6 +51,7 @@ impl<K: Key, V, S: Shape> RangeMap<K, V, S> {
     /// [`reserve`](Self::reserve) for stores within `window`, including the entries that they join.
     /// The two differ on a map that shares nodes with a [`snapshot`](Self::snapshot): `reserve`
     /// copies all shared nodes, `reserve_within` those on the way to the window.
+    /// An empty window has none.
     ///
     /// # Complexity
     /// As for `reserve`. A map that shares nodes also copies O(k + log n) nodes, for k entries in

@@ -9,13 +9,13 @@
 macro_rules! verbs {
     (impl[$($generics:tt)*] $type:ty { $how:literal, $store:ty, $entry:ty }) => {
         /// # Verbs
-        /// Each is one store. If it is refused, the map is as before.
+        /// Each is one store.
         impl<$($generics)*> $type {
             #[doc = concat!("[`RangeMap::insert`](crate::RangeMap::insert), ", $how, ".")]
             /// O(log n + entries met).
             ///
             /// # Errors
-            #[doc = concat!("[`", stringify!($store), "`]; the map is as before.")]
+            #[doc = concat!("[`", stringify!($store), "`]; nothing has changed.")]
             #[inline]
             pub fn insert(&mut self, span: impl Into<Span<K>>, value: V) -> Result<(), $store> {
                 self.put(span.into(), Some(value), unobserved)
@@ -26,7 +26,7 @@ macro_rules! verbs {
             /// met).
             ///
             /// # Errors
-            #[doc = concat!("[`", stringify!($store), "`]; the map is as before, and `observe` is not called.")]
+            #[doc = concat!("[`", stringify!($store), "`]; nothing has changed, and `observe` is not called.")]
             #[inline]
             pub fn replace(
                 &mut self,
@@ -41,7 +41,7 @@ macro_rules! verbs {
             /// O(log n + entries met).
             ///
             /// # Errors
-            #[doc = concat!("[`", stringify!($store), "`]; the map is as before, and `observe` is not called.")]
+            #[doc = concat!("[`", stringify!($store), "`]; nothing has changed, and `observe` is not called.")]
             #[inline]
             pub fn clear_range(
                 &mut self,
@@ -56,7 +56,7 @@ macro_rules! verbs {
             /// readers may still see the original. O(log n).
             ///
             /// # Errors
-            #[doc = concat!("[`", stringify!($entry), "`]; the map is as before.")]
+            #[doc = concat!("[`", stringify!($entry), "`]; nothing has changed.")]
             #[inline]
             pub fn remove(&mut self, key: K) -> Result<Option<(Span<K>, V)>, $entry> {
                 self.take(key)
@@ -66,11 +66,11 @@ macro_rules! verbs {
             #[doc = concat!("changed, ", $how, ".")]
             /// Returns whether there is such an entry. Nothing else is stored there between the
             /// look at the value and the store of the new one. `change` runs while the store is
-            /// under way, so the rules for observers hold for it; if it panics, the map is as
-            /// before. O(log n).
+            /// under way, so the rules for observers hold for it; if it panics, nothing has
+            /// changed. O(log n).
             ///
             /// # Errors
-            #[doc = concat!("[`", stringify!($entry), "`]; the map is as before.")]
+            #[doc = concat!("[`", stringify!($entry), "`]; nothing has changed.")]
             #[inline]
             pub fn modify(&mut self, key: K, change: impl FnOnce(&mut V)) -> Result<bool, $entry> {
                 self.alter(key, change)

@@ -33,8 +33,8 @@ use core::ptr::NonNull;
 ///
 /// It stores by the verbs that every writer of a shared map has: [`insert`](Self::insert),
 /// [`replace`](Self::replace), [`clear_range`](Self::clear_range), [`remove`](Self::remove),
-/// [`modify`](Self::modify). Everything else that a [`RangeMap`] does goes through
-/// [`update`](Self::update).
+/// [`modify`](Self::modify); and by [`insert_merging`](Self::insert_merging). Everything else that
+/// a [`RangeMap`] does goes through [`update`](Self::update).
 ///
 /// # Consistency
 /// Each call is one store, and atomic for readers: see [`SharedRangeMap`]. A call that fails leaves
@@ -313,11 +313,16 @@ impl<K: Key, V: Clone, R: Reclaim, S: Shape> WriteGuard<'_, K, V, R, S> {
     /// Makes many operations one atomic store. `change` gets the map as it is and may do anything
     /// with it. What it leaves is published if it returns `Ok`. If it returns an error or panics,
     /// nothing has changed. Every operation of [`RangeMap`] is available: cursors, entries,
-    /// `retain`, `append`, reservations.
+    /// `retain`, `append`, `split_at`, `resize`.
     ///
     /// The map that `change` gets shares all nodes with the published one: each part of it is
     /// copied when it is first written to, as after a [`snapshot`](RangeMap::snapshot). The result
     /// stays compact however many updates there are, because nodes that grow thin are merged.
+    ///
+    /// As on any map that shares nodes, operations that return no error (`retain`, `merge_at`,
+    /// `get_mut`) end the program where memory for copies runs out; [`RangeMap::unshare`] copies in
+    /// advance, and returns the error. An update also takes a snapshot and frees what it can at
+    /// once: to change one entry, a verb is quicker.
     ///
     /// # Errors
     /// The error that `change` returns; [`AllocError`], converted to that type.
@@ -348,8 +353,8 @@ impl<K: Key, V: Clone, R: Reclaim, S: Shape> WriteGuard<'_, K, V, R, S> {
         Ok(done)
     }
 
-    /// Sets memory aside for the next [`set`](Self::set), which then cannot fail if no other store
-    /// comes between. O(1).
+    /// Sets memory aside for the next [`set`](Self::set), which then cannot fail, unless another
+    /// store, [`reclaim`](Self::reclaim) or [`release`](Self::release) comes between. O(1).
     ///
     /// # Errors
     /// [`AllocError`]; the entries are as before.

@@ -247,10 +247,10 @@ impl<'m, K: Key, V: Clone, R: Reclaim, S: Shape> WriterReservation<'_, 'm, K, V,
 
     /// Makes one store, unless none is left.
     #[inline]
-    fn commit<T, E: From<ReservedError<K>>>(
+    fn commit<T>(
         &mut self,
-        store: impl FnOnce(&mut SharedWriter<'m, K, V, R, S>) -> Result<T, E>,
-    ) -> Result<T, E> {
+        store: impl FnOnce(&mut SharedWriter<'m, K, V, R, S>) -> Result<T, ReservedError<K>>,
+    ) -> Result<T, ReservedError<K>> {
         // Counted first: an observer or a clone that panics may leave nodes used.
         self.left = self.left.checked_sub(1).ok_or(ReservedError::UsedUp)?;
         store(self.writer).inspect_err(|_| self.left += 1)
@@ -322,6 +322,7 @@ impl<'m, K: Key, V: Clone, R: Reclaim, S: Shape> WriterReservation<'_, 'm, K, V,
     /// let mut writer = map.writer()?;
     /// let mut commit = writer.reserve(2, 4)?;
     /// let moved = commit.update(|map| {
+    ///     assert_eq!(map.get(5).map(|(_, value)| *value), Some('a'));
     ///     let Some((_, value)) = map.remove(0)? else { return Ok(false) };
     ///     map.insert(100..=109, value).map(|()| true)
     /// })??;
@@ -369,11 +370,17 @@ impl<K: Key, V: Clone, S: Shape> WriterUpdate<'_, K, V, S> {
         *self.left
     }
 
+    /// The entry that holds `key`, with the stores of this update. O(log n).
+    #[must_use]
+    pub fn get(&self, key: K) -> Option<(Span<K>, &V)> {
+        self.part.range(Span::new(key, key)).next()
+    }
+
     /// Makes one store, unless none is left.
-    fn commit<T, E: From<ReservedError<K>>>(
+    fn commit<T>(
         &mut self,
-        store: impl FnOnce(&mut Tree<K, V, S>) -> Result<T, E>,
-    ) -> Result<T, E> {
+        store: impl FnOnce(&mut Tree<K, V, S>) -> Result<T, ReservedError<K>>,
+    ) -> Result<T, ReservedError<K>> {
         *self.left = self.left.checked_sub(1).ok_or(ReservedError::UsedUp)?;
         store(self.part).inspect_err(|_| *self.left += 1)
     }

@@ -43,7 +43,11 @@ fn store<S: Shape>(map: &Map<S>, (kind, span, value): (u32, Span, u64)) -> Resul
         8..=9 => write.remove(span.first).map(|_| ()).map_err(StoreError::from),
         10 => write.update(|map| map.split_at(span.first)).map(|_| ()),
         11 => write.insert_merging(span, value, |_, _| true).map(|_| ()),
-        12 => write.update(|map| map.try_extend([(span, value), (span, value + 1)])),
+        12 => write.update(|map| {
+            map.unshare(Span::FULL)?;
+            map.merge_at(span.first, |_, _| true);
+            map.try_extend([(span, value), (span, value + 1)])
+        }),
         13 => write.modify(span.first, |v| *v = value).map(|_| ()).map_err(StoreError::from),
         14 => write
             .update(|map| map.resize(span.first, span))
@@ -127,7 +131,7 @@ fn nothing_is_owed() {
     }
 }
 
-/// A `set` that memory was set aside for asks for none.
+/// A `set` that memory was set aside for does not fail.
 #[test]
 fn a_set_that_was_reserved() {
     let map: Map<Normal> = filled(100);

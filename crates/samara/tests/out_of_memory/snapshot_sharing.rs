@@ -142,9 +142,9 @@ fn f5_reservation_that_shares() {
     drop(b);
 }
 
-// 6: an observer that panics after the leaf has been halved uses a reserved leaf up.
+// 6: an observer that panics after the leaf has been halved, with a reserved leaf.
 #[test]
-fn f6_refused_store_uses_up() {
+fn f6_observer_that_panics_in_a_reserved_store() {
     // Three full leaves; the store meets the last entry of the last one and goes far beyond.
     let mut a: RangeMap<u64, u64> = RangeMap::from_sorted((0..87u64).map(|i| (10 * i..=10 * i + 5, i))).unwrap();
     let before = a.clone();

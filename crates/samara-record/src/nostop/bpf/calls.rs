@@ -28,6 +28,7 @@ const ENTRY: u32 = 2;
 const LOCK: u32 = 3;
 const UNLOCK: u32 = 4;
 const STACK: u32 = 5;
+const KILLED: u32 = 6;
 
 /// Attempts to read a slot that changes.
 const TRIES: u32 = 8;
@@ -159,6 +160,7 @@ impl Calls {
             ENTRY => push(What::Enter { nr: word(3) as u32, args: [4, 5, 6, 7, 8, 9].map(word), stack: None }),
             LOCK => push(What::Lock { mm: word(3), areas: Some(word(4) as u32) }),
             UNLOCK => push(What::Unlock { mm: word(3), areas: Some(word(4) as u32) }),
+            KILLED => push(What::Killed { status: word(3) as i32 }),
             STACK => {
                 let (entered, ip, sp, bp, bottom) = (word(3), word(4), word(5), word(6), word(7));
                 let len = word(8) as usize;

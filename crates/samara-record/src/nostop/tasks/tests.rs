@@ -179,6 +179,23 @@ fn doubt_outlasts_a_child_that_shares_the_space() {
     assert!(tasks.places[&1].doubt.is_some());
 }
 
+/// A signal is how a process ended, unless it was for threads that a load has ended.
+#[test]
+fn a_signal_is_how_a_process_ended() {
+    let own = std::process::id() as Tid;
+    for (goes_on, status) in [(false, Some(libc::SIGKILL)), (true, Some(3 << 8))] {
+        let mut events = Vec::new();
+        let mut tasks = running(own, &mut events);
+        feed(&mut tasks, 1, own, What::Killed { status: libc::SIGKILL });
+        if goes_on {
+            let args = [3, 0, 0, 0, 0, 0];
+            feed(&mut tasks, 2, own, What::Enter { nr: libc::SYS_exit_group as u32, args, stack: None });
+        }
+        feed(&mut tasks, 3, own, What::Ended);
+        assert_eq!(tasks.root_status(), status);
+    }
+}
+
 /// The kernel says that a task has ended when it closes the task's events, and it goes on.
 #[test]
 fn a_process_that_comes_back_is_looked_for() {
