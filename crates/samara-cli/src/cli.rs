@@ -140,8 +140,9 @@ pub(crate) struct Trace {
     /// times. A program that fails keeps its exit status
     #[arg(long, value_name = "CONDITION")]
     pub(crate) fail_if: Vec<FailIf>,
-    /// Write no more once the trace has this size: a number of bytes, or one with a unit (512MiB).
-    /// It then ends early, and the program goes on. The summary covers all of it
+    /// Write no more once the trace has this size, or up to 1 MiB more: a number of bytes, or one
+    /// with a unit (512MiB). It then ends early, and the program goes on. The summary covers all of
+    /// it
     #[arg(long, value_name = "SIZE", value_parser = size)]
     pub(crate) max_size: Option<u64>,
     /// Record the call stack of each call, with the names of its functions: samara events FILE

@@ -243,16 +243,17 @@ fn place(site: &Site, functions: Vec<String>) -> SitePair {
 /// The differences of a place, as text.
 fn sums(place: &SitePair) -> String {
     let (a, b) = (place.before, place.after);
-    let mut all =
-        vec![format!("{:>8} areas ({} -> {})", change(a.areas, b.areas, count), count(a.areas), count(b.areas))];
+    let noun = |from: u64, to: u64, one: &str| if from.abs_diff(to) == 1 { one.to_owned() } else { format!("{one}s") };
+    let (areas, noun_of) = (change(a.areas, b.areas, count), noun(a.areas, b.areas, "area"));
+    let mut all = vec![format!("{areas:>8} {noun_of} ({} -> {})", count(a.areas), count(b.areas))];
     if a.bytes != b.bytes {
         all.push(change(a.bytes, b.bytes, bytes));
     }
     if a.made != b.made {
-        all.push(format!("{} mappings made", change(a.made, b.made, count)));
+        all.push(format!("{} {} made", change(a.made, b.made, count), noun(a.made, b.made, "mapping")));
     }
     if a.splits != b.splits {
-        all.push(format!("{} splits", change(a.splits, b.splits, count)));
+        all.push(format!("{} {}", change(a.splits, b.splits, count), noun(a.splits, b.splits, "split")));
     }
     let text = all.join(", ");
     if b.areas > a.areas { styled(RED, text) } else { text }

@@ -43,7 +43,8 @@ pub(crate) fn screen(title: &str, s: &Summary, r: &Recorded<'_>) -> String {
     if let Some(only) = r.only {
         row("only", format!("{} of {}: {}", count(s.events), plural(r.events_in_file, "event"), only.words()));
     }
-    row("processes", format!("{}, {}", count(s.processes), plural(s.execs, "program")));
+    let programs = if s.execs == 0 { String::new() } else { format!(", {}", plural(s.execs, "program")) };
+    row("processes", count(s.processes) + &programs);
     for process in s.busiest.iter().filter(|_| s.processes > 1).take(PROCESSES) {
         let (areas, calls) = (plural(process.areas_peak, "area"), plural(process.calls, "call"));
         row("", format!("{} {}: at most {areas}, {calls}", process.pid, short(&clean(&process.program))));
@@ -57,11 +58,12 @@ pub(crate) fn screen(title: &str, s: &Summary, r: &Recorded<'_>) -> String {
     };
     for (i, (name, c)) in calls.iter().take(CALLS).enumerate() {
         // Printed once; it holds for all rows.
-        let scope = match r.notes.iter().any(|note| note.starts_with(WITHOUT_STOPS)) {
+        let scope = match r.notes.iter().find(|note| note.starts_with(WITHOUT_STOPS)) {
             // A trace does not say how it was recorded.
             _ if i > 0 || r.checks.is_none() => "",
-            true => "  (times include some 2 microseconds of tracing each)",
-            false => "  (times include the stops of tracing)",
+            Some(note) if note.ends_with("BPF") => "  (times include some 2 microseconds of tracing each)",
+            Some(_) => "  (times include some 8 microseconds of tracing each)",
+            None => "  (times include the stops of tracing)",
         };
         row(if i == 0 { "calls" } else { "" }, list(name, c.count, c.failed, c.total_ns) + scope);
     }
@@ -125,7 +127,7 @@ pub(crate) fn screen(title: &str, s: &Summary, r: &Recorded<'_>) -> String {
     } else {
         styled(RED, plural(s.differences, "unexplained difference"))
     };
-    let unsure = if s.unsure == 0 { String::new() } else { format!("; {} unsure", count(s.unsure)) };
+    let unsure = if s.unsure == 0 { String::new() } else { format!("; {} unsure", plural(s.unsure, "call")) };
     let compared = plural(s.compared.0, "space");
     let equal = match s.compared.0 {
         0 if r.only.is_some() => String::new(),
@@ -157,6 +159,9 @@ pub(crate) fn screen(title: &str, s: &Summary, r: &Recorded<'_>) -> String {
         row("", format!("{}: {}; the program was not disturbed", styled(RED, early), clean(why)));
     }
     let file = file_name(r.file);
+    if !known {
+        return format!("{} {title}\n{out}", styled(BOLD, "samara:")); // nothing to look at
+    }
     row("next", format!("{} why {file}", r.command));
     if !s.crashes.is_empty() {
         row("", format!("{} who {file}", r.command));

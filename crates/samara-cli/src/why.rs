@@ -414,7 +414,10 @@ fn rows_of_part(row: &mut impl FnMut(&str, String), verdict: &Verdict, part: &Pa
         _ => part.role.name(),
     };
     // Memory from before the recording, and of a program's start, has no call.
-    let often = if site.nr.is_some() { plural(times, "time") + " " } else { String::new() };
+    // Without a stack or an instruction, calls at other addresses and of other lengths are among
+    // them.
+    let first = if times > 1 && site.stack.is_none() && site.caller.is_none() { ", first" } else { "" };
+    let often = if site.nr.is_some() { format!("{}{first} ", plural(times, "time")) } else { String::new() };
     let others = match part.sites.saturating_sub(1) {
         0 => String::new(),
         more => format!("; {} lead there, this one most often", plural(more + 1, "stack")),

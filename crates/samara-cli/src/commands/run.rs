@@ -213,7 +213,7 @@ fn decided(done: &Decisions, row: &mut impl FnMut(&str, String)) {
         row("limited", format!("{} refused by --max-map-count", plural(done.limited, "call")));
     }
     if done.over_limit > 0 {
-        row("limited", format!("{} refused by --limit-as or --limit-data", plural(done.over_limit, "call")));
+        row("limited", format!("{} of these by --limit-as or --limit-data", count(done.over_limit)));
     }
     if done.failed > 0 {
         row("failed", format!("{} refused by --fail or --fail-rate", plural(done.failed, "call")));

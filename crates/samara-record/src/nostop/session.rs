@@ -53,6 +53,9 @@ const SOON: u32 = 20;
 /// space that rests now and then gets a clean one.)
 const PART_TRIES: u32 = 3;
 
+/// The capability CAP_SYS_PTRACE.
+const SYS_PTRACE: u64 = 1 << 19;
+
 /// Failed readings of a space before a note says so.
 const MANY_TRIES: u32 = 50;
 
@@ -443,8 +446,11 @@ impl<'a> Session<'a> {
                     _ => place.drop_reading(taken.from),
                 }
                 if taken.is_refused {
-                    let text = "the areas of other users' processes may not be read: that takes CAP_SYS_PTRACE";
-                    self.tasks.journal.note(text.into());
+                    let why = match proc::Status::of(std::process::id() as Tid).unwrap_or_default().bits("CapEff:") {
+                        caps if caps & SYS_PTRACE == 0 => "without CAP_SYS_PTRACE",
+                        _ => "by the kernel",
+                    };
+                    self.tasks.journal.note(format!("the areas of process {pid} may not be read {why}"));
                 } else if is_many {
                     let text = "change too fast to be read. Samara keeps trying; until then they are unsure";
                     self.tasks.journal.note(format!("the areas of process {pid} {text}"));

@@ -573,6 +573,13 @@ impl<'a> Tasks<'a> {
         if let Some(address) = call.new_space {
             self.by_address.insert(address, id);
         }
+        if call.shown.is_empty() {
+            // Its events were opened meanwhile: it is read.
+            if let Some(place) = self.places.get_mut(&id) {
+                (place.address, place.needs_flags, place.due) = (call.new_space, true, now);
+            }
+            return;
+        }
         let (areas, program) = exec::loaded(&call.shown);
         let who = Who { pid, tid, entry_ns: call.entered, exit_ns: now };
         let space = Space::loaded_with(id, who, pid == self.root, (&areas, &program), &mut self.journal);
@@ -744,7 +751,7 @@ impl<'a> Tasks<'a> {
             self.journal.note(format!("the areas of process {pid} are unsure at the end: {why}"));
         }
         if place.changed && gone {
-            self.journal.unchecked("the end came before a reading");
+            self.journal.unchecked("the end came before a reading of the last changes");
         }
         if let Some(space) = place.space {
             space.end_unstopped(&mut self.journal);

@@ -60,7 +60,7 @@ impl fmt::Display for FileError {
             Fault::EndsEarly => write!(
                 f,
                 "the file ends early, at byte {at} after {events} events: the recorder was killed, its disk was full, \
-                 or it is still writing"
+                 --max-size was reached, or it is still writing"
             ),
             Fault::Damaged(what) => {
                 write!(f, "the file is damaged at byte {at}: {what}; the {events} events before it are whole")

@@ -279,7 +279,8 @@ impl Tally {
         let areas = known.and_then(|known| self.spaces.replay.space(known.space)).map_or(0, |space| space.len() as u64);
         let new = || ProcessTotals { pid, ..ProcessTotals::default() };
         let process = self.processes.entry(pid).or_insert_with(new);
-        process.areas_peak = process.areas_peak.max(areas);
+        // What a child has from its parent until it loads a program is not its program's.
+        process.areas_peak = if starts && process.calls == 0 { areas } else { process.areas_peak.max(areas) };
         if let Some(known) = known.filter(|_| is_new || starts) {
             process.program = known.program.chars().take(PROGRAM).collect();
         }
