@@ -208,6 +208,30 @@ fn a_process_that_comes_back_is_looked_for() {
     assert!(tasks.is_followed() && tasks.strays);
 }
 
+/// An area of a program that is loaded.
+fn segment() -> What {
+    let prot = (libc::PROT_READ | libc::PROT_EXEC) as u32;
+    let (flags, name) = (libc::MAP_PRIVATE as u32, b"/bin/true".to_vec());
+    What::Area(Box::new(Shown { start: 0x40_0000, end: 0x40_1000, inode: 1, prot, flags, name, ..Shown::default() }))
+}
+
+/// A load whose areas did not come, because events were opened meanwhile, is no program without
+/// areas: it is read.
+#[test]
+fn a_load_without_areas_is_read() {
+    let own = std::process::id() as Tid;
+    let mut events = Vec::new();
+    let mut tasks = running(own, &mut events);
+    let execve = libc::SYS_execve as u32;
+    feed(&mut tasks, 10, own, What::Enter { nr: execve, args: [0; 6], stack: None });
+    feed(&mut tasks, 12, own, What::Loaded);
+    feed(&mut tasks, 13, own, What::Return { nr: execve, result: 0 });
+    let place = &tasks.places[&tasks.processes[&own].place.unwrap()];
+    assert!(place.space.is_none() && place.due <= 13 && place.needs_flags);
+    drop(tasks);
+    assert!(!events.iter().any(|event| event.kind == EventKind::Exec), "{events:?}");
+}
+
 /// A program that is loaded while records are lost is in doubt from its first call on; one that is
 /// loaded later is not.
 #[test]
@@ -225,6 +249,7 @@ fn a_program_that_begins_within_a_loss_is_in_doubt() {
         let execve = libc::SYS_execve as u32;
         feed(&mut tasks, 10, own, What::Enter { nr: execve, args: [0; 6], stack: None });
         feed(&mut tasks, 11, own, LOCK(77));
+        feed(&mut tasks, 11, own, segment());
         feed(&mut tasks, 12, own, What::Loaded);
         feed(&mut tasks, 13, own, What::Return { nr: execve, result: 0 });
         let place = &tasks.places[&tasks.processes[&own].place.unwrap()];
@@ -245,6 +270,7 @@ fn the_child_of_a_space_in_doubt_says_so() {
     for (time, tid, what) in [
         (10, own, enter(execve)),
         (11, own, LOCK(9)),
+        (11, own, segment()),
         (12, own, What::Loaded),
         (13, own, What::Return { nr: execve, result: 0 }),
         (14, OTHER, What::Born { by: own, of: own }),
