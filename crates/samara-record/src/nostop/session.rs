@@ -446,11 +446,12 @@ impl<'a> Session<'a> {
                     _ => place.drop_reading(taken.from),
                 }
                 if taken.is_refused {
-                    let why = match proc::Status::of(std::process::id() as Tid).unwrap_or_default().bits("CapEff:") {
-                        caps if caps & SYS_PTRACE == 0 => "without CAP_SYS_PTRACE",
-                        _ => "by the kernel",
+                    let own = proc::Status::of(std::process::id() as Tid).unwrap_or_default().bits("CapEff:");
+                    let note = match own & SYS_PTRACE {
+                        0 => format!("the areas of process {pid} may not be read without CAP_SYS_PTRACE"),
+                        _ => format!("the kernel does not let samara read the areas of process {pid}"),
                     };
-                    self.tasks.journal.note(format!("the areas of process {pid} may not be read {why}"));
+                    self.tasks.journal.note(note);
                 } else if is_many {
                     let text = "change too fast to be read. Samara keeps trying; until then they are unsure";
                     self.tasks.journal.note(format!("the areas of process {pid} {text}"));
