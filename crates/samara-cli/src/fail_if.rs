@@ -40,6 +40,11 @@ const WORDS: [(&str, Is); 6] = [
 ];
 
 impl FailIf {
+    /// Whether the summary lacks the number: of a trace that is read, the recorder's comparisons.
+    pub(crate) fn is_open(&self, summary: &Value) -> bool {
+        self.path.first().and_then(|name| summary.get(name)).is_some_and(Value::is_null) && self.path.len() == 1
+    }
+
     /// The value of the field, if the condition holds. A missing field (a call that was never made)
     /// is 0.
     pub(crate) fn holds(&self, summary: &Value) -> Option<u64> {
@@ -93,7 +98,7 @@ impl FromStr for FailIf {
 fn is_known(path: &[String]) -> bool {
     let names: Vec<&str> = path.iter().map(String::as_str).collect();
     match names[..] {
-        ["calls", name, "count" | "failed" | "total_ns"] => !name.is_empty(),
+        ["calls", name, "count" | "failed" | "total_ns"] => samara_trace::calls::row_of(name).is_some(),
         ["largest_space", "areas" | "bytes"] => true,
         [name] => {
             let recorded = Recorded {

@@ -34,18 +34,24 @@ impl Pace {
         Some((*now as f64 - *before as f64) / time.as_secs_f64())
     }
 
-    /// Time until the limit at this pace. `None`: the process does not grow, or very slowly, or the
-    /// limit is not known or reached.
+    /// Time until the limit at this pace; 0 where it is reached. `None`: the process does not grow,
+    /// or very slowly, or the limit is not known.
     pub(crate) fn left(&self, limit: Option<u64>) -> Option<Duration> {
         let ((_, before), (_, now)) = (self.0.front()?, self.0.back()?);
-        let free = limit?.checked_sub(*now).filter(|free| *free > 0 && now.saturating_sub(*before) >= LEAST)?;
+        let free = limit?.saturating_sub(*now);
+        if free == 0 {
+            return Some(Duration::ZERO);
+        }
+        if now.saturating_sub(*before) < LEAST {
+            return None;
+        }
         let left = Duration::try_from_secs_f64(free as f64 / self.per_second()?).ok()?;
         (left <= LONGEST).then_some(left)
     }
 
     /// The same for people.
     pub(crate) fn text(&self, limit: Option<u64>) -> Option<String> {
-        let (left, per_second) = (self.left(limit)?, self.per_second()?);
+        let (left, per_second) = (self.left(limit).filter(|left| !left.is_zero())?, self.per_second()?);
         let pace = if per_second < 1.0 {
             format!("{} a minute", plural((per_second * 60.0).round() as u64, "more area"))
         } else {
@@ -53,6 +59,11 @@ impl Pace {
         };
         Some(format!("{pace}: at this pace the limit of {} is reached in {}", count(limit?), about(left)))
     }
+}
+
+/// A time in seconds, rounded up: what is not reached yet is not 0.
+pub(crate) fn whole_seconds(time: Duration) -> u64 {
+    time.as_secs() + u64::from(time.subsec_nanos() > 0)
 }
 
 /// A time to two figures, or a little more: `3 min`, `40 s`, `5 h`.

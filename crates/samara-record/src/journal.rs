@@ -91,6 +91,9 @@ impl Lack {
     }
 }
 
+/// Most events that are kept for the first process.
+const HELD: usize = 4096;
+
 pub(crate) struct Journal<'a> {
     /// `None`: the sink has failed, or this journal is silent.
     sink: Option<&'a mut dyn Sink>,
@@ -107,6 +110,9 @@ pub(crate) struct Journal<'a> {
     pub(crate) budget: Budget,
     /// For tests: the number of the call whose effects the models ignore.
     pub(crate) forgets: Option<u32>,
+    /// A process whose events begin the recording, until it has one: others' are kept.
+    pub(crate) first: Option<u32>,
+    held: Vec<Event>,
 }
 
 impl<'a> Journal<'a> {
@@ -125,6 +131,8 @@ impl<'a> Journal<'a> {
             counters: Counters::default(),
             budget: Budget::default(),
             forgets: None,
+            first: None,
+            held: Vec::new(),
         }
     }
 
@@ -149,7 +157,27 @@ impl<'a> Journal<'a> {
         }
     }
 
-    pub(crate) fn write(&mut self, mut event: Event) {
+    /// Writes an event, or keeps it until the first process has one.
+    pub(crate) fn write(&mut self, event: Event) {
+        let Some(first) = self.first else { return self.put(event) };
+        if event.pid == first {
+            self.first = None;
+            self.put(event);
+            return self.release();
+        }
+        self.held.push(event);
+        if self.held.len() >= HELD {
+            self.release();
+        }
+    }
+
+    /// Writes the events that were kept for the first process.
+    fn release(&mut self) {
+        self.first = None;
+        std::mem::take(&mut self.held).into_iter().for_each(|event| self.put(event));
+    }
+
+    fn put(&mut self, mut event: Event) {
         event.seq = self.counters.events;
         self.counters.events += 1;
         match event.kind {
@@ -218,6 +246,7 @@ impl<'a> Journal<'a> {
 
     /// Adds the remaining notes and returns the totals.
     pub(crate) fn finish(mut self) -> Counters {
+        self.release();
         if let Some(text) = self.budget.told() {
             self.note(text);
         }

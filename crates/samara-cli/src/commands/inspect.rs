@@ -13,7 +13,7 @@ use serde_json::json;
 use crate::cli::Inspect;
 use crate::format::{bytes, count};
 use crate::output::{self, BOLD, clean_json, shown, styled};
-use crate::pace::Pace;
+use crate::pace::{self, Pace};
 use crate::{exit, survey};
 
 pub(crate) fn run(args: &Inspect) -> ExitCode {
@@ -106,7 +106,7 @@ fn json(out: &mut dyn Write, now: &Survey, look: &Look, elapsed: Duration, pace:
     let elapsed = u64::try_from(elapsed.as_nanos()).unwrap_or(u64::MAX);
     let limit = look.process.as_ref().and_then(|p| p.limit);
     let mut all = survey::json(now, look, elapsed);
-    let left = pace.left(limit).map(|left| left.as_secs());
+    let left = pace.left(limit).map(pace::whole_seconds);
     survey::extend(&mut all, json!({"areas_per_second": pace.per_second(), "limit_in_seconds": left}));
     writeln!(out, "{}", clean_json(&all.to_string()))
 }

@@ -240,7 +240,10 @@ fn failed(why: String) -> ExitCode {
 fn says_failure(fail_if: &[FailIf], summary: &serde_json::Value) -> bool {
     let mut fails = false;
     for condition in fail_if {
-        if let Some(value) = condition.holds(summary) {
+        if condition.is_open(summary) {
+            fails = true;
+            error(format!("--fail-if '{condition}' cannot be decided: a trace does not have this number"));
+        } else if let Some(value) = condition.holds(summary) {
             fails = true;
             error(format!("--fail-if '{condition}' holds: it is {value}"));
         }

@@ -45,7 +45,9 @@ pub(crate) fn run(args: &ReplayOf) -> ExitCode {
         }
     }
     if let Some(pid) = args.pid.filter(|_| !known) {
-        return stopped(format!("there was no process {pid}: samara show FILE lists those that there were"));
+        return stopped(format!(
+            "there was no process {pid}: samara show FILE --pid {pid} lists those that there were"
+        ));
     }
     let report = rerun.report();
     let printed = output::styled_stdout(|out| match args.json {
@@ -141,9 +143,9 @@ fn rows(f: &Figures) -> [(&'static str, &'static str, u64, bool); 9] {
         ("merges", "merges", f.merges, false),
         ("areas_peak", "areas at the peak", f.areas_peak, false),
         ("areas_largest", "in one process", f.areas_largest, false),
-        ("areas_end", "areas at the end", f.areas_end, false),
+        ("areas_end", "areas at all ends", f.areas_end, false),
         ("bytes_peak", "mapped at the peak", f.bytes_peak, true),
-        ("bytes_end", "mapped at the end", f.bytes_end, true),
+        ("bytes_end", "mapped at all ends", f.bytes_end, true),
     ]
 }
 

@@ -213,7 +213,11 @@ fn decided(done: &Decisions, row: &mut impl FnMut(&str, String)) {
         row("limited", format!("{} refused by --max-map-count", plural(done.limited, "call")));
     }
     if done.over_limit > 0 {
-        row("limited", format!("{} of these by --limit-as or --limit-data", count(done.over_limit)));
+        // A `brk` that is refused returns no error, so it is not among those above.
+        row(
+            "limited",
+            format!("{} by --limit-as or --limit-data, those above among them", plural(done.over_limit, "call")),
+        );
     }
     if done.failed > 0 {
         row("failed", format!("{} refused by --fail or --fail-rate", plural(done.failed, "call")));

@@ -29,7 +29,7 @@ use crate::watch::budget::{Budget, used};
 use crate::watch::cause::{self, Cause};
 use crate::watch::exec::Exec;
 use crate::watch::find::Which;
-use crate::watch::keep::{Folder, Kept, default_folder, recording_beside};
+use crate::watch::keep::{self, Folder, Kept, default_folder, recording_beside};
 use crate::watch::metrics;
 use crate::watch::reading::{Own, Reading, Row};
 use crate::watch::record::Recorder;
@@ -70,6 +70,10 @@ pub(crate) fn run(args: &Watch) -> ExitCode {
 
 /// Prints the kept files.
 fn list(args: &Watch, folder: &Folder) -> ExitCode {
+    if !folder.path().exists() {
+        let folder = shown(folder.path());
+        return super::failed(format!("{folder} is not there: give the folder of samara watch by --state"));
+    }
     let kept = match folder.list() {
         Ok(kept) => kept,
         Err(why) => return super::failed(why.to_string()),
@@ -78,7 +82,7 @@ fn list(args: &Watch, folder: &Folder) -> ExitCode {
         if args.json {
             return kept.iter().try_for_each(|kept| {
                 let line = json!({
-                    "time": kept.time, "name": kept.name, "pid": kept.pid, "areas": kept.areas, "reason": kept.reason,
+                    "time": keep::rfc3339(&kept.time), "name": kept.name, "pid": kept.pid, "areas": kept.areas, "reason": kept.reason,
                     "file": kept.path.to_string_lossy(), "file_bytes": kept.bytes,
                 });
                 writeln!(out, "{}", clean_json(&line.to_string()))
@@ -308,7 +312,9 @@ impl<'a> Watcher<'a> {
         let tries = self.tried.is_none_or(|tried| tried.elapsed() >= AGAIN);
         let (mut due, mut again) = (Vec::new(), Vec::new());
         for (row, told) in self.table.told(Some(limit)) {
-            let reasons = told.read(&self.limits, row.areas, limit, row.left);
+            // At the limit, nothing is left to foresee.
+            let ahead = row.left.filter(|left| !left.is_zero());
+            let reasons = told.read(&self.limits, row.areas, limit, ahead);
             if reasons.is_empty() {
                 again.extend(told.not_kept.filter(|_| tries).map(|reason| (row.clone(), reason)));
             }

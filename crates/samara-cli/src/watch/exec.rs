@@ -44,6 +44,7 @@ impl Exec {
             .env("SAMARA_LIMIT_IN_SECONDS", text(alert.left.map(|left| left.as_secs_f64())))
             .env("SAMARA_FILE", alert.file.as_deref().unwrap_or("".as_ref()))
             .stdin(Stdio::null())
+            .stdout(io::stderr()) // standard output has the readings
             .spawn()?;
         self.running.push((child, Instant::now()));
         Ok(())

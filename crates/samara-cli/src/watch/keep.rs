@@ -133,6 +133,14 @@ pub(crate) fn recording_beside(kept: &Path, reason: Reason) -> PathBuf {
     kept.with_file_name(format!("{stem}-{RECORD}{EXTENSION}"))
 }
 
+/// The time of such a name, with colons.
+pub(crate) fn rfc3339(time: &str) -> String {
+    match time.split_once('T') {
+        Some((date, clock)) => format!("{date}T{}", clock.replace('-', ":")),
+        None => time.to_owned(),
+    }
+}
+
 /// A time as names of files tell it, which has no colons. What was before 1970 is told as its first
 /// second.
 fn time(time: SystemTime) -> String {

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime};
 
+use crate::pace;
 use serde_json::{Value, json};
 
 use super::cause::Cause;
@@ -81,13 +82,14 @@ impl Reading {
                 "areas": row.areas,
                 "headroom": self.limit.map(|limit| limit.saturating_sub(row.areas)),
                 "areas_per_second": row.per_second,
-                "limit_in_seconds": row.left.map(|left| left.as_secs()),
+                "limit_in_seconds": row.left.map(pace::whole_seconds),
                 "mapped_bytes": row.mapped,
                 "resident_bytes": row.resident,
                 "largest_gap": row.largest_gap,
                 "verdict": row.cause.as_ref().map(|cause| cause.verdict),
                 "pattern": row.cause.as_ref().and_then(|cause| cause.pattern),
-                "explained": row.cause.as_ref().map(|cause| cause.areas),
+                // Looked for later than the areas were counted.
+                "explained": row.cause.as_ref().map(|cause| cause.areas.min(row.areas)),
             })
         };
         json!({

@@ -318,7 +318,7 @@ fn a_control_group_is_recorded() {
     }
     let text = stderr(&output);
     assert!(output.status.success() && text.contains("no process stops"), "{text}");
-    assert!(text.contains("0 events lost, 0 changes outside recorded calls"), "{text}");
+    assert!(text.contains("0 events lost, 0 unexplained changes"), "{text}");
     let events = stdout(&run(dir.path(), &["events", "t.samara"]));
     for what in ["found /", "exec /usr/bin/ls", "exec /usr/bin/sleep", "exit with 0", "exit with 3", "are equal"] {
         assert!(events.contains(what), "{what}: {events}");

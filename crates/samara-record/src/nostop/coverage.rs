@@ -72,7 +72,7 @@ impl fmt::Display for Coverage {
             write!(f, "{before}{cpu}: {}{after}", Grouped(*lost))?;
         }
         let counted = |n: u64, one: &str, many: &str| format!(", {} {}", Grouped(n), if n == 1 { one } else { many });
-        let changes = counted(self.unexplained, "change outside recorded calls", "changes outside recorded calls");
+        let changes = counted(self.unexplained, "unexplained change", "unexplained changes");
         let readings = counted(self.readings + self.partial_readings, "reading", "readings");
         let partial = match self.partial_readings {
             0 => String::new(),
@@ -113,17 +113,17 @@ mod tests {
     #[test]
     fn one_line_says_what_is_known() {
         let mut seen = Coverage { calls: 1_234_567, ordered: true, readings: 3, ..Coverage::default() };
-        let line = "1,234,567 calls, order exact, 0 events lost, 0 changes outside recorded calls, 3 readings, 0 spaces unsure, by \
+        let line = "1,234,567 calls, order exact, 0 events lost, 0 unexplained changes, 3 readings, 0 spaces unsure, by \
                     perf events";
         assert_eq!(seen.to_string(), line);
         (seen.lost, seen.unsure, seen.calls) = ([(0, 12), (3, 1_000)].into(), 2, 7);
         (seen.readings, seen.partial_readings) = (0, 1);
-        let line = "7 calls, order exact, 1,012 events lost (CPU 0: 12, 3: 1,000), 0 changes outside recorded calls, 1 \
+        let line = "7 calls, order exact, 1,012 events lost (CPU 0: 12, 3: 1,000), 0 unexplained changes, 1 \
                     reading (1 but for what changed meanwhile), 2 spaces unsure, by perf events (no BPF: CAP_BPF is missing)";
         seen.no_bpf = Some("CAP_BPF is missing".into());
         assert_eq!(seen.to_string(), line);
         (seen.by_bpf, seen.uncounted) = (true, 1);
-        assert!(seen.to_string().contains("recorded calls, 1 count of areas without a cause, 1 reading"), "{seen}");
+        assert!(seen.to_string().contains("unexplained changes, 1 count of areas without a cause, 1 reading"), "{seen}");
         assert!(seen.to_string().ends_with("2 spaces unsure, by BPF"));
     }
 }

@@ -131,8 +131,9 @@ pub(super) struct FollowedSpace {
     pub(super) last: u64,
     /// When it was first seen.
     pub(super) since: u64,
-    /// The processes that use it.
+    /// The processes that use it, and the first of them.
     pub(super) users: BTreeSet<Tid>,
+    pub(super) maker: Tid,
     pub(super) doubt: Option<Doubt>,
     /// When it is to be read next.
     pub(super) due: u64,
@@ -177,6 +178,7 @@ impl FollowedSpace {
             last: since,
             since,
             users: BTreeSet::from([user]),
+            maker: user,
             doubt: None,
             due: u64::MAX,
             reading: false,
@@ -514,6 +516,12 @@ impl FollowedSpace {
     /// Says in the trace that what follows may be of other areas.
     pub(super) fn note_loss(&self, who: Who, journal: &mut Journal<'_>) {
         journal.write(self.loss(who, journal));
+    }
+
+    /// Whether something changed at an unknown place, and no event says so.
+    pub(super) fn has_hidden_changes(&self) -> bool {
+        let anywhere = self.doubt.as_ref().is_some_and(|doubt| doubt.ranges == [ALL]);
+        anywhere && self.space.is_some() && !self.has_lost_events()
     }
 
     /// The event that says so.

@@ -40,8 +40,9 @@ const STEP_NS: u64 = 50_000_000;
 /// Number of records after which the rings are read again.
 const BATCH: u64 = 256;
 
-/// Interval of the search for tasks whose ends were lost, in nanoseconds.
-const SWEEP_NS: u64 = 200_000_000;
+/// Interval of the search for tasks whose ends were lost, in nanoseconds: where records were lost,
+/// and elsewhere. (A task that is born while others are attached to may have no events.)
+const SWEEP_NS: (u64, u64) = (200_000_000, 2_000_000_000);
 
 /// Interval at which the members of a group are listed, in nanoseconds.
 const MEMBERS_NS: u64 = 1_000_000_000;
@@ -160,6 +161,7 @@ pub(super) fn attach(running: &Running, settings: &Settings, sink: &mut dyn Sink
     let mut signals = Signals::install(true, running.let_go.is_some(), &[]);
     let mut journal = Journal::new(sink, start_ns);
     journal.ready();
+    journal.first = Some(root as u32); // its areas may be read later than a child's
     let mut session = Session::new(source, settings, root, journal);
     session.tasks.add_process(root, &threads, true, sys::now_ns());
     if !apart {
@@ -356,7 +358,8 @@ impl<'a> Session<'a> {
         if !self.dead.is_empty() && self.source.settled() > self.swept && self.source.next_time().is_none() {
             self.tasks.sweep(&std::mem::take(&mut self.dead), now);
         }
-        if (self.lossy || self.tasks.strays) && self.dead.is_empty() && now > self.swept + SWEEP_NS {
+        let interval = if self.lossy || self.tasks.strays { SWEEP_NS.0 } else { SWEEP_NS.1 };
+        if self.dead.is_empty() && now > self.swept + interval {
             (self.swept, self.dead) = (now, self.tasks.dead());
         }
     }

@@ -479,6 +479,13 @@ impl<'a> Tasks<'a> {
         let unordered = overlapped && !ordered;
         self.seen.unordered_calls += u64::from(unordered);
         let who = Who { pid, tid, entry_ns: call.entered, exit_ns: now };
+        // `personality` is not recorded. What it implies shows in the next area.
+        let implies_exec = decoded.call == samara_trace::calls::Call::Mmap
+            && decoded.args[2] & (libc::PROT_READ | libc::PROT_EXEC) as u64 == libc::PROT_READ as u64
+            && call.shown.last().is_some_and(|shown| shown.prot & libc::PROT_EXEC as u32 != 0);
+        if implies_exec && let Some(process) = self.processes.get_mut(&pid) {
+            process.personality |= libc::READ_IMPLIES_EXEC as u32;
+        }
         let personality = self.processes.get(&pid).map_or(0, |process| process.personality);
         let shown = call.shown.pop().map(Box::new);
         let memory = super::reading::memory(tid, &decoded, result, shown.as_deref());
@@ -745,10 +752,13 @@ impl<'a> Tasks<'a> {
         }
         let why = place.doubt.as_ref().map(|doubt| &*doubt.why).or(place.space.is_none().then_some("never read"));
         self.seen.unsure += u64::from(why.is_some());
-        if let (Some(why), false, true) = (why, gone, self.seen.unsure <= MOST_NOTES)
-            && let Some(pid) = place.users.iter().min()
-        {
+        if let (Some(why), true) = (why, self.seen.unsure <= MOST_NOTES) {
+            let pid = place.users.iter().min().unwrap_or(&place.maker);
             self.journal.note(format!("the areas of process {pid} are unsure at the end: {why}"));
+        }
+        if place.has_hidden_changes() {
+            let who = Who { pid: place.maker, tid: place.maker, entry_ns: self.now, exit_ns: self.now };
+            place.note_loss(who, &mut self.journal);
         }
         if place.changed && gone {
             self.journal.unchecked("the end came before a reading of the last changes");

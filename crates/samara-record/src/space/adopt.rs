@@ -47,6 +47,8 @@ pub(crate) struct Shown {
     policies: Option<HashMap<u64, Option<Policy>>>,
     /// What calls have mapped anew, and the model has not.
     pub(crate) made: Vec<Range>,
+    /// The model has none of the flags that only `smaps` shows.
+    flagless: bool,
     /// What they have registered, and the userfaultfd, if all of them have the same one.
     registered: Vec<(Range, Option<Uffd>)>,
 }
@@ -165,7 +167,7 @@ impl Space {
     /// Takes these areas, which are all of a range, over wherever the model differs. None of the
     /// model extends beyond it.
     pub(crate) fn adopt_areas(&mut self, range: Range, areas: Vec<KernelArea>) -> Vec<Step> {
-        self.adopt_shown(&Shown { ranges: vec![range], areas, ..Shown::default() })
+        self.adopt_shown(&Shown { ranges: vec![range], areas, flagless: self.flagless, ..Shown::default() })
     }
 }
 
@@ -227,7 +229,8 @@ struct Piece {
 /// anew.
 fn kept(model: &Model, k: &KernelArea, view: &Shown, page: u64) -> Vec<Piece> {
     let (shown, extras) = model::import(k, page);
-    let parts = || model.areas_in(k.start, k.end).filter(|m| still(m, &shown));
+    let fixed = if view.flagless { Flags::SHARED } else { FIXED };
+    let parts = || model.areas_in(k.start, k.end).filter(|m| still(m, &shown, fixed));
     let owner = model::owner(parts());
     let mut kept = Vec::new();
     for m in parts() {
@@ -252,11 +255,11 @@ fn kept(model: &Model, k: &KernelArea, view: &Shown, page: u64) -> Vec<Piece> {
 }
 
 /// Whether an area of the model can be the kernel's area: the same memory, with at most its flags
-/// changed by calls.
-fn still(m: &Placed<'_, Inode>, shown: &Area<Inode>) -> bool {
+/// changed by calls, except the fixed ones.
+fn still(m: &Placed<'_, Inode>, shown: &Area<Inode>, fixed: Flags) -> bool {
     let place =
         matches!(shown.object, Object::Anonymous | Object::Special(_)) || m.area.bias == shown.bias || is_zero(m);
-    m.area.object == shown.object && place && !(m.area.flags ^ shown.flags).intersects(FIXED)
+    m.area.object == shown.object && place && !(m.area.flags ^ shown.flags).intersects(fixed)
 }
 
 /// Adds the steps for an old area when these parts of it are still there.

@@ -166,6 +166,8 @@ pub(crate) struct Space {
     finished: bool,
     /// The recorder may not read it: the model stays empty.
     hidden: bool,
+    /// It was found without the flags that only `smaps` shows, and was not read with them since.
+    flagless: bool,
 }
 
 /// The outcome of one attempt to apply a call.

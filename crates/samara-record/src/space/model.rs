@@ -109,6 +109,8 @@ pub(crate) fn import(k: &KernelArea, page: u64) -> (Area<Inode>, Extras) {
         None if k.huge().is_some() => {
             guess_flags(k.perms).difference(Flags::ACCOUNT) | Flags::HUGETLB | Flags::DONTEXPAND
         }
+        // The first thread's stack grows by faults.
+        None if name == "[stack]" => guess_flags(k.perms) | Flags::GROWSDOWN,
         None => guess_flags(k.perms),
     };
     let (object, tag) = object(k, name);

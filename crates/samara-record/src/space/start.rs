@@ -233,6 +233,7 @@ impl Space {
             waiting: 0,
             finished: false,
             hidden: false,
+            flagless: false,
         }
     }
 

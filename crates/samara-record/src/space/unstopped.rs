@@ -61,6 +61,7 @@ impl Space {
         let mut space = Space::unstopped(id, root);
         space.fill_with(&reading.areas, reading.layout, journal);
         space.doubt_the_past(journal);
+        space.flagless = !reading.has_flags;
         let event = found(id, who, journal);
         space.report_program(event, who, journal);
         space
@@ -89,7 +90,7 @@ impl Space {
     /// The space of a forked child, copied at this moment of its parent's.
     pub(crate) fn forked(&mut self, id: SpaceId, who: Who, journal: &mut Journal<'_>) -> Space {
         let mut child = Space::unstopped(id, false);
-        child.bound = self.bound;
+        (child.bound, child.flagless) = (self.bound, self.flagless);
         child.doubt = self.doubt.inherited();
         match self.model.fork() {
             Ok(model) => child.model = model,
@@ -221,8 +222,14 @@ impl Space {
             return Compared::NeedsFlags;
         }
         // What calls did that were not seen shows in flags and names, too.
-        let adopts = misfit.is_some() || (doubt.is_some() && reading.has_flags);
-        let steps = if adopts { self.adopt_gaps(&gaps, &reading.areas) } else { Vec::new() };
+        let adopts = misfit.is_some() || ((doubt.is_some() || self.flagless) && reading.has_flags);
+        let mut steps = if adopts { self.adopt_gaps(&gaps, &reading.areas) } else { Vec::new() };
+        // Flags that are seen for the first time are no change.
+        let learns_flags = self.flagless && reading.has_flags;
+        if learns_flags {
+            self.flagless = false;
+            steps.retain(|step| !matches!(step.kind, StepKind::Changed(_)));
+        }
         let mut reported = 0;
         match (misfit, doubt) {
             (Some(how), Some((why, _))) => self.report_learnt(who, format!("{why}: {}", how.text), &steps, journal),
@@ -234,6 +241,9 @@ impl Space {
                 self.report_learnt(who, format!("{why}: flags and names"), &steps, journal);
             }
             (None, _) => {}
+        }
+        if learns_flags {
+            self.report_learnt(who, "flags and names that were not read before".into(), &[], journal);
         }
         let left = doubt.map_or_else(Vec::new, |(_, ranges)| reach::common(ranges, &out));
         if left.is_empty() {

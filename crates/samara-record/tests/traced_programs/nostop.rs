@@ -32,6 +32,7 @@ pub(crate) const TRIALS: &[(&str, Body)] = &[
     ("nostop_finds_it_by_the_events_of_all", found_among_all),
     ("nostop_finds_a_space_that_never_rests", restless_found),
     ("nostop_leaves_the_program_unharmed", unharmed),
+    ("nostop_knows_what_no_call_says", uncalled),
     ("nostop_races", races),
     ("nostop_order_is_the_kernels_by_bpf", || by_bpf(order)),
     ("nostop_joins_are_counted_by_bpf", || by_bpf(joins_counted)),
@@ -43,6 +44,7 @@ pub(crate) const TRIALS: &[(&str, Body)] = &[
     ("nostop_reads_a_process_without_its_first_thread", leaderless_found),
     ("nostop_finds_it_by_the_areas_of_all_by_bpf", || by_bpf(found_among_all)),
     ("nostop_finds_a_space_that_never_rests_by_bpf", || by_bpf(restless_found)),
+    ("nostop_knows_what_no_call_says_by_bpf", || by_bpf(uncalled)),
     ("nostop_waits_for_no_long_call_by_bpf", || by_bpf(long_calls)),
     ("nostop_waits_for_no_long_call", long_calls),
     ("nostop_races_by_bpf", || by_bpf(races)),
@@ -144,7 +146,8 @@ pub(crate) fn waits(file: &str) {
 /// in another place, until the file is there, or for some minutes.
 pub(crate) fn restless(file: &str) {
     let pages = 20_000;
-    let own = anon(pages * 0x1000);
+    // Only smaps shows this flag.
+    let own = mmap(0, pages * 0x1000, RW, ANON | libc::MAP_NORESERVE, -1, 0) as u64;
     (0..pages).step_by(2).for_each(|page| assert_eq!(mprotect(own + page * 0x1000, 0x1000, libc::PROT_NONE), 0));
     for i in 0u64..100_000 {
         let (at, is_odd) = (own + i % (pages / 2) * 0x2000, i / (pages / 2) % 2 == 1);
@@ -156,6 +159,25 @@ pub(crate) fn restless(file: &str) {
         }
     }
 }
+
+/// The first thread's stack grows by faults, also between calls; memory that can be read can be
+/// executed from a call on that is not recorded.
+pub(crate) fn deep() {
+    fn fill(levels: usize) -> u8 {
+        let mut page = [0_u8; 4096];
+        std::hint::black_box(&mut page)[levels % 4096] = 1;
+        if levels == 0 { page[0] } else { fill(levels - 1).wrapping_add(page[levels % 4096]) }
+    }
+    std::hint::black_box(fill(100));
+    let _ = anon(MARK);
+    std::hint::black_box(fill(400));
+    call(libc::SYS_personality, [libc::READ_IMPLIES_EXEC as u64, 0, 0, 0, 0, 0]);
+    assert!(mmap(0, DEEP_MARK, R, ANON, -1, 0) > 0);
+}
+
+/// Lengths of the areas that [`deep`] leaves: of its stack at least, and of what it may only read.
+const DEEP: u64 = 500 * 0x1000;
+const DEEP_MARK: u64 = 0x2_3000;
 
 /// `joins FILE`: two areas that were written while they were apart, and two that were not, get the
 /// same flags again. The program ends when the file is there.
@@ -496,6 +518,10 @@ fn restless_found() -> Result<(), Failed> {
     // What the last calls joined may be unsure.
     let missed = notes.iter().any(|note| note.contains("while it was read"));
     expect(&format!("readings in part: {seen}; {notes:?}"), seen.partial_readings >= 2 && !missed)?;
+    // Only flags were learnt: what was there is not new.
+    let is_new = |event: &&Event| event.plan.iter().any(|step| step.kind == StepKind::Mapped);
+    let made: Vec<_> = sink.of(EventKind::Learnt).filter(is_new).map(|event| &event.text).collect();
+    expect(&format!("no memory without a call: {made:?}"), made.is_empty())?;
     // The first reading lacks what changed meanwhile, until the next one.
     let at = |is: &dyn Fn(&Event) -> bool| sink.events.iter().position(is);
     let (lacks, whole) = (at(&|event| event.is_loss()), at(&|event| event.goes_on()));
@@ -556,6 +582,26 @@ impl Sink for Asks {
         }
         Ok(())
     }
+}
+
+/// A stack that faults grow, and a protection that the personality changes.
+fn uncalled() -> Result<(), Failed> {
+    let mut watched = Vec::new();
+    let Some(outcome) = allowed(nostop::record(&options(&["deep"])?, &settings(), &mut watched))? else {
+        return Ok(());
+    };
+    let areas = || watched.iter().flat_map(|event| &event.areas);
+    let stack = areas().filter(|area| area.name == "[stack]").map(|area| area.end - area.start).max();
+    let fits = stack.is_some_and(|len| (DEEP * 3 / 4..DEEP * 2).contains(&len));
+    expect(&format!("{stack:?} bytes of stack: {}", outcome.seen), fits)?;
+    let call = watched.iter().find(|event| event.nr == Some(libc::SYS_mmap as u32) && event.args[1] == DEEP_MARK);
+    let at = |call: &Event| {
+        call.areas.iter().find(|area| area.start <= call.result as u64 && area.end > call.result as u64).cloned()
+    };
+    let read = call.and_then(at).map(|area| area.perms & 7);
+    expect(&format!("{read:?}: what can be read can be executed"), read == Some(0b101))?;
+    let doubt = outcome.outcome.counters.notes.iter().find(|note| note.contains("outside"));
+    expect(&format!("no doubt of it: {doubt:?}"), doubt.is_none())
 }
 
 /// A recorder that is killed leaves nothing behind in the program.

@@ -21,6 +21,7 @@ pub(crate) fn run(name: &str, args: &[String]) {
         "leaderless" => crate::nostop::leaderless(&args[0]),
         "steady" => crate::nostop_group::steady(&args[0]),
         "waits" => crate::nostop::waits(&args[0]),
+        "deep" => crate::nostop::deep(),
         "restless" => crate::nostop::restless(&args[0]),
         "watch" => crate::nostop::watch(&args[0], &args[1]),
         "threads" => threads(),
