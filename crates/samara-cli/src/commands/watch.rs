@@ -70,10 +70,6 @@ pub(crate) fn run(args: &Watch) -> ExitCode {
 
 /// Prints the kept files.
 fn list(args: &Watch, folder: &Folder) -> ExitCode {
-    if !folder.path().exists() {
-        let folder = shown(folder.path());
-        return super::failed(format!("{folder} is not there: give the folder of samara watch by --state"));
-    }
     let kept = match folder.list() {
         Ok(kept) => kept,
         Err(why) => return super::failed(why.to_string()),
@@ -89,7 +85,10 @@ fn list(args: &Watch, folder: &Folder) -> ExitCode {
             });
         }
         let all = bytes(kept.iter().map(|kept| kept.bytes).sum());
-        let title = format!("{}: {} kept, {all}", shown(folder.path()), counted(&kept));
+        let title = match folder.path().exists() {
+            true => format!("{}: {} kept, {all}", shown(folder.path()), counted(&kept)),
+            false => format!("{}: there is no such folder; nothing was kept there", shown(folder.path())),
+        };
         writeln!(out, "{} {title}", styled(BOLD, "samara:"))?;
         kept.iter().try_for_each(|kept| {
             let who = format!("{} ({})", kept.name, kept.pid);

@@ -123,7 +123,10 @@ mod tests {
         seen.no_bpf = Some("CAP_BPF is missing".into());
         assert_eq!(seen.to_string(), line);
         (seen.by_bpf, seen.uncounted) = (true, 1);
-        assert!(seen.to_string().contains("unexplained changes, 1 count of areas without a cause, 1 reading"), "{seen}");
+        assert!(
+            seen.to_string().contains("unexplained changes, 1 count of areas without a cause, 1 reading"),
+            "{seen}"
+        );
         assert!(seen.to_string().ends_with("2 spaces unsure, by BPF"));
     }
 }
