@@ -40,7 +40,7 @@ const WORDS: [(&str, Is); 6] = [
 ];
 
 impl FailIf {
-    /// Whether the summary lacks the number: of a trace that is read, the recorder's comparisons.
+    /// Whether the number is not known: of a trace that is read, the recorder's comparisons.
     pub(crate) fn is_open(&self, summary: &Value) -> bool {
         self.path.first().and_then(|name| summary.get(name)).is_some_and(Value::is_null) && self.path.len() == 1
     }

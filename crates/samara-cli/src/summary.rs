@@ -148,7 +148,7 @@ pub(crate) fn screen(title: &str, s: &Summary, r: &Recorded<'_>) -> String {
     }
     if s.losses > 0 {
         let times = plural(s.losses, "time");
-        row("note", format!("the areas of a space were not all known, {times}, until its next reading"));
+        row("note", format!("the areas of a space were not all known, {times}, until its next reading or its end"));
     }
     for note in r.notes {
         row("note", clean(note));

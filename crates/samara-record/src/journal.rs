@@ -1,7 +1,8 @@
 //! The journal: numbers the events, counts them, and hands them to the sink. Knows nothing of
 //! ptrace or of models.
 //!
-//! - **JOURNAL-1** `seq` counts from 0 without a gap, in the order of the calls of `write`.
+//! - **JOURNAL-1** `seq` counts from 0 without a gap, in the order of the calls of `write`. (Events
+//!   that are kept for the first process come after its first one.)
 //! - **JOURNAL-2** the sink is not called again after its first error, or after the report that the
 //!   recording is complete; counting goes on.
 //! - **JOURNAL-3** writing to the silent journal (processes that are not recorded) changes nothing
@@ -161,6 +162,10 @@ impl<'a> Journal<'a> {
     pub(crate) fn write(&mut self, event: Event) {
         let Some(first) = self.first else { return self.put(event) };
         if event.pid == first {
+            // Those of a space that they share keep their order.
+            if self.held.iter().any(|held| held.space == event.space) {
+                self.release();
+            }
             self.first = None;
             self.put(event);
             return self.release();
@@ -280,6 +285,28 @@ impl<'a> Journal<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// JOURNAL-1: the events of others wait for the first process's, except in a space of both.
+    #[test]
+    fn the_first_process_comes_first() {
+        let order = |writes: &[(u32, u64)]| {
+            let mut events: Vec<Event> = Vec::new();
+            let mut journal = Journal::new(&mut events, 0);
+            journal.first = Some(7);
+            for (pid, space) in writes.iter().copied() {
+                let who = Who { pid: pid as i32, tid: pid as i32, entry_ns: 0, exit_ns: 0 };
+                journal.write(journal.blank(EventKind::Call, space, who));
+            }
+            journal.finish();
+            assert!(events.iter().map(|event| event.seq).eq(0..writes.len() as u64));
+            events.iter().map(|event| event.pid).collect::<Vec<_>>()
+        };
+        assert_eq!(order(&[(8, 2), (9, 3), (7, 1), (8, 2)]), [7, 8, 9, 8]);
+        assert_eq!(order(&[(8, 2), (8, 1), (7, 1)]), [8, 8, 7]);
+        assert_eq!(order(&[(8, 2), (9, 3)]), [8, 9]);
+        let many = vec![(8, 2); HELD + 1];
+        assert_eq!(order(&many).len(), HELD + 1);
+    }
 
     /// JOURNAL-1, JOURNAL-3.
     #[test]

@@ -242,7 +242,7 @@ fn says_failure(fail_if: &[FailIf], summary: &serde_json::Value) -> bool {
     for condition in fail_if {
         if condition.is_open(summary) {
             fails = true;
-            error(format!("--fail-if '{condition}' cannot be decided: a trace does not have this number"));
+            error(format!("--fail-if '{condition}' cannot be decided: the number is not known"));
         } else if let Some(value) = condition.holds(summary) {
             fails = true;
             error(format!("--fail-if '{condition}' holds: it is {value}"));

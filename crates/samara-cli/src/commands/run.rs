@@ -214,10 +214,8 @@ fn decided(done: &Decisions, row: &mut impl FnMut(&str, String)) {
     }
     if done.over_limit > 0 {
         // A `brk` that is refused returns no error, so it is not among those above.
-        row(
-            "limited",
-            format!("{} by --limit-as or --limit-data, those above among them", plural(done.over_limit, "call")),
-        );
+        let among = if refused > 0 { ", those above among them" } else { "" };
+        row("limited", format!("{} by --limit-as or --limit-data{among}", plural(done.over_limit, "call")));
     }
     if done.failed > 0 {
         row("failed", format!("{} refused by --fail or --fail-rate", plural(done.failed, "call")));

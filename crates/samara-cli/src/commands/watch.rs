@@ -482,7 +482,7 @@ fn has_come(ends: &mut UnixStream, wait: Duration) -> bool {
 /// The message of an alert: the process's state, and what to do now.
 fn told(row: &Row, limit: u64, cause: Option<&Cause>, file: Option<&Path>) -> String {
     let mut text = format!("{} ({}) has {} of {} areas", row.name, row.pid, count(row.areas), count(limit));
-    if let (Some(left), Some(pace)) = (row.left, row.per_second) {
+    if let (Some(left), Some(pace)) = (row.left.filter(|left| !left.is_zero()), row.per_second) {
         let more = plural((pace * 60.0).round() as u64, "more area");
         text += &format!(", {more} a minute, the limit in {}", pace::about(left));
     }

@@ -40,6 +40,10 @@ const UNREAD: &str = "it changed while it was read";
 /// Why areas are not known where records were lost.
 const LOSS: &str = "events were lost";
 
+/// Why areas are not known that no call changed: a section without a cause, an area's record.
+pub(super) const UNEXPLAINED: &str = "a change outside recorded calls";
+const GREW: &str = "an area changed outside of a call";
+
 /// Something that happens to a space, at its place in the order.
 #[derive(Debug)]
 pub(super) enum Entry {
@@ -131,9 +135,9 @@ pub(super) struct FollowedSpace {
     pub(super) last: u64,
     /// When it was first seen.
     pub(super) since: u64,
-    /// The processes that use it, and the first of them.
+    /// The processes that use it, and one that did last.
     pub(super) users: BTreeSet<Tid>,
-    pub(super) maker: Tid,
+    pub(super) last_user: Tid,
     pub(super) doubt: Option<Doubt>,
     /// When it is to be read next.
     pub(super) due: u64,
@@ -178,7 +182,7 @@ impl FollowedSpace {
             last: since,
             since,
             users: BTreeSet::from([user]),
-            maker: user,
+            last_user: user,
             doubt: None,
             due: u64::MAX,
             reading: false,
@@ -447,7 +451,7 @@ impl FollowedSpace {
             (Entry::Grew(shown, who), Some(space)) => {
                 self.changed = true;
                 if !space.grew(&exec::area(&shown), who, journal) {
-                    self.doubt("an area changed outside of a call", false, now);
+                    self.doubt(GREW, false, now);
                 }
             }
             // Of an unknown space nothing is known anyway.
@@ -518,10 +522,11 @@ impl FollowedSpace {
         journal.write(self.loss(who, journal));
     }
 
-    /// Whether something changed at an unknown place, and no event says so.
+    /// Whether something changed at an unknown place, and no event says so. (Calls whose effect is
+    /// not known are marked themselves.)
     pub(super) fn has_hidden_changes(&self) -> bool {
-        let anywhere = self.doubt.as_ref().is_some_and(|doubt| doubt.ranges == [ALL]);
-        anywhere && self.space.is_some() && !self.has_lost_events()
+        let hides = |doubt: &Doubt| doubt.ranges == [ALL] && [UNEXPLAINED, GREW].contains(&&*doubt.why);
+        self.space.is_some() && self.doubt.as_ref().is_some_and(hides)
     }
 
     /// The event that says so.

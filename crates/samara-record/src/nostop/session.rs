@@ -18,6 +18,7 @@ use super::perf::Of;
 use super::reading::{self, Taken};
 use super::record::What;
 use super::source::{self, Source};
+use super::tasks::lost::Dead;
 use super::tasks::{Strangers, Tasks};
 use super::{NotWatched, Settings, Watched, Whose, perf};
 use crate::api::{LetGo, Options, Outcome, RecordError, Running, Status};
@@ -73,7 +74,7 @@ struct Session<'a> {
     /// found.
     lossy: bool,
     swept: u64,
-    dead: Vec<Tid>,
+    dead: Vec<Dead>,
     /// When the last readings began.
     ending: u64,
     settings: Settings,
@@ -184,19 +185,10 @@ pub(super) fn attach(running: &Running, settings: &Settings, sink: &mut dyn Sink
             break;
         }
     }
-    let status = session.tasks.root_status();
-    let followed = session.tasks.root_ended.is_none() || session.tasks.follows(root);
     if session.tasks.is_followed() {
         session.read_all();
     }
-    let end_ns = session.tasks.root_ended.map_or_else(sys::now_ns, |(time, _)| time);
-    session.tasks.end_root(status);
-    let status = match status {
-        _ if followed => Status::LetGo,
-        Some(code) => Status::Ended(ExitStatus::from_raw(code)),
-        None => Status::Gone,
-    };
-    Ok(session.finish(status, end_ns.saturating_sub(start_ns)))
+    Ok(session.finish(Status::LetGo, sys::now_ns().saturating_sub(start_ns)))
 }
 
 pub(super) fn record_group(group: &Group, settings: &Settings, sink: &mut dyn Sink) -> Result<Watched, RecordError> {
@@ -232,7 +224,8 @@ pub(super) fn record_group(group: &Group, settings: &Settings, sink: &mut dyn Si
     }
     let end_ns = sys::now_ns();
     session.read_all();
-    let status = if session.tasks.is_followed() { Status::LetGo } else { Status::Gone };
+    let have_ended = session.tasks.last_end > 0 && !session.tasks.is_followed();
+    let status = if have_ended { Status::Gone } else { Status::LetGo };
     Ok(session.finish(status, end_ns.saturating_sub(start_ns)))
 }
 
@@ -356,7 +349,7 @@ impl<'a> Session<'a> {
     fn sweep(&mut self) {
         let now = sys::now_ns();
         if !self.dead.is_empty() && self.source.settled() > self.swept && self.source.next_time().is_none() {
-            self.tasks.sweep(&std::mem::take(&mut self.dead), now);
+            self.tasks.sweep(std::mem::take(&mut self.dead), now);
         }
         let interval = if self.lossy || self.tasks.strays { SWEEP_NS.0 } else { SWEEP_NS.1 };
         if self.dead.is_empty() && now > self.swept + interval {
@@ -378,7 +371,8 @@ impl<'a> Session<'a> {
     }
 
     /// Follows the records that are there, until a time at most, and judges readings in between.
-    fn follow(&mut self, until: u64) {
+    /// Returns whether the first process has just ended: that is written before what follows.
+    fn follow(&mut self, until: u64) -> bool {
         for n in 1u64.. {
             if self.source.late > 0 {
                 self.tasks.seen.disordered += std::mem::take(&mut self.source.late);
@@ -401,7 +395,7 @@ impl<'a> Session<'a> {
             let had_ended = self.tasks.root_ended.is_some();
             self.tasks.take(record, owner);
             if self.tasks.root_ended.is_some() != had_ended {
-                break; // its end is written before what follows
+                return true;
             }
             if n.is_multiple_of(BATCH) {
                 // The rings are small: they are emptied while records are followed.
@@ -411,6 +405,7 @@ impl<'a> Session<'a> {
                 }
             }
         }
+        false
     }
 
     /// NOSTOP-READ-1.
@@ -520,14 +515,23 @@ impl<'a> Session<'a> {
     }
 
     /// Sums up.
-    fn finish(mut self, status: Status, program_ns: u64) -> Watched {
+    fn finish(mut self, mut status: Status, mut program_ns: u64) -> Watched {
         let end = sys::now_ns();
         // What is left to do afterwards is not part of what was recorded.
         let until = if self.tasks.is_followed() || self.tasks.last_end == 0 { end } else { self.tasks.last_end };
         self.source.disable();
         self.source.drain_last(end);
         self.taken.clear();
-        self.follow(u64::MAX);
+        while self.follow(u64::MAX) {}
+        // A process that runs already may have ended meanwhile, or in the last records.
+        if let (Status::LetGo, Some((time, _))) = (status, self.tasks.root_ended)
+            && !self.tasks.follows(self.tasks.root)
+        {
+            let code = self.tasks.root_status();
+            self.tasks.end_root(code);
+            status = code.map_or(Status::Gone, |code| Status::Ended(ExitStatus::from_raw(code)));
+            program_ns = time.saturating_sub(self.tasks.journal.start_ns);
+        }
         let lost = self.source.lost();
         // Calls that have not returned hold up others.
         self.tasks.places.values_mut().for_each(|place| place.cut("calls had not returned at the end"));

@@ -3,7 +3,7 @@
 //!
 //! Neighbours: `source` has the records in order; `followed_space` has the calls of each space.
 
-mod lost;
+pub(super) mod lost;
 mod whose;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -14,7 +14,7 @@ use samara_trace::event::EventKind;
 use super::counted::Counted;
 use super::coverage::Coverage;
 use super::exec;
-use super::followed_space::{Beside, Entry, FollowedSpace};
+use super::followed_space::{Beside, Entry, FollowedSpace, UNEXPLAINED};
 use super::record::{Record, Shown, What};
 use crate::arch::{self, AUDIT_NATIVE, Decoded};
 use crate::journal::{Journal, Who};
@@ -35,9 +35,6 @@ const AFTER_FORK_NS: u64 = 100_000_000;
 
 /// Why areas are not known after the end of a task in a call.
 const KILLED: &str = "a thread was killed in a call";
-
-/// Why areas are not known after a section that no call explains.
-const UNEXPLAINED: &str = "a change outside recorded calls";
 
 /// Most notes about spaces that are unsure at the end.
 const MOST_NOTES: u64 = 3;
@@ -262,9 +259,9 @@ impl<'a> Tasks<'a> {
         if (nr == EXIT || nr == EXIT_GROUP)
             && let Some(process) = self.processes.get_mut(&pid)
         {
-            process.ends |= nr == EXIT_GROUP || process.threads.len() == 1;
-            if process.ends {
-                // Where threads were killed, a program was loaded since.
+            // The first thread that ends the process says how.
+            if !process.ends && (nr == EXIT_GROUP || process.threads.len() == 1) {
+                process.ends = true;
                 process.status = Some(((args[0] & 0xff) << 8) as i32);
             }
             return; // it does not return
@@ -738,6 +735,7 @@ impl<'a> Tasks<'a> {
         let Some(id) = self.processes.get_mut(&pid).and_then(|process| process.place.take()) else { return };
         let Some(place) = self.places.get_mut(&id) else { return };
         place.users.remove(&pid);
+        place.last_user = pid;
         if place.users.is_empty() {
             self.end_place(id, true);
         }
@@ -753,11 +751,11 @@ impl<'a> Tasks<'a> {
         let why = place.doubt.as_ref().map(|doubt| &*doubt.why).or(place.space.is_none().then_some("never read"));
         self.seen.unsure += u64::from(why.is_some());
         if let (Some(why), true) = (why, self.seen.unsure <= MOST_NOTES) {
-            let pid = place.users.iter().min().unwrap_or(&place.maker);
+            let pid = place.users.iter().min().unwrap_or(&place.last_user);
             self.journal.note(format!("the areas of process {pid} are unsure at the end: {why}"));
         }
         if place.has_hidden_changes() {
-            let who = Who { pid: place.maker, tid: place.maker, entry_ns: self.now, exit_ns: self.now };
+            let who = Who { pid: place.last_user, tid: place.last_user, entry_ns: self.now, exit_ns: self.now };
             place.note_loss(who, &mut self.journal);
         }
         if place.changed && gone {

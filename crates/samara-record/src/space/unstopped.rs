@@ -225,11 +225,12 @@ impl Space {
         let adopts = misfit.is_some() || ((doubt.is_some() || self.flagless) && reading.has_flags);
         let mut steps = if adopts { self.adopt_gaps(&gaps, &reading.areas) } else { Vec::new() };
         // Flags that are seen for the first time are no change.
-        let learns_flags = self.flagless && reading.has_flags;
-        if learns_flags {
-            self.flagless = false;
+        let (all, learns) = (steps.len(), self.flagless && reading.has_flags);
+        if learns {
             steps.retain(|step| !matches!(step.kind, StepKind::Changed(_)));
+            self.flagless = !whole;
         }
+        let learns_flags = steps.len() < all;
         let mut reported = 0;
         match (misfit, doubt) {
             (Some(how), Some((why, _))) => self.report_learnt(who, format!("{why}: {}", how.text), &steps, journal),

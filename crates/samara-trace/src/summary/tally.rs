@@ -1,6 +1,6 @@
 //! Sums events up. Knows nothing of files and prints nothing.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use super::crash::Crash;
 use super::failures;
@@ -39,6 +39,8 @@ pub struct Tally {
     /// The site of the last event.
     site: Option<u32>,
     processes: BTreeMap<u32, ProcessTotals>,
+    /// Forked processes that have made no call yet.
+    born: HashSet<u32>,
     /// Spaces that went on after they were compared, and whether they were equal.
     compared: HashMap<u64, bool>,
     /// `vm.max_map_count`.
@@ -263,6 +265,16 @@ impl Tally {
     /// Counts an event for its process.
     fn note_process(&mut self, event: &Event, how: As) {
         let starts = matches!(event.kind, EventKind::Exec | EventKind::Fork | EventKind::Share | EventKind::Found);
+        // What a child has from its parent until it loads a program is not its program's.
+        let only_inherits = (event.kind == EventKind::Exec || event.nr.is_some()) && self.born.remove(&event.pid);
+        if event.kind == EventKind::Fork && self.born.len() < PROCESSES.0 {
+            self.born.insert(event.pid);
+        }
+        if let (true, EventKind::Exec) = (only_inherits, event.kind)
+            && let Some(process) = self.processes.get_mut(&event.pid)
+        {
+            process.areas_peak = 0;
+        }
         if let Some(process) = self.note(event.pid, starts) {
             process.calls += u64::from(event.nr.is_some() && how == As::Counted);
         }
@@ -279,8 +291,7 @@ impl Tally {
         let areas = known.and_then(|known| self.spaces.replay.space(known.space)).map_or(0, |space| space.len() as u64);
         let new = || ProcessTotals { pid, ..ProcessTotals::default() };
         let process = self.processes.entry(pid).or_insert_with(new);
-        // What a child has from its parent until it loads a program is not its program's.
-        process.areas_peak = if starts && process.calls == 0 { areas } else { process.areas_peak.max(areas) };
+        process.areas_peak = process.areas_peak.max(areas);
         if let Some(known) = known.filter(|_| is_new || starts) {
             process.program = known.program.chars().take(PROGRAM).collect();
         }

@@ -10,6 +10,14 @@ use crate::os::proc;
 use crate::os::sys::Tid;
 use crate::space::SpaceId;
 
+/// What has ended of a process at a time.
+pub(in super::super) struct Dead {
+    pid: Tid,
+    /// All of it.
+    gone: bool,
+    tasks: Vec<Tid>,
+}
+
 impl Tasks<'_> {
     /// Handles a loss between two times: every space is in doubt, and every program that is loaded
     /// before its end.
@@ -38,34 +46,36 @@ impl Tasks<'_> {
     }
 
     /// The processes that have a dead task.
-    pub(in super::super) fn dead(&self) -> Vec<Tid> {
-        self.processes.keys().copied().filter(|pid| self.dead_of(*pid).is_some()).collect()
+    pub(in super::super) fn dead(&self) -> Vec<Dead> {
+        self.processes.keys().copied().filter_map(|pid| self.dead_of(pid)).collect()
     }
 
     /// Whether a process has ended, and which of its tasks have. `None`: all live.
-    fn dead_of(&self, pid: Tid) -> Option<(bool, Vec<Tid>)> {
+    fn dead_of(&self, pid: Tid) -> Option<Dead> {
         let process = self.processes.get(&pid)?;
         let gone = proc::fate(pid) == proc::Fate::Ended;
         let alive: BTreeSet<Tid> = proc::threads(pid).into_iter().collect();
-        // The first thread may end before the others do.
-        if gone && alive.len() > 1 {
+        // The first thread may end before the others do. Without descriptors nothing can be read.
+        let is_there = alive.is_empty() && std::path::Path::new(&format!("/proc/{pid}/stat")).exists();
+        if (gone && alive.len() > 1) || is_there {
             return None;
         }
-        let dead: Vec<Tid> = process.threads.iter().copied().filter(|tid| gone || !alive.contains(tid)).collect();
-        (gone || !dead.is_empty()).then_some((gone, dead))
+        let tasks: Vec<Tid> = process.threads.iter().copied().filter(|tid| gone || !alive.contains(tid)).collect();
+        (gone || !tasks.is_empty()).then_some(Dead { pid, gone, tasks })
     }
 
     /// Ends the tasks of these processes that have ended. Every record up to now has been followed:
     /// those of their ends were lost.
-    pub(in super::super) fn sweep(&mut self, dead: &[Tid], now: u64) {
+    pub(in super::super) fn sweep(&mut self, dead: Vec<Dead>, now: u64) {
         self.now = self.now.max(now);
-        for pid in dead.iter().copied() {
-            let Some((gone, dead)) = self.dead_of(pid) else { continue };
-            if gone && dead.is_empty() {
+        for Dead { pid, gone, tasks } in dead {
+            let is_its = |tid: &Tid| self.threads.get(tid).is_some_and(|thread| thread.pid == pid);
+            let tasks: Vec<Tid> = tasks.into_iter().filter(is_its).collect();
+            tasks.into_iter().for_each(|tid| self.ended(pid, tid));
+            if gone && self.processes.get(&pid).is_some_and(|process| process.threads.is_empty()) {
                 self.leave(pid);
                 self.process_ended(pid, pid);
             }
-            dead.into_iter().for_each(|tid| self.ended(pid, tid));
         }
     }
 }

@@ -188,10 +188,19 @@ fn a_signal_is_how_a_process_ended() {
         let mut tasks = running(own, &mut events);
         feed(&mut tasks, 1, own, What::Killed { status: libc::SIGKILL });
         if goes_on {
-            let args = [3, 0, 0, 0, 0, 0];
-            feed(&mut tasks, 2, own, What::Enter { nr: libc::SYS_exit_group as u32, args, stack: None });
+            let execve = libc::SYS_execve as u32;
+            feed(&mut tasks, 2, own, What::Enter { nr: execve, args: [0; 6], stack: None });
+            feed(&mut tasks, 3, own, segment());
+            feed(&mut tasks, 4, own, What::Loaded);
+            feed(&mut tasks, 5, own, What::Return { nr: execve, result: 0 });
+            assert_eq!(tasks.root_status(), None);
+            // The first one counts.
+            for (nr, code) in [(libc::SYS_exit_group, 3), (libc::SYS_exit, 0)] {
+                let args = [code, 0, 0, 0, 0, 0];
+                feed(&mut tasks, 6, own, What::Enter { nr: nr as u32, args, stack: None });
+            }
         }
-        feed(&mut tasks, 3, own, What::Ended);
+        feed(&mut tasks, 7, own, What::Ended);
         assert_eq!(tasks.root_status(), status);
     }
 }
