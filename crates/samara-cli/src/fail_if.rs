@@ -120,6 +120,14 @@ mod tests {
     use serde_json::json;
 
     #[test]
+    fn a_number_that_is_not_known_is_no_zero() {
+        let summary = json!({"checks": null, "areas_peak": 7});
+        let is_open = |text: &str| text.parse::<FailIf>().unwrap().is_open(&summary);
+        assert_eq!(["checks == 0", "areas_peak > 1", "calls.mmap.count > 1"].map(is_open), [true, false, false]);
+        assert!("calls.mmpa.count > 1".parse::<FailIf>().is_err());
+    }
+
+    #[test]
     fn conditions_are_read_and_hold() {
         let summary = json!({"areas_peak": 1000, "calls": {"mmap": {"count": 7}}, "mapped_bytes_peak": 1 << 30});
         for (text, holds) in [

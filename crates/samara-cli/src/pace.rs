@@ -87,6 +87,20 @@ mod tests {
         pace
     }
 
+    /// At the limit, and above it, nothing is left, also where nothing grows.
+    #[test]
+    fn nothing_is_left_at_the_limit() {
+        let left = |looks: &[(u64, u64)]| pace(looks).left(Some(1_000));
+        let reached = [left(&[(0, 900), (1, 1_000)]), left(&[(0, 1_001), (1, 1_001)])];
+        assert_eq!(reached, [Some(Duration::ZERO); 2]);
+        let soon = left(&[(0, 900), (1, 990)]).unwrap();
+        assert!(!soon.is_zero() && soon < Duration::from_secs(1));
+        assert_eq!(
+            (whole_seconds(soon), whole_seconds(Duration::ZERO), whole_seconds(Duration::from_secs(3))),
+            (1, 0, 3)
+        );
+    }
+
     #[test]
     fn the_limit_is_reached_in_some_time() {
         let text = |looks: &[(u64, u64)]| pace(looks).text(Some(65_530));

@@ -278,26 +278,16 @@ INLINE void tell(struct call *call, u32 kind, u32 slot, struct task_struct *task
     submit(record);
 }
 
-INLINE void tell_section(u32 kind, struct task_struct *task, struct mm_struct *mm)
+// A section, with its space and how many areas that has. Or a signal ends the task: its wait status
+// stands where a section has its space.
+INLINE void tell_two(u32 kind, struct task_struct *task, u64 mm, u32 areas)
 {
     struct section_record *record = ring_reserve(&ring, sizeof *record, 0);
     if (!record)
         return lose();
     record->head = head(kind, 0, task);
-    record->mm = (u64)mm;
-    record->areas = (u32)mm->map_count;
-    submit(record);
-}
-
-// A signal ends the task: its wait status stands where a section has its space.
-INLINE void tell_killed(struct task_struct *task)
-{
-    struct section_record *record = ring_reserve(&ring, sizeof *record, 0);
-    if (!record)
-        return lose();
-    record->head = head(KILLED, 0, task);
-    record->mm = (u32)task->exit_code;
-    record->areas = 0;
+    record->mm = mm;
+    record->areas = areas;
     submit(record);
 }
 
@@ -462,7 +452,7 @@ SECTION("tp_btf/mmap_lock_acquire_returned") int lock(u64 *ctx)
     }
     if (!call) {
         if (recorded(task))
-            tell_section(LOCK, task, mm);
+            tell_two(LOCK, task, (u64)mm, mm->map_count);
         return 0;
     }
     u64 n = call->n;
@@ -501,7 +491,7 @@ SECTION("tp_btf/mmap_lock_released") int unlock(u64 *ctx)
     struct task_struct *task = current_task();
     struct call *call = open_call(task);
     if ((!call || !end_section(call, mm, tid_of(task))) && recorded(task))
-        tell_section(UNLOCK, task, mm);
+        tell_two(UNLOCK, task, (u64)mm, mm->map_count);
     return 0;
 }
 
@@ -523,7 +513,7 @@ SECTION("tp_btf/sched_process_exit") int ended(u64 *ctx)
         return 0;
     own->ended = 1;
     if (task->exit_code & 0x7f)
-        tell_killed(task);
+        tell_two(KILLED, task, (u32)task->exit_code, 0);
     struct call *call = slot_of(own);
     if (!call)
         return 0;

@@ -272,7 +272,8 @@ pub enum Status {
     Ended(ExitStatus),
     /// It was released, and runs on ([`attach`](crate::attach) only).
     LetGo,
-    /// It ended, and how is not known: only its parent gets its exit status.
+    /// It ended, and how is not known: only its parent gets its exit status. Of a group of
+    /// processes: all of them have ended.
     Gone,
 }
 

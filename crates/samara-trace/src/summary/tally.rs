@@ -401,3 +401,35 @@ impl Tally {
         kept.truncate(GROUPS);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::survey::tests::anonymous;
+
+    /// What a child has from its parent is not the peak of the program that it loads, unless it has
+    /// made a call before.
+    #[test]
+    fn a_program_has_its_own_peak() {
+        let areas = |n: u64| (0..n).map(|i| anonymous(2 * i + 1, 1, 3)).collect::<Vec<_>>();
+        let event = |seq, kind, (pid, space), n| {
+            let window = Some((0, u64::MAX));
+            Event { pid, tid: pid, space, window, areas: areas(n), text: "/bin/x".into(), ..Event::new(seq, kind) }
+        };
+        for (calls, peak) in [(false, 1), (true, 9)] {
+            let mut tally = Tally::default();
+            tally.add(&event(0, EventKind::Exec, (1, 1), 9));
+            let fork = event(1, EventKind::Fork, (2, 2), 9);
+            tally.add(&Event { args: [1, 0, 0, 0, 0, 0], ..fork });
+            let call = Event { nr: Some(12), ..event(2, EventKind::Call, (2, 2), 9) };
+            // It need not be among the calls that are counted.
+            if calls {
+                tally.pass(&call);
+            }
+            tally.add(&event(2 + u64::from(calls), EventKind::Exec, (2, 3), 1));
+            let summary = tally.summary();
+            let child = summary.busiest.iter().find(|process| process.pid == 2).unwrap();
+            assert_eq!(child.areas_peak, peak, "{calls}");
+        }
+    }
+}

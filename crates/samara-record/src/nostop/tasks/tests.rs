@@ -217,6 +217,25 @@ fn a_process_that_comes_back_is_looked_for() {
     assert!(tasks.is_followed() && tasks.strays);
 }
 
+/// A process whose end no record tells is found, and no other one with it.
+#[test]
+fn a_process_that_has_gone_is_found() {
+    let own = std::process::id() as Tid;
+    for comes in [false, true] {
+        let mut events = Vec::new();
+        let mut tasks = running(own, &mut events);
+        tasks.add_process(GONE, &[(GONE, 0)], false, 0);
+        let dead = tasks.dead();
+        if comes {
+            feed(&mut tasks, 1, GONE, What::Ended); // late
+        }
+        tasks.sweep(dead, 5);
+        assert!(!tasks.follows(GONE) && tasks.follows(own));
+        drop(tasks);
+        assert_eq!(events.iter().filter(|event| event.kind == EventKind::Exit).count(), 1);
+    }
+}
+
 /// An area of a program that is loaded.
 fn segment() -> What {
     let prot = (libc::PROT_READ | libc::PROT_EXEC) as u32;
