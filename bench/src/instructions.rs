@@ -10,7 +10,7 @@
 use crate::data::{BASE, Data, Item, SLOT};
 use crate::mm::Number;
 use samara::search::{Level, force};
-use samara::{End, GapQuery, Membarrier, RangeMap};
+use samara::{End, Fenced, GapQuery, RangeMap};
 use samara_mm::{
     AddressSpace, Caller, Config, Errno, Layout, Linux, MapRequest, Plan, Prot, SharedAddressSpace, Sleep,
 };
@@ -161,7 +161,7 @@ fn lone(areas: u64) -> AddressSpace<Number> {
 }
 
 fn shared(areas: u64) -> SharedAddressSpace<Number> {
-    SharedAddressSpace::from_space(lone(areas), Membarrier::new()).expect("memory for a space")
+    SharedAddressSpace::from_space(lone(areas), Fenced).expect("memory for a space")
 }
 
 /// A minimal embedder's handling of a plan.
@@ -270,7 +270,7 @@ fn counted_owner(space: &mut AddressSpace<Number>, picks: &[Item]) {
 /// As [`counted_owner`].
 #[inline(never)]
 fn counted_shared<F: FnMut(&Plan) -> Result<(), Errno>>(
-    caller: &mut Caller<'_, Number, Membarrier, Sleep, F>,
+    caller: &mut Caller<'_, Number, Fenced, Sleep, F>,
     picks: &[Item],
 ) {
     for item in picks {
@@ -291,7 +291,7 @@ fn counted_owner_brk(space: &mut AddressSpace<Number>) {
 
 /// As [`counted_owner_brk`].
 #[inline(never)]
-fn counted_shared_brk<F: FnMut(&Plan) -> Result<(), Errno>>(caller: &mut Caller<'_, Number, Membarrier, Sleep, F>) {
+fn counted_shared_brk<F: FnMut(&Plan) -> Result<(), Errno>>(caller: &mut Caller<'_, Number, Fenced, Sleep, F>) {
     for _ in 0..CALLS {
         caller.brk(HEAP + 2 * PAGE).expect("room for the heap");
         caller.brk(HEAP + PAGE).expect("a heap that shrinks");

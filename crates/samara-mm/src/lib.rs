@@ -196,7 +196,7 @@ pub use space::transparent_huge::TransparentHuge;
 pub use space::{AddressSpace, Config, ImportError, Layout, Placed, Touches};
 
 #[cfg(feature = "std")]
-pub use samara::Membarrier;
+pub use samara::Fenced;
 pub use samara::{AllocError, End, GapQuery, Revision, Span, StoreError, Violation as TreeViolation};
 #[cfg(feature = "shared")]
 pub use samara::{PinHere, Reclaim};

@@ -1,7 +1,7 @@
 //! Shared maps beside what a system does to a process: `fork`, and a filter of system calls.
 #![cfg(all(target_os = "linux", not(miri)))]
 
-use samara::{Epoch, Membarrier, PinHere, SharedRangeMap};
+use samara::{Epoch, Fenced, Membarrier, PinHere, SharedRangeMap};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Mutex, PoisonError, mpsc};
 use std::thread;
@@ -88,7 +88,7 @@ fn children_of_fork() {
     for by_handle in [true, false] {
         in_the_midst(Epoch::new(), by_handle);
         in_the_midst(Membarrier::new(), by_handle);
-        in_the_midst(Membarrier::fenced(), by_handle);
+        in_the_midst(Fenced, by_handle);
     }
 }
 

@@ -9,7 +9,7 @@
 //! ended before it began. If that is too late for one of them, there is none.
 
 use samara::testing::{Tiny, set_hook};
-use samara::{Membarrier, Reclaim, Shape, SharedRangeMap, Span};
+use samara::{Fenced, Membarrier, Reclaim, Shape, SharedRangeMap, Span};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::thread;
@@ -199,7 +199,7 @@ fn gets_and_stores_have_an_order() {
         if epochs() {
             history::<_, Tiny>(samara::Epoch::new(), seed);
         }
-        history::<_, Tiny>(Membarrier::fenced(), seed);
+        history::<_, Tiny>(Fenced, seed);
         history::<_, samara::Normal>(Membarrier::new(), seed + 100);
     }
 }

@@ -4,7 +4,7 @@
 #[cfg(feature = "long")]
 use samara::Compact;
 use samara::testing::Tiny;
-use samara::{Membarrier, Shape, SharedRangeMap, Span};
+use samara::{Fenced, Shape, SharedRangeMap, Span};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
@@ -33,7 +33,7 @@ impl Drop for Counted {
     }
 }
 
-type Map<S> = SharedRangeMap<u64, Counted, Membarrier, S>;
+type Map<S> = SharedRangeMap<u64, Counted, Fenced, S>;
 
 /// Keys 0 to this one are used.
 const KEYS: u64 = 1_500;
@@ -61,7 +61,7 @@ impl<S: Shape> Member<S> {
 }
 
 fn share<S: Shape>(map: samara::RangeMap<u64, Counted, S>) -> Map<S> {
-    SharedRangeMap::from_map(map, Membarrier::fenced()).unwrap()
+    SharedRangeMap::from_map(map, Fenced).unwrap()
 }
 
 fn random_calls<S: Shape>(steps: u32) {

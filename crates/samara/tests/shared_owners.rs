@@ -2,7 +2,7 @@
 //! marked while another owner copies, swapped between maps. What each shows is what it shall.
 
 use samara::testing::Tiny;
-use samara::{AllocError, Epoch, Membarrier, Quiescent, RangeMap, Reclaim, Shape, SharedRangeMap, Span};
+use samara::{AllocError, Epoch, Fenced, Quiescent, RangeMap, Reclaim, Shape, SharedRangeMap, Span};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
@@ -53,7 +53,7 @@ fn set_back<R: Reclaim, S: Shape>(reclaim: R) {
 
 #[test]
 fn set_back_tiny() {
-    set_back::<_, Tiny>(Membarrier::fenced());
+    set_back::<_, Tiny>(Fenced);
 }
 
 #[test]
@@ -75,7 +75,7 @@ fn marked_while_another_owner_copies() {
         1_500
     };
     for round in 0..rounds {
-        let map: SharedRangeMap<u64, Arc<u64>, Membarrier, Tiny> = SharedRangeMap::with_reclaim(Membarrier::fenced());
+        let map: SharedRangeMap<u64, Arc<u64>, Fenced, Tiny> = SharedRangeMap::with_reclaim(Fenced);
         let plain = map.snapshot();
         drop(plain);
         build(&map, 2);
@@ -230,7 +230,7 @@ impl Drop for Dies {
 fn a_drop_that_panics_loses_nothing() {
     for into in [false, true] {
         let told = Arc::new(Told::default());
-        let map: SharedRangeMap<u64, Dies, Membarrier, Tiny> = SharedRangeMap::with_reclaim(Membarrier::fenced());
+        let map: SharedRangeMap<u64, Dies, Fenced, Tiny> = SharedRangeMap::with_reclaim(Fenced);
         for number in 0..100 {
             map.write().insert(10 * number..=10 * number + 5, Dies::new(number, &told)).unwrap();
         }

@@ -319,7 +319,7 @@ fn tiny_nodes_membarrier() {
 #[test]
 fn normal_nodes_fenced() {
     static LIVE: AtomicI64 = AtomicI64::new(0);
-    run::<_, samara::Normal>(Membarrier::fenced(), &LIVE);
+    run::<_, samara::Normal>(samara::Fenced, &LIVE);
 }
 
 /// Money is moved between entries, never made: every snapshot, and every state that one update

@@ -172,7 +172,7 @@ fn beside_epoch() {
 #[cfg(feature = "long")]
 #[test]
 fn beside_fenced_normal() {
-    beside::<_, samara::Normal>(Membarrier::fenced());
+    beside::<_, samara::Normal>(samara::Fenced);
 }
 
 #[test]

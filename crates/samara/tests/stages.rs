@@ -3,7 +3,7 @@
 //! kinds; what each sees must be what its model says, and so must the map in the end.
 
 use samara::testing::{Tiny, set_hook};
-use samara::{Compact, Membarrier, Normal, RangeMap, Reclaim, Shape, SharedRangeMap, SharedWriter, Span};
+use samara::{Compact, Fenced, Normal, RangeMap, Reclaim, Shape, SharedRangeMap, SharedWriter, Span};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::thread;
@@ -186,15 +186,15 @@ fn beside<R: Reclaim<Stamp: Send> + Sync, S: Shape>(reclaim: R) {
 
 #[test]
 fn beside_tiny() {
-    beside::<_, Tiny>(Membarrier::fenced());
+    beside::<_, Tiny>(Fenced);
 }
 
 #[test]
 fn beside_compact() {
-    beside::<_, Compact>(Membarrier::fenced());
+    beside::<_, Compact>(Fenced);
 }
 
-fn lone(n: u64) -> SharedRangeMap<u64, Arc<u64>, Membarrier> {
+fn lone(n: u64) -> SharedRangeMap<u64, Arc<u64>, Fenced> {
     (0..n).map(|i| (i * 10..=i * 10 + 4, Arc::new(i))).collect()
 }
 
@@ -238,7 +238,7 @@ fn regrouped<S: Shape>(full: bool, touching: bool, worst: usize) {
         entries.for_each(|(span, value)| made.insert(span, value).unwrap());
         made
     };
-    let map = SharedRangeMap::from_map(made, Membarrier::fenced()).unwrap();
+    let map = SharedRangeMap::from_map(made, Fenced).unwrap();
     let (mut writer, mut copy) = (map.writer().unwrap(), Copy::<S>::default());
     let (mut moved, mut refused) = (0, 0);
     for i in ENTRIES / 20..ENTRIES - ENTRIES / 20 {
@@ -246,7 +246,7 @@ fn regrouped<S: Shape>(full: bool, touching: bool, worst: usize) {
         let mut cut = |writer: &mut SharedWriter<'_, _, _, _, S>| {
             let span = Span::new(i * step + 1, i * step + 1);
             let change = |last: u64| {
-                move |mut stage: samara::Stage<'_, '_, u64, Arc<u64>, Membarrier, S>| {
+                move |mut stage: samara::Stage<'_, '_, u64, Arc<u64>, Fenced, S>| {
                     let resized = stage.copy().resize(i * step, i * step..=last);
                     resized.is_ok() && stage.commit(|| ())
                 }
@@ -295,7 +295,7 @@ fn regrouped_at_both_ends() {
     const STEP: u64 = 10;
     let of = |n: u64| Span::new(n * STEP, (n + 1) * STEP - 1);
     let full: RangeMap<u64, u64> = RangeMap::from_sorted((0..5_000).map(|n| (of(n), n))).unwrap();
-    let map = SharedRangeMap::from_map(full, Membarrier::fenced()).unwrap();
+    let map = SharedRangeMap::from_map(full, Fenced).unwrap();
     let mut write = map.write();
     let stats = write.stats().unwrap();
     let (leaf, inner) = (stats.leaf_slots as u64, stats.inner_slots as u64);

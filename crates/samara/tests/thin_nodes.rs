@@ -8,7 +8,7 @@
 #[cfg(feature = "long")]
 use samara::Compact;
 use samara::testing::{Tiny, set_refusal};
-use samara::{Key, Membarrier, Normal, PinHere, RangeMap, Reclaim, Shape, SharedRangeMap, Span, Stats, StoreError};
+use samara::{Fenced, Key, Normal, PinHere, RangeMap, Reclaim, Shape, SharedRangeMap, Span, Stats, StoreError};
 use samara_testkit::{TestKey, seed_wanted};
 use std::cell::Cell;
 
@@ -233,16 +233,16 @@ macro_rules! campaigns {
 }
 
 campaigns! {
-    tiny: u64, Tiny, Keys::Near, Membarrier::fenced;
+    tiny: u64, Tiny, Keys::Near, Fenced::default;
 }
 
 #[cfg(feature = "long")]
 campaigns! {
-    real: u64, Normal, Keys::Near, Membarrier::fenced;
-    real_far: u64, Normal, Keys::Far, Membarrier::fenced;
-    compact: u64, Compact, Keys::Near, Membarrier::fenced;
-    compact_far: u64, Compact, Keys::Far, Membarrier::fenced;
-    compact_u128: u128, Compact, Keys::Near, Membarrier::fenced;
+    real: u64, Normal, Keys::Near, Fenced::default;
+    real_far: u64, Normal, Keys::Far, Fenced::default;
+    compact: u64, Compact, Keys::Near, Fenced::default;
+    compact_far: u64, Compact, Keys::Far, Fenced::default;
+    compact_u128: u128, Compact, Keys::Near, Fenced::default;
 }
 
 /// Removals of whole leaves in a thin part leave its root one child: it keeps its height.
@@ -253,8 +253,7 @@ fn a_part_keeps_its_height() {
         refuse(255);
         let n = 41 * leaf;
         let plain = |n: u64| RangeMap::from_sorted((0..n).map(|i| (Keys::Near.span::<u64>(i), i))).unwrap();
-        let map: SharedRangeMap<u64, u64, Membarrier> =
-            SharedRangeMap::from_map(plain(n), Membarrier::fenced()).unwrap();
+        let map: SharedRangeMap<u64, u64, Fenced> = SharedRangeMap::from_map(plain(n), Fenced).unwrap();
         let rng = fastrand::Rng::with_seed(1);
         let mut case = Case::<u64, _, Normal> { map: &map, model: plain(n), keys: Keys::Near, n, rng };
         case.thin(by, 31 * leaf, n, |i| i % leaf == leaf - 1);
@@ -305,8 +304,7 @@ fn a_shared_root_is_taken_off() {
 #[test]
 fn a_root_of_a_shared_map_is_taken_off() {
     for (map, gone, from, n) in with_an_only_child() {
-        let map: SharedRangeMap<u64, u64, Membarrier, Tiny> =
-            SharedRangeMap::from_map(map, Membarrier::fenced()).unwrap();
+        let map: SharedRangeMap<u64, u64, Fenced, Tiny> = SharedRangeMap::from_map(map, Fenced).unwrap();
         let mut write = map.write();
         let before = write.try_snapshot().unwrap();
         write.clear_range(10 * from..=u64::MAX, |_| ()).unwrap();
@@ -398,8 +396,7 @@ fn what_is_deleted_beside_snapshots_is_compacted() {
     for by in [By::Update, By::OneUpdate, By::Snapshot, By::Handle, By::Writer] {
         for kept in [2, 29, 200] {
             let plain = |n: u64| RangeMap::from_sorted((0..n).map(|i| (Keys::Near.span::<u64>(i), i))).unwrap();
-            let map: SharedRangeMap<u64, u64, Membarrier> =
-                SharedRangeMap::from_map(plain(n), Membarrier::fenced()).unwrap();
+            let map: SharedRangeMap<u64, u64, Fenced> = SharedRangeMap::from_map(plain(n), Fenced).unwrap();
             let rng = fastrand::Rng::with_seed(1);
             let mut case = Case::<u64, _, Normal> { map: &map, model: plain(n), keys: Keys::Near, n, rng };
             case.thin(by, n / 10, n, |i| i % kept == 0);
@@ -445,7 +442,7 @@ fn thin_by_a_writer_then_into_map() {
     for from in if cfg!(miri) { 100..105 } else { 100..200 } {
         let mut map = RangeMap::<u64, u64, samara::Compact>::default();
         all.iter().for_each(|i| map.insert(i * 10..=i * 10 + 4, *i).unwrap());
-        let map = SharedRangeMap::from_map(map, Membarrier::fenced()).unwrap();
+        let map = SharedRangeMap::from_map(map, Fenced).unwrap();
         let mut writer = map.writer().unwrap();
         for i in from..from + 4 {
             writer.remove(i * 10).unwrap();

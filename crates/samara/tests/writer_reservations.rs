@@ -4,8 +4,8 @@
 
 use samara::testing::Tiny;
 use samara::{
-    AllocError, Membarrier, Normal, RangeMap, ReservedError, Shape, SharedRangeMap, SharedWriter, Span,
-    WriterReservation, WriterUpdate,
+    AllocError, Fenced, Normal, RangeMap, ReservedError, Shape, SharedRangeMap, SharedWriter, Span, WriterReservation,
+    WriterUpdate,
 };
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -40,9 +40,9 @@ impl Clone for Value {
     }
 }
 
-type Map<S> = SharedRangeMap<u64, Value, Membarrier, S>;
-type Writer<'m, S> = SharedWriter<'m, u64, Value, Membarrier, S>;
-type Commit<'w, 'm, S> = WriterReservation<'w, 'm, u64, Value, Membarrier, S>;
+type Map<S> = SharedRangeMap<u64, Value, Fenced, S>;
+type Writer<'m, S> = SharedWriter<'m, u64, Value, Fenced, S>;
+type Commit<'w, 'm, S> = WriterReservation<'w, 'm, u64, Value, Fenced, S>;
 type Model = RangeMap<u64, u64>;
 type Entries = Vec<(Span, u64)>;
 
@@ -61,12 +61,12 @@ fn entries<S: Shape>(map: &Map<S>) -> Entries {
 }
 
 fn empty<S: Shape>() -> Map<S> {
-    SharedRangeMap::with_reclaim(Membarrier::fenced())
+    SharedRangeMap::with_reclaim(Fenced)
 }
 
 fn filled<S: Shape>(count: u64, alive: &Arc<()>) -> Map<S> {
     let items = (0..count).filter(|n| n % 3 != 0).map(|n| (Span::new(n * 10, n * 10 + 5), Value(n, alive.clone())));
-    SharedRangeMap::from_map(RangeMap::from_sorted(items).unwrap(), Membarrier::fenced()).unwrap()
+    SharedRangeMap::from_map(RangeMap::from_sorted(items).unwrap(), Fenced).unwrap()
 }
 
 /// A random range, now and then a wide one.
@@ -211,7 +211,7 @@ fn reserved<S: Shape>(keys: u64, rounds: usize) {
     for round in 0..rounds {
         // Nodes that are kept for later stores would hide a reservation that is too small.
         map = match round % 3 {
-            0 => SharedRangeMap::from_map(map.into_map(), Membarrier::fenced()).unwrap(),
+            0 => SharedRangeMap::from_map(map.into_map(), Fenced).unwrap(),
             1 if rng.u32(0..4) == 0 => filled(if rng.bool() { 0 } else { keys / 10 }, &alive),
             _ => map,
         };

@@ -3,7 +3,7 @@
 use crate::spaces::rwlock::{Number, config, limits};
 use crate::spaces::space::{Allocate, Apply, Fork, HEAP, Space, Thread};
 use samara_mm::{
-    Access, AddressSpace, Caller, Caps, Errno, Faulter, Layout, Linux, MapRequest, Membarrier, Plan, Prot,
+    Access, AddressSpace, Caller, Caps, Errno, Faulter, Fenced, Layout, Linux, MapRequest, Plan, Prot,
     SharedAddressSpace, Sleep,
 };
 use std::cell::Cell;
@@ -21,8 +21,8 @@ type Applies<'s> = Box<dyn FnMut(&Plan) -> Result<(), Errno> + 's>;
 /// A thread's access to a shared space: its registrations.
 pub struct SamaraThread<'s> {
     space: &'s SharedAddressSpace<Number>,
-    faulter: Faulter<'s, Number, Membarrier, Sleep>,
-    caller: Caller<'s, Number, Membarrier, Sleep, Applies<'s>>,
+    faulter: Faulter<'s, Number, Fenced, Sleep>,
+    caller: Caller<'s, Number, Fenced, Sleep, Applies<'s>>,
     /// The embedder's handling of plans.
     apply: Rc<Cell<Apply>>,
 }
@@ -42,7 +42,7 @@ impl Space for Samara {
         space.set_limits(limits());
         space.set_caps(Caps::empty());
         space.set_layout(Layout { start_brk: HEAP, brk: HEAP, start_stack: 0, data: 0 });
-        Samara(SharedAddressSpace::from_space(space, Membarrier::new()).expect("writes are told"))
+        Samara(SharedAddressSpace::from_space(space, Fenced).expect("writes are told"))
     }
     fn thread(&self) -> SamaraThread<'_> {
         let apply = Rc::new(Cell::new(Apply::NOTHING));

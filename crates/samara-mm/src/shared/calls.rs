@@ -127,6 +127,19 @@ where
     ///
     /// Other content is put in place by [`replace`](Self::replace), which keeps identities apart.
     ///
+    /// ```
+    /// # use samara_mm::{Config, FileId, Plan, SharedAddressSpace};
+    /// let space = SharedAddressSpace::<FileId>::new(Config::default())?;
+    /// let least = space.caller().exclusive(|space| {
+    ///     let mut limits = *space.limits();
+    ///     limits.data.soft = 1 << 30;
+    ///     space.set_limits(limits);
+    ///     Ok((limits.data.soft, Plan::default())) // nothing is done with memory
+    /// })?;
+    /// assert_eq!(space.snapshot()?.limits().data.soft, least);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
     /// # Errors
     /// Those of `change`, and of `apply`, which leaves the space as it was. EINVAL: `change` left a
     /// space of another [`Config`](crate::Config).

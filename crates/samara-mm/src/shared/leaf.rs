@@ -47,10 +47,11 @@ use crate::shared::wait::Wait;
 use crate::space::AddressSpace;
 use crate::space::limits::Counters;
 use crate::space::plan::Plan;
+use core::borrow::{Borrow, BorrowMut};
 use core::hint;
 use core::mem;
 use core::time::Duration;
-use samara::{Kept, PinHere, Reclaim, Span, Stage};
+use samara::{Kept, Normal, PinHere, RangeMap, Reclaim, Span, Stage};
 
 /// Number of further looks at a fault that is in the way, before a stage gives up.
 const LOOKS: u32 = 64;
@@ -62,7 +63,6 @@ type Entry<'a, B> = (Span, &'a Area<B>);
 struct Leaf<'a, 's, 'c, B: Backing + Send + Sync, R: Reclaim + PinHere, W: Wait> {
     record: &'s CallRecord<B, W>,
     first: &'a Reach,
-    space: &'a mut AddressSpace<B>,
     since: &'a mut Since,
     misfits: &'a mut Misfits,
     /// Set where leaves are to be regrouped afterwards.
@@ -71,6 +71,26 @@ struct Leaf<'a, 's, 'c, B: Backing + Send + Sync, R: Reclaim + PinHere, W: Wait>
     /// Where the embedder does something with plans: what is left to do.
     later: Option<&'a mut Option<Later<'s, 'c, B, R, W>>>,
 }
+
+/// Where a leaf is staged: the areas of a thread's own space.
+struct Copies<'a, B>(&'a mut AddressSpace<B>);
+
+impl<B> Borrow<RangeMap<u64, Area<B>>> for Copies<'_, B> {
+    #[inline]
+    fn borrow(&self) -> &RangeMap<u64, Area<B>> {
+        &self.0.areas
+    }
+}
+
+impl<B> BorrowMut<RangeMap<u64, Area<B>>> for Copies<'_, B> {
+    #[inline]
+    fn borrow_mut(&mut self) -> &mut RangeMap<u64, Area<B>> {
+        &mut self.0.areas
+    }
+}
+
+/// A leaf that is staged there.
+type Staged<'l, 'a, 's, B, R> = Stage<'l, 's, u64, Area<B>, R, Normal, Copies<'a, B>>;
 
 /// A range lock, and what is left to do under it.
 type Later<'s, 'c, B, R, W> = (Held<'s, B, R, W>, Ran<'s, 'c, B>);
@@ -160,23 +180,22 @@ where
         if first.whole || first.asks || !work.covers(&first.growth) {
             return Attempt::NeedsWhole;
         }
-        let Work { space, copy, since, misfits, .. } = work;
+        let Work { space, since, misfits, .. } = work;
         if !space.areas.is_empty() {
             space.areas.clear(); // a call has panicked
         }
         let mut regroups = false;
-        let leaf = Leaf {
+        let mut leaf = Leaf {
             record,
             first: &first,
-            space,
             since,
             misfits,
             regroups: &mut regroups,
             deadline,
             later: apply.is_some().then_some(&mut later),
         };
-        let ended = writer.stage(Span::new(first.start, first.end - 1), copy, |stage| {
-            self.in_leaf(stage, leaf, reach, call, confirm)
+        let ended = writer.stage(Span::new(first.start, first.end - 1), &mut Copies(space), |stage| {
+            self.in_leaf(stage, &mut leaf, reach, call, confirm)
         });
         if regroups {
             drop(kept);
@@ -197,13 +216,13 @@ where
     #[inline]
     fn in_leaf<'s, 'c>(
         &'s self,
-        mut stage: Stage<'_, 's, u64, Area<B>, R>,
-        leaf: Leaf<'_, 's, 'c, B, R, W>,
+        mut stage: Staged<'_, '_, 's, B, R>,
+        leaf: &mut Leaf<'_, 's, 'c, B, R, W>,
         reach: &dyn Fn(&Self) -> Reach,
         call: &'c mut dyn Call<B>,
         confirm: &mut dyn FnMut() -> bool,
     ) -> Attempt {
-        let Leaf { record, first, space, since, misfits, regroups, deadline, later } = leaf;
+        let (record, first) = (leaf.record, leaf.first);
         let (mut before, mut window, mut is_plain) = (Counters::default(), (first.start, first.end), true);
         for (place, area) in stage.before() {
             window = (window.0.min(place.first), window.1.max(place.last + 1));
@@ -222,26 +241,23 @@ where
             return Attempt::Outdated;
         }
         let brk = self.current_break();
-        mem::swap(stage.copy(), &mut space.areas);
+        let Copies(space) = stage.holder();
         (space.counters, space.layout.brk) = (before, brk);
-        let plan = call.run(space);
-        mem::swap(stage.copy(), &mut space.areas);
-        let Some(plan) = plan else { return Attempt::NeedsWhole };
+        let Some(plan) = call.run(space) else { return Attempt::NeedsWhole };
+        let (after, new_brk) = (space.counters, space.layout.brk);
         self.stamp_copy(&mut stage, Span::new(window.0, window.1 - 1));
         let changed = self.changed(&stage);
-        if let Some(later) = later.filter(|_| !plan.is_empty()) {
+        if let Some(later) = leaf.later.as_deref_mut().filter(|_| !plan.is_empty()) {
             let changed = changed.unwrap_or_else(|| self.changed_apart(&mut stage, window));
             let before = (before, stage.before().count());
             let new = (stage.copy().len() + before.1).saturating_sub(stage.len_before());
-            let held = Held::take(self, record, locked, deadline);
+            let held = Held::take(self, record, locked, leaf.deadline);
             let kept = stage.keep();
             *later = Some((held, Ran { window, before, new, plan, changed, kept }));
             return Attempt::NeedsWhole; // not looked at: there is something left to do
         }
-        let Some(changed) = changed.filter(|changed| changed.is_none() || stage.fits()) else {
-            return Attempt::NeedsWhole;
-        };
-        let new_brk = Some(space.layout.brk).filter(|new| first.brk.is_some() && *new != brk);
+        let Some(changed) = changed else { return Attempt::NeedsWhole };
+        let new_brk = Some(new_brk).filter(|new| first.brk.is_some() && *new != brk);
         let all = marks(plan, changed, first);
         let marked = all.map(|all| Marked::raise(&self.marks, record.changes()[0], all));
         if all.is_some_and(|all| !self.is_free_of_faults(all)) {
@@ -265,13 +281,13 @@ where
             if !stage.commit(then) {
                 return Attempt::NeedsWhole; // no memory
             }
-            *regroups = moves_end && misfits.is_second(window.0);
+            *leaf.regroups = moves_end && leaf.misfits.is_second(window.0);
         } else {
             then();
             drop(stage);
         }
         drop(marked);
-        since.count(&before, &space.counters, areas, &first.growth);
+        leaf.since.count(&before, &after, areas, &first.growth);
         record.counts.ranged.add_one();
         record.counts.leaf.add_one();
         Attempt::Done
@@ -319,12 +335,11 @@ where
         let layout = brk.map(|_| self.layout.publish()); // LAYOUT-1
         if let (Some(reserved), Some(Changed { range, covers, .. })) = (&mut reserved, changed) {
             let publication = record.published.publish(); // INSTANT-1
-            let moves_end = kept.as_ref().is_some_and(|kept| kept.moves_end(&work.copy));
-            let is_back = kept.as_ref().is_some_and(|kept| reserved.put_back(kept, &mut work.copy, || ()));
+            let moves_end = kept.as_ref().is_some_and(|kept| kept.moves_end(&work.space.areas));
+            let is_back = kept.as_ref().is_some_and(|kept| reserved.put_back(kept, &mut work.space.areas, || ()));
             is_misfit = (moves_end || !is_back) && work.misfits.is_second(window.0);
             if !is_back {
-                let Work { space, copy, storing, .. } = &mut *work;
-                mem::swap(&mut space.areas, copy); // as UPDATE-3 needs it
+                let Work { space, storing, .. } = &mut *work; // UPDATE-3: the space has the copy
                 *storing = Some(Storing::new(window, before, reach.growth, brk));
                 let span = Span::new(range.start, range.end - 1);
                 let stored = reserved.update(|map| {
@@ -360,9 +375,24 @@ where
 
     /// [`changed`](Self::changed), where the copy is no leaf any more.
     #[cold]
-    fn changed_apart(&self, stage: &mut Stage<'_, '_, u64, Area<B>, R>, (low, high): (u64, u64)) -> Option<Changed> {
+    fn changed_apart(&self, stage: &mut Staged<'_, '_, '_, B, R>, (low, high): (u64, u64)) -> Option<Changed> {
         let copy = mem::take(stage.copy());
-        let changed = self.between(stage.before(), copy.range(Span::new(low, high - 1)));
+        let (mut old, mut new) = (stage.before(), copy.range(Span::new(low, high - 1)));
+        loop {
+            let (mut o, mut n) = (old.clone(), new.clone());
+            match (o.next(), n.next()) {
+                (Some(a), Some(b)) if same(a, b) => (old, new) = (o, n),
+                _ => break,
+            }
+        }
+        loop {
+            let (mut o, mut n) = (old.clone(), new.clone());
+            match (o.next_back(), n.next_back()) {
+                (Some(a), Some(b)) if same(a, b) => (old, new) = (o, n),
+                _ => break,
+            }
+        }
+        let changed = self.between(old, new);
         *stage.copy() = copy;
         changed
     }
@@ -395,7 +425,7 @@ where
 
     /// Makes the areas of the copy in this span the space's own (INHERIT-1).
     #[inline]
-    fn stamp_copy(&self, stage: &mut Stage<'_, '_, u64, Area<B>, R>, span: Span) {
+    fn stamp_copy(&self, stage: &mut Staged<'_, '_, '_, B, R>, span: Span) {
         let generation = self.inherited.generation;
         if generation != 0 {
             // None of the window was inherited.
@@ -406,34 +436,21 @@ where
     /// What has changed in the window, and takes down what others must know of it. `None`: it is
     /// no leaf any more.
     #[inline]
-    fn changed(&self, stage: &Stage<'_, '_, u64, Area<B>, R>) -> Option<Option<Changed>> {
-        Some(self.between(stage.before(), stage.after()?))
+    fn changed(&self, stage: &Staged<'_, '_, '_, B, R>) -> Option<Option<Changed>> {
+        let (old, new) = stage.differing(same)?;
+        Some(self.between(old, new))
     }
 
-    /// What is not the same in two windows.
+    /// What takes the place of areas, and what was there.
     #[inline]
     fn between<'a>(
         &self,
-        mut old: impl DoubleEndedIterator<Item = Entry<'a, B>> + Clone,
-        mut new: impl DoubleEndedIterator<Item = Entry<'a, B>> + Clone,
+        old: impl Iterator<Item = Entry<'a, B>>,
+        new: impl Iterator<Item = Entry<'a, B>>,
     ) -> Option<Changed>
     where
         B: 'a,
     {
-        loop {
-            let (mut o, mut n) = (old.clone(), new.clone());
-            match (o.next(), n.next()) {
-                (Some(a), Some(b)) if same(a, b) => (old, new) = (o, n),
-                _ => break,
-            }
-        }
-        loop {
-            let (mut o, mut n) = (old.clone(), new.clone());
-            match (o.next_back(), n.next_back()) {
-                (Some(a), Some(b)) if same(a, b) => (old, new) = (o, n),
-                _ => break,
-            }
-        }
         let (mut range, mut areas) = (None, 0);
         for (span, area) in new {
             // LINKS-1: a leaf links nothing.

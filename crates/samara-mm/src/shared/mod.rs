@@ -99,7 +99,7 @@ use core::mem;
 use samara::{BuildError, PinHere, RangeMap, Reclaim, SharedRangeMap, Span, TryArc};
 
 #[cfg(feature = "std")]
-use {crate::shared::wait::Sleep, samara::Membarrier};
+use {crate::shared::wait::Sleep, samara::Fenced};
 
 /// What the lock of a space guards.
 pub(crate) struct State<B> {
@@ -309,7 +309,7 @@ shared_address_space! {
     /// assert!(!libc.0.is_mapped(1..=1) && libc.0.is_mapped(2..=2));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    <R: Reclaim = Membarrier, W: Wait = Sleep>
+    <R: Reclaim = Fenced, W: Wait = Sleep>
 }
 #[cfg(not(feature = "std"))]
 shared_address_space! {

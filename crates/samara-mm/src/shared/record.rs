@@ -26,7 +26,7 @@ use crate::shared::{State, Statistics};
 use crate::space::{AddressSpace, Config};
 use alloc::vec::Vec;
 use core::fmt;
-use samara::{PinHere, RangeMap, Reclaim, SharedWriter};
+use samara::{PinHere, Reclaim, SharedWriter};
 
 /// A thread's writer of the tree.
 pub(crate) type Writer<'s, B, R> = SharedWriter<'s, u64, Area<B>, R>;
@@ -84,9 +84,8 @@ impl Count {
 
 /// The memory of one update, reused, and what a thread has counted for itself.
 pub(crate) struct Work<B> {
+    /// Its areas are where a leaf is staged; none between updates.
     pub(crate) space: AddressSpace<B>,
-    /// Where a leaf is staged; empty between updates.
-    pub(crate) copy: RangeMap<u64, Area<B>>,
     pub(crate) old: Vec<Entry<B>>,
     /// What changes in the reverse maps of files.
     pub(crate) links: LinkPlan,
@@ -167,7 +166,6 @@ impl<B: Backing> Work<B> {
     pub(crate) fn new(config: &Config) -> Self {
         Work {
             space: AddressSpace::new(config.clone()),
-            copy: RangeMap::new(),
             old: Vec::new(),
             links: LinkPlan::default(),
             storing: None,
@@ -184,7 +182,6 @@ impl<B: Backing> Work<B> {
     pub(crate) fn end(&mut self, space: u64) {
         self.cancel_links(space);
         self.old.clear();
-        self.copy.clear();
         self.space.areas.clear();
     }
 
@@ -255,9 +252,15 @@ where
     /// ENOMEM.
     #[inline]
     pub(crate) fn record(&mut self) -> Result<&'s CallRecord<B, W>, Errno> {
-        if let Some(record) = self.record {
-            return Ok(record);
+        match self.record {
+            Some(record) => Ok(record),
+            None => self.take_record(),
         }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn take_record(&mut self) -> Result<&'s CallRecord<B, W>, Errno> {
         Ok(self.record.insert(self.space.record()?))
     }
 
@@ -268,11 +271,11 @@ where
     #[inline]
     pub(crate) fn with_writer(&mut self) -> Result<Taken<'s, '_, B, R, W>, Errno> {
         let record = self.record()?;
-        let writer = match self.writer.take() {
+        let writer = match &mut self.writer {
             Some(writer) => writer,
-            None => self.space.map.writer()?,
+            none => none.insert(self.space.map.writer()?),
         };
-        Ok((record, self.writer.insert(writer)))
+        Ok((record, writer))
     }
 }
 

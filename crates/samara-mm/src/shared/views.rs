@@ -79,7 +79,7 @@ where
     /// long text in pieces makes a new view for each, and goes on at the [`end`](crate::Line::end)
     /// of the last line. The space's own text and [`smaps`](Self::smaps) do so.
     ///
-    /// With [`Membarrier`](crate::Membarrier), the first view of a thread takes memory for the
+    /// With [`Fenced`](crate::Fenced), the first view of a thread takes memory for the
     /// thread, and ends the program if there is none, as `Box::new` does. (A thread that has made a
     /// call on any such space has it.) Nothing else of a view takes memory, but for the `clone` of
     /// a [`Backing`] that takes some.

@@ -27,7 +27,7 @@ use crate::family::Family;
 use crate::rng::Rng;
 use crate::work::{Counts, work};
 use crate::world::PAGE;
-use samara_mm::{Event, Membarrier, Reclaim, SleepEvent};
+use samara_mm::{Event, Fenced, Reclaim, SleepEvent};
 use std::sync::Barrier;
 use std::time::Duration;
 
@@ -45,7 +45,7 @@ fn setting(name: &str, by_default: u64) -> u64 {
 /// Makes what the process keeps for as many threads as ever meet here: records of readers, and the
 /// table of `parking_lot`.
 fn warm_up() {
-    drop((0..64).map(|_| Membarrier::new().reader()).collect::<Vec<_>>());
+    drop((0..64).map(|_| Fenced.reader()).collect::<Vec<_>>());
     let all = Barrier::new(16);
     std::thread::scope(|scope| {
         let park = || {

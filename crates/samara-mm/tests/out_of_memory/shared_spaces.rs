@@ -14,7 +14,7 @@ type Placed = (u64, u64, Area<File>);
 fn space() -> Space {
     let mut space = AddressSpace::new(Config::default());
     space.set_layout(Layout { start_brk: HEAP, brk: HEAP, ..Layout::default() });
-    SharedAddressSpace::from_space(space, Membarrier::new()).unwrap()
+    SharedAddressSpace::from_space(space, Fenced).unwrap()
 }
 
 fn program(file: &File, start: u64) -> Image<File> {

@@ -165,7 +165,9 @@ impl<K: Key, V, S: Shape> RangeMap<K, V, S> {
     /// ```
     pub fn from_sorted<R: Into<Span<K>>>(items: impl IntoIterator<Item = (R, V)>) -> Result<Self, BuildError<K>> {
         let mut sorted = Sorted::new();
-        items.into_iter().try_for_each(|(span, value)| sorted.push(span.into(), value))?;
+        for (span, value) in items {
+            sorted.push(span.into(), value)?;
+        }
         sorted.finish()
     }
 }

@@ -37,8 +37,7 @@ use core::fmt;
 /// number of registrations that ever existed at once. A guard that lives long holds up only what
 /// was taken out while it lived, or while another guard of its thread lived that overlaps with it.
 ///
-/// All values made by [`new`](Self::new) share one set of registrations, and those made by
-/// [`fenced`](Self::fenced) another: 128 bytes per thread, reused when the thread ends.
+/// All values share one set of registrations: 128 bytes per thread, reused when the thread ends.
 ///
 /// In a child of `fork` the guards that other threads held are never dropped, so everything that is
 /// taken out after the fork is kept there.
@@ -48,7 +47,7 @@ use core::fmt;
 /// until a thread asks that may make the call (a map's [`pending`](crate::SharedRangeMap::pending)
 /// tells how much). Readers that run without a fence cannot be made to execute one afterwards.
 /// [`is_expedited`](Self::is_expedited) returns `false` then. A program that installs such a filter
-/// should use [`fenced`](Self::fenced) from the start.
+/// should use [`Fenced`] from the start.
 #[derive(Clone, Copy)]
 pub struct Membarrier {
     domain: &'static Domain<Kind>,
@@ -114,18 +113,15 @@ std::thread_local! {
 }
 
 impl Membarrier {
-    /// Uses membarrier(2) where the kernel has it and allows it; else like [`Membarrier::fenced`].
+    /// The reclaimer of the domain that is always fenced.
+    const BY_FENCES: Self = Membarrier { domain: &FENCED };
+
+    /// Uses membarrier(2) where the kernel has it and allows it; else fences.
     pub fn new() -> Self {
         #[cfg(feature = "std")]
         return Membarrier { domain: &DEFAULT };
         #[cfg(not(feature = "std"))]
-        return Self::fenced();
-    }
-
-    /// Uses fences, whatever the kernel has: for a process that stores often and reads seldom, or
-    /// whose threads must not be interrupted.
-    pub const fn fenced() -> Self {
-        Membarrier { domain: &FENCED }
+        return Self::BY_FENCES;
     }
 
     /// Whether its readers run without a fence, and the kernel makes the writers' barrier. `false`
@@ -176,11 +172,10 @@ unsafe impl Reclaim for Membarrier {
         self.domain.try_register().map(MembarrierReader).ok_or(AllocError)
     }
 
-    /// Many where stamps interrupt readers; few where a stamp is a fence: then the nodes are still
-    /// in the cache when they are used again.
+    /// Many where stamps interrupt readers.
     #[inline]
     fn batch(&self) -> usize {
-        if self.domain.barriers().expedited { 1024 } else { 64 }
+        if self.domain.barriers().expedited { 1024 } else { Fenced.batch() }
     }
 
     #[inline]
@@ -206,6 +201,56 @@ unsafe impl PinHere for Membarrier {
         // A thread that is ending may have lost its registration: it registers for this guard
         // alone.
         MembarrierGuard(here.try_with(Registration::pin).unwrap_or_else(|_| self.domain.register().pin()))
+    }
+}
+
+/// [`Membarrier`] with fences, whatever the kernel has: for a process that stores often, or whose
+/// threads must not be interrupted.
+///
+/// A guard costs a fence, a stamp another one. So a writer asks for a stamp after 64 nodes, which
+/// are then still in the cache when it uses them again. Its values share one set of registrations.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Fenced;
+
+// SAFETY: as for `Membarrier`, whose domain it is.
+unsafe impl Reclaim for Fenced {
+    type Reader = MembarrierReader;
+    type Guard = MembarrierGuard;
+    type Stamp = MembarrierStamp;
+
+    fn reader(&self) -> MembarrierReader {
+        Membarrier::BY_FENCES.reader()
+    }
+
+    fn try_reader(&self) -> Result<MembarrierReader, AllocError> {
+        Membarrier::BY_FENCES.try_reader()
+    }
+
+    #[inline]
+    fn batch(&self) -> usize {
+        64
+    }
+
+    #[inline]
+    fn pin(&self, reader: &MembarrierReader) -> MembarrierGuard {
+        Membarrier::BY_FENCES.pin(reader)
+    }
+
+    fn stamp(&self) -> MembarrierStamp {
+        Membarrier::BY_FENCES.stamp()
+    }
+
+    fn has_passed(&self, stamp: &MembarrierStamp) -> bool {
+        Membarrier::BY_FENCES.has_passed(stamp)
+    }
+}
+
+#[cfg(feature = "std")]
+// SAFETY: as for `Membarrier`, whose domain it is.
+unsafe impl PinHere for Fenced {
+    #[inline]
+    fn pin_here(&self) -> MembarrierGuard {
+        Membarrier::BY_FENCES.pin_here()
     }
 }
 

@@ -1,20 +1,21 @@
 //! Reclamation: how a shared structure learns that no reader can see what a writer has taken out.
 //!
-//! [`Reclaim`] is everything that a shared structure asks for. Three implementations are here, and
+//! [`Reclaim`] is everything that a shared structure asks for. Four implementations are here, and
 //! others can be written outside this crate.
 //!
 //! | | cost of a guard | cost of a stamp | needs |
 //! |---|---|---|---|
 //! | [`Epoch`] | a full fence | about 2 KiB, held by crossbeam-epoch | `alloc` |
 //! | [`Membarrier`] | a few plain stores | a system call | Linux and `std` |
+//! | [`Fenced`] | a full fence | a full fence | `alloc` |
 //! | [`Quiescent`] | nothing | nothing | no guard during a store |
 //!
 //! [`Epoch`] is the default. [`Membarrier`] suits readers that pin often while writers store
 //! seldom. Pinning is nearly free, but each stamp interrupts the process's running threads for some
 //! microseconds. A shared map asks for one stamp per 1,024 nodes that a writer takes out. Without
-//! Linux or `std`, [`Membarrier`] uses fences, and needs `alloc`. [`Membarrier::fenced`] makes no
-//! system call. [`Quiescent`] suits a single thread, and programs that keep readers and writers
-//! apart by other means.
+//! Linux or `std`, [`Membarrier`] uses fences. [`Fenced`] always does, with one stamp per 64 nodes:
+//! it suits writers that store often. [`Quiescent`] suits a single thread, and programs that keep
+//! readers and writers apart by other means.
 //!
 //! Does not know trees or nodes: a writer that unlinks a node keeps it together with the stamp, and
 //! frees it.
@@ -28,7 +29,7 @@ pub(crate) mod quiescent;
 mod tests;
 
 pub use crate::reclaim::crossbeam::{Epoch, EpochGuard, EpochReader, EpochStamp};
-pub use crate::reclaim::membarrier::{Membarrier, MembarrierGuard, MembarrierReader, MembarrierStamp};
+pub use crate::reclaim::membarrier::{Fenced, Membarrier, MembarrierGuard, MembarrierReader, MembarrierStamp};
 pub use crate::reclaim::quiescent::Quiescent;
 
 use crate::types::error::AllocError;
@@ -59,7 +60,7 @@ use crate::types::error::AllocError;
 /// `pin` made it. Nothing is promised about a stamp that another value made.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is no reclaimer",
-    note = "a shared map is `SharedRangeMap<K, V>`, or `SharedRangeMap<K, V, R>` where `R` is `Epoch`, `Membarrier` or `Quiescent`"
+    note = "a shared map is `SharedRangeMap<K, V>`, or `SharedRangeMap<K, V, R>` where `R` is `Epoch`, `Membarrier`, `Fenced` or `Quiescent`"
 )]
 pub unsafe trait Reclaim {
     /// A registration, of one thread or of one reader.
@@ -72,7 +73,7 @@ pub unsafe trait Reclaim {
     /// Registers a reader. It may allocate; if that fails, the program ends.
     fn reader(&self) -> Self::Reader;
     /// [`reader`](Self::reader) that reports a lack of memory, where the reclaimer can:
-    /// [`Membarrier`] and [`Quiescent`] do. By default, and with [`Epoch`], the program ends.
+    /// all but [`Epoch`] do. By default, and with [`Epoch`], the program ends.
     ///
     /// # Errors
     /// [`AllocError`].
@@ -96,8 +97,8 @@ pub unsafe trait Reclaim {
     fn has_passed(&self, stamp: &Self::Stamp) -> bool;
 }
 
-/// A reclaimer that finds the calling thread's registration by itself: [`Epoch`] and [`Membarrier`]
-/// with `std`, [`Quiescent`] always.
+/// A reclaimer that finds the calling thread's registration by itself: [`Epoch`], [`Membarrier`]
+/// and [`Fenced`] with `std`, [`Quiescent`] always.
 ///
 /// # Safety
 /// What [`pin_here`](Self::pin_here) returns protects as much as what [`Reclaim::pin`] of this
@@ -105,7 +106,7 @@ pub unsafe trait Reclaim {
 /// lives.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` does not find the registration of the calling thread",
-    note = "register with `map.reader()`, and pin by what that returns; with the feature `std`, `Epoch` and `Membarrier` find it"
+    note = "register with `map.reader()`, and pin by what that returns; with the feature `std`, `Epoch`, `Membarrier` and `Fenced` find it"
 )]
 pub unsafe trait PinHere: Reclaim {
     /// Pins like [`Reclaim::pin`], by the calling thread's registration. It is made on first use,

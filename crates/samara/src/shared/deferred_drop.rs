@@ -6,11 +6,11 @@
 //! - **DROP-1** A node in [`Freed`] was given up by its map, and no reader can see it. Dropping the
 //!   `Freed` gives up the map's share of the node, once, and drops what has no other owner.
 //! - **DROP-2** A leaf in [`Returned`] holds no value, has memory of its own, and links to the next
-//!   leaf. Leaves are pushed one at a time and taken all at once. So when `put` exchanges the head,
-//!   that head is the leaf that the new one links to.
+//!   leaf. Leaves are pushed as a [`Chain`] and taken all at once. So when `put` exchanges the
+//!   head, that head is the leaf that the last one of the chain links to.
 //!
-//! Orderings: `put` pushes a leaf with Release, and `take` takes it with Acquire, so everything
-//! done to the leaf before happened before `take` returns it. Each push is a read-modify-write of
+//! Orderings: `put` pushes leaves with Release, and `take` takes them with Acquire, so everything
+//! done to a leaf before happened before `take` returns it. Each push is a read-modify-write of
 //! the head, so it continues the release sequences of the pushes before it.
 
 use crate::node::leaf::Leaf;
@@ -97,6 +97,7 @@ impl<K: Key, V, S: Shape> Freed<'_, K, V, S> {
                 self.0.drop_nodes();
             }
         }
+        let mut chain = Chain { ends: None, len: 0, to: self.returned };
         while let Some(Retired { at, level, .. }) = self.nodes.pop() {
             let rest = Rest(self);
             // SAFETY: DROP-1: the node is live, and the map's share of it is given up here, once.
@@ -104,7 +105,7 @@ impl<K: Key, V, S: Shape> Freed<'_, K, V, S> {
                 if level > 0 {
                     drop(Subtree::<K, V, S>::new(at, usize::from(level)));
                 } else {
-                    empty(Leaf::from_raw(at), rest.0.returned);
+                    empty(Leaf::from_raw(at), &mut chain);
                 }
             }
             mem::forget(rest);
@@ -117,13 +118,13 @@ impl<K: Key, V, S: Shape> Freed<'_, K, V, S> {
 ///
 /// # Safety
 /// The leaf is live, and the caller gives up an owner's share of it.
-unsafe fn empty<K: Key, V, S: Shape>(leaf: Leaf<K, V, S>, returned: &Returned<K, V, S>) {
+unsafe fn empty<K: Key, V, S: Shape>(leaf: Leaf<K, V, S>, chain: &mut Chain<'_, K, V, S>) {
     /// Returns the leaf, also if a value's drop panics.
-    struct Return<'r, K: Key, V, S: Shape>(Leaf<K, V, S>, &'r Returned<K, V, S>);
-    impl<K: Key, V, S: Shape> Drop for Return<'_, K, V, S> {
+    struct Return<'r, 'm, K: Key, V, S: Shape>(Leaf<K, V, S>, &'r mut Chain<'m, K, V, S>);
+    impl<K: Key, V, S: Shape> Drop for Return<'_, '_, K, V, S> {
         fn drop(&mut self) {
             // SAFETY: the last owner has given the leaf up, and its values are gone.
-            unsafe { self.1.put(self.0) };
+            unsafe { self.1.add(self.0) };
         }
     }
     // SAFETY: the caller gives up a share of a live leaf. COW-1: the last owner has the leaf alone.
@@ -131,9 +132,48 @@ unsafe fn empty<K: Key, V, S: Shape>(leaf: Leaf<K, V, S>, returned: &Returned<K,
     unsafe {
         if remove_owner(leaf.refs()) {
             let values = ptr::slice_from_raw_parts_mut(leaf.items(), leaf.len());
-            let leaf = Return(leaf, returned);
+            let leaf = Return(leaf, chain);
             ptr::drop_in_place(values);
             drop(leaf); // returns the leaf, here or when the panic of a value's drop unwinds
+        }
+    }
+}
+
+/// Leaves that are about to be returned, all at once, when this is dropped.
+struct Chain<'m, K: Key, V, S: Shape> {
+    /// The first leaf, and the last one.
+    ends: Option<(Raw, Raw)>,
+    len: usize,
+    to: &'m Returned<K, V, S>,
+}
+
+impl<K: Key, V, S: Shape> Chain<'_, K, V, S> {
+    /// Adds a leaf, or frees it.
+    ///
+    /// # Safety
+    /// The leaf is live and the caller's alone, and holds no value.
+    unsafe fn add(&mut self, leaf: Leaf<K, V, S>) {
+        // SAFETY: the caller promises that the leaf is its own and holds no value, so its link may
+        // be written, or its memory freed.
+        unsafe {
+            // Relaxed: a count, which orders nothing.
+            let len = self.to.len.load(Ordering::Relaxed) + self.len;
+            if leaf.number().read() != 0 || len >= NodePool::<Leaf<K, V, S>>::LIMIT {
+                return leaf.free();
+            }
+            freed(leaf.raw(), Leaf::<K, V, S>::BYTES);
+            leaf.link().write_unaligned(self.ends.map(|(first, _)| first));
+        }
+        self.ends = Some((leaf.raw(), self.ends.map_or(leaf.raw(), |(_, last)| last)));
+        self.len += 1;
+    }
+}
+
+impl<K: Key, V, S: Shape> Drop for Chain<'_, K, V, S> {
+    fn drop(&mut self) {
+        if let Some((first, last)) = self.ends {
+            // SAFETY: `add` has linked the leaves, which are this chain's alone.
+            unsafe { self.to.put(first, Leaf::from_raw(last), self.len) };
         }
     }
 }
@@ -151,30 +191,22 @@ impl<K: Key, V, S: Shape> Returned<K, V, S> {
         Returned { head: AtomicPtr::new(ptr::null_mut()), len: AtomicUsize::new(0), kind: PhantomData }
     }
 
+    /// Pushes a chain of `len` leaves.
+    ///
     /// # Safety
-    /// The leaf is live and the caller's alone, and holds no value.
-    unsafe fn put(&self, leaf: Leaf<K, V, S>) {
-        // SAFETY: DROP-2: the caller promises that the leaf is its own and holds no
-        // value, so its link may be written, or its memory freed.
-        unsafe {
-            if leaf.number().read() != 0 {
-                return leaf.free();
-            }
-            // Relaxed: a count, which orders nothing.
-            if self.len.fetch_add(1, Ordering::Relaxed) >= NodePool::<Leaf<K, V, S>>::LIMIT {
-                self.len.fetch_sub(1, Ordering::Relaxed);
-                return leaf.free();
-            }
-            freed(leaf.raw(), Leaf::<K, V, S>::BYTES);
-            // Relaxed: what the head points to is not read here.
-            let mut head = self.head.load_own(Ordering::Relaxed);
-            loop {
-                leaf.link().write_unaligned(Raw::new(head));
-                // Release: pairs with the Acquire in `take`.
-                match self.head.compare_exchange_weak(head, leaf.raw().as_ptr(), Ordering::Release, Ordering::Relaxed) {
-                    Ok(_) => return,
-                    Err(now) => head = now,
-                }
+    /// The leaves from `first` to `last` are live and the caller's alone, linked in this order, and
+    /// as in DROP-2.
+    unsafe fn put(&self, first: Raw, last: Leaf<K, V, S>, len: usize) {
+        self.len.fetch_add(len, Ordering::Relaxed); // a count, which orders nothing
+        // Relaxed: what the head points to is not read here.
+        let mut head = self.head.load_own(Ordering::Relaxed);
+        loop {
+            // SAFETY: DROP-2: the last leaf is the caller's, as it promises, and holds no value.
+            unsafe { last.link().write_unaligned(Raw::new(head)) };
+            // Release: pairs with the Acquire in `take`.
+            match self.head.compare_exchange_weak(head, first.as_ptr(), Ordering::Release, Ordering::Relaxed) {
+                Ok(_) => return,
+                Err(now) => head = now,
             }
         }
     }
@@ -187,16 +219,17 @@ impl<K: Key, V, S: Shape> Returned<K, V, S> {
         }
         // Acquire: pairs with the Release in `put`.
         let mut at = Raw::new(self.head.swap(ptr::null_mut(), Ordering::Acquire));
+        let mut taken = 0;
         while let Some(raw) = at {
             let leaf = Leaf::from_raw(raw);
-            // SAFETY: DROP-2: `put` has linked the leaves, and since the swap no other thread has
-            // them.
+            // SAFETY: DROP-2: the leaves are linked, and since the swap no other thread has them.
             unsafe {
                 at = leaf.link().read_unaligned();
-                self.len.fetch_sub(1, Ordering::Relaxed);
                 to.give(leaf);
             }
+            taken += 1;
         }
+        self.len.fetch_sub(taken, Ordering::Relaxed);
     }
 }
 

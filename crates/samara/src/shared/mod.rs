@@ -268,9 +268,8 @@ impl<K: Key, V, R: Reclaim, S: Shape> SharedRangeMap<K, V, R, S> {
     ///
     /// # Examples
     /// ```
-    /// use samara::{Membarrier, SharedRangeMap};
-    /// static OWNERS: SharedRangeMap<u32, u32, Membarrier> =
-    ///     SharedRangeMap::with_reclaim(Membarrier::fenced());
+    /// use samara::{Fenced, SharedRangeMap};
+    /// static OWNERS: SharedRangeMap<u32, u32, Fenced> = SharedRangeMap::with_reclaim(Fenced);
     /// OWNERS.write().insert(0x1000..=0x1fff, 7)?;
     /// assert_eq!(OWNERS.snapshot().len(), 1);
     /// # Ok::<(), samara::StoreError<u32>>(())
@@ -334,7 +333,7 @@ impl<K: Key, V, R: Reclaim, S: Shape> SharedRangeMap<K, V, R, S> {
     ///
     /// # Examples
     /// ```
-    /// use samara::{Membarrier, SharedRangeMap};
+    /// use samara::{Fenced, Membarrier, SharedRangeMap};
     /// let map: SharedRangeMap<u64, &str, Membarrier> =
     ///     SharedRangeMap::with_reclaim(Membarrier::new());
     /// map.write().insert(0..=9, "low")?;

@@ -8,18 +8,18 @@ use crate::node::leaf::Leaf;
 use crate::shared::change::Change;
 use crate::sync::Ordering;
 use crate::tree::Tree;
-use crate::{Membarrier, RangeMap, SharedRangeMap, Span};
+use crate::{Fenced, RangeMap, SharedRangeMap, Span};
 use alloc::vec::Vec;
 use core::panic::AssertUnwindSafe;
 use std::panic::catch_unwind;
 
-type Map = SharedRangeMap<u64, u64, Membarrier, Compact>;
+type Map = SharedRangeMap<u64, u64, Fenced, Compact>;
 
 fn map() -> Map {
     // In an order that leaves room in most nodes.
     let plain: RangeMap<u64, u64, Compact> =
         (0..200u64).map(|i| i * 77 % 200).map(|i| (i * 10..=i * 10 + 4, i)).collect();
-    SharedRangeMap::from_map(plain, Membarrier::fenced()).unwrap()
+    SharedRangeMap::from_map(plain, Fenced).unwrap()
 }
 
 /// Checks that a store panics whose verb ruins the part, and that readers see nothing of it.

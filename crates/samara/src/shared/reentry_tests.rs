@@ -2,7 +2,7 @@
 //! meanwhile. In each, another thread holds what the store's closure asks for until the thread that
 //! is in the store has been told.
 
-use crate::{Compact, Membarrier, RangeMap, SharedRangeMap};
+use crate::{Compact, Fenced, RangeMap, SharedRangeMap};
 use core::panic::AssertUnwindSafe;
 use core::time::Duration;
 use std::panic::catch_unwind;
@@ -10,7 +10,7 @@ use std::string::String;
 use std::sync::mpsc::channel;
 use std::thread;
 
-type Map = SharedRangeMap<u64, u64, Membarrier, Compact>;
+type Map = SharedRangeMap<u64, u64, Fenced, Compact>;
 
 /// Who is not told within this time waits for ever.
 const LIMIT: Duration = Duration::from_secs(60);
@@ -42,7 +42,7 @@ fn is_told(inner: fn(&Map)) {
 
 fn check(other: Other, inner: fn(&Map)) {
     let plain: RangeMap<u64, u64, Compact> = (0..200).map(|i| (i * 10..=i * 10 + 4, i)).collect();
-    let map = &Map::from_map(plain, Membarrier::fenced()).unwrap();
+    let map = &Map::from_map(plain, Fenced).unwrap();
     let (first, second) = (map.writer().unwrap(), map.writer().unwrap());
     // The newest record is the first in the list.
     let (mut own, mut others) = if let Other::StoresAfter = other { (second, first) } else { (first, second) };

@@ -38,6 +38,7 @@ use crate::tree::{Path, Step, Tree, free};
 use crate::types::error::AllocError;
 use crate::types::key::Key;
 use crate::types::span::Span;
+use core::borrow::BorrowMut;
 use core::fmt;
 use core::marker::PhantomData;
 use core::ops::Range;
@@ -50,8 +51,12 @@ use core::ops::Range;
 /// other entries besides, and not all that the map has, so its ends say nothing about the map.
 ///
 /// A stage that is leaked keeps other stores away for ever.
-pub struct Stage<'s, 'm, K: Key, V, R: Reclaim = Epoch, S: Shape = Normal> {
-    copy: &'s mut RangeMap<K, V, S>,
+pub struct Stage<'s, 'm, K: Key, V, R: Reclaim = Epoch, S: Shape = Normal, H = RangeMap<K, V, S>>
+where
+    H: BorrowMut<RangeMap<K, V, S>>,
+{
+    /// Has the copy. It may lend another map each time, so what depends on two looks takes one.
+    holder: &'s mut H,
     workspace: &'s mut Workspace<K, V, S, R>,
     len: &'s AtomicUsize,
     old: Leaf<K, V, S>,
@@ -68,10 +73,12 @@ pub struct Stage<'s, 'm, K: Key, V, R: Reclaim = Epoch, S: Shape = Normal> {
 }
 
 impl<'m, K: Key, V: Clone, R: Reclaim, S: Shape> SharedWriter<'m, K, V, R, S> {
-    /// Copies the entries around `span` to `copy`, which is cleared first, keeps other stores away
+    /// Copies the entries around `span` to a map, which is cleared first, keeps other stores away
     /// from there, and calls `act`, which may change the copy and [commit](Stage::commit) it: a
     /// look and a change of several entries as one store, whose outcome may depend on what is
-    /// there. Without a commit nothing has happened. Either way `copy` is empty afterwards.
+    /// there. Without a commit nothing has happened. Either way the copy is empty afterwards.
+    ///
+    /// `holder` is the map, or what has it: `act` gets that back by [`Stage::holder`].
     ///
     /// `None`, and `act` has not been called: the window does not lie in one leaf (entries touch
     /// across two, or it ends one that is the last below its parent), the whole map is one leaf,
@@ -110,16 +117,13 @@ impl<'m, K: Key, V: Clone, R: Reclaim, S: Shape> SharedWriter<'m, K, V, R, S> {
     /// # Ok::<(), Box<dyn core::error::Error>>(())
     /// ```
     #[inline]
-    pub fn stage<T>(
+    pub fn stage<H: BorrowMut<RangeMap<K, V, S>>, T>(
         &mut self,
         span: Span<K>,
-        copy: &mut RangeMap<K, V, S>,
-        act: impl FnOnce(Stage<'_, 'm, K, V, R, S>) -> T,
+        holder: &mut H,
+        act: impl FnOnce(Stage<'_, 'm, K, V, R, S, H>) -> T,
     ) -> Result<Option<T>, AllocError> {
         let (map, record) = (self.map, self.record);
-        if !copy.is_empty() {
-            copy.clear();
-        }
         // Dropped once the thread is outside again, because values' drops may store.
         let mut freed = Freed::new(&self.returned);
         let Some(inside) = self.go_inside() else { return Ok(None) };
@@ -128,7 +132,7 @@ impl<'m, K: Key, V: Clone, R: Reclaim, S: Shape> SharedWriter<'m, K, V, R, S> {
         // shows the tree.
         let done = unsafe {
             let (tree, workspace) = (&(*map.writer.get()).map.tree, &mut *record.work.get());
-            let done = stage(tree, &map.published, workspace, &record.len, span, copy, act);
+            let done = stage(tree, &map.published, workspace, &record.len, span, holder, act);
             workspace.collect(
                 &record.pending,
                 &map.reclaim,
@@ -193,14 +197,14 @@ impl<'m, K: Key, V: Clone, R: Reclaim, S: Shape> SharedWriter<'m, K, V, R, S> {
 /// # Safety
 /// As for `leaf_store::store`.
 #[inline]
-unsafe fn stage<'m, K: Key, V: Clone, S: Shape, R: Reclaim, T>(
+unsafe fn stage<'m, K: Key, V: Clone, S: Shape, R: Reclaim, H: BorrowMut<RangeMap<K, V, S>>, T>(
     tree: &Tree<K, V, S>,
     shared: &Published,
     workspace: &mut Workspace<K, V, S, R>,
     len: &AtomicUsize,
     span: Span<K>,
-    copy: &mut RangeMap<K, V, S>,
-    act: impl FnOnce(Stage<'_, 'm, K, V, R, S>) -> T,
+    holder: &mut H,
+    act: impl FnOnce(Stage<'_, 'm, K, V, R, S, H>) -> T,
 ) -> Result<Option<T>, AllocError> {
     let height = tree.height();
     if height == 0 || span.is_empty() || span.first == K::MIN || span.last == K::MAX {
@@ -218,10 +222,18 @@ unsafe fn stage<'m, K: Key, V: Clone, S: Shape, R: Reclaim, T>(
         let Workspace { part, limbo } = &mut *workspace;
         limbo.log.outstanding = 0;
         limbo.log.reserve()?; // for the commit: no root goes, so there is room for two
+        let copy = holder.borrow_mut();
+        if !copy.is_empty() {
+            copy.clear();
+        }
         copy.tree.root = Some(copy_leaf(part, old)?.raw());
         copy.tree.len = old.len();
+        if slot < old.len() {
+            copy.tree.point_near(slot); // where changes most likely are
+        }
         point(Point::Chosen);
-        Ok(Some(act(Stage { copy, workspace, len, old, base, window, height, keeps: false, map: PhantomData, locks })))
+        let stage = Stage { holder, workspace, len, old, base, window, height, keeps: false, map: PhantomData, locks };
+        Ok(Some(act(stage)))
     }
 }
 
@@ -289,11 +301,17 @@ unsafe fn window<K: Key, V, S: Shape>(
     }
 }
 
-impl<'m, K: Key, V, R: Reclaim, S: Shape> Stage<'_, 'm, K, V, R, S> {
+impl<'m, K: Key, V, R: Reclaim, S: Shape, H: BorrowMut<RangeMap<K, V, S>>> Stage<'_, 'm, K, V, R, S, H> {
     /// The copy. Whatever the caller does with it, the map stays as it was until the commit.
     #[inline]
     pub fn copy(&mut self) -> &mut RangeMap<K, V, S> {
-        self.copy
+        self.holder.borrow_mut()
+    }
+
+    /// What has the copy.
+    #[inline]
+    pub fn holder(&mut self) -> &mut H {
+        self.holder
     }
 
     /// The entries of the window, as they are in the map.
@@ -309,12 +327,39 @@ impl<'m, K: Key, V, R: Reclaim, S: Shape> Stage<'_, 'm, K, V, R, S> {
     /// [fit](Self::fits), because it is empty or more than a leaf.
     #[inline]
     pub fn after(&self) -> Option<impl DoubleEndedIterator<Item = (Span<K>, &V)> + Clone> {
-        let (leaf, Range { start, end }) = (self.leaf()?, self.window.clone());
+        let (leaf, Range { start, end }) = (leaf_of(self.map())?, self.window.clone());
         // SAFETY: LEAF-1: the leaf is live and belongs to the copy, which is borrowed; the slots
         // are below its length, or there are none.
         unsafe {
             let to = leaf.len().saturating_sub(self.len_before() - end);
             Some(entries(leaf, start..to))
+        }
+    }
+
+    /// The entries of the window [before](Self::before) and [after](Self::after) without those at
+    /// either end that are the `same`: what a change is about. `None` as for `after`.
+    #[inline]
+    #[allow(clippy::type_complexity)] // two of `before`
+    pub fn differing(
+        &self,
+        mut same: impl FnMut((Span<K>, &V), (Span<K>, &V)) -> bool,
+    ) -> Option<(
+        impl DoubleEndedIterator<Item = (Span<K>, &V)> + Clone,
+        impl DoubleEndedIterator<Item = (Span<K>, &V)> + Clone,
+    )> {
+        let (leaf, old) = (leaf_of(self.map())?, self.old);
+        // SAFETY: as in `before` and `after`.
+        unsafe {
+            let Range { mut start, mut end } = self.window.clone();
+            let mut to = leaf.len().saturating_sub(old.len() - end);
+            let entry = |leaf: Leaf<K, V, S>, i| (Span::new(leaf.first(i), leaf.key(i)), &*leaf.value(i));
+            while start < end.min(to) && same(entry(old, start), entry(leaf, start)) {
+                start += 1;
+            }
+            while start < end.min(to) && same(entry(old, end - 1), entry(leaf, to - 1)) {
+                (end, to) = (end - 1, to - 1);
+            }
+            Some((entries(old, start..end), entries(leaf, start..to)))
         }
     }
 
@@ -325,11 +370,10 @@ impl<'m, K: Key, V, R: Reclaim, S: Shape> Stage<'_, 'm, K, V, R, S> {
         unsafe { self.old.len() }
     }
 
-    /// The leaf of the copy, if that is one.
+    /// The copy.
     #[cfg_attr(not(debug_assertions), inline(always))]
-    fn leaf(&self) -> Option<Leaf<K, V, S>> {
-        let tree = &self.copy.tree;
-        tree.root.filter(|_| tree.levels == 0).map(Leaf::from_raw)
+    fn map(&self) -> &RangeMap<K, V, S> {
+        (*self.holder).borrow()
     }
 
     /// Whether the copy can take the place of what it was made of. If not, the change is no matter
@@ -337,39 +381,17 @@ impl<'m, K: Key, V, R: Reclaim, S: Shape> Stage<'_, 'm, K, V, R, S> {
     /// key, and the leaf is the last one below its parent, or the parent is the root.
     #[inline]
     pub fn fits(&self) -> bool {
-        self.fitting().is_some()
-    }
-
-    /// The leaf of the copy, if it [fits](Self::fits).
-    #[cfg_attr(not(debug_assertions), inline(always))]
-    fn fitting(&self) -> Option<Leaf<K, V, S>> {
-        let leaf = self.leaf()?;
-        // SAFETY: LEAF-1: both leaves are live, and only slots below the lengths are read.
-        let fits = unsafe {
-            let (len, was) = (leaf.len(), self.old.len());
-            len > 0
-                && (len >= was || len >= Leaf::<K, V, S>::MIN)
-                && (end(leaf) == end(self.old) || self.may_end_at(end(leaf)))
-                && leaf.first(0) >= self.base
-                && !has_others(leaf.refs())
-        };
-        fits.then_some(leaf)
+        let Stage { holder, old, base, height, locks, .. } = self;
+        // SAFETY: the parent of the old leaf is locked, so both are live.
+        unsafe { fitting((**holder).borrow(), *old, *base, *height, locks).is_some() }
     }
 
     /// Whether the copy has another last key than what it was made of. A commit of it copies more:
     /// [regroup](SharedWriter::regroup) if many of them follow.
     #[cfg_attr(not(debug_assertions), inline(always))]
     pub fn moves_end(&self) -> bool {
-        let Some(new) = self.leaf().filter(|_| !self.copy.is_empty()) else { return true };
-        // SAFETY: LEAF-1: both leaves are live, and neither is empty.
-        unsafe { end(new) != end(self.old) }
-    }
-
-    /// Whether the leaf may get this last key, which it has not.
-    #[cold]
-    fn may_end_at(&self, last: K) -> bool {
-        // SAFETY: the parent is locked, so it is live, and so are its children.
-        self.height > 1 && unsafe { next::<K, V, S>(self.locks.path).is_some_and(|next| last < next.first(0)) }
+        // SAFETY: LEAF-1: both leaves are live; the old one is not empty.
+        leaf_of(self.map()).is_none_or(|new| unsafe { new.len() == 0 || end(new) != end(self.old) })
     }
 
     /// Puts the copy in the place of what it was made of, as one store. `then` is called before
@@ -378,9 +400,11 @@ impl<'m, K: Key, V, R: Reclaim, S: Shape> Stage<'_, 'm, K, V, R, S> {
     /// happened.
     #[inline]
     pub fn commit(mut self, then: impl FnOnce()) -> bool {
-        let Some(new) = self.fitting() else { return false };
+        let Stage { holder, workspace, len, old, base, height, locks, .. } = &mut self;
+        let copy = (**holder).borrow_mut();
+        // SAFETY: the parent of the old leaf is locked, so both are live.
+        let Some(new) = (unsafe { fitting(copy, *old, *base, *height, locks) }) else { return false };
         point(Point::Worked);
-        let Stage { copy, workspace, len, old, base, height, locks, .. } = &mut self;
         let entries = copy.tree.len;
         // SAFETY: STAGE-2: the new leaf fits. The lock of the old leaf's parent is held, so the
         // path is one of the tree. The old leaf stays live: no other thread takes it out under the
@@ -433,6 +457,47 @@ impl<'m, K: Key, V, R: Reclaim, S: Shape> Stage<'_, 'm, K, V, R, S> {
             })
         }
     }
+}
+
+/// The leaf of a copy, if that is one.
+#[cfg_attr(not(debug_assertions), inline(always))]
+fn leaf_of<K: Key, V, S: Shape>(copy: &RangeMap<K, V, S>) -> Option<Leaf<K, V, S>> {
+    copy.tree.root.filter(|_| copy.tree.levels == 0).map(Leaf::from_raw)
+}
+
+/// The leaf of a copy, if it [fits](Stage::fits) in the place of `old`.
+///
+/// # Safety
+/// `old` is live, and so is its parent, which `locks` has locked.
+#[cfg_attr(not(debug_assertions), inline(always))]
+unsafe fn fitting<K: Key, V, S: Shape>(
+    copy: &RangeMap<K, V, S>,
+    old: Leaf<K, V, S>,
+    base: K,
+    height: usize,
+    locks: &Locks<'_, K, S>,
+) -> Option<Leaf<K, V, S>> {
+    let leaf = leaf_of(copy)?;
+    // SAFETY: LEAF-1: both leaves are live, and only slots below the lengths are read.
+    let fits = unsafe {
+        let (len, was) = (leaf.len(), old.len());
+        len > 0
+            && (len >= was || len >= Leaf::<K, V, S>::MIN)
+            && (end(leaf) == end(old) || may_end_at::<K, V, S>(end(leaf), height, locks))
+            && leaf.first(0) >= base
+            && !has_others(leaf.refs())
+    };
+    fits.then_some(leaf)
+}
+
+/// Whether the leaf below the locked parent may get this last key, which it has not.
+///
+/// # Safety
+/// The parent is live and locked.
+#[cold]
+unsafe fn may_end_at<K: Key, V, S: Shape>(last: K, height: usize, locks: &Locks<'_, K, S>) -> bool {
+    // SAFETY: the parent is locked, so it is live, and so are its children.
+    height > 1 && unsafe { next::<K, V, S>(locks.path).is_some_and(|next| last < next.first(0)) }
 }
 
 /// Puts `leaf`, whose last key is another one and whose widest gap is `gap`, in the place of the
@@ -549,7 +614,7 @@ unsafe fn put_back<K: Key, V: Clone, S: Shape, R: Reclaim>(
             return false;
         }
         let stage = Stage {
-            copy,
+            holder: copy,
             workspace,
             len,
             old,
@@ -584,14 +649,14 @@ unsafe fn entries<'a, K: Key, V: 'a, S: Shape>(
     slots.map(move |i| unsafe { (Span::new(leaf.first(i), leaf.key(i)), &*leaf.value(i)) })
 }
 
-impl<K: Key, V, R: Reclaim, S: Shape> Drop for Stage<'_, '_, K, V, R, S> {
+impl<K: Key, V, R: Reclaim, S: Shape, H: BorrowMut<RangeMap<K, V, S>>> Drop for Stage<'_, '_, K, V, R, S, H> {
     #[inline]
     fn drop(&mut self) {
-        let Stage { copy, workspace, keeps, .. } = self;
+        let Stage { holder, workspace, keeps, .. } = self;
         if *keeps {
             return;
         }
-        let tree = &mut copy.tree;
+        let tree = &mut (**holder).borrow_mut().tree;
         if tree.levels > 0 {
             return tree.clear();
         }
@@ -608,7 +673,7 @@ impl<K: Key, V, R: Reclaim, S: Shape> Drop for Stage<'_, '_, K, V, R, S> {
     }
 }
 
-impl<K: Key, V, R: Reclaim, S: Shape> fmt::Debug for Stage<'_, '_, K, V, R, S> {
+impl<K: Key, V, R: Reclaim, S: Shape, H: BorrowMut<RangeMap<K, V, S>>> fmt::Debug for Stage<'_, '_, K, V, R, S, H> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Stage").field("entries", &self.len_before()).finish_non_exhaustive()
     }

@@ -3,7 +3,7 @@
 //! turn.
 
 use samara::Compact;
-use samara::{AllocError, Epoch, Membarrier, Reclaim, Shape, SharedRangeMap, SharedWriter, Span, StoreError};
+use samara::{AllocError, Epoch, Fenced, Membarrier, Reclaim, Shape, SharedRangeMap, SharedWriter, Span, StoreError};
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -99,12 +99,12 @@ macro_rules! values_that_store {
     };
 }
 values_that_store!(values_that_store_epoch, Epoch, Epoch::new());
-values_that_store!(values_that_store_fenced, Membarrier, Membarrier::fenced());
+values_that_store!(values_that_store_fenced, Fenced, Fenced);
 
-type Map = SharedRangeMap<u64, u64, Membarrier, Compact>;
+type Map = SharedRangeMap<u64, u64, Fenced, Compact>;
 
 fn filled() -> Map {
-    let map = Map::with_reclaim(Membarrier::fenced());
+    let map = Map::with_reclaim(Fenced);
     for i in 0..200 {
         map.write().insert(10 * i..=10 * i + 4, i).unwrap();
     }

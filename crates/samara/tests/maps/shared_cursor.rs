@@ -2,9 +2,9 @@
 //! when the cursor came to it.
 
 use samara::testing::Tiny;
-use samara::{Membarrier, Normal, Shape, SharedRangeMap, Span};
+use samara::{Fenced, Normal, Shape, SharedRangeMap, Span};
 
-type Map<S> = SharedRangeMap<u64, u64, Membarrier, S>;
+type Map<S> = SharedRangeMap<u64, u64, Fenced, S>;
 
 const ENTRIES: u64 = if cfg!(miri) { 14 } else { 400 };
 
@@ -13,7 +13,7 @@ fn span(i: u64) -> Span {
 }
 
 fn filled<S: Shape>() -> Map<S> {
-    let map = Map::with_reclaim(Membarrier::fenced());
+    let map = Map::with_reclaim(Fenced);
     for i in 0..ENTRIES {
         map.write().insert(span(i), i).unwrap();
     }

@@ -6,12 +6,12 @@
 //!
 //! | nodes  | value       | key     | reclaimer             | what it stands for                               |
 //! |--------|-------------|---------|-----------------------|--------------------------------------------------|
-//! | tiny   | `Tracked`   | `u64`   | `Membarrier::fenced`  | tall trees; values that are counted              |
-//! | small  | `u32`       | `u64`   | `Membarrier::fenced`  | long: inner nodes with room to split a child     |
+//! | tiny   | `Tracked`   | `u64`   | `Fenced::default`  | tall trees; values that are counted              |
+//! | small  | `u32`       | `u64`   | `Fenced::default`  | long: inner nodes with room to split a child     |
 //! | real   | `Tracked`   | `u64`   | `Membarrier::new`     | packed leaves                                    |
 //! | real   | `Tracked`   | `u64`   | `Epoch`               | long: the same, by another reclaimer             |
 //! | tiny   | `u32`       | `u128`  | `Quiescent`           | long: keys that are not loaded at once; nothing waits |
-//! | tiny   | `u32`       | `u8`    | `Membarrier::fenced`  | long: gap words of one byte                      |
+//! | tiny   | `u32`       | `u8`    | `Fenced::default`  | long: gap words of one byte                      |
 //!
 //! Other sets are met by the fuzz target.
 //!
@@ -23,7 +23,7 @@
 use samara::testing::Tiny;
 #[cfg(feature = "long")]
 use samara::{Compact, Epoch, Quiescent};
-use samara::{Membarrier, Normal, Reclaim, Shape};
+use samara::{Fenced, Membarrier, Normal, Reclaim, Shape};
 use samara_testkit::{Campaign, Ledger, SharedOptions, TestKey, Tracked, Universe, Value, campaign_shared, ops_wanted};
 
 #[cfg(feature = "long")]
@@ -84,13 +84,13 @@ macro_rules! properties {
 }
 
 properties! {
-    tiny_low: Tiny, Tracked, u64, Membarrier::fenced, BOTH, Universe::Low(255), 100_000, 1_000;
-    tiny_high: Tiny, Tracked, u64, Membarrier::fenced, BOTH, Universe::High(255), 100_000, 1_000;
-    tiny_whole: Tiny, Tracked, u64, Membarrier::fenced, BOTH, Universe::Whole, 100_000, 1_000;
-    tiny_few_keys: Tiny, Tracked, u64, Membarrier::fenced, BOTH, Universe::Low(9), 20_000, 500;
-    tiny_pages: Tiny, Tracked, u64, Membarrier::fenced, BOTH, Universe::Pages(4096), 40_000, 10_000;
-    tiny_fill: Tiny, Tracked, u64, Membarrier::fenced, FILL, Universe::Pages(4096), 40_000, 10_000;
-    tiny_thin: Tiny, Tracked, u64, Membarrier::fenced, THIN, Universe::Low(255), 100_000, 1_000;
+    tiny_low: Tiny, Tracked, u64, Fenced::default, BOTH, Universe::Low(255), 100_000, 1_000;
+    tiny_high: Tiny, Tracked, u64, Fenced::default, BOTH, Universe::High(255), 100_000, 1_000;
+    tiny_whole: Tiny, Tracked, u64, Fenced::default, BOTH, Universe::Whole, 100_000, 1_000;
+    tiny_few_keys: Tiny, Tracked, u64, Fenced::default, BOTH, Universe::Low(9), 20_000, 500;
+    tiny_pages: Tiny, Tracked, u64, Fenced::default, BOTH, Universe::Pages(4096), 40_000, 10_000;
+    tiny_fill: Tiny, Tracked, u64, Fenced::default, FILL, Universe::Pages(4096), 40_000, 10_000;
+    tiny_thin: Tiny, Tracked, u64, Fenced::default, THIN, Universe::Low(255), 100_000, 1_000;
     real_low: Normal, Tracked, u64, Membarrier::new, BOTH, Universe::Low(255), 100_000, 1_000;
     real_middle: Normal, Tracked, u64, Membarrier::new, BOTH, Universe::Middle(400), 100_000, 1_000;
     real_fill: Normal, Tracked, u64, Membarrier::new, FILL, Universe::Pages(32768), 30_000, 30_000;
@@ -102,11 +102,11 @@ properties! {
     real_pages: Normal, Tracked, u64, Membarrier::new, BOTH, Universe::Pages(32768), 30_000, 30_000;
     real_tall: Normal, Tracked, u64, Membarrier::new, BOTH, TALL, 20_000, 1_000;
     real_tall_fill: Normal, Tracked, u64, Membarrier::new, FILL, TALL, 20_000, 1_000;
-    compact_thin: Compact, u32, u64, Membarrier::fenced, THIN, Universe::Pages(4096), 40_000, 10_000;
-    compact_low: Compact, u32, u64, Membarrier::fenced, BOTH, Universe::Low(255), 100_000, 1_000;
-    compact_pages: Compact, u32, u64, Membarrier::fenced, BOTH, Universe::Pages(4096), 40_000, 10_000;
-    compact_fill: Compact, u32, u64, Membarrier::fenced, FILL, Universe::Pages(4096), 40_000, 10_000;
-    narrow_low: Tiny, u32, u8, Membarrier::fenced, BOTH, Universe::Low(255), 40_000, 1_000;
+    compact_thin: Compact, u32, u64, Fenced::default, THIN, Universe::Pages(4096), 40_000, 10_000;
+    compact_low: Compact, u32, u64, Fenced::default, BOTH, Universe::Low(255), 100_000, 1_000;
+    compact_pages: Compact, u32, u64, Fenced::default, BOTH, Universe::Pages(4096), 40_000, 10_000;
+    compact_fill: Compact, u32, u64, Fenced::default, FILL, Universe::Pages(4096), 40_000, 10_000;
+    narrow_low: Tiny, u32, u8, Fenced::default, BOTH, Universe::Low(255), 40_000, 1_000;
     wide_low: Tiny, u32, u128, quiescent, QUIET, Universe::Low(255), 100_000, 1_000;
     wide_whole: Tiny, u32, u128, quiescent, QUIET, Universe::Whole, 100_000, 1_000;
     wide_fill: Tiny, u32, u128, quiescent, QUIET_FILL, Universe::Low(255), 100_000, 1_000;

@@ -1,7 +1,7 @@
 //! Values whose `clone` or `drop` panics within a verb that does several things: it has happened as
 //! a whole or not at all, and no value is lost.
 
-use samara::{AllocError, Membarrier, RangeMap, SharedRangeMap, Span};
+use samara::{AllocError, Fenced, RangeMap, SharedRangeMap, Span};
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -66,7 +66,7 @@ fn is_whole(at: impl Fn(u64) -> Option<(Span, u64)>, done: bool) {
 fn two_entries_that_become_one() {
     let mut panics = 0;
     for fuse in (1..60).step_by(if cfg!(miri) { 9 } else { 1 }) {
-        let map = SharedRangeMap::<u64, Value, Membarrier>::from_map(touching(), Membarrier::fenced()).unwrap();
+        let map = SharedRangeMap::<u64, Value, Fenced>::from_map(touching(), Fenced).unwrap();
         CLONES.set(fuse);
         let joined = |map: &mut RangeMap<u64, Value>| Ok::<_, AllocError>(map.merge_at(50, |_, _| true).map(drop));
         let done = catch_unwind(AssertUnwindSafe(|| map.write().update(joined)));
@@ -93,7 +93,7 @@ fn a_value_that_is_given_back() {
     const ENTRIES: u64 = if cfg!(miri) { 60 } else { 2_000 };
     let mut panics = 0;
     for fuse in 1..4 {
-        let map: SharedRangeMap<u64, Value, Membarrier> = SharedRangeMap::with_reclaim(Membarrier::fenced());
+        let map: SharedRangeMap<u64, Value, Fenced> = SharedRangeMap::with_reclaim(Fenced);
         for i in 0..ENTRIES {
             map.write().insert(i * 2..=i * 2, Value::new(i)).unwrap();
         }
