@@ -21,7 +21,7 @@ struct World(u64);
 impl Host<FileId> for World {
     fn file(&mut self, fd: i32) -> std::result::Result<OpenFile<FileId>, Errno> {
         let backing = FileId { dev: (1, 1), inode: 1, open: fd as u64 & 3, name: "a\nb (deleted)".into() };
-        if fd < 0 { Err(Errno::EBADF) } else { Ok(OpenFile { backing, mode: FileMode::from_bits_truncate(fd as u8) }) }
+        if fd < 0 { Err(Errno::EBADF) } else { Ok(OpenFile { backing, mode: FileMode::from_bits_truncate(fd as u16) }) }
     }
     fn shared_memory(&mut self, _bytes: u64) -> std::result::Result<FileId, Errno> {
         self.0 += 1;

@@ -47,7 +47,7 @@ fuzz_target!(|bytes: &[u8]| {
     let Some((choice, rest)) = bytes.split_first() else { return };
     let u = &mut Unstructured::new(rest);
     let (take_snapshots, leave_thin_nodes) = (choice & 0x80 == 0, choice & 0x40 != 0);
-    let fenced = SharedOptions { reclaim: Membarrier::fenced, hold_guards: true, take_snapshots, leave_thin_nodes };
+    let fenced = SharedOptions { reclaim: Fenced::default, hold_guards: true, take_snapshots, leave_thin_nodes };
     #[cfg(not(samara_few))]
     let epoch = SharedOptions { reclaim: Epoch::new, hold_guards: true, take_snapshots, leave_thin_nodes };
     #[cfg(not(samara_few))]

@@ -171,7 +171,7 @@ fn general(r: &mut Rng, shape: Shape) -> Op {
         28..=37 => munmap(at, len),
         38..=55 => {
             let prot =
-                if shape.odd && r.one_in(40) { r.next() & 0xffff_ffff } else { r.pick(&[0, 1, 1, 3, 3, 3, 5, 7]) };
+                if shape.odd && r.one_in(40) { r.next() & 0xffff_ffff } else { prot(r, &[0, 1, 1, 3, 3, 3, 5, 7]) };
             mprotect(at, len, prot)
         }
         56..=68 => remap(r, shape),
@@ -209,8 +209,13 @@ fn range(r: &mut Rng, shape: Shape) -> (u64, u64) {
     (at(page), len * PAGE - if r.one_in(16) { r.below(PAGE) } else { 0 })
 }
 
+/// A usual protection; now and then any: what may be written or executed but not read, too.
+fn prot(r: &mut Rng, usual: &[u64]) -> u64 {
+    if r.one_in(16) { r.below(8) } else { r.pick(usual) }
+}
+
 fn map(r: &mut Rng, shape: Shape, at: u64, len: u64) -> Op {
-    let prot = r.pick(&[0, 1, 3, 3, 3, 3, 7]);
+    let prot = prot(r, &[0, 1, 3, 3, 3, 3, 7]);
     let (mut flags, mut file, mut offset) = (MapFlags::PRIVATE | MapFlags::ANONYMOUS, fd::NONE, 0);
     match r.below(12) {
         0 => flags = MapFlags::SHARED | MapFlags::ANONYMOUS,
@@ -296,9 +301,9 @@ fn hot(r: &mut Rng, shape: Shape) -> Op {
     let (at, len) = range(r, shape);
     let kind = MapFlags::PRIVATE | MapFlags::ANONYMOUS | MapFlags::FIXED | MapFlags::NORESERVE;
     match r.below(20) {
-        0..=4 => mmap(at, len, r.pick(&[0, 1, 3, 3, 3]), kind, fd::NONE, 0),
+        0..=4 => mmap(at, len, prot(r, &[0, 1, 3, 3, 3]), kind, fd::NONE, 0),
         5 => munmap(at, len),
-        6..=9 => mprotect(at, len, r.pick(&[0, 1, 3, 3, 3])),
+        6..=9 => mprotect(at, len, prot(r, &[0, 1, 3, 3, 3])),
         10..=13 => moved(r, shape, at, len, len),
         14 => mremap(at, len, range(r, shape).1, None, false),
         15 if shape.forks && r.one_in(3) => Op::Fork,
@@ -316,8 +321,8 @@ fn moves(r: &mut Rng, shape: Shape, model: &Model) -> Op {
     let (at, len) = range(r, shape);
     let kind = MapFlags::PRIVATE | MapFlags::ANONYMOUS | MapFlags::FIXED;
     match r.below(20) {
-        0..=4 => mmap(at, len, r.pick(&[0, 3, 3, 3, 3]), kind, fd::NONE, 0),
-        5 => mprotect(at, len, r.pick(&[0, 3, 3, 3])),
+        0..=4 => mmap(at, len, prot(r, &[0, 3, 3, 3, 3]), kind, fd::NONE, 0),
+        5 => mprotect(at, len, prot(r, &[0, 3, 3, 3])),
         6..=9 => several(r, shape, model),
         10..=12 => moved(r, shape, at, len, len),
         13 if shape.forks && r.one_in(3) => Op::Fork,
@@ -335,10 +340,10 @@ fn files(r: &mut Rng, shape: Shape) -> Op {
             let kind = r.pick(&[MapFlags::SHARED, MapFlags::PRIVATE, MapFlags::PRIVATE, MapFlags::PRIVATE]);
             let flags = MapFlags::FIXED | kind | if r.one_in(4) { MapFlags::NORESERVE } else { MapFlags::empty() };
             let offset = if r.one_in(6) { r.below(8) * PAGE } else { at - BASE };
-            mmap(at, len, r.pick(&[0, 1, 3, 3, 3, 5]), flags, r.pick(&FILES), offset)
+            mmap(at, len, prot(r, &[0, 1, 3, 3, 3, 5]), flags, r.pick(&FILES), offset)
         }
         7 => munmap(at, len),
-        8..=11 => mprotect(at, len, r.pick(&[0, 1, 3, 3, 3, 5])),
+        8..=11 => mprotect(at, len, prot(r, &[0, 1, 3, 3, 3, 5])),
         12 => mremap(at, len, range(r, shape).1, None, false),
         13..=15 => {
             let new_len = if r.one_in(4) { range(r, shape).1 } else { len };
@@ -449,7 +454,7 @@ fn limited(r: &mut Rng, shape: Shape, model: &Model, i: usize) -> Op {
             let (at, _) = range(r, shape);
             let kind = MapFlags::ANONYMOUS | MapFlags::FIXED | r.pick(&[MapFlags::PRIVATE, MapFlags::SHARED]);
             let more = r.pick(&[MapFlags::empty(), MapFlags::empty(), MapFlags::NORESERVE]);
-            mmap(at, 1 << r.pick(&[33, 38, 40]), r.pick(&[0, 1, 3]), kind | more, fd::NONE, 0)
+            mmap(at, 1 << r.pick(&[33, 38, 40]), prot(r, &[0, 1, 3]), kind | more, fd::NONE, 0)
         }
         _ => general(r, shape),
     }
@@ -467,12 +472,12 @@ fn stack(r: &mut Rng, shape: Shape, stacks: &[u64]) -> Op {
     let kind = MapFlags::PRIVATE | MapFlags::ANONYMOUS | MapFlags::FIXED;
     let grow = kind | MapFlags::GROWSDOWN;
     match r.below(20) {
-        0..=3 => mmap(at(page), len, r.pick(&[3, 3, 3, 1, 0, 7]), grow, fd::NONE, 0),
+        0..=3 => mmap(at(page), len, prot(r, &[3, 3, 3, 1, 0, 7]), grow, fd::NONE, 0),
         // Neighbours, in and around the gap.
         4 | 5 => {
             // The gap is 256 pages.
             let to = near(r, 0).saturating_sub(r.pick(&[1, 2, 254, 255, 256, 257, 258]) * PAGE).max(at(0));
-            mmap(to, PAGE, r.pick(&[0, 1, 3]), kind, fd::NONE, 0)
+            mmap(to, PAGE, prot(r, &[0, 1, 3]), kind, fd::NONE, 0)
         }
         6 => mmap(
             at(page),
@@ -486,7 +491,7 @@ fn stack(r: &mut Rng, shape: Shape, stacks: &[u64]) -> Op {
         // With PROT_GROWSDOWN now and then.
         8..=10 => {
             let down = if r.one_in(3) { 0x0100_0000 } else { 0 };
-            mprotect(near(r, 2), len, r.pick(&[0, 1, 3, 3]) | down)
+            mprotect(near(r, 2), len, prot(r, &[0, 1, 3, 3]) | down)
         }
         11 | 12 => mremap(near(r, 1), len, len, Some(at(r.below(shape.pages - 16))), r.one_in(6)),
         13 => mremap(near(r, 0), len, r.below(8) * PAGE, None, false),
@@ -560,10 +565,10 @@ fn free(r: &mut Rng, shape: Shape, model: &Model, i: usize) -> Op {
     }
     if r.one_in(6) {
         let kind = r.pick(&[MapFlags::PRIVATE, MapFlags::SHARED]) | MapFlags::NORESERVE | extra;
-        return mmap(hint, len, r.pick(&[0, 1, 3]), kind, r.pick(&FILES), r.pick(&[0, PAGE, HUGE, 3 * PAGE + HUGE]));
+        return mmap(hint, len, prot(r, &[0, 1, 3]), kind, r.pick(&FILES), r.pick(&[0, PAGE, HUGE, 3 * PAGE + HUGE]));
     }
     let kind = MapFlags::PRIVATE | MapFlags::ANONYMOUS | MapFlags::NORESERVE | extra;
-    mmap(hint, len, r.pick(&[0, 0, 0, 1, 3]), kind, fd::NONE, 0)
+    mmap(hint, len, prot(r, &[0, 0, 0, 1, 3]), kind, fd::NONE, 0)
 }
 
 /// mremap of an earlier map, to a place that the kernel chooses.

@@ -193,7 +193,7 @@ fn advised<B: Backing>(a: &Area<B>, advice: Advice, features: Features) -> Resul
         Free => !private_anonymous || has(Flags::LOCKED | Flags::PFNMAP | Flags::HUGETLB),
         Cold | PageOut => has(Flags::LOCKED | Flags::PFNMAP | Flags::HUGETLB),
         Remove => has(Flags::LOCKED) || !matches!(a.object, Object::File(_)),
-        PopulateRead => has(Flags::IO | Flags::PFNMAP) || !has(Flags::ACCESS) || is_secret(a),
+        PopulateRead => has(Flags::IO | Flags::PFNMAP) || !has(Flags::READ) || is_secret(a),
         PopulateWrite => has(Flags::IO | Flags::PFNMAP) || !has(Flags::WRITE) || is_secret(a),
         GuardInstall => bare || has(Flags::LOCKED),
         GuardRemove => bare,

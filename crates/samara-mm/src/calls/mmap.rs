@@ -24,7 +24,7 @@ const MAX_OFFSET: u64 = i64::MAX as u64;
 bitflags! {
     /// How a file was opened, and what the file and its file system allow. Only what `mmap` asks.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-    pub struct FileMode: u8 {
+    pub struct FileMode: u16 {
         /// Open for reading. Without it no map is allowed (EACCES).
         const READ = 1;
         /// Open for writing. Without it a shared map can never become writable.
@@ -42,6 +42,9 @@ bitflags! {
         const ZERO = 0x40;
         /// In use as swap space: no shared map that is writable from the start (ETXTBSY).
         const SWAP_FILE = 0x80;
+        /// On a file system that has MAP_SYNC, but not for this file, like ext4 and xfs without
+        /// DAX: no map with MAP_SYNC (EOPNOTSUPP).
+        const NOT_DAX = 0x100;
     }
 }
 
@@ -124,6 +127,7 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
     /// - ENOMEM above a limit leaves the cuts at both ends of the range. (Before 6.12 it leaves the
     ///   range empty where no memory is promised.)
     /// - ENOMEM for a shared object whose memory is not promised leaves the range empty.
+    /// - EOPNOTSUPP for MAP_SYNC of a file that is [`FileMode::NOT_DAX`] leaves the range empty.
     /// - EINVAL for a private map of secret memory ([`Backing::is_secret`]), and EAGAIN where too
     ///   much is locked for it, leave the range empty.
     /// - In huge pages, EINVAL for an offset within a huge page, and ENOMEM for lack of free ones
@@ -243,8 +247,8 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
 
     /// Checks the limits, and merges the new area with its neighbours. As in Linux, a refusal has
     /// effects. Above a limit, the range stays cut off from its surroundings. If the memory of a
-    /// shared object is not promised, or huge pages or secret memory are refused, the range stays
-    /// empty, because Linux makes the object last.
+    /// shared object is not promised, or huge pages, secret memory or MAP_SYNC are refused, the
+    /// range stays empty, because Linux makes the object last.
     #[cfg_attr(not(debug_assertions), inline(always))]
     fn plan_over(
         &mut self,
@@ -315,6 +319,8 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
         } else if write_sealed(r) {
             // Only reached where the range is emptied first (`Features::FIXED_KEEPS_OLD`).
             Err(Errno::EPERM)
+        } else if not_dax(r) {
+            Err(Errno::EOPNOTSUPP)
         } else {
             self.may_map_secret(area, end - start)
         }
@@ -362,7 +368,8 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
             return Err(if known { Errno::EOPNOTSUPP } else { Errno::EINVAL });
         }
         let unknown = if self.has(Features::ABOVE4G) { MapFlags::empty() } else { MapFlags::ABOVE4G };
-        if kind == VALIDATE && !MapFlags::OLD.difference(unknown).contains(r.flags) {
+        let late = if not_dax(r) { MapFlags::SYNC } else { MapFlags::empty() };
+        if kind == VALIDATE && !MapFlags::OLD.difference(unknown).contains(r.flags.difference(late)) {
             return Err(Errno::EOPNOTSUPP);
         }
         let mut mode = if anonymous { FileMode::RW } else { r.mode };
@@ -436,6 +443,11 @@ fn is_plain<B>(r: &MapRequest<B>) -> bool {
 #[inline]
 fn charged(flags: Flags) -> Flags {
     if accountable(flags) { flags | Flags::ACCOUNT } else { flags }
+}
+
+/// Whether the request is for MAP_SYNC of a file that its file system refuses that for.
+fn not_dax<B>(r: &MapRequest<B>) -> bool {
+    r.mode.contains(FileMode::NOT_DAX) && r.flags.contains(MapFlags::SYNC) && !r.flags.contains(MapFlags::ANONYMOUS)
 }
 
 /// Whether the request is for a shared, writable map of a memfd that is sealed against such.

@@ -42,7 +42,7 @@ fn step(space: &mut AddressSpace<FileId>, before: &mut String, r: &mut Rng) -> R
             let file = FileId { dev: (1, 2), inode: 3, open: r.below(2), name };
             let backing = r.one_in(3).then_some(file);
             let driver_flags = if r.one_in(20) { Flags::from_bits_retain(r.next()) } else { Flags::empty() };
-            let mode = FileMode::from_bits_truncate(r.next() as u8);
+            let mode = FileMode::from_bits_truncate(r.next() as u16);
             let flags = r.pick(&kinds);
             space.map(&MapRequest { start: a, len: b, prot, flags, backing, offset: c, mode, driver_flags })
         }
@@ -179,7 +179,7 @@ impl linux::Host<FileId> for Whatever {
             ["", "/dev/zero", "/SYSV00000000 (deleted)", "\n", "/secretmem (deleted)", "/anon_hugepage (deleted)"];
         let name = Arc::from(self.0.pick(&names));
         let backing = FileId { dev: (u32::MAX, 0), inode: u64::MAX, open: fd as u64, name };
-        let mode = FileMode::from_bits_retain(self.0.next() as u8);
+        let mode = FileMode::from_bits_retain(self.0.next() as u16);
         if self.0.one_in(2) { Ok(linux::OpenFile { backing, mode }) } else { Err(Errno::EBADF) }
     }
     fn shared_memory(&mut self, bytes: u64) -> Result<FileId, Errno> {

@@ -174,6 +174,27 @@ fn what_is_taken_on_five_levels() {
     }
 }
 
+/// MAP_SYNC of a file on ext4 without DAX: seen on 6.18.
+#[test]
+fn not_dax() {
+    let file = FileId { dev: (8, 1), inode: 9, open: 9, name: "/disk".into() };
+    let mode = FileMode::RW | FileMode::NOT_DAX;
+    for kind in [MapFlags::PRIVATE, MapFlags::SHARED, MapFlags::SHARED_VALIDATE] {
+        let mut space = AddressSpace::<FileId>::new(Config::default());
+        space.map(&MapRequest::anonymous(BASE, 3 * PAGE, Prot::RW)).unwrap();
+        let request =
+            |start, more| MapRequest { mode, ..MapRequest::file(start, PAGE, Prot::RW, kind | more, file.clone(), 0) };
+        let refused = space.map(&request(BASE + PAGE, MapFlags::SYNC)).unwrap_err();
+        assert_eq!(
+            (refused.errno, refused.done.to_string().as_str()),
+            (Errno::EOPNOTSUPP, "split at 1000001000, unmapped 1000001000-1000002000")
+        );
+        assert_eq!(space.len(), 2, "the refusal comes late");
+        space.map(&request(BASE + PAGE, MapFlags::empty())).unwrap();
+        assert_eq!(space.len(), 3);
+    }
+}
+
 /// Maps of a file that is swapped to: seen on 6.18, with one that was made for it.
 #[test]
 fn swap_space() {

@@ -1,6 +1,6 @@
 //! Memory in huge pages, and calls on whole ones and on parts of them.
 
-use super::{MADV_FLAGS, MADV_REST, Shape, madvise, mbind, mmap, mprotect, mremap, munmap};
+use super::{MADV_FLAGS, MADV_REST, Shape, madvise, mbind, mmap, mprotect, mremap, munmap, prot};
 use crate::rng::Rng;
 use samara_mm::{Advice, MapFlags};
 use samara_probe::op::{BASE, HUGE_PAGES, Limited, Op, PAGE, ROOM, SYS_MSEAL, at, fd, segment};
@@ -47,7 +47,7 @@ pub(super) fn huge(r: &mut Rng, shape: Shape, i: usize) -> Op {
         0..=29 => map(r, from, len),
         30..=35 => plain(r, shape, from, len),
         36..=43 => munmap(from, len),
-        44..=53 => mprotect(from, len, r.pick(&[0, 1, 3, 3, 7])),
+        44..=53 => mprotect(from, len, prot(r, &[0, 1, 3, 3, 7])),
         54..=59 => madvise(from, len, r.pick(&MADV_FLAGS)),
         60..=65 => madvise(from, len, r.pick(&MADV_REST)),
         66 => madvise(from, len, r.pick(&[Remove, Unmergeable])),
@@ -59,7 +59,7 @@ pub(super) fn huge(r: &mut Rng, shape: Shape, i: usize) -> Op {
         87 | 88 => {
             Op::call(libc::SYS_remap_file_pages, &[from, len, 0, r.pick(&[0, 0, HUGE_PAGES, 1, 2 * HUGE_PAGES])])
         }
-        89 => Op::call(libc::SYS_pkey_mprotect, &[from, len, r.pick(&[0, 1, 3]), u64::MAX]),
+        89 => Op::call(libc::SYS_pkey_mprotect, &[from, len, prot(r, &[0, 1, 3]), u64::MAX]),
         90 if shape.forks && r.one_in(3) => Op::Fork,
         91 if shape.seal && r.one_in(2) => Op::call(SYS_MSEAL, &[from, len]),
         // What is there is more than may be locked without privileges.
@@ -110,7 +110,7 @@ fn map(r: &mut Rng, from: u64, len: u64) -> Op {
         _ => from.wrapping_sub(BASE),
     };
     let len = if r.one_in(40) { r.pick(&[0, u64::MAX, u64::MAX - HUGE, 1 << 56, 1 << 62]) } else { len };
-    mmap(from + if r.one_in(60) { 1 } else { 0 }, len, r.pick(&[0, 1, 3, 3, 3, 7]), flags, file, offset)
+    mmap(from + if r.one_in(60) { 1 } else { 0 }, len, prot(r, &[0, 1, 3, 3, 3, 7]), flags, file, offset)
 }
 
 /// Private anonymous memory among them, which asks for little.
@@ -118,7 +118,7 @@ fn plain(r: &mut Rng, shape: Shape, from: u64, len: u64) -> Op {
     let kind = MapFlags::PRIVATE | MapFlags::ANONYMOUS | MapFlags::FIXED;
     let flags = kind | r.pick(&[MapFlags::empty(), MapFlags::empty(), MapFlags::NORESERVE]);
     let locked = if shape.lock && r.one_in(10) { MapFlags::LOCKED } else { MapFlags::empty() };
-    mmap(from, len, r.pick(&[0, 1, 3, 3]), flags | locked, fd::NONE, 0)
+    mmap(from, len, prot(r, &[0, 1, 3, 3]), flags | locked, fd::NONE, 0)
 }
 
 fn moved(r: &mut Rng, shape: Shape, old: u64, old_len: u64) -> Op {
@@ -139,8 +139,8 @@ fn moved(r: &mut Rng, shape: Shape, old: u64, old_len: u64) -> Op {
 pub(super) fn anywhere(r: &mut Rng, hint: u64, len: u64, extra: MapFlags) -> Op {
     let kind = r.pick(&[MapFlags::PRIVATE, MapFlags::SHARED]) | MapFlags::NORESERVE | extra;
     if r.one_in(3) {
-        return mmap(hint, len, r.pick(&[0, 1, 3]), kind, fd::HUGE, r.pick(&[0, HUGE, 3 * HUGE, PAGE]));
+        return mmap(hint, len, prot(r, &[0, 1, 3]), kind, fd::HUGE, r.pick(&[0, HUGE, 3 * HUGE, PAGE]));
     }
     let kind = kind | MapFlags::ANONYMOUS | MapFlags::HUGETLB;
-    mmap(hint, len, r.pick(&[0, 1, 3]), kind, fd::NONE, r.pick(&[0, 0, HUGE]))
+    mmap(hint, len, prot(r, &[0, 1, 3]), kind, fd::NONE, r.pick(&[0, 0, HUGE]))
 }

@@ -1,6 +1,6 @@
 //! The calls that programs make seldom, and the heap.
 
-use super::{FILES, MADV_FLAGS, MADV_REST, Shape, general, madvise, mmap, mprotect, munmap, range};
+use super::{FILES, MADV_FLAGS, MADV_REST, Shape, general, madvise, mmap, mprotect, munmap, prot, range};
 use crate::model::Model;
 use crate::rng::Rng;
 use samara_mm::{FileId, Flags, MapFlags, PageSize, Placed};
@@ -43,12 +43,12 @@ pub(super) fn rare(r: &mut Rng, shape: Shape, model: &Model) -> Op {
         // No key, and keys that no process has.
         18 | 19 => {
             let key = if r.one_in(6) { r.pick(&[1, 15, 16, 1 << 31, 99]) } else { u64::MAX };
-            Op::call(libc::SYS_pkey_mprotect, &[at, len, r.pick(&[0, 1, 3, 3, 5]), key])
+            Op::call(libc::SYS_pkey_mprotect, &[at, len, prot(r, &[0, 1, 3, 3, 5]), key])
         }
         // Files, shared for the most part: remap_file_pages wants them.
         20 | 21 => {
             let kind = r.pick(&[MapFlags::SHARED, MapFlags::SHARED, MapFlags::PRIVATE]) | MapFlags::FIXED;
-            mmap(at, len, r.pick(&[1, 3, 3]), kind, r.pick(&FILES), at.wrapping_sub(BASE) & !(PAGE - 1))
+            mmap(at, len, prot(r, &[1, 3, 3]), kind, r.pick(&FILES), at.wrapping_sub(BASE) & !(PAGE - 1))
         }
         22 if r.one_in(6) => {
             let option = if shape.merge_pages { r.pick(&PRCTL) } else { r.pick(&PRCTL[..2]) };
@@ -56,7 +56,7 @@ pub(super) fn rare(r: &mut Rng, shape: Shape, model: &Model) -> Op {
             Op::call(libc::SYS_prctl, &[option, value, u64::from(r.one_in(8))])
         }
         23 if r.one_in(6) => Op::call(libc::SYS_personality, &[r.pick(&PERSONALITY)]),
-        _ => mprotect(at, len, r.pick(&[0, 1, 3, 5])),
+        _ => mprotect(at, len, prot(r, &[0, 1, 3, 5])),
     }
 }
 
@@ -91,11 +91,11 @@ pub(super) fn heap(r: &mut Rng, shape: Shape, model: &Model) -> Op {
         7 => {
             Op::call(libc::SYS_brk, &[r.pick(&[0, layout.start_brk, layout.start_brk - 1, u64::MAX, 1 << 47, 1 << 63])])
         }
-        8 => mmap(near(r), (1 + r.below(3)) * PAGE, r.pick(&[1, 3, 3, 7]), kind, fd::NONE, 0),
+        8 => mmap(near(r), (1 + r.below(3)) * PAGE, prot(r, &[1, 3, 3, 7]), kind, fd::NONE, 0),
         // The gap of what grows down is 256 pages.
         9 => mmap(near(r) + r.pick(&[0, 256]) * PAGE, PAGE, 3, kind | MapFlags::GROWSDOWN, fd::NONE, 0),
         10 => munmap(near(r), (1 + r.below(3)) * PAGE),
-        11 => mprotect(near(r), (1 + r.below(3)) * PAGE, r.pick(&[1, 3, 3, 7])),
+        11 => mprotect(near(r), (1 + r.below(3)) * PAGE, prot(r, &[1, 3, 3, 7])),
         12 => Op::Write(near(r)),
         13 if r.one_in(4) => Op::call(libc::SYS_personality, &[r.pick(&PERSONALITY)]),
         _ => general(r, shape),

@@ -3,7 +3,7 @@
 //! Left out: what no model of areas can answer whatever the order (memory whose pages may be
 //! missing: shared anonymous memory that grows, guard pages), and calls on the whole address space.
 
-use super::{FILES, MADV_FLAGS, Shape, madvise, mbind, mmap, mprotect, mremap, munmap, range};
+use super::{FILES, MADV_FLAGS, Shape, madvise, mbind, mmap, mprotect, mremap, munmap, prot, range};
 use crate::rng::Rng;
 use samara_mm::{Advice, MapFlags};
 use samara_probe::child::{Pause, THREADS, Timed};
@@ -63,7 +63,7 @@ fn one(r: &mut Rng, shape: Shape) -> Op {
     match r.below(40) {
         0..=9 => map(r, at, len),
         10..=14 => munmap(at, len),
-        15..=20 => mprotect(at, len, r.pick(&[0, 1, 3, 3, 3, 5])),
+        15..=20 => mprotect(at, len, prot(r, &[0, 1, 3, 3, 3, 5])),
         21 | 22 => madvise(at, len, r.pick(&MADV_FLAGS)),
         23 => madvise(at, len, r.pick(&[Advice::DontNeed, Advice::Free, Advice::Cold])),
         // Locked with all its pages, what an area grows by would be brought in.
@@ -82,7 +82,7 @@ fn one(r: &mut Rng, shape: Shape) -> Op {
 
 fn map(r: &mut Rng, at: u64, len: u64) -> Op {
     let fixed = if r.one_in(6) { MapFlags::FIXED_NOREPLACE } else { MapFlags::FIXED };
-    let prot = r.pick(&[0, 1, 3, 3, 3, 5]);
+    let prot = prot(r, &[0, 1, 3, 3, 3, 5]);
     let more = r.pick(&[MapFlags::empty(), MapFlags::empty(), MapFlags::POPULATE, MapFlags::NORESERVE]);
     if !r.one_in(3) {
         return mmap(at, len, prot, fixed | more | MapFlags::PRIVATE | MapFlags::ANONYMOUS, fd::NONE, 0);

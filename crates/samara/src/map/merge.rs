@@ -197,12 +197,13 @@ impl<K: Key, V, S: Shape> RangeMap<K, V, S> {
     /// dropped.
     ///
     /// `joins` sees each pair of touching entries in ascending order, if one or both meet `window`.
-    /// Its first argument is the lower entry, with all that has joined it so far. The method
-    /// repeats [`merge_at`](Self::merge_at). If `joins` panics, the pairs that were joined stay
-    /// joined.
+    /// Its first argument is the lower entry, with all that has joined it so far. So an entry that
+    /// meets the window goes on to join what is above it, beyond the window too; what is below it
+    /// joins only up to the first entry below the window. The method repeats
+    /// [`merge_at`](Self::merge_at). If `joins` panics, the pairs that were joined stay joined.
     ///
     /// # Complexity
-    /// O(k log n) for k entries in the window. Needs no memory, except to copy nodes that are
+    /// O(k log n) for the k pairs that `joins` sees. Needs no memory, except to copy nodes that are
     /// shared with a snapshot; lack of that ends the program, unless [`unshare`](Self::unshare)
     /// has gone before.
     ///

@@ -46,6 +46,8 @@ pub(crate) const ROWS: &[(&str, &str)] = &[
     ("rw+shared 10-12; remove 10-12", "10-12"),
     ("r 10-12; populate-write 10-12 !EINVAL; none 14-16; populate-read 14-16 !EINVAL", "10-12 14-16"),
     ("none 10-12; populate-read 10-12 !EINVAL", "10-12"),
+    ("w 10-12; populate-read 10-12 !EINVAL; populate-write 10-12", "10-12"),
+    ("x 10-12; populate-read 10-12 !EINVAL; w+shared 14-16; populate-read 14-18 !EINVAL", "10-12 14-16"),
     // Locked.
     ("rw 10-12; lock 10-12; dont-need 10-12 !EINVAL; dont-need-locked 10-12", "10-12"),
     ("rw 10-12; lock 10-12; free 10-12 !EINVAL; cold 10-12 !EINVAL; page-out 10-12 !EINVAL", "10-12"),
