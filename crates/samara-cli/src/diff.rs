@@ -115,19 +115,26 @@ pub(crate) struct Diff<'a> {
     places: Vec<SitePair>,
     reasons: Vec<Reason>,
     over: u64,
+    /// Whether places are compared by call alone.
+    by_call: bool,
 }
 
 impl<'a> Diff<'a> {
     /// Compares two spaces. Differences of at most `over` are left out. Places are the same if the
     /// functions of their stacks have the same names, or, without stacks, if their arguments are
-    /// the same, except addresses and callers.
+    /// the same, except addresses and callers. Where one of the two has stacks, those of a call are
+    /// one place.
     pub(crate) fn of(before: Side<'a>, after: Side<'a>, over: u64) -> Self {
+        let [has_stacks, had_stacks] =
+            [after, before].map(|side| side.sites.all().iter().any(|site| site.stack.is_some()));
+        let by_call = has_stacks != had_stacks && !before.sites.all().is_empty() && !after.sites.all().is_empty();
         let mut places: BTreeMap<_, SitePair> = BTreeMap::new();
         for (side, is_after) in [(before, false), (after, true)] {
             let held = held(side.why);
             for (number, site) in (0..).zip(side.sites.all()) {
-                let functions = side.sites.functions(site);
-                let key = (kind_name(site.kind), site.nr, site.details, functions.clone());
+                let functions = if by_call { Vec::new() } else { side.sites.functions(site) };
+                let details = if by_call { [0; 3] } else { site.details };
+                let key = (kind_name(site.kind), site.nr, details, functions.clone());
                 let place = places.entry(key).or_insert_with(|| place(site, functions));
                 let sums = if is_after { &mut place.after } else { &mut place.before };
                 sums.made += site.mapped.0;
@@ -156,7 +163,7 @@ impl<'a> Diff<'a> {
             .map(|(name, (before, after))| Reason { name: name.to_owned(), before, after })
             .collect();
         reasons.sort_by_key(|reason| Reverse(reason.after as i128 - reason.before as i128));
-        Diff { before, after, places, reasons, over }
+        Diff { before, after, places, reasons, over, by_call }
     }
 
     /// Whether all areas together, or those of a place, grew by more than `over`.
@@ -188,6 +195,9 @@ impl<'a> Diff<'a> {
         for (i, reason) in self.reasons.iter().take(ROWS).enumerate() {
             let name = if reason.name.is_empty() { "nothing".to_owned() } else { reason_text(&reason.name) };
             row(if i == 0 { "apart" } else { "" }, format!("{name}: {}", both(reason.before, reason.after, count)));
+        }
+        if self.by_call {
+            row("note", "only one of the two has call stacks: places are compared by call".to_owned());
         }
         for (i, place) in self.places.iter().take(ROWS).enumerate() {
             row(if i == 0 { "mapped by" } else { "" }, sums(place));

@@ -52,3 +52,17 @@ fn what_grew_is_told_by_function_and_by_reason() {
     let same = Diff::of(side(&before), side(&before), 0);
     assert!(!same.has_grown() && same.places.is_empty() && same.reasons.is_empty());
 }
+
+/// A trace without stacks beside one with them: the same program has not grown.
+#[test]
+fn stacks_of_one_alone_make_no_growth() {
+    let mut bare = Made::new();
+    (0..40).for_each(|i| bare.map(10_000 + i * 4, 1, file(7, 1, "/etc/app.conf")));
+    bare.map(1000, 300, memory(3));
+    (0..60).for_each(|i| bare.protect(1003 + i * 4, 1, 0));
+    let (with, bare) = (program(40, 60, [3, 9]), bare.summary());
+    for (before, after) in [(&with, &bare), (&bare, &with)] {
+        let diff = Diff::of(side(before), side(after), 0);
+        assert!(!diff.has_grown() && diff.screen("").contains("only one of the two has call stacks"));
+    }
+}

@@ -123,7 +123,7 @@ fn call(out: &mut dyn Write, event: &Event) -> io::Result<()> {
         UNSURE => write!(out, "{UNSURE_MARK}"),
         why => match why.parse() {
             Ok(by) => write!(out, " [refused: {}]", refused::text(&by)),
-            Err(_) => write!(out, " [refused by samara: {}]", Printable(why)),
+            Err(_) => write!(out, " [refused: {}]", Printable(why)), // by a rule of a later version
         },
     }
 }

@@ -81,6 +81,10 @@ pub(crate) fn text(refused: &Refused) -> String {
         RefusedBy::Processes => with(named("RLIMIT_NPROC", count), "the user would have {} tasks", count),
         RefusedBy::Pids => with(named("pids.max of the control group", count), "it would have {} tasks", count),
         RefusedBy::Threads => with(named("kernel.threads-max", count), "there would be {} tasks", count),
+        RefusedBy::RunFail => "by samara, for --fail or --fail-rate".to_owned(),
+        RefusedBy::RunMapCount => "by samara, for --max-map-count".to_owned(),
+        RefusedBy::RunAddressSpace => "by samara, for --limit-as".to_owned(),
+        RefusedBy::RunData => "by samara, for --limit-data".to_owned(),
         other => other.name().to_owned(),
     }
 }

@@ -1,10 +1,10 @@
-//! The rule by which the kernel refused a call, parsed from an event's text. Knows no rule: `blame`
-//! of `samara-record` finds it out.
+//! The rule by which a call was refused, parsed from an event's text. Knows no rule: `blame` of
+//! `samara-record` finds out those of the kernel.
 
 use std::fmt;
 use std::str::FromStr;
 
-/// The rule by which the kernel refused a call.
+/// The rule by which the kernel refused a call, or the option of `samara run` for which samara did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum RefusedBy {
@@ -66,11 +66,22 @@ pub enum RefusedBy {
     Pids,
     /// `kernel.threads-max`: all processes and threads, with the new one.
     Threads,
+    /// Samara, for `--fail` or `--fail-rate`.
+    RunFail,
+    /// Samara, for `--max-map-count`.
+    RunMapCount,
+    /// Samara, for `--limit-as`.
+    RunAddressSpace,
+    /// Samara, for `--limit-data`.
+    RunData,
 }
+
+/// Begins the names of what samara refused. The event's text has the rest.
+const BY_RUN: &str = "run-";
 
 impl RefusedBy {
     /// All of them, with their names in machine-readable output.
-    pub const ALL: [(RefusedBy, &'static str); 28] = [
+    pub const ALL: [(RefusedBy, &'static str); 32] = [
         (RefusedBy::MapCount, "max-map-count"),
         (RefusedBy::AddressSpace, "rlimit-as"),
         (RefusedBy::Data, "rlimit-data"),
@@ -99,6 +110,10 @@ impl RefusedBy {
         (RefusedBy::Processes, "rlimit-nproc"),
         (RefusedBy::Pids, "pids-max"),
         (RefusedBy::Threads, "threads-max"),
+        (RefusedBy::RunFail, "run-fault"),
+        (RefusedBy::RunMapCount, "run-max-map-count"),
+        (RefusedBy::RunAddressSpace, "run-limit-as"),
+        (RefusedBy::RunData, "run-limit-data"),
     ];
 
     /// Its name in machine-readable output.
@@ -154,12 +169,15 @@ impl Refused {
     }
 }
 
-/// Begins every text of a [`Refused`].
-const BEGIN: &str = "kernel:";
+/// Begins the text of a [`Refused`] by a rule of the kernel.
+const BY_KERNEL: &str = "kernel:";
 
 impl fmt::Display for Refused {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{BEGIN}{}", self.by.name())?;
+        match self.by.name().strip_prefix(BY_RUN) {
+            Some(option) => f.write_str(option)?,
+            None => write!(f, "{BY_KERNEL}{}", self.by.name())?,
+        }
         let (start, end) = self.at.unzip();
         for (name, figure) in [("limit", self.limit), ("would_be", self.would_be), ("start", start), ("end", end)] {
             if let Some(figure) = figure {
@@ -186,9 +204,12 @@ impl FromStr for Refused {
     type Err = NotRefused;
 
     fn from_str(text: &str) -> Result<Refused, NotRefused> {
-        let mut words = text.strip_prefix(BEGIN).ok_or(NotRefused)?.split(' ');
+        let (named, text) = text.strip_prefix(BY_KERNEL).map_or((BY_RUN, text), |rule| ("", rule));
+        let mut words = text.split(' ');
         let name = words.next().unwrap_or_default();
-        let (by, _) = RefusedBy::ALL.into_iter().find(|(_, known)| *known == name).ok_or(NotRefused)?;
+        let is_it =
+            |known: &str| known.strip_prefix(named) == Some(name) && named.is_empty() != known.starts_with(BY_RUN);
+        let (by, _) = RefusedBy::ALL.into_iter().find(|(_, known)| is_it(known)).ok_or(NotRefused)?;
         let (mut refused, mut start, mut end) = (Refused::new(by), None, None);
         for word in words {
             let (name, figure) = word.split_once('=').ok_or(NotRefused)?;
@@ -221,7 +242,7 @@ mod tests {
         }
         let later = "kernel:hole start=1 end=2 colour=3".parse::<Refused>();
         assert_eq!(later, Ok(Refused::at(RefusedBy::Hole, (1, 2))));
-        for wrong in ["", "fault", "limit-as", "kernel:", "kernel:new-rule", "kernel:hole start", "kernel:hole start=x"]
+        for wrong in ["", "limit-as", "kernel:", "kernel:new-rule", "kernel:hole start", "kernel:hole start=x"]
         {
             assert_eq!(wrong.parse::<Refused>(), Err(NotRefused), "{wrong}");
         }

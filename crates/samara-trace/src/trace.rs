@@ -225,7 +225,7 @@ struct Walk {
     end_ns: u64,
     /// Whether there are events after the moment.
     passed: bool,
-    /// The last event that is no definition.
+    /// The last event.
     last: Option<u64>,
     /// The space at the moment.
     now: Option<Most>,
@@ -257,6 +257,7 @@ impl Walk {
                     break;
                 }
             };
+            walk.last = Some(event.seq);
             // Names are defined at the end of a trace, so all of it is read.
             if event.kind.defines() {
                 unreadable |= !unreadable && walk.stacks.note(&event).is_err();
@@ -266,7 +267,6 @@ impl Walk {
                 walk.passed = true;
                 walk.now = walk.at(pid);
             }
-            walk.last = Some(event.seq);
             if event.kind == EventKind::Fork && parents.len() < FORKS {
                 parents.insert(event.space, event.args[0]);
             }

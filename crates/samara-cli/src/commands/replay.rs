@@ -65,7 +65,7 @@ pub(crate) fn run(args: &ReplayOf) -> ExitCode {
 fn said(why: Why) -> &'static str {
     match why {
         Why::Told => "only the trace has their effect",
-        Why::Refused => "the kernel refused, and the areas do not show why",
+        Why::Refused => "refused, and the areas do not show why",
         Why::Unsure => "their effect is unknown: other calls overlapped them",
         Why::Overlapped => "differ, and other calls overlapped them",
         Why::Guessed => "differ, and some flags of areas are guessed",
@@ -99,11 +99,15 @@ fn screen(report: &Report, args: &ReplayOf) -> String {
 
 fn agreement(all: &Agreement, line: &mut impl FnMut(String)) {
     let exact = all.agree + all.written;
-    let share = if all.calls == 0 { 100.0 } else { exact as f64 * 100.0 / all.calls as f64 };
-    // Not rounded up to all of them.
-    let share = if exact < all.calls { share.min(99.9) } else { share };
+    let share = match all.calls {
+        0 => String::new(),
+        // Not rounded up to all of them.
+        calls => {
+            format!(" ({:.1} %)", (exact as f64 * 100.0 / calls as f64).min(if exact < calls { 99.9 } else { 100.0 }))
+        }
+    };
     line(format!(
-        "{} of {} have the effect of the trace ({share:.1} %)",
+        "{} of {} have the effect of the trace{share}",
         styled(BOLD, count(exact)),
         plural(all.calls, "call"),
     ));
@@ -116,16 +120,17 @@ fn agreement(all: &Agreement, line: &mut impl FnMut(String)) {
     for (why, n) in &all.others {
         line(format!("  {} {}", count(*n), said(*why)));
         for (by, n) in all.refused_by.iter().filter(|_| *why == Why::Refused) {
-            line(format!("    {} by {}", count(*n), text(&Refused::new(*by))));
+            let rule = text(&Refused::new(*by));
+            line(format!("    {} by {}", count(*n), rule.strip_prefix("by ").unwrap_or(&rule)));
         }
     }
-    for (n, what) in [
-        (all.learnt, "times the trace has something that no call explains (a stack grew)"),
-        (all.differences, "times the recorder found a difference"),
-        (all.hidden, "more calls, of processes that the recorder could not read"),
+    for (n, one, what) in [
+        (all.learnt, "time", "the trace has something that no call explains (a stack grew)"),
+        (all.differences, "time", "the recorder found a difference"),
+        (all.hidden, "more call", "of processes that the recorder could not read"),
     ] {
         if n > 0 {
-            line(format!("  {} {what}", count(n)));
+            line(format!("  {} {what}", plural(n, one)));
         }
     }
     for Mismatch { event, pid, call, why, how, .. } in all.first.iter().take(LINES) {

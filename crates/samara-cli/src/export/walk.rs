@@ -79,13 +79,13 @@ pub(crate) fn walk<'a, R: Read>(
                 break;
             }
         };
-        if event.kind.defines() {
-            continue;
-        }
         if at.is_some_and(|at| !at.includes(&event)) {
             break;
         }
         walked.last = Some(event.seq);
+        if event.kind.defines() {
+            continue;
+        }
         let is_told = is_asked_for(event.pid);
         walked.found |= is_told;
         state.now = state.now.max(event.exit_ns);

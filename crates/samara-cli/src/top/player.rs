@@ -157,6 +157,9 @@ impl Player {
                 self.playing = None;
             }
         }
+        if self.playing.is_none() {
+            self.state.rest();
+        }
     }
 
     /// Reads one event, if it is over at the wanted moment.

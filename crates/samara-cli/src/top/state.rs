@@ -25,6 +25,8 @@ const STEP_NS: u64 = 100_000_000;
 const LATE_SECONDS: u64 = 10;
 /// Calls of one second that are kept, the longest.
 const SLOW: usize = 64;
+/// The shortest time that a rate is computed from: a millisecond.
+const LEAST_NS: u64 = 1_000_000;
 /// Shortest interval between examinations of the largest space. They also take at most a tenth of
 /// the time.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
@@ -161,6 +163,11 @@ impl State {
         }
     }
 
+    /// Nothing follows for now: the next [`look`](Self::look) does not wait.
+    pub(crate) fn rest(&mut self) {
+        self.looked = self.looked.take().filter(|looked| looked.events == self.events);
+    }
+
     /// Keeps the totals, if that was not done just before.
     fn sample(&mut self, now_ns: u64) {
         if now_ns < self.next_sample_ns {
@@ -201,7 +208,7 @@ impl State {
         let begin = now_ns.saturating_sub(WINDOW_NS);
         let sample = self.samples.iter().rev().find(|sample| sample.from <= begin);
         let since = sample.map_or(0, |sample| sample.until.min(begin));
-        (sample.map(|sample| &sample.totals), now_ns.saturating_sub(since).max(STEP_NS) as f64 / 1e9)
+        (sample.map(|sample| &sample.totals), now_ns.saturating_sub(since).max(LEAST_NS) as f64 / 1e9)
     }
 
     /// Totals of each kind of call: in the last second, and in all.

@@ -65,6 +65,7 @@ fn rates_are_those_of_the_last_second() {
     assert_eq!(rate(&mut state, 60 * SECOND + SECOND / 2).0, 1);
     // At the beginning less than a second is known.
     assert_eq!(rate(&mut mapped((1..=50).map(|i| i * SECOND / 100)), SECOND / 2), (100, 100));
+    assert_eq!(rate(&mut mapped((1..=50).map(|i| i * SECOND / 1000)), SECOND / 20), (1000, 1000));
     assert_eq!(rate(&mut State::default(), 0), (0, 0));
 }
 
@@ -129,7 +130,7 @@ fn what_ended_is_shown_near_its_most_areas() {
         Some((7, Some(3)))
     );
     assert!(state.focus().is_none());
-    state.looked = None;
+    state.rest();
     state.look(None);
     assert!(state.largest().is_some_and(|(largest, lives)| !lives && largest.survey.areas == 300));
 }

@@ -48,8 +48,15 @@ fn each_call_that_failed_is_named_and_marked() {
     assert!(text.contains(&format!("brk:ENOMEM@2 in process {}", one["pid"])), "{text}");
     assert_eq!((s["failed"].as_u64(), &s["seed"]), (Some(1), &Value::Null), "{s:#}");
     let shown = stdout(&run(dir.path(), &["events", "t.samara"]));
-    let marked: Vec<_> = shown.lines().filter(|l| l.contains("[refused by samara: fault]")).collect();
+    let marked: Vec<_> =
+        shown.lines().filter(|l| l.contains("[refused: by samara, for --fail or --fail-rate]")).collect();
     assert!(matches!(marked[..], [line] if line.contains("brk(")), "{shown}");
+    decided(dir.path(), &["-o", "u.samara", "--fail", "munmap:EINVAL"], "true");
+    let summary = stdout(&run(dir.path(), &["summary", "u.samara"]));
+    let failed = summary.lines().find(|line| line.contains("with EINVAL")).unwrap_or(&summary);
+    assert!(failed.ends_with(": by samara, for --fail or --fail-rate"), "{failed}");
+    let told: Value = serde_json::from_str(&stdout(&run(dir.path(), &["summary", "u.samara", "--json"]))).unwrap();
+    assert_eq!(told["failures"][0]["refused"]["by"], "run-fault", "{told:#}");
 }
 
 #[test]

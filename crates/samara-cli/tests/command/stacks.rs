@@ -59,6 +59,23 @@ fn each_call_has_its_stack() {
     assert!(summary.contains("events t.samara --stacks | less"), "{summary}");
     let recorded = stderr(&output);
     assert!(recorded.contains(row), "the same when it is recorded: {recorded}");
+
+    // The last events define names. They have numbers, too.
+    let (_, of_trace) = summary.split_once("t.samara (").unwrap();
+    let events: u64 = of_trace.split(' ').next().unwrap().parse().unwrap();
+    let commands: [&[&str]; 4] = [
+        &["show", "t.samara", "--at"],
+        &["why", "t.samara", "--at"],
+        &["export", "t.samara", "--csv", "c", "--at"],
+        &["diff", "t.samara", "--from", "5", "--to"],
+    ];
+    for command in commands {
+        for (number, there) in [(events - 1, true), (events, false)] {
+            let output = run(dir.path(), &[command, &[&number.to_string()]].concat());
+            let refused = stderr(&output).contains("lower number");
+            assert!(refused != there, "{command:?} {number}: {}", said(&output));
+        }
+    }
 }
 
 /// Two source files of one name keep the folder that distinguishes them on each screen, and no

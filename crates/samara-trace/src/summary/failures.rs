@@ -80,7 +80,10 @@ impl Failure {
             | RefusedBy::NoGap
             | RefusedBy::Processes
             | RefusedBy::Pids
-            | RefusedBy::Threads => Weight::Limit,
+            | RefusedBy::Threads
+            | RefusedBy::RunMapCount
+            | RefusedBy::RunAddressSpace
+            | RefusedBy::RunData => Weight::Limit,
             RefusedBy::HugePages | RefusedBy::Unaligned | RefusedBy::NoLength => Weight::Probe,
             _ => Weight::Other,
         }
