@@ -195,9 +195,9 @@ pub use space::tested::Tested;
 pub use space::transparent_huge::TransparentHuge;
 pub use space::{AddressSpace, Config, ImportError, Layout, Placed, Touches};
 
-#[cfg(feature = "std")]
-pub use samara::Fenced;
 pub use samara::{AllocError, End, GapQuery, Revision, Span, StoreError, Violation as TreeViolation};
+#[cfg(feature = "std")]
+pub use samara::{Fenced, Membarrier};
 #[cfg(feature = "shared")]
 pub use samara::{PinHere, Reclaim};
 

@@ -242,7 +242,8 @@ mod tests {
         }
         let later = "kernel:hole start=1 end=2 colour=3".parse::<Refused>();
         assert_eq!(later, Ok(Refused::at(RefusedBy::Hole, (1, 2))));
-        for wrong in ["", "limit-as", "kernel:", "kernel:new-rule", "kernel:hole start", "kernel:hole start=x"]
+        for wrong in
+            ["", "limits", "run-fault", "kernel:run-fault", "kernel:new-rule", "kernel:hole start=x", "kernel:"]
         {
             assert_eq!(wrong.parse::<Refused>(), Err(NotRefused), "{wrong}");
         }

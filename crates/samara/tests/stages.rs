@@ -384,3 +384,25 @@ fn panics() {
     }
     assert!(writer.insert(1_010..=1_011, Arc::new(0)).is_ok());
 }
+
+/// What was left in the copy is dropped before the store: a drop may store in the map. Also where
+/// there is no stage.
+#[test]
+fn leftovers_are_dropped_first() {
+    struct Stores;
+    impl Drop for Stores {
+        fn drop(&mut self) {
+            MAP.writer().unwrap().insert(5..=5, None).unwrap();
+        }
+    }
+    static MAP: SharedRangeMap<u64, Option<Arc<Stores>>, Fenced> = SharedRangeMap::with_reclaim(Fenced);
+    for i in 0..100 {
+        MAP.write().insert(i * 10..=i * 10 + 4, None).unwrap();
+    }
+    let mut writer = MAP.writer().unwrap();
+    for (span, there) in [(Span::new(430, 434), Some(())), (Span::new(0, 4), None)] {
+        let mut copy = RangeMap::from_sorted([(0..=1, Some(Arc::new(Stores)))]).unwrap();
+        assert_eq!(writer.stage(span, &mut copy, |_| ()).unwrap(), there, "{span}");
+        assert!(copy.is_empty() && MAP.write().remove(5).unwrap().is_some(), "{span}");
+    }
+}

@@ -256,7 +256,9 @@ where
             *later = Some((held, Ran { window, before, new, plan, changed, kept }));
             return Attempt::NeedsWhole; // not looked at: there is something left to do
         }
-        let Some(changed) = changed else { return Attempt::NeedsWhole };
+        let Some(changed) = changed.filter(|changed| changed.is_none() || stage.fits()) else {
+            return Attempt::NeedsWhole;
+        };
         let new_brk = Some(new_brk).filter(|new| first.brk.is_some() && *new != brk);
         let all = marks(plan, changed, first);
         let marked = all.map(|all| Marked::raise(&self.marks, record.changes()[0], all));

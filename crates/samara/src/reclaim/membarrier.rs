@@ -209,6 +209,7 @@ unsafe impl PinHere for Membarrier {
 ///
 /// A guard costs a fence, a stamp another one. So a writer asks for a stamp after 64 nodes, which
 /// are then still in the cache when it uses them again. Its values share one set of registrations.
+/// Of a child of `fork` the same holds as of [`Membarrier`]'s.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Fenced;
 

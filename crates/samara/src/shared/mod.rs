@@ -362,7 +362,7 @@ impl<K: Key, V, R: Reclaim, S: Shape> SharedRangeMap<K, V, R, S> {
     /// `map.pin().get(key)` borrows from a temporary.
     ///
     /// Needs a reclaimer that finds the thread's registration by itself ([`PinHere`]). With `std`
-    /// all three reclaimers do, without it only [`Quiescent`](crate::Quiescent). For the others use
+    /// all reclaimers do, without it only [`Quiescent`](crate::Quiescent). For the others use
     /// [`reader`](Self::reader).
     #[doc(alias = "get")]
     #[doc(alias = "iter")]

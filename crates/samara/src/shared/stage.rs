@@ -78,7 +78,8 @@ impl<'m, K: Key, V: Clone, R: Reclaim, S: Shape> SharedWriter<'m, K, V, R, S> {
     /// look and a change of several entries as one store, whose outcome may depend on what is
     /// there. Without a commit nothing has happened. Either way the copy is empty afterwards.
     ///
-    /// `holder` is the map, or what has it: `act` gets that back by [`Stage::holder`].
+    /// `holder` is the map, or what has it: `act` gets that back by [`Stage::holder`]. It is asked
+    /// for the map within the store, and lends the same one each time.
     ///
     /// `None`, and `act` has not been called: the window does not lie in one leaf (entries touch
     /// across two, or it ends one that is the last below its parent), the whole map is one leaf,
@@ -124,6 +125,11 @@ impl<'m, K: Key, V: Clone, R: Reclaim, S: Shape> SharedWriter<'m, K, V, R, S> {
         act: impl FnOnce(Stage<'_, 'm, K, V, R, S, H>) -> T,
     ) -> Result<Option<T>, AllocError> {
         let (map, record) = (self.map, self.record);
+        // Before the store: values' drops may store.
+        let copy = holder.borrow_mut();
+        if !copy.is_empty() {
+            copy.clear();
+        }
         // Dropped once the thread is outside again, because values' drops may store.
         let mut freed = Freed::new(&self.returned);
         let Some(inside) = self.go_inside() else { return Ok(None) };
@@ -224,7 +230,7 @@ unsafe fn stage<'m, K: Key, V: Clone, S: Shape, R: Reclaim, H: BorrowMut<RangeMa
         limbo.log.reserve()?; // for the commit: no root goes, so there is room for two
         let copy = holder.borrow_mut();
         if !copy.is_empty() {
-            copy.clear();
+            return Ok(None); // it has lent another map than the one that was cleared
         }
         copy.tree.root = Some(copy_leaf(part, old)?.raw());
         copy.tree.len = old.len();
