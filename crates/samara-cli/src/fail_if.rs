@@ -39,10 +39,17 @@ const WORDS: [(&str, Is); 6] = [
     (">", Is::Greater),
 ];
 
+/// Numbers that do not come from areas and calls.
+const OUTSIDE: [&str; 4] = ["exit_code", "program_ns", "wall_ns", "max_map_count"];
+
 impl FailIf {
-    /// Whether the number is not known: of a trace that is read, the recorder's comparisons.
+    /// Whether the number is not known: of a trace that is read, the recorder's comparisons; where
+    /// no area was seen, everything that is seen of areas and calls.
     pub(crate) fn is_open(&self, summary: &Value) -> bool {
-        self.path.first().and_then(|name| summary.get(name)).is_some_and(Value::is_null) && self.path.len() == 1
+        let Some(name) = self.path.first() else { return false };
+        let saw_nothing = summary.get("areas_peak").and_then(Value::as_u64) == Some(0);
+        (saw_nothing && !OUTSIDE.contains(&&**name))
+            || (summary.get(name).is_some_and(Value::is_null) && self.path.len() == 1)
     }
 
     /// The value of the field, if the condition holds. A missing field (a call that was never made)
@@ -124,6 +131,9 @@ mod tests {
         let summary = json!({"checks": null, "areas_peak": 7});
         let is_open = |text: &str| text.parse::<FailIf>().unwrap().is_open(&summary);
         assert_eq!(["checks == 0", "areas_peak > 1", "calls.mmap.count > 1"].map(is_open), [true, false, false]);
+        let nothing = json!({"areas_peak": 0, "exit_code": 0});
+        let is_open = |text: &str| text.parse::<FailIf>().unwrap().is_open(&nothing);
+        assert_eq!(["exit_code > 0", "areas_peak > 1", "calls.mmap.count > 1"].map(is_open), [false, true, true]);
         assert!("calls.mmpa.count > 1".parse::<FailIf>().is_err());
     }
 

@@ -138,7 +138,8 @@ pub(crate) fn waiting<T>(path: &Path, other: &str, open: impl FnOnce() -> T) -> 
 pub(crate) fn said_late<T>(after: Duration, text: impl FnOnce() -> String + Send, act: impl FnOnce() -> T) -> T {
     let (done, watch) = mpsc::channel::<()>();
     std::thread::scope(|scope| {
-        scope.spawn(move || {
+        // Without a thread nothing is printed.
+        let _ = std::thread::Builder::new().spawn_scoped(scope, move || {
             if watch.recv_timeout(after) == Err(mpsc::RecvTimeoutError::Timeout) {
                 error(text());
             }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader, Read};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
@@ -470,4 +471,59 @@ fn lost_events_are_reported() {
     let seq = (at + 1).to_string();
     let words = ["why", path.to_str().unwrap(), "--pid", "101", "--at", &seq];
     assert!(!stdout(&run(dir.path(), &words)).contains("incomplete"), "it was read since");
+}
+
+/// samara as an ordinary user with CAP_PERFMON and CAP_BPF, in a folder that this user may write
+/// to, by a program that changes something first.
+fn as_user(dir: &Path, before: &[&str], args: &[&str]) -> Option<Output> {
+    let all = std::fs::Permissions::from_mode(0o777);
+    std::fs::set_permissions(dir, all).unwrap();
+    if !dir.join("samara").exists() {
+        std::fs::copy(env!("CARGO_BIN_EXE_samara"), dir.join("samara")).unwrap();
+    }
+    let rights = ["--inh-caps", "+perfmon,+bpf", "--ambient-caps", "+perfmon,+bpf"];
+    let mut command = Command::new("setpriv");
+    command.args(["--reuid", "65534", "--regid", "65534", "--clear-groups"]).args(rights).args(before);
+    match command.arg("./samara").args(args).current_dir(dir).output() {
+        Ok(output) if stderr(&output).contains("setpriv: ") => skipped(stderr(&output).trim()),
+        Ok(output) => return allowed(&output).then_some(output),
+        Err(error) => skipped(format_args!("setpriv: {error}")),
+    }
+    None
+}
+
+/// The kernel records nothing of a program that its user may not read. That is said, the program's
+/// end is its own, and no number is taken for 0.
+#[test]
+fn a_program_that_may_not_be_read() {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::copy("/bin/sleep", dir.path().join("hidden")).unwrap();
+    std::fs::set_permissions(dir.path().join("hidden"), std::fs::Permissions::from_mode(0o711)).unwrap();
+    let words = ["trace", "--no-stop", "--summary-json", "s.json", "-o", "t.samara"];
+    let Some(output) = as_user(dir.path(), &[], &[&words[..], &["--", "./hidden", "0.3"]].concat()) else { return };
+    let text = stderr(&output);
+    assert_eq!(output.status.code(), Some(0), "{text}");
+    assert!(text.contains("the kernel records nothing more of process ") && text.contains("1 space unsure"), "{text}");
+    let json: serde_json::Value = serde_json::from_slice(&std::fs::read(dir.path().join("s.json")).unwrap()).unwrap();
+    assert!(json["program_ns"].as_u64() > Some(250_000_000), "{json}");
+    let condition = ["--fail-if", "areas_peak > 100", "--", "./hidden", "0"];
+    let failed = as_user(dir.path(), &[], &[&words[..], &condition].concat()).unwrap();
+    assert_eq!(failed.status.code(), Some(123), "{}", stderr(&failed));
+    // One that another one starts.
+    let child = as_user(dir.path(), &[], &[&words[..], &["--", "sh", "-c", "./hidden 0.3; exit 3"]].concat()).unwrap();
+    let text = stderr(&child);
+    assert!(child.status.code() == Some(3) && text.contains("processes  2, "), "{text}");
+    assert!(text.contains("the kernel records nothing more of process "), "{text}");
+}
+
+/// Rings that together need more than may be locked are made smaller, all of them.
+#[test]
+fn rings_fit_in_what_may_be_locked() {
+    let dir = tempfile::tempdir().unwrap();
+    for bytes in (0..6).map(|i| 1 << (17 + i)).flat_map(|bytes| [bytes, bytes + 4096]) {
+        let limit = format!("--memlock={bytes}");
+        let words = ["trace", "--no-stop", "--", "true"];
+        let Some(output) = as_user(dir.path(), &["prlimit", &limit], &words) else { return };
+        assert_eq!(output.status.code(), Some(0), "{bytes}: {}", said(&output));
+    }
 }

@@ -142,7 +142,8 @@ pub(super) fn record(options: &Options, settings: &Settings, sink: &mut dyn Sink
             return Err(error);
         }
     }
-    end_ns = session.tasks.root_ended.map_or(end_ns, |(time, _)| time);
+    // One that went out of sight was found later.
+    end_ns = session.tasks.root_ended.map_or(end_ns, |(time, _)| time.min(end_ns));
     session.tasks.end_root(status);
     let status = Status::Ended(ExitStatus::from_raw(status.unwrap_or_default()));
     Ok(session.finish(status, end_ns.saturating_sub(start_ns)))

@@ -239,8 +239,22 @@ impl Source {
     }
 
     /// Opens all events of a task, or of all tasks. Returns the number of the attachment; `None`:
-    /// the task has ended.
+    /// the task has ended. The rings are as large as all of them can be.
     pub(super) fn attach(&mut self, of: Of) -> Result<Option<u32>, NotWatched> {
+        let has_rings = !self.rings.is_empty();
+        loop {
+            let tried = self.bytes;
+            match self.open_all(of) {
+                Err(NotWatched::Locked { .. }) if !has_rings && tried > LEAST_RING => {
+                    self.detach_all();
+                    self.bytes = tried / 2;
+                }
+                ended => return ended,
+            }
+        }
+    }
+
+    fn open_all(&mut self, of: Of) -> Result<Option<u32>, NotWatched> {
         self.attached += 1;
         for cpu in self.processors.clone() {
             // A task that ends is in no control group any more.
@@ -274,33 +288,27 @@ impl Source {
     /// Opens one event: of write sections only (`writes`), with so much of the stack. False: the
     /// task has ended, or the processor is not there.
     fn open(&mut self, counts: Counts, of: Of, cpu: u32, (writes, stack): (bool, u32)) -> Result<bool, NotWatched> {
-        loop {
-            let event = match perf::open(counts, of, cpu, (self.bytes / 4) as u32, stack) {
-                Ok(event) => event,
-                Err(error) if matches!(error.raw_os_error(), Some(libc::ESRCH | libc::ENODEV)) => return Ok(false),
-                Err(error) => return Err(NotWatched::of_open(error)),
-            };
-            if writes {
-                event.filter(c"write==1").map_err(NotWatched::of_open)?;
-            }
-            match self.rings.iter().find(|ring| ring.cpu == cpu) {
-                Some(ring) => event.write_to(ring).map_err(NotWatched::of_open)?,
-                None => match Ring::of(&event, self.bytes) {
-                    // The kernel locks no more memory for this process. A smaller ring needs less.
-                    Err(error) if error.raw_os_error() == Some(libc::EPERM) && self.bytes > LEAST_RING => {
-                        self.bytes /= 2;
-                        continue;
-                    }
-                    Err(error) if error.raw_os_error() == Some(libc::EPERM) => {
-                        return Err(NotWatched::Locked { processors: self.processors.len(), ring: self.bytes });
-                    }
-                    ring => self.rings.push(ring.map_err(NotWatched::of_open)?),
-                },
-            }
-            self.owners.insert(event.id, self.attached);
-            self.events.push(event);
-            return Ok(true);
+        let event = match perf::open(counts, of, cpu, (self.bytes / 4) as u32, stack) {
+            Ok(event) => event,
+            Err(error) if matches!(error.raw_os_error(), Some(libc::ESRCH | libc::ENODEV)) => return Ok(false),
+            Err(error) => return Err(NotWatched::of_open(error)),
+        };
+        if writes {
+            event.filter(c"write==1").map_err(NotWatched::of_open)?;
         }
+        match self.rings.iter().find(|ring| ring.cpu == cpu) {
+            Some(ring) => event.write_to(ring).map_err(NotWatched::of_open)?,
+            // The kernel locks no more memory for this process: see `attach`.
+            None => match Ring::of(&event, self.bytes) {
+                Err(error) if error.raw_os_error() == Some(libc::EPERM) => {
+                    return Err(NotWatched::Locked { processors: self.processors.len(), ring: self.bytes });
+                }
+                ring => self.rings.push(ring.map_err(NotWatched::of_open)?),
+            },
+        }
+        self.owners.insert(event.id, self.attached);
+        self.events.push(event);
+        Ok(true)
     }
 
     /// Bytes of a ring, if they are fewer than were wanted.

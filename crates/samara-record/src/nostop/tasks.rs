@@ -695,7 +695,10 @@ impl<'a> Tasks<'a> {
         }
         if last {
             self.leave(pid);
-            self.process_ended(pid, tid);
+            match proc::has_memory(pid) {
+                true => self.out_of_sight(pid),
+                false => self.process_ended(pid, tid),
+            }
         }
     }
 

@@ -399,6 +399,12 @@ pub(crate) fn has_areas(tid: Tid) -> bool {
     Status::of(tid).is_some_and(|status| status.has_space())
 }
 
+/// Whether a process has areas: it has not ended. Less is read for it than by [`has_areas`].
+pub(crate) fn has_memory(pid: Tid) -> bool {
+    let pages = contents(&format!("/proc/{pid}/statm")).unwrap_or_default();
+    !pages.is_empty() && !pages.starts_with(b"0 ")
+}
+
 /// A thread of a process by which its areas can be read: the first one, unless that has ended
 /// before the others. `None`: the process has ended.
 pub(crate) fn reader(pid: Tid) -> Option<Tid> {

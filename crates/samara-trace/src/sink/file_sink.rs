@@ -129,6 +129,11 @@ impl Shared {
     }
 }
 
+/// A limit does not allow the thread that writes.
+fn no_thread(error: io::Error) -> io::Error {
+    io::Error::new(error.kind(), format!("no thread can be started ({error}): see ulimit -u and ulimit -v"))
+}
+
 impl FileSink {
     /// Creates the file, writes its header, and starts the thread.
     ///
@@ -166,7 +171,8 @@ impl FileSink {
             let begin = std::thread::Builder::new().spawn_scoped(scope, || {
                 block_size_signal();
                 TraceWriter::new(file, header)
-            })?;
+            });
+            let begin = begin.map_err(no_thread)?;
             match begin.join() {
                 Ok(Ok(writer)) => Ok(writer),
                 Ok(Err(WriteError::Io(error))) => Err(error),
@@ -176,8 +182,8 @@ impl FileSink {
         })?;
         let shared = Arc::new(Shared::default());
         let (theirs, areas) = (Arc::clone(&shared), header.max_map_count);
-        let thread =
-            std::thread::Builder::new().name("samara-file".into()).spawn(move || write_all(&theirs, writer, areas))?;
+        let thread = std::thread::Builder::new().name("samara-file".into());
+        let thread = thread.spawn(move || write_all(&theirs, writer, areas)).map_err(no_thread)?;
         Ok((shared, thread))
     }
 

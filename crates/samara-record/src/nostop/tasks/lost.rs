@@ -64,6 +64,17 @@ impl Tasks<'_> {
         (gone || !tasks.is_empty()).then_some(Dead { pid, gone, tasks })
     }
 
+    /// A process goes on whose last task has ended by the records: the kernel has closed its
+    /// events. Its end is found by a sweep.
+    pub(super) fn out_of_sight(&mut self, pid: Tid) {
+        self.strays = true;
+        self.seen.unsure += 1;
+        let why = "it has loaded a program that this user may not read (setuid, or without read permission)";
+        self.journal.note(format!(
+            "the kernel records nothing more of process {pid}: {why}. Root, or a recording with stops, sees its calls"
+        ));
+    }
+
     /// Ends the tasks of these processes that have ended. Every record up to now has been followed:
     /// those of their ends were lost.
     pub(in super::super) fn sweep(&mut self, dead: Vec<Dead>, now: u64) {
