@@ -203,9 +203,14 @@ type Answers = Vec<(Query, Vec<Value>)>;
 
 fn answers(args: &FleetOf, asked: &[Query]) -> Result<Answers, String> {
     for table in ["processes", "stacks"] {
-        if !args.dir.join(table).is_dir() {
-            let dir = shown(&args.dir);
-            return Err(format!("{dir} has no {table}: write traces there with samara export TRACE --parquet {dir}"));
+        let dir = shown(&args.dir);
+        match args.dir.join(table).metadata() {
+            Ok(folder) if folder.is_dir() => {}
+            Err(why) if why.kind() != io::ErrorKind::NotFound => return Err(format!("cannot read {dir}: {why}")),
+            _ => {
+                let how = format!("write traces there with samara export TRACE --parquet {dir}");
+                return Err(format!("{dir} has no {table}: {how}"));
+            }
         }
     }
     // A name without directories is looked for in PATH; any other is relative to where samara runs.

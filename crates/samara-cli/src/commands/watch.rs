@@ -148,6 +148,7 @@ struct Watcher<'a> {
     no_exec: Trouble,
     no_record: Trouble,
     no_reading: Trouble,
+    no_rights: Trouble,
 }
 
 impl<'a> Watcher<'a> {
@@ -173,6 +174,7 @@ impl<'a> Watcher<'a> {
             no_exec: Trouble::default(),
             no_record: Trouble::default(),
             no_reading: Trouble::default(),
+            no_rights: Trouble::default(),
         };
         if let Some(address) = args.listen {
             match serve::serve(address, watcher.shown.clone()) {
@@ -201,6 +203,7 @@ impl<'a> Watcher<'a> {
         match output::stdout(|out| out.write_all(json.as_ref().unwrap_or(&text).as_bytes())) {
             Err(why) => super::failed(format!("cannot write to standard output: {why}")),
             Ok(()) if is_near => exit::CONDITION.into(),
+            Ok(()) if self.table.which.is_pids() && reading.unreadable > 0 => exit::FAILED.into(),
             Ok(()) => ExitCode::SUCCESS,
         }
     }
@@ -286,6 +289,11 @@ impl<'a> Watcher<'a> {
         }
         self.alerts(limit);
         let (mut top, others, unreadable) = self.table.rows(self.args.top, limit);
+        let who = if self.table.which.is_pids() { "a process that --pid names" } else { "some processes" };
+        let how = "run samara as root, or give it CAP_SYS_PTRACE";
+        let hidden =
+            (unreadable > 0).then(|| format!("the areas of {who} may not be read, and are not watched: {how}"));
+        self.no_rights.tell(hidden);
         self.table.find_causes(&mut top, meter);
         let own = Own {
             took: began.elapsed(),

@@ -67,7 +67,7 @@ impl NotWatched {
 }
 
 /// The alternative.
-const WITHOUT: &str = "Without --no-stop samara needs none of this, and stops the program at its calls";
+const WITHOUT: &str = "A recording of one process with stops (without --no-stop and --source) needs none of this";
 
 impl fmt::Display for NotWatched {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -76,12 +76,15 @@ impl fmt::Display for NotWatched {
                 if let Some(why) = no_bpf {
                     write!(f, "BPF is not possible: {why}; nor perf events: ")?;
                 }
+                let mount = match error.kind() {
+                    io::ErrorKind::PermissionDenied => "-o remount,gid=GROUP,mode=750",
+                    _ => "-t tracefs -o gid=GROUP,mode=750 tracefs",
+                };
                 write!(
                     f,
                     "the kernel's tracepoints cannot be read ({error}): they are in tracefs, which root may read. Run \
                      samara as root; or give it CAP_PERFMON and CAP_BPF, since BPF needs no tracefs; or have it mounted \
-                     and readable: mount -t tracefs -o gid=GROUP,mode=750 tracefs /sys/kernel/tracing; in a container, \
-                     mount the host's there. {WITHOUT}"
+                     and readable: mount {mount} /sys/kernel/tracing; in a container, mount the host's there. {WITHOUT}"
                 )
             }
             NotWatched::Locked { processors, ring } => write!(
@@ -159,11 +162,14 @@ mod tests {
         assert!(text.contains("8 rings of 128 KiB") && text.contains("CAP_IPC_LOCK"), "{text}");
         let text = NotWatched::NoTracefs { error: error(), no_bpf: None }.to_string();
         assert!(
-            text.contains("mount -t tracefs")
+            text.contains("mount -o remount,gid=GROUP,mode=750 /sys/kernel/tracing")
                 && text.contains("CAP_PERFMON and CAP_BPF")
-                && text.contains("Without --no-stop"),
+                && text.contains("with stops"),
             "{text}"
         );
+        let error = io::Error::from_raw_os_error(libc::ENOENT);
+        let text = NotWatched::NoTracefs { error, no_bpf: None }.to_string();
+        assert!(text.contains("mount -t tracefs -o gid=GROUP,mode=750 tracefs /sys/kernel/tracing"), "{text}");
         let text = NotWatched::NoBpf("CAP_BPF is missing".into()).to_string();
         assert!(text.starts_with("BPF is not possible: CAP_BPF is missing. It takes CAP_BPF and"), "{text}");
         let text = NotWatched::Descriptors { threads: 500, needed: 480_000, left: 1_000 }.to_string();

@@ -6,6 +6,7 @@
 
 use std::fs::File;
 use std::io::{self, ErrorKind, Read, Seek};
+use std::os::unix::ffi::OsStrExt;
 
 use samara_mm::PageSize;
 use samara_trace::file::name_text;
@@ -397,6 +398,17 @@ fn fate_in(status: &Status) -> Fate {
 /// Whether a task has areas: it has not ended, and is none of the kernel's.
 pub(crate) fn has_areas(tid: Tid) -> bool {
     Status::of(tid).is_some_and(|status| status.has_space())
+}
+
+/// The program of a task: its file or, where that may not be read, its name in brackets, as ps(1)
+/// shows it.
+pub(crate) fn program(tid: Tid) -> String {
+    let name = || {
+        let name = contents(&format!("/proc/{tid}/comm")).unwrap_or_default();
+        let name = name_text(name.trim_ascii_end());
+        if name.is_empty() { name } else { format!("[{name}]") }
+    };
+    std::fs::read_link(format!("/proc/{tid}/exe")).map_or_else(|_| name(), |exe| name_text(exe.as_os_str().as_bytes()))
 }
 
 /// Whether a process has areas: it has not ended. Less is read for it than by [`has_areas`].

@@ -4,11 +4,9 @@
 //! It knows no calls. Neighbours: `end` ends a space; `model` imports areas.
 
 use std::collections::VecDeque;
-use std::os::unix::ffi::OsStrExt;
 
 use samara_mm::{Bases, Flags, Object};
 use samara_trace::event::{Event, EventKind, UNSURE};
-use samara_trace::file::name_text;
 
 use crate::journal::{Journal, Lack, Size, Who};
 use crate::os::proc::{self, KernelArea, Maps};
@@ -115,8 +113,7 @@ impl Space {
 
     /// Writes an event that shows the whole space and names the program.
     pub(super) fn report_program(&mut self, mut event: Event, who: Who, journal: &mut Journal<'_>) {
-        let exe = std::fs::read_link(format!("/proc/{}/exe", who.tid)).unwrap_or_default();
-        event.text = name_text(exe.as_os_str().as_bytes());
+        event.text = proc::program(who.tid);
         self.report_all(event, journal);
     }
 
