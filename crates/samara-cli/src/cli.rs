@@ -269,7 +269,7 @@ FILE."
 pub(crate) struct Run {
     /// Limit the areas of each process as if vm.max_map_count were N. N must not exceed its real
     /// value
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
     pub(crate) max_map_count: Option<usize>,
     /// Set RLIMIT_AS of the program: a number of bytes, or one with a unit (512MiB, 4GiB)
     #[arg(long, value_name = "SIZE", value_parser = size)]
@@ -499,7 +499,7 @@ Rules, each a model of its own limits (see book/src/how-to/what-if.md):
   same-name        names of anonymous memory (PR_SET_VMA_ANON_NAME) are not given
   align=SIZE       anonymous memory that the kernel placed has lengths and places in multiples of SIZE (4K to 1G)
   batch=N          unmap calls of a thread are made N at a time, ranges that touch as one call
-  limit=N          at most N areas in a process (vm.max_map_count)
+  limit=N          vm.max_map_count is N (some calls leave one area more)
   policy=NAME      linux, bottom-up, first-fit, best-fit or random chooses the places that the kernel chose
 The program of the trace does not know of the rules: it makes the same calls, whatever their results.")]
 pub(crate) struct ReplayOf {

@@ -59,7 +59,7 @@ pub(crate) struct Watch {
     #[arg(long, value_name = "PERCENT", default_value = "1%", value_parser = percent)]
     pub(crate) budget: f64,
     /// Report this many processes one by one: those with the most areas
-    #[arg(long, value_name = "N", default_value_t = 20)]
+    #[arg(long, value_name = "N", default_value_t = 20, allow_negative_numbers = true)]
     pub(crate) top: usize,
     /// Answer HTTP at this address, with metrics at /metrics. A client that reaches the address can
     /// read names of processes [default: 127.0.0.1:9877]

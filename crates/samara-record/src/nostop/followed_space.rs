@@ -41,7 +41,7 @@ const UNREAD: &str = "it changed while it was read";
 const LOSS: &str = "events were lost";
 
 /// Why areas are not known that no call changed: a section without a cause, an area's record.
-pub(super) const UNEXPLAINED: &str = "a change outside recorded calls";
+pub(super) const UNEXPLAINED: &str = "an unexplained change";
 const GREW: &str = "an area changed outside of a call";
 
 /// Something that happens to a space, at its place in the order.

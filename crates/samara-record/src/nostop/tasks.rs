@@ -711,20 +711,19 @@ impl<'a> Tasks<'a> {
             self.root_status = process.status;
             return; // its status comes from a wait
         }
-        let who = Who { pid, tid, entry_ns: now, exit_ns: now };
-        let mut event = self.journal.blank(EventKind::Exit, process.last_space, who);
-        match process.status {
-            Some(status) => event.result = status.into(),
-            None => event.text = "how it ended is not known".into(),
-        }
-        self.journal.write(event);
+        self.write_end((pid, tid), process.last_space, now, process.status);
     }
 
     /// Writes the end of the first process, once.
     pub(super) fn end_root(&mut self, status: Option<i32>) {
         let Some((time, space)) = self.root_ended.filter(|_| !self.root_is_written) else { return };
         self.root_is_written = true;
-        let who = Who { pid: self.root, tid: self.root, entry_ns: time, exit_ns: time };
+        self.write_end((self.root, self.root), space, time, status);
+    }
+
+    /// Writes the end of a process, by its last task.
+    fn write_end(&mut self, (pid, tid): (Tid, Tid), space: SpaceId, time: u64, status: Option<i32>) {
+        let who = Who { pid, tid, entry_ns: time, exit_ns: time };
         let mut event = self.journal.blank(EventKind::Exit, space, who);
         match status {
             Some(status) => event.result = status.into(),
