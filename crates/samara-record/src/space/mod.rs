@@ -277,7 +277,10 @@ impl Space {
         match apply::apply(&mut self.model, &mut self.maps, &call.memory, d, call.result, call.personality) {
             Applied::Done(steps) => (attempt.steps, attempt.unchanged) = (steps, saved),
             Applied::AskKernel(_) if self.alone => {
-                attempt.misfit = Some(format!("only the kernel knows what {} did", call.decoded.call));
+                attempt.misfit = Some(format!(
+                    "only the kernel knows what {} did",
+                    samara_trace::file::call_name(call.decoded.nr).unwrap_or("it")
+                ));
             }
             Applied::AskKernel(done) => {
                 let reach = attempt.reach.clone();
