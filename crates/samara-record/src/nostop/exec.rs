@@ -3,11 +3,17 @@
 //!
 //! - **NOSTOP-EXEC-1** the kernel first maps the whole length of a file's segments, and unmaps
 //!   everything but the first segment without a record. Then it maps the other segments.
+//! - **NOSTOP-EXEC-2** the kernel builds the stack at the highest addresses. If it changes its
+//!   protection (an executable stack), that has a record; that it moves the stack afterwards has
+//!   none.
 
 use samara_trace::file::name_text;
 
 use super::record::Shown;
 use crate::os::proc::{EXEC, KernelArea, READ, SHARED, WRITE};
+
+/// Where the highest addresses end: of 47 and of 56 bits.
+const TOPS: [u64; 2] = [0x7fff_ffff_f000, 0xff_ffff_ffff_f000];
 
 /// The area that the kernel reported, as `maps` shows one.
 pub(super) fn area(shown: &Shown) -> KernelArea {
@@ -60,6 +66,11 @@ pub(super) fn loaded(told: &[Shown]) -> (Vec<KernelArea>, String) {
         }
         put(&mut areas, new);
     }
+    // NOSTOP-EXEC-2.
+    let is_top = |area: &KernelArea| area.inode == 0 && TOPS.contains(&area.end);
+    if areas.iter().any(|area| area.name.as_deref() == Some("[stack]") && !is_top(area)) {
+        areas.retain(|area| !is_top(area));
+    }
     (areas, program.unwrap_or_default())
 }
 
@@ -102,7 +113,13 @@ mod tests {
     #[test]
     fn what_no_segment_covers_is_not_there() {
         let vdso = Shown { start: 0x9_0000, end: 0x9_2000, prot: 5, name: b"[vdso]".to_vec(), ..Shown::default() };
+        let (start, end) = (0x7fff_ffff_e000, 0x7fff_ffff_f000);
+        let stack = Shown { start, end, prot: 7, name: b"//anon".to_vec(), ..Shown::default() };
+        let moved =
+            Shown { start: 0x7ffe_0000_0000, end: 0x7ffe_0002_1000, name: b"[stack]".to_vec(), ..stack.clone() };
         let told = [
+            stack,
+            moved,
             file(0x1_0000, 0x4_5000, 0, 1),
             file(0x1_1000, 0x3_7000, 0x1000, 5),
             file(0x4_1000, 0x4_4000, 0x3_1000, 3),
@@ -117,6 +134,7 @@ mod tests {
                 (0x1_1000, 0x3_7000, 0x1000, 5),
                 (0x4_1000, 0x4_4000, 0x3_1000, 3),
                 (0x9_0000, 0x9_2000, 0, 5),
+                (0x7ffe_0000_0000, 0x7ffe_0002_1000, 0, 7),
             ]
         );
         assert_eq!((&*program, areas[3].name.as_deref()), ("/usr/bin/ld", Some("[vdso]")));

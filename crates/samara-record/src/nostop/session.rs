@@ -338,11 +338,27 @@ impl<'a> Session<'a> {
         }
         self.source.drain();
         self.follow(sys::now_ns() + STEP_NS);
+        self.attach_again();
         if self.tasks.root_ended.is_some() {
             self.source.forget(self.tasks.root);
         }
         self.read_due();
         self.sweep();
+    }
+
+    /// Attaches again to processes whose events the kernel has closed.
+    fn attach_again(&mut self) {
+        for pid in std::mem::take(&mut self.tasks.out_of_sight) {
+            let there = proc::threads(pid);
+            let fits = self.source.needed(there.len()) <= self.settings.apart.min(perf::descriptors_left());
+            let is_ours = self.tasks.strangers == Strangers::AreOurs;
+            let threads = if !there.is_empty() && fits && is_ours && self.source.watch(pid).is_ok() {
+                source::attach_threads(&mut self.source, || proc::threads(pid)).unwrap_or_default()
+            } else {
+                Vec::new()
+            };
+            self.tasks.in_sight(pid, &threads, sys::now_ns());
+        }
     }
 
     /// Ends tasks whose ends were lost: those that had ended at a time up to which all records have

@@ -113,9 +113,10 @@ pub(super) struct Tasks<'a> {
     pub(super) seen: Coverage,
     /// Whose records count, of tasks that are not known.
     pub(super) strangers: Strangers,
-    /// A process came unannounced: its end may come so too. The kernel closes the events of a task
-    /// that loads a program which its user may not read, and says that the task has ended.
+    /// A process came unannounced: its end may come so too.
     pub(super) strays: bool,
+    /// Processes whose events the kernel has closed.
+    pub(super) out_of_sight: Vec<Tid>,
     pub(super) stacks: Option<Stacks>,
     /// The time of the record that is followed.
     now: u64,
@@ -140,6 +141,7 @@ impl<'a> Tasks<'a> {
             seen: Coverage { ordered, ..Coverage::default() },
             strangers: Strangers::AreOurs,
             strays: false,
+            out_of_sight: Vec::new(),
             stacks: None,
             now: 0,
             lost_until: 0,
@@ -666,9 +668,10 @@ impl<'a> Tasks<'a> {
         let now = self.now;
         let Some(thread) = self.threads.remove(&tid) else { return };
         let gone = thread.call.as_ref().is_some_and(|call| !call.sections.is_empty());
+        let loads = thread.call.as_ref().and_then(|call| call.decoded).is_some_and(|decoded| decoded.call.execs());
         let Some(process) = self.processes.get_mut(&pid) else { return };
         process.threads.remove(&tid);
-        let (last, place) = (process.threads.is_empty(), process.place);
+        let (last, ends, place) = (process.threads.is_empty(), process.ends, process.place);
         if let Some(place) = place.and_then(|id| self.places.get_mut(&id)) {
             let sections = thread.call.iter().flat_map(|call| &call.sections);
             let entry = || if last { Entry::Nothing } else { Entry::Unknown(KILLED, false) };
@@ -677,16 +680,16 @@ impl<'a> Tasks<'a> {
             thread.call.as_ref().map(|call| place.exit(call.beside, now));
             place.left(tid, now);
         }
-        // Its end took the lock once more.
-        if last {
-            self.seen.unexplained = self.seen.unexplained.saturating_sub(thread.unexplained);
-        }
+        // Its end took the lock once more, unless its call for that was seen.
+        let by_end = if last && !ends { thread.unexplained.min(1) } else { 0 };
+        self.seen.unexplained = self.seen.unexplained.saturating_sub(by_end);
         if let Some(id) = place {
             if let Some(place) = self.places.get_mut(&id).filter(|_| gone && !last) {
                 place.doubt(KILLED, false, now);
             }
             self.flush(id);
-            let is_last = |place: &&mut FollowedSpace| last && thread.doubts && place.users.len() == 1;
+            let all = thread.unexplained == by_end;
+            let is_last = |place: &&mut FollowedSpace| last && all && thread.doubts && place.users.len() == 1;
             if let Some(place) = self.places.get_mut(&id).filter(is_last)
                 && !place.has_lost_events()
             {
@@ -695,10 +698,8 @@ impl<'a> Tasks<'a> {
         }
         if last {
             self.leave(pid);
-            match proc::has_memory(pid) {
-                true => self.out_of_sight(pid),
-                false => self.process_ended(pid, tid),
-            }
+            let is_closed = loads && self.processes.get(&pid).is_some_and(|process| process.status.is_none());
+            if is_closed { self.out_of_sight(pid) } else { self.process_ended(pid, tid) }
         }
     }
 

@@ -411,12 +411,6 @@ pub(crate) fn program(tid: Tid) -> String {
     std::fs::read_link(format!("/proc/{tid}/exe")).map_or_else(|_| name(), |exe| name_text(exe.as_os_str().as_bytes()))
 }
 
-/// Whether a process has areas: it has not ended. Less is read for it than by [`has_areas`].
-pub(crate) fn has_memory(pid: Tid) -> bool {
-    let pages = contents(&format!("/proc/{pid}/statm")).unwrap_or_default();
-    !pages.is_empty() && !pages.starts_with(b"0 ")
-}
-
 /// A thread of a process by which its areas can be read: the first one, unless that has ended
 /// before the others. `None`: the process has ended.
 pub(crate) fn reader(pid: Tid) -> Option<Tid> {
