@@ -211,10 +211,11 @@ fn say_group(group: &Group) {
         None => "until ^C".to_owned(),
         Some(duration) => format!("for {}, or until ^C", humantime::format_duration(duration)),
     };
+    let empty = if group.is_empty() { ", which has no process yet" } else { "" };
     // A closed standard error cannot show the message.
     let _ = writeln!(
         anstream::stderr(),
-        "{} watching {}, {ends}: no process stops; each memory call takes some microseconds longer",
+        "{} watching {}{empty}, {ends}: no process stops; each memory call takes some microseconds longer",
         styled(BOLD, "samara:"),
         words.join(" "),
     );

@@ -49,6 +49,11 @@ impl Group {
         }
     }
 
+    /// Whether it has no process now.
+    pub fn is_empty(&self) -> bool {
+        self.processes().is_ok_and(|all| all.is_empty())
+    }
+
     /// What is recorded, in the words of the command.
     pub fn words(&self) -> Vec<OsString> {
         match &self.folder {

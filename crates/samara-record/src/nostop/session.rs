@@ -225,7 +225,7 @@ pub(super) fn record_group(group: &Group, settings: &Settings, sink: &mut dyn Si
     }
     let end_ns = sys::now_ns();
     session.read_all();
-    let have_ended = session.tasks.last_end > 0 && !session.tasks.is_followed();
+    let have_ended = (session.tasks.last_end > 0 || group.folder.is_some()) && !session.tasks.is_followed();
     let status = if have_ended { Status::Gone } else { Status::LetGo };
     Ok(session.finish(status, end_ns.saturating_sub(start_ns)))
 }
