@@ -614,3 +614,41 @@ fn changes_before_the_end_are_not_the_ends() {
         }
     }
 }
+
+/// A process is attached to together with those that share its areas.
+#[test]
+fn who_shares_the_areas_is_recorded_too() {
+    let dir = tempfile::tempdir().unwrap();
+    let source =
+        "#define _GNU_SOURCE\n#include <sched.h>\n#include <signal.h>\n#include <stdlib.h>\n#include <sys/mman.h>
+        #include <sys/prctl.h>\n#include <unistd.h>
+        static int work(void *prot) {
+            for (int i = 0; i < 3000; i++) {
+                mprotect(mmap(0, 8192, (long)prot, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0), 4096, 0);
+                usleep(5000);
+            }
+            return 0;
+        }
+        static int child(void *prot) { prctl(PR_SET_PDEATHSIG, SIGKILL); return work(prot); }
+        int main() {
+            char *stack = malloc(65536);
+            clone(child, stack + 65536, CLONE_VM | SIGCHLD, (void *)3);
+            return work((void *)1);
+        }";
+    if !compiled(dir.path(), "p", source, &[]) {
+        return;
+    }
+    for source in ["bpf", "perf"] {
+        let mut program = Command::new("./p").current_dir(dir.path()).spawn().unwrap();
+        std::thread::sleep(Duration::from_millis(300));
+        let pid = program.id().to_string();
+        let output = run(dir.path(), &["trace", "--pid", &pid, "--source", source, "--for", "1s", "-o", "t.samara"]);
+        program.kill().unwrap();
+        program.wait().unwrap();
+        if allowed(&output) {
+            let text = stderr(&output);
+            assert!(text.contains("processes  2") && text.contains("no difference; 1 of 1 space equal"), "{text}");
+            assert!(text.contains(" 0 spaces unsure"), "{text}");
+        }
+    }
+}

@@ -25,6 +25,7 @@ use crate::api::{LetGo, Options, Outcome, RecordError, Running, Status};
 use crate::journal::{Journal, Who};
 use crate::os::proc;
 use crate::os::sys::{self, Asked, Signals, Tid, Waited};
+use crate::processes;
 use crate::space::{SpaceId, is_whole};
 use crate::stacks::Stacks;
 use crate::tracer::launch::{self, Report};
@@ -166,7 +167,9 @@ pub(super) fn attach(running: &Running, settings: &Settings, sink: &mut dyn Sink
     journal.first = Some(root as u32); // its areas may be read later than a child's
     let mut session = Session::new(source, settings, root, journal);
     session.tasks.add_process(root, &threads, true, sys::now_ns());
-    if !apart {
+    if apart {
+        session.attach_sharers(root);
+    } else {
         session.tasks.strangers = Strangers::AreNot;
         let (n, most) = (threads.len(), settings.apart);
         let what = if session.source.is_bpf() { "new areas" } else { "memory calls" };
@@ -344,6 +347,24 @@ impl<'a> Session<'a> {
         }
         self.read_due();
         self.sweep();
+    }
+
+    /// Attaches to the processes that share the areas of the first one.
+    fn attach_sharers(&mut self, root: Tid) {
+        let all = processes::all().unwrap_or_default().into_iter().filter_map(|pid| Tid::try_from(pid).ok());
+        for pid in all.filter(|pid| *pid != root && sys::have_one_space(root, *pid)) {
+            let fits = self.source.needed(proc::threads(pid).len()) <= perf::descriptors_left();
+            let threads = match fits && self.source.watch(pid).is_ok() {
+                true => source::attach_threads(&mut self.source, || proc::threads(pid)).unwrap_or_default(),
+                false => Vec::new(),
+            };
+            match threads.is_empty() {
+                false => self.tasks.add_sharer(pid, &threads, root, sys::now_ns()),
+                true => self.tasks.journal.note(format!(
+                    "process {pid} shares the areas of process {root}, and cannot be recorded: its changes are missing"
+                )),
+            }
+        }
     }
 
     /// Attaches again to processes whose events the kernel has closed.

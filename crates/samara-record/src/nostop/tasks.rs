@@ -3,6 +3,7 @@
 //!
 //! Neighbours: `source` has the records in order; `followed_space` has the calls of each space.
 
+mod attached;
 pub(super) mod lost;
 mod whose;
 

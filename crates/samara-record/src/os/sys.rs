@@ -534,6 +534,14 @@ pub(crate) fn own_tid() -> Tid {
     unsafe { libc::gettid() }
 }
 
+/// Whether two processes have one address space (`vfork`, CLONE_VM). `false` where the kernel does
+/// not say (kcmp(2)).
+pub(crate) fn have_one_space(one: Tid, other: Tid) -> bool {
+    const KCMP_VM: c_int = 1;
+    // SAFETY: kcmp takes numbers, and touches no memory of the caller.
+    unsafe { libc::syscall(libc::SYS_kcmp, one, other, KCMP_VM, 0, 0) == 0 }
+}
+
 /// Sends a signal to a process.
 pub(crate) fn kill(pid: Tid, signal: c_int) {
     // SAFETY: all arguments are numbers. (That the process has ended is no error here.)

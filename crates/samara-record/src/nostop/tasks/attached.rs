@@ -1,0 +1,65 @@
+//! Processes that are attached to besides the first one: those that share its areas, and those whose
+//! events the kernel has closed. Does not know how a process is attached to.
+
+use samara_trace::event::EventKind;
+
+use super::{Tasks, Thread};
+use crate::journal::Who;
+use crate::nostop::followed_space::Entry;
+use crate::os::proc;
+use crate::os::sys::Tid;
+
+impl Tasks<'_> {
+    /// A process that shares the areas of another one, which is followed.
+    pub(in super::super) fn add_sharer(&mut self, pid: Tid, threads: &[(Tid, u32)], of: Tid, now: u64) {
+        self.add_process(pid, threads, false, now);
+        let Some(id) = self.processes.get(&of).and_then(|process| process.place) else { return };
+        if let Some(process) = self.processes.get_mut(&pid) {
+            (process.place, process.last_space, process.personality) = (Some(id), id, proc::personality(pid));
+        }
+        let Some(place) = self.places.get_mut(&id) else { return };
+        place.users.insert(pid);
+        let who = Who { pid, tid: pid, entry_ns: now, exit_ns: now };
+        let mut event = place.event(EventKind::Share, who, &self.journal);
+        (event.args[0], event.args[1]) = (id, of as u64);
+        place.push(Entry::Tell(Box::new(event)));
+        self.flush(id);
+    }
+
+    /// The last task of a process has ended by the records, within a load: the kernel closes the
+    /// events of a task whose program has other rights, or may not be read by its user. The end of
+    /// the process is found by a sweep, unless it comes [in sight](Self::in_sight) again.
+    pub(super) fn out_of_sight(&mut self, pid: Tid) {
+        self.strays = true;
+        self.out_of_sight.push(pid);
+    }
+
+    /// A process was attached to again: its threads, and the attachment of each. Empty: it was not.
+    pub(in super::super) fn in_sight(&mut self, pid: Tid, threads: &[(Tid, u32)], now: u64) {
+        if !self.processes.contains_key(&pid) {
+            return;
+        }
+        let what = format!(
+            "the kernel closed the events of process {pid}: it loaded a program that is setuid, of 32 bits or not readable \
+             by its user, or was killed in it. "
+        );
+        if threads.is_empty() {
+            self.seen.unsure += 1;
+            let how = "What it did then is not recorded. Root may see it, and so does a recording with stops";
+            return self.journal.note(what + how);
+        }
+        self.journal.note(what + "Its first calls are not recorded");
+        let place = self.new_place(pid, now);
+        if let Some(place) = self.places.get_mut(&place) {
+            (place.due, place.needs_flags) = (0, true);
+        }
+        for (tid, owner) in threads {
+            self.threads.insert(*tid, Thread::new(pid, *owner));
+        }
+        if let Some(process) = self.processes.get_mut(&pid) {
+            process.threads = threads.iter().map(|(tid, _)| *tid).collect();
+            (process.place, process.last_space) = (Some(place), place);
+            process.personality = proc::personality(pid);
+        }
+    }
+}
