@@ -373,10 +373,13 @@ impl<'a> Session<'a> {
             let there = proc::threads(pid);
             let fits = self.source.needed(there.len()) <= self.settings.apart.min(perf::descriptors_left());
             let is_ours = self.tasks.strangers == Strangers::AreOurs;
-            let threads = if !there.is_empty() && fits && is_ours && self.source.watch(pid).is_ok() {
-                source::attach_threads(&mut self.source, || proc::threads(pid)).unwrap_or_default()
-            } else {
-                Vec::new()
+            let threads = match is_ours {
+                // The events of all tasks go on.
+                false => there.into_iter().map(|tid| (tid, 0)).collect(),
+                true if !there.is_empty() && fits && self.source.watch(pid).is_ok() => {
+                    source::attach_threads(&mut self.source, || proc::threads(pid)).unwrap_or_default()
+                }
+                true => Vec::new(),
             };
             self.tasks.in_sight(pid, &threads, sys::now_ns());
         }

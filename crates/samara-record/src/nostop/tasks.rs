@@ -116,8 +116,9 @@ pub(super) struct Tasks<'a> {
     pub(super) strangers: Strangers,
     /// A process came unannounced: its end may come so too.
     pub(super) strays: bool,
-    /// Processes whose events the kernel has closed.
+    /// Processes whose events the kernel has closed, and how many there were.
     pub(super) out_of_sight: Vec<Tid>,
+    closed: u64,
     pub(super) stacks: Option<Stacks>,
     /// The time of the record that is followed.
     now: u64,
@@ -143,6 +144,7 @@ impl<'a> Tasks<'a> {
             strangers: Strangers::AreOurs,
             strays: false,
             out_of_sight: Vec::new(),
+            closed: 0,
             stacks: None,
             now: 0,
             lost_until: 0,

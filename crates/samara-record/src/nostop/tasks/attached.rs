@@ -3,7 +3,7 @@
 
 use samara_trace::event::EventKind;
 
-use super::{Tasks, Thread};
+use super::{MOST_NOTES, Tasks, Thread};
 use crate::journal::Who;
 use crate::nostop::followed_space::Entry;
 use crate::os::proc;
@@ -39,16 +39,21 @@ impl Tasks<'_> {
         if !self.processes.contains_key(&pid) {
             return;
         }
-        let what = format!(
-            "the kernel closed the events of process {pid}: it loaded a program that is setuid, of 32 bits or not readable \
-             by its user, or was killed in it. "
-        );
-        if threads.is_empty() {
-            self.seen.unsure += 1;
-            let how = "What it did then is not recorded. Root may see it, and so does a recording with stops";
-            return self.journal.note(what + how);
+        self.closed += 1;
+        self.seen.unsure += u64::from(threads.is_empty());
+        if self.closed <= MOST_NOTES {
+            let how = match threads.is_empty() {
+                true => "What it did then is not recorded. Root may see it, and so does a recording with stops",
+                false => "Its first calls are not recorded",
+            };
+            self.journal.note(format!(
+                "the kernel closed the events of process {pid}: it loaded a program that is setuid, of 32 bits or not \
+                 readable by its user, or was killed in it. {how}"
+            ));
         }
-        self.journal.note(what + "Its first calls are not recorded");
+        if threads.is_empty() {
+            return;
+        }
         let place = self.new_place(pid, now);
         if let Some(place) = self.places.get_mut(&place) {
             (place.due, place.needs_flags) = (0, true);
