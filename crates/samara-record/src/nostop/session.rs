@@ -351,8 +351,11 @@ impl<'a> Session<'a> {
 
     /// Attaches to the processes that share the areas of the first one.
     fn attach_sharers(&mut self, root: Tid) {
+        // Tasks without a space have one in common.
+        let Some(reader) = proc::reader(root) else { return };
+        let shares = |pid: Tid| proc::reader(pid).is_some_and(|other| sys::have_one_space(reader, other));
         let all = processes::all().unwrap_or_default().into_iter().filter_map(|pid| Tid::try_from(pid).ok());
-        for pid in all.filter(|pid| *pid != root && sys::have_one_space(root, *pid)) {
+        for pid in all.filter(|pid| *pid != root && shares(*pid)) {
             let fits = self.source.needed(proc::threads(pid).len()) <= perf::descriptors_left();
             let threads = match fits && self.source.watch(pid).is_ok() {
                 true => source::attach_threads(&mut self.source, || proc::threads(pid)).unwrap_or_default(),
