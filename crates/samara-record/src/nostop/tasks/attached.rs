@@ -1,5 +1,5 @@
-//! Processes that are attached to besides the first one: those that share its areas, and those whose
-//! events the kernel has closed. Does not know how a process is attached to.
+//! Processes that are attached to besides the first one: those that share its areas, and those
+//! whose events the kernel has closed. Does not know how a process is attached to.
 
 use samara_trace::event::EventKind;
 
