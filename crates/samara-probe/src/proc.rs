@@ -13,16 +13,20 @@ pub fn read(path: &str) -> io::Result<String> {
     std::fs::read_to_string(path).map_err(during(path))
 }
 
-/// VmFlags of areas, from smaps; without the one that depends on the kernel's build.
+/// VmFlags and protection keys of areas, from smaps; without the flag that depends on the kernel's
+/// build.
 pub fn vm_flags(smaps: &str) -> Vec<(u64, Flags)> {
-    let (mut at, mut out) = (None, Vec::new());
+    let (mut at, mut key, mut out) = (None, Flags::empty(), Vec::new());
     for line in smaps.lines() {
         if let Some(letters) = line.strip_prefix("VmFlags:") {
-            out.extend(at.take().map(|a| (a, Flags::from_letters(letters) - Flags::SOFTDIRTY)));
+            out.extend(at.take().map(|a| (a, Flags::from_letters(letters) - Flags::SOFTDIRTY | key)));
+        } else if let Some(number) = line.strip_prefix("ProtectionKey:") {
+            let number: u64 = number.trim().parse().unwrap_or(0);
+            key = Flags::PKEY & Flags::from_bits_retain(number << Flags::PKEY.bits().trailing_zeros());
         } else if let Some((start, _)) = line.split_once('-')
             && let Ok(start) = u64::from_str_radix(start, 16)
         {
-            at = Some(start);
+            (at, key) = (Some(start), Flags::empty());
         }
     }
     out
