@@ -256,9 +256,12 @@ where
             *later = Some((held, Ran { window, before, new, plan, changed, kept }));
             return Attempt::NeedsWhole; // not looked at: there is something left to do
         }
-        let Some(changed) = changed.filter(|changed| changed.is_none() || stage.fits()) else {
+        let Some(changed) = changed else { return Attempt::NeedsWhole };
+        // Where the leaf's end moves, the copy often does not fit: nothing is marked in vain.
+        let moves_end = changed.is_some() && stage.moves_end();
+        if moves_end && !stage.fits() {
             return Attempt::NeedsWhole;
-        };
+        }
         let new_brk = Some(new_brk).filter(|new| first.brk.is_some() && *new != brk);
         let all = marks(plan, changed, first);
         let marked = all.map(|all| Marked::raise(&self.marks, record.changes()[0], all));
@@ -279,9 +282,8 @@ where
             drop(layout);
         };
         if changed.is_some() {
-            let moves_end = stage.moves_end();
             if !stage.commit(then) {
-                return Attempt::NeedsWhole; // no memory
+                return Attempt::NeedsWhole; // it does not fit, or there is no memory
             }
             *leaf.regroups = moves_end && leaf.misfits.is_second(window.0);
         } else {
