@@ -19,7 +19,7 @@ pub fn vm_flags(smaps: &str) -> Vec<(u64, Flags)> {
     let (mut at, mut key, mut out) = (None, Flags::empty(), Vec::new());
     for line in smaps.lines() {
         if let Some(letters) = line.strip_prefix("VmFlags:") {
-            out.extend(at.take().map(|a| (a, Flags::from_letters(letters) - Flags::SOFTDIRTY | key)));
+            out.extend(at.take().map(|a| (a, (Flags::from_letters(letters) - Flags::SOFTDIRTY) | key)));
         } else if let Some(number) = line.strip_prefix("ProtectionKey:") {
             let number: u64 = number.trim().parse().unwrap_or(0);
             key = Flags::PKEY & Flags::from_bits_retain(number << Flags::PKEY.bits().trailing_zeros());
