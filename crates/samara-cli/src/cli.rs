@@ -401,7 +401,7 @@ pub(crate) struct Only {
     #[arg(long, allow_negative_numbers = true)]
     pub(crate) tid: Vec<u32>,
     /// Of this system call (mmap, munmap, ...)
-    #[arg(long = "call", value_name = "NAME", value_parser = call, allow_negative_numbers = true)]
+    #[arg(long = "call", value_name = "NAME", value_parser = call)]
     pub(crate) calls: Vec<u32>,
     /// With TEXT in the name of an area, a file or a program
     #[arg(long = "name", value_name = "TEXT")]

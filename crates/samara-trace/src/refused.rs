@@ -204,11 +204,14 @@ impl FromStr for Refused {
     type Err = NotRefused;
 
     fn from_str(text: &str) -> Result<Refused, NotRefused> {
-        let (named, text) = text.strip_prefix(BY_KERNEL).map_or((BY_RUN, text), |rule| ("", rule));
-        let mut words = text.split(' ');
+        let rule = text.strip_prefix(BY_KERNEL);
+        let mut words = rule.unwrap_or(text).split(' ');
         let name = words.next().unwrap_or_default();
-        let is_it =
-            |known: &str| known.strip_prefix(named) == Some(name) && named.is_empty() != known.starts_with(BY_RUN);
+        let is_it = |known: &str| match (rule, known.strip_prefix(BY_RUN)) {
+            (Some(_), None) => known == name,
+            (None, option) => option == Some(name),
+            (Some(_), Some(_)) => false,
+        };
         let (by, _) = RefusedBy::ALL.into_iter().find(|(_, known)| is_it(known)).ok_or(NotRefused)?;
         let (mut refused, mut start, mut end) = (Refused::new(by), None, None);
         for word in words {
@@ -242,9 +245,16 @@ mod tests {
         }
         let later = "kernel:hole start=1 end=2 colour=3".parse::<Refused>();
         assert_eq!(later, Ok(Refused::at(RefusedBy::Hole, (1, 2))));
-        for wrong in
-            ["", "limits", "run-fault", "kernel:run-fault", "kernel:new-rule", "kernel:hole start=x", "kernel:"]
-        {
+        for wrong in [
+            "",
+            "limits",
+            "run-fault",
+            "kernel:run-fault",
+            "kernel:new-rule",
+            "kernel:hole start",
+            "kernel:hole start=x",
+            "kernel:",
+        ] {
             assert_eq!(wrong.parse::<Refused>(), Err(NotRefused), "{wrong}");
         }
     }

@@ -356,11 +356,7 @@ impl<'a> Session<'a> {
         let shares = |pid: Tid| proc::reader(pid).is_some_and(|other| sys::have_one_space(reader, other));
         let all = processes::all().unwrap_or_default().into_iter().filter_map(|pid| Tid::try_from(pid).ok());
         for pid in all.filter(|pid| *pid != root && shares(*pid)) {
-            let fits = self.source.needed(proc::threads(pid).len()) <= perf::descriptors_left();
-            let threads = match fits && self.source.watch(pid).is_ok() {
-                true => source::attach_threads(&mut self.source, || proc::threads(pid)).unwrap_or_default(),
-                false => Vec::new(),
-            };
+            let threads = self.attach_besides(pid, u64::MAX);
             match threads.is_empty() {
                 false => self.tasks.add_sharer(pid, &threads, root, sys::now_ns()),
                 true => self.tasks.journal.note(format!(
@@ -370,19 +366,23 @@ impl<'a> Session<'a> {
         }
     }
 
+    /// Attaches to one more process, if that needs no more than `most` descriptors. Returns its
+    /// threads, and the attachment of each. None: it has ended, or cannot be attached to.
+    fn attach_besides(&mut self, pid: Tid, most: u64) -> Vec<(Tid, u32)> {
+        let fits = self.source.needed(proc::threads(pid).len()) <= most.min(perf::descriptors_left());
+        match fits && self.source.watch(pid).is_ok() {
+            true => source::attach_threads(&mut self.source, || proc::threads(pid)).unwrap_or_default(),
+            false => Vec::new(),
+        }
+    }
+
     /// Attaches again to processes whose events the kernel has closed.
     fn attach_again(&mut self) {
         for pid in std::mem::take(&mut self.tasks.out_of_sight) {
-            let there = proc::threads(pid);
-            let fits = self.source.needed(there.len()) <= self.settings.apart.min(perf::descriptors_left());
-            let is_ours = self.tasks.strangers == Strangers::AreOurs;
-            let threads = match is_ours {
+            let threads = match self.tasks.strangers {
+                Strangers::AreOurs => self.attach_besides(pid, self.settings.apart),
                 // The events of all tasks go on.
-                false => there.into_iter().map(|tid| (tid, 0)).collect(),
-                true if !there.is_empty() && fits && self.source.watch(pid).is_ok() => {
-                    source::attach_threads(&mut self.source, || proc::threads(pid)).unwrap_or_default()
-                }
-                true => Vec::new(),
+                _ => proc::threads(pid).into_iter().map(|tid| (tid, 0)).collect(),
             };
             self.tasks.in_sight(pid, &threads, sys::now_ns());
         }

@@ -154,6 +154,12 @@ impl<'a> Tasks<'a> {
     /// A process that is followed from now on, with these threads and the attachment of each.
     /// `runs`: it has a space already, which must be read.
     pub(super) fn add_process(&mut self, pid: Tid, threads: &[(Tid, u32)], runs: bool, now: u64) {
+        self.put_process(pid, threads, runs, now);
+        self.journal.counters.processes += 1;
+    }
+
+    /// [`add_process`](Self::add_process) of one that may have been counted already.
+    fn put_process(&mut self, pid: Tid, threads: &[(Tid, u32)], runs: bool, now: u64) {
         let place = runs.then(|| self.new_place(pid, now));
         if let Some(place) = place.and_then(|id| self.places.get_mut(&id)) {
             (place.due, place.needs_flags) = (0, true);
@@ -166,7 +172,6 @@ impl<'a> Tasks<'a> {
         let process =
             Process { place, threads, last_space: place.unwrap_or(0), ends: false, status: None, personality };
         self.processes.insert(pid, process);
-        self.journal.counters.processes += 1;
     }
 
     /// The wait status of the first process, as far as records have it.

@@ -337,7 +337,7 @@ impl<'m, K: Key, V, R: Reclaim, S: Shape, H: BorrowMut<RangeMap<K, V, S>>> Stage
         // SAFETY: LEAF-1: the leaf is live and belongs to the copy, which is borrowed; the slots
         // are below its length, or there are none.
         unsafe {
-            let to = leaf.len().saturating_sub(self.len_before() - end);
+            let to = self.end_in(leaf, end);
             Some(entries(leaf, start..to))
         }
     }
@@ -357,7 +357,7 @@ impl<'m, K: Key, V, R: Reclaim, S: Shape, H: BorrowMut<RangeMap<K, V, S>>> Stage
         // SAFETY: as in `before` and `after`.
         unsafe {
             let Range { mut start, mut end } = self.window.clone();
-            let mut to = leaf.len().saturating_sub(old.len() - end);
+            let mut to = self.end_in(leaf, end);
             let entry = |leaf: Leaf<K, V, S>, i| (Span::new(leaf.first(i), leaf.key(i)), &*leaf.value(i));
             while start < end.min(to) && same(entry(old, start), entry(leaf, start)) {
                 start += 1;
@@ -367,6 +367,16 @@ impl<'m, K: Key, V, R: Reclaim, S: Shape, H: BorrowMut<RangeMap<K, V, S>>> Stage
             }
             Some((entries(old, start..end), entries(leaf, start..to)))
         }
+    }
+
+    /// Where the window ends in the leaf of the copy, if it ends at `end` in the old one.
+    ///
+    /// # Safety
+    /// Both leaves are live.
+    #[cfg_attr(not(debug_assertions), inline(always))]
+    unsafe fn end_in(&self, leaf: Leaf<K, V, S>, end: usize) -> usize {
+        // SAFETY: the caller promises live leaves.
+        unsafe { leaf.len().saturating_sub(self.old.len() - end) }
     }
 
     /// Number of entries that the part of the map had that the copy was made of.

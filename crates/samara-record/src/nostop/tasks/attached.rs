@@ -3,7 +3,7 @@
 
 use samara_trace::event::EventKind;
 
-use super::{MOST_NOTES, Tasks, Thread};
+use super::{MOST_NOTES, Tasks};
 use crate::journal::Who;
 use crate::nostop::followed_space::Entry;
 use crate::os::proc;
@@ -51,20 +51,8 @@ impl Tasks<'_> {
                  readable by its user, or was killed in it. {how}"
             ));
         }
-        if threads.is_empty() {
-            return;
-        }
-        let place = self.new_place(pid, now);
-        if let Some(place) = self.places.get_mut(&place) {
-            (place.due, place.needs_flags) = (0, true);
-        }
-        for (tid, owner) in threads {
-            self.threads.insert(*tid, Thread::new(pid, *owner));
-        }
-        if let Some(process) = self.processes.get_mut(&pid) {
-            process.threads = threads.iter().map(|(tid, _)| *tid).collect();
-            (process.place, process.last_space) = (Some(place), place);
-            process.personality = proc::personality(pid);
+        if !threads.is_empty() {
+            self.put_process(pid, threads, true, now);
         }
     }
 }
