@@ -51,6 +51,7 @@ static void (*ring_submit)(void *data, u64 flags) = (void *)132;
 static u64 (*ring_query)(void *ring, u64 what) = (void *)134;
 static void *(*storage)(void *map, struct task_struct *task, void *value, u64 flags) = (void *)156;
 static struct task_struct *(*current_task)(void) = (void *)158;
+static struct pt_regs *(*registers_of)(struct task_struct *task) = (void *)175;
 enum { CREATE = 1, NO_WAKE = 1, WAKE = 2, UNREAD = 0 };
 
 #define SECTION(name) __attribute__((section(name), used))
@@ -123,6 +124,10 @@ struct {
 // Slots of tasks that have ended.
 struct { NUMBER(type, 23); NUMBER(max_entries, 2); TYPE(value, u32); } unused SECTION(".maps");
 struct { NUMBER(type, 6); NUMBER(max_entries, 1); TYPE(key, u32); TYPE(value, u64); } lost SECTION(".maps");
+
+// Which programs record calls. They come and go one after another.
+enum { NONE, AT_EACH, AT_ALL };
+struct { NUMBER(type, 2); NUMBER(max_entries, 1); TYPE(key, u32); TYPE(value, u32); } recording SECTION(".maps");
 
 // How many control groups are around GROUP, and how many namespaces around NAMESPACE, once one was found.
 static volatile u32 depth = 0, around = 0;
@@ -206,9 +211,17 @@ APART int is_in_group(void)
     return 0;
 }
 
+INLINE u32 recording_by(void)
+{
+    u32 first = 0, *by = map_lookup(&recording, &first);
+    return by ? *by : NONE;
+}
+
 // What the running task has besides, if it is recorded.
 INLINE struct own *recorded(struct task_struct *task)
 {
+    if (recording_by() == NONE)
+        return 0;
     if (GROUP && !is_in_group())
         return 0; // it may have left it
     struct own *own = storage(&tasks, task, 0, 0);
@@ -340,15 +353,9 @@ INLINE int is_compat(struct task_struct *task)
     return task->thread_info.status & 2;
 }
 
-SECTION("tp_btf/sys_enter") int sys_enter(u64 *ctx)
+// A task enters a call.
+INLINE int enter(struct task_struct *task, struct pt_regs *regs, u64 nr)
 {
-    struct pt_regs *regs = (void *)ctx[0];
-    u64 nr = ctx[1];
-    if (!is_in(CALLS, nr))
-        return 0;
-    struct task_struct *task = current_task();
-    if (is_compat(task))
-        return 0;
     struct own *own = recorded(task);
     if (!own)
         return 0;
@@ -372,6 +379,8 @@ SECTION("tp_btf/sys_enter") int sys_enter(u64 *ctx)
         lose();
         return 0;
     }
+    if (call->entered)
+        lose(); // its return
     u32 tid = tid_of(task), pid = pid_of(task);
     call->version += 1;
     SETTLED;
@@ -394,11 +403,9 @@ SECTION("tp_btf/sys_enter") int sys_enter(u64 *ctx)
     return 0;
 }
 
-SECTION("tp_btf/sys_exit") int sys_exit(u64 *ctx)
+// A task's call is over.
+INLINE int leave(u64 result)
 {
-    struct pt_regs *regs = (void *)ctx[0];
-    if (!is_in(CALLS, regs->orig_ax))
-        return 0;
     struct task_struct *task = current_task();
     struct own *own = storage(&tasks, task, 0, 0);
     if (!own)
@@ -406,10 +413,48 @@ SECTION("tp_btf/sys_exit") int sys_exit(u64 *ctx)
     struct call *call = slot_of(own);
     if (!call || !call->entered)
         return 0;
-    tell(call, DONE, own->slot, task, ctx[1]);
+    tell(call, DONE, own->slot, task, result);
     SETTLED;
     call->entered = 0;
     return 0;
+}
+
+// The entries and returns of calls by the tracepoints of each call (since Linux 5.15): a call of another
+// kind costs half of what it does by those of all calls. 1: the perf events of others go on.
+SECTION("tracepoint/enter") int each_enter(u64 *ctx)
+{
+    struct task_struct *task = current_task();
+    u32 nr = *(u32 *)(ctx + 1); // nothing more is there
+    if (recording_by() == AT_EACH)
+        enter(task, registers_of(task), nr);
+    return 1;
+}
+
+SECTION("tracepoint/exit") int each_exit(u64 *ctx)
+{
+    if (recording_by() == AT_EACH)
+        leave(ctx[2]);
+    return 1;
+}
+
+// By the tracepoints of all calls.
+SECTION("tp_btf/sys_enter") int all_enter(u64 *ctx)
+{
+    struct task_struct *task = current_task();
+    u64 nr = ctx[1];
+    return is_in(CALLS, nr) && !is_compat(task) ? enter(task, (void *)ctx[0], nr) : 0;
+}
+
+SECTION("tp_btf/sys_exit") int all_exit(u64 *ctx)
+{
+    struct pt_regs *regs = (void *)ctx[0];
+    return is_in(CALLS, regs->orig_ax) ? leave(ctx[1]) : 0;
+}
+
+// The call that loads a 32-bit program returns to that: its own tracepoint is silent then.
+SECTION("tp_btf/sched_process_exec") int loaded(u64 *ctx)
+{
+    return is_compat(current_task()) ? leave(0) : 0;
 }
 
 // Ends the open section of an address space. False: it is not one of this call.

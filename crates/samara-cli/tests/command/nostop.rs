@@ -653,3 +653,45 @@ fn who_shares_the_areas_is_recorded_too() {
         }
     }
 }
+
+/// BPF programs are at the recorded calls alone. Where there are too few descriptors for that, they
+/// are at all calls, which is said, and record the same.
+#[test]
+fn few_descriptors_are_enough_for_bpf() {
+    let dir = tempfile::tempdir().unwrap();
+    let program = samara().get_program().to_owned();
+    let mut calls = Vec::new();
+    for (descriptors, named) in [(1000, ", by BPF"), (60, "Too many open files (os error 24))")] {
+        let words = format!("ulimit -n {descriptors} && exec \"$0\" trace --source bpf -o t.samara -- ls /");
+        let output = Command::new("sh").args(["-c", &words]).arg(&program).current_dir(dir.path()).output().unwrap();
+        if !allowed(&output) {
+            return;
+        }
+        let text = stderr(&output);
+        let line = text.lines().find_map(|line| line.split_once("without stops: ")).unwrap_or_default().1;
+        assert!(output.status.success() && line.ends_with(named) && line.contains(", 0 events lost, "), "{text}");
+        calls.push(line.split(' ').next().unwrap_or_default().to_owned());
+    }
+    assert_eq!(calls[0], calls[1]);
+}
+
+/// BPF programs leave the perf events of others at the same calls alone.
+#[test]
+fn a_recorder_does_not_disturb_another_one() {
+    let dir = tempfile::tempdir().unwrap();
+    let program = samara().get_program().to_string_lossy().into_owned();
+    let record = |source| ["trace", "--source", source, "-o"];
+    let inner = [&[program.as_str()][..], &record("perf"), &["inner.samara", "--", "ls", "/"]].concat();
+    let alone = run(dir.path(), &inner[1..]);
+    let both = run(dir.path(), &[&record("bpf")[..], &["outer.samara", "--"], &inner].concat());
+    if !allowed(&alone) || !allowed(&both) {
+        return;
+    }
+    let line = |output: &Output, source: &str| {
+        let text = stderr(output);
+        let line = text.lines().find(|line| line.contains("without stops: ") && line.ends_with(source));
+        line.unwrap_or_else(|| panic!("{text}")).to_owned()
+    };
+    assert_eq!(line(&both, ", by perf events"), line(&alone, ", by perf events"));
+    assert!(line(&both, ", by BPF").contains(" 0 events lost, 0 unexplained changes, "), "{}", stderr(&both));
+}

@@ -10,7 +10,10 @@ use crate::os::sys::Tid;
 use crate::stacks::Copies;
 
 /// There is none.
-pub(super) struct Bpf(Infallible);
+pub(super) struct Bpf {
+    pub(super) at_all_calls: Option<String>,
+    none: Infallible,
+}
 
 impl Bpf {
     pub(super) fn new(asked: Asked<'_>) -> Result<Bpf, String> {
@@ -19,26 +22,26 @@ impl Bpf {
     }
 
     pub(super) fn watch(&mut self, _: Tid) -> std::io::Result<()> {
-        match self.0 {}
+        match self.none {}
     }
 
     pub(super) fn forget(&mut self, _: Tid) {
-        match self.0 {}
+        match self.none {}
     }
 
     pub(super) fn descriptor(&self) -> RawFd {
-        match self.0 {}
+        match self.none {}
     }
 
     pub(super) fn read(&mut self, _: u64, _: &mut u64, _: &mut Copies, _: &mut Vec<Record>) -> bool {
-        match self.0 {}
+        match self.none {}
     }
 
     pub(super) fn lost(&self) -> BTreeMap<u32, u64> {
-        match self.0 {}
+        match self.none {}
     }
 
     pub(super) fn disable(&mut self) {
-        match self.0 {}
+        match self.none {}
     }
 }

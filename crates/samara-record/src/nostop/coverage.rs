@@ -42,6 +42,9 @@ pub struct Coverage {
     pub descriptors: u64,
     /// Whether calls and write sections came by BPF, instead of perf events.
     pub by_bpf: bool,
+    /// Why the BPF programs are at all calls, if they are: each call of all processes costs more then
+    /// than with programs at the recorded calls alone.
+    pub at_all_calls: Option<String>,
     /// Why BPF was not possible, if it was tried.
     pub no_bpf: Option<String>,
 }
@@ -85,7 +88,10 @@ impl fmt::Display for Coverage {
         };
         write!(f, "{changes}{uncounted}{readings}{partial}{unsure}")?;
         match (&self.no_bpf, self.by_bpf) {
-            (_, true) => write!(f, ", by BPF"),
+            (_, true) => match &self.at_all_calls {
+                None => write!(f, ", by BPF"),
+                Some(why) => write!(f, ", by BPF at all calls ({why})"),
+            },
             (Some(why), false) => write!(f, ", by perf events (no BPF: {why})"),
             (None, false) => write!(f, ", by perf events"),
         }
@@ -128,5 +134,7 @@ mod tests {
             "{seen}"
         );
         assert!(seen.to_string().ends_with("2 spaces unsure, by BPF"));
+        seen.at_all_calls = Some("tracefs cannot be read".into());
+        assert!(seen.to_string().ends_with(", by BPF at all calls (tracefs cannot be read)"));
     }
 }

@@ -144,6 +144,13 @@ impl Event {
         if done < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
     }
 
+    /// Has a BPF program run at each event, of all tasks and on all processors.
+    pub(super) fn run(&self, program: RawFd) -> io::Result<()> {
+        // SAFETY: the argument is the descriptor of a program.
+        let done = unsafe { bindings::ioctls::SET_BPF(self.file.as_raw_fd(), program as u32) };
+        if done < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+    }
+
     /// Has its records written to the ring of another event on the same processor.
     pub(super) fn write_to(&self, ring: &Ring) -> io::Result<()> {
         // SAFETY: the argument is a descriptor of an event.

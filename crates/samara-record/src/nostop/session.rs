@@ -589,6 +589,7 @@ impl<'a> Session<'a> {
         (seen.received, seen.descriptors) = (self.source.received, self.source.descriptors() as u64);
         seen.lost = lost.unwrap_or_default();
         (seen.by_bpf, seen.no_bpf) = (self.source.is_bpf(), self.source.no_bpf.take());
+        seen.at_all_calls = self.source.at_all_calls();
         let mut journal = self.tasks.journal;
         journal.counters.wall_ns = until.saturating_sub(journal.start_ns);
         if seen.lost_in_all() > 0 {

@@ -213,6 +213,11 @@ impl Source {
         self.bpf.is_some() || !self.plan.locks.is_empty()
     }
 
+    /// Why BPF programs run at all calls, if they do.
+    pub(super) fn at_all_calls(&mut self) -> Option<String> {
+        self.bpf.as_mut()?.at_all_calls.take()
+    }
+
     pub(super) fn is_bpf(&self) -> bool {
         self.bpf.is_some()
     }

@@ -8,13 +8,14 @@
 //! - **BPF-ORDER-2** a loss begins at the last look at the counts and ends at this one.
 
 mod calls;
+mod each;
 mod words;
 
 use std::collections::BTreeMap;
 use std::error::Error;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 
-use aya::maps::{HashMap, Map, MapData, PerCpuArray, RingBuf};
+use aya::maps::{Array, HashMap, Map, MapData, PerCpuArray, RingBuf};
 use aya::programs::BtfTracePoint;
 use aya::{Btf, Ebpf, EbpfLoader};
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
@@ -26,20 +27,28 @@ use crate::os::proc::{self, Status};
 use crate::os::sys::{self, Tid};
 use crate::stacks::Copies;
 use calls::{CALL_WORDS, Calls, STEP};
+use each::EachCall;
 use words::Words;
 
 /// The programs, built by `ci/bpf.sh`.
 static OBJECT: &[u8] = aya::include_bytes_aligned!("../../../bpf/nostop.bpf.o");
 
 /// The programs, and the tracepoint of each.
-const PROGRAMS: [(&str, &str); 6] = [
-    ("sys_enter", "sys_enter"),
-    ("sys_exit", "sys_exit"),
+const PROGRAMS: [(&str, &str); 5] = [
+    ("loaded", "sched_process_exec"),
     ("lock", "mmap_lock_acquire_returned"),
     ("unlock", "mmap_lock_released"),
     ("born", "sched_process_fork"),
     ("ended", "sched_process_exit"),
 ];
+
+/// Those at all calls, where they cannot be at each.
+const ALL_CALLS: [(&str, &str); 2] = [("all_exit", "sys_exit"), ("all_enter", "sys_enter")];
+
+/// Values of `recording`.
+const NONE: u32 = 0;
+const AT_EACH: u32 = 1;
+const AT_ALL: u32 = 2;
 
 /// Most tasks that have made a call and live. Calls of others are lost.
 const SLOTS: u32 = 1 << 15;
@@ -52,7 +61,11 @@ const EVENT: u64 = u64::MAX;
 
 pub(in super::super) struct Bpf {
     /// `None`: it is over.
-    programs: Option<Ebpf>,
+    programs: Option<(Ebpf, Option<EachCall>)>,
+    /// Which programs record calls: see `bpf/nostop.bpf.c`.
+    recording: Array<MapData, u32>,
+    /// Why a call of another kind costs more than it could.
+    pub(in super::super) at_all_calls: Option<String>,
     ring: RingBuf<MapData>,
     /// How far the ring was read and written.
     positions: Words,
@@ -119,14 +132,35 @@ impl Bpf {
                 all.add(ring.as_fd(), EpollEvent::new(EpollFlags::EPOLLIN | EpollFlags::EPOLLET, 0)).map(|()| all)
             })
             .map_err(|e| refused(&e))?;
-        for (name, tracepoint) in PROGRAMS {
+        let mut recording = Array::try_from(map("recording")?).map_err(|e| refused(&e))?;
+        let (each, at_all_calls) = match EachCall::new(&mut programs, asked) {
+            Ok(each) => (Some(each), None),
+            Err(why) => (None, Some(why)),
+        };
+        let at_all = at_all_calls.iter().flat_map(|_| ALL_CALLS);
+        for (name, tracepoint) in at_all.chain(PROGRAMS) {
             let program = programs.program_mut(name).ok_or_else(|| format!("its program {name} is missing"))?;
             let program: &mut BtfTracePoint = program.try_into().map_err(|e| refused(&e))?;
             program.load(tracepoint, &btf).map_err(|e| refused(&e))?;
             program.attach().map_err(|e| refused(&e))?;
         }
-        let (programs, calls, looked) = (Some(programs), Calls::default(), sys::now_ns());
-        Ok(Bpf { programs, ring, positions, slots, watched, lost, known: 0, looked, calls, filled })
+        let by = if each.is_some() { AT_EACH } else { AT_ALL };
+        recording.set(0, by, 0).map_err(|e| refused(&e))?;
+        let (programs, calls, looked) = (Some((programs, each)), Calls::default(), sys::now_ns());
+        Ok(Bpf {
+            programs,
+            recording,
+            at_all_calls,
+            ring,
+            positions,
+            slots,
+            watched,
+            lost,
+            known: 0,
+            looked,
+            calls,
+            filled,
+        })
     }
 
     /// Records a process from now on, and those that it makes.
@@ -190,6 +224,7 @@ impl Bpf {
 
     /// Ends the recording. Records in the ring stay.
     pub(in super::super) fn disable(&mut self) {
+        let _ = self.recording.set(0, NONE, 0); // the programs go anyway, but not at once
         self.programs = None;
     }
 }
