@@ -282,7 +282,12 @@ fn portable_search_is_the_definition() {
     lone(Portable);
 }
 
-#[cfg(all(target_arch = "x86_64", target_pointer_width = "64", any(not(miri), samara_miri_avx2)))]
+#[cfg(all(
+    target_arch = "x86_64",
+    target_feature = "sse2",
+    target_pointer_width = "64",
+    any(not(miri), samara_miri_avx2)
+))]
 #[test]
 fn vector_searches_are_the_definition() {
     extern crate std;

@@ -96,6 +96,7 @@ use crate::space::plan::Plan;
 use crate::space::{AddressSpace, Config, Touches};
 use core::fmt;
 use core::mem;
+use core::panic::{RefUnwindSafe, UnwindSafe};
 use samara::{BuildError, PinHere, RangeMap, Reclaim, SharedRangeMap, Span, TryArc};
 
 #[cfg(feature = "std")]
@@ -491,6 +492,10 @@ pub(crate) fn sorted<B>(areas: impl Iterator<Item = (Span, Area<B>)>) -> Result<
         _ => Errno::EINVAL, // the areas of a tree are in order and not empty
     })
 }
+
+// A call that panics has happened as a whole or not at all: no half-done state is seen.
+impl<B, R: Reclaim, W: Wait> UnwindSafe for SharedAddressSpace<B, R, W> {}
+impl<B, R: Reclaim, W: Wait> RefUnwindSafe for SharedAddressSpace<B, R, W> {}
 
 impl<B, R: Reclaim, W: Wait> fmt::Debug for SharedAddressSpace<B, R, W> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -130,6 +130,18 @@ impl<K: Key, S: Shape> RangeSet<K, S> {
         self.map.overlaps(span)
     }
 
+    /// The lowest range. O(log n).
+    #[must_use]
+    pub fn first(&self) -> Option<Span<K>> {
+        self.map.first().map(|(span, ())| span)
+    }
+
+    /// The highest range. O(log n).
+    #[must_use]
+    pub fn last(&self) -> Option<Span<K>> {
+        self.map.last().map(|(span, ())| span)
+    }
+
     /// The number of ranges. O(1).
     #[must_use]
     pub fn len(&self) -> usize {
@@ -178,6 +190,16 @@ impl<K: Key, S: Shape> RangeSet<K, S> {
     /// [`StoreError`]; the set is as before.
     pub fn remove(&mut self, span: impl Into<Span<K>>) -> Result<(), StoreError<K>> {
         self.map.clear_range(span, unobserved)
+    }
+
+    /// Removes the lowest range, and returns it. O(log n).
+    pub fn pop_first(&mut self) -> Option<Span<K>> {
+        self.map.pop_first().map(|(span, ())| span)
+    }
+
+    /// Removes the highest range, and returns it. O(log n).
+    pub fn pop_last(&mut self) -> Option<Span<K>> {
+        self.map.pop_last().map(|(span, ())| span)
     }
 
     /// Removes all keys.
@@ -237,6 +259,12 @@ impl<K: Key, S: Shape> RangeSet<K, S> {
     pub fn is_subset(&self, other: &Self) -> bool {
         self.difference(other).next().is_none()
     }
+
+    /// Whether this set has every key of `other`. O(ranges of both).
+    #[must_use]
+    pub fn is_superset(&self, other: &Self) -> bool {
+        other.is_subset(self)
+    }
 }
 
 /// # Snapshots
@@ -248,6 +276,57 @@ impl<K: Key, S: Shape> RangeSet<K, S> {
     /// [`AllocError`] beyond about a thousand million (2^30) snapshots of one set.
     pub fn try_snapshot(&self) -> Result<Self, AllocError> {
         Ok(RangeSet { map: self.map.try_snapshot()? })
+    }
+
+    /// [`try_snapshot`](Self::try_snapshot) that aborts the program instead of failing.
+    #[must_use]
+    pub fn snapshot(&self) -> Self {
+        RangeSet { map: self.map.snapshot() }
+    }
+
+    /// Copies the nodes of `window` that a snapshot shares: as [`RangeMap::unshare`].
+    ///
+    /// # Errors
+    /// [`AllocError`]; the set is as before.
+    pub fn unshare(&mut self, window: impl Into<Span<K>>) -> Result<(), AllocError> {
+        self.map.unshare(window)
+    }
+}
+
+/// # Memory
+impl<K: Key, S: Shape> RangeSet<K, S> {
+    /// Sets memory aside for this many calls of [`insert`](Self::insert) and
+    /// [`remove`](Self::remove), which then cannot fail for want of it: as [`RangeMap::reserve`].
+    ///
+    /// # Errors
+    /// [`AllocError`]; the set is as before.
+    ///
+    /// # Examples
+    /// ```
+    /// use samara::RangeSet;
+    /// let mut set = RangeSet::<u64>::default();
+    /// set.reserve(2)?;
+    /// set.insert(0..=99).unwrap(); // neither of these allocates
+    /// set.remove(40..=49).unwrap();
+    /// set.release();
+    /// assert!(set.iter().eq([0..=39, 50..=99]));
+    /// # Ok::<(), samara::AllocError>(())
+    /// ```
+    pub fn reserve(&mut self, stores: usize) -> Result<(), AllocError> {
+        self.map.reserve(stores)
+    }
+
+    /// Frees the memory that [`reserve`](Self::reserve) set aside.
+    pub fn release(&mut self) {
+        self.map.release();
+    }
+
+    /// Frees the memory that the set does not need: as [`RangeMap::shrink_to_fit`]. O(n).
+    ///
+    /// # Errors
+    /// [`AllocError`]; the set is as before.
+    pub fn shrink_to_fit(&mut self) -> Result<(), AllocError> {
+        self.map.shrink_to_fit()
     }
 }
 

@@ -50,6 +50,7 @@ use crate::types::key::Key;
 use crate::types::span::Span;
 use core::fmt;
 use core::mem;
+use core::panic::RefUnwindSafe;
 
 /// A [`RangeMap`] for many threads: readers take no lock and never wait, while writers store.
 ///
@@ -226,6 +227,9 @@ unsafe impl<K: Key, V: Send + Sync, R: Reclaim + Sync, S: Shape> Sync for Shared
 // SAFETY: as above.
 unsafe impl<K: Key, V: Send + Sync, R: Reclaim + Send, S: Shape> Send for SharedRangeMap<K, V, R, S> where R::Stamp: Send
 {}
+
+// A store that panics has happened as a whole or not at all: no half-done state is seen.
+impl<K: Key, V: RefUnwindSafe, R: Reclaim, S: Shape> RefUnwindSafe for SharedRangeMap<K, V, R, S> {}
 
 /// # Construct
 impl<K: Key, V> SharedRangeMap<K, V> {

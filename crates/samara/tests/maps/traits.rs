@@ -179,6 +179,35 @@ fn send_and_sync() {
     both::<samara::ValuesMut<'_, u64, u64>>();
 }
 
+/// A panic leaves every map whole, so one may be used behind `catch_unwind`.
+#[test]
+fn safe_to_unwind() {
+    fn both<T: std::panic::UnwindSafe + std::panic::RefUnwindSafe>() {}
+    both::<RangeMap<u64, String>>();
+    both::<samara::RangeSet<u64>>();
+    both::<samara::SharedRangeMap<u64, String>>();
+}
+
+/// The verbs of a set that its map has too.
+#[test]
+fn a_set_has_ends_and_memory_of_its_own() {
+    let mut set: samara::RangeSet<u64> = [10..=19, 30..=39, 50..=59].into_iter().collect();
+    let before = set.snapshot();
+    assert_eq!((set.first(), set.last()), (Some(Span::new(10, 19)), Some(Span::new(50, 59))));
+    set.unshare(0..=u64::MAX).unwrap();
+    set.reserve(2).unwrap();
+    set.remove(32..=33).unwrap();
+    set.insert(0..=3).unwrap();
+    set.release();
+    assert_eq!((set.pop_first(), set.pop_last()), (Some(Span::new(0, 3)), Some(Span::new(50, 59))));
+    assert!(before.is_superset(&set) && !set.is_superset(&before));
+    set.shrink_to_fit().unwrap();
+    set.check().unwrap();
+    assert!(set.iter().eq([10..=19, 30..=31, 34..=39]) && before.iter().eq([10..=19, 30..=39, 50..=59]));
+    set.clear();
+    assert_eq!((set.first(), set.last(), set.pop_first(), set.pop_last()), (None, None, None, None));
+}
+
 /// A counter of pages, as one would write it with a `BTreeMap`.
 #[test]
 fn entries_count_like_a_btree_map() {
