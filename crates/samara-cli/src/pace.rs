@@ -34,8 +34,26 @@ impl Pace {
         Some((*now as f64 - *before as f64) / time.as_secs_f64())
     }
 
-    /// Time until the limit at this pace; 0 where it is reached. `None`: the process does not grow,
-    /// or very slowly, or the limit is not known.
+    /// Whether the process got areas since the look before.
+    pub(crate) fn grew(&self) -> bool {
+        let mut last = self.0.iter().rev().map(|(_, areas)| areas);
+        last.next().zip(last.next()).is_some_and(|(now, before)| now > before)
+    }
+
+    /// Areas that the process got in a second, but for the time between two looks in which it got
+    /// the most: what happens once does not go on.
+    fn again_per_second(&self) -> Option<f64> {
+        let ((from, before), (to, now)) = (self.0.front()?, self.0.back()?);
+        let pairs = self.0.iter().zip(self.0.iter().skip(1));
+        let times = pairs.map(|((from, before), (to, now))| (now.saturating_sub(*before), to.saturating_sub(*from)));
+        let (most, in_time) = times.max_by_key(|(areas, _)| *areas)?;
+        let areas = now.checked_sub(*before)?.checked_sub(most)?;
+        let time = to.checked_sub(*from)?.checked_sub(in_time).filter(|time| !time.is_zero())?;
+        Some(areas as f64 / time.as_secs_f64())
+    }
+
+    /// Time until the limit, if it goes on to grow as it does; 0 where it is reached. `None`: the
+    /// process does not grow, or very slowly, or once in a while, or the limit is not known.
     pub(crate) fn left(&self, limit: Option<u64>) -> Option<Duration> {
         let ((_, before), (_, now)) = (self.0.front()?, self.0.back()?);
         let free = limit?.saturating_sub(*now);
@@ -45,13 +63,13 @@ impl Pace {
         if now.saturating_sub(*before) < LEAST {
             return None;
         }
-        let left = Duration::try_from_secs_f64(free as f64 / self.per_second()?).ok()?;
+        let left = Duration::try_from_secs_f64(free as f64 / self.again_per_second()?).ok()?;
         (left <= LONGEST).then_some(left)
     }
 
     /// The same for people.
     pub(crate) fn text(&self, limit: Option<u64>) -> Option<String> {
-        let (left, per_second) = (self.left(limit).filter(|left| !left.is_zero())?, self.per_second()?);
+        let (left, per_second) = (self.left(limit).filter(|left| !left.is_zero())?, self.again_per_second()?);
         let pace = if per_second < 1.0 {
             format!("{} a minute", plural((per_second * 60.0).round() as u64, "more area"))
         } else {
@@ -93,7 +111,7 @@ mod tests {
         let left = |looks: &[(u64, u64)]| pace(looks).left(Some(1_000));
         let reached = [left(&[(0, 900), (1, 1_000)]), left(&[(0, 1_001), (1, 1_001)])];
         assert_eq!(reached, [Some(Duration::ZERO); 2]);
-        let soon = left(&[(0, 900), (1, 990)]).unwrap();
+        let soon = left(&[(0, 700), (1, 800), (2, 990)]).unwrap();
         assert!(!soon.is_zero() && soon < Duration::from_secs(1));
         assert_eq!(
             (whole_seconds(soon), whole_seconds(Duration::ZERO), whole_seconds(Duration::from_secs(3))),
@@ -104,11 +122,11 @@ mod tests {
     #[test]
     fn the_limit_is_reached_in_some_time() {
         let text = |looks: &[(u64, u64)]| pace(looks).text(Some(65_530));
-        let three = text(&[(0, 530), (10, 3_780)]).unwrap();
+        let three = text(&[(0, 530), (10, 3_780), (20, 7_030)]).unwrap();
         assert_eq!(three, "325 more areas a second: at this pace the limit of 65,530 is reached in 3 min");
-        let slow = text(&[(0, 65_000), (60, 65_010)]).unwrap();
-        assert_eq!(slow, "10 more areas a minute: at this pace the limit of 65,530 is reached in 52 min");
-        let far = text(&[(0, 100), (60, 160)]).unwrap();
+        let slow = text(&[(0, 65_000), (60, 65_010), (120, 65_020)]).unwrap();
+        assert_eq!(slow, "10 more areas a minute: at this pace the limit of 65,530 is reached in 51 min");
+        let far = text(&[(0, 100), (60, 160), (120, 220)]).unwrap();
         assert!(far.ends_with("1 more area a second: at this pace the limit of 65,530 is reached in 18 h"), "{far}");
         // No forecast: one reading only, no growth or hardly any, the limit reached, or a very long
         // time.
@@ -116,9 +134,22 @@ mod tests {
             assert_eq!(text(looks), None, "{looks:?}");
         }
         assert_eq!(text(&[(0, 500), (1, 65_530)]), None);
-        assert_eq!(text(&[(0, 500), (1_000_000, 600)]), None);
+        assert_eq!(text(&[(0, 500), (1_000_000, 600), (2_000_000, 700)]), None);
         assert_eq!(text(&[(5, 500), (5, 600)]), None, "no time has passed");
-        assert_eq!(pace(&[(0, 500), (1, 600)]).text(None), None);
+        assert_eq!(pace(&[(0, 500), (1, 600), (2, 700)]).text(None), None);
+    }
+
+    /// A program that makes its areas at once, or is replaced by a larger one, does not go on so.
+    #[test]
+    fn a_burst_is_no_growth() {
+        let left = |looks: &[(u64, u64)]| pace(looks).left(Some(65_530));
+        assert_eq!(left(&[(0, 20), (10, 4_024)]), None);
+        assert_eq!(left(&[(0, 20), (10, 4_024), (20, 4_024), (30, 4_020)]), None);
+        // Half of two bursts goes on.
+        let twice = left(&[(0, 0), (10, 3_000), (20, 3_000), (30, 6_000)]).unwrap();
+        assert_eq!(twice.as_secs(), (65_530 - 6_000) * 20 / 3_000);
+        let grew = |looks: &[(u64, u64)]| pace(looks).grew();
+        assert_eq!([grew(&[(0, 1)]), grew(&[(0, 1), (1, 2)]), grew(&[(0, 1), (1, 2), (2, 2)])], [false, true, false]);
     }
 
     /// What was long ago does not count.

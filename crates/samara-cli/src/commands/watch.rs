@@ -220,10 +220,16 @@ impl<'a> Watcher<'a> {
         if let Err(why) = self.folder.open() {
             self.no_state.tell(Some(format!("nothing will be kept: {why}")));
         }
+        let mut cleared: Option<Instant> = None;
         let mut meter = Meter::new(Budget::new(self.args.budget));
         let (mut is_late, mut is_open) = (false, true);
         loop {
             let began = Instant::now();
+            // KEEP-3: what is too old goes, also where nothing new is kept.
+            if cleared.is_none_or(|cleared| cleared.elapsed() >= AGAIN) && self.folder.open().is_ok() {
+                let _ = self.folder.make_room(SystemTime::now(), 0); // told where something is to be kept
+                cleared = Some(began);
+            }
             let reading = self.read(max_map_count(), Some(&mut meter));
             meter.settle();
             let wait = self.args.every.saturating_sub(began.elapsed()).max(meter.budget.wait());
@@ -287,7 +293,13 @@ impl<'a> Watcher<'a> {
         if failed {
             return None;
         }
+        if let Some(meter) = &mut meter {
+            meter.settle();
+        }
         self.alerts(limit);
+        if let Some(meter) = &mut meter {
+            meter.settle_alerts();
+        }
         let (mut top, others, unreadable) = self.table.rows(self.args.top, limit);
         let who = if self.table.which.is_pids() { "a process that --pid names" } else { "some processes" };
         let how = "run samara as root, or give it CAP_SYS_PTRACE";
@@ -321,7 +333,7 @@ impl<'a> Watcher<'a> {
         for (row, told) in self.table.told(Some(limit)) {
             // At the limit, nothing is left to foresee.
             let ahead = row.left.filter(|left| !left.is_zero());
-            let reasons = told.read(&self.limits, row.areas, limit, ahead);
+            let reasons = told.read(&self.limits, (row.areas, limit), ahead, row.grew);
             if reasons.is_empty() {
                 again.extend(told.not_kept.filter(|_| tries).map(|reason| (row.clone(), reason)));
             }
@@ -367,7 +379,9 @@ impl<'a> Watcher<'a> {
             Err(why) => {
                 self.not_kept += 1;
                 self.tried = Some(Instant::now());
-                self.no_state.tell(Some(format!("the areas of process {} are not kept: {why}", row.pid)));
+                let text =
+                    format!("the areas of process {} are not kept, which is tried again in a minute: {why}", row.pid);
+                self.no_state.tell(Some(text));
                 None
             }
         }

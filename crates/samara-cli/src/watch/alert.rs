@@ -7,7 +7,8 @@ use std::time::Duration;
 
 /// A part of the limit counts again when the areas were below this part of it.
 const AGAIN: (u64, u64) = (15, 16);
-/// Number of readings in a row that must say that the limit is near.
+/// Number of readings that must say that the limit is near: those at which the process had grown,
+/// with none in between that says that it is not.
 const READINGS: u32 = 2;
 
 /// The conditions of alerts.
@@ -55,15 +56,22 @@ pub(crate) struct Raised {
     /// The largest part of the limit.
     part: Option<u8>,
     growth: bool,
-    /// Readings in a row that say that the limit is near.
+    /// Readings that say that the limit is near.
     soon: u32,
     /// Why its areas should have been kept, and were not.
     pub(crate) not_kept: Option<Reason>,
 }
 
 impl Raised {
-    /// Adds a reading of the process. Returns the alerts that it raises now.
-    pub(crate) fn read(&mut self, limits: &Limits, areas: u64, limit: u64, left: Option<Duration>) -> Vec<Reason> {
+    /// Adds a reading of the process: its areas, the time until it has as many as it may, and
+    /// whether it grew since the last one. Returns the alerts that it raises now.
+    pub(crate) fn read(
+        &mut self,
+        limits: &Limits,
+        (areas, limit): (u64, u64),
+        left: Option<Duration>,
+        grew: bool,
+    ) -> Vec<Reason> {
         let mut reasons = Vec::new();
         let part = limits.part(areas, limit);
         if part > self.part {
@@ -75,7 +83,7 @@ impl Raised {
             self.part = part;
         }
         let is_soon = |within: Duration| left.is_some_and(|left| left <= within);
-        self.soon = if is_soon(limits.ahead) { self.soon.saturating_add(1) } else { 0 };
+        self.soon = if is_soon(limits.ahead) { self.soon.saturating_add(u32::from(grew)) } else { 0 };
         if self.soon >= READINGS && !self.growth {
             self.growth = true;
             reasons.push(Reason::Growth);
@@ -110,7 +118,7 @@ mod tests {
     #[test]
     fn each_part_is_told_once() {
         let mut told = Raised::default();
-        let mut at = |areas| told.read(&limits(), areas, 1000, None);
+        let mut at = |areas| told.read(&limits(), (areas, 1000), None, false);
         assert_eq!(at(799), []);
         assert_eq!(at(800), [Reason::At(80)]);
         assert_eq!((at(850), at(790), at(801)), (vec![], vec![], vec![]), "not whenever it moves a little");
@@ -122,7 +130,12 @@ mod tests {
     #[test]
     fn growth_is_told_when_two_readings_say_so() {
         let mut told = Raised::default();
-        let mut left = |seconds: Option<u64>| told.read(&limits(), 10, 1000, seconds.map(Duration::from_secs));
+        let mut grew =
+            |seconds: Option<u64>, grew| told.read(&limits(), (10, 1000), seconds.map(Duration::from_secs), grew);
+        assert_eq!((grew(Some(60), true), grew(Some(60), false)), (vec![], vec![]), "it has stopped");
+        assert_eq!((grew(None, false), grew(Some(60), true)), (vec![], vec![]));
+        let mut left = |seconds| grew(seconds, true);
+        assert_eq!(left(None), []);
         assert_eq!((left(Some(60)), left(None)), (vec![], vec![]));
         assert_eq!((left(Some(600)), left(Some(601))), (vec![], vec![]));
         assert_eq!((left(Some(500)), left(Some(400))), (vec![], vec![Reason::Growth]));

@@ -1,7 +1,8 @@
 //! The budget of processor time for readings: a share of one processor. Does not know what is read.
 //!
 //! Unused time is saved up, to a minute's share, so a first reading of many processes, or of a
-//! large one, causes no delay. Use beyond that delays the next reading.
+//! large one, causes no delay. Use beyond that delays the next reading. What alerts use delays
+//! none: it is paid back, by half of the share, and delays what is read if there is time.
 
 use std::time::Duration;
 
@@ -17,13 +18,15 @@ pub(crate) struct Budget {
     share: f64,
     /// Seconds of a processor that may be used now; below zero if too much was used.
     balance: f64,
+    /// Seconds that alerts used, and that are not paid back yet.
+    debt: f64,
 }
 
 impl Budget {
     /// A budget of this many percent, saved up.
     pub(crate) fn new(percent: f64) -> Budget {
         let share = percent / 100.0;
-        Budget { share, balance: share * SAVED.as_secs_f64() }
+        Budget { share, balance: share * SAVED.as_secs_f64(), debt: 0.0 }
     }
 
     fn most(&self) -> f64 {
@@ -32,7 +35,10 @@ impl Budget {
 
     /// Time has passed.
     pub(crate) fn pass(&mut self, time: Duration) {
-        self.balance = (self.balance + self.share * time.as_secs_f64()).min(self.most());
+        let earned = self.share * time.as_secs_f64();
+        let paid = self.debt.min(earned / 2.0);
+        self.debt -= paid;
+        self.balance = (self.balance + earned - paid).min(self.most());
     }
 
     /// Processor time was used.
@@ -40,10 +46,15 @@ impl Budget {
         self.balance -= used.as_secs_f64();
     }
 
+    /// Processor time was used for an alert.
+    pub(crate) fn owe(&mut self, used: Duration) {
+        self.debt += used.as_secs_f64();
+    }
+
     /// Whether optional work of this cost may be done now. Work that costs more than can be saved
     /// up may be done when the balance is full.
     pub(crate) fn affords(&self, cost: Duration) -> bool {
-        self.balance >= cost.as_secs_f64().min(self.most() * 0.99)
+        self.debt == 0.0 && self.balance >= cost.as_secs_f64().min(self.most() * 0.99)
     }
 
     /// How long the next reading has to wait.
@@ -88,6 +99,18 @@ mod tests {
         assert!(budget.affords(ms(599)) && budget.affords(Duration::from_secs(5)));
         budget.spend(ms(100));
         assert!(!budget.affords(Duration::from_secs(5)), "what takes long waits until all is saved up");
+    }
+
+    #[test]
+    fn what_alerts_use_is_paid_back_and_delays_no_reading() {
+        let mut budget = Budget::new(1.0);
+        let seconds = Duration::from_secs_f64;
+        budget.owe(seconds(1.5));
+        assert!(budget.wait().is_zero() && !budget.affords(seconds(0.1)));
+        budget.pass(seconds(299.0));
+        assert!(!budget.affords(seconds(0.1)), "half of the share pays it back");
+        budget.pass(seconds(2.0));
+        assert!(budget.affords(seconds(0.5)));
     }
 
     #[test]

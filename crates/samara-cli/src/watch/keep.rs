@@ -107,6 +107,7 @@ impl Kept {
     fn file_name(time: SystemTime, name: &str, pid: u32, areas: u64, reason: Reason) -> String {
         let plain = |c: char| if c.is_ascii_alphanumeric() || "._".contains(c) { c } else { '_' };
         let name: String = name.chars().take(NAME).map(plain).collect();
+        let name = if name.is_empty() { "_" } else { &name };
         format!("{}-{name}-{pid}-{areas}-{reason}{EXTENSION}", self::time(time))
     }
 

@@ -28,6 +28,8 @@ fn names_tell_what_was_kept() {
     assert_eq!(beside.parent(), Some(Path::new("kept")));
     assert!(recorded.is_recording() && !kept.is_recording());
     assert_eq!(recorded, Kept { reason: "record".into(), ..kept });
+    let nameless = Kept::parse(&Kept::file_name(time, "", 7, 8, Reason::At(1))).unwrap();
+    assert_eq!((&*nameless.name, nameless.pid), ("_", 7));
     for other in [
         "t.samara",
         "2023-11-14T22-13-20Z.samara",

@@ -56,7 +56,7 @@ pub(crate) fn text(reading: &Reading) -> String {
         ("samara_watch_reading_seconds", "How long this reading took.", own.took),
         ("samara_watch_interval_seconds", "Time from this reading to the next one.", own.interval),
         ("samara_watch_asked_interval_seconds", "The interval that was asked for (--every).", own.asked),
-        ("samara_watch_oldest_count_seconds", "Age of the oldest number of areas.", own.oldest),
+        ("samara_watch_oldest_count_seconds", "Age of the oldest number of areas in this reading.", own.oldest),
     ] {
         out.one(name, gauge, help, Some(value.as_secs_f64()));
     }

@@ -11,6 +11,7 @@ fn row(pid: u32, name: &str, areas: u64) -> Row {
         name: name.to_owned(),
         areas,
         per_second: Some(1.5),
+        grew: false,
         left: None,
         mapped: 1 << 40,
         resident: 4096,

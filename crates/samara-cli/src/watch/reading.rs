@@ -21,6 +21,8 @@ pub(crate) struct Row {
     pub(crate) per_second: Option<f64>,
     /// The time until the limit of areas, at this pace; `None`: it grows too slowly, or not.
     pub(crate) left: Option<Duration>,
+    /// It has more areas than at the look before.
+    pub(crate) grew: bool,
     pub(crate) mapped: u64,
     pub(crate) resident: u64,
     pub(crate) largest_gap: u64,

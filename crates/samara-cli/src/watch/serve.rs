@@ -2,16 +2,18 @@
 //! know the content of the text.
 //!
 //! `httparse` reads requests. A connection has one request, a time limit, and a size limit. There
-//! are few at the same time, so slow or endless clients take no more than those.
+//! are few at the same time, so slow or endless clients take no more than those: a further one
+//! closes the oldest.
 
+use std::collections::VecDeque;
 use std::io::{self, ErrorKind, Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::metrics;
 
-/// Connections at the same time; further ones are closed.
+/// Connections at the same time.
 const MOST: usize = 16;
 /// Time limit from the connection to the answer.
 const LONGEST: Duration = Duration::from_secs(10);
@@ -36,29 +38,52 @@ impl Shown {
     }
 }
 
+/// The connections, the oldest first, by number.
+#[derive(Clone, Debug, Default)]
+struct Places(Arc<Mutex<VecDeque<(usize, TcpStream)>>>);
+
+impl Places {
+    /// A connection begins. If there are too many, the oldest ends: its client is the slowest.
+    fn take(&self, number: usize, stream: &TcpStream) -> io::Result<()> {
+        let stream = stream.try_clone()?;
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        all.push_back((number, stream));
+        if all.len() > MOST
+            && let Some((_, oldest)) = all.pop_front()
+        {
+            let _ = oldest.shutdown(Shutdown::Both); // its client may have gone
+        }
+        Ok(())
+    }
+
+    /// A connection has ended.
+    fn give_back(&self, number: usize) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).retain(|(of, _)| *of != number);
+    }
+}
+
 /// Listens, and answers on separate threads as long as this process runs. Returns the address, with
 /// the port that the kernel chose for 0.
 pub(crate) fn serve(address: SocketAddr, shown: Shown) -> io::Result<SocketAddr> {
     let listener = TcpListener::bind(address)?;
     let address = listener.local_addr()?;
-    // Each connection has a copy of it as long as it lasts.
-    let places = Arc::new(());
+    let places = Places::default();
     std::thread::Builder::new().name("samara-http".into()).spawn(move || {
-        for stream in listener.incoming() {
+        for (number, stream) in listener.incoming().enumerate() {
             let Ok(stream) = stream else {
                 // Too many open files, for example.
                 std::thread::sleep(PAUSE);
                 continue;
             };
-            if Arc::strong_count(&places) > MOST {
-                continue;
+            if places.take(number, &stream).is_err() {
+                continue; // too many open files
             }
-            let (place, shown) = (Arc::clone(&places), shown.clone());
+            let (places, shown) = (places.clone(), shown.clone());
             // If no thread can be made, the client gets no answer.
             let _ = std::thread::Builder::new().name("samara-http".into()).spawn(move || {
                 // The client has gone, or took too long.
                 let _ = answer(stream, &shown);
-                drop(place);
+                places.give_back(number);
             });
         }
     })?;
@@ -72,7 +97,11 @@ fn answer(mut stream: TcpStream, shown: &Shown) -> io::Result<()> {
         Some((method, path)) => respond(&method, &path, shown),
         None => ("400 Bad Request", false, "this is no request of HTTP\n".into()),
     };
-    let kind = if status == "200 OK" && !body.starts_with('<') { metrics::TYPE } else { "text/html; charset=utf-8" };
+    let kind = match status {
+        "200 OK" if body.starts_with('<') => "text/html; charset=utf-8",
+        "200 OK" => metrics::TYPE,
+        _ => "text/plain; charset=utf-8",
+    };
     let head = format!(
         "HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {}\r\nAllow: GET, HEAD\r\nConnection: close\r\n\r\n",
         body.len()
@@ -138,8 +167,6 @@ fn respond(method: &str, path: &str, shown: &Shown) -> (&'static str, bool, Arc<
 
 #[cfg(test)]
 mod tests {
-    use std::net::Shutdown;
-
     use super::*;
 
     fn ask(address: SocketAddr, request: &[u8]) -> String {
@@ -177,11 +204,11 @@ mod tests {
         shown.set("a 1\n".to_owned());
         let address = serve("127.0.0.1:0".parse().unwrap(), shown).unwrap();
         let slow: Vec<TcpStream> = (0..3 * MOST).map(|_| TcpStream::connect(address).unwrap()).collect();
-        drop(slow);
         let served = || ask(address, b"GET /metrics HTTP/1.1\r\n\r\n").ends_with("a 1\n");
         assert!((0..100).any(|_| served() || {
             std::thread::sleep(PAUSE);
             false
         }));
+        drop(slow);
     }
 }

@@ -101,6 +101,13 @@ impl Meter {
         (self.used, self.at) = (all, now);
         spent
     }
+
+    /// Has what was used since the last call paid back by and by: alerts used it.
+    pub(crate) fn settle_alerts(&mut self) {
+        let all = used();
+        self.budget.owe(all.saturating_sub(self.used));
+        self.used = all;
+    }
 }
 
 impl Table {
@@ -329,6 +336,7 @@ fn row(pid: u32, process: &Process, counted: Counted, limit: Option<u64>, page: 
         areas: counted.areas,
         per_second: process.pace.per_second(),
         left: process.pace.left(limit),
+        grew: process.pace.grew(),
         mapped: process.now.mapped.saturating_mul(page),
         resident: process.now.resident.saturating_mul(page),
         largest_gap: counted.largest_gap,
