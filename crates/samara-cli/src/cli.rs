@@ -111,7 +111,7 @@ pub(crate) struct Trace {
     /// Record the process PID, which runs already, from now on; ^C lets go of it, and it goes on.
     /// As with --no-stop where BPF or perf events may be used and no other option needs stops; else
     /// each of its system calls stops, so it runs slower
-    #[arg(long, value_name = "PID", conflicts_with = "words", value_parser = process, allow_negative_numbers = true)]
+    #[arg(long, value_name = "PID", conflicts_with = "words", value_parser = process)]
     pub(crate) pid: Option<u32>,
     /// Record the processes of a control group of version 2, and of those below it, without
     /// stopping them: its folder, or its path below /sys/fs/cgroup. Ends with its last process
@@ -143,7 +143,7 @@ pub(crate) struct Trace {
     /// Write no more once the trace has this size, or up to 1 MiB more: a number of bytes, or one
     /// with a unit (512MiB). It then ends early, and the program goes on. The summary covers all of
     /// it
-    #[arg(long, value_name = "SIZE", value_parser = size, allow_negative_numbers = true)]
+    #[arg(long, value_name = "SIZE", value_parser = size)]
     pub(crate) max_size: Option<u64>,
     /// Record the call stack of each call, with the names of its functions: samara events FILE
     /// --stacks. The program runs slower. Without stops, as far as 8 KiB of the stack tell
@@ -269,13 +269,13 @@ FILE."
 pub(crate) struct Run {
     /// Limit the areas of each process as if vm.max_map_count were N. N must not exceed its real
     /// value
-    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    #[arg(long, value_name = "N")]
     pub(crate) max_map_count: Option<usize>,
     /// Set RLIMIT_AS of the program: a number of bytes, or one with a unit (512MiB, 4GiB)
-    #[arg(long, value_name = "SIZE", value_parser = size, allow_negative_numbers = true)]
+    #[arg(long, value_name = "SIZE", value_parser = size)]
     pub(crate) limit_as: Option<u64>,
     /// Set RLIMIT_DATA of the program: a number of bytes, or one with a unit (512MiB, 4GiB)
-    #[arg(long, value_name = "SIZE", value_parser = size, allow_negative_numbers = true)]
+    #[arg(long, value_name = "SIZE", value_parser = size)]
     pub(crate) limit_data: Option<u64>,
     /// How places are chosen: linux, bottom-up, first-fit, best-fit or random
     #[arg(long, value_name = "NAME", default_value = "linux")]
@@ -283,14 +283,14 @@ pub(crate) struct Run {
     /// Load the program without address randomisation, and make the same random choices for the
     /// same S [default: load it as Linux does; with --fail-rate or --policy random: a random seed,
     /// which is printed]
-    #[arg(long, value_name = "S", allow_negative_numbers = true)]
+    #[arg(long, value_name = "S")]
     pub(crate) seed: Option<u64>,
     /// Make calls fail: CALL:ERRNO, CALL:ERRNO@N or CALL:ERRNO@N+. May be given several times
     #[arg(long = "fail", value_name = "CALL:ERRNO@N")]
     pub(crate) faults: Vec<Fault>,
     /// Probability, from 0 to 1, that a call named by a --fail without @ fails. If there is no such
     /// --fail: that mmap, mremap or brk fails, with ENOMEM (a --fail with @ does not change that)
-    #[arg(long, value_name = "P", value_parser = rate, allow_negative_numbers = true)]
+    #[arg(long, value_name = "P", value_parser = rate)]
     pub(crate) fail_rate: Option<f64>,
     #[command(flatten)]
     pub(crate) outputs: Outputs,
@@ -333,7 +333,7 @@ pub(crate) struct Show {
     #[arg(long, value_name = "TIME|EVENT|peak")]
     pub(crate) at: Option<Moment>,
     /// The process to show [default: the first]
-    #[arg(long, allow_negative_numbers = true)]
+    #[arg(long)]
     pub(crate) pid: Option<u32>,
     /// Print, between areas that touch, why they were not merged
     #[arg(long)]
@@ -395,10 +395,10 @@ pub(crate) struct Events {
 #[command(next_help_heading = "Only events")]
 pub(crate) struct Only {
     /// Of this process
-    #[arg(long, allow_negative_numbers = true)]
+    #[arg(long)]
     pub(crate) pid: Vec<u32>,
     /// Of this thread
-    #[arg(long, allow_negative_numbers = true)]
+    #[arg(long)]
     pub(crate) tid: Vec<u32>,
     /// Of this system call (mmap, munmap, ...)
     #[arg(long = "call", value_name = "NAME", value_parser = call)]
@@ -474,7 +474,7 @@ pub(crate) struct Who {
     #[arg(long, value_name = "TIME|EVENT|peak")]
     pub(crate) at: Option<Moment>,
     /// The process [default: the first]
-    #[arg(long, allow_negative_numbers = true)]
+    #[arg(long)]
     pub(crate) pid: Option<u32>,
     /// Print one JSON object per line
     #[arg(long)]
@@ -506,7 +506,7 @@ pub(crate) struct ReplayOf {
     /// The trace file
     pub(crate) file: PathBuf,
     /// Count only the spaces of this process. (All calls are made)
-    #[arg(long, allow_negative_numbers = true)]
+    #[arg(long)]
     pub(crate) pid: Option<u32>,
     /// Make the calls once more by this rule. May be given several times
     #[arg(long, value_name = "RULE")]
@@ -576,10 +576,10 @@ Examples:
 Exit codes: 0 no difference, 4 the model and the kernel differ, 1 failure (no mix can be compared here).")]
 pub(crate) struct Check {
     /// Number of calls, in all mixes together
-    #[arg(long, value_name = "N", default_value_t = 200_000, value_parser = ops, allow_negative_numbers = true)]
+    #[arg(long, value_name = "N", default_value_t = 200_000, value_parser = ops)]
     pub(crate) ops: u64,
     /// Seed: the same number gives the same calls again (how those of threads meet is chance)
-    #[arg(long, value_name = "S", default_value_t = 1, value_parser = whole, allow_negative_numbers = true)]
+    #[arg(long, value_name = "S", default_value_t = 1, value_parser = whole)]
     pub(crate) seed: u64,
     /// Run only this mix: basic, remap, forks, locks, files, uffd, errors, stacks, limits, heap,
     /// calls, huge, free, unseen, threads or all. May be given several times [default: all]

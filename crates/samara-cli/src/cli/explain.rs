@@ -32,7 +32,7 @@ pub(crate) struct WhyOf {
     #[arg(long, value_name = "TIME|EVENT|peak")]
     pub(crate) at: Option<Moment>,
     /// The process [default: the one with the most areas]
-    #[arg(long, allow_negative_numbers = true)]
+    #[arg(long)]
     pub(crate) pid: Option<u32>,
     /// Print one JSON object
     #[arg(long)]
@@ -80,10 +80,10 @@ pub(crate) struct DiffOf {
     #[arg(long, value_name = "TIME|EVENT|peak")]
     pub(crate) to: Option<Moment>,
     /// The process, in both [default: the one with the most areas of each]
-    #[arg(long, allow_negative_numbers = true)]
+    #[arg(long)]
     pub(crate) pid: Option<u32>,
     /// Leave out what differs by N or less areas, mappings made, splits or boundaries
-    #[arg(long, value_name = "N", default_value_t = 0, value_parser = whole, allow_negative_numbers = true)]
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = whole)]
     pub(crate) over: u64,
     /// End with 123 if the areas together, or those of one place, grew by more than --over
     #[arg(long)]
@@ -165,7 +165,7 @@ pub(crate) struct Top {
     pub(crate) trace: Option<PathBuf>,
     /// Show the running process PID from now on. It is released when the view ends. Each of its
     /// system calls stops meanwhile, so it runs slower
-    #[arg(long, value_name = "PID", conflicts_with_all = ["words", "output_of_program"], value_parser = process, allow_negative_numbers = true)]
+    #[arg(long, value_name = "PID", conflicts_with_all = ["words", "output_of_program"], value_parser = process)]
     pub(crate) pid: Option<u32>,
     /// Begin paused at this moment: after the event with this number (300), or just before the
     /// first event that finished later than this time (1.5s, 20ms, 300us, 7000ns); peak: when the
@@ -246,7 +246,7 @@ pub(crate) struct ExportOf {
     #[arg(long, value_name = "TIME|EVENT|peak")]
     pub(crate) at: Option<Moment>,
     /// Only this process
-    #[arg(long, value_name = "PID", conflicts_with = "parquet", allow_negative_numbers = true)]
+    #[arg(long, value_name = "PID", conflicts_with = "parquet")]
     pub(crate) pid: Option<u32>,
     #[command(flatten)]
     pub(crate) readers: Readers,
@@ -275,7 +275,7 @@ pub(crate) struct FleetOf {
     #[arg(long, value_name = "NAME")]
     pub(crate) query: Vec<Query>,
     /// The limit of areas: vm.max_map_count of the machines
-    #[arg(long, value_name = "N", default_value_t = 65530, value_parser = clap::value_parser!(u64).range(1..), allow_negative_numbers = true)]
+    #[arg(long, value_name = "N", default_value_t = 65530, value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) limit: u64,
     /// Print the SQL, and run nothing
     #[arg(long, conflicts_with_all = ["json", "duckdb"])]

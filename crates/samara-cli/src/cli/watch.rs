@@ -41,7 +41,7 @@ prints an error and goes on.")]
 pub(crate) struct Watch {
     /// Watch only this process. May be given several times, also with --name and --cgroup; one
     /// match is enough
-    #[arg(long = "pid", value_name = "PID", value_parser = process, allow_negative_numbers = true)]
+    #[arg(long = "pid", value_name = "PID", value_parser = process)]
     pub(crate) pids: Vec<u32>,
     /// Watch only processes of this name (that of /proc/PID/comm; Linux keeps 15 bytes).
     /// May be given several times
@@ -56,10 +56,10 @@ pub(crate) struct Watch {
     pub(crate) every: Duration,
     /// Take at most this part of one processor. What was not used in the last minute may be used at
     /// once; beyond that the next reading waits, and a line says so
-    #[arg(long, value_name = "PERCENT", default_value = "1%", value_parser = percent, allow_negative_numbers = true)]
+    #[arg(long, value_name = "PERCENT", default_value = "1%", value_parser = percent)]
     pub(crate) budget: f64,
     /// Report this many processes one by one: those with the most areas
-    #[arg(long, value_name = "N", default_value_t = 20, allow_negative_numbers = true)]
+    #[arg(long, value_name = "N", default_value_t = 20)]
     pub(crate) top: usize,
     /// Answer HTTP at this address, with metrics at /metrics. A client that reaches the address can
     /// read names of processes [default: 127.0.0.1:9877]
@@ -77,7 +77,7 @@ pub(crate) struct Watch {
     #[arg(long)]
     pub(crate) json: bool,
     /// Keep the areas of a process that has this many percent of the areas that it may have
-    #[arg(long, value_name = "PERCENT", value_delimiter = ',', default_value = "80,95", value_parser = clap::value_parser!(u8).range(1..=100), allow_negative_numbers = true)]
+    #[arg(long, value_name = "PERCENT", value_delimiter = ',', default_value = "80,95", value_parser = clap::value_parser!(u8).range(1..=100))]
     pub(crate) keep_at: Vec<u8>,
     /// Keep the areas of a process that will have all of them within this time, if it grows as
     /// lately
@@ -88,7 +88,7 @@ pub(crate) struct Watch {
     #[arg(long, value_name = "DIR")]
     pub(crate) state: Option<PathBuf>,
     /// Keep at most this many bytes: the oldest are removed
-    #[arg(long, value_name = "SIZE", default_value = "256MiB", value_parser = size, allow_negative_numbers = true)]
+    #[arg(long, value_name = "SIZE", default_value = "256MiB", value_parser = size)]
     pub(crate) keep_size: u64,
     /// Remove what is older than this
     #[arg(long, value_name = "DURATION", default_value = "30d", value_parser = interval)]

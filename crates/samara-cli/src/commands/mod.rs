@@ -30,7 +30,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::process::ExitCode;
 
-use clap::Parser;
+use clap::{Arg, CommandFactory, FromArgMatches};
 use samara_trace::file::{Fault, FileError, Header, Printable, Replay, Stacks, TraceReader, name_bytes, name_text};
 
 use crate::cli::{Cli, Command, Only};
@@ -43,7 +43,7 @@ use crate::{exit, output::clean};
 /// started, printing is an error.
 pub fn run(stdout_was_closed: bool) -> ExitCode {
     output::set_closed(stdout_was_closed);
-    let cli = match Cli::try_parse() {
+    let cli = match parse(std::env::args_os()) {
         Ok(cli) => cli,
         Err(wrong) => return usage_error(wrong),
     };
@@ -69,6 +69,16 @@ pub fn run(stdout_was_closed: bool) -> ExitCode {
     }
 }
 
+/// Parses the command line. A negative number after an option is its value, which the option then
+/// refuses, and not another option.
+fn parse(words: impl IntoIterator<Item = OsString>) -> Result<Cli, clap::Error> {
+    let has_value = |arg: &Arg| arg.get_long().is_some() && arg.get_action().takes_values();
+    let takes = |arg: Arg| if has_value(&arg) { arg.allow_negative_numbers(true) } else { arg };
+    let mut command = Cli::command().mut_subcommands(|command| command.mut_args(takes));
+    let mut matches = command.try_get_matches_from_mut(words)?;
+    Cli::from_arg_matches_mut(&mut matches).map_err(|wrong| wrong.format(&mut command))
+}
+
 /// Prints the output of the command-line parser: help, the version, or an error.
 fn usage_error(wrong: clap::Error) -> ExitCode {
     if !wrong.use_stderr() {
@@ -83,7 +93,7 @@ fn usage_error(wrong: clap::Error) -> ExitCode {
     let harmless = typed.iter().all(|arg| arg.chars().all(Printable::is_plain));
     let wrong = match harmless {
         true => wrong,
-        false => match Cli::try_parse_from(typed.iter().map(|arg| OsString::from(clean(arg)))) {
+        false => match parse(typed.iter().map(|arg| OsString::from(clean(arg)))) {
             Err(same) if same.kind() == wrong.kind() => same,
             // The command line is wrong only because of characters that were escaped.
             _ => clap::Error::raw(

@@ -695,3 +695,19 @@ fn a_recorder_does_not_disturb_another_one() {
     assert_eq!(line(&both, ", by perf events"), line(&alone, ", by perf events"));
     assert!(line(&both, ", by BPF").contains(" 0 events lost, 0 unexplained changes, "), "{}", stderr(&both));
 }
+
+/// A rootless container has capabilities that do not count here. No security module is to blame.
+#[test]
+fn a_user_namespace_is_named() {
+    let dir = tempfile::tempdir().unwrap();
+    for source in ["bpf", "perf"] {
+        let mut command = Command::new("unshare");
+        command.arg("-Ur").arg(samara().get_program()).args(["trace", "--source", source, "--", "true"]);
+        let Some(output) = unshared(command.current_dir(dir.path())) else { return };
+        let text = stderr(&output);
+        assert!(output.status.code() == Some(125) && text.contains("the kernel"), "{text}");
+        // tracefs may be refused first.
+        assert!(text.contains("in a user namespace") || text.contains("tracefs"), "{source}: {text}");
+        assert!(source == "perf" || text.contains("in a user namespace"), "{text}");
+    }
+}

@@ -5,7 +5,7 @@ use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
-use crate::os::proc::Status;
+use crate::os::proc::{self, Status};
 use crate::os::sys::Tid;
 
 /// Why a program cannot be recorded without stopping it.
@@ -32,6 +32,9 @@ pub enum NotWatched {
     Refused {
         /// Whether this process has CAP_PERFMON or CAP_SYS_ADMIN.
         capable: bool,
+        /// Whether it is in a user namespace, as in a rootless container: its capabilities do not
+        /// count for events.
+        rootless: bool,
         /// `kernel.perf_event_paranoid`, if it can be read.
         paranoid: Option<i32>,
         /// The kernel's error.
@@ -62,9 +65,14 @@ impl NotWatched {
         let own = Status::of(std::process::id() as Tid).unwrap_or_default();
         let capable = own.bits("CapEff:") & (PERFMON | SYS_ADMIN) != 0;
         let paranoid = std::fs::read_to_string("/proc/sys/kernel/perf_event_paranoid").ok();
-        NotWatched::Refused { capable, paranoid: paranoid.and_then(|text| text.trim().parse().ok()), error }
+        let paranoid = paranoid.and_then(|text| text.trim().parse().ok());
+        NotWatched::Refused { capable, rootless: proc::is_rootless(), paranoid, error }
     }
 }
+
+/// What does not help in a user namespace.
+pub(super) const ROOTLESS: &str = "this process is in a user namespace, as rootless containers are, and its capabilities \
+                                   do not count for the kernel's events: run samara outside of it";
 
 /// The alternative.
 const WITHOUT: &str = "A recording of one process with stops (without --no-stop and --source) needs none of this";
@@ -96,7 +104,10 @@ impl fmt::Display for NotWatched {
             NotWatched::NoTracepoints => {
                 write!(f, "this kernel has no tracepoints of system calls (CONFIG_FTRACE_SYSCALLS). {WITHOUT}")
             }
-            NotWatched::Refused { capable: false, paranoid, error } => {
+            NotWatched::Refused { rootless: true, error, .. } => {
+                write!(f, "the kernel refuses perf events ({error}): {ROOTLESS}. {WITHOUT}")
+            }
+            NotWatched::Refused { capable: false, paranoid, error, .. } => {
                 let setting = paranoid.map_or_else(String::new, |n| format!("; kernel.perf_event_paranoid is {n}"));
                 write!(
                     f,
@@ -153,8 +164,10 @@ mod tests {
     #[test]
     fn the_missing_right_is_named() {
         let error = || io::Error::from_raw_os_error(libc::EACCES);
-        let text = NotWatched::Refused { capable: false, paranoid: Some(2), error: error() }.to_string();
+        let text = NotWatched::Refused { capable: false, rootless: false, paranoid: Some(2), error: error() }.to_string();
         assert!(text.contains("CAP_PERFMON is missing; kernel.perf_event_paranoid is 2"), "{text}");
+        let text = NotWatched::Refused { capable: true, rootless: true, paranoid: None, error: error() }.to_string();
+        assert!(text.contains("user namespace") && !text.contains("seccomp"), "{text}");
         let no_bpf = Some("CAP_BPF is missing".to_owned());
         let text = NotWatched::NoTracefs { error: error(), no_bpf }.to_string();
         assert!(text.starts_with("BPF is not possible: CAP_BPF is missing; nor perf events: the kernel's"), "{text}");

@@ -553,11 +553,23 @@ impl Maps {
 /// The namespace that numbers of processes are of here. 0: the machine's.
 pub(crate) fn namespace() -> Result<u32, String> {
     const MACHINES: u32 = 4026531836;
-    let name = std::fs::read_link("/proc/self/ns/pid").map_err(|error| format!("/proc/self/ns/pid: {error}"))?;
-    let name = name.to_string_lossy();
-    let number = name.strip_prefix("pid:[").and_then(|rest| rest.strip_suffix(']')?.parse().ok());
-    let number = number.ok_or_else(|| format!("the namespace of processes has an unknown name, {name}"))?;
+    let number = own_namespace("pid")?;
     Ok(if number == MACHINES { 0 } else { number })
+}
+
+/// Whether this process is in a user namespace that is not the machine's.
+pub(crate) fn is_rootless() -> bool {
+    const MACHINES: u32 = 4026531837;
+    own_namespace("user").is_ok_and(|number| number != MACHINES)
+}
+
+/// The number of this process's namespace of a kind.
+fn own_namespace(kind: &str) -> Result<u32, String> {
+    let name = std::fs::read_link(format!("/proc/self/ns/{kind}"));
+    let name = name.map_err(|error| format!("/proc/self/ns/{kind}: {error}"))?;
+    let name = name.to_string_lossy();
+    let number = name.split_once(":[").and_then(|(_, rest)| rest.strip_suffix(']')?.parse().ok());
+    number.ok_or_else(|| format!("the namespace has an unknown name, {name}"))
 }
 
 #[cfg(test)]

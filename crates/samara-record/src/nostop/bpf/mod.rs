@@ -22,6 +22,7 @@ use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTime
 
 use super::Whose;
 use super::record::Record;
+use super::refused::ROOTLESS;
 use super::source::Asked;
 use crate::os::proc::{self, Status};
 use crate::os::sys::{self, Tid};
@@ -234,6 +235,9 @@ fn missing() -> Result<(), String> {
     const BPF: u64 = 1 << 39;
     const PERFMON: u64 = 1 << 38;
     const SYS_ADMIN: u64 = 1 << 21;
+    if proc::is_rootless() {
+        return Err(ROOTLESS.into());
+    }
     let own = Status::of(std::process::id() as Tid).unwrap_or_default().bits("CapEff:");
     if own & (BPF | SYS_ADMIN) == 0 {
         return Err("CAP_BPF is missing".into());
