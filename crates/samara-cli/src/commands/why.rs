@@ -22,6 +22,8 @@ pub(crate) fn run(args: &WhyOf) -> ExitCode {
     };
     let (sites, at) = (Sites::at(&space), At::of(&space));
     let title = match args.at {
+        // A survey has no more.
+        None if at.ns == 0 => format!("process {} ({}), at the beginning of the trace", at.pid, at.program),
         None => format!("process {} ({}), close to its peak", at.pid, at.program),
         Some(_) => format!("process {} ({}), after {}", at.pid, at.program, time(at.ns)),
     };

@@ -293,6 +293,36 @@ impl Drop for ControlGroup {
     }
 }
 
+/// A recorder, and what it says.
+struct Recorder {
+    process: std::process::Child,
+    says: BufReader<std::process::ChildStderr>,
+    said: Vec<u8>,
+}
+
+impl Recorder {
+    /// Starts to record a control group, and waits until that has begun, or is refused.
+    fn of_group(dir: &Path, group: &ControlGroup) -> Recorder {
+        let args = ["trace", "--cgroup", group.0.to_str().unwrap(), "-o", "t.samara", "--for", "60s"];
+        let mut command = samara();
+        let recorder = command.current_dir(dir).args(args).stdin(Stdio::null()).stderr(Stdio::piped());
+        let mut process = recorder.spawn().unwrap();
+        let (mut says, mut said) = (BufReader::new(process.stderr.take().unwrap()), Vec::new());
+        while !String::from_utf8_lossy(&said).contains("no process stops")
+            && says.read_until(b'\n', &mut said).unwrap() > 0
+        {}
+        // What is there is read next.
+        std::thread::sleep(Duration::from_secs(1));
+        Recorder { process, says, said }
+    }
+
+    /// Its end.
+    fn output(mut self) -> Output {
+        self.says.read_to_end(&mut self.said).unwrap();
+        Output { status: self.process.wait().unwrap(), stdout: Vec::new(), stderr: self.said }
+    }
+}
+
 /// What is there is found, what comes is followed, and the recording ends with the last process.
 #[test]
 fn a_control_group_is_recorded() {
@@ -305,14 +335,10 @@ fn a_control_group_is_recorded() {
     let mut line = String::new();
     BufReader::new(shell.stdout.take().unwrap()).read_line(&mut line).unwrap();
     assert_eq!(line, "in\n");
-    let path = group.0.to_str().unwrap();
-    let mut command = samara();
-    let recorder = command.current_dir(dir.path()).stdin(Stdio::null()).stderr(Stdio::piped());
-    let recorder = recorder.args(["trace", "--cgroup", path, "-o", "t.samara", "--for", "60s"]).spawn().unwrap();
-    std::thread::sleep(Duration::from_secs(1));
+    let recorder = Recorder::of_group(dir.path(), &group);
     drop(shell.stdin.take());
     assert_eq!(shell.wait().unwrap().code(), Some(3));
-    let output = recorder.wait_with_output().unwrap();
+    let output = recorder.output();
     drop(group);
     if !allowed(&output) {
         return;
@@ -341,18 +367,14 @@ fn members_of_a_group_come_and_go() {
     let mut busy = Command::new("sh").args(["-c", "while ls / > /dev/null; do sleep 0.05; done"]).spawn().unwrap();
     let mut quiet = sleep();
     enter(&inside, &busy);
-    let mut command = samara();
-    let recorder = command.current_dir(dir.path()).stdin(Stdio::null()).stderr(Stdio::piped());
-    let path = group.0.to_str().unwrap();
-    let recorder = recorder.args(["trace", "--cgroup", path, "-o", "t.samara", "--for", "60s"]).spawn().unwrap();
-    std::thread::sleep(Duration::from_secs(1));
+    let recorder = Recorder::of_group(dir.path(), &group);
     enter(&inside, &quiet);
     std::thread::sleep(Duration::from_secs(2));
     enter(&outside, &busy);
     std::thread::sleep(Duration::from_secs(3));
     quiet.kill().unwrap();
     quiet.wait().unwrap();
-    let output = recorder.wait_with_output().unwrap();
+    let output = recorder.output();
     busy.kill().unwrap();
     busy.wait().unwrap();
     drop(group);

@@ -164,7 +164,8 @@ mod tests {
     #[test]
     fn the_missing_right_is_named() {
         let error = || io::Error::from_raw_os_error(libc::EACCES);
-        let text = NotWatched::Refused { capable: false, rootless: false, paranoid: Some(2), error: error() }.to_string();
+        let text =
+            NotWatched::Refused { capable: false, rootless: false, paranoid: Some(2), error: error() }.to_string();
         assert!(text.contains("CAP_PERFMON is missing; kernel.perf_event_paranoid is 2"), "{text}");
         let text = NotWatched::Refused { capable: true, rootless: true, paranoid: None, error: error() }.to_string();
         assert!(text.contains("user namespace") && !text.contains("seccomp"), "{text}");
