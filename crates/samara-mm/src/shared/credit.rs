@@ -20,6 +20,8 @@ use crate::space::limits::{Caps, Counters, Overcommit};
 const AREAS: usize = 16;
 /// Bytes that a thread gets at most beyond what it needs.
 const BYTES: u64 = 1 << 40;
+/// A thread gets one part of this many of what is left, so that there is enough for hundreds.
+const PARTS: u64 = 64;
 
 /// The most that an update may add to the sums of a space.
 #[derive(Clone, Copy, Debug, Default)]
@@ -87,8 +89,7 @@ impl Credit {
         let limits = base.limits();
         let whole = |limit: u64| if limit == u64::MAX { limit } else { base.page_down(limit) };
         let left = |limit: u64, used: u64, lent: u64| whole(limit).saturating_sub(added(used)).saturating_sub(lent);
-        // A quarter of what is left: others may come.
-        let part = |left: u64| (left >= growth.bytes).then(|| growth.bytes.max((left / 4).min(BYTES)));
+        let part = |left: u64| (left >= growth.bytes).then(|| growth.bytes.max((left / PARTS).min(BYTES)));
         let sums = &base.counters;
         let promised = match base.config.overcommit {
             // They look at one call alone.
@@ -108,7 +109,7 @@ impl Credit {
         let count = usize::try_from(base.count() as isize).unwrap_or(0);
         let free = base.config.max_map_count.saturating_sub(count).saturating_sub(lent.areas);
         let needed = AREAS + growth.areas;
-        let areas = (free >= needed).then(|| needed.max((free / 4).min(1 << 20)))?;
+        let areas = (free >= needed).then(|| needed.max((free / PARTS as usize).min(1 << 20)))?;
         Some(Credit { bytes, areas, locked })
     }
 

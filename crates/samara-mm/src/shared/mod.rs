@@ -237,7 +237,8 @@ shared_address_space! {
     ///
     /// # Memory
     /// A new space takes at most 4 KiB, and what its areas take. The first call adds up to 100 KiB,
-    /// which the space keeps for later calls; a faulter takes up to 2 KiB.
+    /// and each thread that makes calls at the same time as others up to 400 KiB: the space keeps
+    /// them for later calls. A faulter takes up to 2 KiB.
     ///
     /// # Fairness
     /// Calls whose ranges meet are not made in the order in which they came. One that would have to

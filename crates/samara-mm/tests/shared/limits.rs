@@ -117,6 +117,20 @@ fn the_parts_of_many_threads_are_no_more_than_the_whole() {
     }
 }
 
+/// Hundreds of threads have room for their calls beside one another, far from every limit: none
+/// takes the whole space.
+#[test]
+fn many_threads_make_calls_beside_one_another() {
+    let space = SharedAddressSpace::<FileId>::new(Config::default()).unwrap();
+    let mut callers: Vec<_> = (0..300).map(|_| space.caller()).collect();
+    for (thread, caller) in (0..).zip(&mut callers) {
+        caller.map(&page(ARENA + 2 * thread * PAGE, true)).unwrap();
+    }
+    let seen = space.statistics();
+    assert_eq!((seen.ranged, seen.whole), (300, 0), "{seen:?}");
+    space.check().unwrap();
+}
+
 /// Threads that take what they get: every snapshot is within the limits. In the end what is left
 /// can be had, and no more.
 #[test]

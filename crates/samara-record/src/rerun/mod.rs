@@ -367,8 +367,8 @@ impl Rerun {
         }
         if matches!(event.kind, EventKind::Exit | EventKind::Checked | EventKind::Exec) {
             for space in before.into_iter().chain([event.space]) {
-                let over = event.kind == EventKind::Checked || self.replay.space(space).is_none();
-                if over && !(event.kind == EventKind::Exec && space == event.space) {
+                let is_new = event.kind == EventKind::Exec && space == event.space;
+                if self.replay.space(space).is_none() && !is_new {
                     self.end(space);
                 }
             }
