@@ -105,7 +105,9 @@ impl FromStr for FailIf {
 fn is_known(path: &[String]) -> bool {
     let names: Vec<&str> = path.iter().map(String::as_str).collect();
     match names[..] {
-        ["calls", name, "count" | "failed" | "total_ns"] => samara_trace::calls::row_of(name).is_some(),
+        ["calls", name, "count" | "failed" | "total_ns" | "populated" | "released"] => {
+            samara_trace::calls::row_of(name).is_some()
+        }
         ["largest_space", "areas" | "bytes"] => true,
         [name] => {
             let recorded = Recorded {

@@ -289,6 +289,7 @@ pub(crate) fn summary(s: &Summary, r: &Recorded<'_>) -> Value {
         "differences": s.differences,
         "unsure": s.unsure,
         "losses": s.losses,
+        "lost_events": s.lost_events,
         "areas_peak": s.areas_peak,
         "areas_final": s.areas_final,
         "mapped_bytes_peak": s.mapped_bytes_peak,

@@ -146,6 +146,10 @@ pub(crate) fn screen(title: &str, s: &Summary, r: &Recorded<'_>) -> String {
     if let Some(why) = &s.lost {
         row("note", format!("the figures about areas are incomplete: {}", clean(why)));
     }
+    // A recording says it itself.
+    if s.lost_events > 0 && !r.notes.iter().any(|note| note.starts_with(WITHOUT_STOPS)) {
+        row("note", format!("events that the kernel dropped: {}; calls are missing", count(s.lost_events)));
+    }
     if s.losses > 0 {
         let times = plural(s.losses, "time");
         row("note", format!("the areas of a space were not all known, {times}, until its next reading or its end"));

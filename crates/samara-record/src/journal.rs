@@ -107,6 +107,8 @@ pub(crate) struct Journal<'a> {
     /// For each lack: how many programs have it, and the first of their names.
     shared: BTreeMap<Lack, (u64, Vec<String>)>,
     pub(crate) counters: Counters,
+    /// How many records the kernel has dropped, as far as that is known.
+    pub(crate) lost: u64,
     /// The time for comparisons that are put off.
     pub(crate) budget: Budget,
     /// For tests: the number of the call whose effects the models ignore.
@@ -129,6 +131,7 @@ impl<'a> Journal<'a> {
             live: Size::default(),
             unchecked: BTreeMap::new(),
             shared: BTreeMap::new(),
+            lost: 0,
             counters: Counters::default(),
             budget: Budget::default(),
             forgets: None,
@@ -148,7 +151,9 @@ impl<'a> Journal<'a> {
 
     /// An event of this kind without content.
     pub(crate) fn blank(&self, kind: EventKind, space: u64, who: Who) -> Event {
+        let tells = matches!(kind, EventKind::Learnt | EventKind::Checked);
         Event {
+            args: [0, 0, if tells { self.lost } else { 0 }, 0, 0, 0],
             entry_ns: who.entry_ns.saturating_sub(self.start_ns),
             exit_ns: who.exit_ns.saturating_sub(self.start_ns),
             space,

@@ -472,7 +472,7 @@ fn lost_events_are_reported() {
         let event = Event { kind, text: text.into(), args, areas: Vec::new(), window: None, ..events[last].clone() };
         (last + 1, Event { nr: None, plan: Vec::new(), ..event })
     };
-    let (at, loss) = after(EventKind::Learnt, LOST, [0; 6]);
+    let (at, loss) = after(EventKind::Learnt, LOST, [0, 0, 4_321, 0, 0, 0]);
     let (_, read) = after(EventKind::Checked, "", [0, 1, 0, 0, 0, 0]);
     events.insert(at, loss);
     let number = |events: &mut Vec<Event>| events.iter_mut().zip(0..).for_each(|(event, seq)| event.seq = seq);
@@ -487,6 +487,7 @@ fn lost_events_are_reported() {
     assert!(why(&["--json"]).contains("\"incomplete\": true"));
     let summary = run(dir.path(), &["summary", path.to_str().unwrap()]);
     assert!(said(&summary).contains("the areas of a space were not all known, 1 time, "), "{}", said(&summary));
+    assert!(said(&summary).contains("events that the kernel dropped: 4,321; calls are missing"), "{}", said(&summary));
     events.insert(at + 1, read);
     number(&mut events);
     samples::trace_of(dir.path(), &events);

@@ -435,6 +435,7 @@ impl<'a> Session<'a> {
             let owner = self.source.owner(&record);
             if let What::Loss { .. } = record.what {
                 (self.lossy, self.noticed) = (true, sys::now_ns());
+                self.tasks.journal.lost = self.source.lost_in_all();
             }
             let had_ended = self.tasks.root_ended.is_some();
             self.tasks.take(record, owner);
@@ -577,6 +578,7 @@ impl<'a> Session<'a> {
             program_ns = time.saturating_sub(self.tasks.journal.start_ns);
         }
         let lost = self.source.lost();
+        self.tasks.journal.lost = self.source.lost_in_all();
         // Calls that have not returned hold up others.
         self.tasks.places.values_mut().for_each(|place| place.cut("calls had not returned at the end"));
         for id in self.tasks.places.keys().copied().collect::<Vec<_>>() {

@@ -434,6 +434,11 @@ impl Source {
         }
         Some(all)
     }
+
+    /// The sum of these, as far as they are known.
+    pub(super) fn lost_in_all(&self) -> u64 {
+        self.lost().map_or(0, |all| all.values().sum())
+    }
 }
 
 impl Drop for Source {

@@ -37,7 +37,7 @@ const AFTER_FORK_NS: u64 = 100_000_000;
 /// Why areas are not known after the end of a task in a call.
 const KILLED: &str = "a thread was killed in a call";
 
-/// Most notes about spaces that are unsure at the end.
+/// Most notes about spaces that are unsure at the end, besides the first process's.
 const MOST_NOTES: u64 = 3;
 
 /// A call that has been entered.
@@ -761,8 +761,8 @@ impl<'a> Tasks<'a> {
         }
         let why = place.doubt.as_ref().map(|doubt| &*doubt.why).or(place.space.is_none().then_some("never read"));
         self.seen.unsure += u64::from(why.is_some());
-        if let (Some(why), true) = (why, self.seen.unsure <= MOST_NOTES) {
-            let pid = place.users.iter().min().unwrap_or(&place.last_user);
+        let pid = place.users.iter().min().unwrap_or(&place.last_user);
+        if let (Some(why), true) = (why, self.seen.unsure <= MOST_NOTES || *pid == self.root) {
             self.journal.note(format!("the areas of process {pid} are unsure at the end: {why}"));
         }
         if place.has_hidden_changes() {

@@ -147,6 +147,20 @@ fn a_limit_that_nothing_meets_changes_nothing() {
     assert_eq!((plain.calls, plain.failed), (5, 1));
 }
 
+/// A comparison in the middle of a space's life, as a recording without stops has them, ends
+/// nothing.
+#[test]
+fn a_space_goes_on_after_a_comparison() {
+    let mut program = Program::new();
+    let at = program.map(9 * PAGE, RW);
+    program.event(EventKind::Checked, None, [0, 1, 0, 0, 0, 0], 0, &[], None);
+    (0..4).for_each(|i| program.protect(at + (2 * i + 1) * PAGE, PAGE, 1));
+    program.event(EventKind::Checked, None, [0, 1, 0, 0, 0, 0], 0, &[], None);
+    let (plain, changed, changes) = program.with(&[Rule::Limit(6)]);
+    assert_eq!((plain.areas_peak, plain.areas_end, plain.bytes_end), (10, 10, 9 * PAGE + STACK.1 - STACK.0));
+    assert_eq!((changed.areas_end, changes.first.unwrap().areas), (6, 6));
+}
+
 #[test]
 fn the_first_call_that_a_limit_refuses() {
     let mut program = Program::new();

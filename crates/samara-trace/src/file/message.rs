@@ -61,7 +61,7 @@ impl<R: Read> Messages<R> {
         }
         let length = u64::from(u32::from_le_bytes(length));
         if length == 0 {
-            return Ok(Next::EndMarker);
+            return self.ends();
         }
         if length % 8 != 0 {
             return Err(Fault::Damaged(format!("a message's description of {length} bytes")));
@@ -87,6 +87,18 @@ impl<R: Read> Messages<R> {
             return Err(Fault::Damaged("a message's checksum is wrong".into()));
         }
         Ok(Next::Message)
+    }
+
+    /// The end marker was read: nothing may follow it, as where files were joined.
+    fn ends(&mut self) -> Result<Next, Fault> {
+        loop {
+            match self.input.read(&mut [0]) {
+                Ok(0) => return Ok(Next::EndMarker),
+                Ok(_) => return Err(Fault::Damaged("more follows its end, which is not read".into())),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(Fault::Io(error)),
+            }
+        }
     }
 
     /// The description of the last message.

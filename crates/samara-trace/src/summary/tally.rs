@@ -267,7 +267,8 @@ impl Tally {
         let starts = matches!(event.kind, EventKind::Exec | EventKind::Fork | EventKind::Share | EventKind::Found);
         // What a child has from its parent until it loads a program is not its program's.
         let only_inherits = (event.kind == EventKind::Exec || event.nr.is_some()) && self.born.remove(&event.pid);
-        if event.kind == EventKind::Fork && self.born.len() < PROCESSES.0 {
+        let is_born = matches!(event.kind, EventKind::Fork | EventKind::Share);
+        if is_born && self.born.len() < PROCESSES.0 {
             self.born.insert(event.pid);
         }
         if let (true, EventKind::Exec) = (only_inherits, event.kind)
@@ -326,9 +327,13 @@ impl Tally {
                 t.resident = Some(ResidentPeak { pid: event.pid, ns, private, files });
             }
         }
+        if matches!(event.kind, EventKind::Learnt | EventKind::Checked) {
+            t.lost_events = t.lost_events.max(event.args[2]);
+        }
+        let was_incomplete = |space| self.spaces.replay.space(space).is_some_and(|space| space.is_incomplete());
         match event.kind {
             EventKind::Exec => t.execs += 1,
-            EventKind::Learnt if event.is_loss() => t.losses += 1,
+            EventKind::Learnt if event.is_loss() => t.losses += u64::from(!was_incomplete(event.space)),
             EventKind::Learnt => t.learnt += 1,
             EventKind::Difference => t.differences += 1,
             EventKind::Checked => {
@@ -416,12 +421,13 @@ mod tests {
             let window = Some((0, u64::MAX));
             Event { pid, tid: pid, space, window, areas: areas(n), text: "/bin/x".into(), ..Event::new(seq, kind) }
         };
-        for (calls, peak) in [(false, 1), (true, 9)] {
+        let (fork, share) = ((EventKind::Fork, 2), (EventKind::Share, 1));
+        for (calls, peak, (kind, space)) in [(false, 1, fork), (true, 9, fork), (false, 1, share), (true, 9, share)] {
             let mut tally = Tally::default();
             tally.add(&event(0, EventKind::Exec, (1, 1), 9));
-            let fork = event(1, EventKind::Fork, (2, 2), 9);
+            let fork = event(1, kind, (2, space), 9);
             tally.add(&Event { args: [1, 0, 0, 0, 0, 0], ..fork });
-            let call = Event { nr: Some(12), ..event(2, EventKind::Call, (2, 2), 9) };
+            let call = Event { nr: Some(12), ..event(2, EventKind::Call, (2, space), 9) };
             // It need not be among the calls that are counted.
             if calls {
                 tally.pass(&call);

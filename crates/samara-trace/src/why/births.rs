@@ -37,7 +37,8 @@ const NAMES: usize = 16 << 20;
 
 /// Calls of one kind that were made from one place. With call stacks: from the same stack. Without:
 /// by the same instruction with the same arguments, except addresses, files and lengths (the length
-/// of anonymous memory counts, rounded up to a power of two).
+/// of anonymous memory counts, rounded up to a power of two; and of `munmap`, if the instruction is
+/// not known).
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Site {
@@ -45,7 +46,7 @@ pub struct Site {
     pub kind: EventKind,
     /// The number of the system call, if it was one.
     pub nr: Option<u32>,
-    /// The arguments of the first of them.
+    /// The arguments of the first of them that changed an area, or else of the first.
     pub args: [u64; 6],
     /// The arguments that distinguish sites without a call stack. The same in other recordings of
     /// the same calls.
@@ -54,6 +55,8 @@ pub struct Site {
     pub stack: Option<u32>,
     /// The number of the first event.
     pub first_event: u64,
+    /// One of them has changed an area.
+    pub(super) acts: bool,
     /// How many calls, in all processes. Those that failed count too.
     pub calls: u64,
     /// How often they mapped something, and how many bytes in all.
@@ -275,6 +278,9 @@ impl Origins {
         };
         if let Some(site) = self.sites.get_mut(number as usize) {
             site.calls += 1;
+            if !site.acts && !event.plan.is_empty() {
+                (site.args, site.acts) = (event.args, true);
+            }
             site.splits += event.plan.iter().filter(|step| step.kind == StepKind::Split).count() as u64;
             site.ns = site.ns.saturating_add(event.exit_ns.saturating_sub(event.entry_ns));
             let (populated, released) = event.populated_and_released();
@@ -299,6 +305,7 @@ impl Site {
             details: [0; 3],
             stack: None,
             first_event,
+            acts: false,
             calls: 0,
             mapped: (0, 0),
             last_ns: 0,
@@ -313,7 +320,7 @@ impl Site {
 }
 
 /// The arguments that tell calls apart: no addresses, and no lengths but those of anonymous memory,
-/// to the next power of two.
+/// and of memory that is unmapped from an unknown place, to the next power of two.
 fn details(event: &Event) -> [u64; 3] {
     const ANONYMOUS: u64 = 0x20;
     let args = &event.args;
@@ -324,6 +331,8 @@ fn details(event: &Event) -> [u64; 3] {
         Some("mmap") => [0, args[2], args[3]],
         Some("mprotect" | "pkey_mprotect" | "madvise") => [0, args[2], 0],
         Some("mremap") => [0, 0, args[3]],
+        // Where nothing else tells them apart.
+        Some("munmap") if event.ip.is_none() => [args[1].checked_next_power_of_two().unwrap_or(0), 0, 0],
         _ => [0; 3],
     }
 }

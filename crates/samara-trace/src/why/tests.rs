@@ -321,6 +321,21 @@ fn holes_that_were_unmapped_are_fragments() {
     assert!(world.why().verdicts.is_empty());
 }
 
+/// A site shows the arguments of a call that did something, and calls of another length, where
+/// nothing else tells them apart, are another site.
+#[test]
+fn a_call_that_failed_is_no_example() {
+    let mut world = World::new();
+    world.map(1000, 1200, 3);
+    world.event(EventKind::Call, Some(MUNMAP), 0, [1, PAGE - 9, 0, 0, 0, 0], vec![], (0, 0), vec![]);
+    world.unmap(1150, 1160);
+    (0..50).for_each(|i| world.unmap(1001 + i * 2, 1002 + i * 2));
+    let why = world.why();
+    let freed = why.verdicts[0].parts.iter().find(|part| part.role == Role::Freed).unwrap();
+    let site = &world.origins.sites()[freed.site as usize];
+    assert_eq!((freed.times, site.calls, site.args[0], site.args[1]), (50, 51, 1001 * PAGE, PAGE));
+}
+
 #[test]
 fn reasons_of_the_kernel_are_verdicts_of_their_own() {
     let mut world = World::new();

@@ -54,11 +54,14 @@ fn cut_anywhere_it_gives_its_whole_batches() {
 }
 
 #[test]
-fn bytes_after_the_end_marker_are_not_read() {
-    let mut bytes = file(1, 5);
-    bytes.extend_from_slice(b"junk");
-    let (events, error) = read(&bytes);
-    assert_eq!((events.len(), error.is_none()), (5, true));
+fn what_follows_the_end_marker_is_said() {
+    let alone = file(1, 5);
+    for more in [&b"junk"[..], &alone] {
+        let (events, error) = read(&[&alone, more].concat());
+        let error = error.unwrap();
+        assert_eq!((events.len(), error.offset), (5, alone.len() as u64 - 8));
+        assert!(error.to_string().contains("more follows its end"), "{error}");
+    }
 }
 
 #[test]
