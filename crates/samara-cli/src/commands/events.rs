@@ -28,6 +28,7 @@ pub(crate) fn run(args: &Events) -> ExitCode {
         }
     };
     let reader = match super::open_as(&args.file, input) {
+        Ok(reader) if args.follow => reader.within(),
         Ok(reader) => reader,
         Err(code) => return code,
     };

@@ -61,7 +61,7 @@ impl<R: Read> Messages<R> {
         }
         let length = u64::from(u32::from_le_bytes(length));
         if length == 0 {
-            return self.ends();
+            return Ok(Next::EndMarker);
         }
         if length % 8 != 0 {
             return Err(Fault::Damaged(format!("a message's description of {length} bytes")));
@@ -89,11 +89,11 @@ impl<R: Read> Messages<R> {
         Ok(Next::Message)
     }
 
-    /// The end marker was read: nothing may follow it, as where files were joined.
-    fn ends(&mut self) -> Result<Next, Fault> {
+    /// Checks that nothing follows the end marker, as where files were joined.
+    pub(crate) fn ends(&mut self) -> Result<(), Fault> {
         loop {
             match self.input.read(&mut [0]) {
-                Ok(0) => return Ok(Next::EndMarker),
+                Ok(0) => return Ok(()),
                 Ok(_) => return Err(Fault::Damaged("more follows its end, which is not read".into())),
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) => return Err(Fault::Io(error)),

@@ -44,6 +44,8 @@ pub struct TraceReader<R> {
     /// Whether the end, or an error, has been returned.
     over: bool,
     complete: bool,
+    /// Whether the input goes on after the trace.
+    goes_on: bool,
 }
 
 impl<R: Read> TraceReader<R> {
@@ -58,7 +60,17 @@ impl<R: Read> TraceReader<R> {
         let (header, columns) =
             read_header(&mut messages).map_err(|fault| FileError { offset: 0, events: 0, fault })?;
         let batch = Batch::default();
-        Ok(TraceReader { messages, header, columns, batch, row: 0, events: 0, over: false, complete: false })
+        let (over, complete, goes_on) = (false, false, false);
+        Ok(TraceReader { messages, header, columns, batch, row: 0, events: 0, over, complete, goes_on })
+    }
+
+    /// For an input that goes on after the trace, or waits there: nothing behind the end marker is
+    /// read. Otherwise the input must end there, so that files that were joined are not taken for
+    /// the first of them.
+    #[must_use]
+    pub fn within(mut self) -> Self {
+        self.goes_on = true;
+        self
     }
 
     /// What was recorded, where and when.
@@ -80,6 +92,9 @@ impl<R: Read> TraceReader<R> {
     fn advance(&mut self) -> Result<Option<Event>, Fault> {
         while self.row == self.batch.rows() {
             if self.messages.next()? == Next::EndMarker {
+                if !self.goes_on {
+                    self.messages.ends()?;
+                }
                 self.complete = true;
                 return Ok(None);
             }

@@ -61,6 +61,10 @@ fn what_follows_the_end_marker_is_said() {
         let error = error.unwrap();
         assert_eq!((events.len(), error.offset), (5, alone.len() as u64 - 8));
         assert!(error.to_string().contains("more follows its end"), "{error}");
+        let (whole, rest) = ([&alone, more].concat(), more.len());
+        let mut input = &whole[..];
+        let reader = TraceReader::new(&mut input).unwrap().within();
+        assert_eq!((reader.filter(Result::is_ok).count(), input.len()), (5, rest));
     }
 }
 
