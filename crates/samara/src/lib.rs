@@ -6,8 +6,8 @@
 //! [`SharedRangeMap`] is the same map for many threads: readers never block, and each store becomes
 //! visible atomically.
 //!
-//! The crate is `no_std`. Without its default features it needs `alloc`, and a processor with atomic
-//! compare-and-swap of pointer width.
+//! The crate is `no_std`. Without its default features it needs `alloc`, and atomics of pointer
+//! width with compare-and-swap.
 //!
 //! **A thread that calls [`write`](SharedRangeMap::write) while it holds a [`WriteGuard`] of the
 //! same map waits for itself.** With `std` it panics; without `std` it hangs. In `if let Some(x) =

@@ -42,8 +42,8 @@ pub struct Coverage {
     pub descriptors: u64,
     /// Whether calls and write sections came by BPF, instead of perf events.
     pub by_bpf: bool,
-    /// Why the BPF programs are at all calls, if they are: each call of all processes costs more then
-    /// than with programs at the recorded calls alone.
+    /// Why the BPF programs are at all calls, if they are: each call of all processes costs more
+    /// then than with programs at the recorded calls alone.
     pub at_all_calls: Option<String>,
     /// Why BPF was not possible, if it was tried.
     pub no_bpf: Option<String>,

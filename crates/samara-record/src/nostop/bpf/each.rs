@@ -12,14 +12,14 @@ use crate::nostop::source::Asked;
 use crate::nostop::tracefs::Tracefs;
 use crate::os::closing::close_apart;
 
-/// Attached programs. They end when this goes, which takes the kernel some 36 ms for each event: see
-/// [`close_apart`].
+/// Attached programs. They end when this goes, which takes the kernel some 36 ms for each event:
+/// see [`close_apart`].
 #[derive(Debug)]
 pub(super) struct EachCall(Vec<Event>);
 
 impl EachCall {
-    /// Attaches the programs. An error says in a few words why that is not possible: no tracefs, too
-    /// few descriptors, or a kernel before Linux 5.15.
+    /// Attaches the programs. An error says in a few words why that is not possible: no tracefs,
+    /// too few descriptors, or a kernel before Linux 5.15.
     pub(super) fn new(programs: &mut Ebpf, asked: Asked<'_>) -> Result<EachCall, String> {
         let tracefs = Tracefs::find().map_err(|e| format!("tracefs cannot be read: {e}"))?;
         let mut all = EachCall(Vec::new());
@@ -41,8 +41,8 @@ impl EachCall {
     /// Calls that this kernel does not have are left out.
     fn attach(&mut self, tracefs: &Tracefs, name: &str, program: i32) -> io::Result<()> {
         let Some(tracepoint) = tracefs.tracepoint(name)? else { return Ok(()) };
-        // On which processor the event is does not matter: the program runs on all. The event itself
-        // counts nothing.
+        // On which processor the event is does not matter: the program runs on all. The event
+        // itself counts nothing.
         let event = perf::open(Counts::Tracepoint(tracepoint.number), Of::All, 0, 1, 0)?;
         event.disable();
         event.run(program)?;
