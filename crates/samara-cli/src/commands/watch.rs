@@ -333,7 +333,7 @@ impl<'a> Watcher<'a> {
         for (row, told) in self.table.told(Some(limit)) {
             // At the limit, nothing is left to foresee.
             let ahead = row.left.filter(|left| !left.is_zero());
-            let reasons = told.read(&self.limits, (row.areas, limit), ahead, row.grew);
+            let reasons = told.read(&self.limits, (row.areas, limit), ahead, (row.grew, row.per_second > Some(0.0)));
             if reasons.is_empty() {
                 again.extend(told.not_kept.filter(|_| tries).map(|reason| (row.clone(), reason)));
             }
@@ -504,8 +504,10 @@ fn has_come(ends: &mut UnixStream, wait: Duration) -> bool {
 /// The message of an alert: the process's state, and what to do now.
 fn told(row: &Row, limit: u64, cause: Option<&Cause>, file: Option<&Path>) -> String {
     let mut text = format!("{} ({}) has {} of {} areas", row.name, row.pid, count(row.areas), count(limit));
-    if let (Some(left), Some(pace)) = (row.left.filter(|left| !left.is_zero()), row.per_second) {
-        let more = plural((pace * 60.0).round() as u64, "more area");
+    if let Some(left) = row.left.filter(|left| !left.is_zero()) {
+        // The rate of the forecast.
+        let more = limit.saturating_sub(row.areas) as f64 / left.as_secs_f64();
+        let more = plural((more * 60.0).round() as u64, "more area");
         text += &format!(", {more} a minute, the limit in {}", pace::about(left));
     }
     if let Some(cause) = cause {

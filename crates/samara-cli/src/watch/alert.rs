@@ -64,13 +64,14 @@ pub(crate) struct Raised {
 
 impl Raised {
     /// Adds a reading of the process: its areas, the time until it has as many as it may, and
-    /// whether it grew since the last one. Returns the alerts that it raises now.
+    /// whether it grew since the last one, and over all that count. Returns the alerts that it raises
+    /// now.
     pub(crate) fn read(
         &mut self,
         limits: &Limits,
         (areas, limit): (u64, u64),
         left: Option<Duration>,
-        grew: bool,
+        (grew, grows): (bool, bool),
     ) -> Vec<Reason> {
         let mut reasons = Vec::new();
         let part = limits.part(areas, limit);
@@ -83,7 +84,12 @@ impl Raised {
             self.part = part;
         }
         let is_soon = |within: Duration| left.is_some_and(|left| left <= within);
-        self.soon = if is_soon(limits.ahead) { self.soon.saturating_add(u32::from(grew)) } else { 0 };
+        // One that grows in steps has no forecast between them.
+        match (is_soon(limits.ahead), left) {
+            (true, _) => self.soon = self.soon.saturating_add(u32::from(grew)),
+            (false, None) if grows => {}
+            _ => self.soon = 0,
+        }
         if self.soon >= READINGS && !self.growth {
             self.growth = true;
             reasons.push(Reason::Growth);
@@ -118,7 +124,7 @@ mod tests {
     #[test]
     fn each_part_is_told_once() {
         let mut told = Raised::default();
-        let mut at = |areas| told.read(&limits(), (areas, 1000), None, false);
+        let mut at = |areas| told.read(&limits(), (areas, 1000), None, (false, false));
         assert_eq!(at(799), []);
         assert_eq!(at(800), [Reason::At(80)]);
         assert_eq!((at(850), at(790), at(801)), (vec![], vec![], vec![]), "not whenever it moves a little");
@@ -130,11 +136,14 @@ mod tests {
     #[test]
     fn growth_is_told_when_two_readings_say_so() {
         let mut told = Raised::default();
-        let mut grew =
-            |seconds: Option<u64>, grew| told.read(&limits(), (10, 1000), seconds.map(Duration::from_secs), grew);
+        let mut grew = |seconds: Option<u64>, grew| {
+            told.read(&limits(), (10, 1000), seconds.map(Duration::from_secs), (grew, grew))
+        };
         assert_eq!((grew(Some(60), true), grew(Some(60), false)), (vec![], vec![]), "it has stopped");
         assert_eq!((grew(None, false), grew(Some(60), true)), (vec![], vec![]));
-        let mut left = |seconds| grew(seconds, true);
+        // In steps: each counts, and nothing in between.
+        assert_eq!((grew(None, true), grew(Some(60), true)), (vec![], vec![Reason::Growth]));
+        let mut left = |seconds: Option<u64>| grew(seconds, seconds.is_some());
         assert_eq!(left(None), []);
         assert_eq!((left(Some(60)), left(None)), (vec![], vec![]));
         assert_eq!((left(Some(600)), left(Some(601))), (vec![], vec![]));

@@ -78,13 +78,16 @@ pub(crate) fn serve(address: SocketAddr, shown: Shown) -> io::Result<SocketAddr>
             if places.take(number, &stream).is_err() {
                 continue; // too many open files
             }
-            let (places, shown) = (places.clone(), shown.clone());
-            // If no thread can be made, the client gets no answer.
-            let _ = std::thread::Builder::new().name("samara-http".into()).spawn(move || {
+            let (all, shown) = (places.clone(), shown.clone());
+            let answers = std::thread::Builder::new().name("samara-http".into()).spawn(move || {
                 // The client has gone, or took too long.
                 let _ = answer(stream, &shown);
-                places.give_back(number);
+                all.give_back(number);
             });
+            // If no thread can be made, the client gets no answer.
+            if answers.is_err() {
+                places.give_back(number);
+            }
         }
     })?;
     Ok(address)

@@ -71,6 +71,8 @@ struct Session<'a> {
     taken: VecDeque<Taken>,
     /// When a loss was noticed last. It may overlap readings that had begun then.
     noticed: u64,
+    /// When it was asked last how much was lost.
+    asked_lost: u64,
     /// Records were lost, perhaps those of ends; the time of the last search for these, and what it
     /// found.
     lossy: bool,
@@ -291,6 +293,7 @@ impl<'a> Session<'a> {
             lag: settings.lag,
             taken: VecDeque::new(),
             noticed: 0,
+            asked_lost: 0,
             lossy: false,
             swept: 0,
             dead: Vec::new(),
@@ -435,7 +438,10 @@ impl<'a> Session<'a> {
             let owner = self.source.owner(&record);
             if let What::Loss { .. } = record.what {
                 (self.lossy, self.noticed) = (true, sys::now_ns());
-                self.tasks.journal.lost = self.source.lost_in_all();
+                // Events are asked one by one.
+                if self.noticed > self.asked_lost + STEP_NS {
+                    (self.tasks.journal.lost, self.asked_lost) = (self.source.lost_in_all(), self.noticed);
+                }
             }
             let had_ended = self.tasks.root_ended.is_some();
             self.tasks.take(record, owner);

@@ -413,10 +413,10 @@ impl Source {
 
     /// Ends the recording. Records in the rings stay.
     pub(super) fn disable(&mut self) {
+        self.events.iter().for_each(Event::disable);
         if let Some(bpf) = &mut self.bpf {
             bpf.disable();
         }
-        self.events.iter().for_each(Event::disable);
     }
 
     /// How many records each processor has lost, exactly. `None`: this kernel does not count them

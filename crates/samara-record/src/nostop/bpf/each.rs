@@ -7,6 +7,7 @@ use std::os::fd::{AsFd, AsRawFd};
 use aya::Ebpf;
 use aya::programs::{ProgramError, TracePoint};
 
+use super::first_line;
 use crate::nostop::perf::{self, Counts, Event, Of};
 use crate::nostop::source::Asked;
 use crate::nostop::tracefs::Tracefs;
@@ -28,11 +29,16 @@ impl EachCall {
         {
             let program = programs.program_mut(name).ok_or_else(|| format!("the program {name} is missing"))?;
             let program: &mut TracePoint = program.try_into().map_err(|e: ProgramError| e.to_string())?;
-            program.load().map_err(|_| "the kernel is older than Linux 5.15".to_owned())?;
+            program
+                .load()
+                .map_err(|e| format!("the kernel, perhaps older than 5.15, refuses them: {}", first_line(&e)))?;
             let program = program.fd().map_err(|e| e.to_string())?.as_fd().as_raw_fd();
             for call in calls.into_iter().filter_map(samara_trace::calls::name) {
                 all.attach(&tracefs, &format!("syscalls/sys_{kind}_{call}"), program)
                     .map_err(|e| format!("the kernel refuses sys_{kind}_{call}: {e}"))?;
+            }
+            if all.0.is_empty() {
+                return Err("this kernel has no tracepoints of system calls".to_owned());
             }
         }
         Ok(all)

@@ -62,7 +62,9 @@ const EVENT: u64 = u64::MAX;
 
 pub(in super::super) struct Bpf {
     /// `None`: it is over.
-    programs: Option<(Ebpf, Option<EachCall>)>,
+    programs: Option<Ebpf>,
+    /// Closed last: that may take seconds, in which the rings would not be read.
+    _each: Option<EachCall>,
     /// Which programs record calls: see `bpf/nostop.bpf.c`.
     recording: Array<MapData, u32>,
     /// Why a call of another kind costs more than it could.
@@ -147,9 +149,10 @@ impl Bpf {
         }
         let by = if each.is_some() { AT_EACH } else { AT_ALL };
         recording.set(0, by, 0).map_err(|e| refused(&e))?;
-        let (programs, calls, looked) = (Some((programs, each)), Calls::default(), sys::now_ns());
+        let (programs, calls, looked) = (Some(programs), Calls::default(), sys::now_ns());
         Ok(Bpf {
             programs,
+            _each: each,
             recording,
             at_all_calls,
             ring,
@@ -225,7 +228,8 @@ impl Bpf {
 
     /// Ends the recording. Records in the ring stay.
     pub(in super::super) fn disable(&mut self) {
-        let _ = self.recording.set(0, NONE, 0); // the programs go anyway, but not at once
+        // This ends it. The programs go one after another.
+        let _ = self.recording.set(0, NONE, 0);
         self.programs = None;
     }
 }
