@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 use std::error::Error;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 
-use aya::maps::{Array, HashMap, Map, MapData, PerCpuArray, RingBuf};
+use aya::maps::{Array, HashMap, Map, MapData, RingBuf};
 use aya::programs::BtfTracePoint;
 use aya::{Btf, Ebpf, EbpfLoader};
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
@@ -54,6 +54,9 @@ const AT_ALL: u32 = 2;
 /// Most tasks that have made a call and live. Calls of others are lost.
 const SLOTS: u32 = 1 << 15;
 
+/// Bytes of a cache line.
+const LINE: usize = 64;
+
 /// Most bytes of the ring, which one thread reads.
 const MOST_BYTES: usize = 128 << 20;
 
@@ -74,7 +77,8 @@ pub(in super::super) struct Bpf {
     positions: Words,
     slots: Words,
     watched: HashMap<MapData, u32, u32>,
-    lost: PerCpuArray<MapData, u64>,
+    /// Of each processor, a cache line each.
+    lost: Words,
     /// The losses when they were last looked at, and that time.
     known: u64,
     looked: u64,
@@ -102,6 +106,7 @@ impl Bpf {
             Whose::All => (1, 0),
         };
         let namespace = proc::namespace()?;
+        let processors = aya::util::nr_cpus().map_err(|(_, e)| refused(&e))? as u32;
         let (calls, ends) = (set([asked.calls, asked.ends].concat()), set(asked.ends.to_vec()));
         let wake = bytes as u64 / 4;
         let mut loader = EbpfLoader::new();
@@ -119,6 +124,7 @@ impl Bpf {
             .override_global("WAKE_MORE", &record, true)
             .map_max_entries("ring", bytes as u32)
             .map_max_entries("slots", SLOTS)
+            .map_max_entries("lost", processors)
             .map_max_entries("unused", SLOTS);
         let own = std::process::id();
         let mut programs = loader.override_global("NOT_THIS", &own, true).load(OBJECT).map_err(|e| refused(&e))?;
@@ -129,7 +135,8 @@ impl Bpf {
         let slots = mapped(slots.fd().as_fd(), SLOTS as usize * CALL_WORDS * 8)?;
         let positions = mapped(ring.as_fd(), 2 * sys::page_size() as usize)?;
         let watched = HashMap::try_from(map("watched")?).map_err(|e| refused(&e))?;
-        let lost = PerCpuArray::try_from(map("lost")?).map_err(|e| refused(&e))?;
+        let Map::Array(lost) = map("lost")? else { return Err("its map lost is none".into()) };
+        let lost = mapped(lost.fd().as_fd(), processors as usize * LINE)?;
         let filled = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)
             .and_then(|all| {
                 all.add(ring.as_fd(), EpollEvent::new(EpollFlags::EPOLLIN | EpollFlags::EPOLLET, 0)).map(|()| all)
@@ -221,9 +228,8 @@ impl Bpf {
 
     /// How many records each processor has lost, exactly.
     pub(in super::super) fn lost(&self) -> BTreeMap<u32, u64> {
-        let all = self.lost.get(&0, 0);
-        let all = all.iter().flat_map(|all| all.iter()).zip(0u32..);
-        all.filter(|(lost, _)| **lost > 0).map(|(lost, cpu)| (cpu, *lost)).collect()
+        let all = (0u32..).take(self.lost.len() / (LINE / 8));
+        all.map(|cpu| (cpu, self.lost.load(cpu as usize * (LINE / 8)))).filter(|(_, lost)| *lost > 0).collect()
     }
 
     /// Ends the recording. Records in the ring stay.

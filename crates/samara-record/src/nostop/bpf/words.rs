@@ -24,6 +24,11 @@ impl Words {
         Ok(Words { at: at.cast(), words: bytes / 8 })
     }
 
+    /// How many there are.
+    pub(super) fn len(&self) -> usize {
+        self.words
+    }
+
     /// A word; 0 behind the last one.
     pub(super) fn load(&self, at: usize) -> u64 {
         if at >= self.words {
