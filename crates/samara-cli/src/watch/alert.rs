@@ -64,8 +64,8 @@ pub(crate) struct Raised {
 
 impl Raised {
     /// Adds a reading of the process: its areas, the time until it has as many as it may, and
-    /// whether it grew since the last one, and over all that count. Returns the alerts that it raises
-    /// now.
+    /// whether it grew since the last one, and over all that count. Returns the alerts that it
+    /// raises now.
     pub(crate) fn read(
         &mut self,
         limits: &Limits,
