@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Lints of the workspace, tests and benchmarks included; a warning fails.
+# Lints of the workspace, tests and benchmarks included, and of the fuzz targets; a warning fails.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -11,3 +11,5 @@ cargo clippy --locked --package samara --lib --no-default-features --features sh
 cargo clippy --locked --package samara-mm --lib -- -D warnings
 cargo clippy --locked --package samara-mm --lib --no-default-features -- -D warnings
 cargo clippy --locked --package samara-mm --lib --no-default-features --features shared -- -D warnings
+# A workspace of its own, which `ci/fuzz.sh` builds at every second run only.
+CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-$PWD/target} cargo clippy --locked --manifest-path fuzz/Cargo.toml -- -D warnings

@@ -8,6 +8,7 @@ cd "$(dirname "$0")/.."
 
 # Generic code is compiled where it is used: with keys of each width.
 caller=$(mktemp -d)
+trap 'rm -rf "$caller"' EXIT
 cat >"$caller/Cargo.toml" <<TOML
 [package]
 name = "caller"
@@ -33,7 +34,7 @@ for target in x86_64-unknown-none thumbv7em-none-eabi; do
     target "$target"
     cargo build --locked --target "$target" --package samara --package samara-mm --lib --no-default-features
     cargo build --locked --target "$target" --package samara --lib --no-default-features --features serde,shared
-    cargo build --quiet --offline --manifest-path "$caller/Cargo.toml" --target-dir "${CARGO_TARGET_DIR:-target}/no_std" --target "$target"
+    cargo build --quiet --manifest-path "$caller/Cargo.toml" --target-dir "${CARGO_TARGET_DIR:-target}/no_std" --target "$target"
     echo "no_std: builds for $target"
 done
 # It needs atomics of 64 bits.

@@ -7,8 +7,8 @@ use arbitrary::Unstructured;
 use libfuzzer_sys::fuzz_target;
 use samara::testing::Tiny;
 #[cfg(not(samara_few))]
-use samara::{Compact, Epoch, Normal, Quiescent};
-use samara::{Membarrier, Reclaim, Shape};
+use samara::{Compact, Epoch, Membarrier, Normal, Quiescent};
+use samara::{Fenced, Reclaim, Shape};
 use samara_testkit::{Ledger, SharedOptions, TestKey, Tracked, Value, run_shared, script_shared_from_bytes};
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -49,6 +49,8 @@ fuzz_target!(|bytes: &[u8]| {
     let (take_snapshots, leave_thin_nodes) = (choice & 0x80 == 0, choice & 0x40 != 0);
     let fenced = SharedOptions { reclaim: Fenced::default, hold_guards: true, take_snapshots, leave_thin_nodes };
     #[cfg(not(samara_few))]
+    let barrier = SharedOptions { reclaim: Membarrier::default, hold_guards: true, take_snapshots, leave_thin_nodes };
+    #[cfg(not(samara_few))]
     let epoch = SharedOptions { reclaim: Epoch::new, hold_guards: true, take_snapshots, leave_thin_nodes };
     #[cfg(not(samara_few))]
     let quiet = SharedOptions { reclaim: quiescent, hold_guards: false, take_snapshots, leave_thin_nodes };
@@ -57,7 +59,7 @@ fuzz_target!(|bytes: &[u8]| {
         #[cfg(not(samara_few))]
         2 => attempt::<u64, Tracked, _, Tiny>(u, quiet),
         #[cfg(not(samara_few))]
-        3..=4 => attempt::<u64, u32, _, Compact>(u, fenced),
+        3..=4 => attempt::<u64, u32, _, Compact>(u, barrier),
         #[cfg(not(samara_few))]
         5..=6 => attempt::<u64, Box<Tracked>, _, Normal>(u, epoch),
         #[cfg(not(samara_few))]

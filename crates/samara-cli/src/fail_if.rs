@@ -141,7 +141,7 @@ mod tests {
 
     #[test]
     fn conditions_are_read_and_hold() {
-        let summary = json!({"areas_peak": 1000, "calls": {"mmap": {"count": 7}}, "mapped_bytes_peak": 1 << 30});
+        let summary = json!({"areas_peak": 1000, "calls": {"mmap": {"count": 7, "populated": 1 << 20}}, "mapped_bytes_peak": 1 << 30});
         for (text, holds) in [
             ("areas_peak > 999", Some(1000)),
             ("areas_peak>1000", None),
@@ -151,6 +151,8 @@ mod tests {
             ("areas_peak == 1000", Some(1000)),
             ("areas_peak != 1000", None),
             ("calls.mmap.count > 6", Some(7)),
+            ("calls.mmap.populated > 8KiB", Some(1 << 20)),
+            ("calls.mmap.released > 0", None),
             ("calls.munmap.count == 0", Some(0)),
             ("largest_space.areas < 1", Some(0)),
             ("mapped_bytes_peak > 1023MiB", Some(1 << 30)),

@@ -62,6 +62,15 @@ enum { CREATE = 1, NO_WAKE = 1, WAKE = 2, UNREAD = 0 };
 // The description of a map: a number, or a type.
 #define NUMBER(name, value) int(*name)[value]
 #define TYPE(name, value) typeof(value) *name
+// An array that samara maps into its own memory; the loader says how many values it has.
+#define MAPPED(name, value_type)                                                                                     \
+    struct {                                                                                                         \
+        NUMBER(type, 2);                                                                                             \
+        NUMBER(map_flags, 1 << 10);                                                                                  \
+        NUMBER(max_entries, 2);                                                                                      \
+        TYPE(key, u32);                                                                                              \
+        TYPE(value, value_type);                                                                                     \
+    } name SECTION(".maps")
 
 // A write section of an address space, the tasks that began and ended it, and how many areas the space
 // had then.
@@ -115,27 +124,16 @@ struct { NUMBER(type, 27); NUMBER(max_entries, 1 << 20); } ring SECTION(".maps")
 struct { NUMBER(type, 1); NUMBER(max_entries, 1024); TYPE(key, u32); TYPE(value, u32); } watched SECTION(".maps");
 struct { NUMBER(type, 29); NUMBER(map_flags, 1); TYPE(key, int); TYPE(value, struct own); } tasks SECTION(".maps");
 // Slot 0 is of no task: its `n` is the number of slots that were ever used.
-struct {
-    NUMBER(type, 2);
-    NUMBER(map_flags, 1 << 10); // can be mapped
-    NUMBER(max_entries, 2);
-    TYPE(key, u32);
-    TYPE(value, struct call);
-} slots SECTION(".maps");
+MAPPED(slots, struct call);
 // Slots of tasks that have ended.
 struct { NUMBER(type, 23); NUMBER(max_entries, 2); TYPE(value, u32); } unused SECTION(".maps");
-// By processor, a cache line each. The reader maps them: while it asks the kernel for a value, programs
-// of tracepoints are left out.
+// The records that each processor lost, in a cache line of its own. Samara maps them, because the kernel
+// skips programs at tracepoints on a processor that is in a bpf call on a map.
 struct losses { u64 n, others[7]; };
-struct {
-    NUMBER(type, 2);
-    NUMBER(map_flags, 1 << 10); // can be mapped
-    NUMBER(max_entries, 2);
-    TYPE(key, u32);
-    TYPE(value, struct losses);
-} lost SECTION(".maps");
+MAPPED(lost, struct losses);
 
-// Which programs record calls. They come and go one after another.
+// Which programs record calls. Programs are attached and detached one by one; this starts and ends the
+// recording at once.
 enum { NONE, AT_EACH, AT_ALL };
 struct { NUMBER(type, 2); NUMBER(max_entries, 1); TYPE(key, u32); TYPE(value, u32); } recording SECTION(".maps");
 
@@ -364,31 +362,27 @@ INLINE int is_compat(struct task_struct *task)
 }
 
 // A task enters a call.
-INLINE int enter(struct task_struct *task, struct pt_regs *regs, u64 nr)
+INLINE void enter(struct task_struct *task, struct pt_regs *regs, u64 nr)
 {
     struct own *own = recorded(task);
     if (!own)
-        return 0;
+        return;
     if (is_in(ENDS, nr)) {
         struct entry_record *record = ring_reserve(&ring, sizeof *record, 0);
-        if (!record) {
-            lose();
-            return 0;
-        }
+        if (!record)
+            return lose();
         record->head = head(ENTRY, 0, task);
         record->nr = nr;
         record->args[0] = regs->di;
         record->args[1] = record->args[2] = record->args[3] = record->args[4] = record->args[5] = 0;
         submit(record);
-        return 0;
+        return;
     }
     struct call *call = slot_of(own);
     if (!call)
         call = new_slot(own);
-    if (!call) {
-        lose();
-        return 0;
-    }
+    if (!call)
+        return lose();
     if (call->entered)
         lose(); // its return
     u32 tid = tid_of(task), pid = pid_of(task);
@@ -410,27 +404,25 @@ INLINE int enter(struct task_struct *task, struct pt_regs *regs, u64 nr)
     call->version += 1;
     if (STACK_STEPS)
         tell_stack(call, own->slot, task, regs);
-    return 0;
 }
 
 // A task's call is over.
-INLINE int leave(u64 result)
+INLINE void leave(u64 result)
 {
     struct task_struct *task = current_task();
     struct own *own = storage(&tasks, task, 0, 0);
     if (!own)
-        return 0;
+        return;
     struct call *call = slot_of(own);
     if (!call || !call->entered)
-        return 0;
+        return;
     tell(call, DONE, own->slot, task, result);
     SETTLED;
     call->entered = 0;
-    return 0;
 }
 
-// The entries and returns of calls by the tracepoints of each call (since Linux 5.15): a call of another
-// kind costs half of what it does by those of all calls. 1: the perf events of others go on.
+// At the tracepoints of each recorded call (since Linux 5.15): other calls are slowed half as much as by
+// programs at all calls. They return 1: after 0 the kernel drops the perf events of others.
 SECTION("tracepoint/enter") int each_enter(u64 *ctx)
 {
     struct task_struct *task = current_task();
@@ -447,24 +439,30 @@ SECTION("tracepoint/exit") int each_exit(u64 *ctx)
     return 1;
 }
 
-// By the tracepoints of all calls.
+// At the tracepoints of all calls.
 SECTION("tp_btf/sys_enter") int all_enter(u64 *ctx)
 {
     struct task_struct *task = current_task();
     u64 nr = ctx[1];
-    return is_in(CALLS, nr) && !is_compat(task) ? enter(task, (void *)ctx[0], nr) : 0;
+    if (is_in(CALLS, nr) && !is_compat(task))
+        enter(task, (void *)ctx[0], nr);
+    return 0;
 }
 
 SECTION("tp_btf/sys_exit") int all_exit(u64 *ctx)
 {
     struct pt_regs *regs = (void *)ctx[0];
-    return is_in(CALLS, regs->orig_ax) ? leave(ctx[1]) : 0;
+    if (is_in(CALLS, regs->orig_ax))
+        leave(ctx[1]);
+    return 0;
 }
 
-// The call that loads a 32-bit program returns to that: its own tracepoint is silent then.
+// A task has loaded a 32-bit program: the tracepoint of the call's return does not fire.
 SECTION("tp_btf/sched_process_exec") int loaded(u64 *ctx)
 {
-    return is_compat(current_task()) ? leave(0) : 0;
+    if (is_compat(current_task()))
+        leave(0);
+    return 0;
 }
 
 // Ends the open section of an address space. False: it is not one of this call.

@@ -51,7 +51,7 @@ pub enum EventKind {
     /// ends with its last user.
     Exit,
     /// Areas changed without a call, for a known cause: a stack grew on a fault, for example.
-    /// `text` says the cause.
+    /// `text` says the cause. `args[2]` is how many records the kernel had dropped by then.
     Learnt,
     /// Model and kernel differ and nothing explains it. `text` says how; `areas` is what the kernel
     /// has.
@@ -59,7 +59,7 @@ pub enum EventKind {
     /// The model was compared with the whole of `/proc/PID/maps`: at a process's end, or when the
     /// recorder let go of it or was stopped by a signal. `result` 0 means that they are equal to
     /// the byte. `args[1]` is 1 if the space goes on after it, as under a recorder that stops
-    /// nothing ([`Event::goes_on`]).
+    /// nothing ([`Event::goes_on`]). `args[2]` is as for `Learnt`.
     Checked,
     /// A file with code, or code without a file, that stacks refer to by the number `args[0]`.
     /// Numbers count from 0. `text` is the build id in hexadecimal, or `-`, a space, and the name

@@ -301,14 +301,14 @@ fn vector_searches_are_the_definition() {
     }
     let best = force(Level::Avx512);
     if best == Level::Avx512 {
-        all(crate::node::avx512::Avx512);
+        all(crate::node::vectors::avx512::Avx512);
     } else {
         std::eprintln!("skipped: no AVX-512");
     }
     if best == Level::Portable {
         std::eprintln!("skipped: no AVX2");
     } else {
-        all(crate::node::avx2::Avx2);
+        all(crate::node::vectors::avx2::Avx2);
     }
 }
 

@@ -1,6 +1,5 @@
 //! `samara diff A B`: the growth from one recording to another, or from one moment to another.
 
-use std::path::Path;
 use std::process::ExitCode;
 
 use samara_trace::survey::{Known, Survey};
@@ -13,8 +12,7 @@ use crate::output::{self, clean_json, error, shown};
 
 pub(crate) fn run(args: &DiffOf) -> ExitCode {
     let second = args.after.as_ref().unwrap_or(&args.before);
-    let is_pipe = |path: &Path| std::fs::metadata(path).is_ok_and(|of| !of.is_file());
-    if args.after.is_none() && is_pipe(&args.before) {
+    if args.after.is_none() && args.before.exists() && !args.before.is_file() {
         return super::failed(format!("{} is read twice, so it must be a file", shown(&args.before)));
     }
     let both = look(&args.before, args.from, args.pid).and_then(|a| Ok((a, look(second, args.to, args.pid)?)));

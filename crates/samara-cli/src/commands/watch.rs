@@ -225,7 +225,8 @@ impl<'a> Watcher<'a> {
         let (mut is_late, mut is_open) = (false, true);
         loop {
             let began = Instant::now();
-            // KEEP-3: what is too old goes, also where nothing new is kept.
+            // Old files go, also where nothing new is kept. `open` refuses another user's folder
+            // (KEEP-3).
             if cleared.is_none_or(|cleared| cleared.elapsed() >= AGAIN) && self.folder.open().is_ok() {
                 let _ = self.folder.make_room(SystemTime::now(), 0); // told where something is to be kept
                 cleared = Some(began);
@@ -380,7 +381,7 @@ impl<'a> Watcher<'a> {
                 self.not_kept += 1;
                 self.tried = Some(Instant::now());
                 let text =
-                    format!("the areas of process {} are not kept, which is tried again in a minute: {why}", row.pid);
+                    format!("the areas of process {} are not kept (the next try is in a minute): {why}", row.pid);
                 self.no_state.tell(Some(text));
                 None
             }

@@ -192,6 +192,7 @@ mod tests {
         assert!(answer.starts_with("HTTP/1.1 200 OK\r\nContent-Type: text/plain; version=0.0.4"), "{answer}");
         assert!(answer.contains("\r\nContent-Length: 4\r\n") && answer.ends_with("\r\n\r\na 1\n"), "{answer}");
         assert!(get("/").contains("<a href=\"/metrics\">") && get("/x").starts_with("HTTP/1.1 404 "));
+        assert!(get("/x").contains("\r\nContent-Type: text/plain"));
         let head = ask(address, b"HEAD /metrics HTTP/1.0\r\n\r\n");
         assert!(head.contains("Content-Length: 4\r\n") && head.ends_with("\r\n\r\n"), "{head}");
         assert!(ask(address, b"POST /metrics HTTP/1.1\r\n\r\n").starts_with("HTTP/1.1 405 "));

@@ -611,6 +611,30 @@ fn an_executable_stack_is_where_it_is() {
     }
 }
 
+/// The tracepoint of the load of a 32-bit program does not fire at its return. BPF sees it all the
+/// same, and that the program before it is gone.
+#[test]
+fn a_program_of_32_bits_is_loaded() {
+    let dir = tempfile::tempdir().unwrap();
+    let small = r#"void _start(void) { __asm__("movl $1, %eax; movl $7, %ebx; int $0x80"); }"#;
+    let loads = "#include <unistd.h>\nint main() { return execl(\"./small\", \"small\", (char *)0); }";
+    let flags = ["-m32", "-nostdlib", "-static", "-fno-pie", "-no-pie", "-fno-stack-protector"];
+    if !compiled(dir.path(), "small", small, &flags) || !compiled(dir.path(), "p", loads, &[]) {
+        return;
+    }
+    let output = run(dir.path(), &["trace", "--source", "bpf", "-o", "t.samara", "--", "./p"]);
+    if !allowed(&output) {
+        return;
+    }
+    if output.status.code() != Some(7) {
+        return skipped("a kernel without 32-bit programs");
+    }
+    let text = stderr(&output);
+    assert!(text.contains("processes  1, 2 programs") && text.contains(" 0 events lost, "), "{text}");
+    let events = stdout(&run(dir.path(), &["events", "t.samara"]));
+    assert!(events.lines().any(|line| line.contains("  exec ") && line.contains("/small: ")), "{events}");
+}
+
 /// What a userfaultfd changes is no call's, and not the end's either.
 #[test]
 fn changes_before_the_end_are_not_the_ends() {

@@ -493,6 +493,9 @@ fn why_and_what_differs() {
         let json: serde_json::Value = serde_json::from_str(&stdout(&run(dir.path(), args))).unwrap();
         assert_eq!(json["format"], 1, "{args:?}");
     }
+    // Two moments of one trace: it is read twice.
+    let pipe = run(dir.path(), &["diff", "/dev/null", "--from", "0"]);
+    assert!(!pipe.status.success() && stderr(&pipe).contains("is read twice, so it must be a file"), "{}", said(&pipe));
     // A trace that ends early is printed as far as possible, with a message.
     let whole = std::fs::read(dir.path().join("t.samara")).unwrap();
     std::fs::write(dir.path().join("cut.samara"), &whole[..whole.len() - 20]).unwrap();

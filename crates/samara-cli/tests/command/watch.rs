@@ -240,6 +240,19 @@ fn kept(state: &Path) -> Vec<Value> {
     stdout(&output).lines().map(json).collect()
 }
 
+/// The bounds of the folder hold where nothing new is kept.
+#[test]
+fn what_is_too_old_goes_by_itself() {
+    let dir = tempfile::tempdir().unwrap();
+    let old = dir.path().join("2020-01-01T00-00-00Z-x-1-2-at80.samara");
+    std::fs::write(&old, "").unwrap();
+    let sleep = Running::new(Command::new("sleep").arg("1000"));
+    let mut watch = samara();
+    watch.args(["watch", "--pid", &sleep.pid(), "--keep-at", "100", "--state"]).arg(dir.path()).stderr(Stdio::null());
+    let _watch = Running::new(&mut watch);
+    wait("end of the old file", || (!old.exists()).then_some(()));
+}
+
 #[test]
 fn it_was_there() {
     let dir = tempfile::tempdir().unwrap();
@@ -277,6 +290,7 @@ fn it_was_there() {
     let file = file.to_str().unwrap();
     let why = run(dir.path(), &["why", file]);
     assert!(why.status.success() && stdout(&why).contains("guards of 4 KiB between them"), "{}", said(&why));
+    assert!(stdout(&why).contains("at the beginning of the trace") && !stdout(&why).contains("peak"), "{}", said(&why));
     let show = run(dir.path(), &["show", file, "--summary"]);
     assert!(show.status.success() && stdout(&show).contains("guards"), "{}", said(&show));
     let diff = run(dir.path(), &["diff", file, file]);

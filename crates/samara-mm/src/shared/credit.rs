@@ -20,7 +20,8 @@ use crate::space::limits::{Caps, Counters, Overcommit};
 const AREAS: usize = 16;
 /// Bytes that a thread gets at most beyond what it needs.
 const BYTES: u64 = 1 << 40;
-/// A thread gets one part of this many of what is left, so that there is enough for hundreds.
+/// Each thread is given 1/64 of what is left. Then 300 threads have room at the default limit of
+/// areas.
 const PARTS: u64 = 64;
 
 /// The most that an update may add to the sums of a space.

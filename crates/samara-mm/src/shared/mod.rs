@@ -237,7 +237,7 @@ shared_address_space! {
     ///
     /// # Memory
     /// A new space takes at most 4 KiB, and what its areas take. The first call adds up to 100 KiB,
-    /// and each thread that makes calls at the same time as others up to 400 KiB: the space keeps
+    /// and each thread that makes calls at the same time as others up to 1 MiB: the space keeps
     /// them for later calls. A faulter takes up to 2 KiB.
     ///
     /// # Fairness

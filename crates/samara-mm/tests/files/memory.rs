@@ -127,3 +127,29 @@ fn a_shared_space_of_few_areas() {
     println!("a space {new} bytes, its first call {called} more, a faulter {faults}");
     assert!(new < 4 << 10 && called < 100 << 10 && faults < 2 << 10);
 }
+
+/// And of what threads add that call at the same time, each in blocks of its own, or all in one.
+#[test]
+fn a_shared_space_of_many_threads() {
+    const THREADS: u64 = 8;
+    for apart in [0, 1] {
+        let space = SharedAddressSpace::<FileId>::new(Config::default()).unwrap();
+        let adds = |thread: u64| {
+            let (before, mut caller) = (live(), space.caller());
+            for n in 0..2_000 {
+                let at = 0x100_0000 + (apart * thread * 0x100 + n % 80 * 2) * PAGE;
+                let _ = caller.map(&MapRequest::anonymous(at, PAGE, Prot::RW)); // another one's may be there
+                let _ = caller.unmap(at, PAGE);
+            }
+            drop(caller);
+            live() - before
+        };
+        // What one thread frees another one has allocated.
+        let all: i64 = std::thread::scope(|scope| {
+            let threads: Vec<_> = (0..THREADS).map(|thread| scope.spawn(move || adds(thread))).collect();
+            threads.into_iter().map(|thread| thread.join().unwrap()).sum()
+        });
+        println!("{} bytes for each of {THREADS} threads, apart: {apart}", all / THREADS as i64);
+        assert!(all < (THREADS as i64) << 20);
+    }
+}

@@ -522,8 +522,9 @@ impl FollowedSpace {
         journal.write(self.loss(who, journal));
     }
 
-    /// Whether something changed at an unknown place, and no event says so, or not how many records
-    /// were lost by now. (Calls whose effect is not known are marked themselves.)
+    /// Whether an event at the end must say that areas are not known: something changed at an
+    /// unknown place, or records were lost, whose number that event has. (Calls whose effect is not
+    /// known are marked themselves.)
     pub(super) fn has_hidden_changes(&self) -> bool {
         let hides = |doubt: &Doubt| doubt.ranges == [ALL] && [UNEXPLAINED, GREW, LOSS].contains(&&*doubt.why);
         self.space.is_some() && self.doubt.as_ref().is_some_and(hides)

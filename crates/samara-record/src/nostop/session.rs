@@ -438,10 +438,15 @@ impl<'a> Session<'a> {
             let owner = self.source.owner(&record);
             if let What::Loss { .. } = record.what {
                 (self.lossy, self.noticed) = (true, sys::now_ns());
-                // Events are asked one by one.
-                if self.noticed > self.asked_lost + STEP_NS {
-                    (self.tasks.journal.lost, self.asked_lost) = (self.source.lost_in_all(), self.noticed);
-                }
+            }
+            // Each event is asked with a call of its own, so not at each loss.
+            let asks = match record.what {
+                What::Loss { .. } => self.noticed > self.asked_lost + STEP_NS,
+                What::Ended => record.tid == self.tasks.root && self.asked_lost > 0,
+                _ => false,
+            };
+            if asks {
+                (self.tasks.journal.lost, self.asked_lost) = (self.source.lost_in_all(), self.noticed);
             }
             let had_ended = self.tasks.root_ended.is_some();
             self.tasks.take(record, owner);

@@ -1,6 +1,6 @@
 //! Closes descriptors in another process, where that takes long. When the last event of a
 //! tracepoint is closed, the kernel waits some 36 ms, and tracepoints wait one after another. The
-//! sixty tracepoints of a recording by perf events take 2.3 s, even after a recording of `ls`.
+//! sixty tracepoints of a recording without stops take seconds, even after a recording of `ls`.
 //!
 //! Knows descriptors, and not what they are of.
 #![allow(unsafe_code)]

@@ -565,6 +565,9 @@ fn attached(program: &str, settings: &Settings) -> Result<Option<(Until, Watched
     let last = watched.outcome.counters.areas_final;
     let areas = replay(&sink.events);
     expect(&format!("{} areas by the events, {last} at the end", areas.len()), areas.len() as u64 == last)?;
+    // Comparisons in between end nothing.
+    let end = crate::rerun::reproduces(program, &sink.events)?.plain.areas_end;
+    expect(&format!("{end} areas by its calls run again, {last} at the end"), end == last)?;
     Ok(Some((sink, watched)))
 }
 

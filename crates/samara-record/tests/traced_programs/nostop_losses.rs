@@ -182,6 +182,9 @@ fn lost_at_the_end() -> Result<(), Failed> {
     let seen = &watched.seen;
     expect(&format!("it ended well: {}", watched.outcome.status), watched.outcome.status.success())?;
     expect(&format!("much was lost: {seen}"), seen.lost_in_all() > 1_000)?;
+    let counts = |event: &&Event| matches!(event.kind, EventKind::Learnt | EventKind::Checked);
+    let lost = events.iter().filter(counts).map(|event| event.args[2]).max();
+    expect(&format!("{lost:?} events were lost by the trace: {seen}"), lost == Some(seen.lost_in_all()))?;
     let mut replay = Replay::default();
     let maps = events.iter().filter(|event| is_marked_map(event)).count();
     let (_, before) = events.split_last().ok_or("no events")?;

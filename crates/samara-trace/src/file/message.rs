@@ -91,13 +91,10 @@ impl<R: Read> Messages<R> {
 
     /// Checks that nothing follows the end marker, as where files were joined.
     pub(crate) fn ends(&mut self) -> Result<(), Fault> {
-        loop {
-            match self.input.read(&mut [0]) {
-                Ok(0) => return Ok(()),
-                Ok(_) => return Err(Fault::Damaged("more follows its end, which is not read".into())),
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(Fault::Io(error)),
-            }
+        match (&mut self.input).take(1).read_to_end(&mut Vec::new()) {
+            Ok(0) => Ok(()),
+            Ok(_) => Err(Fault::Damaged("more follows its end, which is not read".into())),
+            Err(error) => Err(Fault::Io(error)),
         }
     }
 

@@ -45,8 +45,8 @@ pub struct Summary {
     /// How often events of a space were lost, or it changed while it was first read
     /// ([`LOST`](crate::event::LOST)).
     pub losses: u64,
-    /// Records that the kernel dropped, as far as the events before the last comparison or loss
-    /// say: calls are missing.
+    /// Records that the kernel dropped, by the last event that has their number. If there are any,
+    /// calls are missing.
     pub lost_events: u64,
     /// Differences between model and kernel that nothing explains.
     pub differences: u64,

@@ -4,20 +4,6 @@
 //! Does not know what a node holds: `leaf` and `inner` lay out the bytes, `slab` and `pool` provide
 //! the memory, `search` compares keys, `shape` fixes the number of slots.
 
-#[cfg(all(
-    target_arch = "x86_64",
-    target_feature = "sse2",
-    target_pointer_width = "64",
-    any(not(miri), samara_miri_avx2)
-))]
-pub(crate) mod avx2;
-#[cfg(all(
-    target_arch = "x86_64",
-    target_feature = "sse2",
-    target_pointer_width = "64",
-    any(not(miri), samara_miri_avx2)
-))]
-pub(crate) mod avx512;
 pub(crate) mod bulk;
 pub(crate) mod inner;
 pub(crate) mod leaf;
@@ -25,13 +11,14 @@ pub(crate) mod pool;
 pub(crate) mod search;
 pub(crate) mod shape;
 pub(crate) mod slab;
+// A bare kernel's target may have no vectors at all.
 #[cfg(all(
     target_arch = "x86_64",
     target_feature = "sse2",
     target_pointer_width = "64",
     any(not(miri), samara_miri_avx2)
 ))]
-mod vectors;
+pub(crate) mod vectors;
 #[cfg(not(all(
     target_arch = "x86_64",
     target_feature = "sse2",

@@ -4,9 +4,12 @@
 //!
 //! `no_vectors` is for all other processors.
 
+pub(crate) mod avx2;
+pub(crate) mod avx512;
+
+use crate::node::Raw;
 use crate::node::search::{Job, LEVEL, Level, Portable};
 use crate::node::shape::Shape;
-use crate::node::{Raw, avx2, avx512};
 use crate::sync::Ordering;
 use crate::types::key::Key;
 use core::arch::x86_64::{_MM_HINT_ET0, _MM_HINT_T0, _mm_prefetch};

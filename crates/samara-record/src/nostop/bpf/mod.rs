@@ -70,14 +70,14 @@ pub(in super::super) struct Bpf {
     _each: Option<EachCall>,
     /// Which programs record calls: see `bpf/nostop.bpf.c`.
     recording: Array<MapData, u32>,
-    /// Why a call of another kind costs more than it could.
+    /// Why the programs are at all calls. `None`: they are at the recorded ones alone.
     pub(in super::super) at_all_calls: Option<String>,
     ring: RingBuf<MapData>,
     /// How far the ring was read and written.
     positions: Words,
     slots: Words,
     watched: HashMap<MapData, u32, u32>,
-    /// Of each processor, a cache line each.
+    /// The records that each processor lost, in a cache line of its own.
     lost: Words,
     /// The losses when they were last looked at, and that time.
     known: u64,
