@@ -758,3 +758,31 @@ fn a_user_namespace_is_named() {
         assert!(source == "perf" || text.contains("in a user namespace"), "{text}");
     }
 }
+
+/// The kernel takes seconds to close the events: a process of its own waits for it, in a container
+/// too if its first process takes up orphans, as a shell does. Where it does not, samara waits.
+#[test]
+fn a_container_takes_up_what_closes_the_events() {
+    let dir = tempfile::tempdir().unwrap();
+    let source =
+        "#include <sys/wait.h>\n#include <unistd.h>\nint main(int argc, char **argv) { int status, child = fork();
+        if (!child) execvp(argv[1], argv + 1);
+        return waitpid(child, &status, 0) == child ? WEXITSTATUS(status) : 1; }";
+    if !compiled(dir.path(), "first", source, &[]) {
+        return;
+    }
+    let script = format!(
+        "'{}' trace --source bpf -o t.samara -- true; code=$?; grep -l samara-close /proc/[0-9]*/comm; exit $code",
+        env!("CARGO_BIN_EXE_samara")
+    );
+    for (first, apart) in [(&["sh", "-c"][..], true), (&["./first", "sh", "-c"], false)] {
+        let mut command = Command::new("unshare");
+        command.args(["-pf", "--mount-proc"]).args(first).arg(&script).current_dir(dir.path());
+        let Some(output) = unshared(&mut command) else { return };
+        if !allowed(&output) {
+            return;
+        }
+        assert!(output.status.success(), "{}", stderr(&output));
+        assert_eq!(!stdout(&output).is_empty(), apart, "{first:?}: {}", stdout(&output));
+    }
+}

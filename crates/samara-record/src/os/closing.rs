@@ -7,6 +7,7 @@
 
 use std::ops::RangeInclusive;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::path::Path;
 
 use super::proc;
 use super::sys::{self, Waited};
@@ -16,11 +17,9 @@ use super::sys::{self, Waited};
 /// it is no child that this process would have to wait for.
 ///
 /// They are closed here where there may be no other process, or where it could not close the rest
-/// (before Linux 5.9); and in a container: its first process, perhaps the one that was recorded,
-/// would get a child that it does not know. (So does a supervisor that adopts orphans; such a
-/// process expects them.)
+/// (before Linux 5.9); and in a container whose first process might not take up orphans.
 pub(crate) fn close_apart(mut all: Vec<OwnedFd>) {
-    if proc::namespace() != Ok(0) {
+    if proc::namespace() != Ok(0) && !orphans_are_taken_up() {
         return;
     }
     let pipe = sys::pipe().or_else(|_| {
@@ -45,6 +44,17 @@ pub(crate) fn close_apart(mut all: Vec<OwnedFd>) {
     while child > 0 && matches!(sys::wait_for(child, true), Ok(Waited::Nothing)) {}
     drop(all);
     drop(ours); // the other process reads the end of the pipe and ends
+}
+
+/// Whether the first process of this container, which gets the orphans, asks for the ends of its
+/// children: it catches, ignores or blocks SIGCHLD. Another one, perhaps the one that was recorded,
+/// would keep a dead child for ever.
+fn orphans_are_taken_up() -> bool {
+    // Another container's /proc shows another first process.
+    let own = std::fs::read_link("/proc/self").is_ok_and(|name| name == Path::new(&std::process::id().to_string()));
+    let asks = |first: proc::Status| ["SigCgt:", "SigIgn:", "SigBlk:"].map(|set| first.bits(set));
+    let first = if own && std::process::id() != 1 { proc::Status::of(1) } else { None };
+    first.is_some_and(|first| asks(first).iter().any(|set| set & (1 << (libc::SIGCHLD - 1)) != 0))
 }
 
 /// Ends this process when the other end of `until` is closed, without the descriptors `others`.
