@@ -40,6 +40,16 @@ impl Pace {
         last.next().zip(last.next()).is_some_and(|(now, before)| now > before)
     }
 
+    /// Whether the process has as many areas as it may have within this time, if it goes on as
+    /// between the last two looks.
+    pub(crate) fn is_urgent(&self, limit: u64, within: Duration) -> bool {
+        let mut last = self.0.iter().rev();
+        let Some(((to, now), (from, before))) = last.next().zip(last.next()) else { return false };
+        let (more, free) = (now.saturating_sub(*before), limit.saturating_sub(*now));
+        let time = to.saturating_sub(*from).as_secs_f64();
+        more >= LEAST && free > 0 && free as f64 * time <= more as f64 * within.as_secs_f64()
+    }
+
     /// Areas that the process got in a second, but for the time between two looks in which it got
     /// the most: what happens once does not go on.
     fn again_per_second(&self) -> Option<f64> {
@@ -137,6 +147,15 @@ mod tests {
         assert_eq!(text(&[(0, 500), (1_000_000, 600), (2_000_000, 700)]), None);
         assert_eq!(text(&[(5, 500), (5, 600)]), None, "no time has passed");
         assert_eq!(pace(&[(0, 500), (1, 600), (2, 700)]).text(None), None);
+    }
+
+    #[test]
+    fn fast_growth_is_urgent() {
+        let within = |looks: &[(u64, u64)], seconds| pace(looks).is_urgent(65_530, Duration::from_secs(seconds));
+        assert!(within(&[(0, 20), (10, 30_000)], 12) && !within(&[(0, 20), (10, 30_000)], 11));
+        assert!(!within(&[(0, 20), (10, 60_000), (11, 60_000)], 20), "it was once");
+        assert!(!within(&[(0, 20), (10, 65_530)], 20) && !within(&[(0, 65_520), (10, 65_525)], 20));
+        assert!(!within(&[], 20) && !within(&[(0, 65_000)], 20) && !within(&[(0, 9), (1, 5)], 20));
     }
 
     /// A program that makes its areas at once, or is replaced by a larger one, does not go on so.

@@ -1,9 +1,14 @@
-//! Which processes there are, of a control group or of all. Knows their numbers only.
+//! Which processes there are, of a control group or of all, and the right to read them. Knows their
+//! numbers only.
 
 use std::collections::BTreeSet;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
+
+use crate::RecordError;
+use crate::os::proc::{self, Status};
+use crate::os::sys::Tid;
 
 /// Folders of a control group that are looked into.
 const GROUPS: usize = 10_000;
@@ -48,10 +53,29 @@ pub fn in_group(folder: &Path) -> io::Result<BTreeSet<u32>> {
 /// Every process that `/proc` shows: those of the machine, or of the container.
 ///
 /// # Errors
-/// `/proc` cannot be read.
+/// `/proc` cannot be read, or is not that of this process.
 pub fn all() -> io::Result<BTreeSet<u32>> {
     let entries = fs::read_dir("/proc")?.flatten();
-    Ok(entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect())
+    let all: BTreeSet<u32> = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect();
+    if all.contains(&std::process::id()) { Ok(all) } else { Err(io::Error::other(RecordError::NoProc)) }
+}
+
+/// What this process needs to read the areas of others that it may not read.
+pub fn why_unreadable() -> &'static str {
+    const SYS_PTRACE: u64 = 1 << 19;
+    let own = Status::of(std::process::id() as Tid).unwrap_or_default();
+    match own.bits("CapEff:") & SYS_PTRACE != 0 {
+        false => {
+            "give samara CAP_SYS_PTRACE, which root has outside of containers (setcap cap_sys_ptrace=ep; in a container: \
+             --cap-add=SYS_PTRACE)"
+        }
+        true if proc::is_rootless() => {
+            "they are outside of this user namespace, and its capabilities do not count for them: run samara outside of it"
+        }
+        true => {
+            "samara has CAP_SYS_PTRACE: look for another user namespace, a security module's rule or a sandbox around them"
+        }
+    }
 }
 
 #[cfg(test)]

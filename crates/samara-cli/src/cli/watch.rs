@@ -1,7 +1,7 @@
 //! The command line of `samara watch`: options and help text. No behaviour.
 
 use std::ffi::OsString;
-use std::net::SocketAddr;
+use std::net::{SocketAddr, ToSocketAddrs};
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -51,7 +51,8 @@ pub(crate) struct Watch {
     /// /sys/fs/cgroup. May be given several times
     #[arg(long = "cgroup", value_name = "PATH")]
     pub(crate) groups: Vec<PathBuf>,
-    /// Read the processes this often (10s, 1m, 500ms)
+    /// Read the processes this often (10s, 1m, 500ms); ten times as often where one would reach the
+    /// limit before the second reading from now
     #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = interval)]
     pub(crate) every: Duration,
     /// Take at most this part of one processor. What was not used in the last minute may be used at
@@ -63,7 +64,7 @@ pub(crate) struct Watch {
     pub(crate) top: usize,
     /// Answer HTTP at this address, with metrics at /metrics. A client that reaches the address can
     /// read names of processes [default: 127.0.0.1:9877]
-    #[arg(long, value_name = "ADDRESS", num_args = 0..=1, default_missing_value = "127.0.0.1:9877", conflicts_with = "once")]
+    #[arg(long, value_name = "ADDRESS", num_args = 0..=1, default_missing_value = "127.0.0.1:9877", conflicts_with = "once", value_parser = address)]
     pub(crate) listen: Option<SocketAddr>,
     /// Write the metrics to FILE after each reading, for node_exporter (its name must end in
     /// .prom). It is replaced as a whole
@@ -112,6 +113,13 @@ fn textfile(name: OsString) -> Result<PathBuf, &'static str> {
         true => Ok(name.into()),
         false => Err("node_exporter reads only names that end in .prom, such as samara.prom"),
     }
+}
+
+/// An address and a port: `127.0.0.1:9877`, `localhost:9877`, or a port of this machine alone.
+fn address(text: &str) -> Result<SocketAddr, String> {
+    let port = text.parse().ok().map(|port: u16| SocketAddr::from(([127, 0, 0, 1], port)));
+    let found = port.or_else(|| text.to_socket_addrs().ok()?.next());
+    found.ok_or_else(|| "give an address of this machine and a port, such as 127.0.0.1:9877".to_owned())
 }
 
 fn percent(text: &str) -> Result<f64, String> {

@@ -40,6 +40,9 @@ use crate::watch::table::{Meter, Table};
 const FILES: u64 = 128;
 /// Most alerts of one reading whose areas are kept; the others are only reported.
 const ALERTS: usize = 16;
+/// The next reading is this much sooner where a process would reach the limit before the one after
+/// it.
+const SOONER: u32 = 10;
 /// A failed attempt to keep areas is repeated after this time.
 const AGAIN: Duration = Duration::from_secs(60);
 
@@ -156,6 +159,8 @@ impl<'a> Watcher<'a> {
         let which = Which { pids: args.pids.clone(), names: args.names.clone(), groups: args.groups.clone() };
         let mut parts = args.keep_at.clone();
         parts.sort_unstable();
+        // A counter that begins above 0 has not increased, to Prometheus.
+        let reasons = parts.clone().into_iter().map(Reason::At).chain([Reason::Growth]);
         let mut watcher = Watcher {
             args,
             folder,
@@ -165,7 +170,7 @@ impl<'a> Watcher<'a> {
             address: None,
             exec: args.exec.clone().map(Exec::new),
             recorder: args.record.map(Recorder::new),
-            alerts: BTreeMap::new(),
+            alerts: reasons.map(|reason| (reason.to_string(), 0)).collect(),
             kept: 0,
             not_kept: 0,
             tried: None,
@@ -192,7 +197,7 @@ impl<'a> Watcher<'a> {
     fn once(&mut self) -> ExitCode {
         let limit = max_map_count();
         let Some(reading) = self.read(limit, None) else { return exit::FAILED.into() };
-        self.exec.iter_mut().for_each(Exec::wait);
+        self.wait_for_exec();
         let lowest = |row: &Row| limit.is_some_and(|limit| self.limits.part(row.areas, limit).is_some());
         let is_near = self.table.told(limit).any(|(row, _)| lowest(&row));
         let text = metrics::text(&reading);
@@ -231,9 +236,12 @@ impl<'a> Watcher<'a> {
                 let _ = self.folder.make_room(SystemTime::now(), 0); // told where something is to be kept
                 cleared = Some(began);
             }
-            let reading = self.read(max_map_count(), Some(&mut meter));
+            let limit = max_map_count();
+            let reading = self.read(limit, Some(&mut meter));
+            let is_urgent = self.table.is_urgent(limit, self.args.every.saturating_mul(2));
             meter.settle();
-            let wait = self.args.every.saturating_sub(began.elapsed()).max(meter.budget.wait());
+            let every = if is_urgent { self.args.every / SOONER } else { self.args.every };
+            let wait = every.saturating_sub(began.elapsed()).max(meter.budget.wait());
             let interval = began.elapsed() + wait;
             if let Some(mut reading) = reading {
                 reading.own.interval = interval;
@@ -252,7 +260,7 @@ impl<'a> Watcher<'a> {
             }
             if self.table.has_ended() {
                 say("no process that --pid names is left".to_owned());
-                self.exec.iter_mut().for_each(Exec::wait);
+                self.wait_for_exec();
                 self.recorded(Recorder::stop);
                 return ExitCode::SUCCESS;
             }
@@ -303,9 +311,9 @@ impl<'a> Watcher<'a> {
         }
         let (mut top, others, unreadable) = self.table.rows(self.args.top, limit);
         let who = if self.table.which.is_pids() { "a process that --pid names" } else { "some processes" };
-        let how = "run samara as root, or give it CAP_SYS_PTRACE";
-        let hidden =
-            (unreadable > 0).then(|| format!("the areas of {who} may not be read, and are not watched: {how}"));
+        let hidden = (unreadable > 0).then(|| {
+            format!("the areas of {who} may not be read, and are not watched: {}", processes::why_unreadable())
+        });
         self.no_rights.tell(hidden);
         self.table.find_causes(&mut top, meter);
         let own = Own {
@@ -324,8 +332,8 @@ impl<'a> Watcher<'a> {
 
     /// Keeps and reports processes near the limit.
     fn alerts(&mut self, limit: Option<u64>) {
-        if let Some(exec) = &mut self.exec {
-            exec.reap();
+        if let Some(status) = self.exec.as_mut().and_then(Exec::reap) {
+            error(format!("the command of --exec failed: {status}"));
         }
         self.recorded(Recorder::ended);
         let Some(limit) = limit.filter(|limit| *limit > 0) else { return };
@@ -359,6 +367,13 @@ impl<'a> Watcher<'a> {
             if let Some((cause, file)) = self.keep(&row, reason) {
                 say(told(&row, limit, cause.as_ref(), Some(&file)));
             }
+        }
+    }
+
+    /// Waits for the commands of alerts.
+    fn wait_for_exec(&mut self) {
+        if let Some(status) = self.exec.as_mut().and_then(Exec::wait) {
+            error(format!("the command of --exec failed: {status}"));
         }
     }
 

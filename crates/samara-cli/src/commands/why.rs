@@ -72,6 +72,9 @@ pub(super) fn look(file: &Path, at: Option<Moment>, pid: Option<u32>) -> Result<
         SpaceError::NoAreas(Some(pid)) => {
             super::failed(format!("{}: {why}: samara show FILE --pid {pid} says when it ended", shown(file)))
         }
+        SpaceError::NoAreas(None) if at.is_some() => {
+            super::failed(format!("{}: {why}: samara summary FILE says how long it is", shown(file)))
+        }
         why => super::failed(format!("{}: {why}", shown(file))),
     })?;
     if let Some(alone) = space.alone {

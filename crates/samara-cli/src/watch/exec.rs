@@ -3,7 +3,7 @@
 
 use std::ffi::OsString;
 use std::io;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use super::alert::Alert;
@@ -18,16 +18,18 @@ const LONGEST: Duration = Duration::from_secs(300);
 pub(crate) struct Exec {
     command: OsString,
     running: Vec<(Child, Instant)>,
+    /// The status of the last one that failed, until it is asked for.
+    failed: Option<ExitStatus>,
 }
 
 impl Exec {
     pub(crate) fn new(command: OsString) -> Exec {
-        Exec { command, running: Vec::new() }
+        Exec { command, running: Vec::new(), failed: None }
     }
 
     /// Runs it. Nothing waits for it.
     pub(crate) fn run(&mut self, alert: &Alert) -> io::Result<()> {
-        self.reap();
+        self.forget();
         if self.running.len() >= MOST {
             return Err(io::Error::other(format!("{MOST} of them run already: let it end sooner")));
         }
@@ -50,10 +52,18 @@ impl Exec {
         Ok(())
     }
 
-    /// Forgets those that have ended, and ends those that take too long.
-    pub(crate) fn reap(&mut self) {
+    /// Forgets those that have ended, and ends those that take too long. Returns the status of one
+    /// that failed since the last call.
+    pub(crate) fn reap(&mut self) -> Option<ExitStatus> {
+        self.forget();
+        self.failed.take()
+    }
+
+    fn forget(&mut self) {
         self.running.retain_mut(|(child, began)| {
-            let runs = matches!(child.try_wait(), Ok(None));
+            let ended = child.try_wait();
+            let runs = matches!(ended, Ok(None));
+            self.failed = ended.ok().flatten().filter(|status| !status.success()).or(self.failed);
             if runs && began.elapsed() > LONGEST {
                 // It may have ended by itself.
                 let _ = child.kill();
@@ -62,11 +72,12 @@ impl Exec {
         });
     }
 
-    /// Waits for those that run.
-    pub(crate) fn wait(&mut self) {
+    /// Waits for those that run. Returns the status of one that failed.
+    pub(crate) fn wait(&mut self) -> Option<ExitStatus> {
         for (child, _) in &mut self.running {
-            let _ = child.wait();
+            self.failed = child.wait().ok().filter(|status| !status.success()).or(self.failed);
         }
         self.running.clear();
+        self.failed.take()
     }
 }

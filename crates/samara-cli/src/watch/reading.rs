@@ -52,7 +52,7 @@ pub(crate) struct Own {
     pub(crate) counts: u64,
     /// The age of the oldest number of areas.
     pub(crate) oldest: Duration,
-    /// Alerts since the start, by reason.
+    /// Alerts since the start, by reason: also reasons of which there were none.
     pub(crate) alerts: BTreeMap<String, u64>,
     /// Number of times that areas were kept since the start, and of failures.
     pub(crate) kept: u64,
@@ -113,7 +113,7 @@ impl Reading {
                 "cpu_seconds": seconds(self.own.cpu),
                 "counts": self.own.counts,
                 "oldest_count_seconds": seconds(self.own.oldest),
-                "alerts": self.own.alerts,
+                "alerts": self.own.alerts.iter().filter(|(_, count)| **count > 0).collect::<BTreeMap<_, _>>(),
                 "kept": self.own.kept,
                 "not_kept": self.own.not_kept,
             },

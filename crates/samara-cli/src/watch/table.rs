@@ -1,7 +1,8 @@
 //! The table of all watched processes, and the choice of what to read now.
 //!
 //! A reading reads the sign of every process. It counts new processes, and those whose sign
-//! changed, unless counting them so often would take more than half of the budget. While there is
+//! changed, unless counting them so often would take more than half of the budget; those that will
+//! soon reach the limit nevertheless, as long as the budget lasts. While there is
 //! budget, it also counts processes without a change for a minute, the oldest first, and finds
 //! causes. Knows nothing of limits, and not the use of a reading.
 
@@ -47,6 +48,8 @@ struct Process {
     /// When reading it was refused.
     refused: Option<Instant>,
     pace: Pace,
+    /// It would reach the limit before the reading after the next one.
+    is_urgent: bool,
     /// The number of areas at the last search for a cause, and the result.
     cause: Option<(u64, Option<Cause>)>,
     told: Raised,
@@ -201,6 +204,7 @@ impl Table {
             seen: None,
             refused: None,
             pace: Pace::default(),
+            is_urgent: false,
             cause: None,
             told: Raised::default(),
         };
@@ -247,6 +251,16 @@ impl Table {
         });
         let shown = shown.into_iter().map(|(pid, process, counted)| row(pid, process, counted, limit, page));
         (shown.collect(), others, refused)
+    }
+
+    /// Whether a process grows so fast that it would reach the limit within this time. The next
+    /// readings count it whenever its sign has changed, as long as time is saved up for that.
+    pub(crate) fn is_urgent(&mut self, limit: Option<u64>, within: Duration) -> bool {
+        let Some(limit) = limit else { return false };
+        for process in self.all.values_mut() {
+            process.is_urgent = process.now.has_space() && process.pace.is_urgent(limit, within);
+        }
+        self.all.values().any(|process| process.is_urgent)
     }
 
     /// Finds the due causes of these processes, if there is time for it.
@@ -322,7 +336,8 @@ impl Process {
             (None, Some(at), _) => later(at),
             (None, None, _) | (Some(_), _, None) => Need::Count,
             (Some(seen), _, Some(meter)) => {
-                let may = seen.at.elapsed() >= meter.budget.pause(seen.cost);
+                let is_urgent = self.is_urgent && meter.budget.affords(seen.cost);
+                let may = is_urgent || seen.at.elapsed() >= meter.budget.pause(seen.cost);
                 if seen.sign.differs(&self.now) && may { Need::Count } else { later(seen.at) }
             }
         }

@@ -48,6 +48,7 @@ fn counted(cost: Duration) -> Process {
         seen: Some(LastCount { counted: Counted { areas: 9, largest_gap: 1 }, sign, at: Instant::now(), cost }),
         refused: None,
         pace: Pace::default(),
+        is_urgent: false,
         cause: None,
         told: Raised::default(),
     }

@@ -786,3 +786,28 @@ fn a_container_takes_up_what_closes_the_events() {
         assert_eq!(!stdout(&output).is_empty(), apart, "{first:?}: {}", stdout(&output));
     }
 }
+
+/// A job of a shell stops as a whole: the shell would wait for samara for ever.
+#[test]
+fn it_stops_with_the_program_and_continues_it() {
+    use nix::sys::signal::{Signal, killpg};
+    use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
+    use nix::unistd::Pid;
+    use std::os::unix::process::CommandExt;
+
+    let dir = tempfile::tempdir().unwrap();
+    if !allowed(&run(dir.path(), &["trace", "--no-stop", "-q", "-o", "t.samara", "--", "true"])) {
+        return;
+    }
+    for signal in [Signal::SIGSTOP, Signal::SIGTSTP] {
+        let script = format!("kill -{} $$; exit 4", signal as i32);
+        let mut command = samara();
+        command.args(["trace", "--no-stop", "-q", "-o", "t.samara", "--", "sh", "-c", &script]);
+        #[expect(clippy::zombie_processes, reason = "it is waited for by its number")]
+        let job = command.current_dir(dir.path()).process_group(0).spawn().unwrap();
+        let job = Pid::from_raw(job.id().cast_signed());
+        assert_eq!(waitpid(job, Some(WaitPidFlag::WUNTRACED)).unwrap(), WaitStatus::Stopped(job, signal));
+        killpg(job, Signal::SIGCONT).unwrap();
+        assert_eq!(waitpid(job, None).unwrap(), WaitStatus::Exited(job, 4));
+    }
+}

@@ -408,6 +408,27 @@ fn fast_growth_is_kept() {
     assert!(all.iter().any(|one| one["reason"] == "growth"), "{all:?}");
 }
 
+/// A program that would reach the limit between two readings is read more often.
+#[test]
+fn fast_growth_is_read_sooner() {
+    let dir = tempfile::tempdir().unwrap();
+    let Some(program) = guards(dir.path(), 28_000, true) else { return };
+    if !std::fs::read_to_string("/proc/sys/vm/max_map_count").unwrap().starts_with("65530") {
+        return crate::skip::skipped("vm.max_map_count is not the usual one");
+    }
+    let state = dir.path().join("state");
+    let mut command = samara();
+    // Neither causes nor surveys, which take long.
+    command.args(["watch", "--json", "--top", "0", "--keep-at", "100", "--ahead", "1ms"]);
+    command.args(["--every", "3s", "--budget", "100", "--pid", &program.pid(), "--state"]);
+    let mut watch = Running::new(command.arg(state).stdout(Stdio::piped()).stderr(Stdio::null()));
+    let readings = BufReader::new(watch.0.stdout.take().unwrap()).lines().take(10);
+    let next = |line: String| json(&line)["watch"]["interval_seconds"].as_f64().unwrap();
+    let intervals: Vec<f64> = readings.map(|line| next(line.unwrap())).collect();
+    assert!(intervals[0] >= 3.0 && intervals.iter().any(|seconds| *seconds < 1.5), "{intervals:?}");
+    assert_eq!(watch.end(), Some(0));
+}
+
 #[test]
 fn watching_goes_on_without_its_folder() {
     let dir = tempfile::tempdir().unwrap();
@@ -478,6 +499,7 @@ fn what_cannot_be_watched() {
     let thread = tid.recv().unwrap();
     for (args, code, words) in [
         (&["--listen", &address][..], 1, "give another address by --listen"),
+        (&["--listen", "nowhere"], 2, "give an address of this machine and a port, such as 127.0.0.1:9877"),
         (&["--cgroup", "no/such"], 1, "no/such is no control group"),
         (&["--once", "--textfile", "none/x.prom"], 1, "cannot write to none/x.prom"),
         (&["--list", "--state", "/dev/null"], 1, "the folder /dev/null cannot be used"),
@@ -498,5 +520,15 @@ fn what_cannot_be_watched() {
     }
     drop(end);
     running.join().unwrap();
+    // Nothing is not taken for no processes.
+    let mut command = Command::new("unshare");
+    command.args(["-m", "sh", "-c", "umount -l /proc && exec \"$0\" watch --once"]).arg(samara().get_program());
+    match command.output() {
+        Ok(output) if !stderr(&output).contains("unshare: unshare failed") => {
+            assert_eq!(output.status.code(), Some(1), "{}", said(&output));
+            assert!(stderr(&output).contains("/proc does not show this process"), "{}", said(&output));
+        }
+        _ => crate::skip::skipped("unshare"),
+    }
     assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
 }

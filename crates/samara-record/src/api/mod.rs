@@ -428,7 +428,11 @@ impl fmt::Display for RecordError {
             RecordError::NotFound(path) if path.as_os_str().is_empty() => {
                 f.write_str("the program's name is empty: give the name or the path of a program")
             }
-            RecordError::NotFound(path) => write!(f, "{}: program not found: check its name or path", path.display()),
+            RecordError::NotFound(path) => write!(
+                f,
+                "{}: program not found, or the interpreter that its first line names: check its name or path",
+                path.display()
+            ),
             RecordError::NotExecutable(path, errno) => {
                 write!(f, "{}: cannot be run: {}", path.display(), std::io::Error::from_raw_os_error(*errno))
             }

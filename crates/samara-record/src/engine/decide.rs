@@ -360,10 +360,15 @@ impl Charge {
     pub(crate) fn notes(&self) -> Vec<String> {
         let mut notes = Vec::new();
         for fault in &self.engine.faults {
-            let (When::At(n) | When::From(n)) = fault.when else { continue };
             let made = self.made.get(&fault.nr).copied().unwrap_or(0);
+            let name = call_name(fault.nr).unwrap_or("such");
+            let (When::At(n) | When::From(n)) = fault.when else {
+                if made == 0 {
+                    notes.push(format!("no call of {name}, all of which were to fail, came"));
+                }
+                continue;
+            };
             if made < n {
-                let name = call_name(fault.nr).unwrap_or("such");
                 notes.push(format!("call {n} of {name}, which was to fail, never came: the program made {made}"));
             }
         }

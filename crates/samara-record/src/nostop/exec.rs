@@ -17,7 +17,7 @@ const TOPS: [u64; 2] = [0x7fff_ffff_f000, 0xff_ffff_ffff_f000];
 
 /// The area that the kernel reported, as `maps` shows one.
 pub(super) fn area(shown: &Shown) -> KernelArea {
-    let name = name(&shown.name);
+    let name = name_text(&shown.name).replace('\n', "\\012");
     let anonymous = shown.inode == 0 && shown.dev == (0, 0);
     let bit = |is: bool, bit| if is { bit } else { 0 };
     let has = |prot: i32| shown.prot & prot as u32 != 0;
@@ -37,17 +37,9 @@ pub(super) fn area(shown: &Shown) -> KernelArea {
     }
 }
 
-/// The name as `maps` shows it.
-fn name(bytes: &[u8]) -> String {
-    match bytes {
-        b"//anon" => String::new(),
-        _ => name_text(bytes).replace('\n', "\\012"),
-    }
-}
-
 /// The areas of a new program, ascending, from the kernel's records in order; and the program's
 /// name.
-pub(super) fn loaded(told: &[Shown]) -> (Vec<KernelArea>, String) {
+pub(super) fn loaded(told: &[Box<Shown>]) -> (Vec<KernelArea>, String) {
     let mut areas: Vec<KernelArea> = Vec::new();
     let mut program = None;
     // The first map of the file whose segments are being mapped.
@@ -114,7 +106,7 @@ mod tests {
     fn what_no_segment_covers_is_not_there() {
         let vdso = Shown { start: 0x9_0000, end: 0x9_2000, prot: 5, name: b"[vdso]".to_vec(), ..Shown::default() };
         let (start, end) = (0x7fff_ffff_e000, 0x7fff_ffff_f000);
-        let stack = Shown { start, end, prot: 7, name: b"//anon".to_vec(), ..Shown::default() };
+        let stack = Shown { start, end, prot: 7, ..Shown::default() };
         let moved =
             Shown { start: 0x7ffe_0000_0000, end: 0x7ffe_0002_1000, name: b"[stack]".to_vec(), ..stack.clone() };
         let told = [
@@ -125,7 +117,7 @@ mod tests {
             file(0x4_1000, 0x4_4000, 0x3_1000, 3),
             vdso,
         ];
-        let (areas, program) = loaded(&told);
+        let (areas, program) = loaded(&told.map(Box::new));
         let shown: Vec<_> = areas.iter().map(|a| (a.start, a.end, a.offset, a.perms)).collect();
         assert_eq!(
             shown,

@@ -10,6 +10,7 @@ use super::{exec, perf};
 use crate::arch::Decoded;
 use crate::os::proc;
 use crate::os::sys::{self, Tid};
+use crate::space::apply::{is_private_anonymous, open_mode};
 use crate::space::memory::Memory;
 use crate::space::{Reading, SpaceId};
 
@@ -53,15 +54,13 @@ pub(super) fn take(place: SpaceId, pid: Tid, with_flags: bool) -> Taken {
 }
 
 /// The memory that the call's arguments point to, as far as records have it: the area that it
-/// mapped.
+/// mapped, unless that is private and has no file, as most are.
 pub(super) fn memory(tid: Tid, decoded: &Decoded, result: i64, shown: Option<&Shown>) -> Memory {
     let maps = decoded.call == Call::Mmap && (0..).contains(&result);
-    let area = shown.filter(|_| maps).map(exec::area);
-    let mapped = area.map(|area| {
-        let mode = opened(tid, decoded.args[4] as i32, &area);
-        (result as u64, area, mode)
-    });
-    Memory::recorded((0, Vec::new()), mapped)
+    let shown = shown.filter(|_| maps && !is_private_anonymous(&decoded.args));
+    let Some(area) = shown.map(exec::area) else { return Memory::unknown() };
+    let mode = opened(tid, decoded.args[4] as i32, &area);
+    Memory::recorded((0, Vec::new()), Some((result as u64, area, mode)))
 }
 
 /// The open mode of a file descriptor that a call mapped, if it is still the file of this area.
@@ -71,7 +70,7 @@ fn opened(tid: Tid, fd: i32, area: &proc::KernelArea) -> samara_mm::FileMode {
     // Only a shared map that cannot be written yet depends on it.
     let asks = area.perms & proc::SHARED != 0 && area.perms & proc::WRITE == 0;
     let is_same = || std::fs::metadata(format!("/proc/{tid}/fd/{fd}")).is_ok_and(|file| file.ino() == area.inode);
-    if asks && is_same() { crate::space::apply::open_mode(tid, fd) } else { samara_mm::FileMode::RW }
+    if asks && is_same() { open_mode(tid, fd) } else { samara_mm::FileMode::RW }
 }
 
 /// Waits for records, at most this long.

@@ -71,6 +71,7 @@ pub(super) struct Shown {
     pub(super) prot: u32,
     /// MAP_SHARED and so on.
     pub(super) flags: u32,
+    /// Empty: none.
     pub(super) name: Vec<u8>,
 }
 
@@ -142,7 +143,10 @@ impl Reader {
                 inode: u64(body, 40)?,
                 prot: u32(body, 56)?,
                 flags: u32(body, 60)?,
-                name: body.get(64..end)?.split(|byte| *byte == 0).next()?.to_owned(),
+                name: match body.get(64..end)?.split(|byte| *byte == 0).next()? {
+                    b"//anon" => Vec::new(),
+                    name => name.to_owned(),
+                },
             })),
             PERF_RECORD_COMM if misc & PERF_RECORD_MISC_COMM_EXEC != 0 => What::Loaded,
             PERF_RECORD_FORK | PERF_RECORD_EXIT => {

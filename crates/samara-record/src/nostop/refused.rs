@@ -90,9 +90,9 @@ impl fmt::Display for NotWatched {
                 };
                 write!(
                     f,
-                    "the kernel's tracepoints cannot be read ({error}): they are in tracefs, which root may read. Run \
-                     samara as root; or give it CAP_PERFMON and CAP_BPF, since BPF needs no tracefs; or have it mounted \
-                     and readable: mount {mount} /sys/kernel/tracing; in a container, mount the host's there. {WITHOUT}"
+                    "the kernel's tracepoints cannot be read ({error}): they are in tracefs, which root may read \
+                     outside of containers. Give samara CAP_PERFMON and CAP_BPF, since BPF needs no tracefs; or have it \
+                     mounted and readable: mount {mount} /sys/kernel/tracing; in a container, mount the host's there. {WITHOUT}"
                 )
             }
             NotWatched::Locked { processors, ring } => write!(
@@ -111,8 +111,9 @@ impl fmt::Display for NotWatched {
                 let setting = paranoid.map_or_else(String::new, |n| format!("; kernel.perf_event_paranoid is {n}"));
                 write!(
                     f,
-                    "the kernel refuses perf events ({error}): CAP_PERFMON is missing{setting}. Run samara as root, or: \
-                     setcap cap_perfmon=ep samara; in a container: --cap-add=PERFMON. {WITHOUT}"
+                    "the kernel refuses perf events ({error}): CAP_PERFMON is missing{setting}. Give it (setcap \
+                     cap_perfmon=ep samara; in a container: --cap-add=PERFMON), or run samara as root outside of \
+                     containers. {WITHOUT}"
                 )
             }
             NotWatched::Refused { capable: true, error, .. } => write!(

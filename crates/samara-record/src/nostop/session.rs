@@ -28,6 +28,7 @@ use crate::os::sys::{self, Asked, Signals, Tid, Waited};
 use crate::processes;
 use crate::space::{SpaceId, is_whole};
 use crate::stacks::Stacks;
+use crate::tracer::job_control::SETTLE_NS;
 use crate::tracer::launch::{self, Report};
 
 /// How long spaces are read at the end, in nanoseconds.
@@ -111,10 +112,16 @@ pub(super) fn record(options: &Options, settings: &Settings, sink: &mut dyn Sink
     while session.tasks.is_followed() {
         let end = ended.as_ref().filter(|_| status.is_none()).map(AsRawFd::as_raw_fd);
         session.step(end);
-        if status.is_none()
-            && let Ok(Waited::Task(_, code)) = sys::wait_for(root, false)
-        {
-            (status, end_ns) = (Some(code), sys::now_ns());
+        match if status.is_none() { sys::wait_untraced(root) } else { Ok(Waited::NotYet) } {
+            // A shell's job stops as a whole, or the shell would wait for samara for ever.
+            Ok(Waited::Task(_, code)) if libc::WIFSTOPPED(code) => {
+                session.read_all();
+                if sys::is_job_with(root) {
+                    sys::stop_self(libc::WSTOPSIG(code), || is_stopped(root));
+                }
+            }
+            Ok(Waited::Task(_, code)) => (status, end_ns) = (Some(code), sys::now_ns()),
+            _ => {}
         }
         if status.is_some() {
             session.tasks.end_root(status); // as soon as it is known: others may go on for long
@@ -271,13 +278,21 @@ fn attach_root(source: &mut Source, root: Tid) -> Result<u32, NotWatched> {
     attached.ok_or_else(|| NotWatched::System(std::io::Error::from_raw_os_error(libc::ESRCH)))
 }
 
+fn is_stopped(pid: Tid) -> bool {
+    proc::Status::of(pid).is_some_and(|status| status.is_stopped())
+}
+
 /// Signals that come to the recorder are for the program.
 fn pass_on(asked: Asked, root: Tid) {
     if let Some(signal) = asked.end {
         sys::kill(root, signal);
     }
     if asked.continued {
-        sys::kill(root, libc::SIGCONT);
+        // One for the whole job may be on its way to the program.
+        std::thread::sleep(std::time::Duration::from_nanos(SETTLE_NS));
+        if is_stopped(root) {
+            sys::kill(root, libc::SIGCONT);
+        }
     }
 }
 

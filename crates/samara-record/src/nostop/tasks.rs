@@ -11,6 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use samara_trace::event::EventKind;
+use smallvec::SmallVec;
 
 use super::counted::Counted;
 use super::coverage::Coverage;
@@ -46,10 +47,10 @@ struct Open {
     decoded: Option<Decoded>,
     entered: u64,
     /// The entries of its sections on the task's own space.
-    sections: Vec<u64>,
+    sections: SmallVec<[u64; 2]>,
     counted: Counted,
     /// The areas that the kernel reported, in order.
-    shown: Vec<Shown>,
+    shown: SmallVec<[Box<Shown>; 1]>,
     /// The kernel address of the space that it makes.
     new_space: Option<u64>,
     /// The calls that it overlaps.
@@ -289,9 +290,9 @@ impl<'a> Tasks<'a> {
         thread.call = Some(Open {
             decoded,
             entered: now,
-            sections: Vec::new(),
+            sections: SmallVec::new(),
             counted: Counted::default(),
-            shown: Vec::new(),
+            shown: SmallVec::new(),
             new_space: None,
             beside,
             stack,
@@ -432,7 +433,7 @@ impl<'a> Tasks<'a> {
     fn area(&mut self, tid: Tid, shown: Box<Shown>) {
         let Some(thread) = self.threads.get_mut(&tid) else { return };
         if let Some(call) = &mut thread.call {
-            return call.shown.push(*shown);
+            return call.shown.push(shown);
         }
         match &mut thread.outside {
             // A stack has grown. A read section follows; the kernel does not report its beginning.
@@ -494,7 +495,7 @@ impl<'a> Tasks<'a> {
             process.personality |= libc::READ_IMPLIES_EXEC as u32;
         }
         let personality = self.processes.get(&pid).map_or(0, |process| process.personality);
-        let shown = call.shown.pop().map(Box::new);
+        let shown = call.shown.pop();
         let memory = super::reading::memory(tid, &decoded, result, shown.as_deref());
         let returned = Returned {
             decoded,

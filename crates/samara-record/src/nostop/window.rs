@@ -117,7 +117,7 @@ pub(super) mod tests {
             decoded: decode(AUDIT_NATIVE, nr as u64, args, |_, _| false).unwrap(),
             result,
             who,
-            memory: Memory::recorded((0, Vec::new()), None),
+            memory: Memory::unknown(),
             overlapped: false,
             go_ns: 0,
             unsure: false,

@@ -321,6 +321,11 @@ impl Status {
         matches!(self.word("State:"), "" | "Z" | "X")
     }
 
+    /// Whether a signal has stopped the task.
+    pub(crate) fn is_stopped(&self) -> bool {
+        self.word("State:") == "T"
+    }
+
     /// Whether a seccomp filter is in force.
     pub(crate) fn is_filtered(&self) -> bool {
         self.number("Seccomp:") == 2

@@ -95,8 +95,17 @@ pub(crate) fn wait_any(block: bool) -> io::Result<Waited> {
 
 /// Waits for one task, or for any (-1).
 pub(crate) fn wait_for(tid: Tid, block: bool) -> io::Result<Waited> {
+    wait_with(tid, if block { 0 } else { libc::WNOHANG })
+}
+
+/// The end or the stop of a child that is not traced, if there is news. Does not block.
+pub(crate) fn wait_untraced(pid: Tid) -> io::Result<Waited> {
+    wait_with(pid, libc::WNOHANG | libc::WUNTRACED)
+}
+
+fn wait_with(tid: Tid, flags: c_int) -> io::Result<Waited> {
     let mut status = 0;
-    let flags = libc::__WALL | libc::__WNOTHREAD | if block { 0 } else { libc::WNOHANG };
+    let flags = libc::__WALL | libc::__WNOTHREAD | flags;
     // SAFETY: `status` is a valid int to write to, and no rusage is asked for.
     let tid = unsafe { libc::waitpid(tid, &mut status, flags) };
     match tid {

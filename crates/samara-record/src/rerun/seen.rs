@@ -71,7 +71,7 @@ impl TracedCall {
 fn memory(event: &Event, d: &Decoded, space: Option<&Space>) -> Memory {
     let a = &d.args;
     if event.result < 0 {
-        return Memory::recorded((0, Vec::new()), None);
+        return Memory::unknown();
     }
     let (mut bytes, mut mapped) = ((0, Vec::new()), None);
     match d.call {

@@ -23,7 +23,16 @@ const MOST: u64 = 1024 * 16;
 #[derive(Clone, Debug)]
 pub(crate) struct Memory {
     pub(crate) tid: Tid,
-    kept: Option<Rc<Kept>>,
+    known: Known,
+}
+
+#[derive(Clone, Debug)]
+enum Known {
+    /// It is read when it is asked for.
+    Now,
+    /// It cannot be read any more, and nothing was kept.
+    Nothing,
+    Kept(Rc<Kept>),
 }
 
 #[derive(Debug)]
@@ -42,12 +51,17 @@ struct Kept {
 impl Memory {
     /// The memory as it is now.
     pub(crate) fn now(tid: Tid) -> Memory {
-        Memory { tid, kept: None }
+        Memory { tid, known: Known::Now }
+    }
+
+    /// Of a call in a trace that has nothing of it.
+    pub(crate) fn unknown() -> Memory {
+        Memory { tid: 0, known: Known::Nothing }
     }
 
     /// The memory as a trace shows it: bytes that the call read, and the area that it mapped.
     pub(crate) fn recorded(bytes: (u64, Vec<u8>), mapped: Option<(u64, KernelArea, FileMode)>) -> Memory {
-        Memory { tid: 0, kept: Some(Rc::new(Kept { bytes, mapped, own: Some(Ok(true)), uffd: None })) }
+        Memory { tid: 0, known: Known::Kept(Rc::new(Kept { bytes, mapped, own: Some(Ok(true)), uffd: None })) }
     }
 
     /// Keeps the memory that the call may have read and mapped. `read`: the recorder can read the
@@ -72,13 +86,16 @@ impl Memory {
             area.map(|area| (result as u64, area, if file { open_mode(self.tid, a[4] as i32) } else { FileMode::RW }));
         let own = (d.call == Call::ProcessMadvise).then(|| Program::new(self.tid).is_self(a[0] as i32));
         let uffd = (d.call == Call::UffdRegister).then(|| proc::userfaultfd(self.tid, a[0] as i32)).flatten();
-        self.kept = Some(Rc::new(Kept { bytes: (at, bytes), mapped, own, uffd }));
+        self.known = Known::Kept(Rc::new(Kept { bytes: (at, bytes), mapped, own, uffd }));
     }
 
     /// Reads the bytes from `at` on. False: they cannot be read.
     pub(crate) fn read(&self, at: u64, to: &mut [u8]) -> bool {
-        let Some(kept) = &self.kept else { return sys::read_memory(self.tid, at, to) };
-        let (start, bytes) = &kept.bytes;
+        let (start, bytes) = match &self.known {
+            Known::Now => return sys::read_memory(self.tid, at, to),
+            Known::Nothing => return false,
+            Known::Kept(kept) => &kept.bytes,
+        };
         let from = at.checked_sub(*start).and_then(|from| usize::try_from(from).ok());
         let part = from.and_then(|from| bytes.get(from..from.checked_add(to.len())?));
         if let Some(part) = part {
@@ -89,20 +106,26 @@ impl Memory {
 
     /// Whether the call's pidfd stood for the caller's own process. `None`: nothing was kept.
     pub(crate) fn own(&self) -> Option<Result<bool, Errno>> {
-        self.kept.as_ref()?.own
+        match &self.known {
+            Known::Now => None,
+            Known::Nothing => Some(Ok(true)),
+            Known::Kept(kept) => kept.own,
+        }
     }
 
     /// Number and features of the userfaultfd that the call was given.
     pub(crate) fn userfaultfd(&self, fd: i32) -> Option<(u64, u64)> {
-        match &self.kept {
-            Some(kept) => kept.uffd,
-            None => proc::userfaultfd(self.tid, fd),
+        match &self.known {
+            Known::Now => proc::userfaultfd(self.tid, fd),
+            Known::Nothing => None,
+            Known::Kept(kept) => kept.uffd,
         }
     }
 
     /// The area that was seen at the place that the call mapped, and how its file was opened.
     pub(crate) fn mapped(&self, at: u64) -> Option<(KernelArea, FileMode)> {
-        let (start, area, mode) = self.kept.as_ref()?.mapped.as_ref()?;
+        let Known::Kept(kept) = &self.known else { return None };
+        let (start, area, mode) = kept.mapped.as_ref()?;
         (*start == at).then(|| (area.clone(), *mode))
     }
 }

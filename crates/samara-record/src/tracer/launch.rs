@@ -13,7 +13,7 @@ use nix::sys::personality::{self, Persona};
 
 use crate::api::{Engine, Options, RecordError};
 use crate::engine::kernel_map_count;
-use crate::os::proc::Status;
+use crate::os::proc::{self, Status};
 use crate::os::sys::{self, Apart, Child, Hold, Launch, Resource, Tid, Waited};
 use crate::tracer::seccomp;
 
@@ -190,10 +190,10 @@ impl Started {
 pub(crate) fn why_refused(running: Option<&Status>) -> String {
     let yama = std::fs::read_to_string("/proc/sys/kernel/yama/ptrace_scope").unwrap_or_default();
     let status = Status::of(std::process::id() as Tid).unwrap_or_default();
-    explain(yama.trim(), &status, running)
+    explain(yama.trim(), &status, running, proc::is_rootless())
 }
 
-fn explain(yama: &str, own: &Status, running: Option<&Status>) -> String {
+fn explain(yama: &str, own: &Status, running: Option<&Status>, rootless: bool) -> String {
     const SYS_PTRACE: u64 = 1 << 19;
     let may = own.bits("CapEff:") & SYS_PTRACE != 0;
     // The real user.
@@ -224,7 +224,10 @@ fn explain(yama: &str, own: &Status, running: Option<&Status>) -> String {
         }
         _ if !may && running.is_some() => {
             "the process has changed its user, has privileges of its own, may not be read, or belongs to another user \
-             namespace: run samara as root"
+             namespace: run samara with CAP_SYS_PTRACE, which root has outside of containers"
+        }
+        _ if rootless && running.is_some() => {
+            "the process is outside of this user namespace, and its capabilities do not count for it: run samara outside of it"
         }
         _ => {
             "neither kernel.yama.ptrace_scope nor a seccomp filter explains it: look for a security module's rule (SELinux boolean \

@@ -23,7 +23,7 @@ fn capabilities_of_a_file_are_read() {
 fn refusal_names_the_setting() {
     let explained = |yama, own: &str, running: Option<&str>| {
         let status = |text: &str| Status(text.to_owned());
-        explain(yama, &status(own), running.map(status).as_ref())
+        explain(yama, &status(own), running.map(status).as_ref(), false)
     };
     assert!(explained("2", "", None).contains("ptrace_scope is 2"));
     assert!(explained("3", "", None).contains("reboot"));
@@ -35,6 +35,8 @@ fn refusal_names_the_setting() {
     assert!(explained("1", user, Some(root)).contains("belongs to user 0"));
     assert!(explained("1", user, Some(user)).contains("ptrace_scope is 1"));
     assert!(explained("2", user, Some(user)).contains("ptrace_scope is 2"));
-    assert!(explained("0", user, Some(user)).contains("as root"));
+    assert!(explained("0", user, Some(user)).contains("with CAP_SYS_PTRACE"));
     assert!(explained("2", root, Some(user)).contains("security module"));
+    let (root, user) = (Status(root.to_owned()), Status(user.to_owned()));
+    assert!(explain("0", &root, Some(&user), true).contains("user namespace"));
 }

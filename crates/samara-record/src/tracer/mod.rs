@@ -23,7 +23,7 @@ pub(crate) mod attach;
 mod exits;
 mod follow;
 mod how;
-mod job_control;
+pub(crate) mod job_control;
 pub(crate) mod launch;
 mod let_go;
 mod loads;

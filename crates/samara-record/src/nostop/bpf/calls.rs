@@ -3,6 +3,8 @@
 
 use std::sync::Arc;
 
+use smallvec::SmallVec;
+
 use super::words::Words;
 use super::{EVENT, SLOTS};
 use crate::nostop::record::{Record, What};
@@ -43,7 +45,7 @@ pub(super) struct Call {
     /// How many sections came before these.
     base: u32,
     args: [u64; 6],
-    sections: Vec<Section>,
+    sections: SmallVec<[Section; 1]>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
