@@ -158,8 +158,8 @@ pub(crate) struct Trace {
     #[arg(long)]
     pub(crate) report: bool,
     /// Record all processes, only the first one (none: not those that it starts), or only those
-    /// that run a program of this file name. The others run as ever, but none of them can trace, as a
-    /// debugger does
+    /// that run a program of this file name. The others run as ever, but none of them can trace, as
+    /// a debugger does
     #[arg(long, value_name = "all|none|NAME,...", default_value = "all", hide_default_value = true, value_parser = follow, conflicts_with_all = WITHOUT_STOPS)]
     pub(crate) follow: Follow,
     /// Record nothing until samara gets SIGNAL: USR1 or USR2. The trace then begins with the areas
