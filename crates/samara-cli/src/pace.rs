@@ -10,6 +10,8 @@ use crate::format::{count, plural};
 const LOOKS: usize = 12;
 /// A process that got fewer areas than this in that time has no pace.
 const LEAST: u64 = 8;
+/// A process has many areas that has more than one part in this many of those that it may have.
+const MANY: u64 = 8;
 /// Longer times are not reported: ten days.
 const LONGEST: Duration = Duration::from_secs(10 * 24 * 3600);
 
@@ -41,13 +43,18 @@ impl Pace {
     }
 
     /// Whether the process has as many areas as it may have within this time, if it goes on as
-    /// between the last two looks.
-    pub(crate) fn is_urgent(&self, limit: u64, within: Duration) -> bool {
+    /// between the last two looks; after the first look, as since its start. `age`: the time since
+    /// then; it is asked for only where the process has many areas.
+    pub(crate) fn is_urgent(&self, limit: u64, within: Duration, age: impl FnOnce() -> Duration) -> bool {
         let mut last = self.0.iter().rev();
-        let Some(((to, now), (from, before))) = last.next().zip(last.next()) else { return false };
-        let (more, free) = (now.saturating_sub(*before), limit.saturating_sub(*now));
-        let time = to.saturating_sub(*from).as_secs_f64();
-        more >= LEAST && free > 0 && free as f64 * time <= more as f64 * within.as_secs_f64()
+        let Some((to, now)) = last.next() else { return false };
+        let free = limit.saturating_sub(*now);
+        let (more, time) = match last.next() {
+            Some((from, before)) => (now.saturating_sub(*before), to.saturating_sub(*from)),
+            None if *now > limit / MANY => (*now, age()),
+            None => return false,
+        };
+        more >= LEAST && free > 0 && free as f64 * time.as_secs_f64() <= more as f64 * within.as_secs_f64()
     }
 
     /// Areas that the process got in a second, but for the time between two looks in which it got
@@ -151,11 +158,13 @@ mod tests {
 
     #[test]
     fn fast_growth_is_urgent() {
-        let within = |looks: &[(u64, u64)], seconds| pace(looks).is_urgent(65_530, Duration::from_secs(seconds));
+        let age = || Duration::from_secs(5);
+        let within = |looks: &[(u64, u64)], seconds| pace(looks).is_urgent(65_530, Duration::from_secs(seconds), age);
         assert!(within(&[(0, 20), (10, 30_000)], 12) && !within(&[(0, 20), (10, 30_000)], 11));
         assert!(!within(&[(0, 20), (10, 60_000), (11, 60_000)], 20), "it was once");
         assert!(!within(&[(0, 20), (10, 65_530)], 20) && !within(&[(0, 65_520), (10, 65_525)], 20));
-        assert!(!within(&[], 20) && !within(&[(0, 65_000)], 20) && !within(&[(0, 9), (1, 5)], 20));
+        assert!(within(&[(0, 30_000)], 6) && !within(&[(0, 30_000)], 5), "since its start");
+        assert!(!within(&[], 20) && !within(&[(0, 8_000)], 60) && !within(&[(0, 9), (1, 5)], 20));
     }
 
     /// A program that makes its areas at once, or is replaced by a larger one, does not go on so.

@@ -6,6 +6,7 @@ use std::fs;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use samara_record::processes;
 use samara_trace::file::name_text;
@@ -88,6 +89,17 @@ pub(crate) fn started(pid: u32) -> u64 {
     rest.split_ascii_whitespace().nth(19).and_then(|field| field.parse().ok()).unwrap_or(0)
 }
 
+/// Time since the start of a process; the longest one if it cannot be read.
+pub(crate) fn age(pid: u32) -> Duration {
+    /// Clock ticks of a second, to programs.
+    const TICKS: f64 = 100.0;
+    let text = fs::read_to_string("/proc/uptime").unwrap_or_default();
+    let now: Option<f64> = text.split(' ').next().and_then(|seconds| seconds.parse().ok());
+    let started = Some(started(pid)).filter(|ticks| *ticks > 0).map(|ticks| ticks as f64 / TICKS);
+    let age = now.zip(started).and_then(|(now, started)| Duration::try_from_secs_f64(now - started).ok());
+    age.unwrap_or(Duration::MAX)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -97,6 +109,7 @@ mod tests {
         let own = std::process::id();
         assert!(Which::default().processes().unwrap().contains(&own));
         assert!(started(own) > started(1) && started(u32::MAX) == 0);
+        assert!(age(own) < age(1) && age(1) < Duration::MAX && age(u32::MAX) == Duration::MAX);
         let pids = Which { pids: vec![own, 7], ..Which::default() };
         assert_eq!(pids.processes().unwrap(), [7, own].into());
         let mixed = Which { pids: vec![u32::MAX], names: vec!["a".into(), "b".into()], groups: vec!["/c".into()] };

@@ -257,8 +257,9 @@ impl Table {
     /// readings count it whenever its sign has changed, as long as time is saved up for that.
     pub(crate) fn is_urgent(&mut self, limit: Option<u64>, within: Duration) -> bool {
         let Some(limit) = limit else { return false };
-        for process in self.all.values_mut() {
-            process.is_urgent = process.now.has_space() && process.pace.is_urgent(limit, within);
+        for (pid, process) in &mut self.all {
+            let age = || find::age(*pid);
+            process.is_urgent = process.now.has_space() && process.pace.is_urgent(limit, within, age);
         }
         self.all.values().any(|process| process.is_urgent)
     }

@@ -409,11 +409,8 @@ impl<'a> Tasks<'a> {
         let Some(thread) = self.threads.get_mut(&tid) else { return };
         let Some((number, shown)) = thread.outside.take() else { return };
         let who = Who { pid: thread.pid, tid, entry_ns: now, exit_ns: now };
-        let entry = match shown {
-            Some(shown) => Entry::Grew(shown, who),
-            None => Entry::Unknown(UNEXPLAINED, false),
-        };
-        let explained = matches!(entry, Entry::Grew(..));
+        let explained = shown.is_some();
+        let entry = shown.map_or(Entry::Unknown(UNEXPLAINED, false), |shown| Entry::Grew(shown, who));
         let Some(place) = self.place_of(tid) else { return };
         let has_cause = place.has_lost_events();
         place.fill(number, entry);
