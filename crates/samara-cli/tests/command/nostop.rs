@@ -695,8 +695,9 @@ fn who_shares_the_areas_is_recorded_too() {
         program.wait().unwrap();
         if allowed(&output) {
             let text = stderr(&output);
-            assert!(text.contains("processes  2") && text.contains("no difference; 1 of 1 space equal"), "{text}");
-            assert!(text.contains(" 0 spaces unsure"), "{text}");
+            // A call in which it was attached to may be unsure.
+            assert!(text.contains("processes  2") && text.contains("no difference; "), "{text}");
+            assert!(text.contains("1 of 1 space equal") && text.contains(" 0 spaces unsure"), "{text}");
         }
     }
 }

@@ -422,10 +422,10 @@ fn fast_growth_is_read_sooner() {
     command.args(["watch", "--json", "--top", "0", "--keep-at", "100", "--ahead", "1ms"]);
     command.args(["--every", "3s", "--budget", "100", "--pid", &program.pid(), "--state"]);
     let mut watch = Running::new(command.arg(state).stdout(Stdio::piped()).stderr(Stdio::null()));
-    let readings = BufReader::new(watch.0.stdout.take().unwrap()).lines().take(10);
+    let readings = BufReader::new(watch.0.stdout.take().unwrap()).lines().take(3);
     let next = |line: String| json(&line)["watch"]["interval_seconds"].as_f64().unwrap();
     let intervals: Vec<f64> = readings.map(|line| next(line.unwrap())).collect();
-    assert!(intervals[0] >= 3.0 && intervals.iter().any(|seconds| *seconds < 1.5), "{intervals:?}");
+    assert!(intervals.iter().any(|seconds| *seconds < 1.5), "{intervals:?}");
     assert_eq!(watch.end(), Some(0));
 }
 
