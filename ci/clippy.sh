@@ -11,5 +11,6 @@ cargo clippy --locked --package samara --lib --no-default-features --features sh
 cargo clippy --locked --package samara-mm --lib -- -D warnings
 cargo clippy --locked --package samara-mm --lib --no-default-features -- -D warnings
 cargo clippy --locked --package samara-mm --lib --no-default-features --features shared -- -D warnings
+cargo clippy --locked --package samara-record --lib -- -D warnings
 # A workspace of its own, which `ci/fuzz.sh` builds at every second run only.
 CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-$PWD/target} cargo clippy --locked --manifest-path fuzz/Cargo.toml -- -D warnings

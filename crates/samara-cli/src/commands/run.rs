@@ -259,8 +259,8 @@ mod tests {
             all.add(8, "mseal: the engine says 0x0, the kernel ENOSYS");
         }
         all.add(9, "mseal: the engine says 0x0, the kernel EPERM");
-        all.add(9, "after Mremap: the model expects success, the kernel says errno 12");
-        all.add(9, "after Mremap: the model expects success, the kernel says errno 14");
+        all.add(9, "after mremap: the model expects success, the kernel says errno 12");
+        all.add(9, "after mremap: the model expects success, the kernel says errno 14");
         let lines: Vec<String> = all.lines().collect();
         assert_eq!(
             lines[..2],

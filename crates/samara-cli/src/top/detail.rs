@@ -29,7 +29,7 @@ fn call(state: &State, now_ns: u64, name: &str) -> Option<Vec<String>> {
     let mut lines = vec![
         name.to_owned(),
         String::new(),
-        format!("in the last second  {}, {} in them", plural(rate.count, "call"), time(rate.total_ns)),
+        format!("per second, lately  {}, {} in them", plural(rate.count, "call"), time(rate.total_ns)),
         format!("in all              {}, {} in them", plural(all.count, "call"), time(all.total_ns)),
     ];
     let failures = state.totals().failures.iter().filter(|failure| line::name(failure.nr) == name);
@@ -68,7 +68,7 @@ fn place(state: &State, now_ns: u64, number: u32) -> Option<Vec<String>> {
         lines.push(format!("holds               {}, {}, {alive}", plural(held.areas, "area"), bytes(held.bytes)));
     }
     lines.push(format!(
-        "in the last second  {} made, {}, {} in calls",
+        "per second, lately  {} made, {}, {} in calls",
         plural(made.mapped, "mapping"),
         plural(made.splits, "split"),
         time(made.ns)

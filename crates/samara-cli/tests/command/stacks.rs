@@ -224,3 +224,26 @@ fn hostile_names_are_escaped() {
     let lines = stdout(&run(dir.path(), &["events", "t.samara", "--stacks"]));
     assert!(!lines.contains('\u{1b}') && lines.contains("a\\033[31m+0x2"), "{lines:?}");
 }
+
+/// Other callers of the function that maps have nothing to do with the areas of one.
+#[test]
+fn counts_are_those_of_the_stacks_that_are_shown() {
+    let dir = tempfile::tempdir().unwrap();
+    let source = "#include <sys/mman.h>\nvolatile int s;
+        __attribute__((noinline)) char *get() { char *p = mmap(0, 8192, 3, 0x22, -1, 0); s++; return p; }
+        __attribute__((noinline)) void keeps() { mprotect(get(), 4096, 0); s++; }
+        __attribute__((noinline)) void gives_back() { munmap(get(), 8192); s++; }
+        int main() { for (int i = 0; i < 300; i++) { if (i % 3) gives_back(); else keeps(); s++; } }";
+    std::fs::write(dir.path().join("a.c"), source).unwrap();
+    let made = Command::new("cc").args(["-g", "-O1", "-o", "a", "a.c"]).current_dir(dir.path()).status();
+    if !made.is_ok_and(|made| made.success()) {
+        return skipped("no C compiler (cc)");
+    }
+    let output = run(dir.path(), &["trace", "--stacks", "-o", "t.samara", "--", "./a"]);
+    assert!(output.status.success(), "{}", said(&output));
+    let text = stdout(&run(dir.path(), &["why", "t.samara"]));
+    assert!(
+        text.contains("made by     100 times mmap(") && text.contains("; 100 of 100 mappings still mapped"),
+        "{text}"
+    );
+}

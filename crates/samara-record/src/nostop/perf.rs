@@ -145,6 +145,7 @@ impl Event {
     }
 
     /// Has a BPF program run at each event, of all tasks and on all processors.
+    #[cfg(feature = "bpf")]
     pub(super) fn run(&self, program: RawFd) -> io::Result<()> {
         // SAFETY: the argument is the descriptor of a program.
         let done = unsafe { bindings::ioctls::SET_BPF(self.file.as_raw_fd(), program as u32) };

@@ -42,6 +42,7 @@ pub(super) enum What {
     /// The task was made by this task, of this process.
     Born { by: Tid, of: Tid },
     /// A signal ends the task, with this wait status.
+    #[cfg_attr(not(feature = "bpf"), expect(dead_code, reason = "only BPF reports it"))]
     Killed { status: i32 },
     /// The task ended.
     Ended,

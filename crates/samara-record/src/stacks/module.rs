@@ -212,12 +212,17 @@ fn sections<'d>(elf: &impl Object<'d>, source: &Source<'_>) -> Sections {
     };
     // A file with only debug information has this section without content.
     let eh_frame = section(".eh_frame").filter(|(_, content)| content.iter().any(|byte| *byte != 0));
-    let debug_frame = if eh_frame.is_none() { section(".debug_frame") } else { None };
+    let debug_frame = section(".debug_frame");
+    // Of a program built without the first one it has what the compiler's start files bring along.
+    let len = |section: &Section| section.as_ref().map_or(0, |(_, content)| content.len());
+    let (eh_frame, debug_frame) =
+        if len(&eh_frame) < len(&debug_frame) { (None, debug_frame) } else { (eh_frame, None) };
+    let eh_frame_hdr = eh_frame.as_ref().and_then(|_| section(".eh_frame_hdr"));
     Sections {
         text: addresses(".text"),
         got: addresses(".got"),
         eh_frame,
-        eh_frame_hdr: section(".eh_frame_hdr"),
+        eh_frame_hdr,
         debug_frame,
         lowest: elf.segments().map(|segment| segment.address()).min().unwrap_or(0),
         entry: elf.entry(),

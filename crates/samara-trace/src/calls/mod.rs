@@ -34,7 +34,7 @@ impl fmt::Display for Call {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Call::PrSetVma | Call::PrSetMm | Call::PrSetMdwe | Call::PrSetMemoryMerge => f.write_str("prctl"),
-            Call::PrSetSeccomp => f.write_str("seccomp"),
+            Call::Seccomp | Call::PrSetSeccomp => f.write_str("seccomp"),
             other => f.write_str(other.row().name.unwrap_or("a call")),
         }
     }

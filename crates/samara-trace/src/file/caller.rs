@@ -153,8 +153,14 @@ fn is_stub(name: &str, place: &str, call: &str) -> bool {
     let is_library = || place.is_empty() || place.contains("malloc/") || place.contains("sysdeps/");
     let plain = name.trim_start_matches("__GI_").trim_matches('_');
     plain.trim_end_matches("64") == call
-        || (OF_C_LIBRARY.contains(&plain) && is_library())
+        || (OF_C_LIBRARY.contains(&whole(plain)) && is_library())
         || STUBS.iter().any(|stub| name.starts_with(stub))
+}
+
+/// The name of a function of which the compiler made this part or copy (`.constprop.0`).
+fn whole(name: &str) -> &str {
+    let made = [".constprop.", ".isra.", ".part.", ".cold"];
+    made.iter().filter_map(|made| name.find(made)).min().map_or(name, |end| &name[..end])
 }
 
 #[cfg(test)]
@@ -181,6 +187,7 @@ mod tests {
             ("__mmap", "mmap"),
             ("syscall", "madvise"),
             ("_int_malloc", "mmap"),
+            ("sysmalloc_mmap.constprop.0", "mmap"),
             ("__libc_malloc", "brk"),
             ("new_heap", "mmap"),
             ("internal/runtime/syscall/linux.Syscall6", "mprotect"),

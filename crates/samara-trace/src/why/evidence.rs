@@ -110,11 +110,14 @@ impl Evidence {
         }
     }
 
-    /// The verdict. `kept`: for each place, how much of its mapped memory is still there.
-    pub(super) fn verdict(self, cause: Cause, kept: &HashMap<u32, Kept>) -> Verdict {
+    /// The verdict. `kept`: for each site, and for each place, how much of its mapped memory is
+    /// still there.
+    pub(super) fn verdict(self, cause: Cause, [sites, places]: &[HashMap<u32, Kept>; 2]) -> Verdict {
         let seen = self;
         let part = |((role, place), share): (&(Role, u32), &Share)| {
-            let kept = seen.kept.or_else(|| kept.get(place).copied()).filter(|_| *role == Role::Made);
+            // Other stacks may lead to the place, and have nothing to do with the verdict.
+            let by_stacks = || places.get(place).map(|all| all.part(share.sites.keys().filter_map(|by| sites.get(by))));
+            let kept = seen.kept.or_else(by_stacks).filter(|_| *role == Role::Made);
             // The most frequent stack; of equally frequent ones the last.
             let most = share.sites.iter().max_by_key(|(site, times)| (**times, **site));
             let site = most.map_or(*place, |(site, _)| *site);

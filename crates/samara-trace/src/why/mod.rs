@@ -123,7 +123,8 @@ pub struct Part {
     /// How many sites did that. They are at the same line of a function, and differ in the stack
     /// that leads there. [`site`](Self::site) is the one that did it most often.
     pub sites: u64,
-    /// For calls that mapped memory: how much of it is still there. The copies of a fork count too.
+    /// For calls that mapped memory: how much of it is still there, of all memory that these stacks
+    /// mapped. The copies of a fork count too.
     pub kept: Option<Kept>,
 }
 
@@ -190,6 +191,20 @@ pub struct Kept {
     pub bytes: u64,
     /// Whether it went on to the end: see [`VerdictKind::Leaked`].
     pub grows: bool,
+}
+
+impl Kept {
+    /// What some of its sites, with these numbers, have of this: all of it, or their sums.
+    fn part<'a>(self, sites: impl Iterator<Item = &'a Kept>) -> Kept {
+        let none = Kept { made: 0, alive: 0, bytes: 0, grows: false };
+        let sum = sites.fold(none, |sum, one| Kept {
+            made: sum.made.saturating_add(one.made),
+            alive: sum.alive.saturating_add(one.alive),
+            bytes: sum.bytes.saturating_add(one.bytes),
+            grows: sum.grows || one.grows,
+        });
+        if (sum.made, sum.alive) == (self.made, self.alive) { self } else { sum }
+    }
 }
 
 /// The memory of a site in the space.
@@ -277,7 +292,8 @@ impl Look {
         let Look { births, now_ns, .. } = self;
         let sites = origins.sites();
         let callers = Callers::new(sites, stacks);
-        let [kept, together] = tables::kept(births, *now_ns, |site| callers.of(site));
+        let kept = tables::kept(births, *now_ns, |site| callers.of(site));
+        let [by_site, together] = &kept;
         let now = || origins.space(self.space).map(|births| &births.course);
         let course = self.whole.as_ref().or_else(now).unwrap_or(&births.course);
         let is_late = |at: u64, end: u64| at >= end / 4 * 3;
@@ -292,16 +308,16 @@ impl Look {
             kept.map(|(by, kept)| (*by, *kept)).collect()
         };
         let leaking = [
-            going_on(&together, Callers::mapped(sites, course, |site| callers.of(site))),
-            going_on(&kept, Callers::mapped(sites, course, |site| site)),
+            going_on(together, Callers::mapped(sites, course, |site| callers.of(site))),
+            going_on(by_site, Callers::mapped(sites, course, |site| site)),
         ];
-        let (verdicts, others) = verdicts::all(areas, births, &callers, &together, &leaking);
+        let (verdicts, others) = verdicts::all(areas, births, &callers, &kept, &leaking);
         Why {
             areas: areas.len() as u64,
             bytes: areas.iter().map(size).fold(0, u64::saturating_add),
             verdicts,
             others,
-            holdings: tables::holdings(areas, births, &kept),
+            holdings: tables::holdings(areas, births, by_site),
             boundaries: tables::between(areas, births),
         }
     }

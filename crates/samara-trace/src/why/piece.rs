@@ -127,6 +127,12 @@ impl Piece {
         }))
     }
 
+    /// What last changed its advice, names, locks and the like: for each kind the event, if there was
+    /// one. Pieces of which one was changed, or each by another place, differ in flags.
+    pub(super) fn flags(&self) -> [Option<Act>; 3] {
+        [self.flagged, self.locked, self.asked]
+    }
+
     /// The last event that set it apart from other memory of its root, for these reasons.
     pub(super) fn cut_for(&self, apart: &str) -> Option<Act> {
         self.changed_for(apart).or(self.over.map(|_| self.made))

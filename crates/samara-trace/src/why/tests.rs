@@ -315,6 +315,13 @@ fn holes_that_were_unmapped_are_fragments() {
     assert_eq!((verdict.bytes, verdict.common), (99 * PAGE, PAGE));
     let calls: Vec<_> = verdict.parts.iter().map(|part| (part.role, world.call(part), part.times)).collect();
     assert_eq!(calls, [(Role::Made, Some(MMAP), 99), (Role::Freed, Some(MUNMAP), 99)]);
+    // Around each hole one of two has other flags: memory in the hole would go on in one of them.
+    let mut world = World::new();
+    world.map(1000, 1200, 3);
+    (0..50).for_each(|i| world.advise(1002 + i * 4, 1003 + i * 4, samara_mm::Advice::DontDump as u64));
+    (0..99).for_each(|i| world.unmap(1001 + i * 2, 1002 + i * 2));
+    let verdict = &world.why().verdicts[0];
+    assert_eq!((verdict.kind, verdict.would_go), (VerdictKind::Fragmented, 0));
     // Gaps that were never mapped are none.
     let mut world = World::new();
     (0..20).for_each(|i| world.map(1000 + i * 2, 1001 + i * 2, 3));

@@ -44,7 +44,7 @@ struct Scene<'a> {
     births: &'a Births,
     callers: &'a Callers,
     found: BTreeMap<Cause, Evidence>,
-    kept: &'a HashMap<u32, Kept>,
+    kept: &'a [HashMap<u32, Kept>; 2],
     leaking: &'a [HashMap<u32, Kept>; 2],
     /// Areas of files that lie in pieces ([`pieces`]).
     in_pieces: HashSet<u64>,
@@ -52,14 +52,14 @@ struct Scene<'a> {
     code: HashSet<((u32, u32), u64)>,
 }
 
-/// The verdicts, and the number of areas that none of them explains. `kept`: for each place, how
-/// much of its mapped memory is there. `leaking`: the same for places, and for single sites, whose
+/// The verdicts, and the number of areas that none of them explains. `kept`: for each
+/// site, and for each place, how much of its mapped memory is there. `leaking`: the same for places, and for single sites, whose
 /// mappings went on to the end and were not unmapped later either.
 pub(super) fn all(
     areas: &[AreaRecord],
     births: &Births,
     callers: &Callers,
-    kept: &HashMap<u32, Kept>,
+    kept: &[HashMap<u32, Kept>; 2],
     leaking: &[HashMap<u32, Kept>; 2],
 ) -> (Vec<Verdict>, u64) {
     let in_pieces = pieces(areas).iter().flat_map(|pieces| &pieces.areas).map(|area| area.start).collect();
@@ -429,12 +429,15 @@ impl<'a> Scene<'a> {
                 continue;
             }
             let by = self.births.freed.get(a.end).map(|(_, act)| *act);
+            let places = |piece: Piece| piece.flags().map(|act| act.map(|act| callers.of(act.site)));
+            let names = a.name == b.name || !a.name.starts_with("[anon:") && !b.name.starts_with("[anon:");
+            let go_on = alike(a, b) && names && places(low) == places(high);
             let seen = self.evidence(VerdictKind::Fragmented, None, "", by);
             seen.areas.insert(a.start);
             seen.areas.insert(b.start);
             seen.bytes = seen.bytes.saturating_add(b.start - a.end);
             // Memory in the hole would go on in both, or only in one of them.
-            seen.would_go += u64::from(alike(a, b));
+            seen.would_go += u64::from(go_on);
             seen.instance(a.end, b.start);
             seen.part(callers, Role::Made, Some(high.made));
             seen.part(callers, Role::Freed, by);
