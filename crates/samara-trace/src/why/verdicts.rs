@@ -52,9 +52,9 @@ struct Scene<'a> {
     code: HashSet<((u32, u32), u64)>,
 }
 
-/// The verdicts, and the number of areas that none of them explains. `kept`: for each
-/// site, and for each place, how much of its mapped memory is there. `leaking`: the same for places, and for single sites, whose
-/// mappings went on to the end and were not unmapped later either.
+/// The verdicts, and the number of areas that none of them explains. `kept`: for each site, and for
+/// each place, how much of its mapped memory is there. `leaking`: the same for places, and for
+/// single sites, whose mappings went on to the end and were not unmapped later either.
 pub(super) fn all(
     areas: &[AreaRecord],
     births: &Births,
