@@ -20,7 +20,13 @@ use crate::kernel::Kernel;
 use crate::output::{self, DIM, GREEN, RED, clean, styled};
 use crate::{exit, json};
 
+/// Bytes of stack that the model and the kernel need side by side.
+const STACK: u64 = 512 << 10;
+
 pub(crate) fn run(args: &Check) -> ExitCode {
+    if let Some(why) = super::too_small(STACK) {
+        return super::failed(why);
+    }
     // Checked before this program starts itself again: after that, standard output is open.
     if let Err(why) = output::check_stdout() {
         return super::failed(format!("cannot write to standard output: {why}"));

@@ -31,6 +31,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use clap::{Arg, CommandFactory, FromArgMatches};
+use nix::sys::resource::{Resource, getrlimit};
 use samara_trace::file::{Fault, FileError, Header, Printable, Replay, Stacks, TraceReader, name_bytes, name_text};
 
 use crate::cli::{Cli, Command, Only};
@@ -39,10 +40,23 @@ use crate::moment::Moment;
 use crate::output::{self, error, short, shown, waiting};
 use crate::{exit, output::clean};
 
+/// Bytes of stack that every command needs.
+const STACK: u64 = 256 << 10;
+
+/// Why a command that needs this much stack cannot run: it would be killed.
+fn too_small(least: u64) -> Option<String> {
+    let (most, _) = getrlimit(Resource::RLIMIT_STACK).ok().filter(|(most, _)| *most < least)?;
+    let [most, least] = [most, least].map(|bytes| bytes >> 10);
+    Some(format!("the stack may have {most} KiB (ulimit -s), and samara needs {least}: ulimit -s {least}"))
+}
+
 /// Runs the command of the command line. If standard output was closed when the program was
 /// started, printing is an error.
 pub fn run(stdout_was_closed: bool) -> ExitCode {
     output::set_closed(stdout_was_closed);
+    if let Some(why) = too_small(STACK) {
+        return failed(why);
+    }
     let cli = match parse(std::env::args_os()) {
         Ok(cli) => cli,
         Err(wrong) => return usage_error(wrong),

@@ -117,6 +117,12 @@ fn under_limits() {
     let value: Value = serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{}", said(&output)));
     assert!(value["skipped"][0]["why"].as_str().unwrap().contains("ulimit -v"), "{value}");
     assert_eq!((output.status.code(), &value["compared"]), (Some(1), &0.into()));
+    // Of any command, and of this one: no overflow of the stack.
+    for (limit, needed) in [("ulimit -s 100", 256), ("ulimit -s 300", 512)] {
+        let output = limited(limit);
+        assert_eq!(output.status.code(), Some(1), "{}", said(&output));
+        assert!(said(&output).contains(&format!("samara needs {needed}: ulimit -s {needed}")), "{}", said(&output));
+    }
     // No signal ends it; the kernel is asked all the same.
     let output = limited("ulimit -f 8");
     let value: Value = serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{}", said(&output)));
