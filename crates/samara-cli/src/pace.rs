@@ -20,8 +20,13 @@ const LONGEST: Duration = Duration::from_secs(10 * 24 * 3600);
 pub(crate) struct Pace(VecDeque<(Duration, u64)>);
 
 impl Pace {
-    /// A look: the time since the first one, and the number of areas.
-    pub(crate) fn add(&mut self, elapsed: Duration, areas: u64) {
+    /// A look: the time since the first one, and the number of areas. Looks that come more often
+    /// than `every` take the place of one another, so that those that count reach as far back.
+    pub(crate) fn add(&mut self, elapsed: Duration, areas: u64, every: Duration) {
+        let mut last = self.0.iter().rev().map(|(at, _)| *at);
+        if last.next().zip(last.next()).is_some_and(|(at, before)| at.saturating_sub(before) < every / 2) {
+            self.0.pop_back();
+        }
         self.0.push_back((elapsed, areas));
         if self.0.len() > LOOKS {
             self.0.pop_front();
@@ -118,7 +123,7 @@ mod tests {
 
     fn pace(looks: &[(u64, u64)]) -> Pace {
         let mut pace = Pace::default();
-        looks.iter().for_each(|(seconds, areas)| pace.add(Duration::from_secs(*seconds), *areas));
+        looks.iter().for_each(|(seconds, areas)| pace.add(Duration::from_secs(*seconds), *areas, Duration::ZERO));
         pace
     }
 
@@ -154,6 +159,15 @@ mod tests {
         assert_eq!(text(&[(0, 500), (1_000_000, 600), (2_000_000, 700)]), None);
         assert_eq!(text(&[(5, 500), (5, 600)]), None, "no time has passed");
         assert_eq!(pace(&[(0, 500), (1, 600), (2, 700)]).text(None), None);
+    }
+
+    #[test]
+    fn looks_in_between_do_not_shorten_the_memory() {
+        let mut pace = Pace::default();
+        let looks = [0, 10, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 40];
+        looks.iter().for_each(|at| pace.add(Duration::from_secs(*at), at * 10, Duration::from_secs(10)));
+        let kept: Vec<u64> = pace.0.iter().map(|(at, _)| at.as_secs()).collect();
+        assert_eq!(kept, [0, 10, 20, 25, 30, 40]);
     }
 
     #[test]

@@ -53,7 +53,7 @@ fn report(args: &Inspect, again: Option<(u32, Duration)>, look: Look) -> io::Res
     let started = look.process.as_ref().map(|p| p.started);
     let mut before = Survey::of(&look.areas, look.known);
     let mut pace = Pace::default();
-    pace.add(Duration::ZERO, before.areas);
+    pace.add(Duration::ZERO, before.areas, Duration::ZERO);
     let first = |out: &mut dyn Write, survey: &Survey| match args.json {
         true => json(out, survey, &look, Duration::ZERO, &Pace::default()),
         false => {
@@ -76,7 +76,7 @@ fn report(args: &Inspect, again: Option<(u32, Duration)>, look: Look) -> io::Res
             Err(error) => return Err(io::Error::other(error)),
         };
         let (now, elapsed) = (Survey::of(&look.areas, look.known), began.elapsed());
-        pace.add(elapsed, now.areas);
+        pace.add(elapsed, now.areas, Duration::ZERO);
         let limit = look.process.as_ref().and_then(|p| p.limit);
         open = print(|out| match args.json {
             true => json(out, &now, &look, elapsed, &pace),

@@ -181,6 +181,7 @@ impl<'a> Watcher<'a> {
             no_reading: Trouble::default(),
             no_rights: Trouble::default(),
         };
+        watcher.table.every = args.every;
         if let Some(address) = args.listen {
             match serve::serve(address, watcher.shown.clone()) {
                 Ok(address) => watcher.address = Some(address),

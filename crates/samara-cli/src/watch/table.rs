@@ -69,6 +69,8 @@ enum Need {
 pub(crate) struct Table {
     all: BTreeMap<u32, Process>,
     pub(crate) which: Which,
+    /// The usual time between two readings.
+    pub(crate) every: Duration,
     began: Instant,
     /// Number of signs that are open, and its maximum.
     open: usize,
@@ -118,7 +120,18 @@ impl Table {
     pub(crate) fn new(which: Which, most_open: usize) -> Table {
         let page = samara_record::Options::new("").header().page_size;
         let (all, buffer, began) = (BTreeMap::new(), Vec::new(), Instant::now());
-        Table { all, which, began, open: 0, most_open, buffer, counts: 0, cause_cost: CAUSE, page }
+        Table {
+            all,
+            which,
+            every: Duration::ZERO,
+            began,
+            open: 0,
+            most_open,
+            buffer,
+            counts: 0,
+            cause_cost: CAUSE,
+            page,
+        }
     }
 
     /// Reads all processes. Without a meter every process is counted.
@@ -138,7 +151,7 @@ impl Table {
             let Some(process) = self.all.get_mut(&pid) else { continue };
             let named = self.which.names.is_empty() || sure.contains(&pid) || self.which.has_name(&process.name);
             if !named {
-                (process.seen, process.refused) = (None, None);
+                (process.seen, process.refused, process.pace) = (None, None, Pace::default());
                 continue;
             }
             match process.need(meter.as_deref()) {
@@ -158,7 +171,7 @@ impl Table {
         for process in self.all.values_mut() {
             // A process whose sign changed and that was not counted has no number now.
             if let Some(seen) = process.seen.filter(|seen| !seen.sign.differs(&process.now)) {
-                process.pace.add(elapsed, seen.counted.areas);
+                process.pace.add(elapsed, seen.counted.areas, self.every);
             }
         }
         Ok(())
@@ -227,7 +240,9 @@ impl Table {
                 process.refused = None;
                 process.seen = Some(LastCount { counted, sign: process.now, at, cost });
             }
-            Err(NotCounted::Refused) => (process.seen, process.refused) = (None, Some(at)),
+            Err(NotCounted::Refused) => {
+                (process.seen, process.refused, process.pace) = (None, Some(at), Pace::default());
+            }
             Err(NotCounted::Ended) => self.remove(pid),
         }
     }
@@ -259,7 +274,8 @@ impl Table {
         let Some(limit) = limit else { return false };
         for (pid, process) in &mut self.all {
             let age = || find::age(*pid);
-            process.is_urgent = process.now.has_space() && process.pace.is_urgent(limit, within, age);
+            process.is_urgent =
+                process.seen.is_some() && process.now.has_space() && process.pace.is_urgent(limit, within, age);
         }
         self.all.values().any(|process| process.is_urgent)
     }

@@ -127,3 +127,29 @@ fn what_moves_is_counted_as_often_as_the_budget_lets() {
     large.seen = None;
     assert!(large.need(None) == Need::Nothing);
 }
+
+/// One that will soon reach the limit is counted as often as is saved up for, and another one is
+/// not.
+#[test]
+fn what_is_urgent_is_counted_at_once() {
+    let mut table = Table::new(Which::default(), 0);
+    for (pid, areas) in [(1, [20, 30_000]), (2, [29_900, 30_000])] {
+        let mut process = counted(Duration::from_millis(20));
+        for (at, areas) in (0..).zip(areas) {
+            process.pace.add(Duration::from_secs(at * 10), areas, Duration::from_secs(10));
+        }
+        table.all.insert(pid, process);
+    }
+    let mut meter = Meter::new(Budget::new(1.0));
+    assert!(!table.is_urgent(Some(65_530), Duration::from_secs(11)) && !table.is_urgent(None, Duration::MAX));
+    assert!(table.is_urgent(Some(65_530), Duration::from_secs(12)));
+    let counts = |table: &Table, meter: &Meter| {
+        table.all.values().map(|process| process.need(Some(meter)) == Need::Count).collect::<Vec<_>>()
+    };
+    assert_eq!(counts(&table, &meter), [true, false]);
+    meter.budget.spend(Duration::from_secs(1));
+    assert_eq!(counts(&table, &meter), [false, false], "nothing is saved up");
+    meter.budget.pass(Duration::from_secs(1000));
+    table.all.values_mut().for_each(|process| process.seen = None);
+    assert!(!table.is_urgent(Some(65_530), Duration::from_secs(12)), "it is not watched any more");
+}

@@ -773,7 +773,8 @@ fn a_container_takes_up_what_closes_the_events() {
         return;
     }
     let script = format!(
-        "'{}' trace --source bpf -o t.samara -- true; code=$?; grep -l samara-close /proc/[0-9]*/comm; exit $code",
+        "'{}' trace --source bpf -o t.samara -- true; code=$?
+        for i in 1 2 3 4 5; do grep -l samara-close /proc/[0-9]*/comm && break; sleep 0.1; done; exit $code",
         env!("CARGO_BIN_EXE_samara")
     );
     for (first, apart) in [(&["sh", "-c"][..], true), (&["./first", "sh", "-c"], false)] {

@@ -364,7 +364,7 @@ impl Charge {
             let name = call_name(fault.nr).unwrap_or("such");
             let (When::At(n) | When::From(n)) = fault.when else {
                 if made == 0 {
-                    notes.push(format!("no call of {name}, all of which were to fail, came"));
+                    notes.push(format!("no call of {name} came, so none was made to fail"));
                 }
                 continue;
             };

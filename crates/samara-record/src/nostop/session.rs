@@ -115,8 +115,8 @@ pub(super) fn record(options: &Options, settings: &Settings, sink: &mut dyn Sink
         match if status.is_none() { sys::wait_untraced(root) } else { Ok(Waited::NotYet) } {
             // A shell's job stops as a whole, or the shell would wait for samara for ever.
             Ok(Waited::Task(_, code)) if libc::WIFSTOPPED(code) => {
-                session.read_all();
                 if sys::is_job_with(root) {
+                    session.read_all();
                     sys::stop_self(libc::WSTOPSIG(code), || is_stopped(root));
                 }
             }
@@ -279,7 +279,8 @@ fn attach_root(source: &mut Source, root: Tid) -> Result<u32, NotWatched> {
 }
 
 fn is_stopped(pid: Tid) -> bool {
-    proc::Status::of(pid).is_some_and(|status| status.is_stopped())
+    // The first thread may have ended.
+    proc::Status::of(proc::reader(pid).unwrap_or(pid)).is_some_and(|status| status.is_stopped())
 }
 
 /// Signals that come to the recorder are for the program.

@@ -46,15 +46,31 @@ pub(crate) fn close_apart(mut all: Vec<OwnedFd>) {
     drop(ours); // the other process reads the end of the pipe and ends
 }
 
-/// Whether the first process of this container, which gets the orphans, asks for the ends of its
-/// children: it catches, ignores or blocks SIGCHLD. Another one, perhaps the one that was recorded,
-/// would keep a dead child for ever.
+/// First processes that take up orphans, by their names.
+const TAKE_UP: [&str; 12] = [
+    "systemd",
+    "init",
+    "tini",
+    "docker-init",
+    "dumb-init",
+    "catatonit",
+    "s6-svscan",
+    "runit",
+    "sh",
+    "bash",
+    "dash",
+    "busybox",
+];
+
+/// Whether the first process of this container, which gets the orphans, is known to take them up,
+/// or ignores SIGCHLD. Another one, perhaps the one that was recorded, would keep a dead child for
+/// ever: a program that catches SIGCHLD need not wait for children that it does not know.
 fn orphans_are_taken_up() -> bool {
     // Another container's /proc shows another first process.
     let own = std::fs::read_link("/proc/self").is_ok_and(|name| name == Path::new(&std::process::id().to_string()));
-    let asks = |first: proc::Status| ["SigCgt:", "SigIgn:", "SigBlk:"].map(|set| first.bits(set));
     let first = if own && std::process::id() != 1 { proc::Status::of(1) } else { None };
-    first.is_some_and(|first| asks(first).iter().any(|set| set & (1 << (libc::SIGCHLD - 1)) != 0))
+    let is_known = |first: &proc::Status| TAKE_UP.contains(&first.word("Name:"));
+    first.is_some_and(|first| is_known(&first) || first.bits("SigIgn:") & (1 << (libc::SIGCHLD - 1)) != 0)
 }
 
 /// Ends this process when the other end of `until` is closed, without the descriptors `others`.

@@ -104,7 +104,7 @@ impl Memory {
         part.is_some()
     }
 
-    /// Whether the call's pidfd stood for the caller's own process. `None`: nothing was kept.
+    /// Whether the call's pidfd stood for the caller's own process. `None`: it has to be asked for.
     pub(crate) fn own(&self) -> Option<Result<bool, Errno>> {
         match &self.known {
             Known::Now => None,

@@ -200,6 +200,9 @@ fn segments<'d>(elf: &impl Object<'d>) -> Vec<Segment> {
         .collect()
 }
 
+/// More bytes than the compiler's start files have of `.eh_frame`.
+const OF_START_FILES: usize = 1024;
+
 fn sections<'d>(elf: &impl Object<'d>, source: &Source<'_>) -> Sections {
     let addresses = |name: &str| {
         let section = elf.section_by_name(name)?;
@@ -213,10 +216,10 @@ fn sections<'d>(elf: &impl Object<'d>, source: &Source<'_>) -> Sections {
     // A file with only debug information has this section without content.
     let eh_frame = section(".eh_frame").filter(|(_, content)| content.iter().any(|byte| *byte != 0));
     let debug_frame = section(".debug_frame");
-    // Of a program built without the first one it has what the compiler's start files bring along.
+    // A program built without the first one has in it what the compiler's start files bring along.
     let len = |section: &Section| section.as_ref().map_or(0, |(_, content)| content.len());
-    let (eh_frame, debug_frame) =
-        if len(&eh_frame) < len(&debug_frame) { (None, debug_frame) } else { (eh_frame, None) };
+    let has_all = len(&eh_frame) >= OF_START_FILES.min(len(&debug_frame));
+    let (eh_frame, debug_frame) = if has_all { (eh_frame, None) } else { (None, debug_frame) };
     let eh_frame_hdr = eh_frame.as_ref().and_then(|_| section(".eh_frame_hdr"));
     Sections {
         text: addresses(".text"),

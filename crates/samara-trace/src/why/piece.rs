@@ -128,7 +128,8 @@ impl Piece {
     }
 
     /// What last changed its advice, names, locks and the like: for each kind the event, if there
-    /// was one. Pieces of which one was changed, or each by another place, differ in flags.
+    /// was one. Pieces of which one was changed, or each by another place, may differ in
+    /// flags.
     pub(super) fn flags(&self) -> [Option<Act>; 3] {
         [self.flagged, self.locked, self.asked]
     }
