@@ -35,9 +35,13 @@ if os.path.isabs(user):
     sys.path.append(user)
 import duckdb, json
 os.chdir(sys.argv[1])
-duckdb.execute(sys.argv[2])
-answer = duckdb.sql(sys.argv[3])
-print(json.dumps([dict(zip(answer.columns, row)) for row in answer.fetchall()], default=str))
+try:
+    duckdb.execute(sys.argv[2])
+    answer = duckdb.sql(sys.argv[3])
+    rows = answer.fetchall()
+except duckdb.Error as why:
+    sys.exit(str(why))
+print(json.dumps([dict(zip(answer.columns, row)) for row in rows], default=str))
 ";
 
 pub(crate) fn run(args: &FleetOf) -> ExitCode {

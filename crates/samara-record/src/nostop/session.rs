@@ -112,16 +112,15 @@ pub(super) fn record(options: &Options, settings: &Settings, sink: &mut dyn Sink
     while session.tasks.is_followed() {
         let end = ended.as_ref().filter(|_| status.is_none()).map(AsRawFd::as_raw_fd);
         session.step(end);
-        match if status.is_none() { sys::wait_untraced(root) } else { Ok(Waited::NotYet) } {
-            // A shell's job stops as a whole, or the shell would wait for samara for ever.
-            Ok(Waited::Task(_, code)) if libc::WIFSTOPPED(code) => {
-                if sys::is_job_with(root) {
-                    session.read_all();
-                    sys::stop_self(libc::WSTOPSIG(code), || is_stopped(root));
-                }
+        let news = if status.is_none() { sys::wait_untraced(root).ok() } else { None };
+        if let Some(Waited::Task(_, code)) = news {
+            if !libc::WIFSTOPPED(code) {
+                (status, end_ns) = (Some(code), sys::now_ns());
+            } else if sys::is_job_with(root) {
+                // A shell's job stops as a whole, or the shell would wait for samara for ever.
+                session.read_all();
+                sys::stop_self(libc::WSTOPSIG(code), || is_stopped(root));
             }
-            Ok(Waited::Task(_, code)) => (status, end_ns) = (Some(code), sys::now_ns()),
-            _ => {}
         }
         if status.is_some() {
             session.tasks.end_root(status); // as soon as it is known: others may go on for long
