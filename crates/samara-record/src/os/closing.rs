@@ -47,7 +47,7 @@ pub(crate) fn close_apart(mut all: Vec<OwnedFd>) {
 }
 
 /// First processes that take up orphans, by their names.
-const TAKE_UP: [&str; 12] = [
+const TAKE_UP: [&str; 13] = [
     "systemd",
     "init",
     "tini",
@@ -56,6 +56,7 @@ const TAKE_UP: [&str; 12] = [
     "catatonit",
     "s6-svscan",
     "runit",
+    "pause",
     "sh",
     "bash",
     "dash",
