@@ -8,7 +8,6 @@ use std::path::{Path, PathBuf};
 
 use crate::RecordError;
 use crate::os::proc::{self, Status};
-use crate::os::sys::Tid;
 
 /// Folders of a control group that are looked into.
 const GROUPS: usize = 10_000;
@@ -62,9 +61,7 @@ pub fn all() -> io::Result<BTreeSet<u32>> {
 
 /// What this process needs to read the areas of others that it may not read.
 pub fn why_unreadable() -> &'static str {
-    const SYS_PTRACE: u64 = 1 << 19;
-    let own = Status::of(std::process::id() as Tid).unwrap_or_default();
-    match own.bits("CapEff:") & SYS_PTRACE != 0 {
+    match Status::own().may_trace() {
         false => {
             "give samara CAP_SYS_PTRACE, which root has outside of containers (setcap cap_sys_ptrace=ep; in a container: \
              --cap-add=SYS_PTRACE)"

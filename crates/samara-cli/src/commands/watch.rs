@@ -6,7 +6,7 @@ use std::io::{self, Read, Write};
 use std::net::SocketAddr;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
+use std::process::{ExitCode, ExitStatus};
 use std::time::{Duration, Instant, SystemTime};
 
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
@@ -198,7 +198,7 @@ impl<'a> Watcher<'a> {
     fn once(&mut self) -> ExitCode {
         let limit = max_map_count();
         let Some(reading) = self.read(limit, None) else { return exit::FAILED.into() };
-        self.wait_for_exec();
+        self.say_failed(Exec::wait);
         let lowest = |row: &Row| limit.is_some_and(|limit| self.limits.part(row.areas, limit).is_some());
         let is_near = self.table.told(limit).any(|(row, _)| lowest(&row));
         let text = metrics::text(&reading);
@@ -261,7 +261,7 @@ impl<'a> Watcher<'a> {
             }
             if self.table.has_ended() {
                 say("no process that --pid names is left".to_owned());
-                self.wait_for_exec();
+                self.say_failed(Exec::wait);
                 self.recorded(Recorder::stop);
                 return ExitCode::SUCCESS;
             }
@@ -333,9 +333,7 @@ impl<'a> Watcher<'a> {
 
     /// Keeps and reports processes near the limit.
     fn alerts(&mut self, limit: Option<u64>) {
-        if let Some(status) = self.exec.as_mut().and_then(Exec::reap) {
-            error(format!("the command of --exec failed: {status}"));
-        }
+        self.say_failed(Exec::reap);
         self.recorded(Recorder::ended);
         let Some(limit) = limit.filter(|limit| *limit > 0) else { return };
         let tries = self.tried.is_none_or(|tried| tried.elapsed() >= AGAIN);
@@ -371,9 +369,9 @@ impl<'a> Watcher<'a> {
         }
     }
 
-    /// Waits for the commands of alerts.
-    fn wait_for_exec(&mut self) {
-        if let Some(status) = self.exec.as_mut().and_then(Exec::wait) {
+    /// Asks for the end of the commands of alerts, and says so if one has failed.
+    fn say_failed(&mut self, ended: fn(&mut Exec) -> Option<ExitStatus>) {
+        if let Some(status) = self.exec.as_mut().and_then(ended) {
             error(format!("the command of --exec failed: {status}"));
         }
     }

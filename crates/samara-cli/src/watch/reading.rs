@@ -52,7 +52,7 @@ pub(crate) struct Own {
     pub(crate) counts: u64,
     /// The age of the oldest number of areas.
     pub(crate) oldest: Duration,
-    /// Alerts since the start, by reason: also reasons of which there were none.
+    /// Number of alerts since the start, for each reason that there can be; 0 before the first one.
     pub(crate) alerts: BTreeMap<String, u64>,
     /// Number of times that areas were kept since the start, and of failures.
     pub(crate) kept: u64,

@@ -6,7 +6,6 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
 use crate::os::proc::{self, Status};
-use crate::os::sys::Tid;
 
 /// Why a program cannot be recorded without stopping it.
 #[derive(Debug)]
@@ -62,7 +61,7 @@ impl NotWatched {
     pub(super) fn refused(error: io::Error) -> NotWatched {
         const PERFMON: u64 = 1 << 38;
         const SYS_ADMIN: u64 = 1 << 21;
-        let own = Status::of(std::process::id() as Tid).unwrap_or_default();
+        let own = Status::own();
         let capable = own.bits("CapEff:") & (PERFMON | SYS_ADMIN) != 0;
         let paranoid = std::fs::read_to_string("/proc/sys/kernel/perf_event_paranoid").ok();
         let paranoid = paranoid.and_then(|text| text.trim().parse().ok());

@@ -57,9 +57,6 @@ const SOON: u32 = 20;
 /// space that rests now and then gets a clean one.)
 const PART_TRIES: u32 = 3;
 
-/// The capability CAP_SYS_PTRACE.
-const SYS_PTRACE: u64 = 1 << 19;
-
 /// Failed readings of a space before a note says so.
 const MANY_TRIES: u32 = 50;
 
@@ -515,9 +512,8 @@ impl<'a> Session<'a> {
                     _ => place.drop_reading(taken.from),
                 }
                 if taken.is_refused {
-                    let own = proc::Status::of(std::process::id() as Tid).unwrap_or_default().bits("CapEff:");
-                    let note = match own & SYS_PTRACE {
-                        0 => format!("the areas of process {pid} may not be read without CAP_SYS_PTRACE"),
+                    let note = match proc::Status::own().may_trace() {
+                        false => format!("the areas of process {pid} may not be read without CAP_SYS_PTRACE"),
                         _ => format!("the kernel does not let samara read the areas of process {pid}"),
                     };
                     self.tasks.journal.note(note);

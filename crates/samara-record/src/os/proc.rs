@@ -294,6 +294,11 @@ impl Status {
         Some(Status(String::from_utf8_lossy(&text).into_owned()))
     }
 
+    /// Of this process. Without `/proc` it says nothing.
+    pub(crate) fn own() -> Status {
+        Status::of(std::process::id() as Tid).unwrap_or_default()
+    }
+
     /// The first word of a field, whose name ends in a colon. Empty: there is no such field.
     pub(crate) fn word(&self, name: &str) -> &str {
         let line = self.0.lines().find_map(|line| line.strip_prefix(name));
@@ -319,6 +324,12 @@ impl Status {
     /// Whether the task is a zombie, dead or gone.
     pub(crate) fn has_ended(&self) -> bool {
         matches!(self.word("State:"), "" | "Z" | "X")
+    }
+
+    /// Whether it has CAP_SYS_PTRACE.
+    pub(crate) fn may_trace(&self) -> bool {
+        const SYS_PTRACE: u64 = 1 << 19;
+        self.bits("CapEff:") & SYS_PTRACE != 0
     }
 
     /// Whether a signal has stopped the task.
@@ -358,7 +369,7 @@ pub(crate) fn call_of(tid: Tid) -> Option<(u64, [u64; 6])> {
 
 /// Whether a seccomp filter is in force for this process.
 pub(crate) fn is_filtered() -> bool {
-    Status::of(std::process::id() as Tid).is_some_and(|status| status.is_filtered())
+    Status::own().is_filtered()
 }
 
 /// Whether this thread traces any process. It looks at all processes, so it is only for the end.

@@ -189,13 +189,11 @@ impl Started {
 /// was running before.
 pub(crate) fn why_refused(running: Option<&Status>) -> String {
     let yama = std::fs::read_to_string("/proc/sys/kernel/yama/ptrace_scope").unwrap_or_default();
-    let status = Status::of(std::process::id() as Tid).unwrap_or_default();
-    explain(yama.trim(), &status, running, proc::is_rootless())
+    explain(yama.trim(), &Status::own(), running, proc::is_rootless())
 }
 
 fn explain(yama: &str, own: &Status, running: Option<&Status>, rootless: bool) -> String {
-    const SYS_PTRACE: u64 = 1 << 19;
-    let may = own.bits("CapEff:") & SYS_PTRACE != 0;
+    let may = own.may_trace();
     // The real user.
     let (ours, theirs) = (own.number("Uid:"), running.map(|status| status.number("Uid:")));
     let text = match yama {

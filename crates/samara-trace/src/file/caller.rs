@@ -157,7 +157,8 @@ fn is_stub(name: &str, place: &str, call: &str) -> bool {
         || STUBS.iter().any(|stub| name.starts_with(stub))
 }
 
-/// The name of a function of which the compiler made this part or copy (`.constprop.0`).
+/// The function's name without the suffix that a compiler gives to its parts and copies
+/// (`.constprop.0`).
 fn whole(name: &str) -> &str {
     let made = [".constprop.", ".isra.", ".part.", ".cold"];
     made.iter().filter_map(|made| name.find(made)).min().map_or(name, |end| &name[..end])

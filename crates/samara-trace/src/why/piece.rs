@@ -127,9 +127,8 @@ impl Piece {
         }))
     }
 
-    /// What last changed its advice, names, locks and the like: for each kind the event, if there
-    /// was one. Pieces of which one was changed, or each by another place, may differ in
-    /// flags.
+    /// The events that last changed its advice or name, its lock, and its request for huge pages.
+    /// Two pieces that different places have changed may have different flags.
     pub(super) fn flags(&self) -> [Option<Act>; 3] {
         [self.flagged, self.locked, self.asked]
     }

@@ -248,7 +248,7 @@ fn missing() -> Result<(), String> {
     if proc::is_rootless() {
         return Err(ROOTLESS.into());
     }
-    let own = Status::of(std::process::id() as Tid).unwrap_or_default().bits("CapEff:");
+    let own = Status::own().bits("CapEff:");
     if own & (BPF | SYS_ADMIN) == 0 {
         return Err("CAP_BPF is missing".into());
     }
