@@ -2,7 +2,9 @@
 //! Areas and reasons come from the model. No memory is written, because that would keep areas apart
 //! that do not touch yet.
 
-use samara_mm::{AddressSpace, Advice, Config, LockKind, MapRequest, Plan, Prot, RemapMode, RemapRequest, Touches};
+use samara_mm::{
+    AddressSpace, Advice, Config, Flags, LockKind, MapRequest, Plan, Prot, RemapMode, RemapRequest, Touches,
+};
 use samara_trace::event::{AreaRecord, Event, EventKind};
 use samara_trace::file::{Replay, Stacks, reasons};
 use samara_trace::why::{self, Origins, Role, Verdict, VerdictKind, Why};
@@ -137,6 +139,28 @@ impl Program {
     }
 }
 
+impl Program {
+    /// The number of areas that the model loses if there is memory in each hole like that below it.
+    fn fewer_without_holes(&self) -> u64 {
+        let mut model = self.model.snapshot(self.model.config().clone()).unwrap();
+        let areas: Vec<(u64, Flags)> = model.areas().map(|a| (a.end, a.area.flags)).collect();
+        let ends: Vec<u64> = model.areas().map(|a| a.start).skip(1).collect();
+        for ((start, flags), end) in areas.into_iter().zip(ends).filter(|((start, _), end)| start < end) {
+            let len = end - start;
+            model.map(&MapRequest::anonymous(start, len, Prot::RW)).unwrap();
+            let prot = flags.prot();
+            model.protect(start, len, prot, None).unwrap();
+            if flags.contains(Flags::LOCKED) {
+                model.lock(start, len, LockKind::OnFault).unwrap();
+            }
+            if flags.contains(Flags::DONTDUMP) {
+                model.advise(start, len, Advice::DontDump).unwrap();
+            }
+        }
+        (self.model.len() - model.len()) as u64
+    }
+}
+
 /// The number of areas that installed guards would save, by the verdicts.
 fn guards(verdicts: &[Verdict]) -> u64 {
     let fewer = |advice: &why::Advice| match *advice {
@@ -243,6 +267,45 @@ fn what_would_go_goes() {
     }
     assert!(exact > 15 && guarded > 5 && mixed > 3, "{exact} {guarded} {mixed}");
     assert!(saved > 100 && sure > 3, "{saved} {sure}");
+}
+
+/// Without the holes of a verdict there would be as many areas fewer as it says: if there was memory
+/// in each, like that below it.
+#[test]
+fn what_holes_cut_would_be_one() {
+    let mut random = fastrand::Rng::with_seed(47);
+    let (mut exact, mut cut) = (0, 0);
+    for _ in 0..100 {
+        let mut program = Program::new();
+        match random.bool() {
+            true => (0..UNITS).rev().for_each(|unit| program.map(BASE + unit * UNIT * PAGE, UNIT * PAGE)),
+            false => program.map(BASE, UNITS * UNIT * PAGE),
+        }
+        let mut kinds = vec![Act::Protect(Prot::empty()), Act::Protect(Prot::READ), Act::Lock, Act::DontDump];
+        random.shuffle(&mut kinds);
+        kinds.truncate(random.usize(0..3));
+        kinds.insert(random.usize(0..=kinds.len()), Act::Unmap);
+        // At the same pages of each unit, or at any.
+        let mut draw = || {
+            let at = random.u64(0..UNIT);
+            (at * PAGE, random.u64(1..=UNIT - at) * PAGE)
+        };
+        let (places, varied): (Vec<_>, bool) = (kinds.iter().map(|_| draw()).collect(), draw().0 % (2 * PAGE) == 0);
+        for unit in 0..UNITS {
+            for (act, place) in kinds.iter().zip(&places) {
+                let (at, len) = if varied { draw() } else { *place };
+                program.act(*act, BASE + unit * UNIT * PAGE + at, len);
+            }
+        }
+        let fewer = program.fewer_without_holes();
+        let verdicts = program.verdicts();
+        let told: u64 = verdicts.iter().filter(|v| v.kind == VerdictKind::Fragmented).map(|v| v.would_go).sum();
+        let all: Vec<_> = verdicts.iter().map(|v| (v.kind, &*v.reason, v.times, v.would_go)).collect();
+        assert!(told <= fewer, "{told} of {fewer}: {varied} {kinds:?} {places:?} {all:?}");
+        exact += u64::from(told == fewer && told > 0);
+        cut += u64::from(told > 0 && kinds.len() > 1);
+    }
+    assert!(exact > 25 && cut > 25, "{exact} {cut}");
 }
 
 /// If only a lock keeps memory apart, the locking call is the cause, whatever changed later.
