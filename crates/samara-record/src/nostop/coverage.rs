@@ -11,11 +11,16 @@ use std::fmt;
 pub struct Coverage {
     /// Calls that returned and can change areas.
     pub calls: u64,
-    /// Records that the kernel delivered.
+    /// Records of the followed processes that the kernel delivered.
     pub received: u64,
+    /// Records of other processes, which were dropped: where events are of all tasks.
+    pub strangers: u64,
     /// Records that the kernel lost, by processor: exact (`PERF_FORMAT_LOST`, Linux 6.0), or as far
     /// as the kernel reported.
     pub lost: BTreeMap<u32, u64>,
+    /// How many of `lost` may be other processes': those of calls that are made seldom, such as
+    /// `clone` and `mlock`. Perf events of these are of all tasks.
+    pub lost_seldom: u64,
     /// Write sections: each is one hold of an address space's lock for writing.
     pub sections: u64,
     /// Sections, or records, that came in another order than the kernel's lock allows. Their spaces

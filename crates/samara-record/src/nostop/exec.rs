@@ -2,7 +2,8 @@
 //! calls.
 //!
 //! - **NOSTOP-EXEC-1** the kernel first maps the whole length of a file's segments, and unmaps
-//!   everything but the first segment without a record. Then it maps the other segments.
+//!   everything but the first segment without a record. Then it maps the other segments. Where the
+//!   first one ends, the file says (`segments`).
 //! - **NOSTOP-EXEC-2** the kernel builds the stack at the highest addresses. If it changes its
 //!   protection (an executable stack), that has a record; that it moves the stack afterwards has
 //!   none.
@@ -11,6 +12,8 @@ use samara_trace::file::name_text;
 
 use super::record::Shown;
 use crate::os::proc::{EXEC, KernelArea, READ, SHARED, WRITE};
+use crate::os::sys::page_size;
+use crate::space::reach::Range;
 
 /// Where the highest addresses end: of 47 and of 56 bits.
 const TOPS: [u64; 2] = [0x7fff_ffff_f000, 0xff_ffff_ffff_f000];
@@ -33,37 +36,54 @@ pub(super) fn area(shown: &Shown) -> KernelArea {
         inode: shown.inode,
         name: Some(name),
         flags: None,
-        page: if shown.flags & libc::MAP_HUGETLB as u32 == 0 { crate::os::sys::page_size() } else { 0 },
+        page: if shown.flags & libc::MAP_HUGETLB as u32 == 0 { page_size() } else { 0 },
     }
 }
 
-/// The areas of a new program, ascending, from the kernel's records in order; and the program's
-/// name.
-pub(super) fn loaded(told: &[Box<Shown>]) -> (Vec<KernelArea>, String) {
-    let mut areas: Vec<KernelArea> = Vec::new();
+/// What the kernel's records of a load show.
+#[derive(Debug, Default)]
+pub(super) struct Loaded {
+    /// The areas, ascending.
+    pub(super) areas: Vec<KernelArea>,
+    /// The program's name.
+    pub(super) program: String,
+    /// Where areas may be or not.
+    pub(super) unsure: Vec<Range>,
+}
+
+/// The areas of a new program, from the kernel's records in order. `first_end`: where the first
+/// segment of a file ends that was mapped whole, and in other areas afterwards, if that is known.
+pub(super) fn loaded(told: &[Box<Shown>], mut first_end: impl FnMut(&Shown, &[&Shown]) -> Option<u64>) -> Loaded {
+    let mut out = Loaded::default();
     let mut program = None;
     // The first map of the file whose segments are being mapped.
-    let mut whole: Option<KernelArea> = None;
-    for shown in told {
+    let mut whole: Option<&Shown> = None;
+    for (i, shown) in told.iter().enumerate() {
         let new = area(shown);
-        let file = (new.inode != 0).then_some((new.dev, new.inode));
-        program = program.or_else(|| file.and(new.name.clone()));
-        match &whole {
-            Some(first)
-                if file == Some((first.dev, first.inode)) && (first.start + 1..first.end).contains(&new.start) =>
-            {
-                take_out(&mut areas, new.start, first.end);
+        let is_same = |other: &Shown| (other.dev, other.inode) == (shown.dev, shown.inode);
+        program = program.or_else(|| (shown.inode != 0).then(|| new.name.clone())?);
+        match whole {
+            Some(first) if is_same(first) && (first.start + 1..first.end).contains(&new.start) => {
+                // The first of the others?
+                if out.areas.iter().any(|area| (area.start, area.end) == (first.start, first.end)) {
+                    let others: Vec<_> = told[i..].iter().map(|shown| &**shown).filter(|s| is_same(s)).collect();
+                    let end = first_end(first, &others);
+                    let least = (first.start + page_size()).min(new.start);
+                    out.unsure.extend((end.is_none() && least < new.start).then_some((least, new.start)));
+                    take_out(&mut out.areas, end.unwrap_or(new.start).min(new.start), first.end);
+                }
             }
-            _ => whole = file.map(|_| new.clone()),
+            _ => whole = (shown.inode != 0).then_some(shown),
         }
-        put(&mut areas, new);
+        put(&mut out.areas, new);
     }
     // NOSTOP-EXEC-2.
     let is_top = |area: &KernelArea| area.inode == 0 && TOPS.contains(&area.end);
-    if areas.iter().any(|area| area.name.as_deref() == Some("[stack]") && !is_top(area)) {
-        areas.retain(|area| !is_top(area));
+    if out.areas.iter().any(|area| area.name.as_deref() == Some("[stack]") && !is_top(area)) {
+        out.areas.retain(|area| !is_top(area));
     }
-    (areas, program.unwrap_or_default())
+    out.program = program.unwrap_or_default();
+    out
 }
 
 /// Puts an area over the existing ones.
@@ -117,7 +137,8 @@ mod tests {
             file(0x4_1000, 0x4_4000, 0x3_1000, 3),
             vdso,
         ];
-        let (areas, program) = loaded(&told.map(Box::new));
+        let Loaded { areas, program, unsure } = loaded(&told.clone().map(Box::new), |_, _| None);
+        assert_eq!(unsure, [], "the first segment has one page at least");
         let shown: Vec<_> = areas.iter().map(|a| (a.start, a.end, a.offset, a.perms)).collect();
         assert_eq!(
             shown,
@@ -130,5 +151,25 @@ mod tests {
             ]
         );
         assert_eq!((&*program, areas[3].name.as_deref()), ("/usr/bin/ld", Some("[vdso]")));
+    }
+
+    /// A gap behind the first segment.
+    #[test]
+    fn the_first_segment_ends_where_its_file_says() {
+        let told = [
+            file(0x20_0000, 0x60_0000, 0, 1),
+            file(0x40_0000, 0x40_1000, 0x20_0000, 5),
+            file(0x5f_f000, 0x60_0000, 0x3f_f000, 3),
+        ];
+        let told = told.map(Box::new);
+        let first = |end| {
+            let loaded = loaded(&told, |first, others| {
+                assert_eq!((first, others.len()), (&*told[0], 2));
+                end
+            });
+            (loaded.areas.iter().map(|a| (a.start, a.end)).next(), loaded.areas.len(), loaded.unsure)
+        };
+        assert_eq!(first(Some(0x20_1000)), (Some((0x20_0000, 0x20_1000)), 3, vec![]));
+        assert_eq!(first(None), (Some((0x20_0000, 0x40_0000)), 3, vec![(0x20_1000, 0x40_0000)]));
     }
 }

@@ -14,7 +14,8 @@
 //! areas merge. The next clean reading shows them; until then the space is unsure.
 //!
 //! - `perf`, `tracefs`, `bpf`: the kernel's interfaces; `record`, `source`: records in order;
-//! - `tasks`: tasks; `followed_space`: the calls of a space; `exec`: a program's first areas;
+//! - `tasks`: tasks; `followed_space`: the calls of a space; `exec`, `segments`: a program's
+//!   first areas;
 //! - `reading`: readings of areas; `session`: the loop; `group`: processes that are recorded
 //!   together.
 
@@ -33,6 +34,7 @@ mod perf;
 mod reading;
 mod record;
 mod refused;
+mod segments;
 mod session;
 mod source;
 mod tasks;

@@ -90,32 +90,33 @@ enum Tells {
 pub(super) struct Reader(BTreeMap<u64, Tells>);
 
 impl Reader {
-    /// A tracepoint at the entry of a call.
-    pub(super) fn add_enter(&mut self, point: &Tracepoint) -> Option<()> {
+    /// A tracepoint at the entry of a call. This one and the next three return its number; `None`:
+    /// it lacks a field.
+    pub(super) fn add_enter(&mut self, point: &Tracepoint) -> Option<u64> {
         let tells = Tells::Enter { nr: point.offset("__syscall_nr")?, args: point.arguments() };
         self.0.insert(point.number, tells);
-        Some(())
+        Some(point.number)
     }
 
     /// A tracepoint at the return of a call.
-    pub(super) fn add_return(&mut self, point: &Tracepoint) -> Option<()> {
+    pub(super) fn add_return(&mut self, point: &Tracepoint) -> Option<u64> {
         let tells = Tells::Return { nr: point.offset("__syscall_nr")?, result: point.offset("ret")? };
         self.0.insert(point.number, tells);
-        Some(())
+        Some(point.number)
     }
 
     /// The tracepoint at the beginning of a section.
-    pub(super) fn add_lock(&mut self, point: &Tracepoint) -> Option<()> {
+    pub(super) fn add_lock(&mut self, point: &Tracepoint) -> Option<u64> {
         let (mm, write) = (point.offset("mm")?, point.offset("write")?);
         self.0.insert(point.number, Tells::Lock { mm, write, success: point.offset("success") });
-        Some(())
+        Some(point.number)
     }
 
     /// The tracepoint at the end of a section.
-    pub(super) fn add_unlock(&mut self, point: &Tracepoint) -> Option<()> {
+    pub(super) fn add_unlock(&mut self, point: &Tracepoint) -> Option<u64> {
         let tells = Tells::Unlock { mm: point.offset("mm")?, write: point.offset("write")? };
         self.0.insert(point.number, tells);
-        Some(())
+        Some(point.number)
     }
 
     /// Reads a record with its header. `None`: the record is not needed.

@@ -296,6 +296,7 @@ fn pass_on(asked: Asked, root: Tid) {
 impl<'a> Session<'a> {
     fn new(source: Source, settings: &Settings, root: Tid, journal: Journal<'a>) -> Session<'a> {
         let mut tasks = Tasks::new(root, source.has_locks(), journal);
+        tasks.mixed = source.has_strangers();
         tasks.stacks = (settings.stack_bytes > 0).then(Stacks::default);
         let every = settings.every.as_nanos().min(u128::from(u64::MAX / 2)) as u64;
         Session {
@@ -610,8 +611,9 @@ impl<'a> Session<'a> {
             stacks.write_symbols(self.tasks.root, sys::now_ns(), true, &mut self.tasks.journal);
         }
         let mut seen = self.tasks.seen;
-        (seen.received, seen.descriptors) = (self.source.received, self.source.descriptors() as u64);
-        seen.lost = lost.unwrap_or_default();
+        seen.received = self.source.received.saturating_sub(seen.strangers);
+        seen.descriptors = self.source.descriptors() as u64;
+        (seen.lost, seen.lost_seldom) = (lost.unwrap_or_default(), self.source.lost_seldom());
         (seen.by_bpf, seen.no_bpf) = (self.source.is_bpf(), self.source.no_bpf.take());
         seen.at_all_calls = self.source.at_all_calls();
         let mut journal = self.tasks.journal;

@@ -24,7 +24,8 @@ use super::losses::Losses;
 use super::perf::{self, Counts, Event, Of, Ring};
 use super::record::{Reader, Record, What};
 use super::refused::NotWatched;
-use super::tracefs::{Tracefs, Tracepoint};
+use super::tasks::spare_areas;
+use super::tracefs::Tracefs;
 use super::{EventSource, Settings, Whose};
 use crate::arch::NATIVE;
 use crate::os::closing::close_apart;
@@ -56,51 +57,58 @@ const LEFT_OUT: [&str; 1] = ["ioctl"];
 /// The ends of tasks: where the exit code is seen.
 const ENDS: [&str; 2] = ["exit", "exit_group"];
 
-/// The events that each task needs on each processor. With BPF none but that of its areas, births
-/// and ends.
+/// Calls that programs make often.
+const OFTEN: [&str; 6] = ["mmap", "munmap", "mprotect", "mremap", "madvise", "brk"];
+
+/// The events that are needed on each processor. With BPF none but those of areas, births and ends.
 #[derive(Debug, Default)]
 struct Plan {
-    /// Each with whether it is the entry of a call.
+    /// Those of the tasks that are attached to. Each with whether it is the entry of a call.
     tracepoints: Vec<(u64, bool)>,
+    /// Those of calls that are made seldom: they are of all tasks, because each event of a task
+    /// takes the kernel some microseconds at each birth of a thread.
+    seldom: Vec<(u64, bool)>,
     /// The two of the lock of address spaces (Linux 5.11). Only write sections are recorded.
     locks: Vec<u64>,
     reader: Reader,
 }
 
 impl Plan {
-    /// `no_bpf`: why BPF was not possible, if it was tried.
-    fn new(no_bpf: Option<&str>) -> Result<Plan, NotWatched> {
+    /// `no_bpf`: why BPF was not possible, if it was tried. `stacks`: whether entries of calls have
+    /// the task's stack.
+    fn new(no_bpf: Option<&str>, stacks: bool) -> Result<Plan, NotWatched> {
         let refused = |error| NotWatched::NoTracefs { error, no_bpf: no_bpf.map(str::to_owned) };
         let tracefs = Tracefs::find().map_err(refused)?;
         let find = |name: &str| tracefs.tracepoint(name).map_err(refused);
-        let (mut tracepoints, mut locks, mut reader) = (Vec::new(), Vec::new(), Reader::default());
-        let mut add = |point: Option<Tracepoint>, enters, read: &dyn Fn(&mut Reader, &Tracepoint) -> Option<()>| {
-            let number = point.and_then(|point| read(&mut reader, &point).map(|()| point.number));
-            number.inspect(|number| tracepoints.push((*number, enters))).is_some()
-        };
-        let mut calls = 0;
-        for name in calls_to_watch().into_iter().filter_map(samara_trace::calls::name) {
-            let enters = add(find(&format!("syscalls/sys_enter_{name}"))?, true, &Reader::add_enter);
-            let returns = add(find(&format!("syscalls/sys_exit_{name}"))?, false, &Reader::add_return);
-            calls += u32::from(enters && returns);
+        let (mut plan, mut calls) = (Plan::default(), 0);
+        for call in calls_to_watch() {
+            let Some(name) = samara_trace::calls::name(call) else { continue };
+            // Builds on the machine load many programs: their stacks are not copied.
+            let often = OFTEN.contains(&name) || (stacks && NATIVE.iter().any(|n| n.nr == call && births(n.call)));
+            let enters = find(&format!("syscalls/sys_enter_{name}"))?.and_then(|point| plan.reader.add_enter(&point));
+            let returns = find(&format!("syscalls/sys_exit_{name}"))?.and_then(|point| plan.reader.add_return(&point));
+            calls += u32::from(enters.is_some() && returns.is_some());
+            let of = if often { &mut plan.tracepoints } else { &mut plan.seldom };
+            of.extend(enters.map(|number| (number, true)));
+            of.extend(returns.map(|number| (number, false)));
         }
         if calls == 0 {
             return Err(NotWatched::NoTracepoints);
         }
         for name in ENDS {
-            add(find(&format!("syscalls/sys_enter_{name}"))?, false, &Reader::add_enter);
+            let enters = find(&format!("syscalls/sys_enter_{name}"))?.and_then(|point| plan.reader.add_enter(&point));
+            plan.seldom.extend(enters.map(|number| (number, false)));
         }
-        let all = tracepoints.len();
         if let (Some(lock), Some(unlock)) =
             (find("mmap_lock/mmap_lock_acquire_returned")?, find("mmap_lock/mmap_lock_released")?)
-            && reader.add_lock(&lock).and_then(|()| reader.add_unlock(&unlock)).is_some()
+            && let (Some(lock), Some(unlock)) = (plan.reader.add_lock(&lock), plan.reader.add_unlock(&unlock))
         {
-            locks = vec![lock.number, unlock.number];
+            plan.locks = vec![lock, unlock];
         }
-        debug_assert_eq!(all, tracepoints.len());
-        Ok(Plan { tracepoints, locks, reader })
+        Ok(plan)
     }
 
+    /// Events of a task on each processor, besides those of all tasks.
     fn events(&self) -> u64 {
         1 + (self.tracepoints.len() + self.locks.len()) as u64
     }
@@ -109,6 +117,7 @@ impl Plan {
 /// The numbers of the calls whose entries and returns are recorded.
 fn calls_to_watch() -> Vec<u32> {
     let mut numbers: Vec<u32> = NATIVE.iter().filter(|number| matters(number.call)).map(|n| n.nr).collect();
+    numbers.extend(spare_areas());
     numbers.sort_unstable();
     numbers.dedup();
     numbers.retain(|nr| samara_trace::calls::name(*nr).is_some_and(|name| !LEFT_OUT.contains(&name)));
@@ -117,7 +126,12 @@ fn calls_to_watch() -> Vec<u32> {
 
 /// Whether a call can change areas, makes a task or loads a program.
 fn matters(call: Call) -> bool {
-    !call.stays_out() || call.makes_task() || call.execs()
+    !call.stays_out() || births(call)
+}
+
+/// Whether a call makes a task or loads a program.
+fn births(call: Call) -> bool {
+    call.makes_task() || call.execs()
 }
 
 /// What BPF programs are asked to record.
@@ -131,6 +145,26 @@ pub(super) struct Asked<'a> {
     /// Of the stack at each entry of a call.
     pub(super) stack: u32,
     pub(super) whose: Whose,
+}
+
+/// An event to open.
+#[derive(Clone, Copy, Debug)]
+struct Wanted {
+    counts: Counts,
+    of: Of,
+    /// The attachment that it is for; 0: none.
+    owner: u32,
+    /// Only of write sections.
+    writes: bool,
+    /// Bytes of the task's stack.
+    stack: u32,
+}
+
+impl Wanted {
+    /// All events of all tasks.
+    fn of(counts: Counts) -> Wanted {
+        Wanted { counts, of: Of::All, owner: 0, writes: false, stack: 0 }
+    }
 }
 
 /// The open events, and the records that they delivered.
@@ -147,8 +181,10 @@ pub(super) struct Source {
     stack: u32,
     rings: Vec<Ring>,
     events: Vec<Event>,
-    /// For each event, the number of the attachment that it was opened for.
+    /// For each event, the number of the attachment that it was opened for. Those of `seldom` are of
+    /// none.
     owners: BTreeMap<u64, u32>,
+    has_seldom: bool,
     attached: u32,
     /// Records whose order may still change.
     pending: Vec<Record>,
@@ -181,7 +217,7 @@ impl Source {
         };
         let plan = match &bpf {
             Some(_) => Plan::default(),
-            None => Plan::new(no_bpf.as_deref())?,
+            None => Plan::new(no_bpf.as_deref(), stack > 0)?,
         };
         // With BPF the rings have areas and tasks alone.
         let bytes = if bpf.is_some() { bytes.min(BPF_RING) } else { bytes };
@@ -196,6 +232,7 @@ impl Source {
             rings: Vec::new(),
             events: Vec::new(),
             owners: BTreeMap::new(),
+            has_seldom: false,
             attached: 0,
             pending: Vec::new(),
             ready: VecDeque::new(),
@@ -236,7 +273,13 @@ impl Source {
 
     /// Descriptors that this many tasks need.
     pub(super) fn needed(&self, tasks: usize) -> u64 {
-        tasks as u64 * self.processors.len() as u64 * self.plan.events()
+        let seldom = if self.has_seldom { 0 } else { self.plan.seldom.len() as u64 };
+        (tasks as u64 * self.plan.events() + seldom) * self.processors.len() as u64
+    }
+
+    /// Whether events of calls may be those of any task.
+    pub(super) fn has_strangers(&self) -> bool {
+        self.has_seldom
     }
 
     pub(super) fn descriptors(&self) -> usize {
@@ -261,44 +304,72 @@ impl Source {
 
     fn open_all(&mut self, of: Of) -> Result<Option<u32>, NotWatched> {
         self.attached += 1;
+        let owner = self.attached;
+        let mut points = self.plan.tracepoints.clone();
+        match of {
+            Of::Task(_) if self.open_seldom()? => {}
+            _ => points.extend(&self.plan.seldom),
+        }
         for cpu in self.processors.clone() {
             // A task that ends is in no control group any more.
             let apart = matches!(of, Of::Group(_));
-            if !self.open(Counts::Nothing { areas: true, tasks: !apart }, of, cpu, (false, 0))? {
+            let areas = Wanted { of, owner, ..Wanted::of(Counts::Nothing { areas: true, tasks: !apart }) };
+            if !self.open(areas, cpu)? {
                 return Ok(None);
             }
             if apart {
-                self.open(Counts::Nothing { areas: false, tasks: true }, Of::All, cpu, (false, 0))?;
+                self.open(Wanted { owner, ..Wanted::of(Counts::Nothing { areas: false, tasks: true }) }, cpu)?;
             }
-            for (number, enters) in self.plan.tracepoints.clone() {
-                self.open(Counts::Tracepoint(number), of, cpu, (false, if enters { self.stack } else { 0 }))?;
+            for &(number, enters) in &points {
+                let stack = if enters { self.stack } else { 0 };
+                self.open(Wanted { of, owner, stack, ..Wanted::of(Counts::Tracepoint(number)) }, cpu)?;
             }
             for number in self.plan.locks.clone() {
-                self.open(Counts::Tracepoint(number), of, cpu, (true, 0))?;
+                self.open(Wanted { of, owner, writes: true, ..Wanted::of(Counts::Tracepoint(number)) }, cpu)?;
             }
         }
-        Ok(Some(self.attached))
+        Ok(Some(owner))
+    }
+
+    /// Opens the events of calls that are made seldom, for all tasks, unless they are open. False:
+    /// the rights are for those of own tasks alone.
+    fn open_seldom(&mut self) -> Result<bool, NotWatched> {
+        if self.has_seldom {
+            return Ok(true);
+        }
+        let points = self.plan.seldom.clone();
+        for cpu in self.processors.clone() {
+            for &(number, enters) in &points {
+                let stack = if enters { self.stack } else { 0 };
+                match self.open(Wanted { stack, ..Wanted::of(Counts::Tracepoint(number)) }, cpu) {
+                    Err(NotWatched::Refused { .. }) => return Ok(false),
+                    opened => opened?,
+                };
+            }
+        }
+        self.has_seldom = !points.is_empty();
+        Ok(true)
     }
 
     /// Closes all events.
     fn detach_all(&mut self) {
         self.rings.clear(); // before the events, whose rings they are
         self.owners.clear();
+        self.has_seldom = false;
         let events = std::mem::take(&mut self.events);
         if !self.plan.tracepoints.is_empty() && !events.is_empty() {
             close_apart(events.into_iter().map(Event::into_descriptor).collect());
         }
     }
 
-    /// Opens one event: of write sections only (`writes`), with so much of the stack. False: the
-    /// task has ended, or the processor is not there.
-    fn open(&mut self, counts: Counts, of: Of, cpu: u32, (writes, stack): (bool, u32)) -> Result<bool, NotWatched> {
-        let event = match perf::open(counts, of, cpu, (self.bytes / 4) as u32, stack) {
+    /// Opens one event on a processor. False: the task has ended, or the processor is not there.
+    fn open(&mut self, wanted: Wanted, cpu: u32) -> Result<bool, NotWatched> {
+        let event = match perf::open(wanted.counts, wanted.of, cpu, (self.bytes / 4) as u32, wanted.stack) {
             Ok(event) => event,
             Err(error) if matches!(error.raw_os_error(), Some(libc::ESRCH | libc::ENODEV)) => return Ok(false),
             Err(error) => return Err(NotWatched::of_open(error)),
         };
-        if writes {
+        if wanted.writes {
             event.filter(c"write==1").map_err(NotWatched::of_open)?;
         }
         match self.rings.iter().find(|ring| ring.cpu == cpu) {
@@ -311,7 +382,7 @@ impl Source {
                 ring => self.rings.push(ring.map_err(NotWatched::of_open)?),
             },
         }
-        self.owners.insert(event.id, self.attached);
+        self.owners.insert(event.id, wanted.owner);
         self.events.push(event);
         Ok(true)
     }
@@ -435,7 +506,13 @@ impl Source {
         Some(all)
     }
 
-    /// The sum of these, as far as they are known.
+    /// How many of these are of calls that are made seldom.
+    pub(super) fn lost_seldom(&self) -> u64 {
+        let seldom = self.events.iter().filter(|event| self.owners.get(&event.id) == Some(&0));
+        seldom.filter_map(Event::lost).sum()
+    }
+
+    /// The sum of all, as far as they are known.
     pub(super) fn lost_in_all(&self) -> u64 {
         self.lost().map_or(0, |all| all.values().sum())
     }

@@ -4,6 +4,7 @@
 //! Neighbours: `source` has the records in order; `followed_space` has the calls of each space.
 
 mod attached;
+mod explained;
 pub(super) mod lost;
 mod whose;
 
@@ -18,12 +19,14 @@ use super::coverage::Coverage;
 use super::exec;
 use super::followed_space::{Beside, Entry, FollowedSpace, UNEXPLAINED};
 use super::record::{Record, Shown, What};
+use super::segments::Segments;
 use crate::arch::{self, AUDIT_NATIVE, Decoded};
 use crate::journal::{Journal, Who};
 use crate::os::proc;
 use crate::os::sys::Tid;
 use crate::space::{Caller, Returned, Space, SpaceId};
 use crate::stacks::{Asked, Copied, Stacks};
+pub(super) use explained::spare_areas;
 use whose::shares_space;
 
 /// `exit` and `exit_group`.
@@ -45,6 +48,8 @@ const MOST_NOTES: u64 = 3;
 struct Open {
     /// `None`: it is none of those that matter, such as most options of `prctl`.
     decoded: Option<Decoded>,
+    /// It locks the areas and changes none.
+    spares_areas: bool,
     entered: u64,
     /// The entries of its sections on the task's own space.
     sections: SmallVec<[u64; 2]>,
@@ -113,8 +118,11 @@ pub(super) struct Tasks<'a> {
     pub(super) last_end: u64,
     pub(super) journal: Journal<'a>,
     pub(super) seen: Coverage,
+    segments: Segments,
     /// Whose records count, of tasks that are not known.
     pub(super) strangers: Strangers,
+    /// Records of no attachment are of any task.
+    pub(super) mixed: bool,
     /// A process came unannounced: its end may come so too.
     pub(super) strays: bool,
     /// Processes whose events the kernel has closed, and how many there were.
@@ -142,7 +150,9 @@ impl<'a> Tasks<'a> {
             last_end: 0,
             journal,
             seen: Coverage { ordered, ..Coverage::default() },
+            segments: Segments::default(),
             strangers: Strangers::AreOurs,
+            mixed: false,
             strays: false,
             out_of_sight: Vec::new(),
             closed: 0,
@@ -233,7 +243,7 @@ impl<'a> Tasks<'a> {
         }
         let is_known = self.processes.contains_key(&pid);
         let counts = match self.strangers {
-            Strangers::AreOurs => true,
+            Strangers::AreOurs => is_known || owner != 0 || !self.mixed,
             Strangers::AreNot => is_known,
             Strangers::But(left_out) => pid != left_out,
         };
@@ -241,6 +251,7 @@ impl<'a> Tasks<'a> {
         // where events are not its own.
         let is_new = !is_known && counts && proc::reader(pid).is_some();
         if !is_known && !is_new {
+            self.seen.strangers += 1;
             return;
         }
         if is_new {
@@ -289,6 +300,7 @@ impl<'a> Tasks<'a> {
         (thread.unexplained, thread.doubts) = (0, false);
         thread.call = Some(Open {
             decoded,
+            spares_areas: explained::spares_areas(nr, args[0]),
             entered: now,
             sections: SmallVec::new(),
             counted: Counted::default(),
@@ -524,34 +536,6 @@ impl<'a> Tasks<'a> {
         self.flush(id);
     }
 
-    /// A call that does not matter returned: its sections stay unexplained.
-    fn no_call(&mut self, tid: Tid, call: &Open) {
-        let now = self.now;
-        if !call.sections.is_empty()
-            && let Some(place) = self.place_of(tid)
-        {
-            let has_cause = place.has_lost_events();
-            place.doubt(UNEXPLAINED, false, now);
-            self.seen.unexplained += if has_cause { 0 } else { call.sections.len() as u64 };
-        }
-        self.settle(tid, &call.sections, || Entry::Unknown(UNEXPLAINED, false));
-    }
-
-    /// The cause of these sections is known, and changes no area.
-    fn explained(&mut self, tid: Tid, sections: &[u64]) {
-        self.settle(tid, sections, || Entry::Nothing);
-    }
-
-    /// A call with these sections has returned.
-    fn settle(&mut self, tid: Tid, sections: &[u64], entry: impl Fn() -> Entry) {
-        let now = self.now;
-        let Some(place) = self.place_of(tid) else { return };
-        place.left(tid, now);
-        sections.iter().for_each(|number| place.fill(*number, entry()));
-        let id = place.id;
-        self.flush(id);
-    }
-
     /// A process has got its new program: from here on its task may have another number.
     fn loaded(&mut self, pid: Tid, tid: Tid, owner: u32) {
         let execs = |open: &Open| open.decoded.is_some_and(|decoded| decoded.call.execs());
@@ -592,12 +576,16 @@ impl<'a> Tasks<'a> {
             }
             return;
         }
-        let (areas, program) = exec::loaded(&call.shown);
+        let (by, segments) = ([pid, self.root], &mut self.segments);
+        let loaded = exec::loaded(&call.shown, |whole, others| segments.first_end(whole, others, &by));
         let who = Who { pid, tid, entry_ns: call.entered, exit_ns: now };
-        let space = Space::loaded_with(id, who, pid == self.root, (&areas, &program), &mut self.journal);
+        let space = Space::loaded_with(id, who, pid == self.root, (&loaded.areas, &loaded.program), &mut self.journal);
         if let Some(place) = self.places.get_mut(&id) {
             (place.address, place.space, place.changed) = (call.new_space, Some(space), true);
             place.due = now + AFTER_EXEC_NS;
+            if !loaded.unsure.is_empty() {
+                place.doubt_in("where the first segment of a file ends", loaded.unsure, now);
+            }
         }
         // Its first calls may be among the lost ones. (A child inherits its parent's doubt.)
         if now <= self.lost_until {

@@ -66,7 +66,7 @@ impl Window {
 }
 
 /// The ranges that a call may have changed. `brk`: where the break was before.
-fn ranges(call: &Returned, brk: u64) -> Vec<Range> {
+pub(super) fn ranges(call: &Returned, brk: u64) -> Vec<Range> {
     let (decoded, page) = (&call.decoded, sys::page_size());
     let protects = matches!(decoded.call, Call::Mprotect | Call::PkeyMprotect);
     let grows = (libc::PROT_GROWSDOWN | libc::PROT_GROWSUP) as u64;
@@ -82,6 +82,15 @@ fn ranges(call: &Returned, brk: u64) -> Vec<Range> {
 pub(super) fn may_change(call: &Returned, doubtful: &[Range], brk: u64) -> bool {
     let near = |(start, end): Range| (start.saturating_sub(1), end.saturating_add(1));
     ranges(call, brk).into_iter().any(|range| meets_one(doubtful, near(range)))
+}
+
+/// Spreads doubt: where a call touches it, what it did is in doubt too. (A call on all areas does
+/// to each what it does to the others.)
+pub(super) fn spread_doubt(call: &Returned, doubtful: &mut Vec<Range>, brk: u64) {
+    if *doubtful != [ALL] && may_change(call, doubtful, brk) {
+        doubtful.extend(ranges(call, brk).into_iter().filter(|range| *range != ALL));
+        *doubtful = reach::merged(std::mem::take(doubtful));
+    }
 }
 
 /// Moves ranges in doubt, if they are not everything: they move with memory, and end where a call

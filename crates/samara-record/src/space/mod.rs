@@ -56,7 +56,7 @@ use crate::space::reach::Range;
 /// Number of a space. A recording never uses a number twice.
 pub(crate) type SpaceId = u64;
 
-pub(crate) use unstopped::{Compared, Reading, is_whole, put_right};
+pub(crate) use unstopped::{Compared, Followed, Reading, is_whole, put_right};
 
 /// A call on more ranges than this is checked as one range, from the first to the last.
 const MANY: usize = 16;

@@ -24,6 +24,9 @@ use crate::space::{Attempt, Returned, Space, SpaceId, model, reach};
 /// The text of a comparison that left out what had just changed.
 const PARTLY: &str = "but for what changed meanwhile";
 
+/// Why areas are not known that may have been joined or not.
+const WRITTEN: &str = "which memory was written before it became one area";
+
 /// With at most this many areas fewer than the kernel allows, a call may be refused for their
 /// number.
 const NEAR: usize = 8;
@@ -44,6 +47,14 @@ struct Misfit {
     text: String,
     /// Only in the text of some lines.
     names_only: bool,
+}
+
+/// What is known of the areas after a call.
+#[derive(Debug)]
+pub(crate) enum Followed {
+    Sure,
+    /// Why they are not known, and where. `None`: where the call may have changed them.
+    Unsure(String, Option<Vec<Range>>),
 }
 
 /// What a comparison with a reading found.
@@ -109,15 +120,14 @@ impl Space {
     }
 
     /// Applies a call that returned. `shown`: the area that the kernel reported while it was made.
-    /// `growth`: how many areas the kernel has more after it, where that is known. Returns why the
-    /// areas are not known after it, if they are not.
+    /// `growth`: how many areas the kernel has more after it, where that is known.
     pub(crate) fn follow(
         &mut self,
         call: &mut Returned,
         shown: Option<&KernelArea>,
         growth: Option<i64>,
         journal: &mut Journal<'_>,
-    ) -> Option<String> {
+    ) -> Followed {
         if call.decoded.call == Call::Brk {
             self.find_heap(call.decoded.args[0], call.result as u64);
         }
@@ -143,32 +153,41 @@ impl Space {
         call.unsure |= misfit.is_some() && attempt.steps.is_empty();
         let after = growth.filter(|_| misfit.is_none()).map(|growth| before + growth);
         let faults = self.depends_on_faults(&mut attempt.steps, after);
-        call.unsure |= faults.is_some();
-        let misfit = misfit.or(faults);
+        call.unsure |= !matches!(faults, Followed::Sure);
+        let followed = misfit.map_or(faults, |how| Followed::Unsure(how, None));
         self.report_call(call, attempt, journal);
-        misfit
+        followed
     }
 
     /// Which memory was written decides whether some areas join, and no event shows writes. The
     /// kernel's number of areas does, where either all of these joins were made or none.
-    fn depends_on_faults(&mut self, steps: &mut Vec<samara_mm::Step>, after: Option<i64>) -> Option<String> {
+    fn depends_on_faults(&mut self, steps: &mut Vec<samara_mm::Step>, after: Option<i64>) -> Followed {
         let joins = steps.iter().filter(|step| step.kind == StepKind::Merged);
         let may_be_apart: Vec<u64> =
             joins.map(|step| step.start).filter(|at| !self.model.is_join_certain(*at)).collect();
         let missing = after.map(|after| after - self.model.len() as i64);
+        // Where the areas on both sides are: one now.
+        let around = |space: &Space| {
+            let of = |at: &u64| space.model.area_at(*at).map(|area| (area.start, area.end));
+            reach::merged(may_be_apart.iter().filter_map(of).collect())
+        };
         match (missing, may_be_apart.len()) {
-            (None, 0) | (Some(0), _) => return None,
-            (Some(_), 0) => return Some("the kernel has another number of areas after it".to_owned()),
+            (None, 0) | (Some(0), _) => return Followed::Sure,
+            (Some(_), 0) => {
+                return Followed::Unsure("the kernel has another number of areas after it".to_owned(), None);
+            }
             (Some(missing), n) if missing == n as i64 => {
+                let ranges = around(self);
                 may_be_apart.iter().for_each(|at| _ = self.model.learn_cut(*at));
                 steps.retain(|step| step.kind != StepKind::Merged || !may_be_apart.contains(&step.start));
                 if after == Some(self.model.len() as i64) {
-                    return None;
+                    return Followed::Sure;
                 }
+                return Followed::Unsure(WRITTEN.to_owned(), Some(ranges));
             }
             _ => {}
         }
-        Some("which memory was written before it became one area".to_owned())
+        Followed::Unsure(WRITTEN.to_owned(), Some(around(self)))
     }
 
     /// The first call shows where the heap begins.
@@ -221,6 +240,16 @@ impl Space {
         if misfit.is_some() && !reading.has_flags {
             return Compared::NeedsFlags;
         }
+        // Outside of what was in doubt, a difference is one.
+        let outside =
+            doubt.filter(|(_, ranges)| *ranges != [reach::ALL] && misfit.is_some()).and_then(|(_, ranges)| {
+                let near = self.closed(ranges, &reading.areas, 1);
+                let sure = reach::gaps(&reach::merged([near, out.clone()].concat()));
+                match self.compare_gaps(&sure, &reading.areas, who, journal) {
+                    Found::Differs(text) => Some(text),
+                    Found::Equal => None,
+                }
+            });
         // What calls did that were not seen shows in flags and names, too.
         let adopts = misfit.is_some() || ((doubt.is_some() || self.flagless) && reading.has_flags);
         let mut steps = if adopts { self.adopt_gaps(&gaps, &reading.areas) } else { Vec::new() };
@@ -233,6 +262,10 @@ impl Space {
         let learns_flags = steps.len() < all;
         let mut reported = 0;
         match (misfit, doubt) {
+            (Some(_), Some(_)) if outside.is_some() => {
+                let how = outside.unwrap_or_default();
+                reported = u64::from(!self.report_misfit(who, how, &steps, false, journal));
+            }
             (Some(how), Some((why, _))) => self.report_learnt(who, format!("{why}: {}", how.text), &steps, journal),
             (Some(how), None) if how.names_only => {
                 self.report_learnt(who, format!("names of areas: {}", how.text), &steps, journal);

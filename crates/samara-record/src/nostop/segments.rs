@@ -1,0 +1,149 @@
+//! The first segment of a file that was just loaded: of that the kernel's records of the load show
+//! the start alone. Reads program headers; knows no areas but those of the file.
+//!
+//! - **NOSTOP-SEGMENTS-1** a file's headers count only if they give the areas that the kernel
+//!   reported. (It may be another file of that name by now.)
+
+use std::collections::HashMap;
+use std::ffi::OsStr;
+use std::fs::File;
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+use object::Endianness;
+use object::elf::{FileHeader32, FileHeader64, PT_LOAD};
+use object::read::ReadCache;
+use object::read::elf::{FileHeader, ProgramHeader};
+
+use super::record::Shown;
+use crate::os::sys::{Tid, page_size};
+
+/// Most files whose segments are kept.
+const MOST: usize = 1 << 12;
+
+/// Most segments of a file that is kept.
+const MOST_SEGMENTS: usize = 64;
+
+/// A segment that is mapped: its address, its length in memory and in the file, and its offset.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Segment {
+    address: u64,
+    memory: u64,
+    file: u64,
+    offset: u64,
+}
+
+impl Segment {
+    /// Its pages of the file, as start, end and offset, in a file that is loaded this much higher
+    /// than it says.
+    fn pages(self, higher: u64) -> (u64, u64, u64) {
+        let page = page_size();
+        let start = self.address.wrapping_add(higher);
+        let end = start.saturating_add(self.file).saturating_add(page - 1) & !(page - 1);
+        (start & !(page - 1), end, self.offset & !(page - 1))
+    }
+}
+
+/// The segments of files, by device and inode.
+#[derive(Debug, Default)]
+pub(super) struct Segments(HashMap<((u32, u32), u64), Vec<Segment>>);
+
+impl Segments {
+    /// Where the first segment of a file ends. `whole`: the first area that the kernel reported,
+    /// which is as long as all segments; `others`: those of the file after it; `by`: processes in
+    /// whose root folders the file may be. `None`: its headers cannot be read.
+    pub(super) fn first_end(&mut self, whole: &Shown, others: &[&Shown], by: &[Tid]) -> Option<u64> {
+        let file = (whole.dev, whole.inode);
+        if let Some(end) = self.0.get(&file).and_then(|known| first_end(known, whole, others)) {
+            return Some(end);
+        }
+        let name = Path::new(OsStr::from_bytes(&whole.name));
+        let below = |pid: &Tid| Path::new(&format!("/proc/{pid}/root")).join(name.strip_prefix("/").unwrap_or(name));
+        let paths = by.iter().map(below).chain([name.to_owned()]);
+        let fits = |path| read(path).ok().and_then(|all| first_end(&all, whole, others).map(|end| (all, end)));
+        let (segments, end) = paths.into_iter().find_map(fits)?;
+        if self.0.len() >= MOST {
+            self.0.clear();
+        }
+        self.0.insert(file, segments);
+        Some(end)
+    }
+}
+
+/// Where the first segment ends, if these are the segments of what the kernel reported
+/// (NOSTOP-SEGMENTS-1).
+fn first_end(all: &[Segment], whole: &Shown, others: &[&Shown]) -> Option<u64> {
+    let (first, last) = (all.first()?, all.last()?);
+    let higher = whole.start.wrapping_sub(first.pages(0).0);
+    let page = page_size();
+    let (start, end, offset) = first.pages(higher);
+    let top = last.address.wrapping_add(higher).saturating_add(last.memory).saturating_add(page - 1) & !(page - 1);
+    let is_shown = |segment: &Segment| {
+        let (start, end, offset) = segment.pages(higher);
+        let has = |s: &&&Shown| s.start <= start && end <= s.end && s.offset.wrapping_add(start - s.start) == offset;
+        segment.file == 0 || others.iter().any(|s| has(&s))
+    };
+    let fits = (start, offset) == (whole.start, whole.offset) && top == whole.end && all[1..].iter().all(is_shown);
+    fits.then_some(end)
+}
+
+/// The segments of a program's file that are mapped.
+fn read(path: impl AsRef<Path>) -> io::Result<Vec<Segment>> {
+    let file = File::open(path)?;
+    if !file.metadata()?.is_file() {
+        return Err(io::ErrorKind::InvalidInput.into());
+    }
+    let data = ReadCache::new(file);
+    mapped::<FileHeader64<Endianness>>(&data)
+        .or_else(|| mapped::<FileHeader32<Endianness>>(&data))
+        .ok_or(io::ErrorKind::InvalidData.into())
+}
+
+fn mapped<H: FileHeader<Endian = Endianness>>(data: &ReadCache<File>) -> Option<Vec<Segment>> {
+    let header = H::parse(data).ok()?;
+    let endian = header.endian().ok()?;
+    let loads = header.program_headers(endian, data).ok()?.iter().filter(|h| h.p_type(endian) == PT_LOAD);
+    let segment = |h: &H::ProgramHeader| Segment {
+        address: h.p_vaddr(endian).into(),
+        memory: h.p_memsz(endian).into(),
+        file: h.p_filesz(endian).into(),
+        offset: h.p_offset(endian).into(),
+    };
+    Some(loads.take(MOST_SEGMENTS).map(segment).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shown(start: u64, end: u64, offset: u64) -> Shown {
+        Shown { start, end, offset, dev: (254, 0), inode: 7, name: b"/nowhere".to_vec(), ..Shown::default() }
+    }
+
+    /// A file of three segments, with a gap behind the first.
+    #[test]
+    fn headers_count_if_they_give_what_was_reported() {
+        let segment = |address, memory, file, offset| Segment { address, memory, file, offset };
+        let all = [
+            segment(0, 0x618, 0x618, 0),
+            segment(0x20_0000, 0x159, 0x159, 0x20_0000),
+            segment(0x3f_fdd0, 0x1250, 0x248, 0x3f_fdd0),
+        ];
+        let whole = shown(0x5000_0000, 0x5040_2000, 0);
+        let (text, data) = (shown(0x5020_0000, 0x5020_1000, 0x20_0000), shown(0x503f_f000, 0x5040_1000, 0x3f_f000));
+        assert_eq!(first_end(&all, &whole, &[&text, &data]), Some(0x5000_1000));
+        assert_eq!(first_end(&all, &whole, &[&data]), None, "another file");
+        assert_eq!(first_end(&all, &shown(0x5000_0000, 0x5050_0000, 0), &[&text, &data]), None, "longer");
+        assert_eq!(first_end(&[], &whole, &[]), None);
+        assert_eq!(Segments::default().first_end(&whole, &[&text, &data], &[]), None, "no file");
+    }
+
+    /// The test's own program has a segment that begins at its start.
+    #[test]
+    fn headers_are_read() {
+        let own = read("/proc/self/exe").unwrap();
+        assert!(own.len() > 1 && own[0].offset == 0 && own[0].file > 0, "{own:?}");
+        assert!(read("/proc/self/maps").is_err() && read("/").is_err());
+    }
+}
