@@ -13,8 +13,17 @@ use samara_trace::calls::{Kind, option_name, signature};
 ///
 /// With `file` the descriptor of a map has the name of its file behind it: `3</etc/passwd>`.
 pub(crate) fn call(name: &str, args: &[u64; 6], file: Option<&str>) -> String {
-    let mut shown: Vec<_> =
-        signature(name).0.iter().enumerate().filter_map(|(i, kind)| argument(name, *kind, args, i)).collect();
+    calls(name, args, 0, file)
+}
+
+/// The same of several calls: arguments with a bit in `varies` are not the same in all of them, and
+/// shown as `...`.
+pub(crate) fn calls(name: &str, args: &[u64; 6], varies: u8, file: Option<&str>) -> String {
+    let shown = |(i, kind): (usize, &Kind)| {
+        let text = argument(name, *kind, args, i)?;
+        Some(if varies >> i & 1 == 0 { text } else { "...".to_owned() })
+    };
+    let mut shown: Vec<_> = signature(name).0.iter().enumerate().filter_map(shown).collect();
     if let Some(file) = file.filter(|_| name == "mmap")
         && let Some(descriptor) = shown.get_mut(4)
     {

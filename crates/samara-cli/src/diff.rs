@@ -117,11 +117,13 @@ pub(crate) struct Diff<'a> {
     over: u64,
     /// Whether places are compared by call alone.
     by_call: bool,
+    /// Whether calls of all processes count.
+    pub(crate) of_all: bool,
 }
 
 impl<'a> Diff<'a> {
     /// Compares two spaces. Differences of at most `over` are left out. Places are the same if the
-    /// functions of their stacks have the same names, or, without stacks, if their arguments are
+    /// functions of their stacks have the same [lasting](line::lasting) names, or, without stacks, if their arguments are
     /// the same, except addresses and callers. Where one of the two has stacks, those of a call are
     /// one place.
     pub(crate) fn of(before: Side<'a>, after: Side<'a>, over: u64) -> Self {
@@ -132,7 +134,7 @@ impl<'a> Diff<'a> {
         for (side, is_after) in [(before, false), (after, true)] {
             let held = held(side.why);
             for (number, site) in (0..).zip(side.sites.all()) {
-                let functions = if by_call { Vec::new() } else { side.sites.functions(site) };
+                let functions = if by_call { Vec::new() } else { line::lasting(side.sites.functions(site)) };
                 let details = if by_call { [0; 3] } else { site.details };
                 let key = (kind_name(site.kind), site.nr, details, functions.clone());
                 let place = places.entry(key).or_insert_with(|| place(site, functions));
@@ -163,7 +165,7 @@ impl<'a> Diff<'a> {
             .map(|(name, (before, after))| Reason { name: name.to_owned(), before, after })
             .collect();
         reasons.sort_by_key(|reason| Reverse(reason.after as i128 - reason.before as i128));
-        Diff { before, after, places, reasons, over, by_call }
+        Diff { before, after, places, reasons, over, by_call, of_all: true }
     }
 
     /// Whether all areas together, or those of a place, grew by more than `over`.
@@ -190,7 +192,8 @@ impl<'a> Diff<'a> {
         row("areas", both(a.why.areas, b.why.areas, count));
         row("mapped", both(a.why.bytes, b.why.bytes, bytes));
         row("changes", {
-            format!("splits {}, merges {}", both(a.splits, b.splits, count), both(a.merges, b.merges, count))
+            let all = if self.of_all { ", in all processes" } else { "" };
+            format!("splits {}, merges {}{all}", both(a.splits, b.splits, count), both(a.merges, b.merges, count))
         });
         for (i, reason) in self.reasons.iter().take(ROWS).enumerate() {
             let name = if reason.name.is_empty() { "nothing".to_owned() } else { reason_text(&reason.name) };

@@ -166,6 +166,17 @@ pub(crate) fn functions<'s>(stacks: &'s Stacks, frame: &Frame) -> Vec<(Cow<'s, s
     }
 }
 
+/// The names of functions as they are in another run too: code without a file (of a JIT compiler)
+/// lies elsewhere there, so all of it in a row has one name.
+pub(crate) fn lasting(names: Vec<String>) -> Vec<String> {
+    const NOWHERE: &str = "[anon]";
+    let is_nowhere = |name: &str| name.strip_prefix("? ").unwrap_or(name).starts_with("[anon]+0x");
+    let lasts = |name: String| if is_nowhere(&name) { NOWHERE.to_owned() } else { name };
+    let mut names: Vec<String> = names.into_iter().map(lasts).collect();
+    names.dedup_by(|b, a| a == b && a == NOWHERE);
+    names
+}
+
 /// The functions of a stack in one line, the outermost first, a `;` after each.
 pub(crate) fn folded(stacks: &Stacks, stack: &Stack) -> String {
     let mut names = missing(stack.end).map_or_else(String::new, |word| format!("{word};"));

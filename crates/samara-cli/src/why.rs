@@ -154,10 +154,10 @@ impl<'a> Sites<'a> {
     }
 }
 
-/// A site's call, with the arguments of the first one.
+/// A site's call, with the arguments that all of its calls have.
 pub(crate) fn what(site: &Site) -> String {
     match (site.kind, site.nr) {
-        (EventKind::Call, Some(nr)) => args::call(&line::name(nr), &site.args, None),
+        (EventKind::Call, Some(nr)) => args::calls(&line::name(nr), &site.args, site.varies, None),
         (EventKind::Call, None) => "calls from other places, counted together".to_owned(),
         (EventKind::Exec, _) => "the start of the program".to_owned(),
         (EventKind::Fork, _) => "a fork".to_owned(),
@@ -414,10 +414,7 @@ fn rows_of_part(row: &mut impl FnMut(&str, String), verdict: &Verdict, part: &Pa
         _ => part.role.name(),
     };
     // Memory from before the recording, and of a program's start, has no call.
-    // Without a stack or an instruction, calls at other addresses and of other lengths are among
-    // them.
-    let first = if times > 1 && site.stack.is_none() && site.caller.is_none() { ", first" } else { "" };
-    let often = if site.nr.is_some() { format!("{}{first} ", plural(times, "time")) } else { String::new() };
+    let often = if site.nr.is_some() { format!("{} ", plural(times, "time")) } else { String::new() };
     let others = match part.sites.saturating_sub(1) {
         0 => String::new(),
         more => format!("; {} lead there, this one most often", plural(more + 1, "stack")),
@@ -438,12 +435,11 @@ fn origin(holding: &Holding, site: &Site) -> String {
         made => format!(", {} of {} still mapped", count(holding.alive), plural(made, "mapping")),
     };
     let splits = if site.splits == 0 { String::new() } else { format!(", {}", plural(site.splits, "split")) };
-    format!(
-        "{:>13}, {}{made}{splits}, {} in the calls",
-        plural(holding.areas, "area"),
-        bytes(holding.bytes),
-        time(site.ns)
-    )
+    let calls = match site.calls {
+        0 => "by another process".to_owned(),
+        _ => format!("{} in the calls", time(site.ns)),
+    };
+    format!("{:>13}, {}{made}{splits}, {calls}", plural(holding.areas, "area"), bytes(holding.bytes))
 }
 
 /// A site in one line: its call, and from which function.

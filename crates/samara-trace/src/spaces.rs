@@ -57,6 +57,7 @@ impl Spaces {
     /// Reports only the spaces of this process, and of any other that this is called with.
     pub(crate) fn only(mut self, pid: u32) -> Spaces {
         self.only.insert(pid);
+        self.origins.count(pid);
         self.replay = self.replay.keep(pid);
         self
     }

@@ -147,13 +147,15 @@ pub struct SpaceAt {
     pub is_incomplete: bool,
     /// Why it has them.
     pub why: Why,
-    /// From where calls were made: [`Why`] refers to them by their positions.
+    /// From where calls were made: [`Why`] refers to them by their positions. They count what
+    /// `splits` does.
     pub sites: Vec<Site>,
     /// The call stacks of the trace, as far as they can be read.
     pub stacks: Stacks,
-    /// Calls that failed up to the moment, as in [`Summary`](crate::summary::Summary::failures).
+    /// Calls that failed, likewise: see [`Summary`](crate::summary::Summary::failures).
     pub failures: Vec<Failure>,
-    /// Areas that were split in two up to the moment, in all spaces.
+    /// Areas that were split in two up to the moment ([`Moment::Peak`]: in the whole trace), by all
+    /// processes or by that of [`space_of`](Trace::space_of).
     pub splits: u64,
     /// Pairs of areas that merged into one, likewise.
     pub merges: u64,
@@ -288,9 +290,13 @@ impl Walk {
     fn take(&mut self, event: &Event, moment: Moment, limit: Option<u64>) {
         self.end_ns = self.end_ns.max(event.exit_ns);
         let steps = |kind| event.plan.iter().filter(|step| step.kind == kind).count() as u64;
-        self.splits += steps(StepKind::Split);
-        self.merges += steps(StepKind::Merged);
+        let is_asked = self.spaces.is_asked(event.pid);
+        if is_asked {
+            self.splits += steps(StepKind::Split);
+            self.merges += steps(StepKind::Merged);
+        }
         if event.kind == EventKind::Call
+            && is_asked
             && let Some(nr) = event.nr
         {
             count_failure(&mut self.failures, event, nr, self.spaces.replay.space(event.space), limit);
@@ -310,7 +316,7 @@ impl Walk {
         }
         self.spaces.apply(event);
         let counts = self.calls.len() < PROCESSES || self.calls.contains_key(&event.pid);
-        if counts && self.spaces.lost.is_none() && self.spaces.is_asked(event.pid) {
+        if counts && self.spaces.lost.is_none() && is_asked {
             *self.calls.entry(event.pid).or_default() += u64::from(event.nr.is_some());
         }
     }

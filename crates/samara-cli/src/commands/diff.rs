@@ -21,7 +21,8 @@ pub(crate) fn run(args: &DiffOf) -> ExitCode {
         Err(code) => return code,
     };
     let surveys = [&before, &after].map(|looked| Survey::of(&looked.space.areas, Known::All));
-    let diff = Diff::of(Side::at(&before.space, &surveys[0]), Side::at(&after.space, &surveys[1]), args.over);
+    let mut diff = Diff::of(Side::at(&before.space, &surveys[0]), Side::at(&after.space, &surveys[1]), args.over);
+    diff.of_all = args.pid.is_none();
     let title = match &args.after {
         Some(after) => format!("from {} to {}", shown(&args.before), shown(after)),
         None => format!("{}, from one moment to another", shown(&args.before)),

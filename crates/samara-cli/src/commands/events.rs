@@ -1,13 +1,13 @@
 //! `samara events FILE`: prints every event, as lines or as JSON.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::process::ExitCode;
 use std::time::Duration;
 
 use samara_trace::event::Event;
-use samara_trace::file::{FileError, Replay, Stacks, TraceReader};
+use samara_trace::file::{FileError, Replay, Stacks};
 
 use crate::cli::{Events, Only};
 use crate::line::Beside;
@@ -48,18 +48,24 @@ pub(crate) fn run(args: &Events) -> ExitCode {
         began_ns,
         only: &only,
     };
-    let mut damage = Ok(());
+    let (mut damage, mut missing) = (Ok(()), BTreeSet::from_iter(only.pid.iter().copied()));
+    let events = reader.inspect(|event| {
+        missing.retain(|pid| event.as_ref().is_ok_and(|event| event.pid != *pid));
+    });
     let printed = output::styled_stdout(|out| {
         damage = match &stacks {
-            Some(stacks) if args.folded => fold(reader, stacks, &only, out)?,
-            _ => print(reader, how, out)?,
+            Some(stacks) if args.folded => fold(events, stacks, &only, out)?,
+            _ => print(events, how, out)?,
         };
         Ok(())
     });
     match (printed, damage) {
         (Err(error), _) => super::failed(format!("cannot write to standard output: {error}")),
         (Ok(()), Err(damage)) => super::unreadable(&args.file, &damage),
-        (Ok(()), Ok(())) => ExitCode::SUCCESS,
+        (Ok(()), Ok(())) => match missing.first() {
+            None => ExitCode::SUCCESS,
+            Some(pid) => super::failed(format!("{} has no event of process {pid}", output::shown(&args.file))),
+        },
     }
 }
 
@@ -92,14 +98,14 @@ pub(crate) struct How<'a> {
 }
 
 /// Prints events, each on a line. The inner result is that of reading the trace.
-pub(crate) fn print<R: Read>(
-    reader: TraceReader<R>,
+pub(crate) fn print(
+    events: impl Iterator<Item = Result<Event, FileError>>,
     how: How<'_>,
     out: &mut dyn Write,
 ) -> io::Result<Result<(), FileError>> {
     // If the spaces take too much memory, the numbers of areas are left out from there on.
     let mut replay = Some(Replay::default());
-    for event in reader {
+    for event in events {
         let event = match event {
             Ok(event) => event,
             Err(error) => return Ok(Err(error)),
@@ -134,14 +140,14 @@ pub(crate) fn print<R: Read>(
 }
 
 /// Prints a line for each stack and call. The inner result is that of reading the trace.
-pub(crate) fn fold<R: Read>(
-    reader: TraceReader<R>,
+pub(crate) fn fold(
+    events: impl Iterator<Item = Result<Event, FileError>>,
     stacks: &Stacks,
     only: &Only,
     out: &mut dyn Write,
 ) -> io::Result<Result<(), FileError>> {
     let (mut calls, mut damage) = (BTreeMap::new(), Ok(()));
-    for event in reader {
+    for event in events {
         match event {
             Ok(event) if !only.includes(&event) => {}
             Ok(Event { stack: Some(stack), nr: Some(nr), .. }) => *calls.entry((stack, nr)).or_insert(0_u64) += 1,

@@ -44,6 +44,10 @@ except duckdb.Error as why:
 print(json.dumps([dict(zip(answer.columns, row)) for row in rows], default=str))
 ";
 
+/// The functions of a stack as they are in another run too: see [`lasting`](crate::line::lasting).
+const LASTING: &str =
+    r"regexp_replace(functions, '(\? )?\[anon\]\+0x[0-9a-f]+(;(\? )?\[anon\]\+0x[0-9a-f]+)*', '[anon]', 'g')";
+
 pub(crate) fn run(args: &FleetOf) -> ExitCode {
     let asked: Vec<Query> = match &args.query[..] {
         [] => Query::value_variants().to_vec(),
@@ -118,7 +122,7 @@ LIMIT 100",
         ),
         Query::NewStacks => format!(
             "WITH stacks AS (
-  SELECT program, day, functions || ';' || coalesce(call, kind) AS stack, made, areas, splits, calls
+  SELECT program, day, {LASTING} || ';' || coalesce(call, kind) AS stack, made, areas, splits, calls
   FROM {}
   WHERE functions IS NOT NULL
 ), days AS (

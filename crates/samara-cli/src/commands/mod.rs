@@ -227,8 +227,13 @@ fn stacks_of(path: &Path) -> Result<Stacks, ExitCode> {
         return Err(failed(format!("{}: --stacks reads the trace twice: give a file", shown(path))));
     }
     let mut stacks = Stacks::default();
-    // Events after damage are missing. The second reading meets the damage again, and reports it.
-    for event in open(path)?.map_while(Result::ok) {
+    for event in open(path)? {
+        let event = match event {
+            Ok(event) => event,
+            // The second reading meets the damage again, and reports it.
+            Err(_) if !stacks.is_empty() => break,
+            Err(damage) => return Err(unreadable(path, &damage)),
+        };
         if let Err(why) = stacks.note(&event) {
             error(format!("{}: {why}", shown(path)));
             return Err(exit::DAMAGED.into());

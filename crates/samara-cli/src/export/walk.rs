@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use samara_trace::event::{Event, EventKind, StepKind};
 use samara_trace::file::{FileError, Replay, Space, StackError, Stacks, TraceReader};
+use samara_trace::summary::Newborn;
 use samara_trace::why::Origins;
 
 use super::{Come, Counted, End, EventRow, Format};
@@ -141,6 +142,7 @@ struct State {
     lost: Option<String>,
     origins: Origins,
     live: BTreeMap<u32, Live>,
+    newborn: Newborn,
     /// The first process that used each space that lives.
     owners: BTreeMap<u64, u32>,
     /// The former counts of each site.
@@ -243,6 +245,9 @@ impl State {
         };
         if let Some(known) = known.filter(|known| *known.program != *live.program) {
             live.program = Arc::clone(&known.program);
+        }
+        if self.newborn.loads(event) {
+            live.peak = (0, 0);
         }
         live.calls += u64::from(event.nr.is_some());
         live.failed += u64::from(event.error().is_some());

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use samara_trace::event::{Event, EventKind};
 use samara_trace::file::call_name;
-use samara_trace::summary::Tally;
+use samara_trace::summary::{Newborn, Tally};
 
 use super::cells::Cells;
 use super::lives::{Area, Life, Lives, UNKNOWN, Witness};
@@ -54,6 +54,7 @@ pub(crate) struct Picture {
     pub(super) left_out: u64,
     /// The position of the latest process with a number.
     latest: BTreeMap<u32, usize>,
+    newborn: Newborn,
     /// The first process of each space that lives.
     owners: BTreeMap<u64, u32>,
 }
@@ -172,6 +173,9 @@ impl Picture {
         };
         let process = &mut self.processes[at];
         process.calls += u64::from(event.nr.is_some());
+        if self.newborn.loads(event) {
+            process.areas_peak = 0;
+        }
         process.areas_peak = process.areas_peak.max(replay.space(event.space).map_or(0, |space| space.len() as u64));
         match event.kind {
             EventKind::Exec => process.program = program(event, tally),

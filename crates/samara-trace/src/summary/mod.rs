@@ -1,10 +1,11 @@
 //! Totals of a trace: [`Tally`] adds events up to a [`Summary`]. The parts, one file each: `tally`;
 //! `failures`, the calls that failed; `crash`, processes that a fault ended; `groups`, areas that
-//! could be one; `timeline`, areas over time. Knows nothing of files and prints nothing.
+//! could be one; `newborn`, children before their program; `timeline`, areas over time. Knows nothing of files and prints nothing.
 
 mod crash;
 mod failures;
 mod groups;
+mod newborn;
 mod tally;
 mod timeline;
 
@@ -12,6 +13,7 @@ pub use crash::{Before, By, Crash, Forbidden, Forbids, Lost, Near};
 pub(crate) use failures::count as count_failure;
 pub use failures::{Failure, MAX_MAP_COUNT, Weight};
 pub use groups::Group;
+pub use newborn::Newborn;
 pub use tally::Tally;
 pub use timeline::Timeline;
 

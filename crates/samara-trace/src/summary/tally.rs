@@ -1,10 +1,11 @@
 //! Sums events up. Knows nothing of files and prints nothing.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap};
 
 use super::crash::Crash;
 use super::failures;
 use super::groups::groups;
+use super::newborn::Newborn;
 use super::{CallTotals, Largest, ProcessTotals, ResidentPeak, Summary};
 use crate::event::{Event, EventKind, Resident, StepKind, UNSURE};
 use crate::file::{Replay, Stacks, call_name};
@@ -39,8 +40,7 @@ pub struct Tally {
     /// The site of the last event.
     site: Option<u32>,
     processes: BTreeMap<u32, ProcessTotals>,
-    /// Forked processes that have made no call yet.
-    born: HashSet<u32>,
+    newborn: Newborn,
     /// Spaces that went on after they were compared, and whether they were equal.
     compared: HashMap<u64, bool>,
     /// `vm.max_map_count`.
@@ -265,16 +265,13 @@ impl Tally {
     /// Counts an event for its process.
     fn note_process(&mut self, event: &Event, how: As) {
         let starts = matches!(event.kind, EventKind::Exec | EventKind::Fork | EventKind::Share | EventKind::Found);
-        // What a child has from its parent until it loads a program is not its program's.
-        let only_inherits = (event.kind == EventKind::Exec || event.nr.is_some()) && self.born.remove(&event.pid);
-        let is_born = matches!(event.kind, EventKind::Fork | EventKind::Share);
-        if is_born && self.born.len() < PROCESSES.0 {
-            self.born.insert(event.pid);
-        }
-        if let (true, EventKind::Exec) = (only_inherits, event.kind)
-            && let Some(process) = self.processes.get_mut(&event.pid)
-        {
-            process.areas_peak = 0;
+        if self.newborn.loads(event) {
+            if let Some(process) = self.processes.get_mut(&event.pid) {
+                process.areas_peak = 0;
+            }
+            if self.spaces.only.iter().eq([&event.pid]) {
+                (self.totals.areas_peak, self.totals.mapped_bytes_peak) = (0, 0);
+            }
         }
         if let Some(process) = self.note(event.pid, starts) {
             process.calls += u64::from(event.nr.is_some() && how == As::Counted);

@@ -48,6 +48,8 @@ pub struct Site {
     pub nr: Option<u32>,
     /// The arguments of the first of them that changed an area, or else of the first.
     pub args: [u64; 6],
+    /// Bits of the arguments that are not the same in all of its calls.
+    pub varies: u8,
     /// The arguments that distinguish sites without a call stack. The same in other recordings of
     /// the same calls.
     pub details: [u64; 3],
@@ -57,13 +59,16 @@ pub struct Site {
     pub first_event: u64,
     /// One of them has changed an area.
     pub(super) acts: bool,
-    /// How many calls, in all processes. Those that failed count too.
+    /// How many calls. Those that failed count too. (This and the next counts are of all processes,
+    /// or of those alone that were asked for.)
     pub calls: u64,
     /// How often they mapped something, and how many bytes in all.
     pub mapped: (u64, u64),
     /// When they mapped something last, in nanoseconds since the recording began.
     pub last_ns: u64,
-    /// Mapped bytes that calls unmapped again. Ends of processes do not count.
+    /// How many bytes they mapped in all processes.
+    pub(super) all_bytes: u64,
+    /// Mapped bytes that calls unmapped again, in all processes. Ends of processes do not count.
     pub unmapped_bytes: u64,
     /// How many areas they cut in two.
     pub splits: u64,
@@ -127,6 +132,8 @@ pub struct Origins {
     meter: Meter,
     /// Holes and counts of all spaces.
     others: usize,
+    /// Sites count only what these processes do; all, if it is empty.
+    only: BTreeSet<u32>,
     is_lost: bool,
 }
 
@@ -143,12 +150,25 @@ impl Default for Origins {
     fn default() -> Self {
         // It stands for all those beyond the limit.
         let others = Site::new(EventKind::Call, 0);
-        let (spaces, known) = (BTreeMap::new(), BTreeMap::new());
-        Origins { spaces, sites: vec![others], known, names: 0, meter: Meter::default(), others: 0, is_lost: false }
+        Origins {
+            spaces: BTreeMap::new(),
+            sites: vec![others],
+            known: BTreeMap::new(),
+            names: 0,
+            meter: Meter::default(),
+            others: 0,
+            only: BTreeSet::new(),
+            is_lost: false,
+        }
     }
 }
 
 impl Origins {
+    /// Has sites count only what this process does, and any other that this is called with.
+    pub(crate) fn count(&mut self, pid: u32) {
+        self.only.insert(pid);
+    }
+
     /// Moves forward by one event, which `replay` has applied already. Returns the number of the
     /// site that counts the event; `None` for events that have no site, and where
     /// [`is_lost`](Origins::is_lost).
@@ -170,7 +190,8 @@ impl Origins {
             EventKind::Exit | EventKind::Checked => return None,
             _ => {}
         }
-        let site = self.site(event, replay.space(event.space));
+        let counts = self.only.is_empty() || self.only.contains(&event.pid);
+        let site = self.site(event, counts, replay.space(event.space));
         let act = Act { site, tid: event.tid, event: event.seq, ns: event.exit_ns };
         let done = match event.kind {
             EventKind::Exec | EventKind::Found => {
@@ -192,7 +213,7 @@ impl Origins {
                 let births = self.spaces.entry(event.space).or_insert_with(|| Births::empty(&self.meter));
                 self.others -= births.others();
                 births.course.events += 1;
-                births.step(event, act, &mut self.sites)
+                births.step(event, act, (&mut self.sites, counts))
             }
         };
         self.others += self.spaces.get(&event.space).map_or(0, Births::others);
@@ -257,8 +278,8 @@ impl Origins {
         }
     }
 
-    /// The number of the event's site, which counts the event.
-    fn site(&mut self, event: &Event, space: Option<&Space>) -> u32 {
+    /// The number of the event's site, which counts the event if that `counts`.
+    fn site(&mut self, event: &Event, counts: bool, space: Option<&Space>) -> u32 {
         let details = if event.stack.is_some() { [0; 3] } else { details(event) };
         let caller = event.ip.filter(|_| event.stack.is_none()).and_then(|ip| space?.place(ip));
         let caller = caller.filter(|caller| self.names + caller.name.len() <= NAMES);
@@ -276,7 +297,9 @@ impl Origins {
                 number
             }
         };
-        if let Some(site) = self.sites.get_mut(number as usize) {
+        if let Some(site) = self.sites.get_mut(number as usize).filter(|_| counts) {
+            let differs = |i: &usize| site.args.get(*i) != event.args.get(*i);
+            site.varies |= (0..event.args.len()).filter(differs).fold(0, |bits, i| bits | 1 << i);
             site.calls += 1;
             if !site.acts && !event.plan.is_empty() {
                 (site.args, site.acts) = (event.args, true);
@@ -302,6 +325,7 @@ impl Site {
             kind,
             nr: None,
             args: [0; 6],
+            varies: 0,
             details: [0; 3],
             stack: None,
             first_event,
@@ -309,6 +333,7 @@ impl Site {
             calls: 0,
             mapped: (0, 0),
             last_ns: 0,
+            all_bytes: 0,
             unmapped_bytes: 0,
             splits: 0,
             ns: 0,
@@ -417,8 +442,9 @@ impl Births {
         RangeMap::try_from_iter(all).map_err(|_| AllocError)
     }
 
-    /// Applies the steps of an event, and then fills its areas where the steps did not.
-    fn step(&mut self, event: &Event, act: Act, sites: &mut [Site]) -> Result<(), AllocError> {
+    /// Applies the steps of an event, and then fills its areas where the steps did not. `counts`:
+    /// whether its site counts it.
+    fn step(&mut self, event: &Event, act: Act, (sites, counts): (&mut [Site], bool)) -> Result<(), AllocError> {
         // Memory that a call moves or extends keeps its maker.
         let moves = sites.get(act.site as usize).is_some_and(Site::moves);
         let moved = moves.then(|| self.pieces.get(event.args[0]).map(|(_, piece)| **piece)).flatten();
@@ -451,8 +477,9 @@ impl Births {
                         *mappings = Mappings { times: mappings.times + 1, last: self.course.events };
                         if let Some(site) = sites.get_mut(act.site as usize) {
                             site.last_ns = site.last_ns.max(act.ns);
-                            site.mapped.0 += 1;
-                            site.mapped.1 = site.mapped.1.saturating_add(end - start);
+                            site.all_bytes = site.all_bytes.saturating_add(end - start);
+                            site.mapped.0 += u64::from(counts);
+                            site.mapped.1 = site.mapped.1.saturating_add(if counts { end - start } else { 0 });
                         }
                     }
                 }

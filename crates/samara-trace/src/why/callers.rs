@@ -82,7 +82,7 @@ impl Callers {
             let number = number as u32;
             let mapped = all.entry(of(number)).or_default();
             mapped.last = mapped.last.max(course.mapped.get(&number).map_or(0, |mappings| mappings.last));
-            mapped.bytes = mapped.bytes.saturating_add(site.mapped.1);
+            mapped.bytes = mapped.bytes.saturating_add(site.all_bytes);
             mapped.unmapped_bytes = mapped.unmapped_bytes.saturating_add(site.unmapped_bytes);
             mapped.last_ns = mapped.last_ns.max(site.last_ns);
         }
