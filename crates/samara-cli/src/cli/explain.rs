@@ -4,6 +4,7 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
+use clap::builder::NonEmptyStringValueParser;
 use clap::{ArgGroup, Args};
 
 use super::{Readers, process, whole};
@@ -237,7 +238,7 @@ pub(crate) struct ExportOf {
     #[arg(long, value_name = "DIR", group = "format")]
     pub(crate) parquet: Option<PathBuf>,
     /// The machine that the trace is of, for --parquet [default: this one]
-    #[arg(long, value_name = "NAME", requires = "parquet")]
+    #[arg(long, value_name = "NAME", requires = "parquet", value_parser = NonEmptyStringValueParser::new())]
     pub(crate) host: Option<String>,
     /// Leave out what came later: after the event with this number (300), or from the first event
     /// on that finished later than this time (1.5s, 20ms, 300us, 7000ns); peak: when the

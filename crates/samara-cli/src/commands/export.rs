@@ -116,6 +116,9 @@ fn stream(args: &ExportOf, names: &mut Names<'_>) -> Result<Option<FileError>, E
     let (firefox, perfetto) = (open(&args.firefox)?, open(&args.perfetto)?);
     let mut targets: Vec<Target<'_>> = Vec::new();
     if let Some(dir) = &args.parquet {
+        if dir.as_os_str() == "-" {
+            return Err(super::failed("--parquet writes several files: give a folder (./- for one named -)".into()));
+        }
         let host = args.host.clone().unwrap_or_else(hostname);
         targets.push(target(dir, Parquet::new(dir, access, &host, about(false)))?);
     }

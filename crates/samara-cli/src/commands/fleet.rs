@@ -8,6 +8,7 @@
 //!   the dynamic loader's variables. Python is isolated (`-I`), DuckDB reads no start file.
 //! - DuckDB's temporary files go to a new temporary directory, not to its own `.tmp`.
 
+use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::fmt::Write as _;
 use std::io;
@@ -85,6 +86,14 @@ fn name(query: Query) -> &'static str {
         Query::Grew => "grew",
         Query::NewStacks => "new-stacks",
         Query::NearLimit => "near-limit",
+    }
+}
+
+/// The table that a question is about.
+fn table(query: Query) -> &'static str {
+    match query {
+        Query::Grew | Query::NearLimit => "processes",
+        Query::NewStacks => "stacks",
     }
 }
 
@@ -210,7 +219,8 @@ fn settings(spill: Option<&Path>) -> String {
 type Answers = Vec<(Query, Vec<Value>)>;
 
 fn answers(args: &FleetOf, asked: &[Query]) -> Result<Answers, String> {
-    for table in ["processes", "stacks"] {
+    let tables: BTreeSet<&str> = asked.iter().map(|query| table(*query)).collect();
+    for table in tables {
         let dir = shown(&args.dir);
         match args.dir.join(table).metadata() {
             Ok(folder) if folder.is_dir() => {}

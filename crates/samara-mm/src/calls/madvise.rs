@@ -27,7 +27,9 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
     /// - EFAULT: no huge page is free to populate ([`AddressSpace::set_huge_pages`]).
     ///
     /// [`Advice::Collapse`] is refused here by the attributes of areas; the pages may refuse it
-    /// too.
+    /// too. Those of [`Advice::PopulateRead`] and [`Advice::PopulateWrite`] are taken to come in:
+    /// where guard pages, the end of a file or a userfaultfd stop Linux (EFAULT), the owner of the
+    /// pages passes the range up to there.
     ///
     /// ```
     /// use samara_mm::{AddressSpace, Advice, Config, Errno, FileId, Flags, MapRequest, Prot};
@@ -204,6 +206,9 @@ fn advised<B: Backing>(a: &Area<B>, advice: Advice, features: Features) -> Resul
     }
     if advice == Remove && !a.flags.contains(Flags::SHARED | Flags::MAYWRITE) {
         return Err(Errno::EACCES);
+    }
+    if advice == Remove && is_secret(a) {
+        return Err(Errno::EOPNOTSUPP);
     }
     let (off, on) = match advice {
         Normal => (Flags::SEQ_READ | Flags::RAND_READ, Flags::empty()),

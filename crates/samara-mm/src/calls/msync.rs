@@ -1,7 +1,7 @@
 //! msync: which ranges it accepts. Writing back is up to the owner of the files.
 
-use crate::area::Backing;
 use crate::area::flags::Flags;
+use crate::area::{Backing, is_secret};
 use crate::errno::Errno;
 use crate::space::AddressSpace;
 use crate::space::index::AreaIndex;
@@ -32,6 +32,7 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
     /// - EINVAL: unknown flags, SYNC together with ASYNC, or `start` within a page.
     /// - ENOMEM: the range wraps, or has a hole. (With a hole all areas are done.)
     /// - EBUSY: a locked area, with INVALIDATE, even after a hole.
+    /// - EINVAL: secret memory, with SYNC, even after a hole.
     ///
     /// ```
     /// use samara_mm::{AddressSpace, Config, Errno, FileId, MapRequest, Prot, SyncFlags};
@@ -54,6 +55,9 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
         for a in self.areas_in(start, end) {
             if flags.contains(SyncFlags::INVALIDATE) && a.area.flags.contains(Flags::LOCKED) {
                 return Err(Errno::EBUSY);
+            }
+            if flags.contains(SyncFlags::SYNC) && is_secret(a.area) {
+                return Err(Errno::EINVAL);
             }
             hole |= a.start > at;
             at = a.end;

@@ -1,8 +1,7 @@
 //! userfaultfd: registers and unregisters ranges.
 
 use crate::area::flags::Flags;
-use crate::area::is_segment;
-use crate::area::{Area, Backing, Uffd};
+use crate::area::{Area, Backing, Uffd, is_secret, is_segment};
 use crate::errno::Errno;
 use crate::space::error::Error;
 use crate::space::features::Features;
@@ -21,8 +20,8 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
     /// # Errors
     /// In these cases nothing is changed:
     ///
-    /// - EINVAL: a bad range, no mode, nothing mapped, a special area, an area of a System V
-    ///   segment, minor faults for anonymous memory, or a part of a huge page.
+    /// - EINVAL: a bad range, no mode, nothing mapped, a special area, an area of a System V segment
+    ///   or of secret memory, minor faults for anonymous memory, or a part of a huge page.
     /// - EBUSY: a part is registered with another userfaultfd.
     /// - EPERM: an area can never become writable.
     ///
@@ -82,11 +81,12 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
         self.unregister_uffd(start, len)
     }
 
-    /// Unregisters `[start, start + len)`. Any userfaultfd may have registered it.
+    /// Unregisters `[start, start + len)`. Any userfaultfd may have registered it. Which files can be
+    /// registered, and so unregistered, is for the caller to know.
     ///
     /// # Errors
     /// - EINVAL with nothing changed: a bad range, nothing mapped, a special area, an area of a
-    ///   System V segment, or a start within a huge page.
+    ///   System V segment or of secret memory, or a start within a huge page.
     /// - EINVAL with everything before it done: an end within a huge page.
     pub fn unregister_uffd(&mut self, start: u64, len: u64) -> Result<Plan, Error> {
         let end = self.uffd_range(start, len)?;
@@ -114,7 +114,7 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
     fn registrable(&self, a: &Area<B>) -> bool {
         let huge = a.flags.contains(Flags::HUGETLB);
         let refused = a.flags.contains(Flags::DROPPABLE) && self.has(Features::UFFD_REFUSES_DROPPABLE);
-        !refused && (huge || !(a.is_special() || is_segment(a)))
+        !refused && (huge || !(a.is_special() || is_segment(a) || is_secret(a)))
     }
 
     fn uffd_range(&self, start: u64, len: u64) -> Result<u64, Errno> {

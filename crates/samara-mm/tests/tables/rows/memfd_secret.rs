@@ -18,6 +18,7 @@ pub(crate) const ROWS: &[(&str, &str)] = &[
     ("privileged; mlockall 6; rw+shared 10-12 secret 0; munlockall", "10-12{lo lf dd}"),
     ("privileged; rw+shared 10-12 secret 0; fork; lock 10-11 !ENOMEM", "10-12{dd}"),
     ("privileged; rw+shared 10-12 secret 0; populate-read 10-11 !EINVAL; populate-write 10-11 !EINVAL; dont-need 10-11 !EINVAL; free 10-11 !EINVAL; remove 10-11 !EINVAL; guard-install 10-11 !EINVAL", "10-12"),
+    ("privileged; rw+shared 10-12 secret 0; fork; remove 10-11 !EOPNOTSUPP; msync @10 1p 4 !EINVAL; msync @10 3p 4 !EINVAL; msync @10 1p 1; uffd 10-11 !EINVAL; unuffd 10-11 !EINVAL", "10-12{dd}"),
     ("privileged; rw+shared 10-12 secret 0; do-dump 10-11; dont-fork 11-12", "10-11{lo} 11-12{lo dc dd}"),
     // It moves, grows, is duplicated; what stays behind loses its lock.
     ("privileged; rw+shared 10-12 secret 0; mv 10-11 20; resize 11-12 2 30; dup 20 1 25; keep 30-31 40", "20-21{lo dd} 25-26{lo dd} 30-32{dd} 40-41{lo dd}"),
