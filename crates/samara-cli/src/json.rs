@@ -291,6 +291,7 @@ pub(crate) fn summary(s: &Summary, r: &Recorded<'_>) -> Value {
         "losses": s.losses,
         "lost_events": s.lost_events,
         "areas_peak": s.areas_peak,
+        "areas_largest": s.areas_largest,
         "areas_final": s.areas_final,
         "mapped_bytes_peak": s.mapped_bytes_peak,
         "mapped_bytes_final": s.mapped_bytes_final,

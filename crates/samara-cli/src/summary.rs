@@ -87,7 +87,11 @@ pub(crate) fn screen(title: &str, s: &Summary, r: &Recorded<'_>) -> String {
     // A space that can be read has at least one area. Without any, nothing is said of areas.
     let known = s.areas_peak > 0;
     if known {
-        row("areas", format!("{} {most}, {} {end}", count(s.areas_peak), count(s.areas_final)));
+        let one = match s.areas_largest {
+            largest if largest < s.areas_peak => format!(", {} in one", count(largest)),
+            _ => String::new(),
+        };
+        row("areas", format!("{} {most}{one}, {} {end}", count(s.areas_peak), count(s.areas_final)));
         row(
             "over time",
             format!("{} {}", sparkline(&s.timeline.columns(COLUMNS)), time(s.wall_ns.saturating_sub(s.from_ns))),

@@ -63,6 +63,8 @@ pub struct Summary {
     pub merges: u64,
     /// Most areas at one moment, in all live spaces together.
     pub areas_peak: u64,
+    /// The highest number of areas of one space, of those that are reported.
+    pub areas_largest: u64,
     /// Areas of the first process when it ended (or at the trace's end).
     pub areas_final: u64,
     /// Most mapped bytes at one moment, in all live spaces together.

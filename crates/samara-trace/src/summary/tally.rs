@@ -270,7 +270,7 @@ impl Tally {
                 process.areas_peak = 0;
             }
             if self.spaces.only.iter().eq([&event.pid]) {
-                (self.totals.areas_peak, self.totals.mapped_bytes_peak) = (0, 0);
+                (self.totals.areas_peak, self.totals.areas_largest, self.totals.mapped_bytes_peak) = (0, 0, 0);
             }
         }
         if let Some(process) = self.note(event.pid, starts) {
@@ -281,12 +281,16 @@ impl Tally {
     /// The totals of a reported process, updated with the size of its space now. `starts`: it may
     /// have another program now.
     fn note(&mut self, pid: u32, starts: bool) -> Option<&mut ProcessTotals> {
-        let is_new = !self.processes.contains_key(&pid);
-        if !self.is_asked(pid) || (is_new && self.processes.len() >= PROCESSES.0) {
+        if !self.is_asked(pid) {
             return None;
         }
         let known = self.spaces.replay.process(pid);
         let areas = known.and_then(|known| self.spaces.replay.space(known.space)).map_or(0, |space| space.len() as u64);
+        self.totals.areas_largest = self.totals.areas_largest.max(areas);
+        let is_new = !self.processes.contains_key(&pid);
+        if is_new && self.processes.len() >= PROCESSES.0 {
+            return None;
+        }
         let new = || ProcessTotals { pid, ..ProcessTotals::default() };
         let process = self.processes.entry(pid).or_insert_with(new);
         process.areas_peak = process.areas_peak.max(areas);
