@@ -607,6 +607,10 @@ impl<'a> Session<'a> {
         for id in self.tasks.places.keys().copied().collect::<Vec<_>>() {
             self.tasks.end_place(id, false);
         }
+        for (why, n) in &self.tasks.unnamed {
+            let (spaces, are) = if *n == 1 { ("space", "is") } else { ("spaces", "are") };
+            self.tasks.journal.note(format!("{n} other {spaces} {are} unsure at the end: {why}"));
+        }
         if let Some(stacks) = &self.tasks.stacks {
             stacks.write_symbols(self.tasks.root, sys::now_ns(), true, &mut self.tasks.journal);
         }

@@ -119,6 +119,8 @@ pub(super) struct Tasks<'a> {
     pub(super) journal: Journal<'a>,
     pub(super) seen: Coverage,
     segments: Segments,
+    /// Spaces that were unsure at their end and have no note, by the reason.
+    pub(super) unnamed: BTreeMap<String, u64>,
     /// Whose records count, of tasks that are not known.
     pub(super) strangers: Strangers,
     /// Records of no attachment are of any task.
@@ -151,6 +153,7 @@ impl<'a> Tasks<'a> {
             journal,
             seen: Coverage { ordered, ..Coverage::default() },
             segments: Segments::default(),
+            unnamed: BTreeMap::new(),
             strangers: Strangers::AreOurs,
             mixed: false,
             strays: false,
@@ -748,8 +751,12 @@ impl<'a> Tasks<'a> {
         let why = place.doubt.as_ref().map(|doubt| &*doubt.why).or(place.space.is_none().then_some("never read"));
         self.seen.unsure += u64::from(why.is_some());
         let pid = place.users.iter().min().unwrap_or(&place.last_user);
-        if let (Some(why), true) = (why, self.seen.unsure <= MOST_NOTES || *pid == self.root) {
-            self.journal.note(format!("the areas of process {pid} are unsure at the end: {why}"));
+        match why {
+            Some(why) if self.seen.unsure <= MOST_NOTES || *pid == self.root => {
+                self.journal.note(format!("the areas of process {pid} are unsure at the end: {why}"));
+            }
+            Some(why) => *self.unnamed.entry(why.to_owned()).or_default() += 1,
+            None => {}
         }
         if place.has_hidden_changes() {
             let who = Who { pid: place.last_user, tid: place.last_user, entry_ns: self.now, exit_ns: self.now };
