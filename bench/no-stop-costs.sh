@@ -2,7 +2,8 @@
 # What recording without stops costs, besides the loop of `no-stop.sh`:
 # - a system call of a process that is not recorded (getppid);
 # - a redis that is recorded: GET requests, and its processor time for each;
-# - that loop in eight threads, and what the recorder itself uses for each call.
+# - that loop in eight threads, and what the recorder itself uses for each call;
+# - a thread that is made and joined.
 # Medians of interleaved runs (RUNS, 5), after one that is not counted. Needs gcc, jq, redis-server and
 # redis-benchmark, and rights to use perf events and BPF. `cargo build --release` first.
 set -euo pipefail
@@ -36,7 +37,23 @@ int main(void) {
     printf("%g %g\n", now_ms() - began, used_ms());
 }
 C
+cat >"$dir/births.c" <<'C'
+#include "pairs.h"
+#include <pthread.h>
+#include <stdio.h>
+static void *run(void *none) { return none; }
+int main(void) {
+    double began = now_ms();
+    for (int i = 0; i < 2000; i++) {
+        pthread_t one;
+        pthread_create(&one, 0, run, 0);
+        pthread_join(one, 0);
+    }
+    printf("%g\n", (now_ms() - began) * 1e3 / 2000);
+}
+C
 gcc -O2 -o "$dir/calls" "$dir/calls.c"
+gcc -O2 -pthread -o "$dir/births" "$dir/births.c"
 gcc -O2 -pthread -o "$dir/threads" "$dir/threads.c"
 redis-server --port 0 --unixsocket "$dir/s" --save '' --dir "$dir" --logfile "$dir/log" &
 server=$!
@@ -82,21 +99,26 @@ loop() { # MODE: milliseconds, those of its processor time, and the recorder's m
     paste -d' ' "$dir/used" "$dir/time" | awk '{ print $1, $2, (($3 + $4) * 1e3 - $2) * 1e3 / 320000 }'
     note "$1, 8 threads"
 }
+births() { # MODE: microseconds
+    # shellcheck disable=SC2086
+    if [ "$1" = plain ]; then "$dir/births"; else "$samara" trace $1 -q -o "$dir/t.samara" -- "$dir/births"; fi
+}
 for run in $(seq 0 "$runs"); do
     for i in "${!modes[@]}"; do
         mode=${modes[i]}
-        { beside $other "$mode" "$dir/calls" && beside $server "$mode" get && loop "$mode"; } >"$dir/one"
+        { beside $other "$mode" "$dir/calls" && beside $server "$mode" get && loop "$mode" && births "$mode"; } >"$dir/one"
         [ "$run" = 0 ] || paste -sd' ' "$dir/one" >>"$dir/$i"
     done
 done
 column() { awk -v n="$2" '{ print $n }' "$dir/$1" | median; }
-echo "| recorded by | a call of others, ns | GET, k/s | of plain | server, us each | 8 threads, ms | of plain | processor time of plain | recorder, us a call |"
-echo "|---|---|---|---|---|---|---|---|---|"
+echo "| recorded by | a call of others, ns | GET, k/s | of plain | server, us each | 8 threads, ms | of plain | processor time of plain | recorder, us a call | a thread, us |"
+echo "|---|---|---|---|---|---|---|---|---|---|"
 for i in "${!modes[@]}"; do
     awk -v name="${modes[i]}" -v calls="$(column "$i" 1)" -v get="$(column "$i" 2)" -v get0="$(column 0 2)" \
         -v cpu="$(column "$i" 3)" -v ms="$(column "$i" 4)" -v ms0="$(column 0 4)" \
-        -v used="$(column "$i" 5)" -v used0="$(column 0 5)" -v own="$(column "$i" 6)" 'BEGIN {
-        printf "| %s | %.0f | %.1f | %.2f | %.2f | %.0f | %.2f | %.2f | %.2f |\n",
-            name, calls, get, get / get0, cpu, ms, ms / ms0, used / used0, own }'
+        -v used="$(column "$i" 5)" -v used0="$(column 0 5)" -v own="$(column "$i" 6)" \
+        -v births="$(column "$i" 7)" 'BEGIN {
+        printf "| %s | %.0f | %.1f | %.2f | %.2f | %.0f | %.2f | %.2f | %.2f | %.0f |\n",
+            name, calls, get, get / get0, cpu, ms, ms / ms0, used / used0, own, births }'
 done
 sort "$dir/notes" | uniq -c
