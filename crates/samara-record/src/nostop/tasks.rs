@@ -81,6 +81,8 @@ struct Thread {
 }
 
 struct Process {
+    /// The process that made it; 0: that was not seen.
+    parent: Tid,
     place: Option<SpaceId>,
     threads: BTreeSet<Tid>,
     /// Its last space, for the event of its end.
@@ -183,8 +185,8 @@ impl<'a> Tasks<'a> {
         }
         let threads = threads.iter().map(|(tid, _)| *tid).collect();
         let personality = if runs { proc::personality(pid) } else { 0 };
-        let process =
-            Process { place, threads, last_space: place.unwrap_or(0), ends: false, status: None, personality };
+        let last_space = place.unwrap_or(0);
+        let process = Process { parent: 0, place, threads, last_space, ends: false, status: None, personality };
         self.processes.insert(pid, process);
     }
 
@@ -579,7 +581,8 @@ impl<'a> Tasks<'a> {
             }
             return;
         }
-        let (by, segments) = ([pid, self.root], &mut self.segments);
+        let parent = self.processes.get(&pid).map_or(0, |process| process.parent);
+        let (by, segments) = ([pid, parent, self.root], &mut self.segments);
         let loaded = exec::loaded(&call.shown, |whole, others| segments.first_end(whole, others, &by));
         let who = Who { pid, tid, entry_ns: call.entered, exit_ns: now };
         let space = Space::loaded_with(id, who, pid == self.root, (&loaded.areas, &loaded.program), &mut self.journal);
@@ -587,7 +590,11 @@ impl<'a> Tasks<'a> {
             (place.address, place.space, place.changed) = (call.new_space, Some(space), true);
             place.due = now + AFTER_EXEC_NS;
             if !loaded.unsure.is_empty() {
-                place.doubt_in("where the first segment of a file ends", loaded.unsure, now);
+                place.doubt_in(
+                    "its file could not be read, which says where the first segment ends",
+                    loaded.unsure,
+                    now,
+                );
             }
         }
         // Its first calls may be among the lost ones. (A child inherits its parent's doubt.)
@@ -626,8 +633,8 @@ impl<'a> Tasks<'a> {
         let shares = makes.and_then(|call| shares_space(&call, address, self.seen.ordered));
         let own = if shares == Some(true) { place } else { Some(self.new_place(pid, now)) };
         let threads = BTreeSet::from([tid]);
-        let process =
-            Process { place: own, threads, last_space: own.unwrap_or(0), ends: false, status: None, personality };
+        let last_space = own.unwrap_or(0);
+        let process = Process { parent: of, place: own, threads, last_space, ends: false, status: None, personality };
         self.processes.insert(pid, process);
         let (Some(parent), Some(own)) = (place, own) else { return };
         let Some(shares) = shares else { return self.is_orphan(own) };
