@@ -131,6 +131,10 @@ impl fmt::Display for NotWatched {
                 "{threads} threads need {needed} descriptors, and samara may open {left} more: raise the limit (ulimit -n, \
                  LimitNOFILE of a unit; fs.nr_open is the most). {WITHOUT}"
             ),
+            // Samara's own reason.
+            NotWatched::NoGroup(folder, error) if error.raw_os_error().is_none() => {
+                write!(f, "{}: {error}", samara_trace::file::name_text(folder.as_os_str().as_bytes()))
+            }
             NotWatched::NoGroup(folder, error) => write!(
                 f,
                 "{} is no control group ({error}): give the folder of a group of version 2, or its path below \

@@ -583,7 +583,11 @@ pub(super) fn attach_group(source: &mut Source, group: &Group) -> Result<u32, No
     let Some(path) = &group.folder else { return Ok(source.attach(Of::All)?.unwrap_or(0)) };
     let folder = File::open(path).map_err(|error| NotWatched::NoGroup(path.clone(), error))?;
     let attached = source.attach(Of::Group(folder.as_raw_fd())).map_err(|error| match error {
-        // A folder of another kind of control group.
+        // A folder of another hierarchy than that of perf events.
+        NotWatched::System(error) if error.kind() == io::ErrorKind::NotFound => {
+            let why = "perf events are of control groups of version 1 on this machine: give the group's folder in the hierarchy perf_event";
+            NotWatched::NoGroup(path.clone(), io::Error::other(why))
+        }
         NotWatched::System(error) => NotWatched::NoGroup(path.clone(), error),
         other => other,
     })?;
