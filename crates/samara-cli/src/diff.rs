@@ -123,9 +123,9 @@ pub(crate) struct Diff<'a> {
 
 impl<'a> Diff<'a> {
     /// Compares two spaces. Differences of at most `over` are left out. Places are the same if the
-    /// functions of their stacks have the same [lasting](line::lasting) names, or, without stacks, if their arguments are
-    /// the same, except addresses and callers. Where one of the two has stacks, those of a call are
-    /// one place.
+    /// functions of their stacks have the same [lasting](line::lasting) names, or, without stacks,
+    /// if their arguments are the same, except addresses and callers. Where one of the two has
+    /// stacks, those of a call are one place.
     pub(crate) fn of(before: Side<'a>, after: Side<'a>, over: u64) -> Self {
         let [has_stacks, had_stacks] =
             [after, before].map(|side| side.sites.all().iter().any(|site| site.stack.is_some()));

@@ -42,8 +42,8 @@ pub(crate) struct WhyOf {
     /// outermost first and the call last, then its weight
     #[arg(long, conflicts_with = "json")]
     pub(crate) folded: bool,
-    /// What --folded weighs: areas and bytes that are there; or mappings made, splits, time in calls
-    /// (ns) and calls, by all processes or that of --pid, up to the time of --at or to the end
+    /// What --folded weighs: areas and bytes that are there; or mappings made, splits, time in
+    /// calls (ns) and calls, by all processes or that of --pid, up to --at or the end
     #[arg(long, value_name = "WEIGHT", default_value = "areas", requires = "folded")]
     pub(crate) by: Weight,
 }

@@ -31,8 +31,8 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
     /// Locks the pages that meet `[start, start + len)`. Skips special areas, secret memory,
     /// hugetlbfs and droppable memory.
     ///
-    /// Pages are taken to come in. Where guard pages, the end of a file or a userfaultfd stop Linux,
-    /// it answers ENOMEM, and everything is locked all the same.
+    /// Pages are taken to come in. Where guard pages, the end of a file or a userfaultfd stop
+    /// Linux, it answers ENOMEM, and everything is locked all the same.
     ///
     /// # Errors
     /// - EPERM: nothing may be locked.

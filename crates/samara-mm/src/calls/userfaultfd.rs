@@ -20,8 +20,8 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
     /// # Errors
     /// In these cases nothing is changed:
     ///
-    /// - EINVAL: a bad range, no mode, nothing mapped, a special area, an area of a System V segment
-    ///   or of secret memory, minor faults for anonymous memory, or a part of a huge page.
+    /// - EINVAL: a bad range, no mode, nothing mapped, a special area, an area of a System V
+    ///   segment or of secret memory, minor faults for anonymous memory, or a part of a huge page.
     /// - EBUSY: a part is registered with another userfaultfd.
     /// - EPERM: an area can never become writable.
     ///
@@ -81,8 +81,8 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
         self.unregister_uffd(start, len)
     }
 
-    /// Unregisters `[start, start + len)`. Any userfaultfd may have registered it. Which files can be
-    /// registered, and so unregistered, is for the caller to know.
+    /// Unregisters `[start, start + len)`. Any userfaultfd may have registered it. Which files can
+    /// be registered, and so unregistered, is for the caller to know.
     ///
     /// # Errors
     /// - EINVAL with nothing changed: a bad range, nothing mapped, a special area, an area of a

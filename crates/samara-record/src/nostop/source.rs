@@ -181,8 +181,8 @@ pub(super) struct Source {
     stack: u32,
     rings: Vec<Ring>,
     events: Vec<Event>,
-    /// For each event, the number of the attachment that it was opened for. Those of `seldom` are of
-    /// none.
+    /// For each event, the number of the attachment that it was opened for. Those of `seldom` are
+    /// of none.
     owners: BTreeMap<u64, u32>,
     has_seldom: bool,
     attached: u32,

@@ -269,8 +269,8 @@ fn what_would_go_goes() {
     assert!(saved > 100 && sure > 3, "{saved} {sure}");
 }
 
-/// Without the holes of a verdict there would be as many areas fewer as it says: if there was memory
-/// in each, like that below it.
+/// Without the holes of a verdict there would be as many areas fewer as it says: if there was
+/// memory in each, like that below it.
 #[test]
 fn what_holes_cut_would_be_one() {
     let mut random = fastrand::Rng::with_seed(47);
