@@ -1,7 +1,7 @@
 //! Totals of a trace: [`Tally`] adds events up to a [`Summary`]. The parts, one file each: `tally`;
 //! `failures`, the calls that failed; `crash`, processes that a fault ended; `groups`, areas that
-//! could be one; `newborn`, children before their program; `timeline`, areas over time. Knows nothing
-//! of files and prints nothing.
+//! could be one; `newborn`, children before their program; `timeline`, areas over time. Knows
+//! nothing of files and prints nothing.
 
 mod crash;
 mod failures;
