@@ -28,7 +28,7 @@ use crate::watch::alert::{Alert, Limits, Reason};
 use crate::watch::budget::{Budget, used};
 use crate::watch::cause::{self, Cause};
 use crate::watch::exec::Exec;
-use crate::watch::find::Which;
+use crate::watch::find::{self, Which};
 use crate::watch::keep::{self, Folder, Kept, default_folder, recording_beside};
 use crate::watch::metrics;
 use crate::watch::reading::{Own, Reading, Row};
@@ -390,6 +390,11 @@ impl<'a> Watcher<'a> {
                 let cause = cause::of(&event);
                 self.table.set_cause(row.pid, row.areas, cause.clone());
                 Some((cause, path))
+            }
+            // It has ended meanwhile: there is nothing to keep.
+            Err(_) if find::started(row.pid) == 0 => {
+                self.table.keeps(row.pid, None);
+                None
             }
             Err(why) => {
                 self.not_kept += 1;

@@ -51,10 +51,10 @@ impl Budget {
         self.debt += used.as_secs_f64();
     }
 
-    /// Whether optional work of this cost may be done now. Work that costs more than can be saved
-    /// up may be done when the balance is full.
+    /// Whether optional work of this cost may be done now, besides what alerts used. Work that costs
+    /// more than can be saved up may be done when the balance is full.
     pub(crate) fn affords(&self, cost: Duration) -> bool {
-        self.debt == 0.0 && self.balance >= cost.as_secs_f64().min(self.most() * 0.99)
+        self.balance - self.debt >= cost.as_secs_f64().min(self.most() * 0.99)
     }
 
     /// How long the next reading has to wait.
@@ -107,10 +107,12 @@ mod tests {
         let seconds = Duration::from_secs_f64;
         budget.owe(seconds(1.5));
         assert!(budget.wait().is_zero() && !budget.affords(seconds(0.1)));
-        budget.pass(seconds(299.0));
+        budget.pass(seconds(150.0));
         assert!(!budget.affords(seconds(0.1)), "half of the share pays it back");
-        budget.pass(seconds(2.0));
+        budget.pass(seconds(151.0));
         assert!(budget.affords(seconds(0.5)));
+        budget.owe(seconds(0.001));
+        assert!(budget.affords(seconds(0.5)), "a moment delays nothing");
     }
 
     #[test]

@@ -143,6 +143,10 @@ impl Table {
         let sure = self.which.sure()?;
         let gone: Vec<u32> = self.all.keys().copied().filter(|pid| !pids.contains(pid)).collect();
         gone.into_iter().for_each(|pid| self.remove(pid));
+        // What alerts owed was paid while nothing was read.
+        if let Some(meter) = &mut meter {
+            meter.settle();
+        }
         let mut later = Vec::new();
         for pid in pids {
             if !self.sign(pid) {

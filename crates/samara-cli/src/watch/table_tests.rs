@@ -109,6 +109,11 @@ fn what_has_not_moved_is_not_counted() {
     meter.budget.pass(Duration::from_secs(2000));
     table.read(Some(&mut meter)).unwrap();
     assert_eq!(table.counts, before + 3);
+    // A look for alerts, which each reading has, delays it no longer than it took.
+    table.all.values_mut().for_each(|process| process.seen.as_mut().unwrap().at = old);
+    meter.settle_alerts();
+    table.read(Some(&mut meter)).unwrap();
+    assert_eq!(table.counts, before + 6);
 }
 
 #[test]

@@ -69,6 +69,15 @@ impl NotWatched {
     }
 }
 
+/// Whether this process has the capabilities that BPF takes.
+fn can_bpf() -> bool {
+    const BPF: u64 = 1 << 39;
+    const PERFMON: u64 = 1 << 38;
+    const SYS_ADMIN: u64 = 1 << 21;
+    let own = Status::own().bits("CapEff:");
+    own & SYS_ADMIN != 0 || own & (BPF | PERFMON) == BPF | PERFMON
+}
+
 /// What does not help in a user namespace.
 pub(super) const ROOTLESS: &str = "this process is in a user namespace, as rootless containers are, and its capabilities \
                                    do not count for the kernel's events: run samara outside of it";
@@ -79,6 +88,9 @@ const WITHOUT: &str = "A recording of one process with stops (without --no-stop 
 impl fmt::Display for NotWatched {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            NotWatched::NoTracefs { .. } if proc::is_rootless() => {
+                write!(f, "the kernel's events are not possible: {ROOTLESS}. {WITHOUT}")
+            }
             NotWatched::NoTracefs { error, no_bpf } => {
                 if let Some(why) = no_bpf {
                     write!(f, "BPF is not possible: {why}; nor perf events: ")?;
@@ -87,11 +99,19 @@ impl fmt::Display for NotWatched {
                     io::ErrorKind::PermissionDenied => "-o remount,gid=GROUP,mode=750",
                     _ => "-t tracefs -o gid=GROUP,mode=750 tracefs",
                 };
+                let bpf = match can_bpf() {
+                    true => {
+                        "This process has CAP_PERFMON and CAP_BPF, and BPF needs no tracefs: let the seccomp filter allow \
+                         bpf (in a container --security-opt seccomp=unconfined or, with Podman 4.3, \
+                         --cap-add=SYS_ADMIN; in a unit SystemCallFilter=bpf perf_event_open)"
+                    }
+                    false => "Give samara CAP_PERFMON and CAP_BPF, since BPF needs no tracefs",
+                };
                 write!(
                     f,
                     "the kernel's tracepoints cannot be read ({error}): they are in tracefs, which root may read \
-                     outside of containers. Give samara CAP_PERFMON and CAP_BPF, since BPF needs no tracefs; or have it \
-                     mounted and readable: mount {mount} /sys/kernel/tracing; in a container, mount the host's there. {WITHOUT}"
+                     outside of containers. {bpf}; or have it mounted and readable: mount {mount} /sys/kernel/tracing; in a \
+                     container, mount the host's there. {WITHOUT}"
                 )
             }
             NotWatched::Locked { processors, ring } => write!(
