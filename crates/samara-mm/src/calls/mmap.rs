@@ -55,8 +55,9 @@ impl FileMode {
 
 /// What to map, and where.
 ///
-/// The address is decided: every map is a fixed one. [`MapFlags::FIXED_NOREPLACE`] refuses to map
-/// over anything.
+/// For [`AddressSpace::map`] the address is decided: it maps over what is there, unless
+/// [`MapFlags::FIXED_NOREPLACE`] forbids that. For [`AddressSpace::mmap`] it is a hint, unless a
+/// flag fixes it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MapRequest<B> {
     /// First address; a multiple of the page size.
