@@ -51,8 +51,8 @@ impl Budget {
         self.debt += used.as_secs_f64();
     }
 
-    /// Whether optional work of this cost may be done now, besides what alerts used. Work that costs
-    /// more than can be saved up may be done when the balance is full.
+    /// Whether optional work of this cost may be done now, besides what alerts used. Work that
+    /// costs more than can be saved up may be done when the balance is full.
     pub(crate) fn affords(&self, cost: Duration) -> bool {
         self.balance - self.debt >= cost.as_secs_f64().min(self.most() * 0.99)
     }
