@@ -5,6 +5,10 @@ samara=${SAMARA:-$PWD/target/release/samara} runs=${RUNS:-5}
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
 
+# Waits until the kernel has closed the events of former recordings, which takes seconds: while they
+# are open, every process's system calls take longer.
+settled() { while pgrep -x samara-close >/dev/null; do sleep 0.1; done; }
+
 median() { sort -n | awk '{ all[NR] = $1 } END { print all[int((NR + 1) / 2)] }'; }
 
 # Writes $1/pairs.h: the loop that only maps, touches and unmaps memory, the processor time of the

@@ -106,6 +106,7 @@ births() { # MODE: microseconds
 for run in $(seq 0 "$runs"); do
     for i in "${!modes[@]}"; do
         mode=${modes[i]}
+        settled
         { beside $other "$mode" "$dir/calls" && beside $server "$mode" get && loop "$mode" && births "$mode"; } >"$dir/one"
         [ "$run" = 0 ] || paste -sd' ' "$dir/one" >>"$dir/$i"
     done

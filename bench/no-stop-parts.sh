@@ -38,6 +38,7 @@ modes=(plain busy "stopped --source bpf" "running --source bpf" "stopped --sourc
 
 once() { # MODE
     local busy
+    settled
     case $1 in
     plain) "$dir/part" ;;
     busy)

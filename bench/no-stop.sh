@@ -22,6 +22,7 @@ gcc -O2 -o "$dir/pairs" "$dir/pairs.c"
 modes=(plain "--source bpf" "--source bpf --stacks" "--source perf" "--source perf --stacks" "" "--stacks")
 
 once() { # MODE: the loop's time, and its processor time
+    settled
     if [ "$1" = plain ]; then
         "$dir/pairs" 100000
     else
