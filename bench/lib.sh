@@ -7,6 +7,7 @@ trap 'rm -rf "$dir"' EXIT
 
 # Waits until the kernel has closed the events of former recordings, which takes seconds: while they
 # are open, every process's system calls take longer.
+command -v pgrep >/dev/null || { echo "$0 needs pgrep (procps)" >&2; exit 1; }
 settled() { while pgrep -x samara-close >/dev/null; do sleep 0.1; done; }
 
 median() { sort -n | awk '{ all[NR] = $1 } END { print all[int((NR + 1) / 2)] }'; }

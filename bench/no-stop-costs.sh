@@ -68,6 +68,7 @@ TIMEFORMAT='%U %S'
 beside() { # PID MODE COMMAND...
     local pid=$1 mode=$2 recorder
     shift 2
+    settled
     if [ "$mode" = plain ]; then "$@" && return; fi
     # shellcheck disable=SC2086 # a mode is several words
     "$samara" trace $mode -q -o "$dir/t.samara" --pid "$pid" >&2 &
@@ -90,6 +91,7 @@ get() { # GETs: thousands a second, and the server's microseconds for each
     awk -v ticks=$(($(ticks) - before)) 'BEGIN { print ticks * 1e4 / 300000 }'
 }
 loop() { # MODE: milliseconds, those of its processor time, and the recorder's microseconds for a call
+    settled
     if [ "$1" = plain ]; then
         echo "$("$dir/threads") 0"
         return
@@ -100,13 +102,13 @@ loop() { # MODE: milliseconds, those of its processor time, and the recorder's m
     note "$1, 8 threads"
 }
 births() { # MODE: microseconds
+    settled
     # shellcheck disable=SC2086
     if [ "$1" = plain ]; then "$dir/births"; else "$samara" trace $1 -q -o "$dir/t.samara" -- "$dir/births"; fi
 }
 for run in $(seq 0 "$runs"); do
     for i in "${!modes[@]}"; do
         mode=${modes[i]}
-        settled
         { beside $other "$mode" "$dir/calls" && beside $server "$mode" get && loop "$mode" && births "$mode"; } >"$dir/one"
         [ "$run" = 0 ] || paste -sd' ' "$dir/one" >>"$dir/$i"
     done

@@ -431,6 +431,8 @@ fn rows_of_part(row: &mut impl FnMut(&str, String), verdict: &Verdict, part: &Pa
 
 fn origin(holding: &Holding, site: &Site) -> String {
     let made = match site.mapped.0 {
+        // Part of it is another process's.
+        made if made < holding.alive => String::new(),
         0 => String::new(),
         made => format!(", {} of {} still mapped", count(holding.alive), plural(made, "mapping")),
     };

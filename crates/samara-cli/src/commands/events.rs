@@ -49,8 +49,14 @@ pub(crate) fn run(args: &Events) -> ExitCode {
         only: &only,
     };
     let (mut damage, mut missing) = (Ok(()), BTreeSet::from_iter(only.pid.iter().copied()));
-    let events = reader.inspect(|event| {
-        missing.retain(|pid| event.as_ref().is_ok_and(|event| event.pid != *pid));
+    let (mut reader, mut is_whole) = (reader, false);
+    let events = std::iter::from_fn(|| {
+        let next = reader.next();
+        is_whole |= next.is_none();
+        if let Some(Ok(event)) = &next {
+            missing.remove(&event.pid);
+        }
+        next
     });
     let printed = output::styled_stdout(|out| {
         damage = match &stacks {
@@ -62,7 +68,7 @@ pub(crate) fn run(args: &Events) -> ExitCode {
     match (printed, damage) {
         (Err(error), _) => super::failed(format!("cannot write to standard output: {error}")),
         (Ok(()), Err(damage)) => super::unreadable(&args.file, &damage),
-        (Ok(()), Ok(())) => match missing.first() {
+        (Ok(()), Ok(())) => match missing.first().filter(|_| is_whole) {
             None => ExitCode::SUCCESS,
             Some(pid) => super::failed(format!("{} has no event of process {pid}", output::shown(&args.file))),
         },

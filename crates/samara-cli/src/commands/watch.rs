@@ -10,7 +10,7 @@ use std::process::{ExitCode, ExitStatus};
 use std::time::{Duration, Instant, SystemTime};
 
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
-use samara_record::inspect::max_map_count;
+use samara_record::inspect::{InspectError, max_map_count};
 use samara_record::{RecordError, Running, processes};
 use samara_trace::output::{Access, OutputName};
 use serde_json::json;
@@ -28,8 +28,8 @@ use crate::watch::alert::{Alert, Limits, Reason};
 use crate::watch::budget::{Budget, used};
 use crate::watch::cause::{self, Cause};
 use crate::watch::exec::Exec;
-use crate::watch::find::{self, Which};
-use crate::watch::keep::{self, Folder, Kept, default_folder, recording_beside};
+use crate::watch::find::Which;
+use crate::watch::keep::{self, Folder, KeepError, Kept, default_folder, recording_beside};
 use crate::watch::metrics;
 use crate::watch::reading::{Own, Reading, Row};
 use crate::watch::record::Recorder;
@@ -132,6 +132,7 @@ impl Trouble {
 /// The state of a watch between two readings.
 struct Watcher<'a> {
     args: &'a Watch,
+    began: SystemTime,
     folder: Folder,
     table: Table,
     limits: Limits,
@@ -163,6 +164,7 @@ impl<'a> Watcher<'a> {
         let reasons = parts.clone().into_iter().map(Reason::At).chain([Reason::Growth]);
         let mut watcher = Watcher {
             args,
+            began: SystemTime::now(),
             folder,
             table: Table::new(which, files()),
             limits: Limits { parts, ahead: args.ahead },
@@ -318,6 +320,7 @@ impl<'a> Watcher<'a> {
         self.no_rights.tell(hidden);
         self.table.find_causes(&mut top, meter);
         let own = Own {
+            began: Some(self.began),
             took: began.elapsed(),
             interval: self.args.every,
             asked: self.args.every,
@@ -392,7 +395,7 @@ impl<'a> Watcher<'a> {
                 Some((cause, path))
             }
             // It has ended meanwhile: there is nothing to keep.
-            Err(_) if find::started(row.pid) == 0 => {
+            Err(KeepError::Look(InspectError::NoProcess(_) | InspectError::NoSpace(_) | InspectError::Ended(_))) => {
                 self.table.keeps(row.pid, None);
                 None
             }

@@ -10,7 +10,7 @@
 //! escaped.
 
 use std::fmt::{Display, Write};
-use std::time::UNIX_EPOCH;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use super::reading::{Reading, Row};
 use crate::output::clean;
@@ -50,8 +50,9 @@ pub(crate) fn text(reading: &Reading) -> String {
         out.one(name, gauge, help, Some(value as f64));
     }
     let own = &reading.own;
-    let time = reading.time.duration_since(UNIX_EPOCH).ok().map(|time| time.as_secs_f64());
-    out.one("samara_watch_reading_timestamp_seconds", gauge, "When the processes were read.", time);
+    let since = |time: SystemTime| Some(time.duration_since(UNIX_EPOCH).ok()?.as_secs_f64());
+    out.one("samara_watch_reading_timestamp_seconds", gauge, "When the processes were read.", since(reading.time));
+    out.one("samara_watch_start_time_seconds", gauge, "When samara began to watch.", own.began.and_then(since));
     for (name, help, value) in [
         ("samara_watch_reading_seconds", "How long this reading took.", own.took),
         ("samara_watch_interval_seconds", "Time from this reading to the next one.", own.interval),

@@ -41,6 +41,8 @@ pub(crate) struct Others {
 /// Figures of the watcher itself.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Own {
+    /// When it began to watch.
+    pub(crate) began: Option<SystemTime>,
     /// How long the reading took.
     pub(crate) took: Duration,
     /// The time to the next reading, and the one that was asked for.

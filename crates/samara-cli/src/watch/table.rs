@@ -336,7 +336,8 @@ impl Table {
 
     /// The age of the oldest number of areas.
     pub(crate) fn oldest(&self) -> Duration {
-        let ages = self.all.values().filter_map(|process| Some(process.seen?.at.elapsed()));
+        let shown = self.all.values().filter(|process| process.now.has_space());
+        let ages = shown.filter_map(|process| Some(process.seen?.at.elapsed()));
         ages.max().unwrap_or_default()
     }
 

@@ -69,18 +69,12 @@ impl NotWatched {
     }
 }
 
-/// Whether this process has the capabilities that BPF takes.
-fn can_bpf() -> bool {
-    const BPF: u64 = 1 << 39;
-    const PERFMON: u64 = 1 << 38;
-    const SYS_ADMIN: u64 = 1 << 21;
-    let own = Status::own().bits("CapEff:");
-    own & SYS_ADMIN != 0 || own & (BPF | PERFMON) == BPF | PERFMON
-}
-
 /// What does not help in a user namespace.
 pub(super) const ROOTLESS: &str = "this process is in a user namespace, as rootless containers are, and its capabilities \
                                    do not count for the kernel's events: run samara outside of it";
+
+/// How the reason begins where the kernel refuses BPF to a process that has the capabilities.
+pub(super) const REFUSES: &str = "the kernel refuses the programs";
 
 /// The alternative.
 const WITHOUT: &str = "A recording of one process with stops (without --no-stop and --source) needs none of this";
@@ -99,7 +93,7 @@ impl fmt::Display for NotWatched {
                     io::ErrorKind::PermissionDenied => "-o remount,gid=GROUP,mode=750",
                     _ => "-t tracefs -o gid=GROUP,mode=750 tracefs",
                 };
-                let bpf = match can_bpf() {
+                let bpf = match no_bpf.as_ref().is_some_and(|why| why.starts_with(REFUSES)) {
                     true => {
                         "This process has CAP_PERFMON and CAP_BPF, and BPF needs no tracefs: let the seccomp filter allow \
                          bpf (in a container --security-opt seccomp=unconfined or, with Podman 4.3, \

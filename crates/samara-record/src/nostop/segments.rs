@@ -4,10 +4,8 @@
 //! - **NOSTOP-SEGMENTS-1** a file's headers count only if they give the areas that the kernel
 //!   reported. (It may be another file of that name by now.)
 
-use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::fs::File;
-use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
@@ -18,11 +16,9 @@ use object::read::elf::{FileHeader, ProgramHeader};
 
 use super::record::Shown;
 use crate::os::sys::{Tid, page_size};
+use crate::stacks::open_regular;
 
-/// Most files whose segments are kept.
-const MOST: usize = 1 << 12;
-
-/// Most segments of a file that is kept.
+/// Most segments of a file.
 const MOST_SEGMENTS: usize = 64;
 
 /// A segment that is mapped: its address, its length in memory and in the file, and its offset.
@@ -45,35 +41,19 @@ impl Segment {
     }
 }
 
-/// The segments of files, by device and inode.
-#[derive(Debug, Default)]
-pub(super) struct Segments(HashMap<((u32, u32), u64), Vec<Segment>>);
-
-impl Segments {
-    /// Where the first segment of a file ends. `whole`: the first area that the kernel reported,
-    /// which is as long as all segments; `others`: those of the file after it; `by`: processes in
-    /// whose root folders the file may be. `None`: its headers cannot be read.
-    pub(super) fn first_end(&mut self, whole: &Shown, others: &[&Shown], by: &[Tid]) -> Option<u64> {
-        let file = (whole.dev, whole.inode);
-        if let Some(end) = self.0.get(&file).and_then(|known| first_end(known, whole, others)) {
-            return Some(end);
-        }
-        let name = Path::new(OsStr::from_bytes(&whole.name));
-        let below = |pid: &Tid| Path::new(&format!("/proc/{pid}/root")).join(name.strip_prefix("/").unwrap_or(name));
-        let paths = by.iter().map(below).chain([name.to_owned()]);
-        let fits = |path| read(path).ok().and_then(|all| first_end(&all, whole, others).map(|end| (all, end)));
-        let (segments, end) = paths.into_iter().find_map(fits)?;
-        if self.0.len() >= MOST {
-            self.0.clear();
-        }
-        self.0.insert(file, segments);
-        Some(end)
-    }
+/// Where the first segment of a file ends. `whole`: the first area that the kernel reported, which
+/// is as long as all segments; `others`: those of the file after it; `by`: processes in whose root
+/// folders the file may be. `None`: its headers cannot be read.
+pub(super) fn first_end(whole: &Shown, others: &[&Shown], by: &[Tid]) -> Option<u64> {
+    let name = Path::new(OsStr::from_bytes(&whole.name));
+    let below = |pid: &Tid| Path::new(&format!("/proc/{pid}/root")).join(name.strip_prefix("/").unwrap_or(name));
+    let paths = by.iter().map(below).chain([name.to_owned()]);
+    paths.into_iter().find_map(|path| end_by(&read(&path)?, whole, others))
 }
 
 /// Where the first segment ends, if these are the segments of what the kernel reported
 /// (NOSTOP-SEGMENTS-1).
-fn first_end(all: &[Segment], whole: &Shown, others: &[&Shown]) -> Option<u64> {
+fn end_by(all: &[Segment], whole: &Shown, others: &[&Shown]) -> Option<u64> {
     let (first, last) = (all.first()?, all.last()?);
     let higher = whole.start.wrapping_sub(first.pages(0).0);
     let page = page_size();
@@ -89,15 +69,9 @@ fn first_end(all: &[Segment], whole: &Shown, others: &[&Shown]) -> Option<u64> {
 }
 
 /// The segments of a program's file that are mapped.
-fn read(path: impl AsRef<Path>) -> io::Result<Vec<Segment>> {
-    let file = File::open(path)?;
-    if !file.metadata()?.is_file() {
-        return Err(io::ErrorKind::InvalidInput.into());
-    }
-    let data = ReadCache::new(file);
-    mapped::<FileHeader64<Endianness>>(&data)
-        .or_else(|| mapped::<FileHeader32<Endianness>>(&data))
-        .ok_or(io::ErrorKind::InvalidData.into())
+fn read(path: &Path) -> Option<Vec<Segment>> {
+    let data = ReadCache::new(open_regular(path)?);
+    mapped::<FileHeader64<Endianness>>(&data).or_else(|| mapped::<FileHeader32<Endianness>>(&data))
 }
 
 fn mapped<H: FileHeader<Endian = Endianness>>(data: &ReadCache<File>) -> Option<Vec<Segment>> {
@@ -132,18 +106,18 @@ mod tests {
         ];
         let whole = shown(0x5000_0000, 0x5040_2000, 0);
         let (text, data) = (shown(0x5020_0000, 0x5020_1000, 0x20_0000), shown(0x503f_f000, 0x5040_1000, 0x3f_f000));
-        assert_eq!(first_end(&all, &whole, &[&text, &data]), Some(0x5000_1000));
-        assert_eq!(first_end(&all, &whole, &[&data]), None, "another file");
-        assert_eq!(first_end(&all, &shown(0x5000_0000, 0x5050_0000, 0), &[&text, &data]), None, "longer");
-        assert_eq!(first_end(&[], &whole, &[]), None);
-        assert_eq!(Segments::default().first_end(&whole, &[&text, &data], &[]), None, "no file");
+        assert_eq!(end_by(&all, &whole, &[&text, &data]), Some(0x5000_1000));
+        assert_eq!(end_by(&all, &whole, &[&data]), None, "another file");
+        assert_eq!(end_by(&all, &shown(0x5000_0000, 0x5050_0000, 0), &[&text, &data]), None, "longer");
+        assert_eq!(end_by(&[], &whole, &[]), None);
+        assert_eq!(first_end(&whole, &[&text, &data], &[]), None, "no file");
     }
 
     /// The test's own program has a segment that begins at its start.
     #[test]
     fn headers_are_read() {
-        let own = read("/proc/self/exe").unwrap();
+        let own = read(Path::new("/proc/self/exe")).unwrap();
         assert!(own.len() > 1 && own[0].offset == 0 && own[0].file > 0, "{own:?}");
-        assert!(read("/proc/self/maps").is_err() && read("/").is_err());
+        assert!(["/proc/self/maps", "/", "/dev/null"].iter().all(|path| read(Path::new(path)).is_none()));
     }
 }

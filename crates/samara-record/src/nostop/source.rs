@@ -57,16 +57,29 @@ const LEFT_OUT: [&str; 1] = ["ioctl"];
 /// The ends of tasks: where the exit code is seen.
 const ENDS: [&str; 2] = ["exit", "exit_group"];
 
-/// Calls that programs make often.
-const OFTEN: [&str; 6] = ["mmap", "munmap", "mprotect", "mremap", "madvise", "brk"];
+/// Calls that some programs make often.
+const OFTEN: [&str; 12] = [
+    "mmap",
+    "munmap",
+    "mprotect",
+    "mremap",
+    "madvise",
+    "brk",
+    "mlock",
+    "mlock2",
+    "munlock",
+    "prctl",
+    "mbind",
+    "process_madvise",
+];
 
 /// The events that are needed on each processor. With BPF none but those of areas, births and ends.
 #[derive(Debug, Default)]
 struct Plan {
-    /// Those of the tasks that are attached to. Each with whether it is the entry of a call.
+    /// Those of the tasks that are attached to. Each with whether it has the task's stack.
     tracepoints: Vec<(u64, bool)>,
-    /// Those of calls that are made seldom: they are of all tasks, because each event of a task
-    /// takes the kernel some microseconds at each birth of a thread.
+    /// Those of calls that are made seldom, such as births and ends: they are of all tasks, because
+    /// each event of a task takes the kernel some microseconds at each birth of a thread.
     seldom: Vec<(u64, bool)>,
     /// The two of the lock of address spaces (Linux 5.11). Only write sections are recorded.
     locks: Vec<u64>,
@@ -74,22 +87,21 @@ struct Plan {
 }
 
 impl Plan {
-    /// `no_bpf`: why BPF was not possible, if it was tried. `stacks`: whether entries of calls have
-    /// the task's stack.
-    fn new(no_bpf: Option<&str>, stacks: bool) -> Result<Plan, NotWatched> {
+    /// `no_bpf`: why BPF was not possible, if it was tried.
+    fn new(no_bpf: Option<&str>) -> Result<Plan, NotWatched> {
         let refused = |error| NotWatched::NoTracefs { error, no_bpf: no_bpf.map(str::to_owned) };
         let tracefs = Tracefs::find().map_err(refused)?;
         let find = |name: &str| tracefs.tracepoint(name).map_err(refused);
         let (mut plan, mut calls) = (Plan::default(), 0);
         for call in calls_to_watch() {
             let Some(name) = samara_trace::calls::name(call) else { continue };
-            // Builds on the machine load many programs: their stacks are not copied.
-            let often = OFTEN.contains(&name) || (stacks && NATIVE.iter().any(|n| n.nr == call && births(n.call)));
+            // Nothing has the stack of a birth.
+            let has_stack = !NATIVE.iter().any(|number| number.nr == call && births(number.call));
             let enters = find(&format!("syscalls/sys_enter_{name}"))?.and_then(|point| plan.reader.add_enter(&point));
             let returns = find(&format!("syscalls/sys_exit_{name}"))?.and_then(|point| plan.reader.add_return(&point));
             calls += u32::from(enters.is_some() && returns.is_some());
-            let of = if often { &mut plan.tracepoints } else { &mut plan.seldom };
-            of.extend(enters.map(|number| (number, true)));
+            let of = if OFTEN.contains(&name) { &mut plan.tracepoints } else { &mut plan.seldom };
+            of.extend(enters.map(|number| (number, has_stack)));
             of.extend(returns.map(|number| (number, false)));
         }
         if calls == 0 {
@@ -217,7 +229,7 @@ impl Source {
         };
         let plan = match &bpf {
             Some(_) => Plan::default(),
-            None => Plan::new(no_bpf.as_deref(), stack > 0)?,
+            None => Plan::new(no_bpf.as_deref())?,
         };
         // With BPF the rings have areas and tasks alone.
         let bytes = if bpf.is_some() { bytes.min(BPF_RING) } else { bytes };
@@ -305,11 +317,14 @@ impl Source {
     fn open_all(&mut self, of: Of) -> Result<Option<u32>, NotWatched> {
         self.attached += 1;
         let owner = self.attached;
-        let mut points = self.plan.tracepoints.clone();
-        match of {
-            Of::Task(_) if self.open_seldom()? => {}
-            _ => points.extend(&self.plan.seldom),
-        }
+        let seldom = match of {
+            Of::Task(_) => {
+                self.open_seldom()?;
+                Vec::new()
+            }
+            _ => self.plan.seldom.clone(),
+        };
+        let points = [self.plan.tracepoints.clone(), seldom].concat();
         for cpu in self.processors.clone() {
             // A task that ends is in no control group any more.
             let apart = matches!(of, Of::Group(_));
@@ -320,8 +335,8 @@ impl Source {
             if apart {
                 self.open(Wanted { owner, ..Wanted::of(Counts::Nothing { areas: false, tasks: true }) }, cpu)?;
             }
-            for &(number, enters) in &points {
-                let stack = if enters { self.stack } else { 0 };
+            for &(number, has_stack) in &points {
+                let stack = if has_stack { self.stack } else { 0 };
                 self.open(Wanted { of, owner, stack, ..Wanted::of(Counts::Tracepoint(number)) }, cpu)?;
             }
             for number in self.plan.locks.clone() {
@@ -331,24 +346,27 @@ impl Source {
         Ok(Some(owner))
     }
 
-    /// Opens the events of calls that are made seldom, for all tasks, unless they are open. False:
-    /// the rights are for those of own tasks alone.
-    fn open_seldom(&mut self) -> Result<bool, NotWatched> {
+    /// Opens the events of calls that are made seldom, for all tasks, unless they are open. Where
+    /// the rights are for own tasks alone, each task gets them.
+    fn open_seldom(&mut self) -> Result<(), NotWatched> {
         if self.has_seldom {
-            return Ok(true);
+            return Ok(());
         }
         let points = self.plan.seldom.clone();
         for cpu in self.processors.clone() {
-            for &(number, enters) in &points {
-                let stack = if enters { self.stack } else { 0 };
+            for &(number, has_stack) in &points {
+                let stack = if has_stack { self.stack } else { 0 };
                 match self.open(Wanted { stack, ..Wanted::of(Counts::Tracepoint(number)) }, cpu) {
-                    Err(NotWatched::Refused { .. }) => return Ok(false),
+                    Err(NotWatched::Refused { .. }) => {
+                        self.plan.tracepoints.append(&mut self.plan.seldom);
+                        return Ok(());
+                    }
                     opened => opened?,
                 };
             }
         }
         self.has_seldom = !points.is_empty();
-        Ok(true)
+        Ok(())
     }
 
     /// Closes all events.

@@ -19,7 +19,7 @@ use super::coverage::Coverage;
 use super::exec;
 use super::followed_space::{Beside, Entry, FollowedSpace, UNEXPLAINED};
 use super::record::{Record, Shown, What};
-use super::segments::Segments;
+use super::segments;
 use crate::arch::{self, AUDIT_NATIVE, Decoded};
 use crate::journal::{Journal, Who};
 use crate::os::proc;
@@ -120,7 +120,6 @@ pub(super) struct Tasks<'a> {
     pub(super) last_end: u64,
     pub(super) journal: Journal<'a>,
     pub(super) seen: Coverage,
-    segments: Segments,
     /// Spaces that were unsure at their end and have no note, by the reason.
     pub(super) unnamed: BTreeMap<String, u64>,
     /// Whose records count, of tasks that are not known.
@@ -154,7 +153,6 @@ impl<'a> Tasks<'a> {
             last_end: 0,
             journal,
             seen: Coverage { ordered, ..Coverage::default() },
-            segments: Segments::default(),
             unnamed: BTreeMap::new(),
             strangers: Strangers::AreOurs,
             mixed: false,
@@ -376,12 +374,13 @@ impl<'a> Tasks<'a> {
             }
             _ => return self.foreign(address),
         }
+        let is_lossy = self.is_lossy();
         let Some(process) = self.processes.get(&pid) else { return };
         let ends = process.ends;
         let Some(place) = process.place.and_then(|id| self.places.get_mut(&id)) else { return };
         self.seen.sections += 1;
         if !place.is_counted(areas) {
-            self.seen.uncounted += u64::from(!place.has_lost_events());
+            self.seen.uncounted += u64::from(!is_lossy && !place.has_lost_events());
             place.unknown("the number of areas changed outside of write sections", true, now);
         }
         let number = place.lock(tid, now, in_call);
@@ -401,6 +400,7 @@ impl<'a> Tasks<'a> {
 
     fn unlock(&mut self, tid: Tid, address: u64, areas: Option<u32>) {
         let now = self.now;
+        let is_lossy = self.is_lossy();
         let ends = |process: &Process| process.ends;
         let ending = self.threads.get(&tid).and_then(|thread| self.processes.get(&thread.pid)).is_some_and(ends);
         // A section of a fault: it may have ended with the area that it reported.
@@ -409,7 +409,7 @@ impl<'a> Tasks<'a> {
             let is_open = place.unlock(tid, now);
             place.areas = areas.filter(|_| is_open);
             if !is_open && !ending && !in_fault {
-                let has_cause = place.has_lost_events();
+                let has_cause = is_lossy || place.has_lost_events();
                 place.unknown("a section ended that did not begin", true, now);
                 self.seen.disordered += u64::from(!has_cause);
             }
@@ -422,14 +422,14 @@ impl<'a> Tasks<'a> {
 
     /// A section outside of calls has ended: finds its cause, if possible.
     fn explain_outside(&mut self, tid: Tid) {
-        let now = self.now;
+        let (now, is_lossy) = (self.now, self.is_lossy());
         let Some(thread) = self.threads.get_mut(&tid) else { return };
         let Some((number, shown)) = thread.outside.take() else { return };
         let who = Who { pid: thread.pid, tid, entry_ns: now, exit_ns: now };
         let explained = shown.is_some();
         let entry = shown.map_or(Entry::Unknown(UNEXPLAINED, false), |shown| Entry::Grew(shown, who));
         let Some(place) = self.place_of(tid) else { return };
-        let has_cause = place.has_lost_events();
+        let has_cause = is_lossy || place.has_lost_events();
         place.fill(number, entry);
         let id = place.id;
         if !explained {
@@ -582,8 +582,8 @@ impl<'a> Tasks<'a> {
             return;
         }
         let parent = self.processes.get(&pid).map_or(0, |process| process.parent);
-        let (by, segments) = ([pid, parent, self.root], &mut self.segments);
-        let loaded = exec::loaded(&call.shown, |whole, others| segments.first_end(whole, others, &by));
+        let by = [pid, parent, self.root];
+        let loaded = exec::loaded(&call.shown, |whole, others| segments::first_end(whole, others, &by));
         let who = Who { pid, tid, entry_ns: call.entered, exit_ns: now };
         let space = Space::loaded_with(id, who, pid == self.root, (&loaded.areas, &loaded.program), &mut self.journal);
         if let Some(place) = self.places.get_mut(&id) {
@@ -598,7 +598,7 @@ impl<'a> Tasks<'a> {
             }
         }
         // Its first calls may be among the lost ones. (A child inherits its parent's doubt.)
-        if now <= self.lost_until {
+        if self.is_lossy() {
             self.doubt_space(id, now);
         }
     }

@@ -72,6 +72,12 @@ pub(super) fn ranges(call: &Returned, brk: u64) -> Vec<Range> {
     let grows = (libc::PROT_GROWSDOWN | libc::PROT_GROWSUP) as u64;
     match &decoded.call.row().reach {
         Reach::Range(..) if protects && decoded.args[2] & grows != 0 => vec![ALL],
+        // A map of huge pages that fails may have emptied more than it names.
+        Reach::Maps(_)
+            if call.failed() && decoded.call == Call::Mmap && decoded.args[3] & libc::MAP_HUGETLB as u64 != 0 =>
+        {
+            vec![ALL]
+        }
         Reach::Range(..) | Reach::Moves(_) | Reach::Break => reach::of(decoded, call.result, brk, page),
         Reach::Maps(place) if place.len.is_some() => reach::of(decoded, call.result, brk, page),
         _ => vec![ALL],

@@ -42,6 +42,7 @@ use crate::stacks::compiled::Dumps;
 use crate::stacks::memory::StackMemory;
 pub(crate) use crate::stacks::memory::{Copied, Copies};
 use crate::stacks::module::Module;
+pub(crate) use crate::stacks::module::open_regular;
 use crate::stacks::rule::Rule;
 
 /// Offset of a signal's saved registers from its frame's stack pointer: `uc_mcontext` of the

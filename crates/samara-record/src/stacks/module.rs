@@ -180,7 +180,7 @@ const LIVE: &[FsType] = &[
 /// Opens a file to read it, if it is a regular one with content. Nothing else is opened, because a
 /// traced program chooses names: a FIFO would wait for a writer, and opening a device may have
 /// effects. Files of [`LIVE`] file systems look regular and are not.
-pub(super) fn open_regular(path: &Path) -> Option<File> {
+pub(crate) fn open_regular(path: &Path) -> Option<File> {
     let found = File::options().read(true).custom_flags(libc::O_PATH | libc::O_CLOEXEC).open(path).ok()?;
     let is_regular = found.metadata().is_ok_and(|file| file.is_file());
     let is_live = || statfs::fstatfs(&found).map_or(true, |system| LIVE.contains(&system.filesystem_type()));

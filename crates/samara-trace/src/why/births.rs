@@ -298,6 +298,9 @@ impl Origins {
             }
         };
         if let Some(site) = self.sites.get_mut(number as usize).filter(|_| counts) {
+            if site.calls == 0 {
+                site.args = event.args;
+            }
             let differs = |i: &usize| site.args.get(*i) != event.args.get(*i);
             site.varies |= (0..event.args.len()).filter(differs).fold(0, |bits, i| bits | 1 << i);
             site.calls += 1;

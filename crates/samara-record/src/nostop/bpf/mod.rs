@@ -22,7 +22,7 @@ use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTime
 
 use super::Whose;
 use super::record::Record;
-use super::refused::ROOTLESS;
+use super::refused::{REFUSES, ROOTLESS};
 use super::source::Asked;
 use crate::os::proc::{self, Status};
 use crate::os::sys::{self, Tid};
@@ -272,7 +272,7 @@ fn refused(error: &(dyn Error + 'static)) -> String {
         Some(libc::ENOMEM) => "; memory is short: the control group's, or ulimit -l (before Linux 5.11)",
         _ => "",
     };
-    format!("the kernel refuses the programs ({}){hint}", first_line(error))
+    format!("{REFUSES} ({}){hint}", first_line(error))
 }
 
 /// The first line of an error and of its causes.

@@ -25,14 +25,14 @@ pub(in super::super) fn spare_areas() -> impl Iterator<Item = u32> {
 impl Tasks<'_> {
     /// A call that does not matter returned: its sections stay unexplained.
     pub(super) fn no_call(&mut self, tid: Tid, call: &Open) {
-        let now = self.now;
+        let (now, is_lossy) = (self.now, self.is_lossy());
         if call.spares_areas {
             return self.explained(tid, &call.sections);
         }
         if !call.sections.is_empty()
             && let Some(place) = self.place_of(tid)
         {
-            let has_cause = place.has_lost_events();
+            let has_cause = is_lossy || place.has_lost_events();
             place.doubt(UNEXPLAINED, false, now);
             self.seen.unexplained += if has_cause { 0 } else { call.sections.len() as u64 };
         }

@@ -26,6 +26,11 @@ impl Tasks<'_> {
         self.doubt_all(from);
     }
 
+    /// Whether records of this time may be lost: also of a space that was read since, or is new.
+    pub(super) fn is_lossy(&self) -> bool {
+        self.now <= self.lost_until
+    }
+
     /// Marks every space as unsure, and forgets all open calls, because records are missing.
     pub(in super::super) fn doubt_all(&mut self, now: u64) {
         self.threads.values_mut().for_each(|thread| (thread.call, thread.outside) = (None, None));
