@@ -21,7 +21,8 @@ fn row(pid: u32, name: &str, areas: u64) -> Row {
 }
 
 fn reading(top: Vec<Row>) -> Reading {
-    let own = Own { alerts: BTreeMap::from([("at80".to_owned(), 2)]), ..Own::default() };
+    let began = Some(SystemTime::UNIX_EPOCH + Duration::from_secs(3));
+    let own = Own { began, alerts: BTreeMap::from([("at80".to_owned(), 2)]), ..Own::default() };
     let others = Others { processes: 9, areas: 900, mapped: 7, resident: 5 };
     Reading { time: SystemTime::UNIX_EPOCH + Duration::from_secs(5), limit: Some(100), top, others, unreadable: 3, own }
 }
@@ -93,6 +94,7 @@ fn every_value_has_its_family() {
         ("samara_unreadable_processes", "3"),
         ("samara_watch_reading_timestamp_seconds", "5"),
         ("samara_watch_alerts_total", "2"),
+        ("samara_watch_start_time_seconds", "3"),
     ] {
         let found = samples(&told, name);
         assert!(found.len() == 1 && found[0].ends_with(&format!(" {value}")), "{name}: {found:?}");
