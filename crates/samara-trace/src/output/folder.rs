@@ -73,12 +73,15 @@ impl Folder {
         // `mkdir` does not follow a link in the last component.
         use std::os::unix::fs::DirBuilderExt;
         let was_there = path.symlink_metadata().is_ok();
-        std::fs::DirBuilder::new().recursive(true).mode(access.of_folders()).create(path)?;
         if was_there {
+            // Before it is followed, which the kernel may refuse (fs.protected_symlinks).
             let above = Folder::open(None, path.parent().unwrap_or(Path::new(".")))?;
             if let Some(link) = path.file_name().and_then(|name| above.stat(name)).filter(is_link) {
                 above.refuse_planted(link.st_uid)?;
             }
+        }
+        std::fs::DirBuilder::new().recursive(true).mode(access.of_folders()).create(path)?;
+        if was_there {
             return Folder::open(None, path);
         }
         let how = OFlag::O_PATH | OFlag::O_DIRECTORY | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
