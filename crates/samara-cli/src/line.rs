@@ -231,6 +231,16 @@ pub(crate) fn how(status: ExitStatus) -> String {
 mod tests {
     use super::*;
 
+    /// Another run has unnamed code at other addresses, and in other frames.
+    #[test]
+    fn unnamed_code_has_one_name() {
+        let names = |names: &[&str]| lasting(names.iter().map(|name| (*name).to_owned()).collect());
+        let one = names(&["mmap", "[anon]+0x7f01", "? [anon]+0x7f02", "main", "main", "[anon]+0x1"]);
+        assert_eq!(one, ["mmap", "[anon]", "main", "main", "[anon]"]);
+        assert_eq!(one, names(&["mmap", "[anon]+0x55", "main", "main", "[anon]+0x2", "[anon]+0x3"]));
+        assert_eq!(names(&["q+0x1171", "[anon]"]), ["q+0x1171", "[anon]"]);
+    }
+
     #[test]
     fn an_unknown_status_is_not_told_as_0() {
         let line = |event: &Event| {

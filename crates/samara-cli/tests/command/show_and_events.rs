@@ -506,6 +506,24 @@ fn why_and_what_differs() {
     }
 }
 
+/// A process that the trace has not is no success; a trace that ends before its stacks is damaged.
+#[test]
+fn events_say_what_is_missing() {
+    let dir = tempfile::tempdir().unwrap();
+    trace(dir.path());
+    let events = |args: &[&str]| run(dir.path(), &[&["events"], args].concat());
+    assert!(events(&["t.samara", "--pid", "101"]).status.success());
+    let output = events(&["t.samara", "--pid", "101", "--pid", "7"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(stderr(&output).contains("has no event of process 7"), "{}", said(&output));
+    assert_eq!(events(&["t.samara", "--stacks"]).status.code(), Some(1), "it has none");
+    let whole = std::fs::read(dir.path().join("t.samara")).unwrap();
+    std::fs::write(dir.path().join("cut.samara"), &whole[..whole.len() - 20]).unwrap();
+    for args in [&["cut.samara", "--stacks"][..], &["cut.samara", "--folded"], &["cut.samara", "--pid", "7"]] {
+        assert_eq!(events(args).status.code(), Some(3), "{args:?}");
+    }
+}
+
 /// A child that shares its parent's areas has no history after its end, whatever the parent does.
 #[test]
 fn a_child_s_history_ends_with_it() {

@@ -19,7 +19,7 @@ pub struct Coverage {
     /// as the kernel reported.
     pub lost: BTreeMap<u32, u64>,
     /// How many of `lost` may be other processes': those of calls that are made seldom, such as
-    /// `clone` and `mlock`. Perf events of these are of all tasks.
+    /// `clone` and `shmat`. Perf events of these are of all tasks.
     pub lost_seldom: u64,
     /// Write sections: each is one hold of an address space's lock for writing.
     pub sections: u64,
