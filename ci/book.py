@@ -1,7 +1,9 @@
 """Checks of the documents for ci/book.sh. `links`: every relative link and anchor of the documents
 leads somewhere; a page of the book links within the book only, and each path of the repository that
 it names as code exists; a page of the book is in SUMMARY.md. `blocks PAGE SCRIPT`: writes the
-`sh` blocks of a page as one script, if it has any."""
+`sh` blocks of a page as one script, if it has any. `texts PAGE OUTPUT`: each line of the page's
+`text` blocks is in what its script printed, but for numbers, sizes, times, addresses, folders and
+an end `...`; `text,norun` is not of the page's commands."""
 
 import os
 import re
@@ -91,6 +93,33 @@ def blocks(page, script):
         open(script, "w", encoding="utf-8").write("\n".join(out) + "\n")
 
 
+def shape(line):
+    """A line without what differs from run to run."""
+    line = re.sub(r"(/[\w.+-]+)+/", "/", line)
+    line = re.sub(r"0x[0-9a-f]+|\b[0-9a-f]{8,16}-[0-9a-f]{8,16}\b|\d[\d,.]*", "#", line)
+    line = re.sub(r"# ?(ns|us|µs|ms|s|min|h|B|KiB|MiB|GiB|TiB)\b", "#", line)
+    return " ".join(line.split())
+
+
+def texts(page, output):
+    printed = {shape(line) for line in open(output, encoding="utf-8", errors="replace")}
+    code, wrong = None, []
+    for number, line in enumerate(open(page, encoding="utf-8"), 1):
+        line = line.rstrip("\n")
+        if code is None:
+            code = line[3:] if line.startswith("```") else None
+        elif line == "```":
+            code = None
+        elif code == "text" and line.strip() not in ("", "..."):
+            said = shape(line)
+            if said not in printed and not (said.endswith(" ...") and any(p.startswith(said[:-4]) for p in printed)):
+                wrong.append(f"{page}:{number}: no command of this page prints this: {line.strip()}")
+    sys.stderr.writelines(f"{line}\n" for line in wrong)
+    return 1 if wrong else 0
+
+
 if sys.argv[1] == "links":
     sys.exit(check_links())
+if sys.argv[1] == "texts":
+    sys.exit(texts(*sys.argv[2:]))
 blocks(*sys.argv[2:])

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # The book: it has at most 25,000 words; every relative link of the documents leads somewhere; mdBook
-# builds it; and every command in its `sh` blocks runs. A page's blocks run in the order of the page,
-# in a directory that has `book`, the traces `t.samara`, `old.samara` and `new.samara`, and the
+# builds it; every command in its `sh` blocks runs, and prints what the page shows (but for numbers,
+# `ci/book.py`). A page's blocks run in the order of the page, in a directory that has `book`, the traces `t.samara`, `old.samara` and `new.samara`, and the
 # programs `app`, `guard_pages`, `server` and `test-suite`. Needs python3, cc and jq. Installs mdBook.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -68,6 +68,7 @@ while read -r page; do
     cp -a "$work/given" "$work/page"
     (cd "$work/page" && timeout 300 bash -euxo pipefail "$work/script") >"$work/said" 2>&1 </dev/null ||
         { tail -n 40 "$work/said" >&2; echo "book: a command of $page fails" >&2; exit 1; }
+    python3 ci/book.py texts "$page" "$work/said"
     run=$((run + 1))
 done < <(find book/src -name '*.md' | sort)
 echo "book: $words words; links, build and the commands of $run pages as they should be"

@@ -51,7 +51,7 @@ Examples:
 
 Exit codes: `trace` and `run` end like the program (127: not found, 126: cannot be run, 125: cannot be traced).
 The other commands: 0 success, 1 failure, 2 wrong usage, 3 the trace file ends early or is damaged,
-4 the model and the kernel differ.";
+4 the model and the kernel differ. 123: what --fail-if, --fail or --once asks for holds.";
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
@@ -97,7 +97,7 @@ Examples:
   samara trace --quiet --fail-if 'areas_peak > 1000' -- ./test-suite
   samara trace --follow cc1 -- make            only the processes that run cc1
   samara trace --pid 4711 --for 10s            a process that runs already, for ten seconds
-  samara trace --no-stop -- ./server           the program never stops (needs CAP_PERFMON and tracefs)
+  samara trace --no-stop -- ./server           the program never stops (rights: see --no-stop)
   samara trace --cgroup /system.slice/web.service --for 10s
                                                all processes of a service or a container, which never stop
   samara trace --start-on USR1 --stop-on USR2 -- ./server

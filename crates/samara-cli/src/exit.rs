@@ -5,17 +5,17 @@ use std::process::{ExitCode, ExitStatus};
 
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 
-/// `show`, `events`, `summary`, `who`, `inspect`, `check`: the command failed (no such file, no
-/// such process).
+/// All commands but `trace`, `run` and `top` (of a program): the command failed, as for no such
+/// file or process.
 pub(crate) const FAILED: u8 = 1;
 /// All commands: wrong usage.
 pub(crate) const USAGE: u8 = 2;
-/// `show`, `events`, `summary`, `who`: the trace ends early or is damaged. Its whole batches were
-/// used.
+/// Commands that read a trace: it ends early or is damaged. Its whole batches were used.
 pub(crate) const DAMAGED: u8 = 3;
 /// `check`: the model and the kernel differ.
 pub(crate) const DIFFERS: u8 = 4;
-/// `trace`, `summary`: a `--fail-if` holds. `watch --once`: a process is near the limit.
+/// `trace`, `summary`: a `--fail-if` holds. `diff --fail`: something grew. `watch --once`: a
+/// process is near the limit.
 pub(crate) const CONDITION: u8 = 123;
 /// `trace`, `run`: the program was not run, because samara could not trace it or write its files.
 /// `watch`: a process that `--pid` names is not there at the start.

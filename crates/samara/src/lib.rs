@@ -135,8 +135,8 @@
 //!   [`RangeMap`], as the ascending sequence of `(first, last, value)`, and for [`RangeSet`], as
 //!   that of `(first, last)`. Deserializing checks that the ranges hold keys, ascend and do not
 //!   overlap. Needs no `std`.
-//! - `testing`: for the crate's own tests: maps with nodes of three and five slots, a switch for
-//!   the search path, fault points.
+//! - `search`, `testing`, `long`: for tests and benchmarks of this repository: a switch for the
+//!   search path; maps with nodes of three and five slots, fault points; campaigns of hours.
 #![no_std]
 // The tree's files also hold code that only shared maps use.
 #![cfg_attr(not(feature = "shared"), allow(dead_code))]
@@ -223,15 +223,9 @@ pub mod search {
 pub mod testing {
     pub use crate::fault::{Point, set_hook, set_refusal};
     pub use crate::node::shape::Tiny;
-    pub use crate::search::{Level, force};
 
     /// A map whose nodes have three and five slots.
     pub type TinyMap<K, V> = crate::RangeMap<K, V, Tiny>;
-
-    /// Selects the portable search (`true`) or the best one that the processor supports (`false`).
-    pub fn force_portable(portable: bool) {
-        force(if portable { Level::Portable } else { Level::Avx512 });
-    }
 
     #[cfg(loom)]
     pub use crate::sync::shadow::model;

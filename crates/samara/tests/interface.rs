@@ -26,7 +26,8 @@ fn an_alignment_is_a_power_of_two() {
         "the alignment 0x3 is not a power of two: pass 1 for none, or 2, 4, 8, ..."
     );
     for bit in 0..64 {
-        GapQuery::new(1).aligned(1u64 << bit).unwrap();
+        let query = GapQuery::new(1).aligned_at(1u64 << bit, u64::MAX).unwrap();
+        assert_eq!(query.offset(), (1 << bit) - 1, "the offset is below the alignment");
     }
     let query = GapQuery::new(5u64).within(1..=90).from(End::Highest).aligned_at(16, 3).unwrap();
     assert_eq!((query.len(), query.align(), query.offset(), query.is_empty()), (5, 16, 3, false));

@@ -30,7 +30,8 @@
 
 use std::process::Command;
 
-use samara::testing::{Level, Tiny, force};
+use samara::search::{Level, force};
+use samara::testing::Tiny;
 use samara::{Compact, Normal, Shape};
 #[cfg(feature = "long")]
 use samara_testkit::Frame;

@@ -13,7 +13,8 @@ use crate::moment::Moment;
 /// Say why a process has as many areas as it has, and which calls made them
 ///
 /// Verdicts, each with its evidence: never unmapped, fragmented, kept apart, at once by design,
-/// reserved, many files. With the calls behind them, and, of a trace with --stacks, the functions.
+/// reserved, many files, one origin, no huge page. With the calls behind them, and, of a trace with
+/// --stacks, the functions.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:

@@ -145,6 +145,8 @@ pub struct Running {
     /// Releases the process when the calling process gets this signal after the start. See
     /// [`Signal`].
     pub stop_on: Option<Signal>,
+    /// When it started, in clock ticks since boot: another process may have its number later.
+    pub(crate) started: u64,
 }
 
 /// A signal to the recording process that starts ([`Options::start_on`]) or stops

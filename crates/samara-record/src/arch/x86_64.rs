@@ -57,10 +57,10 @@ pub(crate) fn first_argument(arch: u32) -> usize {
     }
 }
 
-/// Whether this number may be `exit`, which ends one thread, in any of the tables.
-pub(crate) fn is_thread_exit(nr: u32) -> bool {
+/// Whether this number is `exit`, which ends one thread, in this table.
+pub(crate) fn is_thread_exit(table: u32, nr: u32) -> bool {
     const COMPAT_EXIT: u32 = 1;
-    nr & !X32_BIT == libc::SYS_exit as u32 || nr == COMPAT_EXIT
+    if table == AUDIT_NATIVE { nr & !X32_BIT == libc::SYS_exit as u32 } else { nr == COMPAT_EXIT }
 }
 
 /// The x86-64 table.
@@ -143,6 +143,20 @@ impl Decoded {
         }
     }
 
+    /// Whether it has set a filter, or strict mode. Other operations ask; and a filter for all
+    /// threads that one of them cannot take gives the number of that one (seccomp(2)).
+    pub(crate) fn has_set_filter(&self, result: i64) -> bool {
+        const SET_MODE_STRICT: u64 = 0;
+        const SET_MODE_FILTER: u64 = 1;
+        match (self.call, self.args[0]) {
+            (Call::Seccomp, SET_MODE_FILTER) if result > 0 => {
+                self.args[1] & libc::SECCOMP_FILTER_FLAG_NEW_LISTENER != 0
+            }
+            (Call::Seccomp, SET_MODE_STRICT | SET_MODE_FILTER) | (Call::PrSetSeccomp, _) => result == 0,
+            _ => false,
+        }
+    }
+
     /// See [`Call::stays_out`].
     pub(crate) fn stays_out(&self) -> bool {
         self.call.stays_out()
@@ -182,6 +196,21 @@ mod tests {
         assert_eq!(decode(AUDIT_NATIVE, 0x4000_0009, [0; 6], none).unwrap().call, Call::Mmap);
         assert_eq!(decode(AUDIT_NATIVE, 0x4000_0000 + 520, [0; 6], none).unwrap().nr, 59);
         assert!(decode(AUDIT_NATIVE, 520, [0; 6], none).is_none());
+    }
+
+    #[test]
+    fn ends_of_threads_and_filters_are_known() {
+        assert!(is_thread_exit(AUDIT_NATIVE, 60) && is_thread_exit(AUDIT_NATIVE, X32_BIT | 60));
+        assert!(!is_thread_exit(AUDIT_NATIVE, 1), "write");
+        assert!(is_thread_exit(AUDIT_COMPAT, 1) && !is_thread_exit(AUDIT_COMPAT, 60));
+        let set = |op, flags, result| {
+            let call = decode(AUDIT_NATIVE, 317, [op, flags, 0, 0, 0, 0], |_, _| false).unwrap();
+            call.has_set_filter(result)
+        };
+        let (tsync, listener) = (libc::SECCOMP_FILTER_FLAG_TSYNC, libc::SECCOMP_FILTER_FLAG_NEW_LISTENER);
+        assert!(set(0, 0, 0) && set(1, tsync, 0) && set(1, listener, 5));
+        assert!(!set(1, tsync, 4711), "the number of a thread that cannot take it");
+        assert!(!set(1, 0, -22) && !set(2, 0, 0), "refused; SECCOMP_GET_ACTION_AVAIL");
     }
 
     #[test]

@@ -605,6 +605,12 @@ impl CpuSet {
     }
 }
 
+impl PartialEq for CpuSet {
+    fn eq(&self, other: &CpuSet) -> bool {
+        self.holds(other) && other.holds(self)
+    }
+}
+
 /// Processor time of a process, all its threads together, in nanoseconds.
 pub(crate) fn cpu_time(pid: Tid) -> Option<u64> {
     let mut clock: libc::clockid_t = 0;

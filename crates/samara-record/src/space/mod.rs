@@ -43,8 +43,8 @@ use samara_trace::event::{Event, Resident, Step, StepKind};
 
 use crate::arch::Decoded;
 use crate::journal::{Journal, Size, Who};
-use crate::os::proc::{self, KernelArea, Maps};
-use crate::os::sys;
+use crate::os::proc::{self, Fate, KernelArea, Maps};
+use crate::os::sys::{self, Tid};
 use crate::space::apply::Applied;
 use crate::space::compare::Found;
 use crate::space::doubt::Doubt;
@@ -348,7 +348,7 @@ impl Space {
         // A neighbour of one range may reach into another range that is compared later: hence
         // several rounds.
         for round in 0..=ranges.len() {
-            attempt.misfit = self.compare(&ranges, attempt, journal);
+            attempt.misfit = self.compare(&ranges, call.who.tid, attempt, journal);
             if attempt.misfit.is_none() || (round == 0 && ranges.len() < 2) {
                 break;
             }
@@ -361,7 +361,7 @@ impl Space {
         if let Some(saved) = unchanged {
             self.model = saved;
             attempt.steps.clear();
-            attempt.misfit = self.compare(&ranges, attempt, journal);
+            attempt.misfit = self.compare(&ranges, call.who.tid, attempt, journal);
         }
         // A refused MAP_FIXED or MREMAP_FIXED may have emptied its place before it was refused.
         let placed = call.decoded.call.place().is_some();
@@ -384,15 +384,27 @@ impl Space {
     }
 
     /// Compares the model with the kernel in these ranges and one byte around them. Returns how
-    /// they differ.
-    fn compare(&mut self, ranges: &[Range], attempt: &mut Attempt, journal: &mut Journal<'_>) -> Option<String> {
+    /// they differ. `tid`: a task of the space.
+    fn compare(
+        &mut self,
+        ranges: &[Range],
+        tid: Tid,
+        attempt: &mut Attempt,
+        journal: &mut Journal<'_>,
+    ) -> Option<String> {
         let mut misfit = None;
         for (start, end) in ranges {
             // One byte more on each side shows the neighbours that touch.
             let window = (start.saturating_sub(1), end.saturating_add(1));
             let mut areas = std::mem::take(&mut self.window);
             let began = sys::now_ns();
-            if self.maps.between(window.0, window.1, &mut areas).is_ok() {
+            let read = self.maps.between(window.0, window.1, &mut areas);
+            if let Err(error) = &read
+                && proc::fate(tid) == Fate::Runs
+            {
+                journal.note(format!("calls were not compared with the kernel: its areas cannot be read ({error})"));
+            }
+            if read.is_ok() {
                 if !self.maps.queries() {
                     journal.budget.take(self.model.len(), began, sys::now_ns());
                 }

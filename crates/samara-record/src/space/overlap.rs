@@ -113,7 +113,8 @@ impl Space {
             && let Some(last) = applied.last_mut()
         {
             let reach: Vec<Range> = calls.iter().flat_map(|c| self.reaches(c)).collect();
-            last.misfit = self.compare(&reach, last, journal);
+            let tid = calls.last().map_or(0, |call| call.who.tid);
+            last.misfit = self.compare(&reach, tid, last, journal);
         }
         self.alone = false;
         if applied.iter().any(|attempt| attempt.misfit.is_some()) {

@@ -14,9 +14,12 @@
 //!   recorder take turns anyway. Threads are bound only if they and the recorder used no more than
 //!   one processor while they were free, and the recorder used the greater part
 //!   ([`Times::fits_one`]).
-//! - **AFFINITY-2** the program never sees the binding. It ends before `sched_getaffinity` and
-//!   `sched_setaffinity`, before the program makes a task or loads a program (which inherit it),
-//!   and when the program has not stopped for [`IDLE_NS`].
+//! - **AFFINITY-2** the program's own calls do not see the binding. It ends before
+//!   `sched_getaffinity` and `sched_setaffinity`, before the program makes a task or loads a
+//!   program (which inherit it), and when the program has not stopped for [`IDLE_NS`]. (`/proc`,
+//!   and other processes that ask, show it.)
+//! - **AFFINITY-3** processors that another process has given a bound task (taskset) stay: the
+//!   binding ends for those tasks that still have it.
 
 use crate::os::sys::{self, CpuSet, Tid};
 
@@ -31,8 +34,15 @@ pub(crate) struct Pair {
     process: Tid,
     last_ns: u64,
     spell: Spell,
-    /// The former processors of the tasks and of the recorder.
-    bound: Option<(Vec<(Tid, CpuSet)>, CpuSet)>,
+    bound: Option<Bound>,
+}
+
+struct Bound {
+    /// The processor, as a set.
+    here: CpuSet,
+    /// The tasks, with their former processors, and those of the recorder.
+    tasks: Vec<(Tid, CpuSet)>,
+    ours: CpuSet,
 }
 
 /// The last calls of a process.
@@ -116,20 +126,14 @@ impl Pair {
 
     /// Binds those of these tasks that are not bound yet.
     fn bind(&mut self, tasks: &[Tid]) {
-        let here = match &self.bound {
-            Some(_) => CpuSet::of(0),
-            None => CpuSet::current().zip(CpuSet::of(0)).and_then(|(here, ours)| {
-                here.bind(0).then(|| {
-                    self.bound = Some((Vec::new(), ours));
-                    here
-                })
-            }),
-        };
-        let Some(here) = here else { return };
-        let Some((bound, _)) = &mut self.bound else { return };
+        if self.bound.is_none() {
+            let both = CpuSet::current().zip(CpuSet::of(0)).filter(|(here, _)| here.bind(0));
+            self.bound = both.map(|(here, ours)| Bound { here, tasks: Vec::new(), ours });
+        }
+        let Some(Bound { here, tasks: bound, .. }) = &mut self.bound else { return };
         for task in tasks.iter().filter(|task| **task != 0) {
             if !bound.iter().any(|(t, _)| t == task)
-                && let Some(theirs) = CpuSet::of(*task).filter(|theirs| theirs.holds(&here))
+                && let Some(theirs) = CpuSet::of(*task).filter(|theirs| theirs.holds(here))
                 && here.bind(*task)
             {
                 bound.push((*task, theirs));
@@ -155,9 +159,9 @@ impl Pair {
     /// Forgets a task that has ended: its id may be reused.
     pub(crate) fn gone(&mut self, task: Tid) {
         self.spell.callers.retain(|t| *t != task);
-        if let Some((bound, _)) = &mut self.bound {
-            bound.retain(|(t, _)| *t != task);
-            if bound.is_empty() {
+        if let Some(Bound { tasks, .. }) = &mut self.bound {
+            tasks.retain(|(t, _)| *t != task);
+            if tasks.is_empty() {
                 self.end();
             }
         }
@@ -166,8 +170,9 @@ impl Pair {
     /// Ends the binding of all tasks.
     pub(crate) fn end(&mut self) {
         self.spell = Spell::default();
-        if let Some((bound, ours)) = self.bound.take() {
-            for (task, theirs) in bound {
+        if let Some(Bound { here, tasks, ours }) = self.bound.take() {
+            let is_bound = |tid| CpuSet::of(tid).is_some_and(|set| set == here);
+            for (task, theirs) in tasks.into_iter().filter(|(task, _)| is_bound(*task)) {
                 theirs.bind(task); // may have ended
             }
             ours.bind(0);
@@ -178,5 +183,34 @@ impl Pair {
 impl Drop for Pair {
     fn drop(&mut self) {
         self.end();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::process::{Command, Stdio};
+
+    #[test]
+    fn processors_that_others_gave_meanwhile_stay() {
+        let mut child = Command::new("cat").stdin(Stdio::piped()).spawn().unwrap();
+        let tid = child.id() as Tid;
+        let (all, ours) = (CpuSet::of(tid).unwrap(), CpuSet::of(0).unwrap());
+        for given in [None, Some(all)] {
+            let mut pair = Pair::new();
+            pair.bind(&[tid]);
+            let here = pair.bound.as_ref().unwrap().here;
+            assert!(CpuSet::of(tid).unwrap() == here && CpuSet::of(0).unwrap() == here);
+            // By another process, while it is bound; what it had before is made to differ.
+            if let (Some(given), Some(bound)) = (given, &mut pair.bound) {
+                bound.tasks[0].1 = here;
+                assert!(given.bind(tid));
+            }
+            pair.end();
+            assert!(CpuSet::of(tid).unwrap() == all, "{}", given.is_some());
+            assert!(CpuSet::of(0).unwrap() == ours);
+        }
+        drop(child.stdin.take());
+        child.wait().unwrap();
     }
 }

@@ -74,6 +74,7 @@ impl Running {
             follow: Follow::All,
             start_on: None,
             stop_on: None,
+            started: proc::started(tid),
         })
     }
 
@@ -113,7 +114,9 @@ pub(crate) fn run(running: &Running, sink: &mut dyn Sink) -> Result<Outcome, Rec
     samara_probe::Profile::running();
     let start_ns = sys::now_ns();
     // It may have ended, and another process may have its number.
-    Running::find(running.pid)?;
+    if Running::find(running.pid)?.started != running.started {
+        return Err(RecordError::Ended(running.pid));
+    }
     sys::raise_file_limit();
     let switch = Switch::new(running.start_on, running.stop_on);
     let signals = Signals::install(true, running.let_go.is_some(), &switch.signals());

@@ -129,7 +129,9 @@ impl Tracer<'_> {
     /// loads a program kills the others.
     fn mark_dying(&mut self, tid: Tid) {
         let filtered = exit_code(tid).is_some_and(|code| libc::WTERMSIG(code) == libc::SIGSYS);
-        let exits = sys::register(tid, arch::NUMBER_OFFSET).is_ok_and(|nr| arch::is_thread_exit(nr as u32));
+        let exits = sys::call_table(tid).is_ok_and(|table| {
+            sys::register(tid, arch::NUMBER_OFFSET).is_ok_and(|nr| arch::is_thread_exit(table, nr as u32))
+        });
         let ends_alone = filtered || exits;
         let Some(tgid) = self.tasks.get(&tid).map(|t| t.tgid) else { return };
         let loads = |t: &Task| t.tgid == tgid && t.flight.is_some_and(|f| f.decoded.call.execs());

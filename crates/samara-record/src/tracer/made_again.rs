@@ -12,9 +12,9 @@
 use super::*;
 use crate::os::proc::Status;
 
-/// The calls that the kernel does not make again by itself. (Those on sockets: only where the
-/// socket has a time limit.)
-const CALLS: [libc::c_long; 15] = [
+/// The calls that the kernel does not make again by itself (signal(7)). (Those on sockets: only
+/// where the socket has a time limit. Not `connect`, which goes on when it is interrupted.)
+const CALLS: [libc::c_long; 24] = [
     libc::SYS_epoll_wait,
     libc::SYS_epoll_pwait,
     libc::SYS_epoll_pwait2,
@@ -22,14 +22,23 @@ const CALLS: [libc::c_long; 15] = [
     libc::SYS_semtimedop,
     libc::SYS_rt_sigtimedwait,
     libc::SYS_io_getevents,
+    333, // io_pgetevents
     libc::SYS_io_uring_enter,
     libc::SYS_accept,
     libc::SYS_accept4,
     libc::SYS_read,
+    libc::SYS_readv,
+    libc::SYS_preadv2,
     libc::SYS_recvfrom,
     libc::SYS_recvmsg,
+    libc::SYS_recvmmsg,
+    libc::SYS_write,
+    libc::SYS_writev,
+    libc::SYS_pwritev2,
     libc::SYS_sendto,
     libc::SYS_sendmsg,
+    libc::SYS_sendmmsg,
+    libc::SYS_sendfile,
 ];
 
 /// The recorder's request to a task to stop.

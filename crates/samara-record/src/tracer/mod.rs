@@ -566,11 +566,7 @@ impl Tracer<'_> {
         if flight.decoded.asks_for_strict_mode() && result == -i64::from(libc::EINVAL) && !task.filtered {
             self.journal.of(task.known).lacks(Lack::StrictMode, proc::name(tid));
         }
-        // SECCOMP_SET_MODE_STRICT and _FILTER; other operations ask.
-        if flight.decoded.call.sets_filter()
-            && result >= 0
-            && (flight.decoded.args[0] < 2 || flight.decoded.args[0] == 22)
-        {
+        if flight.decoded.has_set_filter(result) {
             let tgid = task.tgid;
             // What it refuses does not come to the recorder's filter.
             if !task.filtered && !self.how.every_call {

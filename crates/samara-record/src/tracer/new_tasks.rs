@@ -2,8 +2,8 @@
 //! anyway, unless the recorder has attached to the process (ATTACH-2).
 //!
 //! A child made with CLONE_UNTRACED would keep the filter without a tracer to answer it, so its
-//! calls would fail. The flag is removed while the call runs, and put back before either task can
-//! see it.
+//! calls would fail. The flag is removed while the call runs, and put back before caller and child
+//! go on. (Threads that run meanwhile can see `clone3`'s flags in memory without it.)
 
 use super::*;
 
@@ -35,6 +35,12 @@ pub(super) struct Undo(Word, u64);
 impl Undo {
     pub(super) fn put_back(self, tid: Tid) {
         let _ = sys::set_word(tid, self.0, self.1); // the task may have ended
+    }
+
+    /// What is left to undo in the new task: it has registers of its own, and the memory of the
+    /// caller, which goes on first, if it shares that.
+    fn of_child(self, shares: bool) -> Option<Undo> {
+        (!shares || matches!(self.0, Word::Register(_))).then_some(self)
     }
 }
 
@@ -144,7 +150,7 @@ impl Tracer<'_> {
         } else if let Some(leader) = self.tasks.get_mut(&tgid) {
             leader.threaded = true;
         }
-        let undo = creation.and_then(|b| b.undo);
+        let undo = creation.and_then(|b| b.undo).and_then(|undo| undo.of_child(shares));
         let last_space = space.unwrap_or(0);
         let dying = thread && self.tasks.get(&tid).is_some_and(|t| t.dying);
         let filtered = self.tasks.get(&tid).is_some_and(|t| t.filtered);

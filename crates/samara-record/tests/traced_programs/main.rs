@@ -169,6 +169,7 @@ fn bodies() -> Vec<Named> {
         ("affinity", |m| simple(m, "affinity")),
         ("renamed", renamed),
         ("untraced_children", untraced_children),
+        ("untraced_threads", |m| simple(m, "untraced-threads")),
         ("own_filter", |m| simple(m, "own-filter")),
         ("unseen", unseen),
         ("moves_of_several_areas", |m| simple(m, "moves-of-several-areas")),

@@ -60,6 +60,7 @@ pub(crate) fn run(name: &str, args: &[String]) {
         "affinity" => affinity(),
         "renamed" => renamed(&args[0]),
         "untraced-children" => untraced_children(),
+        "untraced-threads" => untraced_threads(),
         "own-filter" => own_filter(),
         "racing" => crate::races::run(args),
         "lonely" => crate::races::lonely(),
@@ -213,6 +214,23 @@ fn untraced_children() {
         let bad = flags | libc::CLONE_THREAD as u64;
         if !three {
             assert_eq!(call_keeping(nr, [bad, 0]), (-i64::from(libc::EINVAL), bad));
+        }
+    }
+}
+
+/// Threads that ask not to be traced, by `clone3`: nothing writes to the call's argument once the
+/// call has returned.
+fn untraced_threads() {
+    let (at, stack) = (anon(PAGE), anon(4 * PAGE));
+    let shared = libc::CLONE_VM | libc::CLONE_FS | libc::CLONE_FILES | libc::CLONE_SIGHAND | libc::CLONE_THREAD;
+    let flags = (shared | libc::CLONE_SYSVSEM | libc::CLONE_UNTRACED) as u64;
+    for round in 0..300 {
+        write_words(at, &[flags, 0, 0, 0, 0, stack, 4 * PAGE, 0]);
+        let made = thread_that_ends(at);
+        assert!(made > 0, "{made}");
+        write_words(at, &[round; 8]);
+        for _ in 0..5_000 {
+            assert_eq!(read_words(at), [round; 8]);
         }
     }
 }
@@ -651,8 +669,8 @@ fn int80_calls() {
     assert_eq!(int80(91, [0x3000_0001, 0x1000, 0, 0, 0, 0]), -libc::EINVAL);
 }
 
-/// While it makes calls in close order the recorder may bind it to one processor; it must never see
-/// that.
+/// While it makes calls in close order the recorder may bind it to one processor; its calls do not
+/// show that.
 fn affinity() {
     let before = processors(0);
     let mut least = before;

@@ -18,7 +18,7 @@ use crate::syscalls::*;
 
 pub(crate) const TRIALS: &[(&str, Body)] = &[("attached_and_signalled_while_let_go", while_let_go)];
 
-const THREADS: usize = 6;
+const THREADS: usize = 9;
 /// Of the calls, those that the kernel makes again after a handler with SA_RESTART: the last ones.
 const RESTARTED: usize = 2;
 const INTERRUPTED: i64 = -(libc::EINTR as i64);
@@ -38,7 +38,7 @@ pub(crate) fn run(name: &str) -> bool {
     }
     on_signal_with(libc::SIGUSR1, handle, libc::SA_RESTART);
     on_signal_with(libc::SIGUSR2, handle, 0);
-    let waits: [fn() -> i64; THREADS] = [epoll, sleep, poll, receive, read, futex];
+    let waits: [fn() -> i64; THREADS] = [epoll, sleep, poll, receive, receive_several, read_vector, write, read, futex];
     for (i, wait) in waits.into_iter().enumerate() {
         std::thread::spawn(move || {
             TIDS[i].store(call(libc::SYS_gettid, [0; 6]), Ordering::Relaxed);
@@ -90,13 +90,39 @@ fn poll() -> i64 {
     call(libc::SYS_poll, [0, 0, u64::MAX, 0, 0, 0])
 }
 
-/// From a socket with a time limit.
-fn receive() -> i64 {
-    let socket = pair(libc::SYS_socketpair, [libc::AF_UNIX as u64, libc::SOCK_DGRAM as u64, 0]);
-    let (limit, mut byte) = ([100_000u64, 0], [0u8]);
-    let set = [socket, libc::SOL_SOCKET as u64, libc::SO_RCVTIMEO as u64, limit.as_ptr() as u64, 16, 0];
+/// A socket with this time limit, for receiving or sending.
+fn limited(kind: c_int, limited: c_int) -> u64 {
+    let socket = pair(libc::SYS_socketpair, [libc::AF_UNIX as u64, kind as u64, 0]);
+    let limit = [100_000u64, 0];
+    let set = [socket, libc::SOL_SOCKET as u64, limited as u64, limit.as_ptr() as u64, 16, 0];
     assert_eq!(call(libc::SYS_setsockopt, set), 0);
+    socket
+}
+
+fn receive() -> i64 {
+    let (socket, mut byte) = (limited(libc::SOCK_DGRAM, libc::SO_RCVTIMEO), [0u8]);
     call(libc::SYS_recvfrom, [socket, byte.as_mut_ptr() as u64, 1, 0, 0, 0])
+}
+
+fn read_vector() -> i64 {
+    let (socket, mut byte) = (limited(libc::SOCK_STREAM, libc::SO_RCVTIMEO), [0u8]);
+    call(libc::SYS_readv, [socket, [byte.as_mut_ptr() as u64, 1].as_ptr() as u64, 1, 0, 0, 0])
+}
+
+fn receive_several() -> i64 {
+    let (socket, mut byte) = (limited(libc::SOCK_DGRAM, libc::SO_RCVTIMEO), [0u8]);
+    let buffer = [byte.as_mut_ptr() as u64, 1];
+    // A `struct mmsghdr`.
+    let mut message = [0, 0, buffer.as_ptr() as u64, 1, 0, 0, 0, 0];
+    call(libc::SYS_recvmmsg, [socket, message.as_mut_ptr() as u64, 1, 0, 0, 0])
+}
+
+/// To a socket that is full.
+fn write() -> i64 {
+    let (socket, bytes) = (limited(libc::SOCK_STREAM, libc::SO_SNDTIMEO), [0u8; 4096]);
+    let (at, len) = (bytes.as_ptr() as u64, bytes.len() as u64);
+    while call(libc::SYS_sendto, [socket, at, len, libc::MSG_DONTWAIT as u64, 0, 0]) > 0 {}
+    call(libc::SYS_write, [socket, at, len, 0, 0, 0])
 }
 
 fn read() -> i64 {

@@ -52,7 +52,8 @@ const QUEUE_WEIGHT: u64 = 64 << 20;
 /// in which only this user makes files.
 ///
 /// If the recorder is killed by SIGKILL, the file has all events except those of the last tenth of
-/// a second or the last few thousand, whichever is less.
+/// a second or the last few thousand, whichever is less; and where the file is written more slowly
+/// than events come, except up to 64 MiB of events more.
 ///
 /// ```no_run
 /// use samara_trace::event::{Event, EventKind};

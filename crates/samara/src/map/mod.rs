@@ -56,9 +56,11 @@ use crate::types::key::Key;
 /// # Consistency
 /// A map has a single owner: `&mut` edits in place. A store replaces everything in its range at
 /// once. An operation that fails (empty range, no memory), or whose observer or value's `clone`
-/// panics, leaves the map as it was. If the `drop` of a displaced value panics, the store has
-/// happened, every other displaced value is dropped, and the panic goes on. If the map shares nodes
-/// with a snapshot and a `clone` panics too while they are dropped, the program is aborted.
+/// panics, leaves the map as it was ([`append`](Self::append), [`try_extend`](Self::try_extend) and
+/// maps that share nodes with a [`snapshot`](Self::snapshot) say what they keep). If the `drop` of
+/// a displaced value panics, the store has happened, every other displaced value is dropped, and
+/// the panic goes on. If the map shares nodes with a snapshot and a `clone` panics too while they
+/// are dropped, the program is aborted.
 ///
 /// # Complexity
 /// For n entries: [`get`](Self::get), [`insert`](Self::insert) within a leaf,

@@ -26,7 +26,7 @@ use core::ptr;
 const BOX: usize = 1;
 /// Set in the word of a writer's pool: freed nodes with memory of their own are kept, up to
 /// [`NodePool::LIMIT`], once it has a box, and none of slabs. In other pools freed nodes of slabs
-/// are kept, and no others.
+/// are kept, and no others. While memory is reserved, all are.
 const WRITER: usize = 2;
 
 /// Limit of the nodes of each kind that writers keep for the next stores: their number, and their

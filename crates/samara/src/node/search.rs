@@ -11,6 +11,7 @@
 //! The vector paths are for 64-bit keys in `Normal` nodes: smaller ones would hardly fill a vector.
 //! The processor is asked once which path to use; `force` sets it for tests.
 
+use crate::node::shape::{INNER_SLOTS, LEAF_SLOTS};
 use crate::node::vectors::best;
 use crate::sync::Ordering;
 use crate::sync::plain::AtomicU8;
@@ -260,7 +261,7 @@ impl Search for Portable {
     #[cfg_attr(not(debug_assertions), inline(always))]
     unsafe fn rank<K: Key>(keys: *const K, slots: usize, key: K) -> usize {
         // SAFETY: SEARCH-1: `slots` keys are readable. An inner node has 31.
-        unsafe { if slots == 31 { quarter(keys, key) } else { halve(keys, slots, key) } }
+        unsafe { if slots == INNER_SLOTS { quarter(keys, key) } else { halve(keys, slots, key) } }
     }
 
     #[cfg_attr(not(debug_assertions), inline(always))]
@@ -268,7 +269,7 @@ impl Search for Portable {
         // SAFETY: SEARCH-1: `slots` words are readable.
         unsafe {
             // A leaf.
-            if slots == 29 {
+            if slots == LEAF_SLOTS {
                 let from = sixteen_from(words, slots, word);
                 from + sixteen(words.add(from), word)
             } else {

@@ -61,9 +61,15 @@ pub enum Tiny {}
 #[derive(Clone, Copy, Debug)]
 pub enum Compact {}
 
+/// The slots of [`Normal`] nodes for which the searches have ways of their own, whose vectors end
+/// where these slots do: inner nodes, leaves of small values, leaves of medium ones.
+pub(crate) const INNER_SLOTS: usize = 31;
+pub(crate) const LEAF_SLOTS: usize = 29;
+pub(crate) const MEDIUM_SLOTS: usize = 13;
+
 impl Shape for Normal {
-    const INNER: usize = 31;
-    const LEAF: [usize; 3] = [29, 13, 5];
+    const INNER: usize = INNER_SLOTS;
+    const LEAF: [usize; 3] = [LEAF_SLOTS, MEDIUM_SLOTS, 5];
 }
 
 impl Shape for Compact {

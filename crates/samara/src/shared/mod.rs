@@ -153,8 +153,8 @@ use core::panic::RefUnwindSafe;
 /// # Memory
 /// Besides the nodes of its entries and what [`pending`](Self::pending) counts, a map keeps for its
 /// next stores:
-/// - for the handle at most 1,024 leaves and 1,024 inner nodes, at most 1 MiB of each, and about
-///   100 KiB for its log;
+/// - for the handle at most 1,024 leaves and 1,024 inner nodes, at most 1 MiB of each, and at most
+///   160 KiB for its log;
 /// - as much again for each `SharedWriter`, counted by the highest number that ever existed at
 ///   once;
 /// - if values have a `drop`, as many leaves again;
@@ -417,9 +417,9 @@ impl<K: Key, V, R: Reclaim, S: Shape> SharedRangeMap<K, V, R, S> {
     }
 
     /// Waits, spinning, until each store of a [`SharedWriter`] that is under way is over, without
-    /// keeping new ones out. What the caller has stored before, to an atomic and SeqCst, is seen by
-    /// the stores that begin later: by what they [stage](SharedWriter::stage), too. Must not be
-    /// called within a store of the same map.
+    /// keeping new ones out. Stores and [stages](SharedWriter::stage) that begin later see what the
+    /// caller has stored before this call, to an atomic and SeqCst. Must not be called within a
+    /// store of the same map.
     ///
     /// O(`SharedWriter`s that ever existed at once).
     pub fn wait_for_writers(&self) {
@@ -432,7 +432,7 @@ impl<K: Key, V, R: Reclaim, S: Shape> SharedRangeMap<K, V, R, S> {
     /// Makes one of several writers that store at the same time. Waits for the holder of the
     /// handle.
     ///
-    /// Takes about 300 bytes, which stay until the map is dropped and are reused once the writer is
+    /// Takes 384 bytes, which stay until the map is dropped and are reused once the writer is
     /// dropped. Taking the handle, snapshots, [`len`](Self::len) and [`pending`](Self::pending)
     /// take time linear in the highest number of writers that ever existed at once.
     ///

@@ -1,8 +1,8 @@
 //! Publishing: how a store in a shared map becomes visible to readers atomically.
 //!
 //! Readers descend from the root without a lock (`guard`). Every node that a reader can reach is
-//! *marked* (COW-4). A marked node changes in two ways only, and each change is an atomic store of
-//! one word: a child pointer is replaced, or a gap word changes.
+//! *marked* (COW-4). What readers read of a marked node changes in two ways only, and each change
+//! is an atomic store of one word: a child pointer is replaced, or a gap word changes.
 //!
 //! So a store works in a *part* of the tree: the lowest node on the path that can take the whole
 //! change in itself. Its last key stays, it does not split, and it does not fall below its minimum

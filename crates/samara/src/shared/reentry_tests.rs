@@ -12,6 +12,14 @@ use std::thread;
 
 type Map = SharedRangeMap<u64, u64, Fenced, Compact>;
 
+#[test]
+fn a_writer_takes_what_its_documentation_says() {
+    use crate::node::shape::Normal;
+    use crate::shared::{workspace::Workspace, writer_gate::WriterRecord};
+    type Record<R> = WriterRecord<Workspace<u64, u64, Normal, R>>;
+    assert_eq!([size_of::<Record<crate::Epoch>>(), size_of::<Record<Fenced>>()], [384; 2]);
+}
+
 /// Who is not told within this time waits for ever.
 const LIMIT: Duration = Duration::from_secs(60);
 

@@ -8,10 +8,10 @@
 //! - **STAGE-1** Until [`Stage::commit`] publishes the copy, nothing that others can see has
 //!   changed but the lock. A stage that is dropped drops its copy.
 //! - **STAGE-2** A copy is published only if it fits ([`Stage::fits`]): one leaf, in the region of
-//!   the old one, and not below its minimum fill unless it has not shrunk. With the last key of the
-//!   old one, it takes that one's place in the parent (LEAF-STORE-3). Otherwise it ends before the
-//!   first entry of the next leaf, which has the same parent, and a copy of the parent takes the
-//!   parent's place (LEAF-STORE-4, PUBLISH-5).
+//!   the old one, with at least the minimum of entries if it has shrunk, and shared with no
+//!   snapshot. With the last key of the old one, it takes that one's place in the parent
+//!   (LEAF-STORE-3). Otherwise it ends before the first entry of the next leaf, which has the same
+//!   parent, and a copy of the parent takes the parent's place (LEAF-STORE-4, PUBLISH-5).
 
 use crate::fault::{Point, point};
 use crate::map::RangeMap;
@@ -46,9 +46,10 @@ use core::ops::Range;
 /// What a writer has while it [stages](SharedWriter::stage) a change: a copy of the entries around
 /// a span, and the right to put it in their place.
 ///
-/// The *window* is the entries that meet the span or touch it, and those that touch one of these
-/// that begins before the span or ends behind it; at each end, perhaps one more. The copy holds
-/// other entries besides, and not all that the map has, so its ends say nothing about the map.
+/// The *window* is the entries that meet the span or touch it. If the first one begins before the
+/// span, the window has the entry before it too, and likewise at the end, whether or not these
+/// touch. The copy holds other entries besides, and not all that the map has, so its ends say
+/// nothing about the map.
 ///
 /// A stage that is leaked keeps other stores away for ever.
 pub struct Stage<'s, 'm, K: Key, V, R: Reclaim = Epoch, S: Shape = Normal, H = RangeMap<K, V, S>>
@@ -392,9 +393,10 @@ impl<'m, K: Key, V, R: Reclaim, S: Shape, H: BorrowMut<RangeMap<K, V, S>>> Stage
         (*self.holder).borrow()
     }
 
-    /// Whether the copy can take the place of what it was made of. If not, the change is no matter
-    /// of one leaf: it splits it, empties it too far, or is outside of it. Or it moves its last
-    /// key, and the leaf is the last one below its parent, or the parent is the root.
+    /// Whether the copy can take the place of what it was made of. If not, the change does not fit
+    /// in one leaf: it splits it, empties it too far, or is outside of it. Or it moves its last
+    /// key, and the leaf is the last one below its parent, or the parent is the root. Or a snapshot
+    /// of the copy was taken.
     #[inline]
     pub fn fits(&self) -> bool {
         let Stage { holder, old, base, height, locks, .. } = self;

@@ -12,7 +12,8 @@
 //! - **TREE-3** An inner node's gap word is the width of the widest free run in its child's region.
 //!   The run behind the last entry of the map belongs to no region.
 //! - **TREE-4** All leaves are at level 0, the root is at level `height`. Outside of a store no
-//!   node is empty. A root that is an inner node has at least two children.
+//!   node is empty. A root that is an inner node has at least two children, unless the tree is a
+//!   part of a shared map.
 //! - **TREE-5** A node that is neither the first nor the last of its level holds at least the `MIN`
 //!   of its kind. Exception: when it became thin, a shared neighbour could not be copied, because
 //!   memory was lacking or a value's clone panicked (`thinned`).

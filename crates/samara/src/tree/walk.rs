@@ -52,8 +52,8 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
         Some(unsafe { self.place_on(&path, leaf, slot) })
     }
 
-    /// Sets `place` to that of the first entry, or behind the last entry. No search: half of a
-    /// window that is open on one side costs little. Returns `false` in an empty tree.
+    /// Sets `place` to that of the first entry, or behind the last entry. Follows the first
+    /// children or the last ones, without a search. Returns `false` in an empty tree.
     #[inline(never)]
     fn look_for_edge(&self, place: &mut Option<Place<K, V, S>>, last: bool) -> bool {
         let Some(mut at) = self.root else { return false };

@@ -68,7 +68,10 @@ impl<K: Key> GapQuery<K> {
     /// # Errors
     /// [`AlignError`]: `align` is not a power of two.
     pub fn aligned_at(self, align: K, offset: K) -> Result<Self, AlignError<K>> {
-        if align.is_power_of_two() { Ok(GapQuery { align, offset, ..self }) } else { Err(AlignError { align }) }
+        if !align.is_power_of_two() {
+            return Err(AlignError { align });
+        }
+        Ok(GapQuery { align, offset: offset.and(align.wrapping_sub(K::ONE)), ..self })
     }
 
     /// Takes only gaps of `len + align - 1` keys or more within the window: there an aligned run
@@ -108,7 +111,7 @@ impl<K: Key> GapQuery<K> {
     pub fn align(&self) -> K {
         self.align
     }
-    /// The offset of the first key from a multiple of [`align`](Self::align).
+    /// The first key modulo [`align`](Self::align).
     #[must_use]
     pub fn offset(&self) -> K {
         self.offset

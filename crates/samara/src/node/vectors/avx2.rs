@@ -9,6 +9,7 @@
 //! before it, and the words that it has in common with it are left out.
 
 use crate::node::search::{Job, Portable, Search, sixteen_from};
+use crate::node::shape::{INNER_SLOTS, LEAF_SLOTS, MEDIUM_SLOTS};
 use crate::node::vectors::{bits, word};
 use crate::types::key::Key;
 use core::arch::x86_64::*;
@@ -122,7 +123,7 @@ unsafe fn put_eight(words: *mut u32, slots: usize, k: usize, vector: __m256i) {
 /// Whether packed leaves have this many slots, and their words lack three of filling their vectors.
 #[inline(always)]
 fn whole(slots: usize) -> bool {
-    matches!(slots, 13 | 29)
+    matches!(slots, MEDIUM_SLOTS | LEAF_SLOTS)
 }
 
 /// The gaps before entries 8k to 8k + 7 of a leaf, each one too much: their first words without the
@@ -170,7 +171,7 @@ impl Search for Avx2 {
         unsafe {
             let sought = _mm256_set1_epi64x(bits(key) as i64 ^ i64::MIN);
             // An inner node.
-            if slots == 31 {
+            if slots == INNER_SLOTS {
                 let from = sixteen_from(keys, slots, key);
                 let half = keys.add(from);
                 let below = _mm256_packs_epi16(below(half, sought), below(half.add(8), sought));
@@ -375,7 +376,7 @@ impl Search for Avx2 {
 
     #[inline(always)]
     unsafe fn open_value<V>(values: *mut V, slots: usize, len: usize, at: usize) {
-        if cfg!(miri) || size_of::<V>() != 8 || slots != 29 {
+        if cfg!(miri) || size_of::<V>() != 8 || slots != LEAF_SLOTS {
             // SAFETY: there are `slots` places and `at <= len < slots`, as the caller promises; the
             // portable search needs no feature.
             return unsafe { Portable::open_value(values, slots, len, at) };
@@ -391,7 +392,7 @@ impl Search for Avx2 {
 
     #[inline(always)]
     unsafe fn close_value<V>(values: *mut V, slots: usize, len: usize, at: usize) {
-        if cfg!(miri) || size_of::<V>() != 8 || slots != 29 {
+        if cfg!(miri) || size_of::<V>() != 8 || slots != LEAF_SLOTS {
             // SAFETY: there are `slots` places and `at < len <= slots`, as the caller promises; the
             // portable search needs no feature.
             return unsafe { Portable::close_value(values, slots, len, at) };

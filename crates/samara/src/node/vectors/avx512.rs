@@ -4,6 +4,7 @@
 //! would wait for the cache.
 
 use crate::node::search::{Job, Portable, SHIFTED, Search, sixteen_from};
+use crate::node::shape::{INNER_SLOTS, LEAF_SLOTS};
 use crate::node::vectors::{bits, word};
 use crate::types::key::Key;
 use core::arch::x86_64::*;
@@ -47,7 +48,7 @@ impl Search for Avx512 {
         unsafe {
             let sought = _mm512_set1_epi64(bits(key) as i64);
             // An inner node.
-            if slots == 31 {
+            if slots == INNER_SLOTS {
                 let from = sixteen_from(keys, slots, key);
                 let low = _mm512_loadu_si512(keys.add(from).cast());
                 let high = _mm512_loadu_si512(keys.add(from + 8).cast());
@@ -78,7 +79,7 @@ impl Search for Avx512 {
         unsafe {
             let sought = _mm512_set1_epi32(word as i32);
             // A leaf.
-            if slots == 29 {
+            if slots == LEAF_SLOTS {
                 let from = sixteen_from(words, slots, word);
                 let some = _mm512_loadu_si512(words.add(from).cast());
                 return from + _mm512_cmplt_epu32_mask(some, sought).count_ones() as usize;
