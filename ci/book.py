@@ -3,7 +3,7 @@ leads somewhere; a page of the book links within the book only, and each path of
 it names as code exists; a page of the book is in SUMMARY.md. `blocks PAGE SCRIPT`: writes the
 `sh` blocks of a page as one script, if it has any. `texts PAGE OUTPUT`: each line of the page's
 `text` blocks is in what its script printed, but for numbers, sizes, times, addresses, folders and
-an end `...`; `text,norun` is not of the page's commands."""
+an end `...`; `text,norun` is not of the page's commands, or not each time."""
 
 import os
 import re

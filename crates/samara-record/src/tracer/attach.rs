@@ -298,6 +298,8 @@ impl Tracer<'_> {
         let recorded = self.follows(self.root);
         let mut space = Space::found(id, who, self.how.query, self.journal.of(recorded));
         let threaded = self.tasks.len() > 1;
+        // A thread that stands shows which table the program's calls are of.
+        let is_native = sys::call_table(one).is_ok_and(|table| table == arch::AUDIT_NATIVE);
         let mut users = 0;
         for (tid, task) in &mut self.tasks {
             (task.last_space, task.threaded) = (id, threaded);
@@ -310,7 +312,7 @@ impl Tracer<'_> {
             users += 1;
             // It is in a call that does not end, or it was killed.
             if !stopped.contains_key(tid) && proc::fate(*tid) == Fate::Runs {
-                match calls.get(tid) {
+                match calls.get(tid).filter(|_| is_native) {
                     None => space.lost(None),
                     Some(Some(call)) if !call.call.makes_task() => space.lost(Some(call)),
                     Some(_) => {} // it changes no area
