@@ -4,6 +4,8 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 cargo clippy --locked --workspace --all-targets -- -D warnings
+# What `ci/long.sh tests` alone builds.
+cargo clippy --locked --package samara --package samara-mm --tests --features samara/long,samara-mm/long -- -D warnings
 # Without its test features, as a user builds it, in each set of features.
 cargo clippy --locked --package samara --lib -- -D warnings
 cargo clippy --locked --package samara --lib --no-default-features -- -D warnings

@@ -46,7 +46,7 @@ fn node_sizes_are_pinned() {
 #[cfg(feature = "shared")]
 #[test]
 fn a_log_has_room_for_roots() {
-    use crate::tree::retired::{Fate, Log, ROOTS};
+    use crate::tree::log::{Fate, Log, ROOTS};
     let mut log = Log { base: 0u64, whole: true, retired: Default::default(), outstanding: 0, bytes: 0, sizes: (1, 1) };
     let mut byte = 0u8;
     let at = core::ptr::NonNull::from(&mut byte).cast();

@@ -188,7 +188,7 @@ fn what_a_shared_map_keeps() {
     lives::<u64, _>("quiescent", quiescent, false);
     lives::<Arc<u64>, _>("quiescent, with drops", quiescent, false);
     #[cfg(feature = "long")]
-    lives::<u64, _>("fenced", Fenced::default, true);
+    lives::<u64, _>("fenced", samara::Fenced::default, true);
     lives::<Arc<u64>, _>("membarrier, with drops", Membarrier::new, true);
     #[cfg(feature = "long")]
     lives::<u64, _>("epoch", samara::Epoch::new, true);

@@ -37,7 +37,7 @@ const TRACE_OPTIONS: c_int = libc::PTRACE_O_TRACESYSGOOD
 
 /// How a process is traced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Hold {
+pub(crate) enum TraceOptions {
     /// It has the recorder's filter, whose stops are reported. Without a recorder the filter would
     /// make its memory calls fail with ENOSYS, so it is killed instead.
     Filtered = (TRACE_OPTIONS | libc::PTRACE_O_TRACESECCOMP | libc::PTRACE_O_EXITKILL) as isize,
@@ -160,9 +160,9 @@ pub(crate) fn resume(tid: Tid, go: Go, signal: c_int) -> io::Result<()> {
 }
 
 /// Starts to trace a task.
-pub(crate) fn seize(tid: Tid, hold: Hold) -> io::Result<()> {
+pub(crate) fn seize(tid: Tid, options: TraceOptions) -> io::Result<()> {
     // SAFETY: the request takes `data` as a number, the options.
-    unsafe { ptrace(c_long::from(libc::PTRACE_SEIZE), tid, 0, hold as usize) }
+    unsafe { ptrace(c_long::from(libc::PTRACE_SEIZE), tid, 0, options as usize) }
 }
 
 /// Asks a traced task to stop.

@@ -20,7 +20,7 @@ use super::let_go::Attached;
 use super::*;
 use crate::api::Running;
 use crate::os::proc::{Fate, Status};
-use crate::os::sys::Hold;
+use crate::os::sys::TraceOptions;
 
 /// Time limit for threads that do not stop, in nanoseconds.
 pub(super) const STOP_LIMIT_NS: u64 = 1_000_000_000;
@@ -167,7 +167,7 @@ impl Tracer<'_> {
             let threads = proc::threads(self.root);
             let (mut new, mut loads) = (false, false);
             // A thread that loaded a program has the number of the first one, which had ended.
-            let over = |task: &Task| task.let_go.is_some();
+            let over = |task: &Task| task.detached_status.is_some();
             if self.tasks.get(&self.root).is_some_and(over) && proc::fate(self.root) != Fate::Ended {
                 self.tasks.remove(&self.root);
             }
@@ -176,7 +176,7 @@ impl Tracer<'_> {
                 && let Some(first) = self.tasks.get_mut(&self.root)
                 && proc::fate(self.root) == Fate::Ended
             {
-                first.let_go = Some(0);
+                first.detached_status = Some(0);
             }
             for tid in threads.iter().filter(|tid| !self.tasks.contains_key(tid)).copied().collect::<Vec<_>>() {
                 // Once it has been asked to stop, it need not sleep in its call any more.
@@ -205,7 +205,7 @@ impl Tracer<'_> {
                 }
             }
             let runs = |tid: &&Tid| !stopped.contains_key(tid);
-            let waits = |tid: &Tid| self.tasks.get(tid).is_some_and(|t| t.let_go.is_none());
+            let waits = |tid: &Tid| self.tasks.get(tid).is_some_and(|t| t.detached_status.is_none());
             let running = threads.iter().filter(runs).filter(|tid| waits(tid)).count();
             // The thread that loads a program waits until all others have ended. It then has the
             // number of the first one, and is seized under that, if it has not been before.
@@ -223,8 +223,9 @@ impl Tracer<'_> {
             let none = || !threads.iter().any(|tid| stopped.contains_key(tid)) && !living(self.root).is_empty();
             if !new && !loads && (running == 0 || late) && (late || !none()) {
                 // One that loaded a program has another number now.
-                self.tasks
-                    .retain(|tid, task| task.let_go.is_some() || stopped.contains_key(tid) || sys::is_heard(*tid));
+                self.tasks.retain(|tid, task| {
+                    task.detached_status.is_some() || stopped.contains_key(tid) || sys::is_heard(*tid)
+                });
                 return Ok(());
             }
             if loads && late {
@@ -240,7 +241,7 @@ impl Tracer<'_> {
     /// Seizes a thread and asks it to stop.
     fn seize(&mut self, tid: Tid) -> Result<Seized, RecordError> {
         let mut task = Task::new(self.root, None, 0);
-        if let Err(error) = sys::ending(|| sys::seize(tid, Hold::Bare)) {
+        if let Err(error) = sys::ending(|| sys::seize(tid, TraceOptions::Bare)) {
             if error.raw_os_error() == Some(libc::EINTR) {
                 return Ok(Seized::Loads);
             }
@@ -248,7 +249,7 @@ impl Tracer<'_> {
             if status.has_ended() {
                 // The first thread of a process ends before the others, and stays as a zombie.
                 if tid == self.root {
-                    task.let_go = Some(0);
+                    task.detached_status = Some(0);
                     self.tasks.insert(tid, task);
                 }
                 return Ok(Seized::Ended);
@@ -303,7 +304,7 @@ impl Tracer<'_> {
         let mut users = 0;
         for (tid, task) in &mut self.tasks {
             (task.last_space, task.threaded) = (id, threaded);
-            if task.let_go.is_some() {
+            if task.detached_status.is_some() {
                 continue; // a first thread that has ended
             }
             task.space = Some(id);

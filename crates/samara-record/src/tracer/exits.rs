@@ -98,7 +98,7 @@ impl Tracer<'_> {
     }
 
     /// Handles a task's exit event. Its space still exists.
-    pub(super) fn leaving(&mut self, tid: Tid) {
+    pub(super) fn at_exit_event(&mut self, tid: Tid) {
         if self.tasks.get(&tid).is_some_and(|t| t.flight.is_some()) {
             // It was killed in a call. If the call has run, the register holds its result; if not,
             // it holds the kernel's preset value (ENOSYS).
@@ -109,7 +109,7 @@ impl Tracer<'_> {
             match sys::register(tid, arch::RESULT_OFFSET) {
                 // A filter killed it before the call; the register holds the call's number.
                 Ok(_) if filtered => self.forget_flight(tid),
-                Ok(result) if result as i64 != -i64::from(libc::ENOSYS) => self.settle(tid, result as i64),
+                Ok(result) if result as i64 != -i64::from(libc::ENOSYS) => self.land(tid, result as i64),
                 Ok(_) => self.forget_flight(tid),
                 Err(_) => self.lose_flight(tid),
             }
@@ -215,7 +215,7 @@ impl Tracer<'_> {
     /// Detaches a task at its exit event. While a task is traced, its end is reported to the tracer
     /// first, and a pidfd would report its end to others before its parent could read its status.
     fn let_end(&mut self, tid: Tid) {
-        self.leave(tid, true);
+        self.leave_space(tid, true);
         let Some(code) = exit_code(tid).filter(|_| tid != self.root || self.attached.is_some()) else {
             // This process started it, and is its parent; or it was killed, and a later wait
             // reports that.
@@ -245,7 +245,7 @@ impl Tracer<'_> {
             self.tasks.remove(&tid);
         }
         match self.tasks.get_mut(&tgid) {
-            Some(leader) if tid == tgid || leader.let_go.is_some() => leader.let_go = Some(status),
+            Some(leader) if tid == tgid || leader.detached_status.is_some() => leader.detached_status = Some(status),
             _ => return, // its leader has not ended yet
         }
         if !rest && let Some(leader) = self.tasks.remove(&tgid) {
@@ -257,9 +257,9 @@ impl Tracer<'_> {
     /// while one of its threads loaded a program, the end of that thread may not be reported: the
     /// process then counts as ended with the status of its first thread.
     pub(super) fn forget_unheard(&mut self) {
-        let Some(status) = self.tasks.get(&self.root).and_then(|leader| leader.let_go) else { return };
+        let Some(status) = self.tasks.get(&self.root).and_then(|leader| leader.detached_status) else { return };
         for tid in self.tasks.keys().copied().collect::<Vec<_>>() {
-            self.leave(tid, true);
+            self.leave_space(tid, true);
             if tid != self.root {
                 self.tasks.remove(&tid);
             }
@@ -319,7 +319,7 @@ impl Tracer<'_> {
     }
 
     /// Takes a task away from its space: it `ends`, or has loaded a program.
-    pub(super) fn leave(&mut self, tid: Tid, ends: bool) {
+    pub(super) fn leave_space(&mut self, tid: Tid, ends: bool) {
         self.forget_flight(tid);
         let Some(id) = self.tasks.get_mut(&tid).and_then(|t| t.space.take()) else { return };
         let Some((_, traffic)) = self.spaces.get_mut(&id) else { return };
@@ -345,10 +345,10 @@ impl Tracer<'_> {
         self.ending.retain(|(t, _)| *t != tid);
         self.pair.gone(tid);
         self.lose_flight(tid);
-        self.leave(tid, true);
+        self.leave_space(tid, true);
         let Some(task) = self.tasks.get(&tid) else { return };
         if task.tgid != tid {
-            let leader = self.tasks.get(&task.tgid).and_then(|t| t.let_go);
+            let leader = self.tasks.get(&task.tgid).and_then(|t| t.detached_status);
             // Its parent may have reaped the process by now.
             let shown = leader.and_then(|_| proc::exit_status(task.tgid));
             let known = leader.filter(|_| !libc::WIFSIGNALED(status)).unwrap_or(status);

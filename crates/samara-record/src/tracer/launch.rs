@@ -14,7 +14,7 @@ use nix::sys::personality::{self, Persona};
 use crate::api::{Engine, Options, RecordError};
 use crate::engine::kernel_map_count;
 use crate::os::proc::{self, Status};
-use crate::os::sys::{self, Apart, Child, Hold, Launch, Resource, Tid, Waited};
+use crate::os::sys::{self, Apart, Child, Launch, Resource, Tid, TraceOptions, Waited};
 use crate::tracer::seccomp;
 
 /// The program, seized and about to execute.
@@ -119,7 +119,7 @@ pub(crate) fn start(options: &Options) -> Result<Started, RecordError> {
         None => sys::fork_child(&launch),
     };
     let Child { pid, go, report } = forked.map_err(|e| RecordError::System("fork", e))?;
-    if let Err(error) = sys::seize(pid, Hold::Filtered) {
+    if let Err(error) = sys::seize(pid, TraceOptions::Filtered) {
         drop(go); // the child reads the end of the pipe and exits
         while let Ok(Waited::Nothing) = sys::wait_for(pid, true) {}
         return Err(RecordError::PtraceRefused { why: why_refused(None), errno: error.raw_os_error().unwrap_or(0) });

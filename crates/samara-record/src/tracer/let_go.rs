@@ -29,11 +29,11 @@ pub(super) struct Attached {
     until_ns: Option<u64>,
     /// Another thread's request. Waits end often enough to check it: see `Signals`.
     ask: Option<LetGo>,
-    leaving: Option<Leaving>,
+    detaching: Option<Detaching>,
 }
 
 /// The process is being let go.
-struct Leaving {
+struct Detaching {
     since_ns: u64,
     /// The stopped tasks, and the signal that each is to get (0 for none).
     parked: HashMap<Tid, c_int>,
@@ -45,7 +45,7 @@ struct Leaving {
 
 impl Attached {
     pub(super) fn new(duration: Option<Duration>, ask: Option<LetGo>) -> Attached {
-        Attached { duration, until_ns: None, ask, leaving: None }
+        Attached { duration, until_ns: None, ask, detaching: None }
     }
 
     /// The recording begins.
@@ -56,13 +56,13 @@ impl Attached {
 }
 
 impl Tracer<'_> {
-    fn leaving_now(&mut self) -> Option<&mut Leaving> {
-        self.attached.as_mut()?.leaving.as_mut()
+    fn detaching_now(&mut self) -> Option<&mut Detaching> {
+        self.attached.as_mut()?.detaching.as_mut()
     }
 
     /// Whether tasks are being let go.
     pub(super) fn is_letting_go(&self) -> bool {
-        self.attached.as_ref().is_some_and(|attached| attached.leaving.is_some())
+        self.attached.as_ref().is_some_and(|attached| attached.detaching.is_some())
     }
 
     /// Checks whether to let go of the process. `asked`: a signal asks for it. A second signal asks
@@ -71,8 +71,8 @@ impl Tracer<'_> {
         let Some(attached) = &mut self.attached else { return };
         let due = attached.until_ns.is_some_and(|until| sys::now_ns() >= until)
             || attached.ask.as_ref().is_some_and(LetGo::is_asked);
-        match &mut attached.leaving {
-            Some(leaving) => leaving.over |= asked,
+        match &mut attached.detaching {
+            Some(detaching) => detaching.over |= asked,
             None if asked || due => self.begin_to_let_go(),
             None => {}
         }
@@ -83,19 +83,21 @@ impl Tracer<'_> {
         let Some(attached) = &mut self.attached else { return };
         // Tasks that are held at the entry of a call return from it soon after they are let in.
         for (tid, task) in &mut self.tasks {
-            if task.let_go.is_none() && !task.flight.is_some_and(|f| f.held) {
+            if task.detached_status.is_none() && !task.flight.is_some_and(|f| f.held) {
                 task.request.made = sys::interrupt(*tid).is_ok(); // it may have ended
             }
         }
         let parked = HashMap::new();
-        attached.leaving = Some(Leaving { since_ns: sys::now_ns(), parked, compared: false, over: false });
+        attached.detaching = Some(Detaching { since_ns: sys::now_ns(), parked, compared: false, over: false });
     }
 
     /// Keeps a task at its stop if it is being let go. True: it was kept.
     ///
     /// Not at the entry of a call (LET-GO-2).
     pub(super) fn park(&mut self, tid: Tid, signal: c_int) -> bool {
-        let Some(leaving) = self.attached.as_mut().and_then(|attached| attached.leaving.as_mut()) else { return false };
+        let Some(detaching) = self.attached.as_mut().and_then(|attached| attached.detaching.as_mut()) else {
+            return false;
+        };
         if let Some(task) = self.tasks.get_mut(&tid).filter(|task| task.at_entry) {
             if task.flight.is_none_or(|f| f.decoded.may_block()) {
                 // In effect when it goes on.
@@ -103,16 +105,18 @@ impl Tracer<'_> {
             }
             return false;
         }
-        leaving.parked.insert(tid, signal);
+        detaching.parked.insert(tid, signal);
         true
     }
 
     /// Handles a stop of a task that was too late for the last comparison. False: there was none.
     pub(super) fn stopped_late(&mut self, tid: Tid, status: i32) -> bool {
-        let Some(leaving) = self.leaving_now().filter(|l| l.compared && libc::WIFSTOPPED(status)) else { return false };
+        let Some(detaching) = self.detaching_now().filter(|l| l.compared && libc::WIFSTOPPED(status)) else {
+            return false;
+        };
         let signal = libc::WSTOPSIG(status);
         let gets = if status >> 16 == 0 && signal != libc::SIGTRAP | 0x80 { signal } else { 0 };
-        leaving.parked.insert(tid, gets);
+        detaching.parked.insert(tid, gets);
         self.detach_parked();
         true
     }
@@ -120,31 +124,36 @@ impl Tracer<'_> {
     /// Continues to let go, as far as tasks have stopped. True: the wait is over.
     pub(super) fn let_go(&mut self) -> bool {
         let ending: Vec<Tid> = self.ending.iter().map(|(tid, _)| *tid).collect();
-        let Some(leaving) = self.attached.as_mut().and_then(|attached| attached.leaving.as_mut()) else { return false };
-        let lasted = sys::now_ns().saturating_sub(leaving.since_ns);
+        let Some(detaching) = self.attached.as_mut().and_then(|attached| attached.detaching.as_mut()) else {
+            return false;
+        };
+        let lasted = sys::now_ns().saturating_sub(detaching.since_ns);
         let stands = |tid: &Tid, task: &Task| {
-            leaving.parked.contains_key(tid) || task.let_go.is_some() || task.waits_for_child || ending.contains(tid)
+            detaching.parked.contains_key(tid)
+                || task.detached_status.is_some()
+                || task.waits_for_child
+                || ending.contains(tid)
         };
         let all = self.tasks.iter().all(|(tid, task)| stands(tid, task));
-        if !leaving.compared && !all && !leaving.over && lasted < STOP_LIMIT_NS {
+        if !detaching.compared && !all && !detaching.over && lasted < STOP_LIMIT_NS {
             self.signals.tick(HOLD_LIMIT_NS / 4);
             return false;
         }
-        if !leaving.compared {
-            leaving.compared = true;
+        if !detaching.compared {
+            detaching.compared = true;
             let held = |(tid, task): (&Tid, &Task)| task.flight.filter(|f| f.held).map(|_| (*tid, 0));
-            leaving.parked.extend(self.tasks.iter().filter_map(held));
+            detaching.parked.extend(self.tasks.iter().filter_map(held));
             self.compare_all(all);
         }
         self.detach_parked();
         self.forget_replaced();
         // First threads that ended before others stay in the list.
-        if self.tasks.values().all(|task| task.let_go.is_some()) {
+        if self.tasks.values().all(|task| task.detached_status.is_some()) {
             self.tasks.clear();
         }
-        let over = self.leaving_now().is_some_and(|leaving| leaving.over) || lasted > 2 * STOP_LIMIT_NS;
+        let over = self.detaching_now().is_some_and(|detaching| detaching.over) || lasted > 2 * STOP_LIMIT_NS;
         if over && !self.tasks.is_empty() {
-            let left = self.tasks.values().filter(|task| task.let_go.is_none()).count();
+            let left = self.tasks.values().filter(|task| task.detached_status.is_none()).count();
             self.journal.note(format!(
                 "{left} of the threads wait in calls that cannot be interrupted: they are let go when samara ends"
             ));
@@ -156,14 +165,14 @@ impl Tracer<'_> {
     /// loads a program and had been let go (that thread has its number now); and a thread that
     /// loaded a program itself, under its former number.
     fn forget_replaced(&mut self) {
-        let waits = |(tid, task): (&Tid, &Task)| task.let_go.is_none().then_some(*tid);
+        let waits = |(tid, task): (&Tid, &Task)| task.detached_status.is_none().then_some(*tid);
         if !self.reports.heard.is_empty() {
             return; // the last report of one may be among them
         }
         let replaced: Vec<Tid> = self.tasks.iter().filter_map(waits).filter(|tid| !sys::is_heard(*tid)).collect();
         for tid in replaced {
             self.ending.retain(|(t, _)| *t != tid);
-            self.leave(tid, false);
+            self.leave_space(tid, false);
             self.tasks.remove(&tid);
         }
     }
@@ -171,8 +180,8 @@ impl Tracer<'_> {
     /// Compares all spaces that have a stopped task. `all`: all other tasks are stopped too.
     fn compare_all(&mut self, all: bool) {
         let now = sys::now_ns();
-        let Some(leaving) = self.attached.as_mut().and_then(|attached| attached.leaving.as_mut()) else { return };
-        let parked: Vec<Tid> = leaving.parked.keys().copied().collect();
+        let Some(detaching) = self.attached.as_mut().and_then(|attached| attached.detaching.as_mut()) else { return };
+        let parked: Vec<Tid> = detaching.parked.keys().copied().collect();
         for tid in parked {
             let Some(task) = self.tasks.get(&tid) else { continue };
             let Some((space, traffic)) = task.space.and_then(|id| self.spaces.get_mut(&id)) else { continue };
@@ -186,12 +195,12 @@ impl Tracer<'_> {
     }
 
     fn detach_parked(&mut self) {
-        let parked = self.leaving_now().map(|leaving| std::mem::take(&mut leaving.parked)).unwrap_or_default();
+        let parked = self.detaching_now().map(|detaching| std::mem::take(&mut detaching.parked)).unwrap_or_default();
         for (tid, signal) in parked {
             self.signalled_meanwhile(tid);
             match sys::detach(tid, signal) {
                 Ok(()) => {
-                    self.leave(tid, false);
+                    self.leave_space(tid, false);
                     self.tasks.remove(&tid);
                 }
                 // It was killed: its end is reported.

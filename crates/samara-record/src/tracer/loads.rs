@@ -19,7 +19,7 @@ impl Tracer<'_> {
             && let Some(caller) = self.tasks.remove(&former)
         {
             // The leader has ended, and the caller has taken its id.
-            self.leave(tid, false);
+            self.leave_space(tid, false);
             self.ending.retain(|(t, _)| *t != tid);
             self.tasks.insert(tid, caller);
         }
@@ -51,7 +51,7 @@ impl Tracer<'_> {
         let merges_pages = before.map_or_else(sys::merges_pages, |(s, _)| s.model.merges_pages());
         let was_recorded = before.is_some_and(|(_, traffic)| traffic.recorded);
         let was_known = self.tasks.get(&tid).is_some_and(|task| task.known);
-        self.leave(tid, false);
+        self.leave_space(tid, false);
         let id = self.next_space;
         self.next_space += 1;
         let who = Who { pid: tid, tid, entry_ns, exit_ns: now };

@@ -135,7 +135,7 @@ struct Task {
     threaded: bool,
     /// For the first task of a process: it was detached at its exit event while other threads were
     /// left, and will not be reported again. The status of the process, as far as it is known.
-    let_go: Option<i32>,
+    detached_status: Option<i32>,
     /// It waits in the kernel until its child of `vfork` has its own space.
     waits_for_child: bool,
     /// It is stopped at the entry of a call, or has gone on from there.
@@ -159,7 +159,7 @@ impl Task {
             filtered: false,
             repeat: Repeat::default(),
             threaded: false,
-            let_go: None,
+            detached_status: None,
             waits_for_child: false,
             at_entry: false,
             request: Request::default(),
@@ -351,7 +351,7 @@ impl Tracer<'_> {
                 self.loaded(tid);
                 self.resume(tid, 0);
             }
-            libc::PTRACE_EVENT_EXIT => self.leaving(tid),
+            libc::PTRACE_EVENT_EXIT => self.at_exit_event(tid),
             libc::PTRACE_EVENT_STOP if group_stop => {
                 // It stays stopped until SIGCONT or death, as it would without a recorder.
                 self.go(tid, Go::Listen, 0);
@@ -536,13 +536,13 @@ impl Tracer<'_> {
             creation.undo(tid);
         }
         if let Some(result) = self.dismiss(tid, result) {
-            self.settle(tid, result);
+            self.land(tid, result);
         }
         self.resume(tid, 0);
     }
 
     /// Ends a task's flight and has its space account for the call.
-    fn settle(&mut self, tid: Tid, result: i64) {
+    fn land(&mut self, tid: Tid, result: i64) {
         /// ERESTARTSYS to ERESTART_RESTARTBLOCK: the call has done nothing and will be entered
         /// again.
         const RESTARTS: std::ops::RangeInclusive<i64> = -516..=-512;

@@ -19,8 +19,8 @@
 //!   has a node of the tree; one that finds it gone descends again. The memory stays until that
 //!   thread has left the gate (LIMBO-2).
 //!
-//! A store that fits neither in one leaf (`change::fits`) nor below the leaf's parent
-//! (`change::below`), or whose path has a node that a snapshot owns, is made exclusively, through
+//! A store that fits neither in one leaf (`footprint::fits`) nor below the leaf's parent
+//! (`footprint::below`), or whose path has a node that a snapshot owns, is made exclusively, through
 //! the write handle.
 //!
 //! Readers cannot tell a concurrent store from another one. The arguments in the heads of `publish`
@@ -34,15 +34,15 @@ use crate::node::leaf::Leaf;
 use crate::node::search::{Job, Search, dispatch};
 use crate::node::shape::Shape;
 use crate::reclaim::Reclaim;
-use crate::shared::change::{Change, below, fits};
+use crate::shared::footprint::{Footprint, below, fits};
 use crate::shared::mark::mark;
 use crate::shared::publish::{copy_leaf, last_key, misfit, put};
 use crate::shared::root::Published;
 use crate::shared::workspace::Workspace;
 use crate::sync::{AtomicU8, AtomicUsize, LoadOwn, Ordering, spin};
 use crate::tree::cow::Cloner;
+use crate::tree::log::Fate;
 use crate::tree::owners::has_others;
-use crate::tree::retired::Fate;
 use crate::tree::{FAR, Path, Tree};
 use crate::types::error::AllocError;
 use crate::types::key::Key;
@@ -82,7 +82,7 @@ pub(crate) unsafe fn store<K: Key, V: Clone, S: Shape, R: Reclaim, T, F: FnOnce(
     shared: &Published,
     workspace: &mut Workspace<K, V, S, R>,
     len: &AtomicUsize,
-    change: Change<K>,
+    change: Footprint<K>,
     most: usize,
     verb: F,
 ) -> Result<Attempt<T, F>, AllocError> {
@@ -99,8 +99,8 @@ pub(crate) unsafe fn store<K: Key, V: Clone, S: Shape, R: Reclaim, T, F: FnOnce(
         };
         let there = |upto| slot < leaf.len() && leaf.first(slot) <= upto;
         match change {
-            Change::Remove { key } | Change::Modify { key } if !there(key) => return Ok(Attempt::NoEntry),
-            Change::Replace { span, stores: false } if !there(span.last) => return Ok(Attempt::NoEntry),
+            Footprint::Remove { key } | Footprint::Modify { key } if !there(key) => return Ok(Attempt::NoEntry),
+            Footprint::Replace { span, stores: false } if !there(span.last) => return Ok(Attempt::NoEntry),
             _ => {}
         }
         let level = if fits(leaf, slot, change) {

@@ -1,9 +1,9 @@
 //! The shared map, [`SharedRangeMap`]: one range map for many threads, with concurrent readers and
 //! writers. Decides who may read and who may write; `publish` makes each store atomic.
 
-pub(crate) mod change;
 pub(crate) mod cursor;
 pub(crate) mod deferred_drop;
+pub(crate) mod footprint;
 pub(crate) mod guard;
 pub(crate) mod iter;
 pub(crate) mod leaf_store;

@@ -18,7 +18,7 @@
 //!   it will be after it.
 //! - **PUBLISH-2** Only inner nodes that the map alone owns change in this way. A store copies its
 //!   path from the uppermost node that a snapshot also owns downwards.
-//! - **PUBLISH-3** A node that is taken out is recorded in the log (`retired`). It is freed or
+//! - **PUBLISH-3** A node that is taken out is recorded in the log (`log`). It is freed or
 //!   reused when every reader and every concurrent writer that could have reached it is gone
 //!   (`limbo`). After it was taken out it no longer changes, but for its lock: its child pointers
 //!   stay as they were at that moment.
@@ -71,14 +71,14 @@ use crate::node::leaf::Leaf;
 use crate::node::search::dispatch;
 use crate::node::shape::Shape;
 use crate::reclaim::Reclaim;
-use crate::shared::change::{Change, Choose};
+use crate::shared::footprint::{Choose, Footprint};
 use crate::shared::mark::mark;
 use crate::shared::root::{Published, Tally, join};
 use crate::shared::workspace::Workspace;
 use crate::sync::{LoadOwn, Ordering};
 use crate::tree::clone::clone_leaf;
 use crate::tree::cow::Cloner;
-use crate::tree::retired::Fate;
+use crate::tree::log::Fate;
 use crate::tree::{Path, SHARED_HEIGHT, Step, Tree};
 use crate::types::displaced::unobserved;
 use crate::types::error::AllocError;
@@ -121,7 +121,7 @@ impl<K: Key, V: Clone, S: Shape, R: Reclaim> Writer<K, V, S, R> {
     pub(crate) fn change<T>(
         &mut self,
         shared: &Published,
-        change: Change<K>,
+        change: Footprint<K>,
         verb: impl FnOnce(&mut Tree<K, V, S>) -> T,
     ) -> Result<T, AllocError> {
         // REENTRY-1: the handle is held, so no thread is inside the gate.

@@ -5,7 +5,7 @@ use crate::Compact;
 use crate::node::PUBLISHED;
 use crate::node::inner::Inner;
 use crate::node::leaf::Leaf;
-use crate::shared::change::Change;
+use crate::shared::footprint::Footprint;
 use crate::sync::Ordering;
 use crate::tree::Tree;
 use crate::{Fenced, RangeMap, SharedRangeMap, Span};
@@ -25,7 +25,7 @@ fn map() -> Map {
 /// Checks that a store panics whose verb ruins the part, and that readers see nothing of it.
 /// `change` says where the store works. Checks the same for a concurrent store, where the change
 /// allows one.
-fn is_refused(change: Change<u64>, ruin: impl Fn(&mut Tree<u64, u64, Compact>)) {
+fn is_refused(change: Footprint<u64>, ruin: impl Fn(&mut Tree<u64, u64, Compact>)) {
     is_refused_by(|map| map.write().change(change, &ruin).unwrap());
     is_refused_by(|map| assert!(map.writer().unwrap().store(change, &ruin).unwrap().is_some()));
 }
@@ -57,15 +57,15 @@ fn is_refused_by(store: impl FnOnce(&Map)) {
 }
 
 /// A store across several leaves whose part is below the root, and its span.
-fn across() -> (Change<u64>, Span) {
+fn across() -> (Footprint<u64>, Span) {
     let map = map();
     let spans = (0..180).map(|i| Span::new(i * 10, i * 10 + 44));
     let is_part = |span: &Span| {
-        let change = Change::Replace { span: *span, stores: false };
+        let change = Footprint::Replace { span: *span, stores: false };
         map.write().change(change, |part| part.height() == 1).unwrap()
     };
     let span = { spans }.find(is_part).expect("there is a part");
-    (Change::Replace { span, stores: false }, span)
+    (Footprint::Replace { span, stores: false }, span)
 }
 
 #[test]
@@ -81,7 +81,7 @@ fn a_part_of_another_level() {
 
 #[test]
 fn a_part_that_ends_elsewhere() {
-    is_refused(Change::Modify { key: 400 }, |part| {
+    is_refused(Footprint::Modify { key: 400 }, |part| {
         let mut other = Tree::<u64, u64, Compact>::new();
         other.store(Span::new(405, 406), Some(1), crate::types::displaced::unobserved).unwrap();
         part.root = other.root.take();
@@ -91,7 +91,7 @@ fn a_part_that_ends_elsewhere() {
 #[test]
 fn a_part_that_is_gone() {
     is_refused(across().0, |part| (part.root, part.levels) = (None, 0));
-    is_refused(Change::Modify { key: 400 }, |part| {
+    is_refused(Footprint::Modify { key: 400 }, |part| {
         assert_eq!(part.height(), 0, "a leaf");
         part.root = None;
     });
@@ -99,7 +99,7 @@ fn a_part_that_is_gone() {
 
 #[test]
 fn an_empty_leaf() {
-    is_refused(Change::Modify { key: 400 }, |part| {
+    is_refused(Footprint::Modify { key: 400 }, |part| {
         // SAFETY: the part's root is a leaf of `u64`s, which need no drop.
         unsafe { Leaf::<u64, u64, Compact>::from_raw(part.root.expect("a leaf")).set_len(0) };
     });

@@ -21,8 +21,8 @@ use crate::node::shape::{Normal, Shape};
 use crate::node::{PUBLISHED, Raw};
 use crate::reclaim::Reclaim;
 use crate::reclaim::crossbeam::Epoch;
-use crate::shared::change::Change;
 use crate::shared::deferred_drop::Freed;
+use crate::shared::footprint::Footprint;
 use crate::shared::leaf_store::{Locks, lock};
 use crate::shared::mark::mark;
 use crate::shared::publish::{copy_leaf, put};
@@ -32,8 +32,8 @@ use crate::shared::writer::SharedWriter;
 use crate::shared::writer_reservation::WriterReservation;
 use crate::sync::{AtomicUsize, LoadOwn, Ordering};
 use crate::tree::free::Subtree;
+use crate::tree::log::Fate;
 use crate::tree::owners::{add_owner, has_others, remove_owner};
-use crate::tree::retired::Fate;
 use crate::tree::{Path, Step, Tree, free};
 use crate::types::error::AllocError;
 use crate::types::key::Key;
@@ -195,7 +195,7 @@ impl<'m, K: Key, V: Clone, R: Reclaim, S: Shape> SharedWriter<'m, K, V, R, S> {
             return Ok(false);
         }
         let mut write = self.map.write();
-        let done = write.change(Change::Regroup { span }, |part| part.regroup_around(span));
+        let done = write.change(Footprint::Regroup { span }, |part| part.regroup_around(span));
         drop(write); // drops values, which may panic
         done?
     }

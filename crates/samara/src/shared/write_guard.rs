@@ -6,8 +6,8 @@ use crate::node::shape::{Normal, Shape};
 use crate::reclaim::Reclaim;
 use crate::reclaim::crossbeam::Epoch;
 use crate::shared::SharedRangeMap;
-use crate::shared::change::Change;
 use crate::shared::deferred_drop::Freed;
+use crate::shared::footprint::Footprint;
 use crate::shared::lock::Held;
 use crate::shared::publish::Writer;
 use crate::shared::root::Published;
@@ -243,7 +243,7 @@ impl<K: Key, V: Clone, R: Reclaim, S: Shape> WriteGuard<'_, K, V, R, S> {
     #[inline]
     pub(crate) fn change<T>(
         &mut self,
-        change: Change<K>,
+        change: Footprint<K>,
         verb: impl FnOnce(&mut Tree<K, V, S>) -> T,
     ) -> Result<T, AllocError> {
         let (collects, reclaim) = (self.collects, self.reclaim);
@@ -269,7 +269,7 @@ impl<K: Key, V: Clone, R: Reclaim, S: Shape> WriteGuard<'_, K, V, R, S> {
         if span.is_empty() {
             return Err(StoreError::EmptyRange(span));
         }
-        let change = Change::Replace { span, stores: value.is_some() };
+        let change = Footprint::Replace { span, stores: value.is_some() };
         if !meets(self, change) {
             return Ok(());
         }
@@ -278,12 +278,12 @@ impl<K: Key, V: Clone, R: Reclaim, S: Shape> WriteGuard<'_, K, V, R, S> {
 
     #[inline]
     fn take(&mut self, key: K) -> Result<Option<(Span<K>, V)>, AllocError> {
-        let change = Change::Remove { key };
+        let change = Footprint::Remove { key };
         if meets(self, change) { self.change(change, |part| part.try_remove(key))? } else { Ok(None) }
     }
 
     fn alter(&mut self, key: K, edit: impl FnOnce(&mut V)) -> Result<bool, AllocError> {
-        let change = Change::Modify { key };
+        let change = Footprint::Modify { key };
         if !meets(self, change) {
             return Ok(false);
         }

@@ -5,8 +5,8 @@ use crate::node::shape::{Normal, Shape};
 use crate::reclaim::Reclaim;
 use crate::reclaim::crossbeam::Epoch;
 use crate::shared::SharedRangeMap;
-use crate::shared::change::Change;
 use crate::shared::deferred_drop::{Freed, Returned};
+use crate::shared::footprint::Footprint;
 use crate::shared::leaf_store::{self, Attempt};
 use crate::shared::verbs::verbs;
 use crate::shared::workspace::Workspace;
@@ -112,7 +112,7 @@ impl<'m, K: Key, V: Clone, R: Reclaim, S: Shape> SharedWriter<'m, K, V, R, S> {
     #[inline]
     pub(crate) fn store<T>(
         &mut self,
-        change: Change<K>,
+        change: Footprint<K>,
         verb: impl FnOnce(&mut Tree<K, V, S>) -> T,
     ) -> Result<Option<T>, AllocError> {
         match self.attempt::<true, _, _>(change, usize::MAX, verb)? {
@@ -134,7 +134,7 @@ impl<'m, K: Key, V: Clone, R: Reclaim, S: Shape> SharedWriter<'m, K, V, R, S> {
     #[cfg_attr(not(debug_assertions), inline(always))]
     pub(crate) fn attempt<const COLLECTS: bool, T, F: FnOnce(&mut Tree<K, V, S>) -> T>(
         &mut self,
-        change: Change<K>,
+        change: Footprint<K>,
         most: usize,
         verb: F,
     ) -> Result<Attempt<T, F>, AllocError> {
@@ -202,18 +202,18 @@ impl<'m, K: Key, V: Clone, R: Reclaim, S: Shape> SharedWriter<'m, K, V, R, S> {
         if span.is_empty() {
             return Err(StoreError::EmptyRange(span));
         }
-        let change = Change::Replace { span, stores: value.is_some() };
+        let change = Footprint::Replace { span, stores: value.is_some() };
         self.store(change, |part| part.store(span, value, observe))?.unwrap_or(Ok(()))
     }
 
     #[inline]
     fn take(&mut self, key: K) -> Result<Option<(Span<K>, V)>, AllocError> {
-        self.store(Change::Remove { key }, |part| part.try_remove(key))?.unwrap_or(Ok(None))
+        self.store(Footprint::Remove { key }, |part| part.try_remove(key))?.unwrap_or(Ok(None))
     }
 
     #[inline]
     fn alter(&mut self, key: K, change: impl FnOnce(&mut V)) -> Result<bool, AllocError> {
-        let done = self.store(Change::Modify { key }, |part| part.modify(key, change))?;
+        let done = self.store(Footprint::Modify { key }, |part| part.modify(key, change))?;
         Ok(done.transpose()?.is_some())
     }
 }
@@ -226,10 +226,10 @@ verbs! {
 
 /// Whether there is an entry that the change is about.
 #[inline]
-pub(crate) fn meets<K: Key, V, R: Reclaim, S: Shape>(write: &WriteGuard<'_, K, V, R, S>, change: Change<K>) -> bool {
+pub(crate) fn meets<K: Key, V, R: Reclaim, S: Shape>(write: &WriteGuard<'_, K, V, R, S>, change: Footprint<K>) -> bool {
     match change {
-        Change::Replace { span, stores: false } => write.overlaps(span),
-        Change::Remove { key } | Change::Modify { key } => write.contains_key(key),
+        Footprint::Replace { span, stores: false } => write.overlaps(span),
+        Footprint::Remove { key } | Footprint::Modify { key } => write.contains_key(key),
         _ => true,
     }
 }

@@ -37,8 +37,8 @@ use crate::node::shape::{Normal, Shape};
 use crate::reclaim::Reclaim;
 use crate::reclaim::crossbeam::Epoch;
 use crate::shared::SharedRangeMap;
-use crate::shared::change::Change;
 use crate::shared::deferred_drop::Freed;
+use crate::shared::footprint::Footprint;
 use crate::shared::leaf_store::Attempt;
 use crate::shared::limbo::NOTES;
 use crate::shared::verbs::verbs;
@@ -47,7 +47,7 @@ use crate::shared::write_guard::WriteGuard;
 use crate::shared::writer::{MAX_ATTEMPTS, SharedWriter, meets};
 use crate::shared::writer_gate::Look;
 use crate::sync::{Ordering, spin};
-use crate::tree::retired::ROOTS;
+use crate::tree::log::ROOTS;
 use crate::tree::{SHARED_HEIGHT, Tree};
 use crate::types::displaced::{Displaced, unobserved};
 use crate::types::error::{AllocError, ReservedError, StoreError};
@@ -261,7 +261,7 @@ impl<'m, K: Key, V: Clone, R: Reclaim, S: Shape> WriterReservation<'_, 'm, K, V,
     #[inline]
     fn store<T>(
         &mut self,
-        change: Change<K>,
+        change: Footprint<K>,
         verb: impl FnOnce(&mut Tree<K, V, S>) -> Result<T, StoreError<K>>,
     ) -> Result<Option<T>, ReservedError<K>> {
         let most = self.most;
@@ -272,7 +272,7 @@ impl<'m, K: Key, V: Clone, R: Reclaim, S: Shape> WriterReservation<'_, 'm, K, V,
                 if !meets(write, change) {
                     return Ok(None);
                 }
-                if let Change::Replace { span, .. } = change {
+                if let Footprint::Replace { span, .. } = change {
                     within(write.range(span), most)?;
                 }
                 write.change(change, verb).map_err(failed)?.map(Some).map_err(stored)
@@ -290,18 +290,18 @@ impl<'m, K: Key, V: Clone, R: Reclaim, S: Shape> WriterReservation<'_, 'm, K, V,
         if span.is_empty() {
             return Err(if self.left == 0 { ReservedError::UsedUp } else { ReservedError::EmptyRange(span) });
         }
-        let change = Change::Replace { span, stores: value.is_some() };
+        let change = Footprint::Replace { span, stores: value.is_some() };
         self.store(change, |part| part.store(span, value, observe)).map(|_| ())
     }
 
     fn take(&mut self, key: K) -> Result<Option<(Span<K>, V)>, ReservedError<K>> {
-        let change = Change::Remove { key };
+        let change = Footprint::Remove { key };
         self.store(change, |part| part.try_remove(key).map_err(StoreError::from)).map(Option::flatten)
     }
 
     fn alter(&mut self, key: K, change: impl FnOnce(&mut V)) -> Result<bool, ReservedError<K>> {
         let verb = |part: &mut Tree<K, V, S>| part.modify(key, change).map_err(StoreError::from);
-        self.store(Change::Modify { key }, verb).map(|done| done.is_some())
+        self.store(Footprint::Modify { key }, verb).map(|done| done.is_some())
     }
 
     /// Makes several stores one instant for readers, from the memory set aside. It takes the handle
@@ -339,7 +339,7 @@ impl<'m, K: Key, V: Clone, R: Reclaim, S: Shape> WriterReservation<'_, 'm, K, V,
         }
         let left = &mut self.left;
         // A change of everything is made in the whole tree.
-        let everything = Change::Replace { span: Span::FULL, stores: false };
+        let everything = Footprint::Replace { span: Span::FULL, stores: false };
         let store = |part: &mut Tree<K, V, S>| {
             /// Counts one store at least, also if the update panics.
             struct Counted<'a>(&'a mut usize, usize);

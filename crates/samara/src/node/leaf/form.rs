@@ -2,7 +2,7 @@
 //! other.
 //!
 //! Knows both layouts of the key arrays (`leaf`). Does not know where entries go in a leaf
-//! (`shift`), nor when a store needs another form (`tree::store`).
+//! (`slots`), nor when a store needs another form (`tree::store`).
 
 use crate::node::leaf::Leaf;
 use crate::node::shape::Shape;

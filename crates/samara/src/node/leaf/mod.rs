@@ -29,7 +29,7 @@
 //!   can take any entry.
 
 mod form;
-mod shift;
+mod slots;
 
 use crate::node::search::{Job, SHIFTED, Search, dispatch};
 use crate::node::shape::{Shape, leaf_slots};

@@ -17,7 +17,7 @@ use core::marker::PhantomData;
 
 /// A change, as far as it decides which part of the tree can take it.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Change<K> {
+pub(crate) enum Footprint<K> {
     /// Everything in the span is replaced, by an entry or by nothing.
     Replace { span: Span<K>, stores: bool },
     /// The entry that holds the key is taken out. It exists.
@@ -28,13 +28,13 @@ pub(crate) enum Change<K> {
     Regroup { span: Span<K> },
 }
 
-impl<K: Key> Change<K> {
+impl<K: Key> Footprint<K> {
     /// The keys of the entries that the change changes or looks at.
     pub(crate) fn keys(&self) -> Span<K> {
         match *self {
-            Change::Replace { span, .. } => span,
-            Change::Remove { key } | Change::Modify { key } => Span::new(key, key),
-            Change::Regroup { span } => {
+            Footprint::Replace { span, .. } => span,
+            Footprint::Remove { key } | Footprint::Modify { key } => Span::new(key, key),
+            Footprint::Regroup { span } => {
                 Span::new(span.first.pred().unwrap_or(K::MIN), span.last.succ().unwrap_or(K::MAX))
             }
         }
@@ -46,7 +46,7 @@ impl<K: Key> Change<K> {
 pub(super) struct Choose<'a, K: Key, V, S: Shape> {
     pub(super) tree: &'a Tree<K, V, S>,
     pub(super) shared: &'a Published,
-    pub(super) change: Change<K>,
+    pub(super) change: Footprint<K>,
     pub(super) path: &'a mut Path,
 }
 
@@ -83,13 +83,13 @@ impl<K: Key, V, S: Shape> Job<K> for Choose<'_, K, V, S> {
 /// # Safety
 /// The node is live, and the processor supports `F`.
 #[cfg_attr(not(debug_assertions), inline(always))]
-unsafe fn fits_below<K: Key, S: Shape, F: Search>(Step { node, slot }: Step, change: Change<K>) -> Option<usize> {
+unsafe fn fits_below<K: Key, S: Shape, F: Search>(Step { node, slot }: Step, change: Footprint<K>) -> Option<usize> {
     let node = Inner::<K, S>::from_raw(node);
     // SAFETY: as the caller promises.
     let (len, to) = unsafe { (node.len(), node.rank::<F>(change.keys().last)) };
     // Besides the children between its ends a store takes one away, where it merges two; a
     // regrouping takes one at each end.
-    let fewest = Inner::<K, S>::MIN + usize::from(matches!(change, Change::Regroup { .. }));
+    let fewest = Inner::<K, S>::MIN + usize::from(matches!(change, Footprint::Regroup { .. }));
     // The change stays clear of the node's first and last child, and splits a leaf at most twice.
     let inside = slot > 0 && to + 1 < len && len + 2 <= Inner::<K, S>::SLOTS;
     (inside && len - (to - slot) > fewest).then_some(to - slot + 1)
@@ -100,8 +100,8 @@ unsafe fn fits_below<K: Key, S: Shape, F: Search>(Step { node, slot }: Step, cha
 ///
 /// # Safety
 /// The node is live.
-pub(crate) unsafe fn below<K: Key, S: Shape>(step: Step, change: Change<K>) -> Option<usize> {
-    struct Below<K, S>(Step, Change<K>, PhantomData<S>);
+pub(crate) unsafe fn below<K: Key, S: Shape>(step: Step, change: Footprint<K>) -> Option<usize> {
+    struct Below<K, S>(Step, Footprint<K>, PhantomData<S>);
     impl<K: Key, S: Shape> Job<K> for Below<K, S> {
         type Out = Option<usize>;
         #[cfg_attr(not(debug_assertions), inline(always))]
@@ -121,7 +121,7 @@ pub(crate) unsafe fn below<K: Key, S: Shape>(step: Step, change: Change<K>) -> O
 /// # Safety
 /// The leaf is live and not empty.
 #[cfg_attr(not(debug_assertions), inline(always))]
-pub(crate) unsafe fn fits<K: Key, V, S: Shape>(leaf: Leaf<K, V, S>, slot: usize, change: Change<K>) -> bool {
+pub(crate) unsafe fn fits<K: Key, V, S: Shape>(leaf: Leaf<K, V, S>, slot: usize, change: Footprint<K>) -> bool {
     // SAFETY: the caller promises a live leaf that is not empty; only slots below the length are
     // read.
     unsafe {
@@ -129,7 +129,7 @@ pub(crate) unsafe fn fits<K: Key, V, S: Shape>(leaf: Leaf<K, V, S>, slot: usize,
         let last = leaf.key(len - 1);
         let least = Leaf::<K, V, S>::MIN;
         match change {
-            Change::Replace { span, stores } => {
+            Footprint::Replace { span, stores } => {
                 if span.last > last || (span.last == last && !stores) {
                     return false;
                 }
@@ -146,9 +146,9 @@ pub(crate) unsafe fn fits<K: Key, V, S: Shape>(leaf: Leaf<K, V, S>, slot: usize,
                     && (after >= len || after >= least)
                     && (!stores || leaf.admits(span.first, span.last))
             }
-            Change::Remove { .. } => slot + 1 < len && len > least,
-            Change::Modify { .. } => slot < len,
-            Change::Regroup { .. } => false,
+            Footprint::Remove { .. } => slot + 1 < len && len > least,
+            Footprint::Modify { .. } => slot < len,
+            Footprint::Regroup { .. } => false,
         }
     }
 }

@@ -1,0 +1,100 @@
+//! Checks a call that the model has made: compares the windows that it may have changed with the
+//! kernel's areas.
+//!
+//! Knows what a refused call may have done in part. Does not know how two views of a window differ
+//! (`compare`).
+
+use samara_trace::calls::Call;
+use samara_trace::event::{Step, StepKind};
+
+use crate::journal::Journal;
+use crate::os::proc::{self, Fate};
+use crate::os::sys::{self, Tid};
+use crate::space::compare::{self, Found};
+use crate::space::reach::Range;
+use crate::space::{Attempt, Returned, Space, apply};
+
+impl Space {
+    /// Compares the model with the kernel around the ranges that the call may have changed.
+    pub(crate) fn check(&mut self, call: &Returned, attempt: &mut Attempt, journal: &mut Journal<'_>) {
+        let mut ranges = attempt.reach.clone();
+        if call.decoded.call == Call::Madvise && !apply::changes_areas(call.decoded.args[2] as i32) {
+            // It changes content only: checking its first byte is enough.
+            ranges.iter_mut().for_each(|r| r.1 = r.1.min(r.0 + 1));
+        }
+        // A neighbour of one range may reach into another range that is compared later: hence
+        // several rounds.
+        for round in 0..=ranges.len() {
+            attempt.misfit = self.compare(&ranges, call.who.tid, attempt, journal);
+            if attempt.misfit.is_none() || (round == 0 && ranges.len() < 2) {
+                break;
+            }
+        }
+        if !self.maps.queries() {
+            journal.note("no PROCMAP_QUERY (Linux before 6.11): the maps file is read after each call (slower)".into());
+        }
+        // If the model refuses half way at a hole, the kernel may have refused at once for a limit.
+        let unchanged = attempt.unchanged.take().filter(|_| attempt.misfit.is_some() && !attempt.steps.is_empty());
+        if let Some(saved) = unchanged {
+            self.model = saved;
+            attempt.steps.clear();
+            attempt.misfit = self.compare(&ranges, call.who.tid, attempt, journal);
+        }
+        // A refused MAP_FIXED or MREMAP_FIXED may have emptied its place before it was refused.
+        let placed = call.decoded.call.place().is_some();
+        if attempt.misfit.is_some() && call.failed() && placed && attempt.steps.is_empty() {
+            for (start, end) in attempt.reach.clone() {
+                let empty = self.maps.between(start, end, &mut self.window).is_ok() && self.window.is_empty();
+                if empty && self.model.forget(start, end).is_ok() {
+                    attempt.steps.push(Step { kind: StepKind::Unmapped, start, end });
+                    attempt.misfit = None;
+                    return self.check(call, attempt, journal);
+                }
+            }
+        }
+        // Or it was done in part: areas were cut, or the first of many moved.
+        if attempt.misfit.is_some() && call.stopped_half_way() {
+            let reach = attempt.reach.clone();
+            attempt.steps.extend(self.adopt_reached(call, &reach).into_iter().flatten());
+            attempt.misfit = None;
+        }
+    }
+
+    /// Compares the model with the kernel in these ranges and one byte around them. Returns how
+    /// they differ. `tid`: a task of the space.
+    pub(super) fn compare(
+        &mut self,
+        ranges: &[Range],
+        tid: Tid,
+        attempt: &mut Attempt,
+        journal: &mut Journal<'_>,
+    ) -> Option<String> {
+        let mut misfit = None;
+        for (start, end) in ranges {
+            // One byte more on each side shows the neighbours that touch.
+            let window = (start.saturating_sub(1), end.saturating_add(1));
+            let mut areas = std::mem::take(&mut self.window);
+            let began = sys::now_ns();
+            let read = self.maps.between(window.0, window.1, &mut areas);
+            if let Err(error) = &read
+                && proc::fate(tid) == Fate::Runs
+            {
+                journal.note(format!("calls were not compared with the kernel: its areas cannot be read ({error})"));
+            }
+            if read.is_ok() {
+                if !self.maps.queries() {
+                    journal.budget.take(self.model.len(), began, sys::now_ns());
+                }
+                journal.counters.checks += 1;
+                let unknown = self.doubt.unknown(self.alone);
+                let found =
+                    compare::compare(&mut self.model, &areas, window, &unknown, &mut attempt.steps, &mut attempt.grown);
+                if let Found::Differs(how) = found {
+                    misfit = Some(how);
+                }
+            }
+            self.window = areas;
+        }
+        misfit
+    }
+}
