@@ -497,6 +497,11 @@ impl<'a> Tasks<'a> {
             return;
         }
         self.seen.calls += 1;
+        if let Some(stacks) = &mut self.stacks
+            && let Some(id) = self.processes.get(&pid).and_then(|process| process.place)
+        {
+            stacks.returned(id, &decoded);
+        }
         let ordered = self.seen.ordered;
         let unordered = overlapped && !ordered;
         self.seen.unordered_calls += u64::from(unordered);

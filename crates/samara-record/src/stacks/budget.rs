@@ -89,7 +89,12 @@ impl Budget {
     pub(super) fn note(&self) -> Option<String> {
         let (names, others) = &*self.left_out.borrow();
         let others = if *others { " and others" } else { "" };
-        let limits = format!("{} MiB in all, {} MiB of a file", BYTES >> 20, FILE_BYTES >> 20);
+        let limits = format!(
+            "{} MiB in all, {} MiB of a file, {} MiB of its line tables",
+            BYTES >> 20,
+            FILE_BYTES >> 20,
+            super::symbols::LINES >> 20
+        );
         let text = format!(
             "stacks: more symbols than are read ({limits}): some or all left out of {}{others}",
             names.join(", ")

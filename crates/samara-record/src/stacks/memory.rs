@@ -1,4 +1,4 @@
-//! The memory of a task, as the unwinder asks for it: of a stopped one, read in pieces, or a copy
+//! The memory of a task, as a walk asks for it: of a stopped one, read in pieces, or a copy
 //! of its stack.
 
 use std::sync::Arc;

@@ -21,18 +21,18 @@ mod memory;
 mod module;
 mod rule;
 mod symbols;
+mod tables;
+mod walk;
 
 use std::collections::{BTreeMap, HashMap};
-use std::num::NonZeroU64;
 use std::sync::Arc;
 
-use framehop::x86_64::{CacheX86_64, UnwindRegsX86_64, UnwinderX86_64};
-use framehop::{FrameAddress, Unwinder};
 use samara_mm::{Flags, Object};
+use samara_trace::calls::Call;
 use samara_trace::event::EventKind;
 use samara_trace::recorder::{FRAMES, MAX_FRAMES};
 
-use crate::arch;
+use crate::arch::{self, Decoded};
 use crate::journal::{Journal, Who};
 use crate::os::sys::{self, Tid};
 use crate::space::model::{Inode, Model};
@@ -44,21 +44,6 @@ pub(crate) use crate::stacks::memory::{Copied, Copies};
 use crate::stacks::module::Module;
 pub(crate) use crate::stacks::module::open_regular;
 use crate::stacks::rule::Rule;
-
-/// Offset of a signal's saved registers from its frame's stack pointer: `uc_mcontext` of the
-/// `ucontext_t` there. The frame pointer is the 10th of them, then come the stack pointer (15) and
-/// the instruction pointer (16).
-const CONTEXT: u64 = 40;
-
-/// How many processes are asked for a file.
-const TRIES: u32 = 4;
-
-/// Most bytes between the first function's stack pointer and the arguments that the kernel put
-/// there.
-const BOTTOM: u64 = 256;
-
-/// Most bytes from a file's entry to the call in its first function.
-const ENTRY: u64 = 64;
 
 /// How a stack ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -78,7 +63,7 @@ struct Frame {
     /// The address in the module, as its symbols count it; for code without a file, the address in
     /// memory.
     at: u64,
-    /// The frame pointer led to it. No unwind table confirms the frame pointer.
+    /// The frame pointer, or a word on top of the stack, led to it. No unwind table confirms that.
     guessed: bool,
 }
 
@@ -96,7 +81,7 @@ enum Key {
     Special(Arc<str>),
 }
 
-/// A part of a module that the unwinder of a space knows.
+/// A part of a module that a space has mapped.
 #[derive(Clone, Debug)]
 struct Part {
     end: u64,
@@ -115,14 +100,8 @@ impl Part {
     }
 }
 
-/// Unwinds the stacks of one space.
-#[derive(Default)]
-struct Unwinding {
-    unwinder: UnwinderX86_64<Arc<[u8]>>,
-    cache: CacheX86_64,
-    /// By their first addresses.
-    parts: BTreeMap<u64, Part>,
-}
+/// The parts of modules that a space has, by their first addresses. They do not overlap.
+type Parts = BTreeMap<u64, Part>;
 
 /// The stacks of a recording.
 #[derive(Default)]
@@ -138,7 +117,7 @@ pub(crate) struct Stacks {
     unnamed: u64,
     /// Frames of all stacks.
     frames: usize,
-    spaces: HashMap<SpaceId, Unwinding>,
+    spaces: HashMap<SpaceId, Parts>,
     dumps: Dumps,
     budget: Budget,
 }
@@ -156,6 +135,7 @@ pub(crate) struct Asked<'a> {
 }
 
 /// A place in a module.
+#[derive(Clone, Copy)]
 struct CodePlace {
     module: u32,
     at: u64,
@@ -198,6 +178,15 @@ impl Stacks {
     /// A space has ended.
     pub(crate) fn forget(&mut self, space: SpaceId) {
         self.spaces.remove(&space);
+    }
+
+    /// A call has returned. One that maps code of a file may have put it where the same file was,
+    /// which may have been written meanwhile.
+    pub(crate) fn returned(&mut self, space: SpaceId, call: &Decoded) {
+        let maps_code = call.call == Call::Mmap && call.args[2] & libc::PROT_EXEC as u64 != 0;
+        if maps_code && call.args[3] & libc::MAP_ANONYMOUS as u64 == 0 {
+            self.forget(space);
+        }
     }
 
     /// Writes the symbols at the addresses of all frames, as far as files have them. `root`: the
@@ -255,155 +244,6 @@ impl Stacks {
         let build_id = module.build_id.as_deref().filter(|id| !id.is_empty()).unwrap_or("-");
         event.text = format!("{build_id} {}", module.name);
         journal.write(event);
-    }
-
-    /// The frames of a stack, the innermost first.
-    fn unwind(&mut self, asked: &Asked<'_>) -> Option<(Vec<Frame>, End)> {
-        let tid = asked.who.tid;
-        let register = |offset| sys::register(tid, offset).ok();
-        let (at, sp, bp) = match asked.copied {
-            Some(copied) => (copied.ip, copied.sp, copied.bp),
-            None => (register(arch::PLACE_OFFSET)?, register(arch::STACK_OFFSET)?, register(arch::FRAME_OFFSET)?),
-        };
-        let mut regs = UnwindRegsX86_64::new(at, sp, bp);
-        let mut memory = StackMemory::new(tid, asked.copied);
-        let mut read = |at| memory.word(at).ok_or(());
-        // Taken out, so that modules can be added meanwhile.
-        let mut unwinding = self.spaces.remove(&asked.space).unwrap_or_default();
-        let (mut address, mut guessed) = (FrameAddress::from_instruction_pointer(at), false);
-        let mut frames = Vec::with_capacity(32);
-        let end = loop {
-            let Some(place) = self.place(&mut unwinding, asked, address.address_for_lookup()) else { break End::Lost };
-            frames.push(Frame { module: place.module, at: place.at, guessed });
-            if frames.len() == FRAMES {
-                break End::Cut;
-            }
-            if asked.compat {
-                break End::Lost; // no unwinder for 32-bit code
-            }
-            match place.rule {
-                Rule::Refused => break End::Lost,
-                Rule::Signal => {
-                    let mut saved = |register: u64| read(regs.sp().wrapping_add(CONTEXT + 8 * register)).ok();
-                    let (Some(bp), Some(sp), Some(ip)) = (saved(10), saved(15), saved(16)) else { break End::Lost };
-                    regs = UnwindRegsX86_64::new(ip, sp, bp);
-                    (address, guessed) = (FrameAddress::from_instruction_pointer(ip), false);
-                    continue;
-                }
-                Rule::Told | Rule::Guess => {}
-            }
-            let next = unwinding.unwinder.unwind_frame(address, &mut regs, &mut unwinding.cache, &mut read);
-            match next.map(|next| next.and_then(NonZeroU64::new)) {
-                Ok(Some(next)) => {
-                    (address, guessed) = (FrameAddress::ReturnAddress(next), place.rule == Rule::Guess);
-                }
-                Ok(None) if place.rule == Rule::Told => break End::First,
-                Ok(None) | Err(_) => break End::Lost,
-            }
-        };
-        self.spaces.insert(asked.space, unwinding);
-        // The loader's first function has no caller, and no table says so. It is the file's entry,
-        // and its frame is next to the arguments that the kernel put there.
-        let bottom = match asked.copied {
-            Some(copied) if copied.bottom != 0 => copied.bottom,
-            _ => asked.model.layout().start_stack,
-        };
-        let at_bottom =
-            bottom != 0 && (bottom.saturating_sub(BOTTOM)..=bottom.saturating_add(BOTTOM)).contains(&regs.sp());
-        let end = match end {
-            End::Lost if (at_bottom || self.is_entry(frames.last())) && !asked.compat => End::First,
-            End::Lost if memory.is_short => End::Cut,
-            end => end,
-        };
-        (!frames.is_empty()).then_some((frames, end))
-    }
-
-    /// Whether a frame is that of the function with which the kernel starts its file.
-    fn is_entry(&self, frame: Option<&Frame>) -> bool {
-        let entry = |frame: &Frame| Some(self.modules.get(frame.module as usize)?.sections.entry);
-        let from_entry = frame.and_then(|frame| frame.at.checked_sub(entry(frame).filter(|entry| *entry != 0)?));
-        from_entry.is_some_and(|bytes| bytes < ENTRY)
-    }
-
-    /// The module at an address. Adds it to the unwinder of the space.
-    fn place(&mut self, unwinding: &mut Unwinding, asked: &Asked<'_>, address: u64) -> Option<CodePlace> {
-        let area = asked.model.area_at(address).filter(|area| area.area.flags.contains(Flags::EXEC))?;
-        let page = asked.model.config().page_size;
-        let (start, end) = (area.start, area.end);
-        let (key, offset) = match &area.area.object {
-            Object::File(file) => {
-                let offset = area.offset(page);
-                if let Some(part) = unwinding.parts.get(&start).filter(|part| part.is_of(end, file, offset)) {
-                    return Some(self.code_place(part.module, address.wrapping_sub(part.bias)));
-                }
-                (Key::File { dev: file.dev, inode: file.inode, name: Arc::clone(&file.name) }, Some((file, offset)))
-            }
-            Object::Special(name) => (Key::Special(Arc::from(&**name)), None),
-            _ => (Key::Anonymous(asked.who.pid), None),
-        };
-        // A file that an ended process had may be found by the next one. It is another module then:
-        // in one without a file addresses are counted otherwise.
-        let known = self.by_key.get(&key).copied();
-        let failed = known.and_then(|number| self.modules.get(number as usize)?.failed);
-        let retries = failed.is_some_and(|(by, times)| by != asked.who.pid && times < TRIES);
-        let number = match known.filter(|_| !retries) {
-            Some(number) => number,
-            None => {
-                let number = u32::try_from(self.modules.len()).ok()?;
-                self.modules.push(match &key {
-                    Key::File { dev, name, .. } if host::may_wait(asked.who.tid, *dev) => {
-                        Module::without_file(name, None)
-                    }
-                    Key::File { dev, inode, name } => {
-                        let runs = asked.copied.is_some();
-                        let file = (*dev, *inode, &**name);
-                        let mut module = Module::of_file(asked.who.tid, (start, end), file, runs, &self.budget);
-                        let times = failed.map_or(0, |(_, times)| times);
-                        module.failed = (runs && module.file.is_none()).then_some((asked.who.pid, times + 1));
-                        if self.open < module::OPEN {
-                            self.open += usize::from(module.file.is_some());
-                        } else if module.file.take().is_some() {
-                            self.unnamed += 1;
-                        }
-                        module
-                    }
-                    Key::Special(name) => Module::without_file(name, None),
-                    Key::Anonymous(pid) => Module::without_file("[anon]", Some(*pid)),
-                });
-                self.by_key.insert(key, number);
-                number
-            }
-        };
-        let module = self.modules.get(number as usize)?;
-        let biased = offset.and_then(|(file, offset)| Some((file, offset, module.bias(start, offset)?)));
-        // Parts that this area overlaps are gone. Parts do not overlap each other.
-        while let Some((&other, part)) = unwinding.parts.range(..end).next_back()
-            && start < part.end
-        {
-            unwinding.unwinder.remove_module(other);
-            unwinding.parts.remove(&other);
-        }
-        let Some((file, offset, bias)) = biased else {
-            // For a file that cannot be read, the offset in the file.
-            let at = offset.map_or(address, |(_, offset)| address - start + offset);
-            return Some(CodePlace { module: number, at, rule: Rule::Guess });
-        };
-        let sections = module.sections.clone();
-        unwinding.unwinder.add_module(framehop::Module::new(
-            String::new(),
-            start..end,
-            bias.wrapping_add(sections.lowest),
-            sections.info(),
-        ));
-        unwinding.parts.insert(start, Part { end, module: number, bias, of: (file.clone(), offset) });
-        Some(self.code_place(number, address.wrapping_sub(bias)))
-    }
-
-    /// The place at an address of a module.
-    fn code_place(&mut self, module: u32, at: u64) -> CodePlace {
-        let of_module = self.modules.get(module as usize);
-        let rule = || of_module.map_or(Rule::Guess, |module| rule::rule(&module.sections, at));
-        CodePlace { module, at, rule: *self.rules.entry((module, at)).or_insert_with(rule) }
     }
 }
 

@@ -1,8 +1,9 @@
-//! A module of a stack: the parts of an ELF file that the unwinder and the symbols need. Of
+//! A module of a stack: the parts of an ELF file that a walk and the symbols need. Of
 //! processes, knows only the places of their files.
 
+use std::cell::OnceCell;
 use std::ffi::OsStr;
-use std::fs::File;
+use std::fs::{File, Metadata};
 use std::ops::Range;
 use std::os::fd::AsRawFd;
 use std::os::unix::ffi::OsStrExt;
@@ -10,12 +11,12 @@ use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use framehop::ExplicitModuleSectionInfo;
 use nix::sys::statfs::{self, FsType};
-use object::{Object, ObjectSection, ObjectSegment};
+use object::{Object, ObjectSection, ObjectSegment, SegmentFlags, elf};
 use samara_trace::file::name_bytes;
 
 use super::budget::{Budget, Source};
+use super::tables::Index;
 use crate::os::sys::Tid;
 
 /// Most files that are kept open. The recorder has one for each process too.
@@ -41,6 +42,8 @@ pub(crate) struct Module {
     segments: Vec<Segment>,
     /// The last process in which its file could not be opened, and how many there were.
     pub(crate) failed: Option<(Tid, u32)>,
+    /// When its file was last written, and its length then.
+    written: Option<(i64, i64, u64)>,
 }
 
 /// A part of the file that is mapped.
@@ -48,51 +51,32 @@ pub(crate) struct Module {
 struct Segment {
     offsets: Range<u64>,
     address: u64,
+    is_code: bool,
 }
 
 /// A section: its addresses, and its content.
 pub(super) type Section = Option<(Range<u64>, Arc<[u8]>)>;
 
-/// The sections that the unwinder needs.
-#[derive(Clone, Debug, Default)]
+/// The sections that a walk needs.
+#[derive(Debug, Default)]
 pub(crate) struct Sections {
     pub(super) text: Option<Range<u64>>,
     pub(super) got: Option<Range<u64>>,
     pub(super) eh_frame: Section,
     pub(super) eh_frame_hdr: Section,
     pub(super) debug_frame: Section,
-    /// The lowest address of the module.
-    pub(crate) lowest: u64,
+    /// Made when they are first needed.
+    pub(super) eh_index: OnceCell<Index>,
+    pub(super) debug_index: OnceCell<Index>,
     /// Where the kernel starts it, if it is a program or a loader.
     pub(crate) entry: u64,
 }
 
 impl Sections {
+    /// An index takes no more bytes than what it is of.
     fn bytes(&self) -> u64 {
-        let all = [&self.eh_frame, &self.eh_frame_hdr, &self.debug_frame];
-        all.into_iter().flatten().map(|(_, content)| content.len() as u64).sum()
-    }
-
-    /// The sections as the unwinder takes them.
-    pub(crate) fn info(self) -> ExplicitModuleSectionInfo<Arc<[u8]>> {
-        let addresses = |section: &Section| section.as_ref().map(|(addresses, _)| addresses.clone());
-        let content = |section: Section| section.map(|(_, content)| content);
-        ExplicitModuleSectionInfo {
-            base_svma: self.lowest,
-            text_svma: self.text,
-            text: None,
-            stubs_svma: None,
-            stub_helper_svma: None,
-            got_svma: self.got,
-            unwind_info: None,
-            eh_frame_svma: addresses(&self.eh_frame),
-            eh_frame: content(self.eh_frame),
-            eh_frame_hdr_svma: addresses(&self.eh_frame_hdr),
-            eh_frame_hdr: content(self.eh_frame_hdr),
-            debug_frame: content(self.debug_frame),
-            text_segment_svma: None,
-            text_segment: None,
-        }
+        let len = |section: &Section| section.as_ref().map_or(0, |(_, content)| content.len() as u64);
+        len(&self.eh_frame_hdr) + 2 * (len(&self.eh_frame) + len(&self.debug_frame))
     }
 }
 
@@ -122,7 +106,8 @@ impl Module {
                 module.segments = segments(&elf);
                 module.sections = sections(&elf, &source);
             }
-            // Only the unwinder's sections are kept.
+            module.written = file.metadata().ok().as_ref().map(written);
+            // Only the walk's sections are kept.
             budget.give_back(left, module.sections.bytes());
             if source.refused() {
                 budget.leave_out(name);
@@ -131,12 +116,20 @@ impl Module {
         module
     }
 
-    /// Memory address minus the address in the module, if the file's byte at `offset` is mapped at
+    /// Whether its ELF file, which is open, was written since it was read.
+    pub(crate) fn is_written(&self) -> bool {
+        let now = self.file.as_ref().filter(|_| !self.segments.is_empty()).and_then(|file| file.metadata().ok());
+        now.is_some_and(|now| self.written.is_some_and(|then| written(&now) != then))
+    }
+
+    /// Memory address minus the address in the module, if the code of the file's byte at `offset` is mapped at
     /// `start`. `None`: no segment has it.
     pub(crate) fn bias(&self, start: u64, offset: u64) -> Option<u64> {
         // An area begins at a page, a segment perhaps within it.
         let holds = |segment: &&Segment| offset < segment.offsets.end && segment.offsets.start < offset + 4096;
-        let segment = self.segments.iter().filter(holds).max_by_key(|segment| segment.offsets.start)?;
+        // Several segments may have a part of one page of the file.
+        let last = |segment: &&Segment| (segment.is_code, segment.offsets.start);
+        let segment = self.segments.iter().filter(holds).max_by_key(last)?;
         Some(start.wrapping_sub(offset).wrapping_add(segment.offsets.start).wrapping_sub(segment.address))
     }
 }
@@ -187,6 +180,10 @@ pub(crate) fn open_regular(path: &Path) -> Option<File> {
     (is_regular && !is_live()).then(|| File::open(format!("/proc/self/fd/{}", found.as_raw_fd())).ok())?
 }
 
+fn written(file: &Metadata) -> (i64, i64, u64) {
+    (file.mtime(), file.mtime_nsec(), file.len())
+}
+
 pub(super) fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
@@ -195,13 +192,11 @@ fn segments<'d>(elf: &impl Object<'d>) -> Vec<Segment> {
     elf.segments()
         .map(|segment| {
             let (offset, len) = segment.file_range();
-            Segment { offsets: offset..offset.saturating_add(len), address: segment.address() }
+            let is_code = matches!(segment.flags(), SegmentFlags::Elf { p_flags } if p_flags & elf::PF_X != 0);
+            Segment { offsets: offset..offset.saturating_add(len), address: segment.address(), is_code }
         })
         .collect()
 }
-
-/// More bytes than the compiler's start files have of `.eh_frame`.
-const OF_START_FILES: usize = 1024;
 
 fn sections<'d>(elf: &impl Object<'d>, source: &Source<'_>) -> Sections {
     let addresses = |name: &str| {
@@ -215,19 +210,14 @@ fn sections<'d>(elf: &impl Object<'d>, source: &Source<'_>) -> Sections {
     };
     // A file with only debug information has this section without content.
     let eh_frame = section(".eh_frame").filter(|(_, content)| content.iter().any(|byte| *byte != 0));
-    let debug_frame = section(".debug_frame");
-    // A program built without the first one has in it what the compiler's start files bring along.
-    let len = |section: &Section| section.as_ref().map_or(0, |(_, content)| content.len());
-    let has_all = len(&eh_frame) >= OF_START_FILES.min(len(&debug_frame));
-    let (eh_frame, debug_frame) = if has_all { (eh_frame, None) } else { (None, debug_frame) };
     let eh_frame_hdr = eh_frame.as_ref().and_then(|_| section(".eh_frame_hdr"));
     Sections {
         text: addresses(".text"),
         got: addresses(".got"),
         eh_frame,
         eh_frame_hdr,
-        debug_frame,
-        lowest: elf.segments().map(|segment| segment.address()).min().unwrap_or(0),
+        debug_frame: section(".debug_frame"),
         entry: elf.entry(),
+        ..Sections::default()
     }
 }

@@ -1,107 +1,215 @@
-//! The unwind rule for an address, from the tables of its module: whether the unwinder may follow
-//! them there.
+//! The rule for an address, from the unwind tables of its module, and the step to the caller by it.
 //!
-//! This check is needed because the unwinder silently falls back to the frame pointer if it does
-//! not understand the tables, and evaluates expressions without a limit.
+//! Knows the registers that a walk needs: where it is, the stack pointer and the frame pointer. A
+//! row that depends on another one is none.
 
 use gimli::{
-    BaseAddresses, CfaRule, DebugFrame, EhFrame, EhFrameHdr, EndianSlice, FrameDescriptionEntry, LittleEndian,
-    Operation, RegisterRule, UnwindContext, UnwindExpression, UnwindSection, X86_64,
+    CfaRule, EvaluationResult, FrameDescriptionEntry, Location, Register, RegisterRule, UnwindExpression, UnwindOffset,
+    UnwindSection, UnwindTableRow, Value, X86_64,
 };
 
 use super::module::Sections;
+use super::tables::{self, Bytes, WithRow};
 
-type Bytes<'a> = EndianSlice<'a, LittleEndian>;
+/// Most operations of an expression that are evaluated: a program chooses them.
+const OPERATIONS: u32 = 1000;
+
+/// Reads a word of memory.
+pub(super) type Read<'r> = dyn FnMut(u64) -> Option<u64> + 'r;
+
+/// The registers of a frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Registers {
+    pub(super) ip: u64,
+    pub(super) sp: u64,
+    pub(super) bp: u64,
+}
+
+impl Registers {
+    fn get(&self, register: Register) -> Option<u64> {
+        match register {
+            X86_64::RA => Some(self.ip),
+            X86_64::RSP => Some(self.sp),
+            X86_64::RBP => Some(self.bp),
+            _ => None,
+        }
+    }
+}
 
 /// How to go on from an address to the caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Rule {
     /// By the tables.
-    Told,
+    Row(Row),
+    /// By expressions in the tables, which are evaluated each time.
+    Expressions,
+    /// Not at all: the tables say that it is the first function.
+    First,
     /// A signal interrupted the function before it: its registers are on the stack.
     Signal,
-    /// The tables have nothing: by the frame pointer, which may not be one.
+    /// The tables have nothing, or nothing that is known: by the frame pointer, which may not be
+    /// one.
     Guess,
-    /// The tables have a rule that is not evaluated.
-    Refused,
+}
+
+/// Where the caller's registers are. Offsets are from the stack pointer that the caller had.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Row {
+    /// That stack pointer is the frame pointer and this, or the stack pointer and this.
+    by_frame_pointer: bool,
+    above: i64,
+    /// Where the frame pointer was saved. `None`: it is still in its register.
+    frame_pointer: Option<i64>,
+    return_address: i64,
+}
+
+impl Row {
+    /// The registers of the caller.
+    pub(super) fn caller(self, regs: Registers, read: &mut Read<'_>) -> Option<Registers> {
+        let base = if self.by_frame_pointer { regs.bp } else { regs.sp };
+        let sp = base.wrapping_add_signed(self.above);
+        let ip = read(sp.wrapping_add_signed(self.return_address))?;
+        let bp = match self.frame_pointer.map(|offset| sp.wrapping_add_signed(offset)) {
+            // Below the stack pointer, as in the end of a function, it has been restored.
+            Some(at) => read(at).or_else(|| (at < regs.sp).then_some(regs.bp))?,
+            None => regs.bp,
+        };
+        Some(Registers { ip, sp, bp })
+    }
 }
 
 /// The rule of an address of a module.
 pub(super) fn rule(sections: &Sections, at: u64) -> Rule {
-    found(sections, at).unwrap_or(Rule::Guess)
+    tables::row(sections, at, Classify).unwrap_or(Rule::Guess)
 }
 
-fn found(sections: &Sections, at: u64) -> Option<Rule> {
-    let start = |section: &super::module::Section| section.as_ref().map(|(addresses, _)| addresses.start);
-    let mut bases = BaseAddresses::default();
-    if let Some(text) = &sections.text {
-        bases = bases.set_text(text.start);
-    }
-    if let Some(got) = &sections.got {
-        bases = bases.set_got(got.start);
-    }
-    if let Some((addresses, content)) = &sections.eh_frame {
-        bases = bases.set_eh_frame(addresses.start);
-        let frames = EhFrame::new(content, LittleEndian);
-        let by_table = || {
-            let (_, content) = sections.eh_frame_hdr.as_ref()?;
-            let bases = bases.clone().set_eh_frame_hdr(start(&sections.eh_frame_hdr)?);
-            let header = EhFrameHdr::new(content, LittleEndian).parse(&bases, 8).ok()?;
-            header.table()?.fde_for_address(&frames, &bases, at, EhFrame::cie_from_offset).ok()
+struct Classify;
+
+impl WithRow for Classify {
+    type Out = Rule;
+
+    fn with<'a, S: UnwindSection<Bytes<'a>>>(
+        self,
+        _: &S,
+        entry: &FrameDescriptionEntry<Bytes<'a>>,
+        row: &UnwindTableRow<usize>,
+    ) -> Option<Rule>
+    where
+        S::Offset: UnwindOffset<usize>,
+    {
+        use RegisterRule::{Expression, Offset, SameValue, Undefined, ValExpression};
+        if entry.is_signal_trampoline() {
+            return Some(Rule::Signal);
+        }
+        let [ra, bp, sp] = [X86_64::RA, X86_64::RBP, X86_64::RSP].map(|register| row.register(register));
+        let is_expression = |rule: &Option<RegisterRule<usize>>| matches!(rule, Some(Expression(_) | ValExpression(_)));
+        if matches!(ra, None | Some(Undefined)) {
+            return Some(Rule::First);
+        }
+        let (base, above) = match row.cfa() {
+            CfaRule::Expression(_) => return Some(Rule::Expressions),
+            _ if [&ra, &bp].into_iter().any(is_expression) || !matches!(sp, None | Some(SameValue | Undefined)) => {
+                return Some(Rule::Expressions);
+            }
+            CfaRule::RegisterAndOffset { register, offset } => (*register, *offset),
         };
-        let entry = by_table().or_else(|| frames.fde_for_address(&bases, at, EhFrame::cie_from_offset).ok())?;
-        return of_entry(&frames, &bases, &entry, at);
+        let Some(Offset(return_address)) = ra else { return None };
+        let frame_pointer = if let Some(Offset(offset)) = bp { Some(offset) } else { None };
+        let is_known = base == X86_64::RSP || base == X86_64::RBP;
+        let by_frame_pointer = base == X86_64::RBP;
+        is_known.then_some(Rule::Row(Row { by_frame_pointer, above, frame_pointer, return_address }))
     }
-    let (_, content) = sections.debug_frame.as_ref()?;
-    let mut frames = DebugFrame::new(content, LittleEndian);
-    frames.set_address_size(8);
-    let entry = frames.fde_for_address(&bases, at, DebugFrame::cie_from_offset).ok()?;
-    of_entry(&frames, &bases, &entry, at)
 }
 
-fn of_entry<'a, S: UnwindSection<Bytes<'a>>>(
-    section: &S,
-    bases: &BaseAddresses,
-    entry: &FrameDescriptionEntry<Bytes<'a>>,
-    at: u64,
-) -> Option<Rule>
-where
-    S::Offset: gimli::UnwindOffset<usize>,
-{
-    if entry.is_signal_trampoline() {
-        return Some(Rule::Signal);
-    }
-    let mut context = UnwindContext::new();
-    let row = entry.unwind_info_for_address(section, bases, &mut context, at).ok()?;
-    let expression = |expression: &UnwindExpression<usize>| {
-        let expression = expression.get(section).ok()?;
-        let mut operations = expression.operations(entry.cie().encoding());
-        while let Some(operation) = operations.next().ok()? {
-            match operation {
-                Operation::Skip { .. } | Operation::Bra { .. } | Operation::Call { .. } => return Some(Rule::Refused),
-                Operation::Deref { .. } => return None,
-                _ => {}
+/// The registers of the caller of a frame whose rule has expressions. `None`: they depend on more
+/// than is known.
+pub(super) fn evaluated(sections: &Sections, at: u64, regs: Registers, read: &mut Read<'_>) -> Option<Registers> {
+    tables::row(sections, at, Evaluate { regs, read })
+}
+
+struct Evaluate<'r, 'm> {
+    regs: Registers,
+    read: &'r mut Read<'m>,
+}
+
+impl WithRow for Evaluate<'_, '_> {
+    type Out = Registers;
+
+    fn with<'a, S: UnwindSection<Bytes<'a>>>(
+        self,
+        section: &S,
+        entry: &FrameDescriptionEntry<Bytes<'a>>,
+        row: &UnwindTableRow<usize>,
+    ) -> Option<Registers>
+    where
+        S::Offset: UnwindOffset<usize>,
+    {
+        let Evaluate { regs, read } = self;
+        let encoding = entry.cie().encoding();
+        let value = |expression: &UnwindExpression<usize>, first: Option<u64>, read: &mut Read<'_>| {
+            let expression = expression.get(section).ok()?;
+            let mut evaluation = expression.evaluation(encoding);
+            evaluation.set_max_iterations(OPERATIONS);
+            if let Some(first) = first {
+                evaluation.set_initial_value(first);
             }
-        }
-        Some(Rule::Told)
-    };
-    let mut all = vec![match row.cfa() {
-        CfaRule::RegisterAndOffset { .. } => Some(Rule::Told),
-        CfaRule::Expression(at) => expression(at),
-    }];
-    for (register, rule) in row.registers() {
-        // The rules of other registers do not matter here, but the unwinder evaluates them too.
-        match rule {
-            RegisterRule::Expression(at) | RegisterRule::ValExpression(at) => {
-                let rule = expression(at);
-                let matters = [X86_64::RA, X86_64::RBP, X86_64::RSP].contains(register);
-                if matters || rule == Some(Rule::Refused) {
-                    all.push(rule);
-                }
+            let mut result = evaluation.evaluate().ok()?;
+            loop {
+                result = match result {
+                    EvaluationResult::Complete => break,
+                    EvaluationResult::RequiresRegister { register, .. } => {
+                        evaluation.resume_with_register(Value::Generic(regs.get(register)?)).ok()?
+                    }
+                    EvaluationResult::RequiresMemory { address, size: 8, space: None, .. } => {
+                        evaluation.resume_with_memory(Value::Generic(read(address)?)).ok()?
+                    }
+                    _ => return None,
+                };
             }
-            _ => {}
-        }
+            match evaluation.as_result() {
+                [piece] => match piece.location {
+                    Location::Address { address } => Some(address),
+                    _ => None,
+                },
+                _ => None,
+            }
+        };
+        let cfa = match row.cfa() {
+            CfaRule::RegisterAndOffset { register, offset } => regs.get(*register)?.wrapping_add_signed(*offset),
+            CfaRule::Expression(expression) => value(expression, None, read)?,
+        };
+        let mut restored = |register: Register, same: u64| match row.register(register) {
+            None | Some(RegisterRule::Undefined | RegisterRule::SameValue) => Some(same),
+            Some(RegisterRule::Offset(offset)) => read(cfa.wrapping_add_signed(offset)),
+            Some(RegisterRule::ValOffset(offset)) => Some(cfa.wrapping_add_signed(offset)),
+            Some(RegisterRule::Expression(expression)) => {
+                let at = value(&expression, Some(cfa), read)?;
+                read(at)
+            }
+            Some(RegisterRule::ValExpression(expression)) => value(&expression, Some(cfa), read),
+            _ => None,
+        };
+        Some(Registers {
+            ip: restored(X86_64::RA, 0)?,
+            sp: restored(X86_64::RSP, cfa)?,
+            bp: restored(X86_64::RBP, regs.bp)?,
+        })
     }
-    let refused = all.contains(&Some(Rule::Refused)).then_some(Rule::Refused);
-    refused.or_else(|| all.into_iter().collect::<Option<Vec<_>>>().map(|_| Rule::Told))
+}
+
+/// The registers of the caller by the frame pointer. `is_inner`: the function is where the thread
+/// is, or where a signal came, and may not have set it: if a return address, as `is_code` says, is
+/// on top of the stack, that is the way back.
+pub(super) fn guessed(
+    regs: Registers,
+    is_inner: bool,
+    is_code: impl Fn(u64) -> bool,
+    read: &mut Read<'_>,
+) -> Option<Registers> {
+    if is_inner && let Some(ip) = read(regs.sp).filter(|ip| is_code(*ip)) {
+        return Some(Registers { ip, sp: regs.sp.wrapping_add(8), bp: regs.bp });
+    }
+    let sp = regs.bp.checked_add(16).filter(|sp| *sp > regs.sp)?;
+    let (bp, ip) = (read(regs.bp)?, read(regs.bp.wrapping_add(8))?);
+    (ip != 0).then_some(Registers { ip, sp, bp })
 }

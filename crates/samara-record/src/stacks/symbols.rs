@@ -9,12 +9,15 @@ use std::cell::{Cell, OnceCell};
 use std::ffi::OsStr;
 use std::fmt::Write as _;
 use std::fs::File;
+use std::io::Read as _;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use addr2line::{Context, LookupContinuation, LookupResult, SplitDwarfLoad};
-use gimli::{AbbreviationsCacheStrategy, Dwarf, DwarfPackage, EndianArcSlice, LittleEndian, Reader as _, SectionId};
+use gimli::{
+    AbbreviationsCacheStrategy, DebugLine, Dwarf, DwarfPackage, EndianArcSlice, LittleEndian, Reader as _, SectionId,
+};
 use object::{Object, ObjectSymbol, ReadRef};
 use samara_trace::file::name_bytes;
 use samara_trace::recorder::FUNCTIONS;
@@ -34,7 +37,7 @@ const RANGES: u64 = 4 << 20;
 
 /// Most bytes of line tables of the units that may be read (the largest ones, one for each wanted
 /// address): addr2line keeps up to 24 bytes for each byte.
-const LINES: usize = 32 << 20;
+pub(super) const LINES: usize = 32 << 20;
 
 /// Passes the text of each address with a known name or place to `found`. `split`: whether split
 /// debug information is read, from files that are opened by their names. `addresses` are ascending.
@@ -48,11 +51,10 @@ pub(super) fn each(
     if addresses.is_empty() {
         return;
     }
-    let Some(file) = &module.file else { return };
+    let Some(file) = module.file.as_ref().filter(|_| !module.is_written()) else { return };
     let left = budget.left();
-    let debug = module.build_id.as_deref().and_then(|build_id| debug_file(build_id, budget));
-    let sources: Vec<Source> = debug.iter().chain([file]).map(|file| Source::new(file, budget)).collect();
-    let elves: Vec<_> = sources.iter().filter_map(|source| Some((source, elf(source)?))).collect();
+    let by_id = module.build_id.as_deref().and_then(|build_id| debug_file(build_id, budget));
+    let debug = by_id.or_else(|| linked(module, file, budget).filter(|_| split));
     let split = split.then(|| Split {
         module: &module.name,
         package: OnceCell::new(),
@@ -60,11 +62,15 @@ pub(super) fn each(
         budget,
         refused: Cell::new(false),
     });
+    let sources: Vec<Source> = debug.iter().chain([file]).map(|file| Source::new(file, budget)).collect();
+    let elves: Vec<_> = sources.iter().filter_map(|source| Some((source, elf(source)?))).collect();
     let files: Vec<Named> =
         elves.iter().map(|(source, elf)| Named::new(source, elf, addresses, split.as_ref())).collect();
     for at in addresses {
-        if let Some(text) = files.iter().find_map(|file| file.text(*at)) {
-            found(*at, text);
+        // One file may have the place, and another one the function's name.
+        let texts: Vec<String> = files.iter().filter_map(|file| file.text(*at)).collect();
+        if let Some(text) = texts.iter().find(|text| is_named(text)).or(texts.first()) {
+            found(*at, text.clone());
         }
     }
     if sources.iter().any(Source::refused) || split.as_ref().is_some_and(|split| split.refused.get()) {
@@ -83,6 +89,36 @@ fn debug_file(build_id: &str, budget: &Budget) -> Option<File> {
     let is_it = hex(object::File::parse(&Source::new(&file, budget)).ok()?.build_id().ok()??) == build_id;
     budget.give_back(left, 0);
     is_it.then_some(file)
+}
+
+/// The file with the debug information that a section of the module names (`.gnu_debuglink`), in the
+/// places where gdb looks for it, if it has the checksum that stands there.
+fn linked(module: &Module, file: &File, budget: &Budget) -> Option<File> {
+    let left = budget.left();
+    let source = Source::new(file, budget);
+    let elf = elf(&source)?;
+    let (name, checksum) = elf.gnu_debuglink().ok()??;
+    let name = Path::new(OsStr::from_bytes(name)).file_name()?.to_owned();
+    budget.give_back(left, 0);
+    let path = name_bytes(&module.name);
+    let folder = Path::new(OsStr::from_bytes(&path)).parent()?;
+    let all =
+        [folder.to_owned(), folder.join(".debug"), Path::new("/usr/lib/debug").join(folder.strip_prefix("/").ok()?)];
+    all.iter().filter_map(|folder| open_regular(&folder.join(&name))).find(|file| has_checksum(file, checksum))
+}
+
+fn has_checksum(mut file: &File, checksum: u32) -> bool {
+    if file.metadata().is_ok_and(|file| file.len() > FILE_BYTES) {
+        return false;
+    }
+    let (mut sum, mut bytes) = (crc32fast::Hasher::new(), vec![0; 1 << 20]);
+    loop {
+        match file.read(&mut bytes) {
+            Ok(0) => return sum.finalize() == checksum,
+            Ok(len) => sum.update(bytes.get(..len).unwrap_or_default()),
+            Err(_) => return false,
+        }
+    }
 }
 
 type Elf<'f> = object::File<'f, &'f Source<'f>>;
@@ -122,7 +158,7 @@ impl Split<'_> {
     fn of(&self, load: &SplitDwarfLoad<Reader>) -> Option<Arc<Dwarf<Reader>>> {
         let package = self.package.get_or_init(|| self.packed()).as_ref();
         let unit = package.and_then(|package| package.find_cu(load.dwo_id, &load.parent).ok()?);
-        unit.or_else(|| self.named(load)).filter(|dwarf| is_modest(dwarf, 1)).map(Arc::new)
+        unit.or_else(|| self.named(load)).filter(|dwarf| is_modest(dwarf, 1) == Modest::All).map(Arc::new)
     }
 
     /// The package beside the module.
@@ -162,10 +198,19 @@ impl Split<'_> {
     }
 }
 
+/// How much of some debug information addr2line may read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Modest {
+    All,
+    /// All but the line tables.
+    Functions,
+    Nothing,
+}
+
 /// Whether addr2line may read this debug information: its entries are nested no deeper than
 /// [`DEPTH`], and its units have at most [`RANGES`] ranges and [`LINES`] bytes of lines. `wanted`
 /// is the number of addresses: at most as many units are read.
-fn is_modest(dwarf: &Dwarf<Reader>, wanted: usize) -> bool {
+fn is_modest(dwarf: &Dwarf<Reader>, wanted: usize) -> Modest {
     let (mut units, mut ranges, mut lines) = (dwarf.units(), 0, Vec::new());
     while let Ok(Some(header)) = units.next() {
         let unit = dwarf.unit(header.clone()).ok();
@@ -173,7 +218,7 @@ fn is_modest(dwarf: &Dwarf<Reader>, wanted: usize) -> bool {
             while let Ok(Some(_)) = all.next() {
                 ranges += 1;
                 if ranges > RANGES {
-                    return false;
+                    return Modest::Nothing;
                 }
             }
         }
@@ -183,7 +228,7 @@ fn is_modest(dwarf: &Dwarf<Reader>, wanted: usize) -> bool {
         let Ok(mut entries) = header.entries_raw(&abbreviations, None) else { continue };
         while !entries.is_empty() {
             if entries.next_depth() > DEPTH {
-                return false;
+                return Modest::Nothing;
             }
             match entries.read_abbreviation() {
                 Ok(None) => {}
@@ -193,43 +238,77 @@ fn is_modest(dwarf: &Dwarf<Reader>, wanted: usize) -> bool {
         }
     }
     lines.sort_unstable();
-    lines.iter().rev().take(wanted).fold(0, |sum: usize, len| sum.saturating_add(*len)) <= LINES
+    let read = lines.iter().rev().take(wanted).fold(0, |sum: usize, len| sum.saturating_add(*len));
+    if read <= LINES { Modest::All } else { Modest::Functions }
 }
 
 /// The names that a file has for its addresses.
 struct Named<'f> {
     functions: Option<Context<Reader>>,
-    /// The symbols before wanted addresses, ascending, each with its address.
-    symbols: Vec<(u64, object::Symbol<'f, 'f, &'f Source<'f>>)>,
+    /// Ascending.
+    wanted: &'f [u64],
+    /// The symbols that wanted addresses are in.
+    symbols: Vec<Symbol<'f>>,
+    /// For each wanted address the innermost one of these.
+    around: Vec<Option<usize>>,
+    /// The symbols without a size before wanted addresses, ascending, each with its address.
+    unsized_symbols: Vec<(u64, Symbol<'f>)>,
     split: Option<&'f Split<'f>>,
 }
 
+type Symbol<'f> = object::Symbol<'f, 'f, &'f Source<'f>>;
+
 impl<'f> Named<'f> {
-    fn new(source: &'f Source<'f>, elf: &'f Elf<'f>, wanted: &[u64], split: Option<&'f Split<'f>>) -> Self {
+    fn new(source: &'f Source<'f>, elf: &'f Elf<'f>, wanted: &'f [u64], split: Option<&'f Split<'f>>) -> Self {
         let load = |id: SectionId| section(source, elf, Some(id.name()));
         let functions = Dwarf::load(load).ok().and_then(|mut dwarf| {
             // Many units may have one table of abbreviations.
             dwarf.populate_abbreviations_cache(AbbreviationsCacheStrategy::Duplicates);
-            if !is_modest(&dwarf, wanted.len()) {
-                source.refuse();
-                return None;
+            match is_modest(&dwarf, wanted.len()) {
+                Modest::All => {}
+                Modest::Functions => {
+                    source.refuse();
+                    dwarf.debug_line = DebugLine::from(Reader::new(Arc::from([]), LittleEndian));
+                }
+                Modest::Nothing => {
+                    source.refuse();
+                    return None;
+                }
             }
             Context::from_dwarf(dwarf).ok()
         });
-        let mut nearest = Nearest::new(wanted);
-        let symbols = elf.symbols().chain(elf.dynamic_symbols());
-        for symbol in symbols.filter(|symbol| symbol.is_definition() && symbol.kind() != object::SymbolKind::Data) {
-            nearest.add(symbol.address(), |_| Some(symbol));
+        let (mut nearest, mut symbols, mut around) =
+            (Nearest::new(wanted), Vec::<Symbol>::new(), vec![None; wanted.len()]);
+        let all = elf.symbols().chain(elf.dynamic_symbols());
+        for symbol in all.filter(|symbol| symbol.is_definition() && symbol.kind() != object::SymbolKind::Data) {
+            let start = symbol.address();
+            if symbol.size() == 0 {
+                nearest.add(start, |_| Some(symbol));
+                continue;
+            }
+            let first = wanted.partition_point(|at| *at < start);
+            let inside = wanted.iter().skip(first).take_while(|at| **at - start < symbol.size()).count();
+            for found in around.iter_mut().skip(first).take(inside) {
+                let other = found.and_then(|other: usize| symbols.get(other));
+                if other.is_none_or(|other| other.address() <= start) {
+                    *found = Some(symbols.len());
+                }
+            }
+            if inside > 0 {
+                symbols.push(symbol);
+            }
         }
-        Named { functions, symbols: nearest.into_found(), split }
+        Named { functions, wanted, symbols, around, unsized_symbols: nearest.into_found(), split }
     }
 
     /// The symbol that a wanted address is in. A name is read when it is asked for.
     fn symbol(&self, at: u64) -> Option<&str> {
-        let before = self.symbols.partition_point(|(start, _)| *start <= at);
-        let (start, symbol) = self.symbols.get(before.checked_sub(1)?)?;
-        let is_in = symbol.size() == 0 || at - start < symbol.size();
-        is_in.then(|| symbol.name().ok()).flatten()
+        let around = self.wanted.binary_search(&at).ok().and_then(|n| self.symbols.get((*self.around.get(n)?)?));
+        let before = || {
+            let before = self.unsized_symbols.partition_point(|(start, _)| *start <= at);
+            Some(&self.unsized_symbols.get(before.checked_sub(1)?)?.1)
+        };
+        around.or_else(before)?.name().ok()
     }
 
     /// The functions at an address, the innermost first.
@@ -270,6 +349,11 @@ impl<'f> Named<'f> {
         }
         (!lines.is_empty()).then(|| lines.join("\n"))
     }
+}
+
+/// Whether the outermost function of a text has a name.
+fn is_named(text: &str) -> bool {
+    text.lines().last().is_some_and(|line| !line.starts_with('\t'))
 }
 
 /// Demangles a name. A short name may expand to any length: no more is made of it than is kept.

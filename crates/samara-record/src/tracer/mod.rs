@@ -577,6 +577,9 @@ impl Tracer<'_> {
         let Some(task) = self.tasks.get(&tid) else { return };
         let filtered = task.filtered;
         let Some(id) = task.space else { return };
+        if let Some(stacks) = &mut self.stacks {
+            stacks.returned(id, &flight.decoded);
+        }
         let Some((space, traffic)) = self.spaces.get_mut(&id) else { return };
         traffic.flying.retain(|t| *t != tid);
         traffic.held.retain(|t| *t != tid);

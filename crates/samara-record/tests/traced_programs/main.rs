@@ -31,6 +31,7 @@ mod scheduling;
 mod signalled;
 mod stacks;
 mod stacks_compiled;
+mod stacks_unusual;
 mod switching;
 mod syscalls;
 mod waiting_calls;
@@ -245,6 +246,7 @@ fn bodies() -> Vec<Named> {
         signalled::TRIALS,
         stacks::TRIALS,
         stacks_compiled::TRIALS,
+        stacks_unusual::TRIALS,
         switching::TRIALS,
     ];
     for (name, body) in own.into_iter().flatten() {
