@@ -99,9 +99,17 @@ where
 
     pub(crate) fn whole<T: Planned>(
         &mut self,
-        mut call: impl FnMut(&mut AddressSpace<B>) -> Result<T, Error>,
+        call: impl FnMut(&mut AddressSpace<B>) -> Result<T, Error>,
     ) -> Result<T, Error> {
         let deadline = self.deadline();
+        self.whole_until(deadline, call)
+    }
+
+    fn whole_until<T: Planned>(
+        &mut self,
+        deadline: Option<Duration>,
+        mut call: impl FnMut(&mut AddressSpace<B>) -> Result<T, Error>,
+    ) -> Result<T, Error> {
         let mut call = Answering::new(|space: &mut AddressSpace<B>| Some(call(space)));
         let space = self.thread.space;
         let (thread, mut apply) = self.parts();
@@ -463,7 +471,9 @@ where
         if let Some(done) = space.update_move(thread, request, places, placement, deadline, &mut apply) {
             return done;
         }
-        self.whole(|space| space.mremap_for((old, old_len), new_len, flags, to, &mut *places, placement))
+        self.whole_until(deadline, |space| {
+            space.mremap_for((old, old_len), new_len, flags, to, &mut *places, placement)
+        })
     }
 
     /// [`AddressSpace::touch`]: reports writes that no fault of this space told.

@@ -93,6 +93,6 @@ where
                 Err(_) => Err(SharedViolation::Memory),
             }
         };
-        self.with_whole(None, look).map_err(|_: Errno| SharedViolation::Memory)?
+        self.with_whole(look).map_err(|_: Errno| SharedViolation::Memory)?
     }
 }

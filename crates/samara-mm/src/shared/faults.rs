@@ -20,6 +20,7 @@ use alloc::alloc::handle_alloc_error;
 use alloc::borrow::Cow;
 use core::alloc::Layout;
 use core::fmt;
+use core::time::Duration;
 use samara::{PinHere, Reclaim, SharedGuard, SharedReader, Span};
 
 /// Why there is no guard for a fault.
@@ -28,7 +29,7 @@ use samara::{PinHere, Reclaim, SharedGuard, SharedReader, Span};
 pub enum FaultError {
     /// No area serves it: nothing is mapped there (any more), or the area does not allow it.
     Refused(Refused),
-    /// A call is changing the page at this moment ([`Faulter::try_fault`] only). Try again.
+    /// A call is in the way at this moment ([`Faulter::try_fault`] only). Try again.
     Changing,
     /// Out of memory for what a first write or the growth of a stack stores.
     Memory,
@@ -38,7 +39,7 @@ impl fmt::Display for FaultError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             FaultError::Refused(refused) => fmt::Display::fmt(refused, f),
-            FaultError::Changing => f.write_str("a call is changing the page: try again"),
+            FaultError::Changing => f.write_str("a call is in the way: try again"),
             FaultError::Memory => f.write_str("out of memory: free some, then try again"),
         }
     }
@@ -193,12 +194,14 @@ where
         self.calls.iter().flat_map(CallRecord::changes)
     }
 
-    /// The fault as a call: the area grows for it, or gets its identity.
+    /// The fault as a call: the area grows for it, or gets its identity. `Changing`: the time is
+    /// over.
     pub(crate) fn fault_by_update<'s>(
         &'s self,
         thread: &mut Registration<'s, B, R, W>,
         addr: u64,
         access: Access,
+        timeout: Option<Duration>,
     ) -> Result<(), FaultError> {
         /// What the fault answered.
         struct Answer(Result<(), Refused>, Plan);
@@ -228,9 +231,10 @@ where
             let answer = space.fault(addr, access).map(|_| ());
             Ok(Answer(answer, Plan::new()))
         };
-        match self.update(thread, reach, None, &mut None, fault) {
+        match self.update(thread, reach, timeout, &mut None, fault) {
             Ok(Answer(answer, _)) => Ok(answer?),
             Err(error) if error.errno == Errno::ENOMEM => Err(FaultError::Memory),
+            Err(error) if error.errno == Errno::ETIMEDOUT => Err(FaultError::Changing),
             Err(_) => Err(FaultError::Refused(Refused::NotMapped)),
         }
     }
@@ -260,7 +264,7 @@ where
             match attempt(self.space, &self.reader, self.record, addr, access) {
                 Ok(guard) => return Ok(guard),
                 Err(Miss::Refused(refused)) => return Err(refused.into()),
-                Err(Miss::Update) => self.space.fault_by_update(&mut self.thread, addr, access)?,
+                Err(Miss::Update) => self.space.fault_by_update(&mut self.thread, addr, access, None)?,
                 Err(Miss::Changing) => {
                     W::pause(round);
                     round = round.saturating_add(1);
@@ -269,7 +273,8 @@ where
         }
     }
 
-    /// [`Faulter::fault`] that does not wait for a call that changes the page.
+    /// [`Faulter::fault`] that does not wait for a call that changes the page, nor, where it is a call
+    /// itself, for others whose ranges meet its own.
     ///
     /// # Errors
     /// [`FaultError`].
@@ -283,7 +288,9 @@ where
             match attempt(self.space, &self.reader, self.record, addr, access) {
                 Ok(guard) => return Ok(guard),
                 Err(Miss::Refused(refused)) => return Err(refused.into()),
-                Err(Miss::Update) => self.space.fault_by_update(&mut self.thread, addr, access)?,
+                Err(Miss::Update) => {
+                    self.space.fault_by_update(&mut self.thread, addr, access, Some(Duration::ZERO))?;
+                }
                 Err(Miss::Changing) => break,
             }
         }

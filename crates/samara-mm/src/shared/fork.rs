@@ -138,6 +138,6 @@ where
     /// # Errors
     /// ENOMEM: as there. Neither space is changed.
     pub fn fork_eager(&self) -> Result<Self, Errno> {
-        self.with_whole(None, |space, _| Self::of_space(space.fork()?, R::default(), Some((self, space.next_id))))?
+        self.with_whole(|space, _| Self::of_space(space.fork()?, R::default(), Some((self, space.next_id))))?
     }
 }

@@ -3,8 +3,8 @@
 //!
 //! Does not know what is published, nor who reads.
 //!
-//! - **INSTANT-1** A thread that changes the shared tree has a [`Publication`] from before the
-//!   first store that a reader may see until after the last one.
+//! - **INSTANT-1** A thread that changes what the shared tree holds has a [`Publication`] from
+//!   before the first store that a reader may see until after the last one.
 //! - **INSTANT-2** If [`now`] gives an instant, and [`is_still`] confirms it after some reads of
 //!   the tree, then the reads see exactly the publications that the instant counts. So they see one
 //!   tree.

@@ -6,7 +6,8 @@
 //! - **LAYOUT-1** A thread that changes the layout, or the table of extras of `state.base`, has a
 //!   [`Publication`] from before the first store to these, or to the tree, until after the last
 //!   one. Its range lock, or the lock of the leaf that it changes, keeps other such changes
-//!   out. It does not wait for a thread meanwhile.
+//!   out. It does not wait for a thread meanwhile. (Where a clone panics in the stores, the break
+//!   follows in a publication of its own: UPDATE-3.)
 //! - **LAYOUT-2** If [`seen`](SharedLayout::seen) gives a layout, and
 //!   [`is_still`](SharedLayout::is_still) confirms it after a lookup in the tree and in the table
 //!   of extras, then all of it is of one moment: that of the lookup in the tree. (INSTANT-2 says

@@ -38,9 +38,9 @@ use crate::errno::Errno;
 use crate::shared::SharedAddressSpace;
 use crate::shared::credit::Since;
 use crate::shared::fault_gate::{ChangeRange, Changing, FaultRecord, Marks};
-use crate::shared::held::Held;
+use crate::shared::held::{Held, IN_LINE};
 use crate::shared::links::map_of;
-use crate::shared::range_lock::Spans;
+use crate::shared::range_lock::{Mode, Spans};
 use crate::shared::record::{CallRecord, Misfits, Work, Writer};
 use crate::shared::update::{Apply, Attempt, Call, Reach, SEVERAL, Storing, regroup, touched};
 use crate::shared::wait::Wait;
@@ -199,7 +199,12 @@ where
         });
         if regroups {
             drop(kept);
-            regroup(writer, &first);
+            // Only if no other call is in the way.
+            let span = Spans::one(Span::new(first.start, first.end - 1));
+            if let Ok(held) = Held::wait(self, record, span, Mode::Change, Some(W::now()), IN_LINE) {
+                regroup(writer, &first);
+                drop(held);
+            }
             return Attempt::Done;
         }
         match later {
@@ -371,7 +376,7 @@ where
         record.counts.ranged.add_one();
         record.counts.leaf.add_one();
         if is_misfit {
-            drop((reserved, held));
+            drop(reserved);
             regroup(writer, reach);
         }
         Attempt::Done

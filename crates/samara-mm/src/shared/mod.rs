@@ -236,7 +236,7 @@ shared_address_space! {
     /// | a question to a reverse map | the moment in which a call changes it |
     ///
     /// # Memory
-    /// A new space takes at most 4 KiB, and what its areas take. The first call adds up to 100 KiB,
+    /// A new space takes at most 6 KiB, and what its areas take. The first call adds up to 100 KiB,
     /// and each thread that makes calls at the same time as others up to 1 MiB: the space keeps
     /// them for later calls. A faulter takes up to 2 KiB.
     ///
@@ -445,8 +445,8 @@ where
         &self.config
     }
 
-    /// How the calls so far came to their answers. Refused calls count too, if they were tried on
-    /// areas.
+    /// How the calls so far came to their answers. Calls that the rules refused count too, if they
+    /// were tried on areas; not those that `apply` refused, or whose time was over.
     pub fn statistics(&self) -> Statistics {
         let mut all = Statistics::default();
         self.calls.iter().for_each(|record| record.count_to(&mut all));

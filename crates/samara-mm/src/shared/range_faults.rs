@@ -130,7 +130,7 @@ where
                 Miss::Refused(refused) => return failed(addr, refused.into()),
                 // Afterwards this place is served, unless somebody changes it meanwhile.
                 Miss::Update => {
-                    if let Err(error) = self.space.fault_by_update(&mut self.thread, addr, access) {
+                    if let Err(error) = self.space.fault_by_update(&mut self.thread, addr, access, None) {
                         return failed(addr, error);
                     }
                 }

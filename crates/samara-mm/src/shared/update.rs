@@ -384,7 +384,7 @@ where
         drop(layout);
         record.counts.ranged.add_one();
         if work.misfits.is_second(windows[0].0) {
-            drop((reserved, held));
+            drop(reserved);
             regroup(writer, reach);
         }
         Attempt::Done
@@ -475,7 +475,8 @@ impl<B: Backing> Work<B> {
 }
 
 /// Moves areas between leaves of the tree so that the next update that reaches as far is one
-/// leaf's. Without memory they stay where they are.
+/// leaf's. Without memory they stay where they are. The caller has a range lock: a call of the
+/// whole space has set memory aside for its store (UPDATE-2), which this one may take.
 #[cold]
 pub(crate) fn regroup<B: Backing, R: Reclaim>(writer: &mut Writer<'_, B, R>, reach: &Reach) {
     let _ = writer.regroup(Span::new(reach.start, reach.end.saturating_sub(1)));

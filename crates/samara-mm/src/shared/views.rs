@@ -56,8 +56,7 @@ where
     R: Reclaim + PinHere,
     W: Wait,
 {
-    /// Number of areas. While calls are under way, a number that the space had at some moment of
-    /// them.
+    /// Number of areas. While calls are under way it may be off by what they add and take out.
     pub fn len(&self) -> usize {
         self.map.len()
     }
@@ -96,6 +95,6 @@ where
     /// # Errors
     /// ENOMEM: out of memory.
     pub fn snapshot(&self) -> Result<AddressSpace<B>, Errno> {
-        self.with_whole(None, |space, _| space)
+        self.with_whole(|space, _| space)
     }
 }

@@ -152,15 +152,10 @@ where
 
     /// Looks at the whole space, and at the number of areas that was kept for it, while no call is
     /// under way.
-    pub(crate) fn with_whole<T>(
-        &self,
-        timeout: Option<Duration>,
-        look: impl FnOnce(AddressSpace<B>, usize) -> T,
-    ) -> Result<T, Errno> {
-        let deadline = timeout.map(|timeout| W::now().saturating_add(timeout));
+    pub(crate) fn with_whole<T>(&self, look: impl FnOnce(AddressSpace<B>, usize) -> T) -> Result<T, Errno> {
         let mut thread = Registration::new(self);
         let record = thread.record()?;
-        let held = self.hold_whole(record, deadline, IN_LINE)?;
+        let held = self.hold_whole(record, None, IN_LINE)?;
         self.settle(record)?;
         let areas = self.map.try_snapshot()?;
         let mut space = self.copy_of_base()?;

@@ -384,3 +384,26 @@ fn unseen_writes_cannot_be_shared() {
     let config = Config { touches: Touches::Unseen, ..Config::default() };
     assert_eq!(SharedAddressSpace::<FileId>::new(config).map(drop), Err(Errno::EINVAL));
 }
+
+/// A first write is a call: `try_fault` does not wait for another one whose range meets its own.
+#[test]
+fn a_first_write_that_is_tried_waits_for_no_call() {
+    let space = SharedAddressSpace::<FileId>::new(Config::default()).unwrap();
+    space.map(&rw(BASE, 4)).unwrap();
+    space.map(&MapRequest::anonymous(BASE + 4 * PAGE, PAGE, Prot::READ)).unwrap();
+    let tried = |()| {
+        std::thread::scope(|scope| {
+            let tries = scope.spawn(|| space.faulter().try_fault(BASE, Access::Write).map(drop));
+            tries.join().unwrap()
+        })
+    };
+    let mut beside = None;
+    let mut caller = space.caller_with(|_| {
+        beside = Some(tried(()));
+        Ok(())
+    });
+    caller.advise(BASE + 4 * PAGE, PAGE, Advice::DontNeed).unwrap();
+    drop(caller);
+    assert_eq!(beside, Some(Err(FaultError::Changing)));
+    assert_eq!(tried(()), Ok(()));
+}
