@@ -25,7 +25,7 @@ impl Bpf {
         match self.none {}
     }
 
-    pub(super) fn forget(&mut self, _: Tid) {
+    pub(super) fn forget_all_but(&mut self, _: impl Fn(Tid) -> bool) {
         match self.none {}
     }
 

@@ -23,6 +23,8 @@ const CGROUP2: FsType = statfs::CGROUP2_SUPER_MAGIC;
 pub struct Group {
     /// The folder of the control group. `None`: every process.
     pub(super) folder: Option<PathBuf>,
+    /// The number of the folder. It may be removed, and another one made in its place.
+    number: u64,
     /// How long it records (default: until a signal asks for the end or, of a control group, until
     /// its last process ends).
     pub duration: Option<Duration>,
@@ -33,7 +35,7 @@ pub struct Group {
 impl Group {
     /// Every process of the machine, or of the container, but the calling one.
     pub fn all() -> Group {
-        Group { folder: None, duration: None, let_go: None }
+        Group { folder: None, number: 0, duration: None, let_go: None }
     }
 
     /// The processes of a control group of version 2, and of those below it: by its folder, or by
@@ -43,8 +45,8 @@ impl Group {
     /// [`NotWatched::NoGroup`]
     pub fn control_group(path: impl AsRef<Path>) -> Result<Group, NotWatched> {
         let folder = processes::group_folder(path.as_ref());
-        match fs::metadata(folder.join("cgroup.procs")) {
-            Ok(_) => Ok(Group { folder: Some(folder), ..Group::all() }),
+        match fs::metadata(folder.join("cgroup.procs")).and_then(|_| fs::metadata(&folder)) {
+            Ok(found) => Ok(Group { folder: Some(folder), number: found.ino(), ..Group::all() }),
             Err(error) => Err(NotWatched::NoGroup(folder, error)),
         }
     }
@@ -68,13 +70,20 @@ impl Group {
         let failed = |error| NotWatched::NoGroup(folder.clone(), error);
         let is_v2 = statfs::statfs(folder).map_err(|error| failed(error.into()))?.filesystem_type() == CGROUP2;
         // The kernel's number of a control group is that of its folder.
-        let number = fs::metadata(folder).map_err(failed)?.ino();
-        Ok(Whose::Group(is_v2.then_some(number)))
+        Ok(Whose::Group(is_v2.then_some(self.number)))
+    }
+
+    /// Whether its folder was removed. The kernel's events are not those of another one of that
+    /// name.
+    pub(super) fn is_gone(&self) -> bool {
+        let number = |folder: &PathBuf| fs::metadata(folder).map_or(0, |found| found.ino());
+        self.folder.as_ref().is_some_and(|folder| number(folder) != self.number)
     }
 
     /// Its processes, now.
     pub(super) fn processes(&self) -> io::Result<BTreeSet<u32>> {
         match &self.folder {
+            Some(_) if self.is_gone() => Ok(BTreeSet::new()),
             Some(folder) => processes::in_group(folder),
             None => processes::all(),
         }

@@ -5,7 +5,7 @@
 //!   was lost, and no section of its space overlaps it. It then has its place in the order. Where
 //!   sections overlap it, it counts for what they did not change.
 
-use std::collections::{HashSet, VecDeque};
+use std::collections::{BTreeSet, HashSet, VecDeque};
 use std::os::fd::{AsRawFd, RawFd};
 use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
@@ -172,9 +172,8 @@ pub(super) fn attach(running: &Running, settings: &Settings, sink: &mut dyn Sink
     journal.first = Some(root as u32); // its areas may be read later than a child's
     let mut session = Session::new(source, settings, root, journal);
     session.tasks.add_process(root, &threads, true, sys::now_ns());
-    if apart {
-        session.attach_sharers(root);
-    } else {
+    session.attach_sharers(root, apart);
+    if !apart {
         session.tasks.strangers = Strangers::AreNot;
         let (n, most) = (threads.len(), settings.apart);
         let what = if session.source.is_bpf() { "new areas" } else { "memory calls" };
@@ -226,12 +225,17 @@ pub(super) fn record_group(group: &Group, settings: &Settings, sink: &mut dyn Si
             // A group that has gone has no members.
             let _ = session.find_members();
         }
-        let over = group.folder.is_some() && had_any && !session.tasks.is_followed() && session.has_no_members();
+        let is_left = session.tasks.is_followed() || !session.has_no_members();
+        let over = group.folder.is_some() && !is_left && (had_any || group.is_gone());
         if over || is_asked(&mut signals, group.let_go.as_ref(), until) {
             break;
         }
     }
     let end_ns = sys::now_ns();
+    if group.is_gone() {
+        let text = "the control group was removed: one that was made in its place is not recorded";
+        session.tasks.journal.note(text.to_owned());
+    }
     session.read_all();
     let have_ended = (session.tasks.last_end > 0 || group.folder.is_some()) && !session.tasks.is_followed();
     let status = if have_ended { Status::Gone } else { Status::LetGo };
@@ -325,13 +329,20 @@ impl<'a> Session<'a> {
             Some(folder) => NotWatched::NoGroup(folder.clone(), error).into(),
             None => RecordError::System("reading /proc", error),
         })?;
-        let there: HashSet<Tid> = processes.into_iter().filter_map(|pid| Tid::try_from(pid).ok()).collect();
+        // A parent first, as far as numbers show it.
+        let there: BTreeSet<Tid> = processes.into_iter().filter_map(|pid| Tid::try_from(pid).ok()).collect();
         let followed: HashSet<Tid> = self.tasks.followed().collect();
         for pid in
             there.iter().copied().filter(|pid| *pid != own && !followed.contains(pid) && proc::reader(*pid).is_some())
         {
             let threads: Vec<_> = proc::threads(pid).into_iter().map(|tid| (tid, owner)).collect();
-            self.tasks.add_process(pid, &threads, true, sys::now_ns());
+            // One that shares its areas was made by one that has them.
+            let parent = proc::Status::of(pid).map_or(0, |status| status.number("PPid:") as Tid);
+            let shares = self.tasks.follows(parent) && sys::have_one_space(parent, pid);
+            match shares {
+                true => self.tasks.add_sharer(pid, &threads, parent, sys::now_ns()),
+                false => self.tasks.add_process(pid, &threads, true, sys::now_ns()),
+            }
         }
         // The ends of those that have ended come with their records.
         for pid in followed.into_iter().filter(|pid| !there.contains(pid) && proc::reader(*pid).is_some()) {
@@ -358,21 +369,26 @@ impl<'a> Session<'a> {
         self.source.drain();
         self.follow(sys::now_ns() + STEP_NS);
         self.attach_again();
-        if self.tasks.root_ended.is_some() {
-            self.source.forget(self.tasks.root);
-        }
+        self.source.forget_all_but(|pid| self.tasks.follows(pid));
         self.read_due();
         self.sweep();
     }
 
-    /// Attaches to the processes that share the areas of the first one.
-    fn attach_sharers(&mut self, root: Tid) {
+    /// Attaches to the processes that share the areas of the first one, unless events are of all
+    /// tasks (not `apart`).
+    fn attach_sharers(&mut self, root: Tid, apart: bool) {
         // Tasks without a space have one in common.
         let Some(reader) = proc::reader(root) else { return };
         let shares = |pid: Tid| proc::reader(pid).is_some_and(|other| sys::have_one_space(reader, other));
         let all = processes::all().unwrap_or_default().into_iter().filter_map(|pid| Tid::try_from(pid).ok());
         for pid in all.filter(|pid| *pid != root && shares(*pid)) {
-            let threads = self.attach_besides(pid, u64::MAX);
+            let threads = match apart {
+                true => self.attach_besides(pid, u64::MAX),
+                false => match self.source.watch(pid) {
+                    Ok(()) => proc::threads(pid).into_iter().map(|tid| (tid, 0)).collect(),
+                    Err(_) => Vec::new(),
+                },
+            };
             match threads.is_empty() {
                 false => self.tasks.add_sharer(pid, &threads, root, sys::now_ns()),
                 true => self.tasks.journal.note(format!(
@@ -626,9 +642,11 @@ impl<'a> Session<'a> {
             let smaller = self.source.smaller_ring();
             let ring = smaller.unwrap_or(self.settings.ring) >> 10;
             let why = if smaller.is_some() { " (ulimit -l allows no larger ones)" } else { "" };
-            journal.note(format!(
-                "events were lost: the rings of {ring} KiB a processor{why} were full, or samara got no processor"
-            ));
+            let rings = match seen.by_bpf {
+                true => format!("the ring of calls, or those of {ring} KiB a processor"),
+                false => format!("the rings of {ring} KiB a processor"),
+            };
+            journal.note(format!("events were lost: {rings}{why} were full, or samara got no processor"));
         }
         Watched { outcome: Outcome { status, program_ns, counters: journal.finish() }, seen }
     }

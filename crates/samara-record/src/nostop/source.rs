@@ -276,10 +276,10 @@ impl Source {
         self.bpf.as_mut().map_or(Ok(()), |bpf| bpf.watch(pid)).map_err(NotWatched::System)
     }
 
-    /// A process has ended: another one may get its number.
-    pub(super) fn forget(&mut self, pid: Tid) {
+    /// The others have ended: other processes may get their numbers.
+    pub(super) fn forget_all_but(&mut self, follows: impl Fn(Tid) -> bool) {
         if let Some(bpf) = &mut self.bpf {
-            bpf.forget(pid);
+            bpf.forget_all_but(follows);
         }
     }
 
@@ -549,9 +549,15 @@ fn by_bpf(bytes: usize, stack: u32, whose: Whose) -> Result<Bpf, String> {
 }
 
 /// The processors that are on.
+/// Those that are online: by `/sys` or, where that is not mounted, by `/proc/stat`.
 fn processors() -> Vec<u32> {
-    let text = std::fs::read_to_string("/sys/devices/system/cpu/online").unwrap_or_default();
-    let all = listed(text.trim());
+    let read = |path| std::fs::read_to_string(path).unwrap_or_default();
+    let all = listed(read("/sys/devices/system/cpu/online").trim());
+    if !all.is_empty() {
+        return all;
+    }
+    let number = |line: &str| line.strip_prefix("cpu")?.split(' ').next()?.parse().ok();
+    let all: Vec<u32> = read("/proc/stat").lines().filter_map(number).collect();
     if all.is_empty() { vec![0] } else { all }
 }
 

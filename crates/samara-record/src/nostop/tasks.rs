@@ -4,6 +4,7 @@
 //! Neighbours: `source` has the records in order; `followed_space` has the calls of each space.
 
 mod attached;
+mod ends;
 mod explained;
 pub(super) mod lost;
 mod whose;
@@ -37,9 +38,6 @@ const EXIT_GROUP: u32 = libc::SYS_exit_group as u32;
 /// sooner are not compared.
 const AFTER_EXEC_NS: u64 = 30_000_000;
 const AFTER_FORK_NS: u64 = 100_000_000;
-
-/// Why areas are not known after the end of a task in a call.
-const KILLED: &str = "a thread was killed in a call";
 
 /// Most notes about spaces that are unsure at the end, besides the first process's.
 const MOST_NOTES: u64 = 3;
@@ -251,20 +249,28 @@ impl<'a> Tasks<'a> {
             Strangers::But(left_out) => pid != left_out,
         };
         // One that has ended has no areas that could be read. Its last sections come after its end
-        // where events are not its own.
-        let is_new = !is_known && counts && proc::reader(pid).is_some();
+        // where events are not its own. But it may have made calls, and loaded a program, since it
+        // came to the group.
+        let came = matches!(self.strangers, Strangers::But(_)) && matches!(record.what, What::Enter { .. });
+        let is_new = !is_known && counts && (came || proc::reader(pid).is_some());
         if !is_known && !is_new {
             self.seen.strangers += 1;
             return;
         }
         if is_new {
             self.strays |= self.strangers == Strangers::AreOurs;
-            let threads: Vec<_> = proc::threads(pid).into_iter().map(|tid| (tid, owner)).collect();
-            self.add_process(pid, &threads, true, self.now);
+            let mut threads: Vec<_> = proc::threads(pid).into_iter().map(|tid| (tid, owner)).collect();
+            if threads.is_empty() {
+                threads.push((tid, owner));
+            }
+            // The areas that it leaves by loading a program do not matter.
+            let execs = |nr: u32| [libc::SYS_execve, libc::SYS_execveat].contains(&nr.into());
+            let loads = matches!(record.what, What::Enter { nr, .. } if execs(nr));
+            self.add_process(pid, &threads, !loads, self.now);
         }
         let Some(process) = self.processes.get_mut(&pid) else { return };
         // The end of one that has ended may have been seen already: what it does then is its end.
-        if proc::has_areas(tid) {
+        if came || proc::has_areas(tid) {
             process.threads.insert(tid);
         } else if matches!(record.what, What::Lock { .. } | What::Unlock { .. }) {
             return;
@@ -664,138 +670,6 @@ impl<'a> Tasks<'a> {
             None => drop(place.push(Entry::Forked(own, who))),
         }
         self.flush(parent);
-    }
-
-    /// A signal ends a thread. It ends the process, or the process loads a program.
-    fn killed(&mut self, pid: Tid, status: i32) {
-        if let Some(process) = self.processes.get_mut(&pid).filter(|process| !process.ends) {
-            process.status = Some(status);
-        }
-    }
-
-    fn ended(&mut self, pid: Tid, tid: Tid) {
-        let now = self.now;
-        let Some(thread) = self.threads.remove(&tid) else { return };
-        let gone = thread.call.as_ref().is_some_and(|call| !call.sections.is_empty());
-        let loads = thread.call.as_ref().and_then(|call| call.decoded).is_some_and(|decoded| decoded.call.execs());
-        let Some(process) = self.processes.get_mut(&pid) else { return };
-        process.threads.remove(&tid);
-        let (last, ends, place) = (process.threads.is_empty(), process.ends, process.place);
-        if let Some(place) = place.and_then(|id| self.places.get_mut(&id)) {
-            let sections = thread.call.iter().flat_map(|call| &call.sections);
-            let entry = || if last { Entry::Nothing } else { Entry::Unknown(KILLED, false) };
-            sections.for_each(|number| place.fill(*number, entry()));
-            thread.outside.iter().for_each(|(number, _)| place.fill(*number, Entry::Nothing));
-            thread.call.as_ref().map(|call| place.exit(call.beside, now));
-            place.left(tid, now);
-        }
-        // Its end took the lock once more, unless its call for that was seen.
-        let by_end = if last && !ends { thread.unexplained.min(1) } else { 0 };
-        self.seen.unexplained = self.seen.unexplained.saturating_sub(by_end);
-        if let Some(id) = place {
-            if let Some(place) = self.places.get_mut(&id).filter(|_| gone && !last) {
-                place.doubt(KILLED, false, now);
-            }
-            self.flush(id);
-            let all = thread.unexplained == by_end;
-            let is_last = |place: &&mut FollowedSpace| last && all && thread.doubts && place.users.len() == 1;
-            if let Some(place) = self.places.get_mut(&id).filter(is_last)
-                && !place.has_lost_events()
-            {
-                place.doubt = None;
-            }
-        }
-        if last {
-            self.leave(pid);
-            let is_closed = loads && self.processes.get(&pid).is_some_and(|process| process.status.is_none());
-            if is_closed { self.out_of_sight(pid) } else { self.process_ended(pid, tid) }
-        }
-    }
-
-    fn process_ended(&mut self, pid: Tid, tid: Tid) {
-        let now = self.now;
-        let Some(process) = self.processes.remove(&pid) else { return };
-        self.last_end = now;
-        if pid == self.root {
-            self.root_ended = Some((now, process.last_space));
-            self.root_status = process.status;
-            return; // its status comes from a wait
-        }
-        self.write_end((pid, tid), process.last_space, now, process.status);
-    }
-
-    /// Writes the end of the first process, once.
-    pub(super) fn end_root(&mut self, status: Option<i32>) {
-        let Some((time, space)) = self.root_ended.filter(|_| !self.root_is_written) else { return };
-        self.root_is_written = true;
-        self.write_end((self.root, self.root), space, time, status);
-    }
-
-    /// Writes the end of a process, by its last task.
-    fn write_end(&mut self, (pid, tid): (Tid, Tid), space: SpaceId, time: u64, status: Option<i32>) {
-        let who = Who { pid, tid, entry_ns: time, exit_ns: time };
-        let mut event = self.journal.blank(EventKind::Exit, space, who);
-        match status {
-            Some(status) => event.result = status.into(),
-            None => event.text = "how it ended is not known".into(),
-        }
-        self.journal.write(event);
-    }
-
-    /// Takes a process away from its space: it has ended, or has loaded a program.
-    fn leave(&mut self, pid: Tid) {
-        let Some(id) = self.processes.get_mut(&pid).and_then(|process| process.place.take()) else { return };
-        let Some(place) = self.places.get_mut(&id) else { return };
-        place.users.remove(&pid);
-        place.last_user = pid;
-        if place.users.is_empty() {
-            self.end_place(id, true);
-        }
-    }
-
-    /// Ends a space. `gone`: with its last task.
-    pub(super) fn end_place(&mut self, id: SpaceId, gone: bool) {
-        self.flush(id);
-        let Some(place) = self.take_place(id) else { return };
-        if let Some(address) = place.address.filter(|address| self.by_address.get(address) == Some(&id)) {
-            self.by_address.remove(&address);
-        }
-        let why = place.doubt.as_ref().map(|doubt| &*doubt.why).or(place.space.is_none().then_some("never read"));
-        self.seen.unsure += u64::from(why.is_some());
-        let pid = place.users.iter().min().unwrap_or(&place.last_user);
-        match why {
-            Some(why) if self.seen.unsure <= MOST_NOTES || *pid == self.root => {
-                self.journal.note(format!("the areas of process {pid} are unsure at the end: {why}"));
-            }
-            Some(why) => *self.unnamed.entry(why.to_owned()).or_default() += 1,
-            None => {}
-        }
-        if place.has_hidden_changes() {
-            let who = Who { pid: place.last_user, tid: place.last_user, entry_ns: self.now, exit_ns: self.now };
-            place.note_loss(who, &mut self.journal);
-        }
-        if place.changed && gone {
-            self.journal.unchecked("the end came before a reading of the last changes");
-        }
-        if let Some(space) = place.space {
-            space.end_unstopped(&mut self.journal);
-        }
-    }
-
-    /// A child whose parent's areas were not known when it was made: it is read itself.
-    fn is_orphan(&mut self, id: SpaceId) {
-        let now = self.now;
-        if let Some(place) = self.places.get_mut(&id) {
-            (place.awaits_fork, place.needs_flags, place.due) = (false, true, now);
-        }
-        self.flush(id);
-    }
-
-    /// Follows a process no more, which goes on.
-    pub(super) fn let_go(&mut self, pid: Tid) {
-        self.leave(pid);
-        let threads = self.processes.remove(&pid).map(|process| process.threads).unwrap_or_default();
-        threads.iter().for_each(|tid| drop(self.threads.remove(tid)));
     }
 
     /// The processes that are followed.

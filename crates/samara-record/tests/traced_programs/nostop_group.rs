@@ -19,6 +19,8 @@ use crate::syscalls::{anon, munmap};
 pub(crate) const TRIALS: &[(&str, Body)] = &[
     ("nostop_finds_all_threads_by_their_records", found_by_records),
     ("nostop_finds_all_threads_by_their_records_by_bpf", || by_bpf(found_by_records)),
+    ("nostop_records_what_comes_to_a_group_and_ends_soon", short_ones),
+    ("nostop_records_what_comes_to_a_group_and_ends_soon_by_bpf", || by_bpf(short_ones)),
 ];
 
 /// `steady FILE`: two threads map memory a few hundred times a second until the file is there.
@@ -122,4 +124,53 @@ fn found_by_records() -> Result<(), Failed> {
     let notes = &watched.outcome.counters.notes;
     let checks: Vec<_> = sink.of(EventKind::Checked).map(|event| event.result).collect();
     expect(&format!("compared: {checks:?}; {seen}; {notes:?}"), checks.contains(&0))
+}
+
+/// Runs short programs in the group, one after the other, and then asks for the end.
+struct Runs {
+    events: Vec<Event>,
+    procs: PathBuf,
+    let_go: LetGo,
+}
+
+const PROGRAMS: usize = 5;
+
+impl Sink for Runs {
+    fn ready(&mut self) {
+        let (procs, let_go) = (self.procs.display().to_string(), self.let_go.clone());
+        std::thread::spawn(move || {
+            std::thread::sleep(Duration::from_millis(100));
+            let script = format!("echo $$ > {procs} && exec /bin/true");
+            for _ in 0..PROGRAMS {
+                let _ = std::process::Command::new("/bin/sh").args(["-c", &script]).status();
+            }
+            std::thread::sleep(Duration::from_millis(100));
+            let_go.ask();
+        });
+    }
+
+    fn event(&mut self, event: Event) -> Result<(), SinkError> {
+        self.events.push(event);
+        Ok(())
+    }
+}
+
+/// They have ended before anybody could look at them: the programs that they load are known all the
+/// same, and what these do.
+fn short_ones() -> Result<(), Failed> {
+    let Some(control_group) = ControlGroup::new()? else { return Ok(()) };
+    let let_go = LetGo::default();
+    let mut group = Group::control_group(&control_group.0)?;
+    (group.let_go, group.duration) = (Some(let_go.clone()), Some(Duration::from_secs(60)));
+    let procs = control_group.0.join("cgroup.procs");
+    let mut sink = Runs { events: Vec::new(), procs, let_go };
+    let Some(watched) = allowed(nostop::record_group(&group, &settings(), &mut sink))? else { return Ok(()) };
+    let of = |kind: EventKind| sink.events.iter().filter(move |event| event.kind == kind);
+    let loaded: BTreeSet<u32> = of(EventKind::Exec).map(|event| event.pid).collect();
+    let calls = |pid: &u32| of(EventKind::Call).filter(|event| event.pid == *pid).count();
+    let least = loaded.iter().map(calls).min();
+    let seen = &watched.seen;
+    // Where nothing is left in the group, the recording ends.
+    expect(&format!("they are recorded: {loaded:?}, {least:?}; {seen}"), !loaded.is_empty() && least >= Some(5))?;
+    expect(&format!("no difference; {seen}"), of(EventKind::Difference).next().is_none())
 }

@@ -77,6 +77,8 @@ pub(in super::super) struct Bpf {
     positions: Words,
     slots: Words,
     watched: HashMap<MapData, u32, u32>,
+    /// The processes in it.
+    roots: Vec<Tid>,
     /// The records that each processor lost, in a cache line of its own.
     lost: Words,
     /// The losses when they were last looked at, and that time.
@@ -166,6 +168,7 @@ impl Bpf {
             positions,
             slots,
             watched,
+            roots: Vec::new(),
             lost,
             known: 0,
             looked,
@@ -176,12 +179,16 @@ impl Bpf {
 
     /// Records a process from now on, and those that it makes.
     pub(in super::super) fn watch(&mut self, pid: Tid) -> std::io::Result<()> {
-        self.watched.insert(pid as u32, 1, 0).map_err(std::io::Error::other)
+        self.watched.insert(pid as u32, 1, 0).map_err(std::io::Error::other)?;
+        self.roots.push(pid);
+        Ok(())
     }
 
-    /// A process has ended: another one may get its number.
-    pub(in super::super) fn forget(&mut self, pid: Tid) {
-        let _ = self.watched.remove(&(pid as u32)); // it is gone already
+    /// The others have ended: other processes may get their numbers.
+    pub(in super::super) fn forget_all_but(&mut self, follows: impl Fn(Tid) -> bool) {
+        let (left, gone) = std::mem::take(&mut self.roots).into_iter().partition(|pid| follows(*pid));
+        self.roots = left;
+        gone.iter().for_each(|pid: &Tid| drop(self.watched.remove(&(*pid as u32)))); // it is gone already
     }
 
     /// A descriptor on which a poll waits for records.
