@@ -273,8 +273,8 @@ where
         }
     }
 
-    /// [`Faulter::fault`] that does not wait for a call that changes the page, nor, where it is a call
-    /// itself, for others whose ranges meet its own.
+    /// [`Faulter::fault`] that does not wait for a call that changes the page, nor, where it is a
+    /// call itself, for others whose ranges meet its own.
     ///
     /// # Errors
     /// [`FaultError`].

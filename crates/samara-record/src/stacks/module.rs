@@ -122,8 +122,8 @@ impl Module {
         now.is_some_and(|now| self.written.is_some_and(|then| written(&now) != then))
     }
 
-    /// Memory address minus the address in the module, if the code of the file's byte at `offset` is mapped at
-    /// `start`. `None`: no segment has it.
+    /// Memory address minus the address in the module, if the code of the file's byte at `offset`
+    /// is mapped at `start`. `None`: no segment has it.
     pub(crate) fn bias(&self, start: u64, offset: u64) -> Option<u64> {
         // An area begins at a page, a segment perhaps within it.
         let holds = |segment: &&Segment| offset < segment.offsets.end && segment.offsets.start < offset + 4096;

@@ -91,8 +91,8 @@ fn debug_file(build_id: &str, budget: &Budget) -> Option<File> {
     is_it.then_some(file)
 }
 
-/// The file with the debug information that a section of the module names (`.gnu_debuglink`), in the
-/// places where gdb looks for it, if it has the checksum that stands there.
+/// The file with the debug information that a section of the module names (`.gnu_debuglink`), in
+/// the places where gdb looks for it, if it has the checksum that stands there.
 fn linked(module: &Module, file: &File, budget: &Budget) -> Option<File> {
     let left = budget.left();
     let source = Source::new(file, budget);

@@ -20,8 +20,8 @@
 //!   thread has left the gate (LIMBO-2).
 //!
 //! A store that fits neither in one leaf (`footprint::fits`) nor below the leaf's parent
-//! (`footprint::below`), or whose path has a node that a snapshot owns, is made exclusively, through
-//! the write handle.
+//! (`footprint::below`), or whose path has a node that a snapshot owns, is made exclusively,
+//! through the write handle.
 //!
 //! Readers cannot tell a concurrent store from another one. The arguments in the heads of `publish`
 //! and `limbo` are about one pointer, and the nodes that a writer takes out wait in that writer's

@@ -1,5 +1,5 @@
-//! Ends: of tasks, of processes, and of the spaces that they leave. Does not know how a task is found
-//! to have ended (`lost`).
+//! Ends: of tasks, of processes, and of the spaces that they leave. Does not know how a task is
+//! found to have ended (`lost`).
 
 use samara_trace::event::EventKind;
 
