@@ -138,7 +138,7 @@ fn calls_to_watch() -> Vec<u32> {
 
 /// Whether a call can change areas, makes a task or loads a program.
 fn matters(call: Call) -> bool {
-    !call.stays_out() || births(call)
+    !call.stays_out() || births(call) || call == Call::Personality
 }
 
 /// Whether a call makes a task or loads a program.
@@ -657,7 +657,19 @@ mod tests {
     #[test]
     fn the_calls_that_change_areas_are_watched() {
         let names: Vec<_> = calls_to_watch().into_iter().filter_map(samara_trace::calls::name).collect();
-        for name in ["mmap", "munmap", "mprotect", "brk", "mremap", "madvise", "mlock", "shmat", "clone3", "execve"] {
+        for name in [
+            "mmap",
+            "munmap",
+            "mprotect",
+            "brk",
+            "mremap",
+            "madvise",
+            "mlock",
+            "shmat",
+            "clone3",
+            "execve",
+            "personality",
+        ] {
             assert!(names.contains(&name), "{name}");
         }
         for name in ["ioctl", "ptrace", "seccomp", "sched_setaffinity"] {

@@ -12,6 +12,7 @@ mod whose;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use samara_trace::calls::Call;
 use samara_trace::event::EventKind;
 use smallvec::SmallVec;
 
@@ -497,6 +498,14 @@ impl<'a> Tasks<'a> {
         if decoded.call.execs() {
             return if result == 0 { self.has_loaded(pid, tid, call) } else { self.no_call(tid, &call) };
         }
+        if decoded.call == Call::Personality {
+            // Of READ_IMPLIES_EXEC depends what protections mean.
+            let process = self.processes.get_mut(&pid).filter(|_| result >= 0 && decoded.args[0] as u32 != u32::MAX);
+            if let Some(process) = process {
+                process.personality = decoded.args[0] as u32;
+            }
+            return self.no_call(tid, &call);
+        }
         if decoded.call.makes_task() {
             // The task that it made was reported before.
             self.explained(tid, &call.sections);
@@ -512,8 +521,8 @@ impl<'a> Tasks<'a> {
         let unordered = overlapped && !ordered;
         self.seen.unordered_calls += u64::from(unordered);
         let who = Who { pid, tid, entry_ns: call.entered, exit_ns: now };
-        // `personality` is not recorded. What it implies shows in the next area.
-        let implies_exec = decoded.call == samara_trace::calls::Call::Mmap
+        // Where a call of `personality` was not seen, what it implies shows in the next area.
+        let implies_exec = decoded.call == Call::Mmap
             && decoded.args[2] & (libc::PROT_READ | libc::PROT_EXEC) as u64 == libc::PROT_READ as u64
             && call.shown.last().is_some_and(|shown| shown.prot & libc::PROT_EXEC as u32 != 0);
         if implies_exec && let Some(process) = self.processes.get_mut(&pid) {

@@ -181,13 +181,17 @@ pub(crate) fn deep() {
     ] {
         call(nr, args);
     }
+    let changed = anon(DEEP_CHANGED);
     call(libc::SYS_personality, [libc::READ_IMPLIES_EXEC as u64, 0, 0, 0, 0, 0]);
+    assert_eq!(mprotect(changed, DEEP_CHANGED, R), 0);
     assert!(mmap(0, DEEP_MARK, R, ANON, -1, 0) > 0);
 }
 
 /// Lengths of the areas that [`deep`] leaves: of its stack at least, and of what it may only read.
 const DEEP: u64 = 500 * 0x1000;
 const DEEP_MARK: u64 = 0x2_3000;
+/// The length of an area that may only be read later.
+const DEEP_CHANGED: u64 = 0x2_7000;
 
 /// `joins FILE`: two areas that were written while they were apart, and two that were not, get the
 /// same flags again. The program ends when the file is there.
@@ -617,12 +621,14 @@ fn uncalled() -> Result<(), Failed> {
     let stack = areas().filter(|area| area.name == "[stack]").map(|area| area.end - area.start).max();
     let fits = stack.is_some_and(|len| (DEEP * 3 / 4..DEEP * 2).contains(&len));
     expect(&format!("{stack:?} bytes of stack: {}", outcome.seen), fits)?;
-    let call = watched.iter().find(|event| event.nr == Some(libc::SYS_mmap as u32) && event.args[1] == DEEP_MARK);
-    let at = |call: &Event| {
-        call.areas.iter().find(|area| area.start <= call.result as u64 && area.end > call.result as u64).cloned()
+    let call = |nr: libc::c_long, len| watched.iter().find(|e| e.nr == Some(nr as u32) && e.args[1] == len);
+    let perms = |call: &Event, at: u64| {
+        call.areas.iter().find(|area| area.start <= at && area.end > at).map(|area| area.perms & 7)
     };
-    let read = call.and_then(at).map(|area| area.perms & 7);
-    expect(&format!("{read:?}: what can be read can be executed"), read == Some(0b101))?;
+    let mapped = call(libc::SYS_mmap, DEEP_MARK).and_then(|call| perms(call, call.result as u64));
+    let changed = call(libc::SYS_mprotect, DEEP_CHANGED).and_then(|call| perms(call, call.args[0]));
+    let both = [mapped, changed];
+    expect(&format!("{both:?}: what can be read can be executed"), both == [Some(0b101); 2])?;
     let doubt = outcome.outcome.counters.notes.iter().find(|note| note.contains("outside"));
     expect(&format!("no doubt of it: {doubt:?}"), doubt.is_none())?;
     expect(&format!("all is explained: {}", outcome.seen), outcome.seen.unexplained == 0)
