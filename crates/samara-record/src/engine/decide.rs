@@ -79,6 +79,11 @@ impl Decision {
         Decision { changes: [None; 2], place: None, refused: Some((place, errno)), ..self }
     }
 
+    /// The decision with which the kernel chooses the place.
+    pub(crate) fn unplaced(self) -> Decision {
+        Decision { excused: self.excused, ..Decision::default() }
+    }
+
     /// Whether the kernel may refuse a call for which the engine says `expect`.
     fn excuses(&self, expect: i64) -> bool {
         self.excused == Excuse::Any || (self.excused == Excuse::Granted && expect >= 0)
@@ -227,7 +232,9 @@ impl Charge {
         *count += u64::from(!asker.again);
         let count = *count;
         let refusal = |errno, cause| Refusal { pid: asker.pid as u32, nr: d.nr, count, errno, cause };
-        if let Some(errno) = self.fault(d.nr, count).filter(|_| !asker.again) {
+        if !asker.again
+            && let Some(errno) = self.fault(d.nr, count)
+        {
             self.done.decided += 1;
             self.done.refuse(refusal(errno, Cause::Fault));
             return refuse(d.call, errno, Cause::Fault);
@@ -291,10 +298,10 @@ impl Charge {
         self.done.placed += u64::from(place.is_some() && !asker.again);
         // The program's own filter checks the arguments, and MAP_SHARED_VALIDATE refuses flags that
         // it does not know: neither may accept the changed ones. So the place of a map is passed as
-        // a hint, mremap is not redirected, and no result is expected.
+        // a hint; mremap and shmat, which have none, are not redirected; no result is expected.
         let validates = d.call == Call::Mmap && d.args[3] & 0xf == libc::MAP_SHARED_VALIDATE as u64;
         if place.is_some() && (asker.filtered || validates) {
-            let wish = changes[0].filter(|_| d.call != Call::Mremap);
+            let wish = changes[0].filter(|_| d.call == Call::Mmap);
             return Decision { excused, changes: [wish, None], ..Decision::default() };
         }
         Decision { expect, excused, place, changes, cause, ..Decision::default() }
@@ -330,6 +337,8 @@ impl Charge {
 
     /// The engine's answer to the call, on a copy of the model with at most `most` areas.
     fn ask(&mut self, trial: &Trial<'_>, host: &mut Program, d: &Decoded, most: usize) -> Option<i64> {
+        // Places that calls in the kernel have claimed are areas here, and may join others there.
+        let most = most.saturating_add(trial.taken.len());
         let config = Config { max_map_count: most, bases: trial.bases, ..self.config.clone() };
         let mut space = trial.model.snapshot(config).ok()?;
         for (start, end) in trial.taken {

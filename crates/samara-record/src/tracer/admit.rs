@@ -4,10 +4,14 @@
 //!   registers are as after any call.
 //! - **ADMIT-2** a call that the kernel refuses at the engine's place is made again as the program
 //!   asked, so the program gets no error because of the recorder.
+//! - **ADMIT-3** an `mremap` that is sent to the engine's place replaces what is there. So while it
+//!   is in the kernel, no call is there that may map something at a place that is not known: it is
+//!   not sent where one is, and others are held until it returns.
 
 use super::*;
 use crate::engine::Asker;
 use crate::space::{apply, reach};
+use samara_trace::calls::Reach;
 
 /// Number of attempts to choose a place, if areas are found there that no call made.
 const LOOKS: usize = 3;
@@ -18,8 +22,8 @@ const REPEATS: u8 = 8;
 /// How a task's next call repeats the one before it.
 #[derive(Debug, Default)]
 pub(super) struct Repeat {
-    /// How often it was made already.
-    times: u8,
+    /// The call that is made again, if it is the next one, and how often it was made already.
+    again: Option<(Decoded, u8)>,
     /// The call that is made again as the program asked, if it is the next one, and the decision on
     /// it.
     as_asked: Option<(Decoded, Decision)>,
@@ -32,6 +36,24 @@ impl Flight {
     /// The range that the call will have mapped when it returns, as far as that is known.
     fn claims(&self) -> Option<(u64, u64)> {
         self.decision.place.or_else(|| reach::claimed(&self.decoded))
+    }
+
+    /// Whether the kernel alone knows where it will map something.
+    pub(super) fn has_open_place(&self) -> bool {
+        matches!(self.decoded.call.row().reach, Reach::Maps(_) | Reach::Moves(_)) && self.claims().is_none()
+    }
+
+    /// ADMIT-3.
+    pub(super) fn is_moved_by_force(&self) -> bool {
+        self.decoded.call == Call::Mremap && self.decision.place.is_some()
+    }
+}
+
+impl Repeat {
+    /// How often this call was made already, if it is the one that is made again: it may be another
+    /// one, such as one of a signal's handler.
+    fn times(&self, call: &Decoded) -> u8 {
+        self.again.filter(|(of, _)| (of.nr, of.args) == (call.nr, call.args)).map_or(0, |(_, times)| times)
     }
 }
 
@@ -111,7 +133,7 @@ impl Tracer<'_> {
             x32: flight.x32,
             filtered: task.filtered,
             hidden: task.filtered && self.how.every_call,
-            again: task.repeat.times > 0,
+            again: task.repeat.times(&flight.decoded) > 0,
             of: task.tgid,
             foreign: false,
         };
@@ -132,14 +154,19 @@ impl Tracer<'_> {
         let limited = limits.is_some_and(|l| l.address_space.soft != u64::MAX);
         space.look_at_stacks(&flight.decoded, who, limited, self.journal.of(traffic.recorded));
         let others = traffic.flying.iter().filter(|t| **t != tid);
-        let taken: Vec<(u64, u64)> =
-            others.filter_map(|t| self.tasks.get(t)?.flight.as_ref()?.claims()).filter(|(s, e)| s < e).collect();
+        let others: Vec<Flight> = others.filter_map(|t| self.tasks.get(t)?.flight).collect();
+        let taken: Vec<(u64, u64)> = others.iter().filter_map(Flight::claims).filter(|(s, e)| s < e).collect();
+        // A userfaultfd's thread may have to map something before an `mremap` ends.
+        let by_force = !space.registered && !others.iter().any(Flight::has_open_place);
         for _ in 0..LOOKS {
             let decision = charge.decide(&space.model, space.bases, &asker, &flight.decoded, &taken);
             // A fixed mremap replaces the memory in its place, so the place must be free in the
             // kernel, whatever the model has.
             let over = decision.place.filter(|_| flight.decoded.call == Call::Mremap);
             let Some((start, end)) = over else { return Some(decision) };
+            if !by_force {
+                return Some(decision.unplaced());
+            }
             let mut areas = Vec::new();
             if space.maps.between(start, end, &mut areas).is_ok() && areas.is_empty() {
                 return Some(decision);
@@ -154,8 +181,11 @@ impl Tracer<'_> {
     /// the call will be made again.
     pub(super) fn dismiss(&mut self, tid: Tid, result: i64) -> Option<i64> {
         let Some(task) = self.tasks.get_mut(&tid) else { return Some(result) };
-        let before = std::mem::take(&mut task.repeat.times);
         let Some(flight) = task.flight else { return Some(result) };
+        let before = task.repeat.times(&flight.decoded);
+        if before > 0 {
+            task.repeat.again = None;
+        }
         for (offset, value) in flight.former.into_iter().flatten() {
             let _ = sys::set_word(tid, Word::Register(offset), value);
         }
@@ -201,7 +231,7 @@ impl Tracer<'_> {
         if again {
             self.forget_flight(tid);
             if let Some(task) = self.tasks.get_mut(&tid) {
-                task.repeat.times = before.saturating_add(1);
+                task.repeat.again = Some((flight.decoded, before.saturating_add(1)));
             }
         }
         again

@@ -510,8 +510,11 @@ impl Tracer<'_> {
                 continue;
             }
             let all = space.unsettled();
+            let flight = |t: &Tid| self.tasks.get(t).and_then(|t| t.flight.as_ref());
+            let opens = flight(&tid).is_some_and(Flight::has_open_place);
             let blocked = |t: &Tid| {
-                self.tasks.get(t).and_then(|t| t.flight.as_ref()).is_some_and(|f| f.blocks(*t, now, all, patience))
+                let waits = |f: &Flight| f.blocks(*t, now, all, patience) || (opens && f.is_moved_by_force()); // ADMIT-3
+                flight(t).is_some_and(waits)
             };
             if traffic.flying.iter().any(blocked) {
                 break;
