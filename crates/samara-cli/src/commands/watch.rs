@@ -6,7 +6,9 @@ use std::io::{self, Read, Write};
 use std::net::SocketAddr;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::process::{ExitCode, ExitStatus};
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant, SystemTime};
 
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
@@ -15,6 +17,7 @@ use samara_record::{RecordError, Running, processes};
 use samara_trace::output::{Access, OutputName};
 use serde_json::json;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::flag;
 
 use super::early::ignored;
 use super::trace::not_run;
@@ -30,6 +33,7 @@ use crate::watch::cause::{self, Cause};
 use crate::watch::exec::Exec;
 use crate::watch::find::Which;
 use crate::watch::keep::{self, Folder, KeepError, Kept, default_folder, recording_beside};
+use crate::watch::lines::Lines;
 use crate::watch::metrics;
 use crate::watch::reading::{Own, Reading, Row};
 use crate::watch::record::Recorder;
@@ -45,6 +49,8 @@ const ALERTS: usize = 16;
 const SOONER: u32 = 10;
 /// A failed attempt to keep areas is repeated after this time.
 const AGAIN: Duration = Duration::from_secs(60);
+/// Time between two looks whether a command of an alert has ended.
+const POLL: Duration = Duration::from_millis(20);
 
 pub(crate) fn run(args: &Watch) -> ExitCode {
     let path = args.state.clone().unwrap_or_else(|| default_folder(|name| std::env::var_os(name)));
@@ -149,10 +155,12 @@ struct Watcher<'a> {
     tried: Option<Instant>,
     no_file: Trouble,
     no_state: Trouble,
-    no_exec: Trouble,
     no_record: Trouble,
     no_reading: Trouble,
     no_rights: Trouble,
+    no_reader: Trouble,
+    /// Standard output, if it gets JSON.
+    lines: Option<Lines>,
 }
 
 impl<'a> Watcher<'a> {
@@ -178,10 +186,11 @@ impl<'a> Watcher<'a> {
             tried: None,
             no_file: Trouble::default(),
             no_state: Trouble::default(),
-            no_exec: Trouble::default(),
             no_record: Trouble::default(),
             no_reading: Trouble::default(),
             no_rights: Trouble::default(),
+            no_reader: Trouble::default(),
+            lines: None,
         };
         watcher.table.every = args.every;
         if let Some(address) = args.listen {
@@ -200,7 +209,7 @@ impl<'a> Watcher<'a> {
     fn once(&mut self) -> ExitCode {
         let limit = max_map_count();
         let Some(reading) = self.read(limit, None) else { return exit::FAILED.into() };
-        self.say_failed(Exec::wait);
+        self.finish_commands(|| false);
         let lowest = |row: &Row| limit.is_some_and(|limit| self.limits.part(row.areas, limit).is_some());
         let is_near = self.table.told(limit).any(|(row, _)| lowest(&row));
         let text = metrics::text(&reading);
@@ -224,13 +233,19 @@ impl<'a> Watcher<'a> {
         };
         // Open as long as signals may come.
         let _signals = signals;
+        if self.args.json {
+            match Lines::new() {
+                Ok(lines) => self.lines = Some(lines),
+                Err(why) => return super::failed(format!("cannot make a thread: {why}")),
+            }
+        }
         self.say_start();
         if let Err(why) = self.folder.open() {
             self.no_state.tell(Some(format!("nothing will be kept: {why}")));
         }
         let mut cleared: Option<Instant> = None;
         let mut meter = Meter::new(Budget::new(self.args.budget));
-        let (mut is_late, mut is_open) = (false, true);
+        let mut is_late = false;
         loop {
             let began = Instant::now();
             // Old files go, also where nothing new is kept. `open` refuses another user's folder
@@ -248,7 +263,7 @@ impl<'a> Watcher<'a> {
             let interval = began.elapsed() + wait;
             if let Some(mut reading) = reading {
                 reading.own.interval = interval;
-                is_open = self.show(&reading, is_open);
+                self.show(&reading);
             }
             let was_late = std::mem::replace(&mut is_late, interval > self.args.every.mul_f64(1.5));
             if is_late && !was_late {
@@ -263,7 +278,7 @@ impl<'a> Watcher<'a> {
             }
             if self.table.has_ended() {
                 say("no process that --pid names is left".to_owned());
-                self.say_failed(Exec::wait);
+                self.finish_commands(|| has_come(&mut ends, POLL));
                 self.recorded(Recorder::stop);
                 return ExitCode::SUCCESS;
             }
@@ -336,7 +351,7 @@ impl<'a> Watcher<'a> {
 
     /// Keeps and reports processes near the limit.
     fn alerts(&mut self, limit: Option<u64>) {
-        self.say_failed(Exec::reap);
+        self.reap();
         self.recorded(Recorder::ended);
         let Some(limit) = limit.filter(|limit| *limit > 0) else { return };
         let tries = self.tried.is_none_or(|tried| tried.elapsed() >= AGAIN);
@@ -353,7 +368,12 @@ impl<'a> Watcher<'a> {
         due.sort_by_key(|(row, _)| std::cmp::Reverse(row.areas));
         for (i, (row, reason)) in due.into_iter().enumerate() {
             *self.alerts.entry(reason.to_string()).or_default() += 1;
-            let kept = if i < ALERTS { self.keep(&row, reason) } else { None };
+            let kept = if i < ALERTS || self.args.once {
+                self.keep(&row, reason)
+            } else {
+                self.table.keeps(row.pid, Some(reason)); // at the next reading
+                None
+            };
             let (cause, file) = kept.unzip();
             say(told(&row, limit, cause.flatten().as_ref(), file.as_deref()));
             if let Some(file) = &file {
@@ -362,9 +382,9 @@ impl<'a> Watcher<'a> {
             let Some(exec) = &mut self.exec else { continue };
             let (pid, name, areas) = (row.pid, row.name, row.areas);
             let alert = Alert { reason, pid, name, areas, limit, per_second: row.per_second, left: row.left, file };
-            let failed = exec.run(&alert).err();
-            self.no_exec.tell(failed.map(|why| format!("the command of --exec was not run: {why}")));
+            exec.run(alert);
         }
+        self.reap();
         for (row, reason) in again.into_iter().take(ALERTS) {
             if let Some((cause, file)) = self.keep(&row, reason) {
                 say(told(&row, limit, cause.as_ref(), Some(&file)));
@@ -372,10 +392,18 @@ impl<'a> Watcher<'a> {
         }
     }
 
-    /// Asks for the end of the commands of alerts, and says so if one has failed.
-    fn say_failed(&mut self, ended: fn(&mut Exec) -> Option<ExitStatus>) {
-        if let Some(status) = self.exec.as_mut().and_then(ended) {
-            error(format!("the command of --exec failed: {status}"));
+    /// Sees to the commands of alerts, and says so if one has failed.
+    fn reap(&mut self) {
+        if let Some(why) = self.exec.as_mut().and_then(Exec::reap) {
+            error(format!("the command of --exec {why}"));
+        }
+    }
+
+    /// Waits for the commands of alerts, which end at last: each has a time limit.
+    fn finish_commands(&mut self, mut is_asked_to_end: impl FnMut() -> bool) {
+        while self.exec.as_ref().is_some_and(Exec::is_busy) && !is_asked_to_end() {
+            std::thread::sleep(POLL);
+            self.reap();
         }
     }
 
@@ -412,55 +440,50 @@ impl<'a> Watcher<'a> {
 
     /// Begins to record a process whose areas were kept, if that is asked for and none is recorded.
     fn record(&mut self, pid: u32, reason: Reason, kept: &Path) {
-        let Some(recorder) = &mut self.recorder else { return };
+        let Some(recorder) = self.recorder.as_mut().filter(|recorder| !recorder.is_busy()) else { return };
         // KEEP-2, KEEP-3.
         let room = self.folder.open().and_then(|_| self.folder.make_room(SystemTime::now(), self.folder.part()));
         if let Err(why) = room {
             return self.no_record.tell(Some(format!("process {pid} is not recorded: {why}")));
         }
-        let failed = match recorder.start(pid, &recording_beside(kept, reason), self.folder.part()) {
-            Ok(false) => return,
-            Ok(true) => None,
-            Err(why) => Some(format!("process {pid} is not recorded: {why}")),
-        };
-        self.no_record.tell(failed);
+        let file = recording_beside(kept, reason);
+        let failed = recorder.start(pid, &file, self.folder.part()).err();
+        self.folder.recording = failed.is_none().then_some(file);
+        self.no_record.tell(failed.map(|why| format!("process {pid} is not recorded: {why}")));
     }
 
     /// Tells of a recording that has ended.
     fn recorded(&mut self, ended: impl FnOnce(&mut Recorder) -> Option<Result<PathBuf, String>>) {
-        match self.recorder.as_mut().and_then(ended) {
-            None => {}
-            Some(Ok(file)) => {
+        let Some(ended) = self.recorder.as_mut().and_then(ended) else { return };
+        self.folder.recording = None;
+        match ended {
+            Ok(file) => {
                 self.no_record.tell(None);
                 say(format!("recorded: {} why {}", super::own_name(), clean(&quoted(&file.to_string_lossy()))));
                 let room = self.folder.make_room(SystemTime::now(), 0);
                 self.no_state.tell(room.err().map(|why| why.to_string()));
             }
-            Some(Err(why)) => self.no_record.tell(Some(format!("not recorded: {why}"))),
+            Err(why) => self.no_record.tell(Some(format!("not recorded: {why}"))),
         }
     }
 
-    /// Shows a reading. `is_open`: standard output has a reader. Returns whether it still has.
-    fn show(&mut self, reading: &Reading, is_open: bool) -> bool {
+    /// Shows a reading.
+    fn show(&mut self, reading: &Reading) {
         let text = metrics::text(reading);
         if self.args.textfile.is_some() {
             self.write(&text);
         }
         self.shown.set(text);
-        if !self.args.json || !is_open {
-            return is_open;
-        }
-        let line = clean_json(&reading.json().to_string());
-        match writeln!(io::stdout(), "{line}").and_then(|()| io::stdout().flush()) {
-            Ok(()) => true,
-            Err(why) => {
-                if why.kind() == io::ErrorKind::BrokenPipe {
-                    say("standard output has no reader any more: watching goes on, without JSON".to_owned());
-                } else {
-                    error(format!("cannot write to standard output: {why}; watching goes on"));
-                }
-                false
+        let Some(lines) = &mut self.lines else { return };
+        match lines.print(clean_json(&reading.json().to_string())) {
+            Ok(true) => self.no_reader.tell(None),
+            Ok(false) => self.no_reader.tell(Some(
+                "nobody reads standard output: watching goes on, and readings are missing there".to_owned(),
+            )),
+            Err(why) if why.kind() == io::ErrorKind::BrokenPipe => {
+                say("standard output has no reader any more: watching goes on, without JSON".to_owned());
             }
+            Err(why) => error(format!("cannot write to standard output: {why}; watching goes on")),
         }
     }
 
@@ -493,11 +516,14 @@ fn files() -> usize {
 }
 
 /// Returns a stream that gets a byte when this process is asked to end, and its other end, which
-/// must stay open. Ignored signals stay ignored (`nohup`).
+/// must stay open. Ignored signals stay ignored (`nohup`). A second signal ends this process at
+/// once, whatever it waits for.
 fn signals() -> io::Result<(UnixStream, UnixStream)> {
     let (ends, signals) = UnixStream::pair()?;
-    let ignored = ignored();
+    let (ignored, has_come) = (ignored(), Arc::new(AtomicBool::new(false)));
     for signal in [SIGTERM, SIGINT, SIGHUP].into_iter().filter(|signal| ignored >> (signal - 1) & 1 == 0) {
+        flag::register_conditional_shutdown(signal, 128 + signal, Arc::clone(&has_come))?;
+        flag::register(signal, Arc::clone(&has_come))?;
         signal_hook::low_level::pipe::register(signal, signals.try_clone()?)?;
     }
     Ok((ends, signals))

@@ -94,7 +94,8 @@ impl Raised {
             self.growth = true;
             reasons.push(Reason::Growth);
         }
-        self.growth &= is_soon(limits.ahead.saturating_mul(2));
+        let is_between_steps = left.is_none() && grows;
+        self.growth &= is_between_steps || is_soon(limits.ahead.saturating_mul(2));
         reasons
     }
 }
@@ -143,6 +144,7 @@ mod tests {
         assert_eq!((grew(None, false), grew(Some(60), true)), (vec![], vec![]));
         // In steps: each counts, and nothing in between.
         assert_eq!((grew(None, true), grew(Some(60), true)), (vec![], vec![Reason::Growth]));
+        assert_eq!((grew(None, true), grew(Some(60), true)), (vec![], vec![]), "once");
         let mut left = |seconds: Option<u64>| grew(seconds, seconds.is_some());
         assert_eq!(left(None), []);
         assert_eq!((left(Some(60)), left(None)), (vec![], vec![]));

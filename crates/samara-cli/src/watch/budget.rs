@@ -71,7 +71,17 @@ impl Budget {
 
 /// The processor time that this process has used. Its children are not part of it.
 pub(crate) fn used() -> Duration {
-    let Ok(usage) = getrusage(UsageWho::RUSAGE_SELF) else { return Duration::ZERO };
+    used_by(UsageWho::RUSAGE_SELF)
+}
+
+/// The processor time that this thread has used, which does all readings: what answers requests is
+/// not part of it.
+pub(crate) fn used_here() -> Duration {
+    used_by(UsageWho::RUSAGE_THREAD)
+}
+
+fn used_by(who: UsageWho) -> Duration {
+    let Ok(usage) = getrusage(who) else { return Duration::ZERO };
     let time = |value: nix::sys::time::TimeVal| {
         Duration::new(value.tv_sec().unsigned_abs(), value.tv_usec().unsigned_abs() as u32 * 1000)
     };
@@ -113,6 +123,20 @@ mod tests {
         assert!(budget.affords(seconds(0.5)));
         budget.owe(seconds(0.001));
         assert!(budget.affords(seconds(0.5)), "a moment delays nothing");
+    }
+
+    #[test]
+    fn what_other_threads_use_is_not_part_of_it() {
+        let before = (used_here(), used());
+        let busy = || {
+            while used_here() < Duration::from_millis(50) {
+                std::hint::spin_loop();
+            }
+        };
+        std::thread::spawn(busy).join().unwrap();
+        let of_all = used().saturating_sub(before.1);
+        let here = used_here().saturating_sub(before.0);
+        assert!(of_all >= Duration::from_millis(49) && here < of_all / 2, "{here:?} of {of_all:?}");
     }
 
     #[test]

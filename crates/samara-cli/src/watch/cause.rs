@@ -25,7 +25,8 @@ pub(crate) struct Cause {
     pub(crate) areas: u64,
 }
 
-/// The areas of a process as the lines of its maps file show them.
+/// The areas of a process as the lines of its maps file show them, by the number of one of its
+/// threads.
 pub(crate) fn lines(pid: u32) -> Result<Look, InspectError> {
     let maps = fs::File::open(format!("/proc/{pid}/maps")).map_err(InspectError::Io)?;
     Look::at_text(maps)

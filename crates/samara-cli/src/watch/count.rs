@@ -8,9 +8,9 @@
 //! map for another of the same size). So a process is also counted again after a while. This module
 //! does not know when.
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{self, ErrorKind, Read};
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 
 use nix::errno::Errno;
 
@@ -44,6 +44,22 @@ impl Statm {
     pub(crate) fn differs(&self, other: &Statm) -> bool {
         (self.mapped, self.data) != (other.mapped, other.data)
     }
+}
+
+/// A thread through which the space of a process can be read, and its sign, if the first thread has
+/// ended before the others: the files of that thread say that there is no space.
+pub(crate) fn other_thread(pid: u32) -> Option<(u32, Statm)> {
+    let tasks = format!("/proc/{pid}/task");
+    // A folder has two links and one for each folder in it. Threads of the kernel are alone.
+    if fs::metadata(&tasks).ok()?.nlink() <= 3 {
+        return None;
+    }
+    let tasks = fs::read_dir(tasks).ok()?.flatten();
+    let mut tids = tasks.filter_map(|task| task.file_name().to_str()?.parse().ok());
+    tids.find_map(|tid| {
+        let statm = Sign::open(tid).and_then(|sign| sign.read()).ok()?;
+        statm.has_space().then_some((tid, statm))
+    })
 }
 
 /// An open `/proc/PID/statm`. It stays that of its process: when that has ended, reading fails,
@@ -80,7 +96,7 @@ pub(crate) enum NotCounted {
     Refused,
 }
 
-/// Counts the areas of a process. `buffer` is scratch space.
+/// Counts the areas of a process, by the number of one of its threads. `buffer` is scratch space.
 pub(crate) fn count(pid: u32, buffer: &mut Vec<u8>) -> Result<Counted, NotCounted> {
     let counted = File::open(format!("/proc/{pid}/maps")).and_then(|file| count_in(file, buffer));
     match counted {

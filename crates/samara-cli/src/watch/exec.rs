@@ -1,16 +1,22 @@
 //! A command that is run at each alert. It is the user's text, given to `sh`; data about the
 //! process is in the environment, never in the text. Does not know the causes of alerts.
 
+use std::collections::VecDeque;
 use std::ffi::OsString;
 use std::io;
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
+
+use nix::sys::signal::{Signal, killpg};
+use nix::unistd::Pid;
 
 use super::alert::Alert;
 
-/// Commands that run at the same time.
+/// Commands that run at the same time, and alerts that wait for one of them to end.
 const MOST: usize = 8;
-/// A command that takes longer is ended.
+const WAITING: usize = 1000;
+/// A command that takes longer is ended, with what it began.
 const LONGEST: Duration = Duration::from_secs(300);
 
 /// The command, and where it runs.
@@ -18,23 +24,63 @@ const LONGEST: Duration = Duration::from_secs(300);
 pub(crate) struct Exec {
     command: OsString,
     running: Vec<(Child, Instant)>,
-    /// The status of the last one that failed, until it is asked for.
-    failed: Option<ExitStatus>,
+    waiting: VecDeque<Alert>,
+    /// Why the last one that failed did so, until it is asked for.
+    failed: Option<String>,
 }
 
 impl Exec {
     pub(crate) fn new(command: OsString) -> Exec {
-        Exec { command, running: Vec::new(), failed: None }
+        Exec { command, running: Vec::new(), waiting: VecDeque::new(), failed: None }
     }
 
-    /// Runs it. Nothing waits for it.
-    pub(crate) fn run(&mut self, alert: &Alert) -> io::Result<()> {
-        self.forget();
-        if self.running.len() >= MOST {
-            return Err(io::Error::other(format!("{MOST} of them run already: let it end sooner")));
+    /// Runs it, once no more than a few others run. Nothing waits for it.
+    pub(crate) fn run(&mut self, alert: Alert) {
+        if self.waiting.len() < WAITING {
+            self.waiting.push_back(alert);
+        } else {
+            self.failed = Some(format!("was not run: {WAITING} alerts wait for it: let it end sooner"));
         }
+        self.go_on();
+    }
+
+    /// Forgets those that have ended, ends those that take too long, and begins those that wait.
+    /// Returns why one failed since the last call.
+    pub(crate) fn reap(&mut self) -> Option<String> {
+        self.go_on();
+        self.failed.take()
+    }
+
+    /// Whether any run or wait.
+    pub(crate) fn is_busy(&self) -> bool {
+        !self.running.is_empty() || !self.waiting.is_empty()
+    }
+
+    fn go_on(&mut self) {
+        self.running.retain_mut(|(child, began)| {
+            let ended = child.try_wait();
+            let runs = matches!(ended, Ok(None));
+            if let Some(status) = ended.ok().flatten().filter(|status| !status.success()) {
+                self.failed = Some(format!("failed: {status}"));
+            }
+            if runs && began.elapsed() > LONGEST {
+                end(child);
+            }
+            runs
+        });
+        while self.running.len() < MOST
+            && let Some(alert) = self.waiting.pop_front()
+        {
+            match self.begin(&alert) {
+                Ok(child) => self.running.push((child, Instant::now())),
+                Err(why) => self.failed = Some(format!("was not run: {why}")),
+            }
+        }
+    }
+
+    fn begin(&self, alert: &Alert) -> io::Result<Child> {
         let text = |value: Option<f64>| value.map_or_else(String::new, |value| format!("{value:.1}"));
-        let child = Command::new("/bin/sh")
+        Command::new("/bin/sh")
             .arg("-c")
             .arg(&self.command)
             .env("SAMARA_REASON", alert.reason.to_string())
@@ -45,39 +91,17 @@ impl Exec {
             .env("SAMARA_AREAS_PER_SECOND", text(alert.per_second))
             .env("SAMARA_LIMIT_IN_SECONDS", text(alert.left.map(|left| left.as_secs_f64())))
             .env("SAMARA_FILE", alert.file.as_deref().unwrap_or("".as_ref()))
+            .process_group(0)
             .stdin(Stdio::null())
             .stdout(io::stderr()) // standard output has the readings
-            .spawn()?;
-        self.running.push((child, Instant::now()));
-        Ok(())
+            .spawn()
     }
+}
 
-    /// Forgets those that have ended, and ends those that take too long. Returns the status of one
-    /// that failed since the last call.
-    pub(crate) fn reap(&mut self) -> Option<ExitStatus> {
-        self.forget();
-        self.failed.take()
-    }
-
-    fn forget(&mut self) {
-        self.running.retain_mut(|(child, began)| {
-            let ended = child.try_wait();
-            let runs = matches!(ended, Ok(None));
-            self.failed = ended.ok().flatten().filter(|status| !status.success()).or(self.failed);
-            if runs && began.elapsed() > LONGEST {
-                // It may have ended by itself.
-                let _ = child.kill();
-            }
-            runs
-        });
-    }
-
-    /// Waits for those that run. Returns the status of one that failed.
-    pub(crate) fn wait(&mut self) -> Option<ExitStatus> {
-        for (child, _) in &mut self.running {
-            self.failed = child.wait().ok().filter(|status| !status.success()).or(self.failed);
-        }
-        self.running.clear();
-        self.failed.take()
+/// Ends a command and what it began.
+fn end(child: &Child) {
+    if let Ok(pid) = i32::try_from(child.id()) {
+        // They may have ended by themselves.
+        let _ = killpg(Pid::from_raw(pid), Signal::SIGKILL);
     }
 }

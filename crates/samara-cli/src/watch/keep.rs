@@ -4,9 +4,11 @@
 //!
 //! - **KEEP-1** a file's name has all data of the list: time, process, number of areas, reason.
 //!   Only files with such names are counted and removed.
-//! - **KEEP-2** before a file gets its name there is room for it: the oldest were removed.
+//! - **KEEP-2** before a file gets its name there is room for it: of the process with the most
+//!   files the oldest were removed, so one process never pushes out what is kept of the others.
 //! - **KEEP-3** nothing is written to, or removed from, a folder of another user.
 
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fmt;
 use std::fs;
@@ -40,6 +42,8 @@ pub(crate) struct Folder {
     path: PathBuf,
     most_bytes: u64,
     longest: Duration,
+    /// A recording that is being written. It is not removed, and takes all the room that it may.
+    pub(crate) recording: Option<PathBuf>,
 }
 
 /// Why areas were not kept.
@@ -101,6 +105,11 @@ impl Kept {
     /// Whether it is a recording, and not the areas at one moment.
     pub(crate) fn is_recording(&self) -> bool {
         self.reason == RECORD
+    }
+
+    /// The process.
+    fn of(&self) -> (String, u32) {
+        (self.name.clone(), self.pid)
     }
 
     /// The file's name.
@@ -167,7 +176,7 @@ pub(crate) fn default_folder(variable: impl Fn(&str) -> Option<OsString>) -> Pat
 
 impl Folder {
     pub(crate) fn new(path: PathBuf, most_bytes: u64, longest: Duration) -> Folder {
-        Folder { path, most_bytes, longest }
+        Folder { path, most_bytes, longest, recording: None }
     }
 
     pub(crate) fn path(&self) -> &Path {
@@ -213,22 +222,41 @@ impl Folder {
         Ok(all)
     }
 
-    /// Removes files that are too old, and then the oldest until this many more bytes have room.
+    /// Removes files that are too old, and then others until this many more bytes have room: of the
+    /// process that has the most files, the oldest.
     ///
     /// # Errors
-    /// The folder cannot be read.
+    /// The folder cannot be read, or a file not be removed.
     pub(crate) fn make_room(&self, now: SystemTime, bytes: u64) -> Result<(), KeepError> {
+        let is_written = |kept: &Kept| self.recording.as_deref() == Some(&kept.path);
         let mut kept = self.list()?;
+        kept.retain(|kept| !is_written(kept));
         let oldest = now.checked_sub(self.longest).map(time).unwrap_or_default();
-        let mut all: u64 = kept.iter().map(|kept| kept.bytes).fold(bytes, u64::saturating_add);
-        kept.retain(|kept| {
-            let goes = kept.time < oldest || all > self.most_bytes;
-            all = all.saturating_sub(if goes { kept.bytes } else { 0 });
-            goes
-        });
-        // Another process may have removed it.
-        kept.iter().for_each(|kept| drop(fs::remove_file(&kept.path)));
+        let (old, mut kept): (Vec<Kept>, Vec<Kept>) = kept.into_iter().partition(|kept| kept.time < oldest);
+        old.iter().try_for_each(|kept| self.remove(kept))?;
+        let written = if self.recording.is_some() { self.part() } else { 0 };
+        let sum = |kept: &[Kept]| kept.iter().map(|kept| kept.bytes).fold(bytes, u64::saturating_add);
+        let mut all = sum(&kept).saturating_add(written);
+        let mut files: BTreeMap<(String, u32), usize> = BTreeMap::new();
+        kept.iter().for_each(|kept| *files.entry(kept.of()).or_default() += 1);
+        while all > self.most_bytes {
+            // Of two with as many, the one whose file is the oldest.
+            let most = kept.iter().map(|kept| files[&kept.of()]).max();
+            let Some(at) = kept.iter().position(|kept| Some(files[&kept.of()]) == most) else { break };
+            let goes = kept.remove(at);
+            self.remove(&goes)?;
+            *files.entry(goes.of()).or_default() -= 1;
+            all = all.saturating_sub(goes.bytes);
+        }
         Ok(())
+    }
+
+    fn remove(&self, kept: &Kept) -> Result<(), KeepError> {
+        match fs::remove_file(&kept.path) {
+            // Another process may have removed it.
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(KeepError::Folder(self.path.clone(), error)),
+            _ => Ok(()),
+        }
     }
 
     /// Keeps the areas of a process as they are now. Returns the file, and the event in it.

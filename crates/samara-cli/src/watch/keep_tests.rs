@@ -8,9 +8,13 @@ fn folder(path: &Path, most_bytes: u64) -> Folder {
 
 /// Files of 100 bytes, one a second.
 fn fill(path: &Path, seconds: std::ops::Range<u64>) {
+    fill_of(path, 7, seconds);
+}
+
+fn fill_of(path: &Path, pid: u32, seconds: std::ops::Range<u64>) {
     for second in seconds {
         let time = UNIX_EPOCH + Duration::from_secs(second);
-        let name = Kept::file_name(time, "a-b /\n", 7, 1000 + second, Reason::At(80));
+        let name = Kept::file_name(time, "a-b /\n", pid, 1000 + second, Reason::At(80));
         fs::write(path.join(name), [0; 100]).unwrap();
     }
 }
@@ -54,6 +58,36 @@ fn the_oldest_go_first() {
     assert_eq!(left.iter().map(|kept| kept.areas).collect::<Vec<_>>(), (1003..1010).collect::<Vec<_>>());
     assert!(left.iter().map(|kept| kept.bytes).sum::<u64>() + 120 <= 850);
     assert!(dir.path().join("t.samara").exists(), "it is the user's");
+}
+
+/// One whose areas are kept again and again pushes out its own files, and none of the others.
+#[test]
+fn each_process_pushes_out_its_own() {
+    let dir = tempfile::tempdir().unwrap();
+    fill_of(dir.path(), 7, 0..2);
+    fill_of(dir.path(), 8, 2..20);
+    let now = UNIX_EPOCH + Duration::from_secs(20);
+    folder(dir.path(), 500).make_room(now, 100).unwrap();
+    let left = folder(dir.path(), 500).list().unwrap();
+    assert_eq!(left.iter().map(|kept| kept.areas).collect::<Vec<_>>(), [1000, 1001, 1018, 1019]);
+    // With as many of each, the oldest goes.
+    folder(dir.path(), 500).make_room(now, 200).unwrap();
+    assert_eq!(folder(dir.path(), 500).list().unwrap()[0].areas, 1001);
+}
+
+/// It takes the room that it may grow to, and stays.
+#[test]
+fn a_recording_that_is_written_stays() {
+    let dir = tempfile::tempdir().unwrap();
+    fill(dir.path(), 0..4);
+    let mut folder = folder(dir.path(), 400);
+    folder.recording = folder.list().unwrap().first().map(|kept| kept.path.clone());
+    let now = UNIX_EPOCH + Duration::from_secs(1000);
+    folder.make_room(now, 200).unwrap();
+    assert_eq!(folder.list().unwrap().iter().map(|kept| kept.areas).collect::<Vec<_>>(), [1000]);
+    folder.recording = None;
+    folder.make_room(now, 0).unwrap();
+    assert_eq!(folder.list().unwrap(), []);
 }
 
 #[test]

@@ -22,12 +22,14 @@ impl Recorder {
         Recorder { duration, running: None }
     }
 
-    /// Begins to record a process to a new file of this many bytes at most. False: one is recorded
-    /// already. Nothing waits for it.
-    pub(crate) fn start(&mut self, pid: u32, file: &Path, most_bytes: u64) -> io::Result<bool> {
-        if self.running.is_some() {
-            return Ok(false);
-        }
+    /// Whether a process is recorded.
+    pub(crate) fn is_busy(&self) -> bool {
+        self.running.is_some()
+    }
+
+    /// Begins to record a process to a new file of this many bytes at most; none may be recorded.
+    /// Nothing waits for it.
+    pub(crate) fn start(&mut self, pid: u32, file: &Path, most_bytes: u64) -> io::Result<()> {
         let child = Command::new("/proc/self/exe")
             .args(["trace", "--no-stop", "--quiet", "--pid", &pid.to_string()])
             .args(["--for", &humantime::format_duration(self.duration).to_string()])
@@ -38,7 +40,7 @@ impl Recorder {
             .stderr(Stdio::piped())
             .spawn()?;
         self.running = Some((child, file.to_owned()));
-        Ok(true)
+        Ok(())
     }
 
     /// What became of a recording that has ended: its file, or why there is none.

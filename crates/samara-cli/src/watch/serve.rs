@@ -2,8 +2,8 @@
 //! know the content of the text.
 //!
 //! `httparse` reads requests. A connection has one request, a time limit, and a size limit. There
-//! are few at the same time, so slow or endless clients take no more than those: a further one
-//! closes the oldest.
+//! are few at the same time: a further one closes the oldest, so many clients beside each other
+//! may lose their answers.
 
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind, Read, Write};

@@ -11,9 +11,9 @@ use std::io;
 use std::time::{Duration, Instant};
 
 use super::alert::{Raised, Reason};
-use super::budget::{Budget, used};
+use super::budget::{Budget, used_here};
 use super::cause::{self, Cause};
-use super::count::{Counted, NotCounted, Sign, Statm, count};
+use super::count::{Counted, NotCounted, Sign, Statm, count, other_thread};
 use super::find::{self, Which};
 use super::reading::{Others, Row};
 use crate::pace::Pace;
@@ -43,6 +43,8 @@ struct Process {
     /// whether it is the same process.
     sign: Option<Sign>,
     started: u64,
+    /// The thread whose files show the space: the first one, until it ends.
+    by: u32,
     now: Statm,
     seen: Option<LastCount>,
     /// When reading it was refused.
@@ -72,6 +74,8 @@ pub(crate) struct Table {
     /// The usual time between two readings.
     pub(crate) every: Duration,
     began: Instant,
+    /// Number of processes whose files `/proc` refused at this reading.
+    hidden: u64,
     /// Number of signs that are open, and its maximum.
     open: usize,
     most_open: usize,
@@ -94,12 +98,12 @@ pub(crate) struct Meter {
 
 impl Meter {
     pub(crate) fn new(budget: Budget) -> Meter {
-        Meter { budget, used: used(), at: Instant::now() }
+        Meter { budget, used: used_here(), at: Instant::now() }
     }
 
     /// Takes account of the time since the last call. Returns what was used.
     pub(crate) fn settle(&mut self) -> Duration {
-        let (now, all) = (Instant::now(), used());
+        let (now, all) = (Instant::now(), used_here());
         let spent = all.saturating_sub(self.used);
         self.budget.pass(now.duration_since(self.at));
         self.budget.spend(spent);
@@ -109,7 +113,7 @@ impl Meter {
 
     /// Has what was used since the last call paid back by and by: alerts used it.
     pub(crate) fn settle_alerts(&mut self) {
-        let all = used();
+        let all = used_here();
         self.budget.owe(all.saturating_sub(self.used));
         self.used = all;
     }
@@ -125,6 +129,7 @@ impl Table {
             which,
             every: Duration::ZERO,
             began,
+            hidden: 0,
             open: 0,
             most_open,
             buffer,
@@ -147,6 +152,7 @@ impl Table {
         if let Some(meter) = &mut meter {
             meter.settle();
         }
+        self.hidden = 0;
         let mut later = Vec::new();
         for pid in pids {
             if !self.sign(pid) {
@@ -197,26 +203,31 @@ impl Table {
             };
             match now {
                 Ok(now) => {
-                    // A program that was loaded has another name.
-                    if !self.which.names.is_empty() && now.differs(&process.now) {
+                    // A program that was loaded has another name, and any can take one.
+                    if !self.which.names.is_empty() {
                         process.name = find::name(pid);
                     }
-                    process.now = now;
+                    process.see(pid, now);
                     return true;
                 }
                 // Another process may have the number by now.
                 Err(_) => self.remove(pid),
             }
         }
-        let Ok((sign, now)) = Sign::open(pid).and_then(|sign| sign.read().map(|now| (sign, now))) else {
-            return false;
+        let (sign, now) = match Sign::open(pid).and_then(|sign| sign.read().map(|now| (sign, now))) {
+            Ok(pair) => pair,
+            Err(why) => {
+                self.hidden += u64::from(why.kind() == io::ErrorKind::PermissionDenied);
+                return false;
+            }
         };
         let keeps = self.open < self.most_open;
         self.open += usize::from(keeps);
-        let process = Process {
+        let mut process = Process {
             name: find::name(pid),
             sign: keeps.then_some(sign),
             started: if keeps { 0 } else { find::started(pid) },
+            by: pid,
             now,
             seen: None,
             refused: None,
@@ -225,6 +236,7 @@ impl Table {
             cause: None,
             told: Raised::default(),
         };
+        process.see(pid, now);
         self.all.insert(pid, process);
         true
     }
@@ -233,7 +245,8 @@ impl Table {
         if let Some(meter) = &mut meter {
             meter.settle();
         }
-        let counted = count(pid, &mut self.buffer);
+        let by = self.all.get(&pid).map_or(pid, |process| process.by);
+        let counted = count(by, &mut self.buffer);
         self.counts += 1;
         let cost = meter.map_or(Duration::ZERO, Meter::settle);
         let Some(process) = self.all.get_mut(&pid) else { return };
@@ -255,7 +268,7 @@ impl Table {
     /// others. And the number of unreadable processes.
     pub(crate) fn rows(&self, most: usize, limit: Option<u64>) -> (Vec<Row>, Others, u64) {
         let refused = self.all.values().filter(|process| process.refused.is_some() && process.now.has_space());
-        let refused = refused.count() as u64;
+        let refused = refused.count() as u64 + self.hidden;
         let page = self.page;
         let shown = self.all.iter().filter(|(_, process)| process.now.has_space());
         let shown = shown.filter_map(|(pid, process)| Some((*pid, process, process.seen?.counted)));
@@ -297,7 +310,7 @@ impl Table {
             if let Some(meter) = &mut meter {
                 meter.settle();
             }
-            let found = cause::lines(row.pid).map(|look| cause::of(&cause::event(row.pid, look)));
+            let found = cause::lines(process.by).map(|look| cause::of(&cause::event(row.pid, look)));
             let cost = meter.as_mut().map(|meter| meter.settle());
             if let Some(cost) = cost.filter(|_| row.areas > 1000) {
                 self.cause_cost = cost / u32::try_from(row.areas).unwrap_or(u32::MAX);
@@ -348,6 +361,12 @@ impl Table {
 }
 
 impl Process {
+    /// Its first thread has this sign now.
+    fn see(&mut self, pid: u32, now: Statm) {
+        let other = if now.has_space() { None } else { other_thread(pid) };
+        (self.by, self.now) = other.unwrap_or((pid, now));
+    }
+
     /// What is to be done now.
     fn need(&self, meter: Option<&Meter>) -> Need {
         if !self.now.has_space() {

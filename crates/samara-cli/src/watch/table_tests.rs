@@ -44,6 +44,7 @@ fn counted(cost: Duration) -> Process {
         name: String::new(),
         sign: None,
         started: 0,
+        by: 7,
         now,
         seen: Some(LastCount { counted: Counted { areas: 9, largest_gap: 1 }, sign, at: Instant::now(), cost }),
         refused: None,

@@ -61,14 +61,25 @@ fn guards(dir: &Path, number: u32, grows: bool) -> Option<Running> {
         puts(\"ready\"); fflush(stdout);\n\
         for (char *q; c > 2; usleep(1000)) q = mmap(0, 8192, 3, 0x22, -1, 0), mprotect(q, 4096, 0);\n\
         pause(); }\n";
-    std::fs::write(dir.join("guards.c"), source).unwrap();
-    let made = Command::new("cc").args(["-o", "guards", "guards.c"]).current_dir(dir).status();
-    if !made.is_ok_and(|made| made.success()) {
-        crate::skip::skipped("no C compiler (cc)");
-        return None;
+    let number = number.to_string();
+    let args = [&number, "grow"];
+    compiled(dir, "guards", source, &args[..1 + usize::from(grows)])
+}
+
+/// A program that was compiled, has said `ready`, and runs. `None` without a compiler; prints so.
+fn compiled(dir: &Path, name: &str, source: &str, args: &[&str]) -> Option<Running> {
+    let file = dir.join(name);
+    if !file.exists() {
+        std::fs::write(file.with_extension("c"), source).unwrap();
+        let source = file.with_extension("c");
+        let made = Command::new("cc").args(["-pthread", "-o", name]).arg(source).current_dir(dir).status();
+        if !made.is_ok_and(|made| made.success()) {
+            crate::skip::skipped("no C compiler (cc)");
+            return None;
+        }
     }
-    let mut program = Command::new(dir.join("guards"));
-    program.arg(number.to_string()).args(grows.then_some("grow")).stdin(Stdio::null()).stdout(Stdio::piped());
+    let mut program = Command::new(file);
+    program.args(args).stdin(Stdio::null()).stdout(Stdio::piped());
     let mut running = Running::new(&mut program);
     let mut line = String::new();
     BufReader::new(running.0.stdout.take().unwrap()).read_line(&mut line).unwrap();
@@ -390,6 +401,61 @@ fn watching_goes_on_without_its_reader() {
     BufReader::new(watch.0.stdout.take().unwrap()).read_line(&mut line).unwrap();
     assert!(line.starts_with('{'), "{line}");
     told(&mut messages, "standard output has no reader any more: watching goes on");
+    assert_eq!(watch.end(), Some(0));
+}
+
+/// A reader that stays and does not read.
+#[test]
+fn watching_goes_on_while_its_reader_stands() {
+    let dir = tempfile::tempdir().unwrap();
+    let (state, pid) = (dir.path().join("state"), std::process::id().to_string());
+    let mut command = samara();
+    command.args(["watch", "--json", "--every", "10ms", "--budget", "100", "--pid", &pid, "--state"]).arg(&state);
+    let mut watch = Running::new(command.stdout(Stdio::piped()).stderr(Stdio::piped()));
+    let mut messages = BufReader::new(watch.0.stderr.take().unwrap());
+    let lines = watch.0.stdout.take().unwrap();
+    told(&mut messages, "nobody reads standard output: watching goes on");
+    assert_eq!(watch.end(), Some(0));
+    drop(lines);
+}
+
+/// The files of its first thread say that such a process has no memory.
+#[test]
+fn a_process_whose_first_thread_has_ended() {
+    let dir = tempfile::tempdir().unwrap();
+    let source = "#include <pthread.h>\n#include <stdio.h>\n#include <unistd.h>\n\
+        void *other(void *first) { pthread_join(*(pthread_t *)first, 0); puts(\"ready\"); fflush(stdout); pause(); return 0; }\n\
+        static pthread_t first;\n\
+        int main() { pthread_t t; first = pthread_self(); pthread_create(&t, 0, other, &first); pthread_exit(0); }\n";
+    let Some(program) = compiled(dir.path(), "ended", source, &[]) else { return };
+    let one = |args: &[&str]| json(&stdout(&run(dir.path(), &[&["watch", "--once", "--json"], args].concat())));
+    for args in [&["--pid", &program.pid()][..], &["--name", "ended"]] {
+        let row = &one(args)["top"][0];
+        assert!(row["areas"].as_u64() > Some(5) && row["pid"].as_u64() == program.pid().parse().ok(), "{row}");
+    }
+}
+
+/// More alerts at one reading than commands that run beside each other, or than are kept at once.
+#[test]
+fn many_alerts_at_once() {
+    let dir = tempfile::tempdir().unwrap();
+    let limit: usize = std::fs::read_to_string("/proc/sys/vm/max_map_count").unwrap().trim().parse().unwrap();
+    if limit > 200_000 {
+        return crate::skip::skipped("vm.max_map_count is large");
+    }
+    let Some(programs) = (0..20).map(|_| guards(dir.path(), (limit / 180) as u32, false)).collect::<Option<Vec<_>>>()
+    else {
+        return;
+    };
+    let pids: Vec<String> = programs.iter().flat_map(|program| ["--pid".to_owned(), program.pid()]).collect();
+    let state = dir.path().join("state");
+    let mut watch = samara();
+    watch.args(["watch", "--every", "50ms", "--budget", "100", "--keep-at", "1", "--state"]).arg(&state).args(&pids);
+    watch.args(["--exec", "echo $SAMARA_PID >> said; sleep 0.1"]).current_dir(dir.path()).stderr(Stdio::null());
+    let watch = Running::new(&mut watch);
+    wait("survey of each", || (kept(&state).len() == 20).then_some(()));
+    let said = || std::fs::read_to_string(dir.path().join("said")).unwrap_or_default();
+    wait("command for each", || (said().lines().count() == 20).then_some(()));
     assert_eq!(watch.end(), Some(0));
 }
 
