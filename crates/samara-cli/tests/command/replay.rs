@@ -136,3 +136,24 @@ fn what_is_refused() {
     std::fs::write(dir.path().join("t.samara"), &events[..events.len() - 8]).unwrap();
     assert_eq!(run(dir.path(), &["replay", "t.samara"]).status.code(), Some(3));
 }
+
+/// Linux's rules give each map the place that Linux gave it, at random places or not.
+#[test]
+fn by_the_places_of_linux() {
+    let dir = tempfile::tempdir().unwrap();
+    let has_setarch = std::process::Command::new("setarch").args(["-R", "true"]).status();
+    if !has_setarch.is_ok_and(|status| status.success()) {
+        return crate::skip::skipped("setarch -R does not work here");
+    }
+    let words = ["setarch", "-R", env!("CARGO_BIN_EXE_samara"), "trace", "--quiet", "-o", "fixed.samara", "--", "true"];
+    let fixed = std::process::Command::new(words[0]).args(&words[1..]).current_dir(dir.path()).output().unwrap();
+    assert!(fixed.status.success(), "{}", said(&fixed));
+    let random = run(dir.path(), &["trace", "--quiet", "-o", "random.samara", "--", "true"]);
+    assert!(random.status.success(), "{}", said(&random));
+    for trace in ["fixed.samara", "random.samara"] {
+        let output = run(dir.path(), &["replay", trace, "--what-if", "policy=linux"]);
+        let told = stdout(&output);
+        let line = told.lines().find(|line| line.ends_with("lie elsewhere")).unwrap_or_else(|| panic!("{told}"));
+        assert!(line.starts_with("0 of ") && !line.starts_with("0 of 0 "), "{trace}: {line}");
+    }
+}

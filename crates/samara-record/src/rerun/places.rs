@@ -13,7 +13,10 @@ use crate::space::model::{Inode, Model};
 /// The settings of a space of a loaded program in which places are searched for.
 pub(super) fn searching(model: &Model, legacy: bool) -> Config {
     let defaults = Config::default();
-    let highest = Bases::at_exec(defaults.task_size, 8 << 20, Some(0));
+    // A stack that ends at the end of user space is at no random place, nor is anything else.
+    let is_random =
+        model.areas().map(|area| area.end).rfind(|end| *end <= defaults.task_size) != Some(defaults.task_size);
+    let highest = Bases::at_exec(defaults.task_size, 8 << 20, is_random.then_some(0));
     let first = model.areas().map(|area| area.end).rfind(|end| *end <= highest.top_down);
     let top_down = first.filter(|end| highest.top_down - end < 1 << 44).unwrap_or(highest.top_down);
     let bottom_up = highest.bottom_up.saturating_add(highest.top_down - top_down);
