@@ -1,6 +1,8 @@
 //! The engine decides the results of calls: injected faults, limits, placement policies and seeds,
 //! calls that are left to the kernel, and registers that the program finds unchanged.
 
+use std::os::fd::AsRawFd;
+
 use libtest_mimic::Failed;
 use samara_record::{Cause, Decisions, Engine, Fault, Options, Policy, RecordError, record};
 use samara_trace::event::EventKind;
@@ -30,6 +32,7 @@ pub(crate) const TRIALS: &[(&str, Body)] = &[
     ("decided_huge_segments", huge_segments),
     ("decided_segments_are_kept", segments_are_kept),
     ("decided_places_that_are_refused", refused_places),
+    ("decided_moves_beside_maps", moves_beside_maps),
 ];
 
 /// Runs the program of this name, if it is one of these.
@@ -47,6 +50,7 @@ pub(crate) fn run(name: &str) -> bool {
         "mdwe" => deny_execution(),
         "huge-segment" => attach_huge_segment(),
         "segment" => attach_segment(),
+        "moves-beside-maps" => move_beside_maps(),
         "segment-apart" => {
             assert_eq!(call(libc::SYS_unshare, [libc::CLONE_NEWIPC as u64, 0, 0, 0, 0, 0]), 0);
             number_next_segment();
@@ -65,6 +69,50 @@ fn charge(name: &str, engine: Engine) -> Result<(Recording, Decisions), Failed> 
     check(&events, &outcome)?;
     let done = outcome.counters.decisions.clone().ok_or("nothing said of what was decided")?;
     Ok((Recording { outcome, events }, done))
+}
+
+/// A thread's maps take long in the kernel, which places them (the engine does not know the file),
+/// while another thread's memory is moved to places that the engine chooses.
+fn move_beside_maps() {
+    const LONG: u64 = 1 << 18;
+    let file = std::fs::File::options().read(true).write(true).open("/dev/zero").unwrap();
+    let done = std::sync::atomic::AtomicBool::new(false);
+    std::thread::scope(|threads| {
+        // It takes a processor, so one of the others is interrupted in its call.
+        threads.spawn(|| {
+            while !done.load(std::sync::atomic::Ordering::Relaxed) {
+                std::hint::spin_loop();
+            }
+        });
+        threads.spawn(|| {
+            while !done.load(std::sync::atomic::Ordering::Relaxed) {
+                let flags = libc::MAP_SHARED | libc::MAP_POPULATE;
+                let at = mmap(0, LONG, RW, flags, file.as_raw_fd(), 0) as u64;
+                let ends = [at, at + LONG - PAGE];
+                ends.iter().for_each(|end| write_words(*end, &[66; 8]));
+                (0..2000).for_each(|_| std::hint::spin_loop());
+                assert_eq!(ends.map(read_words), [[66; 8]; 2]);
+                assert_eq!(munmap(at, LONG), 0);
+            }
+        });
+        for _ in 0..MOVES {
+            let from = mmap(0, 16 * PAGE, RW, ANON, -1, 0) as u64;
+            let below = mmap(0, PAGE, R, ANON, -1, 0) as u64;
+            let to = call(libc::SYS_mremap, [from, 16 * PAGE, LONG, libc::MREMAP_MAYMOVE as u64, 0, 0]);
+            assert!(to > 0);
+            assert_eq!((munmap(to as u64, LONG), munmap(below, PAGE)), (0, 0));
+        }
+        done.store(true, std::sync::atomic::Ordering::Relaxed);
+    });
+}
+
+/// How often the program moves memory.
+const MOVES: u64 = 500;
+
+fn moves_beside_maps() -> Result<(), Failed> {
+    let (r, done) = charge("moves-beside-maps", Engine::default())?;
+    exited(&r, 0)?;
+    expect(&format!("places were chosen: {}", done.placed), done.placed > MOVES)
 }
 
 /// The engine decides memory in huge pages too, by any policy.
