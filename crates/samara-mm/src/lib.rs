@@ -93,8 +93,8 @@
 //!
 //! # Ranges
 //! System calls take a start and a length, and round or refuse them as Linux does: `map`, `unmap`,
-//! `protect`, `remap`, `advise`, `lock`, `unlock`, `seal`, `msync`, `mincore`, `shmat`, `shmdt`,
-//! `remap_file_pages`, `set_policy`, `set_anon_name`, `register_uffd`, `unregister_uffd`.
+//! `protect`, `remap`, `advise`, `lock`, `unlock`, `seal`, `msync`, `mincore`, `remap_file_pages`,
+//! `set_policy`, `set_anon_name`, `register_uffd`, `unregister_uffd`.
 //!
 //! Functions that are not system calls take a start and an exclusive end: `import`, `forget`,
 //! `touch`, `areas_in`. [`find_gap`](AddressSpace::find_gap) takes a [`GapQuery`] and returns a

@@ -34,7 +34,7 @@ fn node_sizes_are_pinned() {
     assert_eq!(leaf::<u64, [u64; 5], Normal>(), (680, 13, 11));
     assert_eq!((leaf::<u32, u64, Normal>(), leaf::<u128, u64, Normal>()), ((480, 29, 29), (1176, 29, 29)));
     assert_eq!(core::mem::size_of::<crate::RangeMap<u64, u64>>(), 64); // as its documentation says
-    assert_eq!(crate::tree::refill::Memo::<u64>::BYTES, 312); // as that of `Compact` says
+    assert_eq!(crate::tree::hole::Memo::<u64>::BYTES, 312); // as that of `Compact` says
     // A map of four entries takes no more than 192 bytes, near or far from one another.
     assert_eq!(leaf::<u64, u64, Compact>(), (128, 5, 4));
     assert_eq!(core::mem::size_of::<crate::RangeMap<u64, u64, Compact>>(), 64);

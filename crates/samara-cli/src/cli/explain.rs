@@ -51,9 +51,8 @@ pub(crate) struct WhyOf {
 
 /// Say what grew from one recording to another, or from one moment to another
 ///
-/// Compares the process with the most areas of each, near its most, as `samara why` does: areas,
-/// bytes, mappings made and splits by the call stack (or by the arguments of calls), and what keeps
-/// areas apart.
+/// Compares the process with the most areas of each, when it had them: areas, bytes, mappings made
+/// and splits by the call stack (or by the arguments of calls), and what keeps areas apart.
 #[derive(Args, Debug)]
 #[command(
     override_usage = "samara diff [OPTIONS] BEFORE AFTER\n       samara diff [OPTIONS] --from MOMENT [--to MOMENT] TRACE",
@@ -75,10 +74,10 @@ pub(crate) struct DiffOf {
     pub(crate) after: Option<PathBuf>,
     /// The moment of BEFORE: after the event with this number (300), or just before the first event
     /// that finished later than this time (1.5s, 20ms); peak: when the process of --pid, or else
-    /// the one with the most areas, had them [default: near the most areas]
+    /// the one with the most areas, had them [default: peak]
     #[arg(long, value_name = "TIME|EVENT|peak")]
     pub(crate) from: Option<Moment>,
-    /// The moment of AFTER [default: near the most areas]
+    /// The moment of AFTER [default: peak]
     #[arg(long, value_name = "TIME|EVENT|peak")]
     pub(crate) to: Option<Moment>,
     /// The process, in both [default: the one with the most areas of each]

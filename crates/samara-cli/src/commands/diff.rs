@@ -1,5 +1,6 @@
 //! `samara diff A B`: the growth from one recording to another, or from one moment to another.
 
+use std::path::Path;
 use std::process::ExitCode;
 
 use samara_trace::survey::{Known, Survey};
@@ -8,6 +9,7 @@ use crate::cli::DiffOf;
 use crate::commands::why::look;
 use crate::diff::{Diff, Side};
 use crate::exit;
+use crate::moment::Moment;
 use crate::output::{self, clean_json, error, shown};
 
 pub(crate) fn run(args: &DiffOf) -> ExitCode {
@@ -15,7 +17,8 @@ pub(crate) fn run(args: &DiffOf) -> ExitCode {
     if args.after.is_none() && args.before.exists() && !args.before.is_file() {
         return super::failed(format!("{} is read twice, so it must be a file", shown(&args.before)));
     }
-    let both = look(&args.before, args.from, args.pid).and_then(|a| Ok((a, look(second, args.to, args.pid)?)));
+    let look = |path: &Path, asked: Option<Moment>| look(path, asked.or_else(|| default_of(path)), args.pid);
+    let both = look(&args.before, args.from).and_then(|a| Ok((a, look(second, args.to)?)));
     let (before, after) = match both {
         Ok(both) => both,
         Err(code) => return code,
@@ -45,4 +48,10 @@ pub(crate) fn run(args: &DiffOf) -> ExitCode {
         return exit::CONDITION.into();
     }
     ExitCode::SUCCESS
+}
+
+/// The moment that is compared if none is given: that of the most areas, to the area. What can be
+/// read only once is compared near it, as `samara why` does.
+fn default_of(path: &Path) -> Option<Moment> {
+    path.is_file().then_some(Moment::Peak)
 }

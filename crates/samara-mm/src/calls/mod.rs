@@ -1,4 +1,5 @@
-//! The system calls that change or query an address space, one file each, and the page fault.
+//! The system calls that change or query an address space, and the page fault: one file for
+//! a call or a family of calls. Settings that calls change are in `space`.
 
 pub(crate) mod brk;
 pub(crate) mod fault;

@@ -31,8 +31,9 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
     }
 
     /// Advises on each of `ranges` (start and length) in turn, and stops at the first refusal.
-    /// Returns the sum of the lengths before it, as they were asked for. The refused range may be
-    /// done in part. `own` says that the process advises on its own memory.
+    /// Returns the sum of the lengths before it. Beyond 2^31 bytes less a page in all, nothing is
+    /// done. The refused range may be done in part. `own` says that the process advises on its own
+    /// memory.
     ///
     /// # Errors
     /// - EINVAL: a length of 2^63 or more in any range, or advice that is not [for

@@ -1,4 +1,4 @@
-//! The address space: its areas, its settings, and queries. Each call has a file of its own in
+//! The address space: its areas, its settings, and queries. The calls are in
 //! `calls`.
 //!
 //! - **SPACE-1** Areas are page aligned, not empty, disjoint, and end at or below 2^64 - page size.
@@ -407,7 +407,7 @@ impl<B: Backing, I: AreaIndex<B>> AddressSpace<B, I> {
     /// Free address space that `query` asks for, in bytes; the answer's last address is inclusive.
     ///
     /// Knows areas only: alignment, the lowest address allowed and the guard below a stack are up
-    /// to the query. O(log n).
+    /// to the query. O(log n); with an alignment that is not padded O(n).
     ///
     /// ```
     /// use samara_mm::{AddressSpace, Config, End, FileId, GapQuery, MapRequest, Prot};

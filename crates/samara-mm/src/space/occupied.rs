@@ -25,7 +25,7 @@ pub trait Occupied {
     /// after it, and its flags. O(log n).
     fn taken_at_or_after(&self, addr: u64) -> Option<(u64, u64, Flags)>;
 
-    /// Free address space that `query` asks for: [`AddressSpace::find_gap`]. O(log n).
+    /// Free address space that `query` asks for: [`AddressSpace::find_gap`].
     fn find_gap(&self, query: &GapQuery) -> Option<Span>;
 }
 

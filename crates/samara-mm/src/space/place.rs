@@ -196,7 +196,8 @@ pub trait Placement<B, I = RangeMap<u64, Area<B>>> {
 pub struct Linux;
 
 /// Chooses the hint if it is free, else the lowest place; below [`Bases::top_down`] if there is one
-/// there, because the room above belongs to the stack. O(log n).
+/// there, because the room above belongs to the stack. Memory in huge pages goes to the lowest gap
+/// that has room for it at any alignment, as Linux searches for it. O(log n).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FirstFit;
 
@@ -418,7 +419,7 @@ impl Config {
         len: u64,
     ) -> (Option<u64>, Option<PageSize>) {
         let size = self.bases.huge;
-        if size == 0 {
+        if size < self.page_size.bytes() {
             return (None, None);
         }
         match places {

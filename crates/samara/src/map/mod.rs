@@ -1,5 +1,5 @@
-//! The public map of a single owner, [`RangeMap`]. Knows the tree's operations and nothing of
-//! nodes.
+//! The public map of a single owner, [`RangeMap`]. Knows the tree's operations and, where
+//! it changes entries in place, leaves; nothing of inner nodes.
 
 // Groups in the order of the methods on the page of `RangeMap`; the first module of a section has
 // its heading.

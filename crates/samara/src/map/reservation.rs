@@ -18,7 +18,9 @@ impl<K: Key, V, S: Shape> RangeMap<K, V, S> {
     /// lack of memory, as with [`Vec::try_reserve`](alloc::vec::Vec::try_reserve): plan, reserve,
     /// do what may fail, then commit. Each store counts as one, whatever it meets, also if an
     /// observer or a `clone` ends it by a panic. A refused store does not count. Removals need no
-    /// memory and do not count.
+    /// memory and do not count. Calls that are not listed here but store too take from what was set
+    /// aside, and promise nothing: entries and cursors, [`revise`](Self::revise),
+    /// [`resize`](Self::resize), [`drain`](Self::drain), [`append`](Self::append).
     ///
     /// A value's own `clone`, which is called where an entry is cut in two, may still allocate.
     /// After a [`snapshot`](Self::snapshot) of the map, stores need memory again. Unused memory

@@ -18,7 +18,7 @@ use crate::node::leaf::Leaf;
 use crate::node::search::{Job, Search, dispatch};
 use crate::node::shape::Shape;
 use crate::tree::check::Violation;
-use crate::tree::refill::{Knows, LEVELS};
+use crate::tree::hole::{Knows, LEVELS};
 use crate::tree::walk::span_of;
 use crate::tree::{Path, Step, Tree};
 use crate::types::key::Key;

@@ -33,11 +33,11 @@ pub(crate) mod every_tree;
 pub(crate) mod find_gap;
 pub(crate) mod finger;
 pub(crate) mod free;
+pub(crate) mod hole;
 pub(crate) mod log;
 pub(crate) mod owners;
 pub(crate) mod punch;
 pub(crate) mod rebalance;
-pub(crate) mod refill;
 pub(crate) mod regroup;
 pub(crate) mod remove;
 pub(crate) mod resize;
@@ -54,8 +54,8 @@ use crate::node::pool::NodePool;
 use crate::node::search::{Job, Portable, Search, dispatch};
 use crate::node::shape::Shape;
 use crate::tree::cow::Cloner;
+use crate::tree::hole::{Knows, Memo};
 use crate::tree::log::Log;
-use crate::tree::refill::{Knows, Memo};
 use crate::types::error::AllocError;
 use crate::types::key::Key;
 use core::hint::select_unpredictable;
@@ -63,7 +63,7 @@ use core::marker::PhantomData;
 use core::mem::MaybeUninit;
 use core::ptr::{self, NonNull};
 
-/// Maximum number of levels. A tree of the smallest nodes, filled to the minimum, has 2^24 leaves
+/// Maximum number of levels. A tree of the smallest nodes, filled to the minimum, has 2^23 leaves
 /// at that height. A store that would grow the tree further is refused like a failed allocation.
 pub(crate) const MAX_HEIGHT: usize = 24;
 

@@ -1,7 +1,7 @@
 //! Removes one whole entry by a key in it. Allocates only where the tree shares nodes with a
 //! snapshot.
 //!
-//! Does not know how the gap is remembered (`refill`), nor how thin leaves are rebalanced.
+//! Does not know how the gap is remembered (`hole`), nor how thin leaves are rebalanced.
 
 use crate::node::leaf::Leaf;
 use crate::node::search::{Job, Search, dispatch};

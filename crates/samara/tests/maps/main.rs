@@ -5,8 +5,8 @@
 
 mod complexity;
 mod cursor_edits;
+mod hole;
 mod reentry;
-mod refill;
 mod serialization;
 mod shared_cursor;
 mod shared_properties;

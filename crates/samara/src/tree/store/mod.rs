@@ -18,7 +18,7 @@
 //!
 //! This file stores in one leaf, `over` in the place of one or two of its entries; `across` stores
 //! over several. Does not know how nodes split
-//! (`split`), merge (`rebalance`) or refill a hole (`refill`).
+//! (`split`), merge (`rebalance`) or fill a hole (`hole`).
 
 mod across;
 mod finish;
@@ -166,7 +166,7 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
         V: Clone,
         O: FnMut(Displaced<'_, K, V>),
     {
-        self.refill_or_store::<ByClone, O>(span, value, observe)
+        self.fill_hole_or_store::<ByClone, O>(span, value, observe)
     }
 
     /// Stores an entry over `span`, which meets no entry: the caller has seen that it lies in a
@@ -175,14 +175,14 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
     /// # Panics
     /// If `span` meets an entry. The map is as before.
     pub(crate) fn store_in_gap(&mut self, span: Span<K>, value: V) -> Result<(), StoreError<K>> {
-        self.refill_or_store::<Never, _>(span, Some(value), |_: Displaced<'_, K, V>| occupied())
+        self.fill_hole_or_store::<Never, _>(span, Some(value), |_: Displaced<'_, K, V>| occupied())
     }
 
     /// The entry of every store: an entry that fits in the hole of the last removal goes there
-    /// (`refill`), anything else is stored by a descent. Inlined, so that a value for the hole need
+    /// (`hole`), anything else is stored by a descent. Inlined, so that a value for the hole need
     /// not be moved before it is stored.
     #[cfg_attr(not(debug_assertions), inline(always))]
-    fn refill_or_store<C, O>(&mut self, span: Span<K>, value: Option<V>, observe: O) -> Result<(), StoreError<K>>
+    fn fill_hole_or_store<C, O>(&mut self, span: Span<K>, value: Option<V>, observe: O) -> Result<(), StoreError<K>>
     where
         C: Cut<V>,
         O: FnMut(Displaced<'_, K, V>),
@@ -193,7 +193,7 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
         if value.is_some() && self.fills(span) {
             if let Some(value) = value {
                 // SAFETY: `fills` has just returned `true`, and `span` is not empty.
-                unsafe { self.refill(span, value) };
+                unsafe { self.fill_hole(span, value) };
             }
             return Ok(());
         }

@@ -1,6 +1,6 @@
 //! What a store finds that comes right after a removal: in the whole of the hole, in parts of it,
 //! beyond it, and after everything that could have come between. The validator knows of the hole
-//! (REFILL-1, REFILL-2), and of every gap word (TREE-3).
+//! (HOLE-1, HOLE-2), and of every gap word (TREE-3).
 use samara::testing::Tiny;
 use samara::{BoundError, End, GapQuery, Normal, RangeMap, Revision, Shape, Span};
 use samara_testkit::ReferenceMap;

@@ -1,13 +1,13 @@
-//! Refill: remembers the gap that the last removal left, the path to it and the gap words before
+//! The hole: remembers the gap that the last removal left, the path to it and the gap words before
 //! it. A store within this gap (the second half of a replacement) needs no descent and no search of
 //! other gaps.
 //!
-//! - **REFILL-1** If the hole is there ([`Knows`]), `gap` is the free run before slot `slot` of the
+//! - **HOLE-1** If the hole is there ([`Knows`]), `gap` is the free run before slot `slot` of the
 //!   packed leaf `steps[0]`, `steps` is the path to it, and nothing has changed since the removal.
 //!   The nodes on the path are exclusively this tree's, unless snapshots have been taken since: a
 //!   store therefore checks whether the tree may share, and the call that ends the sharing
 //!   ([`Tree::own`]) forgets the hole.
-//! - **REFILL-2** The gap words of the lowest `raised` levels of the path are the width of `gap`.
+//! - **HOLE-2** The gap words of the lowest `raised` levels of the path are the width of `gap`.
 //!   Before the removal they were `words`, two gaps were in the place of this one, and the wider of
 //!   them was `within`.
 //!
@@ -28,7 +28,8 @@ use crate::types::try_box::try_box;
 use alloc::boxed::Box;
 use core::mem::MaybeUninit;
 
-/// Maximum number of levels of the remembered path. Taller trees have more than 10^7 entries.
+/// Maximum number of levels of the remembered path. Taller trees remember none: they have more than
+/// 10^7 entries, or small nodes.
 pub(super) const LEVELS: usize = 6;
 
 /// What is remembered, the hole and the finger, in a box that comes with a tree's second leaf, with
@@ -113,7 +114,7 @@ impl<K: Key> Memo<K> {
     #[cold]
     #[inline(never)]
     pub(crate) fn make(&mut self) -> Result<(), AllocError> {
-        // Leaves of other keys are never packed (REFILL-1).
+        // Leaves of other keys are never packed (HOLE-1).
         if self.at.is_none() && K::IS_U64 {
             self.at = Some(try_box(Remembered {
                 gap: Span { first: K::ZERO, last: K::ZERO },
@@ -205,7 +206,7 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
     #[cfg_attr(not(debug_assertions), inline(always))]
     pub(crate) fn fills(&self, span: Span<K>) -> bool {
         let Some(place) = self.hole_around(span) else { return false };
-        // SAFETY: REFILL-1: a hole that contains a key has a live leaf, the first of its steps.
+        // SAFETY: HOLE-1: a hole that contains a key has a live leaf, the first of its steps.
         unsafe { Leaf::<K, V, S>::from_raw(place.steps[0].assume_init().node).admits(span.first, span.last) }
     }
 
@@ -215,7 +216,7 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
     /// [`Tree::fills`] has returned `true` for `span`, which is not empty, and the tree has not
     /// changed since.
     #[cfg_attr(not(debug_assertions), inline(always))]
-    pub(crate) unsafe fn refill(&mut self, span: Span<K>, value: V) {
+    pub(crate) unsafe fn fill_hole(&mut self, span: Span<K>, value: V) {
         debug_assert!(self.fills(span) && !span.is_empty());
         dispatch::<K, S, _>(Fill { tree: self, span, value });
     }
@@ -226,7 +227,7 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
     /// [`Tree::fills`] has returned `true` for `span`, and the processor supports `F`.
     #[cfg_attr(not(debug_assertions), inline(always))]
     unsafe fn fill_by<F: Search>(&mut self, span: Span<K>, value: V) {
-        // SAFETY: REFILL-1, REFILL-2: the steps up to `raised` are initialised and live; the packed
+        // SAFETY: HOLE-1, HOLE-2: the steps up to `raised` are initialised and live; the packed
         // leaf has a free slot, because the removal freed one, and admits the keys.
         unsafe {
             let Some(place) = self.memo.at.as_deref_mut() else { return };
@@ -258,11 +259,11 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
     #[inline]
     pub(crate) fn behind_hole(&self, key: K) -> Option<(Leaf<K, V, S>, usize)> {
         let place = self.hole_around(Span::new(key, key))?;
-        // SAFETY: REFILL-1: a hole that contains a key has a live leaf, the first of its steps.
+        // SAFETY: HOLE-1: a hole that contains a key has a live leaf, the first of its steps.
         Some(unsafe { (Leaf::from_raw(place.steps[0].assume_init().node), place.slot) })
     }
 
-    /// Checks REFILL-1 and REFILL-2 in a tree that is otherwise valid.
+    /// Checks HOLE-1 and HOLE-2 in a tree that is otherwise valid.
     pub(crate) fn check_hole(&self) -> Result<(), Violation> {
         let fail = |invariant, what, level| Err(Violation { invariant, what, level });
         let Some(place) = self.memo.at.as_deref() else { return Ok(()) };
@@ -272,7 +273,7 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
             return Ok(());
         }
         let Some((leaf, slot)) = self.descend(gap.first, &mut path) else {
-            return fail("REFILL-1", "a hole in an empty tree", 0);
+            return fail("HOLE-1", "a hole in an empty tree", 0);
         };
         // SAFETY: TREE-4: the path is fresh, so its nodes are live, and the slot is read only if it
         // holds an entry.
@@ -289,13 +290,13 @@ impl<K: Key, V, S: Shape> Tree<K, V, S> {
                 || Some(gap.first) != start
                 || gap.last.succ() != Some(leaf.first(slot))
             {
-                return fail("REFILL-1", "the hole is not there", 0);
+                return fail("HOLE-1", "the hole is not there", 0);
             }
             for level in 1..=place.raised {
                 let Step { node, slot } = path.at(level);
                 let width = gap.last.wrapping_sub(gap.first).wrapping_add(K::ONE);
                 if !here(level) || Inner::<K, S>::from_raw(node).gap(slot) != width {
-                    return fail("REFILL-2", "the hole has not raised this gap word", level);
+                    return fail("HOLE-2", "the hole has not raised this gap word", level);
                 }
             }
         }
@@ -339,7 +340,7 @@ impl<K: Key, V: Clone, S: Shape> Tree<K, V, S> {
         if self.knows.has(Knows::HOLE) {
             (copy.gap, copy.slot, copy.within, copy.raised) = (place.gap, place.slot, place.within, place.raised);
             for level in 0..=place.raised {
-                // SAFETY: REFILL-2: the steps up to `raised` are initialised, and the words above
+                // SAFETY: HOLE-2: the steps up to `raised` are initialised, and the words above
                 // 0.
                 unsafe {
                     copy.steps[level] = there(place.steps[level].assume_init());
@@ -366,7 +367,7 @@ impl<K: Key, V: Clone, S: Shape> Tree<K, V, S> {
         if self.knows.has(Knows::HOLE) {
             words.extend([place.gap.first, place.gap.last, place.within]);
             for level in 1..=place.raised {
-                // SAFETY: REFILL-2: as in `twin`.
+                // SAFETY: HOLE-2: as in `twin`.
                 words.push(unsafe { place.words[level].assume_init() });
             }
         }
@@ -386,7 +387,7 @@ impl<K: Key, V, S: Shape> Job<K> for Fill<'_, K, V, S> {
 
     #[cfg_attr(not(debug_assertions), inline(always))]
     unsafe fn run<F: Search>(self) -> Self::Out {
-        // SAFETY: the caller of `refill`, which made this job, has asked `fills`; the processor
+        // SAFETY: the caller of `fill_hole`, which made this job, has asked `fills`; the processor
         // supports `F`, as the caller promises.
         unsafe { self.tree.fill_by::<F>(self.span, self.value) }
     }
