@@ -18,8 +18,8 @@ mod skip;
 use rng::Rng;
 use samara_mm::linux::{self, MMAP, MREMAP, OpenFile};
 use samara_mm::{
-    AddressSpace, Area, Backing, Bases, Config, Errno, FileMode, Flags, HugePlaces, Linux, MapFlags, Object, PageSize,
-    Placement, SharedHuge, Want,
+    AddressSpace, Area, Backing, Bases, Config, Errno, FileId, FileMode, Flags, HugePlaces, Linux, MapFlags,
+    MapRequest, Object, PageSize, Placement, Prot, SharedHuge, Want,
 };
 use skip::skipped;
 use std::collections::BTreeSet;
@@ -401,4 +401,15 @@ fn child() {
     );
     assert!(of_files > least, "{of_files} maps of files");
     println!("compared {compared}");
+}
+
+/// Places are whole pages, also where a page is larger than what is called a huge one.
+#[test]
+fn pages_larger_than_a_huge_page() {
+    for page in [1 << 12, 1 << 21, 1 << 22] {
+        let config = Config { page_size: PageSize::new(page).unwrap(), ..Config::default() };
+        let mut space = AddressSpace::<FileId>::new(config);
+        let at = space.mmap(&MapRequest::anonymous(0, 3 * page, Prot::RW), &mut Linux).unwrap().0;
+        assert!(at.is_multiple_of(page), "{at:x}");
+    }
 }
