@@ -86,8 +86,8 @@ impl<K: Key, V, S: Shape> RangeMap<K, V, S> {
     /// time. Nodes that it no longer uses are kept for later stores; this call,
     /// [`clear`](Self::clear) or the map's drop frees them. So a map may hold twice what it needs,
     /// but no more than it was built with. A map that is packed already may take up to a twentieth
-    /// more than before: its nodes come in groups now. On a map that shares nodes with a snapshot, this call
-    /// copies all of them first.
+    /// more than before: its nodes come in groups now. On a map that shares nodes with a snapshot,
+    /// this call copies all of them first.
     ///
     /// # Errors
     /// [`AllocError`]; the map is as before.
