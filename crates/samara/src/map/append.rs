@@ -73,7 +73,7 @@ impl<K: Key, V: Clone, S: Shape> RangeMap<K, V, S> {
     pub fn split_off(&mut self, key: K) -> Result<Self, StoreError<K>> {
         let window = Span::new(key, K::MAX);
         // Allocates everything first; moving the values then cannot fail.
-        let high = self.places(window, None)?;
+        let high = self.places(window)?;
         Ok(Self::filled(high, self.drain(window)?.map(|(_, value)| value)))
     }
 }
@@ -85,9 +85,9 @@ impl<K: Key, V, S: Shape> RangeMap<K, V, S> {
     /// A map that was copied, or built from ascending entries, has allocated its nodes many at a
     /// time. Nodes that it no longer uses are kept for later stores; this call,
     /// [`clear`](Self::clear) or the map's drop frees them. So a map may hold twice what it needs,
-    /// but no more than it was built with. A map that is packed already may take up to a twentieth
-    /// more than before: its nodes come in groups now. On a map that shares nodes with a snapshot,
-    /// this call copies all of them first.
+    /// but no more than it was built with. The packed nodes come in groups too: a map of a few
+    /// leaves that are full already may hold up to half more afterwards than before. On a map that
+    /// shares nodes with a snapshot, this call copies all of them first.
     ///
     /// # Errors
     /// [`AllocError`]; the map is as before.
@@ -105,16 +105,14 @@ impl<K: Key, V, S: Shape> RangeMap<K, V, S> {
     pub fn shrink_to_fit(&mut self) -> Result<(), AllocError> {
         self.tree.own(Span::FULL)?;
         // Allocates everything first; moving the values then cannot fail.
-        let fit = self.places(Span::FULL, Some(self.len()))?;
+        let fit = self.places(Span::FULL)?;
         *self = Self::filled(fit, mem::take(self).into_values());
         Ok(())
     }
 
-    /// A map of the ranges that meet `window`, trimmed to it, with uninitialised values. If their
-    /// number is given, it takes no more memory than they need.
-    fn places(&self, window: Span<K>, number: Option<usize>) -> Result<RangeMap<K, MaybeUninit<V>, S>, AllocError> {
+    /// A map of the ranges that meet `window`, trimmed to it, with uninitialised values.
+    fn places(&self, window: Span<K>) -> Result<RangeMap<K, MaybeUninit<V>, S>, AllocError> {
         let mut builder = Builder::new();
-        number.into_iter().for_each(|number| builder.expect(number));
         for (span, _) in self.range(window) {
             let span = Span::new(span.first.max(window.first), span.last.min(window.last));
             builder.push(span, MaybeUninit::uninit())?;

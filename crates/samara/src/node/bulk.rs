@@ -20,8 +20,6 @@ const MAX_SLAB_BYTES: usize = 1 << 16;
 /// Makes nodes of one kind.
 pub(crate) struct Bulk<N: Unit> {
     made: usize,
-    /// How many are expected; no slab has places for more.
-    expected: usize,
     slab: Option<Slab>,
     left: usize,
     kind: PhantomData<*const N>,
@@ -29,12 +27,7 @@ pub(crate) struct Bulk<N: Unit> {
 
 impl<N: Unit> Bulk<N> {
     pub(crate) const fn new() -> Self {
-        Bulk { made: 0, expected: usize::MAX, slab: None, left: 0, kind: PhantomData }
-    }
-
-    /// So many nodes are expected in all. More can be made, each in memory of its own.
-    pub(crate) fn expect(&mut self, nodes: usize) {
-        self.expected = nodes;
+        Bulk { made: 0, slab: None, left: 0, kind: PhantomData }
     }
 
     /// Live memory for a node, with its place number; the caller makes it a node.
@@ -43,7 +36,6 @@ impl<N: Unit> Bulk<N> {
         self.made += 1;
         if self.left == 0 {
             let places = (made / 8).max(MIN_PLACES).min(MAX_SLAB_BYTES / max(N::BYTES, 1));
-            let places = places.min(self.expected.saturating_sub(made));
             if made < MIN_PLACES || places < MIN_PLACES || N::ALIGN > LINE {
                 return N::alloc();
             }

@@ -48,13 +48,6 @@ impl<K: Key, V, S: Shape> Builder<K, V, S> {
         }
     }
 
-    /// So many entries are expected: no memory is taken for the leaves of more.
-    pub(crate) fn expect(&mut self, entries: usize) {
-        let leaves = entries.div_ceil(Leaf::<K, V, S>::PACKED);
-        self.leaves.expect(leaves);
-        self.inners.expect(leaves.div_ceil(S::INNER));
-    }
-
     /// Appends an entry behind all others. The caller has checked that it belongs there.
     #[inline]
     pub(crate) fn push(&mut self, span: Span<K>, value: V) -> Result<(), AllocError> {
