@@ -4,6 +4,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use samara_trace::survey::{Known, Survey};
+use serde_json::Value;
 
 use crate::cli::DiffOf;
 use crate::commands::why::look;
@@ -48,6 +49,16 @@ pub(crate) fn run(args: &DiffOf) -> ExitCode {
         return exit::CONDITION.into();
     }
     ExitCode::SUCCESS
+}
+
+/// What grew from one file to the other, as `samara diff --json` prints it. Prints why if that
+/// fails.
+pub(super) fn between(before: &Path, after: &Path) -> Result<Value, ExitCode> {
+    let (before, after) = (look(before, default_of(before), None)?, look(after, default_of(after), None)?);
+    let surveys = [&before, &after].map(|looked| Survey::of(&looked.space.areas, Known::All));
+    let mut diff = Diff::of(Side::at(&before.space, &surveys[0]), Side::at(&after.space, &surveys[1]), 0);
+    diff.of_all = true;
+    Ok(diff.json())
 }
 
 /// The moment that is compared if none is given: that of the most areas, to the area. What can be

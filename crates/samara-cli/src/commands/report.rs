@@ -64,10 +64,15 @@ pub(super) fn report(files: &[&Path], page: Option<Page>, access: Access, quiet:
             Err(code) => return code,
         }
     }
-    let diff = match &traces[..] {
-        [before, after] => Side::largest(&before.summary)
-            .zip(Side::largest(&after.summary))
-            .map(|(before, after)| Diff::of(before, after, 0).json()),
+    let diff = match (&traces[..], files) {
+        ([before, after], [a, b]) => match Side::largest(&before.summary).zip(Side::largest(&after.summary)) {
+            // What cannot be read again is compared near its peak.
+            Some(_) if a.is_file() && b.is_file() => match super::diff::between(a, b) {
+                Ok(diff) => Some(diff),
+                Err(code) => return code,
+            },
+            sides => sides.map(|(before, after)| Diff::of(before, after, 0).json()),
+        },
         _ => None,
     };
     let data = report::json(&traces, diff);
