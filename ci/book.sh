@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # The book: it has at most 25,000 words; every relative link of the documents leads somewhere; mdBook
 # builds it; every command in its `sh` blocks runs, and prints what the page shows (but for numbers,
-# `ci/book.py`). A page's blocks run in the order of the page, in a directory that has `book`, the traces `t.samara`, `old.samara` and `new.samara`, and the
-# programs `app`, `guard_pages`, `server` and `test-suite`. Needs python3, cc and jq. Installs mdBook.
+# `ci/book.py`). A page's blocks run in the order of the page, in a directory that has `book`, the
+# traces `t.samara`, `old.samara` and `new.samara`, and the programs `app`, `guard_pages`, `server`
+# and `test-suite`. Needs python3, cc and jq. Installs mdBook.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . ci/lib.sh

@@ -7,7 +7,7 @@ use samara_trace::survey::{Known, Survey};
 use serde_json::Value;
 
 use crate::cli::DiffOf;
-use crate::commands::why::look;
+use crate::commands::why::{Looked, look};
 use crate::diff::{Diff, Side};
 use crate::exit;
 use crate::moment::Moment;
@@ -18,15 +18,11 @@ pub(crate) fn run(args: &DiffOf) -> ExitCode {
     if args.after.is_none() && args.before.exists() && !args.before.is_file() {
         return super::failed(format!("{} is read twice, so it must be a file", shown(&args.before)));
     }
-    let look = |path: &Path, asked: Option<Moment>| look(path, asked.or_else(|| default_of(path)), args.pid);
-    let both = look(&args.before, args.from).and_then(|a| Ok((a, look(second, args.to)?)));
-    let (before, after) = match both {
-        Ok(both) => both,
+    let sides = match Sides::look((&args.before, args.from), (second, args.to), args.pid) {
+        Ok(sides) => sides,
         Err(code) => return code,
     };
-    let surveys = [&before, &after].map(|looked| Survey::of(&looked.space.areas, Known::All));
-    let mut diff = Diff::of(Side::at(&before.space, &surveys[0]), Side::at(&after.space, &surveys[1]), args.over);
-    diff.of_all = args.pid.is_none();
+    let diff = sides.diff(args.over, args.pid);
     let title = match &args.after {
         Some(after) => format!("from {} to {}", shown(&args.before), shown(after)),
         None => format!("{}, from one moment to another", shown(&args.before)),
@@ -38,11 +34,11 @@ pub(crate) fn run(args: &DiffOf) -> ExitCode {
     if let Err(error) = printed {
         return super::failed(format!("cannot write to standard output: {error}"));
     }
-    if let Some(damage) = before.space.damage {
-        return super::unreadable(&args.before, &damage);
+    if let Some(damage) = &sides.before.space.damage {
+        return super::unreadable(&args.before, damage);
     }
-    if let Some(damage) = after.space.damage {
-        return super::unreadable(second, &damage);
+    if let Some(damage) = &sides.after.space.damage {
+        return super::unreadable(second, damage);
     }
     if args.fail && diff.has_grown() {
         error(format!("--fail: the areas, or those of one place, grew by more than {}", args.over));
@@ -54,15 +50,37 @@ pub(crate) fn run(args: &DiffOf) -> ExitCode {
 /// What grew from one file to the other, as `samara diff --json` prints it. Prints why if that
 /// fails.
 pub(super) fn between(before: &Path, after: &Path) -> Result<Value, ExitCode> {
-    let (before, after) = (look(before, default_of(before), None)?, look(after, default_of(after), None)?);
-    let surveys = [&before, &after].map(|looked| Survey::of(&looked.space.areas, Known::All));
-    let mut diff = Diff::of(Side::at(&before.space, &surveys[0]), Side::at(&after.space, &surveys[1]), 0);
-    diff.of_all = true;
-    Ok(diff.json())
+    Ok(Sides::look((before, None), (after, None), None)?.diff(0, None).json())
 }
 
-/// The moment that is compared if none is given: that of the most areas, to the area. What can be
-/// read only once is compared near it, as `samara why` does.
-fn default_of(path: &Path) -> Option<Moment> {
-    path.is_file().then_some(Moment::Peak)
+/// What is compared.
+struct Sides {
+    before: Looked,
+    after: Looked,
+    surveys: [Survey; 2],
+}
+
+impl Sides {
+    /// Reads both traces, each at a moment: if none is given, when a process had the most areas.
+    /// What can be read only once is compared near that, as `samara why` does.
+    fn look(
+        before: (&Path, Option<Moment>),
+        after: (&Path, Option<Moment>),
+        pid: Option<u32>,
+    ) -> Result<Sides, ExitCode> {
+        let look = |(path, at): (&Path, Option<Moment>)| {
+            let default = path.is_file().then_some(Moment::Peak);
+            look(path, at.or(default), pid)
+        };
+        let (before, after) = (look(before)?, look(after)?);
+        let surveys = [&before, &after].map(|looked| Survey::of(&looked.space.areas, Known::All));
+        Ok(Sides { before, after, surveys })
+    }
+
+    fn diff(&self, over: u64, pid: Option<u32>) -> Diff<'_> {
+        let [before, after] = &self.surveys;
+        let mut diff = Diff::of(Side::at(&self.before.space, before), Side::at(&self.after.space, after), over);
+        diff.of_all = pid.is_none();
+        diff
+    }
 }

@@ -209,7 +209,10 @@ impl<'a> Watcher<'a> {
     fn once(&mut self) -> ExitCode {
         let limit = max_map_count();
         let Some(reading) = self.read(limit, None) else { return exit::FAILED.into() };
-        self.finish_commands(|| false);
+        self.finish_commands(|| {
+            std::thread::sleep(POLL);
+            false
+        });
         let lowest = |row: &Row| limit.is_some_and(|limit| self.limits.part(row.areas, limit).is_some());
         let is_near = self.table.told(limit).any(|(row, _)| lowest(&row));
         let text = metrics::text(&reading);
@@ -399,10 +402,10 @@ impl<'a> Watcher<'a> {
         }
     }
 
-    /// Waits for the commands of alerts, which end at last: each has a time limit.
-    fn finish_commands(&mut self, mut is_asked_to_end: impl FnMut() -> bool) {
-        while self.exec.as_ref().is_some_and(Exec::is_busy) && !is_asked_to_end() {
-            std::thread::sleep(POLL);
+    /// Waits for the commands of alerts, each of which has a time limit. `pause` takes a moment, and
+    /// says whether to wait no longer.
+    fn finish_commands(&mut self, mut pause: impl FnMut() -> bool) {
+        while self.exec.as_ref().is_some_and(Exec::is_busy) && !pause() {
             self.reap();
         }
     }
@@ -477,9 +480,9 @@ impl<'a> Watcher<'a> {
         let Some(lines) = &mut self.lines else { return };
         match lines.print(clean_json(&reading.json().to_string())) {
             Ok(true) => self.no_reader.tell(None),
-            Ok(false) => self.no_reader.tell(Some(
-                "nobody reads standard output: watching goes on, and readings are missing there".to_owned(),
-            )),
+            Ok(false) => self
+                .no_reader
+                .tell(Some("standard output is not read: watching goes on, and leaves readings out of it".to_owned())),
             Err(why) if why.kind() == io::ErrorKind::BrokenPipe => {
                 say("standard output has no reader any more: watching goes on, without JSON".to_owned());
             }

@@ -46,8 +46,8 @@ impl Statm {
     }
 }
 
-/// A thread through which the space of a process can be read, and its sign, if the first thread has
-/// ended before the others: the files of that thread say that there is no space.
+/// The number of a thread that still runs, and its sign. A process whose first thread has ended is
+/// read through this thread, because `/proc/PID/statm` and `/proc/PID/maps` show no memory then.
 pub(crate) fn other_thread(pid: u32) -> Option<(u32, Statm)> {
     let tasks = format!("/proc/{pid}/task");
     // A folder has two links and one for each folder in it. Threads of the kernel are alone.

@@ -13,10 +13,11 @@ use nix::unistd::Pid;
 
 use super::alert::Alert;
 
-/// Commands that run at the same time, and alerts that wait for one of them to end.
+/// Most commands that run at the same time.
 const MOST: usize = 8;
+/// Most alerts that wait until one of those commands has ended.
 const WAITING: usize = 1000;
-/// A command that takes longer is ended, with what it began.
+/// A command that takes longer is killed, with the processes that it started.
 const LONGEST: Duration = Duration::from_secs(300);
 
 /// The command, and where it runs.
@@ -34,7 +35,7 @@ impl Exec {
         Exec { command, running: Vec::new(), waiting: VecDeque::new(), failed: None }
     }
 
-    /// Runs it, once no more than a few others run. Nothing waits for it.
+    /// Runs the command now or, while eight run, later. Returns at once.
     pub(crate) fn run(&mut self, alert: Alert) {
         if self.waiting.len() < WAITING {
             self.waiting.push_back(alert);
@@ -98,10 +99,48 @@ impl Exec {
     }
 }
 
-/// Ends a command and what it began.
+/// Kills a command and the processes that it started.
 fn end(child: &Child) {
     if let Ok(pid) = i32::try_from(child.id()) {
         // They may have ended by themselves.
         let _ = killpg(Pid::from_raw(pid), Signal::SIGKILL);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::watch::alert::Reason;
+    use std::path::Path;
+
+    /// A limit that turns a hang into a message.
+    const LONG: Duration = Duration::from_secs(60);
+
+    fn wait<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+        let began = Instant::now();
+        loop {
+            if let Some(found) = look() {
+                return found;
+            }
+            assert!(began.elapsed() < LONG, "there is no {what}");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    #[test]
+    fn a_command_is_killed_with_what_it_started() {
+        let dir = tempfile::tempdir().unwrap();
+        let said = dir.path().join("said");
+        let exec = Exec::new(format!("sleep 1000 & echo $! > {}; wait", said.display()).into());
+        let (name, file, rest) = (String::new(), None, None);
+        let alert =
+            Alert { reason: Reason::Growth, pid: 1, name, areas: 1, limit: 1, per_second: rest, left: None, file };
+        let mut child = exec.begin(&alert).unwrap();
+        let text = wait("process", || std::fs::read_to_string(&said).ok().filter(|text| text.ends_with('\n')));
+        end(&child);
+        assert!(!child.wait().unwrap().success());
+        // It may stay as a zombie, whose memory is gone.
+        let statm = Path::new("/proc").join(text.trim()).join("statm");
+        wait("end of it", || std::fs::read_to_string(&statm).map_or(true, |text| text.starts_with("0 ")).then_some(()));
     }
 }

@@ -5,7 +5,7 @@
 //! - **KEEP-1** a file's name has all data of the list: time, process, number of areas, reason.
 //!   Only files with such names are counted and removed.
 //! - **KEEP-2** before a file gets its name there is room for it: of the process with the most
-//!   files the oldest were removed, so one process never pushes out what is kept of the others.
+//!   files the oldest were removed. So a process that is kept again and again loses its own files.
 //! - **KEEP-3** nothing is written to, or removed from, a folder of another user.
 
 use std::collections::BTreeMap;
@@ -232,21 +232,27 @@ impl Folder {
         let mut kept = self.list()?;
         kept.retain(|kept| !is_written(kept));
         let oldest = now.checked_sub(self.longest).map(time).unwrap_or_default();
-        let (old, mut kept): (Vec<Kept>, Vec<Kept>) = kept.into_iter().partition(|kept| kept.time < oldest);
+        let (old, kept): (Vec<Kept>, Vec<Kept>) = kept.into_iter().partition(|kept| kept.time < oldest);
         old.iter().try_for_each(|kept| self.remove(kept))?;
         let written = if self.recording.is_some() { self.part() } else { 0 };
         let sum = |kept: &[Kept]| kept.iter().map(|kept| kept.bytes).fold(bytes, u64::saturating_add);
         let mut all = sum(&kept).saturating_add(written);
+        // The newest file of each process is its first one, and so on; of two processes the older
+        // file goes first.
         let mut files: BTreeMap<(String, u32), usize> = BTreeMap::new();
-        kept.iter().for_each(|kept| *files.entry(kept.of()).or_default() += 1);
-        while all > self.most_bytes {
-            // Of two with as many, the one whose file is the oldest.
-            let most = kept.iter().map(|kept| files[&kept.of()]).max();
-            let Some(at) = kept.iter().position(|kept| Some(files[&kept.of()]) == most) else { break };
-            let goes = kept.remove(at);
-            self.remove(&goes)?;
-            *files.entry(goes.of()).or_default() -= 1;
-            all = all.saturating_sub(goes.bytes);
+        let mut number = |kept: &Kept| {
+            let files = files.entry(kept.of()).or_default();
+            *files += 1;
+            *files
+        };
+        let mut numbered: Vec<(usize, Kept)> = kept.into_iter().rev().map(|kept| (number(&kept), kept)).collect();
+        numbered.sort_by(|(a, one), (b, other)| b.cmp(a).then_with(|| one.path.cmp(&other.path)));
+        for (_, kept) in numbered {
+            if all <= self.most_bytes {
+                break;
+            }
+            self.remove(&kept)?;
+            all = all.saturating_sub(kept.bytes);
         }
         Ok(())
     }

@@ -1,5 +1,5 @@
-//! Prints lines on a thread of its own, so a reader of standard output that does not read holds up
-//! no reading. Does not know what the lines say.
+//! Prints lines on a thread of its own, so a pipe that is full holds up no reading of processes.
+//! Does not know what the lines say.
 
 use std::io::{self, Write};
 use std::sync::mpsc::{self, SyncSender, TrySendError};
@@ -30,10 +30,11 @@ impl Lines {
         Ok(Lines { to: Some(to), writer: Some(writer) })
     }
 
-    /// Prints a line. False: it is left out, since nobody reads those before it.
+    /// Prints a line. False: the line is left out, because 64 lines wait already.
     ///
     /// # Errors
-    /// A line before it could not be written. This is told once; what follows is left out.
+    /// An earlier line could not be written. Only the first call after that returns the error;
+    /// later lines are left out.
     pub(crate) fn print(&mut self, line: String) -> io::Result<bool> {
         let Some(to) = &self.to else { return Ok(true) };
         match to.try_send(line) {

@@ -2,8 +2,7 @@
 //! know the content of the text.
 //!
 //! `httparse` reads requests. A connection has one request, a time limit, and a size limit. There
-//! are few at the same time: a further one closes the oldest, so many clients beside each other
-//! may lose their answers.
+//! are at most 16 at the same time: the 17th closes the oldest, whose client gets no answer.
 
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind, Read, Write};

@@ -79,7 +79,7 @@ fn compiled(dir: &Path, name: &str, source: &str, args: &[&str]) -> Option<Runni
         }
     }
     let mut program = Command::new(file);
-    program.args(args).stdin(Stdio::null()).stdout(Stdio::piped());
+    program.args(args).stdin(Stdio::piped()).stdout(Stdio::piped());
     let mut running = Running::new(&mut program);
     let mut line = String::new();
     BufReader::new(running.0.stdout.take().unwrap()).read_line(&mut line).unwrap();
@@ -414,7 +414,7 @@ fn watching_goes_on_while_its_reader_stands() {
     let mut watch = Running::new(command.stdout(Stdio::piped()).stderr(Stdio::piped()));
     let mut messages = BufReader::new(watch.0.stderr.take().unwrap());
     let lines = watch.0.stdout.take().unwrap();
-    told(&mut messages, "nobody reads standard output: watching goes on");
+    told(&mut messages, "standard output is not read: watching goes on");
     assert_eq!(watch.end(), Some(0));
     drop(lines);
 }
@@ -433,6 +433,24 @@ fn a_process_whose_first_thread_has_ended() {
         let row = &one(args)["top"][0];
         assert!(row["areas"].as_u64() > Some(5) && row["pid"].as_u64() == program.pid().parse().ok(), "{row}");
     }
+}
+
+/// A process is found by the name that it has taken since it was first read.
+#[test]
+fn a_process_that_takes_another_name() {
+    let dir = tempfile::tempdir().unwrap();
+    let source = "#include <stdio.h>\n#include <sys/prctl.h>\n#include <unistd.h>\n\
+        int main() { puts(\"ready\"); fflush(stdout); getchar(); prctl(PR_SET_NAME, \"renamed\"); pause(); }\n";
+    let Some(mut program) = compiled(dir.path(), "before", source, &[]) else { return };
+    let mut command = samara();
+    command.args(["watch", "--json", "--every", "20ms", "--budget", "100", "--name", "renamed", "--state", "state"]);
+    command.current_dir(dir.path()).stdout(Stdio::piped()).stderr(Stdio::null());
+    let mut watch = Running::new(&mut command);
+    let mut lines = BufReader::new(watch.0.stdout.take().unwrap()).lines().map_while(Result::ok);
+    assert_eq!(json(&lines.next().unwrap())["top"], Value::Array(Vec::new()));
+    drop(program.0.stdin.take());
+    let row = lines.take(2000).map(|line| json(&line)["top"][0].clone()).find(|row| !row.is_null()).unwrap();
+    assert_eq!(row["pid"].to_string(), program.pid());
 }
 
 /// More alerts at one reading than commands that run beside each other, or than are kept at once.

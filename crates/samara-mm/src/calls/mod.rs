@@ -1,5 +1,5 @@
-//! The system calls that change or query an address space, and the page fault: one file for
-//! a call or a family of calls. Settings that calls change are in `space`.
+//! The system calls that change or query an address space, and the page fault: one file for a
+//! call or a family of calls. Settings that calls change are in `space`.
 
 pub(crate) mod brk;
 pub(crate) mod fault;

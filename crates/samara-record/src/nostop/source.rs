@@ -548,8 +548,7 @@ fn by_bpf(bytes: usize, stack: u32, whose: Whose) -> Result<Bpf, String> {
     Bpf::new(Asked { calls: &calls_to_watch(), ends: &ends, bytes, stack, whose })
 }
 
-/// The processors that are on.
-/// Those that are online: by `/sys` or, where that is not mounted, by `/proc/stat`.
+/// The processors that are online: by `/sys` or, where that is not mounted, by `/proc/stat`.
 fn processors() -> Vec<u32> {
     let read = |path| std::fs::read_to_string(path).unwrap_or_default();
     let all = listed(read("/sys/devices/system/cpu/online").trim());

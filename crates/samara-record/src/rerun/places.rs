@@ -13,7 +13,7 @@ use crate::space::model::{Inode, Model};
 /// The settings of a space of a loaded program in which places are searched for.
 pub(super) fn searching(model: &Model, legacy: bool) -> Config {
     let defaults = Config::default();
-    // A stack that ends at the end of user space is at no random place, nor is anything else.
+    // Without randomisation the stack ends where user space ends.
     let is_random =
         model.areas().map(|area| area.end).rfind(|end| *end <= defaults.task_size) != Some(defaults.task_size);
     let highest = Bases::at_exec(defaults.task_size, 8 << 20, is_random.then_some(0));

@@ -1,7 +1,7 @@
 //! The rule for an address, from the unwind tables of its module, and the step to the caller by it.
 //!
-//! Knows the registers that a walk needs: where it is, the stack pointer and the frame pointer. A
-//! row that depends on another one is none.
+//! Knows three registers: the instruction pointer, the stack pointer and the frame pointer. A row
+//! that needs another register is not used.
 
 use gimli::{
     CfaRule, EvaluationResult, FrameDescriptionEntry, Location, Register, RegisterRule, UnwindExpression, UnwindOffset,

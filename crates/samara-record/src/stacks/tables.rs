@@ -43,10 +43,7 @@ pub(super) fn row<W: WithRow>(sections: &Sections, at: u64, with: W) -> Option<W
     if let Some((addresses, content)) = &sections.eh_frame {
         bases = bases.set_eh_frame(addresses.start);
         let frames = EhFrame::new(content, LittleEndian);
-        let found = match &sections.eh_frame_hdr {
-            Some(header) => by_header(header, &frames, &bases, at),
-            None => None,
-        };
+        let found = sections.eh_frame_hdr.as_ref().and_then(|header| by_header(header, &frames, &bases, at));
         let entry = match found {
             Some(entry) => entry,
             None => by_index(sections.eh_index.get_or_init(|| index(&frames, &bases)), &frames, &bases, at),

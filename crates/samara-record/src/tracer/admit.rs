@@ -154,10 +154,10 @@ impl Tracer<'_> {
         let limited = limits.is_some_and(|l| l.address_space.soft != u64::MAX);
         space.look_at_stacks(&flight.decoded, who, limited, self.journal.of(traffic.recorded));
         let others = traffic.flying.iter().filter(|t| **t != tid);
-        let others: Vec<Flight> = others.filter_map(|t| self.tasks.get(t)?.flight).collect();
-        let taken: Vec<(u64, u64)> = others.iter().filter_map(Flight::claims).filter(|(s, e)| s < e).collect();
+        let others: Vec<&Flight> = others.filter_map(|t| self.tasks.get(t)?.flight.as_ref()).collect();
+        let taken: Vec<(u64, u64)> = others.iter().filter_map(|f| f.claims()).filter(|(s, e)| s < e).collect();
         // A userfaultfd's thread may have to map something before an `mremap` ends.
-        let by_force = !space.registered && !others.iter().any(Flight::has_open_place);
+        let by_force = !space.registered && !others.iter().any(|f| f.has_open_place());
         for _ in 0..LOOKS {
             let decision = charge.decide(&space.model, space.bases, &asker, &flight.decoded, &taken);
             // A fixed mremap replaces the memory in its place, so the place must be free in the

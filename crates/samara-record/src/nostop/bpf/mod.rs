@@ -186,9 +186,13 @@ impl Bpf {
 
     /// The others have ended: other processes may get their numbers.
     pub(in super::super) fn forget_all_but(&mut self, follows: impl Fn(Tid) -> bool) {
-        let (left, gone) = std::mem::take(&mut self.roots).into_iter().partition(|pid| follows(*pid));
-        self.roots = left;
-        gone.iter().for_each(|pid: &Tid| drop(self.watched.remove(&(*pid as u32)))); // it is gone already
+        self.roots.retain(|pid| {
+            let stays = follows(*pid);
+            if !stays {
+                let _ = self.watched.remove(&(*pid as u32)); // it is gone already
+            }
+            stays
+        });
     }
 
     /// A descriptor on which a poll waits for records.

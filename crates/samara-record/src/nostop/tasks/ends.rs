@@ -9,6 +9,7 @@ use crate::nostop::followed_space::{Entry, FollowedSpace};
 use crate::os::sys::Tid;
 use crate::space::SpaceId;
 
+/// Why areas are not known after the end of a task in a call.
 const KILLED: &str = "a thread was killed in a call";
 
 impl Tasks<'_> {
@@ -78,7 +79,7 @@ impl Tasks<'_> {
     }
 
     /// Writes the end of a process, by its last task.
-    pub(super) fn write_end(&mut self, (pid, tid): (Tid, Tid), space: SpaceId, time: u64, status: Option<i32>) {
+    fn write_end(&mut self, (pid, tid): (Tid, Tid), space: SpaceId, time: u64, status: Option<i32>) {
         let who = Who { pid, tid, entry_ns: time, exit_ns: time };
         let mut event = self.journal.blank(EventKind::Exit, space, who);
         match status {
