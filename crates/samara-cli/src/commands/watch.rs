@@ -402,8 +402,8 @@ impl<'a> Watcher<'a> {
         }
     }
 
-    /// Waits for the commands of alerts, each of which has a time limit. `pause` takes a moment, and
-    /// says whether to wait no longer.
+    /// Waits for the commands of alerts, each of which has a time limit. `pause` takes a moment,
+    /// and says whether to wait no longer.
     fn finish_commands(&mut self, mut pause: impl FnMut() -> bool) {
         while self.exec.as_ref().is_some_and(Exec::is_busy) && !pause() {
             self.reap();
