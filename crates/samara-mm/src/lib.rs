@@ -171,12 +171,13 @@ pub use proc::smaps::{Smaps, SmapsRecord, Usage};
 pub use shared::wait::{Sleep, SleepEvent};
 #[cfg(feature = "shared")]
 pub use shared::{
-    Ignore, SharedAddressSpace, Statistics,
+    Ignore, SharedAddressSpace,
     calls::Caller,
     check::SharedViolation,
     faults::{FaultError, FaultGuard, Faulter},
     holders::HoldersError,
     range_faults::{RangeFaultError, RangeGuard},
+    statistics::Statistics,
     views::Maps,
     wait::{Event, Wait},
 };

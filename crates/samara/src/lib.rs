@@ -184,14 +184,16 @@ pub use shared::guard::{SharedGuard, SharedReader};
 #[cfg(feature = "shared")]
 pub use shared::iter::SharedRange;
 #[cfg(feature = "shared")]
-pub use shared::stage::{Kept, Stage};
+pub use shared::kept::Kept;
+pub use shared::stage::Stage;
 #[cfg(feature = "shared")]
 pub use shared::write_guard::WriteGuard;
 #[cfg(feature = "shared")]
 pub use shared::writer::SharedWriter;
 #[cfg(feature = "shared")]
 pub use shared::writer_reservation::{WriterReservation, WriterUpdate};
-pub use tree::check::{Stats, Violation};
+pub use tree::check::Violation;
+pub use tree::stats::Stats;
 pub use types::displaced::{Displaced, Remains, unobserved};
 pub use types::error::{AlignError, AllocError, BoundError, BuildError, EntryError, Error, StoreError};
 #[cfg(feature = "shared")]

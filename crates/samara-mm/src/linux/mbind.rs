@@ -3,7 +3,7 @@
 //! It does not know which pages move: no model has pages.
 
 use super::host::Host;
-use super::request::{Did, Request};
+use super::system_call::{Did, SystemCall};
 use crate::area::{Backing, Policy};
 use crate::errno::Errno;
 use crate::space::index::AreaIndex;
@@ -23,7 +23,7 @@ const STATIC: u32 = 1 << 15;
 const FLAGS: u32 = 7;
 const MOVE_ALL: u32 = 4;
 
-impl<B: Backing, I: AreaIndex<B>, H: Host<B>, P: Placement<B, I>> Request<'_, B, I, H, P> {
+impl<B: Backing, I: AreaIndex<B>, H: Host<B>, P: Placement<B, I>> SystemCall<'_, B, I, H, P> {
     pub(super) fn mbind(&mut self) -> Did {
         let [start, len, mode, mask, bits, flags] = *self.args;
         let modifiers = mode as u32 & Policy::MODIFIERS;

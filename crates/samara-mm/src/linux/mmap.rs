@@ -3,7 +3,7 @@
 //! It knows no rules of areas. Neighbours: [`Host`] gives the objects.
 
 use super::host::Host;
-use super::request::Request;
+use super::system_call::SystemCall;
 use crate::area::Backing;
 use crate::area::flags::{MapFlags, Prot};
 use crate::area::huge_places::HugePlaces;
@@ -88,7 +88,7 @@ pub(crate) fn make_map<B: Backing, I: AreaIndex<B>>(
     space.mmap_at(request, places, placement, plan)
 }
 
-impl<B: Backing, I: AreaIndex<B>, H: Host<B>, P: Placement<B, I>> Request<'_, B, I, H, P> {
+impl<B: Backing, I: AreaIndex<B>, H: Host<B>, P: Placement<B, I>> SystemCall<'_, B, I, H, P> {
     pub(super) fn mmap(&mut self) -> Result<u64, Errno> {
         let request = map_request(self.space.config(), self.host, self.args)?;
         let places = |file: &B| self.host.huge_places(file, false);

@@ -28,7 +28,7 @@ mod mbind;
 mod mmap;
 mod prctl;
 mod process_madvise;
-mod request;
+mod system_call;
 mod table;
 
 pub use host::{Host, OpenFile};
@@ -43,7 +43,7 @@ use crate::space::error::Error;
 use crate::space::index::AreaIndex;
 use crate::space::place::Placement;
 use crate::space::plan::Plan;
-use request::{Refusal, Request};
+use system_call::{Refusal, SystemCall};
 use table::Often;
 
 /// What a call did.
@@ -81,10 +81,10 @@ pub(crate) fn answer<B: Backing, I: AreaIndex<B>>(
     args: &[u64; 6],
 ) -> Option<Result<(u64, Plan), Error>> {
     let mut plan = Plan::new();
-    let mut request = Request { space, host, placement, args, plan: &mut plan };
+    let mut made = SystemCall { space, host, placement, args, plan: &mut plan };
     let done = match Often::of(nr) {
-        Some(call) => request.often(call).map_err(Refusal::Errno),
-        None => request.seldom(nr)?,
+        Some(call) => made.often(call).map_err(Refusal::Errno),
+        None => made.seldom(nr)?,
     };
     Some(match done {
         Ok(value) => Ok((value, plan)),
@@ -109,7 +109,7 @@ fn frequent<B: Backing, I: AreaIndex<B>>(
     args: &[u64; 6],
 ) -> Called {
     let mut called = Called { result: 0, plan: Plan::new() };
-    let done = Request { space, host, placement, args, plan: &mut called.plan }.often(call);
+    let done = SystemCall { space, host, placement, args, plan: &mut called.plan }.often(call);
     called.result = done.map_or_else(|errno| -i64::from(errno.raw()), |value| value as i64);
     called
 }
@@ -123,7 +123,7 @@ fn other<B: Backing, I: AreaIndex<B>>(
     args: &[u64; 6],
 ) -> Option<Called> {
     let mut called = Called { result: 0, plan: Plan::new() };
-    let done = Request { space, host, placement, args, plan: &mut called.plan }.seldom(nr)?;
+    let done = SystemCall { space, host, placement, args, plan: &mut called.plan }.seldom(nr)?;
     called.result = match done {
         Ok(value) => value as i64,
         Err(Refusal::Errno(errno)) => -i64::from(errno.raw()),

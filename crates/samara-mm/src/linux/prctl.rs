@@ -3,7 +3,7 @@
 //! It knows no rules of areas. Neighbours: the table lists the options.
 
 use super::host::Host;
-use super::request::{Did, Refusal, Request};
+use super::system_call::{Did, Refusal, SystemCall};
 use crate::area::Backing;
 use crate::errno::Errno;
 use crate::space::features::Features;
@@ -11,7 +11,7 @@ use crate::space::index::AreaIndex;
 use crate::space::mdwe::Mdwe;
 use crate::space::place::Placement;
 
-impl<B: Backing, I: AreaIndex<B>, H: Host<B>, P: Placement<B, I>> Request<'_, B, I, H, P> {
+impl<B: Backing, I: AreaIndex<B>, H: Host<B>, P: Placement<B, I>> SystemCall<'_, B, I, H, P> {
     pub(super) fn prctl(&mut self) -> Did {
         self.prctl_option(self.args[0] as u32).unwrap_or(Err(Refusal::NotOurs))
     }

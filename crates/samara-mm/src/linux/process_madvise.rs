@@ -5,7 +5,7 @@
 use alloc::vec::Vec;
 
 use super::host::Host;
-use super::request::{Did, Refusal, Request};
+use super::system_call::{Did, Refusal, SystemCall};
 use crate::area::Backing;
 use crate::area::advice::Advice;
 use crate::calls::process_madvise;
@@ -14,7 +14,7 @@ use crate::space::features::Features;
 use crate::space::index::AreaIndex;
 use crate::space::place::Placement;
 
-impl<B: Backing, I: AreaIndex<B>, H: Host<B>, P: Placement<B, I>> Request<'_, B, I, H, P> {
+impl<B: Backing, I: AreaIndex<B>, H: Host<B>, P: Placement<B, I>> SystemCall<'_, B, I, H, P> {
     /// Advice on another process's memory is no call of this space's.
     pub(super) fn process_madvise(&mut self) -> Did {
         let [pidfd, vector, count, advice, flags, _] = *self.args;

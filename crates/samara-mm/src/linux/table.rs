@@ -1,7 +1,7 @@
 //! The table of system calls, and the verbs that need few lines. A row has a call's number, its
 //! name, its reach in a shared space, and its verb.
 //!
-//! No rules of areas are known here. A verb is a method of [`Request`]: it cuts the arguments to
+//! No rules of areas are known here. A verb is a method of [`SystemCall`]: it cuts the arguments to
 //! size and calls the address space.
 //!
 //! - **TABLE-1** a call or a `prctl` option is known to this module exactly if it has a row here:
@@ -11,7 +11,7 @@
 //! longer verbs.
 
 use super::host::Host;
-use super::request::{Did, Request};
+use super::system_call::{Did, SystemCall};
 use crate::area::Backing;
 use crate::area::advice::Advice;
 use crate::area::flags::Prot;
@@ -28,7 +28,7 @@ use crate::space::place::Placement;
 /// How far a call reaches in a space that threads share.
 #[cfg(feature = "shared")]
 #[derive(Clone, Copy)]
-pub(crate) enum Reach {
+pub(crate) enum SharedReach {
     /// The range that its first two arguments name.
     Range,
     /// As `Range`, and it may lock all of that.
@@ -59,8 +59,8 @@ macro_rules! calls {
 
         /// How far a call reaches; `None` for a number that has no row.
         #[cfg(feature = "shared")]
-        pub(crate) fn reach(nr: u64) -> Option<Reach> {
-            Some(match nr { $($often => Reach::$often_reach,)* $($constant => Reach::$reach,)* _ => return None })
+        pub(crate) fn reach(nr: u64) -> Option<SharedReach> {
+            Some(match nr { $($often => SharedReach::$often_reach,)* $($constant => SharedReach::$reach,)* _ => return None })
         }
 
         /// A call that programs make often.
@@ -74,7 +74,7 @@ macro_rules! calls {
             }
         }
 
-        impl<B: Backing, I: AreaIndex<B>, H: Host<B>, P: Placement<B, I>> Request<'_, B, I, H, P> {
+        impl<B: Backing, I: AreaIndex<B>, H: Host<B>, P: Placement<B, I>> SystemCall<'_, B, I, H, P> {
             /// Makes a call that programs make often.
             #[cfg_attr(not(debug_assertions), inline(always))]
             pub(super) fn often(&mut self, call: Often) -> Result<u64, Errno> {
@@ -99,7 +99,7 @@ macro_rules! prctl_options {
         #[doc(hidden)]
         pub const PRCTL_OPTIONS: &[(u32, &str)] = &[$(($constant, stringify!($constant))),*];
 
-        impl<B: Backing, I: AreaIndex<B>, H: Host<B>, P: Placement<B, I>> Request<'_, B, I, H, P> {
+        impl<B: Backing, I: AreaIndex<B>, H: Host<B>, P: Placement<B, I>> SystemCall<'_, B, I, H, P> {
             /// Makes a `prctl` with this option; `None` for an option that has no row.
             pub(super) fn prctl_option(&mut self, option: u32) -> Option<Did> {
                 Some(match option { $($constant => self.$verb(),)* _ => return None })
@@ -181,7 +181,7 @@ fn prot(raw: u64) -> Prot {
     Prot::from_bits_retain(raw as u32 | unknown)
 }
 
-impl<B: Backing, I: AreaIndex<B>, H: Host<B>, P: Placement<B, I>> Request<'_, B, I, H, P> {
+impl<B: Backing, I: AreaIndex<B>, H: Host<B>, P: Placement<B, I>> SystemCall<'_, B, I, H, P> {
     pub(super) fn munmap(&mut self) -> Result<u64, Errno> {
         self.space.unmap_at(self.args[0], self.args[1], self.plan).map(|()| 0)
     }

@@ -68,6 +68,7 @@ mod record_tests;
 pub(crate) mod records;
 pub(crate) mod search;
 pub(crate) mod sleepers;
+pub(crate) mod statistics;
 pub(crate) mod sync;
 pub(crate) mod update;
 pub(crate) mod views;
@@ -90,6 +91,7 @@ use crate::shared::links::LinkedAreas;
 use crate::shared::record::{CallRecord, Registration};
 use crate::shared::records::Records;
 use crate::shared::sleepers::Sleepers;
+use crate::shared::statistics::Statistics;
 use crate::shared::sync::{AtomicBool, AtomicU64, Ordering};
 use crate::shared::wait::Wait;
 use crate::space::plan::Plan;
@@ -114,23 +116,6 @@ pub(crate) struct State<B> {
 
 /// What a [`Caller`] does with plans that no embedder applies: nothing.
 pub type Ignore = fn(&Plan) -> Result<(), Errno>;
-
-/// How calls on a shared space came to their answers.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Statistics {
-    /// Calls that locked a range, or a leaf of the tree.
-    pub ranged: u64,
-    /// Of these, calls that ran on a copy of one leaf: all but those about much, near the end of a
-    /// leaf, or beside others in the same range.
-    pub leaf: u64,
-    /// Calls that took the whole space.
-    pub whole: u64,
-    /// Calls that had to wait for a range lock.
-    pub waited: u64,
-    /// Times that a call waited in line for one: at once, or after it had [stood
-    /// aside](Wait::PATIENCE).
-    pub queued: u64,
-}
 
 macro_rules! shared_address_space {
     ($(#[$doc:meta])* <$($default:tt)*) => {

@@ -78,9 +78,9 @@ impl<B: Backing + Send + Sync, R: Reclaim + PinHere, W: Wait> SharedAddressSpace
     /// How far a call reaches that has no way of its own here.
     fn reach_of_call(&self, nr: u64, &[start, len, access, ..]: &[u64; 6]) -> Reach {
         match linux::reach(nr) {
-            Some(linux::Reach::Range) => self.reach(start, len),
-            Some(linux::Reach::Locks) => self.growing(start, len, true),
-            Some(linux::Reach::Protects) => {
+            Some(linux::SharedReach::Range) => self.reach(start, len),
+            Some(linux::SharedReach::Locks) => self.growing(start, len, true),
+            Some(linux::SharedReach::Protects) => {
                 let reach = self.reach_of_protect(start, len, Prot::from_bits_retain(access as u32));
                 Reach { asks: nr == linux::PKEY_MPROTECT, ..reach }
             }
@@ -155,7 +155,7 @@ where
                 self.mremap_for((old, old_len), new_len, flags, to, &mut places, placement)
             }
             linux::MINCORE => self.raw_mincore(host, &args),
-            _ if matches!(linux::reach(nr), Some(linux::Reach::Reads)) => {
+            _ if matches!(linux::reach(nr), Some(linux::SharedReach::Reads)) => {
                 let mut ahead = Ahead::new(host);
                 // The same call on no areas reads the same memory.
                 let mut nothing = AddressSpace::<B>::new(self.thread.space.config().clone());

@@ -13,16 +13,17 @@
 use crate::area::{Area, Backing};
 use crate::errno::Errno;
 use crate::shared::SharedAddressSpace;
+use crate::shared::State;
 use crate::shared::credit::{Credit, Growth, Since};
 use crate::shared::fault_gate::ChangeRange;
 use crate::shared::instant::Published;
 use crate::shared::link_plan::LinkPlan;
 use crate::shared::range_lock::Request;
+use crate::shared::statistics::Statistics;
 use crate::shared::sync::{AtomicBool, AtomicU64, Ordering};
 use crate::shared::update::Storing;
 use crate::shared::wait::Wait;
 use crate::shared::window::{self, Entry};
-use crate::shared::{State, Statistics};
 use crate::space::{AddressSpace, Config};
 use alloc::vec::Vec;
 use core::fmt;

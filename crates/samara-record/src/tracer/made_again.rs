@@ -43,7 +43,7 @@ const CALLS: [libc::c_long; 24] = [
 
 /// The recorder's request to a task to stop.
 #[derive(Debug, Default)]
-pub(super) struct Request {
+pub(super) struct StopRequest {
     /// It was made, and the task has not reported a stop since.
     pub(super) made: bool,
     /// It has interrupted a call, which is about to be made again.

@@ -60,7 +60,7 @@ use crate::tracer::launch::{Report, Started};
 use admit::Repeat;
 use how::How;
 use let_go::Attached;
-use made_again::Request;
+use made_again::StopRequest;
 use new_tasks::{Creation, Undo};
 use switch::Switch;
 use turns::Reports;
@@ -140,7 +140,7 @@ struct Task {
     waits_for_child: bool,
     /// It is stopped at the entry of a call, or has gone on from there.
     at_entry: bool,
-    request: Request,
+    request: StopRequest,
 }
 
 impl Task {
@@ -162,7 +162,7 @@ impl Task {
             detached_status: None,
             waits_for_child: false,
             at_entry: false,
-            request: Request::default(),
+            request: StopRequest::default(),
         }
     }
 }

@@ -5,7 +5,7 @@ use crate::map::RangeMap;
 use crate::node::shape::Shape;
 use crate::tree::Tree;
 use crate::tree::bulk_build::Builder;
-use crate::types::error::{BuildError, StoreError, empty_or_panic};
+use crate::types::error::{AllocError, BuildError, StoreError, empty_or_panic};
 use crate::types::key::Key;
 use crate::types::span::Span;
 
@@ -42,6 +42,19 @@ impl<K: Key, V, S: Shape> RangeMap<K, V, S> {
     #[must_use]
     pub const fn with_shape() -> Self {
         RangeMap { tree: Tree::new() }
+    }
+}
+
+impl<K: Key, V, S: Shape> RangeMap<K, V, S> {
+    /// Copies the map node by node, in the same shape: the fallible form of `clone`. O(n).
+    ///
+    /// # Errors
+    /// [`AllocError`]; what was copied is dropped.
+    pub fn try_clone(&self) -> Result<Self, AllocError>
+    where
+        V: Clone,
+    {
+        Ok(RangeMap { tree: self.tree.try_clone()? })
     }
 }
 

@@ -1,26 +1,15 @@
-//! Copies a map, checks it and measures its layout. Names nodes only for their sizes.
+//! Checks a map and measures its layout. Names nodes only for their sizes.
 
 use crate::map::RangeMap;
 use crate::node::inner::Inner;
 use crate::node::leaf::Leaf;
 use crate::node::shape::Shape;
-use crate::tree::check::{Stats, Violation};
-use crate::types::error::AllocError;
+use crate::tree::check::Violation;
+use crate::tree::stats::Stats;
 use crate::types::key::Key;
 
 /// # Whole map
 impl<K: Key, V, S: Shape> RangeMap<K, V, S> {
-    /// Copies the map node by node, in the same shape: the fallible form of `clone`. O(n).
-    ///
-    /// # Errors
-    /// [`AllocError`]; what was copied is dropped.
-    pub fn try_clone(&self) -> Result<Self, AllocError>
-    where
-        V: Clone,
-    {
-        Ok(RangeMap { tree: self.tree.try_clone()? })
-    }
-
     /// Checks every node against the tree's invariants. O(n).
     ///
     /// # Errors

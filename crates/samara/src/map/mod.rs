@@ -15,6 +15,7 @@ pub(crate) mod into_iter;
 pub(crate) mod insert;
 
 pub(crate) mod merge;
+pub(crate) mod resize;
 
 pub(crate) mod remove;
 

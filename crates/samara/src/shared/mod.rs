@@ -6,6 +6,7 @@ pub(crate) mod deferred_drop;
 pub(crate) mod footprint;
 pub(crate) mod guard;
 pub(crate) mod iter;
+pub(crate) mod kept;
 pub(crate) mod leaf_store;
 pub(crate) mod limbo;
 pub(crate) mod lock;
@@ -35,7 +36,7 @@ use crate::shared::deferred_drop::Returned;
 use crate::shared::guard::{SharedGuard, SharedReader};
 use crate::shared::lock::Lock;
 use crate::shared::mark::unmark;
-use crate::shared::publish::Writer;
+use crate::shared::publish::WriterSide;
 use crate::shared::root::Published;
 use crate::shared::workspace::Workspace;
 use crate::shared::write_guard::WriteGuard;
@@ -213,7 +214,7 @@ pub struct SharedRangeMap<K: Key, V, R: Reclaim = Epoch, S: Shape = Normal> {
     /// The concurrent writers.
     pub(crate) gate: WriterGate<Workspace<K, V, S, R>>,
     /// Used by the holder of `lock`, who has closed the gate.
-    pub(crate) writer: UnsafeCell<Writer<K, V, S, R>>,
+    pub(crate) writer: UnsafeCell<WriterSide<K, V, S, R>>,
     pub(crate) returned: Returned<K, V, S>,
     /// Declared last: it is dropped after the stamps that it made.
     pub(crate) reclaim: R,
@@ -285,7 +286,7 @@ impl<K: Key, V, R: Reclaim, S: Shape> SharedRangeMap<K, V, R, S> {
             reclaim,
             lock: Lock::new(),
             gate: WriterGate::new(),
-            writer: UnsafeCell::new(Writer::new()),
+            writer: UnsafeCell::new(WriterSide::new()),
             returned: Returned::new(),
         }
     }

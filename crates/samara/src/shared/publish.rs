@@ -88,7 +88,7 @@ use core::mem;
 use core::ptr;
 
 /// The writer's side of a shared map.
-pub(crate) struct Writer<K: Key, V, S: Shape, R: Reclaim> {
+pub(crate) struct WriterSide<K: Key, V, S: Shape, R: Reclaim> {
     /// The map as it is published: its nodes are marked.
     pub(crate) map: RangeMap<K, V, S>,
     /// How many of its entries concurrent stores have added (`WriterGate::len`).
@@ -96,9 +96,9 @@ pub(crate) struct Writer<K: Key, V, S: Shape, R: Reclaim> {
     pub(crate) workspace: Workspace<K, V, S, R>,
 }
 
-impl<K: Key, V, S: Shape, R: Reclaim> Writer<K, V, S, R> {
+impl<K: Key, V, S: Shape, R: Reclaim> WriterSide<K, V, S, R> {
     pub(crate) const fn new() -> Self {
-        Writer { map: RangeMap { tree: Tree::new() }, added: 0, workspace: Workspace::new() }
+        WriterSide { map: RangeMap { tree: Tree::new() }, added: 0, workspace: Workspace::new() }
     }
 
     /// Publishes the number of entries, and whether TREE-5 holds, for snapshots.
@@ -111,7 +111,7 @@ impl<K: Key, V, S: Shape, R: Reclaim> Writer<K, V, S, R> {
     }
 }
 
-impl<K: Key, V: Clone, S: Shape, R: Reclaim> Writer<K, V, S, R> {
+impl<K: Key, V: Clone, S: Shape, R: Reclaim> WriterSide<K, V, S, R> {
     /// Makes a change by `verb`, which works in a part of the tree, and publishes it. If `verb`
     /// panics, what it left is a valid map and is published as well.
     ///
@@ -203,7 +203,7 @@ impl<K: Key, V: Clone, S: Shape, R: Reclaim> Writer<K, V, S, R> {
 /// Publishes what a store has left in the part, when it is dropped: also when the store's panic
 /// unwinds.
 struct Publish<'a, K: Key, V, S: Shape, R: Reclaim> {
-    writer: &'a mut Writer<K, V, S, R>,
+    writer: &'a mut WriterSide<K, V, S, R>,
     shared: &'a Published,
     path: &'a Path,
     level: usize,
@@ -224,7 +224,7 @@ impl<K: Key, V, S: Shape, R: Reclaim> Publish<'_, K, V, S, R> {
     /// The path is of the published tree; `new` is a node at `height`.
     #[cfg_attr(not(debug_assertions), inline(always))]
     unsafe fn assert_fits(&mut self, new: Option<Raw>, height: usize) {
-        let Writer { map, workspace: Workspace { limbo, .. }, .. } = &mut *self.writer;
+        let WriterSide { map, workspace: Workspace { limbo, .. }, .. } = &mut *self.writer;
         // SAFETY: by the caller's promise the path's nodes are live and `new` is at `height`. A
         // node below the root has its parent on the path.
         let fits = unsafe {
@@ -285,7 +285,7 @@ impl<K: Key, V, S: Shape, R: Reclaim> Drop for Publish<'_, K, V, S, R> {
         // the part.
         unsafe {
             self.assert_fits(new, height);
-            let Writer { map, workspace: Workspace { limbo, .. }, .. } = &mut *self.writer;
+            let WriterSide { map, workspace: Workspace { limbo, .. }, .. } = &mut *self.writer;
             let tree = &mut map.tree;
             if let Some(new) = new
                 && !mark::<K, V, S>(new, height, true)

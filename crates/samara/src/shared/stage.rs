@@ -15,21 +15,21 @@
 
 use crate::fault::{Point, point};
 use crate::map::RangeMap;
+use crate::node::PUBLISHED;
 use crate::node::inner::Inner;
 use crate::node::leaf::Leaf;
 use crate::node::shape::{Normal, Shape};
-use crate::node::{PUBLISHED, Raw};
 use crate::reclaim::Reclaim;
 use crate::reclaim::crossbeam::Epoch;
 use crate::shared::deferred_drop::Freed;
 use crate::shared::footprint::Footprint;
+use crate::shared::kept::Kept;
 use crate::shared::leaf_store::{Locks, lock};
 use crate::shared::mark::mark;
 use crate::shared::publish::{copy_leaf, put};
 use crate::shared::root::Published;
 use crate::shared::workspace::Workspace;
 use crate::shared::writer::SharedWriter;
-use crate::shared::writer_reservation::WriterReservation;
 use crate::sync::{AtomicUsize, LoadOwn, Ordering};
 use crate::tree::free::Subtree;
 use crate::tree::log::Fate;
@@ -57,20 +57,20 @@ where
     H: BorrowMut<RangeMap<K, V, S>>,
 {
     /// Has the copy. It may lend another map each time, so what depends on two looks takes one.
-    holder: &'s mut H,
-    workspace: &'s mut Workspace<K, V, S, R>,
-    len: &'s AtomicUsize,
-    old: Leaf<K, V, S>,
+    pub(super) holder: &'s mut H,
+    pub(super) workspace: &'s mut Workspace<K, V, S, R>,
+    pub(super) len: &'s AtomicUsize,
+    pub(super) old: Leaf<K, V, S>,
     /// The first key of the leaf's region.
-    base: K,
+    pub(super) base: K,
     /// The slots of the window in the old leaf.
-    window: Range<usize>,
-    height: usize,
+    pub(super) window: Range<usize>,
+    pub(super) height: usize,
     /// Whether the copy stays when the stage is dropped.
-    keeps: bool,
-    map: PhantomData<&'m ()>,
+    pub(super) keeps: bool,
+    pub(super) map: PhantomData<&'m ()>,
     /// Released after the copy is dropped: fields are dropped after the stage.
-    locks: Locks<'s, K, S>,
+    pub(super) locks: Locks<'s, K, S>,
 }
 
 impl<'m, K: Key, V: Clone, R: Reclaim, S: Shape> SharedWriter<'m, K, V, R, S> {
@@ -259,7 +259,7 @@ unsafe fn end<K: Key, V, S: Shape>(leaf: Leaf<K, V, S>) -> K {
 /// # Safety
 /// The path's parent of leaves is live and locked.
 #[cfg_attr(not(debug_assertions), inline(always))]
-unsafe fn next<K: Key, V, S: Shape>(path: &Path) -> Option<Leaf<K, V, S>> {
+pub(super) unsafe fn next<K: Key, V, S: Shape>(path: &Path) -> Option<Leaf<K, V, S>> {
     // SAFETY: the caller has locked the live node; only slots below its length are read.
     unsafe {
         let Step { node, slot } = path.at(1);
@@ -548,108 +548,6 @@ unsafe fn move_end<K: Key, V, S: Shape>(
         parent.refs().store(PUBLISHED, Ordering::Relaxed);
         locks.replace(parent.raw());
         put::<K, S>(height, locks.path, 1, parent.raw(), parent.widest(), |level| locks.take(level));
-    }
-}
-
-/// What a stage has [kept](Stage::keep): which part of the map its copy was made of. It owns that
-/// part too, as a snapshot does, so nothing else gets its address.
-pub struct Kept<'m, K: Key, V, S: Shape = Normal> {
-    old: Raw,
-    _share: Subtree<K, V, S>,
-    /// The last key of `old`, the first one of its region, and that of the next entry if it is in
-    /// a leaf of the same parent.
-    key: K,
-    base: K,
-    next: Option<K>,
-    /// The map may not become a plain one meanwhile, which does not know of the share.
-    map: PhantomData<&'m ()>,
-}
-
-impl<K: Key, V, S: Shape> Kept<'_, K, V, S> {
-    /// Whether the copy has another last key than what it was made of: as [`Stage::moves_end`].
-    #[must_use]
-    pub fn moves_end(&self, copy: &RangeMap<K, V, S>) -> bool {
-        copy.last().is_none_or(|(span, _)| span.last != self.key)
-    }
-}
-
-impl<K: Key, V: Clone, R: Reclaim, S: Shape> WriterReservation<'_, '_, K, V, R, S> {
-    /// Puts the copy of a stage that was [kept](Stage::keep) in the place of what it was made of,
-    /// as one store, if nothing was stored there meanwhile, and calls `then` before others may
-    /// store there again. `false`: something was, or the copy does not [fit](Stage::fits), or the
-    /// handle or a snapshot is in the way, or the reservation is used up; nothing has happened, and
-    /// the copy is as it was.
-    ///
-    /// Neither allocates nor fails otherwise. O(log n).
-    #[inline]
-    pub fn put_back(&mut self, kept: &Kept<'_, K, V, S>, copy: &mut RangeMap<K, V, S>, then: impl FnOnce()) -> bool {
-        // Counted first: `then` may panic.
-        let Some(writer) = self.take_store() else { return false };
-        let (map, record) = (writer.map, writer.record);
-        let Some(inside) = writer.go_inside() else {
-            self.give_store_back();
-            return false;
-        };
-        // SAFETY: as in `SharedWriter::stage`.
-        let done = unsafe {
-            let (tree, workspace) = (&(*map.writer.get()).map.tree, &mut *record.work.get());
-            let done = put_back(tree, &map.published, workspace, &record.len, kept, copy, then);
-            record.pending.store(workspace.limbo.log.bytes, Ordering::Relaxed);
-            done
-        };
-        drop(inside);
-        if !done {
-            self.give_store_back();
-        }
-        done
-    }
-}
-
-/// # Safety
-/// As for `leaf_store::store`. The log has room for two notes.
-#[inline]
-unsafe fn put_back<K: Key, V: Clone, S: Shape, R: Reclaim>(
-    tree: &Tree<K, V, S>,
-    shared: &Published,
-    workspace: &mut Workspace<K, V, S, R>,
-    len: &AtomicUsize,
-    kept: &Kept<'_, K, V, S>,
-    copy: &mut RangeMap<K, V, S>,
-    then: impl FnOnce(),
-) -> bool {
-    let height = tree.height();
-    if height == 0 {
-        return false;
-    }
-    let mut path = Path::new();
-    // SAFETY: as in `stage`. A leaf that the map shows does not change (PUBLISH-1), so the one that
-    // was kept has what the copy was made of, and a leaf at its address is that leaf: what was kept
-    // owns it too.
-    unsafe {
-        let Some((locks, old, _)) = lock(tree, shared, kept.key, &mut path) else { return false };
-        let next = next::<K, V, S>(locks.path).map(|next| next.first(0));
-        if old.raw() != kept.old || tree.region_start(locks.path, 0) != kept.base || next != kept.next {
-            return false;
-        }
-        let stage = Stage {
-            holder: copy,
-            workspace,
-            len,
-            old,
-            base: kept.base,
-            window: 0..0,
-            height,
-            keeps: true,
-            map: PhantomData,
-            locks,
-        };
-        stage.commit(then)
-    }
-}
-
-impl<K: Key, V, S: Shape> fmt::Debug for Kept<'_, K, V, S> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Kept").finish_non_exhaustive()
     }
 }
 

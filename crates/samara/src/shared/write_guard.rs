@@ -9,7 +9,7 @@ use crate::shared::SharedRangeMap;
 use crate::shared::deferred_drop::Freed;
 use crate::shared::footprint::Footprint;
 use crate::shared::lock::Held;
-use crate::shared::publish::Writer;
+use crate::shared::publish::WriterSide;
 use crate::shared::root::Published;
 use crate::shared::verbs::verbs;
 use crate::shared::workspace::Workspace;
@@ -78,9 +78,9 @@ pub struct WriteGuard<'m, K: Key, V, R: Reclaim = Epoch, S: Shape = Normal> {
     reclaim: &'m R,
     /// The writer, whose lock is held. Not a reference: it would still exist while `_held` releases
     /// the lock, when another thread may make its own.
-    writer: NonNull<Writer<K, V, S, R>>,
+    writer: NonNull<WriterSide<K, V, S, R>>,
     /// Makes the type invariant in what the writer holds, as a reference would.
-    kind: PhantomData<&'m mut Writer<K, V, S, R>>,
+    kind: PhantomData<&'m mut WriterSide<K, V, S, R>>,
     /// Whether a store may collect what was taken out, which may need memory.
     pub(crate) collects: bool,
     gate: &'m WriterGate<Workspace<K, V, S, R>>,
@@ -107,7 +107,7 @@ impl<'m, K: Key, V, R: Reclaim, S: Shape> WriteGuard<'m, K, V, R, S> {
         let writer = unsafe {
             let mut writer = NonNull::new_unchecked(map.writer.get());
             if !gate.is_empty() {
-                let Writer { map: whole, added, .. } = writer.as_mut();
+                let WriterSide { map: whole, added, .. } = writer.as_mut();
                 whole.tree.thinned |= map.published.tally.0.thinned.load(Ordering::Relaxed);
                 *added = gate.len();
                 whole.tree.len = map.published.tally.0.len.load(Ordering::Relaxed).wrapping_add(*added);
@@ -137,7 +137,7 @@ impl<'m, K: Key, V, R: Reclaim, S: Shape> WriteGuard<'m, K, V, R, S> {
     ///     guard
     /// }
     /// ```
-    pub(crate) fn writer(&mut self) -> (&mut Writer<K, V, S, R>, &'m Published, &'m R) {
+    pub(crate) fn writer(&mut self) -> (&mut WriterSide<K, V, S, R>, &'m Published, &'m R) {
         // SAFETY: the lock is held and no thread is inside the gate, so no other one uses the
         // writer.
         (unsafe { self.writer.as_mut() }, self.published, self.reclaim)

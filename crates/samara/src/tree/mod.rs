@@ -42,6 +42,7 @@ pub(crate) mod regroup;
 pub(crate) mod remove;
 pub(crate) mod resize;
 pub(crate) mod split;
+pub(crate) mod stats;
 pub(crate) mod store;
 pub(crate) mod take_out;
 pub(crate) mod walk;

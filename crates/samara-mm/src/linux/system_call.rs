@@ -1,6 +1,6 @@
 //! A call that is being made: what it is made on, its arguments, and where its plan goes.
 //!
-//! Every verb of the table is a method of [`Request`]. It knows no rules.
+//! Every verb of the table is a method of [`SystemCall`]. It knows no rules.
 
 use crate::errno::Errno;
 use crate::space::AddressSpace;
@@ -8,7 +8,7 @@ use crate::space::error::Error;
 use crate::space::plan::Plan;
 
 /// A call that is being made on a space.
-pub(super) struct Request<'a, B, I, H, P> {
+pub(super) struct SystemCall<'a, B, I, H, P> {
     pub(super) space: &'a mut AddressSpace<B, I>,
     pub(super) host: &'a mut H,
     pub(super) placement: &'a mut P,
@@ -35,7 +35,7 @@ impl From<Errno> for Refusal {
     }
 }
 
-impl<B, I, H, P> Request<'_, B, I, H, P> {
+impl<B, I, H, P> SystemCall<'_, B, I, H, P> {
     /// Keeps the plan of a verb of the space, which has no value.
     pub(super) fn done(&mut self, done: Result<Plan, Error>) -> Did {
         self.value(done.map(|plan| (0, plan)))
