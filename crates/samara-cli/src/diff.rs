@@ -204,7 +204,8 @@ impl<'a> Diff<'a> {
         }
         for (i, place) in self.places.iter().take(ROWS).enumerate() {
             row(if i == 0 { "mapped by" } else { "" }, sums(place));
-            row("", format!("    {}", place.text));
+            let name = place.call.as_ref().filter(|_| self.by_call).unwrap_or(&place.text);
+            row("", format!("    {name}"));
             for function in place.functions.iter().take(FUNCTIONS) {
                 row("", format!("      {function}"));
             }

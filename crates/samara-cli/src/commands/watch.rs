@@ -170,15 +170,16 @@ impl<'a> Watcher<'a> {
         parts.sort_unstable();
         // A counter that begins above 0 has not increased, to Prometheus.
         let reasons = parts.clone().into_iter().map(Reason::At).chain([Reason::Growth]);
+        let (own, files) = descriptors();
         let mut watcher = Watcher {
             args,
             began: SystemTime::now(),
             folder,
-            table: Table::new(which, files()),
+            table: Table::new(which, files),
             limits: Limits { parts, ahead: args.ahead },
             shown: Shown::default(),
             address: None,
-            exec: args.exec.clone().map(Exec::new),
+            exec: args.exec.clone().map(|command| Exec::new(command, own)),
             recorder: args.record.map(Recorder::new),
             alerts: reasons.map(|reason| (reason.to_string(), 0)).collect(),
             kept: 0,
@@ -508,14 +509,15 @@ fn write_whole(path: &Path, text: &str) -> io::Result<()> {
     file.commit()
 }
 
-/// Number of files of processes that may be kept open. Raises the limit as far as possible.
-fn files() -> usize {
-    let Ok((soft, hard)) = getrlimit(Resource::RLIMIT_NOFILE) else { return 0 };
+/// The soft limit of descriptors, which is raised as far as possible, and the number of files of
+/// processes that may be kept open then.
+fn descriptors() -> (u64, usize) {
+    let Ok((soft, hard)) = getrlimit(Resource::RLIMIT_NOFILE) else { return (1024, 0) };
     let most = match setrlimit(Resource::RLIMIT_NOFILE, hard, hard) {
         Ok(()) => hard,
         Err(_) => soft,
     };
-    usize::try_from(most.saturating_sub(FILES)).unwrap_or(usize::MAX)
+    (soft, usize::try_from(most.saturating_sub(FILES)).unwrap_or(usize::MAX))
 }
 
 /// Returns a stream that gets a byte when this process is asked to end, and its other end, which

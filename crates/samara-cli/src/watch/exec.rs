@@ -13,6 +13,8 @@ use nix::unistd::Pid;
 
 use super::alert::Alert;
 
+/// Runs the second argument with the soft limit of descriptors that is the first one.
+const LIMITED: &str = "ulimit -S -n \"$0\"; exec /bin/sh -c \"$1\"";
 /// Most commands that run at the same time.
 const MOST: usize = 8;
 /// Most alerts that wait until one of those commands has ended.
@@ -24,6 +26,8 @@ const LONGEST: Duration = Duration::from_secs(300);
 #[derive(Debug)]
 pub(crate) struct Exec {
     command: OsString,
+    /// Its soft limit of descriptors; `samara watch` raises its own.
+    descriptors: u64,
     running: Vec<(Child, Instant)>,
     waiting: VecDeque<Alert>,
     /// Why the last one that failed did so, until it is asked for.
@@ -31,8 +35,8 @@ pub(crate) struct Exec {
 }
 
 impl Exec {
-    pub(crate) fn new(command: OsString) -> Exec {
-        Exec { command, running: Vec::new(), waiting: VecDeque::new(), failed: None }
+    pub(crate) fn new(command: OsString, descriptors: u64) -> Exec {
+        Exec { command, descriptors, running: Vec::new(), waiting: VecDeque::new(), failed: None }
     }
 
     /// Runs the command now or, while eight run, later. Returns at once.
@@ -81,8 +85,12 @@ impl Exec {
 
     fn begin(&self, alert: &Alert) -> io::Result<Child> {
         let text = |value: Option<f64>| value.map_or_else(String::new, |value| format!("{value:.1}"));
+        let descriptors = match self.descriptors {
+            nix::sys::resource::RLIM_INFINITY => "unlimited".to_owned(),
+            most => most.to_string(),
+        };
         Command::new("/bin/sh")
-            .arg("-c")
+            .args(["-c", LIMITED, &descriptors])
             .arg(&self.command)
             .env("SAMARA_REASON", alert.reason.to_string())
             .env("SAMARA_PID", alert.pid.to_string())
@@ -128,14 +136,26 @@ mod tests {
     }
 
     #[test]
+    fn a_command_has_the_limit_that_it_would_have_without_watch() {
+        let dir = tempfile::tempdir().unwrap();
+        let said = dir.path().join("said");
+        let exec = Exec::new(format!("ulimit -S -n > '{}'; exit 3", said.display()).into(), 100);
+        let status = exec.begin(&alert()).unwrap().wait().unwrap();
+        assert_eq!(status.code(), Some(3));
+        assert_eq!(std::fs::read_to_string(&said).unwrap().trim(), "100");
+    }
+
+    fn alert() -> Alert {
+        let (name, file, rest) = (String::new(), None, None);
+        Alert { reason: Reason::Growth, pid: 1, name, areas: 1, limit: 1, per_second: rest, left: None, file }
+    }
+
+    #[test]
     fn a_command_is_killed_with_what_it_started() {
         let dir = tempfile::tempdir().unwrap();
         let said = dir.path().join("said");
-        let exec = Exec::new(format!("sleep 1000 & echo $! > {}; wait", said.display()).into());
-        let (name, file, rest) = (String::new(), None, None);
-        let alert =
-            Alert { reason: Reason::Growth, pid: 1, name, areas: 1, limit: 1, per_second: rest, left: None, file };
-        let mut child = exec.begin(&alert).unwrap();
+        let exec = Exec::new(format!("sleep 1000 & echo $! > {}; wait", said.display()).into(), 1024);
+        let mut child = exec.begin(&alert()).unwrap();
         let text = wait("process", || std::fs::read_to_string(&said).ok().filter(|text| text.ends_with('\n')));
         end(&child);
         assert!(!child.wait().unwrap().success());
