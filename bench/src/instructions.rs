@@ -49,7 +49,7 @@ type Tree = RangeMap<u64, u64>;
 /// The counted code; returns the number of operations or entries.
 type Count = fn(&Data, &mut Tree) -> usize;
 
-const CASES: [(&str, Count); 18] = [
+const CASES: [(&str, Count); 20] = [
     ("lookup", |data, tree| {
         let (keys, want) = data.probes(1, OPS);
         assert_eq!(counted_lookup(tree, &keys), want);
@@ -117,6 +117,10 @@ const CASES: [(&str, Count); 18] = [
         counted_shared(&mut shared(INSIDE).caller_with(applies), &data.picks(1, CALLS));
         2 * CALLS
     }),
+    ("brief_pair", |data, _| {
+        counted_shared(&mut shared(INSIDE).caller_with(applies).brief(), &data.picks(1, CALLS));
+        2 * CALLS
+    }),
     ("owner_brk", |_, _| {
         counted_owner_brk(&mut lone(INSIDE));
         2 * CALLS
@@ -127,6 +131,10 @@ const CASES: [(&str, Count); 18] = [
     }),
     ("applied_brk", |_, _| {
         counted_shared_brk(&mut shared(INSIDE).caller_with(applies));
+        2 * CALLS
+    }),
+    ("brief_brk", |_, _| {
+        counted_shared_brk(&mut shared(INSIDE).caller_with(applies).brief());
         2 * CALLS
     }),
     ("brk_at_end", |_, _| {

@@ -68,7 +68,13 @@ fn staged<R: Reclaim, S: Shape>(
     let is_mine = |span: Span| span.first / BLOCK % THREADS == thread;
     let (mut then, changes) = (model.clone(), rng.u8(0..3));
     let (commits, later) = (rng.u8(0..8) > 0, rng.u8(0..3) == 0);
+    let mut span = span;
+    let aimed = start + rng.u64(0..BLOCK - 4);
+    let aimed = (rng.u8(0..3) == 0).then(|| Span::new(aimed, (aimed + rng.u64(0..3)).min(start + BLOCK - 3)));
     let done = writer.stage(span, copy, |mut stage| {
+        if let Some(aimed) = aimed.filter(|aimed| stage.aim(*aimed)) {
+            span = aimed;
+        }
         let mine = |entry: (Span, &Arc<u64>)| is_mine(entry.0).then(|| (entry.0, entry.1.clone()));
         let want: Vec<_> = window(model, span);
         let mut seen: Vec<_> = stage.before().filter_map(mine).collect();

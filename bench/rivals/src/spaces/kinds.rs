@@ -17,6 +17,8 @@ use samara_mm::files::ReverseMap;
 pub enum Kind {
     /// samara-mm's `SharedAddressSpace`.
     Samara,
+    /// The same whose threads say that they apply plans [briefly](samara_mm::Caller::brief).
+    SamaraBrief,
     /// samara-mm's `AddressSpace` behind parking_lot's `RwLock`; the published design of Linux
     /// before 6.4.
     Rwlock,
@@ -42,6 +44,7 @@ macro_rules! with_space {
     ($kind:expr, $type:ident => $space:expr, $yardstick:expr) => {
         match $kind {
             Kind::Samara => with_space!(@ $type, samara::Samara, $space),
+            Kind::SamaraBrief => with_space!(@ $type, samara::Samara<true>, $space),
             Kind::Rwlock => with_space!(@ $type, rwlock::Locked, $space),
             Kind::AreaLocks => with_space!(@ $type, area_locks::AreaLocks, $space),
             Kind::SamaraMap | Kind::Links | Kind::LinksEachArea | Kind::LinksBySegments | Kind::LinksOneLock => $yardstick,

@@ -11,9 +11,10 @@ use std::fmt;
 use std::hint::black_box;
 use std::rc::Rc;
 
-/// A shared space.
+/// A shared space. `BRIEF`: its threads say that they apply plans briefly, where that takes no
+/// time.
 #[derive(Debug)]
-pub struct Samara(SharedAddressSpace<Number>);
+pub struct Samara<const BRIEF: bool = false>(SharedAddressSpace<Number>);
 
 /// The embedder's work for each plan.
 type Applies<'s> = Box<dyn FnMut(&Plan) -> Result<(), Errno> + 's>;
@@ -23,6 +24,8 @@ pub struct SamaraThread<'s> {
     space: &'s SharedAddressSpace<Number>,
     faulter: Faulter<'s, Number, Fenced, Sleep>,
     caller: Caller<'s, Number, Fenced, Sleep, Applies<'s>>,
+    /// The caller where applying takes no time.
+    brief: Option<Caller<'s, Number, Fenced, Sleep, Applies<'s>>>,
     /// The embedder's handling of plans.
     apply: Rc<Cell<Apply>>,
 }
@@ -33,7 +36,7 @@ impl fmt::Debug for SamaraThread<'_> {
     }
 }
 
-impl Space for Samara {
+impl<const BRIEF: bool> Space for Samara<BRIEF> {
     const FORKS: &'static [Fork] = &[Fork::Snapshot, Fork::Dup];
     type Thread<'a> = SamaraThread<'a>;
 
@@ -46,12 +49,16 @@ impl Space for Samara {
     }
     fn thread(&self) -> SamaraThread<'_> {
         let apply = Rc::new(Cell::new(Apply::NOTHING));
-        let applied = apply.clone();
-        let applies: Applies<'_> = Box::new(move |_| {
-            applied.get().run();
-            Ok(())
-        });
-        SamaraThread { space: &self.0, faulter: self.0.faulter(), caller: self.0.caller_with(applies), apply }
+        let caller = || {
+            let applied = apply.clone();
+            let applies: Applies<'_> = Box::new(move |_| {
+                applied.get().run();
+                Ok(())
+            });
+            self.0.caller_with(applies)
+        };
+        let (caller, brief) = (caller(), BRIEF.then(|| caller().brief()));
+        SamaraThread { space: &self.0, faulter: self.0.faulter(), caller, brief, apply }
     }
     fn fork(&self, how: Fork) -> Self {
         let child = if how == Fork::Snapshot { self.0.fork() } else { self.0.fork_eager() };
@@ -62,6 +69,17 @@ impl Space for Samara {
     }
 }
 
+impl<'s> SamaraThread<'s> {
+    /// The caller for plans that are applied like this.
+    fn caller(&mut self, apply: Apply) -> &mut Caller<'s, Number, Fenced, Sleep, Applies<'s>> {
+        self.apply.set(apply);
+        match &mut self.brief {
+            Some(brief) if apply.0.is_zero() => brief,
+            _ => &mut self.caller,
+        }
+    }
+}
+
 impl Thread for SamaraThread<'_> {
     #[inline]
     fn fault(&mut self, addr: u64, write: bool) -> u64 {
@@ -69,17 +87,18 @@ impl Thread for SamaraThread<'_> {
         self.faulter.fault(addr, access).map_or(0, |guard| black_box(guard.start()))
     }
     fn map_fixed(&mut self, start: u64, len: u64, apply: Apply) -> bool {
-        self.apply.set(apply);
-        self.caller.map(&MapRequest::anonymous(start, len, Prot::RW)).is_ok()
+        self.caller(apply).map(&MapRequest::anonymous(start, len, Prot::RW)).is_ok()
     }
     fn unmap(&mut self, start: u64, len: u64, apply: Apply) -> bool {
-        self.apply.set(apply);
-        self.caller.unmap(start, len).is_ok()
+        self.caller(apply).unmap(start, len).is_ok()
     }
     fn brk(&mut self, to: u64) -> u64 {
-        self.apply.set(Apply::NOTHING);
         // The system call returns the break; a moved break equals the request.
-        if self.caller.brk(to).is_ok() { to } else { self.space.snapshot().map_or(0, |space| space.layout().brk) }
+        if self.caller(Apply::NOTHING).brk(to).is_ok() {
+            to
+        } else {
+            self.space.snapshot().map_or(0, |space| space.layout().brk)
+        }
     }
     fn read_all(&mut self, mut visit: impl FnMut(u64, u64)) {
         self.space.maps().areas_in(0, u64::MAX).for_each(|(start, end, _)| visit(start, end));
@@ -88,11 +107,12 @@ impl Thread for SamaraThread<'_> {
 
 impl Allocate for SamaraThread<'_> {
     fn allocate(&mut self, len: u64) -> u64 {
-        self.apply.set(Apply::NOTHING);
-        self.caller.mmap(&MapRequest::anonymous(0, len, Prot::RW), &mut Linux).expect("room for a map").0
+        self.caller(Apply::NOTHING)
+            .mmap(&MapRequest::anonymous(0, len, Prot::RW), &mut Linux)
+            .expect("room for a map")
+            .0
     }
     fn make_read_only(&mut self, start: u64, len: u64) {
-        self.apply.set(Apply::NOTHING);
-        self.caller.protect(start, len, Prot::READ, None).expect("an area to protect");
+        self.caller(Apply::NOTHING).protect(start, len, Prot::READ, None).expect("an area to protect");
     }
 }

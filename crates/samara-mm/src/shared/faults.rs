@@ -12,7 +12,7 @@ use crate::shared::credit::Growth;
 use crate::shared::fault_gate::{Announced, ChangeRange, FaultRecord, is_changing, may_stay};
 use crate::shared::inherited::Inherited;
 use crate::shared::record::{CallRecord, Registration};
-use crate::shared::update::{Planned, Reach};
+use crate::shared::update::{Apply, Planned, Reach};
 use crate::shared::wait::Wait;
 use crate::space::plan::Plan;
 use crate::space::{AddressSpace, Config};
@@ -231,7 +231,7 @@ where
             let answer = space.fault(addr, access).map(|_| ());
             Ok(Answer(answer, Plan::new()))
         };
-        match self.update(thread, reach, timeout, &mut None, fault) {
+        match self.update(thread, reach, timeout, &mut Apply::Nothing, fault) {
             Ok(Answer(answer, _)) => Ok(answer?),
             Err(error) if error.errno == Errno::ENOMEM => Err(FaultError::Memory),
             Err(error) if error.errno == Errno::ETIMEDOUT => Err(FaultError::Changing),

@@ -13,7 +13,8 @@
 //! 4. Mark that, and see that no fault is there (`fault_gate`).
 //! 5. Publish the copy, then the break (LEAF-UPDATE-2).
 //!
-//! Where the embedder applies the plan, the update takes the range lock of its window after step 3,
+//! Where the embedder applies the plan [briefly](crate::Caller::brief), it does so after step 4.
+//! Where it may take longer, the update takes the range lock of its window after step 3,
 //! keeps the copy and releases the leaf's lock. Then it sets memory aside, marks, waits for faults
 //! and has the plan applied. At the end the copy takes the leaf's place if that leaf is still in
 //! the tree; otherwise the update stores the areas that the call has changed.
@@ -60,16 +61,17 @@ const LOOKS: u32 = 64;
 type Entry<'a, B> = (Span, &'a Area<B>);
 
 /// What an update of one leaf has.
-struct Leaf<'a, 's, 'c, B: Backing + Send + Sync, R: Reclaim + PinHere, W: Wait> {
+struct Leaf<'a, 'e, 's, 'c, B: Backing + Send + Sync, R: Reclaim + PinHere, W: Wait> {
     record: &'s CallRecord<B, W>,
     first: &'a Reach,
     since: &'a mut Since,
     misfits: &'a mut Misfits,
-    /// Set where leaves are to be regrouped afterwards.
-    regroups: &'a mut bool,
+    /// Where leaves are to be regrouped afterwards.
+    regroups: &'a mut Option<Reach>,
     deadline: Option<Duration>,
-    /// Where the embedder does something with plans: what is left to do.
-    later: Option<&'a mut Option<Later<'s, 'c, B, R, W>>>,
+    apply: &'a mut Apply<'e>,
+    /// What is left to do, where the embedder applies the plan after the stage.
+    later: &'a mut Option<Later<'s, 'c, B, R, W>>,
 }
 
 /// Where a leaf is staged: the areas of a thread's own space.
@@ -103,6 +105,7 @@ struct Ran<'s, 'c, B> {
     /// The number of its areas after it.
     new: usize,
     plan: &'c Plan,
+    reach: Reach,
     /// What has changed of the areas.
     changed: Option<Changed>,
     /// `None`: the copy cannot be put back.
@@ -177,14 +180,15 @@ where
         let Some(mut kept) = record.work.try_lock() else { return Attempt::NeedsWhole };
         let [work] = &mut **kept else { return Attempt::NeedsWhole };
         let first = reach(self);
-        if first.whole || first.asks || !work.covers(&first.growth) {
+        let growth = first.growth_in_leaf(self.config.page_size.bytes());
+        if first.whole || first.asks || !work.covers(&growth) {
             return Attempt::NeedsWhole;
         }
         let Work { space, since, misfits, .. } = work;
         if !space.areas.is_empty() {
             space.areas.clear(); // a call has panicked
         }
-        let mut regroups = false;
+        let mut regroups = None;
         let mut leaf = Leaf {
             record,
             first: &first,
@@ -192,17 +196,18 @@ where
             misfits,
             regroups: &mut regroups,
             deadline,
-            later: apply.is_some().then_some(&mut later),
+            apply: &mut *apply,
+            later: &mut later,
         };
         let ended = writer.stage(Span::new(first.start, first.end - 1), &mut Copies(space), |stage| {
             self.in_leaf(stage, &mut leaf, reach, call, confirm)
         });
-        if regroups {
+        if let Some(reach) = regroups {
             drop(kept);
             // Only if no other call is in the way.
-            let span = Spans::one(Span::new(first.start, first.end - 1));
+            let span = Spans::one(Span::new(reach.start, reach.end - 1));
             if let Ok(held) = Held::wait(self, record, span, Mode::Change, Some(W::now()), IN_LINE) {
-                regroup(writer, &first);
+                regroup(writer, &reach);
                 drop(held);
             }
             return Attempt::Done;
@@ -212,7 +217,7 @@ where
             Some((held, ran)) => {
                 let held = held.with_work(mem::take(&mut *kept));
                 drop(kept);
-                self.make_later(held, writer, &ran, &first, apply, confirm)
+                self.make_later(held, writer, &ran, apply, confirm)
             }
         }
     }
@@ -222,12 +227,20 @@ where
     fn in_leaf<'s, 'c>(
         &'s self,
         mut stage: Staged<'_, '_, 's, B, R>,
-        leaf: &mut Leaf<'_, 's, 'c, B, R, W>,
+        leaf: &mut Leaf<'_, '_, 's, 'c, B, R, W>,
         reach: &dyn Fn(&Self) -> Reach,
         call: &'c mut dyn Call<B>,
         confirm: &mut dyn FnMut() -> bool,
     ) -> Attempt {
-        let (record, first) = (leaf.record, leaf.first);
+        let record = leaf.record;
+        let moved;
+        let first = if leaf.first.brk.is_none_or(|brk| brk == self.current_break()) {
+            leaf.first
+        } else {
+            moved = self.reach_now(&mut stage, leaf.first, reach);
+            let Some(moved) = &moved else { return Attempt::Outdated };
+            moved
+        };
         let (mut before, mut window, mut is_plain) = (Counters::default(), (first.start, first.end), true);
         for (place, area) in stage.before() {
             window = (window.0.min(place.first), window.1.max(place.last + 1));
@@ -242,6 +255,7 @@ where
         if !is_plain || has_links || self.is_asked_for(record.rank, locked) {
             return Attempt::NeedsWhole;
         }
+        // After the look at range locks: a call that had one has stored its break.
         if !self.is_still_the_reach(first, reach) {
             return Attempt::Outdated;
         }
@@ -252,13 +266,19 @@ where
         let (after, new_brk) = (space.counters, space.layout.brk);
         self.stamp_copy(&mut stage, Span::new(window.0, window.1 - 1));
         let changed = self.changed(&stage);
-        if let Some(later) = leaf.later.as_deref_mut().filter(|_| !plan.is_empty()) {
+        let is_applied_here = match leaf.apply {
+            Apply::Nothing => true,
+            // Nothing may fail after that.
+            Apply::Briefly(_) => plan.is_empty() || stage.fits() && !stage.moves_end(),
+            Apply::AtLength(_) => plan.is_empty(),
+        };
+        if !is_applied_here {
             let changed = changed.unwrap_or_else(|| self.changed_apart(&mut stage, window));
             let before = (before, stage.before().count());
             let new = (stage.copy().len() + before.1).saturating_sub(stage.len_before());
             let held = Held::take(self, record, locked, leaf.deadline);
             let kept = stage.keep();
-            *later = Some((held, Ran { window, before, new, plan, changed, kept }));
+            *leaf.later = Some((held, Ran { window, before, new, plan, reach: *first, changed, kept }));
             return Attempt::NeedsWhole; // not looked at: there is something left to do
         }
         let Some(changed) = changed else { return Attempt::NeedsWhole };
@@ -276,6 +296,9 @@ where
         if !confirm() {
             return Attempt::Outdated;
         }
+        if let Err(refused) = leaf.apply.run(plan) {
+            return Attempt::Failed(refused);
+        }
         let areas = (stage.copy().len() as u64).wrapping_sub(stage.len_before() as u64);
         let layout = new_brk.map(|_| self.layout.publish()); // LAYOUT-1
         let publication = changed.map(|_| record.published.publish()); // INSTANT-1
@@ -290,7 +313,7 @@ where
             if !stage.commit(then) {
                 return Attempt::NeedsWhole; // it does not fit, or there is no memory
             }
-            *leaf.regroups = moves_end && leaf.misfits.is_second(window.0);
+            *leaf.regroups = (moves_end && leaf.misfits.is_second(window.0)).then_some(*first);
         } else {
             then();
             drop(stage);
@@ -311,11 +334,10 @@ where
         mut held: Held<'_, B, R, W>,
         writer: &mut Writer<'_, B, R>,
         ran: &Ran<'_, '_, B>,
-        reach: &Reach,
         apply: &mut Apply<'_>,
         confirm: &mut dyn FnMut() -> bool,
     ) -> Attempt {
-        let Ran { window, before, new, plan, changed, ref kept } = *ran;
+        let Ran { window, before, new, plan, ref reach, changed, ref kept } = *ran;
         let stores = changed.map_or(0, Changed::stores);
         if stores > SEVERAL {
             return Attempt::NeedsWhole;
@@ -333,9 +355,7 @@ where
         if !confirm() {
             return Attempt::Outdated;
         }
-        if let Some(apply) = apply
-            && let Err(refused) = apply(plan)
-        {
+        if let Err(refused) = apply.run(plan) {
             return Attempt::Failed(refused);
         }
         let record = held.record;
@@ -415,6 +435,20 @@ where
     #[cold]
     fn is_requested(&self, rank: usize, spans: Spans) -> bool {
         self.calls.iter().any(|record| record.rank != rank && record.request.may_meet(spans))
+    }
+
+    /// The reach of a call for which other calls have moved the break before the leaf was locked.
+    /// `None`: it is not within what was staged and admitted.
+    #[cold]
+    fn reach_now(
+        &self,
+        stage: &mut Staged<'_, '_, '_, B, R>,
+        first: &Reach,
+        reach: &dyn Fn(&Self) -> Reach,
+    ) -> Option<Reach> {
+        let (now, growth) = (reach(self), first.growth_in_leaf(self.config.page_size.bytes()));
+        let is_admitted = now.growth.bytes <= growth.bytes && (growth.locks || !now.growth.locks);
+        (is_admitted && !now.whole && stage.aim(Span::new(now.start, now.end - 1))).then_some(now)
     }
 
     /// Whether the reach is as it was computed before the leaf was staged.

@@ -79,7 +79,7 @@ pub(crate) mod window;
 use crate::area::flags::Flags;
 use crate::area::{AnonId, Area, Backing};
 use crate::errno::Errno;
-use crate::shared::calls::Caller;
+use crate::shared::calls::{Caller, Way};
 use crate::shared::credit::Credit;
 use crate::shared::family::{MemberTree, Membership};
 use crate::shared::fault_gate::{FaultRecord, Marks};
@@ -461,13 +461,13 @@ where
     /// Makes calls that do nothing with their plans, and wait as long as they must.
     #[inline]
     pub fn caller(&self) -> Caller<'_, B, R, W, Ignore> {
-        Caller::new(self, |_| Ok(()), true)
+        Caller::new(self, |_| Ok(()), Way::Ignores)
     }
 
     /// Makes calls whose plans `apply` carries out, while the range is locked and before anybody
     /// else sees the change. See [`Caller`].
     pub fn caller_with<F: FnMut(&Plan) -> Result<(), Errno>>(&self, apply: F) -> Caller<'_, B, R, W, F> {
-        Caller::new(self, apply, false)
+        Caller::new(self, apply, Way::AtLength)
     }
 }
 

@@ -91,6 +91,14 @@ impl Reach {
         brk: None,
         looked: false,
     };
+
+    /// What a thread must be allowed to add for an update of one leaf: more where other calls may
+    /// move the break until the leaf is locked.
+    #[inline]
+    pub(crate) fn growth_in_leaf(&self, page: u64) -> Growth {
+        let more = if self.brk.is_some() { SLACK * page } else { 0 };
+        Growth { bytes: self.growth.bytes.saturating_add(more), ..self.growth }
+    }
 }
 
 /// The result of a call that tells what it did.
@@ -118,8 +126,25 @@ pub(crate) fn touched(plan: &Plan) -> impl Iterator<Item = Changing> {
     ranges.filter(|step| step.start < step.end).map(|step| Changing { start: step.start, end: step.end })
 }
 
-/// What the embedder does with a plan. `None`: nothing.
-pub(crate) type Apply<'a> = Option<&'a mut dyn FnMut(&Plan) -> Result<(), Errno>>;
+/// What the embedder does with plans.
+pub(crate) enum Apply<'a> {
+    Nothing,
+    /// It may take any time.
+    AtLength(&'a mut dyn FnMut(&Plan) -> Result<(), Errno>),
+    /// It is [brief](crate::Caller::brief).
+    Briefly(&'a mut dyn FnMut(&Plan) -> Result<(), Errno>),
+}
+
+impl Apply<'_> {
+    /// Applies a plan, if there is something to do.
+    #[inline]
+    pub(crate) fn run(&mut self, plan: &Plan) -> Result<(), Errno> {
+        match self {
+            Apply::AtLength(apply) | Apply::Briefly(apply) if !plan.is_empty() => apply(plan),
+            _ => Ok(()),
+        }
+    }
+}
 
 /// A call on areas. The steps of an update know no more of it, so that there is one copy of them
 /// for all calls.
@@ -337,10 +362,7 @@ where
         if !confirm() {
             return Attempt::Outdated;
         }
-        if let Some(apply) = apply
-            && !plan.is_empty()
-            && let Err(refused) = apply(plan)
-        {
+        if let Err(refused) = apply.run(plan) {
             return fail(refused);
         }
         let record = held.record;

@@ -65,11 +65,7 @@ where
         if let Some(all) = all {
             held.mark([Some(all), None])?;
         }
-        if let Some(apply) = apply
-            && !plan.is_empty()
-        {
-            apply(plan)?;
-        }
+        apply.run(plan)?;
         if links.may_link() {
             self.map.note();
         }

@@ -131,6 +131,9 @@ impl Thread {
         if let Some(timeout) = timeout {
             caller = caller.timeout(timeout);
         }
+        if self.r.one_in(2) {
+            caller = caller.brief();
+        }
         let Some(Ok(mut faulter)) = self.attempt(|| space.try_faulter()) else { return };
         for _ in 0..self.r.below(6) {
             let (at, len) = (ARENA + self.r.below(PAGES) * PAGE, (1 + self.r.below(6)) * PAGE);

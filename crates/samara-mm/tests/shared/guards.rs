@@ -366,13 +366,16 @@ fn what_apply_refuses_has_not_happened() {
     space.exclusive(set).unwrap();
     space.map(&rw(BASE + 64 * PAGE, 4)).unwrap();
     let before = space.snapshot().unwrap();
-    let mut caller = space.caller_with(|_| Err(Errno::EBUSY));
-    assert_eq!(errno(caller.brk(BASE + PAGE)), Errno::EBUSY);
-    assert_eq!(errno(caller.map(&rw(BASE + 66 * PAGE, 8))), Errno::EBUSY);
-    assert_eq!(errno(caller.lock_all(true, true, LockKind::Now)), Errno::EBUSY);
-    assert_eq!(errno(caller.set_anon_name(BASE + 64 * PAGE, PAGE, Some("name".into()))), Errno::EBUSY);
-    // Refused with a partial effect, which is refused too.
-    assert_eq!(errno(caller.protect(BASE + 66 * PAGE, 8 * PAGE, Prot::READ, None)), Errno::EBUSY);
+    for is_brief in [false, true] {
+        let caller = space.caller_with(|_| Err(Errno::EBUSY));
+        let mut caller = if is_brief { caller.brief() } else { caller };
+        assert_eq!(errno(caller.brk(BASE + PAGE)), Errno::EBUSY);
+        assert_eq!(errno(caller.map(&rw(BASE + 66 * PAGE, 8))), Errno::EBUSY);
+        assert_eq!(errno(caller.lock_all(true, true, LockKind::Now)), Errno::EBUSY);
+        assert_eq!(errno(caller.set_anon_name(BASE + 64 * PAGE, PAGE, Some("name".into()))), Errno::EBUSY);
+        // Refused with a partial effect, which is refused too.
+        assert_eq!(errno(caller.protect(BASE + 66 * PAGE, 8 * PAGE, Prot::READ, None)), Errno::EBUSY);
+    }
     let after = space.snapshot().unwrap();
     assert_eq!((after.to_string(), after.counters(), after.layout()), (before.to_string(), before.counters(), heap));
     assert_eq!(after.future_locks(), None);

@@ -141,10 +141,12 @@ fn histories_of<W: Wait>(
                     if r.one_in(3) {
                         return record(shared.caller(), shared.faulter(), clock, go, calls);
                     }
+                    let is_brief = r.one_in(2);
                     let caller = shared.caller_with(|_| {
                         (0..r.below(3)).for_each(|_| std::thread::yield_now());
                         if r.one_in(10) { Err(REFUSAL) } else { Ok(()) }
                     });
+                    let caller = if is_brief { caller.brief() } else { caller };
                     record(caller, shared.faulter(), clock, go, calls)
                 })
             };

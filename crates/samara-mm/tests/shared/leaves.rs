@@ -10,6 +10,8 @@ use samara_mm::{
     Access, AddressSpace, Advice, Backing, Caller, Config, Errno, Faulter, Fenced, FileId, Layout, LockKind, MapFlags,
     MapRequest, Plan, Prot, SharedAddressSpace, Sleep,
 };
+use std::cell::Cell;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -111,6 +113,7 @@ fn threads_in_blocks_of_their_own() {
                             std::thread::yield_now();
                             Ok(())
                         });
+                        let caller = if thread == 1 { caller.brief() } else { caller };
                         calls(caller, space.faulter(), own, thread, r)
                     })
                 })
@@ -128,6 +131,28 @@ fn threads_in_blocks_of_their_own() {
         for (thread, own) in (0..THREADS).zip(&owners) {
             let is_own = |at: u64| (at - START) / PAGE / BLOCK % THREADS == thread;
             assert_eq!(areas(&end, is_own), areas(own, |_| true), "thread {thread}");
+        }
+    }
+}
+
+/// What a caller does with plans.
+#[derive(Clone, Copy, Debug)]
+enum Way {
+    Ignores,
+    Applies,
+    Briefly,
+}
+
+const WAYS: [Way; 3] = [Way::Ignores, Way::Applies, Way::Briefly];
+
+type Applying<'s> = Caller<'s, FileId, Fenced, Sleep, fn(&Plan) -> Result<(), Errno>>;
+
+impl Way {
+    fn caller(self, space: &Space) -> Applying<'_> {
+        match self {
+            Way::Ignores => space.caller(),
+            Way::Applies => space.caller_with(|_| Ok(())),
+            Way::Briefly => space.caller_with::<fn(&Plan) -> _>(|_| Ok(())).brief(),
         }
     }
 }
@@ -155,12 +180,10 @@ fn a_guard_in_a_leaf() {
     let guard = faulter.fault(HEAP + PAGE, Access::Read).unwrap();
     std::thread::scope(|scope| {
         scope.spawn(|| {
-            for applies in [false, true] {
-                let mut plain = space.caller().timeout(Duration::from_millis(5));
-                let mut applying = space.caller_with(|_| Ok(())).timeout(Duration::from_millis(5));
+            for way in WAYS {
+                let mut caller = way.caller(space).timeout(Duration::from_millis(5));
                 for _ in 0..3 {
-                    let unmapped = if applies { applying.unmap(HEAP, 2 * PAGE) } else { plain.unmap(HEAP, 2 * PAGE) };
-                    assert_eq!(unmapped.unwrap_err().errno, Errno::ETIMEDOUT);
+                    assert_eq!(caller.unmap(HEAP, 2 * PAGE).unwrap_err().errno, Errno::ETIMEDOUT);
                     space.map(&MapRequest::anonymous(HEAP + 8 * PAGE, PAGE, Prot::RW)).unwrap();
                     space.unmap(HEAP + 8 * PAGE, PAGE).unwrap();
                 }
@@ -262,18 +285,17 @@ fn a_child_changes_leaves() {
 /// that a space with one owner would make.
 #[test]
 fn threads_that_move_the_break() {
-    for applies in [false, true] {
+    for way in WAYS {
         let space = &crowded::<FileId>();
         space.brk(HEAP + PAGE).unwrap();
         std::thread::scope(|scope| {
             for thread in 0..THREADS {
                 let mut r = Rng(seed() ^ thread << 32);
                 scope.spawn(move || {
-                    let mut plain = space.caller();
-                    let mut applying = space.caller_with(|_| Ok(()));
+                    let mut caller = way.caller(space);
                     for _ in 0..if FEW { 1_000 } else { 20_000 } {
                         let to = HEAP + r.below(9) * PAGE + r.below(2) * 100;
-                        if applies { applying.brk(to) } else { plain.brk(to) }.unwrap();
+                        caller.brk(to).unwrap();
                     }
                 });
             }
@@ -310,10 +332,42 @@ fn a_heap_at_the_end_of_a_leaf() {
             let mut caller = space.caller();
             caller.brk(HEAP).unwrap();
         };
-        let mut caller = space.caller();
-        moves(Box::new(|to| drop(caller.brk(to).unwrap())));
-        let mut applying = space.caller_with(|_| Ok(()));
-        moves(Box::new(|to| drop(applying.brk(to).unwrap())));
+        for way in WAYS {
+            let mut caller = way.caller(&space);
+            moves(Box::new(|to| drop(caller.brk(to).unwrap())));
+        }
         space.check().unwrap();
     }
+}
+
+/// An apply that is brief and refuses, or panics, under the lock of a leaf: the call has not
+/// happened, and the next one is made in that leaf.
+#[test]
+fn a_brief_apply_that_fails() {
+    let space = crowded::<FileId>();
+    space.map(&MapRequest::anonymous(HEAP, 4 * PAGE, Prot::RW)).unwrap();
+    let (does, applied) = (Cell::new(Ok(false)), Cell::new(0));
+    let mut caller = space
+        .caller_with(|_| {
+            applied.set(applied.get() + 1);
+            does.get().map(|panics| assert!(!panics, "apply"))
+        })
+        .brief();
+    for fails in [Err(Errno::EBUSY), Ok(true)] {
+        let seen = || (space.snapshot().unwrap().counters(), space.to_string());
+        let before = seen();
+        caller.unmap(HEAP + 6 * PAGE, PAGE).unwrap(); // so that it has what calls in one leaf need
+        let leaf = space.statistics().leaf;
+        does.set(fails);
+        let mut unmap = || caller.unmap(HEAP, PAGE).map(|_| ());
+        let done = catch_unwind(AssertUnwindSafe(&mut unmap));
+        assert_eq!(done.ok().map(|done| done.unwrap_err().errno), fails.err());
+        does.set(Ok(false));
+        unmap().unwrap();
+        assert_eq!(space.statistics().leaf, leaf + 1);
+        caller.map(&MapRequest::anonymous(HEAP, PAGE, Prot::RW)).unwrap();
+        assert_eq!(seen(), before);
+    }
+    assert_eq!(applied.get(), 2 * 3, "once for each call");
+    space.check().unwrap();
 }

@@ -309,6 +309,30 @@ unsafe fn window<K: Key, V, S: Shape>(
 }
 
 impl<'m, K: Key, V, R: Reclaim, S: Shape, H: BorrowMut<RangeMap<K, V, S>>> Stage<'_, 'm, K, V, R, S, H> {
+    /// Moves the window to another span, if the entries around that are in the same leaf. `false`:
+    /// they may not be, and the window is as it was.
+    #[cold]
+    pub fn aim(&mut self, span: Span<K>) -> bool {
+        if span.is_empty() || span.first == K::MIN || span.last == K::MAX {
+            return false;
+        }
+        let (before, end) = (span.first.wrapping_sub(K::ONE), span.last.wrapping_add(K::ONE));
+        // SAFETY: the old leaf is live, and its parent locked; slots are below the leaf's length
+        // where they are read. `window` gets a slot of the leaf, whose region begins at `base`.
+        unsafe {
+            let old = self.old;
+            let Some(slot) = (0..old.len()).find(|slot| old.key(*slot) >= before) else { return false };
+            if before < self.base {
+                return false;
+            }
+            match window(old, slot, self.base, span.first, end, next(self.locks.path)) {
+                Some(window) => self.window = window,
+                None => return false,
+            }
+        }
+        true
+    }
+
     /// The copy. Whatever the caller does with it, the map stays as it was until the commit.
     #[inline]
     pub fn copy(&mut self) -> &mut RangeMap<K, V, S> {
