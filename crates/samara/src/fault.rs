@@ -1,5 +1,5 @@
 //! Fault points: places at which the crate's own tests delay a store or a reader, and a switch by
-//! which they make rebalancing refuse a copy. Without the feature `testing` there are none.
+//! which they make rebalancing refuse a copy. They exist only with the feature `testing`.
 
 /// A step of a store or of a reader.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

@@ -72,11 +72,11 @@
 //! - An iterator that takes entries out documents what it leaves when it is dropped early. A leaked
 //!   one may lose entries, but no entry is ever yielded twice.
 //! - Any number of threads may look up through `&`; a store needs `&mut`. A map is `Send` and
-//!   `Sync` as its values are. A snapshot is a separate map, and may go to another thread. For
-//!   readers concurrent with a writer there is [`SharedRangeMap`], whose page says what they see.
+//!   `Sync` as its values are. A snapshot is a separate map, and may go to another thread. Readers
+//!   concurrent with a writer need a [`SharedRangeMap`], whose page says what they see.
 //!
 //! # Complexity
-//! n is the number of entries, k the number of those that the call meets:
+//! n is the number of entries, k the number of entries that the call meets:
 //!
 //! | | |
 //! |---|---|
@@ -107,9 +107,9 @@
 //! `from_sorted` leave full nodes.
 //!
 //! # Compared with
-//! - A `BTreeMap` from first key to (last key, value) is what one writes by hand. A replacement is
-//!   then a lookup, one or two trims, a removal for each entry met and an insertion, and a panic
-//!   exposes any state in between. Finding a gap means looking at all of them. Choose it for keys
+//! - The usual handwritten map is a `BTreeMap` from first key to (last key, value). A replacement
+//!   is then a lookup, one or two trims, a removal for each entry met and an insertion, and a panic
+//!   exposes any state in between. Finding a gap means looking at every entry. Choose it for keys
 //!   that are not integers, or for values that are not `Clone`.
 //! - rangemap has half-open as well as inclusive ranges, over any ordered key, and always joins
 //!   equal neighbours. Choose it where you want that and do not need speed. It does not report what
@@ -133,8 +133,8 @@
 //!   width.
 //! - `serde`: `Serialize` and `Deserialize` for [`Span`], as the pair `(first, last)`, and for
 //!   [`RangeMap`], as the ascending sequence of `(first, last, value)`, and for [`RangeSet`], as
-//!   that of `(first, last)`. Deserializing checks that the ranges hold keys, ascend and do not
-//!   overlap. Needs no `std`.
+//!   the ascending sequence of `(first, last)`. Deserializing checks that the ranges hold keys,
+//!   ascend and do not overlap. Needs no `std`.
 //! - `search`, `testing`, `long`: for tests and benchmarks of this repository: a switch for the
 //!   search path; maps with nodes of three and five slots, fault points; campaigns of hours.
 #![no_std]

@@ -1,5 +1,5 @@
-//! Moves entries between maps: `append`, `split_off`, `shrink_to_fit`. Values are moved. Only that
-//! of an entry that is cut in two is cloned, and those of nodes shared with a snapshot.
+//! Moves entries between maps: `append`, `split_off`, `shrink_to_fit`. Values are moved. Cloned are
+//! only the value of an entry that is cut in two, and those of shared nodes.
 
 use crate::map::RangeMap;
 use crate::node::shape::Shape;
@@ -10,9 +10,9 @@ use crate::types::span::Span;
 use core::mem::{self, MaybeUninit};
 
 impl<K: Key, V: Clone, S: Shape> RangeMap<K, V, S> {
-    /// Moves every entry of `other` into this map, over what is there, and leaves `other` empty.
-    /// O(m log n) for m entries of `other`; O(1) if this map is empty and neither map has memory
-    /// set aside.
+    /// Moves every entry of `other` into this map, replacing what it overlaps, and leaves `other`
+    /// empty. O(m log n) for m entries of `other`; O(1) if this map is empty and neither map has
+    /// memory set aside.
     ///
     /// # Errors
     /// [`AllocError`]: the lower entries have been moved, each as a whole; the others are still in

@@ -1,4 +1,4 @@
-//! The entries by which two maps differ. Nodes that the maps share are not looked into.
+//! The entries by which two maps differ. Skips nodes that the maps share.
 //!
 //! Compares entries; `tree::diff` finds the nodes.
 
@@ -35,7 +35,7 @@ pub struct Changes<'a, K: Key, V, S: Shape = Normal> {
 
 impl<K: Key, V, S: Shape> RangeMap<K, V, S> {
     /// Returns the entries by which this map differs from `earlier`: those that only one of the two
-    /// has. An entry is in both maps if both have one of the same range and an equal value.
+    /// has. An entry is in both maps if both have an entry with the same range and an equal value.
     ///
     /// Made for [snapshots](Self::snapshot): nodes that both maps share are equal, and are skipped
     /// unseen.
@@ -45,7 +45,7 @@ impl<K: Key, V, S: Shape> RangeMap<K, V, S> {
     ///
     /// # Complexity
     /// O(c log n) for c stores since the snapshot was taken, each in one place: a store copies the
-    /// nodes on the way to one leaf, and these are looked into, with their neighbours. O(n) for
+    /// nodes on the way to one leaf, and only these and their neighbours are compared. O(n) for
     /// maps that share nothing. Allocates nothing.
     ///
     /// # Examples
@@ -76,7 +76,7 @@ impl<K: Key, V, S: Shape> RangeMap<K, V, S> {
     }
 
     /// [`changes_since`](Self::changes_since) where `same` says which values are equal. It is not
-    /// asked for entries in nodes that both maps share.
+    /// called for entries in nodes that both maps share.
     ///
     /// # Examples
     /// ```

@@ -31,8 +31,8 @@ impl<K: Key, V> RangeMap<K, V> {
 }
 
 impl<K: Key, V, S: Shape> RangeMap<K, V, S> {
-    /// An empty map with nodes of any shape, where [`new`](RangeMap::new) makes one of the default
-    /// shape. Allocates nothing.
+    /// An empty map with nodes of any shape; [`new`](RangeMap::new) makes one of the default shape.
+    /// Allocates nothing.
     ///
     /// ```
     /// use samara::{Compact, RangeMap};

@@ -3,8 +3,8 @@
 //!
 //! Knows nothing of how the tree changes: `store`, `remove` and `resize` edit it.
 //!
-//! - **CURSOR-1** A position is made for the tree as it is. After each change of the tree a new one
-//!   is made, even if the change ends in an error or a panic.
+//! - **CURSOR-1** A position belongs to the current tree. Each change of the tree is followed by a
+//!   new position, even if the change ends in an error or a panic.
 
 use crate::map::RangeMap;
 use crate::node::shape::{Normal, Shape};

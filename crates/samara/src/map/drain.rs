@@ -7,7 +7,7 @@
 //!   drain holds the pieces from inside the window. So all entries left in the window are whole,
 //!   and clearing it needs no memory.
 //! - **DRAIN-2** While the drain lives it owns all entries of the map, and the map is empty. A
-//!   leaked drain takes them along, so a value that has been moved out is never seen.
+//!   leaked drain leaks them, so a value that has been moved out is never seen.
 
 use crate::map::RangeMap;
 use crate::node::shape::{Normal, Shape};

@@ -28,8 +28,8 @@ impl<K: Key, V, S: Shape> RangeMap<K, V, S> {
         self.tree.find_gap(query)
     }
 
-    /// [`find_gap`](Self::find_gap), which remembers the place as [`seek`](Self::seek) does: a
-    /// store there needs no descent. Also returns the entry behind the gap, if there is one.
+    /// [`find_gap`](Self::find_gap) that remembers the place as [`seek`](Self::seek) does: a store
+    /// there needs no descent. Also returns the entry behind the gap, if there is one.
     ///
     /// # Examples
     /// ```

@@ -1,7 +1,7 @@
-//! Iterates over entries: over all of them (these iterators know their length), over those that
-//! meet a window, and from a key upwards. `tree::walk` finds the slots, except for `range_from`,
-//! which looks at few entries: it makes one descent, keeps no end position, and descends again for
-//! each step into the next leaf.
+//! Iterates over all entries (these iterators know their length), over the entries that meet a
+//! window, and over the entries from a key upwards. `tree::walk` finds the slots, except for
+//! `range_from`, which looks at few entries: it makes one descent, keeps no end position, and
+//! descends again for each step into the next leaf.
 //!
 //! - **RANGE-FROM-1** While the iterator lives the tree is borrowed: the iterator's leaf stays as
 //!   it is, and is not empty.

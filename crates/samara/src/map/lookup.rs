@@ -1,4 +1,4 @@
-//! Looks up single entries, by a key that they hold or are next to, and at both ends. Knows of
+//! Looks up single entries: by a key that they hold or are next to, and at both ends. Knows of
 //! nodes only the slot that the tree finds.
 
 use crate::map::RangeMap;
@@ -88,10 +88,10 @@ impl<K: Key, V, S: Shape> RangeMap<K, V, S> {
         self.range_from(key).next()
     }
 
-    /// [`at_or_after`](Self::at_or_after), which remembers the place: what comes next at this entry
-    /// or beside it (a seek, a store, a removal, a resize) needs no descent from the root. O(log
-    /// n); O(1) at the place that is remembered. A map remembers none while it may share nodes with
-    /// a snapshot, and if it has more than one leaf and its keys are not `u64`.
+    /// [`at_or_after`](Self::at_or_after) that remembers the place: the next call at this entry or
+    /// beside it (a seek, a store, a removal, a resize) needs no descent from the root. O(log n);
+    /// O(1) at the remembered place. A map remembers no place while it may share nodes with a
+    /// snapshot, or if it has more than one leaf and its keys are not `u64`.
     ///
     /// # Examples
     /// ```
@@ -108,9 +108,9 @@ impl<K: Key, V, S: Shape> RangeMap<K, V, S> {
         Some(unsafe { (span_of(leaf, slot), &*leaf.value(slot)) })
     }
 
-    /// The entries before and behind `span`, where the map remembers the one behind
-    /// ([`seek`](Self::seek), [`seek_gap`](Self::seek_gap)) and knows without a descent that
-    /// nothing is in `span`. `None` says nothing. O(1).
+    /// The entries before and behind `span`, if the map remembers the one behind
+    /// ([`seek`](Self::seek), [`seek_gap`](Self::seek_gap)) and knows without a descent that `span`
+    /// is free. `None` does not mean that an entry is in the way. O(1).
     ///
     /// # Examples
     /// ```

@@ -49,8 +49,8 @@ impl<K: Key, V, S: Shape> RangeMap<K, V, S> {
     }
 
     /// [`insert_merging`](Self::insert_merging) that shows `observe` what
-    /// [`replace`](Self::replace) would show it: the pieces within `span`. An entry loses no key by
-    /// being joined, and is not shown for that.
+    /// [`replace`](Self::replace) would show it: the pieces within `span`. A joined entry loses no
+    /// key, so joining alone does not show it.
     ///
     /// # Errors
     /// As for [`insert_merging`](Self::insert_merging); `observe` is then not called.
@@ -149,16 +149,16 @@ impl<K: Key, V, S: Shape> RangeMap<K, V, S> {
     /// to the one before them. The joined entry keeps the lowest one's value; the others' are
     /// dropped.
     ///
-    /// `joins` sees each pair of touching entries in ascending order, if one or both meet `window`.
-    /// Its first argument is the lower entry, with all that has joined it so far. So an entry that
-    /// meets the window goes on to join what is above it, beyond the window too; what is below it
-    /// joins only up to the first entry below the window. The method repeats
+    /// `joins` sees, in ascending order, each pair of touching entries of which at least one meets
+    /// `window`. Its first argument is the lower entry, with all that has joined it so far. So an
+    /// entry that meets the window goes on to join what is above it, beyond the window too; what is
+    /// below it joins only up to the first entry below the window. The method repeats
     /// [`merge_at`](Self::merge_at). If `joins` panics, the pairs that were joined stay joined.
     ///
     /// # Complexity
     /// O(k log n) for the k pairs that `joins` sees. Needs no memory, except to copy nodes that are
-    /// shared with a snapshot; lack of that ends the program, unless [`unshare`](Self::unshare)
-    /// has gone before.
+    /// shared with a snapshot; running out of it ends the program, unless
+    /// [`unshare`](Self::unshare) was called before.
     ///
     /// # Examples
     /// ```

@@ -1,8 +1,8 @@
-//! The public map of a single owner, [`RangeMap`]. Knows the tree's operations and, where
-//! it changes entries in place, leaves; nothing of inner nodes.
+//! The public map of a single owner, [`RangeMap`]. Knows the tree's operations, and leaves where it
+//! changes entries in place; knows nothing of inner nodes.
 
-// Groups in the order of the methods on the page of `RangeMap`; the first module of a section has
-// its heading.
+// In the order of the sections on the page of `RangeMap`; the first module of a section has its
+// heading.
 pub(crate) mod construct;
 
 pub(crate) mod lookup;

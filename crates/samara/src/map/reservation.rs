@@ -18,8 +18,8 @@ impl<K: Key, V, S: Shape> RangeMap<K, V, S> {
     /// lack of memory, as with [`Vec::try_reserve`](alloc::vec::Vec::try_reserve): plan, reserve,
     /// do what may fail, then commit. Each store counts as one, whatever it meets, also if an
     /// observer or a `clone` ends it by a panic. A refused store does not count. Removals need no
-    /// memory and do not count. Calls that are not listed here but store too take from what was set
-    /// aside, and promise nothing: entries and cursors, [`revise`](Self::revise),
+    /// memory and do not count. Other storing calls use the memory that was set aside, too, but
+    /// without a promise not to fail: entries and cursors, [`revise`](Self::revise),
     /// [`resize`](Self::resize), [`drain`](Self::drain), [`append`](Self::append).
     ///
     /// A value's own `clone`, which is called where an entry is cut in two, may still allocate.
@@ -52,8 +52,8 @@ impl<K: Key, V, S: Shape> RangeMap<K, V, S> {
 
     /// [`reserve`](Self::reserve) for stores within `window`, including the entries that they join.
     /// The two differ on a map that shares nodes with a [`snapshot`](Self::snapshot): `reserve`
-    /// copies all shared nodes, `reserve_within` those on the way to the window.
-    /// An empty window has none.
+    /// copies all shared nodes, `reserve_within` only those on the way to the window (for an empty
+    /// window, none).
     ///
     /// # Complexity
     /// As for `reserve`. A map that shares nodes also copies O(k + log n) nodes, for k entries in

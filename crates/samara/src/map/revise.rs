@@ -1,5 +1,5 @@
-//! Revise: one descent to an entry, a look at it and at the next one, then the change that the
-//! caller chooses.
+//! Revise: descends once to an entry, shows it and the next one to the caller, then makes the
+//! change that the caller chooses.
 //!
 //! Does not change the tree itself: `resize` moves boundaries, `remove` removes entries, `punch`
 //! cuts them.

@@ -1,5 +1,4 @@
-//! Rewrites a window: a closure is shown every piece and gap of it and says what is there
-//! afterwards.
+//! Rewrites a window: a closure gets every piece and gap of it and returns the new value.
 //!
 //! Uses the map's own lookups and stores. Knows nothing of nodes.
 
@@ -11,7 +10,7 @@ use crate::types::key::Key;
 use crate::types::span::Span;
 use alloc::vec::Vec;
 
-/// A piece of the window, and the value that it gets, or `None` to remove what is there.
+/// Pieces of the window, each with its new value, or `None` to remove what is there.
 type Pieces<K, V> = Vec<(Span<K>, Option<V>)>;
 
 impl<K: Key, V: Clone, S: Shape> RangeMap<K, V, S> {
@@ -24,13 +23,13 @@ impl<K: Key, V: Clone, S: Shape> RangeMap<K, V, S> {
     /// [`WriteGuard::update`](crate::WriteGuard::update) of a shared map, readers see all of a
     /// rewrite or nothing of it.
     ///
-    /// Nothing changes before `rewrite` has been asked about all pieces: where it panics, the map
-    /// is as before. Where a value's `clone` panics, every key still has its value, but an entry
-    /// may have been split at an edge of the window, and the memory that was reserved for the
-    /// stores stays set aside until [`release`](Self::release). If the map shares nodes with a
-    /// snapshot, copies of nodes clone values too: where one of those panics, a part of the pieces
-    /// may have been rewritten. The same holds where the `drop` of a displaced value panics. An
-    /// `update` of a shared map publishes nothing then.
+    /// Nothing changes before `rewrite` has returned for all pieces: if it panics, the map is as
+    /// before. Where a value's `clone` panics, every key still has its value, but an entry may have
+    /// been split at an edge of the window, and the memory that was reserved for the stores stays
+    /// set aside until [`release`](Self::release). If the map shares nodes with a snapshot, copies
+    /// of nodes clone values too: where one of those panics, a part of the pieces may have been
+    /// rewritten. The same holds where the `drop` of a displaced value panics. An `update` of a
+    /// shared map publishes nothing then.
     ///
     /// Memory that [`reserve`](Self::reserve) has set aside is used first.
     ///
@@ -75,7 +74,7 @@ impl<K: Key, V: Clone, S: Shape> RangeMap<K, V, S> {
         done
     }
 
-    /// What becomes of each piece of the window that does not stay as it is.
+    /// The pieces of the window that change, each with its new value.
     fn rewritten(
         &self,
         window: Span<K>,
@@ -106,7 +105,7 @@ impl<K: Key, V: Clone, S: Shape> RangeMap<K, V, S> {
     }
 
     fn store_pieces(&mut self, window: Span<K>, pieces: Pieces<K, V>) -> Result<(), StoreError<K>> {
-        // What clones values comes first: afterwards pieces are whole entries, or gaps.
+        // Splits clone values, so they come first: afterwards pieces are whole entries, or gaps.
         self.split_at(window.first)?;
         if let Some(behind) = window.last.succ() {
             self.split_at(behind)?;

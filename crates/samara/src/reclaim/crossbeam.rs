@@ -44,8 +44,8 @@ std::thread_local! {
 /// With `std`, the first guard, reader or stamp of the process makes the collector, which takes
 /// memory. A child of a `fork` at that moment waits for ever at its first guard.
 ///
-/// In a child of `fork`, what other threads were reading at that moment counts as being read for
-/// ever. After many threads have come and gone, a stamp passes only after many calls of
+/// In a child of `fork`, the guards that other threads held at that moment count as held for ever.
+/// After many threads have come and gone, a stamp passes only after many calls of
 /// [`has_passed`](Reclaim::has_passed): the work that those threads left is done a few pieces at a
 /// time.
 #[derive(Clone)]

@@ -3,7 +3,7 @@
 //! its two barriers are made ([`Barriers`]).
 //!
 //! - **EPOCH-1** A record is 0 (`active`) while its thread has no guard. Otherwise it is the epoch
-//!   of the outermost guard: an epoch that was current when that guard was made, or before.
+//!   of the outermost guard: one that was current when that guard was made, or an earlier one.
 //! - **EPOCH-2** Only the thread that has taken a record touches its `pins` and `ended`. The record
 //!   is given back once it has neither guard nor registration.
 //! - **EPOCH-3** Records live as long as the domain, and are reused. Their list only grows, at its
@@ -190,7 +190,7 @@ impl<B> Domain<B> {
 }
 
 impl<B: Barriers> Domain<B> {
-    /// A stamp for what was unlinked before the call.
+    /// A stamp for the nodes that were unlinked before the call.
     pub(crate) fn stamp(&self) -> Stamp {
         // Release: W2, pairs with R1. Otherwise Relaxed: nothing is read through the epoch here.
         // EPOCH-4: at its highest value it stays.
@@ -218,7 +218,7 @@ impl<B> Drop for Domain<B> {
         let mut at = self.records.load(Ordering::Relaxed);
         while !at.is_null() {
             // SAFETY: EPOCH-3: the domain owns its records, and each is in the list once.
-            // Registrations and pins borrow the domain, so there is none.
+            // Registrations and pins borrow the domain, so none exists.
             let record = unsafe { Box::from_raw(at) };
             at = record.next.get().cast_mut();
         }

@@ -11,14 +11,14 @@
 //! *Fenced*: both barriers are SeqCst fences. A domain is fenced where the kernel refuses the call,
 //! on other systems, without `std`, and under Miri, which does not have the call.
 //!
-//! - **MEMBARRIER-1** Whether a domain is expedited or fenced is decided before anybody can
+//! - **MEMBARRIER-1** Whether a domain is expedited or fenced is decided before any thread can
 //!   register with it, and never changes.
 //! - **MEMBARRIER-2** If the default domain is expedited, no thread registers with it before the
 //!   process is registered for the expedited command.
-//! - **MEMBARRIER-3** A heavy barrier that fails says so, and the stamp does not pass before a
-//!   heavy barrier has succeeded: a filter of system calls may be installed after MEMBARRIER-1 was
-//!   decided. `refused` says how the last heavy barrier ended; nothing depends on it but the answer
-//!   of [`Membarrier::is_expedited`].
+//! - **MEMBARRIER-3** A heavy barrier reports its failure, and the stamp does not pass before a
+//!   heavy barrier has succeeded: a seccomp filter may be installed after MEMBARRIER-1 was decided.
+//!   `refused` says how the last heavy barrier ended; nothing depends on it but the answer of
+//!   [`Membarrier::is_expedited`].
 
 #[cfg(feature = "std")]
 use crate::reclaim::PinHere;
@@ -34,18 +34,18 @@ use core::fmt;
 /// A guard costs a load from a cache line that writers change, and a few stores to memory of its
 /// own thread. A stamp costs a system call that interrupts the process's running threads for a
 /// moment. Asking whether a stamp has passed reads one record per registration, for the highest
-/// number of registrations that ever existed at once. A guard that lives long holds up only what
-/// was taken out while it lived, or while another guard of its thread lived that overlaps with it.
+/// number of registrations that ever existed at once. A long-lived guard holds up only what was
+/// taken out while it lived, or while an overlapping guard of its thread lived.
 ///
 /// All values share one set of registrations: 128 bytes per thread, reused when the thread ends.
 ///
 /// In a child of `fork` the guards that other threads held are never dropped, so everything that is
 /// taken out after the fork is kept there.
 ///
-/// A filter of system calls that is installed later may refuse the call to its threads, after it
-/// was granted first. Then no stamp passes that such a thread asks about. What it takes out stays
-/// until a thread asks that may make the call (a map's [`pending`](crate::SharedRangeMap::pending)
-/// tells how much). Readers that run without a fence cannot be made to execute one afterwards.
+/// A seccomp filter that is installed later may refuse the call to its threads. A stamp that such a
+/// thread asks about then does not pass. The nodes that it takes out stay until a thread that may
+/// make the call asks (a map's [`pending`](crate::SharedRangeMap::pending) tells how much). Readers
+/// that run without a fence cannot be made to execute one afterwards.
 /// [`is_expedited`](Self::is_expedited) returns `false` then. A program that installs such a filter
 /// should use [`Fenced`] from the start.
 #[derive(Clone, Copy)]
@@ -125,8 +125,7 @@ impl Membarrier {
     }
 
     /// Whether its readers run without a fence, and the kernel makes the writers' barrier. `false`
-    /// from the moment at which the kernel has refused that to a thread, until it grants it to one
-    /// again.
+    /// after the kernel has refused the barrier to a thread, until it next grants one.
     pub fn is_expedited(&self) -> bool {
         let kind = self.domain.barriers();
         kind.expedited && !kind.refused.load(Ordering::Relaxed)
@@ -172,7 +171,7 @@ unsafe impl Reclaim for Membarrier {
         self.domain.try_register().map(MembarrierReader).ok_or(AllocError)
     }
 
-    /// Many where stamps interrupt readers.
+    /// Large where stamps interrupt readers.
     #[inline]
     fn batch(&self) -> usize {
         if self.domain.barriers().expedited { 1024 } else { Fenced.batch() }
@@ -209,7 +208,7 @@ unsafe impl PinHere for Membarrier {
 ///
 /// A guard costs a fence, a stamp another one. So a writer asks for a stamp after 64 nodes, which
 /// are then still in the cache when it uses them again. Its values share one set of registrations.
-/// Of a child of `fork` the same holds as of [`Membarrier`]'s.
+/// A child of `fork` behaves as with [`Membarrier`].
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Fenced;
 

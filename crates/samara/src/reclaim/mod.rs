@@ -34,12 +34,12 @@ pub use crate::reclaim::quiescent::Quiescent;
 
 use crate::types::error::AllocError;
 
-/// Knows when no reader can see any more what a writer has taken out.
+/// Decides when no reader can see the nodes that a writer has taken out.
 ///
 /// A reader holds a guard while it reads. A writer first *unlinks*: it stores, with release
 /// ordering, so that later readers do not find what was unlinked. Then it takes a stamp. Once
-/// [`has_passed`](Self::has_passed) returns `true` for that stamp, no thread has what was unlinked
-/// before it.
+/// [`has_passed`](Self::has_passed) returns `true` for that stamp, no thread can see what was
+/// unlinked before it.
 ///
 /// # Safety
 /// For one value of the type, with the registrations, guards and stamps that it made:
@@ -48,12 +48,12 @@ use crate::types::error::AllocError;
 ///   see what was unlinked before that call, has been dropped. Those drops happen before
 ///   `has_passed` returns.
 /// - Any other guard sees what happened before `stamp` was called. If an atomic was stored to
-///   before, the guard's holder loads that store or a later one, and what it loads with acquire
-///   ordering is there as it was stored.
+///   before, the guard's holder loads that store or a later one, and with acquire ordering it also
+///   sees the writes before that store.
 ///
 /// Beyond safety: a map calls `stamp` and `has_passed` within its stores, with its handle held or
 /// within a store of a `SharedWriter`. Neither must run foreign code, such as destructors that
-/// others have deferred: one that stores in the map would wait for itself.
+/// others have deferred: one that stores in the map would deadlock.
 ///
 /// A guard protects as long as it lives, whatever becomes of its registration, and even if it is
 /// never dropped. It counts as a guard of the value that made its registration, whichever value's
@@ -80,15 +80,15 @@ pub unsafe trait Reclaim {
     fn try_reader(&self) -> Result<Self::Reader, AllocError> {
         Ok(self.reader())
     }
-    /// The least number of nodes that a writer takes out before it asks for a stamp. As many stores
-    /// share the cost of a stamp, and as many nodes get cold before they are used again.
+    /// The least number of nodes that a writer takes out before it asks for a stamp. More nodes
+    /// spread the cost of a stamp over more stores, but get cold before they are reused.
     fn batch(&self) -> usize {
         128
     }
     /// Lets the thread read until the guard is dropped. Guards may be nested.
     fn pin(&self, reader: &Self::Reader) -> Self::Guard;
-    /// Returns the moment from which on new guards cannot see what the writer has unlinked. The
-    /// writer calls it after it has unlinked. Several writers may call it at the same time.
+    /// Returns the moment from which new guards cannot see what the writer has unlinked. The writer
+    /// calls it after unlinking. Several writers may call it at the same time.
     fn stamp(&self) -> Self::Stamp;
     /// Whether no thread can see what was unlinked before the stamp. Never waits for readers.
     ///

@@ -1,5 +1,5 @@
-//! Reclamation without waiting, for programs in which no guard lives during a store. Knows nothing
-//! but that promise.
+//! Reclamation without waiting, for programs in which no guard lives during a store. Relies on that
+//! promise alone.
 
 use crate::reclaim::{PinHere, Reclaim};
 

@@ -17,7 +17,7 @@ use core::iter::FusedIterator;
 pub struct Combined<'a, K: Key = u64, S: Shape = Normal> {
     one: Side<'a, S, K>,
     two: Side<'a, S, K>,
-    /// Whether a key is kept that the first set has, or not, and the second one has, or not.
+    /// Whether a key is kept: the arguments say whether the first set and the second set have it.
     keeps: fn(bool, bool) -> bool,
     at: Option<K>,
 }
@@ -35,7 +35,7 @@ impl<'a, K: Key, S: Shape> Side<'a, S, K> {
         Side { rest, range }
     }
 
-    /// Whether the set has `at`, and the last key up to which that stays so.
+    /// Whether the set has `at`, and the last key up to which the answer is the same.
     fn look(&mut self, at: K) -> (bool, K) {
         if self.range.is_some_and(|range| range.last < at) {
             self.range = self.rest.next();

@@ -296,7 +296,7 @@ impl<K: Key, S: Shape> RangeSet<K, S> {
 /// # Memory
 impl<K: Key, S: Shape> RangeSet<K, S> {
     /// Sets memory aside for this many calls of [`insert`](Self::insert) and
-    /// [`remove`](Self::remove), which then cannot fail for want of it: as [`RangeMap::reserve`].
+    /// [`remove`](Self::remove), which then cannot run out of it: as [`RangeMap::reserve`].
     ///
     /// # Errors
     /// [`AllocError`]; the set is as before.

@@ -1,5 +1,5 @@
-//! A cursor concurrent with writers. It keeps its entry as it was when the cursor arrived; each
-//! step looks at the map as it is then.
+//! A cursor concurrent with writers. Its entry stays as it was when the cursor arrived; each step
+//! looks at the current map.
 //!
 //! A cursor keeps its leaf, and the slots by which it descended to it. A step within the leaf first
 //! follows the same slots again, from the current root. If they lead to the same leaf, that leaf is
@@ -24,10 +24,10 @@ use core::marker::PhantomData;
 /// The cursor points to an entry or to a gap, as it was at one moment after the cursor was sent
 /// there. It keeps pointing to that, whatever is stored meanwhile.
 ///
-/// A step goes to the nearest entry that lies wholly on that side and is there at a moment between
-/// the step's beginning and its end. So it does not reach an entry that was removed or replaced
-/// before. It may pass over an entry that another thread stores during the step, but not over an
-/// entry that is there throughout. Two entries that it reaches one after the other never overlap.
+/// A step goes to the nearest entry that lies wholly on that side and is in the map at some moment
+/// during the step. So it does not reach an entry that was removed or replaced before the step. It
+/// may pass over an entry that another thread stores during the step, but not over an entry that is
+/// there throughout. Two entries reached in succession never overlap.
 ///
 /// ```
 /// use samara::{SharedRangeMap, Span};
@@ -107,8 +107,8 @@ impl<'g, K: Key, V, S: Shape> SharedCursor<'g, K, V, S> {
         Some((self.span, unsafe { &*leaf.value(slot) }))
     }
 
-    /// Goes to `key` (others call this seek): to the entry that holds it, which is returned, or to
-    /// the gap that holds it. O(log n).
+    /// Goes to the entry or the gap that holds `key` (a seek elsewhere), and returns the entry.
+    /// O(log n).
     pub fn walk(&mut self, key: K) -> Option<(Span<K>, &'g V)> {
         let Some((spot, slot_path)) = self.seek(key) else {
             (self.span, self.entry, self.place) = (Span::FULL, false, None);
@@ -165,8 +165,8 @@ impl<'g, K: Key, V, S: Shape> SharedCursor<'g, K, V, S> {
         self.current()
     }
 
-    /// Goes to the next entry. If there is none, the cursor stays. Looks at one node of each level;
-    /// O(log n) once per leaf, and if the leaf has been stored in.
+    /// Goes to the next entry; stays if there is no next one. Looks at one node of each level;
+    /// takes O(log n) once per leaf, and after a store in the leaf.
     #[allow(clippy::should_implement_trait)] // no iterator: the cursor can turn round
     pub fn next(&mut self) -> Option<(Span<K>, &'g V)> {
         if let Some((leaf, slot)) = self.place {
@@ -186,8 +186,8 @@ impl<'g, K: Key, V, S: Shape> SharedCursor<'g, K, V, S> {
             // SAFETY: the map is pinned, so the leaf is live. Only slots below the length are read,
             // and a leaf is not empty.
             unsafe {
-                // An entry that begins before `behind` has been stored meanwhile: it overlaps what
-                // the cursor points to.
+                // An entry that begins before `behind` is newer than the cursor's position, which
+                // it overlaps.
                 let over = spot.slot < leaf.len() && leaf.first(spot.slot) < behind;
                 let slot = spot.slot + usize::from(over);
                 if slot < leaf.len() {
@@ -204,7 +204,7 @@ impl<'g, K: Key, V, S: Shape> SharedCursor<'g, K, V, S> {
         }
     }
 
-    /// Goes to the previous entry. If there is none, the cursor stays. Costs as much as
+    /// Goes to the previous entry; stays if there is no previous one. Costs as much as
     /// [`next`](Self::next).
     pub fn prev(&mut self) -> Option<(Span<K>, &'g V)> {
         // SAFETY: the map is pinned, so the leaf is live; the slot before `slot` is an entry's.

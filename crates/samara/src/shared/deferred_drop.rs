@@ -1,13 +1,13 @@
 //! Deferred drops: the values of freed nodes are dropped after the store that freed them. A value's
-//! drop is foreign code, so it runs while no lock is held that it could wait for. (A handle that is
-//! kept for many stores drops in one of them what an earlier one has freed.) Then the leaf's memory
-//! goes back to the writers. Does not know when nodes are free (`limbo`).
+//! drop is foreign code, so it runs while no lock is held that it could wait for. (Exception: a
+//! handle kept for many stores drops, in a later store, what an earlier one freed.) Then the leaf's
+//! memory goes back to the writers. Does not know when nodes are free (`limbo`).
 //!
 //! - **DROP-1** A node in [`Freed`] was given up by its map, and no reader can see it. Dropping the
-//!   `Freed` gives up the map's share of the node, once, and drops what has no other owner.
+//!   `Freed` gives up the map's share of the node, once, and drops whatever then has no owner left.
 //! - **DROP-2** A leaf in [`Returned`] holds no value, has memory of its own, and links to the next
 //!   leaf. Leaves are pushed as a [`Chain`] and taken all at once. So when `put` exchanges the
-//!   head, that head is the leaf that the last one of the chain links to.
+//!   head, the last leaf of its chain links to the old head.
 //!
 //! Orderings: `put` pushes leaves with Release, and `take` takes them with Acquire, so everything
 //! done to a leaf before happened before `take` returns it. Each push is a read-modify-write of
@@ -55,7 +55,7 @@ impl<'m, K: Key, V, S: Shape> Freed<'m, K, V, S> {
         self.nodes.try_reserve(1).map_err(|_| AllocError)
     }
 
-    /// Takes over a node. There is room for it.
+    /// Takes over a node. The caller has reserved room for it.
     ///
     /// # Safety
     /// DROP-1: the map has given the node up, no reader can see it, and the caller does not use it
@@ -65,7 +65,7 @@ impl<'m, K: Key, V, S: Shape> Freed<'m, K, V, S> {
         self.nodes.push(node);
     }
 
-    /// Takes over the nodes of `other`. If there is no memory to note them, they are dropped now.
+    /// Takes over the nodes of `other`, or drops them now if memory for the list runs out.
     pub(crate) fn append(&mut self, mut other: Self) {
         if self.nodes.try_reserve(other.nodes.len()).is_ok() {
             self.nodes.append(&mut other.nodes);
@@ -90,7 +90,7 @@ impl<K: Key, V, S: Shape> Drop for Freed<'_, K, V, S> {
 impl<K: Key, V, S: Shape> Freed<'_, K, V, S> {
     #[cold]
     fn drop_nodes(&mut self) {
-        /// Goes on with the others if a value's drop unwinds.
+        /// Drops the remaining nodes if a value's drop unwinds.
         struct Rest<'f, 'm, K: Key, V, S: Shape>(&'f mut Freed<'m, K, V, S>);
         impl<K: Key, V, S: Shape> Drop for Rest<'_, '_, K, V, S> {
             fn drop(&mut self) {

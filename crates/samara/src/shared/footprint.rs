@@ -15,7 +15,7 @@ use crate::types::key::Key;
 use crate::types::span::Span;
 use core::marker::PhantomData;
 
-/// A change, as far as it decides which part of the tree can take it.
+/// A change, reduced to what decides which part of the tree can take it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Footprint<K> {
     /// Everything in the span is replaced, by an entry or by nothing.
@@ -24,7 +24,7 @@ pub(crate) enum Footprint<K> {
     Remove { key: K },
     /// The entry that holds the key gets another value. It exists.
     Modify { key: K },
-    /// The entries around the span come to be in one leaf.
+    /// The entries around the span are moved into one leaf.
     Regroup { span: Span<K> },
 }
 
@@ -77,8 +77,8 @@ impl<K: Key, V, S: Shape> Job<K> for Choose<'_, K, V, S> {
     }
 }
 
-/// If an inner node on the path of a change can take the change in itself, below it: the number of
-/// its children that the change meets.
+/// The number of children of an inner node that a change meets; `None` if the node cannot take the
+/// whole change below itself.
 ///
 /// # Safety
 /// The node is live, and the processor supports `F`.
@@ -87,16 +87,16 @@ unsafe fn fits_below<K: Key, S: Shape, F: Search>(Step { node, slot }: Step, cha
     let node = Inner::<K, S>::from_raw(node);
     // SAFETY: as the caller promises.
     let (len, to) = unsafe { (node.len(), node.rank::<F>(change.keys().last)) };
-    // Besides the children between its ends a store takes one away, where it merges two; a
-    // regrouping takes one at each end.
+    // A store removes the children between its ends, and one more where it merges two; a regrouping
+    // removes one more at each end.
     let fewest = Inner::<K, S>::MIN + usize::from(matches!(change, Footprint::Regroup { .. }));
     // The change stays clear of the node's first and last child, and splits a leaf at most twice.
     let inside = slot > 0 && to + 1 < len && len + 2 <= Inner::<K, S>::SLOTS;
     (inside && len - (to - slot) > fewest).then_some(to - slot + 1)
 }
 
-/// If the inner node of this step can take a change in itself: the number of its children that the
-/// change meets.
+/// The number of children of this step's inner node that the change meets; `None` if the node
+/// cannot take the whole change below itself.
 ///
 /// # Safety
 /// The node is live.
@@ -114,7 +114,7 @@ pub(crate) unsafe fn below<K: Key, S: Shape>(step: Step, change: Footprint<K>) -
     dispatch::<K, S, _>(Below(step, change, PhantomData::<S>))
 }
 
-/// Whether a leaf can take a change in itself: nothing beyond the leaf is looked at or changed, its
+/// Whether a leaf can take a whole change: nothing beyond the leaf is looked at or changed, its
 /// last key stays, and it neither splits nor falls below its minimum fill. `slot` is the slot of
 /// the first entry that does not end before the change.
 ///

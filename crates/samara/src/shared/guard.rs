@@ -1,5 +1,5 @@
 //! Readers of a shared map: a registration, and the guard to read through. States what readers are
-//! promised; `publish` has the argument.
+//! promised; `publish` argues why it holds.
 
 use crate::map::RangeMap;
 use crate::node::leaf::Leaf;
@@ -33,9 +33,9 @@ impl<'m, K: Key, V, R: Reclaim, S: Shape> SharedReader<'m, K, V, R, S> {
 }
 
 /// A reader's view of a shared map: see [`SharedRangeMap`] for what is promised. What it returns is
-/// valid as long as the guard is borrowed. For operations that it does not have (`covers`, `gaps`,
-/// `check` and the like) take a [`snapshot`](Self::snapshot). [`len`](SharedRangeMap::len) is a
-/// method of the map.
+/// valid as long as the guard is borrowed. For operations that it lacks (`covers`, `gaps`, `check`
+/// and the like) take a [`snapshot`](Self::snapshot). [`len`](SharedRangeMap::len) is a method of
+/// the map.
 pub struct SharedGuard<'m, K: Key, V, R: Reclaim = Epoch, S: Shape = Normal> {
     pub(crate) map: &'m SharedRangeMap<K, V, R, S>,
     pub(crate) _pinned: R::Guard,
@@ -127,7 +127,7 @@ impl<K: Key, V, R: Reclaim, S: Shape> SharedGuard<'_, K, V, R, S> {
     }
 
     /// The entries that meet `window`, whole (the outer ones may extend beyond it), ascending; from
-    /// both ends. None if the window holds no key. O(log n) to begin, O(1) amortised per step.
+    /// both ends. An empty window meets none. O(log n) to begin, O(1) amortised per step.
     pub fn range(&self, window: impl Into<Span<K>>) -> SharedRange<'_, K, V, S> {
         // SAFETY: pinned for as long as `self` is borrowed.
         unsafe { SharedRange::new(&self.map.published, window.into()) }

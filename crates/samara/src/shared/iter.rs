@@ -3,8 +3,8 @@
 //! A leaf that a reader has reached does not change (PUBLISH-1). The walk takes the next leaf from
 //! the leaf's parent. The parent stays the parent of the leaves in its region even after it has
 //! been taken out (PUBLISH-3). At the end of the parent the walk descends from the root again, to
-//! the key after the last one. It never goes back: it leaves out an entry that was stored meanwhile
-//! and begins before the end of the last entry shown.
+//! the key after the last one. It never goes back: it omits an entry that was stored meanwhile and
+//! begins before the end of the last entry shown.
 //!
 //! - **SHARED-ITER-1** `from` is after the last key shown from the front, and after every entry
 //!   that ends before the window. `to` is before the first key shown from the back, and before
@@ -29,7 +29,7 @@ pub(crate) struct Spot<K: Key, V, S: Shape> {
     pub(crate) leaf: Leaf<K, V, S>,
     pub(crate) slot: usize,
     pub(crate) parent: Option<(Inner<K, S>, usize)>,
-    /// The first key of the parent's region, or, without a parent, of the leaf's.
+    /// The first key of the parent's region; without a parent, of the leaf's region.
     pub(crate) start: K,
 }
 
@@ -109,9 +109,9 @@ impl<K: Key, V, S: Shape, T: FnMut(usize, usize)> Job<K> for Descend<K, V, S, T>
 /// [`SharedGuard::range`](crate::SharedGuard::range).
 ///
 /// The iterator goes from leaf to leaf (at most 29 entries each), and shows each leaf as it was
-/// when the walk reached it. What is stored there later is not shown, even if the same thread
-/// stored it before it asked for the step. A step of a [`SharedCursor`](crate::SharedCursor) shows
-/// what is there when it is asked for.
+/// when the walk reached it. Later stores in that leaf are not shown, even those that the same
+/// thread made before it asked for the step. A step of a [`SharedCursor`](crate::SharedCursor)
+/// shows the map at the time of the step.
 #[must_use = "an iterator does nothing until it is asked"]
 pub struct SharedRange<'g, K: Key, V, S: Shape = Normal> {
     published: &'g Published,

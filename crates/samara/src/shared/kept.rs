@@ -1,7 +1,7 @@
-//! What a stage has kept: a writer puts the copy in place later, if nothing was stored there
+//! Kept copies of stages: a writer puts such a copy in place later, if nothing was stored there
 //! meanwhile.
 //!
-//! Knows how to tell that; `stage` makes copies, and knows what fits.
+//! Knows how to tell whether something was; `stage` makes the copies, and knows what fits.
 
 use crate::map::RangeMap;
 use crate::node::Raw;
@@ -19,8 +19,8 @@ use crate::types::key::Key;
 use core::fmt;
 use core::marker::PhantomData;
 
-/// What a stage has [kept](Stage::keep): which part of the map its copy was made of. It owns that
-/// part too, as a snapshot does, so nothing else gets its address.
+/// The leaf that a [kept](Stage::keep) copy was made of. It owns that leaf too, as a snapshot does,
+/// so no other node gets its address.
 pub struct Kept<'m, K: Key, V, S: Shape = Normal> {
     pub(super) old: Raw,
     pub(super) _share: Subtree<K, V, S>,
@@ -29,12 +29,12 @@ pub struct Kept<'m, K: Key, V, S: Shape = Normal> {
     pub(super) key: K,
     pub(super) base: K,
     pub(super) next: Option<K>,
-    /// The map may not become a plain one meanwhile, which does not know of the share.
+    /// Keeps the map from becoming a plain one meanwhile, which would not know of the share.
     pub(super) map: PhantomData<&'m ()>,
 }
 
 impl<K: Key, V, S: Shape> Kept<'_, K, V, S> {
-    /// Whether the copy has another last key than what it was made of: as [`Stage::moves_end`].
+    /// Whether the copy has another last key than the kept leaf: as [`Stage::moves_end`].
     #[must_use]
     pub fn moves_end(&self, copy: &RangeMap<K, V, S>) -> bool {
         copy.last().is_none_or(|(span, _)| span.last != self.key)
@@ -42,11 +42,10 @@ impl<K: Key, V, S: Shape> Kept<'_, K, V, S> {
 }
 
 impl<K: Key, V: Clone, R: Reclaim, S: Shape> WriterReservation<'_, '_, K, V, R, S> {
-    /// Puts the copy of a stage that was [kept](Stage::keep) in the place of what it was made of,
-    /// as one store, if nothing was stored there meanwhile, and calls `then` before others may
-    /// store there again. `false`: something was, or the copy does not [fit](Stage::fits), or the
-    /// handle or a snapshot is in the way, or the reservation is used up; nothing has happened, and
-    /// the copy is as it was.
+    /// Replaces the leaf that a [kept](Stage::keep) copy was made of by the copy, as one store, and
+    /// calls `then` before others may store there again. Returns `false`, and leaves map and copy
+    /// as they were, if something was stored there meanwhile, the copy does not [fit](Stage::fits),
+    /// the handle or a snapshot is in the way, or the reservation is used up.
     ///
     /// Neither allocates nor fails otherwise. O(log n).
     #[inline]
@@ -90,9 +89,9 @@ unsafe fn put_back<K: Key, V: Clone, S: Shape, R: Reclaim>(
         return false;
     }
     let mut path = Path::new();
-    // SAFETY: as in `stage`. A leaf that the map shows does not change (PUBLISH-1), so the one that
-    // was kept has what the copy was made of, and a leaf at its address is that leaf: what was kept
-    // owns it too.
+    // SAFETY: as in `stage`. A leaf that the map shows does not change (PUBLISH-1), so the kept
+    // leaf has the entries that the copy was made of. A leaf at its address is that leaf, because
+    // `Kept` owns it too.
     unsafe {
         let Some((locks, old, _)) = lock(tree, shared, kept.key, &mut path) else { return false };
         let next = next::<K, V, S>(locks.path).map(|next| next.first(0));

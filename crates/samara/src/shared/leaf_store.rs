@@ -1,6 +1,6 @@
-//! Concurrent stores of several writers: each store changes one leaf under the lock of the leaf's
-//! parent, or leaves of one parent, which it replaces. Knows how such a store descends and what it
-//! may touch; `writer_gate` knows who may store, and when.
+//! Concurrent stores of several writers: under the lock of a leaf's parent, each store changes one
+//! leaf, or changes leaves of that parent and replaces the parent. Knows how such a store descends
+//! and what it may touch; `writer_gate` knows who may store, and when.
 //!
 //! - **LEAF-STORE-1** In a node that the map shows to readers, gap words and the pointers to leaves
 //!   change only under the node's lock. The gap word of a child that is an inner node changes only
@@ -15,17 +15,17 @@
 //!   lock stays in the tree until the lock is released: no other thread takes it out.
 //! - **LEAF-STORE-4** A concurrent store replaces a node of level 1 under its lock. It holds the
 //!   lock of the new node as well, from before that is published. It never releases the lock of the
-//!   old node: that says [`GONE`] from then on. So a thread that gets the lock of a node of level 1
-//!   has a node of the tree; one that finds it gone descends again. The memory stays until that
-//!   thread has left the gate (LIMBO-2).
+//!   old node, which is [`GONE`] from then on. So a node of level 1 whose lock a thread gets is in
+//!   the tree; a thread that finds the lock gone descends again. The memory stays until that thread
+//!   has left the gate (LIMBO-2).
 //!
 //! A store that fits neither in one leaf (`footprint::fits`) nor below the leaf's parent
 //! (`footprint::below`), or whose path has a node that a snapshot owns, is made exclusively,
 //! through the write handle.
 //!
-//! Readers cannot tell a concurrent store from another one. The arguments in the heads of `publish`
-//! and `limbo` are about one pointer, and the nodes that a writer takes out wait in that writer's
-//! own limbo.
+//! Readers cannot tell a concurrent store from an exclusive one. The arguments in the heads of
+//! `publish` and `limbo` are about one pointer, and the nodes that a writer takes out wait in that
+//! writer's own limbo.
 
 use crate::fault::{Point, point};
 use crate::node::Raw;
@@ -50,7 +50,7 @@ use core::marker::PhantomData;
 use core::mem;
 use core::ptr::NonNull;
 
-/// What the lock of an inner node says.
+/// The values of an inner node's lock.
 const FREE: u8 = 0;
 const HELD: u8 = 1;
 /// The node is not in the tree any more (LEAF-STORE-4).
@@ -60,15 +60,15 @@ const GONE: u8 = 2;
 pub(crate) enum Attempt<T, F> {
     /// The store has been made.
     Done(T),
-    /// There is no entry that the change is about.
+    /// No entry holds the key of the change.
     NoEntry,
     /// The store must be made exclusively.
     Exclusive(F),
 }
 
 /// Makes a change by `verb`, which works in a copy of one leaf, or below a leaf's parent, and
-/// publishes it, also if `verb` panics. It is made exclusively if it may meet more than `most`
-/// entries, and more than a leaf.
+/// publishes it, also if `verb` panics. A change that may meet more than `most` entries, and more
+/// than one leaf, must be made exclusively.
 ///
 /// # Safety
 /// The caller is inside the gate (GATE-1); `workspace` and `len` belong to its record; `tree` is
@@ -121,7 +121,7 @@ pub(crate) unsafe fn store<K: Key, V: Clone, S: Shape, R: Reclaim, T, F: FnOnce(
             (part.root, part.len) = (Some(copy_leaf(part, leaf)?.raw()), leaf.len());
             leaf.raw()
         } else {
-            // Only what stores add matters.
+            // `len` starts at an upper bound: only its change counts.
             (part.root, part.len) = (Some(locks.path.at(1).node), Leaf::<K, V, S>::PACKED * Inner::<K, S>::SLOTS);
             part.cloner.set(V::clone);
             part.thinned = tree.thinned;
@@ -171,8 +171,8 @@ pub(crate) unsafe fn lock<'p, K: Key, V, S: Shape>(
     Some((locks, leaf, slot))
 }
 
-/// Puts what a store has left in the place of its part, when it is dropped: also when the store's
-/// panic unwinds.
+/// When dropped, also while a panic of the store unwinds, puts what the store has left in the place
+/// of its part.
 struct Swap<'a, K: Key, V, S: Shape, R: Reclaim> {
     workspace: &'a mut Workspace<K, V, S, R>,
     len: &'a AtomicUsize,
@@ -233,7 +233,7 @@ impl<K: Key, V, S: Shape, R: Reclaim> Drop for Swap<'_, K, V, S, R> {
 /// The locks of the nodes on a path, held from the leaf's parent up to a level.
 pub(crate) struct Locks<'a, K: Key, S: Shape> {
     pub(crate) path: &'a Path,
-    /// Highest level whose lock is held; 0: none.
+    /// Highest level whose lock is held; 0: no lock is held.
     upto: usize,
     /// The node that takes the place of the one at level 1, locked as well (LEAF-STORE-4).
     heir: Option<Raw>,
@@ -252,8 +252,8 @@ impl<K: Key, S: Shape> Locks<'_, K, S> {
         }
     }
 
-    /// Takes the lock of the node that will replace that of level 1, which no other thread has. The
-    /// caller publishes it before the locks are released.
+    /// Takes the lock of `new`, which will replace the node of level 1 and which no other thread
+    /// has. The caller publishes `new` before the locks are released.
     ///
     /// # Safety
     /// `new` is live, and of level 1.

@@ -3,10 +3,10 @@
 //!
 //! - **LIMBO-1** The first `stamped` nodes of the log are the nodes of the batches, in the order of
 //!   the batches. The others were taken out since the last stamp.
-//! - **LIMBO-2** A concurrent store takes out an inner node (LEAF-STORE-4) only if it sets `met`:
-//!   writers may have come to the node, and they have no guard. The batch of that node waits for
-//!   the end of a look for them that began after the batch (GATE-5). A look is for all batches that
-//!   are there when it begins.
+//! - **LIMBO-2** A concurrent store that takes out an inner node (LEAF-STORE-4) sets `met`: writers
+//!   may have come to the node, and they have no guard. The batch of that node waits until a look
+//!   for these writers, begun after the batch, has ended (GATE-5). A look covers all batches that
+//!   exist when it begins.
 //!
 //! A node leaves limbo when the stamp of its batch has passed, and the look for writers is over. A
 //! node that was moved ([`Fate::Moved`]) owns nothing: only its memory is left. For a node that was
@@ -35,7 +35,7 @@ pub(crate) struct Limbo<K, R: Reclaim> {
     stamped: usize,
     /// Whether writers may have come to a node that was taken out since the last stamp.
     pub(crate) met: bool,
-    /// The look for writers that is under way, and for how many batches it is.
+    /// The look for writers that is under way, and the number of batches that it covers.
     look: Option<(Look, usize)>,
 }
 
@@ -43,7 +43,7 @@ pub(crate) struct Limbo<K, R: Reclaim> {
 struct Batch<T> {
     stamp: T,
     nodes: usize,
-    /// Whether writers may have come to one of the nodes, and perhaps have not left.
+    /// Whether writers may have come to one of the nodes, and may still be there.
     met: bool,
 }
 
@@ -68,7 +68,7 @@ impl<K: Key, R: Reclaim> Limbo<K, R> {
     }
 
     /// Frees what no reader sees any more, or hands it over to `freed`. Does nothing unless `now`
-    /// or [`is_due`](Self::is_due). `have_left` goes on with a look for writers.
+    /// or [`is_due`](Self::is_due). `have_left` continues a look for writers.
     #[inline]
     pub(crate) fn collect<V, S: Shape>(
         &mut self,
@@ -85,8 +85,7 @@ impl<K: Key, R: Reclaim> Limbo<K, R> {
         }
     }
 
-    /// [`collect`](Self::collect) now, without making the log smaller: a reservation counts on its
-    /// room.
+    /// [`collect`](Self::collect) now, without shrinking the log: a reservation counts on its room.
     #[inline]
     pub(crate) fn gather<V, S: Shape>(
         &mut self,
@@ -157,8 +156,8 @@ impl<K: Key, R: Reclaim> Limbo<K, R> {
         }
     }
 
-    /// Goes on with the look for writers, or begins one for all batches that are there. Returns
-    /// whether it is over. No batch leaves before that: the first one waits for it.
+    /// Continues the look for writers, or begins one for all batches that exist. Returns whether it
+    /// is over. No batch leaves before that: the first one waits for it.
     fn look(&mut self, have_left: &mut impl FnMut(&mut Look) -> bool) -> bool {
         let (look, batches) = self.look.get_or_insert((Look::new(), self.batches.len()));
         if !have_left(look) {
@@ -199,7 +198,7 @@ fn shrink<T>(items: &mut VecDeque<T>, least: usize) {
     }
 }
 
-/// Everything that is left in limbo, freed when this is dropped. There is no reader.
+/// Everything left in limbo, freed when this is dropped. No reader exists.
 struct Rest<'a, K: Key, V, S: Shape> {
     log: &'a mut Log<K>,
     leaves: &'a mut NodePool<Leaf<K, V, S>>,
@@ -209,7 +208,7 @@ struct Rest<'a, K: Key, V, S: Shape> {
 impl<K: Key, V, S: Shape> Drop for Rest<'_, K, V, S> {
     fn drop(&mut self) {
         while let Some(node) = self.log.pop() {
-            // If a value's drop unwinds, dropping `rest` goes on with the others.
+            // If a value's drop unwinds, dropping `rest` frees the remaining nodes.
             let rest = Rest { log: self.log, leaves: self.leaves, inners: self.inners };
             // SAFETY: the caller of `Limbo::clear` promises that there is no reader.
             unsafe { free(node, rest.leaves, rest.inners) };

@@ -1,5 +1,5 @@
 //! The lock of the write handle: one holder at a time. With `std` a waiting thread sleeps, and a
-//! thread that would wait for itself panics; without `std` a waiting thread spins.
+//! thread that would deadlock with itself panics; without `std` a waiting thread spins.
 
 #[cfg(feature = "std")]
 use crate::shared::reentry::Reentry;
@@ -13,8 +13,8 @@ use crate::sync::{AtomicUsize, Mutex, MutexGuard, Ordering, PoisonError, TryLock
 pub(crate) struct Lock {
     #[cfg(feature = "std")]
     mutex: Mutex<()>,
-    /// Word of the thread that holds the lock; 0: none. Relaxed: a thread only compares it with its
-    /// own word, which only that thread stores.
+    /// Word of the thread that holds the lock; 0 if it is free. Relaxed: a thread only compares it
+    /// with its own word, which only that thread stores.
     #[cfg(feature = "std")]
     owner: AtomicUsize,
     #[cfg(not(feature = "std"))]
@@ -43,7 +43,7 @@ impl Lock {
         Held { owner: &self.owner, _guard: guard }
     }
 
-    /// Takes the lock. If it has to wait, it calls `waits` before.
+    /// Takes the lock. Calls `waits` before it waits.
     ///
     /// # Panics
     /// If the calling thread holds the lock.

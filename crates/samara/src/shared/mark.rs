@@ -54,8 +54,8 @@ pub(crate) unsafe fn mark<K: Key, V, S: Shape>(at: Raw, level: usize, alone: boo
     }
 }
 
-/// Takes the marks off `at` and the nodes below it, as far as no other map owns them: another map
-/// may show the others to its readers (COW-5).
+/// Takes the marks off `at` and the nodes below it, but not off nodes that another map owns: it may
+/// show them to its readers (COW-5).
 ///
 /// # Safety
 /// A live node at `level` of a tree whose readers are gone.

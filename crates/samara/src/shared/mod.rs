@@ -97,7 +97,7 @@ use core::panic::RefUnwindSafe;
 /// pinning writes to memory of the thread's own. Taking a snapshot does wait, for the stores or the
 /// other snapshot that are under way. A writer waits for other writers and for snapshots that are
 /// being taken, never for readers. A writer that asks for the handle waits for all others that
-/// store. A [`SharedWriter`] mostly waits only for those that change a leaf below the same node.
+/// store. A [`SharedWriter`] mostly waits only for stores to leaves below the same node.
 ///
 /// *Progress.* Readers go on whatever writers do, even if a thread is stopped in the middle of a
 /// store or ends there. Writers wait for one another in no promised order. A writer that is
@@ -132,8 +132,9 @@ use core::panic::RefUnwindSafe;
 /// did not need. They must not store in the same map, nor ask for the handle or a snapshot. Values
 /// that were taken out and that no reader sees any more are dropped outside of stores, when the
 /// handle has been dropped or the `SharedWriter`'s store is over. So what the last clone of an
-/// `Arc` drops may store. A handle that is kept for many stores drops in one of them what an
-/// earlier one has found free: there it may not store. The reclaimer is asked within a store.
+/// `Arc` drops may store. But a handle that is kept for many stores drops, within a later store,
+/// values that an earlier one found free: such a drop must not store. The reclaimer is called
+/// within stores.
 ///
 /// # Reclamation
 /// A store takes out a leaf (512 bytes with 8-byte values), and now and then inner nodes (760
@@ -317,7 +318,7 @@ impl<K: Key, V, R: Reclaim, S: Shape> SharedRangeMap<K, V, R, S> {
         mem::swap(&mut map, &mut writer.map);
         // What concurrent stores have left thin.
         map.tree.thinned |= self.published.tally.0.thinned.load(Ordering::Relaxed);
-        // Readers find nothing from here on; `self` is owned, so there are none.
+        // Readers would find an empty map from here on; none exists, because `self` is owned.
         self.published = Published::new();
         if let Some(root) = map.tree.root {
             // SAFETY: TREE-4: the root is live, at its height. `self` is owned, so no reader has
@@ -418,8 +419,8 @@ impl<K: Key, V, R: Reclaim, S: Shape> SharedRangeMap<K, V, R, S> {
     }
 
     /// Waits, spinning, until each store of a [`SharedWriter`] that is under way is over, without
-    /// keeping new ones out. Stores and [stages](SharedWriter::stage) that begin later see what the
-    /// caller has stored before this call, to an atomic and SeqCst. Must not be called within a
+    /// keeping new ones out. Stores and [stages](SharedWriter::stage) that begin later see the
+    /// SeqCst stores to atomics that the caller made before this call. Must not be called within a
     /// store of the same map.
     ///
     /// O(`SharedWriter`s that ever existed at once).
@@ -478,8 +479,8 @@ impl<K: Key, V, R: Reclaim, S: Shape> SharedRangeMap<K, V, R, S> {
         self.published.load().is_none()
     }
 
-    /// Bytes of nodes that stores have taken out and that are not free yet: a guard may still see
-    /// them, or a [`SharedWriter`] that is in a store since then, or none has asked since.
+    /// Bytes of nodes that stores have taken out and that are not free yet: a guard or a
+    /// [`SharedWriter`]'s store may still see them, or the reclaimer was not asked since.
     ///
     /// A whole map that [`set`](WriteGuard::set) or [`update`](WriteGuard::update) has replaced
     /// counts as its root alone. O(`SharedWriter`s that ever existed at once).

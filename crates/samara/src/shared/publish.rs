@@ -1,8 +1,8 @@
 //! Publishing: how a store in a shared map becomes visible to readers atomically.
 //!
 //! Readers descend from the root without a lock (`guard`). Every node that a reader can reach is
-//! *marked* (COW-4). What readers read of a marked node changes in two ways only, and each change
-//! is an atomic store of one word: a child pointer is replaced, or a gap word changes.
+//! *marked* (COW-4). The words of a marked node that readers read change in two ways only, each an
+//! atomic store of one word: a child pointer is replaced, or a gap word changes.
 //!
 //! So a store works in a *part* of the tree: the lowest node on the path that can take the whole
 //! change in itself. Its last key stays, it does not split, and it does not fall below its minimum
@@ -18,10 +18,10 @@
 //!   it will be after it.
 //! - **PUBLISH-2** Only inner nodes that the map alone owns change in this way. A store copies its
 //!   path from the uppermost node that a snapshot also owns downwards.
-//! - **PUBLISH-3** A node that is taken out is recorded in the log (`log`). It is freed or
-//!   reused when every reader and every concurrent writer that could have reached it is gone
-//!   (`limbo`). After it was taken out it no longer changes, but for its lock: its child pointers
-//!   stay as they were at that moment.
+//! - **PUBLISH-3** A node that is taken out is recorded in the log (`log`). It is freed or reused
+//!   when every reader and every concurrent writer that could have reached it is gone (`limbo`).
+//!   After it was taken out it no longer changes, except for its lock: its child pointers stay as
+//!   they were at that moment.
 //! - **PUBLISH-4** A store of the handle holds `storing` while it plans and publishes. A snapshot
 //!   is taken under `storing` as well, and keeps concurrent writers out (GATE-1). So the nodes of
 //!   the map gain owners during a store in one way only: the owner of a snapshot, which may be
@@ -45,17 +45,17 @@
 //! gone.
 //!
 //! **Why a lookup is atomic.** A node is *the tree's node for a key* while it is in the tree and
-//! the key is in its region. By PUBLISH-5 an inner node ceases to be that only by being taken out,
-//! and from then on it does not change. So each node that a lookup reaches was the tree's node for
-//! its key at some moment since the lookup began: at the step to it, or, if the node above had been
-//! taken out before that step, just before that node was taken out. A leaf does not change, so what
-//! it says about the key was true at that moment. The same holds for the gap around the key. Its
-//! lower end may be the border of the region, which a node above stores; by PUBLISH-5 the leaf and
-//! the border are of one moment.
+//! the key is in its region. By PUBLISH-5 an inner node ceases to be the tree's node for a key only
+//! by being taken out, and from then on it does not change. So each node that a lookup reaches was
+//! the tree's node for its key at some moment since the lookup began: at the step to it, or, if the
+//! node above had been taken out before that step, just before that node was taken out. A leaf does
+//! not change, so what it says about the key was true at that moment. The same holds for the gap
+//! around the key. Its lower end may be the border of the region, which a node above stores; by
+//! PUBLISH-5 the leaf and the border are of one moment.
 //!
 //! `change` chooses the part, `workspace` holds it during the store, `mark` marks it, and readers
 //! load it from `root`. Several writers may store at once, below different nodes: `leaf_store` says
-//! what they may touch. What this head says of a writer holds for each of them.
+//! what they may touch. Everything here about a writer holds for each of them.
 //!
 //! Orderings: pointers are stored with Release and loaded with Acquire (the root; `Inner::publish`
 //! and `Inner::child`), so a reader that reaches a node sees everything that was written to it
@@ -113,7 +113,7 @@ impl<K: Key, V, S: Shape, R: Reclaim> WriterSide<K, V, S, R> {
 
 impl<K: Key, V: Clone, S: Shape, R: Reclaim> WriterSide<K, V, S, R> {
     /// Makes a change by `verb`, which works in a part of the tree, and publishes it. If `verb`
-    /// panics, what it left is a valid map and is published as well.
+    /// panics, it leaves a valid map, which is published as well.
     ///
     /// # Errors
     /// [`AllocError`]; `verb` has not been called, and the map is as before.
@@ -129,8 +129,8 @@ impl<K: Key, V: Clone, S: Shape, R: Reclaim> WriterSide<K, V, S, R> {
         let mut path = Path::new();
         let Workspace { part, limbo } = &mut self.workspace;
         let tree = &self.map.tree;
-        // Room for what publishing itself logs. An earlier store has logged all that was
-        // outstanding.
+        // Room for the nodes that publishing itself logs. Earlier stores have logged all
+        // outstanding nodes.
         limbo.log.outstanding = 0;
         limbo.log.reserve()?;
         let level = dispatch::<K, S, _>(Choose { tree, shared, change, path: &mut path });
@@ -200,8 +200,8 @@ impl<K: Key, V: Clone, S: Shape, R: Reclaim> WriterSide<K, V, S, R> {
     }
 }
 
-/// Publishes what a store has left in the part, when it is dropped: also when the store's panic
-/// unwinds.
+/// When dropped, also while a panic of the store unwinds, publishes what the store has left in the
+/// part.
 struct Publish<'a, K: Key, V, S: Shape, R: Reclaim> {
     writer: &'a mut WriterSide<K, V, S, R>,
     shared: &'a Published,
@@ -214,8 +214,8 @@ struct Publish<'a, K: Key, V, S: Shape, R: Reclaim> {
 }
 
 impl<K: Key, V, S: Shape, R: Reclaim> Publish<'_, K, V, S, R> {
-    /// Asserts that `new`, the root of what the store has left in the part, with height `height`,
-    /// fits in the place of the part (PUBLISH-6).
+    /// Asserts that `new`, the part's root after the store, with height `height`, fits in the place
+    /// of the part (PUBLISH-6).
     ///
     /// # Panics
     /// If it does not fit, which is a defect of this crate. The map is as it was before the store.
@@ -340,8 +340,8 @@ pub(crate) unsafe fn put<K: Key, S: Shape>(
     // SAFETY: the caller promises the path: its nodes above `level` are live and may be changed
     // here, and the slots on it are below their lengths.
     unsafe {
-        // Growing gap words first: from the moment at which a gap is there, a search from above
-        // finds the path to it (PUBLISH-1).
+        // Growing gap words first: as soon as a gap exists, a search from above finds the path to
+        // it (PUBLISH-1).
         for above in level + 1..=height {
             let Step { node, slot } = path.at(above);
             let node = Inner::<K, S>::from_raw(node);

@@ -1,13 +1,13 @@
 //! The panic of a thread that would deadlock with itself. Builds the message; `lock`, `writer_gate`
 //! and `root` detect the case, with `std` only.
 //!
-//! - **REENTRY-1** A thread that is inside the gate, or holds the handle's lock or `storing`, finds
-//!   that out before it waits for anything of the map: what it waits for may be held by a thread
+//! - **REENTRY-1** A thread that is inside the gate, or holds the handle's lock or `storing`,
+//!   detects this before it waits for anything of the map. Otherwise it could wait for a thread
 //!   that waits for it.
 
 use core::fmt;
 
-/// What the calling thread holds, and would wait for.
+/// What the calling thread holds and would deadlock on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Reentry {
     /// The write handle.

@@ -66,8 +66,8 @@ impl Published {
         split(self.root.0.load(Ordering::Acquire))
     }
 
-    /// Waits for the store or snapshot that is under way, then keeps others out. If it has to wait,
-    /// it calls `waits` before.
+    /// Waits for the store or snapshot that is under way, then keeps others out. Calls `waits`
+    /// before it waits.
     ///
     /// # Panics
     /// If the calling thread itself holds `storing`.

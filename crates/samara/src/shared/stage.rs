@@ -1,17 +1,17 @@
-//! Stages: a writer works in a copy of one leaf while it has the lock of the leaf's parent, and
-//! then puts the copy in the leaf's place, or gives it up. Several looks and changes there are one
-//! store, and no other thread stores below that parent meanwhile.
+//! Stages: a writer locks a leaf's parent, works in a copy of the leaf, and then replaces the leaf
+//! by the copy, or drops the copy. All its looks and changes are one store, and no other thread
+//! stores below that parent meanwhile.
 //!
-//! Knows one leaf and the locks above it, as `leaf_store` does, whose rules hold here too; does not
-//! know what the caller does with the entries.
+//! Knows one leaf and the locks above it; the rules of `leaf_store` hold here too. Does not know
+//! what the caller does with the entries.
 //!
 //! - **STAGE-1** Until [`Stage::commit`] publishes the copy, nothing that others can see has
 //!   changed but the lock. A stage that is dropped drops its copy.
 //! - **STAGE-2** A copy is published only if it fits ([`Stage::fits`]): one leaf, in the region of
 //!   the old one, with at least the minimum of entries if it has shrunk, and shared with no
-//!   snapshot. With the last key of the old one, it takes that one's place in the parent
+//!   snapshot. If its last key is that of the old leaf, it replaces the old leaf in the parent
 //!   (LEAF-STORE-3). Otherwise it ends before the first entry of the next leaf, which has the same
-//!   parent, and a copy of the parent takes the parent's place (LEAF-STORE-4, PUBLISH-5).
+//!   parent, and a copy of the parent replaces the parent (LEAF-STORE-4, PUBLISH-5).
 
 use crate::fault::{Point, point};
 use crate::map::RangeMap;
@@ -43,12 +43,12 @@ use core::fmt;
 use core::marker::PhantomData;
 use core::ops::Range;
 
-/// What a writer has while it [stages](SharedWriter::stage) a change: a copy of the entries around
-/// a span, and the right to put it in their place.
+/// A change that a writer [stages](SharedWriter::stage): a copy of the entries around a span, and
+/// the right to put it in their place.
 ///
 /// The *window* is the entries that meet the span or touch it. If the first one begins before the
 /// span, the window has the entry before it too, and likewise at the end, whether or not these
-/// touch. The copy holds other entries besides, and not all that the map has, so its ends say
+/// touch. The copy holds more entries than the window, but not the whole map, so its ends say
 /// nothing about the map.
 ///
 /// A stage that is leaked keeps other stores away for ever.
@@ -56,7 +56,8 @@ pub struct Stage<'s, 'm, K: Key, V, R: Reclaim = Epoch, S: Shape = Normal, H = R
 where
     H: BorrowMut<RangeMap<K, V, S>>,
 {
-    /// Has the copy. It may lend another map each time, so what depends on two looks takes one.
+    /// Lends the copy, perhaps a different map each time: code that depends on two looks borrows
+    /// once.
     pub(super) holder: &'s mut H,
     pub(super) workspace: &'s mut Workspace<K, V, S, R>,
     pub(super) len: &'s AtomicUsize,
@@ -74,24 +75,25 @@ where
 }
 
 impl<'m, K: Key, V: Clone, R: Reclaim, S: Shape> SharedWriter<'m, K, V, R, S> {
-    /// Copies the entries around `span` to a map, which is cleared first, keeps other stores away
-    /// from there, and calls `act`, which may change the copy and [commit](Stage::commit) it: a
-    /// look and a change of several entries as one store, whose outcome may depend on what is
-    /// there. Without a commit nothing has happened. Either way the copy is empty afterwards.
+    /// Copies the entries around `span` to a map, which is cleared first, and keeps other stores
+    /// away from these entries. Then calls `act`, which may change the copy and
+    /// [commit](Stage::commit) it: so a look at several entries and a change that depends on it are
+    /// one store. Without a commit the map does not change. The copy is empty afterwards, unless
+    /// `act` [keeps](Stage::keep) it.
     ///
-    /// `holder` is the map, or what has it: `act` gets that back by [`Stage::holder`]. It is asked
-    /// for the map within the store, and lends the same one each time.
+    /// `holder` is that map, or a value that lends it, which `act` reaches by [`Stage::holder`]. It
+    /// is asked for the map within the store, and must lend the same one each time.
     ///
-    /// `None`, and `act` has not been called: the window does not lie in one leaf (entries touch
-    /// across two, or it ends one that is the last below its parent), the whole map is one leaf,
+    /// Returns `None` without calling `act` if the window does not lie in one leaf (entries touch
+    /// across two, or it ends a leaf that is the last below its parent), the whole map is one leaf,
     /// `span` is empty or reaches the lowest or the highest key, or the handle or a snapshot is in
     /// the way. Make such a change through the [handle](crate::SharedRangeMap::write).
     ///
     /// `act` runs within a store, so the rules for observers hold for it: it may read the map, but
-    /// not store in it, nor take the handle or a snapshot, nor
-    /// [wait for writers](crate::SharedRangeMap::wait_for_writers). What waits for a store below
-    /// the same node (of up to 31 leaves), or for the handle, waits for it, so it should be short.
-    /// If it panics, nothing has happened, unless it has committed.
+    /// not store in it, nor take the handle or a snapshot, nor [wait for
+    /// writers](crate::SharedRangeMap::wait_for_writers). Stores below the same node (of up to 31
+    /// leaves) wait for it, and so does a thread that asks for the handle, so it should be short.
+    /// If it panics before a commit, the map does not change.
     ///
     /// O(log n), and the clones of a leaf's values.
     ///
@@ -159,9 +161,9 @@ impl<'m, K: Key, V: Clone, R: Reclaim, S: Shape> SharedWriter<'m, K, V, R, S> {
     /// one. Returns whether an entry moved; the contents of the map stay as they are.
     ///
     /// Worthwhile before many changes of the same place, such as a heap that grows and shrinks: it
-    /// takes the handle, and copies the path and up to two leaves at each end of `span`. Joins what
-    /// one border divides at each end, so it does not help where the entries around `span` are more
-    /// than a leaf has room for.
+    /// takes the handle, and copies the path and up to two leaves at each end of `span`. Moves
+    /// entries across one leaf border at each end, so it does not help where the entries around
+    /// `span` exceed a leaf.
     ///
     /// O(log n), and the clones of up to four leaves' values.
     ///
@@ -268,9 +270,9 @@ pub(super) unsafe fn next<K: Key, V, S: Shape>(path: &Path) -> Option<Leaf<K, V,
     }
 }
 
-/// The slots of the window of a span, which begins at `first` and ends before `end`, if all of it
-/// is in the leaf. `slot` is that of the first entry that does not end before what touches the
-/// span, `base` the first key of the leaf's region, and `next` the leaf after it, if it has the
+/// The slots of a span's window, if the whole window is in the leaf. The span begins at `first` and
+/// ends before `end`. `slot` is that of the first entry that meets the span, touches it or lies
+/// above it, `base` the first key of the leaf's region, and `next` the leaf after it, if it has the
 /// same parent.
 ///
 /// # Safety
@@ -339,7 +341,7 @@ impl<'m, K: Key, V, R: Reclaim, S: Shape, H: BorrowMut<RangeMap<K, V, S>>> Stage
         self.holder.borrow_mut()
     }
 
-    /// What has the copy.
+    /// The value that lends the copy.
     #[inline]
     pub fn holder(&mut self) -> &mut H {
         self.holder
@@ -367,8 +369,8 @@ impl<'m, K: Key, V, R: Reclaim, S: Shape, H: BorrowMut<RangeMap<K, V, S>>> Stage
         }
     }
 
-    /// The entries of the window [before](Self::before) and [after](Self::after) without those at
-    /// either end that are the `same`: what a change is about. `None` as for `after`.
+    /// The entries of the window [before](Self::before) and [after](Self::after) the change,
+    /// without those at either end that `same` finds equal. `None` as for `after`.
     #[inline]
     #[allow(clippy::type_complexity)] // two of `before`
     pub fn differing(
@@ -394,7 +396,7 @@ impl<'m, K: Key, V, R: Reclaim, S: Shape, H: BorrowMut<RangeMap<K, V, S>>> Stage
         }
     }
 
-    /// Where the window ends in the leaf of the copy, if it ends at `end` in the old one.
+    /// The end of the window in the copy's leaf, if it ends at slot `end` in the old leaf.
     ///
     /// # Safety
     /// Both leaves are live.
@@ -404,7 +406,7 @@ impl<'m, K: Key, V, R: Reclaim, S: Shape, H: BorrowMut<RangeMap<K, V, S>>> Stage
         unsafe { leaf.len().saturating_sub(self.old.len() - end) }
     }
 
-    /// Number of entries that the part of the map had that the copy was made of.
+    /// Number of entries in the leaf that the copy was made of.
     #[inline]
     pub fn len_before(&self) -> usize {
         // SAFETY: as in `before`.
@@ -417,10 +419,10 @@ impl<'m, K: Key, V, R: Reclaim, S: Shape, H: BorrowMut<RangeMap<K, V, S>>> Stage
         (*self.holder).borrow()
     }
 
-    /// Whether the copy can take the place of what it was made of. If not, the change does not fit
-    /// in one leaf: it splits it, empties it too far, or is outside of it. Or it moves its last
-    /// key, and the leaf is the last one below its parent, or the parent is the root. Or a snapshot
-    /// of the copy was taken.
+    /// Whether the copy can replace the leaf that it was made of. It cannot if the change splits
+    /// the leaf, empties it too far or lies outside of it; if it moves the leaf's last key, and the
+    /// leaf is the last one below its parent or the parent is the root; or if a snapshot of the
+    /// copy was taken.
     #[inline]
     pub fn fits(&self) -> bool {
         let Stage { holder, old, base, height, locks, .. } = self;
@@ -428,18 +430,18 @@ impl<'m, K: Key, V, R: Reclaim, S: Shape, H: BorrowMut<RangeMap<K, V, S>>> Stage
         unsafe { fitting((**holder).borrow(), *old, *base, *height, locks).is_some() }
     }
 
-    /// Whether the copy has another last key than what it was made of. A commit of it copies more:
-    /// [regroup](SharedWriter::regroup) if many of them follow.
+    /// Whether the copy's last key differs from that of the leaf it was made of. Committing such a
+    /// copy copies the parent too: [regroup](SharedWriter::regroup) before many such commits.
     #[cfg_attr(not(debug_assertions), inline(always))]
     pub fn moves_end(&self) -> bool {
         // SAFETY: LEAF-1: both leaves are live; the old one is not empty.
         leaf_of(self.map()).is_none_or(|new| unsafe { new.len() == 0 || end(new) != end(self.old) })
     }
 
-    /// Puts the copy in the place of what it was made of, as one store. `then` is called before
-    /// others may store there again; the rules for observers hold for it. `false`: it does not
-    /// [fit](Self::fits), or moves the leaf's last key and there is no memory for that; nothing has
-    /// happened.
+    /// Replaces the leaf that the copy was made of by the copy, as one store. `then` is called
+    /// before others may store there again; the rules for observers hold for it. Returns `false`,
+    /// and changes nothing, if the copy does not [fit](Self::fits), or moves the leaf's last key
+    /// and memory runs out.
     #[inline]
     pub fn commit(mut self, then: impl FnOnce()) -> bool {
         let Stage { holder, workspace, len, old, base, height, locks, .. } = &mut self;
@@ -479,9 +481,9 @@ impl<'m, K: Key, V, R: Reclaim, S: Shape, H: BorrowMut<RangeMap<K, V, S>>> Stage
         true
     }
 
-    /// Ends the stage, and leaves the copy as it is: [`WriterReservation::put_back`] may put it in
-    /// place later. Others may store there meanwhile. `None`: too many snapshots (2^30) share what
-    /// the copy was made of, so that it cannot.
+    /// Ends the stage without a commit, and keeps the copy: [`WriterReservation::put_back`] may put
+    /// it in place later. Others may store there meanwhile. `None`: it cannot be put back, because
+    /// too many snapshots (2^30) share the leaf that it was made of.
     #[inline]
     pub fn keep(mut self) -> Option<Kept<'m, K, V, S>> {
         self.keeps = true;
@@ -501,7 +503,7 @@ impl<'m, K: Key, V, R: Reclaim, S: Shape, H: BorrowMut<RangeMap<K, V, S>>> Stage
     }
 }
 
-/// The leaf of a copy, if that is one.
+/// The leaf of a copy; `None` if the copy is not one leaf.
 #[cfg_attr(not(debug_assertions), inline(always))]
 fn leaf_of<K: Key, V, S: Shape>(copy: &RangeMap<K, V, S>) -> Option<Leaf<K, V, S>> {
     copy.tree.root.filter(|_| copy.tree.levels == 0).map(Leaf::from_raw)
@@ -532,7 +534,7 @@ unsafe fn fitting<K: Key, V, S: Shape>(
     fits.then_some(leaf)
 }
 
-/// Whether the leaf below the locked parent may get this last key, which it has not.
+/// Whether the last key of the leaf below the locked parent may become `last`, which differs.
 ///
 /// # Safety
 /// The parent is live and locked.
@@ -542,8 +544,8 @@ unsafe fn may_end_at<K: Key, V, S: Shape>(last: K, height: usize, locks: &Locks<
     height > 1 && unsafe { next::<K, V, S>(locks.path).is_some_and(|next| last < next.first(0)) }
 }
 
-/// Puts `leaf`, whose last key is another one and whose widest gap is `gap`, in the place of the
-/// leaf of the path, and `parent`, which takes over everything else, in the place of its parent.
+/// Replaces the leaf of the path by `leaf`, which has another last key and whose widest gap is
+/// `gap`, and its parent by `parent`, which takes over everything else.
 ///
 /// # Safety
 /// The path is of the tree, which is `height` tall and taller than level 1, and its parent of
@@ -575,7 +577,7 @@ unsafe fn move_end<K: Key, V, S: Shape>(
     }
 }
 
-/// These slots of a leaf.
+/// The entries in these slots of a leaf.
 ///
 /// # Safety
 /// The leaf is live and does not change as long as the iterator and what it gives live, and the

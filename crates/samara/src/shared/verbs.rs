@@ -1,11 +1,11 @@
-//! The verbs of everything that stores to a shared map, written once.
+//! The verbs of all types that store to a shared map, written once.
 //!
-//! Knows their names, their documentation and which of them is which. Does not know how a store is
-//! made: each type has `put` (a value or nothing over a range), `take` (one entry out) and `alter`
-//! (another value for one entry).
+//! Knows their names and their documentation. Does not know how a store is made: each type has
+//! `put` (stores a value, or nothing, over a range), `take` (takes one entry out) and `alter`
+//! (gives one entry another value).
 
 /// Gives a type the verbs. `$how` says what one store of it is; `$store` and `$entry` are the
-/// errors of stores over a range and of those about one entry.
+/// errors of stores over a range and of stores to one entry.
 macro_rules! verbs {
     (impl[$($generics:tt)*] $type:ty { $how:literal, $store:ty, $entry:ty }) => {
         /// # Verbs
@@ -22,7 +22,7 @@ macro_rules! verbs {
             }
 
             #[doc = concat!("[`RangeMap::replace`](crate::RangeMap::replace), ", $how, ".")]
-            /// `observe` is called with what goes before readers see it gone. O(log n + entries
+            /// `observe` gets each displaced piece before readers see it gone. O(log n + entries
             /// met).
             ///
             /// # Errors

@@ -59,8 +59,7 @@ impl<K: Key, V, S: Shape, R: Reclaim> Workspace<K, V, S, R> {
         pending.store(limbo.log.bytes, Ordering::Relaxed);
     }
 
-    /// [`collect`](Self::collect) now, without making the log smaller: a reservation counts on its
-    /// room.
+    /// [`collect`](Self::collect) now, without shrinking the log: a reservation counts on its room.
     pub(crate) fn gather(
         &mut self,
         pending: &AtomicUsize,

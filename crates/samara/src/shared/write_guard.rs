@@ -27,9 +27,9 @@ use core::mem;
 use core::ops::Deref;
 use core::ptr::NonNull;
 
-/// The write handle, the right to write: see [`SharedRangeMap::write`]. It dereferences to the map:
-/// everything that [`RangeMap`] offers by `&` is there, and does not change until the next store of
-/// this handle.
+/// The write handle, the right to write: see [`SharedRangeMap::write`]. It dereferences to the map,
+/// so every `&` method of [`RangeMap`] is available; the map does not change until the next store
+/// of this handle.
 ///
 /// It stores by the verbs that every writer of a shared map has: [`insert`](Self::insert),
 /// [`replace`](Self::replace), [`clear_range`](Self::clear_range), [`remove`](Self::remove),
@@ -52,8 +52,8 @@ use core::ptr::NonNull;
 /// says. The closure of [`update`](Self::update) may take snapshots. It must not write to the map,
 /// except to the one that it is given.
 ///
-/// Values that no reader sees any more are dropped once the handle has been dropped. Those that one
-/// call has found free may also be dropped in a later call of the same handle.
+/// Values that no reader sees any more are dropped once the handle has been dropped. Values that
+/// one call has found free may also be dropped in a later call of the same handle.
 ///
 /// # Errors
 /// Every call may need memory, even those that need none on a [`RangeMap`]: what changes is copied.
@@ -88,8 +88,8 @@ pub struct WriteGuard<'m, K: Key, V, R: Reclaim = Epoch, S: Shape = Normal> {
     /// released.
     _closed: Closed<'m, Workspace<K, V, S, R>>,
     _held: Held<'m>,
-    /// What the last call has found free. Dropped after `_held`, because fields are dropped in this
-    /// order and values' drops may store.
+    /// Nodes that the last call has found free. Dropped after `_held`, because fields are dropped
+    /// in this order and values' drops may store.
     freed: Freed<'m, K, V, S>,
 }
 
@@ -172,8 +172,8 @@ impl<'m, K: Key, V, R: Reclaim, S: Shape> WriteGuard<'m, K, V, R, S> {
     /// Gives back the nodes that are kept for the next stores, by this handle and by every
     /// [`SharedWriter`](crate::SharedWriter) that ever existed. The map does not change: nodes that
     /// a bulk build made stay where they are ([`shrink_to_fit`](Self::shrink_to_fit) moves them).
-    /// So does the memory of a [`WriterReservation`](crate::WriterReservation), and the leaves that
-    /// a `SharedWriter` has emptied last, until its next store. O(nodes given back).
+    /// The memory of a [`WriterReservation`](crate::WriterReservation) also stays, and so do, until
+    /// its next store, the leaves that a `SharedWriter` emptied last. O(nodes given back).
     pub fn release(&mut self) {
         let returned = self.freed.returned();
         self.freed.clear();

@@ -26,33 +26,33 @@ use core::fmt;
 /// After a panic the store has happened as a whole or not at all, as
 /// [`WriteGuard`](crate::WriteGuard) says.
 ///
-/// A store that changes leaves of one parent, as nearly all do, is concurrent with those of other
-/// `SharedWriter`s. It spins while another one changes a leaf below the same parent (at most 31
-/// leaves), including what runs in that store. Now and then it spins for a moment while another one
-/// changes the node above.
+/// A store that changes leaves of one parent, as nearly all do, is concurrent with stores of other
+/// `SharedWriter`s. It spins while another store below the same parent (at most 31 leaves) runs,
+/// including that store's observers and clones. Now and then it spins for a moment while another
+/// store changes the node above.
 ///
-/// Any other store takes the handle for itself, and so waits for it: one that comes first after a
-/// snapshot, goes beyond the map's last entry, or meets leaves of several parents. So does a store
-/// that moves the last key of a leaf, splits leaves or merges them, if that is the first or the
-/// last leaf of its parent, or the parent is full or nearly empty, or is the root. While the map is
-/// one leaf (at most 29 entries), every store takes the handle.
+/// Any other store takes the handle for itself, and so waits for it: the first one after a
+/// snapshot, one beyond the map's last entry, or one that meets leaves of several parents. So does
+/// a store that moves the last key of a leaf, splits leaves or merges them, if that is the first or
+/// the last leaf of its parent, or if the parent is full, nearly empty or the root. While the map
+/// is one leaf (at most 29 entries), every store takes the handle.
 ///
 /// What runs in a store (observers, a value's `clone`) may look at the map through guards, but must
-/// not store, and must not take the handle, a snapshot or another `SharedWriter`. It would wait for
-/// itself; instead it panics, whatever other threads do. There are two exceptions. A store by
+/// not store, and must not take the handle, a snapshot or another `SharedWriter`. It would deadlock
+/// with itself; instead it panics, whatever other threads do. There are two exceptions. A store by
 /// another `SharedWriter` that the thread has already is detected only with debug assertions, and
 /// otherwise may wait for ever. Without `std` nothing is detected.
 ///
 /// [`reserve`](Self::reserve) sets memory aside for stores that must not fail.
 ///
-/// Values that no reader sees any more are dropped when the store is over. For operations that are
-/// not here, take the [handle](SharedRangeMap::write). A thread must not call a `SharedWriter`
-/// while it holds the handle: this panics too.
+/// Values that no reader sees any more are dropped when the store is over. For other operations,
+/// take the [handle](SharedRangeMap::write). A thread must not call a `SharedWriter` while it holds
+/// the handle: this panics too.
 ///
 /// # Memory
 /// Each writer has its own limbo, and keeps as many nodes for its next stores as the handle does
 /// ([`WriteGuard::release`](crate::WriteGuard::release) gives them back). Once the writer is
-/// dropped, what it took out waits for the next `SharedWriter` of the map, for
+/// dropped, the nodes that it took out wait for the next `SharedWriter` of the map, for
 /// [`WriteGuard::reclaim`](crate::WriteGuard::reclaim), or for the drop of the map.
 ///
 /// # Examples
@@ -107,8 +107,8 @@ impl<'m, K: Key, V, R: Reclaim, S: Shape> SharedWriter<'m, K, V, R, S> {
 pub(crate) const MAX_ATTEMPTS: u32 = 100;
 
 impl<'m, K: Key, V: Clone, R: Reclaim, S: Shape> SharedWriter<'m, K, V, R, S> {
-    /// Makes a change by `verb`, concurrently with other writers if possible. `None`: there is no
-    /// entry that the change is about.
+    /// Makes a change by `verb`, concurrently with other writers if possible. `None`: no entry
+    /// holds the key of the change.
     #[inline]
     pub(crate) fn store<T>(
         &mut self,
@@ -130,7 +130,7 @@ impl<'m, K: Key, V: Clone, R: Reclaim, S: Shape> SharedWriter<'m, K, V, R, S> {
 
     /// Attempts to make a change concurrently. Collects what was taken out if that is due and
     /// `COLLECTS`, which may need memory. A change that may meet more than `most` entries, and more
-    /// than a leaf, is not made.
+    /// than one leaf, is not made.
     #[cfg_attr(not(debug_assertions), inline(always))]
     pub(crate) fn attempt<const COLLECTS: bool, T, F: FnOnce(&mut Tree<K, V, S>) -> T>(
         &mut self,
@@ -224,7 +224,7 @@ verbs! {
     }
 }
 
-/// Whether there is an entry that the change is about.
+/// Whether there is an entry to clear, remove or modify; `true` for any other change.
 #[inline]
 pub(crate) fn meets<K: Key, V, R: Reclaim, S: Shape>(write: &WriteGuard<'_, K, V, R, S>, change: Footprint<K>) -> bool {
     match change {

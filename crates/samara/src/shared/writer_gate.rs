@@ -7,17 +7,17 @@
 //!   with a SeqCst fence between. So when both do this at the same time, at least one sees the
 //!   other.
 //! - **GATE-2** Records live as long as the list, and are reused. The list grows at its head, and
-//!   only while no thread can close the gate (`WriterGate::take`). While the list is empty none can
-//!   go inside, so an exclusive writer need not close it.
+//!   only while no thread can close the gate (`WriterGate::take`). While the list is empty no
+//!   writer can go inside, so an exclusive writer need not close the gate.
 //! - **GATE-3** `work` belongs to the writer that took the record while that writer is inside. Once
-//!   no thread is inside, it belongs to the one that has closed the gate.
-//! - **GATE-4** A thread that passes ([`WriterGate::pass`]) has stored something, and then finds
-//!   each writer outside once. So a writer that was inside meanwhile has left, or has loaded that
-//!   something after it went inside.
-//! - **GATE-5** A thread that [looks](WriterGate::have_left) has stored something, and then sees of
-//!   each writer that it is outside, or that its turn is not the one of an earlier look. So the
-//!   turn in which it may not have seen what was stored is over. A writer begins a turn before the
-//!   fence of GATE-1: a turn that a look does not see begins after that look's fence.
+//!   no thread is inside, it belongs to the thread that has closed the gate.
+//! - **GATE-4** A thread that passes ([`WriterGate::pass`]) has stored a word *w*, and then finds
+//!   each writer outside once. So a writer that was inside meanwhile has left, or has loaded *w*
+//!   after it went inside.
+//! - **GATE-5** A thread that [looks](WriterGate::have_left) has stored a word *w*, and then sees
+//!   of each writer that it is outside, or that its turn is not the one seen earlier. So the turn
+//!   in which it may not have seen *w* is over. A writer begins a turn before the fence of GATE-1:
+//!   a turn that a look does not see begins after that look's fence.
 //!
 //! Orderings: a writer that leaves the gate stores `inside` with Release, and an exclusive writer
 //! loads it with Acquire. Opening the gate is a Release on `closed`, and a writer that goes inside
@@ -39,7 +39,7 @@ use core::ptr;
 /// The record of one writer, on cache lines of its own: processors fetch lines in pairs.
 #[repr(align(128))]
 pub(crate) struct WriterRecord<T> {
-    /// Word of the thread that is inside; 0: none.
+    /// Word of the thread that is inside; 0 if no thread is.
     inside: AtomicUsize,
     /// How often its writers went inside, or found the gate closed, modulo 2^bits. Only they store
     /// it.
@@ -54,8 +54,8 @@ pub(crate) struct WriterRecord<T> {
     /// Bytes that its stores have taken out and that are not free yet.
     pub(crate) pending: AtomicUsize,
     /// Whether the writer has a reservation, whose memory is in `work` and stays there. Set while
-    /// the writer is inside, or by the holder of the handle. Relaxed: who finds an old `true`
-    /// leaves memory where it is, and nothing else.
+    /// the writer is inside, or by the holder of the handle. Relaxed: a thread that loads an old
+    /// `true` only leaves memory where it is.
     pub(crate) reserved: AtomicBool,
     pub(crate) work: UnsafeCell<T>,
 }
@@ -78,7 +78,7 @@ impl Look {
 /// The gate of a map: a list of the records of its concurrent writers.
 pub(crate) struct WriterGate<T> {
     head: AtomicPtr<WriterRecord<T>>,
-    /// Number of those who have closed the gate.
+    /// Number of threads that keep the gate closed.
     closed: AtomicUsize,
     owns: PhantomData<Box<WriterRecord<T>>>,
 }
@@ -134,9 +134,9 @@ impl<T> WriterGate<T> {
     /// Takes a free record, or makes a new one. `None`: there is no memory for it.
     ///
     /// # Safety
-    /// Another thread that calls it or closes the gate does so before it, or after it.
+    /// No other thread calls this or closes the gate at the same time.
     pub(crate) unsafe fn take(&self, work: impl FnOnce() -> T) -> Option<&WriterRecord<T>> {
-        // Relaxed: a thread that was here before comes before the caller.
+        // Relaxed: earlier calls happened before this one.
         let head = self.head.load_own(Ordering::Relaxed);
         for record in self.from(head) {
             // Acquire: pairs with the Release in `give_back`.
@@ -163,7 +163,7 @@ impl<T> WriterGate<T> {
         Some(unsafe { &*record })
     }
 
-    /// Goes inside, unless somebody has closed the gate. The caller has taken `record`.
+    /// Goes inside, unless a thread has closed the gate. The caller has taken `record`.
     #[inline]
     pub(crate) fn enter<'s>(&self, record: &'s WriterRecord<T>) -> Option<Inside<'s, T>> {
         record.inside.store(here(), Ordering::Relaxed);
@@ -188,7 +188,7 @@ impl<T> WriterGate<T> {
         closed
     }
 
-    /// Whether somebody has closed the gate.
+    /// Whether a thread has closed the gate.
     #[cfg(all(test, feature = "std"))]
     pub(crate) fn is_closed(&self) -> bool {
         self.closed.load(Ordering::Relaxed) > 0
@@ -208,8 +208,8 @@ impl<T> WriterGate<T> {
         }
     }
 
-    /// Closes the gate until the returned value is dropped, and waits until no thread is inside.
-    /// None takes a record meanwhile.
+    /// Closes the gate until the returned value is dropped, and waits until no thread is inside. No
+    /// thread takes a record meanwhile.
     ///
     /// # Panics
     /// If the calling thread is inside.
@@ -228,8 +228,8 @@ impl<T> WriterGate<T> {
         closed
     }
 
-    /// Waits for each writer that is inside now until it is seen outside. Who goes inside later
-    /// sees what the caller has stored before.
+    /// Waits until each writer has been seen outside once. Writers that go inside later see what
+    /// the caller has stored before.
     pub(crate) fn pass(&self) {
         fence(Ordering::SeqCst); // GATE-4: pairs with the fence in `enter`
         for record in self.iter() {
@@ -240,8 +240,8 @@ impl<T> WriterGate<T> {
         }
     }
 
-    /// Whether each writer but that of `own` was outside since `look` began. Does not wait: the
-    /// next call goes on where this one ends. GATE-5.
+    /// Whether each writer except that of `own` was outside at some time since `look` began
+    /// (GATE-5). Does not wait: the next call continues where this one ends.
     pub(crate) fn have_left(&self, look: &mut Look, own: &WriterRecord<T>) -> bool {
         fence(Ordering::SeqCst); // pairs with the fence in `enter`
         let left = look.left;
@@ -258,7 +258,7 @@ impl<T> WriterGate<T> {
         true
     }
 
-    /// [`WriterGate::close`], unless somebody is inside.
+    /// [`WriterGate::close`], unless a writer is inside.
     pub(crate) fn try_close(&self) -> Option<Closed<'_, T>> {
         let closed = self.shut();
         self.iter().all(|record| !record.is_in()).then_some(closed)
@@ -297,7 +297,7 @@ impl<T> Drop for WriterGate<T> {
                 return;
             }
             // SAFETY: GATE-2: the list owns its records, and each is in it once. A writer that has
-            // taken one borrows the list, so there is none.
+            // taken one borrows the list, so no such writer exists.
             let record = unsafe { Box::from_raw(at) };
             let next = record.next.get().cast_mut();
             self.head.store(next, Ordering::Relaxed);

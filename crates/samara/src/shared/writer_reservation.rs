@@ -6,18 +6,18 @@
 //!   remaining stores may need, besides what is left for rebalancing, and the log has room for what
 //!   they may note. The writer stores through the reservation alone. `WriteGuard::release` and
 //!   `WriteGuard::reclaim` leave this memory where it is, because the record says `reserved`.
-//! - **WRITER-RESERVE-2** A reserved store takes nodes and notes from its writer's record alone: as
-//!   every concurrent store does, and else because the record's workspace takes the place of the
+//! - **WRITER-RESERVE-2** A reserved store takes nodes and notes from its writer's record alone: a
+//!   concurrent store always does, and for an exclusive one the record's workspace replaces the
 //!   handle's ([`Lent`](crate::shared::write_guard::Lent)). It collects nothing.
-//! - **WRITER-RESERVE-3** A store that meets more entries than were promised, and more than a leaf
-//!   holds, is refused before it changes anything.
+//! - **WRITER-RESERVE-3** A store that meets more entries than were promised, and more than one
+//!   leaf holds, is refused before it changes anything.
 //!
-//! **How many nodes a store needs.** Others may raise the tree meanwhile, so there are as many
-//! levels as a shared map may have ([`SHARED_HEIGHT`]). On each level a store copies at most three
+//! **How many nodes a store needs.** Others may raise the tree meanwhile, so the count assumes the
+//! maximum height of a shared map ([`SHARED_HEIGHT`]). On each level a store copies at most three
 //! nodes: those on the paths to the first and the last leaf that it meets and to the next leaf, or,
 //! if it goes into a gap, to its leaf and to those next to it. It splits at most two: once to make
-//! room, and once more if the leaf's form does not admit the keys. Below that it copies or makes as
-//! many leaves. [`EACH`] is one more than that.
+//! room, and once more if the leaf's form does not admit the keys. At the lowest level it copies or
+//! makes as many leaves. [`EACH`] is one more than these five.
 //!
 //! Inner nodes wholly within the range are copied too. Each of them is neither the first nor the
 //! last of its level, so by TREE-5 it has at least `MIN` children, and all entries below it are
@@ -72,7 +72,7 @@ struct Need {
 }
 
 impl Need {
-    /// What `stores` stores may need that meet at most `most` entries each.
+    /// The need of `stores` stores, each of which meets at most `most` entries.
     #[inline]
     fn new<K: Key, V, S: Shape>(tree: &Tree<K, V, S>, thinned: bool, stores: usize, most: usize) -> Self {
         let within = if thinned {
@@ -122,22 +122,22 @@ impl<K: Key, V, S: Shape, R: Reclaim> Workspace<K, V, S, R> {
 }
 
 impl<'m, K: Key, V, R: Reclaim, S: Shape> SharedWriter<'m, K, V, R, S> {
-    /// Sets memory aside for `stores` stores, each of which meets at most `entries` entries. In any
-    /// case a store may meet as many as a leaf holds (29 with values of up to 32 bytes).
+    /// Sets memory aside for `stores` stores that meet at most `entries` entries each. A store may
+    /// always meet as many as a leaf holds (29 with values of up to 32 bytes).
     ///
     /// Stores through the returned reservation neither allocate nor fail for lack of memory,
     /// whatever others store and whatever snapshots are taken meanwhile. (A value's own `clone` may
     /// still allocate.) Others may store, and take the handle and snapshots, while the reservation
     /// lives: plan, reserve, do what takes long or may fail, then commit. One guarantee is weaker:
-    /// if an earlier store could not rebalance, for lack of memory or because a value's `clone`
-    /// panicked, since the reservation was made, then a store that meets more entries than a leaf
-    /// holds may need memory.
+    /// if a store since the reservation could not rebalance, for lack of memory or because a
+    /// value's `clone` panicked, then a store that meets more entries than a leaf holds may need
+    /// memory.
     ///
     /// # Complexity
     /// O(1) and no allocation, if the memory is there from the reservation before: a writer keeps
     /// up to 1,024 nodes of each kind, at most 1 MiB of each. Otherwise it allocates up to ten
-    /// leaves and about 110 inner nodes per store, and an inner node more for about 64 entries.
-    /// More than a writer keeps is given back when the reservation is dropped.
+    /// leaves and about 110 inner nodes per store, and one more inner node per about 64 entries.
+    /// What exceeds those limits is given back when the reservation is dropped.
     ///
     /// # Errors
     /// [`AllocError`]; the entries are as before.
@@ -208,10 +208,10 @@ impl<'m, K: Key, V, R: Reclaim, S: Shape> SharedWriter<'m, K, V, R, S> {
 /// Memory set aside for a number of stores of a [`SharedWriter`], which are committed through it:
 /// see [`SharedWriter::reserve`].
 ///
-/// Every call that is made counts as one store, whatever it met, and so does each one of an
+/// Every call that is made counts as one store, whatever it met, and so does each call within an
 /// [`update`](Self::update). A call that is refused does not count. Stores are concurrent with
 /// those of others where a [`SharedWriter`]'s are. What they take out is not freed through the
-/// reservation: the next one looks at it, or the writer's next store, or [`WriteGuard::reclaim`].
+/// reservation, but by the next reservation, the writer's next store, or [`WriteGuard::reclaim`].
 pub struct WriterReservation<'w, 'm, K: Key, V, R: Reclaim = Epoch, S: Shape = Normal> {
     writer: &'w mut SharedWriter<'m, K, V, R, S>,
     left: usize,
@@ -240,7 +240,7 @@ impl<'m, K: Key, V: Clone, R: Reclaim, S: Shape> WriterReservation<'_, 'm, K, V,
         Some(self.writer)
     }
 
-    /// A store that was counted was not made.
+    /// Takes back the count of a store that was not made.
     pub(crate) fn give_store_back(&mut self) {
         self.left += 1;
     }
@@ -256,8 +256,8 @@ impl<'m, K: Key, V: Clone, R: Reclaim, S: Shape> WriterReservation<'_, 'm, K, V,
         store(self.writer).inspect_err(|_| self.left += 1)
     }
 
-    /// Makes a change by `verb`, concurrently with other writers if possible. `None`: there is no
-    /// entry that the change is about.
+    /// Makes a change by `verb`, concurrently with other writers if possible. `None`: no entry
+    /// holds the key of the change.
     #[inline]
     fn store<T>(
         &mut self,
@@ -305,8 +305,8 @@ impl<'m, K: Key, V: Clone, R: Reclaim, S: Shape> WriterReservation<'_, 'm, K, V,
     }
 
     /// Makes several stores one instant for readers, from the memory set aside. It takes the handle
-    /// for itself, and so waits for it. `change` must not use the map but through what it is given:
-    /// the rules for observers hold for it.
+    /// for itself, and so waits for it. `change` must use the map only through its argument: the
+    /// rules for observers hold for it.
     ///
     /// Each call in it counts as a store, and an update without any counts as one. A call that is
     /// refused changes nothing; those before it are made in any case, also if `change` panics
@@ -443,13 +443,13 @@ fn failed<K: Key>(AllocError: AllocError) -> ReservedError<K> {
     ReservedError::Alloc
 }
 
-/// Also runs after a panic in a store.
+/// Runs after a panic in a store, too.
 impl<K: Key, V, R: Reclaim, S: Shape> Drop for WriterReservation<'_, '_, K, V, R, S> {
     #[inline]
     fn drop(&mut self) {
         let SharedWriter { map, record, .. } = &*self.writer;
         record.reserved.store(false, Ordering::Relaxed);
-        // Does not wait: what is not given back now is given back by `release`.
+        // Does not wait: `release` gives back what is not given back now.
         if self.large
             && let Some(_inside) = map.gate.enter(record)
         {

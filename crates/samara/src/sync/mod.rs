@@ -1,5 +1,5 @@
-//! The only module that imports atomics, locks and shared cells from outside; all others import
-//! them from here.
+//! Atomics, locks and shared cells: the only module that imports them from outside; all others
+//! import them from here.
 //!
 //! With `--cfg loom` the atomics are those of `shadow`, which also watches the memory of nodes, so
 //! the models run the crate's own files. Without it nothing of `shadow` is built.
@@ -31,7 +31,7 @@ pub(crate) use shadow::*;
 #[cfg(feature = "shared")]
 pub(crate) use here::{here, is_here};
 
-/// An atomic word, loaded by a thread that then stores to it.
+/// Loads of an atomic word by the thread that then stores to it.
 pub(crate) trait LoadOwn {
     type Value;
     /// Loads what no other thread stores to meanwhile, or what the next exchange checks or changes.
@@ -71,8 +71,8 @@ pub(crate) fn count_up(word: &AtomicUsize, order: Ordering) -> usize {
     word.fetch_update(order, Ordering::Relaxed, |n| n.checked_add(1)).unwrap_or_else(|highest| highest)
 }
 
-/// The running thread, as a word that is not 0. A thread leaves its word in what it takes, and so
-/// recognises itself when it comes again.
+/// The running thread, as a word that is not 0. A thread stores its word in the locks that it
+/// takes, and so recognises its own later.
 #[cfg(all(feature = "shared", feature = "std", not(loom)))]
 mod here {
     std::thread_local! {
@@ -109,7 +109,7 @@ mod here {
 }
 
 /// Overwrites the memory of a node that is given back, in the crate's own tests: so a later read of
-/// it is noticed, whatever the allocator leaves there. Elsewhere it does nothing.
+/// it is noticed, whatever the allocator does. Elsewhere it does nothing.
 ///
 /// # Safety
 /// The `bytes` bytes at `at` are not used any more. `bytes` is a multiple of 8, and `at` is aligned
@@ -133,8 +133,7 @@ pub(crate) mod plain {
     pub(crate) use core::sync::atomic::{AtomicPtr, AtomicU8};
 }
 
-/// One turn of waiting for another thread. Short at first; later, with `std`, it lets other threads
-/// run.
+/// One turn of waiting for another thread. Short at first; later, with `std`, it yields.
 #[cfg(all(feature = "shared", not(loom)))]
 pub(crate) fn spin(spins: &mut u32) {
     *spins = spins.saturating_add(1);

@@ -88,8 +88,8 @@ pub enum ReservedError<K = u64> {
     EmptyRange(Span<K>),
     /// All reserved stores have been made.
     UsedUp,
-    /// Memory could not be allocated. A reserved store needs some at most where
-    /// [`SharedWriter::reserve`](crate::SharedWriter::reserve) says so.
+    /// Memory could not be allocated. A reserved store allocates only in the case that
+    /// [`SharedWriter::reserve`](crate::SharedWriter::reserve) names.
     Alloc,
     /// The range meets more than this number of entries, for which the reservation was made.
     MeetsMore(usize),
@@ -253,7 +253,7 @@ impl<K: fmt::LowerHex> fmt::Display for BoundError<K> {
 
 impl<K: fmt::LowerHex + fmt::Debug> core::error::Error for BoundError<K> {}
 
-/// An error of a map with keys of type `K`, and the same for [`Error`], which is about any keys.
+/// Converts an error with keys of type `K` into the one with `u128` keys that [`Error`] holds.
 trait Keyed {
     type Wide;
     fn widen(self) -> Self::Wide;

@@ -74,11 +74,10 @@ impl<K: Key> GapQuery<K> {
         Ok(GapQuery { align, offset: offset.and(align.wrapping_sub(K::ONE)), ..self })
     }
 
-    /// Takes only gaps of `len + align - 1` keys or more within the window: there an aligned run
-    /// fits wherever the gap begins, so that the search takes O(log n) whatever the alignment. It
-    /// passes over smaller gaps also where they hold an aligned run, and so may find a place
-    /// further away, or none. (Linux searches so for huge pages.) Without an alignment it changes
-    /// nothing.
+    /// Takes only gaps of `len + align - 1` keys or more within the window. An aligned run fits in
+    /// these wherever they begin, so the search takes O(log n) whatever the alignment. It skips
+    /// smaller gaps even if they hold an aligned run, so it may find a place further away, or none.
+    /// (Linux searches like this for huge pages.) Without an alignment it changes nothing.
     ///
     /// ```
     /// use samara::{GapQuery, RangeMap, Span};
@@ -127,13 +126,13 @@ impl<K: Key> GapQuery<K> {
         self.end
     }
 
-    /// Whether only gaps count that hold an aligned run wherever they begin.
+    /// Whether the search takes only gaps that hold an aligned run wherever they begin.
     #[must_use]
     pub fn is_padded(&self) -> bool {
         self.padded
     }
     /// This query without padding, and the distance between the first and the last key of the
-    /// smallest gap that counts for it; `None` if none does.
+    /// smallest gap that is wide enough; `None` if no gap can be.
     pub(crate) fn unpadded(&self) -> Option<(Self, K)> {
         let distance = self.len.checked_sub(K::ONE)?.checked_add(self.align.wrapping_sub(K::ONE))?;
         Some((GapQuery { padded: false, ..*self }, distance))

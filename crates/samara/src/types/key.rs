@@ -65,8 +65,9 @@ pub mod sealed {
 /// [`key_newtype!`](crate::key_newtype) makes a key of a type of your own (page numbers, guest
 /// addresses). `u64` and its newtypes are the fastest.
 ///
-/// Signed integers are no keys: a length or a distance has the type of the keys, and the distance
-/// from `i64::MIN` to `i64::MAX` is no `i64`. A newtype that flips the sign bit keeps the order:
+/// Signed integers cannot be keys: a length or a distance has the type of the keys, and the
+/// distance from `i64::MIN` to `i64::MAX` exceeds `i64`. A newtype that flips the sign bit keeps
+/// the order:
 ///
 /// ```
 /// samara::key_newtype! {
@@ -107,8 +108,7 @@ pub trait Key: sealed::Sealed + Copy + Ord + Debug + LowerHex + Hash + Send + Sy
     /// One, as a length or a step.
     const ONE: Self;
     /// Whether the type has the representation of `u64`, for which there is a vector search.
-    // By default this and what follows is what it is for the field of a newtype. An integer has its
-    // own of each.
+    // From here on the defaults are those of a newtype's field. The integers override each of them.
     #[doc(hidden)]
     const IS_U64: bool = <Self::Raw as Key>::IS_U64;
 

@@ -1,9 +1,9 @@
 //! Declares newtypes that are keys, so that page numbers and guest addresses cannot be mixed up.
 //!
-//! - **NEWTYPE-1** Safe code of the caller cannot change what the tree relies on. The macro writes
-//!   every trait that a key needs, without an attribute of the caller's, so a type that replaces
-//!   the struct cannot bring its own. It names everything by `$crate`. It uses the field's type
-//!   only as `Sealed::Raw`, because a macro may stand for the type and expand to another one.
+//! - **NEWTYPE-1** Safe code of the caller cannot change what the tree relies on. The macro
+//!   implements every trait that a key needs, without the caller's attributes, so a type that
+//!   replaces the struct cannot bring its own. It names everything by `$crate`. It uses the field's
+//!   type only as `Sealed::Raw`, because a macro may stand for the type and expand to another one.
 
 /// Declares a newtype of a [`Key`](crate::Key) that is a key itself.
 ///
@@ -12,10 +12,10 @@
 /// field: a newtype of `u64` gets the vector search of `u64`. The macro can be used in a crate that
 /// forbids unsafe code.
 ///
-/// Attributes are passed on to the struct, so that further traits can be derived; those named here
-/// are there already. A `#[cfg]` belongs before `key_newtype!`, not on the struct. The macro writes
-/// these traits itself, so that no attribute can change the order. For this a constant is no
-/// pattern: match its field, as in `Frame(0) => ..`.
+/// Attributes are passed on to the struct, so that further traits can be derived; those named above
+/// are implemented already. A `#[cfg]` belongs before `key_newtype!`, not on the struct. The macro
+/// writes these traits itself, so that no attribute can change the order. So a constant of the type
+/// cannot be a pattern: match its field, as in `Frame(0) => ..`.
 ///
 /// # Examples
 /// ```
@@ -152,9 +152,9 @@ macro_rules! key_newtype {
     };
 }
 
-/// A struct that the caller puts in the place of the macro's has the macro's order, or the program
-/// does not compile: here with an order of the caller's own, a second field, another field, and an
-/// alignment of its own. Without what is marked, each compiles, as the first one does.
+/// A struct that replaces the macro's has the macro's order, or the program does not compile: here
+/// with its own order, a second field, another field, and its own alignment. Without the marked
+/// part each compiles, as the first one does.
 ///
 /// ```
 /// samara::key_newtype! { #[cfg(any())] struct Page(u64); }

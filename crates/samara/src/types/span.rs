@@ -67,7 +67,7 @@ impl<K: Key> Span<K> {
         if self.is_empty() { None } else { self.last.wrapping_sub(self.first).succ() }
     }
 
-    /// The keys in both ranges; `None` if there are none.
+    /// The keys in both ranges; `None` if they share no key.
     #[inline]
     pub fn intersect(&self, other: &Self) -> Option<Self> {
         let both = Span { first: self.first.max(other.first), last: self.last.min(other.last) };
@@ -127,7 +127,7 @@ impl<K: Copy> From<&Span<K>> for Span<K> {
 }
 
 impl<K: Copy> From<&RangeInclusive<K>> for Span<K> {
-    /// The keys between both ends, also of a range that was iterated over to its end.
+    /// The keys between both ends, even if the range was iterated over to its end.
     #[inline]
     fn from(r: &RangeInclusive<K>) -> Self {
         Span { first: *r.start(), last: *r.end() }

@@ -1,4 +1,4 @@
-//! A value with counted owners whose allocation may fail, which that of `alloc::sync::Arc` may not.
+//! A refcounted value whose allocation may return an error; that of `alloc::sync::Arc` aborts.
 //!
 //! Knows its owners and nothing of what they share.
 //!
@@ -15,7 +15,7 @@ use core::mem;
 use core::ops::Deref;
 use core::ptr::NonNull;
 
-/// More owners than memory has room for.
+/// The highest refcount: more owners than memory has room for.
 const MOST: usize = isize::MAX as usize;
 
 struct Inner<T> {
@@ -23,8 +23,8 @@ struct Inner<T> {
     value: T,
 }
 
-/// A value that several owners share, in any threads: `Arc` for where memory may be short. It has
-/// no weak owners.
+/// A value that several owners share, in any threads: an `Arc` that reports a lack of memory. It
+/// has no weak owners.
 ///
 /// # Complexity
 /// O(1), one atomic operation to clone or drop. The value is behind one pointer.

@@ -1,5 +1,4 @@
-//! Boxes whose allocation may fail, which that of `Box::new` may not. Knows nothing of what they
-//! hold.
+//! Boxes whose allocation may return an error; `Box::new` aborts. Knows nothing of their content.
 
 use crate::types::error::AllocError;
 use alloc::alloc::alloc;
